@@ -10,12 +10,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { PAGES = 700, BYTES = PAGES * DISK_PAGE };      /* more than the bounce buffer's */
@@ -168,6 +173,40 @@ static void test_disk_refuses_in_one_line(void **state) {
         assert_fails(disk_open(folder(), BYTES, DISK_URING, &calls, &d), E_DEVICE, "liburing-dev", "threads");
 }
 
+/* ---- a container that forbids io_uring ---- */
+static void forbid_io_uring(void) {
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog filter = {sizeof program / sizeof *program, program};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) _exit(77);
+}
+
+/* The child's exit code: 0, what is wrong, or 77 where nothing can be forbidden. */
+static int without_io_uring(void) {
+    struct disk *d;
+    forbid_io_uring();
+    if (disk_open(folder(), BYTES, DISK_AUTO, &disk_system_calls, &d) != OK) return 1;
+    if (strcmp(disk_engine_name(d), "threads")) return 2;
+    disk_close(&d);
+    if (disk_open(folder(), BYTES, DISK_URING, &disk_system_calls, &d) != E_DEVICE) return 3;
+    return strstr(status_message(), "refuses io_uring: Operation not permitted; use --offload-io threads") ? 0 : 4;
+}
+
+static void test_disk_goes_by_threads_where_io_uring_is_forbidden(void **state) {
+    (void)state;
+    int how;
+    if (!disk_uring) skip();
+    (void)folder();
+    pid_t child = fork();
+    if (child == 0) _exit(without_io_uring());
+    assert_int_equal(waitpid(child, &how, 0), child);
+    if (WEXITSTATUS(how) == 77) skip();
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+}
+
 /* ---- no O_DIRECT ---- */
 static int make_no_direct(char *path, int flags) {
     errno = EINVAL;
@@ -262,6 +301,7 @@ static void test_disk_limit_and_shortened_file(void **state) {
 
 TESTS(unit_test(test_disk_keeps_what_memory_keeps), unit_test(test_disk_is_an_arena),
       unit_test(test_disk_transfers_in_flight), unit_test(test_disk_file_has_no_name_and_its_size),
-      unit_test(test_disk_refuses_in_one_line), unit_test(test_disk_without_direct_io),
+      unit_test(test_disk_refuses_in_one_line), unit_test(test_disk_goes_by_threads_where_io_uring_is_forbidden),
+      unit_test(test_disk_without_direct_io),
       unit_test(test_disk_goes_on_after_a_part), unit_test(test_disk_write_that_fails),
       unit_test(test_disk_limit_and_shortened_file))
