@@ -108,6 +108,12 @@ $(B)/bench-allreduce: $(call obj,tools/bench/allreduce.c lessons/02-collectives/
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
+# The update of states in files (--offload-to disk), beside the disk alone
+bench-disk: $(B)/bench-disk
+$(B)/bench-disk: $(call obj,tools/bench/disk.c) $(LIB_O)
+	$(if $(V),,@echo "LINK $@")
+	$(Q)$(CC) -o $@ $^ $(LIBS)
+
 # The fp32 products of a layer, ours beside oneDNN's, which only this needs (tools/install-deps bench)
 bench-gemm:
 	@tools/install-deps bench
@@ -355,4 +361,4 @@ grade-all: deps
 clean:
 	rm -rf build build-*
 
-.PHONY: build nano examples bench bench-allreduce bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build check-all check-mutants check-lessons docs starter mine grade grade-all handout check-exercises fuzz check-deps sizes clean
+.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build check-all check-mutants check-lessons docs starter mine grade grade-all handout check-exercises fuzz check-deps sizes clean

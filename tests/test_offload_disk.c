@@ -89,11 +89,23 @@ static bool same_param(const struct run *a, const struct run *b, int i) {
            (!w->master || same_array(a, w->state_tier, w->master_weight, b, v->state_tier, v->master_weight, state));
 }
 
+/* A disk that takes its time, so that what does not wait for it shows. */
+static ssize_t slow_read(int fd, void *to, size_t bytes, off_t at) {
+    usleep(2000);
+    return disk_system_calls.read(fd, to, bytes, at);
+}
+static ssize_t slow_write(int fd, const void *from, size_t bytes, off_t at) {
+    usleep(4000);
+    return disk_system_calls.write(fd, from, bytes, at);
+}
+static const struct disk_calls slow = {.read = slow_read, .write = slow_write};
+
 struct result { double numbers[2][2 * STEPS], memory, wire; bool same, traffic; int n_blocks, redone; };
 
 static enum status compare(struct run r[2], const struct trial *t, struct result *x) {
     TRY(open_run(&r[0], plan_of(t, false), WATCH_NOTHING));
     TRY(open_run(&r[1], plan_of(t, true), WATCH_LIFETIMES));
+    if (t->io == DISK_THREADS) r[1].disk->calls = &slow;
     struct disk_traffic before = disk_traffic(r[1].disk);
     TRY(steps(&r[0], STEPS, x->numbers[0]));
     TRY(steps(&r[1], STEPS, x->numbers[1]));

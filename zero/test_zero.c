@@ -244,6 +244,12 @@ static void test_zero_refuses_offload_of_what_is_not_divided(void **state) {
                      zero_options(&plan)->stage == 1 ? "zero=1" : "zero=2", "use zero 3", "offload optimizer");
     zero_options(&plan)->stage = 3;
     assert_ok(technique_zero.check(&plan));
+    zero_options(&plan)->offload_to = OFFLOAD_TO_DISK;
+    assert_fails(technique_zero.check(&plan), E_CONFIG, "needs a folder", "--offload-path");
+    snprintf(plan.offload_path, sizeof plan.offload_path, "/tmp");
+    assert_ok(technique_zero.check(&plan));
+    zero_options(&plan)->offload = OFFLOAD_NONE;
+    assert_fails(technique_zero.check(&plan), E_CONFIG, "offload-to=disk", "offload=none", "use offload optimizer");
 }
 
 /* dp yields: only one of the two reduces gradients. */
