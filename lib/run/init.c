@@ -40,8 +40,10 @@ static void draw(const struct param *w, uint64_t seed, const struct initial *v) 
 /* From NULL: zeros. What pads the last page of an array in a file is zero, too. */
 static enum status put(const struct run *r, enum tier tier, void *to, const void *from, int64_t bytes) {
     const struct device *d = run_tier_device(r, tier);
-    if (tier == TIER_DISK || !from) TRY(d->clear(d, to, tier == TIER_DISK ? round_up(bytes, DISK_PAGE) : bytes));
-    return from ? d->upload(d, to, from, bytes) : OK;
+    int64_t whole = tier == TIER_DISK ? round_up(bytes, DISK_PAGE) : bytes;
+    if (!from) return d->clear(d, to, whole);
+    TRY(d->clear(d, (char *)to + bytes, whole - bytes));
+    return d->upload(d, to, from, bytes);
 }
 
 static enum status upload(const struct run *r, const struct param *w, const struct initial *v) {
