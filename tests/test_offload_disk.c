@@ -134,7 +134,7 @@ static bool check(const struct trial *t, int number) {
     struct run r[2] = {{.n_step = 0}, {.n_step = 0}};
     struct result x = {.same = false};
     enum status status = compare(r, t, &x);
-    bool many = t->window > 1 || (t->to == OFFLOAD_TO_HOST && !x.n_blocks) || comm_world_size() > 2 || x.n_blocks > 2 * OPTIM_SLOTS;
+    bool many = t->window > 1 || (t->to == OFFLOAD_TO_HOST && !x.n_blocks) || comm_world_size() > 2 || x.n_blocks > OPTIM_SLOTS + 1;
     bool ok = agree_all(status == OK && x.same && x.traffic && many && x.memory == 0 && (t->validate || x.wire == 0) &&
                         x.redone == (t->validate ? STEPS : 0));
     if (!ok && comm_is_rank_0())
