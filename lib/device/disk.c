@@ -132,7 +132,7 @@ struct disk_traffic disk_traffic(const struct disk *d) { return d->traffic; }
 
 /* ---- transfers ---- */
 static enum status start(struct disk *d, struct disk_io *io) {
-    atomic_store_explicit(&io->done, false, memory_order_relaxed);
+    __atomic_store_n(&io->done, false, __ATOMIC_RELAXED);
     return d->engine->start(d, io);
 }
 

@@ -17,7 +17,6 @@
 #define TRIVIUM_DEVICE_DISK_H
 
 #include "lib/device/device.h"
-#include <stdatomic.h>
 #include <sys/types.h>
 
 #ifdef __cplusplus
@@ -64,7 +63,7 @@ struct disk_io {
     /* the engine's */
     int64_t moved;
     int64_t result;                      /* of the last call: bytes, or minus the error's number */
-    atomic_bool done;
+    bool done;                           /* set by an engine's thread: read by __atomic_load_n */
     bool busy;                           /* started, and not waited for */
     struct disk_io *next;
 };

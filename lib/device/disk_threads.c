@@ -42,7 +42,7 @@ static void *work(void *self) {
         int64_t result = carry_out(t->disk, io);
         pthread_mutex_lock(&t->lock);
         io->result = result;
-        atomic_store(&io->done, true);
+        __atomic_store_n(&io->done, true, __ATOMIC_RELEASE);
         pthread_cond_broadcast(&t->done);
     }
     pthread_mutex_unlock(&t->lock);
@@ -90,9 +90,9 @@ static enum status threads_start(struct disk *d, struct disk_io *io) {
 
 static enum status threads_wait(struct disk *d, struct disk_io *io) {
     struct threads *t = d->self;
-    if (atomic_load(&io->done)) return OK;
+    if (__atomic_load_n(&io->done, __ATOMIC_ACQUIRE)) return OK;
     pthread_mutex_lock(&t->lock);
-    while (!atomic_load(&io->done)) pthread_cond_wait(&t->done, &t->lock);
+    while (!__atomic_load_n(&io->done, __ATOMIC_ACQUIRE)) pthread_cond_wait(&t->done, &t->lock);
     pthread_mutex_unlock(&t->lock);
     return OK;
 }

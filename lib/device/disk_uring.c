@@ -32,7 +32,7 @@ static enum status reap(struct disk *d) {
     if (error) return error == -EINTR ? OK : FAIL(E_IO, "io_uring: %s; use --offload-io threads", strerror(-error));
     struct disk_io *io = io_uring_cqe_get_data(end);
     io->result = end->res;
-    atomic_store(&io->done, true);
+    io->done = true;
     io_uring_cqe_seen(d->self, end);
     return OK;
 }
@@ -52,12 +52,13 @@ static enum status uring_start(struct disk *d, struct disk_io *io) {
 }
 
 static enum status uring_wait(struct disk *d, struct disk_io *io) {
-    while (!atomic_load(&io->done)) TRY(reap(d));
+    while (!io->done) TRY(reap(d));
     return OK;
 }
 
 static const struct disk_engine engine = {"io_uring", uring_open, uring_start, uring_wait, uring_close};
 const struct disk_engine *const disk_uring = &engine;
 #else
+#include <stddef.h>
 const struct disk_engine *const disk_uring = NULL;
 #endif
