@@ -93,11 +93,11 @@ static bool same_param(const struct run *a, const struct run *b, int i) {
 
 /* A disk that takes its time, so that what does not wait for it shows. */
 static ssize_t slow_read(int fd, void *to, size_t bytes, off_t at) {
-    usleep(2000);
+    usleep(500);
     return disk_system_calls.read(fd, to, bytes, at);
 }
 static ssize_t slow_write(int fd, const void *from, size_t bytes, off_t at) {
-    usleep(4000);
+    usleep(15000);
     return disk_system_calls.write(fd, from, bytes, at);
 }
 static const struct disk_calls slow = {.read = slow_read, .write = slow_write};
@@ -119,7 +119,8 @@ static enum status compare(struct run r[2], const struct trial *t, struct result
     x->n_blocks = r[1].blocks.n_blocks;
     x->redone = (int)r[1].n_redone;
     x->same = memcmp(x->numbers[0], x->numbers[1], sizeof *x->numbers) == 0;
-    for (int i = 0; i < r[0].program.n_params; i++) x->same &= same_param(&r[0], &r[1], i);
+    for (int i = r[0].program.n_params; i-- > 0;)                    /* last written, first read */
+        x->same &= same_param(&r[0], &r[1], i);
     /* a guess is one copy back and forth and one update more: not in the bill */
     x->traffic = t->validate || (after.read_bytes - before.read_bytes == STEPS * r[1].bill.disk_read_bytes &&
                                  after.written_bytes - before.written_bytes == STEPS * r[1].bill.disk_written_bytes &&
