@@ -7,6 +7,7 @@
 #include "lib/comm/comm_rules.h"
 #include "lib/comm/hop_simulate.h"
 #include "lib/cost/cluster.h"
+#include "lib/run/sent.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ELEMENT = NETWORK_ELEMENT, SEGMENT = (256 << 10) / ELEMENT, LINE = 64 / ELEMENT };
+enum { ELEMENT = NETWORK_ELEMENT, SEGMENT = HOP_SEGMENT_BYTES / ELEMENT, LINE = HOP_LINE_BYTES / ELEMENT };
 
 /* ---- nodes and links ---- */
 
@@ -171,58 +172,6 @@ enum status show_comm_operation(const struct plan *plan, const struct comm_quest
 
 /* ---- a step of a model ---- */
 
-/* The group of a rank along an axis: its ranks' nodes, and how many they are. */
-static void find_group(const struct plan *plan, enum mesh_axis axis, int rank, const struct nodes *nodes,
-                       struct hop_shape *shape, int *node) {
-    struct mesh_place mine = mesh_place_of(&plan->mesh, rank);
-    shape->n = 0;
-    for (int r = 0; r < plan_ranks(plan); r++) {
-        struct mesh_place place = mesh_place_of(&plan->mesh, r);
-        if (mesh_colour(axis, &place) != mesh_colour(axis, &mine)) continue;
-        if (r == rank) shape->root = shape->n;
-        node[shape->n++] = nodes->ranks_per_node ? node_emulated(nodes, r, plan_ranks(plan)) : 0;
-    }
-    shape->node = node;
-}
-
-struct sent { const char *algorithm; struct hop_count count; double library_bytes; int64_t operations; };
-
-/* Operations of an exchange in several pieces are taken to be equal. */
-static enum status sent_by(const struct plan *plan, const struct exchange *x, int rank, int *node, struct sent *out) {
-    const struct nodes nodes = plan_nodes(plan);
-    struct comm_rule rule[COMM_MAX_AXES];
-    struct hop_shape shape = {.op = x->op, .segment = (256 << 10) / (int64_t)dtype_size(x->dtype),
-                              .line = 64 / (int64_t)dtype_size(x->dtype)};
-    const struct comm_algorithm *algorithm;
-    bool message = x->op == COMM_SEND || x->op == COMM_RECV;
-    TRY(comm_rules_parse(plan->comm_algorithm, rule));
-    find_group(plan, x->axis, rank, &nodes, &shape, node);
-    bool parts = x->op == COMM_ALL_GATHER || x->op == COMM_REDUCE_SCATTER || x->op == COMM_ALL_TO_ALL;
-    int64_t pieces = x->pieces > 0 ? x->pieces : 1;
-    shape.count = x->count / pieces / (parts ? shape.n : 1);
-    struct hop_links links = {0};
-    bool emulated = plan->link_inside[0] || plan->link_between[0];
-    TRY(plan_links(plan, &links));
-    TRY(comm_rule_choose(&rule[x->axis], &shape, x->dtype, message || emulated, emulated ? &links : NULL,
-                         mesh_axis_name(x->axis), &algorithm));
-    *out = (struct sent){.algorithm = algorithm ? algorithm->name : "library", .operations = exchange_operations(x)};
-    struct exchange once = *x;
-    once.every = 1;
-    if (!algorithm) out->library_bytes = exchange_bytes(&once, shape.n);
-    if (!algorithm || shape.n < 2) return OK;
-    struct hop_table table;
-    int me = shape.root;
-    if (message) shape.root = (me + 1) % shape.n;
-    TRY(hops_make(algorithm, &shape, me, &table));
-    out->count = hops_count(&table, &shape, me, x->dtype);
-    hop_table_free(&table);
-    for (int b = 0; b < 2; b++) {
-        out->count.messages[b] *= out->operations;
-        out->count.bytes[b] *= out->operations;
-    }
-    return OK;
-}
-
 static bool same_line(const struct exchange *a, const struct exchange *b) {
     return a->axis == b->axis && a->op == b->op && a->count == b->count && a->dtype == b->dtype &&
            a->pieces == b->pieces && a->every == b->every;
@@ -263,10 +212,10 @@ static void print_sent(const struct exchange *x, int n, const struct sent *s, in
 enum status show_comm_step(const struct plan *plan, int rank, bool json) {
     struct run r;
     struct mesh_place place = mesh_place_of(&plan->mesh, rank);
-    int *node = calloc((size_t)plan_ranks(plan), sizeof *node);
+    struct sent_rules rules;
     json_t *lines = json_array();
     enum status status = run_compile(&r, &train_recipe, plan, rank, NULL, NULL);
-    if (status == OK && !node) status = FAIL(E_MEMORY, "no memory for the nodes of %d ranks", plan_ranks(plan));
+    if (status == OK) status = sent_rules_of(plan, &rules);
     if (status == OK && !json)
         printf("what rank %d exchanges in a step, and what of it leaves the rank: messages and bytes within its node "
                "and to other nodes\n%-*s ranks  operation          elements dtype    times  algorithm      inside  "
@@ -277,7 +226,7 @@ enum status show_comm_step(const struct plan *plan, int rank, bool json) {
         struct sent sent = {0};
         int n = mesh_size(r.bill.exchanges[i].axis, &place);
         if (n < 2 || !is_first(&r.bill, i, &x)) continue;
-        status = sent_by(plan, &x, rank, node, &sent);
+        status = sent_by_exchange(&rules, &plan->mesh, rank, &x, &sent);
         if (status != OK) break;
         if (!json) print_sent(&x, n, &sent, name_width(&r.bill));
         else
@@ -297,6 +246,5 @@ enum status show_comm_step(const struct plan *plan, int rank, bool json) {
     }
     run_destroy(&r);
     json_decref(lines);
-    free(node);
     return status;
 }

@@ -140,10 +140,12 @@ static void bill_sums(const struct plan *plan, const struct program *p, struct b
     for (struct part_walk at = {.param = -1}; next_part(plan, p, -1, &at);) {
         const struct param *w = &p->params[at.param];
         bill_exchange(bill, &p->place, (struct exchange){.axis = param_replicas(w), .op = COMM_REDUCE,
-                                                         .count = at.part.n, .dtype = w->grad_type.dtype,
+                                                         .root = at.k, .count = at.part.n,
+                                                         .dtype = w->grad_type.dtype,
                                                          .when = BEHIND_BACKWARD});
         bill_exchange(bill, &p->place, (struct exchange){.axis = param_replicas(w), .op = COMM_BROADCAST,
-                                                         .count = at.part.n, .dtype = w->type.dtype, .when = AT_END});
+                                                         .root = at.k, .count = at.part.n, .dtype = w->type.dtype,
+                                                         .when = AT_END});
     }
 }
 

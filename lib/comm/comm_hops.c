@@ -28,11 +28,7 @@
 
 #include <stdlib.h>
 
-enum {
-    SEGMENT_BYTES = 256 << 10,   /* terms are added while they are in a core's cache */
-    LINE_BYTES = 64,             /* parts begin at a cache line, if the buffer does */
-    FIRST_STAMP_TAG = 2 * (COMM_TAG_MAX + 1)
-};
+enum { FIRST_STAMP_TAG = 2 * (COMM_TAG_MAX + 1) };
 
 struct hops {
     struct hops *next;
@@ -54,8 +50,8 @@ static struct hops *first;       /* of those in flight */
 
 static struct hop_shape shape_of(const struct group *group, const struct comm_call *call) {
     int64_t element = (int64_t)dtype_size(call->dtype);
-    return (struct hop_shape){call->op,   group->size, call->peer, call->count, SEGMENT_BYTES / element,
-                              LINE_BYTES / element, group->node};
+    return (struct hop_shape){call->op,   group->size, call->peer, call->count, HOP_SEGMENT_BYTES / element,
+                              HOP_LINE_BYTES / element, group->node};
 }
 
 static bool fixed_sums;          /* comm_fix_sums */

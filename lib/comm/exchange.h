@@ -28,6 +28,7 @@ struct exchange {
     int pieces;        /* the number of operations that carry it together; 0 is 1 */
     int64_t times;     /* a step; 0 is 1 */
     enum exchange_when when;
+    int root;          /* of a broadcast or a reduce: rank of the group */
     double packing;    /* bytes that its rank reads and writes each time to pack and unpack it: work of its own */
     int64_t every;     /* only one step in so many has it; 0 is 1 */
 };

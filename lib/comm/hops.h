@@ -41,6 +41,10 @@ enum hop_kind {
     HOP_COPY   /* from `source` to `space`, this rank alone: its own part, or terms that will be summed elsewhere */
 };
 enum hop_space { HOP_FROM, HOP_TO, HOP_SCRATCH };
+enum {
+    HOP_SEGMENT_BYTES = 256 << 10,   /* of what is carried: terms are added while they are in a core's cache, */
+    HOP_LINE_BYTES = 64              /* and parts begin at a cache line, if the buffer does */
+};
 enum { HOP_SLOTS = 2 };   /* an ADD cannot arrive before the one HOP_SLOTS before it is done */
 
 struct hop_row {

@@ -1,0 +1,38 @@
+/* What the exchanges of a step really send: messages and bytes inside a rank's node and between nodes, by the tables
+ * that carry them (lib/comm/hops.h). The bill has algorithm bytes, which every transport is measured by, and which cost
+ * nothing to add up; a search for a layout prices thousands of bills and asks for no tables. */
+#ifndef TRIVIUM_RUN_SENT_H
+#define TRIVIUM_RUN_SENT_H
+
+#include "lib/comm/hops.h"
+#include "lib/program/bill.h"
+#include "lib/run/plan.h"
+
+/* How collectives go, where, and over which links. */
+struct sent_rules {
+    struct comm_rule rule[COMM_MAX_AXES];
+    struct nodes nodes;
+    bool links_known;            /* emulated: then nothing goes by the library */
+    struct hop_links links;
+};
+/** A plan's. @errors E_CONFIG @collective{none} */
+enum status sent_rules_of(const struct plan *, struct sent_rules *);
+
+struct sent {
+    const char *algorithm;       /* "library": what it sends it does not say, and count is 0 */
+    int64_t operations;
+    struct hop_count count;
+    double library_bytes;        /* algorithm bytes of what goes by the library */
+};
+
+/** One exchange of a rank of a layout, in a step that has it. Its pieces are equal, or differ by one element. A message
+ *  goes to the next rank of the group. @collective{none}
+ *  @errors E_CONFIG: the rule's algorithm cannot do it; E_MEMORY */
+enum status sent_by_exchange(const struct sent_rules *, const struct mesh_sizes *, int rank, const struct exchange *,
+                             struct sent *);
+/** All of a bill that goes over an axis in the first n_steps: collectives [0] and messages [1]. @collective{none}
+ *  @errors as sent_by_exchange */
+enum status sent_by_axis(const struct sent_rules *, const struct mesh_sizes *, int rank, const struct bill *,
+                         enum mesh_axis, int64_t n_steps, struct sent sum[2]);
+
+#endif

@@ -1,0 +1,60 @@
+/* ranks: 1 */
+/* What exchanges send, by hand: pieces, times, nodes, what the library carries. (That it is what runs send: every
+ * parity test, tests/layouts.c.) */
+#include "lib/comm/comm_rules.h"
+#include "lib/run/sent.h"
+#include "tests/test.h"
+
+static struct sent sent_of(const char *algorithm, const struct exchange *x) {
+    struct sent_rules rules = {.nodes = {2, false}};
+    const struct mesh_sizes four_replicas = {.dp = 4, .tp = 1, .cp = 1, .pp = 1};
+    struct sent sent;
+    assert_ok(comm_rules_parse(algorithm, rules.rule));
+    assert_ok(sent_by_exchange(&rules, &four_replicas, 1, x, &sent));
+    return sent;
+}
+
+/* Rank 1 is the last one of its node: all that it sends to the right crosses. 2 (n-1) messages of a quarter each. */
+static void test_pieces_and_times_are_counted(void **state) {
+    (void)state;
+    struct exchange x = {.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = 3 * 1600, .dtype = FP32, .pieces = 3,
+                         .times = 2};
+    struct sent sent = sent_of("ring", &x);
+    assert_string_equal(sent.algorithm, "ring");
+    assert_int_equal(sent.operations, 6);
+    assert_int_equal(sent.count.messages[0], 0);
+    assert_int_equal(sent.count.messages[1], 6 * 6);
+    assert_int_equal(sent.count.bytes[1], 6 * 6 * 400 * 4);
+    x.count++;                                              /* one piece of 1601: 416 + 416 + 416 + 353 */
+    sent = sent_of("ring", &x);
+    assert_int_equal(sent.operations, 6);
+    assert_int_equal(sent.count.messages[1], 6 * 6);
+    assert_int_equal(sent.count.bytes[1], 4 * 6 * 400 * 4 + 2 * 2 * (416 + 353 + 416) * 4);
+}
+
+/* A gather's count is of the whole. To its neighbor 0, and to 2 and 3 on the other node. */
+static void test_parts_go_inside_and_between(void **state) {
+    (void)state;
+    struct sent sent = sent_of("pairwise", &(struct exchange){.axis = AXIS_DP, .op = COMM_ALL_GATHER, .count = 400,
+                                                              .dtype = FP64});
+    assert_int_equal(sent.count.messages[0], 1);
+    assert_int_equal(sent.count.messages[1], 2);
+    assert_int_equal(sent.count.bytes[0], 800);
+    assert_int_equal(sent.count.bytes[1], 1600);
+}
+
+/* What is small is the library's, which does not say what it sends. Nor does a group of one send anything. */
+static void test_the_library_does_not_say(void **state) {
+    (void)state;
+    struct exchange x = {.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = 100, .dtype = FP32};
+    struct sent sent = sent_of("auto", &x);
+    assert_string_equal(sent.algorithm, "library");
+    assert_close(sent.library_bytes, 2 * 400 * 3. / 4, 0);
+    assert_int_equal(sent.count.messages[0] + sent.count.messages[1], 0);
+    x.axis = AXIS_TP;
+    sent = sent_of("ring", &x);
+    assert_int_equal(sent.count.messages[0] + sent.count.messages[1], 0);
+}
+
+TESTS(unit_test(test_pieces_and_times_are_counted), unit_test(test_parts_go_inside_and_between),
+      unit_test(test_the_library_does_not_say))
