@@ -87,10 +87,10 @@ static void test_pruned_is_unpruned(void **state) {
 static void test_a_search_finds_what_parking_makes_fit(void **state) {
     (void)state;
     struct plan p = small();
-    p.seq = 2048;
+    p.seq = 4096;
     park_options(&p)->kind = PARK_ALL;
-    const struct cluster tight = gpus(0.75);
-    for (int64_t n = 2; n <= 8; n *= 2) same_best(&p, 0, &tight, n);
+    const struct cluster tight = gpus(0.5);
+    for (int64_t n = 2; n <= 8; n *= 2) same_best(&p, 1 << DECIDE_RECOMPUTE, &tight, n);
 }
 
 /* Best first; every layout has all ranks; each family's best is no better than the best. */
