@@ -67,8 +67,8 @@ struct param {
     /* Which local elements this rank updates: [own_first, own_first + own_n). padded_n: the whole, rounded up so that
      * it makes equal shards of shard_n; 0 if it does not. */
     int64_t own_first, own_n, shard_n, padded_n;   /* sharded: shard_n x ranks = padded_n */
-    /* Over whose ranks a rewrite has divided it, in shards or in parts of any size, AXIS_SELF: it is not; and over whose
-     * ranks each shard is the same, so that what the former have summed of its gradient the latter still have to
+    /* Over whose ranks a rewrite has divided it, in shards or in parts of any size, AXIS_SELF: it is not; and over
+     * whose ranks each shard is the same, so that what the former have summed of its gradient the latter still have to
      * (combine.h), AXIS_SELF: no one else has it. */
     enum mesh_axis shard_axis, replicate_axis;
     /* A second shard of the weight, of second_n elements, that the ranks of another axis share: what was gathered for
