@@ -227,22 +227,32 @@ static enum status put_infinity(struct run *r, void *self, const struct event *e
     return OK;
 }
 
-static uint64_t hash_bytes(uint64_t h, const struct arena *a) {      /* FNV-1a */
-    for (int64_t i = 0; i < a->bytes; i++) h = (h ^ (unsigned char)a->base[i]) * 1099511628211u;
+static uint64_t hash_bytes(uint64_t h, const void *data, int64_t bytes) {        /* FNV-1a */
+    for (int64_t i = 0; i < bytes; i++) h = (h ^ ((const unsigned char *)data)[i]) * 1099511628211u;
     return h;
 }
-static uint64_t hash_arena(const struct run *r, enum role role) {
-    return hash_bytes(hash_bytes(1469598103934665603u, &r->arenas[TIER_DEVICE][role]), &r->arenas[TIER_HOST][role]);
+static const uint64_t HASH_BEGINS = 1469598103934665603u;
+static uint64_t hash_states(const struct run *r) {
+    const struct arena *device = &r->arenas[TIER_DEVICE][ROLE_OPTIM], *host = &r->arenas[TIER_HOST][ROLE_OPTIM];
+    return hash_bytes(hash_bytes(HASH_BEGINS, device->base, device->bytes), host->base, host->bytes);
+}
+/* Own elements: what others have updated comes with the next forward (zero). */
+static uint64_t hash_weights(const struct run *r) {
+    uint64_t h = HASH_BEGINS;
+    for (const struct param *w = r->program.params; w < r->program.params + r->program.n_params; w++)
+        if (w->present && w->own_n)
+            h = hash_bytes(h, param_own_weight(w), w->own_n * (int64_t)dtype_size(w->type.dtype));
+    return h;
 }
 
 struct seen { bool skipped, weights_same, states_same; int64_t n_update; double used, next, norm; };
 
 /* One step with the given rank poisoned. */
 static enum status poisoned_step(struct run *r, struct poison *poison, int rank, struct seen *out) {
-    uint64_t weights = hash_arena(r, ROLE_PARAM), states = hash_arena(r, ROLE_OPTIM);
+    uint64_t weights = hash_weights(r), states = hash_states(r);
     poison->rank = rank;
     TRY(run_step(r));
-    *out = (struct seen){r->skipped, hash_arena(r, ROLE_PARAM) == weights, hash_arena(r, ROLE_OPTIM) == states,
+    *out = (struct seen){r->skipped, hash_weights(r) == weights, hash_states(r) == states,
                          r->n_update, r->loss_scale, r->exec.loss_scale, r->grad_norm};
     return OK;
 }

@@ -47,12 +47,12 @@ verdict $? "the CSV has a line a row, and in each as many cells as columns"
 [ "$(cells loss | grep -c .)" = 6 ] && cells loss | grep . | awk '{ if (NR == 1) first = $1; d = $1 / first - 1; if (d < 0) d = -d; if (!(d < 1e-10)) bad = 1 } END { exit bad || NR != 6 }'
 verdict $? "all rows that ran have the same loss"
 
-# predicted_X is followed by measured_X, in each row and for each rank: 6 rows and 4 4 4 1 2 3 ranks, 9 pairs each
+# predicted_X is followed by measured_X, in each row and for each rank: 6 rows and 4 4 4 1 2 3 ranks, 10 pairs each
 pairs=$(sed -n 's/^ *"\(predicted\|measured\)_\([a-z]*\)_bytes": \([0-9]*\),$/\1 \2 \3/p' "$json" | awk '
     $1 == "predicted" { want[$2] = $3 }
     $1 == "measured" { n++; if (want[$2] != $3) { print "differ:", $2, want[$2], $3; exit 1 } }
     END { print n }')
-[ "$pairs" = $(((6 + 18) * 9)) ]
+[ "$pairs" = $(((6 + 18) * 10)) ]
 verdict $? "predicted bytes are the measured bytes in every row, role and rank ($pairs)"
 
 [ "$(cells ranks | tr '\n' ' ')" = "4 4 4 1 2      3 " ]

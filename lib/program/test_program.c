@@ -163,6 +163,7 @@ static void test_infer_leaves_shards_alone(void **state) {
     p.params[0].own_first = 4;
     p.params[0].own_n = 2;
     p.params[0].padded_n = 8;
+    p.params[0].shard_axis = AXIS_DP;
     assert_ok(program_infer(&p));
     assert_int_equal(p.params[0].own_first, 4);
     assert_int_equal(p.params[0].own_n, 2);

@@ -106,10 +106,10 @@ static void test_norm_leaves_out_what_is_counted_elsewhere(void **state) {
     create(&p);
     assert_ok(run_step(&r));
     struct param *w = &r.program.params[0];
-    w->counted = false;
+    w->in_norm = false;
     assert_ok(optim_squares(&r));
     double without = sqrt(r.scalars[SCALAR_SQUARES]);
-    w->counted = true;
+    w->in_norm = true;
     assert_ok(optim_squares(&r));
     double norm = sqrt(r.scalars[SCALAR_SQUARES]);
     double its = 0;
