@@ -105,8 +105,8 @@ static void check_rank(int dp, int zero, int precision, struct states x) {
     assert_ok(states_of_rank(zero, dp, x, size, r.program.n_params, &bytes));
     assert_int_equal(bytes, planned);
     /* and the planner's roles are these bytes, but for less than 64 of alignment an array */
-    const int64_t *bytes = r.memory.bytes[TIER_DEVICE];
-    int64_t roles = bytes[ROLE_PARAM] + bytes[ROLE_GRAD] + bytes[ROLE_OPTIM];
+    const int64_t *planned_for = r.memory.bytes[TIER_DEVICE];
+    int64_t roles = planned_for[ROLE_PARAM] + planned_for[ROLE_GRAD] + planned_for[ROLE_OPTIM];
     assert_in_range(roles, bytes, bytes + 5 * 64 * r.program.n_params);
     run_destroy(&r);
 }
