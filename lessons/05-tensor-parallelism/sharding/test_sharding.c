@@ -203,7 +203,7 @@ static enum status train(const struct plan *plan) {
     if (status == OK) status = layout_use_demo(&r);
     for (int i = 0; i < r.program.n_params; i++)                     /* as the table says, whatever follows from the
                                                                       * cuts */
-        r.program.params[i].counted = line_of_param(&r.program.params[i])->all || r.plan.place.rank.tp == 0;
+        r.program.params[i].in_norm = line_of_param(&r.program.params[i])->all || r.plan.place.rank.tp == 0;
     for (int i = 0; status == OK && i < PARITY_STEPS; i++) {
         status = run_step(&r);
         result.loss[i] = r.loss;

@@ -86,6 +86,7 @@ static const struct axis_row {
     [AXIS_TIE]  = {.name = "tie", .along = 1 << DIM_PP, .first_stage = first_of_ends},
     [AXIS_MIRROR] = {.name = "mirror", .along = 1 << DIM_PP, .first_stage = first_of_mirror},
     [AXIS_MESH] = {.name = "mesh", .along = ALL_DIMS},
+    [AXIS_MODEL] = {.name = "model", .along = ALL_DIMS & ~(1 << DIM_DP)},
 };
 
 const char *mesh_dim_name(enum mesh_dim dim) { return (unsigned)dim < N_DIMS ? DIMS[dim] : "unknown dimension"; }
@@ -204,6 +205,12 @@ int mesh_stride(enum mesh_axis axis, const struct mesh_place *p) {
     }
     struct group_of g = group_of(axis, p);
     return rank_along(axis, a, g.first + g.apart) - rank_along(axis, a, g.first);
+}
+
+struct mesh_place mesh_in_first_replica(const struct mesh_place *p) {
+    struct mesh_place first = *p;
+    first.rank.dp = 0;
+    return first;
 }
 
 bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) { return mesh_index(axis, p) == 0; }
