@@ -170,7 +170,8 @@ static void test_disk_refuses_in_one_line(void **state) {
     assert_fails(disk_open(folder(), BYTES, DISK_AUTO, &calls, &d), E_IO, "instead of", "another folder");
     assert_int_equal(files_in(folder()), 0);
     if (!disk_uring)
-        assert_fails(disk_open(folder(), BYTES, DISK_URING, &calls, &d), E_DEVICE, "liburing-dev", "threads");
+        assert_fails(disk_open(folder(), BYTES, DISK_URING, &disk_system_calls, &d), E_DEVICE, "liburing-dev",
+                     "threads");
 }
 
 /* ---- a container that forbids io_uring ---- */
