@@ -37,13 +37,8 @@ static enum status take_from(const struct shard_file *s, const char *param, enum
     const json_t *row = json_object_get(s->pieces, param);
     if (!row) return OK;
     snprintf(name, sizeof name, "%s%s", param, state_suffix[a]);
-    TRY(checkpoint_piece_parse(row, s->name, &piece));
     t->file = s->file;
-    t->entry = safetensors_find(s->file, name);
-    TRY(checkpoint_piece_check(&piece, t->entry, s->name, name));
-    for (int i = 0; i < t->piece.box.n_axes; i++)
-        if (piece.box.n_axes != t->piece.box.n_axes || piece.box.axis[i].global != t->piece.box.axis[i].global)
-            return FAIL(E_FORMAT, "%s: %s is part of a tensor of another shape", s->name, name);
+    TRY(checkpoint_piece_find(row, s->file, s->name, name, &t->piece, &piece, &t->entry));
     return piece_common(&t->piece, &piece, take, t);
 }
 

@@ -57,3 +57,15 @@ enum status checkpoint_piece_check(const struct piece *p, const struct safetenso
                     name, e->end - e->begin, p->n);
     return OK;
 }
+
+enum status checkpoint_piece_find(const json_t *row, const struct safetensors *file, const char *where,
+                                  const char *name, const struct piece *wanted, struct piece *out,
+                                  const struct safetensors_entry **entry) {
+    TRY(checkpoint_piece_parse(row, where, out));
+    *entry = safetensors_find(file, name);
+    TRY(checkpoint_piece_check(out, *entry, where, name));
+    for (int i = 0; i < wanted->box.n_axes; i++)
+        if (out->box.n_axes != wanted->box.n_axes || out->box.axis[i].global != wanted->box.axis[i].global)
+            return FAIL(E_FORMAT, "%s: %s is part of a tensor of another shape", where, name);
+    return OK;
+}

@@ -22,5 +22,10 @@ enum status checkpoint_piece_parse(const json_t *, const char *where, struct pie
  *  @errors E_FORMAT naming file and tensor */
 enum status checkpoint_piece_check(const struct piece *, const struct safetensors_entry *, const char *where,
                                    const char *name);
+/** Both, of the tensor `name` that `row` describes in a file; and whether it is of the shape of which a part is wanted.
+ *  *out and *entry are filled in.  @errors E_FORMAT naming file and tensor */
+enum status checkpoint_piece_find(const json_t *row, const struct safetensors *, const char *where,
+                                  const char *name, const struct piece *wanted, struct piece *out,
+                                  const struct safetensors_entry **entry);
 
 #endif
