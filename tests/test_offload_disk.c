@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  device: any
+/* ranks: 2  more: 1 4  device: any
  *
  * States (and at zero 3 weights) in a file: weights, moments, masters, losses and norms have the same bits as without
  * offload, in every layout and precision and through windows of many blocks; planned bytes are the measured ones in

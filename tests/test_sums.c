@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  more: 8  device: cpu
+/* ranks: 1 2  more: 4 8  device: cpu
  *
  * --sums fixed: losses, norms, gradients and weights have the bits of the serial run in every layout, with one thread
  * or two, and every byte is still predicted. LONG=1: all sizes of microbatches, and not a choice of them. */
