@@ -15,7 +15,8 @@ enum { STEPS = 3 };
 static struct plan plan_of(int stage, enum codec_kind codec, enum plan_feedback feedback) {
     struct plan plan = parity_plan();
     plan.layers = 2;
-    plan.hidden = 24;                                                /* padding behind most shards of 4 ranks */
+    plan.hidden = 18;                                                /* padding behind biases on 4 ranks */
+    plan.heads = plan.kv_heads = 3;
     plan.precision = PRECISION_FP32;
     plan.mesh.dp = comm_world_size();
     plan.micro_batch = 1;
@@ -215,7 +216,8 @@ static void test_zero_coded_memory_and_wire_are_the_planned_ones(void **state) {
     struct plan serial = parity_plan();
     struct reference reference;
     serial.layers = 2;
-    serial.hidden = 24;
+    serial.hidden = 18;
+    serial.heads = serial.kv_heads = 3;
     serial.precision = PRECISION_FP32;
     enum status status = reference_init(&reference, &serial);
     struct difference d[4][N] = {{{0}}};
