@@ -23,8 +23,9 @@
  *   stage 3   GRAD_READY, each microbatch: m U         gathers in forward and backward 2m U  3 m U
  * A tied weight is gathered and scattered once per use; weights that backward does not read (biases, the position
  * table) are gathered for forward only. Weights are prefetched a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits),
- * at stages 1 and 2 by whatever forward comes first after an update: the next step's, or an evaluation's. Gradients are
- * reduced in buckets while backward continues (zero_bucket.c), with --grad-codec as codes (zero_coded.c).
+ * at stages 1 and 2 by whatever forward comes first after an update: the next step's, or an evaluation's. An endless
+ * pipeline gathers them in the update, since its next forward may be with older weights. Gradients are reduced in
+ * buckets while backward continues (zero_bucket.c), with --grad-codec as codes (zero_coded.c).
  *
  * Offload: optimizer states (and at stage 3 the weight shards) are in host memory or in a file, and the update runs on
  * the host (lib/run/optim_offload.c). A shard is brought up before it is gathered; from a file this rank waits for it.
@@ -44,6 +45,7 @@
 #include "zero/zero_shards.h"
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 double zero_bytes_per_param(int stage, int64_t n, double weight, double grad, double states) {
     double share = 1.0 / (double)n;
@@ -158,9 +160,17 @@ static void count_gathers(const struct plan *plan, const struct compiled *c, str
                                                                                   : &n[r->id].first))++;
 }
 
+/* The weights of an endless pipeline have versions, and the next forward may use an older one. */
+static bool gathers_at_once(const struct schedule *s) { return s->n_frames > 0; }
+
+static enum exchange_when gathers_when(int stage, const struct schedule *s) {
+    if (stage == 3) return BEHIND_BLOCK;
+    return gathers_at_once(s) ? AT_END : BEHIND_FORWARD;
+}
+
 static enum status bill_gathers(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     const struct program *p = c->program;
-    enum exchange_when when = zero_options(plan)->stage < 3 ? BEHIND_FORWARD : BEHIND_BLOCK;
+    enum exchange_when when = gathers_when(zero_options(plan)->stage, c->schedule);
     struct gathers *n = calloc((size_t)p->n_params + 1, sizeof *n);
     if (!n) return FAIL(E_MEMORY, "no memory for a table of %d params", p->n_params);
     count_gathers(plan, c, n);
@@ -297,6 +307,16 @@ static enum status paint_others(struct run *r, const struct param *w) {
     return arena_paint(weights, (char *)w->weight + end * size, (w->padded_n - end) * size);
 }
 
+/* All at once, each in place. */
+static enum status gather_stale(struct run *r, struct zero *z) {
+    int n = r->program.n_params;
+    for (int i = 0; i < n; i++)
+        if (z->stale[i]) TRY(gather_start(r, z, i, r->program.params[i].weight));
+    for (int i = 0; i < n; i++) TRY(comm_wait(&z->gathers[i]));
+    memset(z->stale, 0, (size_t)n * sizeof *z->stale);
+    return OK;
+}
+
 /* Stages 1 and 2: nobody has all the weights again until the next forward gathers them, block by block. Nothing but
  * forward reads what is not the rank's own: an evaluation gathers as a step does, and what is saved are shards. */
 static enum status zero_param_publish(struct run *r, void *self, const struct event *e) {
@@ -308,6 +328,7 @@ static enum status zero_param_publish(struct run *r, void *self, const struct ev
         z->stale[i] = true;
         TRY(paint_others(r, w));
     }
+    if (gathers_at_once(&r->schedule)) TRY(gather_stale(r, z));
     return zero_second_forget(r);
 }
 
@@ -341,7 +362,8 @@ static enum status zero_attach(struct run *r, void **self) {
     z->gathers = calloc((size_t)r->program.n_params + 1, sizeof *z->gathers);
     z->stale = calloc((size_t)r->program.n_params + 1, sizeof *z->stale);
     if (!z->gathers || !z->stale) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
-    for (int i = 0; i < r->program.n_params; i++) z->stale[i] = true;   /* they are not; but so every step is alike */
+    /* they are not; but so every step is alike */
+    for (int i = 0; i < r->program.n_params; i++) z->stale[i] = !gathers_at_once(&r->schedule);
     TRY(place_buckets(r, z));
     return subscribe(r, z);
 }
