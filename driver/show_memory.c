@@ -4,6 +4,7 @@
 #include "driver/chart/memory_chart.h"
 #include "driver/recipe.h"
 #include "lib/cost/activations.h"
+#include "lib/run/sent.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -103,10 +104,11 @@ static void print_memory_line(const struct memory_line *l) {
 }
 
 /* As people read it: what a GPU or a container has to have. */
-static void print_largest(const struct memory_line *l) {
+static void print_largest(const struct memory_line *l, int64_t collectives) {
     printf("the most: rank %d, %.1f MiB", l->rank, (double)l->total / (1 << 20));
     if (l->host) printf(" and %.1f MiB in host memory", (double)l->host / (1 << 20));
     if (l->disk) printf(" and %.1f MiB on disk", (double)l->disk / (1 << 20));
+    if (collectives) printf("; its collectives take at most %.1f MiB of their own", (double)collectives / (1 << 20));
     if (l->parked) printf("; parking copies %.1f MiB a step", (double)l->parked / (1 << 20));
     putchar('\n');
 }
@@ -120,6 +122,20 @@ static void print_disk(const struct memory_line *l) {
     printf("disk: rank %d reads %" PRId64 " and writes %" PRId64 " bytes a step; for a step of 1 s to take at most "
            "%.0f%% longer, the disk must give %.1f MB/s to each rank\n", l->rank, l->disk_read, l->disk_written,
            100 * share, bytes / share / 1e6);
+}
+
+/* Taken when a collective begins, and given back when it ends; of the rank that needs most otherwise. */
+static enum status collectives_bytes(const struct plan *plan, int rank, int64_t *total) {
+    struct sent_rules rules;
+    int64_t bytes[N_MESH_AXES];
+    struct run r;
+    *total = 0;
+    TRY(sent_rules_of(plan, &rules));
+    enum status status = run_compile(&r, &train_recipe, plan, rank, NULL, NULL);
+    if (status == OK) status = sent_memory(&rules, &plan->mesh, rank, &r.bill, bytes);
+    for (int a = 0; a < N_MESH_AXES && status == OK; a++) *total += bytes[a];
+    run_destroy(&r);
+    return status;
 }
 
 static json_t *memory_json(const struct memory_line *l) {
@@ -166,11 +182,13 @@ enum status show_memory(const struct plan *plan, bool json) {
         if (line.total > largest.total) largest = line;
         if (line.disk_read > most_disk.disk_read) most_disk = line;
     }
-    if (status == OK && !json) print_largest(&largest);
+    int64_t collectives = 0;
+    if (status == OK) status = collectives_bytes(plan, largest.rank, &collectives);
+    if (status == OK && !json) print_largest(&largest, collectives);
     if (status == OK && !json) print_disk(&most_disk);
     for (int i = 0; i < saved.n && status == OK && !json; i++) print_saved_kind(&saved, i);
-    json_t *all = json_pack("{s:I, s:o, s:o}", "parameters", (json_int_t)plan->arch->n_params(plan), "ranks",
-                            ranks, "activations", saved_json(&saved));
+    json_t *all = json_pack("{s:I, s:o, s:o, s:I}", "parameters", (json_int_t)plan->arch->n_params(plan), "ranks",
+                            ranks, "activations", saved_json(&saved), "collectives", (json_int_t)collectives);
     if (status == OK && json) {
         json_dumpf(all, stdout, JSON_INDENT(2));
         putchar('\n');

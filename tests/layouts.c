@@ -2,6 +2,7 @@
 
 #include "cp/cp.h"
 #include "driver/recipe.h"
+#include "lib/base/integer.h"
 #include "lib/comm/comm_backend.h"
 #include "lib/run/sent.h"
 #include "park/park.h"
@@ -242,15 +243,19 @@ static struct sent_rules rules_in_force(void) {
 static double off(double counted, double sent) { return fabs(counted - sent); }
 
 /* What tables say is sent, is: to the message and to the byte, inside nodes and between. Messages only in sum, since a
- * line of the bill does not say to whom. Fixed sums have tables of their own. */
+ * line of the bill does not say to whom. Nor do collectives take more memory than is said. Fixed sums have tables of
+ * their own. */
 static enum status compare_sent(const struct run *r, int n_steps, struct difference *d) {
     const struct sent_rules rules = rules_in_force();
+    int64_t memory[N_MESH_AXES];
+    TRY(sent_memory(&rules, &r->plan.mesh, comm_world_rank(), &r->bill, memory));
     for (enum mesh_axis a = AXIS_TP; a < AXIS_MESH && r->program.device == DEVICE_CPU; a++) {
         struct sent sent[2];
         const struct ledger *l = group_ledger(r->mesh.group[a]);
         double messages[2] = {0}, bytes[2] = {0};
         if (group_size(r->mesh.group[a]) == 1 || r->program.fixed_sums) continue;
         TRY(sent_by_axis(&rules, &r->plan.mesh, comm_world_rank(), &r->bill, a, n_steps, sent));
+        d->memory = worse(d->memory, (double)max64(0, l->hop_bytes - memory[a]));
         for (int b = 0; b < 2; b++) {
             for (int op = 0; op < COMM_SEND; op++) {
                 messages[b] += (double)l->entry[op].messages[b];

@@ -38,7 +38,7 @@ const char *comm_op_name(enum comm_op);
 /* messages, sent: what this rank has really sent, inside its node [0] and between nodes [1]: as messages, and by
  * collectives that go by hops. The library does not say what it sends: of its calls there are library_calls. */
 struct ledger_entry { int64_t calls, library_calls, messages[2]; double bytes, sent[2], wait_s; };
-struct ledger { struct ledger_entry entry[N_COMM_OPS]; };
+struct ledger { struct ledger_entry entry[N_COMM_OPS]; int64_t hop_bytes; /* most memory of hops at once */ };
 
 struct group;        /* opaque; made by the mesh */
 struct comm_algorithm; /* hops.h */

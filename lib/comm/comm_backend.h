@@ -48,6 +48,7 @@ struct group {
     int axis;                      /* enum mesh_axis of a mesh's group; 0 of any other */
     int64_t n_collectives;         /* same on every member, since all call the same collectives in the same order */
     int64_t n_messages;            /* sends and receives: each member has its own count */
+    int64_t hop_bytes;             /* what its collectives by hops take now, beside their buffers */
     struct ledger ledger;
 };
 

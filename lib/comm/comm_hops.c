@@ -10,6 +10,10 @@
  * Matching. All messages of a collective have one tag, from its number in its group; two ranks' messages are received
  * in the order in which they were sent (MPI 3.1, section 3.5), which is the order of both tables.
  *
+ * Memory. Sums need some beside the caller's buffers (hop_walk_bytes), and as many as there are buckets may be started.
+ * Those of a group wait in line, in the order of their starts, while the ones before them take HOP_MEMORY_BYTES. The
+ * oldest never waits, on any rank, so the line moves; what needs no memory passes it.
+ *
  * What breaks: a rank that waits for one collective must push all of them, or two ranks wait for each other's next rows
  * (comm_hops_progress).
  *
@@ -38,8 +42,11 @@ struct hops {
     enum comm_reduction reduction;
     int tag;
     int64_t flight;              /* its row in the flight record */
-    struct hop_walk *walk;
-    void *memory;                /* hop_walk_bytes */
+    struct hop_table table;      /* the walk's, when it has begun */
+    struct hop_buffers buffers;
+    struct hop_walk *walk;       /* NULL: it waits in line */
+    int64_t bytes;               /* hop_walk_bytes */
+    void *memory;
     bool done;
     int failed;                  /* what MPI said, until somebody asks */
 };
@@ -165,13 +172,45 @@ static const struct hop_carrier by_mpi = {carrier_expect, carrier_send, carrier_
 
 /* ---- a collective under way ---- */
 
+/* What needs no memory never waits; what does, for those of its group that came before it. */
+static bool may_begin(const struct hops *x) {
+    if (x->bytes == 0) return true;
+    for (const struct hops *y = first; y != x; y = y->next)
+        if (y->group == x->group && !y->walk) return false;
+    int64_t taken = x->group->hop_bytes;
+    return taken == 0 || taken + x->bytes <= HOP_MEMORY_BYTES;
+}
+
+static enum status begin(struct hops *x) {
+    struct group *group = x->group;
+    x->memory = x->bytes > 0 ? aligned_alloc(64, (size_t)x->bytes) : NULL;
+    if (x->bytes > 0 && !x->memory)
+        return FAIL(E_MEMORY, "no memory for %lld bytes of a %s", (long long)x->bytes, comm_op_name(x->op));
+    TRY(hop_walk_open(&x->table, group->size, (int64_t)dtype_size(x->dtype), &x->buffers, x->memory, &by_mpi, x,
+                      &x->walk));
+    group->hop_bytes += x->bytes;
+    group->ledger.hop_bytes = max64(group->ledger.hop_bytes, group->hop_bytes);
+    return OK;
+}
+
+/* As soon as it is done, and not when somebody asks: those in line cannot ask. */
+static void give_back(struct hops *x) {
+    free(x->memory);
+    x->memory = NULL;
+    if (x->walk) x->group->hop_bytes -= x->bytes;
+    x->bytes = 0;
+}
+
 static void advance(struct hops *x) {
-    if (x->done || x->failed != MPI_SUCCESS) return;
-    enum status pushed = comm_links_emulated() ? look_for_stamps(x) : OK;
+    if (x->done || x->failed != MPI_SUCCESS || (!x->walk && !may_begin(x))) return;
+    enum status pushed = x->walk ? OK : begin(x);
+    if (pushed == OK && comm_links_emulated()) pushed = look_for_stamps(x);
     if (pushed == OK) pushed = hop_walk_push(x->walk, &x->done);
     if (pushed != OK && x->failed == MPI_SUCCESS) x->failed = MPI_ERR_OTHER;
+    if (!x->walk) return;
     int hops, hop = hop_walk_done(x->walk, &hops);
     flight_hop_is(x->flight, hop, hops);
+    if (x->done) give_back(x);
 }
 
 void comm_hops_progress(void) {
@@ -182,26 +221,24 @@ static void end(struct hops *x) {
     struct hops **at = &first;
     while (*at && *at != x) at = &(*at)->next;
     if (*at) *at = x->next;
+    give_back(x);
     hop_walk_close(&x->walk);
-    free(x->memory);
+    hop_table_free(&x->table);
     free(x);
 }
 
-static enum status open(struct hops *x, const struct comm_algorithm *algorithm, const struct comm_call *call) {
-    int64_t element = (int64_t)dtype_size(call->dtype);
+static enum status lay_out(struct hops *x, const struct comm_algorithm *algorithm, const struct comm_call *call) {
     struct hop_shape shape = shape_of(x->group, call);
-    struct hop_table table;
-    enum status made = hops_make(algorithm, &shape, x->group->rank, &table);
-    int64_t bytes = hop_walk_bytes(&table, element);
-    x->memory = made == OK && bytes > 0 ? aligned_alloc(64, (size_t)bytes) : NULL;
-    if (made == OK && bytes > 0 && !x->memory)
-        made = FAIL(E_MEMORY, "no memory to exchange %lld elements", (long long)call->count);
-    if (made != OK) {
-        hop_table_free(&table);
-        return made;
-    }
-    const struct hop_buffers buffers = {call->from, call->to};
-    return hop_walk_open(&table, x->group->size, element, &buffers, x->memory, &by_mpi, x, &x->walk);
+    x->buffers = (struct hop_buffers){call->from, call->to};
+    TRY(hops_make(algorithm, &shape, x->group->rank, &x->table));
+    x->bytes = hop_walk_bytes(&x->table, (int64_t)dtype_size(call->dtype));
+    return OK;
+}
+
+static void line_up(struct hops *x) {
+    struct hops **last = &first;
+    while (*last) last = &(*last)->next;
+    *last = x;
 }
 
 enum status comm_hops_start(const struct comm_algorithm *algorithm, const struct comm_call *call,
@@ -216,14 +253,12 @@ enum status comm_hops_start(const struct comm_algorithm *algorithm, const struct
                        .tag = comm_is_message(call->op)
                                   ? call->tag
                                   : COMM_TAG_MAX + 1 + (int)(request->sequence % (COMM_TAG_MAX + 1))};
-    enum status opened = open(x, algorithm, call);
-    if (opened != OK) {
+    enum status made = lay_out(x, algorithm, call);
+    if (made != OK) {
         end(x);
-        return opened;
+        return made;
     }
-    struct hops **last = &first;
-    while (*last) last = &(*last)->next;
-    *last = x;
+    line_up(x);
     request->handle = x;
     request->backend = &comm_hops;
     advance(x);

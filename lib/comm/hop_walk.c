@@ -91,15 +91,16 @@ enum status hop_walk_open(struct hop_table *table, int n, int64_t element_bytes,
                                   0,
                                   0,
                                   false};
+        *table = (struct hop_table){0};
     }
     *out = walk;
     if (walk && walk->row && walk->add && walk->lane) {
         line_up(walk);
         return OK;
     }
-    int n_rows = table->n;
-    if (walk) hop_walk_close(out);
-    else hop_table_free(table);
+    int n_rows = walk ? walk->table.n : table->n;
+    hop_walk_close(out);
+    hop_table_free(table);
     return FAIL(E_MEMORY, "no memory to run %d hops", n_rows);
 }
 

@@ -38,8 +38,8 @@ struct hop_buffers { const void *from; void *to; };
 struct hop_walk;
 /** Bytes that a walk uses beside the caller's buffers: scratch, and buffers for terms that arrive. */
 int64_t hop_walk_bytes(const struct hop_table *, int64_t element_bytes);
-/** Begin. The table becomes the walk's; `memory` has hop_walk_bytes, 64 bytes aligned, and is borrowed like the rest.
- *  n: ranks of the group. @errors E_MEMORY (the table is freed) */
+/** Begin. The rows become the walk's, and *table is empty, also after an error; `memory` has hop_walk_bytes, 64 bytes
+ *  aligned, and is borrowed like the rest. n: ranks of the group. @errors E_MEMORY */
 enum status hop_walk_open(struct hop_table *, int n, int64_t element_bytes, const struct hop_buffers *, void *memory,
                           const struct hop_carrier *, void *self, struct hop_walk **out);
 /** As far as it goes now. @errors of the carrier */

@@ -46,6 +46,8 @@ enum {
     HOP_LINE_BYTES = 64              /* and parts begin at a cache line, if the buffer does */
 };
 enum { HOP_SLOTS = 2 };   /* an ADD cannot arrive before the one HOP_SLOTS before it is done */
+/* A group's collectives that need memory take at most so much of it at a time, or are one; the others wait in line. */
+enum { HOP_MEMORY_BYTES = 4 << 20 };
 
 struct hop_row {
     enum hop_kind kind;

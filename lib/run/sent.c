@@ -3,6 +3,7 @@
 
 #include "lib/base/integer.h"
 #include "lib/comm/comm_rules.h"
+#include "lib/comm/hop_walk.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,7 @@ static enum status add_operations(const struct sent_rules *rules, const struct e
     struct hop_table table;
     enum status made = hops_make(algorithm, &shape, me, &table);
     struct hop_count count = hops_count(&table, &shape, me, x->dtype);
+    out->memory = max64(out->memory, hop_walk_bytes(&table, (int64_t)dtype_size(x->dtype)));
     hop_table_free(&table);
     for (int b = 0; b < 2; b++) {
         out->count.messages[b] += times * count.messages[b];
@@ -103,5 +105,19 @@ enum status sent_by_axis(const struct sent_rules *rules, const struct mesh_sizes
         TRY(sent_by_exchange(rules, sizes, rank, x, &one));
         add(&sum[is_message(x)], &one, n_steps / max64(x->every, 1));
     }
+    return OK;
+}
+
+enum status sent_memory(const struct sent_rules *rules, const struct mesh_sizes *sizes, int rank,
+                        const struct bill *bill, int64_t bytes[N_MESH_AXES]) {
+    int64_t largest[N_MESH_AXES] = {0}, all[N_MESH_AXES] = {0};
+    for (int i = 0; i < bill->n_exchanges; i++) {
+        const enum mesh_axis axis = bill->exchanges[i].axis;
+        struct sent one;
+        TRY(sent_by_exchange(rules, sizes, rank, &bill->exchanges[i], &one));
+        largest[axis] = max64(largest[axis], one.memory);
+        all[axis] += one.operations * one.memory;
+    }
+    for (int a = 0; a < N_MESH_AXES; a++) bytes[a] = min64(all[a], max64(largest[a], HOP_MEMORY_BYTES));
     return OK;
 }

@@ -22,6 +22,7 @@ struct sent {
     const char *algorithm;       /* "library": what it sends it does not say, and count is 0 */
     int64_t operations;
     struct hop_count count;
+    int64_t memory;              /* bytes that one operation needs beside its buffers (hop_walk.h) */
     double library_bytes;        /* algorithm bytes of what goes by the library */
 };
 
@@ -34,5 +35,9 @@ enum status sent_by_exchange(const struct sent_rules *, const struct mesh_sizes 
  *  @errors as sent_by_exchange */
 enum status sent_by_axis(const struct sent_rules *, const struct mesh_sizes *, int rank, const struct bill *,
                          enum mesh_axis, int64_t n_steps, struct sent sum[2]);
+/** bytes: what the collectives of a step take beside their buffers, at most: by axis what lib/comm/comm_hops.c lets be
+ *  under way at once. @collective{none} @errors as sent_by_exchange */
+enum status sent_memory(const struct sent_rules *, const struct mesh_sizes *, int rank, const struct bill *,
+                        int64_t bytes[N_MESH_AXES]);
 
 #endif

@@ -56,5 +56,32 @@ static void test_the_library_does_not_say(void **state) {
     assert_int_equal(sent.count.messages[0] + sent.count.messages[1], 0);
 }
 
-TESTS(unit_test(test_pieces_and_times_are_counted), unit_test(test_parts_go_inside_and_between),
+static int64_t memory_of(const char *algorithm, struct exchange *x, int n) {
+    struct sent_rules rules = {.nodes = {2, false}};
+    const struct mesh_sizes four_replicas = {.dp = 4, .tp = 1, .cp = 1, .pp = 1};
+    const struct bill bill = {.exchanges = x, .n_exchanges = n};
+    int64_t bytes[N_MESH_AXES];
+    assert_ok(comm_rules_parse(algorithm, rules.rule));
+    assert_ok(sent_memory(&rules, &four_replicas, 1, &bill, bytes));
+    assert_int_equal(bytes[AXIS_TP], 0);
+    return bytes[AXIS_DP];
+}
+
+/* Two buffers of a part of 1600 bytes for each; of two segments, eight at a time; a ring's copy of 8 MiB and its
+ * two. */
+static void test_memory_is_that_of_a_full_line(void **state) {
+    (void)state;
+    struct exchange x[] = {
+        {.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = 1600, .dtype = FP32, .times = 3},
+        {.axis = AXIS_DP, .op = COMM_ALL_GATHER, .count = 1600, .dtype = FP32},
+        {.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = 1 << 20, .dtype = FP32, .times = 100},
+        {.axis = AXIS_DP, .op = COMM_REDUCE_SCATTER, .count = 2 << 20, .dtype = FP32, .times = 2},
+    };
+    assert_int_equal(memory_of("pairwise", x, 2), 3 * 2 * 1600);
+    assert_int_equal(memory_of("pairwise", x, 3), 4 << 20);
+    assert_int_equal(memory_of("ring", x, 4), (8 << 20) + 2 * (256 << 10));
+}
+
+TESTS(unit_test(test_memory_is_that_of_a_full_line), unit_test(test_pieces_and_times_are_counted),
+      unit_test(test_parts_go_inside_and_between),
       unit_test(test_the_library_does_not_say))
