@@ -1,12 +1,13 @@
 /* What offload moves in a step, on a GPU (lib/run/optim_offload.c, zero/zero.c). On a CPU the host's memory is the
  * device's, and nothing moves.
  *
- *   link   a rank's own gradients down and own weights up; where no master copy is kept, the weights down first.
- *          Weights that live in host memory (offload=params) go up each time that a block's are gathered instead
- *   host   AdamW there: what it reads and writes of the host's memory
+ *   link   a rank's own gradients down and own weights up; where no master copy is kept, the weights down first. Sums
+ *          of gradients that live in host memory (stages 2 and 3) come down in each microbatch instead, and weights
+ *          that do (offload=params) go up each time that a block's are gathered
+ *   host   AdamW there: what it reads and writes of the host's memory; and of such gradients the norm and each sum
  *
  * Nothing hides either: the copies are queued between the rows, and the host waits for the gradients (what breaks, in
- * optim_offload.c). Source: Ren et al. 2021, "ZeRO-Offload", section 4. */
+ * optim_offload.c, zero_bucket.c). Source: Ren et al. 2021, "ZeRO-Offload", section 4. */
 #include "planner/price_stage.h"
 
 static bool is_host_s(const struct run *r, const struct param *w) {
@@ -16,12 +17,13 @@ static bool is_host_s(const struct run *r, const struct param *w) {
 static double update_link_bytes(const struct param *w) {
     double weight = (double)dtype_size(w->type.dtype), gradient = (double)dtype_size(w->grad_type.dtype);
     double weights = w->weight_tier != TIER_DEVICE ? 0 : w->master ? weight : 2 * weight;
-    return (double)w->own_n * (gradient + weights);
+    return (double)w->own_n * ((w->grad_tier == TIER_DEVICE ? gradient : 0) + weights);
 }
 
 static double update_host_bytes(const struct param *w) {
     double state = (double)dtype_size(w->state_dtype), gradient = (double)dtype_size(w->grad_type.dtype);
-    return (double)w->own_n * (6 * state + gradient + (w->master ? (double)dtype_size(w->type.dtype) : 0));
+    double read = (w->grad_tier == TIER_DEVICE ? 1 : 2) * gradient;
+    return (double)w->own_n * (6 * state + read + (w->master ? (double)dtype_size(w->type.dtype) : 0));
 }
 
 struct price_offload price_offload(const struct run *r) {
@@ -31,12 +33,18 @@ struct price_offload price_offload(const struct run *r) {
     for (int i = 0; i < p->n_params; i++)
         if (is_host_s(r, &p->params[i])) {
             out.link_bytes += update_link_bytes(&p->params[i]);
-            out.host_bytes += update_host_bytes(&p->params[i]);
+            out.update_bytes += update_host_bytes(&p->params[i]);
         }
+    out.host_bytes = out.update_bytes;
     for (const struct row *row; (row = schedule_next_row(&r->schedule, r->chunks, &at));) {
-        const struct param *w = row->kind == ROW_PARAM_AHEAD ? &p->params[row->id] : NULL;
-        if (w && w->weight_tier != TIER_DEVICE && is_host_s(r, w))
+        bool weight = row->kind == ROW_PARAM_AHEAD, gradient = row->kind == ROW_GRAD_READY;
+        const struct param *w = weight || gradient ? &p->params[row->id] : NULL;
+        if (!w || !is_host_s(r, w)) continue;
+        if (weight && w->weight_tier != TIER_DEVICE)
             out.link_bytes += (double)w->shard_n * (double)dtype_size(w->type.dtype);
+        if (!gradient || w->grad_tier == TIER_DEVICE) continue;
+        double bytes = (double)w->shard_n * (double)dtype_size(w->grad_type.dtype);
+        out.link_bytes += bytes, out.host_bytes += 3 * bytes;
     }
     return out;
 }

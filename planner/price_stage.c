@@ -163,8 +163,8 @@ static void price_end(const struct cluster *c, struct stage *g) {
     g->end_s[PRICE_DP] = beside(c, behind, g->window_s);
     g->end_s[PRICE_MEMORY] = packing;
     g->end_s[PRICE_GATHER] += beside(c, blocks, g->busy_s) + beside(c, forward, g->first_s);
-    struct price_offload o = price_offload(&g->run);                 /* the norm is the device's in any case */
-    double update_s = (price_update_bytes(p) - o.host_bytes) / op_bytes_per_s(c, "adamw");
+    struct price_offload o = price_offload(&g->run);
+    double update_s = (price_update_bytes(p) - o.update_bytes) / op_bytes_per_s(c, "adamw");
     if (o.link_bytes > 0)
         g->end_s[PRICE_OFFLOAD] = o.link_bytes / c->host_bytes_per_s + o.host_bytes / c->host_memory_bytes_per_s;
     g->end_s[PRICE_OPTIM] += update_s;

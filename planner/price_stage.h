@@ -23,9 +23,9 @@ struct stage {
 
 /** All seconds of a stage that is compiled, on a cluster of such ranks. @errors E_MEMORY  @collective{none} */
 enum status price_stage(const struct cluster *rank, struct stage *);
-/** Bytes of a step between the rank and its host, and of the host's memory, for what is offloaded: price_offload.c.
- *  @collective{none} */
-struct price_offload { double link_bytes, host_bytes; };
+/** Bytes of a step between the rank and its host, and of the host's memory, for what is offloaded; update_bytes: part
+ *  of the latter, which the device would have moved otherwise (price_update_bytes). @collective{none} */
+struct price_offload { double link_bytes, host_bytes, update_bytes; };
 struct price_offload price_offload(const struct run *);
 
 /** Seconds a step of every row of a compiled run, added up by step of the program and kind; what a row exchanges is

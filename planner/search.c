@@ -47,7 +47,7 @@ static struct layer price_layers(const struct searching *s, const struct layer_c
     if (price && layout_is_legal(s->recipe, &p) && price_plan(s->recipe, &p, s->cluster, NULL, price) == OK) {
         out.seconds = price->stage[0].s;
         for (int i = 0; i < N_ROLES; i++) out.bytes[i] = (double)price->bytes[i];
-        if (offloads) out.bytes[ROLE_PARAM] = out.bytes[ROLE_OPTIM] = 0;
+        if (offloads) out.bytes[ROLE_PARAM] = out.bytes[ROLE_GRAD] = out.bytes[ROLE_OPTIM] = 0;
         if (parks) out.bytes[ROLE_ACT] = 0;
     }
     status_clear();

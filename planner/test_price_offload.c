@@ -50,6 +50,18 @@ static void test_offload_is_copies_and_an_update_elsewhere(void **state) {
     assert_close((double)moved.host_bytes - window, 12 * n, 0.01 * 12 * n);
 }
 
+/* Sums of gradients come down in each of four microbatches, where the host adds them, and takes their norm. */
+static void test_sums_of_gradients_come_down_as_they_are_made(void **state) {
+    (void)state;
+    struct cluster c = bare();
+    struct plan p = plan_of(16, 1, 1);
+    p.micro_batch = 1, p.tie = 0;                                    /* each gradient is made in one place */
+    zero_options(&p)->stage = 2, zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
+    double n = (double)gpt_n_params(&p) / 16, seconds = price_of(p, &c).phase_s[PRICE_OFFLOAD];
+    double host_s = n * (28 + 2 + 4 * 3 * 2) / c.host_memory_bytes_per_s, link_s = n * (2 + 4 * 2) / c.host_bytes_per_s;
+    assert_close(seconds, host_s + link_s, 0.001 * (host_s + link_s));
+}
+
 /* A shard of weights that lives in host memory goes up before each gather, twice a microbatch but for the block at the
  * turn, and not after the update. */
 static void test_offloaded_weights_go_up_before_each_gather(void **state) {
@@ -88,6 +100,6 @@ static void test_offload_needs_a_host_with_speeds(void **state) {
     free(found);
 }
 
-TESTS(unit_test(test_parking_is_copies_beside_the_rows),
+TESTS(unit_test(test_sums_of_gradients_come_down_as_they_are_made), unit_test(test_parking_is_copies_beside_the_rows),
       unit_test(test_offload_is_copies_and_an_update_elsewhere),
       unit_test(test_offloaded_weights_go_up_before_each_gather), unit_test(test_offload_needs_a_host_with_speeds))

@@ -88,7 +88,7 @@ static void *own_weight(const struct run *r, const struct param *w) {
     return fetched(run_tier_device(r, w->weight_tier), param_own_weight(w), w->type.dtype, w->own_n);
 }
 static void *own_grad(const struct run *r, const struct param *w) {
-    return fetched(r->device, param_own_grad(w), w->grad_type.dtype, w->own_n);
+    return fetched(run_grad_device(r), param_own_grad(w), w->grad_type.dtype, w->own_n);
 }
 
 /* ---- the reference: always on the CPU ---- */

@@ -12,6 +12,7 @@
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "zero/zero.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,7 @@ static struct plan plan_of(const struct trial *t, bool offload) {
     p.precision = t->precision, p.micro_batch = 2, p.offload_io = t->io, p.offload_window = t->window;
     if (t->validate) p.micro_batch = 1, p.tie = 0, p.loss_chunk = 0, pp_options(&p)->schedule = SCHEDULE_ZB_H2;
     pp_options(&p)->optim_sync = t->validate;
+    if (p.device == PLAN_DEVICE_CUDA) p.clip = 0;                    /* see same_numbers */
     zero_options(&p)->stage = t->zero;
     if (!offload) return p;
     zero_options(&p)->offload = t->offload, zero_options(&p)->offload_to = t->to;
@@ -102,6 +104,15 @@ static ssize_t slow_write(int fd, const void *from, size_t bytes, off_t at) {
 }
 static const struct disk_calls slow = {.read = slow_read, .write = slow_write};
 
+/* Losses to the bit. Norms too, on a CPU; what a GPU keeps in host memory the host sums, in another order. */
+static bool same_numbers(const double a[2 * STEPS], const double b[2 * STEPS]) {
+    double bound = test_device()->kind == DEVICE_CUDA ? 1e-14 : 0;
+    bool same = true;
+    for (int i = 0; i < STEPS; i++)
+        same &= a[2 * i] == b[2 * i] && fabs(a[2 * i + 1] - b[2 * i + 1]) <= bound * fabs(a[2 * i + 1]);
+    return same;
+}
+
 struct result { double numbers[2][2 * STEPS], memory, wire; bool same, traffic; int n_blocks, redone; };
 
 static struct disk_traffic traffic_of(const struct run *r) {
@@ -118,7 +129,7 @@ static enum status compare(struct run r[2], const struct trial *t, struct result
     struct disk_traffic after = traffic_of(&r[1]);
     x->n_blocks = r[1].blocks.n_blocks;
     x->redone = (int)r[1].n_redone;
-    x->same = memcmp(x->numbers[0], x->numbers[1], sizeof *x->numbers) == 0;
+    x->same = same_numbers(x->numbers[0], x->numbers[1]);
     for (int i = r[0].program.n_params; i-- > 0;)                    /* last written, first read */
         x->same &= same_param(&r[0], &r[1], i);
     /* a guess is one copy back and forth and one update more: not in the bill */
@@ -135,7 +146,7 @@ static bool check(const struct trial *t, int number) {
     struct run r[2] = {{.n_step = 0}, {.n_step = 0}};
     struct result x = {.same = false};
     enum status status = compare(r, t, &x);
-    bool small = t->window > 1 || comm_world_size() > 2 || (t->to == OFFLOAD_TO_HOST && !x.n_blocks);
+    bool small = t->window > 1 || comm_world_size() > 2 || !r[1].blocks.bytes;
     bool many = small || x.n_blocks > OPTIM_SLOTS + 1;
     bool ok = agree_all(status == OK && x.same && x.traffic && many && x.memory == 0 && (t->validate || x.wire == 0) &&
                         x.redone == (t->validate ? STEPS : 0));

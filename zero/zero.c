@@ -28,7 +28,8 @@
  * buckets while backward continues (zero_bucket.c), with --grad-codec as codes (zero_coded.c).
  *
  * Offload: optimizer states (and at stage 3 the weight shards) are in host memory or in a file, and the update runs on
- * the host (lib/run/optim_offload.c). A shard is brought up before it is gathered; from a file this rank waits for it.
+ * the host (lib/run/optim_offload.c). Gradients that are sharded are in host memory then, and the norm is taken there.
+ * A weight shard is brought up before it is gathered; from a file this rank waits for it.
  *
  * What breaks: reading a weight before it was gathered, or after it was freed; adding a microbatch's gradient twice; a
  * norm that leaves out the other shards (each rank counts what it owns, and the squares are all-reduced over all
@@ -65,7 +66,8 @@ static const struct option OPTIONS[] = {
      "those of a node; 0: backward gathers from all",
      "parallelism", AT(secondary)},
     {"offload", OPTION_CHOICE, "none", 0, 0, "none|optimizer|params", "",
-     "kept elsewhere: optimizer states (the host updates them), at zero 3 also parameter shards", "parallelism",
+     "kept elsewhere: optimizer states (the host updates them) and, at zero 2 and 3, gradient shards; at zero 3 also "
+     "parameter shards", "parallelism",
      AT(offload)},
     {"offload-to", OPTION_CHOICE, "host", 0, 0, "host|disk", "",
      "where that is: host memory, or a file in offload-path", "parallelism", AT(offload_to)},
@@ -124,6 +126,7 @@ static void divide(const struct plan *plan, struct param *w) {
     enum tier far = o->offload_to == OFFLOAD_TO_DISK ? TIER_DISK : TIER_HOST;
     w->state_tier = o->offload != OFFLOAD_NONE ? far : TIER_DEVICE;
     w->weight_tier = o->offload == OFFLOAD_PARAMS ? far : TIER_DEVICE;
+    w->grad_tier = o->offload != OFFLOAD_NONE && o->stage >= 2 ? TIER_HOST : TIER_DEVICE;
 }
 
 static enum status zero_rewrite(const struct plan *plan, struct program *p) {
@@ -187,10 +190,17 @@ static enum status bill_gathers(const struct plan *plan, const struct compiled *
     return OK;
 }
 
+/* From a GPU to its host. On a CPU own gradients are host memory in any case. */
+static bool comes_down(const struct program *p) {
+    return p->device != DEVICE_CPU && p->n_params && p->params[0].grad_tier == TIER_HOST;
+}
+
 static enum status bill_scatters(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     struct zero_buckets z;
     TRY(predict(plan, c, &z));
     bill->technique_comm_bytes += zero_buckets_comm_bytes(&z);
+    if (comes_down(c->program))
+        bill->technique_host_bytes += max64(z.slots[0].shard_bytes, z.slots[1].shard_bytes);
     zero_buckets_bill(&z, &c->program->place, bill);
     zero_buckets_fini(&z);
     return OK;
@@ -353,6 +363,7 @@ static enum status place_buckets(struct run *r, struct zero *z) {
     TRY(predict(&r->plan, &compiled, &z->buckets));
     TRY(run_take_comm(r, zero_buckets_comm_bytes(&z->buckets), &comm));
     zero_buckets_place(&z->buckets, r->device, comm);
+    z->buckets.staging = comes_down(&r->program) ? r->arenas[TIER_HOST][ROLE_COMM].base : NULL;
     return OK;
 }
 

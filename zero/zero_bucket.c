@@ -11,6 +11,9 @@
  * The copy has a second use: the gradient's buffer is free as soon as it has been copied. So stages 2 and 3 keep whole
  * gradients of only one block at a time.
  *
+ * With offload own gradients are in host memory at stages 2 and 3: a bucket's shard goes down when its slot is wanted
+ * again, or backward ends, and the host adds it.
+ *
  * Two slots alternate: one bucket is filled while the other is in flight. The order of gradients is predicted from the
  * rows and the schedule, so every bucket's size, and the memory of the slots, is known before the first step.
  *
@@ -120,18 +123,21 @@ void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *pl
 }
 
 /* ---- running ---- */
-/* Wait for the slot's bucket, and hand the results to their params. */
+/* Wait for the slot's bucket, and hand the results to their params; where these keep gradients in host memory, the
+ * shard comes down first, and the host adds it. */
 static enum status arrive(struct zero_buckets *z, const struct program *p, struct zero_slot *s, bool accumulate) {
     if (s->bucket < 0) return OK;
     const struct zero_bucket *b = &z->buckets[s->bucket];
-    char *from = s->shard;
+    const struct device *d = z->staging ? device_cpu() : z->device;
+    char *from = z->staging ? z->staging : s->shard;
     TRY(comm_wait(&s->request));
+    if (z->staging) TRY(z->device->download(z->device, from, s->shard, b->count * (int64_t)dtype_size(b->dtype)));
     for (int i = 0; i < b->n; i++) {
         const struct param *w = &p->params[z->params[b->first + i]];
         int64_t bytes = w->shard_n * (int64_t)dtype_size(b->dtype);
-        if (accumulate && p->fixed_sums) TRY(sums_push(z->device, w, z->nth[b->first + i], (float *)from));
-        else if (accumulate) TRY(zero_add(z->device, param_own_grad(w), from, w->shard_n, b->dtype));
-        else TRY(z->device->copy(z->device, param_own_grad(w), from, bytes));
+        if (accumulate && p->fixed_sums) TRY(sums_push(d, w, z->nth[b->first + i], (float *)from));
+        else if (accumulate) TRY(zero_add(d, param_own_grad(w), from, w->shard_n, b->dtype));
+        else TRY(d->copy(d, param_own_grad(w), from, bytes));
         from += bytes;
     }
     s->bucket = -1;

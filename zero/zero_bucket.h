@@ -20,7 +20,10 @@ struct zero_slot {
 };
 
 struct zero_buckets {
-    const struct device *device;         /* whose memory holds gradients and slots */
+    const struct device *device;         /* whose memory holds whole gradients and slots */
+    /* Pinned host memory for the largest shard, where the device is a GPU and own gradients are in host memory; else
+     * NULL. The caller's, set after zero_buckets_place. */
+    void *staging;
     int n, n_params;            /* n_params: the length of the sequence */
     int *params;                         /* params whose gradient gets ready, in the order of the rows; */
     int *nth;                            /* and in which action of its tape (schedule.h) */
@@ -39,7 +42,7 @@ void zero_buckets_fini(struct zero_buckets *);
 
 /** Bytes of comm memory for the slots. */
 int64_t zero_buckets_comm_bytes(const struct zero_buckets *);
-/** Lay the slots out in comm: that many bytes of the device's memory, which holds all gradients too. */
+/** Lay the slots out in comm: that many bytes of the device's memory. */
 void zero_buckets_place(struct zero_buckets *, const struct device *, void *comm);
 /** Bills the reduce-scatters of a step: one per bucket over its axis, after backward. place: of the billed rank. */
 void zero_buckets_bill(const struct zero_buckets *, const struct mesh_place *, struct bill *);

@@ -29,7 +29,7 @@ static void plan_shadow(struct param *w, enum device_kind device, struct memory_
 
 /* One more gradient of another param: no weight, no states. */
 static void plan_gradient(struct param *w, enum device_kind device, struct memory_plan *m) {
-    struct bump grads = end_of(m, ROLE_GRAD, TIER_DEVICE, device);
+    struct bump grads = end_of(m, ROLE_GRAD, w->grad_tier, device);
     w->grad_offset = take(grads, param_resident_n(w, w->grad_residence), w->grad_type.dtype);
 }
 
@@ -52,7 +52,7 @@ static void plan_param(struct param *w, int n_versions, int n_outer, enum device
 
 /* Sums of a gradient that wait for others (sums.h). */
 static void plan_waiting(struct param *w, enum device_kind device, struct memory_plan *m) {
-    w->waiting_offset = take(end_of(m, ROLE_GRAD, TIER_DEVICE, device), w->n_waiting * param_waiting_n(w), FP32);
+    w->waiting_offset = take(end_of(m, ROLE_GRAD, w->grad_tier, device), w->n_waiting * param_waiting_n(w), FP32);
 }
 
 void memory_plan_params(struct program *p, const struct schedule *s, struct memory_plan *m) {

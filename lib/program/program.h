@@ -64,6 +64,7 @@ struct param {
     bool no_grad;              /* no row of a step adds to its gradient, which is zero (gradients.c) */
     enum residence weight_residence, grad_residence;
     enum tier weight_tier, state_tier;   /* beyond TIER_DEVICE: offloaded, whatever the device */
+    enum tier grad_tier;                 /* all params' is the same */
     /* Which local elements this rank updates: [own_first, own_first + own_n). padded_n: the whole, rounded up so that
      * it makes equal shards of shard_n; 0 if it does not. */
     int64_t own_first, own_n, shard_n, padded_n;   /* sharded: shard_n x ranks = padded_n */

@@ -217,6 +217,7 @@ static enum status bill_and_plan(struct run *r) {
     combine_bill(&r->program, &r->bill);
     TRY(optim_blocks_make(&r->program, (int64_t)(r->plan.offload_window * 1024 * 1024), &r->blocks));
     r->memory.bytes[TIER_HOST][ROLE_WORK] = r->blocks.bytes;
+    r->memory.bytes[TIER_HOST][ROLE_COMM] = r->bill.technique_host_bytes;
     r->bill.disk_read_bytes += r->blocks.read_bytes;
     r->bill.disk_written_bytes += r->blocks.written_bytes;
     TRY(memory_plan_rest(&r->program, r->chunks, &r->schedule, r->bill.technique_comm_bytes, run_work_bytes(r),

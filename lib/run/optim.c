@@ -5,9 +5,9 @@
  *   factor = min(1, clip / (norm + 1e-6))
  *
  * All of it happens where the gradients are: on a GPU the norm never visits the host, so the update is queued after
- * backward without anybody waiting. The price: a number that is not finite cannot stop the host at once. adamw_decide
- * turns it into a multiplier of NaN, with which adamw_update changes nothing; the host reads the numbers later, and
- * refuses then. */
+ * backward without anybody waiting. (Gradients in host memory, of zero with offload, are summed there.) The price: a
+ * number that is not finite cannot stop the host at once. adamw_decide turns it into a multiplier of NaN, with which
+ * adamw_update changes nothing; the host reads the numbers later, and refuses then. */
 #include "lib/run/run.h"
 
 #include "lib/ops/adamw.h"
@@ -31,13 +31,23 @@ static struct reduce_buffer *buffers_new(const struct run *r) {
     return malloc(((size_t)r->program.n_params + 1) * sizeof(struct reduce_buffer));
 }
 
-enum status optim_squares(struct run *r) {
+typedef enum status reduction(const struct device *, const struct reduce_buffer *, int n, double *out, void *work);
+
+/* Of own gradients, where they are. `result` is on the device. */
+static enum status reduce_own(struct run *r, reduction *reduce, bool counted_only, double *result) {
+    const struct device *d = run_grad_device(r);
     struct reduce_buffer *buffers = buffers_new(r);
+    double there;
     if (!buffers) return FAIL(E_MEMORY, "no memory for a table of %d gradients", r->program.n_params);
-    int n = own_gradients(r, true, buffers);
-    enum status status = reduce_sum_of_squares(r->device, buffers, n, &r->scalars[SCALAR_SQUARES], r->reduce_work);
+    int n = own_gradients(r, counted_only, buffers);
+    enum status status = reduce(d, buffers, n, d == r->device ? result : &there, r->reduce_work);
+    if (status == OK && d != r->device) status = r->device->upload(r->device, result, &there, sizeof there);
     free(buffers);
     return status;
+}
+
+enum status optim_squares(struct run *r) {
+    return reduce_own(r, reduce_sum_of_squares, true, &r->scalars[SCALAR_SQUARES]);
 }
 
 void optim_exact_squares(struct run *r, double numbers[EXACT_NUMBERS]) {
@@ -50,13 +60,11 @@ void optim_exact_squares(struct run *r, double numbers[EXACT_NUMBERS]) {
 }
 
 enum status optim_non_finite(struct run *r, bool *found) {
-    struct reduce_buffer *buffers = buffers_new(r);
-    if (!buffers) return FAIL(E_MEMORY, "no memory for a table of %d gradients", r->program.n_params);
-    int n = own_gradients(r, false, buffers);
-    buffers[n++] = (struct reduce_buffer){&r->scalars[SCALAR_LOSS], FP64, 1 + SUM_AUX_LOSS};
-    enum status status = reduce_non_finite(r->device, buffers, n, &r->scalars[SCALAR_OVERFLOW], r->reduce_work);
-    free(buffers);
-    TRY(status);
+    const struct reduce_buffer losses = {&r->scalars[SCALAR_LOSS], FP64, 1 + SUM_AUX_LOSS};
+    double *overflow = &r->scalars[SCALAR_OVERFLOW], *in_loss = &r->scalars[SCALAR_LOSS_OVERFLOW];
+    TRY(reduce_own(r, reduce_non_finite, false, overflow));
+    TRY(reduce_non_finite(r->device, &losses, 1, in_loss, r->reduce_work));
+    TRY(reduce_add(r->device, overflow, in_loss, FP64));
     /* Every element is some rank's own, so together they see all; and all get the same answer. */
     TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &r->scalars[SCALAR_OVERFLOW], 1, FP64, COMM_MAX));
     double count;

@@ -11,7 +11,7 @@ enum { CUT_ELEMENTS = 2048 };
 
 /* ---- what is staged ---- */
 enum tier optim_array_tier(const struct param *w, enum block_array a) {
-    return a == BLOCK_WEIGHT ? w->weight_tier : a == BLOCK_GRAD ? TIER_DEVICE : w->state_tier;
+    return a == BLOCK_WEIGHT ? w->weight_tier : a == BLOCK_GRAD ? w->grad_tier : w->state_tier;
 }
 
 int64_t optim_array_size(const struct param *w, enum block_array a) {
@@ -86,8 +86,9 @@ static enum status refuse_window(const struct cutting *c, const struct param *w)
 static enum status cut_param(struct cutting *c, int param) {
     const struct param *w = &c->program->params[param];
     struct optim_blocks *o = c->out;
+    if (!o->n_blocks) TRY(open_block(c));                            /* also where nothing is staged */
     for (int64_t first = 0, n; first < w->own_n; first += n) {
-        int64_t left = w->own_n - first, used = o->n_blocks ? o->blocks[o->n_blocks - 1].bytes : c->slot;
+        int64_t left = w->own_n - first, used = o->blocks[o->n_blocks - 1].bytes;
         n = how_many(c->program, w, left, c->slot - used);
         if (n == 0) {
             TRY(open_block(c));

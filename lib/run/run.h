@@ -54,6 +54,7 @@ enum run_scalar {
     SCALAR_MESH_SQUARES, /* and over the mesh: finite if every replica's is */
     SCALAR_NORM, SCALAR_MULTIPLIER,   /* what adamw_decide makes of it */
     SCALAR_OVERFLOW,     /* fp16: is any gradient not finite? */
+    SCALAR_LOSS_OVERFLOW,   /* or the loss? */
     N_SCALARS
 };
 
@@ -216,6 +217,11 @@ enum status run_measure(const struct run *, int64_t bytes[N_TIERS][N_ROLES]);
 /** What a tier's bytes are copied with: the run's device, the host, or the run's file. */
 static inline const struct device *run_tier_device(const struct run *r, enum tier tier) {
     return tier == TIER_DEVICE ? r->device : tier == TIER_HOST ? device_cpu() : disk_device(r->disk);
+}
+
+/** The memory of gradients: one for all. */
+static inline const struct device *run_grad_device(const struct run *r) {
+    return run_tier_device(r, r->program.n_params ? r->program.params[0].grad_tier : TIER_DEVICE);
 }
 
 /** Until the mark after `what` is done. @collective{none} @errors E_DEVICE, E_TIMEOUT, E_COMM */

@@ -14,10 +14,11 @@ static void bind_params(struct run *r) {
         if (!w->present) continue;
         const struct param *stored = w->gradient_of ? &r->program.params[w->gradient_of - 1] : w;
         const struct arena *weights = r->arenas[w->weight_tier], *states = r->arenas[w->state_tier];
+        const struct arena *grads = &r->arenas[w->grad_tier][ROLE_GRAD];
         w->weight = w->weight_versions = arena_at(&weights[ROLE_PARAM], stored->weight_offset);
         w->second = arena_at(&r->arenas[TIER_DEVICE][ROLE_PARAM], w->second_offset);
-        w->grad = arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], w->grad_offset);
-        w->waiting = arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], w->waiting_offset);
+        w->grad = arena_at(grads, w->grad_offset);
+        w->waiting = arena_at(grads, w->waiting_offset);
         w->moment1 = arena_at(&states[ROLE_OPTIM], w->moment1_offset);
         w->moment2 = arena_at(&states[ROLE_OPTIM], w->moment2_offset);
         if (w->master) w->master_weight = arena_at(&states[ROLE_OPTIM], w->master_offset);
@@ -93,13 +94,12 @@ static enum status open_disk(struct run *r) {
                      &disk_system_calls, &r->disk);
 }
 
-/* What is parked in host memory, and the update's window there, a device copies by itself, while the host is
- * elsewhere. */
+/* What is parked in host memory, the update's window there, and sums that come down, a device copies by itself. */
 static enum status open_arena(struct run *r, enum tier tier, enum role role, bool watch) {
     int64_t bytes = r->memory.bytes[tier][role];
     struct arena *a = &r->arenas[tier][role];
     if (tier == TIER_DISK && !bytes) return OK;
-    if (tier == TIER_HOST && bytes && (role == ROLE_WORK || role == ROLE_ACT))
+    if (tier == TIER_HOST && bytes && (role == ROLE_WORK || role == ROLE_ACT || role == ROLE_COMM))
         return arena_init_pinned(a, r->device, role, bytes, watch);
     return arena_init(a, run_tier_device(r, tier), role, bytes, watch);
 }

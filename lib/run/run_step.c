@@ -14,17 +14,18 @@
 /* Clears sharded gradients (ZeRO 2 and 3), to which buckets are added; whole ones are overwritten by the first row that
  * writes them (gradients.c). Neighbors in the arena are cleared together. */
 static enum status clear_gradients(struct run *r) {
+    const struct device *d = run_grad_device(r);
     char *from = NULL, *end = NULL;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         if (!w->present || w->grad_residence == RESIDENT_WHOLE) continue;
         if (w->grad != end) {
-            TRY(r->device->clear(r->device, from, end - from));
+            TRY(d->clear(d, from, end - from));
             from = w->grad;
         }
         end = (char *)w->grad + param_resident_n(w, w->grad_residence) * (int64_t)dtype_size(w->grad_type.dtype);
     }
-    return r->device->clear(r->device, from, end - from);
+    return d->clear(d, from, end - from);
 }
 
 /* The rate follows the updates, not the steps: while a dynamic loss scale finds its level, warmup waits. As

@@ -97,10 +97,10 @@ static enum status measure_disk(const struct run *r, int rounds, double best[N_D
 /* ---- the update ---- */
 static enum status measure_update(struct run *r, int rounds, double *rate) {
     struct step_record *s = &r->record[0];
-    const struct arena *grad = &r->arenas[TIER_DEVICE][ROLE_GRAD];
+    const struct arena *grad = &r->arenas[r->program.params[0].grad_tier][ROLE_GRAD];
     const double one = 1;
     double seconds[MOST_ROUNDS], waits[MOST_ROUNDS];
-    TRY(r->device->clear(r->device, grad->base, grad->bytes));
+    TRY(grad->device->clear(grad->device, grad->base, grad->bytes));
     TRY(r->device->upload(r->device, &s->on_device[SCALAR_MULTIPLIER], &one, sizeof one));
     s->lr = 1e-4;
     for (int i = -1; i < rounds; i++) {
