@@ -261,7 +261,7 @@ check: deps
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) SIMT=1 $(SIMT_BUILD)/trivium-tests $(SIMT_BUILD)/trivium
 	@BUILD=$(B) NAME=$(BUILD_NAME) tests/check
 
-# The rest, of half an hour: more builds, of the kernels watched and counted, for AVX2, and by nvcc where that is.
+# The rest, of half an hour: more builds, of the kernels watched, for AVX2, and by nvcc where that is.
 check-more: deps
 	@tools/install-deps more teach
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) check-build
@@ -271,13 +271,14 @@ check-more: deps
 	@BUILD=$(B) NAME=$(BUILD_NAME) tests/check more
 
 check-kernels: deps
-	@$(MAKE) --no-print-directory $(ON_ALL_CORES) kernels-build
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) kernels-build cover-build
 	@NAME=$(BUILD_NAME) tests/kernels
 
 SIMT_BUILD := $(BUILD_NAME)-simt
 kernels-build:
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) SIMT=1 $(SIMT_BUILD)/trivium-tests $(SIMT_BUILD)/trivium
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) SIMT=check $(SIMT_BUILD)/trivium-tests-check
+cover-build:
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) SIMT=cover $(SIMT_BUILD)/trivium-tests-cover
 
 check-build: $(B)/trivium$(VARIANT) $(B)/trivium-tests$(VARIANT) examples
@@ -286,6 +287,7 @@ check-build: $(B)/trivium$(VARIANT) $(B)/trivium-tests$(VARIANT) examples
 # Whatever fails, the rest runs too.
 check-all:
 	@$(MAKE) --no-print-directory check; a=$$?; $(MAKE) --no-print-directory check-more; b=$$?; \
+	$(MAKE) --no-print-directory cover-build; \
 	BUILD=$(B) NAME=$(BUILD_NAME) DATA=$(DATA) tests/check long; c=$$?; tools/check-lessons --long; d=$$?; \
 	exit $$((a | b | c | d))
 
@@ -361,4 +363,4 @@ grade-all: deps
 clean:
 	rm -rf build build-*
 
-.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build check-all check-mutants check-lessons docs starter mine grade grade-all handout check-exercises fuzz check-deps sizes clean
+.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build check-all check-mutants check-lessons docs starter mine grade grade-all handout check-exercises fuzz check-deps sizes clean
