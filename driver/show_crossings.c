@@ -1,8 +1,13 @@
-/* trivium show comm --crossings: where an algorithm or a codec beats a ring, by the bandwidth between nodes.
+/* trivium show comm --crossings: where an algorithm, codec or technique beats a ring, by the bandwidth between nodes.
  *
  * Everything is simulated, with links within nodes and latencies as they are told. A codec is an all-to-all and an
  * all-gather of codes (dp/dp_coded.c), pairwise, and three passes over the gradients in memory (encode, decode and add,
- * decode): the least that its arithmetic can take. Codecs change the sums, and algorithms do not. */
+ * decode): the least that its arithmetic can take. Codecs change the sums, and algorithms do not.
+ *
+ * A technique is what it sends for these bytes of weights and as many of gradients, in a step of one microbatch, by
+ * rings too: zero 3 scatters gradients and gathers weights twice; shared by a node it does so inside, and sums what is
+ * left over the nodes; with a second shard backward gathers inside (zero/). Replicas that train apart average once in H
+ * steps (local/). Groups of ranks that go at the same time share a node's NIC, if it has one. */
 #include "driver/show_comm.h"
 
 #include "lib/base/integer.h"
@@ -19,7 +24,28 @@ enum { N_HALVINGS = 8, MAX_RANGES = 4, PASSES = 3 };
 static const double shown[] = {1.25e8, 1.25e9, 1.25e10};   /* 1, 10 and 100 Gbit/s */
 enum { N_SHOWN = 3 };
 
-struct contender { const char *name; const struct comm_algorithm *algorithm; struct codec codec; };
+enum among { ALL_RANKS, RANKS_OF_A_NODE, ONE_OF_EACH_NODE };
+struct part { enum comm_op op; enum among among; };
+enum { MAX_PARTS = 3, LOCAL_STEPS = 10 };
+/* One of three: an all-reduce by an algorithm, or of codes; or parts by rings, once in so many steps. */
+struct contender {
+    const char *name;
+    const struct comm_algorithm *algorithm;
+    struct codec codec;
+    int n_parts, every;
+    struct part part[MAX_PARTS];
+};
+static const struct contender techniques[] = {
+    {.name = "zero 3", .n_parts = 3, .every = 1,
+     .part = {{COMM_REDUCE_SCATTER, ALL_RANKS}, {COMM_ALL_GATHER, ALL_RANKS}, {COMM_ALL_GATHER, ALL_RANKS}}},
+    {.name = "zero 3, zero-secondary node", .n_parts = 3, .every = 1,
+     .part = {{COMM_REDUCE_SCATTER, ALL_RANKS}, {COMM_ALL_GATHER, ALL_RANKS}, {COMM_ALL_GATHER, RANKS_OF_A_NODE}}},
+    {.name = "zero 2, shard node", .n_parts = 3, .every = 1,
+     .part = {{COMM_REDUCE_SCATTER, RANKS_OF_A_NODE}, {COMM_ALL_REDUCE, ONE_OF_EACH_NODE},
+              {COMM_ALL_GATHER, RANKS_OF_A_NODE}}},
+    {.name = "local-steps 10", .n_parts = 1, .every = LOCAL_STEPS, .part = {{COMM_ALL_REDUCE, ALL_RANKS}}},
+};
+enum { N_TECHNIQUES = sizeof techniques / sizeof *techniques };
 struct range { double from, to; };      /* bandwidths; 0: from the slowest on, INFINITY: to the fastest */
 struct verdict { struct range range[MAX_RANGES]; int n_ranges; double seconds[N_SHOWN]; };
 
@@ -42,19 +68,53 @@ static enum status coded_seconds(const struct network *net, const struct codec *
     return OK;
 }
 
+/* Ranks of a node are neighbors or not, as they are placed; there are as many of each. */
+static enum status part_seconds(const struct network *net, const struct part *part, const struct hop_links *links,
+                                double *seconds) {
+    const int n = net->shape.n, per_node = n / net->n_nodes;
+    const bool inside = part->among == RANKS_OF_A_NODE, across = part->among == ONE_OF_EACH_NODE;
+    struct hop_shape shape = net->shape;
+    struct hop_links here = *links;
+    int *node = calloc((size_t)n, sizeof *node);
+    if (!node) return FAIL(E_MEMORY, "no memory for the nodes of %d ranks", n);
+    for (int r = 0; r < n; r++) node[r] = inside ? 0 : across ? r : net->node[r];
+    shape.op = part->op, shape.node = node;
+    shape.n = inside ? per_node : across ? net->n_nodes : n;
+    if (across) shape.count = ceil_div(shape.count, per_node);
+    if (part->op != COMM_ALL_REDUCE) shape.count = ceil_div(shape.count, shape.n);
+    if (across && here.nic_per_node) here.s_per_byte[1] *= per_node;
+    *seconds = 0;
+    enum status status = shape.n == 1 ? OK : hop_simulate(comm_algorithm_find("ring"), &shape, NETWORK_ELEMENT, &here,
+                                                          NULL, NULL, seconds);
+    free(node);
+    return status;
+}
+
+static enum status parts_seconds(const struct network *net, const struct contender *c, const struct hop_links *links,
+                                 double *seconds) {
+    *seconds = 0;
+    for (int i = 0; i < c->n_parts; i++) {
+        double one;
+        TRY(part_seconds(net, &c->part[i], links, &one));
+        *seconds += one / c->every;
+    }
+    return OK;
+}
+
 static enum status seconds_of(const struct network *net, const struct contender *c, double bandwidth, double *seconds) {
     struct hop_links links = net->links;
     links.s_per_byte[1] = 1 / bandwidth;
+    if (c->n_parts) return parts_seconds(net, c, &links, seconds);
     if (!c->algorithm) return coded_seconds(net, &c->codec, &links, seconds);
     return hop_simulate(c->algorithm, &net->shape, NETWORK_ELEMENT, &links, NULL, NULL, seconds);
 }
 
 static enum status beats_ring(const struct network *net, const struct contender *c, double bandwidth, bool *beats) {
-    const struct contender ring = {"ring", comm_algorithm_find("ring"), {0}};
+    const struct contender ring = {.name = "ring", .algorithm = comm_algorithm_find("ring")};
     double own, rings;
     TRY(seconds_of(net, c, bandwidth, &own));
     TRY(seconds_of(net, &ring, bandwidth, &rings));
-    *beats = own < rings;
+    *beats = own < rings * (1 - 1e-9);                               /* the same sum in another order is no less */
     return OK;
 }
 
@@ -101,11 +161,12 @@ static void print_bandwidth(double bytes_per_s) {
 }
 
 static void print_verdict(const struct contender *c, const struct verdict *v) {
-    printf("%-13s", c->name);
+    printf("%-28s", c->name);
     for (int i = 0; i < N_SHOWN; i++) printf(" %12.3f", 1e3 * v->seconds[i]);
     printf("   ");
     if (c->algorithm == comm_algorithm_find("ring")) printf("is what others are compared with");
-    else if (v->n_ranges == 0) printf("at no bandwidth: nobody should use it here");
+    else if (v->n_ranges == 0)
+        printf("at no bandwidth: %s", c->n_parts ? "memory is all that it saves" : "nobody should use it here");
     for (int i = 0; i < v->n_ranges; i++) {
         const struct range *r = &v->range[i];
         if (i) printf(", and ");
@@ -139,9 +200,10 @@ static enum status say(const struct network *net, const struct contender *c, jso
 static enum status compare(const struct network *net, json_t *all) {
     for (int i = 0; comm_algorithms[i]; i++)
         if (comm_algorithm_fits(comm_algorithms[i], &net->shape))
-            TRY(say(net, &(struct contender){comm_algorithms[i]->name, comm_algorithms[i], {0}}, all));
+            TRY(say(net, &(struct contender){.name = comm_algorithms[i]->name, .algorithm = comm_algorithms[i]}, all));
     for (enum codec_kind k = CODEC_NONE + 1; k < N_CODECS; k++)
-        TRY(say(net, &(struct contender){codec_name(k), NULL, {k, 1}}, all));
+        TRY(say(net, &(struct contender){.name = codec_name(k), .codec = {k, 1}}, all));
+    for (int i = 0; i < N_TECHNIQUES && net->shape.n % net->n_nodes == 0; i++) TRY(say(net, &techniques[i], all));
     return OK;
 }
 
@@ -156,8 +218,8 @@ enum status show_comm_crossings(const struct plan *plan, const struct comm_quest
                       q->n_ranks, q->n_ranks > 2 ? q->n_ranks / 2 : 1);
     if (status == OK && !q->json) {
         network_print(plan, &net, q->bytes, source);
-        printf("                  ms with a bandwidth between nodes of         faster than a ring\n"
-               "              0.125 GB/s    1.25 GB/s    12.5 GB/s\n");
+        printf("%28s     ms with a bandwidth between nodes of         faster than a ring\n"
+               "%28s 0.125 GB/s    1.25 GB/s    12.5 GB/s\n", "", "");
     }
     if (status == OK) status = compare(&net, all);
     if (status == OK && all) json_dumpf(all, stdout, JSON_INDENT(1)), putchar('\n');

@@ -56,6 +56,14 @@ rows = {x["name"]: x for x in json.load(open(sys.argv[1]))}
 wire = [2e-3 + 2 * 3 * (64 << 20) / 8 / speed for speed in (1.25e8, 1.25e9, 1.25e10)]
 work = [seconds - least for seconds, least in zip(rows["bf16"]["seconds"], wire)]
 assert 0 < work[0] < 3 * 3 * (64 << 20) / 5e9 and max(work) - min(work) < 1e-9, work
+ring = rows["ring"]["seconds"]
+# nodes of one rank: what goes within a node is nothing; the rest is a ring, a ring in two halves (which do not overlap), or one more gather
+halves, whole = rows["zero 3, zero-secondary node"]["seconds"], rows["zero 3"]["seconds"]
+gather = [3 * (64 << 20) / 4 / speed for speed in (1.25e8, 1.25e9, 1.25e10)]
+assert all(abs(x - r) < 1e-9 for x, r in zip(rows["zero 2, shard node"]["seconds"], ring)), (rows["zero 2, shard node"], ring)
+assert all(abs(x - r / 10) < 1e-9 for x, r in zip(rows["local-steps 10"]["seconds"], ring)), (rows["local-steps 10"], ring)
+assert all(0 < h - r < 2e-3 for h, r in zip(halves, ring)), (halves, ring)
+assert all(0 < w - h - g <= 3.001e-3 for w, h, g in zip(whole, halves, gather)), (whole, halves, gather)
 assert rows["bf16"]["faster_than_ring"][0][0] is None and rows["main"]["faster_than_ring"] == [], rows
 P
 report comm_crossings_are_the_formulas $?
