@@ -45,7 +45,7 @@ enum status train_watch_begin(struct training *t) {
     char mine[HOST_BYTES] = "";
     if (t->run.loop.step) w->n = 0;                                  /* ranks that are apart are not to wait here */
     if (w->n == 0) return OK;
-    int32_t crowded = comm_local_size() > comm_local_cores() && w->inject.rank < 0;
+    int32_t crowded = comm_local_size() > comm_local_cores() && w->inject.what == INJECT_NOTHING;
     TRY(comm_all_reduce(t->run.mesh.group[AXIS_MESH], &crowded, 1, INT32, COMM_MAX));
     if (crowded) {
         w->n = 0;
@@ -70,7 +70,7 @@ void train_watch_destroy(struct training *t) {
 double train_watch_slow_down(struct training *t) {
     struct train_watch *w = t->watch;
     const struct timespec nap = {0, 500000};
-    if (w->inject.rank != comm_world_rank() || w->last_own_s == 0) return 0;
+    if (w->inject.what != INJECT_SLOW_RANK || w->inject.rank != comm_world_rank() || w->last_own_s == 0) return 0;
     double from_s = clock_s(), until_s = from_s + (w->inject.factor - 1) * w->last_own_s;
     while (clock_s() < until_s) {
         comm_progress();

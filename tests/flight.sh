@@ -135,8 +135,10 @@ refuses() { # NAME WORDS COMMAND...
     env "$marker" "$trivium" "$@" >out 2>err </dev/null
     if [ $? = 2 ] && [ "$(grep -c '' err)" = 1 ] && grep -qF -- "$words" err; then echo "ok $name"; else not_ok "$name" "not refused so"; fi
 }
-refuses slow_rank_that_is_not_there "inject=slow=2,1.5; use slow=RANK,FACTOR with a rank from 0 to 1" launch -n 2 \
+refuses slow_rank_that_is_not_there "inject=slow=2,1.5; use slow=RANK,FACTOR or link=RANK,FACTOR with a rank from 0 to 1" launch -n 2 \
     "${slow[@]}" --inject slow=2,1.5
+refuses slow_link_that_is_not_there "inject=link=1,4 makes an emulated link slower, and there is none" launch -n 2 \
+    "${slow[@]}" --inject link=1,4
 refuses slow_in_compare "inject is an option of train" launch -n 2 compare "${small[@]}" --strategies "dp=2" --inject slow=1,2
 refuses slow_in_oracle "inject is an option of train" oracle record --out o --inject slow=0,2
 

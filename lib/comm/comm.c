@@ -83,7 +83,7 @@ void comm_finish(bool clean, int code) {
     /* In a world of one there is no peer to strand or to kill: the caller ends with its own code. */
     if (!clean && comm_world_size() > 1) mpi_world_kill(code ? code : 1);
     comm_device_close();
-    comm_emulate_links(NULL);
+    comm_emulate_links(NULL, 1);
     group_close_world();
     mail_close();
     mpi_world_finish();

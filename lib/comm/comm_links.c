@@ -12,7 +12,7 @@
 #include <string.h>
 
 static bool on;
-static struct hop_links links;
+static struct hop_links links, own_links;   /* everybody's, and this rank's */
 static struct link_clock mine;
 static struct mpi_shared shared;            /* NICs of nodes */
 
@@ -52,7 +52,7 @@ enum status comm_link_parse(const char *option, const char *text, int between, s
 
 const struct hop_links *comm_links_emulated(void) { return on ? &links : NULL; }
 
-enum status comm_emulate_links(const struct hop_links *wanted) {
+enum status comm_emulate_links(const struct hop_links *wanted, double slower) {
     const struct mpi_place *place = comm_world_place();
     on = false;
     mpi_shared_free(&shared);
@@ -64,9 +64,10 @@ enum status comm_emulate_links(const struct hop_links *wanted) {
                         "emulated links need one clock, and rank %d is on another host than rank 0; leave out "
                         "--link-inside and --link-between, or start all ranks on one host",
                         r);
-    links = *wanted;
+    links = own_links = *wanted;
+    for (int between = 0; between < 2; between++) own_links.s_per_byte[between] *= slower;
     TRY(mpi_shared_make(place->size * LINK_WAYS, &shared));
-    mine = (struct link_clock){.links = &links, .nic = shared.word};
+    mine = (struct link_clock){.links = &own_links, .nic = shared.word};
     on = true;
     return OK;
 }

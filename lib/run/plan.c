@@ -241,7 +241,7 @@ static const struct option OPTIONS[] = {
     {"trace-steps", OPTION_INT, "2", 1, 1000, NULL, "steps", "how many are traced", "output", AT(trace_steps)},
     {"inject", OPTION_TEXT, "", 0, 0, NULL, "",
      "slow=RANK,FACTOR: this rank takes so many times as long to compute, to see what a slow machine does to the rest; "
-     "cpu only; empty: none",
+     "link=RANK,FACTOR: its emulated links are so many times as slow; cpu only; empty: none",
      "output", AT(inject)},
     {"log", OPTION_CHOICE, "info", 0, 0, "quiet|warn|info|debug", "", "verbosity of the log", "output", AT(log)},
 };

@@ -3,6 +3,7 @@
 
 #include "lib/comm/comm_links.h"
 #include "lib/comm/comm_rules.h"
+#include "lib/run/straggler.h"
 #include <inttypes.h>
 
 enum status plan_links(const struct plan *p, struct hop_links *links) {
@@ -31,6 +32,11 @@ enum status plan_settle_comm(const struct plan *p) {
                     "--ranks-per-node, or mpirun --map-by node for real ones");
     TRY(comm_rules_parse(p->comm_algorithm, rule));
     TRY(plan_links(p, &links));
+    struct straggler_inject inject;
+    TRY(straggler_inject_parse(p->inject, plan_ranks(p), &inject));
+    if (inject.what == INJECT_SLOW_LINK && !p->link_inside[0] && !p->link_between[0])
+        return FAIL(E_CONFIG, "inject=%.64s makes an emulated link slower, and there is none; give --link-inside or "
+                    "--link-between", p->inject);
     for (int a = 0; a < COMM_MAX_AXES; a++)
         if (rule[a].library && (p->link_inside[0] || p->link_between[0]))
             return FAIL(E_CONFIG, "comm-algorithm=%.64s: the library's messages cannot be slowed, and link-inside or "
@@ -43,8 +49,11 @@ enum status plan_use_comm(const struct plan *p, bool time_work) {
                                      .time_work = time_work,
                                      .nodes = plan_nodes(p)};
     struct hop_links links = {0};
+    struct straggler_inject inject;
     TRY(comm_rules_parse(p->comm_algorithm, settings.rule));
     TRY(plan_links(p, &links));
     comm_configure(&settings);
-    return comm_emulate_links(p->link_inside[0] || p->link_between[0] ? &links : NULL);
+    TRY(straggler_inject_parse(p->inject, plan_ranks(p), &inject));
+    bool slower = inject.what == INJECT_SLOW_LINK && inject.rank == comm_world_rank();
+    return comm_emulate_links(p->link_inside[0] || p->link_between[0] ? &links : NULL, slower ? inject.factor : 1);
 }

@@ -37,17 +37,20 @@ enum status straggler_window(struct straggler_rank *of, int n, const double *own
 }
 
 enum status straggler_inject_parse(const char *text, int n, struct straggler_inject *out) {
+    static const char *const word[] = {[INJECT_SLOW_RANK] = "slow=", [INJECT_SLOW_LINK] = "link="};
     char *rank_end, *end;
     *out = (struct straggler_inject){.rank = -1, .factor = 1};
     if (!*text) return OK;
-    if (strncmp(text, "slow=", 5) == 0) {
-        long rank = strtol(text + 5, &rank_end, 10);
+    for (enum straggler_what what = INJECT_SLOW_RANK; what <= INJECT_SLOW_LINK; what++) {
+        const char *at = text + strlen(word[what]);
+        if (strncmp(text, word[what], strlen(word[what])) != 0) continue;
+        long rank = strtol(at, &rank_end, 10);
         double factor = *rank_end == ',' ? strtod(rank_end + 1, &end) : NAN;
-        if (rank_end > text + 5 && rank >= 0 && rank < n && factor >= 1 && factor <= 100 && *end == 0) {
-            *out = (struct straggler_inject){(int)rank, factor};
+        if (rank_end > at && rank >= 0 && rank < n && factor >= 1 && factor <= 100 && *end == 0) {
+            *out = (struct straggler_inject){what, (int)rank, factor};
             return OK;
         }
     }
-    return FAIL(E_CONFIG, "inject=%s; use slow=RANK,FACTOR with a rank from 0 to %d and a factor from 1 to 100, as in "
-                "slow=0,1.5", text, n - 1);
+    return FAIL(E_CONFIG, "inject=%s; use slow=RANK,FACTOR or link=RANK,FACTOR with a rank from 0 to %d and a factor "
+                "from 1 to 100, as in slow=0,1.5", text, n - 1);
 }

@@ -30,9 +30,11 @@ struct straggler_rank { int stage, n_slow; double ratio; bool told; };
  *  now. @errors E_MEMORY */
 enum status straggler_window(struct straggler_rank *of, int n, const double *own_s);
 
-/* --inject slow=RANK,FACTOR: this rank takes so many times as long to compute, by waiting. */
-struct straggler_inject { int rank; double factor; };
-/** "slow=2,1.5" for n ranks; "": rank -1. Pure. @errors E_CONFIG with the value and what may stand there */
+/* --inject slow=RANK,FACTOR: this rank takes so many times as long to compute, by waiting. link=RANK,FACTOR: its
+ * emulated links take so many times as long for a byte, both ways (comm_links.h). */
+enum straggler_what { INJECT_NOTHING, INJECT_SLOW_RANK, INJECT_SLOW_LINK };
+struct straggler_inject { enum straggler_what what; int rank; double factor; };
+/** "slow=2,1.5" or "link=2,10" for n ranks; "": nothing. Pure. @errors E_CONFIG with the value and what may stand there */
 enum status straggler_inject_parse(const char *text, int n, struct straggler_inject *out);
 
 #ifdef __cplusplus

@@ -68,14 +68,21 @@ static void test_inject_is_read_or_refused(void **state) {
     (void)state;
     struct straggler_inject inject;
     assert_ok(straggler_inject_parse("", 4, &inject));
+    assert_int_equal(inject.what, INJECT_NOTHING);
     assert_int_equal(inject.rank, -1);
     assert_ok(straggler_inject_parse("slow=3,1.5", 4, &inject));
     assert_int_equal(inject.rank, 3);
     assert_close(inject.factor, 1.5, 0);
+    assert_int_equal(inject.what, INJECT_SLOW_RANK);
+    assert_ok(straggler_inject_parse("link=0,100", 4, &inject));
+    assert_int_equal(inject.what, INJECT_SLOW_LINK);
+    assert_close(inject.factor, 100, 0);
     static const char *const bad[] = {"slow=4,1.5", "slow=-1,2", "slow=1", "slow=1,", "slow=,2", "slow=1,0.5",
-                                      "slow=1,101", "slow=1,2x", "slow=1,nan", "fast=1,2", "slow"};
+                                      "slow=1,101", "slow=1,2x", "slow=1,nan", "fast=1,2", "slow", "link=4,2",
+                                      "link=0,0.5", "linkslow=1,2"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_fails(straggler_inject_parse(bad[i], 4, &inject), E_CONFIG, bad[i], "0 to 3", "slow=RANK,FACTOR");
+        assert_fails(straggler_inject_parse(bad[i], 4, &inject), E_CONFIG, bad[i], "0 to 3", "slow=RANK,FACTOR",
+                     "link=RANK,FACTOR");
 }
 
 TESTS(unit_test(test_slow_rank_is_told_after_three_windows_and_when_they_double),

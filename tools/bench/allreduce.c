@@ -148,7 +148,7 @@ static enum status use_links(const struct request *q) {
     if (q->link_inside[0]) TRY(comm_link_parse("link-inside", q->link_inside, 0, &links));
     if (q->link_between[0]) TRY(comm_link_parse("link-between", q->link_between, 1, &links));
     comm_configure(&settings);
-    return comm_emulate_links(q->link_inside[0] || q->link_between[0] ? &links : NULL);
+    return comm_emulate_links(q->link_inside[0] || q->link_between[0] ? &links : NULL, 1);
 }
 
 /* lib/comm under one rule: an algorithm, or the library. */
