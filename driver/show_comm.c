@@ -177,16 +177,24 @@ static bool same_line(const struct exchange *a, const struct exchange *b) {
            a->pieces == b->pieces && a->every == b->every;
 }
 
-/* Equal exchanges are one line: the first of them has how often. */
-static bool is_first(const struct bill *bill, int i, struct exchange *all) {
-    *all = bill->exchanges[i];
-    all->times = 0;
-    for (int j = 0; j < bill->n_exchanges; j++) {
-        if (!same_line(&bill->exchanges[j], all)) continue;
-        if (j < i) return false;
-        all->times += bill->exchanges[j].times > 0 ? bill->exchanges[j].times : 1;
-    }
+/* Exchanges that differ in their root alone are one line, too. */
+static bool is_first(const struct bill *bill, int i) {
+    for (int j = 0; j < i; j++)
+        if (same_line(&bill->exchanges[j], &bill->exchanges[i])) return false;
     return true;
+}
+
+/* All of the line that exchange `first` begins. */
+static enum status line_sent(const struct sent_rules *rules, const struct mesh_sizes *sizes, int rank,
+                             const struct bill *bill, int first, struct sent *sum) {
+    *sum = (struct sent){0};
+    for (int i = first; i < bill->n_exchanges; i++) {
+        struct sent one;
+        if (!same_line(&bill->exchanges[i], &bill->exchanges[first])) continue;
+        TRY(sent_by_exchange(rules, sizes, rank, &bill->exchanges[i], &one));
+        sent_add(sum, &one, 1);
+    }
+    return OK;
 }
 
 static int name_width(const struct bill *bill) {
@@ -222,11 +230,11 @@ enum status show_comm_step(const struct plan *plan, int rank, bool json) {
                "between         inside        between\n",
                rank, name_width(&r.bill), "axis");
     for (int i = 0; i < r.bill.n_exchanges && status == OK; i++) {
-        struct exchange x;
-        struct sent sent = {0};
-        int n = mesh_size(r.bill.exchanges[i].axis, &place);
-        if (n < 2 || !is_first(&r.bill, i, &x)) continue;
-        status = sent_by_exchange(&rules, &plan->mesh, rank, &x, &sent);
+        const struct exchange x = r.bill.exchanges[i];
+        struct sent sent;
+        int n = mesh_size(x.axis, &place);
+        if (n < 2 || !is_first(&r.bill, i)) continue;
+        status = line_sent(&rules, &plan->mesh, rank, &r.bill, i, &sent);
         if (status != OK) break;
         if (!json) print_sent(&x, n, &sent, name_width(&r.bill));
         else

@@ -40,6 +40,15 @@ report comm_shows_rows_and_draws_them $?
     says '^tp .* library +the library does not say' && says '^pp .* message +0 +4 '
 report comm_of_a_step $?
 
+# Four replicas, two of them servers too: S (n-1)/P and S (P-1)/P leave a server, S a worker; S is 497759232 bytes.
+for rank in 0 1 2 3; do
+    "$B/trivium" show comm --model gpt2-124m --dp 4 --servers 2 --rank $rank --json >"$work/json" 2>>"$work/out" || break
+    python3 -c 'import json, sys; print(sum(sum(row["bytes"]) for row in json.load(sys.stdin)))' <"$work/json"
+done >"$work/sent"
+cat "$work/sent" >>"$work/out"
+[ "$(tr '\n' ' ' <"$work/sent")" = "995518464 995518464 497759232 497759232 " ]
+report comm_of_a_step_with_several_roots $?
+
 # links that are told: auto is what is fastest on them, for each size
 "$B/trivium" show comm --dp 6 --global-batch 6 --ranks-per-node 3 --link-inside 10us,10GB/s --link-between 1ms,10MB/s >"$work/out" 2>&1 &&
     says '^dp +6 +all_reduce .* hierarchical '

@@ -86,7 +86,8 @@ enum status sent_by_exchange(const struct sent_rules *rules, const struct mesh_s
 
 /* ---- a bill ---- */
 
-static void add(struct sent *sum, const struct sent *one, int64_t times) {
+void sent_add(struct sent *sum, const struct sent *one, int64_t times) {
+    sum->algorithm = one->algorithm;
     sum->operations += times * one->operations;
     sum->library_bytes += (double)times * one->library_bytes;
     for (int b = 0; b < 2; b++) {
@@ -103,7 +104,7 @@ enum status sent_by_axis(const struct sent_rules *rules, const struct mesh_sizes
         struct sent one;
         if (x->axis != axis) continue;
         TRY(sent_by_exchange(rules, sizes, rank, x, &one));
-        add(&sum[is_message(x)], &one, n_steps / max64(x->every, 1));
+        sent_add(&sum[is_message(x)], &one, n_steps / max64(x->every, 1));
     }
     return OK;
 }

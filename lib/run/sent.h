@@ -31,6 +31,8 @@ struct sent {
  *  @errors E_CONFIG: the rule's algorithm cannot do it; E_MEMORY */
 enum status sent_by_exchange(const struct sent_rules *, const struct mesh_sizes *, int rank, const struct exchange *,
                              struct sent *);
+/** sum += one, so many times; the algorithm is the last one's. @collective{none} */
+void sent_add(struct sent *sum, const struct sent *one, int64_t times);
 /** All of a bill that goes over an axis in the first n_steps: collectives [0] and messages [1]. @collective{none}
  *  @errors as sent_by_exchange */
 enum status sent_by_axis(const struct sent_rules *, const struct mesh_sizes *, int rank, const struct bill *,
