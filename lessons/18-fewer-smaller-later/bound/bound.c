@@ -1,0 +1,22 @@
+/* Who may go on (lesson 18, "The bound"). What each function promises is in bound.h. */
+#include "lessons/18-fewer-smaller-later/bound/bound.h"
+
+/* TODO: who counts? */
+int64_t bound_slowest(const struct bound *b) { return (void)b, -1; }
+
+/* TODO: staleness may be INT64_MAX, and must not overflow. */
+bool bound_allows(const struct bound *b, int w) { return (void)b, (void)w, false; }
+
+enum status bound_asked(struct bound *b, int w, bool *go) {
+    (void)b, (void)w, (void)go;
+    return FAIL(E_TODO, "bound_asked is still to be written");
+}
+
+enum status bound_pushed(struct bound *b, int w, int64_t clock, bool *go) {
+    /* Is it the clock that was expected? Then count it. Whom may that let go? */
+    (void)b, (void)w, (void)clock, (void)go;
+    return FAIL(E_TODO, "bound_pushed is still to be written");
+}
+
+/* TODO: while a worker computes its clock t, from which clock to which may another one go? */
+int64_t bound_most_stale(int n_workers, int64_t staleness) { return (void)n_workers, (void)staleness, -1; }
