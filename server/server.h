@@ -1,5 +1,5 @@
 /* Parameter servers: some replicas keep the optimizer, a shard each, and the others push gradients to them and pull
- * weights. See server.c; who updates in its own time: server_loop.c. */
+ * weights. See server.c; who waits for all: server_sync.c; who updates in its own time: server_loop.c. */
 #ifndef TRIVIUM_SERVER_SERVER_H
 #define TRIVIUM_SERVER_SERVER_H
 
@@ -22,10 +22,24 @@ static inline struct server_options *server_options(const struct plan *p) {
 struct server_part { int64_t first, n; };
 struct server_part server_part(int64_t n, int k, int n_servers);
 
+/* Who is who among the replicas of a param: worker w is rank w of them, server k is rank first_server + k. */
+struct server_ranks { int n_servers, n_workers, first_server; };
+/** replicas: AXIS_DP or AXIS_EDP. Those of an expert are fewer than others, and may be fewer than servers. Pure.
+ *  @collective{none} */
+struct server_ranks server_ranks_of(const struct plan *, enum mesh_axis replicas);
+/** Which server a rank is; -1: none. Pure. @collective{none} */
+static inline int server_of_rank(const struct server_ranks *x, int rank) {
+    int k = rank - x->first_server;
+    return k >= 0 && k < x->n_servers ? k : -1;
+}
+
 /** May a worker have the weights for its clock t, when the slowest has finished `slowest` clocks? Yes if it is at most
  *  `staleness` ahead: t - slowest <= staleness. Pure. @collective{none} */
 static inline bool server_allows(int64_t clock, int64_t slowest, int64_t staleness) {
     return clock - slowest <= staleness;
 }
+
+/** What cannot be (server_refuse.c). Pure. @errors E_CONFIG  @collective{none} */
+enum status server_check(const struct plan *);
 
 #endif
