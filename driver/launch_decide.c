@@ -48,9 +48,11 @@ double launch_backoff_s(double base, int k) {
 
 int launch_fewer_ranks(const struct plan *p, int n_ranks, int least) {
     int64_t each = plan_replica_ranks(p);
-    for (int64_t dp = n_ranks / each - 1; dp >= 1 && dp * each >= least; dp--) {
-        if (p->global_batch % dp != 0) continue;
-        if (p->micro_batch == 0 || p->global_batch / dp % p->micro_batch == 0) return (int)(dp * each);
+    int64_t serving = plan_serving(p);
+    for (int64_t dp = n_ranks / each - 1; dp > serving && dp * each >= least; dp--) {
+        int64_t workers = dp - serving;
+        if (p->global_batch % workers != 0) continue;
+        if (p->micro_batch == 0 || p->global_batch / workers % p->micro_batch == 0) return (int)(dp * each);
     }
     return 0;
 }

@@ -132,6 +132,8 @@ static void print_schedule(const struct run *r) {
                r->schedule.actions[i].microbatch, r->schedule.actions[i].chunk);
     printf("\n(F forward, B backward, W backward of the weights alone, of a microbatch; send and recv: from and to the "
            "next stage)\n");
+    if (!plan_has_samples(&r->plan))
+        printf("none of it runs on rank %d, which only serves\n", mesh_rank_of(&r->plan.place));
 }
 
 static enum status show_program(struct request *q) {

@@ -150,9 +150,10 @@ static json_t *memory_json(const struct memory_line *l) {
 }
 
 /* Ranks of one stage differ by at most a padded vocabulary row or a sample, so large layouts show one replica a
- * stage. */
+ * stage; and one that only serves, if there is any. */
 static bool is_shown(const struct plan *plan, int rank) {
     struct mesh_place place = mesh_place_of(&plan->mesh, rank);
+    if (place.rank.dp == plan->workers) place.rank.dp = 0;
     return plan_ranks(plan) <= 64 || mesh_colour(AXIS_PP, &place) == 0;
 }
 

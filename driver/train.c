@@ -33,8 +33,9 @@
 #include <time.h>
 
 /* ---- before the first step ---- */
+/* Of the ranks that compute: those that only serve have their share of the host's. */
 static double peak_of_cpu(const struct plan *p, int threads) {
-    double wanted = (double)threads * comm_local_size();
+    double wanted = (double)threads * comm_local_size() * (double)p->workers / (double)p->mesh.dp;
     return peak_flops_per_core(plan_product_dtype(p)) * fmin(comm_local_cores(), wanted);
 }
 
@@ -97,9 +98,10 @@ static void announce(const struct training *t, int threads) {
     if (p->mesh.ep > 1) snprintf(ep, sizeof ep, ", experts over ep %" PRId64, p->mesh.ep);
     if (p->mesh.shard) snprintf(shard, sizeof shard, ", a state shared by %" PRId64 " replicas", p->mesh.shard);
     printf("layout: %d rank%s = dp %" PRId64 "%s x tp %" PRId64 " x pp %" PRId64
-           "%s%s, %d thread%s per rank, %s; batch %" PRId64 " = micro %" PRId64 " x dp %" PRId64 " x %d microbatches\n",
+           "%s%s, %d thread%s per rank, %s; batch %" PRId64 " = micro %" PRId64 " x %s %" PRId64 " x %d microbatches\n",
            plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->mesh.dp, cp, p->mesh.tp, p->mesh.pp, ep, shard, threads,
-           threads == 1 ? "" : "s", setup_binding(), p->global_batch, p->micro_batch, p->mesh.dp, p->n_microbatches);
+           threads == 1 ? "" : "s", setup_binding(), p->global_batch, p->micro_batch,
+           p->workers < p->mesh.dp ? "workers" : "dp", p->workers, p->n_microbatches);
     if (t->run.disk)
         printf("offload: %s a rank in %s, by %s%s\n", file_size(&t->run), p->offload_path,
                disk_engine_name(t->run.disk), disk_is_direct(t->run.disk) ? "" : ", through the page cache");

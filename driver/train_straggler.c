@@ -40,6 +40,12 @@ enum status train_watch_prepare(struct training *t) {
     return OK;
 }
 
+/* Its stage; those that only serve have other work, and are each other's peers. */
+static int peers_of(const struct plan *p, int rank) {
+    const struct mesh_place at = mesh_place_of(&p->mesh, rank);
+    return at.rank.pp + (at.rank.dp < p->workers ? 0 : at.n.pp);
+}
+
 enum status train_watch_begin(struct training *t) {
     struct train_watch *w = t->watch;
     char mine[HOST_BYTES] = "";
@@ -51,7 +57,7 @@ enum status train_watch_begin(struct training *t) {
         w->n = 0;
         return OK;
     }
-    for (int r = 0; r < w->n; r++) w->of[r].stage = mesh_place_of(&t->setup.plan.mesh, r).rank.pp;
+    for (int r = 0; r < w->n; r++) w->of[r].stage = peers_of(&t->setup.plan, r);
     comm_host_name(mine, sizeof mine);
     return comm_all_gather(t->run.mesh.group[AXIS_MESH], mine, w->host, HOST_BYTES, UINT8);
 }

@@ -29,13 +29,6 @@ static void shared_path(const char *name, char path[CHECKPOINT_PATH_MAX]) {
     (void)comm_broadcast(group_world(), path, CHECKPOINT_PATH_MAX, UINT8, 0);
 }
 
-static enum status open_run(struct run *r, struct plan p) {
-    memset(r, 0, sizeof *r);
-    TRY(plan_settle(&p, comm_world_size()));
-    TRY(run_create(r, &train_recipe, &p, WATCH_NOTHING));
-    return layout_use_demo(r);
-}
-
 static enum status steps(struct run *r, int n, double *losses) {
     for (int i = 0; i < n; i++) {
         TRY(run_step(r));
@@ -46,7 +39,7 @@ static enum status steps(struct run *r, int n, double *losses) {
 
 static enum status resume(struct run *r, struct plan p, const char *folder) {
     char step[CHECKPOINT_PATH_MAX];
-    TRY(open_run(r, p));
+    TRY(layout_open(r, p, WATCH_NOTHING));
     TRY(checkpoint_resolve(folder, step));
     return checkpoint_load(r, step, CHECKPOINT_ALL);
 }
@@ -68,7 +61,7 @@ struct told { double loss[AFTER]; uint64_t bits; };
 
 static enum status save_and_go_on(struct plan p, const char *folder, struct told *out) {
     struct run r;
-    enum status status = open_run(&r, p);
+    enum status status = layout_open(&r, p, WATCH_NOTHING);
     if (status == OK) status = steps(&r, BEFORE, NULL);
     if (status == OK) status = checkpoint_save(&r, folder, 0);
     if (status == OK) status = steps(&r, AFTER, out->loss);
@@ -165,7 +158,7 @@ static void test_other_replicas_take_the_mean_of_the_moments(void **state) {
     *local_options(&plain) = (struct local_options){0, 0, 1, 0};
     halved.mesh.cp = 2;
     shared_path("mean", folder);
-    enum status status = open_run(&r, p);
+    enum status status = layout_open(&r, p, WATCH_NOTHING);
     if (status == OK) status = steps(&r, BEFORE, NULL);
     if (status == OK) status = checkpoint_save(&r, folder, 0);
     if (status == OK) status = keep(&r, all);
@@ -198,7 +191,7 @@ static void test_it_begins_from_a_plain_checkpoint(void **state) {
     *local_options(&plain) = (struct local_options){0, 0, 1, 0};
     shared_path("plain", folder);
     assert_true(agree_all(save_and_go_on(plain, folder, &whole) == OK));
-    enum status status = open_run(&r, p);
+    enum status status = layout_open(&r, p, WATCH_NOTHING);
     if (status == OK) status = steps(&r, H, NULL);                   /* so that there is something to forget */
     char step[CHECKPOINT_PATH_MAX];
     if (status == OK) status = steps(&r, 1, NULL);
@@ -220,7 +213,7 @@ static void test_nothing_is_saved_between_two_averages(void **state) {
     char folder[CHECKPOINT_PATH_MAX];
     struct run r;
     shared_path("between", folder);
-    enum status status = open_run(&r, plan_of(comm_world_size(), 1));
+    enum status status = layout_open(&r, plan_of(comm_world_size(), 1), WATCH_NOTHING);
     if (status == OK) status = steps(&r, 1, NULL);
     enum status saved = status == OK ? checkpoint_save(&r, folder, 0) : OK;
     bool says = strstr(status_message(), "differ until they average") != NULL;

@@ -222,6 +222,9 @@ enum status price_check(const struct recipe *recipe, const struct plan *plan, co
     if (layout_has_word(recipe, plan, "offload-to", "disk"))
         return FAIL(E_CONFIG, "offload-to=disk has no price: a cluster does not say how fast its disks are; use "
                     "--offload-to host (show memory says how fast a disk must be)");
+    if (plan_serving(plan))
+        return FAIL(E_CONFIG, "server-ranks=own has no price: a step waits for the servers' links, and only the first "
+                    "replica is priced, a worker; use server-ranks shared");
     if (plan_is_asynchronous(plan))
         return FAIL(E_CONFIG, "an asynchronous schedule has no step of its own to price; use schedule=1f1b");
     return OK;

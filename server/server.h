@@ -8,9 +8,10 @@
 extern const struct technique technique_server;
 
 enum server_mode { SERVER_SYNC, SERVER_SSP, SERVER_ASYNC };
+enum server_where { SERVER_SHARED, SERVER_OWN };
 struct server_options {
     int64_t servers;
-    int mode;                                  /* enum server_mode */
+    int where, mode;                           /* enum server_where, server_mode */
     int64_t staleness;
     char record[OPTION_TEXT_MAX], order[OPTION_TEXT_MAX];
 };
@@ -22,7 +23,8 @@ static inline struct server_options *server_options(const struct plan *p) {
 struct server_part { int64_t first, n; };
 struct server_part server_part(int64_t n, int k, int n_servers);
 
-/* Who is who among the replicas of a param: worker w is rank w of them, server k is rank first_server + k. */
+/* Who is who among the replicas of a param: worker w is rank w of them, server k is rank first_server + k. Servers that
+ * share their ranks with workers are the first; those on ranks of their own are the last, so that rank 0 has a loss. */
 struct server_ranks { int n_servers, n_workers, first_server; };
 /** replicas: AXIS_DP or AXIS_EDP. Those of an expert are fewer than others, and may be fewer than servers. Pure.
  *  @collective{none} */
@@ -39,7 +41,8 @@ static inline bool server_allows(int64_t clock, int64_t slowest, int64_t stalene
     return clock - slowest <= staleness;
 }
 
-/** What cannot be (server_refuse.c). Pure. @errors E_CONFIG  @collective{none} */
+/** What cannot be (server_refuse.c); settle: nobody is left to work. Pure. @errors E_CONFIG  @collective{none} */
 enum status server_check(const struct plan *);
+enum status server_settle(struct plan *);
 
 #endif

@@ -70,16 +70,16 @@ static void print_rows(FILE *f, const struct server_log *l, int server) {
 }
 
 /* One server's rows go to everybody. */
-static enum status share(struct server_log *l, int server, const struct group *group) {
+static enum status share(struct server_log *l, int server, const struct group *group, int rank) {
     int32_t n = l->n[server];
-    TRY(comm_broadcast(group, &n, 1, INT32, server));
+    TRY(comm_broadcast(group, &n, 1, INT32, rank));
     while (l->n[server] < n) server_log_add(l, server);
-    return comm_broadcast(group, l->cell[server], (int64_t)sizeof(int64_t) * n * width(l), UINT8, server);
+    return comm_broadcast(group, l->cell[server], (int64_t)sizeof(int64_t) * n * width(l), UINT8, rank);
 }
 
-enum status server_log_append(struct server_log *l, const struct group *group, const char *path) {
+enum status server_log_append(struct server_log *l, const struct group *group, int first, const char *path) {
     FILE *f;
-    for (int k = 0; k < l->n_servers; k++) TRY(share(l, k, group));
+    for (int k = 0; k < l->n_servers; k++) TRY(share(l, k, group, first + k));
     if (group_rank(group) == 0) {
         TRY(open_file(path, "a", &f));
         for (int k = 0; k < l->n_servers; k++) print_rows(f, l, k);

@@ -25,9 +25,9 @@ int server_log_find(const struct server_log *, int server, int64_t worker, int64
 
 /** Begin a file. @errors E_IO  @collective{none} */
 enum status server_log_begin(const struct server_log *, const char *path);
-/** Append the rows that each server, rank k of the group, has; they are dropped. Rank 0 writes.
+/** Append the rows that each server k, rank `first` + k of the group, has; they are dropped. Rank 0 writes.
  *  @errors E_IO on rank 0, E_COMM, E_TIMEOUT  @collective{group} */
-enum status server_log_append(struct server_log *, const struct group *, const char *path);
+enum status server_log_append(struct server_log *, const struct group *, int first, const char *path);
 /** Read a file. @errors E_IO, E_FORMAT  @collective{none} */
 enum status server_log_read(struct server_log *, const char *path, int n_servers, int n_workers);
 /* At the beginning of this clock everybody has waited for all. */

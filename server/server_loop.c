@@ -4,8 +4,10 @@
  * Staleness 0 is not sync: workers go clock by clock, but each update is with one gradient, and those of a clock were
  * computed with older weights than they are applied to.
  *
- * A server is no process of its own: it works in a rank's comm_progress and waits (comm_serve), so between two rows of
- * its worker. Its weights are therefore a copy: what its worker computes with must not change below it.
+ * Where a server shares a rank with a worker, it works in that rank's comm_progress and waits (comm_serve): between two
+ * rows of the worker, which is how long others wait for it. Its weights are therefore a copy: what its worker computes
+ * with must not change below it. On a rank of its own it does nothing but wait for messages, and answers at once; a
+ * step of such a rank is over when every worker has finished that clock.
  *
  * Meeting. Evaluation, checkpoints and the end want the same whole weights everywhere. So the pull after the last clock
  * before one (run.flush_at) is answered when all have finished it: staleness 0, once. Nothing is in flight then, and a
@@ -19,6 +21,7 @@
 #include "lib/base/integer.h"
 #include "server/server_state.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- messages ---- */
 static const struct group *group_with(const struct server_loop *x, int rank) {
@@ -47,8 +50,9 @@ static enum status part_from_all(struct server_loop *x) {
     x->meeting = max64(r->flush_at, r->n_step + 1);
     for (int k = 0; k < x->ranks.n_servers; k++) x->versions[k] = x->version;
     if (x->server < 0) return OK;
-    server_copy_shard(&r->program, x->server, x->ranks.n_servers, SERVER_WEIGHTS, INTO_MESSAGE,
-                      x->weights);
+    if (x->weights)
+        server_copy_shard(&r->program, x->server, x->ranks.n_servers, SERVER_WEIGHTS, INTO_MESSAGE,
+                          x->weights);
     for (int w = 0; w < x->ranks.n_workers; w++) {
         x->workers[w].finished = x->first_clock;
         TRY(server_await(x, w));
@@ -59,21 +63,34 @@ static enum status part_from_all(struct server_loop *x) {
 static enum status meet(struct server_loop *x) {
     struct run *r = x->run;
     const char *record = server_options(&r->plan)->record;
-    TRY(server_pull(x));
-    for (int w = 0; x->server >= 0 && w < x->ranks.n_workers; w++) {  /* one answer has come: all are on their way */
+    if (x->works) TRY(server_pull(x));
+    for (int w = 0; x->server >= 0 && w < x->ranks.n_workers; w++) {  /* all have pushed, so all are answered */
         x->workers[w].stage = MET;                                   /* it is not served while it is waited for */
         TRY(comm_wait(&x->workers[w].request));
     }
     r->n_update += x->meeting - x->first_clock;                      /* clocks: what the rate follows elsewhere */
-    return record[0] ? server_log_append(&x->log, r->mesh.group[AXIS_MESH], record) : OK;
+    return record[0] ? server_log_append(&x->log, r->mesh.group[AXIS_MESH], x->ranks.first_server, record)
+                     : OK;
 }
 
 /* ---- a clock ---- */
+static enum status work(struct server_loop *x, struct step_record *s) {
+    struct run *r = x->run;
+    if (r->exec.since_flush > 0) TRY(server_pull(x));
+    TRY(server_compute(x, s));
+    return server_push(x, r->n_step);
+}
+
+/* A rank that only serves has no loss, and nothing else to do. */
+static enum status only_serve(struct server_loop *x, struct step_record *s) {
+    memset(s->on_device, 0, N_SCALARS * sizeof *s->on_device);
+    return server_serve_clock(x, x->run->n_step);
+}
+
 static enum status clock_of(struct run *r, void *self, struct step_record *s) {
     struct server_loop *x = self;
-    TRY(r->exec.since_flush == 0 ? part_from_all(x) : server_pull(x));
-    TRY(server_compute(x, s));
-    TRY(server_push(x, r->n_step));
+    if (r->exec.since_flush == 0) TRY(part_from_all(x));
+    TRY((x->works ? work : only_serve)(x, s));
     r->exec.since_flush = r->n_step + 1 < x->meeting ? r->exec.since_flush + 1 : 0;
     return r->exec.since_flush == 0 ? meet(x) : x->failed;
 }
@@ -100,13 +117,13 @@ static enum status take_memory(struct server_loop *x) {
     int64_t end = 0;
     void *base;
     TRY(run_take_comm(x->run, server_room_bytes(p, &x->ranks, x->rank), &base));
-    for (int k = 0; k < n; k++)
+    for (int k = 0; k < n && x->works; k++)
         x->shards[k].message = (char *)base + server_take(&end, server_message_bytes(p, k, n));
     if (me < 0) return OK;
     for (int w = 0; w < x->ranks.n_workers; w++)
         x->workers[w] = (struct worker){
             .stage = MET, .message = (char *)base + server_take(&end, server_message_bytes(p, me, n))};
-    x->weights = (char *)base + server_take(&end, server_shard_bytes(p, me, n));
+    if (x->works) x->weights = (char *)base + server_take(&end, server_shard_bytes(p, me, n));
     return OK;
 }
 
@@ -118,6 +135,7 @@ enum status server_loop_create(struct run *r, struct server_loop **out) {
     *x = (struct server_loop){.run = r, .ranks = server_ranks_of(&r->plan, AXIS_DP), .rank = rank, .born_s = clock_s(),
                               .staleness = o->mode == SERVER_SSP ? o->staleness : INT64_MAX};
     x->server = server_of_rank(&x->ranks, rank);
+    x->works = rank < x->ranks.n_workers;
     x->shards = calloc((size_t)x->ranks.n_servers, sizeof *x->shards);
     x->versions = calloc((size_t)x->ranks.n_servers, sizeof *x->versions);
     x->workers = calloc((size_t)x->ranks.n_workers, sizeof *x->workers);

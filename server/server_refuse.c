@@ -12,8 +12,8 @@ static enum status check_options(const struct plan *plan) {
     const struct server_options *o = server_options(plan);
     const struct mesh_place first = mesh_place_of(&plan->mesh, 0);
     if (o->servers == 0)
-        return FAIL(E_CONFIG, "server-mode, staleness, server-record and server-order belong to servers, and "
-                              "servers=0; use --servers 1 or more, or leave them out");
+        return FAIL(E_CONFIG, "server-ranks, server-mode, staleness, server-record and server-order belong to servers, "
+                              "and servers=0; use --servers 1 or more, or leave them out");
     if (o->servers > mesh_size(AXIS_DP, &first))
         return FAIL(E_CONFIG, "servers=%" PRId64 " are replicas too, and there are %d; use at most as many, or more dp",
                     o->servers, mesh_size(AXIS_DP, &first));
@@ -26,6 +26,26 @@ static enum status check_options(const struct plan *plan) {
     if (plan->sums == PLAN_SUMS_FIXED)
         return FAIL(E_CONFIG, "servers=%" PRId64 " add gradients in an order of their own, and sums=fixed as a tree; "
                               "leave servers out, or use sums=fast", o->servers);
+    return OK;
+}
+
+/* ---- ranks of their own ---- */
+enum status server_settle(struct plan *p) {
+    const struct server_options *o = server_options(p);
+    if (o->where == SERVER_SHARED || o->servers < p->mesh.dp) return OK;
+    return FAIL(E_CONFIG, "servers=%" PRId64 " with server-ranks=own leave no worker of dp=%" PRId64 "; use fewer, or "
+                "more dp", o->servers, p->mesh.dp);
+}
+
+static enum status check_own(const struct plan *p) {
+    char sizes[128];
+    if (p->mesh.cp > 1 || p->mesh.ep > 1)
+        return FAIL(E_CONFIG, "server-ranks=own is for layouts of dp, tp and pp, and this is %s%s; use cp and ep 1, or "
+                    "server-ranks shared", mesh_sizes_text(&p->mesh, sizes, sizeof sizes),
+                    p->mesh.ep > 1 ? " with ep" : "");
+    if (p->device == PLAN_DEVICE_CUDA)
+        return FAIL(E_CONFIG, "server-ranks=own adds gradients in host memory, and device=cuda; use device cpu, or "
+                    "server-ranks shared");
     return OK;
 }
 
@@ -60,5 +80,6 @@ static enum status check_asynchronous(const struct plan *p, const char *mode) {
 
 enum status server_check(const struct plan *plan) {
     TRY(check_options(plan));
+    if (server_options(plan)->where == SERVER_OWN) TRY(check_own(plan));
     return server_options(plan)->mode == SERVER_SYNC ? OK : check_asynchronous(plan, mode_name(plan));
 }

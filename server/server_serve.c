@@ -42,7 +42,7 @@ static enum status look(struct server_loop *x, int w) {
                 worker->finished);
 }
 
-static int64_t slowest(const struct server_loop *x) {
+int64_t server_slowest(const struct server_loop *x) {
     int64_t least = INT64_MAX;
     for (int w = 0; w < x->ranks.n_workers; w++) least = min64(least, x->workers[w].finished);
     return least;
@@ -50,18 +50,20 @@ static int64_t slowest(const struct server_loop *x) {
 
 static bool may_answer(const struct server_loop *x, int w) {
     int64_t clock = x->workers[w].finished;
-    if (clock == x->meeting) return server_allows(clock, slowest(x), 0);
-    if (!x->order.n) return server_allows(clock, slowest(x), x->staleness);
+    if (clock == x->meeting) return server_allows(clock, server_slowest(x), 0);
+    if (!x->order.n) return server_allows(clock, server_slowest(x), x->staleness);
     const int64_t *row = server_log_row(&x->order, x->server, server_log_find(&x->order, x->server, w, clock));
     return row[LOG_VERSION + x->server] == x->version;
 }
 
 static enum status answer(struct server_loop *x) {
-    size_t bytes = (size_t)server_shard_bytes(&x->run->program, x->server, x->ranks.n_servers);
+    const struct program *p = &x->run->program;
+    size_t bytes = (size_t)server_shard_bytes(p, x->server, x->ranks.n_servers);
     for (int w = 0; w < x->ranks.n_workers; w++) {
         struct worker *worker = &x->workers[w];
         if (worker->stage != OWED || !may_answer(x, w)) continue;
-        memcpy(worker->message, x->weights, bytes);
+        if (x->weights) memcpy(worker->message, x->weights, bytes);
+        else server_copy_shard(p, x->server, x->ranks.n_servers, SERVER_WEIGHTS, INTO_MESSAGE, worker->message);
         server_header(x, worker->message, x->server)[1 + x->server] = x->version;
         worker->stage = ANSWERED;
         TRY(server_send(x, x->server, worker->message, w, TAG_PULL, &worker->request));
@@ -97,12 +99,13 @@ static enum status apply(struct server_loop *x, int w) {
     struct worker *worker = &x->workers[w];
     struct adamw a = {.lr = plan_lr(p, worker->finished), .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps,
                       .weight_decay = p->weight_decay, .grad_multiplier = &as_it_is, .step = x->version + 1};
-    char *weight = x->weights, *grad = worker->message;
+    int64_t at = 0;
     for (int i = 0; i < x->run->program.n_params; i++) {
         const struct param *v = &x->run->program.params[i];
-        x->elements[i] = (struct adamw_elements){v->own_n, weight, v->type.dtype, grad, v->type.dtype, v->moment1,
-                                                 v->moment2, NULL, v->decay};
-        weight += v->own_n * (int64_t)dtype_size(v->type.dtype), grad += v->own_n * (int64_t)dtype_size(v->type.dtype);
+        void *weight = x->weights ? x->weights + at : param_own_weight(v);
+        x->elements[i] = (struct adamw_elements){v->own_n, weight, v->type.dtype, worker->message + at, v->type.dtype,
+                                                 v->moment1, v->moment2, NULL, v->decay};
+        at += v->own_n * (int64_t)dtype_size(v->type.dtype);
     }
     TRY(adamw_update(x->run->device, &a, x->elements, x->run->program.n_params));
     if (server_options(p)->record[0]) note(x, w);
@@ -127,4 +130,29 @@ enum status server_serve(void *self) {
     struct server_loop *x = self;
     if (x->failed == OK) x->failed = apply_all(x);
     return x->failed;
+}
+
+/* Wait for one message, and serve the others meanwhile (comm_serve): of those that are under way, the worker's that is
+ * furthest behind. One always is: the slowest worker may always go on. */
+static enum status wait_for_one(struct server_loop *x) {
+    struct worker *one = NULL;
+    for (struct worker *w = x->workers; w < x->workers + x->ranks.n_workers; w++) {
+        bool under_way = w->stage == AWAITED || w->stage == ANSWERED;
+        if (under_way && (!one || w->finished < one->finished)) one = w;
+    }
+    if (!one) return FAIL(E_INTERNAL, "server %d waits, and no worker has anything to send", x->server);
+    enum stage stage = one->stage;
+    one->stage = MET;                                                /* it is not served while it is waited for */
+    TRY(comm_wait(&one->request));
+    one->stage = stage;
+    return OK;
+}
+
+enum status server_serve_clock(struct server_loop *x, int64_t clock) {
+    TRY(server_serve(x));
+    while (server_slowest(x) <= clock) {
+        TRY(wait_for_one(x));
+        TRY(server_serve(x));
+    }
+    return OK;
 }

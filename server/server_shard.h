@@ -7,8 +7,8 @@
  * messages is role comm:
  *
  *   worker  a message of each server's shard: for its push, and then for the answer
- *   server  a message for each worker, and a copy of its weights: those that its own worker computes with must not
- *           change below it */
+ *   server  a message for each worker; and if it works, too, a copy of its weights: those that it computes with must
+ *           not change below it */
 #ifndef TRIVIUM_SERVER_SERVER_SHARD_H
 #define TRIVIUM_SERVER_SERVER_SHARD_H
 

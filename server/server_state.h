@@ -17,13 +17,14 @@ struct server_loop {
     struct run *run;
     struct server_ranks ranks;
     int rank, server;                    /* along AXIS_DP; which server it is, -1: none */
+    bool works;
     int64_t staleness, first_clock, meeting;   /* the clocks at which ranks met, and will meet again */
     /* the worker */
     struct shard *shards;                /* [servers] */
     int64_t *versions;                   /* of each server, that the weights are of */
     /* the server */
     struct worker *workers;              /* [workers] */
-    char *weights;
+    char *weights;                       /* a copy of its shard, apart from its worker's; NULL: the params are it */
     int64_t version;
     int last;                            /* whose push it applied last: the next in turn comes first */
     enum status failed;
@@ -56,7 +57,13 @@ enum status server_compute(struct server_loop *, struct step_record *);
 /* ---- server_serve.c ---- */
 /** Wait for a worker's next push. @errors E_COMM  @collective{none} */
 enum status server_await(struct server_loop *, int worker);
-/** Apply what has come, and answer who may have weights. Never waits. loop: a struct server_loop. @errors E_COMM, E_INTERNAL  @collective{none} */
+/** The fewest clocks that a worker has finished. Pure. @collective{none} */
+int64_t server_slowest(const struct server_loop *);
+/** A rank that only serves: until every worker has finished this clock.  @errors as server_serve, E_TIMEOUT
+ *  @collective{none} */
+enum status server_serve_clock(struct server_loop *, int64_t clock);
+/** Apply what has come, and answer who may have weights. Never waits. loop: a struct server_loop.
+ *  @errors E_COMM, E_INTERNAL  @collective{none} */
 enum status server_serve(void *loop);
 
 #endif

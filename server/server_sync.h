@@ -2,14 +2,26 @@
 #ifndef TRIVIUM_SERVER_SERVER_SYNC_H
 #define TRIVIUM_SERVER_SERVER_SYNC_H
 
+#include "lib/comm/comm_request.h"
 #include "lib/run/technique.h"
 
-struct server_sync;
+struct server_sync {
+    struct comm_request *requests;   /* [params][of_param]: with each server, or each worker */
+    int of_param;
+    char *room;                      /* a server's on a rank of its own: a part from every worker but the first, */
+    int64_t slot_bytes;              /* so many bytes apart */
+};
 
 /** What a step exchanges. Pure. @errors none  @collective{none} */
 enum status server_sync_cost(const struct plan *, const struct program *, struct bill *);
 /** Subscribe to the run's events. @errors E_MEMORY  @collective{none} */
 enum status server_sync_create(struct run *, struct server_sync **);
 void server_sync_destroy(struct server_sync **);   /* NULL is fine */
+
+/* ---- server_alone.c: a server on a rank of its own ---- */
+/** Its messages, and its room. Pure. @errors none  @collective{none} */
+enum status server_alone_cost(const struct plan *, const struct program *, struct bill *);
+/** Take the room, and subscribe. @errors E_MEMORY, E_INTERNAL  @collective{none} */
+enum status server_alone_create(struct run *, struct server_sync *);
 
 #endif

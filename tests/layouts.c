@@ -74,6 +74,13 @@ enum status layout_use_demo(struct run *r) {
     return OK;
 }
 
+enum status layout_open(struct run *r, struct plan p, enum run_watch watch) {
+    memset(r, 0, sizeof *r);
+    TRY(plan_settle(&p, comm_world_size()));
+    TRY(run_create(r, &train_recipe, &p, watch));
+    return layout_use_demo(r);
+}
+
 /* ---- looking at device memory ---- */
 /* n elements of the device's memory in the host's, to be freed; NULL when they cannot be had. */
 static void *fetched(const struct device *device, const void *x, enum dtype dtype, int64_t n) {

@@ -15,6 +15,9 @@ struct plan parity_plan(void);
 /** Give the run the demonstration text, opened once. @errors E_DATA */
 enum status layout_use_demo(struct run *);
 
+/** Settle the plan for this world, and create its run on the demonstration text. @collective{world} */
+enum status layout_open(struct run *, struct plan, enum run_watch);
+
 /* A run, reduced to what is compared: per step the loss, the norm and every gradient; the weights at the end. */
 struct reference {
     struct run run;

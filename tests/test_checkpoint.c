@@ -26,10 +26,7 @@ static void shared_path(const char *name, char path[CHECKPOINT_PATH_MAX]) {
 
 static enum status open_run(struct run *r, struct plan p) {
     p.device = test_device()->kind == DEVICE_CUDA ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
-    memset(r, 0, sizeof *r);
-    TRY(plan_settle(&p, comm_world_size()));
-    TRY(run_create(r, &train_recipe, &p, WATCH_NOTHING));
-    return layout_use_demo(r);
+    return layout_open(r, p, WATCH_NOTHING);
 }
 
 static enum status steps(struct run *r, int n, double *losses) {

@@ -55,13 +55,6 @@ static struct plan plan_of(const struct trial *t, bool offload) {
     return p;
 }
 
-static enum status open_run(struct run *r, struct plan p, enum run_watch watch) {
-    memset(r, 0, sizeof *r);
-    TRY(plan_settle(&p, comm_world_size()));
-    TRY(run_create(r, &train_recipe, &p, watch));
-    return layout_use_demo(r);
-}
-
 static enum status steps(struct run *r, int n, double *numbers) {
     for (int i = 0; i < n; i++) {
         TRY(run_step(r));
@@ -120,8 +113,8 @@ static struct disk_traffic traffic_of(const struct run *r) {
 }
 
 static enum status compare(struct run r[2], const struct trial *t, struct result *x) {
-    TRY(open_run(&r[0], plan_of(t, false), WATCH_NOTHING));
-    TRY(open_run(&r[1], plan_of(t, true), WATCH_LIFETIMES));
+    TRY(layout_open(&r[0], plan_of(t, false), WATCH_NOTHING));
+    TRY(layout_open(&r[1], plan_of(t, true), WATCH_LIFETIMES));
     if (t->io == DISK_THREADS) r[1].disk->calls = &slow;
     struct disk_traffic before = traffic_of(&r[1]);
     TRY(steps(&r[0], STEPS, x->numbers[0]));
@@ -183,7 +176,7 @@ static enum status train_and_save(struct plan p, const char *folder, bool async,
     double first[4];
     p.save_async = async;
     snprintf(p.save, sizeof p.save, "%s", folder);
-    enum status status = open_run(&r, p, WATCH_NOTHING);
+    enum status status = layout_open(&r, p, WATCH_NOTHING);
     if (status == OK) status = steps(&r, 2, first);
     if (status == OK) status = async ? checkpoint_save_start(&r, folder, 0, &saver) : checkpoint_save(&r, folder, 0);
     if (status == OK) status = steps(&r, STEPS, numbers);
@@ -196,7 +189,7 @@ static enum status train_and_save(struct plan p, const char *folder, bool async,
 static enum status load_and_train(struct plan p, const char *folder, double *numbers) {
     char step[CHECKPOINT_PATH_MAX];
     struct run r;
-    enum status status = open_run(&r, p, WATCH_NOTHING);
+    enum status status = layout_open(&r, p, WATCH_NOTHING);
     if (status == OK) status = checkpoint_resolve(folder, step);
     if (status == OK) status = checkpoint_load(&r, step, CHECKPOINT_ALL);
     if (status == OK) status = steps(&r, STEPS, numbers);
@@ -238,7 +231,7 @@ static void test_a_refused_step_touches_no_file(void **state) {
     struct run r;
     if (test_device()->kind == DEVICE_CUDA) skip();
     double numbers[2];
-    enum status status = open_run(&r, plan_of(&TRIALS[0], true), WATCH_NOTHING), refused = OK;
+    enum status status = layout_open(&r, plan_of(&TRIALS[0], true), WATCH_NOTHING), refused = OK;
     if (status == OK) status = steps(&r, 1, numbers);
     if (status == OK) status = run_subscribe(&r, EVENT_GRAD_UNSCALE, poison, NULL);
     struct disk_traffic before = disk_traffic(r.disk);
@@ -259,7 +252,7 @@ static void test_a_shortened_file_ends_the_run_in_one_line(void **state) {
     for (int io = DISK_AUTO; io <= DISK_THREADS; io += DISK_THREADS) {
         struct trial t = TRIALS[0];
         t.io = io;
-        assert_ok(open_run(&r, plan_of(&t, true), WATCH_NOTHING));
+        assert_ok(layout_open(&r, plan_of(&t, true), WATCH_NOTHING));
         assert_ok(steps(&r, 1, numbers));
         assert_int_equal(ftruncate(r.disk->fd, 8 * DISK_PAGE), 0);
         assert_fails(run_step(&r), E_IO, "offload file", "ends at", "--resume");

@@ -8,9 +8,12 @@ enum { GAP = 14, WIDTH = 900, PLOT = 790, HEADING_BYTES = 256 };   /* PLOT: what
 
 static bool has_stages(const struct compare_row *row) { return row->status == OK && row->layout.n.pp > 1; }
 
-/* Operations of a microbatch, mean of the ranks: that is how long a forward and a backward (with its replays) are. */
+/* Operations of a microbatch, mean of the ranks that compute: that is how long a forward and a backward (with its
+ * replays) are. */
 static struct pp_work work_of(const struct compare_row *row) {
-    double scale = 1e-9 / row->n_ranks / row->n_microbatches;
+    int n = 0;
+    for (int i = 0; i < row->n_ranks; i++) n += row->ranks[i].flops > 0;
+    double scale = 1e-9 / (n ? n : 1) / row->n_microbatches;
     struct pp_work w = {0};
     for (int i = 0; i < row->n_ranks; i++) {
         const struct compare_rank *r = &row->ranks[i];

@@ -81,7 +81,6 @@ static void sums_call(const struct exec *e, struct place at, const struct row *r
 }
 
 static struct call call_of(const struct exec *e, struct place at, const struct row *r) {
-    const struct mesh_place *m = &e->mesh->place;
     struct call c = program_call(e->program, &e->program->steps[r->id]);
     const struct located here = {e, at};
     row_bind(r, &(struct addresses){&here, value_at, weight_at, grad_at}, &c);
@@ -90,7 +89,8 @@ static struct call call_of(const struct exec *e, struct place at, const struct r
     c.watched = e->watched;
     c.seed = e->seed;
     c.n_step = e->n_step + (uint64_t)(at.action->microbatch / e->schedule->n_microbatches); /* without a flush: later */
-    c.first_sample = ((int64_t)(at.action->microbatch % e->schedule->n_microbatches) * m->n.dp + m->rank.dp) * e->micro;
+    c.first_sample = schedule_first_sample(at.action->microbatch % e->schedule->n_microbatches,
+                                           e->mesh->place.rank.dp, e->workers, e->micro);
     c.loss_weight = e->loss_weight;
     c.loss_scale = e->loss_scale;
     c.device = e->device;

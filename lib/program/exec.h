@@ -58,6 +58,7 @@ struct exec {
     /* per step, set by the run */
     uint64_t seed, n_step;
     int64_t micro;                       /* sequences of a microbatch */
+    int64_t workers;                     /* replicas that share the batch: the first so many along dp */
     double loss_weight, loss_scale;
     /* results of exec_run */
     double sums[N_LOSS_SUMS];            /* where loss_at is NULL: what it says */

@@ -146,8 +146,9 @@ bool param_is_saved(const struct program *p, const struct param *w, enum state_a
 }
 
 int64_t param_resident_n(const struct param *w, enum residence at) {
-    if (at == RESIDENT_OWN) return w->shard_n;                       /* one size on every rank, so that gathers are
-                                                                      * even */
+    if (at == RESIDENT_NONE) return 0;
+    if (at == RESIDENT_OWN) return w->shard_n;                       /* of zero one size on every rank, so that gathers
+                                                                      * are even */
     return w->padded_n ? w->padded_n : type_n(&w->type);
 }
 int64_t param_waiting_n(const struct param *w) {

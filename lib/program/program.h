@@ -34,8 +34,8 @@ struct slot {
 /* What an update changes of a param. */
 enum shadow { SHADOW_WEIGHT, SHADOW_MOMENT1, SHADOW_MOMENT2, SHADOW_MASTER, N_SHADOWS };
 
-/* Where a param's tensor is kept between steps: whole, or only the part this rank owns. */
-enum residence { RESIDENT_WHOLE, RESIDENT_OWN };
+/* What is kept of a param's tensor between steps: all, the part that this rank owns, or nothing. */
+enum residence { RESIDENT_WHOLE, RESIDENT_OWN, RESIDENT_NONE };
 
 struct param {
     char name[NAME_MAX_LEN];

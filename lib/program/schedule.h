@@ -64,6 +64,10 @@ void schedule_copy(const struct schedule *, int n_chunks, struct schedule *out);
 struct hop schedule_hop(const struct schedule *, const struct action *transfer);
 int schedule_channel(const struct schedule *, const struct action *transfer);
 
+/** Sample b of microbatch m is number first + b of a step's batch, which n replicas share; this is replica d of them:
+ *  first = (m n + d) B, for microbatches of B samples. */
+static inline int64_t schedule_first_sample(int64_t m, int64_t d, int64_t n, int64_t B) { return (m * n + d) * B; }
+
 /** Frames that microbatches take turns in, and versions of the weights. */
 static inline int schedule_frames(const struct schedule *s) { return s->n_frames ? s->n_frames : s->n_microbatches; }
 static inline int schedule_versions(const struct schedule *s) { return s->n_versions ? s->n_versions : 1; }

@@ -158,7 +158,7 @@ static void prepare(void) {
     for (int a = 0; a < N_MESH_AXES; a++) b.mesh.group[a] = group_self();
     b.exec = (struct exec){.program = &b.program, .chunks = &b.chunk, .memory = &b.memory, .mesh = &b.mesh,
                            .arenas = b.arenas,
-                           .device = device_cpu(), .hooks = {NULL, fetch, param_event}, .loss_weight = 1,
+                           .device = device_cpu(), .hooks = {NULL, fetch, param_event}, .workers = 1, .loss_weight = 1,
                            .loss_scale = 1, .micro = 1};
     assert_ok(exec_init(&b.exec));
 }

@@ -9,6 +9,7 @@
 #include "lib/base/grow.h"
 #include "lib/ops/reduce.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,6 +112,18 @@ static enum status make_schedule(struct run *r) {
     return schedule_accumulate(r->plan.n_microbatches, &r->schedule);
 }
 
+/* A replica without samples has the program, and runs nothing of it. */
+static enum status leave_actions_out(struct run *r) {
+    struct schedule *s = &r->schedule;
+    int64_t serving = r->plan.mesh.dp - r->plan.workers;
+    if (serving && (s->n_frames || s->validates))
+        return FAIL(E_CONFIG, "%" PRId64 " of dp=%" PRId64 " replicas only serve, and this schedule begins a step "
+                    "before the last one's update; use a schedule with a flush, and optim-sync wait", serving,
+                    r->plan.mesh.dp);
+    if (!plan_has_samples(&r->plan)) s->n = 0;
+    return OK;
+}
+
 /* ---- what stages have in common ---- */
 /* What a stem follows from: the plan, but for the rank and for what later techniques are told. */
 static struct plan key_of_stem(const struct run *r) {
@@ -188,6 +201,10 @@ static enum status lower_chunks(struct run *r) {
     r->chunks = calloc((size_t)n, sizeof *r->chunks);
     if (!r->chunks) return FAIL(E_MEMORY, "no memory for %d model chunks", n);
     for (int k = 0; k < n; k++) {
+        if (!plan_has_samples(&r->plan)) {
+            chunk_fini(&r->chunks[k]);                               /* one without rows */
+            continue;
+        }
         TRY(chunk_lower(&r->program, k, r->schedule.split_weight, &r->chunks[k]));
         if (r->plan.fuse) chunk_join(&r->program, &r->chunks[k]);
     }
@@ -201,7 +218,7 @@ static enum status lower_chunks(struct run *r) {
 static enum status check_losses(const struct run *r) {
     int n = 0;
     for (int k = 0; k < r->program.n_chunks; k++) n += r->chunks[k].n_losses;
-    return r->plan.check_types ? types_check_losses(&r->program, n) : OK;
+    return r->plan.check_types && plan_has_samples(&r->plan) ? types_check_losses(&r->program, n) : OK;
 }
 
 static int64_t run_work_bytes(const struct run *r) {
@@ -252,6 +269,7 @@ enum status run_compile(struct run *r, const struct recipe *recipe, const struct
     TRY(build_program(r, &watch));
     TRY(rewrite_program(r, 0, r->n_active, &watch));
     TRY(make_schedule(r));
+    TRY(leave_actions_out(r));
     TRY(lower_chunks(r));
     TRY(check_losses(r));
     return bill_and_plan(r);

@@ -298,6 +298,15 @@ bool plan_is_asynchronous(const struct plan *p) {
     return false;
 }
 
+int64_t plan_serving(const struct plan *p) {
+    int64_t n = 0;
+    for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
+        const struct technique *t = p->recipe->techniques[i];
+        if (t->serving && t->wanted(p)) n += t->serving(p);
+    }
+    return n;
+}
+
 static enum status settle_mesh(struct plan *p) {
     for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
         const struct technique *t = p->recipe->techniques[i];
@@ -315,11 +324,11 @@ static int64_t chosen_micro_batch(const struct plan *p, int64_t share) {
 }
 
 static enum status settle_batch(struct plan *p) {
-    int64_t below = p->global_batch / p->mesh.dp * p->mesh.dp;
+    int64_t n = p->workers = p->mesh.dp - plan_serving(p), below = p->global_batch / n * n;
     if (below != p->global_batch)
-        return FAIL(E_CONFIG, "dp=%" PRId64 " does not divide global-batch=%" PRId64 "; use global-batch %" PRId64,
-                    p->mesh.dp, p->global_batch, below + p->mesh.dp);
-    int64_t share = p->global_batch / p->mesh.dp;
+        return FAIL(E_CONFIG, "dp=%" PRId64 "%s does not divide global-batch=%" PRId64 "; use global-batch %" PRId64,
+                    n, n < p->mesh.dp ? " (without those that only serve)" : "", p->global_batch, below + n);
+    int64_t share = p->global_batch / n;
     if (p->micro_batch == PLAN_AUTO) return FAIL(E_CONFIG, "nothing chooses micro-batch=auto here; give a number");
     if (p->micro_batch == 0) p->micro_batch = chosen_micro_batch(p, share);
     if (share % p->micro_batch)

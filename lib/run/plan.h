@@ -98,6 +98,7 @@ struct plan {
 
     /* ---- worked out by plan_settle ---- */
     bool settled;
+    int64_t workers;                     /* replicas that share the batch: the first along dp; the others only serve */
     int n_microbatches;
     struct mesh_place place;             /* of the rank that this copy of the plan is for; set by plan_place */
     int64_t prefill;                     /* decode/: tokens of a prompt that are read at once; 0: one */
@@ -119,6 +120,11 @@ enum status plan_settle(struct plan *, int world);
 enum status plan_settle_device(struct plan *);
 /** Do steps overlap, so that ranks are at different updates at one time? Who cannot work so refuses in its check. */
 bool plan_is_asynchronous(const struct plan *);
+/** Replicas that have no samples, and only serve the others (server/): the last so many along dp. Pure. */
+int64_t plan_serving(const struct plan *);
+/** Has the rank that this copy of a settled plan is for samples? Its share is then the one of number place.rank.dp of
+ *  `workers`. */
+static inline bool plan_has_samples(const struct plan *p) { return p->place.rank.dp < p->workers; }
 /** From here on the world behaves as a settled plan says: deadline, algorithms, nodes, links (comm_configure,
  *  comm_emulate_links). time_work: comm_work_s. @collective{world} @errors E_CONFIG, E_COMM, E_MEMORY */
 enum status plan_use_comm(const struct plan *, bool time_work);

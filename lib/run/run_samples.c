@@ -6,17 +6,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Sample b of microbatch m on replica d is number (m dp + d) micro + b of the step's global batch: no layout enters
- * beyond who asks. */
-static int64_t batch_index(const struct plan *p, int microbatch, int64_t b) {
-    return ((int64_t)microbatch * p->mesh.dp + p->place.rank.dp) * p->micro_batch + b;
-}
-
-/* Where sums are fixed, samples that are added first are neighbours. */
-static int64_t sample_number(const struct run *r, int microbatch, int64_t b) {
+/* The number of a microbatch's first sample in the step's batch. No layout enters beyond who asks; but where sums are
+ * fixed, samples that are added first are neighbours. */
+static int64_t first_number(const struct run *r, int microbatch) {
     const struct plan *p = &r->plan;
-    if (!r->program.fixed_sums) return batch_index(p, microbatch, b);
-    return sums_first_sample(&r->program, &p->place, &r->schedule, microbatch, p->micro_batch) + b;
+    if (!r->program.fixed_sums)
+        return schedule_first_sample(microbatch, p->place.rank.dp, p->workers, p->micro_batch);
+    return sums_first_sample(&r->program, &p->place, &r->schedule, microbatch, p->micro_batch);
 }
 
 /* Samples go on where they stopped, though the batch may be of another size now. */
@@ -57,7 +53,7 @@ enum status run_fetch(void *self, int microbatch, int32_t *tokens, int32_t *targ
     int32_t *sample = malloc(2 * (size_t)T * sizeof *sample);        /* whole: its tokens, its targets */
     enum status status = sample ? OK : FAIL(E_MEMORY, "no memory for %" PRId64 " tokens", T);
     for (int64_t b = 0; status == OK && b < r->plan.micro_batch; b++) {
-        status = fetch_sample(r, sample_number(r, microbatch, b), sample, sample + T);
+        status = fetch_sample(r, first_number(r, microbatch) + b, sample, sample + T);
         if (tokens) take(held, sample, tokens + b * held->n);
         if (targets) take(held, sample + T, targets + b * held->n);
     }

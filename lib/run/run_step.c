@@ -82,6 +82,7 @@ static enum status run_phases(struct run *r, struct step_record *step) {
                                                                              * with */
     run_enter(r, PHASE_SCHEDULE);
     TRY(exec_run(&r->exec, &r->schedule, true));                     /* every microbatch forward and backward */
+    if (!plan_has_samples(&r->plan)) TRY(run_emit(r, EVENT_NO_SAMPLES));
     run_enter(r, PHASE_LOSS);
     TRY(update_sum_loss(r, step));
     run_enter(r, PHASE_BACKWARD_END);

@@ -4,9 +4,9 @@
  *
  * A synchronous step is as slow as its slowest rank; all others wait, so that only own times tell them apart. Every 20
  * steps (a window) the ranks' mean own times are compared. A rank is slow in a window if it takes more than 1.2 times
- * the median of its peers: ranks of the same pipeline stage, which have the same work; the median of an even number is
- * the lower of the two in the middle. It is a straggler after 3 windows in a row, and said to be one then, and again
- * whenever that has doubled.
+ * the median of its peers: ranks of the same pipeline stage, which have the same work (servers on ranks of their own
+ * are peers of each other); the median of an even number is the lower of the two in the middle. It is a straggler after
+ * 3 windows in a row, and said to be one then, and again whenever that has doubled.
  *
  * What breaks: a stage with one rank has no peers. Where ranks outnumber cores they take each other's time, which looks
  * like own time: nothing is compared there, but under --inject. Whatever else runs on a machine makes its ranks slow,

@@ -40,6 +40,8 @@ struct technique {
     /* how many of `share` sequences to work on at a time, when the user leaves it open; NULL: no opinion. Pure */
     int64_t (*micro_batch)(const struct plan *, int64_t share);
     bool (*asynchronous)(const struct plan *);                        /* do steps overlap? NULL: no */
+    /* replicas without samples, the last along dp (settle refuses dp or more); NULL: none. Pure */
+    int64_t (*serving)(const struct plan *);
     void (*prefer)(struct plan *);                                    /* choose what the user leaves open; pure */
     enum status (*settle)(struct plan *);                             /* what follows from the mesh's dimensions */
     enum status (*check)(const struct plan *);                        /* refuse, with value, limit and remedy; pure */
@@ -64,6 +66,7 @@ enum event_kind {
     EVENT_PARAM_NEEDED,   /* a block uses the param now: event->buffer must hold it */
     EVENT_PARAM_DONE,     /* the block is through with it */
     EVENT_GRAD_READY,     /* event->buffer holds its gradient; `final`: nothing more will be added this step */
+    EVENT_NO_SAMPLES,     /* of a replica that only serves: others go forward and backward now */
     EVENT_BACKWARD_END,   /* the schedule is done: flush what is in flight */
     EVENT_GRAD_COMBINE,   /* own gradients are whole, still scaled: the run has added up what is left (combine.h) */
     EVENT_GRAD_UNSCALE,   /* look for non-finite gradients, agree to skip, set the factor that undoes the loss scale */

@@ -40,7 +40,7 @@ static enum status wants_100_bytes(const struct plan *plan, const struct compile
 /* Letters of the events of a step, as they come. */
 static enum status write_event(struct run *r, void *self, const struct event *e) {
     (void)r, (void)self;
-    char letter[2] = {"ANDgBCUMOP"[e->kind], 0};
+    char letter[2] = {"ANDgSBCUMOP"[e->kind], 0};
     if (e->kind == EVENT_GRAD_READY && e->final) letter[0] = 'G';
     strcat(diary, letter);
     return OK;

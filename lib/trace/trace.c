@@ -136,10 +136,21 @@ static double compute_s(const struct trace_data *d, enum action_kind kind, int *
     return sum;
 }
 
+/* Ranks that compute: all but those that only serve. */
+static int n_computing(const struct trace_data *d) {
+    int n = 0;
+    for (int r = 0; r < d->n_ranks; r++) {
+        bool computes = false;
+        for (int i = 0; i < d->ranks[r].n_spans && !computes; i++) computes = is_compute(&d->ranks[r].spans[i]);
+        n += computes;
+    }
+    return n ? n : d->n_ranks;
+}
+
 struct trace_bubble trace_bubble(const struct trace_data *d) {
     struct trace_bubble b = {0};
     int n_microbatches = 1;
-    double steps = (double)d->n_steps, n = steps * d->n_ranks;
+    double steps = (double)d->n_steps, n = steps * n_computing(d);
     for (int64_t step = d->first_step; step < d->first_step + d->n_steps; step++) {
         struct stretch w = window_of(d, step);
         b.window_s += (w.to_s - w.from_s) / steps;
