@@ -6,8 +6,8 @@
  *     weights for clock t are given when  t - slowest <= STALENESS    slowest: the fewest clocks that a worker did
  *
  * The last worker is slow. The server notes who pushed, in which order, and of which version of w the gradient was.
- * Then it does all of it again from these notes, and must have the same bits. server/server_loop.c does this for the
- * shards of a GPT. Source: Ho et al. 2013. */
+ * Then it does all of it again from these notes, and must have the same bits. server/server_serve.c does this for
+ * the shards of a GPT. Source: Ho et al. 2013. */
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/comm_request.h"

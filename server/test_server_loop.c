@@ -84,7 +84,8 @@ static bool wait_deaf(const char *path) {
 static enum status run_among_the_deaf(struct run *r, struct plan p, const char *done) {
     int rank = comm_world_rank();
     TRY(open_loop(r, p, CLOCKS));
-    if (rank > 0 && rank < r->plan.workers && !wait_deaf(done)) return FAIL(E_TIMEOUT, "worker 0 has not done its part");
+    if (rank > 0 && rank < r->plan.workers && !wait_deaf(done))
+        return FAIL(E_TIMEOUT, "worker 0 has not done its part");
     for (int i = 0; i < CLOCKS; i++) {
         FILE *f = rank == 0 && i == CLOCKS - 1 ? fopen(done, "w") : NULL;
         if (f) fclose(f);
@@ -176,7 +177,8 @@ static void test_one_worker_is_the_serial_run(void **state) {
     (void)state;
     if (comm_world_size() > 1) skip();
     struct run r[2];
-    for (int i = 0; i < 2; i++) assert_ok(run_clocks(&r[i], loop_plan(i, SERVER_SHARED, i ? SERVER_ASYNC : SERVER_SYNC), 0));
+    const int modes[] = {SERVER_SYNC, SERVER_ASYNC};
+    for (int i = 0; i < 2; i++) assert_ok(run_clocks(&r[i], loop_plan(i, SERVER_SHARED, modes[i]), 0));
     assert_true(r[0].loss == r[1].loss && r[0].grad_norm == r[1].grad_norm);
     for (int i = 0; i < r[0].program.n_params; i++)
         assert_memory_equal(r[0].program.params[i].weight, r[1].program.params[i].weight,

@@ -8,6 +8,7 @@
 #include "lib/checkpoint/checkpoint.h"
 #include "mixed_precision/fp8.h"
 #include "mixed_precision/mixed_precision.h"
+#include "planner/price.h"
 #include "pp/pp.h"
 #include "server/server.h"
 #include "tests/layouts.h"
@@ -80,8 +81,8 @@ static void test_servers_of_their_own_equal_serial_in_every_layout(void **state)
     assert_int_equal(t.right, t.seen);
 }
 
-/* One worker and one server make the sums that one rank makes: the serial run, to the bit, whatever it computes in. With
- * fp16 the first of 2^17 as a loss scale is too large, and steps are skipped on both ranks. */
+/* One worker and one server make the sums that one rank makes: the serial run, to the bit, whatever it computes in. In
+ * fp16 the first loss scale is too large, and both skip steps. */
 static const struct trial { int precision, fp8; } TRIALS[] = {
     {PRECISION_FP64, 0}, {PRECISION_FP32, 0}, {PRECISION_BF16, 0}, {PRECISION_FP16, 0}, {PRECISION_FP32, 1}};
 enum { N_TRIALS = sizeof TRIALS / sizeof *TRIALS, STEPS = 5 };
@@ -90,7 +91,8 @@ static enum status run_both(struct run r[2], struct trial t) {
     for (int i = 0; i < 2; i++) {
         struct plan p = own_plan(i);
         p.layers = 2, p.micro_batch = 4, p.mesh.dp = 1 + i, p.precision = t.precision;
-        mixed_precision_options(&p)->init = 1 << 17;
+        mixed_precision_options(&p)->init = 1 << 20;
+        mixed_precision_options(&p)->hysteresis = 1;
         fp8_options(&p)->on = t.fp8;
         TRY(plan_settle(&p, 1 + i));
         TRY(run_create(&r[i], &train_recipe, &p, WATCH_NOTHING));
@@ -118,6 +120,7 @@ static void test_one_worker_and_one_server_are_the_serial_run(void **state) {
     for (int i = 0; i < N_TRIALS && ok; i++) {
         struct run r[2] = {{.n_step = 0}, {.n_step = 0}};
         ok = agree_all(run_both(r, TRIALS[i]) == OK && are_the_same(&r[0], &r[1]));
+        ok = ok && r[0].n_update > 0 && (r[0].n_update < STEPS) == (TRIALS[i].precision == PRECISION_FP16);
         for (int k = 0; k < 2 && ok; k++) ok = agree_all(run_evaluate(&r[k], 2, &loss[k]) == OK);
         ok = ok && agree_all(loss[0] == loss[1]);
         run_destroy(&r[1]);
@@ -256,8 +259,19 @@ static void test_own_ranks_refuse_in_one_line(void **state) {
     REFUSES(p.global_batch = 16, "dp=3", "only serve", "global-batch=16", "global-batch 18");
     REFUSES(p.micro_batch = 3, "micro-batch=3", "4");
     REFUSES(p.mesh.cp = 2, "server-ranks=own", "cp=2", "shared");
-    REFUSES((p.mesh.pp = 2, p.tie = 0, p.clip = 0, pp_options(&p)->schedule = SCHEDULE_PIPEDREAM), "only serve", "flush");
+    REFUSES((p.mesh.pp = 2, p.tie = 0, p.clip = 0, pp_options(&p)->schedule = SCHEDULE_PIPEDREAM), "1 replicas only",
+            "flush");
     REFUSES((p.mesh.pp = 2, pp_options(&p)->optim_sync = OPTIM_SYNC_VALIDATE), "only serve", "optim-sync wait");
+}
+
+static void test_own_ranks_have_no_price(void **state) {
+    (void)state;
+    struct cluster c;
+    struct plan p = replicas_plan(1);
+    p.mesh.dp = 4;
+    assert_ok(plan_settle(&p, 4));
+    assert_ok(cluster_read("cpu-2core", &c));
+    assert_fails(price_check(&train_recipe, &p, &c), E_CONFIG, "server-ranks=own", "server-ranks shared");
 }
 
 /* A job that goes on with fewer ranks still has its servers. */
@@ -275,4 +289,4 @@ TESTS(unit_test(test_workers_have_every_sample_once_and_servers_none),
       unit_test(test_a_server_of_its_own_holds_its_shard_and_no_activations),
       unit_test(test_a_workers_bytes_do_not_depend_on_how_many_work),
       unit_test(test_checkpoints_go_to_other_layouts_and_come_from_them), unit_test(test_own_ranks_refuse_in_one_line),
-      unit_test(test_fewer_ranks_are_fewer_workers))
+      unit_test(test_own_ranks_have_no_price), unit_test(test_fewer_ranks_are_fewer_workers))

@@ -115,11 +115,10 @@ static enum status make_schedule(struct run *r) {
 /* A replica without samples has the program, and runs nothing of it. */
 static enum status leave_actions_out(struct run *r) {
     struct schedule *s = &r->schedule;
-    int64_t serving = r->plan.mesh.dp - r->plan.workers;
+    int64_t serving = plan_serving(&r->plan);
     if (serving && (s->n_frames || s->validates))
-        return FAIL(E_CONFIG, "%" PRId64 " of dp=%" PRId64 " replicas only serve, and this schedule begins a step "
-                    "before the last one's update; use a schedule with a flush, and optim-sync wait", serving,
-                    r->plan.mesh.dp);
+        return FAIL(E_CONFIG, "%" PRId64 " replicas only serve, and this schedule begins a step before the last one's "
+                    "update; use a schedule with a flush, and optim-sync wait", serving);
     if (!plan_has_samples(&r->plan)) s->n = 0;
     return OK;
 }

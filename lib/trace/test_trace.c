@@ -416,7 +416,7 @@ static void test_a_host_may_have_any_name(void **state) {
     json_decref(x);
 }
 
-/* ---- the bubble, of two ranks and one step by hand ----
+/* ---- the bubble, of two ranks and one step by hand; a third only serves, and is none of them ----
  *
  *   rank 0   F0 F1 .  .  B0 B0 .  .  B1 B1       F: 1, B: 2; the window is 10, work is 6 on both, idle 4
  *   rank 1   .  F0 B0 B0 F1 B1 B1 .  .  .  */
@@ -431,8 +431,8 @@ static void test_bubble_is_what_is_left_of_the_window(void **state) {
                        {.kind = SPAN_ACTION, .what = ACTION_B, .start_s = 2, .end_s = 4},
                        {.kind = SPAN_ACTION, .what = ACTION_F, .start_s = 4, .end_s = 5, .microbatch = 1},
                        {.kind = SPAN_ACTION, .what = ACTION_B, .start_s = 5, .end_s = 7, .microbatch = 1}};
-    struct trace_rank ranks[] = {{.n_spans = 5, .spans = a}, {.n_spans = 4, .spans = b}};
-    const struct trace_data d = {.n_ranks = 2, .ranks = ranks, .start_s = 0, .end_s = 20, .n_steps = 1};
+    struct trace_rank ranks[] = {{.n_spans = 5, .spans = a}, {.n_spans = 4, .spans = b}, {.n_spans = 0}};
+    const struct trace_data d = {.n_ranks = 3, .ranks = ranks, .start_s = 0, .end_s = 20, .n_steps = 1};
     struct trace_bubble bubble = trace_bubble(&d);
     assert_close(bubble.window_s, 10, 1e-12);
     assert_close(bubble.forward_s, 1, 1e-12);
