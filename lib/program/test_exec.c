@@ -298,12 +298,14 @@ static void test_an_op_gets_what_it_declares_and_null_for_the_rest(void **state)
     assert_true(i->in[0].type && w->out[0].type && f->din[0].type);               /* types are always there */
 }
 
-/* Dropout draws by global sample: microbatch m of replica r starts at (m dp + r) micro. */
+/* Dropout draws by global sample: microbatch m of replica r of n that share the batch starts at (m n + r) micro. Two of
+ * six only serve. */
 static void test_calls_know_their_place_in_the_global_batch(void **state) {
     (void)state;
     spy_on(1);
     prepare();
-    b.mesh.place.n.dp = 4;
+    b.mesh.place.n.dp = 6;
+    b.exec.workers = 4;
     b.mesh.place.rank.dp = 3;
     b.exec.micro = 5;
     b.exec.n_step = 17;

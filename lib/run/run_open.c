@@ -36,12 +36,11 @@ static void prepare_exec(struct run *r) {
     r->exec = (struct exec){
         .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh,
         .arenas = r->arenas[TIER_DEVICE], .host_arenas = r->arenas[TIER_HOST], .device = r->device,
-        .loss_at = r->scalars,
+        .loss_at = r->scalars, .workers = p->workers,
         .loss_sum = r->program.fixed_sums ? &r->loss_sum : NULL, .hooks = {r, run_fetch, run_param_event, run_settle},
         .watched = r->watch != WATCH_NOTHING,
         .paint = r->watch == WATCH_LIFETIMES, .seed = (uint64_t)p->seed,
-        .micro = p->micro_batch, .workers = p->workers,
-        .loss_weight = 1.0 / ((double)p->global_batch * (double)p->seq), .loss_scale = 1};
+        .micro = p->micro_batch, .loss_weight = 1.0 / ((double)p->global_batch * (double)p->seq), .loss_scale = 1};
 }
 
 /* The scalars, and scratch of the reductions: where work begins. Cleared, so that they count as written. */
