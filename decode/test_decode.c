@@ -45,10 +45,7 @@ enum status decode_make_checkpoint(int steps, void (*change)(struct run *), char
     p.mesh.tp = comm_world_size() == 1 ? 1 : 2;
     zero_options(&p)->stage = 1;
     p.micro_batch = 2;
-    memset(&r, 0, sizeof r);
-    TRY(plan_settle(&p, comm_world_size()));
-    enum status status = run_create(&r, &train_recipe, &p, WATCH_NOTHING);
-    if (status == OK) status = layout_use_demo(&r);
+    enum status status = layout_open(&r, p, WATCH_NOTHING);
     for (int i = 0; i < steps && status == OK; i++) status = run_step(&r);
     if (status == OK && change) change(&r);
     if (status == OK) status = checkpoint_save(&r, folder, 1);

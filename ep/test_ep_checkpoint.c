@@ -28,11 +28,7 @@ static struct plan plan_of(const struct layout *l) {
 }
 
 static enum status open_run(const struct layout *l, struct run *r) {
-    struct plan p = plan_of(l);
-    *r = (struct run){0};
-    TRY(plan_settle(&p, comm_world_size()));
-    TRY(run_create(r, &train_recipe, &p, WATCH_NOTHING));
-    return layout_use_demo(r);
+    return layout_open(r, plan_of(l), WATCH_NOTHING);
 }
 
 /* A step, a checkpoint, a step. */

@@ -315,9 +315,7 @@ static void test_masters_are_averaged(void **state) {
     struct plan p = plan_of(comm_world_size(), DILOCO);
     bool same = true, rounded = true;
     p.precision = PRECISION_BF16;
-    enum status status = plan_settle(&p, comm_world_size());
-    if (status == OK) status = run_create(&r, &train_recipe, &p, WATCH_NOTHING);
-    if (status == OK) status = layout_use_demo(&r);
+    enum status status = layout_open(&r, p, WATCH_NOTHING);
     for (int s = 0; s < STEPS && status == OK; s++) status = run_step(&r);
     for (int i = 0; i < r.program.n_params && status == OK; i++) {
         const struct param *w = &r.program.params[i];
@@ -343,9 +341,7 @@ static void test_a_period_sends_the_weights_once(void **state) {
     struct run r = {0};
     struct plan p = plan_of(comm_world_size(), DILOCO);
     double S = 0, n = comm_world_size(), sent[H] = {0};
-    enum status status = plan_settle(&p, comm_world_size());
-    if (status == OK) status = run_create(&r, &train_recipe, &p, WATCH_NOTHING);
-    if (status == OK) status = layout_use_demo(&r);
+    enum status status = layout_open(&r, p, WATCH_NOTHING);
     for (int s = 0; s < H && status == OK; s++) {
         group_ledger_reset(r.mesh.group[AXIS_DP]);
         status = run_step(&r);
@@ -373,9 +369,7 @@ static void test_a_norm_that_is_not_finite_ends_all_replicas(void **state) {
     struct run r = {0};
     struct plan p = plan_of(comm_world_size(), AVERAGE);
     double before = 0, after = 1;
-    enum status status = plan_settle(&p, comm_world_size()), spoiled = OK;
-    if (status == OK) status = run_create(&r, &train_recipe, &p, WATCH_NOTHING);
-    if (status == OK) status = layout_use_demo(&r);
+    enum status status = layout_open(&r, p, WATCH_NOTHING), spoiled = OK;
     if (status == OK) status = run_subscribe(&r, EVENT_GRAD_COMBINE, spoil, NULL);
     if (status == OK) status = run_step(&r);
     if (status == OK) before = *(double *)r.program.params[0].weight, spoiled = run_step(&r);

@@ -54,11 +54,9 @@ static void test_main_rank_equals_serial_in_every_layout(void **state) {
 /* ---- a run that is looked at ---- */
 /* Steps by the algorithm that the plan prefers, which is in force afterwards: restore. */
 static enum status open_run(struct run *r, struct plan p) {
-    memset(r, 0, sizeof *r);
     TRY(plan_settle(&p, comm_world_size()));
     TRY(plan_use_comm(&p, false));
-    TRY(run_create(r, &train_recipe, &p, WATCH_NOTHING));
-    return layout_use_demo(r);
+    return layout_open(r, p, WATCH_NOTHING);
 }
 
 static enum status run_steps(struct run *r, struct plan p, int n) {

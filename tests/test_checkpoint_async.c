@@ -34,10 +34,7 @@ static enum status open_run(struct run *r, int layout, int precision) {
     p.precision = precision;
     p.save_async = true;
     snprintf(p.save, sizeof p.save, "somewhere");
-    memset(r, 0, sizeof *r);
-    TRY(plan_settle(&p, comm_world_size()));
-    TRY(run_create(r, &train_recipe, &p, WATCH_PEAKS));
-    TRY(layout_use_demo(r));
+    TRY(layout_open(r, p, WATCH_PEAKS));
     return steps(r, BEFORE);
 }
 

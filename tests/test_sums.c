@@ -121,10 +121,7 @@ static void test_llama_has_the_same_bits_with_every_technique(void **state) {
 static enum status train(struct plan p, int n, const char *resume, const char *save, double *loss) {
     struct run r;
     char step[CHECKPOINT_PATH_MAX];
-    memset(&r, 0, sizeof r);
-    TRY(plan_settle(&p, comm_world_size()));
-    enum status status = run_create(&r, &train_recipe, &p, WATCH_NOTHING);
-    if (status == OK) status = layout_use_demo(&r);
+    enum status status = layout_open(&r, p, WATCH_NOTHING);
     if (status == OK && resume) status = checkpoint_resolve(resume, step);
     if (status == OK && resume) status = checkpoint_load(&r, step, CHECKPOINT_ALL);
     for (int i = 0; i < n && status == OK; i++) status = run_step(&r);

@@ -116,9 +116,7 @@ static void test_picks_are_never_made_again(void **state) {
 
 /* ---- what is reported ---- */
 static enum status first_step(struct plan p, struct run *r) {
-    TRY(plan_settle(&p, comm_world_size()));
-    TRY(run_create(r, &train_recipe, &p, WATCH_NOTHING));
-    TRY(layout_use_demo(r));
+    TRY(layout_open(r, p, WATCH_NOTHING));
     return run_step(r);
 }
 

@@ -86,9 +86,7 @@ static enum status run_traced(struct traced *t) {
 /* @collective{world} */
 static enum status train(struct plan p, bool traced, struct traced *t) {
     *t = (struct traced){0};
-    TRY(plan_settle(&p, comm_world_size()));
-    TRY(run_create(&t->run, &train_recipe, &p, WATCH_NOTHING));
-    TRY(layout_use_demo(&t->run));
+    TRY(layout_open(&t->run, p, WATCH_NOTHING));
     for (int i = 0; i < WARM; i++) TRY(run_step(&t->run));
     TRY(traced ? run_traced(t) : run_steps(t));
     TRY(comm_all_reduce(group_world(), t->ledger_bytes, N_MESH_AXES, FP64, COMM_SUM));
