@@ -10,8 +10,8 @@
  * step of such a rank is over when every worker has finished that clock.
  *
  * Meeting. Evaluation, checkpoints and the end want the same whole weights everywhere. So the pull after the last clock
- * before one (run.flush_at) is answered when all have finished it: staleness 0, once. Nothing is in flight then, and a
- * server starts from its worker's weights again.
+ * before one (run.flush_at) is answered when all have finished it: staleness 0, once. Nothing is in flight then, and
+ * servers start from the weights that are there.
  *
  * Source: Ho et al. 2013, "More effective distributed ML via a stale synchronous parallel parameter server"; Dean et
  * al. 2012, "Large scale distributed deep networks" (Downpour). */
@@ -46,13 +46,12 @@ enum status server_receive(const struct server_loop *x, int k, char *message, in
 static enum status part_from_all(struct server_loop *x) {
     struct run *r = x->run;
     x->first_clock = r->n_step;
-    x->version = r->n_update * x->ranks.n_workers;                         /* Adam's t */
+    x->version = r->n_update * x->ranks.n_workers;                   /* Adam's t */
     x->meeting = max64(r->flush_at, r->n_step + 1);
     for (int k = 0; k < x->ranks.n_servers; k++) x->versions[k] = x->version;
     if (x->server < 0) return OK;
     if (x->weights)
-        server_copy_shard(&r->program, x->server, x->ranks.n_servers, SERVER_WEIGHTS, INTO_MESSAGE,
-                          x->weights);
+        server_copy_shard(&r->program, x->server, x->ranks.n_servers, SERVER_WEIGHTS, INTO_MESSAGE, x->weights);
     for (int w = 0; w < x->ranks.n_workers; w++) {
         x->workers[w].finished = x->first_clock;
         TRY(server_await(x, w));
@@ -69,8 +68,8 @@ static enum status meet(struct server_loop *x) {
         TRY(comm_wait(&x->workers[w].request));
     }
     r->n_update += x->meeting - x->first_clock;                      /* clocks: what the rate follows elsewhere */
-    return record[0] ? server_log_append(&x->log, r->mesh.group[AXIS_MESH], x->ranks.first_server, record)
-                     : OK;
+    if (!record[0]) return OK;
+    return server_log_append(&x->log, r->mesh.group[AXIS_MESH], x->ranks.first_server, record);
 }
 
 /* ---- a clock ---- */
