@@ -19,8 +19,8 @@ extern "C" {
  *  second of them ",node" or ",rank": whose NIC it is. Pure. @errors E_CONFIG naming the option */
 enum status comm_link_parse(const char *option, const char *text, int between, struct hop_links *links);
 
-/** From here on links are these; NULL: as they are. slower: this rank's own take so many times as long for a byte, which
- *  whoever chooses an algorithm does not know; 1: they do not. While nothing is in flight.
+/** From here on links are these; NULL: as they are. slower: this rank's own take so many times as long for a byte,
+ *  which whoever chooses an algorithm does not know; 1: they do not. While nothing is in flight.
  *  @collective{world} @errors E_CONFIG: ranks on more than one host; E_COMM, E_MEMORY */
 enum status comm_emulate_links(const struct hop_links *, double slower);
 /** Those in force, or NULL. */

@@ -94,8 +94,8 @@ static void test_messages_are_slow_too(void **state) {
     assert_true(agree_all(ok));
 }
 
-/* Of one rank with a link five times as slow: everybody's ring waits for what goes through it, and nobody takes the links
- * for others than they were said to be. */
+/* Of one rank with a link five times as slow: everybody's ring waits for what goes through it, and nobody takes the
+ * links for others than they were said to be. */
 static void test_one_slow_link_slows_a_ring(void **state) {
     (void)state;
     const struct hop_links links = {{0, 0}, {1e-7, 0}, 0, false};

@@ -34,7 +34,8 @@ enum status straggler_window(struct straggler_rank *of, int n, const double *own
  * emulated links take so many times as long for a byte, both ways (comm_links.h). */
 enum straggler_what { INJECT_NOTHING, INJECT_SLOW_RANK, INJECT_SLOW_LINK };
 struct straggler_inject { enum straggler_what what; int rank; double factor; };
-/** "slow=2,1.5" or "link=2,10" for n ranks; "": nothing. Pure. @errors E_CONFIG with the value and what may stand there */
+/** "slow=2,1.5" or "link=2,10" for n ranks; "": nothing. Pure. @errors E_CONFIG with the value and what may stand
+ *  there */
 enum status straggler_inject_parse(const char *text, int n, struct straggler_inject *out);
 
 #ifdef __cplusplus
