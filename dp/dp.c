@@ -32,11 +32,9 @@ static bool dp_wanted(const struct plan *plan) {
     return mesh_size(AXIS_DP, &first) > 1;
 }
 
-static int64_t bucket_bytes(const struct plan *plan) { return (int64_t)(plan->bucket_mb * 1024 * 1024); }
-
 static enum status dp_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     struct dp_buckets d;
-    TRY(dp_buckets_init(&d, c->program, bucket_bytes(plan)));
+    TRY(dp_buckets_init(&d, c->program, plan_bucket_bytes(plan)));
     dp_buckets_bill(&d, &c->program->place, bill);
     dp_buckets_fini(&d);
     return OK;
@@ -70,7 +68,7 @@ static enum status dp_attach(struct run *r, void **self) {
     struct dp_buckets *d = malloc(sizeof *d);
     if (!d) return FAIL(E_MEMORY, "no memory for the table of buckets");
     *self = d;
-    TRY(dp_buckets_init(d, &r->program, bucket_bytes(&r->plan)));
+    TRY(dp_buckets_init(d, &r->program, plan_bucket_bytes(&r->plan)));
     TRY(dp_clear_gaps(r));
     TRY(run_subscribe(r, EVENT_GRAD_READY, dp_grad_ready, d));
     return run_subscribe(r, EVENT_BACKWARD_END, dp_backward_end, d);

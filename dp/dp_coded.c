@@ -32,10 +32,6 @@
 static bool coded_wanted(const struct plan *plan) { return plan->grad_codec != CODEC_NONE; }
 
 /* ---- memory and bill ---- */
-static enum status make_buckets(const struct plan *plan, const struct program *p, struct dp_buckets *d) {
-    return dp_buckets_init(d, p, (int64_t)(plan->bucket_mb * 1024 * 1024));
-}
-
 static int64_t count_of(const struct dp_bucket *b) { return b->bytes / (int64_t)sizeof(float); }
 
 /* Residuals as terms of checkpoints: 2 i is param i of the rank's own terms, 2 i + 1 of its part of the sum.
@@ -99,7 +95,7 @@ static void bill_bucket(const struct dp_bucket *b, const struct plan *plan, cons
 
 static enum status coded_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     struct dp_buckets d;
-    TRY(make_buckets(plan, c->program, &d));
+    TRY(dp_buckets_init(&d, c->program, plan_bucket_bytes(plan)));
     for (int i = 0; i < d.n; i++) bill_bucket(&d.bucket[i], plan, &c->program->place, bill);
     bill->technique_comm_bytes += lay_out(&d, plan, &c->program->place, NULL, NULL);
     struct rank_term term;
@@ -172,7 +168,7 @@ static enum status take_memory(struct run *r, struct dp_coded *d) {
 static enum status coded_attach(struct run *r, void **self) {
     struct dp_coded *d = *self = calloc(1, sizeof *d);
     if (!d) return FAIL(E_MEMORY, "no memory for the table of coded buckets");
-    TRY(make_buckets(&r->plan, &r->program, &d->buckets));
+    TRY(dp_buckets_init(&d->buckets, &r->program, plan_bucket_bytes(&r->plan)));
     TRY(take_memory(r, d));
     TRY(dp_clear_gaps(r));
     TRY(run_subscribe(r, EVENT_GRAD_READY, coded_grad_ready, d));

@@ -78,7 +78,7 @@ static int64_t n_sums(const struct run *r) {
 
 static int64_t n_buckets(struct run *r) {
     struct dp_buckets d;
-    if (dp_buckets_init(&d, &r->program, (int64_t)(r->plan.bucket_mb * 1024 * 1024)) != OK) return -1;
+    if (dp_buckets_init(&d, &r->program, plan_bucket_bytes(&r->plan)) != OK) return -1;
     int64_t n = d.n;
     dp_buckets_fini(&d);
     return n;

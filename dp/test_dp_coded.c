@@ -48,7 +48,7 @@ static enum status oracle_init(struct oracle *o, const struct run *r) {
         o->residuals = zeros(n * o->elements);
         o->sum_residual = zeros(o->elements);
     }
-    return dp_buckets_init(&o->buckets, &r->program, (int64_t)(r->plan.bucket_mb * 1024 * 1024));
+    return dp_buckets_init(&o->buckets, &r->program, plan_bucket_bytes(&r->plan));
 }
 
 static void oracle_fini(struct oracle *o) {

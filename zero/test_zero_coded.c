@@ -44,7 +44,7 @@ static float *zeros(int64_t n) { return calloc((size_t)n + 1, sizeof(float)); }
 static enum status oracle_init(struct oracle *o, const struct run *r) {
     const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
     *o = (struct oracle){.every = zero_options(&r->plan)->stage > 1};
-    TRY(zero_buckets_init(&o->order, &compiled, o->every, (int64_t)(r->plan.bucket_mb * 1024 * 1024)));
+    TRY(zero_buckets_init(&o->order, &compiled, o->every, plan_bucket_bytes(&r->plan)));
     o->gradient = calloc((size_t)o->order.n_params + 1, sizeof *o->gradient);
     for (int i = 0; i < o->order.n_params; i++)
         o->gradient[i] = zeros(r->program.params[o->order.params[i]].padded_n);

@@ -139,14 +139,14 @@ static int64_t shard_bytes(const struct param *w) { return w->shard_n * (int64_t
 
 static bool scatters_every(const struct plan *plan) { return zero_options(plan)->stage >= 2; }
 
-static int64_t bucket_bytes(const struct plan *plan) { return (int64_t)(plan->bucket_mb * 1024 * 1024); }
 static bool is_coded(const struct plan *plan) { return plan->grad_codec != CODEC_NONE; }
 
 static enum status predict(const struct plan *plan, const struct compiled *c, struct zero_buckets *z) {
-    return zero_buckets_init(z, c, scatters_every(plan), bucket_bytes(plan));
+    return zero_buckets_init(z, c, scatters_every(plan), plan_bucket_bytes(plan));
 }
 static enum status predict_coded(const struct plan *plan, const struct compiled *c, struct zero_coded *z) {
-    return zero_coded_init(z, c, scatters_every(plan), bucket_bytes(plan), plan_codec(plan), plan_has_feedback(plan));
+    return zero_coded_init(z, c, scatters_every(plan), plan_bucket_bytes(plan), plan_codec(plan),
+                           plan_has_feedback(plan));
 }
 
 /* Gathers of each param per step: the first PARAM_AHEAD after the update (stages 1 and 2), or each (stage 3), in

@@ -141,6 +141,8 @@ enum status plan_settle_comm(const struct plan *);
 int plan_node(const struct plan *, int rank);
 /** The part of plan_settle about --sums fixed. Pure. @errors E_CONFIG: what it cannot be had with */
 enum status plan_check_sums(const struct plan *);
+/** Gradients of as many bytes fill a bucket. Pure. */
+static inline int64_t plan_bucket_bytes(const struct plan *p) { return (int64_t)(p->bucket_mb * 1024 * 1024); }
 /** As what gradients travel; and does what that rounds away return in the next step? Pure. */
 struct codec plan_codec(const struct plan *);
 bool plan_has_feedback(const struct plan *);
