@@ -118,17 +118,12 @@ void zero_coded_bill(const struct zero_coded *z, const struct program *p, struct
 }
 
 /* ---- running ---- */
-/* The elements of shard r of a param that are none of its padding. */
-static int64_t real_n(const struct param *w, int64_t r) {
-    return max64(0, min64(w->shard_n, type_n(&w->type) - r * w->shard_n));
-}
-
 /* A gradient with what was left before, which leaves its place; padding is zero. */
 static void pack(struct zero_coded *z, const struct zero_bucket *b, const struct zero_coded_slot *s, int param,
                  const struct param *w, const float *gradient) {
-    for (int64_t r = 0; r < b->n_ranks; r++) {
+    for (int r = 0; r < b->n_ranks; r++) {
         float *to = s->full + r * b->count + z->order.filled;
-        int64_t first = r * w->shard_n, n = real_n(w, r);
+        int64_t first = r * w->shard_n, n = coded_own_count(type_n(&w->type), b->n_ranks, r);
         memset(to, 0, (size_t)w->shard_n * sizeof *to);
         memcpy(to, gradient + first, (size_t)n * sizeof *to);
         for (int64_t i = 0; z->n_residuals && i < n; i++) {
@@ -142,11 +137,12 @@ static void pack(struct zero_coded *z, const struct zero_bucket *b, const struct
 static void keep_rest(struct zero_coded *z, const struct program *p, const struct zero_bucket *b,
                       const struct zero_coded_slot *s) {
     const float *rest = s->full;
-    for (int64_t r = 0; r < b->n_ranks; r++)
+    for (int r = 0; r < b->n_ranks; r++)
         for (int i = b->first; i < b->first + b->n; i++) {
             const struct param *w = &p->params[z->order.params[i]];
             float *residual = z->residual[z->order.params[i]] + r * w->shard_n;
-            for (int64_t k = 0; k < real_n(w, r); k++) residual[k] += rest[k];
+            int64_t n = coded_own_count(type_n(&w->type), b->n_ranks, r);
+            for (int64_t k = 0; k < n; k++) residual[k] += rest[k];
             rest += w->shard_n;
         }
 }
