@@ -20,7 +20,10 @@ static uint16_t get_16(const unsigned char *code, int64_t i) {
 
 /* ---- a float for a float ---- */
 static int64_t none_bytes(int64_t n) { return 4 * n; }
-static void none_encode(const float *x, int64_t n, unsigned char *code) { memcpy(code, x, (size_t)none_bytes(n)); }
+static void none_encode(const float *x, int64_t n, int64_t first, int count, unsigned char *code) {
+    (void)n;
+    memcpy(code + 4 * first, x, (size_t)count * sizeof *x);
+}
 static void none_block(const unsigned char *code, int64_t n, int64_t first, int count, float *x) {
     (void)n;
     memcpy(x, code + 4 * first, (size_t)count * sizeof *x);
@@ -28,15 +31,17 @@ static void none_block(const unsigned char *code, int64_t n, int64_t first, int 
 
 /* ---- two bytes for a float ---- */
 static int64_t half_bytes(int64_t n) { return 2 * n; }
-static void bf16_encode(const float *x, int64_t n, unsigned char *code) {
-    for (int64_t i = 0; i < n; i++) put_16(code, i, bf16_from_float(x[i]));
+static void bf16_encode(const float *x, int64_t n, int64_t first, int count, unsigned char *code) {
+    (void)n;
+    for (int i = 0; i < count; i++) put_16(code, first + i, bf16_from_float(x[i]));
 }
 static void bf16_block(const unsigned char *code, int64_t n, int64_t first, int count, float *x) {
     (void)n;
     for (int i = 0; i < count; i++) x[i] = bf16_to_float(get_16(code, first + i));
 }
-static void fp16_encode(const float *x, int64_t n, unsigned char *code) {
-    for (int64_t i = 0; i < n; i++) put_16(code, i, fp16_from_float(x[i]));
+static void fp16_encode(const float *x, int64_t n, int64_t first, int count, unsigned char *code) {
+    (void)n;
+    for (int i = 0; i < count; i++) put_16(code, first + i, fp16_from_float(x[i]));
 }
 static void fp16_block(const unsigned char *code, int64_t n, int64_t first, int count, float *x) {
     (void)n;
@@ -61,14 +66,11 @@ static int8_t int8_of(float x, float scale) {
     return (int8_t)(scale > 0 ? fmaxf(-127, fminf(127, nearbyintf(x / scale))) : 0);
 }
 
-static void int8_encode(const float *x, int64_t n, unsigned char *code) {
-    unsigned char *bytes = code + 4 * n_blocks(n);
-    for (int64_t b = 0; b < n_blocks(n); b++) {
-        int64_t first = b * CODEC_BLOCK, end = first + CODEC_BLOCK < n ? first + CODEC_BLOCK : n;
-        float scale = int8_scale(x + first, end - first);
-        put_float(code, b, scale);
-        for (int64_t i = first; i < end; i++) bytes[i] = (unsigned char)int8_of(x[i], scale);
-    }
+static void int8_encode(const float *x, int64_t n, int64_t first, int count, unsigned char *code) {
+    unsigned char *bytes = code + 4 * n_blocks(n) + first;
+    float scale = int8_scale(x, count);
+    put_float(code, first / CODEC_BLOCK, scale);
+    for (int i = 0; i < count; i++) bytes[i] = (unsigned char)int8_of(x[i], scale);
 }
 
 static void int8_block(const unsigned char *code, int64_t n, int64_t first, int count, float *x) {
@@ -101,15 +103,15 @@ static const struct row {
     const char *name;
     bool wants_feedback;
     int64_t (*bytes)(int64_t n);
-    void (*encode)(const float *x, int64_t n, unsigned char *code);
-    /* x[0..count) = elements first .. first + count - 1 of n; first: a multiple of CODEC_BLOCK, count: one at most */
+    /* x[0..count): elements first .. first + count - 1 of n; first: a multiple of CODEC_BLOCK, count: one at most */
+    void (*encode)(const float *x, int64_t n, int64_t first, int count, unsigned char *code);
     void (*block)(const unsigned char *code, int64_t n, int64_t first, int count, float *x);
 } ROWS[N_CODECS] = {
     [CODEC_NONE] = {"none", false, none_bytes, none_encode, none_block},
     [CODEC_BF16] = {"bf16", false, half_bytes, bf16_encode, bf16_block},
     [CODEC_FP16] = {"fp16", false, half_bytes, fp16_encode, fp16_block},
     [CODEC_INT8] = {"int8", false, int8_bytes, int8_encode, int8_block},
-    [CODEC_SIGN] = {"sign", true, sign_bytes, sign_encode, sign_block},
+    [CODEC_SIGN] = {"sign", true, sign_bytes, NULL, sign_block},     /* its scale is of all n: sign_encode */
     [CODEC_TOPK] = {"topk", true, NULL, NULL, NULL},                 /* sparse: codec_topk.c */
 };
 
@@ -120,9 +122,25 @@ int64_t codec_bytes(const struct codec *c, int64_t n) {
     return c->kind == CODEC_TOPK ? 8 * codec_topk_count(c->topk_percent, n) : ROWS[c->kind].bytes(n);
 }
 
+static int block_count(int64_t n, int64_t first) {
+    return n - first < CODEC_BLOCK ? (int)(n - first) : CODEC_BLOCK;
+}
+
 void codec_encode(const struct codec *c, const float *x, int64_t n, void *code) {
     if (c->kind == CODEC_TOPK) codec_topk_encode(x, n, codec_topk_count(c->topk_percent, n), code);
-    else ROWS[c->kind].encode(x, n, code);
+    else if (c->kind == CODEC_SIGN) sign_encode(x, n, code);
+    else
+        for (int64_t first = 0; first < n; first += CODEC_BLOCK)
+            ROWS[c->kind].encode(x + first, n, first, block_count(n, first), code);
+}
+
+void codec_encode_as(const struct codec *c, const void *x, enum dtype dtype, int64_t n, void *code) {
+    float v[CODEC_BLOCK];
+    for (int64_t first = 0; first < n; first += CODEC_BLOCK) {
+        int count = block_count(n, first);
+        dtype_convert(v, FP32, (const char *)x + first * (int64_t)dtype_size(dtype), dtype, count);
+        ROWS[c->kind].encode(v, n, first, count, code);
+    }
 }
 
 /* Apart from what made v, so that no product is fused with the addition: its rounding would be lost. */
@@ -141,8 +159,17 @@ void codec_decode(const struct codec *c, const void *code, int64_t n, float *x, 
         return;
     }
     for (int64_t first = 0; first < n; first += CODEC_BLOCK) {
-        int count = n - first < CODEC_BLOCK ? (int)(n - first) : CODEC_BLOCK;
+        int count = block_count(n, first);
         ROWS[c->kind].block(code, n, first, count, v);
         combine(x + first, v, count, into);
+    }
+}
+
+void codec_decode_as(const struct codec *c, const void *code, int64_t n, void *x, enum dtype dtype) {
+    float v[CODEC_BLOCK];
+    for (int64_t first = 0; first < n; first += CODEC_BLOCK) {
+        int count = block_count(n, first);
+        ROWS[c->kind].block(code, n, first, count, v);
+        dtype_convert((char *)x + first * (int64_t)dtype_size(dtype), dtype, v, FP32, count);
     }
 }

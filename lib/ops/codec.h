@@ -1,4 +1,4 @@
-/* Gradient codecs: n floats as fewer bytes, and what they are taken for afterwards. Host memory, fp32.
+/* Codecs: n floats as fewer bytes, and what they are taken for afterwards. Host memory, fp32.
  *
  *   name   bytes(n)               a float becomes
  *   none   4 n                    itself
@@ -20,6 +20,7 @@
 #ifndef TRIVIUM_OPS_CODEC_H
 #define TRIVIUM_OPS_CODEC_H
 
+#include "lib/device/dtype.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -45,6 +46,11 @@ enum codec_into { CODEC_SET, CODEC_ADD, CODEC_SUBTRACT };
 /** x (n) = the floats that the code stands for, or += or -= them: each is rounded to a float before it is added, so
  *  that all who decode agree on every bit. n: as it was encoded. */
 void codec_decode(const struct codec *, const void *code, int64_t n, float *x, enum codec_into);
+
+/** The same of x (n) in any floating dtype, for codecs of blocks (none, bf16, fp16, int8): each element is rounded to a
+ *  float before it is encoded, and what the code stands for to the dtype after. Here x is set. */
+void codec_encode_as(const struct codec *, const void *x, enum dtype, int64_t n, void *code);
+void codec_decode_as(const struct codec *, const void *code, int64_t n, void *x, enum dtype);
 
 /* What codec.c takes from codec_topk.c. */
 int64_t codec_topk_count(double percent, int64_t n);

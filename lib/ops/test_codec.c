@@ -171,7 +171,32 @@ static void test_codec_adds_and_subtracts_what_it_sets(void **state) {
     each_codec(check_into);
 }
 
+/* Of other types, block by block: through floats, with the bits and the bytes that a float has. */
+static void test_codec_of_other_types_goes_through_floats(void **state) {
+    (void)state;
+    static const enum dtype dtypes[] = {FP32, FP64, BF16, FP16};
+    static float x[MOST], seen[MOST];
+    static double wide[MOST], got[MOST], expected[MOST];
+    static unsigned char code[4 * MOST], other[4 * MOST];
+    for (enum codec_kind k = CODEC_NONE; k <= CODEC_INT8; k++)
+        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+            for (int s = 0; s < N_SIZES; s++) {
+                const struct codec c = {.kind = k};
+                int64_t n = SIZES[s];
+                for (int64_t i = 0; i < n; i++) dtype_set(wide, dtypes[d], i, rng_normal(9, (uint64_t)n, (uint64_t)i));
+                dtype_convert(x, FP32, wide, dtypes[d], n);
+                codec_encode(&c, x, n, code);
+                codec_encode_as(&c, wide, dtypes[d], n, other);
+                assert_memory_equal(code, other, (size_t)codec_bytes(&c, n));
+                codec_plain(&c, x, n, seen);
+                dtype_convert(expected, dtypes[d], seen, FP32, n);
+                codec_decode_as(&c, code, n, got, dtypes[d]);
+                assert_memory_equal(got, expected, (size_t)n * dtype_size(dtypes[d]));
+            }
+}
+
 TESTS(unit_test(test_codec_bytes_are_its_formula), unit_test(test_codec_has_the_plain_forms_bits),
       unit_test(test_codec_errors_are_within_the_format), unit_test(test_codec_sign_has_the_best_scale),
       unit_test(test_codec_topk_breaks_ties_by_index), unit_test(test_codec_never_hides_what_is_not_finite),
-      unit_test(test_codec_adds_and_subtracts_what_it_sets))
+      unit_test(test_codec_adds_and_subtracts_what_it_sets),
+      unit_test(test_codec_of_other_types_goes_through_floats))
