@@ -9,6 +9,7 @@
 #include "local/local.h"
 #include "planner/choose.h"
 #include "planner/explain.h"
+#include "zero/zero.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -209,12 +210,15 @@ static enum status refuse_all(const struct answer *a) {
                 (double)f->price.bytes[largest] / GIB);
 }
 
+static bool rounds_weights(const struct plan *p) { return zero_options(p)->weight_codec != CODEC_NONE; }
+
 /* What is wrong with data parallelism alone, the first layout that a codec could be for. */
-static enum status refuse_codec(const struct plan_request *q) {
+static enum status refuse_codec(const struct plan_request *q, unsigned fixed) {
     struct plan p = q->plan;
     struct run r = {0};
     p.mesh.dp = q->gpus / plan_replica_ranks(&p);
     if (p.micro_batch == PLAN_AUTO) p.micro_batch = 0;
+    if (rounds_weights(&p) && !(fixed >> DECIDE_ZERO & 1)) zero_options(&p)->stage = 3;
     TRY(plan_settle_device(&p));
     TRY(plan_check_codec(&p));                                       /* before what may be wrong with the batch */
     TRY(plan_settle(&p, 0));
@@ -225,7 +229,7 @@ static enum status refuse_codec(const struct plan_request *q) {
 
 static enum status refuse_number(const struct plan_request *q, unsigned fixed) {
     const struct plan *p = &q->plan;
-    if (p->grad_codec != CODEC_NONE) TRY(refuse_codec(q));
+    if (p->grad_codec != CODEC_NONE || rounds_weights(p)) TRY(refuse_codec(q, fixed));
     return FAIL(E_CONFIG,
                 "no layout of gpus=%" PRId64 " can be: dp, tp, pp and the like must divide them, and global-batch=%"
                 PRId64 ", layers=%" PRId64 ", heads=%" PRId64 " and kv-heads=%" PRId64 "; use %s",

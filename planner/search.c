@@ -29,7 +29,8 @@ struct searching {
 };
 
 /* So many layers on one stage, one microbatch; micro-batch, schedule, chunks and zero are not as given. Weights and
- * states that may be offloaded take no bytes, nor do activations that may be parked. NAN: they cannot be. */
+ * states that may be offloaded take no bytes, nor do activations that may be parked; no code costs any time. NAN: they
+ * cannot be. */
 static struct layer price_layers(const struct searching *s, const struct layer_class *k, int layers) {
     struct plan p = *s->asked;
     struct price *price = malloc(sizeof *price);
@@ -42,6 +43,7 @@ static struct layer price_layers(const struct searching *s, const struct layer_c
     bool offloads = layout_offloads(s->recipe, &p);                  /* which without zero cannot be */
     bool parks = layout_parks(s->recipe, &p);
     layout_set_word(s->recipe, &p, "offload", "none");
+    layout_set_word(s->recipe, &p, "weight-codec", "none");
     if (parks) layout_set_word(s->recipe, &p, "park", "none");
     struct layer out = {NAN, {0}};
     if (price && layout_is_legal(s->recipe, &p) && price_plan(s->recipe, &p, s->cluster, NULL, price) == OK) {

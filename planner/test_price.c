@@ -202,6 +202,32 @@ static void test_packing_is_work_in_memory(void **state) {
     assert_close(price_of(p, &c).phase_s[PRICE_MEMORY] - whole_s, packing_s, 0.01 * packing_s);
 }
 
+/* int8 for bf16: 1 + 1/64 bytes of 2. Each gather reads a shard and writes its code, copies 17 codes in all, reads 16
+ * and writes 16 shards: 17/16 of the weights (2 + 3 (1 + 1/64)). */
+static void test_codes_of_weights_are_less_wire_and_more_work(void **state) {
+    (void)state;
+    struct cluster c = bare();
+    struct plan p = plan_of(16, 1, 1);
+    struct run r;
+    double n = 0;
+    p.device = PLAN_DEVICE_CPU;
+    zero_options(&p)->stage = 3;
+    c.call_s = 0, c.level[0].alpha_s = c.level[1].alpha_s = 0;
+    struct price plain = price_of(p, &c);
+    struct plan settled = p;
+    assert_ok(plan_settle(&settled, 0));
+    assert_ok(run_compile(&r, &train_recipe, &settled, 0, NULL, NULL));
+    for (int i = 0; i < r.bill.n_exchanges; i++)
+        if (r.bill.exchanges[i].op == COMM_ALL_GATHER)
+            n += (double)(r.bill.exchanges[i].count * r.bill.exchanges[i].times);
+    run_destroy(&r);
+    zero_options(&p)->weight_codec = CODEC_INT8;
+    struct price coded = price_of(p, &c);
+    double work_s = n * 17 / 16 * (2 + 3 * (1 + 1 / 64.0)) / (c.memory_bytes_per_s * c.stream_part);
+    assert_close(coded.phase_s[PRICE_GATHER] / plain.phase_s[PRICE_GATHER], (1 + 1 / 64.0) / 2, 0.002);
+    assert_close(coded.phase_s[PRICE_MEMORY] - plain.phase_s[PRICE_MEMORY], work_s, 0.01 * work_s);
+}
+
 /* What is run again exchanges again. */
 static void test_a_replay_has_its_exchanges(void **state) {
     (void)state;
@@ -229,5 +255,6 @@ TESTS(unit_test(test_phases_add_up_to_the_step), unit_test(test_bytes_are_the_ru
       unit_test(test_sums_over_replicas_lie_where_replicas_do),
       unit_test(test_what_comes_now_and_then_is_priced_by_the_step), unit_test(test_what_hides_is_slower),
       unit_test(test_one_forward_hides_what_zero_1_gathers), unit_test(test_what_zero_shards),
-      unit_test(test_packing_is_work_in_memory), unit_test(test_a_replay_has_its_exchanges),
+      unit_test(test_packing_is_work_in_memory), unit_test(test_codes_of_weights_are_less_wire_and_more_work),
+      unit_test(test_a_replay_has_its_exchanges),
       unit_test(test_price_refuses))

@@ -115,7 +115,7 @@ static void remember(struct reference *ref, int step) {
     }
 }
 
-enum status reference_init(struct reference *ref, const struct plan *plan) {
+enum status reference_init_with(struct reference *ref, const struct plan *plan, before_step *before, void *self) {
     struct plan p = *plan;
     memset(ref, 0, sizeof *ref);
     p.device = PLAN_DEVICE_CPU;
@@ -124,10 +124,15 @@ enum status reference_init(struct reference *ref, const struct plan *plan) {
     TRY(run_create(&ref->run, &train_recipe, &p, WATCH_NOTHING));
     TRY(layout_use_demo(&ref->run));
     for (int s = 0; s < PARITY_STEPS; s++) {
+        if (before) TRY(before(&ref->run, self));
         TRY(run_step(&ref->run));
         remember(ref, s);
     }
     return OK;
+}
+
+enum status reference_init(struct reference *ref, const struct plan *plan) {
+    return reference_init_with(ref, plan, NULL, NULL);
 }
 
 void reference_fini(struct reference *ref) {

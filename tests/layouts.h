@@ -26,6 +26,9 @@ struct reference {
 };
 /** Train `plan` (a layout of one rank) on the demonstration text. @collective{world} */
 enum status reference_init(struct reference *, const struct plan *);
+/** The same, where `before` is called before each step. @collective{world} */
+typedef enum status before_step(struct run *, void *self);
+enum status reference_init_with(struct reference *, const struct plan *, before_step *before, void *self);
 void reference_fini(struct reference *);
 
 /* The worst over all ranks. Relative differences of a tensor are max|difference| / max|reference|. */

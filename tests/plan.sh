@@ -199,6 +199,8 @@ refuse a_directory_that_cannot_be "/dev/null/none" "${model[@]}" --gpus 8 --out 
 refuse autos_that_do_not_fit "nothing that auto may choose fits|memory-limit" "${model[@]}" --micro-batch auto --recompute auto --memory-limit 20
 refuse codecs_on_gpus "grad-codec=int8 has no kernels for device=cuda|use device cpu" "${model[@]}" --gpus 8 --grad-codec int8
 refuse codecs_on_gpus_of_one_layout "grad-codec=int8 has no kernels for device=cuda|use device cpu" "${model[@]}" --dp 2 --grad-codec int8
+refuse weight_codecs_on_gpus "weight-codec=int8 has no kernels for device=cuda|use device cpu" "${model[@]}" --gpus 8 --weight-codec int8
+refuse weight_codecs_of_whole_weights "weight-codec=int8|zero=1|use zero 3" "${model[@]}" --gpus 8 --zero 1 --weight-codec int8
 refuse a_recomputation_that_is_not_searched "none, selective and full" "${model[@]}" --gpus 8 --recompute block:2
 refuse an_unknown_cluster "no cluster is called nope|use one of cpu-2core, dgx-a100, dgx-h100|./nope.ini" --cluster nope
 (cd "$work" && "$OLDPWD/$B/trivium" plan --cluster nope) >"$work/out" 2>"$work/err"

@@ -25,7 +25,8 @@
  * table) are gathered for forward only. Weights are prefetched a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits),
  * at stages 1 and 2 by whatever forward comes first after an update: the next step's, or an evaluation's. An endless
  * pipeline gathers them in the update, since its next forward may be with older weights. Gradients are reduced in
- * buckets while backward continues (zero_bucket.c), with --grad-codec as codes (zero_coded.c).
+ * buckets while backward continues (zero_bucket.c), with --grad-codec as codes (zero_coded.c). With --weight-codec
+ * stage 3 gathers weights as codes (zero_quantized.c).
  *
  * Offload: optimizer states (and at stage 3 the weight shards) are in host memory or in a file, and the update runs on
  * the host (lib/run/optim_offload.c). Gradients that are sharded are in host memory then, and the norm is taken there.
@@ -42,6 +43,7 @@
 #include "lib/run/run.h"
 #include "zero/zero_bucket.h"
 #include "zero/zero_coded.h"
+#include "zero/zero_quantized.h"
 #include "zero/zero_second.h"
 #include "zero/zero_shards.h"
 #include <inttypes.h>
@@ -71,12 +73,15 @@ static const struct option OPTIONS[] = {
      AT(offload)},
     {"offload-to", OPTION_CHOICE, "host", 0, 0, "host|disk", "",
      "where that is: host memory, or a file in offload-path", "parallelism", AT(offload_to)},
+    {"weight-codec", OPTION_CHOICE, "none", 0, 0, "none|bf16|fp16|int8", "",
+     "zero 3: gather weights as bf16, as fp16, or in blocks of int8, and compute with what that makes of them",
+     "parallelism", AT(weight_codec)},
 };
 
 static bool zero_wanted(const struct plan *plan) {
     const struct zero_options *o = zero_options(plan);
     return o->stage > 0 || o->offload != OFFLOAD_NONE || o->offload_to != OFFLOAD_TO_HOST || o->shard != 0 ||
-           o->secondary != 0;
+           o->secondary != 0 || o->weight_codec != CODEC_NONE;
 }
 
 static enum status check_disk(const struct plan *plan, const struct zero_options *o) {
@@ -90,6 +95,7 @@ static enum status check_disk(const struct plan *plan, const struct zero_options
 
 static enum status zero_check(const struct plan *plan) {
     const struct zero_options *o = zero_options(plan);
+    TRY(zero_quantized_check(plan));
     if (o->stage == 0)
         return FAIL(E_CONFIG, "%s belongs to zero, and zero=0; use zero 1, 2 or 3",
                     o->shard ? "shard" : o->secondary ? "zero-secondary" : "offload");
@@ -171,8 +177,13 @@ static enum exchange_when gathers_when(int stage, const struct schedule *s) {
     return gathers_at_once(s) ? AT_END : BEHIND_FORWARD;
 }
 
+static struct exchange gather_of(const struct param *w, enum mesh_axis axis) {
+    return (struct exchange){.axis = axis, .op = COMM_ALL_GATHER, .count = w->padded_n, .dtype = w->type.dtype};
+}
+
 static enum status bill_gathers(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     const struct program *p = c->program;
+    const struct codec codec = zero_quantized_codec(plan);
     enum exchange_when when = gathers_when(zero_options(plan)->stage, c->schedule);
     struct gathers *n = calloc((size_t)p->n_params + 1, sizeof *n);
     if (!n) return FAIL(E_MEMORY, "no memory for a table of %d params", p->n_params);
@@ -180,12 +191,13 @@ static enum status bill_gathers(const struct plan *plan, const struct compiled *
     for (int i = 0; i < p->n_params; i++) {
         const struct param *w = &p->params[i];
         if (w->weight_tier == TIER_DISK) bill->disk_read_bytes += n[i].first * round_up(shard_bytes(w), DISK_PAGE);
-        struct exchange x = {.axis = w->shard_axis, .op = COMM_ALL_GATHER, .count = w->padded_n,
-                             .dtype = w->type.dtype, .times = n[i].first, .when = when};
-        if (n[i].first) bill_exchange(bill, &p->place, x);
-        x.axis = w->second_axis, x.times = n[i].second;
-        if (n[i].second) bill_exchange(bill, &p->place, x);
+        struct exchange first = gather_of(w, w->shard_axis), second = gather_of(w, w->second_axis);
+        if (zero_quantized_bytes(&codec, p, w)) first = zero_quantized_exchange(&codec, p, w);
+        first.times = n[i].first, second.times = n[i].second, first.when = second.when = when;
+        if (n[i].first) bill_exchange(bill, &p->place, first);
+        if (n[i].second) bill_exchange(bill, &p->place, second);
     }
+    bill->technique_comm_bytes += zero_quantized_room_bytes(&codec, p);
     free(n);
     return OK;
 }
@@ -224,6 +236,7 @@ static enum status zero_cost(const struct plan *plan, const struct compiled *c, 
 struct zero {
     struct zero_buckets buckets;     /* one of the two: as gradients are, */
     struct zero_coded coded;         /* or as codes */
+    struct zero_quantized quantized; /* as what weights are */
     struct comm_request *gathers;    /* by param: the gather of its weights */
     bool *stale;                     /* by param, stages 1 and 2: its owners may have other weights than this rank */
 };
@@ -261,6 +274,9 @@ static enum status gather_start(struct run *r, struct zero *z, int param, void *
     const char *own = w->weight;
     if (w->weight_residence == RESIDENT_WHOLE) own += w->own_first * (int64_t)dtype_size(w->type.dtype);
     if (must_be_brought_up(r, w)) TRY(bring_up(r, w, whole, &own));
+    if (zero_quantized_bytes(&z->quantized.codec, &r->program, w))
+        return zero_quantized_start(&z->quantized, &r->program, w, r->mesh.group[w->shard_axis], own, whole,
+                                    &z->gathers[param]);
     return comm_all_gather_start(r->mesh.group[w->shard_axis], own, whole, w->shard_n, w->type.dtype,
                                  &z->gathers[param]);
 }
@@ -286,9 +302,12 @@ static enum status zero_param_ahead(struct run *r, void *self, const struct even
 
 static enum status zero_param_needed(struct run *r, void *self, const struct event *e) {
     struct zero *z = self;
-    bool whole = r->program.params[e->param].weight_residence == RESIDENT_WHOLE;
+    const struct param *w = &r->program.params[e->param];
+    bool whole = w->weight_residence == RESIDENT_WHOLE;
     TRY(comm_wait(&z->gathers[whole ? stored_param(r, e->param) : e->param]));
-    return e->forward ? zero_second_keep(r, &r->program.params[e->param], e->buffer) : OK;
+    if (!zero_second_serves(w, e->forward) && zero_quantized_bytes(&z->quantized.codec, &r->program, w))
+        zero_quantized_decode(&z->quantized, &r->program, w, e->buffer);
+    return e->forward ? zero_second_keep(r, w, e->buffer) : OK;
 }
 
 static enum status zero_grad_ready(struct run *r, void *self, const struct event *e) {
@@ -367,6 +386,15 @@ static enum status place_buckets(struct run *r, struct zero *z) {
     return OK;
 }
 
+static enum status place_room(struct run *r, struct zero *z) {
+    z->quantized.codec = zero_quantized_codec(&r->plan);
+    int64_t bytes = zero_quantized_room_bytes(&z->quantized.codec, &r->program);
+    void *room;
+    TRY(run_take_comm(r, bytes, &room));
+    z->quantized.room = room;
+    return r->device->clear(r->device, room, bytes);
+}
+
 static enum status zero_attach(struct run *r, void **self) {
     struct zero *z = *self = calloc(1, sizeof *z);
     if (!z) return FAIL(E_MEMORY, "no memory for the tables of zero");
@@ -376,6 +404,7 @@ static enum status zero_attach(struct run *r, void **self) {
     /* they are not; but so every step is alike */
     for (int i = 0; i < r->program.n_params; i++) z->stale[i] = !gathers_at_once(&r->schedule);
     TRY(place_buckets(r, z));
+    TRY(place_room(r, z));
     return subscribe(r, z);
 }
 

@@ -29,6 +29,7 @@
 #include "driver/setup.h"
 #include "lib/base/log.h"
 #include "local/local.h"
+#include "zero/zero.h"
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
@@ -167,6 +168,7 @@ static enum status open_run(struct request *q, struct compare_row *row, struct r
     TRY(plan_use_comm(p, p->cluster[0] != 0));
     row->n_ranks = plan_ranks(p);
     row->coded = p->grad_codec != CODEC_NONE;
+    row->quantized = zero_options(p)->weight_codec != CODEC_NONE;
     row->apart = local_options(p)->steps > 0;
     row->layout = mesh_place_of(&p->mesh, 0);
     row->ranks = calloc((size_t)comm_world_size(), sizeof *row->ranks);

@@ -29,7 +29,8 @@ struct compare_row {
     enum status status;                  /* OK: it ran, and all below is there */
     char reason[COMPARE_REASON_BYTES];   /* why not */
     bool started;                        /* it failed in training; otherwise it was refused before */
-    bool coded;                          /* its gradients are rounded on their way (--grad-codec) */
+    bool coded;                          /* its gradients are rounded on their way (--grad-codec), */
+    bool quantized;                      /* or its weights at every use (--weight-codec) */
     bool apart;                          /* its replicas train apart (--local-steps) */
     struct mesh_place layout;            /* its sizes */
     int n_ranks, n_threads;              /* used; threads of each */

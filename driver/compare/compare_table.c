@@ -323,11 +323,13 @@ void compare_table_print(FILE *f, const struct compare_row *rows, int n_rows) {
     if (forecast) print_columns(f, &compare_forecast_columns, entries, n_rows, false);
     fprintf(f, "\nunaccounted: code, libraries, MPI, the heap; rest: weights that two stages share, and what all "
                "ranks agree on; distance: of the last loss from the first row's, relative\n");
-    bool coded = false, apart = false;
-    for (int i = 0; i < n_rows; i++) coded |= rows[i].coded, apart |= rows[i].apart;
-    if (coded)
-        fprintf(f, "grad-codec: gradients are rounded on their way. Such a row's reference is one process that rounds "
-                   "alike, not the serial run, so its distance is no error of the layout\n");
+    bool coded = false, quantized = false, apart = false;
+    for (int i = 0; i < n_rows; i++)
+        coded |= rows[i].coded, quantized |= rows[i].quantized, apart |= rows[i].apart;
+    static const char alike[] = "Such a row's reference is one process that rounds alike, not the serial run, so its "
+                                "distance is no error of the layout\n";
+    if (coded) fprintf(f, "grad-codec: gradients are rounded on their way. %s", alike);
+    if (quantized) fprintf(f, "weight-codec: weights are rounded for every use. %s", alike);
     if (apart)
         fprintf(f, "local-steps: replicas train apart and average now and then. Such a row's reference is one process "
                    "that trains them one after the other, not the serial run, so its distance is no error of the "

@@ -209,12 +209,12 @@ static bool table_says(const struct compare_row *both, const char *option) {
 
 static void test_table_says_what_a_row_is_held_against(void **state) {
     (void)state;
-    struct compare_row coded[2] = {rows[0], rows[1]}, apart[2] = {rows[0], rows[1]};
-    coded[0].coded = true, apart[1].apart = true;
-    assert_true(table_says(coded, "grad-codec:"));
-    assert_true(table_says(apart, "local-steps:"));
-    assert_false(table_says(apart, "grad-codec:") || table_says(coded, "local-steps:"));
-    assert_false(table_says(rows, "grad-codec:") || table_says(rows, "local-steps:"));
+    static const char *const options[] = {"grad-codec:", "weight-codec:", "local-steps:"};
+    for (int has = 0; has < 4; has++) {                              /* 3: none */
+        struct compare_row both[2] = {rows[0], rows[1]};
+        both[0].coded = has == 0, both[1].quantized = has == 1, both[1].apart = has == 2;
+        for (int i = 0; i < 3; i++) assert_int_equal(table_says(both, options[i]), i == has);
+    }
 }
 
 static void test_mib_has_about_four_digits(void **state) {

@@ -1,0 +1,138 @@
+/* Quantized weights (qwZ of ZeRO++): stage 3 gathers weights as codes (--weight-codec).
+ *
+ * Idea: a weight that is used once and thrown away need not arrive with all its bits. Each owner keeps its shard exact
+ * and sends a code of it; everyone computes with what the codes stand for.
+ *
+ * Formula, with C(x) what x is taken for after its code (lib/ops/codec.h), w_r the shard of rank r:
+ *     every use    w^ = C(w_0) C(w_1) ... C(w_(n-1))      on every rank, on the owner too
+ *     update       w_r <- AdamW(w_r, d loss / d w^)       of the exact shard: a straight-through estimator
+ * The owner, too, takes C(w_r) and not w_r: else one replica's model would differ from another's, and from tp's and
+ * the tied head's copies. Nothing is left for the next gather, as a residual of gradients is: the exact shard has it.
+ * An evaluation computes with w^, as forward does; a checkpoint has w.
+ *
+ * Blocks of a code begin with a shard. So w^ depends on how many ranks share a param (--shard, dp, tp, ep), and a
+ * layout's reference is one process that rounds by the same parts, not the serial run.
+ *
+ * Which: params whose code is shorter than their shard, b < s, with b bytes of a code and s of a shard of shard_n
+ * elements. An int8 of one element has 5 bytes, with its scale. And none that no other rank has a part of.
+ * Second shards (zero_second.c) are parts of w^, and are gathered within the node as they are: two roundings by blocks
+ * that lie differently would give backward other weights than forward.
+ *
+ * Stored where: codes arrive in the end of the gathered weight's own memory, and are decoded from there in rank order:
+ *
+ *     whole    [ s bytes of shard 0 | of shard 1 | ... | of shard n-1 ]
+ *     codes                              [ b of 0 | b of 1 | ... | b of n-1 ]        ends where whole ends
+ *
+ * Shard r ends at (r + 1) s, and codes r + 1 ... begin at n s - (n - 1 - r) b = (r + 1) s + (n - 1 - r) (s - b), which
+ * is not before that: decoding shard r writes over no code that is still to be read, but perhaps over its own. So that
+ * is copied out first, to room for one code in the comm arena. Encoding goes through the same room, since a shard that
+ * was brought up from a file lies in whole, too.
+ *
+ * Sent when: as in zero.c, in (n-1) b bytes per gather. A short shard's code is filled up with zeros.
+ *
+ * What breaks: an owner that computes with its exact shard; padding of the last shard, which may hold anything, and
+ * would scale its block: it is not encoded.
+ *
+ * Source: Wang et al. 2023, "ZeRO++", section 3.1 (qwZ); Bengio et al. 2013 (straight-through). */
+#include "zero/zero_quantized.h"
+
+#include "lib/base/integer.h"
+#include "lib/comm/coded.h"
+#include "zero/zero.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- refusals ---- */
+static enum status check_weights(const struct plan *plan, const char *codec) {
+    size_t size = dtype_size(plan_product_dtype(plan));
+    if (size == 2 && zero_options(plan)->weight_codec != CODEC_INT8)
+        return FAIL(E_CONFIG, "weight-codec=%s has 2 bytes for a weight, and so has precision=%s; use weight-codec "
+                              "int8, or none", codec, dtype_name(plan_product_dtype(plan)));
+    if (plan->device == PLAN_DEVICE_CUDA)
+        return FAIL(E_CONFIG, "weight-codec=%s has no kernels for device=cuda; use device cpu, or weight-codec none",
+                    codec);
+    if (plan->sums == PLAN_SUMS_FIXED)
+        return FAIL(E_CONFIG, "weight-codec=%s rounds weights by the shards of %" PRId64 " replicas, so sums=fixed "
+                              "cannot have the bits of every layout; use sums fast, or weight-codec none", codec,
+                    plan->mesh.dp * plan->mesh.cp);
+    return OK;
+}
+
+enum status zero_quantized_check(const struct plan *plan) {
+    const struct zero_options *o = zero_options(plan);
+    const char *codec = codec_name((enum codec_kind)o->weight_codec);
+    if (o->weight_codec == CODEC_NONE) return OK;
+    if (o->stage < 3)
+        return FAIL(E_CONFIG, "weight-codec=%s rounds what zero=3 gathers for each use, and at zero=%" PRId64 " a rank "
+                              "keeps whole weights, of which its own shard would be exact and the others rounded; use "
+                              "zero 3, or weight-codec none", codec, o->stage);
+    if (plan->mesh.dp * plan->mesh.cp < 2)
+        return FAIL(E_CONFIG, "weight-codec=%s codes what replicas gather from each other, and dp=%" PRId64 "; use dp "
+                              "2 or more, or weight-codec none", codec, plan->mesh.dp);
+    return check_weights(plan, codec);
+}
+
+struct codec zero_quantized_codec(const struct plan *plan) {
+    return (struct codec){.kind = (enum codec_kind)zero_options(plan)->weight_codec};
+}
+
+/* ---- bytes ---- */
+static int64_t shard_bytes(const struct param *w) { return w->shard_n * (int64_t)dtype_size(w->type.dtype); }
+
+int64_t zero_quantized_bytes(const struct codec *codec, const struct program *p, const struct param *w) {
+    int64_t n = mesh_size(w->shard_axis, &p->place), code = codec_bytes(codec, w->shard_n);
+    bool shorter = codec->kind != CODEC_NONE && w->weight_residence == RESIDENT_OWN &&
+                   (n - 1) * code < (n - 1) * shard_bytes(w);
+    return shorter ? n * code : 0;
+}
+
+/* [ one code, the longest | a float: codes may end in bytes that look as if they had never been written ] */
+int64_t zero_quantized_room_bytes(const struct codec *codec, const struct program *p) {
+    int64_t bytes = 0;
+    for (int i = 0; i < p->n_params; i++) {
+        const struct param *w = &p->params[i];
+        if (w->present && zero_quantized_bytes(codec, p, w)) bytes = max64(bytes, codec_bytes(codec, w->shard_n));
+    }
+    return bytes ? arena_align(bytes + (int64_t)sizeof(float)) : 0;
+}
+
+/* Encoding reads a shard and writes its code, which is copied once; so is each code before it is read and a shard
+ * written. */
+struct exchange zero_quantized_exchange(const struct codec *codec, const struct program *p, const struct param *w) {
+    int64_t bytes = zero_quantized_bytes(codec, p, w), n = mesh_size(w->shard_axis, &p->place);
+    return (struct exchange){.axis = w->shard_axis, .op = COMM_ALL_GATHER, .count = bytes, .dtype = UINT8,
+                             .packing = (double)(n + 1) * (double)(shard_bytes(w) + 3 * (bytes / n))};
+}
+
+/* ---- running ---- */
+/* The codes of all shards, in the end of the whole weight. */
+static unsigned char *codes_in(const struct zero_quantized *z, const struct program *p, const struct param *w,
+                               void *whole) {
+    int64_t end = w->padded_n * (int64_t)dtype_size(w->type.dtype);
+    return (unsigned char *)whole + end - zero_quantized_bytes(&z->codec, p, w);
+}
+
+enum status zero_quantized_start(const struct zero_quantized *z, const struct program *p, const struct param *w,
+                                 const struct group *group, const void *own, void *whole,
+                                 struct comm_request *request) {
+    int rank = group_rank(group);
+    int64_t bytes = codec_bytes(&z->codec, w->shard_n);
+    int64_t n = coded_own_count(type_n(&w->type), group_size(group), rank);
+    unsigned char *codes = codes_in(z, p, w, whole), *mine = codes + rank * bytes;
+    codec_encode_as(&z->codec, own, w->type.dtype, n, z->room);
+    memset(mine, 0, (size_t)bytes);
+    memcpy(mine, z->room, (size_t)codec_bytes(&z->codec, n));
+    return comm_all_gather_start(group, mine, codes, bytes, UINT8, request);
+}
+
+void zero_quantized_decode(const struct zero_quantized *z, const struct program *p, const struct param *w,
+                           void *whole) {
+    int64_t bytes = codec_bytes(&z->codec, w->shard_n), size = (int64_t)dtype_size(w->type.dtype);
+    int64_t n = type_n(&w->type);
+    const unsigned char *codes = codes_in(z, p, w, whole);
+    for (int64_t at = 0; at < n; at += w->shard_n, codes += bytes) {
+        memcpy(z->room, codes, (size_t)bytes);
+        codec_decode_as(&z->codec, z->room, min64(w->shard_n, n - at), (char *)whole + at * size, w->type.dtype);
+    }
+    memset((char *)whole + n * size, 0, (size_t)((w->padded_n - n) * size));
+}
