@@ -170,7 +170,7 @@ static void check_against_one_process(struct plan plan) {
     struct oracle o = {0};
     struct outcome out = {true, true, 0};
     enum status status = plan_settle(&plan, comm_world_size());
-    if (status == OK) status = run_create(&r, &train_recipe, &plan, WATCH_NOTHING);
+    if (status == OK) status = run_create(&r, &train_recipe, &plan, WATCH_LIFETIMES);
     if (status == OK) status = oracle_init(&o, &r);
     if (status == OK) status = train(&r, &o, &out);
     if (status != OK) print_error("%s\n", status_text());

@@ -150,9 +150,9 @@ static bool is_coded(const struct plan *plan) { return plan->grad_codec != CODEC
 static enum status predict(const struct plan *plan, const struct compiled *c, struct zero_buckets *z) {
     return zero_buckets_init(z, c, scatters_every(plan), plan_bucket_bytes(plan));
 }
-static enum status predict_coded(const struct plan *plan, const struct compiled *c, struct zero_coded *z) {
-    return zero_coded_init(z, c, scatters_every(plan), plan_bucket_bytes(plan), plan_codec(plan),
-                           plan_has_feedback(plan));
+static enum status predict_codes(const struct plan *plan, const struct program *p, const struct zero_buckets *buckets,
+                                 struct zero_coded *z) {
+    return zero_coded_init(z, buckets, p, plan_codec(plan), plan_has_feedback(plan));
 }
 
 /* Gathers of each param per step: the first PARAM_AHEAD after the update (stages 1 and 2), or each (stage 3), in
@@ -207,36 +207,38 @@ static bool comes_down(const struct program *p) {
     return p->device != DEVICE_CPU && p->n_params && p->params[0].grad_tier == TIER_HOST;
 }
 
+static enum status bill_codes(const struct plan *plan, const struct program *p, const struct zero_buckets *buckets,
+                              struct bill *bill) {
+    struct zero_coded z;
+    TRY(predict_codes(plan, p, buckets, &z));
+    bill->technique_comm_bytes += zero_coded_comm_bytes(&z);
+    zero_coded_bill(&z, buckets, p, bill);
+    zero_coded_fini(&z);
+    return OK;
+}
+
 static enum status bill_scatters(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     struct zero_buckets z;
     TRY(predict(plan, c, &z));
     bill->technique_comm_bytes += zero_buckets_comm_bytes(&z);
     if (comes_down(c->program))
         bill->technique_host_bytes += max64(z.slots[0].shard_bytes, z.slots[1].shard_bytes);
-    zero_buckets_bill(&z, &c->program->place, bill);
+    if (is_coded(plan)) TRY(bill_codes(plan, c->program, &z, bill));
+    else zero_buckets_bill(&z, &c->program->place, bill);
     zero_buckets_fini(&z);
     return OK;
 }
 
-static enum status bill_coded(const struct plan *plan, const struct compiled *c, struct bill *bill) {
-    struct zero_coded z;
-    TRY(predict_coded(plan, c, &z));
-    bill->technique_comm_bytes += zero_coded_comm_bytes(&z);
-    zero_coded_bill(&z, c->program, bill);
-    zero_coded_fini(&z);
-    return OK;
-}
-
 static enum status zero_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
-    TRY(is_coded(plan) ? bill_coded(plan, c, bill) : bill_scatters(plan, c, bill));
+    TRY(bill_scatters(plan, c, bill));
     return bill_gathers(plan, c, bill);
 }
 
 /* ---- events ---- */
 struct zero {
-    struct zero_buckets buckets;     /* one of the two: as gradients are, */
-    struct zero_coded coded;         /* or as codes */
-    struct zero_quantized quantized; /* as what weights are */
+    struct zero_buckets buckets;
+    struct zero_coded coded;         /* as what gradients travel, */
+    struct zero_quantized quantized; /* and as what weights do */
     struct comm_request *gathers;    /* by param: the gather of its weights */
     bool *stale;                     /* by param, stages 1 and 2: its owners may have other weights than this rank */
 };
@@ -315,15 +317,12 @@ static enum status zero_grad_ready(struct run *r, void *self, const struct event
     bool every = scatters_every(&r->plan);
     if (!every && !e->final) return OK;
     enum mesh_axis axis = r->program.params[e->param].shard_axis;
-    if (is_coded(&r->plan))
-        return zero_coded_ready(&z->coded, &r->program, e->param, e->buffer, every, r->mesh.group[axis]);
     return zero_buckets_ready(&z->buckets, &r->program, e->param, e->buffer, every, r->mesh.group[axis]);
 }
 
 static enum status zero_backward_end(struct run *r, void *self, const struct event *e) {
     struct zero *z = self;
     (void)e;
-    if (is_coded(&r->plan)) return zero_coded_finish(&z->coded, &r->program, scatters_every(&r->plan));
     return zero_buckets_finish(&z->buckets, &r->program, scatters_every(&r->plan));
 }
 
@@ -373,16 +372,15 @@ static enum status subscribe(struct run *r, struct zero *z) {
 static enum status place_buckets(struct run *r, struct zero *z) {
     const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
     void *comm;
-    if (is_coded(&r->plan)) {
-        TRY(predict_coded(&r->plan, &compiled, &z->coded));
-        TRY(run_take_comm(r, zero_coded_comm_bytes(&z->coded), &comm));
-        zero_coded_place(&z->coded, comm);
-        return OK;
-    }
     TRY(predict(&r->plan, &compiled, &z->buckets));
     TRY(run_take_comm(r, zero_buckets_comm_bytes(&z->buckets), &comm));
     zero_buckets_place(&z->buckets, r->device, comm);
     z->buckets.staging = comes_down(&r->program) ? r->arenas[TIER_HOST][ROLE_COMM].base : NULL;
+    if (!is_coded(&r->plan)) return OK;
+    TRY(predict_codes(&r->plan, &r->program, &z->buckets, &z->coded));
+    TRY(run_take_comm(r, zero_coded_comm_bytes(&z->coded), &comm));
+    zero_coded_place(&z->coded, comm);
+    z->buckets.coded = &z->coded;
     return OK;
 }
 

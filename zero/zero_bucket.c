@@ -23,6 +23,7 @@
 #include "lib/base/grow.h"
 #include "lib/program/gradients.h"
 #include "lib/program/sums.h"
+#include "zero/zero_coded.h"
 #include "zero/zero_pack.h"
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +131,7 @@ static enum status arrive(struct zero_buckets *z, const struct program *p, struc
     const struct zero_bucket *b = &z->buckets[s->bucket];
     const struct device *d = z->staging ? device_cpu() : z->device;
     char *from = z->staging ? z->staging : s->shard;
-    TRY(comm_wait(&s->request));
+    TRY(z->coded ? zero_coded_wait(z->coded, s) : comm_wait(&s->request));
     if (z->staging) TRY(z->device->download(z->device, from, s->shard, b->count * (int64_t)dtype_size(b->dtype)));
     for (int i = 0; i < b->n; i++) {
         const struct param *w = &p->params[z->params[b->first + i]];
@@ -165,6 +166,7 @@ enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, 
     if (z->at < b->first + b->n) return OK;
     s->bucket = z->current++;
     z->filled = 0;
+    if (z->coded) return zero_coded_start(z->coded, z, p, s, group);
     return comm_reduce_scatter_start(group, s->full, s->shard, b->count, b->dtype, &s->request);
 }
 

@@ -19,8 +19,10 @@ struct zero_slot {
     struct comm_request request;
 };
 
+struct zero_coded;
 struct zero_buckets {
     const struct device *device;         /* whose memory holds whole gradients and slots */
+    struct zero_coded *coded;            /* buckets are sent as codes (zero_coded.h); NULL: as they are. Borrowed */
     /* Pinned host memory for the largest shard, where the device is a GPU and own gradients are in host memory; else
      * NULL. The caller's, set after zero_buckets_place. */
     void *staging;

@@ -5,42 +5,34 @@
 #include "lib/comm/coded.h"
 #include "zero/zero_bucket.h"
 
-/* full: whole gradients, rank by rank; coded.sent and coded.got: the codes of all shards, twice. */
-struct zero_coded_slot {
-    int64_t full_bytes, code_bytes;      /* of the largest bucket that uses the slot */
-    float *full;
-    struct coded coded;
-    int bucket;                          /* which one is in flight here; -1: none */
-};
-
 struct zero_coded {
-    struct zero_buckets order;           /* the sequence, the buckets, how far the step is; its slots are not used */
     struct codec codec;
-    struct zero_coded_slot slots[ZERO_SLOTS];
+    struct coded slot[ZERO_SLOTS];       /* sent and got: the codes of all shards of a slot's bucket, */
+    int64_t code_bytes[ZERO_SLOTS];      /* and their bytes, of the largest that uses it */
     int n_residuals;                     /* entries of the two tables, by param; 0: no feedback */
     int64_t *residual_n;                 /* elements; 0: it has no gradient here */
     float **residual;
 };
 
-/** As zero_buckets_init; codec: as what gradients (fp32, in host memory) travel; feedback: what that rounds away is
- *  added to the param's next gradient. @errors E_MEMORY  @collective{none} */
-enum status zero_coded_init(struct zero_coded *, const struct compiled *, bool every, int64_t bytes, struct codec,
+/** For these buckets, of gradients in fp32 and in host memory. codec: as what they travel; feedback: what that rounds
+ *  away is added to the param's next gradient. @errors E_MEMORY  @collective{none} */
+enum status zero_coded_init(struct zero_coded *, const struct zero_buckets *, const struct program *, struct codec,
                             bool feedback);
 void zero_coded_fini(struct zero_coded *);
 
-/** Bytes of comm memory for slots and residuals; lay them out in so many, which become zero. */
+/** Bytes of comm memory for codes and residuals; lay them out in so many, which become zero. */
 int64_t zero_coded_comm_bytes(const struct zero_coded *);
 void zero_coded_place(struct zero_coded *, void *comm);
 /** Bills the all-to-alls of a step, one per bucket, and what a checkpoint has of the residuals. */
-void zero_coded_bill(const struct zero_coded *, const struct program *, struct bill *);
+void zero_coded_bill(const struct zero_coded *, const struct zero_buckets *, const struct program *, struct bill *);
 /** What the gradients of param i left, as a term of checkpoints; false: there are only i (technique.h). */
 bool zero_coded_term(const struct zero_coded *, const struct program *, int i, struct rank_term *out);
 
-/** As zero_buckets_ready; buffer: the gradient, fp32 in host memory.
- *  @collective{group, in the same order on all ranks} @errors as zero_buckets_ready */
-enum status zero_coded_ready(struct zero_coded *, const struct program *, int param, const float *buffer,
-                             bool accumulate, const struct group *);
-/** As zero_buckets_finish. @collective{group} @errors as zero_buckets_finish */
-enum status zero_coded_finish(struct zero_coded *, const struct program *, bool accumulate);
+/** Instead of the reduce-scatter of a slot's bucket, whose `full` is filled; it changes.
+ *  @collective{group} @errors E_COMM */
+enum status zero_coded_start(struct zero_coded *, const struct zero_buckets *, const struct program *,
+                             const struct zero_slot *, const struct group *);
+/** Afterwards slot.shard is this rank's shard of the sum. @collective{group} @errors E_COMM, E_TIMEOUT */
+enum status zero_coded_wait(struct zero_coded *, const struct zero_slot *);
 
 #endif
