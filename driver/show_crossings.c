@@ -5,8 +5,9 @@
  * decode): the least that its arithmetic can take. Codecs change the sums, and algorithms do not.
  *
  * A technique is what it sends for these bytes of weights and as many of gradients, in a step of one microbatch, by
- * rings too: zero 3 scatters gradients and gathers weights twice; shared by a node it does so inside, and sums what is
- * left over the nodes; with a second shard backward gathers inside (zero/). Replicas that train apart average once in H
+ * rings too: zero 3 scatters gradients and gathers weights twice, as they are or as codes (a shard to encode, all to
+ * decode); shared by a node it does so inside, and sums what is left over the nodes; with a second shard backward
+ * gathers inside (zero/). Replicas that train apart average once in H
  * steps (local/). Groups of ranks that go at the same time share a node's NIC, if it has one. */
 #include "driver/show_comm.h"
 
@@ -27,7 +28,8 @@ enum { N_SHOWN = 3 };
 enum among { ALL_RANKS, RANKS_OF_A_NODE, ONE_OF_EACH_NODE };
 struct part { enum comm_op op; enum among among; };
 enum { MAX_PARTS = 3, LOCAL_STEPS = 10 };
-/* One of three: an all-reduce by an algorithm, or of codes; or parts by rings, once in so many steps. */
+/* One of three: an all-reduce by an algorithm, or of codes; or parts by rings, once in so many steps, whose gathers may
+ * be of codes. */
 struct contender {
     const char *name;
     const struct comm_algorithm *algorithm;
@@ -37,6 +39,8 @@ struct contender {
 };
 static const struct contender techniques[] = {
     {.name = "zero 3", .n_parts = 3, .every = 1,
+     .part = {{COMM_REDUCE_SCATTER, ALL_RANKS}, {COMM_ALL_GATHER, ALL_RANKS}, {COMM_ALL_GATHER, ALL_RANKS}}},
+    {.name = "zero 3, weight-codec int8", .n_parts = 3, .every = 1, .codec = {CODEC_INT8, 0},
      .part = {{COMM_REDUCE_SCATTER, ALL_RANKS}, {COMM_ALL_GATHER, ALL_RANKS}, {COMM_ALL_GATHER, ALL_RANKS}}},
     {.name = "zero 3, zero-secondary node", .n_parts = 3, .every = 1,
      .part = {{COMM_REDUCE_SCATTER, ALL_RANKS}, {COMM_ALL_GATHER, ALL_RANKS}, {COMM_ALL_GATHER, RANKS_OF_A_NODE}}},
@@ -69,8 +73,8 @@ static enum status coded_seconds(const struct network *net, const struct codec *
 }
 
 /* Ranks of a node are neighbors or not, as they are placed; there are as many of each. */
-static enum status part_seconds(const struct network *net, const struct part *part, const struct hop_links *links,
-                                double *seconds) {
+static enum status part_seconds(const struct network *net, const struct part *part, const struct codec *codec,
+                                const struct hop_links *links, double *seconds) {
     const int n = net->shape.n, per_node = n / net->n_nodes;
     const bool inside = part->among == RANKS_OF_A_NODE, across = part->among == ONE_OF_EACH_NODE;
     struct hop_shape shape = net->shape;
@@ -83,9 +87,13 @@ static enum status part_seconds(const struct network *net, const struct part *pa
     if (across) shape.count = ceil_div(shape.count, per_node);
     if (part->op != COMM_ALL_REDUCE) shape.count = ceil_div(shape.count, shape.n);
     if (across && here.nic_per_node) here.s_per_byte[1] *= per_node;
+    const bool coded = codec->kind != CODEC_NONE && part->op == COMM_ALL_GATHER;
+    const double work = coded ? (double)((shape.n + 1) * shape.count * NETWORK_ELEMENT) : 0;
+    if (coded) shape.count = codec_bytes(codec, shape.count);
     *seconds = 0;
-    enum status status = shape.n == 1 ? OK : hop_simulate(comm_algorithm_find("ring"), &shape, NETWORK_ELEMENT, &here,
-                                                          NULL, NULL, seconds);
+    enum status status = shape.n == 1 ? OK : hop_simulate(comm_algorithm_find("ring"), &shape,
+                                                          coded ? 1 : NETWORK_ELEMENT, &here, NULL, NULL, seconds);
+    *seconds += work * links->s_per_byte_added;
     free(node);
     return status;
 }
@@ -95,7 +103,7 @@ static enum status parts_seconds(const struct network *net, const struct contend
     *seconds = 0;
     for (int i = 0; i < c->n_parts; i++) {
         double one;
-        TRY(part_seconds(net, &c->part[i], links, &one));
+        TRY(part_seconds(net, &c->part[i], &c->codec, links, &one));
         *seconds += one / c->every;
     }
     return OK;

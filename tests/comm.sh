@@ -73,6 +73,10 @@ assert all(abs(x - r) < 1e-9 for x, r in zip(rows["zero 2, shard node"]["seconds
 assert all(abs(x - r / 10) < 1e-9 for x, r in zip(rows["local-steps 10"]["seconds"], ring)), (rows["local-steps 10"], ring)
 assert all(0 < h - r < 2e-3 for h, r in zip(halves, ring)), (halves, ring)
 assert all(0 < w - h - g <= 3.001e-3 for w, h, g in zip(whole, halves, gather)), (whole, halves, gather)
+# two gathers of 65/64 bytes for 4, and of each a pass of 5/4, where bf16 has 3 passes
+coded = [two - one for two, one in zip(rows["zero 3, weight-codec int8"]["seconds"], [2 * h - w for h, w in zip(halves, whole)])]
+spent = [c - 2 * g * 65 / 256 - 2 * 5 / 4 / 3 * w for c, g, w in zip(coded, gather, work)]
+assert all(-1e-4 < x < 7e-3 for x in spent), (coded, gather, work, spent)
 assert rows["bf16"]["faster_than_ring"][0][0] is None and rows["main"]["faster_than_ring"] == [], rows
 P
 report comm_crossings_are_the_formulas $?
