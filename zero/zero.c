@@ -22,15 +22,11 @@
  *   stage 2   GRAD_READY, each microbatch: m U         gather in the next first forward U    (m + 1) U
  *   stage 3   GRAD_READY, each microbatch: m U         gathers in forward and backward 2m U  3 m U
  * A tied weight is gathered and scattered once per use; weights that backward does not read (biases, the position
- * table) are gathered for forward only. Weights are prefetched a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits),
- * at stages 1 and 2 by whatever forward comes first after an update: the next step's, or an evaluation's. An endless
- * pipeline gathers them in the update, since its next forward may be with older weights. Gradients are reduced in
- * buckets while backward continues (zero_bucket.c), with --grad-codec as codes (zero_coded.c). With --weight-codec
- * stage 3 gathers weights as codes (zero_quantized.c).
+ * table) are gathered for forward only. Weights are gathered a block ahead (zero_gather.c). Gradients are reduced in
+ * buckets while backward continues (zero_bucket.c), with --grad-codec as codes (zero_coded.c).
  *
  * Offload: optimizer states (and at stage 3 the weight shards) are in host memory or in a file, and the update runs on
  * the host (lib/run/optim_offload.c). Gradients that are sharded are in host memory then, and the norm is taken there.
- * A weight shard is brought up before it is gathered; from a file this rank waits for it.
  *
  * What breaks: reading a weight before it was gathered, or after it was freed; adding a microbatch's gradient twice; a
  * norm that leaves out the other shards (each rank counts what it owns, and the squares are all-reduced over all
@@ -43,6 +39,7 @@
 #include "lib/run/run.h"
 #include "zero/zero_bucket.h"
 #include "zero/zero_coded.h"
+#include "zero/zero_gather.h"
 #include "zero/zero_quantized.h"
 #include "zero/zero_second.h"
 #include "zero/zero_shards.h"
@@ -141,8 +138,6 @@ static enum status zero_rewrite(const struct plan *plan, struct program *p) {
 }
 
 /* ---- cost ---- */
-static int64_t shard_bytes(const struct param *w) { return w->shard_n * (int64_t)dtype_size(w->type.dtype); }
-
 static bool scatters_every(const struct plan *plan) { return zero_options(plan)->stage >= 2; }
 
 static bool is_coded(const struct plan *plan) { return plan->grad_codec != CODEC_NONE; }
@@ -153,53 +148,6 @@ static enum status predict(const struct plan *plan, const struct compiled *c, st
 static enum status predict_codes(const struct plan *plan, const struct program *p, const struct zero_buckets *buckets,
                                  struct zero_coded *z) {
     return zero_coded_init(z, buckets, p, plan_codec(plan), plan_has_feedback(plan));
-}
-
-/* Gathers of each param per step: the first PARAM_AHEAD after the update (stages 1 and 2), or each (stage 3), in
- * backward of second shards where there are. */
-struct gathers { int64_t first, second; };
-static void count_gathers(const struct plan *plan, const struct compiled *c, struct gathers *n) {
-    const struct program *p = c->program;
-    bool sharded = zero_options(plan)->stage == 3;
-    for (int i = 0; i < p->n_params; i++) n[i].first = !sharded && param_is_stored(&p->params[i]);
-    struct row_walk at = {0};
-    for (const struct row *r; sharded && (r = schedule_next_row(c->schedule, c->chunks, &at));)
-        if (r->kind == ROW_PARAM_AHEAD)
-            (*(zero_second_serves(&p->params[r->id], at.action->kind == ACTION_F) ? &n[r->id].second
-                                                                                  : &n[r->id].first))++;
-}
-
-/* The weights of an endless pipeline have versions, and the next forward may use an older one. */
-static bool gathers_at_once(const struct schedule *s) { return s->n_frames > 0; }
-
-static enum exchange_when gathers_when(int stage, const struct schedule *s) {
-    if (stage == 3) return BEHIND_BLOCK;
-    return gathers_at_once(s) ? AT_END : BEHIND_FORWARD;
-}
-
-static struct exchange gather_of(const struct param *w, enum mesh_axis axis) {
-    return (struct exchange){.axis = axis, .op = COMM_ALL_GATHER, .count = w->padded_n, .dtype = w->type.dtype};
-}
-
-static enum status bill_gathers(const struct plan *plan, const struct compiled *c, struct bill *bill) {
-    const struct program *p = c->program;
-    const struct codec codec = zero_quantized_codec(plan);
-    enum exchange_when when = gathers_when(zero_options(plan)->stage, c->schedule);
-    struct gathers *n = calloc((size_t)p->n_params + 1, sizeof *n);
-    if (!n) return FAIL(E_MEMORY, "no memory for a table of %d params", p->n_params);
-    count_gathers(plan, c, n);
-    for (int i = 0; i < p->n_params; i++) {
-        const struct param *w = &p->params[i];
-        if (w->weight_tier == TIER_DISK) bill->disk_read_bytes += n[i].first * round_up(shard_bytes(w), DISK_PAGE);
-        struct exchange first = gather_of(w, w->shard_axis), second = gather_of(w, w->second_axis);
-        if (zero_quantized_bytes(&codec, p, w)) first = zero_quantized_exchange(&codec, p, w);
-        first.times = n[i].first, second.times = n[i].second, first.when = second.when = when;
-        if (n[i].first) bill_exchange(bill, &p->place, first);
-        if (n[i].second) bill_exchange(bill, &p->place, second);
-    }
-    bill->technique_comm_bytes += zero_quantized_room_bytes(&codec, p);
-    free(n);
-    return OK;
 }
 
 /* From a GPU to its host. On a CPU own gradients are host memory in any case. */
@@ -231,86 +179,15 @@ static enum status bill_scatters(const struct plan *plan, const struct compiled 
 
 static enum status zero_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     TRY(bill_scatters(plan, c, bill));
-    return bill_gathers(plan, c, bill);
+    return zero_gather_bill(plan, c, bill);
 }
 
 /* ---- events ---- */
 struct zero {
     struct zero_buckets buckets;
-    struct zero_coded coded;         /* as what gradients travel, */
-    struct zero_quantized quantized; /* and as what weights do */
-    struct comm_request *gathers;    /* by param: the gather of its weights */
-    bool *stale;                     /* by param, stages 1 and 2: its owners may have other weights than this rank */
+    struct zero_coded coded;         /* as what they travel */
+    struct zero_gather weights;
 };
-
-/* From the file to where the block reads it; to a GPU through the window of the update, which is idle meanwhile. */
-static enum status read_shard(struct run *r, char *place, const char *own, int64_t bytes) {
-    const struct device *disk = run_tier_device(r, TIER_DISK);
-    const struct arena *window = &r->arenas[TIER_HOST][ROLE_WORK];
-    if (r->device->kind == DEVICE_CPU) return disk->download(disk, place, own, bytes);
-    for (int64_t done = 0, n; done < bytes; done += n) {
-        n = min64(bytes - done, window->bytes / DISK_PAGE * DISK_PAGE);
-        TRY(disk->download(disk, window->base, own + done, n));
-        TRY(r->device->upload(r->device, place + done, window->base, n));
-    }
-    return OK;
-}
-
-/* An offloaded shard is brought up first, to its offset in the whole weight. */
-static enum status bring_up(struct run *r, const struct param *w, char *whole, const char **own) {
-    int64_t bytes = shard_bytes(w);
-    char *place = whole + mesh_index(w->shard_axis, &r->plan.place) * bytes;
-    if (w->weight_tier == TIER_DISK) TRY(read_shard(r, place, *own, bytes));
-    else TRY(r->device->upload_start(r->device, place, *own, bytes));
-    *own = place;
-    return OK;
-}
-
-/* On a CPU a shard in host memory is where a gather can read it. */
-static bool must_be_brought_up(const struct run *r, const struct param *w) {
-    return w->weight_tier == TIER_DISK || (w->weight_tier == TIER_HOST && r->device->kind != DEVICE_CPU);
-}
-
-static enum status gather_start(struct run *r, struct zero *z, int param, void *whole) {
-    const struct param *w = &r->program.params[param];
-    const char *own = w->weight;
-    if (w->weight_residence == RESIDENT_WHOLE) own += w->own_first * (int64_t)dtype_size(w->type.dtype);
-    if (must_be_brought_up(r, w)) TRY(bring_up(r, w, whole, &own));
-    if (zero_quantized_bytes(&z->quantized.codec, &r->program, w))
-        return zero_quantized_start(&z->quantized, &r->program, w, r->mesh.group[w->shard_axis], own, whole,
-                                    &z->gathers[param]);
-    return comm_all_gather_start(r->mesh.group[w->shard_axis], own, whole, w->shard_n, w->type.dtype,
-                                 &z->gathers[param]);
-}
-
-/* The param that the weight is stored for: its own, or that of which it is one more gradient (--sums fixed). */
-static int stored_param(const struct run *r, int param) {
-    int stored = r->program.params[param].gradient_of - 1;
-    return stored < 0 ? param : stored;
-}
-
-static enum status zero_param_ahead(struct run *r, void *self, const struct event *e) {
-    struct zero *z = self;
-    const struct param *w = &r->program.params[e->param];
-    if (zero_second_serves(w, e->forward))
-        return comm_all_gather_start(r->mesh.group[w->second_axis], w->second, e->buffer, w->second_n, w->type.dtype,
-                                     &z->gathers[e->param]);
-    if (w->weight_residence == RESIDENT_OWN) return gather_start(r, z, e->param, e->buffer);
-    int param = stored_param(r, e->param);
-    if (!z->stale[param]) return OK;
-    z->stale[param] = false;
-    return gather_start(r, z, param, e->buffer);
-}
-
-static enum status zero_param_needed(struct run *r, void *self, const struct event *e) {
-    struct zero *z = self;
-    const struct param *w = &r->program.params[e->param];
-    bool whole = w->weight_residence == RESIDENT_WHOLE;
-    TRY(comm_wait(&z->gathers[whole ? stored_param(r, e->param) : e->param]));
-    if (!zero_second_serves(w, e->forward) && zero_quantized_bytes(&z->quantized.codec, &r->program, w))
-        zero_quantized_decode(&z->quantized, &r->program, w, e->buffer);
-    return e->forward ? zero_second_keep(r, w, e->buffer) : OK;
-}
 
 static enum status zero_grad_ready(struct run *r, void *self, const struct event *e) {
     struct zero *z = self;
@@ -324,48 +201,6 @@ static enum status zero_backward_end(struct run *r, void *self, const struct eve
     struct zero *z = self;
     (void)e;
     return zero_buckets_finish(&z->buckets, &r->program, scatters_every(&r->plan));
-}
-
-/* In tests, a weight that is read before it was gathered is not a number. */
-static enum status paint_others(struct run *r, const struct param *w) {
-    int64_t size = (int64_t)dtype_size(w->type.dtype), end = w->own_first + w->shard_n;
-    const struct arena *weights = &r->arenas[TIER_DEVICE][ROLE_PARAM];
-    if (r->watch != WATCH_LIFETIMES) return OK;
-    TRY(arena_paint(weights, w->weight, w->own_first * size));
-    return arena_paint(weights, (char *)w->weight + end * size, (w->padded_n - end) * size);
-}
-
-/* All at once, each in place. */
-static enum status gather_stale(struct run *r, struct zero *z) {
-    int n = r->program.n_params;
-    for (int i = 0; i < n; i++)
-        if (z->stale[i]) TRY(gather_start(r, z, i, r->program.params[i].weight));
-    for (int i = 0; i < n; i++) TRY(comm_wait(&z->gathers[i]));
-    memset(z->stale, 0, (size_t)n * sizeof *z->stale);
-    return OK;
-}
-
-/* Stages 1 and 2: nobody has all the weights again until the next forward gathers them, block by block. Nothing but
- * forward reads what is not the rank's own: an evaluation gathers as a step does, and what is saved are shards. */
-static enum status zero_param_publish(struct run *r, void *self, const struct event *e) {
-    struct zero *z = self;
-    (void)e;
-    for (int i = 0; i < r->program.n_params; i++) {
-        const struct param *w = &r->program.params[i];
-        if (!param_is_stored(w) || w->weight_residence == RESIDENT_OWN) continue;
-        z->stale[i] = true;
-        TRY(paint_others(r, w));
-    }
-    if (gathers_at_once(&r->schedule)) TRY(gather_stale(r, z));
-    return zero_second_forget(r);
-}
-
-static enum status subscribe(struct run *r, struct zero *z) {
-    TRY(run_subscribe(r, EVENT_PARAM_AHEAD, zero_param_ahead, z));
-    TRY(run_subscribe(r, EVENT_PARAM_NEEDED, zero_param_needed, z));
-    TRY(run_subscribe(r, EVENT_GRAD_READY, zero_grad_ready, z));
-    TRY(run_subscribe(r, EVENT_BACKWARD_END, zero_backward_end, z));
-    return run_subscribe(r, EVENT_PARAM_PUBLISH, zero_param_publish, z);
 }
 
 /* Which gradients come in which order, and memory for them. */
@@ -384,26 +219,13 @@ static enum status place_buckets(struct run *r, struct zero *z) {
     return OK;
 }
 
-static enum status place_room(struct run *r, struct zero *z) {
-    z->quantized.codec = zero_quantized_codec(&r->plan);
-    int64_t bytes = zero_quantized_room_bytes(&z->quantized.codec, &r->program);
-    void *room;
-    TRY(run_take_comm(r, bytes, &room));
-    z->quantized.room = room;
-    return r->device->clear(r->device, room, bytes);
-}
-
 static enum status zero_attach(struct run *r, void **self) {
     struct zero *z = *self = calloc(1, sizeof *z);
     if (!z) return FAIL(E_MEMORY, "no memory for the tables of zero");
-    z->gathers = calloc((size_t)r->program.n_params + 1, sizeof *z->gathers);
-    z->stale = calloc((size_t)r->program.n_params + 1, sizeof *z->stale);
-    if (!z->gathers || !z->stale) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
-    /* they are not; but so every step is alike */
-    for (int i = 0; i < r->program.n_params; i++) z->stale[i] = !gathers_at_once(&r->schedule);
     TRY(place_buckets(r, z));
-    TRY(place_room(r, z));
-    return subscribe(r, z);
+    TRY(run_subscribe(r, EVENT_GRAD_READY, zero_grad_ready, z));
+    TRY(run_subscribe(r, EVENT_BACKWARD_END, zero_backward_end, z));
+    return zero_gather_open(r, &z->weights);
 }
 
 static void zero_detach(struct run *r, void *self) {
@@ -411,8 +233,7 @@ static void zero_detach(struct run *r, void *self) {
     (void)r;
     zero_buckets_fini(&z->buckets);
     zero_coded_fini(&z->coded);
-    free(z->gathers);
-    free(z->stale);
+    zero_gather_close(&z->weights);
     free(z);
 }
 
