@@ -4,10 +4,10 @@
  * checkpoint; what is refused, of all modes. */
 #include "lib/ops/codec.h"
 #include "driver/recipe.h"
-#include "lib/checkpoint/checkpoint.h"
 #include "lib/comm/comm_backend.h"
 #include "pp/pp.h"
 #include "server/server.h"
+#include "server/test_server.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "zero/zero.h"
@@ -137,16 +137,8 @@ static void test_a_server_is_the_hot_spot(void **state) {
 
 /* ---- a checkpoint of servers is one of any layout ---- */
 static enum status train_from(struct run *r, int servers, const char *folder, bool save, double *loss) {
-    char step[CHECKPOINT_PATH_MAX];
     TRY(open_run(r, replicas_plan(servers)));
-    if (!save) TRY(checkpoint_resolve(folder, step));
-    if (!save) TRY(checkpoint_load(r, step, CHECKPOINT_ALL));
-    if (save) TRY(run_step(r));
-    if (save) TRY(checkpoint_save(r, folder, 0));
-    TRY(run_step(r));
-    TRY(run_step(r));
-    *loss = r->loss;
-    return OK;
+    return go_on_from(r, folder, save, loss);
 }
 
 static void test_servers_checkpoint_is_loaded_by_other_numbers_of_them(void **state) {

@@ -5,12 +5,12 @@
  * of 12, which 1, 2 and 3 workers divide. */
 #include "driver/launch_restart.h"
 #include "driver/recipe.h"
-#include "lib/checkpoint/checkpoint.h"
 #include "mixed_precision/fp8.h"
 #include "mixed_precision/mixed_precision.h"
 #include "planner/price.h"
 #include "pp/pp.h"
 #include "server/server.h"
+#include "server/test_server.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -202,16 +202,8 @@ static void test_a_workers_bytes_do_not_depend_on_how_many_work(void **state) {
 
 /* ---- checkpoints ---- */
 static enum status train_from(struct run *r, const struct plan *p, const char *folder, bool save, double *loss) {
-    char step[CHECKPOINT_PATH_MAX];
     TRY(layout_open(r, *p, WATCH_NOTHING));
-    if (!save) TRY(checkpoint_resolve(folder, step));
-    if (!save) TRY(checkpoint_load(r, step, CHECKPOINT_ALL));
-    if (save) TRY(run_step(r));
-    if (save) TRY(checkpoint_save(r, folder, 0));
-    TRY(run_step(r));
-    TRY(run_step(r));
-    *loss = r->loss;
-    return OK;
+    return go_on_from(r, folder, save, loss);
 }
 
 /* Saved by the first of them; all go on alike. */

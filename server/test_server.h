@@ -1,0 +1,21 @@
+/* What the tests of servers share. */
+#ifndef TRIVIUM_SERVER_TEST_SERVER_H
+#define TRIVIUM_SERVER_TEST_SERVER_H
+
+#include "lib/checkpoint/checkpoint.h"
+#include "lib/run/run.h"
+
+/* A run that is open makes a step and saves, or loads what another one has saved; and goes on for two steps. */
+static inline enum status go_on_from(struct run *r, const char *folder, bool save, double *loss) {
+    char step[CHECKPOINT_PATH_MAX];
+    if (!save) TRY(checkpoint_resolve(folder, step));
+    if (!save) TRY(checkpoint_load(r, step, CHECKPOINT_ALL));
+    if (save) TRY(run_step(r));
+    if (save) TRY(checkpoint_save(r, folder, 0));
+    TRY(run_step(r));
+    TRY(run_step(r));
+    *loss = r->loss;
+    return OK;
+}
+
+#endif
