@@ -267,7 +267,8 @@ enum status comm_hops_start(const struct comm_algorithm *algorithm, const struct
 
 static enum status test(struct comm_request *request, bool *done) {
     struct hops *x = request->handle;
-    advance(x);
+    if (x->walk) advance(x);
+    else comm_hops_progress();                                       /* who is before it in line moves first */
     *done = x->done;
     if (!x->done && x->failed == MPI_SUCCESS) return OK;
     int failed = x->failed;

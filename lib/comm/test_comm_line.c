@@ -1,9 +1,11 @@
 /* ranks: 2 4  device: cpu */
 /* Sums that are started together take so much memory and no more, wait for each other in whatever order, and are
  * right (comm_hops.c). */
+#include "lib/base/clock.h"
 #include "lib/comm/comm_hops.h"
 #include "lib/comm/hop_walk.h"
 #include "tests/test.h"
+#include <sched.h>
 #include <stdlib.h>
 
 static float term(int rank, int64_t i) { return (float)((i * 7 + rank * 13) % 101 - 50); }
@@ -96,4 +98,16 @@ static void test_what_is_larger_goes_alone(void **state) {
     assert_int_equal(took, one);
 }
 
-TESTS(unit_test(test_many_sums_take_turns), unit_test(test_what_is_larger_goes_alone))
+/* Who looks at the last one alone, and never waits, sees it done. */
+static void test_looking_at_the_last_moves_the_line(void **state) {
+    (void)state;
+    struct sums s = {.n = MANY, .op = COMM_ALL_REDUCE, .count = HOP_SEGMENT_BYTES / 4 * comm_world_size()};
+    bool ok = start(&s), done = false;
+    for (double until_s = clock_s() + 60; !done && ok && clock_s() < until_s; sched_yield())
+        ok &= comm_test(&s.request[MANY - 1], &done) == OK;
+    ok = finish(&s) && ok && done;
+    assert_true(agree_all(ok));
+}
+
+TESTS(unit_test(test_many_sums_take_turns), unit_test(test_what_is_larger_goes_alone),
+      unit_test(test_looking_at_the_last_moves_the_line))
