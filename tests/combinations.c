@@ -2,8 +2,11 @@
 
 #include "cp/cp.h"
 #include "driver/recipe.h"
+#include "main_rank/main_rank.h"
+#include "park/park.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
+#include "server/server.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "tp/tp.h"
@@ -15,22 +18,24 @@ static const struct { int by, heads; } CP_FORMS[] = {
 static const int EPS[] = {1, 2, 4};
 static const struct { const char *arch; int experts; } MODELS[] = {
     {"gpt", 0}, {"gpt", 8}, {"llama", 0}, {"mixtral", 8}};
-static const struct { int zero, offload, shard, second; } ZEROS[] = {
+static const struct { int zero, offload, shard, second, main, servers; } SUMS[] = {
     {.zero = 0}, {.zero = 1}, {.zero = 2}, {.zero = 3}, {.zero = 1, .offload = OFFLOAD_OPTIMIZER},
     {.zero = 2, .offload = OFFLOAD_OPTIMIZER}, {.zero = 3, .offload = OFFLOAD_OPTIMIZER},
     {.zero = 3, .offload = OFFLOAD_PARAMS}, {.zero = 1, .shard = 2}, {.zero = 2, .shard = 2}, {.zero = 3, .shard = 2},
     {.zero = 3, .offload = OFFLOAD_OPTIMIZER, .shard = 2},
-    {.zero = 3, .second = 2}, {.zero = 3, .offload = OFFLOAD_PARAMS, .second = 2}};
+    {.zero = 3, .second = 2}, {.zero = 3, .offload = OFFLOAD_PARAMS, .second = 2},
+    {.main = DP_STYLE_MAIN}, {.servers = 1}, {.servers = 2}};
 static const struct { int kind, n; } RECOMPUTES[] = {
     {RECOMPUTE_NONE, 0}, {RECOMPUTE_SELECTIVE, 0}, {RECOMPUTE_FULL, 0}, {RECOMPUTE_UNIFORM, 2}, {RECOMPUTE_BLOCK, 1}};
 static const struct { int kind, chunks; } SCHEDULES[] = {
     {SCHEDULE_GPIPE, 1}, {SCHEDULE_1F1B, 1}, {SCHEDULE_INTERLEAVED, 2}, {SCHEDULE_INTERLEAVED, 4}};
+static const struct { int kind, n; } PARKS[] = {{PARK_NONE, 0}, {PARK_ATTENTION, 0}, {PARK_ALL, 0}, {PARK_BLOCK, 1}};
 static const int MICROS[] = {1, 2};
 static const struct { int attention, masks, loss_chunk; } CORES[] = {
     {ATTENTION_BLOCKED, MASKS_REDRAW, 0}, {ATTENTION_BLOCKED, MASKS_REDRAW, 5},
     {ATTENTION_MATERIALISED, MASKS_REDRAW, 5}, {ATTENTION_MATERIALISED, MASKS_STORE, 0}};
 #define COUNT(x) ((int)(sizeof(x) / sizeof *(x)))
-_Static_assert(COUNT(MODELS) == COMBINATION_MODELS && COUNT(CORES) == COMBINATION_CORES, "as the header says");
+_Static_assert(COUNT(MODELS) == COMBINATION_MODELS, "as the header says");
 
 static struct { int dp, cp, tp, pp; } shapes[MAX_VALUES];
 static int n_shapes;
@@ -50,9 +55,9 @@ void combinations_of_world(int world) {
 
 const int *combination_choices(void) {
     static int n[N_CHOICES] = {
-        [CP_FORM] = COUNT(CP_FORMS), [EP] = COUNT(EPS), [SP] = 2, [ZERO] = COUNT(ZEROS),
+        [CP_FORM] = COUNT(CP_FORMS), [EP] = COUNT(EPS), [SP] = 2, [SUM] = COUNT(SUMS),
         [RECOMPUTE] = COUNT(RECOMPUTES), [SCHEDULE] = COUNT(SCHEDULES), [MODEL] = COUNT(MODELS),
-        [MICRO] = COUNT(MICROS), [CORE] = COUNT(CORES)};
+        [CORE] = COUNT(CORES), [PARK] = COUNT(PARKS), [MICRO] = COUNT(MICROS)};
     n[SHAPE] = n_shapes;
     return n;
 }
@@ -82,12 +87,16 @@ bool combination_plan(const struct combination *c, struct plan *p) {
     p->mesh.cp_heads = CP_FORMS[v[CP_FORM]].heads;
     cp_options(p)->by = CP_FORMS[v[CP_FORM]].by;
     tp_options(p)->sp = v[SP];
-    zero_options(p)->stage = ZEROS[v[ZERO]].zero;
-    zero_options(p)->offload = ZEROS[v[ZERO]].offload;
-    zero_options(p)->shard = ZEROS[v[ZERO]].shard;
-    zero_options(p)->secondary = ZEROS[v[ZERO]].second;
+    zero_options(p)->stage = SUMS[v[SUM]].zero;
+    zero_options(p)->offload = SUMS[v[SUM]].offload;
+    zero_options(p)->shard = SUMS[v[SUM]].shard;
+    zero_options(p)->secondary = SUMS[v[SUM]].second;
+    main_rank_options(p)->style = SUMS[v[SUM]].main;
+    server_options(p)->servers = SUMS[v[SUM]].servers;
     recompute_options(p)->kind = RECOMPUTES[v[RECOMPUTE]].kind;
     recompute_options(p)->n = RECOMPUTES[v[RECOMPUTE]].n;
+    park_options(p)->kind = PARKS[v[PARK]].kind;
+    park_options(p)->n = PARKS[v[PARK]].n;
     pp_options(p)->schedule = SCHEDULES[v[SCHEDULE]].kind;
     pp_options(p)->chunks = SCHEDULES[v[SCHEDULE]].chunks;
     p->micro_batch = MICROS[v[MICRO]];
@@ -105,9 +114,9 @@ bool combination_plan(const struct combination *c, struct plan *p) {
 
 const char *combination_arch(int model) { return MODELS[model].arch; }
 
-int combination_count(void) {
+int combination_count(int n_choices) {
     int total = 1;
-    for (int i = 0; i < N_CHOICES; i++) total *= combination_choices()[i];
+    for (int i = 0; i < n_choices; i++) total *= combination_choices()[i];
     return total;
 }
 

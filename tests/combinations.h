@@ -5,16 +5,18 @@
 
 #include "lib/run/run.h"
 
-enum { SHAPE, CP_FORM, EP, SP, ZERO, RECOMPUTE, SCHEDULE, MODEL, MICRO, CORE, N_CHOICES };
-enum { MAX_VALUES = 24, COMBINATION_MODELS = 4, COMBINATION_CORES = 4 };
+/* SUM: who sums gradients and who keeps the states. The first N_TECHNIQUES are techniques, the others company. */
+enum { SHAPE, CP_FORM, EP, SP, SUM, RECOMPUTE, SCHEDULE, N_TECHNIQUES,
+       MODEL = N_TECHNIQUES, CORE, PARK, MICRO, N_CHOICES };
+enum { MAX_VALUES = 24, COMBINATION_MODELS = 4 };
 struct combination { int value[N_CHOICES]; };
 
 /** List the meshes of so many ranks: dp x cp x tp x pp. All below is for these. */
 void combinations_of_world(int ranks);
-/** How many values each choice has; static. And how many combinations there are. */
+/** How many values each choice has; static. And how many combinations the first so many choices have. */
 const int *combination_choices(void);
-int combination_count(void);
-/** Number k of them. */
+int combination_count(int n_choices);
+/** Number k of all: below combination_count(N_TECHNIQUES) its company are the first values. */
 struct combination combination_of(int k);
 /** The model alone, on one rank; its architecture. */
 struct plan combination_model(int model);

@@ -5,9 +5,11 @@
 #include "lib/base/integer.h"
 #include "lib/comm/comm_backend.h"
 #include "lib/run/sent.h"
+#include "main_rank/main_rank.h"
 #include "park/park.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
+#include "server/server.h"
 #include "tests/test.h"
 #include "tp/tp.h"
 #include "zero/zero.h"
@@ -45,22 +47,24 @@ const char *layout_name(const struct plan *p) {
     static const char *const offloads[] = {"", " offload-optimizer", " offload-params"};
     static const char *const recomputes[] = {"", " selective", " full", " uniform", " block"};
     static const char *const parks[] = {"", " park-attention", " park-all", " park-block"};
+    static const char *const styles[] = {"", " main"};
     static const char *const cp_forms[] = {"ring", "ulysses", "gather"};
     static char name[256];
-    char chunks[32], zero[32], shard[32], ep[32], cp[64] = "";
+    char chunks[32], zero[32], shard[32], servers[32], ep[32], cp[64] = "";
     const struct pp_options *pipe = pp_options(p);
     const struct zero_options *z = zero_options(p);
     if (p->mesh.cp > 1)
         snprintf(cp, sizeof cp, "cp%d %s heads%d ", (int)p->mesh.cp, cp_forms[cp_options(p)->by],
                  (int)p->mesh.cp_heads);
-    snprintf(name, sizeof name, "%sdp%d%s tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s%s%s", cp, (int)p->mesh.dp,
+    snprintf(name, sizeof name, "%sdp%d%s tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s%s%s%s%s", cp, (int)p->mesh.dp,
              if_more(ep, "ep", p->mesh.ep, 1), (int)p->mesh.tp, (int)p->mesh.pp, tp_options(p)->sp ? " sp" : "",
              pp_row(p)->name, if_more(chunks, "chunks", pipe->chunks, 1), (int)p->micro_batch,
              pipe->split[0] ? " split " : "", pipe->split, if_more(zero, "zero", z->stage, 0),
              if_more(shard, z->secondary ? "second" : "shard", p->mesh.shard, 0), offloads[z->offload],
              recomputes[recompute_options(p)->kind], p->attention == ATTENTION_MATERIALISED ? " materialised" : "",
              p->dropout_masks == MASKS_STORE ? " stored" : "", p->loss_chunk > 0 ? " loss-chunk" : "",
-             parks[park_options(p)->kind]);
+             parks[park_options(p)->kind], styles[main_rank_options(p)->style],
+             if_more(servers, "servers", server_options(p)->servers, 0));
     return name;
 }
 

@@ -2,13 +2,14 @@
  *
  * Promises 1 and 2 for combinations: every technique with every other. All legal combinations of
  *
- *   dp x cp x tp x pp   cp's form   ep   sp   zero 0-3 with offload   recompute   schedule with chunks
- *   model   microbatch size   attention, masks and loss chunk
+ *   dp x cp x tp x pp   cp's form   ep   sp   recompute   schedule with chunks
+ *   who sums gradients and keeps states: all, zero 1-3 with offload, shard and secondary, the main rank, servers
+ *   model   attention, masks and loss chunk   park   microbatch size
  *
  * are enumerated. Of a sample of them (CANDIDATES, drawn by number) a subset is run in which every pair of values that
  * meets in the sample does meet (pairwise covering). LONG=1 runs all combinations of techniques, with microbatches of
- * 1, and the models and attention in turn; LONG=3/20 the third of twenty parts of them, since those of 8 ranks take
- * hours. MATRIX=text runs those whose name contains it. */
+ * 1, and models, attention and parking in turn; LONG=3/20 the third of twenty parts of them, since those of 8 ranks
+ * take hours. MATRIX=text runs those whose name contains it. */
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
 #include "tests/combinations.h"
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { CANDIDATES = 12000 };
 
@@ -33,14 +35,20 @@ static bool compiles(const struct plan *p) {
 /* ---- enumeration ---- */
 struct list { struct combination *at; int n; };
 
-/* Whether combination k of `total` is looked at. LONG: all, but for the choices that are not techniques: microbatches
- * of 1, and the models (each with its ep) and attention in turn. Else a sample, spread by a multiplicative hash. */
-static bool is_candidate(int k, int total) {
+/* LONG: a combination of techniques; the models (each with its ep), attention and parking in turn. */
+static struct combination in_company(int k) {
     struct combination c = combination_of(k);
-    const int *v = c.value;
-    if (!getenv("LONG")) return (uint32_t)k * UINT32_C(2654435761) < UINT32_MAX * fmin(1, (double)CANDIDATES / total);
-    int turn = v[SHAPE] + v[CP_FORM] + v[SP] + v[ZERO] + v[RECOMPUTE] + v[SCHEDULE];
-    return v[MICRO] == 0 && v[CORE] == turn % COMBINATION_CORES && v[MODEL] == turn / 2 % COMBINATION_MODELS;
+    int turn = 0;
+    for (int i = 0; i < N_TECHNIQUES; i++) turn += i == EP ? 0 : c.value[i];
+    c.value[CORE] = turn % combination_choices()[CORE];
+    c.value[MODEL] = turn / 2 % combination_choices()[MODEL];
+    c.value[PARK] = turn / 3 % combination_choices()[PARK];
+    return c;
+}
+
+/* A sample, spread by a multiplicative hash. */
+static bool is_in_sample(int k, int total) {
+    return (uint32_t)k * UINT32_C(2654435761) < UINT32_MAX * fmin(1, (double)CANDIDATES / total);
 }
 
 /* LONG=part/parts: those that are due in this one. */
@@ -51,13 +59,14 @@ static bool is_in_part(int k) {
 }
 
 static enum status list_candidates(struct list *list) {
-    int total = combination_count();
+    bool all = getenv("LONG") != NULL;
+    int total = combination_count(all ? N_TECHNIQUES : N_CHOICES);
     list->at = calloc((size_t)total, sizeof *list->at);
     if (!list->at) return FAIL(E_MEMORY, "no memory for %d combinations", total);
     for (int k = 0, n = 0; k < total; k++) {
         struct plan p;
-        if (!is_candidate(k, total)) continue;
-        list->at[list->n] = combination_of(k);
+        if (!all && !is_in_sample(k, total)) continue;
+        list->at[list->n] = all ? in_company(k) : combination_of(k);
         if (combination_plan(&list->at[list->n], &p)) list->n += is_in_part(n++);
     }
     return OK;
@@ -105,9 +114,9 @@ static enum outcome try_combination(const struct combination *c, const struct re
     enum status status = layout_compare(&p, &refs[c->value[MODEL]], &d);
     bool ok = agree_all(status == OK && is_same(&d));
     if ((!ok || filter) && comm_is_rank_0())
-        fprintf(stderr, "%s, %d experts, %s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e "
-                "padding %g\n", combination_arch(c->value[MODEL]), (int)p.experts, layout_name(&p), status_name(status),
-                d.loss, d.norm, d.grad, d.weight, d.memory, d.wire, d.padding);
+        dprintf(STDERR_FILENO, "%s, %d experts, %s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B "
+                "wire %.1e padding %g\n", combination_arch(c->value[MODEL]), (int)p.experts, layout_name(&p),
+                status_name(status), d.loss, d.norm, d.grad, d.weight, d.memory, d.wire, d.padding);
     status_report();
     return ok ? SAME : DIFFERENT;
 }
@@ -139,8 +148,9 @@ static void test_every_pair_of_techniques_composes(void **state) {
         assert_ok(reference_init(&refs[m], &plan));
     }
     run_candidates(&all, refs, n);
-    if (comm_is_rank_0())
-        printf("    %d of %d combinations of %d ranks\n", n[SAME] + n[DIFFERENT], candidates, comm_world_size());
+    if (comm_is_rank_0() && (getenv("LONG") || getenv("MATRIX")))
+        dprintf(STDERR_FILENO, "%d of %d combinations of %d ranks\n", n[SAME] + n[DIFFERENT], candidates,
+                comm_world_size());
     for (int m = 0; m < COMBINATION_MODELS; m++) reference_fini(&refs[m]);
     free(all.at);
     assert_true(n[SAME] > 0);

@@ -30,7 +30,7 @@ static enum verdict verdict_on(const struct plan *p, int rank) {
 
 static void go_through(int ranks, int n[3]) {
     combinations_of_world(ranks);
-    int total = combination_count();
+    int total = combination_count(N_CHOICES);
     for (int k = 0; k < total; k++) {
         if (!is_candidate(k, total)) continue;
         struct combination c = combination_of(k);
