@@ -1,4 +1,4 @@
-/* Collectives on host memory by tables of hops (hops.h), over MPI's messages: a backend.
+/* Collectives on host memory by tables of hops (hops.h), over the carrier's messages: a backend.
  *
  * Why not MPI's own. Its nonblocking collectives reduce along a tree: to one rank, and from there to all. That sends
  * S log2(n) where S (n-1)/n would do, leaves all adding to one rank, and copies everything into buffers of its own. Nor
@@ -24,7 +24,8 @@
 #include "lib/base/integer.h"
 #include "lib/comm/comm_links.h"
 #include "lib/comm/comm_links_private.h"
-#include "lib/comm/comm_mpi.h"
+#include "lib/comm/carrier.h"
+#include "lib/comm/comm_reduce.h"
 #include "lib/comm/comm_rules.h"
 #include "lib/comm/hop_rows.h"
 #include "lib/comm/hop_walk.h"
@@ -32,7 +33,7 @@
 
 #include <stdlib.h>
 
-enum { FIRST_STAMP_TAG = 2 * (COMM_TAG_MAX + 1) };
+enum { FIRST_STAMP_TAG = 2 * (COMM_TAG_MAX + 1), FAILED_HERE = -1 };
 
 struct hops {
     struct hops *next;
@@ -48,7 +49,7 @@ struct hops {
     int64_t bytes;               /* hop_walk_bytes */
     void *memory;
     bool done;
-    int failed;                  /* what MPI said, until somebody asks */
+    int failed;                  /* what the carrier said, until somebody asks */
 };
 
 static struct hops *first;       /* of those in flight */
@@ -85,11 +86,9 @@ enum status comm_hops_choose(const struct group *group, const struct comm_call *
                             group->name, out);
 }
 
-/* ---- MPI as a carrier ---- */
-/* MPI moves bits; bf16 and fp16 have reductions that know them as uint16 (comm_mpi_reduce.c). */
-
+/* ---- messages ---- */
 static enum status said(struct hops *x, int code) {
-    if (code == MPI_SUCCESS) return OK;
+    if (code == CARRIER_OK) return OK;
     x->failed = code;
     return E_COMM;
 }
@@ -98,14 +97,12 @@ enum message { DATA, STAMP };   /* beside a message on an emulated link travels 
 
 static enum status start_message(struct hops *x, enum message what, int peer, void *at, int n,
                                  struct hop_ticket *ticket) {
-    MPI_Comm comm = mpi_comm_of(x->group->communicator);
-    MPI_Datatype type = what == STAMP ? MPI_DOUBLE : mpi_type(x->dtype);
+    const struct carrier *carrier = comm_carrier();
+    void *communicator = x->group->communicator, **handle = &ticket->handle[what];
+    enum dtype dtype = what == STAMP ? FP64 : x->dtype;
     int tag = what == STAMP ? x->tag + FIRST_STAMP_TAG : x->tag;
-    MPI_Request request;
-    TRY(said(x, ticket->sending ? MPI_Isend(at, n, type, peer, tag, comm, &request)
-                                : MPI_Irecv(at, n, type, peer, tag, comm, &request)));
-    ticket->handle[what] = mpi_request_handle(request);
-    return OK;
+    return said(x, ticket->sending ? carrier->send(communicator, at, n, dtype, peer, tag, handle)
+                                   : carrier->receive(communicator, at, n, dtype, peer, tag, handle));
 }
 
 static int elements(const struct hops *x, int64_t bytes) { return (int)(bytes / (int64_t)dtype_size(x->dtype)); }
@@ -135,14 +132,8 @@ static enum status carrier_receive(void *self, int peer, void *at, int64_t bytes
 }
 
 static enum status has_ended(struct hops *x, void **handle, bool *ended) {
-    int flag = 1;
-    if (*handle) {
-        MPI_Request request = mpi_request_of(*handle);
-        TRY(said(x, MPI_Test(&request, &flag, MPI_STATUS_IGNORE)));
-        *handle = flag ? NULL : mpi_request_handle(request);
-    }
-    *ended = flag;
-    return OK;
+    *ended = !*handle;
+    return *handle ? said(x, comm_carrier()->test(handle, ended)) : OK;
 }
 
 static enum status carrier_done(void *self, struct hop_ticket *ticket, bool *done) {
@@ -163,11 +154,14 @@ static enum status look_for_stamps(struct hops *x) {
 }
 
 static enum status carrier_combine(void *self, void *terms, void *into, int64_t n) {
-    struct hops *x = self;
-    return said(x, MPI_Reduce_local(terms, into, (int)n, mpi_type(x->dtype), mpi_reduction(x->dtype, x->reduction)));
+    const struct hops *x = self;
+    comm_reducer *reduce = comm_reducer_of(x->dtype, x->reduction);
+    if (!reduce) return FAIL(E_INTERNAL, "%s of %s", comm_op_name(x->op), dtype_name(x->dtype));
+    reduce(terms, into, n);
+    return OK;
 }
 
-static const struct hop_carrier by_mpi = {carrier_expect, carrier_send, carrier_receive, carrier_done,
+static const struct hop_carrier by_messages = {carrier_expect, carrier_send, carrier_receive, carrier_done,
                                          carrier_combine};
 
 /* ---- a collective under way ---- */
@@ -186,7 +180,7 @@ static enum status begin(struct hops *x) {
     x->memory = x->bytes > 0 ? aligned_alloc(64, (size_t)x->bytes) : NULL;
     if (x->bytes > 0 && !x->memory)
         return FAIL(E_MEMORY, "no memory for %lld bytes of a %s", (long long)x->bytes, comm_op_name(x->op));
-    TRY(hop_walk_open(&x->table, group->size, (int64_t)dtype_size(x->dtype), &x->buffers, x->memory, &by_mpi, x,
+    TRY(hop_walk_open(&x->table, group->size, (int64_t)dtype_size(x->dtype), &x->buffers, x->memory, &by_messages, x,
                       &x->walk));
     group->hop_bytes += x->bytes;
     group->ledger.hop_bytes = max64(group->ledger.hop_bytes, group->hop_bytes);
@@ -202,11 +196,11 @@ static void give_back(struct hops *x) {
 }
 
 static void advance(struct hops *x) {
-    if (x->done || x->failed != MPI_SUCCESS || (!x->walk && !may_begin(x))) return;
+    if (x->done || x->failed != CARRIER_OK || (!x->walk && !may_begin(x))) return;
     enum status pushed = x->walk ? OK : begin(x);
     if (pushed == OK && comm_links_emulated()) pushed = look_for_stamps(x);
     if (pushed == OK) pushed = hop_walk_push(x->walk, &x->done);
-    if (pushed != OK && x->failed == MPI_SUCCESS) x->failed = MPI_ERR_OTHER;
+    if (pushed != OK && x->failed == CARRIER_OK) x->failed = FAILED_HERE;
     if (!x->walk) return;
     int hops, hop = hop_walk_done(x->walk, &hops);
     flight_hop_is(x->flight, hop, hops);
@@ -270,14 +264,17 @@ static enum status test(struct comm_request *request, bool *done) {
     if (x->walk) advance(x);
     else comm_hops_progress();                                       /* who is before it in line moves first */
     *done = x->done;
-    if (!x->done && x->failed == MPI_SUCCESS) return OK;
+    if (!x->done && x->failed == CARRIER_OK) return OK;
     int failed = x->failed;
     request->handle = NULL;
-    if (failed == MPI_SUCCESS) {
+    if (failed == CARRIER_OK) {
         end(x);
         return OK;
     }
-    return mpi_failed(request, "finish", failed);                    /* its messages may still come: it stays */
+    if (failed == FAILED_HERE)                                           /* its messages may still come: it stays */
+        return FAIL(E_COMM, "%s #%lld of group %s cannot go on", comm_op_name(request->op),
+                    (long long)request->sequence, request->group->name);
+    return carrier_failed(request, "finish", failed);
 }
 
-const struct comm_backend comm_hops = {.name = "mpi", .test = test};
+const struct comm_backend comm_hops = {.name = "hops", .test = test};

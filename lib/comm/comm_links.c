@@ -3,9 +3,8 @@
 #include "lib/comm/comm_links.h"
 
 #include "lib/base/clock.h"
-#include "lib/comm/comm_backend.h"
+#include "lib/comm/carrier.h"
 #include "lib/comm/comm_links_private.h"
-#include "lib/comm/comm_mpi_world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 static bool on;
 static struct hop_links links, own_links;   /* everybody's, and this rank's */
 static struct link_clock mine;
-static struct mpi_shared shared;            /* NICs of nodes */
+static struct carrier_shared shared;            /* NICs of nodes */
 
 /* ---- options ---- */
 
@@ -53,9 +52,9 @@ enum status comm_link_parse(const char *option, const char *text, int between, s
 const struct hop_links *comm_links_emulated(void) { return on ? &links : NULL; }
 
 enum status comm_emulate_links(const struct hop_links *wanted, double slower) {
-    const struct mpi_place *place = comm_world_place();
+    const struct comm_place *place = comm_world_place();
     on = false;
-    mpi_shared_free(&shared);
+    comm_carrier()->shared_free(&shared);
     link_clock_free(&mine);
     if (!wanted) return OK;
     for (int r = 0; r < place->size && place->host; r++)
@@ -66,7 +65,7 @@ enum status comm_emulate_links(const struct hop_links *wanted, double slower) {
                         r);
     links = own_links = *wanted;
     for (int between = 0; between < 2; between++) own_links.s_per_byte[between] *= slower;
-    TRY(mpi_shared_make(place->size * LINK_WAYS, &shared));
+    TRY(comm_carrier()->shared_make(place->size * LINK_WAYS, &shared));
     mine = (struct link_clock){.links = &own_links, .nic = shared.word};
     on = true;
     return OK;

@@ -19,15 +19,8 @@ struct mail_state {
 };
 struct mail { int32_t kind, roll; struct mail_state state; };
 
-enum status mail_open(void);  /* @collective{world} @errors E_COMM, E_MEMORY */
-void mail_close(void);        /* @collective{world} */
-
-/** Send to a world rank; dropped if an earlier message of this kind to it has not left yet.
- *  Never waits. @collective{none} */
-void mail_send(int to, const struct mail *);
-/** Take one message that has arrived, *from its sender's world rank; false if there is none. Also moves everything in
- *  flight forward.
- *  @collective{none} */
-bool mail_receive(int *from, struct mail *);
+/* carrier.h: mail_send to a world rank; dropped if an earlier message of this kind to it has not left yet. Never waits.
+ * mail_receive takes one message that has arrived, *from its sender's world rank; false if there is none. Also moves
+ * everything in flight forward. @collective{none} */
 
 #endif

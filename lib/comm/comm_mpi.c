@@ -1,5 +1,4 @@
-/* The MPI backend: on host memory, every operation is MPI's own nonblocking one; but what
- * goes by hops (comm_hops.c).
+/* MPI as a carrier: messages, and collectives that are MPI's own nonblocking ones.
  *
  * Same bits. IEEE addition is commutative but not associative, so a sum depends on the order in which the ranks are
  * combined, and on nothing else. Open MPI's nonblocking collectives (libnbc) follow a tree fixed by group size, rank
@@ -7,21 +6,9 @@
  * so that every rank gets the very same bits. test_comm_bits.c holds both. (A library that reduces in order of arrival
  * would break promise 1.)
  *
- * What breaks: MPI counts are `int`. Larger buffers are refused below; gradient buckets and shards are far smaller. */
+ * What breaks: MPI counts are `int`. Larger buffers are refused (comm_carried.c); gradient buckets and shards are far
+ * smaller. */
 #include "lib/comm/comm_mpi.h"
-#include "lib/comm/comm_hops.h"
-
-#include <limits.h>
-
-/* The limit holds for the whole buffer, since libraries multiply count by rank in an int. */
-static enum status check_count(const struct group *group, const struct comm_call *call) {
-    bool parts = call->op == COMM_ALL_GATHER || call->op == COMM_REDUCE_SCATTER || call->op == COMM_ALL_TO_ALL;
-    int64_t limit = INT_MAX / (parts ? group->size : 1);
-    if (call->count <= limit) return OK;
-    return FAIL(E_COMM, "%s of %lld elements for each of the %d ranks of group %s is more than MPI takes in one call "
-                "(%lld); split the buffer, for example with a smaller --bucket-mb",
-                comm_op_name(call->op), (long long)call->count, group->size, group->name, (long long)limit);
-}
 
 static int start_all_gather(const struct group *group, const struct comm_call *call, MPI_Request *request) {
     int count = (int)call->count;
@@ -54,37 +41,40 @@ static int start_call(const struct group *group, const struct comm_call *call, M
     case COMM_BROADCAST: return MPI_Ibcast(call->to, count, type, call->peer, comm, request);
     case COMM_REDUCE: return start_reduce(group, call, request);
     case COMM_ALL_TO_ALL: return MPI_Ialltoall(call->from, count, type, call->to, count, type, comm, request);
-    case COMM_SEND: return MPI_Isend(call->from, count, type, call->peer, call->tag, comm, request);
-    case COMM_RECV: return MPI_Irecv(call->to, count, type, call->peer, call->tag, comm, request);
     default: return MPI_Ibarrier(comm, request);
     }
 }
 
-static enum status mpi_start(const struct comm_call *call, struct comm_request *request) {
-    const struct group *group = request->group;
-    if (!group->communicator) return FAIL(E_INTERNAL, "%s before comm_start", comm_op_name(call->op));
-    TRY(check_count(group, call));
-    const struct comm_algorithm *algorithm;
-    TRY(comm_hops_choose(group, call, &algorithm));
-    if (algorithm) return comm_hops_start(algorithm, call, request);
+enum status mpi_collective(const struct comm_call *call, struct comm_request *request) {
     MPI_Request started;
-    int code = start_call(group, call, &started);
-    if (code != MPI_SUCCESS) return mpi_failed(request, "start", code);
+    int code = start_call(request->group, call, &started);
+    if (code != MPI_SUCCESS) return carrier_failed(request, "start", code);
     request->handle = mpi_request_handle(started);
     return OK;
 }
 
-static enum status mpi_test(struct comm_request *request, bool *done) {
-    MPI_Request running = mpi_request_of(request->handle);
-    int flag = 0;
-    int code = MPI_Test(&running, &flag, MPI_STATUS_IGNORE);
-    if (code != MPI_SUCCESS) {
-        request->handle = NULL;
-        return mpi_failed(request, "finish", code);
-    }
-    *done = flag;
-    request->handle = flag ? NULL : mpi_request_handle(running);
-    return OK;
+/* ---- messages ---- */
+_Static_assert((int)MPI_SUCCESS == (int)CARRIER_OK, "MPI's codes are the carrier's");
+
+int mpi_send(void *communicator, const void *at, int n, enum dtype dtype, int to, int tag, void **handle) {
+    MPI_Request started = MPI_REQUEST_NULL;
+    int code = MPI_Isend(at, n, mpi_type(dtype), to, tag, mpi_comm_of(communicator), &started);
+    *handle = code == MPI_SUCCESS ? mpi_request_handle(started) : NULL;
+    return code;
 }
 
-const struct comm_backend comm_mpi = {.name = "mpi", .start = mpi_start, .test = mpi_test};
+int mpi_receive(void *communicator, void *at, int n, enum dtype dtype, int from, int tag, void **handle) {
+    MPI_Request started = MPI_REQUEST_NULL;
+    int code = MPI_Irecv(at, n, mpi_type(dtype), from, tag, mpi_comm_of(communicator), &started);
+    *handle = code == MPI_SUCCESS ? mpi_request_handle(started) : NULL;
+    return code;
+}
+
+int mpi_test(void **handle, bool *done) {
+    MPI_Request running = mpi_request_of(*handle);
+    int flag = 0;
+    int code = MPI_Test(&running, &flag, MPI_STATUS_IGNORE);
+    *done = code == MPI_SUCCESS && flag;
+    *handle = code != MPI_SUCCESS || flag ? NULL : mpi_request_handle(running);
+    return code;
+}

@@ -1,12 +1,11 @@
-/* What the MPI files of this folder share. <mpi.h> is included here and nowhere else; comm_mpi*.c and comm_mail.c
- * include this.
+/* What the MPI files of this folder share. <mpi.h> is included here and nowhere else; comm_mpi*.c include this.
  *
  * Handles: an MPI_Request is a pointer in Open MPI and an int in MPICH. Outside these files both are a `void *`, which
  * holds either; a live handle is never all zero bits, so NULL can mean "none". */
 #ifndef TRIVIUM_COMM_MPI_H
 #define TRIVIUM_COMM_MPI_H
 
-#include "lib/comm/comm_backend.h"
+#include "lib/comm/carrier.h"
 
 #include <mpi.h>
 
@@ -34,11 +33,9 @@ static inline MPI_Comm mpi_comm_of(void *handle) {
     return comm;
 }
 
-/* comm_mpi_text.c: MPI's own words for an error code, in static storage; how a dtype travels; and the line for a
- * request that MPI has failed to `verb`. @errors E_COMM, always */
+/* comm_mpi_text.c: MPI's own words for an error code, in static storage; and how a dtype travels. */
 const char *mpi_error_text(int code);
 MPI_Datatype mpi_type(enum dtype);
-enum status mpi_failed(const struct comm_request *, const char *verb, int code);
 
 /* One MPI call that must succeed; its name and MPI's reason go into the line. */
 #define MPI_TRY(name, ...)                                                                                             \
@@ -46,6 +43,16 @@ enum status mpi_failed(const struct comm_request *, const char *verb, int code);
         int mpi_code_ = name(__VA_ARGS__);                                                                             \
         if (mpi_code_ != MPI_SUCCESS) return FAIL(E_COMM, #name ": %s", mpi_error_text(mpi_code_));                    \
     } while (0)
+
+/* comm_mpi.c: the carrier's messages and collectives; comm_mpi_mail.c: its mail */
+int mpi_send(void *communicator, const void *at, int n, enum dtype, int to, int tag, void **handle);
+int mpi_receive(void *communicator, void *at, int n, enum dtype, int from, int tag, void **handle);
+int mpi_test(void **handle, bool *done);
+enum status mpi_collective(const struct comm_call *, struct comm_request *);
+enum status mpi_mail_open(void);
+void mpi_mail_close(void);
+void mpi_mail_send(int to, const struct mail *);
+bool mpi_mail_receive(int *from, struct mail *);
 
 /* comm_mpi_reduce.c: the reductions that MPI does not have. @errors E_COMM  @collective{none} */
 enum status mpi_reductions_open(void);

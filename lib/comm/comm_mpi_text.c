@@ -9,7 +9,7 @@ MPI_Datatype mpi_type(enum dtype dtype) {
     case UINT8:
     case FP8_E4M3:
     case FP8_E5M2: return MPI_UINT8_T;
-    default: return MPI_UINT16_T; /* bf16, fp16: MPI moves them as bits; comm_mpi_reduce.c knows what they mean */
+    default: return MPI_UINT16_T; /* bf16, fp16: MPI moves them as bits; comm_reduce.c knows what they mean */
     }
 }
 
@@ -18,10 +18,4 @@ const char *mpi_error_text(int code) {
     int length = 0;
     if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) return "unknown MPI error";
     return text;
-}
-
-enum status mpi_failed(const struct comm_request *request, const char *verb, int code) {
-    const struct group *group = request->group;
-    return FAIL(E_COMM, "MPI could not %s %s #%lld of group %s (%d ranks): %s", verb, comm_op_name(request->op),
-                (long long)request->sequence, group->name, group->size, mpi_error_text(code));
 }

@@ -2,17 +2,16 @@
  *
  * MPI's default is to end the process on any error, with a page of its own text. From here on errors are returned, so
  * that they become one line with rank, operation and group. */
-#include "lib/comm/comm_mpi_world.h"
+#include "lib/comm/comm_mpi.h"
 
 #include "lib/base/cores.h"
 #include "lib/base/log.h"
-#include "lib/comm/comm_mpi.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void mpi_library(char *text, size_t bytes) {
+static void version(char *text, size_t bytes) {
     char whole[MPI_MAX_LIBRARY_VERSION_STRING + 1];
     int length = 0;
     if (MPI_Get_library_version(whole, &length) != MPI_SUCCESS) snprintf(whole, sizeof whole, "an unknown MPI");
@@ -22,7 +21,7 @@ void mpi_library(char *text, size_t bytes) {
 
 /* Ranks may be bound to cores of their own, or share what a taskset or a batch system has left them: together they have
  * all of these. */
-static enum status count_cores(MPI_Comm host, struct mpi_place *place) {
+static enum status count_cores(MPI_Comm host, struct comm_place *place) {
     unsigned char mine[CORES_MASK_BYTES], all[CORES_MASK_BYTES];
     cores_mask(mine);
     MPI_TRY(MPI_Allreduce, mine, all, CORES_MASK_BYTES, MPI_BYTE, MPI_BOR, host);
@@ -31,7 +30,7 @@ static enum status count_cores(MPI_Comm host, struct mpi_place *place) {
 }
 
 /* Hosts are numbered in the order of their first ranks. */
-static enum status number_hosts(MPI_Comm host, struct mpi_place *place) {
+static enum status number_hosts(MPI_Comm host, struct comm_place *place) {
     int first = place->rank, n_hosts = 0;
     int *of = place->host = calloc((size_t)place->size, sizeof *of);
     if (!of) return FAIL(E_MEMORY, "no memory for the hosts of %d ranks", place->size);
@@ -41,7 +40,7 @@ static enum status number_hosts(MPI_Comm host, struct mpi_place *place) {
     return OK;
 }
 
-static enum status find_place(struct mpi_place *place) {
+static enum status find_place(struct comm_place *place) {
     MPI_Comm host;
     MPI_TRY(MPI_Comm_rank, MPI_COMM_WORLD, &place->rank);
     MPI_TRY(MPI_Comm_size, MPI_COMM_WORLD, &place->size);
@@ -54,7 +53,7 @@ static enum status find_place(struct mpi_place *place) {
     return OK;
 }
 
-enum status mpi_world_start(int *argc, char ***argv, struct mpi_place *place) {
+static enum status world_start(int *argc, char ***argv, struct comm_place *place) {
     int provided;
     /* FUNNELED: OpenMP threads exist, and only the main one talks to MPI */
     MPI_TRY(MPI_Init_thread, argc, argv, MPI_THREAD_FUNNELED, &provided);
@@ -68,22 +67,22 @@ enum status mpi_world_start(int *argc, char ***argv, struct mpi_place *place) {
     return OK;
 }
 
-enum status mpi_world_share(void *bytes, int n) {
+static enum status world_share(void *bytes, int n) {
     MPI_TRY(MPI_Bcast, bytes, n, MPI_BYTE, 0, MPI_COMM_WORLD);
     return OK;
 }
 
-void mpi_world_finish(void) {
+static void world_finish(void) {
     mpi_reductions_close();
     MPI_Finalize();
 }
 
-void mpi_world_kill(int code) {
+static void world_kill(int code) {
     MPI_Abort(MPI_COMM_WORLD, code);
     _Exit(code); /* not reached with any MPI that keeps the standard's advice */
 }
 
-enum status mpi_split(int colour, int key, void **communicator, int *size, int *rank) {
+static enum status split(int colour, int key, void **communicator, int *size, int *rank) {
     MPI_Comm comm = MPI_COMM_NULL;
     if (colour != GROUP_ALL_ALONE)
         MPI_TRY(MPI_Comm_split, MPI_COMM_WORLD, colour < 0 ? MPI_UNDEFINED : colour, key, &comm);
@@ -103,7 +102,7 @@ static enum status translate(MPI_Group group, MPI_Group world, int size, int *me
     return code == MPI_SUCCESS ? OK : FAIL(E_COMM, "MPI_Group_translate_ranks: %s", mpi_error_text(code));
 }
 
-enum status mpi_members(void *communicator, int size, int *members) {
+static enum status members_of(void *communicator, int size, int *members) {
     MPI_Group group, world;
     MPI_TRY(MPI_Comm_group, mpi_comm_of(communicator), &group);
     MPI_TRY(MPI_Comm_group, MPI_COMM_WORLD, &world);
@@ -113,7 +112,7 @@ enum status mpi_members(void *communicator, int size, int *members) {
     return status;
 }
 
-enum status mpi_duplicate(void *communicator, void **out) {
+static enum status duplicate(void *communicator, void **out) {
     MPI_Comm comm;
     MPI_TRY(MPI_Comm_dup, mpi_comm_of(communicator), &comm);
     *out = mpi_comm_handle(comm);
@@ -121,7 +120,7 @@ enum status mpi_duplicate(void *communicator, void **out) {
 }
 
 /* Rank 0 of the host has all of it. */
-enum status mpi_shared_make(int n_words, struct mpi_shared *out) {
+static enum status shared_make(int n_words, struct carrier_shared *out) {
     MPI_Comm host;
     MPI_Win window;
     MPI_Aint bytes;
@@ -142,16 +141,23 @@ enum status mpi_shared_make(int n_words, struct mpi_shared *out) {
     return OK;
 }
 
-void mpi_shared_free(struct mpi_shared *shared) {
+static void shared_free(struct carrier_shared *shared) {
     if (!shared->window) return;
     MPI_Win_free(shared->window);
     free(shared->window);
-    *shared = (struct mpi_shared){0};
+    *shared = (struct carrier_shared){0};
 }
 
-void mpi_close(void **communicator) {
+static void close_communicator(void **communicator) {
     if (!*communicator) return;
     MPI_Comm comm = mpi_comm_of(*communicator);
     MPI_Comm_free(&comm);
     *communicator = NULL;
 }
+
+const struct carrier carrier_mpi = {
+    .name = "MPI", .version = version, .start = world_start, .share = world_share, .finish = world_finish,
+    .kill = world_kill, .split = split, .members = members_of, .duplicate = duplicate, .close = close_communicator,
+    .shared_make = shared_make, .shared_free = shared_free, .send = mpi_send, .receive = mpi_receive,
+    .test = mpi_test, .text = mpi_error_text, .collective = mpi_collective, .mail_open = mpi_mail_open,
+    .mail_close = mpi_mail_close, .mail_send = mpi_mail_send, .mail_receive = mpi_mail_receive};

@@ -11,7 +11,7 @@
  * (comm_wait_device): each operation's b is kept in a list, oldest first, until it has happened, so the oldest that is
  * left is the one to ask the others about.
  *
- * Sums of bf16 and fp16 are NCCL's own: two numbers are added in fp32 and rounded, as comm_mpi_reduce.c does, in an
+ * Sums of bf16 and fp16 are NCCL's own: two numbers are added in fp32 and rounded, as comm_reduce.c does, in an
  * order that the topology fixes. Every rank gets the same bits, and the same job on the same machines the same ones
  * again, unless NCCL is allowed to choose otherwise (NCCL_ALGO). A maximum or minimum of floats goes through integers,
  * since NCCL's drops NaN (comm_extrema.cu).

@@ -1,7 +1,6 @@
 /* Who this process is, how operations behave, what they are called and what they cost: what every other file of the
  * folder may ask, and which asks none of them. */
-#include "lib/comm/comm_backend.h"
-#include "lib/comm/comm_mpi_world.h"
+#include "lib/comm/carrier.h"
 
 #include "lib/base/cores.h"
 #include <math.h>
@@ -9,10 +8,12 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct mpi_place place = {.rank = 0, .size = 1, .local_rank = 0, .local_size = 1};
+static struct comm_place place = {.rank = 0, .size = 1, .local_rank = 0, .local_size = 1};
 static struct comm_settings settings = {.timeout_s = 600.0, .check_collectives = false};
 
-struct mpi_place *comm_world_place(void) { return &place; }
+struct comm_place *comm_world_place(void) { return &place; }
+
+const struct carrier *comm_carrier(void) { return &carrier_mpi; }
 
 int comm_world_rank(void) { return place.rank; }
 int comm_world_size(void) { return place.size; }

@@ -1,7 +1,7 @@
 #include "lib/comm/nodes.h"
 
 #include "lib/comm/comm_backend.h"
-#include "lib/comm/comm_mpi_world.h"
+#include "lib/comm/carrier.h"
 
 int node_emulated(const struct nodes *nodes, int rank, int n) {
     int k = nodes->ranks_per_node, n_nodes = (n + k - 1) / k;
@@ -9,7 +9,7 @@ int node_emulated(const struct nodes *nodes, int rank, int n) {
 }
 
 int comm_host(int world_rank) {
-    const struct mpi_place *place = comm_world_place();
+    const struct comm_place *place = comm_world_place();
     return place->host ? place->host[world_rank] : 0;
 }
 

@@ -11,7 +11,7 @@
  *
  * The packed kernel's order depends on the depth alone (gemm_packed.h), and so does that of a leaf: not on m, on n, on
  * the number of threads, or on how many leaves lie here. Where C is in 16 bits a leaf is rounded as a rank's part would
- * be, and so is every sum of two, as ranks add them (comm_mpi_reduce.c).
+ * be, and so is every sum of two, as ranks add them (comm_reduce.c).
  *
  * Costs: a C in fp32 for each level of the tree, and its traffic. */
 #ifndef TRIVIUM_OPS_GEMM_LEAVES_H

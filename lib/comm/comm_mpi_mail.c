@@ -4,8 +4,6 @@
  * a buffer of its own, and a second message of that kind to that peer is dropped while the first is in flight: nothing
  * can pile up, and no rank waits. The messages are small enough to be sent eagerly, before the receiver has asked for
  * them. */
-#include "lib/comm/comm_mail.h"
-
 #include "lib/comm/comm_mpi.h"
 
 #include <stdlib.h>
@@ -15,7 +13,7 @@ struct letter { MPI_Request request; struct mail mail; };
 static MPI_Comm control = MPI_COMM_NULL;
 static struct letter *outbox; /* [world size][N_MAIL_KINDS] */
 
-enum status mail_open(void) {
+enum status mpi_mail_open(void) {
     if (comm_world_size() == 1) return OK;
     int n = comm_world_size() * N_MAIL_KINDS;
     MPI_TRY(MPI_Comm_dup, MPI_COMM_WORLD, &control);
@@ -32,7 +30,7 @@ static bool has_left(struct letter *letter) {
 
 /* A letter that has not left (its peer is leaving too, and reads no more) keeps its buffer: MPI may still look at
  * it. */
-void mail_close(void) {
+void mpi_mail_close(void) {
     if (control == MPI_COMM_NULL) return;
     bool all_left = true;
     for (int i = 0; i < comm_world_size() * N_MAIL_KINDS; i++) all_left &= has_left(&outbox[i]);
@@ -41,7 +39,7 @@ void mail_close(void) {
     MPI_Comm_free(&control);
 }
 
-void mail_send(int to, const struct mail *mail) {
+void mpi_mail_send(int to, const struct mail *mail) {
     if (!outbox) return;
     struct letter *letter = &outbox[to * N_MAIL_KINDS + mail->kind];
     if (!has_left(letter)) return;
@@ -50,7 +48,7 @@ void mail_send(int to, const struct mail *mail) {
     MPI_Isend(&letter->mail, (int)sizeof letter->mail, MPI_BYTE, to, 0, control, &letter->request);
 }
 
-bool mail_receive(int *from, struct mail *mail) {
+bool mpi_mail_receive(int *from, struct mail *mail) {
     if (control == MPI_COMM_NULL) return false;
     int arrived = 0;
     MPI_Status status;

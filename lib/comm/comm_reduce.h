@@ -1,0 +1,12 @@
+/* The reductions of two buffers of host memory. */
+#ifndef TRIVIUM_COMM_COMM_REDUCE_H
+#define TRIVIUM_COMM_COMM_REDUCE_H
+
+#include "lib/comm/comm.h"
+
+/* into[i] = from[i] and into[i], reduced. */
+typedef void comm_reducer(const void *from, void *into, int64_t n);
+/** Of a floating type, INT32 or UINT8; NULL: there is none. Pure. @collective{none} */
+comm_reducer *comm_reducer_of(enum dtype, enum comm_reduction);
+
+#endif
