@@ -2,14 +2,14 @@
  *
  * The folder in one page:
  *   comm_world.c   who am I, settings, names, formulas    comm_self.c        backend: a group of one
- *   comm_group.c   groups and their ledgers               comm_carried.c     backend: all other groups
- *   comm_ops.c     start an operation (any backend)       carrier.h          who moves bytes between processes
+ *   comm_group.c   groups and their ledgers               comm_on_host.c     backend: all other groups
+ *   comm_ops.c     start an operation (any backend)       host_transport.h          who moves bytes between processes
  *   comm_blocking.c   start it and wait                   comm.c             enter and leave
  *   comm_check.c   do all members make the same call?     mesh.c             coordinates -> groups
  *   comm_wait.c    wait for it, with a deadline           fail_agree.c       one failure, known to all
  *   hops*.c        algorithms, as tables                  hop_walk.c         runs a table
  *   comm_hops.c    collectives by tables, over messages   comm_rules.c       which algorithm for which axis
- *   comm_mpi*.c    carrier: MPI                           comm_mail.h        messages beside all groups
+ *   comm_mpi*.c    transport: MPI                           comm_mail.h        messages beside all groups
  *   nodes.c        which rank is on which node            hop_simulate.c     how long a table takes on given links
  *   comm_roll*.c   the deadline passed: who is missing?
  *   comm_device.c  memory of a GPU: who moves it          comm_nccl*.c       transport: NCCL
@@ -25,7 +25,7 @@
 #include "lib/comm/comm.h"
 
 #include "lib/base/log.h"
-#include "lib/comm/carrier.h"
+#include "lib/comm/host_transport.h"
 #include "lib/comm/comm_device.h"
 #include "lib/comm/comm_links.h"
 #include "lib/comm/flight.h"
@@ -45,7 +45,7 @@ static enum status open_flight(void) {
     if (comm_world_size() == 1) return OK;
     if (given && *given && !strchr(given, '/')) snprintf(job, sizeof job, "%s", given);
     else snprintf(job, sizeof job, "%ld.%.6f", (long)getpid(), clock_s());
-    TRY(comm_carrier()->share(job, sizeof job));
+    TRY(comm_host_transport()->share(job, sizeof job));
     comm_host_name(host, sizeof host);
     flight_open(job, comm_world_rank(), comm_world_size(), host, comm_local_rank() == 0);
     return OK;
@@ -61,11 +61,11 @@ static void close_flight(bool clean) {
 }
 
 enum status comm_start(int *argc, char ***argv) {
-    TRY(comm_carrier()->start(argc, argv, comm_world_place()));
+    TRY(comm_host_transport()->start(argc, argv, comm_world_place()));
     started = true;
     comm_world_identity();
     TRY(open_flight());
-    TRY(comm_carrier()->mail_open());
+    TRY(comm_host_transport()->mail_open());
     TRY(group_open_world());
     return OK;
 }
@@ -80,12 +80,12 @@ void comm_finish(bool clean, int code) {
     }
     close_flight(clean);
     /* In a world of one there is no peer to strand or to kill: the caller ends with its own code. */
-    if (!clean && comm_world_size() > 1) comm_carrier()->kill(code ? code : 1);
+    if (!clean && comm_world_size() > 1) comm_host_transport()->kill(code ? code : 1);
     comm_device_close();
     comm_emulate_links(NULL, 1);
     group_close_world();
-    comm_carrier()->mail_close();
-    comm_carrier()->finish();
+    comm_host_transport()->mail_close();
+    comm_host_transport()->finish();
     free(comm_world_place()->host);
     comm_world_place()->host = NULL;
     comm_world_place()->local_cores = 0;
@@ -94,7 +94,7 @@ void comm_finish(bool clean, int code) {
 
 const char *comm_library(void) {
     static char text[COMM_LIBRARY_BYTES];
-    comm_carrier()->version(text, sizeof text);
+    comm_host_transport()->version(text, sizeof text);
     size_t n = strlen(text);
     int nccl = comm_nccl_version();
     if (nccl) snprintf(text + n, sizeof text - n, ", NCCL %d.%d.%d", nccl / 10000, nccl / 100 % 100, nccl % 100);

@@ -52,7 +52,7 @@ struct group {
     struct ledger ledger;
 };
 
-extern const struct comm_backend comm_self, comm_carried, comm_hops;
+extern const struct comm_backend comm_self, comm_on_host, comm_hops;
 
 /* What comm_configure was last given; its defaults before. */
 const struct comm_settings *comm_settings_in_force(void);

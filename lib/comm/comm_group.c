@@ -5,7 +5,7 @@
  *
  * The API takes `const struct group *`, as which ranks a group has never changes. Its counters do; group_counting is
  * the one place where the const is taken off (no group is ever defined const). */
-#include "lib/comm/carrier.h"
+#include "lib/comm/host_transport.h"
 #include "lib/comm/comm_device.h"
 #include "lib/comm/flight.h"
 
@@ -55,21 +55,21 @@ enum status group_create(const char *name, int colour, int key, struct group **o
     struct group split = {.flight = -1};
     static int n_made; /* the same on every rank, as this call is the world's */
     n_made++;
-    enum status status = comm_carrier()->split(colour, key, &split.communicator, &split.size, &split.rank);
+    enum status status = comm_host_transport()->split(colour, key, &split.communicator, &split.size, &split.rank);
     *out = group;
     if (status == OK && !group) status = FAIL(E_MEMORY, "no memory for group %s", name);
     if (status != OK) goto failed;
 
     *group = split;
     snprintf(group->name, sizeof group->name, "%s", name);
-    group->backend = group->size == 1 ? &comm_self : &comm_carried;
+    group->backend = group->size == 1 ? &comm_self : &comm_on_host;
     group->members = calloc((size_t)group->size, sizeof *group->members);
     group->node = calloc((size_t)group->size, sizeof *group->node);
     if (!group->members || !group->node) {
         status = FAIL(E_MEMORY, "no memory for the %d members of group %s", group->size, name);
         goto failed;
     }
-    status = comm_carrier()->members(group->communicator, group->size, group->members);
+    status = comm_host_transport()->members(group->communicator, group->size, group->members);
     if (status == OK) find_nodes(group);
     enum status opened = comm_device_group_open(group);
     if (status == OK) status = opened;
@@ -87,7 +87,7 @@ void group_destroy(struct group **group) {
     comm_device_group_close(*group);
     flight_group_close((*group)->flight);
     list_remove(*group);
-    if ((*group)->communicator) comm_carrier()->close(&(*group)->communicator);
+    if ((*group)->communicator) comm_host_transport()->close(&(*group)->communicator);
     free((*group)->members);
     free((*group)->node);
     free(*group);
@@ -97,7 +97,7 @@ void group_destroy(struct group **group) {
 /* self gets a communicator too: a rank may send a message to itself, and somebody must hold it until it is received. */
 enum status group_open_world(void) {
     struct group *everyone;
-    TRY(comm_carrier()->split(-1, 0, &self.communicator, &self.size, &self.rank));
+    TRY(comm_host_transport()->split(-1, 0, &self.communicator, &self.size, &self.rank));
     self_member[0] = comm_world_rank();
     TRY(group_create("world", 0, comm_world_rank(), &everyone));
     world = everyone;
@@ -107,5 +107,5 @@ enum status group_open_world(void) {
 void group_close_world(void) {
     if (world != &self) group_destroy(&world);
     world = &self;
-    comm_carrier()->close(&self.communicator);
+    comm_host_transport()->close(&self.communicator);
 }

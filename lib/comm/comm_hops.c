@@ -1,4 +1,4 @@
-/* Collectives on host memory by tables of hops (hops.h), over the carrier's messages: a backend.
+/* Collectives on host memory by tables of hops (hops.h), over the transport's messages: a backend.
  *
  * Why not MPI's own. Its nonblocking collectives reduce along a tree: to one rank, and from there to all. That sends
  * S log2(n) where S (n-1)/n would do, leaves all adding to one rank, and copies everything into buffers of its own. Nor
@@ -24,7 +24,7 @@
 #include "lib/base/integer.h"
 #include "lib/comm/comm_links.h"
 #include "lib/comm/comm_links_private.h"
-#include "lib/comm/carrier.h"
+#include "lib/comm/host_transport.h"
 #include "lib/comm/comm_reduce.h"
 #include "lib/comm/comm_rules.h"
 #include "lib/comm/hop_rows.h"
@@ -49,7 +49,7 @@ struct hops {
     int64_t bytes;               /* hop_walk_bytes */
     void *memory;
     bool done;
-    int failed;                  /* what the carrier said, until somebody asks */
+    int failed;                  /* what the transport said, until somebody asks */
 };
 
 static struct hops *first;       /* of those in flight */
@@ -88,7 +88,7 @@ enum status comm_hops_choose(const struct group *group, const struct comm_call *
 
 /* ---- messages ---- */
 static enum status said(struct hops *x, int code) {
-    if (code == CARRIER_OK) return OK;
+    if (code == TRANSPORT_OK) return OK;
     x->failed = code;
     return E_COMM;
 }
@@ -97,17 +97,17 @@ enum message { DATA, STAMP };   /* beside a message on an emulated link travels 
 
 static enum status start_message(struct hops *x, enum message what, int peer, void *at, int n,
                                  struct hop_ticket *ticket) {
-    const struct carrier *carrier = comm_carrier();
+    const struct host_transport *transport = comm_host_transport();
     void *communicator = x->group->communicator, **handle = &ticket->handle[what];
     enum dtype dtype = what == STAMP ? FP64 : x->dtype;
     int tag = what == STAMP ? x->tag + FIRST_STAMP_TAG : x->tag;
-    return said(x, ticket->sending ? carrier->send(communicator, at, n, dtype, peer, tag, handle)
-                                   : carrier->receive(communicator, at, n, dtype, peer, tag, handle));
+    return said(x, ticket->sending ? transport->send(communicator, at, n, dtype, peer, tag, handle)
+                                   : transport->receive(communicator, at, n, dtype, peer, tag, handle));
 }
 
 static int elements(const struct hops *x, int64_t bytes) { return (int)(bytes / (int64_t)dtype_size(x->dtype)); }
 
-static enum status carrier_expect(void *self, int peer, int64_t bytes, struct hop_ticket *ticket) {
+static enum status message_expect(void *self, int peer, int64_t bytes, struct hop_ticket *ticket) {
     struct hops *x = self;
     if (!comm_links_emulated()) return OK;
     links_describe(ticket, x->group, peer, bytes);
@@ -115,7 +115,7 @@ static enum status carrier_expect(void *self, int peer, int64_t bytes, struct ho
     return links_expect(ticket);
 }
 
-static enum status carrier_send(void *self, int peer, const void *at, int64_t bytes, struct hop_ticket *ticket) {
+static enum status message_send(void *self, int peer, const void *at, int64_t bytes, struct hop_ticket *ticket) {
     struct hops *x = self;
     group_count_message(x->group, x->op, peer, bytes);
     ticket->sending = true;
@@ -127,16 +127,16 @@ static enum status carrier_send(void *self, int peer, const void *at, int64_t by
     return start_message(x, DATA, peer, (void *)(uintptr_t)at, elements(x, bytes), ticket);
 }
 
-static enum status carrier_receive(void *self, int peer, void *at, int64_t bytes, struct hop_ticket *ticket) {
+static enum status message_receive(void *self, int peer, void *at, int64_t bytes, struct hop_ticket *ticket) {
     return start_message(self, DATA, peer, at, elements(self, bytes), ticket);
 }
 
 static enum status has_ended(struct hops *x, void **handle, bool *ended) {
     *ended = !*handle;
-    return *handle ? said(x, comm_carrier()->test(handle, ended)) : OK;
+    return *handle ? said(x, comm_host_transport()->test(handle, ended)) : OK;
 }
 
-static enum status carrier_done(void *self, struct hop_ticket *ticket, bool *done) {
+static enum status message_done(void *self, struct hop_ticket *ticket, bool *done) {
     TRY(has_ended(self, &ticket->handle[DATA], done));
     if (!*done || !comm_links_emulated()) return OK;
     if (ticket->sending) TRY(has_ended(self, &ticket->handle[STAMP], done));
@@ -153,7 +153,7 @@ static enum status look_for_stamps(struct hops *x) {
     return OK;
 }
 
-static enum status carrier_combine(void *self, void *terms, void *into, int64_t n) {
+static enum status message_combine(void *self, void *terms, void *into, int64_t n) {
     const struct hops *x = self;
     comm_reducer *reduce = comm_reducer_of(x->dtype, x->reduction);
     if (!reduce) return FAIL(E_INTERNAL, "%s of %s", comm_op_name(x->op), dtype_name(x->dtype));
@@ -161,8 +161,8 @@ static enum status carrier_combine(void *self, void *terms, void *into, int64_t 
     return OK;
 }
 
-static const struct hop_carrier by_messages = {carrier_expect, carrier_send, carrier_receive, carrier_done,
-                                         carrier_combine};
+static const struct hop_transport by_messages = {message_expect, message_send, message_receive,
+                                                  message_done, message_combine};
 
 /* ---- a collective under way ---- */
 
@@ -196,11 +196,11 @@ static void give_back(struct hops *x) {
 }
 
 static void advance(struct hops *x) {
-    if (x->done || x->failed != CARRIER_OK || (!x->walk && !may_begin(x))) return;
+    if (x->done || x->failed != TRANSPORT_OK || (!x->walk && !may_begin(x))) return;
     enum status pushed = x->walk ? OK : begin(x);
     if (pushed == OK && comm_links_emulated()) pushed = look_for_stamps(x);
     if (pushed == OK) pushed = hop_walk_push(x->walk, &x->done);
-    if (pushed != OK && x->failed == CARRIER_OK) x->failed = FAILED_HERE;
+    if (pushed != OK && x->failed == TRANSPORT_OK) x->failed = FAILED_HERE;
     if (!x->walk) return;
     int hops, hop = hop_walk_done(x->walk, &hops);
     flight_hop_is(x->flight, hop, hops);
@@ -264,17 +264,17 @@ static enum status test(struct comm_request *request, bool *done) {
     if (x->walk) advance(x);
     else comm_hops_progress();                                       /* who is before it in line moves first */
     *done = x->done;
-    if (!x->done && x->failed == CARRIER_OK) return OK;
+    if (!x->done && x->failed == TRANSPORT_OK) return OK;
     int failed = x->failed;
     request->handle = NULL;
-    if (failed == CARRIER_OK) {
+    if (failed == TRANSPORT_OK) {
         end(x);
         return OK;
     }
     if (failed == FAILED_HERE)                                           /* its messages may still come: it stays */
         return FAIL(E_COMM, "%s #%lld of group %s cannot go on", comm_op_name(request->op),
                     (long long)request->sequence, request->group->name);
-    return carrier_failed(request, "finish", failed);
+    return transport_failed(request, "finish", failed);
 }
 
 const struct comm_backend comm_hops = {.name = "hops", .test = test};

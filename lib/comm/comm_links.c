@@ -3,7 +3,7 @@
 #include "lib/comm/comm_links.h"
 
 #include "lib/base/clock.h"
-#include "lib/comm/carrier.h"
+#include "lib/comm/host_transport.h"
 #include "lib/comm/comm_links_private.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 static bool on;
 static struct hop_links links, own_links;   /* everybody's, and this rank's */
 static struct link_clock mine;
-static struct carrier_shared shared;            /* NICs of nodes */
+static struct host_shared shared;            /* NICs of nodes */
 
 /* ---- options ---- */
 
@@ -54,7 +54,7 @@ const struct hop_links *comm_links_emulated(void) { return on ? &links : NULL; }
 enum status comm_emulate_links(const struct hop_links *wanted, double slower) {
     const struct comm_place *place = comm_world_place();
     on = false;
-    comm_carrier()->shared_free(&shared);
+    comm_host_transport()->shared_free(&shared);
     link_clock_free(&mine);
     if (!wanted) return OK;
     for (int r = 0; r < place->size && place->host; r++)
@@ -65,7 +65,7 @@ enum status comm_emulate_links(const struct hop_links *wanted, double slower) {
                         r);
     links = own_links = *wanted;
     for (int between = 0; between < 2; between++) own_links.s_per_byte[between] *= slower;
-    TRY(comm_carrier()->shared_make(place->size * LINK_WAYS, &shared));
+    TRY(comm_host_transport()->shared_make(place->size * LINK_WAYS, &shared));
     mine = (struct link_clock){.links = &own_links, .nic = shared.word};
     on = true;
     return OK;

@@ -1,4 +1,4 @@
-/* Emulated links, for the carrier of comm_hops.c. Private to this folder. */
+/* Emulated links, for the transport of comm_hops.c. Private to this folder. */
 #ifndef TRIVIUM_COMM_COMM_LINKS_PRIVATE_H
 #define TRIVIUM_COMM_COMM_LINKS_PRIVATE_H
 

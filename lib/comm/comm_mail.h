@@ -19,8 +19,8 @@ struct mail_state {
 };
 struct mail { int32_t kind, roll; struct mail_state state; };
 
-/* carrier.h: mail_send to a world rank; dropped if an earlier message of this kind to it has not left yet. Never waits.
- * mail_receive takes one message that has arrived, *from its sender's world rank; false if there is none. Also moves
- * everything in flight forward. @collective{none} */
+/* host_transport.h sends it: mail_send to a world rank, dropped if an earlier one of this kind to it has not left;
+ * mail_receive takes one that has arrived, *from its sender's world rank; false if there is none. It also moves
+ * everything in flight forward. Neither waits. @collective{none} */
 
 #endif

@@ -1,4 +1,4 @@
-/* MPI as a carrier: messages, and collectives that are MPI's own nonblocking ones.
+/* MPI as a transport: messages, and collectives that are MPI's own nonblocking ones.
  *
  * Same bits. IEEE addition is commutative but not associative, so a sum depends on the order in which the ranks are
  * combined, and on nothing else. Open MPI's nonblocking collectives (libnbc) follow a tree fixed by group size, rank
@@ -6,7 +6,7 @@
  * so that every rank gets the very same bits. test_comm_bits.c holds both. (A library that reduces in order of arrival
  * would break promise 1.)
  *
- * What breaks: MPI counts are `int`. Larger buffers are refused (comm_carried.c); gradient buckets and shards are far
+ * What breaks: MPI counts are `int`. Larger buffers are refused (comm_on_host.c); gradient buckets and shards are far
  * smaller. */
 #include "lib/comm/comm_mpi.h"
 
@@ -48,13 +48,13 @@ static int start_call(const struct group *group, const struct comm_call *call, M
 enum status mpi_collective(const struct comm_call *call, struct comm_request *request) {
     MPI_Request started;
     int code = start_call(request->group, call, &started);
-    if (code != MPI_SUCCESS) return carrier_failed(request, "start", code);
+    if (code != MPI_SUCCESS) return transport_failed(request, "start", code);
     request->handle = mpi_request_handle(started);
     return OK;
 }
 
 /* ---- messages ---- */
-_Static_assert((int)MPI_SUCCESS == (int)CARRIER_OK, "MPI's codes are the carrier's");
+_Static_assert((int)MPI_SUCCESS == (int)TRANSPORT_OK, "MPI's codes are the transport's");
 
 int mpi_send(void *communicator, const void *at, int n, enum dtype dtype, int to, int tag, void **handle) {
     MPI_Request started = MPI_REQUEST_NULL;

@@ -5,7 +5,7 @@
 #ifndef TRIVIUM_COMM_MPI_H
 #define TRIVIUM_COMM_MPI_H
 
-#include "lib/comm/carrier.h"
+#include "lib/comm/host_transport.h"
 
 #include <mpi.h>
 
@@ -44,7 +44,7 @@ MPI_Datatype mpi_type(enum dtype);
         if (mpi_code_ != MPI_SUCCESS) return FAIL(E_COMM, #name ": %s", mpi_error_text(mpi_code_));                    \
     } while (0)
 
-/* comm_mpi.c: the carrier's messages and collectives; comm_mpi_mail.c: its mail */
+/* comm_mpi.c: the transport's messages and collectives; comm_mpi_mail.c: its mail */
 int mpi_send(void *communicator, const void *at, int n, enum dtype, int to, int tag, void **handle);
 int mpi_receive(void *communicator, void *at, int n, enum dtype, int from, int tag, void **handle);
 int mpi_test(void **handle, bool *done);

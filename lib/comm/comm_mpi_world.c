@@ -120,7 +120,7 @@ static enum status duplicate(void *communicator, void **out) {
 }
 
 /* Rank 0 of the host has all of it. */
-static enum status shared_make(int n_words, struct carrier_shared *out) {
+static enum status shared_make(int n_words, struct host_shared *out) {
     MPI_Comm host;
     MPI_Win window;
     MPI_Aint bytes;
@@ -141,11 +141,11 @@ static enum status shared_make(int n_words, struct carrier_shared *out) {
     return OK;
 }
 
-static void shared_free(struct carrier_shared *shared) {
+static void shared_free(struct host_shared *shared) {
     if (!shared->window) return;
     MPI_Win_free(shared->window);
     free(shared->window);
-    *shared = (struct carrier_shared){0};
+    *shared = (struct host_shared){0};
 }
 
 static void close_communicator(void **communicator) {
@@ -155,7 +155,7 @@ static void close_communicator(void **communicator) {
     *communicator = NULL;
 }
 
-const struct carrier carrier_mpi = {
+const struct host_transport transport_mpi = {
     .name = "MPI", .version = version, .start = world_start, .share = world_share, .finish = world_finish,
     .kill = world_kill, .split = split, .members = members_of, .duplicate = duplicate, .close = close_communicator,
     .shared_make = shared_make, .shared_free = shared_free, .send = mpi_send, .receive = mpi_receive,

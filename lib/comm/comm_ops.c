@@ -75,7 +75,7 @@ static enum status begin(const struct group *borrowed, const struct comm_call *c
     flight_state_is(request->flight, request->handle ? FLIGHT_STARTED : FLIGHT_DONE);
     if (call->op == COMM_SEND && group->size > 1 && request->backend != &comm_hops)
         group_count_message(group, COMM_SEND, call->peer, (int64_t)bytes);
-    if (!comm_is_message(call->op) && request->backend == &comm_carried) entry->library_calls++;
+    if (!comm_is_message(call->op) && request->backend == &comm_on_host) entry->library_calls++;
     if (request->span && !request->handle) span_close(comm_recorder(), request->span - 1);
     return OK;
 }

@@ -14,7 +14,7 @@
  * that was pinged by a lower one, then or less than a second before, stands back for another second, so that the lower
  * one's line is the one that ends the job. */
 #include "lib/comm/comm_roll.h"
-#include "lib/comm/carrier.h"
+#include "lib/comm/host_transport.h"
 #include "lib/comm/flight.h"
 
 #include <sched.h>
@@ -40,13 +40,13 @@ struct mail_state roll_state(const struct comm_request *request) {
 
 static void answer(int to, const struct mail *ping) {
     if (to < comm_world_rank()) lower_called_s = clock_s();
-    comm_carrier()->mail_send(to, &(struct mail){MAIL_ANSWER, ping->roll, roll_state(comm_waiting())});
+    comm_host_transport()->mail_send(to, &(struct mail){MAIL_ANSWER, ping->roll, roll_state(comm_waiting())});
 }
 
 void roll_answer(void) {
     int from;
     struct mail mail;
-    while (comm_carrier()->mail_receive(&from, &mail))
+    while (comm_host_transport()->mail_receive(&from, &mail))
         if (mail.kind == MAIL_PING) answer(from, &mail); /* an answer that comes after its roll call is dropped */
 }
 
@@ -56,7 +56,7 @@ static bool collect(struct roll_entry *entry, int32_t roll) {
     while (clock_s() < until_s) {
         int from;
         struct mail mail;
-        while (comm_carrier()->mail_receive(&from, &mail)) {
+        while (comm_host_transport()->mail_receive(&from, &mail)) {
             if (mail.kind == MAIL_PING) {
                 answer(from, &mail);
             } else if (mail.roll == roll) {
@@ -82,7 +82,8 @@ void roll_call(const struct comm_request *request, char *text, size_t text_bytes
     roll++;
     for (int i = 0; i < group->size; i++) entry[group->members[i]].member = true;
     for (int r = 0; r < n; r++)
-        if (r != comm_world_rank()) comm_carrier()->mail_send(r, &(struct mail){.kind = MAIL_PING, .roll = roll});
+        if (r != comm_world_rank())
+            comm_host_transport()->mail_send(r, &(struct mail){.kind = MAIL_PING, .roll = roll});
     if (collect(entry, roll)) collect(entry, roll);
     struct mail_state mine = roll_state(request);
     roll_text(text, text_bytes, entry, n, comm_world_rank(), &mine);

@@ -5,16 +5,16 @@
  * never ask whether a group has one rank; tp=1 or dp=1 costs a function call.
  *
  * A message to oneself is the exception: it is real, as somebody has to hold it until it is received (a pipeline whose
- * stages all live on one rank). The carrier does that, without touching a wire. */
+ * stages all live on one rank). The transport does that, without touching a wire. */
 #include "lib/comm/comm_backend.h"
 
 static enum status self_start(const struct comm_call *call, struct comm_request *request) {
-    if (comm_is_message(call->op)) return comm_carried.start(call, request);
+    if (comm_is_message(call->op)) return comm_on_host.start(call, request);
     size_t bytes = (size_t)call->count * dtype_size(call->dtype);
     if (call->from != call->to && bytes) memmove(call->to, call->from, bytes);
     return OK;
 }
 
-static enum status self_test(struct comm_request *request, bool *done) { return comm_carried.test(request, done); }
+static enum status self_test(struct comm_request *request, bool *done) { return comm_on_host.test(request, done); }
 
 const struct comm_backend comm_self = {.name = "self", .start = self_start, .test = self_test};

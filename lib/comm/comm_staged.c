@@ -26,7 +26,7 @@
  * guide, "Asynchronous Concurrent Execution". */
 #include "lib/comm/comm_device.h"
 #include "lib/base/integer.h"
-#include "lib/comm/carrier.h"
+#include "lib/comm/host_transport.h"
 #include "lib/device/cuda_try.h"
 
 #include <stdio.h>
@@ -124,9 +124,9 @@ static enum status enter_mpi(struct staged *s) {
     call.to = s->to;
     s->wire = s->what;
     s->wire.group = s->what.group->side;
-    s->wire.backend = &comm_carried;
+    s->wire.backend = &comm_on_host;
     s->state = ON_THE_WIRE;
-    return comm_carried.start(&call, &s->wire);
+    return comm_on_host.start(&call, &s->wire);
 }
 
 static enum status start_upload(struct staged *s) {
@@ -269,10 +269,10 @@ static enum status staged_group_open(struct group *group) {
     struct group *twin = calloc(1, sizeof *twin);
     enum status status = twin ? OK : FAIL(E_MEMORY, "no memory for the second communicator of group %s", group->name);
     void *communicator = NULL;
-    enum status made = comm_carrier()->duplicate(group->communicator, &communicator);
+    enum status made = comm_host_transport()->duplicate(group->communicator, &communicator);
     if (status == OK) status = made;
     if (status != OK) {
-        if (communicator) comm_carrier()->close(&communicator);
+        if (communicator) comm_host_transport()->close(&communicator);
         free(twin);
         return status;
     }
@@ -287,7 +287,7 @@ static void staged_group_close(struct group *group) {
     bool in_use = false;
     for (struct staged *s = pending; s; s = s->next) in_use |= s->what.group == group;
     if (in_use) return;                                    /* given up: MPI still has it, and the job is about to end */
-    comm_carrier()->close(&twin->communicator);
+    comm_host_transport()->close(&twin->communicator);
     free(twin);
 }
 

@@ -1,6 +1,6 @@
 /* Who this process is, how operations behave, what they are called and what they cost: what every other file of the
  * folder may ask, and which asks none of them. */
-#include "lib/comm/carrier.h"
+#include "lib/comm/host_transport.h"
 
 #include "lib/base/cores.h"
 #include <math.h>
@@ -13,7 +13,7 @@ static struct comm_settings settings = {.timeout_s = 600.0, .check_collectives =
 
 struct comm_place *comm_world_place(void) { return &place; }
 
-const struct carrier *comm_carrier(void) { return &carrier_mpi; }
+const struct host_transport *comm_host_transport(void) { return &transport_mpi; }
 
 int comm_world_rank(void) { return place.rank; }
 int comm_world_size(void) { return place.size; }

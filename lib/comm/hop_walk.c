@@ -31,7 +31,7 @@ struct lane { int begin, end, last; };   /* rows: next to begin, first that has 
 struct hop_walk {
     struct hop_table table;
     struct hop_buffers buffers;
-    const struct hop_carrier *carrier;
+    const struct hop_transport *transport;
     void *self;
     int64_t element_bytes;
     char *scratch, *slots;
@@ -39,7 +39,7 @@ struct hop_walk {
     int *add;                /* row of each ADD */
     struct lane *lane;
     int n_lanes, n_done;
-    bool expects;            /* the carrier knows what will come */
+    bool expects;            /* the transport knows what will come */
 };
 
 static int64_t slot_bytes(const struct hop_table *table, int64_t element_bytes) {
@@ -74,13 +74,13 @@ static void line_up(struct hop_walk *walk) {
 }
 
 enum status hop_walk_open(struct hop_table *table, int n, int64_t element_bytes, const struct hop_buffers *buffers,
-                          void *memory, const struct hop_carrier *carrier, void *self, struct hop_walk **out) {
+                          void *memory, const struct hop_transport *transport, void *self, struct hop_walk **out) {
     struct hop_walk *walk = calloc(1, sizeof *walk);
     int64_t scratch_bytes = round_up(table->scratch * element_bytes, 64);
     if (walk) {
         *walk = (struct hop_walk){*table,
                                   *buffers,
-                                  carrier,
+                                  transport,
                                   self,
                                   element_bytes,
                                   memory,
@@ -151,27 +151,27 @@ static void copy(const struct hop_walk *walk, const struct hop_row *hop) {
 static enum status begin(struct hop_walk *walk, int i) {
     const struct hop_row *hop = &walk->table.hop[i];
     struct row_state *row = &walk->row[i];
-    const struct hop_carrier *carrier = walk->carrier;
+    const struct hop_transport *transport = walk->transport;
     int64_t bytes = hop->count * walk->element_bytes;
     char *at = place(walk, hop->space, hop->first);
     switch (hop->kind) {
-    case HOP_SEND: return carrier->send(walk->self, hop->peer, at, bytes, &row->ticket);
-    case HOP_RECV: return carrier->receive(walk->self, hop->peer, at, bytes, &row->ticket);
-    case HOP_ADD: return carrier->receive(walk->self, hop->peer, slot(walk, row), bytes, &row->ticket);
+    case HOP_SEND: return transport->send(walk->self, hop->peer, at, bytes, &row->ticket);
+    case HOP_RECV: return transport->receive(walk->self, hop->peer, at, bytes, &row->ticket);
+    case HOP_ADD: return transport->receive(walk->self, hop->peer, slot(walk, row), bytes, &row->ticket);
     default: copy(walk, hop); return OK;
     }
 }
 
-/* A carrier that is asked again about a message that has arrived says so again. */
+/* A transport that is asked again about a message that has arrived says so again. */
 static enum status end(struct hop_walk *walk, int i, bool *ended) {
     const struct hop_row *hop = &walk->table.hop[i];
     struct row_state *row = &walk->row[i];
     *ended = hop->kind == HOP_COPY;
-    if (hop->kind != HOP_COPY) TRY(walk->carrier->done(walk->self, &row->ticket, ended));
+    if (hop->kind != HOP_COPY) TRY(walk->transport->done(walk->self, &row->ticket, ended));
     if (!*ended || hop->kind != HOP_ADD) return OK;
     *ended = is_clear(walk, i);
     if (!*ended) return OK;
-    return walk->carrier->combine(walk->self, slot(walk, row), place(walk, hop->space, hop->first), hop->count);
+    return walk->transport->combine(walk->self, slot(walk, row), place(walk, hop->space, hop->first), hop->count);
 }
 
 /* The first of the table's SENDs that may begin, or NULL: its lane. */
@@ -208,10 +208,10 @@ static enum status push_lane(struct hop_walk *walk, struct lane *lane, bool *mov
 }
 
 static enum status expect(struct hop_walk *walk) {
-    for (int i = 0; i < walk->table.n && walk->carrier->expect; i++) {
+    for (int i = 0; i < walk->table.n && walk->transport->expect; i++) {
         const struct hop_row *hop = &walk->table.hop[i];
         if (hop->kind != HOP_RECV && hop->kind != HOP_ADD) continue;
-        TRY(walk->carrier->expect(walk->self, hop->peer, hop->count * walk->element_bytes, &walk->row[i].ticket));
+        TRY(walk->transport->expect(walk->self, hop->peer, hop->count * walk->element_bytes, &walk->row[i].ticket));
     }
     walk->expects = true;
     return OK;

@@ -1,6 +1,6 @@
 /* Runs a table of hops, a little further each time it is asked: the interpreter of hops.h.
  *
- * It knows no MPI: a carrier moves bytes between two ranks, in the order in which they were handed over. */
+ * It knows no MPI: a transport moves bytes between two ranks, in the order in which they were handed over. */
 #ifndef TRIVIUM_COMM_HOP_WALK_H
 #define TRIVIUM_COMM_HOP_WALK_H
 
@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* What a carrier remembers of a message under way; it stays where it is until that is done. All but `handle` belongs to
- * emulated links (link_clock.h): when it has left, is there; how long it occupies a link, and which. */
+/* What a transport remembers of a message in flight; it stays where it is until that is done. All but `handle` belongs
+ * to emulated links (link_clock.h): when it has left, is there; how long it occupies a link, and which. */
 struct hop_ticket {
     void *handle[2];
     double stamp, there, busy_s;
@@ -19,9 +19,9 @@ struct hop_ticket {
     bool sending, between, stamped, landed;
 };
 
-struct hop_carrier {
+struct hop_transport {
     /* A message that will be received: said of all of them, in the order of each peer's, before anything begins.
-     * NULL: the carrier need not know. */
+     * NULL: the transport need not know. */
     enum status (*expect)(void *self, int peer, int64_t bytes, struct hop_ticket *);
     /* Begin to send or to receive; the bytes stay the caller's until it is done. Messages of two ranks in one direction
      * are matched in the order of these calls. */
@@ -41,8 +41,8 @@ int64_t hop_walk_bytes(const struct hop_table *, int64_t element_bytes);
 /** Begin. The rows become the walk's, and *table is empty, also after an error; `memory` has hop_walk_bytes, 64 bytes
  *  aligned, and is borrowed like the rest. n: ranks of the group. @errors E_MEMORY */
 enum status hop_walk_open(struct hop_table *, int n, int64_t element_bytes, const struct hop_buffers *, void *memory,
-                          const struct hop_carrier *, void *self, struct hop_walk **out);
-/** As far as it goes now. @errors of the carrier */
+                          const struct hop_transport *, void *self, struct hop_walk **out);
+/** As far as it goes now. @errors of the transport */
 enum status hop_walk_push(struct hop_walk *, bool *done);
 /** Rows that have ended, of how many. */
 int hop_walk_done(const struct hop_walk *, int *of);

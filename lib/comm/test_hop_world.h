@@ -15,7 +15,7 @@
 
 enum { MAX_RANKS = 17, MAX_MESSAGES = 4096 };
 
-/* ---- a carrier between the ranks of this process ---- */
+/* ---- a transport between the ranks of this process ---- */
 
 struct message { const int64_t *from; int64_t bytes; bool taken; };
 struct pair { struct message message[MAX_MESSAGES]; int n_sent, n_received; };
@@ -61,7 +61,7 @@ static inline enum status world_union(void *self, void *terms, void *into, int64
     }
     return OK;
 }
-static const struct hop_carrier in_process = {NULL, world_send, world_receive, world_done, world_union};
+static const struct hop_transport in_process = {NULL, world_send, world_receive, world_done, world_union};
 
 /* ---- what goes in, and what must come out ---- */
 
@@ -97,7 +97,7 @@ static inline int64_t n_to(const struct hop_shape *shape) {
 struct rank { int64_t *from, *to; void *memory; struct hop_walk *walk; bool done; };
 
 static inline void open_rank(const struct comm_algorithm *algorithm, const struct hop_shape *shape,
-                             struct world *world, const struct hop_carrier *carrier, int r, struct rank *rank) {
+                             struct world *world, const struct hop_transport *transport, int r, struct rank *rank) {
     struct hop_table table;
     assert_ok(hops_make(algorithm, shape, r, &table));
     *rank = (struct rank){calloc((size_t)n_from(shape) + 1, 8), calloc((size_t)n_to(shape) + 1, 8),
@@ -107,7 +107,7 @@ static inline void open_rank(const struct comm_algorithm *algorithm, const struc
     if (in_place) memcpy(rank->to, rank->from, (size_t)(8 * n_to(shape)));
     rank->to[n_to(shape)] = -1;
     const struct hop_buffers buffers = {in_place ? rank->to : rank->from, rank->to};
-    assert_ok(hop_walk_open(&table, shape->n, 8, &buffers, rank->memory, carrier, &world->at[r], &rank->walk));
+    assert_ok(hop_walk_open(&table, shape->n, 8, &buffers, rank->memory, transport, &world->at[r], &rank->walk));
 }
 
 static inline void close_rank(struct rank *rank) {

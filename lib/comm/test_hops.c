@@ -108,7 +108,7 @@ static enum status noted_receive(void *self, int peer, void *to, int64_t bytes, 
  * the other taken. */
 static void test_a_sum_is_given_before_another_is_taken(void **state) {
     (void)state;
-    static const struct hop_carrier noted = {NULL, noted_send, noted_receive, world_done, world_union};
+    static const struct hop_transport noted = {NULL, noted_send, noted_receive, world_done, world_union};
     const struct hop_shape shape = {COMM_ALL_REDUCE, 2, 0, 32, 4, 1, NULL};
     struct world world = {.n = 2, .pair = calloc(4, sizeof *world.pair)};
     struct rank rank[2];

@@ -61,7 +61,7 @@ static enum status timed_done(void *self, struct hop_ticket *ticket, bool *done)
     return world_done(self, &message, done);
 }
 
-static const struct hop_carrier on_links = {timed_expect, timed_send, timed_receive, timed_done, world_union};
+static const struct hop_transport on_links = {timed_expect, timed_send, timed_receive, timed_done, world_union};
 
 /* Stamps of what has been sent arrive at once, as those of comm_hops.c do on one host. */
 static void land(struct timed *t) {

@@ -1,14 +1,14 @@
 /* Who moves bytes between the processes of a job: MPI (comm_mpi*.c).
  *
- * A carrier knows ranks, communicators (some ranks in an order, whose messages are apart from all others'), messages
+ * A transport knows ranks, communicators (some ranks in an order, whose messages are apart from all others'), messages
  * and mail. Everything else is the same over each of them: groups, ledgers, deadlines, checks, and collectives, which
  * are tables of messages (comm_hops.c). Only MPI has collectives of its own as well.
  *
  * Messages of two ranks in one communicator with one tag are received in the order in which they were sent. Nothing but
  * what is collective ever waits. A message's failure is a number, not a line, since it may show while another one is
  * waited for: who asks for the message words it with text(). Private to this folder. */
-#ifndef TRIVIUM_COMM_CARRIER_H
-#define TRIVIUM_COMM_CARRIER_H
+#ifndef TRIVIUM_COMM_HOST_TRANSPORT_H
+#define TRIVIUM_COMM_HOST_TRANSPORT_H
 
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/comm_mail.h"
@@ -18,11 +18,11 @@
 struct comm_place { int rank, size, local_rank, local_size, local_cores, *host; };
 
 /* Words of memory that all ranks of this host share. */
-struct carrier_shared { _Atomic(uint64_t) *word; void *window; };
+struct host_shared { _Atomic(uint64_t) *word; void *window; };
 
-enum { CARRIER_OK = 0 };
+enum { TRANSPORT_OK = 0 };
 
-struct carrier {
+struct host_transport {
     const char *name;
     /* "Open MPI v4.1.4": its name and version. */
     void (*version)(char *text, size_t bytes);
@@ -46,10 +46,10 @@ struct carrier {
     void (*close)(void **communicator);        /* @collective{communicator} */
 
     /* ---- memory of a host ---- n_words zeros. @collective{the host} @errors E_COMM, E_MEMORY */
-    enum status (*shared_make)(int n_words, struct carrier_shared *out);
-    void (*shared_free)(struct carrier_shared *);
+    enum status (*shared_make)(int n_words, struct host_shared *out);
+    void (*shared_free)(struct host_shared *);
 
-    /* ---- messages ---- @return CARRIER_OK, or what text() words  @collective{none} */
+    /* ---- messages ---- @return TRANSPORT_OK, or what text() words  @collective{none} */
     /* The elements stay the caller's until *handle, which is set here, is NULL again. */
     int (*send)(void *communicator, const void *at, int n, enum dtype, int to, int tag, void **handle);
     int (*receive)(void *communicator, void *at, int n, enum dtype, int from, int tag, void **handle);
@@ -66,12 +66,12 @@ struct carrier {
     bool (*mail_receive)(int *from, struct mail *);
 };
 
-extern const struct carrier carrier_mpi;
-/* comm_world.c: the job's carrier, and this process's place; one rank of one before comm_start. */
-const struct carrier *comm_carrier(void);
+extern const struct host_transport transport_mpi;
+/* comm_world.c: the job's transport, and this process's place; one rank of one before comm_start. */
+const struct host_transport *comm_host_transport(void);
 struct comm_place *comm_world_place(void);
 
-/* comm_carried.c: the line of a request that its carrier has failed to `verb`. @errors E_COMM, always */
-enum status carrier_failed(const struct comm_request *, const char *verb, int code);
+/* comm_on_host.c: the line of a request that its transport has failed to `verb`. @errors E_COMM, always */
+enum status transport_failed(const struct comm_request *, const char *verb, int code);
 
 #endif

@@ -1,5 +1,5 @@
-/* The backend of groups of more than one rank, on host memory: by hops (comm_hops.c), or as the carrier's own. */
-#include "lib/comm/carrier.h"
+/* The backend of groups of more than one rank, on host memory: by hops (comm_hops.c), or as the transport's own. */
+#include "lib/comm/host_transport.h"
 #include "lib/comm/comm_hops.h"
 
 #include <limits.h>
@@ -14,21 +14,20 @@ static enum status check_count(const struct group *group, const struct comm_call
                 comm_op_name(call->op), (long long)call->count, group->size, group->name, (long long)limit);
 }
 
-enum status carrier_failed(const struct comm_request *request, const char *verb, int code) {
+enum status transport_failed(const struct comm_request *request, const char *verb, int code) {
     const struct group *group = request->group;
-    return FAIL(E_COMM, "%s could not %s %s #%lld of group %s (%d ranks): %s", comm_carrier()->name, verb,
+    return FAIL(E_COMM, "%s could not %s %s #%lld of group %s (%d ranks): %s", comm_host_transport()->name, verb,
                 comm_op_name(request->op), (long long)request->sequence, group->name, group->size,
-                comm_carrier()->text(code));
+                comm_host_transport()->text(code));
 }
 
 static enum status start_message(const struct comm_call *call, struct comm_request *request) {
-    const struct carrier *carrier = comm_carrier();
-    void *communicator = request->group->communicator;
-    int n = (int)call->count;
-    int code = call->op == COMM_SEND
-                   ? carrier->send(communicator, call->from, n, call->dtype, call->peer, call->tag, &request->handle)
-                   : carrier->receive(communicator, call->to, n, call->dtype, call->peer, call->tag, &request->handle);
-    return code == CARRIER_OK ? OK : carrier_failed(request, "start", code);
+    const struct host_transport *transport = comm_host_transport();
+    void *comm = request->group->communicator;
+    int n = (int)call->count, peer = call->peer, tag = call->tag;
+    int code = call->op == COMM_SEND ? transport->send(comm, call->from, n, call->dtype, peer, tag, &request->handle)
+                                     : transport->receive(comm, call->to, n, call->dtype, peer, tag, &request->handle);
+    return code == TRANSPORT_OK ? OK : transport_failed(request, "start", code);
 }
 
 static enum status start(const struct comm_call *call, struct comm_request *request) {
@@ -37,12 +36,12 @@ static enum status start(const struct comm_call *call, struct comm_request *requ
     TRY(check_count(request->group, call));
     TRY(comm_hops_choose(request->group, call, &algorithm));
     if (algorithm) return comm_hops_start(algorithm, call, request);
-    return comm_is_message(call->op) ? start_message(call, request) : comm_carrier()->collective(call, request);
+    return comm_is_message(call->op) ? start_message(call, request) : comm_host_transport()->collective(call, request);
 }
 
 static enum status test(struct comm_request *request, bool *done) {
-    int code = comm_carrier()->test(&request->handle, done);
-    return code == CARRIER_OK ? OK : carrier_failed(request, "finish", code);
+    int code = comm_host_transport()->test(&request->handle, done);
+    return code == TRANSPORT_OK ? OK : transport_failed(request, "finish", code);
 }
 
-const struct comm_backend comm_carried = {.name = "carried", .start = start, .test = test};
+const struct comm_backend comm_on_host = {.name = "host", .start = start, .test = test};
