@@ -5,6 +5,7 @@
 #include "driver/compare/compare.h"
 #include "driver/data_tool.h"
 #include "driver/generate.h"
+#include "driver/launch/agent.h"
 #include "driver/launch_restart.h"
 #include "driver/oracle/oracle.h"
 #include "driver/plan.h"
@@ -23,8 +24,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* prints: what it prints is what it makes. A training run whose log is lost has still trained, and is not to be started
- * again. */
+/* meaning: NULL for one that only other commands run. prints: what it prints is what it makes. A training run whose log
+ * is lost has still trained, and is not to be started again. */
 struct command { const char *name; int (*main)(int argc, char **argv); bool prints; const char *meaning; };
 
 static const struct command COMMANDS[] = {
@@ -53,6 +54,7 @@ static const struct command COMMANDS[] = {
      "checkpoint inspect|export|import: what a checkpoint holds; to and from Hugging Face and llm.c"},
     {"data", data_main, true,
      "data tokenize TEXT... --to OUT.bin | inspect FILE: files of tokens, written and looked at"},
+    {"agent", agent_main, false, NULL},
     {"schedule", schedule_main, true,
      "schedule --schedule NAME --pp P --microbatches M: a pipeline schedule checked, timed and drawn"},
 };
@@ -60,7 +62,8 @@ enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
 static void print_help(FILE *f) {
     fprintf(f, "trivium: train GPT, Llama and Mixtral with data, tensor, pipeline, context and expert parallelism\n\n");
-    for (int i = 0; i < N_COMMANDS; i++) fprintf(f, "  trivium %-10s %s\n", COMMANDS[i].name, COMMANDS[i].meaning);
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (COMMANDS[i].meaning) fprintf(f, "  trivium %-10s %s\n", COMMANDS[i].name, COMMANDS[i].meaning);
     fprintf(f, "\n  trivium launch -n 8 train --dp 2 --tp 2 --pp 2     the three dimensions on one machine\n"
                "  trivium COMMAND --help                             its options\n");
 }

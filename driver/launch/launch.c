@@ -25,6 +25,10 @@ static const char help[] =
     "  -n N             number of ranks; they may outnumber the cores\n"
     "  --host LIST      hosts to run on, host:ranks separated by commas (default: this one)\n"
     "  --hostfile FILE  the same from a file, one `host slots=ranks` per line\n"
+    "  --comm-transport mpi|own\n"
+    "                   who starts ranks and carries their messages: Open MPI's mpirun (default), or launch itself: "
+    "no MPI takes\n                   part, on this host only. TRIVIUM_COMM_TRANSPORT=own in the environment says the "
+    "same\n"
     "\n"
     "For `train --save DIR`: what to do when the job dies (a rank killed, failing or stuck, or mpirun itself).\n"
     "  --max-restarts N start it again from the last checkpoint, at most N times (default: 0). Not after a bad "
@@ -80,6 +84,11 @@ static enum status take_hostfile(struct launch_request *r, const char *name, con
     r->hostfile = value;
     return OK;
 }
+static enum status take_transport(struct launch_request *r, const char *name, const char *value) {
+    r->own = strcmp(value, "own") == 0;
+    if (r->own || strcmp(value, "mpi") == 0) return OK;
+    return FAIL(E_USAGE, "%s %s is neither mpi nor own", name, value);
+}
 static enum status take_restarts(struct launch_request *r, const char *name, const char *value) {
     return parse_count(name, value, 0, &r->max_restarts);
 }
@@ -93,6 +102,7 @@ static enum status take_backoff(struct launch_request *r, const char *name, cons
 static const struct launch_option { const char *name; enum status (*take)(struct launch_request *, const char *name,
                                                                           const char *value); } LAUNCH_OPTIONS[] = {
     {"-n", take_ranks}, {"--host", take_host}, {"--hostfile", take_hostfile},
+    {"--comm-transport", take_transport},
     {"--max-restarts", take_restarts}, {"--min-ranks", take_min_ranks}, {"--backoff", take_backoff}};
 enum { N_LAUNCH_OPTIONS = sizeof LAUNCH_OPTIONS / sizeof *LAUNCH_OPTIONS };
 
@@ -101,15 +111,22 @@ static enum status parse_option(struct launch_request *request, const char *name
     while (i < N_LAUNCH_OPTIONS && strcmp(name, LAUNCH_OPTIONS[i].name) != 0) i++;
     if (i == N_LAUNCH_OPTIONS)
         return FAIL(E_USAGE,
-                    "launch has no option %s; it knows -n, --host, --hostfile, --max-restarts, --min-ranks and "
-                    "--backoff, and the command's own options come after the command",
+                    "launch has no option %s; it knows -n, --host, --hostfile, --comm-transport, "
+                    "--max-restarts, --min-ranks and --backoff, and the command's own options come after the command",
                     name);
     if (!value || !*value) return FAIL(E_USAGE, "%s needs a value; see trivium launch --help", name);
     return LAUNCH_OPTIONS[i].take(request, name, value);
 }
 
+static bool is_one_host(const struct launch_request *request) {
+    const char *slurm_nodes = getenv("SLURM_JOB_NUM_NODES"); /* mpirun uses all of an allocation */
+    return !request->host && !request->hostfile && (!slurm_nodes || atoi(slurm_nodes) <= 1);
+}
+
 enum status launch_parse(int argc, char **argv, struct launch_request *out) {
+    const char *transport = getenv("TRIVIUM_COMM_TRANSPORT");
     *out = (struct launch_request){.backoff_s = 1};
+    if (transport && *transport) TRY(take_transport(out, "TRIVIUM_COMM_TRANSPORT", transport));
     int i = 0;
     for (; i < argc && argv[i][0] == '-'; i += 2) {
         if (options_ask_for_help(1, argv + i)) {
@@ -120,6 +137,9 @@ enum status launch_parse(int argc, char **argv, struct launch_request *out) {
     }
     if (out->n_ranks == 0) return FAIL(E_USAGE, "launch needs the number of ranks; use trivium launch -n 8 train ...");
     if (out->host && out->hostfile) return FAIL(E_USAGE, "--host and --hostfile both name the hosts; use one of them");
+    if (out->own && !is_one_host(out))
+        return FAIL(E_USAGE, "--comm-transport own starts ranks on this host only; leave out --host and --hostfile, "
+                    "and ask Slurm for one node");
     if (out->min_ranks > out->n_ranks)
         return FAIL(E_USAGE, "--min-ranks %d is more than -n %d; use at most %d", out->min_ranks, out->n_ranks,
                     out->n_ranks);
@@ -132,16 +152,17 @@ enum status launch_parse(int argc, char **argv, struct launch_request *out) {
     return OK;
 }
 
-enum status launch_words(const struct launch_request *request, const char *program, const char *ranks_text,
-                         char ***out) {
-    const char *fixed[] = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks_text};
-    enum { N_FIXED = sizeof fixed / sizeof *fixed, MOST_OPTIONAL = 4 };
-    const char **words = calloc((size_t)(N_FIXED + MOST_OPTIONAL + 1 + request->n_words + 1), sizeof *words);
+enum status launch_words(const struct launch_request *request, const char *self, const char *program,
+                         const char *ranks_text, char ***out) {
+    const char *mpirun[] = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks_text};
+    const char *agent[] = {self, "agent", ranks_text};
+    enum { N_MPIRUN = sizeof mpirun / sizeof *mpirun, N_AGENT = sizeof agent / sizeof *agent, MOST_OPTIONAL = 4 };
+    const char **words = calloc((size_t)(N_MPIRUN + MOST_OPTIONAL + 1 + request->n_words + 1), sizeof *words);
     *out = (char **)words; /* execvp promises not to write to them, its type does not say so */
     if (!words)
         return FAIL(E_MEMORY, "no memory for a command line of %d words; close other programs", request->n_words);
     int n = 0;
-    for (; n < N_FIXED; n++) words[n] = fixed[n];
+    for (; n < (request->own ? N_AGENT : N_MPIRUN); n++) words[n] = request->own ? agent[n] : mpirun[n];
     bool elsewhere = request->host || request->hostfile;
     if (elsewhere) {
         words[n++] = request->host ? "--host" : "--hostfile";
@@ -157,11 +178,6 @@ enum status launch_words(const struct launch_request *request, const char *progr
 }
 
 /* ---- the environment; whatever the user has set stays ---- */
-
-static bool is_one_host(const struct launch_request *request) {
-    const char *slurm_nodes = getenv("SLURM_JOB_NUM_NODES"); /* mpirun uses all of an allocation */
-    return !request->host && !request->hostfile && (!slurm_nodes || atoi(slurm_nodes) <= 1);
-}
 
 static void set_threads(int n_ranks) {
     char text[16];
@@ -188,15 +204,10 @@ static void set_environment(const struct launch_request *request) {
     set_threads(request->n_ranks);
 }
 
-/** This program's own path. TRIVIUM_EXE names another one, for tests. */
-static enum status find_program(char path[PATH_MAX]) {
-    const char *other = getenv("TRIVIUM_EXE");
-    if (other) {
-        snprintf(path, PATH_MAX, "%s", other);
-        return OK;
-    }
+/** This program's own path. */
+static enum status find_self(char path[PATH_MAX]) {
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    if (n < 0) return FAIL(E_IO, "cannot read /proc/self/exe: %s; set TRIVIUM_EXE to this program", strerror(errno));
+    if (n < 0) return FAIL(E_IO, "cannot read /proc/self/exe: %s", strerror(errno));
     path[n] = 0;
     return OK;
 }
@@ -276,13 +287,14 @@ static void conclude(const struct launch_request *request, struct launch_outcome
 }
 
 enum status launch_attempt(const struct launch_request *request, struct launch_outcome *out) {
-    char program[PATH_MAX], ranks_text[16], **words;
+    char self[PATH_MAX], ranks_text[16], **words;
+    const char *other = getenv("TRIVIUM_EXE");              /* for tests */
     struct launch_filter filter;
     double start = clock_s();
     *out = (struct launch_outcome){0};
-    TRY(find_program(program));
+    TRY(find_self(self));
     snprintf(ranks_text, sizeof ranks_text, "%d", request->n_ranks);
-    TRY(launch_words(request, program, ranks_text, &words));
+    TRY(launch_words(request, self, other ? other : self, ranks_text, &words));
     launch_filter_init(&filter);
     enum status status = launch_job(words, &filter, &out->end);
     free(words);
@@ -294,7 +306,7 @@ enum status launch_attempt(const struct launch_request *request, struct launch_o
 }
 
 static enum status run_job(const struct launch_request *request, launch_supervisor *supervise, int *code) {
-    TRY(limits_look(is_one_host(request) ? request->n_ranks : 0));
+    if (!request->own) TRY(limits_look(is_one_host(request) ? request->n_ranks : 0));
     launch_mark();
     set_environment(request);
     TRY(launch_watch_signals());

@@ -42,6 +42,7 @@ int launch(int argc, char **argv, launch_supervisor *);
 struct launch_request {
     int n_ranks;
     const char *host, *hostfile; /* NULL: this host only */
+    bool own;                    /* the own transport, without mpirun */
     char **command;              /* COMMAND args..., NULL at the end; borrowed from argv */
     int n_words;
     bool help;
@@ -53,9 +54,10 @@ struct launch_request {
 /** @errors E_USAGE: -n missing, not a number or below 1; an unknown launch option; no command */
 enum status launch_parse(int argc, char **argv, struct launch_request *out);
 
-/** The words of mpirun's command line, NULL at the end. *out is owned, `free` it; the words are borrowed from the
- *  request, `program` and `ranks_text`, which is n_ranks as text. @errors E_MEMORY */
-enum status launch_words(const struct launch_request *, const char *program, const char *ranks_text, char ***out);
+/** The words of the command line, mpirun's or the agent's (agent.h), NULL at the end. *out is owned, `free` it;
+ *  the words are borrowed. self: this program; program: the ranks'; ranks_text: n_ranks. @errors E_MEMORY */
+enum status launch_words(const struct launch_request *, const char *self, const char *program, const char *ranks_text,
+                         char ***out);
 
 /* ---- one run of it: launch.c ---- */
 struct launch_outcome;

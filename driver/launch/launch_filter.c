@@ -54,6 +54,16 @@ static bool is_read_of_the_dead(const char *line) {
     return text && sscanf(text, "] Read %d, expected %d, errno = %d", &got, &wanted, &reason) == 3 && reason == ESRCH;
 }
 
+/* What the agent says of the rank that ended the job (agent.c). */
+static bool is_agents(struct launch_facts *facts, const char *line) {
+    if (!starts_with(line, "trivium agent: rank ")) return false;
+    sscanf(line, "trivium agent: rank %d on host %63s was killed by signal %d (%47[^)])", &facts->rank, facts->host,
+           &facts->signal, facts->signal_name);
+    sscanf(line, "trivium agent: rank %d on host %63s ended with code %d", &facts->rank, facts->host,
+           &facts->exit_code);
+    return true;
+}
+
 /* Remarks outside blocks: on the signal that launch itself sent, on blocks that several ranks have sent alike, and on
  * one that Open MPI 4.1 at times cannot unpack (MPI_ABORT's). */
 static bool is_remark(const char *line) {
@@ -103,7 +113,7 @@ enum launch_verdict launch_filter_line(struct launch_filter *filter, const char 
         if (first) snprintf(filter->facts.error, sizeof filter->facts.error, "%s", line);
         return first ? LINE_PASS : LINE_DROP;
     }
-    if (is_remark(line)) return LINE_DROP;
+    if (is_remark(line) || is_agents(&filter->facts, line)) return LINE_DROP;
     return is_dashes(line) ? judge_dashes(filter, line) : judge_text(filter, line);
 }
 

@@ -91,6 +91,20 @@ static void test_filter_reads_who_aborted(void **state) {
     assert_int_equal(filter.facts.exit_code, 1);
 }
 
+static void test_filter_reads_what_the_agent_says(void **state) {
+    (void)state;
+    assert_string_equal(through("step 1\ntrivium agent: rank 2 on host n07 was killed by signal 9 (Killed)\nstep 2\n"),
+                        "step 1\nstep 2\n");
+    assert_int_equal(filter.facts.rank, 2);
+    assert_int_equal(filter.facts.signal, 9);
+    assert_string_equal(filter.facts.host, "n07");
+    assert_string_equal(filter.facts.signal_name, "Killed");
+    assert_string_equal(through("trivium agent: rank 3 on host n08 ended with code 5\n"), "");
+    assert_int_equal(filter.facts.rank, 3);
+    assert_int_equal(filter.facts.exit_code, 5);
+    assert_int_equal(filter.facts.signal, 0);
+}
+
 static void test_filter_drops_reads_of_a_dead_rank(void **state) {
     (void)state;
     assert_string_equal(through("[n1:99] Read -1, expected 8192, errno = 3\n"), "");
@@ -186,17 +200,38 @@ static void test_words_are_mpirun_program_command(void **state) {
     struct launch_request r;
     assert_ok(parse(&r, "-n", "4", "train", "--dp 2; rm"));
     char **words, all[512] = "";
-    assert_ok(launch_words(&r, "/opt/tri vium", "4", &words));
+    assert_ok(launch_words(&r, "self", "/opt/tri vium", "4", &words));
     for (int i = 0; words[i]; i++) strcat(strcat(all, words[i]), "|"); /* words stay whole: no shell sees them */
     assert_string_equal(all, "mpirun|--oversubscribe|--bind-to|none|-n|4|/opt/tri vium|train|--dp 2; rm|");
     free(words);
+}
+
+static void test_words_of_the_own_transport(void **state) {
+    (void)state;
+    struct launch_request r;
+    char **words, all[512] = "";
+    setenv("TRIVIUM_COMM_TRANSPORT", "own", 1);
+    assert_ok(parse(&r, "-n", "4", "train", "x"));
+    assert_true(r.own);
+    setenv("TRIVIUM_COMM_TRANSPORT", "tcp", 1);
+    assert_fails(parse(&r, "-n", "4", "train", "x"), E_USAGE, "TRIVIUM_COMM_TRANSPORT tcp", "mpi nor own");
+    unsetenv("TRIVIUM_COMM_TRANSPORT");
+    assert_ok(parse(&r, "-n", "4", "train", "x"));
+    assert_false(r.own);
+    r.own = true;
+    assert_ok(launch_words(&r, "/bin/self", "/opt/other", "4", &words));
+    for (int i = 0; words[i]; i++) strcat(strcat(all, words[i]), "|");
+    assert_string_equal(all, "/bin/self|agent|4|/opt/other|train|x|");
+    free(words);
+    char *argv[] = {"--comm-transport", "own", "--host", "a:2", "-n", "2", "train"};
+    assert_fails(launch_parse(7, argv, &r), E_USAGE, "this host only", "--host");
 }
 
 static void test_words_name_the_hosts(void **state) {
     (void)state;
     struct launch_request r = {.n_ranks = 4, .host = "a:2,b:2", .command = (char *[]){"train", NULL}, .n_words = 1};
     char **words;
-    assert_ok(launch_words(&r, "trivium", "4", &words));
+    assert_ok(launch_words(&r, "self", "trivium", "4", &words));
     assert_string_equal(words[6], "--host");
     assert_string_equal(words[7], "a:2,b:2");
     free(words);
@@ -204,9 +239,11 @@ static void test_words_name_the_hosts(void **state) {
 
 TESTS(unit_test(test_filter_passes_what_ranks_say), unit_test(test_filter_passes_the_first_error_only),
       unit_test(test_filter_reads_who_was_killed), unit_test(test_filter_reads_who_ended_with_which_code),
-      unit_test(test_filter_reads_who_aborted), unit_test(test_filter_drops_reads_of_a_dead_rank),
+      unit_test(test_filter_reads_who_aborted), unit_test(test_filter_reads_what_the_agent_says),
+      unit_test(test_filter_drops_reads_of_a_dead_rank),
       unit_test(test_filter_prefers_the_signal_whatever_the_order),
       unit_test(test_filter_finds_an_error_inside_a_block), unit_test(test_filter_passes_other_blocks),
       unit_test(test_filter_keeps_the_want_of_shared_memory_for_the_end),
       unit_test(test_request_needs_ranks_and_a_command), unit_test(test_request_leaves_the_commands_options_alone),
-      unit_test(test_words_are_mpirun_program_command), unit_test(test_words_name_the_hosts))
+      unit_test(test_words_are_mpirun_program_command), unit_test(test_words_of_the_own_transport),
+      unit_test(test_words_name_the_hosts))

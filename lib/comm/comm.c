@@ -9,7 +9,8 @@
  *   comm_wait.c    wait for it, with a deadline           fail_agree.c       one failure, known to all
  *   hops*.c        algorithms, as tables                  hop_walk.c         runs a table
  *   comm_hops.c    collectives by tables, over messages   comm_rules.c       which algorithm for which axis
- *   comm_mpi*.c    transport: MPI                           comm_mail.h        messages beside all groups
+ *   comm_mpi*.c    transport: MPI                         own/               transport: the job itself
+ *   comm_mail.h    messages beside all groups
  *   nodes.c        which rank is on which node            hop_simulate.c     how long a table takes on given links
  *   comm_roll*.c   the deadline passed: who is missing?
  *   comm_device.c  memory of a GPU: who moves it          comm_nccl*.c       transport: NCCL
@@ -29,6 +30,7 @@
 #include "lib/comm/comm_device.h"
 #include "lib/comm/comm_links.h"
 #include "lib/comm/flight.h"
+#include "lib/comm/own/job.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +62,17 @@ static void close_flight(bool clean) {
         log_info("what each rank did last with others is kept: trivium postmortem %s", job);
 }
 
+/* MPI, unless `launch` has started this rank as one of a job without. */
+static enum status choose_transport(void) {
+    struct own_job job;
+    bool is_own;
+    TRY(own_job_find(&job, &is_own));
+    comm_host_transport_is(is_own ? &transport_own : &transport_mpi);
+    return OK;
+}
+
 enum status comm_start(int *argc, char ***argv) {
+    TRY(choose_transport());
     TRY(comm_host_transport()->start(argc, argv, comm_world_place()));
     started = true;
     comm_world_identity();

@@ -84,6 +84,9 @@ int comm_local_size(void);
 double comm_local_cores(void);
 /** "node03": this machine, without its domain. */
 void comm_host_name(char *host, size_t bytes);
+/** Has the transport of host memory collectives of its own, as MPI has? Otherwise all go by tables (hops.h). Before
+ *  comm_start: MPI. @collective{none} */
+bool comm_has_library(void);
 /** "Open MPI v4.1.4", and "NCCL 2.21.5" after it in builds for GPUs. Static storage. */
 const char *comm_library(void);
 

@@ -50,16 +50,19 @@ struct hops {
     void *memory;
     bool done;
     int failed;                  /* what the transport said, until somebody asks */
+    uint8_t barrier;
 };
 
 static struct hops *first;       /* of those in flight */
 
 /* ---- which algorithm ---- */
 
+/* A barrier is a sum of one byte, which nobody reads. */
 static struct hop_shape shape_of(const struct group *group, const struct comm_call *call) {
     int64_t element = (int64_t)dtype_size(call->dtype);
-    return (struct hop_shape){call->op,   group->size, call->peer, call->count, HOP_SEGMENT_BYTES / element,
-                              HOP_LINE_BYTES / element, group->node};
+    bool barrier = call->op == COMM_BARRIER;
+    return (struct hop_shape){barrier ? COMM_ALL_REDUCE : call->op, group->size, call->peer, barrier ? 1 : call->count,
+                              HOP_SEGMENT_BYTES / element, HOP_LINE_BYTES / element, group->node};
 }
 
 static bool fixed_sums;          /* comm_fix_sums */
@@ -77,12 +80,15 @@ static const struct comm_algorithm *fixed_sum(const struct comm_call *call, cons
 enum status comm_hops_choose(const struct group *group, const struct comm_call *call,
                              const struct comm_algorithm **out) {
     *out = NULL;
-    if (call->op == COMM_BARRIER || group->size == 1) return OK;
+    bool library = comm_has_library();
+    if (group->size == 1 || (library && call->op == COMM_BARRIER)) return OK;
     const struct hop_shape shape = shape_of(group, call);
+    if (call->op == COMM_BARRIER) return *out = &hops_doubling, OK;
     *out = fixed_sum(call, &shape);
     if (*out && comm_algorithm_fits(*out, &shape)) return OK;
     const struct hop_links *links = comm_links_emulated();
-    return comm_rule_choose(&comm_settings_in_force()->rule[group->axis], &shape, call->dtype, links, links,
+    bool hops_only = links || (!library && !comm_is_message(call->op));
+    return comm_rule_choose(&comm_settings_in_force()->rule[group->axis], &shape, call->dtype, hops_only, links,
                             group->name, out);
 }
 
@@ -223,7 +229,7 @@ static void end(struct hops *x) {
 
 static enum status lay_out(struct hops *x, const struct comm_algorithm *algorithm, const struct comm_call *call) {
     struct hop_shape shape = shape_of(x->group, call);
-    x->buffers = (struct hop_buffers){call->from, call->to};
+    x->buffers = (struct hop_buffers){call->from, call->op == COMM_BARRIER ? &x->barrier : call->to};
     TRY(hops_make(algorithm, &shape, x->group->rank, &x->table));
     x->bytes = hop_walk_bytes(&x->table, (int64_t)dtype_size(call->dtype));
     return OK;

@@ -44,11 +44,14 @@ MPI_Datatype mpi_type(enum dtype);
         if (mpi_code_ != MPI_SUCCESS) return FAIL(E_COMM, #name ": %s", mpi_error_text(mpi_code_));                    \
     } while (0)
 
-/* comm_mpi.c: the transport's messages and collectives; comm_mpi_mail.c: its mail */
+/* comm_mpi.c: the transport's messages, of n elements at `at`, and collectives. @errors E_COMM
+ * @collective{none, but mpi_collective} */
 int mpi_send(void *communicator, const void *at, int n, enum dtype, int to, int tag, void **handle);
 int mpi_receive(void *communicator, void *at, int n, enum dtype, int from, int tag, void **handle);
 int mpi_test(void **handle, bool *done);
 enum status mpi_collective(const struct comm_call *, struct comm_request *);
+/* comm_mpi_mail.c: its mail; *from: the sender's world rank. @errors E_COMM, E_MEMORY
+ * @collective{world, to open and to close} */
 enum status mpi_mail_open(void);
 void mpi_mail_close(void);
 void mpi_mail_send(int to, const struct mail *);

@@ -7,7 +7,7 @@
 
 _Static_assert((int)N_MESH_AXES <= (int)COMM_MAX_AXES, "a rule for each axis");
 
-enum { LEAST_BYTES = 64 << 10 };   /* of the whole buffer; below, latency counts, and the library's tree has less */
+enum { LEAST_BYTES = 64 << 10 };   /* of the whole buffer; below, latency counts, and trees and doubling have less */
 
 static const struct comm_algorithm *auto_algorithm(const struct hop_shape *shape, enum dtype dtype, bool hops_only) {
     static const struct comm_algorithm *const in_turn[] = {&hops_pairwise, &hops_tree, &hops_message};
@@ -15,6 +15,7 @@ static const struct comm_algorithm *auto_algorithm(const struct hop_shape *shape
     bool sums_or_gathers = shape->op == COMM_ALL_REDUCE || shape->op == COMM_REDUCE_SCATTER ||
                            shape->op == COMM_ALL_GATHER;
     if (!hops_only) return large && sums_or_gathers ? &hops_pairwise : NULL;
+    if (!large && shape->op == COMM_ALL_REDUCE) return &hops_doubling;
     for (int i = 0; i < 3; i++)
         if (comm_algorithm_fits(in_turn[i], shape)) return in_turn[i];
     return NULL;

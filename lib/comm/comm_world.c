@@ -13,7 +13,10 @@ static struct comm_settings settings = {.timeout_s = 600.0, .check_collectives =
 
 struct comm_place *comm_world_place(void) { return &place; }
 
-const struct host_transport *comm_host_transport(void) { return &transport_mpi; }
+static const struct host_transport *transport = &transport_mpi;
+const struct host_transport *comm_host_transport(void) { return transport; }
+void comm_host_transport_is(const struct host_transport *t) { transport = t; }
+bool comm_has_library(void) { return transport->collective != NULL; }
 
 int comm_world_rank(void) { return place.rank; }
 int comm_world_size(void) { return place.size; }

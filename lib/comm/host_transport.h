@@ -1,4 +1,4 @@
-/* Who moves bytes between the processes of a job: MPI (comm_mpi*.c).
+/* Who moves bytes between the processes of a job: MPI (comm_mpi*.c), or the job itself (own/own.c).
  *
  * A transport knows ranks, communicators (some ranks in an order, whose messages are apart from all others'), messages
  * and mail. Everything else is the same over each of them: groups, ledgers, deadlines, checks, and collectives, which
@@ -56,7 +56,8 @@ struct host_transport {
     int (*test)(void **handle, bool *done);    /* a look; also moves everything else forward */
     const char *(*text)(int code);
 
-    /* Start a collective, whose handle is tested as a message's. @errors E_COMM */
+    /* Start a collective, whose handle is tested as a message's. NULL: it has none, and all go by hops.
+     * @errors E_COMM */
     enum status (*collective)(const struct comm_call *, struct comm_request *);
 
     /* ---- mail (comm_mail.h) ---- */
@@ -66,9 +67,10 @@ struct host_transport {
     bool (*mail_receive)(int *from, struct mail *);
 };
 
-extern const struct host_transport transport_mpi;
+extern const struct host_transport transport_mpi, transport_own;
 /* comm_world.c: the job's transport, and this process's place; one rank of one before comm_start. */
 const struct host_transport *comm_host_transport(void);
+void comm_host_transport_is(const struct host_transport *);
 struct comm_place *comm_world_place(void);
 
 /* comm_on_host.c: the line of a request that its transport has failed to `verb`. @errors E_COMM, always */

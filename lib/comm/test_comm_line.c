@@ -81,7 +81,7 @@ static void test_many_sums_take_turns(void **state) {
     int64_t took = run(MANY, COMM_ALL_REDUCE, count);
     assert_true(took > 0 && took <= HOP_MEMORY_BYTES);
     assert_true(agree_max((double)took) == HOP_MEMORY_BYTES);
-    assert_int_equal(run(3, COMM_ALL_REDUCE, 1000), 0);              /* the library's */
+    assert_true((run(3, COMM_ALL_REDUCE, 1000) == 0) == comm_has_library());
 }
 
 /* A ring's reduce-scatter works in a copy of the whole, which is more than the group may have: they go one by one. */

@@ -37,6 +37,10 @@ enum status plan_settle_comm(const struct plan *p) {
     if (inject.what == INJECT_SLOW_LINK && !p->link_inside[0] && !p->link_between[0])
         return FAIL(E_CONFIG, "inject=%.64s makes an emulated link slower, and there is none; give --link-inside or "
                     "--link-between", p->inject);
+    for (int a = 0; a < COMM_MAX_AXES && !comm_has_library(); a++)
+        if (rule[a].library)
+            return FAIL(E_CONFIG, "comm-algorithm=%.64s: the own transport has no library of collectives; use an "
+                        "algorithm by its name, or auto", p->comm_algorithm);
     for (int a = 0; a < COMM_MAX_AXES; a++)
         if (rule[a].library && (p->link_inside[0] || p->link_between[0]))
             return FAIL(E_CONFIG, "comm-algorithm=%.64s: the library's messages cannot be slowed, and link-inside or "

@@ -41,7 +41,7 @@ static enum status add_operations(const struct sent_rules *rules, const struct e
     bool message = is_message(x);
     shape.root = message ? (me + 1) % shape.n : x->root;
     out->operations += times;
-    TRY(comm_rule_choose(&rules->rule[x->axis], &shape, x->dtype, message || rules->links_known,
+    TRY(comm_rule_choose(&rules->rule[x->axis], &shape, x->dtype, message || rules->links_known || !comm_has_library(),
                          rules->links_known ? &rules->links : NULL, mesh_axis_name(x->axis), &algorithm));
     out->algorithm = algorithm ? algorithm->name : "library";
     if (!algorithm) {

@@ -1,0 +1,18 @@
+/* The agent: the parent of a host's ranks in a job without MPI (--comm-transport own). `launch` runs it where it would
+ * run mpirun, and speaks to it in the same way: by signals, text and an exit code. */
+#ifndef TRIVIUM_DRIVER_AGENT_H
+#define TRIVIUM_DRIVER_AGENT_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** argv: N PROGRAM args... Starts N ranks of PROGRAM, and waits for all of them. USR1 is passed on; TERM, and a
+ *  rank that ends before it has said that it has finished, end the others.
+ *  @return the exit code: 0; the first of a rank's that is not; 128 + the signal that killed one */
+int agent_main(int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

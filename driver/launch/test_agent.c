@@ -1,0 +1,103 @@
+/* ranks: 1  device: cpu */
+/* The agent, with shells for ranks: they never say that they have finished, so each way to end is a failure. */
+#include "driver/launch/agent.h"
+#include "lib/base/clock.h"
+#include "lib/comm/own/job.h"
+#include "tests/test.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char err[4096];
+static double took_s;
+
+/* The agent of n shells, in a process of its own, which gets `number` once `file` is there. @return how it ended */
+static int run(const char *n, const char *shell, int number, const char *file) {
+    int text[2];
+    double from_s = clock_s();
+    assert_int_equal(pipe(text), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char *argv[] = {(char *)n, "/bin/sh", "-c", (char *)shell, NULL};
+        dup2(text[1], STDERR_FILENO);
+        close(text[0]), close(text[1]);
+        setvbuf(stderr = fdopen(STDERR_FILENO, "w"), NULL, _IONBF, 0);   /* the runner keeps its own elsewhere */
+        signal(SIGUSR1, SIG_IGN);                /* as launch starts it */
+        alarm(30);
+        _exit(agent_main(4, argv));
+    }
+    close(text[1]);
+    struct stat there;
+    while (number && stat(file, &there) != 0) usleep(1000);
+    if (number) kill(pid, number);
+    size_t used = 0;
+    for (ssize_t k; (k = read(text[0], err + used, sizeof err - 1 - used)) > 0;) used += (size_t)k;
+    err[used] = 0;
+    close(text[0]);
+    int status;
+    waitpid(pid, &status, 0);
+    took_s = clock_s() - from_s;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static bool says(const char *text) { return strstr(err, text) != NULL; }
+
+/* rank R of SHELL: what this rank does; the others sleep. */
+#define ONLY_RANK(r, what) "case $" OWN_JOB_VARIABLE " in rank=" #r "*) " what ";; *) exec sleep 100;; esac"
+
+static void test_the_first_that_fails_ends_the_others(void **state) {
+    (void)state;
+    assert_int_equal(run("3", ONLY_RANK(1, "exit 7"), 0, NULL), 7);
+    assert_true(says("trivium agent: rank 1 on host ") && says(" ended with code 7\n"));
+    assert_true(took_s < 10);
+    assert_int_equal(run("3", ONLY_RANK(2, "exit 0"), 0, NULL), 1);    /* it has not finished, whatever it says */
+    assert_true(says("rank 2 on host ") && says(" ended with code 0\n"));
+    assert_int_equal(run("2", ONLY_RANK(0, "kill -9 $$"), 0, NULL), 128 + SIGKILL);
+    assert_true(says("rank 0 on host ") && says(" was killed by signal 9 (Killed)\n"));
+    assert_null(strstr(strstr(err, "agent:") + 1, "agent:"));          /* of the others nothing */
+}
+
+/* One that ignores TERM is killed after a second; one that is stopped ends, too. */
+static void test_who_does_not_end_is_killed(void **state) {
+    (void)state;
+    assert_int_equal(run("2", "trap '' TERM; " ONLY_RANK(1, "sleep 0.3; exit 3"), 0, NULL), 3);
+    assert_true(took_s >= 1 && took_s < 10);
+    assert_int_equal(run("2", "case $" OWN_JOB_VARIABLE " in rank=1*) sleep 0.3; exit 3;; *) kill -STOP $$;; esac", 0,
+                         NULL), 3);
+    assert_true(took_s < 10);
+}
+
+static void test_signals_are_passed_on(void **state) {
+    (void)state;
+    char shell[512], file[256];
+    snprintf(file, sizeof file, "%s", test_path("ready"));
+    /* each makes the file when it listens, but the last one; then both wait */
+    snprintf(shell, sizeof shell, "trap 'exit 9' USR1; case $" OWN_JOB_VARIABLE " in rank=0*) sleep 0.2; touch %s;; "
+             "esac; while :; do sleep 0.05; done", file);
+    assert_int_equal(run("2", shell, SIGUSR1, file), 9);
+    unlink(file);
+    snprintf(shell, sizeof shell, "touch %s; exec sleep 100", file);
+    assert_int_equal(run("2", shell, SIGTERM, file), 128 + SIGTERM);
+    assert_string_equal(err, "");
+    assert_true(took_s < 10);
+}
+
+static void test_what_cannot_start(void **state) {
+    (void)state;
+    char *none[] = {"2"}, *nonsense[] = {"x", "/bin/true"};
+    test_stderr_keep();
+    int code = agent_main(1, none), other = agent_main(2, nonsense);
+    assert_non_null(strstr(test_stderr_text(), "E_USAGE"));
+    assert_int_equal(code, 2);
+    assert_int_equal(other, 2);
+    assert_int_equal(run("300", "exit 0", 0, NULL), 2);
+    assert_true(says("E_CONFIG") && says("300") && says("256"));
+}
+
+TESTS(unit_test(test_the_first_that_fails_ends_the_others), unit_test(test_who_does_not_end_is_killed),
+      unit_test(test_signals_are_passed_on), unit_test(test_what_cannot_start))

@@ -1,0 +1,357 @@
+#include "lib/comm/own/messages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const uint32_t MAGIC = 0x7472766d;   /* "trvm" */
+static const uint64_t MAIL = UINT64_MAX;
+static const int64_t MOST_BYTES = (int64_t)1 << 40;
+
+struct header { uint64_t context; int64_t bytes; int32_t tag; uint32_t magic; };
+
+/* A CALLERS is freed by own_test. An EARLY one has come before its receive, and its body is its own. A LETTER is one of
+ * the peer's mail, on its way out. */
+enum kind { CALLERS, EARLY, LETTER };
+
+struct own_message {
+    struct own_message *next;
+    struct header header;
+    enum kind kind;
+    int peer, code;
+    char *at;
+    size_t moved;                   /* of a send: of header and body together; else of the body */
+    bool done;
+};
+
+struct list { struct own_message *first, **last; };
+
+struct peer {
+    struct own_wire wire;
+    int code;                       /* not OWN_OK: its streams have failed */
+    struct list sends;              /* in the order of their starts: the first is on the stream */
+    struct list receives;           /* that wait for a header */
+    struct list unreceived;         /* that came, and wait for a receive */
+    struct header header;           /* of the one that comes now */
+    size_t header_moved;
+    struct own_message *coming;     /* whose body comes now: a receive, or one of `unreceived`; NULL: a header */
+    struct { struct own_message message; char bytes[OWN_MAIL_BYTES]; bool leaving; } mail[OWN_MAIL_SLOTS];
+};
+
+enum { INBOX = 64 };
+struct letter { int from; char bytes[OWN_MAIL_BYTES]; };
+
+struct own_messages {
+    int size, rank;
+    struct peer *peer;              /* [size] */
+    struct letter inbox[INBOX];
+    uint64_t arrived, read;         /* letters */
+    int64_t unreceived;
+};
+
+const char *own_code_text(int code) {
+    static const char *const text[] = {
+        [OWN_OK] = "no failure", [OWN_NO_MEMORY] = "there is no memory for a message that came early",
+        [OWN_ENDED] = "the peer has ended", [OWN_NO_MESSAGE] = "what comes from the peer is no message",
+        [OWN_OTHER_LENGTH] = "the message is not as long as its receiver wants it"};
+    return code >= 0 && code <= OWN_OTHER_LENGTH ? text[code] : "unknown failure";
+}
+
+/* ---- lists ---- */
+static void list_clear(struct list *l) { *l = (struct list){NULL, &l->first}; }
+
+static void list_add(struct list *l, struct own_message *m) {
+    m->next = NULL;
+    *l->last = m;
+    l->last = &m->next;
+}
+
+static void list_remove(struct list *l, struct own_message *m) {
+    struct own_message **at = &l->first;
+    while (*at && *at != m) at = &(*at)->next;
+    if (!*at) return;
+    *at = m->next;
+    if (l->last == &m->next) l->last = at;
+}
+
+static struct own_message *list_find(const struct list *l, uint64_t context, int tag) {
+    struct own_message *m = l->first;
+    while (m && (m->header.context != context || m->header.tag != tag)) m = m->next;
+    return m;
+}
+
+static void free_early(struct own_message *m) {
+    free(m->at);
+    free(m);
+}
+
+static void end(struct own_message *m, int code) {
+    m->code = code;
+    m->done = true;
+}
+
+/* ---- failure of a peer ---- */
+static void end_all(struct list *l, int code) {
+    for (struct own_message *m; (m = l->first);) {
+        list_remove(l, m);
+        end(m, code);
+    }
+}
+
+static void fail(struct peer *p, int code) {
+    p->code = code;
+    struct own_message *m = p->coming;
+    if (m) end(m, code);
+    if (m && m->header.context == MAIL) free_early(m);
+    end_all(&p->sends, code);
+    end_all(&p->receives, code);
+    p->coming = NULL;
+}
+
+/* ---- what comes ---- */
+/* Its body is there. */
+static void arrived(struct own_messages *o, struct peer *p, struct own_message *m) {
+    end(m, OWN_OK);
+    p->coming = NULL;
+    p->header_moved = 0;
+    if (m->header.context != MAIL) return;
+    struct letter *letter = &o->inbox[o->arrived++ % INBOX];
+    letter->from = m->peer;
+    memcpy(letter->bytes, m->at, (size_t)m->header.bytes);
+    if (o->arrived - o->read > INBOX) o->read = o->arrived - INBOX;
+    free_early(m);
+}
+
+static struct own_message *keep_early(struct own_messages *o, struct peer *p, const struct header *header, int from) {
+    struct own_message *m = calloc(1, sizeof *m);
+    char *body = malloc((size_t)header->bytes + 1);
+    if (!m || !body) {
+        free(m);
+        free(body);
+        return NULL;
+    }
+    *m = (struct own_message){.header = *header, .kind = EARLY, .peer = from, .at = body};
+    if (header->context == MAIL) return m;
+    list_add(&p->unreceived, m);
+    o->unreceived += header->bytes;
+    return m;
+}
+
+/* The message that a header announces: where its body is to go. */
+static void take_header(struct own_messages *o, struct peer *p, int from) {
+    const struct header *header = &p->header;
+    bool sound = header->magic == MAGIC && header->bytes >= 0 && header->bytes <= MOST_BYTES &&
+                 (header->context != MAIL || header->bytes <= OWN_MAIL_BYTES);
+    if (!sound) {
+        fail(p, OWN_NO_MESSAGE);
+        return;
+    }
+    struct own_message *m = list_find(&p->receives, header->context, header->tag);
+    if (m && m->header.bytes != header->bytes) {
+        fail(p, OWN_OTHER_LENGTH);
+        return;
+    }
+    if (m) list_remove(&p->receives, m);
+    else m = keep_early(o, p, header, from);
+    if (!m) {
+        fail(p, OWN_NO_MEMORY);
+        return;
+    }
+    p->coming = m;
+    if (header->bytes == 0) arrived(o, p, m);
+}
+
+/* Up to n bytes of the stream. @return whether there were as many */
+static bool take(struct peer *p, void *to, size_t n, size_t *moved) {
+    int64_t k = p->wire.take(p->wire.in, to, n);
+    if (k < 0) fail(p, OWN_ENDED);
+    else *moved += (size_t)k;
+    return k == (int64_t)n;
+}
+
+static void pull(struct own_messages *o, struct peer *p, int from) {
+    while (p->code == OWN_OK) {
+        struct own_message *m = p->coming;
+        if (m) {
+            if (!take(p, m->at + m->moved, (size_t)m->header.bytes - m->moved, &m->moved)) return;
+            arrived(o, p, m);
+        } else {
+            if (!take(p, (char *)&p->header + p->header_moved, sizeof p->header - p->header_moved, &p->header_moved))
+                return;
+            take_header(o, p, from);
+        }
+    }
+}
+
+/* ---- what leaves ---- */
+static bool put(struct peer *p, struct own_message *m) {
+    const size_t head = sizeof m->header;
+    while (m->moved < head + (size_t)m->header.bytes) {
+        bool in_head = m->moved < head;
+        const char *from = in_head ? (const char *)&m->header + m->moved : m->at + (m->moved - head);
+        size_t n = (in_head ? head : head + (size_t)m->header.bytes) - m->moved;
+        int64_t k = p->wire.put(p->wire.out, from, n);
+        if (k < 0) fail(p, OWN_ENDED);
+        if (k <= 0) return false;
+        m->moved += (size_t)k;
+    }
+    return true;
+}
+
+static void push(struct peer *p) {
+    for (struct own_message *m; p->code == OWN_OK && (m = p->sends.first) && put(p, m);) {
+        list_remove(&p->sends, m);
+        end(m, OWN_OK);
+    }
+}
+
+void own_push(struct own_messages *o) {
+    for (int r = 0; r < o->size; r++) {
+        struct peer *p = &o->peer[r];
+        if (r == o->rank || p->code != OWN_OK) continue;
+        if (p->sends.first) push(p);
+        pull(o, p, r);
+    }
+}
+
+/* ---- start and end ---- */
+struct own_messages *own_messages_open(int size, int rank, const struct own_wire *wire) {
+    struct own_messages *o = calloc(1, sizeof *o);
+    if (o) o->peer = calloc((size_t)size, sizeof *o->peer);
+    if (!o || !o->peer) {
+        free(o);
+        return NULL;
+    }
+    o->size = size;
+    o->rank = rank;
+    for (int r = 0; r < size; r++) {
+        o->peer[r].wire = wire[r];
+        list_clear(&o->peer[r].sends);
+        list_clear(&o->peer[r].receives);
+        list_clear(&o->peer[r].unreceived);
+    }
+    return o;
+}
+
+static void forget(struct list *l) {
+    for (struct own_message *m; (m = l->first);) {
+        list_remove(l, m);
+        if (m->kind == EARLY) free_early(m);
+        else if (m->kind == CALLERS) free(m);
+    }
+}
+
+void own_messages_close(struct own_messages **messages) {
+    struct own_messages *o = *messages;
+    if (!o) return;
+    for (int r = 0; r < o->size; r++) {
+        struct peer *p = &o->peer[r];
+        struct own_message *m = p->coming;
+        if (m && m->kind == CALLERS) free(m);
+        if (m && m->header.context == MAIL) free_early(m);            /* an early one is in its list */
+        forget(&p->sends);
+        forget(&p->receives);
+        forget(&p->unreceived);
+    }
+    free(o->peer);
+    free(o);
+    *messages = NULL;
+}
+
+static struct own_message *new_message(uint64_t context, int peer, int tag, void *at, int64_t bytes) {
+    struct own_message *m = calloc(1, sizeof *m);
+    if (m) *m = (struct own_message){.header = {context, bytes, tag, MAGIC}, .peer = peer, .at = at};
+    return m;
+}
+
+/* A receive meets a message that came before it, in whole or in part. */
+static void adopt(struct own_messages *o, struct peer *p, struct own_message *receive, struct own_message *early) {
+    list_remove(&p->unreceived, early);
+    o->unreceived -= early->header.bytes;
+    if (early->header.bytes != receive->header.bytes) {
+        end(receive, OWN_OTHER_LENGTH);
+        if (p->coming == early) fail(p, OWN_OTHER_LENGTH);
+    } else {
+        memcpy(receive->at, early->at, early->done ? (size_t)early->header.bytes : early->moved);
+        receive->moved = early->moved;
+        if (p->coming == early) p->coming = receive;
+        else end(receive, early->code);
+    }
+    free_early(early);
+}
+
+int own_receive(struct own_messages *o, uint64_t context, int from, int tag, void *at, int64_t bytes,
+                struct own_message **out) {
+    struct peer *p = &o->peer[from];
+    struct own_message *m = *out = new_message(context, from, tag, at, bytes);
+    if (!m) return OWN_NO_MEMORY;
+    struct own_message *early = list_find(&p->unreceived, context, tag);
+    if (early) adopt(o, p, m, early);
+    else if (p->code != OWN_OK) end(m, p->code);
+    else list_add(&p->receives, m);
+    return OWN_OK;
+}
+
+/* To itself: what a stream would have carried. */
+static int deliver(struct own_messages *o, struct own_message *send) {
+    struct peer *p = &o->peer[o->rank];
+    p->header = send->header;
+    take_header(o, p, o->rank);
+    struct own_message *m = p->coming;
+    if (m) {
+        memcpy(m->at, send->at, (size_t)send->header.bytes);
+        arrived(o, p, m);
+    }
+    end(send, p->code);
+    p->code = OWN_OK;
+    return OWN_OK;
+}
+
+int own_send(struct own_messages *o, uint64_t context, int to, int tag, const void *at, int64_t bytes,
+             struct own_message **out) {
+    struct peer *p = &o->peer[to];
+    struct own_message *m = *out = new_message(context, to, tag, (char *)(uintptr_t)at, bytes);
+    if (!m) return OWN_NO_MEMORY;
+    if (to == o->rank) return deliver(o, m);
+    if (p->code != OWN_OK) {
+        end(m, p->code);
+        return OWN_OK;
+    }
+    list_add(&p->sends, m);
+    push(p);
+    return OWN_OK;
+}
+
+int own_test(struct own_messages *o, struct own_message **message, bool *done) {
+    struct own_message *m = *message;
+    if (!m->done) own_push(o);
+    *done = m->done && m->code == OWN_OK;
+    if (!m->done) return OWN_OK;
+    int code = m->code;
+    free(m);
+    *message = NULL;
+    return code;
+}
+
+/* ---- mail ---- */
+void own_mail_send(struct own_messages *o, int to, int slot, const void *at, int n) {
+    struct peer *p = &o->peer[to];
+    struct own_message *m = &p->mail[slot].message;
+    if (to == o->rank || p->code != OWN_OK || n > OWN_MAIL_BYTES) return;
+    if (p->mail[slot].leaving && !m->done) return;
+    memcpy(p->mail[slot].bytes, at, (size_t)n);
+    p->mail[slot].leaving = true;
+    *m = (struct own_message){.header = {MAIL, n, 0, MAGIC}, .kind = LETTER, .peer = to, .at = p->mail[slot].bytes};
+    list_add(&p->sends, m);
+    push(p);
+}
+
+bool own_mail_receive(struct own_messages *o, int *from, void *at, int n) {
+    if (o->read == o->arrived) own_push(o);
+    if (o->read == o->arrived) return false;
+    const struct letter *letter = &o->inbox[o->read++ % INBOX];
+    *from = letter->from;
+    memcpy(at, letter->bytes, (size_t)n);
+    return true;
+}
+
+int64_t own_unreceived(const struct own_messages *o) { return o->unreceived; }

@@ -1,0 +1,223 @@
+/* The ranks of a job on one host without MPI: `trivium launch --comm-transport own`.
+ *
+ * Idea. MPI's library decides what happens when a process of the job dies: it ends the job. A job that is to go on has
+ * to own its transport. What lib/comm asks of one is little (host_transport.h), since collectives are tables of
+ * messages: a stream of bytes per ordered pair of ranks is enough.
+ *
+ *   ranks     are started by an agent (driver/launch/agent.h), which tells each who it is and gives it memory (job.h)
+ *   messages  messages.h, over rings in that memory (ring.h). Each is copied twice, into the ring and out of it; sender
+ *             and receiver must both look, which every wait does, and the driver between the rows of a step
+ *   splits    every rank's colour and key are gathered, and each works out the same groups; the context of a
+ *             communicator is the number of its split, since groups of one split have no rank in common
+ *   the end   a rank says in its line of the memory that it has finished; one that ends without has failed, whatever
+ *             its exit code is, and the agent ends the others
+ *
+ * What breaks: a rank that neither waits nor looks lets its rings run full, and its peers wait. */
+#include "lib/base/cores.h"
+#include "lib/comm/host_transport.h"
+#include "lib/comm/own/job.h"
+#include "lib/comm/own/messages.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)OWN_OK == (int)TRANSPORT_OK, "codes are the transport's");
+_Static_assert(sizeof(struct mail) <= OWN_MAIL_BYTES && (int)N_MAIL_KINDS <= (int)OWN_MAIL_SLOTS, "mail fits");
+
+struct own_communicator { uint64_t context; int size, rank, n_duplicates; int member[]; };
+
+enum { WORLD = 0 };                          /* context of what the transport itself sends */
+static struct own_job job;
+static struct own_memory *memory;
+static struct own_wire *wire;                /* [size] */
+static struct own_messages *messages;
+static uint64_t n_splits;
+
+static void version(char *text, size_t bytes) { snprintf(text, bytes, "own transport"); }
+
+/* ---- before there are groups ---- */
+static enum status wait_for(struct own_message **message, const char *what) {
+    double timeout_s = comm_settings_in_force()->timeout_s, deadline_s = clock_s() + timeout_s;
+    for (bool done = false; !done; sched_yield()) {
+        int code = own_test(messages, message, &done);
+        if (code != OWN_OK) return FAIL(E_COMM, "%s: %s", what, own_code_text(code));
+        if (!done && clock_s() > deadline_s)
+            return FAIL(E_TIMEOUT, "%s did not finish within %g s; raise --comm-timeout if it is only slow", what,
+                        timeout_s);
+    }
+    return OK;
+}
+
+static enum status pass(bool sending, int peer, void *at, int bytes, const char *what) {
+    struct own_message *m;
+    int code = sending ? own_send(messages, WORLD, peer, 0, at, bytes, &m)
+                       : own_receive(messages, WORLD, peer, 0, at, bytes, &m);
+    if (code != OWN_OK) return FAIL(E_COMM, "%s: %s", what, own_code_text(code));
+    return wait_for(&m, what);
+}
+
+static enum status share_bytes(void *bytes, int n, const char *what) {
+    if (job.rank != 0) return pass(false, 0, bytes, n, what);
+    for (int r = 1; r < job.size; r++) TRY(pass(true, r, bytes, n, what));
+    return OK;
+}
+
+/* all[r]: the n bytes of each rank, by way of rank 0. */
+static enum status gather_bytes(void *all, int n, const char *what) {
+    char *at = all;
+    if (job.rank != 0) TRY(pass(true, 0, at + (size_t)job.rank * (size_t)n, n, what));
+    for (int r = 1; r < job.size && job.rank == 0; r++) TRY(pass(false, r, at + (size_t)r * (size_t)n, n, what));
+    return share_bytes(all, job.size * n, what);
+}
+
+static enum status meet(const char *what) {
+    char here[OWN_MOST_RANKS] = "";
+    return gather_bytes(here, 1, what);
+}
+
+/* ---- the world ---- */
+static int64_t put(void *out, const void *from, size_t n) { return (int64_t)ring_put(out, from, n); }
+static int64_t take(void *in, void *to, size_t n) { return (int64_t)ring_take(in, to, n); }
+
+static void find_place(struct comm_place *place) {
+    unsigned char mask[CORES_MASK_BYTES];
+    cores_mask(mask);                        /* of all ranks: they inherit their agent's */
+    *place = (struct comm_place){job.rank, job.size, job.rank, job.size, cores_count(mask), NULL};
+    place->host = calloc((size_t)job.size, sizeof *place->host);
+}
+
+static enum status world_start(int *argc, char ***argv, struct comm_place *place) {
+    bool is_one;
+    (void)argc, (void)argv;
+    TRY(own_job_find(&job, &is_one));
+    TRY(own_memory_map(&job, &memory));
+    wire = calloc((size_t)job.size, sizeof *wire);
+    for (int r = 0; wire && r < job.size; r++)
+        wire[r] = (struct own_wire){own_ring(memory, job.size, job.rank, r), own_ring(memory, job.size, r, job.rank),
+                                    put, take};
+    messages = wire ? own_messages_open(job.size, job.rank, wire) : NULL;
+    find_place(place);
+    if (!messages || !place->host) return FAIL(E_MEMORY, "no memory for the streams of %d ranks", job.size);
+    memory->line[job.rank].state = OWN_RUNNING;
+    return meet("the start of the job");
+}
+
+static enum status world_share(void *bytes, int n) { return share_bytes(bytes, n, "sharing what rank 0 knows"); }
+
+static void world_finish(void) {
+    if (meet("the end of the job") != OK) status_report();
+    memory->line[job.rank].state = OWN_FINISHED;
+    own_messages_close(&messages);
+    free(wire);
+    own_memory_unmap(&job, memory);
+    wire = NULL;
+    memory = NULL;
+}
+
+static void world_kill(int code) { _Exit(code); }     /* the agent ends the others */
+
+/* ---- communicators ---- */
+struct of_rank { int32_t colour, key; };
+
+static int comes_before(const struct of_rank *of, int a, int b) {
+    return of[a].key != of[b].key ? of[a].key < of[b].key : a < b;
+}
+
+/* Of those with this rank's colour, by key and then by rank. */
+static void sort_members(struct own_communicator *c, const struct of_rank *of) {
+    for (int r = 0; r < job.size; r++) {
+        if (of[r].colour != of[job.rank].colour) continue;
+        int at = c->size++;
+        for (; at > 0 && comes_before(of, r, c->member[at - 1]); at--) c->member[at] = c->member[at - 1];
+        c->member[at] = r;
+    }
+    while (c->member[c->rank] != job.rank) c->rank++;
+}
+
+static enum status split(int colour, int key, void **communicator, int *size, int *rank) {
+    struct of_rank of[OWN_MOST_RANKS] = {0};
+    of[job.rank] = (struct of_rank){colour, key};
+    if (colour != GROUP_ALL_ALONE) TRY(gather_bytes(of, sizeof *of, "splitting the world into groups"));
+    struct own_communicator *c = calloc(1, sizeof *c + (size_t)job.size * sizeof *c->member);
+    if (!c) return FAIL(E_MEMORY, "no memory for a group of %d ranks", job.size);
+    c->context = ++n_splits;
+    if (colour >= 0) sort_members(c, of);
+    else c->size = 1, c->member[0] = job.rank;
+    *communicator = c;
+    *size = c->size;
+    *rank = c->rank;
+    return OK;
+}
+
+static enum status members(void *communicator, int size, int *out) {
+    const struct own_communicator *c = communicator;
+    memcpy(out, c->member, (size_t)size * sizeof *out);
+    return OK;
+}
+
+/* A split's number has 32 bits, and above them those of its duplicates. */
+static enum status duplicate(void *communicator, void **out) {
+    struct own_communicator *c = communicator;
+    size_t bytes = sizeof *c + (size_t)job.size * sizeof *c->member;
+    struct own_communicator *twin = malloc(bytes);
+    if (!twin) return FAIL(E_MEMORY, "no memory for a group of %d ranks", c->size);
+    memcpy(twin, c, bytes);
+    twin->context |= (uint64_t)++c->n_duplicates << 32;
+    *out = twin;
+    return OK;
+}
+
+static void close_communicator(void **communicator) {
+    free(*communicator);
+    *communicator = NULL;
+}
+
+/* ---- memory of the host ---- */
+static enum status shared_make(int n_words, struct host_shared *out) {
+    if (n_words > OWN_WORDS)
+        return FAIL(E_CONFIG, "%d words for emulated links are more than the job's memory has (%d); use fewer ranks",
+                    n_words, OWN_WORDS);
+    TRY(meet("making memory that ranks share"));
+    for (int i = 0; i < n_words && job.rank == 0; i++) memory->word[i] = 0;
+    out->word = memory->word;
+    out->window = memory;
+    return meet("making memory that ranks share");
+}
+
+static void shared_free(struct host_shared *shared) { *shared = (struct host_shared){0}; }
+
+/* ---- messages ---- */
+static int send_message(void *communicator, const void *at, int n, enum dtype dtype, int to, int tag, void **handle) {
+    const struct own_communicator *c = communicator;
+    int64_t bytes = n * (int64_t)dtype_size(dtype);
+    return own_send(messages, c->context, c->member[to], tag, at, bytes, (struct own_message **)handle);
+}
+
+static int receive_message(void *communicator, void *at, int n, enum dtype dtype, int from, int tag, void **handle) {
+    const struct own_communicator *c = communicator;
+    int64_t bytes = n * (int64_t)dtype_size(dtype);
+    return own_receive(messages, c->context, c->member[from], tag, at, bytes, (struct own_message **)handle);
+}
+
+static int test_message(void **handle, bool *done) {
+    return own_test(messages, (struct own_message **)handle, done);
+}
+
+/* ---- mail ---- */
+static enum status mail_open(void) { return OK; }
+static void mail_close(void) {}
+static void mail_send(int to, const struct mail *mail) {
+    own_mail_send(messages, to, mail->kind, mail, (int)sizeof *mail);
+}
+static bool mail_receive(int *from, struct mail *mail) {
+    return own_mail_receive(messages, from, mail, (int)sizeof *mail);
+}
+
+const struct host_transport transport_own = {
+    .name = "the own transport", .version = version, .start = world_start, .share = world_share,
+    .finish = world_finish, .kill = world_kill, .split = split, .members = members, .duplicate = duplicate,
+    .close = close_communicator, .shared_make = shared_make, .shared_free = shared_free, .send = send_message,
+    .receive = receive_message, .test = test_message, .text = own_code_text, .collective = NULL,
+    .mail_open = mail_open, .mail_close = mail_close, .mail_send = mail_send, .mail_receive = mail_receive};

@@ -1,0 +1,248 @@
+/* ranks: 1 */
+/* Messages of several processes, all in this one, over rings that give and take as few bytes as chance wants. */
+#include "lib/base/rng.h"
+#include "lib/comm/own/messages.h"
+#include "lib/comm/own/ring.h"
+#include "tests/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 3, CONTEXTS = 3, TAGS = 2, MOST = 400 };
+
+static uint64_t drawn;
+static uint32_t draw(uint32_t below) { return (uint32_t)(rng_uniform(7, 0, drawn++) * below); }
+
+/* ---- a world: every ordered pair has a ring; some streams end, or lie ---- */
+struct world {
+    struct ring *ring;                       /* [N * N] */
+    struct own_wire wire[N][N];
+    struct own_messages *of[N];
+    bool whole;                              /* wires give and take all they can */
+};
+static struct world *world_now;
+
+static int64_t wire_put(void *out, const void *from, size_t n) {
+    return (int64_t)ring_put(out, from, world_now->whole ? n : draw((uint32_t)(n < 5000 ? n : 5000) + 1));
+}
+static int64_t wire_take(void *in, void *to, size_t n) {
+    return (int64_t)ring_take(in, to, world_now->whole ? n : draw((uint32_t)(n < 5000 ? n : 5000) + 1));
+}
+static int64_t wire_ended(void *in, void *to, size_t n) { return (void)in, (void)to, (void)n, -1; }
+
+static void world_open(struct world *w, bool whole) {
+    *w = (struct world){.ring = aligned_alloc(64, N * N * sizeof(struct ring)), .whole = whole};
+    memset(w->ring, 0, N * N * sizeof(struct ring));
+    world_now = w;
+    for (int r = 0; r < N; r++) {
+        for (int q = 0; q < N; q++)
+            w->wire[r][q] = (struct own_wire){&w->ring[r * N + q], &w->ring[q * N + r], wire_put, wire_take};
+        w->of[r] = own_messages_open(N, r, w->wire[r]);
+    }
+}
+static void world_close(struct world *w) {
+    for (int r = 0; r < N; r++) own_messages_close(&w->of[r]);
+    free(w->ring);
+}
+static void push_all(struct world *w) {
+    for (int r = 0; r < N; r++) own_push(w->of[r]);
+}
+
+/* ---- random traffic ---- */
+struct traffic {
+    int from, to, context, tag;
+    int64_t bytes;
+    unsigned char *sent, *got;
+    struct own_message *send, *receive;
+    bool send_started, receive_started, send_done, receive_done;
+};
+
+static void make(struct traffic *m, int k) {
+    *m = (struct traffic){.from = (int)draw(N), .to = (int)draw(N), .context = (int)draw(CONTEXTS),
+                          .tag = (int)draw(TAGS)};
+    m->bytes = draw(4) == 0 ? 0 : draw(draw(10) == 0 ? 700000 : 3000);
+    m->sent = malloc((size_t)m->bytes + 1);
+    m->got = calloc(1, (size_t)m->bytes + 1);
+    for (int64_t i = 0; i < m->bytes; i++) m->sent[i] = (unsigned char)(k * 31 + i * 7 + i / 251);
+}
+
+static bool same_lane(const struct traffic *a, const struct traffic *b) {
+    return a->from == b->from && a->to == b->to && a->context == b->context && a->tag == b->tag;
+}
+
+/* The first of this message's lane that has not started, which is the one whose turn it is. */
+static int turn(const struct traffic *m, int k, bool receiving) {
+    for (int j = 0; j < k; j++)
+        if (same_lane(&m[j], &m[k]) && !(receiving ? m[j].receive_started : m[j].send_started)) return j;
+    return k;
+}
+
+static void start(struct world *w, struct traffic *m, int k, bool receiving) {
+    struct traffic *x = &m[turn(m, k, receiving)];
+    bool *started = receiving ? &x->receive_started : &x->send_started;
+    if (*started) return;
+    *started = true;
+    uint64_t context = (uint64_t)x->context;
+    if (receiving)
+        assert_int_equal(own_receive(w->of[x->to], context, x->from, x->tag, x->got, x->bytes, &x->receive), OWN_OK);
+    else assert_int_equal(own_send(w->of[x->from], context, x->to, x->tag, x->sent, x->bytes, &x->send), OWN_OK);
+}
+
+static void look(struct world *w, struct traffic *x) {
+    if (x->send_started && !x->send_done)
+        assert_int_equal(own_test(w->of[x->from], &x->send, &x->send_done), OWN_OK);
+    if (x->receive_started && !x->receive_done)
+        assert_int_equal(own_test(w->of[x->to], &x->receive, &x->receive_done), OWN_OK);
+}
+
+static void run_traffic(bool whole) {
+    struct world w;
+    static struct traffic m[MOST];
+    world_open(&w, whole);
+    for (int k = 0; k < MOST; k++) make(&m[k], k);
+    for (int i = 0; i < 20 * MOST; i++) {
+        int k = (int)draw(MOST);
+        if (draw(2)) start(&w, m, k, draw(2));
+        else look(&w, &m[draw(MOST)]);
+    }
+    for (int k = 0; k < MOST; k++) {
+        start(&w, m, k, false);
+        start(&w, m, k, true);
+    }
+    for (int left = 1, turns = 0; left && turns < 100000; turns++) {
+        left = 0;
+        for (int k = 0; k < MOST; k++) {
+            look(&w, &m[k]);
+            left += !m[k].send_done || !m[k].receive_done;
+        }
+        if (turns == 99999) assert_int_equal(left, 0);
+    }
+    for (int k = 0; k < MOST; k++) {
+        assert_memory_equal(m[k].got, m[k].sent, (size_t)m[k].bytes);
+        free(m[k].got);
+        free(m[k].sent);
+    }
+    for (int r = 0; r < N; r++) assert_int_equal(own_unreceived(w.of[r]), 0);
+    world_close(&w);
+}
+
+static void test_whatever_order_they_come_in(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) run_traffic(i == 0);
+}
+
+/* A message of another context, sent first and larger than the ring, is not in the way of one that is waited for. */
+static void test_one_context_does_not_block_another(void **state) {
+    (void)state;
+    struct world w;
+    static char large[4 * RING_BYTES], got[4 * RING_BYTES];
+    struct own_message *a, *b, *c;
+    char x = 7, y = 0;
+    bool done = false;
+    world_open(&w, true);
+    memset(large, 3, sizeof large);
+    assert_int_equal(own_send(w.of[0], 1, 1, 0, large, sizeof large, &a), OWN_OK);
+    assert_int_equal(own_send(w.of[0], 2, 1, 0, &x, 1, &b), OWN_OK);
+    assert_int_equal(own_receive(w.of[1], 2, 0, 0, &y, 1, &c), OWN_OK);
+    for (int i = 0; i < 100 && !done; i++) {
+        push_all(&w);
+        assert_int_equal(own_test(w.of[1], &c, &done), OWN_OK);
+    }
+    assert_true(done && y == 7);
+    assert_int_equal(own_unreceived(w.of[1]), sizeof large);
+    assert_int_equal(own_receive(w.of[1], 1, 0, 0, got, sizeof got, &c), OWN_OK);
+    assert_int_equal(own_test(w.of[1], &c, &done), OWN_OK);
+    assert_true(done && memcmp(got, large, sizeof got) == 0);
+    bool sent[2];
+    assert_true(own_test(w.of[0], &a, &sent[0]) == OWN_OK && own_test(w.of[0], &b, &sent[1]) == OWN_OK);
+    assert_true(sent[0] && sent[1]);
+    world_close(&w);
+}
+
+/* ---- failures ---- */
+/* A peer's stream ends: what is in flight with it fails, what comes later too, and nothing else does. */
+static void test_an_ended_peer_fails_alone(void **state) {
+    (void)state;
+    struct world w;
+    struct own_message *from_1, *to_1, *late, *from_2, *to_0;
+    char x = 1, y = 0, z = 0;
+    bool done;
+    world_open(&w, true);
+    struct own_wire wire[N];
+    memcpy(wire, w.wire[0], sizeof wire);
+    wire[1].take = wire_ended;
+    own_messages_close(&w.of[0]);
+    w.of[0] = own_messages_open(N, 0, wire);
+    own_receive(w.of[0], 0, 1, 0, &y, 1, &from_1);
+    own_receive(w.of[0], 0, 2, 0, &z, 1, &from_2);
+    own_push(w.of[0]);
+    assert_int_equal(own_test(w.of[0], &from_1, &done), OWN_ENDED);
+    assert_true(!done && !from_1);
+    assert_int_equal(own_send(w.of[0], 0, 1, 0, &x, 1, &to_1), OWN_OK);
+    assert_int_equal(own_test(w.of[0], &to_1, &done), OWN_ENDED);
+    assert_int_equal(own_receive(w.of[0], 0, 1, 0, &y, 1, &late), OWN_OK);
+    assert_int_equal(own_test(w.of[0], &late, &done), OWN_ENDED);
+    own_send(w.of[2], 0, 0, 0, &x, 1, &to_0);
+    assert_int_equal(own_test(w.of[0], &from_2, &done), OWN_OK);
+    assert_true(done && z == 1);
+    assert_int_equal(own_test(w.of[2], &to_0, &done), OWN_OK);
+    world_close(&w);
+}
+
+/* Bytes that are no message, a length that is not the receiver's, before it waits and after: never another's memory. */
+static void test_what_is_no_message(void **state) {
+    (void)state;
+    char wanted[8] = "", sent[16] = "0123456789abcde", nonsense[64];
+    struct own_message *a, *b;
+    bool done;
+    for (int way = 0; way < 4; way++) {
+        struct world w;
+        world_open(&w, true);
+        memset(nonsense, 0x5a, sizeof nonsense);
+        if (way == 0) ring_put(&w.ring[1 * N + 0], nonsense, sizeof nonsense);
+        else own_send(w.of[1], 0, 0, 0, sent, way == 1 ? 4 : 16, &b);
+        if (way == 3) own_push(w.of[0]);
+        own_receive(w.of[0], 0, 1, 0, wanted, 8, &a);
+        own_push(w.of[0]);
+        assert_int_equal(own_test(w.of[0], &a, &done), way == 0 ? OWN_NO_MESSAGE : OWN_OTHER_LENGTH);
+        if (way) own_test(w.of[1], &b, &done);
+        world_close(&w);
+    }
+    assert_string_equal(own_code_text(OWN_ENDED), "the peer has ended");
+    assert_string_equal(own_code_text(77), "unknown failure");
+}
+
+/* ---- mail ---- */
+static void test_mail_is_beside_messages(void **state) {
+    (void)state;
+    struct world w;
+    static char large[2 * RING_BYTES];
+    struct own_message *a, *b;
+    char text[OWN_MAIL_BYTES];
+    int from;
+    bool done = false;
+    world_open(&w, true);
+    own_send(w.of[0], 0, 1, 0, large, sizeof large, &a);             /* fills the stream */
+    for (int i = 0; i < 3; i++) own_mail_send(w.of[0], 1, 0, (char[]){(char)('a' + i)}, 1);
+    own_mail_send(w.of[0], 1, 1, "x", 1);
+    own_mail_send(w.of[2], 1, 0, "z", 1);
+    assert_true(own_mail_receive(w.of[1], &from, text, 1) && from == 2 && text[0] == 'z');
+    own_receive(w.of[1], 0, 0, 0, large, sizeof large, &b);
+    for (int i = 0; i < 10; i++) push_all(&w);
+    assert_true(own_mail_receive(w.of[1], &from, text, 1) && from == 0 && text[0] == 'a');   /* the first of its slot */
+    assert_true(own_mail_receive(w.of[1], &from, text, 1) && text[0] == 'x');
+    assert_false(own_mail_receive(w.of[1], &from, text, 1));
+    own_mail_send(w.of[0], 1, 0, "d", 1);                            /* it has left: the slot is free */
+    assert_true(own_mail_receive(w.of[1], &from, text, 1) && text[0] == 'd');
+    for (int i = 0; i < 100; i++) {                                  /* nobody reads: the newest stay */
+        own_mail_send(w.of[0], 1, 0, (char[]){(char)i}, 1);
+        push_all(&w);
+    }
+    assert_true(own_mail_receive(w.of[1], &from, text, 1) && text[0] == 100 - 64);
+    assert_true(own_test(w.of[0], &a, &done) == OWN_OK && done && own_test(w.of[1], &b, &done) == OWN_OK && done);
+    world_close(&w);
+}
+
+TESTS(unit_test(test_whatever_order_they_come_in), unit_test(test_one_context_does_not_block_another),
+      unit_test(test_an_ended_peer_fails_alone), unit_test(test_what_is_no_message),
+      unit_test(test_mail_is_beside_messages))

@@ -1,0 +1,197 @@
+/* ranks: 1 */
+/* The transport without the rest of lib/comm: processes that this test forks, as the agent does. */
+#include "lib/comm/host_transport.h"
+#include "lib/comm/own/job.h"
+#include "tests/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { N = 4 };
+#define OWN transport_own
+
+/* Each rank of n runs `rank_main`, whose failure is the test's. @return whether all said that they had finished */
+typedef bool rank_main(struct comm_place *);
+static bool run(int n, rank_main *main) {
+    struct own_job job = {.size = n};
+    struct own_memory *memory;
+    pid_t pid[OWN_MOST_RANKS];
+    assert_ok(own_memory_make(n, &job.fd));
+    assert_ok(own_memory_map(&job, &memory));
+    for (job.rank = 0; job.rank < n; job.rank++) {
+        pid[job.rank] = fork();
+        if (pid[job.rank]) continue;
+        struct comm_place place;
+        own_job_tell(&job);
+        alarm(30);
+        bool ok = OWN.start(NULL, NULL, &place) == OK && main(&place);
+        if (ok) OWN.finish();
+        _exit(ok ? 0 : 1);
+    }
+    bool ok = true;
+    for (int r = 0; r < n; r++) {
+        int status;
+        waitpid(pid[r], &status, 0);
+        ok &= status == 0 && memory->line[r].state == OWN_FINISHED;
+    }
+    own_memory_unmap(&job, memory);
+    close(job.fd);
+    return ok;
+}
+
+static bool wait_for(void **handle) {
+    for (bool done = false; !done;)
+        if (OWN.test(handle, &done) != TRANSPORT_OK) return false;
+    return true;
+}
+
+/* Everybody of a communicator sends to everybody, itself too, and gets what was meant for it. */
+static bool all_to_all(void *communicator, int size, int rank, int salt) {
+    int32_t sent[N], got[N];
+    void *handle[2 * N];
+    bool ok = true;
+    for (int r = 0; r < size; r++) {
+        sent[r] = salt + 100 * rank + r;
+        ok &= OWN.send(communicator, &sent[r], 1, INT32, r, salt, &handle[r]) == TRANSPORT_OK;
+        ok &= OWN.receive(communicator, &got[r], 1, INT32, r, salt, &handle[N + r]) == TRANSPORT_OK;
+    }
+    for (int r = 0; r < size; r++) ok = wait_for(&handle[r]) && wait_for(&handle[N + r]) && ok;
+    for (int r = 0; r < size; r++) ok &= got[r] == salt + 100 * r + rank;
+    return ok;
+}
+
+/* ---- the world ---- */
+static bool a_place(struct comm_place *place) {
+    char word[8] = "other";
+    if (place->rank == 0) strcpy(word, "rank 0");
+    bool ok = place->size == N && place->local_rank == place->rank && place->local_size == N && place->host[N - 1] == 0;
+    return ok && OWN.share(word, sizeof word) == OK && strcmp(word, "rank 0") == 0;
+}
+
+/* Code 0, and it has not said that it has finished. */
+static bool ends_early(struct comm_place *place) { _exit(place->rank); }
+
+static void test_the_world(void **state) {
+    (void)state;
+    assert_true(run(N, a_place));
+    assert_false(run(1, ends_early));
+}
+
+/* ---- communicators ---- */
+/* Colours 0, 1, 0, 1; by descending rank, then all with equal keys. */
+static bool splits(struct comm_place *place) {
+    void *evens, *same, *twin, *twins_twin, *alone;
+    int size, rank, member[N];
+    bool ok = OWN.split(place->rank % 2, -place->rank, &evens, &size, &rank) == OK;
+    ok &= size == 2 && rank == (place->rank < 2 ? 1 : 0);
+    ok &= OWN.members(evens, size, member) == OK && member[0] == 2 + place->rank % 2 && member[1] == place->rank % 2;
+    ok &= all_to_all(evens, size, rank, 1);
+    ok &= OWN.split(0, 7, &same, &size, &rank) == OK && size == N && rank == place->rank;
+    ok &= OWN.duplicate(same, &twin) == OK && OWN.duplicate(same, &twins_twin) == OK;
+    ok &= OWN.split(GROUP_ALL_ALONE, 0, &alone, &size, &rank) == OK && size == 1 && rank == 0;
+    ok &= all_to_all(alone, 1, 0, 2);
+    ok &= OWN.split(place->rank == 0 ? -1 : 0, 0, &alone, &size, &rank) == OK && size == (place->rank ? N - 1 : 1);
+    ok &= all_to_all(alone, size, rank, 3);
+
+    /* one tag in three communicators of the same ranks: each gets its own, in whatever order they were sent */
+    int to = (place->rank + 1) % N, from = (place->rank + N - 1) % N;
+    void *of[3] = {same, twin, twins_twin}, *sent[3], *got[3];
+    int32_t x[3] = {10, 11, 12}, y[3] = {0};
+    for (int i = 0; i < 3; i++) ok &= OWN.send(of[i], &x[i], 1, INT32, to, 5, &sent[i]) == TRANSPORT_OK;
+    for (int i = 2; i >= 0; i--) ok &= OWN.receive(of[i], &y[i], 1, INT32, from, 5, &got[i]) == TRANSPORT_OK;
+    for (int i = 0; i < 3; i++) ok = wait_for(&sent[i]) && wait_for(&got[i]) && ok;
+    return ok && y[0] == 10 && y[1] == 11 && y[2] == 12;
+}
+
+static void test_communicators(void **state) {
+    (void)state;
+    assert_true(run(N, splits));
+}
+
+/* ---- messages longer than a ring, both ways at once ---- */
+static bool large(struct comm_place *place) {
+    enum { COUNT = 1 << 20 };
+    float *x = malloc(COUNT * sizeof *x), *y = malloc(COUNT * sizeof *y);
+    void *world, *sent, *got;
+    int size, rank, to = (place->rank + 1) % N, from = (place->rank + N - 1) % N;
+    bool ok = OWN.split(0, 0, &world, &size, &rank) == OK;
+    for (int turn = 0; turn < 3; turn++) {
+        for (int i = 0; i < COUNT; i++) x[i] = (float)(place->rank * 7 + i % 1000 + turn);
+        ok &= OWN.send(world, x, COUNT, FP32, to, 0, &sent) == TRANSPORT_OK;
+        ok &= OWN.receive(world, y, COUNT, FP32, from, 0, &got) == TRANSPORT_OK;
+        ok = wait_for(&sent) && wait_for(&got) && ok;
+        for (int i = 0; i < COUNT; i++) ok &= y[i] == (float)(from * 7 + i % 1000 + turn);
+    }
+    free(x);
+    free(y);
+    return ok;
+}
+
+static void test_messages_longer_than_a_ring(void **state) {
+    (void)state;
+    assert_true(run(N, large));
+}
+
+/* ---- mail and words ---- */
+static bool mails(struct comm_place *place) {
+    struct mail mail = {.kind = MAIL_PING, .roll = place->rank};
+    int seen = 0;
+    for (int r = 0; r < N; r++)
+        if (r != place->rank) OWN.mail_send(r, &mail);
+    while (seen != ((1 << N) - 1) - (1 << place->rank)) {
+        int from;
+        struct mail got;
+        if (!OWN.mail_receive(&from, &got)) continue;
+        if (got.kind != MAIL_PING || got.roll != from || seen >> from & 1) return false;
+        seen |= 1 << from;
+    }
+    return true;
+}
+
+static bool words(struct comm_place *place) {
+    struct host_shared shared;
+    bool ok = true;
+    for (int turn = 0; turn < 2; turn++) {
+        ok &= OWN.shared_make(2 * N, &shared) == OK && shared.word[N + place->rank] == 0;
+        atomic_fetch_add(&shared.word[0], 1);
+        while (atomic_load(&shared.word[0]) < N) usleep(100);
+        shared.word[N + place->rank] = 5;
+        OWN.shared_free(&shared);
+    }
+    ok &= OWN.shared_make(OWN_WORDS + 1, &shared) == E_CONFIG;
+    status_clear();
+    return ok;
+}
+
+static void test_mail_and_words(void **state) {
+    (void)state;
+    assert_true(run(N, mails));
+    assert_true(run(N, words));
+}
+
+/* ---- the job's line ---- */
+static void test_a_job_is_told_and_found(void **state) {
+    (void)state;
+    const char *const wrong[] = {"rank=4 size=4 fd=3", "rank=-1 size=4 fd=3", "rank=0 size=0 fd=3", "rank=0 size=4",
+                                 "rank=0 size=4 fd=3 x", "yes", "rank=0 size=99999 fd=3"};
+    struct own_job job = {3, 4, 9}, found;
+    bool is_one = true;
+    unsetenv(OWN_JOB_VARIABLE);
+    assert_ok(own_job_find(&found, &is_one));
+    assert_false(is_one);
+    own_job_tell(&job);
+    assert_ok(own_job_find(&found, &is_one));
+    assert_true(is_one && found.rank == 3 && found.size == 4 && found.fd == 9);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        setenv(OWN_JOB_VARIABLE, wrong[i], 1);
+        assert_fails(own_job_find(&found, &is_one), E_CONFIG, wrong[i], "unset");
+    }
+    unsetenv(OWN_JOB_VARIABLE);
+    int fd;
+    assert_fails(own_memory_make(OWN_MOST_RANKS + 1, &fd), E_CONFIG, "257", "256", "mpi");
+}
+
+TESTS(unit_test(test_the_world), unit_test(test_communicators), unit_test(test_messages_longer_than_a_ring),
+      unit_test(test_mail_and_words), unit_test(test_a_job_is_told_and_found))
