@@ -2,7 +2,7 @@
  *
  * A rank has ended well if its line of the job's memory says that it has finished (lib/comm/own/job.h), whatever its
  * exit code: 75, for one, means "saved, to be resumed". Any other end is a failure, even with code 0: its peers would
- * wait for it. Then the agent tells launch who it was, sends the others a TERM, and a second later a KILL. Should the
+ * wait for it. Then the agent tells launch who it was, sends the others a TERM, and a second later a KILL, which ends those too that are stopped. Should the
  * agent itself be killed, the kernel kills its ranks. */
 #include "driver/launch/agent.h"
 
@@ -68,7 +68,6 @@ static void end_all(struct agent *a) {
     if (a->ending_s > 0) return;
     a->ending_s = clock_s();
     signal_all(a, SIGTERM);
-    signal_all(a, SIGCONT);                  /* one that was stopped does not end otherwise */
 }
 
 /* launch reads this (launch_filter.c). */

@@ -82,27 +82,28 @@ static void test_the_world(void **state) {
 /* ---- communicators ---- */
 /* Colours 0, 1, 0, 1; by descending rank, then all with equal keys. */
 static bool splits(struct comm_place *place) {
-    void *evens, *same, *twin, *twins_twin, *alone;
+    void *evens, *same, *again, *twin, *twins_twin, *alone;
     int size, rank, member[N];
     bool ok = OWN.split(place->rank % 2, -place->rank, &evens, &size, &rank) == OK;
     ok &= size == 2 && rank == (place->rank < 2 ? 1 : 0);
     ok &= OWN.members(evens, size, member) == OK && member[0] == 2 + place->rank % 2 && member[1] == place->rank % 2;
     ok &= all_to_all(evens, size, rank, 1);
     ok &= OWN.split(0, 7, &same, &size, &rank) == OK && size == N && rank == place->rank;
+    ok &= OWN.split(0, 7, &again, &size, &rank) == OK;
     ok &= OWN.duplicate(same, &twin) == OK && OWN.duplicate(same, &twins_twin) == OK;
     ok &= OWN.split(GROUP_ALL_ALONE, 0, &alone, &size, &rank) == OK && size == 1 && rank == 0;
     ok &= all_to_all(alone, 1, 0, 2);
-    ok &= OWN.split(place->rank == 0 ? -1 : 0, 0, &alone, &size, &rank) == OK && size == (place->rank ? N - 1 : 1);
+    ok &= OWN.split(place->rank < 2 ? -1 : 0, 0, &alone, &size, &rank) == OK && size == (place->rank < 2 ? 1 : N - 2);
     ok &= all_to_all(alone, size, rank, 3);
 
-    /* one tag in three communicators of the same ranks: each gets its own, in whatever order they were sent */
+    /* one tag in four communicators of the same ranks: each gets its own, in whatever order they were sent */
     int to = (place->rank + 1) % N, from = (place->rank + N - 1) % N;
-    void *of[3] = {same, twin, twins_twin}, *sent[3], *got[3];
-    int32_t x[3] = {10, 11, 12}, y[3] = {0};
-    for (int i = 0; i < 3; i++) ok &= OWN.send(of[i], &x[i], 1, INT32, to, 5, &sent[i]) == TRANSPORT_OK;
-    for (int i = 2; i >= 0; i--) ok &= OWN.receive(of[i], &y[i], 1, INT32, from, 5, &got[i]) == TRANSPORT_OK;
-    for (int i = 0; i < 3; i++) ok = wait_for(&sent[i]) && wait_for(&got[i]) && ok;
-    return ok && y[0] == 10 && y[1] == 11 && y[2] == 12;
+    void *of[4] = {same, twin, twins_twin, again}, *sent[4], *got[4];
+    int32_t x[4] = {10, 11, 12, 13}, y[4] = {0};
+    for (int i = 0; i < 4; i++) ok &= OWN.send(of[i], &x[i], 1, INT32, to, 5, &sent[i]) == TRANSPORT_OK;
+    for (int i = 3; i >= 0; i--) ok &= OWN.receive(of[i], &y[i], 1, INT32, from, 5, &got[i]) == TRANSPORT_OK;
+    for (int i = 0; i < 4; i++) ok = wait_for(&sent[i]) && wait_for(&got[i]) && ok;
+    return ok && y[0] == 10 && y[1] == 11 && y[2] == 12 && y[3] == 13;
 }
 
 static void test_communicators(void **state) {
