@@ -2,8 +2,8 @@
  *
  * A rank has ended well if its line of the job's memory says that it has finished (lib/comm/own/job.h), whatever its
  * exit code: 75, for one, means "saved, to be resumed". Any other end is a failure, even with code 0: its peers would
- * wait for it. Then the agent tells launch who it was, sends the others a TERM, and a second later a KILL, which ends those too that are stopped. Should the
- * agent itself be killed, the kernel kills its ranks. */
+ * wait for it. Then the agent tells launch who it was, sends the others a TERM, and a second later a KILL, which ends
+ * those too that are stopped. Should the agent itself be killed, the kernel kills its ranks. */
 #include "driver/launch/agent.h"
 
 #include "lib/base/clock.h"
