@@ -1,0 +1,136 @@
+/* Epochs.
+ *
+ * Idea. In a job of n ranks each keeps its shard of the states, and a copy of its left neighbor's, as they were after
+ * the last step and the one before. When a rank dies, nothing is lost: its right neighbor has its shard. So those who
+ * are left agree on a step, give the shards to whoever is a member now, and go on from there. From death to death is an
+ * *epoch*: an ordered list of processes, opened by the lighthouse, which sees who has died.
+ *
+ *          opened                all have reported          shard here             copy here
+ *   RUN  ---------->  REPORT  ------------------->  MOVE  ---------------->  COPY  -------------->  RUN
+ *                                  back = least             own snapshot            says "whole"
+ *
+ * and from each of these an epoch that is opened meanwhile leads to REPORT again. Nobody waits for the others to be
+ * whole: the sums of the next step do, and before those are done no snapshot is overwritten.
+ *
+ * Formula. A rank may go back to the newest step of which it has its own shard *and* its neighbor's:
+ *     newest(r) = max { s : own(r, s) and left(r, s) }          back = min over r of newest(r)
+ * A rank joins the sums of step s + 1 only after its newest is s. So when those sums are done, everybody's newest is s
+ * at least; the snapshot of s + 1 then takes the place of that of s - 1. Newest steps of two ranks differ by one at
+ * most, and each still has the older one of them.
+ *
+ * Stored where. Two epochs with two steps each. The snapshots of the last *whole* epoch are kept until the next one is
+ * whole, which is when every member has said so: should another rank die before that, all go back to them again. Whose
+ * turn it is to be overwritten follows from that, and needs no message (epoch_room).
+ *
+ * Sent when. A copy to the right neighbor after every K-th step; shards when an epoch opens.
+ *
+ * Who writes what: the lighthouse the epochs, and their number last; each rank its own "my newest step" and "I am
+ * whole" of an epoch. Nobody writes what another one writes.
+ *
+ * What breaks: a snapshot that counts before its copy is there; the old epoch's snapshots overwritten before the new
+ * one is whole; a late message of an old epoch taken for one of the new. test_epoch.c goes through every order in which
+ * three ranks can do all this while two die, with each of these mistakes and without.
+ *
+ * Two neighbors that die at once take a shard with them. That is DISK, and it is the only way there.
+ *
+ * Source: Wang et al. 2023, "Gemini: fast failure recovery in distributed training with in-memory checkpoints"; torchft
+ * and TorchElastic for the lighthouse's part. */
+#include "lib/comm/own/epoch.h"
+
+#include <stddef.h>
+
+const struct epoch_row epoch_rows[] = {
+    {EPOCH_RUN, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "drop what is in flight, say the newest step to go back to"},
+    {EPOCH_REPORT, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "another one has died: say it for the newer epoch"},
+    {EPOCH_MOVE, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "the same; what has moved so far does not count"},
+    {EPOCH_COPY, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "the same"},
+    {EPOCH_SPARE, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "a spare is needed; it has nothing to go back to"},
+    {EPOCH_RUN, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "its replica's other ranks are gone: it is a spare now"},
+    {EPOCH_REPORT, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "the same"},
+    {EPOCH_MOVE, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "the same"},
+    {EPOCH_COPY, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "the same"},
+    {EPOCH_SPARE, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "still a spare"},
+    {EPOCH_REPORT, EVENT_REPORTED, EPOCH_MOVE, DO_MOVE, "back is the least; send the shards that it holds"},
+    {EPOCH_REPORT, EVENT_GONE, EPOCH_DISK, DO_READ_DISK, "two neighbors died together: the last checkpoint"},
+    {EPOCH_MOVE, EVENT_MOVED, EPOCH_COPY, DO_KEEP, "snapshot of its shard beside the old ones; copy to the right"},
+    {EPOCH_COPY, EVENT_COPIED, EPOCH_RUN, DO_SAY_WHOLE, "it can be lost now without loss: go on after step back"},
+};
+const int n_epoch_rows = sizeof epoch_rows / sizeof *epoch_rows;
+
+const struct epoch_row *epoch_row(enum epoch_state state, enum epoch_event event) {
+    for (int i = 0; i < n_epoch_rows; i++)
+        if (epoch_rows[i].state == state && epoch_rows[i].event == event) return &epoch_rows[i];
+    return NULL;
+}
+
+const char *epoch_state_name(enum epoch_state state) {
+    static const char *const name[] = {"RUN", "REPORT", "MOVE", "COPY", "SPARE", "DISK"};
+    return (unsigned)state < N_EPOCH_STATES ? name[state] : "?";
+}
+
+/* ---- members ---- */
+int epoch_place(const struct epoch *e, int slot) {
+    for (int i = 0; i < e->n; i++)
+        if (e->slot[i] == slot) return i;
+    return -1;
+}
+
+struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive, int n_slots) {
+    struct epoch next = {.number = now->number + 1, .from = whole ? now->number : now->from};
+    int spare = 0;
+    for (int i = 0; i < now->n; i++) {
+        int slot = now->slot[i];
+        if (!alive[slot]) {
+            while (spare < n_slots && (!alive[spare] || epoch_place(now, spare) >= 0)) spare++;
+            slot = spare < n_slots ? spare++ : -1;
+        }
+        if (slot >= 0) next.slot[next.n++] = slot;
+    }
+    return next;
+}
+
+int epoch_holder(const struct epoch *from, int i, const struct epoch *now, bool *copy) {
+    int owner = from->slot[i], right = from->slot[(i + 1) % from->n];
+    *copy = epoch_place(now, owner) < 0;
+    if (!*copy) return owner;
+    return from->n > 1 && epoch_place(now, right) >= 0 ? right : -1;
+}
+
+/* ---- snapshots ---- */
+void epoch_store_clear(struct epoch_store *s) {
+    for (int k = 0; k < 2; k++) {
+        s->kept[k].epoch = -1;
+        for (int i = 0; i < 2; i++) s->kept[k].of[i] = (struct epoch_snapshot){-1, -1};
+    }
+}
+
+int64_t epoch_newest(const struct epoch_store *s, int32_t epoch) {
+    int64_t newest = -1;
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 2; i++) {
+            const struct epoch_snapshot *x = &s->kept[k].of[i];
+            if (s->kept[k].epoch == epoch && x->own_step == x->left_step && x->own_step > newest) newest = x->own_step;
+        }
+    return newest;
+}
+
+const struct epoch_snapshot *epoch_find(const struct epoch_store *s, int32_t epoch, int64_t step) {
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 2; i++)
+            if (epoch >= 0 && s->kept[k].epoch == epoch && s->kept[k].of[i].own_step == step) return &s->kept[k].of[i];
+    return NULL;
+}
+
+struct epoch_snapshot *epoch_room(struct epoch_store *s, int32_t epoch, int32_t from, int64_t step) {
+    int k = 0;
+    if (s->kept[0].epoch != epoch && s->kept[1].epoch != epoch) {    /* its first: in place of what is not needed */
+        k = s->kept[0].epoch == from && from >= 0 ? 1 : 0;
+        s->kept[k].epoch = epoch;
+        for (int i = 0; i < 2; i++) s->kept[k].of[i] = (struct epoch_snapshot){-1, -1};
+    } else if (s->kept[1].epoch == epoch) {
+        k = 1;
+    }
+    struct epoch_snapshot *at = &s->kept[k].of[step % 2];
+    *at = (struct epoch_snapshot){-1, -1};
+    return at;
+}

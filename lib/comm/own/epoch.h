@@ -1,0 +1,87 @@
+/* Epochs: how the ranks that are left go on when one has died, and what nobody may forget meanwhile. See epoch.c. */
+#ifndef TRIVIUM_COMM_OWN_EPOCH_H
+#define TRIVIUM_COMM_OWN_EPOCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the state machine of a rank ---- */
+enum epoch_state {
+    EPOCH_RUN,       /* has said that it is whole, and trains */
+    EPOCH_REPORT,    /* has dropped what was in flight, and has said the newest step that it can go back to */
+    EPOCH_MOVE,      /* knows the step that all go back to, and gets its shard of it */
+    EPOCH_COPY,      /* has its shard, and gets a copy of its left neighbor's */
+    EPOCH_SPARE,     /* is no member */
+    EPOCH_DISK,      /* some shard is gone from memory: back to the last checkpoint */
+    N_EPOCH_STATES
+};
+enum epoch_event {
+    EVENT_MEMBER,    /* the lighthouse has opened a new epoch, and this rank is one of its members */
+    EVENT_NO_MEMBER, /* it has, and this rank is none */
+    EVENT_REPORTED,  /* all members that have something to go back to have said what */
+    EVENT_GONE,      /* and for some shard neither its owner nor its copy is left */
+    EVENT_MOVED,     /* its shard is here */
+    EVENT_COPIED,    /* its left neighbor's shard is here, too */
+    N_EPOCH_EVENTS
+};
+enum epoch_action { DO_NOTHING, DO_REPORT, DO_MOVE, DO_KEEP, DO_SAY_WHOLE, DO_READ_DISK };
+
+struct epoch_row {
+    enum epoch_state state;
+    enum epoch_event event;
+    enum epoch_state next;
+    enum epoch_action action;
+    const char *what;
+};
+extern const struct epoch_row epoch_rows[];
+extern const int n_epoch_rows;
+/** The row of a state and an event; NULL: the event does not concern that state. Pure. @collective{none} */
+const struct epoch_row *epoch_row(enum epoch_state, enum epoch_event);
+/** "RUN" */
+const char *epoch_state_name(enum epoch_state);
+
+/* ---- what an epoch is ---- */
+enum { EPOCH_MOST_RANKS = 256 };
+/* Written by the lighthouse before the epoch's number is, and never changed. slot[i]: which process has place i. */
+struct epoch {
+    int32_t number, n;
+    int32_t from;                        /* the epoch whose snapshots it goes back to: the last whole one; -1: none */
+    int32_t slot[EPOCH_MOST_RANKS];
+};
+/** The place of a process; -1: it is no member. Pure. @collective{none} */
+int epoch_place(const struct epoch *, int slot);
+/** The epoch after `now` when only the processes with alive[] are left, those that are no members being spares. A dead
+ *  member's place goes to the first spare; where none is left, places move up. whole: is `now` whole? Pure.
+ *  @collective{none} */
+struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive, int n_slots);
+
+/* ---- what a rank keeps ---- */
+/* A step's snapshot: of its own shard, and the copy of its left neighbor's. -1: there is none. */
+struct epoch_snapshot { int64_t own_step, left_step; };
+/* The last two steps of one epoch, and of the one before it: four of each in memory. epoch -1: unused. */
+struct epoch_store { struct { int32_t epoch; struct epoch_snapshot of[2]; } kept[2]; };
+
+/** Nothing is kept. Pure. @collective{none} */
+void epoch_store_clear(struct epoch_store *);
+/** The newest step whose shard and copy are both there, in the snapshots of an epoch; -1: none. Pure.
+ *  @collective{none} */
+int64_t epoch_newest(const struct epoch_store *, int32_t epoch);
+/** Where the snapshot of a step lies: which of the two kept epochs and which of its two; NULL: it is not there. Pure.
+ *  @collective{none} */
+const struct epoch_snapshot *epoch_find(const struct epoch_store *, int32_t epoch, int64_t step);
+/** Room for a snapshot of this step in `epoch`, which goes back to `from`: never in what is kept of `from`, unless they
+ *  are the same. Whatever was there is forgotten. Pure. @collective{none} */
+struct epoch_snapshot *epoch_room(struct epoch_store *, int32_t epoch, int32_t from, int64_t step);
+
+/** Who has the shard of place i of epoch `from` at a step: its owner, else the right neighbor, which has a copy. Both
+ *  only if they are members now. @return the slot, *copy: it is the copy; -1: nobody. Pure. @collective{none} */
+int epoch_holder(const struct epoch *from, int i, const struct epoch *now, bool *copy);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

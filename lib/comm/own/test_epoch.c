@@ -1,0 +1,407 @@
+/* ranks: 1  device: cpu */
+/* Every order in which three ranks, with and without a spare, can train, copy, report, move and die, while two of them
+ * die at any moment: a model checker over the rows of epoch.c and the snapshots that it keeps. In every state that can
+ * be reached
+ *
+ *   nothing is lost      the shard that is moved is there, at the step that was agreed on, and of that epoch's cut
+ *   nothing is undone    they never go back behind a step that all members had whole
+ *   disk is the last     only where two neighbors of the epoch that they go back to are gone
+ *   nobody waits         a state in which nothing can happen any more is one in which all have come to the end
+ *
+ * And the same with mistakes: each must be found. LONG=1: three members and a spare, too, and how many states. */
+#include "lib/comm/own/epoch.h"
+#include "tests/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS = 4, EPOCHS = 3, STEPS = 2, DEATHS = 2 };
+enum mistake {
+    NONE,
+    COUNTS_EARLY,     /* the prototype's: a snapshot counts before its copy is there */
+    NO_WHOLE,         /* the prototype's: an epoch is gone back to whether it is whole or not */
+    ONE_GENERATION,   /* a new epoch's snapshots go where the old one's are */
+    THE_MOST,         /* they go back to the newest step of all, not to the oldest */
+    JOINS_EARLY,      /* a rank joins the next sums before its copy is there */
+    LATE_MESSAGE,     /* a copy of an older epoch is taken */
+    N_MISTAKES
+};
+
+struct rank {
+    bool alive, joined;
+    int8_t state, epoch, step;                       /* steps done */
+    int8_t left_of[2][2];                            /* of which epoch the copies in its store are */
+    struct epoch_store store;
+};
+struct model {
+    struct rank rank[SLOTS];
+    int8_t n_epochs, deaths, committed;
+    int8_t n[EPOCHS], from[EPOCHS], slot[EPOCHS][SLOTS];
+    int8_t said[EPOCHS][SLOTS];                      /* the step that it can go back to; -2: nothing yet */
+    uint8_t moved[EPOCHS], whole[EPOCHS];            /* bits: sent its shards; said that it is whole */
+    uint8_t joined[EPOCHS][STEPS + 1], sent[EPOCHS][STEPS + 1];   /* bits: in the sums; its copy is on its way */
+};
+
+/* ---- the checker: states that have been seen ---- */
+struct checker {
+    enum mistake mistake;
+    int n_slots;
+    struct model *state;                             /* [n], of which the first `done` have been looked at */
+    uint32_t *table;                                 /* 1 + index; 0: free */
+    int64_t n, done, room, table_size;
+    const char *wrong;                               /* the first violation */
+    int64_t went_back, to_disk, ended;
+};
+
+static uint64_t hash(const struct model *m) {
+    uint64_t h = 1469598103934665603u;
+    for (size_t i = 0; i < sizeof *m; i++) h = (h ^ ((const unsigned char *)m)[i]) * 1099511628211u;
+    return h ^ h >> 29;
+}
+
+static void table_grow(struct checker *c) {
+    c->table_size = c->table_size ? 2 * c->table_size : 1 << 16;
+    free(c->table);
+    c->table = calloc((size_t)c->table_size, sizeof *c->table);
+    for (int64_t k = 0; k < c->n; k++) {
+        uint64_t at = hash(&c->state[k]) & (uint64_t)(c->table_size - 1);
+        while (c->table[at]) at = (at + 1) & (uint64_t)(c->table_size - 1);
+        c->table[at] = (uint32_t)k + 1;
+    }
+}
+
+static void reach(struct checker *c, const struct model *m) {
+    if (2 * c->n >= c->table_size) table_grow(c);
+    uint64_t at = hash(m) & (uint64_t)(c->table_size - 1);
+    for (; c->table[at]; at = (at + 1) & (uint64_t)(c->table_size - 1))
+        if (memcmp(&c->state[c->table[at] - 1], m, sizeof *m) == 0) return;
+    if (c->n == c->room) c->state = realloc(c->state, (size_t)(c->room = c->room ? 2 * c->room : 1024) * sizeof *m);
+    c->table[at] = (uint32_t)c->n + 1;
+    c->state[c->n++] = *m;
+}
+
+static void violated(struct checker *c, const char *what) {
+    if (!c->wrong) c->wrong = what;
+}
+
+/* ---- epochs of the model as epoch.h has them ---- */
+static struct epoch epoch_of(const struct model *m, int e) {
+    struct epoch x = {.number = e, .n = m->n[e], .from = m->from[e]};
+    for (int i = 0; i < x.n; i++) x.slot[i] = m->slot[e][i];
+    return x;
+}
+static uint8_t members(const struct model *m, int e) {
+    uint8_t bits = 0;
+    for (int i = 0; i < m->n[e]; i++) bits |= (uint8_t)(1 << m->slot[e][i]);
+    return bits;
+}
+static int left_of(const struct model *m, int e, int slot) {
+    struct epoch x = epoch_of(m, e);
+    return x.slot[(epoch_place(&x, slot) + x.n - 1) % x.n];
+}
+static bool is_whole(const struct model *m, int e) { return m->whole[e] == members(m, e); }
+
+static void open_epoch(struct checker *c, struct model *m) {
+    bool alive[SLOTS];
+    struct epoch now = epoch_of(m, m->n_epochs - 1);
+    for (int r = 0; r < c->n_slots; r++) alive[r] = m->rank[r].alive;
+    struct epoch next = epoch_after(&now, c->mistake == NO_WHOLE || is_whole(m, now.number), alive, c->n_slots);
+    int e = m->n_epochs++;
+    m->n[e] = (int8_t)next.n;
+    m->from[e] = (int8_t)next.from;
+    for (int i = 0; i < next.n; i++) m->slot[e][i] = (int8_t)next.slot[i];
+    for (int r = 0; r < SLOTS; r++) m->said[e][r] = -2;
+}
+
+/* ---- a rank's snapshots ---- */
+static int64_t newest(const struct checker *c, const struct rank *r, int e) {
+    int64_t most = epoch_newest(&r->store, e);
+    for (int64_t s = 0; c->mistake == COUNTS_EARLY && s <= STEPS; s++)
+        if (epoch_find(&r->store, e, s) && s > most) most = s;
+    return most;
+}
+
+/* Its own shard of a step: kept, and on its way to the right. */
+static void keep_own(struct checker *c, struct model *m, int slot, int step) {
+    struct rank *r = &m->rank[slot];
+    int from = m->from[r->epoch];
+    struct epoch_snapshot *at = epoch_room(&r->store, r->epoch, c->mistake == ONE_GENERATION ? -1 : from, step);
+    at->own_step = step;
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 2; i++)
+            if (r->store.kept[k].of[i].left_step < 0) r->left_of[k][i] = -1;
+    r->step = (int8_t)step;
+    m->sent[r->epoch][step] |= (uint8_t)(1 << slot);
+}
+
+/* The left neighbor's copy of the step that this rank has just kept: @return whether it came. */
+static bool take_copy(struct checker *c, struct model *m, int slot) {
+    struct rank *r = &m->rank[slot];
+    int step = r->step, e = r->epoch, came = -1;
+    for (int old = c->mistake == LATE_MESSAGE ? 0 : e; old <= e; old++)
+        if (m->sent[old][step] >> left_of(m, e, slot) & 1 && came < 0) came = old;
+    for (int k = 0; k < 2 && came >= 0; k++) {
+        struct epoch_snapshot *x = &r->store.kept[k].of[step % 2];
+        if (r->store.kept[k].epoch != e || x->own_step != step || x->left_step == step) continue;
+        x->left_step = step;
+        r->left_of[k][step % 2] = (int8_t)came;
+        return true;
+    }
+    return false;
+}
+
+/* What all members had whole is never undone. */
+static void note_committed(struct model *m) {
+    int e = m->n_epochs - 1;
+    for (int s = m->committed + 1; s <= STEPS; s++) {
+        for (int i = 0; i < m->n[e]; i++)
+            if (!is_whole(m, e) || epoch_newest(&m->rank[m->slot[e][i]].store, e) < s) return;
+        m->committed = (int8_t)s;
+    }
+}
+
+/* ---- what a rank does between two states ---- */
+/* Those that it sends are there, at that step, and of the epoch that all go back to. */
+static void send_shards(struct checker *c, struct model *m, int slot) {
+    struct rank *r = &m->rank[slot];
+    const struct epoch now = epoch_of(m, r->epoch), from = epoch_of(m, now.from);
+    int64_t back = c->mistake == THE_MOST ? -1 : STEPS + 1;
+    for (int i = 0; i < from.n; i++) {
+        int said = m->said[r->epoch][from.slot[i]];
+        if (epoch_place(&now, from.slot[i]) < 0) continue;
+        if (c->mistake == THE_MOST ? said > back : said < back) back = said;
+    }
+    if (back < m->committed) violated(c, "undone: they go back behind a step that all had whole");
+    for (int i = 0; i < from.n; i++) {
+        bool copy;
+        if (epoch_holder(&from, i, &now, &copy) != slot) continue;
+        const struct epoch_snapshot *x = epoch_find(&r->store, from.number, back);
+        if (!x || (copy && x->left_step != back)) {
+            violated(c, copy ? "lost: the copy of a shard is not there" : "lost: a rank's own shard is not there");
+            continue;
+        }
+        int k = x >= &r->store.kept[1].of[0];
+        if (copy && r->left_of[k][x - r->store.kept[k].of] != from.number) violated(c, "lost: a copy of another cut");
+    }
+    m->moved[r->epoch] |= (uint8_t)(1 << slot);
+    r->step = (int8_t)back;
+    c->went_back++;
+}
+
+static void act(struct checker *c, struct model *m, int slot, enum epoch_event event) {
+    struct rank *r = &m->rank[slot];
+    const struct epoch_row *row = epoch_row((enum epoch_state)r->state, event);
+    if (!row) {
+        violated(c, "a state has no row for what happens in it");
+        return;
+    }
+    r->state = (int8_t)row->next;
+    switch (row->action) {
+    case DO_REPORT:
+        r->epoch = (int8_t)(m->n_epochs - 1);
+        r->joined = false;
+        m->said[r->epoch][slot] = (int8_t)newest(c, r, m->from[r->epoch]);
+        break;
+    case DO_MOVE: send_shards(c, m, slot); break;
+    case DO_KEEP: keep_own(c, m, slot, r->step); break;
+    case DO_SAY_WHOLE: m->whole[r->epoch] |= (uint8_t)(1 << slot); break;
+    case DO_READ_DISK: c->to_disk++; break;
+    default:
+        if (event == EVENT_NO_MEMBER) r->epoch = (int8_t)(m->n_epochs - 1);
+    }
+}
+
+/* ---- what may happen next ---- */
+static bool all_have_said(const struct model *m, int e) {
+    const struct epoch now = epoch_of(m, e);
+    if (m->from[e] < 0) return true;
+    for (int i = 0; i < m->n[m->from[e]]; i++) {
+        int slot = m->slot[m->from[e]][i];
+        if (epoch_place(&now, slot) >= 0 && m->said[e][slot] == -2) return false;
+    }
+    return true;
+}
+
+static bool is_gone(struct checker *c, const struct model *m, int e) {
+    if (m->from[e] < 0) return true;
+    const struct epoch now = epoch_of(m, e), from = epoch_of(m, m->from[e]);
+    bool copy, gone = false;
+    for (int i = 0; i < from.n; i++) {
+        int right = from.slot[(i + 1) % from.n];
+        bool both = epoch_place(&now, from.slot[i]) < 0 && epoch_place(&now, right) < 0, lost;
+        lost = epoch_holder(&from, i, &now, &copy) < 0;
+        if (lost && !both) violated(c, "disk: a shard whose owner or right neighbor lives");
+        gone |= lost;
+    }
+    return gone;
+}
+
+/* Adds each state that may follow by what this rank does. @return whether there was one */
+static bool step_rank(struct checker *c, const struct model *before, int slot) {
+    const struct rank *r = &before->rank[slot];
+    const int newest_epoch = before->n_epochs - 1, e = r->epoch;
+    struct model m = *before;
+    enum epoch_event event = N_EPOCH_EVENTS;
+    const struct epoch latest = epoch_of(before, newest_epoch);
+    if (!r->alive || r->state == EPOCH_DISK) return false;
+    if (newest_epoch > e) {
+        act(c, &m, slot, epoch_place(&latest, slot) >= 0 ? EVENT_MEMBER : EVENT_NO_MEMBER);
+        reach(c, &m);
+        m = *before;
+    }
+    if (r->state == EPOCH_REPORT && all_have_said(before, e))
+        event = is_gone(c, before, e) ? EVENT_GONE : EVENT_REPORTED;
+    if (r->state == EPOCH_MOVE && before->moved[e] == members(before, e)) event = EVENT_MOVED;
+    if (r->state == EPOCH_COPY && take_copy(c, &m, slot)) event = EVENT_COPIED;
+    if (event < N_EPOCH_EVENTS) {
+        act(c, &m, slot, event);
+        note_committed(&m);
+        reach(c, &m);
+        return true;
+    }
+    bool any = newest_epoch > e;
+    if (r->state != EPOCH_RUN) return any;
+    if (take_copy(c, &m, slot)) {
+        note_committed(&m);
+        reach(c, &m);
+        m = *before;
+        any = true;
+    }
+    bool has_copy = newest(c, r, e) == r->step || c->mistake == JOINS_EARLY;
+    if (!r->joined && r->step < STEPS && has_copy) {
+        m.rank[slot].joined = true;
+        m.joined[e][r->step] |= (uint8_t)(1 << slot);
+        reach(c, &m);
+        return true;
+    }
+    if (!r->joined || before->joined[e][r->step] != members(before, e)) return any;
+    m.rank[slot].joined = false;
+    keep_own(c, &m, slot, r->step + 1);
+    note_committed(&m);
+    reach(c, &m);
+    return true;
+}
+
+static void step_others(struct checker *c, const struct model *before, bool *any) {
+    struct model m = *before;
+    const struct epoch latest = epoch_of(before, before->n_epochs - 1);
+    bool dead = false;
+    for (int i = 0; i < latest.n; i++) dead |= !before->rank[latest.slot[i]].alive;
+    if (dead && before->n_epochs < EPOCHS) {
+        open_epoch(c, &m);
+        reach(c, &m);
+        *any = true;
+    }
+    for (int r = 0; r < c->n_slots && before->deaths < DEATHS; r++) {
+        if (!before->rank[r].alive) continue;
+        m = *before;
+        m.rank[r].alive = false;
+        m.deaths++;
+        reach(c, &m);
+    }
+}
+
+/* Nothing more can happen: all members are at the end, or wait for the disk. */
+static void look_at_the_end(struct checker *c, const struct model *m) {
+    const struct epoch latest = epoch_of(m, m->n_epochs - 1);
+    for (int i = 0; i < latest.n; i++) {
+        const struct rank *r = &m->rank[latest.slot[i]];
+        bool at_end = r->state == EPOCH_DISK || (r->state == EPOCH_RUN && r->step == STEPS);
+        if (r->alive && !at_end) violated(c, "stuck: somebody waits and nothing can happen");
+    }
+    c->ended++;
+}
+
+static struct checker check(int n_members, int n_slots, enum mistake mistake) {
+    struct checker c = {.mistake = mistake, .n_slots = n_slots};
+    struct model m;
+    memset(&m, 0, sizeof m);
+    m.n_epochs = 1;
+    m.n[0] = (int8_t)n_members;
+    m.from[0] = -1;
+    m.committed = -1;
+    for (int r = 0; r < SLOTS; r++) {
+        struct rank *x = &m.rank[r];
+        epoch_store_clear(&x->store);
+        memset(x->left_of, -1, sizeof x->left_of);
+        x->alive = r < n_slots;
+        x->state = r < n_members ? EPOCH_COPY : EPOCH_SPARE;
+        if (r < n_members) m.slot[0][r] = (int8_t)r;
+    }
+    for (int r = 0; r < n_members; r++) keep_own(&c, &m, r, 0);
+    reach(&c, &m);
+    for (; c.done < c.n && !c.wrong; c.done++) {
+        const struct model now = c.state[c.done];
+        bool any = false;
+        for (int r = 0; r < n_slots; r++) any |= step_rank(&c, &now, r);
+        step_others(&c, &now, &any);
+        if (!any) look_at_the_end(&c, &now);
+    }
+    if (getenv("LONG"))
+        dprintf(2, "%d members of %d, mistake %d: %lld states, %lld ends; %s\n", n_members, n_slots, mistake,
+                (long long)c.n, (long long)c.ended, c.wrong ? c.wrong : "all well");
+    free(c.state);
+    free(c.table);
+    return c;
+}
+
+static void test_in_every_order_nothing_is_lost(void **state) {
+    (void)state;
+    static const struct { int members, slots; } worlds[] = {{1, 1}, {1, 2}, {2, 2}, {2, 3}, {3, 3}, {3, 4}};
+    size_t n = sizeof worlds / sizeof *worlds - (getenv("LONG") ? 0 : 1);             /* the last takes 700 MB */
+    for (size_t i = 0; i < n; i++) {
+        struct checker c = check(worlds[i].members, worlds[i].slots, NONE);
+        if (c.wrong) fail_msg("%d members of %d: %s", worlds[i].members, worlds[i].slots, c.wrong);
+        assert_true(c.ended > 0 && (worlds[i].members < 3 || (c.went_back > 0 && c.to_disk > 0)));
+    }
+}
+
+static void test_every_mistake_is_found(void **state) {
+    (void)state;
+    for (enum mistake mistake = NONE + 1; mistake < N_MISTAKES; mistake++)
+        if (!check(3, 3, mistake).wrong && !check(3, 4, mistake).wrong) fail_msg("mistake %d is not found", mistake);
+}
+
+/* ---- the pure parts, one by one ---- */
+static void test_who_is_a_member(void **state) {
+    (void)state;
+    const struct epoch now = {.number = 4, .from = 3, .n = 3, .slot = {0, 5, 2}};
+    struct epoch next = epoch_after(&now, true, (bool[]){true, true, true, true, true, false}, 6);
+    assert_true(next.number == 5 && next.from == 4 && next.n == 3);
+    assert_true(next.slot[0] == 0 && next.slot[1] == 1 && next.slot[2] == 2);        /* the first spare, in its place */
+    next = epoch_after(&now, false, (bool[]){false, false, true, false, false, true}, 6);
+    assert_true(next.from == 3 && next.n == 2 && next.slot[0] == 5 && next.slot[1] == 2);
+    next = epoch_after(&now, false, (bool[]){false, false, false, true, true, false}, 6);
+    assert_true(next.n == 2 && next.slot[0] == 3 && next.slot[1] == 4);
+    assert_int_equal(epoch_place(&now, 5), 1);
+    assert_int_equal(epoch_place(&now, 1), -1);
+}
+
+static void test_who_has_a_shard(void **state) {
+    (void)state;
+    const struct epoch from = {.n = 3, .slot = {0, 1, 2}}, now = {.n = 2, .slot = {0, 2}}, one = {.n = 1, .slot = {0}};
+    bool copy;
+    assert_true(epoch_holder(&from, 0, &now, &copy) == 0 && !copy);
+    assert_true(epoch_holder(&from, 1, &now, &copy) == 2 && copy);
+    assert_true(epoch_holder(&from, 2, &one, &copy) == 0 && copy);
+    assert_int_equal(epoch_holder(&from, 1, &one, &copy), -1);
+    assert_int_equal(epoch_holder(&one, 0, &(struct epoch){.n = 1, .slot = {3}}, &copy), -1);
+}
+
+static void test_rows_are_whole(void **state) {
+    (void)state;
+    for (int i = 0; i < n_epoch_rows; i++) {
+        const struct epoch_row *x = &epoch_rows[i];
+        assert_ptr_equal(epoch_row(x->state, x->event), x);                           /* one row, no other */
+        assert_non_null(x->what);
+    }
+    for (int s = 0; s < N_EPOCH_STATES; s++)
+        if (s != EPOCH_DISK) assert_non_null(epoch_row((enum epoch_state)s, EVENT_MEMBER));
+    assert_null(epoch_row(EPOCH_RUN, EVENT_COPIED));
+    assert_string_equal(epoch_state_name(EPOCH_COPY), "COPY");
+    assert_string_equal(epoch_state_name(N_EPOCH_STATES), "?");
+}
+
+TESTS(unit_test(test_in_every_order_nothing_is_lost), unit_test(test_every_mistake_is_found),
+      unit_test(test_who_is_a_member), unit_test(test_who_has_a_shard), unit_test(test_rows_are_whole))
