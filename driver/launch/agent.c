@@ -22,7 +22,7 @@
 static const double ends_s = 1;              /* after its TERM a rank has so long */
 
 struct agent {
-    struct own_job job;                      /* rank: unused */
+    struct own_job job;                      /* slot: unused */
     struct own_memory *memory;
     pid_t pid[OWN_MOST_RANKS];               /* 0: ended */
     int n_left, code;                        /* code: what the agent ends with */
@@ -43,15 +43,15 @@ static void become_rank(const struct own_job *job, char **words, const sigset_t 
 
 static enum status start_ranks(struct agent *a, char **words, const sigset_t *unblocked) {
     pid_t self = getpid();
-    for (int r = 0; r < a->job.size; r++) {
+    for (int r = 0; r < a->job.n_slots; r++) {
         struct own_job job = a->job;
-        job.rank = r;
+        job.slot = r;
         a->pid[r] = fork();
         if (a->pid[r] == 0) become_rank(&job, words, unblocked, self);
         if (a->pid[r] < 0) {
             a->pid[r] = 0;
             return FAIL(E_IO, "cannot start rank %d of %d: %s; close other programs or raise `ulimit -u`", r,
-                        a->job.size, strerror(errno));
+                        a->job.n_slots, strerror(errno));
         }
         a->n_left++;
     }
@@ -60,7 +60,7 @@ static enum status start_ranks(struct agent *a, char **words, const sigset_t *un
 
 /* ---- end ---- */
 static void signal_all(const struct agent *a, int number) {
-    for (int r = 0; r < a->job.size; r++)
+    for (int r = 0; r < a->job.n_slots; r++)
         if (a->pid[r]) kill(a->pid[r], number);
 }
 
@@ -95,7 +95,7 @@ static void has_ended(struct agent *a, int rank, int status) {
 static void look_for_ends(struct agent *a) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-        for (int r = 0; r < a->job.size; r++)
+        for (int r = 0; r < a->job.n_slots; r++)
             if (a->pid[r] == pid) has_ended(a, r, status);
 }
 
@@ -125,12 +125,12 @@ static enum status run(struct agent *a, char **words) {
     for (size_t k = 0; k < sizeof signals / sizeof *signals; k++) sigaddset(&watched, signals[k]);
     signal(SIGUSR1, SIG_DFL);                /* launch has set it to be ignored, and then nobody would see it */
     sigprocmask(SIG_BLOCK, &watched, &before);
-    TRY(own_memory_make(a->job.size, &a->job.fd));
+    TRY(own_memory_make(a->job.n_slots, a->job.n_slots, &a->job.fd));
     TRY(own_memory_map(&a->job, &a->memory));
     enum status status = start_ranks(a, words, &before);
     if (status != OK) end_all(a);
     wait_for_all(a, &watched);
-    own_memory_unmap(&a->job, a->memory);
+    own_memory_unmap(a->memory);
     return status;
 }
 
@@ -138,7 +138,7 @@ int agent_main(int argc, char **argv) {
     struct agent agent = {0};
     int n = argc > 1 ? atoi(argv[0]) : 0;
     enum status status = n < 1 ? FAIL(E_USAGE, "agent is what launch runs; use trivium launch") : OK;
-    agent.job.size = n;
+    agent.job.n_slots = n;
     if (status == OK) status = run(&agent, argv + 1);
     status_report();
     return status == OK ? agent.code : status_exit_code(status);

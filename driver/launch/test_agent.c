@@ -47,8 +47,8 @@ static int run(const char *n, const char *shell, int number, const char *file) {
 
 static bool says(const char *text) { return strstr(err, text) != NULL; }
 
-/* rank R of SHELL: what this rank does; the others sleep. */
-#define ONLY_RANK(r, what) "case $" OWN_JOB_VARIABLE " in rank=" #r "*) " what ";; *) exec sleep 100;; esac"
+/* slot R of SHELL: what this rank does; the others sleep. */
+#define ONLY_RANK(r, what) "case $" OWN_JOB_VARIABLE " in slot=" #r "*) " what ";; *) exec sleep 100;; esac"
 
 static void test_the_first_that_fails_ends_the_others(void **state) {
     (void)state;
@@ -67,7 +67,7 @@ static void test_who_does_not_end_is_killed(void **state) {
     (void)state;
     assert_int_equal(run("2", "trap '' TERM; " ONLY_RANK(1, "sleep 0.3; exit 3"), 0, NULL), 3);
     assert_true(took_s >= 1 && took_s < 10);
-    assert_int_equal(run("2", "case $" OWN_JOB_VARIABLE " in rank=1*) sleep 0.3; exit 3;; *) kill -STOP $$;; esac", 0,
+    assert_int_equal(run("2", "case $" OWN_JOB_VARIABLE " in slot=1*) sleep 0.3; exit 3;; *) kill -STOP $$;; esac", 0,
                          NULL), 3);
     assert_true(took_s < 10);
 }
@@ -77,7 +77,7 @@ static void test_signals_are_passed_on(void **state) {
     char shell[512], file[256];
     snprintf(file, sizeof file, "%s", test_path("ready"));
     /* each makes the file when it listens, but the last one; then both wait */
-    snprintf(shell, sizeof shell, "trap 'exit 9' USR1; case $" OWN_JOB_VARIABLE " in rank=0*) sleep 0.2; touch %s;; "
+    snprintf(shell, sizeof shell, "trap 'exit 9' USR1; case $" OWN_JOB_VARIABLE " in slot=0*) sleep 0.2; touch %s;; "
              "esac; while :; do sleep 0.05; done", file);
     assert_int_equal(run("2", shell, SIGUSR1, file), 9);
     unlink(file);

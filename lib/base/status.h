@@ -26,6 +26,7 @@ enum status {
     E_DEVICE,   /* the accelerator or its libraries reported a failure */
     E_COMM,     /* the communication library reported a failure, or ranks disagree about a collective */
     E_TIMEOUT,  /* a peer did not come before the deadline */
+    E_EPOCH,    /* no failure: the job's ranks have changed; drop what is in flight, and go on with those there are */
     E_NUMERIC,  /* a number that training cannot go on with: NaN or infinity */
     E_INTERNAL, /* Trivium broke a promise of its own */
     E_TODO,     /* an exercise starter that has not been written yet */

@@ -28,6 +28,7 @@
 #include "lib/base/log.h"
 #include "lib/comm/host_transport.h"
 #include "lib/comm/comm_device.h"
+#include "lib/comm/comm_hops.h"
 #include "lib/comm/comm_links.h"
 #include "lib/comm/flight.h"
 #include "lib/comm/own/job.h"
@@ -80,6 +81,20 @@ enum status comm_start(int *argc, char ***argv) {
     TRY(comm_host_transport()->mail_open());
     TRY(group_open_world());
     return OK;
+}
+
+enum status comm_epoch_enter(void) {
+    if (!comm_host_transport()->enter) return FAIL(E_INTERNAL, "ranks of a job under MPI do not change");
+    if (group_first() && (group_first() != group_world() || group_first()->next))
+        return FAIL(E_INTERNAL, "group %s is left from the epoch before", group_first()->name);
+    comm_hops_drop();
+    comm_given_up_drop();
+    group_close_world();
+    free(comm_world_place()->host);
+    comm_world_place()->host = NULL;
+    TRY(comm_host_transport()->enter(comm_world_place()));
+    comm_world_identity();
+    return group_open_world();
 }
 
 void comm_finish(bool clean, int code) {

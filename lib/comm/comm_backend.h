@@ -96,5 +96,7 @@ const struct comm_request *comm_waiting(void); /* what this rank is waiting for,
 void comm_wait_standing_by(bool on);
 /* Have the operations that ran into their deadline ended after all? @collective{none} */
 bool comm_given_up_done(void);
+/* Nothing of them is in flight any more. @collective{none} */
+void comm_given_up_drop(void);
 
 #endif

@@ -227,6 +227,10 @@ static void end(struct hops *x) {
     free(x);
 }
 
+void comm_hops_drop(void) {
+    while (first) end(first);
+}
+
 static enum status lay_out(struct hops *x, const struct comm_algorithm *algorithm, const struct comm_call *call) {
     struct hop_shape shape = shape_of(x->group, call);
     x->buffers = (struct hop_buffers){call->from, call->op == COMM_BARRIER ? &x->barrier : call->to};

@@ -16,6 +16,7 @@ static enum status check_count(const struct group *group, const struct comm_call
 
 enum status transport_failed(const struct comm_request *request, const char *verb, int code) {
     const struct group *group = request->group;
+    if (code == TRANSPORT_CHANGED) return E_EPOCH;
     return FAIL(E_COMM, "%s could not %s %s #%lld of group %s (%d ranks): %s", comm_host_transport()->name, verb,
                 comm_op_name(request->op), (long long)request->sequence, group->name, group->size,
                 comm_host_transport()->text(code));

@@ -34,6 +34,7 @@ static enum status find_first(const struct group *group, enum status mine, struc
 
 enum status fail_agree(const struct group *group, enum status mine) {
     struct first_failure first;
+    if (mine == E_EPOCH) return mine;
     if (mine == E_TIMEOUT) {
         status_report();
         return mine;
@@ -48,6 +49,7 @@ enum status fail_agree(const struct group *group, enum status mine) {
 enum status fail_share(const struct group *group, enum status mine, char *text, int64_t text_bytes) {
     struct first_failure first;
     text[0] = 0;
+    if (mine == E_EPOCH) return mine;
     if (mine == E_TIMEOUT) {
         status_report();
         return mine;

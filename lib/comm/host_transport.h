@@ -20,7 +20,7 @@ struct comm_place { int rank, size, local_rank, local_size, local_cores, *host; 
 /* Words of memory that all ranks of this host share. */
 struct host_shared { _Atomic(uint64_t) *word; void *window; };
 
-enum { TRANSPORT_OK = 0 };
+enum { TRANSPORT_OK = 0, TRANSPORT_CHANGED = 1 << 20 };   /* CHANGED: the job's ranks have; no failure */
 
 struct host_transport {
     const char *name;
@@ -32,6 +32,9 @@ struct host_transport {
     enum status (*start)(int *argc, char ***argv, struct comm_place *);
     /* Rank 0's bytes, for all. */
     enum status (*share)(void *bytes, int n);
+    /* After the ranks have changed: nothing is in flight any more, all communicators are closed. A spare waits here until
+     * it is needed. NULL: they never change. @errors E_EPOCH: again, too */
+    enum status (*enter)(struct comm_place *);
     void (*finish)(void);
     void (*kill)(int code);                    /* ends every process of the job; does not return. @collective{none} */
 

@@ -1,41 +1,94 @@
-#define _GNU_SOURCE /* memfd_create */
+#define _GNU_SOURCE /* memfd_create, fallocate */
 #include "lib/comm/own/job.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-static size_t memory_bytes(int n) { return sizeof(struct own_memory) + (size_t)n * (size_t)n * sizeof(struct ring); }
+/* Where what lies: own_memory, then the rings of epoch 0, 1, ...; so many epochs have room in a file without pages. */
+enum { MOST_EPOCHS = 4096 };
+static const size_t page = 4096;
+static size_t control_bytes(void) { return (sizeof(struct own_memory) + page - 1) / page * page; }
+static size_t rings_bytes(int n_slots) {
+    return ((size_t)n_slots * (size_t)n_slots * sizeof(struct ring) + page - 1) / page * page;
+}
+static size_t rings_at(int n_slots, int32_t epoch) {
+    return control_bytes() + (size_t)(epoch % MOST_EPOCHS) * rings_bytes(n_slots);
+}
 
-enum status own_memory_make(int n, int *fd) {
-    if (n > OWN_MOST_RANKS)
+enum status own_memory_make(int n_slots, int n, int *fd) {
+    if (n_slots > OWN_MOST_RANKS)
         return FAIL(E_CONFIG, "%d ranks on one host are more than --comm-transport own takes (%d); use "
-                    "--comm-transport mpi", n, OWN_MOST_RANKS);
-    *fd = memfd_create("trivium", 0);
+                    "--comm-transport mpi", n_slots, OWN_MOST_RANKS);
+    struct own_job job = {.n_slots = n_slots};
+    struct own_memory *memory;
+    struct epoch first = {.number = 0, .n = n, .from = -1};
+    for (int i = 0; i < n; i++) first.slot[i] = i;
+    job.fd = *fd = memfd_create("trivium", 0);
     if (*fd < 0) return FAIL(E_MEMORY, "no memory that ranks can share: memfd_create: %s", strerror(errno));
-    if (ftruncate(*fd, (off_t)memory_bytes(n)) == 0) return OK;
-    int reason = errno;
-    close(*fd);
-    return FAIL(E_MEMORY, "no memory of %zu bytes that %d ranks can share: %s", memory_bytes(n), n, strerror(reason));
+    enum status status = ftruncate(*fd, (off_t)rings_at(n_slots, MOST_EPOCHS - 1) + (off_t)rings_bytes(n_slots)) == 0
+                             ? own_memory_map(&job, &memory)
+                             : FAIL(E_MEMORY, "no memory that %d ranks can share: %s", n_slots, strerror(errno));
+    if (status != OK) {
+        close(*fd);
+        return status;
+    }
+    own_epoch_open(memory, &job, &first);
+    own_memory_unmap(memory);
+    return OK;
+}
+
+/* ---- mapping ---- */
+static enum status map(const struct own_job *job, size_t at, size_t bytes, void **out) {
+    *out = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, job->fd, (off_t)at);
+    if (*out != MAP_FAILED) return OK;
+    return FAIL(E_MEMORY, "cannot map the %zu bytes that %d ranks share: %s", bytes, job->n_slots, strerror(errno));
 }
 
 enum status own_memory_map(const struct own_job *job, struct own_memory **out) {
-    void *at = mmap(NULL, memory_bytes(job->size), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, job->fd, 0);
-    *out = at == MAP_FAILED ? NULL : at;
-    if (*out) return OK;
-    return FAIL(E_MEMORY, "cannot map the %zu bytes that %d ranks share: %s", memory_bytes(job->size), job->size,
-                strerror(errno));
+    void *at;
+    TRY(map(job, 0, control_bytes(), &at));
+    *out = at;
+    return OK;
+}
+void own_memory_unmap(struct own_memory *memory) { munmap(memory, control_bytes()); }
+
+enum status own_rings_map(const struct own_job *job, int32_t epoch, struct ring **out) {
+    void *at;
+    TRY(map(job, rings_at(job->n_slots, epoch), rings_bytes(job->n_slots), &at));
+    *out = at;
+    return OK;
+}
+void own_rings_unmap(const struct own_job *job, struct ring *rings) { munmap(rings, rings_bytes(job->n_slots)); }
+
+/* ---- epochs ---- */
+struct epoch own_epoch_now(const struct own_memory *m) {
+    return m->of[atomic_load_explicit(&m->epoch, memory_order_acquire) % OWN_EPOCHS];
 }
 
-void own_memory_unmap(const struct own_job *job, struct own_memory *memory) {
-    if (memory) munmap(memory, memory_bytes(job->size));
+void own_epoch_open(struct own_memory *m, const struct own_job *job, const struct epoch *next) {
+    int at = next->number % OWN_EPOCHS;
+    for (int s = 0; s < OWN_MOST_RANKS; s++) m->board[at][s] = (struct own_board){0};
+    m->of[at] = *next;
+    atomic_store_explicit(&m->epoch, next->number, memory_order_release);
+    if (next->number >= 2)                   /* those of the last one may still be read by ranks that do not know yet */
+        fallocate(job->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)rings_at(job->n_slots, next->number - 2),
+                  (off_t)rings_bytes(job->n_slots));
 }
 
+bool own_epoch_is_whole(const struct own_memory *m, const struct epoch *e) {
+    for (int i = 0; i < e->n; i++)
+        if (!m->board[e->number % OWN_EPOCHS][e->slot[i]].whole) return false;
+    return true;
+}
+
+/* ---- who this process is ---- */
 void own_job_tell(const struct own_job *job) {
     char text[96];
-    snprintf(text, sizeof text, "rank=%d size=%d fd=%d", job->rank, job->size, job->fd);
+    snprintf(text, sizeof text, "slot=%d slots=%d fd=%d", job->slot, job->n_slots, job->fd);
     setenv(OWN_JOB_VARIABLE, text, 1);
 }
 
@@ -44,7 +97,8 @@ enum status own_job_find(struct own_job *out, bool *is_one) {
     int end = 0;
     *is_one = text && *text;
     if (!*is_one) return OK;
-    bool read = sscanf(text, "rank=%d size=%d fd=%d%n", &out->rank, &out->size, &out->fd, &end) == 3 && !text[end];
-    if (read && out->size >= 1 && out->size <= OWN_MOST_RANKS && out->rank >= 0 && out->rank < out->size) return OK;
+    bool read = sscanf(text, "slot=%d slots=%d fd=%d%n", &out->slot, &out->n_slots, &out->fd, &end) == 3 && !text[end];
+    if (read && out->n_slots >= 1 && out->n_slots <= OWN_MOST_RANKS && out->slot >= 0 && out->slot < out->n_slots)
+        return OK;
     return FAIL(E_CONFIG, OWN_JOB_VARIABLE "=\"%.64s\" is not what trivium launch has written; unset it", text);
 }

@@ -1,16 +1,21 @@
-/* What `launch` and the ranks of a job without MPI have in common: memory that all ranks of a host map, and a line of
- * the environment that says where it is and who this process is.
+/* What `launch` and the ranks of a job without MPI have in common: memory that all processes of a host map, and a line
+ * of the environment that says where it is and who this process is.
  *
- * The memory is a file without a name (memfd_create): the agent that starts a host's ranks makes it, they inherit it,
+ * A *slot* is a process that the agent has started; its rank is its place in the epoch (epoch.h), and a slot without a
+ * place is a spare. The memory is a file without a name (memfd_create): the agent makes it, the processes inherit it,
  * and it is gone with the last of them, however that ends. Pages that nobody touches take no room. In it lie
  *
- *   a line per rank      how far it is; the agent reads it, since an exit code alone may lie
+ *   a line per slot      how far it is; the agent reads it, since an exit code alone may lie
  *   words                for emulated links (shared_make)
- *   rings[from][to]      a stream of bytes for each ordered pair of ranks (ring.h) */
+ *   epochs               written by the agent, and then the number of the newest: whoever reads that has the epoch
+ *   boards               what each member says in an epoch, each in its own words
+ *   rings                of each epoch its own: a stream of bytes for each ordered pair of ranks (ring.h). A process that
+ *                        was stopped, and does not know yet that it is no member any more, writes to the old ones */
 #ifndef TRIVIUM_COMM_OWN_JOB_H
 #define TRIVIUM_COMM_OWN_JOB_H
 
 #include "lib/base/status.h"
+#include "lib/comm/own/epoch.h"
 #include "lib/comm/own/ring.h"
 
 #ifdef __cplusplus
@@ -18,30 +23,42 @@ extern "C" {
 #endif
 
 #define OWN_JOB_VARIABLE "TRIVIUM_OWN_JOB"
-enum { OWN_MOST_RANKS = 256, OWN_WORDS = 8192 };
+/* OWN_EPOCHS: of so many the members are kept; a process that slept longer finds that it is none */
+enum { OWN_MOST_RANKS = EPOCH_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8 };
 
 enum own_state { OWN_STARTING, OWN_RUNNING, OWN_FINISHED };
 struct own_line { atomic_int state; char alone[60]; };         /* enum own_state; a cache line */
+/* said: the newest step that it can go back to, + 2 (0: nothing yet); whole: it has said that it is. */
+struct own_board { atomic_int_least64_t said; atomic_int whole; };
 
 struct own_memory {
     struct own_line line[OWN_MOST_RANKS];
     atomic_uint_least64_t word[OWN_WORDS];
-    struct ring ring[];                /* [n * n] */
+    atomic_int epoch;                  /* number of the newest */
+    struct epoch of[OWN_EPOCHS];       /* by number modulo OWN_EPOCHS */
+    struct own_board board[OWN_EPOCHS][OWN_MOST_RANKS];
 };
 
-struct own_job { int rank, size, fd; };
+struct own_job { int slot, n_slots, fd; };
 
-/** Make the memory of n ranks. *fd stays open in programs that this process starts. @errors E_CONFIG: more than
- *  OWN_MOST_RANKS; E_MEMORY  @collective{none} */
-enum status own_memory_make(int n, int *fd);
-/** Map that of the job. @errors E_MEMORY  @collective{none} */
+/** Make the memory of so many slots, of which the first n are the members of epoch 0. *fd stays open in programs that
+ *  this process starts. @errors E_CONFIG: more than OWN_MOST_RANKS; E_MEMORY  @collective{none} */
+enum status own_memory_make(int n_slots, int n, int *fd);
+/** Map that of the job, and the n_slots^2 rings of an epoch. @errors E_MEMORY  @collective{none} */
 enum status own_memory_map(const struct own_job *, struct own_memory **out);
-void own_memory_unmap(const struct own_job *, struct own_memory *);
-static inline struct ring *own_ring(struct own_memory *m, int size, int from, int to) {
-    return &m->ring[(size_t)from * (size_t)size + (size_t)to];
-}
+void own_memory_unmap(struct own_memory *);
+enum status own_rings_map(const struct own_job *, int32_t epoch, struct ring **out);
+void own_rings_unmap(const struct own_job *, struct ring *);
 
-/** The environment of a rank, and what a rank finds there. @return whether it is a rank of such a job
+/** The newest epoch, as all slots see it. @collective{none} */
+struct epoch own_epoch_now(const struct own_memory *);
+/** Open the next one, for all to see. The agent's alone; rings of epochs before the last whole one are given back.
+ *  @collective{none} */
+void own_epoch_open(struct own_memory *, const struct own_job *, const struct epoch *next);
+/** Have all members said that they are whole? @collective{none} */
+bool own_epoch_is_whole(const struct own_memory *, const struct epoch *);
+
+/** The environment of a process, and what it finds there. @return whether it is one of such a job
  *  @errors E_CONFIG: the line is not one that own_job_tell has written */
 void own_job_tell(const struct own_job *);
 enum status own_job_find(struct own_job *out, bool *is_one);

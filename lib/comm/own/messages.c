@@ -15,6 +15,7 @@ enum kind { CALLERS, EARLY, LETTER };
 
 struct own_message {
     struct own_message *next;
+    struct own_message *older, *newer;   /* of those that are callers' */
     struct header header;
     enum kind kind;
     int peer, code;
@@ -45,6 +46,7 @@ struct own_messages {
     struct peer *peer;              /* [size] */
     struct letter inbox[INBOX];
     uint64_t arrived, read;         /* letters */
+    struct own_message *newest;     /* of those that are callers' */
     int64_t unreceived;
 };
 
@@ -214,6 +216,13 @@ void own_push(struct own_messages *o) {
 }
 
 /* ---- start and end ---- */
+static void free_callers(struct own_messages *o, struct own_message *m) {
+    if (m->newer) m->newer->older = m->older;
+    else o->newest = m->older;
+    if (m->older) m->older->newer = m->newer;
+    free(m);
+}
+
 struct own_messages *own_messages_open(int size, int rank, const struct own_wire *wire) {
     struct own_messages *o = calloc(1, sizeof *o);
     if (o) o->peer = calloc((size_t)size, sizeof *o->peer);
@@ -232,35 +241,31 @@ struct own_messages *own_messages_open(int size, int rank, const struct own_wire
     return o;
 }
 
-static void forget(struct list *l) {
-    for (struct own_message *m; (m = l->first);) {
-        list_remove(l, m);
-        if (m->kind == EARLY) free_early(m);
-        else if (m->kind == CALLERS) free(m);
-    }
-}
 
 void own_messages_close(struct own_messages **messages) {
     struct own_messages *o = *messages;
     if (!o) return;
     for (int r = 0; r < o->size; r++) {
         struct peer *p = &o->peer[r];
-        struct own_message *m = p->coming;
-        if (m && m->kind == CALLERS) free(m);
-        if (m && m->header.context == MAIL) free_early(m);            /* an early one is in its list */
-        forget(&p->sends);
-        forget(&p->receives);
-        forget(&p->unreceived);
+        if (p->coming && p->coming->header.context == MAIL) free_early(p->coming);    /* no list has it */
+        for (struct own_message *m; (m = p->unreceived.first);) {
+            list_remove(&p->unreceived, m);
+            free_early(m);
+        }
     }
+    while (o->newest) free_callers(o, o->newest);
     free(o->peer);
     free(o);
     *messages = NULL;
 }
 
-static struct own_message *new_message(uint64_t context, int peer, int tag, void *at, int64_t bytes) {
+static struct own_message *new_message(struct own_messages *o, uint64_t context, int peer, int tag, void *at,
+                                       int64_t bytes) {
     struct own_message *m = calloc(1, sizeof *m);
-    if (m) *m = (struct own_message){.header = {context, bytes, tag, MAGIC}, .peer = peer, .at = at};
-    return m;
+    if (!m) return NULL;
+    *m = (struct own_message){.older = o->newest, .header = {context, bytes, tag, MAGIC}, .peer = peer, .at = at};
+    if (m->older) m->older->newer = m;
+    return o->newest = m;
 }
 
 /* A receive meets a message that came before it, in whole or in part. */
@@ -282,7 +287,7 @@ static void adopt(struct own_messages *o, struct peer *p, struct own_message *re
 int own_receive(struct own_messages *o, uint64_t context, int from, int tag, void *at, int64_t bytes,
                 struct own_message **out) {
     struct peer *p = &o->peer[from];
-    struct own_message *m = *out = new_message(context, from, tag, at, bytes);
+    struct own_message *m = *out = new_message(o, context, from, tag, at, bytes);
     if (!m) return OWN_NO_MEMORY;
     struct own_message *early = list_find(&p->unreceived, context, tag);
     if (early) adopt(o, p, m, early);
@@ -309,7 +314,7 @@ static int deliver(struct own_messages *o, struct own_message *send) {
 int own_send(struct own_messages *o, uint64_t context, int to, int tag, const void *at, int64_t bytes,
              struct own_message **out) {
     struct peer *p = &o->peer[to];
-    struct own_message *m = *out = new_message(context, to, tag, (char *)(uintptr_t)at, bytes);
+    struct own_message *m = *out = new_message(o, context, to, tag, (char *)(uintptr_t)at, bytes);
     if (!m) return OWN_NO_MEMORY;
     if (to == o->rank) return deliver(o, m);
     if (p->code != OWN_OK) {
@@ -327,7 +332,7 @@ int own_test(struct own_messages *o, struct own_message **message, bool *done) {
     *done = m->done && m->code == OWN_OK;
     if (!m->done) return OWN_OK;
     int code = m->code;
-    free(m);
+    free_callers(o, m);
     *message = NULL;
     return code;
 }

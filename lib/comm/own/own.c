@@ -5,6 +5,8 @@
  * messages: a stream of bytes per ordered pair of ranks is enough.
  *
  *   ranks     are started by an agent (driver/launch/agent.h), which tells each who it is and gives it memory (job.h)
+ *   epochs    when one dies, and the job is elastic, the agent opens the next epoch (epoch.h). A look at one word tells:
+ *             from then on nothing that is in flight ends but with "changed", until this rank has entered it
  *   messages  messages.h, over rings in that memory (ring.h). Each is copied twice, into the ring and out of it; sender
  *             and receiver must both look, which every wait does, and the driver between the rows of a step
  *   splits    every rank's colour and key are gathered, and each works out the same groups; the context of a
@@ -22,18 +24,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 _Static_assert((int)OWN_OK == (int)TRANSPORT_OK, "codes are the transport's");
 _Static_assert(sizeof(struct mail) <= OWN_MAIL_BYTES && (int)N_MAIL_KINDS <= (int)OWN_MAIL_SLOTS, "mail fits");
 
-struct own_communicator { uint64_t context; int size, rank, n_duplicates; int member[]; };
+struct own_communicator { uint64_t context; int size, rank, n_duplicates; int member[]; };   /* member: ranks */
 
 enum { WORLD = 0 };                          /* context of what the transport itself sends */
 static struct own_job job;
 static struct own_memory *memory;
-static struct own_wire *wire;                /* [size] */
+static struct epoch now;                     /* the epoch that this process has entered */
+static int me;                               /* its rank there */
+static struct ring *rings;
+static struct own_wire *wire;                /* [now.n] */
 static struct own_messages *messages;
 static uint64_t n_splits;
+
+static bool has_changed(void) {
+    return atomic_load_explicit(&memory->epoch, memory_order_acquire) != now.number;
+}
 
 static void version(char *text, size_t bytes) { snprintf(text, bytes, "own transport"); }
 
@@ -41,6 +51,7 @@ static void version(char *text, size_t bytes) { snprintf(text, bytes, "own trans
 static enum status wait_for(struct own_message **message, const char *what) {
     double timeout_s = comm_settings_in_force()->timeout_s, deadline_s = clock_s() + timeout_s;
     for (bool done = false; !done; sched_yield()) {
+        if (has_changed()) return E_EPOCH;
         int code = own_test(messages, message, &done);
         if (code != OWN_OK) return FAIL(E_COMM, "%s: %s", what, own_code_text(code));
         if (!done && clock_s() > deadline_s)
@@ -59,17 +70,17 @@ static enum status pass(bool sending, int peer, void *at, int bytes, const char 
 }
 
 static enum status share_bytes(void *bytes, int n, const char *what) {
-    if (job.rank != 0) return pass(false, 0, bytes, n, what);
-    for (int r = 1; r < job.size; r++) TRY(pass(true, r, bytes, n, what));
+    if (me != 0) return pass(false, 0, bytes, n, what);
+    for (int r = 1; r < now.n; r++) TRY(pass(true, r, bytes, n, what));
     return OK;
 }
 
 /* all[r]: the n bytes of each rank, by way of rank 0. */
 static enum status gather_bytes(void *all, int n, const char *what) {
     char *at = all;
-    if (job.rank != 0) TRY(pass(true, 0, at + (size_t)job.rank * (size_t)n, n, what));
-    for (int r = 1; r < job.size && job.rank == 0; r++) TRY(pass(false, r, at + (size_t)r * (size_t)n, n, what));
-    return share_bytes(all, job.size * n, what);
+    if (me != 0) TRY(pass(true, 0, at + (size_t)me * (size_t)n, n, what));
+    for (int r = 1; r < now.n && me == 0; r++) TRY(pass(false, r, at + (size_t)r * (size_t)n, n, what));
+    return share_bytes(all, now.n * n, what);
 }
 
 static enum status meet(const char *what) {
@@ -81,11 +92,41 @@ static enum status meet(const char *what) {
 static int64_t put(void *out, const void *from, size_t n) { return (int64_t)ring_put(out, from, n); }
 static int64_t take(void *in, void *to, size_t n) { return (int64_t)ring_take(in, to, n); }
 
-static void find_place(struct comm_place *place) {
+static enum status find_place(struct comm_place *place) {
     unsigned char mask[CORES_MASK_BYTES];
     cores_mask(mask);                        /* of all ranks: they inherit their agent's */
-    *place = (struct comm_place){job.rank, job.size, job.rank, job.size, cores_count(mask), NULL};
-    place->host = calloc((size_t)job.size, sizeof *place->host);
+    *place = (struct comm_place){me, now.n, me, now.n, cores_count(mask), NULL};
+    place->host = calloc((size_t)now.n, sizeof *place->host);
+    return place->host ? OK : FAIL(E_MEMORY, "no memory for the hosts of %d ranks", now.n);
+}
+
+static void close_streams(void) {
+    own_messages_close(&messages);
+    free(wire);
+    if (rings) own_rings_unmap(&job, rings);
+    wire = NULL;
+    rings = NULL;
+}
+
+static enum status open_streams(void) {
+    TRY(own_rings_map(&job, now.number, &rings));
+    wire = calloc((size_t)now.n, sizeof *wire);
+    for (int r = 0; wire && r < now.n; r++)
+        wire[r] = (struct own_wire){&rings[me * now.n + r], &rings[r * now.n + me], put, take};
+    messages = wire ? own_messages_open(now.n, me, wire) : NULL;
+    return messages ? OK : FAIL(E_MEMORY, "no memory for the streams of %d ranks", now.n);
+}
+
+/* Into the newest epoch; a spare waits for one of which it is a member. When nobody needs it, its agent ends it. */
+static enum status enter(struct comm_place *place) {
+    const struct timespec nap = {0, 5000000};
+    close_streams();
+    for (now = own_epoch_now(memory); (me = epoch_place(&now, job.slot)) < 0; now = own_epoch_now(memory))
+        nanosleep(&nap, NULL);
+    n_splits = 0;
+    TRY(find_place(place));
+    TRY(open_streams());
+    return meet("the start of the job");
 }
 
 static enum status world_start(int *argc, char ***argv, struct comm_place *place) {
@@ -93,26 +134,19 @@ static enum status world_start(int *argc, char ***argv, struct comm_place *place
     (void)argc, (void)argv;
     TRY(own_job_find(&job, &is_one));
     TRY(own_memory_map(&job, &memory));
-    wire = calloc((size_t)job.size, sizeof *wire);
-    for (int r = 0; wire && r < job.size; r++)
-        wire[r] = (struct own_wire){own_ring(memory, job.size, job.rank, r), own_ring(memory, job.size, r, job.rank),
-                                    put, take};
-    messages = wire ? own_messages_open(job.size, job.rank, wire) : NULL;
-    find_place(place);
-    if (!messages || !place->host) return FAIL(E_MEMORY, "no memory for the streams of %d ranks", job.size);
-    memory->line[job.rank].state = OWN_RUNNING;
-    return meet("the start of the job");
+    memory->line[job.slot].state = OWN_RUNNING;
+    return enter(place);
 }
 
 static enum status world_share(void *bytes, int n) { return share_bytes(bytes, n, "sharing what rank 0 knows"); }
 
+/* All have come to the end when the first has; who dies after that has nothing left to do. */
 static void world_finish(void) {
-    if (meet("the end of the job") != OK) status_report();
-    memory->line[job.rank].state = OWN_FINISHED;
-    own_messages_close(&messages);
-    free(wire);
-    own_memory_unmap(&job, memory);
-    wire = NULL;
+    enum status met = meet("the end of the job");
+    if (met != OK && met != E_EPOCH) status_report();
+    memory->line[job.slot].state = OWN_FINISHED;
+    close_streams();
+    own_memory_unmap(memory);
     memory = NULL;
 }
 
@@ -127,24 +161,24 @@ static int comes_before(const struct of_rank *of, int a, int b) {
 
 /* Of those with this rank's colour, by key and then by rank. */
 static void sort_members(struct own_communicator *c, const struct of_rank *of) {
-    for (int r = 0; r < job.size; r++) {
-        if (of[r].colour != of[job.rank].colour) continue;
+    for (int r = 0; r < now.n; r++) {
+        if (of[r].colour != of[me].colour) continue;
         int at = c->size++;
         for (; at > 0 && comes_before(of, r, c->member[at - 1]); at--) c->member[at] = c->member[at - 1];
         c->member[at] = r;
     }
-    while (c->member[c->rank] != job.rank) c->rank++;
+    while (c->member[c->rank] != me) c->rank++;
 }
 
 static enum status split(int colour, int key, void **communicator, int *size, int *rank) {
     struct of_rank of[OWN_MOST_RANKS] = {0};
-    of[job.rank] = (struct of_rank){colour, key};
+    of[me] = (struct of_rank){colour, key};
     if (colour != GROUP_ALL_ALONE) TRY(gather_bytes(of, sizeof *of, "splitting the world into groups"));
-    struct own_communicator *c = calloc(1, sizeof *c + (size_t)job.size * sizeof *c->member);
-    if (!c) return FAIL(E_MEMORY, "no memory for a group of %d ranks", job.size);
+    struct own_communicator *c = calloc(1, sizeof *c + (size_t)now.n * sizeof *c->member);
+    if (!c) return FAIL(E_MEMORY, "no memory for a group of %d ranks", now.n);
     c->context = ++n_splits;
     if (colour >= 0) sort_members(c, of);
-    else c->size = 1, c->member[0] = job.rank;
+    else c->size = 1, c->member[0] = me;
     *communicator = c;
     *size = c->size;
     *rank = c->rank;
@@ -160,7 +194,7 @@ static enum status members(void *communicator, int size, int *out) {
 /* A split's number has 32 bits, and above them those of its duplicates. */
 static enum status duplicate(void *communicator, void **out) {
     struct own_communicator *c = communicator;
-    size_t bytes = sizeof *c + (size_t)job.size * sizeof *c->member;
+    size_t bytes = sizeof *c + (size_t)now.n * sizeof *c->member;
     struct own_communicator *twin = malloc(bytes);
     if (!twin) return FAIL(E_MEMORY, "no memory for a group of %d ranks", c->size);
     memcpy(twin, c, bytes);
@@ -180,7 +214,7 @@ static enum status shared_make(int n_words, struct host_shared *out) {
         return FAIL(E_CONFIG, "%d words for emulated links are more than the job's memory has (%d); use fewer ranks",
                     n_words, OWN_WORDS);
     TRY(meet("making memory that ranks share"));
-    for (int i = 0; i < n_words && job.rank == 0; i++) memory->word[i] = 0;
+    for (int i = 0; i < n_words && me == 0; i++) memory->word[i] = 0;
     out->word = memory->word;
     out->window = memory;
     return meet("making memory that ranks share");
@@ -202,6 +236,8 @@ static int receive_message(void *communicator, void *at, int n, enum dtype dtype
 }
 
 static int test_message(void **handle, bool *done) {
+    *done = false;
+    if (has_changed()) return *handle = NULL, TRANSPORT_CHANGED;
     return own_test(messages, (struct own_message **)handle, done);
 }
 
@@ -216,7 +252,7 @@ static bool mail_receive(int *from, struct mail *mail) {
 }
 
 const struct host_transport transport_own = {
-    .name = "the own transport", .version = version, .start = world_start, .share = world_share,
+    .name = "the own transport", .version = version, .start = world_start, .share = world_share, .enter = enter,
     .finish = world_finish, .kill = world_kill, .split = split, .members = members, .duplicate = duplicate,
     .close = close_communicator, .shared_make = shared_make, .shared_free = shared_free, .send = send_message,
     .receive = receive_message, .test = test_message, .text = own_code_text, .collective = NULL,

@@ -4,6 +4,7 @@
 #include "lib/comm/own/job.h"
 #include "tests/test.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -15,14 +16,14 @@ enum { N = 4 };
 /* Each rank of n runs `rank_main`, whose failure is the test's. @return whether all said that they had finished */
 typedef bool rank_main(struct comm_place *);
 static bool run(int n, rank_main *main) {
-    struct own_job job = {.size = n};
+    struct own_job job = {.n_slots = n};
     struct own_memory *memory;
     pid_t pid[OWN_MOST_RANKS];
-    assert_ok(own_memory_make(n, &job.fd));
+    assert_ok(own_memory_make(n, n, &job.fd));
     assert_ok(own_memory_map(&job, &memory));
-    for (job.rank = 0; job.rank < n; job.rank++) {
-        pid[job.rank] = fork();
-        if (pid[job.rank]) continue;
+    for (job.slot = 0; job.slot < n; job.slot++) {
+        pid[job.slot] = fork();
+        if (pid[job.slot]) continue;
         struct comm_place place;
         own_job_tell(&job);
         alarm(30);
@@ -36,7 +37,7 @@ static bool run(int n, rank_main *main) {
         waitpid(pid[r], &status, 0);
         ok &= status == 0 && memory->line[r].state == OWN_FINISHED;
     }
-    own_memory_unmap(&job, memory);
+    own_memory_unmap(memory);
     close(job.fd);
     return ok;
 }
@@ -172,11 +173,117 @@ static void test_mail_and_words(void **state) {
     assert_true(run(N, words));
 }
 
+/* ---- epochs ---- */
+enum { STOP = 100, ROUNDS = 101 };            /* words: the test's wish; rounds that rank 0 has made */
+static struct own_memory *shared_memory;      /* this child's */
+
+/* One round: every rank sends numbers of this epoch and round around the ring. */
+static enum status go_around(void *world, struct comm_place *place, int32_t epoch, int32_t round) {
+    enum { COUNT = 200000 };
+    static int32_t x[COUNT], y[COUNT];
+    int n = place->size, to = (place->rank + 1) % n, from = (place->rank + n - 1) % n;
+    void *handle[2];
+    bool done[2] = {false, false};
+    for (int i = 0; i < COUNT; i++) x[i] = 1000000 * epoch + 1000 * round + 10 * place->rank + i % 7;
+    int code = OWN.send(world, x, COUNT, INT32, to, 0, &handle[0]);
+    if (code == TRANSPORT_OK) code = OWN.receive(world, y, COUNT, INT32, from, 0, &handle[1]);
+    for (int i = 0; code == TRANSPORT_OK && (!done[0] || !done[1]); i++)
+        if (!done[i % 2]) code = OWN.test(&handle[i % 2], &done[i % 2]);
+    if (code == TRANSPORT_CHANGED) return E_EPOCH;
+    for (int i = 0; code == TRANSPORT_OK && i < COUNT; i++)
+        if (y[i] != 1000000 * epoch + 1000 * round + 10 * from + i % 7) code = 1;
+    return code == TRANSPORT_OK ? OK : E_INTERNAL;
+}
+
+static enum status work_in_an_epoch(struct comm_place *place) {
+    int32_t epoch = shared_memory->epoch, stop = 0;
+    void *world;
+    int size, rank;
+    TRY(OWN.split(0, place->rank, &world, &size, &rank));
+    enum status status = size == place->size && rank == place->rank ? OK : E_INTERNAL;
+    for (int32_t round = 0; status == OK && !stop; round++) {
+        status = go_around(world, place, epoch, round % 1000);
+        stop = (int32_t)shared_memory->word[STOP];
+        if (status == OK) status = OWN.share(&stop, sizeof stop);
+        if (place->rank == 0) shared_memory->word[ROUNDS]++;
+    }
+    OWN.close(&world);
+    return status;
+}
+
+static void live(const struct own_job *job) {
+    struct comm_place place;
+    own_job_tell(job);
+    alarm(60);
+    if (own_memory_map(job, &shared_memory) != OK) _exit(2);
+    enum status status = OWN.start(NULL, NULL, &place);
+    for (;;) {
+        if (status == OK) status = work_in_an_epoch(&place);
+        if (status != E_EPOCH) break;
+        free(place.host);
+        status = OWN.enter(&place);
+    }
+    if (status == OK) OWN.finish();
+    status_report();
+    _exit(status == OK ? 0 : 1);
+}
+
+struct job { struct own_job own; struct own_memory *memory; pid_t pid[8]; bool alive[8]; int n_slots; };
+
+/* Some rounds in the newest epoch, within 20 s. */
+static void wait_for_rounds(struct job *j) {
+    uint64_t until = j->memory->word[ROUNDS] + 3;
+    for (int turns = 0; j->memory->word[ROUNDS] < until && turns < 20000; turns++) usleep(1000);
+    for (int s = 0; s < j->n_slots && j->memory->word[ROUNDS] < until; s++)
+        if (j->alive[s]) kill(j->pid[s], SIGKILL);
+    assert_true(j->memory->word[ROUNDS] >= until);
+}
+
+static void kill_one(struct job *j, int slot, bool at_once) {
+    if (!at_once) wait_for_rounds(j);
+    kill(j->pid[slot], SIGKILL);
+    waitpid(j->pid[slot], NULL, 0);
+    j->alive[slot] = false;
+    struct epoch now = own_epoch_now(j->memory), next = epoch_after(&now, true, j->alive, j->n_slots);
+    own_epoch_open(j->memory, &j->own, &next);
+}
+
+/* Four ranks and a spare; two die one after the other, and another one while the rest has hardly entered. */
+static void test_ranks_go_on_without_the_dead(void **state) {
+    (void)state;
+    struct job j = {.own = {.n_slots = 5}, .n_slots = 5};
+    assert_ok(own_memory_make(5, 4, &j.own.fd));
+    assert_ok(own_memory_map(&j.own, &j.memory));
+    for (j.own.slot = 0; j.own.slot < 5; j.own.slot++) {
+        j.alive[j.own.slot] = true;
+        j.pid[j.own.slot] = fork();
+        if (j.pid[j.own.slot] == 0) live(&j.own);
+    }
+    kill_one(&j, 2, false);
+    struct epoch now = own_epoch_now(j.memory);
+    assert_true(now.number == 1 && now.n == 4 && now.slot[2] == 4);          /* the spare has its place */
+    kill_one(&j, 0, false);
+    kill_one(&j, 4, true);
+    wait_for_rounds(&j);
+    now = own_epoch_now(j.memory);
+    j.memory->word[STOP] = 1;
+    assert_true(now.number == 3 && now.n == 2 && now.slot[0] == 1 && now.slot[1] == 3);
+    for (int s = 0; s < 5; s++) {
+        int status = 0;
+        if (!j.alive[s]) continue;
+        waitpid(j.pid[s], &status, 0);
+        assert_int_equal(status, 0);
+        assert_int_equal(j.memory->line[s].state, OWN_FINISHED);
+    }
+    own_memory_unmap(j.memory);
+    close(j.own.fd);
+}
+
 /* ---- the job's line ---- */
 static void test_a_job_is_told_and_found(void **state) {
     (void)state;
-    const char *const wrong[] = {"rank=4 size=4 fd=3", "rank=-1 size=4 fd=3", "rank=0 size=0 fd=3", "rank=0 size=4",
-                                 "rank=0 size=4 fd=3 x", "yes", "rank=0 size=99999 fd=3"};
+    const char *const wrong[] = {"slot=4 slots=4 fd=3", "slot=-1 slots=4 fd=3", "slot=0 slots=0 fd=3",
+                                 "slot=0 slots=4", "slot=0 slots=4 fd=3 x", "yes", "slot=0 slots=99999 fd=3"};
     struct own_job job = {3, 4, 9}, found;
     bool is_one = true;
     unsetenv(OWN_JOB_VARIABLE);
@@ -184,15 +291,16 @@ static void test_a_job_is_told_and_found(void **state) {
     assert_false(is_one);
     own_job_tell(&job);
     assert_ok(own_job_find(&found, &is_one));
-    assert_true(is_one && found.rank == 3 && found.size == 4 && found.fd == 9);
+    assert_true(is_one && found.slot == 3 && found.n_slots == 4 && found.fd == 9);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         setenv(OWN_JOB_VARIABLE, wrong[i], 1);
         assert_fails(own_job_find(&found, &is_one), E_CONFIG, wrong[i], "unset");
     }
     unsetenv(OWN_JOB_VARIABLE);
     int fd;
-    assert_fails(own_memory_make(OWN_MOST_RANKS + 1, &fd), E_CONFIG, "257", "256", "mpi");
+    assert_fails(own_memory_make(OWN_MOST_RANKS + 1, 1, &fd), E_CONFIG, "257", "256", "mpi");
 }
 
 TESTS(unit_test(test_the_world), unit_test(test_communicators), unit_test(test_messages_longer_than_a_ring),
-      unit_test(test_mail_and_words), unit_test(test_a_job_is_told_and_found))
+      unit_test(test_mail_and_words), unit_test(test_ranks_go_on_without_the_dead),
+      unit_test(test_a_job_is_told_and_found))
