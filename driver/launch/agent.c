@@ -3,7 +3,11 @@
  * A rank has ended well if its line of the job's memory says that it has finished (lib/comm/own/job.h), whatever its
  * exit code: 75, for one, means "saved, to be resumed". Any other end is a failure, even with code 0: its peers would
  * wait for it. Then the agent tells launch who it was, sends the others a TERM, and a second later a KILL, which ends
- * those too that are stopped. Should the agent itself be killed, the kernel kills its ranks. */
+ * those too that are stopped. Should the agent itself be killed, the kernel kills its ranks.
+ *
+ * In an elastic job a rank that a signal has killed is a member less: the agent opens the next epoch (epoch.h). One that
+ * ends by itself has a reason that the others have, too, or that a person has to see: that ends the job. When the first
+ * member has finished, all have come to the end (own.c), and a death costs nothing; spares are not needed any more. */
 #include "driver/launch/agent.h"
 
 #include "lib/base/clock.h"
@@ -25,6 +29,7 @@ struct agent {
     struct own_job job;                      /* slot: unused */
     struct own_memory *memory;
     pid_t pid[OWN_MOST_RANKS];               /* 0: ended */
+    int n, least;                            /* ranks at first; fewest that go on, 0: none does */
     int n_left, code;                        /* code: what the agent ends with */
     double ending_s;                         /* when the ranks got their TERM; 0: they have not */
 };
@@ -80,12 +85,48 @@ static void tell(int rank, int status) {
     else fprintf(stderr, "trivium agent: rank %d on host %s ended with code %d\n", rank, host, WEXITSTATUS(status));
 }
 
+/* ---- the others go on ---- */
+static bool has_finished(const struct agent *a, int slot) {
+    return atomic_load(&a->memory->line[slot].state) == OWN_FINISHED;
+}
+
+/* Open an epoch of those that are left. @return whether they are enough */
+static bool go_on(struct agent *a, int slot, int status) {
+    const struct epoch now = own_epoch_now(a->memory);
+    bool alive[OWN_MOST_RANKS], finished = false;
+    int place = epoch_place(&now, slot);
+    for (int s = 0; s < a->job.n_slots; s++) {
+        alive[s] = a->pid[s] != 0;
+        finished |= has_finished(a, s);
+    }
+    const struct epoch next = epoch_after(&now, own_epoch_is_whole(a->memory, &now), alive, a->job.n_slots);
+    if (place >= 0 && !finished && next.n < a->least) return false;
+    fprintf(stderr, "trivium: signal %d (%s) has killed %s %d", WTERMSIG(status), strsignal(WTERMSIG(status)),
+            place < 0 ? "spare" : "rank", place < 0 ? slot : place);
+    if (place < 0 || finished) {
+        fprintf(stderr, "; nothing is lost\n");
+        return true;
+    }
+    fprintf(stderr, "; epoch %d goes on with %d ranks\n", next.number, next.n);
+    own_epoch_open(a->memory, &a->job, &next);
+    return true;
+}
+
+/* All that are members have finished: who is left is a spare. */
+static bool only_spares_are_left(const struct agent *a) {
+    const struct epoch now = own_epoch_now(a->memory);
+    for (int i = 0; i < now.n; i++)
+        if (a->pid[now.slot[i]]) return false;
+    return true;
+}
+
 static void has_ended(struct agent *a, int rank, int status) {
-    bool finished = WIFEXITED(status) && atomic_load(&a->memory->line[rank].state) == OWN_FINISHED;
+    bool finished = WIFEXITED(status) && has_finished(a, rank);
     int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     a->pid[rank] = 0;
     a->n_left--;
     if (a->ending_s > 0) return;             /* it was told to */
+    if (a->least && WIFSIGNALED(status) && go_on(a, rank, status)) return;
     bool first = a->code == 0 && (code || !finished);
     if (first) a->code = code ? code : 1;
     if (first || !finished) tell(rank, status);
@@ -112,6 +153,7 @@ static void wait_for_all(struct agent *a, const sigset_t *watched) {
     for (;;) {
         look_for_ends(a);
         if (a->n_left == 0) return;
+        if (only_spares_are_left(a)) end_all(a);
         int number = sigtimedwait(watched, NULL, &turn);
         if (number > 0) on_signal(a, number);
         if (a->ending_s > 0 && clock_s() > a->ending_s + ends_s) signal_all(a, SIGKILL);
@@ -125,7 +167,7 @@ static enum status run(struct agent *a, char **words) {
     for (size_t k = 0; k < sizeof signals / sizeof *signals; k++) sigaddset(&watched, signals[k]);
     signal(SIGUSR1, SIG_DFL);                /* launch has set it to be ignored, and then nobody would see it */
     sigprocmask(SIG_BLOCK, &watched, &before);
-    TRY(own_memory_make(a->job.n_slots, a->job.n_slots, &a->job.fd));
+    TRY(own_memory_make(a->job.n_slots, a->n, &a->job.fd));
     TRY(own_memory_map(&a->job, &a->memory));
     enum status status = start_ranks(a, words, &before);
     if (status != OK) end_all(a);
@@ -136,10 +178,14 @@ static enum status run(struct agent *a, char **words) {
 
 int agent_main(int argc, char **argv) {
     struct agent agent = {0};
-    int n = argc > 1 ? atoi(argv[0]) : 0;
-    enum status status = n < 1 ? FAIL(E_USAGE, "agent is what launch runs; use trivium launch") : OK;
-    agent.job.n_slots = n;
-    if (status == OK) status = run(&agent, argv + 1);
+    int given[3] = {0};
+    for (int i = 0; i < 3 && argc > 3; i++) given[i] = atoi(argv[i]);
+    agent.n = given[0];
+    agent.job.n_slots = given[0] + given[1];
+    agent.least = given[2];
+    enum status status = agent.n < 1 || given[1] < 0 ? FAIL(E_USAGE, "agent is what launch runs; use trivium launch")
+                                                     : OK;
+    if (status == OK) status = run(&agent, argv + 3);
     status_report();
     return status == OK ? agent.code : status_exit_code(status);
 }

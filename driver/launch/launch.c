@@ -89,6 +89,12 @@ static enum status take_transport(struct launch_request *r, const char *name, co
     if (r->own || strcmp(value, "mpi") == 0) return OK;
     return FAIL(E_USAGE, "%s %s is neither mpi nor own", name, value);
 }
+static enum status take_spares(struct launch_request *r, const char *name, const char *value) {
+    return parse_count(name, value, 0, &r->spares);
+}
+static enum status take_elastic(struct launch_request *r, const char *name, const char *value) {
+    return parse_count(name, value, 1, &r->elastic);
+}
 static enum status take_restarts(struct launch_request *r, const char *name, const char *value) {
     return parse_count(name, value, 0, &r->max_restarts);
 }
@@ -102,7 +108,7 @@ static enum status take_backoff(struct launch_request *r, const char *name, cons
 static const struct launch_option { const char *name; enum status (*take)(struct launch_request *, const char *name,
                                                                           const char *value); } LAUNCH_OPTIONS[] = {
     {"-n", take_ranks}, {"--host", take_host}, {"--hostfile", take_hostfile},
-    {"--comm-transport", take_transport},
+    {"--comm-transport", take_transport}, {"--spares", take_spares}, {"--elastic", take_elastic},
     {"--max-restarts", take_restarts}, {"--min-ranks", take_min_ranks}, {"--backoff", take_backoff}};
 enum { N_LAUNCH_OPTIONS = sizeof LAUNCH_OPTIONS / sizeof *LAUNCH_OPTIONS };
 
@@ -112,7 +118,7 @@ static enum status parse_option(struct launch_request *request, const char *name
     if (i == N_LAUNCH_OPTIONS)
         return FAIL(E_USAGE,
                     "launch has no option %s; it knows -n, --host, --hostfile, --comm-transport, "
-                    "--max-restarts, --min-ranks and --backoff, and the command's own options come after the command",
+                    "--spares, --elastic, --max-restarts, --min-ranks and --backoff, and the command's own options come after the command",
                     name);
     if (!value || !*value) return FAIL(E_USAGE, "%s needs a value; see trivium launch --help", name);
     return LAUNCH_OPTIONS[i].take(request, name, value);
@@ -137,6 +143,15 @@ enum status launch_parse(int argc, char **argv, struct launch_request *out) {
     }
     if (out->n_ranks == 0) return FAIL(E_USAGE, "launch needs the number of ranks; use trivium launch -n 8 train ...");
     if (out->host && out->hostfile) return FAIL(E_USAGE, "--host and --hostfile both name the hosts; use one of them");
+    if ((out->spares || out->elastic) && !out->own)
+        return FAIL(E_USAGE, "--spares %d and --elastic %d are for jobs whose ranks may die, and MPI ends such a job; give "
+                    "--comm-transport own, too", out->spares, out->elastic);
+    if (out->spares && !out->elastic)
+        return FAIL(E_USAGE, "--spares %d take the places of dead ranks, and without --elastic none goes on; give "
+                    "--elastic %d, too", out->spares, out->n_ranks);
+    if (out->elastic > out->n_ranks)
+        return FAIL(E_USAGE, "--elastic %d is more than -n %d; use at most %d", out->elastic, out->n_ranks,
+                    out->n_ranks);
     if (out->own && !is_one_host(out))
         return FAIL(E_USAGE, "--comm-transport own starts ranks on this host only; leave out --host and --hostfile, "
                     "and ask Slurm for one node");
@@ -155,7 +170,10 @@ enum status launch_parse(int argc, char **argv, struct launch_request *out) {
 enum status launch_words(const struct launch_request *request, const char *self, const char *program,
                          const char *ranks_text, char ***out) {
     const char *mpirun[] = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks_text};
-    const char *agent[] = {self, "agent", ranks_text};
+    static char spares[16], least[16];
+    const char *agent[] = {self, "agent", ranks_text, spares, least};
+    snprintf(spares, sizeof spares, "%d", request->spares);
+    snprintf(least, sizeof least, "%d", request->elastic);
     enum { N_MPIRUN = sizeof mpirun / sizeof *mpirun, N_AGENT = sizeof agent / sizeof *agent, MOST_OPTIONAL = 4 };
     const char **words = calloc((size_t)(N_MPIRUN + MOST_OPTIONAL + 1 + request->n_words + 1), sizeof *words);
     *out = (char **)words; /* execvp promises not to write to them, its type does not say so */

@@ -43,6 +43,7 @@ struct launch_request {
     int n_ranks;
     const char *host, *hostfile; /* NULL: this host only */
     bool own;                    /* the own transport, without mpirun */
+    int spares, elastic;         /* of it: idle ranks; fewest ranks that go on without dead ones, 0: none do */
     char **command;              /* COMMAND args..., NULL at the end; borrowed from argv */
     int n_words;
     bool help;

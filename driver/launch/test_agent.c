@@ -15,6 +15,7 @@
 
 static char err[4096];
 static double took_s;
+static const char *spares = "0", *least = "0";
 
 /* The agent of n shells, in a process of its own, which gets `number` once `file` is there. @return how it ended */
 static int run(const char *n, const char *shell, int number, const char *file) {
@@ -23,13 +24,13 @@ static int run(const char *n, const char *shell, int number, const char *file) {
     assert_int_equal(pipe(text), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        char *argv[] = {(char *)n, "/bin/sh", "-c", (char *)shell, NULL};
+        char *argv[] = {(char *)n, (char *)spares, (char *)least, "/bin/sh", "-c", (char *)shell, NULL};
         dup2(text[1], STDERR_FILENO);
         close(text[0]), close(text[1]);
         setvbuf(stderr = fdopen(STDERR_FILENO, "w"), NULL, _IONBF, 0);   /* the runner keeps its own elsewhere */
         signal(SIGUSR1, SIG_IGN);                /* as launch starts it */
         alarm(30);
-        _exit(agent_main(4, argv));
+        _exit(agent_main(6, argv));
     }
     close(text[1]);
     struct stat there;
@@ -49,6 +50,9 @@ static bool says(const char *text) { return strstr(err, text) != NULL; }
 
 /* slot R of SHELL: what this rank does; the others sleep. */
 #define ONLY_RANK(r, what) "case $" OWN_JOB_VARIABLE " in slot=" #r "*) " what ";; *) exec sleep 100;; esac"
+
+/* One is killed; the others end half a second later. */
+#define DIES(slot) "case $" OWN_JOB_VARIABLE " in slot=" #slot "*) kill -9 $$;; *) sleep 0.5; exit 4;; esac"
 
 static void test_the_first_that_fails_ends_the_others(void **state) {
     (void)state;
@@ -87,11 +91,30 @@ static void test_signals_are_passed_on(void **state) {
     assert_true(took_s < 10);
 }
 
+/* Shells never finish, so each of these jobs ends with a failure at last. */
+static void test_who_is_left_goes_on(void **state) {
+    (void)state;
+    least = "2";
+    assert_int_equal(run("3", DIES(1), 0, NULL), 4);
+    assert_true(says("trivium: signal 9 (Killed) has killed rank 1; epoch 1 goes on with 2 ranks\n"));
+    assert_true(says("agent: rank ") && says(" ended with code 4"));
+    least = "3";
+    assert_int_equal(run("3", ONLY_RANK(1, "kill -9 $$"), 0, NULL), 128 + SIGKILL);     /* too few are left */
+    assert_true(!says("epoch 1") && says("rank 1 on host "));
+    spares = "1";
+    assert_int_equal(run("3", DIES(1), 0, NULL), 4);
+    assert_true(says("has killed rank 1; epoch 1 goes on with 3 ranks\n"));
+    assert_int_equal(run("3", DIES(3), 0, NULL), 4);
+    assert_true(says("has killed spare 3; nothing is lost\n") && !says("epoch 1"));
+    assert_int_equal(run("3", ONLY_RANK(1, "exit 5"), 0, NULL), 5);                     /* by itself: not survived */
+    spares = least = "0";
+}
+
 static void test_what_cannot_start(void **state) {
     (void)state;
-    char *none[] = {"2"}, *nonsense[] = {"x", "/bin/true"};
+    char *none[] = {"2"}, *nonsense[] = {"x", "0", "0", "/bin/true"};
     test_stderr_keep();
-    int code = agent_main(1, none), other = agent_main(2, nonsense);
+    int code = agent_main(1, none), other = agent_main(4, nonsense);
     assert_non_null(strstr(test_stderr_text(), "E_USAGE"));
     assert_int_equal(code, 2);
     assert_int_equal(other, 2);
@@ -100,4 +123,4 @@ static void test_what_cannot_start(void **state) {
 }
 
 TESTS(unit_test(test_the_first_that_fails_ends_the_others), unit_test(test_who_does_not_end_is_killed),
-      unit_test(test_signals_are_passed_on), unit_test(test_what_cannot_start))
+      unit_test(test_signals_are_passed_on), unit_test(test_who_is_left_goes_on), unit_test(test_what_cannot_start))

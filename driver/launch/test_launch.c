@@ -218,13 +218,19 @@ static void test_words_of_the_own_transport(void **state) {
     unsetenv("TRIVIUM_COMM_TRANSPORT");
     assert_ok(parse(&r, "-n", "4", "train", "x"));
     assert_false(r.own);
-    r.own = true;
+    r.own = true, r.spares = 1, r.elastic = 3;
     assert_ok(launch_words(&r, "/bin/self", "/opt/other", "4", &words));
     for (int i = 0; words[i]; i++) strcat(strcat(all, words[i]), "|");
-    assert_string_equal(all, "/bin/self|agent|4|/opt/other|train|x|");
+    assert_string_equal(all, "/bin/self|agent|4|1|3|/opt/other|train|x|");
     free(words);
-    char *argv[] = {"--comm-transport", "own", "--host", "a:2", "-n", "2", "train"};
-    assert_fails(launch_parse(7, argv, &r), E_USAGE, "this host only", "--host");
+    char *elsewhere[] = {"--comm-transport", "own", "--host", "a:2", "-n", "2", "train"};
+    assert_fails(launch_parse(7, elsewhere, &r), E_USAGE, "this host only", "--host");
+    char *under_mpi[] = {"-n", "2", "--elastic", "1", "train"};
+    assert_fails(launch_parse(5, under_mpi, &r), E_USAGE, "--elastic 1", "--comm-transport own");
+    char *idle[] = {"-n", "2", "--comm-transport", "own", "--spares", "1", "train"};
+    assert_fails(launch_parse(7, idle, &r), E_USAGE, "--spares 1", "--elastic 2");
+    char *most[] = {"-n", "2", "--comm-transport", "own", "--elastic", "3", "train"};
+    assert_fails(launch_parse(7, most, &r), E_USAGE, "--elastic 3", "-n 2");
 }
 
 static void test_words_name_the_hosts(void **state) {
