@@ -24,6 +24,16 @@ else not_ok docs_lines_and_phrases_are_in_style "see below"; fi
 if tools/docs/options --check >"$work/out" 2>&1; then echo "ok docs_options_are_those_of_the_program"
 else not_ok docs_options_are_those_of_the_program "see below"; fi
 
+# The how-to pages are built and tested in check-all (tests/long/how_to.sh); whether their patches still fit shows at once.
+for page in docs/how-to/*.md; do
+    grep -q ' file=' "$page" || continue
+    rm -rf "$work/tree" && mkdir "$work/tree"
+    sed -n 's|^--- a/||p' "$page" | sort -u | xargs -r cp --parents -t "$work/tree"
+    tools/docs/extract "$page" "$work/tree" 2>&1 >/dev/null || echo "$page"
+done >"$work/out" 2>&1
+if [ ! -s "$work/out" ]; then echo "ok docs_patches_of_the_how_to_pages_apply"
+else not_ok docs_patches_of_the_how_to_pages_apply "see below"; fi
+
 # README tells how long the files are that a newcomer reads first.
 grep -oE '\]\([^) ]+\) \([0-9]+ lines\)' README.md | tr '()]' '   ' >"$work/out"
 while read -r file lines _; do echo "$(wc -l <"$file") $lines $file"; done <"$work/out" | awk '$1 != $2' >"$work/wrong"
