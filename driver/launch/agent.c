@@ -5,9 +5,10 @@
  * wait for it. Then the agent tells launch who it was, sends the others a TERM, and a second later a KILL, which ends
  * those too that are stopped. Should the agent itself be killed, the kernel kills its ranks.
  *
- * In an elastic job a rank that a signal has killed is a member less: the agent opens the next epoch (epoch.h). One that
- * ends by itself has a reason that the others have, too, or that a person has to see: that ends the job. When the first
- * member has finished, all have come to the end (own.c), and a death costs nothing; spares are not needed any more. */
+ * In an elastic job a rank that a signal has killed is a member less: the agent opens the next epoch (epoch.h). One
+ * that ends by itself has a reason that the others have, too, or that a person has to see: that ends the job. When the
+ * first member has finished, all have come to the end (own.c), and a death costs nothing; spares are not needed any
+ * more. */
 #include "driver/launch/agent.h"
 
 #include "lib/base/clock.h"

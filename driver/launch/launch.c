@@ -29,6 +29,8 @@ static const char help[] =
     "                   who starts ranks and carries their messages: Open MPI's mpirun (default), or launch itself: "
     "no MPI takes\n                   part, on this host only. TRIVIUM_COMM_TRANSPORT=own in the environment says the "
     "same\n"
+    "  --elastic MIN    own: when a rank is killed, the others go on in a new epoch, if they are at least MIN (default: the job ends)\n"
+    "  --spares N       --elastic: N idle processes more, which take the places of dead ranks (default: 0)\n"
     "\n"
     "For `train --save DIR`: what to do when the job dies (a rank killed, failing or stuck, or mpirun itself).\n"
     "  --max-restarts N start it again from the last checkpoint, at most N times (default: 0). Not after a bad "
@@ -118,7 +120,8 @@ static enum status parse_option(struct launch_request *request, const char *name
     if (i == N_LAUNCH_OPTIONS)
         return FAIL(E_USAGE,
                     "launch has no option %s; it knows -n, --host, --hostfile, --comm-transport, "
-                    "--spares, --elastic, --max-restarts, --min-ranks and --backoff, and the command's own options come after the command",
+                    "--spares, --elastic, --max-restarts, --min-ranks and --backoff, and the command's own options come "
+                    "after the command",
                     name);
     if (!value || !*value) return FAIL(E_USAGE, "%s needs a value; see trivium launch --help", name);
     return LAUNCH_OPTIONS[i].take(request, name, value);
@@ -144,8 +147,8 @@ enum status launch_parse(int argc, char **argv, struct launch_request *out) {
     if (out->n_ranks == 0) return FAIL(E_USAGE, "launch needs the number of ranks; use trivium launch -n 8 train ...");
     if (out->host && out->hostfile) return FAIL(E_USAGE, "--host and --hostfile both name the hosts; use one of them");
     if ((out->spares || out->elastic) && !out->own)
-        return FAIL(E_USAGE, "--spares %d and --elastic %d are for jobs whose ranks may die, and MPI ends such a job; give "
-                    "--comm-transport own, too", out->spares, out->elastic);
+        return FAIL(E_USAGE, "--spares %d and --elastic %d are for jobs whose ranks may die, and MPI ends such a job; "
+                    "give --comm-transport own, too", out->spares, out->elastic);
     if (out->spares && !out->elastic)
         return FAIL(E_USAGE, "--spares %d take the places of dead ranks, and without --elastic none goes on; give "
                     "--elastic %d, too", out->spares, out->n_ranks);

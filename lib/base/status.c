@@ -22,8 +22,8 @@ static char identity[IDENTITY_BYTES];
 static const char *const names[N_STATUS] = {
     [OK] = "OK",               [E_USAGE] = "E_USAGE",   [E_CONFIG] = "E_CONFIG",   [E_DATA] = "E_DATA",
     [E_FORMAT] = "E_FORMAT",   [E_IO] = "E_IO",         [E_MEMORY] = "E_MEMORY",   [E_DEVICE] = "E_DEVICE",
-    [E_COMM] = "E_COMM",       [E_TIMEOUT] = "E_TIMEOUT", [E_EPOCH] = "E_EPOCH", [E_NUMERIC] = "E_NUMERIC", [E_INTERNAL] = "E_INTERNAL",
-    [E_TODO] = "E_TODO",
+    [E_COMM] = "E_COMM",       [E_TIMEOUT] = "E_TIMEOUT", [E_NUMERIC] = "E_NUMERIC", [E_INTERNAL] = "E_INTERNAL",
+    [E_EPOCH] = "E_EPOCH",     [E_TODO] = "E_TODO",
 };
 
 const char *status_name(enum status code) {

@@ -60,10 +60,10 @@ struct comm_settings {
 /** Start MPI (asks for MPI_THREAD_FUNNELED; warns if it gets less). Without mpirun this is a world of one. Sets the
  *  process identity to "rank r/n @host". @collective{every process of the job} @errors E_COMM */
 enum status comm_start(int *argc, char ***argv);
-/** After a wait has said E_EPOCH: the ranks of the job have changed (`launch --elastic`). What was in flight is dropped,
- *  its requests and buffers are the caller's again; rank and size are new, and so is the world's group. All other groups
- *  must have been destroyed. A process that is no member waits here until it is one. @collective{the members of the new
- *  epoch} @errors E_EPOCH: they have changed again; E_INTERNAL: a group is left, or the transport is MPI; E_COMM,
+/** After a wait has said E_EPOCH: the ranks of the job have changed (`launch --elastic`). What was in flight is
+ *  dropped, its requests and buffers are the caller's again; rank and size are new, and so is the world's group. All
+ *  other groups must have been destroyed. A process that is no member waits here until it is one. @collective{the
+ *  members of the new epoch} @errors E_EPOCH: they have changed again; E_INTERNAL: a group is left, or the transport is MPI; E_COMM,
  *  E_MEMORY */
 enum status comm_epoch_enter(void);
 /** Change the settings of the world, the same on every rank; while no operation is in flight. */

@@ -32,8 +32,8 @@ struct host_transport {
     enum status (*start)(int *argc, char ***argv, struct comm_place *);
     /* Rank 0's bytes, for all. */
     enum status (*share)(void *bytes, int n);
-    /* After the ranks have changed: nothing is in flight any more, all communicators are closed. A spare waits here until
-     * it is needed. NULL: they never change. @errors E_EPOCH: again, too */
+    /* After the ranks have changed: nothing is in flight any more, all communicators are closed. A spare waits here
+     * until it is needed. NULL: they never change. @errors E_EPOCH: again, too */
     enum status (*enter)(struct comm_place *);
     void (*finish)(void);
     void (*kill)(int code);                    /* ends every process of the job; does not return. @collective{none} */

@@ -9,8 +9,8 @@
  *   words                for emulated links (shared_make)
  *   epochs               written by the agent, and then the number of the newest: whoever reads that has the epoch
  *   boards               what each member says in an epoch, each in its own words
- *   rings                of each epoch its own: a stream of bytes for each ordered pair of ranks (ring.h). A process that
- *                        was stopped, and does not know yet that it is no member any more, writes to the old ones */
+ *   rings                of each epoch its own: a stream of bytes for each ordered pair of ranks (ring.h). A process
+ *                        that was stopped, and does not know yet that it is no member, writes to the old ones */
 #ifndef TRIVIUM_COMM_OWN_JOB_H
 #define TRIVIUM_COMM_OWN_JOB_H
 

@@ -5,8 +5,8 @@
  * messages: a stream of bytes per ordered pair of ranks is enough.
  *
  *   ranks     are started by an agent (driver/launch/agent.h), which tells each who it is and gives it memory (job.h)
- *   epochs    when one dies, and the job is elastic, the agent opens the next epoch (epoch.h). A look at one word tells:
- *             from then on nothing that is in flight ends but with "changed", until this rank has entered it
+ *   epochs    when one dies, and the job is elastic, the agent opens the next epoch (epoch.h). A look at one word
+ *             tells: from then on nothing that is in flight ends but with "changed", until this rank has entered it
  *   messages  messages.h, over rings in that memory (ring.h). Each is copied twice, into the ring and out of it; sender
  *             and receiver must both look, which every wait does, and the driver between the rows of a step
  *   splits    every rank's colour and key are gathered, and each works out the same groups; the context of a
