@@ -29,7 +29,8 @@ static const char help[] =
     "                   who starts ranks and carries their messages: Open MPI's mpirun (default), or launch itself: "
     "no MPI takes\n                   part, on this host only. TRIVIUM_COMM_TRANSPORT=own in the environment says the "
     "same\n"
-    "  --elastic MIN    own: when a rank is killed, the others go on in a new epoch, if they are at least MIN (default: the job ends)\n"
+    "  --elastic MIN    own: when a rank is killed, the others go on in a new epoch, if they are at least MIN (default: "
+    "the job ends)\n"
     "  --spares N       --elastic: N idle processes more, which take the places of dead ranks (default: 0)\n"
     "\n"
     "For `train --save DIR`: what to do when the job dies (a rank killed, failing or stuck, or mpirun itself).\n"
@@ -120,8 +121,8 @@ static enum status parse_option(struct launch_request *request, const char *name
     if (i == N_LAUNCH_OPTIONS)
         return FAIL(E_USAGE,
                     "launch has no option %s; it knows -n, --host, --hostfile, --comm-transport, "
-                    "--spares, --elastic, --max-restarts, --min-ranks and --backoff, and the command's own options come "
-                    "after the command",
+                    "--spares, --elastic, --max-restarts, --min-ranks and --backoff, and the command's own options "
+                    "come after the command",
                     name);
     if (!value || !*value) return FAIL(E_USAGE, "%s needs a value; see trivium launch --help", name);
     return LAUNCH_OPTIONS[i].take(request, name, value);

@@ -62,9 +62,9 @@ struct comm_settings {
 enum status comm_start(int *argc, char ***argv);
 /** After a wait has said E_EPOCH: the ranks of the job have changed (`launch --elastic`). What was in flight is
  *  dropped, its requests and buffers are the caller's again; rank and size are new, and so is the world's group. All
- *  other groups must have been destroyed. A process that is no member waits here until it is one. @collective{the
- *  members of the new epoch} @errors E_EPOCH: they have changed again; E_INTERNAL: a group is left, or the transport is MPI; E_COMM,
- *  E_MEMORY */
+ *  other groups must have been destroyed. A process that is no member waits here until it is one.
+ *  @collective{the members of the new epoch} @errors E_EPOCH: they have changed again; E_INTERNAL: a group is left, or
+ *  the transport is MPI; E_COMM, E_MEMORY */
 enum status comm_epoch_enter(void);
 /** Change the settings of the world, the same on every rank; while no operation is in flight. */
 void comm_configure(const struct comm_settings *);
