@@ -287,7 +287,7 @@ check-build: $(B)/trivium$(VARIANT) $(B)/trivium-tests$(VARIANT) examples
 # Whatever fails, the rest runs too.
 check-all:
 	@$(MAKE) --no-print-directory check; a=$$?; $(MAKE) --no-print-directory check-more; b=$$?; \
-	$(MAKE) --no-print-directory cover-build; \
+	$(MAKE) --no-print-directory cover-build bench-allreduce; \
 	BUILD=$(B) NAME=$(BUILD_NAME) DATA=$(DATA) tests/check long; c=$$?; tools/check-lessons --long; d=$$?; \
 	exit $$((a | b | c | d))
 
