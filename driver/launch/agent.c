@@ -36,10 +36,21 @@ struct agent {
 };
 
 /* ---- start ---- */
+/* Scripts around a rank look for these. */
+static void tell_as_mpirun_does(const struct own_job *job) {
+    char slot[16], n[16];
+    snprintf(slot, sizeof slot, "%d", job->slot);
+    snprintf(n, sizeof n, "%d", job->n_slots);
+    setenv("OMPI_COMM_WORLD_RANK", slot, 1);
+    setenv("OMPI_COMM_WORLD_LOCAL_RANK", slot, 1);
+    setenv("OMPI_COMM_WORLD_SIZE", n, 1);
+}
+
 static void become_rank(const struct own_job *job, char **words, const sigset_t *unblocked, pid_t agent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != agent) _exit(1);        /* it died before that */
     own_job_tell(job);
+    tell_as_mpirun_does(job);
     signal(SIGUSR1, SIG_DFL);
     sigprocmask(SIG_SETMASK, unblocked, NULL);
     execvp(words[0], words);

@@ -41,14 +41,21 @@
 enum { COMM_LIBRARY_BYTES = 320 };
 static bool started;
 
-/* Rank 0 names the job: as `launch` does, or by itself. Of a world of one there is nothing to record. */
+enum { JOB_NAME_BYTES = 64 };
+
+/* Rank 0 names the job: as it did before, as `launch` does, or by itself. */
+static enum status name_job(char job[JOB_NAME_BYTES]) {
+    const char *given = flight_mine() ? flight_mine()->job : getenv("TRIVIUM_JOB");
+    if (given && *given && !strchr(given, '/')) snprintf(job, JOB_NAME_BYTES, "%s", given);
+    else snprintf(job, JOB_NAME_BYTES, "%ld.%.6f", (long)getpid(), clock_s());
+    return comm_host_transport()->share(job, JOB_NAME_BYTES);
+}
+
+/* Of a world of one there is nothing to record. */
 static enum status open_flight(void) {
-    char job[64], host[64];
-    const char *given = getenv("TRIVIUM_JOB");
-    if (comm_world_size() == 1) return OK;
-    if (given && *given && !strchr(given, '/')) snprintf(job, sizeof job, "%s", given);
-    else snprintf(job, sizeof job, "%ld.%.6f", (long)getpid(), clock_s());
-    TRY(comm_host_transport()->share(job, sizeof job));
+    char job[JOB_NAME_BYTES], host[64];
+    TRY(name_job(job));
+    if (comm_world_size() == 1 || flight_mine()) return OK;
     comm_host_name(host, sizeof host);
     flight_open(job, comm_world_rank(), comm_world_size(), host, comm_local_rank() == 0);
     return OK;
@@ -94,6 +101,7 @@ enum status comm_epoch_enter(void) {
     comm_world_place()->host = NULL;
     TRY(comm_host_transport()->enter(comm_world_place()));
     comm_world_identity();
+    TRY(open_flight());                      /* a spare that is new has none yet */
     return group_open_world();
 }
 

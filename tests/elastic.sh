@@ -1,0 +1,108 @@
+#!/bin/bash
+# Ranks that go on when others are killed (launch --comm-transport own --elastic): real processes, and what is said of them.
+#
+# Run from the project's root. BUILD: where the program is (default: build).
+set -u -o pipefail
+build=$(cd "${BUILD:-build}" && pwd) || exit 1
+work=$(mktemp -d)
+marker=TRIVIUM_ELASTIC_TEST=$$.$RANDOM
+wait_step=0.02
+# shellcheck source=tests/processes.bash
+. tests/processes.bash
+trap 'end_all; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+if [ ! -r /proc/self/environ ]; then
+    echo "skip elastic: without /proc the ranks cannot be found"
+    exit 0
+fi
+
+not_ok() { # NAME WHY
+    echo "not ok $1: $2"
+    sed 's/^/#   /' err out
+    end_all
+}
+# start RANKS LAUNCH_OPTIONS...: the example, in the background, until the file `end` is there
+start() {
+    rm -f end
+    env --default-signal "$marker" TRIVIUM_EXE="$build/example_epoch" "$build/trivium" launch -n "$1" --comm-transport own "${@:2}" "$PWD/end" >out 2>err </dev/null &
+    job=$!
+}
+says() { grep -qE -- "$1" "${2:-out}"; }
+# ended NAME CODE [by_itself]: the job ends within ten seconds, with this code, and leaves nothing
+ended() {
+    local code
+    [ "${3-}" = by_itself ] || touch end
+    timeout 10 tail --pid=$job -f /dev/null || { not_ok "$1" "does not end"; return 1; }
+    wait "$job" 2>/dev/null
+    code=$?
+    if [ $code != "$2" ]; then not_ok "$1" "code $code, not $2"; return 1; fi
+    if ! wait_for 5 is_alone; then not_ok "$1" "leaves processes"; return 1; fi
+}
+hurt() { kill -"$2" "$(pids "$1" | head -1)"; } # SLOT SIGNAL
+
+# ---- three of four die, one after the other; a spare takes the first one's place ----
+survives() {
+    local name=elastic_those_who_are_left_go_on
+    start 4 --elastic 2 --spares 1
+    wait_for 20 says '^epoch 0: 4 ranks' || { not_ok $name "does not start"; return; }
+    hurt 2 KILL
+    wait_for 20 says '^epoch 1: 4 ranks' || { not_ok $name "the spare does not come"; return; }
+    hurt 1 KILL
+    wait_for 20 says '^epoch 2: 3 ranks' || { not_ok $name "does not go on with three"; return; }
+    hurt 4 SEGV
+    wait_for 20 says '^epoch 3: 2 ranks' || { not_ok $name "does not go on with two"; return; }
+    ended $name 0 || return
+    says 'signal 9 \(Killed\) has killed rank 2; epoch 1 goes on with 4 ranks' err &&
+        says 'signal 11 .* has killed rank 1; epoch 3 goes on with 2 ranks' err || { not_ok $name "does not say who"; return; }
+    [ "$(grep -c '^E_' err)" = 0 ] || { not_ok $name "an error line"; return; }
+    echo "ok $name"
+}
+survives
+
+# ---- rank 0 is nobody special ----
+rank_0() {
+    local name=elastic_rank_0_is_nobody_special
+    start 3 --elastic 1
+    wait_for 20 says '^epoch 0: 3 ranks' || { not_ok $name "does not start"; return; }
+    hurt 0 KILL
+    wait_for 20 says '^epoch [01]: 2 ranks' || { not_ok $name "does not go on"; return; }
+    hurt 1 KILL
+    wait_for 20 says '^epoch [12]: 1 ranks' || { not_ok $name "one does not go on alone"; return; }
+    ended $name 0 && echo "ok $name"
+}
+rank_0
+
+# ---- too few are left; a job that is not elastic; a spare that is not needed ----
+too_few() { # NAME LAUNCH_OPTIONS...
+    local name=$1
+    start 3 "${@:2}"
+    wait_for 20 says '^epoch 0: 3 ranks' || { not_ok "$name" "does not start"; return; }
+    hurt 1 KILL
+    ended "$name" 1 || return
+    says '^E_COMM .*rank 1 of 3 on host .* was killed by signal 9' err || { not_ok "$name" "does not say who"; return; }
+    echo "ok $name"
+}
+too_few elastic_fewer_than_asked_for_is_the_end --elastic 3
+too_few elastic_by_default_a_death_is_the_end
+
+idle() {
+    local name=elastic_a_spare_may_die
+    start 2 --elastic 1 --spares 1
+    wait_for 20 says '^epoch 0: 2 ranks' || { not_ok $name "does not start"; return; }
+    hurt 2 KILL
+    wait_for 20 says 'has killed spare 2; nothing is lost' err || { not_ok $name "nobody notices"; return; }
+    ended $name 0 || return
+    says '^epoch 1' && { not_ok $name "an epoch for a spare"; return; }
+    echo "ok $name"
+}
+idle
+
+# ---- Ctrl-C, and the launcher's death ----
+stop() { # NAME SIGNAL CODE
+    start 3 --elastic 1 --spares 1
+    wait_for 20 says '^epoch 0: 3 ranks' || { not_ok "$1" "does not start"; return; }
+    kill -"$2" $job
+    ended "$1" "$3" by_itself && echo "ok $1"
+}
+stop elastic_an_interrupt_ends_all INT 130
+{ stop elastic_the_death_of_launch_ends_all KILL 137; } 2>/dev/null
