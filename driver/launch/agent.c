@@ -111,8 +111,9 @@ static bool go_on(struct agent *a, int slot, int status) {
         alive[s] = a->pid[s] != 0;
         finished |= has_finished(a, s);
     }
-    const struct epoch next = epoch_after(&now, own_epoch_is_whole(a->memory, &now), alive, a->job.n_slots);
-    if (place >= 0 && !finished && next.n < a->least) return false;
+    const struct epoch_shape alone = {1, 1, 0, 0}, *shape = a->memory->shape.n_inner ? &a->memory->shape : &alone;
+    const struct epoch next = epoch_after(&now, own_epoch_is_whole(a->memory, &now), alive, a->job.n_slots, shape);
+    if (place >= 0 && !finished && (next.n == 0 || next.n < a->least)) return false;
     fprintf(stderr, "trivium: signal %d (%s) has killed %s %d", WTERMSIG(status), strsignal(WTERMSIG(status)),
             place < 0 ? "spare" : "rank", place < 0 ? slot : place);
     if (place < 0 || finished) {

@@ -33,6 +33,9 @@
  *
  * Two neighbors that die at once take a shard with them. That is DISK, and it is the only way there.
  *
+ * Only whole replicas can be left out, so the members of the next epoch are those of the replicas that lose least, and
+ * whoever else is alive fills their holes (epoch_after).
+ *
  * Source: Wang et al. 2023, "Gemini: fast failure recovery in distributed training with in-memory checkpoints"; torchft
  * and TorchElastic for the lighthouse's part. */
 #include "lib/comm/own/epoch.h"
@@ -75,16 +78,56 @@ int epoch_place(const struct epoch *e, int slot) {
     return -1;
 }
 
-struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive, int n_slots) {
+/* The most replicas that so many ranks make, at most n: 0 if not one. */
+static int replicas_of(const struct epoch_shape *shape, int n, int n_alive) {
+    int64_t each = (int64_t)shape->n_inner * shape->n_outer;
+    for (; n > 0; n--) {
+        bool divides = shape->batch == 0 ||
+                       (shape->batch % n == 0 && (shape->micro == 0 || shape->batch / n % shape->micro == 0));
+        if (n * each <= n_alive && divides) return n;
+    }
+    return 0;
+}
+
+/* What the ranks of a replica are in an epoch of n replicas: place k of it. */
+static int place_in(const struct epoch_shape *shape, int n, int replica, int k) {
+    return k % shape->n_inner + shape->n_inner * (replica + n * (k / shape->n_inner));
+}
+
+/* Which replica of `now` has the fewest dead of those that are not taken yet; of several the first. */
+static int next_replica(const struct epoch_shape *shape, const struct epoch *now, const bool *alive, int n,
+                        const bool *taken) {
+    int best = -1, fewest = EPOCH_MOST_RANKS + 1;
+    for (int r = 0; r < n; r++) {
+        int dead = 0;
+        for (int k = 0; k < shape->n_inner * shape->n_outer; k++) dead += !alive[now->slot[place_in(shape, n, r, k)]];
+        if (!taken[r] && dead < fewest) best = r, fewest = dead;
+    }
+    return best;
+}
+
+struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive, int n_slots,
+                         const struct epoch_shape *shape) {
     struct epoch next = {.number = now->number + 1, .from = whole ? now->number : now->from};
-    int spare = 0;
-    for (int i = 0; i < now->n; i++) {
-        int slot = now->slot[i];
-        if (!alive[slot]) {
-            while (spare < n_slots && (!alive[spare] || epoch_place(now, spare) >= 0)) spare++;
-            slot = spare < n_slots ? spare++ : -1;
+    const int each = shape->n_inner * shape->n_outer, n_before = now->n / each;
+    bool kept[EPOCH_MOST_RANKS] = {false}, used[EPOCH_MOST_RANKS] = {false};
+    int n_alive = 0, spare = 0, at = 0;
+    for (int s = 0; s < n_slots; s++) n_alive += alive[s];
+    const int n = replicas_of(shape, n_before, n_alive);
+    for (int i = 0; i < n; i++) kept[next_replica(shape, now, alive, n_before, kept)] = true;
+    next.n = n * each;
+    for (int r = 0; r < n_before; r++)
+        for (int k = 0; k < each && kept[r]; k++) used[now->slot[place_in(shape, n_before, r, k)]] = true;
+    for (int r = 0; r < n_before; r++) {
+        for (int k = 0; k < each && kept[r]; k++) {
+            int slot = now->slot[place_in(shape, n_before, r, k)];
+            if (!alive[slot]) {
+                while (!alive[spare] || used[spare]) spare++;
+                slot = spare++;
+            }
+            next.slot[place_in(shape, n, at, k)] = slot;
         }
-        if (slot >= 0) next.slot[next.n++] = slot;
+        at += kept[r];
     }
     return next;
 }

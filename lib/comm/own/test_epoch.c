@@ -106,7 +106,8 @@ static void open_epoch(struct checker *c, struct model *m) {
     bool alive[SLOTS];
     struct epoch now = epoch_of(m, m->n_epochs - 1);
     for (int r = 0; r < c->n_slots; r++) alive[r] = m->rank[r].alive;
-    struct epoch next = epoch_after(&now, c->mistake == NO_WHOLE || is_whole(m, now.number), alive, c->n_slots);
+    struct epoch next = epoch_after(&now, c->mistake == NO_WHOLE || is_whole(m, now.number), alive, c->n_slots,
+                                    &(struct epoch_shape){1, 1, 0, 0});
     int e = m->n_epochs++;
     m->n[e] = (int8_t)next.n;
     m->from[e] = (int8_t)next.from;
@@ -364,18 +365,56 @@ static void test_every_mistake_is_found(void **state) {
 }
 
 /* ---- the pure parts, one by one ---- */
+/* The slots of the epoch after `now`, whose places are slots 0 to n - 1, without the dead ones: "0 1 4 3". */
+static const char *after(const struct epoch_shape *shape, int n, int n_slots, const char *dead) {
+    static char text[256];
+    struct epoch now = {.number = 4, .from = 3, .n = n};
+    bool alive[EPOCH_MOST_RANKS];
+    for (int s = 0; s < n_slots; s++) alive[s] = !strchr(dead, '0' + s);
+    for (int s = 0; s < n; s++) now.slot[s] = s;
+    struct epoch next = epoch_after(&now, true, alive, n_slots, shape);
+    text[0] = 0;
+    for (int i = 0; i < next.n; i++) sprintf(text + strlen(text), "%s%d", i ? " " : "", (int)next.slot[i]);
+    return text;
+}
+
 static void test_who_is_a_member(void **state) {
     (void)state;
     const struct epoch now = {.number = 4, .from = 3, .n = 3, .slot = {0, 5, 2}};
-    struct epoch next = epoch_after(&now, true, (bool[]){true, true, true, true, true, false}, 6);
+    const struct epoch_shape all = {1, 1, 0, 0};
+    struct epoch next = epoch_after(&now, true, (bool[]){true, true, true, true, true, false}, 6, &all);
     assert_true(next.number == 5 && next.from == 4 && next.n == 3);
     assert_true(next.slot[0] == 0 && next.slot[1] == 1 && next.slot[2] == 2);        /* the first spare, in its place */
-    next = epoch_after(&now, false, (bool[]){false, false, true, false, false, true}, 6);
+    next = epoch_after(&now, false, (bool[]){false, false, true, false, false, true}, 6, &all);
     assert_true(next.from == 3 && next.n == 2 && next.slot[0] == 5 && next.slot[1] == 2);
-    next = epoch_after(&now, false, (bool[]){false, false, false, true, true, false}, 6);
+    next = epoch_after(&now, false, (bool[]){false, false, false, true, true, false}, 6, &all);
     assert_true(next.n == 2 && next.slot[0] == 3 && next.slot[1] == 4);
     assert_int_equal(epoch_place(&now, 5), 1);
     assert_int_equal(epoch_place(&now, 1), -1);
+}
+
+/* tp 2, dp 3: replicas {0 1} {2 3} {4 5}. tp 1, pp 2, dp 3: {0 3} {1 4} {2 5}. */
+static void test_replicas_are_left_out_whole(void **state) {
+    (void)state;
+    const struct epoch_shape tp = {2, 1, 0, 0}, pp = {1, 2, 0, 0}, both = {2, 2, 0, 0};
+    assert_string_equal(after(&tp, 6, 6, "2"), "0 1 4 5");
+    assert_string_equal(after(&tp, 6, 6, "25"), "0 1 4 3");             /* the third one's rank fills the second's hole */
+    assert_string_equal(after(&tp, 6, 7, "2"), "0 1 6 3 4 5");          /* a spare, in the dead one's place */
+    assert_string_equal(after(&pp, 6, 6, "4"), "0 2 3 5");
+    assert_string_equal(after(&pp, 6, 6, "42"), "0 1 3 5");
+    assert_string_equal(after(&both, 8, 8, "0"), "2 3 6 7");            /* replicas {0 1 4 5} {2 3 6 7} */
+    assert_string_equal(after(&both, 8, 8, "026"), "3 1 4 5");
+    assert_string_equal(after(&both, 4, 4, "1"), "");
+}
+
+static void test_the_batch_is_kept(void **state) {
+    (void)state;
+    const struct epoch_shape batch = {1, 1, 12, 0}, micro = {1, 1, 16, 4};
+    assert_string_equal(after(&batch, 6, 6, "5"), "0 1 2 3");           /* 5 does not divide 12 */
+    assert_string_equal(after(&batch, 4, 4, "0"), "1 2 3");
+    assert_string_equal(after(&micro, 4, 4, "1"), "0 2");               /* 3 does not divide 16 */
+    assert_string_equal(after(&(struct epoch_shape){1, 1, 12, 4}, 4, 5, "13"), "0 4 2");
+    assert_string_equal(after(&(struct epoch_shape){1, 1, 12, 6}, 4, 4, "1"), "0 2");
 }
 
 static void test_who_has_a_shard(void **state) {
@@ -404,4 +443,5 @@ static void test_rows_are_whole(void **state) {
 }
 
 TESTS(unit_test(test_in_every_order_nothing_is_lost), unit_test(test_every_mistake_is_found),
-      unit_test(test_who_is_a_member), unit_test(test_who_has_a_shard), unit_test(test_rows_are_whole))
+      unit_test(test_who_is_a_member), unit_test(test_replicas_are_left_out_whole),
+      unit_test(test_the_batch_is_kept), unit_test(test_who_has_a_shard), unit_test(test_rows_are_whole))

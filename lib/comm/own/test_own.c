@@ -244,7 +244,8 @@ static void kill_one(struct job *j, int slot, bool at_once) {
     kill(j->pid[slot], SIGKILL);
     waitpid(j->pid[slot], NULL, 0);
     j->alive[slot] = false;
-    struct epoch now = own_epoch_now(j->memory), next = epoch_after(&now, true, j->alive, j->n_slots);
+    struct epoch now = own_epoch_now(j->memory), next = epoch_after(&now, true, j->alive, j->n_slots,
+                                                                            &(struct epoch_shape){1, 1, 0, 0});
     own_epoch_open(j->memory, &j->own, &next);
 }
 
