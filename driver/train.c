@@ -14,6 +14,7 @@
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "driver/stop.h"
+#include "driver/train_epoch.h"
 #include "driver/train_state.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
@@ -147,6 +148,8 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     const struct plan *p = &t->setup.plan;
     deadline_set(p->comm_timeout, "set-up");
     TRY(plan_use_comm(p, false));
+    comm_epoch_shape((int)(p->mesh.tp * p->mesh.cp), (int)p->mesh.pp, p->global_batch,
+                     options_source(t->setup.options, "micro-batch") > FROM_DATA ? p->micro_batch : 0);
     int threads = setup_threads(p, comm_local_size());
     TRY(fail_agree(group_world(), train_watch_prepare(t)));
     TRY(fail_agree(group_world(), open_files(t)));
@@ -391,6 +394,28 @@ static void release(struct training *t) {
     free(t);
 }
 
+static enum status one_epoch(struct training *t, int argc, char **argv, bool *prepared) {
+    struct train_words words;
+    enum status status = train_words_of_epoch(argc, argv, &words);
+    if (status == OK) status = prepare(t, words.n, words.at);
+    deadline_lift();
+    *prepared = status == OK;
+    if (*prepared) status = train(t);
+    train_words_free(&words);
+    return status;
+}
+
+/* The ranks have changed: nothing of what they had is left. */
+static enum status begin_again(struct training **t) {
+    double born_s = (*t)->born_s;
+    comm_epoch_leave();
+    release(*t);
+    *t = calloc(1, sizeof **t);
+    if (!*t) return FAIL(E_MEMORY, "no memory to begin again with");
+    (*t)->born_s = born_s;
+    return train_enter_epoch();
+}
+
 int train_main(int argc, char **argv) {
     if (options_ask_for_help(argc, argv)) {
         struct plan plan;
@@ -411,11 +436,10 @@ int train_main(int argc, char **argv) {
         status_report();
         return status_exit_code(status);
     }
-    status = prepare(t, argc, argv);
-    deadline_lift();
+    bool prepared;
+    while ((status = one_epoch(t, argc, argv, &prepared)) == E_EPOCH)
+        if ((status = begin_again(&t)) != OK) break;
     /* a failure that all ranks have at the same place: they can leave together */
-    bool prepared = status == OK;
-    if (prepared) status = train(t);
     bool together = !prepared || (status == E_NUMERIC && !t->run.loop.step) || t->leaves_unsaved;
     bool agreed = status != OK && together;
     if (agreed && prepared) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);

@@ -67,7 +67,7 @@ static enum status pass_over(struct training *t, enum status status, int64_t ste
 /* A save has ended, well or not; the same on every rank. */
 static enum status note_save(struct training *t, enum status status, int64_t step, double save_s, double stall_s) {
     char why[1024];
-    if (status == E_TIMEOUT || status == E_COMM) return status;
+    if (status == E_TIMEOUT || status == E_COMM || status == E_EPOCH) return status;
     snprintf(why, sizeof why, "%s", status_message());
     t->save_failed = status != OK;
     t->save_failures += t->save_failed;
@@ -76,6 +76,7 @@ static enum status note_save(struct training *t, enum status status, int64_t ste
     if (comm_is_rank_0()) train_pass_over_file(t, metrics_save(&t->metrics, step, save_s, stall_s, t->save_failures));
     if (t->save_failed) return pass_over(t, FAIL(status, "%s", why), step);
     t->saved_step = step;
+    comm_epoch_keep(step);
     t->saved_spent_s = t->spent_at_save_s;
     if (comm_is_rank_0() && log_get_level() >= LOG_INFO)
         printf("saved %s/step-%08" PRId64 " | %.1f ms, training stood still for %.1f ms\n", t->setup.plan.save, step,

@@ -4,6 +4,7 @@
 # Run from the project's root. BUILD: where the program is (default: build).
 set -u -o pipefail
 build=$(cd "${BUILD:-build}" && pwd) || exit 1
+demo=$PWD/configs/demo.txt
 work=$(mktemp -d)
 marker=TRIVIUM_ELASTIC_TEST=$$.$RANDOM
 wait_step=0.02
@@ -96,6 +97,44 @@ idle() {
     echo "ok $name"
 }
 idle
+
+# ---- training: the losses of the run that nobody killed ----
+train=(train --data "$demo" --layers 2 --hidden 64 --heads 4 --seq 32 --global-batch 12 --dropout 0.1 --val-fraction 0 --threads 1
+    --precision fp64 --steps 60 --save-every 10 --log warn)
+has_row() { grep -q "^{\"step\":$1," rows 2>/dev/null; }
+# trains NAME MOST RANKS LAUNCH_OPTIONS... -- TRAIN_OPTIONS... -- SLOT...: these slots are killed, each ten steps after the one before; every
+# step's loss is that of `whole` but for MOST, relative; steps since the last checkpoint are done again
+trains() {
+    local name=elastic_$1 most=$2 launch=(-n "$3") options=() step=5 code
+    shift 3
+    while [ "$1" != -- ]; do launch+=("$1"); shift; done
+    shift
+    while [ "$1" != -- ]; do options+=("$1"); shift; done
+    shift
+    rm -rf saved rows
+    env --default-signal "$marker" "$build/trivium" launch "${launch[@]}" --comm-transport own "${train[@]}" "${options[@]}" --save saved \
+        --metrics rows >out 2>err </dev/null &
+    job=$!
+    for slot in "$@"; do
+        step=$((step + 10))
+        wait_for 60 has_row $step || { not_ok $name "does not come to step $step"; return; }
+        hurt "$slot" KILL
+    done
+    ended $name 0 by_itself || return
+    [ "$(grep -c 'goes on with' err)" = $# ] || { not_ok $name "not as many epochs as deaths"; return; }
+    python3 - whole.rows rows "$most" >err <<'END' && echo "ok $name" || not_ok $name "other losses"
+import json, sys
+whole, rows = ([json.loads(line) for line in open(path) if '"loss"' in line] for path in sys.argv[1:3])
+worst = max(abs(row["loss"] / whole[row["step"] - 1]["loss"] - 1) for row in rows)       # of those, too, that were done again
+print(len(rows), worst)
+sys.exit(0 if {row["step"] for row in rows} == set(range(1, 61)) and len(whole) == 60 and worst <= float(sys.argv[3]) else 1)
+END
+}
+"$build/trivium" launch -n 4 "${train[@]}" --dp 4 --save whole --metrics whole.rows >out 2>err </dev/null
+trains a_spare_takes_over_to_the_bit 0 4 --elastic 2 --spares 2 -- --dp 4 -- 2 0
+trains fewer_replicas_train_on 1e-10 4 --elastic 2 -- --dp 4 --zero 1 -- 1 3
+trains replicas_of_tp_are_left_out_whole 1e-10 4 --elastic 2 -- --dp 2 --tp 2 -- 0
+trains replicas_of_stages_are_left_out_whole 1e-10 4 --elastic 2 -- --dp 2 --pp 2 --zero 3 -- 3
 
 # ---- Ctrl-C, and the launcher's death ----
 stop() { # NAME SIGNAL CODE

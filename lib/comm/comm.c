@@ -90,12 +90,27 @@ enum status comm_start(int *argc, char ***argv) {
     return OK;
 }
 
+void comm_epoch_shape(int n_inner, int n_outer, int64_t batch, int64_t micro) {
+    const struct epoch_shape shape = {n_inner, n_outer, batch, micro};
+    if (comm_host_transport()->shape) comm_host_transport()->shape(&shape);
+}
+
+void comm_epoch_keep(int64_t number) {
+    if (comm_host_transport()->keep) comm_host_transport()->keep(number);
+}
+int64_t comm_epoch_kept(void) { return comm_host_transport()->kept ? comm_host_transport()->kept() : 0; }
+int comm_epoch(void) { return comm_world_place()->epoch; }
+
+void comm_epoch_leave(void) {
+    comm_hops_drop();
+    comm_given_up_drop();
+    if (comm_host_transport()->leave) comm_host_transport()->leave();
+}
+
 enum status comm_epoch_enter(void) {
     if (!comm_host_transport()->enter) return FAIL(E_INTERNAL, "ranks of a job under MPI do not change");
     if (group_first() && (group_first() != group_world() || group_first()->next))
         return FAIL(E_INTERNAL, "group %s is left from the epoch before", group_first()->name);
-    comm_hops_drop();
-    comm_given_up_drop();
     group_close_world();
     free(comm_world_place()->host);
     comm_world_place()->host = NULL;

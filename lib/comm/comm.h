@@ -60,12 +60,22 @@ struct comm_settings {
 /** Start MPI (asks for MPI_THREAD_FUNNELED; warns if it gets less). Without mpirun this is a world of one. Sets the
  *  process identity to "rank r/n @host". @collective{every process of the job} @errors E_COMM */
 enum status comm_start(int *argc, char ***argv);
-/** After a wait has said E_EPOCH: the ranks of the job have changed (`launch --elastic`). What was in flight is
- *  dropped, its requests and buffers are the caller's again; rank and size are new, and so is the world's group. All
- *  other groups must have been destroyed. A process that is no member waits here until it is one.
- *  @collective{the members of the new epoch} @errors E_EPOCH: they have changed again; E_INTERNAL: a group is left, or
- *  the transport is MPI; E_COMM, E_MEMORY */
+/** Ranks of a job may change (`launch --elastic`): then a wait says E_EPOCH. First leave: what is in flight is dropped,
+ *  its requests and buffers are the caller's again, and nothing may be called but the ends of groups. Then enter: rank
+ *  and size are new, and so is the world's group; all other groups must have been destroyed. A process that is no
+ *  member waits in there until it is one. @collective{the members of the new epoch} @errors E_EPOCH: they have changed
+ *  again; E_INTERNAL: a group is left, or the transport is MPI; E_COMM, E_MEMORY */
+void comm_epoch_leave(void);
 enum status comm_epoch_enter(void);
+/** Which epoch it is: 0 at first. @collective{none} */
+int comm_epoch(void);
+/** How the job may shrink: n_inner and n_outer ranks of a replica (tp x cp, pp), whose number divides the batch, and
+ *  what is left of that into microbatches (0: need not). By default every rank is a replica. Rank 0's word counts.
+ *  @collective{none} */
+void comm_epoch_shape(int n_inner, int n_outer, int64_t batch, int64_t micro);
+/** A number that outlives ranks: what rank 0 said last, whoever that was; 0 at first. @collective{none} */
+void comm_epoch_keep(int64_t number);
+int64_t comm_epoch_kept(void);
 /** Change the settings of the world, the same on every rank; while no operation is in flight. */
 void comm_configure(const struct comm_settings *);
 /** From here on every sum of host memory over a power of two of ranks is a binary tree over them, neighbors first,

@@ -41,6 +41,7 @@ int main(int argc, char **argv) {
             status = sum(file, &stop);
             continue;
         }
+        comm_epoch_leave();
         status = comm_epoch_enter();
         n_epochs++;
         if (status == OK) say_who();

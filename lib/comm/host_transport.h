@@ -12,10 +12,11 @@
 
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/comm_mail.h"
+#include "lib/comm/own/epoch.h"
 #include <stdatomic.h>
 
 /* local_cores: those of all ranks of this host. host[r]: the host of world rank r, numbered from 0; owned, or NULL */
-struct comm_place { int rank, size, local_rank, local_size, local_cores, *host; };
+struct comm_place { int rank, size, local_rank, local_size, local_cores, *host, epoch; };
 
 /* Words of memory that all ranks of this host share. */
 struct host_shared { _Atomic(uint64_t) *word; void *window; };
@@ -32,9 +33,16 @@ struct host_transport {
     enum status (*start)(int *argc, char ***argv, struct comm_place *);
     /* Rank 0's bytes, for all. */
     enum status (*share)(void *bytes, int n);
-    /* After the ranks have changed: nothing is in flight any more, all communicators are closed. A spare waits here
-     * until it is needed. NULL: they never change. @errors E_EPOCH: again, too */
+    /* After the ranks have changed: what is in flight is forgotten, and the callers' memory not touched any more. */
+    void (*leave)(void);
+    /* After that, and when all communicators are closed: into the next epoch. A spare waits here
+     * until it is needed. NULL, as those around it: they never change. @errors E_EPOCH: again, too */
     enum status (*enter)(struct comm_place *);
+    /* Who may be left out of an epoch; rank 0's word counts. */
+    void (*shape)(const struct epoch_shape *);
+    /* A number that outlives its ranks; 0 at first. */
+    void (*keep)(int64_t);
+    int64_t (*kept)(void);
     void (*finish)(void);
     void (*kill)(int code);                    /* ends every process of the job; does not return. @collective{none} */
 

@@ -54,13 +54,13 @@ struct epoch {
 };
 /** The place of a process; -1: it is no member. Pure. @collective{none} */
 int epoch_place(const struct epoch *, int slot);
-/* What may be left out: whole replicas. A rank's place is inner + n_inner (replica + n_replicas outer), n_replicas being
- * what the number of ranks leaves (tp and cp are inner, pp is outer). batch samples have to divide by the replicas, and
- * what is left by micro; 0: they need not. {1, 1}: every rank is a replica. */
+/* What may be left out: whole replicas. A rank's place is inner + n_inner (replica + n_replicas outer), where
+ * n_replicas is what the number of ranks leaves (tp and cp are inner, pp is outer). batch samples have to divide by the
+ * replicas, and what is left by micro; 0: they need not. {1, 1}: every rank is a replica. */
 struct epoch_shape { int32_t n_inner, n_outer; int64_t batch, micro; };
 /** The epoch after `now` when only the processes with alive[] are left. Of them those that are no members are spares,
  *  and take the places of the dead. Where they are too few, replicas are left out, those with most dead first, as many
- *  as the shape wants; their living ranks are spares, too. whole: is `now` whole? n 0: not one replica is left. Pure.
+ *  as the shape wants; their living ranks are spares, too. whole: is `now` whole? n 0: no replica is left. Pure.
  *  @collective{none} */
 struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive, int n_slots,
                          const struct epoch_shape *);

@@ -35,6 +35,7 @@ struct own_memory {
     struct own_line line[OWN_MOST_RANKS];
     atomic_uint_least64_t word[OWN_WORDS];
     struct epoch_shape shape;          /* rank 0 writes it, of an elastic job; zeros: every rank is a replica */
+    atomic_int_least64_t kept;         /* comm_epoch_keep */
     atomic_int epoch;                  /* number of the newest */
     struct epoch of[OWN_EPOCHS];       /* by number modulo OWN_EPOCHS */
     struct own_board board[OWN_EPOCHS][OWN_MOST_RANKS];

@@ -53,7 +53,9 @@ int own_receive(struct own_messages *, uint64_t context, int from, int tag, void
                 struct own_message **out);
 /** Move everything as far as it goes now. Never waits. @collective{none} */
 void own_push(struct own_messages *);
-/** Is it done? Then, and when it has failed, it is freed and NULL. @return enum own_code  @collective{none} */
+/** Is it done? Then, and when it has failed, it is freed and NULL. Moves what its peer has, and now and then all,
+ *  since others may wait for room: with many in flight a look at each of all peers' streams would cost more than the
+ *  copies. @return enum own_code  @collective{none} */
 int own_test(struct own_messages *, struct own_message **, bool *done);
 
 /** Mail of n <= OWN_MAIL_BYTES bytes; slot: of several to one peer, the newest is dropped while the last of its slot

@@ -95,7 +95,7 @@ static int64_t take(void *in, void *to, size_t n) { return (int64_t)ring_take(in
 static enum status find_place(struct comm_place *place) {
     unsigned char mask[CORES_MASK_BYTES];
     cores_mask(mask);                        /* of all ranks: they inherit their agent's */
-    *place = (struct comm_place){me, now.n, me, now.n, cores_count(mask), NULL};
+    *place = (struct comm_place){me, now.n, me, now.n, cores_count(mask), NULL, now.number};
     place->host = calloc((size_t)now.n, sizeof *place->host);
     return place->host ? OK : FAIL(E_MEMORY, "no memory for the hosts of %d ranks", now.n);
 }
@@ -117,10 +117,20 @@ static enum status open_streams(void) {
     return messages ? OK : FAIL(E_MEMORY, "no memory for the streams of %d ranks", now.n);
 }
 
+static void leave(void) { close_streams(); }
+
+static void set_shape(const struct epoch_shape *shape) {
+    if (me == 0) memory->shape = *shape;
+}
+
+static void keep(int64_t number) {
+    if (me == 0) memory->kept = number;
+}
+static int64_t kept(void) { return memory->kept; }
+
 /* Into the newest epoch; a spare waits for one of which it is a member. When nobody needs it, its agent ends it. */
 static enum status enter(struct comm_place *place) {
     const struct timespec nap = {0, 5000000};
-    close_streams();
     for (now = own_epoch_now(memory); (me = epoch_place(&now, job.slot)) < 0; now = own_epoch_now(memory))
         nanosleep(&nap, NULL);
     n_splits = 0;
@@ -245,15 +255,16 @@ static int test_message(void **handle, bool *done) {
 static enum status mail_open(void) { return OK; }
 static void mail_close(void) {}
 static void mail_send(int to, const struct mail *mail) {
-    own_mail_send(messages, to, mail->kind, mail, (int)sizeof *mail);
+    if (messages) own_mail_send(messages, to, mail->kind, mail, (int)sizeof *mail);
 }
 static bool mail_receive(int *from, struct mail *mail) {
-    return own_mail_receive(messages, from, mail, (int)sizeof *mail);
+    return messages && own_mail_receive(messages, from, mail, (int)sizeof *mail);
 }
 
 const struct host_transport transport_own = {
-    .name = "the own transport", .version = version, .start = world_start, .share = world_share, .enter = enter,
-    .finish = world_finish, .kill = world_kill, .split = split, .members = members, .duplicate = duplicate,
-    .close = close_communicator, .shared_make = shared_make, .shared_free = shared_free, .send = send_message,
-    .receive = receive_message, .test = test_message, .text = own_code_text, .collective = NULL,
-    .mail_open = mail_open, .mail_close = mail_close, .mail_send = mail_send, .mail_receive = mail_receive};
+    .name = "the own transport", .version = version, .start = world_start, .share = world_share, .leave = leave,
+    .enter = enter, .shape = set_shape, .keep = keep, .kept = kept, .finish = world_finish, .kill = world_kill,
+    .split = split, .members = members, .duplicate = duplicate, .close = close_communicator,
+    .shared_make = shared_make, .shared_free = shared_free, .send = send_message, .receive = receive_message,
+    .test = test_message, .text = own_code_text, .collective = NULL, .mail_open = mail_open, .mail_close = mail_close,
+    .mail_send = mail_send, .mail_receive = mail_receive};

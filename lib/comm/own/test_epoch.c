@@ -398,7 +398,7 @@ static void test_replicas_are_left_out_whole(void **state) {
     (void)state;
     const struct epoch_shape tp = {2, 1, 0, 0}, pp = {1, 2, 0, 0}, both = {2, 2, 0, 0};
     assert_string_equal(after(&tp, 6, 6, "2"), "0 1 4 5");
-    assert_string_equal(after(&tp, 6, 6, "25"), "0 1 4 3");             /* the third one's rank fills the second's hole */
+    assert_string_equal(after(&tp, 6, 6, "25"), "0 1 4 3");             /* the second's hole is filled */
     assert_string_equal(after(&tp, 6, 7, "2"), "0 1 6 3 4 5");          /* a spare, in the dead one's place */
     assert_string_equal(after(&pp, 6, 6, "4"), "0 2 3 5");
     assert_string_equal(after(&pp, 6, 6, "42"), "0 1 3 5");

@@ -221,6 +221,7 @@ static void live(const struct own_job *job) {
         if (status == OK) status = work_in_an_epoch(&place);
         if (status != E_EPOCH) break;
         free(place.host);
+        OWN.leave();
         status = OWN.enter(&place);
     }
     if (status == OK) OWN.finish();
