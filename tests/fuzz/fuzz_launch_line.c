@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     MUST(status == OK || status == E_USAGE);
     if (status == OK && !q.help) {
         MUST(q.n_ranks >= 1 && q.n_words >= 1 && q.n_words <= argc && !(q.host && q.hostfile));
-        MUST(launch_words(&q, "program", "7", &all) == OK);
+        MUST(launch_words(&q, "self", "program", "7", &all) == OK);
         int n = 0;
         while (all[n]) n++;
         MUST(n > q.n_words && !strcmp(all[n - q.n_words - 1], "program"));
