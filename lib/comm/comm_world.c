@@ -15,8 +15,12 @@ struct comm_place *comm_world_place(void) { return &place; }
 
 static const struct host_transport *transport = &transport_mpi;
 const struct host_transport *comm_host_transport(void) { return transport; }
-void comm_host_transport_is(const struct host_transport *t) { transport = t; }
-bool comm_has_library(void) { return transport->collective != NULL; }
+static bool has_library = true;              /* MPI's, before there is any */
+void comm_host_transport_is(const struct host_transport *t) {
+    transport = t;
+    has_library = t->collective != NULL;
+}
+bool comm_has_library(void) { return has_library; }
 
 int comm_world_rank(void) { return place.rank; }
 int comm_world_size(void) { return place.size; }
