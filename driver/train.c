@@ -438,7 +438,11 @@ int train_main(int argc, char **argv) {
     }
     bool prepared;
     while ((status = one_epoch(t, argc, argv, &prepared)) == E_EPOCH)
-        if ((status = begin_again(&t)) != OK) break;
+        if ((status = begin_again(&t)) != OK) {
+            status_report();
+            comm_finish(false, status_exit_code(status));
+            return status_exit_code(status);
+        }
     /* a failure that all ranks have at the same place: they can leave together */
     bool together = !prepared || (status == E_NUMERIC && !t->run.loop.step) || t->leaves_unsaved;
     bool agreed = status != OK && together;
