@@ -236,7 +236,8 @@ static void test_coded_copy_has_the_planned_size(void **state) {
     enum status status = open_run(&r, p);
     if (status == OK) status = steps(&r, 1);
     if (status == OK) status = checkpoint_plan_shard(&r, &s);
-    if (status == OK) status = checkpoint_take_copy(&r, &s);
+    const struct arena *save = &r.arenas[TIER_HOST][ROLE_SAVE];
+    if (status == OK) status = checkpoint_take_copy(&s, arena_at(save, 0), save->bytes);
     if (status == OK) status = run_measure(&r, bytes);
     bool ok = status == OK && host[ROLE_SAVE] == r.memory.bytes[TIER_HOST][ROLE_SAVE] &&
               r.bill.technique_save_bytes > 0;

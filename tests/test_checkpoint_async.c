@@ -105,8 +105,10 @@ static void test_what_is_written_beside_training_is_of_its_step(void **state) {
 /* However late the thread comes to a tensor: here all of it is written after a step that changed every weight. */
 static enum status write_after_a_step(struct run *r, const char *late, struct shard *out) {
     struct shard_plan plan;
+    const struct arena *save = &r->arenas[TIER_HOST][ROLE_SAVE];
     enum status status = checkpoint_plan_shard(r, &plan);
-    if (status == OK) status = checkpoint_take_copy(r, &plan);
+    if (status == OK) status = checkpoint_take_copy(&plan, arena_at(save, 0), save->bytes);
+    if (status == OK) checkpoint_use_copy(&plan, arena_at(save, 0));
     if (status == OK) status = run_step(r);
     if (status == OK) status = checkpoint_write_shard(&plan, late, out);
     checkpoint_shard_plan_fini(&plan);

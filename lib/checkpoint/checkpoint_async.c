@@ -40,22 +40,23 @@ static void copy_on_host(char *to, const char *from, int64_t bytes) {
         memcpy(to + i * PART, from + i * PART, (size_t)(bytes - i * PART < PART ? bytes - i * PART : PART));
 }
 
-enum status checkpoint_take_copy(const struct run *r, struct shard_plan *plan) {
-    const struct arena *arena = &r->arenas[TIER_HOST][ROLE_SAVE];
-    int64_t end = 0;
-    for (int i = 0; i < plan->n; i++) {
-        struct stored *x = &plan->stored[i];
-        char *to = arena_at(arena, arena_align(end));
-        end = arena_align(end) + x->bytes;
-        if (end > arena->bytes)
-            return FAIL(E_INTERNAL,
-                        "the copy of a checkpoint needs more than the %lld bytes that were planned; is save-async on?",
-                        (long long)arena->bytes);
-        if (x->device->kind == DEVICE_CPU) copy_on_host(to, x->at, x->bytes);
-        else TRY(x->device->download(x->device, to, x->at, x->bytes));
-        *x = (struct stored){device_cpu(), to, x->bytes};
+enum status checkpoint_take_copy(const struct shard_plan *plan, char *to, int64_t room) {
+    int64_t at = 0;
+    for (int i = 0; i < plan->n; at = arena_align(at + plan->stored[i++].bytes)) {
+        const struct stored *x = &plan->stored[i];
+        if (at + x->bytes > room)
+            return FAIL(E_INTERNAL, "the copy of a checkpoint needs more than the %lld bytes that were planned",
+                        (long long)room);
+        if (x->device->kind == DEVICE_CPU) copy_on_host(to + at, x->at, x->bytes);
+        else TRY(x->device->download(x->device, to + at, x->at, x->bytes));
     }
     return OK;
+}
+
+void checkpoint_use_copy(struct shard_plan *plan, const char *copy) {
+    int64_t at = 0;
+    for (int i = 0; i < plan->n; at = arena_align(at + plan->stored[i++].bytes))
+        plan->stored[i] = (struct stored){device_cpu(), copy + at, plan->stored[i].bytes};
 }
 
 /* ---- the thread ---- */
@@ -105,7 +106,9 @@ static enum status prepare(struct checkpoint_saver *s, struct run *r, const char
 }
 
 static enum status begin_writing(struct checkpoint_saver *s, struct run *r) {
-    TRY(checkpoint_take_copy(r, &s->plan));
+    const struct arena *arena = &r->arenas[TIER_HOST][ROLE_SAVE];
+    TRY(checkpoint_take_copy(&s->plan, arena_at(arena, 0), arena->bytes));
+    checkpoint_use_copy(&s->plan, arena_at(arena, 0));
     return start_thread(s);
 }
 

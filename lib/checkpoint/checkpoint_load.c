@@ -1,5 +1,6 @@
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_gather.h"
+#include "lib/checkpoint/checkpoint_load.h"
 #include "lib/checkpoint/checkpoint_terms.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -96,7 +97,7 @@ static enum status load_weight(struct run *r, const struct manifest *m, const st
                        w->weight);
 }
 
-static enum status load_params(struct run *r, const struct manifest *m, enum checkpoint_part part) {
+enum status checkpoint_load_params(struct run *r, const struct manifest *m, enum checkpoint_part part) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         if (!param_is_stored(w) || w->cache) continue;
@@ -108,7 +109,7 @@ static enum status load_params(struct run *r, const struct manifest *m, enum che
 
 /* ---- where the run is ---- */
 
-static enum status load_progress(struct run *r, const struct manifest *m) {
+enum status checkpoint_load_progress(struct run *r, const struct manifest *m) {
     const json_t *techniques = json_object_get(m->json, "techniques");
     r->n_step = r->n_done = r->resumed_step = m->step;
     r->n_update = m->update;
@@ -151,8 +152,8 @@ enum status checkpoint_load(struct run *r, const char *step, enum checkpoint_par
     if (status == OK) status = fail_agree(mesh, manifest_check_shards(&m, group_rank(mesh), group_size(mesh)));
     if (status == OK) status = fail_agree(mesh, manifest_open_shards(&m));
     if (status == OK) {
-        status = load_params(r, &m, part);
-        if (status == OK && part == CHECKPOINT_ALL) status = load_progress(r, &m);
+        status = checkpoint_load_params(r, &m, part);
+        if (status == OK && part == CHECKPOINT_ALL) status = checkpoint_load_progress(r, &m);
         status = fail_agree(mesh, status);
     }
     if (status == OK && part == CHECKPOINT_ALL) status = fail_agree(mesh, checkpoint_load_terms(r, &m));

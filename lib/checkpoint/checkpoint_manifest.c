@@ -156,19 +156,36 @@ static enum status check_version(const struct manifest *m) {
                 "checkpoint", m->path, hash, written);
 }
 
-enum status manifest_read(struct manifest *m, const char *folder) {
-    memset(m, 0, sizeof *m);
-    snprintf(m->folder, sizeof m->folder, "%s", folder);
-    TRY(checkpoint_path(folder, "manifest.json", m->path));
-    TRY(load_json(m));
-    TRY(check_version(m));
+static enum status read_numbers(struct manifest *m) {
     TRY(read_count(m, m->json, "step", &m->step));
     TRY(read_count(m, m->json, "update", &m->update));
     if (m->update > m->step)
         return FAIL(E_FORMAT, "%s says %" PRId64 " updates after %" PRId64 " steps, and a step makes at most one; use "
                     "another checkpoint", m->path, m->update, m->step);
     TRY(read_count(m, m->json, "samples", &m->samples));
-    TRY(read_count(m, m->json, "seed", &m->seed));
+    return read_count(m, m->json, "seed", &m->seed);
+}
+
+enum status manifest_parse(struct manifest *m, const char *label, const char *text, int n) {
+    json_error_t why;
+    memset(m, 0, sizeof *m);
+    snprintf(m->path, sizeof m->path, "%s", label);
+    m->json = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+    if (!m->json) return FAIL(E_FORMAT, "%s is not JSON: %s at line %d", m->path, why.text, why.line);
+    m->shards = calloc((size_t)n, sizeof *m->shards);
+    if (!m->shards) return FAIL(E_MEMORY, "no memory for %d shards", n);
+    m->n = n;
+    TRY(read_numbers(m));
+    return read_replicas(m);
+}
+
+enum status manifest_read(struct manifest *m, const char *folder) {
+    memset(m, 0, sizeof *m);
+    snprintf(m->folder, sizeof m->folder, "%s", folder);
+    TRY(checkpoint_path(folder, "manifest.json", m->path));
+    TRY(load_json(m));
+    TRY(check_version(m));
+    TRY(read_numbers(m));
     const char *holds = json_string_value(json_object_get(m->json, "holds"));
     m->weights_only = holds && !strcmp(holds, "weights");
     TRY(read_shards(m));
@@ -229,16 +246,20 @@ static json_t *json_metadata(const struct safetensors *file, const char *key) {
     return text ? json_loads(text, JSON_REJECT_DUPLICATES, &why) : NULL;
 }
 
+enum status manifest_read_parts(struct shard_file *s, const char *path) {
+    s->pieces = json_metadata(s->file, "pieces");
+    s->terms = json_metadata(s->file, "terms");
+    if (json_is_object(s->pieces) && (!safetensors_metadata(s->file, "terms") || json_is_object(s->terms))) return OK;
+    return FAIL(E_FORMAT, "%s does not say which parts of the tensors it has", path);
+}
+
 enum status manifest_open_shards(struct manifest *m) {
     char path[CHECKPOINT_PATH_MAX];
     for (int i = 0; i < m->n; i++) {
         struct shard_file *s = &m->shards[i];
         TRY(checkpoint_path(m->folder, s->name, path));
         TRY(safetensors_open(path, &s->file));
-        s->pieces = json_metadata(s->file, "pieces");
-        s->terms = json_metadata(s->file, "terms");
-        if (!json_is_object(s->pieces) || (safetensors_metadata(s->file, "terms") && !json_is_object(s->terms)))
-            return FAIL(E_FORMAT, "%s does not say which parts of the tensors it has", path);
+        TRY(manifest_read_parts(s, path));
     }
     return OK;
 }

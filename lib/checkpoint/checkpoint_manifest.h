@@ -37,6 +37,9 @@ enum status manifest_hash(const json_t *manifest, uint64_t *out);
  *  checked before they are used. manifest_fini in any case.
  *  @errors E_DATA: not there; E_FORMAT, with the path */
 enum status manifest_read(struct manifest *, const char *folder);
+/** The same of a text, which names no files: n shards of which nothing is known yet. label: what messages call it.
+ *  @errors E_FORMAT, E_MEMORY */
+enum status manifest_parse(struct manifest *, const char *label, const char *text, int n);
 void manifest_fini(struct manifest *);
 
 /** Has shard i the size and the checksum that were written down? buffer: MANIFEST_CHECK_BYTES of the caller's.
@@ -50,5 +53,7 @@ enum status manifest_check_shards(const struct manifest *, int first, int stride
 
 /** Open all files. @errors of safetensors_open; E_FORMAT: a file does not say which parts it has */
 enum status manifest_open_shards(struct manifest *);
+/** What its metadata say of a shard's file, which is open. path: of it. @errors E_FORMAT: not which parts it has */
+enum status manifest_read_parts(struct shard_file *, const char *path);
 
 #endif

@@ -28,9 +28,17 @@ void checkpoint_shard_plan_fini(struct shard_plan *);
 /** Write and flush the file. By any thread. @errors E_IO, E_MEMORY, E_DEVICE  @collective{none} */
 enum status checkpoint_write_shard(const struct shard_plan *, const char *path, struct shard *out);
 
-/** Copy what is to be stored into the run's memory for that (role "save"). From here on the plan's tensors lie there.
- *  @errors E_INTERNAL: it is too small; E_DEVICE  @collective{none} */
-enum status checkpoint_take_copy(const struct run *, struct shard_plan *);
+/** Copy what is to be stored to host memory, `room` bytes of it: one tensor after the other, each at a multiple of
+ *  ARENA_ALIGN (memory_save_bytes).  @errors E_INTERNAL: too little room; E_DEVICE  @collective{none} */
+enum status checkpoint_take_copy(const struct shard_plan *, char *to, int64_t room);
+/** From here on the plan's tensors are those of such a copy. @collective{none} */
+void checkpoint_use_copy(struct shard_plan *, const char *copy);
+
+/* What the metadata of a rank's file say. */
+struct shard_texts { char *pieces, *terms; struct safetensors_pair metadata[3]; int n; };
+/** To be freed, also after a failure. @errors E_MEMORY  @collective{none} */
+enum status shard_texts_make(const struct shard_plan *, struct shard_texts *out);
+void shard_texts_free(struct shard_texts *);
 
 /** What the manifest says of the run as it is now, without the shards. A new reference; NULL: no memory. */
 json_t *checkpoint_manifest(const struct run *);

@@ -102,15 +102,27 @@ static enum status write_tensors(const struct shard_plan *s, struct safetensors_
     return status;
 }
 
+enum status shard_texts_make(const struct shard_plan *s, struct shard_texts *out) {
+    *out = (struct shard_texts){.pieces = json_dumps(s->pieces, JSON_COMPACT),
+                                .terms = json_dumps(s->terms, JSON_COMPACT)};
+    out->metadata[0] = (struct safetensors_pair){"format", "trivium"};
+    out->metadata[1] = (struct safetensors_pair){"pieces", out->pieces};
+    out->metadata[2] = (struct safetensors_pair){"terms", out->terms};
+    out->n = json_object_size(s->terms) ? 3 : 2;
+    return out->pieces && out->terms ? OK : FAIL(E_MEMORY, "no memory for the metadata of a checkpoint");
+}
+
+void shard_texts_free(struct shard_texts *t) {
+    free(t->pieces);
+    free(t->terms);
+}
+
 enum status checkpoint_write_shard(const struct shard_plan *s, const char *path, struct shard *out) {
-    char *pieces = json_dumps(s->pieces, JSON_COMPACT), *terms = json_dumps(s->terms, JSON_COMPACT);
     struct safetensors_writer *w = NULL;
-    struct safetensors_pair metadata[] = {{"format", "trivium"}, {"pieces", pieces}, {"terms", terms}};
-    enum status status = pieces && terms ? OK : FAIL(E_MEMORY, "no memory to write %s", path);
-    if (status == OK)
-        status = safetensors_create(path, s->entries, s->n, metadata, json_object_size(s->terms) ? 3 : 2, &w);
-    free(pieces);
-    free(terms);
+    struct shard_texts texts;
+    enum status status = shard_texts_make(s, &texts);
+    if (status == OK) status = safetensors_create(path, s->entries, s->n, texts.metadata, texts.n, &w);
+    shard_texts_free(&texts);
     if (status == OK) status = write_tensors(s, w);
     if (status == OK) return safetensors_finish(&w, &out->bytes, &out->hash);
     safetensors_abandon(&w);

@@ -43,7 +43,7 @@ static bool has_just_mine(const struct run *r, const struct shard_file *s) {
     return n == json_object_size(s->terms);
 }
 
-static enum status same_layout(const struct run *r, const struct manifest *m, bool *out) {
+enum status checkpoint_terms_fit(const struct run *r, const struct manifest *m, bool *out) {
     const struct group *mesh = r->mesh.group[AXIS_MESH];
     int32_t same = m->n == group_size(mesh) && has_just_mine(r, &m->shards[group_rank(mesh)]);
     status_clear();                                                  /* of a row that is none: the sum looks again */
@@ -109,7 +109,7 @@ static enum status load_term(struct run *r, const struct manifest *m, bool same,
     return r->device->upload(r->device, term->at, t->at, term->piece.n * (int64_t)sizeof(float));
 }
 
-static enum status load_all(struct run *r, const struct manifest *m, bool same) {
+enum status checkpoint_take_terms(struct run *r, const struct manifest *m, bool same) {
     struct target *t = malloc(sizeof *t);
     struct rank_term term;
     enum status status = t ? OK : FAIL(E_MEMORY, "no memory to read %s", m->path);
@@ -136,7 +136,7 @@ static void warn(const struct run *r, const struct manifest *m) {
 
 enum status checkpoint_load_terms(struct run *r, const struct manifest *m) {
     bool same = false;
-    TRY(same_layout(r, m, &same));
+    TRY(checkpoint_terms_fit(r, m, &same));
     warn(r, m);
-    return load_all(r, m, same);
+    return checkpoint_take_terms(r, m, same);
 }

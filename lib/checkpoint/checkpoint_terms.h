@@ -23,5 +23,9 @@ void checkpoint_term_name(const char *param, const char *kind, char out[CHECKPOI
  *  the run has no use for drops them: rank 0 warns of both.
  *  @collective{mesh} @errors E_FORMAT: not finite, or metadata that do not fit; E_IO, E_MEMORY, E_COMM, E_TIMEOUT */
 enum status checkpoint_load_terms(struct run *, const struct manifest *);
+/** Its two halves. Are they of this layout?  @collective{mesh} @errors E_COMM, E_TIMEOUT */
+enum status checkpoint_terms_fit(const struct run *, const struct manifest *, bool *same);
+/** And take them.  @errors E_FORMAT, E_IO, E_MEMORY  @collective{none} */
+enum status checkpoint_take_terms(struct run *, const struct manifest *, bool same);
 
 #endif

@@ -41,6 +41,13 @@ struct safetensors;
 /** Open, and check everything above. *out is to be closed.
  *  @errors E_DATA: cannot be opened; E_FORMAT naming file, tensor, value and limit; E_MEMORY  @collective{none} */
 enum status safetensors_open(const char *path, struct safetensors **out);
+/** Like a file of which only the header's text is here: the tensors' bytes come from `source`, whenever they are read.
+ *  label: what messages call it. Checked as a file is, but for its length. *out is to be closed.
+ *  @errors E_FORMAT, E_MEMORY  @collective{none} */
+typedef enum status safetensors_source(void *self, const struct safetensors_entry *, int64_t from, int64_t bytes,
+                                       void *to);
+enum status safetensors_open_header(const char *label, const char *header, safetensors_source *source, void *self,
+                                    struct safetensors **out);
 void safetensors_close(struct safetensors **);
 
 /** Entries in the order of their bytes. Borrowed. */
@@ -60,6 +67,9 @@ enum status safetensors_read(const struct safetensors *, const struct safetensor
 struct safetensors_writer;
 struct safetensors_pair { const char *key, *text; };
 
+/** The header's text alone. A new one; NULL: no memory. @collective{none} */
+char *safetensors_header(struct safetensors_entry *entries, int n, const struct safetensors_pair *metadata,
+                         int n_metadata);
 /** Create `path` (which must not exist) and write the header. Offsets are worked out here: entries[i].begin and .end
  *  are filled in, in the order given. Only dtype, name, n_axes and shape are read.  @errors E_IO with the system's
  *  reason; E_MEMORY  @collective{none} */

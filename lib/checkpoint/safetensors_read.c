@@ -11,7 +11,9 @@
 
 struct safetensors {
     char *path;
-    int fd, n;
+    int fd, n;                           /* fd -1: there is no file, and tensors' bytes come from `source` */
+    safetensors_source *source;
+    void *self;
     int64_t data_at, data_bytes;         /* where the tensors begin in the file; how many bytes they are */
     struct safetensors_entry *entries;
     json_t *metadata;                    /* an object, or NULL */
@@ -62,6 +64,11 @@ static enum status open_file(struct safetensors *f, int64_t *bytes) {
 
 /* ---- the header ---- */
 
+static enum status check_header(const struct safetensors *f, const json_t *header, const json_error_t *why) {
+    if (!header) return FAIL(E_FORMAT, "%s: its header is not JSON: %s at byte %d", f->path, why->text, why->position);
+    return json_is_object(header) ? OK : FAIL(E_FORMAT, "%s: its header is not a JSON object", f->path);
+}
+
 static enum status read_header(struct safetensors *f, json_t **header) {
     unsigned char prefix[8];
     int64_t bytes = 0;
@@ -83,9 +90,7 @@ static enum status read_header(struct safetensors *f, json_t **header) {
     json_error_t why;
     if (status == OK) *header = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &why);
     free(text);
-    TRY(status);
-    if (!*header) return FAIL(E_FORMAT, "%s: its header is not JSON: %s at byte %d", f->path, why.text, why.position);
-    return json_is_object(*header) ? OK : FAIL(E_FORMAT, "%s: its header is not a JSON object", f->path);
+    return status == OK ? check_header(f, *header, &why) : status;
 }
 
 /* A whole number that is not negative, in *out. */
@@ -149,7 +154,7 @@ static enum status check_places(struct safetensors *f) {
                         "%s: tensor %.64s begins at byte %" PRId64 ", and the one before ends at %" PRId64 ": %s",
                         f->path, f->entries[i].name, f->entries[i].begin, end,
                         f->entries[i].begin < end ? "they overlap" : "there is a hole");
-    if (end != f->data_bytes)
+    if (end != f->data_bytes && !f->source)
         return FAIL(E_FORMAT, "%s: its tensors end at byte %" PRId64 " of %" PRId64 "; something is appended", f->path,
                     end, f->data_bytes);
     return OK;
@@ -167,15 +172,34 @@ static enum status read_entries(struct safetensors *f, json_t *header) {
     return check_places(f);
 }
 
-enum status safetensors_open(const char *path, struct safetensors **out) {
+static enum status new_safetensors(const char *path, struct safetensors **out) {
     struct safetensors *f = *out = calloc(1, sizeof *f);
-    json_t *header = NULL;
     if (f) f->fd = -1;
-    if (!f || !(f->path = strdup(path))) {
-        safetensors_close(out);
-        return FAIL(E_MEMORY, "no memory to open %s", path);
-    }
-    enum status status = read_header(f, &header);
+    if (f && (f->path = strdup(path))) return OK;
+    safetensors_close(out);
+    return FAIL(E_MEMORY, "no memory to open %s", path);
+}
+
+enum status safetensors_open(const char *path, struct safetensors **out) {
+    json_t *header = NULL;
+    TRY(new_safetensors(path, out));
+    enum status status = read_header(*out, &header);
+    if (status == OK) status = read_entries(*out, header);
+    json_decref(header);
+    if (status != OK) safetensors_close(out);
+    return status;
+}
+
+enum status safetensors_open_header(const char *label, const char *text, safetensors_source *source, void *self,
+                                    struct safetensors **out) {
+    json_error_t why;
+    TRY(new_safetensors(label, out));
+    struct safetensors *f = *out;
+    f->source = source;
+    f->self = self;
+    f->data_bytes = INT64_MAX;
+    json_t *header = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+    enum status status = check_header(f, header, &why);
     if (status == OK) status = read_entries(f, header);
     json_decref(header);
     if (status != OK) safetensors_close(out);
@@ -214,5 +238,6 @@ enum status safetensors_read(const struct safetensors *f, const struct safetenso
     if (from < 0 || bytes < 0 || from > e->end - e->begin - bytes)
         return FAIL(E_INTERNAL, "%" PRId64 " bytes from byte %" PRId64 " of tensor %s, which has %" PRId64, bytes, from,
                     e->name, e->end - e->begin);
+    if (f->source) return f->source(f->self, e, from, bytes, to);
     return read_at(f, f->data_at + e->begin + from, bytes, to);
 }

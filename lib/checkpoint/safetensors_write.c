@@ -124,6 +124,12 @@ static enum status begin(struct safetensors_writer *w, const char *header, int64
     return out(w, header, (int64_t)n);
 }
 
+char *safetensors_header(struct safetensors_entry *entries, int n, const struct safetensors_pair *metadata,
+                         int n_metadata) {
+    int64_t data_bytes;
+    return header_of(entries, n, metadata, n_metadata, &data_bytes);
+}
+
 enum status safetensors_create(const char *path, struct safetensors_entry *entries, int n,
                                const struct safetensors_pair *metadata, int n_metadata,
                                struct safetensors_writer **result) {

@@ -69,10 +69,19 @@ void comm_epoch_leave(void);
 enum status comm_epoch_enter(void);
 /** Which epoch it is: 0 at first. @collective{none} */
 int comm_epoch(void);
-/** How the job may shrink: n_inner and n_outer ranks of a replica (tp x cp, pp), whose number divides the batch, and
- *  what is left of that into microbatches (0: need not). By default every rank is a replica. Rank 0's word counts.
+/** Its members, and those of the epoch to whose snapshots it goes back (from->number -1: there is none, and n is 0).
+ *  Ranks are places; who is who in both, the slots say. Under MPI there is one epoch, and none before it.
  *  @collective{none} */
-void comm_epoch_shape(int n_inner, int n_outer, int64_t batch, int64_t micro);
+struct epoch;
+void comm_epoch_members(struct epoch *now, struct epoch *from);
+/** This rank can be lost from here on without loss (own/epoch.h). @collective{none} */
+void comm_epoch_say_whole(void);
+/** Have all members of this epoch said so? @collective{none} */
+bool comm_epoch_is_whole(void);
+/** How the job may shrink (own/epoch.h). By default every rank is a replica. Rank 0's word counts.
+ *  @collective{none} */
+struct epoch_shape;
+void comm_epoch_shape(const struct epoch_shape *);
 /** A number that outlives ranks: what rank 0 said last, whoever that was; 0 at first. @collective{none} */
 void comm_epoch_keep(int64_t number);
 int64_t comm_epoch_kept(void);
@@ -242,6 +251,7 @@ void comm_progress(void);
 enum status comm_all_reduce(const struct group *, void *x, int64_t count, enum dtype, enum comm_reduction);
 enum status comm_all_gather(const struct group *, const void *shard, void *full, int64_t count, enum dtype);
 enum status comm_reduce_scatter(const struct group *, const void *full, void *shard, int64_t count, enum dtype);
+enum status comm_all_to_all(const struct group *, const void *from, void *to, int64_t count, enum dtype);
 enum status comm_broadcast(const struct group *, void *x, int64_t count, enum dtype, int root);
 
 /** Do all ranks of the group agree that things are well? Every rank passes its own status; if any failed, the lowest

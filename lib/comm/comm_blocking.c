@@ -27,6 +27,12 @@ enum status comm_reduce_scatter(const struct group *group, const void *full, voi
     return comm_wait(&request);
 }
 
+enum status comm_all_to_all(const struct group *group, const void *from, void *to, int64_t count, enum dtype dtype) {
+    struct comm_request request;
+    TRY(comm_all_to_all_start(group, from, to, count, dtype, &request));
+    return comm_wait(&request);
+}
+
 enum status comm_broadcast(const struct group *group, void *x, int64_t count, enum dtype dtype, int root) {
     struct comm_request request;
     TRY(comm_broadcast_start(group, x, count, dtype, root, &request));

@@ -1,0 +1,13 @@
+/* The parts of a load, of files (checkpoint_load.c) or of what other ranks keep in memory (snapshot.c). The manifest's
+ * shards are open. Private to lib/checkpoint. */
+#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_LOAD_H
+#define TRIVIUM_CHECKPOINT_CHECKPOINT_LOAD_H
+
+#include "lib/checkpoint/checkpoint_manifest.h"
+
+/** All tensors of the params, or the weights alone. @errors E_FORMAT, E_IO, E_MEMORY, E_DEVICE  @collective{none} */
+enum status checkpoint_load_params(struct run *, const struct manifest *, enum checkpoint_part);
+/** Steps, updates and samples, and what techniques keep. @errors E_FORMAT  @collective{none} */
+enum status checkpoint_load_progress(struct run *, const struct manifest *);
+
+#endif
