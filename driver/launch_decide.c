@@ -82,8 +82,8 @@ enum status launch_changed_words(char *const *command, int n_words, const struct
     if (change->resume) {
         words[n++] = "--resume";
         words[n++] = (char *)change->resume; /* as in launch_words: never written to */
-        words[n++] = "--metrics-append";
     }
+    if (change->resume || change->goes_on) words[n++] = "--metrics-append";
     if (change->resume && change->no_init) words[n++] = "--init=";
     if (change->dp) {
         snprintf(dp_text, 24, "%" PRId64, change->dp);

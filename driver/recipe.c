@@ -1,12 +1,13 @@
 /* The one place that knows all techniques and models. To add one: include it, and put it in the list. The order is that
  * of rewriting: cp cuts the sequence, ep the experts, tp changes what a layer is, pp picks this rank's layers, the rest
- * mark what is left. */
+ * mark what is left; elastic keeps what all of them save. */
 #include "driver/recipe.h"
 
 #include "cp/cp.h"
 #include "decode/decode.h"
 #include "dp/dp.h"
 #include "dp/dp_coded.h"
+#include "elastic/elastic.h"
 #include "ep/ep.h"
 #include "gpt/gpt.h"
 #include "llama/llama.h"
@@ -26,7 +27,7 @@
 static const struct technique *const TECHNIQUES[] = {
     &technique_cp, &technique_ep, &technique_tp, &technique_pp, &technique_mixed_precision, &technique_fp8,
     &technique_recompute, &technique_park, &technique_zero, &technique_main_rank, &technique_server,
-    &technique_local, &technique_dp_coded, &technique_dp,
+    &technique_local, &technique_dp_coded, &technique_dp, &technique_elastic,
 };
 
 static const struct model *const MODELS[] = {&model_gpt, &model_llama, &model_mixtral};

@@ -16,6 +16,7 @@
 #include "driver/stop.h"
 #include "driver/train_epoch.h"
 #include "driver/train_state.h"
+#include "elastic/elastic.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/ops/attention/attention.h"
@@ -148,8 +149,9 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     const struct plan *p = &t->setup.plan;
     deadline_set(p->comm_timeout, "set-up");
     TRY(plan_use_comm(p, false));
-    comm_epoch_shape((int)(p->mesh.tp * p->mesh.cp), (int)p->mesh.pp, p->global_batch,
-                     options_source(t->setup.options, "micro-batch") > FROM_DATA ? p->micro_batch : 0);
+    struct epoch_shape shape = elastic_shape(p);
+    if (options_source(t->setup.options, "micro-batch") > FROM_DATA) shape.micro = p->micro_batch;
+    comm_epoch_shape(&shape);
     int threads = setup_threads(p, comm_local_size());
     TRY(fail_agree(group_world(), train_watch_prepare(t)));
     TRY(fail_agree(group_world(), open_files(t)));
@@ -160,7 +162,8 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     TRY(find_memory(t));
     deadline_lift();
     announce(t, threads);
-    TRY(train_take_checkpoint(t));
+    TRY(t->from_memory ? train_take_snapshots(t) : train_take_checkpoint(t));
+    TRY(elastic_begin(&t->run));
     TRY(forecast_profile(t));
     return train_trace_prepare(t);
 }
@@ -231,7 +234,8 @@ static bool may_start_another(const struct training *t) {
     int64_t n = r->n_step;
     if (p->device != PLAN_DEVICE_CUDA && !run_overlaps(r)) return false;
     if (r->may_skip || p->spike_guard > 0 || t->stopping || n >= p->steps) return false;
-    return !evaluation_is_due(t, n) && !train_save_is_due(t, n) && !train_trace_is_due(t, n);
+    return !evaluation_is_due(t, n) && !train_save_is_due(t, n) && !train_trace_is_due(t, n) &&
+           !elastic_is_due(r, n);
 }
 
 /* The first step is left out, if there is another. */
@@ -333,6 +337,7 @@ static enum status train(struct training *t) {
         if (evaluation_is_due(t, t->run.n_done)) TRY(evaluate(t));
         TRY(train_poll_save(t, false));
         if (train_save_is_due(t, t->run.n_done)) TRY(train_save(t));
+        TRY(elastic_keep(&t->run));
         TRY(train_agree_to_stop(t));
         if (train_may_leave(t)) {
             TRY(train_trace(t, true));
@@ -396,7 +401,7 @@ static void release(struct training *t) {
 
 static enum status one_epoch(struct training *t, int argc, char **argv, bool *prepared) {
     struct train_words words;
-    enum status status = train_words_of_epoch(argc, argv, &words);
+    enum status status = train_words_of_epoch(argc, argv, &words, &t->from_memory);
     if (status == OK) status = prepare(t, words.n, words.at);
     deadline_lift();
     *prepared = status == OK;
@@ -409,6 +414,7 @@ static enum status one_epoch(struct training *t, int argc, char **argv, bool *pr
 static enum status begin_again(struct training **t) {
     double born_s = (*t)->born_s;
     comm_epoch_leave();
+    elastic_leave(&(*t)->run);
     release(*t);
     *t = calloc(1, sizeof **t);
     if (!*t) return FAIL(E_MEMORY, "no memory to begin again with");

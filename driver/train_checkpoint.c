@@ -1,6 +1,7 @@
 /* When a training job saves, from what it starts, and how it leaves early. */
 #include "driver/stop.h"
 #include "driver/train_state.h"
+#include "elastic/elastic.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/checkpoint/checkpoint.h"
@@ -45,6 +46,13 @@ enum status train_take_checkpoint(struct training *t) {
                p->steps);
     else printf("resume: %s, at step %" PRId64 " of %" PRId64 "\n", step, t->run.n_done, p->steps);
     fflush(stdout);
+    return OK;
+}
+
+enum status train_take_snapshots(struct training *t) {
+    TRY(elastic_go_on(&t->run));
+    t->first_step = t->run.n_done;
+    t->saved_step = comm_epoch_kept();
     return OK;
 }
 

@@ -1,14 +1,21 @@
 /* Going on in a new epoch: as if the job had been started again, without starting it.
  *
  * When a rank of an elastic job dies, every wait of the others ends with E_EPOCH. They drop what they have, meet in
- * the new epoch, and set up again with the same words, but for two: --dp is what the number of ranks leaves, and
- * --resume is where this job has saved last. Without a checkpoint they begin where the user's words begin. The global
- * batch is the same, and samples and dropout are functions of seed and step, so the losses are those of the run that
- * nobody killed: to the bit when a spare has taken the dead one's place, to rounding when there are fewer replicas. */
+ * the new epoch, and set up again with the same words, but for --dp, which is what the number of ranks leaves. Where
+ * they go on:
+ *
+ *     memory      after the last step that all have, of themselves or of those who died (--replicate-every; elastic/)
+ *     disk        where this job has saved last, if some shard is nowhere in memory; or if that is newer
+ *     beginning   where the user's words begin, if there is no checkpoint either
+ *
+ * The global batch is the same, and samples and dropout are functions of seed and step, so the losses are those of the
+ * run that nobody killed: to the bit when a spare has taken the dead one's place, to rounding when there are fewer
+ * replicas. */
 #include "driver/train_epoch.h"
 
 #include "driver/launch_restart.h"
 #include "driver/recipe.h"
+#include "elastic/elastic.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include <inttypes.h>
@@ -25,26 +32,32 @@ static enum status read_plan(int argc, char **argv, struct plan *plan) {
 }
 
 /* Rank 0 knows whether this job has saved; all have to begin alike. */
-static enum status where_to_begin(const struct plan *plan, struct train_words *out, const char **resume) {
+static enum status where_to_begin(const struct plan *plan, struct train_words *out, struct launch_change *change) {
     int64_t saved = comm_epoch_kept();
     TRY(comm_broadcast(group_world(), &saved, (int64_t)sizeof saved, UINT8, 0));
+    if (elastic_options(plan)->every) TRY(elastic_report(plan, saved, &change->goes_on));
     snprintf(out->save, sizeof out->save, "%s", plan->save);
-    *resume = saved ? out->save : NULL;
+    change->resume = saved && !change->goes_on ? out->save : NULL;
     return OK;
 }
 
-enum status train_words_of_epoch(int argc, char **argv, struct train_words *out) {
+enum status train_words_of_epoch(int argc, char **argv, struct train_words *out, bool *from_memory) {
     struct plan plan;
+    *from_memory = false;
     *out = (struct train_words){.n = argc, .at = argv};
     if (comm_epoch() == 0) return OK;
     TRY(read_plan(argc, argv, &plan));
+    log_set_level((enum log_level)plan.log);                         /* a spare has not read any words before */
     struct launch_change change = {.no_init = plan.init[0] != 0, .dp = comm_world_size() / plan_replica_ranks(&plan)};
-    TRY(where_to_begin(&plan, out, &change.resume));
+    TRY(where_to_begin(&plan, out, &change));
     TRY(launch_changed_words(argv, argc, &change, out->dp, &out->owned, &out->n));
     out->at = out->owned;
     if (comm_is_rank_0())
         log_info("epoch %d: %d ranks, dp %" PRId64 ", from %s", comm_epoch(), comm_world_size(), change.dp,
-                 change.resume ? "the last checkpoint" : "the beginning (no checkpoint yet)");
+                 change.goes_on  ? "memory"
+                 : change.resume ? "the last checkpoint"
+                                 : "the beginning (no checkpoint yet)");
+    *from_memory = change.goes_on;
     return OK;
 }
 

@@ -11,10 +11,11 @@ extern "C" {
 /* The words of train: the user's, or those of this epoch, which are owned. */
 struct train_words { int n; char **at; char **owned; char dp[24]; char save[1024]; };
 
-/** The words for this epoch, from the user's: with the number of replicas that there are now, and from the last
- *  checkpoint of this job, if there is one. In epoch 0: the user's.
+/** The words for this epoch, from the user's: with the number of replicas that there are now; and whether the state is
+ *  to come from memory (train_take_snapshots), else from the last checkpoint of this job, if there is one. In epoch 0:
+ *  the user's.
  *  @collective{world} @errors E_EPOCH; E_MEMORY, E_COMM, E_TIMEOUT; of the options, which all ranks have alike */
-enum status train_words_of_epoch(int argc, char **argv, struct train_words *out);
+enum status train_words_of_epoch(int argc, char **argv, struct train_words *out, bool *from_memory);
 void train_words_free(struct train_words *);
 
 /** After E_EPOCH, when nothing of the old epoch is left: into the newest one that all its members enter.

@@ -43,6 +43,7 @@ struct training {
     struct spike spike;                  /* --spike-guard: the losses so far; */
     int64_t returned_to, n_returns;      /* which checkpoint was gone back to last, and how often */
     int64_t n_rollbacks;                 /* how often to any */
+    bool from_memory;                    /* it goes on from what ranks keep of each other (elastic/) */
     int64_t first_step, saved_step;      /* where this process began; what was saved last (or taken) */
     struct train_watch *watch;           /* who is slow (train_straggler.c) */
     struct trace *trace;                 /* --trace, until it is written; */
@@ -91,6 +92,9 @@ void train_pass_over_file(struct training *, enum status);
 /* Take what --resume or --init name, if one is given. @collective{world} @errors of checkpoint_resolve and
  * checkpoint_load */
 enum status train_take_checkpoint(struct training *);
+
+/* Take the state that ranks keep of each other, in a new epoch. @collective{world} @errors of elastic_go_on */
+enum status train_take_snapshots(struct training *);
 
 /* Is the state after step n_step to be saved? */
 bool train_save_is_due(const struct training *, int64_t n_step);

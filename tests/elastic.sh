@@ -1,7 +1,7 @@
 #!/bin/bash
 # Ranks that go on when others are killed (launch --comm-transport own --elastic): real processes, and what is said of them.
 #
-# Run from the project's root. BUILD: where the program is (default: build).
+# Run from the project's root. BUILD: where the program is (default: build). ONLY: a pattern; of the runs of `train`, those with such a name.
 set -u -o pipefail
 build=$(cd "${BUILD:-build}" && pwd) || exit 1
 demo=$PWD/configs/demo.txt
@@ -58,7 +58,7 @@ survives() {
     [ "$(grep -c '^E_' err)" = 0 ] || { not_ok $name "an error line"; return; }
     echo "ok $name"
 }
-survives
+[ -n "${ONLY-}" ] || survives
 
 # ---- rank 0 is nobody special ----
 rank_0() {
@@ -71,7 +71,7 @@ rank_0() {
     wait_for 20 says '^epoch [12]: 1 ranks' || { not_ok $name "one does not go on alone"; return; }
     ended $name 0 && echo "ok $name"
 }
-rank_0
+[ -n "${ONLY-}" ] || rank_0
 
 # ---- too few are left; a job that is not elastic; a spare that is not needed ----
 too_few() { # NAME LAUNCH_OPTIONS...
@@ -83,8 +83,8 @@ too_few() { # NAME LAUNCH_OPTIONS...
     says '^E_COMM .*rank 1 of 3 on host .* was killed by signal 9' err || { not_ok "$name" "does not say who"; return; }
     echo "ok $name"
 }
-too_few elastic_fewer_than_asked_for_is_the_end --elastic 3
-too_few elastic_by_default_a_death_is_the_end
+[ -n "${ONLY-}" ] || too_few elastic_fewer_than_asked_for_is_the_end --elastic 3
+[ -n "${ONLY-}" ] || too_few elastic_by_default_a_death_is_the_end
 
 idle() {
     local name=elastic_a_spare_may_die
@@ -96,16 +96,18 @@ idle() {
     says '^epoch 1' && { not_ok $name "an epoch for a spare"; return; }
     echo "ok $name"
 }
-idle
+[ -n "${ONLY-}" ] || idle
 
 # ---- training: the losses of the run that nobody killed ----
 train=(train --data "$demo" --layers 2 --hidden 64 --heads 4 --seq 32 --global-batch 12 --dropout 0.1 --val-fraction 0 --threads 1
-    --precision fp64 --steps 60 --save-every 10 --log warn)
+    --precision fp64 --steps 60 --save-every 10 --log info)
 has_row() { grep -q "^{\"step\":$1," rows 2>/dev/null; }
-# trains NAME MOST RANKS LAUNCH_OPTIONS... -- TRAIN_OPTIONS... -- SLOT...: these slots are killed, each ten steps after the one before; every
-# step's loss is that of `whole` but for MOST, relative; steps since the last checkpoint are done again
+# trains NAME MOST RANKS LAUNCH_OPTIONS... -- TRAIN_OPTIONS... -- SLOT...: these slots are killed, each ten steps after the one before (those in
+# one word at once); every step's loss is that of `whole` but for MOST, relative. $from: where they go on
+from=
 trains() {
     local name=elastic_$1 most=$2 launch=(-n "$3") options=() step=5 code
+    [[ $1 =~ ${ONLY-} ]] || return
     shift 3
     while [ "$1" != -- ]; do launch+=("$1"); shift; done
     shift
@@ -118,11 +120,15 @@ trains() {
     for slot in "$@"; do
         step=$((step + 10))
         wait_for 60 has_row $step || { not_ok $name "does not come to step $step"; return; }
-        hurt "$slot" KILL
+        for s in $slot; do hurt "$s" KILL; done
     done
     ended $name 0 by_itself || return
-    [ "$(grep -c 'goes on with' err)" = $# ] || { not_ok $name "not as many epochs as deaths"; return; }
-    python3 - whole.rows rows "$most" >err <<'END' && echo "ok $name" || not_ok $name "other losses"
+    [ "$(grep -c 'goes on with' err)" = "$(echo "$@" | wc -w)" ] || { not_ok $name "not as many epochs as deaths"; return; }
+    if [ -n "$from" ] && { ! says "^epoch .* from $from" err || grep '^epoch .* from' err | grep -qv "from $from"; }; then
+        not_ok $name "not from $from"
+        return
+    fi
+    python3 - whole.rows rows "$most" >>err <<'END' && echo "ok $name" || not_ok $name "other losses"
 import json, sys
 whole, rows = ([json.loads(line) for line in open(path) if '"loss"' in line] for path in sys.argv[1:3])
 worst = max(abs(row["loss"] / whole[row["step"] - 1]["loss"] - 1) for row in rows)       # of those, too, that were done again
@@ -136,6 +142,17 @@ trains fewer_replicas_train_on 1e-10 4 --elastic 2 -- --dp 4 --zero 1 -- 1 3
 trains replicas_of_tp_are_left_out_whole 1e-10 4 --elastic 2 -- --dp 2 --tp 2 -- 0
 trains replicas_of_stages_are_left_out_whole 1e-10 4 --elastic 2 -- --dp 2 --pp 2 --zero 3 -- 3
 
+# ---- the same from memory: no step is lost but the one that was under way ----
+from=memory
+trains a_spare_takes_over_from_memory 0 4 --elastic 4 --spares 2 -- --dp 4 --replicate-every 1 -- 2 0
+trains a_spare_takes_over_a_shard 1e-10 4 --elastic 4 --spares 2 -- --dp 4 --zero 3 --replicate-every 4 -- 0 3
+trains fewer_replicas_have_all_shards 1e-10 4 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 -- 1 3
+trains copies_are_in_another_replica 1e-10 4 --elastic 2 -- --dp 2 --tp 2 --zero 1 --replicate-every 1 -- 1
+trains stages_have_copies_too 1e-10 4 --elastic 2 -- --dp 2 --pp 2 --zero 3 --replicate-every 1 -- 3
+trains two_at_once_that_are_no_neighbors 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- "0 2"
+from="the last checkpoint"
+trains neighbors_that_die_at_once_are_on_disk 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- "1 2"
+
 # ---- Ctrl-C, and the launcher's death ----
 stop() { # NAME SIGNAL CODE
     start 3 --elastic 1 --spares 1
@@ -143,5 +160,6 @@ stop() { # NAME SIGNAL CODE
     kill -"$2" $job
     ended "$1" "$3" by_itself && echo "ok $1"
 }
+[ -n "${ONLY-}" ] && exit
 stop elastic_an_interrupt_ends_all INT 130
 { stop elastic_the_death_of_launch_ends_all KILL 137; } 2>/dev/null

@@ -90,9 +90,8 @@ enum status comm_start(int *argc, char ***argv) {
     return OK;
 }
 
-void comm_epoch_shape(int n_inner, int n_outer, int64_t batch, int64_t micro) {
-    const struct epoch_shape shape = {n_inner, n_outer, batch, micro};
-    if (comm_host_transport()->shape) comm_host_transport()->shape(&shape);
+void comm_epoch_shape(const struct epoch_shape *shape) {
+    if (comm_host_transport()->shape) comm_host_transport()->shape(shape);
 }
 
 void comm_epoch_keep(int64_t number) {
@@ -100,6 +99,18 @@ void comm_epoch_keep(int64_t number) {
 }
 int64_t comm_epoch_kept(void) { return comm_host_transport()->kept ? comm_host_transport()->kept() : 0; }
 int comm_epoch(void) { return comm_world_place()->epoch; }
+
+void comm_epoch_members(struct epoch *now, struct epoch *from) {
+    *now = (struct epoch){.n = comm_world_size(), .from = -1};
+    *from = (struct epoch){.number = -1};
+    for (int i = 0; i < now->n && i < EPOCH_MOST_RANKS; i++) now->slot[i] = i;
+    if (comm_host_transport()->members_of_epochs) comm_host_transport()->members_of_epochs(now, from);
+}
+
+void comm_epoch_say_whole(void) {
+    if (comm_host_transport()->say_whole) comm_host_transport()->say_whole();
+}
+bool comm_epoch_is_whole(void) { return comm_host_transport()->is_whole && comm_host_transport()->is_whole(); }
 
 void comm_epoch_leave(void) {
     comm_hops_drop();

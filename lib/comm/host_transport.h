@@ -43,6 +43,10 @@ struct host_transport {
     /* A number that outlives its ranks; 0 at first. */
     void (*keep)(int64_t);
     int64_t (*kept)(void);
+    /* Who is a member; and comm_epoch_say_whole. */
+    void (*members_of_epochs)(struct epoch *now, struct epoch *from);
+    void (*say_whole)(void);
+    bool (*is_whole)(void);
     void (*finish)(void);
     void (*kill)(int code);                    /* ends every process of the job; does not return. @collective{none} */
 

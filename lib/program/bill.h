@@ -19,6 +19,7 @@ struct bill {
     int64_t disk_read_bytes, disk_written_bytes;   /* of this rank's offload file, in a step that updates */
     int64_t technique_comm_bytes;        /* part of bytes[ROLE_COMM] that techniques asked for */
     int64_t technique_host_bytes;        /* host memory in which sums of gradients come down (zero/); role comm */
+    int64_t snapshot_bytes;              /* host memory of what ranks keep of each other (elastic/); role save */
     int64_t technique_save_bytes;        /* of the copy of a checkpoint: what techniques keep a rank (bill_saved) */
 };
 

@@ -53,9 +53,12 @@ const struct epoch_row epoch_rows[] = {
     {EPOCH_MOVE, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "the same"},
     {EPOCH_COPY, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "the same"},
     {EPOCH_SPARE, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "still a spare"},
+    {EPOCH_DISK, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "it has nothing to go back to, or had not yet read it"},
+    {EPOCH_DISK, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "its replica's other ranks are gone"},
     {EPOCH_REPORT, EVENT_REPORTED, EPOCH_MOVE, DO_MOVE, "back is the least; send the shards that it holds"},
     {EPOCH_REPORT, EVENT_GONE, EPOCH_DISK, DO_READ_DISK, "two neighbors died together: the last checkpoint"},
     {EPOCH_MOVE, EVENT_MOVED, EPOCH_COPY, DO_KEEP, "snapshot of its shard beside the old ones; copy to the right"},
+    {EPOCH_DISK, EVENT_MOVED, EPOCH_COPY, DO_KEEP, "the same of a checkpoint, or of where the job begins"},
     {EPOCH_COPY, EVENT_COPIED, EPOCH_RUN, DO_SAY_WHOLE, "it can be lost now without loss: go on after step back"},
 };
 const int n_epoch_rows = sizeof epoch_rows / sizeof *epoch_rows;
@@ -132,8 +135,19 @@ struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive,
     return next;
 }
 
-int epoch_holder(const struct epoch *from, int i, const struct epoch *now, bool *copy) {
-    int owner = from->slot[i], right = from->slot[(i + 1) % from->n];
+/* By so many replicas further; shift may be negative. */
+static int neighbor(const struct epoch_shape *shape, int n, int i, int shift) {
+    int each = shape->n_inner * shape->n_outer, n_replicas = n / each;
+    if (n_replicas == 1) return (i + n + shift) % n;
+    int inner = i % shape->n_inner, replica = i / shape->n_inner % n_replicas, outer = i / shape->n_inner / n_replicas;
+    return place_in(shape, n_replicas, (replica + n_replicas + shift) % n_replicas, inner + shape->n_inner * outer);
+}
+int epoch_right(const struct epoch_shape *shape, int n, int i) { return neighbor(shape, n, i, 1); }
+int epoch_left(const struct epoch_shape *shape, int n, int i) { return neighbor(shape, n, i, -1); }
+
+int epoch_holder(const struct epoch *from, const struct epoch_shape *shape, int i, const struct epoch *now,
+                 bool *copy) {
+    int owner = from->slot[i], right = from->slot[epoch_right(shape, from->n, i)];
     *copy = epoch_place(now, owner) < 0;
     if (!*copy) return owner;
     return from->n > 1 && epoch_place(now, right) >= 0 ? right : -1;
@@ -164,7 +178,7 @@ const struct epoch_snapshot *epoch_find(const struct epoch_store *s, int32_t epo
     return NULL;
 }
 
-struct epoch_snapshot *epoch_room(struct epoch_store *s, int32_t epoch, int32_t from, int64_t step) {
+struct epoch_snapshot *epoch_room(struct epoch_store *s, int32_t epoch, int32_t from) {
     int k = 0;
     if (s->kept[0].epoch != epoch && s->kept[1].epoch != epoch) {    /* its first: in place of what is not needed */
         k = s->kept[0].epoch == from && from >= 0 ? 1 : 0;
@@ -173,7 +187,7 @@ struct epoch_snapshot *epoch_room(struct epoch_store *s, int32_t epoch, int32_t 
     } else if (s->kept[1].epoch == epoch) {
         k = 1;
     }
-    struct epoch_snapshot *at = &s->kept[k].of[step % 2];
+    struct epoch_snapshot *at = &s->kept[k].of[s->kept[k].of[0].own_step > s->kept[k].of[1].own_step];
     *at = (struct epoch_snapshot){-1, -1};
     return at;
 }

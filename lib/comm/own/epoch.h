@@ -16,7 +16,7 @@ enum epoch_state {
     EPOCH_MOVE,      /* knows the step that all go back to, and gets its shard of it */
     EPOCH_COPY,      /* has its shard, and gets a copy of its left neighbor's */
     EPOCH_SPARE,     /* is no member */
-    EPOCH_DISK,      /* some shard is gone from memory: back to the last checkpoint */
+    EPOCH_DISK,      /* some shard is gone from memory: back to the last checkpoint; so does every job begin */
     N_EPOCH_STATES
 };
 enum epoch_event {
@@ -79,13 +79,18 @@ int64_t epoch_newest(const struct epoch_store *, int32_t epoch);
 /** Where the snapshot of a step lies: which of the two kept epochs and which of its two; NULL: it is not there. Pure.
  *  @collective{none} */
 const struct epoch_snapshot *epoch_find(const struct epoch_store *, int32_t epoch, int64_t step);
-/** Room for a snapshot of this step in `epoch`, which goes back to `from`: never in what is kept of `from`, unless they
- *  are the same. Whatever was there is forgotten. Pure. @collective{none} */
-struct epoch_snapshot *epoch_room(struct epoch_store *, int32_t epoch, int32_t from, int64_t step);
+/** Room for another snapshot in `epoch`, which goes back to `from`: never in what is kept of `from`, unless they are
+ *  the same; and in place of the older one. Whatever was there is forgotten. Pure. @collective{none} */
+struct epoch_snapshot *epoch_room(struct epoch_store *, int32_t epoch, int32_t from);
 
-/** Who has the shard of place i of epoch `from` at a step: its owner, else the right neighbor, which has a copy. Both
- *  only if they are members now. @return the slot, *copy: it is the copy; -1: nobody. Pure. @collective{none} */
-int epoch_holder(const struct epoch *from, int i, const struct epoch *now, bool *copy);
+/** The right neighbor of place i of n, which has a copy of its shard: the same place of the next replica, so that a
+ *  replica that is left out whole takes no copy with it that is needed. Where there is one replica: the next place. And
+ *  the left neighbor, whose right one is i. Pure. @collective{none} */
+int epoch_right(const struct epoch_shape *, int n, int i);
+int epoch_left(const struct epoch_shape *, int n, int i);
+/** Who has the shard of place i of epoch `from` at a step: its owner, else the right neighbor. Both only if they are
+ *  members now. @return the slot, *copy: it is the copy; -1: nobody. Pure. @collective{none} */
+int epoch_holder(const struct epoch *from, const struct epoch_shape *, int i, const struct epoch *now, bool *copy);
 
 #ifdef __cplusplus
 }

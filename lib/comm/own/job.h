@@ -28,8 +28,7 @@ enum { OWN_MOST_RANKS = EPOCH_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8 };
 
 enum own_state { OWN_STARTING, OWN_RUNNING, OWN_FINISHED };
 struct own_line { atomic_int state; char alone[60]; };         /* enum own_state; a cache line */
-/* said: the newest step that it can go back to, + 2 (0: nothing yet); whole: it has said that it is. */
-struct own_board { atomic_int_least64_t said; atomic_int whole; };
+struct own_board { atomic_int whole; };                        /* it has said that it is */
 
 struct own_memory {
     struct own_line line[OWN_MOST_RANKS];

@@ -128,6 +128,16 @@ static void keep(int64_t number) {
 }
 static int64_t kept(void) { return memory->kept; }
 
+/* An epoch whose members nobody knows any more is one whose snapshots are overwritten, too. */
+static void members_of_epochs(struct epoch *this, struct epoch *from) {
+    *this = now;
+    if (now.from < 0 || now.number - now.from >= OWN_EPOCHS) return;
+    *from = memory->of[now.from % OWN_EPOCHS];
+}
+
+static void say_whole(void) { memory->board[now.number % OWN_EPOCHS][job.slot].whole = 1; }
+static bool is_whole(void) { return own_epoch_is_whole(memory, &now); }
+
 /* Into the newest epoch; a spare waits for one of which it is a member. When nobody needs it, its agent ends it. */
 static enum status enter(struct comm_place *place) {
     const struct timespec nap = {0, 5000000};
@@ -263,8 +273,9 @@ static bool mail_receive(int *from, struct mail *mail) {
 
 const struct host_transport transport_own = {
     .name = "the own transport", .version = version, .start = world_start, .share = world_share, .leave = leave,
-    .enter = enter, .shape = set_shape, .keep = keep, .kept = kept, .finish = world_finish, .kill = world_kill,
-    .split = split, .members = members, .duplicate = duplicate, .close = close_communicator,
+    .enter = enter, .shape = set_shape, .keep = keep, .kept = kept,
+    .members_of_epochs = members_of_epochs, .say_whole = say_whole, .is_whole = is_whole, .finish = world_finish,
+    .kill = world_kill, .split = split, .members = members, .duplicate = duplicate, .close = close_communicator,
     .shared_make = shared_make, .shared_free = shared_free, .send = send_message, .receive = receive_message,
     .test = test_message, .text = own_code_text, .collective = NULL, .mail_open = mail_open, .mail_close = mail_close,
     .mail_send = mail_send, .mail_receive = mail_receive};

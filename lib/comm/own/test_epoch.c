@@ -17,6 +17,7 @@
 #include <string.h>
 
 enum { SLOTS = 4, EPOCHS = 3, STEPS = 2, DEATHS = 2 };
+static const struct epoch_shape ALL = {1, 1, 0, 0};       /* every rank is a replica */
 enum mistake {
     NONE,
     COUNTS_EARLY,     /* the prototype's: a snapshot counts before its copy is there */
@@ -107,7 +108,7 @@ static void open_epoch(struct checker *c, struct model *m) {
     struct epoch now = epoch_of(m, m->n_epochs - 1);
     for (int r = 0; r < c->n_slots; r++) alive[r] = m->rank[r].alive;
     struct epoch next = epoch_after(&now, c->mistake == NO_WHOLE || is_whole(m, now.number), alive, c->n_slots,
-                                    &(struct epoch_shape){1, 1, 0, 0});
+                                    &ALL);
     int e = m->n_epochs++;
     m->n[e] = (int8_t)next.n;
     m->from[e] = (int8_t)next.from;
@@ -127,7 +128,7 @@ static int64_t newest(const struct checker *c, const struct rank *r, int e) {
 static void keep_own(struct checker *c, struct model *m, int slot, int step) {
     struct rank *r = &m->rank[slot];
     int from = m->from[r->epoch];
-    struct epoch_snapshot *at = epoch_room(&r->store, r->epoch, c->mistake == ONE_GENERATION ? -1 : from, step);
+    struct epoch_snapshot *at = epoch_room(&r->store, r->epoch, c->mistake == ONE_GENERATION ? -1 : from);
     at->own_step = step;
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < 2; i++)
@@ -142,11 +143,11 @@ static bool take_copy(struct checker *c, struct model *m, int slot) {
     int step = r->step, e = r->epoch, came = -1;
     for (int old = c->mistake == LATE_MESSAGE ? 0 : e; old <= e; old++)
         if (m->sent[old][step] >> left_of(m, e, slot) & 1 && came < 0) came = old;
-    for (int k = 0; k < 2 && came >= 0; k++) {
-        struct epoch_snapshot *x = &r->store.kept[k].of[step % 2];
-        if (r->store.kept[k].epoch != e || x->own_step != step || x->left_step == step) continue;
+    for (int at = 0; at < 4 && came >= 0; at++) {
+        struct epoch_snapshot *x = &r->store.kept[at / 2].of[at % 2];
+        if (r->store.kept[at / 2].epoch != e || x->own_step != step || x->left_step == step) continue;
         x->left_step = step;
-        r->left_of[k][step % 2] = (int8_t)came;
+        r->left_of[at / 2][at % 2] = (int8_t)came;
         return true;
     }
     return false;
@@ -176,7 +177,7 @@ static void send_shards(struct checker *c, struct model *m, int slot) {
     if (back < m->committed) violated(c, "undone: they go back behind a step that all had whole");
     for (int i = 0; i < from.n; i++) {
         bool copy;
-        if (epoch_holder(&from, i, &now, &copy) != slot) continue;
+        if (epoch_holder(&from, &ALL, i, &now, &copy) != slot) continue;
         const struct epoch_snapshot *x = epoch_find(&r->store, from.number, back);
         if (!x || (copy && x->left_step != back)) {
             violated(c, copy ? "lost: the copy of a shard is not there" : "lost: a rank's own shard is not there");
@@ -231,7 +232,7 @@ static bool is_gone(struct checker *c, const struct model *m, int e) {
     for (int i = 0; i < from.n; i++) {
         int right = from.slot[(i + 1) % from.n];
         bool both = epoch_place(&now, from.slot[i]) < 0 && epoch_place(&now, right) < 0, lost;
-        lost = epoch_holder(&from, i, &now, &copy) < 0;
+        lost = epoch_holder(&from, &ALL, i, &now, &copy) < 0;
         if (lost && !both) violated(c, "disk: a shard whose owner or right neighbor lives");
         gone |= lost;
     }
@@ -421,11 +422,26 @@ static void test_who_has_a_shard(void **state) {
     (void)state;
     const struct epoch from = {.n = 3, .slot = {0, 1, 2}}, now = {.n = 2, .slot = {0, 2}}, one = {.n = 1, .slot = {0}};
     bool copy;
-    assert_true(epoch_holder(&from, 0, &now, &copy) == 0 && !copy);
-    assert_true(epoch_holder(&from, 1, &now, &copy) == 2 && copy);
-    assert_true(epoch_holder(&from, 2, &one, &copy) == 0 && copy);
-    assert_int_equal(epoch_holder(&from, 1, &one, &copy), -1);
-    assert_int_equal(epoch_holder(&one, 0, &(struct epoch){.n = 1, .slot = {3}}, &copy), -1);
+    assert_true(epoch_holder(&from, &ALL, 0, &now, &copy) == 0 && !copy);
+    assert_true(epoch_holder(&from, &ALL, 1, &now, &copy) == 2 && copy);
+    assert_true(epoch_holder(&from, &ALL, 2, &one, &copy) == 0 && copy);
+    assert_int_equal(epoch_holder(&from, &ALL, 1, &one, &copy), -1);
+    assert_int_equal(epoch_holder(&one, &ALL, 0, &(struct epoch){.n = 1, .slot = {3}}, &copy), -1);
+}
+
+/* tp 2, pp 2, dp 2: replicas {0 1 4 5} {2 3 6 7}. */
+static void test_copies_are_in_another_replica(void **state) {
+    (void)state;
+    const struct epoch_shape both = {2, 2, 0, 0}, tp = {2, 1, 0, 0};
+    const int right[] = {2, 3, 0, 1, 6, 7, 4, 5};
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(epoch_right(&both, 8, i), right[i]);
+        assert_int_equal(epoch_left(&both, 8, right[i]), i);
+        assert_int_equal(epoch_right(&tp, 8, i), (i + 2) % 8);
+        assert_int_equal(epoch_right(&both, 4, i % 4), (i + 1) % 4);      /* one replica */
+        assert_int_equal(epoch_left(&tp, 8, i), (i + 6) % 8);
+    }
+    assert_int_equal(epoch_right(&ALL, 1, 0), 0);
 }
 
 static void test_rows_are_whole(void **state) {
@@ -436,7 +452,7 @@ static void test_rows_are_whole(void **state) {
         assert_non_null(x->what);
     }
     for (int s = 0; s < N_EPOCH_STATES; s++)
-        if (s != EPOCH_DISK) assert_non_null(epoch_row((enum epoch_state)s, EVENT_MEMBER));
+        assert_non_null(epoch_row((enum epoch_state)s, EVENT_MEMBER));
     assert_null(epoch_row(EPOCH_RUN, EVENT_COPIED));
     assert_string_equal(epoch_state_name(EPOCH_COPY), "COPY");
     assert_string_equal(epoch_state_name(N_EPOCH_STATES), "?");
@@ -444,4 +460,5 @@ static void test_rows_are_whole(void **state) {
 
 TESTS(unit_test(test_in_every_order_nothing_is_lost), unit_test(test_every_mistake_is_found),
       unit_test(test_who_is_a_member), unit_test(test_replicas_are_left_out_whole),
-      unit_test(test_the_batch_is_kept), unit_test(test_who_has_a_shard), unit_test(test_rows_are_whole))
+      unit_test(test_the_batch_is_kept), unit_test(test_copies_are_in_another_replica),
+       unit_test(test_who_has_a_shard), unit_test(test_rows_are_whole))

@@ -1,0 +1,171 @@
+/* Elastic training.
+ *
+ * Idea. A rank that dies takes its shard of the weights and moments with it. Checkpoints bring it back, from a disk,
+ * and from some minutes ago. So let each rank keep its shard also in another rank's memory, as it was after the last
+ * steps: then those who are left have everything, and go on within a second (lib/comm/own/epoch.c has who goes on, and
+ * when what may be forgotten; lib/checkpoint/snapshot.h what a snapshot is).
+ *
+ *     replica r   own shard after step s         copy of replica r-1's after s         of the same place (tp, cp, pp)
+ *                 own shard after s - K          copy of replica r-1's after s - K
+ *
+ * Formula. For a shard of B bytes (of AdamW in fp32 12 for each own element: weight and two moments; snapshot_bytes):
+ *     memory   2 (B + B of the left neighbor)      on the host, role save
+ *     wire     B in K steps, to the right neighbor
+ *
+ * Stored where: in the run's memory. When an epoch ends its run is destroyed, and this memory is handed over: the new
+ * run has its own, and the old snapshots stay until the new epoch is whole.
+ *
+ * Sent when. After step s the shard is copied, and the copy is sent while step s + 1 computes. It has to be there
+ * before that step's sums: the rule by which everybody knows, when a step is done, that everybody has the one before.
+ *
+ *     step s+1   | forward, backward ...........  | BACKWARD_END: wait | sums, update |
+ *     wire       | snapshot of s -> right         |
+ *
+ * What breaks: a snapshot that counts before its copy is there; the old ones overwritten too early; moments without
+ * their weights; the step's number without its moments (Adam's t).
+ *
+ * Source: Wang et al. 2023, "Gemini: fast failure recovery in distributed training with in-memory checkpoints",
+ * sections 4 and 5. */
+#include "elastic/elastic_job.h"
+
+#include "lib/checkpoint/snapshot.h"
+#include "lib/comm/comm.h"
+#include <inttypes.h>
+#include <stdlib.h>
+
+static const struct option OPTIONS[] = {
+    {"replicate-every", OPTION_INT, "0", 0, 1e9, NULL, "steps",
+     "each rank's state, after every N-th step, in its own and its neighbor's memory, for launch --elastic; 0: on disk "
+     "alone",
+     "checkpoints", offsetof(struct elastic_options, every)},
+};
+
+static bool elastic_wanted(const struct plan *plan) { return elastic_options(plan)->every > 0; }
+
+static struct elastic_job job = {.state = EPOCH_DISK,
+                                 .store.kept = {{-1, {{-1, -1}, {-1, -1}}}, {-1, {{-1, -1}, {-1, -1}}}}};
+struct elastic_job *elastic_job(void) { return &job; }
+
+enum epoch_action elastic_happens(enum epoch_event event) {
+    const struct epoch_row *row = epoch_row(job.state, event);
+    if (!row) return DO_NOTHING;
+    job.state = row->next;
+    return row->action;
+}
+
+struct generation *elastic_of(const struct run *r) {
+    for (int i = 0; i < r->n_active; i++)
+        if (r->active[i] == &technique_elastic) return r->self[i];
+    return NULL;
+}
+
+struct epoch_shape elastic_shape(const struct plan *p) {
+    return (struct epoch_shape){(int)(p->mesh.tp * p->mesh.cp), (int)p->mesh.pp, p->global_batch, 0};
+}
+
+/* ---- what it cannot do ---- */
+static enum status elastic_check(const struct plan *plan) {
+    int64_t every = elastic_options(plan)->every;
+    if (plan_is_asynchronous(plan))
+        return FAIL(E_CONFIG, "replicate-every=%" PRId64 " keeps the state between two steps, and an asynchronous "
+                              "schedule has no such moment; use schedule=1f1b, or replicate-every 0",
+                    every);
+    if (plan->spike_guard > 0)
+        return FAIL(E_CONFIG, "replicate-every=%" PRId64 " goes back to the last step, and spike-guard=%g to a "
+                              "checkpoint, with other samples; leave one of them out",
+                    every, plan->spike_guard);
+    return OK;
+}
+
+/* ---- cost ---- */
+/* Of the left neighbor, whose program is another one. */
+static enum status bytes_of_left(const struct plan *plan, int64_t *bytes) {
+    struct plan other = *plan;
+    struct run left;
+    const struct epoch_shape shape = elastic_shape(plan);
+    int n = plan_ranks(plan), rank = epoch_left(&shape, n, mesh_rank_of(&plan->place));
+    *bytes = 0;
+    if (n == 1) return OK;
+    elastic_options(&other)->every = 0;
+    enum status status = run_compile(&left, plan->recipe, &other, rank, NULL, NULL);
+    if (status == OK) *bytes = snapshot_bytes(&left.program, left.bill.technique_save_bytes);
+    run_destroy(&left);
+    return status;
+}
+
+/* It is the last technique: the bill has what the others save. */
+static enum status elastic_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
+    int64_t own = snapshot_bytes(c->program, bill->technique_save_bytes), left;
+    if (c->schedule->validates)
+        return FAIL(E_CONFIG, "replicate-every keeps a state that is certain, and with optim-sync=validate an update "
+                              "may be taken back; use optim-sync wait");
+    TRY(bytes_of_left(plan, &left));
+    bill->snapshot_bytes = 2 * (own + left);
+    bill_exchange(bill, &plan->place, (struct exchange){.axis = AXIS_MESH, .op = COMM_SEND, .dtype = FP64,
+                                                        .count = own / (int64_t)sizeof(double),
+                                                        .every = elastic_options(plan)->every, .when = AT_END});
+    return OK;
+}
+
+/* ---- events ---- */
+static enum status elastic_backward_end(struct run *r, void *self, const struct event *e) {
+    (void)r, (void)e;
+    return elastic_finish(self);
+}
+
+/* ---- attach ---- */
+static enum status elastic_attach(struct run *r, void **self) {
+    struct generation *g = *self = calloc(1, sizeof *g);
+    if (!g) return FAIL(E_MEMORY, "no memory for the table of snapshots");
+    if (r->loop.step)
+        return FAIL(E_CONFIG, "replicate-every=%" PRId64 " keeps the state between two steps, and server-mode ssp and "
+                              "async have no such moment; use server-mode sync, or replicate-every 0",
+                    elastic_options(&r->plan)->every);
+    const struct arena *arena = &r->arenas[TIER_HOST][ROLE_SAVE];
+    char *at = arena_at(arena, arena->bytes - r->bill.snapshot_bytes);
+    const struct epoch_shape shape = elastic_shape(&r->plan);
+    int n = plan_ranks(&r->plan), rank = mesh_rank_of(&r->plan.place);
+    g->left_rank = epoch_left(&shape, n, rank);
+    g->right_rank = epoch_right(&shape, n, rank);
+    g->own_bytes = snapshot_bytes(&r->program, r->bill.technique_save_bytes);
+    g->left_bytes = r->bill.snapshot_bytes / 2 - g->own_bytes;
+    for (int i = 0; i < 2; i++, at += g->left_bytes) {
+        g->own[i] = at;
+        g->left[i] = at += g->own_bytes;
+    }
+    return run_subscribe(r, EVENT_BACKWARD_END, elastic_backward_end, g);
+}
+
+void elastic_drop(int k) {
+    struct generation *g = job.of[k];
+    job.of[k] = NULL;
+    job.store.kept[k].epoch = -1;
+    if (!g) return;
+    if (g->handed_over.base) arena_fini(&g->handed_over);
+    free(g->own_header);
+    free(g->left_header);
+    free(g);
+}
+
+void elastic_leave(struct run *r) {
+    struct generation *g = elastic_of(r);
+    if (!g || !(job.of[0] == g || job.of[1] == g)) return;
+    g->coming = NULL;                        /* it is not here, and will not be */
+    g->handed_over = r->arenas[TIER_HOST][ROLE_SAVE];
+    r->arenas[TIER_HOST][ROLE_SAVE] = (struct arena){0};
+}
+
+/* Unless it was left, the job is over. */
+static void elastic_detach(struct run *r, void *self) {
+    struct generation *g = self;
+    (void)r;
+    if (g->handed_over.base) return;
+    if (elastic_finish(g) != OK) status_clear();
+    if (job.of[0] != g && job.of[1] != g) free(g);
+    for (int k = 0; k < 2; k++) elastic_drop(k);
+    job.state = EPOCH_DISK;
+}
+
+const struct technique technique_elastic = {
+    .name = "elastic", .options = {OPTIONS, 1, sizeof(struct elastic_options)}, .wanted = elastic_wanted,
+    .check = elastic_check, .cost = elastic_cost, .attach = elastic_attach, .detach = elastic_detach};

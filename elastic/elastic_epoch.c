@@ -1,0 +1,111 @@
+/* A new epoch: which step all go back to, and the state of that step in the layout that is left.
+ *
+ *     REPORT   all say the newest step of which they have their own shard and their neighbor's; back = the least
+ *     MOVE     the headers of all shards, from who holds them (the owner, or its right neighbor); then the load, which
+ *              asks them for the bytes (lib/checkpoint/snapshot.h)
+ *
+ * COPY is elastic_begin, as in any run. */
+#include "elastic/elastic_job.h"
+
+#include "lib/checkpoint/snapshot.h"
+#include "lib/comm/comm.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- REPORT ---- */
+/* Of those that were members before, and are now. -1: there is no step, or somebody's shard of it is gone. */
+static int64_t least_of(const int64_t *said, const struct epoch_shape *shape, const struct epoch *now,
+                        const struct epoch *from) {
+    int64_t back = -1;
+    bool copy, first = true;
+    for (int i = 0; i < from->n; i++) {
+        int place = epoch_place(now, from->slot[i]);
+        if (epoch_holder(from, shape, i, now, &copy) < 0) return -1;
+        if (place >= 0 && (first || said[place] < back)) back = said[place];
+        if (place >= 0) first = false;
+    }
+    return back;
+}
+
+/* What is not of the epoch that all go back to is of no use any more. */
+static void drop_others(int32_t from) {
+    struct elastic_job *job = elastic_job();
+    for (int k = 0; k < 2; k++)
+        if (job->of[k] && (from < 0 || job->store.kept[k].epoch != from)) elastic_drop(k);
+}
+
+enum status elastic_report(const struct plan *plan, int64_t on_disk, bool *from_memory) {
+    const struct epoch_shape shape = elastic_shape(plan);
+    struct elastic_job *job = elastic_job();
+    struct epoch now, from;
+    int64_t said[EPOCH_MOST_RANKS];
+    elastic_happens(EVENT_MEMBER);
+    comm_epoch_members(&now, &from);
+    drop_others(from.number);
+    int64_t mine = from.number < 0 ? -1 : epoch_newest(&job->store, from.number);
+    TRY(comm_all_gather(group_world(), &mine, said, (int64_t)sizeof mine, UINT8));
+    job->back = least_of(said, &shape, &now, &from);
+    *from_memory = elastic_happens(job->back >= 0 && job->back >= on_disk ? EVENT_REPORTED : EVENT_GONE) == DO_MOVE;
+    return OK;
+}
+
+/* ---- MOVE ---- */
+/* What this process has of place i, if it is the one that all ask for it. */
+struct held { const char *header, *snapshot; };
+static struct held held_here(const struct epoch *from, const struct epoch_shape *shape, int i,
+                             const struct epoch *now) {
+    struct elastic_job *job = elastic_job();
+    const struct epoch_snapshot *x = epoch_find(&job->store, from->number, job->back);
+    bool copy;
+    bool mine = epoch_holder(from, shape, i, now, &copy) == now->slot[comm_world_rank()];
+    if (!mine || !x) return (struct held){NULL, NULL};
+    int k = x >= job->store.kept[1].of, at = (int)(x - job->store.kept[k].of);
+    const struct generation *g = job->of[k];
+    return copy ? (struct held){g->left_header, g->left[at]} : (struct held){g->own_header, g->own[at]};
+}
+
+/* A text of the rank `root`, for all; *out is to be freed. */
+static enum status share_text(const char *mine, int root, char **out) {
+    int64_t n = mine ? (int64_t)strlen(mine) + 1 : 0;
+    TRY(comm_broadcast(group_world(), &n, (int64_t)sizeof n, UINT8, root));
+    *out = malloc((size_t)n + 1);
+    TRY(fail_agree(group_world(), *out ? OK : FAIL(E_MEMORY, "no memory for a header of %lld bytes", (long long)n)));
+    if (mine) memcpy(*out, mine, (size_t)n);
+    (*out)[n] = 0;
+    return comm_broadcast(group_world(), *out, n, UINT8, root);
+}
+
+/* A snapshot begins with its manifest. */
+static enum status share_texts(const struct epoch_shape *shape, const struct epoch *now, const struct epoch *from,
+                               struct snapshot_set *set, int *holder, char **manifest) {
+    bool copy;
+    for (int i = 0; i < from->n; i++) {
+        struct held here = held_here(from, shape, i, now);
+        holder[i] = epoch_place(now, epoch_holder(from, shape, i, now, &copy));
+        set->here[i] = here.snapshot;
+        if (i == 0) TRY(share_text(here.snapshot, holder[i], manifest));
+        TRY(share_text(here.header, holder[i], &set->header[i]));
+    }
+    return OK;
+}
+
+enum status elastic_go_on(struct run *r) {
+    struct epoch now, from;
+    char *manifest = NULL;
+    const struct epoch_shape shape = elastic_shape(&r->plan);
+    int holder[EPOCH_MOST_RANKS];
+    comm_epoch_members(&now, &from);
+    struct snapshot_set set = {.n = from.n, .holder = holder, .window = SNAPSHOT_WINDOW};
+    set.header = calloc((size_t)from.n, sizeof *set.header);
+    set.here = calloc((size_t)from.n, sizeof *set.here);
+    enum status status = set.header && set.here ? OK : FAIL(E_MEMORY, "no memory for %d headers", from.n);
+    status = fail_agree(group_world(), status);
+    if (status == OK) status = share_texts(&shape, &now, &from, &set, holder, &manifest);
+    set.manifest = manifest;
+    if (status == OK) status = snapshot_load(r, &set);
+    for (int i = 0; i < from.n && set.header; i++) free(set.header[i]);
+    free(set.header);
+    free((void *)set.here);
+    free(manifest);
+    return status;
+}

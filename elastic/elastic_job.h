@@ -1,0 +1,41 @@
+/* What a process keeps for the others, beyond its runs. Private to this folder. */
+#ifndef TRIVIUM_ELASTIC_ELASTIC_JOB_H
+#define TRIVIUM_ELASTIC_ELASTIC_JOB_H
+
+#include "elastic/elastic.h"
+#include "lib/comm/comm_request.h"
+#include "lib/comm/own/epoch.h"
+#include "lib/run/run.h"
+
+/* The snapshots of one run: of two steps, its own and its left neighbor's. They lie in the run's memory (role save),
+ * which is handed over when the run ends and another one goes on. */
+struct generation {
+    int left_rank, right_rank;           /* of the mesh */
+    int64_t own_bytes, left_bytes;
+    char *own[2], *left[2];              /* by their place in epoch_store.kept.of */
+    char *own_header, *left_header;
+    struct epoch_snapshot *coming;       /* its left neighbor's is on its way; NULL: nothing is */
+    struct comm_request sending, receiving;
+    struct arena handed_over;            /* base NULL: the run is there */
+};
+
+/* Of a process there is one: it is in one job. of[k]: where what store.kept[k] speaks of lies. */
+struct elastic_job {
+    enum epoch_state state;
+    int64_t back;                        /* the step that all go back to, since they have reported */
+    struct epoch_store store;
+    struct generation *of[2];
+};
+struct elastic_job *elastic_job(void);
+
+/** What to do, now that this has happened. @collective{none} */
+enum epoch_action elastic_happens(enum epoch_event);
+/** The copy that is on its way is here: the snapshot counts. @collective{left and right neighbor}
+ *  @errors E_COMM, E_TIMEOUT, E_EPOCH */
+enum status elastic_finish(struct generation *);
+/** Nothing of it is needed any more. */
+void elastic_drop(int k);
+/** Of a run; NULL: the technique is off. */
+struct generation *elastic_of(const struct run *);
+
+#endif
