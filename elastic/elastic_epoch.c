@@ -13,20 +13,6 @@
 #include <string.h>
 
 /* ---- REPORT ---- */
-/* Of those that were members before, and are now. -1: there is no step, or somebody's shard of it is gone. */
-static int64_t least_of(const int64_t *said, const struct epoch_shape *shape, const struct epoch *now,
-                        const struct epoch *from) {
-    int64_t back = -1;
-    bool copy, first = true;
-    for (int i = 0; i < from->n; i++) {
-        int place = epoch_place(now, from->slot[i]);
-        if (epoch_holder(from, shape, i, now, &copy) < 0) return -1;
-        if (place >= 0 && (first || said[place] < back)) back = said[place];
-        if (place >= 0) first = false;
-    }
-    return back;
-}
-
 /* What is not of the epoch that all go back to is of no use any more. */
 static void drop_others(int32_t from) {
     struct elastic_job *job = elastic_job();
@@ -44,7 +30,7 @@ enum status elastic_report(const struct plan *plan, int64_t on_disk, bool *from_
     drop_others(from.number);
     int64_t mine = from.number < 0 ? -1 : epoch_newest(&job->store, from.number);
     TRY(comm_all_gather(group_world(), &mine, said, (int64_t)sizeof mine, UINT8));
-    job->back = least_of(said, &shape, &now, &from);
+    job->back = epoch_back(said, &shape, &now, &from);
     *from_memory = elastic_happens(job->back >= 0 && job->back >= on_disk ? EVENT_REPORTED : EVENT_GONE) == DO_MOVE;
     return OK;
 }

@@ -19,7 +19,7 @@ fi
 
 not_ok() { # NAME WHY
     echo "not ok $1: $2"
-    sed 's/^/#   /' err out
+    { cat err; tail -n 15 out; } | sed 's/^/#   /'
     end_all
 }
 # start RANKS LAUNCH_OPTIONS...: the example, in the background, until the file `end` is there
@@ -73,6 +73,23 @@ rank_0() {
 }
 [ -n "${ONLY-}" ] || rank_0
 
+# ---- one that is stopped is found, and killed; it is not if it goes on in time ----
+stopped() {
+    local name=elastic_who_is_stopped_is_found
+    start 3 --elastic 2 --hang-timeout 1
+    wait_for 20 says '^epoch 0: 3 ranks' || { not_ok $name "does not start"; return; }
+    hurt 1 STOP
+    sleep 0.3
+    hurt 1 CONT
+    sleep 1.2
+    says 'has not moved' err && { not_ok $name "it had gone on"; return; }
+    hurt 1 STOP
+    wait_for 20 says '^epoch 1: 2 ranks' || { not_ok $name "does not go on"; return; }
+    says '^trivium: process 1 has not moved for 1 s, and is killed' err || { not_ok $name "does not say who"; return; }
+    ended $name 0 && echo "ok $name"
+}
+[[ stopped =~ ${ONLY-} ]] && stopped
+
 # ---- too few are left; a job that is not elastic; a spare that is not needed ----
 too_few() { # NAME LAUNCH_OPTIONS...
     local name=$1
@@ -124,7 +141,7 @@ trains() {
     done
     ended $name 0 by_itself || return
     [ "$(grep -c 'goes on with' err)" = "$(echo "$@" | wc -w)" ] || { not_ok $name "not as many epochs as deaths"; return; }
-    if [ -n "$from" ] && { ! says "^epoch .* from $from" err || grep '^epoch .* from' err | grep -qv "from $from"; }; then
+    if [ -n "$from" ] && ! grep '^epoch .* from' err | tail -n 1 | grep -q "from $from"; then
         not_ok $name "not from $from"
         return
     fi
@@ -150,6 +167,7 @@ trains fewer_replicas_have_all_shards 1e-10 4 --elastic 2 -- --dp 4 --zero 2 --r
 trains copies_are_in_another_replica 1e-10 4 --elastic 2 -- --dp 2 --tp 2 --zero 1 --replicate-every 1 -- 1
 trains stages_have_copies_too 1e-10 4 --elastic 2 -- --dp 2 --pp 2 --zero 3 --replicate-every 1 -- 3
 trains two_at_once_that_are_no_neighbors 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- "0 2"
+trains a_spare_sends_as_the_others_do 1e-10 4 --elastic 4 --spares 1 -- --dp 4 --replicate-every 1 --comm-algorithm halving -- 1
 from="the last checkpoint"
 trains neighbors_that_die_at_once_are_on_disk 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- "1 2"
 

@@ -8,14 +8,20 @@
  * In an elastic job a rank that a signal has killed is a member less: the agent opens the next epoch (epoch.h). One
  * that ends by itself has a reason that the others have, too, or that a person has to see: that ends the job. When the
  * first member has finished, all have come to the end (own.c), and a death costs nothing; spares are not needed any
- * more. */
+ * more.
+ *
+ * A rank that does not move (--hang-timeout) is stopped or stuck: its line's beat stands still. The agent kills it, and
+ * all else follows. While the agent itself was stopped, with the whole job, nothing counts. */
 #include "driver/launch/agent.h"
 
+#include "driver/launch/chaos.h"
+#include "driver/launch/launch.h"
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/own/job.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +31,7 @@
 #include <unistd.h>
 
 static const double ends_s = 1;              /* after its TERM a rank has so long */
+static const double turn_s = 0.1, chaos_turn_s = 0.005;
 
 struct agent {
     struct own_job job;                      /* slot: unused */
@@ -33,6 +40,11 @@ struct agent {
     int n, least;                            /* ranks at first; fewest that go on, 0: none does */
     int n_left, code;                        /* code: what the agent ends with */
     double ending_s;                         /* when the ranks got their TERM; 0: they have not */
+    double hang_s, looked_s;                 /* 0: not looked for; the last look at who moves */
+    struct { unsigned beat; double moved_s, goes_on_s; } seen[OWN_MOST_RANKS];   /* goes_on_s: of a slowed one, or 0 */
+    int chaos, n_acts;                       /* its seed, 0: none */
+    double chaos_s, act_s;                   /* mean time between two acts; when the next one is */
+    struct chaos_costs costs;
 };
 
 /* ---- start ---- */
@@ -97,7 +109,39 @@ static void tell(int rank, int status) {
     else fprintf(stderr, "trivium agent: rank %d on host %s ended with code %d\n", rank, host, WEXITSTATUS(status));
 }
 
+/* ---- who does not move ---- */
+/* Has been started, and has not come to its end. */
+static bool should_move(const struct agent *a, int slot) {
+    return a->pid[slot] && atomic_load(&a->memory->line[slot].state) == OWN_RUNNING;
+}
+
+static void kill_who_hangs(struct agent *a, double now_s) {
+    for (int s = 0; s < a->job.n_slots; s++) {
+        unsigned beat = atomic_load(&a->memory->line[s].beat);
+        if (beat != a->seen[s].beat || !should_move(a, s) || a->seen[s].moved_s == 0) {
+            a->seen[s].beat = beat;
+            a->seen[s].moved_s = now_s;
+        } else if (now_s - a->seen[s].moved_s > a->hang_s) {
+            fprintf(stderr, "trivium: process %d has not moved for %g s, and is killed\n", s, a->hang_s);
+            kill(a->pid[s], SIGKILL);
+            a->seen[s].moved_s = now_s;
+        }
+    }
+}
+
+static void look_who_moves(struct agent *a) {
+    double now_s = clock_s(), gap_s = now_s - a->looked_s;
+    if (a->hang_s <= 0 || a->ending_s > 0 || gap_s < turn_s / 2) return;
+    for (int s = 0; s < a->job.n_slots && gap_s > 1; s++) a->seen[s].moved_s += gap_s;     /* it was stopped itself */
+    a->looked_s = now_s;
+    kill_who_hangs(a, now_s);
+}
+
 /* ---- the others go on ---- */
+static struct epoch_shape shape_of(const struct agent *a) {
+    return a->memory->shape.n_inner ? a->memory->shape : (struct epoch_shape){1, 1, 0, 0};
+}
+
 static bool has_finished(const struct agent *a, int slot) {
     return atomic_load(&a->memory->line[slot].state) == OWN_FINISHED;
 }
@@ -111,8 +155,8 @@ static bool go_on(struct agent *a, int slot, int status) {
         alive[s] = a->pid[s] != 0;
         finished |= has_finished(a, s);
     }
-    const struct epoch_shape alone = {1, 1, 0, 0}, *shape = a->memory->shape.n_inner ? &a->memory->shape : &alone;
-    const struct epoch next = epoch_after(&now, own_epoch_is_whole(a->memory, &now), alive, a->job.n_slots, shape);
+    const struct epoch_shape shape = shape_of(a);
+    const struct epoch next = epoch_after(&now, own_epoch_is_whole(a->memory, &now), alive, a->job.n_slots, &shape);
     if (place >= 0 && !finished && (next.n == 0 || next.n < a->least)) return false;
     fprintf(stderr, "trivium: signal %d (%s) has killed %s %d", WTERMSIG(status), strsignal(WTERMSIG(status)),
             place < 0 ? "spare" : "rank", place < 0 ? slot : place);
@@ -122,7 +166,49 @@ static bool go_on(struct agent *a, int slot, int status) {
     }
     fprintf(stderr, "; epoch %d goes on with %d ranks\n", next.number, next.n);
     own_epoch_open(a->memory, &a->job, &next);
+    chaos_died(&a->costs, clock_s());
     return true;
+}
+
+/* ---- chaos ---- */
+static void go_on_with_slowed(struct agent *a, double now_s) {
+    for (int s = 0; s < a->job.n_slots; s++) {
+        if (a->seen[s].goes_on_s == 0 || now_s < a->seen[s].goes_on_s) continue;
+        if (a->pid[s]) kill(a->pid[s], SIGCONT);
+        a->seen[s].goes_on_s = 0;
+    }
+}
+
+/* Who is stopped already, or has ended, is no victim. */
+static void act(struct agent *a, double now_s) {
+    static const int signals[] = {[CHAOS_KILL] = SIGKILL, [CHAOS_STOP] = SIGSTOP, [CHAOS_SLOW] = SIGSTOP};
+    bool alive[OWN_MOST_RANKS];
+    for (int s = 0; s < a->job.n_slots; s++) alive[s] = should_move(a, s) && a->seen[s].goes_on_s == 0;
+    const struct epoch now = own_epoch_now(a->memory);
+    const struct chaos_job job = {now, own_epoch_is_whole(a->memory, &now), alive, a->job.n_slots, a->least,
+                                  shape_of(a)};
+    const struct chaos_act x = chaos_act(a->chaos, a->n_acts++, a->chaos_s, a->hang_s, &job);
+    a->act_s = now_s + x.seconds;
+    for (int i = 0; i < x.n; i++) {
+        kill(a->pid[x.slot[i]], signals[x.kind]);
+        a->costs.acts[x.kind]++;
+        if (x.kind == CHAOS_SLOW) a->seen[x.slot[i]].goes_on_s = now_s + x.slow_s;
+        if (x.kind == CHAOS_STOP) a->seen[x.slot[i]].goes_on_s = INFINITY;
+    }
+}
+
+/* From the first step to the last. */
+static void wreak_chaos(struct agent *a) {
+    double now_s = clock_s();
+    int64_t done = atomic_load(&a->memory->done);
+    if (!a->chaos || a->ending_s > 0) return;
+    chaos_look(&a->costs, own_done_epoch(done), own_done_step(done), now_s);
+    go_on_with_slowed(a, now_s);
+    bool finished = false;
+    for (int s = 0; s < a->job.n_slots; s++) finished |= has_finished(a, s);
+    if (a->costs.from_s == 0 || finished) return;
+    if (a->act_s == 0) a->act_s = now_s + a->chaos_s;
+    else if (now_s >= a->act_s) act(a, now_s);
 }
 
 /* All that are members have finished: who is left is a spare. */
@@ -162,9 +248,11 @@ static void on_signal(struct agent *a, int number) {
 }
 
 static void wait_for_all(struct agent *a, const sigset_t *watched) {
-    const struct timespec turn = {0, 100000000};
+    const struct timespec turn = {0, (long)(1e9 * (a->chaos ? chaos_turn_s : turn_s))};
     for (;;) {
         look_for_ends(a);
+        look_who_moves(a);
+        wreak_chaos(a);
         if (a->n_left == 0) return;
         if (only_spares_are_left(a)) end_all(a);
         int number = sigtimedwait(watched, NULL, &turn);
@@ -185,20 +273,21 @@ static enum status run(struct agent *a, char **words) {
     enum status status = start_ranks(a, words, &before);
     if (status != OK) end_all(a);
     wait_for_all(a, &watched);
+    if (a->chaos) chaos_print(&a->costs, a->chaos, clock_s(), stderr);
     own_memory_unmap(a->memory);
     return status;
 }
 
 int agent_main(int argc, char **argv) {
-    struct agent agent = {0};
-    int given[3] = {0};
-    for (int i = 0; i < 3 && argc > 3; i++) given[i] = atoi(argv[i]);
-    agent.n = given[0];
-    agent.job.n_slots = given[0] + given[1];
-    agent.least = given[2];
-    enum status status = agent.n < 1 || given[1] < 0 ? FAIL(E_USAGE, "agent is what launch runs; use trivium launch")
-                                                     : OK;
-    if (status == OK) status = run(&agent, argv + 3);
+    static struct agent agent;
+    struct launch_request request;
+    enum status status = launch_parse(argc, argv, &request);
+    if (status == OK && (!request.own || request.help))
+        status = FAIL(E_USAGE, "agent is what launch runs; use trivium launch");
+    agent = (struct agent){.n = request.n_ranks, .least = request.elastic, .hang_s = request.hang_s,
+                           .chaos = request.chaos, .chaos_s = request.chaos_s, .looked_s = clock_s(),
+                           .job.n_slots = request.n_ranks + request.spares};
+    if (status == OK) status = run(&agent, request.command);
     status_report();
     return status == OK ? agent.code : status_exit_code(status);
 }

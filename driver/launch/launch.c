@@ -32,6 +32,11 @@ static const char help[] =
     "  --elastic MIN    own: when a rank is killed, the others go on in a new epoch, if they are at least MIN "
     "(default: the job ends)\n"
     "  --spares N       --elastic: N idle processes more, which take the places of dead ranks (default: 0)\n"
+    "  --hang-timeout S own: a rank that does not move for S seconds, stopped or stuck, is killed (default: 60 with "
+    "--elastic,\n                   else none is)\n"
+    "  --chaos SEED     --elastic, to see whether it holds: ranks are killed, stopped and slowed at random moments, as "
+    "long as\n                   enough are left; at the end launch says what that cost\n"
+    "  --chaos-every S  the mean time between two such acts (default: 2)\n"
     "\n"
     "For `train --save DIR`: what to do when the job dies (a rank killed, failing or stuck, or mpirun itself).\n"
     "  --max-restarts N start it again from the last checkpoint, at most N times (default: 0). Not after a bad "
@@ -64,11 +69,11 @@ static enum status parse_count(const char *name, const char *text, int least, in
     return OK;
 }
 
-static enum status parse_seconds(const char *name, const char *text, double *seconds) {
+static enum status parse_seconds(const char *name, const char *text, int most, double *seconds) {
     char *end;
     double s = strtod(text, &end);
-    if (*end || end == text || !(s >= 0 && s <= LAUNCH_MOST_BACKOFF_S))
-        return FAIL(E_USAGE, "%s %s is no number of seconds from 0 to %d", name, text, LAUNCH_MOST_BACKOFF_S);
+    if (*end || end == text || !(s >= 0 && s <= most))
+        return FAIL(E_USAGE, "%s %s is no number of seconds from 0 to %d", name, text, most);
     *seconds = s;
     return OK;
 }
@@ -98,6 +103,15 @@ static enum status take_spares(struct launch_request *r, const char *name, const
 static enum status take_elastic(struct launch_request *r, const char *name, const char *value) {
     return parse_count(name, value, 1, &r->elastic);
 }
+static enum status take_hang(struct launch_request *r, const char *name, const char *value) {
+    return parse_seconds(name, value, LAUNCH_MOST_HANG_S, &r->hang_s);
+}
+static enum status take_chaos(struct launch_request *r, const char *name, const char *value) {
+    return parse_count(name, value, 1, &r->chaos);
+}
+static enum status take_chaos_every(struct launch_request *r, const char *name, const char *value) {
+    return parse_seconds(name, value, LAUNCH_MOST_HANG_S, &r->chaos_s);
+}
 static enum status take_restarts(struct launch_request *r, const char *name, const char *value) {
     return parse_count(name, value, 0, &r->max_restarts);
 }
@@ -105,13 +119,14 @@ static enum status take_min_ranks(struct launch_request *r, const char *name, co
     return parse_count(name, value, 1, &r->min_ranks);
 }
 static enum status take_backoff(struct launch_request *r, const char *name, const char *value) {
-    return parse_seconds(name, value, &r->backoff_s);
+    return parse_seconds(name, value, LAUNCH_MOST_BACKOFF_S, &r->backoff_s);
 }
 
 static const struct launch_option { const char *name; enum status (*take)(struct launch_request *, const char *name,
                                                                           const char *value); } LAUNCH_OPTIONS[] = {
     {"-n", take_ranks}, {"--host", take_host}, {"--hostfile", take_hostfile},
     {"--comm-transport", take_transport}, {"--spares", take_spares}, {"--elastic", take_elastic},
+    {"--hang-timeout", take_hang}, {"--chaos", take_chaos}, {"--chaos-every", take_chaos_every},
     {"--max-restarts", take_restarts}, {"--min-ranks", take_min_ranks}, {"--backoff", take_backoff}};
 enum { N_LAUNCH_OPTIONS = sizeof LAUNCH_OPTIONS / sizeof *LAUNCH_OPTIONS };
 
@@ -121,8 +136,8 @@ static enum status parse_option(struct launch_request *request, const char *name
     if (i == N_LAUNCH_OPTIONS)
         return FAIL(E_USAGE,
                     "launch has no option %s; it knows -n, --host, --hostfile, --comm-transport, "
-                    "--spares, --elastic, --max-restarts, --min-ranks and --backoff, and the command's own options "
-                    "come after the command",
+                    "--spares, --elastic, --hang-timeout, --chaos, --chaos-every, --max-restarts, --min-ranks and "
+                    "--backoff, and the command's own options come after the command",
                     name);
     if (!value || !*value) return FAIL(E_USAGE, "%s needs a value; see trivium launch --help", name);
     return LAUNCH_OPTIONS[i].take(request, name, value);
@@ -133,9 +148,29 @@ static bool is_one_host(const struct launch_request *request) {
     return !request->host && !request->hostfile && (!slurm_nodes || atoi(slurm_nodes) <= 1);
 }
 
+/* What only launch's own transport can do. */
+static enum status check_own(struct launch_request *r) {
+    if ((r->spares || r->elastic) && !r->own)
+        return FAIL(E_USAGE, "--spares %d and --elastic %d are for jobs whose ranks may die, and MPI ends such a job; "
+                    "give --comm-transport own, too", r->spares, r->elastic);
+    if (r->hang_s > 0 && !r->own)
+        return FAIL(E_USAGE, "--hang-timeout %g looks at the ranks of --comm-transport own; give that, too, or use "
+                    "train's --comm-timeout", r->hang_s);
+    if ((r->spares || r->chaos) && !r->elastic)
+        return FAIL(E_USAGE, "%s %d is for jobs that go on when a rank dies; give --elastic %d, too",
+                    r->spares ? "--spares" : "--chaos", r->spares ? r->spares : r->chaos, r->n_ranks);
+    if (r->elastic > r->n_ranks)
+        return FAIL(E_USAGE, "--elastic %d is more than -n %d; use at most %d", r->elastic, r->n_ranks, r->n_ranks);
+    if (r->own && !is_one_host(r))
+        return FAIL(E_USAGE, "--comm-transport own starts ranks on this host only; leave out --host and --hostfile, "
+                    "and ask Slurm for one node");
+    if (r->hang_s < 0) r->hang_s = r->elastic ? 60 : 0;
+    return OK;
+}
+
 enum status launch_parse(int argc, char **argv, struct launch_request *out) {
     const char *transport = getenv("TRIVIUM_COMM_TRANSPORT");
-    *out = (struct launch_request){.backoff_s = 1};
+    *out = (struct launch_request){.backoff_s = 1, .hang_s = -1, .chaos_s = 2};
     if (transport && *transport) TRY(take_transport(out, "TRIVIUM_COMM_TRANSPORT", transport));
     int i = 0;
     for (; i < argc && argv[i][0] == '-'; i += 2) {
@@ -147,18 +182,7 @@ enum status launch_parse(int argc, char **argv, struct launch_request *out) {
     }
     if (out->n_ranks == 0) return FAIL(E_USAGE, "launch needs the number of ranks; use trivium launch -n 8 train ...");
     if (out->host && out->hostfile) return FAIL(E_USAGE, "--host and --hostfile both name the hosts; use one of them");
-    if ((out->spares || out->elastic) && !out->own)
-        return FAIL(E_USAGE, "--spares %d and --elastic %d are for jobs whose ranks may die, and MPI ends such a job; "
-                    "give --comm-transport own, too", out->spares, out->elastic);
-    if (out->spares && !out->elastic)
-        return FAIL(E_USAGE, "--spares %d take the places of dead ranks, and without --elastic none goes on; give "
-                    "--elastic %d, too", out->spares, out->n_ranks);
-    if (out->elastic > out->n_ranks)
-        return FAIL(E_USAGE, "--elastic %d is more than -n %d; use at most %d", out->elastic, out->n_ranks,
-                    out->n_ranks);
-    if (out->own && !is_one_host(out))
-        return FAIL(E_USAGE, "--comm-transport own starts ranks on this host only; leave out --host and --hostfile, "
-                    "and ask Slurm for one node");
+    TRY(check_own(out));
     if (out->min_ranks > out->n_ranks)
         return FAIL(E_USAGE, "--min-ranks %d is more than -n %d; use at most %d", out->min_ranks, out->n_ranks,
                     out->n_ranks);
@@ -166,36 +190,43 @@ enum status launch_parse(int argc, char **argv, struct launch_request *out) {
         return FAIL(E_USAGE, "--min-ranks %d is for restarts, and there are none; give --max-restarts too",
                     out->min_ranks);
     if (i >= argc) return FAIL(E_USAGE, "launch needs a command; use trivium launch -n %d train ...", out->n_ranks);
+    out->options = argv;
+    out->n_options = i;
     out->command = argv + i;
     out->n_words = argc - i;
     return OK;
 }
 
+static int add_words(const char **words, int n, const char *const *more, int n_more) {
+    memcpy(words + n, more, (size_t)n_more * sizeof *words);
+    return n + n_more;
+}
+
 enum status launch_words(const struct launch_request *request, const char *self, const char *program,
                          const char *ranks_text, char ***out) {
     const char *mpirun[] = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks_text};
-    static char spares[16], least[16];
-    const char *agent[] = {self, "agent", ranks_text, spares, least};
-    snprintf(spares, sizeof spares, "%d", request->spares);
-    snprintf(least, sizeof least, "%d", request->elastic);
-    enum { N_MPIRUN = sizeof mpirun / sizeof *mpirun, N_AGENT = sizeof agent / sizeof *agent, MOST_OPTIONAL = 4 };
-    const char **words = calloc((size_t)(N_MPIRUN + MOST_OPTIONAL + 1 + request->n_words + 1), sizeof *words);
+    const char *agent[] = {self, "agent"};
+    const char *host[] = {request->host ? "--host" : "--hostfile", request->host ? request->host : request->hostfile};
+    const char *threads[] = {"-x", "OMP_NUM_THREADS"}, *ranks[] = {"-n", ranks_text};
+    enum { MOST_OURS = 16 };
+    const char **words = calloc((size_t)(MOST_OURS + request->n_options + request->n_words), sizeof *words);
+    bool elsewhere = request->host || request->hostfile;
+    int n = 0;
     *out = (char **)words; /* execvp promises not to write to them, its type does not say so */
     if (!words)
         return FAIL(E_MEMORY, "no memory for a command line of %d words; close other programs", request->n_words);
-    int n = 0;
-    for (; n < (request->own ? N_AGENT : N_MPIRUN); n++) words[n] = request->own ? agent[n] : mpirun[n];
-    bool elsewhere = request->host || request->hostfile;
-    if (elsewhere) {
-        words[n++] = request->host ? "--host" : "--hostfile";
-        words[n++] = request->host ? request->host : request->hostfile;
-    }
-    if (elsewhere && getenv("OMP_NUM_THREADS")) { /* mpirun takes its own settings to other hosts, all else by name */
-        words[n++] = "-x";
-        words[n++] = "OMP_NUM_THREADS";
+    if (request->own) {
+        n = add_words(words, n, agent, 2);
+        n = add_words(words, n, (const char *const *)request->options, request->n_options);
+        n = add_words(words, n, ranks, 2); /* fewer than at first, perhaps */
+    } else {
+        n = add_words(words, n, mpirun, sizeof mpirun / sizeof *mpirun);
+        if (elsewhere) n = add_words(words, n, host, 2);
+        /* mpirun takes its own settings to other hosts, all else by name */
+        if (elsewhere && getenv("OMP_NUM_THREADS")) n = add_words(words, n, threads, 2);
     }
     words[n++] = program;
-    for (int k = 0; k < request->n_words; k++) words[n++] = request->command[k];
+    add_words(words, n, (const char *const *)request->command, request->n_words);
     return OK;
 }
 

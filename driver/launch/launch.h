@@ -24,7 +24,8 @@ extern "C" {
 enum {
     EXIT_CHECKPOINTED = 75,       /* EX_TEMPFAIL of sysexits.h: "try again" */
     EXIT_READER_LEFT = 128 + 13,  /* as a shell says it of any program that SIGPIPE ends */
-    LAUNCH_MOST_BACKOFF_S = 60
+    LAUNCH_MOST_BACKOFF_S = 60,
+    LAUNCH_MOST_HANG_S = 86400
 };
 
 struct launch_request;
@@ -44,6 +45,11 @@ struct launch_request {
     const char *host, *hostfile; /* NULL: this host only */
     bool own;                    /* the own transport, without mpirun */
     int spares, elastic;         /* of it: idle ranks; fewest ranks that go on without dead ones, 0: none do */
+    double hang_s;               /* a rank that does not move for so long is killed; 0: none is */
+    int chaos;                   /* seed of what is done to ranks on purpose (chaos.h); 0: nothing is */
+    double chaos_s;              /* mean seconds from one such act to the next */
+    char **options;              /* launch's own words, borrowed from argv */
+    int n_options;
     char **command;              /* COMMAND args..., NULL at the end; borrowed from argv */
     int n_words;
     bool help;
@@ -55,8 +61,9 @@ struct launch_request {
 /** @errors E_USAGE: -n missing, not a number or below 1; an unknown launch option; no command */
 enum status launch_parse(int argc, char **argv, struct launch_request *out);
 
-/** The words of the command line, mpirun's or the agent's (agent.h), NULL at the end. *out is owned, `free` it;
- *  the words are borrowed. self: this program; program: the ranks'; ranks_text: n_ranks. @errors E_MEMORY */
+/** The words of the command line, mpirun's or the agent's (agent.h: launch's own words again), NULL at the end. *out is
+ *  owned, `free` it; the words are borrowed. self: this program; program: the ranks'; ranks_text: n_ranks.
+ *  @errors E_MEMORY */
 enum status launch_words(const struct launch_request *, const char *self, const char *program, const char *ranks_text,
                          char ***out);
 

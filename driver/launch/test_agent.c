@@ -15,7 +15,7 @@
 
 static char err[4096];
 static double took_s;
-static const char *spares = "0", *least = "0";
+static const char *options[12];          /* more of launch's, NULL at the end */
 
 /* The agent of n shells, in a process of its own, which gets `number` once `file` is there. @return how it ended */
 static int run(const char *n, const char *shell, int number, const char *file) {
@@ -24,13 +24,16 @@ static int run(const char *n, const char *shell, int number, const char *file) {
     assert_int_equal(pipe(text), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        char *argv[] = {(char *)n, (char *)spares, (char *)least, "/bin/sh", "-c", (char *)shell, NULL};
+        const char *argv[24] = {"--comm-transport", "own", "-n", n}, *command[] = {"/bin/sh", "-c", shell};
+        int argc = 4;
+        for (int i = 0; options[i]; i++) argv[argc++] = options[i];
+        for (int i = 0; i < 3; i++) argv[argc++] = command[i];
         dup2(text[1], STDERR_FILENO);
         close(text[0]), close(text[1]);
         setvbuf(stderr = fdopen(STDERR_FILENO, "w"), NULL, _IONBF, 0);   /* the runner keeps its own elsewhere */
         signal(SIGUSR1, SIG_IGN);                /* as launch starts it */
         alarm(30);
-        _exit(agent_main(6, argv));
+        _exit(agent_main(argc, (char **)argv));
     }
     close(text[1]);
     struct stat there;
@@ -94,27 +97,27 @@ static void test_signals_are_passed_on(void **state) {
 /* Shells never finish, so each of these jobs ends with a failure at last. */
 static void test_who_is_left_goes_on(void **state) {
     (void)state;
-    least = "2";
+    options[0] = "--elastic", options[1] = "2";
     assert_int_equal(run("3", DIES(1), 0, NULL), 4);
     assert_true(says("trivium: signal 9 (Killed) has killed rank 1; epoch 1 goes on with 2 ranks\n"));
     assert_true(says("agent: rank ") && says(" ended with code 4"));
-    least = "3";
+    options[1] = "3";
     assert_int_equal(run("3", ONLY_RANK(1, "kill -9 $$"), 0, NULL), 128 + SIGKILL);     /* too few are left */
     assert_true(!says("epoch 1") && says("rank 1 on host "));
-    spares = "1";
+    options[2] = "--spares", options[3] = "1";
     assert_int_equal(run("3", DIES(1), 0, NULL), 4);
     assert_true(says("has killed rank 1; epoch 1 goes on with 3 ranks\n"));
     assert_int_equal(run("3", DIES(3), 0, NULL), 4);
     assert_true(says("has killed spare 3; nothing is lost\n") && !says("epoch 1"));
     assert_int_equal(run("3", ONLY_RANK(1, "exit 5"), 0, NULL), 5);                     /* by itself: not survived */
-    spares = least = "0";
+    memset(options, 0, sizeof options);
 }
 
 static void test_what_cannot_start(void **state) {
     (void)state;
-    char *none[] = {"2"}, *nonsense[] = {"x", "0", "0", "/bin/true"};
+    char *none[] = {"-n", "2"}, *mpi[] = {"-n", "2", "--comm-transport", "mpi", "/bin/true"};
     test_stderr_keep();
-    int code = agent_main(1, none), other = agent_main(4, nonsense);
+    int code = agent_main(2, none), other = agent_main(5, mpi);
     assert_non_null(strstr(test_stderr_text(), "E_USAGE"));
     assert_int_equal(code, 2);
     assert_int_equal(other, 2);

@@ -218,11 +218,20 @@ static void test_words_of_the_own_transport(void **state) {
     unsetenv("TRIVIUM_COMM_TRANSPORT");
     assert_ok(parse(&r, "-n", "4", "train", "x"));
     assert_false(r.own);
-    r.own = true, r.spares = 1, r.elastic = 3;
-    assert_ok(launch_words(&r, "/bin/self", "/opt/other", "4", &words));
+    char *own[] = {"--comm-transport", "own", "-n", "4", "--elastic", "2", "--spares", "1", "train", "x"};
+    assert_ok(launch_parse(10, own, &r));
+    assert_true(r.hang_s == 60 && r.chaos == 0);
+    assert_ok(launch_words(&r, "/bin/self", "/opt/other", "3", &words));
     for (int i = 0; words[i]; i++) strcat(strcat(all, words[i]), "|");
-    assert_string_equal(all, "/bin/self|agent|4|1|3|/opt/other|train|x|");
+    assert_string_equal(all, "/bin/self|agent|--comm-transport|own|-n|4|--elastic|2|--spares|1|-n|3|/opt/other|train|"
+                             "x|");
     free(words);
+    char *chaos[] = {"--comm-transport", "own", "-n", "4", "--chaos", "7", "train"};
+    assert_fails(launch_parse(7, chaos, &r), E_USAGE, "--chaos 7", "--elastic 4");
+    char *hang[] = {"-n", "4", "--hang-timeout", "3", "train"};
+    assert_fails(launch_parse(5, hang, &r), E_USAGE, "--hang-timeout 3", "--comm-transport own");
+    char *seconds[] = {"-n", "4", "--comm-transport", "own", "--hang-timeout", "soon", "train"};
+    assert_fails(launch_parse(7, seconds, &r), E_USAGE, "--hang-timeout soon", "86400");
     char *elsewhere[] = {"--comm-transport", "own", "--host", "a:2", "-n", "2", "train"};
     assert_fails(launch_parse(7, elsewhere, &r), E_USAGE, "this host only", "--host");
     char *under_mpi[] = {"-n", "2", "--elastic", "1", "train"};

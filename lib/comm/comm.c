@@ -79,15 +79,23 @@ static enum status choose_transport(void) {
     return OK;
 }
 
+static enum status open_world(void) {
+    comm_world_identity();
+    TRY(open_flight());                      /* a spare that is new has none yet */
+    return group_open_world();
+}
+
 enum status comm_start(int *argc, char ***argv) {
     TRY(choose_transport());
-    TRY(comm_host_transport()->start(argc, argv, comm_world_place()));
-    started = true;
-    comm_world_identity();
-    TRY(open_flight());
-    TRY(comm_host_transport()->mail_open());
-    TRY(group_open_world());
-    return OK;
+    enum status status = comm_host_transport()->start(argc, argv, comm_world_place());
+    started = status == OK || status == E_EPOCH;
+    if (status == OK) status = comm_host_transport()->mail_open();
+    if (status == OK) status = open_world();
+    while (status == E_EPOCH) {              /* another rank has died before all were there */
+        comm_epoch_leave();
+        status = comm_epoch_enter();
+    }
+    return status;
 }
 
 void comm_epoch_shape(const struct epoch_shape *shape) {
@@ -98,6 +106,9 @@ void comm_epoch_keep(int64_t number) {
     if (comm_host_transport()->keep) comm_host_transport()->keep(number);
 }
 int64_t comm_epoch_kept(void) { return comm_host_transport()->kept ? comm_host_transport()->kept() : 0; }
+void comm_epoch_done(int64_t step) {
+    if (comm_host_transport()->done) comm_host_transport()->done(step);
+}
 int comm_epoch(void) { return comm_world_place()->epoch; }
 
 void comm_epoch_members(struct epoch *now, struct epoch *from) {
@@ -112,9 +123,17 @@ void comm_epoch_say_whole(void) {
 }
 bool comm_epoch_is_whole(void) { return comm_host_transport()->is_whole && comm_host_transport()->is_whole(); }
 
+/* A spare that is new has no settings yet, and all have to send alike. */
+static void forget_settings(void) {
+    comm_settings_are(NULL);
+    comm_fix_sums(false);
+    (void)comm_emulate_links(NULL, 1);
+}
+
 void comm_epoch_leave(void) {
     comm_hops_drop();
     comm_given_up_drop();
+    forget_settings();
     if (comm_host_transport()->leave) comm_host_transport()->leave();
 }
 
@@ -126,9 +145,7 @@ enum status comm_epoch_enter(void) {
     free(comm_world_place()->host);
     comm_world_place()->host = NULL;
     TRY(comm_host_transport()->enter(comm_world_place()));
-    comm_world_identity();
-    TRY(open_flight());                      /* a spare that is new has none yet */
-    return group_open_world();
+    return open_world();
 }
 
 void comm_finish(bool clean, int code) {

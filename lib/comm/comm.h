@@ -67,6 +67,8 @@ enum status comm_start(int *argc, char ***argv);
  *  again; E_INTERNAL: a group is left, or the transport is MPI; E_COMM, E_MEMORY */
 void comm_epoch_leave(void);
 enum status comm_epoch_enter(void);
+/** So many steps are done: rank 0 says it, for who looks after the job (launch --chaos). @collective{none} */
+void comm_epoch_done(int64_t step);
 /** Which epoch it is: 0 at first. @collective{none} */
 int comm_epoch(void);
 /** Its members, and those of the epoch to whose snapshots it goes back (from->number -1: there is none, and n is 0).

@@ -54,7 +54,7 @@ struct group {
 
 extern const struct comm_backend comm_self, comm_on_host, comm_hops;
 
-/* What comm_configure was last given; its defaults before. */
+/* What comm_configure was last given; its defaults before, and after NULL. */
 const struct comm_settings *comm_settings_in_force(void);
 void comm_settings_are(const struct comm_settings *);
 

@@ -17,6 +17,8 @@ static struct group self = {.name = "self", .size = 1, .backend = &comm_self, .m
 static struct group *world = &self; /* before comm_start, and without it, the world is this rank */
 
 static struct group *first;          /* of those that group_create has made */
+enum { MOST_IN_EPOCH = 1 << 16 };
+static int n_made;                   /* of this epoch, the same on every rank, as such a call is the world's */
 
 struct group *group_self(void) { return &self; }
 struct group *group_first(void) { return first; }
@@ -53,7 +55,6 @@ void comm_configure(const struct comm_settings *wanted) {
 enum status group_create(const char *name, int colour, int key, struct group **out) {
     struct group *group = calloc(1, sizeof *group);
     struct group split = {.flight = -1};
-    static int n_made; /* the same on every rank, as this call is the world's */
     n_made++;
     enum status status = comm_host_transport()->split(colour, key, &split.communicator, &split.size, &split.rank);
     *out = group;
@@ -97,6 +98,7 @@ void group_destroy(struct group **group) {
 /* self gets a communicator too: a rank may send a message to itself, and somebody must hold it until it is received. */
 enum status group_open_world(void) {
     struct group *everyone;
+    n_made = comm_world_place()->epoch * MOST_IN_EPOCH;
     TRY(comm_host_transport()->split(-1, 0, &self.communicator, &self.size, &self.rank));
     self_member[0] = comm_world_rank();
     TRY(group_create("world", 0, comm_world_rank(), &everyone));

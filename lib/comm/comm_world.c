@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 static struct comm_place place = {.rank = 0, .size = 1, .local_rank = 0, .local_size = 1};
-static struct comm_settings settings = {.timeout_s = 600.0, .check_collectives = false};
+#define AT_FIRST {.timeout_s = 600.0, .check_collectives = false}
+static const struct comm_settings at_first = AT_FIRST;
+static struct comm_settings settings = AT_FIRST;
 
 struct comm_place *comm_world_place(void) { return &place; }
 
@@ -30,7 +32,7 @@ double comm_local_cores(void) {
     return place.local_cores > 0 ? fmin(place.local_cores, cores_quota("")) : cores_allowed();
 }
 
-void comm_settings_are(const struct comm_settings *wanted) { settings = *wanted; }
+void comm_settings_are(const struct comm_settings *wanted) { settings = wanted ? *wanted : at_first; }
 const struct comm_settings *comm_settings_in_force(void) { return &settings; }
 
 /* ---- processor time ---- */

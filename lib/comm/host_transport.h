@@ -43,6 +43,7 @@ struct host_transport {
     /* A number that outlives its ranks; 0 at first. */
     void (*keep)(int64_t);
     int64_t (*kept)(void);
+    void (*done)(int64_t step);                /* rank 0 has done so many steps */
     /* Who is a member; and comm_epoch_say_whole. */
     void (*members_of_epochs)(struct epoch *now, struct epoch *from);
     void (*say_whole)(void);

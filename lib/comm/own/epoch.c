@@ -153,6 +153,20 @@ int epoch_holder(const struct epoch *from, const struct epoch_shape *shape, int 
     return from->n > 1 && epoch_place(now, right) >= 0 ? right : -1;
 }
 
+int64_t epoch_back(const int64_t *said, const struct epoch_shape *shape, const struct epoch *now,
+                   const struct epoch *from) {
+    int64_t back = -1;
+    bool copy, first = true;
+    for (int i = 0; i < from->n; i++) {
+        int place = epoch_place(now, from->slot[i]);
+        if (epoch_holder(from, shape, i, now, &copy) < 0) return -1;
+        if (place < 0) continue;
+        if (first || said[place] < back) back = said[place];
+        first = false;
+    }
+    return back;
+}
+
 /* ---- snapshots ---- */
 void epoch_store_clear(struct epoch_store *s) {
     for (int k = 0; k < 2; k++) {

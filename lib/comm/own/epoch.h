@@ -92,6 +92,10 @@ int epoch_left(const struct epoch_shape *, int n, int i);
  *  members now. @return the slot, *copy: it is the copy; -1: nobody. Pure. @collective{none} */
 int epoch_holder(const struct epoch *from, const struct epoch_shape *, int i, const struct epoch *now, bool *copy);
 
+/** The step that all go back to: the least that those have said who were members of `from` and are now. said[i]: of
+ *  place i of `now`; -1: nothing. -1: there is none, or a shard of it is gone. Pure. @collective{none} */
+int64_t epoch_back(const int64_t *said, const struct epoch_shape *, const struct epoch *now, const struct epoch *from);
+
 #ifdef __cplusplus
 }
 #endif

@@ -27,7 +27,8 @@ extern "C" {
 enum { OWN_MOST_RANKS = EPOCH_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8 };
 
 enum own_state { OWN_STARTING, OWN_RUNNING, OWN_FINISHED };
-struct own_line { atomic_int state; char alone[60]; };         /* enum own_state; a cache line */
+/* state: enum own_state; beat: it changes as long as the rank moves. A cache line. */
+struct own_line { atomic_int state; atomic_uint beat; char alone[56]; };
 struct own_board { atomic_int whole; };                        /* it has said that it is */
 
 struct own_memory {
@@ -35,6 +36,7 @@ struct own_memory {
     atomic_uint_least64_t word[OWN_WORDS];
     struct epoch_shape shape;          /* rank 0 writes it, of an elastic job; zeros: every rank is a replica */
     atomic_int_least64_t kept;         /* comm_epoch_keep */
+    atomic_int_least64_t done;         /* comm_epoch_done: own_done */
     atomic_int epoch;                  /* number of the newest */
     struct epoch of[OWN_EPOCHS];       /* by number modulo OWN_EPOCHS */
     struct own_board board[OWN_EPOCHS][OWN_MOST_RANKS];
@@ -50,6 +52,11 @@ enum status own_memory_map(const struct own_job *, struct own_memory **out);
 void own_memory_unmap(struct own_memory *);
 enum status own_rings_map(const struct own_job *, int32_t epoch, struct ring **out);
 void own_rings_unmap(const struct own_job *, struct ring *);
+
+/* A step that an epoch has done, as one number. */
+static inline int64_t own_done(int32_t epoch, int64_t step) { return (int64_t)epoch << 40 | step; }
+static inline int32_t own_done_epoch(int64_t done) { return (int32_t)(done >> 40); }
+static inline int64_t own_done_step(int64_t done) { return done & (((int64_t)1 << 40) - 1); }
 
 /** The newest epoch, as all slots see it. @collective{none} */
 struct epoch own_epoch_now(const struct own_memory *);

@@ -41,7 +41,14 @@ static struct own_wire *wire;                /* [now.n] */
 static struct own_messages *messages;
 static uint64_t n_splits;
 
+/* Whoever does not do this for a while is dead, stopped or stuck (agent.c). */
+static void beat(void) {
+    atomic_uint *mine = &memory->line[job.slot].beat;
+    atomic_store_explicit(mine, atomic_load_explicit(mine, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
 static bool has_changed(void) {
+    beat();
     return atomic_load_explicit(&memory->epoch, memory_order_acquire) != now.number;
 }
 
@@ -128,6 +135,10 @@ static void keep(int64_t number) {
 }
 static int64_t kept(void) { return memory->kept; }
 
+static void done(int64_t step) {
+    if (me == 0) memory->done = own_done(now.number, step);
+}
+
 /* An epoch whose members nobody knows any more is one whose snapshots are overwritten, too. */
 static void members_of_epochs(struct epoch *this, struct epoch *from) {
     *this = now;
@@ -141,8 +152,10 @@ static bool is_whole(void) { return own_epoch_is_whole(memory, &now); }
 /* Into the newest epoch; a spare waits for one of which it is a member. When nobody needs it, its agent ends it. */
 static enum status enter(struct comm_place *place) {
     const struct timespec nap = {0, 5000000};
-    for (now = own_epoch_now(memory); (me = epoch_place(&now, job.slot)) < 0; now = own_epoch_now(memory))
+    for (now = own_epoch_now(memory); (me = epoch_place(&now, job.slot)) < 0; now = own_epoch_now(memory)) {
+        beat();
         nanosleep(&nap, NULL);
+    }
     n_splits = 0;
     TRY(find_place(place));
     TRY(open_streams());
@@ -268,12 +281,13 @@ static void mail_send(int to, const struct mail *mail) {
     if (messages) own_mail_send(messages, to, mail->kind, mail, (int)sizeof *mail);
 }
 static bool mail_receive(int *from, struct mail *mail) {
+    if (memory) beat();
     return messages && own_mail_receive(messages, from, mail, (int)sizeof *mail);
 }
 
 const struct host_transport transport_own = {
     .name = "the own transport", .version = version, .start = world_start, .share = world_share, .leave = leave,
-    .enter = enter, .shape = set_shape, .keep = keep, .kept = kept,
+    .enter = enter, .shape = set_shape, .keep = keep, .kept = kept, .done = done,
     .members_of_epochs = members_of_epochs, .say_whole = say_whole, .is_whole = is_whole, .finish = world_finish,
     .kill = world_kill, .split = split, .members = members, .duplicate = duplicate, .close = close_communicator,
     .shared_make = shared_make, .shared_free = shared_free, .send = send_message, .receive = receive_message,

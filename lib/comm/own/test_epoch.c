@@ -444,6 +444,18 @@ static void test_copies_are_in_another_replica(void **state) {
     assert_int_equal(epoch_right(&ALL, 1, 0), 0);
 }
 
+static void test_all_go_back_to_the_least(void **state) {
+    (void)state;
+    const struct epoch from = {.n = 3, .slot = {0, 1, 2}}, now = {.n = 3, .slot = {0, 4, 2}};
+    const struct epoch two = {.n = 1, .slot = {4}};
+    const int64_t said[] = {7, -1, 6}, other[] = {6, -1, 7}, new[] = {-1, -1, 6};
+    assert_int_equal(epoch_back(said, &ALL, &now, &from), 6);                /* place 1 is a spare: it has nothing */
+    assert_int_equal(epoch_back(other, &ALL, &now, &from), 6);
+    assert_int_equal(epoch_back(new, &ALL, &now, &from), -1);                /* one had nothing yet */
+    assert_int_equal(epoch_back(said, &ALL, &two, &from), -1);               /* nobody is left who was there */
+    assert_int_equal(epoch_back(said, &ALL, &now, &(struct epoch){.n = 0}), -1);
+}
+
 static void test_rows_are_whole(void **state) {
     (void)state;
     for (int i = 0; i < n_epoch_rows; i++) {
@@ -461,4 +473,4 @@ static void test_rows_are_whole(void **state) {
 TESTS(unit_test(test_in_every_order_nothing_is_lost), unit_test(test_every_mistake_is_found),
       unit_test(test_who_is_a_member), unit_test(test_replicas_are_left_out_whole),
       unit_test(test_the_batch_is_kept), unit_test(test_copies_are_in_another_replica),
-       unit_test(test_who_has_a_shard), unit_test(test_rows_are_whole))
+      unit_test(test_all_go_back_to_the_least), unit_test(test_who_has_a_shard), unit_test(test_rows_are_whole))

@@ -1,0 +1,115 @@
+"""Elastic jobs under chaos, and what came of them: one line a run, "ok NAME" or "not ok NAME: why".
+
+  python3 tests/chaos_runs.py BUILD WORK FIRST_SEED RUNS
+
+Each run takes a layout, spares, an algorithm and a distance of snapshots by its seed; `launch --chaos` kills, stops and slows its ranks. Then
+  every step is in the metrics, and the loss of each row, also of those that were done again, is that of a run that nobody killed:
+  to the bit as long as the number of ranks stayed (a spare took each dead one's place), else within 1e-10 (fp64)
+  no process and no shared memory is left
+The last line says how long it took from a death to the next step, over all runs.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+TRAIN = ("train --data DEMO --layers 2 --hidden 64 --heads 4 --seq 32 --global-batch 12 --dropout 0.1 --val-fraction 0 --threads 1 "
+         "--precision fp64 --steps 120 --micro-batch 1 --log info").split()
+LAYOUTS = [(4, 1, "--dp 4"), (4, 1, "--dp 4 --zero 1"), (4, 1, "--dp 4 --zero 2"), (4, 1, "--dp 4 --zero 3"), (6, 1, "--dp 6 --zero 3"),
+           (4, 2, "--dp 2 --tp 2 --zero 1"), (4, 2, "--dp 2 --pp 2 --zero 3"), (8, 2, "--dp 4 --tp 2 --zero 2"),
+           (8, 4, "--dp 2 --tp 2 --pp 2"), (6, 2, "--dp 3 --pp 2 --zero 1"), (4, 2, "--dp 2 --cp 2 --cp-by ring --zero 3")]
+ALGORITHMS = ["auto", "pairwise", "ring"]     # of those that take any number of ranks
+MARK = "TRIVIUM_CHAOS_TEST"
+
+
+def losses(path):
+    with open(path) as file:
+        rows = [json.loads(line) for line in file if '"loss"' in line and line.endswith("}\n")]
+    return [(row["step"], row["loss"]) for row in rows]
+
+
+class Runs:
+    def __init__(self, build, work):
+        self.exe = os.path.join(os.path.abspath(build), "trivium")
+        self.train = [os.path.abspath("configs/demo.txt") if word == "DEMO" else word for word in TRAIN]
+        self.work, self.whole, self.seconds = work, {}, []
+
+    def launch(self, words, name, seconds):
+        """@return exit code, the job's standard error, its rows of metrics"""
+        metrics = os.path.join(self.work, name + ".rows")
+        env = dict(os.environ, OMP_NUM_THREADS="1", **{MARK: name})
+        if os.path.exists(metrics):
+            os.remove(metrics)
+        try:
+            done = subprocess.run([self.exe, "launch", "--comm-transport", "own"] + words + ["--metrics", metrics], env=env, cwd=self.work,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=seconds)
+        except subprocess.TimeoutExpired as late:
+            return None, (late.stderr or b"").decode(), []
+        return done.returncode, done.stderr.decode(), losses(metrics)
+
+    def of_nobody_killed(self, ranks, options):
+        key = (ranks, options)
+        if key not in self.whole:
+            code, err, rows = self.launch(["-n", str(ranks)] + self.train + options.split(), "whole", 300)
+            if code != 0:
+                raise SystemExit("chaos: a run without chaos ends with %s: %s" % (code, err))
+            self.whole[key] = dict(rows)
+        return self.whole[key]
+
+    def left(self, name):
+        """Processes of the run that are still there."""
+        mark, there = ("%s=%s" % (MARK, name)).encode(), []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/environ" % pid, "rb") as file:
+                    if mark in file.read().split(b"\0"):
+                        there.append(pid)
+            except OSError:
+                pass
+        return there
+
+    def compare(self, rows, whole, stayed):
+        worst, steps = 0.0, {step for step, _ in rows}
+        if steps != set(whole):
+            return "%d of %d steps are in the metrics" % (len(steps), len(whole))
+        for step, loss in rows:
+            worst = max(worst, abs(loss / whole[step] - 1))
+        return None if worst <= (0 if stayed else 1e-10) else "a loss is off by %.3g%s" % (worst, ", and the ranks stayed" if stayed else "")
+
+    def one(self, seed):
+        ranks, each, options = LAYOUTS[seed % len(LAYOUTS)]
+        spares, every = seed // 3 % 3, 1 + seed // 2 % 3
+        options += " --comm-algorithm " + ALGORITHMS[seed % len(ALGORITHMS)]
+        name = "chaos_%d" % seed
+        words = ["-n", str(ranks), "--elastic", str(each * (1 + seed % 2)), "--spares", str(spares), "--hang-timeout", "0.7", "--chaos",
+                 str(seed), "--chaos-every", "0.35"]
+        whole = self.of_nobody_killed(ranks, options)
+        code, err, rows = self.launch(words + self.train + options.split() + ["--replicate-every", str(every)], name, 120)
+        if code != 0:
+            return name, "%s after %s" % ("no end within 120 s" if code is None else "code %d" % code, err.strip().replace("\n", " | "))
+        stayed = all(int(n) == ranks for n in re.findall(r"goes on with (\d+) ranks", err))
+        why = self.compare(rows, whole, stayed)
+        if why:
+            return name, "%s (%s, %d spares, every %d): %s" % (why, options, spares, every, err.strip().replace("\n", " | "))
+        time.sleep(0.2)
+        if self.left(name):
+            return name, "processes are left: %s" % self.left(name)
+        said = re.search(r"to the next step ([\d.]+) s at the median, ([\d.]+) s at most", err)
+        self.seconds += [tuple(map(float, said.groups()))] if said else []
+        return name, None
+
+
+def main(build, work, first, n):
+    runs = Runs(build, work)
+    for seed in range(first, first + n):
+        name, why = runs.one(seed)
+        print("ok " + name if why is None else "not ok %s: %s" % (name, why), flush=True)
+    if runs.seconds:
+        medians = sorted(median for median, _ in runs.seconds)
+        print("# from a death to the next step, found out late or at once: median of medians %.2f s, at most %.2f s" %
+              (medians[len(medians) // 2], max(most for _, most in runs.seconds)))
+
+
+main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
