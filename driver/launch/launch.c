@@ -283,11 +283,14 @@ static const char *signal_remedy(int number) {
     }
 }
 
+/* Who starts the ranks. */
+static const char *starter(const struct launch_request *r) { return r->own ? "the agent" : "mpirun"; }
+
 /* A crash of mpirun is none of Trivium. */
-static const char *mpirun_remedy(int number) {
+static const char *starter_remedy(const struct launch_request *r, int number) {
     bool crash = number == SIGABRT || number == SIGBUS || number == SIGFPE || number == SIGILL || number == SIGSEGV;
-    return crash ? "it crashed: see what it says above and its version (mpirun --version); start it again"
-                 : signal_remedy(number);
+    return crash && !r->own ? "it crashed: see what it says above and its version (mpirun --version); start it again"
+                            : signal_remedy(number);
 }
 
 /* Why a job failed that did not say so itself. */
@@ -300,10 +303,10 @@ static enum status explain(const struct launch_request *request, const struct la
     if (end->stop_signal)
         return FAIL(E_COMM, "stopped by signal %d (%s)%s; start it again", end->stop_signal,
                     strsignal(end->stop_signal),
-                    end->forced ? ", and mpirun, which did not end by itself, was killed" : "");
+                    end->forced ? ", and what had started the ranks, which did not end by itself, was killed" : "");
     if (end->killed)
-        return FAIL(E_COMM, "mpirun was killed by signal %d (%s); %s", end->code - 128, strsignal(end->code - 128),
-                    mpirun_remedy(end->code - 128));
+        return FAIL(E_COMM, "%s was killed by signal %d (%s); %s", starter(request), end->code - 128,
+                    strsignal(end->code - 128), starter_remedy(request, end->code - 128));
     if (facts->no_shared_memory)
         return FAIL(E_COMM, "Open MPI could not make its shared memory; see that /dev/shm and TMPDIR have room and can "
                     "be written to");
@@ -313,8 +316,8 @@ static enum status explain(const struct launch_request *request, const struct la
     if (end->code > 128) /* mpirun's notice of it can get lost when a rank dies at once */
         return FAIL(E_COMM, "a rank was killed by signal %d (%s); %s", end->code - 128, strsignal(end->code - 128),
                     signal_remedy(end->code - 128));
-    return FAIL(E_COMM, "mpirun ended with code %d and names no rank that failed: it was sent a signal (those are for "
-                "launch), or could not continue; see what is above, and start it again", end->code);
+    return FAIL(E_COMM, "%s ended with code %d and names no rank that failed: it was sent a signal (those are for "
+                "launch), or could not continue; see what is above, and start it again", starter(request), end->code);
 }
 
 static void conclude(const struct launch_request *request, struct launch_outcome *o) {
@@ -330,7 +333,8 @@ static void conclude(const struct launch_request *request, struct launch_outcome
     }
     if (o->end.stop_signal == SIGINT) {
         o->code = EXIT_INTERRUPTED;
-        fprintf(stderr, INTERRUPTED "%s\n", o->end.forced ? "; mpirun did not end by itself and was killed" : "");
+        fprintf(stderr, INTERRUPTED "%s%s%s\n", o->end.forced ? "; " : "", o->end.forced ? starter(request) : "",
+                o->end.forced ? " did not end by itself and was killed" : "");
         return;
     }
     o->code = o->code == 2 && facts->signal == 0 ? 2 : 1; /* 137 and the like are mpirun's way to say "killed" */

@@ -20,7 +20,7 @@
  *
  * Stored where. Two epochs with two steps each. The snapshots of the last *whole* epoch are kept until the next one is
  * whole, which is when every member has said so: should another rank die before that, all go back to them again. Whose
- * turn it is to be overwritten follows from that, and needs no message (epoch_room).
+ * turn it is to be overwritten follows from that, and needs no message (epoch_store.c).
  *
  * Sent when. A copy to the right neighbor after every K-th step; shards when an epoch opens.
  *
@@ -111,7 +111,7 @@ static int next_replica(const struct epoch_shape *shape, const struct epoch *now
 
 struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive, int n_slots,
                          const struct epoch_shape *shape) {
-    struct epoch next = {.number = now->number + 1, .from = whole ? now->number : now->from};
+    struct epoch next = {.number = now->number + 1, .from = epoch_from(now, whole)};
     const int each = shape->n_inner * shape->n_outer, n_before = now->n / each;
     bool kept[EPOCH_MOST_RANKS] = {false}, used[EPOCH_MOST_RANKS] = {false};
     int n_alive = 0, spare = 0, at = 0;
@@ -165,43 +165,4 @@ int64_t epoch_back(const int64_t *said, const struct epoch_shape *shape, const s
         first = false;
     }
     return back;
-}
-
-/* ---- snapshots ---- */
-void epoch_store_clear(struct epoch_store *s) {
-    for (int k = 0; k < 2; k++) {
-        s->kept[k].epoch = -1;
-        for (int i = 0; i < 2; i++) s->kept[k].of[i] = (struct epoch_snapshot){-1, -1};
-    }
-}
-
-int64_t epoch_newest(const struct epoch_store *s, int32_t epoch) {
-    int64_t newest = -1;
-    for (int k = 0; k < 2; k++)
-        for (int i = 0; i < 2; i++) {
-            const struct epoch_snapshot *x = &s->kept[k].of[i];
-            if (s->kept[k].epoch == epoch && x->own_step == x->left_step && x->own_step > newest) newest = x->own_step;
-        }
-    return newest;
-}
-
-const struct epoch_snapshot *epoch_find(const struct epoch_store *s, int32_t epoch, int64_t step) {
-    for (int k = 0; k < 2; k++)
-        for (int i = 0; i < 2; i++)
-            if (epoch >= 0 && s->kept[k].epoch == epoch && s->kept[k].of[i].own_step == step) return &s->kept[k].of[i];
-    return NULL;
-}
-
-struct epoch_snapshot *epoch_room(struct epoch_store *s, int32_t epoch, int32_t from) {
-    int k = 0;
-    if (s->kept[0].epoch != epoch && s->kept[1].epoch != epoch) {    /* its first: in place of what is not needed */
-        k = s->kept[0].epoch == from && from >= 0 ? 1 : 0;
-        s->kept[k].epoch = epoch;
-        for (int i = 0; i < 2; i++) s->kept[k].of[i] = (struct epoch_snapshot){-1, -1};
-    } else if (s->kept[1].epoch == epoch) {
-        k = 1;
-    }
-    struct epoch_snapshot *at = &s->kept[k].of[s->kept[k].of[0].own_step > s->kept[k].of[1].own_step];
-    *at = (struct epoch_snapshot){-1, -1};
-    return at;
 }

@@ -65,12 +65,15 @@ struct epoch_shape { int32_t n_inner, n_outer; int64_t batch, micro; };
 struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive, int n_slots,
                          const struct epoch_shape *);
 
-/* ---- what a rank keeps ---- */
+/* ---- what a rank keeps: epoch_store.c ---- */
 /* A step's snapshot: of its own shard, and the copy of its left neighbor's. -1: there is none. */
 struct epoch_snapshot { int64_t own_step, left_step; };
 /* The last two steps of one epoch, and of the one before it: four of each in memory. epoch -1: unused. */
 struct epoch_store { struct { int32_t epoch; struct epoch_snapshot of[2]; } kept[2]; };
 
+/** To whose snapshots the epoch after `now` goes back: to those of `now` if that is whole; else to those that it goes
+ *  back to itself. Pure. @collective{none} */
+int32_t epoch_from(const struct epoch *now, bool whole);
 /** Nothing is kept. Pure. @collective{none} */
 void epoch_store_clear(struct epoch_store *);
 /** The newest step whose shard and copy are both there, in the snapshots of an epoch; -1: none. Pure.
