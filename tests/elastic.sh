@@ -167,6 +167,7 @@ trains fewer_replicas_have_all_shards 1e-10 4 --elastic 2 -- --dp 4 --zero 2 --r
 trains copies_are_in_another_replica 1e-10 4 --elastic 2 -- --dp 2 --tp 2 --zero 1 --replicate-every 1 -- 1
 trains stages_have_copies_too 1e-10 4 --elastic 2 -- --dp 2 --pp 2 --zero 3 --replicate-every 1 -- 3
 trains two_at_once_that_are_no_neighbors 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- "0 2"
+trains over_connections_it_is_the_same 1e-10 4 --nodes 2 --elastic 2 --spares 1 -- --dp 4 --zero 3 --replicate-every 1 -- 2 0
 trains a_spare_sends_as_the_others_do 1e-10 4 --elastic 4 --spares 1 -- --dp 4 --replicate-every 1 --comm-algorithm halving -- 1
 from="the last checkpoint"
 trains neighbors_that_die_at_once_are_on_disk 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- "1 2"

@@ -286,7 +286,7 @@ int agent_main(int argc, char **argv) {
         status = FAIL(E_USAGE, "agent is what launch runs; use trivium launch");
     agent = (struct agent){.n = request.n_ranks, .least = request.elastic, .hang_s = request.hang_s,
                            .chaos = request.chaos, .chaos_s = request.chaos_s, .looked_s = clock_s(),
-                           .job.n_slots = request.n_ranks + request.spares};
+                           .job.n_slots = request.n_ranks + request.spares, .job.n_nodes = request.nodes};
     if (status == OK) status = run(&agent, request.command);
     status_report();
     return status == OK ? agent.code : status_exit_code(status);

@@ -29,6 +29,7 @@ static const char help[] =
     "                   who starts ranks and carries their messages: Open MPI's mpirun (default), or launch itself: "
     "no MPI takes\n                   part, on this host only. TRIVIUM_COMM_TRANSPORT=own in the environment says the "
     "same\n"
+    "  --nodes N        own: as if the ranks were on N hosts: TCP between them, on this one (default: 1)\n"
     "  --elastic MIN    own: when a rank is killed, the others go on in a new epoch, if they are at least MIN "
     "(default: the job ends)\n"
     "  --spares N       --elastic: N idle processes more, which take the places of dead ranks (default: 0)\n"
@@ -97,6 +98,9 @@ static enum status take_transport(struct launch_request *r, const char *name, co
     if (r->own || strcmp(value, "mpi") == 0) return OK;
     return FAIL(E_USAGE, "%s %s is neither mpi nor own", name, value);
 }
+static enum status take_nodes(struct launch_request *r, const char *name, const char *value) {
+    return parse_count(name, value, 1, &r->nodes);
+}
 static enum status take_spares(struct launch_request *r, const char *name, const char *value) {
     return parse_count(name, value, 0, &r->spares);
 }
@@ -125,7 +129,8 @@ static enum status take_backoff(struct launch_request *r, const char *name, cons
 static const struct launch_option { const char *name; enum status (*take)(struct launch_request *, const char *name,
                                                                           const char *value); } LAUNCH_OPTIONS[] = {
     {"-n", take_ranks}, {"--host", take_host}, {"--hostfile", take_hostfile},
-    {"--comm-transport", take_transport}, {"--spares", take_spares}, {"--elastic", take_elastic},
+    {"--comm-transport", take_transport}, {"--nodes", take_nodes}, {"--spares", take_spares},
+    {"--elastic", take_elastic},
     {"--hang-timeout", take_hang}, {"--chaos", take_chaos}, {"--chaos-every", take_chaos_every},
     {"--max-restarts", take_restarts}, {"--min-ranks", take_min_ranks}, {"--backoff", take_backoff}};
 enum { N_LAUNCH_OPTIONS = sizeof LAUNCH_OPTIONS / sizeof *LAUNCH_OPTIONS };
@@ -136,8 +141,8 @@ static enum status parse_option(struct launch_request *request, const char *name
     if (i == N_LAUNCH_OPTIONS)
         return FAIL(E_USAGE,
                     "launch has no option %s; it knows -n, --host, --hostfile, --comm-transport, "
-                    "--spares, --elastic, --hang-timeout, --chaos, --chaos-every, --max-restarts, --min-ranks and "
-                    "--backoff, and the command's own options come after the command",
+                    "--nodes, --spares, --elastic, --hang-timeout, --chaos, --chaos-every, --max-restarts, "
+                    "--min-ranks and --backoff, and the command's own options come after the command",
                     name);
     if (!value || !*value) return FAIL(E_USAGE, "%s needs a value; see trivium launch --help", name);
     return LAUNCH_OPTIONS[i].take(request, name, value);
@@ -153,6 +158,11 @@ static enum status check_own(struct launch_request *r) {
     if ((r->spares || r->elastic) && !r->own)
         return FAIL(E_USAGE, "--spares %d and --elastic %d are for jobs whose ranks may die, and MPI ends such a job; "
                     "give --comm-transport own, too", r->spares, r->elastic);
+    if (r->nodes > 1 && !r->own)
+        return FAIL(E_USAGE, "--nodes %d emulates hosts for --comm-transport own; give that, too, or use train's "
+                    "--ranks-per-node", r->nodes);
+    if (r->nodes > r->n_ranks)
+        return FAIL(E_USAGE, "--nodes %d are more than -n %d; use at most %d", r->nodes, r->n_ranks, r->n_ranks);
     if (r->hang_s > 0 && !r->own)
         return FAIL(E_USAGE, "--hang-timeout %g looks at the ranks of --comm-transport own; give that, too, or use "
                     "train's --comm-timeout", r->hang_s);

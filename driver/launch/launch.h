@@ -45,6 +45,7 @@ struct launch_request {
     const char *host, *hostfile; /* NULL: this host only */
     bool own;                    /* the own transport, without mpirun */
     int spares, elastic;         /* of it: idle ranks; fewest ranks that go on without dead ones, 0: none do */
+    int nodes;                   /* own: hosts that are emulated, with TCP between them; 0: none are */
     double hang_s;               /* a rank that does not move for so long is killed; 0: none is */
     int chaos;                   /* seed of what is done to ranks on purpose (chaos.h); 0: nothing is */
     double chaos_s;              /* mean seconds from one such act to the next */

@@ -19,6 +19,10 @@ static size_t rings_at(int n_slots, int32_t epoch) {
     return control_bytes() + (size_t)(epoch % MOST_EPOCHS) * rings_bytes(n_slots);
 }
 
+int own_node(const struct own_job *job, int slot) {
+    return job->n_nodes > 1 ? (int)((int64_t)slot * job->n_nodes / job->n_slots) : 0;
+}
+
 enum status own_memory_make(int n_slots, int n, int *fd) {
     if (n_slots > OWN_MOST_RANKS)
         return FAIL(E_CONFIG, "%d ranks on one host are more than --comm-transport own takes (%d); use "
@@ -37,8 +41,11 @@ enum status own_memory_make(int n_slots, int n, int *fd) {
         return status;
     }
     own_epoch_open(memory, &job, &first);
+    bool random = greeting_secret(memory->secret);
     own_memory_unmap(memory);
-    return OK;
+    if (random) return OK;
+    close(*fd);
+    return FAIL(E_IO, "this system has no random numbers for a secret; see /dev/urandom");
 }
 
 /* ---- mapping ---- */
@@ -87,8 +94,8 @@ bool own_epoch_is_whole(const struct own_memory *m, const struct epoch *e) {
 
 /* ---- who this process is ---- */
 void own_job_tell(const struct own_job *job) {
-    char text[96];
-    snprintf(text, sizeof text, "slot=%d slots=%d fd=%d", job->slot, job->n_slots, job->fd);
+    char text[128];
+    snprintf(text, sizeof text, "slot=%d slots=%d fd=%d nodes=%d", job->slot, job->n_slots, job->fd, job->n_nodes);
     setenv(OWN_JOB_VARIABLE, text, 1);
 }
 
@@ -97,7 +104,8 @@ enum status own_job_find(struct own_job *out, bool *is_one) {
     int end = 0;
     *is_one = text && *text;
     if (!*is_one) return OK;
-    bool read = sscanf(text, "slot=%d slots=%d fd=%d%n", &out->slot, &out->n_slots, &out->fd, &end) == 3 && !text[end];
+    int n = sscanf(text, "slot=%d slots=%d fd=%d nodes=%d%n", &out->slot, &out->n_slots, &out->fd, &out->n_nodes, &end);
+    bool read = n == 4 && !text[end] && out->n_nodes >= 0;
     if (read && out->n_slots >= 1 && out->n_slots <= OWN_MOST_RANKS && out->slot >= 0 && out->slot < out->n_slots)
         return OK;
     return FAIL(E_CONFIG, OWN_JOB_VARIABLE "=\"%.64s\" is not what trivium launch has written; unset it", text);

@@ -7,6 +7,7 @@
  *
  *   a line per slot      how far it is; the agent reads it, since an exit code alone may lie
  *   words                for emulated links (shared_make)
+ *   secret, addresses    for connections between hosts (network.h)
  *   epochs               written by the agent, and then the number of the newest: whoever reads that has the epoch
  *   boards               what each member says in an epoch, each in its own words
  *   rings                of each epoch its own: a stream of bytes for each ordered pair of ranks (ring.h). A process
@@ -16,6 +17,7 @@
 
 #include "lib/base/status.h"
 #include "lib/comm/own/epoch.h"
+#include "lib/comm/own/greeting.h"
 #include "lib/comm/own/ring.h"
 
 #ifdef __cplusplus
@@ -34,6 +36,8 @@ struct own_board { atomic_int whole; };                        /* it has said th
 struct own_memory {
     struct own_line line[OWN_MOST_RANKS];
     atomic_uint_least64_t word[OWN_WORDS];
+    unsigned char secret[GREETING_SECRET];   /* of this job */
+    atomic_uint_least64_t address[OWN_MOST_RANKS];   /* where a slot listens: ip << 16 | port; 0: it does not */
     struct epoch_shape shape;          /* rank 0 writes it, of an elastic job; zeros: every rank is a replica */
     atomic_int_least64_t kept;         /* comm_epoch_keep */
     atomic_int_least64_t done;         /* comm_epoch_done: own_done */
@@ -42,7 +46,10 @@ struct own_memory {
     struct own_board board[OWN_EPOCHS][OWN_MOST_RANKS];
 };
 
-struct own_job { int slot, n_slots, fd; };
+/* n_nodes: slots that follow each other are taken for one of so many hosts, with TCP between them (0 is 1). */
+struct own_job { int slot, n_slots, fd, n_nodes; };
+/** The host of a slot. Pure. @collective{none} */
+int own_node(const struct own_job *, int slot);
 
 /** Make the memory of so many slots, of which the first n are the members of epoch 0. *fd stays open in programs that
  *  this process starts. @errors E_CONFIG: more than OWN_MOST_RANKS; E_MEMORY  @collective{none} */

@@ -18,8 +18,10 @@
 #include "lib/base/cores.h"
 #include "lib/comm/host_transport.h"
 #include "lib/comm/own/job.h"
+#include "lib/comm/own/network.h"
 #include "lib/comm/own/messages.h"
 
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,9 +39,14 @@ static struct own_memory *memory;
 static struct epoch now;                     /* the epoch that this process has entered */
 static int me;                               /* its rank there */
 static struct ring *rings;
+static int listening = -1;                   /* for calls from other hosts; -1: there are none */
+static bool far[OWN_MOST_RANKS];             /* which members of this epoch are on other hosts, */
+static struct network_address address[OWN_MOST_RANKS];   /* where each slot listens, */
+static struct network *network;              /* and the connections to them */
 static struct own_wire *wire;                /* [now.n] */
 static struct own_messages *messages;
 static uint64_t n_splits;
+static const double agent_sees_s = 3;        /* an end, at the latest */
 
 /* Whoever does not do this for a while is dead, stopped or stuck (agent.c). */
 static void beat(void) {
@@ -52,6 +59,16 @@ static bool has_changed(void) {
     return atomic_load_explicit(&memory->epoch, memory_order_acquire) != now.number;
 }
 
+/* A connection to another host ends with its rank, which may be before the agent has seen that. Then it is an epoch,
+ * and no failure. */
+static int unless_changed(int code) {
+    const struct timespec nap = {0, 1000000};
+    double until_s = clock_s() + agent_sees_s;
+    for (; code == OWN_ENDED && clock_s() < until_s; nanosleep(&nap, NULL))
+        if (has_changed()) return TRANSPORT_CHANGED;
+    return code;
+}
+
 static void version(char *text, size_t bytes) { snprintf(text, bytes, "own transport"); }
 
 /* ---- before there are groups ---- */
@@ -59,7 +76,8 @@ static enum status wait_for(struct own_message **message, const char *what) {
     double timeout_s = comm_settings_in_force()->timeout_s, deadline_s = clock_s() + timeout_s;
     for (bool done = false; !done; sched_yield()) {
         if (has_changed()) return E_EPOCH;
-        int code = own_test(messages, message, &done);
+        int code = unless_changed(own_test(messages, message, &done));
+        if (code == TRANSPORT_CHANGED) return E_EPOCH;
         if (code != OWN_OK) return FAIL(E_COMM, "%s: %s", what, own_code_text(code));
         if (!done && clock_s() > deadline_s)
             return FAIL(E_TIMEOUT, "%s did not finish within %g s; raise --comm-timeout if it is only slow", what,
@@ -109,17 +127,49 @@ static enum status find_place(struct comm_place *place) {
 
 static void close_streams(void) {
     own_messages_close(&messages);
+    own_network_close(&network);
     free(wire);
     if (rings) own_rings_unmap(&job, rings);
     wire = NULL;
     rings = NULL;
 }
 
+/* Where those of other hosts listen, who have not said so yet. @return whether all have */
+static bool find_addresses(void) {
+    bool all = true;
+    for (int r = 0; r < now.n; r++) {
+        uint64_t at = atomic_load(&memory->address[now.slot[r]]);
+        address[now.slot[r]] = (struct network_address){(uint32_t)(at >> 16), (uint16_t)at};
+        all &= !far[r] || at != 0;
+    }
+    return all;
+}
+
+/* A connection to each member on another host. */
+static enum status meet_far(void) {
+    double timeout_s = comm_settings_in_force()->timeout_s, deadline_s = clock_s() + timeout_s;
+    bool any = false;
+    for (int r = 0; r < now.n; r++) any |= far[r] = own_node(&job, now.slot[r]) != own_node(&job, job.slot);
+    if (!any) return OK;
+    TRY(own_network_open(&now, job.slot, far, address, memory->secret, listening, &network));
+    for (bool all = false; !all; sched_yield()) {
+        if (has_changed()) return E_EPOCH;
+        all = find_addresses();
+        all = own_network_step(network) && all;
+        if (!all && clock_s() > deadline_s)
+            return FAIL(E_TIMEOUT, "not all of %d ranks could be reached within %g s; are they on networks that reach "
+                        "each other?", now.n, timeout_s);
+    }
+    return OK;
+}
+
 static enum status open_streams(void) {
     TRY(own_rings_map(&job, now.number, &rings));
+    TRY(meet_far());
     wire = calloc((size_t)now.n, sizeof *wire);
     for (int r = 0; wire && r < now.n; r++)
-        wire[r] = (struct own_wire){&rings[me * now.n + r], &rings[r * now.n + me], put, take};
+        wire[r] = far[r] ? own_network_wire(network, r)
+                         : (struct own_wire){&rings[me * now.n + r], &rings[r * now.n + me], put, take};
     messages = wire ? own_messages_open(now.n, me, wire) : NULL;
     return messages ? OK : FAIL(E_MEMORY, "no memory for the streams of %d ranks", now.n);
 }
@@ -162,11 +212,19 @@ static enum status enter(struct comm_place *place) {
     return meet("the start of the job");
 }
 
+static enum status listen_to_others(void) {
+    struct network_address here = {INADDR_LOOPBACK, 0};
+    TRY(own_network_listen(&here, &listening));
+    atomic_store(&memory->address[job.slot], (uint64_t)here.ip << 16 | here.port);
+    return OK;
+}
+
 static enum status world_start(int *argc, char ***argv, struct comm_place *place) {
     bool is_one;
     (void)argc, (void)argv;
     TRY(own_job_find(&job, &is_one));
     TRY(own_memory_map(&job, &memory));
+    if (job.n_nodes > 1) TRY(listen_to_others());
     memory->line[job.slot].state = OWN_RUNNING;
     return enter(place);
 }
@@ -271,7 +329,7 @@ static int receive_message(void *communicator, void *at, int n, enum dtype dtype
 static int test_message(void **handle, bool *done) {
     *done = false;
     if (has_changed()) return *handle = NULL, TRANSPORT_CHANGED;
-    return own_test(messages, (struct own_message **)handle, done);
+    return unless_changed(own_test(messages, (struct own_message **)handle, done));
 }
 
 /* ---- mail ---- */

@@ -15,8 +15,9 @@ enum { N = 4 };
 
 /* Each rank of n runs `rank_main`, whose failure is the test's. @return whether all said that they had finished */
 typedef bool rank_main(struct comm_place *);
+static int n_nodes = 1;         /* of the next runs */
 static bool run(int n, rank_main *main) {
-    struct own_job job = {.n_slots = n};
+    struct own_job job = {.n_slots = n, .n_nodes = n_nodes};
     struct own_memory *memory;
     pid_t pid[OWN_MOST_RANKS];
     assert_ok(own_memory_make(n, n, &job.fd));
@@ -281,19 +282,43 @@ static void test_ranks_go_on_without_the_dead(void **state) {
     close(j.own.fd);
 }
 
+/* ---- other hosts ---- */
+static void test_which_slots_are_on_one_host(void **state) {
+    (void)state;
+    const struct own_job one = {.n_slots = 4}, two = {.n_slots = 5, .n_nodes = 2}, each = {.n_slots = 3, .n_nodes = 3};
+    const int of_two[] = {0, 0, 0, 1, 1};
+    for (int s = 0; s < 4; s++) assert_int_equal(own_node(&one, s), 0);
+    for (int s = 0; s < 5; s++) assert_int_equal(own_node(&two, s), of_two[s]);
+    for (int s = 0; s < 3; s++) assert_int_equal(own_node(&each, s), s);
+}
+
+/* The same over TCP, between some of the ranks and between all. */
+static void test_over_connections_it_is_the_same(void **state) {
+    (void)state;
+    for (n_nodes = 2; n_nodes <= N; n_nodes += N - 2) {
+        assert_true(run(N, a_place));
+        assert_true(run(N, splits));
+        assert_true(run(N, large));
+        assert_true(run(N, mails));
+        assert_true(run(N, words));
+    }
+    n_nodes = 1;
+}
+
 /* ---- the job's line ---- */
 static void test_a_job_is_told_and_found(void **state) {
     (void)state;
-    const char *const wrong[] = {"slot=4 slots=4 fd=3", "slot=-1 slots=4 fd=3", "slot=0 slots=0 fd=3",
-                                 "slot=0 slots=4", "slot=0 slots=4 fd=3 x", "yes", "slot=0 slots=99999 fd=3"};
-    struct own_job job = {3, 4, 9}, found;
+    const char *const wrong[] = {"slot=4 slots=4 fd=3 nodes=1", "slot=-1 slots=4 fd=3 nodes=1",
+                                 "slot=0 slots=0 fd=3 nodes=1", "slot=0 slots=4 fd=3", "slot=0 slots=4 fd=3 nodes=1 x",
+                                 "yes", "slot=0 slots=99999 fd=3 nodes=1", "slot=0 slots=4 fd=3 nodes=-1"};
+    struct own_job job = {3, 4, 9, 2}, found;
     bool is_one = true;
     unsetenv(OWN_JOB_VARIABLE);
     assert_ok(own_job_find(&found, &is_one));
     assert_false(is_one);
     own_job_tell(&job);
     assert_ok(own_job_find(&found, &is_one));
-    assert_true(is_one && found.slot == 3 && found.n_slots == 4 && found.fd == 9);
+    assert_true(is_one && found.slot == 3 && found.n_slots == 4 && found.fd == 9 && found.n_nodes == 2);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         setenv(OWN_JOB_VARIABLE, wrong[i], 1);
         assert_fails(own_job_find(&found, &is_one), E_CONFIG, wrong[i], "unset");
@@ -305,4 +330,5 @@ static void test_a_job_is_told_and_found(void **state) {
 
 TESTS(unit_test(test_the_world), unit_test(test_communicators), unit_test(test_messages_longer_than_a_ring),
       unit_test(test_mail_and_words), unit_test(test_ranks_go_on_without_the_dead),
+      unit_test(test_which_slots_are_on_one_host), unit_test(test_over_connections_it_is_the_same),
       unit_test(test_a_job_is_told_and_found))

@@ -1,0 +1,56 @@
+/* Who may speak to a rank over a network: two processes of one job prove to each other that they know its secret, and
+ * say no more of it than a code of what they have both seen.
+ *
+ *   caller                                            who is called
+ *   hello    who, whom, which epoch, a number  ---->
+ *                                              <----  answer   another number, code("answer", hello, answer's number)
+ *   proof    code("proof", hello, answer's number) -->
+ *
+ * Both numbers are of 32 random bytes, and new each time. So a conversation that somebody has recorded proves nothing
+ * to anybody later, and the two codes are of different texts, so that none can be sent back. Each message has a fixed
+ * length: nobody's word is taken for how much there is to read. What follows on the connection is not encrypted: the
+ * network between the hosts of a job is its own, as it is for MPI and NCCL.
+ *
+ * The codes are HMAC-SHA-512-256 (libsodium, crypto_auth). Source: ISO/IEC 9798-4, three-pass mutual authentication. */
+#ifndef TRIVIUM_COMM_OWN_GREETING_H
+#define TRIVIUM_COMM_OWN_GREETING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { GREETING_SECRET = 32, GREETING_NUMBER = 32, GREETING_CODE = 32 };
+
+struct greeting_hello {
+    uint32_t magic, version;
+    int32_t from_slot, to_slot, epoch, reserved;
+    unsigned char number[GREETING_NUMBER];
+};
+struct greeting_answer { unsigned char number[GREETING_NUMBER], code[GREETING_CODE]; };
+struct greeting_proof { unsigned char code[GREETING_CODE]; };
+
+/** A new secret. @return false: the system has no random numbers  @collective{none} */
+bool greeting_secret(unsigned char secret[GREETING_SECRET]);
+
+/** The caller's first message. @collective{none} */
+struct greeting_hello greeting_say_hello(int32_t from_slot, int32_t to_slot, int32_t epoch);
+/** Is it one, for this process and this epoch? Who it is from is not proven yet. @collective{none} */
+bool greeting_hears(const struct greeting_hello *, int32_t to_slot, int32_t epoch);
+/** The answer of who is called, and knows the secret. @collective{none} */
+struct greeting_answer greeting_answer_it(const unsigned char *secret, const struct greeting_hello *);
+/** Does the answer prove that its sender knows the secret? Then *out is what the caller has to say.
+ *  @collective{none} */
+bool greeting_trusts(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
+                     struct greeting_proof *out);
+/** Does the proof, of the answer that was given to this hello, prove that its sender knows the secret?
+ *  @collective{none} */
+bool greeting_is_proven(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
+                        const struct greeting_proof *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

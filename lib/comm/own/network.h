@@ -1,0 +1,50 @@
+/* Streams to processes of other hosts: a TCP connection for each pair, which the one with the smaller slot makes.
+ *
+ * A process listens from its start to its end, on an address that it was given. When it enters an epoch it calls the
+ * members with a greater slot, and is called by those with a smaller one, until it has a connection to each. A
+ * connection is one only after the greeting (greeting.h); each has NETWORK_GREETING_S seconds for that, and of those
+ * that are still greeting there are at most NETWORK_STRANGERS. Whoever is slow, says nonsense, or does not know the
+ * secret, is shown out, and nobody else notices.
+ *
+ *   called    accept -> hello? -> answer -> proof? -> a member's stream
+ *   calling   connect -> hello -> answer? -> proof -> a member's stream        after a refusal again: it may start
+ *
+ * Nothing here waits: own_network_step does what can be done now. Private to lib/comm. */
+#ifndef TRIVIUM_COMM_OWN_NETWORK_H
+#define TRIVIUM_COMM_OWN_NETWORK_H
+
+#include "lib/base/status.h"
+#include "lib/comm/own/epoch.h"
+#include "lib/comm/own/messages.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { NETWORK_STRANGERS = 64, NETWORK_GREETING_S = 5 };
+
+/* Where a process listens: IPv4, in the host's byte order. port 0: it does not yet. */
+struct network_address { uint32_t ip; uint16_t port; };
+
+struct network;   /* opaque: the connections of an epoch */
+
+/** Listen on `at->ip`, on a port that the system chooses. *listening: the socket; to be closed.
+ *  @errors E_COMM  @collective{none} */
+enum status own_network_listen(struct network_address *at, int *listening);
+
+/** Begin to meet the members of an epoch; far[r]: is member r on another host? address[slot]: where it listens; secret:
+ *  the job's. All of them are borrowed until own_network_close. @errors E_MEMORY  @collective{none} */
+enum status own_network_open(const struct epoch *, int32_t slot, const bool *far, const struct network_address *address,
+                         const unsigned char *secret, int listening, struct network **out);
+/** What can be done now. @return whether all are there  @collective{none} */
+bool own_network_step(struct network *);
+/** The streams of member r, for own_messages; only of those that are far, and when all are there. @collective{none} */
+struct own_wire own_network_wire(struct network *, int r);
+/** How many were shown out so far. @collective{none} */
+int64_t own_network_shown_out(const struct network *);
+void own_network_close(struct network **);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
