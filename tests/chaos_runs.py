@@ -83,7 +83,7 @@ class Runs:
         spares, every = seed // 3 % 3, 1 + seed // 2 % 3
         options += " --comm-algorithm " + ALGORITHMS[seed % len(ALGORITHMS)]
         name = "chaos_%d" % seed
-        words = ["-n", str(ranks), "--nodes", str(1 + seed // 5 % 3), "--elastic", str(each * (1 + seed % 2)), "--spares", str(spares), "--hang-timeout", "0.7", "--chaos",
+        words = ["-n", str(ranks), "--nodes", str(1 + seed // 5 % 3), "--elastic", str(each * (1 + seed % 2)), "--spares", str(spares), "--hang-timeout", "1.5", "--chaos",
                  str(seed), "--chaos-every", "0.35"]
         whole = self.of_nobody_killed(ranks, options)
         code, err, rows = self.launch(words + self.train + options.split() + ["--replicate-every", str(every)], name, 120)

@@ -139,8 +139,8 @@ void comm_epoch_leave(void) {
 
 enum status comm_epoch_enter(void) {
     if (!comm_host_transport()->enter) return FAIL(E_INTERNAL, "ranks of a job under MPI do not change");
-    if (group_first() && (group_first() != group_world() || group_first()->next))
-        return FAIL(E_INTERNAL, "group %s is left from the epoch before", group_first()->name);
+    const struct group *left = group_first() == group_world() ? group_world()->next : group_first();
+    if (left) return FAIL(E_INTERNAL, "group %s is left from the epoch before", left->name);
     group_close_world();
     free(comm_world_place()->host);
     comm_world_place()->host = NULL;

@@ -221,7 +221,7 @@ void run_destroy(struct run *r) {
     schedule_fini(&r->schedule);
     memory_plan_fini(&r->memory);
     program_fini(&r->program);
-    if (r->mesh.group[AXIS_MESH]) mesh_fini(&r->mesh);
+    if (r->mesh.group[AXIS_SELF]) mesh_fini(&r->mesh);              /* also one that was not finished */
     *r = (struct run){0};
 }
 

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""How long does a job stand still when one of its ranks is killed? From SIGKILL to the end of the next step that is new or done again.
+
+    python3 tools/bench/elastic.py [--rounds N] [--only REGEX] [--out FILE.json]
+
+A GPT of 10.7 M parameters (6 layers of 384 channels, T 128, batch 8) on four ranks, each a replica, saved every 10 steps where that is what it goes
+back to:
+
+    spare        launch --elastic 4 --spares 1, --replicate-every 1
+    fewer        launch --elastic 2, --replicate-every 1: one replica less, batch 12
+    restart      launch --max-restarts, without a pause before it
+    torchrun     TorchElastic: DDP over gloo, --max-restarts (tools/bench/torch_venv.py makes its Python: build-bench-venv)
+
+Rank 2 is killed after step 13 or later. Medians and worst of N rounds, the cases in turns, and how many steps are done again.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SIZES = "--layers 6 --hidden 384 --heads 6 --seq 128 --vocab 256"
+TRAIN = SIZES + " --data configs/demo.txt --dp 4 --threads 1 --steps 400 --val-fraction 0 --eval-every 0 --zero 1 --precision fp32 --log quiet"
+OWN = "launch -n 4 --comm-transport own"
+KILLED, AFTER, MARK = 2, 13, "TRIVIUM_BENCH_ELASTIC"
+
+
+def trivium(launch, train):
+    """The command of a case, given the folder that it may write to."""
+    return lambda work: ([os.path.join(ROOT, "build/trivium")] + (launch + " train " + TRAIN + " " + train).split() +
+                         ["--metrics", work + "/rows"] + (["--save", work + "/saved", "--save-every", "10"] if "restarts" in launch else []))
+
+
+def torchrun(work):
+    python = os.path.join(ROOT, "build-bench-venv/bin/python")
+    return [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", "--max-restarts", "5",
+            os.path.join(ROOT, "tools/bench/elastic_torch.py"), "--device", "cpu", "--precision", "fp32", "--eager", "--batch", "8",
+            "--steps", "400", "--metrics", work + "/rows", "--save", work + "/saved"] + SIZES.split()
+
+
+CASES = {
+    "spare": trivium(OWN + " --elastic 4 --spares 1", "--global-batch 8 --replicate-every 1"),
+    "fewer": trivium(OWN + " --elastic 2", "--global-batch 12 --replicate-every 1"),
+    "restart": trivium("launch -n 4 --max-restarts 5 --backoff 0", "--global-batch 8"),
+    "torchrun": torchrun,
+}
+
+
+def steps_of(path):
+    try:
+        with open(path) as file:
+            return [json.loads(line)["step"] for line in file if line.endswith("}\n") and "save_s" not in line]
+    except OSError:
+        return []
+
+
+def rank_of(mark, rank):
+    """The process that is this rank."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/environ" % pid, "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue
+        if mark in words and (b"OMPI_COMM_WORLD_RANK=%d" % rank in words or b"RANK=%d" % rank in words):
+            return int(pid)
+    return None
+
+
+def once(command):
+    work = tempfile.mkdtemp()
+    rows, mark = work + "/rows", "%s=%s" % (MARK, work)
+    env = dict(os.environ, OMP_NUM_THREADS="1", **{MARK: work})
+    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
+        env.pop(name, None)
+    job = subprocess.Popen(command(work), cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(steps_of(rows)) < AFTER:
+        if job.poll() is not None:
+            raise SystemExit("elastic: the job ended before step %d" % AFTER)
+        time.sleep(0.01)
+    os.kill(rank_of(mark.encode(), KILLED), signal.SIGKILL)
+    killed_s = time.time()
+    time.sleep(0.01)
+    before = steps_of(rows)
+    while len(steps_of(rows)) == len(before) and job.poll() is None:
+        time.sleep(0.002)
+    took_s, after = time.time() - killed_s, steps_of(rows)[len(before):]
+    job.send_signal(signal.SIGINT)
+    try:
+        job.wait(20)
+    except subprocess.TimeoutExpired:
+        job.kill()
+    while rank_of(mark.encode(), 0) or rank_of(mark.encode(), 1):
+        for rank in range(4):
+            pid = rank_of(mark.encode(), rank)
+            if pid:
+                os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(work)
+    return took_s, before[-1] - after[0] + 1 if after else None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--out")
+    o = parser.parse_args()
+    names = [name for name in CASES if re.search(o.only, name)]
+    found = {name: [] for name in names}
+    for k in range(o.rounds):
+        for name in names:
+            found[name].append(once(CASES[name]))
+            print("%d %-10s %.2f s, %s steps again" % (k, name, *found[name][-1]), file=sys.stderr, flush=True)
+    print("| | seconds to the next step: median | worst | steps done again |\n|---|---:|---:|---:|")
+    for name in names:
+        seconds = [s for s, _ in found[name]]
+        again = [n for _, n in found[name]]
+        print("| %s | %.2f | %.2f | %d to %d |" % (name, statistics.median(seconds), max(seconds), min(again), max(again)))
+    if o.out:
+        with open(o.out, "w") as file:
+            json.dump({name: [{"seconds": s, "again": n} for s, n in rows] for name, rows in found.items()}, file, indent=1)
+
+
+main()
