@@ -1,3 +1,3 @@
 #!/bin/bash
-# tests/chaos.sh with two hundred runs.
-RUNS=200 exec bash "$(dirname "$0")/../chaos.sh"
+# tests/more/chaos.sh with two hundred runs.
+RUNS=200 exec bash "$(dirname "$0")/../more/chaos.sh"
