@@ -155,6 +155,7 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     int threads = setup_threads(p, comm_local_size());
     TRY(fail_agree(group_world(), train_watch_prepare(t)));
     TRY(fail_agree(group_world(), open_files(t)));
+    t->setup.plan.undrawn = t->from_memory || p->resume[0] || p->init[0];
     TRY(run_create(&t->run, &train_recipe, p, WATCH_NOTHING));
     TRY(preflight_train(p, t->run.device));
     TRY(find_peak(t, threads));

@@ -102,6 +102,7 @@ struct plan {
     int n_microbatches;
     struct mesh_place place;             /* of the rank that this copy of the plan is for; set by plan_place */
     int64_t prefill;                     /* decode/: tokens of a prompt that are read at once; 0: one */
+    bool undrawn;                        /* the weights come from elsewhere at once: begin with zeros, and draw none */
 };
 
 /** The option table of everything above but `own`, in --help order. */
