@@ -56,6 +56,12 @@ struct training {
     struct profile_forecast forecast;    /* row_s NULL: no cluster was named */
 };
 
+/* ---- train_prepare.c ---- */
+
+/* From the words after `train` to a run that is ready for its first step. @collective{world} @errors of what it calls;
+ * alike on every rank, or agreed on (fail_agree) */
+enum status train_prepare(struct training *, int argc, char **argv);
+
 /* ---- train_trace.c: --trace ---- */
 
 /* Room for the spans, and a file that can be written; before the first step. @collective{world} @errors E_IO,
