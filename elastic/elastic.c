@@ -59,7 +59,9 @@ struct generation *elastic_of(const struct run *r) {
     return NULL;
 }
 
+/* Ranks that only serve belong to all replicas: none can be left out. */
 struct epoch_shape elastic_shape(const struct plan *p) {
+    if (plan_serving(p)) return (struct epoch_shape){plan_ranks(p), 1, p->global_batch, 0};
     return (struct epoch_shape){(int)(p->mesh.tp * p->mesh.cp), (int)p->mesh.pp, p->global_batch, 0};
 }
 
