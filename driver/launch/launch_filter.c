@@ -64,10 +64,11 @@ static bool is_agents(struct launch_facts *facts, const char *line) {
     return true;
 }
 
-/* Remarks outside blocks: on the signal that launch itself sent, on blocks that several ranks have sent alike, and on
- * one that Open MPI 4.1 at times cannot unpack (MPI_ABORT's). */
+/* Remarks outside blocks: on the signal that launch itself sent, on blocks that several ranks have sent alike, on one
+ * that Open MPI 4.1 at times cannot unpack (MPI_ABORT's), and on a pipe that mpirun's event loop has closed too early
+ * when it is told to end. */
 static bool is_remark(const char *line) {
-    if (is_read_of_the_dead(line)) return true;
+    if (is_read_of_the_dead(line) || starts_with(line, "[warn] Epoll ")) return true;
     if (strstr(line, "ORTE_ERROR_LOG: ") && strstr(line, "show_help.c")) return true;
     return strstr(line, "run: Forwarding signal ") || strstr(line, " sent help message help-") ||
            strstr(line, "Set MCA parameter \"orte_base_help_aggregate\" to 0");

@@ -78,6 +78,14 @@ static void test_filter_reads_who_ended_with_which_code(void **state) {
     assert_int_equal(filter.facts.signal, 0);
 }
 
+static void test_filter_leaves_out_what_mpirun_says_to_itself(void **state) {
+    (void)state;
+    assert_string_equal(through("[warn] Epoll MOD(1) on fd 26 failed. Old events were 6; read change was 0 (none); "
+                                "write change was 2 (del); close change was 0 (none): Bad file descriptor\n"),
+                        "");
+    assert_unchanged("[warn] a rank's own words\n");
+}
+
 static void test_filter_reads_who_aborted(void **state) {
     (void)state;
     assert_string_equal(through(DASHES
@@ -254,7 +262,8 @@ static void test_words_name_the_hosts(void **state) {
 
 TESTS(unit_test(test_filter_passes_what_ranks_say), unit_test(test_filter_passes_the_first_error_only),
       unit_test(test_filter_reads_who_was_killed), unit_test(test_filter_reads_who_ended_with_which_code),
-      unit_test(test_filter_reads_who_aborted), unit_test(test_filter_reads_what_the_agent_says),
+      unit_test(test_filter_reads_who_aborted),
+      unit_test(test_filter_leaves_out_what_mpirun_says_to_itself), unit_test(test_filter_reads_what_the_agent_says),
       unit_test(test_filter_drops_reads_of_a_dead_rank),
       unit_test(test_filter_prefers_the_signal_whatever_the_order),
       unit_test(test_filter_finds_an_error_inside_a_block), unit_test(test_filter_passes_other_blocks),
