@@ -138,34 +138,40 @@ static enum status elastic_attach(struct run *r, void **self) {
     return run_subscribe(r, EVENT_BACKWARD_END, elastic_backward_end, g);
 }
 
-void elastic_drop(int k) {
-    struct generation *g = job.of[k];
-    job.of[k] = NULL;
-    job.store.kept[k].epoch = -1;
-    if (!g) return;
+static void generation_free(struct generation *g) {
     if (g->handed_over.base) arena_fini(&g->handed_over);
     free(g->own_header);
     free(g->left_header);
     free(g);
 }
 
+void elastic_drop(int k) {
+    struct generation *g = job.of[k];
+    job.of[k] = NULL;
+    job.store.kept[k].epoch = -1;
+    if (g) generation_free(g);
+}
+
 void elastic_leave(struct run *r) {
     struct generation *g = elastic_of(r);
-    if (!g || !(job.of[0] == g || job.of[1] == g)) return;
+    if (!g) return;
+    g->goes_on = true;
     g->coming = NULL;                        /* it is not here, and will not be */
+    if (job.of[0] != g && job.of[1] != g) return;            /* it has kept nothing yet */
     g->handed_over = r->arenas[TIER_HOST][ROLE_SAVE];
     r->arenas[TIER_HOST][ROLE_SAVE] = (struct arena){0};
 }
 
-/* Unless it was left, the job is over. */
+/* Unless it was left, the job is over. What was left before it had kept anything takes nothing of the others along: an
+ * epoch that ends while it begins. */
 static void elastic_detach(struct run *r, void *self) {
     struct generation *g = self;
+    bool kept = job.of[0] == g || job.of[1] == g;
     (void)r;
-    if (g->handed_over.base) return;
-    if (elastic_finish(g) != OK) status_clear();
-    if (job.of[0] != g && job.of[1] != g) free(g);
-    for (int k = 0; k < 2; k++) elastic_drop(k);
-    job.state = EPOCH_DISK;
+    if (!g->goes_on && elastic_finish(g) != OK) status_clear();
+    for (int k = 0; k < 2 && !g->goes_on; k++) elastic_drop(k);
+    if (!g->goes_on) job.state = EPOCH_DISK;
+    if (!kept) generation_free(g);
 }
 
 const struct technique technique_elastic = {

@@ -17,6 +17,7 @@ struct generation {
     struct epoch_snapshot *coming;       /* its left neighbor's is on its way; NULL: nothing is */
     struct comm_request sending, receiving;
     struct arena handed_over;            /* base NULL: the run is there */
+    bool goes_on;                        /* its run ends, and another one goes on */
 };
 
 /* Of a process there is one: it is in one job. of[k]: where what store.kept[k] speaks of lies. */

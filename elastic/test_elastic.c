@@ -241,6 +241,26 @@ static void test_a_copy_counts_when_it_is_there(void **state) {
     assert_int_equal(after, 1);
 }
 
+/* ---- an epoch that ends while it begins ---- */
+static void test_what_has_kept_nothing_takes_nothing_along(void **state) {
+    (void)state;
+    struct run r;
+    enum status status = open_run(&r, nth_plan(0), WATCH_NOTHING);
+    if (status == OK) status = steps(&r, 2, NULL);
+    if (status == OK) status = elastic_finish(elastic_of(&r));
+    elastic_leave(&r);
+    run_destroy(&r);
+    if (status == OK) status = layout_open(&r, nth_plan(0), WATCH_NOTHING);     /* and then another one dies */
+    elastic_leave(&r);
+    run_destroy(&r);
+    int64_t newest = epoch_newest(&elastic_job()->store, 0);
+    if (status == OK) status = layout_open(&r, nth_plan(0), WATCH_NOTHING);
+    run_destroy(&r);                                                 /* the end of the job */
+    assert_true(agree_all(status == OK));
+    assert_int_equal(newest, 2);
+    assert_int_equal(epoch_newest(&elastic_job()->store, 0), -1);
+}
+
 /* ---- what it cannot do ---- */
 static void test_what_has_no_edge_between_steps_is_refused(void **state) {
     (void)state;
@@ -256,4 +276,6 @@ static void test_what_has_no_edge_between_steps_is_refused(void **state) {
 
 TESTS(unit_test(test_snapshots_of_any_layout_are_taken_in_any_other), unit_test(test_residuals_are_taken_along),
       unit_test(test_bytes_are_those_of_the_bill), unit_test(test_every_third_step_is_kept),
-      unit_test(test_a_copy_counts_when_it_is_there), unit_test(test_what_has_no_edge_between_steps_is_refused))
+      unit_test(test_a_copy_counts_when_it_is_there),
+      unit_test(test_what_has_kept_nothing_takes_nothing_along),
+      unit_test(test_what_has_no_edge_between_steps_is_refused))
