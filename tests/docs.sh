@@ -34,6 +34,11 @@ done >"$work/out" 2>&1
 if [ ! -s "$work/out" ]; then echo "ok docs_patches_of_the_how_to_pages_apply"
 else not_ok docs_patches_of_the_how_to_pages_apply "see below"; fi
 
+# A mistake that is planted is a patch, too: of the tests, of the museum, of an exercise.
+for patch in tests/mutants/*.patch tests/museum/*.patch lessons/*/mutants/*.patch; do git apply --check "$patch"; done >"$work/out" 2>&1
+if [ ! -s "$work/out" ]; then echo "ok docs_planted_mistakes_apply"
+else not_ok docs_planted_mistakes_apply "see below"; fi
+
 # README tells how long the files are that a newcomer reads first.
 grep -oE '\]\([^) ]+\) \([0-9]+ lines\)' README.md | tr '()]' '   ' >"$work/out"
 while read -r file lines _; do echo "$(wc -l <"$file") $lines $file"; done <"$work/out" | awk '$1 != $2' >"$work/wrong"
