@@ -118,7 +118,9 @@ def table(curves):
 # ---- the picture ----
 COLOURS = ["#222222", "#0072b2", "#56b4e9", "#b22222", "#e69f00", "#7a5195", "#cc79a7", "#009e73", "#66a61e", "#8c6d31", "#d55e00",
            "#999999"]
-WIDTH, HEIGHT, LEFT, TOP, GAP, KEY = 460, 340, 60, 40, 70, 170
+WIDTH, HEIGHT, LEFT, TOP, GAP, KEY = 460, 340, 60, 40, 70, 200
+
+LEAST_BYTES = 1e6    # below: replicas that have not averaged yet
 
 
 def nice(low, high):
@@ -163,12 +165,12 @@ def picture(curves, steps):
     flat = [p for points in all_points for p in points]
     losses = [p[2] for p in flat]
     by_step = Panel(LEFT, "training loss by step", [p[0] for p in flat], losses, False)
-    by_bytes = Panel(LEFT + WIDTH + GAP, "by MB that a rank has sent", [p[1] / 1e6 for p in flat], losses, True)
+    by_bytes = Panel(LEFT + WIDTH + GAP, "by MB that a rank has sent", [p[1] / 1e6 for p in flat if p[1] >= LEAST_BYTES], losses, True)
     out = by_step.frame() + by_bytes.frame()
     for i, (curve, points) in enumerate(zip(curves, all_points)):
         colour = COLOURS[i % len(COLOURS)]
         out.append(by_step.line([(p[0], p[2]) for p in points], colour))
-        out.append(by_bytes.line([(p[1] / 1e6, p[2]) for p in points], colour))
+        out.append(by_bytes.line([(p[1] / 1e6, p[2]) for p in points if p[1] >= LEAST_BYTES], colour))
         x, y = LEFT + 2 * WIDTH + GAP + 20, TOP + 20 * i + 10
         out.append(f'<path d="M{x} {y}h22" stroke="{colour}" stroke-width="3"/>')
         out.append(f'<text x="{x + 28}" y="{y + 4}">{html.escape(curve.name)}</text>')
