@@ -24,6 +24,9 @@ else not_ok docs_lines_and_phrases_are_in_style "see below"; fi
 if tools/docs/options --check >"$work/out" 2>&1; then echo "ok docs_options_are_those_of_the_program"
 else not_ok docs_options_are_those_of_the_program "see below"; fi
 
+if tools/concepts/draw --check >"$work/out" 2>&1; then echo "ok docs_concept_figures_are_what_their_scripts_make"
+else not_ok docs_concept_figures_are_what_their_scripts_make "tools/concepts/draw makes them again"; fi
+
 # The how-to pages are built and tested in check-all (tests/long/how_to.sh); whether their patches still fit shows at once.
 for page in docs/how-to/*.md; do
     grep -q ' file=' "$page" || continue

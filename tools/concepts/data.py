@@ -1,0 +1,125 @@
+"""Lessons 03 and 04: buckets against a clock, who owns what under ZeRO, and how long a gathered weight lives."""
+import re
+
+from canvas import BLUE, GREEN, GREY, INK, LINE, ORANGE, PALE, PINK, RANKS, RED, SOFT, Canvas, number, trivium
+
+
+# ---- lesson 03: its worked problem ----
+def all_reduces(ready, latency, all_bytes):
+    """[(start, end)] of equal buckets that are ready at these times, one at a time on the network: lesson 03, "Buckets"."""
+    end, spans = 0.0, []
+    for at in ready:
+        start = max(at, end)
+        end = start + latency + all_bytes / len(ready)
+        spans.append((start, end))
+    return spans
+
+
+def buckets():
+    layer, layers, tensors, latency, all_bytes = 3.0, 4, 12, 0.5, 8.0
+    backward = layer * layers
+    ways = [("one bucket", all_reduces([backward], latency, all_bytes)),
+            ("one per layer", all_reduces([layer * (i + 1) for i in range(layers)], latency, all_bytes)),
+            ("one per tensor", all_reduces([layer * (i // tensors + 1) for i in range(layers * tensors)], latency, all_bytes))]
+    waits = [spans[-1][1] - backward for _, spans in ways]
+    c = Canvas("Three ways to send the same gradients", "A clock in milliseconds. Backward takes 12 ms. One bucket is sent from 12 ms on, four buckets from 3, 6, 9 and 12 ms, 48 buckets from 3 ms on. "
+               f"A rank waits {', '.join(number(w) for w in waits)} ms.", 352)
+    left, scale = 128, 19.6
+    def x(ms): return left + ms * scale
+    c.legend(16, 54, [(GREY, "backward"), (ORANGE, "latency of an all-reduce"), (BLUE, "bytes on the wire"), ("#f8e0e0", "the rank waits")])
+    for ms in range(0, 36, 5):
+        c.line([(x(ms), 72), (x(ms), 300)], "#e4e4e0")
+        c.text(x(ms), 316, f"{ms} ms" if ms == 0 else str(ms), size=12, anchor="middle", colour=SOFT)
+    c.text(left - 10, 100, "backward", anchor="end")
+    for i in range(layers):
+        c.box(x(i * layer), 82, layer * scale, 28, GREY, f"layer {layers - 1 - i}", edge="#ffffff")
+    for row, ((name, spans), wait) in enumerate(zip(ways, waits)):
+        y = 128 + row * 60
+        c.text(left - 10, y + 26, name, anchor="end")
+        c.box(x(backward), y, wait * scale, 46, "#f8e0e0", edge="none")
+        for start, end in spans:
+            c.box(x(start), y + 7, latency * scale, 32, ORANGE, edge="#ffffff", thick=0.5)
+            c.box(x(start + latency), y + 7, (end - start - latency) * scale, 32, BLUE, edge="#ffffff", thick=0.5)
+        c.text(x(spans[-1][1]) + 8, y + 27, f"waits {number(wait)} ms", bold=True) if spans[-1][1] < 30 else \
+            c.text(x(spans[-1][1]) - 4, y - 5, f"waits {number(wait)} ms", anchor="end", bold=True)
+    c.note("The worked problem of lesson 03: 64 ranks, four layers of 12 tensors, 100 MB of gradients. All three ways send the same bytes.")
+    return c
+
+
+# ---- lesson 04 ----
+STAGES = ["0: nothing is sharded", "1: states", "2: and gradients", "3: and weights"]
+
+
+def zero_grid():
+    n, kinds = 4, [("w", 2, "weights"), ("g", 2, "gradients"), ("s", 12, "states")]
+    c = Canvas("ZeRO on four ranks: who keeps which shard", "For each stage four ranks with their weights, gradients and states, of which each is sharded in four.", 462)
+    for stage, name in enumerate(STAGES):
+        said = trivium(f"show memory --params 1e9 --dp {n} --zero {stage} --precision bf16")
+        total, *roles = re.search(r"keeps ([\d.]+) GB .*: ([\d.]+) param \+ ([\d.]+) grad \+ ([\d.]+) optim", said).groups()
+        x0, y0 = 16 + (stage % 2) * 424, 62 + (stage // 2) * 184
+        c.text(x0, y0, f"stage {name}", bold=True, size=14)
+        c.text(x0 + 404, y0, f"{total} GB per rank", anchor="end", bold=True)
+        for rank in range(n):
+            c.text(x0 + 100 + rank * 80, y0 + 22, f"rank {rank}", size=12, anchor="middle")
+        for k, (letter, _, words) in enumerate(kinds):
+            y, sharded = y0 + 30 + k * 38, stage >= 3 - k
+            c.text(x0, y + 20, words, size=12)
+            for rank in range(n):
+                for shard in range(n):
+                    kept = shard == rank or not sharded
+                    c.box(x0 + 64 + rank * 80 + shard * 18, y, 18, 30, RANKS[shard] if kept else "none", str(shard) if kept else "", size=12, edge=LINE if kept else GREY)
+            c.text(x0 + 404, y + 20, roles[k], size=12, anchor="end")
+    c.note("A number is a shard; its owner has the same number. GB for 10^9 parameters in bf16, from:",
+           "trivium show memory --params 1e9 --dp 4 --precision bf16 --zero 0 (to 3)",
+           "At stage 1 the states, three quarters of everything, are kept once, by their owner; that owner updates its shard of the weights.")
+    return c
+
+
+def gather_window():
+    """From the rows of a program: of each block, from the row that starts its gather to the row that lets it go."""
+    text = trivium("show program --config configs/demo.ini --dp 2 --zero 3 --layers 4 --rows")
+    lives, needs, lengths = {}, {}, {}
+    for tape, row, kind, block in re.findall(r"^([FB]) +(\d+) +(\S+) +(\w*)", text, re.M):
+        lengths[tape] = max(lengths.get(tape, 0), int(row) + 1)
+        if kind in ("PARAM_AHEAD", "PARAM_NEEDED", "PARAM_DONE"):
+            life = lives.setdefault((tape, block), [])
+            if kind == "PARAM_AHEAD" and (not life or life[-1][2]):
+                life.append([int(row), None, None])
+            if kind == "PARAM_NEEDED" and life[-1][1] is None:
+                life[-1][1] = int(row)
+            if kind == "PARAM_DONE":
+                life[-1][2] = int(row)
+    # the embedding's two uses in forward: its life ends with the last row of the first use
+    blocks = ["embed", "h0", "h1", "h2", "h3", "head"]
+    c = Canvas("Stage 3: a block's weights are gathered, used and let go", "Bars of six blocks along the rows of forward and of backward. At no row more than two layers are gathered.", 372)
+    left, wide, gap = 86, 760, 20
+    scale = (wide - gap) / (lengths["F"] + lengths["B"])
+    def x(tape, row): return left + row * scale + (0 if tape == "F" else lengths["F"] * scale + gap)
+    for tape, name in (("F", "forward"), ("B", "backward")):
+        c.box(x(tape, 0), 66, lengths[tape] * scale, 20, PALE, f"{name}: its rows, in order")
+    for i, block in enumerate(blocks):
+        y = 98 + i * 34
+        c.text(left - 10, y + 18, block, anchor="end", mono=True)
+        c.line([(left, y + 30), (left + wide, y + 30)], "#ecece8")
+        for tape in "FB":
+            for ahead, needed, done in uses(lives.get((tape, block), [])):
+                c.box(x(tape, ahead), y, (needed - ahead) * scale, 24, ORANGE, edge=LINE, thick=0.6)
+                c.box(x(tape, needed), y, (done + 1 - needed) * scale, 24, BLUE, edge=LINE, thick=0.6)
+    c.legend(left, 322, [(ORANGE, "being gathered, beside the block before"), (BLUE, "whole on every rank, in use")])
+    c.note("A bar ends at PARAM_DONE: the memory is free for the next block. The tied embedding is used at both ends.",
+           "Rows of: trivium show program --config configs/demo.ini --dp 2 --zero 3 --layers 4 --rows")
+    return c
+
+
+def uses(life):
+    """Gathers of a block's tensors that overlap are one bar."""
+    bars = []
+    for ahead, needed, done in life:
+        if bars and ahead <= bars[-1][2] + 1:
+            bars[-1] = [bars[-1][0], bars[-1][1], max(done, bars[-1][2])]
+        else:
+            bars.append([ahead, needed, done])
+    return bars
+
+
+PICTURES = {"bucket-timeline": buckets, "zero-grid": zero_grid, "gather-window": gather_window}
