@@ -27,6 +27,12 @@ else not_ok docs_options_are_those_of_the_program "see below"; fi
 if tools/concepts/draw --check >"$work/out" 2>&1; then echo "ok docs_concept_figures_are_what_their_scripts_make"
 else not_ok docs_concept_figures_are_what_their_scripts_make "tools/concepts/draw makes them again"; fi
 
+for figure in docs/figures/*.svg; do
+    grep -qrF --include='*.md' "figures/${figure##*/}" README.md lessons docs/*.md */README.md || echo "$figure"
+done >"$work/out"
+if [ ! -s "$work/out" ]; then echo "ok docs_every_figure_is_shown_by_a_page"
+else not_ok docs_every_figure_is_shown_by_a_page "these are not"; fi
+
 # The how-to pages are built and tested in check-all (tests/long/how_to.sh); whether their patches still fit shows at once.
 for page in docs/how-to/*.md; do
     grep -q ' file=' "$page" || continue

@@ -3,13 +3,13 @@
  * Without a flush rank `stage` of p first runs w = p - 1 - stage forwards. Then, step after step, for j = 0 .. k-1: the
  * forward of microbatch j + w and the backward of microbatch j, both counted from the step's first; then it updates.
  * Say for both how many updates ago the weights were made that they read: 0 is the newest on this rank at that moment.
- * What they are to read, as the number of updates that the weights have had, for microbatch t since the last flush:
+ * What they are to read, as the number of updates that the weights have had, for microbatch q since the last flush:
  *
- *   PipeDream      max(0, floor((t - w) / k)), forward and backward
- *   vertical sync  max(0, floor((t - (p-1)) / k)), forward and backward, on every stage
- *   2BW            max(0, floor(t / k) - 1), forward and backward, on every stage
+ *   PipeDream      max(0, floor((q - w) / k)), forward and backward
+ *   vertical sync  max(0, floor((q - (p-1)) / k)), forward and backward, on every stage
+ *   2BW            max(0, floor(q / k) - 1), forward and backward, on every stage
  *
- * In step n the rank has made n updates, and its microbatch j is t = n k + j. Nothing older than the flush is read: an
+ * In step n the rank has made n updates, and its microbatch j is q = n k + j. Nothing older than the flush is read: an
  * age that is too large there is taken as that, so you need not care. And say how many versions a stage has to keep.
  * PipeMare, which reads the newest always, is given. */
 #include "pp/pp_orders.h"
