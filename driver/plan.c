@@ -14,7 +14,7 @@
 static const struct option OPTIONS[] = {
     {"gpus", OPTION_INT, "0", 0, 1 << 24, NULL, "ranks",
      "search the layouts of N, but for what is given: tp, pp, cp (sequences of 16384 and more), ep, micro-batch, 1f1b, "
-     "interleaved, zb-h1, zb-v, zero, recompute none, selective and full; all else is priced as given; 0: the layout "
+     "interleaved, zb-h1, zb-v, zero, recompute none, selective and full. All else is priced as given; 0: the layout "
      "is given", "plan",
      offsetof(struct plan_request, gpus)},
     {"top", OPTION_INT, "5", 1, MAX_BEST, NULL, "", "with gpus: how many layouts to show", "plan",

@@ -38,7 +38,7 @@ static const struct option OPTIONS[] = {
      "memory: no model, but the states of N parameters, by formula (dp, zero, precision); 0: the model", "show",
      offsetof(struct request, params)},
     {"mib", OPTION_REAL, "0", 0, 1e9, NULL, "MiB",
-     "comm: no model, but one operation of so many MiB by every algorithm, or by the one that is named; 0: a step of "
+     "comm: no model, but one operation of this many MiB by every algorithm, or by the one that is named; 0: a step of "
      "the "
      "model",
      "show", offsetof(struct request, mib)},

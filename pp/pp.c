@@ -46,7 +46,7 @@ static const struct option OPTIONS[] = {
     {"schedule-memory", OPTION_INT, "0", 0, PLAN_MAX_MICROBATCHES, NULL, "microbatches",
      "zb-2p: how many a rank keeps activations of; 0: 2 pp", "parallelism", AT(memory)},
     {"optim-sync", OPTION_CHOICE, "wait", 0, 0, "wait|validate", "",
-     "wait: update when the gradient norm of all stages is known; validate: guess that it is below clip, begin the "
+     "wait: update when the gradient norm of all stages is known. validate: guess that it is below clip, begin the "
      "next step, and do both again where that was wrong: the same bits, and no bubble between steps",
      "parallelism", AT(optim_sync)},
 };

@@ -57,12 +57,12 @@ static const struct option OPTIONS[] = {
     {"zero", OPTION_INT, "0", 0, 3, NULL, "",
      "what is sharded over dp: 1 optimizer states, 2 also gradients, 3 also parameters", "parallelism", AT(stage)},
     {"shard", OPTION_INT, "0", SHARD_NODE, 1e6, "node", "ranks",
-     "zero: so many neighbors of the dp x cp replicas share one sharded state, and the others have copies of it; node: "
-     "those of a node; 0: all, and there is no copy",
+     "zero: this many neighbors of the dp x cp replicas share one sharded state, and the others have copies of it; "
+     "node: those of a node; 0: all, and there is no copy",
      "parallelism", AT(shard)},
     {"zero-secondary", OPTION_INT, "0", SHARD_NODE, 1e6, "node", "ranks",
-     "zero 3: what forward gathers is kept for backward, sharded over so many neighbors of the dp x cp replicas; node: "
-     "those of a node; 0: backward gathers from all",
+     "zero 3: what forward gathers is kept for backward, sharded over this many neighbors of the dp x cp replicas; "
+     "node: those of a node; 0: backward gathers from all",
      "parallelism", AT(secondary)},
     {"offload", OPTION_CHOICE, "none", 0, 0, "none|optimizer|params", "",
      "kept elsewhere: optimizer states (the host updates them) and, at zero 2 and 3, gradient shards; at zero 3 also "

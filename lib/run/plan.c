@@ -66,7 +66,7 @@ static const struct option OPTIONS[] = {
      "model", AT(dropout_masks)},
 
     {"loss-chunk", OPTION_INT, "-1", -1, 1e12, NULL, "tokens",
-     "tokens of a microbatch whose logits exist at a time, so that head and loss are one operation (cpu only); 0: all "
+     "tokens of a microbatch whose logits exist at a time, so that head and loss are one operation (cpu only). 0: all "
      "of them, two operations; -1: on cpu as many as hidden, in fp32 and fp64 at least 1024, else 0",
      "model", AT(loss_chunk)},
 
@@ -105,10 +105,11 @@ static const struct option OPTIONS[] = {
     {"cp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "context parallel size: shards of the sequence", "parallelism",
      AT(mesh.cp)},
     {"cp-heads", OPTION_INT, "1", 1, 1e6, NULL, "ranks",
-     "of cp's ranks, so many neighbors shard heads, and the rest is a ring, or gathers (USP); divides cp",
+     "of cp's ranks, this many neighbors shard heads, and the rest is a ring, or gathers (USP); divides cp",
      "parallelism", AT(mesh.cp_heads)},
     {"ep", OPTION_INT, "1", 1, 1e6, NULL, "ranks",
-     "expert parallel size: so many neighbors of the dp x cp replicas shard the experts; adds no ranks", "parallelism",
+     "expert parallel size: this many neighbors of the dp x cp replicas shard the experts; adds no ranks",
+     "parallelism",
      AT(mesh.ep)},
     {"pp", OPTION_INT, "1", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "parallelism", AT(mesh.pp)},
     {"bucket-mb", OPTION_REAL, "25", 0.000001, 1e6, NULL, "MiB", "dp, zero: size of a gradient bucket", "parallelism",
@@ -151,11 +152,11 @@ static const struct option OPTIONS[] = {
      AT(comm_timeout)},
     {"comm-algorithm", OPTION_TEXT, "auto", 0, 0, NULL, "",
      "how collectives on host memory go (show comm): library, pairwise, ring, halving, halving-near, doubling, tree, "
-     "double-tree, hierarchical or main; auto: large sums and gathers pairwise, the rest by the MPI library; with "
+     "double-tree, hierarchical or main. auto: large sums and gathers pairwise, the rest by the MPI library; with "
      "link-inside or link-between what is fastest by simulation. Or by axis: dp=hierarchical,tp=ring",
      "machine", AT(comm_algorithm)},
     {"ranks-per-node", OPTION_INT, "0", 0, 1e6, NULL, "ranks",
-     "emulate nodes of so many ranks: for what depends on nodes, and is counted by them; 0: nodes are hosts, and "
+     "emulate nodes of this many ranks: for what depends on nodes, and is counted by them; 0: nodes are hosts, and "
      "in show mesh 8 ranks",
      "machine",
      AT(ranks_per_node)},
@@ -240,8 +241,8 @@ static const struct option OPTIONS[] = {
      "output", AT(trace_first)},
     {"trace-steps", OPTION_INT, "2", 1, 1000, NULL, "steps", "how many are traced", "output", AT(trace_steps)},
     {"inject", OPTION_TEXT, "", 0, 0, NULL, "",
-     "slow=RANK,FACTOR: this rank takes so many times as long to compute, to see what a slow machine does to the rest; "
-     "link=RANK,FACTOR: its emulated links are so many times as slow; cpu only; empty: none",
+     "slow=RANK,FACTOR: this rank takes FACTOR times as long to compute, to see what a slow machine does to the rest; "
+     "link=RANK,FACTOR: its emulated links are FACTOR times as slow; cpu only; empty: none",
      "output", AT(inject)},
     {"log", OPTION_CHOICE, "info", 0, 0, "quiet|warn|info|debug", "", "verbosity of the log", "output", AT(log)},
 };

@@ -1,0 +1,64 @@
+#!/bin/bash
+# The texts keep to the words of the project, and tools/check-words notices where one does not: mistakes planted in a small tree of its own.
+#
+# Run from the project's root.
+# shellcheck disable=SC2016 # formulas
+set -u -o pipefail
+command -v python3 >/dev/null || { echo "skip words there is no python3"; exit 0; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+not_ok() { echo "not ok $1: $2"; sed 's/^/#   /' "$work/out"; } # NAME WHY
+
+if tools/check-words >"$work/out" 2>&1; then echo "ok words_of_every_page"
+else not_ok words_of_every_page "see below"; fi
+
+# ---- a tree with one right page ----
+tree=$work/tree page=README.md
+mkdir -p "$tree/tools/words"
+cp tools/check-words "$tree/tools"
+echo '# none' >"$tree/tools/words/exceptions"
+cat >"$work/right" <<'END'
+# A page
+
+A sentence of `code that is anew` and of a formula $a + b$ ends here, after
+one line. Each rank sends $S$ bytes per step, once for $m$ microbatches:
+
+    nobody reads this block, however long it is
+
+* a list item that has twenty words in it is no part of the sentence before it, and so it is short
+* another one of the list
+
+| a cell | of twenty words is a sentence of its own, so that a row of a table may have many more of them |
+|---|---|
+END
+check() { "$tree/tools/check-words" >"$work/out" 2>&1; }
+cp "$work/right" "$tree/$page"
+if check && grep -q '^1 files, 0 hits$' "$work/out"; then echo "ok words_a_right_page_passes"
+else not_ok words_a_right_page_passes "it does not"; fi
+
+plant() { # NAME TEXT SED...: after this edit the check fails, and says TEXT
+    local name=words_notice_$1 text=$2
+    shift 2
+    sed "$@" "$work/right" >"$tree/$page"
+    if cmp -s "$work/right" "$tree/$page"; then not_ok "$name" "the edit changes nothing"
+    elif check; then not_ok "$name" "it passes"
+    elif ! grep -qF -- "$text" "$work/out"; then not_ok "$name" "does not say: $text"
+    else echo "ok $name"; fi
+}
+plant a_phrase 'README.md:3: "nobody"; say: no one' 's/^A sentence/Nobody writes nobody and/'
+plant a_phrase_across_lines '"for ever"; say: forever' -e 's/ends here, after/lasts for/' -e 's/^one line/ever/'
+plant bytes_a_step '"bytes a step"; say: per' 's/bytes per step/bytes a step/; s/\$S\$ bytes a/many bytes a/'
+plant a_long_sentence 'README.md:3: 36 words in a sentence; at most 35' 's/^A sentence/A sentence of one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty more/'
+plant a_letter '"$m$ messages"; m counts microbatches' 's/\$m\$ microbatches/$m$ messages/'
+plant a_long_cell 'words in a sentence' 's/of twenty words/of twenty words and of one two three four five six seven eight nine ten eleven twelve thirteen/'
+
+# ---- exceptions ----
+sed 's/^A sentence/Nobody writes nobody and/' "$work/right" >"$tree/$page"
+echo 'README.md | Nobody writes nobody | a quotation' >"$tree/tools/words/exceptions"
+if check; then echo "ok words_an_exception_is_let_through"; else not_ok words_an_exception_is_let_through "it is not"; fi
+cp "$work/right" "$tree/$page"
+if ! check && grep -q 'exceptions:1: "Nobody writes nobody" is not in README.md any more' "$work/out"; then echo "ok words_notice_a_stale_exception"
+else not_ok words_notice_a_stale_exception "it passes"; fi
+echo 'README.md | Nobody writes nobody' >"$tree/tools/words/exceptions"
+if ! check && grep -q 'has to be PATH' "$work/out"; then echo "ok words_notice_an_exception_without_a_reason"
+else not_ok words_notice_an_exception_without_a_reason "it passes"; fi
