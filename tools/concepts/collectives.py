@@ -4,7 +4,7 @@ Ring and halving come from the tables that lib/comm runs (trivium show comm --ra
 """
 import re
 
-from canvas import BLUE, GREEN, GREY, INK, LINE, ORANGE, PALE, PINK, RANKS, RED, SOFT, Canvas, trivium
+from canvas import BLUE, GREY, INK, LINE, ORANGE, PALE, RANKS, RED, SOFT, Canvas, trivium
 
 N = 4
 SHADES = [PALE, "#e3eef8", "#c3daf0", BLUE, ORANGE]  # of an element, by how many ranks' terms it has; all of them: orange

@@ -1,7 +1,7 @@
 """Lessons 03 and 04: buckets against a clock, who owns what under ZeRO, and how long a gathered weight lives."""
 import re
 
-from canvas import BLUE, GREEN, GREY, INK, LINE, ORANGE, PALE, PINK, RANKS, RED, SOFT, Canvas, number, trivium
+from canvas import BLUE, GREY, LINE, ORANGE, PALE, RANKS, SOFT, Canvas, number, trivium
 
 
 # ---- lesson 03: its worked problem ----
@@ -40,8 +40,11 @@ def buckets():
         for start, end in spans:
             c.box(x(start), y + 7, latency * scale, 32, ORANGE, edge="#ffffff", thick=0.5)
             c.box(x(start + latency), y + 7, (end - start - latency) * scale, 32, BLUE, edge="#ffffff", thick=0.5)
-        c.text(x(spans[-1][1]) + 8, y + 27, f"waits {number(wait)} ms", bold=True) if spans[-1][1] < 30 else \
-            c.text(x(spans[-1][1]) - 4, y - 5, f"waits {number(wait)} ms", anchor="end", bold=True)
+        last = x(spans[-1][1])
+        if last < 700:
+            c.text(last + 8, y + 27, f"waits {number(wait)} ms", bold=True)
+        else:
+            c.text(last - 4, y - 5, f"waits {number(wait)} ms", anchor="end", bold=True)
     c.note("The worked problem of lesson 03: 64 ranks, four layers of 12 tensors, 100 MB of gradients. All three ways send the same bytes.")
     return c
 
@@ -51,7 +54,7 @@ STAGES = ["0: nothing is sharded", "1: states", "2: and gradients", "3: and weig
 
 
 def zero_grid():
-    n, kinds = 4, [("w", 2, "weights"), ("g", 2, "gradients"), ("s", 12, "states")]
+    n, kinds = 4, ["weights", "gradients", "states"]
     c = Canvas("ZeRO on four ranks: who keeps which shard", "For each stage four ranks with their weights, gradients and states, of which each is sharded in four.", 462)
     for stage, name in enumerate(STAGES):
         said = trivium(f"show memory --params 1e9 --dp {n} --zero {stage} --precision bf16")
@@ -61,7 +64,7 @@ def zero_grid():
         c.text(x0 + 404, y0, f"{total} GB per rank", anchor="end", bold=True)
         for rank in range(n):
             c.text(x0 + 100 + rank * 80, y0 + 22, f"rank {rank}", size=12, anchor="middle")
-        for k, (letter, _, words) in enumerate(kinds):
+        for k, words in enumerate(kinds):
             y, sharded = y0 + 30 + k * 38, stage >= 3 - k
             c.text(x0, y + 20, words, size=12)
             for rank in range(n):
@@ -89,7 +92,6 @@ def gather_window():
                 life[-1][1] = int(row)
             if kind == "PARAM_DONE":
                 life[-1][2] = int(row)
-    # the embedding's two uses in forward: its life ends with the last row of the first use
     blocks = ["embed", "h0", "h1", "h2", "h3", "head"]
     c = Canvas("Stage 3: a block's weights are gathered, used and let go", "Bars of six blocks along the rows of forward and of backward. At no row more than two layers are gathered.", 372)
     left, wide, gap = 86, 760, 20

@@ -1,5 +1,5 @@
 """Lesson 11: which sectors of memory a warp touches, and which banks of shared memory."""
-from canvas import BLUE, GREY, LINE, ORANGE, PALE, RED, SOFT, Canvas
+from canvas import BLUE, GREY, LINE, ORANGE, RED, SOFT, Canvas
 
 LANES, SECTOR, BANKS, WORD = 32, 32, 32, 4
 

@@ -1,5 +1,5 @@
 """Lesson 09: what is kept from forward to backward when layers are recomputed in groups. Lesson 12: a save, and where it may be cut."""
-from canvas import BLUE, GREEN, GREY, INK, LINE, ORANGE, PALE, PINK, RED, SOFT, Canvas, number, trivium
+from canvas import BLUE, GREEN, GREY, LINE, ORANGE, PALE, RED, Canvas, trivium
 
 
 def square_root():

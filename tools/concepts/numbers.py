@@ -1,7 +1,7 @@
 """Lesson 08: where the bits of three formats are, and which powers of two they reach."""
 import math
 
-from canvas import BLUE, GREEN, GREY, INK, LINE, ORANGE, PALE, PINK, RED, SOFT, Canvas
+from canvas import BLUE, ORANGE, PINK, RED, SOFT, Canvas
 
 FORMATS = [("fp32", 8, 23), ("bf16", 8, 7), ("fp16", 5, 10)]  # exponent bits, mantissa bits
 

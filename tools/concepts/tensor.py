@@ -2,7 +2,7 @@
 import math
 import re
 
-from canvas import BLUE, GREEN, GREY, INK, LINE, ORANGE, PALE, PINK, RANKS, RED, SOFT, Canvas, trivium
+from canvas import BLUE, GREEN, GREY, INK, LINE, ORANGE, PALE, RANKS, RED, SOFT, Canvas, trivium
 
 
 def axes_of(program, slot):
@@ -75,9 +75,9 @@ def sp_pair():
                     c.text(x + rank * width / 2 + width / 4, top + 22, ("first half", "second half")[rank], size=12, anchor="middle")
                 else:
                     c.box(x, top, width, 34, GREY, "all T tokens", size=12)
-            for i, line in enumerate(words.split("\n")):
-                if row == 0:
-                    c.text(x + width / 2, y - 20 + i * 15 - (0 if "\n" not in words else 12), line, size=12, anchor="middle", colour=SOFT)
+            lines = words.split("\n") if row == 0 else []
+            for i, line in enumerate(lines):
+                c.text(x + width / 2, y - 17 - 15 * (len(lines) - 1 - i), line, size=12, anchor="middle", colour=SOFT)
             x += width
             if k < 2:
                 c.box(x + 6, y, 108, 72, GREEN, ([f"{first}\nnothing", f"{last}\nall-reduce"] if not inside else [f"{first}\nall-gather", f"{last}\nreduce-scatter"])[k], size=12, round_by=8, bold=False)
@@ -142,14 +142,13 @@ def mesh():
         x, y = place(r)
         c.dot(x, y, 17, PAPER_FILL[r // 4], INK)
         c.text(x, y + 5, str(r), anchor="middle", bold=True, size=14)
-    for i, (axis, words) in enumerate([("tp", "tensor: innermost, neighbors; each layer, so the fastest links"),
-                                       ("dp", "data: once per step, beside backward"), ("pp", "pipeline: one activation per microbatch; may cross nodes")]):
+    for i, (axis, *lines) in enumerate([("tp", "innermost, neighbors", "each layer, so the fastest links"), ("dp", "once per step, beside backward"),
+                                        ("pp", "one activation per microbatch", "may cross nodes")]):
         y = 84 + i * 76
         c.line([(540, y - 5), (580, y - 5)], colours[axis], 4 if axis == "tp" else 3, dashed=axis == "pp")
         c.text(590, y, axis, bold=True, size=14)
-        c.text(540, y + 20, words.split(": ")[1] if len(words) < 46 else words.split("; ")[0].split(": ")[1], size=12, colour=SOFT)
-        if len(words) >= 46:
-            c.text(540, y + 36, words.split("; ")[1], size=12, colour=SOFT)
+        for k, line in enumerate(lines):
+            c.text(540, y + 20 + 16 * k, line, size=12, colour=SOFT)
         c.text(620, y, " ".join("{" + f"{a} {b}" + "}" for a, b in groups[axis]), mono=True, size=12)
     c.legend(540, 318, [(PAPER_FILL[0], "stage 0"), (PAPER_FILL[1], "stage 1")])
     c.note("rank = (pp_rank · dp + dp_rank) · tp + tp_rank. A group holds the ranks that differ in one coordinate.",
