@@ -103,9 +103,13 @@ static void test_layouts_of_mixtral_equal_serial_fp64(void **state) {
 }
 
 /* ---- refusals ---- */
+/* Before a program is built: the types of one would be worked out for a mesh that cannot be. */
 static void check_refused(struct plan p, const char *what, const char *remedy) {
+    struct run r;
     assert_ok(plan_settle(&p, 0));
     assert_fails(technique_ep.check(&p), E_CONFIG, what, remedy);
+    assert_fails(run_compile(&r, &train_recipe, &p, 0, NULL, NULL), E_CONFIG, what, remedy);
+    run_destroy(&r);
 }
 
 static void test_ep_refuses(void **state) {

@@ -1,5 +1,5 @@
-/* From a plan to tables, for any rank, by any process: build -> (check, rewrite) by each technique -> lower -> schedule
- * -> memory plan -> bill. */
+/* From a plan to tables, for any rank, by any process: check by each technique -> build -> rewrite by each -> lower ->
+ * schedule -> memory plan -> bill. */
 #include "lib/run/run.h"
 #include "lib/program/gradients.h"
 #include "lib/program/sums.h"
@@ -95,10 +95,16 @@ static enum status build_program(struct run *r, const struct watch *watch) {
     return look(r, r->plan.arch->name, watch);
 }
 
+/* All of them, before anything is built: types are worked out for the program's mesh, which has to be possible. */
+static enum status check_techniques(const struct run *r) {
+    for (int i = 0; i < r->n_active; i++)
+        if (r->active[i]->check) TRY(r->active[i]->check(&r->plan));
+    return OK;
+}
+
 static enum status rewrite_program(struct run *r, int from, int to, const struct watch *watch) {
     for (int i = from; i < to; i++) {
         const struct technique *t = r->active[i];
-        if (t->check) TRY(t->check(&r->plan));
         if (!t->rewrite) continue;
         TRY(t->rewrite(&r->plan, &r->program));
         TRY(look(r, t->name, watch));
@@ -259,7 +265,8 @@ static enum status begin(struct run *r, const struct recipe *recipe, const struc
     r->program.fixed_sums = plan->sums == PLAN_SUMS_FIXED;
     r->program.plain_gemm = plan->gemm == PLAN_GEMM_PLAIN;
     TRY(refuse_absent(r));
-    return choose_techniques(r);
+    TRY(choose_techniques(r));
+    return check_techniques(r);
 }
 
 enum status run_compile(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank,

@@ -101,7 +101,7 @@ static void test_techniques_rewrite_in_the_order_of_the_recipe(void **state) {
     assert_ok(compile(&ab, &p));
     assert_string_equal(diary, "check_a rewrite_a rewrite_b ");
     assert_ok(compile(&ba, &p));
-    assert_string_equal(diary, "rewrite_b check_a rewrite_a ");
+    assert_string_equal(diary, "check_a rewrite_b rewrite_a ");
 }
 
 static void test_a_refusing_check_ends_the_compilation(void **state) {
