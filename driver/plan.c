@@ -2,10 +2,13 @@
  * and priced (planner/price.h). */
 #include "driver/plan.h"
 
+#include "driver/chart/chart.h"
+#include "driver/plan_pipeline.h"
 #include "driver/plan_search.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "planner/search.h"
+#include "pp/pp.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -24,6 +27,8 @@ static const struct option OPTIONS[] = {
      "plan", offsetof(struct plan_request, write)},
     {"out", OPTION_TEXT, "", 0, 0, NULL, "", "with gpus: a directory for plan.html, a page with pictures of the search",
      "plan", offsetof(struct plan_request, out)},
+    {"svg", OPTION_TEXT, "", 0, 0, NULL, "", "without gpus: draw the pipeline of the layout into this file", "plan",
+     offsetof(struct plan_request, svg)},
     {"run", OPTION_BOOL, "off", 0, 0, NULL, "",
      "with gpus: write them (to plan.ini unless write names a file) and start the run on this machine", "plan",
      offsetof(struct plan_request, run)},
@@ -80,11 +85,12 @@ json_t *plan_bytes_json(const struct price *x) {
 }
 
 static enum status print_json(const struct plan *p, const struct cluster *c, const struct price *x) {
-    json_t *all = json_pack("{s:{s:s, s:s, s:s, s:i, s:f, s:f, s:I, s:I, s:b, s:o, s:o}}", "plan", "cluster", c->name,
-                            "model", p->model, "layout", layout_of(p), "ranks", plan_ranks(p), "step_s", x->step_s,
-                            "mfu", x->mfu, "memory_bytes", (json_int_t)x->total_bytes, "host_bytes",
-                            (json_int_t)x->host_bytes, "fits", x->fits, "phases_s", plan_phases_json(x), "bytes",
-                            plan_bytes_json(x));
+    json_t *all = json_pack("{s:{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:b, s:o, s:o}}", "plan", "cluster",
+                            c->name, "model", p->model, "layout", layout_of(p), "ranks", plan_ranks(p), "step_s",
+                            x->step_s, "tokens_per_s", tokens_of(p) / x->step_s, "mfu", x->mfu, "memory_bytes",
+                            (json_int_t)x->total_bytes, "room_bytes", (json_int_t)(c->memory_bytes - c->reserve_bytes),
+                            "host_bytes", (json_int_t)x->host_bytes, "fits", x->fits, "phases_s", plan_phases_json(x),
+                            "bytes", plan_bytes_json(x));
     if (!all) return FAIL(E_MEMORY, "no memory to print the plan");
     json_dumpf(all, stdout, JSON_INDENT(2));
     printf("\n");
@@ -104,15 +110,30 @@ static enum status read_request(struct plan_request *q, struct options *o, int a
     return OK;
 }
 
+/* The layout that was given, with nothing left to choose. */
+static enum status draw_pipeline(const struct plan_request *q, const struct cluster *c) {
+    struct layout l = layout_of_plan(&train_recipe, &q->plan);
+    FILE *f;
+    if (q->plan.mesh.pp <= 1)
+        return FAIL(E_CONFIG, "svg draws a pipeline, and pp=1 has none; give --pp 2 or more, or leave svg out");
+    snprintf(l.split, sizeof l.split, "%.*s", (int)sizeof l.split - 1, pp_options(&q->plan)->split);
+    TRY(chart_file_open(q->svg, &f));
+    enum status status = plan_pipeline_svg(&train_recipe, &q->plan, ~0u, c, &l, f);
+    enum status closed = chart_file_close(q->svg, f);
+    return status == OK ? closed : status;
+}
+
 static enum status plan(struct plan_request *q, struct options *o, int argc, char **argv) {
     struct cluster c;
     struct price x;
     TRY(read_request(q, o, argc, argv, &c));
+    if (q->gpus && q->svg[0]) return FAIL(E_USAGE, "--svg draws one layout, and --gpus searches; use --out");
     if (q->gpus) return plan_search(q, o, &c);
     if (q->out[0]) return FAIL(E_USAGE, "--out draws a search; give --gpus, too, or leave it out");
     TRY(setup_plan(o, &q->plan, 0));
     const struct price_wish wish = {.uneven = options_source(o, "pp-split") != FROM_DEFAULT};
     TRY(price_plan(&train_recipe, &q->plan, &c, &wish, &x));
+    if (q->svg[0]) TRY(draw_pipeline(q, &c));
     if (q->json) return print_json(&q->plan, &c, &x);
     print_text(&q->plan, &c, &x);
     return OK;

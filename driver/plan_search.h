@@ -12,7 +12,7 @@ struct plan_request {
     struct plan plan;
     int64_t gpus, top;
     int json, run;
-    char write[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX];
+    char write[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX], svg[OPTION_TEXT_MAX];
 };
 
 /** Does the plan ask for a training that is another one in every layout? Then none is the best. @errors E_CONFIG */

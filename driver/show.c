@@ -149,8 +149,9 @@ static enum status show_program(struct request *q) {
 /* ---- show options ---- */
 static void add_option(void *self, const struct option *o, const char *value, enum option_source source) {
     static const char *const sources[] = {"default", "data", "preset", "file", "command line"};
-    json_t *entry = json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", o->name, "value", value, "source", sources[source],
-                              "unit", o->unit ? o->unit : "", "meaning", o->meaning);
+    json_t *entry = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", o->name, "value", value, "source",
+                              sources[source], "unit", o->unit ? o->unit : "", "meaning", o->meaning, "choices",
+                              o->choices ? o->choices : o->type == OPTION_BOOL ? "off|on" : "");
     json_array_append_new(self, entry);
 }
 static void print_option(void *self, const struct option *o, const char *value, enum option_source source) {

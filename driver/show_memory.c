@@ -15,6 +15,7 @@ struct memory_line {
     struct mesh_place place;
     int rank;
     int64_t bytes[N_ROLES], total, host, disk, parked, disk_read, disk_written;   /* the last three: of a step */
+    double flops[N_ROW_KINDS], wire[N_MESH_AXES];                                 /* of a step, too: the bill's */
 };
 
 /* What each block of the model saves; the same on every rank of its stage, so the first pipeline speaks for all. */
@@ -88,6 +89,8 @@ static enum status compile_line(const struct plan *plan, int rank, struct memory
     }
     line->disk_read = r.bill.disk_read_bytes;
     line->disk_written = r.bill.disk_written_bytes;
+    memcpy(line->flops, r.bill.flops, sizeof line->flops);
+    memcpy(line->wire, r.bill.wire_bytes, sizeof line->wire);
     run_destroy(&r);
     return status;
 }
@@ -140,15 +143,33 @@ static enum status collectives_bytes(const struct plan *plan, int rank, int64_t 
     return status;
 }
 
-static json_t *memory_json(const struct memory_line *l) {
+static json_t *bytes_json(const struct memory_line *l) {
     json_t *bytes = json_object();
     for (enum role role = 0; role < N_ROLES; role++)
         json_object_set_new(bytes, role_name(role), json_integer(l->bytes[role]));
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "rank", l->rank, "pp_rank",
-                     l->place.rank.pp, "dp_rank", l->place.rank.dp, "cp_rank", l->place.rank.cp, "tp_rank",
-                     l->place.rank.tp, "bytes", bytes, "total", (json_int_t)l->total, "host", (json_int_t)l->host,
-                     "parked_per_step", (json_int_t)l->parked, "disk", (json_int_t)l->disk, "disk_read_bytes",
-                     (json_int_t)l->disk_read, "disk_write_bytes", (json_int_t)l->disk_written);
+    return bytes;
+}
+
+/* Bytes that the rank sends in a step, by axis: of those that have more than one rank. */
+static json_t *wire_json(const struct memory_line *l) {
+    json_t *wire = json_object();
+    for (enum mesh_axis a = AXIS_SELF + 1; a < AXIS_MESH; a++)
+        if (mesh_size(a, &l->place) > 1) json_object_set_new(wire, mesh_axis_name(a), json_real(l->wire[a]));
+    return wire;
+}
+
+static json_t *flops_json(const struct memory_line *l) {
+    return json_pack("{s:f, s:f, s:f, s:f}", "forward", l->flops[ROW_FORWARD], "replay", l->flops[ROW_REPLAY],
+                     "backward_input", l->flops[ROW_BACKWARD_INPUT], "backward_weight", l->flops[ROW_BACKWARD_WEIGHT]);
+}
+
+static json_t *memory_json(const struct memory_line *l) {
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "rank", l->rank,
+                     "pp_rank", l->place.rank.pp, "dp_rank", l->place.rank.dp, "cp_rank", l->place.rank.cp, "tp_rank",
+                     l->place.rank.tp, "bytes", bytes_json(l), "total", (json_int_t)l->total, "host",
+                     (json_int_t)l->host, "parked_per_step", (json_int_t)l->parked, "disk", (json_int_t)l->disk,
+                     "disk_read_bytes", (json_int_t)l->disk_read, "disk_write_bytes", (json_int_t)l->disk_written,
+                     "wire_bytes", wire_json(l), "flops", flops_json(l));
 }
 
 /* Ranks of one stage differ by at most a padded vocabulary row or a sample, so large layouts show one replica a
@@ -190,8 +211,9 @@ enum status show_memory(const struct plan *plan, bool json) {
     if (status == OK && !json) print_largest(&largest, collectives);
     if (status == OK && !json) print_disk(&most_disk);
     for (int i = 0; i < saved.n && status == OK && !json; i++) print_saved_kind(&saved, i);
-    json_t *all = json_pack("{s:I, s:o, s:o, s:I}", "parameters", (json_int_t)plan->arch->n_params(plan), "ranks",
-                            ranks, "activations", saved_json(&saved), "collectives", (json_int_t)collectives);
+    json_t *all = json_pack("{s:I, s:i, s:i, s:o, s:o, s:I}", "parameters", (json_int_t)plan->arch->n_params(plan),
+                            "n_ranks", plan_ranks(plan), "microbatches", plan->n_microbatches, "ranks", ranks,
+                            "activations", saved_json(&saved), "collectives", (json_int_t)collectives);
     if (status == OK && json) {
         json_dumpf(all, stdout, JSON_INDENT(2));
         putchar('\n');
