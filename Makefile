@@ -225,6 +225,7 @@ help:
 	@echo 'make sizes          lines of each part, beside its budget; circles of files (after make check-build)'
 	@echo 'make check-lessons  lessons and pages: anchors, links, and what their commands print (LESSON=03, LONG=1, ANCHORS=1)'
 	@echo 'make docs           the site of pages, lessons and sources: build/docs/html/index.html'
+	@echo 'make explorer       a page that shows what a layout needs, with the program in it: build/explorer/explorer.html'
 	@echo 'make fuzz           the parsers against hostile input, with clang (SECONDS=60 each, TARGET=one of tests/fuzz; docs/fuzzing.md)'
 	@echo 'make check-mutants  plausible mistakes, each of which some test must reject: an hour'
 	@echo
@@ -327,6 +328,11 @@ docs: deps
 	@BUILD=$(B) tools/docs/options
 	@tools/docs/build
 
+# The explorer: one page, build/explorer/explorer.html (explorer/README.md)
+explorer:
+	@tools/install-deps --check explorer >/dev/null || { echo 'make explorer needs clang, lld and wasi-libc: tools/install-deps explorer'; exit 1; }
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) -f explorer/Makefile
+
 # The course's pictures in docs/figures, from runs on this machine (two to three minutes)
 figures: deps
 	@command -v gnuplot >/dev/null || tools/install-deps docs
@@ -363,4 +369,4 @@ grade-all: deps
 clean:
 	rm -rf build build-*
 
-.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build check-all check-mutants check-lessons docs starter mine grade grade-all handout check-exercises fuzz check-deps sizes clean
+.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build check-all check-mutants check-lessons docs explorer starter mine grade grade-all handout check-exercises fuzz check-deps sizes clean

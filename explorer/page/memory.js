@@ -1,0 +1,94 @@
+// Bars of bytes: memory by role of each rank, and what it sends by axis. Lengths and colours only; the numbers are the
+// command's.
+'use strict';
+
+const ROLES = {
+  param: 'weights', grad: 'gradients', optim: 'moments and masters', act: 'activations and their gradients',
+  comm: 'buckets, gathered weights, staging', work: 'scratch of kernels', save: 'checkpoints', host: 'host memory', disk: 'disk',
+};
+
+function element(name, attributes, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key in made) made[key] = value;
+    else made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+// 12345678 -> "11.8 MiB"
+function bytesText(bytes) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  let unit = 0;
+  while (bytes >= 1024 && unit < units.length - 1) { bytes /= 1024; unit++; }
+  return `${unit && bytes < 100 ? bytes.toPrecision(3) : Math.round(bytes)} ${units[unit]}`;
+}
+const exactly = n => n.toLocaleString('en').replaceAll(',', ' ');   // thin spaces
+
+// Ranks of one stage with the same bytes are one row.
+function alike(ranks) {
+  const rows = [];
+  for (const rank of ranks) {
+    const key = JSON.stringify([rank.pp_rank, rank.bytes, rank.host, rank.disk]);
+    const row = rows.find(other => other.key === key);
+    if (row) row.ranks.push(rank);
+    else rows.push({key, first: rank, ranks: [rank]});
+  }
+  return rows;
+}
+
+function rowName(row, all) {
+  const at = row.first, n = row.ranks.length;
+  const stages = all.some(other => other.first.pp_rank !== at.pp_rank) ? `stage ${at.pp_rank}: ` : '';
+  const members = row.ranks.map(rank => rank.rank);
+  const list = n > 4 ? `${members[0]} … ${members[n - 1]}` : members.join(', ');
+  return `${stages}${n > 1 ? 'ranks' : 'rank'} ${list}`;
+}
+
+function drawLegend(at, ranks) {
+  const used = Object.keys(ROLES).filter(role => ranks.some(rank => (rank.bytes[role] ?? rank[role]) > 0));
+  at.replaceChildren(...used.map(role => element('span', {className: 'key', title: ROLES[role]},
+    element('i', {className: 'role-' + role}), `${role} `, element('small', {textContent: ROLES[role]}))));
+}
+
+// room: bytes that a rank of the cluster has; a wall where it lies. onRank(number): a row was chosen.
+function drawMemory(at, memory, room, chosen, onRank) {
+  const rows = alike(memory.ranks), parts = rank => ({...rank.bytes, host: rank.host, disk: rank.disk});
+  const sum = rank => rank.total + rank.host + rank.disk;
+  const most = Math.max(...memory.ranks.map(sum)), end = room && room < 3 * most ? Math.max(most, room) : most;
+  at.replaceChildren(...rows.map(row => {
+    const bar = element('span', {className: 'bar'});
+    for (const [role, bytes] of Object.entries(parts(row.first)))
+      if (bytes > 0)
+        bar.append(element('i', {className: 'role-' + role, style: `width:${100 * bytes / end}%`, title: `${role}: ${exactly(bytes)} bytes`}));
+    if (room && room <= end) bar.append(element('b', {className: 'wall', style: `left:${100 * room / end}%`, title: `${bytesText(room)}: what a rank of the cluster has`}));
+    const over = room && row.first.total > room;
+    const picked = row.ranks.some(rank => rank.rank === chosen);
+    const button = element('button', {type: 'button', className: 'row' + (over ? ' over' : ''), title: `${exactly(row.first.total)} bytes`},
+      element('span', {className: 'name', textContent: rowName(row, rows)}), bar,
+      element('span', {className: 'number', textContent: bytesText(row.first.total)}));
+    button.setAttribute('aria-pressed', picked);
+    button.setAttribute('aria-label', `${rowName(row, rows)}: ${bytesText(row.first.total)}` + Object.entries(parts(row.first)).filter(([, b]) => b > 0).map(([role, b]) => `, ${role} ${bytesText(b)}`).join(''));
+    button.addEventListener('click', () => onRank(row.first.rank));
+    return button;
+  }));
+  at.append(table(['rank', 'stage', ...Object.keys(memory.ranks[0].bytes), 'total'],
+    rows.map(row => [rowName(row, [row]), row.first.pp_rank, ...Object.values(row.first.bytes).map(exactly), exactly(row.first.total)]), 'the same as numbers, in bytes'));
+}
+
+function table(heads, lines, title) {
+  const made = element('table', {});
+  made.append(element('tr', {}, ...heads.map(head => element('th', {textContent: head, scope: 'col'}))));
+  for (const line of lines) made.append(element('tr', {}, ...line.map(cell => element('td', {textContent: cell}))));
+  return element('details', {className: 'scroll'}, element('summary', {textContent: title}), made);
+}
+
+function drawWire(at, rank) {
+  const axes = Object.entries(rank.wire_bytes).filter(([, bytes]) => bytes > 0), most = Math.max(...axes.map(([, bytes]) => bytes), 1);
+  if (axes.length === 0) { at.replaceChildren(element('p', {textContent: 'Nothing is sent.'})); return; }
+  at.replaceChildren(...axes.map(([axis, bytes]) => element('div', {className: 'row', title: `${exactly(bytes)} bytes`},
+    element('span', {className: 'name', textContent: axis}),
+    element('span', {className: 'bar'}, element('i', {className: 'wire', style: `width:${100 * bytes / most}%`})),
+    element('span', {className: 'number', textContent: bytesText(bytes)}))));
+}

@@ -1,0 +1,147 @@
+// The page: it turns every change into a few commands, and puts what they print in its place.
+'use strict';
+
+const at = id => document.getElementById(id);
+const clusterFiles = JSON.parse(at('cluster-files').textContent);
+const clusterNames = Object.keys(clusterFiles).map(path => path.match(/([^/]+)\.ini$/)[1]);
+let session, shownText = {};                               // what was printed for the layout that is shown
+
+// ---- one change ----
+function jobs() {
+  const words = state.words(clusterFiles), rank = String(Number(state.get('rank')) || 0);
+  const hasPipeline = Number(state.get('pp')) > 1;
+  return [
+    {name: 'options', args: ['show', 'options', ...words, '--json']},
+    {name: 'memory', args: ['show', 'memory', ...words, '--json', '--rank', rank, '--svg', 'memory.svg']},
+    {name: 'plan', args: ['plan', ...words, '--json', ...(hasPipeline ? ['--svg', 'pipeline.svg'] : [])]},
+    {name: 'comm', args: ['show', 'comm', ...words, '--rank', rank]},
+    ...(at('program').open ? [{name: 'program', args: ['show', 'program', ...words, '--rank', rank]}] : []),
+  ];
+}
+
+const shown = {memory: null, plan: null};
+
+function take(result) {
+  if (result.code !== 0) { refuse(result); return; }
+  if (result.name === 'options') controls.show(JSON.parse(result.out));
+  if (result.name === 'memory') takeMemory(JSON.parse(result.out), result.written['memory.svg']);
+  if (result.name === 'plan') takePlan(JSON.parse(result.out).plan, result.written['pipeline.svg']);
+  if (result.name === 'comm') at('comm').querySelector('pre').textContent = result.out;
+  if (result.name === 'program') drawProgram(at('rewrites'), at('tables'), result.out);
+}
+
+// The first refusal is the reason; those of the later commands are the same one. Old results stay, greyed.
+function refuse(result) {
+  if (result.name === 'plan' && shown.memory) { takePlanRefusal(result); return; }
+  if (at('refusal').hidden) drawRefusal(at('refusal'), result.err, change);
+  at('results').classList.add('stale');
+}
+
+const chosenRank = () => shown.memory.ranks.find(rank => rank.rank === (Number(state.get('rank')) || 0)) ?? shown.memory.ranks[0];
+
+function takeMemory(memory, picture) {
+  shown.memory = memory;
+  at('results').classList.remove('empty');
+  const rank = chosenRank();
+  for (const word of document.querySelectorAll('.which-rank')) word.textContent = `rank ${rank.rank}`;
+  drawLegend(at('legend'), memory.ranks);
+  drawBars();
+  drawSaved(at('saved'), memory, rank);
+  drawWire(at('wire'), rank);
+  drawSummary(at('summary'), memory, null);
+  drawCommands(at('commands'), state.words(clusterFiles), memory.n_ranks, rank.rank);
+  at('over-step').innerHTML = picture ?? '';
+}
+function drawBars() {
+  drawMemory(at('memory'), shown.memory, shown.plan?.room_bytes, chosenRank().rank, rank => change('rank', String(rank)));
+}
+
+function takePlan(plan, picture) {
+  shown.plan = plan;
+  drawSummary(at('summary'), shown.memory, plan);
+  drawBars();
+  drawTime(at('time'), plan);
+  at('pipeline').innerHTML = picture ?? '<p class="note">pp is 1: there is no pipeline. Choose pp 2 or more.</p>';
+}
+// A layout can be legal on a cluster that cannot price it: then only the time is missing.
+function takePlanRefusal(result) {
+  shown.plan = null;
+  at('time').replaceChildren(element('p', {textContent: readRefusal(result.err).sentence}));
+  at('pipeline').replaceChildren(element('p', {className: 'note', textContent: 'No time line without times.'}));
+}
+
+async function update() {
+  at('results').setAttribute('aria-busy', 'true');
+  at('results').classList.remove('stale');
+  at('refusal').hidden = true;
+  shown.memory = null;
+  await session.run(jobs(), take);
+  at('results').setAttribute('aria-busy', 'false');
+}
+
+function change(name, value) {
+  if (name) state.set(name, value);
+  if (name && name !== 'rank') state.set('rank', state.get('rank') && '0');
+  controlsFollow();
+  update();
+}
+// What was typed stands in its control at once, also when it is refused and no table of options comes.
+function controlsFollow() {
+  for (const [name, value] of Object.entries(state.values)) {
+    const input = at('option-' + name);
+    if (input) input.value = value;
+  }
+}
+
+// ---- a question: results are hidden until the reader has thought of an answer ----
+function askQuestion() {
+  const text = state.get('ask');
+  at('question').hidden = !text;
+  at('question').querySelector('p').textContent = text;
+  at('results').classList.toggle('hidden-until-asked', text !== '');
+}
+
+// ---- other commands ----
+const PRINTED = {
+  'show memory': words => ['show', 'memory', ...words], 'show mesh': words => ['show', 'mesh', ...words],
+  'show comm': words => ['show', 'comm', ...words], 'show types': words => ['show', 'types', ...words],
+  'show options': words => ['show', 'options', ...words], 'plan': words => ['plan', ...words],
+  'plan --gpus (a search)': words => ['plan', ...words, '--gpus', String(shown.memory?.n_ranks ?? 1)],
+  'schedule --all': () => ['schedule', '--all', '--pp', state.get('pp') || '4', '--microbatches', String(shown.memory?.microbatches ?? 8)],
+};
+function buildConsole() {
+  at('console-buttons').append(...Object.entries(PRINTED).map(([name, args]) => {
+    const button = element('button', {type: 'button', textContent: name});
+    button.addEventListener('click', async () => {
+      const screen = at('console').querySelector('pre');
+      screen.textContent = '…';
+      const result = await session.ask(args(state.words(clusterFiles)));
+      screen.textContent = `$ build/trivium ${result.args.join(' ')}\n${result.out}${result.err}`;
+    });
+    return button;
+  }));
+}
+
+// ---- the start ----
+async function presetNames() {
+  const {err} = await session.ask(['show', 'options', '--model', '?']);
+  return err.match(/use one of (.*)/)[1].trim().split(', ');
+}
+
+async function start() {
+  const module = await WebAssembly.compile(await unpack('wasm'));
+  session = new Session(module, clusterFiles, at('worker').textContent);
+  state.read();
+  const options = await session.ask(['show', 'options', '--json']);
+  controls.build(at('controls'), JSON.parse(options.out), {model: await presetNames(), cluster: clusterNames}, change);
+  buildConsole();
+  at('program').addEventListener('toggle', () => { if (at('program').open) update(); });
+  at('question').querySelector('button').addEventListener('click', () => { state.set('ask', ''); askQuestion(); });
+  at('reset').addEventListener('click', () => { state.values = {...DEFAULTS}; change(null); });
+  at('copy-link').addEventListener('click', event => copyText(location.href, event.target));
+  addEventListener('hashchange', () => { state.read(); askQuestion(); update(); });
+  askQuestion();
+  await update();
+}
+
+const ready = start();

@@ -1,0 +1,171 @@
+/* Jansson for the page: only what writes. Debian has jansson compiled for its own machines alone, and the page's
+ * commands read no JSON; so these few functions stand behind the same header, and write the same bytes
+ * (json_dumpf with JSON_INDENT). A command's memory ends with the command: nothing is freed. */
+#include <jansson.h>
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct node {
+    json_t base;                   /* what jansson.h knows of it */
+    const char *key;               /* within an object */
+    json_int_t integer;
+    double real;
+    char *text;
+    struct node *first, *last, *next;
+};
+
+static struct node *node_new(json_type type) {
+    struct node *n = calloc(1, sizeof *n);
+    if (!n) abort();
+    n->base = (json_t){type, 1};
+    return n;
+}
+static struct node *of(const json_t *x) { return (struct node *)x; }
+
+json_t *json_object(void) { return &node_new(JSON_OBJECT)->base; }
+json_t *json_array(void) { return &node_new(JSON_ARRAY)->base; }
+json_t *json_null(void) { return &node_new(JSON_NULL)->base; }
+json_t *json_true(void) { return &node_new(JSON_TRUE)->base; }
+json_t *json_false(void) { return &node_new(JSON_FALSE)->base; }
+json_t *json_integer(json_int_t value) {
+    struct node *n = node_new(JSON_INTEGER);
+    n->integer = value;
+    return &n->base;
+}
+json_t *json_real(double value) {
+    if (!isfinite(value)) return NULL;
+    struct node *n = node_new(JSON_REAL);
+    n->real = value;
+    return &n->base;
+}
+json_t *json_string(const char *value) {
+    if (!value) return NULL;
+    struct node *n = node_new(JSON_STRING);
+    n->text = strdup(value);
+    return &n->base;
+}
+void json_delete(json_t *x) { (void)x; }
+
+/* ---- lists ---- */
+static int append(json_t *list, const char *key, json_t *value) {
+    struct node *l = of(list), *n = of(value);
+    if (!l || !n) return -1;
+    n->key = key ? strdup(key) : NULL;
+    if (l->last) l->last->next = n;
+    else l->first = n;
+    l->last = n;
+    return 0;
+}
+int json_array_append_new(json_t *list, json_t *value) { return append(list, NULL, value); }
+int json_object_set_new(json_t *object, const char *key, json_t *value) { return append(object, key, value); }
+/* The members of the other one go into this one; that one is not used again. */
+int json_object_update(json_t *object, json_t *other) {
+    for (struct node *n = of(other)->first, *next; n; n = next) {
+        next = n->next, n->next = NULL;
+        append(object, n->key, &n->base);
+    }
+    return 0;
+}
+
+/* ---- json_pack: {s:i, s:[I, f], s:o} ---- */
+struct format { const char *at; va_list values; };
+
+static char next(struct format *f) {
+    while (*f->at && strchr(" ,:", *f->at)) f->at++;
+    return *f->at ? *f->at++ : 0;
+}
+
+static json_t *pack(struct format *f, char kind) {
+    json_t *list = kind == '{' ? json_object() : kind == '[' ? json_array() : NULL;
+    switch (kind) {
+    case 's': return json_string(va_arg(f->values, const char *));
+    case 'i': return json_integer(va_arg(f->values, int));
+    case 'I': return json_integer(va_arg(f->values, json_int_t));
+    case 'f': return json_real(va_arg(f->values, double));
+    case 'b': return va_arg(f->values, int) ? json_true() : json_false();
+    case 'o': return va_arg(f->values, json_t *);
+    case 'n': return json_null();
+    case '{': case '[': break;
+    default: abort();              /* a format that no command of the page uses: add it here */
+    }
+    for (char c; (c = next(f)) && !strchr("}]", c);) {
+        const char *key = kind == '{' ? va_arg(f->values, const char *) : NULL;
+        if (append(list, key, pack(f, key ? next(f) : c))) return NULL;
+    }
+    return list;
+}
+
+json_t *json_pack(const char *format, ...) {
+    struct format f = {.at = format};
+    va_start(f.values, format);
+    json_t *all = pack(&f, next(&f));
+    va_end(f.values);
+    return all;
+}
+
+/* ---- json_dumpf ---- */
+static void write_text(const char *text, FILE *f) {
+    putc('"', f);
+    for (; *text; text++) {
+        const char *escape = strchr("\"\\\n\r\t\b\f", *text);
+        if (escape) fprintf(f, "\\%c", "\"\\nrtbf"[escape - "\"\\\n\r\t\b\f"]);
+        else if ((unsigned char)*text < ' ') fprintf(f, "\\u%04X", *text);
+        else putc(*text, f);
+    }
+    putc('"', f);
+}
+
+/* As jansson: 17 digits, a point or an exponent in any case, no + and no leading zero in the exponent. */
+static void write_real(double value, FILE *f) {
+    char text[64];
+    snprintf(text, sizeof text, "%.17g", value);
+    char *e = strchr(text, 'e');
+    if (!strpbrk(text, ".e")) strcat(text, ".0");
+    if (e) {
+        char *digits = e + 1 + (e[1] == '-' || e[1] == '+'), *to = e + 1 + (e[1] == '-');
+        while (*digits == '0') digits++;
+        memmove(to, digits, strlen(digits) + 1);
+    }
+    fputs(text, f);
+}
+
+static void new_line(FILE *f, size_t indent, int depth) {
+    if (indent) fprintf(f, "\n%*s", (int)indent * depth, "");
+}
+
+static void write_node(const struct node *n, FILE *f, size_t indent, int depth);
+
+static void write_list(const struct node *n, FILE *f, size_t indent, int depth) {
+    bool object = n->base.type == JSON_OBJECT;
+    putc(object ? '{' : '[', f);
+    for (const struct node *x = n->first; x; x = x->next) {
+        new_line(f, indent, depth + 1);
+        if (object) write_text(x->key, f), fputs(": ", f);
+        write_node(x, f, indent, depth + 1);
+        if (x->next) fputs(indent ? "," : ", ", f);
+    }
+    if (n->first) new_line(f, indent, depth);
+    putc(object ? '}' : ']', f);
+}
+
+static void write_node(const struct node *n, FILE *f, size_t indent, int depth) {
+    switch (n->base.type) {
+    case JSON_INTEGER: fprintf(f, "%lld", (long long)n->integer); break;
+    case JSON_REAL: write_real(n->real, f); break;
+    case JSON_STRING: write_text(n->text, f); break;
+    case JSON_TRUE: fputs("true", f); break;
+    case JSON_FALSE: fputs("false", f); break;
+    case JSON_NULL: fputs("null", f); break;
+    default: write_list(n, f, indent, depth);
+    }
+}
+
+int json_dumpf(const json_t *x, FILE *f, size_t flags) {
+    if (!x) return -1;
+    write_node(of(x), f, flags & JSON_MAX_INDENT, 0);
+    return 0;
+}
