@@ -323,8 +323,9 @@ check-lessons: deps
 
 # The site, in build/docs/html: pages, lessons and sources. What it needs is another list than the build's.
 docs: deps
-	@tools/install-deps docs
+	@tools/install-deps docs explorer
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build
+	@$(MAKE) --no-print-directory explorer
 	@BUILD=$(B) tools/docs/options
 	@tools/docs/build
 

@@ -6,6 +6,7 @@ wire bytes, flops and refusals must be the same text. Times are sums of powers a
 On a CPU, `work` is scratch that depends on the machine's instructions (lib/ops/gemm): it is compared for layouts of GPUs, whose is a formula.
 """
 import concurrent.futures
+import glob
 import json
 import math
 import os
@@ -162,6 +163,21 @@ def check_page(page, path):
     report("explorer_page", failures)
 
 
+def check_presets(page, path):
+    """Every link of a lesson: a question, then a layout that can be."""
+    failures, links = [], []
+    for lesson in sorted(glob.glob("lessons/*/README.md")):
+        with open(lesson, encoding="utf-8") as file:
+            links += [(lesson, preset) for preset in re.findall(r"explorer\.html#([^)]*)\)", file.read())]
+    for lesson, preset in links:
+        page.open(path, preset)
+        asked, refusal, rows = page.run("return [!document.getElementById('question').hidden, document.getElementById('refusal').textContent, "
+                                        "document.querySelectorAll('#memory button.row').length]")
+        if not asked or refusal or rows < 1:
+            failures.append(f"{lesson}: {refusal or 'no question, or no bars'}")
+    report("explorer_links_of_lessons", failures if links else ["no lesson has any"], f"{len(links)} of them")
+
+
 def main():
     path, program = sys.argv[1:3]
     with browser.Browser() as page:
@@ -169,6 +185,7 @@ def main():
         check_random(page, program, int(sys.argv[3]) if len(sys.argv) > 3 else 300)
         check_time(page, program)
         check_page(page, path)
+        check_presets(page, path)
     size = os.path.getsize(path)
     report("explorer_size", [] if size < 1000000 else [f"{size} bytes"], f"{size} bytes")
 

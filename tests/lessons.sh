@@ -73,6 +73,8 @@ END
 }
 sed 's/, \[a\/b\] in/ in/' < <(right) >"$tree/$lesson"
 touch "$tree/lessons/03-small/figure.svg"
+mkdir "$tree/docs"
+echo '| `--tp` | number |' >"$tree/docs/options.md"
 cp "$tree/$lesson" "$work/right"
 
 check() { "$tree/tools/check-lessons" "$@" "$tree/$lesson" >"$work/out" 2>&1 </dev/null; }
@@ -101,6 +103,7 @@ plant a_dead_link '(../../dp/none.h) leads nowhere' 's|dp/small.h#x|dp/none.h|'
 plant a_dead_image '(figures.svg) leads nowhere' 's|figure.svg|figures.svg|'
 plant a_dead_heading 'has no heading #thoery' 's|#theory|#thoery|'
 plant a_link_into_the_build 'what is built' 's|../../dp/small.h#x|../../build/trivium|'
+plant a_wrong_word_in_a_link_to_the_explorer 'has tq=2, which is no option' 's|../../dp/small.h#x|../../build/explorer/explorer.html#tp=2\&tq=2|'
 plant a_missing_section 'no section ## Real world' '/^## Real world/d'
 plant sections_out_of_order 'stands where ## Code tour has to be' 's/^## Code tour/## X/; s/^## Run it/## Code tour/; s/^## X/## Run it/'
 plant a_head_without_prerequisites '**Prerequisites**' 's/^\*\*Prerequisites\*\*/Needs/'

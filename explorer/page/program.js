@@ -5,7 +5,7 @@
 function readTables(text) {
   const tables = [];
   for (const part of text.split(/\n(?=after \S+, on rank|saved from forward|schedule)/)) {
-    const name = part.match(/^after (\S+),/)?.[1] ?? (part.startsWith('the model:') ? 'model' : part.match(/^\S+/)[0]);
+    const name = part.match(/^after (\S+),/)?.[1] ?? (part.startsWith('the model:') ? 'model' : part.match(/^\w+/)[0]);
     const lines = part.split('\n').filter(line => line && !/^(after |the model:|axes:|H 2\/4)/.test(line));
     if (name === 'schedule' || name === 'saved') tables.push({name: name === 'saved' ? 'what is saved' : 'the schedule', lines, alone: true});
     else tables.push({name, lines});
@@ -13,14 +13,19 @@ function readTables(text) {
   return tables;
 }
 
-// A step's number changes when one is put in before it; what the step does not.
-const withoutNumber = line => line.replace(/^ *\d+ {2}/, '');
+// A line is a number, which changes when a step is put in before it; what the step does; and its type: "fp32 (B 1/8@0, T 64)".
+function readLine(line) {
+  const [, number, does, type] = line.match(/^( *\d* *)(.*?)(  \w+ \([^)]*\))?$/);
+  return {number, does: does.replace(/ +/g, ' ').trim(), line: line.slice(0, line.length - (type ?? '').length), type: type ?? ''};
+}
 
+// A step that the other table has not is marked; of one that has another type there, the type.
 function marked(lines, others, className) {
-  const known = new Set(others.map(withoutNumber)), made = element('pre', {tabIndex: 0});
-  for (const line of lines) {
-    if (known.has(withoutNumber(line))) made.append(line + '\n');
-    else made.append(element('mark', {className, textContent: line}), '\n');
+  const known = new Map(others.map(readLine).map(other => [other.does, other.type])), made = element('pre', {tabIndex: 0});
+  for (const {does, line, type} of lines.map(readLine)) {
+    if (!known.has(does)) made.append(element('mark', {className: className + ' whole', textContent: line + type}), '\n');
+    else if (known.get(does) !== type) made.append(line, element('mark', {className, textContent: type}), '\n');
+    else made.append(line + type + '\n');
   }
   return made;
 }

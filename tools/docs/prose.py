@@ -1,11 +1,12 @@
 """Prose of this project, as Doxygen has to get it: what Doxygen would take for commands is escaped, formulas become its formulas,
 anchors and links lead to pages of the site. One line in, one line out: a place in a source file stays where it is."""
+import html
 import os
 import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from lessons import anchors  # noqa: E402
+from lessons import anchors, pages  # noqa: E402
 
 # Commands that comments may use; any other @word, as in @node03, is text.
 COMMANDS = "collective|errors|source|param|return|file|f\\$|f\\[|f\\]|ref|verbatim|endverbatim"
@@ -57,6 +58,8 @@ def link(text, target, page):
         return f"[{text}]({target})"
     path, _, fragment = target.partition("#")
     place = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+    if place == pages.EXPLORER:
+        return f'<a href="explorer.html#{html.escape(fragment)}">{text}</a>'
     if os.path.isdir(os.path.join(anchors.ROOT, place)):
         readme = os.path.join(place, "README.md")
         place = readme if os.path.exists(os.path.join(anchors.ROOT, readme)) else place

@@ -93,6 +93,22 @@ class Page:
         return out
 
 
+# The one page that is built and that lessons lead to (make explorer); its address says what is set there.
+EXPLORER = "build/explorer/explorer.html"
+EXPLORER_WORDS = {"rank", "ask"}
+
+
+def check_preset(fragment):
+    """What is wrong with the address of a layout: #tp=2&ask=..."""
+    with open(os.path.join(anchors.ROOT, "docs", "options.md"), encoding="utf-8") as file:
+        options = set(re.findall(r"^\| `--([\w-]+)`", file.read(), flags=re.M))
+    for word in fragment.split("&"):
+        name, equals, _ = word.partition("=")
+        if not equals or name not in options | EXPLORER_WORDS:
+            return f"the explorer's address has {word}, which is no option=value"
+    return None
+
+
 def check_links(page):
     """[(line, what is wrong)]"""
     wrong = []
@@ -105,6 +121,10 @@ def check_links(page):
         place = os.path.normpath(os.path.join(page.folder, path)) if path else page.path
         if target == "" or path.startswith("/") or place.startswith(".."):
             wrong.append((line, f"the link ({target}) leads out of the project; links are relative to the file"))
+        elif place == EXPLORER:
+            problem = check_preset(fragment)
+            if problem:
+                wrong.append((line, problem))
         elif place.split("/")[0].startswith("build"):
             wrong.append((line, f"the link ({target}) leads to what is built, which readers do not have"))
         elif not os.path.exists(os.path.join(anchors.ROOT, place)):
