@@ -12,8 +12,10 @@ import math
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -164,18 +166,63 @@ def check_page(page, path):
 
 
 def check_presets(page, path):
-    """Every link of a lesson: a question, then a layout that can be."""
+    """Every link of a lesson: a question, then a layout that can be; or a puzzle."""
     failures, links = [], []
     for lesson in sorted(glob.glob("lessons/*/README.md")):
         with open(lesson, encoding="utf-8") as file:
             links += [(lesson, preset) for preset in re.findall(r"explorer\.html#([^)]*)\)", file.read())]
     for lesson, preset in links:
         page.open(path, preset)
-        asked, refusal, rows = page.run("return [!document.getElementById('question').hidden, document.getElementById('refusal').textContent, "
+        asked, refusal, rows = page.run("return [!document.getElementById('question').hidden || document.getElementById('puzzles').open, "
+                                        "document.getElementById('refusal').textContent, "
                                         "document.querySelectorAll('#memory button.row').length]")
         if not asked or refusal or rows < 1:
-            failures.append(f"{lesson}: {refusal or 'no question, or no bars'}")
+            failures.append(f"{lesson}: {refusal or 'no question, no puzzle, or no bars'}")
     report("explorer_links_of_lessons", failures if links else ["no lesson has any"], f"{len(links)} of them")
+
+
+def tables():
+    """(what, text of each puzzle, the claim that must fail or None): lesson 07's reference, and each mistake planted in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = os.path.join(folder, TABLE)
+        os.makedirs(os.path.dirname(table))
+        for patch in [None, *sorted(glob.glob("lessons/07-pipelines/mutants/table-*.patch"))]:
+            shutil.copy(TABLE, table)
+            claim = None
+            if patch:
+                subprocess.run(["patch", "-s", "-p1", "-d", folder, "-i", os.path.abspath(patch)], check=True, stdout=subprocess.DEVNULL)
+                with open(patch, encoding="utf-8") as file:
+                    claim = re.search(r"^# claim: (\S+)", file.read(), re.M)[1]
+            with open(table, encoding="utf-8") as file:
+                yield patch or "reference", re.split(r"^puzzle \d+\n", re.sub(r"#.*", "", file.read()), flags=re.M)[1:], claim
+
+
+TABLE = "lessons/07-pipelines/table/reference.txt"
+
+
+def check_puzzles(page):
+    """Judged as make grade judges: a reference solves its puzzle, a planted mistake loses the one that it spoils."""
+    def judge(puzzle, text):
+        return page.run(f"return (await puzzles.judge({json.dumps(puzzle)}, {json.dumps(text)})).claims")
+    failures = []
+    if not os.path.exists(TABLE):
+        print("skip explorer_puzzles a handout has no references")
+        return
+    for what, texts, claim in tables():
+        for number, text in enumerate(texts, 1):
+            claims = judge(f"schedule-{number}", text)
+            solved = all(c["holds"] for c in claims)
+            if solved == bool(claim and f"_{number}_" in claim):
+                failures.append(f"{what}, schedule {number}: {claims}")
+    with open("lessons/16-choosing-a-layout/puzzle/reference.txt", encoding="utf-8") as file:
+        layouts = re.findall(r"^\d: (.*)$", file.read(), flags=re.M)
+    for number, text in ((1, layouts[0]), (3, layouts[2])):                        # the second's search takes longest
+        claims = judge(f"layout-{number}", text)
+        if not all(c["holds"] for c in claims) or len(claims) != 4:
+            failures.append(f"the reference of layout {number}: {claims}")
+    if all(c["holds"] for c in judge("layout-1", "--dp 8 --zero 1 --micro-batch 2 --recompute full")):
+        failures.append("full recomputation solves layout 1")
+    report("explorer_puzzles", failures)
 
 
 def main():
@@ -186,6 +233,7 @@ def main():
         check_time(page, program)
         check_page(page, path)
         check_presets(page, path)
+        check_puzzles(page)
     size = os.path.getsize(path)
     report("explorer_size", [] if size < 1000000 else [f"{size} bytes"], f"{size} bytes")
 

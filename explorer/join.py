@@ -13,13 +13,16 @@ import sys
 
 LIMIT = 1000000                                             # bytes: it has to open at once, also by mail
 
+# Of lessons only clusters: an exercise's own settings stay outside.
+CLUSTERS = [path for pattern in ("configs/clusters/*.ini", "lessons/*/puzzle/*.ini") for path in glob.glob(pattern) if not path.endswith("exercise.ini")]
+
 
 def part(name, wasm):
     if name == "wasm":
         with open(wasm, "rb") as file:
             return base64.b64encode(gzip.compress(file.read(), 9, mtime=0)).decode()
     if name == "clusters":
-        return json.dumps({path: read(path) for path in sorted(glob.glob("configs/clusters/*.ini"))}).replace("<", "\\u003c")
+        return json.dumps({path: read(path) for path in sorted(CLUSTERS)}).replace("<", "\\u003c")
     text = read("explorer/page/" + name)
     if name.endswith(".js") and "</script" in text:
         sys.exit(f"join.py: {name} has </script in it, which would end the page's script")

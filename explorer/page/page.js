@@ -3,8 +3,8 @@
 
 const at = id => document.getElementById(id);
 const clusterFiles = JSON.parse(at('cluster-files').textContent);
-const clusterNames = Object.keys(clusterFiles).map(path => path.match(/([^/]+)\.ini$/)[1]);
-let session, shownText = {};                               // what was printed for the layout that is shown
+const clusterNames = Object.keys(clusterFiles).map(path => path.match(/^configs.*\/([^/]+)\.ini$/)?.[1]).filter(name => name);
+let session, aside;                                        // the layout's commands; and those of puzzles and the console
 
 // ---- one change ----
 function jobs() {
@@ -115,7 +115,7 @@ function buildConsole() {
     button.addEventListener('click', async () => {
       const screen = at('console').querySelector('pre');
       screen.textContent = '…';
-      const result = await session.ask(args(state.words(clusterFiles)));
+      const result = await aside.ask(args(state.words(clusterFiles)));
       screen.textContent = `$ build/trivium ${result.args.join(' ')}\n${result.out}${result.err}`;
     });
     return button;
@@ -131,17 +131,22 @@ async function presetNames() {
 async function start() {
   const module = await WebAssembly.compile(await unpack('wasm'));
   session = new Session(module, clusterFiles, at('worker').textContent);
+  aside = new Session(module, clusterFiles, at('worker').textContent);
   state.read();
   const options = await session.ask(['show', 'options', '--json']);
   controls.build(at('controls'), JSON.parse(options.out), {model: await presetNames(), cluster: clusterNames}, change);
   buildConsole();
+  puzzles.build(aside, id => state.set('puzzle', id));
+  at('puzzles').addEventListener('toggle', () => { if (at('puzzles').open && !puzzles.text.value) puzzles.show(puzzles.choice.value); });
   at('program').addEventListener('toggle', () => { if (at('program').open) update(); });
   at('question').querySelector('button').addEventListener('click', () => { state.set('ask', ''); askQuestion(); });
   at('reset').addEventListener('click', () => { state.values = {...DEFAULTS}; change(null); });
   at('copy-link').addEventListener('click', event => copyText(location.href, event.target));
   addEventListener('hashchange', () => { state.read(); askQuestion(); update(); });
   askQuestion();
+  puzzles.show(state.get('puzzle'));
   await update();
+  if (state.get('puzzle')) at('puzzles').scrollIntoView();
 }
 
 const ready = start();

@@ -39,11 +39,13 @@ function flopsText(flops) {
 }
 function secondsText(s) { return s >= 1 ? `${s.toPrecision(3)} s` : s >= 1e-3 ? `${(1e3 * s).toPrecision(3)} ms` : `${(1e6 * s).toPrecision(3)} µs`; }
 
+function countText(n) { return n >= 1e9 ? `${(n / 1e9).toPrecision(3)} B` : n >= 1e6 ? `${(n / 1e6).toPrecision(3)} M` : exactly(n); }
+
 function fact(number, words) { return element('div', {className: 'fact'}, element('strong', {textContent: number}), element('span', {textContent: words})); }
 
 function drawSummary(at, memory, plan) {
   const fullest = memory.ranks.reduce((most, rank) => rank.total > most.total ? rank : most);
-  const facts = [fact(exactly(memory.parameters), 'parameters'), fact(exactly(memory.n_ranks), memory.n_ranks === 1 ? 'rank' : 'ranks'),
+  const facts = [fact(countText(memory.parameters), `parameters: ${exactly(memory.parameters)}`), fact(exactly(memory.n_ranks), memory.n_ranks === 1 ? 'rank' : 'ranks'),
     fact(exactly(memory.microbatches), memory.microbatches === 1 ? 'microbatch per step' : 'microbatches per step'),
     fact(bytesText(fullest.total), `on the fullest rank, ${fullest.rank}`)];
   if (plan) facts.push(fact(plan.fits ? 'fits' : 'does not fit', `${bytesText(plan.room_bytes)} per rank of ${plan.cluster}`),

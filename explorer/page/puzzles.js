@@ -1,0 +1,121 @@
+// Puzzles with a par: those of the lessons' tables, played in the page. A solution is drawn as it is typed. What it is
+// worth, commands say: the schedule's checker and clock, the planner. They are what make grade asks, too.
+//
+// A puzzle: {name, task, start, commands(text), judge(results)}. judge gives claims [{holds, text}] and a score beside
+// the par, less is better.
+'use strict';
+
+// ---- schedules: lesson 07, exercise table ----
+// "F0 F1 . B0" per stage -> the file that schedule --schedule file: reads. split: B is the input's gradient alone.
+function scheduleFile(text, split) {
+  const stages = text.split('\n').map(line => line.replace(/#.*/, '').trim()).filter(line => line);
+  return stages.map((line, stage) => line.split(/\s+/).filter(cell => cell !== '.').map(cell =>
+    stage + (split ? cell.replace(/^B/, 'I') : cell)).join(', ')).join('\n') + '\n';
+}
+
+function schedulePuzzle(name, task, {f, b, w, longest, held}) {
+  const split = w > 0, stages = held.length;
+  return {
+    name, task, start: held.map(() => '?').join('\n'),
+    commands: text => [{name: 'schedule', files: {'yours.csv': scheduleFile(text, split)},
+      args: ['schedule', '--schedule', 'file:yours.csv', '--time-f', String(f), '--time-b', String(b + w), ...(split ? ['--time-w', String(w)] : []), '--json', '--svg', 'yours.svg']}],
+    judge({schedule}) {
+      if (schedule.code) return {claims: [{holds: false, text: readRefusal(schedule.err).sentence}]};
+      const found = JSON.parse(schedule.out), whole = found.pp === stages && found.microbatches === 4;
+      const peaks = found.peak_in_flight, small = whole && peaks.every((peak, i) => peak <= held[i]);
+      return {picture: schedule.written['yours.svg'], score: found.makespan, par: longest, unit: '', claims: [
+        {holds: whole, text: `${stages} stages and 4 microbatches (yours: ${found.pp} and ${found.microbatches})`},
+        {holds: whole && found.makespan <= longest, text: `a step takes at most ${longest} (yours: ${found.makespan})`},
+        {holds: small, text: `stages hold at most ${held.join(', ')} microbatches (yours: ${peaks.join(', ')})`}]};
+    },
+  };
+}
+
+// ---- layouts: lesson 16, exercise puzzle; the par is what the planner's search finds ----
+const CLUSTERS = 'lessons/16-choosing-a-layout/puzzle/';
+const LAYOUT_WORDS = ['dp', 'tp', 'pp', 'cp', 'sp', 'zero', 'recompute', 'micro-batch', 'schedule', 'chunks', 'pp-split'];
+
+// given: what all solutions have. ranks: how many they may use. best: the words that ask the planner for its own.
+function plannedPuzzle(name, task, start, {given, ranks, best, words}) {
+  const plan = ['plan', '--device', 'cuda', '--precision', 'bf16', ...given];
+  return {
+    name, task, start,
+    commands: text => [{name: 'yours', args: [...plan, ...text.trim().split(/\s+/), '--json']}, {name: 'best', args: [...plan, ...best, '--json'], once: true}],
+    judge({yours, best: answer}, text) {
+      const foreign = text.split(/\s+/).find(word => word.startsWith('--') && !words.includes(word.slice(2).replace(/=.*/, '')));
+      if (foreign) return {claims: [{holds: false, text: `${foreign} is not for this puzzle; it takes ${words.join(', ')}`}]};
+      if (yours.code) return {claims: [{holds: false, text: readRefusal(yours.err).sentence}]};
+      const mine = JSON.parse(yours.out).plan, all = answer && answer.code === 0 ? JSON.parse(answer.out) : null;
+      const par = all ? (all.search ? all.search.best[0] : all.plan).step_s : null;
+      const claims = [{holds: mine.ranks === ranks, text: `${ranks} ranks (yours: ${mine.ranks})`},
+        {holds: mine.fits, text: `it fits ${bytesText(mine.room_bytes)} per rank (yours: ${bytesText(mine.memory_bytes)})`}];
+      if (par) claims.push(
+        {holds: mine.fits && mine.step_s < 1.25 * par, text: `a step takes at most 1.25 times the planner's ${secondsText(par)} (yours: ${secondsText(mine.step_s)})`},
+        {holds: mine.fits && mine.step_s < 1.033 * par, text: 'as good as the planner: at most 3.3 % longer, its own error'});
+      return {score: mine.step_s, par, unit: ' s per step', claims};
+    },
+  };
+}
+const searched = (given, ranks) => ({given, ranks, best: ['--gpus', String(ranks), '--top', '1'], words: LAYOUT_WORDS});
+
+const PUZZLES = {
+  'schedule-1': schedulePuzzle('Schedule 1: three stages', 'Three stages, four microbatches. A forward (F0 … F3) takes 1, a backward (B0 … B3) 2. One line per stage, in order; a dot is an idle cell, for your eyes only. A step may take 18, and stage i may hold 3 − i microbatches.',
+    {f: 1, b: 2, w: 0, longest: 18, held: [3, 2, 1]}),
+  'schedule-2': schedulePuzzle('Schedule 2: little memory', 'Four stages, four microbatches; F takes 1, B 2. No stage may hold more than 2 microbatches. A step may take 27.',
+    {f: 1, b: 2, w: 0, longest: 27, held: [2, 2, 2, 2]}),
+  'schedule-3': schedulePuzzle('Schedule 3: weight gradients apart', 'Three stages, four microbatches. B takes 1 and makes the gradient of the input; W takes 1, makes that of the weights, any time after its B. A step may take 14, and no stage may hold more than 3 microbatches, from F until W.',
+    {f: 1, b: 1, w: 1, longest: 14, held: [3, 3, 3]}),
+  'layout-1': plannedPuzzle('Layout 1: eight GPUs on PCIe', 'gpt3-1.3b, global batch 64, on 8 ranks with 24 GiB each and 12 GB/s between them. Choose dp, tp, pp, zero, recompute, micro-batch …', '--dp 8 --zero 1 --micro-batch 2 --recompute full',
+    searched(['--model', 'gpt3-1.3b', '--global-batch', '64', '--cluster', CLUSTERS + 'pcie.ini'], 8)),
+  'layout-2': plannedPuzzle('Layout 2: nodes of four', 'llama2-13b, global batch 128, on 64 ranks: nodes of 4, 200 GB/s inside and 2.5 GB/s beyond, 39.5 GiB each.', '--dp 8 --tp 8 --zero 1 --micro-batch 1',
+    searched(['--model', 'llama2-13b', '--global-batch', '128', '--cluster', CLUSTERS + 'four.ini'], 64)),
+  'layout-3': plannedPuzzle('Layout 3: beat the planner', 'gpt3-6.7b, global batch 128, on 8 ranks with 24 GiB each. The planner does not search every schedule.', '--dp 2 --pp 4 --zero 1 --micro-batch 1 --recompute full',
+    searched(['--model', 'gpt3-6.7b', '--global-batch', '128', '--cluster', CLUSTERS + 'pcie.ini'], 8)),
+  'recompute': plannedPuzzle('Recompute: what to drop', 'gpt3-6.7b on 8 A100, tp 2, dp 4, ZeRO 1, global batch 256. Choose recompute (none, selective, full, uniform:N, block:N) and micro-batch.', '--recompute full --micro-batch 8',
+    {given: ['--model', 'gpt3-6.7b', '--tp', '2', '--dp', '4', '--zero', '1', '--sp', 'on', '--global-batch', '256', '--cluster', 'dgx-a100'], ranks: 8,
+     best: ['--recompute', 'auto', '--micro-batch', 'auto'], words: ['recompute', 'micro-batch']}),
+};
+
+// ---- the section ----
+const puzzles = {
+  session: null, found: {},                               // a puzzle's par is asked for once
+
+  build(session, onChoose) {
+    this.session = session;
+    this.choice = at('puzzle-choice');
+    this.text = at('puzzle-text');
+    for (const [id, puzzle] of Object.entries(PUZZLES)) this.choice.add(new Option(puzzle.name, id));
+    this.choice.addEventListener('change', () => { onChoose(this.choice.value); this.show(this.choice.value); });
+    let timer;
+    this.text.addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(() => this.play(), 250); });
+  },
+  show(id) {
+    const puzzle = PUZZLES[id];
+    if (!puzzle) return;
+    this.choice.value = id;
+    at('puzzles').open = true;
+    at('puzzle-task').textContent = puzzle.task;
+    this.text.value = puzzle.start;
+    this.text.rows = puzzle.start.split('\n').length + 1;
+    this.play();
+  },
+  // Judge a solution: what play shows, and what the tests ask for.
+  async judge(id, text) {
+    const puzzle = PUZZLES[id], answers = {best: this.found[id]};
+    const jobs = puzzle.commands(text).filter(job => !job.once || !this.found[id]);
+    await this.session.run(jobs, result => { answers[result.name] = result; });
+    this.found[id] = answers.best;
+    return puzzle.judge(answers, text);
+  },
+  async play() {
+    const id = this.choice.value, text = this.text.value, verdict = at('verdict');
+    verdict.setAttribute('aria-busy', 'true');
+    const {claims, score, par, unit, picture} = await this.judge(id, text);
+    if (id !== this.choice.value || text !== this.text.value) return;
+    const points = score === undefined ? '' : `Score ${Number(score.toPrecision(4))}${unit}` + (par ? `; par ${Number(par.toPrecision(4))}` : '');
+    verdict.replaceChildren(...claims.map(claim => element('li', {className: claim.holds ? 'holds' : 'fails', textContent: claim.text})));
+    at('score').textContent = points + (claims.every(claim => claim.holds) ? (par && score < par ? '. Below par!' : '. Solved.') : '');
+    at('puzzle-picture').innerHTML = picture ?? '';
+    verdict.setAttribute('aria-busy', 'false');
+  },
+};
