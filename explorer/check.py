@@ -203,7 +203,7 @@ TABLE = "lessons/07-pipelines/table/reference.txt"
 def check_puzzles(page):
     """Judged as make grade judges: a reference solves its puzzle, a planted mistake loses the one that it spoils."""
     def judge(puzzle, text):
-        return page.run(f"return (await puzzles.judge({json.dumps(puzzle)}, {json.dumps(text)})).claims")
+        return page.run(f"return (await puzzles.judgeBesidePar({json.dumps(puzzle)}, {json.dumps(text)})).claims")
     failures = []
     if not os.path.exists(TABLE):
         print("skip explorer_puzzles a handout has no references")
@@ -222,6 +222,11 @@ def check_puzzles(page):
             failures.append(f"the reference of layout {number}: {claims}")
     if all(c["holds"] for c in judge("layout-1", "--dp 8 --zero 1 --micro-batch 2 --recompute full")):
         failures.append("full recomputation solves layout 1")
+    dropped = judge("recompute", "--recompute selective --micro-batch 1")
+    if len(dropped) != 4 or [c["holds"] for c in dropped] != [True, True, True, False]:
+        failures.append(f"selective recomputation of a microbatch of one: {dropped}")
+    if judge("recompute", "--recompute auto")[0]["holds"]:
+        failures.append("auto solves what to recompute")
     report("explorer_puzzles", failures)
 
 

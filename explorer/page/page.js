@@ -4,7 +4,7 @@
 const at = id => document.getElementById(id);
 const clusterFiles = JSON.parse(at('cluster-files').textContent);
 const clusterNames = Object.keys(clusterFiles).map(path => path.match(/^configs.*\/([^/]+)\.ini$/)?.[1]).filter(name => name);
-let session, aside;                                        // the layout's commands; and those of puzzles and the console
+let session, aside;                                        // the layout's commands; and the console's
 
 // ---- one change ----
 function jobs() {
@@ -130,13 +130,14 @@ async function presetNames() {
 
 async function start() {
   const module = await WebAssembly.compile(await unpack('wasm'));
-  session = new Session(module, clusterFiles, at('worker').textContent);
-  aside = new Session(module, clusterFiles, at('worker').textContent);
+  const newSession = () => new Session(module, clusterFiles, at('worker').textContent);
+  session = newSession();
+  aside = newSession();
   state.read();
   const options = await session.ask(['show', 'options', '--json']);
   controls.build(at('controls'), JSON.parse(options.out), {model: await presetNames(), cluster: clusterNames}, change);
   buildConsole();
-  puzzles.build(aside, id => state.set('puzzle', id));
+  puzzles.build(newSession, id => state.set('puzzle', id));
   at('puzzles').addEventListener('toggle', () => { if (at('puzzles').open && !puzzles.text.value) puzzles.show(puzzles.choice.value); });
   at('program').addEventListener('toggle', () => { if (at('program').open) update(); });
   at('question').querySelector('button').addEventListener('click', () => { state.set('ask', ''); askQuestion(); });

@@ -1,8 +1,8 @@
 // Puzzles with a par: those of the lessons' tables, played in the page. A solution is drawn as it is typed. What it is
 // worth, commands say: the schedule's checker and clock, the planner. They are what make grade asks, too.
 //
-// A puzzle: {name, task, start, commands(text), judge(results)}. judge gives claims [{holds, text}] and a score beside
-// the par, less is better.
+// A puzzle: {name, task, start, commands(text), judge(results, text, par), par}. judge gives claims [{holds, text}] and a
+// score beside the par, less is better. par, where there is one, is a command that takes long: the planner's search.
 'use strict';
 
 // ---- schedules: lesson 07, exercise table ----
@@ -40,10 +40,12 @@ function plannedPuzzle(name, task, start, {given, ranks, best, words}) {
   const plan = ['plan', '--device', 'cuda', '--precision', 'bf16', ...given];
   return {
     name, task, start,
-    commands: text => [{name: 'yours', args: [...plan, ...text.trim().split(/\s+/), '--json']}, {name: 'best', args: [...plan, ...best, '--json'], once: true}],
-    judge({yours, best: answer}, text) {
+    par: [...plan, ...best, '--json'],
+    commands: text => [{name: 'yours', args: [...plan, ...text.trim().split(/\s+/), '--json']}],
+    judge({yours}, text, answer) {
       const foreign = text.split(/\s+/).find(word => word.startsWith('--') && !words.includes(word.slice(2).replace(/=.*/, '')));
       if (foreign) return {claims: [{holds: false, text: `${foreign} is not for this puzzle; it takes ${words.join(', ')}`}]};
+      if (/\bauto\b/.test(text)) return {claims: [{holds: false, text: "auto is the planner's choice; here yours counts"}]};
       if (yours.code) return {claims: [{holds: false, text: readRefusal(yours.err).sentence}]};
       const mine = JSON.parse(yours.out).plan, all = answer && answer.code === 0 ? JSON.parse(answer.out) : null;
       const par = all ? (all.search ? all.search.best[0] : all.plan).step_s : null;
@@ -78,10 +80,11 @@ const PUZZLES = {
 
 // ---- the section ----
 const puzzles = {
-  session: null, found: {},                               // a puzzle's par is asked for once
+  pars: {},                                               // a puzzle's par is asked for once: a promise
 
-  build(session, onChoose) {
-    this.session = session;
+  // newSession: a worker for solutions, and one for each par, so that typing does not end a search
+  build(newSession, onChoose) {
+    Object.assign(this, {newSession, session: newSession()});
     this.choice = at('puzzle-choice');
     this.text = at('puzzle-text');
     for (const [id, puzzle] of Object.entries(PUZZLES)) this.choice.add(new Option(puzzle.name, id));
@@ -99,23 +102,36 @@ const puzzles = {
     this.text.rows = puzzle.start.split('\n').length + 1;
     this.play();
   },
-  // Judge a solution: what play shows, and what the tests ask for.
-  async judge(id, text) {
-    const puzzle = PUZZLES[id], answers = {best: this.found[id]};
-    const jobs = puzzle.commands(text).filter(job => !job.once || !this.found[id]);
-    await this.session.run(jobs, result => { answers[result.name] = result; });
-    this.found[id] = answers.best;
-    return puzzle.judge(answers, text);
+  parOf(id) {
+    const puzzle = PUZZLES[id];
+    if (!puzzle.par) return Promise.resolve(null);
+    if (!this.pars[id]) {
+      const session = this.newSession();
+      this.pars[id] = session.ask(puzzle.par).then(answer => { session.worker.terminate(); return answer; });
+    }
+    return this.pars[id];
   },
+  // par: null while it is not known
+  async judge(id, text, par) {
+    const puzzle = PUZZLES[id], answers = {};
+    await this.session.run(puzzle.commands(text), result => { answers[result.name] = result; });
+    return puzzle.judge(answers, text, par);
+  },
+  async judgeBesidePar(id, text) { return this.judge(id, text, await this.parOf(id)); },
+
   async play() {
-    const id = this.choice.value, text = this.text.value, verdict = at('verdict');
-    verdict.setAttribute('aria-busy', 'true');
-    const {claims, score, par, unit, picture} = await this.judge(id, text);
-    if (id !== this.choice.value || text !== this.text.value) return;
-    const points = score === undefined ? '' : `Score ${Number(score.toPrecision(4))}${unit}` + (par ? `; par ${Number(par.toPrecision(4))}` : '');
-    verdict.replaceChildren(...claims.map(claim => element('li', {className: claim.holds ? 'holds' : 'fails', textContent: claim.text})));
-    at('score').textContent = points + (claims.every(claim => claim.holds) ? (par && score < par ? '. Below par!' : '. Solved.') : '');
+    const id = this.choice.value, text = this.text.value, asked = () => id === this.choice.value && text === this.text.value;
+    const first = await this.judge(id, text, null);
+    if (!asked()) return;
+    this.draw(first, PUZZLES[id].par ? '; the planner searches for the par …' : '');
+    const par = await this.parOf(id);
+    if (par && asked()) this.draw(await this.judge(id, text, par), '');
+  },
+  draw({claims, score, par, unit, picture}, remark) {
+    const points = score === undefined ? '' : `Score ${Number(score.toPrecision(4))}${unit}` + (par ? `; par ${Number(par.toPrecision(4))}` : remark);
+    const solved = !remark && claims.every(claim => claim.holds);
+    at('verdict').replaceChildren(...claims.map(claim => element('li', {className: claim.holds ? 'holds' : 'fails', textContent: claim.text})));
+    at('score').textContent = points + (!solved ? '' : par && score < par ? '. Below par!' : '. Solved.');
     at('puzzle-picture').innerHTML = picture ?? '';
-    verdict.setAttribute('aria-busy', 'false');
   },
 };
