@@ -142,7 +142,7 @@ def check_time(page, program):
            f"{best[0]:.0f} ms in the page, {best[1]:.0f} ms natively")
 
 
-def check_page(page, path):
+def check_page(page, program, path):
     """The page itself: what stands in it after a fragment, a change and a refusal."""
     failures = []
 
@@ -150,8 +150,15 @@ def check_page(page, path):
         if not holds:
             failures.append(what)
     page.open(path, "model=tiny&dp=2&tp=2&pp=2&zero=1&global-batch=8")
-    rows = page.run("return document.querySelectorAll('#memory button.row').length")
-    expect("bars of the ranks", rows >= 2)
+    # a row for each stage, whose ranks are alike; each number as it stands there is the native one
+    ranks = json.loads(native(program, ["show", "memory", *"--device cuda --model tiny --dp 2 --tp 2 --pp 2 --zero 1 --global-batch 8 --json".split()])["out"])["ranks"]
+    shown = page.run("return [...document.querySelectorAll('#memory tr')].slice(1).map(r => [...r.children].slice(2).map(c => Number(c.textContent.replace(/\\D/g, ''))))")
+    expect("bytes by role and in all", shown == [[*r["bytes"].values(), r["total"]] for r in ranks if r["rank"] in (0, 4)])
+    lengths = page.run("return [...document.querySelectorAll('#memory .bar')].map(b => [...b.querySelectorAll('i')].map(i => i.getBoundingClientRect().width))")
+    most = max(r["total"] for r in ranks)
+    expect("bars as long as their bytes", all(abs(sum(bar) / max(map(sum, lengths)) - r["total"] / most) < 0.01 for bar, r in zip(lengths, (ranks[0], ranks[4]))))
+    wire = page.run("return Object.fromEntries([...document.querySelectorAll('#wire .row')].map(r => [r.firstChild.textContent, Number(r.title.replace(/\\D/g, ''))]))")
+    expect("bytes by axis", wire == {axis: n for axis, n in ranks[0]["wire_bytes"].items() if n})
     expect("a picture of memory and of the pipeline", page.run("return !!document.querySelector('#over-step svg') && !!document.querySelector('#pipeline svg')"))
     expect("no refusal", page.run("return document.getElementById('refusal').hidden"))
     expect("controls from the fragment", page.run("return document.getElementById('option-tp').value") == "2")
@@ -236,7 +243,7 @@ def main():
         page.open(path)
         check_random(page, program, int(sys.argv[3]) if len(sys.argv) > 3 else 300)
         check_time(page, program)
-        check_page(page, path)
+        check_page(page, program, path)
         check_presets(page, path)
         check_puzzles(page)
     size = os.path.getsize(path)
