@@ -57,7 +57,7 @@ enum status dp_clear_gaps(struct run *r) {
     int64_t end = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (!w->present) continue;
+        if (!param_is_dense(w)) continue;
         TRY(r->device->clear(r->device, arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], end), w->grad_offset - end));
         end = w->grad_offset + type_bytes(&w->grad_type);
     }

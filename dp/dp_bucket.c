@@ -40,7 +40,7 @@ enum status dp_buckets_init(struct dp_buckets *d, const struct program *p, int64
     for (int i = p->n_params - 1; i >= 0; i--) {
         const struct param *w = &p->params[i];
         d->of_param[i] = -1;
-        if (!w->present) continue;
+        if (!param_is_dense(w)) continue;
         if (!b || !has_room(b, w, bytes)) {
             b = bucket_new(d, i, w);
             end = grad_end(w);

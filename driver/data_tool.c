@@ -1,6 +1,8 @@
 /* trivium data: text to files of tokens, and what a file of tokens holds. */
 #include "driver/data_tool.h"
 
+#include "driver/data_clicks.h"
+
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/option.h"
@@ -254,7 +256,8 @@ static enum status inspect(const struct request *q, const char *inputs) {
         data_close(&data);
         status = data_open_tokenized(inputs, bpe, &data);
     }
-    if (status == OK) print_data(q, data, bpe);
+    if (status == OK && data_format_of(data) == DATA_CLICKS) data_clicks_print(data);
+    else if (status == OK) print_data(q, data, bpe);
     data_close(&data);
     bpe_close(&bpe);
     return status;
@@ -294,14 +297,16 @@ static enum status run_command(int argc, char **argv, bool help) {
     struct request q = {0};
     struct options *o = NULL;
     if (!writes && (argc < 1 || (strcmp(argv[0], "inspect") && !help)))
-        return FAIL(E_USAGE, "data %.32s is no command; use data tokenize INPUT... --to OUT.bin, or data inspect FILE",
+        return FAIL(E_USAGE, "data %.32s is no command; use data tokenize INPUT... --to OUT.bin, data inspect FILE, "
+                    "data synth-clicks --to OUT or data criteo FILE --to OUT",
                     argc < 1 ? "" : argv[0]);
     enum status status = options_create(writes ? TOKENIZE_TABLES : INSPECT_TABLES, 2, &q, &o);
     if (status == OK && options_ask_for_help(argc, argv)) {
         printf(
             writes
                 ? "trivium data tokenize INPUT... --to OUT.bin [options]\nInputs are text; their names come first.\n"
-                : "trivium data inspect FILE... [options]        (trivium data tokenize --help: the other command)\n");
+                : "trivium data inspect FILE... [options]\n"
+                  "(the others, each with --help: tokenize, synth-clicks, criteo)\n");
         options_help(o, stdout);
     } else if (status == OK) {
         status = run_request(&q, o, writes, argc - 1, argv + 1);
@@ -311,7 +316,8 @@ static enum status run_command(int argc, char **argv, bool help) {
 }
 
 int data_main(int argc, char **argv) {
-    enum status status = run_command(argc, argv, options_ask_for_help(argc, argv));
+    bool clicks = argc > 0 && data_clicks_is(argv[0]);
+    enum status status = clicks ? data_clicks(argc, argv) : run_command(argc, argv, options_ask_for_help(argc, argv));
     status_report();
     return status_exit_code(status);
 }

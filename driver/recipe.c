@@ -7,7 +7,9 @@
 #include "decode/decode.h"
 #include "dp/dp.h"
 #include "dp/dp_coded.h"
+#include "dlrm/dlrm.h"
 #include "elastic/elastic.h"
+#include "emb/emb.h"
 #include "ep/ep.h"
 #include "gpt/gpt.h"
 #include "llama/llama.h"
@@ -25,12 +27,13 @@
 #include <stdlib.h>
 
 static const struct technique *const TECHNIQUES[] = {
+    &technique_emb,
     &technique_cp, &technique_ep, &technique_tp, &technique_pp, &technique_mixed_precision, &technique_fp8,
     &technique_recompute, &technique_park, &technique_zero, &technique_main_rank, &technique_server,
     &technique_local, &technique_dp_coded, &technique_dp, &technique_elastic,
 };
 
-static const struct model *const MODELS[] = {&model_gpt, &model_llama, &model_mixtral};
+static const struct model *const MODELS[] = {&model_gpt, &model_llama, &model_mixtral, &model_dlrm, &model_wide_deep};
 
 const struct recipe train_recipe = {TECHNIQUES, sizeof TECHNIQUES / sizeof *TECHNIQUES, MODELS,
                                     sizeof MODELS / sizeof *MODELS};

@@ -5,6 +5,7 @@
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/data/bpe.h"
+#include "lib/data/clicks.h"
 #include "planner/choose.h"
 #include <inttypes.h>
 #include <math.h>
@@ -48,17 +49,47 @@ static enum status open_files(struct setup *s, const char *path) {
     return status;
 }
 
+/* A model of clicks reads clicks, and no other reads them. */
+static enum status check_kind(const struct plan *p, const struct data_file *data) {
+    if (p->arch->clicks == (data_format_of(data) == DATA_CLICKS)) return OK;
+    if (p->arch->clicks)
+        return FAIL(E_DATA, "arch=%s trains on clicks, and %s is %s; make some with trivium data synth-clicks, or "
+                    "data criteo", p->arch->name, data_path(data), data_format_name(data));
+    return FAIL(E_DATA, "%s has clicks, and arch=%s trains on tokens; use --arch dlrm or wide-deep", data_path(data),
+                p->arch->name);
+}
+
+/* What the data say of the model's sizes, below whatever the user says. */
+static enum status settle_clicks(struct options *o, const struct data_file *data) {
+    const struct clicks_layout c = clicks_layout(data);
+    const struct { const char *name; int n; } sizes[] = {{"features", c.features}, {"bag", c.bag}, {"dense", c.dense}};
+    for (int i = 0; c.features && i < 3; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%d", sizes[i].n);
+        TRY(options_set(o, sizes[i].name, text, FROM_DATA));
+    }
+    return OK;
+}
+
 static enum status open_data(struct setup *s) {
     char path[OPTION_TEXT_MAX];
     if (s->plan.data[0]) snprintf(path, sizeof path, "%s", s->plan.data);
     else default_data(path);
     TRY(open_files(s, path));
+    TRY(check_kind(&s->plan, s->data));
+    if (s->val_data) TRY(check_kind(&s->plan, s->val_data));
+    TRY(settle_clicks(s->options, s->data));
     return settle_vocab(s->options, &s->plan, s->data);
 }
 
 static enum status split_data(struct setup *s) {
     const struct plan *p = &s->plan;
-    if (s->val_data) {
+    if (p->arch->clicks && s->val_data) {
+        TRY(clicks_split(s->data, 0, &s->train, &s->val));
+        TRY(clicks_split(s->val_data, 0, &s->val, &(struct data_split){0}));
+    } else if (p->arch->clicks) {
+        TRY(clicks_split(s->data, p->val_fraction, &s->train, &s->val));
+    } else if (s->val_data) {
         TRY(data_split_whole(s->data, p->seq, &s->train));
         TRY(data_split_whole(s->val_data, p->seq, &s->val));
     } else {

@@ -18,6 +18,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/run/metrics.h"
+#include "lib/run/optim_rows.h"
 #include "lib/run/versions.h"
 #include "pp/pp.h"
 #include <inttypes.h>
@@ -168,11 +169,13 @@ static enum status evaluate(struct training *t) {
     double loss, start = clock_s();
     TRY(run_evaluate(&t->run, t->setup.plan.eval_batches, &loss));
     if (!comm_is_rank_0()) return OK;
+    char auc[48] = "";
+    if (!isnan(t->run.auc)) snprintf(auc, sizeof auc, " | val auc %.5f", t->run.auc);
     if (log_get_level() >= LOG_INFO)
-        printf("eval %" PRId64 "/%" PRId64 " | val loss %.4f | %.1f ms\n", t->run.n_done, t->setup.plan.steps, loss,
-               1e3 * (clock_s() - start));
+        printf("eval %" PRId64 "/%" PRId64 " | val loss %.4f%s | %.1f ms\n", t->run.n_done, t->setup.plan.steps, loss,
+               auc, 1e3 * (clock_s() - start));
     fflush(stdout);
-    train_pass_over_file(t, metrics_evaluation(&t->metrics, t->run.n_done, loss));
+    train_pass_over_file(t, metrics_evaluation(&t->metrics, t->run.n_done, loss, t->run.auc));
     return OK;
 }
 
@@ -198,6 +201,7 @@ static enum status train(struct training *t) {
         if (evaluation_is_due(t, t->run.n_done)) TRY(evaluate(t));
         TRY(train_poll_save(t, false));
         if (train_save_is_due(t, t->run.n_done)) TRY(train_save(t));
+        if (elastic_is_due(&t->run, t->run.n_done)) TRY(optim_rows_settle(&t->run));
         TRY(elastic_keep(&t->run));
         TRY(train_agree_to_stop(t));
         if (train_may_leave(t)) {

@@ -45,7 +45,7 @@ static enum status park_check(const struct plan *plan) {
 
 static void mark(struct program *p, int slot) {
     struct slot *s = &p->slots[slot];
-    if (slot != p->tokens && slot != p->targets && !s->replay) s->park = true;
+    if (slot != p->tokens && slot != p->targets && slot != p->features && !s->replay) s->park = true;
 }
 
 /* All that the step reads and makes, but for statistics. A block's output is the next block's, which reads it. */

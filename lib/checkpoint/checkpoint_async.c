@@ -7,6 +7,7 @@
 #include "lib/base/integer.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_save.h"
+#include "lib/run/optim_rows.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -113,6 +114,8 @@ static enum status begin_writing(struct checkpoint_saver *s, struct run *r) {
 }
 
 enum status checkpoint_save_start(struct run *r, const char *save, int64_t keep, struct checkpoint_saver **out) {
+    *out = NULL;
+    TRY(optim_rows_settle(r));                                       /* late updates are no part of it */
     struct checkpoint_saver *s = *out = calloc(1, sizeof *s);
     const struct group *mesh = r->mesh.group[AXIS_MESH];
     if (s) {

@@ -100,9 +100,9 @@ static enum status load_weight(struct run *r, const struct manifest *m, const st
 enum status checkpoint_load_params(struct run *r, const struct manifest *m, enum checkpoint_part part) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (!param_is_stored(w) || w->cache) continue;
+        if (!param_is_stored(w) || w->cache || (w->update == UPDATE_STATE && part != CHECKPOINT_ALL)) continue;
         TRY(load_weight(r, m, w));
-        if (part == CHECKPOINT_ALL) TRY(load_states(r, m, w));
+        if (part == CHECKPOINT_ALL && w->update == UPDATE_ADAMW) TRY(load_states(r, m, w));
     }
     return OK;
 }

@@ -3,6 +3,7 @@
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_manifest.h"
 #include "lib/checkpoint/checkpoint_save.h"
+#include "lib/run/optim_rows.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -164,6 +165,7 @@ enum status checkpoint_save(struct run *r, const char *save, int64_t keep) {
     const struct group *mesh = r->mesh.group[AXIS_MESH];
     if (r->exec.since_flush > 0)
         return FAIL(E_INTERNAL, "a checkpoint after step %" PRId64 ", and the pipeline is not empty", r->n_done);
+    TRY(optim_rows_settle(r));                                       /* late updates are no part of it */
     int n = group_size(mesh);
     bool first = group_rank(mesh) == 0;
     char unfinished[CHECKPOINT_PATH_MAX];

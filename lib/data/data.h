@@ -8,6 +8,7 @@
  *   llm.c     by content: magic 20240520, version 1, u16 tokens; magic 20240801, version 7, u32 tokens
  *   Megatron  NAME.bin with an index NAME.idx beside it: the tokens of all its sequences, in the index's order
  *             (megatron.h)
+ *   clicks    by content: no tokens, but samples of a recommendation model, as words (clicks.h)
  *   text      anything else: one token a byte, vocabulary 256; or, with a tokenizer, its tokens (bpe.h)
  * Files are memory-mapped and only read. Several files of one format are one stream (data_list.h). */
 #ifndef TRIVIUM_DATA_DATA_H
@@ -20,7 +21,7 @@
 extern "C" {
 #endif
 
-enum data_format { DATA_TEXT, DATA_LLMC_U16, DATA_LLMC_U32, DATA_MEGATRON };
+enum data_format { DATA_TEXT, DATA_LLMC_U16, DATA_LLMC_U32, DATA_MEGATRON, DATA_CLICKS };
 struct data_file;
 struct bpe;
 

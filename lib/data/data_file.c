@@ -76,6 +76,7 @@ static enum status read_part(struct data_file *f, const char *path) {
     if (part->map.bytes == 0)
         return FAIL(E_DATA, "%s is empty: 0 bytes, and one sample needs seq+1 tokens; give --data another file", path);
     TRY(llmc_read(f, part, &mine));
+    if (!mine) TRY(clicks_read(f, part, &mine));
     if (!mine) TRY(megatron_read(f, part, &mine));
     if (!mine) TRY(read_text(f, part));
     if (f->n_parts > 1 && f->format != before)
@@ -137,6 +138,7 @@ int64_t data_n_sequences(const struct data_file *f) { return f->n_sequences; }
 const char *data_format_name(const struct data_file *f) {
     static char text[48];
     if (f->format == DATA_TEXT) return f->parts[0].tokens ? "text, tokenized" : "text, one token a byte";
+    if (f->format == DATA_CLICKS) return "clicks";
     snprintf(text, sizeof text, "%s, %s tokens", f->format == DATA_MEGATRON ? "Megatron" : "llm.c",
              data_element_name(f->stretches[0].element));
     return text;

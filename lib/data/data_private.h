@@ -8,6 +8,7 @@
 #ifndef TRIVIUM_DATA_DATA_PRIVATE_H
 #define TRIVIUM_DATA_DATA_PRIVATE_H
 
+#include "lib/data/clicks.h"
 #include "lib/data/data.h"
 
 /* How a token is stored, little-endian. */
@@ -32,6 +33,7 @@ struct data_file {
     struct data_stretch *stretches;
     int64_t n_tokens, n_documents, n_sequences;
     int64_t vocab;                       /* 0: the format does not say */
+    struct clicks_layout clicks;
 };
 
 /** Map a regular file; an empty one has no address. *map starts as zeros and is to be unmapped in any case. `option`:
@@ -48,6 +50,8 @@ const char *data_element_name(enum data_element);
  *  more */
 enum status data_add(struct data_file *, const unsigned char *at, int64_t n, enum data_element);
 
+/** Is this part a file of clicks? @errors E_FORMAT; E_DATA: not the only file */
+enum status clicks_read(struct data_file *, const struct data_part *, bool *mine);
 /** Is this part an llm.c file? If so *mine, and its tokens are added. @errors E_FORMAT */
 enum status llmc_read(struct data_file *, const struct data_part *, bool *mine);
 

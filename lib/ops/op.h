@@ -131,6 +131,7 @@ enum typing {
     TYPING_LOCAL_ACROSS,  /* the same, and of the first axis in `mixes` each rank has a shard */
     TYPING_PRODUCT,       /* x W + b: sums over the axes that x and W share and y has not */
     TYPING_LOOKUP,        /* rows of the weight, by number; of a row that is elsewhere, zero */
+    TYPING_BAG,           /* the same in several tables, each by numbers of its own, which may lie where it does */
     TYPING_LOSS,          /* a sum over tokens; all of `mixes` must be here */
     TYPING_LOSS_ACROSS,   /* the same, of which each rank has a shard */
     TYPING_HEAD, TYPING_HEAD_ACROSS,   /* a product and its loss */
@@ -181,6 +182,9 @@ struct op {
     bool all_in_backward;
 
     int64_t (*work)(const struct call *, enum row_kind);     /* scratch bytes of a row; NULL: none */
+    /* Bytes of what backward_weight leaves of a microbatch instead of a gradient as large as weight[0] (rec/rows.h):
+     * dweight[0] is where it goes, and all of it is written each time. NULL: gradients are added up */
+    int64_t (*record)(const struct call *);
     struct cost (*cost)(const struct call *, enum row_kind); /* NULL: nothing worth counting */
     /* op, count, dtype and pieces of each collective of a row, the rest is zero; how many there are. NULL: none */
     int (*exchanges)(const struct call *, enum row_kind, struct exchange *out /* [MAX_EXCHANGES] */);

@@ -65,8 +65,12 @@ static void *weight_at(const void *located, int param) {
     int64_t version = l->exec->since_flush - l->at.action->age + n;  /* age < n */
     return (char *)w->weight_versions + version % n * w->version_bytes;
 }
+/* Of a table: this microbatch's record. */
 static void *grad_at(const void *located, int param) {
-    return ((const struct located *)located)->exec->program->params[param].grad;
+    const struct located *l = located;
+    const struct param *w = &l->exec->program->params[param];
+    if (w->update != UPDATE_ROWS) return w->update == UPDATE_STATE ? NULL : w->grad;
+    return param_records(w, l->exec->n_step) + l->at.action->microbatch * w->record_bytes;
 }
 
 void *exec_out(const struct exec *e, int chunk) {
@@ -114,7 +118,7 @@ static int64_t resident_bytes(const struct param *w) {
 static enum status prepare_gradients(struct exec *e, struct place at, const struct row *r, struct call *c) {
     for (int i = 0; i < c->step->n_weight; i++) {
         int param = c->step->weight[i];
-        if (!is_fresh(at, r, i)) continue;
+        if (!is_fresh(at, r, i) || e->program->params[param].update != UPDATE_ADAMW) continue;
         int64_t from = 0, end = r->dweight[i] == RESIDENT ? resident_bytes(&e->program->params[param])
                                                           : e->chunks[at.chunk].values[r->dweight[i]].bytes;
         if (c->step->op->sets_dweight >> i & 1) {
@@ -261,9 +265,13 @@ static enum status run_compute(struct exec *e, const struct action *a, struct pl
         int span = span_open(e->recording, SPAN_FETCH, 0);
         TRY(feed_microbatch(e->feed, &e->hooks, a->microbatch, exec_value(e, at, k->tokens),
                             exec_value(e, at, k->targets)));
+        if (k->features >= 0)
+            TRY(e->hooks.fetch_features(e->hooks.self, a->microbatch, exec_value(e, at, k->features)));
         span_close(e->recording, span);
     }
     TRY(run_tape(e, at, (enum tape_kind)a->kind));
+    if (!at.training && k->scores >= 0 && e->hooks.see_scores)
+        TRY(e->hooks.see_scores(e->hooks.self, exec_value(e, at, k->scores), exec_value(e, at, k->targets)));
     if (forward && at.training) TRY(add_losses(e, k, at));
     return k->loss >= 0 && (enum tape_kind)a->kind == loss_tape ? add_loss(e, exec_value(e, at, k->loss)) : OK;
 }

@@ -32,6 +32,10 @@ struct exec_hooks {
     /* Of a schedule that validates, after its early actions: *again: they have read wrong weights, and the right ones
      * are in place now. */
     enum status (*settle)(void *self, bool *again);
+    /* Of a model of clicks (struct program): write the dense features of a microbatch, beside fetch; and in evaluation,
+     * see its logits and labels. */
+    enum status (*fetch_features)(void *self, int microbatch, void *features);
+    enum status (*see_scores)(void *self, const void *logits, const int32_t *labels);
 };
 
 /* After each row of training: what it has made; of an exchange that only starts there, after its ROW_WAIT. For who

@@ -60,7 +60,7 @@ enum status gradients_mark(struct program *p, struct chunk *chunks, struct sched
     if (status == OK) mark_rows(p, chunks, s, written, latest);
     for (int i = 0; status == OK && i < p->n_params; i++) {
         struct param *w = &p->params[i];
-        w->no_grad = w->present && w->grad_residence == RESIDENT_WHOLE && !written[i];
+        w->no_grad = param_is_dense(w) && w->grad_residence == RESIDENT_WHOLE && !written[i];
         if (latest[i]) latest[i]->final = true;
     }
     free(written);

@@ -243,6 +243,7 @@ static void lower_forward(struct lower *l, int in, int out) {
     if (in >= 0) k->in = l->activation[in] = external(l, in);
     if (reads_slot(l, p->tokens)) k->tokens = l->activation[p->tokens] = external(l, p->tokens);
     if (reads_slot(l, p->targets)) k->targets = l->activation[p->targets] = external(l, p->targets);
+    if (reads_slot(l, p->features)) k->features = l->activation[p->features] = external(l, p->features);
     for (int i = 0; i < l->n_steps; i++) {
         lower_window_enter(l, TAPE_F, p->steps[l->steps[i]].block);
         emit_forward(l, l->steps[i], TAPE_F, ROW_FORWARD, l->activation);
@@ -253,6 +254,8 @@ static void lower_forward(struct lower *l, int in, int out) {
     if (out >= 0) k->out = lower_touch(l, l->activation[out], TAPE_F, k->tapes[TAPE_F].n);
     if (p->loss >= 0 && l->producer[p->loss] >= 0)
         k->loss = lower_touch(l, l->activation[p->loss], TAPE_F, k->tapes[TAPE_F].n);
+    if (p->scores >= 0 && l->producer[p->scores] >= 0)
+        k->scores = lower_touch(l, l->activation[p->scores], TAPE_F, k->tapes[TAPE_F].n);
     for (int i = 0; i < l->n_steps; i++) find_losses(l, &p->steps[l->steps[i]]);
 }
 
@@ -268,12 +271,18 @@ static bool next_is_asynchronous(const struct lower *l, int i) {
     return i > 0 && l->p->steps[l->steps[i - 1]].op->async_backward;
 }
 
+/* Nobody wants the gradient of the data. */
+static bool reads_data_only(const struct lower *l, int id) {
+    const struct step *s = &l->p->steps[id];
+    return s->n_in == 1 && s->in[0] == l->p->features;
+}
+
 static void lower_backward(struct lower *l, bool split_weight) {
     for (int i = l->n_steps - 1, held = -1; i >= 0; i--) {
         int id = l->steps[i];
         const struct op *op = l->p->steps[id].op;
         if (op->has_backward_weight && !op->defer_weight) emit_backward_weight(l, id, TAPE_B);
-        if (op->has_backward_input) emit_backward_input(l, id, TAPE_B);
+        if (op->has_backward_input && !reads_data_only(l, id)) emit_backward_input(l, id, TAPE_B);
         int started = l->k->tapes[TAPE_B].n - 1;
         if (held >= 0) emit_backward_weight(l, held, TAPE_B);        /* under the exchange that has just started */
         held = -1;
@@ -296,7 +305,8 @@ static void lower_deferred(struct lower *l) {
 
 static void chunk_init(struct chunk *k) {
     *k = (struct chunk){.in = NO_VALUE, .out = NO_VALUE, .din = NO_VALUE, .dout = NO_VALUE,
-                        .tokens = NO_VALUE, .targets = NO_VALUE, .loss = NO_VALUE};
+                        .tokens = NO_VALUE, .targets = NO_VALUE, .loss = NO_VALUE, .features = NO_VALUE,
+                        .scores = NO_VALUE};
 }
 
 static void lower_all(struct lower *l, bool split_weight) {

@@ -64,6 +64,7 @@ struct chunk {
     struct storage *storages;
     int in, out, din, dout;            /* values that cross the chunk's edge; NO_VALUE: none */
     int tokens, targets, loss;
+    int features, scores;              /* of clicks (struct program); scores: to the end of tape F */
     int n_losses;                      /* what other steps add to the loss (op->loss_out), where this rank counts it: */
     struct loss_value *losses;         /* there at the end of tape F */
     enum tape_kind loss_tape;          /* at its end there is the loss, in training (all_in_backward); else TAPE_F */

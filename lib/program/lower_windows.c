@@ -10,7 +10,9 @@
 
 static void grad_close(struct lower *l, enum tape_kind tape, int param) {
     int *grad = &l->grad_window[tape][param], at = l->k->tapes[tape].n;
-    if (*grad != CLOSED) lower_row(l, tape, ROW_GRAD_READY, param)->dweight[0] = lower_touch(l, *grad, tape, at);
+    bool dense = param_is_dense(&l->p->params[param]);               /* records are nobody's to send */
+    if (*grad != CLOSED && dense)
+        lower_row(l, tape, ROW_GRAD_READY, param)->dweight[0] = lower_touch(l, *grad, tape, at);
     *grad = CLOSED;
 }
 

@@ -29,6 +29,7 @@ static void plan_shadow(struct param *w, enum device_kind device, struct memory_
 
 /* One more gradient of another param: no weight, no states. */
 static void plan_gradient(struct param *w, enum device_kind device, struct memory_plan *m) {
+    if (!param_is_dense(w)) return;
     struct bump grads = end_of(m, ROLE_GRAD, w->grad_tier, device);
     w->grad_offset = take(grads, param_resident_n(w, w->grad_residence), w->grad_type.dtype);
 }
@@ -44,6 +45,7 @@ static void plan_param(struct param *w, int n_versions, int n_outer, enum device
         if (i == 1) w->version_bytes = next - w->weight_offset;
     }
     if (w->second_n) w->second_offset = take(end_of(m, ROLE_PARAM, TIER_DEVICE, device), w->second_n, w->type.dtype);
+    if (!param_is_dense(w)) return;
     w->moment1_offset = take(states, param_state_n(w), w->state_dtype);
     w->moment2_offset = take(states, param_state_n(w), w->state_dtype);
     if (w->master) w->master_offset = take(states, param_state_n(w), w->state_dtype);
@@ -55,6 +57,12 @@ static void plan_waiting(struct param *w, enum device_kind device, struct memory
     w->waiting_offset = take(end_of(m, ROLE_GRAD, w->grad_tier, device), w->n_waiting * param_waiting_n(w), FP32);
 }
 
+/* Records of tables, of every microbatch of the steps whose updates wait, and of this one. */
+static void plan_records(struct param *w, int n_microbatches, enum device_kind device, struct memory_plan *m) {
+    w->n_records = n_microbatches * (w->delay + 1);
+    w->grad_offset = take(end_of(m, ROLE_GRAD, w->grad_tier, device), param_grad_bytes(w), UINT8);
+}
+
 void memory_plan_params(struct program *p, const struct schedule *s, struct memory_plan *m) {
     *m = (struct memory_plan){0};
     for (int i = 0; i < p->n_params; i++)
@@ -63,6 +71,9 @@ void memory_plan_params(struct program *p, const struct schedule *s, struct memo
         if (param_is_stored(&p->params[i]) && s->validates) plan_shadow(&p->params[i], p->device, m);
     for (int i = 0; i < p->n_params; i++)                            /* last: dp sends gradients as they lie */
         if (p->params[i].present && p->params[i].n_waiting) plan_waiting(&p->params[i], p->device, m);
+    for (int i = 0; i < p->n_params; i++)
+        if (p->params[i].present && p->params[i].update == UPDATE_ROWS)
+            plan_records(&p->params[i], s->n_microbatches, p->device, m);
 }
 
 /* ---- frames: from the action that first writes one to the action that last reads it ---- */

@@ -6,7 +6,8 @@
 #include <string.h>
 
 void program_init(struct program *p) {
-    *p = (struct program){.tokens = -1, .targets = -1, .loss = -1, .n_chunks = 1};
+    *p = (struct program){.tokens = -1, .targets = -1, .loss = -1, .features = -1, .scores = -1,
+                           .n_chunks = 1};
 }
 
 void program_fini(struct program *p) {
@@ -57,6 +58,7 @@ void program_drop_unused(struct program *p) {
     for (struct block *b = p->blocks; b < p->blocks + p->n_blocks; b++)
         renumber(&b->in, 1, slot), renumber(&b->out, 1, slot);
     renumber(&p->tokens, 1, slot), renumber(&p->targets, 1, slot), renumber(&p->loss, 1, slot);
+    renumber(&p->features, 1, slot), renumber(&p->scores, 1, slot);
     p->n_slots = n_slots, p->n_params = n_params;
     free(slot);
     free(param);
@@ -141,6 +143,7 @@ struct piece param_own_piece(const struct param *w) {
 }
 
 bool param_is_saved(const struct program *p, const struct param *w, enum state_array a) {
+    if (w->update != UPDATE_ADAMW && a != STATE_WEIGHT) return false;
     if (a == STATE_MOMENT1 || a == STATE_MOMENT2) return w->in_norm;
     return w->counted && (a == STATE_WEIGHT || p->n_apart);
 }
@@ -155,7 +158,20 @@ int64_t param_waiting_n(const struct param *w) {
     return w->grad_residence == RESIDENT_OWN ? w->shard_n : type_n(&w->type);
 }
 
-int64_t param_state_n(const struct param *w) { return w->padded_n ? w->shard_n : w->own_n; }
+int64_t param_state_n(const struct param *w) {
+    if (w->update != UPDATE_ADAMW) return 0;
+    return w->padded_n ? w->shard_n : w->own_n;
+}
+
+int64_t param_grad_bytes(const struct param *w) {
+    if (w->update != UPDATE_ADAMW) return w->n_records * w->record_bytes;
+    return param_resident_n(w, w->grad_residence) * (int64_t)dtype_size(w->grad_type.dtype);
+}
+
+char *param_records(const struct param *w, uint64_t n_step) {
+    int steps = w->delay + 1;
+    return (char *)w->grad + (int)(n_step % (uint64_t)steps) * (w->n_records / steps) * w->record_bytes;
+}
 
 /* ---- who sums, who counts ---- */
 static unsigned cuts_seen(const struct program *p, const struct step *s) {
@@ -210,6 +226,11 @@ static void set_slot_type(struct program *p, const struct step *s, int slot, con
     if (dtype_is_fp8(type->dtype)) p->slots[slot].grad_type.dtype = p->slots[s->in[0]].grad_type.dtype;
 }
 
+static void note_record(struct program *p, const struct step *s) {
+    const struct call c = program_call(p, s);                        /* once more: its outputs have their types now */
+    p->params[s->weight[0]].record_bytes = s->op->record(&c);
+}
+
 enum status program_infer(struct program *p) {
     for (int i = 0; i < p->n_params; i++) p->params[i].present = false;
     for (int i = 0; i < p->n_slots; i++) p->slots[i].grad_type = p->slots[i].type;
@@ -220,6 +241,7 @@ enum status program_infer(struct program *p) {
         TRY(s->op->shape(&c, out));
         for (int k = 0; k < s->n_out; k++) set_slot_type(p, s, s->out[k], &out[k]);
         for (int k = 0; k < s->n_weight; k++) p->params[s->weight[k]].present = true;
+        if (s->op->record) note_record(p, s);
     }
     params_settle(p);
     count_uses(p);
@@ -230,7 +252,8 @@ enum status program_infer(struct program *p) {
 
 int64_t program_n_params(const struct program *p) {
     int64_t n = 0;
-    for (int i = 0; i < p->n_params; i++) n += shape_global_n(&p->params[i].type.shape);
+    for (int i = 0; i < p->n_params; i++)
+        if (p->params[i].update != UPDATE_STATE) n += shape_global_n(&p->params[i].type.shape);
     return n;
 }
 

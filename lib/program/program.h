@@ -34,6 +34,11 @@ struct slot {
 /* What an update changes of a param. */
 enum shadow { SHADOW_WEIGHT, SHADOW_MOMENT1, SHADOW_MOMENT2, SHADOW_MASTER, N_SHADOWS };
 
+/* By what a param is learned. ROWS: a table, of which a step touches the rows that its bags name; its gradient is what
+ * microbatches record (op.record), and rowwise Adagrad updates those rows (lib/run/optim_rows.h). STATE: what is kept
+ * for such an update, a number a row; stored and saved as a param is. */
+enum learned_by { UPDATE_ADAMW, UPDATE_ROWS, UPDATE_STATE };
+
 /* What is kept of a param's tensor between steps: all, the part that this rank owns, or nothing. */
 enum residence { RESIDENT_WHOLE, RESIDENT_OWN, RESIDENT_NONE };
 
@@ -48,6 +53,12 @@ struct param {
     bool decay;                /* weight decay applies: matrices, not biases or layernorm weights */
     bool present;              /* some step of this rank uses it */
     int uses, model_uses;      /* steps of this rank that do; of the whole model */
+    enum learned_by update;
+    /* UPDATE_ROWS: bytes of one record (program_infer), and how many there are: of each microbatch of this step, and of
+     * the `delay` steps before it, whose updates wait. The rate is lr_scale times the step's. */
+    int64_t record_bytes;
+    int n_records, delay;
+    double lr_scale;
     bool cache;                /* not learned: what decode/ keeps from token to token. Zero at first, never saved */
     enum mesh_axis shared;     /* another rank along this axis holds it too (pp/); AXIS_SELF: none */
     /* Set by program_infer: the axes of the mesh, as bits, over which its gradient is a sum; and whether this rank's
@@ -104,6 +115,9 @@ struct program {
     struct step *steps;
     struct block *blocks;
     int tokens, targets, loss; /* slots of the data and of the result; -1 where this rank has none */
+    /* Of models of clicks, whose tokens are bags of ids and whose targets are labels: the slots of the dense features,
+     * and of the logits, which an evaluation looks at; else -1. */
+    int features, scores;
     /* Replicas that update by themselves, so that between two averages their weights differ, and their moments always:
      * how many, and which of them this is (local/). 0: replicas are the same. */
     int n_apart, apart;
@@ -123,6 +137,12 @@ int64_t param_state_n(const struct param *);
 int64_t param_waiting_n(const struct param *);
 /** Must its weight be gathered before a block reads it? No whole one is kept, or other ranks update shards of it. */
 static inline bool param_is_gathered(const struct param *w) { return w->present && w->padded_n > 0; }
+/** Has it a gradient of its size, which is summed over ranks, clipped and given to AdamW? */
+static inline bool param_is_dense(const struct param *w) { return w->present && w->update == UPDATE_ADAMW; }
+/** Bytes of its gradient in the arena: of its elements, or its records. */
+int64_t param_grad_bytes(const struct param *);
+/** UPDATE_ROWS: the records of a step; the next microbatch's lies record_bytes further. */
+char *param_records(const struct param *, uint64_t n_step);
 /** Is it a param, or one more gradient of another one? */
 static inline bool param_is_stored(const struct param *w) { return w->present && !w->gradient_of; }
 

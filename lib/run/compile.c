@@ -5,6 +5,7 @@
 #include "lib/program/sums.h"
 #include "lib/types/types.h"
 #include "lib/run/combine.h"
+#include "lib/run/optim_rows.h"
 
 #include "lib/base/grow.h"
 #include "lib/ops/reduce.h"
@@ -227,7 +228,8 @@ static enum status check_losses(const struct run *r) {
 }
 
 static int64_t run_work_bytes(const struct run *r) {
-    return arena_align((1 + STEPS_AHEAD * N_SCALARS) * sizeof(double)) + reduce_work(r->program.device);
+    int64_t rows = optim_rows_work(&r->program), sums = reduce_work(r->program.device);
+    return arena_align((1 + STEPS_AHEAD * N_SCALARS) * sizeof(double)) + (rows ? arena_align(sums) + rows : sums);
 }
 
 static enum status bill_and_plan(struct run *r) {

@@ -5,8 +5,10 @@
  * once. */
 #include "lib/run/run.h"
 #include "lib/base/integer.h"
+#include "lib/run/scores.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* The forward half of the training schedule, in its order. What is left waits for nothing that it did not wait for
@@ -46,6 +48,17 @@ static enum status evaluate_batches(struct run *r, const struct schedule *s, int
     return status;
 }
 
+/* Of a model of clicks also the AUC. */
+static enum status evaluate_clicks(struct run *r, const struct schedule *s, int64_t n_batches, double *sums) {
+    struct scores scores = {0};
+    r->scores = &scores;
+    enum status status = evaluate_batches(r, s, n_batches, sums);
+    r->scores = NULL;
+    if (status == OK) status = scores_auc(&scores, r->mesh.group[AXIS_MESH], &r->auc);
+    scores_fini(&scores);
+    return status;
+}
+
 enum status run_evaluate(struct run *r, int64_t n_batches, double *loss) {
     int64_t B = r->plan.global_batch, samples = data_split_samples(&r->val), all = ceil_div(samples, B);
     if (samples < 1) return FAIL(E_DATA, "there is no validation data; give val-data, or a val-fraction above 0");
@@ -56,7 +69,9 @@ enum status run_evaluate(struct run *r, int64_t n_batches, double *loss) {
     double sums[EXACT_NUMBERS] = {0};
     struct schedule s;
     forward_schedule(r, &s);
-    enum status status = evaluate_batches(r, &s, n_batches, sums);
+    r->auc = NAN;
+    enum status status =
+        (r->program.scores >= 0 ? evaluate_clicks : evaluate_batches)(r, &s, n_batches, sums);
     s.hops = NULL;                                                   /* they are the training schedule's */
     schedule_fini(&s);
     TRY(status);

@@ -34,7 +34,7 @@ static void draw(const struct param *w, uint64_t seed, const struct initial *v) 
                                                                       * start */
         dtype_set(v->weight, w->type.dtype, i, value);
         int64_t own = first + i - w->own_first;
-        if (own >= 0 && own < w->own_n) dtype_set(v->master, w->state_dtype, own, value);
+        if (v->state_bytes && own >= 0 && own < w->own_n) dtype_set(v->master, w->state_dtype, own, value);
     }
 }
 

@@ -89,9 +89,11 @@ enum status metrics_step(struct metrics *m, const struct metrics_row *r) {
     return write_row(m, row);
 }
 
-enum status metrics_evaluation(struct metrics *m, int64_t step, double val_loss) {
+enum status metrics_evaluation(struct metrics *m, int64_t step, double val_loss, double val_auc) {
     if (!m->file) return OK;
-    return write_row(m, json_pack("{s:I, s:o}", "step", (json_int_t)step, "val_loss", number(val_loss)));
+    json_t *row = json_pack("{s:I, s:o}", "step", (json_int_t)step, "val_loss", number(val_loss));
+    if (!isnan(val_auc)) json_object_set_new(row, "val_auc", number(val_auc));
+    return write_row(m, row);
 }
 
 enum status metrics_save(struct metrics *m, int64_t step, double save_s, double stall_s, int64_t failures) {

@@ -41,7 +41,7 @@ void metrics_close(struct metrics *);
  *  next row is tried again, on a line of its own. A pipe without a reader is a failure too, and no SIGPIPE.
  *  @errors E_IO with path and reason */
 enum status metrics_step(struct metrics *, const struct metrics_row *);
-enum status metrics_evaluation(struct metrics *, int64_t step, double val_loss);
+enum status metrics_evaluation(struct metrics *, int64_t step, double val_loss, double val_auc);
 /* The guard against spikes went back to a checkpoint (driver/train_guard.c). */
 struct metrics_rollback { int64_t step; double loss, limit; int64_t to_step, first_sample, n_samples; };
 /** `step spike_loss spike_limit rolled_back_to skipped_first_sample skipped_samples`. @errors E_IO */

@@ -13,6 +13,7 @@
 #include "lib/ops/adamw.h"
 #include "lib/ops/reduce.h"
 #include "lib/run/optim_offload.h"
+#include "lib/run/optim_rows.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,7 +22,7 @@ static int own_gradients(const struct run *r, bool counted_only, struct reduce_b
     int n = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (param_is_stored(w) && w->own_n > 0 && (w->in_norm || !counted_only))
+        if (param_is_dense(w) && param_is_stored(w) && w->own_n > 0 && (w->in_norm || !counted_only))
             buffers[n++] = (struct reduce_buffer){param_own_grad(w), w->grad_type.dtype, w->own_n};
     }
     return n;
@@ -47,7 +48,8 @@ static enum status reduce_own(struct run *r, reduction *reduce, bool counted_onl
 }
 
 enum status optim_squares(struct run *r) {
-    return reduce_own(r, reduce_sum_of_squares, true, &r->scalars[SCALAR_SQUARES]);
+    TRY(reduce_own(r, reduce_sum_of_squares, true, &r->scalars[SCALAR_SQUARES]));
+    return optim_rows_squares(r, &r->scalars[SCALAR_SQUARES]);
 }
 
 void optim_exact_squares(struct run *r, double numbers[EXACT_NUMBERS]) {
@@ -89,7 +91,8 @@ static enum status update_on_device(struct run *r, const struct adamw *a) {
     if (!table) return FAIL(E_MEMORY, "no memory for a table of %d params", r->program.n_params);
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (param_is_stored(w) && w->own_n > 0 && !optim_is_offloaded(&r->program, w)) table[n++] = elements_of(w);
+        if (param_is_dense(w) && param_is_stored(w) && w->own_n > 0 && !optim_is_offloaded(&r->program, w))
+            table[n++] = elements_of(w);
     }
     enum status status = adamw_update(r->device, a, table, n);
     free(table);
@@ -102,5 +105,6 @@ enum status optim_step(struct run *r, const struct step_record *s) {
                             .weight_decay = p->weight_decay,
                             .grad_multiplier = &s->on_device[SCALAR_MULTIPLIER], .step = s->n_update + 1};
     TRY(update_on_device(r, &a));
+    TRY(optim_rows_step(r, s));
     return optim_offload_update(r, &a);
 }

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { MAX_TECHNIQUES = 16 };
+enum { MAX_TECHNIQUES = 20 };
 struct recipe {
     const struct technique *const *techniques;
     int n_techniques;

@@ -107,11 +107,13 @@ struct run {
     struct exact loss_sum;               /* of the step that runs (--sums fixed) */
     void *reduce_work;
     struct optim_offload *offload;       /* NULL: nothing is */
+    struct optim_rows *rows;             /* of tables (optim_rows.h); NULL: there are none */
     struct disk *disk;                   /* TIER_DISK: this rank's file; NULL: none */
     struct step_record record[STEPS_AHEAD];
     int n_started;                       /* steps started and not finished: at most STEPS_AHEAD */
 
     struct data_split train, val;
+    struct scores *scores;               /* of the evaluation that runs (scores.h); NULL: it wants none */
     int64_t eval_first;                  /* evaluation: first sample of the batch that is running; -1 in training */
 
     int64_t n_step;                      /* steps started: the next one's number, from 0 */
@@ -126,6 +128,7 @@ struct run {
     /* With experts (moe_route.h): what the routers' losses are of the loss; the mean over groups and layers of what an
      * expert gets at most, by the mean; and the share of choices that were dropped. Else 0. */
     double aux_loss, expert_load, dropped;
+    double auc;                          /* of the last evaluation, of a model of clicks; else NaN */
     double loss_scale;                   /* of this step's gradients; exec.loss_scale is the next step's */
     bool skipped;                        /* GRAD_UNSCALE found an overflow on some rank: this step updates nothing */
     enum mesh_axis norm_axis;            /* over whose ranks the norm is a sum: all, or one replica's (local/) */

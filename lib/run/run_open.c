@@ -4,6 +4,7 @@
 #include "lib/device/stopwatch.h"
 #include "lib/ops/reduce.h"
 #include "lib/run/optim_offload.h"
+#include "lib/run/optim_rows.h"
 #include <inttypes.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -31,13 +32,19 @@ static void bind_params(struct run *r) {
     }
 }
 
+static struct exec_hooks hooks_of(struct run *r) {
+    bool clicks = r->program.features >= 0;
+    return (struct exec_hooks){r, clicks ? run_fetch_ids : run_fetch, run_param_event, run_settle, run_fetch_features,
+                               run_see_scores};
+}
+
 static void prepare_exec(struct run *r) {
     const struct plan *p = &r->plan;
     r->exec = (struct exec){
         .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh,
         .arenas = r->arenas[TIER_DEVICE], .host_arenas = r->arenas[TIER_HOST], .device = r->device,
         .loss_at = r->scalars, .workers = p->workers,
-        .loss_sum = r->program.fixed_sums ? &r->loss_sum : NULL, .hooks = {r, run_fetch, run_param_event, run_settle},
+        .loss_sum = r->program.fixed_sums ? &r->loss_sum : NULL, .hooks = hooks_of(r),
         .watched = r->watch != WATCH_NOTHING,
         .paint = r->watch == WATCH_LIFETIMES, .seed = (uint64_t)p->seed,
         .micro = p->micro_batch, .loss_weight = 1.0 / ((double)p->global_batch * (double)p->seq), .loss_scale = 1};
@@ -50,6 +57,7 @@ static enum status place_scalars(struct run *r) {
     TRY(d->clear(d, at, r->memory.run_bytes));
     r->health = (double *)at;
     r->reduce_work = at + arena_align((1 + STEPS_AHEAD * N_SCALARS) * sizeof(double));
+    TRY(optim_rows_create(r, (char *)r->reduce_work + arena_align(reduce_work(r->program.device)), &r->rows));
     for (int i = 0; i < STEPS_AHEAD; i++) {
         void *pinned;
         TRY(d->pin(d, N_SCALARS * sizeof(double), &pinned));
@@ -206,6 +214,7 @@ void run_destroy(struct run *r) {
         r->device->mark_fini(r->device, &r->record[i].mark);
     }
     optim_offload_destroy(r, &r->offload);
+    optim_rows_destroy(&r->rows);
     stopwatch_destroy(&r->exec.stopwatch);
     exec_fini(&r->exec);
     for (enum tier tier = 0; tier < N_TIERS; tier++)

@@ -10,6 +10,13 @@
  * @errors E_MEMORY, E_DATA */
 enum status run_fetch(void *run, int microbatch, int32_t *tokens, int32_t *targets);
 
+/* ---- run_clicks.c: of a model of clicks (struct program) ---- */
+/* The executor's hooks, of a run: a microbatch's ids and labels, its dense features; and in evaluation, the logits that
+ * the model gives it.  @errors E_DATA */
+enum status run_fetch_ids(void *run, int microbatch, int32_t *ids, int32_t *labels);
+enum status run_fetch_features(void *run, int microbatch, void *features);
+enum status run_see_scores(void *run, const void *logits, const int32_t *labels);
+
 /* ---- run_step.c ---- */
 /* The executor's hook, of a run: the step before this one is settled (update.h), and gradients may be written.
  * @collective{mesh} @errors those of update_settle */

@@ -130,7 +130,7 @@ static void test_evaluation_row_has_val_loss_and_never_loss(void **state) {
     (void)state;
     const char *const keys[] = {"step", "val_loss"};
     struct metrics m = open_file();
-    enum status status = metrics_evaluation(&m, 250, 1.0 / 3);
+    enum status status = metrics_evaluation(&m, 250, 1.0 / 3, NAN);
     metrics_close(&m);
     assert_ok(status);
     json_t *row = parse(0);
@@ -179,7 +179,7 @@ static void test_each_row_is_one_line_and_there_at_once(void **state) {
     struct metrics_row r = example();
     for (int i = 0; i < 3; i++) {
         r.step = i + 1;
-        enum status status = i == 1 ? metrics_evaluation(&m, r.step, 2) : metrics_step(&m, &r);
+        enum status status = i == 1 ? metrics_evaluation(&m, r.step, 2, NAN) : metrics_step(&m, &r);
         assert_ok(status);
         json_t *row = parse(i);
         assert_int_equal(integer_of(row, "step"), i + 1);
@@ -205,7 +205,7 @@ static void test_an_empty_path_means_no_file(void **state) {
     assert_ok(metrics_open(&m, ""));
     assert_null(m.file);
     assert_ok(metrics_step(&m, &r));
-    assert_ok(metrics_evaluation(&m, 1, 2));
+    assert_ok(metrics_evaluation(&m, 1, 2, NAN));
     metrics_close(&m);
 }
 
@@ -234,12 +234,12 @@ static void test_rows_go_on_when_there_is_room_again(void **state) {
     struct metrics m = open_file();
     signal(SIGXFSZ, SIG_IGN);
     getrlimit(RLIMIT_FSIZE, &limit);
-    assert_ok(metrics_evaluation(&m, 1, 2));
+    assert_ok(metrics_evaluation(&m, 1, 2, NAN));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){40, limit.rlim_max}), 0);
-    enum status cut = metrics_evaluation(&m, 2, 0.5), none = metrics_evaluation(&m, 3, 0.5);
+    enum status cut = metrics_evaluation(&m, 2, 0.5, NAN), none = metrics_evaluation(&m, 3, 0.5, NAN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     assert_true(cut == E_IO && none == E_IO);
-    assert_ok(metrics_evaluation(&m, 4, 0.25));
+    assert_ok(metrics_evaluation(&m, 4, 0.25, NAN));
     metrics_close(&m);
     assert_string_equal(line(0), "{\"step\":1,\"val_loss\":2.0}\n");
     assert_string_equal(line(2), "{\"step\":4,\"val_loss\":0.25}\n");
@@ -252,9 +252,9 @@ static void test_a_reader_that_leaves_is_said(void **state) {
     assert_int_equal(mkfifo(pipe, 0666), 0);
     int reader = open(pipe, O_RDONLY | O_NONBLOCK);
     assert_ok(metrics_open(&m, pipe));
-    assert_ok(metrics_evaluation(&m, 1, 2));
+    assert_ok(metrics_evaluation(&m, 1, 2, NAN));
     close(reader);
-    assert_fails(metrics_evaluation(&m, 2, 2), E_IO, "metrics-pipe", "Broken pipe");
+    assert_fails(metrics_evaluation(&m, 2, 2, NAN), E_IO, "metrics-pipe", "Broken pipe");
     metrics_close(&m);
 }
 
@@ -297,10 +297,10 @@ static void test_appended_rows_follow_what_is_there(void **state) {
     fputs("{\"step\":1}\n{\"st", m.file);
     metrics_close(&m);
     assert_ok(metrics_append(&m, path));
-    assert_ok(metrics_evaluation(&m, 2, 0.5));
+    assert_ok(metrics_evaluation(&m, 2, 0.5, NAN));
     metrics_close(&m);
     assert_ok(metrics_append(&m, path));
-    assert_ok(metrics_evaluation(&m, 3, 0.25));
+    assert_ok(metrics_evaluation(&m, 3, 0.25, NAN));
     metrics_close(&m);
     assert_string_equal(line(0), "{\"step\":1}\n");
     assert_string_equal(line(1), "{\"st\n");

@@ -14,7 +14,7 @@ static int64_t elements_bytes(int64_t n, enum dtype dtype) { return n * (int64_t
 static void count_param(const struct param *w, int64_t resident[N_ROLES]) {
     int64_t state = elements_bytes(param_state_n(w), w->state_dtype);
     if (w->grad_tier == TIER_DEVICE)
-        resident[ROLE_GRAD] += elements_bytes(param_resident_n(w, w->grad_residence), w->grad_type.dtype) +
+        resident[ROLE_GRAD] += param_grad_bytes(w) +
                                elements_bytes(w->n_waiting * param_waiting_n(w), FP32);
     if (w->gradient_of) return;
     if (w->weight_tier == TIER_DEVICE)

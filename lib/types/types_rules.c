@@ -98,23 +98,41 @@ static enum status product_backward(struct typing_at *a) {
 }
 
 /* ---- look-ups ---- */
-static bool by_rows(const struct typing_at *a) {
-    return spread_is(a->weight[0], SHARDED) && a->weight[0].tag == shape_weight(a, 0)->axis[0].tag;
+/* `rows`: which axis of the table a number counts along. */
+static bool by_rows(const struct typing_at *a, int rows) {
+    return spread_is(a->weight[0], SHARDED) && a->weight[0].tag == shape_weight(a, 0)->axis[rows].tag;
 }
-static enum status lookup_forward(struct typing_at *a) {
+static enum status lookup_rows(struct typing_at *a, int rows) {
     if (spread_is(a->in[0], PARTIAL)) return refuse_partial(a, name_in(a, 0));
     if (spread_is(a->weight[0], SHARDED) && !spread_is(a->in[0], REPLICATED))
         return refuse(a, name_weight(a, 0), "%s, and the numbers in %s are %s: not all ranks look up the same",
                       spread_text(a->weight[0]), name_in(a, 0), spread_text(a->in[0]));
-    a->out[0] = by_rows(a)                          ? spread_of(PARTIAL, 0)
+    a->out[0] = by_rows(a, rows)                   ? spread_of(PARTIAL, 0)
                 : spread_is(a->weight[0], SHARDED) ? a->weight[0]
                                                    : a->in[0];
     return OK;
 }
+static enum status lookup_forward(struct typing_at *a) { return lookup_rows(a, 0); }
 static enum status lookup_backward(struct typing_at *a) {
     a->dweight[0] = spread_is(a->weight[0], SHARDED) ? a->weight[0]
                     : spread_is(a->dout[0], SHARDED) ? spread_of(PARTIAL, 0)
                                                      : a->dout[0];
+    return OK;
+}
+
+/* Tables side by side: where they are sharded, each rank looks up for its own. */
+static enum status bag_forward(struct typing_at *a) {
+    char tables = shape_weight(a, 0)->axis[0].tag;
+    if (!spread_is(a->weight[0], SHARDED) || a->weight[0].tag != tables) return lookup_rows(a, 1);
+    if (!spread_alike(a->in[0], a->weight[0]))
+        return refuse(a, name_in(a, 0), "%s, and the tables that it looks up in are %s", spread_text(a->in[0]),
+                      spread_text(a->weight[0]));
+    a->out[0] = a->weight[0];
+    return OK;
+}
+static enum status bag_backward(struct typing_at *a) {
+    TRY(lookup_backward(a));
+    a->dweight[1] = a->dweight[0];                                   /* what is kept of the rows */
     return OK;
 }
 
@@ -355,6 +373,7 @@ const struct typing_rules typing_rules[N_TYPINGS] = {
     [TYPING_LOCAL_ACROSS] = {"local across shards", local_forward, local_backward, ANYTHING, ANYTHING},
     [TYPING_PRODUCT] = {"product", product_forward, product_backward, NOTHING, NOTHING},
     [TYPING_LOOKUP] = {"look-up", lookup_forward, lookup_backward, NOTHING, NOTHING},
+    [TYPING_BAG] = {"bag", bag_forward, bag_backward, NOTHING, NOTHING},
     [TYPING_LOSS] = {"loss", loss_forward, loss_backward, NOTHING, NOTHING},
     [TYPING_LOSS_ACROSS] = {"loss across shards", loss_forward, loss_backward, COMM_ALL_REDUCE, NOTHING},
     [TYPING_HEAD] = {"head", head_forward, head_backward, NOTHING, NOTHING},

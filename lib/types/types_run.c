@@ -30,7 +30,8 @@ static enum status check_reduce(const struct program *p, const struct types *t, 
     const struct param *x = &p->params[i];
     unsigned untyped = where(f, &t->param_grad[i], VARYING) | where(f, &t->param[i], VARYING);
     unsigned partial = where(f, &t->param_grad[i], PARTIAL), summed = over(f, x->reduce, &untyped);
-    unsigned replicas = over(f, 1u << param_replicas(x), &untyped);  /* by which dp and zero go */
+    unsigned replicas = over(f, 1u << param_replicas(x), &untyped);  /* by which dp and zero go; */
+    if (!param_is_dense(x)) replicas = 0;                            /* a table is no business of theirs */
     for (int k = 0; k < f->n; k++) {
         bool is_partial = partial >> k & 1, is_summed = (is_partial ? summed : summed | replicas) >> k & 1;
         if (untyped >> k & 1 || is_partial == is_summed) continue;

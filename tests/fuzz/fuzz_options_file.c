@@ -1,4 +1,4 @@
-/* parses: lib/base lib/run/plan.c lib/run/recipe.c driver/recipe.c cp dp elastic ep gpt llama local main_rank
+/* parses: lib/base lib/run/plan.c lib/run/recipe.c driver/recipe.c cp dlrm dp elastic emb ep gpt llama local main_rank
  * mixed_precision park pp recompute server tp zero tests/fuzz/options_again.c */
 /* A --config file. */
 #include "driver/recipe.h"

@@ -1,4 +1,4 @@
-/* parses: lib/base lib/run/plan.c lib/run/recipe.c driver/recipe.c cp dp elastic ep gpt llama local main_rank
+/* parses: lib/base lib/run/plan.c lib/run/recipe.c driver/recipe.c cp dlrm dp elastic emb ep gpt llama local main_rank
  * mixed_precision park pp recompute server tp zero driver/compare/compare_strategy.c tests/fuzz/options_again.c */
 /* compare's --strategies. */
 #include "driver/compare/compare_strategy.h"

@@ -1,0 +1,169 @@
+/* Embedding tables, sharded.
+ *
+ * Idea: tables are nearly all of a recommendation model, and a sample uses few of their rows. So the dense part is
+ * replicated, as with data parallelism, and the tables are divided among the same ranks. Samples do not go to where
+ * their rows are, nor rows to the samples; their sums do.
+ *
+ *   by table   a rank has F/n tables. It looks up for the samples of all n replicas, and an all-to-all brings each
+ *              replica its samples' pooled vectors: (n, F/n, B, D) -> (1, F, B, D)
+ *   by row     a rank has V/n rows of every table, and adds up what it has of each bag; the sums of the ranks' parts
+ *              are scattered: (n, F, B, D) partial -> (1, F, B, D)
+ *
+ * Backward is the same the other way round: the owner gets dpooled of all samples, by an all-to-all or an all-gather.
+ * Who owns a row hears of every use of it, so its gradient is whole there: nobody sums it over ranks, and it is updated
+ * where it is. The ids need no message, since every rank can read every sample.
+ *
+ * Stored where: tables, and what is kept of their rows, F V (D + 1) / n numbers a rank; records of the owner's bags in
+ * the gradient arena (lib/ops/rec/embedding_bag.h).
+ *
+ * Sent when, in each microbatch of B samples a replica, S = n F B D numbers: by table S/n (n-1)/n forward and as much
+ * backward; by row S (n-1)/n each way, n times as much, and in return no rank has a hot table to itself.
+ *
+ * Late updates (--emb-delay): lib/run/optim_rows.h.
+ *
+ * What breaks: a sender's gradients of a row squared by themselves; a row's gradient summed over the replicas again; an
+ * owner that looks up its own samples only.
+ *
+ * Source: Naumov et al. 2019 and Mudigere et al. 2022 (DLRM: hybrid parallelism, by table and by row); Lian et al. 2021
+ * (Persia: late updates of tables beside a dense part in time). */
+#include "emb/emb.h"
+
+#include "lib/comm/reshard.h"
+#include "lib/comm/sum_scatter.h"
+#include "lib/ops/rec/embedding_bag.h"
+#include "lib/run/model.h"
+#include "lib/run/optim_rows.h"
+#include <inttypes.h>
+#include <string.h>
+
+static const struct option OPTIONS[] = {
+    {"emb-by", OPTION_CHOICE, "table", 0, 0, "table|row", "",
+     "dlrm, wide-deep: how the tables are divided over dp: whole tables (dp divides features), or rows of each (dp "
+     "divides vocab)",
+     "parallelism", offsetof(struct emb_options, by)},
+    {"emb-delay", OPTION_INT, "0", 0, ROWS_MAX_DELAY, NULL, "steps",
+     "dlrm, wide-deep: a step reads tables without the updates of so many steps before it; 0: with all of them",
+     "parallelism", offsetof(struct emb_options, delay)},
+};
+
+/* Of every model with tables, on any number of ranks. */
+static bool emb_wanted(const struct plan *plan) {
+    return plan->arch->clicks || emb_options(plan)->delay > 0 || emb_options(plan)->by != EMB_BY_TABLE;
+}
+
+/* ---- what does not go together ---- */
+static enum status check_mesh(const struct plan *plan) {
+    const struct { const char *name; int64_t n; } no[] = {{"tp", plan->mesh.tp}, {"pp", plan->mesh.pp},
+                                                           {"cp", plan->mesh.cp}, {"ep", plan->mesh.ep}};
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        if (no[i].n > 1)
+            return FAIL(E_CONFIG, "%s=%" PRId64 " is for layers of a transformer, and arch=%s has none; use --dp",
+                        no[i].name, no[i].n, plan->arch->name);
+    if (plan->experts)
+        return FAIL(E_CONFIG, "experts=%" PRId64 ": arch=%s has no layers with experts; leave it out", plan->experts,
+                    plan->arch->name);
+    return OK;
+}
+
+static enum status check_run(const struct plan *plan) {
+    const char *arch = plan->arch->name;
+    if (plan->device == PLAN_DEVICE_CUDA)
+        return FAIL(E_CONFIG, "arch=%s: embedding_bag and interaction have no kernels for device=cuda; use --device "
+                    "cpu", arch);
+    if (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_FP64)
+        return FAIL(E_CONFIG, "arch=%s has tables in fp32 or fp64; use --precision fp32", arch);
+    if (plan->sums == PLAN_SUMS_FIXED)
+        return FAIL(E_CONFIG, "arch=%s has no fixed order of sums; leave --sums out", arch);
+    if (plan->grad_codec != CODEC_NONE)
+        return FAIL(E_CONFIG, "arch=%s sends gradients as they are; leave --grad-codec out", arch);
+    if (plan->seq != 1 || plan->dropout > 0)
+        return FAIL(E_CONFIG, "arch=%s: seq=%" PRId64 " and dropout=%g, and a sample is one place of which nothing is "
+                    "dropped; leave both out", arch, plan->seq, plan->dropout);
+    if (plan_serving(plan) > 0)
+        return FAIL(E_CONFIG, "arch=%s: %" PRId64 " replicas would only serve, and every replica owns tables; leave "
+                    "--server-ranks out", arch, plan_serving(plan));
+    return OK;
+}
+
+static enum status emb_check(const struct plan *plan) {
+    if (!plan->arch->clicks)
+        return FAIL(E_CONFIG, "emb-by and emb-delay are for tables of dlrm and wide-deep, and arch=%s has none; leave "
+                    "them out", plan->arch->name);
+    TRY(check_mesh(plan));
+    return check_run(plan);
+}
+
+/* ---- rewrite ---- */
+static struct axis shard(const struct plan *plan, const struct axis *whole) {
+    struct axis a = axis_part(whole, mesh_size(AXIS_DP, &plan->place), mesh_index(AXIS_DP, &plan->place));
+    a.cut |= 1u << AXIS_DP;
+    return a;
+}
+
+/* Its own and all others' samples. */
+static void see_all_replicas(struct axis *p) { *p = axis_whole('P', p->global); }
+
+static int slot_beside(struct program *p, int slot, const char *suffix) {
+    char name[NAME_MAX_LEN];
+    snprintf(name, sizeof name, "%.30s.%s", p->slots[slot].name, suffix);
+    int made = program_add_slot(p, "", "");
+    memcpy(p->slots[made].name, name, sizeof name);
+    return made;
+}
+
+/* pooled = bag(ids)  ->  pooled.own = bag(ids of all replicas); pooled = exchange(pooled.own) */
+static void send_pooled(const struct plan *plan, struct program *p, int at) {
+    bool by_row = emb_options(plan)->by == EMB_BY_ROW;
+    int pooled = p->steps[at].out[0], own = slot_beside(p, pooled, "own");
+    struct step s = {.op = by_row ? &op_sum_scatter : &op_reshard, .n_in = 1, .n_out = 1, .in = {own}, .out = {pooled},
+                     .block = p->steps[at].block, .mesh_axis = AXIS_DP, .parts = mesh_size(AXIS_DP, &plan->place),
+                     .part = mesh_index(AXIS_DP, &plan->place),
+                     .reshard = {.gathers = 'F', .cuts = 'P', .moves = 1u << AXIS_DP}};
+    p->steps[at].out[0] = own;
+    program_insert(p, at + 1, &s);
+}
+
+static void shard_tables(const struct plan *plan, struct program *p, const struct step *s) {
+    int axis = emb_options(plan)->by == EMB_BY_ROW;                  /* (F,V,D) and (F,V) */
+    for (int i = 0; i < s->n_weight; i++) {
+        struct axis *a = &p->params[s->weight[i]].type.shape.axis[axis];
+        *a = shard(plan, a);
+    }
+    p->params[s->weight[0]].delay = (int)emb_options(plan)->delay;
+}
+
+static enum status check_divides(const struct plan *plan, const struct program *p) {
+    bool by_row = emb_options(plan)->by == EMB_BY_ROW;
+    int64_t n = by_row ? plan->vocab : p->slots[p->tokens].type.shape.axis[1].n;
+    if (n % plan->mesh.dp == 0) return OK;
+    return FAIL(E_CONFIG, "emb-by=%s: dp=%" PRId64 " does not divide %s=%" PRId64 "; use one of dp=%s, or emb-by %s",
+                by_row ? "row" : "table", plan->mesh.dp, by_row ? "vocab" : "features", n, plan_divisors(n, 1024),
+                by_row ? "table" : "row");
+}
+
+static enum status emb_rewrite(const struct plan *plan, struct program *p) {
+    struct axis *ids = p->slots[p->tokens].type.shape.axis;
+    TRY(check_divides(plan, p));
+    see_all_replicas(&ids[0]);
+    if (emb_options(plan)->by == EMB_BY_TABLE) ids[1] = shard(plan, &ids[1]);
+    for (int i = p->n_steps - 1; i >= 0; i--) {
+        if (p->steps[i].op != &op_embedding_bag) continue;
+        shard_tables(plan, p, &p->steps[i]);
+        send_pooled(plan, p, i);
+    }
+    return OK;
+}
+
+/* Who divides or averages weights in another way does not know of tables. */
+static enum status emb_lowered(const struct compiled *c, struct program *p) {
+    (void)c;
+    for (int i = 0; i < p->n_params; i++)
+        if (p->params[i].update == UPDATE_ROWS && (p->n_apart || p->params[i].shard_axis != AXIS_SELF))
+            return FAIL(E_CONFIG, "%s: its rows belong to one replica each, and cannot be averaged or given to another "
+                        "owner; leave --local-steps, --servers and --dp-style out", p->params[i].name);
+    return OK;
+}
+
+const struct technique technique_emb = {
+    .name = "emb", .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct emb_options)},
+    .wanted = emb_wanted, .check = emb_check, .rewrite = emb_rewrite, .lowered = emb_lowered};

@@ -1,0 +1,15 @@
+/* Tables of recommendation models, sharded over the replicas, and updates that are late. See emb.c. */
+#ifndef TRIVIUM_EMB_EMB_H
+#define TRIVIUM_EMB_EMB_H
+
+#include "lib/run/technique.h"
+
+extern const struct technique technique_emb;
+
+enum emb_by { EMB_BY_TABLE, EMB_BY_ROW };
+struct emb_options { int by; int64_t delay; };
+static inline struct emb_options *emb_options(const struct plan *p) {
+    return (struct emb_options *)plan_own(p, &technique_emb.options);
+}
+
+#endif

@@ -1,0 +1,91 @@
+/* ranks: 1 2 4
+ *
+ * A checkpoint of tables that were divided one way loads where they are divided another way: each layout goes on from
+ * the one before it in the list, and has the losses of the run that was not interrupted. */
+#include "dlrm/dlrm.h"
+#include "driver/recipe.h"
+#include "emb/emb.h"
+#include "lib/checkpoint/checkpoint.h"
+#include "lib/data/clicks_synth.h"
+#include "tests/test.h"
+#include "zero/zero.h"
+#include <stdio.h>
+
+enum { FEATURES = 8, VOCAB = 40 };
+static const struct layout { int by, zero, delay; } LAYOUTS[] = {
+    {EMB_BY_TABLE, 0, 0}, {EMB_BY_ROW, 3, 0}, {EMB_BY_TABLE, 2, 2}, {EMB_BY_ROW, 0, 2}, {EMB_BY_TABLE, 0, 2},
+};
+enum { N_LAYOUTS = sizeof LAYOUTS / sizeof *LAYOUTS };
+
+static enum status open_run(const struct layout *l, struct run *r) {
+    static struct data_file *file;
+    struct data_split train, val;
+    struct plan p;
+    double best;
+    *r = (struct run){.eval_first = -1};
+    if (!file) {
+        TRY(clicks_synth(test_path("clicks"), &(struct clicks_layout){3, FEATURES, 2, VOCAB, 0}, 300, 5, &best));
+        TRY(data_open(test_path("clicks"), &file));
+    }
+    TRY(recipe_plan(&p));
+    TRY(recipe_arch(&p, "wide-deep"));
+    *dlrm_options(&p) = (struct dlrm_options){.features = FEATURES, .bag = 2, .dense = 3, .emb_lr = 0.05};
+    p.layers = p.heads = p.seq = 1;
+    p.hidden = 4, p.vocab = VOCAB, p.global_batch = 16, p.steps = 10, p.precision = PRECISION_FP64;
+    p.device = PLAN_DEVICE_CPU;
+    emb_options(&p)->by = l->by, emb_options(&p)->delay = l->delay, zero_options(&p)->stage = l->zero;
+    TRY(plan_settle(&p, comm_world_size()));
+    TRY(run_create(r, &train_recipe, &p, WATCH_NOTHING));
+    TRY(clicks_split(file, 0.1, &train, &val));
+    run_set_data(r, &train, &val);
+    return OK;
+}
+
+static enum status steps(struct run *r, int n) {
+    for (int i = 0; i < n; i++) TRY(run_step(r));
+    return OK;
+}
+
+/* Three steps, a checkpoint, two more: a row that is late by two is late in none of them. */
+static enum status save(const struct layout *l, const char *folder, double *loss) {
+    struct run r;
+    enum status status = open_run(l, &r);
+    if (status == OK) status = steps(&r, 3);
+    if (status == OK) status = checkpoint_save(&r, folder, 0);
+    if (status == OK) status = steps(&r, 2);
+    *loss = r.loss;
+    run_destroy(&r);
+    return status;
+}
+
+static enum status load(const struct layout *l, const char *folder, double *loss) {
+    struct run r;
+    char step[CHECKPOINT_PATH_MAX];
+    enum status status = open_run(l, &r);
+    if (status == OK) status = checkpoint_resolve(folder, step);
+    if (status == OK) status = checkpoint_load(&r, step, CHECKPOINT_ALL);
+    if (status == OK) status = steps(&r, 2);
+    *loss = r.loss;
+    run_destroy(&r);
+    return status;
+}
+
+static void test_checkpoints_of_tables_load_in_any_layout(void **state) {
+    (void)state;
+    for (int i = 0; i < N_LAYOUTS; i++)
+        for (int k = 0; k < N_LAYOUTS; k++) {
+            char folder[CHECKPOINT_PATH_MAX], name[32];
+            double expected, found;
+            if (LAYOUTS[i].delay != LAYOUTS[k].delay) continue;
+            snprintf(name, sizeof name, "tables-%d-%d", i, k);
+            snprintf(folder, sizeof folder, "%s", test_path(name));
+            assert_ok(comm_broadcast(group_world(), folder, sizeof folder, UINT8, 0));
+            bool ok = agree_all(save(&LAYOUTS[i], folder, &expected) == OK);
+            ok = ok && agree_all(load(&LAYOUTS[k], folder, &found) == OK);
+            status_report();
+            assert_true(ok);
+            assert_close(found, expected, 1e-12);
+        }
+}
+
+TESTS(unit_test(test_checkpoints_of_tables_load_in_any_layout))

@@ -1,0 +1,24 @@
+/* The area under the ROC curve, exactly: the probability that a click scores higher than a sample without one, where
+ * equal scores count half:
+ *
+ *   AUC = sum over clicks of (others that score lower + half of those that score the same) / (clicks x others)
+ *
+ * Every score is kept and sorted: no histogram. Source: Hanley and McNeil 1982. */
+#ifndef TRIVIUM_BASE_AUC_H
+#define TRIVIUM_BASE_AUC_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct score { double score, label; };   /* label 1: a click; 0: none */
+
+/** Of n scores, which are sorted. NaN where there are no clicks, or nothing else, or a score is NaN. */
+double auc_of(struct score *, int64_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

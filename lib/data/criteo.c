@@ -1,0 +1,83 @@
+#define _GNU_SOURCE /* getline */
+#include "lib/data/criteo.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIELDS = 1 + CRITEO_DENSE + CRITEO_FEATURES };
+
+/* Cuts the line into fields, in place. @return how many there are, at most FIELDS + 1 */
+static int cut(char *line, char *field[FIELDS + 1]) {
+    int n = 0;
+    line[strcspn(line, "\r\n")] = 0;
+    for (char *rest = line; rest && n <= FIELDS;) field[n++] = strsep(&rest, "\t");
+    return n;
+}
+
+static int32_t row_of(const char *word, int rows) {
+    uint64_t h = 14695981039346656037u;
+    if (!*word) return -1;
+    for (; *word; word++) h = (h ^ (unsigned char)*word) * 1099511628211u;
+    return (int32_t)(h % (uint64_t)rows);
+}
+
+/* false: no integer. */
+static bool read_dense(const char *text, float *out) {
+    char *end;
+    double v = strtod(text, &end);
+    *out = (float)log1p(v > 0 ? v : 0);
+    return *end == 0 && isfinite(v);
+}
+
+static enum status parse(char *line, const char *path, int64_t number, int rows, int32_t words[FIELDS]) {
+    char *field[FIELDS + 1];
+    float x;
+    int n = cut(line, field);
+    if (n != FIELDS)
+        return FAIL(E_FORMAT, "%s, line %" PRId64 ": %s%d fields between tabs, and a line has %d: label, 13 integers, "
+                    "26 words", path, number, n > FIELDS ? "over " : "", n > FIELDS ? FIELDS : n, FIELDS);
+    if (strcmp(field[0], "0") && strcmp(field[0], "1"))
+        return FAIL(E_FORMAT, "%s, line %" PRId64 ": the label is \"%.20s\", and it is to be 0 or 1", path, number,
+                    field[0]);
+    words[0] = field[0][0] - '0';
+    for (int i = 1; i <= CRITEO_DENSE; i++) {
+        if (!read_dense(field[i], &x))
+            return FAIL(E_FORMAT, "%s, line %" PRId64 ": field %d is \"%.20s\", and it is to be an integer or empty",
+                        path, number, i + 1, field[i]);
+        memcpy(words + i, &x, sizeof x);
+    }
+    for (int i = 1 + CRITEO_DENSE; i < FIELDS; i++) words[i] = row_of(field[i], rows);
+    return OK;
+}
+
+static enum status convert(FILE *f, const char *from, int rows, struct clicks_writer *w) {
+    char *line = NULL;
+    size_t room = 0;
+    enum status status = OK;
+    for (int64_t number = 1; status == OK && getline(&line, &room, f) > 0; number++) {
+        int32_t words[FIELDS];
+        status = parse(line, from, number, rows, words);
+        if (status == OK) status = clicks_append(w, words);
+    }
+    free(line);
+    return status;
+}
+
+enum status criteo_convert(const char *from, const char *to, int rows, int64_t *n) {
+    const struct clicks_layout layout = {CRITEO_DENSE, CRITEO_FEATURES, 1, rows, 0};
+    struct clicks_writer *w = NULL;
+    FILE *f = fopen(from, "r");
+    if (!f) return FAIL(E_DATA, "%s cannot be read (%m); give the text file of the click logs", from);
+    enum status status = clicks_create(to, &layout, &w);
+    if (status == OK) status = convert(f, from, rows, w);
+    fclose(f);
+    if (status == OK) {
+        *n = clicks_n(w);
+        status = clicks_finish(&w, 0);
+    }
+    clicks_abandon(&w);
+    return status;
+}

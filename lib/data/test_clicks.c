@@ -1,0 +1,113 @@
+/* ranks: 1 */
+#include "lib/data/clicks_synth.h"
+#include "lib/data/criteo.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <string.h>
+
+static float dense_of(const int32_t *words, int k) {
+    float x;
+    memcpy(&x, words + 1 + k, sizeof x);
+    return x;
+}
+
+static void write_text(const char *path, const char *text) {
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* ---- made ---- */
+static void test_synthetic_clicks_are_read_back_and_split(void **state) {
+    (void)state;
+    const struct clicks_layout c = {3, 4, 2, 50, 0};
+    struct data_file *file;
+    struct data_split train, val;
+    double best;
+    int64_t clicks = 0, first = 0, used = 0;
+    assert_ok(clicks_synth(test_path("made"), &c, 2000, 3, &best));
+    assert_true(best > 0.6 && best < 0.95);
+    assert_ok(data_open(test_path("made"), &file));
+    assert_int_equal(data_format_of(file), DATA_CLICKS);
+    assert_int_equal(data_vocab(file), 50);
+    assert_close(clicks_layout(file).best_auc, best, 0);
+    assert_ok(clicks_split(file, 0.25, &train, &val));
+    assert_int_equal(data_split_samples(&train), 1500);
+    assert_int_equal(data_split_samples(&val), 500);
+    int count[50] = {0};
+    for (int64_t i = 0; i < 1500; i++) {
+        const int32_t *words = clicks_sample(&train, i);
+        clicks += words[0];
+        first += words[1 + 3 + 1] >= 0;
+        for (int m = 0; m < 2; m++) {
+            int32_t id = words[1 + 3 + m];
+            assert_true(id >= -1 && id < 50 && (m > 0 || id >= 0));
+            if (id >= 0) count[id]++, used++;
+        }
+    }
+    int most = 0;
+    for (int v = 0; v < 50; v++) most = count[v] > most ? count[v] : most;
+    assert_true(clicks > 300 && clicks < 900);
+    assert_true(first > 600 && first < 900);                         /* half of the bags have two ids */
+    assert_true(most > 5 * used / 50);                               /* a power law, and not even */
+    const int32_t *last = clicks_sample(&val, 499);
+    assert_true(last[0] == 0 || last[0] == 1);
+    data_close(&file);
+}
+
+static void test_damaged_clicks_are_refused(void **state) {
+    (void)state;
+    const struct clicks_layout c = {1, 1, 1, 5, 0};
+    struct data_file *file;
+    double best;
+    assert_ok(clicks_synth(test_path("cut"), &c, 20, 3, &best));
+    FILE *f = fopen(test_path("cut"), "a");
+    fputs("more", f);
+    fclose(f);
+    assert_fails(data_open(test_path("cut"), &file), E_FORMAT, "20 samples of 3 words", "copy it again");
+}
+
+/* ---- Criteo's ---- */
+#define INTEGERS "1\t\t-3\t0\t7\t\t\t\t\t\t\t\t2"
+#define WORDS "68fd1e64\t\t68fd1e64\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\tffffffff"
+
+static void test_criteo_lines_become_samples(void **state) {
+    (void)state;
+    struct data_file *file;
+    struct data_split train, val;
+    int64_t n;
+    write_text(test_path("log"), "1\t" INTEGERS "\t" WORDS "\n0\t" INTEGERS "\t" WORDS "\r\n");
+    assert_ok(criteo_convert(test_path("log"), test_path("log.bin"), 1000, &n));
+    assert_int_equal(n, 2);
+    assert_ok(data_open(test_path("log.bin"), &file));
+    assert_ok(clicks_split(file, 0, &train, &val));
+    const int32_t *words = clicks_sample(&train, 0), *ids = words + 1 + CRITEO_DENSE;
+    assert_int_equal(words[0], 1);
+    assert_int_equal(clicks_sample(&train, 1)[0], 0);
+    assert_close((double)dense_of(words, 0), log(2), 1e-7);
+    assert_close((double)dense_of(words, 1), 0, 0);                  /* empty */
+    assert_close((double)dense_of(words, 2), 0, 0);                  /* below 0 */
+    assert_close((double)dense_of(words, 12), log(3), 1e-7);
+    assert_true(ids[0] >= 0 && ids[0] < 1000 && ids[0] == ids[2]);   /* the same word, the same row */
+    assert_int_equal(ids[1], -1);
+    assert_true(ids[25] >= 0 && ids[25] != ids[0]);
+    data_close(&file);
+}
+
+static void test_lines_that_are_not_criteo_are_refused(void **state) {
+    (void)state;
+    int64_t n;
+    write_text(test_path("short"), "1\t2\t3\n");
+    assert_fails(criteo_convert(test_path("short"), test_path("x"), 10, &n), E_FORMAT, "line 1", "3 fields", "40");
+    write_text(test_path("label"), "0\t" INTEGERS "\t" WORDS "\n2\t" INTEGERS "\t" WORDS "\n");
+    assert_fails(criteo_convert(test_path("label"), test_path("x"), 10, &n), E_FORMAT, "line 2", "the label is \"2\"");
+    write_text(test_path("word"), "0\tx\t\t\t\t\t\t\t\t\t\t\t\t\t" WORDS "\n");
+    assert_fails(criteo_convert(test_path("word"), test_path("x"), 10, &n), E_FORMAT, "line 1", "field 2", "integer");
+    assert_fails(criteo_convert(test_path("none"), test_path("x"), 10, &n), E_DATA, "none", "cannot be read");
+    FILE *f = fopen(test_path("x"), "r");
+    assert_null(f);                                                  /* nothing is left of what was refused */
+}
+
+TESTS(unit_test(test_synthetic_clicks_are_read_back_and_split), unit_test(test_damaged_clicks_are_refused),
+      unit_test(test_criteo_lines_become_samples), unit_test(test_lines_that_are_not_criteo_are_refused))

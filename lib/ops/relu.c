@@ -1,0 +1,24 @@
+#include "lib/ops/relu.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+
+static enum status relu_shape(const struct call *call, struct type out[MAX_OUT]) {
+    out[0] = *call->in[0].type;
+    return OK;
+}
+
+DECLARE_KERNELS_FB(relu, cpu);
+DECLARE_KERNELS_FB(relu, cuda);
+
+const struct op op_relu = {
+    .name = "relu",
+    .typing = TYPING_LOCAL,
+    .shape = relu_shape,
+    .needs = {.bi_out = OUT(0)},           /* y > 0 says it as well, and the next product keeps y anyway */
+    .forward_alias = ALIAS_IN_PLACE,
+    .backward_alias = ALIAS_IN_PLACE,
+    .alias_in = 0,
+    .has_backward_input = true,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(relu, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(relu, cuda))},
+};

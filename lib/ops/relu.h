@@ -1,0 +1,18 @@
+/* ReLU:  y = max(x, 0)      dx = dy where x > 0, else 0
+ *
+ * in[0] x   out[0] y, the same type. Elementwise, so any shard of any axis will do. NaN stays NaN. */
+#ifndef TRIVIUM_OPS_RELU_H
+#define TRIVIUM_OPS_RELU_H
+
+#include "lib/ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const struct op op_relu;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

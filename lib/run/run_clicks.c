@@ -1,0 +1,90 @@
+/* Samples of clicks, and which of them a rank gets. The axis P is the replicas: a rank has the dense features and
+ * labels of its own samples, P = 1 of dp; and the ids of as many replicas and features as its slot says. Any rank can
+ * read any sample, so an owner of tables reads what others' samples look up, and no id is ever sent. */
+#include "lib/data/clicks.h"
+#include "lib/run/run_state.h"
+#include "lib/run/scores.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct shape *shape_of(const struct run *r, int slot) { return &r->program.slots[slot].type.shape; }
+
+static enum status check_layout(const struct run *r, const struct data_split *split) {
+    struct clicks_layout have = clicks_layout(split->file);
+    const struct shape *ids = shape_of(r, r->program.tokens), *dense = shape_of(r, r->program.features);
+    if (have.features == ids->axis[1].global && have.bag == ids->axis[3].n && have.dense == dense->axis[2].n) return OK;
+    return FAIL(E_DATA,
+                "%s has %d features in bags of %d, and %d dense ones; the model has %" PRId64 ", %" PRId64 " and %"
+                PRId64 "; leave --features, --bag and --dense out",
+                data_path(split->file), have.features, have.bag, have.dense, ids->axis[1].global, ids->axis[3].n,
+                dense->axis[2].n);
+}
+
+/* Sample b of replica p in a microbatch; NULL: beyond the end of the evaluation's. */
+static enum status sample_of(const struct run *r, int microbatch, const struct axis *P, int64_t p, int64_t b,
+                             const int32_t **words) {
+    const struct plan *plan = &r->plan;
+    int64_t number = schedule_first_sample(microbatch, (int)axis_global(P, p), plan->workers, plan->micro_batch) + b;
+    bool training = r->eval_first < 0;
+    const struct data_split *split = training ? &r->train : &r->val;
+    int64_t i = training ? data_shuffled(split, (uint64_t)plan->seed, run_samples_before(r, r->n_step) + number)
+                         : r->eval_first + number;
+    *words = NULL;
+    if (i >= data_split_samples(split)) return OK;
+    *words = clicks_sample(split, i);
+    return OK;
+}
+
+static enum status fetch_ids(const struct run *r, int microbatch, int32_t *ids) {
+    const struct axis *a = shape_of(r, r->program.tokens)->axis;
+    const int32_t *words;
+    int64_t M = a[3].n, skip = 1 + shape_of(r, r->program.features)->axis[2].n;
+    for (int64_t p = 0; p < a[0].n; p++)
+        for (int64_t b = 0; b < a[2].n; b++) {
+            TRY(sample_of(r, microbatch, &a[0], p, b, &words));
+            for (int64_t f = 0; f < a[1].n; f++) {
+                int32_t *bag = ids + ((p * a[1].n + f) * a[2].n + b) * M;
+                if (words) memcpy(bag, words + skip + (a[1].first + f) * M, (size_t)M * sizeof *bag);
+                else for (int64_t m = 0; m < M; m++) bag[m] = -1;
+            }
+        }
+    return OK;
+}
+
+enum status run_fetch_ids(void *self, int microbatch, int32_t *ids, int32_t *labels) {
+    struct run *r = self;
+    const struct axis *a = shape_of(r, r->program.targets)->axis;
+    const int32_t *words;
+    TRY(check_layout(r, r->eval_first < 0 ? &r->train : &r->val));
+    if (ids) TRY(fetch_ids(r, microbatch, ids));
+    for (int64_t i = 0; labels && i < a[0].n * a[1].n; i++) {
+        TRY(sample_of(r, microbatch, &a[0], i / a[1].n, i % a[1].n, &words));
+        labels[i] = words ? words[0] : -1;
+    }
+    return OK;
+}
+
+enum status run_fetch_features(void *self, int microbatch, void *to) {
+    struct run *r = self;
+    const struct type *t = &r->program.slots[r->program.features].type;
+    const struct axis *a = t->shape.axis;
+    const int32_t *words;
+    int64_t X = a[2].n;
+    for (int64_t i = 0; i < a[0].n * a[1].n; i++) {
+        TRY(sample_of(r, microbatch, &a[0], i / a[1].n, i % a[1].n, &words));
+        for (int64_t k = 0; k < X; k++) {
+            float x = 0;
+            if (words) memcpy(&x, words + 1 + k, sizeof x);
+            dtype_set(to, t->dtype, i * X + k, x);
+        }
+    }
+    return OK;
+}
+
+enum status run_see_scores(void *self, const void *logits, const int32_t *labels) {
+    struct run *r = self;
+    const struct type *t = &r->program.slots[r->program.scores].type;
+    return r->scores ? scores_add(r->scores, logits, t->dtype, labels, type_n(t)) : OK;
+}
