@@ -12,6 +12,7 @@
 #include "driver/postmortem.h"
 #include "driver/preflight.h"
 #include "driver/schedule.h"
+#include "driver/score.h"
 #include "driver/show.h"
 #include "driver/train.h"
 #include "driver/watch.h"
@@ -50,10 +51,12 @@ static const struct command COMMANDS[] = {
      "oracle record|check: the numbers of a run, and which is the first that rounding does not explain"},
     {"generate", generate_main, true,
      "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
+    {"score", score_main, true,
+     "score --checkpoint DIR --data FILE --arch dlrm: what a trained model says of clicks; tables stay in the files"},
     {"checkpoint", checkpoint_main, true,
      "checkpoint inspect|export|import: what a checkpoint holds; to and from Hugging Face and llm.c"},
     {"data", data_main, true,
-     "data tokenize TEXT... --to OUT.bin | inspect FILE: files of tokens, written and looked at"},
+     "data tokenize TEXT... --to OUT.bin | synth-clicks | criteo | inspect FILE: files of tokens and clicks"},
     {"agent", agent_main, false, NULL},
     {"schedule", schedule_main, true,
      "schedule --schedule NAME --pp P --microbatches M: a pipeline schedule checked, timed and drawn"},
@@ -61,7 +64,8 @@ static const struct command COMMANDS[] = {
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
 static void print_help(FILE *f) {
-    fprintf(f, "trivium: train GPT, Llama and Mixtral with data, tensor, pipeline, context and expert parallelism\n\n");
+    fprintf(f, "trivium: train GPT, Llama, Mixtral and DLRM with data, tensor, pipeline, context and expert "
+               "parallelism\n\n");
     for (int i = 0; i < N_COMMANDS; i++)
         if (COMMANDS[i].meaning) fprintf(f, "  trivium %-10s %s\n", COMMANDS[i].name, COMMANDS[i].meaning);
     fprintf(f, "\n  trivium launch -n 8 train --dp 2 --tp 2 --pp 2     the three dimensions on one machine\n"

@@ -62,6 +62,7 @@ static enum status format_of(const char *name, const char *arch, const char *typ
             if (!other && !strstr(all, f->name))
                 snprintf(strchr(all, 0), sizeof all - strlen(all), "%s%s", *all ? ", " : "", f->name);
         }
+    if (!*all) return FAIL(E_CONFIG, "there is no format %.32s of %s, nor any other of that model's", name, arch);
     return *out ? OK : FAIL(E_CONFIG, "there is no format %.32s%s%s; use one of: %s", name, arch[0] ? " of " : "", arch,
                             all);
 }

@@ -182,6 +182,9 @@ static void test_emb_refuses(void **state) {
     p.mesh.pp = 2;
     refused(p, "pp=2", "use --dp");
     p = plan_of("dlrm");
+    p.mesh.cp = 2;
+    refused(p, "cp=2", "use --dp");
+    p = plan_of("dlrm");
     p.mesh.tp = 2, p.heads = 2;
     refused(p, "tp=2", "use --dp");
     p = plan_of("dlrm");

@@ -68,3 +68,8 @@ enum status checkpoint_read_weight(const struct checkpoint_reader *r, const char
     TRY(check_amount(r, param, whole.n));
     return checkpoint_gather(&r->manifest, param, STATE_WEIGHT, &whole, dtype, to);
 }
+
+enum status checkpoint_read_part(const struct checkpoint_reader *r, const char *param, const struct piece *piece,
+                                 enum dtype dtype, void *to) {
+    return checkpoint_gather(&r->manifest, param, STATE_WEIGHT, piece, dtype, to);
+}

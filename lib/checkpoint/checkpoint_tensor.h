@@ -34,6 +34,11 @@ enum status checkpoint_weight_dtype(const struct checkpoint_reader *, const char
 enum status checkpoint_read_weight(const struct checkpoint_reader *, const char *param, const struct shape *,
                                    enum dtype, void *to);
 
+/** A piece of it, of a box that is the whole tensor, its elements converted to dtype.
+ *  @errors as checkpoint_read_weight  @collective{none} */
+enum status checkpoint_read_part(const struct checkpoint_reader *, const char *param, const struct piece *, enum dtype,
+                                 void *to);
+
 /* ---- writing: all weights are known before the first byte ---- */
 
 struct checkpoint_writer;

@@ -7,6 +7,7 @@
 #include "lib/ops/embedding.h"
 #include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
+#include "lib/ops/relu.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope.h"
 #include "lib/ops/swiglu.h"
@@ -68,6 +69,11 @@ static void make_gelu(struct op_case *c, enum dtype d) {
     op_case_input(c, part(d));
     op_case_finish(c);
 }
+static void make_relu(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_relu, 1);
+    op_case_input(c, part(d));
+    op_case_finish(c);
+}
 static double gelu_sum(void) { return 16; }                 /* no sum, some roundings: test_gelu.c */
 
 static void dropout_settings(struct op_case *c) {
@@ -125,6 +131,7 @@ static const struct { const char *name; op_case_maker *make; double (*longest_su
     {"swiglu", make_swiglu, gelu_sum, 0},
     {"rope", make_rope, rope_sum, 0},
     {"dropout_residual", make_dropout_residual, gelu_sum, 0},
+    {"relu", make_relu, gelu_sum, 0},
 };
 
 static void check_op(int i) {
@@ -171,6 +178,7 @@ static void test_siblings_rmsnorm(void **state) { (void)state; check_drawn_shape
 static void test_siblings_swiglu(void **state) { (void)state; check_drawn_shapes(6); }
 static void test_siblings_rope(void **state) { (void)state; check_drawn_shapes(7); }
 static void test_siblings_dropout_residual(void **state) { (void)state; check_drawn_shapes(8); }
+static void test_siblings_relu(void **state) { (void)state; check_drawn_shapes(9); }
 
 /* Rows beyond what a block keeps in registers: 8192 columns in fp32 and fp64, 16384 in bf16 and fp16. 8196 is no
  * multiple of 8. */
@@ -196,4 +204,4 @@ static void test_siblings_of_many_rows(void **state) {
 TESTS(unit_test(test_siblings_layernorm), unit_test(test_siblings_gelu), unit_test(test_siblings_bias_dropout_residual),
       unit_test(test_siblings_add_position), unit_test(test_siblings_embedding), unit_test(test_siblings_rmsnorm),
       unit_test(test_siblings_swiglu), unit_test(test_siblings_rope), unit_test(test_siblings_dropout_residual),
-      unit_test(test_siblings_of_long_rows), unit_test(test_siblings_of_many_rows))
+      unit_test(test_siblings_relu), unit_test(test_siblings_of_long_rows), unit_test(test_siblings_of_many_rows))

@@ -206,7 +206,29 @@ static void test_many_rows_are_sorted(void **state) {
     free(index);
 }
 
+/* One row in a thousand bags, which several threads' parts of the index have: all add to one update. */
+static void test_a_row_of_many_bags_is_updated_once(void **state) {
+    (void)state;
+    enum { N = 1000 };
+    struct type ids = op_type(INT32, "PFBM", 1, 1, N, 1);
+    int64_t vectors = rows_vectors_at(N);
+    char *record = calloc(1, (size_t)vectors + N * sizeof(double));
+    struct occurrence *index = calloc(2 * N, sizeof *index);
+    double w[2] = {1, 1}, kept[2] = {0, 0}, sum = 0;
+    for (int i = 0; i < N; i++) ((int32_t *)record)[i] = i % 10 == 0;
+    for (int i = 0; i < N; i++) ((double *)(record + vectors))[i] = sin(i), sum += i % 10 ? sin(i) : 0;
+    struct rows r = {.ids = ids, .table = op_type(FP64, "FVD", 1, 2, 1), .records = record, .n_records = 1,
+                     .weight = w, .kept = kept, .index = index, .other = index + N};
+    rows_sort(&r);
+    assert_ok(rows_update(&r, 0.1, 0, 1));
+    assert_close(kept[0], sum * sum, 1e-10);
+    assert_close(w[0], 1 - 0.1 * (sum > 0 ? 1 : -1), 1e-10);
+    free(record);
+    free(index);
+}
+
 TESTS(unit_test(test_interaction_gradients_are_slopes), unit_test(test_interaction_dots_are_in_the_order_of_pairs),
       unit_test(test_binary_cross_entropy_and_its_slope), unit_test(test_bags_of_shards_add_up_to_the_whole),
       unit_test(test_an_id_beyond_the_table_is_refused), unit_test(test_rows_are_coalesced_before_they_are_squared),
-      unit_test(test_rows_are_sorted_stably), unit_test(test_many_rows_are_sorted))
+      unit_test(test_rows_are_sorted_stably), unit_test(test_many_rows_are_sorted),
+      unit_test(test_a_row_of_many_bags_is_updated_once))

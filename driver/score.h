@@ -1,0 +1,8 @@
+/* trivium score: what a trained model of clicks says of samples. See score.c. */
+#ifndef TRIVIUM_DRIVER_SCORE_H
+#define TRIVIUM_DRIVER_SCORE_H
+
+/** One process. @return its exit code  @collective{world} */
+int score_main(int argc, char **argv);
+
+#endif
