@@ -2,6 +2,7 @@
 #include "lib/checkpoint/checkpoint_gather.h"
 #include "lib/checkpoint/checkpoint_load.h"
 #include "lib/checkpoint/checkpoint_terms.h"
+#include "lib/run/optim_rows.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,7 @@ enum status checkpoint_load_params(struct run *r, const struct manifest *m, enum
 
 enum status checkpoint_load_progress(struct run *r, const struct manifest *m) {
     const json_t *techniques = json_object_get(m->json, "techniques");
+    optim_rows_forget(r);
     r->n_step = r->n_done = r->resumed_step = m->step;
     r->n_update = m->update;
     r->resumed_samples = m->samples;

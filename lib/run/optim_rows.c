@@ -114,3 +114,7 @@ enum status optim_rows_settle(struct run *r) {
     while (o && o->next < o->end) TRY(apply_next(r, o));
     return OK;
 }
+
+void optim_rows_forget(struct run *r) {
+    if (r->rows) r->rows->next = r->rows->end = 0;
+}

@@ -37,6 +37,8 @@ enum status optim_rows_squares(const struct run *, double *sum);
 enum status optim_rows_step(struct run *, const struct step_record *);
 /** Apply everything that waits, in order. @collective{none} @errors those of rows_update */
 enum status optim_rows_settle(struct run *);
+/** Nothing waits any more: the run goes on from another state. @collective{none} */
+void optim_rows_forget(struct run *);
 
 #ifdef __cplusplus
 }
