@@ -154,22 +154,8 @@ static void add_loss(struct builder *b, int logits) {
     b->p->loss = build_step(b, &op_binary_cross_entropy, "loss", (struct inputs){logits, b->p->targets, NONE, NONE});
 }
 
-static enum status check_mesh(const struct plan *plan) {
-    const struct { const char *name; int64_t n; } no[] = {{"tp", plan->mesh.tp}, {"pp", plan->mesh.pp},
-                                                           {"cp", plan->mesh.cp}, {"ep", plan->mesh.ep}};
-    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
-        if (no[i].n > 1)
-            return FAIL(E_CONFIG, "%s=%" PRId64 " is for layers of a transformer, and arch=%s has none; use --dp",
-                        no[i].name, no[i].n, plan->arch->name);
-    if (plan->experts)
-        return FAIL(E_CONFIG, "experts=%" PRId64 ": arch=%s has no layers with experts; leave it out", plan->experts,
-                    plan->arch->name);
-    return OK;
-}
-
 static enum status check(const struct plan *p) {
     const struct dlrm_options *o = dlrm_options(p);
-    TRY(check_mesh(p));
     if (!o->features || !o->bag || !o->dense)
         return FAIL(E_CONFIG, "arch=%s: features=%" PRId64 ", bag=%" PRId64 ", dense=%" PRId64 ", and each is to be at "
                     "least 1; give --data a file of clicks (trivium data synth-clicks), or all three", p->arch->name,

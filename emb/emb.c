@@ -52,6 +52,19 @@ static bool emb_wanted(const struct plan *plan) {
 }
 
 /* ---- what does not go together ---- */
+static enum status check_mesh(const struct plan *plan) {
+    const struct { const char *name; int64_t n; } no[] = {{"tp", plan->mesh.tp}, {"pp", plan->mesh.pp},
+                                                           {"cp", plan->mesh.cp}, {"ep", plan->mesh.ep}};
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        if (no[i].n > 1)
+            return FAIL(E_CONFIG, "%s=%" PRId64 " is for layers of a transformer, and arch=%s has none; use --dp",
+                        no[i].name, no[i].n, plan->arch->name);
+    if (plan->experts)
+        return FAIL(E_CONFIG, "experts=%" PRId64 ": arch=%s has no layers with experts; leave it out", plan->experts,
+                    plan->arch->name);
+    return OK;
+}
+
 static enum status check_run(const struct plan *plan) {
     const char *arch = plan->arch->name;
     if (plan->device == PLAN_DEVICE_CUDA)
@@ -76,6 +89,7 @@ static enum status emb_check(const struct plan *plan) {
     if (!plan->arch->clicks)
         return FAIL(E_CONFIG, "emb-by and emb-delay are for tables of dlrm and wide-deep, and arch=%s has none; leave "
                     "them out", plan->arch->name);
+    TRY(check_mesh(plan));
     return check_run(plan);
 }
 
