@@ -1,242 +1,38 @@
 #include "llama/llama_hf.h"
 
-#include "lib/checkpoint/hf_files.h"
+#include "lib/checkpoint/hf_weights.h"
 #include "llama/llama.h"
 #include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-enum { AT_A_TIME = 1 << 16 };
-
-/* ---- names ---- */
-
-/* Tensors of theirs that are one weight of ours, of this shape: of each expert, or once, the names of the row. */
-static int of_each(const struct published *row) { return row->theirs[1] ? 2 : 1; }
-static int n_parts(const struct published *row, const struct shape *ours) {
-    return of_each(row) * (strstr(row->theirs[0], "%e") ? (int)ours->axis[0].n : 1);
-}
-
-static void name_of(const struct published *row, int part, int layer, char name[PUBLISHED_NAME_MAX]) {
-    published_name(row->theirs[part % of_each(row)], layer, part / of_each(row), name);
-}
-
-/* ---- the model's weights: a program that is only built ---- */
-
-static enum status build(const struct checkpoint_model *m, struct program *p) {
-    struct plan plan = {.layers = m->layers, .hidden = m->hidden, .heads = m->heads, .kv_heads = m->kv_heads,
-                        .ffn = m->ffn, .rope_theta = m->rope_theta, .seq = m->seq, .vocab = m->vocab,
-                        .experts = m->experts, .experts_per_token = m->experts_per_token, .tie = !m->untied,
-                        .micro_batch = 1, .global_batch = 1};
-    program_init(p);
-    return llama_build(&plan, p);
-}
-
-/* Part of weight i, in files. */
-static enum status row_at(const struct program *p, int i, const struct published **row, int *layer) {
-    *row = published_find(llama_published, p->params[i].name, layer);
-    return *row ? OK : FAIL(E_INTERNAL, "the model's %s has no name of Hugging Face's", p->params[i].name);
-}
-
-/* ---- import ---- */
-
-struct import {
-    struct hf_files *files;
-    struct program program;
-    struct checkpoint_weight *list;
-    struct checkpoint_writer *writer;
-    char room[AT_A_TIME * sizeof(double)];
-};
-
-static enum status find_part(const struct import *m, int i, int part, struct hf_tensor *out) {
-    const char *path = hf_files_path(m->files);
-    const struct published *row;
-    int layer;
-    int64_t shape[PUBLISHED_AXES];
-    char name[PUBLISHED_NAME_MAX];
-    TRY(row_at(&m->program, i, &row, &layer));
-    name_of(row, part, layer, name);
-    *out = hf_files_find(m->files, name);
-    const struct safetensors_entry *e = out->entry;
-    int n_axes = published_shape(row, &m->program.params[i].type.shape, shape);
-    if (!e) return FAIL(E_FORMAT, "%s: tensor %s is missing", path, name);
-    if (e->dtype > FP16)
-        return FAIL(E_FORMAT, "%s: tensor %s is %s; weights are F64, F32, BF16 or F16", path, name, e->dtype_name);
-    if (e->n_axes != n_axes) return FAIL(E_FORMAT, "%s: tensor %s has %d axes, not %d", path, name, e->n_axes, n_axes);
-    for (int a = 0; a < n_axes; a++)
-        if (e->shape[a] != shape[a])
-            return FAIL(E_FORMAT, "%s: axis %d of tensor %s is %" PRId64 ", not %" PRId64, path, a, name, e->shape[a],
-                        shape[a]);
-    return OK;
-}
-
-/* Tensors that become one weight must be of one type. */
-static enum status find_weight(struct import *m, int i, int *found) {
-    const struct param *w = &m->program.params[i];
-    const struct published *row;
-    int layer;
-    struct hf_tensor first, part;
-    TRY(row_at(&m->program, i, &row, &layer));
-    TRY(find_part(m, i, 0, &first));
-    for (int j = 0; j < n_parts(row, &w->type.shape); j++, ++*found) {
-        TRY(find_part(m, i, j, &part));
-        if (part.entry->dtype != first.entry->dtype)
-            return FAIL(E_FORMAT, "%s: %s and %s are of different types", hf_files_path(m->files), first.entry->name,
-                        part.entry->name);
-    }
-    m->list[i] = (struct checkpoint_weight){w->name, w->type.shape, first.entry->dtype};
-    return OK;
-}
 
 /* Tables that follow from rope_theta; old files have them. */
-static bool is_frequency_table(const char *name) { return strstr(name, ".rotary_emb.inv_freq") != NULL; }
-
-static enum status refuse_others(const struct import *m, int found) {
-    int n = 0;
-    for (int i = 0; i < hf_files_n(m->files); i++) n += !is_frequency_table(hf_files_at(m->files, i).entry->name);
-    if (n == found) return OK;
-    return FAIL(E_FORMAT, "%s has %d tensors, and a Llama of these sizes has %d; is config.json its own?",
-                hf_files_path(m->files), n, found);
-}
-
-static enum status copy_part(struct import *m, struct hf_tensor t) {
-    int64_t size = (int64_t)dtype_size(t.entry->dtype), bytes = t.entry->end - t.entry->begin;
-    for (int64_t at = 0; at < bytes; at += AT_A_TIME * size) {
-        int64_t now = bytes - at < AT_A_TIME * size ? bytes - at : AT_A_TIME * size;
-        TRY(safetensors_read(t.file, t.entry, at, now, m->room));
-        for (int64_t i = 0; i < now / size; i++)
-            if (!isfinite(dtype_get(m->room, t.entry->dtype, i)))
-                return FAIL(E_FORMAT, "%s: %s holds a number that is not finite", hf_files_path(m->files),
-                            t.entry->name);
-        TRY(checkpoint_weights_append(m->writer, m->room, now));
-    }
-    return OK;
-}
-
-static enum status copy_all(struct import *m) {
-    for (int i = 0; i < m->program.n_params; i++) {
-        const struct published *row;
-        int layer;
-        TRY(row_at(&m->program, i, &row, &layer));
-        for (int j = 0; j < n_parts(row, &m->program.params[i].type.shape); j++) {
-            struct hf_tensor t;
-            TRY(find_part(m, i, j, &t));
-            TRY(copy_part(m, t));
-        }
-    }
-    return OK;
-}
-
-static enum status import(struct import *m, const char *path, const char *save, struct checkpoint_model *out) {
-    char config[CHECKPOINT_PATH_MAX];
-    int found = 0;
-    TRY(hf_files_open(path, &m->files));
-    TRY(hf_config_path(hf_files_path(m->files), config));
-    TRY(llama_hf_config_read(config, out));
-    TRY(build(out, &m->program));
-    m->list = calloc((size_t)m->program.n_params, sizeof *m->list);
-    if (!m->list) return FAIL(E_MEMORY, "no memory for the list of %d weights", m->program.n_params);
-    for (int i = 0; i < m->program.n_params; i++) TRY(find_weight(m, i, &found));
-    TRY(refuse_others(m, found));
-    TRY(checkpoint_weights_create(save, out, m->list, m->program.n_params, &m->writer));
-    TRY(copy_all(m));
-    return checkpoint_weights_finish(&m->writer);
-}
-
-enum status llama_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out) {
-    if (heads)
-        return FAIL(E_USAGE, "heads=%" PRId64 ", and config.json says the heads of a Llama: leave it out", heads);
-    struct import *m = calloc(1, sizeof *m);
-    if (!m) return FAIL(E_MEMORY, "no memory to import %s", path);
-    enum status status = import(m, path, save, out);
-    if (m->writer) checkpoint_weights_abandon(&m->writer);
-    hf_files_close(&m->files);
-    program_fini(&m->program);
-    free(m->list);
-    free(m);
-    return status;
-}
-
-/* ---- export ---- */
-
-struct export {
-    const struct checkpoint_reader *from;
-    enum dtype dtype;
-    struct program program;
-    struct safetensors_entry *entries;
-    char (*names)[PUBLISHED_NAME_MAX];
-    int n;
-    struct hf_writer *writer;
-};
-
-static enum status list_entries(struct export *e, int64_t experts) {
-    size_t most = (size_t)e->program.n_params * PUBLISHED_PARTS * (size_t)(experts > 1 ? experts : 1);
-    e->entries = calloc(most, sizeof *e->entries);
-    e->names = calloc(most, sizeof *e->names);
-    if (!e->entries || !e->names) return FAIL(E_MEMORY, "no memory for the list of %d weights", e->program.n_params);
-    for (int i = 0; i < e->program.n_params; i++) {
-        const struct published *row;
-        int layer;
-        TRY(row_at(&e->program, i, &row, &layer));
-        for (int j = 0; j < n_parts(row, &e->program.params[i].type.shape); j++, e->n++) {
-            struct safetensors_entry *entry = &e->entries[e->n];
-            name_of(row, j, layer, e->names[e->n]);
-            *entry = (struct safetensors_entry){.name = e->names[e->n], .dtype = e->dtype};
-            entry->n_axes = published_shape(row, &e->program.params[i].type.shape, entry->shape);
-        }
-    }
-    return OK;
-}
-
-static enum status write_weight(struct export *e, const struct param *w) {
-    int64_t bytes = type_n(&w->type) * (int64_t)dtype_size(e->dtype);
-    void *room = malloc((size_t)bytes);
-    enum status status = room ? checkpoint_read_weight(e->from, w->name, &w->type.shape, e->dtype, room)
-                              : FAIL(E_MEMORY, "no memory for %s of %" PRId64 " bytes", w->name, bytes);
-    if (status == OK) status = hf_files_append(e->writer, room, bytes);
-    free(room);
-    return status;
+static bool is_frequency_table(const char *name, const struct checkpoint_model *m) {
+    (void)m;
+    return strstr(name, ".rotary_emb.inv_freq") != NULL;
 }
 
 enum status llama_hf_check(const struct checkpoint_model *m) {
+    if (strcmp(m->arch, "llama") && strcmp(m->arch, "mixtral"))
+        return FAIL(E_CONFIG, "this checkpoint is of %s, and not of llama", m->arch[0] ? m->arch : "gpt");
     if (strcmp(m->arch, "llama") || !m->experts) return OK;
     return FAIL(E_CONFIG,
                 "this llama has experts=%" PRId64 ", which Hugging Face calls mixtral; train with arch=mixtral",
                 m->experts);
 }
 
-static enum status export(struct export *e, const char *path, int64_t shard_bytes) {
-    char config[CHECKPOINT_PATH_MAX];
-    struct checkpoint_model model = checkpoint_model_of(e->from);
-    if (strcmp(model.arch, "llama") && strcmp(model.arch, "mixtral"))
-        return FAIL(E_CONFIG, "this checkpoint is of %s, and not of llama", model.arch[0] ? model.arch : "gpt");
-    TRY(llama_hf_check(&model));
-    TRY(hf_config_path(path, config));
-    if (access(config, F_OK) == 0) return FAIL(E_IO, "%s is there already; give a file in a folder of its own", config);
-    TRY(build(&model, &e->program));
-    if (e->dtype == N_DTYPES) {
-        TRY(checkpoint_weight_dtype(e->from, e->program.params[0].name, &e->dtype));
-        if (e->dtype != FP64) e->dtype = FP32;
-    }
-    TRY(list_entries(e, model.experts));
-    TRY(hf_files_create(path, e->entries, e->n, shard_bytes, &e->writer));
-    for (int i = 0; i < e->program.n_params; i++) TRY(write_weight(e, &e->program.params[i]));
-    TRY(hf_files_finish(&e->writer));
-    return llama_hf_config_write(config, &model, e->dtype);
+static const struct hf_weights LLAMA = {
+    .name = "Llama", .names = llama_published, .build = llama_build, .config_read = llama_hf_config_read,
+    .config_write = llama_hf_config_write, .check = llama_hf_check, .is_left_out = is_frequency_table};
+
+enum status llama_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out) {
+    return hf_weights_import(&LLAMA, path, heads, save, out);
 }
 
 enum status llama_hf_export_sharded(const struct checkpoint_reader *r, enum dtype dtype, const char *path,
                                     int64_t shard_bytes) {
-    struct export e = {.from = r, .dtype = dtype};
-    enum status status = export(&e, path, shard_bytes);
-    if (e.writer) hf_files_abandon(&e.writer);
-    program_fini(&e.program);
-    free(e.entries);
-    free(e.names);
-    return status;
+    return hf_weights_export(&LLAMA, r, dtype, path, shard_bytes);
 }
 
 enum status llama_hf_export(const struct checkpoint_reader *r, enum dtype dtype, const char *path) {
-    return llama_hf_export_sharded(r, dtype, path, LLAMA_HF_SHARD_BYTES);
+    return llama_hf_export_sharded(r, dtype, path, HF_SHARD_BYTES);
 }

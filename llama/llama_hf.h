@@ -23,7 +23,7 @@ extern "C" {
  *  checkpoint_weights_create  @collective{none} */
 enum status llama_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
 
-/** Write the checkpoint's weights to `path` (above LLAMA_HF_SHARD_BYTES to several files and an index), and config.json
+/** Write the checkpoint's weights to `path` (above HF_SHARD_BYTES to several files and an index), and config.json
  *  beside it; no file may exist. dtype: N_DTYPES: fp64 if the checkpoint is, else fp32.
  *  @errors E_IO; those of checkpoint_read_weight  @collective{none} */
 enum status llama_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
@@ -33,7 +33,6 @@ enum status llama_hf_check(const struct checkpoint_model *);
 /** The same with files of at most so many bytes; 0: one. @errors as llama_hf_export */
 enum status llama_hf_export_sharded(const struct checkpoint_reader *, enum dtype, const char *path,
                                     int64_t shard_bytes);
-#define LLAMA_HF_SHARD_BYTES 5000000000 /* as save_pretrained's */
 
 /* ---- config.json (llama_hf_config.c) ---- */
 

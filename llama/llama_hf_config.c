@@ -1,24 +1,11 @@
 #include "llama/llama_hf.h"
 
-#include <errno.h>
+#include "lib/checkpoint/hf_config.h"
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- reading ---- */
-
-static bool is_said(const json_t *x) { return x && !json_is_null(x); }
-
-/* A size; 0 if it is not said and need not be. */
-static enum status size_of(const char *path, const json_t *config, const char *key, bool needed, int64_t *out) {
-    const json_t *x = json_object_get(config, key);
-    *out = json_is_integer(x) ? (int64_t)json_integer_value(x) : 0;
-    if (is_said(x) ? json_is_integer(x) : !needed) return OK;
-    return FAIL(E_FORMAT, "%s does not say %s", path, key);
-}
 
 static enum status read_sizes(const char *path, const json_t *config, struct checkpoint_model *m) {
     const struct { const char *key; bool needed; int64_t *to; } sizes[] = {
@@ -29,7 +16,7 @@ static enum status read_sizes(const char *path, const json_t *config, struct che
         {"num_local_experts", !strcmp(m->arch, "mixtral"), &m->experts},
         {"num_experts_per_tok", !strcmp(m->arch, "mixtral"), &m->experts_per_token}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        TRY(size_of(path, config, sizes[i].key, sizes[i].needed, sizes[i].to));
+        TRY(hf_config_size(path, config, sizes[i].key, sizes[i].needed, sizes[i].to));
     if (m->kv_heads == m->heads) m->kv_heads = 0;
     if (m->ffn == 4 * m->hidden) m->ffn = 0;
     return checkpoint_model_check(m, path);
@@ -40,7 +27,7 @@ static enum status check_switches(const char *path, const json_t *config) {
     static const char *const off[] = {"attention_bias", "mlp_bias", "rope_scaling", "sliding_window"};
     for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
         const json_t *x = json_object_get(config, off[i]);
-        if (is_said(x) && !json_is_false(x))
+        if (hf_config_is_said(x) && !json_is_false(x))
             return FAIL(E_FORMAT, "%s says %s; Trivium computes a Llama without it", path, off[i]);
     }
     return OK;
@@ -52,7 +39,7 @@ static enum status check_function(const char *path, const json_t *config, const 
     int64_t head_dim;
     if (act && strcmp(act, "silu")) return FAIL(E_FORMAT, "%s: hidden_act is %.32s; Trivium computes silu", path, act);
     if (eps != 1e-5) return FAIL(E_FORMAT, "%s: rms_norm_eps is %g; Trivium's is 1e-5", path, eps);
-    TRY(size_of(path, config, "head_dim", false, &head_dim));
+    TRY(hf_config_size(path, config, "head_dim", false, &head_dim));
     if (head_dim && head_dim * m->heads != m->hidden)
         return FAIL(E_FORMAT,
                     "%s: head_dim=%" PRId64 " times num_attention_heads=%" PRId64 " is not hidden_size=%" PRId64, path,
@@ -63,9 +50,9 @@ static enum status check_function(const char *path, const json_t *config, const 
 /* rope_theta stands by itself, or in rope_parameters (transformers 5), which may ask for scaling. */
 static enum status read_theta(const char *path, const json_t *config, int64_t *out) {
     const json_t *parameters = json_object_get(config, "rope_parameters");
-    const json_t *theta = json_object_get(is_said(parameters) ? parameters : config, "rope_theta");
+    const json_t *theta = json_object_get(hf_config_is_said(parameters) ? parameters : config, "rope_theta");
     const char *type = json_string_value(json_object_get(parameters, "rope_type"));
-    double value = is_said(theta) ? json_number_value(theta) : 10000;
+    double value = hf_config_is_said(theta) ? json_number_value(theta) : 10000;
     if (type && strcmp(type, "default"))
         return FAIL(E_FORMAT, "%s: rope_type is %.32s; Trivium computes no scaled positions", path, type);
     if (!(value >= 2 && value <= 1e12) || value != (double)(int64_t)value)
@@ -87,13 +74,9 @@ static enum status read_config(const char *path, const json_t *config, struct ch
 }
 
 enum status llama_hf_config_read(const char *path, struct checkpoint_model *out) {
-    json_error_t why;
-    if (access(path, F_OK) != 0)
-        return FAIL(E_DATA, "%s is not there; it says the sizes, heads and positions of the tensors beside it", path);
-    json_t *config = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
-    enum status status = json_is_object(config) ? read_config(path, config, out)
-                                                : FAIL(E_FORMAT, "%s is no JSON object: %s at line %d", path,
-                                                       config ? "another value" : why.text, config ? 1 : why.line);
+    json_t *config;
+    TRY(hf_config_load(path, &config));
+    enum status status = read_config(path, config, out);
     json_decref(config);
     return status;
 }
@@ -101,7 +84,6 @@ enum status llama_hf_config_read(const char *path, struct checkpoint_model *out)
 /* ---- writing ---- */
 
 static json_t *config_json(const struct checkpoint_model *m, enum dtype dtype) {
-    const char *names[N_DTYPES] = {[FP64] = "float64", [FP32] = "float32", [BF16] = "bfloat16", [FP16] = "float16"};
     bool mixtral = !strcmp(m->arch, "mixtral");
     json_t *config = json_pack(
         "{s:[s], s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s, s:b, s:s}", "architectures",
@@ -111,7 +93,7 @@ static json_t *config_json(const struct checkpoint_model *m, enum dtype dtype) {
         "num_key_value_heads", (json_int_t)(m->kv_heads ? m->kv_heads : m->heads), "max_position_embeddings",
         (json_int_t)m->seq, "vocab_size", (json_int_t)m->vocab, "rms_norm_eps", 1e-5, "rope_theta",
         m->rope_theta ? (double)m->rope_theta : 10000.0, "hidden_act", "silu", "tie_word_embeddings", !m->untied,
-        "torch_dtype", names[dtype]);
+        "torch_dtype", hf_config_dtype(dtype));
     json_t *own = mixtral ? json_pack("{s:I, s:I, s:n}", "num_local_experts", (json_int_t)m->experts,
                                       "num_experts_per_tok", (json_int_t)m->experts_per_token, "sliding_window")
                           : json_pack("{s:b, s:b}", "attention_bias", 0, "mlp_bias", 0);
@@ -125,11 +107,5 @@ static json_t *config_json(const struct checkpoint_model *m, enum dtype dtype) {
 }
 
 enum status llama_hf_config_write(const char *path, const struct checkpoint_model *m, enum dtype dtype) {
-    json_t *config = config_json(m, dtype);
-    if (!config) return FAIL(E_MEMORY, "no memory to write %s", path);
-    enum status status = json_dump_file(config, path, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) == 0
-                             ? OK
-                             : FAIL(E_IO, "writing %s: %s", path, strerror(errno));
-    json_decref(config);
-    return status;
+    return hf_config_save(path, config_json(m, dtype));
 }

@@ -1,5 +1,5 @@
 /* What others call a model's tensors, and how theirs lie in ours: the names of Hugging Face's transformers, by which
- * recordings of different programs are compared (oracle/), and weights come and go (gpt_hf.h, llama_hf.h).
+ * recordings of different programs are compared (oracle/), and weights come and go (gpt_hf.h, hf_weights.h).
  *
  *   ours                  theirs                              axes       ours has      theirs
  *   h%d.qkv.w             transformer.h.%d.attn.c_attn.weight  "C 3HD"   (3,H,D,C)     (C, 3 x H x D): transposed
@@ -13,7 +13,7 @@
 
 #include "lib/device/tensor.h"
 
-enum { PUBLISHED_PARTS = 2, PUBLISHED_AXES = 4, PUBLISHED_NAME_MAX = 128 };
+enum { PUBLISHED_PARTS = 3, PUBLISHED_AXES = 4, PUBLISHED_NAME_MAX = 128 };
 struct published { const char *ours, *theirs[PUBLISHED_PARTS], *axes; };
 
 /** A name with its layer in place of %d, and its expert in place of %e. @collective{none} */

@@ -1,0 +1,41 @@
+#include "lib/checkpoint/hf_config.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+enum status hf_config_load(const char *path, json_t **out) {
+    json_error_t why;
+    *out = NULL;
+    if (access(path, F_OK) != 0)
+        return FAIL(E_DATA, "%s is not there; it says the sizes, heads and positions of the tensors beside it", path);
+    json_t *config = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+    enum status status = json_is_object(config) ? OK
+                                                : FAIL(E_FORMAT, "%s is no JSON object: %s at line %d", path,
+                                                       config ? "another value" : why.text, config ? 1 : why.line);
+    if (status == OK) *out = config;
+    else json_decref(config);
+    return status;
+}
+
+enum status hf_config_size(const char *path, const json_t *config, const char *key, bool needed, int64_t *out) {
+    const json_t *x = json_object_get(config, key);
+    *out = json_is_integer(x) ? (int64_t)json_integer_value(x) : 0;
+    if (hf_config_is_said(x) ? json_is_integer(x) : !needed) return OK;
+    return FAIL(E_FORMAT, "%s does not say %s", path, key);
+}
+
+enum status hf_config_save(const char *path, json_t *config) {
+    if (!config) return FAIL(E_MEMORY, "no memory to write %s", path);
+    enum status status = json_dump_file(config, path, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) == 0
+                             ? OK
+                             : FAIL(E_IO, "writing %s: %s", path, strerror(errno));
+    json_decref(config);
+    return status;
+}
+
+const char *hf_config_dtype(enum dtype dtype) {
+    static const char *const names[N_DTYPES] = {
+        [FP64] = "float64", [FP32] = "float32", [BF16] = "bfloat16", [FP16] = "float16"};
+    return names[dtype];
+}

@@ -1,0 +1,21 @@
+/* config.json of Hugging Face's models: what reading and writing one have in common. */
+#ifndef TRIVIUM_CHECKPOINT_HF_CONFIG_H
+#define TRIVIUM_CHECKPOINT_HF_CONFIG_H
+
+#include "lib/base/status.h"
+#include "lib/device/dtype.h"
+#include <jansson.h>
+#include <stdbool.h>
+
+/** The file's object, to be released with json_decref. @errors E_DATA: not there; E_FORMAT: no JSON object */
+enum status hf_config_load(const char *path, json_t **out);
+/** Is there a value, and not null? */
+static inline bool hf_config_is_said(const json_t *x) { return x && !json_is_null(x); }
+/** A size; 0 if it is not said and need not be. @errors E_FORMAT */
+enum status hf_config_size(const char *path, const json_t *config, const char *key, bool needed, int64_t *out);
+/** Write the object, and release it. NULL: there was no memory for it. @errors E_IO, E_MEMORY */
+enum status hf_config_save(const char *path, json_t *config);
+/** "float32" and so on. Static storage. */
+const char *hf_config_dtype(enum dtype);
+
+#endif

@@ -1,0 +1,244 @@
+#include "lib/checkpoint/hf_weights.h"
+
+#include "lib/checkpoint/hf_files.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { AT_A_TIME = 1 << 16 };
+
+/* ---- names ---- */
+
+/* Tensors of theirs that are one weight of ours, of this shape: of each expert, or once, the names of the row. */
+static int of_each(const struct published *row) {
+    int n = 1;
+    while (n < PUBLISHED_PARTS && row->theirs[n]) n++;
+    return n;
+}
+static int n_parts(const struct published *row, const struct shape *ours) {
+    return of_each(row) * (strstr(row->theirs[0], "%e") ? (int)ours->axis[0].n : 1);
+}
+
+static void name_of(const struct published *row, int part, int layer, char name[PUBLISHED_NAME_MAX]) {
+    published_name(row->theirs[part % of_each(row)], layer, part / of_each(row), name);
+}
+
+/* ---- the model's weights: a program that is only built ---- */
+
+static enum status build(const struct hf_weights *kind, const struct checkpoint_model *m, struct program *p) {
+    struct plan plan = {.layers = m->layers, .hidden = m->hidden, .heads = m->heads, .kv_heads = m->kv_heads,
+                        .ffn = m->ffn, .rope_theta = m->rope_theta, .seq = m->seq, .vocab = m->vocab,
+                        .experts = m->experts, .experts_per_token = m->experts_per_token, .tie = !m->untied,
+                        .micro_batch = 1, .global_batch = 1};
+    program_init(p);
+    return kind->build(&plan, p);
+}
+
+/* Part of weight i, in files. */
+static enum status row_at(const struct hf_weights *kind, const struct program *p, int i, const struct published **row,
+                          int *layer) {
+    *row = published_find(kind->names, p->params[i].name, layer);
+    return *row ? OK : FAIL(E_INTERNAL, "the model's %s has no name of Hugging Face's", p->params[i].name);
+}
+
+/* ---- import ---- */
+
+struct import {
+    const struct hf_weights *kind;
+    struct hf_files *files;
+    struct program program;
+    struct checkpoint_weight *list;
+    struct checkpoint_writer *writer;
+    char room[AT_A_TIME * sizeof(double)];
+};
+
+static struct hf_tensor find_tensor(const struct import *m, const char *name) {
+    char old[PUBLISHED_NAME_MAX];
+    struct hf_tensor t = hf_files_find(m->files, name);
+    if (t.entry || !m->kind->old_name) return t;
+    m->kind->old_name(name, old);
+    return hf_files_find(m->files, old);
+}
+
+static enum status find_part(const struct import *m, int i, int part, struct hf_tensor *out) {
+    const char *path = hf_files_path(m->files);
+    const struct published *row;
+    int layer;
+    int64_t shape[PUBLISHED_AXES];
+    char name[PUBLISHED_NAME_MAX];
+    TRY(row_at(m->kind, &m->program, i, &row, &layer));
+    name_of(row, part, layer, name);
+    *out = find_tensor(m, name);
+    const struct safetensors_entry *e = out->entry;
+    int n_axes = published_shape(row, &m->program.params[i].type.shape, shape);
+    if (!e) return FAIL(E_FORMAT, "%s: tensor %s is missing", path, name);
+    if (e->dtype > FP16)
+        return FAIL(E_FORMAT, "%s: tensor %s is %s; weights are F64, F32, BF16 or F16", path, name, e->dtype_name);
+    if (e->n_axes != n_axes) return FAIL(E_FORMAT, "%s: tensor %s has %d axes, not %d", path, name, e->n_axes, n_axes);
+    for (int a = 0; a < n_axes; a++)
+        if (e->shape[a] != shape[a])
+            return FAIL(E_FORMAT, "%s: axis %d of tensor %s is %" PRId64 ", not %" PRId64, path, a, name, e->shape[a],
+                        shape[a]);
+    return OK;
+}
+
+/* Tensors that become one weight must be of one type. */
+static enum status find_weight(struct import *m, int i, int *found) {
+    const struct param *w = &m->program.params[i];
+    const struct published *row;
+    int layer;
+    struct hf_tensor first, part;
+    TRY(row_at(m->kind, &m->program, i, &row, &layer));
+    TRY(find_part(m, i, 0, &first));
+    for (int j = 0; j < n_parts(row, &w->type.shape); j++, ++*found) {
+        TRY(find_part(m, i, j, &part));
+        if (part.entry->dtype != first.entry->dtype)
+            return FAIL(E_FORMAT, "%s: %s and %s are of different types", hf_files_path(m->files), first.entry->name,
+                        part.entry->name);
+    }
+    m->list[i] = (struct checkpoint_weight){w->name, w->type.shape, first.entry->dtype};
+    return OK;
+}
+
+static enum status refuse_others(const struct import *m, const struct checkpoint_model *model, int found) {
+    int n = 0;
+    for (int i = 0; i < hf_files_n(m->files); i++)
+        n += !m->kind->is_left_out(hf_files_at(m->files, i).entry->name, model);
+    if (n == found) return OK;
+    return FAIL(E_FORMAT, "%s has %d tensors, and a %s of these sizes has %d; is config.json its own?",
+                hf_files_path(m->files), n, m->kind->name, found);
+}
+
+static enum status copy_part(struct import *m, struct hf_tensor t) {
+    int64_t size = (int64_t)dtype_size(t.entry->dtype), bytes = t.entry->end - t.entry->begin;
+    for (int64_t at = 0; at < bytes; at += AT_A_TIME * size) {
+        int64_t now = bytes - at < AT_A_TIME * size ? bytes - at : AT_A_TIME * size;
+        TRY(safetensors_read(t.file, t.entry, at, now, m->room));
+        for (int64_t i = 0; i < now / size; i++)
+            if (!isfinite(dtype_get(m->room, t.entry->dtype, i)))
+                return FAIL(E_FORMAT, "%s: %s holds a number that is not finite", hf_files_path(m->files),
+                            t.entry->name);
+        TRY(checkpoint_weights_append(m->writer, m->room, now));
+    }
+    return OK;
+}
+
+static enum status copy_all(struct import *m) {
+    for (int i = 0; i < m->program.n_params; i++) {
+        const struct published *row;
+        int layer;
+        TRY(row_at(m->kind, &m->program, i, &row, &layer));
+        for (int j = 0; j < n_parts(row, &m->program.params[i].type.shape); j++) {
+            struct hf_tensor t;
+            TRY(find_part(m, i, j, &t));
+            TRY(copy_part(m, t));
+        }
+    }
+    return OK;
+}
+
+static enum status import(struct import *m, const char *path, const char *save, struct checkpoint_model *out) {
+    char config[CHECKPOINT_PATH_MAX];
+    int found = 0;
+    TRY(hf_files_open(path, &m->files));
+    TRY(hf_config_path(hf_files_path(m->files), config));
+    TRY(m->kind->config_read(config, out));
+    TRY(build(m->kind, out, &m->program));
+    m->list = calloc((size_t)m->program.n_params, sizeof *m->list);
+    if (!m->list) return FAIL(E_MEMORY, "no memory for the list of %d weights", m->program.n_params);
+    for (int i = 0; i < m->program.n_params; i++) TRY(find_weight(m, i, &found));
+    TRY(refuse_others(m, out, found));
+    TRY(checkpoint_weights_create(save, out, m->list, m->program.n_params, &m->writer));
+    TRY(copy_all(m));
+    return checkpoint_weights_finish(&m->writer);
+}
+
+enum status hf_weights_import(const struct hf_weights *kind, const char *path, int64_t heads, const char *save,
+                              struct checkpoint_model *out) {
+    if (heads)
+        return FAIL(E_USAGE, "heads=%" PRId64 ", and config.json says the heads of a %s: leave it out", heads,
+                    kind->name);
+    struct import *m = calloc(1, sizeof *m);
+    if (!m) return FAIL(E_MEMORY, "no memory to import %s", path);
+    m->kind = kind;
+    enum status status = import(m, path, save, out);
+    if (m->writer) checkpoint_weights_abandon(&m->writer);
+    hf_files_close(&m->files);
+    program_fini(&m->program);
+    free(m->list);
+    free(m);
+    return status;
+}
+
+/* ---- export ---- */
+
+struct export {
+    const struct hf_weights *kind;
+    const struct checkpoint_reader *from;
+    enum dtype dtype;
+    struct program program;
+    struct safetensors_entry *entries;
+    char (*names)[PUBLISHED_NAME_MAX];
+    int n;
+    struct hf_writer *writer;
+};
+
+static enum status list_entries(struct export *e, int64_t experts) {
+    size_t most = (size_t)e->program.n_params * PUBLISHED_PARTS * (size_t)(experts > 1 ? experts : 1);
+    e->entries = calloc(most, sizeof *e->entries);
+    e->names = calloc(most, sizeof *e->names);
+    if (!e->entries || !e->names) return FAIL(E_MEMORY, "no memory for the list of %d weights", e->program.n_params);
+    for (int i = 0; i < e->program.n_params; i++) {
+        const struct published *row;
+        int layer;
+        TRY(row_at(e->kind, &e->program, i, &row, &layer));
+        for (int j = 0; j < n_parts(row, &e->program.params[i].type.shape); j++, e->n++) {
+            struct safetensors_entry *entry = &e->entries[e->n];
+            name_of(row, j, layer, e->names[e->n]);
+            *entry = (struct safetensors_entry){.name = e->names[e->n], .dtype = e->dtype};
+            entry->n_axes = published_shape(row, &e->program.params[i].type.shape, entry->shape);
+        }
+    }
+    return OK;
+}
+
+static enum status write_weight(struct export *e, const struct param *w) {
+    int64_t bytes = type_n(&w->type) * (int64_t)dtype_size(e->dtype);
+    void *room = malloc((size_t)bytes);
+    enum status status = room ? checkpoint_read_weight(e->from, w->name, &w->type.shape, e->dtype, room)
+                              : FAIL(E_MEMORY, "no memory for %s of %" PRId64 " bytes", w->name, bytes);
+    if (status == OK) status = hf_files_append(e->writer, room, bytes);
+    free(room);
+    return status;
+}
+
+static enum status export(struct export *e, const char *path, int64_t shard_bytes) {
+    char config[CHECKPOINT_PATH_MAX];
+    struct checkpoint_model model = checkpoint_model_of(e->from);
+    TRY(e->kind->check(&model));
+    TRY(hf_config_path(path, config));
+    if (access(config, F_OK) == 0) return FAIL(E_IO, "%s is there already; give a file in a folder of its own", config);
+    TRY(build(e->kind, &model, &e->program));
+    if (e->dtype == N_DTYPES) {
+        TRY(checkpoint_weight_dtype(e->from, e->program.params[0].name, &e->dtype));
+        if (e->dtype != FP64) e->dtype = FP32;
+    }
+    TRY(list_entries(e, model.experts));
+    TRY(hf_files_create(path, e->entries, e->n, shard_bytes, &e->writer));
+    for (int i = 0; i < e->program.n_params; i++) TRY(write_weight(e, &e->program.params[i]));
+    TRY(hf_files_finish(&e->writer));
+    return e->kind->config_write(config, &model, e->dtype);
+}
+
+enum status hf_weights_export(const struct hf_weights *kind, const struct checkpoint_reader *r, enum dtype dtype,
+                              const char *path, int64_t shard_bytes) {
+    struct export e = {.kind = kind, .from = r, .dtype = dtype};
+    enum status status = export(&e, path, shard_bytes);
+    if (e.writer) hf_files_abandon(&e.writer);
+    program_fini(&e.program);
+    free(e.entries);
+    free(e.names);
+    return status;
+}

@@ -1,0 +1,46 @@
+/* A model's weights in Hugging Face's format, by its table of names (struct published): one safetensors file or several
+ * with an index, and config.json beside them (hf_files.h).
+ *
+ * Each weight of ours is one of theirs, or several, one after the other (keys and values; of each expert): nothing is
+ * transposed. Import reads F64, F32, BF16 and F16; a missing or misshapen tensor is refused, and any that is none of
+ * the model's, but for those that it leaves out. What else a model decides is a row of functions. */
+#ifndef TRIVIUM_CHECKPOINT_HF_WEIGHTS_H
+#define TRIVIUM_CHECKPOINT_HF_WEIGHTS_H
+
+#include "lib/checkpoint/checkpoint_tensor.h"
+#include "lib/run/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct hf_weights {
+    const char *name;                    /* for messages: "Llama" */
+    const struct published *names;
+    enum status (*build)(const struct plan *, struct program *);
+    /* config.json, both ways. @errors E_DATA: not there; E_FORMAT: no model that Trivium computes; E_IO, E_MEMORY */
+    enum status (*config_read)(const char *path, struct checkpoint_model *out);
+    enum status (*config_write)(const char *path, const struct checkpoint_model *, enum dtype);
+    enum status (*check)(const struct checkpoint_model *);   /* may it be written so? @errors E_CONFIG */
+    bool (*is_left_out)(const char *tensor, const struct checkpoint_model *);   /* nothing of it is read */
+    void (*old_name)(const char *tensor, char old[PUBLISHED_NAME_MAX]);   /* what older files call it; NULL: the same */
+};
+
+/** Convert the files at `path` to a weights-only checkpoint in `save`, in their precision, a piece at a time. heads
+ *  must be 0: config.json says them. *out: the model.
+ *  @errors E_USAGE: heads; E_DATA: no such file; E_FORMAT naming file and tensor; E_IO, E_MEMORY; those of
+ *  checkpoint_weights_create  @collective{none} */
+enum status hf_weights_import(const struct hf_weights *, const char *path, int64_t heads, const char *save,
+                              struct checkpoint_model *out);
+
+/** Write the checkpoint's weights to `path` (above shard_bytes to several files and an index; 0: to one), and
+ *  config.json beside it; no file may exist. dtype: N_DTYPES: fp64 if the checkpoint is, else fp32.
+ *  @errors E_CONFIG, E_IO; those of checkpoint_read_weight  @collective{none} */
+enum status hf_weights_export(const struct hf_weights *, const struct checkpoint_reader *, enum dtype, const char *path,
+                              int64_t shard_bytes);
+#define HF_SHARD_BYTES 5000000000 /* as save_pretrained's */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
