@@ -149,8 +149,8 @@ static enum status cp_rewrite(const struct plan *plan, struct program *p) {
         }
         if (mesh_size(AXIS_CP_HEADS, &plan->place) > 1) surround(plan, p, i);
     }
-    shard_tokens(plan, &p->slots[p->tokens].type);
-    shard_tokens(plan, &p->slots[p->targets].type);
+    for (int d = 0; d < N_DATA; d++)
+        if (p->data[d] >= 0) shard_tokens(plan, &p->slots[p->data[d]].type);
     return OK;
 }
 

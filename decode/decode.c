@@ -75,7 +75,7 @@ static enum status end_with_logits(struct program *p) {
         return FAIL(E_INTERNAL, "the program does not end with a loss over logits");
     p->blocks[loss->block].out = loss->in[0];
     p->n_steps--;
-    p->loss = p->targets = -1;
+    p->loss = p->data[DATA_TARGETS] = -1;
     return OK;
 }
 
@@ -108,7 +108,7 @@ static void learn_nothing(struct program *p) {
 }
 
 enum status decode_move(struct program *p, int64_t position, int64_t n) {
-    struct axis *t = &p->slots[p->tokens].type.shape.axis[1];
+    struct axis *t = &p->slots[p->data[DATA_TOKENS]].type.shape.axis[1];
     t->n = t->turn = n;
     t->first = position;
     return program_infer(p);

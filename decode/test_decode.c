@@ -56,10 +56,10 @@ enum status decode_make_checkpoint(int steps, void (*change)(struct run *), char
 
 /* ---- the oracle: the training program, forward, alone in each process ---- */
 
-static enum status fetch_sequence(void *self, int microbatch, int32_t *tokens, int32_t *targets) {
+static enum status fetch_sequence(void *self, int microbatch, int32_t *const data[N_DATA]) {
     (void)microbatch;
-    memcpy(tokens, self, T * sizeof *tokens);
-    for (int t = 0; t < T; t++) targets[t] = 0;
+    memcpy(data[DATA_TOKENS], self, T * sizeof **data);
+    for (int t = 0; t < T; t++) data[DATA_TARGETS][t] = 0;
     return OK;
 }
 

@@ -102,9 +102,9 @@ static void add_data(struct builder *b) {
     const struct dlrm_options *o = dlrm_options(p);
     struct axis P = replicas(p), B = axis_whole('B', p->micro_batch);
     b->p->features = data_slot(b, "dense", type_of(plan_dtype(p), 3, (struct axis[]){P, B, axis_whole('X', o->dense)}));
-    b->p->tokens = data_slot(b, "ids", type_of(INT32, 4, (struct axis[]){P, axis_whole('F', o->features), B,
+    b->p->data[DATA_TOKENS] = data_slot(b, "ids", type_of(INT32, 4, (struct axis[]){P, axis_whole('F', o->features), B,
                                                                           axis_whole('M', o->bag)}));
-    b->p->targets = data_slot(b, "labels", type_of(INT32, 2, (struct axis[]){P, B}));
+    b->p->data[DATA_TARGETS] = data_slot(b, "labels", type_of(INT32, 2, (struct axis[]){P, B}));
 }
 
 static const char *block_name(const struct builder *b) { return b->p->blocks[b->p->n_blocks - 1].name; }
@@ -146,12 +146,12 @@ static int bags(struct builder *b, const char *name, int64_t D) {
     b->p->params[table].update = UPDATE_ROWS;
     b->p->params[table].lr_scale = p->lr > 0 ? lr / p->lr : 0;
     b->p->params[kept].update = UPDATE_STATE;
-    return build_step(b, &op_embedding_bag, "pooled", (struct inputs){b->p->tokens, NONE, table, kept});
+    return build_step(b, &op_embedding_bag, "pooled", (struct inputs){b->p->data[DATA_TOKENS], NONE, table, kept});
 }
 
 static void add_loss(struct builder *b, int logits) {
     b->p->scores = logits;
-    b->p->loss = build_step(b, &op_binary_cross_entropy, "loss", (struct inputs){logits, b->p->targets, NONE, NONE});
+    b->p->loss = build_step(b, &op_binary_cross_entropy, "loss", (struct inputs){logits, b->p->data[DATA_TARGETS], NONE, NONE});
 }
 
 static enum status check(const struct plan *p) {

@@ -59,7 +59,7 @@ static enum status look_up_in_all(struct scoring *s, int64_t f, int64_t id, int6
 /* The ids of a batch become places. */
 static enum status fetch(void *self, int microbatch, int32_t *ids, int32_t *labels) {
     struct scoring *s = self;
-    const struct axis *a = s->run.program.slots[s->run.program.tokens].type.shape.axis;
+    const struct axis *a = s->run.program.slots[s->run.program.data[DATA_TOKENS]].type.shape.axis;
     TRY(s->hooks.fetch(self, microbatch, ids, labels));
     int64_t places = a[2].n * a[3].n;
     for (int64_t i = 0; i < a[1].n * places; i++) {

@@ -134,7 +134,7 @@ static void shard_tables(const struct plan *plan, struct program *p, const struc
 
 static enum status check_divides(const struct plan *plan, const struct program *p) {
     bool by_row = emb_options(plan)->by == EMB_BY_ROW;
-    int64_t n = by_row ? plan->vocab : p->slots[p->tokens].type.shape.axis[1].n;
+    int64_t n = by_row ? plan->vocab : p->slots[p->data[DATA_TOKENS]].type.shape.axis[1].n;
     if (n % plan->mesh.dp == 0) return OK;
     return FAIL(E_CONFIG, "emb-by=%s: dp=%" PRId64 " does not divide %s=%" PRId64 "; use one of dp=%s, or emb-by %s",
                 by_row ? "row" : "table", plan->mesh.dp, by_row ? "vocab" : "features", n, plan_divisors(n, 1024),
@@ -142,7 +142,7 @@ static enum status check_divides(const struct plan *plan, const struct program *
 }
 
 static enum status emb_rewrite(const struct plan *plan, struct program *p) {
-    struct axis *ids = p->slots[p->tokens].type.shape.axis;
+    struct axis *ids = p->slots[p->data[DATA_TOKENS]].type.shape.axis;
     TRY(check_divides(plan, p));
     see_all_replicas(&ids[0]);
     if (emb_options(plan)->by == EMB_BY_TABLE) ids[1] = shard(plan, &ids[1]);

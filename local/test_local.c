@@ -37,7 +37,7 @@ static const struct local_options AVERAGE = {H, 0, 1, 0}, POST = {H, H, 1, 0}, U
 /* ---- the oracle: dp serial runs, and the outer step in plain doubles ---- */
 struct replica {
     struct run run;
-    enum status (*fetch)(void *, int, int32_t *, int32_t *);
+    enum status (*fetch)(void *, int, int32_t *const *);
     int number, dp;
     int64_t step;
 };
@@ -50,13 +50,13 @@ struct oracle {
 };
 
 /* Microbatch m of replica d of dp: where the layout's batch has it (run_samples.c). */
-static enum status fetch(void *self, int microbatch, int32_t *tokens, int32_t *targets) {
+static enum status fetch(void *self, int microbatch, int32_t *const data[N_DATA]) {
     struct replica *x = self;
     struct run *r = &x->run;
     int64_t first = ((int64_t)microbatch * x->dp + x->number) * r->plan.micro_batch;
     r->resumed_step = r->n_step;
     r->resumed_samples = x->step * x->dp * r->plan.global_batch + first - microbatch * r->plan.micro_batch;
-    return x->fetch(r, microbatch, tokens, targets);
+    return x->fetch(r, microbatch, data);
 }
 
 static struct plan serial_of(const struct plan *p) {

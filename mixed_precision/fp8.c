@@ -126,7 +126,7 @@ struct fp8 {
     const struct program *program;
     int n;                               /* tensors: number_of(params) */
     int history;                         /* steps */
-    double margin, tokens;               /* 2^margin; of the global batch */
+    double margin, targets;              /* 2^margin; of the global batch */
     double *scale;                       /* [n], of this step */
     double *amax, *noted;                /* [n], of this step: in device memory; all ranks', pinned */
     struct device_mark mark;             /* noted is there */
@@ -137,7 +137,7 @@ struct fp8 {
 /* A float: kernels in fp32 and in fp64 use the same number. */
 static double scale_of(const struct fp8 *f, int i) {
     bool is_dy = i % N_FP8_TENSORS == FP8_DY;
-    double most = 0, first = is_dy ? f->tokens : 1, largest = is_dy ? FP8_E5M2_MAX : FP8_E4M3_MAX;
+    double most = 0, first = is_dy ? f->targets : 1, largest = is_dy ? FP8_E5M2_MAX : FP8_E4M3_MAX;
     for (int h = 0; h < f->history; h++) most = fmax(most, f->past[i * f->history + h]);
     return most > 0 ? (double)(float)fmin(largest / (most * f->margin), FLT_MAX) : first;
 }
@@ -206,7 +206,7 @@ static enum status fp8_attach(struct run *r, void **self) {
     struct fp8 *f = *self = malloc(sizeof *f);
     if (!f) return FAIL(E_MEMORY, "no memory for fp8's state");
     *f = (struct fp8){.program = &r->program, .n = n, .history = (int)o->history, .margin = ldexp(1, (int)o->margin),
-                      .tokens = (double)r->plan.global_batch * (double)r->plan.seq,
+                      .targets = (double)r->plan.global_batch * (double)model_targets(&r->plan),
                       .scale = calloc((size_t)n, sizeof *f->scale),
                       .past = calloc((size_t)n * (size_t)o->history, sizeof *f->past)};
     if (!f->scale || !f->past) return FAIL(E_MEMORY, "no memory for %d amax of %d steps", n, f->history);

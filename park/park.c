@@ -43,9 +43,15 @@ static enum status park_check(const struct plan *plan) {
                 plan->layers);
 }
 
+static bool is_data(const struct program *p, int slot) {
+    for (int d = 0; d < N_DATA; d++)
+        if (p->data[d] == slot) return true;
+    return false;
+}
+
 static void mark(struct program *p, int slot) {
     struct slot *s = &p->slots[slot];
-    if (slot != p->tokens && slot != p->targets && slot != p->features && !s->replay) s->park = true;
+    if (!is_data(p, slot) && slot != p->features && !s->replay) s->park = true;
 }
 
 /* All that the step reads and makes, but for statistics. A block's output is the next block's, which reads it. */

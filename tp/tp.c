@@ -159,7 +159,7 @@ static void insert_enter(const struct plan *plan, struct program *p, int at) {
     int entered = slot_like(p, whole, "in");
     struct step s =
         region_step(plan, tp_options(plan)->sp ? &op_sp_enter : &op_tp_enter, p->steps[at].block, whole, entered);
-    if (tp_options(plan)->sp) s.gather.whole = *shape_axis(&p->slots[p->tokens].type.shape, 'T');
+    if (tp_options(plan)->sp) s.gather.whole = *shape_axis(&p->slots[p->data[DATA_TOKENS]].type.shape, 'T');
     p->slots[entered].replay = tp_options(plan)->sp; /* keep the shard; gather again for the weight gradient */
     p->steps[at].in[0] = entered;
     program_insert(p, at, &s);

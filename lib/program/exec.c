@@ -257,21 +257,28 @@ static enum status add_losses(struct exec *e, const struct chunk *k, struct plac
     return OK;
 }
 
+/* What the chunk reads of the data. */
+static enum status feed(struct exec *e, const struct action *a, const struct chunk *k, struct place at) {
+    void *data[N_DATA];
+    bool any = k->features >= 0;
+    for (int d = 0; d < N_DATA; d++) any |= (data[d] = exec_value(e, at, k->data[d])) != NULL;
+    if (!any) return OK;
+    int span = span_open(e->recording, SPAN_FETCH, 0);
+    TRY(feed_microbatch(e->feed, &e->hooks, a->microbatch, data));
+    if (k->features >= 0)
+        TRY(e->hooks.fetch_features(e->hooks.self, a->microbatch, exec_value(e, at, k->features)));
+    span_close(e->recording, span);
+    return OK;
+}
+
 static enum status run_compute(struct exec *e, const struct action *a, struct place at) {
     const struct chunk *k = &e->chunks[a->chunk];
     bool forward = a->kind == ACTION_F;
     enum tape_kind loss_tape = at.training ? k->loss_tape : TAPE_F;
-    if (forward && (k->tokens >= 0 || k->targets >= 0)) {
-        int span = span_open(e->recording, SPAN_FETCH, 0);
-        TRY(feed_microbatch(e->feed, &e->hooks, a->microbatch, exec_value(e, at, k->tokens),
-                            exec_value(e, at, k->targets)));
-        if (k->features >= 0)
-            TRY(e->hooks.fetch_features(e->hooks.self, a->microbatch, exec_value(e, at, k->features)));
-        span_close(e->recording, span);
-    }
+    if (forward) TRY(feed(e, a, k, at));
     TRY(run_tape(e, at, (enum tape_kind)a->kind));
     if (!at.training && k->scores >= 0 && e->hooks.see_scores)
-        TRY(e->hooks.see_scores(e->hooks.self, exec_value(e, at, k->scores), exec_value(e, at, k->targets)));
+        TRY(e->hooks.see_scores(e->hooks.self, exec_value(e, at, k->scores), exec_value(e, at, k->data[DATA_TARGETS])));
     if (forward && at.training) TRY(add_losses(e, k, at));
     return k->loss >= 0 && (enum tape_kind)a->kind == loss_tape ? add_loss(e, exec_value(e, at, k->loss)) : OK;
 }

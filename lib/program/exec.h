@@ -25,9 +25,8 @@ struct param_event { enum row_kind kind; int param; void *buffer; bool final, fo
 
 struct exec_hooks {
     void *self;
-    /* Write the tokens and targets ((B,T) int32) of a microbatch; either may be NULL when this rank does not need
-     * it. */
-    enum status (*fetch)(void *self, int microbatch, int32_t *tokens, int32_t *targets);
+    /* Write a microbatch's data, each kind (B,T) int32; NULL: this rank does not need it. */
+    enum status (*fetch)(void *self, int microbatch, int32_t *const data[N_DATA]);
     enum status (*param_event)(void *self, const struct param_event *);
     /* Of a schedule that validates, after its early actions: *again: they have read wrong weights, and the right ones
      * are in place now. */

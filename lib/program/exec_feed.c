@@ -13,26 +13,26 @@
 
 struct feed {
     const struct device *device;
-    int64_t bytes;                       /* of tokens, and of targets */
+    int64_t begin[N_DATA + 1];           /* bytes of a slot before those of each kind, and of all */
     int n_slots, next;
     struct { char *pinned; struct device_mark copied; } slot[FEED_SLOTS];
 };
 
-static int64_t slot_bytes(const struct program *p) {
-    int slot = p->tokens >= 0 ? p->tokens : p->targets;
-    return slot >= 0 ? type_bytes(&p->slots[slot].type) : 0;
+static void lay_out(struct feed *f, const struct program *p) {
+    for (int d = 0; d < N_DATA; d++)
+        f->begin[d + 1] = f->begin[d] + (p->data[d] >= 0 ? type_bytes(&p->slots[p->data[d]].type) : 0);
 }
 
 enum status feed_create(const struct device *device, const struct program *p, int n_microbatches, struct feed **out) {
     struct feed *f = *out = calloc(1, sizeof *f);
     if (!f) return FAIL(E_MEMORY, "no memory to feed %s with", device->name);
     f->device = device;
-    f->bytes = slot_bytes(p);
-    if (device->kind == DEVICE_CPU || f->bytes == 0) return OK;
+    lay_out(f, p);
+    if (device->kind == DEVICE_CPU || f->begin[N_DATA] == 0) return OK;
     int wanted = n_microbatches + 1 < FEED_SLOTS ? n_microbatches + 1 : FEED_SLOTS;
     for (; f->n_slots < wanted; f->n_slots++) {
         void *pinned;
-        TRY(device->pin(device, 2 * f->bytes, &pinned));
+        TRY(device->pin(device, f->begin[N_DATA], &pinned));
         f->slot[f->n_slots].pinned = pinned;
     }
     return OK;
@@ -48,16 +48,16 @@ void feed_destroy(struct feed **feed) {
     *feed = NULL;
 }
 
-enum status feed_microbatch(struct feed *f, const struct exec_hooks *hooks, int microbatch, void *tokens,
-                            void *targets) {
+enum status feed_microbatch(struct feed *f, const struct exec_hooks *hooks, int microbatch, void *const data[N_DATA]) {
     const struct device *d = f->device;
-    if (d->kind == DEVICE_CPU) return hooks->fetch(hooks->self, microbatch, tokens, targets);
-    int i = f->next++ % f->n_slots;
-    char *pinned_tokens = f->slot[i].pinned, *pinned_targets = pinned_tokens + f->bytes;
+    int i = d->kind == DEVICE_CPU ? 0 : f->next++ % f->n_slots;
+    int32_t *to[N_DATA];
+    for (int k = 0; k < N_DATA; k++)
+        to[k] = (int32_t *)(d->kind == DEVICE_CPU || !data[k] ? data[k] : f->slot[i].pinned + f->begin[k]);
+    if (d->kind == DEVICE_CPU) return hooks->fetch(hooks->self, microbatch, to);
     TRY(comm_wait_device(&f->slot[i].copied, "the copy of a batch"));
-    TRY(hooks->fetch(hooks->self, microbatch, tokens ? (int32_t *)pinned_tokens : NULL,
-                     targets ? (int32_t *)pinned_targets : NULL));
-    if (tokens) TRY(d->upload_start(d, tokens, pinned_tokens, f->bytes));
-    if (targets) TRY(d->upload_start(d, targets, pinned_targets, f->bytes));
+    TRY(hooks->fetch(hooks->self, microbatch, to));
+    for (int k = 0; k < N_DATA; k++)
+        if (data[k]) TRY(d->upload_start(d, data[k], to[k], f->begin[k + 1] - f->begin[k]));
     return d->mark_set(d, &f->slot[i].copied);
 }

@@ -241,8 +241,8 @@ static void lower_forward(struct lower *l, int in, int out) {
     struct chunk *k = l->k;
     const struct program *p = l->p;
     if (in >= 0) k->in = l->activation[in] = external(l, in);
-    if (reads_slot(l, p->tokens)) k->tokens = l->activation[p->tokens] = external(l, p->tokens);
-    if (reads_slot(l, p->targets)) k->targets = l->activation[p->targets] = external(l, p->targets);
+    for (int d = 0; d < N_DATA; d++)
+        if (reads_slot(l, p->data[d])) k->data[d] = l->activation[p->data[d]] = external(l, p->data[d]);
     if (reads_slot(l, p->features)) k->features = l->activation[p->features] = external(l, p->features);
     for (int i = 0; i < l->n_steps; i++) {
         lower_window_enter(l, TAPE_F, p->steps[l->steps[i]].block);
@@ -304,9 +304,9 @@ static void lower_deferred(struct lower *l) {
 }
 
 static void chunk_init(struct chunk *k) {
-    *k = (struct chunk){.in = NO_VALUE, .out = NO_VALUE, .din = NO_VALUE, .dout = NO_VALUE,
-                        .tokens = NO_VALUE, .targets = NO_VALUE, .loss = NO_VALUE, .features = NO_VALUE,
-                        .scores = NO_VALUE};
+    *k = (struct chunk){.in = NO_VALUE, .out = NO_VALUE, .din = NO_VALUE, .dout = NO_VALUE, .loss = NO_VALUE,
+                        .features = NO_VALUE, .scores = NO_VALUE};
+    for (int d = 0; d < N_DATA; d++) k->data[d] = NO_VALUE;
 }
 
 static void lower_all(struct lower *l, bool split_weight) {

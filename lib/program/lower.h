@@ -63,7 +63,7 @@ struct chunk {
     struct value *values;
     struct storage *storages;
     int in, out, din, dout;            /* values that cross the chunk's edge; NO_VALUE: none */
-    int tokens, targets, loss;
+    int data[N_DATA], loss;
     int features, scores;              /* of clicks (struct program); scores: to the end of tape F */
     int n_losses;                      /* what other steps add to the loss (op->loss_out), where this rank counts it: */
     struct loss_value *losses;         /* there at the end of tape F */

@@ -6,8 +6,7 @@
 #include <string.h>
 
 void program_init(struct program *p) {
-    *p = (struct program){.tokens = -1, .targets = -1, .loss = -1, .features = -1, .scores = -1,
-                           .n_chunks = 1};
+    *p = (struct program){.data = {-1, -1, -1}, .loss = -1, .features = -1, .scores = -1, .n_chunks = 1};
 }
 
 void program_fini(struct program *p) {
@@ -57,7 +56,7 @@ void program_drop_unused(struct program *p) {
         renumber(s->in, s->n_in, slot), renumber(s->out, s->n_out, slot), renumber(s->weight, s->n_weight, param);
     for (struct block *b = p->blocks; b < p->blocks + p->n_blocks; b++)
         renumber(&b->in, 1, slot), renumber(&b->out, 1, slot);
-    renumber(&p->tokens, 1, slot), renumber(&p->targets, 1, slot), renumber(&p->loss, 1, slot);
+    renumber(p->data, N_DATA, slot), renumber(&p->loss, 1, slot);
     renumber(&p->features, 1, slot), renumber(&p->scores, 1, slot);
     p->n_slots = n_slots, p->n_params = n_params;
     free(slot);
@@ -203,7 +202,8 @@ static void infer_reduce(struct program *p) {
 
 /* The rank that counts these targets counts their loss. */
 bool program_counts_loss(const struct program *p) {
-    return p->targets >= 0 && mesh_speaks(shape_cuts(&p->slots[p->targets].type.shape), &p->place);
+    int targets = p->data[DATA_TARGETS];
+    return targets >= 0 && mesh_speaks(shape_cuts(&p->slots[targets].type.shape), &p->place);
 }
 
 /* As if its replica were the only one. */

@@ -25,7 +25,7 @@ enum { NAME_MAX_LEN = 40 };
 
 struct slot {
     char name[NAME_MAX_LEN];
-    struct type type;          /* worked out by the producing op's shape; set by the builder for tokens and targets */
+    struct type type;          /* worked out by the producing op's shape; set by the builder for data */
     struct type grad_type;     /* of its gradient: the same, but never in fp8 (program_infer) */
     bool replay;               /* drop after forward; re-run the producing step where backward wants it (recompute) */
     bool park;                 /* or move to host memory after its last use in forward, and back for backward (park) */
@@ -107,6 +107,9 @@ struct block {
     bool is_layer;
 };
 
+/* What comes from outside with every sample, each a slot of (B,T) int32, but of models of clicks. SEGMENTS: which of two texts a token is of. */
+enum data_kind { DATA_TOKENS, DATA_TARGETS, DATA_SEGMENTS, N_DATA };
+
 struct program {
     struct mesh_place place;   /* of the rank that this is the program of */
     int n_slots, n_params, n_steps, n_blocks, n_chunks;
@@ -114,7 +117,7 @@ struct program {
     struct param *params;
     struct step *steps;
     struct block *blocks;
-    int tokens, targets, loss; /* slots of the data and of the result; -1 where this rank has none */
+    int data[N_DATA], loss;    /* slots of the data and of the result; -1 where this rank has none */
     /* Of models of clicks, whose tokens are bags of ids and whose targets are labels: the slots of the dense features,
      * and of the logits, which an evaluation looks at; else -1. */
     int features, scores;

@@ -101,10 +101,12 @@ static struct bench {
 
 static int32_t token(int microbatch, int i) { return (microbatch + 2 * i) % 5 + 1; }
 
-static enum status fetch(void *self, int microbatch, int32_t *tokens, int32_t *targets) {
+static enum status fetch(void *self, int microbatch, int32_t *const data[N_DATA]) {
+    int32_t *tokens = data[DATA_TOKENS];
     (void)self;
-    assert_null(targets);
-    for (int i = 0; i < type_n(&b.program.slots[b.program.tokens].type); i++) tokens[i] = token(microbatch, i);
+    assert_null(data[DATA_TARGETS]);
+    int64_t n = type_n(&b.program.slots[b.program.data[DATA_TOKENS]].type);
+    for (int i = 0; i < n; i++) tokens[i] = token(microbatch, i);
     b.fetched[b.n_fetched++] = microbatch;
     return OK;
 }
@@ -123,11 +125,11 @@ static void build(void) {
     struct type tokens = tiny_type();
     tokens.dtype = INT32;
     program_init(p);
-    p->tokens = program_add_slot(p, "data", "tokens");
-    p->slots[p->tokens].type = tokens;
+    p->data[DATA_TOKENS] = program_add_slot(p, "data", "tokens");
+    p->slots[p->data[DATA_TOKENS]].type = tokens;
     program_add_block(p, "a", NONE, true);
     int w = tiny_param(p, "w");
-    tiny_add(p, &op_square, "z", tiny_add(p, &op_source, "y", p->tokens, NONE, w), NONE, NONE);
+    tiny_add(p, &op_square, "z", tiny_add(p, &op_source, "y", p->data[DATA_TOKENS], NONE, w), NONE, NONE);
     tiny_block(p, "b");
     p->loss = tiny_add(p, &op_sum, "loss", tiny_add(p, &op_scale, "u", p->blocks[0].out, NONE, w), NONE, NONE);
     p->blocks[1].out = NONE;
@@ -382,7 +384,7 @@ static enum status count_weight(const struct call *c) { return count_behind(c, R
 
 /* An even number of tokens: only whole words are painted. */
 static void count_everywhere(void) {
-    b.program.slots[b.program.tokens].type.shape.axis[0] = axis_whole('C', TINY_N + 1);
+    b.program.slots[b.program.data[DATA_TOKENS]].type.shape.axis[0] = axis_whole('C', TINY_N + 1);
     for (int i = 0; i < b.program.n_steps; i++) {
         true_ops[i] = b.program.steps[i].op;
         counting_ops[i] = *true_ops[i];

@@ -49,7 +49,7 @@ static void test_boundary_values_live_from_before_the_first_row_to_after_the_las
     assert_int_equal(k.values[k.out].death.row, k.tapes[TAPE_F].n);
     assert_int_equal(k.values[k.din].death.row, k.tapes[TAPE_B].n);
     assert_int_equal(k.values[k.din].death.tape, TAPE_B);
-    assert_true(k.tokens == NO_VALUE && k.targets == NO_VALUE && k.loss == NO_VALUE);
+    assert_true(k.data[DATA_TOKENS] == NO_VALUE && k.data[DATA_TARGETS] == NO_VALUE && k.loss == NO_VALUE);
 }
 
 static void test_undeclared_operands_are_no_value(void **state) {

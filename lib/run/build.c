@@ -87,22 +87,19 @@ int build_dropout(struct builder *b, int slot) {
 }
 
 /* ---- data ---- */
-int build_tokens(struct builder *b, const char *block) {
-    program_add_block(b->p, block, NONE, false);
-    b->p->tokens = program_add_slot(b->p, "data", "tokens");
-    b->p->slots[b->p->tokens].type = build_type(b->plan, "BT", INT32);
-    return b->p->tokens;
+int build_data(struct builder *b, enum data_kind kind, const char *name) {
+    int slot = b->p->data[kind] = program_add_slot(b->p, "data", name);
+    b->p->slots[slot].type = build_type(b->plan, "BT", INT32);
+    return slot;
 }
 
-/* The slot of the next tokens (B,T), which the loss compares with. */
-static int targets(struct builder *b) {
-    b->p->targets = program_add_slot(b->p, "data", "targets");
-    b->p->slots[b->p->targets].type = build_type(b->plan, "BT", INT32);
-    return b->p->targets;
+int build_tokens(struct builder *b, const char *block) {
+    program_add_block(b->p, block, NONE, false);
+    return build_data(b, DATA_TOKENS, "tokens");
 }
 
 void build_head(struct builder *b, int x, int table) {
-    int next = targets(b);
+    int next = build_data(b, DATA_TARGETS, "targets");            /* what the loss compares with */
     if (b->plan->loss_chunk > 0) {
         b->p->loss = build_step(b, &op_linear_cross_entropy, "loss", (struct inputs){x, next, table, NONE});
         return;

@@ -34,6 +34,8 @@ int build_step(struct builder *, const struct op *, const char *name, struct inp
 /** Let the last step, whose op drops, do so with the plan's probability. @return slot */
 int build_dropout(struct builder *, int slot);
 
+/** The slot of one kind of data (B,T). */
+int build_data(struct builder *, enum data_kind, const char *name);
 /** Open the first block and read tokens (B,T); the slot of the data. */
 int build_tokens(struct builder *, const char *block);
 /** Append the head of a language model, and its loss: cross entropy of x (B,T,C), normalised, with `table` (V,C). With

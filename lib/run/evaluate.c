@@ -1,7 +1,7 @@
 /* Evaluation: the forward half of the same rows, dropout off, over the validation split in order.
  *
  * A global batch at a time: sample eval_first + i is the batch's number i, so replicas share the work as in training.
- * What lies beyond the end has targets -1, which cross_entropy leaves out; so all of the split counts, each token
+ * What lies beyond the end has targets -1, which cross_entropy leaves out; so all of the split counts, each target
  * once. */
 #include "lib/run/run.h"
 #include "lib/base/integer.h"
@@ -80,6 +80,6 @@ enum status run_evaluate(struct run *r, int64_t n_batches, double *loss) {
     TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], sums, n, FP64, COMM_SUM));
     double sum = n > 1 ? exact_value(sums) : sums[0];
     int64_t counted = n_batches * B < samples ? n_batches * B : samples;
-    *loss = sum / ((double)counted * (double)r->plan.seq);
+    *loss = sum / ((double)counted * (double)model_targets(&r->plan));
     return OK;
 }

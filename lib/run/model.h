@@ -41,11 +41,22 @@ struct model {
     bool clicks;                        /* it reads samples of clicks (lib/data/clicks.h), and not tokens */
     struct own_options options;         /* beside those that all models share, which are the plan's */
     enum status (*build)(const struct plan *, struct program *); /* for one rank, whole and unaltered; pure */
+    /* Make data of a sample's text, T tokens and the one that follows each: whole[d] has T places of each kind. NULL:
+     * these are its data. A pure function of the plan's seed, the text and the sample's number, which no other of the
+     * run has (of evaluation: negative). @errors E_CONFIG */
+    enum status (*sample)(const struct plan *, int64_t number, int32_t *const whole[N_DATA]);
+    /* How many places of each sample are predicted, which the loss is the mean of. NULL: seq. */
+    int64_t (*n_targets)(const struct plan *);
     /* Of the whole model; a tied param counts once, padding not at all. */
     int64_t (*n_params)(const struct plan *);
     /* Forward and backward, without recomputation: what MFU counts. */
     double (*flops_per_token)(const struct plan *);
 };
+
+/** Targets of each sample. */
+static inline int64_t model_targets(const struct plan *p) {
+    return p->arch->n_targets ? p->arch->n_targets(p) : p->seq;
+}
 
 #ifdef __cplusplus
 }

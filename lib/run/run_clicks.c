@@ -13,7 +13,7 @@ static const struct shape *shape_of(const struct run *r, int slot) { return &r->
 
 static enum status check_layout(const struct run *r, const struct data_split *split) {
     struct clicks_layout have = clicks_layout(split->file);
-    const struct shape *ids = shape_of(r, r->program.tokens), *dense = shape_of(r, r->program.features);
+    const struct shape *ids = shape_of(r, r->program.data[DATA_TOKENS]), *dense = shape_of(r, r->program.features);
     if (have.features == ids->axis[1].global && have.bag == ids->axis[3].n && have.dense == dense->axis[2].n) return OK;
     return FAIL(E_DATA,
                 "%s has %d features in bags of %d, and %d dense ones; the model has %" PRId64 ", %" PRId64 " and %"
@@ -38,7 +38,7 @@ static enum status sample_of(const struct run *r, int microbatch, const struct a
 }
 
 static enum status fetch_ids(const struct run *r, int microbatch, int32_t *ids) {
-    const struct axis *a = shape_of(r, r->program.tokens)->axis;
+    const struct axis *a = shape_of(r, r->program.data[DATA_TOKENS])->axis;
     const int32_t *words;
     int64_t M = a[3].n, skip = 1 + shape_of(r, r->program.features)->axis[2].n;
     for (int64_t p = 0; p < a[0].n; p++)
@@ -53,12 +53,13 @@ static enum status fetch_ids(const struct run *r, int microbatch, int32_t *ids) 
     return OK;
 }
 
-enum status run_fetch_ids(void *self, int microbatch, int32_t *ids, int32_t *labels) {
+enum status run_fetch_ids(void *self, int microbatch, int32_t *const data[N_DATA]) {
     struct run *r = self;
-    const struct axis *a = shape_of(r, r->program.targets)->axis;
+    int32_t *labels = data[DATA_TARGETS];
+    const struct axis *a = shape_of(r, r->program.data[DATA_TARGETS])->axis;
     const int32_t *words;
     TRY(check_layout(r, r->eval_first < 0 ? &r->train : &r->val));
-    if (ids) TRY(fetch_ids(r, microbatch, ids));
+    if (data[DATA_TOKENS]) TRY(fetch_ids(r, microbatch, data[DATA_TOKENS]));
     for (int64_t i = 0; labels && i < a[0].n * a[1].n; i++) {
         TRY(sample_of(r, microbatch, &a[0], i / a[1].n, i % a[1].n, &words));
         labels[i] = words ? words[0] : -1;

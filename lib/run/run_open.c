@@ -47,7 +47,8 @@ static void prepare_exec(struct run *r) {
         .loss_sum = r->program.fixed_sums ? &r->loss_sum : NULL, .hooks = hooks_of(r),
         .watched = r->watch != WATCH_NOTHING,
         .paint = r->watch == WATCH_LIFETIMES, .seed = (uint64_t)p->seed,
-        .micro = p->micro_batch, .loss_weight = 1.0 / ((double)p->global_batch * (double)p->seq), .loss_scale = 1};
+        .micro = p->micro_batch, .loss_scale = 1,
+        .loss_weight = 1.0 / ((double)p->global_batch * (double)model_targets(p))};
 }
 
 /* The scalars, and scratch of the reductions: where work begins. Cleared, so that they count as written. */

@@ -1,4 +1,4 @@
-/* Which samples a step trains on, and which of their tokens this rank gets. */
+/* Which samples a step trains on, what the model makes of them, and which of their places this rank gets. */
 #include "lib/run/run_state.h"
 
 #include "lib/program/sums.h"
@@ -25,38 +25,43 @@ void run_go_on_at_sample(struct run *r, int64_t sample) {
     r->resumed_samples = sample;
 }
 
-static enum status fetch_sample(const struct run *r, int64_t number, int32_t *tokens, int32_t *targets) {
+/* Sample number `number` of the step's batch, whole: whole[d] has T tokens of each kind of data. Training counts
+ * samples from 0 up, over the whole run; evaluation from -1 down. */
+static enum status fetch_sample(const struct run *r, int64_t number, int32_t *const whole[N_DATA]) {
     const struct plan *p = &r->plan;
-    if (r->eval_first < 0) {
-        int64_t sample = data_shuffled(&r->train, (uint64_t)p->seed, run_samples_before(r, r->n_step) + number);
-        return data_sample(&r->train, sample, p->vocab, tokens, targets);
+    bool training = r->eval_first < 0;
+    const struct data_split *split = training ? &r->train : &r->val;
+    int64_t counted = training ? run_samples_before(r, r->n_step) + number : -1 - (r->eval_first + number);
+    int64_t sample = training ? data_shuffled(split, (uint64_t)p->seed, counted) : r->eval_first + number;
+    if (training || sample < data_split_samples(split)) {
+        TRY(data_sample(split, sample, p->vocab, whole[DATA_TOKENS], whole[DATA_TARGETS]));
+        return p->arch->sample ? p->arch->sample(p, counted, whole) : OK;
     }
-    int64_t sample = r->eval_first + number;
-    if (sample < data_split_samples(&r->val)) return data_sample(&r->val, sample, p->vocab, tokens, targets);
     for (int64_t t = 0; t < p->seq; t++) {                           /* beyond the end: no loss is taken here */
-        tokens[t] = 0;
-        targets[t] = -1;
+        whole[DATA_TOKENS][t] = whole[DATA_SEGMENTS][t] = 0;
+        whole[DATA_TARGETS][t] = -1;
     }
     return OK;
 }
 
 /* The places of a sequence that this rank holds. */
-static void take(const struct axis *held, const int32_t *whole, int32_t *to) {
-    for (int64_t i = 0; i < held->n; i++) to[i] = whole[axis_global(held, i)];
+static void take(const struct type *type, int64_t b, const int32_t *whole, int32_t *to) {
+    const struct axis *held = shape_axis(&type->shape, 'T');
+    for (int64_t i = 0; i < held->n; i++) to[b * held->n + i] = whole[axis_global(held, i)];
 }
 
-enum status run_fetch(void *self, int microbatch, int32_t *tokens, int32_t *targets) {
+enum status run_fetch(void *self, int microbatch, int32_t *const data[N_DATA]) {
     struct run *r = self;
     int64_t T = r->plan.seq;
     const struct program *p = &r->program;
-    const struct axis *held = shape_axis(&p->slots[tokens ? p->tokens : p->targets].type.shape, 'T');
-    int32_t *sample = malloc(2 * (size_t)T * sizeof *sample);        /* whole: its tokens, its targets */
-    enum status status = sample ? OK : FAIL(E_MEMORY, "no memory for %" PRId64 " tokens", T);
+    int32_t *room = malloc(N_DATA * (size_t)T * sizeof *room), *whole[N_DATA];
+    enum status status = room ? OK : FAIL(E_MEMORY, "no memory for %" PRId64 " tokens", T);
+    for (int d = 0; d < N_DATA && room; d++) whole[d] = room + d * T;
     for (int64_t b = 0; status == OK && b < r->plan.micro_batch; b++) {
-        status = fetch_sample(r, first_number(r, microbatch) + b, sample, sample + T);
-        if (tokens) take(held, sample, tokens + b * held->n);
-        if (targets) take(held, sample + T, targets + b * held->n);
+        status = fetch_sample(r, first_number(r, microbatch) + b, whole);
+        for (int d = 0; d < N_DATA && status == OK; d++)
+            if (data[d]) take(&p->slots[p->data[d]].type, b, whole[d], data[d]);
     }
-    free(sample);
+    free(room);
     return status;
 }

@@ -6,14 +6,14 @@
 #include "lib/run/run.h"
 
 /* ---- run_samples.c ---- */
-/* The executor's hook, of a run: a microbatch's tokens and targets, at the places of a sequence that this rank holds.
- * @errors E_MEMORY, E_DATA */
-enum status run_fetch(void *run, int microbatch, int32_t *tokens, int32_t *targets);
+/* The executor's hook, of a run: a microbatch's data, at the places of a sequence that this rank holds.
+ * @errors E_MEMORY, E_DATA, those of the model's sample */
+enum status run_fetch(void *run, int microbatch, int32_t *const data[N_DATA]);
 
 /* ---- run_clicks.c: of a model of clicks (struct program) ---- */
 /* The executor's hooks, of a run: a microbatch's ids and labels, its dense features; and in evaluation, the logits that
  * the model gives it.  @errors E_DATA */
-enum status run_fetch_ids(void *run, int microbatch, int32_t *ids, int32_t *labels);
+enum status run_fetch_ids(void *run, int microbatch, int32_t *const data[N_DATA]);
 enum status run_fetch_features(void *run, int microbatch, void *features);
 enum status run_see_scores(void *run, const void *logits, const int32_t *labels);
 

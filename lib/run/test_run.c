@@ -160,9 +160,10 @@ static enum status open_numbered(struct data_file **out) {
 /* Between the executor and the run: what was fetched, by step and sample. */
 static struct { struct run *run; struct exec_hooks inner; double seen[STEPS][SAMPLES]; } listener;
 
-static enum status listen(void *self, int microbatch, int32_t *tokens, int32_t *targets) {
+static enum status listen(void *self, int microbatch, int32_t *const data[N_DATA]) {
     struct run *r = listener.run;
-    TRY(listener.inner.fetch(self, microbatch, tokens, targets));
+    const int32_t *tokens = data[DATA_TOKENS];
+    TRY(listener.inner.fetch(self, microbatch, data));
     if (!tokens || r->plan.place.rank.tp != 0) return OK;            /* tp ranks share their samples */
     for (int64_t b = 0; b < r->plan.micro_batch; b++) listener.seen[r->n_step][tokens[b * T] - 1]++;
     return OK;

@@ -172,7 +172,7 @@ static void test_types_refuse_experts_without_their_exchange(void **state) {
 static void test_types_refuse_shards_in_another_order(void **state) {
     (void)state;
     struct program *p = compile_mesh(1, 4, 1, 1, 1);
-    struct axis *t = &p->slots[p->targets].type.shape.axis[1], was = *t;
+    struct axis *t = &p->slots[p->data[DATA_TARGETS]].type.shape.axis[1], was = *t;
     *t = axis_zigzag('T', t->global, 4, 2);
     t->cut = was.cut;
     assert_refused(p, "data.targets", "another shard of axis T");

@@ -80,7 +80,7 @@ static enum status check_copies(const struct program *p, const struct types *t, 
 
 static enum status check_loss(const struct program *p, const struct types *t, const char *rewrite) {
     const struct factors *f = &t->factors;
-    if (p->loss < 0 || p->targets < 0) return OK;
+    if (p->loss < 0 || p->data[DATA_TARGETS] < 0) return OK;
     const struct typed *loss = &t->slot[p->loss];
     bool counts = program_counts_loss(p), is_made = !spread_is(loss->at[0], SPREAD_NONE);
     if (!is_made || where(f, loss, VARYING) || counts == is_first(f, where(f, loss, REPLICATED))) return OK;
