@@ -6,7 +6,8 @@
  *   j < r    all queries see the first piece of keys, none the second
  *   j > r    the second piece of queries sees all keys, the first none
  *
- * So apart from the first, a meeting is a rectangle without a mask, half of the square, whoever meets whom.
+ * So apart from the first, a meeting is a rectangle without a mask, half of the square, whoever meets whom. Where
+ * queries see later keys, too (MASK_FULL), every meeting is the whole square.
  *
  * Source: Grattafiori et al. 2024 (Llama 3), section 3.3.2. */
 #include "cp/cp_block.h"
@@ -30,7 +31,7 @@ struct cost cp_attention_cost(const struct call *c, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(c);
     struct cost cost = cost_traffic(c, kind);
     double keys = (double)c->in[0].type->shape.axis[1].global;
-    attention_cost(&cost, kind, (double)(s.B * s.T) * keys * (double)(s.H * s.D));
+    attention_cost(&cost, c, kind, (double)(s.B * s.T) * keys * (double)(s.H * s.D));
     return cost;
 }
 
@@ -123,9 +124,9 @@ static struct attention_pair pair_with(const struct cp_blocks *x, int other, cha
     p.keys = axis_zigzag('T', p.keys.global, x->call->step->parts, other);
     p.k = dense_keys(x, block);
     p.v = dense_keys(x, block + x->bytes / 2);
-    p.causal = other == own;
-    *first = other > own ? half : 0;
-    if (other < own) p.Tk = half;
+    *first = p.causal && other > own ? half : 0;
+    if (p.causal && other < own) p.Tk = half;
+    p.causal = p.causal && other == own;
     p.Tq -= *first;
     if (*first) p.queries = axis_part(&p.queries, 2, 1);
     skip(&p.q, *first, dtype), skip(&p.y, *first, dtype), skip(&p.dy, *first, dtype);

@@ -1,4 +1,4 @@
-/* Ring attention: causal attention over a sequence that no rank has whole.
+/* Ring attention: attention over a sequence that no rank has whole.
  *
  * Rank r keeps its queries; keys and values go round. At hop s it works with the block of rank r - s (mod cp);
  * meanwhile it sends that block on to r + 1, and receives the next from r - 1. After cp hops every query has met every

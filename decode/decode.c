@@ -126,7 +126,19 @@ static enum status refuse_cut_sequence(const struct program *p) {
     return OK;
 }
 
+/* What was computed of a token must not depend on those that follow it. */
+static enum status refuse_later_keys(const struct plan *plan, const struct program *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].op->rule == RULE_ATTENTION && p->steps[i].attention.mask != MASK_CAUSAL)
+            return FAIL(E_CONFIG,
+                        "arch=%s attends to later tokens, too, and decoding makes one token after the other; use a "
+                        "causal model: gpt, llama or mixtral",
+                        plan->arch->name);
+    return OK;
+}
+
 static enum status decode_rewrite(const struct plan *plan, struct program *p) {
+    TRY(refuse_later_keys(plan, p));
     TRY(refuse_cut_sequence(p));
     TRY(end_with_logits(p));
     remember_keys(p);

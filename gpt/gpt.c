@@ -68,7 +68,7 @@ static int embedding(struct builder *b, int *wte) {
 static void head(struct builder *b, int x, int wte) {
     program_add_block(b->p, "head", x, false);
     x = layernorm(b, "lnf", "lnf.g", "lnf.b", x);
-    build_head(b, x, b->plan->tie ? wte : build_matrix(b, "w", "VC", 0.02));
+    build_head(b, x, b->plan->tie ? wte : build_matrix(b, "w", "VC", 0.02), NONE);
 }
 
 enum status gpt_build(const struct plan *plan, struct program *p) {

@@ -61,7 +61,7 @@ static int embedding(struct builder *b, int *table) {
 static void head(struct builder *b, int x, int table) {
     program_add_block(b->p, "head", x, false);
     x = rmsnorm(b, "norm", "norm.g", x);
-    build_head(b, x, b->plan->tie ? table : build_matrix(b, "w", "VC", 0.02));
+    build_head(b, x, b->plan->tie ? table : build_matrix(b, "w", "VC", 0.02), NONE);
 }
 
 enum status llama_build(const struct plan *plan, struct program *p) {

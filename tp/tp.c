@@ -30,6 +30,7 @@
  * Source: Shoeybi et al. 2019, "Megatron-LM", section 3; Korthikanti et al. 2022, section 4.2 (--sp). */
 #include "tp/tp.h"
 
+#include "lib/ops/branch.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/linear.h"
@@ -140,13 +141,36 @@ static void insert_exit(const struct plan *plan, struct program *p, int at) {
     program_insert(p, at + 1, &s);
 }
 
-/* What x was called when a step before entered it; -1: none did. */
+/* What x was called when a step before entered it, by its branch if it has one; -1: none did. */
 static int entered_before(const struct program *p, int at, int x) {
     if (p->fixed_sums) return -1;                                    /* their gradients are added when they are whole */
-    for (int i = 0; i < at; i++)
-        if ((p->steps[i].op == &op_tp_enter || p->steps[i].op == &op_sp_enter) && p->steps[i].in[0] == x)
-            return p->steps[i].out[0];
+    for (int i = 0, own = x; i < at; i++) {
+        const struct step *s = &p->steps[i];
+        if (s->op == &op_branch && s->in[0] == x) own = s->out[0];
+        if ((s->op == &op_tp_enter || s->op == &op_sp_enter) && s->in[0] == own) return s->out[0];
+    }
     return -1;
+}
+
+/* Does a step that enters no region read x, beside step `at`, which does? */
+static bool is_read_between(const struct program *p, int at, int x) {
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->steps[i];
+        for (int k = 0; k < s->n_in; k++)
+            if (i != at && s->in[k] == x && !makes_cut_axis(p, s)) return true;
+    }
+    return false;
+}
+
+/* The one who enters exchanges the gradient in place. Where others read x (the residual, if the norm comes after it),
+ * it gets a branch. With fixed sums it adds by itself. */
+static int insert_branch(struct program *p, int at, int x) {
+    if (p->fixed_sums || !is_read_between(p, at, x)) return x;
+    int own = slot_like(p, x, "own");
+    struct step s = {.op = &op_branch, .n_in = 1, .n_out = 1, .in = {x}, .out = {own}, .block = p->steps[at].block,
+                     .parts = 1};
+    program_insert(p, at, &s);
+    return own;
 }
 
 /* y = linear(x)  ->  x.in = tp_enter(x); y = linear(x.in)    Of several products of one x, the first enters for all. */
@@ -156,6 +180,9 @@ static void insert_enter(const struct plan *plan, struct program *p, int at) {
         p->steps[at].in[0] = before;
         return;
     }
+    int n = p->n_steps;
+    whole = insert_branch(p, at, whole);
+    at += p->n_steps - n;
     int entered = slot_like(p, whole, "in");
     struct step s =
         region_step(plan, tp_options(plan)->sp ? &op_sp_enter : &op_tp_enter, p->steps[at].block, whole, entered);
@@ -184,10 +211,19 @@ static void insert_regions(const struct plan *plan, struct program *p) {
     }
 }
 
+/* What only steps between regions read of the data is sharded as they are. */
+static void shard_segments(const struct plan *plan, struct program *p) {
+    if (!tp_options(plan)->sp || p->data[DATA_SEGMENTS] < 0) return;
+    struct axis *t = &p->slots[p->data[DATA_SEGMENTS]].type.shape.axis[1];
+    *t = axis_part(t, plan->mesh.tp, plan->place.rank.tp);
+    t->cut |= 1u << AXIS_TP;
+}
+
 static enum status tp_rewrite(const struct plan *plan, struct program *p) {
     if (p->fixed_sums) tp_leaves_mark(p);
     set_param_dtypes(plan, p);
     insert_regions(plan, p);
+    shard_segments(plan, p);
     return OK;
 }
 

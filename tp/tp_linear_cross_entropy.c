@@ -34,7 +34,7 @@ static int exchanges(const struct call *c, enum row_kind kind, struct exchange o
 const struct op op_tp_linear_cross_entropy = {
     .name = "tp_linear_cross_entropy", .typing = TYPING_HEAD_ACROSS, .mixes = "V", .rule = RULE_HEAD,
     .shape = linear_cross_entropy_shape,
-    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0), .bi_weight = WEIGHT(0)},
+    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0), .bi_weight = WEIGHT(0) | WEIGHT(1)},
     .no_grad_in = IN(1), .no_grad_out = OUT(0), .has_backward_input = true, .all_in_backward = true,
     .sets_dweight = WEIGHT(0), .work = linear_cross_entropy_work, .cost = linear_cross_entropy_cost,
     .exchanges = exchanges,

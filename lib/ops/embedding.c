@@ -8,8 +8,8 @@ static enum status embedding_shape(const struct call *call, struct type out[MAX_
     const struct type *tokens = call->in[0].type, *w = call->weight[0].type;
     TRY(shape_expect_tags(call, 0, "BT"));
     if (tokens->dtype != INT32) return shape_refuse(call, "tokens must be int32");
-    if (w->shape.n_axes != 2 || w->shape.axis[0].tag != 'V')
-        return shape_refuse(call, "the table's axes must be (V, C)");
+    if (w->shape.n_axes != 2 || (w->shape.axis[0].tag != 'V' && w->shape.axis[0].tag != '2'))
+        return shape_refuse(call, "the table's axes must be (V, C), or (2, C) of segments");
     out[0].dtype = w->dtype;
     out[0].shape = tokens->shape;
     out[0].shape.axis[out[0].shape.n_axes++] = w->shape.axis[1];

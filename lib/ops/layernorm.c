@@ -45,6 +45,7 @@ DECLARE_KERNELS_FBW(layernorm, cuda);
 /* Both passes finish with a row's sums before they write the row, so y may lie over x, and dx over dy. */
 const struct op op_layernorm = {
     .name = "layernorm",
+    .rule = RULE_NORM,
     .shape = layernorm_shape,
     .needs = {.bi_in = IN(0), .bi_out = OUT(1), .bi_weight = WEIGHT(0), .bw_in = IN(0), .bw_out = OUT(1)},
     .no_grad_out = OUT(1),

@@ -1,6 +1,6 @@
 /* Layer normalisation over the last axis:
  *
- *   mean = sum_c x[c] / C     var = sum_c (x[c] - mean)^2 / C     rstd = 1 / sqrt(var + 1e-5)
+ *   mean = sum_c x[c] / C     var = sum_c (x[c] - mean)^2 / C     rstd = 1 / sqrt(var + eps)
  *   n[c] = (x[c] - mean) rstd                                     y[c] = n[c] g[c] + b[c]
  *
  * Backward, with d[c] = dy[c] g[c]:
@@ -23,6 +23,11 @@ extern "C" {
 #define LAYERNORM_EPS 1e-5
 
 extern const struct op op_layernorm;
+
+/** eps of a call: what its rule says, else LAYERNORM_EPS. */
+static inline double layernorm_eps(const struct call *c) {
+    return c->step->norm.eps > 0 ? c->step->norm.eps : LAYERNORM_EPS;
+}
 
 /* Of rows that stay in registers for all of backward: groups of 16 bytes, at least 4 elements, a thread; warps a
  * block, at most. */

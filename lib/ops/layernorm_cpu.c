@@ -9,10 +9,10 @@ struct statistics { real mean, rstd; };   /* as they lie in out[1] */
 static int64_t row_length(const struct call *call) { return call->weight[0].type->shape.axis[0].n; }
 
 /* Two passes: the mean first, so that the variance does not lose digits where the mean is large. */
-static struct statistics row_statistics(const elem *x, int64_t C) {
+static struct statistics row_statistics(const elem *x, int64_t C, real eps) {
     real mean = SUM_OVER(c, C, load(x[c])) / (real)C;
     real variance = SUM_OVER(c, C, (load(x[c]) - mean) * (load(x[c]) - mean)) / (real)C;
-    struct statistics s = {mean, 1 / (real)sqrt(variance + (real)LAYERNORM_EPS)};
+    struct statistics s = {mean, 1 / (real)sqrt(variance + eps)};
     return s;
 }
 
@@ -21,9 +21,10 @@ enum status CPU(layernorm_forward)(const struct call *call) {
     elem *y = call->out[0].data;
     struct statistics *statistics = call->out[1].data;
     int64_t C = row_length(call), R = type_n(call->in[0].type) / C;
+    real eps = (real)layernorm_eps(call);
 #pragma omp parallel for
     for (int64_t r = 0; r < R; r++) {
-        struct statistics s = statistics[r] = row_statistics(x + r * C, C);
+        struct statistics s = statistics[r] = row_statistics(x + r * C, C, eps);
 #pragma omp simd /* y may lie over x, element for element: no obstacle to vectors */
         for (int64_t c = 0; c < C; c++)
             y[r * C + c] = store((load(x[r * C + c]) - s.mean) * s.rstd * load(g[c]) + load(b[c]));

@@ -14,8 +14,8 @@
 
 extern "C" { kernel CUDA(layernorm_forward), CUDA(layernorm_backward_input), CUDA(layernorm_backward_weight); }
 
-__device__ static inline struct statistics statistics_of(real mean, real sum_of_squares, int C) {
-    struct statistics s = {mean, 1 / sqrt(sum_of_squares / C + (real)LAYERNORM_EPS)};
+__device__ static inline struct statistics statistics_of(real mean, real sum_of_squares, int C, real eps) {
+    struct statistics s = {mean, 1 / sqrt(sum_of_squares / C + eps)};
     return s;
 }
 
@@ -32,7 +32,7 @@ __device__ static inline void write_normal(elem *y, const group &x, struct stati
 
 __global__ static void __launch_bounds__(32 * MAX_ROW_WARPS)
 layernorm_forward_in_registers(elem *y, struct statistics *statistics, const elem *x, const elem *__restrict__ g,
-                               const elem *__restrict__ b, int64_t R, int C) {
+                               const elem *__restrict__ b, int64_t R, int C, real eps) {
     __shared__ real shared[32];
     int first = threadIdx.x * GROUP, step = blockDim.x * GROUP;
     FOR_ROWS_OF_BLOCK(r, R) {
@@ -49,7 +49,7 @@ layernorm_forward_in_registers(elem *y, struct statistics *statistics, const ele
         for (int k = 0; k < KEPT; k++)
             for (int j = 0; j < GROUP && first + k * step < C; j++)
                 squares = add_square(squares, load(row[k].x[j]) - mean);
-        struct statistics s = statistics_of(mean, row_sum(squares, shared), C);
+        struct statistics s = statistics_of(mean, row_sum(squares, shared), C, eps);
         if (threadIdx.x == 0) statistics[r] = s;
 #pragma unroll
         for (int k = 0; k < KEPT; k++)
@@ -59,7 +59,7 @@ layernorm_forward_in_registers(elem *y, struct statistics *statistics, const ele
 
 __global__ static void __launch_bounds__(ROW_THREADS)
 layernorm_forward_reread(elem *y, struct statistics *statistics, const elem *x, const elem *__restrict__ g,
-                         const elem *__restrict__ b, int64_t R, int C, int packed) {
+                         const elem *__restrict__ b, int64_t R, int C, int packed, real eps) {
     int lane = threadIdx.x % 32;
     FOR_ROWS_OF_WARP(r, R) {
         real sum = 0, squares = 0;
@@ -72,7 +72,7 @@ layernorm_forward_reread(elem *y, struct statistics *statistics, const elem *x, 
             group v = group_load(x + r * C, c, C, packed);
             for (int j = 0; j < GROUP && c + j < C; j++) squares = add_square(squares, load(v.x[j]) - mean);
         }
-        struct statistics s = statistics_of(mean, warp_sum(squares), C);
+        struct statistics s = statistics_of(mean, warp_sum(squares), C, eps);
         if (lane == 0) statistics[r] = s;
         for (int c = lane * GROUP; c < C; c += WARP_COLUMNS)
             write_normal(y + r * C, group_load(x + r * C, c, C, packed), s, g, b, c, C, packed);
@@ -161,14 +161,16 @@ enum status CUDA(layernorm_forward)(const struct call *call) {
     const elem *b = (const elem *)call->weight[1].data;
     elem *y = (elem *)call->out[0].data;
     struct statistics *statistics = (struct statistics *)call->out[1].data;
+    real eps = (real)layernorm_eps(call);
     int64_t C = row_length(call), R = type_n(call->in[0].type) / C;
     int packed = packs(C, x, y, g, b);
     struct rows_launch l = rows_launch(R, C);
     if (packed && fits_in_registers(C))
-        LAUNCH(layernorm_forward_in_registers, l.grid, l.block, 0, stream_of(call))(y, statistics, x, g, b, R, (int)C);
+        LAUNCH(layernorm_forward_in_registers, l.grid, l.block, 0, stream_of(call))
+        (y, statistics, x, g, b, R, (int)C, eps);
     else
         LAUNCH(layernorm_forward_reread, row_grid(R), ROW_THREADS, 0, stream_of(call))
-        (y, statistics, x, g, b, R, (int)C, packed);
+        (y, statistics, x, g, b, R, (int)C, packed, eps);
     return gpu_launched("layernorm_forward");
 }
 

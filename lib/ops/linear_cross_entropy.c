@@ -24,6 +24,9 @@ enum status linear_cross_entropy_shape(const struct call *call, struct type out[
     if (w->shape.n_axes != 2 || w->shape.axis[0].tag != 'V' || !axis_same(&w->shape.axis[1], &x->shape.axis[2]))
         return shape_refuse(call, "the weight is not (V,C) with the input's channels");
     if (w->dtype != x->dtype) return shape_refuse(call, "input and weight have different dtypes");
+    const struct type *b = call->step->n_weight > 1 ? call->weight[1].type : NULL;
+    if (b && (b->shape.n_axes != 1 || !axis_same(&b->shape.axis[0], &w->shape.axis[0]) || b->dtype != w->dtype))
+        return shape_refuse(call, "the bias has not the weight's vocabulary and dtype");
     out[0] = (struct type){dtype_accumulator(x->dtype), {1, {axis_whole('1', 1)}}};
     return OK;
 }
@@ -125,7 +128,7 @@ const struct op op_linear_cross_entropy = {
     .mixes = "V",
     .rule = RULE_HEAD,
     .shape = whole_vocabulary,
-    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0), .bi_weight = WEIGHT(0)},
+    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0), .bi_weight = WEIGHT(0) | WEIGHT(1)},
     .no_grad_in = IN(1),
     .no_grad_out = OUT(0),
     .has_backward_input = true,

@@ -1,10 +1,11 @@
-/* The head and its loss in one: softmax cross-entropy of x W^T, by chunks of tokens, so that logits for all tokens
+/* The head and its loss in one: softmax cross-entropy of x W^T + b, by chunks of tokens, so that logits for all tokens
  * never exist.
  *
- *   logits[r,k] = sum_c x[r,c] W[k,c]       loss = loss_weight sum_r (lse[r] - logits[r, target[r]])
- *   dx = dlogits W                          dW += dlogits^T x                        (lse, dlogits: cross_entropy.h)
+ *   logits[r,k] = sum_c x[r,c] W[k,c] + b[k]     loss = loss_weight sum_r (lse[r] - logits[r, target[r]])
+ *   dx = dlogits W     dW += dlogits^T x     db += sum of the rows of dlogits        (lse, dlogits: cross_entropy.h)
  *
- * in[0] x (B,T,C)   in[1] targets int32 (B,T)   weight[0] W (V,C)   out[0] loss (1), in the accumulator's dtype
+ * in[0] x (B,T,C)   in[1] targets int32 (B,T)   weight[0] W (V,C)   weight[1] b (V), where there is one
+ * out[0] loss (1), in the accumulator's dtype
  * head.rows    tokens of a chunk; 0: all at once
  *
  * The logits, (B T, V), are the largest activation of a small model. A chunk makes its own, takes from them loss,

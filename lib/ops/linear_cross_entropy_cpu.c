@@ -2,6 +2,7 @@
 #include "lib/ops/cpu.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/gemm/gemm.h"
+#include "lib/ops/linear_cpu.h"
 #include "lib/ops/linear_cross_entropy.h"
 
 extern const struct cross_entropy_pieces CPU(cross_entropy_pieces);
@@ -61,7 +62,8 @@ static const elem *w_of(const struct head_loss *h, struct part p) {
 static enum status make_logits(const struct head_loss *h, struct part p) {
     struct gemm g = {.m = p.n, .n = p.width, .k = h->s.C, .transpose_b = true, .alpha = 1, .ab_dtype = ELEM_DTYPE,
                      .c_dtype = ELEM_DTYPE, .plain = h->call->plain_gemm};
-    return gemm_run(&g, x_of(h, p), w_of(h, p), NULL, h->logits + p.n * p.first, h->call->work);
+    const elem *bias = h->call->step->n_weight > 1 ? (const elem *)h->call->weight[1].data + p.first : NULL;
+    return gemm_run(&g, x_of(h, p), w_of(h, p), bias, h->logits + p.n * p.first, h->call->work);
 }
 
 /* max[r] over all blocks, and over all ranks */
@@ -124,6 +126,13 @@ static enum status add_dw(const struct head_loss *h, struct part p) {
     return gemm_run(&g, h->logits + p.n * p.first, x_of(h, p), NULL, to, h->call->work);
 }
 
+static void add_db(const struct head_loss *h, struct part p) {
+    if (h->call->step->n_weight < 2) return;
+    struct tensor db = h->call->dweight[1];
+    db.data = (char *)db.data + p.first * (int64_t)dtype_size(db.type->dtype);
+    bias_gradient(&db, h->logits + p.n * p.first, p.n, p.width);
+}
+
 static void round_dx(const struct head_loss *h, struct part p) {
     elem *to = (elem *)h->call->din[0].data + p.r * h->s.C;
     int add = accumulates(h->call, 0);
@@ -141,6 +150,7 @@ static enum status chunk_gradients(const struct head_loss *h, int64_t r) {
                 .gradient(h->call->device, &rows, h->lse + r, h->scale, false, (void *)rows.logits));
         TRY(add_dx(h, p));
         TRY(add_dw(h, p));
+        add_db(h, p);
     }
     round_dx(h, part_of(h, r, 0));
     return OK;

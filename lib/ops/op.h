@@ -47,6 +47,7 @@ struct step {
         struct head_rule head;
         struct gather_rule gather;
         struct reshard_rule reshard;
+        struct norm_rule norm;
         struct rope_rule rope;
         struct fp8_rule fp8;
         struct moe_rule moe;

@@ -40,7 +40,7 @@ __global__ static void __launch_bounds__(32 * MAX_ROW_WARPS)
     residual_layernorm_forward_in_registers(elem *total, elem *y, struct statistics *statistics, const elem *x,
                                             const elem *residual, const elem *__restrict__ bias,
                                             const elem *__restrict__ g, const elem *__restrict__ b,
-                                            struct dropped_rows rows) {
+                                            struct dropped_rows rows, real eps) {
     __shared__ real shared[32];
     int C = rows.C, first = threadIdx.x, step = blockDim.x;     /* of groups */
     FOR_ROWS_OF_BLOCK(r, rows.R) {
@@ -67,7 +67,7 @@ __global__ static void __launch_bounds__(32 * MAX_ROW_WARPS)
         for (int k = 0; k < KEPT; k++)
             for (int j = 0; j < GROUP && first + k * step < rows.n_groups; j++)
                 squares = add_square(squares, load(row[k].x[j]) - mean);
-        struct statistics s = {mean, 1 / sqrt(row_sum(squares, shared) / C + (real)LAYERNORM_EPS)};
+        struct statistics s = {mean, 1 / sqrt(row_sum(squares, shared) / C + eps)};
         if (threadIdx.x == 0) statistics[r] = s;
 #pragma unroll
         for (int k = 0; k < KEPT; k++)
@@ -92,6 +92,6 @@ enum status CUDA(residual_layernorm_forward)(const struct call *first, const str
     if (!rows.packed || !packs(rows.C, y, g, b, NULL) || warps > MAX_ROW_WARPS) return run_apart(first, second);
     LAUNCH(residual_layernorm_forward_in_registers, (unsigned)min64(ceil_div(rows.R, of_block), 1 << 20),
            dim3((unsigned)(32 * warps), (unsigned)of_block), 0, stream_of(first))
-    (total, y, (struct statistics *)second->out[1].data, x, residual, bias, g, b, rows);
+    (total, y, (struct statistics *)second->out[1].data, x, residual, bias, g, b, rows, (real)layernorm_eps(second));
     return gpu_launched("residual_layernorm_forward_in_registers");
 }

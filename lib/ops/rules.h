@@ -6,7 +6,8 @@
 #include "lib/device/tensor.h"
 
 enum op_rule {
-    RULE_NONE, RULE_DROPOUT, RULE_ATTENTION, RULE_HEAD, RULE_GATHER, RULE_RESHARD, RULE_ROPE, RULE_FP8, RULE_MOE
+    RULE_NONE, RULE_DROPOUT, RULE_ATTENTION, RULE_NORM, RULE_HEAD, RULE_GATHER, RULE_RESHARD, RULE_ROPE, RULE_FP8,
+    RULE_MOE
 };
 
 /* add_position, bias_dropout_residual (dropout.h). */
@@ -18,9 +19,12 @@ struct dropout_rule {
 /* Whose kernels run blocked attention on CUDA. AUTO: cuDNN's where it can (attention_cudnn.h). CUDNN: what it cannot do
  * is refused, E_CONFIG: a shape when the program is inferred, an element type or a GPU when the first row runs. */
 enum attention_core { ATTENTION_CORE_AUTO, ATTENTION_CORE_OWN, ATTENTION_CORE_CUDNN };
+/* Whom a query sees: the keys up to its own, or all. */
+enum attention_mask { MASK_CAUSAL, MASK_FULL };
 struct attention_rule {
     struct dropout_rule dropout;         /* of the probabilities */
     enum attention_core core;
+    enum attention_mask mask;
 };
 
 /* moe_route, moe_pack, moe_dispatch, moe_combine (moe/moe_route.h): a token goes to k of `experts`; `group` tokens
@@ -30,6 +34,9 @@ struct moe_rule {
     double aux, z;
     bool packed;
 };
+
+/* layernorm: what is added to the variance; 0: LAYERNORM_EPS. */
+struct norm_rule { double eps; };
 
 /* rope: the base of its angles. */
 struct rope_rule { double theta; };

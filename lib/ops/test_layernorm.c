@@ -48,6 +48,22 @@ static void test_layernorm_survives_a_large_mean(void **state) {
     op_case_free(&shifted);
 }
 
+/* Of a row of equal numbers the variance is zero, and rstd is 1 / sqrt(eps). */
+static void test_layernorm_adds_its_epsilon(void **state) {
+    (void)state;
+    const double eps[] = {0, 1e-12, 0.25};
+    for (int i = 0; i < 3; i++) {
+        struct op_case c;
+        n_channels = 4;
+        make(&c, FP64);
+        c.step.norm.eps = eps[i];
+        for (int64_t k = 0; k < type_n(&c.in_type[0]); k++) ((double *)c.in[0].data)[k] = 2;
+        op_case_run(&c, ROW_FORWARD);
+        assert_close(((double *)c.out[1].data)[1] * sqrt(eps[i] ? eps[i] : 1e-5), 1, 1e-14);
+        op_case_free(&c);
+    }
+}
+
 static void test_layernorm_refuses_a_sharded_row(void **state) {
     (void)state;
     struct type x = op_type_part(op_type(FP32, "BTC", 1, 2, 8), 'C', 4, 4), w = op_type(FP32, "C", 8), out[MAX_OUT];
@@ -59,4 +75,5 @@ static void test_layernorm_refuses_a_sharded_row(void **state) {
 }
 
 TESTS(unit_test(test_layernorm_gradient_is_the_slope), unit_test(test_layernorm_in_every_precision),
-      unit_test(test_layernorm_survives_a_large_mean), unit_test(test_layernorm_refuses_a_sharded_row))
+      unit_test(test_layernorm_survives_a_large_mean),
+      unit_test(test_layernorm_adds_its_epsilon), unit_test(test_layernorm_refuses_a_sharded_row))

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 static int T = 7, C = 5, V = 13, padded = 13, rows = 4;
-static bool training = false;
+static bool training = false, biased = false;
 
 static void sizes(int t, int c, int v, int r) { T = t, C = c, V = padded = v, rows = r; }
 
@@ -26,6 +26,7 @@ static void make(struct op_case *c, enum dtype dtype) {
     op_case_input(c, op_type(dtype, "BTC", 2, T, C));
     op_case_input(c, op_type(INT32, "BT", 2, T));
     op_case_weight(c, op_type_part(op_type(dtype, "VC", V, C), 'V', 0, padded));
+    if (biased) op_case_weight(c, op_type_part(op_type(dtype, "V", V), 'V', 0, padded));
     op_case_finish(c);
     ((int32_t *)c->in[1].data)[T / 2] = -1;
 }
@@ -73,9 +74,11 @@ static void run_apart(struct apart *a, const struct op_case *c) {
     op_case_start(&a->linear, &op_linear, 1);
     op_case_input(&a->linear, c->in_type[0]);
     op_case_weight(&a->linear, c->weight_type[0]);
+    if (biased) op_case_weight(&a->linear, c->weight_type[1]);
     op_case_finish(&a->linear);
     give(&a->linear.in[0], &c->in[0]);
     give(&a->linear.weight[0], &c->weight[0]);
+    if (biased) give(&a->linear.weight[1], &c->weight[1]);
     op_case_run(&a->linear, ROW_FORWARD);
     op_case_start(&a->loss, &op_cross_entropy, 2);
     a->loss.settings = c->settings;
@@ -101,7 +104,7 @@ static void check_against_two_operations(void) {
     double bound = 2 * op_error_bound(FP64, V + C + 2 * T, 0);
     assert_close(tensor_error(&c.out[0], &a.loss.out[0]), 0, bound);
     assert_close(tensor_error(&c.din[0], &a.linear.din[0]), 0, bound);
-    assert_close(tensor_error(&c.dweight[0], &a.linear.dweight[0]), 0, bound);
+    for (int i = 0; i <= biased; i++) assert_close(tensor_error(&c.dweight[i], &a.linear.dweight[i]), 0, bound);
     op_case_free(&c);
     op_case_free(&a.linear);
     op_case_free(&a.loss);
@@ -116,6 +119,23 @@ static void test_loss_by_chunks_is_linear_and_cross_entropy(void **state) {
             sizes(7, 5, vocabularies[i], chunks[k]);
             check_against_two_operations();
         }
+}
+
+/* The same with a bias, whose gradient is summed over chunks, block by block. */
+static void test_loss_by_chunks_with_a_bias(void **state) {
+    (void)state;
+    static const int vocabularies[] = {77, 4097, 8200}, chunks[] = {0, 1, 5};
+    biased = true;
+    for (int i = 0; i < 3; i++) {
+        sizes(7, 5, vocabularies[i], chunks[i]);
+        check_against_two_operations();
+    }
+    sizes(7, 5, 13, 4);
+    op_case_check_gradients(make);
+    sizes(7, 16, 77, 0);
+    op_case_check_precisions(make, 77 + 16, 2);
+    op_case_check_threads(make);
+    biased = false;
 }
 
 /* Columns beyond the vocabulary, here the end of the second block and all of the third, hold 100: they change nothing,
@@ -220,7 +240,8 @@ static void test_loss_by_chunks_names_a_target_beyond_the_vocabulary(void **stat
 
 TESTS(unit_test(test_loss_by_chunks_gradient_is_the_slope), unit_test(test_loss_by_chunks_in_every_precision),
       unit_test(test_chunks_round_a_narrow_gradient_once_each),
-      unit_test(test_loss_by_chunks_is_linear_and_cross_entropy), unit_test(test_loss_by_chunks_leaves_padding_out),
+      unit_test(test_loss_by_chunks_is_linear_and_cross_entropy), unit_test(test_loss_by_chunks_with_a_bias),
+      unit_test(test_loss_by_chunks_leaves_padding_out),
       unit_test(test_loss_by_chunks_comes_with_backward_in_training),
       unit_test(test_loss_by_chunks_needs_less_scratch_than_all_logits),
       unit_test(test_loss_by_chunks_costs_three_products), unit_test(test_loss_by_chunks_refuses_what_it_cannot),

@@ -4,8 +4,11 @@
  * a maker and a row of the table. */
 #include "lib/ops/add_position.h"
 #include "lib/ops/bias_dropout_residual.h"
+#include "lib/ops/branch.h"
+#include "lib/ops/dropout.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/gelu.h"
+#include "lib/ops/gelu_erf.h"
 #include "lib/ops/layernorm.h"
 #include "lib/ops/relu.h"
 #include "lib/ops/rmsnorm.h"
@@ -26,6 +29,7 @@ static struct type part(enum dtype d) {
 
 static void make_layernorm(struct op_case *c, enum dtype d) {
     op_case_start(c, &op_layernorm, 2);
+    c->step.norm.eps = s.T % 4 == 1 ? 1e-3 : 0;             /* of its own, or as it is everywhere */
     if (s.C <= 2) c->din_scale = 1 / sqrt(LAYERNORM_EPS);   /* d - mean d - n mean(d n) is zero but for rounding; times
                                                              * rstd */
     op_case_input(c, op_type(d, "BTC", s.B, s.T, s.C));
@@ -121,6 +125,25 @@ static void make_embedding(struct op_case *c, enum dtype d) {
     op_case_finish(c);
 }
 
+static void make_gelu_erf(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_gelu_erf, 1);
+    op_case_input(c, part(d));
+    op_case_finish(c);
+}
+
+static void make_dropout(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_dropout, op_n_out(&op_dropout, s.store));
+    dropout_settings(c);
+    op_case_input(c, part(d));
+    op_case_finish(c);
+}
+
+static void make_branch(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_branch, 1);
+    op_case_input(c, part(d));
+    op_case_finish(c);
+}
+
 static const struct { const char *name; op_case_maker *make; double (*longest_sum)(void); int stored; } ops[] = {
     {"layernorm", make_layernorm, layernorm_sum, 0},
     {"gelu", make_gelu, gelu_sum, 0},
@@ -132,6 +155,9 @@ static const struct { const char *name; op_case_maker *make; double (*longest_su
     {"rope", make_rope, rope_sum, 0},
     {"dropout_residual", make_dropout_residual, gelu_sum, 0},
     {"relu", make_relu, gelu_sum, 0},
+    {"gelu_erf", make_gelu_erf, gelu_sum, 0},
+    {"dropout", make_dropout, gelu_sum, 0},
+    {"branch", make_branch, gelu_sum, 0},
 };
 
 static void check_op(int i) {
@@ -179,6 +205,9 @@ static void test_siblings_swiglu(void **state) { (void)state; check_drawn_shapes
 static void test_siblings_rope(void **state) { (void)state; check_drawn_shapes(7); }
 static void test_siblings_dropout_residual(void **state) { (void)state; check_drawn_shapes(8); }
 static void test_siblings_relu(void **state) { (void)state; check_drawn_shapes(9); }
+static void test_siblings_gelu_erf(void **state) { (void)state; check_drawn_shapes(10); }
+static void test_siblings_dropout(void **state) { (void)state; check_drawn_shapes(11); }
+static void test_siblings_branch(void **state) { (void)state; check_drawn_shapes(12); }
 
 /* Rows beyond what a block keeps in registers: 8192 columns in fp32 and fp64, 16384 in bf16 and fp16. 8196 is no
  * multiple of 8. */
@@ -204,4 +233,5 @@ static void test_siblings_of_many_rows(void **state) {
 TESTS(unit_test(test_siblings_layernorm), unit_test(test_siblings_gelu), unit_test(test_siblings_bias_dropout_residual),
       unit_test(test_siblings_add_position), unit_test(test_siblings_embedding), unit_test(test_siblings_rmsnorm),
       unit_test(test_siblings_swiglu), unit_test(test_siblings_rope), unit_test(test_siblings_dropout_residual),
-      unit_test(test_siblings_relu), unit_test(test_siblings_of_long_rows), unit_test(test_siblings_of_many_rows))
+      unit_test(test_siblings_relu), unit_test(test_siblings_gelu_erf), unit_test(test_siblings_dropout),
+      unit_test(test_siblings_branch), unit_test(test_siblings_of_long_rows), unit_test(test_siblings_of_many_rows))

@@ -98,12 +98,12 @@ int build_tokens(struct builder *b, const char *block) {
     return build_data(b, DATA_TOKENS, "tokens");
 }
 
-void build_head(struct builder *b, int x, int table) {
+void build_head(struct builder *b, int x, int table, int bias) {
     int next = build_data(b, DATA_TARGETS, "targets");            /* what the loss compares with */
     if (b->plan->loss_chunk > 0) {
-        b->p->loss = build_step(b, &op_linear_cross_entropy, "loss", (struct inputs){x, next, table, NONE});
+        b->p->loss = build_step(b, &op_linear_cross_entropy, "loss", (struct inputs){x, next, table, bias});
         return;
     }
-    x = build_step(b, &op_linear, "logits", (struct inputs){x, NONE, table, NONE});
+    x = build_step(b, &op_linear, "logits", (struct inputs){x, NONE, table, bias});
     b->p->loss = build_step(b, &op_cross_entropy, "loss", (struct inputs){x, next, NONE, NONE});
 }

@@ -38,9 +38,10 @@ int build_dropout(struct builder *, int slot);
 int build_data(struct builder *, enum data_kind, const char *name);
 /** Open the first block and read tokens (B,T); the slot of the data. */
 int build_tokens(struct builder *, const char *block);
-/** Append the head of a language model, and its loss: cross entropy of x (B,T,C), normalised, with `table` (V,C). With
- *  loss-chunk one step, so that logits exist only for a chunk of tokens at a time. In the block of that name. */
-void build_head(struct builder *, int x, int table);
+/** Append the head of a language model, and its loss: cross entropy of x (B,T,C), normalised, with `table` (V,C) and
+ *  `bias` (V), or NONE. With loss-chunk one step, so that logits exist only for a chunk of tokens at a time. In the
+ *  block of that name. */
+void build_head(struct builder *, int x, int table, int bias);
 
 /** Append a mixture of experts in place of an MLP (build_moe.c): each token of h (B,T,C) goes through some of the
  *  experts. gated: an expert's hidden units are swiglu's, else gelu's. down_std: initial deviation of what leads back

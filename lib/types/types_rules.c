@@ -85,15 +85,16 @@ static enum status product_forward(struct typing_at *a) {
     return a->s->n_weight > 1 ? check_bias(a, a->out[0]) : OK;
 }
 
+static struct spread bias_gradient(const struct typing_at *a, struct spread dy) {
+    return spread_is(dy, SHARDED) && !has(shape_weight(a, 1), dy.tag) ? spread_of(PARTIAL, 0) : dy;
+}
+
 /* dx = dy W, dW = dy x, db = sum of dy. */
 static enum status product_backward(struct typing_at *a) {
     struct operand dy = {a->dout[0], shape_out(a, 0), name_out(a)};
     TRY(product(a, dy, operand_weight(a), shape_in(a, 0), &a->din[0]));
     TRY(product(a, dy, operand_in(a, 0), shape_weight(a, 0), &a->dweight[0]));
-    if (a->s->n_weight > 1) {
-        bool summed = spread_is(dy.spread, SHARDED) && !has(shape_weight(a, 1), dy.spread.tag);
-        a->dweight[1] = summed ? spread_of(PARTIAL, 0) : dy.spread;
-    }
+    if (a->s->n_weight > 1) a->dweight[1] = bias_gradient(a, dy.spread);
     return OK;
 }
 
@@ -233,6 +234,7 @@ static enum status head_forward(struct typing_at *a) {
     const struct shape shape = logits_shape(a);
     struct operand y;
     TRY(head_logits(a, &shape, &y));
+    if (a->s->n_weight > 1) TRY(check_bias(a, y.spread));
     return loss_of(a, y);
 }
 static enum status head_backward(struct typing_at *a) {
@@ -240,6 +242,7 @@ static enum status head_backward(struct typing_at *a) {
     struct operand dy;
     TRY(head_logits(a, &shape, &dy));
     TRY(product(a, dy, operand_weight(a), shape_in(a, 0), &a->din[0]));
+    if (a->s->n_weight > 1) a->dweight[1] = bias_gradient(a, dy.spread);
     return product(a, dy, operand_in(a, 0), shape_weight(a, 0), &a->dweight[0]);
 }
 

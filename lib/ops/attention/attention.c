@@ -137,16 +137,17 @@ static int64_t materialised_work(const struct call *call, enum row_kind kind) {
     return bytes_of_reals(call, attention_materialised_reals(call, kind));
 }
 
-void attention_cost(struct cost *cost, enum row_kind kind, double pairs) {
+void attention_cost(struct cost *cost, const struct call *call, enum row_kind kind, double pairs) {
     bool backward = kind == ROW_BACKWARD_INPUT;
+    double seen = attention_is_causal(call) ? 0.5 : 1;
     cost->flops = (backward ? 8 : 4) * pairs;
-    cost->left_out = cost->flops - 0.5 * (backward ? 10 : 4) * pairs;
+    cost->left_out = cost->flops - seen * (backward ? 10 : 4) * pairs;
 }
 
 static struct cost blocked_cost(const struct call *call, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(call);
     struct cost cost = cost_traffic(call, kind);
-    attention_cost(&cost, kind, (double)(s.B * s.T) * (double)(s.T * s.H * s.D));
+    attention_cost(&cost, call, kind, (double)(s.B * s.T) * (double)(s.T * s.H * s.D));
     return cost;
 }
 
@@ -204,8 +205,8 @@ struct attention_pair attention_pair_of(const struct call *call) {
     const struct axis *T = &call->in[0].type->shape.axis[1];
     int64_t row = s.H * s.D, sample = s.T * row;
     return (struct attention_pair){
-        .B = s.B, .H = s.H, .D = s.D, .shared_by = s.H / s.J, .Tq = s.T, .Tk = s.T, .scale = s.scale, .causal = true,
-        .dtype = op_dtype(call), .core = call->step->attention.core,
+        .B = s.B, .H = s.H, .D = s.D, .shared_by = s.H / s.J, .Tq = s.T, .Tk = s.T, .scale = s.scale,
+        .causal = attention_is_causal(call), .dtype = op_dtype(call), .core = call->step->attention.core,
         .dropout = dropout_of(call), .queries = *T, .keys = *T, .first_head = s.first_head,
         .q = part_of(call, call->in, 0), .k = part_of(call, call->in, 1), .v = part_of(call, call->in, 2),
         .dq = part_of(call, call->din, 0), .dk = part_of(call, call->din, 1), .dv = part_of(call, call->din, 2),

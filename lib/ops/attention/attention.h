@@ -1,7 +1,9 @@
-/* Causal self-attention. For each sample b and head h, with its queries, keys and values q, k, v (T,D):
+/* Self-attention. For each sample b and head h, with its queries, keys and values q, k, v (T,D):
  *
  *   s[t,j] = q[t] . k[j] / sqrt(D) for j <= t     p[t,j] = e^(s[t,j] - lse[t])     lse[t] = log sum_j e^s[t,j]
  *   y[t] = sum_j m[t,j] p[t,j] v[j]               m = 0 or 1/(1-p_drop): dropout on probabilities (dropout.h)
+ *
+ * That is causal attention; with attention.mask MASK_FULL every query sees all keys, j < T.
  *
  * Backward, with delta[t] = sum_j m p (dy[t] . v[j]) = dy[t] . y[t]:
  *   ds[t,j] = p[t,j] (m[t,j] dy[t] . v[j] - delta[t])
@@ -26,8 +28,8 @@
  *                  et al. 2022 (FlashAttention), Dao 2023; Milakov and Gimelshein 2018 for the running softmax.
  *
  * Flops are counted for the full T x T square, as the MFU formula's 12 L C T does: forward 4 T C a token, backward 8. A
- * causal kernel does about half of that; the blocked backward makes s once more, which is not counted (it is
- * recomputation). */
+ * kernel does about half of that where it is causal; the blocked backward makes s once more, which is not counted (it
+ * is recomputation). */
 #ifndef TRIVIUM_OPS_ATTENTION_H
 #define TRIVIUM_OPS_ATTENTION_H
 
@@ -47,9 +49,11 @@ struct attention_sizes {
     double scale;             /* 1 / sqrt(D) */
 };
 struct attention_sizes attention_sizes(const struct call *);
-/** Flops of causal attention by tiles. pairs: queries x keys x channels of all heads. What is hidden counts, as in the
- *  MFU formula, and is left out; backward makes the scores again, which does not count. */
-void attention_cost(struct cost *, enum row_kind, double pairs);
+/** Does every query see no later key? */
+static inline bool attention_is_causal(const struct call *c) { return c->step->attention.mask == MASK_CAUSAL; }
+/** Flops of attention by tiles. pairs: queries x keys x channels of all heads. What a causal mask hides counts, as in
+ *  the MFU formula, and is left out; backward makes the scores again, which does not count. */
+void attention_cost(struct cost *, const struct call *, enum row_kind, double pairs);
 /** Queries, keys and values fit together; their T may be sharded. @errors E_CONFIG */
 enum status attention_check(const struct call *);
 /** y (B,T,H,D), and lse (B,H,T) in the accumulator's dtype, of a call that passed it. */

@@ -1,4 +1,4 @@
-/* Causal attention as its formulas stand, with the probabilities p (B,H,T,T) saved from forward to backward, and their
+/* Attention as its formulas stand, with the probabilities p (B,H,T,T) saved from forward to backward, and their
  * dropout too where the step stores it. See attention.h. One head of one sample at a time; threads divide the heads. */
 #include "lib/ops/attention/attention_cpu.h"
 
@@ -25,17 +25,20 @@ static struct saved saved_of(const struct pair_head *x) {
     return m->mask ? (struct saved){m->p + at, m->mask + at, m->dropped + at} : (struct saved){m->p + at, NULL, NULL};
 }
 
+/* One after the last key that query t sees. */
+static int64_t end_of_seen(const struct pair_head *x, int64_t t) { return x->pair->causal ? t + 1 : x->pair->Tk; }
+
 static real dot(const elem *a, const elem *b, int64_t n) { return SUM_OVER(i, n, load(a[i]) * load(b[i])); }
 
-/* p[j] for j <= t, one row of the softmax: p = e^(s - max) / sum. */
-static void probabilities(const struct pair_head *x, int64_t t, real *p) {
+/* p[j] for the n keys that query t sees, one row of the softmax: p = e^(s - max) / sum. */
+static void probabilities(const struct pair_head *x, int64_t t, real *p, int64_t n) {
     const elem *q = x->q + t * x->pair->q.row;
     real scale = (real)x->pair->scale;
-    for (int64_t j = 0; j <= t; j++) p[j] = scale * dot(q, x->k + j * x->pair->k.row, x->pair->D);
-    real max = MAX_OVER(j, t + 1, p[j]);
-    for (int64_t j = 0; j <= t; j++) p[j] = real_exp(p[j] - max);
-    real sum = SUM_OVER(j, t + 1, p[j]);
-    for (int64_t j = 0; j <= t; j++) p[j] /= sum;
+    for (int64_t j = 0; j < n; j++) p[j] = scale * dot(q, x->k + j * x->pair->k.row, x->pair->D);
+    real max = MAX_OVER(j, n, p[j]);
+    for (int64_t j = 0; j < n; j++) p[j] = real_exp(p[j] - max);
+    real sum = SUM_OVER(j, n, p[j]);
+    for (int64_t j = 0; j < n; j++) p[j] /= sum;
 }
 
 static void draw(const struct pair_head *x, real *m, int64_t t, int64_t n) {
@@ -48,10 +51,10 @@ static void draw(const struct pair_head *x, real *m, int64_t t, int64_t n) {
 /* m p as backward reads it: from the p that was saved, and rounded, whether it was stored or is recomputed. */
 static elem dropped_of(real m, elem p) { return store(m * load(p)); }
 
-/* Row t of everything that is saved: all T columns, so that what is planned is what is written. */
-static void save_row(const struct saved *saved, const real *p, const real *m, int64_t t, int64_t T) {
+/* Row t of everything that is saved, of which n columns are seen: all T, so that what is planned is what is written. */
+static void save_row(const struct saved *saved, const real *p, const real *m, int64_t t, int64_t n, int64_t T) {
     int64_t at = t * T;
-    for (int64_t j = 0; j < T; j++) saved->p[at + j] = store(j <= t ? p[j] : 0);
+    for (int64_t j = 0; j < T; j++) saved->p[at + j] = store(j < n ? p[j] : 0);
     if (!saved->mask) return;
     mask_store(saved->mask + at, m, T);
     for (int64_t j = 0; j < T; j++) saved->dropped[at + j] = dropped_of(m[j], saved->p[at + j]);
@@ -63,12 +66,13 @@ static void forward_head(const struct pair_head *x, struct scratch scratch) {
     real *m = take(&scratch, T), *p = take(&scratch, T);
     struct saved saved = saved_of(x);
     for (int64_t t = 0; t < T; t++) {
-        probabilities(x, t, p);
+        int64_t n = end_of_seen(x, t);
+        probabilities(x, t, p, n);
         draw(x, m, t, T);
-        save_row(&saved, p, m, t, T);
-        for (int64_t j = 0; j <= t; j++) p[j] *= m[j];
+        save_row(&saved, p, m, t, n, T);
+        for (int64_t j = 0; j < n; j++) p[j] *= m[j];
         for (int64_t i = 0; i < D; i++)
-            x->y[t * x->pair->y.row + i] = store(SUM_OVER(j, t + 1, p[j] * load(x->v[j * row + i])));
+            x->y[t * x->pair->y.row + i] = store(SUM_OVER(j, n, p[j] * load(x->v[j * row + i])));
     }
 }
 
@@ -85,35 +89,36 @@ struct backward { real *dp, *m, *dk, *dv, *dq; };   /* rows of T; (T,D) sums ove
 /* m of query t: what forward drew. */
 static void factors(const struct pair_head *x, const struct saved *saved, real *m, int64_t t) {
     if (x->pair->dropout.on && saved->mask)
-        mask_load(&x->pair->dropout, saved->mask + t * x->pair->Tk, m, t + 1);
+        mask_load(&x->pair->dropout, saved->mask + t * x->pair->Tk, m, end_of_seen(x, t));
     else
-        draw(x, m, t, t + 1);
+        draw(x, m, t, end_of_seen(x, t));
 }
 
 /* m p of query t over its m. */
 static void dropped_row(const struct pair_head *x, const struct saved *saved, real *m, int64_t t) {
-    int64_t at = t * x->pair->Tk;
-    for (int64_t j = 0; j <= t; j++)
+    int64_t at = t * x->pair->Tk, n = end_of_seen(x, t);
+    for (int64_t j = 0; j < n; j++)
         m[j] = load(saved->dropped ? saved->dropped[at + j] : dropped_of(m[j], saved->p[at + j]));
 }
 
 /* ds of query t over dp, and m p over m: what the sums below are made of. */
 static void score_gradient(const struct pair_head *x, const struct saved *saved, int64_t t, const struct backward *w) {
     const elem *dy = x->dy + t * x->pair->dy.row, *p = saved->p + t * x->pair->Tk;
+    int64_t n = end_of_seen(x, t);
     factors(x, saved, w->m, t);
-    for (int64_t j = 0; j <= t; j++) w->dp[j] = w->m[j] * dot(dy, x->v + j * x->pair->v.row, x->pair->D);
-    real delta = SUM_OVER(j, t + 1, load(p[j]) * w->dp[j]);
-    for (int64_t j = 0; j <= t; j++) w->dp[j] = load(p[j]) * (w->dp[j] - delta);
+    for (int64_t j = 0; j < n; j++) w->dp[j] = w->m[j] * dot(dy, x->v + j * x->pair->v.row, x->pair->D);
+    real delta = SUM_OVER(j, n, load(p[j]) * w->dp[j]);
+    for (int64_t j = 0; j < n; j++) w->dp[j] = load(p[j]) * (w->dp[j] - delta);
     dropped_row(x, saved, w->m, t);
 }
 
 /* dq[t] = sum_j ds k[j] / sqrt(D)    dk[j] += ds q[t] / sqrt(D)    dv[j] += m p dy[t] */
 static void add_query(const struct pair_head *x, int64_t t, const struct backward *w) {
-    int64_t D = x->pair->D, row = x->pair->k.row;
+    int64_t D = x->pair->D, row = x->pair->k.row, n = end_of_seen(x, t);
     const elem *q = x->q + t * x->pair->q.row, *dy = x->dy + t * x->pair->dy.row;
     real scale = (real)x->pair->scale;
     for (int64_t i = 0; i < D; i++) w->dq[i] = 0;
-    for (int64_t j = 0; j <= t; j++)
+    for (int64_t j = 0; j < n; j++)
         for (int64_t i = 0; i < D; i++) {
             w->dq[i] += scale * w->dp[j] * load(x->k[j * row + i]);
             w->dk[j * D + i] += scale * w->dp[j] * load(q[i]);

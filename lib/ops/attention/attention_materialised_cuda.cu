@@ -1,4 +1,4 @@
-/* Causal attention as its formulas stand, with the probabilities p (B,H,T,T) saved from forward to backward, and their
+/* Attention as its formulas stand, with the probabilities p (B,H,T,T) saved from forward to backward, and their
  * dropout too where the step stores it. See attention.h; attention_tile_cuda.h for who has which part of a tile.
  *
  * The teaching form: tiles only because a GPU wants neighbours to read neighbours. Scores are made twice, once for the
@@ -52,7 +52,8 @@ materialised_forward_warp_per_four_queries(struct attention a, struct saved save
     struct softmax run;
     softmax_start(&run);
     tile_load(q, ld, head.q, a.p.q.row, t0, T, D);
-    for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
+    int64_t end = end_of_keys(&a, t0 + TILE);
+    for (int64_t j0 = 0; j0 < end; j0 += TILE) {
         __syncthreads();
         tile_load(k, ld, head.k, a.p.k.row, j0, T, D);
         __syncthreads();
@@ -61,9 +62,9 @@ materialised_forward_warp_per_four_queries(struct attention a, struct saved save
     }
     tile_clear(o);
     for (int64_t j0 = 0; j0 < T; j0 += TILE) {
-        for (int r = 0; r < ROWS; r++) s[r] = 0;   /* p of the keys after the queries */
+        for (int r = 0; r < ROWS; r++) s[r] = 0;   /* p of keys that no query here sees */
         __syncthreads();
-        if (j0 <= t0) {   /* the same for the whole block */
+        if (j0 < end) {   /* the same for the whole block */
             tile_load(k, ld, head.k, a.p.k.row, j0, T, D);
             tile_load(v, ld, head.v, a.p.v.row, j0, T, D);
             __syncthreads();
@@ -77,7 +78,7 @@ materialised_forward_warp_per_four_queries(struct attention a, struct saved save
         }
         __syncwarp();
         save_tile(&saved, s, m, t0, j0 + lane(), &a, &head);
-        if (j0 <= t0) tile_add_products(o, w, v, ld, D);
+        if (j0 < end) tile_add_products(o, w, v, ld, D);
     }
     tile_store(head.y, a.p.y.row, t0, T, D, o);
 }
@@ -105,7 +106,7 @@ __device__ static void load_pairs(struct pairs *x, const struct saved *saved, re
     for (int r = 0; r < ROWS; r++) {
         int64_t t = t0 + first_row() + r, j = j0 + lane(), at = saved_row(a, head, t) + j;
         x->p[r] = x->m[r] = x->dropped[r] = 0;
-        if (j > t || t >= a->p.Tq) continue;
+        if (t >= a->p.Tq || !sees(a, t, j)) continue;
         x->p[r] = load(saved->p[at]);
         x->m[r] = stored ? saved->mask[at] * (real)a->p.dropout.scale : drawn[r * TILE + lane()];
         x->dropped[r] = load(saved->mask ? saved->dropped[at] : dropped_of(x->m[r], saved->p[at]));
@@ -125,7 +126,8 @@ __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
     real dp[ROWS], sum[ROWS] = {0}, dq[ROWS][CHUNKS];
     struct pairs x;
     tile_load(g, ld, head.dy, a.p.dy.row, t0, T, D);
-    for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
+    int64_t end = end_of_keys(&a, t0 + TILE);
+    for (int64_t j0 = 0; j0 < end; j0 += TILE) {
         __syncthreads();
         tile_load(v, ld, head.v, a.p.v.row, j0, T, D);
         __syncthreads();
@@ -139,7 +141,7 @@ __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
         if (t < T && lane() == 0) delta[(head.b * a.p.H + head.h) * T + t] = sum[r];
     }
     tile_clear(dq);
-    for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
+    for (int64_t j0 = 0; j0 < end; j0 += TILE) {
         __syncthreads();
         tile_load(k, ld, head.k, a.p.k.row, j0, T, D);
         tile_load(v, ld, head.v, a.p.v.row, j0, T, D);
@@ -179,7 +181,7 @@ __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
     tile_load(v, ld, head.v, a.p.v.row, j0, T, D);
     for (int i = 0; i < a.p.shared_by; i++) {
         head = head_of(&a, first_head + i);
-        for (int64_t t0 = j0; t0 < T; t0 += TILE) {
+        for (int64_t t0 = first_query(&a, j0); t0 < T; t0 += TILE) {
             int64_t t = t0 + lane();
             __syncthreads();
             tile_load(q, ld, head.q, a.p.q.row, t0, T, D);

@@ -4,10 +4,12 @@
 
 static int B = 2, T = 7, H = 3, D = 3, first_h = 0, n_h = 3;
 static double p = 0.25;
+static enum attention_mask mask = MASK_CAUSAL;
 
 static void make_with(struct op_case *c, const struct op *op, enum dtype dtype, bool store) {
     op_case_start(c, op, op_n_out(op, store));
     c->step.dropout.p = p;
+    c->step.attention.mask = mask;
     c->settings.first_sample = 5;
     op_case_input(c, op_type_part(op_type(dtype, "BT3HD", B, T, 3, H, D), 'H', first_h, n_h));
     op_case_finish(c);
@@ -78,8 +80,7 @@ static void test_attention_stores_the_mask_and_the_dropped_probabilities(void **
 }
 
 /* The formula, softmax and mask written out, in fp64. */
-static void test_attention_is_its_formula(void **state) {
-    (void)state;
+static void check_formula(void) {
     sizes(67, 3, 5);
     struct op_case c;
     make_blocked(&c, FP64);
@@ -89,7 +90,7 @@ static void test_attention_is_its_formula(void **state) {
     for (int r = 0; r < 2 * T * H; r++) {
         int h = r % H, t = r / H % T, b = r / H / T;
         double sum = 0, value[5] = {0};
-        for (int j = 0; j <= t; j++) {
+        for (int j = 0; j < (mask == MASK_FULL ? T : t + 1); j++) {
             const double *q = x + (((b * T + t) * 3 + 0) * H + h) * D, *k = x + (((b * T + j) * 3 + 1) * H + h) * D;
             const double *v = x + (((b * T + j) * 3 + 2) * H + h) * D;
             double s = 0;
@@ -105,8 +106,12 @@ static void test_attention_is_its_formula(void **state) {
     op_case_free(&c);
 }
 
-static void test_attention_blocked_is_materialised(void **state) {
+static void test_attention_is_its_formula(void **state) {
     (void)state;
+    check_formula();
+}
+
+static void check_blocked_is_materialised(void) {
     static const int lengths[] = {1, 4, 63, 64, 65, 130, 192};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         if (lengths[i] > 66 && on_cuda()) continue;   /* more than two tiles of 32 */
@@ -121,6 +126,34 @@ static void test_attention_blocked_is_materialised(void **state) {
         op_case_free(&a);
         op_case_free(&b);
     }
+}
+
+static void test_attention_blocked_is_materialised(void **state) {
+    (void)state;
+    check_blocked_is_materialised();
+}
+
+/* Queries that see all keys: what is special about the others is that they do not. */
+static void test_attention_to_all_keys(void **state) {
+    (void)state;
+    mask = MASK_FULL;
+    check_formula();
+    check_blocked_is_materialised();
+    sizes(on_cuda() ? 5 : 7, heads(2), 3);
+    op_case_check_gradients(make_blocked);
+    op_case_check_gradients(make_materialised);
+    op_case_check_gradients(make_store);
+    sizes(67, heads(2), 5);
+    op_case_check_precisions(make_blocked, 83, on_cuda() ? 2 : 1);
+    op_case_check_precisions(make_materialised, 83, 2);
+    op_case_check_threads(make_blocked);
+    static const int lengths[] = {1, 5, 33, 65};
+    for (int i = 0; i < 4; i++) {
+        sizes(lengths[i], 2, i % 2 ? 16 : 5);
+        op_case_check_siblings(make_blocked, lengths[i] + 16, 2);
+        op_case_check_siblings(i % 2 ? make_store : make_materialised, lengths[i] + 16, 2);
+    }
+    mask = MASK_CAUSAL;
 }
 
 /* Sums over T = 67 keys, and about 16 roundings in scores and exponentials. Backward reads y (blocked) or p and m p
@@ -256,6 +289,7 @@ static int shared_by = 2;
 static void make_shared_with(struct op_case *c, const struct op *op, enum dtype dtype, bool store) {
     op_case_start(c, op, op_n_out(op, store));
     c->step.dropout.p = p;
+    c->step.attention.mask = mask;
     c->settings.first_sample = 5;
     op_case_input(c, op_type(dtype, "BTHD", B, T, H, D));
     op_case_input(c, op_type(dtype, "BT2JD", B, T, 2, H / shared_by, D));
@@ -362,6 +396,7 @@ static void test_attention_refuses_keys_of_other_heads(void **state) {
 TESTS(unit_test(test_attention_gradient_is_the_slope), unit_test(test_attention_gradient_is_the_slope_over_two_tiles),
       unit_test(test_attention_stored_dropout_is_the_redrawn_one),
       unit_test(test_attention_stores_the_mask_and_the_dropped_probabilities), unit_test(test_attention_is_its_formula),
+      unit_test(test_attention_to_all_keys),
       unit_test(test_attention_blocked_is_materialised), unit_test(test_attention_in_every_precision),
       unit_test(test_blocked_attention_of_every_length_in_every_precision),
       unit_test(test_attention_is_the_same_on_cuda), unit_test(test_attention_shards_of_heads_make_the_whole),

@@ -1,0 +1,29 @@
+#include "lib/ops/branch.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+
+static enum status branch_shape(const struct call *call, struct type out[MAX_OUT]) {
+    out[0] = *call->in[0].type;
+    return OK;
+}
+
+/* dy is read, dx read and written. Forward is no row. */
+static struct cost branch_cost(const struct call *call, enum row_kind kind) {
+    bool backward = kind == ROW_BACKWARD_INPUT;
+    return (struct cost){.bytes = backward ? 3 * (double)type_bytes(call->in[0].type) : 0};
+}
+
+DECLARE_KERNELS_FB(branch, cpu);
+DECLARE_KERNELS_FB(branch, cuda);
+
+const struct op op_branch = {
+    .name = "branch",
+    .typing = TYPING_LOCAL,
+    .shape = branch_shape,
+    .forward_alias = ALIAS_VIEW,
+    .backward_alias = ALIAS_VIEW,
+    .alias_in = 0,
+    .has_backward_input = true,
+    .cost = branch_cost,
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(branch, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(branch, cuda))},
+};

@@ -1,0 +1,22 @@
+/* A second name for a tensor, for a reader of its own:  y = x    dx = dy, or dx += dy
+ *
+ * Forward is a view, and so is backward where nobody else reads x. An op that exchanges the gradient of its input in
+ * place must be its only reader (tp_enter, sp_enter): it reads y, and what it has made is added to what the other
+ * readers of x made.
+ *
+ * in[0] x   out[0] y, the same type. Elementwise, so any shard of any axis will do. */
+#ifndef TRIVIUM_OPS_BRANCH_H
+#define TRIVIUM_OPS_BRANCH_H
+
+#include "lib/ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const struct op op_branch;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,24 @@
+#include "lib/ops/gelu_erf.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+
+static enum status gelu_erf_shape(const struct call *call, struct type out[MAX_OUT]) {
+    out[0] = *call->in[0].type;
+    return OK;
+}
+
+DECLARE_KERNELS_FB(gelu_erf, cpu);
+DECLARE_KERNELS_FB(gelu_erf, cuda);
+
+const struct op op_gelu_erf = {
+    .name = "gelu_erf",
+    .typing = TYPING_LOCAL,
+    .shape = gelu_erf_shape,
+    .needs = {.bi_in = IN(0)},
+    .forward_alias = ALIAS_IN_PLACE,
+    .backward_alias = ALIAS_IN_PLACE,
+    .alias_in = 0,
+    .has_backward_input = true,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(gelu_erf, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(gelu_erf, cuda))},
+};

@@ -1,0 +1,27 @@
+/* GELU as it is defined, with the normal distribution's Phi, which BERT uses; gelu.h has the tanh form of GPT-2.
+ *
+ *   y = x Phi(x)                 Phi(x) = (1 + erf(x / sqrt 2)) / 2 = erfc(-x / sqrt 2) / 2
+ *   dx = dy (Phi(x) + x phi(x))  phi(x) = e^(-x^2 / 2) / sqrt(2 pi)
+ *
+ * erfc keeps its digits where Phi is small; 1 + erf would be a difference of nearly equal numbers.
+ *
+ * in[0] x   out[0] y, the same type. Elementwise, so any shard of any axis will do. Source: Hendrycks and Gimpel 2016,
+ * section 2. */
+#ifndef TRIVIUM_OPS_GELU_ERF_H
+#define TRIVIUM_OPS_GELU_ERF_H
+
+#include "lib/ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GELU_SQRT_HALF 0.70710678118654752440
+#define GELU_1_OVER_SQRT_2_PI 0.39894228040143267794
+
+extern const struct op op_gelu_erf;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,43 @@
+/* ranks: 1  device: any */
+#include "lib/ops/gelu_erf.h"
+#include "lib/ops/test_op.h"
+
+static void make(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_gelu_erf, 1);
+    op_case_input(c, op_type(dtype, "BTK", 2, 7, 5));
+    op_case_finish(c);
+}
+
+static void test_gelu_erf_gradient_is_the_slope(void **state) {
+    (void)state;
+    op_case_check_gradients(make);
+}
+
+/* No sum; about 16 roundings in erfc and the exponential. */
+static void test_gelu_erf_in_every_precision(void **state) {
+    (void)state;
+    op_case_check_precisions(make, 16, 0);
+    op_case_check_aliases(make);
+    op_case_check_threads(make);
+}
+
+/* Against long double: relative where Phi is small, which 1 + erf would lose. */
+static void test_gelu_erf_fp64_is_accurate(void **state) {
+    (void)state;
+    struct op_case c;
+    op_case_start(&c, &op_gelu_erf, 1);
+    op_case_input(&c, op_type(FP64, "BTK", 1, 1, 4001));
+    op_case_finish(&c);
+    double *x = c.in[0].data, *y = c.out[0].data, *dy = c.dout[0].data, *dx = c.din[0].data;
+    for (int i = 0; i < 4001; i++) x[i] = (i - 2000) * 0.005, dy[i] = 1;
+    op_case_run_all(&c);
+    for (int i = 0; i < 4001; i++) {
+        long double v = x[i], phi = 0.5L * erfcl(-v / sqrtl(2)), density = expl(-v * v / 2) / sqrtl(2 * acosl(-1));
+        assert_close(y[i], (double)(v * phi), 1e-13 * fabs((double)(v * phi)));
+        assert_close(dx[i], (double)(phi + v * density), 2e-15);
+    }
+    op_case_free(&c);
+}
+
+TESTS(unit_test(test_gelu_erf_gradient_is_the_slope), unit_test(test_gelu_erf_in_every_precision),
+      unit_test(test_gelu_erf_fp64_is_accurate))
