@@ -151,7 +151,8 @@ static int bags(struct builder *b, const char *name, int64_t D) {
 
 static void add_loss(struct builder *b, int logits) {
     b->p->scores = logits;
-    b->p->loss = build_step(b, &op_binary_cross_entropy, "loss", (struct inputs){logits, b->p->data[DATA_TARGETS], NONE, NONE});
+    int labels = b->p->data[DATA_TARGETS];
+    b->p->loss = build_step(b, &op_binary_cross_entropy, "loss", (struct inputs){logits, labels, NONE, NONE});
 }
 
 static enum status check(const struct plan *p) {

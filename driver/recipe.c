@@ -3,6 +3,7 @@
  * mark what is left; elastic keeps what all of them save. */
 #include "driver/recipe.h"
 
+#include "bert/bert.h"
 #include "cp/cp.h"
 #include "decode/decode.h"
 #include "dp/dp.h"
@@ -33,7 +34,8 @@ static const struct technique *const TECHNIQUES[] = {
     &technique_local, &technique_dp_coded, &technique_dp, &technique_elastic,
 };
 
-static const struct model *const MODELS[] = {&model_gpt, &model_llama, &model_mixtral, &model_dlrm, &model_wide_deep};
+static const struct model *const MODELS[] = {&model_gpt,  &model_llama, &model_mixtral,
+                                             &model_bert, &model_dlrm,  &model_wide_deep};
 
 const struct recipe train_recipe = {TECHNIQUES, sizeof TECHNIQUES / sizeof *TECHNIQUES, MODELS,
                                     sizeof MODELS / sizeof *MODELS};

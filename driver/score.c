@@ -57,10 +57,11 @@ static enum status look_up_in_all(struct scoring *s, int64_t f, int64_t id, int6
 }
 
 /* The ids of a batch become places. */
-static enum status fetch(void *self, int microbatch, int32_t *ids, int32_t *labels) {
+static enum status fetch(void *self, int microbatch, int32_t *const data[N_DATA]) {
     struct scoring *s = self;
+    int32_t *ids = data[DATA_TOKENS];
     const struct axis *a = s->run.program.slots[s->run.program.data[DATA_TOKENS]].type.shape.axis;
-    TRY(s->hooks.fetch(self, microbatch, ids, labels));
+    TRY(s->hooks.fetch(self, microbatch, data));
     int64_t places = a[2].n * a[3].n;
     for (int64_t i = 0; i < a[1].n * places; i++) {
         if (ids[i] < 0) continue;

@@ -300,6 +300,11 @@ enum status record_check(const struct plan *p, bool reference) {
     struct checkpoint_model model = checkpoint_model_of_plan(p);
     const struct model_format *f = hf_format(p);
     if (!f) return FAIL(E_CONFIG, "arch=%s has no file of Hugging Face's to start others from", p->arch->name);
+    if (reference && p->arch->sample)
+        return FAIL(E_CONFIG,
+                    "arch=%s makes tokens and targets of its own of a text, which a reference does not tell others; "
+                    "use gpt, llama or mixtral",
+                    p->arch->name);
     if (reference && f->check) TRY(f->check(&model));
     return record_check_names(p);
 }

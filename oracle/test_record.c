@@ -153,6 +153,10 @@ static void test_a_model_that_others_do_not_have_is_refused(void **state) {
     assert_fails(record_check(&p, true), E_CONFIG, "experts=4", "arch=mixtral");
     assert_ok(recipe_arch(&p, "llama"));
     assert_fails(record_check(&p, true), E_CONFIG, "experts=4", "arch=mixtral");
+    p.experts = 0;
+    assert_ok(recipe_arch(&p, "bert"));
+    assert_fails(record_check(&p, true), E_CONFIG, "arch=bert", "tokens and targets of its own");
+    assert_ok(record_check(&p, false));
 }
 
 /* With this loss scale gradients overflow in the first step: no scales of fp16, and all else as ever. */

@@ -39,6 +39,7 @@ static double bert_batch(enum plan_precision precision) {
         struct run r;
         double bytes = 0.5 * 1073741824;
         assert_ok(recipe_plan(&p));
+        assert_ok(recipe_arch(&p, "bert"));
         p.layers = 24, p.hidden = 1024, p.heads = 16, p.seq = 512, p.vocab = 30522, p.precision = precision;
         p.attention = ATTENTION_MATERIALISED, p.device = PLAN_DEVICE_CUDA, p.global_batch = p.micro_batch = batch;
         assert_ok(plan_settle(&p, 1));

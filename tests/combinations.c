@@ -17,7 +17,7 @@ static const struct { int by, heads; } CP_FORMS[] = {
     {CP_BY_RING, 1}, {CP_BY_RING, 2}, {CP_BY_ULYSSES, 1}, {CP_BY_GATHER, 1}};
 static const int EPS[] = {1, 2, 4};
 static const struct { const char *arch; int experts; } MODELS[] = {
-    {"gpt", 0}, {"gpt", 8}, {"llama", 0}, {"mixtral", 8}};
+    {"gpt", 0}, {"gpt", 8}, {"llama", 0}, {"mixtral", 8}, {"bert", 0}};
 static const struct { int zero, offload, shard, second, main, servers; } SUMS[] = {
     {.zero = 0}, {.zero = 1}, {.zero = 2}, {.zero = 3}, {.zero = 1, .offload = OFFLOAD_OPTIMIZER},
     {.zero = 2, .offload = OFFLOAD_OPTIMIZER}, {.zero = 3, .offload = OFFLOAD_OPTIMIZER},
@@ -68,7 +68,7 @@ struct plan combination_model(int model) {
     const char *arch = MODELS[model].arch;
     struct plan p = parity_plan();
     assert_ok(recipe_arch(&p, arch));
-    if (strcmp(arch, "gpt")) p.kv_heads = p.heads / 2, p.ffn = 24, p.tie = 0;
+    if (!strcmp(arch, "llama") || !strcmp(arch, "mixtral")) p.kv_heads = p.heads / 2, p.ffn = 24, p.tie = 0;
     p.experts = MODELS[model].experts;
     if (p.experts) p.experts_per_token = 2, p.moe_group = 2, p.capacity = 1, p.aux_loss = 0.05;
     if (!strcmp(arch, "mixtral")) p.capacity = 0, p.moe_packed = 1;

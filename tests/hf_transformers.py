@@ -1,6 +1,6 @@
 """The models of Hugging Face's transformers, trained beside Trivium's; for tests/hf.sh.
 
-    hf_transformers.py make MODEL DIR     DIR/model: a small MODEL (llama, mixtral) with random weights, as save_pretrained leaves it, in several
+    hf_transformers.py make MODEL DIR     DIR/model: a small MODEL (llama, mixtral, bert) with random weights, as save_pretrained leaves it, in several
                                           files with an index; DIR/tokens
     hf_transformers.py check MODEL DIR    train it on the same tokens, and compare with what Trivium left in DIR: serial.jsonl,
                                           layout.jsonl (metrics), trained/ (an export of the layout's last step)
@@ -19,20 +19,28 @@ torch.Tensor.float = torch.Tensor.double
 torch.set_default_dtype(torch.float64)
 torch.set_num_threads(1)
 
+import hf_masks  # noqa: E402
 from hf_reference import BATCH, BETAS, CLIP, DECAY, EPS, STEPS, T, V, WEIGHTS_TOLERANCE, distance, learning_rate, rows, say  # noqa: E402
 
 SIZES = dict(vocab_size=V, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=2,
              max_position_embeddings=T, rms_norm_eps=1e-5, tie_word_embeddings=False, use_cache=False, attention_dropout=0.0,
              rope_parameters={"rope_theta": 500.0, "rope_type": "default"}, initializer_range=0.15)
+BERT_SIZES = dict(vocab_size=V, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=8, max_position_embeddings=T,
+                  type_vocab_size=2, layer_norm_eps=1e-12, hidden_act="gelu", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+                  initializer_range=0.15, pad_token_id=None)     # with one, PyTorch's embedding does not train that token's row
+SEED = 1234                                                      # --seed's default
 
 
 def model_class(name):
     import transformers
     return {"llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
-            "mixtral": (transformers.MixtralConfig, transformers.MixtralForCausalLM)}[name]
+            "mixtral": (transformers.MixtralConfig, transformers.MixtralForCausalLM),
+            "bert": (transformers.BertConfig, transformers.BertForMaskedLM)}[name]
 
 
 def sizes(name):
+    if name == "bert":
+        return BERT_SIZES
     return SIZES if name == "llama" else {**SIZES, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None,
                                           "output_router_logits": False}
 
@@ -55,18 +63,34 @@ def make(name, folder):
     np.random.default_rng(8).integers(0, V, BATCH * T + 1, np.uint8).tofile(f"{folder}/tokens")
 
 
-def loss_of(m, tokens, targets):
-    return torch.nn.functional.cross_entropy(m(tokens).logits.view(-1, V), targets.reshape(-1))
+def masked(text, numbers):
+    tokens, segments, targets = zip(*(hf_masks.sample(SEED, n, x.tolist(), V, V - 1) for n, x in zip(numbers, text)))
+    return dict(input_ids=torch.tensor(tokens), token_type_ids=torch.tensor(segments)), torch.tensor(targets)
 
 
-def train(m, tokens, targets):
+# Inputs and targets of step n; None: of evaluation, whose samples are numbered from -1 down.
+def batch(name, data, n):
+    text = data[:-1].view(BATCH, T)
+    if name != "bert":
+        return dict(input_ids=text), data[1:].view(BATCH, T)
+    if n is None:
+        return masked(text, [-1 - i for i in range(BATCH)])
+    order = [hf_masks.permute(SEED, "data.shuffle", n, BATCH, b) for b in range(BATCH)]
+    return masked(text[order], [BATCH * n + b for b in range(BATCH)])
+
+
+def loss_of(m, inputs, targets):
+    return torch.nn.functional.cross_entropy(m(**inputs).logits.view(-1, V), targets.reshape(-1), ignore_index=-1)
+
+
+def train(m, name, data):
     groups = [{"params": [x for x in m.parameters() if x.dim() > 1], "weight_decay": DECAY},
               {"params": [x for x in m.parameters() if x.dim() == 1], "weight_decay": 0}]
     adamw = torch.optim.AdamW(groups, lr=1, betas=BETAS, eps=EPS)
     losses, norms = [], []
     for n in range(STEPS):
         adamw.zero_grad()
-        loss = loss_of(m, tokens, targets)
+        loss = loss_of(m, *batch(name, data, n))
         loss.backward()
         norms.append(float(torch.nn.utils.clip_grad_norm_(m.parameters(), CLIP)))
         losses.append(float(loss.detach()))
@@ -78,9 +102,9 @@ def train(m, tokens, targets):
 
 def check(name, folder):
     data = torch.tensor(np.fromfile(f"{folder}/tokens", np.uint8).astype(np.int64))
-    tokens, targets = data[:-1].view(BATCH, T), data[1:].view(BATCH, T)
     m = new_model(name)
-    losses, norms = train(m, tokens, targets)
+    losses, norms = train(m, name, data)
+    inputs, targets = batch(name, data, None)
     for run in ("serial", "layout"):
         path = f"{folder}/{run}.jsonl"
         say(f"{name}_trains_as_in_transformers_{run}", max(distance(rows(path, "loss"), losses), distance(rows(path, "grad_norm"), norms)))
@@ -93,8 +117,8 @@ def check(name, folder):
     say(f"{name}_exported_weights_are_those_of_transformers",
         max(distance(ours[key].detach(), theirs[key].detach()) for key in theirs), WEIGHTS_TOLERANCE)
     with torch.no_grad():
-        say(f"{name}_exported_model_has_the_same_logits", distance(exported(tokens).logits, m(tokens).logits), WEIGHTS_TOLERANCE)
-        say(f"{name}_has_the_same_validation_loss", distance(rows(f"{folder}/layout.jsonl", "val_loss"), [float(loss_of(exported, tokens, targets))]))
+        say(f"{name}_exported_model_has_the_same_logits", distance(exported(**inputs).logits, m(**inputs).logits), WEIGHTS_TOLERANCE)
+        say(f"{name}_has_the_same_validation_loss", distance(rows(f"{folder}/layout.jsonl", "val_loss"), [float(loss_of(exported, inputs, targets))]))
     with open(f"{folder}/trained/config.json") as f:
         config = json.load(f)
     wanted = sizes(name)

@@ -30,7 +30,8 @@ there_and_back() { # NAME RANKS OPTIONS...
     echo "ok $name"
 }
 for model in "gpt 2 --tp 2" "llama 2 --arch llama --tie off --kv-heads 2 --ffn 96 --tp 2" \
-    "mixtral 4 --arch mixtral --tie off --kv-heads 2 --ffn 96 --experts 4 --dp 2 --ep 2 --tp 2"; do
+    "mixtral 4 --arch mixtral --tie off --kv-heads 2 --ffn 96 --experts 4 --dp 2 --ep 2 --tp 2" \
+    "bert 2 --arch bert --ffn 96 --tp 2"; do
     mkdir "${model%% *}" && cd "${model%% *}" || exit 1
     # shellcheck disable=SC2086 # words
     there_and_back $model

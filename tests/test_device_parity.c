@@ -107,6 +107,18 @@ static void test_llama_on_the_device_equals_cpu(void **state) {
     check(p, is_exact, 0, 3, 14);
 }
 
+/* Every token sees all, three kinds of data, a residual that branches, a norm after it. */
+static void test_bert_on_the_device_equals_cpu(void **state) {
+    (void)state;
+    skip_on_cpu();
+    struct plan p = small_plan(PRECISION_FP64);
+    assert_ok(recipe_arch(&p, "bert"));
+    p.hidden = 32, p.layers = 4;
+    check(p, is_exact, 0, 1, 6);
+    p.attention = ATTENTION_MATERIALISED;
+    check(p, is_exact, 0, 4, 14);
+}
+
 /* A sequence in shards: keys of other ranks, seen whole, in part or not at all, over NCCL and staged in turns. 16
  * places: pieces of four or two keys, which are a Philox block or not. */
 static void test_shards_of_a_sequence_on_the_device_equal_cpu(void **state) {
@@ -216,6 +228,7 @@ static void test_cuda_equals_cpu_within_fp16_bounds(void **state) {
 }
 
 TESTS(unit_test(test_cuda_equals_cpu_in_fp64), unit_test(test_llama_on_the_device_equals_cpu),
+      unit_test(test_bert_on_the_device_equals_cpu),
       unit_test(test_shards_of_a_sequence_on_the_device_equal_cpu),
       unit_test(test_experts_on_the_device_equal_cpu), unit_test(test_every_schedule_on_the_device_equals_cpu),
       unit_test(test_cuda_equals_cpu_with_materialised_attention_and_stored_masks),

@@ -107,7 +107,8 @@ struct block {
     bool is_layer;
 };
 
-/* What comes from outside with every sample, each a slot of (B,T) int32, but of models of clicks. SEGMENTS: which of two texts a token is of. */
+/* What comes from outside with every sample, each a slot of (B,T) int32 (of models of clicks: dlrm.h). SEGMENTS: which
+ * of two texts a token is of. */
 enum data_kind { DATA_TOKENS, DATA_TARGETS, DATA_SEGMENTS, N_DATA };
 
 struct program {

@@ -11,8 +11,8 @@
 enum status run_fetch(void *run, int microbatch, int32_t *const data[N_DATA]);
 
 /* ---- run_clicks.c: of a model of clicks (struct program) ---- */
-/* The executor's hooks, of a run: a microbatch's ids and labels, its dense features; and in evaluation, the logits that
- * the model gives it.  @errors E_DATA */
+/* The executor's hooks, of a run: a microbatch's ids and labels (data: of those kinds, NULL where this rank has none),
+ * its dense features; and in evaluation, the logits that the model gives it.  @errors E_DATA */
 enum status run_fetch_ids(void *run, int microbatch, int32_t *const data[N_DATA]);
 enum status run_fetch_features(void *run, int microbatch, void *features);
 enum status run_see_scores(void *run, const void *logits, const int32_t *labels);

@@ -1,0 +1,36 @@
+/* Weights in Hugging Face's BERT format, BertForMaskedLM (lib/checkpoint/hf_weights.h; bert_published.c has the names).
+ *
+ * Read, too: files of BertForPreTraining, whose pooler and second head (cls.seq_relationship) are left out, and the
+ * old names of norms, gamma and beta. cls.predictions.decoder is the word embeddings once more, as config.json's
+ * tie_word_embeddings says, and left out likewise. A config.json of another function is refused: another activation
+ * than gelu, another epsilon than 1e-12, relative positions, a decoder.
+ *
+ * Source: huggingface/transformers, models/bert/modeling_bert.py and configuration_bert.py. */
+#ifndef TRIVIUM_BERT_BERT_HF_H
+#define TRIVIUM_BERT_BERT_HF_H
+
+#include "lib/checkpoint/checkpoint_tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** As hf_weights_import. @errors those  @collective{none} */
+enum status bert_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
+/** As hf_weights_export, in files of at most HF_SHARD_BYTES. @errors those  @collective{none} */
+enum status bert_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
+/** Do such files have a name for it? @errors E_CONFIG: no bert  @collective{none} */
+enum status bert_hf_check(const struct checkpoint_model *);
+
+/* ---- config.json (bert_hf_config.c) ---- */
+
+/** The model that config.json says.
+ *  @errors E_DATA: it is not there; E_FORMAT: it says no BERT that Trivium computes */
+enum status bert_hf_config_read(const char *path, struct checkpoint_model *out);
+/** @errors E_IO, E_MEMORY */
+enum status bert_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
