@@ -217,34 +217,50 @@ chmod +x one_bad_rank
 TRIVIUM_EXE=$work/one_bad_rank refuses ranks_only_one_fails 2 "[rank 1/2" E_DATA absent.txt -- launch -n 2 train --metrics ""
 
 # ---- what the machine does not let it have: a shell's limits, and small file systems ----
-# under LIMIT NAME ...: refuses, with this `ulimit`
+# under LIMIT COMMAND...: with this `ulimit`
 under() {
     # shellcheck disable=SC2086 # an option and its value
-    (ulimit $1 && refuses "${@:2}")
+    (ulimit $1 && "${@:2}")
+}
+judge_clean() { # NAME CODE
+    if [ "$2" != 0 ]; then not_ok "$1" "exit code $2"
+    elif [ -s err ]; then not_ok "$1" "it complains"
+    else echo "ok $1"; fi
+    leaves_nothing "$1"
+}
+# As refuses, of what only MPI needs: the own transport trains all the same
+mpi_refuses() { # NAME CODE WORD... -- ARGUMENTS...
+    local name=$1
+    if [ $starter = mpirun ] || [[ $name != launch* ]]; then refuses "$@"; return; fi
+    while [ "$1" != -- ]; do shift; done
+    env "$marker" timeout -k 2 60 "$trivium" "${@:2}" --steps 2 --val-fraction 0 --metrics "" >out 2>err </dev/null
+    judge_clean "$name" $?
 }
 for command in train "launch -n 2 train"; do
     kind=${command%% *}
     # shellcheck disable=SC2086 # several words
     {
-        under "-v 250000" "${kind}_address_space" 1 E_MEMORY "ulimit -v" "is 250000 kB" -- $command
-        under "-n 20" "${kind}_open_files" 1 E_IO "ulimit -n" "is 20," -- $command
-        under "-f 100" "${kind}_file_size" 1 E_IO "ulimit -f" "is 100," -- $command
-        TMPDIR=/proc refuses "${kind}_tmpdir_read_only" 1 E_IO "/proc " "set TMPDIR" -- $command
+        under "-v 250000" refuses "${kind}_address_space" 1 E_MEMORY "ulimit -v" "is 250000 kB" -- $command
+        under "-n 20" mpi_refuses "${kind}_open_files" 1 E_IO "ulimit -n" "is 20," -- $command
+        under "-f 100" refuses "${kind}_file_size" 1 E_IO "ulimit -f" "is 100," -- $command
+        TMPDIR=/proc mpi_refuses "${kind}_tmpdir_read_only" 1 E_IO "/proc " "set TMPDIR" -- $command
     }
 done
-under "-n 40" launch_some_open_files 1 E_IO "is 40, and Open MPI needs 56" -- launch -n 4 train
-# small NAME FOLDER ...: refuses, with a file system of 1 MiB there
+under "-n 40" mpi_refuses launch_some_open_files 1 E_IO "is 40, and Open MPI needs 56" -- launch -n 4 train
+# small NAME FOLDER ...: mpi_refuses, with a file system of 1 MiB there
 small_there() {
-    local name=$1 folder=$2
+    local name=$1 folder=$2 code more=()
     shift 2
+    [ $starter = mpirun ] || more=(--steps 2 --val-fraction 0 --metrics "")
     if ! unshare -m mount -t tmpfs -o size=1m none "$folder" 2>/dev/null; then
         echo "skip $name: nothing can be mounted"
         return
     fi
     # shellcheck disable=SC2016 # for the inner shell
     env "$marker" unshare -m sh -c 'mount -t tmpfs -o size=1m none "$1"; shift; exec "$@"' sh "$folder" \
-        timeout -k 2 "$limit" "$trivium" launch -n 2 train >out 2>err </dev/null
-    judge "$name" $? 1 "$@"
+        timeout -k 2 "$limit" "$trivium" launch -n 2 train "${more[@]}" >out 2>err </dev/null
+    code=$?
+    if [ $starter = mpirun ]; then judge "$name" $code 1 "$@"; else judge_clean "$name" $code; fi
     leaves_nothing "$name"
 }
 mkdir -p small
@@ -257,12 +273,6 @@ standard_closed() {
     eval "env '$marker' timeout -k 2 60 '$trivium' $2 --steps 2 --val-fraction 0 --threads 1 \
         >out 2>err </dev/null $1"
     judge_clean "$name" $?
-}
-judge_clean() { # NAME CODE
-    if [ "$2" != 0 ]; then not_ok "$1" "exit code $2"
-    elif [ -s err ]; then not_ok "$1" "it complains"
-    else echo "ok $1"; fi
-    leaves_nothing "$1"
 }
 for stream in "<" ">" "2>"; do
     standard_closed "train_closed_$(tr '<>' io <<<"$stream")" "$stream&-" "train ${small[*]@Q}"

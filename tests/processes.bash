@@ -2,6 +2,11 @@
 # (tests/run runs *.sh.)
 # shellcheck shell=bash disable=SC2013,SC2119,SC2120,SC2154
 
+# What `launch` starts: mpirun, or its own agent (--comm-transport own); and what its lines call it
+starter=mpirun starter_name=mpirun
+# shellcheck disable=SC2034 # of who sources this
+[ "${TRIVIUM_COMM_TRANSPORT-}" != own ] || starter=agent starter_name="the agent"
+
 # pids [RANK]: all of them, or the one of that rank. The kernel gives a zombie no environment.
 pids() {
     local file

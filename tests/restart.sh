@@ -57,7 +57,7 @@ has_all_rows() {
 
 (start -n 2 -- --zero 1 --save whole --metrics "") || { not_ok restart "a job that nobody kills fails"; exit 1; }
 
-# ---- a rank killed, then mpirun, then a rank stopped: the same bytes in the end ----
+# ---- a rank killed, then mpirun (or the agent), then a rank stopped: the same bytes in the end ----
 has_saved_since() { [ -e hurt/latest ] && [ "$(cat hurt/latest)" != "$1" ]; }
 # hurt NUMBER SIGNAL WHOM...: after a new checkpoint; then restart NUMBER is announced
 hurt() {
@@ -75,10 +75,10 @@ died_and_resumed() {
     start -n 2 --max-restarts 3 --backoff 0.3 -- --zero 1 --save hurt --metrics rows --comm-timeout 3 &
     job=$!
     hurt 1 KILL pids 1 || { not_ok $name "rank 1 killed: no restart, or ranks left"; end_all; wait; return; }
-    hurt 2 KILL pids_of mpirun || { not_ok $name "mpirun killed: no restart, or ranks left"; end_all; wait; return; }
+    hurt 2 KILL pids_of $starter || { not_ok $name "$starter killed: no restart, or ranks left"; end_all; wait; return; }
     hurt 3 STOP pids 0 || { not_ok $name "rank 0 stopped: no restart, or ranks left"; end_all; wait; return; }
     ends $name $job 0 || return
-    if ! says "E_COMM, rank 1 of 2" || ! says "E_COMM, mpirun was killed" || ! says "E_TIMEOUT, "; then not_ok $name "does not say why"; return; fi
+    if ! says "E_COMM, rank 1 of 2" || ! says "E_COMM, $starter_name was killed" || ! says "E_TIMEOUT, "; then not_ok $name "does not say why"; return; fi
     if ! grep -q '^restart 3 of 3 in 1.2 s, 2 ranks, from step-' err; then not_ok $name "does not say from where"; return; fi
     if ! has_all_rows rows; then not_ok $name "rows of steps are missing from the metrics"; return; fi
     if ! grep -q "^goodput of 4 attempts [0-9.]*%: [0-9.]* s in $steps steps that count" err; then not_ok $name "no goodput"; return; fi
@@ -134,9 +134,10 @@ not_again() {
 
 # ---- before all that ----
 preflight() {
-    local word
+    local word library=MPI
+    [ $starter = mpirun ] || library="own transport"
     if ! "$trivium" launch -n 2 preflight --device cpu --threads 1 --save looked-at >out 2>err; then not_ok preflight "it fails"; return; fi
-    for word in "^ranks  *2 on 1 host: " "^libraries .*MPI" "^all-reduce  16 MiB in .* GB/s" "^save .*looked-at: 32 MiB by all ranks"; do
+    for word in "^ranks  *2 on 1 host: " "^libraries .*$library" "^all-reduce  16 MiB in .* GB/s" "^save .*looked-at: 32 MiB by all ranks"; do
         if ! grep -q "$word" out; then not_ok preflight "does not say $word"; return; fi
     done
     if [ -z "$(ls -A looked-at)" ]; then echo "ok preflight"; else not_ok preflight "it leaves files"; fi

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Signals to a rank, to mpirun and to launch, at every moment of a job: it ends in time, with one true line, leaves no
+# Signals to a rank, to mpirun (or the agent) and to launch, at every moment of a job: it ends in time, with one true line, leaves no
 # process and no file, and goes on from its last checkpoint to the same bytes as a job that nobody hurt.
 #
 # Run from the project's root. BUILD: where the program is (default: build). ALL=1: all cases, not one of each kind
@@ -62,7 +62,7 @@ await() {
 victims() {
     case $1 in
     launch) echo "$job" ;;
-    mpirun) pids_of mpirun | head -1 ;;
+    mpirun | agent) pids_of "$1" | head -1 ;;
     all) for rank in 0 1 2 3; do pids $rank; done ;;
     *) pids "$1" | head -1 ;;
     esac
@@ -165,16 +165,16 @@ for moment in start steps save late; do
     more sync $moment KILL all "$codes" 1 "E_COMM|killed by signal 9"
     short="more"
     [ $moment != steps ] || short="hurts"
-    $short sync $moment KILL mpirun "$codes" 1 "mpirun was killed by signal 9"
+    $short sync $moment KILL $starter "$codes" 1 "$starter_name was killed by signal 9"
     $short sync $moment KILL launch '0|137' any ""
 done
 for moment in steps save; do
     for whom in 0 3 all; do more async $moment KILL $whom 1 1 "E_COMM|killed by signal 9"; done
-    more async $moment KILL mpirun 1 1 "mpirun was killed by signal 9"
+    more async $moment KILL $starter 1 1 "$starter_name was killed by signal 9"
     more async $moment KILL launch 137 any ""
 done
-for whom in 1 mpirun; do
-    for moment in start steps save; do more restarts $moment KILL $whom 0 1 "restart 1 of 2|killed by signal 9"; done
+for whom in 1 $starter; do
+    for moment in start steps save; do more restarts $moment KILL "$whom" 0 1 "restart 1 of 2|killed by signal 9"; done
 done
 more restarts save KILL 0 0 1 "restart 1 of 2|killed by signal 9"
 
@@ -186,11 +186,11 @@ more sync save STOP 2 1 1 "E_TIMEOUT"
 more async save STOP 1 1 1 "E_TIMEOUT"
 more restarts steps STOP 1 0 1 "restart 1 of 2|E_TIMEOUT"
 more restarts save STOP 2 0 1 "restart 1 of 2|E_TIMEOUT"
-hurts sync steps STOP,1,launch:INT mpirun '0|130' 0 "interrupted"
-more sync start STOP,1,launch:INT,1.5,launch:INT mpirun 130 0 "interrupted"
-hurts sync steps STOP,1,launch:TERM mpirun '0|75' 0 ""
+hurts sync steps STOP,1,launch:INT $starter '0|130' 0 "interrupted"
+more sync start STOP,1,launch:INT,1.5,launch:INT $starter 130 0 "interrupted"
+hurts sync steps STOP,1,launch:TERM $starter '0|75' 0 ""
 more sync steps STOP,1.5,CONT 1 0 0 ""
-more sync steps STOP,4,CONT mpirun 0 0 ""
+more sync steps STOP,4,CONT $starter 0 0 ""
 more sync steps STOP,4,CONT launch 0 0 ""
 
 # ---- others: 16 ----
@@ -205,13 +205,13 @@ more sync steps INT launch '0|130' 0 "interrupted"
 more sync steps INT,1.5,INT launch '0|130' 0 "interrupted"
 more sync steps HUP launch '0|1' 1 "stopped by signal 1"
 hurts sync steps QUIT launch '0|1' 1 "stopped by signal 3"
-hurts sync steps TERM mpirun '0|1' 1 "names no rank that failed"
+hurts sync steps TERM $starter '0|1' 1 "names no rank that failed"
 more sync steps TERM 1 1 1 "rank 1 of 4|killed by signal 15"
 more sync steps SEGV 1 1 any "rank 1 of 4|killed by signal 11"
-more sync steps ABRT mpirun '0|1' any "killed by signal 6"
+more sync steps ABRT $starter '0|1' any "killed by signal 6"
 more sync steps WINCH launch 0 0 ""
 
-# ---- an mpirun that listens to no signal, and prints forever ----
+# ---- what listens to no signal, and prints forever: an mpirun; of the agent, which is launch itself, the ranks ----
 mkdir deaf
 cat >deaf/mpirun <<'END'
 #!/bin/bash
@@ -221,9 +221,10 @@ END
 chmod +x deaf/mpirun
 # deaf NAME SECONDS SIGNALS CODE WORDS [MPIRUN]
 deaf() {
-    local name=$1 started code n_lines=1
+    local name=$1 started code n_lines=1 instead="PATH=$work/${6-deaf}:$PATH"
     [ "$4" != 130 ] || n_lines=0
-    env --default-signal "$marker" PATH="$work/${6-deaf}:$PATH" "$trivium" launch -n 2 train --device cpu \
+    [ $starter = mpirun ] || instead="TRIVIUM_EXE=$work/deaf/mpirun"
+    env --default-signal "$marker" "$instead" "$trivium" launch -n 2 train --device cpu \
         >out 2>err </dev/null &
     job=$!
     wait_for 60 grep -q line out
@@ -243,9 +244,13 @@ deaf() {
 mkdir crash
 printf '#!/bin/bash\necho line\nsleep 0.2\nkill -SEGV $$\n' >crash/mpirun
 chmod +x crash/mpirun
-deaf second_interrupt_kills_mpirun 9 INT,1.3,INT 130 "interrupted|was killed"
-deaf crash_of_mpirun_is_its_own 25 WINCH 1 "mpirun was killed by signal 11|it crashed" crash
-[ -z "${ALL:-}" ] || deaf interrupt_kills_mpirun_after_10_s 25 INT 130 "interrupted|was killed"
+if [ $starter = mpirun ]; then
+    deaf second_interrupt_kills_mpirun 9 INT,1.3,INT 130 "interrupted|was killed"
+    deaf crash_of_mpirun_is_its_own 25 WINCH 1 "mpirun was killed by signal 11|it crashed" crash
+    [ -z "${ALL:-}" ] || deaf interrupt_kills_mpirun_after_10_s 25 INT 130 "interrupted|was killed"
+else
+    deaf interrupt_kills_deaf_ranks_after_1_s 9 INT 130 "interrupted"
+fi
 [ -z "${ALL:-}" ] || deaf death_of_launch_kills_mpirun 25 KILL 137 ""
 
 # ---- one rank, that nobody launched: in a step, and while it waits for a pipe that nobody writes ----

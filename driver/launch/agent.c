@@ -165,7 +165,10 @@ static bool go_on(struct agent *a, int slot, int status) {
         return true;
     }
     fprintf(stderr, "; epoch %d goes on with %d ranks\n", next.number, next.n);
-    own_epoch_open(a->memory, &a->job, &next);
+    if (own_epoch_open(a->memory, &a->job, &next) != OK) {
+        status_report();
+        return false;
+    }
     chaos_died(&a->costs, clock_s());
     return true;
 }
@@ -242,7 +245,7 @@ static void look_for_ends(struct agent *a) {
 static void on_signal(struct agent *a, int number) {
     if (number == SIGUSR1) signal_all(a, SIGUSR1);
     if (number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT) {
-        if (a->code == 0) a->code = 128 + number;
+        if (a->code == 0) a->code = 1;       /* no rank has failed: of those the code tells (launch.c) */
         end_all(a);
     }
 }

@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Where what lies: own_memory, then the rings of epoch 0, 1, ...; so many epochs have room in a file without pages. */
@@ -23,6 +26,19 @@ int own_node(const struct own_job *job, int slot) {
     return job->n_nodes > 1 ? (int)((int64_t)slot * job->n_nodes / job->n_slots) : 0;
 }
 
+/* Room for the rings of an epoch: the file grows with the epochs, as `ulimit -f` counts what has no pages, too. */
+static enum status make_room(const struct own_job *job, int32_t epoch) {
+    const off_t bytes = (off_t)rings_at(job->n_slots, epoch) + (off_t)rings_bytes(job->n_slots);
+    struct stat file;
+    struct rlimit limit;
+    if (fstat(job->fd, &file) == 0 && file.st_size >= bytes) return OK;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < (rlim_t)bytes)
+        return FAIL(E_IO, "`ulimit -f` is %" PRIu64 ", and the memory that ranks share is a file of %" PRId64 " kB; "
+                    "raise it", (uint64_t)limit.rlim_cur / 1024, (int64_t)bytes / 1024);
+    if (ftruncate(job->fd, bytes) == 0) return OK;
+    return FAIL(E_MEMORY, "no memory that %d ranks can share: %s", job->n_slots, strerror(errno));
+}
+
 enum status own_memory_make(int n_slots, int n, int *fd) {
     if (n_slots > OWN_MOST_RANKS)
         return FAIL(E_CONFIG, "%d ranks on one host are more than --comm-transport own takes (%d); use "
@@ -33,17 +49,16 @@ enum status own_memory_make(int n_slots, int n, int *fd) {
     for (int i = 0; i < n; i++) first.slot[i] = i;
     job.fd = *fd = memfd_create("trivium", 0);
     if (*fd < 0) return FAIL(E_MEMORY, "no memory that ranks can share: memfd_create: %s", strerror(errno));
-    enum status status = ftruncate(*fd, (off_t)rings_at(n_slots, MOST_EPOCHS - 1) + (off_t)rings_bytes(n_slots)) == 0
-                             ? own_memory_map(&job, &memory)
-                             : FAIL(E_MEMORY, "no memory that %d ranks can share: %s", n_slots, strerror(errno));
+    enum status status = make_room(&job, 0);
+    if (status == OK) status = own_memory_map(&job, &memory);
     if (status != OK) {
         close(*fd);
         return status;
     }
-    own_epoch_open(memory, &job, &first);
+    status = own_epoch_open(memory, &job, &first);
     bool random = greeting_secret(memory->secret);
     own_memory_unmap(memory);
-    if (random) return OK;
+    if (random) return status;
     close(*fd);
     return FAIL(E_IO, "this system has no random numbers for a secret; see /dev/urandom");
 }
@@ -76,14 +91,16 @@ struct epoch own_epoch_now(const struct own_memory *m) {
     return m->of[atomic_load_explicit(&m->epoch, memory_order_acquire) % OWN_EPOCHS];
 }
 
-void own_epoch_open(struct own_memory *m, const struct own_job *job, const struct epoch *next) {
+enum status own_epoch_open(struct own_memory *m, const struct own_job *job, const struct epoch *next) {
     int at = next->number % OWN_EPOCHS;
+    TRY(make_room(job, next->number));
     for (int s = 0; s < OWN_MOST_RANKS; s++) m->board[at][s] = (struct own_board){0};
     m->of[at] = *next;
     atomic_store_explicit(&m->epoch, next->number, memory_order_release);
     if (next->number >= 2)                   /* those of the last one may still be read by ranks that do not know yet */
         fallocate(job->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)rings_at(job->n_slots, next->number - 2),
                   (off_t)rings_bytes(job->n_slots));
+    return OK;
 }
 
 bool own_epoch_is_whole(const struct own_memory *m, const struct epoch *e) {

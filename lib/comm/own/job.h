@@ -52,7 +52,7 @@ struct own_job { int slot, n_slots, fd, n_nodes; };
 int own_node(const struct own_job *, int slot);
 
 /** Make the memory of so many slots, of which the first n are the members of epoch 0. *fd stays open in programs that
- *  this process starts. @errors E_CONFIG: more than OWN_MOST_RANKS; E_MEMORY  @collective{none} */
+ *  this process starts. @errors E_CONFIG: more than OWN_MOST_RANKS; E_IO, E_MEMORY  @collective{none} */
 enum status own_memory_make(int n_slots, int n, int *fd);
 /** Map that of the job, and the n_slots^2 rings of an epoch. @errors E_MEMORY  @collective{none} */
 enum status own_memory_map(const struct own_job *, struct own_memory **out);
@@ -68,8 +68,8 @@ static inline int64_t own_done_step(int64_t done) { return done & (((int64_t)1 <
 /** The newest epoch, as all slots see it. @collective{none} */
 struct epoch own_epoch_now(const struct own_memory *);
 /** Open the next one, for all to see. The agent's alone; rings of epochs before the last whole one are given back.
- *  @collective{none} */
-void own_epoch_open(struct own_memory *, const struct own_job *, const struct epoch *next);
+ *  @errors E_IO, E_MEMORY: there is no room for its rings  @collective{none} */
+enum status own_epoch_open(struct own_memory *, const struct own_job *, const struct epoch *next);
 /** Have all members said that they are whole? @collective{none} */
 bool own_epoch_is_whole(const struct own_memory *, const struct epoch *);
 

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -248,7 +249,7 @@ static void kill_one(struct job *j, int slot, bool at_once) {
     j->alive[slot] = false;
     struct epoch now = own_epoch_now(j->memory), next = epoch_after(&now, true, j->alive, j->n_slots,
                                                                             &(struct epoch_shape){1, 1, 0, 0});
-    own_epoch_open(j->memory, &j->own, &next);
+    assert_ok(own_epoch_open(j->memory, &j->own, &next));
 }
 
 /* Four ranks and a spare; two die one after the other, and another one while the rest has hardly entered. */
@@ -326,6 +327,14 @@ static void test_a_job_is_told_and_found(void **state) {
     unsetenv(OWN_JOB_VARIABLE);
     int fd;
     assert_fails(own_memory_make(OWN_MOST_RANKS + 1, 1, &fd), E_CONFIG, "257", "256", "mpi");
+    struct rlimit before, limit;
+    getrlimit(RLIMIT_FSIZE, &before);
+    limit = before;
+    limit.rlim_cur = 100 << 10;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    enum status status = own_memory_make(2, 2, &fd);
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_fails(status, E_IO, "ulimit -f", "100", "raise it");
 }
 
 TESTS(unit_test(test_the_world), unit_test(test_communicators), unit_test(test_messages_longer_than_a_ring),
