@@ -1,0 +1,24 @@
+#!/bin/bash
+# Very many collectives on the own transport, each result compared with a closed form, and memory that does not grow
+# (lib/comm/example_many.c): over shared memory, and over TCP between two emulated hosts.
+#
+# Run from the project's root. BUILD: where the program is (default: build). N: collectives of each (default: 3000).
+# SEED: which (default: 1).
+set -u -o pipefail
+build=$(cd "${BUILD:-build}" && pwd) || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+stress() { # NAME LAUNCH_OPTIONS...
+    TRIVIUM_EXE="$build/example_many" "$build/trivium" launch -n 4 --comm-transport own "${@:2}" "${N:-3000}" "${SEED:-1}" \
+        >"$work/out" 2>"$work/err" </dev/null
+    local code=$?
+    if [ $code = 0 ] && [ ! -s "$work/err" ] && grep -q "^${N:-3000} collectives in" "$work/out"; then
+        echo "ok $1 ($(cat "$work/out"))"
+    else
+        echo "not ok $1: code $code"
+        head -5 "$work/err" | sed 's/^/#   /'
+    fi
+}
+stress many_collectives_in_shared_memory
+stress many_collectives_over_connections --nodes 2
