@@ -18,7 +18,7 @@ static void code_of(const unsigned char *secret, const char *what, const struct 
     struct { char what[8]; struct greeting_hello hello; unsigned char number[GREETING_NUMBER]; } text;
     memset(&text, 0, sizeof text);
     text.hello = *hello;
-    strncpy(text.what, what, sizeof text.what);
+    memcpy(text.what, what, strlen(what));       /* "answer" or "proof" */
     memcpy(text.number, number, GREETING_NUMBER);
     crypto_auth(out, (const unsigned char *)&text, sizeof text, secret);
 }

@@ -20,6 +20,7 @@ struct own_message {
     enum kind kind;
     int peer, code;
     char *at;
+    size_t room;                    /* of an EARLY one's body, so far */
     size_t moved;                   /* of a send: of header and body together; else of the body */
     bool done;
 };
@@ -38,7 +39,7 @@ struct peer {
     struct { struct own_message message; char bytes[OWN_MAIL_BYTES]; bool leaving; } mail[OWN_MAIL_SLOTS];
 };
 
-enum { INBOX = 64, LOOKS_AT_ONE = 16 };
+enum { INBOX = 64, LOOKS_AT_ONE = 16, FIRST_ROOM = 64 << 10 };
 struct letter { int from; char bytes[OWN_MAIL_BYTES]; };
 
 struct own_messages {
@@ -118,21 +119,23 @@ static void arrived(struct own_messages *o, struct peer *p, struct own_message *
     p->header_moved = 0;
     if (m->header.context != MAIL) return;
     struct letter *letter = &o->inbox[o->arrived++ % INBOX];
-    letter->from = m->peer;
+    *letter = (struct letter){.from = m->peer};
     memcpy(letter->bytes, m->at, (size_t)m->header.bytes);
     if (o->arrived - o->read > INBOX) o->read = o->arrived - INBOX;
     free_early(m);
 }
 
+/* Not all of the memory that a header asks for: more as it comes (make_room). */
 static struct own_message *keep_early(struct own_messages *o, struct peer *p, const struct header *header, int from) {
     struct own_message *m = calloc(1, sizeof *m);
-    char *body = malloc((size_t)header->bytes + 1);
+    size_t bytes = (size_t)header->bytes, room = from == o->rank || bytes < FIRST_ROOM ? bytes : FIRST_ROOM;
+    char *body = malloc(room + 1);
     if (!m || !body) {
         free(m);
         free(body);
         return NULL;
     }
-    *m = (struct own_message){.header = *header, .kind = EARLY, .peer = from, .at = body};
+    *m = (struct own_message){.header = *header, .kind = EARLY, .peer = from, .at = body, .room = room};
     if (header->context == MAIL) return m;
     list_add(&p->unreceived, m);
     o->unreceived += header->bytes;
@@ -171,12 +174,24 @@ static bool take(struct peer *p, void *to, size_t n, size_t *moved) {
     return k == (int64_t)n;
 }
 
+/* For an early body there is twice as much as has come. @return false: there is no memory */
+static bool make_room(struct own_message *m) {
+    size_t bytes = (size_t)m->header.bytes, room = 2 * m->room < bytes ? 2 * m->room : bytes;
+    if (m->moved < m->room || m->room == bytes) return true;
+    char *at = realloc(m->at, room + 1);
+    if (at) m->at = at, m->room = room;
+    return at;
+}
+
 static void pull(struct own_messages *o, struct peer *p, int from) {
     while (p->code == OWN_OK) {
         struct own_message *m = p->coming;
-        if (m) {
-            if (!take(p, m->at + m->moved, (size_t)m->header.bytes - m->moved, &m->moved)) return;
-            arrived(o, p, m);
+        if (m && m->kind == EARLY && !make_room(m)) {
+            fail(p, OWN_NO_MEMORY);
+        } else if (m) {
+            size_t room = m->kind == EARLY ? m->room : (size_t)m->header.bytes;
+            if (!take(p, m->at + m->moved, room - m->moved, &m->moved)) return;
+            if (m->moved == (size_t)m->header.bytes) arrived(o, p, m);
         } else {
             if (!take(p, (char *)&p->header + p->header_moved, sizeof p->header - p->header_moved, &p->header_moved))
                 return;

@@ -209,6 +209,30 @@ static void test_what_is_no_message(void **state) {
         world_close(&w);
     }
     assert_string_equal(own_code_text(OWN_ENDED), "the peer has ended");
+}
+
+/* A header that asks for a terabyte gets what comes, and the peer's other messages go on. */
+static void test_memory_is_not_taken_at_a_headers_word(void **state) {
+    (void)state;
+    const struct { uint64_t context; int64_t bytes; int32_t tag; uint32_t magic; } header = {5, (int64_t)1 << 40, 0,
+                                                                                             0x7472766d};
+    struct world w;
+    struct own_message *a, *b;
+    char x = 1, y = 0;
+    bool done;
+    world_open(&w, true);
+    own_send(w.of[1], 0, 0, 0, &x, 1, &b);
+    own_receive(w.of[0], 0, 1, 0, &y, 1, &a);
+    own_push(w.of[0]);
+    ring_put(&w.ring[1 * N + 0], &header, sizeof header);
+    ring_put(&w.ring[1 * N + 0], "a few bytes", 11);
+    own_push(w.of[0]);
+    assert_true(own_test(w.of[0], &a, &done) == OWN_OK && done && y == 1);
+    assert_int_equal(own_unreceived(w.of[0]), (int64_t)1 << 40);
+    own_receive(w.of[0], 0, 1, 0, &y, 1, &a);                        /* it waits, and has not failed */
+    assert_true(own_test(w.of[0], &a, &done) == OWN_OK && !done);
+    assert_true(own_test(w.of[1], &b, &done) == OWN_OK && done);
+    world_close(&w);
     assert_string_equal(own_code_text(77), "unknown failure");
 }
 
@@ -239,10 +263,17 @@ static void test_mail_is_beside_messages(void **state) {
         push_all(&w);
     }
     assert_true(own_mail_receive(w.of[1], &from, text, 1) && text[0] == 100 - 64);
+    for (int i = 0; i < 100; i++) {
+        own_mail_send(w.of[0], 1, 0, i < 99 ? "longer" : "z", i < 99 ? 6 : 1);
+        push_all(&w);
+    }
+    for (int i = 0; i < 64; i++) assert_true(own_mail_receive(w.of[1], &from, text, 6));
+    assert_memory_equal(text, "z\0\0\0\0\0", 6);                    /* and nothing of an earlier one */
     assert_true(own_test(w.of[0], &a, &done) == OWN_OK && done && own_test(w.of[1], &b, &done) == OWN_OK && done);
     world_close(&w);
 }
 
 TESTS(unit_test(test_whatever_order_they_come_in), unit_test(test_one_context_does_not_block_another),
       unit_test(test_an_ended_peer_fails_alone), unit_test(test_what_is_no_message),
+      unit_test(test_memory_is_not_taken_at_a_headers_word),
       unit_test(test_mail_is_beside_messages))
