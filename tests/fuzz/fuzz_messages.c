@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { MOST = 4096, MOST_RECEIVES = 12, MAGIC = 0x7472766d };
-struct header { uint64_t context; int64_t bytes; int32_t tag; uint32_t magic; };
+struct header { uint64_t context; int64_t bytes; uint64_t at; int32_t tag; uint32_t magic; };
 struct wanted { struct own_message *message; uint64_t context; int tag, bytes; uint8_t *at; bool open; };
 
 /* ---- the stream ---- */
@@ -41,9 +41,10 @@ static void make_frames(struct fuzz_bytes *b) {
     n_stream = 0;
     while (b->left > 1) {
         uint8_t kind = (uint8_t)fuzz_number(b, 1), n = (uint8_t)fuzz_number(b, 1);
-        struct header h = {kind % 3, n, kind / 4 % 2, MAGIC};
+        struct header h = {kind % 3, n, 0, kind / 4 % 2, MAGIC};
         if (kind / 8 % 8 == 7) h.context = UINT64_MAX;                           /* mail */
         if (kind / 64 == 3) h.bytes = lengths[n % 8];
+        if (kind / 64 == 2) h.at = (uintptr_t)stream, h.magic = n % 2 ? 0x7472766c : 0x74727672;     /* lent; read */
         append(&h, sizeof h);
         size_t body = n < b->left ? n : b->left;
         append(b->at, body);
@@ -94,7 +95,7 @@ static void receive(struct own_messages *o, struct wanted *w, struct fuzz_bytes 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_bytes b = {data, size};
     struct wanted all[MOST_RECEIVES];
-    struct own_wire wire[2] = {{NULL, NULL, put, take}, {NULL, NULL, put, take}};
+    struct own_wire wire[2] = {{NULL, NULL, put, take, NULL, NULL}, {NULL, NULL, put, take, NULL, NULL}};
     struct own_messages *o = own_messages_open(2, 0, wire);
     uint8_t how = (uint8_t)fuzz_number(&b, 1), text[OWN_MAIL_BYTES];
     int n = (int)fuzz_number(&b, 1) % MOST_RECEIVES, from;

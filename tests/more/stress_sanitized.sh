@@ -24,7 +24,7 @@ if ! B=$build make -j2 -f tests/stress/Makefile >"$work/out" 2>&1; then
 fi
 
 verdict() { # NAME CODE WORDS: of the standard output
-    if [ "$2" = 0 ] && [ ! -s "$work/err" ] && grep -qE "$3" "$work/out"; then echo "ok $1 ($(tail -n 1 "$work/out"))"; return; fi
+    if [ "$2" = 0 ] && ! grep -qv "^large messages are copied twice" "$work/err" && grep -qE "$3" "$work/out"; then echo "ok $1 ($(tail -n 1 "$work/out"))"; return; fi
     echo "not ok $1: code $2"
     head -60 "$work/err" | sed 's/^/#   /'
 }

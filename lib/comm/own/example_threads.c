@@ -11,8 +11,8 @@
  * while others look are all atomic; and what the kernel moves, sockets.
  *
  * Round k: each rank sends each other one a few messages, of random context, tag and size (a function of k and of the
- * pair), and receives theirs, in an order that is its own. A buffer is written again as soon as its message is done:
- * if anybody still read it, that would be a race. */
+ * pair), and receives theirs, in an order that is its own. Large ones are lent: a thread reads the other's buffer. A
+ * buffer is written again as soon as its message is done: if anybody still read it, that would be a race. */
 #include "lib/base/clock.h"
 #include "lib/base/rng.h"
 #include "lib/comm/own/messages.h"
@@ -24,7 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { N = 4, MESSAGES = 3, SLOTS = 2 * N * MESSAGES, MOST_BYTES = 400 << 10 };
+enum { N = 4, MESSAGES = 3, SLOTS = 2 * N * MESSAGES, MOST_BYTES = 400 << 10, LENT_BYTES = 2000 };
 
 static struct ring *rings;                   /* [N * N] */
 static pthread_barrier_t all;
@@ -43,6 +43,12 @@ static uint32_t draw(uint64_t stream, uint64_t at, uint32_t below) {
 
 static int64_t put(void *out, const void *from, size_t n) { return (int64_t)ring_put(out, from, n); }
 static int64_t take(void *in, void *to, size_t n) { return (int64_t)ring_take(in, to, n); }
+static bool lend(void *out, const void *body, size_t n) { return (void)out, (void)body, n >= LENT_BYTES; }
+static bool fetch(void *in, void *to, uint64_t from, size_t n) {
+    (void)in;
+    memcpy(to, (const void *)(uintptr_t)from, n);
+    return true;
+}
 
 static void check(bool good) {
     if (!good) atomic_fetch_add(&n_wrong, 1);
@@ -101,7 +107,7 @@ static void *live(void *self) {
     struct rank *r = self;
     struct own_wire wire[N];
     for (int q = 0; q < N; q++)
-        wire[q] = (struct own_wire){&rings[r->me * N + q], &rings[q * N + r->me], put, take};
+        wire[q] = (struct own_wire){&rings[r->me * N + q], &rings[q * N + r->me], put, take, lend, fetch};
     r->messages = own_messages_open(N, r->me, wire);
     for (int j = 0; j < SLOTS; j++) r->slot[j].at = malloc(MOST_BYTES);
     for (int64_t round = 0;;) {

@@ -29,8 +29,16 @@ extern "C" {
 enum { OWN_MOST_RANKS = EPOCH_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8 };
 
 enum own_state { OWN_STARTING, OWN_RUNNING, OWN_FINISHED };
-/* state: enum own_state; beat: it changes as long as the rank moves. A cache line. */
-struct own_line { atomic_int state; atomic_uint beat; char alone[56]; };
+/* state: enum own_state; beat: it changes as long as the rank moves. pid, sample: whose memory it is, and where a word
+ * lies in it that all know; reads: can it read the memory of the others of this host (enum own_reads)? A cache line. */
+enum own_reads { OWN_UNKNOWN, OWN_READS, OWN_CANNOT_READ };
+struct own_line {
+    atomic_int state;
+    atomic_uint beat;
+    atomic_int pid, reads;
+    atomic_uint_least64_t sample;
+    char alone[40];
+};
 struct own_board { atomic_int whole; };                        /* it has said that it is */
 
 struct own_memory {

@@ -1,36 +1,15 @@
 #include "lib/comm/own/messages.h"
 
+#include "lib/comm/own/message.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-static const uint32_t MAGIC = 0x7472766d;   /* "trvm" */
-static const uint64_t MAIL = UINT64_MAX;
-static const int64_t MOST_BYTES = (int64_t)1 << 40;
-
-struct header { uint64_t context; int64_t bytes; int32_t tag; uint32_t magic; };
-
-/* A CALLERS is freed by own_test. An EARLY one has come before its receive, and its body is its own. A LETTER is one of
- * the peer's mail, on its way out. */
-enum kind { CALLERS, EARLY, LETTER };
-
-struct own_message {
-    struct own_message *next;
-    struct own_message *older, *newer;   /* of those that are callers' */
-    struct header header;
-    enum kind kind;
-    int peer, code;
-    char *at;
-    size_t room;                    /* of an EARLY one's body, so far */
-    size_t moved;                   /* of a send: of header and body together; else of the body */
-    bool done;
-};
-
-struct list { struct own_message *first, **last; };
 
 struct peer {
     struct own_wire wire;
     int code;                       /* not OWN_OK: its streams have failed */
     struct list sends;              /* in the order of their starts: the first is on the stream */
+    struct list lent;               /* whose headers have left: the peer reads them */
     struct list receives;           /* that wait for a header */
     struct list unreceived;         /* that came, and wait for a receive */
     struct header header;           /* of the one that comes now */
@@ -60,29 +39,6 @@ const char *own_code_text(int code) {
     return code >= 0 && code <= OWN_OTHER_LENGTH ? text[code] : "unknown failure";
 }
 
-/* ---- lists ---- */
-static void list_clear(struct list *l) { *l = (struct list){NULL, &l->first}; }
-
-static void list_add(struct list *l, struct own_message *m) {
-    m->next = NULL;
-    *l->last = m;
-    l->last = &m->next;
-}
-
-static void list_remove(struct list *l, struct own_message *m) {
-    struct own_message **at = &l->first;
-    while (*at && *at != m) at = &(*at)->next;
-    if (!*at) return;
-    *at = m->next;
-    if (l->last == &m->next) l->last = at;
-}
-
-static struct own_message *list_find(const struct list *l, uint64_t context, int tag) {
-    struct own_message *m = l->first;
-    while (m && (m->header.context != context || m->header.tag != tag)) m = m->next;
-    return m;
-}
-
 static void free_early(struct own_message *m) {
     free(m->at);
     free(m);
@@ -97,7 +53,8 @@ static void end(struct own_message *m, int code) {
 static void end_all(struct list *l, int code) {
     for (struct own_message *m; (m = l->first);) {
         list_remove(l, m);
-        end(m, code);
+        if (m->kind == NOTE) free(m);
+        else end(m, code);
     }
 }
 
@@ -107,6 +64,7 @@ static void fail(struct peer *p, int code) {
     if (m) end(m, code);
     if (m && m->header.context == MAIL) free_early(m);
     end_all(&p->sends, code);
+    end_all(&p->lent, code);
     end_all(&p->receives, code);
     p->coming = NULL;
 }
@@ -125,10 +83,11 @@ static void arrived(struct own_messages *o, struct peer *p, struct own_message *
     free_early(m);
 }
 
-/* Not all of the memory that a header asks for: more as it comes (make_room). */
+/* Not all of the memory that a header asks for: more as it comes (make_room). What is lent takes none. */
 static struct own_message *keep_early(struct own_messages *o, struct peer *p, const struct header *header, int from) {
     struct own_message *m = calloc(1, sizeof *m);
-    size_t bytes = (size_t)header->bytes, room = from == o->rank || bytes < FIRST_ROOM ? bytes : FIRST_ROOM;
+    size_t bytes = header->magic == LENT ? 0 : (size_t)header->bytes;
+    size_t room = from == o->rank || bytes < FIRST_ROOM ? bytes : FIRST_ROOM;
     char *body = malloc(room + 1);
     if (!m || !body) {
         free(m);
@@ -142,15 +101,39 @@ static struct own_message *keep_early(struct own_messages *o, struct peer *p, co
     return m;
 }
 
-/* The message that a header announces: where its body is to go. */
-static void take_header(struct own_messages *o, struct peer *p, int from) {
-    const struct header *header = &p->header;
-    bool sound = header->magic == MAGIC && header->bytes >= 0 && header->bytes <= MOST_BYTES &&
-                 (header->context != MAIL || header->bytes <= OWN_MAIL_BYTES);
-    if (!sound) {
-        fail(p, OWN_NO_MESSAGE);
+/* A lent body is copied from the peer's memory, and the peer is told. */
+static void read_lent(struct peer *p, struct own_message *receive, const struct header *header) {
+    struct own_message *note = calloc(1, sizeof *note);
+    int code = !note ? OWN_NO_MEMORY : OWN_OK;
+    if (note && !p->wire.fetch(p->wire.in, receive->at, header->at, (size_t)header->bytes)) code = OWN_ENDED;
+    end(receive, code);
+    if (code != OWN_OK) {
+        free(note);
+        fail(p, code);
         return;
     }
+    *note = (struct own_message){.header = {header->context, 0, 0, header->tag, READ}, .kind = NOTE};
+    list_add(&p->sends, note);
+}
+
+/* The peer has read a body: the oldest of its context and tag, since receives take them in that order. */
+static void was_read(struct peer *p, const struct header *header) {
+    struct own_message *m = list_find(&p->lent, header->context, header->tag);
+    p->header_moved = 0;
+    if (m) list_remove(&p->lent, m), end(m, OWN_OK);
+    else fail(p, OWN_NO_MESSAGE);
+}
+
+static bool is_sound(const struct peer *p, const struct header *h) {
+    if (h->magic == READ) return p->wire.lend;
+    if (h->magic == LENT && !p->wire.fetch) return false;
+    return (h->magic == MAGIC || h->magic == LENT) && h->bytes >= 0 && h->bytes <= MOST_BYTES &&
+           (h->context != MAIL || (h->magic == MAGIC && h->bytes <= OWN_MAIL_BYTES));
+}
+
+/* The message that a header announces: where its body is to go. */
+static void take_message(struct own_messages *o, struct peer *p, int from) {
+    const struct header *header = &p->header;
     struct own_message *m = list_find(&p->receives, header->context, header->tag);
     if (m && m->header.bytes != header->bytes) {
         fail(p, OWN_OTHER_LENGTH);
@@ -160,10 +143,19 @@ static void take_header(struct own_messages *o, struct peer *p, int from) {
     else m = keep_early(o, p, header, from);
     if (!m) {
         fail(p, OWN_NO_MEMORY);
-        return;
+    } else if (header->magic == LENT) {
+        p->header_moved = 0;
+        if (m->kind == CALLERS) read_lent(p, m, header);
+    } else {
+        p->coming = m;
+        if (header->bytes == 0) arrived(o, p, m);
     }
-    p->coming = m;
-    if (header->bytes == 0) arrived(o, p, m);
+}
+
+static void take_header(struct own_messages *o, struct peer *p, int from) {
+    if (!is_sound(p, &p->header)) fail(p, OWN_NO_MESSAGE);
+    else if (p->header.magic == READ) was_read(p, &p->header);
+    else take_message(o, p, from);
 }
 
 /* Up to n bytes of the stream. @return whether there were as many */
@@ -202,11 +194,11 @@ static void pull(struct own_messages *o, struct peer *p, int from) {
 
 /* ---- what leaves ---- */
 static bool put(struct peer *p, struct own_message *m) {
-    const size_t head = sizeof m->header;
-    while (m->moved < head + (size_t)m->header.bytes) {
+    const size_t head = sizeof m->header, all = head + (m->header.magic == MAGIC ? (size_t)m->header.bytes : 0);
+    while (m->moved < all) {
         bool in_head = m->moved < head;
         const char *from = in_head ? (const char *)&m->header + m->moved : m->at + (m->moved - head);
-        size_t n = (in_head ? head : head + (size_t)m->header.bytes) - m->moved;
+        size_t n = (in_head ? head : all) - m->moved;
         int64_t k = p->wire.put(p->wire.out, from, n);
         if (k < 0) fail(p, OWN_ENDED);
         if (k <= 0) return false;
@@ -218,7 +210,9 @@ static bool put(struct peer *p, struct own_message *m) {
 static void push(struct peer *p) {
     for (struct own_message *m; p->code == OWN_OK && (m = p->sends.first) && put(p, m);) {
         list_remove(&p->sends, m);
-        end(m, OWN_OK);
+        if (m->kind == NOTE) free(m);
+        else if (m->header.magic == LENT) list_add(&p->lent, m);
+        else end(m, OWN_OK);
     }
 }
 
@@ -227,6 +221,7 @@ static void push_and_pull(struct own_messages *o, int r) {
     if (r == o->rank || p->code != OWN_OK) return;
     if (p->sends.first) push(p);
     pull(o, p, r);
+    if (p->sends.first) push(p);             /* notes on what it has read */
 }
 
 void own_push(struct own_messages *o) {
@@ -253,6 +248,7 @@ struct own_messages *own_messages_open(int size, int rank, const struct own_wire
     for (int r = 0; r < size; r++) {
         o->peer[r].wire = wire[r];
         list_clear(&o->peer[r].sends);
+        list_clear(&o->peer[r].lent);
         list_clear(&o->peer[r].receives);
         list_clear(&o->peer[r].unreceived);
     }
@@ -266,6 +262,7 @@ void own_messages_close(struct own_messages **messages) {
     for (int r = 0; r < o->size; r++) {
         struct peer *p = &o->peer[r];
         if (p->coming && p->coming->header.context == MAIL) free_early(p->coming);    /* no list has it */
+        end_all(&p->sends, OWN_ENDED);                                                /* notes are nobody's */
         for (struct own_message *m; (m = p->unreceived.first);) {
             list_remove(&p->unreceived, m);
             free_early(m);
@@ -281,7 +278,7 @@ static struct own_message *new_message(struct own_messages *o, uint64_t context,
                                        int64_t bytes) {
     struct own_message *m = calloc(1, sizeof *m);
     if (!m) return NULL;
-    *m = (struct own_message){.older = o->newest, .header = {context, bytes, tag, MAGIC}, .peer = peer, .at = at};
+    *m = (struct own_message){.older = o->newest, .header = {context, bytes, 0, tag, MAGIC}, .peer = peer, .at = at};
     if (m->older) m->older->newer = m;
     return o->newest = m;
 }
@@ -292,7 +289,12 @@ static void adopt(struct own_messages *o, struct peer *p, struct own_message *re
     o->unreceived -= early->header.bytes;
     if (early->header.bytes != receive->header.bytes) {
         end(receive, OWN_OTHER_LENGTH);
-        if (p->coming == early) fail(p, OWN_OTHER_LENGTH);
+        if (p->coming == early || early->header.magic == LENT) fail(p, OWN_OTHER_LENGTH);
+    } else if (early->header.magic == LENT && p->code != OWN_OK) {
+        end(receive, p->code);
+    } else if (early->header.magic == LENT) {
+        read_lent(p, receive, &early->header);
+        push(p);
     } else {
         memcpy(receive->at, early->at, early->done ? (size_t)early->header.bytes : early->moved);
         receive->moved = early->moved;
@@ -339,6 +341,10 @@ int own_send(struct own_messages *o, uint64_t context, int to, int tag, const vo
         end(m, p->code);
         return OWN_OK;
     }
+    if (p->wire.lend && p->wire.lend(p->wire.out, at, (size_t)bytes)) {
+        m->header.magic = LENT;
+        m->header.at = (uintptr_t)at;
+    }
     list_add(&p->sends, m);
     push(p);
     return OWN_OK;
@@ -364,7 +370,7 @@ void own_mail_send(struct own_messages *o, int to, int slot, const void *at, int
     if (p->mail[slot].leaving && !m->done) return;
     memcpy(p->mail[slot].bytes, at, (size_t)n);
     p->mail[slot].leaving = true;
-    *m = (struct own_message){.header = {MAIL, n, 0, MAGIC}, .kind = LETTER, .peer = to, .at = p->mail[slot].bytes};
+    *m = (struct own_message){.header = {MAIL, n, 0, 0, MAGIC}, .kind = LETTER, .peer = to, .at = p->mail[slot].bytes};
     list_add(&p->sends, m);
     push(p);
 }

@@ -9,6 +9,13 @@
  *
  *   peer ->  | header body | header body | he        put and take as much as there is room for, never wait
  *
+ * A stream copies each byte twice, into it and out of it. Where a process can read the memory of its peer, a large body
+ * stays where it is: the header says where that is (it is lent), the receiver copies it from there as soon as it knows
+ * where to, and says so (it is read); then the send is done.
+ *
+ *   sender   | lent, at |  ....................  | done        the body is the sender's again when the note has come
+ *   receiver             copies it | read |
+ *
  * A message to itself takes the same way, without a stream. Mail is a message of a context that nobody receives: the
  * newest few are kept.
  *
@@ -25,11 +32,15 @@
 extern "C" {
 #endif
 
-/* The two streams of a peer: up to n bytes, and how many there were; -1: the stream has ended. */
+/* The two streams of a peer: up to n bytes, and how many there were; -1: the stream has ended. lend: may the peer read
+ * this body where it lies? fetch: copy what lies at `from` in the peer's memory; false: it cannot be read any more.
+ * NULL, both: nothing is lent, and nothing is taken for lent. */
 struct own_wire {
     void *out, *in;
     int64_t (*put)(void *out, const void *from, size_t n);
     int64_t (*take)(void *in, void *to, size_t n);
+    bool (*lend)(void *out, const void *body, size_t n);
+    bool (*fetch)(void *in, void *to, uint64_t from, size_t n);
 };
 
 enum own_code { OWN_OK, OWN_NO_MEMORY, OWN_ENDED, OWN_NO_MESSAGE, OWN_OTHER_LENGTH };
@@ -43,7 +54,8 @@ enum { OWN_MAIL_BYTES = 64 };
 
 /** wire[size]: borrowed; that of `rank` itself is not used. @return NULL: no memory  @collective{none} */
 struct own_messages *own_messages_open(int size, int rank, const struct own_wire *wire);
-/** What is in flight is forgotten; buffers of callers are not touched any more. @collective{none} */
+/** What is in flight is forgotten; this process does not touch buffers of callers any more. A peer may still read what
+ *  was lent to it: it has to find out that the message is none any more (own.c). @collective{none} */
 void own_messages_close(struct own_messages **);
 
 /** Start one of so many bytes, which stay the caller's until it is done. @return enum own_code  @collective{none} */

@@ -230,7 +230,7 @@ static int64_t take(void *in, void *to, size_t bytes) {
 }
 
 struct own_wire own_network_wire(struct network *n, int r) {
-    return (struct own_wire){&n->member[r], &n->member[r], put, take};
+    return (struct own_wire){&n->member[r], &n->member[r], put, take, NULL, NULL};
 }
 
 int64_t own_network_shown_out(const struct network *n) { return n->shown_out; }

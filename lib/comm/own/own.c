@@ -8,7 +8,8 @@
  *   epochs    when one dies, and the job is elastic, the agent opens the next epoch (epoch.h). A look at one word
  *             tells: from then on nothing that is in flight ends but with "changed", until this rank has entered it
  *   messages  messages.h, over rings in that memory (ring.h). Each is copied twice, into the ring and out of it; sender
- *             and receiver must both look, which every wait does, and the driver between the rows of a step
+ *             and receiver must both look, which every wait does, and the driver between the rows of a step. A large
+ *             one is copied once, by the receiver, from the sender's own memory (lent.h)
  *   splits    every rank's colour and key are gathered, and each works out the same groups; the context of a
  *             communicator is the number of its split, since groups of one split have no rank in common
  *   the end   a rank says in its line of the memory that it has finished; one that ends without has failed, whatever
@@ -16,8 +17,10 @@
  *
  * What breaks: a rank that neither waits nor looks lets its rings run full, and its peers wait. */
 #include "lib/base/cores.h"
+#include "lib/base/log.h"
 #include "lib/comm/host_transport.h"
 #include "lib/comm/own/job.h"
+#include "lib/comm/own/lent.h"
 #include "lib/comm/own/network.h"
 #include "lib/comm/own/messages.h"
 
@@ -69,15 +72,44 @@ static int unless_changed(int code) {
     return code;
 }
 
+/* ---- large messages: lent.h ---- */
+/* The body stays where it is while its message is in flight: of a message of an epoch that has ended it does not, and
+ * then what is read here may be anything. So whoever asks for a message looks at the epoch after this (test_message).
+ * The owner saw the new epoch before it wrote; so whoever has read what it wrote sees that epoch, too. */
+static bool fetch(void *in, void *to, uint64_t from, size_t n) {
+    int r = (int)((struct ring *)in - rings) / now.n;
+    bool read = own_lent_read(&memory->line[now.slot[r]], to, from, n);
+    atomic_thread_fence(memory_order_seq_cst);
+    return read;
+}
+
+/* What a GPU's driver has mapped cannot be read by others, nor by this process in that way. */
+static bool lend(void *out, const void *body, size_t n) {
+    char byte;
+    int r = (int)((struct ring *)out - rings) % now.n;
+    return n >= LENT_BYTES && memory->line[now.slot[r]].reads == OWN_READS &&
+           own_lent_read(&memory->line[job.slot], &byte, (uintptr_t)body, 1);
+}
+
+/* May this rank read the memory of all others of this host? */
+static void try_to_read(void) {
+    const char *copies = getenv("TRIVIUM_OWN_COPIES");
+    bool reads = !copies || strcmp(copies, "2") != 0;
+    for (int r = 0; r < now.n && reads; r++) reads = far[r] || own_lent_try(&memory->line[now.slot[r]]);
+    memory->line[job.slot].reads = reads ? OWN_READS : OWN_CANNOT_READ;
+    if (!reads && me == 0 && now.number == 0)
+        log_info("large messages are copied twice: ranks may not read each other's memory (process_vm_readv; see "
+                 "/proc/sys/kernel/yama/ptrace_scope, and what a container allows)");
+}
+
 static void version(char *text, size_t bytes) { snprintf(text, bytes, "own transport"); }
 
 /* ---- before there are groups ---- */
 static enum status wait_for(struct own_message **message, const char *what) {
     double timeout_s = comm_settings_in_force()->timeout_s, deadline_s = clock_s() + timeout_s;
     for (bool done = false; !done; sched_yield()) {
-        if (has_changed()) return E_EPOCH;
         int code = unless_changed(own_test(messages, message, &done));
-        if (code == TRANSPORT_CHANGED) return E_EPOCH;
+        if (has_changed()) return E_EPOCH;                   /* after it, see fetch */
         if (code != OWN_OK) return FAIL(E_COMM, "%s: %s", what, own_code_text(code));
         if (!done && clock_s() > deadline_s)
             return FAIL(E_TIMEOUT, "%s did not finish within %g s; raise --comm-timeout if it is only slow", what,
@@ -169,7 +201,7 @@ static enum status open_streams(void) {
     wire = calloc((size_t)now.n, sizeof *wire);
     for (int r = 0; wire && r < now.n; r++)
         wire[r] = far[r] ? own_network_wire(network, r)
-                         : (struct own_wire){&rings[me * now.n + r], &rings[r * now.n + me], put, take};
+                         : (struct own_wire){&rings[me * now.n + r], &rings[r * now.n + me], put, take, lend, fetch};
     messages = wire ? own_messages_open(now.n, me, wire) : NULL;
     return messages ? OK : FAIL(E_MEMORY, "no memory for the streams of %d ranks", now.n);
 }
@@ -207,9 +239,12 @@ static enum status enter(struct comm_place *place) {
         nanosleep(&nap, NULL);
     }
     n_splits = 0;
+    memory->line[job.slot].reads = OWN_UNKNOWN;
     TRY(find_place(place));
     TRY(open_streams());
-    return meet("the start of the job");
+    TRY(meet("the start of the job"));
+    try_to_read();
+    return OK;
 }
 
 static enum status listen_to_others(void) {
@@ -225,6 +260,7 @@ static enum status world_start(int *argc, char ***argv, struct comm_place *place
     TRY(own_job_find(&job, &is_one));
     TRY(own_memory_map(&job, &memory));
     if (job.n_nodes > 1) TRY(listen_to_others());
+    own_lent_allow(&memory->line[job.slot]);
     memory->line[job.slot].state = OWN_RUNNING;
     return enter(place);
 }
@@ -327,9 +363,9 @@ static int receive_message(void *communicator, void *at, int n, enum dtype dtype
 }
 
 static int test_message(void **handle, bool *done) {
-    *done = false;
-    if (has_changed()) return *handle = NULL, TRANSPORT_CHANGED;
-    return unless_changed(own_test(messages, (struct own_message **)handle, done));
+    int code = unless_changed(own_test(messages, (struct own_message **)handle, done));
+    if (has_changed()) return *handle = NULL, *done = false, TRANSPORT_CHANGED;      /* after it, see fetch */
+    return code;
 }
 
 /* ---- mail ---- */

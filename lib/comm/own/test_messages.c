@@ -28,6 +28,16 @@ static int64_t wire_put(void *out, const void *from, size_t n) {
 static int64_t wire_take(void *in, void *to, size_t n) {
     return (int64_t)ring_take(in, to, world_now->whole ? n : draw((uint32_t)(n < 5000 ? n : 5000) + 1));
 }
+static bool lends;                           /* large ones are read where they lie */
+static bool wire_lend(void *out, const void *body, size_t n) { return (void)out, (void)body, lends && n >= 500; }
+static bool wire_fetch(void *in, void *to, uint64_t from, size_t n) {
+    (void)in;
+    memcpy(to, (const void *)(uintptr_t)from, n);
+    return true;
+}
+static bool wire_fetch_fails(void *in, void *to, uint64_t from, size_t n) {
+    return (void)in, (void)to, (void)from, (void)n, false;
+}
 static int64_t wire_ended(void *in, void *to, size_t n) { return (void)in, (void)to, (void)n, -1; }
 
 static void world_open(struct world *w, bool whole) {
@@ -36,7 +46,8 @@ static void world_open(struct world *w, bool whole) {
     world_now = w;
     for (int r = 0; r < N; r++) {
         for (int q = 0; q < N; q++)
-            w->wire[r][q] = (struct own_wire){&w->ring[r * N + q], &w->ring[q * N + r], wire_put, wire_take};
+            w->wire[r][q] = (struct own_wire){&w->ring[r * N + q], &w->ring[q * N + r], wire_put, wire_take, wire_lend,
+                                              wire_fetch};
         w->of[r] = own_messages_open(N, r, w->wire[r]);
     }
 }
@@ -128,7 +139,11 @@ static void run_traffic(bool whole) {
 
 static void test_whatever_order_they_come_in(void **state) {
     (void)state;
-    for (int i = 0; i < 6; i++) run_traffic(i == 0);
+    for (int i = 0; i < 6; i++) {
+        lends = i % 2;
+        run_traffic(i < 2);
+    }
+    lends = false;
 }
 
 /* A message of another context, sent first and larger than the ring, is not in the way of one that is waited for. */
@@ -157,6 +172,70 @@ static void test_one_context_does_not_block_another(void **state) {
     assert_true(own_test(w.of[0], &a, &sent[0]) == OWN_OK && own_test(w.of[0], &b, &sent[1]) == OWN_OK);
     assert_true(sent[0] && sent[1]);
     world_close(&w);
+}
+
+/* ---- what is lent ---- */
+/* It takes no memory, is copied when its receive comes and not before, and until then is the sender's no more. */
+static void test_what_is_lent_is_copied_once(void **state) {
+    (void)state;
+    static char a[8 << 20], b[1000], got_a[8 << 20], got_b[1000];
+    struct own_message *send_a, *send_b, *receive;
+    struct world w;
+    bool done;
+    lends = true;
+    world_open(&w, true);
+    memset(a, 1, sizeof a), memset(b, 3, sizeof b);
+    own_send(w.of[0], 1, 1, 0, a, sizeof a, &send_a);                /* two of one tag, in two contexts */
+    own_send(w.of[0], 2, 1, 0, b, sizeof b, &send_b);
+    for (int i = 0; i < 3; i++) push_all(&w);
+    assert_int_equal(own_unreceived(w.of[1]), sizeof a + sizeof b);
+    assert_true(own_test(w.of[0], &send_a, &done) == OWN_OK && !done);
+    memset(a, 2, sizeof a);                                          /* nobody has read it yet */
+    own_receive(w.of[1], 2, 0, 0, got_b, sizeof got_b, &receive);    /* the second one first */
+    assert_true(own_test(w.of[1], &receive, &done) == OWN_OK && done && memcmp(got_b, b, sizeof b) == 0);
+    assert_true(own_test(w.of[0], &send_a, &done) == OWN_OK && !done);
+    assert_true(own_test(w.of[0], &send_b, &done) == OWN_OK && done);
+    own_receive(w.of[1], 1, 0, 0, got_a, sizeof got_a, &receive);
+    assert_true(own_test(w.of[1], &receive, &done) == OWN_OK && done && memcmp(got_a, a, sizeof a) == 0);
+    assert_true(own_test(w.of[0], &send_a, &done) == OWN_OK && done);
+    assert_int_equal(own_unreceived(w.of[1]), 0);
+    own_send(w.of[0], 1, 1, 0, a, sizeof a, &send_a);                /* and what nobody receives, nobody waits for */
+    push_all(&w);
+    world_close(&w);
+    lends = false;
+}
+
+/* A body that cannot be read, one of another length (early and late), a note on what was not lent, and something lent
+ * where nothing can be: the peer has failed. */
+static void test_what_is_lent_and_is_not_there(void **state) {
+    (void)state;
+    static char body[1000], got[1000];
+    static const int codes[] = {OWN_ENDED, OWN_OTHER_LENGTH, OWN_OTHER_LENGTH, OWN_NO_MESSAGE, OWN_NO_MESSAGE};
+    const struct { uint64_t context; int64_t bytes; uint64_t at; int32_t tag; uint32_t magic; } note = {0, 0, 0, 0,
+                                                                                                     0x74727672};
+    for (int way = 0; way < 5; way++) {
+        struct world w;
+        struct own_message *send, *receive;
+        bool done;
+        lends = true;
+        world_open(&w, true);
+        struct own_wire wire[N];
+        memcpy(wire, w.wire[0], sizeof wire);
+        if (way == 0) wire[1].fetch = wire_fetch_fails;
+        if (way == 4) wire[1].fetch = NULL;
+        own_messages_close(&w.of[0]);
+        w.of[0] = own_messages_open(N, 0, wire);
+        if (way == 3) ring_put(&w.ring[1 * N + 0], &note, sizeof note);
+        else own_send(w.of[1], 0, 0, 0, body, sizeof body, &send);
+        if (way == 1) own_push(w.of[0]);
+        own_receive(w.of[0], 0, 1, 0, got, way == 1 || way == 2 ? 999 : 1000, &receive);
+        own_push(w.of[0]);
+        assert_int_equal(own_test(w.of[0], &receive, &done), codes[way]);
+        own_receive(w.of[0], 0, 1, 0, got, 1000, &receive);
+        assert_int_equal(own_test(w.of[0], &receive, &done), codes[way]);
+        world_close(&w);
+    }
+    lends = false;
 }
 
 /* ---- failures ---- */
@@ -193,7 +272,7 @@ static void test_an_ended_peer_fails_alone(void **state) {
 static void test_what_is_no_message(void **state) {
     (void)state;
     char wanted[8] = "", sent[16] = "0123456789abcde";
-    const int64_t nonsense[] = {0, 8, 0, 0x6f6e};                     /* a header but for its last word, and a body */
+    const int64_t nonsense[] = {0, 8, 0, 0, 0x6f6e};                  /* a header but for its last word, and a body */
     struct own_message *a, *b;
     bool done;
     for (int way = 0; way < 4; way++) {
@@ -214,8 +293,8 @@ static void test_what_is_no_message(void **state) {
 /* A header that asks for a terabyte gets what comes, and the peer's other messages go on. */
 static void test_memory_is_not_taken_at_a_headers_word(void **state) {
     (void)state;
-    const struct { uint64_t context; int64_t bytes; int32_t tag; uint32_t magic; } header = {5, (int64_t)1 << 40, 0,
-                                                                                             0x7472766d};
+    const struct { uint64_t context; int64_t bytes; uint64_t at; int32_t tag; uint32_t magic; } header = {
+        5, (int64_t)1 << 40, 0, 0, 0x7472766d};
     struct world w;
     struct own_message *a, *b;
     char x = 1, y = 0;
@@ -274,6 +353,7 @@ static void test_mail_is_beside_messages(void **state) {
 }
 
 TESTS(unit_test(test_whatever_order_they_come_in), unit_test(test_one_context_does_not_block_another),
+      unit_test(test_what_is_lent_is_copied_once), unit_test(test_what_is_lent_and_is_not_there),
       unit_test(test_an_ended_peer_fails_alone), unit_test(test_what_is_no_message),
       unit_test(test_memory_is_not_taken_at_a_headers_word),
       unit_test(test_mail_is_beside_messages))

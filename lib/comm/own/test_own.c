@@ -1,5 +1,6 @@
 /* ranks: 1 */
 /* The transport without the rest of lib/comm: processes that this test forks, as the agent does. */
+#include "lib/base/log.h"
 #include "lib/comm/host_transport.h"
 #include "lib/comm/own/job.h"
 #include "tests/test.h"
@@ -17,6 +18,7 @@ enum { N = 4 };
 /* Each rank of n runs `rank_main`, whose failure is the test's. @return whether all said that they had finished */
 typedef bool rank_main(struct comm_place *);
 static int n_nodes = 1;         /* of the next runs */
+static enum own_reads reads[OWN_MOST_RANKS]; /* of the last one: can each rank read the others' memory? */
 static bool run(int n, rank_main *main) {
     struct own_job job = {.n_slots = n, .n_nodes = n_nodes};
     struct own_memory *memory;
@@ -38,6 +40,7 @@ static bool run(int n, rank_main *main) {
         int status;
         waitpid(pid[r], &status, 0);
         ok &= status == 0 && memory->line[r].state == OWN_FINISHED;
+        reads[r] = (enum own_reads)memory->line[r].reads;
     }
     own_memory_unmap(memory);
     close(job.fd);
@@ -136,6 +139,66 @@ static bool large(struct comm_place *place) {
 static void test_messages_longer_than_a_ring(void **state) {
     (void)state;
     assert_true(run(N, large));
+    for (int r = 0; r < N; r++) assert_true(reads[r] == OWN_READS || reads[r] == OWN_CANNOT_READ);
+    setenv("TRIVIUM_OWN_COPIES", "2", 1);                            /* as where the kernel allows none of it */
+    log_set_level(LOG_WARN);
+    assert_true(run(N, large));
+    for (int r = 0; r < N; r++) assert_true(reads[r] == OWN_CANNOT_READ);
+    log_set_level(LOG_INFO);
+    unsetenv("TRIVIUM_OWN_COPIES");
+}
+
+/* ---- what is lent, when its epoch ends ---- */
+enum { BUSY = 102, LENT = 48 << 20 };         /* BUSY: a word; the receiver begins to read */
+
+/* Rank 0 lends, and overwrites what it has lent as soon as it knows of the next epoch, the end first. Rank 1 may find
+ * that the epoch has changed, or have the message; never other bytes. Neither finishes. */
+static void lend_and_leave(const struct own_job *job, struct own_memory *common) {
+    struct comm_place place;
+    void *world, *handle;
+    int size, rank, code;
+    bool done = false;
+    char *x = malloc(LENT);
+    own_job_tell(job);
+    alarm(30);
+    if (OWN.start(NULL, NULL, &place) != OK || OWN.split(0, 0, &world, &size, &rank) != OK) _exit(2);
+    memset(x, rank == 0 ? 1 : 0, LENT);
+    code = rank == 0 ? OWN.send(world, x, LENT, UINT8, 1, 0, &handle)
+                     : OWN.receive(world, x, LENT, UINT8, 0, 0, &handle);
+    common->word[BUSY] += (uint64_t)rank;
+    while (code == TRANSPORT_OK && !done) code = OWN.test(&handle, &done);
+    if (rank == 0 && code == TRANSPORT_CHANGED) {
+        OWN.leave();
+        for (int64_t i = LENT; i > 0; i--) x[i - 1] = 2;
+    }
+    for (int64_t i = 0; i < LENT && done; i++)
+        if (x[i] != 1) _exit(3);
+    _exit(done || code == TRANSPORT_CHANGED ? 0 : 1);
+}
+
+static void test_nobody_takes_what_was_lent_in_an_epoch_that_has_ended(void **state) {
+    (void)state;
+    for (int trial = 0; trial < 6; trial++) {
+        struct own_job job = {.n_slots = 2};
+        struct own_memory *common;
+        pid_t pid[2];
+        assert_ok(own_memory_make(2, 2, &job.fd));
+        assert_ok(own_memory_map(&job, &common));
+        for (job.slot = 0; job.slot < 2; job.slot++)
+            if ((pid[job.slot] = fork()) == 0) lend_and_leave(&job, common);
+        for (int i = 0; i < 20000 && common->word[BUSY] == 0; i++) usleep(500);
+        usleep(1000 * (unsigned)trial);
+        struct epoch next = own_epoch_now(common);
+        next.number++;
+        assert_ok(own_epoch_open(common, &job, &next));
+        for (int r = 0; r < 2; r++) {
+            int status = -1;
+            waitpid(pid[r], &status, 0);
+            assert_int_equal(status, 0);
+        }
+        own_memory_unmap(common);
+        close(job.fd);
+    }
 }
 
 /* ---- mail and words ---- */
@@ -338,6 +401,7 @@ static void test_a_job_is_told_and_found(void **state) {
 }
 
 TESTS(unit_test(test_the_world), unit_test(test_communicators), unit_test(test_messages_longer_than_a_ring),
+      unit_test(test_nobody_takes_what_was_lent_in_an_epoch_that_has_ended),
       unit_test(test_mail_and_words), unit_test(test_ranks_go_on_without_the_dead),
       unit_test(test_which_slots_are_on_one_host), unit_test(test_over_connections_it_is_the_same),
       unit_test(test_a_job_is_told_and_found))
