@@ -90,13 +90,25 @@ static bool hear(struct connection *c, void *what, size_t bytes, bool *failed) {
 }
 
 /* ---- being called ---- */
-static void take_calls(struct network *n) {
+/* A free place; where there is none, that of who has been greeting the longest, and is shown out: who says nothing, and
+ * calls many times, keeps no member out. */
+static struct connection *place_for_one(struct network *n) {
+    struct connection *oldest = &n->stranger[0];
     for (int i = 0; i < NETWORK_STRANGERS; i++) {
         struct connection *c = &n->stranger[i];
-        if (c->stage != NOBODY) continue;
+        if (c->stage == NOBODY) return c;
+        if (c->until_s < oldest->until_s) oldest = c;
+    }
+    show_out(n, oldest);
+    return oldest;
+}
+
+static void take_calls(struct network *n) {
+    for (int i = 0; i < NETWORK_STRANGERS; i++) {
         int fd = accept4(n->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), yes = 1;
         if (fd < 0) return;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+        struct connection *c = place_for_one(n);
         *c = (struct connection){.stage = HELLO, .fd = fd, .until_s = clock_s() + NETWORK_GREETING_S};
     }
 }

@@ -3,8 +3,8 @@
  * A process listens from its start to its end, on an address that it was given. When it enters an epoch it calls the
  * members with a greater slot, and is called by those with a smaller one, until it has a connection to each. A
  * connection is one only after the greeting (greeting.h); each has NETWORK_GREETING_S seconds for that, and of those
- * that are still greeting there are at most NETWORK_STRANGERS. Whoever is slow, says nonsense, or does not know the
- * secret, is shown out, and nobody else notices.
+ * that are still greeting there are at most NETWORK_STRANGERS: the next one takes the place of the oldest. Whoever is
+ * slow, says nonsense, or does not know the secret, is shown out, and nobody else notices.
  *
  *   called    accept -> hello? -> answer -> proof? -> a member's stream
  *   calling   connect -> hello -> answer? -> proof -> a member's stream        after a refusal again: it may start

@@ -235,6 +235,21 @@ static void test_who_is_slow_is_shown_out(void **state) {
     end(&p);
 }
 
+/* More idle callers than there are places for, before any member has called, and each time it is let in. */
+static void test_a_crowd_of_idle_callers_keeps_nobody_out(void **state) {
+    (void)state;
+    enum { CROWD = 3 * NETWORK_STRANGERS };
+    struct party p;
+    int idle[CROWD];
+    begin(&p);
+    for (int i = 0; i < CROWD; i++) idle[i] = call(&p.address[3]);
+    assert_true(meet(&p, -1, NETWORK_GREETING_S - 1));
+    assert_true(talk(&p));
+    assert_true(own_network_shown_out(p.network[3]) >= CROWD - NETWORK_STRANGERS);
+    for (int i = 0; i < CROWD; i++) close(idle[i]);
+    end(&p);
+}
+
 /* A member's secret is another one: it is no member. And one of an older epoch waits until it knows. */
 static void test_members_of_another_job_or_epoch_do_not_meet(void **state) {
     (void)state;
@@ -269,4 +284,5 @@ static void test_addresses_that_are_not_here(void **state) {
 TESTS(unit_test(test_both_prove_that_they_know_the_secret), unit_test(test_nothing_can_be_changed_on_the_way),
       unit_test(test_what_was_recorded_proves_nothing_later), unit_test(test_members_meet),
       unit_test(test_strangers_are_shown_out), unit_test(test_who_is_slow_is_shown_out),
+      unit_test(test_a_crowd_of_idle_callers_keeps_nobody_out),
       unit_test(test_members_of_another_job_or_epoch_do_not_meet), unit_test(test_addresses_that_are_not_here))
