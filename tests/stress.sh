@@ -9,6 +9,7 @@ set -u -o pipefail
 build=$(cd "${BUILD:-build}" && pwd) || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export TMPDIR=$work # what launch keeps of a failed job goes with it
 
 # What ranks of one host say where they may not read each other's memory; said=1: it has to be said, and nothing else
 copied_twice='^large messages are copied twice: ranks may not read'

@@ -9,6 +9,7 @@ build=${BUILD:-build}
 seconds=${STRESS_SECONDS:-60}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export TMPDIR=$work # what launch keeps of a failed job goes with it
 endless=1000000000
 
 for flag in address thread; do
