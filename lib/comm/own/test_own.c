@@ -3,12 +3,18 @@
 #include "lib/base/log.h"
 #include "lib/comm/host_transport.h"
 #include "lib/comm/own/job.h"
+#include "lib/comm/own/lent.h"
 #include "tests/test.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +24,19 @@ enum { N = 4 };
 /* Each rank of n runs `rank_main`, whose failure is the test's. @return whether all said that they had finished */
 typedef bool rank_main(struct comm_place *);
 static int n_nodes = 1;         /* of the next runs */
+static unsigned refused;        /* of them: bit r: it may not read the others' memory */
 static enum own_reads reads[OWN_MOST_RANKS]; /* of the last one: can each rank read the others' memory? */
+/* From here on the kernel lets this process read no memory of others, as in a container that allows no ptrace. */
+static void be_refused(void) {
+    struct sock_filter rule[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_process_vm_readv, 0, 1),
+                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const struct sock_fprog program = {sizeof rule / sizeof *rule, rule};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) _exit(9);
+}
+
 static bool run(int n, rank_main *main) {
     struct own_job job = {.n_slots = n, .n_nodes = n_nodes};
     struct own_memory *memory;
@@ -31,6 +49,7 @@ static bool run(int n, rank_main *main) {
         struct comm_place place;
         own_job_tell(&job);
         alarm(30);
+        if (refused >> job.slot & 1) be_refused();
         bool ok = OWN.start(NULL, NULL, &place) == OK && main(&place);
         if (ok) OWN.finish();
         _exit(ok ? 0 : 1);
@@ -140,12 +159,35 @@ static void test_messages_longer_than_a_ring(void **state) {
     (void)state;
     assert_true(run(N, large));
     for (int r = 0; r < N; r++) assert_true(reads[r] == OWN_READS || reads[r] == OWN_CANNOT_READ);
-    setenv("TRIVIUM_OWN_COPIES", "2", 1);                            /* as where the kernel allows none of it */
     log_set_level(LOG_WARN);
+    setenv("TRIVIUM_OWN_COPIES", "2", 1);
     assert_true(run(N, large));
-    for (int r = 0; r < N; r++) assert_true(reads[r] == OWN_CANNOT_READ);
-    log_set_level(LOG_INFO);
+    for (int r = 0; r < N; r++) assert_int_equal(reads[r], OWN_CANNOT_READ);
     unsetenv("TRIVIUM_OWN_COPIES");
+    for (refused = 1 << 2; refused < 1 << N; refused += 11) {        /* one may not; all may not */
+        assert_true(run(N, large));
+        for (int r = 0; r < N; r++) assert_true(reads[r] == OWN_CANNOT_READ || !(refused >> r & 1));
+    }
+    refused = 0;
+    log_set_level(LOG_INFO);
+}
+
+/* A line may name a process that has ended, or another one, in which something else lies there. */
+static void test_whose_memory_can_be_read(void **state) {
+    (void)state;
+    static const uint64_t something = 1;
+    struct own_line line = {0}, other;
+    own_lent_allow(&line);
+    assert_true(own_lent_try(&line));
+    other = line, other.sample = (uintptr_t)&something;
+    assert_false(own_lent_try(&other));
+    other.sample = 0;
+    assert_false(own_lent_try(&other));
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    waitpid(child, NULL, 0);
+    other = line, other.pid = child;
+    assert_false(own_lent_try(&other));
 }
 
 /* ---- what is lent, when its epoch ends ---- */
@@ -401,6 +443,7 @@ static void test_a_job_is_told_and_found(void **state) {
 }
 
 TESTS(unit_test(test_the_world), unit_test(test_communicators), unit_test(test_messages_longer_than_a_ring),
+      unit_test(test_whose_memory_can_be_read),
       unit_test(test_nobody_takes_what_was_lent_in_an_epoch_that_has_ended),
       unit_test(test_mail_and_words), unit_test(test_ranks_go_on_without_the_dead),
       unit_test(test_which_slots_are_on_one_host), unit_test(test_over_connections_it_is_the_same),
