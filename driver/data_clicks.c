@@ -18,7 +18,7 @@ static const struct option COMMON[] = {
 static const struct option SYNTH[] = {
     {"samples", OPTION_INT, "100000", 1, 1e12, NULL, "", "how many", "output", AT(samples)},
     {"features", OPTION_INT, "8", 1, 100000, NULL, "", "features with ids", "output", AT(features)},
-    {"bag", OPTION_INT, "3", 1, 100000, NULL, "ids", "a sample has 1 to so many ids of each", "output", AT(bag)},
+    {"bag", OPTION_INT, "3", 1, 100000, NULL, "ids", "a sample has 1 to N ids of each", "output", AT(bag)},
     {"dense", OPTION_INT, "4", 1, 100000, NULL, "", "dense features", "output", AT(dense)},
     {"seed", OPTION_INT, "1", 0, 1e15, NULL, "", "all numbers follow from it", "output", AT(seed)},
 };

@@ -42,7 +42,7 @@ static const struct option OPTIONS[] = {
      "divides vocab)",
      "parallelism", offsetof(struct emb_options, by)},
     {"emb-delay", OPTION_INT, "0", 0, ROWS_MAX_DELAY, NULL, "steps",
-     "dlrm, wide-deep: a step reads tables without the updates of so many steps before it; 0: with all of them",
+     "dlrm, wide-deep: a step reads tables without the updates of the N steps before it; 0: with all of them",
      "parallelism", offsetof(struct emb_options, delay)},
 };
 
