@@ -49,11 +49,12 @@ enum status train_take_checkpoint(struct training *t) {
     return OK;
 }
 
+/* Whether a save is due must not depend on whose host has heard last of one. */
 enum status train_take_snapshots(struct training *t) {
     TRY(elastic_go_on(&t->run));
     t->first_step = t->run.n_done;
     t->saved_step = comm_epoch_kept();
-    return OK;
+    return comm_broadcast(group_world(), &t->saved_step, (int64_t)sizeof t->saved_step, UINT8, 0);
 }
 
 /* ---- saving ---- */

@@ -79,15 +79,23 @@ static enum status elastic_check(const struct plan *plan) {
     return OK;
 }
 
+/* Who is where; of a layout that does not run: all on one host. */
+static struct epoch epoch_of(const struct plan *plan) {
+    struct epoch now, from;
+    comm_epoch_members(&now, &from);
+    return now.n == plan_ranks(plan) ? now : (struct epoch){.n = plan_ranks(plan)};
+}
+
 /* ---- cost ---- */
 /* Of the left neighbor, whose program is another one. */
 static enum status bytes_of_left(const struct plan *plan, int64_t *bytes) {
     struct plan other = *plan;
     struct run left;
     const struct epoch_shape shape = elastic_shape(plan);
-    int n = plan_ranks(plan), rank = epoch_left(&shape, n, mesh_rank_of(&plan->place));
+    const struct epoch now = epoch_of(plan);
+    int rank = epoch_left(&shape, &now, mesh_rank_of(&plan->place));
     *bytes = 0;
-    if (n == 1) return OK;
+    if (now.n == 1) return OK;
     elastic_options(&other)->every = 0;
     enum status status = run_compile(&left, plan->recipe, &other, rank, NULL, NULL);
     if (status == OK) *bytes = snapshot_bytes(&left.program, left.bill.technique_save_bytes);
@@ -126,9 +134,10 @@ static enum status elastic_attach(struct run *r, void **self) {
     const struct arena *arena = &r->arenas[TIER_HOST][ROLE_SAVE];
     char *at = arena_at(arena, arena->bytes - r->bill.snapshot_bytes);
     const struct epoch_shape shape = elastic_shape(&r->plan);
-    int n = plan_ranks(&r->plan), rank = mesh_rank_of(&r->plan.place);
-    g->left_rank = epoch_left(&shape, n, rank);
-    g->right_rank = epoch_right(&shape, n, rank);
+    const struct epoch now = epoch_of(&r->plan);
+    int rank = mesh_rank_of(&r->plan.place);
+    g->left_rank = epoch_left(&shape, &now, rank);
+    g->right_rank = epoch_right(&shape, &now, rank);
     g->own_bytes = snapshot_bytes(&r->program, r->bill.technique_save_bytes);
     g->left_bytes = r->bill.snapshot_bytes / 2 - g->own_bytes;
     for (int i = 0; i < 2; i++, at += g->left_bytes) {

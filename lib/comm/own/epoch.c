@@ -142,12 +142,28 @@ static int neighbor(const struct epoch_shape *shape, int n, int i, int shift) {
     int inner = i % shape->n_inner, replica = i / shape->n_inner % n_replicas, outer = i / shape->n_inner / n_replicas;
     return place_in(shape, n_replicas, (replica + n_replicas + shift) % n_replicas, inner + shape->n_inner * outer);
 }
-int epoch_right(const struct epoch_shape *shape, int n, int i) { return neighbor(shape, n, i, 1); }
-int epoch_left(const struct epoch_shape *shape, int n, int i) { return neighbor(shape, n, i, -1); }
+
+/* How many replicas (of one: places) the right neighbor is away: so many that most places have theirs on another host;
+ * of several such numbers the least. With k ranks of a replica's place on each host that is k. */
+static int reach(const struct epoch_shape *shape, const struct epoch *e) {
+    int n_replicas = e->n / (shape->n_inner * shape->n_outer), best = 1, most = -1;
+    for (int shift = 1; shift < (n_replicas == 1 ? e->n : n_replicas); shift++) {
+        int crossing = 0;
+        for (int i = 0; i < e->n; i++) crossing += e->host[i] != e->host[neighbor(shape, e->n, i, shift)];
+        if (crossing > most) best = shift, most = crossing;
+    }
+    return best;
+}
+int epoch_right(const struct epoch_shape *shape, const struct epoch *e, int i) {
+    return neighbor(shape, e->n, i, reach(shape, e));
+}
+int epoch_left(const struct epoch_shape *shape, const struct epoch *e, int i) {
+    return neighbor(shape, e->n, i, -reach(shape, e));
+}
 
 int epoch_holder(const struct epoch *from, const struct epoch_shape *shape, int i, const struct epoch *now,
                  bool *copy) {
-    int owner = from->slot[i], right = from->slot[epoch_right(shape, from->n, i)];
+    int owner = from->slot[i], right = from->slot[epoch_right(shape, from, i)];
     *copy = epoch_place(now, owner) < 0;
     if (!*copy) return owner;
     return from->n > 1 && epoch_place(now, right) >= 0 ? right : -1;

@@ -51,6 +51,7 @@ struct epoch {
     int32_t number, n;
     int32_t from;                        /* the epoch whose snapshots it goes back to: the last whole one; -1: none */
     int32_t slot[EPOCH_MOST_RANKS];
+    int16_t host[EPOCH_MOST_RANKS];      /* of place i; zeros: one has all */
 };
 /** The place of a process; -1: it is no member. Pure. @collective{none} */
 int epoch_place(const struct epoch *, int slot);
@@ -86,11 +87,12 @@ const struct epoch_snapshot *epoch_find(const struct epoch_store *, int32_t epoc
  *  the same; and in place of the older one. Whatever was there is forgotten. Pure. @collective{none} */
 struct epoch_snapshot *epoch_room(struct epoch_store *, int32_t epoch, int32_t from);
 
-/** The right neighbor of place i of n, which has a copy of its shard: the same place of the next replica, so that a
- *  replica that is left out whole takes no copy with it that is needed. Where there is one replica: the next place. And
- *  the left neighbor, whose right one is i. Pure. @collective{none} */
-int epoch_right(const struct epoch_shape *, int n, int i);
-int epoch_left(const struct epoch_shape *, int n, int i);
+/** The right neighbor of place i, which has a copy of its shard: the same place of another replica, so that a replica
+ *  that is left out whole takes no copy with it that is needed; the next one, or with several hosts the first that is
+ *  on another host for most places, so that a host that is lost takes no copy with it either. Where there is one
+ *  replica: another place. And the left neighbor, whose right one is i. Pure. @collective{none} */
+int epoch_right(const struct epoch_shape *, const struct epoch *, int i);
+int epoch_left(const struct epoch_shape *, const struct epoch *, int i);
 /** Who has the shard of place i of epoch `from` at a step: its owner, else the right neighbor. Both only if they are
  *  members now. @return the slot, *copy: it is the copy; -1: nobody. Pure. @collective{none} */
 int epoch_holder(const struct epoch *from, const struct epoch_shape *, int i, const struct epoch *now, bool *copy);

@@ -96,6 +96,7 @@ enum status own_epoch_open(struct own_memory *m, const struct own_job *job, cons
     TRY(make_room(job, next->number));
     for (int s = 0; s < OWN_MOST_RANKS; s++) m->board[at][s] = (struct own_board){0};
     m->of[at] = *next;
+    for (int i = 0; i < next->n; i++) m->of[at].host[i] = m->host[next->slot[i]];
     atomic_store_explicit(&m->epoch, next->number, memory_order_release);
     if (next->number >= 2)                   /* those of the last one may still be read by ranks that do not know yet */
         fallocate(job->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)rings_at(job->n_slots, next->number - 2),
@@ -112,7 +113,8 @@ bool own_epoch_is_whole(const struct own_memory *m, const struct epoch *e) {
 /* ---- who this process is ---- */
 void own_job_tell(const struct own_job *job) {
     char text[128];
-    snprintf(text, sizeof text, "slot=%d slots=%d fd=%d nodes=%d", job->slot, job->n_slots, job->fd, job->n_nodes);
+    snprintf(text, sizeof text, "slot=%d slots=%d fd=%d nodes=%d ip=%u", job->slot, job->n_slots, job->fd, job->n_nodes,
+             job->ip);
     setenv(OWN_JOB_VARIABLE, text, 1);
 }
 
@@ -121,8 +123,9 @@ enum status own_job_find(struct own_job *out, bool *is_one) {
     int end = 0;
     *is_one = text && *text;
     if (!*is_one) return OK;
-    int n = sscanf(text, "slot=%d slots=%d fd=%d nodes=%d%n", &out->slot, &out->n_slots, &out->fd, &out->n_nodes, &end);
-    bool read = n == 4 && !text[end] && out->n_nodes >= 0;
+    int n = sscanf(text, "slot=%d slots=%d fd=%d nodes=%d ip=%u%n", &out->slot, &out->n_slots, &out->fd, &out->n_nodes,
+                   &out->ip, &end);
+    bool read = n == 5 && !text[end] && out->n_nodes >= 0;
     if (read && out->n_slots >= 1 && out->n_slots <= OWN_MOST_RANKS && out->slot >= 0 && out->slot < out->n_slots)
         return OK;
     return FAIL(E_CONFIG, OWN_JOB_VARIABLE "=\"%.64s\" is not what trivium launch has written; unset it", text);

@@ -1,13 +1,16 @@
 /* What `launch` and the ranks of a job without MPI have in common: memory that all processes of a host map, and a line
  * of the environment that says where it is and who this process is.
  *
- * A *slot* is a process that the agent has started; its rank is its place in the epoch (epoch.h), and a slot without a
+ * A *slot* is a process that an agent has started; its rank is its place in the epoch (epoch.h), and a slot without a
  * place is a spare. The memory is a file without a name (memfd_create): the agent makes it, the processes inherit it,
- * and it is gone with the last of them, however that ends. Pages that nobody touches take no room. In it lie
+ * and it is gone with the last of them, however that ends. Pages that nobody touches take no room. A job of several
+ * hosts has an agent on each, and as many memories; what is written in one the agents carry to the others, by way of
+ * the lighthouse (driver/launch/host_link.h). In it lie
  *
  *   a line per slot      how far it is; the agent reads it, since an exit code alone may lie
  *   words                for emulated links (shared_make)
  *   secret, addresses    for connections between hosts (network.h)
+ *   hosts                which of them has a slot
  *   epochs               written by the agent, and then the number of the newest: whoever reads that has the epoch
  *   boards               what each member says in an epoch, each in its own words
  *   rings                of each epoch its own: a stream of bytes for each ordered pair of ranks (ring.h). A process
@@ -45,6 +48,7 @@ struct own_memory {
     struct own_line line[OWN_MOST_RANKS];
     atomic_uint_least64_t word[OWN_WORDS];
     unsigned char secret[GREETING_SECRET];   /* of this job */
+    int16_t host[OWN_MOST_RANKS];            /* of a slot, numbered from 0; written before any rank is started */
     atomic_uint_least64_t address[OWN_MOST_RANKS];   /* where a slot listens: ip << 16 | port; 0: it does not */
     struct epoch_shape shape;          /* rank 0 writes it, of an elastic job; zeros: every rank is a replica */
     atomic_int_least64_t kept;         /* comm_epoch_keep */
@@ -54,9 +58,10 @@ struct own_memory {
     struct own_board board[OWN_EPOCHS][OWN_MOST_RANKS];
 };
 
-/* n_nodes: slots that follow each other are taken for one of so many hosts, with TCP between them (0 is 1). */
-struct own_job { int slot, n_slots, fd, n_nodes; };
-/** The host of a slot. Pure. @collective{none} */
+/* n_nodes: slots that follow each other are taken for one of so many hosts, with TCP between them (0 is 1). ip: where
+ * this host's ranks listen, IPv4 in the host's byte order; 0: there is no other host. */
+struct own_job { int slot, n_slots, fd, n_nodes; uint32_t ip; };
+/** The emulated host of a slot. Pure. @collective{none} */
 int own_node(const struct own_job *, int slot);
 
 /** Make the memory of so many slots, of which the first n are the members of epoch 0. *fd stays open in programs that

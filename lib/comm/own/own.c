@@ -1,4 +1,4 @@
-/* The ranks of a job on one host without MPI: `trivium launch --comm-transport own`.
+/* The ranks of a job without MPI: `trivium launch --comm-transport own`.
  *
  * Idea. MPI's library decides what happens when a process of the job dies: it ends the job. A job that is to go on has
  * to own its transport. What lib/comm asks of one is little (host_transport.h), since collectives are tables of
@@ -7,9 +7,10 @@
  *   ranks     are started by an agent (driver/launch/agent.h), which tells each who it is and gives it memory (job.h)
  *   epochs    when one dies, and the job is elastic, the agent opens the next epoch (epoch.h). A look at one word
  *             tells: from then on nothing that is in flight ends but with "changed", until this rank has entered it
- *   messages  messages.h, over rings in that memory (ring.h). Each is copied twice, into the ring and out of it; sender
- *             and receiver must both look, which every wait does, and the driver between the rows of a step. A large
- *             one is copied once, by the receiver, from the sender's own memory (lent.h)
+ *   messages  messages.h, over rings in that memory (ring.h), or over connections to other hosts (network.h). Through a
+ *             ring each is copied twice, into it and out of it; sender and receiver must both look, which every wait
+ *             does, and the driver between the rows of a step. A large one is copied once, by the receiver, from the
+ *             sender's own memory (lent.h)
  *   splits    every rank's colour and key are gathered, and each works out the same groups; the context of a
  *             communicator is the number of its split, since groups of one split have no rank in common
  *   the end   a rank says in its line of the memory that it has finished; one that ends without has failed, whatever
@@ -149,12 +150,28 @@ static enum status meet(const char *what) {
 static int64_t put(void *out, const void *from, size_t n) { return (int64_t)ring_put(out, from, n); }
 static int64_t take(void *in, void *to, size_t n) { return (int64_t)ring_take(in, to, n); }
 
+/* The hosts of an epoch are numbered as its ranks come to them. */
+static int host_of(const struct comm_place *place, int r, int n_hosts) {
+    for (int q = 0; q < r; q++)
+        if (now.host[q] == now.host[r]) return place->host[q];
+    return n_hosts;
+}
+
 static enum status find_place(struct comm_place *place) {
     unsigned char mask[CORES_MASK_BYTES];
-    cores_mask(mask);                        /* of all ranks: they inherit their agent's */
-    *place = (struct comm_place){me, now.n, me, now.n, cores_count(mask), NULL, now.number};
+    int n_hosts = 0;
+    cores_mask(mask);                        /* of all ranks of a host: they inherit their agent's */
+    *place = (struct comm_place){me, now.n, 0, 0, cores_count(mask), NULL, now.number};
     place->host = calloc((size_t)now.n, sizeof *place->host);
-    return place->host ? OK : FAIL(E_MEMORY, "no memory for the hosts of %d ranks", now.n);
+    if (!place->host) return FAIL(E_MEMORY, "no memory for the hosts of %d ranks", now.n);
+    for (int r = 0; r < now.n; r++) {
+        bool same = now.host[r] == now.host[me];
+        place->host[r] = host_of(place, r, n_hosts);
+        n_hosts += place->host[r] == n_hosts;
+        place->local_rank += same && r < me;
+        place->local_size += same;
+    }
+    return OK;
 }
 
 static void close_streams(void) {
@@ -181,7 +198,8 @@ static bool find_addresses(void) {
 static enum status meet_far(void) {
     double timeout_s = comm_settings_in_force()->timeout_s, deadline_s = clock_s() + timeout_s;
     bool any = false;
-    for (int r = 0; r < now.n; r++) any |= far[r] = own_node(&job, now.slot[r]) != own_node(&job, job.slot);
+    for (int r = 0; r < now.n; r++)
+        any |= far[r] = now.host[r] != now.host[me] || own_node(&job, now.slot[r]) != own_node(&job, job.slot);
     if (!any) return OK;
     TRY(own_network_open(&now, job.slot, far, address, memory->secret, listening, &network));
     for (bool all = false; !all; sched_yield()) {
@@ -248,7 +266,7 @@ static enum status enter(struct comm_place *place) {
 }
 
 static enum status listen_to_others(void) {
-    struct network_address here = {INADDR_LOOPBACK, 0};
+    struct network_address here = {job.ip ? job.ip : INADDR_LOOPBACK, 0};
     TRY(own_network_listen(&here, &listening));
     atomic_store(&memory->address[job.slot], (uint64_t)here.ip << 16 | here.port);
     return OK;
@@ -259,7 +277,7 @@ static enum status world_start(int *argc, char ***argv, struct comm_place *place
     (void)argc, (void)argv;
     TRY(own_job_find(&job, &is_one));
     TRY(own_memory_map(&job, &memory));
-    if (job.n_nodes > 1) TRY(listen_to_others());
+    if (job.n_nodes > 1 || job.ip) TRY(listen_to_others());
     own_lent_allow(&memory->line[job.slot]);
     memory->line[job.slot].state = OWN_RUNNING;
     return enter(place);

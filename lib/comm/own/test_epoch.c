@@ -433,15 +433,49 @@ static void test_who_has_a_shard(void **state) {
 static void test_copies_are_in_another_replica(void **state) {
     (void)state;
     const struct epoch_shape both = {2, 2, 0, 0}, tp = {2, 1, 0, 0};
+    const struct epoch eight = {.n = 8}, four = {.n = 4}, one = {.n = 1};
     const int right[] = {2, 3, 0, 1, 6, 7, 4, 5};
     for (int i = 0; i < 8; i++) {
-        assert_int_equal(epoch_right(&both, 8, i), right[i]);
-        assert_int_equal(epoch_left(&both, 8, right[i]), i);
-        assert_int_equal(epoch_right(&tp, 8, i), (i + 2) % 8);
-        assert_int_equal(epoch_right(&both, 4, i % 4), (i + 1) % 4);      /* one replica */
-        assert_int_equal(epoch_left(&tp, 8, i), (i + 6) % 8);
+        assert_int_equal(epoch_right(&both, &eight, i), right[i]);
+        assert_int_equal(epoch_left(&both, &eight, right[i]), i);
+        assert_int_equal(epoch_right(&tp, &eight, i), (i + 2) % 8);
+        assert_int_equal(epoch_right(&both, &four, i % 4), (i + 1) % 4);      /* one replica */
+        assert_int_equal(epoch_left(&tp, &eight, i), (i + 6) % 8);
     }
-    assert_int_equal(epoch_right(&ALL, 1, 0), 0);
+    assert_int_equal(epoch_right(&ALL, &one, 0), 0);
+}
+
+/* As many copies as can be are on another host, and each rank has one. */
+static void test_copies_are_on_another_host(void **state) {
+    (void)state;
+    const struct epoch_shape tp = {2, 1, 0, 0}, whole = {4, 1, 0, 0};
+    const struct { struct epoch e; const struct epoch_shape *shape; int shift; } cases[] = {
+        {{.n = 4, .host = {0, 0, 1, 1}}, &ALL, 2},           /* two on each: the same place of the next host */
+        {{.n = 6, .host = {0, 0, 1, 1, 2, 2}}, &ALL, 2},
+        {{.n = 6, .host = {5, 5, 5, 2, 2, 2}}, &ALL, 3},
+        {{.n = 4, .host = {0, 1, 0, 1}}, &ALL, 1},           /* in turn */
+        {{.n = 4, .host = {0, 0, 1, 2}}, &ALL, 2},           /* uneven: all four cross */
+        {{.n = 4, .host = {0, 0, 0, 1}}, &ALL, 1},           /* two can, by any number */
+        {{.n = 8, .host = {0, 0, 0, 0, 1, 1, 1, 1}}, &tp, 4},        /* two replicas on each host */
+        {{.n = 4, .host = {0, 0, 1, 1}}, &tp, 2},            /* a replica on each */
+        {{.n = 4, .host = {0, 0, 1, 1}}, &whole, 2},         /* one replica on both */
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (int i = 0; i < cases[k].e.n; i++) {
+            int right = epoch_right(cases[k].shape, &cases[k].e, i);
+            assert_int_equal(right, (i + cases[k].shift) % cases[k].e.n);
+            assert_int_equal(epoch_left(cases[k].shape, &cases[k].e, right), i);
+        }
+}
+
+/* So a host that is lost takes no shard with it: the holder of each is on the other one. */
+static void test_a_lost_host_takes_no_shard_with_it(void **state) {
+    (void)state;
+    const struct epoch from = {.n = 4, .slot = {0, 1, 2, 3}, .host = {0, 0, 1, 1}}, left = {.n = 2, .slot = {2, 3}};
+    bool copy;
+    assert_true(epoch_holder(&from, &ALL, 0, &left, &copy) == 2 && copy);
+    assert_true(epoch_holder(&from, &ALL, 1, &left, &copy) == 3 && copy);
+    assert_true(epoch_holder(&from, &ALL, 3, &left, &copy) == 3 && !copy);
 }
 
 static void test_all_go_back_to_the_least(void **state) {
@@ -473,4 +507,5 @@ static void test_rows_are_whole(void **state) {
 TESTS(unit_test(test_in_every_order_nothing_is_lost), unit_test(test_every_mistake_is_found),
       unit_test(test_who_is_a_member), unit_test(test_replicas_are_left_out_whole),
       unit_test(test_the_batch_is_kept), unit_test(test_copies_are_in_another_replica),
+      unit_test(test_copies_are_on_another_host), unit_test(test_a_lost_host_takes_no_shard_with_it),
       unit_test(test_all_go_back_to_the_least), unit_test(test_who_has_a_shard), unit_test(test_rows_are_whole))

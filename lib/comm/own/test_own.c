@@ -414,10 +414,11 @@ static void test_over_connections_it_is_the_same(void **state) {
 /* ---- the job's line ---- */
 static void test_a_job_is_told_and_found(void **state) {
     (void)state;
-    const char *const wrong[] = {"slot=4 slots=4 fd=3 nodes=1", "slot=-1 slots=4 fd=3 nodes=1",
-                                 "slot=0 slots=0 fd=3 nodes=1", "slot=0 slots=4 fd=3", "slot=0 slots=4 fd=3 nodes=1 x",
-                                 "yes", "slot=0 slots=99999 fd=3 nodes=1", "slot=0 slots=4 fd=3 nodes=-1"};
-    struct own_job job = {3, 4, 9, 2}, found;
+    const char *const wrong[] = {"slot=4 slots=4 fd=3 nodes=1 ip=0", "slot=-1 slots=4 fd=3 nodes=1 ip=0",
+                                 "slot=0 slots=0 fd=3 nodes=1 ip=0", "slot=0 slots=4 fd=3 ip=0",
+                                 "slot=0 slots=4 fd=3 nodes=1", "slot=0 slots=4 fd=3 nodes=1 ip=0 x", "yes",
+                                 "slot=0 slots=99999 fd=3 nodes=1 ip=0", "slot=0 slots=4 fd=3 nodes=-1 ip=0"};
+    struct own_job job = {3, 4, 9, 2, 0x7f000002}, found;
     bool is_one = true;
     unsetenv(OWN_JOB_VARIABLE);
     assert_ok(own_job_find(&found, &is_one));
@@ -425,6 +426,7 @@ static void test_a_job_is_told_and_found(void **state) {
     own_job_tell(&job);
     assert_ok(own_job_find(&found, &is_one));
     assert_true(is_one && found.slot == 3 && found.n_slots == 4 && found.fd == 9 && found.n_nodes == 2);
+    assert_int_equal(found.ip, job.ip);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         setenv(OWN_JOB_VARIABLE, wrong[i], 1);
         assert_fails(own_job_find(&found, &is_one), E_CONFIG, wrong[i], "unset");
