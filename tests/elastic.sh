@@ -40,6 +40,7 @@ ended() {
     if ! wait_for 5 is_alone; then not_ok "$1" "leaves processes"; return 1; fi
 }
 hurt() { kill -"$2" "$(pids "$1" | head -1)"; } # SLOT SIGNAL
+hurt_agent() { kill -"$2" "$(pids_of "$1" | head -1)"; } # HOST SIGNAL: its name is a word of its agent's, and of no other process's
 
 # ---- three of four die, one after the other; a spare takes the first one's place ----
 survives() {
@@ -120,7 +121,8 @@ train=(train --data "$demo" --layers 2 --hidden 64 --heads 4 --seq 32 --global-b
     --precision fp64 --steps 60 --save-every 10 --log info)
 has_row() { grep -q "^{\"step\":$1," rows 2>/dev/null; }
 # trains NAME MOST RANKS LAUNCH_OPTIONS... -- TRAIN_OPTIONS... -- SLOT...: these slots are killed, each ten steps after the one before (those in
-# one word at once); every step's loss is that of `whole` but for MOST, relative. $from: where they go on
+# one word at once); agent:HOST, an agent; stop:HOST, an agent is stopped. Every step's loss is that of `whole` but for MOST, relative.
+# $from: where they go on
 from=
 trains() {
     local name=elastic_$1 most=$2 launch=(-n "$3") options=() step=5 code
@@ -137,10 +139,19 @@ trains() {
     for slot in "$@"; do
         step=$((step + 10))
         wait_for 60 has_row $step || { not_ok $name "does not come to step $step"; return; }
-        for s in $slot; do hurt "$s" KILL; done
+        for s in $slot; do
+            case $s in
+                agent:*) hurt_agent "${s#*:}" KILL ;;
+                stop:*) hurt_agent "${s#*:}" STOP ;;
+                *) hurt "$s" KILL ;;
+            esac
+        done
     done
+    wait_for 60 has_row 60 || { not_ok $name "does not come to the end"; return; }
     ended $name 0 by_itself || return
-    [ "$(grep -c 'goes on with' err)" = "$(echo "$@" | wc -w)" ] || { not_ok $name "not as many epochs as deaths"; return; }
+    [ "$(grep -oE 'has killed|is lost' err | wc -l)" = "$(echo "$@" | wc -w)" ] || { not_ok $name "not all deaths are said"; return; }
+    [ "$(grep -c 'goes on with' err)" -ge $# ] || { not_ok $name "not as many epochs as times"; return; }
+    grep -q '^E_' err && { not_ok $name "an error line"; return; }
     if [ -n "$from" ] && ! grep '^epoch .* from' err | tail -n 1 | grep -q "from $from"; then
         not_ok $name "not from $from"
         return
@@ -171,6 +182,128 @@ trains over_connections_it_is_the_same 1e-10 4 --nodes 2 --elastic 2 --spares 1 
 trains a_spare_sends_as_the_others_do 1e-10 4 --elastic 4 --spares 1 -- --dp 4 --replicate-every 1 --comm-algorithm halving -- 1
 from="the last checkpoint"
 trains neighbors_that_die_at_once_are_on_disk 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- "1 2"
+
+# ---- several hosts: an agent on each, here all on this one. A host that is lost is one epoch, and its shards are on another one ----
+two=127.0.0.2:2,127.0.0.3:2
+from=
+trains two_hosts_are_as_one 1e-10 4 --host $two -- --dp 2 --tp 2 --zero 1 --
+from=memory
+trains spares_of_a_third_host_take_over 0 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --replicate-every 1 -- agent:127.0.0.3
+trains spares_of_a_third_host_get_the_shards 1e-10 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --zero 3 --replicate-every 1 -- \
+    agent:127.0.0.2
+trains a_host_is_lost_with_its_shards 1e-10 4 --host $two --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- agent:127.0.0.3
+trains a_rank_and_a_host_are_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 -- \
+    1 agent:127.0.0.4
+trains a_host_without_a_sign_is_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 --heartbeat-timeout 1 -- --dp 4 --zero 1 \
+    --replicate-every 1 -- stop:127.0.0.4
+from="the last checkpoint"
+trains two_hosts_at_once_are_on_disk 1e-10 4 --host 127.0.0.2:1,127.0.0.3:1,127.0.0.4:2 --elastic 1 -- --dp 4 --zero 3 --replicate-every 1 -- \
+    "agent:127.0.0.2 agent:127.0.0.4"
+
+# ---- who may be an agent, and what is said when there is none ----
+secret() { head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n'; }
+port=$((20000 + RANDOM % 10000))
+agent() { timeout 20 env "$marker" TRIVIUM_SECRET="$1" "$build/trivium" agent --meet "127.0.0.1:$port" --host "$2" 2>"$3" >"$3.out" </dev/null; } # SECRET HOST ERR: ranks write where their agent does
+
+# Both agents come by themselves, as srun or Kubernetes starts them. Meanwhile, and afterwards, others try.
+by_themselves() {
+    local name=elastic_agents_come_by_themselves right
+    right=$(secret)
+    TRIVIUM_SECRET=$right start 4 --host n1:2,n2:2 --agent-command none --meet "127.0.0.1:$port" --elastic 2
+    agent "$right" n1 one &
+    agent "$(secret)" n2 wrong
+    [ $? = 1 ] && says '^E_COMM .*does not know this secret' wrong || { not_ok $name "comes in without the secret"; return; }
+    agent "$right" n3 other
+    [ $? = 1 ] && says '^E_COMM .*has sent host n3 away' other || { not_ok $name "a host that was not asked for"; return; }
+    says '^epoch 0' one.out && { not_ok $name "begins without n2"; return; }
+    agent "$right" n2 two &
+    local agent_2=$!
+    wait_for 20 says '^epoch 0: 4 ranks' one.out || { not_ok $name "does not start"; return; }
+    agent "$right" n1 again
+    [ $? = 1 ] && says '^E_COMM .*has sent host n1 away' again || { not_ok $name "one host is there twice"; return; }
+    agent "$(secret)" n1 wrong
+    [ $? = 1 ] || { not_ok $name "comes in without the secret, later"; return; }
+    says '^epoch 1' one.out && { not_ok $name "the job has noticed"; return; }
+    ended $name 0 || return
+    wait $agent_2 || { not_ok $name "an agent does not end well"; return; }
+    says 'calls itself n3, which is none of --host' err && says 'calls itself n1, which is here already' err || { not_ok $name "who was sent away?"; return; }
+    echo "ok $name"
+}
+[[ by_themselves =~ ${ONLY-} ]] && by_themselves
+
+no_agent() {
+    local name=elastic_a_start_command_that_fails
+    start 4 --host $two --agent-command "env false %h"
+    ended $name 1 by_itself || return
+    [ "$(grep -c '^E_' err)" = 1 ] && says '^E_COMM .*host 127.0.0.[23]: what should start its agent \(env false %h\) ended with code 1' err ||
+        { not_ok $name "not in one line"; return; }
+    echo "ok $name"
+}
+[[ no_agent =~ ${ONLY-} ]] && no_agent
+
+# Another program may start the agent; the secret goes over its standard input, and is on no command line.
+wrapped() {
+    local name=elastic_the_secret_is_on_no_command_line words
+    # shellcheck disable=SC2016 # the script's own
+    printf '#!/bin/sh\nhost=$1; shift\necho "$@" >"words.$host"\nexec "$@"\n' >rsh
+    chmod +x rsh
+    start 4 --host $two --agent-command "$PWD/rsh %h"
+    wait_for 20 says '^epoch 0: 4 ranks' || { not_ok $name "does not start"; return; }
+    words=$(cat words.127.0.0.2 words.127.0.0.3)
+    grep -qE '[0-9a-f]{64}' <<<"$words" && { not_ok $name "it is"; return; }
+    grep -qE 'agent --meet 127.0.0.1:[0-9]+ --host 127.0.0.3$' <<<"$words" || { not_ok $name "$words"; return; }
+    ended $name 0 && echo "ok $name"
+}
+[[ wrapped =~ ${ONLY-} ]] && wrapped
+
+# Two that cannot see each other, and may both live: the half with the lighthouse is not more than half.
+halves() {
+    local name=elastic_two_halves_do_not_both_go_on
+    start 2 --host 127.0.0.2:1,127.0.0.3:1 --elastic 1 --heartbeat-timeout 1
+    wait_for 20 says '^epoch 0: 2 ranks' || { not_ok $name "does not start"; return; }
+    hurt_agent 127.0.0.3 STOP
+    ended $name 1 by_itself || return
+    says '^E_COMM .*host 127.0.0.3 is lost .*1 of 2 ranks may live there.*none does' err || { not_ok $name "does not say why"; return; }
+    echo "ok $name"
+}
+[[ halves =~ ${ONLY-} ]] && halves
+
+# An agent that is told to end (a node is drained) is missed by nobody; without --elastic a host's loss ends the job.
+drained() {
+    local name=elastic_a_host_that_is_drained
+    start 3 --host 127.0.0.2:2,127.0.0.3:1 --elastic 2
+    wait_for 20 says '^epoch 0: 3 ranks' || { not_ok $name "does not start"; return; }
+    hurt_agent 127.0.0.3 TERM
+    wait_for 20 says '^epoch 1: 2 ranks' || { not_ok $name "does not go on"; return; }
+    ended $name 0 && echo "ok $name"
+}
+[[ drained =~ ${ONLY-} ]] && drained
+
+lost() {
+    local name=elastic_by_default_a_lost_host_is_the_end
+    start 3 --host 127.0.0.2:2,127.0.0.3:1
+    wait_for 20 says '^epoch 0: 3 ranks' || { not_ok $name "does not start"; return; }
+    hurt_agent 127.0.0.3 KILL
+    ended $name 1 by_itself || return
+    says '^E_COMM .*host 127.0.0.3 is lost' err || { not_ok $name "does not say which"; return; }
+    echo "ok $name"
+}
+[[ lost =~ ${ONLY-} ]] && lost
+
+# Without the lighthouse the ranks of all hosts end, also of those whose agents are no children of it.
+dark() {
+    local name=elastic_without_the_lighthouse_all_ranks_end right
+    right=$(secret)
+    TRIVIUM_SECRET=$right start 2 --host n1:1,n2:1 --agent-command none --meet "127.0.0.1:$port" --elastic 1
+    agent "$right" n1 one &
+    agent "$right" n2 two &
+    wait_for 20 says '^epoch 0: 2 ranks' one.out || { not_ok $name "does not start"; return; }
+    kill -KILL "$(pids_of --agent-command | while read -r p; do grep -qzx agent "/proc/$p/cmdline" && echo "$p"; done)"
+    ended $name 1 by_itself || return
+    says 'host n1 has lost the lighthouse .*its ranks end' one && says 'host n2 has lost the lighthouse' two || { not_ok $name "does not say so"; return; }
+    echo "ok $name"
+}
+[[ dark =~ ${ONLY-} ]] && dark
 
 # ---- Ctrl-C, and the launcher's death ----
 stop() { # NAME SIGNAL CODE

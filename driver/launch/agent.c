@@ -15,7 +15,10 @@
 #include "driver/launch/agent.h"
 
 #include "driver/launch/chaos.h"
+#include "driver/launch/host.h"
 #include "driver/launch/launch.h"
+#include "driver/launch/lighthouse.h"
+#include "driver/launch/rank.h"
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/own/job.h"
@@ -26,7 +29,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,35 +50,13 @@ struct agent {
 };
 
 /* ---- start ---- */
-/* Scripts around a rank look for these. */
-static void tell_as_mpirun_does(const struct own_job *job) {
-    char slot[16], n[16];
-    snprintf(slot, sizeof slot, "%d", job->slot);
-    snprintf(n, sizeof n, "%d", job->n_slots);
-    setenv("OMPI_COMM_WORLD_RANK", slot, 1);
-    setenv("OMPI_COMM_WORLD_LOCAL_RANK", slot, 1);
-    setenv("OMPI_COMM_WORLD_SIZE", n, 1);
-}
-
-static void become_rank(const struct own_job *job, char **words, const sigset_t *unblocked, pid_t agent) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != agent) _exit(1);        /* it died before that */
-    own_job_tell(job);
-    tell_as_mpirun_does(job);
-    signal(SIGUSR1, SIG_DFL);
-    sigprocmask(SIG_SETMASK, unblocked, NULL);
-    execvp(words[0], words);
-    fprintf(stderr, "E_CONFIG agent: cannot run %s: %s\n", words[0], strerror(errno));
-    _exit(2);
-}
-
 static enum status start_ranks(struct agent *a, char **words, const sigset_t *unblocked) {
     pid_t self = getpid();
     for (int r = 0; r < a->job.n_slots; r++) {
         struct own_job job = a->job;
         job.slot = r;
         a->pid[r] = fork();
-        if (a->pid[r] == 0) become_rank(&job, words, unblocked, self);
+        if (a->pid[r] == 0) rank_become(&job, r, words, unblocked, self);
         if (a->pid[r] < 0) {
             a->pid[r] = 0;
             return FAIL(E_IO, "cannot start rank %d of %d: %s; close other programs or raise `ulimit -u`", r,
@@ -284,7 +264,9 @@ static enum status run(struct agent *a, char **words) {
 int agent_main(int argc, char **argv) {
     static struct agent agent;
     struct launch_request request;
+    if (host_is_meant(argc, argv)) return host_main(argc, argv);
     enum status status = launch_parse(argc, argv, &request);
+    if (status == OK && request.own && (request.host || request.hostfile)) return lighthouse_main(&request);
     if (status == OK && (!request.own || request.help))
         status = FAIL(E_USAGE, "agent is what launch runs; use trivium launch");
     agent = (struct agent){.n = request.n_ranks, .least = request.elastic, .hang_s = request.hang_s,

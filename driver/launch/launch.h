@@ -38,7 +38,7 @@ typedef enum status launch_supervisor(const struct launch_request *, int *code);
 /** argv[0..argc) are the words after `launch`. Errors are reported here. @return the exit code */
 int launch(int argc, char **argv, launch_supervisor *);
 
-/* ---- what was asked for: launch.c ---- */
+/* ---- what was asked for: launch_request.c ---- */
 
 struct launch_request {
     int n_ranks;
@@ -46,6 +46,9 @@ struct launch_request {
     bool own;                    /* the own transport, without mpirun */
     int spares, elastic;         /* of it: idle ranks; fewest ranks that go on without dead ones, 0: none do */
     int nodes;                   /* own: hosts that are emulated, with TCP between them; 0: none are */
+    const char *agent_command;   /* own, several hosts: what starts their agents; "": ssh, or nothing; "none" */
+    const char *meet;            /* where agents find launch; NULL: launch says so to those that it starts */
+    double heartbeat_s;          /* a host without a sign for so long is lost */
     double hang_s;               /* a rank that does not move for so long is killed; 0: none is */
     int chaos;                   /* seed of what is done to ranks on purpose (chaos.h); 0: nothing is */
     double chaos_s;              /* mean seconds from one such act to the next */
@@ -59,6 +62,9 @@ struct launch_request {
     double backoff_s;            /* before the first restart; each next one waits twice as long */
 };
 
+extern const char launch_help[];
+/** On this host alone, as far as the request and Slurm say. Pure. */
+bool launch_is_one_host(const struct launch_request *);
 /** @errors E_USAGE: -n missing, not a number or below 1; an unknown launch option; no command */
 enum status launch_parse(int argc, char **argv, struct launch_request *out);
 

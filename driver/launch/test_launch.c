@@ -214,6 +214,49 @@ static void test_words_are_mpirun_program_command(void **state) {
     free(words);
 }
 
+/* Of the own transport, up to seven more words. */
+static enum status parse_hosts(struct launch_request *r, const char *a, const char *b, const char *c, const char *d,
+                               const char *e, const char *f) {
+    const char *words[] = {"--comm-transport", "own", a, b, c, d, e, f}, *argv[16];
+    int n = 0;
+    for (int i = 0; i < 8; i++)
+        if (words[i]) argv[n++] = words[i];
+    argv[n++] = "train";
+    return launch_parse(n, (char **)argv, r);
+}
+
+static void test_several_hosts_of_the_own_transport(void **state) {
+    (void)state;
+    struct launch_request r;
+    unsetenv("TRIVIUM_SECRET");
+    assert_ok(parse_hosts(&r, "--host", "a:2,b:3", NULL, NULL, NULL, NULL));
+    assert_true(r.n_ranks == 5 && r.heartbeat_s == 3 && !launch_is_one_host(&r));
+    assert_ok(parse_hosts(&r, "--host", "a:2,b:3", "--elastic", "2", "--spares", "1"));
+    assert_true(r.n_ranks == 4 && r.spares == 1);
+    assert_fails(parse_hosts(&r, "--host", "a:2,b:3", "-n", "6", NULL, NULL), E_USAGE, "6 ranks", "hosts with 5");
+    assert_fails(parse_hosts(&r, "--host", "a:1", "--elastic", "1", "--spares", "1"), E_USAGE, "no rank");
+    assert_fails(parse_hosts(&r, "--host", "a:200,b:200", NULL, NULL, NULL, NULL), E_USAGE, "400", "256");
+    assert_fails(parse_hosts(&r, "--host", "a:2,a", NULL, NULL, NULL, NULL), E_USAGE, "a twice");
+    assert_fails(parse_hosts(&r, "--host", "a:2", "--nodes", "2", NULL, NULL), E_USAGE, "--nodes 2", "--host");
+    assert_fails(parse_hosts(&r, "--host", "a:2", "--elastic", "1", "--chaos", "3"), E_USAGE, "--chaos 3", "one host");
+    assert_fails(parse_hosts(&r, "--host", "a:2", "--heartbeat-timeout", "0.5", NULL, NULL), E_USAGE, "0.5",
+                 "1 or more");
+    assert_fails(parse_hosts(&r, "-n", "2", "--heartbeat-timeout", "5", NULL, NULL), E_USAGE, "--heartbeat", "--host");
+    assert_fails(parse_hosts(&r, "-n", "2", "--agent-command", "ssh %h", NULL, NULL), E_USAGE, "--agent-command",
+                 "--host");
+    assert_fails(parse_hosts(&r, "-n", "2", "--meet", "a:1", NULL, NULL), E_USAGE, "--meet", "--host");
+    assert_fails(parse_hosts(&r, "--host", "a:2", "--agent-command", "none", NULL, NULL), E_USAGE, "none", "--meet");
+    assert_fails(parse_hosts(&r, "--host", "a:2", "--agent-command", "none", "--meet", "b:1"), E_USAGE,
+                 "TRIVIUM_SECRET");
+    setenv("TRIVIUM_SECRET", "x", 1);
+    assert_ok(parse_hosts(&r, "--host", "a:2", "--agent-command", "none", "--meet", "b:1"));
+    unsetenv("TRIVIUM_SECRET");
+    setenv("SLURM_JOB_NUM_NODES", "2", 1);
+    assert_fails(parse_hosts(&r, "-n", "2", NULL, NULL, NULL, NULL), E_USAGE, "Slurm", "--host");
+    assert_ok(parse_hosts(&r, "--host", "a:2", NULL, NULL, NULL, NULL));
+    unsetenv("SLURM_JOB_NUM_NODES");
+}
+
 static void test_words_of_the_own_transport(void **state) {
     (void)state;
     struct launch_request r;
@@ -240,8 +283,6 @@ static void test_words_of_the_own_transport(void **state) {
     assert_fails(launch_parse(5, hang, &r), E_USAGE, "--hang-timeout 3", "--comm-transport own");
     char *seconds[] = {"-n", "4", "--comm-transport", "own", "--hang-timeout", "soon", "train"};
     assert_fails(launch_parse(7, seconds, &r), E_USAGE, "--hang-timeout soon", "86400");
-    char *elsewhere[] = {"--comm-transport", "own", "--host", "a:2", "-n", "2", "train"};
-    assert_fails(launch_parse(7, elsewhere, &r), E_USAGE, "this host only", "--host");
     char *under_mpi[] = {"-n", "2", "--elastic", "1", "train"};
     assert_fails(launch_parse(5, under_mpi, &r), E_USAGE, "--elastic 1", "--comm-transport own");
     char *idle[] = {"-n", "2", "--comm-transport", "own", "--spares", "1", "train"};
@@ -270,4 +311,5 @@ TESTS(unit_test(test_filter_passes_what_ranks_say), unit_test(test_filter_passes
       unit_test(test_filter_keeps_the_want_of_shared_memory_for_the_end),
       unit_test(test_request_needs_ranks_and_a_command), unit_test(test_request_leaves_the_commands_options_alone),
       unit_test(test_words_are_mpirun_program_command), unit_test(test_words_of_the_own_transport),
+      unit_test(test_several_hosts_of_the_own_transport),
       unit_test(test_words_name_the_hosts))

@@ -1,0 +1,396 @@
+/* A host's ranks, and their memory.
+ *
+ *   lighthouse --- job, epoch, others' addresses ... ---> this host's own_memory ---> ranks
+ *              <-- state, address, whole, ended ...  ---                         <---
+ *
+ * What the ranks write is looked for every few milliseconds, and said when it has changed; what the lighthouse says is
+ * written at once. So for a rank it is as if all hosts had one memory, but for two things. What *all* have done is the
+ * lighthouse's word: a rank sees that an epoch is whole only after the lighthouse has seen it, or else it might give up
+ * what the next epoch goes back to. And what a process has said is sent before its end is.
+ *
+ * Without the lighthouse, or a sign of it, nobody could tell who is a member, so this host's ranks end: at once when
+ * the connection ends, and after GIVE_UP times --heartbeat-timeout when nothing is heard. The lighthouse has then long
+ * gone on without them. */
+#include "driver/launch/host.h"
+
+#include "driver/launch/host_door.h"
+#include "driver/launch/host_job.h"
+#include "driver/launch/hosts.h"
+#include "driver/launch/rank.h"
+#include "lib/base/clock.h"
+#include "lib/base/cores.h"
+#include "lib/base/option.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { GIVE_UP = 10, TURN_MS = 5 };
+static const double ends_s = 1;              /* after its TERM a rank has so long */
+static const double comes_s = 60;            /* the lighthouse may be started later */
+static const double looks_s = 0.1;           /* who moves? */
+
+static const char help[] =
+    "trivium agent [--meet HOST:PORT] [--host NAME]\n"
+    "\n"
+    "Starts this host's ranks for a trivium launch --host ... --meet that runs elsewhere, and ends with them.\n"
+    "\n"
+    "  --meet HOST:PORT  where launch listens (default: TRIVIUM_MEET)\n"
+    "  --host NAME       which of launch's hosts this is (default: TRIVIUM_HOST, SLURMD_NODENAME, or the host's name)\n"
+    "\n"
+    "The job's secret, 64 hexadecimal digits, is in TRIVIUM_SECRET or the first line of standard input.\n";
+
+struct slot { pid_t pid; unsigned beat; double moved_s; int state, whole_of; uint64_t address; };
+struct host {
+    char name[HOST_MOST_NAME + 1];
+    struct network_address meet;
+    unsigned char secret[GREETING_SECRET];
+    struct host_link link;
+    struct own_job job;
+    struct own_memory *memory;
+    struct host_texts texts;
+    struct slot of[OWN_MOST_RANKS];          /* of this host's slots; what of them has been said */
+    struct epoch_shape shape;
+    int64_t kept, done;
+    int n_left, code;
+    bool is_over;
+    double ending_s, looked_s;
+};
+
+/* ---- what was asked for ---- */
+bool host_is_meant(int argc, char **argv) {
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "-n") == 0) return false;
+    return argc == 0 || argv[0][0] == '-';
+}
+
+static const char *setting(const char *name) {
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static void default_name(struct host *h) {
+    const char *name = setting("TRIVIUM_HOST");
+    if (!name) name = setting("SLURMD_NODENAME");
+    if (name) snprintf(h->name, sizeof h->name, "%s", name);
+    else if (gethostname(h->name, sizeof h->name - 1) != 0) strcpy(h->name, "?");
+}
+
+/* It is nobody else's: it leaves the environment that the ranks get. */
+static enum status read_secret(unsigned char *secret) {
+    char line[256];
+    const char *text = setting("TRIVIUM_SECRET");
+    if (!text && !fgets(line, sizeof line, stdin))
+        return FAIL(E_USAGE, "agent needs the job's secret, in TRIVIUM_SECRET or the first line of standard input");
+    if (!text) {
+        line[strcspn(line, "\r\n")] = 0;
+        text = line;
+    }
+    TRY(host_secret_read(text, secret));
+    unsetenv("TRIVIUM_SECRET");
+    return OK;
+}
+
+static enum status read_words(struct host *h, int argc, char **argv) {
+    const char *meet = setting("TRIVIUM_MEET");
+    default_name(h);
+    for (int i = 0; i < argc; i += 2) {
+        bool is_meet = strcmp(argv[i], "--meet") == 0;
+        if (!is_meet && strcmp(argv[i], "--host") != 0)
+            return FAIL(E_USAGE, "agent has no option %s; it knows --meet and --host", argv[i]);
+        if (i + 1 >= argc) return FAIL(E_USAGE, "%s needs a value; see trivium agent --help", argv[i]);
+        if (is_meet) meet = argv[i + 1];
+        else snprintf(h->name, sizeof h->name, "%s", argv[i + 1]);
+    }
+    if (!meet) return FAIL(E_USAGE, "agent needs --meet HOST:PORT, where trivium launch listens, or TRIVIUM_MEET");
+    TRY(host_address_read(meet, 1, &h->meet));
+    return read_secret(h->secret);
+}
+
+/* ---- start ---- */
+/* An agent whose name is an address speaks from that, and so do its ranks; else from where the lighthouse is seen. */
+static enum status come_in(struct host *h) {
+    uint32_t from = 0;
+    int fd;
+    unsigned a, b, c, d;
+    char rest;
+    if (sscanf(h->name, "%u.%u.%u.%u%c", &a, &b, &c, &d, &rest) == 4) TRY(host_address_find(h->name, &from));
+    TRY(host_door_knock(h->meet, from, h->secret, comes_s, &fd));
+    TRY(host_link_open(&h->link, fd, false));
+    if (from) h->job.ip = from;
+    else TRY(host_seen_from(h->meet.ip, &h->job.ip));
+    host_link_say(&h->link, HOST_HERE, h->name, strlen(h->name));
+    return OK;
+}
+
+static enum status wait_for_job(struct host *h) {
+    struct host_message m;
+    for (struct pollfd p = {h->link.fd, POLLIN, 0};; poll(&p, 1, 100)) {
+        host_link_step(&h->link, clock_s());
+        if (host_link_next(&h->link, &m)) {
+            if (m.kind == HOST_JOB) return host_job_read(&m, &h->texts);
+            if (m.kind != HOST_ALIVE)
+                return FAIL(E_COMM, "the lighthouse has said \"%s\" before the job", host_rows[m.kind].name);
+        } else if (h->link.broken) {
+            return FAIL(E_COMM, "the lighthouse has sent host %s away: launch's --host does not name it, or it is "
+                        "there already", h->name);
+        }
+    }
+}
+
+static int n_here(const struct host *h) {
+    int n = 0;
+    for (int s = 0; s < h->texts.job.n_slots; s++) n += h->texts.job.host[s] == h->texts.job.me;
+    return n;
+}
+
+static void set_environment(struct host *h) {
+    char threads[16];
+    for (int i = 0; i < h->texts.job.n_settings; i++) putenv(h->texts.settings[i]);
+    int each = (int)cores_allowed() / (n_here(h) ? n_here(h) : 1);
+    snprintf(threads, sizeof threads, "%d", each > 1 ? each : 1);
+    setenv("OMP_NUM_THREADS", threads, 0);
+    unsetenv("TRIVIUM_MEET");
+    int nothing = open("/dev/null", O_RDONLY);               /* the secret came that way */
+    if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+    if (nothing > STDERR_FILENO) close(nothing);
+}
+
+static enum status make_memory(struct host *h) {
+    const struct host_job *job = &h->texts.job;
+    h->job.n_slots = job->n_slots;
+    TRY(own_memory_make(job->n_slots, job->n, &h->job.fd));
+    TRY(own_memory_map(&h->job, &h->memory));
+    memcpy(h->memory->secret, h->secret, sizeof h->secret);
+    memcpy(h->memory->host, job->host, sizeof job->host);
+    struct epoch first = own_epoch_now(h->memory);
+    own_epoch_open(h->memory, &h->job, &first);              /* again, since now it knows the hosts */
+    return OK;
+}
+
+static enum status start_ranks(struct host *h, const sigset_t *unblocked) {
+    pid_t self = getpid();
+    if (chdir(h->texts.texts[0]) != 0)
+        return FAIL(E_CONFIG, "host %s has no folder %s: %s; start launch in one that all hosts have", h->name,
+                    h->texts.texts[0], strerror(errno));
+    for (int s = 0; s < h->job.n_slots; s++) {
+        if (h->texts.job.host[s] != h->texts.job.me) continue;
+        struct own_job job = h->job;
+        job.slot = s;
+        h->of[s].whole_of = -1;
+        h->of[s].pid = fork();
+        if (h->of[s].pid == 0) rank_become(&job, h->n_left, h->texts.words, unblocked, self);
+        if (h->of[s].pid < 0) {
+            h->of[s].pid = 0;
+            return FAIL(E_IO, "cannot start rank %d: %s; close other programs or raise `ulimit -u`", s,
+                        strerror(errno));
+        }
+        h->n_left++;
+    }
+    return OK;
+}
+
+/* ---- up: what the ranks have written ---- */
+static void say_of_slot(struct host *h, int s) {
+    struct slot *said = &h->of[s];
+    int32_t now = h->memory->epoch;
+    int state = atomic_load(&h->memory->line[s].state);
+    uint64_t address = atomic_load(&h->memory->address[s]);
+    if (address != said->address) host_link_say_word(&h->link, HOST_ADDRESS, s, 0, (int64_t)(said->address = address));
+    if (state != said->state) host_link_say_word(&h->link, HOST_STATE, s, 0, said->state = state);
+    if (said->whole_of != now && h->memory->board[now % OWN_EPOCHS][s].whole)
+        host_link_say_word(&h->link, HOST_WHOLE, s, said->whole_of = now, 0);
+}
+
+static void say_what_is_new(struct host *h) {
+    struct own_memory *m = h->memory;
+    struct epoch_shape shape = m->shape;
+    int64_t kept = m->kept, done = m->done;
+    if (memcmp(&shape, &h->shape, sizeof shape) != 0) {
+        h->shape = shape;
+        host_link_say(&h->link, HOST_SHAPE, &shape, sizeof shape);
+    }
+    for (int s = 0; s < h->job.n_slots; s++)
+        if (h->of[s].pid) say_of_slot(h, s);
+    if (kept != h->kept) host_link_say_word(&h->link, HOST_KEPT, 0, 0, h->kept = kept);
+    if (done != h->done) host_link_say_word(&h->link, HOST_DONE, 0, 0, h->done = done);
+}
+
+static void look_for_ends(struct host *h) {
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+        for (int s = 0; s < h->job.n_slots; s++) {
+            if (h->of[s].pid != pid) continue;
+            say_what_is_new(h);              /* what it has said comes before its end */
+            host_link_say_word(&h->link, HOST_ENDED, s, 0, status);
+            h->of[s].pid = 0;
+            h->n_left--;
+        }
+}
+
+/* ---- who does not move; as agent.c has it ---- */
+static void kill_who_hangs(struct host *h) {
+    double now_s = clock_s(), gap_s = now_s - h->looked_s, hang_s = h->texts.job.hang_s;
+    if (hang_s <= 0 || h->ending_s > 0 || gap_s < looks_s) return;
+    h->looked_s = now_s;
+    for (int s = 0; s < h->job.n_slots; s++) {
+        struct slot *x = &h->of[s];
+        unsigned beat = atomic_load(&h->memory->line[s].beat);
+        bool should = x->pid && atomic_load(&h->memory->line[s].state) == OWN_RUNNING;
+        if (gap_s > 1) x->moved_s += gap_s;  /* it was stopped itself */
+        if (beat != x->beat || !should || x->moved_s == 0) {
+            x->beat = beat;
+            x->moved_s = now_s;
+        } else if (now_s - x->moved_s > hang_s) {
+            fprintf(stderr, "trivium: process %d has not moved for %g s, and is killed\n", s, hang_s);
+            kill(x->pid, SIGKILL);
+            x->moved_s = now_s;
+        }
+    }
+}
+
+/* ---- down: what the lighthouse decides ---- */
+static void signal_all(const struct host *h, int number) {
+    for (int s = 0; s < h->job.n_slots; s++)
+        if (h->of[s].pid) kill(h->of[s].pid, number);
+}
+
+static void end_all(struct host *h) {
+    if (h->ending_s > 0) return;
+    h->ending_s = clock_s();
+    signal_all(h, SIGTERM);
+}
+
+static bool is_elsewhere(const struct host *h, int slot) {
+    return slot >= 0 && slot < h->job.n_slots && h->texts.job.host[slot] != h->texts.job.me;
+}
+
+/* This host's ranks have said so themselves. */
+static void all_are_whole(struct host *h, int32_t number) {
+    const struct epoch now = own_epoch_now(h->memory);
+    for (int i = 0; i < now.n && now.number == number; i++)
+        if (is_elsewhere(h, now.slot[i])) h->memory->board[number % OWN_EPOCHS][now.slot[i]].whole = 1;
+}
+
+/* @return whether it is one of this job */
+static bool open_epoch(struct host *h, const char *body) {
+    struct epoch next;
+    memcpy(&next, body, sizeof next);
+    bool right = next.number > h->memory->epoch && next.from < next.number && next.n >= 1 && next.n <= h->job.n_slots;
+    for (int i = 0; right && i < next.n; i++) right = next.slot[i] >= 0 && next.slot[i] < h->job.n_slots;
+    if (right) own_epoch_open(h->memory, &h->job, &next);
+    return right;
+}
+
+static bool obey(struct host *h, const struct host_message *m) {
+    if (m->kind == HOST_EPOCH) return open_epoch(h, m->body);
+    if (m->kind == HOST_ALIVE) return true;
+    if (m->kind == HOST_JOB) return false;
+    const struct host_word word = host_link_word(m);
+    switch (m->kind) {
+    case HOST_ADDRESS:
+        if (!is_elsewhere(h, word.slot)) return false;
+        atomic_store(&h->memory->address[word.slot], (uint64_t)word.value);
+        return true;
+    case HOST_WHOLE: return all_are_whole(h, word.epoch), true;
+    case HOST_KEPT:
+        h->memory->kept = h->kept = word.value;
+        return true;
+    case HOST_SIGNAL:
+        if (word.value == SIGTERM) end_all(h);
+        else signal_all(h, SIGUSR1);
+        return true;
+    default:
+        h->is_over = true;
+        h->code = (int)word.value;
+        return true;
+    }
+}
+
+static void hear(struct host *h) {
+    struct host_message m;
+    double now_s = clock_s();
+    host_link_step(&h->link, now_s);
+    while (host_link_next(&h->link, &m))
+        if (!obey(h, &m) && !h->link.broken) h->link.broken = "it has said what this job does not know";
+    if (!h->link.broken && now_s > h->link.heard_s + GIVE_UP * h->texts.job.lost_s) h->link.broken = "it gives no sign";
+    if (!h->link.broken || h->is_over || h->ending_s > 0) return;
+    fprintf(stderr, "trivium agent: host %s has lost the lighthouse (%s), and its ranks end\n", h->name,
+            h->link.broken);
+    h->code = 1;
+    end_all(h);
+}
+
+/* ---- together ---- */
+static void on_signals(struct host *h, int signals) {
+    for (struct signalfd_siginfo x; read(signals, &x, sizeof x) == (ssize_t)sizeof x;) {
+        if (x.ssi_signo == SIGCHLD) continue;            /* it woke the loop, which looks */
+        if (x.ssi_signo == SIGUSR1) {
+            signal_all(h, SIGUSR1);
+        } else {                                         /* this host goes away; the others may go on */
+            h->is_over = true;
+            h->code = 128 + (int)x.ssi_signo;
+            end_all(h);
+        }
+    }
+}
+
+static void wait_for_all(struct host *h, int signals) {
+    while (h->n_left > 0 || !(h->is_over || h->link.broken)) {
+        struct pollfd p[] = {{h->link.broken ? -1 : h->link.fd, POLLIN, 0}, {signals, POLLIN, 0}};
+        if (host_link_has_more(&h->link)) p[0].events |= POLLOUT;
+        poll(p, 2, TURN_MS);
+        on_signals(h, signals);
+        look_for_ends(h);
+        say_what_is_new(h);
+        kill_who_hangs(h);
+        hear(h);
+        if (h->ending_s > 0 && clock_s() > h->ending_s + ends_s) signal_all(h, SIGKILL);
+    }
+}
+
+static int watch_signals(sigset_t *before) {
+    static const int signals[] = {SIGCHLD, SIGUSR1, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+    sigset_t watched;
+    sigemptyset(&watched);
+    for (size_t k = 0; k < sizeof signals / sizeof *signals; k++) sigaddset(&watched, signals[k]);
+    signal(SIGUSR1, SIG_DFL);                /* launch has set it to be ignored, and then nobody would see it */
+    sigprocmask(SIG_BLOCK, &watched, before);
+    return signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+static enum status run(struct host *h) {
+    sigset_t before;
+    TRY(come_in(h));
+    TRY(wait_for_job(h));
+    set_environment(h);
+    TRY(make_memory(h));
+    int signals = watch_signals(&before);
+    if (signals < 0) return FAIL(E_IO, "cannot watch for signals: %s", strerror(errno));
+    enum status status = start_ranks(h, &before);
+    h->looked_s = clock_s();
+    if (status == OK) wait_for_all(h, signals);
+    host_link_flush(&h->link, ends_s);
+    signal_all(h, SIGKILL);
+    close(signals);
+    own_memory_unmap(h->memory);
+    return status;
+}
+
+int host_main(int argc, char **argv) {
+    static struct host host;
+    host = (struct host){.link.fd = -1};
+    if (argc > 0 && options_ask_for_help(1, argv)) return fputs(help, stdout), 0;
+    enum status status = read_words(&host, argc, argv);
+    if (status == OK) status = run(&host);
+    host_link_close(&host.link);
+    status_report();
+    return status == OK ? host.code : status_exit_code(status);
+}

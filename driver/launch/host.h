@@ -1,0 +1,20 @@
+/* The agent of one of several hosts (`trivium agent --meet HOST:PORT`): it starts this host's ranks as the lighthouse
+ * tells it, and carries what is written in this host's memory to the others (host_link.h). It decides nothing. */
+#ifndef TRIVIUM_DRIVER_LAUNCH_HOST_H
+#define TRIVIUM_DRIVER_LAUNCH_HOST_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Are these the words of such an agent, and not launch's? Pure. */
+bool host_is_meant(int argc, char **argv);
+/** @return the exit code: what the lighthouse says; 1 without it, 2 after a bad request */
+int host_main(int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

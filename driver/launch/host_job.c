@@ -1,0 +1,87 @@
+#include "driver/launch/host_job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* ---- writing ---- */
+static bool is_setting(const char *text) {
+    static const char *const begins[] = {"TRIVIUM_", "OMP_", "CUDA_", "NCCL_"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) is |= strncmp(text, begins[i], strlen(begins[i])) == 0;
+    return is && strncmp(text, "TRIVIUM_SECRET=", strlen("TRIVIUM_SECRET=")) != 0;
+}
+
+static void put(FILE *f, const char *text, int32_t *n) {
+    fwrite(text, 1, strlen(text) + 1, f);
+    ++*n;
+}
+
+enum status host_job_write(const struct host_job *job, char *const *words, char **body, size_t *bytes) {
+    struct host_job head = *job;
+    char folder[4096];
+    FILE *f = open_memstream(body, bytes);
+    if (!f) return FAIL(E_MEMORY, "no memory for the message that starts a host's ranks");
+    head.n_texts = head.n_settings = 0;
+    fwrite(&head, sizeof head, 1, f);
+    put(f, getcwd(folder, sizeof folder) ? folder : "/", &head.n_texts);
+    for (char **e = environ; *e; e++)
+        if (is_setting(*e)) put(f, *e, &head.n_settings);
+    head.n_texts += head.n_settings;
+    for (; *words; words++) put(f, *words, &head.n_texts);
+    if (fclose(f) != 0) return FAIL(E_MEMORY, "no memory for the message that starts a host's ranks");
+    memcpy(*body, &head, sizeof head);
+    if (*bytes <= HOST_MOST_TEXT) return OK;
+    free(*body);
+    *body = NULL;
+    return FAIL(E_CONFIG, "the command line and the settings of the environment have %zu bytes; other hosts take %d",
+                *bytes, HOST_MOST_TEXT);
+}
+
+/* ---- reading ---- */
+static bool is_right(const struct host_job *j) {
+    bool right = j->n_slots >= 1 && j->n_slots <= OWN_MOST_RANKS && j->n >= 1 && j->n <= j->n_slots && j->me >= 0 &&
+                 j->n_settings >= 0 && j->n_texts >= j->n_settings + 2 && j->n_texts <= HOST_MOST_TEXT;
+    return right && j->hang_s >= 0 && j->lost_s > 0;
+}
+
+/* @return whether there are exactly so many strings */
+static bool point_at_each(struct host_texts *t, char *text, size_t bytes) {
+    char *at = text, *end = text + bytes;
+    for (int i = 0; i < t->job.n_texts; i++) {
+        char *zero = memchr(at, 0, (size_t)(end - at));
+        if (!zero) return false;
+        t->texts[i] = at;
+        at = zero + 1;
+    }
+    t->settings = t->texts + 1;
+    t->words = t->texts + 1 + t->job.n_settings;
+    return at == end;
+}
+
+enum status host_job_read(const struct host_message *m, struct host_texts *out) {
+    size_t bytes = m->bytes - sizeof out->job;
+    *out = (struct host_texts){0};
+    memcpy(&out->job, m->body, sizeof out->job);
+    if (!is_right(&out->job))
+        return FAIL(E_FORMAT, "the lighthouse has sent what starts no ranks; is it of this build?");
+    out->texts = calloc((size_t)out->job.n_texts + 1, sizeof *out->texts);
+    out->text = malloc(bytes + 1);
+    if (!out->texts || !out->text) {
+        host_texts_free(out);
+        return FAIL(E_MEMORY, "no memory for %zu bytes of command", bytes);
+    }
+    memcpy(out->text, m->body + sizeof out->job, bytes);
+    if (point_at_each(out, out->text, bytes)) return OK;
+    host_texts_free(out);
+    return FAIL(E_FORMAT, "the lighthouse has sent a command that is cut short; is it of this build?");
+}
+
+void host_texts_free(struct host_texts *t) {
+    free(t->text);
+    free(t->texts);
+    *t = (struct host_texts){0};
+}

@@ -1,0 +1,88 @@
+/* What the agent of a host and the lighthouse say to each other: one connection a host, and this table of messages.
+ *
+ *   message   way   body            when
+ *   here      up    text            first of all: the name of the host that the agent speaks for
+ *   job       down  host_job        when all hosts are here: which ranks to start, and how
+ *   state     up    word            a rank runs, or has finished (own_state)
+ *   address   up    word            where a rank listens; and
+ *   address   down  word            the same, to all other hosts
+ *   whole     up    word            a rank has said that it is whole in an epoch
+ *   whole     down  word            all of them have: nobody goes back behind that epoch any more
+ *   shape     up    epoch_shape     rank 0: how the job may shrink
+ *   kept      both  word            rank 0: comm_epoch_keep; to all other hosts
+ *   done      up    word            rank 0: comm_epoch_done
+ *   ended     up    word            a process has ended: its wait status. What it has said before comes before
+ *   epoch     down  epoch           who is a member from now on
+ *   signal    down  word            for all ranks: USR1 is passed on, TERM ends them
+ *   over      down  word            nothing is left to do: the agent ends with this code
+ *   alive     both  -               half a second has passed without anything else
+ *
+ * Each is a header (kind, bytes) and a body, whose size is the table's: for text, at most that. Whoever says something
+ * else has lost the connection, and with it its ranks, but nobody else notices. Both ends are of one program; a host of
+ * another byte order or another build does not get through the greeting or the first sizes.
+ *
+ * Nothing here waits, but host_link_flush. */
+#ifndef TRIVIUM_DRIVER_LAUNCH_HOST_LINK_H
+#define TRIVIUM_DRIVER_LAUNCH_HOST_LINK_H
+
+#include "lib/base/status.h"
+#include "lib/comm/own/job.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum host_kind {
+    HOST_HERE, HOST_JOB, HOST_STATE, HOST_ADDRESS, HOST_WHOLE, HOST_SHAPE, HOST_KEPT, HOST_DONE, HOST_ENDED, HOST_EPOCH,
+    HOST_SIGNAL, HOST_OVER, HOST_ALIVE, N_HOST_KINDS
+};
+enum { HOST_MOST_TEXT = 1 << 20, HOST_MOST_NAME = 255 };
+
+struct host_row { const char *name; bool up, down; uint32_t least, most; };    /* bytes of the body */
+extern const struct host_row host_rows[N_HOST_KINDS];
+
+struct host_word { int32_t slot, epoch; int64_t value; };      /* what of these a message needs; the others are 0 */
+/* host[slot]: where it is started. The text is n_texts strings, each with its 0: the folder to be in, n_settings
+ * NAME=VALUE for the environment, and the words of a rank's command. */
+struct host_job {
+    int32_t me, n_slots, n, n_settings, n_texts, reserved;
+    double hang_s, lost_s;
+    int16_t host[OWN_MOST_RANKS];
+};
+
+struct host_link {
+    int fd;                          /* -1: there is none */
+    bool at_lighthouse;
+    const char *broken;              /* why it has ended; NULL: it has not */
+    double heard_s, said_s;          /* the last time */
+    char *in, *out;
+    size_t in_bytes, in_at, out_bytes, out_room;     /* in_at: of in, what has been taken already */
+};
+
+struct host_message { enum host_kind kind; const char *body; uint32_t bytes; };
+
+/** Takes the connection, which does not block. @errors E_MEMORY  @collective{none} */
+enum status host_link_open(struct host_link *, int fd, bool at_lighthouse);
+void host_link_close(struct host_link *);
+
+/** Say it as soon as there is room; the body is copied. @collective{none} */
+void host_link_say(struct host_link *, enum host_kind, const void *body, size_t bytes);
+void host_link_say_word(struct host_link *, enum host_kind, int slot, int epoch, int64_t value);
+/** Send and read what can be now; say that this end is alive, if it is time. @collective{none} */
+void host_link_step(struct host_link *, double now_s);
+/** The next whole message; its body is there until the next call. @collective{none} */
+bool host_link_next(struct host_link *, struct host_message *out);
+/** A body that is a word, as one. @collective{none} */
+struct host_word host_link_word(const struct host_message *);
+/** Is there something that is not sent yet? @collective{none} */
+bool host_link_has_more(const struct host_link *);
+/** Send what is left, within so many seconds. @collective{none} */
+void host_link_flush(struct host_link *, double seconds);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

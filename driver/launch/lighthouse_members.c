@@ -1,0 +1,230 @@
+/* Which ranks are members, on several hosts.
+ *
+ * A host is a connection to its agent (host.c); what its ranks write arrives over that, and is put into a memory of the
+ * same form as theirs. So the decisions are those of the agent of one host, of the same words: epoch_after says who
+ * goes on. Only what a death is differs:
+ *
+ *   an agent says that a process has ended        that one is dead
+ *   its connection ends, or it says what is no    all of the host are: the agent has ended or is about to, and the
+ *   message                                       kernel kills its ranks with it
+ *   it gives no sign for --heartbeat-timeout      all of the host count as dead. But they may live, behind a network
+ *                                                 that is cut, and think the same of the others
+ *
+ * So that never two parts of a job go on, each without the other, an epoch in place of silent hosts is opened only if
+ * more members of the last one are reached than are silent. The silent host's connection is closed, and what had
+ * started its agent is killed; should it speak again, it finds that, and its ranks end.
+ *
+ * Deaths of one turn are one epoch. The job begins when all hosts are here, and no host comes later.
+ *
+ * Should the lighthouse itself end, all agents end their ranks; the last checkpoint is there. */
+#define _GNU_SOURCE
+#include "driver/launch/lighthouse_job.h"
+
+#include "lib/base/clock.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* ---- to all ---- */
+bool lighthouse_has(const struct lighthouse *l, int h) { return l->host[h].state == HOST_IS_HERE; }
+
+void lighthouse_say(struct lighthouse *l, int but, enum host_kind kind, int slot, int epoch, int64_t value) {
+    for (int h = 0; h < l->names.n; h++)
+        if (lighthouse_has(l, h) && h != but) host_link_say_word(&l->host[h].link, kind, slot, epoch, value);
+}
+
+void lighthouse_end_all(struct lighthouse *l) {
+    if (l->ending_s > 0) return;
+    l->ending_s = clock_s();
+    lighthouse_say(l, -1, HOST_SIGNAL, 0, 0, SIGTERM);
+}
+
+/* With the line of why. */
+void lighthouse_give_up(struct lighthouse *l) {
+    status_report();
+    if (l->code == 0) l->code = 1;
+    lighthouse_end_all(l);
+}
+
+/* ---- who goes on ---- */
+static bool has_finished(const struct lighthouse *l) {
+    for (int s = 0; s < l->job.n_slots; s++)
+        if (atomic_load(&l->memory->line[s].state) == OWN_FINISHED) return true;
+    return false;
+}
+
+static struct epoch_shape shape_of(const struct lighthouse *l) {
+    return l->memory->shape.n_inner ? l->memory->shape : (struct epoch_shape){1, 1, 0, 0};
+}
+
+/* Of the members, so many can be reached; and so many may live where nobody sees them. */
+static void count(const struct lighthouse *l, const struct epoch *now, int *n_reached, int *n_silent, int *n_dead) {
+    *n_reached = *n_silent = *n_dead = 0;
+    for (int i = 0; i < now->n; i++) {
+        bool silent = l->host[l->host_of[now->slot[i]]].state == HOST_SILENT;
+        *n_reached += l->alive[now->slot[i]];
+        *n_silent += silent;
+        *n_dead += !silent && !l->alive[now->slot[i]];
+    }
+}
+
+static enum status next_epoch(const struct lighthouse *l, const struct epoch *now, struct epoch *next) {
+    const struct epoch_shape shape = shape_of(l);
+    int n_reached, n_silent, n_dead;
+    count(l, now, &n_reached, &n_silent, &n_dead);
+    if (!l->request->elastic)
+        return FAIL(E_COMM, "%s; start it again, or give --elastic and spares", l->who);
+    if (n_silent >= n_reached && n_silent > 0)
+        return FAIL(E_COMM, "%s; %d of %d ranks may live there, and the %d that are reached are not more: both parts "
+                    "might go on, so none does. Start it again", l->who, n_silent, now->n, n_reached);
+    *next = epoch_after(now, own_epoch_is_whole(l->memory, now), l->alive, l->job.n_slots, &shape);
+    if (next->n > 0 && next->n >= l->request->elastic) return OK;
+    return FAIL(E_COMM, "%s; %d ranks are left, and --elastic %d wants more, in whole replicas", l->who, n_reached,
+                l->request->elastic);
+}
+
+static void open_epoch(struct lighthouse *l, const struct epoch *next) {
+    own_epoch_open(l->memory, &l->job, next);
+    const struct epoch now = own_epoch_now(l->memory);
+    for (int h = 0; h < l->names.n; h++)
+        if (lighthouse_has(l, h)) host_link_say(&l->host[h].link, HOST_EPOCH, &now, sizeof now);
+}
+
+/* At the end of a turn in which somebody has died. */
+void lighthouse_go_on(struct lighthouse *l) {
+    const struct epoch now = own_epoch_now(l->memory);
+    struct epoch next;
+    bool member = false;
+    for (int i = 0; i < now.n; i++) member |= !l->alive[now.slot[i]];
+    if (!member || has_finished(l)) {
+        if (l->request->elastic) fprintf(stderr, "trivium: %s; nothing is lost\n", l->who);
+    } else if (next_epoch(l, &now, &next) == OK) {
+        fprintf(stderr, "trivium: %s; epoch %d goes on with %d ranks\n", l->who, next.number, next.n);
+        open_epoch(l, &next);
+    } else {
+        lighthouse_give_up(l);
+    }
+}
+
+/* ---- ends ---- */
+static void add_who(struct lighthouse *l, const char *text) {
+    size_t n = strlen(l->who);
+    snprintf(l->who + n, sizeof l->who - n, "%s%s", n ? "; " : "", text);
+}
+
+/* launch reads this (launch_filter.c). */
+static void tell(const struct lighthouse *l, int slot, int status) {
+    const char *host = l->names.of[l->host_of[slot]].name;
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "trivium agent: rank %d on host %s was killed by signal %d (%s)\n", slot, host,
+                WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else fprintf(stderr, "trivium agent: rank %d on host %s ended with code %d\n", slot, host, WEXITSTATUS(status));
+}
+
+/* As agent.c: only a rank that has said that it has finished has ended well. */
+static void has_ended(struct lighthouse *l, int slot, int status) {
+    bool finished = WIFEXITED(status) && atomic_load(&l->memory->line[slot].state) == OWN_FINISHED;
+    int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    char text[128];
+    l->alive[slot] = false;
+    l->n_left--;
+    if (l->ending_s > 0) return;             /* it was told to */
+    if (l->request->elastic && WIFSIGNALED(status)) {
+        const struct epoch now = own_epoch_now(l->memory);
+        int place = epoch_place(&now, slot);
+        snprintf(text, sizeof text, "signal %d (%s) has killed %s %d on %.64s", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)), place < 0 ? "spare" : "rank", place < 0 ? slot : place,
+                 l->names.of[l->host_of[slot]].name);
+        add_who(l, text);
+        return;
+    }
+    bool first = l->code == 0 && (code || !finished);
+    if (first) l->code = code ? code : 1;
+    if (first || !finished) tell(l, slot, status);
+    if (!finished) lighthouse_end_all(l);
+}
+
+static bool has_ranks(const struct lighthouse *l, int h) {
+    for (int s = 0; s < l->job.n_slots; s++)
+        if (l->alive[s] && l->host_of[s] == h) return true;
+    return false;
+}
+
+void lighthouse_lose(struct lighthouse *l, int h, enum host_state how, const char *why) {
+    char text[512];
+    bool had_ranks = l->has_begun && has_ranks(l, h);
+    l->host[h].state = how;
+    host_link_close(&l->host[h].link);
+    if (l->host[h].starter > 0 && !l->host[h].has_ended) kill(l->host[h].starter, SIGKILL);
+    for (int s = 0; s < l->job.n_slots && l->has_begun; s++) {
+        if (l->host_of[s] != h || !l->alive[s]) continue;
+        l->alive[s] = false;
+        l->n_left--;
+    }
+    snprintf(text, sizeof text, "host %.64s is lost (%s)", l->names.of[h].name, why);
+    if (had_ranks && l->ending_s == 0) add_who(l, text);
+    if (l->has_begun || l->ending_s > 0) return;
+    (void)FAIL(E_COMM, "%s before the job began; see what it says", text);
+    lighthouse_give_up(l);
+}
+
+/* ---- what the agents say ---- */
+static bool take_shape(struct lighthouse *l, const char *body) {
+    struct epoch_shape shape;
+    memcpy(&shape, body, sizeof shape);
+    bool right = shape.n_inner >= 1 && shape.n_outer >= 1 && shape.n_inner <= OWN_MOST_RANKS &&
+                 shape.n_outer <= OWN_MOST_RANKS && shape.batch >= 0 && shape.micro >= 0 &&
+                 own_epoch_now(l->memory).n % (shape.n_inner * shape.n_outer) == 0;
+    if (right) l->memory->shape = shape;
+    return right;
+}
+
+/* Only when all have said it may anybody know: what they go back to is given up then. */
+static void is_whole(struct lighthouse *l, int slot, int32_t number) {
+    const struct epoch now = own_epoch_now(l->memory);
+    if (number != now.number) return;        /* a newer one has been opened meanwhile */
+    l->memory->board[number % OWN_EPOCHS][slot].whole = 1;
+    if (l->whole_of == number || !own_epoch_is_whole(l->memory, &now)) return;
+    l->whole_of = number;
+    lighthouse_say(l, -1, HOST_WHOLE, 0, number, 0);
+}
+
+/* @return whether host h may say so */
+static bool take(struct lighthouse *l, int h, const struct host_message *m) {
+    if (m->kind == HOST_ALIVE) return true;
+    if (m->kind == HOST_HERE || !l->has_begun) return false;
+    if (m->kind == HOST_SHAPE) return take_shape(l, m->body);
+    const struct host_word word = host_link_word(m);
+    if (m->kind == HOST_KEPT || m->kind == HOST_DONE) {
+        atomic_store(m->kind == HOST_KEPT ? &l->memory->kept : &l->memory->done, word.value);
+        if (m->kind == HOST_KEPT) lighthouse_say(l, h, HOST_KEPT, 0, 0, word.value);
+        return true;
+    }
+    if (word.slot < 0 || word.slot >= l->job.n_slots) return false;
+    if (l->host_of[word.slot] != h || !l->alive[word.slot]) return false;
+    if (m->kind == HOST_ADDRESS) lighthouse_say(l, h, HOST_ADDRESS, word.slot, 0, word.value);
+    else if (m->kind == HOST_WHOLE) is_whole(l, word.slot, word.epoch);
+    else if (m->kind == HOST_ENDED) has_ended(l, word.slot, (int)word.value);
+    else if (word.value >= OWN_STARTING && word.value <= OWN_FINISHED)
+        atomic_store(&l->memory->line[word.slot].state, (int)word.value);
+    else return false;
+    return true;
+}
+
+void lighthouse_hear(struct lighthouse *l, int h, double now_s) {
+    struct a_host *host = &l->host[h];
+    struct host_message m;
+    if (host->state != HOST_IS_HERE) return;
+    host_link_step(&host->link, now_s);
+    while (host_link_next(&host->link, &m))
+        if (!take(l, h, &m) && !host->link.broken) host->link.broken = "it has said what it may not";
+    if (host->link.broken) {
+        lighthouse_lose(l, h, HOST_GONE, host->link.broken);
+    } else if (now_s > host->link.heard_s + l->request->heartbeat_s) {
+        char why[64];
+        snprintf(why, sizeof why, "no sign of it for %g s", l->request->heartbeat_s);
+        lighthouse_lose(l, h, HOST_SILENT, why);
+    }
+}
