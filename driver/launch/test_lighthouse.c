@@ -1,0 +1,280 @@
+/* ranks: 1  device: cpu */
+/* The lighthouse, with this test for agents: what it lets whom know, and when it opens an epoch. */
+#include "driver/launch/host_door.h"
+#include "driver/launch/host_job.h"
+#include "driver/launch/hosts.h"
+#include "driver/launch/lighthouse.h"
+#include "lib/base/clock.h"
+#include "tests/test.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static unsigned char secret[GREETING_SECRET];
+static struct network_address at;
+static pid_t lighthouse;
+static char errors[64], meet[DOOR_TEXT];
+static struct host_link host[3];
+static bool is_silent[3];
+static struct host_job job;
+
+/* ---- a lighthouse, and agents ---- */
+/* A port that nobody listens on now. */
+static void find_port(void) {
+    struct host_door door;
+    assert_ok(host_door_open(&door, (struct network_address){0x7f000001, 0}, secret));
+    at = door.at;
+    host_door_close(&door);
+    host_address_text(&at, meet);
+}
+
+/* --host LIST and more options, for /bin/true. */
+static void start(const char *list, const char *a, const char *b, const char *c, const char *d) {
+    const char *words[] = {"--comm-transport", "own", "--host", list, "--agent-command", "none", "--meet", meet, a, b,
+                           c, d}, *argv[16];
+    char text[SECRET_TEXT];
+    struct launch_request request;
+    int n = 0;
+    assert_true(greeting_secret(secret));
+    host_secret_text(secret, text);
+    find_port();
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (words[i]) argv[n++] = words[i];
+    argv[n++] = "/bin/true";
+    argv[n] = NULL;
+    snprintf(errors, sizeof errors, "%s", test_path("errors"));
+    setenv("TRIVIUM_SECRET", text, 1);
+    assert_ok(launch_parse(n, (char **)argv, &request));
+    lighthouse = fork();
+    if (lighthouse == 0) {
+        FILE *f = fopen(errors, "w");
+        dup2(fileno(f), STDERR_FILENO);
+        setvbuf(stderr = f, NULL, _IONBF, 0);    /* the runner keeps its own elsewhere */
+        alarm(30);
+        _exit(lighthouse_main(&request));
+    }
+    unsetenv("TRIVIUM_SECRET");
+}
+
+static bool says(const char *text) {
+    static char all[4096];
+    FILE *f = fopen(errors, "r");
+    size_t n = f ? fread(all, 1, sizeof all - 1, f) : 0;
+    all[n] = 0;
+    if (f) fclose(f);
+    return strstr(all, text) != NULL;
+}
+
+static void come(int h, const char *name) {
+    int fd;
+    assert_ok(host_door_knock(at, 0, secret, 5, &fd));
+    assert_ok(host_link_open(&host[h], fd, false));
+    host_link_say(&host[h], HOST_HERE, name, strlen(name));
+    host_link_flush(&host[h], 1);
+}
+
+/* The next message to h within so many seconds, signs of life aside. Those that speak do meanwhile. */
+static bool hears(int h, double seconds, struct host_message *m) {
+    for (double until_s = clock_s() + seconds; clock_s() < until_s; usleep(1000)) {
+        for (int k = 0; k < 3; k++)
+            if (host[k].fd >= 0 && !is_silent[k]) host_link_step(&host[k], clock_s());
+        while (host_link_next(&host[h], m))
+            if (m->kind != HOST_ALIVE) return true;
+    }
+    return false;
+}
+static bool hears_nothing(int h) {
+    struct host_message m;
+    return !hears(h, 0.3, &m);
+}
+static struct host_word hears_word(int h, enum host_kind kind) {
+    struct host_message m;
+    assert_true(hears(h, 5, &m));
+    assert_int_equal(m.kind, kind);
+    return host_link_word(&m);
+}
+static struct epoch hears_epoch(int h) {
+    struct host_message m;
+    struct epoch e;
+    assert_true(hears(h, 5, &m));
+    assert_int_equal(m.kind, HOST_EPOCH);
+    memcpy(&e, m.body, sizeof e);
+    return e;
+}
+
+static void hears_job(int h) {
+    struct host_message m;
+    struct host_texts t;
+    assert_true(hears(h, 5, &m));
+    assert_int_equal(m.kind, HOST_JOB);
+    assert_ok(host_job_read(&m, &t));
+    job = t.job;
+    assert_string_equal(t.words[0], "/bin/true");
+    assert_int_equal(job.me, h);
+    host_texts_free(&t);
+}
+
+static void leave(int h) {
+    host_link_close(&host[h]);
+    host[h].fd = -1;
+}
+
+/* All ends: those that are here say so. @return the code */
+static int finish(void) {
+    int status;
+    kill(lighthouse, SIGTERM);
+    for (int h = 0; h < 3; h++) leave(h);
+    waitpid(lighthouse, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+static int ends(void) {
+    int status;
+    waitpid(lighthouse, &status, 0);
+    for (int h = 0; h < 3; h++) leave(h);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void begin(const char *list, const char *least, const char *c, const char *d) {
+    static const char *const names[] = {"a", "b", "c"};
+    int n = 1;
+    for (const char *x = list; *x; x++) n += *x == ',';
+    for (int h = 0; h < 3; h++) host[h] = (struct host_link){.fd = -1}, is_silent[h] = false;
+    start(list, "--elastic", least, c, d);
+    for (int h = 0; h < n; h++) come(h, names[h]);
+    for (int h = 0; h < n; h++) hears_job(h);
+}
+
+/* ---- tests ---- */
+static void test_the_job_begins_when_all_are_here(void **state) {
+    (void)state;
+    for (int h = 0; h < 3; h++) host[h] = (struct host_link){.fd = -1};
+    start("a:2,b:1", NULL, NULL, NULL, NULL);
+    come(1, "b");
+    assert_true(hears_nothing(1));
+    come(0, "a");
+    hears_job(0);
+    hears_job(1);
+    assert_true(job.n_slots == 3 && job.n == 3 && job.host[1] == 0 && job.host[2] == 1);
+    assert_int_equal(finish(), 128 + SIGTERM);
+}
+
+static void test_what_is_passed_on(void **state) {
+    (void)state;
+    begin("a:2,b:1", "1", NULL, NULL);
+    host_link_say_word(&host[0], HOST_ADDRESS, 1, 0, 0x7f00000112345);
+    struct host_word word = hears_word(1, HOST_ADDRESS);
+    assert_true(word.slot == 1 && word.value == 0x7f00000112345);
+    host_link_say_word(&host[1], HOST_KEPT, 0, 0, 77);
+    assert_true(hears_word(0, HOST_KEPT).value == 77);
+    assert_true(hears_nothing(1));                                   /* not back to who has said it */
+    kill(lighthouse, SIGUSR1);
+    assert_true(hears_word(0, HOST_SIGNAL).value == SIGUSR1 && hears_word(1, HOST_SIGNAL).value == SIGUSR1);
+    assert_int_equal(finish(), 128 + SIGTERM);
+}
+
+/* Nobody knows that an epoch is whole before the lighthouse does, and the next one goes back accordingly. */
+static void test_whole_is_what_all_have_said(void **state) {
+    (void)state;
+    begin("a:1,b:1,c:1", "1", NULL, NULL);
+    host_link_say_word(&host[0], HOST_WHOLE, 0, 0, 0);
+    host_link_say_word(&host[1], HOST_WHOLE, 1, 0, 0);
+    assert_true(hears_nothing(0) && hears_nothing(2));
+    host_link_say_word(&host[2], HOST_WHOLE, 2, 0, 0);
+    for (int h = 0; h < 3; h++) assert_int_equal(hears_word(h, HOST_WHOLE).epoch, 0);
+    leave(2);
+    struct epoch e = hears_epoch(0);
+    assert_true(e.number == 1 && e.from == 0 && e.n == 2 && e.slot[0] == 0 && e.slot[1] == 1);
+    assert_true(hears_epoch(1).host[1] == 1);
+    host_link_say_word(&host[0], HOST_WHOLE, 0, 1, 0);
+    host_link_say_word(&host[1], HOST_WHOLE, 1, 0, 0);               /* of the epoch before: late */
+    assert_true(hears_nothing(0));
+    leave(1);                                                        /* so epoch 1 was never whole */
+    e = hears_epoch(0);
+    assert_true(e.number == 2 && e.from == 0 && e.n == 1 && e.slot[0] == 0);
+    assert_int_equal(finish(), 128 + SIGTERM);
+}
+
+static void test_a_host_that_is_lost_is_one_epoch(void **state) {
+    (void)state;
+    begin("a:2,b:3,c:3", "5", "--spares", "3");
+    leave(1);
+    struct epoch e = hears_epoch(0);
+    assert_true(e.number == 1 && e.n == 5 && e.slot[2] == 5 && e.slot[3] == 6 && e.slot[4] == 7 && e.host[4] == 2);
+    assert_true(hears_epoch(2).number == 1 && hears_nothing(0));
+    assert_true(says("host b is lost (its connection has ended); epoch 1 goes on with 5 ranks"));
+    assert_int_equal(finish(), 128 + SIGTERM);
+}
+
+/* What a host may not say is its end, and not the job's. */
+static void is_lost_after(enum host_kind kind, const void *body, size_t bytes) {
+    begin("a:2,b:1", "1", NULL, NULL);
+    host_link_say(&host[1], kind, body, bytes);
+    struct epoch e = hears_epoch(0);
+    assert_true(e.number == 1 && e.n == 2);
+    struct host_message m;
+    assert_true(!hears(1, 0.3, &m) && host[1].broken);
+    assert_int_equal(finish(), 128 + SIGTERM);
+}
+static void test_who_says_what_it_may_not_is_lost(void **state) {
+    (void)state;
+    const struct host_word of_a = {.slot = 0, .value = 9}, of_nobody = {.slot = 99}, no_state = {.slot = 2, .value = 7};
+    const struct epoch_shape no_shape = {0, 1, 0, 0}, of_four = {4, 1, 0, 0};
+    is_lost_after(HOST_ENDED, &of_a, sizeof of_a);
+    is_lost_after(HOST_ADDRESS, &of_nobody, sizeof of_nobody);
+    is_lost_after(HOST_STATE, &no_state, sizeof no_state);
+    is_lost_after(HOST_SHAPE, &no_shape, sizeof no_shape);
+    is_lost_after(HOST_SHAPE, &of_four, sizeof of_four);
+    is_lost_after(HOST_HERE, "b", 1);
+    is_lost_after(HOST_EPOCH, &(struct epoch){.number = 1, .n = 1}, sizeof(struct epoch));
+}
+
+/* b gives no sign, and may live: more than half are reached, or not. */
+static void test_without_a_sign(void **state) {
+    (void)state;
+    begin("a:2,b:1", "1", "--heartbeat-timeout", "1");
+    is_silent[1] = true;
+    struct epoch e = hears_epoch(0);
+    assert_true(e.number == 1 && e.n == 2 && says("host b is lost (no sign of it for 1 s)"));
+    assert_int_equal(finish(), 128 + SIGTERM);
+
+    begin("a:2,b:2", "1", "--heartbeat-timeout", "1");
+    is_silent[1] = true;
+    assert_true(hears_word(0, HOST_SIGNAL).value == SIGTERM);
+    leave(0);
+    assert_int_equal(ends(), 1);
+    assert_true(says("2 of 4 ranks may live there, and the 2 that are reached are not more") && !says("epoch 1"));
+}
+
+/* As with one host: a signal is a death, an error ends all, and what has finished is no loss. */
+static void test_ranks_that_end(void **state) {
+    (void)state;
+    begin("a:2,b:1", "1", NULL, NULL);
+    host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
+    struct epoch e = hears_epoch(1);
+    assert_true(e.number == 1 && e.n == 2 && e.slot[1] == 2);
+    assert_true(says("signal 9 (Killed) has killed rank 1 on a; epoch 1"));
+    host_link_say_word(&host[1], HOST_ENDED, 2, 0, 5 << 8);
+    assert_true(hears_epoch(0).number == 1 && hears_word(0, HOST_SIGNAL).value == SIGTERM);
+    host_link_say_word(&host[0], HOST_ENDED, 0, 0, SIGTERM);
+    assert_true(hears_word(0, HOST_OVER).value == 5);
+    assert_int_equal(ends(), 5);
+    assert_true(says("trivium agent: rank 2 on host b ended with code 5"));
+
+    begin("a:1,b:1,c:1", "2", "--spares", "1");
+    for (int h = 0; h < 2; h++) {
+        host_link_say_word(&host[h], HOST_STATE, h, 0, OWN_FINISHED);
+        host_link_say_word(&host[h], HOST_ENDED, h, 0, 0);
+    }
+    assert_true(hears_word(2, HOST_SIGNAL).value == SIGTERM);        /* the spare is not needed any more */
+    host_link_say_word(&host[2], HOST_ENDED, 2, 0, SIGTERM);
+    assert_true(hears_word(2, HOST_OVER).value == 0);
+    assert_int_equal(ends(), 0);
+}
+
+TESTS(unit_test(test_the_job_begins_when_all_are_here), unit_test(test_what_is_passed_on),
+      unit_test(test_whole_is_what_all_have_said), unit_test(test_a_host_that_is_lost_is_one_epoch),
+      unit_test(test_who_says_what_it_may_not_is_lost), unit_test(test_without_a_sign), unit_test(test_ranks_that_end))
