@@ -57,7 +57,7 @@ struct host {
     struct own_memory *memory;
     struct host_texts texts;
     struct slot of[OWN_MOST_RANKS];          /* of this host's slots; what of them has been said */
-    struct epoch_shape shape;
+    struct epoch_shape shape, shape_before;  /* said; as it was a turn before */
     int64_t kept, done;
     int n_left, code;
     bool is_over;
@@ -209,14 +209,18 @@ static void say_of_slot(struct host *h, int s) {
         host_link_say_word(&h->link, HOST_WHOLE, s, said->whole_of = now, 0);
 }
 
+/* Rank 0 may be writing it just now: it counts when it has stood still for a turn. */
+static void say_shape(struct host *h) {
+    const struct epoch_shape shape = h->memory->shape;
+    bool settled = memcmp(&shape, &h->shape_before, sizeof shape) == 0;
+    h->shape_before = shape;
+    if (!settled || memcmp(&shape, &h->shape, sizeof shape) == 0) return;
+    h->shape = shape;
+    host_link_say(&h->link, HOST_SHAPE, &shape, sizeof shape);
+}
+
 static void say_what_is_new(struct host *h) {
-    struct own_memory *m = h->memory;
-    struct epoch_shape shape = m->shape;
-    int64_t kept = m->kept, done = m->done;
-    if (memcmp(&shape, &h->shape, sizeof shape) != 0) {
-        h->shape = shape;
-        host_link_say(&h->link, HOST_SHAPE, &shape, sizeof shape);
-    }
+    int64_t kept = h->memory->kept, done = h->memory->done;
     for (int s = 0; s < h->job.n_slots; s++)
         if (h->of[s].pid) say_of_slot(h, s);
     if (kept != h->kept) host_link_say_word(&h->link, HOST_KEPT, 0, 0, h->kept = kept);
@@ -351,6 +355,7 @@ static void wait_for_all(struct host *h, int signals) {
         look_for_ends(h);
         say_what_is_new(h);
         kill_who_hangs(h);
+        say_shape(h);
         hear(h);
         if (h->ending_s > 0 && clock_s() > h->ending_s + ends_s) signal_all(h, SIGKILL);
     }

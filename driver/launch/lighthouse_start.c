@@ -55,7 +55,7 @@ static void become(char *const *words, int in, const sigset_t *unblocked, pid_t 
     _exit(127);
 }
 
-/* A line is less than a pipe holds, so it is written before anybody reads. */
+/* A line is less than a pipe holds, so it is written before there is anybody who could end without reading it. */
 enum status start_agent(char *const *words, const unsigned char *secret, const sigset_t *unblocked, pid_t *out) {
     int in[2];
     char line[SECRET_TEXT + 1];
@@ -64,11 +64,11 @@ enum status start_agent(char *const *words, const unsigned char *secret, const s
     host_secret_text(secret, line);
     line[SECRET_TEXT - 1] = '\n';
     line[SECRET_TEXT] = 0;
+    bool written = write(in[1], line, SECRET_TEXT) == SECRET_TEXT;
+    close(in[1]);
     *out = fork();
     if (*out == 0) become(words, in[0], unblocked, self);
     close(in[0]);
-    bool written = *out > 0 && write(in[1], line, SECRET_TEXT) == SECRET_TEXT;
-    close(in[1]);
     if (*out < 0) return FAIL(E_IO, "cannot start a process: %s; raise `ulimit -u`", strerror(errno));
     return written ? OK : FAIL(E_IO, "cannot hand the secret to %s: %s", words[0], strerror(errno));
 }

@@ -1,4 +1,5 @@
-/* parses: lib/base driver/launch/launch.c driver/launch/launch_job.c driver/launch/launch_filter.c */
+/* parses: lib/base driver/launch/launch.c driver/launch/launch_request.c driver/launch/hosts.c
+ * driver/launch/launch_job.c driver/launch/launch_filter.c */
 /* The words after `trivium launch`, one a line, and mpirun's that follow from them. */
 #include "driver/launch/launch.h"
 #include "tests/fuzz/fuzz.h"

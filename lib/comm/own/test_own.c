@@ -26,6 +26,7 @@ typedef bool rank_main(struct comm_place *);
 static int n_nodes = 1;         /* of the next runs */
 static unsigned refused;        /* of them: bit r: it may not read the others' memory */
 static enum own_reads reads[OWN_MOST_RANKS]; /* of the last one: can each rank read the others' memory? */
+static const int16_t *hosts;    /* of them: of each slot, or NULL: one has all */
 /* From here on the kernel lets this process read no memory of others, as in a container that allows no ptrace. */
 static void be_refused(void) {
     struct sock_filter rule[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -38,11 +39,16 @@ static void be_refused(void) {
 }
 
 static bool run(int n, rank_main *main) {
-    struct own_job job = {.n_slots = n, .n_nodes = n_nodes};
+    struct own_job job = {.n_slots = n, .n_nodes = n_nodes, .ip = hosts ? 0x7f000002 : 0};
     struct own_memory *memory;
     pid_t pid[OWN_MOST_RANKS];
     assert_ok(own_memory_make(n, n, &job.fd));
     assert_ok(own_memory_map(&job, &memory));
+    if (hosts) {                /* as an agent of several hosts does */
+        struct epoch first = own_epoch_now(memory);
+        memcpy(memory->host, hosts, (size_t)n * sizeof *hosts);
+        own_epoch_open(memory, &job, &first);
+    }
     for (job.slot = 0; job.slot < n; job.slot++) {
         pid[job.slot] = fork();
         if (pid[job.slot]) continue;
@@ -411,6 +417,23 @@ static void test_over_connections_it_is_the_same(void **state) {
     n_nodes = 1;
 }
 
+/* Slots 0 and 2 are on host 7, 1 and 3 on host 3: hosts are numbered as the ranks come to them. */
+static bool a_place_on_a_host(struct comm_place *place) {
+    bool ok = place->size == N && place->local_size == 2 && place->local_rank == place->rank / 2;
+    for (int r = 0; r < N; r++) ok &= place->host[r] == r % 2;
+    return ok;
+}
+
+static void test_hosts(void **state) {
+    static const int16_t of[] = {7, 3, 7, 3};
+    (void)state;
+    hosts = of;
+    assert_true(run(N, a_place_on_a_host));
+    assert_true(run(N, splits));
+    assert_true(run(N, large));
+    hosts = NULL;
+}
+
 /* ---- the job's line ---- */
 static void test_a_job_is_told_and_found(void **state) {
     (void)state;
@@ -449,4 +472,5 @@ TESTS(unit_test(test_the_world), unit_test(test_communicators), unit_test(test_m
       unit_test(test_nobody_takes_what_was_lent_in_an_epoch_that_has_ended),
       unit_test(test_mail_and_words), unit_test(test_ranks_go_on_without_the_dead),
       unit_test(test_which_slots_are_on_one_host), unit_test(test_over_connections_it_is_the_same),
+      unit_test(test_hosts),
       unit_test(test_a_job_is_told_and_found))
