@@ -290,6 +290,7 @@ lost() {
 }
 [[ lost =~ ${ONLY-} ]] && lost
 
+no_rank() { [ -z "$(pids 0)$(pids 1)" ]; }
 # Without the lighthouse the ranks of all hosts end, also of those whose agents are no children of it.
 dark() {
     local name=elastic_without_the_lighthouse_all_ranks_end right
@@ -298,7 +299,10 @@ dark() {
     agent "$right" n1 one &
     agent "$right" n2 two &
     wait_for 20 says '^epoch 0: 2 ranks' one.out || { not_ok $name "does not start"; return; }
+    kill -STOP $job                      # launch would end what it finds on its own host
     kill -KILL "$(pids_of --agent-command | while read -r p; do grep -qzx agent "/proc/$p/cmdline" && echo "$p"; done)"
+    wait_for 5 no_rank || { not_ok $name "ranks are left"; return; }
+    kill -CONT $job
     ended $name 1 by_itself || return
     says 'host n1 has lost the lighthouse .*its ranks end' one && says 'host n2 has lost the lighthouse' two || { not_ok $name "does not say so"; return; }
     echo "ok $name"
