@@ -184,21 +184,23 @@ from="the last checkpoint"
 trains neighbors_that_die_at_once_are_on_disk 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- "1 2"
 
 # ---- several hosts: an agent on each, here all on this one. A host that is lost is one epoch, and its shards are on another one ----
+# One rank is slowed, so that a step takes longer than it takes to find out whom to hurt: else a checkpoint may be newer than what is in memory.
 two=127.0.0.2:2,127.0.0.3:2
+slowed="--inject slow=0,4"
 from=
 trains two_hosts_are_as_one 1e-10 4 --host $two -- --dp 2 --tp 2 --zero 1 --
-# Its ranks train on until it is missed, so it may be that a checkpoint is newer than what is in memory.
+# Its ranks train on until it is missed, so here that may be.
 trains a_host_without_a_sign_is_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 --heartbeat-timeout 1 -- --dp 4 --zero 1 \
-    --replicate-every 1 -- stop:127.0.0.4
+    --replicate-every 1 $slowed -- stop:127.0.0.4
 from=memory
-trains spares_of_a_third_host_take_over 0 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --replicate-every 1 -- agent:127.0.0.3
-trains spares_of_a_third_host_get_the_shards 1e-10 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --zero 3 --replicate-every 1 -- \
+trains spares_of_a_third_host_take_over 0 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --replicate-every 1 $slowed -- agent:127.0.0.3
+trains spares_of_a_third_host_get_the_shards 1e-10 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- \
     agent:127.0.0.2
-trains a_host_is_lost_with_its_shards 1e-10 4 --host $two --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- agent:127.0.0.3
-trains a_rank_and_a_host_are_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 -- \
+trains a_host_is_lost_with_its_shards 1e-10 4 --host $two --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- agent:127.0.0.3
+trains a_rank_and_a_host_are_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 $slowed -- \
     1 agent:127.0.0.4
 from="the last checkpoint"
-trains two_hosts_at_once_are_on_disk 1e-10 4 --host 127.0.0.2:1,127.0.0.3:1,127.0.0.4:2 --elastic 1 -- --dp 4 --zero 3 --replicate-every 1 -- \
+trains two_hosts_at_once_are_on_disk 1e-10 4 --host 127.0.0.2:1,127.0.0.3:1,127.0.0.4:2 --elastic 1 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- \
     "agent:127.0.0.2 agent:127.0.0.4"
 
 # ---- who may be an agent, and what is said when there is none ----

@@ -171,8 +171,7 @@ static enum status make_memory(struct host *h) {
     memcpy(h->memory->secret, h->secret, sizeof h->secret);
     memcpy(h->memory->host, job->host, sizeof job->host);
     struct epoch first = own_epoch_now(h->memory);
-    own_epoch_open(h->memory, &h->job, &first);              /* again, since now it knows the hosts */
-    return OK;
+    return own_epoch_open(h->memory, &h->job, &first);       /* again, since now it knows the hosts */
 }
 
 static enum status start_ranks(struct host *h, const sigset_t *unblocked) {
@@ -283,14 +282,13 @@ static void all_are_whole(struct host *h, int32_t number) {
         if (is_elsewhere(h, now.slot[i])) h->memory->board[number % OWN_EPOCHS][now.slot[i]].whole = 1;
 }
 
-/* @return whether it is one of this job */
+/* @return whether it is one of this job, and this host has room for it */
 static bool open_epoch(struct host *h, const char *body) {
     struct epoch next;
     memcpy(&next, body, sizeof next);
     bool right = next.number > h->memory->epoch && next.from < next.number && next.n >= 1 && next.n <= h->job.n_slots;
     for (int i = 0; right && i < next.n; i++) right = next.slot[i] >= 0 && next.slot[i] < h->job.n_slots;
-    if (right) own_epoch_open(h->memory, &h->job, &next);
-    return right;
+    return right && own_epoch_open(h->memory, &h->job, &next) == OK;
 }
 
 static bool obey(struct host *h, const struct host_message *m) {

@@ -86,7 +86,10 @@ static enum status next_epoch(const struct lighthouse *l, const struct epoch *no
 }
 
 static void open_epoch(struct lighthouse *l, const struct epoch *next) {
-    own_epoch_open(l->memory, &l->job, next);
+    if (own_epoch_open(l->memory, &l->job, next) != OK) {
+        lighthouse_give_up(l);
+        return;
+    }
     const struct epoch now = own_epoch_now(l->memory);
     for (int h = 0; h < l->names.n; h++)
         if (lighthouse_has(l, h)) host_link_say(&l->host[h].link, HOST_EPOCH, &now, sizeof now);
