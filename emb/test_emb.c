@@ -7,7 +7,7 @@
 #include "emb/emb.h"
 #include "dlrm/dlrm.h"
 #include "driver/recipe.h"
-#include "emb/test_emb_oracle.h"
+#include "tests/emb_oracle.h"
 #include "lib/data/clicks_synth.h"
 #include "local/local.h"
 #include "tests/layouts.h"

@@ -199,6 +199,7 @@ static struct counts run_suite(const struct test_suite *suite, const char *filte
     struct counts counts = {{0}};
     double started_s = clock_s();
     int n = 0;
+    test_paths_clear();
     for (size_t i = 0; i < suite->n; i++) {
         if (!selected(filter, suite->file, suite->tests[i].name)) continue;
         counts.of[run_everywhere(suite->file, &suite->tests[i])]++;

@@ -141,6 +141,12 @@ const char *test_path(const char *name) {
     return path;
 }
 
+void test_paths_clear(void) {
+    if (!*directory) return;
+    remove_directory();
+    mkdir(directory, 0700);
+}
+
 const struct device *test_device(void) {
     const char *name = getenv("DEVICE");
     const struct device *device = device_cpu();

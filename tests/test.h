@@ -66,8 +66,10 @@ const char *test_stderr_text(void);
 const struct device *test_device(void);
 
 /** A path in a directory that is made for this test process and removed at its end: "/tmp/trivium-test-PID/name".
- *  Static storage, 8 in turn. */
+ *  Static storage, 8 in turn. Each suite finds it empty. */
 const char *test_path(const char *name);
+/** Remove what is there: the runner's, before each suite. */
+void test_paths_clear(void);
 
 /** Both are there, and hold the same bytes. */
 bool test_same_files(const char *a, const char *b);

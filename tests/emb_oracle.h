@@ -1,6 +1,6 @@
 /* DLRM in loops over samples, for tests: no op of this project, no record, no exchange. */
-#ifndef TRIVIUM_EMB_TEST_EMB_ORACLE_H
-#define TRIVIUM_EMB_TEST_EMB_ORACLE_H
+#ifndef TRIVIUM_TESTS_EMB_ORACLE_H
+#define TRIVIUM_TESTS_EMB_ORACLE_H
 
 #include "lib/run/run.h"
 

@@ -1,4 +1,4 @@
-#include "emb/test_emb_oracle.h"
+#include "tests/emb_oracle.h"
 
 #include "dlrm/dlrm.h"
 #include "driver/recipe.h"
