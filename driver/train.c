@@ -17,6 +17,7 @@
 #include "elastic/elastic.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/comm/comm_epoch.h"
 #include "lib/run/metrics.h"
 #include "lib/run/optim_rows.h"
 #include "lib/run/versions.h"
@@ -209,6 +210,7 @@ static enum status train(struct training *t) {
             TRY(train_watch_end(t));
             return train_leave(t);
         }
+        TRY(train_end_epoch(t));
         tell_progress(t);
     }
     TRY(train_watch_end(t));
@@ -264,6 +266,17 @@ static void release(struct training *t) {
     free(t);
 }
 
+/* All is done on all ranks when the last agreement is; then a death costs nothing any more. One that comes before it
+ * is an epoch like others, in which there is little or nothing left to do. */
+static enum status end_epoch(struct training *t, enum status status) {
+    if (status == OK && !t->stopping) {
+        status = tell_unwritten(t);
+        t->leaves_unwritten = status == E_IO;
+    }
+    if (status == OK) return comm_epoch_close();
+    return status == E_EPOCH && comm_epoch_is_closed() ? OK : status;
+}
+
 static enum status one_epoch(struct training *t, int argc, char **argv, bool *prepared) {
     struct train_words words;
     enum status status = train_words_of_epoch(argc, argv, &words, &t->from_memory);
@@ -272,7 +285,7 @@ static enum status one_epoch(struct training *t, int argc, char **argv, bool *pr
     *prepared = status == OK;
     if (*prepared) status = train(t);
     train_words_free(&words);
-    return status;
+    return *prepared ? end_epoch(t, status) : status;
 }
 
 /* The ranks have changed: nothing of what they had is left. */
@@ -316,16 +329,12 @@ int train_main(int argc, char **argv) {
         }
     /* a failure that all ranks have at the same place: they can leave together */
     bool together = !prepared || (status == E_NUMERIC && !t->run.loop.step) || t->leaves_unsaved;
-    bool agreed = status != OK && together;
-    if (agreed && prepared) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);
+    bool agreed = t->leaves_unwritten || (status != OK && together);
+    if (agreed && prepared && !t->leaves_unwritten) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);
     if (status == E_NUMERIC) (void)train_poll_save(t, true);         /* what is being saved is from before that */
     if (status != OK) status_report();                               /* nothing is left to report when the ranks
                                                                       * agreed */
-    if (status == OK) summarise(t);
-    if (status == OK && !t->stopping) {
-        status = tell_unwritten(t);
-        agreed = status == E_IO;
-    }
+    if (status == OK || t->leaves_unwritten) summarise(t);
     bool clean = status == OK || agreed;
     int code = status == OK && t->stopping ? EXIT_CHECKPOINTED : status_exit_code(status);
     if (clean) release(t);

@@ -8,6 +8,9 @@
  *     disk        where this job has saved last, if some shard is nowhere in memory; or if that is newer
  *     beginning   where the user's words begin, if there is no checkpoint either
  *
+ * An epoch may also end because another one is planned: a replica comes back, or a rank leaves
+ * (lib/comm/own/planned.c). Then all agree on a step, and end it there.
+ *
  * The global batch is the same, and samples and dropout are functions of seed and step, so the losses are those of the
  * run that nobody killed: to the bit when a spare has taken the dead one's place, to rounding when there are fewer
  * replicas. */
@@ -15,8 +18,10 @@
 
 #include "driver/launch_restart.h"
 #include "driver/recipe.h"
+#include "driver/train_state.h"
 #include "elastic/elastic.h"
 #include "lib/base/log.h"
+#include "lib/comm/comm_epoch.h"
 #include "lib/comm/comm.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,6 +34,36 @@ static enum status read_plan(int argc, char **argv, struct plan *plan) {
     enum status status = options_parse(options, argc, argv);
     options_destroy(&options);
     return status;
+}
+
+/* Would a run of so many replicas begin? Not with three, for instance, where sums go by halves. micro: as it was given,
+ * or 0. */
+static bool can_have(const struct plan *p, int64_t dp, int64_t micro) {
+    struct plan other = *p;
+    struct run run;
+    other.mesh.dp = dp;
+    other.micro_batch = micro;
+    other.settled = false;
+    enum status status = plan_settle(&other, (int)(dp * plan_replica_ranks(p)));
+    if (status == OK) {
+        status = run_compile(&run, p->recipe, &other, 0, NULL, NULL);
+        run_destroy(&run);
+    }
+    status_clear();
+    return status == OK && comm_world_suits((int)(dp * plan_replica_ranks(p)));
+}
+
+void train_tell_shape(const struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    struct epoch_shape shape = elastic_shape(p);
+    if (options_source(t->setup.options, "micro-batch") > FROM_DATA) shape.micro = p->micro_batch;
+    const int n_first = comm_epoch_wants_shape() / plan_replica_ranks(p);
+    const enum log_level level = log_get_level();
+    log_set_level(LOG_QUIET);                                        /* of remarks on layouts that are not run */
+    for (int n = 1; n <= n_first && !plan_serving(p); n++)
+        if (n != p->mesh.dp && !can_have(p, n, shape.micro)) shape.refused[n / 64] |= (uint64_t)1 << n % 64;
+    log_set_level(level);
+    if (n_first) comm_epoch_shape(&shape);
 }
 
 /* Rank 0 knows whether this job has saved; all have to begin alike. */
@@ -64,6 +99,21 @@ enum status train_words_of_epoch(int argc, char **argv, struct train_words *out,
 void train_words_free(struct train_words *words) {
     free(words->owned);
     *words = (struct train_words){0};
+}
+
+/* A step from which ranks learn what one of them has seen is as good as the next: no wait, as for requests to stop. */
+enum status train_end_epoch(struct training *t) {
+    const struct run *r = &t->run;
+    bool last = r->n_done == t->setup.plan.steps;
+    if (elastic_options(&t->setup.plan)->every == 0) return OK;
+    TRY(comm_wait(&t->ending));
+    t->ends |= t->asked_to_end != 0;
+    if (t->ends && !last && !t->stopping && !r->apart) {
+        TRY(train_poll_save(t, true));
+        return elastic_rest(&t->run);
+    }
+    t->asked_to_end = comm_epoch_ends();
+    return last ? OK : comm_all_reduce_start(group_world(), &t->asked_to_end, 1, INT32, COMM_MAX, &t->ending);
 }
 
 enum status train_enter_epoch(void) {

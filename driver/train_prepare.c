@@ -129,9 +129,7 @@ enum status train_prepare(struct training *t, int argc, char **argv) {
     const struct plan *p = &t->setup.plan;
     deadline_set(p->comm_timeout, "set-up");
     TRY(plan_use_comm(p, false));
-    struct epoch_shape shape = elastic_shape(p);
-    if (options_source(t->setup.options, "micro-batch") > FROM_DATA) shape.micro = p->micro_batch;
-    comm_epoch_shape(&shape);
+    if (comm_is_rank_0()) train_tell_shape(t);
     int threads = setup_threads(p, comm_local_size());
     TRY(fail_agree(group_world(), train_watch_prepare(t)));
     TRY(fail_agree(group_world(), open_files(t)));

@@ -37,12 +37,16 @@ struct training {
     int64_t n_saves;                     /* and how many */
     bool save_failed;                    /* the last one */
     bool leaves_unsaved;                 /* the job's last save failed: on every rank at once */
+    bool leaves_unwritten;               /* all is done, but for a file beside: on every rank, which has been told */
     double spent_at_save_s, saved_spent_s;   /* seconds in steps when the save was begun, and those before what was
                                               * saved last */
     int64_t save_failures;
     struct spike spike;                  /* --spike-guard: the losses so far; */
     int64_t returned_to, n_returns;      /* which checkpoint was gone back to last, and how often */
     int64_t n_rollbacks;                 /* how often to any */
+    bool ends;                           /* this epoch: on every rank; */
+    int32_t asked_to_end;                /* whether any rank has seen that; its sum is on its way */
+    struct comm_request ending;
     bool from_memory;                    /* it goes on from what ranks keep of each other (elastic/) */
     int64_t first_step, saved_step;      /* where this process began; what was saved last (or taken) */
     struct train_watch *watch;           /* who is slow (train_straggler.c) */
@@ -120,6 +124,15 @@ bool train_may_leave(const struct training *);
 /* The last checkpoint, and where to go on. @collective{world} @errors of train_save */
 enum status train_leave(struct training *);
 
+
+/* ---- train_epoch.c ---- */
+
+/* How the job may shrink: which numbers of replicas it can have. Rank 0's part. @collective{none} */
+void train_tell_shape(const struct training *);
+
+/* At the edge of a step: has the epoch been asked to end, for one that is planned? All learn of it a step later, keep
+ * their state, and wait for that epoch. @return E_EPOCH then  @collective{world} @errors of elastic_rest */
+enum status train_end_epoch(struct training *);
 
 /* ---- train_guard.c: --spike-guard ---- */
 

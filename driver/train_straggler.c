@@ -1,8 +1,12 @@
 /* Own times of the ranks, every 20 steps; who is slow is said by rank 0 (lib/run/straggler.h). And --inject.
  *
  * The exchange is one fp64 a rank, gathered over the mesh; its bytes are in that group's ledger. It starts at the edge
- * of a window's last step and is waited for at the next edge, so that no rank stands still for it. */
+ * of a window's last step and is waited for at the next edge, so that no rank stands still for it.
+ *
+ * --replace-stragglers: who is slow asks to be relieved, as long as it is (elastic/, launch --spares). What is injected
+ * slows a process, as a bad machine would, and not whoever takes its place. */
 #include "driver/train_state.h"
+#include "elastic/elastic.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include <math.h>
@@ -28,7 +32,8 @@ enum status train_watch_prepare(struct training *t) {
     struct train_watch *w = t->watch = calloc(1, sizeof *w);
     if (!w) return FAIL(E_MEMORY, "no memory to watch for slow ranks");
     int n = plan_ranks(p);
-    TRY(straggler_inject_parse(p->inject, n, &w->inject));
+    /* processes, of which there were more once */
+    TRY(straggler_inject_parse(p->inject, comm_epoch() == 0 ? n : EPOCH_MOST_RANKS, &w->inject));
     if (p->device != PLAN_DEVICE_CPU && p->inject[0])
         return FAIL(E_CONFIG, "inject=%s makes the host wait, and the GPU would not notice; use device=cpu", p->inject);
     if (p->device != PLAN_DEVICE_CPU || n == 1) return OK;
@@ -72,11 +77,18 @@ void train_watch_destroy(struct training *t) {
     t->watch = NULL;
 }
 
+/* This process, counted from 0; a rank until ranks change. */
+static int my_process(void) {
+    struct epoch now, from;
+    comm_epoch_members(&now, &from);
+    return now.slot[comm_world_rank()];
+}
+
 /* As if it computed: it looks at its mail. */
 double train_watch_slow_down(struct training *t) {
     struct train_watch *w = t->watch;
     const struct timespec nap = {0, 500000};
-    if (w->inject.what != INJECT_SLOW_RANK || w->inject.rank != comm_world_rank() || w->last_own_s == 0) return 0;
+    if (w->inject.what != INJECT_SLOW_RANK || w->inject.rank != my_process() || w->last_own_s == 0) return 0;
     double from_s = clock_s(), until_s = from_s + (w->inject.factor - 1) * w->last_own_s;
     while (clock_s() < until_s) {
         comm_progress();
@@ -90,6 +102,8 @@ static enum status take_window(struct training *t) {
     TRY(comm_wait(&w->gathering));
     w->windows++;
     TRY(straggler_window(w->of, w->n, w->own_s));
+    if (elastic_options(&t->setup.plan)->replace)
+        comm_epoch_ask_relief(w->of[mesh_rank_of(&t->run.plan.place)].n_slow >= STRAGGLER_WINDOWS);
     for (int r = 0; r < w->n && comm_is_rank_0(); r++)
         if (w->of[r].told)
             log_info("slow rank %d @%s: %.2f x the median for %d steps", r, w->host[r], w->of[r].ratio,

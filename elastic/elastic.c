@@ -38,9 +38,15 @@ static const struct option OPTIONS[] = {
      "each rank's state, after every N-th step, in its own and its neighbor's memory, for launch --elastic; 0: on disk "
      "alone",
      "checkpoints", offsetof(struct elastic_options, every)},
+    {"replace-stragglers", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "with replicate-every: a rank that is slow in three windows of 20 steps gives its place to a spare of launch, if "
+     "there is one, and ends",
+     "checkpoints", offsetof(struct elastic_options, replace)},
 };
 
-static bool elastic_wanted(const struct plan *plan) { return elastic_options(plan)->every > 0; }
+static bool elastic_wanted(const struct plan *plan) {
+    return elastic_options(plan)->every > 0 || elastic_options(plan)->replace;
+}
 
 static struct elastic_job job = {.state = EPOCH_DISK,
                                  .store.kept = {{-1, {{-1, -1}, {-1, -1}}}, {-1, {{-1, -1}, {-1, -1}}}}};
@@ -61,13 +67,16 @@ struct generation *elastic_of(const struct run *r) {
 
 /* Ranks that only serve belong to all replicas: none can be left out. */
 struct epoch_shape elastic_shape(const struct plan *p) {
-    if (plan_serving(p)) return (struct epoch_shape){plan_ranks(p), 1, p->global_batch, 0};
-    return (struct epoch_shape){(int)(p->mesh.tp * p->mesh.cp), (int)p->mesh.pp, p->global_batch, 0};
+    if (plan_serving(p)) return (struct epoch_shape){plan_ranks(p), 1, p->global_batch, 0, 0, {0}};
+    return (struct epoch_shape){(int)(p->mesh.tp * p->mesh.cp), (int)p->mesh.pp, p->global_batch, 0, 0, {0}};
 }
 
 /* ---- what it cannot do ---- */
 static enum status elastic_check(const struct plan *plan) {
     int64_t every = elastic_options(plan)->every;
+    if (every == 0)
+        return FAIL(E_CONFIG, "replace-stragglers moves a rank's state from its memory to a spare's, and with "
+                              "replicate-every=0 nobody has it there; give replicate-every 1");
     if (plan_is_asynchronous(plan))
         return FAIL(E_CONFIG, "replicate-every=%" PRId64 " keeps the state between two steps, and an asynchronous "
                               "schedule has no such moment; use schedule=1f1b, or replicate-every 0",
@@ -96,7 +105,7 @@ static enum status bytes_of_left(const struct plan *plan, int64_t *bytes) {
     int rank = epoch_left(&shape, &now, mesh_rank_of(&plan->place));
     *bytes = 0;
     if (now.n == 1) return OK;
-    elastic_options(&other)->every = 0;
+    *elastic_options(&other) = (struct elastic_options){0};
     enum status status = run_compile(&left, plan->recipe, &other, rank, NULL, NULL);
     if (status == OK) *bytes = snapshot_bytes(&left.program, left.bill.technique_save_bytes);
     run_destroy(&left);
@@ -184,5 +193,5 @@ static void elastic_detach(struct run *r, void *self) {
 }
 
 const struct technique technique_elastic = {
-    .name = "elastic", .options = {OPTIONS, 1, sizeof(struct elastic_options)}, .wanted = elastic_wanted,
+    .name = "elastic", .options = {OPTIONS, 2, sizeof(struct elastic_options)}, .wanted = elastic_wanted,
     .check = elastic_check, .cost = elastic_cost, .attach = elastic_attach, .detach = elastic_detach};

@@ -7,8 +7,8 @@
 
 extern const struct technique technique_elastic;
 
-/* every 0: off. */
-struct elastic_options { int64_t every; };
+/* every 0: off. replace: ranks that are slow (driver/train_straggler.c). */
+struct elastic_options { int64_t every; bool replace; };
 static inline struct elastic_options *elastic_options(const struct plan *p) {
     return plan_own(p, &technique_elastic.options);
 }
@@ -25,6 +25,10 @@ bool elastic_is_due(const struct run *, int64_t n_step);
 /** Keep the state after the last finished step; its copy is on its way when this returns.
  *  @collective{mesh} @errors as elastic_begin */
 enum status elastic_keep(struct run *);
+
+/** All know that this epoch is to end here, for one that is planned: keep the state after the last finished step, and
+ *  wait for it. @return E_EPOCH  @collective{mesh} @errors as elastic_begin */
+enum status elastic_rest(struct run *);
 
 /* ---- when an epoch has opened (comm_epoch_enter) ---- */
 /** Before the run is destroyed: what it keeps outlives it. @collective{none} */

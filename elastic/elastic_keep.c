@@ -96,6 +96,18 @@ static void forget_others(const struct generation *g) {
         if (elastic_job()->of[k] != g) elastic_drop(k);
 }
 
+enum status elastic_rest(struct run *r) {
+    struct generation *g = elastic_of(r);
+    struct epoch now, from;
+    comm_epoch_members(&now, &from);
+    if (!epoch_find(&elastic_job()->store, now.number, r->n_done)) {
+        forget_others(g);
+        TRY(keep(r, g));
+    }
+    TRY(elastic_finish(g));
+    return elastic_happens(EVENT_ASKED) == DO_SAY_RESTS ? comm_epoch_rest() : OK;
+}
+
 enum status elastic_keep(struct run *r) {
     struct generation *g = elastic_of(r);
     if (!elastic_is_due(r, r->n_done)) return OK;

@@ -2,7 +2,8 @@
 
   python3 tests/chaos_runs.py BUILD WORK FIRST_SEED RUNS
 
-Each run takes a layout, spares, an algorithm and a distance of snapshots by its seed; `launch --chaos` kills, stops and slows its ranks. Then
+Each run takes a layout, spares, an algorithm and a distance of snapshots by its seed; `launch --chaos` kills, stops and slows its ranks, and cuts
+connections where there are several hosts; dead ranks are started again in two of three. Then
   every step is in the metrics, and the loss of each row, also of those that were done again, is that of a run that nobody killed:
   to the bit as long as the number of ranks stayed (a spare took each dead one's place), else within 1e-10 (fp64)
   no process and no shared memory is left
@@ -83,7 +84,8 @@ class Runs:
         spares, every = seed // 3 % 3, 1 + seed // 2 % 3
         options += " --comm-algorithm " + ALGORITHMS[seed % len(ALGORITHMS)]
         name = "chaos_%d" % seed
-        words = ["-n", str(ranks), "--nodes", str(1 + seed // 5 % 3), "--elastic", str(each * (1 + seed % 2)), "--spares", str(spares), "--hang-timeout", "1.5", "--chaos",
+        words = ["-n", str(ranks), "--nodes", str(1 + seed // 5 % 3), "--elastic", str(each * (1 + seed % 2)), "--spares", str(spares), "--respawn", str(seed // 7 % 3 * 4),
+                 "--hang-timeout", "1.5", "--chaos",
                  str(seed), "--chaos-every", "0.35"]
         whole = self.of_nobody_killed(ranks, options)
         code, err, rows = self.launch(words + self.train + options.split() + ["--replicate-every", str(every)], name, 120)

@@ -7,8 +7,11 @@
  *
  * In an elastic job a rank that a signal has killed is a member less: the agent opens the next epoch (epoch.h). One
  * that ends by itself has a reason that the others have, too, or that a person has to see: that ends the job. When the
- * first member has finished, all have come to the end (own.c), and a death costs nothing; spares are not needed any
- * more.
+ * first member has said that all is done (comm_epoch_close), or has finished, a death costs nothing; spares are not
+ * needed any more.
+ *
+ * An epoch may also be planned (planned.c): the agent looks for a better one at each turn. With --respawn, a dead
+ * process is started again, as a spare.
  *
  * A rank that does not move (--hang-timeout) is stopped or stuck: its line's beat stands still. The agent kills it, and
  * all else follows. While the agent itself was stopped, with the whole job, nothing counts. */
@@ -22,6 +25,7 @@
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/own/job.h"
+#include "lib/comm/own/planned.h"
 
 #include <errno.h>
 #include <math.h>
@@ -38,33 +42,54 @@ static const double turn_s = 0.1, chaos_turn_s = 0.005;
 struct agent {
     struct own_job job;                      /* slot: unused */
     struct own_memory *memory;
-    pid_t pid[OWN_MOST_RANKS];               /* 0: ended */
+    char **words;                            /* of a rank's program */
+    sigset_t unblocked;                      /* what it is to find unblocked */
+    pid_t pid[OWN_MOST_RANKS];               /* 0: ended, or not started yet */
     int n, least;                            /* ranks at first; fewest that go on, 0: none does */
+    int n_at_first, n_started;               /* processes; those of --respawn come later */
     int n_left, code;                        /* code: what the agent ends with */
+    bool told[OWN_MOST_RANKS], left[OWN_MOST_RANKS];   /* that it cannot leave; it has, and is ended */
     double ending_s;                         /* when the ranks got their TERM; 0: they have not */
     double hang_s, looked_s;                 /* 0: not looked for; the last look at who moves */
     struct { unsigned beat; double moved_s, goes_on_s; } seen[OWN_MOST_RANKS];   /* goes_on_s: of a slowed one, or 0 */
+    int lost[2], for_lost;                   /* slots that have lost each other, or -1; the epoch opened for that */
     int chaos, n_acts;                       /* its seed, 0: none */
     double chaos_s, act_s;                   /* mean time between two acts; when the next one is */
     struct chaos_costs costs;
 };
 
 /* ---- start ---- */
-static enum status start_ranks(struct agent *a, char **words, const sigset_t *unblocked) {
+static enum status start_rank(struct agent *a) {
     pid_t self = getpid();
-    for (int r = 0; r < a->job.n_slots; r++) {
-        struct own_job job = a->job;
-        job.slot = r;
-        a->pid[r] = fork();
-        if (a->pid[r] == 0) rank_become(&job, r, words, unblocked, self);
-        if (a->pid[r] < 0) {
-            a->pid[r] = 0;
-            return FAIL(E_IO, "cannot start rank %d of %d: %s; close other programs or raise `ulimit -u`", r,
-                        a->job.n_slots, strerror(errno));
-        }
-        a->n_left++;
+    int r = a->n_started;
+    struct own_job job = a->job;
+    job.slot = r;
+    a->pid[r] = fork();
+    if (a->pid[r] == 0) rank_become(&job, r, a->words, &a->unblocked, self);
+    if (a->pid[r] < 0) {
+        a->pid[r] = 0;
+        return FAIL(E_IO, "cannot start rank %d of %d: %s; close other programs or raise `ulimit -u`", r,
+                    a->job.n_slots, strerror(errno));
     }
+    a->n_started++;
+    a->n_left++;
     return OK;
+}
+
+static enum status start_ranks(struct agent *a) {
+    while (a->n_started < a->n_at_first) TRY(start_rank(a));
+    return OK;
+}
+
+/* --respawn: in place of a dead one, with a number of its own (epoch.c). */
+static void start_another(struct agent *a) {
+    if (a->n_started == a->job.n_slots) return;
+    int left = a->job.n_slots - a->n_started - 1;
+    if (start_rank(a) != OK) {
+        status_report();
+        return;
+    }
+    fprintf(stderr, "trivium: process %d is started as a spare; %d more may be\n", a->n_started - 1, left);
 }
 
 /* ---- end ---- */
@@ -119,38 +144,147 @@ static void look_who_moves(struct agent *a) {
 
 /* ---- the others go on ---- */
 static struct epoch_shape shape_of(const struct agent *a) {
-    return a->memory->shape.n_inner ? a->memory->shape : (struct epoch_shape){1, 1, 0, 0};
+    struct epoch_shape shape = a->memory->shape.n_inner ? a->memory->shape : (struct epoch_shape){1, 1, 0, 0, 0, {0}};
+    shape.most = a->n;
+    return shape;
 }
 
 static bool has_finished(const struct agent *a, int slot) {
     return atomic_load(&a->memory->line[slot].state) == OWN_FINISHED;
 }
 
-/* Open an epoch of those that are left. @return whether they are enough */
+static bool any_has_finished(const struct agent *a) {
+    bool any = own_epoch_is_closed(a->memory);
+    for (int s = 0; s < a->job.n_slots; s++) any |= has_finished(a, s);
+    return any;
+}
+
+/* Who lives, and is of use: not one that is a spare because it has left, once what it had is elsewhere; nor one that
+ * was started later and is not there yet. */
+static void find_alive(const struct agent *a, const struct epoch *now, bool whole, bool *alive) {
+    for (int s = 0; s < a->job.n_slots; s++) {
+        bool spare = epoch_place(now, s) < 0;
+        bool has_left = spare && whole && a->memory->line[s].wish == EPOCH_LEAVES;
+        bool is_starting = spare && s >= a->n_at_first && a->memory->line[s].state == OWN_STARTING;
+        alive[s] = a->pid[s] && !has_left && !is_starting;
+    }
+}
+
+/* @return whether it is open: not if the job is closed; nor if there is no room for it, and then the job ends */
+static bool open_epoch(struct agent *a, const struct epoch *next) {
+    bool opened;
+    if (own_epoch_open(a->memory, &a->job, next, &opened) == OK) return opened;
+    status_report();
+    if (a->code == 0) a->code = 1;
+    end_all(a);
+    return false;
+}
+
+/* Open an epoch of those that are left. @return whether they are enough, and there is room for it */
 static bool go_on(struct agent *a, int slot, int status) {
     const struct epoch now = own_epoch_now(a->memory);
-    bool alive[OWN_MOST_RANKS], finished = false;
+    bool alive[OWN_MOST_RANKS], finished = any_has_finished(a), whole = own_epoch_is_whole(a->memory, &now);
     int place = epoch_place(&now, slot);
-    for (int s = 0; s < a->job.n_slots; s++) {
-        alive[s] = a->pid[s] != 0;
-        finished |= has_finished(a, s);
-    }
+    find_alive(a, &now, whole, alive);
     const struct epoch_shape shape = shape_of(a);
-    const struct epoch next = epoch_after(&now, own_epoch_is_whole(a->memory, &now), alive, a->job.n_slots, &shape);
+    const struct epoch next = epoch_after(&now, whole, alive, a->job.n_slots, &shape);
     if (place >= 0 && !finished && (next.n == 0 || next.n < a->least)) return false;
+    const bool opened = place >= 0 && !finished && open_epoch(a, &next);
+    if (a->ending_s > 0) return false;
     fprintf(stderr, "trivium: signal %d (%s) has killed %s %d", WTERMSIG(status), strsignal(WTERMSIG(status)),
             place < 0 ? "spare" : "rank", place < 0 ? slot : place);
-    if (place < 0 || finished) {
+    if (!opened) {
         fprintf(stderr, "; nothing is lost\n");
         return true;
     }
     fprintf(stderr, "; epoch %d goes on with %d ranks\n", next.number, next.n);
-    if (own_epoch_open(a->memory, &a->job, &next) != OK) {
-        status_report();
-        return false;
-    }
     chaos_died(&a->costs, clock_s());
     return true;
+}
+
+/* ---- two that have lost each other ---- */
+/* The first that says so, and whom. */
+static bool find_lost(const struct agent *a, const struct epoch *now, int lost[2]) {
+    for (int i = 0; i < now->n; i++) {
+        lost[0] = now->slot[i];
+        lost[1] = own_lost_slot(atomic_load(&a->memory->line[lost[0]].lost), now->number);
+        if (lost[1] >= 0 && epoch_place(now, lost[1]) >= 0 && a->pid[lost[0]] && a->pid[lost[1]]) return true;
+    }
+    return false;
+}
+
+/* Both live, still at the second look: a rank's connections end a moment before it is seen to be dead. An epoch of the
+ * same ranks makes all connections again. If it cannot, one of the two is on the wrong side of the network. */
+static void look_who_is_lost(struct agent *a) {
+    const struct epoch now = own_epoch_now(a->memory);
+    const bool whole = own_epoch_is_whole(a->memory, &now);
+    int lost[2], before[2] = {a->lost[0], a->lost[1]};
+    a->lost[0] = a->lost[1] = -1;
+    if (!a->least || a->ending_s > 0 || any_has_finished(a) || !find_lost(a, &now, lost)) return;
+    a->lost[0] = lost[0], a->lost[1] = lost[1];
+    if (before[0] != lost[0] || before[1] != lost[1]) return;
+    if (now.number == a->for_lost && !whole) {
+        int which = lost[0] > lost[1] ? lost[0] : lost[1];
+        fprintf(stderr, "trivium: rank %d cannot be reached by rank %d, and is killed\n", epoch_place(&now, which),
+                epoch_place(&now, lost[0] + lost[1] - which));
+        kill(a->pid[which], SIGKILL);
+        return;
+    }
+    struct epoch next = now;
+    next.number++;
+    next.from = epoch_from(&now, whole);
+    if (!open_epoch(a, &next)) return;
+    fprintf(stderr, "trivium: ranks %d and %d have lost each other; epoch %d goes on with %d ranks\n",
+            epoch_place(&now, lost[0]), epoch_place(&now, lost[1]), next.number, next.n);
+    a->for_lost = next.number;
+    chaos_died(&a->costs, clock_s());
+}
+
+/* ---- epochs that are planned ---- */
+/* Their state is elsewhere: the new epoch is whole. */
+static void end_who_has_left(struct agent *a, const struct epoch *now) {
+    for (int s = 0; s < a->job.n_slots; s++) {
+        if (!a->pid[s] || a->left[s] || epoch_place(now, s) >= 0 || a->memory->line[s].wish != EPOCH_LEAVES) continue;
+        a->left[s] = true;
+        kill(a->pid[s], SIGKILL);
+    }
+}
+
+static void open_planned(struct agent *a, const struct planned_job *job, const struct planned *plan) {
+    const struct epoch next = plan->next.n ? plan->next : planned_anyway(job);
+    if (!open_epoch(a, &next)) return;
+    if (plan->leaves >= 0) {
+        fprintf(stderr, "trivium: rank %d leaves; epoch %d goes on with %d ranks\n",
+                epoch_place(&job->now, plan->leaves), next.number, next.n);
+        atomic_store(&a->memory->line[plan->leaves].wish, EPOCH_LEAVES);       /* one that was relieved does, too */
+    } else {
+        fprintf(stderr, "trivium: there are spares for more; epoch %d goes on with %d ranks\n", next.number, next.n);
+    }
+}
+
+static void tell_who_cannot_leave(struct agent *a, const struct planned_job *job, int slot) {
+    if (slot < 0 || a->told[slot]) return;
+    a->told[slot] = true;
+    fprintf(stderr, "trivium: rank %d was asked to leave, and stays until there is a spare for it: --elastic wants %d "
+            "ranks\n", epoch_place(&job->now, slot), a->least);
+}
+
+/* Ask for the end of this epoch, if there is a better one; open the next when all members rest. */
+static void plan_ahead(struct agent *a) {
+    bool ready[OWN_MOST_RANKS], alive[OWN_MOST_RANKS];
+    int wish[OWN_MOST_RANKS];
+    struct planned_job job = {own_epoch_now(a->memory), ready, alive, wish, a->job.n_slots, a->least, shape_of(a)};
+    if (!a->least || a->ending_s > 0 || any_has_finished(a) || !own_epoch_is_whole(a->memory, &job.now)) return;
+    end_who_has_left(a, &job.now);
+    for (int s = 0; s < a->job.n_slots; s++) {
+        wish[s] = atomic_load(&a->memory->line[s].wish);
+        alive[s] = a->pid[s] != 0;
+        ready[s] = should_move(a, s) && wish[s] == EPOCH_STAYS && a->seen[s].goes_on_s == 0;
+    }
+    const struct planned plan = planned_epoch(&job);
+    tell_who_cannot_leave(a, &job, plan.cannot);
+    if (a->memory->ends == job.now.number && own_epoch_rests(a->memory, &job.now)) open_planned(a, &job, &plan);
+    else if (plan.next.n) a->memory->ends = job.now.number;
 }
 
 /* ---- chaos ---- */
@@ -168,10 +302,18 @@ static void act(struct agent *a, double now_s) {
     bool alive[OWN_MOST_RANKS];
     for (int s = 0; s < a->job.n_slots; s++) alive[s] = should_move(a, s) && a->seen[s].goes_on_s == 0;
     const struct epoch now = own_epoch_now(a->memory);
+    int node[OWN_MOST_RANKS];
+    for (int s = 0; s < a->job.n_slots; s++) node[s] = own_node(&a->job, s);
+    bool may_cut = a->costs.last_epoch == now.number && a->costs.in_epoch >= CHAOS_STEPS_BEFORE_A_CUT;
     const struct chaos_job job = {now, own_epoch_is_whole(a->memory, &now), alive, a->job.n_slots, a->least,
-                                  shape_of(a)};
+                                  shape_of(a), may_cut ? node : NULL};
     const struct chaos_act x = chaos_act(a->chaos, a->n_acts++, a->chaos_s, a->hang_s, &job);
     a->act_s = now_s + x.seconds;
+    if (x.kind == CHAOS_CUT) {
+        atomic_store(&a->memory->line[x.slot[0]].cut, 1 + x.slot[1]);
+        a->costs.acts[CHAOS_CUT]++;
+        return;
+    }
     for (int i = 0; i < x.n; i++) {
         kill(a->pid[x.slot[i]], signals[x.kind]);
         a->costs.acts[x.kind]++;
@@ -187,9 +329,7 @@ static void wreak_chaos(struct agent *a) {
     if (!a->chaos || a->ending_s > 0) return;
     chaos_look(&a->costs, own_done_epoch(done), own_done_step(done), now_s);
     go_on_with_slowed(a, now_s);
-    bool finished = false;
-    for (int s = 0; s < a->job.n_slots; s++) finished |= has_finished(a, s);
-    if (a->costs.from_s == 0 || finished) return;
+    if (a->costs.from_s == 0 || any_has_finished(a)) return;
     if (a->act_s == 0) a->act_s = now_s + a->chaos_s;
     else if (now_s >= a->act_s) act(a, now_s);
 }
@@ -208,7 +348,14 @@ static void has_ended(struct agent *a, int rank, int status) {
     a->pid[rank] = 0;
     a->n_left--;
     if (a->ending_s > 0) return;             /* it was told to */
-    if (a->least && WIFSIGNALED(status) && go_on(a, rank, status)) return;
+    if (a->left[rank]) {
+        fprintf(stderr, "trivium: process %d has left\n", rank);
+        return;
+    }
+    if (a->least && WIFSIGNALED(status) && go_on(a, rank, status)) {
+        if (!any_has_finished(a)) start_another(a);
+        return;
+    }
     bool first = a->code == 0 && (code || !finished);
     if (first) a->code = code ? code : 1;
     if (first || !finished) tell(rank, status);
@@ -235,6 +382,8 @@ static void wait_for_all(struct agent *a, const sigset_t *watched) {
     for (;;) {
         look_for_ends(a);
         look_who_moves(a);
+        look_who_is_lost(a);
+        plan_ahead(a);
         wreak_chaos(a);
         if (a->n_left == 0) return;
         if (only_spares_are_left(a)) end_all(a);
@@ -244,16 +393,16 @@ static void wait_for_all(struct agent *a, const sigset_t *watched) {
     }
 }
 
-static enum status run(struct agent *a, char **words) {
+static enum status run(struct agent *a) {
     static const int signals[] = {SIGCHLD, SIGUSR1, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-    sigset_t watched, before;
+    sigset_t watched;
     sigemptyset(&watched);
     for (size_t k = 0; k < sizeof signals / sizeof *signals; k++) sigaddset(&watched, signals[k]);
     signal(SIGUSR1, SIG_DFL);                /* launch has set it to be ignored, and then nobody would see it */
-    sigprocmask(SIG_BLOCK, &watched, &before);
+    sigprocmask(SIG_BLOCK, &watched, &a->unblocked);
     TRY(own_memory_make(a->job.n_slots, a->n, &a->job.fd));
     TRY(own_memory_map(&a->job, &a->memory));
-    enum status status = start_ranks(a, words, &before);
+    enum status status = start_ranks(a);
     if (status != OK) end_all(a);
     wait_for_all(a, &watched);
     if (a->chaos) chaos_print(&a->costs, a->chaos, clock_s(), stderr);
@@ -269,10 +418,14 @@ int agent_main(int argc, char **argv) {
     if (status == OK && request.own && (request.host || request.hostfile)) return lighthouse_main(&request);
     if (status == OK && (!request.own || request.help))
         status = FAIL(E_USAGE, "agent is what launch runs; use trivium launch");
-    agent = (struct agent){.n = request.n_ranks, .least = request.elastic, .hang_s = request.hang_s,
+    const int n_at_first = request.n_ranks + request.spares;
+    agent = (struct agent){.n = request.n_ranks, .n_at_first = n_at_first, .words = request.command,
+                           .least = request.elastic, .hang_s = request.hang_s, .for_lost = -1,
+                           .lost = {-1, -1},
                            .chaos = request.chaos, .chaos_s = request.chaos_s, .looked_s = clock_s(),
-                           .job.n_slots = request.n_ranks + request.spares, .job.n_nodes = request.nodes};
-    if (status == OK) status = run(&agent, request.command);
+                           .job = {.n_slots = n_at_first + request.respawn, .n_nodes = request.nodes,
+                                   .n_first = request.n_ranks}};
+    if (status == OK) status = run(&agent);
     status_report();
     return status == OK ? agent.code : status_exit_code(status);
 }

@@ -7,6 +7,7 @@
  *     kill   SIGKILL                               of 20 acts 11, two at once in every fourth
  *     stop   SIGSTOP, until the agent kills it     5
  *     slow   SIGSTOP, and SIGCONT soon after       4
+ *     cut    a connection between two hosts        where there are several, every fifth act instead
  *
  * The time from a death to the next step is measured from the first death since the last step to the first step of a
  * newer epoch; so what is found out late is in it, and so are steps that are done again, if they are few. Goodput is
@@ -20,7 +21,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { OF_TIME, OF_KIND, OF_SLOT, OF_TWO, OF_SECOND, OF_SLOW, N_DRAWS };
+enum { OF_TIME, OF_KIND, OF_SLOT, OF_TWO, OF_SECOND, OF_SLOW, OF_CUT, N_DRAWS };
 
 static double draw(int seed, int k, int what) {
     return rng_uniform((uint64_t)seed, rng_stream("chaos"), (uint64_t)k * N_DRAWS + (uint64_t)what);
@@ -47,10 +48,27 @@ static bool survives(const struct chaos_job *job, const struct chaos_act *act) {
     return next.n > 0 && next.n >= job->least;
 }
 
+/* Two members on different hosts. */
+static bool find_ends(const struct chaos_job *job, int seed, int k, int slot[2]) {
+    bool there[EPOCH_MOST_RANKS];
+    struct chaos_job of = *job;
+    of.alive = there;
+    for (int s = 0; s < job->n_slots; s++) there[s] = job->alive[s] && epoch_place(&job->now, s) >= 0;
+    slot[0] = pick(&of, -1, draw(seed, k, OF_SLOT));
+    for (int s = 0; s < job->n_slots && slot[0] >= 0; s++) there[s] &= job->node[s] != job->node[slot[0]];
+    slot[1] = slot[0] < 0 ? -1 : pick(&of, -1, draw(seed, k, OF_SECOND));
+    return slot[1] >= 0;
+}
+
 struct chaos_act chaos_act(int seed, int k, double mean_s, double hang_s, const struct chaos_job *job) {
     double kind = 20 * draw(seed, k, OF_KIND);
     struct chaos_act act = {.n = 1, .seconds = -mean_s * log1p(-draw(seed, k, OF_TIME)),
                             .slow_s = (hang_s > 0 ? fmin(hang_s, 1) : 1) * 0.5 * draw(seed, k, OF_SLOW)};
+    if (job->node && job->whole && draw(seed, k, OF_CUT) < 0.2 && find_ends(job, seed, k, act.slot)) {
+        act.kind = CHAOS_CUT;
+        act.n = 2;
+        return act;
+    }
     act.kind = kind < 11 ? CHAOS_KILL : kind < 16 && hang_s > 0 ? CHAOS_STOP : CHAOS_SLOW;
     act.slot[0] = pick(job, -1, draw(seed, k, OF_SLOT));
     act.slot[1] = pick(job, act.slot[0], draw(seed, k, OF_SECOND));
@@ -75,7 +93,9 @@ void chaos_look(struct chaos_costs *c, int32_t epoch, int64_t step, double now_s
         if (step <= c->last_step) c->again += c->last_step - step + 1;
         if (c->died_s > 0 && c->n_recovered < CHAOS_MOST_DEATHS) c->recovered_s[c->n_recovered++] = now_s - c->died_s;
         c->died_s = 0;
+        c->in_epoch = 0;
     }
+    c->in_epoch++;
     c->last_epoch = epoch;
     c->last_step = step;
     c->steps++;
@@ -90,9 +110,9 @@ void chaos_print(struct chaos_costs *c, int seed, double now_s, FILE *out) {
     double all_s = now_s - c->from_s, lost_s = 0;
     for (int i = 0; i < c->n_recovered; i++) lost_s += c->recovered_s[i];
     qsort(c->recovered_s, (size_t)c->n_recovered, sizeof *c->recovered_s, by_size);
-    fprintf(out, "chaos %d: %d killed, %d stopped, %d slowed; %d epochs more; %lld step%s done again\n", seed,
-            c->acts[CHAOS_KILL], c->acts[CHAOS_STOP], c->acts[CHAOS_SLOW], c->n_epochs, (long long)c->again,
-            c->again == 1 ? "" : "s");
+    fprintf(out, "chaos %d: %d killed, %d stopped, %d slowed, %d cut; %d epochs more; %lld step%s done again\n", seed,
+            c->acts[CHAOS_KILL], c->acts[CHAOS_STOP], c->acts[CHAOS_SLOW], c->acts[CHAOS_CUT], c->n_epochs,
+            (long long)c->again, c->again == 1 ? "" : "s");
     if (c->n_recovered == 0 || c->from_s == 0) return;
     double median_s = c->recovered_s[c->n_recovered / 2], step_s = (all_s - lost_s) / (double)c->steps;
     double foretold = failure_goodput(step_s, 0, all_s / c->n_recovered, median_s);

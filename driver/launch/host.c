@@ -166,12 +166,13 @@ static void set_environment(struct host *h) {
 static enum status make_memory(struct host *h) {
     const struct host_job *job = &h->texts.job;
     h->job.n_slots = job->n_slots;
+    h->job.n_first = job->n;
     TRY(own_memory_make(job->n_slots, job->n, &h->job.fd));
     TRY(own_memory_map(&h->job, &h->memory));
     memcpy(h->memory->secret, h->secret, sizeof h->secret);
     memcpy(h->memory->host, job->host, sizeof job->host);
     struct epoch first = own_epoch_now(h->memory);
-    return own_epoch_open(h->memory, &h->job, &first);       /* again, since now it knows the hosts */
+    return own_epoch_open(h->memory, &h->job, &first, NULL); /* again, since now it knows the hosts */
 }
 
 static enum status start_ranks(struct host *h, const sigset_t *unblocked) {
@@ -199,7 +200,7 @@ static enum status start_ranks(struct host *h, const sigset_t *unblocked) {
 /* ---- up: what the ranks have written ---- */
 static void say_of_slot(struct host *h, int s) {
     struct slot *said = &h->of[s];
-    int32_t now = h->memory->epoch;
+    int32_t now = own_epoch_now(h->memory).number;
     int state = atomic_load(&h->memory->line[s].state);
     uint64_t address = atomic_load(&h->memory->address[s]);
     if (address != said->address) host_link_say_word(&h->link, HOST_ADDRESS, s, 0, (int64_t)(said->address = address));
@@ -286,9 +287,10 @@ static void all_are_whole(struct host *h, int32_t number) {
 static bool open_epoch(struct host *h, const char *body) {
     struct epoch next;
     memcpy(&next, body, sizeof next);
-    bool right = next.number > h->memory->epoch && next.from < next.number && next.n >= 1 && next.n <= h->job.n_slots;
+    const int32_t now = own_epoch_now(h->memory).number;
+    bool right = next.number > now && next.from < next.number && next.n >= 1 && next.n <= h->job.n_slots;
     for (int i = 0; right && i < next.n; i++) right = next.slot[i] >= 0 && next.slot[i] < h->job.n_slots;
-    return right && own_epoch_open(h->memory, &h->job, &next) == OK;
+    return right && own_epoch_open(h->memory, &h->job, &next, &right) == OK && right;
 }
 
 static bool obey(struct host *h, const struct host_message *m) {

@@ -45,6 +45,7 @@ struct launch_request {
     const char *host, *hostfile; /* NULL: this host only */
     bool own;                    /* the own transport, without mpirun */
     int spares, elastic;         /* of it: idle ranks; fewest ranks that go on without dead ones, 0: none do */
+    int respawn;                 /* how many dead ranks are started again, as spares */
     int nodes;                   /* own: hosts that are emulated, with TCP between them; 0: none are */
     const char *agent_command;   /* own, several hosts: what starts their agents; "": ssh, or nothing; "none" */
     const char *meet;            /* where agents find launch; NULL: launch says so to those that it starts */

@@ -31,10 +31,13 @@ const char launch_help[] =
     "  --elastic MIN    own: when a rank is killed, the others go on in a new epoch, if they are at least MIN "
     "(default: the job ends)\n"
     "  --spares N       --elastic: N idle processes more, which take the places of dead ranks (default: 0)\n"
+    "  --respawn N      --elastic: a dead rank's process is started again as a spare, at most N times in all; when "
+    "spares make\n                   up a replica more, it joins at the edge of a step (default: 0)\n"
     "  --hang-timeout S own: a rank that does not move for S seconds, stopped or stuck, is killed (default: 60 with "
     "--elastic,\n                   else none is)\n"
     "  --chaos SEED     --elastic, to see whether it holds: ranks are killed, stopped and slowed at random moments, as "
-    "long as\n                   enough are left; at the end launch says what that cost\n"
+    "long as\n                   enough are left, and connections cut with --nodes; at the end launch says what "
+    "that cost\n"
     "  --chaos-every S  the mean time between two such acts (default: 2)\n"
     "\n"
     "For `train --save DIR`: what to do when the job dies (a rank killed, failing or stuck, or mpirun itself).\n"
@@ -111,6 +114,9 @@ static enum status take_heartbeat(struct launch_request *r, const char *name, co
 static enum status take_spares(struct launch_request *r, const char *name, const char *value) {
     return parse_count(name, value, 0, &r->spares);
 }
+static enum status take_respawn(struct launch_request *r, const char *name, const char *value) {
+    return parse_count(name, value, 0, &r->respawn);
+}
 static enum status take_elastic(struct launch_request *r, const char *name, const char *value) {
     return parse_count(name, value, 1, &r->elastic);
 }
@@ -138,7 +144,7 @@ static const struct launch_option { const char *name; enum status (*take)(struct
     {"-n", take_ranks}, {"--host", take_host}, {"--hostfile", take_hostfile},
     {"--comm-transport", take_transport}, {"--nodes", take_nodes}, {"--agent-command", take_agent_command},
     {"--meet", take_meet}, {"--heartbeat-timeout", take_heartbeat}, {"--spares", take_spares},
-    {"--elastic", take_elastic},
+    {"--respawn", take_respawn}, {"--elastic", take_elastic},
     {"--hang-timeout", take_hang}, {"--chaos", take_chaos}, {"--chaos-every", take_chaos_every},
     {"--max-restarts", take_restarts}, {"--min-ranks", take_min_ranks}, {"--backoff", take_backoff}};
 enum { N_LAUNCH_OPTIONS = sizeof LAUNCH_OPTIONS / sizeof *LAUNCH_OPTIONS };
@@ -149,8 +155,8 @@ static enum status parse_option(struct launch_request *request, const char *name
     if (i == N_LAUNCH_OPTIONS)
         return FAIL(E_USAGE,
                     "launch has no option %s; it knows -n, --host, --hostfile, --comm-transport, "
-                    "--nodes, --agent-command, --meet, --heartbeat-timeout, --spares, --elastic, "
-                    "--hang-timeout, --chaos, --chaos-every, --max-restarts, "
+                    "--nodes, --agent-command, --meet, --heartbeat-timeout, --spares, --respawn, "
+                    "--elastic, --hang-timeout, --chaos, --chaos-every, --max-restarts, "
                     "--min-ranks and --backoff, and the command's own options come after the command",
                     name);
     if (!value || !*value) return FAIL(E_USAGE, "%s needs a value; see trivium launch --help", name);
@@ -189,6 +195,9 @@ static enum status check_hosts(struct launch_request *r) {
     if (several && r->chaos)
         return FAIL(E_USAGE, "--chaos %d acts on the ranks of one host; leave out --host, or kill ranks and agents by "
                     "hand", r->chaos);
+    if (several && r->respawn)
+        return FAIL(E_USAGE, "--respawn %d starts processes again on one host; leave out --host, or give --spares",
+                    r->respawn);
     if (strcmp(r->agent_command, "none") == 0 && !r->meet)
         return FAIL(E_USAGE, "--agent-command none: agents have to know where; give --meet HOST:PORT, too");
     if (strcmp(r->agent_command, "none") == 0 && !getenv("TRIVIUM_SECRET"))
@@ -214,9 +223,10 @@ static enum status check_own(struct launch_request *r) {
     if (r->hang_s > 0 && !r->own)
         return FAIL(E_USAGE, "--hang-timeout %g looks at the ranks of --comm-transport own; give that, too, or use "
                     "train's --comm-timeout", r->hang_s);
-    if ((r->spares || r->chaos) && !r->elastic)
+    if ((r->spares || r->respawn || r->chaos) && !r->elastic)
         return FAIL(E_USAGE, "%s %d is for jobs that go on when a rank dies; give --elastic %d, too",
-                    r->spares ? "--spares" : "--chaos", r->spares ? r->spares : r->chaos, r->n_ranks);
+                    r->spares ? "--spares" : r->respawn ? "--respawn" : "--chaos",
+                    r->spares ? r->spares : r->respawn ? r->respawn : r->chaos, r->n_ranks);
     if (r->elastic > r->n_ranks)
         return FAIL(E_USAGE, "--elastic %d is more than -n %d; use at most %d", r->elastic, r->n_ranks, r->n_ranks);
     if (r->own && !launch_is_one_host(r) && !r->host && !r->hostfile)

@@ -237,7 +237,7 @@ static enum status prepare(struct lighthouse *l) {
     if (secret && *secret) TRY(host_secret_read(secret, l->memory->secret));
     memcpy(l->memory->host, l->host_of, sizeof l->host_of);
     struct epoch first = own_epoch_now(l->memory);
-    TRY(own_epoch_open(l->memory, &l->job, &first));         /* again, since now it knows the hosts */
+    TRY(own_epoch_open(l->memory, &l->job, &first, NULL));   /* again, since now it knows the hosts */
     return OK;
 }
 

@@ -56,7 +56,9 @@ static bool has_finished(const struct lighthouse *l) {
 }
 
 static struct epoch_shape shape_of(const struct lighthouse *l) {
-    return l->memory->shape.n_inner ? l->memory->shape : (struct epoch_shape){1, 1, 0, 0};
+    struct epoch_shape shape = l->memory->shape.n_inner ? l->memory->shape : (struct epoch_shape){1, 1, 0, 0, 0, {0}};
+    shape.most = l->request->n_ranks;
+    return shape;
 }
 
 /* Of the members, so many can be reached; and so many may live where nobody sees them. */
@@ -86,7 +88,7 @@ static enum status next_epoch(const struct lighthouse *l, const struct epoch *no
 }
 
 static void open_epoch(struct lighthouse *l, const struct epoch *next) {
-    if (own_epoch_open(l->memory, &l->job, next) != OK) {
+    if (own_epoch_open(l->memory, &l->job, next, NULL) != OK) {
         lighthouse_give_up(l);
         return;
     }

@@ -113,6 +113,21 @@ static void test_who_is_left_goes_on(void **state) {
     memset(options, 0, sizeof options);
 }
 
+/* In place of each that dies another one is started, as a spare, as long as there are any: the shells of slots 3 and 4
+ * die, too. */
+static void test_the_dead_are_started_again(void **state) {
+    (void)state;
+    options[0] = "--elastic", options[1] = "2", options[2] = "--respawn", options[3] = "2";
+    assert_int_equal(run("3", "case $" OWN_JOB_VARIABLE " in slot=[134]*) kill -9 $$;; *) sleep 1; exit 4;; esac", 0,
+                         NULL), 4);
+    assert_true(says("has killed rank 1; epoch 1 goes on with 2 ranks\n"));
+    assert_true(says("trivium: process 3 is started as a spare; 1 more may be\n"));
+    assert_true(says("has killed spare 3; nothing is lost\n"));
+    assert_true(says("trivium: process 4 is started as a spare; 0 more may be\n"));
+    assert_true(says("has killed spare 4; nothing is lost\n") && !says("process 5"));
+    memset(options, 0, sizeof options);
+}
+
 static void test_what_cannot_start(void **state) {
     (void)state;
     char *none[] = {"-n", "2"}, *mpi[] = {"-n", "2", "--comm-transport", "mpi", "/bin/true"};
@@ -126,4 +141,5 @@ static void test_what_cannot_start(void **state) {
 }
 
 TESTS(unit_test(test_the_first_that_fails_ends_the_others), unit_test(test_who_does_not_end_is_killed),
-      unit_test(test_signals_are_passed_on), unit_test(test_who_is_left_goes_on), unit_test(test_what_cannot_start))
+      unit_test(test_signals_are_passed_on), unit_test(test_who_is_left_goes_on),
+      unit_test(test_the_dead_are_started_again), unit_test(test_what_cannot_start))

@@ -7,7 +7,8 @@
 #include <string.h>
 
 static struct chaos_job job_of(int n, int n_slots, int least, const bool *alive) {
-    struct chaos_job job = {{.number = 3, .from = 2, .n = n}, true, alive, n_slots, least, {1, 1, 0, 0}};
+    struct chaos_job job = {{.number = 3, .from = 2, .n = n}, true, alive, n_slots, least,
+                            {1, 1, 0, 0, 0, {0}}, NULL};
     for (int i = 0; i < n; i++) job.now.slot[i] = i;
     return job;
 }
@@ -63,6 +64,30 @@ static void test_enough_are_always_left(void **state) {
     assert_int_equal(chaos_act(3, 0, 1, 1, &job).n, 0);
 }
 
+/* Slots 0 and 1 are on one host, 2 and 3 on another; 4 is a spare. */
+static void test_what_is_cut(void **state) {
+    (void)state;
+    const bool alive[] = {true, true, true, false, true};
+    const int node[] = {0, 0, 1, 1, 0}, one[] = {0, 0, 0, 0, 0};
+    struct chaos_job job = job_of(4, 5, 4, alive);
+    enum { N = 2000 };
+    int cuts = 0;
+    job.node = node;
+    for (int k = 0; k < N; k++) {
+        struct chaos_act a = chaos_act(3, k, 1, 1, &job);
+        if (a.kind != CHAOS_CUT) continue;
+        cuts++;
+        assert_true(a.n == 2 && node[a.slot[0]] != node[a.slot[1]]);
+        assert_true(alive[a.slot[0]] && alive[a.slot[1]] && a.slot[0] < 4 && a.slot[1] < 4);
+    }
+    assert_close(cuts / (double)N, 0.2, 0.04);
+    job.whole = false;
+    for (int k = 0; k < N; k++) assert_true(chaos_act(3, k, 1, 1, &job).kind != CHAOS_CUT);
+    job.whole = true;
+    job.node = one;
+    for (int k = 0; k < N; k++) assert_true(chaos_act(3, k, 1, 1, &job).kind != CHAOS_CUT);
+}
+
 static void test_what_it_cost(void **state) {
     (void)state;
     struct chaos_costs c = {0};
@@ -82,10 +107,12 @@ static void test_what_it_cost(void **state) {
     fclose(out);
     assert_int_equal(c.again, 1);
     assert_int_equal(c.n_recovered, 2);
-    assert_string_equal(text, "chaos 5: 3 killed, 0 stopped, 0 slowed; 2 epochs more; 1 step done again\n"
+    assert_int_equal(c.in_epoch, 1);
+    assert_string_equal(text, "chaos 5: 3 killed, 0 stopped, 0 slowed, 0 cut; 2 epochs more; 1 step "
+                              "done again\n"
                               "chaos 5: to the next step 2.00 s at the median, 2.00 s at most; goodput 85.0%, "
                               "foretold 76.6%\n");
 }
 
 TESTS(unit_test(test_an_act_is_a_function_of_seed_and_number), unit_test(test_enough_are_always_left),
-      unit_test(test_what_it_cost))
+      unit_test(test_what_is_cut), unit_test(test_what_it_cost))

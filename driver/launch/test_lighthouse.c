@@ -222,7 +222,7 @@ static void is_lost_after(enum host_kind kind, const void *body, size_t bytes) {
 static void test_who_says_what_it_may_not_is_lost(void **state) {
     (void)state;
     const struct host_word of_a = {.slot = 0, .value = 9}, of_nobody = {.slot = 99}, no_state = {.slot = 2, .value = 7};
-    const struct epoch_shape no_shape = {0, 1, 0, 0}, of_four = {4, 1, 0, 0};
+    const struct epoch_shape no_shape = {0, 1, 0, 0, 0, {0}}, of_four = {4, 1, 0, 0, 0, {0}};
     is_lost_after(HOST_ENDED, &of_a, sizeof of_a);
     is_lost_after(HOST_ADDRESS, &of_nobody, sizeof of_nobody);
     is_lost_after(HOST_STATE, &no_state, sizeof no_state);

@@ -28,6 +28,7 @@
 #include "lib/base/log.h"
 #include "lib/comm/host_transport.h"
 #include "lib/comm/comm_device.h"
+#include "lib/comm/comm_epoch.h"
 #include "lib/comm/comm_hops.h"
 #include "lib/comm/comm_links.h"
 #include "lib/comm/flight.h"
@@ -55,9 +56,13 @@ static enum status name_job(char job[JOB_NAME_BYTES]) {
 static enum status open_flight(void) {
     char job[JOB_NAME_BYTES], host[64];
     TRY(name_job(job));
+    flight_rank_is(comm_world_rank(), comm_world_size());
     if (comm_world_size() == 1 || flight_mine()) return OK;
+    struct epoch now, from;
+    comm_epoch_members(&now, &from);
     comm_host_name(host, sizeof host);
-    flight_open(job, comm_world_rank(), comm_world_size(), host, comm_local_rank() == 0);
+    flight_open(job, comm_world_size() <= EPOCH_MOST_RANKS ? now.slot[comm_world_rank()] : comm_world_rank(),
+                comm_world_rank(), comm_world_size(), host, comm_local_rank() == 0);
     return OK;
 }
 
@@ -122,6 +127,24 @@ void comm_epoch_say_whole(void) {
     if (comm_host_transport()->say_whole) comm_host_transport()->say_whole();
 }
 bool comm_epoch_is_whole(void) { return comm_host_transport()->is_whole && comm_host_transport()->is_whole(); }
+
+int comm_epoch_wants_shape(void) {
+    return comm_host_transport()->wants_shape ? comm_host_transport()->wants_shape() : 0;
+}
+
+enum status comm_epoch_close(void) {
+    return !comm_host_transport()->close_epoch || comm_host_transport()->close_epoch() ? OK : E_EPOCH;
+}
+bool comm_epoch_is_closed(void) { return comm_host_transport()->is_closed && comm_host_transport()->is_closed(); }
+
+bool comm_epoch_ends(void) { return comm_host_transport()->ends && comm_host_transport()->ends(); }
+enum status comm_epoch_rest(void) {
+    if (!comm_host_transport()->rest) return FAIL(E_INTERNAL, "ranks of a job under MPI do not change");
+    return comm_host_transport()->rest();
+}
+void comm_epoch_ask_relief(bool wanted) {
+    if (comm_host_transport()->wish) comm_host_transport()->wish(wanted ? EPOCH_WANTS_RELIEF : EPOCH_STAYS);
+}
 
 /* A spare that is new has no settings yet, and all have to send alike. */
 static void forget_settings(void) {

@@ -80,6 +80,15 @@ void comm_epoch_members(struct epoch *now, struct epoch *from);
 void comm_epoch_say_whole(void);
 /** Have all members of this epoch said so? @collective{none} */
 bool comm_epoch_is_whole(void);
+/** Has this epoch been asked to end at the edge of a step, for one that is planned (own/epoch.h)? Ranks see it at
+ *  different times, and have to agree. @collective{none} */
+bool comm_epoch_ends(void);
+/** They have, and this rank has kept its state of the last step: wait for the next epoch. @return E_EPOCH
+ *  @collective{members} @errors E_INTERNAL: the transport is MPI */
+enum status comm_epoch_rest(void);
+/** Ask for this rank to be replaced, or no more; a SIGUSR2 to its process asks to leave, and that stays so.
+ *  @collective{none} */
+void comm_epoch_ask_relief(bool wanted);
 /** How the job may shrink (own/epoch.h). By default every rank is a replica. Rank 0's word counts.
  *  @collective{none} */
 struct epoch_shape;

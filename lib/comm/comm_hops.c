@@ -22,6 +22,7 @@
 #include "lib/comm/comm_hops.h"
 
 #include "lib/base/integer.h"
+#include "lib/comm/comm_epoch.h"
 #include "lib/comm/comm_links.h"
 #include "lib/comm/comm_links_private.h"
 #include "lib/comm/host_transport.h"
@@ -90,6 +91,20 @@ enum status comm_hops_choose(const struct group *group, const struct comm_call *
     bool hops_only = links || (!library && !comm_is_message(call->op));
     return comm_rule_choose(&comm_settings_in_force()->rule[group->axis], &shape, call->dtype, hops_only, links,
                             group->name, out);
+}
+
+bool comm_world_suits(int n) {
+    static const enum comm_op ops[] = {COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_BROADCAST};
+    const struct comm_algorithm *chosen;
+    const int axis = group_world()->axis;
+    bool suits = true;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        const struct hop_shape shape = {.op = ops[i], .n = n, .count = n};
+        suits &= comm_rule_choose(&comm_settings_in_force()->rule[axis], &shape, UINT8, true, NULL, "world",
+                                  &chosen) == OK;
+        status_clear();
+    }
+    return suits;
 }
 
 /* ---- messages ---- */

@@ -46,8 +46,20 @@ static struct flight *map_file(void) {
     return NULL;
 }
 
-void flight_open(const char *job, int rank, int size, const char *host, bool speaks) {
-    snprintf(path, sizeof path, "%s/trivium.%s.%d", flight_folder(), job, rank);
+/* Rings that began later count for more (flight_read.c): the one of a dead rank's successor for more than its own. */
+void flight_rank_is(int rank, int size) {
+    if (!ring) return;
+    ring->rank = rank;
+    ring->size = size;
+    ring->start_ns = real_ns();
+    ring->n_groups = 0;
+    ring->wait_row = 0;
+    memset(ring->group, 0, sizeof ring->group);
+    memset(ring->row, 0, sizeof ring->row);
+}
+
+void flight_open(const char *job, int process, int rank, int size, const char *host, bool speaks) {
+    snprintf(path, sizeof path, "%s/trivium.%s.%d", flight_folder(), job, process);
     offset_ns = real_ns() - (int64_t)(1e9 * clock_s());
     if (speaks) flight_prune(FLIGHT_MOST_DEAD);
     ring = map_file();

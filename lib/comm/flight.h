@@ -80,9 +80,12 @@ struct flight {
 
 /* ---- writing: lib/comm alone, but flight_step_is ---- */
 
-/** Open this process's ring. Where it cannot be made nothing is recorded, and `speaks` says so in one warning. The
- *  other functions then do nothing. */
-void flight_open(const char *job, int rank, int size, const char *host, bool speaks);
+/** Open this process's ring, /dev/shm/trivium.JOB.PROCESS. Where it cannot be made nothing is recorded, and `speaks`
+ *  says so in one warning. The other functions then do nothing. */
+void flight_open(const char *job, int process, int rank, int size, const char *host, bool speaks);
+/** In a new epoch: it begins as if it were opened now, by another rank. Its rows are forgotten, since the ranks in them
+ *  are others now. */
+void flight_rank_is(int rank, int size);
 /** Close it, and remove it unless `keep`. */
 void flight_close(bool keep);
 /** This process's ring, or NULL. */

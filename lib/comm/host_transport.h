@@ -40,6 +40,7 @@ struct host_transport {
     enum status (*enter)(struct comm_place *);
     /* Who may be left out of an epoch; rank 0's word counts. */
     void (*shape)(const struct epoch_shape *);
+    int (*wants_shape)(void);                  /* comm_epoch_wants_shape */
     /* A number that outlives its ranks; 0 at first. */
     void (*keep)(int64_t);
     int64_t (*kept)(void);
@@ -48,6 +49,13 @@ struct host_transport {
     void (*members_of_epochs)(struct epoch *now, struct epoch *from);
     void (*say_whole)(void);
     bool (*is_whole)(void);
+    /* comm_epoch_close: @return whether this epoch is closed; _is_closed. */
+    bool (*close_epoch)(void);
+    bool (*is_closed)(void);
+    /* Is it to end; the wait for the next one; what this rank asks for (comm_epoch_ends, _rest, _wish). */
+    bool (*ends)(void);
+    enum status (*rest)(void);
+    void (*wish)(enum epoch_wish);
     void (*finish)(void);
     void (*kill)(int code);                    /* ends every process of the job; does not return. @collective{none} */
 

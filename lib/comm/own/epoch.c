@@ -8,6 +8,7 @@
  *          opened                all have reported          shard here             copy here
  *   RUN  ---------->  REPORT  ------------------->  MOVE  ---------------->  COPY  -------------->  RUN
  *                                  back = least             own snapshot            says "whole"
+ *   RUN  ---------->  REST       all members have agreed to end this epoch after this step
  *
  * and from each of these an epoch that is opened meanwhile leads to REPORT again. Nobody waits for the others to be
  * whole: the sums of the next step do, and before those are done no snapshot is overwritten.
@@ -33,6 +34,13 @@
  *
  * Two neighbors that die at once take a shard with them. That is DISK, and it is the only way there.
  *
+ * Planned epochs. Nobody has died, but a spare would make one replica more, or a rank is to leave. The lighthouse
+ * opens such an epoch only when the present one is whole. It asks for its end; the members agree on a step, at the
+ * edge of which each has its shard and its copy; then all rest, and the lighthouse opens the next. So nothing is done
+ * again. It opens one also when the reason is gone meanwhile: they wait for it. A process that is started later has a
+ * number of its own, never that of a dead one, which is said to have snapshots. One rank leaves at a time, and nobody
+ * leaves in an epoch that opens for a death: its neighbor may be the dead one. Until the new epoch is whole, it stays.
+ *
  * Only whole replicas can be left out, so the members of the next epoch are those of the replicas that lose least, and
  * whoever else is alive fills their holes (epoch_after).
  *
@@ -47,11 +55,13 @@ const struct epoch_row epoch_rows[] = {
     {EPOCH_REPORT, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "another one has died: say it for the newer epoch"},
     {EPOCH_MOVE, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "the same; what has moved so far does not count"},
     {EPOCH_COPY, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "the same"},
+    {EPOCH_REST, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "the epoch that was planned, or another one has died"},
     {EPOCH_SPARE, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "a spare is needed; it has nothing to go back to"},
     {EPOCH_RUN, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "its replica's other ranks are gone: it is a spare now"},
     {EPOCH_REPORT, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "the same"},
     {EPOCH_MOVE, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "the same"},
     {EPOCH_COPY, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "the same"},
+    {EPOCH_REST, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "it has left, or its replica has"},
     {EPOCH_SPARE, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "still a spare"},
     {EPOCH_DISK, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "it has nothing to go back to, or had not yet read it"},
     {EPOCH_DISK, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "its replica's other ranks are gone"},
@@ -60,6 +70,7 @@ const struct epoch_row epoch_rows[] = {
     {EPOCH_MOVE, EVENT_MOVED, EPOCH_COPY, DO_KEEP, "snapshot of its shard beside the old ones; copy to the right"},
     {EPOCH_DISK, EVENT_MOVED, EPOCH_COPY, DO_KEEP, "the same of a checkpoint, or of where the job begins"},
     {EPOCH_COPY, EVENT_COPIED, EPOCH_RUN, DO_SAY_WHOLE, "it can be lost now without loss: go on after step back"},
+    {EPOCH_RUN, EVENT_ASKED, EPOCH_REST, DO_SAY_RESTS, "nothing is under way: the next epoch goes on from here"},
 };
 const int n_epoch_rows = sizeof epoch_rows / sizeof *epoch_rows;
 
@@ -70,7 +81,7 @@ const struct epoch_row *epoch_row(enum epoch_state state, enum epoch_event event
 }
 
 const char *epoch_state_name(enum epoch_state state) {
-    static const char *const name[] = {"RUN", "REPORT", "MOVE", "COPY", "SPARE", "DISK"};
+    static const char *const name[] = {"RUN", "REPORT", "MOVE", "COPY", "REST", "SPARE", "DISK"};
     return (unsigned)state < N_EPOCH_STATES ? name[state] : "?";
 }
 
@@ -87,7 +98,7 @@ static int replicas_of(const struct epoch_shape *shape, int n, int n_alive) {
     for (; n > 0; n--) {
         bool divides = shape->batch == 0 ||
                        (shape->batch % n == 0 && (shape->micro == 0 || shape->batch / n % shape->micro == 0));
-        if (n * each <= n_alive && divides) return n;
+        if (n * each <= n_alive && divides && !epoch_refuses(shape, n)) return n;
     }
     return 0;
 }
@@ -109,6 +120,12 @@ static int next_replica(const struct epoch_shape *shape, const struct epoch *now
     return best;
 }
 
+/* The next that lives and has no place, from *spare on. */
+static int take_spare(const bool *alive, const bool *used, int *spare) {
+    while (!alive[*spare] || used[*spare]) ++*spare;
+    return (*spare)++;
+}
+
 struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive, int n_slots,
                          const struct epoch_shape *shape) {
     struct epoch next = {.number = now->number + 1, .from = epoch_from(now, whole)};
@@ -116,22 +133,20 @@ struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive,
     bool kept[EPOCH_MOST_RANKS] = {false}, used[EPOCH_MOST_RANKS] = {false};
     int n_alive = 0, spare = 0, at = 0;
     for (int s = 0; s < n_slots; s++) n_alive += alive[s];
-    const int n = replicas_of(shape, n_before, n_alive);
-    for (int i = 0; i < n; i++) kept[next_replica(shape, now, alive, n_before, kept)] = true;
+    const int n = replicas_of(shape, shape->most > now->n ? shape->most / each : n_before, n_alive);
+    for (int i = 0; i < n && i < n_before; i++) kept[next_replica(shape, now, alive, n_before, kept)] = true;
     next.n = n * each;
     for (int r = 0; r < n_before; r++)
         for (int k = 0; k < each && kept[r]; k++) used[now->slot[place_in(shape, n_before, r, k)]] = true;
     for (int r = 0; r < n_before; r++) {
         for (int k = 0; k < each && kept[r]; k++) {
             int slot = now->slot[place_in(shape, n_before, r, k)];
-            if (!alive[slot]) {
-                while (!alive[spare] || used[spare]) spare++;
-                slot = spare++;
-            }
-            next.slot[place_in(shape, n, at, k)] = slot;
+            next.slot[place_in(shape, n, at, k)] = alive[slot] ? slot : take_spare(alive, used, &spare);
         }
         at += kept[r];
     }
+    for (; at < n; at++)
+        for (int k = 0; k < each; k++) next.slot[place_in(shape, n, at, k)] = take_spare(alive, used, &spare);
     return next;
 }
 

@@ -15,6 +15,7 @@ enum epoch_state {
     EPOCH_REPORT,    /* has dropped what was in flight, and has said the newest step that it can go back to */
     EPOCH_MOVE,      /* knows the step that all go back to, and gets its shard of it */
     EPOCH_COPY,      /* has its shard, and gets a copy of its left neighbor's */
+    EPOCH_REST,      /* has its shard and the copy of the last step, and waits for an epoch that is planned */
     EPOCH_SPARE,     /* is no member */
     EPOCH_DISK,      /* some shard is gone from memory: back to the last checkpoint; so does every job begin */
     N_EPOCH_STATES
@@ -26,9 +27,13 @@ enum epoch_event {
     EVENT_GONE,      /* and for some shard neither its owner nor its copy is left */
     EVENT_MOVED,     /* its shard is here */
     EVENT_COPIED,    /* its left neighbor's shard is here, too */
+    EVENT_ASKED,     /* all members know that this epoch is to end, and their shards and copies of this step are here */
     N_EPOCH_EVENTS
 };
-enum epoch_action { DO_NOTHING, DO_REPORT, DO_MOVE, DO_KEEP, DO_SAY_WHOLE, DO_READ_DISK };
+enum epoch_action { DO_NOTHING, DO_REPORT, DO_MOVE, DO_KEEP, DO_SAY_WHOLE, DO_SAY_RESTS, DO_READ_DISK };
+
+/* What a member asks the lighthouse for: another one in its place, if there is a spare; or to leave in any case. */
+enum epoch_wish { EPOCH_STAYS, EPOCH_WANTS_RELIEF, EPOCH_LEAVES };
 
 struct epoch_row {
     enum epoch_state state;
@@ -57,12 +62,17 @@ struct epoch {
 int epoch_place(const struct epoch *, int slot);
 /* What may be left out: whole replicas. A rank's place is inner + n_inner (replica + n_replicas outer), where
  * n_replicas is what the number of ranks leaves (tp and cp are inner, pp is outer). batch samples have to divide by the
- * replicas, and what is left by micro; 0: they need not. {1, 1}: every rank is a replica. */
-struct epoch_shape { int32_t n_inner, n_outer; int64_t batch, micro; };
+ * replicas, and what is left by micro; 0: they need not. {1, 1}: every rank is a replica. most: there are never more
+ * ranks, as many as the job had at first; 0: never more than now. Bit n of refused: n replicas it cannot have for
+ * another reason. */
+struct epoch_shape { int32_t n_inner, n_outer; int64_t batch, micro; int32_t most; uint64_t refused[4]; };
+static inline bool epoch_refuses(const struct epoch_shape *s, int n) {
+    return n < 256 && s->refused[n / 64] >> n % 64 & 1;
+}
 /** The epoch after `now` when only the processes with alive[] are left. Of them those that are no members are spares,
  *  and take the places of the dead. Where they are too few, replicas are left out, those with most dead first, as many
- *  as the shape wants; their living ranks are spares, too. whole: is `now` whole? n 0: no replica is left. Pure.
- *  @collective{none} */
+ *  as the shape wants; their living ranks are spares, too. Where they are enough for more replicas, these come after
+ *  the others. whole: is `now` whole? n 0: no replica is left. Pure. @collective{none} */
 struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive, int n_slots,
                          const struct epoch_shape *);
 

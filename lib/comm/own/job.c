@@ -23,7 +23,9 @@ static size_t rings_at(int n_slots, int32_t epoch) {
 }
 
 int own_node(const struct own_job *job, int slot) {
-    return job->n_nodes > 1 ? (int)((int64_t)slot * job->n_nodes / job->n_slots) : 0;
+    int n_first = job->n_first ? job->n_first : job->n_slots;
+    if (job->n_nodes <= 1) return 0;
+    return slot < n_first ? (int)((int64_t)slot * job->n_nodes / n_first) : slot % job->n_nodes;
 }
 
 /* Room for the rings of an epoch: the file grows with the epochs, as `ulimit -f` counts what has no pages, too. */
@@ -55,7 +57,8 @@ enum status own_memory_make(int n_slots, int n, int *fd) {
         close(*fd);
         return status;
     }
-    status = own_epoch_open(memory, &job, &first);
+    memory->ends = -1;
+    status = own_epoch_open(memory, &job, &first, NULL);
     bool random = greeting_secret(memory->secret);
     own_memory_unmap(memory);
     if (random) return status;
@@ -88,16 +91,25 @@ void own_rings_unmap(const struct own_job *job, struct ring *rings) { munmap(rin
 
 /* ---- epochs ---- */
 struct epoch own_epoch_now(const struct own_memory *m) {
-    return m->of[atomic_load_explicit(&m->epoch, memory_order_acquire) % OWN_EPOCHS];
+    return m->of[(atomic_load_explicit(&m->epoch, memory_order_acquire) & ~OWN_CLOSED) % OWN_EPOCHS];
 }
 
-enum status own_epoch_open(struct own_memory *m, const struct own_job *job, const struct epoch *next) {
-    int at = next->number % OWN_EPOCHS;
+bool own_epoch_close(struct own_memory *m, int32_t number) {
+    int now = number;
+    atomic_compare_exchange_strong(&m->epoch, &now, number | OWN_CLOSED);
+    return now == number || now == (number | OWN_CLOSED);
+}
+bool own_epoch_is_closed(const struct own_memory *m) { return (atomic_load(&m->epoch) & OWN_CLOSED) != 0; }
+
+enum status own_epoch_open(struct own_memory *m, const struct own_job *job, const struct epoch *next, bool *opened) {
+    int at = next->number % OWN_EPOCHS, before = next->number ? next->number - 1 : 0;
     TRY(make_room(job, next->number));
     for (int s = 0; s < OWN_MOST_RANKS; s++) m->board[at][s] = (struct own_board){0};
     m->of[at] = *next;
     for (int i = 0; i < next->n; i++) m->of[at].host[i] = m->host[next->slot[i]];
-    atomic_store_explicit(&m->epoch, next->number, memory_order_release);
+    bool first = atomic_compare_exchange_strong(&m->epoch, &before, next->number);
+    if (opened) *opened = first;
+    if (!first) return OK;
     if (next->number >= 2)                   /* those of the last one may still be read by ranks that do not know yet */
         fallocate(job->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)rings_at(job->n_slots, next->number - 2),
                   (off_t)rings_bytes(job->n_slots));
@@ -109,12 +121,17 @@ bool own_epoch_is_whole(const struct own_memory *m, const struct epoch *e) {
         if (!m->board[e->number % OWN_EPOCHS][e->slot[i]].whole) return false;
     return true;
 }
+bool own_epoch_rests(const struct own_memory *m, const struct epoch *e) {
+    for (int i = 0; i < e->n; i++)
+        if (!m->board[e->number % OWN_EPOCHS][e->slot[i]].rests) return false;
+    return true;
+}
 
 /* ---- who this process is ---- */
 void own_job_tell(const struct own_job *job) {
     char text[128];
-    snprintf(text, sizeof text, "slot=%d slots=%d fd=%d nodes=%d ip=%u", job->slot, job->n_slots, job->fd, job->n_nodes,
-             job->ip);
+    snprintf(text, sizeof text, "slot=%d slots=%d fd=%d nodes=%d first=%d ip=%u", job->slot, job->n_slots, job->fd,
+             job->n_nodes, job->n_first, job->ip);
     setenv(OWN_JOB_VARIABLE, text, 1);
 }
 
@@ -123,9 +140,9 @@ enum status own_job_find(struct own_job *out, bool *is_one) {
     int end = 0;
     *is_one = text && *text;
     if (!*is_one) return OK;
-    int n = sscanf(text, "slot=%d slots=%d fd=%d nodes=%d ip=%u%n", &out->slot, &out->n_slots, &out->fd, &out->n_nodes,
-                   &out->ip, &end);
-    bool read = n == 5 && !text[end] && out->n_nodes >= 0;
+    int n = sscanf(text, "slot=%d slots=%d fd=%d nodes=%d first=%d ip=%u%n", &out->slot, &out->n_slots, &out->fd,
+                   &out->n_nodes, &out->n_first, &out->ip, &end);
+    bool read = n == 6 && !text[end] && out->n_nodes >= 0 && out->n_first >= 0 && out->n_first <= out->n_slots;
     if (read && out->n_slots >= 1 && out->n_slots <= OWN_MOST_RANKS && out->slot >= 0 && out->slot < out->n_slots)
         return OK;
     return FAIL(E_CONFIG, OWN_JOB_VARIABLE "=\"%.64s\" is not what trivium launch has written; unset it", text);

@@ -28,21 +28,24 @@ extern "C" {
 #endif
 
 #define OWN_JOB_VARIABLE "TRIVIUM_OWN_JOB"
-/* OWN_EPOCHS: of so many the members are kept; a process that slept longer finds that it is none */
-enum { OWN_MOST_RANKS = EPOCH_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8 };
+/* OWN_CLOSED: a rank says that all have done everything, or the agent opens an epoch: one atomic word decides which of
+ * the two was first. OWN_EPOCHS: of so many the members are kept; a process that slept longer finds that it is none */
+enum { OWN_MOST_RANKS = EPOCH_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8, OWN_CLOSED = 1 << 30 };
 
 enum own_state { OWN_STARTING, OWN_RUNNING, OWN_FINISHED };
 /* state: enum own_state; beat: it changes as long as the rank moves. pid, sample: whose memory it is, and where a word
- * lies in it that all know; reads: can it read the memory of the others of this host (enum own_reads)? A cache line. */
+ * lies in it that all know; reads: can it read the memory of the others of this host (enum own_reads)? wish: enum
+ * epoch_wish; lost: own_lost; cut: it is to cut the connection to this slot, counted from 1 (--chaos). A cache line. */
 enum own_reads { OWN_UNKNOWN, OWN_READS, OWN_CANNOT_READ };
 struct own_line {
     atomic_int state;
     atomic_uint beat;
     atomic_int pid, reads;
     atomic_uint_least64_t sample;
-    char alone[40];
+    atomic_int wish, lost, cut;
+    char alone[28];
 };
-struct own_board { atomic_int whole; };                        /* it has said that it is */
+struct own_board { atomic_int whole, rests; };                 /* it has said that it is, that it does */
 
 struct own_memory {
     struct own_line line[OWN_MOST_RANKS];
@@ -53,14 +56,16 @@ struct own_memory {
     struct epoch_shape shape;          /* rank 0 writes it, of an elastic job; zeros: every rank is a replica */
     atomic_int_least64_t kept;         /* comm_epoch_keep */
     atomic_int_least64_t done;         /* comm_epoch_done: own_done */
-    atomic_int epoch;                  /* number of the newest */
+    atomic_int epoch;                  /* number of the newest; OWN_CLOSED beside it: there will be no other */
+    atomic_int ends;                   /* of the one that the agent has asked to end at the edge of a step; or -1 */
     struct epoch of[OWN_EPOCHS];       /* by number modulo OWN_EPOCHS */
     struct own_board board[OWN_EPOCHS][OWN_MOST_RANKS];
 };
 
-/* n_nodes: slots that follow each other are taken for one of so many hosts, with TCP between them (0 is 1). ip: where
- * this host's ranks listen, IPv4 in the host's byte order; 0: there is no other host. */
-struct own_job { int slot, n_slots, fd, n_nodes; uint32_t ip; };
+/* n_nodes: slots that follow each other are taken for one of so many hosts, with TCP between them (0 is 1); those from
+ * n_first on are dealt round them (0: there are none). ip: where this host's ranks listen, IPv4 in the host's byte
+ * order; 0: there is no other host. */
+struct own_job { int slot, n_slots, fd, n_nodes, n_first; uint32_t ip; };
 /** The emulated host of a slot. Pure. @collective{none} */
 int own_node(const struct own_job *, int slot);
 
@@ -73,6 +78,12 @@ void own_memory_unmap(struct own_memory *);
 enum status own_rings_map(const struct own_job *, int32_t epoch, struct ring **out);
 void own_rings_unmap(const struct own_job *, struct ring *);
 
+/* In an epoch the connection to a slot is lost; of another epoch it does not count. */
+static inline int own_lost(int32_t epoch, int slot) { return epoch % (1 << 20) << 10 | (slot + 1); }
+static inline int own_lost_slot(int lost, int32_t epoch) {
+    return lost >> 10 == epoch % (1 << 20) ? (lost & 1023) - 1 : -1;
+}
+
 /* A step that an epoch has done, as one number. */
 static inline int64_t own_done(int32_t epoch, int64_t step) { return (int64_t)epoch << 40 | step; }
 static inline int32_t own_done_epoch(int64_t done) { return (int32_t)(done >> 40); }
@@ -81,10 +92,15 @@ static inline int64_t own_done_step(int64_t done) { return done & (((int64_t)1 <
 /** The newest epoch, as all slots see it. @collective{none} */
 struct epoch own_epoch_now(const struct own_memory *);
 /** Open the next one, for all to see. The agent's alone; rings of epochs before the last whole one are given back.
+ *  opened, if not NULL: false if the one before is closed, and then there is no other one.
  *  @errors E_IO, E_MEMORY: there is no room for its rings  @collective{none} */
-enum status own_epoch_open(struct own_memory *, const struct own_job *, const struct epoch *next);
-/** Have all members said that they are whole? @collective{none} */
+enum status own_epoch_open(struct own_memory *, const struct own_job *, const struct epoch *next, bool *opened);
+/** Close this epoch, if it is still the newest. @return whether it is closed  @collective{none} */
+bool own_epoch_close(struct own_memory *, int32_t number);
+bool own_epoch_is_closed(const struct own_memory *);
+/** Have all members said that they are whole? That they rest? @collective{none} */
 bool own_epoch_is_whole(const struct own_memory *, const struct epoch *);
+bool own_epoch_rests(const struct own_memory *, const struct epoch *);
 
 /** The environment of a process, and what it finds there. @return whether it is one of such a job
  *  @errors E_CONFIG: the line is not one that own_job_tell has written */

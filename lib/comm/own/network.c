@@ -19,6 +19,7 @@ enum stage { NOBODY, CONNECTING, HELLO, ANSWER, PROOF, THERE };
 struct connection {
     enum stage stage;
     int fd;
+    bool ended;                     /* its stream has */
     double until_s;                 /* the end of its greeting */
     struct greeting_hello hello;
     struct greeting_answer answer;
@@ -228,21 +229,35 @@ bool own_network_step(struct network *n) {
 }
 
 static int64_t put(void *out, const void *from, size_t bytes) {
-    const struct connection *c = out;
+    struct connection *c = out;
     ssize_t k = send(c->fd, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    return k < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : k;
+    if (k >= 0 || errno == EAGAIN || errno == EINTR) return k < 0 ? 0 : k;
+    c->ended = true;
+    return -1;
 }
 
 static int64_t take(void *in, void *to, size_t bytes) {
-    const struct connection *c = in;
+    struct connection *c = in;
     if (bytes == 0) return 0;
     ssize_t k = recv(c->fd, to, bytes, MSG_DONTWAIT);
     if (k > 0) return k;
-    return k < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+    if (k < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+    c->ended = true;
+    return -1;
 }
 
 struct own_wire own_network_wire(struct network *n, int r) {
     return (struct own_wire){&n->member[r], &n->member[r], put, take, NULL, NULL};
+}
+
+int own_network_lost(const struct network *n) {
+    for (int r = 0; r < n->epoch->n; r++)
+        if (n->member[r].ended) return r;
+    return -1;
+}
+
+void own_network_cut(struct network *n, int r) {
+    if (n->far[r] && n->member[r].stage == THERE) shutdown(n->member[r].fd, SHUT_RDWR);
 }
 
 int64_t own_network_shown_out(const struct network *n) { return n->shown_out; }

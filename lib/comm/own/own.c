@@ -27,10 +27,12 @@
 
 #include <netinet/in.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 _Static_assert((int)OWN_OK == (int)TRANSPORT_OK, "codes are the transport's");
 _Static_assert(sizeof(struct mail) <= OWN_MAIL_BYTES && (int)N_MAIL_KINDS <= (int)OWN_MAIL_SLOTS, "mail fits");
@@ -63,11 +65,13 @@ static bool has_changed(void) {
     return atomic_load_explicit(&memory->epoch, memory_order_acquire) != now.number;
 }
 
-/* A connection to another host ends with its rank, which may be before the agent has seen that. Then it is an epoch,
- * and no failure. */
+/* A connection to another host ends with its rank, which may be before the agent has seen that; or by itself, and then
+ * the agent is told. Both are an epoch, and no failure. */
 static int unless_changed(int code) {
     const struct timespec nap = {0, 1000000};
     double until_s = clock_s() + agent_sees_s;
+    int lost = code == OWN_ENDED && network ? own_network_lost(network) : -1;
+    if (lost >= 0) memory->line[job.slot].lost = own_lost(now.number, now.slot[lost]);
     for (; code == OWN_ENDED && clock_s() < until_s; nanosleep(&nap, NULL))
         if (has_changed()) return TRANSPORT_CHANGED;
     return code;
@@ -101,6 +105,15 @@ static void try_to_read(void) {
     if (!reads && me == 0 && now.number == 0)
         log_info("large messages are copied twice: ranks may not read each other's memory (process_vm_readv; see "
                  "/proc/sys/kernel/yama/ptrace_scope, and what a container allows)");
+}
+
+/* --chaos: a connection to another host is cut. */
+static void cut_if_told(void) {
+    int peer = atomic_load_explicit(&memory->line[job.slot].cut, memory_order_relaxed) - 1;
+    if (peer < 0) return;
+    memory->line[job.slot].cut = 0;
+    int r = epoch_place(&now, peer);
+    if (network && r >= 0) own_network_cut(network, r);
 }
 
 static void version(char *text, size_t bytes) { snprintf(text, bytes, "own transport"); }
@@ -230,6 +243,10 @@ static void set_shape(const struct epoch_shape *shape) {
     if (me == 0) memory->shape = *shape;
 }
 
+static int wants_shape(void) {
+    return memory->shape.n_inner ? 0 : job.n_first ? job.n_first : job.n_slots;
+}
+
 static void keep(int64_t number) {
     if (me == 0) memory->kept = number;
 }
@@ -246,16 +263,44 @@ static void members_of_epochs(struct epoch *this, struct epoch *from) {
     *from = memory->of[now.from % OWN_EPOCHS];
 }
 
+/* With several hosts one word of one memory cannot decide: nothing is closed, and the ranks meet at the end. */
+static bool close_epoch(void) { return job.ip || own_epoch_close(memory, now.number); }
+static bool is_closed(void) { return own_epoch_is_closed(memory); }
+
+/* ---- epochs that are planned ---- */
+static bool ends(void) { return memory->ends == now.number; }
+
+static enum status rest(void) {
+    const struct timespec nap = {0, 1000000};
+    memory->board[now.number % OWN_EPOCHS][job.slot].rests = 1;
+    while (!has_changed()) nanosleep(&nap, NULL);
+    return E_EPOCH;
+}
+
+/* Who is to leave stays so. */
+static void wish(enum epoch_wish what) {
+    int other = what == EPOCH_STAYS ? EPOCH_WANTS_RELIEF : EPOCH_STAYS;
+    atomic_compare_exchange_strong(&memory->line[job.slot].wish, &other, (int)what);
+}
+
+static void on_request_to_leave(int number) {
+    (void)number;
+    atomic_store(&memory->line[job.slot].wish, EPOCH_LEAVES);
+}
+
 static void say_whole(void) { memory->board[now.number % OWN_EPOCHS][job.slot].whole = 1; }
 static bool is_whole(void) { return own_epoch_is_whole(memory, &now); }
 
-/* Into the newest epoch; a spare waits for one of which it is a member. When nobody needs it, its agent ends it. */
+/* Into the newest epoch; a spare waits for one of which it is a member, and no alarm that its program has set for the
+ * start ends that. When nobody needs it, its agent ends it. */
 static enum status enter(struct comm_place *place) {
     const struct timespec nap = {0, 5000000};
+    const unsigned alarm_s = alarm(0);
     for (now = own_epoch_now(memory); (me = epoch_place(&now, job.slot)) < 0; now = own_epoch_now(memory)) {
         beat();
         nanosleep(&nap, NULL);
     }
+    alarm(alarm_s);
     n_splits = 0;
     memory->line[job.slot].reads = OWN_UNKNOWN;
     TRY(find_place(place));
@@ -279,16 +324,19 @@ static enum status world_start(int *argc, char ***argv, struct comm_place *place
     TRY(own_memory_map(&job, &memory));
     if (job.n_nodes > 1 || job.ip) TRY(listen_to_others());
     own_lent_allow(&memory->line[job.slot]);
+    signal(SIGUSR2, on_request_to_leave);
     memory->line[job.slot].state = OWN_RUNNING;
     return enter(place);
 }
 
 static enum status world_share(void *bytes, int n) { return share_bytes(bytes, n, "sharing what rank 0 knows"); }
 
-/* All have come to the end when the first has; who dies after that has nothing left to do. */
+/* All have come to the end when the first has; who dies after that has nothing left to do. In a job that is closed
+ * nobody waits for the others any more. */
 static void world_finish(void) {
     enum status met = meet("the end of the job");
     if (met != OK && met != E_EPOCH) status_report();
+    signal(SIGUSR2, SIG_IGN);
     memory->line[job.slot].state = OWN_FINISHED;
     close_streams();
     own_memory_unmap(memory);
@@ -381,6 +429,7 @@ static int receive_message(void *communicator, void *at, int n, enum dtype dtype
 }
 
 static int test_message(void **handle, bool *done) {
+    cut_if_told();
     int code = unless_changed(own_test(messages, (struct own_message **)handle, done));
     if (has_changed()) return *handle = NULL, *done = false, TRANSPORT_CHANGED;      /* after it, see fetch */
     return code;
@@ -399,9 +448,10 @@ static bool mail_receive(int *from, struct mail *mail) {
 
 const struct host_transport transport_own = {
     .name = "the own transport", .version = version, .start = world_start, .share = world_share, .leave = leave,
-    .enter = enter, .shape = set_shape, .keep = keep, .kept = kept, .done = done,
-    .members_of_epochs = members_of_epochs, .say_whole = say_whole, .is_whole = is_whole, .finish = world_finish,
-    .kill = world_kill, .split = split, .members = members, .duplicate = duplicate, .close = close_communicator,
-    .shared_make = shared_make, .shared_free = shared_free, .send = send_message, .receive = receive_message,
-    .test = test_message, .text = own_code_text, .collective = NULL, .mail_open = mail_open, .mail_close = mail_close,
-    .mail_send = mail_send, .mail_receive = mail_receive};
+    .enter = enter, .shape = set_shape, .wants_shape = wants_shape, .keep = keep, .kept = kept, .done = done,
+    .members_of_epochs = members_of_epochs, .say_whole = say_whole, .is_whole = is_whole, .close_epoch = close_epoch,
+    .is_closed = is_closed, .ends = ends, .rest = rest,
+    .wish = wish, .finish = world_finish, .kill = world_kill, .split = split, .members = members,
+    .duplicate = duplicate, .close = close_communicator, .shared_make = shared_make, .shared_free = shared_free,
+    .send = send_message, .receive = receive_message, .test = test_message, .text = own_code_text, .collective = NULL,
+    .mail_open = mail_open, .mail_close = mail_close, .mail_send = mail_send, .mail_receive = mail_receive};

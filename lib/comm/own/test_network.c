@@ -157,6 +157,26 @@ static void test_members_meet(void **state) {
     end(&p);
 }
 
+static void test_who_is_cut_off_is_named_by_both(void **state) {
+    (void)state;
+    struct party p;
+    begin(&p);
+    assert_true(meet(&p, -1, 10));
+    for (int r = 0; r < N; r++) assert_int_equal(own_network_lost(p.network[r]), -1);
+    own_network_cut(p.network[1], 3);
+    for (double until_s = clock_s() + 5; clock_s() < until_s && own_network_lost(p.network[3]) < 0;)
+        for (int r = 0; r < N; r++)
+            for (int q = 0; q < N; q++) {
+                char byte;
+                struct own_wire w = own_network_wire(p.network[r], q);
+                int64_t k = q == r ? 0 : w.take(w.in, &byte, 1);
+                assert_true(k == 0 || (k == -1 && r + q == 4 && r != q));
+            }
+    const int lost[N] = {-1, 3, -1, 1};
+    for (int r = 0; r < N; r++) assert_int_equal(own_network_lost(p.network[r]), lost[r]);
+    end(&p);
+}
+
 /* ---- strangers ---- */
 static int call(const struct network_address *a) {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(a->port), .sin_addr = {htonl(a->ip)}};
@@ -283,6 +303,6 @@ static void test_addresses_that_are_not_here(void **state) {
 
 TESTS(unit_test(test_both_prove_that_they_know_the_secret), unit_test(test_nothing_can_be_changed_on_the_way),
       unit_test(test_what_was_recorded_proves_nothing_later), unit_test(test_members_meet),
-      unit_test(test_strangers_are_shown_out), unit_test(test_who_is_slow_is_shown_out),
-      unit_test(test_a_crowd_of_idle_callers_keeps_nobody_out),
+      unit_test(test_who_is_cut_off_is_named_by_both), unit_test(test_strangers_are_shown_out),
+      unit_test(test_who_is_slow_is_shown_out), unit_test(test_a_crowd_of_idle_callers_keeps_nobody_out),
       unit_test(test_members_of_another_job_or_epoch_do_not_meet), unit_test(test_addresses_that_are_not_here))

@@ -47,7 +47,7 @@ static bool run(int n, rank_main *main) {
     if (hosts) {                /* as an agent of several hosts does */
         struct epoch first = own_epoch_now(memory);
         memcpy(memory->host, hosts, (size_t)n * sizeof *hosts);
-        own_epoch_open(memory, &job, &first);
+        assert_ok(own_epoch_open(memory, &job, &first, NULL));
     }
     for (job.slot = 0; job.slot < n; job.slot++) {
         pid[job.slot] = fork();
@@ -238,7 +238,7 @@ static void test_nobody_takes_what_was_lent_in_an_epoch_that_has_ended(void **st
         usleep(1000 * (unsigned)trial);
         struct epoch next = own_epoch_now(common);
         next.number++;
-        assert_ok(own_epoch_open(common, &job, &next));
+        assert_ok(own_epoch_open(common, &job, &next, NULL));
         for (int r = 0; r < 2; r++) {
             int status = -1;
             waitpid(pid[r], &status, 0);
@@ -359,8 +359,8 @@ static void kill_one(struct job *j, int slot, bool at_once) {
     waitpid(j->pid[slot], NULL, 0);
     j->alive[slot] = false;
     struct epoch now = own_epoch_now(j->memory), next = epoch_after(&now, true, j->alive, j->n_slots,
-                                                                            &(struct epoch_shape){1, 1, 0, 0});
-    assert_ok(own_epoch_open(j->memory, &j->own, &next));
+                                                                            &(struct epoch_shape){1, 1, 0, 0, 0, {0}});
+    assert_ok(own_epoch_open(j->memory, &j->own, &next, NULL));
 }
 
 /* Four ranks and a spare; two die one after the other, and another one while the rest has hardly entered. */
@@ -398,7 +398,9 @@ static void test_ranks_go_on_without_the_dead(void **state) {
 static void test_which_slots_are_on_one_host(void **state) {
     (void)state;
     const struct own_job one = {.n_slots = 4}, two = {.n_slots = 5, .n_nodes = 2}, each = {.n_slots = 3, .n_nodes = 3};
-    const int of_two[] = {0, 0, 0, 1, 1};
+    const struct own_job spares = {.n_slots = 7, .n_nodes = 2, .n_first = 4};
+    const int of_two[] = {0, 0, 0, 1, 1}, of_spares[] = {0, 0, 1, 1, 0, 1, 0};
+    for (int s = 0; s < 7; s++) assert_int_equal(own_node(&spares, s), of_spares[s]);
     for (int s = 0; s < 4; s++) assert_int_equal(own_node(&one, s), 0);
     for (int s = 0; s < 5; s++) assert_int_equal(own_node(&two, s), of_two[s]);
     for (int s = 0; s < 3; s++) assert_int_equal(own_node(&each, s), s);
@@ -424,6 +426,9 @@ static bool a_place_on_a_host(struct comm_place *place) {
     return ok;
 }
 
+/* Nobody waits for it, and the other host's memory does not have it. */
+static bool closes_nothing(struct comm_place *place) { return (void)place, OWN.close_epoch() && !OWN.is_closed(); }
+
 static void test_hosts(void **state) {
     static const int16_t of[] = {7, 3, 7, 3};
     (void)state;
@@ -431,24 +436,65 @@ static void test_hosts(void **state) {
     assert_true(run(N, a_place_on_a_host));
     assert_true(run(N, splits));
     assert_true(run(N, large));
+    assert_true(run(N, closes_nothing));
     hosts = NULL;
+}
+
+/* ---- the end of the last epoch ---- */
+static bool opens(struct own_memory *memory, const struct own_job *job, const struct epoch *next) {
+    bool opened;
+    assert_ok(own_epoch_open(memory, job, next, &opened));
+    return opened;
+}
+
+static void test_an_epoch_is_closed_or_followed(void **state) {
+    (void)state;
+    struct own_job job = {.n_slots = 3};
+    struct own_memory *memory;
+    struct epoch next = {.number = 1, .n = 2, .slot = {0, 2}};
+    assert_ok(own_memory_make(3, 3, &job.fd));
+    assert_ok(own_memory_map(&job, &memory));
+    assert_true(opens(memory, &job, &next));
+    assert_false(own_epoch_close(memory, 0));                        /* another was opened before */
+    assert_false(own_epoch_is_closed(memory));
+    assert_true(own_epoch_close(memory, 1) && own_epoch_close(memory, 1));
+    next.number = 2;
+    assert_false(opens(memory, &job, &next));
+    assert_true(own_epoch_is_closed(memory) && own_epoch_now(memory).number == 1 && own_epoch_now(memory).n == 2);
+    own_memory_unmap(memory);
+    close(job.fd);
+}
+
+static void test_what_is_lost_is_so_in_its_epoch(void **state) {
+    (void)state;
+    for (int epoch = 0; epoch < 3000; epoch += 7) {
+        assert_int_equal(own_lost_slot(own_lost(epoch, 255), epoch), 255);
+        assert_int_equal(own_lost_slot(own_lost(epoch, 0), epoch), 0);
+        assert_int_equal(own_lost_slot(own_lost(epoch, 3), epoch + 1), -1);
+        assert_int_equal(own_lost_slot(0, epoch), -1);               /* nothing */
+    }
 }
 
 /* ---- the job's line ---- */
 static void test_a_job_is_told_and_found(void **state) {
     (void)state;
-    const char *const wrong[] = {"slot=4 slots=4 fd=3 nodes=1 ip=0", "slot=-1 slots=4 fd=3 nodes=1 ip=0",
-                                 "slot=0 slots=0 fd=3 nodes=1 ip=0", "slot=0 slots=4 fd=3 ip=0",
-                                 "slot=0 slots=4 fd=3 nodes=1", "slot=0 slots=4 fd=3 nodes=1 ip=0 x", "yes",
-                                 "slot=0 slots=99999 fd=3 nodes=1 ip=0", "slot=0 slots=4 fd=3 nodes=-1 ip=0"};
-    struct own_job job = {3, 4, 9, 2, 0x7f000002}, found;
+    const char *const wrong[] = {"slot=4 slots=4 fd=3 nodes=1 first=4 ip=0",
+                                 "slot=-1 slots=4 fd=3 nodes=1 first=4 ip=0",
+                                 "slot=0 slots=0 fd=3 nodes=1 first=0 ip=0", "slot=0 slots=4 fd=3 first=4 ip=0",
+                                 "slot=0 slots=4 fd=3 nodes=1 first=4", "slot=0 slots=4 fd=3 nodes=1 ip=0",
+                                 "slot=0 slots=4 fd=3 nodes=1 first=4 ip=0 x", "yes",
+                                 "slot=0 slots=99999 fd=3 nodes=1 first=4 ip=0",
+                                 "slot=0 slots=4 fd=3 nodes=-1 first=4 ip=0",
+                                 "slot=0 slots=4 fd=3 nodes=1 first=5 ip=0"};
+    struct own_job job = {3, 4, 9, 2, 3, 0x7f000002}, found;
     bool is_one = true;
     unsetenv(OWN_JOB_VARIABLE);
     assert_ok(own_job_find(&found, &is_one));
     assert_false(is_one);
     own_job_tell(&job);
     assert_ok(own_job_find(&found, &is_one));
-    assert_true(is_one && found.slot == 3 && found.n_slots == 4 && found.fd == 9 && found.n_nodes == 2);
+    assert_true(is_one && found.slot == 3 && found.n_slots == 4 && found.fd == 9 && found.n_nodes == 2 &&
+                found.n_first == 3);
     assert_int_equal(found.ip, job.ip);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         setenv(OWN_JOB_VARIABLE, wrong[i], 1);
@@ -472,5 +518,5 @@ TESTS(unit_test(test_the_world), unit_test(test_communicators), unit_test(test_m
       unit_test(test_nobody_takes_what_was_lent_in_an_epoch_that_has_ended),
       unit_test(test_mail_and_words), unit_test(test_ranks_go_on_without_the_dead),
       unit_test(test_which_slots_are_on_one_host), unit_test(test_over_connections_it_is_the_same),
-      unit_test(test_hosts),
-      unit_test(test_a_job_is_told_and_found))
+      unit_test(test_hosts), unit_test(test_an_epoch_is_closed_or_followed),
+      unit_test(test_what_is_lost_is_so_in_its_epoch), unit_test(test_a_job_is_told_and_found))

@@ -1,0 +1,29 @@
+/* The last epoch of a job whose ranks may change (comm.h has the others). */
+#ifndef TRIVIUM_COMM_COMM_EPOCH_H
+#define TRIVIUM_COMM_COMM_EPOCH_H
+
+#include "lib/base/status.h"
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** How many ranks the job began with, if they may change, and nobody has told its shape yet (comm_epoch_shape); else 0.
+ *  @collective{none} */
+int comm_epoch_wants_shape(void);
+/** Are the algorithms in force ones for a world of n ranks? Pure. @collective{none} */
+bool comm_world_suits(int n);
+
+/** Everything is done, on all ranks: from here on no epoch opens any more, and whoever dies has nothing left to do.
+ *  Either all ranks of an epoch find it closed, or none: a rank whose wait has ended with E_EPOCH meanwhile asks, too.
+ *  @return OK: it is closed, perhaps by another rank  @errors E_EPOCH: another one has been opened before
+ *  @collective{none} */
+enum status comm_epoch_close(void);
+/** Has a rank done so? @collective{none} */
+bool comm_epoch_is_closed(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
