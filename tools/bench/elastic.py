@@ -78,7 +78,8 @@ def rank_of(mark, rank):
 def once(command):
     work = tempfile.mkdtemp()
     rows, mark = work + "/rows", "%s=%s" % (MARK, work)
-    env = dict(os.environ, OMP_NUM_THREADS="1", **{MARK: work})
+    # torchrun: with its store shared, a restarted worker finds the addresses of the workers before, which are gone, and no restart ever begins
+    env = dict(os.environ, OMP_NUM_THREADS="1", TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1", **{MARK: work})
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
         env.pop(name, None)
     job = subprocess.Popen(command(work), cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
