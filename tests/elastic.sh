@@ -202,6 +202,7 @@ trains neighbors_that_die_at_once_are_on_disk 1e-10 4 --elastic 2 -- --dp 4 --ze
 
 # ---- several hosts: an agent on each, here all on this one. A host that is lost is one epoch, and its shards are on another one ----
 two=127.0.0.2:2,127.0.0.3:2
+slowed="--inject slow=0,4"                      # of two lost hosts only one rank may be left, which is rank 0
 from=
 trains two_hosts_are_as_one 1e-10 4 --host $two -- --dp 2 --tp 2 --zero 1 --
 # Its ranks train on until it is missed, so here that may be.
