@@ -180,6 +180,7 @@ from=memory
 trains a_spare_takes_over_from_memory 0 4 --elastic 4 --spares 2 -- --dp 4 --replicate-every 1 -- 2 0
 trains a_spare_takes_over_a_shard 1e-10 4 --elastic 4 --spares 2 -- --dp 4 --zero 3 --replicate-every 4 $slowed -- 0 3
 trains fewer_replicas_have_all_shards 1e-10 4 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 -- 1 3
+trains half_of_the_replicas_have_all_shards 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --micro-batch 3 --replicate-every 1 -- 3
 trains copies_are_in_another_replica 1e-10 4 --elastic 2 -- --dp 2 --tp 2 --zero 1 --replicate-every 1 -- 1
 trains stages_have_copies_too 1e-10 4 --elastic 2 -- --dp 2 --pp 2 --zero 3 --replicate-every 1 -- 3
 trains two_at_once_that_are_no_neighbors 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- "0 2"

@@ -108,48 +108,6 @@ static int place_in(const struct epoch_shape *shape, int n, int replica, int k) 
     return k % shape->n_inner + shape->n_inner * (replica + n * (k / shape->n_inner));
 }
 
-/* Which replica of `now` has the fewest dead of those that are not taken yet; of several the first. */
-static int next_replica(const struct epoch_shape *shape, const struct epoch *now, const bool *alive, int n,
-                        const bool *taken) {
-    int best = -1, fewest = EPOCH_MOST_RANKS + 1;
-    for (int r = 0; r < n; r++) {
-        int dead = 0;
-        for (int k = 0; k < shape->n_inner * shape->n_outer; k++) dead += !alive[now->slot[place_in(shape, n, r, k)]];
-        if (!taken[r] && dead < fewest) best = r, fewest = dead;
-    }
-    return best;
-}
-
-/* The next that lives and has no place, from *spare on. */
-static int take_spare(const bool *alive, const bool *used, int *spare) {
-    while (!alive[*spare] || used[*spare]) ++*spare;
-    return (*spare)++;
-}
-
-struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive, int n_slots,
-                         const struct epoch_shape *shape) {
-    struct epoch next = {.number = now->number + 1, .from = epoch_from(now, whole)};
-    const int each = shape->n_inner * shape->n_outer, n_before = now->n / each;
-    bool kept[EPOCH_MOST_RANKS] = {false}, used[EPOCH_MOST_RANKS] = {false};
-    int n_alive = 0, spare = 0, at = 0;
-    for (int s = 0; s < n_slots; s++) n_alive += alive[s];
-    const int n = replicas_of(shape, shape->most > now->n ? shape->most / each : n_before, n_alive);
-    for (int i = 0; i < n && i < n_before; i++) kept[next_replica(shape, now, alive, n_before, kept)] = true;
-    next.n = n * each;
-    for (int r = 0; r < n_before; r++)
-        for (int k = 0; k < each && kept[r]; k++) used[now->slot[place_in(shape, n_before, r, k)]] = true;
-    for (int r = 0; r < n_before; r++) {
-        for (int k = 0; k < each && kept[r]; k++) {
-            int slot = now->slot[place_in(shape, n_before, r, k)];
-            next.slot[place_in(shape, n, at, k)] = alive[slot] ? slot : take_spare(alive, used, &spare);
-        }
-        at += kept[r];
-    }
-    for (; at < n; at++)
-        for (int k = 0; k < each; k++) next.slot[place_in(shape, n, at, k)] = take_spare(alive, used, &spare);
-    return next;
-}
-
 /* By so many replicas further; shift may be negative. */
 static int neighbor(const struct epoch_shape *shape, int n, int i, int shift) {
     int each = shape->n_inner * shape->n_outer, n_replicas = n / each;
@@ -169,6 +127,54 @@ static int reach(const struct epoch_shape *shape, const struct epoch *e) {
     }
     return best;
 }
+/* Which replica of `now` is left out next, besides those that are: the one with the most dead. Of several, one whose
+ * neighbors stay, since each shard that nobody has any more is in its right neighbor's memory; and of those one that is
+ * two from another, so that more such are left. */
+static int next_left_out(const struct epoch_shape *shape, const struct epoch *now, const bool *alive, int n,
+                         const bool *kept) {
+    int best = -1, most = -1, shift = reach(shape, now) % n;
+    for (int r = 0; r < n; r++) {
+        int dead = 0;
+        for (int k = 0; k < shape->n_inner * shape->n_outer; k++) dead += !alive[now->slot[place_in(shape, n, r, k)]];
+        bool alone = kept[(r + shift) % n] && kept[(r + n - shift) % n];
+        bool second = !kept[(r + 2 * shift) % n] || !kept[(r + 2 * (n - shift)) % n];
+        int gain = 4 * dead + 2 * alone + second;
+        if (kept[r] && gain >= most) best = r, most = gain;
+    }
+    return best;
+}
+
+/* The next that lives and has no place, from *spare on. */
+static int take_spare(const bool *alive, const bool *used, int *spare) {
+    while (!alive[*spare] || used[*spare]) ++*spare;
+    return (*spare)++;
+}
+
+struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive, int n_slots,
+                         const struct epoch_shape *shape) {
+    struct epoch next = {.number = now->number + 1, .from = epoch_from(now, whole)};
+    const int each = shape->n_inner * shape->n_outer, n_before = now->n / each;
+    bool kept[EPOCH_MOST_RANKS], used[EPOCH_MOST_RANKS] = {false};
+    int n_alive = 0, spare = 0, at = 0;
+    for (int s = 0; s < n_slots; s++) n_alive += alive[s];
+    const int n = replicas_of(shape, shape->most > now->n ? shape->most / each : n_before, n_alive);
+    for (int r = 0; r < n_before; r++) kept[r] = true;
+    for (int i = n; i < n_before; i++) kept[next_left_out(shape, now, alive, n_before, kept)] = false;
+    next.n = n * each;
+    for (int r = 0; r < n_before; r++)
+        for (int k = 0; k < each && kept[r]; k++) used[now->slot[place_in(shape, n_before, r, k)]] = true;
+    for (int r = 0; r < n_before; r++) {
+        for (int k = 0; k < each && kept[r]; k++) {
+            int slot = now->slot[place_in(shape, n_before, r, k)];
+            next.slot[place_in(shape, n, at, k)] = alive[slot] ? slot : take_spare(alive, used, &spare);
+        }
+        at += kept[r];
+    }
+    for (; at < n; at++)
+        for (int k = 0; k < each; k++) next.slot[place_in(shape, n, at, k)] = take_spare(alive, used, &spare);
+    return next;
+}
+
 int epoch_right(const struct epoch_shape *shape, const struct epoch *e, int i) {
     return neighbor(shape, e->n, i, reach(shape, e));
 }

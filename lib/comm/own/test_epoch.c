@@ -533,11 +533,27 @@ static void test_replicas_are_left_out_whole(void **state) {
 static void test_the_batch_is_kept(void **state) {
     (void)state;
     const struct epoch_shape batch = {1, 1, 12, 0, 0, {0}}, micro = {1, 1, 16, 4, 0, {0}};
-    assert_string_equal(after(&batch, 6, 6, "5"), "0 1 2 3");           /* 5 does not divide 12 */
+    assert_string_equal(after(&batch, 6, 6, "5"), "0 1 2 4");           /* 5 does not divide 12; 4 has 3's shard */
     assert_string_equal(after(&batch, 4, 4, "0"), "1 2 3");
     assert_string_equal(after(&micro, 4, 4, "1"), "0 2");               /* 3 does not divide 16 */
     assert_string_equal(after(&(struct epoch_shape){1, 1, 12, 4, 0, {0}}, 4, 5, "13"), "0 4 2");
     assert_string_equal(after(&(struct epoch_shape){1, 1, 12, 6, 0, {0}}, 4, 4, "1"), "0 2");
+}
+
+/* One dies, and as many as half of the replicas are left out: each shard has its owner left, or its copy. */
+static void test_who_is_left_out_takes_no_shard_along(void **state) {
+    (void)state;
+    for (int n = 2; n <= 16; n++)
+        for (int left = (n + 1) / 2; left < n; left++)
+            for (int dead = 0; dead < n; dead++) {
+                const struct epoch_shape shape = {1, 1, left, 0, 0, {0}};
+                struct epoch now = {.number = 4, .from = 3, .n = n};
+                bool alive[EPOCH_MOST_RANKS], copy;
+                for (int s = 0; s < n; s++) now.slot[s] = s, alive[s] = s != dead;
+                const struct epoch next = epoch_after(&now, true, alive, n, &shape);
+                assert_int_equal(next.n, left);
+                for (int i = 0; i < n; i++) assert_true(epoch_holder(&now, &shape, i, &next, &copy) >= 0);
+            }
 }
 
 static void test_some_numbers_are_refused(void **state) {
@@ -636,7 +652,7 @@ static void test_rows_are_whole(void **state) {
 
 TESTS(unit_test(test_in_every_order_nothing_is_lost), unit_test(test_every_mistake_is_found),
       unit_test(test_who_is_a_member), unit_test(test_replicas_are_left_out_whole),
-      unit_test(test_the_batch_is_kept), unit_test(test_some_numbers_are_refused),
-      unit_test(test_copies_are_in_another_replica),
+      unit_test(test_the_batch_is_kept), unit_test(test_who_is_left_out_takes_no_shard_along),
+      unit_test(test_some_numbers_are_refused), unit_test(test_copies_are_in_another_replica),
       unit_test(test_copies_are_on_another_host), unit_test(test_a_lost_host_takes_no_shard_with_it),
       unit_test(test_all_go_back_to_the_least), unit_test(test_who_has_a_shard), unit_test(test_rows_are_whole))
