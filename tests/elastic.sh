@@ -1,7 +1,8 @@
 #!/bin/bash
 # Ranks that go on when others are killed (launch --comm-transport own --elastic): real processes, and what is said of them.
 #
-# Run from the project's root. BUILD: where the program is (default: build). ONLY: a pattern; of the runs of `train`, those with such a name.
+# Run from the project's root. BUILD: where the program is (default: build). ONLY: a pattern; of the runs of `train`, those with such a name. ALL=1:
+# also those that take long, or have to wait (tests/long/elastic.sh).
 set -u -o pipefail
 build=$(cd "${BUILD:-build}" && pwd) || exit 1
 demo=$PWD/configs/demo.txt
@@ -17,6 +18,7 @@ if [ ! -r /proc/self/environ ]; then
     exit 0
 fi
 
+all() { [ -n "${ALL-}${ONLY-}" ]; }
 not_ok() { # NAME WHY
     echo "not ok $1: $2"
     { cat err; tail -n 15 out; } | sed 's/^/#   /'
@@ -191,12 +193,12 @@ trains a_number_that_cannot_be_is_not_taken 1e-10 4 --elastic 2 -- --dp 4 --zero
 says='there are spares for more; epoch [23] goes on with 4 ranks'
 trains who_is_started_anew_joins 1e-10 4 --elastic 2 --respawn 1 -- --dp 4 --zero 2 --replicate-every 1 -- 1
 trains a_replica_of_two_joins 1e-10 4 --elastic 2 --respawn 1 -- --dp 2 --tp 2 --zero 1 --replicate-every 4 -- 0
-trains over_connections_they_join 1e-10 4 --nodes 2 --elastic 2 --respawn 1 -- --dp 4 --zero 3 --replicate-every 1 -- 3
+all && trains over_connections_they_join 1e-10 4 --nodes 2 --elastic 2 --respawn 1 -- --dp 4 --zero 3 --replicate-every 1 -- 3
 # ---- who leaves on request: no step is done again ----
 hurts='USR2 leaves; epoch' n_rows=60 says='^trivium: process 2 has left'
 trains a_spare_relieves_who_leaves 0 4 --elastic 4 --spares 1 -- --dp 4 --replicate-every 3 -- 2
 trains who_leaves_is_left_out 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 7 -- 2 0
-trains a_stage_leaves_with_its_replica 1e-10 4 --nodes 2 --elastic 2 -- --dp 2 --pp 2 --zero 1 --replicate-every 1 -- 2
+all && trains a_stage_leaves_with_its_replica 1e-10 4 --nodes 2 --elastic 2 -- --dp 2 --pp 2 --zero 1 --replicate-every 1 -- 2
 hurts='KILL has killed|is lost' n_rows='' says=
 from="the last checkpoint"
 trains neighbors_that_die_at_once_are_on_disk 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- "1 2"
@@ -207,17 +209,17 @@ slowed="--inject slow=0,4"                      # of two lost hosts only one ran
 from=
 trains two_hosts_are_as_one 1e-10 4 --host $two -- --dp 2 --tp 2 --zero 1 --
 # Its ranks train on until it is missed, so here that may be.
-trains a_host_without_a_sign_is_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 --heartbeat-timeout 1 -- --dp 4 --zero 1 \
+all && trains a_host_without_a_sign_is_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 --heartbeat-timeout 1 -- --dp 4 --zero 1 \
     --replicate-every 1 $slowed -- stop:127.0.0.4
 from=memory
 trains spares_of_a_third_host_take_over 0 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --replicate-every 1 $slowed -- agent:127.0.0.3
-trains spares_of_a_third_host_get_the_shards 1e-10 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- \
+all && trains spares_of_a_third_host_get_the_shards 1e-10 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- \
     agent:127.0.0.2
-trains a_host_is_lost_with_its_shards 1e-10 4 --host $two --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- agent:127.0.0.3
-trains a_rank_and_a_host_are_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 $slowed -- \
+all && trains a_host_is_lost_with_its_shards 1e-10 4 --host $two --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- agent:127.0.0.3
+all && trains a_rank_and_a_host_are_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 $slowed -- \
     1 agent:127.0.0.4
 from="the last checkpoint"
-trains two_hosts_at_once_are_on_disk 1e-10 4 --host 127.0.0.2:1,127.0.0.3:1,127.0.0.4:2 --elastic 1 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- \
+all && trains two_hosts_at_once_are_on_disk 1e-10 4 --host 127.0.0.2:1,127.0.0.3:1,127.0.0.4:2 --elastic 1 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- \
     "agent:127.0.0.2 agent:127.0.0.4"
 
 # ---- who may be an agent, and what is said when there is none ----
@@ -274,7 +276,7 @@ wrapped() {
     grep -qE 'agent --meet 127.0.0.1:[0-9]+ --host 127.0.0.3$' <<<"$words" || { not_ok $name "$words"; return; }
     ended $name 0 && echo "ok $name"
 }
-[[ wrapped =~ ${ONLY-} ]] && wrapped
+all && [[ wrapped =~ ${ONLY-} ]] && wrapped
 
 # Two that cannot see each other, and may both live: the half with the lighthouse is not more than half.
 halves() {
@@ -286,7 +288,7 @@ halves() {
     says '^E_COMM .*host 127.0.0.3 is lost .*1 of 2 ranks may live there.*none does' err || { not_ok $name "does not say why"; return; }
     echo "ok $name"
 }
-[[ halves =~ ${ONLY-} ]] && halves
+all && [[ halves =~ ${ONLY-} ]] && halves
 
 # An agent that is told to end (a node is drained) is missed by nobody; without --elastic a host's loss ends the job.
 drained() {
@@ -297,7 +299,7 @@ drained() {
     wait_for 20 says '^epoch 1: 2 ranks' || { not_ok $name "does not go on"; return; }
     ended $name 0 && echo "ok $name"
 }
-[[ drained =~ ${ONLY-} ]] && drained
+all && [[ drained =~ ${ONLY-} ]] && drained
 
 lost() {
     local name=elastic_by_default_a_lost_host_is_the_end
@@ -308,7 +310,7 @@ lost() {
     says '^E_COMM .*host 127.0.0.3 is lost' err || { not_ok $name "does not say which"; return; }
     echo "ok $name"
 }
-[[ lost =~ ${ONLY-} ]] && lost
+all && [[ lost =~ ${ONLY-} ]] && lost
 
 no_rank() { [ -z "$(pids 0)$(pids 1)" ]; }
 # Without the lighthouse the ranks of all hosts end, also of those whose agents are no children of it.
@@ -327,12 +329,12 @@ dark() {
     says 'host n1 has lost the lighthouse .*its ranks end' one && says 'host n2 has lost the lighthouse' two || { not_ok $name "does not say so"; return; }
     echo "ok $name"
 }
-[[ dark =~ ${ONLY-} ]] && dark
+all && [[ dark =~ ${ONLY-} ]] && dark
 
 # ---- a rank that is slow gives its place to a spare: no step is done again, and no bit is another one; without a spare it stays ----
 slow() { # NAME LAUNCH_OPTIONS...
     local name=elastic_$1
-    [[ $1 =~ ${ONLY-} ]] || return 1
+    all && [[ $1 =~ ${ONLY-} ]] || return 1
     rm -rf rows
     env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport own --elastic 4 "${@:2}" "${train[@]}" --steps 120 --dp 4 \
         --replicate-every 5 --replace-stragglers --inject slow=1,3 --save-every 0 --metrics rows >out 2>err </dev/null &
@@ -354,7 +356,7 @@ fi
 # ---- a spare waits as long as the job takes, and not --comm-timeout ----
 waits() {
     local name=elastic_a_spare_waits_for_long
-    [[ $name =~ ${ONLY-} ]] || return
+    all && [[ $name =~ ${ONLY-} ]] || return
     env --default-signal "$marker" "$build/trivium" launch -n 1 --comm-transport own --elastic 1 --spares 1 "${train[@]}" --save-every 0 --steps 1000000 \
         --comm-timeout 1 --log quiet --metrics rows --replicate-every 100 >out 2>err </dev/null &
     job=$!
@@ -367,7 +369,7 @@ waits() {
 waits
 
 # ---- chaos cuts connections, and dead ranks are started again: every loss is that of a run that nobody touched ----
-if [[ chaos =~ ${ONLY-} ]]; then
+if all && [[ chaos =~ ${ONLY-} ]]; then
     (cd "$OLDPWD" && python3 tests/chaos_runs.py "$build" "$work" 28 1) | sed 's/chaos_28/elastic_chaos_cuts_and_starts_again/'
 fi
 
@@ -405,7 +407,7 @@ last() { # NAME STEP: rank 1 is killed after this step, if it is still there
     [ -d saved/step-00000060 ] && has_row 60 || { not_ok $name "the end is missing"; return; }
     echo "ok $name"
 }
-for k in 58 59 60 60 60; do last "a_death_at_the_end_$k" $k; done
+for k in $(all && echo 58 59 60 60) 60; do last "a_death_at_the_end_$k" $k; done
 
 # ---- Ctrl-C, and the launcher's death ----
 stop() { # NAME SIGNAL CODE
