@@ -17,7 +17,7 @@ import sys
 import time
 
 TRAIN = ("train --data DEMO --layers 2 --hidden 64 --heads 4 --seq 32 --global-batch 12 --dropout 0.1 --val-fraction 0 --threads 1 "
-         "--precision fp64 --steps 40 --save-every 10 --log info").split()
+         "--precision fp64 --steps 40 --save-every 10 --log info --inject slow=0,15").split()
 LAYOUTS = ["--dp 4", "--dp 4 --zero 1", "--dp 4 --zero 2", "--dp 4 --zero 3", "--dp 2 --tp 2 --zero 1", "--dp 2 --pp 2 --zero 3"]
 HOSTS = ["--host 127.0.0.2:2,127.0.0.3:2,127.0.0.4:2 --spares 2", "--host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1"]
 MUST_END = ["so none does", "are left, and --elastic", "before the job began", "what should start its agent"]
@@ -67,7 +67,7 @@ def one_run(exe, train, work, seed, whole):
     environment = dict(os.environ, **{MARK: mark.split("=")[1]})
     job = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     for _ in range(draw.choice([1, 1, 2])):
-        time.sleep(draw.uniform(0.05, 6))
+        time.sleep(draw.uniform(0.05, 3))
         acts.append(hurt(draw, mark))
     try:
         said = job.communicate(timeout=240)[1]
