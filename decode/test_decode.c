@@ -166,12 +166,14 @@ static void prompt_of(int n, int32_t tokens[T]) {
     for (int t = 0; t < T; t++) tokens[t] = (int32_t)((n * 53 + t * (n + 31)) % V);
 }
 
-/* Untrained; trained for a few steps. Made once, of each arch. */
+/* Untrained; trained for a few steps. Made once in a suite, of each arch. */
 enum status decode_checkpoint(int n, char step[CHECKPOINT_PATH_MAX]) {
-    static char made[2][2][CHECKPOINT_PATH_MAX];
-    char *path = made[!strcmp(decode_arch, "llama")][n];
-    if (!path[0]) TRY(decode_make_checkpoint(n == 0 ? 0 : 3, n == 0 ? NULL : decode_enlarge, path));
-    memcpy(step, path, CHECKPOINT_PATH_MAX);
+    static struct { int clearing; char path[CHECKPOINT_PATH_MAX]; } made[2][2];
+    bool llama = !strcmp(decode_arch, "llama");
+    if (made[llama][n].clearing != test_paths_clearings())
+        TRY(decode_make_checkpoint(n == 0 ? 0 : 3, n == 0 ? NULL : decode_enlarge, made[llama][n].path));
+    made[llama][n].clearing = test_paths_clearings();
+    memcpy(step, made[llama][n].path, CHECKPOINT_PATH_MAX);
     return OK;
 }
 

@@ -27,7 +27,7 @@ void decode_enlarge(struct run *);
 /** `steps` of training by all ranks (dp 2 if there are 4, tp 2, zero 1), a change, a checkpoint. step: its folder, the
  *  same on all ranks. @collective{world} */
 enum status decode_make_checkpoint(int steps, void (*change)(struct run *), char step[CHECKPOINT_PATH_MAX]);
-/** 0: untrained; 1: trained for a few steps. Made once, of each arch. @collective{world} */
+/** 0: untrained; 1: trained for a few steps. Made once in a suite, of each arch. @collective{world} */
 enum status decode_checkpoint(int n, char step[CHECKPOINT_PATH_MAX]);
 
 /** By the training program, forward, alone in each process. */

@@ -141,11 +141,16 @@ const char *test_path(const char *name) {
     return path;
 }
 
+static int clearings;
+
 void test_paths_clear(void) {
+    clearings++;
     if (!*directory) return;
     remove_directory();
     mkdir(directory, 0700);
 }
+
+int test_paths_clearings(void) { return clearings; }
 
 const struct device *test_device(void) {
     const char *name = getenv("DEVICE");

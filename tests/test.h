@@ -70,6 +70,8 @@ const struct device *test_device(void);
 const char *test_path(const char *name);
 /** Remove what is there: the runner's, before each suite. */
 void test_paths_clear(void);
+/** How often that was, the same on all ranks: files that were made before another are gone. */
+int test_paths_clearings(void);
 
 /** Both are there, and hold the same bytes. */
 bool test_same_files(const char *a, const char *b);
