@@ -46,14 +46,14 @@ static void pairwise_all_to_all(const struct team *team) {
 }
 
 static void pairwise_rows(const struct hop_shape *shape, int rank, struct hop_table *table) {
-    struct team team = team_of_all(shape, rank, table), uncut = team;
-    team.space = uncut.space = HOP_TO;
-    uncut.segment = 0;                                       /* nothing is added to what is gathered: one message */
-    uncut.after_sums = true;
+    struct team team = team_of_all(shape, rank, table), late = team;
+    team.space = late.space = HOP_TO;
+    late.segment *= 8;        /* nothing is added to it, so rows may be longer; while one is copied, others wait */
+    late.after_sums = true;
     if (sums(shape->op)) pairwise_sum(shape, &team);
     else hop_copy_in(shape, &team);
-    if (gathers(shape->op)) pairwise_gather(&uncut);
-    if (shape->op == COMM_ALL_TO_ALL) pairwise_all_to_all(&uncut);
+    if (gathers(shape->op)) pairwise_gather(&late);
+    if (shape->op == COMM_ALL_TO_ALL) pairwise_all_to_all(&late);
 }
 
 static struct hop_form pairwise_form(const struct hop_shape *shape, double bytes, const struct hop_links *links) {
