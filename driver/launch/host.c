@@ -17,6 +17,7 @@
 #include "driver/launch/host_job.h"
 #include "driver/launch/hosts.h"
 #include "driver/launch/rank.h"
+#include "driver/launch/still.h"
 #include "lib/base/clock.h"
 #include "lib/base/cores.h"
 #include "lib/base/option.h"
@@ -47,7 +48,7 @@ static const char help[] =
     "\n"
     "The job's secret, 64 hexadecimal digits, is in TRIVIUM_SECRET or the first line of standard input.\n";
 
-struct slot { pid_t pid; unsigned beat; double moved_s; int state, whole_of; uint64_t address; };
+struct slot { pid_t pid; struct still still; int state, whole_of; uint64_t address; };
 struct host {
     char name[HOST_MOST_NAME + 1];
     struct network_address meet;
@@ -239,24 +240,15 @@ static void look_for_ends(struct host *h) {
         }
 }
 
-/* ---- who does not move; as agent.c has it ---- */
 static void kill_who_hangs(struct host *h) {
     double now_s = clock_s(), gap_s = now_s - h->looked_s, hang_s = h->texts.job.hang_s;
     if (hang_s <= 0 || h->ending_s > 0 || gap_s < looks_s) return;
     h->looked_s = now_s;
     for (int s = 0; s < h->job.n_slots; s++) {
-        struct slot *x = &h->of[s];
-        unsigned beat = atomic_load(&h->memory->line[s].beat);
-        bool should = x->pid && atomic_load(&h->memory->line[s].state) == OWN_RUNNING;
-        if (gap_s > 1) x->moved_s += gap_s;  /* it was stopped itself */
-        if (beat != x->beat || !should || x->moved_s == 0) {
-            x->beat = beat;
-            x->moved_s = now_s;
-        } else if (now_s - x->moved_s > hang_s) {
-            fprintf(stderr, "trivium: process %d has not moved for %g s, and is killed\n", s, hang_s);
-            kill(x->pid, SIGKILL);
-            x->moved_s = now_s;
-        }
+        const struct own_line *line = &h->memory->line[s];
+        bool should = h->of[s].pid && line->state == OWN_RUNNING;
+        if (still_too_long(&h->of[s].still, line->beat, should, now_s, gap_s, hang_s))
+            still_kill(s, h->of[s].pid, hang_s);
     }
 }
 

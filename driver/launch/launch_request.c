@@ -14,7 +14,8 @@ const char launch_help[] =
     "\n"
     "Runs `trivium COMMAND args...` as N ranks under Open MPI's mpirun and waits for them.\n"
     "\n"
-    "  -n N             number of ranks; they may outnumber the cores\n"
+    "  -n N             number of ranks; they may outnumber the cores (default: all slots that --host gives, less "
+    "--spares)\n"
     "  --host LIST      hosts to run on, host:ranks separated by commas (default: this one)\n"
     "  --hostfile FILE  the same from a file, one `host slots=ranks` per line\n"
     "  --comm-transport mpi|own\n"
@@ -228,7 +229,8 @@ static enum status check_own(struct launch_request *r) {
                     r->spares ? "--spares" : r->respawn ? "--respawn" : "--chaos",
                     r->spares ? r->spares : r->respawn ? r->respawn : r->chaos, r->n_ranks);
     if (r->elastic > r->n_ranks)
-        return FAIL(E_USAGE, "--elastic %d is more than -n %d; use at most %d", r->elastic, r->n_ranks, r->n_ranks);
+        return FAIL(E_USAGE, "--elastic %d is more than the %d ranks; use at most %d", r->elastic, r->n_ranks,
+                    r->n_ranks);
     if (r->own && !launch_is_one_host(r) && !r->host && !r->hostfile)
         return FAIL(E_USAGE, "--comm-transport own is to know the nodes of this Slurm job by name; give --host, as "
                     "configs/trivium-elastic.sbatch does");

@@ -128,7 +128,7 @@ static void tell(const struct lighthouse *l, int slot, int status) {
     else fprintf(stderr, "trivium agent: rank %d on host %s ended with code %d\n", slot, host, WEXITSTATUS(status));
 }
 
-/* As agent.c: only a rank that has said that it has finished has ended well. */
+/* As agent.c has it: only a rank that has said that it has finished has ended well. */
 static void has_ended(struct lighthouse *l, int slot, int status) {
     bool finished = WIFEXITED(status) && atomic_load(&l->memory->line[slot].state) == OWN_FINISHED;
     int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
