@@ -123,7 +123,7 @@ train=(train --data "$demo" --layers 2 --hidden 64 --heads 4 --seq 32 --global-b
     --precision fp64 --steps 60 --save-every 10 --log info)
 has_row() { grep -q "^{\"step\":$1," rows 2>/dev/null; }
 # trains NAME MOST RANKS LAUNCH_OPTIONS... -- TRAIN_OPTIONS... -- SLOT...: these slots are killed, each ten steps after the one before (those in
-# one word at once); agent:HOST, an agent; stop:HOST, an agent is stopped. Every step's loss is that of `whole` but for MOST, relative.
+# one word at once); agent:HOST, an agent; stop:HOST, an agent is stopped; drain:HOST, its ranks are to leave. Every step's loss is that of `whole` but for MOST, relative.
 # $from: where they go on; $says: what launch says, too; $hurts: the signal, and what launch says of each who gets it; $n_rows: how many there are,
 # if no step may be done again
 patience=60 from='' says='' hurts='KILL has killed|is lost' n_rows=
@@ -146,6 +146,7 @@ trains() {
             case $s in
                 agent:*) hurt_agent "${s#*:}" KILL ;;
                 stop:*) hurt_agent "${s#*:}" STOP ;;
+                drain:*) hurt_agent "${s#*:}" USR2 ;;
                 *) hurt "$s" "${hurts%% *}" ;;
             esac
         done
@@ -205,6 +206,11 @@ trains neighbors_that_die_at_once_are_on_disk 1e-10 4 --elastic 2 -- --dp 4 --ze
 
 # ---- several hosts: an agent on each, here all on this one. A host that is lost is one epoch, and its shards are on another one ----
 two=127.0.0.2:2,127.0.0.3:2
+from=memory hurts='USR2 leaves; epoch' n_rows=60 says='^trivium: process 2 has left'
+all && trains a_drained_host_is_relieved 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:2 --elastic 4 --spares 1 -- --dp 4 --zero 3 --replicate-every 3 -- \
+    drain:127.0.0.3
+trains who_leaves_another_host_is_relieved 1e-10 4 --host $two,127.0.0.4:1 --elastic 4 --spares 1 -- --dp 4 --zero 1 --replicate-every 3 -- 2
+hurts='KILL has killed|is lost' n_rows='' says=
 slowed="--inject slow=0,4"                      # of two lost hosts only one rank may be left, which is rank 0
 from=
 trains two_hosts_are_as_one 1e-10 4 --host $two -- --dp 2 --tp 2 --zero 1 --
@@ -218,6 +224,10 @@ all && trains spares_of_a_third_host_get_the_shards 1e-10 4 --host $two,127.0.0.
 all && trains a_host_is_lost_with_its_shards 1e-10 4 --host $two --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- agent:127.0.0.3
 all && trains a_rank_and_a_host_are_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 $slowed -- \
     1 agent:127.0.0.4
+says='there are spares for more; epoch [23] goes on with 4 ranks'
+trains a_host_comes_again 1e-10 4 --host $two --elastic 2 --respawn 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- agent:127.0.0.3
+all && trains a_rank_of_a_host_is_started_again 1e-10 4 --host $two --elastic 2 --respawn 1 -- --dp 4 --zero 1 --replicate-every 1 $slowed -- 3
+says=
 from="the last checkpoint"
 all && trains two_hosts_at_once_are_on_disk 1e-10 4 --host 127.0.0.2:1,127.0.0.3:1,127.0.0.4:2 --elastic 1 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- \
     "agent:127.0.0.2 agent:127.0.0.4"

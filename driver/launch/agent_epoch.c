@@ -4,9 +4,9 @@
  * better one can be had at an edge of a step (planned.c): a spare that makes more replicas, or a member that leaves.
  * Who is in it is decided by pure functions (epoch_after, planned_epoch); here is what they ask, and what is said. */
 #include "driver/launch/agent_job.h"
+#include "driver/launch/plan_ahead.h"
 
 #include "lib/base/clock.h"
-#include "lib/comm/own/planned.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,15 +19,11 @@ struct epoch_shape agent_shape(const struct agent *a) {
     return shape;
 }
 
-/* Who lives, and is of use: not one that is a spare because it has left, once what it had is elsewhere; nor one that
- * was started later and is not there yet. */
-static void find_alive(const struct agent *a, const struct epoch *now, bool whole, bool *alive) {
-    for (int s = 0; s < a->job.n_slots; s++) {
-        bool spare = epoch_place(now, s) < 0;
-        bool has_left = spare && whole && a->memory->line[s].wish == EPOCH_LEAVES;
-        bool is_starting = spare && s >= a->n_at_first && a->memory->line[s].state == OWN_STARTING;
-        alive[s] = a->pid[s] && !has_left && !is_starting;
-    }
+/* there: room for it */
+static struct plan_view view_of(struct agent *a, bool *there) {
+    for (int s = 0; s < a->job.n_slots; s++) there[s] = a->pid[s] != 0;
+    return (struct plan_view){a->memory, a->job.n_slots, a->n_at_first, a->least, agent_shape(a), there, a->told,
+                              a->left};
 }
 
 /* @return whether it is open: not if the job is closed; nor if there is no room for it, and then the job ends */
@@ -43,11 +39,12 @@ static bool open_epoch(struct agent *a, const struct epoch *next) {
 /* Open an epoch of those that are left. @return whether they are enough, and there is room for it */
 bool agent_go_on(struct agent *a, int slot, int status) {
     const struct epoch now = own_epoch_now(a->memory);
-    bool alive[OWN_MOST_RANKS], finished = agent_any_has_finished(a), whole = own_epoch_is_whole(a->memory, &now);
+    bool there[OWN_MOST_RANKS], alive[OWN_MOST_RANKS];
+    bool finished = agent_any_has_finished(a), whole = own_epoch_is_whole(a->memory, &now);
     int place = epoch_place(&now, slot);
-    find_alive(a, &now, whole, alive);
-    const struct epoch_shape shape = agent_shape(a);
-    const struct epoch next = epoch_after(&now, whole, alive, a->job.n_slots, &shape);
+    const struct plan_view view = view_of(a, there);
+    plan_alive(&view, &now, whole, alive);
+    const struct epoch next = epoch_after(&now, whole, alive, a->job.n_slots, &view.shape);
     if (place >= 0 && !finished && (next.n == 0 || next.n < a->least)) return false;
     const bool opened = place >= 0 && !finished && open_epoch(a, &next);
     if (a->ending_s > 0) return false;
@@ -101,48 +98,13 @@ void agent_look_who_is_lost(struct agent *a) {
 }
 
 /* ---- epochs that are planned ---- */
-/* Their state is elsewhere: the new epoch is whole. */
-static void end_who_has_left(struct agent *a, const struct epoch *now) {
-    for (int s = 0; s < a->job.n_slots; s++) {
-        if (!a->pid[s] || a->left[s] || epoch_place(now, s) >= 0 || a->memory->line[s].wish != EPOCH_LEAVES) continue;
-        a->left[s] = true;
-        kill(a->pid[s], SIGKILL);
-    }
-}
-
-static void open_planned(struct agent *a, const struct planned_job *job, const struct planned *plan) {
-    const struct epoch next = plan->next.n ? plan->next : planned_anyway(job);
-    if (!open_epoch(a, &next)) return;
-    if (plan->leaves >= 0) {
-        fprintf(stderr, "trivium: rank %d leaves; epoch %d goes on with %d ranks\n",
-                epoch_place(&job->now, plan->leaves), next.number, next.n);
-        atomic_store(&a->memory->line[plan->leaves].wish, EPOCH_LEAVES);       /* one that was relieved does, too */
-    } else {
-        fprintf(stderr, "trivium: there are spares for more; epoch %d goes on with %d ranks\n", next.number, next.n);
-    }
-}
-
-static void tell_who_cannot_leave(struct agent *a, const struct planned_job *job, int slot) {
-    if (slot < 0 || a->told[slot]) return;
-    a->told[slot] = true;
-    fprintf(stderr, "trivium: rank %d was asked to leave, and stays until there is a spare for it: --elastic wants %d "
-            "ranks\n", epoch_place(&job->now, slot), a->least);
-}
-
-/* Ask for the end of this epoch, if there is a better one; open the next when all members rest. */
 void agent_plan_ahead(struct agent *a) {
-    bool ready[OWN_MOST_RANKS], alive[OWN_MOST_RANKS];
-    int wish[OWN_MOST_RANKS];
-    struct planned_job job = {own_epoch_now(a->memory), ready, alive, wish, a->job.n_slots, a->least, agent_shape(a)};
-    if (!a->least || a->ending_s > 0 || agent_any_has_finished(a) || !own_epoch_is_whole(a->memory, &job.now)) return;
-    end_who_has_left(a, &job.now);
-    for (int s = 0; s < a->job.n_slots; s++) {
-        wish[s] = atomic_load(&a->memory->line[s].wish);
-        alive[s] = a->pid[s] != 0;
-        ready[s] = agent_should_move(a, s) && wish[s] == EPOCH_STAYS && a->goes_on_s[s] == 0;
-    }
-    const struct planned plan = planned_epoch(&job);
-    tell_who_cannot_leave(a, &job, plan.cannot);
-    if (a->memory->ends == job.now.number && own_epoch_rests(a->memory, &job.now)) open_planned(a, &job, &plan);
-    else if (plan.next.n) a->memory->ends = job.now.number;
+    bool there[OWN_MOST_RANKS], slowed[OWN_MOST_RANKS];
+    if (!a->least || a->ending_s > 0 || agent_any_has_finished(a)) return;
+    for (int s = 0; s < a->job.n_slots; s++) slowed[s] = a->goes_on_s[s] != 0;
+    const struct plan_view view = view_of(a, there);
+    const struct epoch now = own_epoch_now(a->memory);
+    const struct plan_act act = plan_ahead(&view, slowed);
+    if (act.what == PLAN_END) kill(a->pid[act.slot], SIGKILL);
+    if (act.what == PLAN_OPEN && open_epoch(a, &act.next)) plan_is_open(&view, &now, &act);
 }

@@ -48,7 +48,7 @@ static const char help[] =
     "\n"
     "The job's secret, 64 hexadecimal digits, is in TRIVIUM_SECRET or the first line of standard input.\n";
 
-struct slot { pid_t pid; struct still still; int state, whole_of; uint64_t address; };
+struct slot { pid_t pid; struct still still; int state, wish, whole_of, rests_of; uint64_t address; };
 struct host {
     char name[HOST_MOST_NAME + 1];
     struct network_address meet;
@@ -60,7 +60,8 @@ struct host {
     struct slot of[OWN_MOST_RANKS];          /* of this host's slots; what of them has been said */
     struct epoch_shape shape, shape_before;  /* said; as it was a turn before */
     int64_t kept, done;
-    int n_left, code;
+    int n_left, n_started, code;
+    sigset_t unblocked;                      /* what its ranks are to find unblocked */
     bool is_over;
     double ending_s, looked_s;
 };
@@ -146,9 +147,13 @@ static enum status wait_for_job(struct host *h) {
     }
 }
 
+static bool is_mine(const struct host *h, int slot) {
+    return slot >= h->texts.job.mine_from && slot < h->texts.job.n_slots && h->texts.job.host[slot] == h->texts.job.me;
+}
+
 static int n_here(const struct host *h) {
     int n = 0;
-    for (int s = 0; s < h->texts.job.n_slots; s++) n += h->texts.job.host[s] == h->texts.job.me;
+    for (int s = 0; s < h->texts.job.n_slots; s++) n += is_mine(h, s);
     return n;
 }
 
@@ -176,25 +181,28 @@ static enum status make_memory(struct host *h) {
     return own_epoch_open(h->memory, &h->job, &first, NULL); /* again, since now it knows the hosts */
 }
 
-static enum status start_ranks(struct host *h, const sigset_t *unblocked) {
+static enum status start_rank(struct host *h, int s) {
     pid_t self = getpid();
+    struct own_job job = h->job;
+    job.slot = s;
+    h->of[s].whole_of = h->of[s].rests_of = -1;
+    h->of[s].pid = fork();
+    if (h->of[s].pid == 0) rank_become(&job, h->n_started, h->texts.words, &h->unblocked, self);
+    if (h->of[s].pid < 0) {
+        h->of[s].pid = 0;
+        return FAIL(E_IO, "cannot start rank %d: %s; close other programs or raise `ulimit -u`", s, strerror(errno));
+    }
+    h->n_started++;
+    h->n_left++;
+    return OK;
+}
+
+static enum status start_ranks(struct host *h) {
     if (chdir(h->texts.texts[0]) != 0)
         return FAIL(E_CONFIG, "host %s has no folder %s: %s; start launch in one that all hosts have", h->name,
                     h->texts.texts[0], strerror(errno));
-    for (int s = 0; s < h->job.n_slots; s++) {
-        if (h->texts.job.host[s] != h->texts.job.me) continue;
-        struct own_job job = h->job;
-        job.slot = s;
-        h->of[s].whole_of = -1;
-        h->of[s].pid = fork();
-        if (h->of[s].pid == 0) rank_become(&job, h->n_left, h->texts.words, unblocked, self);
-        if (h->of[s].pid < 0) {
-            h->of[s].pid = 0;
-            return FAIL(E_IO, "cannot start rank %d: %s; close other programs or raise `ulimit -u`", s,
-                        strerror(errno));
-        }
-        h->n_left++;
-    }
+    for (int s = 0; s < h->job.n_slots; s++)
+        if (is_mine(h, s)) TRY(start_rank(h, s));
     return OK;
 }
 
@@ -202,12 +210,14 @@ static enum status start_ranks(struct host *h, const sigset_t *unblocked) {
 static void say_of_slot(struct host *h, int s) {
     struct slot *said = &h->of[s];
     int32_t now = own_epoch_now(h->memory).number;
-    int state = atomic_load(&h->memory->line[s].state);
+    int state = atomic_load(&h->memory->line[s].state), wish = atomic_load(&h->memory->line[s].wish);
+    const struct own_board *board = &h->memory->board[now % OWN_EPOCHS][s];
     uint64_t address = atomic_load(&h->memory->address[s]);
     if (address != said->address) host_link_say_word(&h->link, HOST_ADDRESS, s, 0, (int64_t)(said->address = address));
     if (state != said->state) host_link_say_word(&h->link, HOST_STATE, s, 0, said->state = state);
-    if (said->whole_of != now && h->memory->board[now % OWN_EPOCHS][s].whole)
-        host_link_say_word(&h->link, HOST_WHOLE, s, said->whole_of = now, 0);
+    if (wish != said->wish) host_link_say_word(&h->link, HOST_WISH, s, 0, said->wish = wish);
+    if (said->whole_of != now && board->whole) host_link_say_word(&h->link, HOST_WHOLE, s, said->whole_of = now, 0);
+    if (said->rests_of != now && board->rests) host_link_say_word(&h->link, HOST_RESTS, s, said->rests_of = now, 0);
 }
 
 /* Rank 0 may be writing it just now: it counts when it has stood still for a turn. */
@@ -265,7 +275,7 @@ static void end_all(struct host *h) {
 }
 
 static bool is_elsewhere(const struct host *h, int slot) {
-    return slot >= 0 && slot < h->job.n_slots && h->texts.job.host[slot] != h->texts.job.me;
+    return slot >= 0 && slot < h->job.n_slots && !is_mine(h, slot);
 }
 
 /* This host's ranks have said so themselves. */
@@ -285,6 +295,16 @@ static bool open_epoch(struct host *h, const char *body) {
     return right && own_epoch_open(h->memory, &h->job, &next, &right) == OK && right;
 }
 
+/* @return whether that can be; without room for it the lighthouse hears that it has ended */
+static bool place(struct host *h, struct host_word word) {
+    if (word.slot < 0 || word.slot >= h->job.n_slots || h->of[word.slot].pid) return false;
+    h->texts.job.host[word.slot] = h->memory->host[word.slot] = (int16_t)word.value;
+    if (!is_mine(h, word.slot) || start_rank(h, word.slot) == OK) return true;
+    status_report();
+    host_link_say_word(&h->link, HOST_ENDED, word.slot, 0, SIGKILL);
+    return true;
+}
+
 static bool obey(struct host *h, const struct host_message *m) {
     if (m->kind == HOST_EPOCH) return open_epoch(h, m->body);
     if (m->kind == HOST_ALIVE) return true;
@@ -296,6 +316,14 @@ static bool obey(struct host *h, const struct host_message *m) {
         atomic_store(&h->memory->address[word.slot], (uint64_t)word.value);
         return true;
     case HOST_WHOLE: return all_are_whole(h, word.epoch), true;
+    case HOST_ENDS:
+        h->memory->ends = word.epoch;        /* of an older one it says nothing */
+        return true;
+    case HOST_LEAVES:
+        if (!is_mine(h, word.slot)) return false;
+        if (h->of[word.slot].pid) kill(h->of[word.slot].pid, SIGKILL);
+        return true;
+    case HOST_PLACE: return place(h, word);
     case HOST_KEPT:
         h->memory->kept = h->kept = word.value;
         return true;
@@ -328,8 +356,8 @@ static void hear(struct host *h) {
 static void on_signals(struct host *h, int signals) {
     for (struct signalfd_siginfo x; read(signals, &x, sizeof x) == (ssize_t)sizeof x;) {
         if (x.ssi_signo == SIGCHLD) continue;            /* it woke the loop, which looks */
-        if (x.ssi_signo == SIGUSR1) {
-            signal_all(h, SIGUSR1);
+        if (x.ssi_signo == SIGUSR1 || x.ssi_signo == SIGUSR2) {              /* USR2: all of this host are to leave */
+            signal_all(h, (int)x.ssi_signo);
         } else {                                         /* this host goes away; the others may go on */
             h->is_over = true;
             h->code = 128 + (int)x.ssi_signo;
@@ -354,7 +382,7 @@ static void wait_for_all(struct host *h, int signals) {
 }
 
 static int watch_signals(sigset_t *before) {
-    static const int signals[] = {SIGCHLD, SIGUSR1, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+    static const int signals[] = {SIGCHLD, SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
     sigset_t watched;
     sigemptyset(&watched);
     for (size_t k = 0; k < sizeof signals / sizeof *signals; k++) sigaddset(&watched, signals[k]);
@@ -364,14 +392,13 @@ static int watch_signals(sigset_t *before) {
 }
 
 static enum status run(struct host *h) {
-    sigset_t before;
     TRY(come_in(h));
     TRY(wait_for_job(h));
     set_environment(h);
     TRY(make_memory(h));
-    int signals = watch_signals(&before);
+    int signals = watch_signals(&h->unblocked);
     if (signals < 0) return FAIL(E_IO, "cannot watch for signals: %s", strerror(errno));
-    enum status status = start_ranks(h, &before);
+    enum status status = start_ranks(h);
     h->looked_s = clock_s();
     if (status == OK) wait_for_all(h, signals);
     host_link_flush(&h->link, ends_s);

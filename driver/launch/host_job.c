@@ -44,7 +44,7 @@ enum status host_job_write(const struct host_job *job, char *const *words, char 
 /* ---- reading ---- */
 static bool is_right(const struct host_job *j) {
     bool right = j->n_slots >= 1 && j->n_slots <= OWN_MOST_RANKS && j->n >= 1 && j->n <= j->n_slots && j->me >= 0 &&
-                 j->n_settings >= 0 && j->n_texts >= 2 && j->n_texts <= HOST_MOST_TEXT &&
+                 j->mine_from >= 0 && j->n_settings >= 0 && j->n_texts >= 2 && j->n_texts <= HOST_MOST_TEXT &&
                  j->n_settings <= j->n_texts - 2;
     return right && j->hang_s >= 0 && j->lost_s > 0;
 }

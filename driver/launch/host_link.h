@@ -6,13 +6,18 @@
  *   state     up    word            a rank runs, or has finished (own_state)
  *   address   up    word            where a rank listens; and
  *   address   down  word            the same, to all other hosts
+ *   wish      up    word            a rank is to leave, or wants relief (epoch_wish)
  *   whole     up    word            a rank has said that it is whole in an epoch
  *   whole     down  word            all of them have: nobody goes back behind that epoch any more
+ *   ends      down  word            an epoch is to end at the edge of a step (planned.c)
+ *   rests     up    word            a rank waits there for the next one
+ *   leaves    down  word            a process has left, and is ended
  *   shape     up    epoch_shape     rank 0: how the job may shrink
  *   kept      both  word            rank 0: comm_epoch_keep; to all other hosts
  *   done      up    word            rank 0: comm_epoch_done
  *   ended     up    word            a process has ended: its wait status. What it has said before comes before
  *   epoch     down  epoch           who is a member from now on
+ *   place     down  word            a process more: its slot, and the host that starts it
  *   signal    down  word            for all ranks: USR1 is passed on, TERM ends them
  *   over      down  word            nothing is left to do: the agent ends with this code
  *   alive     both  -               half a second has passed without anything else
@@ -36,8 +41,9 @@ extern "C" {
 #endif
 
 enum host_kind {
-    HOST_HERE, HOST_JOB, HOST_STATE, HOST_ADDRESS, HOST_WHOLE, HOST_SHAPE, HOST_KEPT, HOST_DONE, HOST_ENDED, HOST_EPOCH,
-    HOST_SIGNAL, HOST_OVER, HOST_ALIVE, N_HOST_KINDS
+    HOST_HERE, HOST_JOB, HOST_STATE, HOST_ADDRESS, HOST_WISH, HOST_WHOLE, HOST_ENDS, HOST_RESTS, HOST_LEAVES,
+    HOST_SHAPE, HOST_KEPT, HOST_DONE, HOST_ENDED, HOST_EPOCH, HOST_PLACE, HOST_SIGNAL, HOST_OVER, HOST_ALIVE,
+    N_HOST_KINDS
 };
 enum { HOST_MOST_TEXT = 1 << 20, HOST_MOST_NAME = 255 };
 
@@ -45,10 +51,11 @@ struct host_row { const char *name; bool up, down; uint32_t least, most; };    /
 extern const struct host_row host_rows[N_HOST_KINDS];
 
 struct host_word { int32_t slot, epoch; int64_t value; };      /* what of these a message needs; the others are 0 */
-/* host[slot]: where it is started. The text is n_texts strings, each with its 0: the folder to be in, n_settings
- * NAME=VALUE for the environment, and the words of a rank's command. */
+/* host[slot]: where it is; -1: nowhere yet. This host starts its own from mine_from on: those before ended with the
+ * agent that was here before. The text is n_texts strings, each with its 0: the folder to be in, n_settings NAME=VALUE
+ * for the environment, and the words of a rank's command. */
 struct host_job {
-    int32_t me, n_slots, n, n_settings, n_texts, reserved;
+    int32_t me, n_slots, n, n_settings, n_texts, mine_from;
     double hang_s, lost_s;
     int16_t host[OWN_MOST_RANKS];
 };

@@ -32,8 +32,9 @@ const char launch_help[] =
     "  --elastic MIN    own: when a rank is killed, the others go on in a new epoch, if they are at least MIN "
     "(default: the job ends)\n"
     "  --spares N       --elastic: N idle processes more, which take the places of dead ranks (default: 0)\n"
-    "  --respawn N      --elastic: a dead rank's process is started again as a spare, at most N times in all; when "
-    "spares make\n                   up a replica more, it joins at the edge of a step (default: 0)\n"
+    "  --respawn N      --elastic: a dead rank's process is started again as a spare, at most N times in all, on its "
+    "host when that\n                   is there again; when spares make up a replica more, it joins at the edge of a "
+    "step (default: 0)\n"
     "  --hang-timeout S own: a rank that does not move for S seconds, stopped or stuck, is killed (default: 60 with "
     "--elastic,\n                   else none is)\n"
     "  --chaos SEED     --elastic, to see whether it holds: ranks are killed, stopped and slowed at random moments, as "
@@ -178,9 +179,10 @@ static enum status count_ranks(struct launch_request *r) {
     if (r->n_ranks == 0) r->n_ranks = host_list_room(&list) - r->spares;
     if (r->n_ranks < 1)
         return FAIL(E_USAGE, "%d spares leave no rank on hosts for %d; use fewer", r->spares, host_list_room(&list));
-    if (r->n_ranks + r->spares > OWN_MOST_RANKS)
-        return FAIL(E_USAGE, "%d ranks and spares are more than --comm-transport own takes (%d); use --comm-transport "
-                    "mpi", r->n_ranks + r->spares, OWN_MOST_RANKS);
+    int most = r->n_ranks + r->spares + r->respawn;
+    if (most > OWN_MOST_RANKS)
+        return FAIL(E_USAGE, "%d ranks, spares and processes of --respawn are more than --comm-transport own takes "
+                    "(%d); use --comm-transport mpi", most, OWN_MOST_RANKS);
     return host_list_deal(&list, r->n_ranks + r->spares, host);
 }
 
@@ -196,9 +198,6 @@ static enum status check_hosts(struct launch_request *r) {
     if (several && r->chaos)
         return FAIL(E_USAGE, "--chaos %d acts on the ranks of one host; leave out --host, or kill ranks and agents by "
                     "hand", r->chaos);
-    if (several && r->respawn)
-        return FAIL(E_USAGE, "--respawn %d starts processes again on one host; leave out --host, or give --spares",
-                    r->respawn);
     if (strcmp(r->agent_command, "none") == 0 && !r->meet)
         return FAIL(E_USAGE, "--agent-command none: agents have to know where; give --meet HOST:PORT, too");
     if (strcmp(r->agent_command, "none") == 0 && !getenv("TRIVIUM_SECRET"))

@@ -25,14 +25,52 @@ static const double comes_s = 60, comes_by_itself_s = 600;   /* an agent that is
 static const double ends_s = 5;                              /* all, after they have been told to */
 
 /* ---- coming ---- */
+static void send_job(struct lighthouse *l, int h, int mine_from) {
+    const struct launch_request *r = l->request;
+    struct host_job job = {.me = h, .n_slots = l->job.n_slots, .n = r->n_ranks, .mine_from = mine_from,
+                           .hang_s = r->hang_s, .lost_s = r->heartbeat_s};
+    char *body;
+    size_t bytes;
+    memcpy(job.host, l->host_of, sizeof job.host);
+    if (host_job_write(&job, r->command, &body, &bytes) != OK) {
+        lighthouse_give_up(l);
+        return;
+    }
+    host_link_say(&l->host[h].link, HOST_JOB, body, bytes);
+    free(body);
+}
+
+/* At first; and again, if there are processes to start. */
+static bool may_come(const struct lighthouse *l, int h) {
+    bool was_lost = l->host[h].state == HOST_GONE || l->host[h].state == HOST_SILENT;
+    bool wanted = l->has_begun && l->request->elastic && l->n_started < l->job.n_slots && l->ending_s == 0;
+    return l->host[h].state == HOST_AWAITED || (was_lost && wanted);
+}
+
+/* What the job has come to meanwhile: who is a member, and who was in the epoch that all may go back to. */
+static void welcome_again(struct lighthouse *l, int h) {
+    struct host_link *link = &l->host[h].link;
+    const struct epoch now = own_epoch_now(l->memory), from = l->memory->of[now.from % OWN_EPOCHS];
+    fprintf(stderr, "trivium: host %s is here again\n", l->names.of[h].name);
+    send_job(l, h, l->n_started);
+    for (int s = 0; s < l->n_started; s++)
+        if (l->alive[s]) host_link_say_word(link, HOST_ADDRESS, s, 0, (int64_t)l->memory->address[s]);
+    host_link_say_word(link, HOST_KEPT, 0, 0, l->memory->kept);
+    if (now.from > 0) host_link_say(link, HOST_EPOCH, &from, sizeof from);
+    if (now.number > 0) host_link_say(link, HOST_EPOCH, &now, sizeof now);
+    if (own_epoch_is_whole(l->memory, &now)) host_link_say_word(link, HOST_WHOLE, 0, now.number, 0);
+}
+
 static void seat(struct lighthouse *l, struct host_link *link, const struct host_message *m) {
     char name[HOST_MOST_NAME + 1] = "";
     if (m->kind == HOST_HERE) memcpy(name, m->body, m->bytes);
     int h = host_list_find(&l->names, name);
-    if (h >= 0 && l->host[h].state == HOST_AWAITED && m->kind == HOST_HERE) {
+    if (h >= 0 && m->kind == HOST_HERE && may_come(l, h)) {
+        bool again = l->host[h].state != HOST_AWAITED;
         l->host[h].link = *link;
         l->host[h].state = HOST_IS_HERE;
         *link = (struct host_link){.fd = -1};
+        if (again) welcome_again(l, h);
         return;
     }
     fprintf(stderr, "trivium: an agent calls itself %.64s, which is %s; it is sent away\n", name,
@@ -55,23 +93,11 @@ static void let_in(struct lighthouse *l, double now_s) {
 }
 
 static void begin(struct lighthouse *l) {
-    const struct launch_request *r = l->request;
-    struct host_job job = {.n_slots = l->job.n_slots, .n = r->n_ranks, .hang_s = r->hang_s, .lost_s = r->heartbeat_s};
-    memcpy(job.host, l->host_of, sizeof job.host);
-    for (int h = 0; h < l->names.n && l->ending_s == 0; h++) {
-        char *body;
-        size_t bytes;
-        job.me = h;
-        if (host_job_write(&job, r->command, &body, &bytes) != OK) {
-            lighthouse_give_up(l);
-            return;
-        }
-        host_link_say(&l->host[h].link, HOST_JOB, body, bytes);
-        free(body);
-    }
+    for (int h = 0; h < l->names.n && l->ending_s == 0; h++) send_job(l, h, 0);
+    if (l->ending_s > 0) return;
     l->has_begun = true;
-    l->n_left = l->job.n_slots;
-    for (int s = 0; s < l->job.n_slots; s++) l->alive[s] = true;
+    l->n_started = l->n_left = l->job.n_slots - l->request->respawn;
+    for (int s = 0; s < l->n_started; s++) l->alive[s] = true;
 }
 
 static void look_who_is_here(struct lighthouse *l, double from_s) {
@@ -95,9 +121,13 @@ static void starter_has_ended(struct lighthouse *l, int h, int status) {
     char how[64];
     l->host[h].has_ended = true;
     l->host[h].status = status;
-    if (l->host[h].state != HOST_AWAITED || l->ending_s > 0) return;
+    if (lighthouse_has(l, h) || l->ending_s > 0) return;
     if (WIFSIGNALED(status)) snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(status));
     else snprintf(how, sizeof how, "ended with code %d", WEXITSTATUS(status));
+    if (l->host[h].is_again)
+        fprintf(stderr, "trivium: host %s does not come again: what should start its agent %s\n", l->names.of[h].name,
+                how);
+    if (l->host[h].state != HOST_AWAITED) return;
     (void)FAIL(E_COMM, "host %s: what should start its agent (%s) %s; see what it says above", l->names.of[h].name,
                *l->request->agent_command ? l->request->agent_command : "ssh, or trivium agent", how);
     lighthouse_give_up(l);
@@ -111,7 +141,7 @@ static void look_for_starters(struct lighthouse *l) {
 }
 
 /* This host's own agent needs no ssh, unless it was asked for. */
-static enum status start(struct lighthouse *l, int h, const char *meet, const sigset_t *unblocked) {
+static enum status start(struct lighthouse *l, int h) {
     const char *command = l->request->agent_command;
     char self[PATH_MAX], text[4096], *words[START_MOST_WORDS];
     uint32_t ip;
@@ -122,8 +152,9 @@ static enum status start(struct lighthouse *l, int h, const char *meet, const si
         status_clear();                      /* a name that nobody but ssh knows */
         command = "ssh -o BatchMode=yes %h";
     }
-    TRY(start_words(command, self, meet, l->names.of[h].name, text, words));
-    return start_agent(words, l->memory->secret, unblocked, &l->host[h].starter);
+    TRY(start_words(command, self, l->meet, l->names.of[h].name, text, words));
+    l->host[h].has_ended = false;
+    return start_agent(words, l->memory->secret, &l->unblocked, &l->host[h].starter);
 }
 
 /* Where agents find this host: what was asked for, or as the first other host sees it. */
@@ -138,14 +169,23 @@ static enum status find_meeting(struct lighthouse *l, struct network_address *at
     return OK;
 }
 
-static enum status start_all(struct lighthouse *l, const sigset_t *unblocked) {
+/* An agent whose host was lost, once more for each loss. */
+static void start_again(struct lighthouse *l, double now_s) {
+    for (int h = 0; h < l->names.n && l->ending_s == 0; h++) {
+        if (l->host[h].again_s == 0 || now_s < l->host[h].again_s) continue;
+        l->host[h].again_s = 0;
+        l->host[h].is_again = true;
+        if (start(l, h) != OK) status_report();
+    }
+}
+
+static enum status start_all(struct lighthouse *l) {
     struct network_address at;
-    char meet[DOOR_TEXT];
     TRY(find_meeting(l, &at));
     TRY(host_door_open(&l->door, at, l->memory->secret));
-    host_address_text(&l->door.at, meet);
+    host_address_text(&l->door.at, l->meet);
     for (int h = 0; h < l->names.n && strcmp(l->request->agent_command, "none") != 0; h++)
-        TRY(start(l, h, meet, unblocked));
+        TRY(start(l, h));
     return OK;
 }
 
@@ -201,6 +241,9 @@ static void turn(struct lighthouse *l, int signals, double from_s) {
     l->who[0] = 0;
     for (int h = 0; h < l->names.n; h++) lighthouse_hear(l, h, now_s);
     if (l->who[0] && l->ending_s == 0) lighthouse_go_on(l);
+    else lighthouse_plan_ahead(l);
+    lighthouse_place(l);
+    start_again(l, now_s);
     if (!l->has_begun && l->ending_s == 0) look_who_is_here(l, from_s);
     if (only_spares_are_left(l)) lighthouse_end_all(l);
 }
@@ -229,9 +272,10 @@ static void say_goodbye(struct lighthouse *l) {
 static enum status prepare(struct lighthouse *l) {
     const struct launch_request *r = l->request;
     const char *secret = getenv("TRIVIUM_SECRET");
-    l->job.n_slots = r->n_ranks + r->spares;
+    l->job.n_slots = r->n_ranks + r->spares + r->respawn;
     TRY(r->host ? host_list_read(r->host, &l->names) : host_list_read_file(r->hostfile, &l->names));
-    TRY(host_list_deal(&l->names, l->job.n_slots, l->host_of));
+    TRY(host_list_deal(&l->names, r->n_ranks + r->spares, l->host_of));
+    for (int s = r->n_ranks + r->spares; s < l->job.n_slots; s++) l->host_of[s] = -1;
     TRY(own_memory_make(l->job.n_slots, r->n_ranks, &l->job.fd));
     TRY(own_memory_map(&l->job, &l->memory));
     if (secret && *secret) TRY(host_secret_read(secret, l->memory->secret));
@@ -243,16 +287,16 @@ static enum status prepare(struct lighthouse *l) {
 
 static enum status run(struct lighthouse *l) {
     static const int numbers[] = {SIGCHLD, SIGUSR1, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-    sigset_t watched, before;
+    sigset_t watched;
     sigemptyset(&watched);
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) sigaddset(&watched, numbers[k]);
     TRY(prepare(l));
     signal(SIGUSR1, SIG_DFL);                /* launch has set it to be ignored, and then nobody would see it */
-    sigprocmask(SIG_BLOCK, &watched, &before);
+    sigprocmask(SIG_BLOCK, &watched, &l->unblocked);
     int signals = signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC);
     if (signals < 0) return FAIL(E_IO, "cannot watch for signals: %s", strerror(errno));
     double from_s = l->looked_s = clock_s();
-    enum status status = start_all(l, &before);
+    enum status status = start_all(l);
     while (status == OK && !is_over(l)) turn(l, signals, from_s);
     say_goodbye(l);
     close(signals);

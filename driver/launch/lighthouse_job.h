@@ -7,6 +7,7 @@
 #include "driver/launch/hosts.h"
 #include "driver/launch/launch.h"
 #include "lib/comm/own/job.h"
+#include <signal.h>
 #include <sys/types.h>
 
 #ifdef __cplusplus
@@ -15,7 +16,16 @@ extern "C" {
 
 enum host_state { HOST_AWAITED, HOST_IS_HERE, HOST_SILENT, HOST_GONE };
 /* starter: the process that starts its agent, 0: none; status: how it has ended. */
-struct a_host { enum host_state state; struct host_link link; pid_t starter; int status; bool has_ended; };
+/* lost: processes of it that have died; others take their places (--respawn). again_s: when its agent is started again,
+ * 0: it is not; is_again: it was. */
+struct a_host {
+    enum host_state state;
+    struct host_link link;
+    pid_t starter;
+    int status, lost;
+    bool has_ended, is_again;
+    double again_s;
+};
 
 struct lighthouse {
     const struct launch_request *request;
@@ -26,8 +36,10 @@ struct lighthouse {
     struct own_job job;                      /* slot: unused */
     struct own_memory *memory;
     int16_t host_of[OWN_MOST_RANKS];
-    bool alive[OWN_MOST_RANKS];
-    int n_left, code;
+    bool alive[OWN_MOST_RANKS], told[OWN_MOST_RANKS], left[OWN_MOST_RANKS];    /* as in plan_view */
+    int n_started, n_left, code;             /* slots from n_started on are not anywhere yet */
+    char meet[DOOR_TEXT];                    /* where agents find it */
+    sigset_t unblocked;                      /* what they are to find unblocked */
     int32_t whole_of;                        /* the newest epoch that all hosts know to be whole */
     char who[256];                           /* has died in this turn; "": nobody */
     double ending_s, looked_s;               /* 0: not yet; the last turn */
@@ -48,6 +60,10 @@ void lighthouse_lose(struct lighthouse *, int h, enum host_state how, const char
 void lighthouse_hear(struct lighthouse *, int h, double now_s);
 /** At the end of a turn in which somebody has died. */
 void lighthouse_go_on(struct lighthouse *);
+/** Processes in place of those that have died, on hosts that are here (--respawn). */
+void lighthouse_place(struct lighthouse *);
+/** At the end of one in which nobody has: a better epoch may be had. */
+void lighthouse_plan_ahead(struct lighthouse *);
 
 #ifdef __cplusplus
 }

@@ -14,11 +14,13 @@
  * more members of the last one are reached than are silent. The silent host's connection is closed, and what had
  * started its agent is killed; should it speak again, it finds that, and its ranks end.
  *
- * Deaths of one turn are one epoch. The job begins when all hosts are here, and no host comes later.
+ * Deaths of one turn are one epoch. The job begins when all hosts are here. With --respawn, a process more is placed on
+ * a host for each that has died there: at once, or when the host's agent has come again. It has a number of its own.
  *
  * Should the lighthouse itself end, all agents end their ranks; the last checkpoint is there. */
 #define _GNU_SOURCE
 #include "driver/launch/lighthouse_job.h"
+#include "driver/launch/plan_ahead.h"
 
 #include "lib/base/clock.h"
 
@@ -26,6 +28,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+
+static const double again_s = 1;             /* after its host was lost an agent is started again */
 
 /* ---- to all ---- */
 bool lighthouse_has(const struct lighthouse *l, int h) { return l->host[h].state == HOST_IS_HERE; }
@@ -61,6 +65,12 @@ static struct epoch_shape shape_of(const struct lighthouse *l) {
     return shape;
 }
 
+static struct plan_view view_of(struct lighthouse *l) {
+    const int n_at_first = l->job.n_slots - l->request->respawn;
+    return (struct plan_view){l->memory, l->job.n_slots, n_at_first, l->request->elastic, shape_of(l), l->alive,
+                              l->told, l->left};
+}
+
 /* Of the members, so many can be reached; and so many may live where nobody sees them. */
 static void count(const struct lighthouse *l, const struct epoch *now, int *n_reached, int *n_silent, int *n_dead) {
     *n_reached = *n_silent = *n_dead = 0;
@@ -72,8 +82,10 @@ static void count(const struct lighthouse *l, const struct epoch *now, int *n_re
     }
 }
 
-static enum status next_epoch(const struct lighthouse *l, const struct epoch *now, struct epoch *next) {
-    const struct epoch_shape shape = shape_of(l);
+static enum status next_epoch(struct lighthouse *l, const struct epoch *now, struct epoch *next) {
+    const struct plan_view view = view_of(l);
+    const bool whole = own_epoch_is_whole(l->memory, now);
+    bool alive[OWN_MOST_RANKS];
     int n_reached, n_silent, n_dead;
     count(l, now, &n_reached, &n_silent, &n_dead);
     if (!l->request->elastic)
@@ -81,20 +93,23 @@ static enum status next_epoch(const struct lighthouse *l, const struct epoch *no
     if (n_silent >= n_reached && n_silent > 0)
         return FAIL(E_COMM, "%s; %d of %d ranks may live there, and the %d that are reached are not more: both parts "
                     "might go on, so none does. Start it again", l->who, n_silent, now->n, n_reached);
-    *next = epoch_after(now, own_epoch_is_whole(l->memory, now), l->alive, l->job.n_slots, &shape);
+    plan_alive(&view, now, whole, alive);
+    *next = epoch_after(now, whole, alive, l->job.n_slots, &view.shape);
     if (next->n > 0 && next->n >= l->request->elastic) return OK;
     return FAIL(E_COMM, "%s; %d ranks are left, and --elastic %d wants more, in whole replicas", l->who, n_reached,
                 l->request->elastic);
 }
 
-static void open_epoch(struct lighthouse *l, const struct epoch *next) {
+/* @return whether there is room for it */
+static bool open_epoch(struct lighthouse *l, const struct epoch *next) {
     if (own_epoch_open(l->memory, &l->job, next, NULL) != OK) {
         lighthouse_give_up(l);
-        return;
+        return false;
     }
     const struct epoch now = own_epoch_now(l->memory);
     for (int h = 0; h < l->names.n; h++)
         if (lighthouse_has(l, h)) host_link_say(&l->host[h].link, HOST_EPOCH, &now, sizeof now);
+    return true;
 }
 
 /* At the end of a turn in which somebody has died. */
@@ -111,6 +126,34 @@ void lighthouse_go_on(struct lighthouse *l) {
     } else {
         lighthouse_give_up(l);
     }
+}
+
+void lighthouse_plan_ahead(struct lighthouse *l) {
+    if (!l->request->elastic || !l->has_begun || l->ending_s > 0 || has_finished(l)) return;
+    const struct plan_view view = view_of(l);
+    const struct epoch now = own_epoch_now(l->memory);
+    const struct plan_act act = plan_ahead(&view, NULL);
+    if (act.what == PLAN_ASK) lighthouse_say(l, -1, HOST_ENDS, 0, now.number, 0);
+    if (act.what == PLAN_END) host_link_say_word(&l->host[l->host_of[act.slot]].link, HOST_LEAVES, act.slot, 0, 0);
+    if (act.what == PLAN_OPEN && open_epoch(l, &act.next)) plan_is_open(&view, &now, &act);
+}
+
+/* ---- in place of the dead ---- */
+static void place(struct lighthouse *l, int h) {
+    int s = l->n_started++;
+    l->host_of[s] = l->memory->host[s] = (int16_t)h;
+    l->alive[s] = true;
+    l->n_left++;
+    lighthouse_say(l, -1, HOST_PLACE, s, 0, h);
+    fprintf(stderr, "trivium: process %d is started as a spare on %s; %d more may be\n", s, l->names.of[h].name,
+            l->job.n_slots - l->n_started);
+}
+
+void lighthouse_place(struct lighthouse *l) {
+    if (!l->has_begun || l->ending_s > 0 || has_finished(l)) return;
+    for (int h = 0; h < l->names.n; h++)
+        for (; lighthouse_has(l, h) && l->host[h].lost > 0 && l->n_started < l->job.n_slots; l->host[h].lost--)
+            place(l, h);
 }
 
 /* ---- ends ---- */
@@ -136,12 +179,17 @@ static void has_ended(struct lighthouse *l, int slot, int status) {
     l->alive[slot] = false;
     l->n_left--;
     if (l->ending_s > 0) return;             /* it was told to */
+    if (l->left[slot]) {
+        fprintf(stderr, "trivium: process %d has left\n", slot);
+        return;
+    }
     if (l->request->elastic && WIFSIGNALED(status)) {
         const struct epoch now = own_epoch_now(l->memory);
         int place = epoch_place(&now, slot);
         snprintf(text, sizeof text, "signal %d (%s) has killed %s %d on %.64s", WTERMSIG(status),
                  strsignal(WTERMSIG(status)), place < 0 ? "spare" : "rank", place < 0 ? slot : place,
                  l->names.of[l->host_of[slot]].name);
+        l->host[l->host_of[slot]].lost++;
         add_who(l, text);
         return;
     }
@@ -167,7 +215,10 @@ void lighthouse_lose(struct lighthouse *l, int h, enum host_state how, const cha
         if (l->host_of[s] != h || !l->alive[s]) continue;
         l->alive[s] = false;
         l->n_left--;
+        l->host[h].lost++;
     }
+    l->host[h].is_again = false;
+    if (l->host[h].starter > 0 && l->n_started < l->job.n_slots) l->host[h].again_s = clock_s() + again_s;
     snprintf(text, sizeof text, "host %.64s is lost (%s)", l->names.of[h].name, why);
     if (had_ranks && l->ending_s == 0) add_who(l, text);
     if (l->has_begun || l->ending_s > 0) return;
@@ -196,6 +247,22 @@ static void is_whole(struct lighthouse *l, int slot, int32_t number) {
     lighthouse_say(l, -1, HOST_WHOLE, 0, number, 0);
 }
 
+static void has_address(struct lighthouse *l, int h, int slot, int64_t address) {
+    l->memory->address[slot] = (uint64_t)address;            /* for a host that comes later */
+    lighthouse_say(l, h, HOST_ADDRESS, slot, 0, address);
+}
+
+static void rests(struct lighthouse *l, int slot, int32_t number) {
+    if (number == own_epoch_now(l->memory).number) l->memory->board[number % OWN_EPOCHS][slot].rests = 1;
+}
+
+/* One that leaves does not change its mind. @return whether there is such a wish */
+static bool wishes(struct lighthouse *l, int slot, int64_t what) {
+    if (what != EPOCH_STAYS && what != EPOCH_WANTS_RELIEF && what != EPOCH_LEAVES) return false;
+    if (l->memory->line[slot].wish != EPOCH_LEAVES) l->memory->line[slot].wish = (int)what;
+    return true;
+}
+
 /* @return whether host h may say so */
 static bool take(struct lighthouse *l, int h, const struct host_message *m) {
     if (m->kind == HOST_ALIVE) return true;
@@ -209,8 +276,10 @@ static bool take(struct lighthouse *l, int h, const struct host_message *m) {
     }
     if (word.slot < 0 || word.slot >= l->job.n_slots) return false;
     if (l->host_of[word.slot] != h || !l->alive[word.slot]) return false;
-    if (m->kind == HOST_ADDRESS) lighthouse_say(l, h, HOST_ADDRESS, word.slot, 0, word.value);
+    if (m->kind == HOST_ADDRESS) has_address(l, h, word.slot, word.value);
     else if (m->kind == HOST_WHOLE) is_whole(l, word.slot, word.epoch);
+    else if (m->kind == HOST_RESTS) rests(l, word.slot, word.epoch);
+    else if (m->kind == HOST_WISH) return wishes(l, word.slot, word.value);
     else if (m->kind == HOST_ENDED) has_ended(l, word.slot, (int)word.value);
     else if (word.value >= OWN_STARTING && word.value <= OWN_FINISHED)
         atomic_store(&l->memory->line[word.slot].state, (int)word.value);

@@ -221,11 +221,13 @@ static void is_lost_after(enum host_kind kind, const void *body, size_t bytes) {
 }
 static void test_who_says_what_it_may_not_is_lost(void **state) {
     (void)state;
-    const struct host_word of_a = {.slot = 0, .value = 9}, of_nobody = {.slot = 99}, no_state = {.slot = 2, .value = 7};
+    const struct host_word of_a = {.slot = 0, .value = 9}, of_nobody = {.slot = 99}, no_state = {.slot = 2, .value = 7},
+                            no_wish = {.slot = 2, .value = 5};
     const struct epoch_shape no_shape = {0, 1, 0, 0, 0, {0}}, of_four = {4, 1, 0, 0, 0, {0}};
     is_lost_after(HOST_ENDED, &of_a, sizeof of_a);
     is_lost_after(HOST_ADDRESS, &of_nobody, sizeof of_nobody);
     is_lost_after(HOST_STATE, &no_state, sizeof no_state);
+    is_lost_after(HOST_WISH, &no_wish, sizeof no_wish);
     is_lost_after(HOST_SHAPE, &no_shape, sizeof no_shape);
     is_lost_after(HOST_SHAPE, &of_four, sizeof of_four);
     is_lost_after(HOST_HERE, "b", 1);
@@ -275,6 +277,63 @@ static void test_ranks_that_end(void **state) {
     assert_int_equal(ends(), 0);
 }
 
+/* A rank is to leave: this epoch ends at the edge of a step, and the process when the next one is whole. */
+static void test_who_leaves(void **state) {
+    (void)state;
+    begin("a:2,b:1", "2", NULL, NULL);
+    for (int s = 0; s < 3; s++) {
+        host_link_say_word(&host[s / 2], HOST_STATE, s, 0, OWN_RUNNING);
+        host_link_say_word(&host[s / 2], HOST_WHOLE, s, 0, 0);
+    }
+    assert_true(hears_word(0, HOST_WHOLE).epoch == 0 && hears_word(1, HOST_WHOLE).epoch == 0);
+    host_link_say_word(&host[0], HOST_WISH, 1, 0, EPOCH_LEAVES);
+    assert_true(hears_word(0, HOST_ENDS).epoch == 0 && hears_word(1, HOST_ENDS).epoch == 0);
+    for (int s = 0; s < 2; s++) host_link_say_word(&host[0], HOST_RESTS, s, 0, 0);
+    assert_true(hears_nothing(0));                                   /* rank 2 does not yet */
+    host_link_say_word(&host[1], HOST_RESTS, 2, 0, 0);
+    struct epoch e = hears_epoch(0);
+    assert_true(e.number == 1 && e.from == 0 && e.n == 2 && e.slot[0] == 0 && e.slot[1] == 2);
+    assert_true(hears_epoch(1).number == 1 && says("rank 1 leaves; epoch 1 goes on with 2 ranks"));
+    host_link_say_word(&host[0], HOST_WHOLE, 0, 1, 0);
+    assert_true(hears_nothing(0));                                   /* it may still be needed */
+    host_link_say_word(&host[1], HOST_WHOLE, 2, 1, 0);
+    assert_true(hears_word(0, HOST_WHOLE).epoch == 1 && hears_word(1, HOST_WHOLE).epoch == 1);
+    assert_int_equal(hears_word(0, HOST_LEAVES).slot, 1);
+    host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
+    assert_true(hears_nothing(0) && hears_nothing(1) && says("process 1 has left"));
+    assert_int_equal(finish(), 128 + SIGTERM);
+}
+
+/* --respawn: a process in place of a dead one on its host, and of a lost host's once that is here again. */
+static void test_in_place_of_the_dead(void **state) {
+    (void)state;
+    begin("a:1,b:2", "1", "--respawn", "2");
+    assert_true(job.n_slots == 5 && job.host[3] == -1);
+    host_link_say_word(&host[0], HOST_ADDRESS, 0, 0, 99);
+    assert_true(hears_word(1, HOST_ADDRESS).value == 99);
+    host_link_say_word(&host[1], HOST_ENDED, 2, 0, SIGKILL);
+    assert_true(hears_epoch(0).n == 2 && hears_epoch(1).n == 2);
+    for (int h = 0; h < 2; h++) {
+        struct host_word word = hears_word(h, HOST_PLACE);
+        assert_true(word.slot == 3 && word.value == 1);
+    }
+    leave(1);
+    assert_true(hears_epoch(0).n == 1 && hears_nothing(0));          /* b is not here */
+    come(1, "b");
+    hears_job(1);
+    assert_true(job.me == 1 && job.mine_from == 4 && job.host[1] == 1 && job.host[4] == -1);
+    struct host_word of_0 = hears_word(1, HOST_ADDRESS);
+    assert_true(of_0.slot == 0 && of_0.value == 99 && hears_word(1, HOST_KEPT).value == 0);
+    struct epoch now = hears_epoch(1);
+    assert_true(now.number == 2 && now.n == 1 && now.slot[0] == 0);
+    assert_true(hears_word(0, HOST_PLACE).slot == 4 && hears_word(1, HOST_PLACE).value == 1);
+    come(2, "b");
+    struct host_message m;
+    assert_false(hears(2, 0.3, &m));                                 /* it is here, and no more may be started */
+    assert_int_equal(finish(), 128 + SIGTERM);
+}
+
 TESTS(unit_test(test_the_job_begins_when_all_are_here), unit_test(test_what_is_passed_on),
       unit_test(test_whole_is_what_all_have_said), unit_test(test_a_host_that_is_lost_is_one_epoch),
-      unit_test(test_who_says_what_it_may_not_is_lost), unit_test(test_without_a_sign), unit_test(test_ranks_that_end))
+      unit_test(test_who_says_what_it_may_not_is_lost), unit_test(test_without_a_sign), unit_test(test_ranks_that_end),
+      unit_test(test_who_leaves), unit_test(test_in_place_of_the_dead))
