@@ -327,9 +327,11 @@ static void test_in_place_of_the_dead(void **state) {
     struct epoch now = hears_epoch(1);
     assert_true(now.number == 2 && now.n == 1 && now.slot[0] == 0);
     assert_true(hears_word(0, HOST_PLACE).slot == 4 && hears_word(1, HOST_PLACE).value == 1);
+    leave(1);
+    assert_true(hears_nothing(0));                                   /* only spares were there */
     come(2, "b");
     struct host_message m;
-    assert_false(hears(2, 0.3, &m));                                 /* it is here, and no more may be started */
+    assert_false(hears(2, 0.3, &m));                                 /* no more may be started */
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
