@@ -232,6 +232,7 @@ help:
 	@echo 'make grade LESSON=03 EXERCISE=scale FILE=my.c   an exercise of a lesson: what holds, what fails, where to look (docs/grading.md)'
 	@echo 'make starter LESSON=17 EXERCISE=hunt-dp FILE=my/dp.c   what it begins with; make mine ... (PATCH=...): the program with it'
 	@echo 'make handout LESSON=03 OUT=dir    the tree without the answers (LESSON="03 05", LESSON=all)'
+	@echo 'make autograder LESSON=03 OUT=autograder.zip   what Gradescope grades with'
 	@echo 'make grade-all DIR=dir [LESSON=03] [OUT=scores.csv]   what many have handed in, each in a sandbox; a table of scores'
 	@echo 'make check-exercises [LESSON=03]  the exercises: references get full marks, planted mistakes are rejected'
 	@echo
@@ -341,9 +342,9 @@ figures: deps
 	@BUILD=$(B) tools/figures
 
 # ---- exercises (docs/how-to/add-a-lesson.md, docs/grading.md). The tools build what they need with the settings given here. ----
-# One submission: LESSON=03 FILE=my.c [EXERCISE=bucket]. Less than full marks is no error of make's; scripts ask tools/grade.
+# One submission, or a folder: LESSON=03 FILE=my.c [EXERCISE=bucket] [FORMAT=json|junit|gradescope|classroom] [OUT=file]. Less than full marks is no error of make's; scripts ask tools/grade.
 grade: deps
-	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/grade --lesson "$$LESSON" --exercise "$$EXERCISE" -- "$$FILE" || [ $$? = 1 ]
+	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/grade --lesson "$$LESSON" --exercise "$$EXERCISE" --format "$$FORMAT" --out "$$OUT" -- "$$FILE" || [ $$? = 1 ]
 
 # What an exercise begins with, into FILE: LESSON=17 EXERCISE=hunt-dp FILE=my/dp.c
 starter:
@@ -361,6 +362,10 @@ check-exercises: deps
 handout:
 	@tools/handout --out "$$OUT" -- $(LESSON)
 
+# The zip for Gradescope: LESSON="03 05" or all, OUT=autograder.zip
+autograder:
+	@tools/autograder --out "$${OUT:-autograder.zip}" -- $(LESSON)
+
 # Everybody's submissions, each in a sandbox (bubblewrap): DIR=folder [LESSON=03] [EXERCISE=bucket] [OUT=scores.csv] [JOBS=1] [TRUSTED=1]
 grade-all: deps
 	@$(if $(TRUSTED),true,tools/install-deps teach)
@@ -370,4 +375,4 @@ grade-all: deps
 clean:
 	rm -rf build build-*
 
-.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build check-all check-mutants check-lessons docs explorer starter mine grade grade-all handout check-exercises fuzz check-deps sizes clean
+.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build check-all check-mutants check-lessons docs explorer starter mine grade grade-all handout autograder check-exercises fuzz check-deps sizes clean

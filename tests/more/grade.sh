@@ -68,6 +68,37 @@ report $? "what reaches for the runner is refused"
 grade "$work/cost.c"
 report $? "a function of the C library's name is the submission's own"
 
+# ---- a folder, and reports for other programs ----
+mkdir "$work/mine" "$work/mine/02"
+cp "$reference" "$work/mine/Cost.C"
+grade --exercise cost "$work/mine" && says 'there is Cost.C instead of cost.c' && says 'score 100 of 100'
+report $? "a name in other letters is found in a folder, and said"
+cp "$reference" "$work/mine/COST.c"
+grade --exercise cost "$work/mine"; [ $? = 1 ] && says 'there is COST.c and Cost.C instead of cost.c' && says 'missing'
+report $? "two such names are not chosen from"
+rm "$work"/mine/*.[cC]
+sed -e '1i #warning a & b <c>' -e 's/2 \* (n - 1) \/ n;/(n - 1) \/ n;/' "$reference" >"$work/mine/02/cost.c"
+for format in json junit gradescope classroom; do
+    grade --exercise cost --format $format --out "$work/said.$format" "$work/mine"
+    [ $? = 1 ] && says 'score 85 of 100' && python3 tests/data/grade/formats.py $format "$work/said.$format" >>"$work/said" 2>&1
+    report $? "$format has the claims of the report, and the one that fails"
+done
+printf 'int x = "\033[1m\377<&>" + ;\n' >"$work/mine/02/cost.c"
+grade --exercise cost --format junit --out "$work/said.junit" "$work/mine"
+python3 -c "import sys, xml.etree.ElementTree as x; sys.exit(len(x.parse(sys.argv[1]).findall('.//failure')) < 7)" "$work/said.junit" >>"$work/said" 2>&1
+report $? "what does not compile is XML all the same, and every claim fails"
+grade --format jnit "$work/mine"; [ $? = 2 ] && says 'FORMAT=jnit is not known; the formats are text, json'
+report $? "an unknown format: the list"
+if [ "$(id -u)" = 0 ]; then
+    cp "$reference" "$work/mine/02/cost.c"
+    sed -i "/^enum status.* {\$/s//&\n    if (can_do_harm()) return FAIL(E_INTERNAL, \"harm\");/" "$work/mine/02/cost.c"
+    sed -i '1r tests/data/grade/other_user.c' "$work/mine/02/cost.c"
+    grade --exercise cost --user 64017 "$work/mine"
+    report $? "as another user, who can neither read a secret nor replace the program"
+    grade --exercise cost "$work/mine"; [ $? = 1 ] && says harm
+    report $? "which as root it could"
+fi
+
 # ---- what is linked ----
 # An exercise's own test includes test_codec.h, and the exercise names the suite beside it, too.
 mkdir "$work/own" && echo "own.o: lib/ops/test_codec.h" >"$work/own/test_own.c.d"
@@ -112,6 +143,64 @@ report $? "and grades the starter as what it is"
 report $? "grading works in a handout"
 rm -rf "$work/tree"
 
+# ---- the zip for Gradescope, and the workflow for GitHub Classroom, with stand-ins for both ----
+scope=$work/scope/source
+tools/autograder --out "$work/autograder.zip" 02 03 >"$work/said" 2>&1 && mkdir -p "$scope" &&
+    python3 - "$work/autograder.zip" "$scope" >>"$work/said" 2>&1 <<'EOF'
+import os
+import sys
+import zipfile
+with zipfile.ZipFile(sys.argv[1]) as z:                       # as unzip does, with modes
+    for one in z.infolist():
+        os.chmod(z.extract(one, sys.argv[2]), one.external_attr >> 16)
+EOF
+[ -x "$scope/run_autograder" ] && [ "$(cat "$scope/lessons")" = "02 03" ] && [ ! -e "$scope/trivium/$reference" ] && [ ! -e "$scope/trivium/$scale/reference.c" ]
+report $? "the zip has the tree without answers, and what runs it"
+if [ "$(id -u)" = 0 ]; then
+    mkdir "$scope/trivium/build" "$work/scope/submission"
+    cp -a "$BUILD"/{obj,flags,settings} "$scope/trivium/build"
+    find "$scope/trivium/build" -name '*.[od]' -exec touch {} +      # the files of a zip are new
+    echo 03 >"$scope/lessons"                                 # one lesson is enough to be built and run
+    chmod 755 "$work"
+    (BUILD=build SETTINGS="$settings" "$scope/setup.sh") >"$work/said" 2>&1
+    report $? "setup.sh builds, and grades the starters"
+    cp "$scale/reference.c" "$work/scope/submission/scale.c"
+    (BUILD=build AUTOGRADER=$work/scope "$scope/run_autograder") >"$work/said" 2>&1 && cat "$work/scope/results/results.json" >>"$work/said" &&
+        python3 - "$work/scope/results/results.json" >>"$work/said" 2>&1 <<'EOF'
+import json
+import sys
+said = json.load(open(sys.argv[1]))
+lost = {t["name"].split(":")[0] for t in said["tests"] if t["status"] != "passed"}
+assert said["score"] == 100 and lost == {"03 bucket"}, said
+EOF
+    report $? "run_autograder: 100 points for what is right, 0 for what is missing"
+    rm "$scope/trivium/build/settings"
+    (BUILD=build AUTOGRADER=$work/scope "$scope/run_autograder") >"$work/said" 2>&1
+    grep -q '"score": 0, "output": "The grader failed' "$work/scope/results/results.json" && says 'settings is not there'
+    report $? "a grader that fails is said, and is no student's fault"
+else
+    echo "skip grade-autograder: only root can run submissions as another user"
+fi
+rm -rf "$work/scope"
+if python3 -c 'import yaml' 2>/dev/null; then
+    python3 - >"$work/step" 2>"$work/said" <<'EOF'
+import yaml
+job = yaml.safe_load(open("configs/classroom/github.yml"))["jobs"]["grade"]
+step = {s.get("id", s.get("name")): s for s in job["steps"]}
+assert step["Report"]["env"]["GRADE_RESULTS"] == "${{ steps.grade.outputs.result }}" and step["Report"]["with"]["runners"] == "grade"
+assert step["Packages"]["run"] == "YES=1 tools/install-deps build"
+print(f"LESSON={job['env']['LESSON']}\nexport LESSON\n{step['grade']['run']}")
+EOF
+    # as the step runs, but with this build, one exercise, and files in the scratch folder
+    sed -i "s|make grade CUDA=0|make -s grade BUILD_NAME=$BUILD $settings EXERCISE=scale|; s|solutions|$work/solutions|g; s|result\.txt|$work/result.txt|g" "$work/step"
+    mkdir "$work/solutions" && cp "$scale/reference.c" "$work/solutions/scale.c"
+    (export GITHUB_OUTPUT=$work/output; bash -e "$work/step") >"$work/said" 2>&1 && says 'score 100 of 100' &&
+        sed -n 's/^result=//p' "$work/output" | base64 -d | grep -q '"status": "pass", "max_score": 100'
+    report $? "the workflow's step hands 100 of 100 points to the reporter"
+else
+    echo "skip grade-classroom: there is no python3-yaml"
+fi
+
 # ---- what an exercise begins with, and the program with a file in it ----
 patch=$(sed -n 's/^starter_patch *= //p' lessons/17-*/hunt-dp/exercise.ini)
 tools/mine --starter --lesson 17 --exercise hunt-dp "$work/my/dp.c" >"$work/said" 2>&1 && patch -s -R "$work/my/dp.c" "$patch" &&
@@ -135,8 +224,12 @@ submit() { # STUDENT [ATTACK]
 row() { grep -qE "^$1,02,cost,$2" "$work/scores.csv"; } # STUDENT SCORE,...
 submit ann
 tools/grade-all --built --trusted --lessons 02 --exercise cost --out "$work/scores.csv" "$work/in" >"$work/said" 2>&1
-row ann 100,8,8,graded || row ann 100,7,7,graded
+row ann 100,7,7,graded,,
 report $? "a table of scores, without a sandbox for those that are trusted"
+mkdir -p "$work/letters/ann" && cp "$reference" "$work/letters/ann/COST.c"
+tools/grade-all --built --trusted --lessons 02 --exercise cost --out "$work/scores.csv" "$work/letters" >"$work/said" 2>&1
+row ann '100,.*,graded,there is COST.c instead of cost.c,'
+report $? "a name in other letters is graded, with a remark"
 
 
 # ---- a leaderboard ----

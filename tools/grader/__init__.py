@@ -6,6 +6,8 @@
     launch.py     one run of a test program: limits, the runner's report, what it said
     grade.py      a submission's claims over all world sizes, and how they are shown
     sandbox.py    the same without trust: bubblewrap, limits, a supervisor
+    formats.py    a grade for other programs: JSON, JUnit, Gradescope, GitHub Classroom
+    handed_in.py  where somebody's file for an exercise is
     handout.py    the tree without the answers
 """
 import os

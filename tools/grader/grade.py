@@ -25,6 +25,7 @@ class Grade:
         self.exercise, self.status, self.message, self.warnings, self.n_lines = exercise, status, message, "", 0
         self.claims, self.rest, self.after = [], {}, ""
         self.figure = None                                    # of an exercise that has one, when its tests have found it
+        self.remark = ""                                      # on how it was handed in: costs nothing
 
     def holds(self, outcome):
         return outcome.failed_on is None and bool(outcome.held)
@@ -181,6 +182,18 @@ def last_words(text):
     return [told, *(f"({AGREEMENT} is the test's: rank {rank} has come back to it)" for rank in back)]
 
 
+def grade_file(base, place, path, links=False):
+    """The file at `path`, copied to the place and graded; what cannot be taken is graded, too: as refused."""
+    e = base.exercise
+    try:
+        n_lines = build.take(path, os.path.join(place.host_work, e.file), links)
+    except build.Refused as refused:
+        return Grade(e, refused.status, refused.text)
+    result = grade(base, place, e.file)
+    result.n_lines = n_lines
+    return result
+
+
 def grade(base, place, name, only=(), timeout=None):
     """Compile, link, run. name: the submission's file, in place.work. only: these tests, until each has failed; timeout: of a rank's
     waits, in seconds."""
@@ -237,7 +250,7 @@ def show_claim(text, holds, outcome, hint):
 def show(result, shown):
     """The report for the learner, as text."""
     e = result.exercise
-    lines = [f"lesson {e.number}, {e.name}: {e.title}", f"{shown}: {result.n_lines} lines"]
+    lines = [f"lesson {e.number}, {e.name}: {e.title}", f"{shown}: {result.n_lines} lines", *([result.remark] if result.remark else [])]
     if result.status != "graded":
         return "\n".join([*lines, "", f"  {result.status}:", *("    " + t for t in result.message.splitlines()), "", "score 0 of 100"])
     if result.warnings:

@@ -93,6 +93,7 @@ class Plain:
         self.work = self.host_work = work
         self.environment = {k: v for k, v in os.environ.items() if not re.match(r"TEST_|MAKE|MFLAGS|OMP_|DEVICE$|SIMT_|SUBMISSION$", k)}
         self.environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        self.who = {}            # as which user commands run: Popen's words
 
     def give(self, path):
         """The path by which commands find this file of the project."""
@@ -101,15 +102,24 @@ class Plain:
     def share(self, path):
         """Commands may write this file."""
 
+    def scratch(self, report):
+        """Where MPI keeps its files. Ranks that are alone in their world all have the same name; in one folder for all, the
+        end of one takes away another's."""
+        return os.path.dirname(report)
+
+    def end_left_behind(self, marker):
+        """What a command that went wrong has started."""
+        if marker:
+            end_marked(marker)
+
     def run(self, argv, seconds, env=None, writable=False, report=None):
         marker = "TRIVIUM_GRADE=" + secrets.token_hex(8)
         started = time.monotonic()
         environment = dict(self.environment, **(env or {}), TRIVIUM_GRADE=marker.partition("=")[2])
         if report:
-            # Ranks that are alone in their world all have the same name; in one folder for all, the end of one takes away another's
-            environment.update(TEST_REPORT=report, OMPI_MCA_orte_tmpdir_base=os.path.dirname(report))
+            environment.update(TEST_REPORT=report, OMPI_MCA_orte_tmpdir_base=self.scratch(report))
         child = subprocess.Popen(limited(argv, c=0, f=FILE_MAX_KB), cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, **self.who)
         said, why = follow(child, seconds)
         if why:
             child.terminate()                                 # mpirun then ends its ranks itself
@@ -123,11 +133,51 @@ class Plain:
             except subprocess.TimeoutExpired:
                 why = "it closed its output and went on"
         end_group(child)
-        if why or child.returncode != 0:
-            end_marked(marker)
+        self.end_left_behind(marker if why or child.returncode != 0 else "")
         child.wait()
         child.stdout.close()
         return Ended(child.returncode, said.decode("utf-8", "replace"), why, time.monotonic() - started)
+
+
+class OtherUser(Plain):
+    """The same as another user, who owns nothing: files that only this user (root) can read are hidden, and what is not
+    writable now belongs to root. No sandbox: for a machine that is thrown away afterwards."""
+    checks = False
+
+    def __init__(self, work, user):
+        super().__init__(work)
+        if os.geteuid() != 0:
+            raise Trouble("only root can run submissions as another user")
+        self.user = user
+        self.who = {"user": user, "group": user, "extra_groups": []}
+        self.temporary = work + ".tmp"
+        os.makedirs(self.temporary, exist_ok=True)
+        os.chown(self.temporary, user, user)
+        os.chmod(work, 0o755)
+        keys = ("PATH", "LD_LIBRARY_PATH", "LANG")
+        self.environment = {k: os.environ[k] for k in keys if k in os.environ}
+        self.environment.update(HOME=self.temporary, TMPDIR=self.temporary, CCACHE_DISABLE="1")
+
+    def share(self, path):
+        os.chmod(os.path.dirname(path), 0o755)
+        os.chown(path, self.user, self.user)
+
+    def scratch(self, report):
+        return self.temporary
+
+    def end_left_behind(self, marker):
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.stat(f"/proc/{pid}").st_uid == self.user:
+                    os.kill(int(pid), signal.SIGKILL)
+            except OSError:
+                pass
+
+    def run(self, argv, seconds, env=None, writable=False, report=None):
+        owner = self.user if writable else 0
+        for path in (self.host_work, *(entry.path for entry in os.scandir(self.host_work))):
+            os.chown(path, owner, owner, follow_symlinks=False)
+        return super().run(argv, seconds, env, writable, report)
 
 
 # ---- the runner ----

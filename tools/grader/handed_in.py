@@ -1,0 +1,33 @@
+"""Where somebody's file for an exercise is: FOLDER/FILE, or FOLDER/03/FILE. A name that differs in upper and lower case only is found, and said."""
+import os
+
+
+def entry(folder, name):
+    """(path, remark) of what has this name; (None, "") if nothing has. Several that differ in case only are no choice of ours."""
+    path = os.path.join(folder, name)
+    if os.path.lexists(path):
+        return path, ""
+    try:
+        like = sorted(n for n in os.listdir(folder) if n.lower() == name.lower())
+    except OSError:
+        like = []
+    if not like:
+        return None, ""
+    listed = " and ".join(like).encode("utf-8", "backslashreplace").decode()
+    return (os.path.join(folder, like[0]) if len(like) == 1 else None), f"there is {listed} instead of {name}"
+
+
+def find(folder, e):
+    """(path, remark) for an exercise. A folder on the way that is a link counts as a link: its path is the answer."""
+    if os.path.islink(folder):
+        return folder, ""
+    remarks = []
+    for below in (e.number, e.lesson, ""):
+        inside, said = entry(folder, below) if below else (folder, "")
+        if inside and below and os.path.islink(inside):
+            return inside, said
+        path, remark = entry(inside, e.file) if inside else (None, "")
+        remarks += filter(None, [said, remark])
+        if path:
+            return path, "; ".join(remarks)
+    return None, "; ".join(remarks)
