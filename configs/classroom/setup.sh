@@ -17,10 +17,14 @@ for number in $lessons; do
         cp "${exercise%/*}/$(sed -n 's/^file *= *//p' "$exercise")" "$starters/$number"
     done
 done
-tools/grade --lesson "$lessons" --format json --out "$starters/grades" "$starters" || true      # 1: less than full marks
+tools/grade --staff --lesson "$lessons" --format json --out "$starters/grades" "$starters" || true      # 1: less than full marks
 [ -s "$starters/grades" ]
 rm -rf "$starters"
 
-# Submissions run as another user, who cannot read these.
+# Submissions run as another user. References cannot be read by it, and of hidden tests what the runner needs is left: the first line, and the names.
 chmod -R go-rwx references
-while read -r hidden; do chmod go-rwx "$hidden"; done <"$source/hidden"
+while read -r hidden; do
+    sed -n '1p; /^TESTS(/,$p' "$hidden" >"$hidden.bare"
+    touch -r "$hidden" "$hidden.bare"                          # the object that was made of it stays current
+    mv "$hidden.bare" "$hidden"
+done <"$source/hidden"

@@ -89,15 +89,26 @@ python3 -c "import sys, xml.etree.ElementTree as x; sys.exit(len(x.parse(sys.arg
 report $? "what does not compile is XML all the same, and every claim fails"
 grade --format jnit "$work/mine"; [ $? = 2 ] && says 'FORMAT=jnit is not known; the formats are text, json'
 report $? "an unknown format: the list"
+export GRADE_USER=$((60000 + $$ % 4000))                       # what runs as this user is ended: nobody else's may
 if [ "$(id -u)" = 0 ]; then
     cp "$reference" "$work/mine/02/cost.c"
     sed -i "/^enum status.* {\$/s//&\n    if (can_do_harm()) return FAIL(E_INTERNAL, \"harm\");/" "$work/mine/02/cost.c"
     sed -i '1r tests/data/grade/other_user.c' "$work/mine/02/cost.c"
-    grade --exercise cost --user 64017 "$work/mine"
+    grade --exercise cost --user "$GRADE_USER" "$work/mine"
     report $? "as another user, who can neither read a secret nor replace the program"
     grade --exercise cost "$work/mine"; [ $? = 1 ] && says harm
     report $? "which as root it could"
 fi
+
+# ---- hidden tests ----
+patch -s -o "$work/cost.c" "$reference" lessons/02-*/mutants/cost-link-by-heart.patch
+grade "$work/cost.c" && says 'score 100 of 100' && ! says hidden
+report $? "a learner's grading has no hidden test"
+grade --staff "$work/cost.c"; [ $? = 1 ] && says 'score 88 of 100' && grep -A 1 '^  FAILS' "$work/said" | grep -v 'FAILS' >"$work/below"
+says 'FAILS  hidden: test_crossover_on_links_not_seen' && grep -q '^  holds\|^$' "$work/below" && ! says unseen.c && ! says alone:
+report $? "of a hidden test that fails the name is said, and nothing else"
+grade --staff --format junit "$work/cost.c"; [ $? = 1 ] && says 'failures="1"' && ! says unseen.c && ! says '<failure message="[^"]'
+report $? "by other formats likewise"
 
 # ---- what is linked ----
 # An exercise's own test includes test_codec.h, and the exercise names the suite beside it, too.
@@ -121,6 +132,9 @@ tools/handout --out "$work/tree" all >"$work/said" 2>&1 && [ ! -e "$work/tree/$r
     cmp -s "$work/tree/dp/dp_bucket.c" lessons/03-*/bucket/dp_bucket.c && ! ls "$work"/tree/lessons/0[23]-*/mutants >/dev/null 2>&1 &&
     ! grep -lE '^\+\+\+ b/dp/dp_bucket.c' "$work"/tree/tests/mutants/*
 report $? "a handout has the starters, and neither references nor mistakes"
+! ls "$work"/tree/lessons/*/*/test_*_unseen.c >/dev/null 2>&1 && ! grep -l '^hidden' "$work"/tree/lessons/*/*/exercise.ini &&
+    [ "$(cat lessons/*/*/exercise.ini | grep -c '^hidden')" -ge 3 ]
+report $? "no hidden test is in a handout, and nothing names one"
 hunt=$work/tree/lessons/17-debugging-a-run/hunt-dp
 grep -q '^file ' "$hunt/exercise.ini" && ! grep -q 'starter_patch\|secret' "$hunt/exercise.ini" && cmp "$hunt/dp.c" "$work/tree/dp/dp.c" &&
     ! cmp -s dp/dp.c "$hunt/dp.c" && [ "$(wc -l <"$work/tree/docs/museum.md")" -lt 5 ] && ! grep -q '"name"' "$work/tree/docs/museum.json" &&
@@ -154,8 +168,9 @@ with zipfile.ZipFile(sys.argv[1]) as z:                       # as unzip does, w
     for one in z.infolist():
         os.chmod(z.extract(one, sys.argv[2]), one.external_attr >> 16)
 EOF
-[ -x "$scope/run_autograder" ] && [ "$(cat "$scope/lessons")" = "02 03" ] && [ ! -e "$scope/trivium/$reference" ] && [ ! -e "$scope/trivium/$scale/reference.c" ]
-report $? "the zip has the tree without answers, and what runs it"
+[ -x "$scope/run_autograder" ] && [ "$(cat "$scope/lessons")" = "02 03" ] && [ ! -e "$scope/trivium/$reference" ] &&
+    [ ! -e "$scope/trivium/$scale/reference.c" ] && [ "$(wc -l <"$scope/hidden")" -ge 3 ] && (cd "$scope/trivium" && cat $(cat ../hidden) >/dev/null)
+report $? "the zip has the tree without answers, the hidden tests, and what runs it"
 if [ "$(id -u)" = 0 ]; then
     mkdir "$scope/trivium/build" "$work/scope/submission"
     cp -a "$BUILD"/{obj,flags,settings} "$scope/trivium/build"
@@ -164,6 +179,8 @@ if [ "$(id -u)" = 0 ]; then
     chmod 755 "$work"
     (BUILD=build SETTINGS="$settings" "$scope/setup.sh") >"$work/said" 2>&1
     report $? "setup.sh builds, and grades the starters"
+    ! (cd "$scope/trivium" && cat $(cat ../hidden)) | grep -q '^static' && [ "$(find "$scope/trivium/references" -type f -perm /044 | wc -l)" = 0 ]
+    report $? "what is hidden cannot be read by submissions"
     cp "$scale/reference.c" "$work/scope/submission/scale.c"
     (BUILD=build AUTOGRADER=$work/scope "$scope/run_autograder") >"$work/said" 2>&1 && cat "$work/scope/results/results.json" >>"$work/said" &&
         python3 - "$work/scope/results/results.json" >>"$work/said" 2>&1 <<'EOF'
@@ -171,7 +188,7 @@ import json
 import sys
 said = json.load(open(sys.argv[1]))
 lost = {t["name"].split(":")[0] for t in said["tests"] if t["status"] != "passed"}
-assert said["score"] == 100 and lost == {"03 bucket"}, said
+assert said["score"] == 100 and lost == {"03 bucket"} and sum("hidden: " in t["name"] for t in said["tests"]) == 2, said
 EOF
     report $? "run_autograder: 100 points for what is right, 0 for what is missing"
     rm "$scope/trivium/build/settings"
@@ -224,7 +241,7 @@ submit() { # STUDENT [ATTACK]
 row() { grep -qE "^$1,02,cost,$2" "$work/scores.csv"; } # STUDENT SCORE,...
 submit ann
 tools/grade-all --built --trusted --lessons 02 --exercise cost --out "$work/scores.csv" "$work/in" >"$work/said" 2>&1
-row ann 100,7,7,graded,,
+row ann 100,9,9,graded,,
 report $? "a table of scores, without a sandbox for those that are trusted"
 mkdir -p "$work/letters/ann" && cp "$reference" "$work/letters/ann/COST.c"
 tools/grade-all --built --trusted --lessons 02 --exercise cost --out "$work/scores.csv" "$work/letters" >"$work/said" 2>&1

@@ -101,7 +101,8 @@ class Base:
         self.settings = self.simt if whole else Settings(built)
         self.sanitized = "fsanitize=address" in " ".join(self.settings.word["TEST_CFLAGS"])     # SAN=1: it brings constructors of its own
         self.device = "simt" if self.watched else "cpu"
-        self.folder = os.path.join(build_folder(), "grade", f"{exercise.number}-{exercise.name}")
+        staff = "-staff" if exercise.for_staff and exercise.hidden else ""
+        self.folder = os.path.join(build_folder(), "grade", f"{exercise.number}-{exercise.name}{staff}")
         os.makedirs(os.path.join(ROOT, self.folder), exist_ok=True)
         self.variants = elements(exercise.replaces, self.settings) if exercise.kind != "table" else []
         own = [self.compile_own(t) for t in exercise.own_tests()]

@@ -6,12 +6,14 @@ import re
 from . import ROOT, Trouble, plant
 
 KINDS = ("c", "cu", "table")
-KEYS = {"title", "file", "replaces", "reference", "tests", "ranks", "kind", "limit", "figure", "starter_patch", "secret"}
+KEYS = {"title", "file", "replaces", "reference", "tests", "ranks", "kind", "limit", "figure", "starter_patch", "secret", "hidden"}
 
 
 class Claim:
-    def __init__(self, test, text, hint, weight):
-        self.test, self.text, self.hint, self.weight = test, text, hint, weight
+    """hidden: of a test that learners do not have; a report says its name and nothing else."""
+
+    def __init__(self, test, text, hint, weight, hidden=False):
+        self.test, self.text, self.hint, self.weight, self.hidden = test, text, hint, weight, hidden
 
 
 class Exercise:
@@ -25,7 +27,20 @@ class Exercise:
         self.replaces, self.tests, self.ranks = words["replaces"], words["tests"], words["ranks"]
         self.figure = words["figure"]                     # what a leaderboard sorts by, the smallest first; "": there is none
         self.starter_patch, self.secret = words["starter_patch"], words["secret"]
+        self.hidden, self.for_staff = words["hidden"], False
         self.reference = self.replaces or os.path.join(folder, words["reference"])
+
+    def with_hidden(self, root=ROOT):
+        """As those grade it who have the hidden tests: each of them is a claim, too."""
+        self.for_staff = True
+        for path in self.hidden:
+            with open(os.path.join(root, path), encoding="utf-8") as f:
+                tests = re.findall(r"\bunit_test\((\w+)\)", f.read())
+            if not tests:
+                raise Trouble(f"{path} has no unit_test(...)")
+            self.claims = self.claims + [Claim(test, "hidden: " + test, "", 1, hidden=True) for test in tests]
+        self.tests = self.tests + self.hidden
+        return self
 
     @property
     def starter(self):
@@ -95,8 +110,9 @@ def read(lesson, folder, root=ROOT):
         "tests": [beside(folder, root, t, ini, "tests") for t in said["tests"].split()],
         "ranks": [positive(n, "ranks", ini) for n in said.get("ranks", "1").split()], "figure": said.get("figure", ""),
         "starter_patch": said.get("starter_patch", ""), "secret": said.get("secret", "").split(),
+        "hidden": [os.path.join(folder, t) for t in said.get("hidden", "").split()],
     }
-    for path in [*words["secret"], *filter(None, [words["starter_patch"]])]:
+    for path in [*words["secret"], *words["hidden"], *filter(None, [words["starter_patch"]])]:
         if not os.path.isfile(os.path.join(root, path)):
             raise Trouble(f"{ini}: {path} is not there")
     if words["starter_patch"] and plant.touched(words["starter_patch"]) != {words["replaces"]}:
@@ -142,10 +158,10 @@ def exercises_of(lesson, root=ROOT):
             if os.path.isfile(os.path.join(root, folder, name, "exercise.ini"))]
 
 
-def exercises(words="", root=ROOT):
-    """Of these lessons ("03 05"), or of all ("" and "all")."""
+def exercises(words="", staff=False, root=ROOT):
+    """Of these lessons ("03 05"), or of all ("" and "all"). staff: with the hidden tests."""
     names = lessons(root) if words.strip() in ("", "all") else [lesson_named(w, root) for w in words.split()]
-    return [e for name in names for e in exercises_of(name, root)]
+    return [e.with_hidden(root) if staff else e for name in names for e in exercises_of(name, root)]
 
 
 def choose(lesson, file, name="", root=ROOT):

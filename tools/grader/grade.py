@@ -234,6 +234,15 @@ def on_ranks(sizes):
     return "on " + " ".join(map(str, sizes)) + " rank" + "s" * (list(sizes) != [1])
 
 
+def told(claim, outcome):
+    """What a report may say of it: of a hidden test only whether it holds."""
+    if not claim.hidden:
+        return outcome
+    bare = Outcome()
+    bare.held = outcome.held if outcome.failed_on is None else []
+    return bare
+
+
 def show_claim(text, holds, outcome, hint):
     lines = [f"  {'holds' if holds else 'FAILS'}  {text}"]
     if not holds:
@@ -258,7 +267,7 @@ def show(result, shown):
     lines.append("")
     for claim, outcome in result.claims:
         weight = f"  (counts {claim.weight} times)" if claim.weight > 1 else ""
-        lines += show_claim(claim.text + weight, result.holds(outcome), outcome, claim.hint)
+        lines += show_claim(claim.text + weight, result.holds(outcome), told(claim, outcome), claim.hint)
     if result.rest or result.after:
         n = len(result.rest)
         lines.append(f"  {'holds' if result.rest_holds() else 'FAILS'}  everything else still holds ({n} test{'s' * (n != 1)})")
@@ -277,7 +286,7 @@ def show(result, shown):
 
 def by_hand(base, place, result):
     """How to run the first failed test alone, under a debugger for instance."""
-    for name, outcome in [(c.test, o) for c, o in result.claims] + list(result.rest.items()):
+    for name, outcome in [(c.test, o) for c, o in result.claims if not c.hidden] + list(result.rest.items()):
         if outcome.failed_on is not None:
             variables = f"DEVICE={base.device} " if base.device != "cpu" else ""
             if outcome.failed_on > 1:

@@ -62,26 +62,40 @@ def untold(e, path):
     return read(path).split("\n", 1)[0] + f"\n\n{why}\n"
 
 
-def keep_secrets(e, chosen):
-    """What would tell is not told; a starter that is made from a patch is an ordinary one."""
+def keep_secrets(e, chosen, hidden):
+    """What would tell is not told; a starter that is made from a patch is an ordinary one. hidden: which tests exercise.ini still names."""
     for path in set(e.secret) & set(chosen):
         chosen[path] = made(e, path, untold(e, path))
     if e.starter_patch:
         chosen[os.path.join(e.folder, e.file)] = e.starter
-    if e.starter_patch or e.secret:
+    gone = ["starter_patch", "secret", *([] if hidden else ["hidden"])]
+    if e.starter_patch or e.secret or (e.hidden and not hidden):
         ini = os.path.join(e.folder, "exercise.ini")
-        chosen[ini] = made(e, ini, re.sub(r"^(starter_patch|secret)\s*=.*\n", "", read(ini), flags=re.M))
+        chosen[ini] = made(e, ini, re.sub(rf"^({'|'.join(gone)})\s*=.*\n", "", read(ini), flags=re.M))
 
 
-def contents(exercises):
-    """The handout's files: path in it -> path of the file to copy; and what is left out, with the reason."""
+def bare(e, path):
+    """Of a hidden test what the runner reads, its first line, and the names."""
+    lines = read(path).splitlines(keepends=True)
+    return made(e, path, lines[0] + "".join(lines[next(i for i, line in enumerate(lines) if line.startswith("TESTS(")):]))
+
+
+def contents(exercises, hidden=""):
+    """The handout's files: path in it -> path of the file to copy; and what is left out, with the reason. hidden tests: "" none of them, "whole",
+    or "bare", what a program that has been built needs."""
     replaced = {e.replaces: e.starter for e in exercises if e.replaces}
     references = {e.reference for e in exercises if not e.replaces}
+    tests = {path: e for e in exercises for path in e.hidden}
     folders = {f"lessons/{e.lesson}/mutants/" for e in exercises}
     chosen, left_out = {}, {}
     for path in files_of(ROOT):
         if path in references or path.startswith("references/"):
             left_out[path] = "a reference"
+        elif path in tests and hidden != "whole":
+            if hidden == "bare":
+                chosen[path] = bare(tests[path], path)
+            else:
+                left_out[path] = "a hidden test"
         elif any(path.startswith(f) for f in folders):
             left_out[path] = "mistakes of the lesson"
         elif path.endswith(".patch") and touched(path) & set(replaced):
@@ -89,7 +103,7 @@ def contents(exercises):
         else:
             chosen[path] = replaced.get(path, path)
     for e in exercises:
-        keep_secrets(e, chosen)
+        keep_secrets(e, chosen, hidden)
     return chosen, left_out
 
 
@@ -102,11 +116,11 @@ def pack(path, out):
     shutil.copystat(os.path.join(ROOT, path), packed)
 
 
-def write(exercises, out, packed=False):
-    """The tree at `out`, a folder that is not there yet or empty. packed: with what makes its program work."""
+def write(exercises, out, packed=False, hidden=""):
+    """The tree at `out`, a folder that is not there yet or empty. packed: with what makes its program work; hidden: see contents."""
     if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
         raise Trouble(f"OUT={out} is there already and not an empty folder; choose another")
-    chosen, left_out = contents(exercises)
+    chosen, left_out = contents(exercises, hidden)
     os.makedirs(out, exist_ok=True)
     for path, source in chosen.items():
         destination = os.path.join(out, path)

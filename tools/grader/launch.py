@@ -166,6 +166,7 @@ class OtherUser(Plain):
         return self.temporary
 
     def end_left_behind(self, marker):
+        """Whatever this user still runs: one submission at a time."""
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 if os.stat(f"/proc/{pid}").st_uid == self.user:
