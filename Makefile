@@ -362,6 +362,10 @@ check-exercises: deps
 handout:
 	@tools/handout --out "$$OUT" -- $(LESSON)
 
+# Which submissions are nearly equal: DIR=folder [LESSON=03]
+similar:
+	@tools/similar --lessons "$$LESSON" -- "$$DIR"
+
 # The zip for Gradescope: LESSON="03 05" or all, OUT=autograder.zip
 autograder:
 	@tools/autograder --out "$${OUT:-autograder.zip}" -- $(LESSON)
@@ -375,4 +379,4 @@ grade-all: deps
 clean:
 	rm -rf build build-*
 
-.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build check-all check-mutants check-lessons docs explorer starter mine grade grade-all handout autograder check-exercises fuzz check-deps sizes clean
+.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build check-all check-mutants check-lessons docs explorer starter mine grade grade-all similar handout autograder check-exercises fuzz check-deps sizes clean

@@ -249,6 +249,22 @@ row ann '100,.*,graded,there is COST.c instead of cost.c,'
 report $? "a name in other letters is graded, with a remark"
 
 
+# ---- who is like whom ----
+mkdir -p "$work"/alike/{ann,bob,eve,tom,zoe}/04
+states=lessons/04-zero/states
+cp $states/reference.c "$work/alike/ann/04/states.c"
+sed -E 's/\b(kept_whole|shared|divided|left|shard)\b/my_\1/g; s|/\*.*||; s/^    / /; s/ = / =  /' $states/reference.c >"$work/alike/bob/04/states.c"
+cp tests/data/grade/states_apart.c "$work/alike/eve/04/states.c"
+cp $states/states.c "$work/alike/tom/04/states.c"
+cp $states/states.c "$work/alike/zoe/04/states.c"
+tools/similar --lessons 04 "$work/alike" >"$work/said" 2>&1 && says '04 states            100 %  ann  bob' && says '1 pair of 5 students'
+report $? "other names, comments and spaces do not make it another file; one that was written apart and starters are not alike"
+rm -r "$work"/alike/{tom,zoe}
+tools/grade-all --built --trusted --lessons 04 --exercise states --out "$work/alike.csv" "$work/alike" >"$work/said" 2>&1
+says 'alike: 04 states            100 %  ann  bob' && grep -q '^ann,04,states,100,9,9,graded,like bob: 100 %,' "$work/alike.csv" &&
+    grep -q '^bob,.*like ann: 100 %' "$work/alike.csv" && grep -q '^eve,04,states,100,9,9,graded,,' "$work/alike.csv"
+report $? "a table says who is like whom, and counts nothing off"
+
 # ---- a leaderboard ----
 mkdir -p "$work/par/ann" "$work/par/bob" "$work/par/eve" "$work/par/tom"
 cp lessons/07-pipelines/par/reference.csv "$work/par/ann/par.csv"

@@ -1,5 +1,20 @@
-"""Where somebody's file for an exercise is: FOLDER/FILE, or FOLDER/03/FILE. A name that differs in upper and lower case only is found, and said."""
+"""What was handed in: whose folders there are, and where somebody's file for an exercise is: FOLDER/FILE, or FOLDER/03/FILE. A name that differs in upper
+and lower case only is found, and said."""
 import os
+import re
+
+from . import Trouble
+
+
+def students(folder):
+    try:
+        return sorted(n for n in os.listdir(folder) if not n.startswith(".") and os.path.isdir(os.path.join(folder, n)))
+    except OSError as e:
+        raise Trouble(f"DIR={folder}: {e.strerror}") from None
+
+
+def printable(name):
+    return re.sub(r"[^\w.-]", "?", name)
 
 
 def entry(folder, name):

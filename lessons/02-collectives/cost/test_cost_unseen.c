@@ -15,7 +15,7 @@ static double seconds(enum all_reduce_algorithm a, int n, double bytes, const st
 /* A message of m bytes, and what came is added. */
 static double exchange(const struct link_cost *l, double m) { return l->alpha_s + m * (l->beta_s + l->gamma_s); }
 
-/* Round by round: halves of halves out, the same back without adding; what is beyond the power of two first and last. */
+/* Round by round: halves of halves out, the same back without adding; first and last what is beyond the power of 2. */
 static double halvings(int n, double bytes, const struct link_cost *l) {
     double s = 0, part = bytes;
     int p = 1;
@@ -35,7 +35,8 @@ static void test_cost_on_links_not_seen(void **state) {
             double ring = (n - 1) * (exchange(l, part) + l->alpha_s + part * l->beta_s);
             int rounds = 0;
             for (int reached = 1; reached < n; reached *= 2) rounds++;
-            double tree = rounds * (exchange(l, bytes) + l->alpha_s + bytes * l->beta_s), halved = halvings(n, bytes, l);
+            double tree = rounds * (exchange(l, bytes) + l->alpha_s + bytes * l->beta_s);
+            double halved = halvings(n, bytes, l);
             assert_close(seconds(RING, n, bytes, l), ring, 1e-9 * ring);
             assert_close(seconds(TREE, n, bytes, l), tree, 1e-9 * tree);
             assert_close(seconds(HALVING_DOUBLING, n, bytes, l), halved, 1e-9 * halved);
@@ -44,7 +45,7 @@ static void test_cost_on_links_not_seen(void **state) {
 
 static void test_crossover_on_links_not_seen(void **state) {
     (void)state;
-    for (int i = 0; i < 2; i++)                               /* the last link has no latency: the ring is always faster */
+    for (int i = 0; i < 2; i++) /* the last has no latency: the ring is always faster */
         for (int n = 5; n <= 500; n *= 3) {
             double bytes = 0;
             assert_ok(cost_crossover(n, &links[i], &bytes));

@@ -1,0 +1,59 @@
+"""Which submissions are nearly equal? Names, comments, layout and the order of functions do not count; what the starter has does not count either.
+
+A text becomes tokens: keywords, numbers and signs as they are, every other name the same one. Each run of LENGTH tokens is a shingle, and a file is
+the set of its shingles without the starter's. Two files are as similar as the smaller set is contained in the other (Schleimer,
+Wilkerson, Aiken 2003, without the winnowing: files are short). Where there is one right answer, all right answers are equal: tables are not compared."""
+import itertools
+import os
+import re
+
+from . import ROOT, build, handed_in
+
+LENGTH = 12          # tokens; the head of a usual loop has 14
+ENOUGH = 25          # shingles of its own that a file needs to be compared: less is no text to recognise anybody by
+ALIKE = 0.6          # solutions written apart from each other had 0.08 to 0.13 in common
+KEYWORDS = set("break case char const continue default do double else enum float for goto if int long return short signed sizeof static struct "
+               "switch typedef union unsigned void while bool true false NULL".split())
+TOKEN = re.compile(r"[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|<<=|>>=|[-+*/%&|^!=<>]=|&&|\|\||\+\+|--|->|<<|>>|\S")
+
+
+def tokens(text):
+    text = re.sub(r"/\*.*?\*/|//[^\n]*|^\s*#[^\n]*", " ", text, flags=re.S | re.M)
+    for token in TOKEN.findall(text):
+        yield "name" if re.match(r"[A-Za-z_]", token) and token not in KEYWORDS else "text" if token[0] == '"' else token
+
+
+def shingles(text):
+    words = list(tokens(text))
+    return {tuple(words[i:i + LENGTH]) for i in range(len(words) - LENGTH + 1)}
+
+
+def text_of(path):
+    """As far as a submission may be long; "" for what cannot be read, or is a link."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8", errors="replace") as f:
+            return f.read(build.MAX_SOURCE)
+    except OSError:
+        return ""
+
+
+def likeness(a, b):
+    """0 to 1 for two sets of shingles."""
+    return len(a & b) / min(len(a), len(b)) if min(len(a), len(b)) >= ENOUGH else 0.0
+
+
+def pairs(e, files):
+    """Of {student: path}: (likeness, student, student) of the pairs that are alike, the most alike first."""
+    if e.kind == "table":
+        return []
+    with open(os.path.join(ROOT, e.starter), encoding="utf-8") as f:
+        given = shingles(f.read())
+    of = {student: shingles(text_of(path)) - given for student, path in files.items()}
+    found = [(likeness(of[a], of[b]), a, b) for a, b in itertools.combinations(sorted(of), 2)]
+    return sorted((p for p in found if p[0] >= ALIKE), key=lambda p: (-p[0], p[1:]))
+
+
+def alike(directory, students, e):
+    """The pairs of a folder of submissions."""
+    found = {s: handed_in.find(os.path.join(directory, s), e)[0] for s in students}
+    return pairs(e, {s: path for s, path in found.items() if path})
