@@ -362,6 +362,10 @@ check-exercises: deps
 handout:
 	@tools/handout --out "$$OUT" -- $(LESSON)
 
+# "Which claim fails?": LESSON=03 NAME=ann OUT=dir writes patches and a sheet for a student; FILE=which.txt grades it
+which: deps
+	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/which --lesson "$$LESSON" --name "$$NAME" $(if $(FILE),--grade) -- "$${FILE:-$$OUT}" || [ $$? = 1 ]
+
 # Which submissions are nearly equal: DIR=folder [LESSON=03]
 similar:
 	@tools/similar --lessons "$$LESSON" -- "$$DIR"
@@ -379,4 +383,4 @@ grade-all: deps
 clean:
 	rm -rf build build-*
 
-.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build check-all check-mutants check-lessons docs explorer starter mine grade grade-all similar handout autograder check-exercises fuzz check-deps sizes clean
+.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build check-all check-mutants check-lessons docs explorer starter mine grade grade-all similar which handout autograder check-exercises fuzz check-deps sizes clean

@@ -169,7 +169,7 @@ with zipfile.ZipFile(sys.argv[1]) as z:                       # as unzip does, w
         os.chmod(z.extract(one, sys.argv[2]), one.external_attr >> 16)
 EOF
 [ -x "$scope/run_autograder" ] && [ "$(cat "$scope/lessons")" = "02 03" ] && [ ! -e "$scope/trivium/$reference" ] &&
-    [ ! -e "$scope/trivium/$scale/reference.c" ] && [ "$(wc -l <"$scope/hidden")" -ge 3 ] && (cd "$scope/trivium" && cat $(cat ../hidden) >/dev/null)
+    [ ! -e "$scope/trivium/$scale/reference.c" ] && [ "$(wc -l <"$scope/hidden")" -ge 3 ] && (cd "$scope/trivium" && xargs cat <../hidden >/dev/null)
 report $? "the zip has the tree without answers, the hidden tests, and what runs it"
 if [ "$(id -u)" = 0 ]; then
     mkdir "$scope/trivium/build" "$work/scope/submission"
@@ -179,7 +179,7 @@ if [ "$(id -u)" = 0 ]; then
     chmod 755 "$work"
     (BUILD=build SETTINGS="$settings" "$scope/setup.sh") >"$work/said" 2>&1
     report $? "setup.sh builds, and grades the starters"
-    ! (cd "$scope/trivium" && cat $(cat ../hidden)) | grep -q '^static' && [ "$(find "$scope/trivium/references" -type f -perm /044 | wc -l)" = 0 ]
+    ! (cd "$scope/trivium" && xargs cat <../hidden) | grep -q '^static' && [ "$(find "$scope/trivium/references" -type f -perm /044 | wc -l)" = 0 ]
     report $? "what is hidden cannot be read by submissions"
     cp "$scale/reference.c" "$work/scope/submission/scale.c"
     (BUILD=build AUTOGRADER=$work/scope "$scope/run_autograder") >"$work/said" 2>&1 && cat "$work/scope/results/results.json" >>"$work/said" &&
@@ -248,6 +248,34 @@ tools/grade-all --built --trusted --lessons 02 --exercise cost --out "$work/scor
 row ann '100,.*,graded,there is COST.c instead of cost.c,'
 report $? "a name in other letters is graded, with a remark"
 
+
+# ---- which claim fails? ----
+asked() { tools/which --built --lesson 00 "$@" >"$work/said" 2>&1; }
+mkdir -p "$work"/which/{ann,bob}/00
+asked --name ann "$work/ann1" && asked --name ann "$work/ann2" && diff -r "$work/ann1" "$work/ann2" >>"$work/said" && asked --name bob "$work/bob" &&
+    ! diff -r "$work/ann1" "$work/bob" >/dev/null && ! grep -lE '^# (what|claim|holds|says):' "$work"/ann1/*.patch &&
+    [ "$(for p in "$work"/ann1/*.patch; do patch --dry-run -s -f -p1 <"$p" >>"$work/said" && echo applies; done | wc -l)" = 5 ]
+report $? "a student has the same patches each time, another one others; none tells its claim"
+asked --name ann "$work/ann1"; [ $? = 2 ] && says 'is there already'
+report $? "a sheet is not written over"
+# what the patches' own heads say
+python3 - ann >"$work/which/ann/00/which.txt" 2>"$work/said" <<'EOF'
+import sys
+sys.path.insert(0, "tools")
+from grader import exercise, mutant, which
+for i, (patch, _) in enumerate(which.drawn(exercise.lesson_named("00"), sys.argv[1]), 1):
+    print(f"{i} = {mutant.head(patch, 'claim')}")
+EOF
+n=$(wc -l <"$work/which/ann/00/which.txt")
+asked --name ann --grade "$work/which/ann/00/which.txt" && says "$n of $n" && [ "$n" -ge 4 ]
+report $? "the claims that the tests break are right"
+sed '1s/=.*/= test_no_such/; 2d' "$work/which/ann/00/which.txt" >"$work/which/bob/00/which.txt"
+asked --name ann --grade "$work/which/bob/00/which.txt"; [ $? = 1 ] && says "1  wrong: test_no_such" && says "2  nothing said" && says "$((n - 2)) of $n"
+report $? "a wrong answer and none are said"
+cp "$work/which/ann/00/which.txt" "$work/which/bob/00/which.txt"
+tools/grade-all --built --trusted --lessons 00 --exercise which --out "$work/which.csv" "$work/which" >"$work/said" 2>&1
+grep -q "^ann,00,which,100,$n,$n,graded,," "$work/which.csv" && grep -qE "^bob,00,which,[0-9]{1,2},[0-9]+,$n,graded,wrong: [0-9]" "$work/which.csv"
+report $? "grade-all grades the sheets; what is right for one is not for another"
 
 # ---- who is like whom ----
 mkdir -p "$work"/alike/{ann,bob,eve,tom,zoe}/04

@@ -7,6 +7,8 @@
     grade.py      a submission's claims over all world sizes, and how they are shown
     sandbox.py    the same without trust: bubblewrap, limits, a supervisor
     formats.py    a grade for other programs: JSON, JUnit, Gradescope, GitHub Classroom
+    mutant.py     planted mistakes of the exercises
+    which.py      "which claim fails?": mistakes drawn for a student, and their answers
     similar.py    which submissions are nearly equal
     handed_in.py  where somebody's file for an exercise is
     handout.py    the tree without the answers

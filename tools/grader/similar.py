@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 
-from . import ROOT, build, handed_in
+from . import ROOT, handed_in
 
 LENGTH = 12          # tokens; the head of a usual loop has 14
 ENOUGH = 25          # shingles of its own that a file needs to be compared: less is no text to recognise anybody by
@@ -28,15 +28,6 @@ def shingles(text):
     return {tuple(words[i:i + LENGTH]) for i in range(len(words) - LENGTH + 1)}
 
 
-def text_of(path):
-    """As far as a submission may be long; "" for what cannot be read, or is a link."""
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8", errors="replace") as f:
-            return f.read(build.MAX_SOURCE)
-    except OSError:
-        return ""
-
-
 def likeness(a, b):
     """0 to 1 for two sets of shingles."""
     return len(a & b) / min(len(a), len(b)) if min(len(a), len(b)) >= ENOUGH else 0.0
@@ -48,7 +39,7 @@ def pairs(e, files):
         return []
     with open(os.path.join(ROOT, e.starter), encoding="utf-8") as f:
         given = shingles(f.read())
-    of = {student: shingles(text_of(path)) - given for student, path in files.items()}
+    of = {student: shingles(handed_in.text_of(path)) - given for student, path in files.items()}
     found = [(likeness(of[a], of[b]), a, b) for a, b in itertools.combinations(sorted(of), 2)]
     return sorted((p for p in found if p[0] >= ALIKE), key=lambda p: (-p[0], p[1:]))
 

@@ -1,0 +1,112 @@
+"""Which claim fails? Each student gets other planted mistakes of a lesson, and says for each which claim it breaks.
+
+The patches are those of lessons/NN-name/mutants, drawn by the student's name, so that what was given out need not be kept. An answer is right when the
+claim that it names fails for the reference with that mistake: the tests say so, not a list of answers."""
+import hashlib
+import json
+import os
+import random
+import re
+
+from . import ROOT, Trouble, build, exercise, grade, launch, mutant
+
+SHEET = "which.txt"
+MOST = 6             # patches of a student
+WAIT_S = 3           # that a rank of a wrong solution waits for others
+
+
+def candidates(lesson):
+    """(patch, exercise): mistakes that compile, in C, whose claim a student knows."""
+    here = exercise.exercises_of(lesson)
+    names = [e.name for e in here]
+    found = []
+    for e in here:
+        known = {c.test for c in e.claims}
+        found += [(path, e) for path in mutant.of(e, names) if e.kind == "c" and mutant.head(path, "claim") in known]
+    return found
+
+
+def drawn(lesson, name):
+    """The patches of this student, in order: as many different claims as there are."""
+    left = candidates(lesson)
+    if not left:
+        raise Trouble(f"lesson {lesson} has no planted mistakes that this can be asked about (a handout has none at all)")
+    random.Random(f"{lesson} {name}").shuffle(left)
+    seen, first, rest = set(), [], []
+    for one in left:
+        claim = mutant.head(one[0], "claim")
+        (rest if claim in seen else first).append(one)
+        seen.add(claim)
+    return (first + rest)[:MOST]
+
+
+# ---- giving out ----
+
+def bare(patch):
+    """Without the lines that tell."""
+    with open(patch, encoding="utf-8") as f:
+        return "".join(line for line in f if not line.startswith("# "))
+
+
+def sheet(lesson, name):
+    """What is to be filled in."""
+    chosen = drawn(lesson, name)
+    lines = [f"# Lesson {lesson}, for {name}: each of the patches beside this file plants one mistake. Which claim fails then?",
+             "# Write one name behind each number, as:  1 = test_name.  Any claim that fails with that patch is right."]
+    for e in {e.name: e for _, e in chosen}.values():
+        lines += ["#", f"# claims of {e.name}:", *(f"#   {c.test}: {c.text}" for c in e.claims)]
+    return "\n".join([*lines, "", *(f"{i} = " for i in range(1, len(chosen) + 1))]) + "\n"
+
+
+def give_out(lesson, name, out):
+    """The patches and the sheet, in a new folder."""
+    texts = {f"{i}.patch": bare(patch) for i, (patch, _) in enumerate(drawn(lesson, name), 1)}
+    try:
+        os.makedirs(out)
+    except FileExistsError:
+        raise Trouble(f"OUT={out} is there already; choose another") from None
+    for file, text in {**texts, SHEET: sheet(lesson, name)}.items():
+        with open(os.path.join(out, file), "w", encoding="utf-8", errors="backslashreplace") as f:
+            f.write(text)
+    return len(texts)
+
+
+# ---- grading ----
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def broken(patch, e, built):
+    """Names of the claims that fail with this patch. Kept in build/grade/, as long as patch, reference and tests are the same."""
+    made_of = "\0".join([bare(patch), read(e.reference), *map(read, e.tests), *map(read, [os.path.join(e.folder, "exercise.ini")])])
+    folder = os.path.join(ROOT, build.build_folder(), "grade", "which", hashlib.sha256(made_of.encode()).hexdigest()[:16])
+    kept = os.path.join(folder, "fails.json")
+    if os.path.isfile(kept):
+        with open(kept, encoding="utf-8") as f:
+            return json.load(f)
+    os.makedirs(folder, exist_ok=True)
+    mutant.apply(patch, e, os.path.join(folder, e.file))
+    result = grade.grade(build.Base(e, built), launch.Plain(folder), e.file, timeout=WAIT_S)
+    fails = [c.test for c, o in result.claims if o.failed_on is not None]
+    if not fails:
+        raise Trouble(f"{patch}: no claim fails ({result.status} {result.message or result.after}); see make check-exercises")
+    with open(kept + ".new", "w", encoding="utf-8") as f:
+        json.dump(fails, f)
+    os.replace(kept + ".new", kept)
+    return fails
+
+
+def answers(text):
+    """number -> what is written behind it; the first line of a number counts."""
+    said = {}
+    for number, word in re.findall(r"^[ \t]*(\d{1,3})[ \t]*=[ \t]*(\S*)", text, re.M):
+        said.setdefault(int(number), word)
+    return said
+
+
+def graded(lesson, name, text, built=False):
+    """[(number, answer, claims that fail)] of a student's sheet, without running what is not needed."""
+    said = answers(text)
+    return [(i, said.get(i, ""), broken(patch, e, built)) for i, (patch, e) in enumerate(drawn(lesson, name), 1)]
