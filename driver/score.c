@@ -8,6 +8,7 @@
 
 #include "driver/recipe.h"
 #include "driver/setup.h"
+#include "emb/emb.h"
 #include "lib/base/clock.h"
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "lib/data/clicks.h"
@@ -95,6 +96,9 @@ static enum status check(const struct request *q, const struct scoring *s) {
     if (!p->arch->clicks)
         return FAIL(E_CONFIG, "score is for models of clicks, and arch=%s is none; use --arch dlrm or wide-deep",
                     p->arch->name);
+    if (emb_options(p)->cache)
+        return FAIL(E_CONFIG, "emb-cache=%" PRId64 ": score looks rows up where the checkpoint has them; leave it out",
+                    emb_options(p)->cache);
     return checkpoint_model_compare(&m, p, checkpoint_folder(s->reader));
 }
 

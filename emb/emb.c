@@ -19,7 +19,8 @@
  * Sent when, in each microbatch of B samples a replica, S = n F B D numbers: by table S/n (n-1)/n forward and as much
  * backward; by row S (n-1)/n each way, n times as much, and in return no rank has a hot table to itself.
  *
- * Late updates (--emb-delay): lib/run/optim_rows.h.
+ * Late updates (--emb-delay): lib/run/optim_rows.h. Tables that are larger than memory (--emb-cache, --emb-store): the
+ * rewrite says in which tier a table is and how many of its rows are cached; lib/run/hot_rows.h does the rest.
  *
  * What breaks: a sender's gradients of a row squared by themselves; a row's gradient summed over the replicas again; an
  * owner that looks up its own samples only.
@@ -28,9 +29,12 @@
  * (Persia: late updates of tables beside a dense part in time). */
 #include "emb/emb.h"
 
+#include "lib/base/integer.h"
 #include "lib/comm/reshard.h"
 #include "lib/comm/sum_scatter.h"
 #include "lib/ops/rec/embedding_bag.h"
+#include "lib/run/hot_rows.h"
+#include "lib/run/hot_store.h"
 #include "lib/run/model.h"
 #include "lib/run/optim_rows.h"
 #include <inttypes.h>
@@ -44,11 +48,18 @@ static const struct option OPTIONS[] = {
     {"emb-delay", OPTION_INT, "0", 0, ROWS_MAX_DELAY, NULL, "steps",
      "dlrm, wide-deep: a step reads tables without the updates of the N steps before it; 0: with all of them",
      "parallelism", offsetof(struct emb_options, delay)},
+    {"emb-cache", OPTION_INT, "0", 0, 2e9, NULL, "rows",
+     "dlrm, wide-deep: a rank keeps its tables in emb-store, and of each so many rows in a cache; 0: all rows are here",
+     "parallelism", offsetof(struct emb_options, cache)},
+    {"emb-store", OPTION_CHOICE, "host", 0, 0, "host|disk", "",
+     "emb-cache: where the tables are: host memory, or a file in offload-path", "parallelism",
+     offsetof(struct emb_options, store)},
 };
 
 /* Of every model with tables, on any number of ranks. */
 static bool emb_wanted(const struct plan *plan) {
-    return plan->arch->clicks || emb_options(plan)->delay > 0 || emb_options(plan)->by != EMB_BY_TABLE;
+    const struct emb_options *o = emb_options(plan);
+    return plan->arch->clicks || o->delay > 0 || o->by != EMB_BY_TABLE || o->cache > 0 || o->store != EMB_IN_HOST;
 }
 
 /* ---- what does not go together ---- */
@@ -85,11 +96,29 @@ static enum status check_run(const struct plan *plan) {
     return OK;
 }
 
+static enum status check_store(const struct plan *plan) {
+    const struct emb_options *o = emb_options(plan);
+    int64_t row = plan->hidden * (int64_t)dtype_size(plan_dtype(plan));
+    if (o->store == EMB_IN_HOST) return OK;
+    if (!o->cache)
+        return FAIL(E_CONFIG, "emb-store=disk, and emb-cache=0 keeps all rows in memory; give emb-cache the number "
+                    "of rows that may be there");
+    if (!plan->offload_path[0])
+        return FAIL(E_CONFIG, "emb-store=disk needs a folder for its files; give --offload-path, on a local disk");
+    int64_t least = hot_store_window(INT64_MAX / row - DISK_PAGE, row, 1, 0).pages * DISK_PAGE;
+    if (plan_window_bytes(plan) < least)
+        return FAIL(E_CONFIG, "offload-window=%g MiB: one row goes to the disk and one comes through at least %.3f MiB "
+                    "of pages; use offload-window %.3f", plan->offload_window, (double)least / (1 << 20),
+                    (double)least / (1 << 20) + 0.001);
+    return OK;
+}
+
 static enum status emb_check(const struct plan *plan) {
     if (!plan->arch->clicks)
-        return FAIL(E_CONFIG, "emb-by and emb-delay are for tables of dlrm and wide-deep, and arch=%s has none; leave "
-                    "them out", plan->arch->name);
+        return FAIL(E_CONFIG, "emb-by, emb-delay, emb-cache and emb-store are for tables of dlrm and wide-deep, and "
+                    "arch=%s has none; leave them out", plan->arch->name);
     TRY(check_mesh(plan));
+    TRY(check_store(plan));
     return check_run(plan);
 }
 
@@ -123,6 +152,14 @@ static void send_pooled(const struct plan *plan, struct program *p, int at) {
     program_insert(p, at + 1, &s);
 }
 
+/* The table goes to its store; what is kept of rows stays. */
+static void cache_rows(const struct emb_options *o, struct param *table) {
+    const struct axis *a = table->type.shape.axis;
+    if (!o->cache) return;
+    table->weight_tier = o->store == EMB_ON_DISK ? TIER_DISK : TIER_HOST;
+    table->hot_rows = min64(o->cache, a[0].n * a[1].n);
+}
+
 static void shard_tables(const struct plan *plan, struct program *p, const struct step *s) {
     int axis = emb_options(plan)->by == EMB_BY_ROW;                  /* (F,V,D) and (F,V) */
     for (int i = 0; i < s->n_weight; i++) {
@@ -130,6 +167,7 @@ static void shard_tables(const struct plan *plan, struct program *p, const struc
         *a = shard(plan, a);
     }
     p->params[s->weight[0]].delay = (int)emb_options(plan)->delay;
+    cache_rows(emb_options(plan), &p->params[s->weight[0]]);
 }
 
 static enum status check_divides(const struct plan *plan, const struct program *p) {
@@ -154,9 +192,17 @@ static enum status emb_rewrite(const struct plan *plan, struct program *p) {
     return OK;
 }
 
+/* All that a step updates is in the cache at once. */
+static enum status check_cache(const struct compiled *c, const struct program *p, int i) {
+    int64_t most = hot_rows_of_step(p, i, c->schedule->n_microbatches), rows = p->params[i].hot_rows;
+    if (rows == 0 || rows >= most) return OK;
+    return FAIL(E_CONFIG, "emb-cache=%" PRId64 " rows, and a step can name %" PRId64 " rows of this rank's %s; use "
+                "emb-cache %" PRId64 ", more ranks, or a smaller global-batch", rows, most, p->params[i].name, most);
+}
+
 /* Who divides or averages weights in another way does not know of tables. */
 static enum status emb_lowered(const struct compiled *c, struct program *p) {
-    (void)c;
+    for (int i = 0; i < p->n_params; i++) TRY(check_cache(c, p, i));
     for (int i = 0; i < p->n_params; i++)
         if (p->params[i].update == UPDATE_ROWS && (p->n_apart || p->params[i].shard_axis != AXIS_SELF))
             return FAIL(E_CONFIG, "%s: its rows belong to one replica each, and cannot be averaged or given to another "

@@ -7,7 +7,8 @@
 extern const struct technique technique_emb;
 
 enum emb_by { EMB_BY_TABLE, EMB_BY_ROW };
-struct emb_options { int by; int64_t delay; };
+enum emb_store { EMB_IN_HOST, EMB_ON_DISK };
+struct emb_options { int by; int64_t delay, cache; int store; };
 static inline struct emb_options *emb_options(const struct plan *p) {
     return (struct emb_options *)plan_own(p, &technique_emb.options);
 }

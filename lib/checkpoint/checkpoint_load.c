@@ -87,11 +87,25 @@ static struct piece resident_piece(const struct param *w) {
     return (struct piece){w->type.shape, own ? w->own_first : 0, own ? w->own_n : type_n(&w->type)};
 }
 
+/* A table with a cache may be larger than this memory: so many elements of it at a time. */
+static enum status load_table(const struct manifest *m, struct whose x, const struct device *device) {
+    enum { BLOCK = 1 << 20 };
+    const struct param *w = x.w;
+    for (int64_t first = 0, n; first < w->own_n; first += n) {
+        n = min64(BLOCK, w->own_n - first);
+        struct piece piece = {w->type.shape, first, n};
+        char *to = (char *)w->weight + first * (int64_t)dtype_size(w->type.dtype);
+        TRY(load_tensor(m, x, piece, w->type.dtype, n, device, to));
+    }
+    return OK;
+}
+
 static enum status load_weight(struct run *r, const struct manifest *m, const struct param *w) {
     const struct device *weights = run_tier_device(r, w->weight_tier),
                         *states = run_tier_device(r, w->state_tier);
     struct piece own = {w->type.shape, w->own_first, w->own_n};
     const struct whose x = {w, STATE_WEIGHT, 0, 1};
+    if (w->hot_rows) return load_table(m, x, weights);
     if (w->master)
         TRY(load_tensor(m, x, own, w->state_dtype, param_state_n(w), states, w->master_weight));
     return load_tensor(m, x, resident_piece(w), w->type.dtype, param_resident_n(w, w->weight_residence), weights,
@@ -99,6 +113,7 @@ static enum status load_weight(struct run *r, const struct manifest *m, const st
 }
 
 enum status checkpoint_load_params(struct run *r, const struct manifest *m, enum checkpoint_part part) {
+    TRY(optim_rows_forget(r));
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         if (!param_is_stored(w) || w->cache || (w->update == UPDATE_STATE && part != CHECKPOINT_ALL)) continue;
@@ -112,7 +127,6 @@ enum status checkpoint_load_params(struct run *r, const struct manifest *m, enum
 
 enum status checkpoint_load_progress(struct run *r, const struct manifest *m) {
     const json_t *techniques = json_object_get(m->json, "techniques");
-    optim_rows_forget(r);
     r->n_step = r->n_done = r->resumed_step = m->step;
     r->n_update = m->update;
     r->resumed_samples = m->samples;

@@ -91,6 +91,9 @@ struct call {
     /* The loss of each token before it is multiplied by loss_weight is added here, too; NULL: nowhere. In host memory:
      * --sums fixed. */
     struct exact *loss_sum;
+    /* Of weight[0], a table whose rows lie in slots: the slot of each row (rec/rows.h); NULL: all lie in order. In host
+     * memory. */
+    const int32_t *row_place;
     const struct device *device;     /* set when it runs; NULL in shape, work and cost */
     const struct group *group;       /* of step->mesh_axis */
     struct comm_request *request;    /* async_backward: start here, the executor waits at ROW_WAIT */

@@ -60,6 +60,7 @@ static void *value_at(const void *located, int v) {
 static void *weight_at(const void *located, int param) {
     const struct located *l = located;
     const struct param *w = &l->exec->program->params[param];
+    if (w->hot_rows) return w->hot;
     if (!w->version_bytes) return w->weight;
     int n = schedule_versions(l->exec->schedule);
     int64_t version = l->exec->since_flush - l->at.action->age + n;  /* age < n */

@@ -44,6 +44,7 @@ static void plan_param(struct param *w, int n_versions, int n_outer, enum device
         int64_t next = take(weights, param_resident_n(w, w->weight_residence), w->type.dtype);
         if (i == 1) w->version_bytes = next - w->weight_offset;
     }
+    if (w->hot_rows) w->hot_offset = take(end_of(m, ROLE_PARAM, TIER_DEVICE, device), param_hot_bytes(w), UINT8);
     if (w->second_n) w->second_offset = take(end_of(m, ROLE_PARAM, TIER_DEVICE, device), w->second_n, w->type.dtype);
     if (!param_is_dense(w)) return;
     w->moment1_offset = take(states, param_state_n(w), w->state_dtype);

@@ -106,7 +106,8 @@ int program_insert(struct program *p, int at, const struct step *step) {
 
 struct call program_call(const struct program *p, const struct step *s) {
     struct call c = {.step = s, .on = p->device, .n_threads = p->n_threads, .plain_gemm = p->plain_gemm,
-                     .fixed_sums = p->fixed_sums};
+                     .fixed_sums = p->fixed_sums,
+                     .row_place = s->n_weight ? p->params[s->weight[0]].hot_place : NULL};
     for (int i = 0; i < s->n_in; i++) c.in[i].type = &p->slots[s->in[i]].type;
     for (int i = 0; i < s->n_in; i++) c.din[i].type = &p->slots[s->in[i]].grad_type;
     for (int i = 0; i < s->n_out; i++) c.out[i].type = &p->slots[s->out[i]].type;
@@ -165,6 +166,10 @@ int64_t param_state_n(const struct param *w) {
 int64_t param_grad_bytes(const struct param *w) {
     if (w->update != UPDATE_ADAMW) return w->n_records * w->record_bytes;
     return param_resident_n(w, w->grad_residence) * (int64_t)dtype_size(w->grad_type.dtype);
+}
+
+int64_t param_hot_bytes(const struct param *w) {
+    return w->hot_rows ? w->hot_rows * w->type.shape.axis[2].n * (int64_t)dtype_size(w->type.dtype) : 0;
 }
 
 char *param_records(const struct param *w, uint64_t n_step) {

@@ -59,6 +59,11 @@ struct param {
     int64_t record_bytes;
     int n_records, delay;
     double lr_scale;
+    /* UPDATE_ROWS with the table in another tier: so many rows of it are here at a time, in slots; and where each
+     * row is (lib/run/hot_rows.h). 0: the table is where kernels read it. */
+    int64_t hot_rows, hot_offset;
+    void *hot;
+    const int32_t *hot_place;
     bool cache;                /* not learned: what decode/ keeps from token to token. Zero at first, never saved */
     enum mesh_axis shared;     /* another rank along this axis holds it too (pp/); AXIS_SELF: none */
     /* Set by program_infer: the axes of the mesh, as bits, over which its gradient is a sum; and whether this rank's
@@ -145,6 +150,8 @@ static inline bool param_is_gathered(const struct param *w) { return w->present 
 static inline bool param_is_dense(const struct param *w) { return w->present && w->update == UPDATE_ADAMW; }
 /** Bytes of its gradient in the arena: of its elements, or its records. */
 int64_t param_grad_bytes(const struct param *);
+/** Bytes of a cache of its rows. */
+int64_t param_hot_bytes(const struct param *);
 /** UPDATE_ROWS: the records of a step; the next microbatch's lies record_bytes further. */
 char *param_records(const struct param *, uint64_t n_step);
 /** Is it a param, or one more gradient of another one? */

@@ -5,6 +5,7 @@
 #include "lib/program/sums.h"
 #include "lib/types/types.h"
 #include "lib/run/combine.h"
+#include "lib/run/hot_rows.h"
 #include "lib/run/optim_rows.h"
 
 #include "lib/base/grow.h"
@@ -228,7 +229,7 @@ static enum status check_losses(const struct run *r) {
 }
 
 static int64_t run_work_bytes(const struct run *r) {
-    int64_t rows = optim_rows_work(&r->program), sums = reduce_work(r->program.device);
+    int64_t rows = hot_rows_work(&r->program) + optim_rows_work(&r->program), sums = reduce_work(r->program.device);
     return arena_align((1 + STEPS_AHEAD * N_SCALARS) * sizeof(double)) + (rows ? arena_align(sums) + rows : sums);
 }
 
@@ -239,8 +240,9 @@ static enum status bill_and_plan(struct run *r) {
     for (int i = 0; i < r->n_active; i++)
         if (r->active[i]->cost) TRY(r->active[i]->cost(&r->plan, &compiled, &r->bill));
     combine_bill(&r->program, &r->bill);
-    TRY(optim_blocks_make(&r->program, (int64_t)(r->plan.offload_window * 1024 * 1024), &r->blocks));
-    r->memory.bytes[TIER_HOST][ROLE_WORK] = r->blocks.bytes;
+    TRY(optim_blocks_make(&r->program, plan_window_bytes(&r->plan), &r->blocks));
+    int64_t window = hot_rows_window(&r->program, plan_window_bytes(&r->plan));
+    r->memory.bytes[TIER_HOST][ROLE_WORK] = window ? round_up(r->blocks.bytes, DISK_PAGE) + window : r->blocks.bytes;
     r->memory.bytes[TIER_HOST][ROLE_COMM] = r->bill.technique_host_bytes;
     r->bill.disk_read_bytes += r->blocks.read_bytes;
     r->bill.disk_written_bytes += r->blocks.written_bytes;

@@ -66,8 +66,27 @@ static enum status initialise(struct run *r, const struct param *w) {
     return status;
 }
 
+/* A table that has a cache may be larger than this memory: so many elements of it at a time, which are whole pages. */
+static enum status initialise_table(struct run *r, const struct param *w) {
+    enum { BLOCK = 1 << 20 };
+    int64_t size = (int64_t)dtype_size(w->type.dtype);
+    struct param part = *w;
+    struct initial v = {.weight = calloc(BLOCK, (size_t)size)};
+    enum status status = v.weight ? OK : FAIL(E_MEMORY, "no memory for initial values of %s", w->name);
+    part.weight_residence = RESIDENT_OWN;
+    for (part.own_first = 0; part.own_first < w->own_n && status == OK; part.own_first += part.own_n) {
+        part.own_n = min64(BLOCK, w->own_n - part.own_first);
+        if (!r->plan.undrawn) draw(&part, (uint64_t)r->plan.seed, &v);
+        status = put(r, w->weight_tier, (char *)w->weight + part.own_first * size, v.weight, part.own_n * size);
+    }
+    free(v.weight);
+    return status;
+}
+
 enum status params_initialise(struct run *r) {
-    for (int i = 0; i < r->program.n_params; i++)
-        if (param_is_stored(&r->program.params[i])) TRY(initialise(r, &r->program.params[i]));
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        if (param_is_stored(w)) TRY(w->hot_rows ? initialise_table(r, w) : initialise(r, w));
+    }
     return OK;
 }

@@ -1,6 +1,8 @@
 #include "lib/run/optim_rows.h"
 
 #include "lib/ops/rec/rows.h"
+#include "lib/run/hot_rows.h"
+#include <math.h>
 #include <stdlib.h>
 
 /* A table, and the step whose records are sorted now; -1: none. */
@@ -41,7 +43,8 @@ static struct table table_of(const struct program *p, int i, void *work) {
     const struct param *w = &p->params[i];
     const struct step *s = reader_of(p, i);
     struct rows r = {.ids = p->slots[s->in[0]].type, .table = w->type, .record_bytes = w->record_bytes,
-                     .n_records = records_of_step(w), .weight = w->weight, .kept = p->params[s->weight[1]].weight};
+                     .n_records = records_of_step(w), .weight = w->hot_rows ? w->hot : w->weight, .place = w->hot_place,
+                     .kept = p->params[s->weight[1]].weight};
     r.index = work;
     r.other = r.index + r.n_records * type_n(&r.ids);
     return (struct table){r, w, -1};
@@ -88,12 +91,14 @@ enum status optim_rows_squares(const struct run *r, double *sum) {
     return OK;
 }
 
-static enum status apply_next(const struct run *r, struct optim_rows *o) {
+static enum status apply_next(struct run *r, struct optim_rows *o) {
     int64_t step = o->next++;
     for (int i = 0; i < o->n; i++) {
         struct table *t = &o->table[i];
         sort(t, step);
-        TRY(rows_update(&t->rows, o->lr * t->w->lr_scale, r->plan.eps, o->factor[step % (o->delay + 1)]));
+        double factor = o->factor[step % (o->delay + 1)];
+        if (!isnan(factor)) TRY(hot_rows_need_to_update(r, t->w, &t->rows));
+        TRY(rows_update(&t->rows, o->lr * t->w->lr_scale, r->plan.eps, factor));
     }
     return OK;
 }
@@ -112,9 +117,10 @@ enum status optim_rows_step(struct run *r, const struct step_record *s) {
 enum status optim_rows_settle(struct run *r) {
     struct optim_rows *o = r->rows;
     while (o && o->next < o->end) TRY(apply_next(r, o));
-    return OK;
+    return hot_rows_write_back(r);
 }
 
-void optim_rows_forget(struct run *r) {
+enum status optim_rows_forget(struct run *r) {
     if (r->rows) r->rows->next = r->rows->end = 0;
+    return hot_rows_forget(r);
 }

@@ -35,10 +35,11 @@ enum status optim_rows_squares(const struct run *, double *sum);
 /** The step is decided: its update waits now, and what has waited for `delay` steps is applied.
  *  @collective{none} @errors those of rows_update */
 enum status optim_rows_step(struct run *, const struct step_record *);
-/** Apply everything that waits, in order. @collective{none} @errors those of rows_update */
+/** Apply everything that waits, in order; then tables are whole where a checkpoint reads them. @collective{none}
+ *  @errors those of rows_update, E_IO */
 enum status optim_rows_settle(struct run *);
-/** Nothing waits any more: the run goes on from another state. @collective{none} */
-void optim_rows_forget(struct run *);
+/** Nothing waits any more, and no row is cached: the run goes on from another state. @collective{none} @errors E_IO */
+enum status optim_rows_forget(struct run *);
 
 #ifdef __cplusplus
 }

@@ -144,6 +144,8 @@ int plan_node(const struct plan *, int rank);
 enum status plan_check_sums(const struct plan *);
 /** Gradients of as many bytes fill a bucket. Pure. */
 static inline int64_t plan_bucket_bytes(const struct plan *p) { return (int64_t)(p->bucket_mb * 1024 * 1024); }
+/** Host memory of a rank through which it reaches a file, at most. Pure. */
+static inline int64_t plan_window_bytes(const struct plan *p) { return (int64_t)(p->offload_window * 1024 * 1024); }
 /** As what gradients travel; and does what that rounds away return in the next step? Pure. */
 struct codec plan_codec(const struct plan *);
 bool plan_has_feedback(const struct plan *);

@@ -108,6 +108,7 @@ struct run {
     void *reduce_work;
     struct optim_offload *offload;       /* NULL: nothing is */
     struct optim_rows *rows;             /* of tables (optim_rows.h); NULL: there are none */
+    struct hot_rows *hot;                /* caches of their rows (hot_rows.h); NULL: tables are here */
     struct disk *disk;                   /* TIER_DISK: this rank's file; NULL: none */
     struct step_record record[STEPS_AHEAD];
     int n_started;                       /* steps started and not finished: at most STEPS_AHEAD */

@@ -3,6 +3,7 @@
 
 #include "lib/device/stopwatch.h"
 #include "lib/ops/reduce.h"
+#include "lib/run/hot_rows.h"
 #include "lib/run/optim_offload.h"
 #include "lib/run/optim_rows.h"
 #include <inttypes.h>
@@ -17,6 +18,7 @@ static void bind_params(struct run *r) {
         const struct arena *weights = r->arenas[w->weight_tier], *states = r->arenas[w->state_tier];
         const struct arena *grads = &r->arenas[w->grad_tier][ROLE_GRAD];
         w->weight = w->weight_versions = arena_at(&weights[ROLE_PARAM], stored->weight_offset);
+        w->hot = arena_at(&r->arenas[TIER_DEVICE][ROLE_PARAM], w->hot_offset);
         w->second = arena_at(&r->arenas[TIER_DEVICE][ROLE_PARAM], w->second_offset);
         w->grad = arena_at(grads, w->grad_offset);
         w->waiting = arena_at(grads, w->waiting_offset);
@@ -58,7 +60,9 @@ static enum status place_scalars(struct run *r) {
     TRY(d->clear(d, at, r->memory.run_bytes));
     r->health = (double *)at;
     r->reduce_work = at + arena_align((1 + STEPS_AHEAD * N_SCALARS) * sizeof(double));
-    TRY(optim_rows_create(r, (char *)r->reduce_work + arena_align(reduce_work(r->program.device)), &r->rows));
+    char *rows = (char *)r->reduce_work + arena_align(reduce_work(r->program.device));
+    TRY(hot_rows_create(r, rows, &r->hot));
+    TRY(optim_rows_create(r, rows + hot_rows_work(&r->program), &r->rows));
     for (int i = 0; i < STEPS_AHEAD; i++) {
         void *pinned;
         TRY(d->pin(d, N_SCALARS * sizeof(double), &pinned));
@@ -216,6 +220,7 @@ void run_destroy(struct run *r) {
     }
     optim_offload_destroy(r, &r->offload);
     optim_rows_destroy(&r->rows);
+    hot_rows_destroy(&r->hot);
     stopwatch_destroy(&r->exec.stopwatch);
     exec_fini(&r->exec);
     for (enum tier tier = 0; tier < N_TIERS; tier++)

@@ -19,6 +19,7 @@ static void count_param(const struct param *w, int64_t resident[N_ROLES]) {
     if (w->gradient_of) return;
     if (w->weight_tier == TIER_DEVICE)
         resident[ROLE_PARAM] += elements_bytes(param_resident_n(w, w->weight_residence), w->type.dtype);
+    resident[ROLE_PARAM] += param_hot_bytes(w);
     if (w->state_tier == TIER_DEVICE) resident[ROLE_OPTIM] += (w->master ? 3 : 2) * state;
 }
 

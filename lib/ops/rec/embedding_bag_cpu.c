@@ -22,13 +22,14 @@ enum status CPU(embedding_bag_forward)(const struct call *call) {
     TRY(check_ids(id, type_n(call->in[0].type), table[1].global));
 #pragma omp parallel for
     for (int64_t bag = 0; bag < ids[0].n * F * B; bag++) {
-        const elem *rows = w + bag / B % F * V * D;
+        int64_t first = bag / B % F * V;
         real sum[D];
         for (int64_t d = 0; d < D; d++) sum[d] = 0;
         for (int64_t m = 0; m < M; m++) {
             int64_t v = id[bag * M + m] - table[1].first;
             if (id[bag * M + m] < 0 || v < 0 || v >= V) continue;
-            for (int64_t d = 0; d < D; d++) sum[d] += load(rows[v * D + d]);
+            const elem *row = w + (call->row_place ? call->row_place[first + v] : first + v) * D;
+            for (int64_t d = 0; d < D; d++) sum[d] += load(row[d]);
         }
         for (int64_t d = 0; d < D; d++) y[bag * D + d] = store(sum[d]);
     }

@@ -9,14 +9,12 @@ static const int32_t *ids_of(const struct rows *r, int record) {
 }
 
 static void find(struct rows *r) {
-    const struct axis *ids = r->ids.shape.axis, *table = r->table.shape.axis;
-    int64_t n_ids = type_n(&r->ids), bags_of_feature = ids[2].n * ids[3].n;
+    int64_t n_ids = type_n(&r->ids);
     r->n = 0;
     for (int k = 0; k < r->n_records; k++)
         for (int64_t i = 0; i < n_ids; i++) {
-            int64_t id = ids_of(r, k)[i], v = id - table[1].first, f = i / bags_of_feature % ids[1].n;
-            if (id < 0 || v < 0 || v >= table[1].n) continue;
-            r->index[r->n++] = (struct occurrence){(uint32_t)(f * table[1].n + v), (uint32_t)(k * n_ids + i)};
+            int64_t row = rows_of_id(&r->ids, &r->table, i, ids_of(r, k)[i]);
+            if (row >= 0) r->index[r->n++] = (struct occurrence){(uint32_t)row, (uint32_t)(k * n_ids + i)};
         }
 }
 

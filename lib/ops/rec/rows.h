@@ -41,6 +41,7 @@ struct rows {
     int64_t record_bytes;
     int n_records;
     void *weight, *kept;                 /* (F,V,D) and (F,V), in the table's dtype */
+    const int32_t *place;                /* of a row, where in weight it is, in rows; NULL: all lie in order */
     struct occurrence *index, *other;    /* [n_records x ids]: sorted by row after rows_sort; and scratch */
     int64_t n;                           /* occurrences in this rank's rows, set by rows_sort */
 };
@@ -48,6 +49,13 @@ struct rows {
 /** Bytes of both index tables. */
 static inline int64_t rows_index_bytes(const struct type *ids, int n_records) {
     return 2 * n_records * type_n(ids) * (int64_t)sizeof(struct occurrence);
+}
+
+/** The row of this rank's tables that the i-th id of a record names; -1: none of them. */
+static inline int64_t rows_of_id(const struct type *ids, const struct type *table, int64_t i, int32_t id) {
+    const struct axis *a = ids->shape.axis, *t = table->shape.axis;
+    int64_t v = id - t[1].first, f = i / (a[2].n * a[3].n) % a[1].n;
+    return id < 0 || v < 0 || v >= t[1].n ? -1 : f * t[1].n + v;
 }
 
 /** Find the occurrences of this rank's rows, and sort them by row, stably: index and n. @collective{none} */

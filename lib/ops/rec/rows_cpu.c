@@ -44,7 +44,7 @@ double CPU(rows_squares)(const struct rows *r) {
 
 static void update_row(const struct rows *r, int64_t row, const real *sum, real lr, real eps, real multiplier) {
     int64_t D = r->table.shape.axis[2].n;
-    real *w = (real *)r->weight + row * D, *kept = (real *)r->kept + row, squares = 0;
+    real *w = (real *)r->weight + (r->place ? r->place[row] : row) * D, *kept = (real *)r->kept + row, squares = 0;
     for (int64_t d = 0; d < D; d++) squares += multiplier * sum[d] * (multiplier * sum[d]);
     *kept += squares / (real)D;
     real rate = lr * multiplier / ((real)sqrt((double)*kept) + eps);
