@@ -58,7 +58,7 @@ static int layer(struct builder *b, int index, int x) {
     char name[16];
     snprintf(name, sizeof name, "h%d", index);
     int block = program_add_block(b->p, name, x, true);
-    return b->p->blocks[block].out = mlp_half(b, attention_half(b, x));
+    return b->p->blocks[block].out[0] = mlp_half(b, attention_half(b, x));
 }
 
 /* The sum of two streams is a residual of which nothing is dropped. */
@@ -71,7 +71,7 @@ static int embedding(struct builder *b, int *word) {
     x = build_step(b, &op_dropout_residual, "sum", (struct inputs){y, x, NONE, NONE});
     x = build_step(b, &op_add_position, "pos", (struct inputs){x, NONE, build_matrix(b, "pos.w", "TC", STD), NONE});
     x = build_step(b, &op_dropout, "drop", (struct inputs){norm(b, "ln", "ln.g", "ln.b", x), NONE, NONE, NONE});
-    return b->p->blocks[0].out = build_dropout(b, x);
+    return b->p->blocks[0].out[0] = build_dropout(b, x);
 }
 
 /* dense makes as many channels as it reads: axis C both times. */

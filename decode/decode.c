@@ -73,7 +73,7 @@ static enum status end_with_logits(struct program *p) {
     const struct step *loss = &p->steps[p->n_steps - 1];
     if (p->loss < 0 || loss->out[0] != p->loss || loss->n_weight > 0)
         return FAIL(E_INTERNAL, "the program does not end with a loss over logits");
-    p->blocks[loss->block].out = loss->in[0];
+    p->blocks[loss->block].out[0] = loss->in[0];
     p->n_steps--;
     p->loss = p->data[DATA_TARGETS] = -1;
     return OK;
@@ -157,7 +157,7 @@ static enum status decode_schedule(const struct plan *plan, struct schedule *out
 /* The gather of the last token's scores; rows bill themselves. */
 static enum status decode_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     const struct program *p = c->program;
-    const struct type *scores = &p->slots[p->blocks[p->n_blocks - 1].out].type;
+    const struct type *scores = &p->slots[p->blocks[p->n_blocks - 1].out[0]].type;
     bill_exchange(bill, &p->place, (struct exchange){.axis = AXIS_TP, .op = COMM_ALL_GATHER,
                                                      .count = plan->mesh.tp * type_n(scores) / scores->shape.axis[1].n,
                                                      .dtype = scores->dtype, .when = AT_END});

@@ -30,7 +30,7 @@ static enum status ignore_param(void *self, const struct param_event *event) {
 /* (B, n, shard of the vocabulary) */
 static const struct type *part_type(const struct run *r) {
     const struct program *p = &r->program;
-    return &p->slots[p->blocks[p->n_blocks - 1].out].type;
+    return &p->slots[p->blocks[p->n_blocks - 1].out[0]].type;
 }
 static int64_t shard_n(const struct run *r) { return part_type(r)->shape.axis[2].n; }
 

@@ -54,7 +54,7 @@ static int layer(struct builder *b, int index, int x) {
     double residual_std = 0.02 / sqrt(2.0 * (double)b->plan->layers);  /* GPT-2: 1/sqrt(number of residual additions) */
     int block = program_add_block(b->p, name, x, true);
     x = attention_half(b, x, residual_std);
-    return b->p->blocks[block].out = mlp_half(b, x, residual_std);
+    return b->p->blocks[block].out[0] = mlp_half(b, x, residual_std);
 }
 
 static int embedding(struct builder *b, int *wte) {
@@ -62,7 +62,7 @@ static int embedding(struct builder *b, int *wte) {
     *wte = build_matrix(b, "wte", "VC", 0.02);
     int x = build_step(b, &op_embedding, "tok", (struct inputs){tokens, NONE, *wte, NONE});
     x = build_step(b, &op_add_position, "pos", (struct inputs){x, NONE, build_matrix(b, "wpe", "TC", 0.02), NONE});
-    return b->p->blocks[0].out = build_dropout(b, x);
+    return b->p->blocks[0].out[0] = build_dropout(b, x);
 }
 
 static void head(struct builder *b, int x, int wte) {

@@ -48,14 +48,14 @@ static int layer(struct builder *b, int index, int x) {
     double residual_std = 0.02 / sqrt(2.0 * (double)b->plan->layers);  /* 1/sqrt(number of residual additions) */
     int block = program_add_block(b->p, name, x, true);
     x = attention_half(b, x, residual_std);
-    return b->p->blocks[block].out = mlp_half(b, x, residual_std);
+    return b->p->blocks[block].out[0] = mlp_half(b, x, residual_std);
 }
 
 static int embedding(struct builder *b, int *table) {
     int tokens = build_tokens(b, "embed");
     *table = build_matrix(b, "table", "VC", 0.02);
     int x = build_step(b, &op_embedding, "tok", (struct inputs){tokens, NONE, *table, NONE});
-    return b->p->blocks[0].out = x;
+    return b->p->blocks[0].out[0] = x;
 }
 
 static void head(struct builder *b, int x, int table) {

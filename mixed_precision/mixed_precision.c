@@ -94,8 +94,11 @@ static void set_param_dtypes(struct program *p, enum dtype compute, enum dtype g
  * producer here: set their types, or sender and receiver would disagree on the number of bytes. */
 static void set_boundary_dtypes(struct program *p, enum dtype compute) {
     for (int b = 0; b < p->n_blocks; b++) {
-        if (p->blocks[b].in >= 0) p->slots[p->blocks[b].in].type.dtype = compute;
-        if (p->blocks[b].out >= 0) p->slots[p->blocks[b].out].type.dtype = compute;
+        const struct block *x = &p->blocks[b];
+        for (int i = 0; i < MAX_STREAMS; i++) {
+            if (x->in[i] >= 0) p->slots[x->in[i]].type.dtype = compute;
+            if (x->out[i] >= 0) p->slots[x->out[i]].type.dtype = compute;
+        }
     }
 }
 

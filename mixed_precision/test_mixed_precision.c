@@ -98,10 +98,10 @@ static void test_neighbouring_stages_agree_about_message_bytes(void **state) {
     compile(&first, &p, 0);
     compile(&second, &p, 1);
     int64_t bytes = p.micro_batch * p.seq * p.hidden * 2;
-    assert_int_equal(bytes_of_value(&first, first.chunks[0].out), bytes);
-    assert_int_equal(bytes_of_value(&second, second.chunks[0].in), bytes);
-    assert_int_equal(bytes_of_value(&first, first.chunks[0].dout), bytes);
-    assert_int_equal(bytes_of_value(&second, second.chunks[0].din), bytes);
+    assert_int_equal(bytes_of_value(&first, first.chunks[0].out[0]), bytes);
+    assert_int_equal(bytes_of_value(&second, second.chunks[0].in[0]), bytes);
+    assert_int_equal(bytes_of_value(&first, first.chunks[0].dout[0]), bytes);
+    assert_int_equal(bytes_of_value(&second, second.chunks[0].din[0]), bytes);
     run_destroy(&first);
     run_destroy(&second);
 }

@@ -58,7 +58,7 @@ static void mark(struct program *p, int slot) {
 static void mark_step(struct program *p, const struct step *s) {
     for (int k = 0; k < s->n_in; k++) mark(p, s->in[k]);
     for (int k = 0; k < s->n_out; k++)
-        if (!(s->op->statistic_out >> k & 1) && s->out[k] != p->blocks[s->block].out) mark(p, s->out[k]);
+        if (!(s->op->statistic_out >> k & 1) && !block_gives(&p->blocks[s->block], s->out[k])) mark(p, s->out[k]);
 }
 
 /* What is a statistic of one step is read by others, too. */

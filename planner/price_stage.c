@@ -146,7 +146,7 @@ double price_update_bytes(const struct program *p) {
 static void price_end(const struct cluster *c, struct stage *g) {
     const struct program *p = &g->run.program;
     const struct bill *b = &g->run.bill;
-    double behind = 0, blocks = 0, forward = 0, packing = 0;
+    double behind = 0, blocks = 0, forward = 0, packing = 0, message = 0;
     g->send_s = 0, g->cold_s = c->cold_s;
     memset(g->end_s, 0, sizeof g->end_s);
     for (int i = 0; i < b->n_exchanges; i++) {
@@ -154,7 +154,10 @@ static void price_end(const struct cluster *c, struct stage *g) {
         double seconds = exchange_seconds(c, &p->place, x);
         double times = (x->times ? (double)x->times : 1) / (x->every ? (double)x->every : 1);
         packing += times * x->packing / op_bytes_per_s(c, "pack");
-        if (x->when == BESIDE_BLOCKS) g->send_s = fmax(g->send_s, seconds + c->switch_s);
+        if (x->when == BESIDE_BLOCKS) {
+            message = seconds + (x->along ? message : c->switch_s);
+            g->send_s = fmax(g->send_s, message);
+        }
         if (x->when == BEHIND_BACKWARD) behind += times * seconds;
         if (x->when == BEHIND_FORWARD) forward += times * seconds;
         if (x->when == BEHIND_BLOCK) blocks += times * seconds;

@@ -67,7 +67,7 @@ static void mark_selective(const struct plan *plan, struct program *p, const str
 /* All outputs of the step but those that are decisions; the block's output too, unless it is the next group's input. */
 static void mark_full(struct program *p, const struct step *s, bool output_too) {
     for (int k = 0; k < s->n_out; k++)
-        if (!(s->op->kept_out >> k & 1) && (output_too || s->out[k] != p->blocks[s->block].out))
+        if (!(s->op->kept_out >> k & 1) && (output_too || !block_gives(&p->blocks[s->block], s->out[k])))
             p->slots[s->out[k]].replay = true;
 }
 

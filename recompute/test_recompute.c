@@ -90,7 +90,7 @@ static char layer_sign(const struct program *p, int block) {
     char text[512];
     list_marked(p, p->blocks[block].name, text);
     if (!text[0]) return '-';
-    return p->slots[p->blocks[block].out].replay ? '.' : 'o';
+    return p->slots[p->blocks[block].out[0]].replay ? '.' : 'o';
 }
 
 static void check_groups(const struct plan *plan, int rank, const char *expected) {

@@ -82,7 +82,7 @@ static void test_tp_rewrite_names_the_new_slots(void **state) {
     assert_string_equal(p.slots[p.steps[4].out[0]].name, "h0.ln1.in");
     assert_string_equal(p.slots[p.steps[7].out[0]].name, "h0.proj.part");
     for (int i = 0; i < p.n_blocks; i++)
-        if (p.blocks[i].out >= 0) assert_null(strstr(p.slots[p.blocks[i].out].name, ".part"));
+        if (p.blocks[i].out[0] >= 0) assert_null(strstr(p.slots[p.blocks[i].out[0]].name, ".part"));
     program_fini(&p);
 }
 

@@ -31,6 +31,7 @@ struct exchange {
     int root;          /* of a broadcast or a reduce: rank of the group */
     double packing;    /* bytes that its rank reads and writes each time to pack and unpack it: work of its own */
     int64_t every;     /* only one step in so many has it; 0 is 1 */
+    bool along;        /* each time behind the exchange before it: to whoever waits for both, they are one */
 };
 
 /** What one rank of a group of n sends: algorithm bytes of the mean step, as the ledger counts them over `every` steps;

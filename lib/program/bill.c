@@ -70,15 +70,27 @@ void bill_rows(const struct program *p, const struct chunk *chunks, const struct
 }
 
 /* ---- messages of the pipeline ---- */
-/* What leaves a chunk: its last block's output forward, the gradient of its first block's input backward. */
-static const struct type *boundary(const struct program *p, int chunk, bool forward) {
-    int slot = -1;
+/* What leaves a chunk: its last block's outputs forward, the gradients of its first block's inputs backward. */
+static const int *boundary(const struct program *p, int chunk, bool forward) {
+    const int *slots = NULL;
     for (int i = 0; i < p->n_blocks; i++) {
         if (p->blocks[i].chunk != chunk) continue;
-        if (!forward) return &p->slots[p->blocks[i].in].type;
-        slot = p->blocks[i].out;
+        if (!forward) return p->blocks[i].in;
+        slots = p->blocks[i].out;
     }
-    return &p->slots[slot].type;
+    return slots;
+}
+
+static void bill_send(const struct program *p, const int *slots, int64_t times, struct bill *b) {
+    bool along = false;
+    for (int i = 0; i < MAX_STREAMS; i++) {
+        if (slots[i] < 0) continue;
+        const struct type *type = &p->slots[slots[i]].type;
+        bill_exchange(b, &p->place, (struct exchange){.axis = AXIS_PP, .op = COMM_SEND, .count = type_n(type),
+                                                      .dtype = type->dtype, .times = times, .when = BESIDE_BLOCKS,
+                                                      .along = along});
+        along = true;
+    }
 }
 
 void bill_sends(const struct program *p, const struct schedule *s, struct bill *b) {
@@ -88,9 +100,6 @@ void bill_sends(const struct program *p, const struct schedule *s, struct bill *
             const struct action send = {.kind = kind, .chunk = c};
             int64_t times = times_of(s, kind, c);
             if (times == 0 || schedule_hop(s, &send).rank == s->rank) continue;
-            const struct type *type = boundary(p, c, forward);
-            bill_exchange(b, &p->place, (struct exchange){.axis = AXIS_PP, .op = COMM_SEND, .count = type_n(type),
-                                                          .dtype = type->dtype, .times = times,
-                                                          .when = BESIDE_BLOCKS});
+            bill_send(p, boundary(p, c, forward), times, b);
         }
 }

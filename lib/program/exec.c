@@ -15,7 +15,7 @@ enum status exec_init(struct exec *e) {
     e->copies = calloc((size_t)p->n_slots + 1, sizeof *e->copies);
     bool ok = e->step_requests && e->step_seconds && e->copies;
     for (int d = 0; d < N_CHANNELS; d++) {
-        e->ring_requests[d] = calloc((size_t)e->memory->ring[d].slots + 1, sizeof **e->ring_requests);
+        e->ring_requests[d] = calloc((size_t)e->memory->ring[d].slots * MAX_STREAMS + 1, sizeof **e->ring_requests);
         ok = ok && e->ring_requests[d];
     }
     if (!ok) return FAIL(E_MEMORY, "no memory for the requests of %d steps", p->n_steps);
@@ -75,7 +75,7 @@ static void *grad_at(const void *located, int param) {
 }
 
 void *exec_out(const struct exec *e, int chunk) {
-    return exec_value(e, (struct place){.chunk = chunk}, e->chunks[chunk].out);
+    return exec_value(e, (struct place){.chunk = chunk}, e->chunks[chunk].out[0]);
 }
 
 /* ---- rows ---- */

@@ -75,7 +75,7 @@ struct exec {
     struct spans *recording;             /* spans, while a step of training runs */
     struct comm_request *step_requests;  /* by step: asynchronous rows in flight */
     struct device_mark *copies;          /* by slot: parked, or on its way back */
-    struct comm_request *ring_requests[N_CHANNELS];
+    struct comm_request *ring_requests[N_CHANNELS];   /* by slot and stream */
     int ring_used[N_CHANNELS], ring_taken[N_CHANNELS];   /* taken: what this rank has handed to itself */
     const struct schedule *schedule;     /* that is running */
     /* Of a schedule without a flush, set by the run: the step's number since the last flush, and how many microbatches
@@ -96,7 +96,8 @@ void exec_fini(struct exec *);
  *  @collective{mesh} @errors of ops and comm */
 enum status exec_run(struct exec *, const struct schedule *, bool training);
 
-/** After exec_run: where the value lies that leaves a chunk's forward tape (its last block's out), in device memory;
+/** After exec_run: where the value lies that leaves a chunk's forward tape (its last block's out, of the first
+ *  stream), in device memory;
  *  NULL: none does. Of a program that is forward only; in others, its frame may have gone on to another microbatch. */
 void *exec_out(const struct exec *, int chunk);
 

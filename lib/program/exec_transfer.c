@@ -1,55 +1,64 @@
 /* Transfers between the stages of a pipeline: a receive lands in the value itself; a send leaves a copy in the ring and
- * goes on. */
+ * goes on. Each stream is a message of its own; they go in order, on one channel, so that the receiver knows which is
+ * which. */
 #include "lib/program/exec_state.h"
 
 #include "lib/base/clock.h"
 
-static void *ring_slot(const struct exec *e, int channel, int slot) {
+static void *ring_slot(const struct exec *e, int channel, int slot, int stream) {
     const struct stage_ring *ring = &e->memory->ring[channel];
-    return arena_at(&e->arenas[ROLE_COMM], ring->offset + slot * arena_align(ring->bytes));
+    return arena_at(&e->arenas[ROLE_COMM], ring->offset + slot * arena_align(ring->bytes) + ring->stream[stream]);
 }
 
-static enum status receive(struct exec *e, const struct action *a, struct place at) {
-    const struct chunk *k = &e->chunks[a->chunk];
-    int from = schedule_hop(e->schedule, a).rank, channel = schedule_channel(e->schedule, a);
-    int v = a->kind == RECV_B ? k->dout : k->in;
-    void *to = exec_value(e, at, v);
+/* A message of one stream: value v, from or to a rank; slot: of this rank's ring. */
+struct message { int v, stream, rank, channel, slot; };
+
+static enum status receive(struct exec *e, const struct message *m, struct place at) {
+    int64_t bytes = e->chunks[at.chunk].values[m->v].bytes;
+    void *to = exec_value(e, at, m->v);
     struct comm_request request = {0};
-    if (from == e->schedule->rank) {                                 /* this rank has left it in its own ring */
-        int slot = e->ring_taken[channel]++ % e->memory->ring[channel].slots;
-        return e->device->copy(e->device, to, ring_slot(e, channel, slot), k->values[v].bytes);
-    }
-    TRY(comm_recv_start(e->mesh->group[AXIS_PP], to, k->values[v].bytes, UINT8, from, channel, &request));
+    if (m->rank == e->schedule->rank)                                /* this rank has left it in its own ring */
+        return e->device->copy(e->device, to, ring_slot(e, m->channel, m->slot, m->stream), bytes);
+    TRY(comm_recv_start(e->mesh->group[AXIS_PP], to, bytes, UINT8, m->rank, m->channel, &request));
     return comm_wait(&request);
 }
 
-static enum status send(struct exec *e, const struct action *a, struct place at) {
-    const struct chunk *k = &e->chunks[a->chunk];
-    int to = schedule_hop(e->schedule, a).rank, channel = schedule_channel(e->schedule, a);
-    int v = a->kind == SEND_B ? k->din : k->out, slot = e->ring_used[channel]++ % e->memory->ring[channel].slots;
-    struct comm_request *request = &e->ring_requests[channel][slot];
-    void *copy = ring_slot(e, channel, slot);
+static enum status send(struct exec *e, const struct message *m, struct place at) {
+    int64_t bytes = e->chunks[at.chunk].values[m->v].bytes;
+    struct comm_request *request = &e->ring_requests[m->channel][m->slot * MAX_STREAMS + m->stream];
+    void *copy = ring_slot(e, m->channel, m->slot, m->stream);
     TRY(comm_wait(request));                                         /* the slot's last message has left */
-    TRY(e->device->copy(e->device, copy, exec_value(e, at, v), k->values[v].bytes));
-    if (to == e->schedule->rank) return OK;
-    return comm_send_start(e->mesh->group[AXIS_PP], copy, k->values[v].bytes, UINT8, to, channel, request);
+    TRY(e->device->copy(e->device, copy, exec_value(e, at, m->v), bytes));
+    if (m->rank == e->schedule->rank) return OK;
+    return comm_send_start(e->mesh->group[AXIS_PP], copy, bytes, UINT8, m->rank, m->channel, request);
 }
 
 enum status exec_finish_sends(struct exec *e) {
     for (int d = 0; d < N_CHANNELS; d++)
-        for (int i = 0; i < e->memory->ring[d].slots; i++) TRY(comm_wait(&e->ring_requests[d][i]));
+        for (int i = 0; i < e->memory->ring[d].slots * MAX_STREAMS; i++) TRY(comm_wait(&e->ring_requests[d][i]));
     return OK;
 }
 
-static int64_t message_bytes(const struct chunk *k, enum action_kind kind) {
-    int v = kind == RECV_F ? k->in : kind == SEND_F ? k->out : kind == RECV_B ? k->dout : k->din;
-    return k->values[v].bytes;
+/* The ring's slots are taken in turn: by what is sent, and by what this rank receives from itself. */
+static int next_slot(struct exec *e, int channel, bool sends) {
+    int *turn = sends ? &e->ring_used[channel] : &e->ring_taken[channel];
+    return (*turn)++ % e->memory->ring[channel].slots;
+}
+
+static enum status transfer(struct exec *e, const struct action *a, struct place at) {
+    bool sends = a->kind == SEND_F || a->kind == SEND_B;
+    const int *moves = chunk_moves(&e->chunks[a->chunk], a->kind);
+    struct message m = {.rank = schedule_hop(e->schedule, a).rank, .channel = schedule_channel(e->schedule, a)};
+    if (sends || m.rank == e->schedule->rank) m.slot = next_slot(e, m.channel, sends);
+    for (m.stream = 0; m.stream < MAX_STREAMS; m.stream++)
+        if ((m.v = moves[m.stream]) >= 0) TRY(sends ? send(e, &m, at) : receive(e, &m, at));
+    return OK;
 }
 
 enum status exec_transfer(struct exec *e, const struct action *a, struct place at, struct span *recorded) {
     double start = clock_s();
-    if (recorded) recorded->bytes = (double)message_bytes(&e->chunks[a->chunk], a->kind);
-    TRY(a->kind == RECV_F || a->kind == RECV_B ? receive(e, a, at) : send(e, a, at));
+    if (recorded) recorded->bytes = (double)chunk_moved_bytes(&e->chunks[a->chunk], a->kind);
+    TRY(transfer(e, a, at));
     e->transfer_s += clock_s() - start;
     return OK;
 }

@@ -237,10 +237,11 @@ static void find_losses(struct lower *l, const struct step *s) {
     }
 }
 
-static void lower_forward(struct lower *l, int in, int out) {
+static void lower_forward(struct lower *l, const int *in, const int *out) {
     struct chunk *k = l->k;
     const struct program *p = l->p;
-    if (in >= 0) k->in = l->activation[in] = external(l, in);
+    for (int i = 0; i < MAX_STREAMS; i++)
+        if (in[i] >= 0) k->in[i] = l->activation[in[i]] = external(l, in[i]);
     for (int d = 0; d < N_DATA; d++)
         if (reads_slot(l, p->data[d])) k->data[d] = l->activation[p->data[d]] = external(l, p->data[d]);
     if (reads_slot(l, p->features)) k->features = l->activation[p->features] = external(l, p->features);
@@ -251,7 +252,8 @@ static void lower_forward(struct lower *l, int in, int out) {
     lower_windows_close(l, TAPE_F);
     lower_park(l, l->open_block[TAPE_F]);
     lower_park_end(l);
-    if (out >= 0) k->out = lower_touch(l, l->activation[out], TAPE_F, k->tapes[TAPE_F].n);
+    for (int i = 0; i < MAX_STREAMS; i++)
+        if (out[i] >= 0) k->out[i] = lower_touch(l, l->activation[out[i]], TAPE_F, k->tapes[TAPE_F].n);
     if (p->loss >= 0 && l->producer[p->loss] >= 0)
         k->loss = lower_touch(l, l->activation[p->loss], TAPE_F, k->tapes[TAPE_F].n);
     if (p->scores >= 0 && l->producer[p->scores] >= 0)
@@ -304,24 +306,26 @@ static void lower_deferred(struct lower *l) {
 }
 
 static void chunk_init(struct chunk *k) {
-    *k = (struct chunk){.in = NO_VALUE, .out = NO_VALUE, .din = NO_VALUE, .dout = NO_VALUE, .loss = NO_VALUE,
-                        .features = NO_VALUE, .scores = NO_VALUE};
+    *k = (struct chunk){.loss = NO_VALUE, .features = NO_VALUE, .scores = NO_VALUE};
+    for (int i = 0; i < MAX_STREAMS; i++) k->in[i] = k->out[i] = k->din[i] = k->dout[i] = NO_VALUE;
     for (int d = 0; d < N_DATA; d++) k->data[d] = NO_VALUE;
 }
 
 static void lower_all(struct lower *l, bool split_weight) {
     const struct program *p = l->p;
-    int in = p->blocks[p->steps[l->steps[0]].block].in;
-    int out = p->blocks[p->steps[l->steps[l->n_steps - 1]].block].out;
+    const int *in = p->blocks[p->steps[l->steps[0]].block].in;
+    const int *out = p->blocks[p->steps[l->steps[l->n_steps - 1]].block].out;
     lower_forward(l, in, out);
     if (p->forward_only) return;
-    if (out >= 0) l->k->dout = l->gradient[out] = gradient_value(l, out, TAPE_B, -1);
+    for (int i = 0; i < MAX_STREAMS; i++)
+        if (out[i] >= 0) l->k->dout[i] = l->gradient[out[i]] = gradient_value(l, out[i], TAPE_B, -1);
     lower_backward(l, split_weight);
     if (split_weight) lower_deferred(l);
     lower_windows_close(l, TAPE_B);
     loss_in_backward(l);
     lower_windows_close(l, TAPE_W);
-    if (in >= 0) l->k->din = lower_touch(l, l->gradient[in], TAPE_B, l->k->tapes[TAPE_B].n);
+    for (int i = 0; i < MAX_STREAMS; i++)
+        if (in[i] >= 0) l->k->din[i] = lower_touch(l, l->gradient[in[i]], TAPE_B, l->k->tapes[TAPE_B].n);
 }
 
 /* Weights are gathered, or slots parked, a block before they are read. */

@@ -62,7 +62,8 @@ struct chunk {
     int n_values, n_storages;
     struct value *values;
     struct storage *storages;
-    int in, out, din, dout;            /* values that cross the chunk's edge; NO_VALUE: none */
+    /* Values that cross the chunk's edges, by stream; NO_VALUE: none. One that only passes through is in and out. */
+    int in[MAX_STREAMS], out[MAX_STREAMS], din[MAX_STREAMS], dout[MAX_STREAMS];
     int data[N_DATA], loss;
     int features, scores;              /* of clicks (struct program); scores: to the end of tape F */
     int n_losses;                      /* what other steps add to the loss (op->loss_out), where this rank counts it: */

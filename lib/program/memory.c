@@ -1,6 +1,7 @@
 /* Offsets of everything, fixed before the first step. */
 #include "lib/program/memory.h"
 
+#include "lib/base/integer.h"
 #include "lib/device/disk.h"
 #include <stdlib.h>
 
@@ -166,19 +167,30 @@ static void plan_scratch(const struct chunk *chunks, struct memory_plan *m) {
                     m->scratch_bytes[r] = chunks[k].scratch_bytes[t][r];
 }
 
+/* A slot's places: the largest of each stream, one behind the other. */
+static void place_streams(const int64_t largest[MAX_STREAMS], struct stage_ring *ring) {
+    for (int i = 0; i < MAX_STREAMS; i++) {
+        if (!largest[i]) continue;
+        ring->stream[i] = arena_align(ring->bytes);
+        ring->bytes = ring->stream[i] + largest[i];
+    }
+}
+
 /* A sender leaves a copy and goes on; enough slots that no rank ever waits for a peer that waits for it. */
 static void plan_ring(const struct chunk *chunks, const struct schedule *s, int channel, enum device_kind on,
                       struct stage_ring *ring, int64_t *end) {
     int n_sends = 0;
+    int64_t largest[MAX_STREAMS] = {0};
     for (int t = 0; t < s->n; t++) {
         const struct action *a = &s->actions[t];
         if (a->kind != SEND_F && a->kind != SEND_B) continue;
         if (schedule_channel(s, a) != channel) continue;
         const struct chunk *k = &chunks[a->chunk];
-        int64_t bytes = k->values[a->kind == SEND_F ? k->out : k->din].bytes;
-        if (bytes > ring->bytes) ring->bytes = bytes;
+        for (int i = 0, v; i < MAX_STREAMS; i++)
+            if ((v = chunk_moves(k, a->kind)[i]) >= 0) largest[i] = max64(largest[i], k->values[v].bytes);
         n_sends++;
     }
+    place_streams(largest, ring);
     ring->slots = n_sends < s->send_depth ? n_sends : s->send_depth;
     ring->offset = arena_align_on(on, *end);
     if (ring->slots) *end = ring->offset + (ring->slots - 1) * arena_align(ring->bytes) + ring->bytes;

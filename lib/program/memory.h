@@ -25,8 +25,8 @@ struct memory_plan {
     int64_t frames_floor;            /* most frame bytes alive at once */
     int n_chunks, n_microbatches;    /* n_microbatches: frames that microbatches take turns in (schedule_frames) */
     int64_t *frame_offset;           /* [class][chunk][microbatch] in the act arena; -1: no such frame */
-    /* comm: a ring of staging buffers for each channel that this rank sends on */
-    struct stage_ring { int slots; int64_t offset, bytes; } ring[N_CHANNELS];
+    /* comm: a ring of staging buffers for each channel that this rank sends on; a buffer has a place for each stream */
+    struct stage_ring { int slots; int64_t offset, bytes, stream[MAX_STREAMS]; } ring[N_CHANNELS];
     int64_t technique_offset;        /* comm: where the techniques' part starts */
     int64_t run_bytes;               /* work: what the run keeps there, at the arena's start */
 };

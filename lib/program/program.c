@@ -39,6 +39,12 @@ static void renumber(int *x, int n, const int *numbers) {
         if (x[i] >= 0) x[i] = numbers[x[i]];
 }
 
+static void mark_passed_on(const struct program *p, int *slot) {
+    for (const struct block *b = p->blocks; b < p->blocks + p->n_blocks; b++)
+        for (int i = 0; i < MAX_STREAMS && b->chunk >= 0; i++)
+            if (b->in[i] >= 0 && b->in[i] == b->out[i]) slot[b->in[i]] = 1;
+}
+
 void program_drop_unused(struct program *p) {
     int *slot = table_new(p->n_slots, sizeof *slot), *param = table_new(p->n_params, sizeof *param);
     for (int i = 0; i < p->n_steps; i++) {
@@ -47,6 +53,7 @@ void program_drop_unused(struct program *p) {
         for (int k = 0; k < s->n_out; k++) slot[s->out[k]] = 1;
         for (int k = 0; k < s->n_weight; k++) param[s->weight[k]] = 1;
     }
+    mark_passed_on(p, slot);
     int n_slots = number_marked(slot, p->n_slots), n_params = number_marked(param, p->n_params);
     for (int i = 0; i < p->n_slots; i++)
         if (slot[i] >= 0) p->slots[slot[i]] = p->slots[i];
@@ -55,7 +62,7 @@ void program_drop_unused(struct program *p) {
     for (struct step *s = p->steps; s < p->steps + p->n_steps; s++)
         renumber(s->in, s->n_in, slot), renumber(s->out, s->n_out, slot), renumber(s->weight, s->n_weight, param);
     for (struct block *b = p->blocks; b < p->blocks + p->n_blocks; b++)
-        renumber(&b->in, 1, slot), renumber(&b->out, 1, slot);
+        renumber(b->in, MAX_STREAMS, slot), renumber(b->out, MAX_STREAMS, slot);
     renumber(p->data, N_DATA, slot), renumber(&p->loss, 1, slot);
     renumber(&p->features, 1, slot), renumber(&p->scores, 1, slot);
     p->n_slots = n_slots, p->n_params = n_params;
@@ -90,9 +97,15 @@ int program_add_param(struct program *p, const char *block, const char *name, st
 int program_add_block(struct program *p, const char *name, int in, bool is_layer) {
     p->blocks = table_grow(p->blocks, p->n_blocks, sizeof *p->blocks);
     struct block *b = &p->blocks[p->n_blocks];
-    *b = (struct block){.in = in, .out = -1, .is_layer = is_layer};
+    *b = (struct block){.in = {in, -1}, .out = {-1, -1}, .is_layer = is_layer};
     snprintf(b->name, sizeof b->name, "%s", name);
     return p->n_blocks++;
+}
+
+bool block_gives(const struct block *b, int slot) {
+    for (int i = 0; i < MAX_STREAMS; i++)
+        if (b->out[i] == slot) return true;
+    return false;
 }
 
 int program_insert(struct program *p, int at, const struct step *step) {

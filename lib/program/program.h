@@ -3,7 +3,7 @@
  *   slot    a named tensor that flows between steps                    "h0.ln1"
  *   param   a named tensor that is learned; a tied weight is one row   "embed.wte"
  *   step    one line: an op over slots and params (lib/ops/op.h)
- *   block   a stretch of steps with one slot in and one slot out: embedding | a layer | head and loss
+ *   block   a stretch of steps between two boundaries: embedding | a layer | head and loss
  *
  * A model builds it (gpt/), techniques rewrite it (tp inserts steps and narrows axes, pp drops other stages' blocks,
  * recompute marks slots), and lowering (lower.h) turns it into rows. Nothing here needs a device or a peer: any process
@@ -105,9 +105,13 @@ struct param {
     void *shadow[N_SHADOWS];
 };
 
+/* What goes from block to block: in most models one slot, in an encoder-decoder two (t5/), of which some blocks only
+ * pass one on. A stream has the same number in all blocks, so that a stage sends what the next one expects. */
+enum { MAX_STREAMS = 2 };
+
 struct block {
     char name[16];
-    int in, out;               /* boundary slots; -1: the pipeline's ends */
+    int in[MAX_STREAMS], out[MAX_STREAMS];   /* boundary slots, by stream; -1: none; all -1: the pipeline's ends */
     int chunk;                 /* which of this rank's model chunks it belongs to; -1: another rank's */
     bool is_layer;
 };
@@ -179,7 +183,8 @@ bool param_is_saved(const struct program *, const struct param *, enum state_arr
 /** An empty program; fini frees its tables. */
 void program_init(struct program *);
 void program_fini(struct program *);
-/** Leave out slots and params that no step uses; a block whose boundary is one of them has none (-1). */
+/** Leave out slots and params that no step uses, and that no block of this rank passes on; a block whose boundary is
+ *  one of them has none (-1). */
 void program_drop_unused(struct program *);
 /** The same tables once more, for another place; free it. */
 void program_copy(const struct program *, const struct mesh_place *, struct program *out);
@@ -189,7 +194,10 @@ void program_copy(const struct program *, const struct mesh_place *, struct prog
 int program_add_slot(struct program *, const char *block, const char *name);
 int program_add_param(struct program *, const char *block, const char *name, struct type, double init_std,
                       double init_constant, bool decay);
+/** in: its slot of the first stream, the only one that is set. */
 int program_add_block(struct program *, const char *name, int in, bool is_layer);
+/** Is the slot one of those that leave the block? */
+bool block_gives(const struct block *, int slot);
 /** Put a copy of the step before position `at` (n_steps: at the end). @return its position */
 int program_insert(struct program *, int at, const struct step *);
 

@@ -22,6 +22,18 @@ int schedule_channel(const struct schedule *s, const struct action *a) {
     return schedule_hop(s, a).way + (a->kind == SEND_B || a->kind == RECV_B);
 }
 
+const int *chunk_moves(const struct chunk *k, enum action_kind transfer) {
+    if (transfer == RECV_F || transfer == SEND_F) return transfer == RECV_F ? k->in : k->out;
+    return transfer == RECV_B ? k->dout : k->din;
+}
+
+int64_t chunk_moved_bytes(const struct chunk *k, enum action_kind transfer) {
+    int64_t bytes = 0;
+    for (int i = 0, v; i < MAX_STREAMS; i++)
+        if ((v = chunk_moves(k, transfer)[i]) >= 0) bytes += k->values[v].bytes;
+    return bytes;
+}
+
 bool schedule_passes(const struct schedule *s, int chunk, int microbatch) {
     return s->n_pipes < 2 || (microbatch >= (s->n_microbatches + 1) / 2) == chunk;
 }

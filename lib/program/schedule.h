@@ -63,6 +63,9 @@ void schedule_copy(const struct schedule *, int n_chunks, struct schedule *out);
 /** Where the other end of a send or receive is, and on which channel it travels. */
 struct hop schedule_hop(const struct schedule *, const struct action *transfer);
 int schedule_channel(const struct schedule *, const struct action *transfer);
+/** Which values it moves, by stream, each a message of its own, in this order; and their bytes together. */
+const int *chunk_moves(const struct chunk *, enum action_kind transfer);
+int64_t chunk_moved_bytes(const struct chunk *, enum action_kind transfer);
 
 /** Sample b of microbatch m is number first + b of a step's batch, which n replicas share; this is replica d of them:
  *  first = (m n + d) B, for microbatches of B samples. */

@@ -131,8 +131,8 @@ static void build(void) {
     int w = tiny_param(p, "w");
     tiny_add(p, &op_square, "z", tiny_add(p, &op_source, "y", p->data[DATA_TOKENS], NONE, w), NONE, NONE);
     tiny_block(p, "b");
-    p->loss = tiny_add(p, &op_sum, "loss", tiny_add(p, &op_scale, "u", p->blocks[0].out, NONE, w), NONE, NONE);
-    p->blocks[1].out = NONE;
+    p->loss = tiny_add(p, &op_sum, "loss", tiny_add(p, &op_scale, "u", p->blocks[0].out[0], NONE, w), NONE, NONE);
+    p->blocks[1].out[0] = NONE;
 }
 
 static void place_params(void) {

@@ -10,9 +10,9 @@ static void test_a_value_that_backward_reads_crosses_into_a_frame(void **state) 
     int y = add(&op_reads_in, "y", x);
     add(&op_reads_out, "z", add(&op_plain, "t", y));
     lower(false);
-    assert_true(crosses(k.in));                                      /* y reads x */
+    assert_true(crosses(k.in[0]));                                      /* y reads x */
     assert_true(crosses(forward_of("a.z")->out[0]));                 /* z reads itself */
-    assert_int_equal(input_of("a.y")->in[0], k.in);
+    assert_int_equal(input_of("a.y")->in[0], k.in[0]);
     assert_int_equal(input_of("a.z")->out[0], forward_of("a.z")->out[0]);
 }
 
@@ -31,7 +31,7 @@ static void test_a_value_dies_with_its_last_reader(void **state) {
     (void)state;
     add(&op_reads_in, "z", add(&op_plain, "y", add(&op_reads_in, "t", x)));
     lower(false);
-    struct row_time death = k.values[k.in].death;
+    struct row_time death = k.values[k.in[0]].death;
     assert_int_equal(death.tape, TAPE_B);
     assert_int_equal(death.row, find(TAPE_B, ROW_BACKWARD_INPUT, step_named("a.t")));
     int between = forward_of("a.t")->out[0];
@@ -44,11 +44,11 @@ static void test_boundary_values_live_from_before_the_first_row_to_after_the_las
     (void)state;
     add(&op_plain, "y", x);
     lower(false);
-    assert_int_equal(k.values[k.in].birth.row, -1);
-    assert_int_equal(k.values[k.dout].birth.row, -1);
-    assert_int_equal(k.values[k.out].death.row, k.tapes[TAPE_F].n);
-    assert_int_equal(k.values[k.din].death.row, k.tapes[TAPE_B].n);
-    assert_int_equal(k.values[k.din].death.tape, TAPE_B);
+    assert_int_equal(k.values[k.in[0]].birth.row, -1);
+    assert_int_equal(k.values[k.dout[0]].birth.row, -1);
+    assert_int_equal(k.values[k.out[0]].death.row, k.tapes[TAPE_F].n);
+    assert_int_equal(k.values[k.din[0]].death.row, k.tapes[TAPE_B].n);
+    assert_int_equal(k.values[k.din[0]].death.tape, TAPE_B);
     assert_true(k.data[DATA_TOKENS] == NO_VALUE && k.data[DATA_TARGETS] == NO_VALUE && k.loss == NO_VALUE);
 }
 
@@ -59,7 +59,7 @@ static void test_undeclared_operands_are_no_value(void **state) {
     const struct row *r = input_of("a.y"), *w = row(TAPE_B, ROW_BACKWARD_WEIGHT, step_named("a.y"));
     assert_true(r->in[0] == NO_VALUE && r->out[0] == NO_VALUE && r->weight[0] == NO_VALUE && r->dweight[0] == NO_VALUE);
     assert_true(w->in[0] == NO_VALUE && w->out[0] == NO_VALUE && w->weight[0] == NO_VALUE && w->din[0] == NO_VALUE);
-    assert_true(r->dout[0] == k.dout && w->dout[0] == k.dout && w->dweight[0] == RESIDENT);
+    assert_true(r->dout[0] == k.dout[0] && w->dout[0] == k.dout[0] && w->dweight[0] == RESIDENT);
 }
 
 static void test_only_the_declared_one_of_two_inputs_is_kept(void **state) {
@@ -82,7 +82,7 @@ static void test_second_gradient_of_a_slot_is_added(void **state) {
     assert_int_equal(input_of("a.z")->accumulate, 0);
     assert_int_equal(input_of("a.y")->accumulate, 1);
     assert_int_equal(input_of("a.y")->din[0], input_of("a.z")->din[0]);
-    assert_int_equal(k.din, input_of("a.y")->din[0]);
+    assert_int_equal(k.din[0], input_of("a.y")->din[0]);
 }
 
 /* ---- views ---- */
@@ -90,13 +90,13 @@ static void test_a_view_makes_no_row_and_no_value(void **state) {
     (void)state;
     int y = add(&op_plain, "y", x);
     add(&op_reads_in, "z", add(&op_enter, "e", y));                  /* forward a view */
-    add(&op_exit, "u", add(&op_plain, "t", p.blocks[0].out));        /* backward a view */
+    add(&op_exit, "u", add(&op_plain, "t", p.blocks[0].out[0]));        /* backward a view */
     lower(false);
     assert_string_equal(letters(TAPE_F), "fy fz ft fu");
     assert_string_equal(letters(TAPE_B), "it iz ie .e iy");
     assert_int_equal(forward_of("a.z")->in[0], forward_of("a.y")->out[0]);
     assert_int_equal(input_of("a.z")->in[0], forward_of("a.y")->out[0]);
-    assert_int_equal(input_of("a.t")->dout[0], k.dout);
+    assert_int_equal(input_of("a.t")->dout[0], k.dout[0]);
     for (int v = 0; v < k.n_values; v++)
         assert_false(k.values[v].birth.tape == TAPE_F && !strcmp(k.values[v].name, "a.e"));
 }
@@ -119,7 +119,7 @@ static void test_in_place_shares_when_the_operand_dies_there(void **state) {
     lower(false);
     assert_true(share(forward_of("a.z")->in[0], forward_of("a.z")->out[0]));
     assert_true(share(input_of("a.z")->dout[0], input_of("a.z")->din[0]));
-    assert_int_equal(storage_of(k.out)->death.row, k.tapes[TAPE_F].n);   /* the bytes live as long as the result */
+    assert_int_equal(storage_of(k.out[0])->death.row, k.tapes[TAPE_F].n);   /* the bytes live as long as the result */
 }
 
 static void test_in_place_does_not_share_what_backward_reads(void **state) {
@@ -200,8 +200,8 @@ static void test_in_place_chains_share_one_storage(void **state) {
     (void)state;
     add(&op_over, "t", add(&op_over, "z", add(&op_over, "y", add(&op_plain, "u", x))));
     lower(false);
-    assert_true(share(forward_of("a.y")->in[0], k.out));
-    assert_true(share(k.dout, input_of("a.y")->din[0]));
+    assert_true(share(forward_of("a.y")->in[0], k.out[0]));
+    assert_true(share(k.dout[0], input_of("a.y")->din[0]));
     assert_int_equal(k.scratch_bytes[TAPE_F][ROLE_ACT], arena_align(TINY_BYTES) + TINY_BYTES);   /* x beside u */
 }
 
@@ -255,8 +255,8 @@ static void test_a_chunk_has_its_own_blocks_only(void **state) {
     p.blocks[0].chunk = -1;                                          /* as pp leaves it: another stage's */
     lower(false);
     assert_string_equal(letters(TAPE_F), "fz");
-    assert_string_equal(k.values[k.in].name, "a.y");
-    assert_string_equal(k.values[k.din].name, "a.y");
+    assert_string_equal(k.values[k.in[0]].name, "a.y");
+    assert_string_equal(k.values[k.din[0]].name, "a.y");
     chunk_fini(&k);
     assert_fails(chunk_lower(&p, 7, false, &k), E_INTERNAL, "chunk 7", "no steps");
 }

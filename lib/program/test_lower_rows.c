@@ -12,12 +12,12 @@ static void test_replay_emits_the_needed_producers_recursively_and_once(void **s
     (void)state;
     int z = add(&op_plain, "z", add(&op_plain, "y", x));
     add(&op_reads_in, "u", add(&op_reads_in, "t", z));
-    tiny_add(&p, &op_reads_second, "v", p.blocks[0].out, z, NONE);
+    tiny_add(&p, &op_reads_second, "v", p.blocks[0].out[0], z, NONE);
     mark_replay("a.y");
     mark_replay("a.z");
     lower(false);
     assert_string_equal(letters(TAPE_B), "ry rz iv iu it iz iy");
-    assert_true(crosses(k.in));
+    assert_true(crosses(k.in[0]));
     assert_false(crosses(forward_of("a.z")->out[0]));
     const struct row *again = row(TAPE_B, ROW_REPLAY, step_named("a.z"));
     assert_int_equal(input_of("a.t")->in[0], again->out[0]);
@@ -45,7 +45,7 @@ static void test_replay_stops_at_a_kept_slot(void **state) {
     assert_string_equal(letters(TAPE_B), "rz it iz iy");
     assert_int_equal(row(TAPE_B, ROW_REPLAY, step_named("a.z"))->in[0], forward_of("a.y")->out[0]);
     assert_true(crosses(forward_of("a.y")->out[0]));
-    assert_false(crosses(k.in));
+    assert_false(crosses(k.in[0]));
 }
 
 /* Replay goes through a view to what lies under it, and opens the window of the param it uses again. */
@@ -66,8 +66,8 @@ static void test_an_incoming_slot_marked_replay_is_kept(void **state) {
     add(&op_reads_in, "y", x);
     p.slots[x].replay = true;
     lower(false);
-    assert_int_equal(input_of("a.y")->in[0], k.in);
-    assert_true(crosses(k.in));
+    assert_int_equal(input_of("a.y")->in[0], k.in[0]);
+    assert_true(crosses(k.in[0]));
 }
 
 /* ---- asynchronous backward ---- */
@@ -122,7 +122,7 @@ static void test_split_weight_moves_only_heavy_gradients(void **state) {
     lower(true);
     assert_string_equal(letters(TAPE_B), "wz iz Nw iy Dw Gv");
     assert_string_equal(letters(TAPE_W), "wy Gw");
-    assert_int_equal(storage_class(storage_of(k.in)), FRAME_FW);     /* W reads x and dy */
+    assert_int_equal(storage_class(storage_of(k.in[0])), FRAME_FW);     /* W reads x and dy */
     assert_int_equal(storage_class(storage_of(input_of("a.z")->din[0])), FRAME_BW);
 }
 
@@ -150,7 +150,7 @@ static void test_windows_open_at_first_use_and_close_with_the_block(void **state
     add_weighted(&op_matrix, "z", add_weighted(&op_matrix, "y", add(&op_plain, "t", x), w), w);
     tiny_block(&p, "b");
     int v = tiny_param(&p, "v");
-    add_weighted(&op_bias, "u", add_weighted(&op_matrix, "s", p.blocks[0].out, w), v);
+    add_weighted(&op_bias, "u", add_weighted(&op_matrix, "s", p.blocks[0].out[0], w), v);
     lower(false);
     assert_string_equal(letters(TAPE_F), "ft Nw fy fz Dw Nw fs Nv fu Dw Dv");
     assert_string_equal(letters(TAPE_B), "wu iu Nw is ws Gw Dw Gv Nw iz wz iy wy it Gw Dw");
@@ -164,7 +164,7 @@ static void test_sharded_params_are_gathered_into_values(void **state) {
     p.params[w].weight_residence = p.params[w].grad_residence = RESIDENT_OWN;
     p.params[w].padded_n = TINY_N + 1;
     add_weighted(&op_matrix, "z", add_weighted(&op_matrix, "y", x, w), w);
-    add(&op_plain, "t", p.blocks[0].out);
+    add(&op_plain, "t", p.blocks[0].out[0]);
     lower(false);
     const struct row *y = forward_of("a.y"), *z = forward_of("a.z");
     const struct value *gathered = &k.values[y->weight[0]];

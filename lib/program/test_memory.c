@@ -48,12 +48,12 @@ static struct use *uses_of(const struct chunk *k) {
             use_row(u, &k->tapes[t].rows[i], row_time_of(t, i));
             use_until_wait(u, k, &k->tapes[t].rows[i], t);
         }
-    const int after_f[] = {k->out, k->loss};
-    use_at(u, k->in, row_time_of(TAPE_F, -1));
+    for (int i = 0; i < MAX_STREAMS; i++) {
+        use_at(u, k->in[i], row_time_of(TAPE_F, -1)), use_at(u, k->out[i], row_time_of(TAPE_F, k->tapes[TAPE_F].n));
+        use_at(u, k->dout[i], row_time_of(TAPE_B, -1)), use_at(u, k->din[i], row_time_of(TAPE_B, k->tapes[TAPE_B].n));
+    }
     for (int d = 0; d < N_DATA; d++) use_at(u, k->data[d], row_time_of(TAPE_F, -1));
-    for (int i = 0; i < 2; i++) use_at(u, after_f[i], row_time_of(TAPE_F, k->tapes[TAPE_F].n));
-    use_at(u, k->dout, row_time_of(TAPE_B, -1));
-    use_at(u, k->din, row_time_of(TAPE_B, k->tapes[TAPE_B].n));
+    use_at(u, k->loss, row_time_of(TAPE_F, k->tapes[TAPE_F].n));
     return u;
 }
 

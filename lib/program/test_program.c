@@ -44,7 +44,7 @@ static void test_builders_name_by_block_and_return_indices(void **state) {
     assert_string_equal(p.slots[1].name, "h0.y");
     assert_string_equal(p.params[0].name, "h0.w");
     assert_string_equal(p.blocks[1].name, "h1");
-    assert_int_equal(p.blocks[1].in, p.blocks[0].out);
+    assert_int_equal(p.blocks[1].in[0], p.blocks[0].out[0]);
     program_fini(&p);
 }
 
@@ -121,7 +121,7 @@ static void test_infer_runs_shapes_in_order(void **state) {
     struct program p;
     make(&p);
     assert_ok(program_infer(&p));
-    const struct shape *out = &p.slots[p.blocks[1].out].type.shape;
+    const struct shape *out = &p.slots[p.blocks[1].out[0]].type.shape;
     assert_int_equal(out->n_axes, 3);
     assert_true(out->axis[1].tag == 'K' && out->axis[1].n == 2 && out->axis[1].first == 2 && out->axis[1].global == 5);
     program_fini(&p);
@@ -135,7 +135,7 @@ static void test_infer_after_a_rewrite_follows_the_new_shapes(void **state) {
     assert_ok(program_infer(&p));
     p.params[0].type = matrix_type(5, 0, 5);
     assert_ok(program_infer(&p));
-    assert_int_equal(type_n(&p.slots[p.blocks[1].out].type), TINY_N * 5 * 3);
+    assert_int_equal(type_n(&p.slots[p.blocks[1].out[0]].type), TINY_N * 5 * 3);
     assert_int_equal(type_n(&p.params[0].grad_type), 5 * 3);
     assert_int_equal(p.params[0].own_n, 5 * 3);
     program_fini(&p);
@@ -174,7 +174,7 @@ static void test_infer_passes_a_refusal_on(void **state) {
     (void)state;
     struct program p;
     make(&p);
-    tiny_add(&p, &op_refuse, "no", p.blocks[1].out, NONE, NONE);
+    tiny_add(&p, &op_refuse, "no", p.blocks[1].out[0], NONE, NONE);
     assert_fails(program_infer(&p), E_CONFIG, "refuse takes nothing");
     program_fini(&p);
 }

@@ -24,7 +24,7 @@ static inline enum status tiny_shape(const struct call *c, struct type out[MAX_O
 /** Open a block. Its input is the last block's output, or a new slot "x", which somebody else fills. @return the
  *  input */
 static inline int tiny_block(struct program *p, const char *name) {
-    int in = p->n_blocks ? p->blocks[p->n_blocks - 1].out : program_add_slot(p, "data", "x");
+    int in = p->n_blocks ? p->blocks[p->n_blocks - 1].out[0] : program_add_slot(p, "data", "x");
     if (p->n_blocks == 0) p->slots[in].type = tiny_type();
     program_add_block(p, name, in, true);
     return in;
@@ -42,7 +42,7 @@ static inline int tiny_add(struct program *p, const struct op *op, const char *n
                      .weight = {weight}};
     if (second != NONE) s.n_in = 2;
     if (weight != NONE) s.n_weight = 1;
-    b->out = s.out[0] = program_add_slot(p, b->name, name);
+    b->out[0] = s.out[0] = program_add_slot(p, b->name, name);
     program_insert(p, p->n_steps, &s);
     return s.out[0];
 }

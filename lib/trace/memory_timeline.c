@@ -76,13 +76,15 @@ static void add_value(const struct chunk *k, int value, int64_t to[N_ROLES]) {
     to[s->role] += s->bytes;
 }
 
-/* A receive's value is there before the action's first row; a send's result still is after its last. */
+/* A receive's values are there before the action's first row; a send's results still are after its last. */
 static void point_of_transfer(struct walk *w, const struct action *a, struct memory_point *p) {
     const struct chunk *k = &w->chunks[a->chunk];
-    bool receives = a->kind == RECV_F || a->kind == RECV_B, forward = a->kind == SEND_F;
-    if (receives) add_value(k, a->kind == RECV_F ? k->in : k->dout, w->landed);
-    else if (dies_in(k, forward ? k->out : k->din, forward ? TAPE_F : TAPE_B))
-        add_value(k, forward ? k->out : k->din, p->alive);
+    bool receives = a->kind == RECV_F || a->kind == RECV_B;
+    for (int i = 0, v; i < MAX_STREAMS; i++) {
+        if ((v = chunk_moves(k, a->kind)[i]) < 0) continue;
+        if (receives) add_value(k, v, w->landed);
+        else if (dies_in(k, v, a->kind == SEND_F ? TAPE_F : TAPE_B)) add_value(k, v, p->alive);
+    }
     add(p->alive, w->between, 1);
     add(p->alive, w->landed, 1);
 }

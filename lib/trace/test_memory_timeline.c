@@ -39,9 +39,11 @@ static int point_at(const struct run *r, const struct memory_timeline *t, const 
 }
 
 static bool is_boundary(const struct chunk *k, int storage) {
-    const int v[] = {k->in, k->out, k->din, k->dout};
-    for (int i = 0; i < 4; i++)
-        if (v[i] >= 0 && k->values[v[i]].storage == storage) return true;
+    for (int i = 0; i < MAX_STREAMS; i++) {
+        const int v[] = {k->in[i], k->out[i], k->din[i], k->dout[i]};
+        for (int j = 0; j < 4; j++)
+            if (v[j] >= 0 && k->values[v[j]].storage == storage) return true;
+    }
     return false;
 }
 
