@@ -59,7 +59,7 @@ int launch_fewer_ranks(const struct plan *, int n_ranks, int least);
 /* What is different from the user's words. */
 struct launch_change {
     const char *resume;      /* NULL: nothing */
-    bool goes_on;            /* it does not begin, though it resumes no checkpoint */
+    bool adds_rows;          /* to the metrics, though it resumes no checkpoint */
     bool no_init;            /* a config file has an init, which a resumed run must not */
     int64_t dp;              /* 0: as it is */
 };

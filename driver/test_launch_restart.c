@@ -127,7 +127,7 @@ static void test_words_resume_from_the_save_folder(void **state) {
                         "train --save S --resume S --metrics-append");
     assert_string_equal(changed("train --init w --save S --sp", resume),
                         "train --save S --sp --resume S --metrics-append");
-    assert_string_equal(changed("train --init w --save S", (struct launch_change){.goes_on = true}),
+    assert_string_equal(changed("train --init w --save S", (struct launch_change){.adds_rows = true}),
                         "train --init w --save S --metrics-append");
     resume.no_init = true;
     assert_string_equal(changed("train --config c", resume), "train --config c --resume S --metrics-append --init=");

@@ -51,6 +51,7 @@ static enum status report_step(struct training *t, double step_s, const struct s
         .skipped = r->skipped, .loss_scale = r->loss_scale, .tokens_seen = (int64_t)tokens * r->n_done,
         .emulated = plan_emulates(p), .on_disk = r->disk != NULL, .disk = step->disk,
         .experts = p->experts > 0, .aux_loss = r->aux_loss, .expert_load = r->expert_load, .dropped = r->dropped};
+    train_note_step();
     if (!comm_is_rank_0()) return OK;
     comm_epoch_done(r->n_done);
     if (log_get_level() >= LOG_INFO) metrics_print(&row);

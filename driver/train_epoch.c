@@ -66,13 +66,23 @@ void train_tell_shape(const struct training *t) {
     if (n_first) comm_epoch_shape(&shape);
 }
 
-/* Rank 0 knows whether this job has saved; all have to begin alike. */
-static enum status where_to_begin(const struct plan *plan, struct train_words *out, struct launch_change *change) {
+/* This process has taken part in a step of this job: there are rows of it. */
+static int32_t has_done_steps;
+
+void train_note_step(void) { has_done_steps = 1; }
+
+/* Rank 0 knows whether this job has saved; all have to begin alike. A job that begins again adds to its rows, too: they
+ * are emptied once, before the first step. */
+static enum status where_to_begin(const struct plan *plan, struct train_words *out, struct launch_change *change,
+                                  bool *from_memory) {
     int64_t saved = comm_epoch_kept();
+    int32_t rows = has_done_steps;
     TRY(comm_broadcast(group_world(), &saved, (int64_t)sizeof saved, UINT8, 0));
-    if (elastic_options(plan)->every) TRY(elastic_report(plan, saved, &change->goes_on));
+    TRY(comm_all_reduce(group_world(), &rows, 1, INT32, COMM_MAX));
+    if (elastic_options(plan)->every) TRY(elastic_report(plan, saved, from_memory));
     snprintf(out->save, sizeof out->save, "%s", plan->save);
-    change->resume = saved && !change->goes_on ? out->save : NULL;
+    change->resume = saved && !*from_memory ? out->save : NULL;
+    change->adds_rows = rows || *from_memory;
     return OK;
 }
 
@@ -84,15 +94,14 @@ enum status train_words_of_epoch(int argc, char **argv, struct train_words *out,
     TRY(read_plan(argc, argv, &plan));
     log_set_level((enum log_level)plan.log);                         /* a spare has not read any words before */
     struct launch_change change = {.no_init = plan.init[0] != 0, .dp = comm_world_size() / plan_replica_ranks(&plan)};
-    TRY(where_to_begin(&plan, out, &change));
+    TRY(where_to_begin(&plan, out, &change, from_memory));
     TRY(launch_changed_words(argv, argc, &change, out->dp, &out->owned, &out->n));
     out->at = out->owned;
     if (comm_is_rank_0())
         log_info("epoch %d: %d ranks, dp %" PRId64 ", from %s", comm_epoch(), comm_world_size(), change.dp,
-                 change.goes_on  ? "memory"
+                 *from_memory    ? "memory"
                  : change.resume ? "the last checkpoint"
                                  : "the beginning (no checkpoint yet)");
-    *from_memory = change.goes_on;
     return OK;
 }
 

@@ -18,6 +18,9 @@ struct train_words { int n; char **at; char **owned; char dp[24]; char save[1024
 enum status train_words_of_epoch(int argc, char **argv, struct train_words *out, bool *from_memory);
 void train_words_free(struct train_words *);
 
+/** A step is done, on every rank: there are rows of this job. @collective{none} */
+void train_note_step(void);
+
 /** After E_EPOCH, when nothing of the old epoch is left: into the newest one that all its members enter.
  *  @collective{the members of the new epoch} @errors those of comm_epoch_enter but E_EPOCH */
 enum status train_enter_epoch(void);

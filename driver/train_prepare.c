@@ -6,6 +6,7 @@
 #include "driver/train_state.h"
 #include "elastic/elastic.h"
 #include "lib/base/log.h"
+#include "lib/comm/comm_epoch.h"
 #include "lib/ops/attention/attention.h"
 #include "lib/run/peak.h"
 #include "planner/price.h"
@@ -106,10 +107,12 @@ static void announce(const struct training *t, int threads) {
     fflush(stdout);
 }
 
-/* Rank 0's files: a job that may not save where another one does leaves that one's metrics alone too. */
+/* Rank 0's files: a job that may not save where another one does leaves that one's metrics alone too. And a rank 0 that
+ * was stopped for a while may be it no more: its rows would not only be late, but empty the file of the others'. */
 static enum status open_files(struct training *t) {
     const struct plan *p = &t->setup.plan;
     if (!comm_is_rank_0()) return OK;
+    if (comm_epoch_has_changed()) return E_EPOCH;
     if (p->save[0]) TRY(checkpoint_lock(p->save, &t->lock));
     return (p->metrics_append ? metrics_append : metrics_open)(&t->metrics, p->metrics);
 }

@@ -126,7 +126,7 @@ has_row() { grep -q "^{\"step\":$1," rows 2>/dev/null; }
 # one word at once); agent:HOST, an agent; stop:HOST, an agent is stopped; drain:HOST, its ranks are to leave. Every step's loss is that of `whole` but for MOST, relative.
 # $from: where they go on; $says: what launch says, too; $hurts: the signal, and what launch says of each who gets it; $n_rows: how many there are,
 # if no step may be done again
-patience=60 from='' says='' hurts='KILL has killed|is lost' n_rows=
+patience=60 save='--save saved' from='' says='' hurts='KILL has killed|is lost' n_rows=
 trains() {
     local name=elastic_$1 most=$2 launch=(-n "$3") options=() step=5 code
     [[ $1 =~ ${ONLY-} ]] || return
@@ -136,7 +136,7 @@ trains() {
     while [ "$1" != -- ]; do options+=("$1"); shift; done
     shift
     rm -rf saved rows
-    env --default-signal "$marker" "$build/trivium" launch "${launch[@]}" --comm-transport own "${train[@]}" "${options[@]}" --save saved \
+    env --default-signal "$marker" "$build/trivium" launch "${launch[@]}" --comm-transport own "${train[@]}" "${options[@]}" $save \
         --metrics rows >out 2>err </dev/null &
     job=$!
     for slot in "$@"; do
@@ -175,6 +175,12 @@ trains a_spare_takes_over_to_the_bit 0 4 --elastic 2 --spares 2 -- --dp 4 -- 2 0
 trains fewer_replicas_train_on 1e-10 4 --elastic 2 -- --dp 4 --zero 1 -- 1 3
 trains replicas_of_tp_are_left_out_whole 1e-10 4 --elastic 2 -- --dp 2 --tp 2 -- 0
 trains replicas_of_stages_are_left_out_whole 1e-10 4 --elastic 2 -- --dp 2 --pp 2 --zero 3 -- 3
+# Without a checkpoint they begin again; what was in the metrics stays, also of a rank 0 that has died.
+save='' from='the beginning'
+if trains no_checkpoint_is_the_beginning 1e-10 4 --elastic 4 --spares 1 -- --dp 4 --save-every 0 -- 0 && [ "$(grep -c '^{"step":1,' rows)" != 2 ]; then
+    echo "not ok elastic_rows_of_before_stay: $(grep -c '^{"step":1,' rows) rows of step 1, and not 2"
+fi
+save='--save saved'
 
 # ---- the same from memory: no step is lost but the one that was under way ----
 # One rank is slowed, so that a step takes longer than it takes to find out whom to hurt: else a checkpoint may be newer than what is in memory.

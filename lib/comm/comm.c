@@ -135,6 +135,7 @@ int comm_epoch_wants_shape(void) {
 enum status comm_epoch_close(void) {
     return !comm_host_transport()->close_epoch || comm_host_transport()->close_epoch() ? OK : E_EPOCH;
 }
+bool comm_epoch_has_changed(void) { return comm_host_transport()->has_changed && comm_host_transport()->has_changed(); }
 bool comm_epoch_is_closed(void) { return comm_host_transport()->is_closed && comm_host_transport()->is_closed(); }
 
 bool comm_epoch_ends(void) { return comm_host_transport()->ends && comm_host_transport()->ends(); }

@@ -15,6 +15,10 @@ int comm_epoch_wants_shape(void);
 /** Are the algorithms in force ones for a world of n ranks? Pure. @collective{none} */
 bool comm_world_suits(int n);
 
+/** Has another epoch been opened? Then this rank may be none of its members, and what it does to files that have one
+ *  writer would be done to the new one's. @collective{none} */
+bool comm_epoch_has_changed(void);
+
 /** Everything is done, on all ranks: from here on no epoch opens any more, and whoever dies has nothing left to do.
  *  Either all ranks of an epoch find it closed, or none: a rank whose wait has ended with E_EPOCH meanwhile asks, too.
  *  @return OK: it is closed, perhaps by another rank  @errors E_EPOCH: another one has been opened before
