@@ -1,7 +1,9 @@
 """Lesson 08: where the bits of three formats are, and which powers of two they reach."""
+import csv
 import math
+import os
 
-from canvas import BLUE, ORANGE, PINK, RED, SOFT, Canvas
+from canvas import BLUE, ORANGE, PALE, PINK, RED, SOFT, Canvas
 
 FORMATS = [("fp32", 8, 23), ("bf16", 8, 7), ("fp16", 5, 10)]  # exponent bits, mantissa bits
 
@@ -45,4 +47,44 @@ def formats():
     return c
 
 
-PICTURES = {"number-formats": formats}
+# ---- the gradients of a step, by their size ----
+HERE = os.path.dirname(os.path.abspath(__file__))
+LEAST, MOST, SCALED = -36, 20, 16            # powers of two that are drawn; the loss scale of the second row
+
+
+def counted():
+    """[(n, gradients of parameters, of layers between 2^n and 2^(n+1))], from tools/concepts/gradients."""
+    with open(os.path.join(HERE, "..", "..", "docs", "figures", "gradients.csv"), encoding="utf-8") as file:
+        return [(int(row["power"]), int(row["parameters"]), int(row["layers"])) for row in csv.DictReader(file)]
+
+
+def histogram():
+    rows = counted()
+    totals = [sum(row[k] for row in rows) for k in (1, 2)]
+    def share(k, low, high): return 100 * sum(row[k] for row in rows if low <= row[0] < high) / totals[k - 1]
+    c = Canvas("The gradients of one step on the number line of fp16", "Two histograms over powers of two, as they are and times 2^16, before bands where fp16 has zero, subnormal numbers, normal numbers and infinity.", 520)
+    left, wide, tall = 16, 828, 150
+    def x(power): return left + (power - LEAST) / (MOST - LEAST) * wide
+    for scale, base, words in ((0, 236, "as they are"), (SCALED, 418, f"times S = 2^{SCALED}")):
+        for low, high, fill, name in ((LEAST, -25, "#f8e0e0", "0 in fp16"), (-25, -14, "#f6ecdc", "subnormal: fewer digits"),
+                                      (-14, 16, PALE, "normal"), (16, MOST, "#f8e0e0", "infinite")):
+            c.box(x(low), base - tall, x(high) - x(low), tall, fill, edge="none")
+            c.text(x(low) + 6, base - tall + 16, name, size=12, colour=SOFT)
+        most = max(max(row[1] / totals[0], row[2] / totals[1]) for row in rows)
+        for n, *counts in rows:
+            for k, colour in ((0, BLUE), (1, ORANGE)):
+                height = counts[k] / totals[k] / most * (tall - 26)
+                if LEAST <= n + scale < MOST and height >= 0.05:
+                    c.box(x(n + scale) + 0.5 + k * 7, base - height, 6.5, height, colour, edge="none")
+        c.line([(left, base), (left + wide, base)], "#5a5a5a")
+        c.text(x(MOST) - 6, base - tall + 34, words, anchor="end", bold=True)
+        for power in range(LEAST + 4, MOST, 8):
+            c.text(x(power), base + 16, f"2^{power}", size=12, anchor="middle", colour=SOFT)
+    c.legend(16, 52, [(BLUE, "gradients of parameters"), (ORANGE, "gradients of what layers give")])
+    c.note(f"Lesson 08's model, its first step, in fp64. As they are, {share(1, -25, -14):.0f} % (parameters) and {share(2, -25, -14):.0f} % (layers) are subnormal in fp16.",
+           f"{share(1, -99, -25):.1f} % and {share(2, -99, -25):.2f} % are zero. Larger batches move all to the left: 4096 times as many tokens by 12.",
+           "Not drawn: gradients of 128 biases of keys, which are zero but for rounding (2^-70).")
+    return c
+
+
+PICTURES = {"number-formats": formats, "gradient-histogram": histogram}
