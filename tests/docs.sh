@@ -112,6 +112,8 @@ $$
 x_i \\ y
 $$
 
+See [`dp/small.c`](other.md).
+
 ```sh run
 echo $HOME --x @y
 ```
@@ -123,5 +125,6 @@ page() { # NAME TEXT
 }
 page title '# A page of code {#docs_page_page}'
 page prose 'Costs @f$2S(n-1)/n@f$ and $5; <a href="source:dp/small.c:3" class="anchor"><code>dp/small.c:small_meet</code></a>, <a href="docs_other_page.html#docs_other_page_a_part">the options</a>, a\@b, \--dp 2, `--tp 2`.'
+page link_in_whose_text_is_a_file 'See <a href="docs_other_page.html">`dp/small.c`</a>.'
 page formula 'x_i \\ y'
 page code 'echo $HOME --x @y'

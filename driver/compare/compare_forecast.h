@@ -16,9 +16,9 @@
 
 struct compare_forecast { int n, pairs, in_order; double noise, regret, step_error, work_error; };
 
-/** Fills in what a row is predicted to take; left at 0, with a warning, where it cannot be. @param plan settled. @param
- *  uneven a pp-split was given  @collective{none} */
-void compare_predict(const struct plan *, const struct cluster *, bool uneven, struct compare_row *);
+/** Fills in what a row is predicted to take; left at 0, with a warning, where it cannot be. @param plan settled
+ *  @param uneven a pp-split was given  @collective{none} */
+void compare_predict(const struct plan *plan, const struct cluster *, bool uneven, struct compare_row *);
 /** Rows without a prediction are left out. Pure. */
 struct compare_forecast compare_forecast_of(const struct compare_row *, int n_rows);
 /** Two sentences; nothing without two rows that are predicted. */

@@ -103,13 +103,13 @@ def file_named(name, page):
     return None
 
 
-def code(text, page):
+def code(text, page, links=True):
     """`code`: an anchor or the name of a file is a link. One tick and a quote inside would end Doxygen's span, two do not."""
     inner = text.strip("`")
-    place = file_named(inner, page)
+    place = file_named(inner, page) if links else None
     if place and place != page:
         return link(f"<code>{inner}</code>", os.path.relpath(place, os.path.dirname(page) or "."), page)
-    found = list(anchors.find(inner))
+    found = list(anchors.find(inner)) if links else []
     if found and found[0][0].group() == inner.strip():
         return anchor(found[0][1], found[0][2])
     if re.search(r"%\w|\\\|", inner):          # a per cent sign, and a bar in a table
@@ -127,14 +127,15 @@ def anchor(path, name):
     return source_link(path, line, f"<code>{path}:{name}</code>" if name else f"<code>{path}</code>")
 
 
-def inline(line, page, commands=COMMANDS):
-    """A line or paragraph of prose. `page`: the file that it is in, from the project's root."""
+def inline(line, page, commands=COMMANDS, links=True):
+    """A line or paragraph of prose. `page`: the file that it is in, from the project's root. links False: the text of a
+    link, in which names of files do not become links of their own."""
     out, at = [], 0
     for match in PIECES.finditer(line):
         out.append(escape(line[at:match.start()], commands))
         at = match.end()
         if match.group("code"):
-            out.append(code(match.group(), page))
+            out.append(code(match.group(), page, links))
         elif match.group("display"):
             out.append("@f[ " + match.group("display_text").strip() + " @f]")
         elif match.group("math"):
@@ -142,7 +143,7 @@ def inline(line, page, commands=COMMANDS):
         elif match.group("image"):
             out.append(image(match.group("alt"), match.group("image"), page))
         elif match.group("target"):
-            out.append(link(inline(match.group("text"), page, commands), match.group("target"), page))
+            out.append(link(inline(match.group("text"), page, commands, False), match.group("target"), page))
         else:
             found = list(anchors.find(match.group("anchor")))
             out.append(anchor(found[0][1], found[0][2]) if found else escape(match.group(), commands))

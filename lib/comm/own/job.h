@@ -102,9 +102,10 @@ bool own_epoch_is_closed(const struct own_memory *);
 bool own_epoch_is_whole(const struct own_memory *, const struct epoch *);
 bool own_epoch_rests(const struct own_memory *, const struct epoch *);
 
-/** The environment of a process, and what it finds there. @return whether it is one of such a job
- *  @errors E_CONFIG: the line is not one that own_job_tell has written */
+/** Write the job into the environment of a process that is started next. */
 void own_job_tell(const struct own_job *);
+/** What own_job_tell has written, in this process's environment. is_one: is it one of such a job?
+ *  @errors E_CONFIG: the line is not one that own_job_tell has written */
 enum status own_job_find(struct own_job *out, bool *is_one);
 
 #ifdef __cplusplus

@@ -1,0 +1,57 @@
+#!/bin/bash
+# The site's search, and its links from page to page: of two pages as Doxygen writes them, tools/docs/reading.py makes an
+# index, and a browser without a screen is asked for words.
+#
+# Run from the project's root. LUNR: another lunr.min.js than the distribution's.
+set -u -o pipefail
+root=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+report() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "not ok $1 ${3-}"; fi; }
+
+mkdir "$work/site" && cd "$work/site" || exit 1
+page() { # FILE TITLE: the text comes by standard input
+    { echo "<html><body><div class=\"title\">$2</div><div class=\"contents\">"; cat; echo "</div><!-- PageDoc -->"; } >"$1"
+}
+page one.html "Pipelines" <<'E1'
+<p>Stages in a row.</p><h2><a class="anchor" id="a_bubble"></a>The bubble</h2><p>It takes (<code>p</code>-1)/m of a step, which is
+<b>idle</b> time.</p><script>var hidden = 1;</script>
+E1
+page two.html "Experts" <<'E2'
+<p>An all-to-all takes tokens to their experts. No <em>bubbles</em> here, and rank 7 is not idle.</p>
+E2
+python3 - "$root/tools/docs" <<'P' >"$work/out" 2>&1
+import os, shutil, sys
+sys.path.insert(0, sys.argv[1])
+import reading
+assert reading.write(".", ["one.html", "two.html"]) == 3, "sections"
+text = open("texts.js").read()
+assert "(p-1)/m of a step, which is idle time." in text and "hidden" not in text, text
+one, two = open("one.html").read(), open("two.html").read()
+assert 'rel="next" href="two.html">Experts<' in one and 'rel="prev"' not in one, one
+assert 'rel="prev" href="one.html">Pipelines<' in two and 'rel="next"' not in two, two
+assert 'href="#a_bubble"' in one and one.count('class="here"') == 1, one
+lunr = [path for path in [os.environ.get("LUNR", ""), *reading.LUNR] if os.path.exists(path)]
+if lunr:
+    shutil.copy(lunr[0], "lunr.min.js")
+P
+report site_pages_lead_on_and_are_indexed $? "$(tail -1 "$work/out")"
+
+browser=
+for name in chromium chromium-browser google-chrome chrome; do
+    if command -v $name >/dev/null; then browser=$name; break; fi
+done
+if [ -z "$browser" ] || [ ! -e lunr.min.js ]; then
+    echo "skip site_search there is no browser, or no lunr.min.js (tools/install-deps docs browser)"
+    exit 0
+fi
+search() { # NAME WORDS COUNT TEXT: so many sections, and this in the page
+    timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --virtual-time-budget=5000 --dump-dom \
+        "file://$PWD/search.html#$2" >"$work/dom" 2>"$work/err"
+    grep -q ">$3 sections<" "$work/dom" && grep -qF -- "$4" "$work/dom"
+    report "site_search_$1" $? "$(grep -o '>[0-9]* sections<.*' "$work/dom" | head -c 300)"
+}
+search finds_a_text idle%20time 1 '<a href="one.html#a_bubble">Pipelines: The bubble</a>'
+search knows_stems bubble 2 '<mark>bubbles</mark>'
+search wants_all_words experts%20idle 1 '<a href="two.html">Experts</a>'
+search says_when_there_is_nothing nonsense 0 '<ol id="hits" class="hits"></ol>'
