@@ -14,6 +14,9 @@ from . import ROOT, Trouble, exercise
 from .plant import touched
 
 
+FOR_TEACHERS = {"docs/answers.md": "answers for teachers"}
+
+
 def files_of(root):
     """What belongs to the project: what git tracks, or everything but what is built."""
     try:
@@ -89,7 +92,9 @@ def contents(exercises, hidden=""):
     folders = {f"lessons/{e.lesson}/mutants/" for e in exercises}
     chosen, left_out = {}, {}
     for path in files_of(ROOT):
-        if path in references or path.startswith("references/"):
+        if path in FOR_TEACHERS:
+            left_out[path] = FOR_TEACHERS[path]
+        elif path in references or path.startswith("references/"):
             left_out[path] = "a reference"
         elif path in tests and hidden != "whole":
             if hidden == "bare":
