@@ -135,6 +135,8 @@ report $? "a handout has the starters, and neither references nor mistakes"
 ! ls "$work"/tree/lessons/*/*/test_*_unseen.c >/dev/null 2>&1 && ! grep -l '^hidden' "$work"/tree/lessons/*/*/exercise.ini &&
     [ "$(cat lessons/*/*/exercise.ini | grep -c '^hidden')" -ge 3 ]
 report $? "no hidden test is in a handout, and nothing names one"
+[ -f docs/answers.md ] && [ ! -e "$work/tree/docs/answers.md" ]
+report $? "the answers for teachers are not in a handout"
 hunt=$work/tree/lessons/17-debugging-a-run/hunt-dp
 grep -q '^file ' "$hunt/exercise.ini" && ! grep -q 'starter_patch\|secret' "$hunt/exercise.ini" && cmp "$hunt/dp.c" "$work/tree/dp/dp.c" &&
     ! cmp -s dp/dp.c "$hunt/dp.c" && [ "$(wc -l <"$work/tree/docs/museum.md")" -lt 5 ] && ! grep -q '"name"' "$work/tree/docs/museum.json" &&
@@ -217,6 +219,33 @@ EOF
 else
     echo "skip grade-classroom: there is no python3-yaml"
 fi
+
+# ---- the container's files: no image is built here, but what they name is there ----
+mkdir -p "$work/image/tools" && cp tools/install-deps "$work/image/tools"
+python3 - "$work/image" "$BUILD" >"$work/said" 2>&1 <<'EOF'
+import json
+import os
+import re
+import subprocess
+import sys
+
+def lines_of(word):
+    return re.findall(rf"^{word} (.*)", text, re.M)
+text = open("Containerfile").read()
+kit = json.load(open(".devcontainer/devcontainer.json"))
+built = os.path.normpath(os.path.join(".devcontainer", kit["build"]["dockerfile"])), os.path.normpath(os.path.join(".devcontainer", kit["build"]["context"]))
+assert built == ("Containerfile", "."), built
+for copied in lines_of("COPY"):
+    assert os.path.exists(copied.split()[0]), copied
+made = re.findall(r"\bmake ([a-z][^\n]*)", text + kit["postCreateCommand"])
+assert len(made) >= 4, made
+for words in made:                                          # with this build's name, so that nothing is made
+    subprocess.run(["make", "-n", "-s", *words.split()], check=True, stdout=subprocess.DEVNULL)
+installer = re.search(r"tools/install-deps \w+", "".join(lines_of("RUN")))[0].split()
+subprocess.run([installer[0], "--check", installer[1]], cwd=sys.argv[1], check=True)     # alone in its folder, as in the image
+assert not [p for p in open(".dockerignore").read().split() if p in ("tools", "configs", "tests", "lessons")]
+EOF
+report $? "the container's files name what is there"
 
 # ---- what an exercise begins with, and the program with a file in it ----
 patch=$(sed -n 's/^starter_patch *= //p' lessons/17-*/hunt-dp/exercise.ini)
