@@ -72,7 +72,7 @@ static void shake(struct recorder *r, enum row_kind kind, const struct call *c) 
     bool forward = kind == ROW_FORWARD || kind == ROW_REPLAY;
     for (int i = 0; forward && i < s->n_out; i++) shake_tensor(r, &c->out[i]);
     for (int i = 0; kind == ROW_BACKWARD_INPUT && i < s->n_in; i++) shake_tensor(r, &c->din[i]);
-    bool weights = kind == ROW_BACKWARD_WEIGHT || s->op->all_in_backward;
+    bool weights = kind == ROW_BACKWARD_WEIGHT || op_input_adds_weights(s->op);
     for (int i = 0; !forward && weights && i < s->n_weight; i++) shake_tensor(r, &c->dweight[i]);
 }
 

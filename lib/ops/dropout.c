@@ -5,7 +5,8 @@
 #include "lib/ops/shapes.h"
 
 static enum status dropout_shape(const struct call *call, struct type out[MAX_OUT]) {
-    TRY(shape_expect_tags(call, 0, "BTC"));
+    const struct shape *x = &call->in[0].type->shape;
+    TRY(shape_expect_tags(call, 0, x->n_axes == 3 && x->axis[2].tag == 'K' ? "BTK" : "BTC"));
     out[0] = out[1] = *call->in[0].type;
     out[1].dtype = UINT8;
     return OK;

@@ -34,7 +34,7 @@ struct dropout {
 extern "C" {
 #endif
 
-/** y = m x, by itself: in[0] x (B,T,C), out[0] y, out[1] the mask where it is stored. */
+/** y = m x, by itself: in[0] x (B,T,C) or (B,T,K), out[0] y, out[1] the mask where it is stored. */
 extern const struct op op_dropout;
 
 #ifdef __cplusplus

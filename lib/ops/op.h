@@ -49,6 +49,7 @@ struct step {
         struct reshard_rule reshard;
         struct norm_rule norm;
         struct rope_rule rope;
+        struct scale_rule scale;
         struct fp8_rule fp8;
         struct moe_rule moe;
     };
@@ -184,6 +185,7 @@ struct op {
     /* In training forward does nothing and backward_input does all of it: it writes the outputs too, which `needs` must
      * name, and adds the weights' gradients; there is no backward_weight. */
     bool all_in_backward;
+    bool weights_with_input;         /* backward_input adds the weights' gradients, too; there is no backward_weight */
 
     int64_t (*work)(const struct call *, enum row_kind);     /* scratch bytes of a row; NULL: none */
     /* Bytes of what backward_weight leaves of a microbatch instead of a gradient as large as weight[0] (rec/rows.h):
@@ -207,6 +209,9 @@ enum status op_run(const struct call *, enum row_kind);
 static inline struct dropout_rule *step_dropout(const struct step *s) {
     return s->op->rule == RULE_DROPOUT || s->op->rule == RULE_ATTENTION ? (struct dropout_rule *)&s->dropout : NULL;
 }
+
+/** Does backward_input add the weights' gradients? */
+static inline bool op_input_adds_weights(const struct op *op) { return op->all_in_backward || op->weights_with_input; }
 
 /** How many outputs a step of this op has: all of them, or without those that keep what dropout drew. */
 int op_n_out(const struct op *, bool store_masks);

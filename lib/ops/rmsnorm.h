@@ -1,6 +1,6 @@
 /* Root-mean-square normalisation over the last axis: layernorm.h's without its mean and its bias.
  *
- *   rstd = 1 / sqrt(sum_c x[c]^2 / C + 1e-5)     n[c] = x[c] rstd     y[c] = n[c] g[c]
+ *   rstd = 1 / sqrt(sum_c x[c]^2 / C + eps)     n[c] = x[c] rstd     y[c] = n[c] g[c]
  *
  * Backward, with d[c] = dy[c] g[c]:
  *   dx[c] = rstd (d[c] - n[c] sum_i d[i] n[i] / C)     dg[c] += sum_r dy[r,c] n[r,c]
@@ -19,6 +19,10 @@ extern "C" {
 #endif
 
 #define RMSNORM_EPS 1e-5
+/** eps of a call: what its rule says, else RMSNORM_EPS. */
+static inline double rmsnorm_eps(const struct call *c) {
+    return c->step->norm.eps > 0 ? c->step->norm.eps : RMSNORM_EPS;
+}
 
 extern const struct op op_rmsnorm;
 

@@ -9,12 +9,12 @@ static int64_t row_length(const struct call *call) { return call->weight[0].type
 enum status CPU(rmsnorm_forward)(const struct call *call) {
     const elem *x = call->in[0].data, *g = call->weight[0].data;
     elem *y = call->out[0].data;
-    real *rstd = call->out[1].data;
+    real *rstd = call->out[1].data, eps = (real)rmsnorm_eps(call);
     int64_t C = row_length(call), R = type_n(call->in[0].type) / C;
 #pragma omp parallel for
     for (int64_t r = 0; r < R; r++) {
         real square = SUM_OVER(c, C, load(x[r * C + c]) * load(x[r * C + c])) / (real)C;
-        real s = rstd[r] = 1 / (real)sqrt(square + (real)RMSNORM_EPS);
+        real s = rstd[r] = 1 / (real)sqrt(square + eps);
 #pragma omp simd /* y may lie over x, element for element: no obstacle to vectors */
         for (int64_t c = 0; c < C; c++) y[r * C + c] = store(load(x[r * C + c]) * s * load(g[c]));
     }

@@ -7,7 +7,7 @@
 
 extern "C" { kernel CUDA(rmsnorm_forward), CUDA(rmsnorm_backward_input), CUDA(rmsnorm_backward_weight); }
 
-__device__ static inline real rstd_of(real squares, int C) { return 1 / sqrt(squares / C + (real)RMSNORM_EPS); }
+__device__ static inline real rstd_of(real squares, int C, real eps) { return 1 / sqrt(squares / C + eps); }
 
 /* y may lie over x: a lane writes only where it has read, and in the end. */
 __device__ static inline void write_normal(elem *y, const group &x, real rstd, const elem *g, int c, int C,
@@ -21,7 +21,8 @@ __device__ static inline void write_normal(elem *y, const group &x, real rstd, c
 /* ---- forward ---- */
 
 __global__ static void __launch_bounds__(32 * MAX_ROW_WARPS)
-rmsnorm_forward_in_registers(elem *y, real *rstd, const elem *x, const elem *__restrict__ g, int64_t R, int C) {
+rmsnorm_forward_in_registers(elem *y, real *rstd, const elem *x, const elem *__restrict__ g, int64_t R, int C,
+                             real eps) {
     __shared__ real shared[32];
     int first = threadIdx.x * GROUP, step = blockDim.x * GROUP;
     FOR_ROWS_OF_BLOCK(r, R) {
@@ -33,7 +34,7 @@ rmsnorm_forward_in_registers(elem *y, real *rstd, const elem *x, const elem *__r
 #pragma unroll
         for (int k = 0; k < KEPT; k++)
             for (int j = 0; j < GROUP; j++) squares = add_square(squares, load(row[k].x[j]));
-        real s = rstd_of(only_sum_of_row(squares, shared), C);
+        real s = rstd_of(only_sum_of_row(squares, shared), C, eps);
         if (threadIdx.x == 0) rstd[r] = s;
 #pragma unroll
         for (int k = 0; k < KEPT; k++)
@@ -42,7 +43,8 @@ rmsnorm_forward_in_registers(elem *y, real *rstd, const elem *x, const elem *__r
 }
 
 __global__ static void __launch_bounds__(ROW_THREADS)
-rmsnorm_forward_reread(elem *y, real *rstd, const elem *x, const elem *__restrict__ g, int64_t R, int C, int packed) {
+rmsnorm_forward_reread(elem *y, real *rstd, const elem *x, const elem *__restrict__ g, int64_t R, int C, int packed,
+                       real eps) {
     int lane = threadIdx.x % 32;
     FOR_ROWS_OF_WARP(r, R) {
         real squares = 0;
@@ -50,7 +52,7 @@ rmsnorm_forward_reread(elem *y, real *rstd, const elem *x, const elem *__restric
             group v = group_load(x + r * C, c, C, packed);
             for (int j = 0; j < GROUP; j++) squares = add_square(squares, load(v.x[j]));
         }
-        real s = rstd_of(warp_sum(squares), C);
+        real s = rstd_of(warp_sum(squares), C, eps);
         if (lane == 0) rstd[r] = s;
         for (int c = lane * GROUP; c < C; c += WARP_COLUMNS)
             write_normal(y + r * C, group_load(x + r * C, c, C, packed), s, g, c, C, packed);
@@ -141,14 +143,15 @@ rmsnorm_backward_weight_slices(real *partial, const elem *x, const elem *dy, con
 enum status CUDA(rmsnorm_forward)(const struct call *call) {
     const elem *x = (const elem *)call->in[0].data, *g = (const elem *)call->weight[0].data;
     elem *y = (elem *)call->out[0].data;
-    real *rstd = (real *)call->out[1].data;
+    real *rstd = (real *)call->out[1].data, eps = (real)rmsnorm_eps(call);
     int64_t C = row_length(call), R = type_n(call->in[0].type) / C;
     int packed = packs(C, x, y, g, NULL);
     struct rows_launch l = rows_launch(R, C);
     if (packed && fits_in_registers(C))
-        LAUNCH(rmsnorm_forward_in_registers, l.grid, l.block, 0, stream_of(call))(y, rstd, x, g, R, (int)C);
+        LAUNCH(rmsnorm_forward_in_registers, l.grid, l.block, 0, stream_of(call))(y, rstd, x, g, R, (int)C, eps);
     else
-        LAUNCH(rmsnorm_forward_reread, row_grid(R), ROW_THREADS, 0, stream_of(call))(y, rstd, x, g, R, (int)C, packed);
+        LAUNCH(rmsnorm_forward_reread, row_grid(R), ROW_THREADS, 0, stream_of(call))
+        (y, rstd, x, g, R, (int)C, packed, eps);
     return gpu_launched("rmsnorm_forward");
 }
 

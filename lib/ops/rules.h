@@ -7,7 +7,7 @@
 
 enum op_rule {
     RULE_NONE, RULE_DROPOUT, RULE_ATTENTION, RULE_NORM, RULE_HEAD, RULE_GATHER, RULE_RESHARD, RULE_ROPE, RULE_FP8,
-    RULE_MOE
+    RULE_MOE, RULE_SCALE
 };
 
 /* add_position, bias_dropout_residual (dropout.h). */
@@ -25,6 +25,8 @@ struct attention_rule {
     struct dropout_rule dropout;         /* of the probabilities */
     enum attention_core core;
     enum attention_mask mask;
+    bool cross;                          /* keys and values are of another sequence (mask FULL): its T is its own */
+    bool unscaled;                       /* scores are q . k, not divided by sqrt(D) */
 };
 
 /* moe_route, moe_pack, moe_dispatch, moe_combine (moe/moe_route.h): a token goes to k of `experts`; `group` tokens
@@ -35,8 +37,11 @@ struct moe_rule {
     bool packed;
 };
 
-/* layernorm: what is added to the variance; 0: LAYERNORM_EPS. */
+/* layernorm, rmsnorm: what is added to the variance; 0: LAYERNORM_EPS, RMSNORM_EPS. */
 struct norm_rule { double eps; };
+
+/* scale: what everything is multiplied by. */
+struct scale_rule { double by; };
 
 /* rope: the base of its angles. */
 struct rope_rule { double theta; };

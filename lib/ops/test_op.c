@@ -127,7 +127,7 @@ struct call op_case_call(const struct op_case *c, enum row_kind kind) {
     give(call.weight, c->weight, c->step.n_weight, forward ? ~0u : input ? op->needs.bi_weight : 0);
     if (!forward) give(call.dout, c->dout, c->step.n_out, ~op->no_grad_out);
     if (input) give(call.din, c->din, c->step.n_in, ~op->no_grad_in);
-    if (kind == ROW_BACKWARD_WEIGHT || (input && op->all_in_backward))
+    if (kind == ROW_BACKWARD_WEIGHT || (input && op_input_adds_weights(op)))
         give(call.dweight, c->dweight, c->step.n_weight, ~0u);
     return call;
 }

@@ -85,7 +85,7 @@ static void check_slopes(struct op_case *c, const struct tensor *x, const struct
         assert_close(((double *)dx->data)[i], slope(c, (double *)x->data + i), 1e-9 * largest);
 }
 
-static bool has_weight_gradients(const struct op *op) { return op->has_backward_weight || op->all_in_backward; }
+static bool has_weight_gradients(const struct op *op) { return op->has_backward_weight || op_input_adds_weights(op); }
 
 /* The gradients that a row of this kind makes. */
 static int gradients_of(const struct op_case *c, enum row_kind kind, struct tensor of[MAX_IN + MAX_WEIGHTS]) {
@@ -93,7 +93,7 @@ static int gradients_of(const struct op_case *c, enum row_kind kind, struct tens
     int n = 0;
     for (int i = 0; i < c->step.n_in && kind == ROW_BACKWARD_INPUT; i++)
         if (!(op->no_grad_in >> i & 1)) of[n++] = c->din[i];
-    for (int i = 0; i < c->step.n_weight && (kind == ROW_BACKWARD_WEIGHT || op->all_in_backward); i++)
+    for (int i = 0; i < c->step.n_weight && (kind == ROW_BACKWARD_WEIGHT || op_input_adds_weights(op)); i++)
         of[n++] = c->dweight[i];
     return n;
 }
@@ -122,7 +122,7 @@ static void check_sets_gradients(struct op_case *c) {
         struct tensor added = tensor_copy(&c->dweight[i]);
         memset(c->dweight[i].data, 0xff, (size_t)type_bytes(&c->dweight_type[i]));
         c->settings.fresh = 1u << i;
-        op_case_run(c, op->all_in_backward ? ROW_BACKWARD_INPUT : ROW_BACKWARD_WEIGHT);
+        op_case_run(c, op_input_adds_weights(op) ? ROW_BACKWARD_INPUT : ROW_BACKWARD_WEIGHT);
         c->settings.fresh = 0;
         assert_close(tensor_error(&c->dweight[i], &added), 0, 0);
         free(added.data);

@@ -207,7 +207,7 @@ static void emit_backward_input(struct lower *l, int id, enum tape_kind tape) {
         else *grad = passes_through(l, s, i) ? r->dout[0] : gradient_value(l, s->in[i], tape, at);
         r->din[i] = lower_touch(l, *grad, tape, at);
     }
-    for (int i = 0; i < s->n_weight && s->op->all_in_backward; i++)
+    for (int i = 0; i < s->n_weight && op_input_adds_weights(s->op); i++)
         r->dweight[i] = lower_grad_open(l, tape, s->weight[i], r, i, at);
     r->work = work_value(l, s, ROW_BACKWARD_INPUT, tape, at);
 }

@@ -1,5 +1,6 @@
 #include "lib/ops/attention/attention.h"
 #include "lib/base/integer.h"
+#include "lib/ops/attention/attention_bias.h"
 #include "lib/ops/attention/attention_cudnn.h"
 #include "lib/ops/attention/attention_pair.h"
 #include "lib/ops/cost.h"
@@ -10,22 +11,30 @@
 struct attention_sizes attention_sizes(const struct call *call) {
     const struct shape *q = &call->in[0].type->shape;
     const struct axis *a = q->axis, *h = &a[q->n_axes - 2];
-    struct attention_sizes s = {.B = a[0].n, .T = a[1].n, .H = h->n, .D = h[1].n, .J = h->n, .first_head = h->first,
-                                .scale = 1 / sqrt((double)h[1].n)};
+    struct attention_sizes s = {.B = a[0].n, .T = a[1].n, .Tk = a[1].n, .H = h->n, .D = h[1].n, .J = h->n,
+                                .first_head = h->first,
+                                .scale = call->step->attention.unscaled ? 1 : 1 / sqrt((double)h[1].n)};
     s.row = s.key_row = 3 * s.H * s.D;
     if (call->step->n_in == 1) return s;
+    s.Tk = call->in[1].type->shape.axis[1].n;
     s.J = call->in[1].type->shape.axis[3].n;
     s.row = s.H * s.D;
     s.key_row = 2 * s.J * s.D;
     return s;
 }
 
-/* Queries (B,T,H,D), keys and values (B,T,2,J,D), of the same places; every head's keys are here. */
+/* Queries (B,T,H,D), keys and values (B,T,2,J,D), of the same places or of another sequence; every head's keys are
+ * here. */
+static bool same_places(const struct call *call, const struct axis *q, const struct axis *kv) {
+    if (!call->step->attention.cross) return axis_same(q, kv);
+    return !axis_is_sharded(kv) && call->step->attention.mask == MASK_FULL;
+}
+
 static enum status check_shared(const struct call *call) {
     TRY(shape_expect_tags(call, 0, "BTHD"));
     TRY(shape_expect_tags(call, 1, "BT2JD"));
     const struct axis *q = call->in[0].type->shape.axis, *kv = call->in[1].type->shape.axis;
-    if (!axis_same(&q[0], &kv[0]) || !axis_same(&q[1], &kv[1]) || !axis_same(&q[3], &kv[4]) || kv[2].n != 2 ||
+    if (!axis_same(&q[0], &kv[0]) || !same_places(call, &q[1], &kv[1]) || !axis_same(&q[3], &kv[4]) || kv[2].n != 2 ||
         call->in[0].type->dtype != call->in[1].type->dtype)
         return shape_refuse(call, "queries and keys differ in samples, positions, the head's size or type");
     if (q[2].n % kv[3].n || q[2].first * kv[3].n != kv[3].first * q[2].n)
@@ -63,6 +72,10 @@ struct type attention_lse(const struct call *call) {
 
 static enum status check_whole(const struct call *call) {
     TRY(attention_check(call));
+    if (call->on == DEVICE_CUDA && (attention_has_bias(call) || call->step->attention.cross))
+        return shape_refuse(call, "relative bias, and keys of another sequence, have no kernel for GPUs yet: use the "
+                                  "cpu");
+    TRY(attention_bias_check(call));
     if (axis_is_sharded(&call->in[0].type->shape.axis[1]))
         return shape_refuse(call, "attention needs the whole sequence");
     return OK;
@@ -80,7 +93,7 @@ static enum status materialised_shape(const struct call *call, struct type out[M
     TRY(check_whole(call));
     out[0] = attention_out(call);
     out[1] = (struct type){out[0].dtype, shape_by_head(call)};
-    out[1].shape.axis[out[1].shape.n_axes++] = out[0].shape.axis[1];
+    out[1].shape.axis[out[1].shape.n_axes++] = call->in[call->step->n_in - 1].type->shape.axis[1];
     out[2] = out[3] = out[1];
     out[2].dtype = UINT8;
     return OK;
@@ -111,7 +124,7 @@ static int64_t blocked_reals(const struct call *call, enum row_kind kind) {
  * dq. */
 int64_t attention_materialised_reals(const struct call *call, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(call);
-    return kind == ROW_BACKWARD_INPUT ? 2 * s.T + (2 * s.T + 1) * s.D : 2 * s.T;
+    return kind == ROW_BACKWARD_INPUT ? 2 * s.Tk + (2 * s.Tk + 1) * s.D : 2 * s.Tk;
 }
 
 static int64_t bytes_of_reals(const struct call *call, int64_t reals) {
@@ -130,11 +143,11 @@ static int64_t blocked_cuda_work(const struct call *call, enum row_kind kind) {
 }
 static int64_t blocked_work(const struct call *call, enum row_kind kind) {
     if (call->on == DEVICE_CUDA) return blocked_cuda_work(call, kind);
-    return bytes_of_reals(call, blocked_reals(call, kind));
+    return attention_bias_bytes(call, kind) + bytes_of_reals(call, blocked_reals(call, kind));
 }
 static int64_t materialised_work(const struct call *call, enum row_kind kind) {
     if (call->on == DEVICE_CUDA) return attention_delta_bytes(call, kind);
-    return bytes_of_reals(call, attention_materialised_reals(call, kind));
+    return attention_bias_bytes(call, kind) + bytes_of_reals(call, attention_materialised_reals(call, kind));
 }
 
 void attention_cost(struct cost *cost, const struct call *call, enum row_kind kind, double pairs) {
@@ -147,7 +160,7 @@ void attention_cost(struct cost *cost, const struct call *call, enum row_kind ki
 static struct cost blocked_cost(const struct call *call, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(call);
     struct cost cost = cost_traffic(call, kind);
-    attention_cost(&cost, call, kind, (double)(s.B * s.T) * (double)(s.T * s.H * s.D));
+    attention_cost(&cost, call, kind, (double)(s.B * s.T) * (double)(s.Tk * s.H * s.D));
     return cost;
 }
 
@@ -156,9 +169,9 @@ static struct cost materialised_cost(const struct call *call, enum row_kind kind
     struct attention_sizes s = attention_sizes(call);
     bool backward = kind == ROW_BACKWARD_INPUT;
     struct cost cost = cost_traffic(call, kind);
-    cost_product(&cost, s.T, s.T, s.D, (backward ? 2 : 1) * s.B * s.H);
-    cost_product(&cost, s.T, s.D, s.T, (backward ? 2 : 1) * s.B * s.H);
-    cost.bytes += (backward ? 3 : 2) * (double)(s.B * s.H) * (double)(s.T * s.T) * (double)dtype_size(op_dtype(call));
+    cost_product(&cost, s.T, s.Tk, s.D, (backward ? 2 : 1) * s.B * s.H);
+    cost_product(&cost, s.T, s.D, s.Tk, (backward ? 2 : 1) * s.B * s.H);
+    cost.bytes += (backward ? 3 : 2) * (double)(s.B * s.H) * (double)(s.T * s.Tk) * (double)dtype_size(op_dtype(call));
     return cost;
 }
 
@@ -197,23 +210,35 @@ static struct attention_vectors part_of(const struct call *call, const struct te
     char *at = in[apart && is_key].data;
     int64_t before = apart && is_key ? part - 1 : part, row = is_key ? s.key_row : s.row;
     if (at) at += before * s.J * s.D * (int64_t)dtype_size(op_dtype(call));
-    return (struct attention_vectors){at, s.T * row, row, is_key ? s.H / s.J : 1};
+    return (struct attention_vectors){at, (is_key ? s.Tk : s.T) * row, row, is_key ? s.H / s.J : 1};
+}
+
+/* The scratch begins with what the bias needs, if there is one. */
+static struct attention_table table_of(const struct call *call) {
+    if (!attention_has_bias(call)) return (struct attention_table){.rows = NULL};
+    struct attention_sizes s = attention_sizes(call);
+    int64_t n = s.H * (s.T + s.Tk - 1) * (int64_t)dtype_size(dtype_accumulator(op_dtype(call)));
+    return (struct attention_table){.rows = call->weight[0].data, .gradient = call->dweight[0],
+                                    .both_sides = !attention_is_causal(call), .by_distance = call->work,
+                                    .found = call->dout[0].data ? (char *)call->work + n : NULL};
 }
 
 struct attention_pair attention_pair_of(const struct call *call) {
     struct attention_sizes s = attention_sizes(call);
-    const struct axis *T = &call->in[0].type->shape.axis[1];
+    const struct axis *T = &call->in[0].type->shape.axis[1], *Tk = &call->in[call->step->n_in - 1].type->shape.axis[1];
     int64_t row = s.H * s.D, sample = s.T * row;
+    enum row_kind kind = call->dout[0].data ? ROW_BACKWARD_INPUT : ROW_FORWARD;
     return (struct attention_pair){
-        .B = s.B, .H = s.H, .D = s.D, .shared_by = s.H / s.J, .Tq = s.T, .Tk = s.T, .scale = s.scale,
+        .B = s.B, .H = s.H, .D = s.D, .shared_by = s.H / s.J, .Tq = s.T, .Tk = s.Tk, .scale = s.scale,
         .causal = attention_is_causal(call), .dtype = op_dtype(call), .core = call->step->attention.core,
-        .dropout = dropout_of(call), .queries = *T, .keys = *T, .first_head = s.first_head,
+        .dropout = dropout_of(call), .queries = *T, .keys = *Tk, .first_head = s.first_head,
         .q = part_of(call, call->in, 0), .k = part_of(call, call->in, 1), .v = part_of(call, call->in, 2),
         .dq = part_of(call, call->din, 0), .dk = part_of(call, call->din, 1), .dv = part_of(call, call->din, 2),
         .y = {call->out[0].data, sample, row, 1}, .dy = {call->dout[0].data, sample, row, 1},
         .lse = call->out[1].data, .lse_row = s.T, .add_queries = call->accumulate & 1,
         .add_keys = call->accumulate >> (call->step->n_in - 1) & 1, .n_threads = attention_threads(call),
-        .device = call->device, .work = call->work};
+        .device = call->device, .table = table_of(call),
+        .work = call->work ? (char *)call->work + attention_bias_bytes(call, kind) : NULL};
 }
 
 static enum status blocked_forward(const struct call *call) {
@@ -236,11 +261,12 @@ const struct op op_attention_blocked = {
     .mixes = "TD23",
     .rule = RULE_ATTENTION,
     .shape = blocked_shape,
-    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0) | OUT(1)},
+    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0) | OUT(1), .bi_weight = WEIGHT(0)},
     .no_grad_out = OUT(1),
     .out_name = {[1] = "stat"},
     .statistic_out = OUT(1),
     .has_backward_input = true,
+    .weights_with_input = true,
     .work = blocked_work,
     .cost = blocked_cost,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({blocked_forward, blocked_backward_input, NULL}),
@@ -253,11 +279,12 @@ const struct op op_attention_materialised = {
     .mixes = "TD23",
     .rule = RULE_ATTENTION,
     .shape = materialised_shape,
-    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(1) | OUT(2) | OUT(3)},
+    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(1) | OUT(2) | OUT(3), .bi_weight = WEIGHT(0)},
     .no_grad_out = OUT(1) | OUT(2) | OUT(3),
     .out_name = {[1] = "probs", "mask", "dropped"},
     .dropout_out = OUT(2) | OUT(3),
     .has_backward_input = true,
+    .weights_with_input = true,
     .work = materialised_work,
     .cost = materialised_cost,
     .kernels = {[DEVICE_CPU] = KERNELS_FB(attention_materialised, cpu),

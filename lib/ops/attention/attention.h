@@ -1,9 +1,11 @@
-/* Self-attention. For each sample b and head h, with its queries, keys and values q, k, v (T,D):
+/* Attention. For each sample b and head h, with its queries, keys and values q, k, v (T,D):
  *
  *   s[t,j] = q[t] . k[j] / sqrt(D) for j <= t     p[t,j] = e^(s[t,j] - lse[t])     lse[t] = log sum_j e^s[t,j]
  *   y[t] = sum_j m[t,j] p[t,j] v[j]               m = 0 or 1/(1-p_drop): dropout on probabilities (dropout.h)
  *
- * That is causal attention; with attention.mask MASK_FULL every query sees all keys, j < T.
+ * That is causal attention; with attention.mask MASK_FULL every query sees all keys, j < T. Of T5: `unscaled` leaves
+ * out 1 / sqrt(D); a weight is a bias by relative position (attention_bias.h), added to s; and with `cross` keys and
+ * values are of another sequence, of another length Tk, which every query sees whole.
  *
  * Backward, with delta[t] = sum_j m p (dy[t] . v[j]) = dy[t] . y[t]:
  *   ds[t,j] = p[t,j] (m[t,j] dy[t] . v[j] - delta[t])
@@ -11,6 +13,8 @@
  *
  * in[0] qkv (B,T,3,H,D)                          every head has keys of its own
  * in[0] q (B,T,H,D)   in[1] kv (B,T,2,J,D)       H/J heads share each of J key heads: head h reads key head h / (H/J)
+ *                                                cross: kv (B,Tk,2,J,D)
+ * weight[0] bias (R,H), or none
  * out[0] y (B,T,H,D)
  *
  * Heads may be a shard; the sequence must be whole. Sharing makes what is kept of the past to generate from J/H as
@@ -43,10 +47,10 @@ extern const struct op op_attention_blocked, op_attention_materialised;
 
 /** Sizes of a call, from in[0] and in[1]. */
 struct attention_sizes {
-    int64_t B, T, H, D, J;    /* J: heads of keys; H where none is shared */
+    int64_t B, T, Tk, H, D, J; /* T of the queries, Tk of the keys; J: heads of keys; H where none is shared */
     int64_t row, key_row;     /* elements from one position of the queries to the next, and of keys and values */
     int64_t first_head;       /* global index of head 0 */
-    double scale;             /* 1 / sqrt(D) */
+    double scale;             /* 1 / sqrt(D); unscaled: 1 */
 };
 struct attention_sizes attention_sizes(const struct call *);
 /** Does every query see no later key? */

@@ -66,6 +66,7 @@ static void scores(const struct pair_head *x, struct tile_ahead *ahead, real *s,
     int64_t D = x->pair->D;
     clear(s, nq * nk);
     tile_multiply_add(part_if(is_diagonal(x, t0, j0), TILE_C_LOWER), ahead, s, nq, nk, D, q, D, 1, k_transposed);
+    add_bias(x, s, t0, nq, j0, nk);
     hide_later_keys(x, s, t0, nq, j0, nk);
 }
 
@@ -189,6 +190,7 @@ static void run_forward(const struct pair_head *x, struct scratch scratch) {
 }
 
 enum status CPU(attention_pair_forward)(const struct attention_pair *p) {
+    spread_bias(p);
     each_head(p, CPU(attention_pair_reals)(p, false), run_forward);
     return OK;
 }
@@ -285,7 +287,9 @@ static void run_backward(const struct pair_head *x, struct scratch scratch) {
 }
 
 enum status CPU(attention_pair_backward)(const struct attention_pair *p) {
+    spread_bias(p);
     each_head(p, CPU(attention_pair_reals)(p, true), run_backward);
+    gather_bias(p);
     return OK;
 }
 

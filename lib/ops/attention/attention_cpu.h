@@ -4,6 +4,7 @@
 #define TRIVIUM_OPS_ATTENTION_CPU_H
 
 #include "lib/ops/attention/attention.h"
+#include "lib/ops/attention/attention_bias.h"
 #include "lib/ops/attention/attention_pair.h"
 #include "lib/ops/dropout_cpu.h"
 #include "lib/ops/exp.h"
@@ -18,7 +19,13 @@ static inline void *take(struct scratch *x, int64_t n) {
 }
 
 /* One head of one sample of a pair: where its vectors of position 0 lie. */
-struct pair_head { const struct attention_pair *pair; int64_t b, h; const elem *q, *k, *v, *dy; elem *y; real *lse; };
+struct pair_head {
+    const struct attention_pair *pair;
+    int64_t b, h;
+    const elem *q, *k, *v, *dy;
+    elem *y;
+    real *lse, *bias, *dbias;
+};
 
 static inline int64_t offset_of(const struct pair_head *x, const struct attention_vectors *v) {
     return x->b * v->sample + x->h / v->shared_by * x->pair->D;
@@ -32,7 +39,45 @@ static inline struct pair_head pair_head_of(const struct attention_pair *p, int6
     x.q = elements_of(&x, &p->q), x.k = elements_of(&x, &p->k), x.v = elements_of(&x, &p->v);
     x.y = elements_of(&x, &p->y), x.dy = elements_of(&x, &p->dy);
     if (p->lse) x.lse = (real *)p->lse + (b * p->H + h) * p->lse_row;
+    if (p->table.rows) {                                             /* [j - t]: of key j and query t */
+        int64_t n = p->Tq + p->Tk - 1;
+        x.bias = (real *)p->table.by_distance + h * n + p->Tq - 1;
+        if (p->table.found) x.dbias = (real *)p->table.found + (b * p->H + h) * n + p->Tq - 1;
+    }
     return x;
+}
+
+/* Before the heads: the bias by distance, and nothing found yet of its gradient. */
+static inline void spread_bias(const struct attention_pair *p) {
+    int64_t n = p->Tq + p->Tk - 1;
+    const elem *rows = p->table.rows;
+    real *to = p->table.by_distance, *found = p->table.found;
+    for (int64_t h = 0; rows && h < p->H; h++)
+        for (int64_t i = 0; i < n; i++)
+            to[h * n + i] = load(rows[attention_bucket(i - (p->Tq - 1), p->table.both_sides) * p->H + h]);
+    for (int64_t i = 0; rows && found && i < p->B * p->H * n; i++) found[i] = 0;
+}
+
+/* After the heads: sample by sample, distance by distance, into the buckets. */
+static inline void gather_bias(const struct attention_pair *p) {
+    int64_t n = p->Tq + p->Tk - 1;
+    const real *found = p->table.found;
+    for (int64_t h = 0; p->table.rows && h < p->H; h++) {
+        real bucket[ATTENTION_BUCKETS] = {0};
+        for (int64_t b = 0; b < p->B; b++)
+            for (int64_t i = 0; i < n; i++)
+                bucket[attention_bucket(i - (p->Tq - 1), p->table.both_sides)] += found[(b * p->H + h) * n + i];
+        for (int r = 0; r < ATTENTION_BUCKETS; r++) grad_add(&p->table.gradient, r * p->H + h, &bucket[r], 1);
+    }
+}
+
+/* s (nq,nk), queries t0 .. and keys j0 .. */
+static inline void add_bias(const struct pair_head *x, real *s, int64_t t0, int64_t nq, int64_t j0, int64_t nk) {
+    for (int64_t i = 0; x->bias && i < nq; i++)
+        for (int64_t j = 0; j < nk; j++) s[i * nk + j] += x->bias[j0 + j - t0 - i];
+}
+static inline void add_bias_gradient(const struct pair_head *x, const real *ds, int64_t t, int64_t j0, int64_t nk) {
+    for (int64_t j = 0; x->dbias && j < nk; j++) x->dbias[j0 + j - t] += ds[j];
 }
 
 /* All heads, divided over the threads, each with `reals` of scratch; those that share keys one after the other. */

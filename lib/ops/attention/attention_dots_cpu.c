@@ -68,6 +68,7 @@ static void scores(const struct pair_head *x, real *s, const bf16_pair *q, const
     clear(s, nq * nk);
     tile_dot_add(s, nq, nk, half(x->pair->D), q, k_columns);
     for (int64_t i = 0; i < nq * nk; i++) s[i] *= scale;
+    add_bias(x, s, t0, nq, j0, nk);
     hide_later_keys(x, s, t0, nq, j0, nk);
 }
 
@@ -127,6 +128,7 @@ static void run_forward(const struct pair_head *x, struct scratch scratch) {
 }
 
 enum status CPU(attention_pair_forward)(const struct attention_pair *p) {
+    spread_bias(p);
     each_head(p, CPU(attention_pair_reals)(p, false), run_forward);
     return OK;
 }
@@ -237,7 +239,9 @@ static void run_backward(const struct pair_head *x, struct scratch scratch) {
 }
 
 enum status CPU(attention_pair_backward)(const struct attention_pair *p) {
+    spread_bias(p);
     each_head(p, CPU(attention_pair_reals)(p, true), run_backward);
+    gather_bias(p);
     return OK;
 }
 

@@ -4,7 +4,7 @@
 
 kernel CPU(attention_materialised_forward), CPU(attention_materialised_backward_input);
 
-/* The whole sequence with itself, and what is saved of it, (B,H,T,T) each. mask and dropped are NULL where dropout is
+/* The queries with all keys, and what is saved of them, (B,H,T,Tk) each. mask and dropped are NULL where dropout is
  * drawn again. */
 struct materialised { struct attention_pair pair; elem *p; uint8_t *mask; elem *dropped; };
 
@@ -16,7 +16,7 @@ static struct materialised materialised_of(const struct call *call) {
     return m;
 }
 
-/* The same of one head, (T,T) each. */
+/* The same of one head, (T,Tk) each. */
 struct saved { elem *p; uint8_t *mask; elem *dropped; };
 
 static struct saved saved_of(const struct pair_head *x) {
@@ -35,6 +35,7 @@ static void probabilities(const struct pair_head *x, int64_t t, real *p, int64_t
     const elem *q = x->q + t * x->pair->q.row;
     real scale = (real)x->pair->scale;
     for (int64_t j = 0; j < n; j++) p[j] = scale * dot(q, x->k + j * x->pair->k.row, x->pair->D);
+    add_bias(x, p, t, 1, 0, n);
     real max = MAX_OVER(j, n, p[j]);
     for (int64_t j = 0; j < n; j++) p[j] = real_exp(p[j] - max);
     real sum = SUM_OVER(j, n, p[j]);
@@ -51,25 +52,26 @@ static void draw(const struct pair_head *x, real *m, int64_t t, int64_t n) {
 /* m p as backward reads it: from the p that was saved, and rounded, whether it was stored or is recomputed. */
 static elem dropped_of(real m, elem p) { return store(m * load(p)); }
 
-/* Row t of everything that is saved, of which n columns are seen: all T, so that what is planned is what is written. */
-static void save_row(const struct saved *saved, const real *p, const real *m, int64_t t, int64_t n, int64_t T) {
-    int64_t at = t * T;
-    for (int64_t j = 0; j < T; j++) saved->p[at + j] = store(j < n ? p[j] : 0);
+/* Row t of everything that is saved, of which n columns are seen: all Tk, so that what is planned is what is
+ * written. */
+static void save_row(const struct saved *saved, const real *p, const real *m, int64_t t, int64_t n, int64_t Tk) {
+    int64_t at = t * Tk;
+    for (int64_t j = 0; j < Tk; j++) saved->p[at + j] = store(j < n ? p[j] : 0);
     if (!saved->mask) return;
-    mask_store(saved->mask + at, m, T);
-    for (int64_t j = 0; j < T; j++) saved->dropped[at + j] = dropped_of(m[j], saved->p[at + j]);
+    mask_store(saved->mask + at, m, Tk);
+    for (int64_t j = 0; j < Tk; j++) saved->dropped[at + j] = dropped_of(m[j], saved->p[at + j]);
 }
 
 /* Scratch: a row of the mask, a row of p. */
 static void forward_head(const struct pair_head *x, struct scratch scratch) {
-    int64_t T = x->pair->Tq, D = x->pair->D, row = x->pair->v.row;
-    real *m = take(&scratch, T), *p = take(&scratch, T);
+    int64_t Tk = x->pair->Tk, D = x->pair->D, row = x->pair->v.row;
+    real *m = take(&scratch, Tk), *p = take(&scratch, Tk);
     struct saved saved = saved_of(x);
-    for (int64_t t = 0; t < T; t++) {
+    for (int64_t t = 0; t < x->pair->Tq; t++) {
         int64_t n = end_of_seen(x, t);
         probabilities(x, t, p, n);
-        draw(x, m, t, T);
-        save_row(&saved, p, m, t, n, T);
+        draw(x, m, t, Tk);
+        save_row(&saved, p, m, t, n, Tk);
         for (int64_t j = 0; j < n; j++) p[j] *= m[j];
         for (int64_t i = 0; i < D; i++)
             x->y[t * x->pair->y.row + i] = store(SUM_OVER(j, n, p[j] * load(x->v[j * row + i])));
@@ -78,13 +80,14 @@ static void forward_head(const struct pair_head *x, struct scratch scratch) {
 
 enum status CPU(attention_materialised_forward)(const struct call *call) {
     struct materialised m = materialised_of(call);
+    spread_bias(&m.pair);
     each_head(&m.pair, attention_materialised_reals(call, ROW_FORWARD), forward_head);
     return OK;
 }
 
 /* ---- backward ---- */
 
-struct backward { real *dp, *m, *dk, *dv, *dq; };   /* rows of T; (T,D) sums over the heads; a row of D */
+struct backward { real *dp, *m, *dk, *dv, *dq; };   /* rows of Tk; (Tk,D) sums over the heads; a row of D */
 
 /* m of query t: what forward drew. */
 static void factors(const struct pair_head *x, const struct saved *saved, real *m, int64_t t) {
@@ -109,6 +112,7 @@ static void score_gradient(const struct pair_head *x, const struct saved *saved,
     for (int64_t j = 0; j < n; j++) w->dp[j] = w->m[j] * dot(dy, x->v + j * x->pair->v.row, x->pair->D);
     real delta = SUM_OVER(j, n, load(p[j]) * w->dp[j]);
     for (int64_t j = 0; j < n; j++) w->dp[j] = load(p[j]) * (w->dp[j] - delta);
+    add_bias_gradient(x, w->dp, t, 0, n);
     dropped_row(x, saved, w->m, t);
 }
 
@@ -128,24 +132,26 @@ static void add_query(const struct pair_head *x, int64_t t, const struct backwar
 
 static void backward_head(const struct pair_head *x, struct scratch scratch) {
     const struct attention_pair *p = x->pair;
-    int64_t T = p->Tq, D = p->D;
+    int64_t Tk = p->Tk, D = p->D;
     struct saved saved = saved_of(x);
     struct backward w;
-    w.dp = take(&scratch, T), w.m = take(&scratch, T);
-    w.dk = take(&scratch, T * D), w.dv = take(&scratch, T * D), w.dq = take(&scratch, D);
-    if (is_first_of_keys(x)) clear(w.dk, 2 * T * D);                 /* and dv, which lies behind it */
-    for (int64_t t = 0; t < T; t++) {
+    w.dp = take(&scratch, Tk), w.m = take(&scratch, Tk);
+    w.dk = take(&scratch, Tk * D), w.dv = take(&scratch, Tk * D), w.dq = take(&scratch, D);
+    if (is_first_of_keys(x)) clear(w.dk, 2 * Tk * D);                /* and dv, which lies behind it */
+    for (int64_t t = 0; t < p->Tq; t++) {
         score_gradient(x, &saved, t, &w);
         add_query(x, t, &w);
         store_gradients(x, &p->dq, t, 1, w.dq, 1);
     }
     if (!is_last_of_keys(x)) return;
-    store_gradients(x, &p->dk, 0, T, w.dk, 1);
-    store_gradients(x, &p->dv, 0, T, w.dv, 1);
+    store_gradients(x, &p->dk, 0, Tk, w.dk, 1);
+    store_gradients(x, &p->dv, 0, Tk, w.dv, 1);
 }
 
 enum status CPU(attention_materialised_backward_input)(const struct call *call) {
     struct materialised m = materialised_of(call);
+    spread_bias(&m.pair);
     each_head(&m.pair, attention_materialised_reals(call, ROW_BACKWARD_INPUT), backward_head);
+    gather_bias(&m.pair);
     return OK;
 }

@@ -9,6 +9,7 @@
 #define TRIVIUM_OPS_ATTENTION_PAIR_H
 
 #include "lib/device/dtype.h"
+#include "lib/device/tensor.h"
 #include "lib/ops/dropout.h"
 #include "lib/ops/rules.h"
 
@@ -20,10 +21,20 @@ extern "C" {
  * elements. */
 struct attention_vectors { void *at; int64_t sample, row, shared_by; };
 
+/* A bias by relative position (attention_bias.h): its rows, elements (R,H), NULL: there is none; its gradient, to be
+ * added to; and in scratch, reals, the same by distance (H, Tq + Tk - 1), and what is found of its gradient (B, H,
+ * Tq + Tk - 1), NULL in forward. */
+struct attention_table {
+    const void *rows;
+    struct tensor gradient;
+    bool both_sides;
+    void *by_distance, *found;
+};
+
 struct attention_pair {
     int64_t B, H, D, Tq, Tk;
     int64_t shared_by;                       /* heads that have the same keys and values, one after the other */
-    double scale;                            /* 1 / sqrt(D) */
+    double scale;                            /* of the scores: 1 / sqrt(D) */
     enum dtype dtype;                        /* the elements' */
     enum attention_core core;                /* on CUDA: whose kernels */
     bool causal;                             /* Tq = Tk, the same places: query i sees keys 0 .. i. Else all */
@@ -39,6 +50,7 @@ struct attention_pair {
     bool add_queries, add_keys;              /* dq; dk and dv: they are elements, and added to */
     int n_threads;
     const struct device *device;
+    struct attention_table table;            /* on the CPU alone */
     void *work;                              /* attention_pair_reals for each thread */
     void (*between)(void);                   /* the first thread calls it after each of its heads; NULL: nobody does */
 };

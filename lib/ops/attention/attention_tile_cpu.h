@@ -67,6 +67,7 @@ static inline void score_gradient(const struct pair_head *x, real *p, real *ds, 
         ds[j] = probability * (m[j] * ds[j] - delta);
         p[j] = m[j] * probability;
     }
+    add_bias_gradient(x, ds, t, j0, nk);
 }
 
 /* lse of the head's queries, and delta[t] = dy[t] . y[t]. */

@@ -1,0 +1,24 @@
+#include "lib/ops/scale.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+
+static enum status scale_shape(const struct call *call, struct type out[MAX_OUT]) {
+    out[0] = *call->in[0].type;
+    return OK;
+}
+
+DECLARE_KERNELS_FB(scale, cpu);
+DECLARE_KERNELS_FB(scale, cuda);
+
+const struct op op_scale = {
+    .name = "scale",
+    .typing = TYPING_LOCAL,
+    .rule = RULE_SCALE,
+    .shape = scale_shape,
+    .forward_alias = ALIAS_IN_PLACE,
+    .backward_alias = ALIAS_IN_PLACE,
+    .alias_in = 0,
+    .has_backward_input = true,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(scale, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(scale, cuda))},
+};

@@ -1,0 +1,18 @@
+/* Scaling:  y = x by      dx = dy by      by: the step's rule
+ *
+ * in[0] x   out[0] y, the same type. Elementwise, so any shard of any axis will do. */
+#ifndef TRIVIUM_OPS_SCALE_H
+#define TRIVIUM_OPS_SCALE_H
+
+#include "lib/ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const struct op op_scale;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

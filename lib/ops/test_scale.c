@@ -1,0 +1,25 @@
+/* ranks: 1  device: any */
+#include "lib/ops/scale.h"
+#include "lib/ops/test_op.h"
+
+static void make(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_scale, 1);
+    c->step.scale.by = 0.375;
+    op_case_input(c, op_type(dtype, "BTC", 2, 7, 5));
+    op_case_finish(c);
+}
+
+static void test_scale_gradient_is_the_slope(void **state) {
+    (void)state;
+    op_case_check_gradients(make);
+}
+
+static void test_scale_in_every_precision(void **state) {
+    (void)state;
+    op_case_check_precisions(make, 1, 0);
+    op_case_check_aliases(make);
+    op_case_check_threads(make);
+    op_case_check_siblings(make, 1, 0);
+}
+
+TESTS(unit_test(test_scale_gradient_is_the_slope), unit_test(test_scale_in_every_precision))
