@@ -22,6 +22,7 @@
 #include "pp/pp.h"
 #include "recompute/recompute.h"
 #include "server/server.h"
+#include "t5/t5.h"
 #include "tp/tp.h"
 #include "zero/zero.h"
 
@@ -35,7 +36,8 @@ static const struct technique *const TECHNIQUES[] = {
 };
 
 static const struct model *const MODELS[] = {&model_gpt,  &model_llama, &model_mixtral,
-                                             &model_bert, &model_dlrm,  &model_wide_deep};
+                                             &model_bert, &model_t5,    &model_dlrm,
+                                             &model_wide_deep};
 
 const struct recipe train_recipe = {TECHNIQUES, sizeof TECHNIQUES / sizeof *TECHNIQUES, MODELS,
                                     sizeof MODELS / sizeof *MODELS};

@@ -3,6 +3,7 @@
  * Ranks that share cores. */
 #include "lib/cost/wire_time.h"
 #include "planner/test_price.h"
+#include "t5/t5.h"
 
 static struct plan on_cores(int dp, int tp, int pp, int threads) {
     struct plan p = plan_of(dp, tp, pp);
@@ -75,6 +76,22 @@ static void test_both_ends_copy_a_message(void **state) {
     assert_close(price_of(p, &c).work_s, own, 0);
 }
 
+/* Of an encoder-decoder, whose second stage waits for both. */
+static void test_two_streams_are_one_message(void **state) {
+    (void)state;
+    struct cluster c;
+    assert_ok(cluster_read("cpu-2core", &c));
+    c.cores = 1;
+    struct plan p = on_cores(1, 1, 2, 1);
+    assert_ok(recipe_arch(&p, "t5"));
+    struct t5_lengths l = t5_lengths(&p);
+    double row = 4. * (double)(p.micro_batch * p.hidden), m = (double)(p.global_batch / p.micro_batch);
+    double send_s = wire_seconds(&c, COMM_SEND, row * (double)l.encoder, 2, 1, 1) +
+                    wire_seconds(&c, COMM_SEND, row * (double)l.decoder, 2, 1, 1);
+    struct price x = price_of(p, &c);
+    assert_close(x.phase_s[PRICE_PP], 4 * m * send_s, 1e-9 * x.step_s);
+}
+
 /* One rank of two threads is its own chain; fewer ranks than cores leave cores alone. */
 static void test_threads_divide_a_chain(void **state) {
     (void)state;
@@ -90,4 +107,5 @@ static void test_threads_divide_a_chain(void **state) {
 }
 
 TESTS(unit_test(test_cores_are_shared), unit_test(test_cores_copy_what_is_exchanged),
-      unit_test(test_both_ends_copy_a_message), unit_test(test_threads_divide_a_chain))
+      unit_test(test_both_ends_copy_a_message), unit_test(test_two_streams_are_one_message),
+      unit_test(test_threads_divide_a_chain))

@@ -14,7 +14,8 @@
  * Stored where: a stage has its own layers; the first also the embedding, the last also the final layernorm and the
  * head (for any v, the first virtual stage is on the first stage and the last on the last). The head's matrix is the
  * embedding's (tied), so both ends hold a copy. They start equal, because initial values depend on name and global
- * index only, and stay equal, because their gradients are all-reduced each step (AXIS_TIE, lib/run/combine.h).
+ * index only, and stay equal, because their gradients are all-reduced each step (AXIS_TIE, lib/run/combine.h). So does
+ * what all layers of an encoder or a decoder read (t5/): a half of the stages has it, or all (AXIS_HALF, AXIS_PP).
  *
  * Sent when: in the order of the schedule (pp_schedule.c). A send leaves a copy in a ring of `send_depth` buffers and
  * goes on.
@@ -110,48 +111,64 @@ static void assign_blocks(const struct program *p, const int *stage_of, int last
         stage_of_block[b] = p->blocks[b].is_layer ? stage_of[layer++] : layer == 0 ? 0 : last_stage;
 }
 
-struct users { int first_rank, last_rank; };   /* of a param; first_rank -1: none */
-
-static void note_user(struct users *u, int rank) {
-    if (u->first_rank < 0 || rank < u->first_rank) u->first_rank = rank;
-    if (rank > u->last_rank) u->last_rank = rank;
+/* Which of the n ranks use a param: the first, the last, and how many. n_users 0: none. */
+struct users { int first, last, n_users; };
+static struct users users_of(const bool *uses, int n) {
+    struct users u = {.n_users = 0};
+    for (int rank = 0; rank < n; rank++) {
+        if (!uses[rank]) continue;
+        if (!u.n_users++) u.first = rank;
+        u.last = rank;
+    }
+    return u;
 }
 
-/* A param that two ranks use is shared: by the pipeline's two ends, or by every rank and its mirror image. */
-static enum status mark_shared(struct program *p, const struct users *users, const struct mesh_place *place,
-                               enum mesh_axis axis) {
+/* The axis along which these ranks, and no others, are together; AXIS_SELF: there is none. The table is tied between
+ * the pipeline's two ends; with two directions every rank has what its mirror image has; layers of an encoder share a
+ * param, and those of its decoder another (t5/): each is one half, or, where stages come round again, all of them. */
+static enum mesh_axis axis_of_users(struct users u, int pp, bool two_pipes) {
+    bool pair = u.n_users == 2 && u.last == pp - 1 - u.first;
+    if (pair && (two_pipes || u.first == 0)) return two_pipes ? AXIS_MIRROR : AXIS_TIE;
+    if (u.n_users == pp) return AXIS_PP;
+    bool half = 2 * u.n_users == pp && u.last - u.first + 1 == u.n_users && (u.first == 0 || u.last == pp - 1);
+    return half ? AXIS_HALF : AXIS_SELF;
+}
+
+/* Marks the params that this rank uses and others do, too. uses: by param and rank. */
+static enum status mark_shared(struct program *p, const bool *uses, const struct mesh_place *place, bool two_pipes) {
+    int pp = place->n.pp;
     for (int i = 0; i < p->n_params; i++) {
-        const struct users *u = &users[i];
-        if (u->first_rank == u->last_rank) continue;
-        if (axis == AXIS_TIE && (u->first_rank > 0 || u->last_rank < place->n.pp - 1))
+        struct users u = users_of(uses + i * pp, pp);
+        enum mesh_axis axis = axis_of_users(u, pp, two_pipes);
+        if (u.n_users < 2) continue;
+        if (axis == AXIS_SELF)
             return FAIL(E_CONFIG,
-                        "%s is used on ranks %d and %d of pp=%d, and only the first and the last can share one; put "
-                        "its stages there, or on one rank",
-                        p->params[i].name, u->first_rank, u->last_rank, place->n.pp);
-        if (place->rank.pp == u->first_rank || place->rank.pp == u->last_rank) p->params[i].shared = axis;
+                        "%s is used on %d ranks from %d to %d of pp=%d; what stages share must be on the first and the "
+                        "last, on one half of them, or on all: use another pp, pp-split or number of chunks",
+                        p->params[i].name, u.n_users, u.first, u.last, pp);
+        if (uses[i * pp + place->rank.pp]) p->params[i].shared = axis;
     }
     return OK;
 }
 
 /* Where a block is of this rank's; in both directions, if there are two: who uses its params. chunk -1: not here. */
 struct here { const struct pp_placement *place; struct pp_shape shape; int rank; };
-static int chunk_here(const struct here *h, int virtual_stage, const struct step *s, struct users *users) {
+static int chunk_here(const struct here *h, int virtual_stage, const struct step *s, bool *uses) {
     int chunk = -1;
     for (int pipe = 0; pipe < h->place->n_pipes; pipe++) {
         struct hop at = h->place->where(&h->shape, pipe, virtual_stage);
-        for (int k = 0; s && k < s->n_weight; k++) note_user(&users[s->weight[k]], at.rank);
+        for (int k = 0; s && k < s->n_weight; k++) uses[s->weight[k] * h->shape.n_stages + at.rank] = true;
         if (at.rank == h->rank) chunk = at.chunk;
     }
     return chunk;
 }
 
-static void keep_steps(const struct plan *plan, struct program *p, const int *stage_of_block, struct users *users) {
+static void keep_steps(const struct plan *plan, struct program *p, const int *stage_of_block, bool *uses) {
     const struct here here = {pp_row(plan)->place, pp_shape_of_plan(plan), plan->place.rank.pp};
     int kept = 0;
-    for (int i = 0; i < p->n_params; i++) users[i] = (struct users){-1, -1};
     for (int i = 0; i < p->n_steps; i++) {
         const struct step *s = &p->steps[i];
-        if (chunk_here(&here, stage_of_block[s->block], s, users) >= 0) p->steps[kept++] = *s;
+        if (chunk_here(&here, stage_of_block[s->block], s, uses) >= 0) p->steps[kept++] = *s;
     }
     p->n_steps = kept;
     p->n_chunks = here.shape.n_chunks;
@@ -160,18 +177,17 @@ static void keep_steps(const struct plan *plan, struct program *p, const int *st
 
 static enum status pp_rewrite(const struct plan *plan, struct program *p) {
     int *stage_of = NULL, *stage_of_block = malloc((size_t)p->n_blocks * sizeof *stage_of_block);
-    struct users *users = malloc((size_t)p->n_params * sizeof *users);
+    bool *uses = calloc((size_t)p->n_params * (size_t)plan->place.n.pp + 1, sizeof *uses);
     enum status status = stages_of_layers(plan, &stage_of);
-    if (status == OK && (!stage_of_block || !users)) status = FAIL(E_MEMORY, "no memory for %d blocks", p->n_blocks);
+    if (status == OK && (!stage_of_block || !uses)) status = FAIL(E_MEMORY, "no memory for %d blocks", p->n_blocks);
     if (status == OK) {
         assign_blocks(p, stage_of, stage_of[plan->layers - 1], stage_of_block);
-        keep_steps(plan, p, stage_of_block, users);
-        bool two_pipes = pp_row(plan)->place->n_pipes > 1;
-        status = mark_shared(p, users, &plan->place, two_pipes ? AXIS_MIRROR : AXIS_TIE);
+        keep_steps(plan, p, stage_of_block, uses);
+        status = mark_shared(p, uses, &plan->place, pp_row(plan)->place->n_pipes > 1);
     }
     free(stage_of);
     free(stage_of_block);
-    free(users);
+    free(uses);
     return status;
 }
 

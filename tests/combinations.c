@@ -7,6 +7,7 @@
 #include "pp/pp.h"
 #include "recompute/recompute.h"
 #include "server/server.h"
+#include "t5/t5.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "tp/tp.h"
@@ -17,7 +18,7 @@ static const struct { int by, heads; } CP_FORMS[] = {
     {CP_BY_RING, 1}, {CP_BY_RING, 2}, {CP_BY_ULYSSES, 1}, {CP_BY_GATHER, 1}};
 static const int EPS[] = {1, 2, 4};
 static const struct { const char *arch; int experts; } MODELS[] = {
-    {"gpt", 0}, {"gpt", 8}, {"llama", 0}, {"mixtral", 8}, {"bert", 0}};
+    {"gpt", 0}, {"gpt", 8}, {"llama", 0}, {"mixtral", 8}, {"bert", 0}, {"t5", 0}};
 static const struct { int zero, offload, shard, second, main, servers; } SUMS[] = {
     {.zero = 0}, {.zero = 1}, {.zero = 2}, {.zero = 3}, {.zero = 1, .offload = OFFLOAD_OPTIMIZER},
     {.zero = 2, .offload = OFFLOAD_OPTIMIZER}, {.zero = 3, .offload = OFFLOAD_OPTIMIZER},
@@ -72,6 +73,7 @@ struct plan combination_model(int model) {
     p.experts = MODELS[model].experts;
     if (p.experts) p.experts_per_token = 2, p.moe_group = 2, p.capacity = 1, p.aux_loss = 0.05;
     if (!strcmp(arch, "mixtral")) p.capacity = 0, p.moe_packed = 1;
+    if (!strcmp(arch, "t5")) p.seq = 16, t5_options(&p)->noise = 0.25, t5_options(&p)->span = 1;   /* 16 tokens and 8 */
     return p;
 }
 
@@ -103,6 +105,7 @@ bool combination_plan(const struct combination *c, struct plan *p) {
     p->attention = CORES[v[CORE]].attention;
     p->dropout_masks = CORES[v[CORE]].masks;
     p->loss_chunk = CORES[v[CORE]].loss_chunk;
+    if (!strcmp(MODELS[v[MODEL]].arch, "t5") && p->mesh.cp > 1) return false;   /* t5/t5.c */
     enum status status = plan_settle(p, plan_ranks(p));
     for (int i = 0; i < train_recipe.n_techniques && status == OK; i++) {
         const struct technique *t = train_recipe.techniques[i];

@@ -8,7 +8,7 @@
 /* SUM: who sums gradients and who keeps the states. The first N_TECHNIQUES are techniques, the others company. */
 enum { SHAPE, CP_FORM, EP, SP, SUM, RECOMPUTE, SCHEDULE, N_TECHNIQUES,
        MODEL = N_TECHNIQUES, CORE, PARK, MICRO, N_CHOICES };
-enum { MAX_VALUES = 24, COMBINATION_MODELS = 5 };
+enum { MAX_VALUES = 24, COMBINATION_MODELS = 6 };
 struct combination { int value[N_CHOICES]; };
 
 /** List the meshes of so many ranks: dp x cp x tp x pp. All below is for these. */

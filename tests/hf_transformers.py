@@ -1,6 +1,6 @@
 """The models of Hugging Face's transformers, trained beside Trivium's; for tests/hf.sh.
 
-    hf_transformers.py make MODEL DIR     DIR/model: a small MODEL (llama, mixtral, bert) with random weights, as save_pretrained leaves it, in several
+    hf_transformers.py make MODEL DIR     DIR/model: a small MODEL (llama, mixtral, bert, t5) with random weights, as save_pretrained leaves it, in several
                                           files with an index; DIR/tokens
     hf_transformers.py check MODEL DIR    train it on the same tokens, and compare with what Trivium left in DIR: serial.jsonl,
                                           layout.jsonl (metrics), trained/ (an export of the layout's last step)
@@ -20,6 +20,7 @@ torch.set_default_dtype(torch.float64)
 torch.set_num_threads(1)
 
 import hf_masks  # noqa: E402
+import hf_spans  # noqa: E402
 from hf_reference import BATCH, BETAS, CLIP, DECAY, EPS, STEPS, T, V, WEIGHTS_TOLERANCE, distance, learning_rate, rows, say  # noqa: E402
 
 SIZES = dict(vocab_size=V, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=2,
@@ -28,6 +29,9 @@ SIZES = dict(vocab_size=V, hidden_size=64, intermediate_size=96, num_hidden_laye
 BERT_SIZES = dict(vocab_size=V, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=8, max_position_embeddings=T,
                   type_vocab_size=2, layer_norm_eps=1e-12, hidden_act="gelu", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
                   initializer_range=0.15, pad_token_id=None)     # with one, PyTorch's embedding does not train that token's row
+T5_SIZES = dict(vocab_size=V, d_model=64, d_kv=8, d_ff=96, num_layers=2, num_decoder_layers=2, num_heads=8, n_positions=T, dropout_rate=0.0,
+                layer_norm_epsilon=1e-6, feed_forward_proj="relu", relative_attention_num_buckets=32, relative_attention_max_distance=128,
+                tie_word_embeddings=True, decoder_start_token_id=0, pad_token_id=0, use_cache=False)
 SEED = 1234                                                      # --seed's default
 
 
@@ -35,12 +39,13 @@ def model_class(name):
     import transformers
     return {"llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
             "mixtral": (transformers.MixtralConfig, transformers.MixtralForCausalLM),
-            "bert": (transformers.BertConfig, transformers.BertForMaskedLM)}[name]
+            "bert": (transformers.BertConfig, transformers.BertForMaskedLM),
+            "t5": (transformers.T5Config, transformers.T5ForConditionalGeneration)}[name]
 
 
 def sizes(name):
-    if name == "bert":
-        return BERT_SIZES
+    if name in ("bert", "t5"):
+        return BERT_SIZES if name == "bert" else T5_SIZES
     return SIZES if name == "llama" else {**SIZES, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None,
                                           "output_router_logits": False}
 
@@ -68,15 +73,21 @@ def masked(text, numbers):
     return dict(input_ids=torch.tensor(tokens), token_type_ids=torch.tensor(segments)), torch.tensor(targets)
 
 
+def with_spans(text, numbers):
+    encoder, decoder, targets = zip(*(hf_spans.sample(SEED, n, x.tolist(), V) for n, x in zip(numbers, text)))
+    return dict(input_ids=torch.tensor(encoder), decoder_input_ids=torch.tensor(decoder)), torch.tensor(targets)
+
+
 # Inputs and targets of step n; None: of evaluation, whose samples are numbered from -1 down.
 def batch(name, data, n):
     text = data[:-1].view(BATCH, T)
-    if name != "bert":
+    if name not in ("bert", "t5"):
         return dict(input_ids=text), data[1:].view(BATCH, T)
+    made = masked if name == "bert" else with_spans
     if n is None:
-        return masked(text, [-1 - i for i in range(BATCH)])
+        return made(text, [-1 - i for i in range(BATCH)])
     order = [hf_masks.permute(SEED, "data.shuffle", n, BATCH, b) for b in range(BATCH)]
-    return masked(text[order], [BATCH * n + b for b in range(BATCH)])
+    return made(text[order], [BATCH * n + b for b in range(BATCH)])
 
 
 def loss_of(m, inputs, targets):

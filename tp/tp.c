@@ -146,6 +146,7 @@ static int entered_before(const struct program *p, int at, int x) {
     if (p->fixed_sums) return -1;                                    /* their gradients are added when they are whole */
     for (int i = 0, own = x; i < at; i++) {
         const struct step *s = &p->steps[i];
+        if (s->block != p->steps[at].block) continue;                /* which may be on another stage */
         if (s->op == &op_branch && s->in[0] == x) own = s->out[0];
         if ((s->op == &op_tp_enter || s->op == &op_sp_enter) && s->in[0] == own) return s->out[0];
     }
@@ -162,10 +163,11 @@ static bool is_read_between(const struct program *p, int at, int x) {
     return false;
 }
 
-/* The one who enters exchanges the gradient in place. Where others read x (the residual, if the norm comes after it),
- * it gets a branch. With fixed sums it adds by itself. */
+/* The one who enters exchanges the gradient in place. Where others read x (the residual, if the norm comes after it;
+ * blocks that come later, if this one passes x on), it gets a branch. With fixed sums it adds by itself. */
 static int insert_branch(struct program *p, int at, int x) {
-    if (p->fixed_sums || !is_read_between(p, at, x)) return x;
+    bool passed_on = block_gives(&p->blocks[p->steps[at].block], x);
+    if (p->fixed_sums || (!passed_on && !is_read_between(p, at, x))) return x;
     int own = slot_like(p, x, "own");
     struct step s = {.op = &op_branch, .n_in = 1, .n_out = 1, .in = {x}, .out = {own}, .block = p->steps[at].block,
                      .parts = 1};
@@ -186,7 +188,7 @@ static void insert_enter(const struct plan *plan, struct program *p, int at) {
     int entered = slot_like(p, whole, "in");
     struct step s =
         region_step(plan, tp_options(plan)->sp ? &op_sp_enter : &op_tp_enter, p->steps[at].block, whole, entered);
-    if (tp_options(plan)->sp) s.gather.whole = *shape_axis(&p->slots[p->data[DATA_TOKENS]].type.shape, 'T');
+    if (tp_options(plan)->sp) s.gather.whole = *shape_axis(&p->slots[whole].type.shape, 'T');
     p->slots[entered].replay = tp_options(plan)->sp; /* keep the shard; gather again for the weight gradient */
     p->steps[at].in[0] = entered;
     program_insert(p, at, &s);

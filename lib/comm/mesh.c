@@ -52,6 +52,10 @@ static struct part eshard_of(const struct mesh_place *p, int n) {
     bool alone = p->ep <= 1 || n_sharing(p, n) == n || p->shard < p->ep;
     return alone ? (struct part){1, 1} : (struct part){p->ep, p->shard / p->ep};
 }
+static struct part half_of(const struct mesh_place *p, int n) {
+    (void)p;
+    return n % 2 ? (struct part){1, 1} : (struct part){1, n / 2};
+}
 static struct part ereplicate_of(const struct mesh_place *p, int n) {
     int apart = n_sharing(p, n) > p->ep ? n_sharing(p, n) : p->ep;
     return p->ep > 1 ? (struct part){apart, n / apart} : (struct part){1, 1};
@@ -81,6 +85,7 @@ static const struct axis_row {
     [AXIS_PP]   = {.name = "pp", .along = 1 << DIM_PP},
     [AXIS_TIE]  = {.name = "tie", .along = 1 << DIM_PP, .first_stage = first_of_ends},
     [AXIS_MIRROR] = {.name = "mirror", .along = 1 << DIM_PP, .first_stage = first_of_mirror},
+    [AXIS_HALF] = {.name = "half", .along = 1 << DIM_PP, .part = half_of},
     [AXIS_MESH] = {.name = "mesh", .along = ALL_DIMS},
     [AXIS_MODEL] = {.name = "model", .along = ALL_DIMS & ~(1 << DIM_DP)},
 };

@@ -67,6 +67,10 @@ static bool together(enum mesh_axis axis, struct mesh_place a, struct mesh_place
     case AXIS_TIE: return same_tp && same_replica && (same_pp || (a_outer && b_outer));
     case AXIS_MIRROR:
         return same_tp && same_replica && (same_pp || a.rank.pp + b.rank.pp == a.n.pp - 1);
+    case AXIS_HALF: {
+        bool even = a.n.pp % 2 == 0, same_half = (a.rank.pp < a.n.pp / 2) == (b.rank.pp < b.n.pp / 2);
+        return same_tp && same_replica && (same_pp || (even && same_half));
+    }
     case AXIS_MESH: return true;
     case AXIS_MODEL: return a.rank.dp == b.rank.dp;
     default: return same_tp && same_replica && same_pp;
@@ -185,7 +189,7 @@ static void test_strides_of_groups(void **state) {
     static const struct { enum mesh_axis axis; int stride; } EXPECTED[] = {
         {AXIS_SELF, 1}, {AXIS_TP, 1}, {AXIS_CP_HEADS, 2}, {AXIS_CP, 4}, {AXIS_DP, 2}, {AXIS_EP, 2}, {AXIS_EDP, 8},
         {AXIS_SHARD, 2}, {AXIS_REPLICATE, 16}, {AXIS_ESHARD, 8}, {AXIS_EREPLICATE, 16},
-        {AXIS_PP, 32}, {AXIS_TIE, 96}, {AXIS_MESH, 1}};
+        {AXIS_PP, 32}, {AXIS_TIE, 96}, {AXIS_HALF, 32}, {AXIS_MESH, 1}};
     for (size_t i = 0; i < sizeof EXPECTED / sizeof *EXPECTED; i++)
         assert_int_equal(mesh_stride(EXPECTED[i].axis, &p), EXPECTED[i].stride);
     assert_int_equal(mesh_stride(AXIS_TIE, &last), 96);

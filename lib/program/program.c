@@ -6,7 +6,7 @@
 #include <string.h>
 
 void program_init(struct program *p) {
-    *p = (struct program){.data = {-1, -1, -1}, .loss = -1, .features = -1, .scores = -1, .n_chunks = 1};
+    *p = (struct program){.data = {-1, -1, -1, -1}, .loss = -1, .features = -1, .scores = -1, .n_chunks = 1};
 }
 
 void program_fini(struct program *p) {

@@ -65,7 +65,7 @@ struct param {
     void *hot;
     const int32_t *hot_place;
     bool cache;                /* not learned: what decode/ keeps from token to token. Zero at first, never saved */
-    enum mesh_axis shared;     /* another rank along this axis holds it too (pp/); AXIS_SELF: none */
+    enum mesh_axis shared;     /* the other ranks along this axis hold it too (pp/); AXIS_SELF: none */
     /* Set by program_infer: the axes of the mesh, as bits, over which its gradient is a sum; and whether this rank's
      * own elements count in the gradient norm (each element counts on one rank). */
     unsigned reduce;
@@ -116,9 +116,10 @@ struct block {
     bool is_layer;
 };
 
-/* What comes from outside with every sample, each a slot of (B,T) int32 (of models of clicks: dlrm.h). SEGMENTS: which
- * of two texts a token is of. */
-enum data_kind { DATA_TOKENS, DATA_TARGETS, DATA_SEGMENTS, N_DATA };
+/* What comes from outside with every sample, each a slot of (B,T) int32 (of models of clicks: dlrm.h), of which T may
+ * be shorter than the text. SEGMENTS: which of two texts a token is of. DECODER: what a decoder reads, beside the
+ * encoder's tokens. */
+enum data_kind { DATA_TOKENS, DATA_TARGETS, DATA_SEGMENTS, DATA_DECODER, N_DATA };
 
 struct program {
     struct mesh_place place;   /* of the rank that this is the program of */

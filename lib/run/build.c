@@ -1,6 +1,7 @@
 #include "lib/run/build.h"
 
 #include "lib/base/rng.h"
+#include "lib/ops/attention/attention_bias.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/linear.h"
 #include "lib/ops/linear_cross_entropy.h"
@@ -18,6 +19,7 @@ static struct axis axis_of(const struct plan *c, char tag) {
     if (tag == 'J') return axis_whole('J', plan_kv_heads(c));
     if (tag == 'K' || tag == 'F') return axis_whole(tag, plan_ffn(c));
     if (tag == 'E') return axis_whole('E', c->experts);
+    if (tag == 'R') return axis_whole('R', ATTENTION_BUCKETS);
     if (tag == 'V') return (struct axis){.tag = 'V', .n = plan_vocab_rows(c, 1), .global = c->vocab};
     return axis_whole(tag, tag - '0');
 }

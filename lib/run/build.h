@@ -2,7 +2,8 @@
  * opened last, and axes by letter, so that a technique can speak of "heads" and not of "dimension 1 of the qkv weight".
  *
  *   B sequences   T positions   C channels   H heads   J heads of keys and values   D channels of a head
- *   K hidden units of the MLP   F those of an expert   E experts   V vocabulary   1 to 9: of that length */
+ *   K hidden units of the MLP   F those of an expert   E experts   V vocabulary   R relative positions, in buckets
+ *   1 to 9: of that length */
 #ifndef TRIVIUM_RUN_BUILD_H
 #define TRIVIUM_RUN_BUILD_H
 

@@ -14,14 +14,15 @@
 static const struct option OPTIONS[] = {
     {"model", OPTION_TEXT, "tiny", 0, 0, NULL, "",
      "preset: tiny, gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1558m, gpt3-125m ... gpt3-175b, tinyllama-1.1b, llama2-7b, "
-     "llama2-13b, llama2-70b, llama3-8b, llama3-70b, mixtral-8x7b, bert-base, bert-large, dlrm-criteo, wide-deep; "
-     "sizes below override it",
+     "llama2-13b, llama2-70b, llama3-8b, llama3-70b, mixtral-8x7b, bert-base, bert-large, t5-small, t5-base, "
+     "t5-large, dlrm-criteo, wide-deep; sizes below override it",
      "model", AT(model)},
     {"arch", OPTION_TEXT, "", 0, 0, NULL, "",
-     "gpt, llama, mixtral, bert, dlrm or wide-deep: which of the presets of that name is meant, as all have a tiny "
-     "one; without it the first",
+     "gpt, llama, mixtral, bert, t5, dlrm or wide-deep: which of the presets of that name is meant, as all have a "
+     "tiny one; without it the first",
      "model", AT(arch_name)},
-    {"layers", OPTION_INT, NULL, 1, 10000, NULL, "", "transformer layers", "model", AT(layers)},
+    {"layers", OPTION_INT, NULL, 1, 10000, NULL, "", "transformer layers; of t5 half encode, half decode", "model",
+     AT(layers)},
     {"hidden", OPTION_INT, NULL, 1, 1e6, NULL, "channels", "width of the residual stream", "model", AT(hidden)},
     {"heads", OPTION_INT, NULL, 1, 1e6, NULL, "", "attention heads; must divide hidden", "model", AT(heads)},
     {"kv-heads", OPTION_INT, "0", 0, 1e6, NULL, "",

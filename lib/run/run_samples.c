@@ -38,7 +38,7 @@ static enum status fetch_sample(const struct run *r, int64_t number, int32_t *co
         return p->arch->sample ? p->arch->sample(p, counted, whole) : OK;
     }
     for (int64_t t = 0; t < p->seq; t++) {                           /* beyond the end: no loss is taken here */
-        whole[DATA_TOKENS][t] = whole[DATA_SEGMENTS][t] = 0;
+        whole[DATA_TOKENS][t] = whole[DATA_SEGMENTS][t] = whole[DATA_DECODER][t] = 0;
         whole[DATA_TARGETS][t] = -1;
     }
     return OK;
