@@ -49,7 +49,7 @@ static const struct option OPTIONS[] = {
      "dlrm, wide-deep: a step reads tables without the updates of the N steps before it; 0: with all of them",
      "parallelism", offsetof(struct emb_options, delay)},
     {"emb-cache", OPTION_INT, "0", 0, 2e9, NULL, "rows",
-     "dlrm, wide-deep: a rank keeps its tables in emb-store, and of each so many rows in a cache; 0: all rows are here",
+     "dlrm, wide-deep: tables are in emb-store, and of each a rank has this many rows in a cache; 0: all rows are here",
      "parallelism", offsetof(struct emb_options, cache)},
     {"emb-store", OPTION_CHOICE, "host", 0, 0, "host|disk", "",
      "emb-cache: where the tables are: host memory, or a file in offload-path", "parallelism",
