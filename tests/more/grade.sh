@@ -276,6 +276,17 @@ mkdir -p "$work/letters/ann" && cp "$reference" "$work/letters/ann/COST.c"
 tools/grade-all --built --trusted --lessons 02 --exercise cost --out "$work/scores.csv" "$work/letters" >"$work/said" 2>&1
 row ann '100,.*,graded,there is COST.c instead of cost.c,'
 report $? "a name in other letters is graded, with a remark"
+mkdir -p "$work"/late/{ann,bob,eve,tom}
+for student in ann bob eve; do cp "$reference" "$work/late/$student/cost.c"; done
+touch -d '2026-12-01 18:00:00' "$work/late/ann/cost.c"
+touch -d '2026-12-01 18:00:01' "$work/late/bob/cost.c"
+touch -d '2026-12-02 18:00:01' "$work/late/eve/cost.c"
+tools/grade-all --built --trusted --deadline '2026-12-01 18:00' --lessons 02 --exercise cost --out "$work/late.csv" "$work/late" >"$work/said" 2>&1
+cut -d, -f 1,4,7,8 "$work/late.csv" | sed 's/; like .*//; s/,like .*/,/' >"$work/columns"
+[ "$(tail -n +2 "$work/columns" | tr -d '\r')" = "$(printf '%s\n' ann,100,graded, 'bob,100,graded,late: 1 day' 'eve,100,graded,late: 2 days' 'tom,0,missing,there is no cost.c')" ]
+report $? "a deadline: begun days, for who is late"
+tools/grade-all --built --trusted --deadline tomorrow --lessons 02 --out "$work/late.csv" "$work/late" >"$work/said" 2>&1; [ $? = 2 ] && says 'DEADLINE=tomorrow is no date'
+report $? "a deadline that is none"
 
 
 # ---- which claim fails? ----

@@ -1,5 +1,7 @@
 """What was handed in: whose folders there are, and where somebody's file for an exercise is: FOLDER/FILE, or FOLDER/03/FILE. A name that differs in upper
 and lower case only is found, and said."""
+import datetime
+import math
 import os
 import re
 
@@ -11,6 +13,21 @@ def students(folder):
         return sorted(n for n in os.listdir(folder) if not n.startswith(".") and os.path.isdir(os.path.join(folder, n)))
     except OSError as e:
         raise Trouble(f"DIR={folder}: {e.strerror}") from None
+
+
+def moment(text):
+    """Seconds of "2026-12-01 18:00", local time; None of ""."""
+    try:
+        return datetime.datetime.fromisoformat(text).timestamp() if text else None
+    except ValueError:
+        raise Trouble(f"DEADLINE={text} is no date and time; write it like 2026-12-01 18:00") from None
+
+
+def lateness(path, deadline):
+    """What to say of a file that was last written after the deadline: begun days."""
+    late = os.lstat(path).st_mtime - deadline if path and deadline is not None else 0
+    days = math.ceil(late / 86400)
+    return f"late: {days} day{'s' * (days != 1)}" if late > 0 else ""
 
 
 def printable(name):
