@@ -102,14 +102,17 @@ enum status hot_rows_create(struct run *r, void *work, struct hot_rows **out) {
     const struct program *p = &r->program;
     const struct arena *host = &r->arenas[TIER_HOST][ROLE_WORK];
     int64_t window_bytes = hot_rows_window(p, plan_window_bytes(&r->plan));
-    char *at = work, *window = arena_at(host, host->bytes - window_bytes);
+    char *at = work, *window = NULL;
     int n = 0;
     for (int i = 0; i < p->n_params; i++) n += is_hot(p, i);
     *out = NULL;
     if (n == 0) return OK;
     struct hot_rows *h = *out = calloc(1, sizeof *h + (size_t)n * sizeof *h->table);
     if (!h) return FAIL(E_MEMORY, "no memory for the caches of %d tables", n);
-    memset(window, 0, (size_t)window_bytes);
+    if (window_bytes) {
+        window = arena_at(host, round_up(r->blocks.bytes, DISK_PAGE));
+        memset(window, 0, (size_t)window_bytes);
+    }
     for (int i = 0; i < p->n_params; i++) {
         if (!is_hot(p, i)) continue;
         TRY(make_table(r, i, at, &window, &h->table[h->n++]));
