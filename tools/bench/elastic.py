@@ -10,6 +10,7 @@ back to:
     fewer        launch --elastic 2, --replicate-every 1: one replica less, batch 12
     restart      launch --max-restarts, without a pause before it
     torchrun     TorchElastic: DDP over gloo, --max-restarts (tools/bench/torch_venv.py makes its Python: build-bench-venv)
+    torchft      replicas of torchft over gloo (pip install torchft into that Python); its time limits are those of its README
 
 Rank 2 is killed after step 13 or later. Medians and worst of N rounds, the cases in turns, and how many steps are done again.
 """
@@ -39,11 +40,21 @@ def trivium(launch, train):
                          ["--metrics", work + "/rows"] + (["--save", work + "/saved", "--save-every", "10"] if "restarts" in launch else []))
 
 
+PYTHON = os.path.join(ROOT, "build-bench-venv/bin/python")
+
+
+def torch(script, work):
+    return [os.path.join(ROOT, "tools/bench", script), "--device", "cpu", "--precision", "fp32", "--eager", "--batch", "8", "--steps", "400", "--metrics",
+            work + "/rows"] + SIZES.split()
+
+
 def torchrun(work):
-    python = os.path.join(ROOT, "build-bench-venv/bin/python")
-    return [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", "--max-restarts", "5",
-            os.path.join(ROOT, "tools/bench/elastic_torch.py"), "--device", "cpu", "--precision", "fp32", "--eager", "--batch", "8",
-            "--steps", "400", "--metrics", work + "/rows", "--save", work + "/saved"] + SIZES.split()
+    launch = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", "--max-restarts", "5"]
+    return launch + torch("elastic_torch.py", work) + ["--save", work + "/saved"]
+
+
+def torchft(work):
+    return [PYTHON] + torch("elastic_torchft.py", work)
 
 
 CASES = {
@@ -51,6 +62,7 @@ CASES = {
     "fewer": trivium(OWN + " --elastic 2", "--global-batch 12 --replicate-every 1"),
     "restart": trivium("launch -n 4 --max-restarts 5 --backoff 0", "--global-batch 8"),
     "torchrun": torchrun,
+    "torchft": torchft,
 }
 
 
