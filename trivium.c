@@ -64,7 +64,7 @@ static const struct command COMMANDS[] = {
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
 static void print_help(FILE *f) {
-    fprintf(f, "trivium: train GPT, Llama, Mixtral and DLRM with data, tensor, pipeline, context and expert "
+    fprintf(f, "trivium: train GPT, Llama, Mixtral, BERT, T5 and DLRM with data, tensor, pipeline, context and expert "
                "parallelism\n\n");
     for (int i = 0; i < N_COMMANDS; i++)
         if (COMMANDS[i].meaning) fprintf(f, "  trivium %-10s %s\n", COMMANDS[i].name, COMMANDS[i].meaning);
