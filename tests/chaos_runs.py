@@ -3,7 +3,7 @@
   python3 tests/chaos_runs.py BUILD WORK FIRST_SEED RUNS
 
 Each run takes a layout, spares, an algorithm and a distance of snapshots by its seed; `launch --chaos` kills, stops and slows its ranks, and cuts
-connections where there are several hosts; dead ranks are started again in two of three. Then
+connections where there are several hosts, emulated or with an agent each; dead ranks are started again in two of three. Then
   every step is in the metrics, and the loss of each row, also of those that were done again, is that of a run that nobody killed:
   to the bit as long as the number of ranks stayed (a spare took each dead one's place), else within 1e-10 (fp64)
   no process and no shared memory is left
@@ -79,14 +79,21 @@ class Runs:
             worst = max(worst, abs(loss / whole[step] - 1))
         return None if worst <= (0 if stayed else 1e-10) else "a loss is off by %.3g%s" % (worst, ", and the ranks stayed" if stayed else "")
 
+    def hosts(self, ranks, spares, n, by_name):
+        """One agent, with n emulated hosts; or an agent on each of n, which are all this one."""
+        if n == 1 or not by_name:
+            return ["-n", str(ranks), "--nodes", str(n)]
+        each = [(ranks + spares + h) // n for h in range(n)]
+        return ["--host", ",".join("127.0.0.%d:%d" % (2 + h, k) for h, k in enumerate(each))]
+
     def one(self, seed):
         ranks, each, options = LAYOUTS[seed % len(LAYOUTS)]
         spares, every = seed // 3 % 3, 1 + seed // 2 % 3
         options += " --comm-algorithm " + ALGORITHMS[seed % len(ALGORITHMS)]
         name = "chaos_%d" % seed
-        words = ["-n", str(ranks), "--nodes", str(1 + seed // 5 % 3), "--elastic", str(each * (1 + seed % 2)), "--spares", str(spares), "--respawn", str(seed // 7 % 3 * 4),
-                 "--hang-timeout", "1.5", "--chaos",
-                 str(seed), "--chaos-every", "0.35"]
+        words = self.hosts(ranks, spares, 1 + seed // 5 % 3, seed % 4 > 1)
+        words += ["--elastic", str(each * (1 + seed % 2)), "--spares", str(spares), "--respawn", str(seed // 7 % 3 * 4), "--hang-timeout", "1.5"]
+        words += ["--chaos", str(seed), "--chaos-every", "0.35"]
         whole = self.of_nobody_killed(ranks, options)
         code, err, rows = self.launch(words + self.train + options.split() + ["--replicate-every", str(every)], name, 120)
         if code != 0:

@@ -88,17 +88,20 @@ bool agree_all(bool mine) {
 /* ---- standard error ---- */
 
 static int terminal = -1;
-static FILE *kept;
+static FILE *kept, *stream;
 
 void test_stderr_keep(void) {
     kept = tmpfile();
     if (!kept) fail_msg("no temporary file for standard error");
     terminal = dup(STDERR_FILENO);
     dup2(fileno(kept), STDERR_FILENO);
+    stream = stderr;                         /* the runner's (runner.c) */
+    setvbuf(stderr = kept, NULL, _IONBF, 0);
 }
 
 const char *test_stderr_text(void) {
     static char text[16384];
+    stderr = stream;
     dup2(terminal, STDERR_FILENO);
     close(terminal);
     rewind(kept);

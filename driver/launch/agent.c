@@ -158,7 +158,7 @@ static void on_signal(struct agent *a, int number) {
 }
 
 static void wait_for_all(struct agent *a, const sigset_t *watched) {
-    const struct timespec turn = {0, (long)(1e9 * (a->chaos ? chaos_turn_s : turn_s))};
+    const struct timespec turn = {0, (long)(1e9 * (a->chaos.seed ? chaos_turn_s : turn_s))};
     for (;;) {
         look_for_ends(a);
         look_who_moves(a);
@@ -185,7 +185,7 @@ static enum status run(struct agent *a) {
     enum status status = start_ranks(a);
     if (status != OK) agent_end_all(a);
     wait_for_all(a, &watched);
-    if (a->chaos) chaos_print(&a->costs, a->chaos, clock_s(), stderr);
+    if (a->chaos.seed) chaos_print(&a->chaos.costs, a->chaos.seed, clock_s(), stderr);
     own_memory_unmap(a->memory);
     return status;
 }
@@ -200,9 +200,9 @@ int agent_main(int argc, char **argv) {
         status = FAIL(E_USAGE, "agent is what launch runs; use trivium launch");
     const int n_at_first = request.n_ranks + request.spares;
     agent = (struct agent){.n = request.n_ranks, .n_at_first = n_at_first, .words = request.command,
-                           .least = request.elastic, .hang_s = request.hang_s, .for_lost = -1,
-                           .lost = {-1, -1},
-                           .chaos = request.chaos, .chaos_s = request.chaos_s, .looked_s = clock_s(),
+                           .least = request.elastic, .hang_s = request.hang_s, .looked_s = clock_s(),
+                           .reconnect = RECONNECT_NOTHING,
+                           .chaos = {.seed = request.chaos, .mean_s = request.chaos_s, .hang_s = request.hang_s},
                            .job = {.n_slots = n_at_first + request.respawn, .n_nodes = request.nodes,
                                    .n_first = request.n_ranks}};
     if (status == OK) status = run(&agent);

@@ -1,9 +1,10 @@
 /* What the files of the agent share. Private to it: agent.c starts ranks and sees them end, agent_epoch.c says who goes
- * on, agent_chaos.c hurts them. */
+ * on. */
 #ifndef TRIVIUM_DRIVER_LAUNCH_AGENT_JOB_H
 #define TRIVIUM_DRIVER_LAUNCH_AGENT_JOB_H
 
-#include "driver/launch/chaos.h"
+#include "driver/launch/chaos_wreak.h"
+#include "driver/launch/reconnect.h"
 #include "driver/launch/still.h"
 #include "lib/comm/own/job.h"
 #include <signal.h>
@@ -26,11 +27,8 @@ struct agent {
     double ending_s;                         /* when the ranks got their TERM; 0: they have not */
     double hang_s, looked_s;                 /* 0: not looked for; the last look at who moves */
     struct still still[OWN_MOST_RANKS];
-    double goes_on_s[OWN_MOST_RANKS];        /* when one that chaos has slowed does, or 0 */
-    int lost[2], for_lost;                   /* slots that have lost each other, or -1; the epoch opened for that */
-    int chaos, n_acts;                       /* its seed, 0: none */
-    double chaos_s, act_s;                   /* mean time between two acts; when the next one is */
-    struct chaos_costs costs;
+    struct reconnect reconnect;
+    struct wreak chaos;
 };
 
 /* ---- agent.c ---- */
@@ -43,16 +41,12 @@ bool agent_has_finished(const struct agent *, int slot);
 bool agent_any_has_finished(const struct agent *);
 
 /* ---- agent_epoch.c ---- */
-struct epoch_shape agent_shape(const struct agent *);
 /** A signal has killed slot: open an epoch of those that are left. status: of its end.
  *  @return whether they are enough, and there is room for it */
 bool agent_go_on(struct agent *, int slot, int status);
-/** At each turn: two that live may have lost each other, and a better epoch may be had. */
+/** At each turn: two that live may have lost each other; a better epoch may be had; chaos, if it was asked for. */
 void agent_look_who_is_lost(struct agent *);
 void agent_plan_ahead(struct agent *);
-
-/* ---- agent_chaos.c ---- */
-/** At each turn, from the first step to the last. */
 void agent_wreak_chaos(struct agent *);
 
 #ifdef __cplusplus

@@ -48,7 +48,7 @@ static const char help[] =
     "\n"
     "The job's secret, 64 hexadecimal digits, is in TRIVIUM_SECRET or the first line of standard input.\n";
 
-struct slot { pid_t pid; struct still still; int state, wish, whole_of, rests_of; uint64_t address; };
+struct slot { pid_t pid; struct still still; int state, wish, lost, closes, whole_of, rests_of; uint64_t address; };
 struct host {
     char name[HOST_MOST_NAME + 1];
     struct network_address meet;
@@ -210,12 +210,15 @@ static enum status start_ranks(struct host *h) {
 static void say_of_slot(struct host *h, int s) {
     struct slot *said = &h->of[s];
     int32_t now = own_epoch_now(h->memory).number;
-    int state = atomic_load(&h->memory->line[s].state), wish = atomic_load(&h->memory->line[s].wish);
+    struct own_line *line = &h->memory->line[s];
+    int state = line->state, wish = line->wish, lost = line->lost, closes = line->closes;
     const struct own_board *board = &h->memory->board[now % OWN_EPOCHS][s];
     uint64_t address = atomic_load(&h->memory->address[s]);
     if (address != said->address) host_link_say_word(&h->link, HOST_ADDRESS, s, 0, (int64_t)(said->address = address));
     if (state != said->state) host_link_say_word(&h->link, HOST_STATE, s, 0, said->state = state);
     if (wish != said->wish) host_link_say_word(&h->link, HOST_WISH, s, 0, said->wish = wish);
+    if (lost != said->lost) host_link_say_word(&h->link, HOST_LOST, s, 0, said->lost = lost);
+    if (closes != said->closes) host_link_say_word(&h->link, HOST_CLOSES, s, (said->closes = closes) - 1, 0);
     if (said->whole_of != now && board->whole) host_link_say_word(&h->link, HOST_WHOLE, s, said->whole_of = now, 0);
     if (said->rests_of != now && board->rests) host_link_say_word(&h->link, HOST_RESTS, s, said->rests_of = now, 0);
 }
@@ -305,6 +308,14 @@ static bool place(struct host *h, struct host_word word) {
     return true;
 }
 
+static bool pass_signal(struct host *h, int slot, int64_t number) {
+    if (slot == -1 && number == SIGTERM) return end_all(h), true;
+    if (slot == -1) return signal_all(h, SIGUSR1), true;
+    if (!is_mine(h, slot) || (number != SIGKILL && number != SIGSTOP && number != SIGCONT)) return false;
+    if (h->of[slot].pid) kill(h->of[slot].pid, (int)number);
+    return true;
+}
+
 static bool obey(struct host *h, const struct host_message *m) {
     if (m->kind == HOST_EPOCH) return open_epoch(h, m->body);
     if (m->kind == HOST_ALIVE) return true;
@@ -319,17 +330,15 @@ static bool obey(struct host *h, const struct host_message *m) {
     case HOST_ENDS:
         h->memory->ends = word.epoch;        /* of an older one it says nothing */
         return true;
-    case HOST_LEAVES:
-        if (!is_mine(h, word.slot)) return false;
-        if (h->of[word.slot].pid) kill(h->of[word.slot].pid, SIGKILL);
-        return true;
+    case HOST_CLOSED: return own_epoch_close(h->memory, word.epoch);
     case HOST_PLACE: return place(h, word);
     case HOST_KEPT:
         h->memory->kept = h->kept = word.value;
         return true;
-    case HOST_SIGNAL:
-        if (word.value == SIGTERM) end_all(h);
-        else signal_all(h, SIGUSR1);
+    case HOST_SIGNAL: return pass_signal(h, word.slot, word.value);
+    case HOST_CUT:
+        if (!is_mine(h, word.slot) || !is_elsewhere(h, (int)word.value)) return false;
+        h->memory->line[word.slot].cut = 1 + (int)word.value;
         return true;
     default:
         h->is_over = true;

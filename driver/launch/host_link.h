@@ -7,18 +7,22 @@
  *   address   up    word            where a rank listens; and
  *   address   down  word            the same, to all other hosts
  *   wish      up    word            a rank is to leave, or wants relief (epoch_wish)
+ *   lost      up    word            a rank has lost its connection to another one (own_lost)
  *   whole     up    word            a rank has said that it is whole in an epoch
  *   whole     down  word            all of them have: nobody goes back behind that epoch any more
  *   ends      down  word            an epoch is to end at the edge of a step (planned.c)
  *   rests     up    word            a rank waits there for the next one
- *   leaves    down  word            a process has left, and is ended
+ *   closes    up    word            a rank says that all have done everything in an epoch, and waits
+ *   closed    down  word            so it is: no other one will be opened
  *   shape     up    epoch_shape     rank 0: how the job may shrink
  *   kept      both  word            rank 0: comm_epoch_keep; to all other hosts
  *   done      up    word            rank 0: comm_epoch_done
  *   ended     up    word            a process has ended: its wait status. What it has said before comes before
  *   epoch     down  epoch           who is a member from now on
  *   place     down  word            a process more: its slot, and the host that starts it
- *   signal    down  word            for all ranks: USR1 is passed on, TERM ends them
+ *   signal    down  word            for all ranks (slot -1): USR1 is passed on, TERM ends them; for one:
+ *                                   KILL, if it has left or cannot be reached; KILL, STOP, CONT by chaos
+ *   cut       down  word            chaos: a rank cuts its connection to another one
  *   over      down  word            nothing is left to do: the agent ends with this code
  *   alive     both  -               half a second has passed without anything else
  *
@@ -41,9 +45,9 @@ extern "C" {
 #endif
 
 enum host_kind {
-    HOST_HERE, HOST_JOB, HOST_STATE, HOST_ADDRESS, HOST_WISH, HOST_WHOLE, HOST_ENDS, HOST_RESTS, HOST_LEAVES,
-    HOST_SHAPE, HOST_KEPT, HOST_DONE, HOST_ENDED, HOST_EPOCH, HOST_PLACE, HOST_SIGNAL, HOST_OVER, HOST_ALIVE,
-    N_HOST_KINDS
+    HOST_HERE, HOST_JOB, HOST_STATE, HOST_ADDRESS, HOST_WISH, HOST_LOST, HOST_WHOLE, HOST_ENDS, HOST_RESTS,
+    HOST_CLOSES, HOST_CLOSED, HOST_SHAPE, HOST_KEPT, HOST_DONE, HOST_ENDED, HOST_EPOCH, HOST_PLACE, HOST_SIGNAL,
+    HOST_CUT, HOST_OVER, HOST_ALIVE, N_HOST_KINDS
 };
 enum { HOST_MOST_TEXT = 1 << 20, HOST_MOST_NAME = 255 };
 

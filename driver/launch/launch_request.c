@@ -38,8 +38,8 @@ const char launch_help[] =
     "  --hang-timeout S own: a rank that does not move for S seconds, stopped or stuck, is killed (default: 60 with "
     "--elastic,\n                   else none is)\n"
     "  --chaos SEED     --elastic, to see whether it holds: ranks are killed, stopped and slowed at random moments, as "
-    "long as\n                   enough are left, and connections cut with --nodes; at the end launch says what "
-    "that cost\n"
+    "long as\n                   enough are left, and connections cut between hosts; at the end launch says "
+    "what that cost\n"
     "  --chaos-every S  the mean time between two such acts (default: 2)\n"
     "\n"
     "For `train --save DIR`: what to do when the job dies (a rank killed, failing or stuck, or mpirun itself).\n"
@@ -195,9 +195,6 @@ static enum status check_hosts(struct launch_request *r) {
                     given);
     if (several && r->nodes > 1)
         return FAIL(E_USAGE, "--nodes %d emulates hosts, and --host names them; use one of them", r->nodes);
-    if (several && r->chaos)
-        return FAIL(E_USAGE, "--chaos %d acts on the ranks of one host; leave out --host, or kill ranks and agents by "
-                    "hand", r->chaos);
     if (strcmp(r->agent_command, "none") == 0 && !r->meet)
         return FAIL(E_USAGE, "--agent-command none: agents have to know where; give --meet HOST:PORT, too");
     if (strcmp(r->agent_command, "none") == 0 && !getenv("TRIVIUM_SECRET"))

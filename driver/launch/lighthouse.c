@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TURN_MS = 50 };
+enum { TURN_MS = 50, CHAOS_TURN_MS = 5 };
 static const double comes_s = 60, comes_by_itself_s = 600;   /* an agent that is started; one that is not */
 static const double ends_s = 5;                              /* all, after they have been told to */
 
@@ -193,7 +193,7 @@ static enum status start_all(struct lighthouse *l) {
 static void on_signals(struct lighthouse *l, int signals) {
     for (struct signalfd_siginfo x; read(signals, &x, sizeof x) == (ssize_t)sizeof x;) {
         int number = (int)x.ssi_signo;
-        if (number == SIGUSR1) lighthouse_say(l, -1, HOST_SIGNAL, 0, 0, SIGUSR1);
+        if (number == SIGUSR1) lighthouse_say(l, -1, HOST_SIGNAL, -1, 0, SIGUSR1);
         if (number == SIGUSR1 || number == SIGCHLD) continue;
         if (l->code == 0) l->code = 128 + number;
         lighthouse_end_all(l);
@@ -210,7 +210,7 @@ static void wait_for_something(struct lighthouse *l, int signals) {
     }
     for (int i = 0; i < MOST_HOSTS; i++)
         if (l->unnamed[i].fd >= 0) p[n++] = (struct pollfd){l->unnamed[i].fd, POLLIN, 0};
-    poll(p, (nfds_t)n, TURN_MS);
+    poll(p, (nfds_t)n, l->chaos.seed ? CHAOS_TURN_MS : TURN_MS);
 }
 
 /* While this process was stopped itself nobody has said anything to it. */
@@ -241,7 +241,7 @@ static void turn(struct lighthouse *l, int signals, double from_s) {
     l->who[0] = 0;
     for (int h = 0; h < l->names.n; h++) lighthouse_hear(l, h, now_s);
     if (l->who[0] && l->ending_s == 0) lighthouse_go_on(l);
-    else lighthouse_plan_ahead(l);
+    else lighthouse_look_ahead(l);
     lighthouse_place(l);
     start_again(l, now_s);
     if (!l->has_begun && l->ending_s == 0) look_who_is_here(l, from_s);
@@ -298,6 +298,7 @@ static enum status run(struct lighthouse *l) {
     double from_s = l->looked_s = clock_s();
     enum status status = start_all(l);
     while (status == OK && !is_over(l)) turn(l, signals, from_s);
+    if (l->chaos.seed) chaos_print(&l->chaos.costs, l->chaos.seed, clock_s(), stderr);
     say_goodbye(l);
     close(signals);
     return status;
@@ -305,7 +306,8 @@ static enum status run(struct lighthouse *l) {
 
 int lighthouse_main(const struct launch_request *request) {
     static struct lighthouse l;
-    l = (struct lighthouse){.request = request, .door.listening = -1, .whole_of = -1};
+    l = (struct lighthouse){.request = request, .door.listening = -1, .whole_of = -1, .reconnect = RECONNECT_NOTHING,
+                            .chaos = {.seed = request->chaos, .mean_s = request->chaos_s, .hang_s = request->hang_s}};
     for (int i = 0; i < MOST_HOSTS; i++) l.unnamed[i].fd = l.host[i].link.fd = -1;
     enum status status = run(&l);
     status_report();

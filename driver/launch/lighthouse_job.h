@@ -3,9 +3,11 @@
 #ifndef TRIVIUM_DRIVER_LAUNCH_LIGHTHOUSE_JOB_H
 #define TRIVIUM_DRIVER_LAUNCH_LIGHTHOUSE_JOB_H
 
+#include "driver/launch/chaos_wreak.h"
 #include "driver/launch/host_door.h"
 #include "driver/launch/hosts.h"
 #include "driver/launch/launch.h"
+#include "driver/launch/reconnect.h"
 #include "lib/comm/own/job.h"
 #include <signal.h>
 #include <sys/types.h>
@@ -40,6 +42,8 @@ struct lighthouse {
     int n_started, n_left, code;             /* slots from n_started on are not anywhere yet */
     char meet[DOOR_TEXT];                    /* where agents find it */
     sigset_t unblocked;                      /* what they are to find unblocked */
+    struct reconnect reconnect;
+    struct wreak chaos;
     int32_t whole_of;                        /* the newest epoch that all hosts know to be whole */
     char who[256];                           /* has died in this turn; "": nobody */
     double ending_s, looked_s;               /* 0: not yet; the last turn */
@@ -62,8 +66,9 @@ void lighthouse_hear(struct lighthouse *, int h, double now_s);
 void lighthouse_go_on(struct lighthouse *);
 /** Processes in place of those that have died, on hosts that are here (--respawn). */
 void lighthouse_place(struct lighthouse *);
-/** At the end of one in which nobody has: a better epoch may be had. */
-void lighthouse_plan_ahead(struct lighthouse *);
+/** At the end of one in which nobody has: two that live may have lost each other, and a better epoch may be had. And
+ *  chaos, if it was asked for. */
+void lighthouse_look_ahead(struct lighthouse *);
 
 #ifdef __cplusplus
 }

@@ -42,7 +42,7 @@ void lighthouse_say(struct lighthouse *l, int but, enum host_kind kind, int slot
 void lighthouse_end_all(struct lighthouse *l) {
     if (l->ending_s > 0) return;
     l->ending_s = clock_s();
-    lighthouse_say(l, -1, HOST_SIGNAL, 0, 0, SIGTERM);
+    lighthouse_say(l, -1, HOST_SIGNAL, -1, 0, SIGTERM);
 }
 
 /* With the line of why. */
@@ -53,7 +53,9 @@ void lighthouse_give_up(struct lighthouse *l) {
 }
 
 /* ---- who goes on ---- */
+/* Or has said that all is done: from now on a death costs nothing. */
 static bool has_finished(const struct lighthouse *l) {
+    if (own_epoch_is_closed(l->memory)) return true;
     for (int s = 0; s < l->job.n_slots; s++)
         if (atomic_load(&l->memory->line[s].state) == OWN_FINISHED) return true;
     return false;
@@ -122,20 +124,55 @@ void lighthouse_go_on(struct lighthouse *l) {
         if (l->request->elastic) fprintf(stderr, "trivium: %s; nothing is lost\n", l->who);
     } else if (next_epoch(l, &now, &next) == OK) {
         fprintf(stderr, "trivium: %s; epoch %d goes on with %d ranks\n", l->who, next.number, next.n);
+        chaos_died(&l->chaos.costs, clock_s());
         open_epoch(l, &next);
     } else {
         lighthouse_give_up(l);
     }
 }
 
-void lighthouse_plan_ahead(struct lighthouse *l) {
-    if (!l->request->elastic || !l->has_begun || l->ending_s > 0 || has_finished(l)) return;
-    const struct plan_view view = view_of(l);
+/* ---- without a death ---- */
+static void say_signal(void *of, int slot, int number) {
+    struct lighthouse *l = of;
+    host_link_say_word(&l->host[l->host_of[slot]].link, HOST_SIGNAL, slot, 0, number);
+}
+static void say_cut(void *of, int slot, int other) {
+    struct lighthouse *l = of;
+    host_link_say_word(&l->host[l->host_of[slot]].link, HOST_CUT, slot, 0, other);
+}
+
+static void look_who_is_lost(struct lighthouse *l, const struct plan_view *view) {
     const struct epoch now = own_epoch_now(l->memory);
-    const struct plan_act act = plan_ahead(&view, NULL);
+    const struct plan_act act = reconnect_look(&l->reconnect, view, clock_s());
+    if (act.what == PLAN_END) say_signal(l, act.slot, SIGKILL);
+    if (act.what != PLAN_OPEN || !open_epoch(l, &act.next)) return;
+    reconnect_is_open(&l->reconnect, &now, &act);
+    chaos_died(&l->chaos.costs, clock_s());
+}
+
+static void plan(struct lighthouse *l, const struct plan_view *view) {
+    const struct epoch now = own_epoch_now(l->memory);
+    const struct plan_act act = plan_ahead(view, l->chaos.goes_on_s);
     if (act.what == PLAN_ASK) lighthouse_say(l, -1, HOST_ENDS, 0, now.number, 0);
-    if (act.what == PLAN_END) host_link_say_word(&l->host[l->host_of[act.slot]].link, HOST_LEAVES, act.slot, 0, 0);
-    if (act.what == PLAN_OPEN && open_epoch(l, &act.next)) plan_is_open(&view, &now, &act);
+    if (act.what == PLAN_END) say_signal(l, act.slot, SIGKILL);
+    if (act.what == PLAN_OPEN && open_epoch(l, &act.next)) plan_is_open(view, &now, &act);
+}
+
+static void wreak(struct lighthouse *l, const struct plan_view *view) {
+    int node[OWN_MOST_RANKS];
+    for (int s = 0; s < l->job.n_slots; s++) node[s] = l->host_of[s];
+    const struct wreak_hand hand = {l, say_signal, say_cut, node};
+    wreak_chaos(&l->chaos, view, has_finished(l), &hand, clock_s());
+}
+
+void lighthouse_look_ahead(struct lighthouse *l) {
+    if (!l->request->elastic || !l->has_begun || l->ending_s > 0) return;
+    const struct plan_view view = view_of(l);
+    if (!has_finished(l)) {
+        look_who_is_lost(l, &view);
+        plan(l, &view);
+    }
+    wreak(l, &view);
 }
 
 /* ---- in place of the dead ---- */
@@ -252,6 +289,12 @@ static void has_address(struct lighthouse *l, int h, int slot, int64_t address) 
     lighthouse_say(l, h, HOST_ADDRESS, slot, 0, address);
 }
 
+/* All ranks of an epoch hear that it is closed, or all hear of the next one. */
+static void closes(struct lighthouse *l, int32_t number) {
+    if (!own_epoch_is_closed(l->memory) && own_epoch_close(l->memory, number))
+        lighthouse_say(l, -1, HOST_CLOSED, 0, number, 0);
+}
+
 static void rests(struct lighthouse *l, int slot, int32_t number) {
     if (number == own_epoch_now(l->memory).number) l->memory->board[number % OWN_EPOCHS][slot].rests = 1;
 }
@@ -260,6 +303,13 @@ static void rests(struct lighthouse *l, int slot, int32_t number) {
 static bool wishes(struct lighthouse *l, int slot, int64_t what) {
     if (what != EPOCH_STAYS && what != EPOCH_WANTS_RELIEF && what != EPOCH_LEAVES) return false;
     if (l->memory->line[slot].wish != EPOCH_LEAVES) l->memory->line[slot].wish = (int)what;
+    return true;
+}
+
+/* Of another epoch it does not count (own_lost_slot). */
+static bool has_lost(struct lighthouse *l, int slot, int64_t lost) {
+    if (lost < 0 || lost > INT32_MAX) return false;
+    l->memory->line[slot].lost = (int)lost;
     return true;
 }
 
@@ -278,8 +328,10 @@ static bool take(struct lighthouse *l, int h, const struct host_message *m) {
     if (l->host_of[word.slot] != h || !l->alive[word.slot]) return false;
     if (m->kind == HOST_ADDRESS) has_address(l, h, word.slot, word.value);
     else if (m->kind == HOST_WHOLE) is_whole(l, word.slot, word.epoch);
+    else if (m->kind == HOST_CLOSES) closes(l, word.epoch);
     else if (m->kind == HOST_RESTS) rests(l, word.slot, word.epoch);
     else if (m->kind == HOST_WISH) return wishes(l, word.slot, word.value);
+    else if (m->kind == HOST_LOST) return has_lost(l, word.slot, word.value);
     else if (m->kind == HOST_ENDED) has_ended(l, word.slot, (int)word.value);
     else if (word.value >= OWN_STARTING && word.value <= OWN_FINISHED)
         atomic_store(&l->memory->line[word.slot].state, (int)word.value);

@@ -31,7 +31,7 @@ static void tell_who_cannot_leave(const struct plan_view *v, const struct epoch 
             "ranks\n", epoch_place(now, slot), v->least);
 }
 
-struct plan_act plan_ahead(const struct plan_view *v, const bool *slowed) {
+struct plan_act plan_ahead(const struct plan_view *v, const double *goes_on_s) {
     bool ready[OWN_MOST_RANKS];
     int wish[OWN_MOST_RANKS];
     const struct planned_job job = {own_epoch_now(v->memory), ready, v->there, wish, v->n_slots, v->least, v->shape};
@@ -43,7 +43,7 @@ struct plan_act plan_ahead(const struct plan_view *v, const bool *slowed) {
     }
     for (int s = 0; s < v->n_slots; s++) {
         wish[s] = atomic_load(&v->memory->line[s].wish);
-        ready[s] = runs(v, s) && wish[s] == EPOCH_STAYS && !(slowed && slowed[s]);
+        ready[s] = runs(v, s) && wish[s] == EPOCH_STAYS && goes_on_s[s] == 0;
     }
     const struct planned plan = planned_epoch(&job);
     tell_who_cannot_leave(v, &job.now, plan.cannot);

@@ -238,7 +238,6 @@ static void test_several_hosts_of_the_own_transport(void **state) {
     assert_fails(parse_hosts(&r, "--host", "a:200,b:200", NULL, NULL, NULL, NULL), E_USAGE, "400", "256");
     assert_fails(parse_hosts(&r, "--host", "a:2,a", NULL, NULL, NULL, NULL), E_USAGE, "a twice");
     assert_fails(parse_hosts(&r, "--host", "a:2", "--nodes", "2", NULL, NULL), E_USAGE, "--nodes 2", "--host");
-    assert_fails(parse_hosts(&r, "--host", "a:2", "--elastic", "1", "--chaos", "3"), E_USAGE, "--chaos 3", "one host");
     assert_fails(parse_hosts(&r, "--host", "a:2", "--heartbeat-timeout", "0.5", NULL, NULL), E_USAGE, "0.5",
                  "1 or more");
     assert_fails(parse_hosts(&r, "-n", "2", "--heartbeat-timeout", "5", NULL, NULL), E_USAGE, "--heartbeat", "--host");

@@ -33,17 +33,18 @@ static void find_port(void) {
 }
 
 /* --host LIST and more options, for /bin/true. */
-static void start(const char *list, const char *a, const char *b, const char *c, const char *d) {
-    const char *words[] = {"--comm-transport", "own", "--host", list, "--agent-command", "none", "--meet", meet, a, b,
-                           c, d}, *argv[16];
-    char text[SECRET_TEXT];
+static void start(const char *list, const char *options) {
+    const char *words[] = {"--comm-transport", "own", "--host", list, "--agent-command", "none", "--meet", meet};
+    const char *argv[24];
+    char text[SECRET_TEXT], more[256];
     struct launch_request request;
-    int n = 0;
+    int n = sizeof words / sizeof *words;
     assert_true(greeting_secret(secret));
     host_secret_text(secret, text);
     find_port();
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (words[i]) argv[n++] = words[i];
+    memcpy(argv, words, sizeof words);
+    snprintf(more, sizeof more, "%s", options);
+    for (char *word = strtok(more, " "); word; word = strtok(NULL, " ")) argv[n++] = word;
     argv[n++] = "/bin/true";
     argv[n] = NULL;
     snprintf(errors, sizeof errors, "%s", test_path("errors"));
@@ -138,12 +139,13 @@ static int ends(void) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void begin(const char *list, const char *least, const char *c, const char *d) {
+/* options: --elastic and what follows. */
+static void begin(const char *list, const char *options) {
     static const char *const names[] = {"a", "b", "c"};
     int n = 1;
     for (const char *x = list; *x; x++) n += *x == ',';
     for (int h = 0; h < 3; h++) host[h] = (struct host_link){.fd = -1}, is_silent[h] = false;
-    start(list, "--elastic", least, c, d);
+    start(list, options);
     for (int h = 0; h < n; h++) come(h, names[h]);
     for (int h = 0; h < n; h++) hears_job(h);
 }
@@ -152,7 +154,7 @@ static void begin(const char *list, const char *least, const char *c, const char
 static void test_the_job_begins_when_all_are_here(void **state) {
     (void)state;
     for (int h = 0; h < 3; h++) host[h] = (struct host_link){.fd = -1};
-    start("a:2,b:1", NULL, NULL, NULL, NULL);
+    start("a:2,b:1", "");
     come(1, "b");
     assert_true(hears_nothing(1));
     come(0, "a");
@@ -164,7 +166,7 @@ static void test_the_job_begins_when_all_are_here(void **state) {
 
 static void test_what_is_passed_on(void **state) {
     (void)state;
-    begin("a:2,b:1", "1", NULL, NULL);
+    begin("a:2,b:1", "--elastic 1");
     host_link_say_word(&host[0], HOST_ADDRESS, 1, 0, 0x7f00000112345);
     struct host_word word = hears_word(1, HOST_ADDRESS);
     assert_true(word.slot == 1 && word.value == 0x7f00000112345);
@@ -179,7 +181,7 @@ static void test_what_is_passed_on(void **state) {
 /* Nobody knows that an epoch is whole before the lighthouse does, and the next one goes back accordingly. */
 static void test_whole_is_what_all_have_said(void **state) {
     (void)state;
-    begin("a:1,b:1,c:1", "1", NULL, NULL);
+    begin("a:1,b:1,c:1", "--elastic 1");
     host_link_say_word(&host[0], HOST_WHOLE, 0, 0, 0);
     host_link_say_word(&host[1], HOST_WHOLE, 1, 0, 0);
     assert_true(hears_nothing(0) && hears_nothing(2));
@@ -200,7 +202,7 @@ static void test_whole_is_what_all_have_said(void **state) {
 
 static void test_a_host_that_is_lost_is_one_epoch(void **state) {
     (void)state;
-    begin("a:2,b:3,c:3", "5", "--spares", "3");
+    begin("a:2,b:3,c:3", "--elastic 5 --spares 3");
     leave(1);
     struct epoch e = hears_epoch(0);
     assert_true(e.number == 1 && e.n == 5 && e.slot[2] == 5 && e.slot[3] == 6 && e.slot[4] == 7 && e.host[4] == 2);
@@ -211,7 +213,7 @@ static void test_a_host_that_is_lost_is_one_epoch(void **state) {
 
 /* What a host may not say is its end, and not the job's. */
 static void is_lost_after(enum host_kind kind, const void *body, size_t bytes) {
-    begin("a:2,b:1", "1", NULL, NULL);
+    begin("a:2,b:1", "--elastic 1");
     host_link_say(&host[1], kind, body, bytes);
     struct epoch e = hears_epoch(0);
     assert_true(e.number == 1 && e.n == 2);
@@ -222,12 +224,13 @@ static void is_lost_after(enum host_kind kind, const void *body, size_t bytes) {
 static void test_who_says_what_it_may_not_is_lost(void **state) {
     (void)state;
     const struct host_word of_a = {.slot = 0, .value = 9}, of_nobody = {.slot = 99}, no_state = {.slot = 2, .value = 7},
-                            no_wish = {.slot = 2, .value = 5};
+                            no_wish = {.slot = 2, .value = 5}, no_loss = {.slot = 2, .value = -1};
     const struct epoch_shape no_shape = {0, 1, 0, 0, 0, {0}}, of_four = {4, 1, 0, 0, 0, {0}};
     is_lost_after(HOST_ENDED, &of_a, sizeof of_a);
     is_lost_after(HOST_ADDRESS, &of_nobody, sizeof of_nobody);
     is_lost_after(HOST_STATE, &no_state, sizeof no_state);
     is_lost_after(HOST_WISH, &no_wish, sizeof no_wish);
+    is_lost_after(HOST_LOST, &no_loss, sizeof no_loss);
     is_lost_after(HOST_SHAPE, &no_shape, sizeof no_shape);
     is_lost_after(HOST_SHAPE, &of_four, sizeof of_four);
     is_lost_after(HOST_HERE, "b", 1);
@@ -237,13 +240,13 @@ static void test_who_says_what_it_may_not_is_lost(void **state) {
 /* b gives no sign, and may live: more than half are reached, or not. */
 static void test_without_a_sign(void **state) {
     (void)state;
-    begin("a:2,b:1", "1", "--heartbeat-timeout", "1");
+    begin("a:2,b:1", "--elastic 1 --heartbeat-timeout 1");
     is_silent[1] = true;
     struct epoch e = hears_epoch(0);
     assert_true(e.number == 1 && e.n == 2 && says("host b is lost (no sign of it for 1 s)"));
     assert_int_equal(finish(), 128 + SIGTERM);
 
-    begin("a:2,b:2", "1", "--heartbeat-timeout", "1");
+    begin("a:2,b:2", "--elastic 1 --heartbeat-timeout 1");
     is_silent[1] = true;
     assert_true(hears_word(0, HOST_SIGNAL).value == SIGTERM);
     leave(0);
@@ -254,7 +257,7 @@ static void test_without_a_sign(void **state) {
 /* As with one host: a signal is a death, an error ends all, and what has finished is no loss. */
 static void test_ranks_that_end(void **state) {
     (void)state;
-    begin("a:2,b:1", "1", NULL, NULL);
+    begin("a:2,b:1", "--elastic 1");
     host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
     struct epoch e = hears_epoch(1);
     assert_true(e.number == 1 && e.n == 2 && e.slot[1] == 2);
@@ -266,7 +269,7 @@ static void test_ranks_that_end(void **state) {
     assert_int_equal(ends(), 5);
     assert_true(says("trivium agent: rank 2 on host b ended with code 5"));
 
-    begin("a:1,b:1,c:1", "2", "--spares", "1");
+    begin("a:1,b:1,c:1", "--elastic 2 --spares 1");
     for (int h = 0; h < 2; h++) {
         host_link_say_word(&host[h], HOST_STATE, h, 0, OWN_FINISHED);
         host_link_say_word(&host[h], HOST_ENDED, h, 0, 0);
@@ -280,7 +283,7 @@ static void test_ranks_that_end(void **state) {
 /* A rank is to leave: this epoch ends at the edge of a step, and the process when the next one is whole. */
 static void test_who_leaves(void **state) {
     (void)state;
-    begin("a:2,b:1", "2", NULL, NULL);
+    begin("a:2,b:1", "--elastic 2");
     for (int s = 0; s < 3; s++) {
         host_link_say_word(&host[s / 2], HOST_STATE, s, 0, OWN_RUNNING);
         host_link_say_word(&host[s / 2], HOST_WHOLE, s, 0, 0);
@@ -298,16 +301,96 @@ static void test_who_leaves(void **state) {
     assert_true(hears_nothing(0));                                   /* it may still be needed */
     host_link_say_word(&host[1], HOST_WHOLE, 2, 1, 0);
     assert_true(hears_word(0, HOST_WHOLE).epoch == 1 && hears_word(1, HOST_WHOLE).epoch == 1);
-    assert_int_equal(hears_word(0, HOST_LEAVES).slot, 1);
+    struct host_word word = hears_word(0, HOST_SIGNAL);
+    assert_true(word.slot == 1 && word.value == SIGKILL);            /* and nobody of b */
     host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
     assert_true(hears_nothing(0) && hears_nothing(1) && says("process 1 has left"));
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
+/* Ranks 1 and 2 say that they have lost each other in this epoch. */
+static void lose_each_other(int32_t epoch) {
+    host_link_say_word(&host[0], HOST_LOST, 1, 0, own_lost(epoch, 2));
+    host_link_say_word(&host[1], HOST_LOST, 2, 0, own_lost(epoch, 1));
+}
+static void are_whole(int32_t epoch) {
+    for (int s = 0; s < 3; s++) host_link_say_word(&host[s / 2], HOST_WHOLE, s, epoch, 0);
+    for (int h = 0; h < 2; h++) assert_int_equal(hears_word(h, HOST_WHOLE).epoch, epoch);
+}
+
+/* Two that live get an epoch of the same ranks; if that cannot be made, the greater one is killed. */
+static void test_two_that_have_lost_each_other(void **state) {
+    (void)state;
+    begin("a:2,b:1", "--elastic 2");
+    are_whole(0);
+    lose_each_other(7);
+    assert_true(hears_nothing(0));                                   /* of no epoch that is */
+    lose_each_other(0);
+    struct epoch e = hears_epoch(0);
+    assert_true(e.number == 1 && e.from == 0 && e.n == 3 && e.slot[2] == 2 && hears_epoch(1).number == 1);
+    assert_true(says("ranks 1 and 2 have lost each other; epoch 1 goes on with 3 ranks"));
+    are_whole(1);
+    lose_each_other(1);                                              /* again, but it had been made */
+    e = hears_epoch(0);
+    assert_true(e.number == 2 && e.from == 1 && e.n == 3 && hears_epoch(1).number == 2);
+    lose_each_other(2);
+    struct host_word word = hears_word(1, HOST_SIGNAL);
+    assert_true(word.slot == 2 && word.value == SIGKILL && hears_nothing(1) && hears_nothing(0));
+    assert_true(says("rank 2 cannot be reached by rank 1, and is killed"));
+    host_link_say_word(&host[1], HOST_ENDED, 2, 0, SIGKILL);
+    e = hears_epoch(0);
+    assert_true(e.number == 3 && e.from == 1 && e.n == 2 && e.slot[1] == 1);
+    assert_int_equal(finish(), 128 + SIGTERM);
+}
+
+/* The first that says that all is done closes the epoch, for all hosts; from then on a death is nothing. */
+static void test_when_all_is_done(void **state) {
+    (void)state;
+    begin("a:2,b:1", "--elastic 1 --respawn 1");
+    host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
+    assert_true(hears_epoch(0).number == 1 && hears_epoch(1).number == 1);
+    for (int h = 0; h < 2; h++) assert_int_equal(hears_word(h, HOST_PLACE).slot, 3);
+    host_link_say_word(&host[1], HOST_CLOSES, 2, 0, 0);              /* of the epoch before: there is another one */
+    assert_true(hears_nothing(0) && hears_nothing(1));
+    host_link_say_word(&host[1], HOST_CLOSES, 2, 1, 0);
+    for (int h = 0; h < 2; h++) assert_int_equal(hears_word(h, HOST_CLOSED).epoch, 1);
+    host_link_say_word(&host[0], HOST_CLOSES, 0, 1, 0);
+    assert_true(hears_nothing(0) && hears_nothing(1));               /* all know */
+    host_link_say_word(&host[0], HOST_ENDED, 0, 0, SIGKILL);
+    assert_true(hears_nothing(1) && says("has killed rank 0 on a; nothing is lost"));
+    assert_int_equal(finish(), 128 + SIGTERM);
+}
+
+/* --chaos: acts go to the hosts of those that run; what that cost is said at the end. */
+static void test_chaos(void **state) {
+    (void)state;
+    int n[N_HOST_KINDS] = {0};
+    struct host_message m;
+    begin("a:2,b:1", "--elastic 3 --hang-timeout 0.1 --chaos-every 0.02 --chaos 7");
+    for (int s = 0; s < 3; s++) host_link_say_word(&host[s / 2], HOST_STATE, s, 0, OWN_RUNNING);
+    are_whole(0);
+    assert_true(hears_nothing(0) && hears_nothing(1));               /* before the first step there is none */
+    for (int step = 1; step <= 50; step++) {
+        host_link_say_word(&host[0], HOST_DONE, 0, 0, own_done(0, step));
+        for (int h = 0; h < 2; h++)
+            while (hears(h, 0.01, &m)) {
+                const struct host_word word = host_link_word(&m);
+                assert_true(word.slot / 2 == h);
+                if (m.kind == HOST_SIGNAL)                           /* none may go */
+                    assert_true(word.value == SIGSTOP || word.value == SIGCONT);
+                if (m.kind == HOST_CUT) assert_true(word.value / 2 == 1 - h);
+                n[m.kind]++;
+            }
+    }
+    assert_true(n[HOST_SIGNAL] > 2 && n[HOST_CUT] > 2);
+    assert_int_equal(finish(), 128 + SIGTERM);
+    assert_true(says("chaos 7: 0 killed"));
+}
+
 /* --respawn: a process in place of a dead one on its host, and of a lost host's once that is here again. */
 static void test_in_place_of_the_dead(void **state) {
     (void)state;
-    begin("a:1,b:2", "1", "--respawn", "2");
+    begin("a:1,b:2", "--elastic 1 --respawn 2");
     assert_true(job.n_slots == 5 && job.host[3] == -1);
     host_link_say_word(&host[0], HOST_ADDRESS, 0, 0, 99);
     assert_true(hears_word(1, HOST_ADDRESS).value == 99);
@@ -338,4 +421,5 @@ static void test_in_place_of_the_dead(void **state) {
 TESTS(unit_test(test_the_job_begins_when_all_are_here), unit_test(test_what_is_passed_on),
       unit_test(test_whole_is_what_all_have_said), unit_test(test_a_host_that_is_lost_is_one_epoch),
       unit_test(test_who_says_what_it_may_not_is_lost), unit_test(test_without_a_sign), unit_test(test_ranks_that_end),
-      unit_test(test_who_leaves), unit_test(test_in_place_of_the_dead))
+      unit_test(test_who_leaves), unit_test(test_two_that_have_lost_each_other), unit_test(test_when_all_is_done),
+      unit_test(test_chaos), unit_test(test_in_place_of_the_dead))

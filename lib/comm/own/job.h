@@ -29,21 +29,23 @@ extern "C" {
 
 #define OWN_JOB_VARIABLE "TRIVIUM_OWN_JOB"
 /* OWN_CLOSED: a rank says that all have done everything, or the agent opens an epoch: one atomic word decides which of
- * the two was first. OWN_EPOCHS: of so many the members are kept; a process that slept longer finds that it is none */
+ * the two was first; of several hosts, the lighthouse's. OWN_EPOCHS: of so many the members are kept; a process that
+ * slept longer finds that it is none */
 enum { OWN_MOST_RANKS = EPOCH_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8, OWN_CLOSED = 1 << 30 };
 
 enum own_state { OWN_STARTING, OWN_RUNNING, OWN_FINISHED };
 /* state: enum own_state; beat: it changes as long as the rank moves. pid, sample: whose memory it is, and where a word
  * lies in it that all know; reads: can it read the memory of the others of this host (enum own_reads)? wish: enum
- * epoch_wish; lost: own_lost; cut: it is to cut the connection to this slot, counted from 1 (--chaos). A cache line. */
+ * epoch_wish; lost: own_lost; cut: it is to cut the connection to this slot, counted from 1 (--chaos); closes: the
+ * epoch that it wants closed, counted from 1, where there are several hosts. A cache line. */
 enum own_reads { OWN_UNKNOWN, OWN_READS, OWN_CANNOT_READ };
 struct own_line {
     atomic_int state;
     atomic_uint beat;
     atomic_int pid, reads;
     atomic_uint_least64_t sample;
-    atomic_int wish, lost, cut;
-    char alone[28];
+    atomic_int wish, lost, cut, closes;
+    char alone[24];
 };
 struct own_board { atomic_int whole, rests; };                 /* it has said that it is, that it does */
 

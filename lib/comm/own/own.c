@@ -263,8 +263,14 @@ static void members_of_epochs(struct epoch *this, struct epoch *from) {
     *from = memory->of[now.from % OWN_EPOCHS];
 }
 
-/* With several hosts one word of one memory cannot decide: nothing is closed, and the ranks meet at the end. */
-static bool close_epoch(void) { return job.ip || own_epoch_close(memory, now.number); }
+/* With several hosts the lighthouse's memory decides: it closes this epoch, or has opened another one. */
+static bool close_epoch(void) {
+    const struct timespec nap = {0, 1000000};
+    if (!job.ip) return own_epoch_close(memory, now.number);
+    memory->line[job.slot].closes = now.number + 1;
+    while (!has_changed()) nanosleep(&nap, NULL);
+    return own_epoch_close(memory, now.number);
+}
 static bool is_closed(void) { return own_epoch_is_closed(memory); }
 
 /* ---- epochs that are planned ---- */
