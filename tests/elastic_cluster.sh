@@ -5,7 +5,7 @@
 set -u -o pipefail
 build=$(cd "${BUILD:-build}" && pwd) || exit 1
 root=$PWD
-work=$(mktemp -d)
+work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)     # in memory: a disk may stand still for longer than is waited here
 marker=TRIVIUM_ELASTIC_TEST=$$.$RANDOM
 export wait_step=0.05
 # shellcheck source=tests/processes.bash
