@@ -213,8 +213,10 @@ trains neighbors_that_die_at_once_are_on_disk 1e-10 4 --elastic 2 -- --dp 4 --ze
 # ---- several hosts: an agent on each, here all on this one. A host that is lost is one epoch, and its shards are on another one ----
 two=127.0.0.2:2,127.0.0.3:2
 from=memory hurts='USR2 leaves; epoch' n_rows=60 says='^trivium: process 2 has left'
+says='^trivium: process 2 has left, the last one of host 127.0.0.3'
 all && trains a_drained_host_is_relieved 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:2 --elastic 4 --spares 1 -- --dp 4 --zero 3 --replicate-every 3 -- \
     drain:127.0.0.3
+says='^trivium: process 2 has left'
 trains who_leaves_another_host_is_relieved 1e-10 4 --host $two,127.0.0.4:1 --elastic 4 --spares 1 -- --dp 4 --zero 1 --replicate-every 3 -- 2
 hurts='KILL has killed|is lost' n_rows='' says=
 slowed="--inject slow=0,4"                      # of two lost hosts only one rank may be left, which is rank 0

@@ -208,6 +208,12 @@ static void tell(const struct lighthouse *l, int slot, int status) {
     else fprintf(stderr, "trivium agent: rank %d on host %s ended with code %d\n", slot, host, WEXITSTATUS(status));
 }
 
+static bool has_ranks(const struct lighthouse *l, int h) {
+    for (int s = 0; s < l->job.n_slots; s++)
+        if (l->alive[s] && l->host_of[s] == h) return true;
+    return false;
+}
+
 /* As agent.c has it: only a rank that has said that it has finished has ended well. */
 static void has_ended(struct lighthouse *l, int slot, int status) {
     bool finished = WIFEXITED(status) && atomic_load(&l->memory->line[slot].state) == OWN_FINISHED;
@@ -217,7 +223,9 @@ static void has_ended(struct lighthouse *l, int slot, int status) {
     l->n_left--;
     if (l->ending_s > 0) return;             /* it was told to */
     if (l->left[slot]) {
-        fprintf(stderr, "trivium: process %d has left\n", slot);
+        int h = l->host_of[slot];
+        fprintf(stderr, "trivium: process %d has left%s%s\n", slot, has_ranks(l, h) ? "" : ", the last one of host ",
+                has_ranks(l, h) ? "" : l->names.of[h].name);
         return;
     }
     if (l->request->elastic && WIFSIGNALED(status)) {
@@ -234,12 +242,6 @@ static void has_ended(struct lighthouse *l, int slot, int status) {
     if (first) l->code = code ? code : 1;
     if (first || !finished) tell(l, slot, status);
     if (!finished) lighthouse_end_all(l);
-}
-
-static bool has_ranks(const struct lighthouse *l, int h) {
-    for (int s = 0; s < l->job.n_slots; s++)
-        if (l->alive[s] && l->host_of[s] == h) return true;
-    return false;
 }
 
 void lighthouse_lose(struct lighthouse *l, int h, enum host_state how, const char *why) {
@@ -350,7 +352,7 @@ void lighthouse_hear(struct lighthouse *l, int h, double now_s) {
         lighthouse_lose(l, h, HOST_GONE, host->link.broken);
     } else if (now_s > host->link.heard_s + l->request->heartbeat_s) {
         char why[64];
-        snprintf(why, sizeof why, "no sign of it for %g s", l->request->heartbeat_s);
+        snprintf(why, sizeof why, "no sign of it for the %g s of --heartbeat-timeout", l->request->heartbeat_s);
         lighthouse_lose(l, h, HOST_SILENT, why);
     }
 }
