@@ -1,8 +1,7 @@
-/* y = x and all dot products; y = x and all vectors; y = x + the sum of numbers. See interaction.h. */
+/* y = x and all vectors; y = x + the sum of numbers. See interaction.h. */
 #include "lib/ops/cpu.h"
 #include "lib/ops/rec/interaction.h"
 
-kernel CPU(interaction_dots_forward), CPU(interaction_dots_backward_input);
 kernel CPU(interaction_concat_forward), CPU(interaction_concat_backward_input);
 kernel CPU(interaction_sum_forward), CPU(interaction_sum_backward_input);
 
@@ -17,55 +16,6 @@ static struct sizes sizes_of(const struct call *call) {
 static inline int64_t vector_at(const struct sizes *z, int64_t s, int64_t f) {
     return ((s / z->B * z->F + f) * z->B + s % z->B) * z->D;
 }
-/* a_0 is x, a_f the vector of feature f - 1. */
-static inline const elem *part(const struct sizes *z, const elem *x, const elem *pooled, int64_t s, int64_t i) {
-    return i == 0 ? x + s * z->X : pooled + vector_at(z, s, i - 1);
-}
-
-enum status CPU(interaction_dots_forward)(const struct call *call) {
-    const elem *x = call->in[0].data, *pooled = call->in[1].data;
-    const struct sizes z = sizes_of(call);
-#pragma omp parallel for
-    for (int64_t s = 0; s < z.samples; s++) {
-        elem *y = (elem *)call->out[0].data + s * z.I;
-        for (int64_t d = 0; d < z.D; d++) *y++ = x[s * z.X + d];
-        for (int64_t i = 1; i <= z.F; i++)
-            for (int64_t j = 0; j < i; j++) {
-                const elem *a = part(&z, x, pooled, s, i), *b = part(&z, x, pooled, s, j);
-                *y++ = store(SUM_OVER(d, z.D, load(a[d]) * load(b[d])));
-            }
-    }
-    return OK;
-}
-
-/* Of a_i, in acc (D): the sum over all j of dy_ij a_j. */
-static void gradient_of(const struct sizes *z, const elem *x, const elem *pooled, const elem *dy, int64_t s, int64_t i,
-                        real *acc) {
-    for (int64_t d = 0; d < z->D; d++) acc[d] = i == 0 ? load(dy[d]) : 0;
-    for (int64_t j = 0; j <= z->F; j++) {
-        if (j == i) continue;
-        int64_t high = i > j ? i : j, low = i > j ? j : i;
-        real g = load(dy[z->D + high * (high - 1) / 2 + low]);
-        const elem *a = part(z, x, pooled, s, j);
-        for (int64_t d = 0; d < z->D; d++) acc[d] += g * load(a[d]);
-    }
-}
-
-enum status CPU(interaction_dots_backward_input)(const struct call *call) {
-    const elem *x = call->in[0].data, *pooled = call->in[1].data, *dy = call->dout[0].data;
-    elem *dx = call->din[0].data, *dpooled = call->din[1].data;
-    const struct sizes z = sizes_of(call);
-#pragma omp parallel for
-    for (int64_t s = 0; s < z.samples; s++)
-        for (int64_t i = 0; i <= z.F; i++) {
-            real acc[z.D];
-            gradient_of(&z, x, pooled, dy + s * z.I, s, i, acc);
-            elem *to = i == 0 ? dx + s * z.X : dpooled + vector_at(&z, s, i - 1);
-            for (int64_t d = 0; d < z.D; d++) put(to + d, acc[d], accumulates(call, i > 0));
-        }
-    return OK;
-}
-
 enum status CPU(interaction_concat_forward)(const struct call *call) {
     const elem *x = call->in[0].data, *pooled = call->in[1].data;
     const struct sizes z = sizes_of(call);

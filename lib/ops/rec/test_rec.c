@@ -53,6 +53,49 @@ static void test_interaction_dots_are_in_the_order_of_pairs(void **state) {
     op_case_free(&c);
 }
 
+/* More features than a block has rows, columns and terms, and longer vectors: F = D = 70, two samples. */
+enum { MANY = 70, PAIRS = (MANY + 1) * MANY / 2 };
+static const double *vector_of(const struct tensor *x, const struct tensor *pooled, int s, int i) {
+    return i == 0 ? (const double *)x->data + s * MANY : (const double *)pooled->data + ((i - 1) * 2 + s) * MANY;
+}
+static double dot(const double *a, const double *b) {
+    double sum = 0;
+    for (int d = 0; d < MANY; d++) sum += a[d] * b[d];
+    return sum;
+}
+/* The error of a sum of 71 products, of which each factor is below 4 or so: 71 x 71 x 16 x 2^-53. */
+static const double SUM_ERROR = 1e-11;
+
+static void check_gradient(const struct op_case *c, int s, int i) {
+    const double *dy = (const double *)c->dout[0].data + s * (MANY + PAIRS), *da = vector_of(c->din, c->din + 1, s, i);
+    for (int d = 0; d < MANY; d++) {
+        double sum = i == 0 ? dy[d] : 0;
+        for (int j = 0; j <= MANY; j++) {
+            int high = i > j ? i : j, low = i > j ? j : i;
+            if (j != i) sum += dy[MANY + high * (high - 1) / 2 + low] * vector_of(c->in, c->in + 1, s, j)[d];
+        }
+        assert_close(da[d], sum, SUM_ERROR);
+    }
+}
+
+static void test_interaction_dots_of_many_long_vectors(void **state) {
+    (void)state;
+    struct op_case c;
+    op_case_start(&c, &op_interaction_dots, 1);
+    op_case_input(&c, op_type(FP64, "PBD", 1, 2, MANY));
+    op_case_input(&c, op_type(FP64, "PFBD", 1, MANY, 2, MANY));
+    op_case_finish(&c);
+    op_case_run_all(&c);
+    for (int s = 0; s < 2; s++) {
+        const double *y = (const double *)c.out[0].data + s * (MANY + PAIRS) + MANY;
+        for (int i = 1; i <= MANY; i++)
+            for (int j = 0; j < i; j++)
+                assert_close(*y++, dot(vector_of(c.in, c.in + 1, s, i), vector_of(c.in, c.in + 1, s, j)), SUM_ERROR);
+        for (int i = 0; i <= MANY; i++) check_gradient(&c, s, i);
+    }
+    op_case_free(&c);
+}
+
 /* ---- the loss ---- */
 static void test_binary_cross_entropy_and_its_slope(void **state) {
     (void)state;
@@ -228,6 +271,7 @@ static void test_a_row_of_many_bags_is_updated_once(void **state) {
 }
 
 TESTS(unit_test(test_interaction_gradients_are_slopes), unit_test(test_interaction_dots_are_in_the_order_of_pairs),
+      unit_test(test_interaction_dots_of_many_long_vectors),
       unit_test(test_binary_cross_entropy_and_its_slope), unit_test(test_bags_of_shards_add_up_to_the_whole),
       unit_test(test_an_id_beyond_the_table_is_refused), unit_test(test_rows_are_coalesced_before_they_are_squared),
       unit_test(test_rows_are_sorted_stably), unit_test(test_many_rows_are_sorted),
