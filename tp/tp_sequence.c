@@ -42,7 +42,7 @@ static enum status exit_shape(const struct call *c, struct type out[MAX_OUT]) {
     if (t->n % c->step->parts)
         return FAIL(E_CONFIG,
                     "sp: tp=%d does not divide the %" PRId64 " tokens of a sequence that a rank has; use another "
-                    "tp, or leave sp out",
+                    "tp, or another seq (of t5 also --noise and --span make the lengths), or leave sp out",
                     c->step->parts, t->n);
     *t = axis_part(t, c->step->parts, c->step->part);
     t->cut |= 1u << c->step->mesh_axis;
