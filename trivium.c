@@ -52,7 +52,7 @@ static const struct command COMMANDS[] = {
     {"generate", generate_main, true,
      "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
     {"score", score_main, true,
-     "score --checkpoint DIR --data FILE --arch dlrm: what a trained model says of clicks; tables stay in the files"},
+     "score --checkpoint DIR --data FILE: what a trained model says of clicks; tables stay in the files"},
     {"checkpoint", checkpoint_main, true,
      "checkpoint inspect|export|import: what a checkpoint holds; to and from Hugging Face and llm.c"},
     {"data", data_main, true,

@@ -90,6 +90,15 @@ static enum status load_dense(struct scoring *s) {
     return OK;
 }
 
+/* Where vocab is the data's: ids of a table that is larger or smaller are others. */
+static enum status check_rows(const struct request *q, const struct scoring *s, int64_t there) {
+    const struct data_file *data = q->setup.data;
+    int64_t rows = clicks_layout(data).rows;
+    if (rows == there || q->setup.plan.vocab != rows) return OK;
+    return FAIL(E_DATA, "%s has ids of tables of %" PRId64 " rows, and those of %s have %" PRId64 "; make the clicks "
+                "with --rows %" PRId64, data_path(data), rows, checkpoint_folder(s->reader), there, there);
+}
+
 static enum status check(const struct request *q, const struct scoring *s) {
     const struct plan *p = &q->setup.plan;
     const struct checkpoint_model m = checkpoint_model_of(s->reader);
@@ -99,6 +108,7 @@ static enum status check(const struct request *q, const struct scoring *s) {
     if (emb_options(p)->cache)
         return FAIL(E_CONFIG, "emb-cache=%" PRId64 ": score looks rows up where the checkpoint has them; leave it out",
                     emb_options(p)->cache);
+    TRY(check_rows(q, s, m.vocab));
     return checkpoint_model_compare(&m, p, checkpoint_folder(s->reader));
 }
 
@@ -134,9 +144,6 @@ static enum status close_out(const struct request *q, struct scoring *s) {
 
 static enum status score(const struct request *q, struct scoring *s) {
     double loss, start = clock_s();
-    if (!q->checkpoint[0])
-        return FAIL(E_USAGE, "score needs the weights of a model; use --checkpoint DIR, what train's --save named");
-    TRY(checkpoint_open(q->checkpoint, &s->reader));
     TRY(open_model(q, s));
     TRY(open_out(q, s));
     TRY(run_evaluate(&s->run, 0, &loss));
@@ -144,6 +151,15 @@ static enum status score(const struct request *q, struct scoring *s) {
     printf("%" PRId64 " samples: loss %.12g, auc %.12g; %" PRId64 " rows looked up, %.2f s\n",
            data_split_samples(&s->run.val), loss, s->run.auc, s->n_looked_up, clock_s() - start);
     return OK;
+}
+
+/* Which model it is the checkpoint knows; what was typed stands, and is compared. */
+static enum status open_checkpoint(const struct request *q, struct scoring *s) {
+    if (!q->checkpoint[0])
+        return FAIL(E_USAGE, "score needs the weights of a model; use --checkpoint DIR, what train's --save named");
+    TRY(checkpoint_open(q->checkpoint, &s->reader));
+    const struct checkpoint_model m = checkpoint_model_of(s->reader);
+    return m.arch[0] ? options_set(q->setup.options, "arch", m.arch, FROM_DATA) : OK;
 }
 
 static enum status run_request(struct request *q, struct scoring *s, int argc, char **argv) {
@@ -154,6 +170,7 @@ static enum status run_request(struct request *q, struct scoring *s, int argc, c
         return OK;
     }
     TRY(options_parse(q->setup.options, argc, argv));
+    TRY(open_checkpoint(q, s));
     TRY(setup_open(&q->setup, 1));
     setup_threads(&q->setup.plan, 1);
     return score(q, s);

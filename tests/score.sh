@@ -30,4 +30,11 @@ done
 paste 1-table.txt 2-row.txt | awk '{ d = $1 - $2; if (d > 1e-8 || d < -1e-8 || $1 <= 0 || $1 >= 1) exit 1 }' || fail "probabilities differ"
 "$trivium" score "${common[@]}" --data other.bin --checkpoint 2-row --hidden 8 >log 2>&1 && fail "another model is scored"
 grep -q "hidden is 6 there and 8 here" log || fail "another model: $(cat log)"
+
+# Which model it is need not be said; the data of other tables are named.
+run "$trivium" score "${common[@]:2}" --data other.bin --checkpoint 2-row --out unsaid.txt
+cmp -s unsaid.txt 2-row.txt || fail "without --arch other probabilities"
+run "$trivium" data synth-clicks --to larger.bin --samples 450 --rows 50 --features 4 --bag 3 --dense 5
+"$trivium" score "${common[@]}" --data larger.bin --checkpoint 2-row >log 2>&1 && fail "ids of other tables are scored"
+grep -q "larger.bin has ids of tables of 50 rows, and those of 2-row.* have 40; make the clicks with --rows 40" log || fail "other tables: $(cat log)"
 echo "ok score_reads_any_layout"

@@ -131,7 +131,7 @@ static void test_sp_ops_refuse_other_shapes(void **state) {
     free(x.work);
     x.step.parts = 4;
     x.call.in[0].type = &odd;
-    assert_fails(op_sp_exit.shape(&x.call, out), E_CONFIG, "tp=4", "the 7 tokens");
+    assert_fails(op_sp_exit.shape(&x.call, out), E_CONFIG, "tp=4", "the 7 tokens", "--noise and --span");
     x.call.in[0].type = &heads;
     assert_fails(op_sp_exit.shape(&x.call, out), E_CONFIG, "BTC");
     assert_fails(op_sp_enter.shape(&x.call, out), E_CONFIG, "BTC");
