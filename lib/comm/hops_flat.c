@@ -16,6 +16,14 @@
 
 static double added(const struct hop_links *links, double bytes) { return bytes * links->s_per_byte_added; }
 
+/* n - 1 terms come over one link, one after the other, and each is added once it is there. What is faster of coming and
+ * adding hides behind the other, but at one end: the first term comes before any is added, and the last is added when
+ * no more come. */
+static double taken_and_added(const struct hop_links *links, int n, double bytes) {
+    double coming = bytes * links->s_per_byte[0], adding = added(links, bytes);
+    return coming + adding + (n - 2) * fmax(coming, adding);
+}
+
 /* Does a phase of sums belong to the operation; a phase of gathering? */
 static bool sums(enum comm_op op) { return op == COMM_ALL_REDUCE || op == COMM_REDUCE_SCATTER; }
 static bool gathers(enum comm_op op) { return op == COMM_ALL_REDUCE || op == COMM_ALL_GATHER; }
@@ -59,13 +67,15 @@ static void pairwise_rows(const struct hop_shape *shape, int rank, struct hop_ta
 static struct hop_form pairwise_form(const struct hop_shape *shape, double bytes, const struct hop_links *links) {
     int n = shape->n, phases = shape->op == COMM_ALL_REDUCE ? 2 : 1;
     double sent = phases * bytes * (n - 1) / n;
-    double seconds = phases * links->latency_s[0] + sent * links->s_per_byte[0];
-    return (struct hop_form){phases * (n - 1), sent, seconds + (sums(shape->op) ? added(links, bytes / n) : 0)};
+    double a = links->latency_s[0], all = a + bytes * (n - 1) / n * links->s_per_byte[0];
+    double sum = a + taken_and_added(links, n, bytes / n);
+    double seconds = (sums(shape->op) ? sum : 0) + (gathers(shape->op) || shape->op == COMM_ALL_TO_ALL ? all : 0);
+    return (struct hop_form){phases * (n - 1), sent, seconds};
 }
 
 const struct comm_algorithm hops_pairwise = {
     "pairwise", "every rank sends to each peer the part that the peer sums, and then its own sum to all",
-    "2 (n-1)", "2 S (n-1)/n", "2 a + 2 S (n-1)/n b + S/n g",
+    "2 (n-1)", "2 S (n-1)/n", "2 a + S/n (n-1) b + S/n (b + g + (n-2) max(b, g))",
     OP(ALL_REDUCE) | OP(REDUCE_SCATTER) | OP(ALL_GATHER) | OP(ALL_TO_ALL), NULL, NULL, pairwise_rows, pairwise_form,
 };
 
@@ -147,7 +157,7 @@ static void main_rows(const struct hop_shape *shape, int rank, struct hop_table 
 
 static struct hop_form main_form(const struct hop_shape *shape, double bytes, const struct hop_links *links) {
     double a = links->latency_s[0], b = links->s_per_byte[0], others = shape->n - 1;
-    double in = a + others * bytes * b + added(links, bytes), out = a + others * bytes * b;
+    double in = a + taken_and_added(links, shape->n, bytes), out = a + others * bytes * b;
     struct hop_form reduce = {1, bytes, in}, broadcast = {others, others * bytes, out};
     if (shape->op == COMM_REDUCE) return reduce;
     if (shape->op == COMM_BROADCAST) return broadcast;
@@ -156,7 +166,7 @@ static struct hop_form main_form(const struct hop_shape *shape, double bytes, co
 
 const struct comm_algorithm hops_main = {
     "main", "all that ranks have goes to rank 0, which adds it up and sends the sum back",
-    "rank 0: n-1, others 1", "rank 0: S (n-1), others S", "2 a + 2 S (n-1) b + S g",
+    "rank 0: n-1, others 1", "rank 0: S (n-1), others S", "2 a + S (n-1) b + S (b + g + (n-2) max(b, g))",
     OP(ALL_REDUCE) | OP(REDUCE) | OP(BROADCAST), NULL, NULL, main_rows, main_form,
 };
 

@@ -5,8 +5,9 @@
 
 #include <math.h>
 
-/* Links of a real cluster's order; adding is faster than a link, so that it hides where the forms say so. */
-static const struct hop_links links = {{1e-3, 1e-3}, {1e-8, 1e-8}, 3e-10, false};
+/* Links of a real cluster's order, where adding is faster than a link and hides behind it; and where it is slower. */
+static const struct hop_links speeds[] = {{{1e-3, 1e-3}, {1e-8, 1e-8}, 3e-10, false},
+                                          {{1e-3, 1e-3}, {1e-8, 1e-8}, 7e-8, false}};
 enum { ELEMENT = 8 };
 
 static const enum comm_op all_ops[] = {COMM_ALL_REDUCE, COMM_REDUCE_SCATTER, COMM_ALL_GATHER,
@@ -33,6 +34,17 @@ static struct hop_count most(const struct comm_algorithm *algorithm, const struc
     return most;
 }
 
+static void check_form(const struct comm_algorithm *algorithm, const struct hop_shape *shape,
+                       const struct hop_links *links) {
+    double bytes = (double)(hop_shape_whole(shape) * ELEMENT), seconds;
+    struct hop_form form = algorithm->form(shape, bytes, links);
+    struct hop_count sent = most(algorithm, shape);
+    assert_close((double)sent.messages[0], form.messages, 0);
+    assert_close((double)sent.bytes[0], form.bytes, 1e-12 * form.bytes);
+    assert_ok(hop_simulate(algorithm, shape, ELEMENT, links, NULL, NULL, &seconds));
+    if (!isnan(form.seconds)) assert_close(seconds, form.seconds, 1e-12 * form.seconds);
+}
+
 /* Whole numbers of elements a part: a power of two of them, for any number of ranks up to 17. */
 static void test_tables_are_their_closed_forms(void **state) {
     (void)state;
@@ -40,14 +52,8 @@ static void test_tables_are_their_closed_forms(void **state) {
         for (int o = 0; o < N_OPS; o++)
             for (int n = 2; n <= 17; n++) {
                 const struct hop_shape shape = shape_of(all_ops[o], n, 16 * 4096 * (int64_t)n, NULL);
-                double bytes = (double)(hop_shape_whole(&shape) * ELEMENT), seconds;
                 if (!comm_algorithm_fits(comm_algorithms[a], &shape)) continue;
-                struct hop_form form = comm_algorithms[a]->form(&shape, bytes, &links);
-                struct hop_count sent = most(comm_algorithms[a], &shape);
-                assert_close((double)sent.messages[0], form.messages, 0);
-                assert_close((double)sent.bytes[0], form.bytes, 1e-12 * form.bytes);
-                assert_ok(hop_simulate(comm_algorithms[a], &shape, ELEMENT, &links, NULL, NULL, &seconds));
-                if (!isnan(form.seconds)) assert_close(seconds, form.seconds, 1e-12 * form.seconds);
+                for (int i = 0; i < 2; i++) check_form(comm_algorithms[a], &shape, &speeds[i]);
             }
 }
 
@@ -140,7 +146,34 @@ static void test_a_shared_nic_serves_whoever_came_first(void **state) {
     assert_close(seconds, 8 * 8000e-6 + 1e-3, 1e-12);
 }
 
+struct order { double before; int n_early; };
+static void look_at_order(void *self, int rank, const struct hop_row *hop, double from, double to) {
+    (void)rank, (void)to;
+    struct order *order = self;
+    if (hop->kind != HOP_SEND) return;
+    order->n_early += from < order->before - 1e-12;      /* a beginning is an end less a duration, and rounded */
+    order->before = from;
+}
+
+/* Links are first come, first served, so no message may be looked at after one that begins later, on whatever rank. */
+static void test_messages_are_looked_at_in_the_order_of_their_times(void **state) {
+    (void)state;
+    const int node[] = {0, 0, 0, 0, 1, 1, 1, 1};
+    for (int a = 0; comm_algorithms[a]; a++)
+        for (int o = 0; o < N_OPS; o++)
+            for (int shared = 0; shared < 2; shared++) {
+                const struct hop_links between = {{1e-3, 3e-3}, {1e-8, 1e-7}, 3e-10, shared};
+                const struct hop_shape shape = shape_of(all_ops[o], 8, 8000, node);
+                struct order order = {0};
+                double seconds;
+                if (!comm_algorithm_fits(comm_algorithms[a], &shape)) continue;
+                assert_ok(hop_simulate(comm_algorithms[a], &shape, ELEMENT, &between, look_at_order, &order, &seconds));
+                assert_int_equal(order.n_early, 0);
+            }
+}
+
 TESTS(unit_test(test_tables_are_their_closed_forms), unit_test(test_hierarchical_on_nodes),
       unit_test(test_incast_is_one_after_the_other), unit_test(test_main_gives_back_while_it_takes),
       unit_test(test_two_trees_share_the_work), unit_test(test_a_shared_nic_takes_turns),
-      unit_test(test_a_shared_nic_serves_whoever_came_first))
+      unit_test(test_a_shared_nic_serves_whoever_came_first),
+      unit_test(test_messages_are_looked_at_in_the_order_of_their_times))
