@@ -20,11 +20,14 @@ struct row {
     double at;                 /* and when the last of those in its way was done, or ended before it in its lane */
     double end;                /* NAN: not yet */
 };
+struct turn { int row; double ready, begins; };     /* a SEND, or NONE, that never begins */
 struct rank {
     struct hop_table table;
     struct row *row;
     int *lane, *last;          /* first row that is not done, and the last one, of each lane */
     double busy_until;         /* adding */
+    struct turn turn;          /* its earliest SEND, looked for again once something has changed */
+    bool turn_known;
 };
 struct mail { double *there; int n, n_taken; };     /* of an ordered pair of ranks: arrivals, in order */
 struct flight { int from, to; double left, busy, latency, *in; };
@@ -126,6 +129,7 @@ static void finish(struct world *w, int r, int i, double from, double end) {
     struct rank *rank = &w->rank[r];
     const struct hop_row *hop = &rank->table.hop[i];
     rank->row[i].end = end;
+    rank->turn_known = false;
     int next = rank->lane[lane_of(hop)] = rank->row[i].next;
     if (next != NONE && hop->kind != HOP_SEND) rank->row[next].at = fmax(rank->row[next].at, end);
     w->end = fmax(w->end, end);
@@ -166,11 +170,18 @@ static double *link_of(const struct world *w, double *const way[2], int rank, in
     return &way[between][between && w->links->nic_per_node ? node : rank];
 }
 
+/* The ranks of a node that share its NIC find it busy. */
+static void forget_turns(struct world *w, int node) {
+    for (int r = 0; r < w->shape->n; r++)
+        if (hop_node(w->shape, r) == node) w->rank[r].turn_known = false;
+}
+
 static void send(struct world *w, int r, int i, double at) {
     const struct hop_row *hop = &w->rank[r].table.hop[i];
-    int between = hop_node(w->shape, r) != hop_node(w->shape, hop->peer);
+    int node = hop_node(w->shape, r), between = node != hop_node(w->shape, hop->peer);
     double busy = (double)(hop->count * w->element_bytes) * w->links->s_per_byte[between];
     double left = link_leave(link_of(w, w->out, r, hop->peer), at, busy);
+    if (between && w->links->nic_per_node) forget_turns(w, node);
     w->flight[w->n_flights++] = (struct flight){r, hop->peer, left, busy, w->links->latency_s[between],
                                                 link_of(w, w->in, hop->peer, r)};
     finish(w, r, i, left - busy, left);
@@ -187,25 +198,43 @@ static void land(struct world *w, int f) {
     settle(w, flight.to);
 }
 
-/* The earliest event of all; false: there is none. Of equal times what was sent first lands first; of sends that wait
- * for one link that goes first which was ready first. */
+/* A rank's earliest SEND. Of those that wait for one link that goes first which was ready first. */
+static struct turn turn_of(const struct world *w, int r) {
+    struct turn first = {NONE, 0, INFINITY};
+    for (int p = 0; p < w->shape->n; p++) {
+        int i = w->rank[r].lane[2 + 2 * p];
+        double ready = i == NONE ? NAN : clear_at(&w->rank[r], i);
+        if (isnan(ready)) continue;
+        double begins = fmax(ready, *link_of(w, w->out, r, p));
+        bool before = ready < first.ready || (ready == first.ready && i < first.row);
+        if (begins < first.begins || (begins == first.begins && before)) first = (struct turn){i, ready, begins};
+    }
+    return first;
+}
+
+/* The earliest of all ranks' SENDs, by the same rule. Only ranks of which something has changed are looked at again:
+ * with all lanes of all ranks at every event, 64 ranks would take seconds. */
+static int next_sender(struct world *w) {
+    int first = 0;
+    for (int r = 0; r < w->shape->n; r++) {
+        if (!w->rank[r].turn_known) w->rank[r].turn = turn_of(w, r);
+        w->rank[r].turn_known = true;
+        const struct turn *turn = &w->rank[r].turn, *least = &w->rank[first].turn;
+        bool before = turn->begins == least->begins && turn->ready < least->ready;
+        if (turn->begins < least->begins || before) first = r;
+    }
+    return first;
+}
+
+/* The earliest event of all; false: there is none. Of equal times what was sent first lands first. */
 static bool next_event(struct world *w) {
-    double send_at = INFINITY, land_at = INFINITY, ready = 0;
-    int rank = NONE, row = NONE, flight = NONE;
-    for (int r = 0; r < w->shape->n; r++)
-        for (int p = 0; p < w->shape->n; p++) {
-            int i = w->rank[r].lane[2 + 2 * p];
-            double at = i == NONE ? NAN : clear_at(&w->rank[r], i);
-            double begins = fmax(at, *link_of(w, w->out, r, p));
-            bool before = at < ready || (at == ready && r == rank && i < row);
-            bool earlier = begins < send_at || (begins == send_at && before);
-            if (isnan(at) || !earlier) continue;
-            send_at = begins, ready = at, rank = r, row = i;
-        }
+    int flight = NONE, rank = next_sender(w);
+    const struct turn turn = w->rank[rank].turn;
+    double land_at = INFINITY;
     for (int f = 0; f < w->n_flights; f++)
         if (w->flight[f].left < land_at) land_at = w->flight[f].left, flight = f;
-    if (flight != NONE && land_at <= send_at) land(w, flight);
-    else if (rank != NONE) send(w, rank, row, ready);
+    if (flight != NONE && land_at <= turn.begins) land(w, flight);
+    else if (turn.row != NONE) send(w, rank, turn.row, turn.ready);
     else return false;
     return true;
 }
