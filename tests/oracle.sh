@@ -144,3 +144,7 @@ grep -q "others have no h0.*; experts are those of arch=mixtral" out && [ ! -e e
 report nor_can_its_run_be_recorded $? "$(head -1 out)"
 "$trivium" oracle show ref 1 transformer.h.0.attn.c_attn.weight.grad >out 2>&1 && grep -q "rank 0: (32, 96)" out
 report a_tensor_is_shown $?
+# Twelve digits, which another program's run can be compared with
+loss=$("$trivium" oracle show ref 1 loss 2>&1 | tail -1)
+[[ $loss =~ ^[0-9]\.[0-9]{9,12}$ ]]
+report a_loss_of_fp64_has_its_digits $? "$loss"

@@ -27,9 +27,10 @@ static void list(struct kept *k) {
     }
 }
 
-/* Its pieces, how large it is, and its first elements. */
-static enum status show_one(struct kept *k, const char *name) {
+/* Its pieces, how large it is, and its first elements, to as many digits as can be the same in another layout. */
+static enum status show_one(struct kept *k, const char *name, enum dtype computed_in) {
     enum { MOST = 12 };
+    int digits = computed_in == FP64 ? 13 : 9;
     struct whole w;
     double squares = 0, least = INFINITY, most = -INFINITY;
     int first, n = kept_find(k, name, &first);
@@ -47,7 +48,7 @@ static enum status show_one(struct kept *k, const char *name) {
     if (w.missing) printf("%" PRId64 " of %" PRId64 " elements are on no rank\n", w.missing, w.n);
     if (w.apart > 0) printf("ranks %d and %d differ by %.2g of the largest element\n", w.rank, w.other, w.apart);
     printf("norm %.9g, from %.9g to %.9g\n", sqrt(squares), least, most);
-    for (int64_t i = 0; i < w.n && i < MOST; i++) printf("%s%.9g", i ? " " : "", w.x[i]);
+    for (int64_t i = 0; i < w.n && i < MOST; i++) printf("%s%.*g", i ? " " : "", digits, w.x[i]);
     printf("%s\n", w.n > MOST ? " ..." : "");
     whole_fini(&w);
     return OK;
@@ -61,7 +62,7 @@ static enum status show(int argc, char **argv) {
     printf("%s: by %s, in %s, %" PRId64 " steps; step %" PRId64 "\n", argv[0], r.by, dtype_name(r.dtype), r.steps,
            step);
     enum status status = recording_read(&r, step, &k);
-    if (status == OK && argc > 2) status = show_one(&k, argv[2]);
+    if (status == OK && argc > 2) status = show_one(&k, argv[2], r.dtype);
     if (status == OK && argc < 3) list(&k);
     kept_fini(&k);
     recording_close(&r);
