@@ -105,7 +105,7 @@ static struct hop_form double_tree_form(const struct hop_shape *shape, double by
 
 const struct comm_algorithm hops_tree = {
     "tree", "sums go up a binary tree and the result comes down, segment by segment",
-    "children + 1", "S (children + 1)", "(2 h + K) a + 2 S (1 + h/K) b in K segments, h = floor(log2 n)",
+    "children + 1", "S (children + 1)", "none: see the simulation",
     OP(ALL_REDUCE) | OP(REDUCE) | OP(BROADCAST), NULL, NULL, tree_rows, tree_form,
 };
 
