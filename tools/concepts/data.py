@@ -1,7 +1,40 @@
-"""Lessons 03 and 04: buckets against a clock, who owns what under ZeRO, and how long a gathered weight lives."""
+"""Lesson 00: a global batch, split. Lessons 03 and 04: buckets against a clock, who owns what under ZeRO, and how long a gathered weight lives."""
 import re
 
 from canvas import BLUE, GREY, LINE, ORANGE, PALE, RANKS, SOFT, Canvas, number, trivium
+
+
+# ---- lesson 00 ----
+def batch():
+    """Its demonstration: a global batch of 16 sequences, in microbatches of 2."""
+    sequences, size = 16, 2
+    def colour(i): return RANKS[i // size % 2]                           # by its replica, where there are two
+    c = Canvas("A global batch of 16 sequences, split in two ways", "One replica has eight microbatches of two sequences, one after the other. Two replicas have four each, at the same time, and sum their gradients. "
+               "Then the weights are updated.", 376)
+    c.text(16, 56, "the global batch", size=13, bold=True)
+    for i in range(sequences):
+        c.box(150 + i * 40, 42, 36, 24, colour(i), str(i), size=12)
+    for replicas, y in ((1, 104), (2, 194)):
+        mine = sequences // replicas
+        c.text(16, y, f"d = {replicas} replica{'s' * (replicas > 1)}, m = {mine // size} microbatches of B = {size}", size=13, bold=True)
+        for rank in range(replicas):
+            top = y + 14 + rank * 50
+            c.text(16, top + 25, f"replica {rank}", size=12)
+            for k in range(mine // size):
+                left = 90 + k * 68
+                c.box(left, top, 62, 40, PALE)
+                for s in range(size):
+                    i = (k * replicas + rank) * size + s                 # lib/program/schedule.h: schedule_first_sample
+                    c.box(left + 5 + s * 27, top + 8, 25, 24, colour(i), str(i), size=12)
+        end = 90 + mine // size * 68
+        if replicas > 1:
+            c.box(end + 4, y + 14, 130, 90, GREY, "sum of the\ngradients of both", size=12)
+            end += 138
+        c.box(end + 4, y + 14, 80, 50 * replicas - 10, PALE, "update", size=12)
+    c.text(90, 320, "time", size=12, colour=SOFT)
+    c.arrow([(122, 316), (760, 316)], LINE)
+    c.note("In a frame: a microbatch goes forward and backward, and adds its gradient to those before it. Both ways add the same 16 gradients, so they update alike, but for rounding.")
+    return c
 
 
 # ---- lesson 03: its worked problem ----
@@ -124,4 +157,4 @@ def uses(life):
     return bars
 
 
-PICTURES = {"bucket-timeline": buckets, "zero-grid": zero_grid, "gather-window": gather_window}
+PICTURES = {"global-batch": batch, "bucket-timeline": buckets, "zero-grid": zero_grid, "gather-window": gather_window}
