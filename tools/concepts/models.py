@@ -1,5 +1,42 @@
-"""Lesson 15: a text that is read at once and written token by token. Lesson 20: from ids to vectors, and from gradients back to rows."""
-from canvas import BLUE, GREEN, GREY, INK, LINE, ORANGE, PALE, PINK, RANKS, RED, SOFT, Canvas, trivium
+"""Lesson 01: a layer of a GPT. Lesson 15: a text that is read at once and written token by token. Lesson 20: from ids to vectors, and from gradients back to rows."""
+import re
+
+from canvas import BLUE, GREEN, GREY, INK, LINE, ORANGE, PALE, PAPER, PINK, RANKS, RED, SOFT, Canvas, trivium
+
+# ---- lesson 01 ----
+HALVES = [(60, "attention: positions see those before them", [("ln1", "C", "layer norm"), ("qkv", "3C", "q, k and v"), ("att", "C", "H heads"), ("proj", "C", "mixes heads")], "res1"),
+          (478, "MLP: each position by itself", [("ln2", "C", "layer norm"), ("fc", "4C", "to K units"), ("gelu", "4C", "a curve"), ("fc2", "C", "and back")], "res2")]
+
+
+def layer():
+    said = trivium("show program --layers 1")
+    kept = {name: int(size) for name, size in re.findall(r"^  (\S+) +(\d+) bytes", said, re.M)}
+    unit = kept["embed.pos"]                                             # B T C numbers: what comes into the layer
+    units = {name[3:]: size // unit for name, size in kept.items() if name.startswith("h0.") and name != "h0.res2"}
+    c = Canvas("One layer of a GPT: two sums onto the residual stream", "A line of C numbers per position passes two branches. Attention and MLP read it through a layer norm, and add what they make.", 300)
+    stream = 84
+    c.text(16, stream - 20, "x, C numbers per position: kept, 1 unit", size=12)
+    c.line([(16, stream), (848, stream)], INK, 2.2)
+    for left, words, boxes, result in HALVES:
+        c.text(left, 136, words, size=13, bold=True)
+        c.dot(left - 26, stream, 4)
+        c.arrow([(left - 26, stream), (left - 26, 170), (left - 2, 170)])
+        for k, (name, shape, what) in enumerate(boxes):
+            x, n = left + k * 88, units.get(name, 0)
+            c.box(x, 148, 70, 44, BLUE if n else PALE, f"{name}\n{shape}", size=12)
+            c.text(x + 35, 208, what, size=12, anchor="middle", colour=SOFT)
+            c.text(x + 35, 226, f"kept: {n}" if n else "not kept", size=12, anchor="middle", bold=n > 0)
+            if k:
+                c.arrow([(x - 18, 170), (x - 2, 170)])
+        end = left + 4 * 88 - 4
+        c.arrow([(end - 14, 170), (end, 170), (end, stream + 10)])
+        c.dot(end, stream, 9, PAPER, INK)
+        c.text(end, stream + 5, "+", size=14, anchor="middle", bold=True)
+        c.text(848 if result == "res2" else end, stream - 20, "res2: x of the next layer" if result == "res2" else "res1: kept, 1", size=12, anchor="end" if result == "res2" else "middle")
+    c.note("Names as in the program. In a box: numbers per position. Below it: what waits for backward, in units of B T C numbers; with the layer's input "
+           f"and res1 that is {1 + sum(units.values())} units. What proj and fc2 make is only added, so no backward reads it.")
+    return c
+
 
 # ---- lesson 15 ----
 FLOPS, BANDWIDTH, MEMORY = 989e12, 3.35e12, 80e9                         # the data sheet of an H100
@@ -128,4 +165,4 @@ def coalesce(c, y):
     c.text(150 + (first + len(threes)) * 92 + 6, y + 104, "not " + " + ".join(f"g{s}²" for s in threes), size=12, colour=RED)
 
 
-PICTURES = {"prefill-decode": prefill_decode, "sparse-tables": sparse_tables}
+PICTURES = {"gpt-layer": layer, "prefill-decode": prefill_decode, "sparse-tables": sparse_tables}
