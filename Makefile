@@ -231,7 +231,7 @@ help:
 	@echo
 	@echo 'make grade LESSON=03 EXERCISE=scale FILE=my.c   an exercise of a lesson: what holds, what fails, where to look (docs/grading.md)'
 	@echo 'make starter LESSON=17 EXERCISE=hunt-dp FILE=my/dp.c   what it begins with; make mine ... (PATCH=...): the program with it'
-	@echo 'make handout LESSON=03 OUT=dir    the tree without the answers (LESSON="03 05", LESSON=all)'
+	@echo 'make handout LESSON=03 OUT=dir    the tree without the answers (LESSON="03 05" OVER="01 02", LESSON=all)'
 	@echo 'make autograder LESSON=03 OUT=autograder.zip   what Gradescope grades with'
 	@echo 'make grade-all DIR=dir [LESSON=03] [OUT=scores.csv]   what many have handed in, each in a sandbox; a table of scores'
 	@echo 'make check-exercises [LESSON=03]  the exercises: references get full marks, planted mistakes are rejected'
@@ -358,9 +358,9 @@ mine: deps
 check-exercises: deps
 	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/check-exercises $(LESSON)
 
-# The tree without the answers: LESSON="03 05" or all, OUT=dir
+# The tree without the answers: LESSON="03 05" or all, OVER="01 02" (solutions that may be read), OUT=dir
 handout:
-	@tools/handout --out "$$OUT" -- $(LESSON)
+	@tools/handout --out "$$OUT" --over "$$OVER" -- $(LESSON)
 
 # "Which claim fails?": LESSON=03 NAME=ann OUT=dir writes patches and a sheet for a student; FILE=which.txt grades it
 which: deps

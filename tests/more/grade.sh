@@ -158,6 +158,42 @@ report $? "and grades the starter as what it is"
 (cd "$work/tree" && BUILD=build tools/grade --built --lesson 03 "$OLDPWD/dp/dp_bucket.c") >"$work/said" 2>&1 && says 'score 100 of 100'
 report $? "grading works in a handout"
 rm -rf "$work/tree"
+# One week's: what is later and what is over besides. Its program needs later lessons' files, too.
+weekly() { (cd "$work/week" && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$@") >"$work/said" 2>&1; }
+tools/handout --over 02 --out "$work/week" 00 03 >"$work/said" 2>&1 && says 'for another week: 01 04' && says 'over, with their solutions: 02' &&
+    python3 - "$work/week" >>"$work/said" 2>&1 <<'EOF'
+import glob
+import os
+import sys
+sys.path.insert(0, "tools")
+from grader import exercise
+def read(path):
+    return open(path, "rb").read()
+def those(pattern):
+    return glob.glob(pattern, root_dir=week)
+week, given, over = sys.argv[1], ("00", "03"), ("02",)
+every = exercise.exercises()
+later = [e for e in every if e.number not in (*given, *over)]
+there = {read(os.path.join(folder, n)) for folder, _, names in os.walk(week) for n in names}
+told = [e.label for e in every if e.number not in over and not e.starter_patch and read(e.reference) in there]
+assert len(later) > 40 and not told, told
+assert not those("lessons/*/mutants") and not those("lessons/*/*/*unseen*") and not those("docs/answers.md") and not those("tests/museum/28-*")
+assert {p.split("/")[1][:2] for p in those("lessons/*/*/exercise.ini")} == {*given, *over}
+assert all(read(os.path.join(week, e.replaces)) == read(e.starter) for e in later if e.replaces and not e.starter_patch)
+assert all(read(os.path.join(week, e.reference)) == read(e.reference) for e in every if e.number in over or e.starter_patch)
+EOF
+report $? "one week's handout has no other week's answers; of what is over the solutions, and nothing of the staff's"
+mkdir "$work/week/build" && cp -a "$BUILD"/{obj,flags,settings} "$work/week/build"
+touch "$work"/week/{dp/dp_bucket,tp/tp_region}.c
+# shellcheck disable=SC2086 # several words
+weekly make BUILD_NAME=build $settings build && weekly build/trivium launch -n 4 train --dp 2 --tp 2 --steps 1
+report $? "and trains in the ways of later weeks"
+BUILD=build weekly tools/grade --built --lesson 03 "$scale/scale.c"; says 'scale_step is still to be written' && says 'score 0 of 100' &&
+    { BUILD=build weekly tools/grade --built --lesson 05 tp/tp_region.c; [ $? = 2 ]; } && says 'no exercise that is graded here'
+report $? "grades what is given out, and says of the others that they are not"
+tools/handout --over 03 --out "$work/both" 03 >"$work/said" 2>&1; [ $? = 2 ] && says 'lesson 03 is in LESSON and in OVER' && [ ! -e "$work/both" ]
+report $? "a lesson is given out or over, not both"
+rm -rf "$work/week"
 
 # ---- the zip for Gradescope, and the workflow for GitHub Classroom, with stand-ins for both ----
 scope=$work/scope/source

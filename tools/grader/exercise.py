@@ -169,7 +169,7 @@ def choose(lesson, file, name="", root=ROOT):
     lesson = lesson_named(lesson, root)
     here = exercises_of(lesson, root)
     if not here:
-        raise Trouble(f"lesson {lesson} has no exercise that is graded")
+        raise Trouble(f"lesson {lesson} has no exercise that is graded here (a handout has those of its week)")
     for found in ([e for e in here if e.name == name], [e for e in here if not name and e.file == os.path.basename(file)],
                   here if not name else []):
         if len(found) == 1:

@@ -1,7 +1,13 @@
 """The tree without the answers: starters in place of what they replace, no references, no mistakes that quote them.
 
-The program that learners run has to work all the same: the replaced files are packed into references/, and the Makefile
-compiles those."""
+Of every lesson, whichever are given out: one week's handout must not hold the next week's answers. An exercise is
+
+    given out    its starter is in the tree, and exercise.ini, by which it is graded
+    over         as in the project, reference and all (OVER); only what is the staff's is gone
+    later        the starter's code in the tree, no reference, and no exercise.ini
+
+Hidden tests, planted mistakes and answers are the staff's, and in no handout. The program that learners run has to work all the
+same: the replaced files are packed into references/, and the Makefile compiles those."""
 import functools
 import gzip
 import json
@@ -65,16 +71,19 @@ def untold(e, path):
     return read(path).split("\n", 1)[0] + f"\n\n{why}\n"
 
 
-def keep_secrets(e, chosen, hidden):
-    """What would tell is not told; a starter that is made from a patch is an ordinary one. hidden: which tests exercise.ini still names."""
+def keep_secrets(e, chosen):
+    """What would tell is not told."""
     for path in set(e.secret) & set(chosen):
         chosen[path] = made(e, path, untold(e, path))
-    if e.starter_patch:
-        chosen[os.path.join(e.folder, e.file)] = e.starter
-    gone = ["starter_patch", "secret", *([] if hidden else ["hidden"])]
-    if e.starter_patch or e.secret or (e.hidden and not hidden):
-        ini = os.path.join(e.folder, "exercise.ini")
-        chosen[ini] = made(e, ini, re.sub(rf"^({'|'.join(gone)})\s*=.*\n", "", read(ini), flags=re.M))
+
+
+def without_keys(e, chosen, keys):
+    """exercise.ini does not name what is not there."""
+    ini = os.path.join(e.folder, "exercise.ini")
+    text = read(ini)
+    bare_text = re.sub(rf"^({'|'.join(keys)})\s*=.*\n", "", text, flags=re.M) if keys else text
+    if bare_text != text:
+        chosen[ini] = made(e, ini, bare_text)
 
 
 def bare(e, path):
@@ -83,32 +92,56 @@ def bare(e, path):
     return made(e, path, lines[0] + "".join(lines[next(i for i, line in enumerate(lines) if line.startswith("TESTS(")):]))
 
 
-def contents(exercises, hidden=""):
+class Parts:
+    """Which exercises a handout has, and in which way. over: names of lessons."""
+
+    def __init__(self, given, over=()):
+        labels = {e.label for e in given}
+        self.every, self.given = exercise.exercises(), given
+        self.over = [e for e in self.every if e.lesson in over]
+        self.later = [e for e in self.every if e.label not in labels and e.lesson not in over]
+        both = sorted({e.number for e in given if e.lesson in over})
+        if both:
+            raise Trouble(f"lesson {' '.join(both)} is in LESSON and in OVER; it is one or the other")
+        # The file of a later bug hunt stays the right one: nobody has to read code with a bug in it for weeks.
+        self.replaced = {e.replaces: e.starter for e in [*given, *(e for e in self.later if not e.starter_patch)] if e.replaces}
+        self.references = {e.reference for e in [*given, *self.later]}
+        self.not_graded = {os.path.join(e.folder, "exercise.ini") for e in self.later}
+
+    def why_not(self, path):
+        """Why a file is not in the handout; "" if it is."""
+        if path in FOR_TEACHERS:
+            return FOR_TEACHERS[path]
+        if path.startswith("references/") or (path in self.references and path.startswith("lessons/")):
+            return "a reference"
+        if re.match(r"lessons/[^/]+/mutants/", path):
+            return "mistakes of the lesson"
+        if path.endswith(".patch") and touched(path) & self.references:
+            return "quotes what is replaced"
+        if path in self.not_graded:
+            return "a later exercise"
+        return ""
+
+
+def contents(parts, hidden=""):
     """The handout's files: path in it -> path of the file to copy; and what is left out, with the reason. hidden tests: "" none of them, "whole",
     or "bare", what a program that has been built needs."""
-    replaced = {e.replaces: e.starter for e in exercises if e.replaces}
-    references = {e.reference for e in exercises if not e.replaces}
-    tests = {path: e for e in exercises for path in e.hidden}
-    folders = {f"lessons/{e.lesson}/mutants/" for e in exercises}
+    tests = {path: e for e in parts.every for path in e.hidden}
     chosen, left_out = {}, {}
     for path in files_of(ROOT):
-        if path in FOR_TEACHERS:
-            left_out[path] = FOR_TEACHERS[path]
-        elif path in references or path.startswith("references/"):
-            left_out[path] = "a reference"
-        elif path in tests and hidden != "whole":
-            if hidden == "bare":
-                chosen[path] = bare(tests[path], path)
-            else:
-                left_out[path] = "a hidden test"
-        elif any(path.startswith(f) for f in folders):
-            left_out[path] = "mistakes of the lesson"
-        elif path.endswith(".patch") and touched(path) & set(replaced):
-            left_out[path] = "quotes what is replaced"
+        why = parts.why_not(path) or ("a hidden test" if path in tests and not hidden else "")
+        if why:
+            left_out[path] = why
         else:
-            chosen[path] = replaced.get(path, path)
-    for e in exercises:
-        keep_secrets(e, chosen, hidden)
+            chosen[path] = bare(tests[path], path) if path in tests and hidden == "bare" else parts.replaced.get(path, path)
+    gone = [] if hidden else ["hidden"]
+    for e in [*parts.given, *parts.later]:
+        keep_secrets(e, chosen)
+    for e in parts.given:
+        chosen[os.path.join(e.folder, e.file)] = e.starter    # one that is made from a patch is an ordinary one
+        without_keys(e, chosen, ["starter_patch", "secret", *gone])
+    for e in parts.over:
+        without_keys(e, chosen, gone)
     return chosen, left_out
 
 
@@ -121,17 +154,18 @@ def pack(path, out):
     shutil.copystat(os.path.join(ROOT, path), packed)
 
 
-def write(exercises, out, packed=False, hidden=""):
-    """The tree at `out`, a folder that is not there yet or empty. packed: with what makes its program work; hidden: see contents."""
+def write(exercises, out, packed=False, hidden="", over=()):
+    """The tree at `out`, a folder that is not there yet or empty. packed: with what makes its program work; hidden: see contents; over: see Parts."""
     if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
         raise Trouble(f"OUT={out} is there already and not an empty folder; choose another")
-    chosen, left_out = contents(exercises, hidden)
+    parts = Parts(exercises, over)
+    chosen, left_out = contents(parts, hidden)
     os.makedirs(out, exist_ok=True)
     for path, source in chosen.items():
         destination = os.path.join(out, path)
         os.makedirs(os.path.dirname(destination), exist_ok=True)
         shutil.copy2(os.path.join(ROOT, source), destination, follow_symlinks=False)
-    for path in {e.replaces for e in exercises if packed and e.replaces}:
+    for path in parts.replaced if packed else ():
         pack(path, out)
     return chosen, left_out
 
