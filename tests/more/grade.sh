@@ -55,6 +55,9 @@ make -s BUILD_NAME="$BUILD" $settings grade LESSON=02 FILE="$work/my.c" EXERCISE
 report $? "make grade is content with any score"
 grade "$work/my.c"; [ $? = 2 ] && says 'EXERCISE=cost'
 report $? "a name that does not tell the exercise: the list"
+cp "$reference" "$work/Cost (1).c"
+grade "$work/Cost (1).c" && says 'score 100 of 100'
+report $? "the name of a second download tells the exercise"
 cat "$reference" - >"$work/cost.c" <<<'static volatile int link_early; __attribute__((constructor)) static void early(void) { link_early = 1; }'
 grade "$work/cost.c"; [ $? = 1 ] && says 'a constructor or destructor'
 report $? "a constructor is refused"
@@ -76,7 +79,30 @@ report $? "a name in other letters is found in a folder, and said"
 cp "$reference" "$work/mine/COST.c"
 grade --exercise cost "$work/mine"; [ $? = 1 ] && says 'there is COST.c and Cost.C instead of cost.c' && says 'missing'
 report $? "two such names are not chosen from"
-rm "$work"/mine/*.[cC]
+rm "$work/mine/COST.c" "$work/mine/Cost.C"
+for copy in 'cost (1).c' 'cost(12).c' 'cost-2.c' 'Cost - Copy.c'; do
+    cp "$reference" "$work/mine/$copy"
+    grade --exercise cost "$work/mine" && says "there is $copy instead of cost.c" && says 'score 100 of 100'
+    report $? "a second download is found in a folder, and said: $copy"
+    rm "$work/mine/$copy"
+done
+cp "$reference" "$work/mine/cost (1).c"
+cp "$reference" "$work/mine/cost (2).c"
+grade --exercise cost "$work/mine"; [ $? = 1 ] && says 'there is cost (1).c and cost (2).c instead of cost.c: keep one, under that name' && says missing
+report $? "two of them are not chosen from, and the remedy is said"
+echo 'int x = y;' >"$work/mine/cost.c"
+grade --exercise cost "$work/mine"; [ $? = 1 ] && says 'there is cost.c and cost (1).c and cost (2).c: cost.c is graded' && says 'does not compile'
+report $? "what is named as it should be is graded, and the others are named"
+rm "$work"/mine/*.c
+cp "$reference" "$work/mine/02/cost (1).c"
+cp "$reference" "$work/mine/cost.c"
+grade --exercise cost "$work/mine" && says 'there is cost.c and 02/cost (1).c: cost.c is graded'
+report $? "before what is nearly so, wherever that lies"
+mv "$work/mine/02/cost (1).c" "$work/mine/02/cost.c"
+echo 'int x = y;' >"$work/mine/cost.c"
+grade --exercise cost "$work/mine" && says 'there is 02/cost.c and cost.c: 02/cost.c is graded'
+report $? "of two files for one exercise both are named, and which is graded"
+rm "$work"/mine/*.c
 sed -e '1i #warning a & b <c>' -e 's/2 \* (n - 1) \/ n;/(n - 1) \/ n;/' "$reference" >"$work/mine/02/cost.c"
 for format in json junit gradescope classroom; do
     grade --exercise cost --format $format --out "$work/said.$format" "$work/mine"

@@ -3,7 +3,7 @@ import configparser
 import os
 import re
 
-from . import ROOT, Trouble, plant
+from . import ROOT, Trouble, handed_in, plant
 
 KINDS = ("c", "cu", "table")
 KEYS = {"title", "file", "replaces", "reference", "tests", "ranks", "kind", "limit", "figure", "starter_patch", "secret", "hidden"}
@@ -170,7 +170,7 @@ def choose(lesson, file, name="", root=ROOT):
     here = exercises_of(lesson, root)
     if not here:
         raise Trouble(f"lesson {lesson} has no exercise that is graded here (a handout has those of its week)")
-    for found in ([e for e in here if e.name == name], [e for e in here if not name and e.file == os.path.basename(file)],
+    for found in ([e for e in here if e.name == name], [e for e in here if not name and e.file == handed_in.plain(os.path.basename(file))],
                   here if not name else []):
         if len(found) == 1:
             return found[0]

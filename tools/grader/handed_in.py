@@ -1,5 +1,8 @@
-"""What was handed in: whose folders there are, and where somebody's file for an exercise is: FOLDER/FILE, or FOLDER/03/FILE. A name that differs in upper
-and lower case only is found, and said."""
+"""What was handed in: whose folders there are, and where somebody's file for an exercise is: FOLDER/03/FILE, or FOLDER/FILE.
+
+A name that differs in upper and lower case only is found, and said; so is a browser's second download, "scale (1).c". Where there are several
+files for one exercise, the first of this order is graded, and all are named: the name as it should be in FOLDER/03, then in FOLDER; then a name that
+is nearly so, if there is only one. Of several names that are nearly so none is chosen."""
 import datetime
 import math
 import os
@@ -34,35 +37,51 @@ def printable(name):
     return re.sub(r"[^\w.-]", "?", name)
 
 
-def entry(folder, name):
-    """(path, remark) of what has this name; (None, "") if nothing has. Several that differ in case only are no choice of ours."""
-    path = os.path.join(folder, name)
-    if os.path.lexists(path):
-        return path, ""
+def said(names):
+    return " and ".join(names).encode("utf-8", "backslashreplace").decode()
+
+
+def plain(name):
+    """Without what a browser or a file manager adds to the name of a second copy: "scale (1).c", "scale(1).c", "scale-1.c", "scale copy.c"."""
+    return re.sub(r"( ?\(\d{1,3}\)|-\d{1,3}| copy| - Copy| \(copy\))(?=\.[^.]*$|$)", "", name, flags=re.I).lower()
+
+
+def like(folder, name):
+    """Names in the folder that are nearly this one."""
     try:
-        like = sorted(n for n in os.listdir(folder) if n.lower() == name.lower())
+        return sorted(n for n in os.listdir(folder) if n != name and plain(n) == name.lower())
     except OSError:
-        like = []
-    if not like:
-        return None, ""
-    listed = " and ".join(like).encode("utf-8", "backslashreplace").decode()
-    return (os.path.join(folder, like[0]) if len(like) == 1 else None), f"there is {listed} instead of {name}"
+        return []
+
+
+def entry(folder, name):
+    """(path, remark) of what has this name; (None, "") if nothing has. Several that are nearly so are no choice of ours."""
+    exact, others = os.path.join(folder, name), like(folder, name)
+    if os.path.lexists(exact):
+        return exact, f"there is {said([name, *others])}: {name} is graded" if others else ""
+    if len(others) > 1:
+        return None, f"there is {said(others)} instead of {name}: keep one, under that name"
+    return (os.path.join(folder, others[0]), f"there is {said(others)} instead of {name}") if others else (None, "")
 
 
 def find(folder, e):
     """(path, remark) for an exercise. A folder on the way that is a link counts as a link: its path is the answer."""
     if os.path.islink(folder):
         return folder, ""
-    remarks = []
+    found, remarks = [], []
     for below in (e.number, e.lesson, ""):
-        inside, said = entry(folder, below) if below else (folder, "")
+        inside, remark = entry(folder, below) if below else (folder, "")
+        remarks.append(remark)
         if inside and below and os.path.islink(inside):
-            return inside, said
+            return inside, remark
         path, remark = entry(inside, e.file) if inside else (None, "")
-        remarks += filter(None, [said, remark])
+        remarks.append(remark)
         if path:
-            return path, "; ".join(remarks)
-    return None, "; ".join(remarks)
+            found.append(os.path.relpath(path, folder))
+    found.sort(key=lambda path: os.path.basename(path) != e.file)       # as it should be before nearly so; else as above
+    if len(found) > 1:
+        remarks.append(f"there is {said(found)}: {said(found[:1])} is graded")
+    return os.path.join(folder, found[0]) if found else None, "; ".join(filter(None, remarks))
 
 
 def text_of(path):
