@@ -375,10 +375,11 @@ autograder:
 	@tools/autograder --out "$${OUT:-autograder.zip}" -- $(LESSON)
 
 # Everybody's submissions, each in a sandbox (bubblewrap): DIR=folder [LESSON=03] [EXERCISE=bucket] [OUT=scores.csv] [JOBS=1] [DEADLINE="2026-12-01 18:00"] [TRUSTED=1]
+# [REPORTS=folder [FORMAT=junit]]: a file for each student
 grade-all: deps
 	@$(if $(TRUSTED),true,tools/install-deps teach)
 	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/grade-all --lessons "$$LESSON" --exercise "$$EXERCISE" --out "$${OUT:-scores.csv}" \
-	    $(if $(JOBS),--jobs $(JOBS)) $(if $(LIMIT),--limit $(LIMIT)) --deadline "$$DEADLINE" $(if $(TRUSTED),--trusted) -- "$$DIR"
+	    $(if $(JOBS),--jobs $(JOBS)) $(if $(LIMIT),--limit $(LIMIT)) --deadline "$$DEADLINE" --reports "$$REPORTS" --format "$$FORMAT" $(if $(TRUSTED),--trusted) -- "$$DIR"
 
 clean:
 	rm -rf build build-*

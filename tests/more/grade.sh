@@ -334,6 +334,36 @@ submit ann
 tools/grade-all --built --trusted --lessons 02 --exercise cost --out "$work/scores.csv" "$work/in" >"$work/said" 2>&1
 row ann 100,9,9,graded,,
 report $? "a table of scores, without a sandbox for those that are trusted"
+mkdir -p "$work"/counts/{ann,bob,eve}/02                       # an exercise that has further tests
+cp lib/comm/hops_levels.c "$work/counts/ann/02"
+echo 'int x = y;' >"$work/counts/bob/02/hops_levels.c"
+tools/grade-all --built --trusted --lessons 02 --exercise levels --out "$work/counts.csv" "$work/counts" >"$work/said" 2>&1
+cut -d, -f 1,5,6 "$work/counts.csv" | tail -n +2 | tr -d '\r' >"$work/columns"
+n=$(sed -n 's/^ann,\([0-9]*\),.*/\1/p' "$work/columns")
+[ "$(cat "$work/columns")" = "$(printf '%s\n' "ann,$n,$n" "bob,0,$n" "eve,0,$n")" ] && [ "$n" -gt "$(sed -n '/claims/,$p' lessons/02-*/levels/exercise.ini | grep -c ^test)" ]
+report $? "whether graded, broken or missing: there are as many claims"
+mkdir -p "$work/after/ann/02"
+sed '/^enum status.*{$/s//&\n    leave_later();/' "$reference" >"$work/after/ann/02/cost.c"
+sed -i '1i #include <stdlib.h>\nstatic void leave(void) { abort(); }\nstatic void leave_later(void) { static int once; if (!once++) atexit(leave); }' "$work/after/ann/02/cost.c"
+tools/grade-all --built --trusted --lessons 02 --exercise cost --out "$work/scores.csv" "$work/after" >"$work/said" 2>&1
+grep -q '^ann,02,cost,[5-9][0-9],8,9,graded,' "$work/scores.csv"
+report $? "what ends after its tests loses a claim, and there are no more for that"
+mkdir -p "$work"/class/{ann,bob,tom} "$work/class/bob/00"
+cp "$reference" "$work/class/ann"
+mv "$work/class/ann/reference.c" "$work/class/ann/cost (1).c"
+sed 's/2 \* (n - 1) \/ n;/(n - 1) \/ n;/' "$reference" >"$work/class/bob/cost.c"
+class() { tools/grade-all --built --trusted --lessons 02 --exercise cost --deadline '2020-01-01' --out "$work/class.csv" "$@" "$work/class" >"$work/said" 2>&1; }
+class --reports "$work/reports" && [ "$(ls "$work/reports")" = "$(printf '%s\n' ann.txt bob.txt tom.txt)" ] && cat "$work"/reports/* >>"$work/said" &&
+    grep -q 'score 100 of 100' "$work/reports/ann.txt" && grep -q 'there is cost (1).c instead of cost.c; late: ' "$work/reports/ann.txt" &&
+    grep -A 4 'FAILS  the bus bandwidth' "$work/reports/bob.txt" | grep -q 'test_cost.c:' && grep -q 'missing:' "$work/reports/tom.txt" &&
+    ! grep -rqE 'alike|like (ann|bob)|unseen.c' "$work/reports" && grep -q 'like bob' "$work/class.csv"
+report $? "a report for each student, with what fails and where to look, and nothing of another one"
+class --reports "$work/junit" --format junit && python3 tests/data/grade/junit_class.py "$work/junit" "$work/class.csv" >>"$work/said" 2>&1
+report $? "or in another format: the table's scores, the claims' weights"
+class --reports "$work/class/out"; [ $? = 2 ] && says "where every folder is a student's" && [ ! -e "$work/class/out" ]
+report $? "reports are not written among what was handed in"
+class --format junit; [ $? = 2 ] && says 'REPORTS=folder'
+report $? "a format of reports wants a folder"
 mkdir -p "$work/letters/ann" && cp "$reference" "$work/letters/ann/COST.c"
 tools/grade-all --built --trusted --lessons 02 --exercise cost --out "$work/scores.csv" "$work/letters" >"$work/said" 2>&1
 row ann '100,.*,graded,there is COST.c instead of cost.c,'
@@ -353,10 +383,10 @@ report $? "a deadline that is none"
 
 # ---- which claim fails? ----
 asked() { tools/which --built --lesson 00 "$@" >"$work/said" 2>&1; }
-mkdir -p "$work"/which/{ann,bob}/00
+mkdir -p "$work"/which/{ann,bob}/00 "$work/which/eve"
 asked --name ann "$work/ann1" && asked --name ann "$work/ann2" && diff -r "$work/ann1" "$work/ann2" >>"$work/said" && asked --name bob "$work/bob" &&
     ! diff -r "$work/ann1" "$work/bob" >/dev/null && ! grep -lE '^# (what|claim|holds|says):' "$work"/ann1/*.patch &&
-    [ "$(for p in "$work"/ann1/*.patch; do patch --dry-run -s -f -p1 <"$p" >>"$work/said" && echo applies; done | wc -l)" = 5 ]
+    [ "$(for p in "$work"/ann1/*.patch; do patch --dry-run -s -f -p1 <"$p" >>"$work/said" && echo applies; done | wc -l)" = 6 ]
 report $? "a student has the same patches each time, another one others; none tells its claim"
 asked --name ann "$work/ann1"; [ $? = 2 ] && says 'is there already'
 report $? "a sheet is not written over"
@@ -371,13 +401,29 @@ EOF
 n=$(wc -l <"$work/which/ann/00/which.txt")
 asked --name ann --grade "$work/which/ann/00/which.txt" && says "$n of $n" && [ "$n" -ge 4 ]
 report $? "the claims that the tests break are right"
+python3 - ann >"$work/words.txt" 2>"$work/said" <<'EOF'
+import sys
+sys.path.insert(0, "tools")
+from grader import exercise, mutant, which
+for i, (patch, e) in enumerate(which.drawn(exercise.lesson_named("00"), sys.argv[1]), 1):
+    claim = next(c for c in e.claims if c.test == mutant.head(patch, "claim"))
+    written = [claim.text, claim.text.upper() + ".", claim.text[:len(claim.text) // 2], f"{claim.test}: {claim.text}", claim.test[5:].replace("_", " "), claim.test + "  (int)"]
+    print(f"{i}{'=:'[i % 2]} {written[i - 1]}")
+EOF
+asked --name ann --grade "$work/words.txt" && says "$n of $n"
+report $? "a claim may be said in its words, or by a part of them that is its own"
+printf '1 = the\n2 = -\n4 = replica\n' >"$work/words.txt"
+asked --name ann --grade "$work/words.txt"; [ $? = 1 ] && says '1  not understood: "the" is no claim' && says '4  not understood' && ! says ' right'
+report $? "what could be any claim is not understood"
 sed '1s/=.*/= test_no_such/; 2d' "$work/which/ann/00/which.txt" >"$work/which/bob/00/which.txt"
-asked --name ann --grade "$work/which/bob/00/which.txt"; [ $? = 1 ] && says "1  wrong: test_no_such" && says "2  nothing said" && says "$((n - 2)) of $n"
+asked --name ann --grade "$work/which/bob/00/which.txt"; [ $? = 1 ] && says '1  not understood: "test_no_such" is no claim' && says "2  nothing said" && says "$((n - 2)) of $n"
 report $? "a wrong answer and none are said"
 cp "$work/which/ann/00/which.txt" "$work/which/bob/00/which.txt"
 tools/grade-all --built --trusted --lessons 00 --exercise which --out "$work/which.csv" "$work/which" >"$work/said" 2>&1
-grep -q "^ann,00,which,100,$n,$n,graded,," "$work/which.csv" && grep -qE "^bob,00,which,[0-9]{1,2},[0-9]+,$n,graded,wrong: [0-9]" "$work/which.csv"
+grep -q "^ann,00,which,100,$n,$n,graded,," "$work/which.csv" && grep -qE "^bob,00,which,[0-9]{1,2},[0-9]+,$n,graded,fails: patch [0-9]" "$work/which.csv"
 report $? "grade-all grades the sheets; what is right for one is not for another"
+grep -q "^eve,00,which,0,0,$n,missing,there is no 00/which.txt," "$work/which.csv"
+report $? "a sheet that was not handed in is missing"
 
 # ---- who is like whom ----
 mkdir -p "$work"/alike/{ann,bob,eve,tom,zoe}/04

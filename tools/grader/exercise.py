@@ -29,16 +29,16 @@ class Exercise:
         self.starter_patch, self.secret = words["starter_patch"], words["secret"]
         self.hidden, self.for_staff = words["hidden"], False
         self.reference = self.replaces or os.path.join(folder, words["reference"])
+        self.further = words["further"]                   # tests that no claim names; together they are one claim more, of everybody
 
     def with_hidden(self, root=ROOT):
         """As those grade it who have the hidden tests: each of them is a claim, too."""
         self.for_staff = True
         for path in self.hidden:
-            with open(os.path.join(root, path), encoding="utf-8") as f:
-                tests = re.findall(r"\bunit_test\((\w+)\)", f.read())
+            tests = tests_in(path, root)
             if not tests:
                 raise Trouble(f"{path} has no unit_test(...)")
-            self.claims = self.claims + [Claim(test, "hidden: " + test, "", 1, hidden=True) for test in tests]
+            self.claims = self.claims + [Claim(test, "hidden: " + test, "", 1, hidden=True) for test in sorted(tests)]
         self.tests = self.tests + self.hidden
         return self
 
@@ -55,6 +55,14 @@ class Exercise:
 
 
 # ---- exercise.ini ----
+
+def tests_in(path, root):
+    """Names of the tests of a file, and of the lesson's headers that it includes (hunts.h)."""
+    with open(os.path.join(root, path), encoding="utf-8") as f:
+        text = f.read()
+    headers = [h for h in re.findall(r'^#include "(lessons/[^"]+\.h)"', text, re.M) if os.path.isfile(os.path.join(root, h))]
+    return set(re.findall(r"\bunit_test\(\s*(\w+)\)", text)).union(*(tests_in(h, root) for h in headers))
+
 
 def positive(text, what, ini):
     if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) == 0:
@@ -124,6 +132,7 @@ def read(lesson, folder, root=ROOT):
     claims = [read_claim(test, value, ini) for test, value in parser["claims"].items()]
     if not claims:
         raise Trouble(f"{ini}: [claims] is empty; nothing could be scored")
+    words["further"] = set().union(*(tests_in(t, root) for t in words["tests"])) - {c.test for c in claims}
     exercise = Exercise(lesson, folder, claims, words)
     if not words["starter_patch"] and not os.path.isfile(os.path.join(root, folder, said["file"])):
         raise Trouble(f"{ini}: there is no starter {os.path.join(folder, said['file'])}")

@@ -1,7 +1,8 @@
 """Grades for other programs: JSON, JUnit's XML, Gradescope's results.json, GitHub Classroom's reporter. The claims are those of the report.
 
     json         everything there is: {"format": 1, "exercises": [{"lesson", "exercise", "score", "claims": [...], ...}]}
-    junit        a suite per exercise, a case per claim (https://github.com/testmoapp/junitxml)
+    junit        a suite per exercise, a case per claim (https://github.com/testmoapp/junitxml). JUnit has no points: properties of a case say
+                 its weight, of a suite its score
     gradescope   a test per claim; 100 points per exercise (https://gradescope-autograders.readthedocs.io/en/latest/specs)
     classroom    one line of base64: what classroom-resources/autograding-grading-reporter reads from an environment variable
 """
@@ -28,11 +29,16 @@ def claim_of(result, claim, outcome):
 
 def rest_of(result):
     """The claim on all other tests, where there are any."""
-    if not result.rest and not result.after:
+    if not result.exercise.further:
         return []
     why = [f"{name}: {line}" for name, o in result.rest.items() if o.failed_on is not None for line in o.why]
-    return [{"test": "", "text": REST, "holds": result.rest_holds(), "weight": 1, "held_on": [], "failed_on": None,
-             "why": [clean(line) for line in [*why, *([result.after] if result.after else [])]], "hint": ""}]
+    why += [result.after] * bool(result.after) if result.status == "graded" else not_run(result)
+    return [{"test": "", "text": REST, "holds": result.status == "graded" and result.rest_holds(), "weight": 1, "held_on": [], "failed_on": None,
+             "why": [clean(line) for line in why], "hint": ""}]
+
+
+def not_run(result):
+    return [f"{result.status}:", *result.message.splitlines()]
 
 
 def claims_of(result):
@@ -40,8 +46,8 @@ def claims_of(result):
     if result.status == "graded":
         return [claim_of(result, c, o) for c, o in result.claims] + rest_of(result)
     outcome = grade.Outcome()
-    outcome.why = [f"{result.status}:", *result.message.splitlines()]
-    return [claim_of(result, c, outcome) for c in result.exercise.claims]
+    outcome.why = not_run(result)
+    return [claim_of(result, c, outcome) for c in result.exercise.claims] + rest_of(result)
 
 
 def exercise_of(result):
@@ -61,14 +67,22 @@ def as_json(results):
     return json.dumps({"format": 1, "exercises": [exercise_of(r) for r in results]}, indent=1) + "\n"
 
 
+def properties(element, **said):
+    inside = xml.SubElement(element, "properties")
+    for name, value in said.items():
+        xml.SubElement(inside, "property", name=name, value=str(value))
+
+
 def as_junit(results):
     suites = xml.Element("testsuites")
     for result in results:
         claims = claims_of(result)
         suite = xml.SubElement(suites, "testsuite", name=result.exercise.label, tests=str(len(claims)),
                                failures=str(sum(not c["holds"] for c in claims)))
+        properties(suite, score=result.score(), status=result.status, **({"remark": clean(result.remark)} if result.remark else {}))
         for claim in claims:
             case = xml.SubElement(suite, "testcase", classname=f"{result.exercise.number}.{result.exercise.name}", name=clean(claim["text"]))
+            properties(case, weight=claim["weight"])
             if not claim["holds"]:
                 failure = xml.SubElement(case, "failure", message=(claim["why"] or [""])[0])
                 failure.text = output_of(claim)
@@ -100,4 +114,17 @@ def as_classroom(results):
     return base64.b64encode(json.dumps(said).encode()).decode() + "\n"
 
 
+def summary(results):
+    """Lines below the reports for people, when there are several."""
+    return ["\n".join(["all of them:", *(f"    {r.exercise.label:<24} {r.score():>3}" for r in results)])] if len(results) > 1 else []
+
+
+def as_text(results):
+    """For people; without how to run a test alone, which only the learner can."""
+    return "\n\n".join([*(grade.show(r, r.exercise.file) for r in results), *summary(results)]) + "\n"
+
+
 FORMATS = {"json": as_json, "junit": as_junit, "gradescope": as_gradescope, "classroom": as_classroom}
+# Of a class: a student's report, and how its file's name ends
+REPORTS = {"text": (as_text, ".txt"), "json": (as_json, ".json"), "junit": (as_junit, ".xml"), "gradescope": (as_gradescope, ".json"),
+           "classroom": (as_classroom, ".txt")}

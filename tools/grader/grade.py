@@ -34,14 +34,11 @@ class Grade:
         return not self.after and all(self.holds(o) or (o.skipped and o.failed_on is None) for o in self.rest.values())
 
     def counts(self):
-        """Claims that hold, and all; a weight counts so many times."""
-        if self.status != "graded":
-            return 0, sum(c.weight for c in self.exercise.claims)
+        """Claims that hold, and all; a weight counts so many times. All are the same number for everybody, whatever became of the submission."""
+        further = bool(self.exercise.further)
+        total = sum(c.weight for c in self.exercise.claims) + further
         held = sum(c.weight for c, o in self.claims if self.holds(o))
-        total = sum(c.weight for c, _ in self.claims)
-        if self.rest or self.after:
-            held, total = held + self.rest_holds(), total + 1
-        return held, total
+        return (held + (further and self.rest_holds()) if self.status == "graded" else 0), total
 
     def score(self):
         held, total = self.counts()
@@ -220,7 +217,17 @@ def grade(base, place, name, only=(), timeout=None):
     result.rest, result.after, result.figure = by_name, runner.after, runner.figure
     if runner.stop and not result.after:
         result.after = runner.stop
+    if not exercise.further and not only:
+        after_all(result)
     return result
+
+
+def after_all(result):
+    """What goes wrong after the tests fails the claim on all other tests. Where there are none, the last of those that held."""
+    held = [o for _, o in result.claims if result.holds(o)]
+    if held and result.after:
+        held[-1].failed_on, held[-1].why = max(held[-1].held), [result.after]
+    result.after = ""
 
 
 def worse(a, b):
@@ -268,8 +275,8 @@ def show(result, shown):
     for claim, outcome in result.claims:
         weight = f"  (counts {claim.weight} times)" if claim.weight > 1 else ""
         lines += show_claim(claim.text + weight, result.holds(outcome), told(claim, outcome), claim.hint)
-    if result.rest or result.after:
-        n = len(result.rest)
+    if e.further:
+        n = len(e.further)
         lines.append(f"  {'holds' if result.rest_holds() else 'FAILS'}  everything else still holds ({n} test{'s' * (n != 1)})")
         failed = [(name, o) for name, o in result.rest.items() if o.failed_on is not None]
         for i, (name, outcome) in enumerate(failed):

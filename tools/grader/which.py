@@ -1,4 +1,5 @@
-"""Which claim fails? Each student gets other planted mistakes of a lesson, and says for each which claim it breaks.
+"""Which claim fails? Each student gets other planted mistakes of a lesson, and says for each which claim it breaks: by the test's
+name, or in the claim's words.
 
 The patches are those of lessons/NN-name/mutants, drawn by the student's name, so that what was given out need not be kept. An answer is right when the
 claim that it names fails for the reference with that mistake: the tests say so, not a list of answers."""
@@ -7,11 +8,13 @@ import json
 import os
 import random
 import re
+from types import SimpleNamespace
 
 from . import ROOT, Trouble, build, exercise, grade, launch, mutant
 
 SHEET = "which.txt"
 MOST = 6             # patches of a student
+SHORTEST = 12        # letters of an answer that is only a part of a claim
 WAIT_S = 3           # that a rank of a wrong solution waits for others
 
 
@@ -52,7 +55,8 @@ def sheet(lesson, name):
     """What is to be filled in."""
     chosen = drawn(lesson, name)
     lines = [f"# Lesson {lesson}, for {name}: each of the patches beside this file plants one mistake. Which claim fails then?",
-             "# Write one name behind each number, as:  1 = test_name.  Any claim that fails with that patch is right."]
+             "# Write a claim behind each number:  1 = test_name, or its words, or so many of them that no other claim has them.",
+             "# Any claim that fails with that patch is right."]
     for e in {e.name: e for _, e in chosen}.values():
         lines += ["#", f"# claims of {e.name}:", *(f"#   {c.test}: {c.text}" for c in e.claims)]
     return "\n".join([*lines, "", *(f"{i} = " for i in range(1, len(chosen) + 1))]) + "\n"
@@ -99,14 +103,63 @@ def broken(patch, e, built):
 
 
 def answers(text):
-    """number -> what is written behind it; the first line of a number counts."""
+    """number -> what is written behind it; the first line of a number that says something counts."""
     said = {}
-    for number, word in re.findall(r"^[ \t]*(\d{1,3})[ \t]*=[ \t]*(\S*)", text, re.M):
-        said.setdefault(int(number), word)
+    for number, words in re.findall(r"^[ \t]*(\d{1,3})[ \t]*[=:.)][ \t]*(.*?)[ \t\r]*$", text, re.M):
+        said[int(number)] = said.get(int(number)) or words
     return said
 
 
+def spoken(text):
+    """Letters and digits in words, to be compared."""
+    return " ".join(re.findall(r"[^\W_]+", text.lower()))
+
+
+def meant(answer, claims):
+    """The tests whose claim this answer can be: one, if it is understood. A test's name, then a claim's text, then a part of one of them."""
+    first, words = answer.split()[0].rstrip(":,.;") if answer else "", spoken(answer)
+    for fits in (lambda c: c.test == first, lambda c: words in (spoken(c.text), spoken(c.test)),
+                 lambda c: len(words) >= SHORTEST and (words in spoken(c.text) or words in spoken(c.test) or spoken(c.text) in words)):
+        found = sorted({c.test for c in claims if words and fits(c)})
+        if found:
+            return found
+    return []
+
+
+class Answer:
+    """To one patch. test: what was understood; fails: any of these is right."""
+
+    def __init__(self, number, text, understood, fails):
+        self.number, self.text, self.fails = number, text, fails
+        self.test = understood[0] if len(understood) == 1 else ""
+        self.right = self.test in fails
+        self.why = ("" if self.right else "nothing said" if not text else f"wrong: {self.test} holds" if self.test else
+                    f"not understood: \"{text[:60]}\" " + (f"fits {' and '.join(understood)}" if understood else "is no claim's name or words"))
+
+
 def graded(lesson, name, text, built=False):
-    """[(number, answer, claims that fail)] of a student's sheet, without running what is not needed."""
-    said = answers(text)
-    return [(i, said.get(i, ""), broken(patch, e, built)) for i, (patch, e) in enumerate(drawn(lesson, name), 1)]
+    """The answers of a student's sheet, without running what is not needed."""
+    said, chosen = answers(text), drawn(lesson, name)
+    claims = [c for e in {e.name: e for _, e in chosen}.values() for c in e.claims]
+    return [Answer(i, said.get(i, ""), meant(said.get(i, ""), claims), broken(patch, e, built)) for i, (patch, e) in enumerate(chosen, 1)]
+
+
+# ---- as an exercise is graded: for tables and reports ----
+
+def as_exercise(lesson, n_patches):
+    """A claim for each patch."""
+    number = lesson.split("-")[0]
+    return SimpleNamespace(number=number, name="which", label=f"{number} which", title="Which claim fails?", file=SHEET, figure="", further=set(),
+                           claims=[exercise.Claim("", f"patch {i}", "", 1) for i in range(1, n_patches + 1)])
+
+
+def as_grade(lesson, answered):
+    result = grade.Grade(as_exercise(lesson, len(answered)))
+    for claim, a in zip(result.exercise.claims, answered):
+        outcome = grade.Outcome()
+        outcome.held, outcome.failed_on = ([1], None) if a.right else ([], 1)
+        outcome.why = [] if a.right else [f"{a.why}; what fails: {' '.join(a.fails)}"]
+        result.claims.append((claim, outcome))
+    lost = [str(a.number) for a in answered if a.text and not a.test]
+    result.remark = f"not understood: {' '.join(lost)}" if lost else ""
+    return result

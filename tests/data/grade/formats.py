@@ -14,8 +14,11 @@ with open(sys.argv[2], encoding="utf-8") as f:
 kind = sys.argv[1]
 if kind == "junit":
     suite, = xml.fromstring(text)
-    found = [(case.get("name"), case.find("failure") is None, "".join(case.itertext())) for case in suite]
-    assert int(suite.get("tests")) == len(suite) and suite.get("failures") == "1", suite.attrib
+    cases, weights = suite.findall("testcase"), [c.weight for e in exercise.exercises("02") if e.name == "cost" for c in e.claims]
+    found = [(case.get("name"), case.find("failure") is None, "".join(case.itertext())) for case in cases]
+    assert int(suite.get("tests")) == len(cases) and suite.get("failures") == "1", suite.attrib
+    assert [case.find("properties/property[@name='weight']").get("value") for case in cases] == list(map(str, weights)), text
+    assert suite.find("properties/property[@name='score']").get("value") == "85", text
 elif kind == "json":
     one, = json.loads(text)["exercises"]
     found = [(c["text"], c["holds"], " ".join([*c["why"], c["hint"]])) for c in one["claims"]]
