@@ -234,6 +234,7 @@ help:
 	@echo 'make handout LESSON=03 OUT=dir    the tree without the answers (LESSON="03 05" OVER="01 02", LESSON=all)'
 	@echo 'make autograder LESSON=03 OUT=autograder.zip   what Gradescope grades with'
 	@echo 'make grade-all DIR=dir [LESSON=03] [OUT=scores.csv]   what many have handed in, each in a sandbox; a table of scores'
+	@echo 'make marks TABLES="a.csv b.csv" REQUIRED="00/arithmetic 01/gelu" [OUT=marks.csv]   such tables to a class list'
 	@echo 'make check-exercises [LESSON=03]  the exercises: references get full marks, planted mistakes are rejected'
 	@echo
 	@echo 'make nano           the whole idea in 850 lines, beside the large project (nano/README.md)'
@@ -381,7 +382,11 @@ grade-all: deps
 	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/grade-all --lessons "$$LESSON" --exercise "$$EXERCISE" --out "$${OUT:-scores.csv}" \
 	    $(if $(JOBS),--jobs $(JOBS)) $(if $(LIMIT),--limit $(LIMIT)) --deadline "$$DEADLINE" --reports "$$REPORTS" --format "$$FORMAT" $(if $(TRUSTED),--trusted) -- "$$DIR"
 
+# From such tables to a class list: REQUIRED="00/arithmetic 01/gelu" TABLES="week1.csv week2.csv" [OUT=marks.csv]
+marks:
+	@tools/marks --required "$$REQUIRED" --out "$${OUT:-marks.csv}" -- $(TABLES)
+
 clean:
 	rm -rf build build-*
 
-.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build check-all check-mutants check-lessons docs explorer starter mine grade grade-all similar which handout autograder check-exercises fuzz check-deps sizes clean
+.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build check-all check-mutants check-lessons docs explorer starter mine grade grade-all marks similar which handout autograder check-exercises fuzz check-deps sizes clean

@@ -380,6 +380,25 @@ report $? "a deadline: begun days, for who is late"
 tools/grade-all --built --trusted --deadline tomorrow --lessons 02 --out "$work/late.csv" "$work/late" >"$work/said" 2>&1; [ $? = 2 ] && says 'DEADLINE=tomorrow is no date'
 report $? "a deadline that is none"
 
+# ---- from tables to marks ----
+{ head -n 1 "$work/late.csv"; printf '%s\r\n' ann,03,scale,50,4,8,graded,,, bob,03,scale,70,6,8,graded,,,3 eve,03,bucket,100,8,8,graded,,,0; } >"$work/week.csv"
+printf 'student,lesson,exercise,score,days late\nann,03,scale,60,0\n' >"$work/again.csv"
+marks() { tools/marks --out "$work/marks.csv" "$@" >"$work/said" 2>&1; }
+marks --required '02/cost 03/scale' "$work/late.csv" "$work/week.csv" "$work/again.csv" && tr -d '\r' <"$work/marks.csv" >"$work/columns"
+[ "$(cat "$work/columns")" = "$(printf '%s\n' 'student,exercises,mean,bonus,left out,02/cost,03/bucket,03/scale' 'ann,100.0,100.0,0.00,03/scale,100,0,60' \
+    'bob,90.0,90.0,0.00,03/scale,90,0,40' 'eve,81.0,80.0,1.00,03/scale,80,100,0' 'tom,0.0,0.0,0.00,02/cost,0,0,0')" ]
+report $? "marks: late days off, the weakest left out, further ones a bonus, and the later table counts"
+marks --drop 0 --per-day 0 --required '02/cost 03/scale' "$work/late.csv" "$work/week.csv" && grep -q '^bob,85.0,85.0,0.00,,100,0,70' "$work/marks.csv"
+report $? "or by other rules"
+marks --required '02/cost 04/states' "$work/late.csv"; [ $? = 2 ] && says 'no table has 04/states; they have 02/cost'
+report $? "a week's table that was forgotten is said"
+marks --required 02/cost "$work/late.csv"; [ $? = 2 ] && says 'at least one has to count'
+report $? "nothing is left to count"
+marks --required '02/cost 03/scale' Makefile; [ $? = 2 ] && says 'Makefile is no table of make grade-all'
+report $? "what is no table"
+REQUIRED='02/cost 03/scale' OUT=$work/made.csv make -s marks TABLES="$work/late.csv $work/week.csv" >"$work/said" 2>&1 && says 'made.csv: 4 students, 2 required exercises, 1 further ones'
+report $? "make marks"
+
 
 # ---- which claim fails? ----
 asked() { tools/which --built --lesson 00 "$@" >"$work/said" 2>&1; }

@@ -25,7 +25,12 @@ class Grade:
         self.exercise, self.status, self.message, self.warnings, self.n_lines = exercise, status, message, "", 0
         self.claims, self.rest, self.after = [], {}, ""
         self.figure = None                                    # of an exercise that has one, when its tests have found it
-        self.remark = ""                                      # on how it was handed in: costs nothing
+        self.remark, self.days_late = "", None                # on how it was handed in: costs nothing here
+
+    def handed_in(self, remark, days_late):
+        self.days_late = days_late
+        late = f"late: {days_late} day{'s' * (days_late != 1)}" if days_late else ""
+        self.remark = "; ".join(filter(None, [self.remark, remark, late]))
 
     def holds(self, outcome):
         return outcome.failed_on is None and bool(outcome.held)

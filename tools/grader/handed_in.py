@@ -26,11 +26,11 @@ def moment(text):
         raise Trouble(f"DEADLINE={text} is no date and time; write it like 2026-12-01 18:00") from None
 
 
-def lateness(path, deadline):
-    """What to say of a file that was last written after the deadline: begun days."""
-    late = os.lstat(path).st_mtime - deadline if path and deadline is not None else 0
-    days = math.ceil(late / 86400)
-    return f"late: {days} day{'s' * (days != 1)}" if late > 0 else ""
+def days_late(path, deadline):
+    """Begun days after the deadline at which a file was last written; None if there is no deadline."""
+    if deadline is None:
+        return None
+    return max(0, math.ceil((os.lstat(path).st_mtime - deadline) / 86400)) if path else 0
 
 
 def printable(name):
