@@ -271,7 +271,8 @@ def show_claim(text, holds, outcome, hint):
 def show(result, shown):
     """The report for the learner, as text."""
     e = result.exercise
-    lines = [f"lesson {e.number}, {e.name}: {e.title}", f"{shown}: {result.n_lines} lines", *([result.remark] if result.remark else [])]
+    length = f": {result.n_lines} lines" if result.n_lines else ""
+    lines = [f"lesson {e.number}, {e.name}: {e.title}", shown + length, *([result.remark] if result.remark else [])]
     if result.status != "graded":
         return "\n".join([*lines, "", f"  {result.status}:", *("    " + t for t in result.message.splitlines()), "", "score 0 of 100"])
     if result.warnings:
