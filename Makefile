@@ -231,6 +231,7 @@ help:
 	@echo
 	@echo 'make grade LESSON=03 EXERCISE=scale FILE=my.c   an exercise of a lesson: what holds, what fails, where to look (docs/grading.md)'
 	@echo 'make starter LESSON=17 EXERCISE=hunt-dp FILE=my/dp.c   what it begins with; make mine ... (PATCH=...): the program with it'
+	@echo 'make worksheet LESSON=04 NAME=ann OUT=my/worksheet.txt   questions with numbers of your own; FILE=... grades them'
 	@echo 'make handout LESSON=03 OUT=dir    the tree without the answers (LESSON="03 05" OVER="01 02", LESSON=all)'
 	@echo 'make autograder LESSON=03 OUT=autograder.zip   what Gradescope grades with'
 	@echo 'make grade-all DIR=dir [LESSON=03] [OUT=scores.csv]   what many have handed in, each in a sandbox; a table of scores'
@@ -367,6 +368,10 @@ handout:
 which: deps
 	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/which --lesson "$$LESSON" --name "$$NAME" $(if $(FILE),--grade) -- "$${FILE:-$$OUT}" || [ $$? = 1 ]
 
+# Numbers of one's own: LESSON=04 NAME=ann OUT=my/worksheet.txt writes the questions; FILE=my/worksheet.txt grades them
+worksheet: deps
+	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/worksheet --lesson "$$LESSON" --name "$$NAME" $(if $(FILE),--grade) -- "$${FILE:-$$OUT}" || [ $$? = 1 ]
+
 # Which submissions are nearly equal: DIR=folder [LESSON=03]
 similar:
 	@tools/similar --lessons "$$LESSON" -- "$$DIR"
@@ -389,4 +394,4 @@ marks:
 clean:
 	rm -rf build build-*
 
-.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build check-all check-mutants check-lessons docs explorer starter mine grade grade-all marks similar which handout autograder check-exercises fuzz check-deps sizes clean
+.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build check-all check-mutants check-lessons docs explorer starter mine grade grade-all marks similar which worksheet handout autograder check-exercises fuzz check-deps sizes clean

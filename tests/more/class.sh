@@ -124,6 +124,35 @@ cat "$work/sheets/ann.txt" >>"$work/said" && sed -n '/^all of them:/,$p' "$work/
     grep -q '^ *00 arithmetic *0$' "$work/sheets/ann.txt" && grep -q '^  holds  patch 1$' "$work/sheets/ann.txt" && grep -q 'what fails: test_' "$work/sheets/bob.txt"
 report $? "a student's report has all exercises, and the sheet"
 
+# ---- numbers of one's own ----
+own() { tools/worksheet --built --lesson "$@" >"$work/said" 2>&1; }
+own 04 --name ann "$work/own/ann.txt" && own 04 --name bob "$work/own/bob.txt" && [ "$(grep -c ' = $' "$work/own/ann.txt")" = 4 ] &&
+    ! diff <(grep '^# [^L]' "$work/own/ann.txt") <(grep '^# [^L]' "$work/own/bob.txt") >>"$work/said"
+report $? "each student has other numbers"
+own 04 --name ann "$work/own/ann.txt"; [ $? = 2 ] && says 'is there already'
+report $? "a worksheet is not written over"
+right=0
+for one in 04\ {ann,bob,{1..10}} 07\ {ann,bob,{1..10}}; do     # the formulas, without the program
+    read -r lesson student <<<"$one"
+    python3 tests/data/grade/worksheet_answers.py "$lesson" "$student" >"$work/own/answers.txt"
+    own "$lesson" --name "$student" --grade "$work/own/answers.txt" && right=$((right + 1))
+done
+[ $right = 24 ]
+report $? "whoever uses the lesson's formulas is right, whatever was drawn"
+mkdir -p "$work"/sheets4/{ann,bob,eve}/04
+python3 tests/data/grade/worksheet_answers.py 04 ann | tee "$work/sheets4/ann/04/worksheet.txt" >"$work/sheets4/bob/04/worksheet (1).txt"
+printf 'kept = 3e9 * 16 / 0\nstates: much\nfull = nan\n' >"$work/sheets4/eve/04/worksheet.txt"
+own 04 --name eve --grade "$work/sheets4/eve/04/worksheet.txt"; [ $? = 1 ] && says '1  not understood: "3e9 * 16 / 0"' && says '2  not understood: "much"' &&
+    says '3  wrong: nan' && says '4  nothing said; see trivium show memory' && says '0 of 4'
+report $? "what is no number is not understood, and what is missing is said"
+mkdir "$work/sheets4/tom"
+tools/grade-all --built --trusted --lessons '04 02' --exercise worksheet --out "$work/own.csv" "$work/sheets4" >"$work/said" 2>&1
+cat "$work/own.csv" >>"$work/said"
+grep -q '^ann,04,worksheet,100,4,4,graded,,' "$work/own.csv" && grep -q '^bob,04,worksheet,0,0,4,graded,fails: kept; .*; there is worksheet (1).txt instead' "$work/own.csv" &&
+    grep -q '^eve,04,worksheet,0,0,4,graded,fails: kept; .*; not understood: 1 2,' "$work/own.csv" && grep -q '^tom,04,worksheet,0,0,4,missing,there is no 04/w' "$work/own.csv" &&
+    [ "$(wc -l <"$work/own.csv")" = 5 ]
+report $? "grade-all grades the sheets; a neighbour's answers are not right"
+
 # ---- who is like whom ----
 mkdir -p "$work"/alike/{ann,bob,eve,tom,zoe}/04
 states=lessons/04-zero/states

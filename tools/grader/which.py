@@ -8,11 +8,10 @@ import json
 import os
 import random
 import re
-from types import SimpleNamespace
 
 from . import ROOT, Trouble, build, exercise, grade, launch, mutant
 
-SHEET = "which.txt"
+NAME, TITLE, SHEET = "which", "Which claim fails?", "which.txt"
 MOST = 6             # patches of a student
 SHORTEST = 12        # letters of an answer that is only a part of a claim
 WAIT_S = 3           # that a rank of a wrong solution waits for others
@@ -41,6 +40,14 @@ def drawn(lesson, name):
         (rest if claim in seen else first).append(one)
         seen.add(claim)
     return (first + rest)[:MOST]
+
+
+def there(lesson):
+    return bool(candidates(lesson))
+
+
+def questions(lesson, name):
+    return [f"patch {i}" for i, _ in enumerate(drawn(lesson, name), 1)]
 
 
 # ---- giving out ----
@@ -127,14 +134,15 @@ def meant(answer, claims):
 
 
 class Answer:
-    """To one patch. test: what was understood; fails: any of these is right."""
+    """To one patch. test: what was understood; any of `fails` is right."""
 
     def __init__(self, number, text, understood, fails):
-        self.number, self.text, self.fails = number, text, fails
+        self.number, self.text = number, text
         self.test = understood[0] if len(understood) == 1 else ""
-        self.right = self.test in fails
-        self.why = ("" if self.right else "nothing said" if not text else f"wrong: {self.test} holds" if self.test else
-                    f"not understood: \"{text[:60]}\" " + (f"fits {' and '.join(understood)}" if understood else "is no claim's name or words"))
+        self.understood, self.right = bool(self.test), self.test in fails
+        what = ("nothing said" if not text else f"wrong: {self.test} holds" if self.test else
+                f"not understood: \"{text[:60]}\" " + (f"fits {' and '.join(understood)}" if understood else "is no claim's name or words"))
+        self.told = f"{what}; what fails: {' '.join(fails)}"
 
 
 def graded(lesson, name, text, built=False):
@@ -142,24 +150,3 @@ def graded(lesson, name, text, built=False):
     said, chosen = answers(text), drawn(lesson, name)
     claims = [c for e in {e.name: e for _, e in chosen}.values() for c in e.claims]
     return [Answer(i, said.get(i, ""), meant(said.get(i, ""), claims), broken(patch, e, built)) for i, (patch, e) in enumerate(chosen, 1)]
-
-
-# ---- as an exercise is graded: for tables and reports ----
-
-def as_exercise(lesson, n_patches):
-    """A claim for each patch."""
-    number = lesson.split("-")[0]
-    return SimpleNamespace(number=number, name="which", label=f"{number} which", title="Which claim fails?", file=SHEET, figure="", further=set(),
-                           claims=[exercise.Claim("", f"patch {i}", "", 1) for i in range(1, n_patches + 1)])
-
-
-def as_grade(lesson, answered):
-    result = grade.Grade(as_exercise(lesson, len(answered)))
-    for claim, a in zip(result.exercise.claims, answered):
-        outcome = grade.Outcome()
-        outcome.held, outcome.failed_on = ([1], None) if a.right else ([], 1)
-        outcome.why = [] if a.right else [f"{a.why}; what fails: {' '.join(a.fails)}"]
-        result.claims.append((claim, outcome))
-    lost = [str(a.number) for a in answered if a.text and not a.test]
-    result.remark = f"not understood: {' '.join(lost)}" if lost else ""
-    return result

@@ -1,0 +1,102 @@
+"""Questions with numbers of one's own: a layout is drawn by the student's name, and the program itself knows the answer.
+
+A lesson's questions are in lessons/NN-name/worksheet.ini. A section is a question; what is not one of its four words is drawn:
+
+    [stage]
+    ask     = {params} parameters on {dp} ranks, ZeRO stage {zero}: bytes of states on a rank
+    command = show memory --params {params} --dp {dp} --zero {zero}      printed by trivium with --json
+    answer  = bytes.optim                                                where in that; ranks.0 is the first of a list
+    within  = 1                                                          percent
+    params  = 7e9 13e9 30e9
+    dp      = 8 64
+    zero    = 1 2 3"""
+import configparser
+import json
+import os
+import random
+import re
+import shlex
+import subprocess
+
+from . import ROOT, Trouble, build
+
+NAME, TITLE, SHEET = "worksheet", "Numbers of one's own", "worksheet.txt"
+WORDS = ("ask", "command", "answer", "within")
+
+
+def ini_of(lesson):
+    return os.path.join("lessons", lesson, "worksheet.ini")
+
+
+def there(lesson):
+    return os.path.isfile(os.path.join(ROOT, ini_of(lesson)))
+
+
+def drawn(lesson, student):
+    """name -> the words of the question, with this student's numbers in them."""
+    if not there(lesson):
+        raise Trouble(f"lesson {lesson} has no {os.path.basename(ini_of(lesson))}")
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=(";",))
+    parser.read(os.path.join(ROOT, ini_of(lesson)), encoding="utf-8")
+    found = {}
+    for name in parser.sections():
+        section = parser[name]
+        numbers = {key: random.Random(f"{lesson} {student} {name} {key}").choice(section[key].split()) for key in section if key not in WORDS}
+        found[name] = {word: section[word].format(**numbers) for word in WORDS}
+    return found
+
+
+def questions(lesson, student):
+    return list(drawn(lesson, student))
+
+
+def text_for(lesson, student):
+    """The sheet to be filled in."""
+    lines = [f"# Lesson {lesson}, for {student}. Write a number behind each name; products and quotients will do: 13e9 * 2 / 64."]
+    for name, q in drawn(lesson, student).items():
+        lines += ["", f"# {q['ask']} (within {q['within']} %)", f"{name} = "]
+    return "\n".join(lines) + "\n"
+
+
+# ---- grading ----
+
+def value(text):
+    """Of a number, or of a product and quotient of numbers; None if it is none."""
+    try:
+        first, *rest = re.split(r"([*/])", text[:200])
+        result = float(first)
+        for sign, factor in zip(rest[::2], rest[1::2]):
+            result = result * float(factor) if sign == "*" else result / float(factor)
+        return result
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def known(q):
+    """What the program says."""
+    program = os.path.join(ROOT, build.build_folder(), "trivium")
+    done = subprocess.run([program, *shlex.split(q["command"]), "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise Trouble(f"trivium {q['command']}: {done.stderr.strip()[:200]}")
+    found = json.loads(done.stdout)
+    for key in q["answer"].split("."):
+        found = found[int(key)] if isinstance(found, list) else found[key]
+    return float(found)
+
+
+class Answer:
+    def __init__(self, number, text, q):
+        self.number, self.text = number, text
+        said, wanted = value(text), known(q)
+        self.understood = said is not None
+        self.right = self.understood and abs(said - wanted) <= float(q["within"]) / 100 * abs(wanted)
+        what = "nothing said" if not text else f"wrong: {text[:60]}" if self.understood else f"not understood: \"{text[:60]}\" is no number or product"
+        self.told = f"{what}; see trivium {q['command']}"
+
+
+def graded(lesson, student, text, built=False):
+    """The answers; what is written behind a name, without a comment."""
+    if not built:
+        build.make(f"{build.build_folder()}/trivium")
+    said = {name: words.split("#")[0].strip() for name, words in re.findall(r"^[ \t]*([\w-]+)[ \t]*[=:][ \t]*(.*?)[ \t\r]*$", text, re.M)}
+    return [Answer(i, said.get(name, ""), q) for i, (name, q) in enumerate(drawn(lesson, student).items(), 1)]
