@@ -43,9 +43,10 @@ MODULES := $(filter-out tests% nano% build%,$(patsubst %/,%,$(sort $(dir $(wildc
 ALL_C := $(foreach m,$(MODULES),$(wildcard $(m)/*.c))
 TEST_C := $(foreach m,$(MODULES),$(wildcard $(m)/test_*.c)) $(wildcard tests/*.c)
 EXAMPLE_C := $(foreach m,$(MODULES),$(wildcard $(m)/example_*.c))
-# A lesson's examples are linked to the references of its exercises; in a tree without those (make handout), to what is handed in
+# A lesson's examples are linked to the references of its exercises; in a tree without those (make handout), to what is handed in.
+# later.ini: of an exercise that is another handout's
 LESSON_C := $(wildcard lessons/*/example_*.c)
-solutions = $(foreach d,$(dir $(shell grep -ls '^reference' $(1)*/exercise.ini)),$(or $(wildcard $(d)reference.c),$(filter-out $(d)test_%,$(wildcard $(d)*.c))))
+solutions = $(foreach d,$(dir $(shell grep -ls '^reference' $(1)*/exercise.ini $(1)*/later.ini)),$(or $(wildcard $(d)reference.c),$(filter-out $(d)test_%,$(wildcard $(d)*.c))))
 CPU_C := $(filter lib/ops/%_cpu.c,$(ALL_C))      # compiled once for each element type (lib/ops/real.h)
 CUDA_C := $(filter %_cuda.c %_nccl.c %_cudnn.c %_staged.c,$(ALL_C))   # host code of the CUDA device
 LIB_C := $(filter-out $(TEST_C) $(EXAMPLE_C) $(CPU_C) $(if $(WITH_CUDA),,$(CUDA_C)),$(ALL_C))

@@ -13,8 +13,8 @@ report $? "a handout has the starters, and neither references nor mistakes"
 ! ls "$work"/tree/lessons/*/*/test_*_unseen.c >/dev/null 2>&1 && ! grep -l '^hidden' "$work"/tree/lessons/*/*/exercise.ini &&
     [ "$(cat lessons/*/*/exercise.ini | grep -c '^hidden')" -ge 3 ]
 report $? "no hidden test is in a handout, and nothing names one"
-[ -f docs/answers.md ] && [ ! -e "$work/tree/docs/answers.md" ]
-report $? "the answers for teachers are not in a handout"
+[ -f docs/answers.md ] && [ ! -e "$work/tree/docs/answers.md" ] && [ -f tests/data/grade/states_apart.c ] && [ ! -e "$work/tree/tests/data/grade" ]
+report $? "the answers for teachers are not in a handout, and no solution of the tests"
 hunt=$work/tree/lessons/17-debugging-a-run/hunt-dp
 grep -q '^file ' "$hunt/exercise.ini" && ! grep -q 'starter_patch\|secret' "$hunt/exercise.ini" && cmp "$hunt/dp.c" "$work/tree/dp/dp.c" &&
     ! cmp -s dp/dp.c "$hunt/dp.c" && [ "$(wc -l <"$work/tree/docs/museum.md")" -lt 5 ] && ! grep -q '"name"' "$work/tree/docs/museum.json" &&
@@ -38,10 +38,11 @@ report $? "grading works in a handout"
 rm -rf "$work/tree"
 # One week's: what is later and what is over besides. Its program needs later lessons' files, too.
 weekly() { (cd "$work/week" && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$@") >"$work/said" 2>&1; }
-tools/handout --over 02 --out "$work/week" 00 03 >"$work/said" 2>&1 && says 'for another week: 01 04' && says 'over, with their solutions: 02' &&
+tools/handout --over 01 --out "$work/week" 00 03 >"$work/said" 2>&1 && says 'for another week: 02 04' && says 'over, with their solutions: 01' &&
     python3 - "$work/week" >>"$work/said" 2>&1 <<'EOF'
 import glob
 import os
+import re
 import sys
 sys.path.insert(0, "tools")
 from grader import exercise
@@ -49,7 +50,7 @@ def read(path):
     return open(path, "rb").read()
 def those(pattern):
     return glob.glob(pattern, root_dir=week)
-week, given, over = sys.argv[1], ("00", "03"), ("02",)
+week, given, over = sys.argv[1], ("00", "03"), ("01",)
 every = exercise.exercises()
 later = [e for e in every if e.number not in (*given, *over)]
 there = {read(os.path.join(folder, n)) for folder, _, names in os.walk(week) for n in names}
@@ -57,6 +58,8 @@ told = [e.label for e in every if e.number not in over and not e.starter_patch a
 assert len(later) > 40 and not told, told
 assert not those("lessons/*/mutants") and not those("lessons/*/*/*unseen*") and not those("docs/answers.md") and not those("tests/museum/28-*")
 assert {p.split("/")[1][:2] for p in those("lessons/*/*/exercise.ini")} == {*given, *over}
+assert sorted(those("lessons/*/*/later.ini")) == sorted(e.folder + "/later.ini" for e in later)
+assert not [p for p in those("lessons/*/*/*.ini") if re.search(rb"^(hidden|starter_patch|secret)\b", read(os.path.join(week, p)), re.M)]
 assert all(read(os.path.join(week, e.replaces)) == read(e.starter) for e in later if e.replaces and not e.starter_patch)
 assert all(read(os.path.join(week, e.reference)) == read(e.reference) for e in every if e.number in over or e.starter_patch)
 EOF
@@ -64,13 +67,15 @@ report $? "one week's handout has no other week's answers; of what is over the s
 mkdir "$work/week/build" && cp -a "$BUILD"/{obj,flags,settings} "$work/week/build"
 touch "$work"/week/{dp/dp_bucket,tp/tp_region}.c
 # shellcheck disable=SC2086 # several words
-weekly make BUILD_NAME=build $settings build && weekly build/trivium launch -n 4 train --dp 2 --tp 2 --steps 1
-report $? "and trains in the ways of later weeks"
+weekly make BUILD_NAME=build $settings build build/example_all_reduce && weekly build/trivium launch -n 4 train --dp 2 --tp 2 --steps 1
+report $? "and trains in the ways of later weeks, whose examples are linked to starters"
 BUILD=build weekly tools/grade --built --lesson 03 "$scale/scale.c"; says 'scale_step is still to be written' && says 'score 0 of 100' &&
     { BUILD=build weekly tools/grade --built --lesson 05 tp/tp_region.c; [ $? = 2 ]; } && says 'no exercise that is graded here'
 report $? "grades what is given out, and says of the others that they are not"
 tools/handout --over 03 --out "$work/both" 03 >"$work/said" 2>&1; [ $? = 2 ] && says 'lesson 03 is in LESSON and in OVER' && [ ! -e "$work/both" ]
 report $? "a lesson is given out or over, not both"
+BUILD=build weekly bash tests/docs.sh; ! grep -q '^not ok' "$work/said" && says 'ok docs_planted_mistakes_apply'
+report $? "the tests of the pages hold in a handout"
 rm -rf "$work/week"
 
 # ---- the zip for Gradescope, and the workflow for GitHub Classroom, with stand-ins for both ----

@@ -4,7 +4,7 @@ Of every lesson, whichever are given out: one week's handout must not hold the n
 
     given out    its starter is in the tree, and exercise.ini, by which it is graded
     over         as in the project, reference and all (OVER); only what is the staff's is gone
-    later        the starter's code in the tree, no reference, and no exercise.ini
+    later        the starter's code in the tree, no reference; and exercise.ini is called later.ini, by which the Makefile alone knows it
 
 Hidden tests, planted mistakes and answers are the staff's, and in no handout. The program that learners run has to work all the
 same: the replaced files are packed into references/, and the Makefile compiles those."""
@@ -20,7 +20,7 @@ from . import ROOT, Trouble, exercise
 from .plant import touched
 
 
-FOR_TEACHERS = {"docs/answers.md": "answers for teachers"}
+FOR_TEACHERS = {"docs/answers.md": "answers for teachers", "tests/data/grade": "submissions of the grader's tests, some of them right"}
 
 
 def files_of(root):
@@ -77,13 +77,12 @@ def keep_secrets(e, chosen):
         chosen[path] = made(e, path, untold(e, path))
 
 
-def without_keys(e, chosen, keys):
-    """exercise.ini does not name what is not there."""
+def ini_without(e, keys):
+    """exercise.ini, without naming what is not there."""
     ini = os.path.join(e.folder, "exercise.ini")
     text = read(ini)
-    bare_text = re.sub(rf"^({'|'.join(keys)})\s*=.*\n", "", text, flags=re.M) if keys else text
-    if bare_text != text:
-        chosen[ini] = made(e, ini, bare_text)
+    told = re.sub(rf"^({'|'.join(keys)})\s*=.*\n", "", text, flags=re.M) if keys else text
+    return ini if told == text else made(e, ini, told)
 
 
 def bare(e, path):
@@ -110,8 +109,9 @@ class Parts:
 
     def why_not(self, path):
         """Why a file is not in the handout; "" if it is."""
-        if path in FOR_TEACHERS:
-            return FOR_TEACHERS[path]
+        for name, what in FOR_TEACHERS.items():
+            if path == name or path.startswith(name + "/"):
+                return what
         if path.startswith("references/") or (path in self.references and path.startswith("lessons/")):
             return "a reference"
         if re.match(r"lessons/[^/]+/mutants/", path):
@@ -139,9 +139,9 @@ def contents(parts, hidden=""):
         keep_secrets(e, chosen)
     for e in parts.given:
         chosen[os.path.join(e.folder, e.file)] = e.starter    # one that is made from a patch is an ordinary one
-        without_keys(e, chosen, ["starter_patch", "secret", *gone])
-    for e in parts.over:
-        without_keys(e, chosen, gone)
+    for these, name, keys in ((parts.given, "exercise.ini", ["starter_patch", "secret", *gone]), (parts.over, "exercise.ini", gone),
+                              (parts.later, "later.ini", ["starter_patch", "secret", *gone])):
+        chosen.update((os.path.join(e.folder, name), ini_without(e, keys)) for e in these)
     return chosen, left_out
 
 
