@@ -14,7 +14,7 @@ mkdir -p "$work/toolkit/include" "$work/packages/include" && touch "$work/packag
 settings() {
     env -u MAKELEVEL -u MAKEFLAGS make -pn CUDA=1 CUDA_HOME="$work/toolkit" CC='gcc -nostdinc' "$@" help >"$work/said" 2>&1
 }
-with_cudnn() { grep -q '^ALL_CFLAGS := .*-DTRIVIUM_CUDNN ' "$work/said" && grep -q '^CUDA_LIBS.* -lcudnn ' "$work/said"; }
+with_cudnn() { grep -q '^LIB_O := .*/with-cudnn/lib/ops/attention/attention_graph_cudnn.o' "$work/said" && grep -q '^CUDA_LIBS.* -lcudnn ' "$work/said"; }
 misses() { grep -q '^cuDNN is not found.*own kernels' "$work/said"; }
 report() { if [ "$1" = 0 ]; then echo "ok build: $2"; else echo "not ok build: $2"; fi; }
 CPATH=$work/packages/include settings; with_cudnn && ! misses

@@ -1,12 +1,12 @@
 #!/bin/bash
-# The own transport under sanitizers (tests/stress/Makefile), a minute each: collectives of four processes under
+# The own transport under sanitizers (tests/stress/Makefile), for some seconds each (tests/long: a minute): collectives of four processes under
 # AddressSanitizer and UBSan, over shared memory and over TCP; and ranks as threads over the same rings under
 # ThreadSanitizer, which sees one process only (lib/comm/own/example_threads.c says what that leaves out).
 #
-# Run from the project's root. BUILD: where the program is (default: build). STRESS_SECONDS: in all, of each sanitizer (default: 60).
+# Run from the project's root. BUILD: where the program is (default: build). STRESS_SECONDS: in all, of each sanitizer (default: 20).
 set -u -o pipefail
 build=${BUILD:-build}
-seconds=${STRESS_SECONDS:-60}
+seconds=${STRESS_SECONDS:-20}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export TMPDIR=$work # what launch keeps of a failed job goes with it

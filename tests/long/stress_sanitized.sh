@@ -1,0 +1,3 @@
+#!/bin/bash
+# tests/more/stress_sanitized.sh, a minute for each sanitizer.
+STRESS_SECONDS=60 exec bash "$(dirname "$0")/../more/stress_sanitized.sh"
