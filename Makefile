@@ -37,6 +37,7 @@ endif
 
 BUILD_NAME ?= build
 B := $(BUILD_NAME)$(if $(SIMT),-simt)$(if $(SAN),-san)$(if $(DEBUG),-debug)$(if $(MINE),-mine)
+OBJ := $(B)/obj# check-more: one build takes another's
 
 # ---- sources: a module is a folder; test_*.c and example_*.c live in it ----
 MODULES := $(filter-out tests% nano% build%,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h driver/*/*.h lib/*/*.h lib/*/*/*.h)))))
@@ -55,16 +56,19 @@ ALL_CU := $(foreach m,$(MODULES),$(wildcard $(m)/*.cu))
 ELEM_CU := $(filter %_cuda.cu,$(ALL_CU))         # compiled once for each element type (lib/ops/cuda.h)
 ONCE_CU := $(filter-out $(ELEM_CU),$(ALL_CU))
 
-obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
-CPU_O := $(foreach e,$(ELEMS),$(patsubst %.c,$(B)/obj/%.$(e).o,$(CPU_C)))
+# With cuDNN the files that are about it have a folder of their own: all other objects are those of a build without
+CUDNN_C = $(if $(WITH_CUDNN),$(filter %_cudnn.c,$(1)))
+obj = $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(CUDNN_C),$(1))) $(patsubst %.c,$(B)/with-cudnn/%.o,$(CUDNN_C))
+CPU_O := $(foreach e,$(ELEMS),$(patsubst %.c,$(OBJ)/%.$(e).o,$(CPU_C)))
 # Kernels are compiled in one of three ways, into a folder of their own; everything else is the same object.
 VARIANT := $(if $(filter-out 1,$(SIMT)),-$(SIMT))
 KERNELS := kernels$(VARIANT)
 CU_O := $(foreach e,$(ELEMS),$(patsubst %.cu,$(B)/$(KERNELS)/%.$(e).o,$(ELEM_CU))) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(ONCE_CU))
-SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard tests/simt/*.cpp))) $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/simt/fake_*.c))
+SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard tests/simt/*.cpp))) $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/simt/fake_*.c))
 LIB_O := $(call obj,$(LIB_C)) $(CPU_O) $(if $(WITH_CUDA),$(CU_O)) $(if $(SIMT),$(SIMT_O))
 SIMT_TESTS := $(if $(SIMT),$(call obj,$(wildcard tests/simt/test_*.c)) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(wildcard tests/simt/test_*.cu)))
-TEST_O := $(call obj,$(TEST_C)) $(SIMT_TESTS)
+# TESTS_OF="lib/ops/ dp/": a runner with the tests of these folders or files alone
+TEST_O := $(call obj,$(if $(TESTS_OF),$(filter-out tests/test_%,$(wildcard tests/*.c)) $(filter $(TESTS_OF:%=%%),$(TEST_C)),$(TEST_C))) $(SIMT_TESTS)
 EXAMPLES := $(patsubst %.c,$(B)/%,$(notdir $(EXAMPLE_C) $(LESSON_C)))
 
 # ---- flags ----
@@ -81,13 +85,13 @@ PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas libpcre2-8 2>/de
 # Where registers have 512 bits compilers prefer 256, for the clock's sake; the products need the 512 anyway
 WHOLE_VECTORS := $(if $(filter x86_64,$(shell uname -m)),-mprefer-vector-width=512)
 # -ffp-contract=fast lets a*b+c become one FMA; never -ffast-math: NaN, infinity and the order of sums must mean what they say
-ALL_CFLAGS := -std=gnu17 -I. $(if $(URING),-DTRIVIUM_URING )$(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(WITH_CUDNN),-DTRIVIUM_CUDNN )$(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Itests/simt/toolkit)) $(CFLAGS) -march=$(ARCH) $(WHOLE_VECTORS) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
+ALL_CFLAGS := -std=gnu17 -I. $(if $(URING),-DTRIVIUM_URING )$(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Itests/simt/toolkit)) $(CFLAGS) -march=$(ARCH) $(WHOLE_VECTORS) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
 CUDA_LIBS := $(if $(SIMT),-lstdc++ $(if $(filter cover,$(SIMT)),--coverage),$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt $(if $(WITH_CUDNN),-lcudnn )-lnccl -lstdc++))
 LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) $(if $(URING),-luring) $(CUDA_LIBS) -lm -lpthread
 
 build: $(B)/trivium$(VARIANT)
 
-$(B)/trivium$(VARIANT): $(B)/obj/trivium.o $(LIB_O)
+$(B)/trivium$(VARIANT): $(OBJ)/trivium.o $(LIB_O)
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
@@ -138,24 +142,29 @@ $(B)/bench-kernels$(VARIANT) $(B)/bench-step$(VARIANT):
 # A handout (make handout) has starters where exercises replace a file, and what they replace beside them, packed
 PACKED = (echo '\#line 1 "$*.c"'; gzip -dc $<) | $(CC) $(ALL_CFLAGS) $(1) -MMD -MP -x c -c -o $@ -
 ifndef MINE
-$(B)/obj/%.o: references/%.c.gz $(B)/flags
+$(OBJ)/%.o: references/%.c.gz $(OBJ:obj=flags)
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "CC $*.c (reference)")
 	$(Q)$(PACKED)
 endif
 
-$(B)/obj/lib/comm/%.o $(B)/obj/tests/%.o: ALL_CFLAGS += $(MPI_CFLAGS)
-$(B)/obj/%.o: %.c $(B)/flags
+$(OBJ)/lib/comm/%.o $(OBJ)/tests/%.o: ALL_CFLAGS += $(MPI_CFLAGS)
+$(OBJ)/%.o: %.c $(OBJ:obj=flags)
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "CC $<")
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+$(B)/with-cudnn/%.o: %.c $(OBJ:obj=flags)
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "CC $< (cuDNN)")
+	$(Q)$(CC) $(ALL_CFLAGS) -DTRIVIUM_CUDNN -MMD -MP -c -o $@ $<
+
 define cpu_rule
-$(if $(MINE),,$(B)/obj/%.$(1).o: references/%.c.gz $(B)/flags
+$(if $(MINE),,$(OBJ)/%.$(1).o: references/%.c.gz $(OBJ:obj=flags)
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo "CC $$*.c (reference, $(1))")
 	$$(Q)$$(call PACKED,-DELEM=$(1) -DELEM_$(1)))
-$(B)/obj/%.$(1).o: %.c $(B)/flags
+$(OBJ)/%.$(1).o: %.c $(OBJ:obj=flags)
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo "CC $$< ($(1))")
 	$$(Q)$$(CC) $$(ALL_CFLAGS) -DELEM=$(1) -DELEM_$(1) -MMD -MP -c -o $$@ $$<
@@ -197,7 +206,7 @@ $(B)/$(KERNELS)/%.o: %.cpp $(B)/$(KERNELS).flags
 # Objects are made again when the flags are not those that they were made with (CUDA=0 after CUDA=1, another ARCH, ...).
 FLAGS := $(ALL_CFLAGS)
 KERNEL_FLAGS := $(CU)
-$(B)/flags $(B)/$(KERNELS).flags: .FORCE
+$(OBJ:obj=flags) $(B)/$(KERNELS).flags: .FORCE
 	@mkdir -p $(@D)
 	@echo '$(if $(findstring $(KERNELS),$@),$(KERNEL_FLAGS),$(FLAGS))' | cmp -s - $@ || echo '$(if $(findstring $(KERNELS),$@),$(KERNEL_FLAGS),$(FLAGS))' >$@
 .FORCE:
@@ -211,7 +220,7 @@ $(B)/settings$(VARIANT): .FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' $(foreach s,$(SETTINGS),'$(s)=$($(s))') | cmp -s - $@ || printf '%s\n' $(foreach s,$(SETTINGS),'$(s)=$($(s))') >$@
 
--include $(shell find $(B)/obj $(B)/$(KERNELS) -name '*.d' 2>/dev/null)
+-include $(shell find $(OBJ) $(B)/with-cudnn $(B)/$(KERNELS) -name '*.d' 2>/dev/null)
 
 # ---- what users type ----
 help:
@@ -266,13 +275,14 @@ check: deps
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) SIMT=1 $(SIMT_BUILD)/trivium-tests $(SIMT_BUILD)/trivium
 	@BUILD=$(B) NAME=$(BUILD_NAME) tests/check
 
-# The rest, of half an hour: more builds, of the kernels watched, for AVX2, and by nvcc where that is.
+# The rest, of half an hour: more builds, of the kernels watched, for AVX2, and by nvcc where that is. What nvcc does not compile is what
+# the emulated build has compiled, with the same flags.
 check-more: deps
 	@tools/install-deps more teach
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) check-build
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) kernels-build
-	@$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=0 ARCH=x86-64-v3 BUILD_NAME=$(BUILD_NAME)-v3 $(BUILD_NAME)-v3/trivium-tests
-	@$(if $(NVCC),$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=1 BUILD_NAME=$(BUILD_NAME)-cuda $(BUILD_NAME)-cuda/trivium $(BUILD_NAME)-cuda/trivium-tests)
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=0 ARCH=x86-64-v3 TESTS_OF='lib/ops/ tests/test_parity.c' BUILD_NAME=$(BUILD_NAME)-v3 $(BUILD_NAME)-v3/trivium-tests
+	@$(if $(NVCC),$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=1 BUILD_NAME=$(BUILD_NAME)-cuda OBJ=$(SIMT_BUILD)/obj $(BUILD_NAME)-cuda/trivium $(BUILD_NAME)-cuda/trivium-tests)
 	@BUILD=$(B) NAME=$(BUILD_NAME) tests/check more
 
 check-kernels: deps
