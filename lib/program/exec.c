@@ -216,13 +216,10 @@ static enum status run_row(struct exec *e, struct place at, const struct row *r)
     return run_step_row(e, at, r);
 }
 
-static enum status paint_dead(struct exec *e, struct place at, enum tape_kind tape, int row) {
-    const struct chunk *k = &e->chunks[at.chunk];
-    for (int i = 0; i < k->n_storages; i++) {
-        const struct storage *s = &k->storages[i];
-        if (!s->bytes || s->death.tape != tape || s->death.row != row) continue;
-        TRY(arena_paint(arena_of(e, s), storage_at(e, at.chunk, at.frame, i), s->bytes));
-    }
+static enum status paint_dead(struct exec *e, struct place at, const struct row *r) {
+    const struct storage *storages = e->chunks[at.chunk].storages;
+    for (int i = r->dying; i >= 0; i = storages[i].next_dying)
+        TRY(arena_paint(arena_of(e, &storages[i]), storage_at(e, at.chunk, at.frame, i), storages[i].bytes));
     return OK;
 }
 
@@ -234,7 +231,7 @@ static enum status run_tape(struct exec *e, struct place at, enum tape_kind tape
         TRY(record_row_start(e, at, r, &timed));
         TRY(run_row(e, at, r));
         TRY(record_row_end(e, at, t, i, &timed));
-        for (int row = i; e->paint && row < i + r->joined; row++) TRY(paint_dead(e, at, tape, row));
+        for (int j = 0; e->paint && j < r->joined; j++) TRY(paint_dead(e, at, r + j));
         comm_progress();
     }
     return OK;

@@ -37,6 +37,7 @@ struct row {
     /* One kernel for this row and the last of the `joined` rows that begin with it (join.c); NULL: each by itself. */
     fused_kernel *fused;
     int joined;
+    int dying;                 /* the first of the storages that die in this row; -1: none */
 };
 struct tape { int n; struct row *rows; };
 
@@ -49,7 +50,13 @@ struct value {
     int storage;               /* values written over each other share one */
     enum tier tier;            /* TIER_HOST: what is parked there */
 };
-struct storage { int64_t bytes, offset; enum role role; struct row_time birth, death; enum tier tier; };
+struct storage {
+    int64_t bytes, offset;
+    enum role role;
+    struct row_time birth, death;
+    enum tier tier;
+    int next_dying;            /* the next that dies in the same row; -1: it is the last */
+};
 
 /* By the first and the last tape that touch a storage; what is parked has frames of its own, in host memory. */
 enum frame_class { FRAME_FB, FRAME_FW, FRAME_BW, PARKED_FB, PARKED_FW, N_FRAMES, SCRATCH };

@@ -54,10 +54,23 @@ static void make_storages(const struct program *p, struct chunk *k) {
     for (int v = 0; v < k->n_values; v++) {
         struct value *x = &k->values[v];
         x->storage = v;
-        k->storages[v] = (struct storage){x->bytes, 0, x->role, x->birth, x->death, x->tier};
+        k->storages[v] = (struct storage){x->bytes, 0, x->role, x->birth, x->death, x->tier, -1};
     }
     for (enum tape_kind t = 0; t < N_TAPES; t++)
         for (int i = 0; i < k->tapes[t].n; i++) share_row(p, k, t, i);
+}
+
+/* Where values are painted as they die, every row asks which: looking through all was a sixth of the tests' time. */
+static void list_dying(struct chunk *k) {
+    for (enum tape_kind t = 0; t < N_TAPES; t++)
+        for (int i = 0; i < k->tapes[t].n; i++) k->tapes[t].rows[i].dying = -1;
+    for (int i = k->n_storages - 1; i >= 0; i--) {
+        struct storage *s = &k->storages[i];
+        const struct tape *t = &k->tapes[s->death.tape];
+        if (!s->bytes || s->death.row < 0 || s->death.row >= t->n) continue;
+        s->next_dying = t->rows[s->death.row].dying;
+        t->rows[s->death.row].dying = i;
+    }
 }
 
 enum frame_class storage_class(const struct storage *s) {
@@ -104,6 +117,7 @@ enum status chunk_place(const struct program *p, struct chunk *k) {
         return FAIL(E_MEMORY, "no memory for the plan of %d values", k->n_values);
     }
     make_storages(p, k);
+    list_dying(k);
     place_frames(p->device, k);
     enum status status = OK;
     for (enum tape_kind t = 0; t < N_TAPES; t++)

@@ -333,9 +333,11 @@ static void test_a_read_after_death_is_nan_when_painted(void **state) {
     (void)state;
     int v;
     prepare();
-    struct storage *y = &b.chunk.storages[value_named("a.y", TAPE_F, &v)->storage];
+    int at = value_named("a.y", TAPE_F, &v)->storage;
+    struct storage *y = &b.chunk.storages[at];
+    struct row *early = &b.chunk.tapes[TAPE_B].rows[y->death.row - 1];
     assert_int_equal(storage_class(y), FRAME_FB);
-    y->death.row--;                                                  /* still in B, so the frame is where it was */
+    y->next_dying = early->dying, early->dying = at;                 /* still in B, so the frame is where it was */
     assert_ok(exec_run(&b.exec, &b.schedule, true));
     check_gradient(1);
     b.exec.paint = true;
