@@ -130,3 +130,17 @@ elif ! grep -q 'did not end within 1 s' "$work/out"; then not_ok lessons_blocks_
 elif pgrep -f '^sleep 61[89]$' >/dev/null; then not_ok lessons_blocks_have_a_limit "a process is left over"
 elif [ ! -e "$tree/build/lessons/03/there" ]; then not_ok lessons_blocks_have_a_limit "WORK is no folder"
 else echo "ok lessons_blocks_have_a_limit"; fi
+
+# ---- what trains in the root, as a reader does, leaves nothing there, and takes nothing away ----
+cp tools/lessons/commands.py "$tree/tools/lessons" # the limit as it was
+# leaves NAME TEXT: what cat says of the file after the check
+leaves() {
+    check
+    if grep -q '^FAILED' "$work/out"; then not_ok "$1" "another reason"
+    elif [ "$(cat "$tree/metrics.jsonl" 2>&1)" != "$2" ]; then not_ok "$1" "metrics.jsonl: $(cat "$tree/metrics.jsonl" 2>&1)"
+    else echo "ok $1"; fi
+}
+sed 's/^touch /echo row >metrics.jsonl; touch /' "$work/right" >"$tree/$lesson"
+leaves lessons_leave_no_metrics "cat: $tree/metrics.jsonl: No such file or directory"
+echo mine >"$tree/metrics.jsonl"
+leaves lessons_leave_a_readers_metrics mine
