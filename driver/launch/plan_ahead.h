@@ -26,8 +26,7 @@ struct plan_act { enum plan_what what; int slot; struct epoch next; };   /* PLAN
 /** Who lives, and is of use when somebody dies: not one that is a spare because it has left, once what it had is
  *  elsewhere; nor one that was started later and is not there yet. alive: n_slots. @collective{none} */
 void plan_alive(const struct plan_view *, const struct epoch *now, bool whole, bool *alive);
-/** The next act. goes_on_s[s]: when chaos lets it go on, so it is not counted on for now; 0: it goes.
- *  @collective{none} */
+/** The next act. goes_on_s[s]: 0, or when chaos lets it go on; until then it is not counted on. @collective{none} */
 struct plan_act plan_ahead(const struct plan_view *, const double *goes_on_s);
 /** The epoch of PLAN_OPEN is: say so. now: the one before. @collective{none} */
 void plan_is_open(const struct plan_view *, const struct epoch *now, const struct plan_act *);
