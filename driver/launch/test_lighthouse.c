@@ -124,11 +124,15 @@ static void leave(int h) {
     host[h].fd = -1;
 }
 
-/* All ends: those that are here say so. @return the code */
+/* All ends, as soon as the lighthouse has seen the signal: whoever leaves before is a host that is lost.
+ * @return the code */
 static int finish(void) {
-    int status;
+    struct host_message m;
+    int status, h = 0;
     kill(lighthouse, SIGTERM);
-    for (int h = 0; h < 3; h++) leave(h);
+    while (h < 3 && (host[h].fd < 0 || is_silent[h])) h++;
+    while (h < 3 && hears(h, 5, &m) && !(m.kind == HOST_SIGNAL && host_link_word(&m).value == SIGTERM)) continue;
+    for (h = 0; h < 3; h++) leave(h);
     waitpid(lighthouse, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
