@@ -91,7 +91,7 @@ static void hurt(void *of, int s, int number) {
 }
 static void cut(void *of, int s, int other) {
     struct agent *a = of;
-    atomic_store(&a->memory->line[s].cut, 1 + other);
+    atomic_store(&a->memory->line[s].cut, own_slot_word(own_epoch_now(a->memory).number, other));
 }
 
 void agent_wreak_chaos(struct agent *a) {

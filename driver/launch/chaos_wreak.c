@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 
 static void go_on_with_slowed(struct wreak *w, const struct plan_view *v, const struct wreak_hand *hand, double now_s) {
     for (int s = 0; s < v->n_slots; s++) {
@@ -13,12 +14,15 @@ static void go_on_with_slowed(struct wreak *w, const struct plan_view *v, const 
 
 static void do_it(struct wreak *w, const struct chaos_act *x, const struct wreak_hand *hand, double now_s) {
     static const int signals[] = {[CHAOS_KILL] = SIGKILL, [CHAOS_STOP] = SIGSTOP, [CHAOS_SLOW] = SIGSTOP};
+    static const char *const texts[] = {[CHAOS_KILL] = "killed", [CHAOS_STOP] = "stopped", [CHAOS_SLOW] = "slowed"};
     if (x->kind == CHAOS_CUT) {
+        fprintf(stderr, "trivium: chaos: process %d is cut off process %d\n", x->slot[0], x->slot[1]);
         hand->cut(hand->of, x->slot[0], x->slot[1]);
         w->costs.acts[CHAOS_CUT]++;
         return;
     }
     for (int i = 0; i < x->n; i++) {
+        fprintf(stderr, "trivium: chaos: process %d is %s\n", x->slot[i], texts[x->kind]);
         hand->signal(hand->of, x->slot[i], signals[x->kind]);
         w->costs.acts[x->kind]++;
         w->goes_on_s[x->slot[i]] = x->kind == CHAOS_SLOW ? now_s + x->slow_s : INFINITY;

@@ -338,7 +338,7 @@ static bool obey(struct host *h, const struct host_message *m) {
     case HOST_SIGNAL: return pass_signal(h, word.slot, word.value);
     case HOST_CUT:
         if (!is_mine(h, word.slot) || !is_elsewhere(h, (int)word.value)) return false;
-        h->memory->line[word.slot].cut = 1 + (int)word.value;
+        h->memory->line[word.slot].cut = own_slot_word(word.epoch, (int)word.value);
         return true;
     default:
         h->is_over = true;

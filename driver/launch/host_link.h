@@ -7,7 +7,7 @@
  *   address   up    word            where a rank listens; and
  *   address   down  word            the same, to all other hosts
  *   wish      up    word            a rank is to leave, or wants relief (epoch_wish)
- *   lost      up    word            a rank has lost its connection to another one (own_lost)
+ *   lost      up    word            a rank has lost its connection to another one (own_slot_word)
  *   whole     up    word            a rank has said that it is whole in an epoch
  *   whole     down  word            all of them have: nobody goes back behind that epoch any more
  *   ends      down  word            an epoch is to end at the edge of a step (planned.c)
@@ -22,7 +22,7 @@
  *   place     down  word            a process more: its slot, and the host that starts it
  *   signal    down  word            for all ranks (slot -1): USR1 is passed on, TERM ends them; for one:
  *                                   KILL, if it has left or cannot be reached; KILL, STOP, CONT by chaos
- *   cut       down  word            chaos: a rank cuts its connection to another one
+ *   cut       down  word            chaos: a rank cuts its connection of this epoch to another one
  *   over      down  word            nothing is left to do: the agent ends with this code
  *   alive     both  -               half a second has passed without anything else
  *

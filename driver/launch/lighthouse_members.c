@@ -138,7 +138,8 @@ static void say_signal(void *of, int slot, int number) {
 }
 static void say_cut(void *of, int slot, int other) {
     struct lighthouse *l = of;
-    host_link_say_word(&l->host[l->host_of[slot]].link, HOST_CUT, slot, 0, other);
+    const int32_t epoch = own_epoch_now(l->memory).number;           /* heard in a later one it is no act */
+    host_link_say_word(&l->host[l->host_of[slot]].link, HOST_CUT, slot, epoch, other);
 }
 
 static void look_who_is_lost(struct lighthouse *l, const struct plan_view *view) {
@@ -308,7 +309,7 @@ static bool wishes(struct lighthouse *l, int slot, int64_t what) {
     return true;
 }
 
-/* Of another epoch it does not count (own_lost_slot). */
+/* Of another epoch it does not count (own_word_slot). */
 static bool has_lost(struct lighthouse *l, int slot, int64_t lost) {
     if (lost < 0 || lost > INT32_MAX) return false;
     l->memory->line[slot].lost = (int)lost;

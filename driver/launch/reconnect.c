@@ -12,7 +12,7 @@ static const double moment_s = 0.05;
 static bool find_lost(const struct reconnect *r, const struct plan_view *v, const struct epoch *now, int lost[2]) {
     for (int i = 0; i < now->n; i++) {
         lost[0] = now->slot[i];
-        lost[1] = own_lost_slot(atomic_load(&v->memory->line[lost[0]].lost), now->number);
+        lost[1] = own_word_slot(atomic_load(&v->memory->line[lost[0]].lost), now->number);
         bool member = lost[1] >= 0 && epoch_place(now, lost[1]) >= 0;
         bool live = member && v->there[lost[0]] && v->there[lost[1]];
         if (live && lost[0] != r->ended && lost[1] != r->ended) return true;

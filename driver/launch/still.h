@@ -17,7 +17,7 @@ struct still { unsigned beat; double moved_s; };
 /** One look. gap_s: since the look before; hang_s: so long it may stand still.
  *  @return whether it has stood still longer, and the count begins again then */
 bool still_too_long(struct still *, unsigned beat, bool should_move, double now_s, double gap_s, double hang_s);
-/** Kill it, and say so. */
+/** Kill it, and say so, and what it does instead: stopped, or stuck. */
 void still_kill(int slot, pid_t, double hang_s);
 
 #ifdef __cplusplus

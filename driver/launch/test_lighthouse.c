@@ -314,8 +314,8 @@ static void test_who_leaves(void **state) {
 
 /* Ranks 1 and 2 say that they have lost each other in this epoch. */
 static void lose_each_other(int32_t epoch) {
-    host_link_say_word(&host[0], HOST_LOST, 1, 0, own_lost(epoch, 2));
-    host_link_say_word(&host[1], HOST_LOST, 2, 0, own_lost(epoch, 1));
+    host_link_say_word(&host[0], HOST_LOST, 1, 0, own_slot_word(epoch, 2));
+    host_link_say_word(&host[1], HOST_LOST, 2, 0, own_slot_word(epoch, 1));
 }
 static void are_whole(int32_t epoch) {
     for (int s = 0; s < 3; s++) host_link_say_word(&host[s / 2], HOST_WHOLE, s, epoch, 0);
@@ -373,16 +373,19 @@ static void test_chaos(void **state) {
     begin("a:2,b:1", "--elastic 3 --hang-timeout 0.1 --chaos-every 0.02 --chaos 7");
     for (int s = 0; s < 3; s++) host_link_say_word(&host[s / 2], HOST_STATE, s, 0, OWN_RUNNING);
     are_whole(0);
+    lose_each_other(0);
+    assert_true(hears_epoch(0).number == 1 && hears_epoch(1).number == 1);
+    are_whole(1);
     assert_true(hears_nothing(0) && hears_nothing(1));               /* before the first step there is none */
     for (int step = 1; step <= 50; step++) {
-        host_link_say_word(&host[0], HOST_DONE, 0, 0, own_done(0, step));
+        host_link_say_word(&host[0], HOST_DONE, 0, 0, own_done(1, step));
         for (int h = 0; h < 2; h++)
             while (hears(h, 0.01, &m)) {
                 const struct host_word word = host_link_word(&m);
                 assert_true(word.slot / 2 == h);
                 if (m.kind == HOST_SIGNAL)                           /* none may go */
                     assert_true(word.value == SIGSTOP || word.value == SIGCONT);
-                if (m.kind == HOST_CUT) assert_true(word.value / 2 == 1 - h);
+                if (m.kind == HOST_CUT) assert_true(word.value / 2 == 1 - h && word.epoch == 1);
                 n[m.kind]++;
             }
     }

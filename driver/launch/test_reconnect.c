@@ -30,7 +30,7 @@ static void test_an_epoch_of_the_same_ranks(void **state) {
     (void)state;
     begin();
     assert_int_equal(at(10), PLAN_NOTHING);
-    memory.line[1].lost = own_lost(5, 3);
+    memory.line[1].lost = own_slot_word(5, 3);
     assert_int_equal(at(11), PLAN_NOTHING);                          /* it may be that 3 has died */
     const struct plan_act act = reconnect_look(&r, &view, 11.2);
     assert_true(act.what == PLAN_OPEN && act.slot == -1 && act.next.number == 6 && act.next.from == 5);
@@ -42,7 +42,7 @@ static void test_an_epoch_of_the_same_ranks(void **state) {
 static void test_who_has_died_is_not_lost(void **state) {
     (void)state;
     begin();
-    memory.line[1].lost = own_lost(5, 3);
+    memory.line[1].lost = own_slot_word(5, 3);
     assert_int_equal(at(11), PLAN_NOTHING);
     there[3] = false;
     assert_int_equal(at(11.2), PLAN_NOTHING);
@@ -54,14 +54,14 @@ static void test_who_has_died_is_not_lost(void **state) {
 static void test_what_does_not_count(void **state) {
     (void)state;
     begin();
-    memory.line[1].lost = own_lost(4, 3);                            /* of another epoch */
-    memory.line[2].lost = own_lost(5, 0);                            /* a spare says so */
-    memory.line[3].lost = own_lost(5, 2);                            /* of a spare */
+    memory.line[1].lost = own_slot_word(4, 3);                       /* of another epoch */
+    memory.line[2].lost = own_slot_word(5, 0);                       /* a spare says so */
+    memory.line[3].lost = own_slot_word(5, 2);                       /* of a spare */
     assert_int_equal(at(11), PLAN_NOTHING);
     assert_int_equal(at(12), PLAN_NOTHING);
-    memory.line[1].lost = own_lost(5, 3);
+    memory.line[1].lost = own_slot_word(5, 3);
     assert_int_equal(at(13), PLAN_NOTHING);
-    memory.line[0].lost = own_lost(5, 3);                            /* another two: a moment of their own */
+    memory.line[0].lost = own_slot_word(5, 3);                       /* another two: a moment of their own */
     assert_int_equal(at(13.2), PLAN_NOTHING);
     assert_int_equal(at(13.4), PLAN_OPEN);
 }
@@ -70,7 +70,7 @@ static void test_what_does_not_count(void **state) {
 static void test_who_cannot_be_reached_is_killed(void **state) {
     (void)state;
     begin();
-    memory.line[3].lost = own_lost(5, 1);
+    memory.line[3].lost = own_slot_word(5, 1);
     assert_int_equal(at(11), PLAN_NOTHING);
     const struct epoch now = own_epoch_now(&memory);
     const struct plan_act act = reconnect_look(&r, &view, 11.2);
@@ -78,7 +78,7 @@ static void test_who_cannot_be_reached_is_killed(void **state) {
     reconnect_is_open(&r, &now, &act);
     is_now(6, 5, false);
     assert_int_equal(at(12), PLAN_NOTHING);
-    memory.line[1].lost = own_lost(6, 3);
+    memory.line[1].lost = own_slot_word(6, 3);
     assert_int_equal(at(13), PLAN_NOTHING);
     const struct plan_act end = reconnect_look(&r, &view, 13.2);
     const char *text = test_stderr_text();
@@ -88,7 +88,7 @@ static void test_who_cannot_be_reached_is_killed(void **state) {
     assert_int_equal(at(14), PLAN_NOTHING);
     assert_int_equal(at(15), PLAN_NOTHING);                          /* until it is seen to have died */
     is_now(6, 5, true);
-    memory.line[0].lost = own_lost(6, 1);
+    memory.line[0].lost = own_slot_word(6, 1);
     assert_int_equal(at(16), PLAN_NOTHING);
     assert_int_equal(at(17), PLAN_OPEN);                             /* whole: so it had been made */
 }

@@ -36,7 +36,7 @@ enum { OWN_MOST_RANKS = EPOCH_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8, OWN_
 enum own_state { OWN_STARTING, OWN_RUNNING, OWN_FINISHED };
 /* state: enum own_state; beat: it changes as long as the rank moves. pid, sample: whose memory it is, and where a word
  * lies in it that all know; reads: can it read the memory of the others of this host (enum own_reads)? wish: enum
- * epoch_wish; lost: own_lost; cut: it is to cut the connection to this slot, counted from 1 (--chaos); closes: the
+ * epoch_wish; lost: whom it cannot reach, cut: whom it is to cut itself off (--chaos), both own_slot_word; closes: the
  * epoch that it wants closed, counted from 1, where there are several hosts. A cache line. */
 enum own_reads { OWN_UNKNOWN, OWN_READS, OWN_CANNOT_READ };
 struct own_line {
@@ -80,10 +80,10 @@ void own_memory_unmap(struct own_memory *);
 enum status own_rings_map(const struct own_job *, int32_t epoch, struct ring **out);
 void own_rings_unmap(const struct own_job *, struct ring *);
 
-/* In an epoch the connection to a slot is lost; of another epoch it does not count. */
-static inline int own_lost(int32_t epoch, int slot) { return epoch % (1 << 20) << 10 | (slot + 1); }
-static inline int own_lost_slot(int lost, int32_t epoch) {
-    return lost >> 10 == epoch % (1 << 20) ? (lost & 1023) - 1 : -1;
+/* A connection of an epoch, by the slot at its other end. Read late, in a later epoch, it is none. */
+static inline int own_slot_word(int32_t epoch, int slot) { return epoch % (1 << 20) << 10 | (slot + 1); }
+static inline int own_word_slot(int word, int32_t epoch) {
+    return word >> 10 == epoch % (1 << 20) ? (word & 1023) - 1 : -1;
 }
 
 /* A step that an epoch has done, as one number. */

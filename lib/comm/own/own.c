@@ -71,7 +71,7 @@ static int unless_changed(int code) {
     const struct timespec nap = {0, 1000000};
     double until_s = clock_s() + agent_sees_s;
     int lost = code == OWN_ENDED && network ? own_network_lost(network) : -1;
-    if (lost >= 0) memory->line[job.slot].lost = own_lost(now.number, now.slot[lost]);
+    if (lost >= 0) memory->line[job.slot].lost = own_slot_word(now.number, now.slot[lost]);
     for (; code == OWN_ENDED && clock_s() < until_s; nanosleep(&nap, NULL))
         if (has_changed()) return TRANSPORT_CHANGED;
     return code;
@@ -109,7 +109,7 @@ static void try_to_read(void) {
 
 /* --chaos: a connection to another host is cut. */
 static void cut_if_told(void) {
-    int peer = atomic_load_explicit(&memory->line[job.slot].cut, memory_order_relaxed) - 1;
+    int peer = own_word_slot(atomic_load_explicit(&memory->line[job.slot].cut, memory_order_relaxed), now.number);
     if (peer < 0) return;
     memory->line[job.slot].cut = 0;
     int r = epoch_place(&now, peer);

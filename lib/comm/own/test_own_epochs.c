@@ -201,10 +201,10 @@ static void test_an_epoch_is_closed_or_followed(void **state) {
 static void test_what_is_lost_is_so_in_its_epoch(void **state) {
     (void)state;
     for (int epoch = 0; epoch < 3000; epoch += 7) {
-        assert_int_equal(own_lost_slot(own_lost(epoch, 255), epoch), 255);
-        assert_int_equal(own_lost_slot(own_lost(epoch, 0), epoch), 0);
-        assert_int_equal(own_lost_slot(own_lost(epoch, 3), epoch + 1), -1);
-        assert_int_equal(own_lost_slot(0, epoch), -1);               /* nothing */
+        assert_int_equal(own_word_slot(own_slot_word(epoch, 255), epoch), 255);
+        assert_int_equal(own_word_slot(own_slot_word(epoch, 0), epoch), 0);
+        assert_int_equal(own_word_slot(own_slot_word(epoch, 3), epoch + 1), -1);
+        assert_int_equal(own_word_slot(0, epoch), -1);               /* nothing */
     }
 }
 
