@@ -32,7 +32,7 @@ static double peak_of_gpus(const struct training *t) {
 }
 
 /* One rank of each host measures, while the others sleep: in a sum they would look again and again, on cores that it is
- * to have. */
+ * to have. A job that goes on has mostly measured before. */
 static enum status find_peak(struct training *t, int threads) {
     const struct plan *p = &t->setup.plan;
     const struct timespec measured = {0, 50000000};
@@ -40,7 +40,7 @@ static enum status find_peak(struct training *t, int threads) {
     t->peak_flops = p->peak_tflops * 1e12;
     if (t->peak_flops > 0) return OK;
     if (comm_local_rank() == 0) of_host = p->device == PLAN_DEVICE_CUDA ? peak_of_gpus(t) : peak_of_cpu(p, threads);
-    else nanosleep(&measured, NULL);
+    else if (!t->from_memory) nanosleep(&measured, NULL);
     TRY(comm_all_reduce(group_world(), &of_host, 1, FP64, COMM_SUM));
     t->peak_flops = of_host > 0 ? of_host : NAN;
     return OK;

@@ -1,7 +1,6 @@
 #include "lib/checkpoint/checkpoint_gather.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,12 +41,6 @@ static enum status take_from(const struct shard_file *s, const char *param, enum
     return piece_common(&t->piece, &piece, take, t);
 }
 
-static bool all_finite(const struct target *t) {
-    for (int64_t i = 0; i < t->piece.n; i++)
-        if (!isfinite(dtype_get(t->at, t->dtype, i))) return false;
-    return true;
-}
-
 static enum status gather(const struct manifest *m, const char *param, enum state_array a, struct target *t) {
     for (int i = 0; i < m->n; i++) TRY(take_from(&m->shards[i], param, a, t));
     int64_t wanted = piece_real_n(&t->piece);
@@ -56,7 +49,7 @@ static enum status gather(const struct manifest *m, const char *param, enum stat
                     "%s has %" PRId64 " of the %" PRId64
                     " elements of %s%s that are needed; the checkpoint is not whole",
                     m->path, t->filled, wanted, param, state_suffix[a]);
-    return all_finite(t)
+    return dtype_all_finite(t->at, t->dtype, t->piece.n)
                ? OK
                : FAIL(E_FORMAT, "%s: %s%s has an element that is missing or not finite; use an earlier checkpoint",
                       m->path, param, state_suffix[a]);

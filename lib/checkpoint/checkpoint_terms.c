@@ -3,7 +3,6 @@
 #include "lib/base/log.h"
 #include "lib/checkpoint/checkpoint_piece.h"
 #include "lib/comm/comm.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,9 +102,8 @@ static enum status load_term(struct run *r, const struct manifest *m, bool same,
     for (int64_t i = 0; i < term->piece.n; i++) t->at[i] = same ? -0.f : 0;
     if (same) TRY(add_file(&m->shards[group_rank(r->mesh.group[AXIS_MESH])], term->param, name, t));
     for (int i = 0; i < m->n && !same && term->takes_sum; i++) TRY(add_file(&m->shards[i], term->param, NULL, t));
-    for (int64_t i = 0; i < term->piece.n; i++)
-        if (!isfinite(t->at[i]))
-            return FAIL(E_FORMAT, "%s: %s has an element that is not finite; use an earlier checkpoint", m->path, name);
+    if (!dtype_all_finite(t->at, FP32, term->piece.n))
+        return FAIL(E_FORMAT, "%s: %s has an element that is not finite; use an earlier checkpoint", m->path, name);
     return r->device->upload(r->device, term->at, t->at, term->piece.n * (int64_t)sizeof(float));
 }
 

@@ -2,7 +2,6 @@
 
 #include "lib/checkpoint/hf_files.h"
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -116,10 +115,8 @@ static enum status copy_part(struct import *m, struct hf_tensor t) {
     for (int64_t at = 0; at < bytes; at += AT_A_TIME * size) {
         int64_t now = bytes - at < AT_A_TIME * size ? bytes - at : AT_A_TIME * size;
         TRY(safetensors_read(t.file, t.entry, at, now, m->room));
-        for (int64_t i = 0; i < now / size; i++)
-            if (!isfinite(dtype_get(m->room, t.entry->dtype, i)))
-                return FAIL(E_FORMAT, "%s: %s holds a number that is not finite", hf_files_path(m->files),
-                            t.entry->name);
+        if (!dtype_all_finite(m->room, t.entry->dtype, now / size))
+            return FAIL(E_FORMAT, "%s: %s holds a number that is not finite", hf_files_path(m->files), t.entry->name);
         TRY(checkpoint_weights_append(m->writer, m->room, now));
     }
     return OK;

@@ -1,6 +1,9 @@
 /* Conversions between element types: every result is rounded once, to nearest, ties to even. */
 #include "lib/device/dtype.h"
 
+#include <float.h>
+#include <math.h>
+
 const char *dtype_name(enum dtype d) {
     static const char *const names[N_DTYPES] = {"fp64", "fp32", "bf16", "fp16", "int32", "uint8",
                                                 "fp8_e4m3", "fp8_e5m2"};
@@ -62,6 +65,22 @@ void dtype_convert(void *to, enum dtype to_type, const void *from, enum dtype fr
         load_block(block, from, from_type, first, count, to_type != FP64);
         store_block(to, to_type, first, block, count);
     }
+}
+
+/* Not finite: all bits of the exponent are set. No loop ends early, so that all of them vectorise. */
+int dtype_all_finite(const void *x, enum dtype type, int64_t n) {
+    const double *d = x;
+    const float *f = x;
+    const uint16_t *h = x;
+    int bad = 0;
+    switch (type) {
+    case FP64: for (int64_t i = 0; i < n; i++) bad |= !(fabs(d[i]) <= DBL_MAX); break;
+    case FP32: for (int64_t i = 0; i < n; i++) bad |= !(fabsf(f[i]) <= FLT_MAX); break;
+    case BF16: for (int64_t i = 0; i < n; i++) bad |= (h[i] & 0x7f80) == 0x7f80; break;
+    case FP16: for (int64_t i = 0; i < n; i++) bad |= (h[i] & 0x7c00) == 0x7c00; break;
+    default: for (int64_t i = 0; i < n; i++) bad |= !isfinite(dtype_get(x, type, i)); break;
+    }
+    return !bad;
 }
 
 double dtype_get(const void *x, enum dtype d, int64_t i) {

@@ -26,6 +26,9 @@ static inline size_t dtype_size(enum dtype d) {
 const char *dtype_name(enum dtype); /* "fp64", "fp32", "bf16", "fp16", "int32", "uint8", "fp8_e4m3", "fp8_e5m2" */
 static inline int dtype_is_fp8(enum dtype d) { return d == FP8_E4M3 || d == FP8_E5M2; }
 
+/** Are all n elements finite? */
+int dtype_all_finite(const void *, enum dtype, int64_t n);
+
 /** The type in which an op sums and keeps statistics: fp64 for fp64, else fp32. */
 static inline enum dtype dtype_accumulator(enum dtype d) { return d == FP64 ? FP64 : FP32; }
 

@@ -178,6 +178,28 @@ static void test_convert_every_pair_over_odd_lengths(void **state) {
     free(to);
 }
 
+/* One number that is not finite is found wherever it lies; the largest finite ones are none. */
+static void test_all_finite_finds_one_anywhere(void **state) {
+    (void)state;
+    static const struct { enum dtype type; double largest, others[3]; } rows[] = {
+        {FP64, DBL_MAX, {NAN, INFINITY, -INFINITY}}, {FP32, FLT_MAX, {NAN, INFINITY, -INFINITY}},
+        {BF16, 0x1.fep127, {NAN, INFINITY, -INFINITY}}, {FP16, 65504, {NAN, INFINITY, -INFINITY}},
+        {FP8_E4M3, 448, {NAN, NAN, NAN}}};
+    enum { N = 70 };
+    double room[N];
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (int64_t n = 0; n <= N; n += 1 + n / 8 * 7) {
+            for (int64_t i = 0; i < n; i++) dtype_set(room, rows[r].type, i, (i % 2 ? 1 : -1) * rows[r].largest);
+            assert_true(dtype_all_finite(room, rows[r].type, n));
+            for (int64_t i = 0; i < n; i++) {
+                dtype_set(room, rows[r].type, i, rows[r].others[i % 3]);
+                assert_false(dtype_all_finite(room, rows[r].type, n));
+                dtype_set(room, rows[r].type, i, 0);
+            }
+            assert_true(dtype_all_finite(room, rows[r].type, n));
+        }
+}
+
 /* ---- fp8 ---- */
 static const struct format { enum dtype dtype; int mantissa, bias, n_finite; double largest; } FORMATS[] = {
     {FP8_E4M3, 3, 7, 0x7f, FP8_E4M3_MAX}, {FP8_E5M2, 2, 15, 0x7c, FP8_E5M2_MAX}};
@@ -290,7 +312,8 @@ static void test_sizes_and_names(void **state) {
     }
 }
 
-TESTS(unit_test(test_fp16_to_float_is_the_compilers_for_all_65536), unit_test(test_fp16_round_trip_of_all_65536),
+TESTS(unit_test(test_all_finite_finds_one_anywhere),
+      unit_test(test_fp16_to_float_is_the_compilers_for_all_65536), unit_test(test_fp16_round_trip_of_all_65536),
       unit_test(test_fp16_rounds_to_nearest_even_around_every_tie),
       unit_test(test_fp16_from_float_is_the_compilers_over_all_magnitudes),
       unit_test(test_bf16_round_trip_of_all_65536), unit_test(test_bf16_rounds_to_nearest_even_around_every_tie),

@@ -74,13 +74,19 @@ enum { LANES_B = LANES_F };
 static double time_bf16(void) { return time_fp32(); }
 #endif
 
-double peak_flops_per_core(enum dtype dtype) {
+static double measure(enum dtype dtype) {
     double best = 1e30, lanes = dtype == FP64 ? LANES_D : dtype == BF16 ? LANES_B : LANES_F;
     for (double end = clock_s() + 0.02; clock_s() < end;) {
         double seconds = dtype == FP64 ? time_fp64() : dtype == BF16 ? time_bf16() : time_fp32();
         if (seconds < best) best = seconds;
     }
     return 2.0 * lanes * CHAINS * ROUNDS / best;
+}
+
+double peak_flops_per_core(enum dtype dtype) {
+    static double found[N_DTYPES];
+    if (found[dtype] == 0) found[dtype] = measure(dtype);
+    return found[dtype];
 }
 
 double peak_flops_of_gpu(const char *name, enum dtype dtype) {
