@@ -13,6 +13,9 @@
     handed_in.py  where somebody's file for an exercise is
     handout.py    the tree without the answers
 """
+import ctypes
+import ctypes.util
+import functools
 import os
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -20,3 +23,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 class Trouble(Exception):
     """Something is wrong that the user has to know about: one or more lines, the remedy in them."""
+
+
+@functools.cache
+def library(name, file):
+    """A shared library, where the system has it; else by the name of its file on Linux."""
+    return ctypes.CDLL(ctypes.util.find_library(name) or file)

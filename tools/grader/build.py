@@ -1,8 +1,9 @@
 """Compiling and linking: a submission takes the place of one file, and all other objects are those of the project's build.
 
 What does not change between submissions is linked once: rest.o holds the library without the replaced file, the runner and the tests.
-A submission's own names are made local to it, but for those that the starter has: it can neither replace another function of the
-project nor one of the C library."""
+A submission gives others the names of its starter, and no further one: it can neither replace another function of the project nor one
+of the C library."""
+import difflib
 import glob
 import hashlib
 import os
@@ -10,8 +11,9 @@ import re
 import shlex
 import stat
 import subprocess
+import sys
 
-from . import ROOT, Trouble, elf
+from . import ROOT, Trouble, elf, library
 
 MAX_SOURCE = 1 << 20
 MAX_OBJECT = 8 << 20
@@ -193,7 +195,7 @@ class Base:
                     return rest
         except OSError:
             pass
-        strip = [] if self.watched else ["--strip-debug"]     # the checker's reports name lines
+        strip = [] if self.watched else ["-S"]                # the checker's reports name lines
         subprocess.run(["ld", "-r", *strip, "-o", rest, *objects], cwd=ROOT, check=True)
         with open(listed, "w") as f:
             f.write(text)
@@ -202,7 +204,7 @@ class Base:
     def names_of_starter(self):
         if self.exercise.kind == "table":
             return {}
-        return {suffix: elf.globals_of(os.path.join(ROOT, self.compile_own(self.exercise.starter, more, suffix))) for suffix, more in self.variants}
+        return {suffix: elf.strong_of(os.path.join(ROOT, self.compile_own(self.exercise.starter, more, suffix))) for suffix, more in self.variants}
 
 
 # ---- a submission ----
@@ -277,6 +279,8 @@ def messages_of(text, name):
     return sorted(messages, key=lambda m: not m[0].startswith(own))
 
 
+# The table in which -fsanitize=thread puts one function into every file of a .cu exercise; it does nothing (tests/simt/check.cpp)
+CHECKERS_START = ".init_array.00099"
 CHECKED = ["-fsanitize=address", "-fno-omit-frame-pointer", "-O1", "-no-pie"]
 
 
@@ -299,29 +303,24 @@ def compile_submission(base, place, name, strict=False, checked=False):
             raise Refused("does not compile", "\n".join(filter(None, [said or ended.why or f"the compiler ended with code {ended.code}",
                                                                       "help: " + helps[0] if helps else ""])))
         warnings = warnings or said
-        objects.append(seal(base, place, out, base.names[suffix], checked))
+        if not checked:                                       # that one repeats a crash, for its line; the plain one has been examined
+            examine(base, place, name, out, base.names[suffix])
+        objects.append(out)
     return objects, warnings
 
 
-def tool(place, command):
-    ended = place.run(command, 60, writable=True)
-    if ended.code != 0 or ended.why:
-        why = ended.why or short(without_paths(ended.text, place), 2)
-        raise Refused("refused", f"{command[0]} cannot read its object file: {why}")
-
-
-def seal(base, place, out, names, checked):
-    """Refuse what would run outside of the tests; make all names local but those that the exercise is about."""
+def examine(base, place, name, out, names):
+    """Refuse what would run outside of the tests, and what could take the place of anything but the starter's functions."""
     path = os.path.join(place.host_work, out)
     if os.path.getsize(path) > MAX_OBJECT:
         raise Refused("refused", f"its object file has more than {MAX_OBJECT >> 20} MiB; no exercise needs that")
-    if base.watched:                                          # the checker's own start, one in every file, does nothing
-        tool(place, ["objcopy", "-w", "-R", ".init_array*", "-R", ".rela.init_array*", "-R", ".ctors*", "-R", ".rela.ctors*", f"{place.work}/{out}"])
     try:
+        if base.watched:
+            elf.unlist(path, CHECKERS_START)
         sections, symbols = elf.read(path)
     except Trouble as e:
         raise Refused("refused", str(e)) from None
-    for s in sections if not (base.sanitized or checked) else []:
+    for s in sections if not base.sanitized else []:
         if RUNS_EARLY.match(s):
             raise Refused("refused", f"it has a constructor or destructor (section {s}): nothing of a submission may run before or after the tests")
         if not HARMLESS.fullmatch(s):
@@ -333,10 +332,28 @@ def seal(base, place, out, names, checked):
             raise Refused("refused", f"{s.name} is chosen when the program is loaded (ifunc): nothing of a submission may run before the tests")
         if not s.defined and (s.name in base.forbidden or re.match(r"_?cmocka|_(fail|assert|mock|will_return|expect|skip)", s.name)):
             raise Refused("refused", f"it uses {s.name}, which belongs to the test runner")
-    with open(path + ".names", "w") as f:
-        f.write("\n".join(sorted(names)) + "\n")
-    tool(place, ["objcopy", f"--keep-global-symbols={place.work}/{out}.names", f"{place.work}/{out}"])
-    return out
+        if s.defined and s.bind != elf.LOCAL and s.name not in names and not (base.watched and is_instance(s)):
+            raise Refused("refused", seen_by_others(s, names - {d.name for d in symbols if d.defined}, os.path.join(place.host_work, name)))
+
+
+def is_instance(symbol):
+    """An inline function, or a template's instance, of C++: each object may have it, and the linker takes the first, which is rest.o's
+    if it has one. What the C++ library has is none: a shared library would take it from here, operator new for instance."""
+    return symbol.bind in (elf.WEAK, elf.UNIQUE) and symbol.name.startswith(("_Z", "DW.ref.")) \
+        and not hasattr(library("stdc++", "libstdc++.so.6"), symbol.name)
+
+
+def seen_by_others(symbol, missing, source):
+    """The sentence, with the first line that begins with a word and has the name. missing: of the starter's names."""
+    mangled = re.match(r"_Z(\d+)(.*)", symbol.name)           # _Z3addff: add
+    name = mangled[2][:int(mangled[1])] if mangled else symbol.name
+    call, what = ("()", "function") if symbol.type == elf.FUNC else ("", "variable")
+    with open(source, encoding="utf-8", errors="replace") as f:
+        lines = [n for n, line in enumerate(f, 1) if re.match(rf"[A-Za-z_].*(?<!\w){re.escape(name)}\s*{re.escape(call[:1])}", line)]
+    where = f"{os.path.basename(source)}:{lines[0]}: " if lines else ""
+    meant = difflib.get_close_matches(name, missing, 1)
+    remedy = f"is it to be {meant[0]}, which is missing?" if meant else "write static before it"
+    return f"{where}{name}{call} is seen by other files, and the starter has no such {what}: {remedy}"
 
 
 def unresolved(base, missing):
@@ -355,10 +372,10 @@ def unresolved(base, missing):
 
 
 def link(base, place, objects, program="program", more=()):
-    """The test program, in place.work."""
+    """The test program, in place.work. rest.o comes first: of an inline function that both have its own is taken."""
     rest = place.give(os.path.join(ROOT, base.rest))
-    command = [*base.settings.word["CC"], "-Wl,--allow-shlib-undefined", "-o", f"{place.work}/{program}",
-               *(f"{place.work}/{o}" for o in objects), rest, *more,
+    lax = [] if sys.platform == "darwin" else ["-Wl,--allow-shlib-undefined"]
+    command = [*base.settings.word["CC"], *lax, "-o", f"{place.work}/{program}", rest, *(f"{place.work}/{o}" for o in objects), *more,
                *base.settings.word["LIBS"], "-lcmocka", *(["-lstdc++"] if base.watched else [])]
     ended = place.run(command, 120, writable=True)
     if ended.code == 0 and not ended.why:

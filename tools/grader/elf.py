@@ -1,12 +1,14 @@
 """What an object file contains: sections and symbols, read from the file itself. It may come from anybody, so every size is checked."""
 import collections
+import os
 import struct
 
 from . import Trouble
 
 Symbol = collections.namedtuple("Symbol", "name bind type defined")
-LOCAL, GLOBAL, WEAK, IFUNC = 0, 1, 2, 10
-SYMTAB = 2
+LOCAL, GLOBAL, WEAK, UNIQUE = 0, 1, 2, 10            # bind
+FUNC, IFUNC = 2, 10                                  # type
+PROGBITS, SYMTAB = 1, 2                              # of a section
 
 
 def piece(data, start, size):
@@ -22,34 +24,50 @@ def text_at(strings, start):
     return strings[start:end].decode("latin-1")
 
 
-def read(path):
-    """Names of the sections, and the symbols, of a 64-bit little-endian object."""
-    with open(path, "rb") as f:
-        data = f.read()
-    if piece(data, 0, 6) != b"\x7fELF\x02\x01":
-        raise Trouble("the compiler has not made a 64-bit ELF object")
-    offset, = struct.unpack("<Q", piece(data, 0x28, 8))
-    entry, count, names = struct.unpack("<HHH", piece(data, 0x3A, 6))
-    if entry != 64 or names >= count:
-        raise Trouble("the object file is damaged")
-    headers = [struct.unpack("<IIQQQQIIQQ", piece(data, offset + 64 * i, 64)) for i in range(count)]
+class Sections:
+    """The headers of a 64-bit little-endian object, at `offset` in `data`; their names."""
 
-    def content(i):
-        if i >= count:
+    def __init__(self, path):
+        with open(path, "rb") as f:
+            self.data = f.read()
+        if piece(self.data, 0, 6) != b"\x7fELF\x02\x01":
+            raise Trouble("the compiler has not made a 64-bit ELF object")
+        self.offset, = struct.unpack("<Q", piece(self.data, 0x28, 8))
+        entry, count, names = struct.unpack("<HHH", piece(self.data, 0x3A, 6))
+        if entry != 64 or names >= count:
             raise Trouble("the object file is damaged")
-        return piece(data, headers[i][4], headers[i][5])
+        self.headers = [struct.unpack("<IIQQQQIIQQ", piece(self.data, self.offset + 64 * i, 64)) for i in range(count)]
+        self.names = [text_at(self.content(names), h[0]) for h in self.headers]
 
-    all_names = content(names)
-    section_names = [text_at(all_names, h[0]) for h in headers]
-    symbols = []
-    for i, h in enumerate(headers):
+    def content(self, i):
+        if i >= len(self.headers):
+            raise Trouble("the object file is damaged")
+        return piece(self.data, self.headers[i][4], self.headers[i][5])
+
+
+def read(path):
+    """Names of the sections, and the symbols."""
+    sections, symbols = Sections(path), []
+    for i, h in enumerate(sections.headers):
         if h[1] != SYMTAB:
             continue
-        table, strings = content(i), content(h[6])
+        table, strings = sections.content(i), sections.content(h[6])
         for at in range(24, len(table) - 23, 24):
             name, info, _, section, _, _ = struct.unpack("<IBBHQQ", table[at:at + 24])
             symbols.append(Symbol(text_at(strings, name), info >> 4, info & 15, section != 0))
-    return section_names, symbols
+    return sections.names, symbols
+
+
+def unlist(path, name):
+    """Make a table of one function that runs early plain data, without a name by which a linker would know it."""
+    s = Sections(path)
+    data = bytearray(s.data)
+    for i, h in enumerate(s.headers):
+        if s.names[i] == name and h[5] == 8:
+            struct.pack_into("<II", data, s.offset + 64 * i, 0, PROGBITS)
+    os.remove(path)                                  # not in place: a compiler's cache may have the same file
+    with open(path, "wb") as f:
+        f.write(data)
 
 
 def globals_of(path):
@@ -57,6 +75,6 @@ def globals_of(path):
     return {s.name for s in read(path)[1] if s.defined and s.bind != LOCAL}
 
 
-def wanted_by(path):
-    """Names that it wants from others."""
-    return {s.name for s in read(path)[1] if not s.defined and s.name}
+def strong_of(path):
+    """Of these the ones that only one object may have: no inline functions."""
+    return {s.name for s in read(path)[1] if s.defined and s.bind == GLOBAL}

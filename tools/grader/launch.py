@@ -4,12 +4,13 @@ import os
 import re
 import secrets
 import selectors
+import shutil
 import signal
 import subprocess
 import tempfile
 import time
 
-from . import ROOT, Trouble
+from . import ROOT, Trouble, library
 
 OUTPUT_MAX = 1 << 20
 FILE_MAX_KB = 1 << 20
@@ -186,7 +187,7 @@ class OtherUser(Plain):
 def seal(token, lines):
     """The last line of a report with these lines (tests/report.h)."""
     try:
-        xxh3 = ctypes.CDLL("libxxhash.so.0").XXH3_64bits_withSecret
+        xxh3 = library("xxhash", "libxxhash.so.0").XXH3_64bits_withSecret
     except OSError as e:
         raise Trouble(f"a report cannot be verified without libxxhash: {e}") from None
     xxh3.restype, xxh3.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t] * 2
@@ -298,7 +299,7 @@ def line_of_crash(ended, program, file):
     did = f"a {access[1]} {access[2]}" if access and access[1] else f"a {access[3]}{at}" if access else ""
     frame = re.search(rf"#\d+ 0x\w+ in (\S+) (?:\S*/)?{re.escape(file)}:(\d+)", ended.text)
     pc = re.search(r"\(pc (0x\w+)", ended.text)
-    if not frame and pc:                                      # where the stack itself is overwritten there are no frames
+    if not frame and pc and shutil.which("addr2line"):        # where the stack itself is overwritten there are no frames
         found = subprocess.run(["addr2line", "-f", "-e", program, pc[1]], stdout=subprocess.PIPE).stdout
         frame = re.match(rf"(\S+)\n(?:\S*/)?{re.escape(file)}:(\d+)", found.decode("utf-8", "replace"))
     where = f"{file}:{frame[2]}, in {frame[1]}: " if frame else ""
