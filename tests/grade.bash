@@ -1,4 +1,4 @@
-# What the tests of the class kit share (tests/more/grade.sh, class.sh, handout.sh): sourced, from the project's root, with BUILD (default: build)
+# What the tests of the class kit share (tests/more/grade*.sh, class.sh, handout.sh): sourced, from the project's root, with BUILD (default: build)
 # built. Lesson 02's exercise "cost" is graded most of the time: its $reference. What a command said is in $work/said. (tests/run runs *.sh.)
 # shellcheck shell=bash disable=SC2034
 export BUILD=${BUILD:-build}
