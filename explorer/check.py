@@ -26,7 +26,8 @@ BASE = {"device": ["cuda", "cuda", "cpu"], "precision": ["auto", "bf16", "fp16",
         "zero": [0, 0, 1, 2, 3], "recompute": ["none", "selective", "full", "uniform:2", "block:1"], "seq": [64, 128, 60],
         "schedule": ["1f1b", "1f1b", "gpipe", "interleaved", "naive", "zb-h1", "zb-v", "chimera", "dualpipe-v", "breadth-first", "pipedream"],
         "chunks": [1, 1, 2], "offload": ["none", "none", "none", "optimizer"], "attention": ["blocked", "blocked", "materialised"], "fp8": ["off", "off", "off", "on"],
-        "grad-fp32": ["off", "on"], "tie": ["on", "on", "off"], "grad-codec": ["none", "none", "none", "int8"], "dropout": [0, 0.1]}
+        "grad-fp32": ["off", "on"], "tie": ["on", "on", "off"], "grad-codec": ["none", "none", "none", "int8"], "dropout": [0, 0.1],
+        "replicate-every": [0, 0, 1, 4]}
 MODELS = [["--model", "tiny"], ["--model", "tiny", "--layers", "8"], ["--model", "tiny", "--arch", "llama"], ["--model", "gpt2-124m"],
           ["--model", "tiny", "--experts", "4", "--ep", "2"], ["--model", "tinyllama-1.1b"], ["--model", "gpt3-6.7b"]]
 

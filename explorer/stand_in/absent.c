@@ -1,5 +1,13 @@
-/* What run_destroy and the like may call although nothing was opened: there is nothing to close. All else that the page
- * has not (kernels, MPI, files of checkpoints) is left unresolved, and would trap if it were called. */
+/* What commands of the page may call although no run is opened and no job is there. All else that the page has not
+ * (kernels, MPI, files of checkpoints) is left unresolved, and would trap if it were called. */
+#include "lib/comm/comm_epoch.h"
+#include "lib/comm/own/epoch.h"
 #include "lib/device/disk.h"
 
 void disk_close(struct disk **disk) { (void)disk; }
+
+/* Of a process that is no job's, as comm.c says it. */
+void comm_epoch_members(struct epoch *now, struct epoch *from) {
+    *now = (struct epoch){.n = 1, .from = -1};
+    *from = (struct epoch){.number = -1};
+}
