@@ -332,7 +332,7 @@ sizes:
 
 # Are the lessons and pages still true? LESSON=03 or a path: only that; ANCHORS=1: nothing is run; LONG=1: long blocks too
 check-lessons: deps
-	@$(if $(ANCHORS),true,$(MAKE) --no-print-directory $(ON_ALL_CORES) build examples)
+	@$(if $(ANCHORS),true,$(MAKE) --no-print-directory $(ON_ALL_CORES) build examples bench-allreduce)
 	@tools/check-lessons $(if $(ANCHORS),--anchors) $(if $(LONG),--long) $(LESSON)
 
 # The site, in build/docs/html: pages, lessons and sources. What it needs is another list than the build's.
