@@ -40,7 +40,7 @@ static const struct command COMMANDS[] = {
      "postmortem [JOB|DIR]: who holds up a job that hangs, or held up one that died, and what each rank did last"},
     {"watch", watch_main, true, "watch [JOB]: what each rank of a running job does, once a second"},
     {"show", show_main, true,
-     "show program|types|memory|mesh|options: what a run would do and need, without running it"},
+     "show program|types|memory|mesh|comm|options: what a run would do and need, without running it"},
     {"plan", plan_main, true,
      "plan --cluster NAME: what a step of a layout would take on a cluster that need not be at hand"},
     {"calibrate", calibrate_main, true,
