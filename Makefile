@@ -36,8 +36,11 @@ $(info cuDNN is not found: attention is by our own kernels, slower. Put its incl
 endif
 
 BUILD_NAME ?= build
-B := $(BUILD_NAME)$(if $(SIMT),-simt)$(if $(SAN),-san)$(if $(DEBUG),-debug)$(if $(MINE),-mine)
-OBJ := $(B)/obj# check-more: one build takes another's
+MANNER := $(if $(SAN),-san)$(if $(DEBUG),-debug)$(if $(MINE),-mine)
+B := $(BUILD_NAME)$(if $(SIMT),-simt)$(MANNER)
+# Objects of C that see the CUDA device are a build's own; all others the emulated build has from the CPU's. check-more: one build takes another's
+OBJ := $(B)/obj
+SHARED := $(BUILD_NAME)$(MANNER)/obj
 
 # ---- sources: a module is a folder; test_*.c and example_*.c live in it ----
 MODULES := $(filter-out tests% nano% build%,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h driver/*/*.h lib/*/*.h lib/*/*/*.h)))))
@@ -56,15 +59,18 @@ ALL_CU := $(foreach m,$(MODULES),$(wildcard $(m)/*.cu))
 ELEM_CU := $(filter %_cuda.cu,$(ALL_CU))         # compiled once for each element type (lib/ops/cuda.h)
 ONCE_CU := $(filter-out $(ELEM_CU),$(ALL_CU))
 
+# What sees CUDA: TRIVIUM_CUDA itself, a header that asks for it, or the toolkit's. tests/build.sh: nothing else does.
 # With cuDNN the files that are about it have a folder of their own: all other objects are those of a build without
-CUDNN_C = $(if $(WITH_CUDNN),$(filter %_cudnn.c,$(1)))
-obj = $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(CUDNN_C),$(1))) $(patsubst %.c,$(B)/with-cudnn/%.o,$(CUDNN_C))
-CPU_O := $(foreach e,$(ELEMS),$(patsubst %.c,$(OBJ)/%.$(e).o,$(CPU_C)))
+SEES_CUDA := $(shell grep -lE '^.(if|include).*(CUDA|cuda|cublas|cudnn|nccl|device/gpu\.h|ops/kernels\.h|test_gemm\.h|comm_lanes|simt/fake)' \
+    $(ALL_C) $(wildcard tests/*.c tests/simt/*.c tools/bench/*.c lessons/*/*.c lessons/*/*/*.c))
+folder = $(if $(filter $(1),$(SEES_CUDA)),$(if $(and $(WITH_CUDNN),$(filter %_cudnn.c,$(1))),$(B)/with-cudnn,$(OBJ)),$(SHARED))
+obj = $(foreach c,$(1),$(call folder,$(c))/$(c:.c=.o))
+CPU_O := $(foreach e,$(ELEMS),$(patsubst %.c,$(SHARED)/%.$(e).o,$(CPU_C)))
 # Kernels are compiled in one of three ways, into a folder of their own; everything else is the same object.
 VARIANT := $(if $(filter-out 1,$(SIMT)),-$(SIMT))
 KERNELS := kernels$(VARIANT)
 CU_O := $(foreach e,$(ELEMS),$(patsubst %.cu,$(B)/$(KERNELS)/%.$(e).o,$(ELEM_CU))) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(ONCE_CU))
-SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard tests/simt/*.cpp))) $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/simt/fake_*.c))
+SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard tests/simt/*.cpp))) $(call obj,$(wildcard tests/simt/fake_*.c))
 LIB_O := $(call obj,$(LIB_C)) $(CPU_O) $(if $(WITH_CUDA),$(CU_O)) $(if $(SIMT),$(SIMT_O))
 SIMT_TESTS := $(if $(SIMT),$(call obj,$(wildcard tests/simt/test_*.c)) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(wildcard tests/simt/test_*.cu)))
 # TESTS_OF="lib/ops/ dp/": a runner with the tests of these folders or files alone
@@ -85,13 +91,14 @@ PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas libpcre2-8 2>/de
 # Where registers have 512 bits compilers prefer 256, for the clock's sake; the products need the 512 anyway
 WHOLE_VECTORS := $(if $(filter x86_64,$(shell uname -m)),-mprefer-vector-width=512)
 # -ffp-contract=fast lets a*b+c become one FMA; never -ffast-math: NaN, infinity and the order of sums must mean what they say
-ALL_CFLAGS := -std=gnu17 -I. $(if $(URING),-DTRIVIUM_URING )$(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Itests/simt/toolkit)) $(CFLAGS) -march=$(ARCH) $(WHOLE_VECTORS) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
+ALL_CFLAGS := -std=gnu17 -I. $(if $(URING),-DTRIVIUM_URING )$(CFLAGS) -march=$(ARCH) $(WHOLE_VECTORS) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
+CUDA_CFLAGS := $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Itests/simt/toolkit))
 CUDA_LIBS := $(if $(SIMT),-lstdc++ $(if $(filter cover,$(SIMT)),--coverage),$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt $(if $(WITH_CUDNN),-lcudnn )-lnccl -lstdc++))
 LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) $(if $(URING),-luring) $(CUDA_LIBS) -lm -lpthread
 
 build: $(B)/trivium$(VARIANT)
 
-$(B)/trivium$(VARIANT): $(OBJ)/trivium.o $(LIB_O)
+$(B)/trivium$(VARIANT): $(call obj,trivium.c) $(LIB_O)
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
@@ -141,35 +148,25 @@ $(B)/bench-kernels$(VARIANT) $(B)/bench-step$(VARIANT):
 
 # A handout (make handout) has starters where exercises replace a file, and what they replace beside them, packed
 PACKED = (echo '\#line 1 "$*.c"'; gzip -dc $<) | $(CC) $(ALL_CFLAGS) $(1) -MMD -MP -x c -c -o $@ -
-ifndef MINE
-$(OBJ)/%.o: references/%.c.gz $(OBJ:obj=flags)
-	@mkdir -p $(@D)
-	$(if $(V),,@echo "CC $*.c (reference)")
-	$(Q)$(PACKED)
-endif
 
-$(OBJ)/lib/comm/%.o $(OBJ)/tests/%.o: ALL_CFLAGS += $(MPI_CFLAGS)
-$(OBJ)/%.o: %.c $(OBJ:obj=flags)
-	@mkdir -p $(@D)
-	$(if $(V),,@echo "CC $<")
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+SEES_CUDA_O := $(foreach f,$(OBJ) $(B)/with-cudnn,$(SEES_CUDA:%.c=$(f)/%.o))
+$(SEES_CUDA_O): ALL_CFLAGS += $(CUDA_CFLAGS)
+$(SEES_CUDA_O): $(OBJ)/cuda.flags
+$(SHARED)/lib/comm/%.o $(SHARED)/tests/%.o $(OBJ)/lib/comm/%.o $(OBJ)/tests/%.o: ALL_CFLAGS += $(MPI_CFLAGS)
 
-$(B)/with-cudnn/%.o: %.c $(OBJ:obj=flags)
-	@mkdir -p $(@D)
-	$(if $(V),,@echo "CC $< (cuDNN)")
-	$(Q)$(CC) $(ALL_CFLAGS) -DTRIVIUM_CUDNN -MMD -MP -c -o $@ $<
-
-define cpu_rule
-$(if $(MINE),,$(OBJ)/%.$(1).o: references/%.c.gz $(OBJ:obj=flags)
+define c_rule
+$(if $(MINE),,$(1).o: references/%.c.gz $(SHARED:obj=flags)
 	@mkdir -p $$(@D)
-	$$(if $$(V),,@echo "CC $$*.c (reference, $(1))")
-	$$(Q)$$(call PACKED,-DELEM=$(1) -DELEM_$(1)))
-$(OBJ)/%.$(1).o: %.c $(OBJ:obj=flags)
+	$$(if $$(V),,@echo "CC $$*.c, the reference$(2)")
+	$$(Q)$$(call PACKED,$(3)))
+$(1).o: %.c $(SHARED:obj=flags)
 	@mkdir -p $$(@D)
-	$$(if $$(V),,@echo "CC $$< ($(1))")
-	$$(Q)$$(CC) $$(ALL_CFLAGS) -DELEM=$(1) -DELEM_$(1) -MMD -MP -c -o $$@ $$<
+	$$(if $$(V),,@echo "CC $$<$(2)")
+	$$(Q)$$(CC) $$(ALL_CFLAGS) $(3) -MMD -MP -c -o $$@ $$<
 endef
-$(foreach e,$(ELEMS),$(eval $(call cpu_rule,$(e))))
+$(foreach f,$(sort $(SHARED) $(OBJ)),$(eval $(call c_rule,$(f)/%)))
+$(foreach e,$(ELEMS),$(eval $(call c_rule,$(SHARED)/%.$(e), ($(e)),-DELEM=$(e) -DELEM_$(e))))
+$(eval $(call c_rule,$(B)/with-cudnn/%, (cuDNN),-DTRIVIUM_CUDNN))
 
 # A kernel file has the same text for the GPU and for tests/simt. Compiled for the GPUs that are here, whose compute capability 9.0 is
 # sm_90; without one for sm_80 (A100), sm_90 (H100, H200), and in PTX for what comes.
@@ -204,23 +201,25 @@ $(B)/$(KERNELS)/%.o: %.cpp $(B)/$(KERNELS).flags
 	$(Q)$(CXX) $(SIMT_CXXFLAGS) $(if $(filter check,$(SIMT)),-DSIMT_CHECK) -MMD -MP -c -o $@ $<
 
 # Objects are made again when the flags are not those that they were made with (CUDA=0 after CUDA=1, another ARCH, ...).
-FLAGS := $(ALL_CFLAGS)
 KERNEL_FLAGS := $(CU)
-$(OBJ:obj=flags) $(B)/$(KERNELS).flags: .FORCE
+$(SHARED:obj=flags): SAID := $(ALL_CFLAGS)
+$(OBJ)/cuda.flags: SAID := $(CUDA_CFLAGS)
+$(B)/$(KERNELS).flags: SAID := $(KERNEL_FLAGS)
+$(SHARED:obj=flags) $(OBJ)/cuda.flags $(B)/$(KERNELS).flags: .FORCE
 	@mkdir -p $(@D)
-	@echo '$(if $(findstring $(KERNELS),$@),$(KERNEL_FLAGS),$(FLAGS))' | cmp -s - $@ || echo '$(if $(findstring $(KERNELS),$@),$(KERNEL_FLAGS),$(FLAGS))' >$@
+	@echo '$(SAID)' | cmp -s - $@ || echo '$(SAID)' >$@
 .FORCE:
 
 # What tools/grade compiles and links submissions with: the flags and objects of this build
 HELPERS := $(call obj,$(filter-out tests/test_%,$(wildcard tests/*.c)))
 SIMT_CORE := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(filter-out tests/simt/fake_%,$(wildcard tests/simt/*.cpp))))
-SETTINGS := CC CXX TEST_CFLAGS CU LIBS LIB_O HELPERS SIMT_CORE ELEMS KERNELS
-TEST_CFLAGS = $(ALL_CFLAGS) $(MPI_CFLAGS)
+SETTINGS := CC CXX TEST_CFLAGS CU LIBS LIB_O TEST_O HELPERS SIMT_CORE ELEMS KERNELS
+TEST_CFLAGS = $(ALL_CFLAGS) $(CUDA_CFLAGS) $(MPI_CFLAGS)
 $(B)/settings$(VARIANT): .FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' $(foreach s,$(SETTINGS),'$(s)=$($(s))') | cmp -s - $@ || printf '%s\n' $(foreach s,$(SETTINGS),'$(s)=$($(s))') >$@
 
--include $(shell find $(OBJ) $(B)/with-cudnn $(B)/$(KERNELS) -name '*.d' 2>/dev/null)
+-include $(shell find $(sort $(SHARED) $(OBJ)) $(B)/with-cudnn $(B)/$(KERNELS) -name '*.d' 2>/dev/null)
 
 # ---- what users type ----
 help:
@@ -282,7 +281,7 @@ check-more: deps
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) check-build
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) kernels-build
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=0 ARCH=x86-64-v3 TESTS_OF='lib/ops/ tests/test_parity.c' BUILD_NAME=$(BUILD_NAME)-v3 $(BUILD_NAME)-v3/trivium-tests
-	@$(if $(NVCC),$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=1 BUILD_NAME=$(BUILD_NAME)-cuda OBJ=$(SIMT_BUILD)/obj $(BUILD_NAME)-cuda/trivium $(BUILD_NAME)-cuda/trivium-tests)
+	@$(if $(NVCC),$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=1 BUILD_NAME=$(BUILD_NAME)-cuda SHARED=$(B)/obj OBJ=$(SIMT_BUILD)/obj $(BUILD_NAME)-cuda/trivium $(BUILD_NAME)-cuda/trivium-tests)
 	@BUILD=$(B) NAME=$(BUILD_NAME) tests/check more
 
 check-kernels: deps

@@ -31,3 +31,11 @@ is build_without_a_gpu_compiles_for_all "$(value KERNEL_FLAGS GPU= CUDA=1 | grep
     "code=sm_80 code=sm_90 code=compute_90 "
 said=$(env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u CUDA make -n BUILD_NAME="$work/build" GPU= NVCC="$work/toolkit/bin/nvcc" demo 2>&1)
 is build_says_that_the_toolkit_is_left_unused "$(grep -c '^There is a CUDA toolkit but no GPU' <<<"$said")" 1
+
+# What sees TRIVIUM_CUDA, in itself or in a header, is compiled with the build's own flags; all else is shared, whatever those are.
+asks=" $(grep -rlw --include='*.[ch]' TRIVIUM_CUDA . | sed 's|^\./||' | tr '\n' ' ') "
+find "${BUILD:-build}/obj" -name '*.d' -exec awk -v asks="$asks" -v folder="${BUILD:-build}/obj/" '
+    FNR == 1 { c = $1; sub(folder, "", c); sub(/(\.(fp64|fp32|bf16|fp16))?\.o:$/, ".c", c); shared = 1 }
+    { for (i = 1; i <= NF && shared; i++) if (index(asks, " " $i " ")) { print c; shared = 0 } }' {} + | sort -u >"$work/seeing"
+unlisted=$(value SEES_CUDA CUDA=0 | tr ' ' '\n' | grep -vxFf - "$work/seeing" | xargs -r ls 2>/dev/null)     # those that are still there
+is build_shares_no_object_that_sees_cuda "$(grep -cx lib/ops/gelu.c "$work/seeing") $unlisted" "1 "

@@ -11,7 +11,7 @@ if [ ! -f "$reference" ]; then echo "skip $name: no reference of lesson 02, cost
 if grep -q fsanitize=address "$BUILD/settings"; then echo "skip $name: a sanitizer's build wants more addresses than a submission may have"; exit; fi
 
 # so that make finds all of it current
-settings="CUDA=$(grep -c TRIVIUM_CUDA "$BUILD/flags") $(grep -q -- -Werror "$BUILD/flags" && echo WERROR=1)"
+settings="CUDA=$(grep -c "^TEST_CFLAGS=.*TRIVIUM_CUDA" "$BUILD/settings") $(grep -q -- -Werror "$BUILD/flags" && echo WERROR=1)"
 
 report() { if [ "$1" = 0 ]; then echo "ok $name: $2"; else echo "not ok $name: $2"; sed 's/^/    /' "$work/said"; fi; }
 grade() { tools/grade --built --lesson 02 "$@" >"$work/said" 2>&1; }
