@@ -1,4 +1,4 @@
-/* ranks: 1 */
+/* ranks: 1  device: cpu */
 /* --comm-algorithm: what it says, and what it refuses. */
 #include "lib/comm/comm_rules.h"
 #include "lib/comm/hop_simulate.h"

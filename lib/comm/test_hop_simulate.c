@@ -1,4 +1,4 @@
-/* ranks: 1 */
+/* ranks: 1  device: cpu */
 /* Simulated seconds against closed forms, and messages and bytes of tables against theirs. */
 #include "lib/comm/hop_simulate.h"
 #include "tests/test.h"

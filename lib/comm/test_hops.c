@@ -1,4 +1,4 @@
-/* ranks: 1 */
+/* ranks: 1  device: cpu */
 /* Tables of hops, all algorithms and operations, on up to 17 ranks of this process (test_hop_world.h). */
 #include "lib/comm/test_hop_world.h"
 

@@ -1,4 +1,4 @@
-/* ranks: 1 */
+/* ranks: 1  device: cpu */
 /* Emulated links against the simulation, without a machine's clock: all ranks' walks in this process, on links of their
  * own, in a time that jumps to the next message that leaves or is there. What they take is what hop_simulate says, to
  * rounding: for every algorithm, and however few buffers for terms a walk has. */

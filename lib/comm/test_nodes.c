@@ -1,4 +1,4 @@
-/* ranks: 1 2 */
+/* ranks: 1 2  device: cpu */
 /* Nodes: emulated ones, and the hosts' of ranks that are all here. */
 #include "lib/comm/comm_backend.h"
 #include "tests/test.h"

@@ -1,4 +1,4 @@
-/* ranks: 1
+/* ranks: 1  device: cpu
  *
  * A file as a tier: what is put into it comes back, from any byte to any byte, with either engine and with a file
  * system that has no O_DIRECT; it has no name and its full size from the start; and what can fail is one line. */

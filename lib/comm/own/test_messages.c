@@ -1,4 +1,4 @@
-/* ranks: 1 */
+/* ranks: 1  device: cpu */
 /* Messages of several processes, all in this one, over rings that give and take as few bytes as chance wants. */
 #include "lib/base/rng.h"
 #include "lib/comm/own/messages.h"

@@ -1,4 +1,4 @@
-/* ranks: 1 */
+/* ranks: 1  device: cpu */
 /* Who may speak to a rank: the greeting, and connections of members among strangers. All in one process: nothing in
  * there waits. */
 #include "lib/base/clock.h"

@@ -1,4 +1,4 @@
-/* ranks: 1 */
+/* ranks: 1  device: cpu */
 /* The transport without the rest of lib/comm: processes that this test forks, as the agent does. */
 #include "lib/base/log.h"
 #include "lib/comm/host_transport.h"

@@ -1,4 +1,4 @@
-/* ranks: 1 */
+/* ranks: 1  device: cpu */
 /* The transport when its epochs end: processes that this test forks and kills, as an agent sees it. */
 #include "lib/comm/host_transport.h"
 #include "lib/comm/own/job.h"
