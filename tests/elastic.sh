@@ -2,7 +2,7 @@
 # Ranks that go on when others are killed (launch --comm-transport own --elastic): real processes, and what is said of them.
 #
 # Run from the project's root. BUILD: where the program is (default: build). ONLY: a pattern; of the runs of `train`, those with such a name. ALL=1:
-# also those that take long, or have to wait (tests/long/elastic.sh).
+# also the others (tests/long/elastic.sh), of which tests/more/elastic.sh has those that another layout is all there is to.
 set -u -o pipefail
 build=$(cd "${BUILD:-build}" && pwd) || exit 1
 demo=$PWD/configs/demo.txt
@@ -173,7 +173,7 @@ END
 "$build/trivium" launch -n 4 "${train[@]}" --dp 4 --save whole --metrics whole.rows >out 2>err </dev/null
 trains a_spare_takes_over_to_the_bit 0 4 --elastic 2 --spares 2 -- --dp 4 -- 2 0
 trains fewer_replicas_train_on 1e-10 4 --elastic 2 -- --dp 4 --zero 1 -- 1 3
-trains replicas_of_tp_are_left_out_whole 1e-10 4 --elastic 2 -- --dp 2 --tp 2 -- 0
+all && trains replicas_of_tp_are_left_out_whole 1e-10 4 --elastic 2 -- --dp 2 --tp 2 -- 0
 trains replicas_of_stages_are_left_out_whole 1e-10 4 --elastic 2 -- --dp 2 --pp 2 --zero 3 -- 3
 # Without a checkpoint they begin again; what was in the metrics stays, also of a rank 0 that has died.
 save='' from='the beginning'
@@ -189,17 +189,17 @@ from=memory
 trains a_spare_takes_over_from_memory 0 4 --elastic 4 --spares 2 -- --dp 4 --replicate-every 1 -- 2 0
 trains a_spare_takes_over_a_shard 1e-10 4 --elastic 4 --spares 2 -- --dp 4 --zero 3 --replicate-every 4 $slowed -- 0 3
 trains fewer_replicas_have_all_shards 1e-10 4 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 -- 1 3
-trains half_of_the_replicas_have_all_shards 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --micro-batch 3 --replicate-every 1 -- 3
-trains copies_are_in_another_replica 1e-10 4 --elastic 2 -- --dp 2 --tp 2 --zero 1 --replicate-every 1 -- 1
-trains stages_have_copies_too 1e-10 4 --elastic 2 -- --dp 2 --pp 2 --zero 3 --replicate-every 1 -- 3
-trains two_at_once_that_are_no_neighbors 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- "0 2"
+all && trains half_of_the_replicas_have_all_shards 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --micro-batch 3 --replicate-every 1 -- 3
+all && trains copies_are_in_another_replica 1e-10 4 --elastic 2 -- --dp 2 --tp 2 --zero 1 --replicate-every 1 -- 1
+all && trains stages_have_copies_too 1e-10 4 --elastic 2 -- --dp 2 --pp 2 --zero 3 --replicate-every 1 -- 3
+all && trains two_at_once_that_are_no_neighbors 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- "0 2"
 trains over_connections_it_is_the_same 1e-10 4 --nodes 2 --elastic 2 --spares 1 -- --dp 4 --zero 3 --replicate-every 1 -- 2 0
-trains a_spare_sends_as_the_others_do 1e-10 4 --elastic 4 --spares 1 -- --dp 4 --replicate-every 1 --comm-algorithm halving -- 1
-trains a_number_that_cannot_be_is_not_taken 1e-10 4 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 --comm-algorithm halving -- 1
+all && trains a_spare_sends_as_the_others_do 1e-10 4 --elastic 4 --spares 1 -- --dp 4 --replicate-every 1 --comm-algorithm halving -- 1
+all && trains a_number_that_cannot_be_is_not_taken 1e-10 4 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 --comm-algorithm halving $slowed -- 1
 # ---- more again, once there are spares ----
 says='there are spares for more; epoch [23] goes on with 4 ranks'
 trains who_is_started_anew_joins 1e-10 4 --elastic 2 --respawn 1 -- --dp 4 --zero 2 --replicate-every 1 -- 1
-trains a_replica_of_two_joins 1e-10 4 --elastic 2 --respawn 1 -- --dp 2 --tp 2 --zero 1 --replicate-every 4 -- 0
+all && trains a_replica_of_two_joins 1e-10 4 --elastic 2 --respawn 1 -- --dp 2 --tp 2 --zero 1 --replicate-every 4 -- 0
 all && trains over_connections_they_join 1e-10 4 --nodes 2 --elastic 2 --respawn 1 -- --dp 4 --zero 3 --replicate-every 1 -- 3
 # ---- who leaves on request: no step is done again ----
 hurts='USR2 leaves; epoch' n_rows=60 says='^trivium: process 2 has left'
@@ -217,7 +217,7 @@ says='^trivium: process 2 has left, the last one of host 127.0.0.3'
 all && trains a_drained_host_is_relieved 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:2 --elastic 4 --spares 1 -- --dp 4 --zero 3 --replicate-every 3 -- \
     drain:127.0.0.3
 says='^trivium: process 2 has left'
-trains who_leaves_another_host_is_relieved 1e-10 4 --host $two,127.0.0.4:1 --elastic 4 --spares 1 -- --dp 4 --zero 1 --replicate-every 3 -- 2
+all && trains who_leaves_another_host_is_relieved 1e-10 4 --host $two,127.0.0.4:1 --elastic 4 --spares 1 -- --dp 4 --zero 1 --replicate-every 3 -- 2
 hurts='KILL has killed|is lost' n_rows='' says=
 slowed="--inject slow=0,4"                      # of two lost hosts only one rank may be left, which is rank 0
 from=
