@@ -42,7 +42,7 @@ struct preflight_rank {
  *  *differ: programs or libraries are not the same on all ranks. @return how many lines */
 int preflight_findings(const struct preflight_rank *, int n_ranks, FILE *, bool *differ);
 
-/** "2 hosts: n01 x 4, n02 x 4", at most `most` by name. *n_hosts as well. Ranks of a host need not be neighbours. */
+/** "2 hosts: n01 x 4, n02 x 4", at most `most` by name. *n_hosts as well. Ranks of a host need not be neighbors. */
 void preflight_hosts(const struct preflight_rank *, int n_ranks, int most, char *out, size_t size, int *n_hosts);
 
 #ifdef __cplusplus

@@ -50,7 +50,7 @@ static void test_show_mesh_counts_the_groups_of_96_ranks(void **state) {
     json_decref(axes);
 }
 
-/* Ranks 0 1 2 | 3 4 5 | 6 7: a group of four neighbours lies on two nodes. */
+/* Ranks 0 1 2 | 3 4 5 | 6 7: a group of four neighbors lies on two nodes. */
 static void test_show_mesh_spreads_over_small_nodes(void **state) {
     (void)state;
     int code;
@@ -60,7 +60,7 @@ static void test_show_mesh_spreads_over_small_nodes(void **state) {
     json_decref(axes);
 }
 
-/* Dealt round four nodes, rank r is on node r % 4: four neighbours are on four, and r and r + 4 are on one. */
+/* Dealt round four nodes, rank r is on node r % 4: four neighbors are on four, and r and r + 4 are on one. */
 static void test_show_mesh_deals_ranks_round_the_nodes(void **state) {
     (void)state;
     int code;
@@ -70,7 +70,7 @@ static void test_show_mesh_deals_ranks_round_the_nodes(void **state) {
     json_decref(axes);
 }
 
-/* Neighbours in a group differ along the axis and nowhere else; and all ranks are there, once. */
+/* Neighbors in a group differ along the axis and nowhere else; and all ranks are there, once. */
 static void check_partition(json_t *axes, const char *name, const struct mesh_sizes *sizes) {
     json_t *groups = json_object_get(axis_of(axes, name), "groups");
     int seen[64] = {0};

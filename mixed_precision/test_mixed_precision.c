@@ -90,7 +90,7 @@ static void test_values_are_narrow_and_statistics_wide(void **state) {
 
 static int64_t bytes_of_value(const struct run *r, int value) { return r->chunks[0].values[value].bytes; }
 
-static void test_neighbouring_stages_agree_about_message_bytes(void **state) {
+static void test_neighboring_stages_agree_about_message_bytes(void **state) {
     (void)state;
     struct plan p = round_plan(PRECISION_FP16);
     struct run first, second;
@@ -416,7 +416,7 @@ static void test_a_checkpoints_loss_scale_is_looked_at(void **state) {
 
 TESTS(unit_test(test_params_take_2_bytes_gradients_2_or_4_and_the_optimizer_12),
       unit_test(test_values_are_narrow_and_statistics_wide),
-      unit_test(test_neighbouring_stages_agree_about_message_bytes),
+      unit_test(test_neighboring_stages_agree_about_message_bytes),
       unit_test(test_gradients_travel_in_their_own_precision),
       unit_test(test_weights_equal_rounded_masters_bit_for_bit),
       unit_test(test_norm_and_moments_hold_unscaled_gradients), unit_test(test_one_rank_overflows_and_all_skip),

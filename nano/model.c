@@ -13,7 +13,7 @@
  *   rank knows a part of the gradient of the half's input: one tp_sum. Layernorms, biases after the sum, embedding
  *   and head are whole on every rank.
  *
- * Pipeline parallelism gives each stage L/p neighbouring layers. The embedding's weight is on the first and the last.
+ * Pipeline parallelism gives each stage L/p neighboring layers. The embedding's weight is on the first and the last.
  * With --recompute a layer keeps only its input; backward makes the rest again, for one layer at a time. */
 #include "nano.h"
 

@@ -28,7 +28,7 @@ struct plan {
 
 /* ---- parallel.c ---- */
 
-/* A rank's coordinates: rank = (p_i d + d_i) t + t_i. Tensor parallel ranks are neighbours: they talk most. */
+/* A rank's coordinates: rank = (p_i d + d_i) t + t_i. Tensor parallel ranks are neighbors: they talk most. */
 struct grid { int rank, n, t, d, p, t_i, d_i, p_i; };
 extern struct grid grid;
 

@@ -5,7 +5,7 @@
  *
  *   tensor    t ranks share a layer's matrices      all-reduce of activations, twice per layer and pass
  *   data      d ranks hold the same weights         all-reduce of gradients, once per step
- *   pipeline  p ranks hold consecutive layers       neighbours send activations up and their gradients down
+ *   pipeline  p ranks hold consecutive layers       neighbors send activations up and their gradients down
  *
  * With t=2 d=2 p=2:   rank  0 1 2 3 4 5 6 7     tensor {0 1} {2 3} {4 5} {6 7}
  *                     data {0 2} {1 3} {4 6} {5 7}     pipeline {0 4} {1 5} {2 6} {3 7} */

@@ -9,7 +9,7 @@
 
 static double cost(double t, double d, double m) { return d / t + t / (2 * m); }
 
-/* Young's interval is the one that costs least: more than either neighbour it cannot be, and 60 s with an hour's saves
+/* Young's interval is the one that costs least: more than either neighbor it cannot be, and 60 s with an hour's saves
  * of half a second is known. */
 static void test_young_interval_is_the_cheapest(void **state) {
     (void)state;

@@ -149,7 +149,7 @@ static void test_a_run_goes_on_in_another_layout_with_the_same_bits(void **state
     try_all(fixed_plan("gpt", PRECISION_FP32), other_layouts);
 }
 
-/* ---- an order that is none of neighbours ---- */
+/* ---- an order that is none of neighbors ---- */
 static struct action *backward_of(struct schedule *s, int microbatch) {
     struct action *a = s->actions;
     while (a->kind != ACTION_B || a->microbatch != microbatch) a++;
@@ -171,7 +171,7 @@ static void test_only_microbatches_in_order_are_added_by_halves(void **state) {
     exchange(&r.schedule, 0, 3), exchange(&r.schedule, 1, 2);        /* from last to first is an order, too */
     assert_ok(sums_mark(&r.program, r.chunks, &r.schedule));
     exchange(&r.schedule, 1, 2);
-    assert_fails(sums_mark(&r.program, r.chunks, &r.schedule), E_CONFIG, "microbatch 1", "no neighbour",
+    assert_fails(sums_mark(&r.program, r.chunks, &r.schedule), E_CONFIG, "microbatch 1", "no neighbor",
                  "use schedule=1f1b", "sums=fast");
     run_destroy(&r);
 }

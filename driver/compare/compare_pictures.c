@@ -83,7 +83,7 @@ static enum status draw_throughput(const struct compare_row *rows, int n_rows, F
 enum { PART_COMPUTE, PART_DP, PART_TP, PART_PP, PART_BUBBLE, PART_REST, N_PARTS };
 static const struct chart_series TIMES[N_PARTS] = {
     {"computing", CHART_BLUE}, {"waiting for dp", CHART_ORANGE}, {"tp", CHART_GREEN}, {"pp", CHART_PURPLE},
-    {"bubble (pipeline neighbours)", CHART_PALE}, {"rest", CHART_VERMILION},
+    {"bubble (pipeline neighbors)", CHART_PALE}, {"rest", CHART_VERMILION},
 };
 
 /* What is not waiting is computing. The bubble is part of what was waited for pp. */

@@ -164,7 +164,7 @@ const struct compare_columns compare_memory_columns =
      MEMORY, COUNT(MEMORY)};
 const struct compare_columns compare_speed_columns =
     {"Speed, per step: MiB sent by the rank that sends most; ms waited, mean of the ranks; bubble: share of the step "
-     "spent waiting for pipeline neighbours",
+     "spent waiting for pipeline neighbors",
      SPEED, COUNT(SPEED)};
 const struct compare_columns compare_forecast_columns =
     {"Predicted on --cluster, beside measured, per step: spread: how far passes lie apart; work: processor time of all "

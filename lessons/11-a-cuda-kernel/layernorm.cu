@@ -27,7 +27,7 @@ __global__ static void one_thread(float *y, const float *x, const float *g, cons
     for (int c = 0; c < C; c++) y[r * C + c] = (x[r * C + c] - mean) * rstd * g[c] + b[c];
 }
 
-/* ---- 2. a block for each row: neighbouring threads read neighbouring floats; a tree of sums in shared memory ---- */
+/* ---- 2. a block for each row: neighboring threads read neighboring floats; a tree of sums in shared memory ---- */
 /* The sum of v over the block, to every thread. */
 __device__ static float block_sum(float v, float *shared) {
     int t = threadIdx.x;

@@ -45,7 +45,7 @@ void option_print_value(const struct option *, const void *field, char *text, si
 void option_print_limits(const struct option *, char *text, size_t size);
 
 /* ---- option_nearest.c ---- */
-/** Insertions, deletions, substitutions and swaps of neighbours that turn one word into the other. */
+/** Insertions, deletions, substitutions and swaps of neighbors that turn one word into the other. */
 int edit_distance(const char *a, const char *b);
 /** The known name that the mistyped one most resembles; NULL if none is close. `config` counts as known. */
 const char *option_nearest(const struct options *, const char *name);

@@ -245,7 +245,7 @@ static void test_edit_distance(void **state) {
     assert_int_equal(edit_distance("", ""), 0);
     assert_int_equal(edit_distance("abc", ""), 3);
     assert_int_equal(edit_distance("kitten", "sitting"), 3);
-    assert_int_equal(edit_distance("layers", "alyers"), 1); /* a swap of neighbours is one slip */
+    assert_int_equal(edit_distance("layers", "alyers"), 1); /* a swap of neighbors is one slip */
     assert_int_equal(edit_distance("global_batch", "global-batch"), 1);
 }
 

@@ -136,7 +136,7 @@ static enum status say_hello(struct group *group, struct lane *lane, int tag, in
         result = ncclSend(byte, 1, ncclUint8, next, lane->comm, lane->stream);
     else if (colour_of(edge_of(before, rank, tag, n), n) == colour)
         result = ncclRecv(byte, 1, ncclUint8, before, lane->comm, lane->stream);
-    return lane_settle(group, lane, result, "connect neighbours");
+    return lane_settle(group, lane, result, "connect neighbors");
 }
 
 enum status lanes_open_ring(struct group *group, int first_tag) {

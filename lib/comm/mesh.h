@@ -2,7 +2,7 @@
  *
  *   rank = rank.tp + n.tp (rank.cp + n.cp (rank.dp + n.dp rank.pp))
  *
- * Dimensions are listed innermost first. tp is innermost, so that its ranks, which talk most, are neighbours and stay
+ * Dimensions are listed innermost first. tp is innermost, so that its ranks, which talk most, are neighbors and stay
  * within a node; then cp, which talks in every layer, too; pp is outermost, since it sends least. dp cp ranks hold the
  * same weights and see other tokens: they are *replicas*, whose gradients are one sum. Source: Narayanan et al. 2021,
  * section 3.2. */

@@ -110,7 +110,7 @@ static enum status join_waiting(const struct device *d, struct counter *x, int64
     return OK;
 }
 
-/* Leaf i's gradient is made: it joins its neighbours, of other ranks too when the sample is whole, and waits. */
+/* Leaf i's gradient is made: it joins its neighbors, of other ranks too when the sample is whole, and waits. */
 static enum status count(const struct call *c, const struct mesh *mesh, const struct leaves *leaves, int64_t i,
                          struct counter *x) {
     int level = 0, of_sample = sums_levels(leaves->pieces), all = sums_levels(leaves->samples * leaves->pieces);

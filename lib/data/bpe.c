@@ -87,7 +87,7 @@ static void queue_pair(struct bpe *b, int64_t *n, int32_t left) {
     if (rank >= 0) push(b->heap, n, (uint64_t)rank << 32 | (uint32_t)left);
 }
 
-/* A pair may have changed since it was queued: one of its two was merged with another neighbour. */
+/* A pair may have changed since it was queued: one of its two was merged with another neighbor. */
 static bool still_there(const struct bpe *b, const struct bpe_merge *m, int32_t left) {
     int32_t right = b->symbols[left].after;
     return b->symbols[left].token == m->left && right >= 0 && b->symbols[right].token == m->right;

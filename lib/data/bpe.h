@@ -3,7 +3,7 @@
  * 1. A pattern cuts text into pieces: a contraction's end, a word with the blank before it, digits, other characters,
  * white space.
  *      's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+          "it's 12" -> it 's " 12"
- * 2. Each byte of a piece is a token. As long as two neighbours can be merged, the pair of the lowest rank is (the
+ * 2. Each byte of a piece is a token. As long as two neighbors can be merged, the pair of the lowest rank is (the
  * leftmost, where
  *    there are several); the merges are listed in merges.txt in the order in which training found them.
  *

@@ -5,7 +5,7 @@
 #include "lib/data/bpe.h"
 
 struct bpe_merge { int32_t left, right, merged; };
-struct bpe_symbol { int32_t token, before, after; };   /* before, after: neighbours by place, -1: none. token -1: merged
+struct bpe_symbol { int32_t token, before, after; };   /* before, after: neighbors by place, -1: none. token -1: merged
                                                         * away */
 
 struct bpe {

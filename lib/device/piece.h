@@ -12,7 +12,7 @@
  *       . . . .                        i j k l                                 i j . .
  *
  * Loading a checkpoint in another layout is this: for each piece that is wanted, and each piece that is there, copy
- * what they share. The elements that two pieces share are found row by row along the last axis, and neighbours that
+ * what they share. The elements that two pieces share are found row by row along the last axis, and neighbors that
  * follow each other in both are handed out as one: between equal layouts that is one copy. */
 #ifndef TRIVIUM_DEVICE_PIECE_H
 #define TRIVIUM_DEVICE_PIECE_H

@@ -20,7 +20,7 @@ struct axis axis_zigzag(char tag, int64_t global, int64_t parts, int64_t part) {
     int64_t piece = global / (2 * parts);
     x.n = 2 * piece;
     x.first = part * piece;
-    x.jump = (2 * parts - 2 - 2 * part) * piece;                     /* the last part's pieces are neighbours */
+    x.jump = (2 * parts - 2 - 2 * part) * piece;                     /* the last part's pieces are neighbors */
     x.turn = x.jump ? piece : 0;
     return x;
 }

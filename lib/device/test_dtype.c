@@ -55,7 +55,7 @@ static void check_fp16(float x) {
     else if (mine != theirs) fail_msg("%a becomes %04x, not %04x", (double)x, mine, theirs);
 }
 
-/* Between each two neighbouring halves: the tie and the floats next to it, and the quarter points. */
+/* Between each two neighboring halves: the tie and the floats next to it, and the quarter points. */
 static void test_fp16_rounds_to_nearest_even_around_every_tie(void **state) {
     (void)state;
     for (uint16_t x = 0; x < 0x7c00; x++) {
@@ -87,7 +87,7 @@ static void test_bf16_round_trip_of_all_65536(void **state) {
 
 static void test_bf16_rounds_to_nearest_even_around_every_tie(void **state) {
     (void)state;
-    for (uint32_t x = 0; x < 0x7f80; x++) { /* 0x7f7f's upper neighbour is infinity */
+    for (uint32_t x = 0; x < 0x7f80; x++) { /* 0x7f7f's upper neighbor is infinity */
         uint32_t tie = x << 16 | 0x8000;
         for (uint32_t sign = 0; sign < 2; sign++) {
             uint32_t s = sign << 31, s16 = sign << 15;

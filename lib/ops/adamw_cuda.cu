@@ -2,7 +2,7 @@
  *
  * Memory-bound: with fp32 states 28 bytes per element (bf16 weight and gradient, master) for a few dozen operations. A
  * thread block takes one chunk of one tensor; a thread moves VEC elements at a time: 16 bytes of the moments and the
- * master, side by side with its neighbours', and as many elements of weight and gradient. A set of elements that does
+ * master, side by side with its neighbors', and as many elements of weight and gradient. A set of elements that does
  * not start at such a boundary everywhere (a shard may start at any element of a weight) is moved element by element,
  * still side by side.
  *

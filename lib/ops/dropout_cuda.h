@@ -1,6 +1,6 @@
 /* Dropout factors for the CUDA kernels; see dropout.h. Only *_cuda.cu files include this.
  *
- * One Philox block draws for four neighbouring channels, counted from global channel 0. So groups (groups_cuda.h) start
+ * One Philox block draws for four neighboring channels, counted from global channel 0. So groups (groups_cuda.h) start
  * at global multiples of GROUP, which is a multiple of four: a lane draws for its group alone, and no block is drawn
  * twice. Where a shard starts between two multiples, its first group starts before its first column, at -shift.
  *

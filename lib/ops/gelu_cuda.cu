@@ -44,7 +44,7 @@ __device__ static inline real gelu_derivative(real x) {
     return (v > 0 ? small : large) + x * (large * small) * d2u;
 }
 
-/* Pack k of this thread: neighbouring threads take neighbouring packs, and each comes back a grid's width further
+/* Pack k of this thread: neighboring threads take neighboring packs, and each comes back a grid's width further
  * on. */
 struct place { int64_t first, step, end; };
 __device__ static inline struct place place_of_thread(int64_t n) {

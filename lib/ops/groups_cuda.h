@@ -1,6 +1,6 @@
 /* Rows and columns for the CUDA kernels of (R, C) matrices. Only *_cuda.cu files include this.
  *
- * A lane of a warp works on a group of GROUP neighbouring columns: 16 bytes, moved as one, and at least four elements,
+ * A lane of a warp works on a group of GROUP neighboring columns: 16 bytes, moved as one, and at least four elements,
  * because one Philox block draws for four (dropout_cuda.h). A warp covers WARP_COLUMNS columns of a row at a time.
  * Where C is no multiple of GROUP, or a row does not start on 16 bytes, `packed` is false: the same groups, moved
  * element by element. */
@@ -95,7 +95,7 @@ enum { SUM_THREADS = 256, SUM_WARPS = SUM_THREADS / 32 };
 enum { SUM_SHARED = (SUM_WARPS - 1) * WARP_COLUMNS };     /* reals, for block_sum_groups */
 
 /** The sum of v over the block's warps, in their order, arrives in warp 0. The shared array is turned so that
- *  neighbouring lanes touch neighbouring words; it may be used again after the caller's next __syncthreads. */
+ *  neighboring lanes touch neighboring words; it may be used again after the caller's next __syncthreads. */
 __device__ static inline void block_sum_groups(real *v, real *shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int j = 0; j < GROUP && warp > 0; j++) shared[(warp - 1) * WARP_COLUMNS + j * 32 + lane] = v[j];

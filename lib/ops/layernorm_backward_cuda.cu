@@ -49,8 +49,8 @@ __device__ static inline real_pack real_pack_of(const real *v) {
     return p;
 }
 
-/* The sum of v over the block's rows, in their order, goes to `partial`, a row of C, from column c on. Neighbouring
- * threads touch neighbouring words of the shared array. */
+/* The sum of v over the block's rows, in their order, goes to `partial`, a row of C, from column c on. Neighboring
+ * threads touch neighboring words of the shared array. */
 __device__ static inline void store_sum_over_rows(real *partial, real *v, int c, int C, real *shared) {
     int x = threadIdx.x, y = threadIdx.y, n = blockDim.x;
     for (int j = 0; j < GROUP && y > 0; j++) shared[((y - 1) * GROUP + j) * n + x] = v[j];

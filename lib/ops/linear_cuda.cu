@@ -5,7 +5,7 @@
  *   partial[c,k] = sum of dy[r,k] over the rows r of chunk c         a block for each chunk and strip of columns
  *   db[k]       += sum of partial[c,k] over c
  *
- * Memory-bound: dy is read once, 16 bytes per thread, a warp reading 512 neighbouring bytes of a row. The partial sums
+ * Memory-bound: dy is read once, 16 bytes per thread, a warp reading 512 neighboring bytes of a row. The partial sums
  * are less than a twentieth of that where there are 64 rows a chunk, and lie in call->work. */
 #include "lib/ops/cuda.h"
 #include "lib/ops/linear.h"

@@ -69,7 +69,7 @@ static void test_sum_of_squares_is_the_sum(void **state) {
 }
 
 /* Whole numbers are added exactly in any order. Buffers of every dtype and of every length from 0 on, that begin at any
- * element of one allocation: not one element may be missing, or counted twice, or be a neighbour's. */
+ * element of one allocation: not one element may be missing, or counted twice, or be a neighbor's. */
 static void test_sum_of_squares_of_many_buffers_counts_each_element_once(void **state) {
     (void)state;
     static const enum dtype dtypes[] = {FP64, FP32, BF16, FP16};

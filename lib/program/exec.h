@@ -66,7 +66,7 @@ struct exec {
     /* results of exec_run */
     double sums[N_LOSS_SUMS];            /* where loss_at is NULL: what it says */
     double seconds[N_ROW_KINDS];         /* time in rows by kind */
-    double transfer_s;                   /* waiting for neighbours: the bubble, and the wire */
+    double transfer_s;                   /* waiting for neighbors: the bubble, and the wire */
     int64_t parked_bytes;                /* of training: copied to host memory and back */
     /* by step of the program, over all steps of training so far (ROW_FORWARD .. ROW_BACKWARD_WEIGHT); of a fused pair:
      * the first's */

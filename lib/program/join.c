@@ -1,4 +1,4 @@
-/* Two rows as one kernel (lib/ops/fusion.h): which neighbours are joined is settled here, once for all microbatches.
+/* Two rows as one kernel (lib/ops/fusion.h): which neighbors are joined is settled here, once for all microbatches.
  *
  * Whether a pair may be joined is a question of ops, of types and of what lies over what. The last is known before
  * there is memory: in an action, the values of one class and role lie in one stretch, and each param by itself. So the

@@ -222,7 +222,7 @@ static bool reads_slot(const struct lower *l, int slot) {
     return false;
 }
 
-/* A value that somebody else writes before forward starts: data, or a neighbour's activations. */
+/* A value that somebody else writes before forward starts: data, or a neighbor's activations. */
 static int external(struct lower *l, int slot) { return slot_value(l, slot, TAPE_F, -1); }
 
 /* Numbers of a step that add to the loss. Of ranks that have seen the same, one counts them. */

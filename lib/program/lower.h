@@ -95,7 +95,7 @@ struct addresses {
 /** Put the addresses of a row's operands into the call of its step. */
 void row_bind(const struct row *, const struct addresses *, struct call *);
 
-/** Find the neighbouring rows that one kernel can run, after chunk_lower: sets row.fused and row.joined (join.c). */
+/** Find the neighboring rows that one kernel can run, after chunk_lower: sets row.fused and row.joined (join.c). */
 void chunk_join(const struct program *, struct chunk *);
 
 /* ---- storage.c: values that may share bytes, and their offsets ---- */

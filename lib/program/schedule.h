@@ -26,7 +26,7 @@ static inline struct action action_of(enum action_kind kind, int chunk, int micr
     return (struct action){.kind = kind, .chunk = chunk, .microbatch = microbatch};
 }
 
-/* The edge from a chunk to its neighbour in the model: the next virtual stage, or the one before. rank: along AXIS_PP;
+/* The edge from a chunk to its neighbor in the model: the next virtual stage, or the one before. rank: along AXIS_PP;
  * -1: the model ends here; this rank's own: handed over in memory, on no wire. A message travels on channel
  * way + (backward ? 1 : 0); way is 0 where stages follow each other along the ranks, 2 against them. So each channel
  * into a rank has one sender, and its messages are received in the order in which they were sent. */

@@ -40,8 +40,8 @@ enum status sums_add_uses(const struct device *d, const struct program *p) {
 
 static enum status refuse_order(const struct action *a) {
     return FAIL(E_CONFIG,
-                "sums=fixed adds neighbouring microbatches, and this schedule takes the weight gradients of microbatch "
-                "%d after those of one that is no neighbour; use schedule=1f1b, or sums=fast",
+                "sums=fixed adds neighboring microbatches, and this schedule takes the weight gradients of microbatch "
+                "%d after those of one that is no neighbor; use schedule=1f1b, or sums=fast",
                 a->microbatch);
 }
 
@@ -103,7 +103,7 @@ int64_t sums_first_sample(const struct program *p, const struct mesh_place *at, 
                           int microbatch, int64_t micro) {
     int64_t dp = at->n.dp, rank = at->rank.dp;
     if (shards_gradients(p)) return schedule_first_sample(microbatch, rank, dp, micro);
-    int passing = s->n_microbatches / (s->n_pipes > 1 ? s->n_pipes : 1);       /* a pipe's are neighbours */
+    int passing = s->n_microbatches / (s->n_pipes > 1 ? s->n_pipes : 1);       /* a pipe's are neighbors */
     return ((microbatch / passing * dp + rank) * passing + microbatch % passing) * micro;
 }
 

@@ -10,14 +10,14 @@
  *   the tree  leaves are added by halves of their global numbers: ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7))
  *
  * A rank, or a microbatch, with a power of two of leaves that begin at a multiple of it has a whole subtree; adding
- * goes on with the same tree, over microbatches and over ranks. As a + b is b + a to the bit, only neighbours matter.
+ * goes on with the same tree, over microbatches and over ranks. As a + b is b + a to the bit, only neighbors matter.
  * So what follows has one order in every layout:
  *
  *   products cut by tp   lib/ops/gemm/gemm_leaves.h, and the loss's sum over the vocabulary
  *   sums over ranks      lib/comm/hops_halving.c
  *   weight gradients     lib/comm/sums_rows.h: a row runs once a leaf, and a binary counter adds: bit l of the
- *                        number of leaves so far is set where a sum of 2^l leaves waits for its neighbour
- *   samples              a replica's are neighbours, so that it adds over its microbatches first, and dp last; with
+ *                        number of leaves so far is set where a sum of 2^l leaves waits for its neighbor
+ *   samples              a replica's are neighbors, so that it adds over its microbatches first, and dp last; with
  *                        gradients sharded (zero 2 and 3) a microbatch's are, and dp adds before microbatches
  *   a tied weight        each use has a gradient of its own, added at the end, as if they were at both ends of a
  *                        pipeline
@@ -46,7 +46,7 @@ void sums_split_uses(struct program *);
 
 /** How many sums of each gradient wait at most (param.n_waiting), and over which ranks rows have summed it
  *  (param.summed). After gradients_mark.
- *  @errors E_CONFIG: microbatches come in an order that is none of neighbours, or are no power of two
+ *  @errors E_CONFIG: microbatches come in an order that is none of neighbors, or are no power of two
  *  @collective{none} */
 enum status sums_mark(struct program *, const struct chunk *, const struct schedule *);
 

@@ -39,7 +39,7 @@ static void test_a_value_dies_with_its_last_reader(void **state) {
     assert_int_equal(k.values[between].death.row, find(TAPE_F, ROW_FORWARD, step_named("a.y")));
 }
 
-/* The neighbours write x and dy before the first row, and fetch y and dx after the last. */
+/* The neighbors write x and dy before the first row, and fetch y and dx after the last. */
 static void test_boundary_values_live_from_before_the_first_row_to_after_the_last(void **state) {
     (void)state;
     add(&op_plain, "y", x);

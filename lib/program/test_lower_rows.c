@@ -60,7 +60,7 @@ static void test_replay_passes_views_and_opens_param_windows(void **state) {
     assert_int_equal(input_of("a.z")->in[0], row(TAPE_B, ROW_REPLAY, step_named("a.y"))->out[0]);
 }
 
-/* What a neighbour has sent cannot be recomputed here: it is kept, whatever a technique marks. */
+/* What a neighbor has sent cannot be recomputed here: it is kept, whatever a technique marks. */
 static void test_an_incoming_slot_marked_replay_is_kept(void **state) {
     (void)state;
     add(&op_reads_in, "y", x);

@@ -269,7 +269,7 @@ static void test_both_streams_are_billed(void **state) {
     (void)state;
     struct bill bill = {0};
     b.program.place.n.pp = 2;
-    b.schedule.rank = 1;                                             /* so that the neighbours are somebody else */
+    b.schedule.rank = 1;                                             /* so that the neighbors are somebody else */
     bill_sends(&b.program, &b.schedule, &bill);
     b.schedule.rank = 0;
     assert_int_equal(bill.n_exchanges, 4 * 2);

@@ -13,7 +13,7 @@ struct metrics_row {
     int64_t mem_peak_bytes;            /* planned bytes of the rank that needs most */
     double comm_bytes, comm_s;         /* this rank's, over all groups: on the wire; waiting */
     int64_t parked_bytes;              /* this rank's: to host memory and back */
-    double bubble_s;                   /* this rank's wait for its pipeline neighbours */
+    double bubble_s;                   /* this rank's wait for its pipeline neighbors */
     bool skipped;
     double loss_scale;
     int64_t tokens_seen;

@@ -81,7 +81,7 @@ void trace_data_fini(struct trace_data *);
 const char *trace_span_name(const struct trace_rank *, const struct span *);
 
 /* The bubble as it was: in the time from the first compute action of any rank to the end of the last of any rank, a
- * step, what a rank spends outside of compute actions (SPAN_ACTION, action_is_compute): waiting for neighbours, and
+ * step, what a rank spends outside of compute actions (SPAN_ACTION, action_is_compute): waiting for neighbors, and
  * fetching messages. Means over steps and ranks. forward_s, backward_s, weight_s: of a microbatch, through all chunks
  * of a rank; weight_s is 0 where weight gradients are part of backward.
  * What a collective inside of an action waits for counts as compute. */

@@ -151,7 +151,7 @@ cat "$work/own.csv" >>"$work/said"
 grep -q '^ann,04,worksheet,100,4,4,graded,,' "$work/own.csv" && grep -q '^bob,04,worksheet,0,0,4,graded,fails: kept; .*; there is worksheet (1).txt instead' "$work/own.csv" &&
     grep -q '^eve,04,worksheet,0,0,4,graded,fails: kept; .*; not understood: 1 2,' "$work/own.csv" && grep -q '^tom,04,worksheet,0,0,4,missing,there is no 04/w' "$work/own.csv" &&
     [ "$(wc -l <"$work/own.csv")" = 5 ]
-report $? "grade-all grades the sheets; a neighbour's answers are not right"
+report $? "grade-all grades the sheets; a neighbor's answers are not right"
 
 # ---- who is like whom ----
 mkdir -p "$work"/alike/{ann,bob,eve,tom,zoe}/04

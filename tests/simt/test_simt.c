@@ -167,7 +167,7 @@ static void test_indices(void **state) {
     device_free(out);
 }
 
-/* Halves, every one of them, and what lies between and just beside two neighbours: as lib/device has it, to the bit. */
+/* Halves, every one of them, and what lies between and just beside two neighbors: as lib/device has it, to the bit. */
 static void test_16_bit_floats_round_as_the_cpus(void **state) {
     (void)state;
     enum { N = 5 * 65536 };
@@ -225,8 +225,8 @@ static void test_warp_synchronous_code_is_right(void **state) {
         simt_set_order(order);
         simt_test_warp_synchronous(x, bytes);
         for (int i = 0; i < 128; i++) {
-            int neighbour = i / 32 * 32 + (i + 1) % 32;
-            assert_int_equal(x[i], 11 * neighbour + 7);
+            int neighbor = i / 32 * 32 + (i + 1) % 32;
+            assert_int_equal(x[i], 11 * neighbor + 7);
             assert_int_equal(bytes[i], i);
         }
     }
@@ -235,7 +235,7 @@ static void test_warp_synchronous_code_is_right(void **state) {
     device_free(bytes);
 }
 
-/* One warp. Neighbours: 32 x 4 bytes are 4 sectors. Floats 32 apart: a sector each. Four a thread, one by one: each of
+/* One warp. Neighbors: 32 x 4 bytes are 4 sectors. Floats 32 apart: a sector each. Four a thread, one by one: each of
  * the four requests touches all 16 sectors; as one vector, one request does. All from one place: one sector. */
 static const struct { int stride, n, vector; int64_t requests, sectors, bytes; } traffic[] = {
     {1, 1, 0, 1, 4, 128}, {2, 1, 0, 1, 8, 128}, {32, 1, 0, 1, 32, 128}, {4, 4, 0, 4, 64, 512}, {4, 4, 1, 1, 16, 512},

@@ -33,7 +33,7 @@ void simt_test_convert(const float *x, int n, uint16_t *half, uint16_t *bfloat16
                        float *bfloat16_back);
 /** Only launched, with these sizes; does nothing. */
 void simt_test_launch(unsigned threads, unsigned blocks, unsigned blocks_y, size_t shared_bytes, int allow);
-/** Threads that give one another values with no more than a __syncwarp; neighbours in one word; 4 warps. n = 128 */
+/** Threads that give one another values with no more than a __syncwarp; neighbors in one word; 4 warps. n = 128 */
 void simt_test_warp_synchronous(int *x, unsigned char *bytes);
 /** One block of 32 threads moves n floats a thread, from place `stride` i + j to the same place, j = 0 ... n - 1; n = 4
  *  and vector: as one float4. */

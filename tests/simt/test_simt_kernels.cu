@@ -122,15 +122,15 @@ void simt_test_launch(unsigned threads, unsigned blocks, unsigned blocks_y, size
     LAUNCH(nothing, dim3(blocks, blocks_y), threads, shared_bytes, NULL)();
 }
 
-/* Every thread's own byte of a word, then its neighbour's, after a __syncwarp; lane 0's word to all. */
+/* Every thread's own byte of a word, then its neighbor's, after a __syncwarp; lane 0's word to all. */
 __global__ static void warp_synchronous(int *x, unsigned char *bytes) {
     __shared__ int row[128];
     __shared__ unsigned char part[128];
-    int i = threadIdx.x, lane = i % 32, neighbour = i - lane + (lane + 1) % 32;
+    int i = threadIdx.x, lane = i % 32, neighbor = i - lane + (lane + 1) % 32;
     row[i] = 10 * i;
     part[i] = (unsigned char)i;
     __syncwarp();
-    int value = row[neighbour] + part[neighbour];
+    int value = row[neighbor] + part[neighbor];
     __syncwarp();
     if (lane == 0) row[i] = 7;
     __syncwarp();

@@ -2,7 +2,7 @@
  * checked build.
  *
  * A GPU serves a warp, not a thread. When the lanes of a warp come to a load, the addresses that they bring are one
- * *request*, which costs as many *sectors* (32 bytes, aligned) as they touch: 32 lanes that read 32 neighbouring floats
+ * *request*, which costs as many *sectors* (32 bytes, aligned) as they touch: 32 lanes that read 32 neighboring floats
  * touch 4, 32 lanes that read floats 4 KiB apart touch 32, and of each they use 4 bytes. Shared memory has 32 banks,
  * word w in bank w % 32, and gives one word a bank at a time: a request takes as many *wavefronts* as the busiest bank
  * has different words.

@@ -5,7 +5,7 @@
  *
  * A line a product: form (N as stored, T transposed, of A and B), m, n, k, and medians of the rounds: GFLOP/s of both,
  * their ratio, and of ours the share of the FMA peak of so many cores, which is measured before each product, as a
- * machine's clock and neighbours change. The two take turns. Operands rotate through half a GiB, so that none is in a
+ * machine's clock and neighbors change. The two take turns. Operands rotate through half a GiB, so that none is in a
  * cache; where there is a bias, oneDNN gets it as what C starts from, and the time of writing it there is counted. Both
  * results are compared; if they differ by more than rounding, that is an error. So is a product of ours that is faster
  * than 1.02 of the peak: then the peak is measured wrongly, and so are the shares of it. */

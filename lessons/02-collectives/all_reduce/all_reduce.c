@@ -7,7 +7,7 @@
 
 #include "lib/comm/comm_request.h"
 
-/* n - 1 steps. In each: send one part to the right neighbour, take another from the left one into scratch, add it to x.
+/* n - 1 steps. In each: send one part to the right neighbor, take another from the left one into scratch, add it to x.
  * Which part goes in step s follows from where it has to end: part p at rank p. */
 enum status reduce_scatter_ring(const struct group *g, float *x, int64_t count, float *scratch) {
     (void)g, (void)x, (void)count, (void)scratch;

@@ -3,7 +3,7 @@
  * and 7; fp16 1, 5 (bias 15) and 10.
  *
  * Begin with bf16, which is the upper half of an fp32: what has to be added to the lower half so that cutting it off
- * rounds to nearest? And on a tie to the even neighbour? Which inputs must not go that way? Do not use the compiler's
+ * rounds to nearest? And on a tie to the even neighbor? Which inputs must not go that way? Do not use the compiler's
  * _Float16, nor lib/device/dtype.h: the tests do.
  *
  *   make grade LESSON=08 FILE=lessons/08-mixed-precision/convert/convert.c */

@@ -2,7 +2,7 @@
  *
  *   rank = rank.tp + n.tp (rank.cp + n.cp (rank.dp + n.dp rank.pp))
  *
- * tp is innermost: its ranks are neighbours. Dimensions are numbered from the innermost: at[DIM_TP], at[DIM_CP],
+ * tp is innermost: its ranks are neighbors. Dimensions are numbered from the innermost: at[DIM_TP], at[DIM_CP],
  * ... are other names of .tp, .cp, ... The group of a rank along an axis holds the ranks that differ from it in
  * that coordinate only. Groups are made by splitting the world: every rank says a colour, and ranks of one colour form
  * a group (group_create, lib/comm/comm.h), in the order of their ranks. So all that has to be found is the way back

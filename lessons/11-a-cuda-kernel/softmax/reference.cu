@@ -1,6 +1,6 @@
 /* Softmax over rows: a block for each row.
  *
- * Memory-bound: 8 bytes per number at least. Thread t holds columns t, t + THREADS, ...: neighbours read neighbours at
+ * Memory-bound: 8 bytes per number at least. Thread t holds columns t, t + THREADS, ...: neighbors read neighbors at
  * any C, aligned or not. Up to THREADS x KEPT columns stay in registers, and x is read once. A longer row is read three
  * times: for the maximum, for the sum, for y; the second and third come from a cache if the row fits there. */
 #include "lib/device/gpu.h"

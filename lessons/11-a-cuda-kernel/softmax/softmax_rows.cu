@@ -2,7 +2,7 @@
  *
  * A way to it, each step with its own reward:
  *   1. any kernel that is right: a thread for each row will do        numbers, large numbers, bounds
- *   2. neighbouring threads on neighbouring columns                   coalesced loads and stores
+ *   2. neighboring threads on neighboring columns                   coalesced loads and stores
  *   3. the row in registers between the maximum, the sum and y        each number read once
  *
  * Watch out for threads that have no column (what is the neutral element of a maximum, of a sum?), for lanes that must

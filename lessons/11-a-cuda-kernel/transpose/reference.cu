@@ -1,7 +1,7 @@
 /* The transpose of a matrix by tiles of 32 x 32 in shared memory.
  *
  * A block of 32 x 8 threads reads a tile a row at a time and writes it a row of y (a column of the tile) at a time:
- * both move 32 neighbouring floats a warp. In between a warp reads a column of the tile, words `stride` apart: with a
+ * both move 32 neighboring floats a warp. In between a warp reads a column of the tile, words `stride` apart: with a
  * stride of 32 all of them lie in one bank, with 33 in 32 different ones. */
 #include "lib/device/gpu.h"
 #include "lessons/11-a-cuda-kernel/transpose/transpose.h"

@@ -24,7 +24,7 @@ enum status interval_wasted(struct faults f, double tau, double *fraction);
 /** *tau = the interval that makes interval_wasted least (Young 1974). save > 0.  @collective{none} */
 enum status interval_best(struct faults f, double *tau);
 
-/** The same in whole steps of step_s seconds: of the two neighbours the one that interval_wasted says is better, and at
+/** The same in whole steps of step_s seconds: of the two neighbors the one that interval_wasted says is better, and at
  *  least 1.  @collective{none} */
 enum status interval_steps(struct faults f, double step_s, int64_t *steps);
 

@@ -15,7 +15,7 @@ attention_pair_kernel CUDA(attention_pair_forward), CUDA(attention_pair_backward
 
 enum { THREADS = 256 };
 
-/* `lanes` neighbours, a power of two, share a row of D numbers of y and of dy; delta is (B,H,Tq). Every thread comes to
+/* `lanes` neighbors, a power of two, share a row of D numbers of y and of dy; delta is (B,H,Tq). Every thread comes to
  * the shuffles, those after the last row too. */
 __global__ static void __launch_bounds__(THREADS)
 attention_delta_lanes_per_row(real *delta, struct attention_pair p, int lanes, int packed) {

@@ -13,7 +13,7 @@ struct attention {
     struct attention_pair p;
     const real *delta;                      /* (B,H,Tq): dy[t] . y[t], for backward */
     int packed;       /* D is a multiple of PACK: every position of every head starts at a multiple of 16 bytes */
-    int blocks_of_4;  /* four neighbouring keys from a multiple of 4 on lie in one Philox block, at its beginning */
+    int blocks_of_4;  /* four neighboring keys from a multiple of 4 on lie in one Philox block, at its beginning */
 };
 
 static inline int by_4(const struct axis *a) { return a->first % 4 == 0 && (!a->jump || (a->turn | a->jump) % 4 == 0); }

@@ -1,7 +1,7 @@
 /* Attention as its formulas stand, with the probabilities p (B,H,T,T) saved from forward to backward, and their
  * dropout too where the step stores it. See attention.h; attention_tile_cuda.h for who has which part of a tile.
  *
- * The teaching form: tiles only because a GPU wants neighbours to read neighbours. Scores are made twice, once for the
+ * The teaching form: tiles only because a GPU wants neighbors to read neighbors. Scores are made twice, once for the
  * maximum and the sum of a row, once for p; only what the step saves is ever stored, and delta (B,H,T) in backward. */
 #include "lib/ops/attention/attention_tile_cuda.h"
 

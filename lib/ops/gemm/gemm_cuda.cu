@@ -1,6 +1,6 @@
 /* c[r,n] = bias[n] + beta c[r,n]: what a product starts from whose bias the library cannot add itself (gemm_cuda.c).
  *
- * Memory-bound: c is written once, by neighbouring threads; bias stays in cache. */
+ * Memory-bound: c is written once, by neighboring threads; bias stays in cache. */
 #include "lib/ops/cuda.h"
 #include "lib/ops/gemm/gemm.h"
 

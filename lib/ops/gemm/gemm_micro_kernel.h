@@ -5,7 +5,7 @@
  * compute with it:
  *
  *   number        of A, B and bias as they are stored
- *   PER_UNIT      of them, neighbours in depth, are a unit of 32 bits: an fp32 number, or two of bf16
+ *   PER_UNIT      of them, neighbors in depth, are a unit of 32 bits: an fp32 number, or two of bf16
  *   unit          32 bits
  *
  *   multiply_add  sum + a b, in fp32: a unit in each lane of b

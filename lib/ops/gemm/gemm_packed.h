@@ -23,7 +23,7 @@
  *                    the next micro-panel of A, its own micro-tile of C, and what the thread packs next. A thread
  *                    therefore takes its next task before it has ended this one.
  *
- * In bf16 two neighbours in depth are a unit, and one multiply-add takes both. Micro-panels are made of units then,
+ * In bf16 two neighbors in depth are a unit, and one multiply-add takes both. Micro-panels are made of units then,
  * (depth / 2, NR, 2), the last unit of an odd depth filled up with a zero. Sizes below count numbers: a micro-panel of
  * NR columns and k depths has NR * padded(k) of them, whatever a unit is. AMX takes KR = 32 depths at once, filled up
  * with zeros too, and reads A by rows: where A is stored transposed, packing makes rows of it.

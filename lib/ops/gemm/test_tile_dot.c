@@ -55,7 +55,7 @@ static float third(int64_t i) { return (float)small(i, 1) / 3; }
 static uint16_t rounded_third(int64_t i, bool there) { return there ? bf16_from_float(third(i)) : 0; }
 
 /* Thirds, which bf16 has to round; the numbers before and after stay. */
-static void test_pairs_are_rounded_neighbours(void **state) {
+static void test_pairs_are_rounded_neighbors(void **state) {
     (void)state;
     for (int64_t n = 1; n <= 40; n++) {
         float x[40];
@@ -93,7 +93,7 @@ static void test_pairs_of_columns_are_transposed(void **state) {
         }
 }
 
-TESTS(unit_test(test_tile_dot_is_three_loops), unit_test(test_pairs_are_rounded_neighbours),
+TESTS(unit_test(test_tile_dot_is_three_loops), unit_test(test_pairs_are_rounded_neighbors),
       unit_test(test_pairs_of_columns_are_transposed))
 #else
 static void test_tile_dot_wants_a_cpu_that_multiplies_bf16(void **state) {

@@ -3,7 +3,7 @@
  *
  *   c[i,j] += sum_p  low(a[i,p]) low(b[p,j]) + high(a[i,p]) high(b[p,j])        a (m,pairs), b (pairs,n), c (m,n) dense
  *
- * A pair is two neighbours along the axis that is summed over, the first in the lower half. Who packs an odd number of
+ * A pair is two neighbors along the axis that is summed over, the first in the lower half. Who packs an odd number of
  * them fills the last pair with a zero, in both factors. Blocks of c in registers, as in tile_product.h; with AMX in
  * amx.h's.
  *
