@@ -41,7 +41,11 @@ ended() {
     if [ $code != "$2" ]; then not_ok "$1" "code $code, not $2"; return 1; fi
     if ! wait_for 5 is_alone; then not_ok "$1" "leaves processes"; return 1; fi
 }
-hurt() { kill -"$2" "$(pids "$1" | head -1)"; } # SLOT SIGNAL
+hurt() { # SLOT SIGNAL: it may be about to start
+    local pid tries=20
+    until pid=$(pids "$1" | head -1) && [ -n "$pid" ] || [ $((tries -= 1)) = 0 ]; do sleep 0.2; done
+    kill -"$2" "$pid"
+}
 hurt_agent() { kill -"$2" "$(pids_of "$1" | head -1)"; } # HOST SIGNAL: its name is a word of its agent's, and of no other process's
 
 # ---- three of four die, one after the other; a spare takes the first one's place ----
@@ -423,7 +427,7 @@ last() { # NAME STEP HOSTS...: rank 1 is killed after this step, if it is still 
         --save saved --metrics rows >out 2>err </dev/null &
     job=$!
     wait_for 60 has_row "$2" || { not_ok $name "does not come to step $2"; return; }
-    hurt 1 KILL 2>/dev/null
+    kill -KILL "$(pids 1 | head -1)" 2>/dev/null      # if it is still there
     ended $name 0 by_itself || return
     [ ! -s err ] || says ' has killed rank 1( on .*)?; ' err || { not_ok $name "does not say who"; return; }
     [ -d saved/step-00000060 ] && has_row 60 || { not_ok $name "the end is missing"; return; }
