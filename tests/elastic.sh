@@ -41,11 +41,12 @@ ended() {
     if [ $code != "$2" ]; then not_ok "$1" "code $code, not $2"; return 1; fi
     if ! wait_for 5 is_alone; then not_ok "$1" "leaves processes"; return 1; fi
 }
-hurt() { # SLOT SIGNAL: it may be about to start
+process() { # SLOT: it may be about to start
     local pid tries=20
     until pid=$(pids "$1" | head -1) && [ -n "$pid" ] || [ $((tries -= 1)) = 0 ]; do sleep 0.2; done
-    kill -"$2" "$pid"
+    echo "$pid"
 }
+hurt() { kill -"$2" "$(process "$1")"; } # SLOT SIGNAL
 hurt_agent() { kill -"$2" "$(pids_of "$1" | head -1)"; } # HOST SIGNAL: its name is a word of its agent's, and of no other process's
 
 # ---- three of four die, one after the other; a spare takes the first one's place ----
@@ -146,14 +147,16 @@ trains() {
     for slot in "$@"; do
         step=$((step + 10))
         wait_for 60 has_row $step || { not_ok $name "does not come to step $step"; return; }
+        at_once=()
         for s in $slot; do
             case $s in
                 agent:*) hurt_agent "${s#*:}" KILL ;;
                 stop:*) hurt_agent "${s#*:}" STOP ;;
                 drain:*) hurt_agent "${s#*:}" USR2 ;;
-                *) hurt "$s" "${hurts%% *}" ;;
+                *) at_once+=("$(process "$s")") ;;
             esac
         done
+        [ ${#at_once[@]} = 0 ] || kill -"${hurts%% *}" "${at_once[@]}"
     done
     wait_for 60 has_row 60 || { not_ok $name "does not come to the end"; return; }
     ended $name 0 by_itself || return
@@ -212,7 +215,7 @@ trains who_leaves_is_left_out 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate
 all && trains a_stage_leaves_with_its_replica 1e-10 4 --nodes 2 --elastic 2 -- --dp 2 --pp 2 --zero 1 --replicate-every 1 -- 2
 hurts='KILL has killed|is lost' n_rows='' says=
 from="the last checkpoint"
-trains neighbors_that_die_at_once_are_on_disk 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- "1 2"
+trains neighbors_that_die_at_once_are_on_disk 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 --inject slow=0,12 -- "1 2"
 
 # ---- several hosts: an agent on each, here all on this one. A host that is lost is one epoch, and its shards are on another one ----
 two=127.0.0.2:2,127.0.0.3:2
