@@ -130,7 +130,8 @@ has_row() { grep -q "^{\"step\":$1," rows 2>/dev/null; }
 # trains NAME MOST RANKS LAUNCH_OPTIONS... -- TRAIN_OPTIONS... -- SLOT...: these slots are killed, each ten steps after the one before (those in
 # one word at once); agent:HOST, an agent; stop:HOST, an agent is stopped; drain:HOST, its ranks are to leave. Every step's loss is that of `whole` but for MOST, relative.
 # $from: where they go on; $says: what launch says, too; $hurts: the signal, and what launch says of each who gets it; $n_rows: how many there are,
-# if no step may be done again
+# if no step may be done again. Rank 0 is slowed, so that steps take longer than finding out whom to hurt: else the job may be done before, or a
+# checkpoint newer than what is in memory
 patience=60 save='--save saved' from='' says='' hurts='KILL has killed|is lost' n_rows=
 trains() {
     local name=elastic_$1 most=$2 launch=(-n "$3") options=() step=5 code
@@ -140,6 +141,7 @@ trains() {
     shift
     while [ "$1" != -- ]; do options+=("$1"); shift; done
     shift
+    [[ "${options[*]}" = *--inject* ]] || options+=(--inject slow=0,4)
     rm -rf saved rows
     env --default-signal "$marker" "$build/trivium" launch "${launch[@]}" --comm-transport own "${train[@]}" "${options[@]}" $save \
         --metrics rows >out 2>err </dev/null &
@@ -190,19 +192,17 @@ fi
 save='--save saved'
 
 # ---- the same from memory: no step is lost but the one that was under way ----
-# One rank is slowed, so that a step takes longer than it takes to find out whom to hurt: else a checkpoint may be newer than what is in memory.
-slowed="--inject slow=1,4"
 from=memory
 trains a_spare_takes_over_from_memory 0 4 --elastic 4 --spares 2 -- --dp 4 --replicate-every 1 -- 2 0
-trains a_spare_takes_over_a_shard 1e-10 4 --elastic 4 --spares 2 -- --dp 4 --zero 3 --replicate-every 4 $slowed -- 0 3
+trains a_spare_takes_over_a_shard 1e-10 4 --elastic 4 --spares 2 -- --dp 4 --zero 3 --replicate-every 4 -- 0 3
 trains fewer_replicas_have_all_shards 1e-10 4 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 -- 1 3
 all && trains half_of_the_replicas_have_all_shards 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --micro-batch 3 --replicate-every 1 -- 3
 all && trains copies_are_in_another_replica 1e-10 4 --elastic 2 -- --dp 2 --tp 2 --zero 1 --replicate-every 1 -- 1
 all && trains stages_have_copies_too 1e-10 4 --elastic 2 -- --dp 2 --pp 2 --zero 3 --replicate-every 1 -- 3
-all && trains two_at_once_that_are_no_neighbors 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- "0 2"
+all && trains two_at_once_that_are_no_neighbors 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- "0 2"
 trains over_connections_it_is_the_same 1e-10 4 --nodes 2 --elastic 2 --spares 1 -- --dp 4 --zero 3 --replicate-every 1 -- 2 0
 all && trains a_spare_sends_as_the_others_do 1e-10 4 --elastic 4 --spares 1 -- --dp 4 --replicate-every 1 --comm-algorithm halving -- 1
-all && trains a_number_that_cannot_be_is_not_taken 1e-10 4 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 --comm-algorithm halving $slowed -- 1
+all && trains a_number_that_cannot_be_is_not_taken 1e-10 4 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 --comm-algorithm halving -- 1
 # ---- more again, once there are spares ----
 says='there are spares for more; epoch [23] goes on with 4 ranks'
 trains who_is_started_anew_joins 1e-10 4 --elastic 2 --respawn 1 -- --dp 4 --zero 2 --replicate-every 1 -- 1
@@ -226,29 +226,28 @@ all && trains a_drained_host_is_relieved 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,
 says='^trivium: process 2 has left'
 all && trains who_leaves_another_host_is_relieved 1e-10 4 --host $two,127.0.0.4:1 --elastic 4 --spares 1 -- --dp 4 --zero 1 --replicate-every 3 -- 2
 hurts='KILL has killed|is lost' n_rows='' says=
-slowed="--inject slow=0,4"                      # of two lost hosts only one rank may be left, which is rank 0
 from=
 trains two_hosts_are_as_one 1e-10 4 --host $two -- --dp 2 --tp 2 --zero 1 --
 # Its ranks train on until it is missed, so here that may be.
 all && trains a_host_without_a_sign_is_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 --heartbeat-timeout 1 -- --dp 4 --zero 1 \
-    --replicate-every 1 $slowed -- stop:127.0.0.4
+    --replicate-every 1 -- stop:127.0.0.4
 from=memory
-trains spares_of_a_third_host_take_over 0 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --replicate-every 1 $slowed -- agent:127.0.0.3
-all && trains spares_of_a_third_host_get_the_shards 1e-10 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- \
+trains spares_of_a_third_host_take_over 0 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --replicate-every 1 -- agent:127.0.0.3
+all && trains spares_of_a_third_host_get_the_shards 1e-10 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --zero 3 --replicate-every 1 -- \
     agent:127.0.0.2
-all && trains a_host_is_lost_with_its_shards 1e-10 4 --host $two --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- agent:127.0.0.3
-all && trains a_rank_and_a_host_are_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 $slowed -- \
+all && trains a_host_is_lost_with_its_shards 1e-10 4 --host $two --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- agent:127.0.0.3
+all && trains a_rank_and_a_host_are_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 -- \
     1 agent:127.0.0.4
 # Nobody may die here, so chaos cuts connections between the hosts (with this seed), or slows ranks; each cut is an epoch of the same ranks.
 from='' says='ranks [0-3] and [0-3] have lost each other; epoch [0-9]+ goes on with 4 ranks'
 trains connections_that_are_cut_are_made_again 1e-10 4 --host $two --elastic 4 --hang-timeout 5 --chaos 1360 --chaos-every 0.3 -- --dp 4 --zero 3 \
-    --replicate-every 1 $slowed --
+    --replicate-every 1 --
 from=memory says='there are spares for more; epoch [23] goes on with 4 ranks'
-trains a_host_comes_again 1e-10 4 --host $two --elastic 2 --respawn 2 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- agent:127.0.0.3
-all && trains a_rank_of_a_host_is_started_again 1e-10 4 --host $two --elastic 2 --respawn 1 -- --dp 4 --zero 1 --replicate-every 1 $slowed -- 3
+trains a_host_comes_again 1e-10 4 --host $two --elastic 2 --respawn 2 -- --dp 4 --zero 3 --replicate-every 1 -- agent:127.0.0.3
+all && trains a_rank_of_a_host_is_started_again 1e-10 4 --host $two --elastic 2 --respawn 1 -- --dp 4 --zero 1 --replicate-every 1 -- 3
 says=
 from="the last checkpoint"
-all && trains two_hosts_at_once_are_on_disk 1e-10 4 --host 127.0.0.2:1,127.0.0.3:1,127.0.0.4:2 --elastic 1 -- --dp 4 --zero 3 --replicate-every 1 $slowed -- \
+all && trains two_hosts_at_once_are_on_disk 1e-10 4 --host 127.0.0.2:1,127.0.0.3:1,127.0.0.4:2 --elastic 1 -- --dp 4 --zero 3 --replicate-every 1 -- \
     "agent:127.0.0.2 agent:127.0.0.4"
 
 # ---- who may be an agent, and what is said when there is none ----
