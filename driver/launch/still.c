@@ -22,7 +22,8 @@ static const char *what_it_does(pid_t pid) {
     line[n] = 0;
     const char *end = strrchr(line, ')');
     switch (end && end[1] ? end[2] : 0) {
-        case 'T': return "it is stopped";
+        case 'T':
+        case 't': return "it is stopped";        /* by a signal; by a debugger */
         case 'R': return "it computes";
         case 'D': return "it waits for a device";
         case 'S': return "it sleeps";
