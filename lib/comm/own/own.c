@@ -7,10 +7,9 @@
  *   ranks     are started by an agent (driver/launch/agent.h), which tells each who it is and gives it memory (job.h)
  *   epochs    when one dies, and the job is elastic, the agent opens the next epoch (epoch.h). A look at one word
  *             tells: from then on nothing that is in flight ends but with "changed", until this rank has entered it
- *   messages  messages.h, over rings in that memory (ring.h), or over connections to other hosts (network.h). Through a
- *             ring each is copied twice, into it and out of it; sender and receiver must both look, which every wait
- *             does, and the driver between the rows of a step. A large one is copied once, by the receiver, from the
- *             sender's own memory (lent.h)
+ *   messages  messages.h, over a stream to each other rank: a ring in that memory, or a connection to another host
+ *             (streams.c). Sender and receiver must both look, which every wait does, and the driver between the rows
+ *             of a step
  *   splits    every rank's colour and key are gathered, and each works out the same groups; the context of a
  *             communicator is the number of its split, since groups of one split have no rank in common
  *   the end   a rank says in its line of the memory that it has finished; one that ends without has failed, whatever
@@ -20,12 +19,9 @@
 #include "lib/base/cores.h"
 #include "lib/base/log.h"
 #include "lib/comm/host_transport.h"
-#include "lib/comm/own/job.h"
 #include "lib/comm/own/lent.h"
-#include "lib/comm/own/network.h"
-#include "lib/comm/own/messages.h"
+#include "lib/comm/own/streams.h"
 
-#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,29 +36,20 @@ _Static_assert(sizeof(struct mail) <= OWN_MAIL_BYTES && (int)N_MAIL_KINDS <= (in
 struct own_communicator { uint64_t context; int size, rank, n_duplicates; int member[]; };   /* member: ranks */
 
 enum { WORLD = 0 };                          /* context of what the transport itself sends */
-static struct own_job job;
-static struct own_memory *memory;
-static struct epoch now;                     /* the epoch that this process has entered */
-static int me;                               /* its rank there */
-static struct ring *rings;
-static int listening = -1;                   /* for calls from other hosts; -1: there are none */
-static bool far[OWN_MOST_RANKS];             /* which members of this epoch are on other hosts, */
-static struct network_address address[OWN_MOST_RANKS];   /* where each slot listens, */
-static struct network *network;              /* and the connections to them */
-static struct own_wire *wire;                /* [now.n] */
+static struct own_self my;
 static struct own_messages *messages;
 static uint64_t n_splits;
 static const double agent_sees_s = 3;        /* an end, at the latest */
 
 /* Whoever does not do this for a while is dead, stopped or stuck (agent.c). */
 static void beat(void) {
-    atomic_uint *mine = &memory->line[job.slot].beat;
+    atomic_uint *mine = &my.memory->line[my.job.slot].beat;
     atomic_store_explicit(mine, atomic_load_explicit(mine, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
 static bool has_changed(void) {
     beat();
-    return atomic_load_explicit(&memory->epoch, memory_order_acquire) != now.number;
+    return atomic_load_explicit(&my.memory->epoch, memory_order_acquire) != my.now.number;
 }
 
 /* A connection to another host ends with its rank, which may be before the agent has seen that; or by itself, and then
@@ -70,50 +57,11 @@ static bool has_changed(void) {
 static int unless_changed(int code) {
     const struct timespec nap = {0, 1000000};
     double until_s = clock_s() + agent_sees_s;
-    int lost = code == OWN_ENDED && network ? own_network_lost(network) : -1;
-    if (lost >= 0) memory->line[job.slot].lost = own_slot_word(now.number, now.slot[lost]);
+    int lost = code == OWN_ENDED ? own_streams_lost() : -1;
+    if (lost >= 0) my.memory->line[my.job.slot].lost = own_slot_word(my.now.number, my.now.slot[lost]);
     for (; code == OWN_ENDED && clock_s() < until_s; nanosleep(&nap, NULL))
         if (has_changed()) return TRANSPORT_CHANGED;
     return code;
-}
-
-/* ---- large messages: lent.h ---- */
-/* The body stays where it is while its message is in flight: of a message of an epoch that has ended it does not, and
- * then what is read here may be anything. So whoever asks for a message looks at the epoch after this (test_message).
- * The owner saw the new epoch before it wrote; so whoever has read what it wrote sees that epoch, too. */
-static bool fetch(void *in, void *to, uint64_t from, size_t n) {
-    int r = (int)((struct ring *)in - rings) / now.n;
-    bool read = own_lent_read(&memory->line[now.slot[r]], to, from, n);
-    atomic_thread_fence(memory_order_seq_cst);
-    return read;
-}
-
-/* What a GPU's driver has mapped cannot be read by others, nor by this process in that way. */
-static bool lend(void *out, const void *body, size_t n) {
-    char byte;
-    int r = (int)((struct ring *)out - rings) % now.n;
-    return n >= LENT_BYTES && memory->line[now.slot[r]].reads == OWN_READS &&
-           own_lent_read(&memory->line[job.slot], &byte, (uintptr_t)body, 1);
-}
-
-/* May this rank read the memory of all others of this host? */
-static void try_to_read(void) {
-    const char *copies = getenv("TRIVIUM_OWN_COPIES");
-    bool reads = !copies || strcmp(copies, "2") != 0;
-    for (int r = 0; r < now.n && reads; r++) reads = far[r] || own_lent_try(&memory->line[now.slot[r]]);
-    memory->line[job.slot].reads = reads ? OWN_READS : OWN_CANNOT_READ;
-    if (!reads && me == 0 && now.number == 0)
-        log_info("large messages are copied twice: ranks may not read each other's memory (process_vm_readv; see "
-                 "/proc/sys/kernel/yama/ptrace_scope, and what a container allows)");
-}
-
-/* --chaos: a connection to another host is cut. */
-static void cut_if_told(void) {
-    int peer = own_word_slot(atomic_load_explicit(&memory->line[job.slot].cut, memory_order_relaxed), now.number);
-    if (peer < 0) return;
-    memory->line[job.slot].cut = 0;
-    int r = epoch_place(&now, peer);
-    if (network && r >= 0) own_network_cut(network, r);
 }
 
 static void version(char *text, size_t bytes) { snprintf(text, bytes, "own transport"); }
@@ -123,7 +71,7 @@ static enum status wait_for(struct own_message **message, const char *what) {
     double timeout_s = comm_settings_in_force()->timeout_s, deadline_s = clock_s() + timeout_s;
     for (bool done = false; !done; sched_yield()) {
         int code = unless_changed(own_test(messages, message, &done));
-        if (has_changed()) return E_EPOCH;                   /* after it, see fetch */
+        if (has_changed()) return E_EPOCH;                   /* after it: fetch in streams.c */
         if (code != OWN_OK) return FAIL(E_COMM, "%s: %s", what, own_code_text(code));
         if (!done && clock_s() > deadline_s)
             return FAIL(E_TIMEOUT, "%s did not finish within %g s; raise --comm-timeout if it is only slow", what,
@@ -141,17 +89,17 @@ static enum status pass(bool sending, int peer, void *at, int bytes, const char 
 }
 
 static enum status share_bytes(void *bytes, int n, const char *what) {
-    if (me != 0) return pass(false, 0, bytes, n, what);
-    for (int r = 1; r < now.n; r++) TRY(pass(true, r, bytes, n, what));
+    if (my.rank != 0) return pass(false, 0, bytes, n, what);
+    for (int r = 1; r < my.now.n; r++) TRY(pass(true, r, bytes, n, what));
     return OK;
 }
 
 /* all[r]: the n bytes of each rank, by way of rank 0. */
 static enum status gather_bytes(void *all, int n, const char *what) {
     char *at = all;
-    if (me != 0) TRY(pass(true, 0, at + (size_t)me * (size_t)n, n, what));
-    for (int r = 1; r < now.n && me == 0; r++) TRY(pass(false, r, at + (size_t)r * (size_t)n, n, what));
-    return share_bytes(all, now.n * n, what);
+    if (my.rank != 0) TRY(pass(true, 0, at + (size_t)my.rank * (size_t)n, n, what));
+    for (int r = 1; r < my.now.n && my.rank == 0; r++) TRY(pass(false, r, at + (size_t)r * (size_t)n, n, what));
+    return share_bytes(all, my.now.n * n, what);
 }
 
 static enum status meet(const char *what) {
@@ -160,13 +108,10 @@ static enum status meet(const char *what) {
 }
 
 /* ---- the world ---- */
-static int64_t put(void *out, const void *from, size_t n) { return (int64_t)ring_put(out, from, n); }
-static int64_t take(void *in, void *to, size_t n) { return (int64_t)ring_take(in, to, n); }
-
 /* The hosts of an epoch are numbered as its ranks come to them. */
 static int host_of(const struct comm_place *place, int r, int n_hosts) {
     for (int q = 0; q < r; q++)
-        if (now.host[q] == now.host[r]) return place->host[q];
+        if (my.now.host[q] == my.now.host[r]) return place->host[q];
     return n_hosts;
 }
 
@@ -174,111 +119,85 @@ static enum status find_place(struct comm_place *place) {
     unsigned char mask[CORES_MASK_BYTES];
     int n_hosts = 0;
     cores_mask(mask);                        /* of all ranks of a host: they inherit their agent's */
-    *place = (struct comm_place){me, now.n, 0, 0, cores_count(mask), NULL, now.number};
-    place->host = calloc((size_t)now.n, sizeof *place->host);
-    if (!place->host) return FAIL(E_MEMORY, "no memory for the hosts of %d ranks", now.n);
-    for (int r = 0; r < now.n; r++) {
-        bool same = now.host[r] == now.host[me];
+    *place = (struct comm_place){my.rank, my.now.n, 0, 0, cores_count(mask), NULL, my.now.number};
+    place->host = calloc((size_t)my.now.n, sizeof *place->host);
+    if (!place->host) return FAIL(E_MEMORY, "no memory for the hosts of %d ranks", my.now.n);
+    for (int r = 0; r < my.now.n; r++) {
+        bool same = my.now.host[r] == my.now.host[my.rank];
         place->host[r] = host_of(place, r, n_hosts);
         n_hosts += place->host[r] == n_hosts;
-        place->local_rank += same && r < me;
+        place->local_rank += same && r < my.rank;
         place->local_size += same;
     }
     return OK;
 }
 
-static void close_streams(void) {
+static void leave(void) {
     own_messages_close(&messages);
-    own_network_close(&network);
-    free(wire);
-    if (rings) own_rings_unmap(&job, rings);
-    wire = NULL;
-    rings = NULL;
-}
-
-/* Where those of other hosts listen, who have not said so yet. @return whether all have */
-static bool find_addresses(void) {
-    bool all = true;
-    for (int r = 0; r < now.n; r++) {
-        uint64_t at = atomic_load(&memory->address[now.slot[r]]);
-        address[now.slot[r]] = (struct network_address){(uint32_t)(at >> 16), (uint16_t)at};
-        all &= !far[r] || at != 0;
-    }
-    return all;
-}
-
-/* A connection to each member on another host. */
-static enum status meet_far(void) {
-    double timeout_s = comm_settings_in_force()->timeout_s, deadline_s = clock_s() + timeout_s;
-    bool any = false;
-    for (int r = 0; r < now.n; r++)
-        any |= far[r] = now.host[r] != now.host[me] || own_node(&job, now.slot[r]) != own_node(&job, job.slot);
-    if (!any) return OK;
-    TRY(own_network_open(&now, job.slot, far, address, memory->secret, listening, &network));
-    for (bool all = false; !all; sched_yield()) {
-        if (has_changed()) return E_EPOCH;
-        all = find_addresses();
-        all = own_network_step(network) && all;
-        if (!all && clock_s() > deadline_s)
-            return FAIL(E_TIMEOUT, "not all of %d ranks could be reached within %g s; are they on networks that reach "
-                        "each other?", now.n, timeout_s);
-    }
-    return OK;
+    own_streams_close();
 }
 
 static enum status open_streams(void) {
-    TRY(own_rings_map(&job, now.number, &rings));
-    TRY(meet_far());
-    wire = calloc((size_t)now.n, sizeof *wire);
-    for (int r = 0; wire && r < now.n; r++)
-        wire[r] = far[r] ? own_network_wire(network, r)
-                         : (struct own_wire){&rings[me * now.n + r], &rings[r * now.n + me], put, take, lend, fetch};
-    messages = wire ? own_messages_open(now.n, me, wire) : NULL;
-    return messages ? OK : FAIL(E_MEMORY, "no memory for the streams of %d ranks", now.n);
+    double timeout_s = comm_settings_in_force()->timeout_s, deadline_s = clock_s() + timeout_s;
+    TRY(own_streams_open(&my));
+    for (; !own_streams_meet(); sched_yield()) {
+        if (has_changed()) return E_EPOCH;
+        if (clock_s() > deadline_s)
+            return FAIL(E_TIMEOUT, "not all of %d ranks could be reached within %g s; are they on networks that reach "
+                        "each other?", my.now.n, timeout_s);
+    }
+    messages = own_messages_open(my.now.n, my.rank, own_streams_wires());
+    return messages ? OK : FAIL(E_MEMORY, "no memory for the messages of %d ranks", my.now.n);
 }
 
-static void leave(void) { close_streams(); }
+/* Of this host's ranks, who have all met by now. */
+static void try_to_read(void) {
+    if (!own_streams_try_to_read() && my.rank == 0 && my.now.number == 0)
+        log_info("large messages are copied twice: ranks may not read each other's memory (process_vm_readv; see "
+                 "/proc/sys/kernel/yama/ptrace_scope, and what a container allows)");
+}
 
+/* ---- what is written down for the agent, and for the ranks of later epochs ---- */
 static void set_shape(const struct epoch_shape *shape) {
-    if (me == 0) memory->shape = *shape;
+    if (my.rank == 0) my.memory->shape = *shape;
 }
 
 static int wants_shape(void) {
-    return memory->shape.n_inner ? 0 : job.n_first ? job.n_first : job.n_slots;
+    return my.memory->shape.n_inner ? 0 : my.job.n_first ? my.job.n_first : my.job.n_slots;
 }
 
 static void keep(int64_t number) {
-    if (me == 0) memory->kept = number;
+    if (my.rank == 0) my.memory->kept = number;
 }
-static int64_t kept(void) { return memory->kept; }
+static int64_t kept(void) { return my.memory->kept; }
 
 static void done(int64_t step) {
-    if (me == 0) memory->done = own_done(now.number, step);
+    if (my.rank == 0) my.memory->done = own_done(my.now.number, step);
 }
 
 /* An epoch whose members nobody knows any more is one whose snapshots are overwritten, too. */
 static void members_of_epochs(struct epoch *this, struct epoch *from) {
-    *this = now;
-    if (now.from < 0 || now.number - now.from >= OWN_EPOCHS) return;
-    *from = memory->of[now.from % OWN_EPOCHS];
+    *this = my.now;
+    if (my.now.from < 0 || my.now.number - my.now.from >= OWN_EPOCHS) return;
+    *from = my.memory->of[my.now.from % OWN_EPOCHS];
 }
 
 /* With several hosts the lighthouse's memory decides: it closes this epoch, or has opened another one. */
 static bool close_epoch(void) {
     const struct timespec nap = {0, 1000000};
-    if (!job.ip) return own_epoch_close(memory, now.number);
-    memory->line[job.slot].closes = now.number + 1;
+    if (!my.job.ip) return own_epoch_close(my.memory, my.now.number);
+    my.memory->line[my.job.slot].closes = my.now.number + 1;
     while (!has_changed()) nanosleep(&nap, NULL);
-    return own_epoch_close(memory, now.number);
+    return own_epoch_close(my.memory, my.now.number);
 }
-static bool is_closed(void) { return own_epoch_is_closed(memory); }
+static bool is_closed(void) { return own_epoch_is_closed(my.memory); }
 
 /* ---- epochs that are planned ---- */
-static bool ends(void) { return memory->ends == now.number; }
+static bool ends(void) { return my.memory->ends == my.now.number; }
 
 static enum status rest(void) {
     const struct timespec nap = {0, 1000000};
-    memory->board[now.number % OWN_EPOCHS][job.slot].rests = 1;
+    my.memory->board[my.now.number % OWN_EPOCHS][my.job.slot].rests = 1;
     while (!has_changed()) nanosleep(&nap, NULL);
     return E_EPOCH;
 }
@@ -286,29 +205,31 @@ static enum status rest(void) {
 /* Who is to leave stays so. */
 static void wish(enum epoch_wish what) {
     int other = what == EPOCH_STAYS ? EPOCH_WANTS_RELIEF : EPOCH_STAYS;
-    atomic_compare_exchange_strong(&memory->line[job.slot].wish, &other, (int)what);
+    atomic_compare_exchange_strong(&my.memory->line[my.job.slot].wish, &other, (int)what);
 }
 
 static void on_request_to_leave(int number) {
     (void)number;
-    atomic_store(&memory->line[job.slot].wish, EPOCH_LEAVES);
+    atomic_store(&my.memory->line[my.job.slot].wish, EPOCH_LEAVES);
 }
 
-static void say_whole(void) { memory->board[now.number % OWN_EPOCHS][job.slot].whole = 1; }
-static bool is_whole(void) { return own_epoch_is_whole(memory, &now); }
+static void say_whole(void) { my.memory->board[my.now.number % OWN_EPOCHS][my.job.slot].whole = 1; }
+static bool is_whole(void) { return own_epoch_is_whole(my.memory, &my.now); }
 
 /* Into the newest epoch; a spare waits for one of which it is a member, and no alarm that its program has set for the
  * start ends that. When nobody needs it, its agent ends it. */
 static enum status enter(struct comm_place *place) {
     const struct timespec nap = {0, 5000000};
     const unsigned alarm_s = alarm(0);
-    for (now = own_epoch_now(memory); (me = epoch_place(&now, job.slot)) < 0; now = own_epoch_now(memory)) {
+    for (;;) {
+        my.now = own_epoch_now(my.memory);
+        if ((my.rank = epoch_place(&my.now, my.job.slot)) >= 0) break;
         beat();
         nanosleep(&nap, NULL);
     }
     alarm(alarm_s);
     n_splits = 0;
-    memory->line[job.slot].reads = OWN_UNKNOWN;
+    my.memory->line[my.job.slot].reads = OWN_UNKNOWN;
     TRY(find_place(place));
     TRY(open_streams());
     TRY(meet("the start of the job"));
@@ -316,22 +237,15 @@ static enum status enter(struct comm_place *place) {
     return OK;
 }
 
-static enum status listen_to_others(void) {
-    struct network_address here = {job.ip ? job.ip : INADDR_LOOPBACK, 0};
-    TRY(own_network_listen(&here, &listening));
-    atomic_store(&memory->address[job.slot], (uint64_t)here.ip << 16 | here.port);
-    return OK;
-}
-
 static enum status world_start(int *argc, char ***argv, struct comm_place *place) {
     bool is_one;
     (void)argc, (void)argv;
-    TRY(own_job_find(&job, &is_one));
-    TRY(own_memory_map(&job, &memory));
-    if (job.n_nodes > 1 || job.ip) TRY(listen_to_others());
-    own_lent_allow(&memory->line[job.slot]);
+    TRY(own_job_find(&my.job, &is_one));
+    TRY(own_memory_map(&my.job, &my.memory));
+    TRY(own_streams_listen(&my));
+    own_lent_allow(&my.memory->line[my.job.slot]);
     signal(SIGUSR2, on_request_to_leave);
-    memory->line[job.slot].state = OWN_RUNNING;
+    my.memory->line[my.job.slot].state = OWN_RUNNING;
     return enter(place);
 }
 
@@ -343,10 +257,10 @@ static void world_finish(void) {
     enum status met = meet("the end of the job");
     if (met != OK && met != E_EPOCH) status_report();
     signal(SIGUSR2, SIG_IGN);
-    memory->line[job.slot].state = OWN_FINISHED;
-    close_streams();
-    own_memory_unmap(memory);
-    memory = NULL;
+    my.memory->line[my.job.slot].state = OWN_FINISHED;
+    leave();
+    own_memory_unmap(my.memory);
+    my.memory = NULL;
 }
 
 static void world_kill(int code) { _Exit(code); }     /* the agent ends the others */
@@ -360,24 +274,24 @@ static int comes_before(const struct of_rank *of, int a, int b) {
 
 /* Of those with this rank's colour, by key and then by rank. */
 static void sort_members(struct own_communicator *c, const struct of_rank *of) {
-    for (int r = 0; r < now.n; r++) {
-        if (of[r].colour != of[me].colour) continue;
+    for (int r = 0; r < my.now.n; r++) {
+        if (of[r].colour != of[my.rank].colour) continue;
         int at = c->size++;
         for (; at > 0 && comes_before(of, r, c->member[at - 1]); at--) c->member[at] = c->member[at - 1];
         c->member[at] = r;
     }
-    while (c->member[c->rank] != me) c->rank++;
+    while (c->member[c->rank] != my.rank) c->rank++;
 }
 
 static enum status split(int colour, int key, void **communicator, int *size, int *rank) {
     struct of_rank of[OWN_MOST_RANKS] = {0};
-    of[me] = (struct of_rank){colour, key};
+    of[my.rank] = (struct of_rank){colour, key};
     if (colour != GROUP_ALL_ALONE) TRY(gather_bytes(of, sizeof *of, "splitting the world into groups"));
-    struct own_communicator *c = calloc(1, sizeof *c + (size_t)now.n * sizeof *c->member);
-    if (!c) return FAIL(E_MEMORY, "no memory for a group of %d ranks", now.n);
+    struct own_communicator *c = calloc(1, sizeof *c + (size_t)my.now.n * sizeof *c->member);
+    if (!c) return FAIL(E_MEMORY, "no memory for a group of %d ranks", my.now.n);
     c->context = ++n_splits;
     if (colour >= 0) sort_members(c, of);
-    else c->size = 1, c->member[0] = me;
+    else c->size = 1, c->member[0] = my.rank;
     *communicator = c;
     *size = c->size;
     *rank = c->rank;
@@ -393,7 +307,7 @@ static enum status members(void *communicator, int size, int *out) {
 /* A split's number has 32 bits, and above them those of its duplicates. */
 static enum status duplicate(void *communicator, void **out) {
     struct own_communicator *c = communicator;
-    size_t bytes = sizeof *c + (size_t)now.n * sizeof *c->member;
+    size_t bytes = sizeof *c + (size_t)my.now.n * sizeof *c->member;
     struct own_communicator *twin = malloc(bytes);
     if (!twin) return FAIL(E_MEMORY, "no memory for a group of %d ranks", c->size);
     memcpy(twin, c, bytes);
@@ -413,9 +327,9 @@ static enum status shared_make(int n_words, struct host_shared *out) {
         return FAIL(E_CONFIG, "%d words for emulated links are more than the job's memory has (%d); use fewer ranks",
                     n_words, OWN_WORDS);
     TRY(meet("making memory that ranks share"));
-    for (int i = 0; i < n_words && me == 0; i++) memory->word[i] = 0;
-    out->word = memory->word;
-    out->window = memory;
+    for (int i = 0; i < n_words && my.rank == 0; i++) my.memory->word[i] = 0;
+    out->word = my.memory->word;
+    out->window = my.memory;
     return meet("making memory that ranks share");
 }
 
@@ -434,10 +348,20 @@ static int receive_message(void *communicator, void *at, int n, enum dtype dtype
     return own_receive(messages, c->context, c->member[from], tag, at, bytes, (struct own_message **)handle);
 }
 
+/* --chaos: a connection to another host is cut. */
+static void cut_if_told(void) {
+    atomic_int *told = &my.memory->line[my.job.slot].cut;
+    int slot = own_word_slot(atomic_load_explicit(told, memory_order_relaxed), my.now.number);
+    if (slot < 0) return;
+    *told = 0;
+    int rank = epoch_place(&my.now, slot);
+    if (rank >= 0) own_streams_cut(rank);
+}
+
 static int test_message(void **handle, bool *done) {
     cut_if_told();
     int code = unless_changed(own_test(messages, (struct own_message **)handle, done));
-    if (has_changed()) return *handle = NULL, *done = false, TRANSPORT_CHANGED;      /* after it, see fetch */
+    if (has_changed()) return *handle = NULL, *done = false, TRANSPORT_CHANGED;      /* after it: fetch in streams.c */
     return code;
 }
 
@@ -448,7 +372,7 @@ static void mail_send(int to, const struct mail *mail) {
     if (messages) own_mail_send(messages, to, mail->kind, mail, (int)sizeof *mail);
 }
 static bool mail_receive(int *from, struct mail *mail) {
-    if (memory) beat();
+    if (my.memory) beat();
     return messages && own_mail_receive(messages, from, mail, (int)sizeof *mail);
 }
 
