@@ -16,6 +16,7 @@
 
 #include "driver/launch/agent_job.h"
 #include "driver/launch/host.h"
+#include "driver/launch/host_request.h"
 #include "driver/launch/launch.h"
 #include "driver/launch/lighthouse.h"
 #include "driver/launch/rank.h"

@@ -15,6 +15,7 @@
 
 #include "driver/launch/host_door.h"
 #include "driver/launch/host_job.h"
+#include "driver/launch/host_request.h"
 #include "driver/launch/hosts.h"
 #include "driver/launch/rank.h"
 #include "driver/launch/still.h"
@@ -38,21 +39,9 @@ static const double ends_s = 1;              /* after its TERM a rank has so lon
 static const double comes_s = 60;            /* the lighthouse may be started later */
 static const double looks_s = 0.1;           /* who moves? */
 
-static const char help[] =
-    "trivium agent [--meet HOST:PORT] [--host NAME]\n"
-    "\n"
-    "Starts this host's ranks for a trivium launch --host ... --meet that runs elsewhere, and ends with them.\n"
-    "\n"
-    "  --meet HOST:PORT  where launch listens (default: TRIVIUM_MEET)\n"
-    "  --host NAME       which of launch's hosts this is (default: TRIVIUM_HOST, SLURMD_NODENAME, or the host's name)\n"
-    "\n"
-    "The job's secret, 64 hexadecimal digits, is in TRIVIUM_SECRET or the first line of standard input.\n";
-
 struct slot { pid_t pid; struct still still; int state, wish, lost, closes, whole_of, rests_of; uint64_t address; };
 struct host {
-    char name[HOST_MOST_NAME + 1];
-    struct network_address meet;
-    unsigned char secret[GREETING_SECRET];
+    struct host_request asked;
     struct host_link link;
     struct own_job job;
     struct own_memory *memory;
@@ -66,56 +55,6 @@ struct host {
     double ending_s, looked_s;
 };
 
-/* ---- what was asked for ---- */
-bool host_is_meant(int argc, char **argv) {
-    for (int i = 0; i < argc; i++)
-        if (strcmp(argv[i], "-n") == 0) return false;
-    return argc == 0 || argv[0][0] == '-';
-}
-
-static const char *setting(const char *name) {
-    const char *value = getenv(name);
-    return value && *value ? value : NULL;
-}
-
-static void default_name(struct host *h) {
-    const char *name = setting("TRIVIUM_HOST");
-    if (!name) name = setting("SLURMD_NODENAME");
-    if (name) snprintf(h->name, sizeof h->name, "%s", name);
-    else if (gethostname(h->name, sizeof h->name - 1) != 0) strcpy(h->name, "?");
-}
-
-/* It is nobody else's: it leaves the environment that the ranks get. */
-static enum status read_secret(unsigned char *secret) {
-    char line[256];
-    const char *text = setting("TRIVIUM_SECRET");
-    if (!text && !fgets(line, sizeof line, stdin))
-        return FAIL(E_USAGE, "agent needs the job's secret, in TRIVIUM_SECRET or the first line of standard input");
-    if (!text) {
-        line[strcspn(line, "\r\n")] = 0;
-        text = line;
-    }
-    TRY(host_secret_read(text, secret));
-    unsetenv("TRIVIUM_SECRET");
-    return OK;
-}
-
-static enum status read_words(struct host *h, int argc, char **argv) {
-    const char *meet = setting("TRIVIUM_MEET");
-    default_name(h);
-    for (int i = 0; i < argc; i += 2) {
-        bool is_meet = strcmp(argv[i], "--meet") == 0;
-        if (!is_meet && strcmp(argv[i], "--host") != 0)
-            return FAIL(E_USAGE, "agent has no option %s; it knows --meet and --host", argv[i]);
-        if (i + 1 >= argc) return FAIL(E_USAGE, "%s needs a value; see trivium agent --help", argv[i]);
-        if (is_meet) meet = argv[i + 1];
-        else snprintf(h->name, sizeof h->name, "%s", argv[i + 1]);
-    }
-    if (!meet) return FAIL(E_USAGE, "agent needs --meet HOST:PORT, where trivium launch listens, or TRIVIUM_MEET");
-    TRY(host_address_read(meet, 1, &h->meet));
-    return read_secret(h->secret);
-}
-
 /* ---- start ---- */
 /* An agent whose name is an address speaks from that, and so do its ranks; else from where the lighthouse is seen. */
 static enum status come_in(struct host *h) {
@@ -123,12 +62,13 @@ static enum status come_in(struct host *h) {
     int fd;
     unsigned a, b, c, d;
     char rest;
-    if (sscanf(h->name, "%u.%u.%u.%u%c", &a, &b, &c, &d, &rest) == 4) TRY(host_address_find(h->name, &from));
-    TRY(host_door_knock(h->meet, from, h->secret, comes_s, &fd));
+    const struct host_request *asked = &h->asked;
+    if (sscanf(asked->name, "%u.%u.%u.%u%c", &a, &b, &c, &d, &rest) == 4) TRY(host_address_find(asked->name, &from));
+    TRY(host_door_knock(asked->meet, from, asked->secret, comes_s, &fd));
     TRY(host_link_open(&h->link, fd, false));
     if (from) h->job.ip = from;
-    else TRY(host_seen_from(h->meet.ip, &h->job.ip));
-    host_link_say(&h->link, HOST_HERE, h->name, strlen(h->name));
+    else TRY(host_seen_from(asked->meet.ip, &h->job.ip));
+    host_link_say(&h->link, HOST_HERE, asked->name, strlen(asked->name));
     return OK;
 }
 
@@ -142,7 +82,7 @@ static enum status wait_for_job(struct host *h) {
                 return FAIL(E_COMM, "the lighthouse has said \"%s\" before the job", host_rows[m.kind].name);
         } else if (h->link.broken) {
             return FAIL(E_COMM, "the lighthouse has sent host %s away: launch's --host does not name it, or it is "
-                        "there already", h->name);
+                        "there already", h->asked.name);
         }
     }
 }
@@ -175,7 +115,7 @@ static enum status make_memory(struct host *h) {
     h->job.n_first = job->n;
     TRY(own_memory_make(job->n_slots, job->n, &h->job.fd));
     TRY(own_memory_map(&h->job, &h->memory));
-    memcpy(h->memory->secret, h->secret, sizeof h->secret);
+    memcpy(h->memory->secret, h->asked.secret, sizeof h->asked.secret);
     memcpy(h->memory->host, job->host, sizeof job->host);
     struct epoch first = own_epoch_now(h->memory);
     return own_epoch_open(h->memory, &h->job, &first, NULL); /* again, since now it knows the hosts */
@@ -199,7 +139,7 @@ static enum status start_rank(struct host *h, int s) {
 
 static enum status start_ranks(struct host *h) {
     if (chdir(h->texts.texts[0]) != 0)
-        return FAIL(E_CONFIG, "host %s has no folder %s: %s; start launch in one that all hosts have", h->name,
+        return FAIL(E_CONFIG, "host %s has no folder %s: %s; start launch in one that all hosts have", h->asked.name,
                     h->texts.texts[0], strerror(errno));
     for (int s = 0; s < h->job.n_slots; s++)
         if (is_mine(h, s)) TRY(start_rank(h, s));
@@ -355,7 +295,7 @@ static void hear(struct host *h) {
         if (!obey(h, &m) && !h->link.broken) h->link.broken = "it has said what this job does not know";
     if (!h->link.broken && now_s > h->link.heard_s + GIVE_UP * h->texts.job.lost_s) h->link.broken = "it gives no sign";
     if (!h->link.broken || h->is_over || h->ending_s > 0) return;
-    fprintf(stderr, "trivium agent: host %s has lost the lighthouse (%s), and its ranks end\n", h->name,
+    fprintf(stderr, "trivium agent: host %s has lost the lighthouse (%s), and its ranks end\n", h->asked.name,
             h->link.broken);
     h->code = 1;
     end_all(h);
@@ -420,8 +360,8 @@ static enum status run(struct host *h) {
 int host_main(int argc, char **argv) {
     static struct host host;
     host = (struct host){.link.fd = -1};
-    if (argc > 0 && options_ask_for_help(1, argv)) return fputs(help, stdout), 0;
-    enum status status = read_words(&host, argc, argv);
+    if (argc > 0 && options_ask_for_help(1, argv)) return fputs(host_help, stdout), 0;
+    enum status status = host_request_read(argc, argv, &host.asked);
     if (status == OK) status = run(&host);
     host_link_close(&host.link);
     status_report();

@@ -3,14 +3,10 @@
 #ifndef TRIVIUM_DRIVER_LAUNCH_HOST_H
 #define TRIVIUM_DRIVER_LAUNCH_HOST_H
 
-#include <stdbool.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** Are these the words of such an agent, and not launch's? Pure. */
-bool host_is_meant(int argc, char **argv);
 /** @return the exit code: what the lighthouse says; 1 without it, 2 after a bad request */
 int host_main(int argc, char **argv);
 
