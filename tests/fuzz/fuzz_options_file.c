@@ -1,5 +1,5 @@
-/* parses: lib/base lib/run/plan.c lib/run/recipe.c driver/recipe.c bert cp dlrm dp elastic emb ep gpt llama local
- * main_rank mixed_precision park pp recompute server t5 tp zero tests/fuzz/options_again.c */
+/* parses: lib/base lib/run/plan.c lib/run/plan_options.c lib/run/recipe.c driver/recipe.c bert cp dlrm dp elastic
+ * emb ep gpt llama local main_rank mixed_precision park pp recompute server t5 tp zero tests/fuzz/options_again.c */
 /* A --config file. */
 #include "driver/recipe.h"
 #include "tests/fuzz/fuzz.h"
