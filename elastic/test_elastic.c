@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  more: 8  device: cpu
+/* ranks: 1 2 4  more: 8  device: cpu  threads: 1
  *
  * Snapshots of any layout are taken in any other: to the bit where it is the same one, within 1e-10 elsewhere; from
  * who has taken them, and from who has the copy. Bytes of memory and wire are those of the bill. Nothing here dies:

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4 8  device: cpu
+/* ranks: 1 2 4 8  device: cpu  threads: 1
  *
  * Tables in host memory or in a file, of which a cache has some rows: losses, norms, tables and what is kept of their
  * rows have the same bits as without one, at sizes from the rows of a step to all rows, by table and by row, with

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4 8  device: cpu
+/* ranks: 1 2 4 8  device: cpu  threads: 1
  *
  * Mixtures of experts, and expert parallelism, equal the serial run beside every other technique. */
 #include "ep/ep.h"

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  device: cpu
+/* ranks: 1 2 4  device: cpu  threads: 1
  *
  * One main rank: the serial run's numbers in every layout; the bytes that rank 0 sends and gets; where the optimizer
  * lies; that every replica has the new weights; a checkpoint; what is refused. */

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  device: cpu */
+/* ranks: 1 2 4  device: cpu  threads: 1 */
 #include "driver/recipe.h"
 #include "gpt/gpt.h"
 #include "mixed_precision/loss_scale.h"

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  device: cpu
+/* ranks: 1 2 4  device: cpu  threads: 1
  *
  * What ranks of a layout record, put together, is what the serial run records: every name, every element, and replicas
  * alike. */

@@ -1,4 +1,4 @@
-/* ranks: 1 2  more: 4  device: cpu
+/* ranks: 1 2  more: 4  device: cpu  threads: 1
  *
  * Which slots are marked; where their rows are, and where their bytes; and that parking changes no bit of any layout,
  * with every byte as planned: on the device, in host memory, and copied. */

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4 8  device: cpu
+/* ranks: 1 2 4 8  device: cpu  threads: 1
  *
  * T5 has the published sizes, costs what the formula says, takes out and writes what it should, and equals its serial
  * run in every layout. Every technique with every other: tests/test_matrix.c. Against PyTorch: tests/hf.sh. */

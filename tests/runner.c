@@ -25,6 +25,7 @@
 #define SIMT_WEAK                     /* in a build without tests/simt there are no reports */
 #include "tests/simt/simt_test.h"
 
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,9 +37,11 @@ struct counts { int of[3]; };
  * cannot mistake one for the other. */
 static struct group *runner_group;
 
-/* ---- what a suite asks for: "ranks: 1 2 4  more: 8  device: any" in its file's first line ---- */
+/* ---- what a suite asks for: "ranks: 1 2 4  more: 8  device: any  threads: 1" in its file's first line ---- */
 
-struct demand { bool ranks_given, wants_this_size; char device[16]; };
+/* threads: of a rank, where models are so small that more only wait for each other, for seconds when other programs run
+ * beside; 0: as many as there are */
+struct demand { bool ranks_given, wants_this_size; char device[16]; int threads; };
 
 static bool launched_size(long n) {
     return n == 1 || n == 2 || n == 4 || n == 8; /* as tests/run does; anything else would never run */
@@ -67,9 +70,10 @@ static bool read_demand(const char *path, bool filtered, struct demand *demand) 
     *demand = (struct demand){.device = "any"};
     const char *line = first_line(path);
     const char *ranks = line ? strstr(line, "ranks:") : NULL, *more = line ? strstr(line, "more:") : NULL;
-    const char *device = line ? strstr(line, "device:") : NULL;
+    const char *device = line ? strstr(line, "device:") : NULL, *threads = line ? strstr(line, "threads:") : NULL;
     struct demand usual = *demand, long_one = *demand;
     if (device && sscanf(device, "device: %15[a-z]", demand->device) != 1) return false;
+    if (threads && (sscanf(threads, "threads: %d", &demand->threads) != 1 || demand->threads < 1)) return false;
     if (more && !read_ranks(more + strlen("more:"), &long_one)) return false;
     if (!ranks || !read_ranks(ranks + strlen("ranks:"), &usual)) return false;
     demand->ranks_given = true;
@@ -232,7 +236,10 @@ static struct counts run_suites(const char *filter) {
                        "and the working directory must be the project's root\n", suite->file);
             counts.of[FAILED] = 1;
         } else if (demand.wants_this_size && device_matches(&demand) && !left_out(suite->file)) {
+            int threads = omp_get_max_threads();
+            if (demand.threads) omp_set_num_threads(demand.threads);
             counts = run_suite(suite, filter);
+            omp_set_num_threads(threads);
         }
         add(&total, &counts);
     }

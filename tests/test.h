@@ -1,7 +1,9 @@
 /* What every test file includes. A test file looks like this:
  *
  *   /[*] ranks: 1 2 4  device: cpu [*]/              the first line: the world sizes and devices it wants; the runner
- *                                                    obeys. "any": it runs on test_device(), whichever that is
+ *                                                    obeys. "any": it runs on test_device(), whichever that is;
+ *                                                    threads: 1, behind it, of a suite of whole small models, where
+ *                                                    more threads take longer
  *   #include "tests/test.h"
  *   static void test_sum_is_exact(void **state) { (void)state; ... assert_close(...); }
  *   TESTS(unit_test(test_sum_is_exact))

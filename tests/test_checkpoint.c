@@ -1,4 +1,4 @@
-/* ranks: 1 2  more: 4 8  device: any
+/* ranks: 1 2  more: 4 8  device: any  threads: 1
  *
  * Promise 5: a checkpoint of any layout loads in any other. Eighteen layouts that go through all techniques train two
  * steps, save, and train three more. Then one layout after the other takes another's checkpoint, and its next three

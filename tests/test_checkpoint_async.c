@@ -1,4 +1,4 @@
-/* ranks: 1 2 4 8  device: any
+/* ranks: 1 2 4 8  device: any  threads: 1
  *
  * A checkpoint that is written beside the training is of the step at whose edge it was begun, whatever the weights are
  * by the time that it is on the disk: its files have the bytes of those that are written at once. Its copy takes the

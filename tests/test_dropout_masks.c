@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  more: 8  device: cpu
+/* ranks: 1 2 4  more: 8  device: cpu  threads: 1
  *
  * Dropout that is stored against dropout that is drawn again: the same bits, losses and weights, in a layout of every
  * kind of rank; with recomputation too, which draws stored masks a second time. */

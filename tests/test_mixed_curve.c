@@ -1,4 +1,4 @@
-/* ranks: 1  device: cpu
+/* ranks: 1  device: cpu  threads: 1
  *
  * Does training in 16 bits, and with products in 8, learn as fp32 does? 200 steps on the demonstration text from the
  * same weights, with the same batches; single losses are noisy, so means over 10 steps are compared, at every step:

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  more: 8  device: cpu
+/* ranks: 1 2 4  more: 8  device: cpu  threads: 1
  *
  * Promise 1 in 16 bits: layouts against the serial run in the same precision, first-step losses and gradients within a
  * bound that follows from the dtype and the lengths of sums; and promise 2, bytes, exactly. PARITY=text selects by

@@ -1,4 +1,4 @@
-/* ranks: 1  device: cpu
+/* ranks: 1  device: cpu  threads: 1
  *
  * No layout that works is refused: the types of all combinations of techniques (combinations.h) on 1, 2, 4 and 8 ranks,
  * compiled for some rank of each, no kernel run. A sample by number (LONG=1: one 20 times as large). What a technique

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  more: 8  device: any
+/* ranks: 1 2 4  more: 8  device: any  threads: 1
  *
  * --optim-sync validate: weights, moments, losses and norms have the same bits as with wait, whether a guess is always
  * right (clip 0), always wrong (clip far below the norm), or meets a gradient that is no number. With every schedule,

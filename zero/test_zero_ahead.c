@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  device: cpu
+/* ranks: 1 2 4  device: cpu  threads: 1
  *
  * Stages 1 and 2: weights whose shards others have updated are gathered by the forward that comes next, each block's
  * beside the block before. On the rows: where PARAM_AHEAD is. In a run: which gathers have been started when a block

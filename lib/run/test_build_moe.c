@@ -1,4 +1,4 @@
-/* ranks: 1 2
+/* ranks: 1 2  threads: 1
  *
  * A mixture of experts as a part of a run: what it refuses, what it reports, what is never computed again. */
 #include "driver/recipe.h"
