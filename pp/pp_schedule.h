@@ -87,7 +87,7 @@ struct pp_schedule {
 enum { EVERY_SCHEDULE(SCHEDULE_NUMBER) N_SCHEDULES, SCHEDULE_FILE = N_SCHEDULES,   /** --schedule in pp_options */
        N_SYNCHRONOUS = SCHEDULE_PIPEDREAM };   /* those before it end each step with a flush */
 EVERY_SCHEDULE(SCHEDULE_ROW)                            /** pp_gpipe and so on */
-#define PP_SCHEDULES (EVERY_SCHEDULE(SCHEDULE_NAME) "|file:PATH" + 1)   /* "gpipe|1f1b|...", as typed */
+#define PP_SCHEDULES (&(EVERY_SCHEDULE(SCHEDULE_NAME) "|file:PATH")[1]) /* "gpipe|1f1b|...", as typed */
 /** All of them, in that order; NULL beyond the last. */
 const struct pp_schedule *pp_schedule_at(int i);
 
