@@ -14,9 +14,11 @@
 
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
 enum { N = 40000, BAD_STEP = 5, STEPS = 8 };
 static float x[N];
+static const struct timespec until_all_have_called = {0, 500000000};     /* a transport may see at once what is wrong */
 
 static enum status first(void) { return comm_all_reduce(group_world(), x, N, FP32, COMM_SUM); }
 static enum status second(void) { return comm_barrier(group_world()); }
@@ -30,6 +32,7 @@ static enum status step(int n, const char *what) {
     flight_step_is(&(struct flight_step){.step = n});
     if (bad && strcmp(what, "late") == 0) raise(SIGSTOP);
     if (bad && strcmp(what, "swapped") == 0) {
+        nanosleep(&until_all_have_called, NULL);
         TRY(second());
         return first();
     }
