@@ -41,13 +41,15 @@ ended() {
     if [ $code != "$2" ]; then not_ok "$1" "code $code, not $2"; return 1; fi
     if ! wait_for 5 is_alone; then not_ok "$1" "leaves processes"; return 1; fi
 }
-process() { # SLOT: it may be about to start
+# found COMMAND...: the first process that it names; on a busy machine one may be about to start
+found() {
     local pid tries=20
-    until pid=$(pids "$1" | head -1) && [ -n "$pid" ] || [ $((tries -= 1)) = 0 ]; do sleep 0.2; done
+    until pid=$("$@" | head -1) && [ -n "$pid" ] || [ $((tries -= 1)) = 0 ]; do sleep 0.2; done
     echo "$pid"
 }
+process() { found pids "$1"; } # SLOT
 hurt() { kill -"$2" "$(process "$1")"; } # SLOT SIGNAL
-hurt_agent() { kill -"$2" "$(pids_of "$1" | head -1)"; } # HOST SIGNAL: its name is a word of its agent's, and of no other process's
+hurt_agent() { kill -"$2" "$(found pids_of "$1")"; } # HOST SIGNAL: its name is a word of its agent's, and of no other process's
 
 # ---- three of four die, one after the other; a spare takes the first one's place ----
 survives() {
