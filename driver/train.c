@@ -220,13 +220,14 @@ static enum status train(struct training *t) {
 }
 
 /* ---- after the last ---- */
-/* Of this process; launch --max-restarts says it of all attempts together. */
+/* Of this process, or of the time since the ranks have changed; launch --max-restarts says it of all attempts. */
 static void print_goodput(const struct training *t, int64_t steps) {
     char advice[256];
-    double total_s = clock_s() - t->born_s, setup_s = t->started_s - t->born_s;
-    printf("goodput %.1f%%: %.2f s in steps, of %.2f s; %.2f s set-up and loading, %.2f s stopped for %" PRId64
+    double total_s = clock_s() - t->epoch_s, setup_s = t->started_s - t->epoch_s;
+    printf("goodput %.1f%%%s: %.2f s in steps, of %.2f s; %.2f s set-up and loading, %.2f s stopped for %" PRId64
            " saves, %.2f s evaluation and others\n",
-           100 * t->spent_s / total_s, t->spent_s, total_s, setup_s, t->stalls_s, t->n_saves,
+           100 * t->spent_s / total_s, t->epoch_s > t->born_s ? " since the ranks have changed" : "", t->spent_s,
+           total_s, setup_s, t->stalls_s, t->n_saves,
            total_s - setup_s - t->spent_s - t->stalls_s);
     goodput_advice(t->n_saves ? t->stalls_s / (double)t->n_saves : 0, t->setup.plan.mtbf, t->spent_s / (double)steps,
                    advice, sizeof advice);
@@ -267,10 +268,12 @@ static void release(struct training *t) {
     free(t);
 }
 
-/* All is done on all ranks when the last agreement is; then a death costs nothing any more. One that comes before it
- * is an epoch like others, in which there is little or nothing left to do. */
+/* All is done on all ranks when the last agreement is; then a death costs nothing any more, and who still waits in it
+ * need not: before it rank 0 has said what was saved. A death that comes before it is an epoch like others, in which
+ * there is little or nothing left to do. */
 static enum status end_epoch(struct training *t, enum status status) {
-    if (status == OK && !t->stopping) {
+    if (status == OK && t->stopping) status = comm_barrier(group_world());
+    else if (status == OK) {
         status = tell_unwritten(t);
         t->leaves_unwritten = status == E_IO;
     }
@@ -291,13 +294,14 @@ static enum status one_epoch(struct training *t, int argc, char **argv, bool *pr
 
 /* The ranks have changed: nothing of what they had is left. */
 static enum status begin_again(struct training **t) {
-    double born_s = (*t)->born_s;
+    double born_s = (*t)->born_s, epoch_s = clock_s();
     comm_epoch_leave();
     elastic_leave(&(*t)->run);
     release(*t);
     *t = calloc(1, sizeof **t);
     if (!*t) return FAIL(E_MEMORY, "no memory to begin again with");
     (*t)->born_s = born_s;
+    (*t)->epoch_s = epoch_s;
     return train_enter_epoch();
 }
 
@@ -314,7 +318,7 @@ int train_main(int argc, char **argv) {
                                                                       * on a full disk */
     deadline_set_for_start(argc, argv);
     struct training *t = calloc(1, sizeof *t);
-    if (t) t->born_s = clock_s();
+    if (t) t->born_s = t->epoch_s = clock_s();
     enum status status = t ? limits_look_alone() : FAIL(E_MEMORY, "no memory to start with");
     if (status == OK) status = comm_start(&argc, &argv);
     if (status != OK) {
