@@ -28,6 +28,7 @@ struct training {
     int64_t mem_peak_bytes;          /* of the rank that needs most */
     double started_s, told_s, spent_s;   /* begin of training; last progress line; seconds in steps */
     double born_s;                       /* when the process began: --time-limit counts from here */
+    double epoch_s;                      /* when this epoch of an elastic job began; before the first change, born_s */
     bool stopping;                       /* asked to save and leave: on every rank */
     int32_t asked;                       /* on any rank; its sum is on its way */
     struct comm_request asking;

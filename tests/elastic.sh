@@ -108,6 +108,7 @@ too_few() { # NAME LAUNCH_OPTIONS...
     hurt 1 KILL
     ended "$name" 1 || return
     says '^E_COMM .*rank 1 of 3 on host .* was killed by signal 9' err || { not_ok "$name" "does not say who"; return; }
+    [ $# = 1 ] || says '^trivium: 2 ranks are left, of which 2 can go on .* --elastic 3 wants more' err || { not_ok "$name" "does not say why"; return; }
     echo "ok $name"
 }
 [ -n "${ONLY-}" ] || too_few elastic_fewer_than_asked_for_is_the_end --elastic 3
@@ -132,8 +133,8 @@ has_row() { grep -q "^{\"step\":$1," rows 2>/dev/null; }
 # trains NAME MOST RANKS LAUNCH_OPTIONS... -- TRAIN_OPTIONS... -- SLOT...: these slots are killed, each ten steps after the one before (those in
 # one word at once); agent:HOST, an agent; stop:HOST, an agent is stopped; drain:HOST, its ranks are to leave. Every step's loss is that of `whole` but for MOST, relative.
 # $from: where they go on; $says: what launch says, too; $hurts: the signal, and what launch says of each who gets it; $n_rows: how many there are,
-# if no step may be done again. Rank 0 is slowed, so that steps take longer than finding out whom to hurt: else the job may be done before, or a
-# checkpoint newer than what is in memory
+# if no step may be done again. Rank 0 is slowed, so that steps take longer than finding out whom to hurt: else the job may be done before. Where
+# they are to go on from memory there are no checkpoints: one may be newer
 patience=60 save='--save saved' from='' says='' hurts='KILL has killed|is lost' n_rows=
 trains() {
     local name=elastic_$1 most=$2 launch=(-n "$3") options=() step=5 code
@@ -144,6 +145,7 @@ trains() {
     while [ "$1" != -- ]; do options+=("$1"); shift; done
     shift
     [[ "${options[*]}" = *--inject* ]] || options+=(--inject slow=0,4)
+    [ "$from" != memory ] || options+=(--save-every 0)
     rm -rf saved rows
     env --default-signal "$marker" "$build/trivium" launch "${launch[@]}" --comm-transport own "${train[@]}" "${options[@]}" $save \
         --metrics rows >out 2>err </dev/null &

@@ -11,8 +11,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export TMPDIR=$work # what launch keeps of a failed job goes with it
 
-# What ranks of one host say where they may not read each other's memory; said=1: it has to be said, and nothing else
-copied_twice='^large messages are copied twice: ranks may not read'
+# What ranks of one host say where they do not read each other's memory; said=1: it has to be said, and nothing else
+copied_twice='^large messages are copied twice: '
 stress() { # NAME LAUNCH_OPTIONS...
     TRIVIUM_EXE="$build/example_many" "$build/trivium" launch -n 4 --comm-transport own "${@:2}" "${N:-3000}" "${SEED:-1}" \
         >"$work/out" 2>"$work/err" </dev/null

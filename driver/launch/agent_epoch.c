@@ -37,6 +37,12 @@ static bool open_epoch(struct agent *a, const struct epoch *next) {
     return false;
 }
 
+static void say_too_few(const struct agent *a, const struct epoch *now, const struct epoch *next) {
+    int n_left = 0;
+    for (int i = 0; i < now->n; i++) n_left += a->pid[now->slot[i]] != 0;
+    fprintf(stderr, "trivium: " TOO_FEW "\n", n_left, next->n, a->least);
+}
+
 /* Open an epoch of those that are left. @return whether they are enough, and there is room for it */
 bool agent_go_on(struct agent *a, int slot, int status) {
     const struct epoch now = own_epoch_now(a->memory);
@@ -46,7 +52,7 @@ bool agent_go_on(struct agent *a, int slot, int status) {
     const struct plan_view view = view_of(a, there);
     plan_alive(&view, &now, whole, alive);
     const struct epoch next = epoch_after(&now, whole, alive, a->job.n_slots, &view.shape);
-    if (place >= 0 && !finished && (next.n == 0 || next.n < a->least)) return false;
+    if (place >= 0 && !finished && (next.n == 0 || next.n < a->least)) return say_too_few(a, &now, &next), false;
     const bool opened = place >= 0 && !finished && open_epoch(a, &next);
     if (a->ending_s > 0) return false;
     fprintf(stderr, "trivium: signal %d (%s) has killed %s %d", WTERMSIG(status), strsignal(WTERMSIG(status)),

@@ -98,8 +98,7 @@ static enum status next_epoch(struct lighthouse *l, const struct epoch *now, str
     plan_alive(&view, now, whole, alive);
     *next = epoch_after(now, whole, alive, l->job.n_slots, &view.shape);
     if (next->n > 0 && next->n >= l->request->elastic) return OK;
-    return FAIL(E_COMM, "%s; %d ranks are left, and --elastic %d wants more, in whole replicas", l->who, n_reached,
-                l->request->elastic);
+    return FAIL(E_COMM, "%s; " TOO_FEW, l->who, n_reached, next->n, l->request->elastic);
 }
 
 /* @return whether there is room for it */

@@ -23,6 +23,11 @@ struct plan_view {
 enum plan_what { PLAN_NOTHING, PLAN_ASK, PLAN_OPEN, PLAN_END };
 struct plan_act { enum plan_what what; int slot; struct epoch next; };   /* PLAN_OPEN: slot leaves; -1: none does */
 
+/* Why no epoch is opened: numbers of ranks */
+#define TOO_FEW                                                                                                        \
+    "%d ranks are left, of which %d can go on (in whole replicas, which the batch divides by), and --elastic %d "      \
+    "wants more"
+
 /** Who lives, and is of use when somebody dies: not one that is a spare because it has left, once what it had is
  *  elsewhere; nor one that was started later and is not there yet. alive: n_slots. @collective{none} */
 void plan_alive(const struct plan_view *, const struct epoch *now, bool whole, bool *alive);

@@ -152,9 +152,8 @@ static enum status open_streams(void) {
 
 /* Of this host's ranks, who have all met by now. */
 static void try_to_read(void) {
-    if (!own_streams_try_to_read() && my.rank == 0 && my.now.number == 0)
-        log_info("large messages are copied twice: ranks may not read each other's memory (process_vm_readv; see "
-                 "/proc/sys/kernel/yama/ptrace_scope, and what a container allows)");
+    const char *why = own_streams_try_to_read();
+    if (why && my.rank == 0 && my.now.number == 0) log_info("large messages are copied twice: %s", why);
 }
 
 /* ---- what is written down for the agent, and for the ranks of later epochs ---- */

@@ -46,12 +46,15 @@ static bool lend(void *out, const void *body, size_t n) {
            own_lent_read(line_of(self->rank), &byte, (uintptr_t)body, 1);
 }
 
-bool own_streams_try_to_read(void) {
+const char *own_streams_try_to_read(void) {
     const char *copies = getenv("TRIVIUM_OWN_COPIES");
-    bool reads = !copies || strcmp(copies, "2") != 0;
+    const bool wanted = !copies || strcmp(copies, "2") != 0;
+    bool reads = wanted;
     for (int r = 0; r < self->now.n && reads; r++) reads = far[r] || own_lent_try(line_of(r));
     line_of(self->rank)->reads = reads ? OWN_READS : OWN_CANNOT_READ;
-    return reads;
+    if (reads) return NULL;
+    return wanted ? "ranks may not read each other's memory (process_vm_readv; see /proc/sys/kernel/yama/ptrace_scope, "
+                    "and what a container allows)" : "TRIVIUM_OWN_COPIES=2 asks for that";
 }
 
 /* ---- other hosts ---- */

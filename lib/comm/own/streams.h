@@ -21,8 +21,8 @@ void own_streams_close(void);
 const struct own_wire *own_streams_wires(void);
 
 /** Say in memory whether large messages may be lent to this rank: whether it can read the memory of all others of its
- *  host, which have said by now where. @return what it has said  @collective{none} */
-bool own_streams_try_to_read(void);
+ *  host, which have said by now where. @return NULL, or why they may not  @collective{none} */
+const char *own_streams_try_to_read(void);
 
 /** The rank to which a connection has been lost; -1: there is none. @collective{none} */
 int own_streams_lost(void);
