@@ -296,7 +296,8 @@ static void adopt(struct own_messages *o, struct peer *p, struct own_message *re
         read_lent(p, receive, &early->header);
         push(p);
     } else {
-        memcpy(receive->at, early->at, early->done ? (size_t)early->header.bytes : early->moved);
+        bool whole = early->done && early->code == OWN_OK;           /* else its memory may have no room for more */
+        memcpy(receive->at, early->at, whole ? (size_t)early->header.bytes : early->moved);
         receive->moved = early->moved;
         if (p->coming == early) p->coming = receive;
         else end(receive, early->code);

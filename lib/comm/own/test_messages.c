@@ -1,6 +1,7 @@
 /* ranks: 1  device: cpu */
 /* Messages of several processes, all in this one, over rings that give and take as few bytes as chance wants. */
 #include "lib/base/rng.h"
+#include "lib/comm/own/message.h"
 #include "lib/comm/own/messages.h"
 #include "lib/comm/own/ring.h"
 #include "tests/test.h"
@@ -352,8 +353,43 @@ static void test_mail_is_beside_messages(void **state) {
     world_close(&w);
 }
 
+/* ---- a peer that ends within a message which nobody has asked for yet ---- */
+enum { LONG_BODY = 8 << 20, CAME = 1000 };
+static char came[sizeof(struct header) + CAME];
+static size_t n_taken;
+static int64_t take_what_came(void *in, void *to, size_t n) {
+    static bool paused;
+    size_t left = sizeof came - n_taken;
+    (void)in;
+    if (left == 0 && !paused) return paused = true, 0;
+    if (left == 0) return -1;
+    if (n > left) n = left;
+    memcpy(to, came + n_taken, n);
+    n_taken += n;
+    return (int64_t)n;
+}
+static int64_t put_all(void *out, const void *from, size_t n) { return (void)out, (void)from, (int64_t)n; }
+
+static void test_a_peer_ends_within_an_early_message(void **state) {
+    (void)state;
+    const struct header header = {7, LONG_BODY, 0, 5, MAGIC};
+    const struct own_wire wire[2] = {{0}, {NULL, NULL, put_all, take_what_came, NULL, NULL}};
+    struct own_messages *o = own_messages_open(2, 0, wire);
+    struct own_message *m;
+    bool done = false;
+    char *body = calloc(1, LONG_BODY);
+    memcpy(came, &header, sizeof header);
+    memset(came + sizeof header, 'x', CAME);
+    for (int i = 0; i < 3; i++) own_push(o);                         /* what came; nothing; the end */
+    assert_int_equal(own_receive(o, 7, 1, 5, body, LONG_BODY, &m), OWN_OK);
+    assert_int_equal(own_test(o, &m, &done), OWN_ENDED);
+    assert_true(body[CAME - 1] == 'x' && body[CAME] == 0);
+    own_messages_close(&o);
+    free(body);
+}
+
 TESTS(unit_test(test_whatever_order_they_come_in), unit_test(test_one_context_does_not_block_another),
       unit_test(test_what_is_lent_is_copied_once), unit_test(test_what_is_lent_and_is_not_there),
       unit_test(test_an_ended_peer_fails_alone), unit_test(test_what_is_no_message),
-      unit_test(test_memory_is_not_taken_at_a_headers_word),
+      unit_test(test_memory_is_not_taken_at_a_headers_word), unit_test(test_a_peer_ends_within_an_early_message),
       unit_test(test_mail_is_beside_messages))
