@@ -27,8 +27,8 @@ static int who_has_left(const struct plan_view *v, const struct epoch *now) {
 static void tell_who_cannot_leave(const struct plan_view *v, const struct epoch *now, int slot) {
     if (slot < 0 || v->told[slot]) return;
     v->told[slot] = true;
-    fprintf(stderr, "trivium: rank %d was asked to leave, and stays until there is a spare for it: --elastic wants %d "
-            "ranks\n", epoch_place(now, slot), v->least);
+    fprintf(stderr, "trivium: rank %d was asked to leave, and stays until there is a spare for it: without one fewer "
+            "ranks than --elastic %d could go on, or a shard would go with it\n", epoch_place(now, slot), v->least);
 }
 
 struct plan_act plan_ahead(const struct plan_view *v, const double *goes_on_s) {

@@ -108,36 +108,61 @@ static int place_in(const struct epoch_shape *shape, int n, int replica, int k) 
     return k % shape->n_inner + shape->n_inner * (replica + n * (k / shape->n_inner));
 }
 
-/* By so many replicas further; shift may be negative. */
-static int neighbor(const struct epoch_shape *shape, int n, int i, int shift) {
-    int each = shape->n_inner * shape->n_outer, n_replicas = n / each;
-    if (n_replicas == 1) return (i + n + shift) % n;
-    int inner = i % shape->n_inner, replica = i / shape->n_inner % n_replicas, outer = i / shape->n_inner / n_replicas;
-    return place_in(shape, n_replicas, (replica + n_replicas + shift) % n_replicas, inner + shape->n_inner * outer);
+static int replica_of(const struct epoch_shape *shape, int n, int i) { return i / shape->n_inner % n; }
+
+/* Where the copies of a place go round: the same place of all replicas, or with one replica all its places; those of a
+ * host side by side. */
+struct circle { int n, at, place[EPOCH_MOST_RANKS]; };
+
+static void find_circle(const struct epoch_shape *shape, const struct epoch *e, int i, struct circle *c) {
+    const int each = shape->n_inner * shape->n_outer, n = e->n / each, outer = i / shape->n_inner / n;
+    c->n = n == 1 ? each : n;
+    for (int k = 0; k < c->n; k++) {
+        int at = k, p = n == 1 ? k : place_in(shape, n, k, i % shape->n_inner + shape->n_inner * outer);
+        for (; at > 0 && e->host[c->place[at - 1]] > e->host[p]; at--) c->place[at] = c->place[at - 1];
+        c->place[at] = p;
+    }
+    for (c->at = 0; c->place[c->at] != i;) c->at++;
 }
 
-/* How many replicas (of one: places) the right neighbor is away: so many that most places have theirs on another host;
- * of several such numbers the least. With k ranks of a replica's place on each host that is k. */
-static int reach(const struct epoch_shape *shape, const struct epoch *e) {
-    int n_replicas = e->n / (shape->n_inner * shape->n_outer), best = 1, most = -1;
-    for (int shift = 1; shift < (n_replicas == 1 ? e->n : n_replicas); shift++) {
-        int crossing = 0;
-        for (int i = 0; i < e->n; i++) crossing += e->host[i] != e->host[neighbor(shape, e->n, i, shift)];
-        if (crossing > most) best = shift, most = crossing;
+/* How far the neighbor is, to either side: as many as the host has that has most. So everybody's is on another host,
+ * unless one has more than half of them; then as many as can be are. */
+static int reach(const struct epoch *e, const struct circle *c) {
+    int most = 0;
+    for (int k = 0, same = 0; k < c->n; k++) {
+        same = k > 0 && e->host[c->place[k]] == e->host[c->place[k - 1]] ? same + 1 : 1;
+        if (same > most) most = same;
     }
-    return best;
+    return most < c->n ? most : 1;
 }
+
+int epoch_right(const struct epoch_shape *shape, const struct epoch *e, int i) {
+    struct circle c;
+    find_circle(shape, e, i, &c);
+    return c.place[(c.at + reach(e, &c)) % c.n];
+}
+int epoch_left(const struct epoch_shape *shape, const struct epoch *e, int i) {
+    struct circle c;
+    find_circle(shape, e, i, &c);
+    return c.place[(c.at + c.n - reach(e, &c) % c.n) % c.n];
+}
+
 /* Which replica of `now` is left out next, besides those that are: the one with the most dead. Of several, one whose
  * neighbors stay, since each shard that nobody has any more is in its right neighbor's memory; and of those one that is
  * two from another, so that more such are left. */
 static int next_left_out(const struct epoch_shape *shape, const struct epoch *now, const bool *alive, int n,
                          const bool *kept) {
-    int best = -1, most = -1, shift = reach(shape, now) % n;
+    int best = -1, most = -1;
     for (int r = 0; r < n; r++) {
         int dead = 0;
-        for (int k = 0; k < shape->n_inner * shape->n_outer; k++) dead += !alive[now->slot[place_in(shape, n, r, k)]];
-        bool alone = kept[(r + shift) % n] && kept[(r + n - shift) % n];
-        bool second = !kept[(r + 2 * shift) % n] || !kept[(r + 2 * (n - shift)) % n];
+        bool alone = true, second = false;
+        for (int k = 0; k < shape->n_inner * shape->n_outer; k++) {
+            int i = place_in(shape, n, r, k), right = epoch_right(shape, now, i), left = epoch_left(shape, now, i);
+            dead += !alive[now->slot[i]];
+            alone &= kept[replica_of(shape, n, right)] && kept[replica_of(shape, n, left)];
+            second |= !kept[replica_of(shape, n, epoch_right(shape, now, right))];
+            second |= !kept[replica_of(shape, n, epoch_left(shape, now, left))];
+        }
         int gain = 4 * dead + 2 * alone + second;
         if (kept[r] && gain >= most) best = r, most = gain;
     }
@@ -173,13 +198,6 @@ struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive,
     for (; at < n; at++)
         for (int k = 0; k < each; k++) next.slot[place_in(shape, n, at, k)] = take_spare(alive, used, &spare);
     return next;
-}
-
-int epoch_right(const struct epoch_shape *shape, const struct epoch *e, int i) {
-    return neighbor(shape, e->n, i, reach(shape, e));
-}
-int epoch_left(const struct epoch_shape *shape, const struct epoch *e, int i) {
-    return neighbor(shape, e->n, i, -reach(shape, e));
 }
 
 int epoch_holder(const struct epoch *from, const struct epoch_shape *shape, int i, const struct epoch *now,

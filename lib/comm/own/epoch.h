@@ -98,9 +98,10 @@ const struct epoch_snapshot *epoch_find(const struct epoch_store *, int32_t epoc
 struct epoch_snapshot *epoch_room(struct epoch_store *, int32_t epoch, int32_t from);
 
 /** The right neighbor of place i, which has a copy of its shard: the same place of another replica, so that a replica
- *  that is left out whole takes no copy with it that is needed; the next one, or with several hosts the first that is
- *  on another host for most places, so that a host that is lost takes no copy with it either. Where there is one
- *  replica: another place. And the left neighbor, whose right one is i. Pure. @collective{none} */
+ *  that is left out whole takes no copy with it that is needed; the next one, or with several hosts one on another
+ *  host, so that a host that is lost takes no copy with it either. (Of so many as one host has more than half of, as
+ *  many as can be are.) Where there is one replica: another place. And the left neighbor, whose right one is i. Pure.
+ *  @collective{none} */
 int epoch_right(const struct epoch_shape *, const struct epoch *, int i);
 int epoch_left(const struct epoch_shape *, const struct epoch *, int i);
 /** Who has the shard of place i of epoch `from` at a step: its owner, else the right neighbor. Both only if they are

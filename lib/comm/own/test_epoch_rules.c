@@ -112,27 +112,48 @@ static void test_copies_are_in_another_replica(void **state) {
     assert_int_equal(epoch_right(&ALL, &one, 0), 0);
 }
 
-/* As many copies as can be are on another host, and each rank has one. */
+/* How many places have their copy on another host; each has one, of another replica where there is one. */
+static int count_crossing(const struct epoch_shape *shape, const struct epoch *e) {
+    int crossing = 0, n = e->n / (shape->n_inner * shape->n_outer);
+    bool taken[EPOCH_MOST_RANKS] = {false};
+    for (int i = 0; i < e->n; i++) {
+        int right = epoch_right(shape, e, i);
+        assert_false(taken[right]);
+        assert_int_equal(epoch_left(shape, e, right), i);
+        assert_true(n == 1 || right / shape->n_inner % n != i / shape->n_inner % n);
+        taken[right] = true;
+        crossing += e->host[i] != e->host[right];
+    }
+    return crossing;
+}
+
+/* As many copies as can be are on another host: all, where none has more than half. */
 static void test_copies_are_on_another_host(void **state) {
     (void)state;
-    const struct epoch_shape tp = {2, 1, 0, 0, 0, {0}}, whole = {4, 1, 0, 0, 0, {0}};
-    const struct { struct epoch e; const struct epoch_shape *shape; int shift; } cases[] = {
-        {{.n = 4, .host = {0, 0, 1, 1}}, &ALL, 2},           /* two on each: the same place of the next host */
-        {{.n = 6, .host = {0, 0, 1, 1, 2, 2}}, &ALL, 2},
-        {{.n = 6, .host = {5, 5, 5, 2, 2, 2}}, &ALL, 3},
-        {{.n = 4, .host = {0, 1, 0, 1}}, &ALL, 1},           /* in turn */
-        {{.n = 4, .host = {0, 0, 1, 2}}, &ALL, 2},           /* uneven: all four cross */
-        {{.n = 4, .host = {0, 0, 0, 1}}, &ALL, 1},           /* two can, by any number */
-        {{.n = 8, .host = {0, 0, 0, 0, 1, 1, 1, 1}}, &tp, 4},        /* two replicas on each host */
-        {{.n = 4, .host = {0, 0, 1, 1}}, &tp, 2},            /* a replica on each */
-        {{.n = 4, .host = {0, 0, 1, 1}}, &whole, 2},         /* one replica on both */
+    const struct epoch_shape tp = {2, 1, 0, 0, 0, {0}}, pp = {1, 2, 0, 0, 0, {0}}, whole = {4, 1, 0, 0, 0, {0}};
+    const struct { struct epoch e; const struct epoch_shape *shape; int crossing; } cases[] = {
+        {{.n = 4, .host = {0, 0, 1, 1}}, &ALL, 4},           /* two on each: the same place of the next host */
+        {{.n = 6, .host = {0, 0, 1, 1, 2, 2}}, &ALL, 6},
+        {{.n = 6, .host = {5, 5, 5, 2, 2, 2}}, &ALL, 6},
+        {{.n = 4, .host = {0, 1, 0, 1}}, &ALL, 4},           /* in turn */
+        {{.n = 4, .host = {0, 0, 1, 2}}, &ALL, 4},           /* uneven */
+        {{.n = 5, .host = {0, 2, 1, 1, 2}}, &ALL, 5},        /* a spare of the third has taken a place */
+        {{.n = 4, .host = {0, 0, 0, 1}}, &ALL, 2},
+        {{.n = 8, .host = {0, 0, 0, 0, 1, 1, 1, 1}}, &tp, 8},        /* two replicas on each host */
+        {{.n = 4, .host = {0, 0, 1, 1}}, &tp, 4},            /* a replica on each */
+        {{.n = 6, .host = {0, 0, 1, 1, 2, 2}}, &pp, 4},      /* of each stage two on one host, and one on another */
+        {{.n = 4, .host = {0, 0, 1, 1}}, &pp, 0},            /* a stage on each */
+        {{.n = 4, .host = {0, 0, 1, 1}}, &whole, 4},         /* one replica on both */
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
-        for (int i = 0; i < cases[k].e.n; i++) {
-            int right = epoch_right(cases[k].shape, &cases[k].e, i);
-            assert_int_equal(right, (i + cases[k].shift) % cases[k].e.n);
-            assert_int_equal(epoch_left(cases[k].shape, &cases[k].e, right), i);
-        }
+        assert_int_equal(count_crossing(cases[k].shape, &cases[k].e), cases[k].crossing);
+    for (int k = 0; k < 1 << 12; k++) {                              /* six places on four hosts, in every way */
+        struct epoch e = {.n = 6};
+        int on[4] = {0}, most = 0;
+        for (int i = 0; i < 6; i++) on[e.host[i] = (int16_t)(k >> 2 * i & 3)]++;
+        for (int h = 0; h < 4; h++) most = on[h] > most ? on[h] : most;
+        assert_int_equal(count_crossing(&ALL, &e), most <= 3 ? 6 : 2 * (6 - most));
+    }
 }
 
 /* So a host that is lost takes no shard with it: the holder of each is on the other one. */
