@@ -73,7 +73,13 @@ static struct plan_view view_of(struct lighthouse *l) {
                               l->told, l->left};
 }
 
-/* Of the members, so many can be reached; and so many may live where nobody sees them. */
+/* Those who might go on apart from these: members; until all are whole, members of the epoch that they go back to. */
+static const struct epoch *who_counts(const struct lighthouse *l, const struct epoch *now, bool whole) {
+    bool known = now->from >= 0 && now->number - now->from < OWN_EPOCHS;
+    return whole || !known ? now : &l->memory->of[now->from % OWN_EPOCHS];
+}
+
+/* Of them so many can be reached; and so many may live where nobody sees them. */
 static void count(const struct lighthouse *l, const struct epoch *now, int *n_reached, int *n_silent, int *n_dead) {
     *n_reached = *n_silent = *n_dead = 0;
     for (int i = 0; i < now->n; i++) {
@@ -88,13 +94,14 @@ static enum status next_epoch(struct lighthouse *l, const struct epoch *now, str
     const struct plan_view view = view_of(l);
     const bool whole = own_epoch_is_whole(l->memory, now);
     bool alive[OWN_MOST_RANKS];
+    const struct epoch *counted = who_counts(l, now, whole);
     int n_reached, n_silent, n_dead;
-    count(l, now, &n_reached, &n_silent, &n_dead);
+    count(l, counted, &n_reached, &n_silent, &n_dead);
     if (!l->request->elastic)
         return FAIL(E_COMM, "%s; start it again, or give --elastic and spares", l->who);
     if (n_silent >= n_reached && n_silent > 0)
         return FAIL(E_COMM, "%s; %d of %d ranks may live there, and the %d that are reached are not more: both parts "
-                    "might go on, so none does. Start it again", l->who, n_silent, now->n, n_reached);
+                    "might go on, so none does. Start it again", l->who, n_silent, counted->n, n_reached);
     plan_alive(&view, now, whole, alive);
     *next = epoch_after(now, whole, alive, l->job.n_slots, &view.shape);
     if (next->n > 0 && next->n >= l->request->elastic) return OK;

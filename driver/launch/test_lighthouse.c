@@ -256,6 +256,17 @@ static void test_without_a_sign(void **state) {
     leave(0);
     assert_int_equal(ends(), 1);
     assert_true(says("2 of 4 ranks may live there, and the 2 that are reached are not more") && !says("epoch 1"));
+
+    begin("a:2,b:1,c:1", "--elastic 1 --heartbeat-timeout 1");       /* one after the other is as many as at once */
+    for (int s = 0; s < 4; s++) host_link_say_word(&host[s < 2 ? 0 : s - 1], HOST_WHOLE, s, 0, 0);
+    for (int h = 0; h < 3; h++) assert_int_equal(hears_word(h, HOST_WHOLE).epoch, 0);
+    is_silent[2] = true;
+    assert_int_equal(hears_epoch(0).n, 3);
+    is_silent[1] = true;
+    assert_true(hears_word(0, HOST_SIGNAL).value == SIGTERM);
+    leave(0);
+    assert_int_equal(ends(), 1);
+    assert_true(says("2 of 4 ranks may live there, and the 2 that are reached are not more") && !says("epoch 2"));
 }
 
 /* As with one host: a signal is a death, an error ends all, and what has finished is no loss. */
