@@ -75,6 +75,7 @@ static bool greet(struct network *n, int fd, struct fuzz_bytes *b, uint8_t how) 
     struct greeting_hello hello = greeting_say_hello(how & 1 ? 0 : (int32_t)(int8_t)fuzz_number(b, 1), ME, EPOCH);
     struct greeting_answer answer;
     struct greeting_proof proof;
+    unsigned char welcome;
     bool sound = greeting_hears(&hello, ME, EPOCH), member = false;
     change(b, &hello, sizeof hello);
     sound = sound && greeting_hears(&hello, ME, EPOCH);
@@ -91,7 +92,9 @@ static bool greet(struct network *n, int fd, struct fuzz_bytes *b, uint8_t how) 
     bool changed = change(b, &proof, sizeof proof);
     say(fd, &proof, sizeof proof);
     own_network_step(n);
-    return member && !changed;
+    bool in = recv(fd, &welcome, sizeof welcome, MSG_DONTWAIT) == 1 && welcome == GREETING_WELCOME;
+    MUST(in == (member && !changed));
+    return in;
 }
 
 /* ---- who is let in ---- */

@@ -3,7 +3,7 @@
 #include <sodium.h>
 #include <string.h>
 
-static const uint32_t MAGIC = 0x74727667, VERSION = 1;      /* "trvg" */
+static const uint32_t MAGIC = 0x74727667, VERSION = 2;      /* "trvg" */
 
 _Static_assert(GREETING_SECRET == crypto_auth_KEYBYTES && GREETING_CODE == crypto_auth_BYTES, "sizes are libsodium's");
 

@@ -5,11 +5,15 @@
  *   hello    who, whom, which epoch, a number  ---->
  *                                              <----  answer   another number, code("answer", hello, answer's number)
  *   proof    code("proof", hello, answer's number) -->
+ *                                              <----  welcome  one byte
  *
  * Both numbers are of 32 random bytes, and new each time. So a conversation that somebody has recorded proves nothing
  * to anybody later, and the two codes are of different texts, so that none can be sent back. Each message has a fixed
  * length: nobody's word is taken for how much there is to read. What follows on the connection is not encrypted: the
  * network between the hosts of a job is its own, as it is for MPI and NCCL.
+ *
+ * Who is called may show the caller out before it has read the proof, and so the caller is in only when it is welcome;
+ * if the connection ends before, it calls again. An agent is told nothing: its welcome is the job (host_door.h).
  *
  * The codes are HMAC-SHA-512-256 (libsodium, crypto_auth). Source: ISO/IEC 9798-4, three-pass mutual authentication. */
 #ifndef TRIVIUM_COMM_OWN_GREETING_H
@@ -22,7 +26,7 @@
 extern "C" {
 #endif
 
-enum { GREETING_SECRET = 32, GREETING_NUMBER = 32, GREETING_CODE = 32 };
+enum { GREETING_SECRET = 32, GREETING_NUMBER = 32, GREETING_CODE = 32, GREETING_WELCOME = 1 };
 
 struct greeting_hello {
     uint32_t magic, version;

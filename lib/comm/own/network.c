@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* What a connection waits for. */
-enum stage { NOBODY, CONNECTING, HELLO, ANSWER, PROOF, THERE };
+enum stage { NOBODY, CONNECTING, HELLO, ANSWER, PROOF, WELCOME, THERE };
 
 struct connection {
     enum stage stage;
@@ -24,6 +24,7 @@ struct connection {
     struct greeting_hello hello;
     struct greeting_answer answer;
     struct greeting_proof proof;
+    unsigned char welcome;
     size_t moved;                   /* bytes of what it waits for */
 };
 
@@ -114,11 +115,12 @@ static void take_calls(struct network *n) {
     }
 }
 
-/* Who has proven to be a member takes its place; a second one who says so is shown out. */
+/* Who has proven to be a member takes its place, and is told; a second one who says so is shown out. */
 static void seat(struct network *n, struct connection *c) {
     int r = epoch_place(n->epoch, c->hello.from_slot);
     struct connection *place = r >= 0 && n->far[r] && c->hello.from_slot < n->slot ? &n->member[r] : NULL;
-    if (!place || place->stage != NOBODY) {
+    const unsigned char welcome = GREETING_WELCOME;
+    if (!place || place->stage != NOBODY || !say(c, &welcome, sizeof welcome)) {
         show_out(n, c);
         return;
     }
@@ -173,7 +175,8 @@ static int is_connected(const struct connection *c) {
     return errno == ENOTCONN ? 0 : -1;
 }
 
-/* It may have closed on us because it is still in another epoch, and so we try again. */
+/* It may have closed on us because it is still in another epoch, or has too many callers, and so we try again. After
+ * our proof we do not hang up ourselves: it may have given us our place, and would not give it twice. */
 static void go_on_calling(struct network *n, int r) {
     struct connection *c = &n->member[r];
     bool failed = false;
@@ -185,9 +188,13 @@ static void go_on_calling(struct network *n, int r) {
     if (!failed && c->stage == ANSWER && hear(c, &c->answer, sizeof c->answer, &failed)) {
         failed = !greeting_trusts(n->secret, &c->hello, &c->answer, &c->proof) ||
                  !say(c, &c->proof, sizeof c->proof);
+        c->stage = WELCOME;
+    }
+    if (!failed && c->stage == WELCOME && hear(c, &c->welcome, sizeof c->welcome, &failed)) {
+        failed = c->welcome != GREETING_WELCOME;
         c->stage = THERE;
     }
-    if (!failed && connected >= 0 && (c->stage == THERE || clock_s() <= c->until_s)) return;
+    if (!failed && connected >= 0 && (c->stage >= WELCOME || clock_s() <= c->until_s)) return;
     hang_up(c);
     n->again_s[r] = clock_s() + again_after_s;
 }
@@ -220,9 +227,9 @@ static bool step_member(struct network *n, int r) {
 
 bool own_network_step(struct network *n) {
     bool done = true;
-    take_calls(n);
     for (int i = 0; i < NETWORK_STRANGERS; i++)
         if (n->stranger[i].stage != NOBODY) greet(n, &n->stranger[i]);
+    take_calls(n);                           /* who is shown out for them has had its say */
     for (int r = 0; r < n->epoch->n; r++)
         if (n->far[r]) done = step_member(n, r) && done;
     return done;

@@ -6,8 +6,8 @@
  * that are still greeting there are at most NETWORK_STRANGERS: the next one takes the place of the oldest. Whoever is
  * slow, says nonsense, or does not know the secret, is shown out, and nobody else notices.
  *
- *   called    accept -> hello? -> answer -> proof? -> a member's stream
- *   calling   connect -> hello -> answer? -> proof -> a member's stream        after a refusal again: it may start
+ *   called    accept -> hello? -> answer -> proof? -> welcome -> a member's stream
+ *   calling   connect -> hello -> answer? -> proof -> welcome? -> a member's stream   after a refusal again
  *
  * Nothing here waits: own_network_step does what can be done now. Private to lib/comm. */
 #ifndef TRIVIUM_COMM_OWN_NETWORK_H
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-enum { NETWORK_STRANGERS = 64, NETWORK_GREETING_S = 5 };
+enum { NETWORK_STRANGERS = EPOCH_MOST_RANKS, NETWORK_GREETING_S = 5 };
 
 /* Where a process listens: IPv4, in the host's byte order. port 0: it does not yet. */
 struct network_address { uint32_t ip; uint16_t port; };

@@ -258,7 +258,7 @@ static void test_who_is_slow_is_shown_out(void **state) {
 /* More idle callers than there are places for, before any member has called, and each time it is let in. */
 static void test_a_crowd_of_idle_callers_keeps_nobody_out(void **state) {
     (void)state;
-    enum { CROWD = 3 * NETWORK_STRANGERS };
+    enum { CROWD = NETWORK_STRANGERS + 128 };
     struct party p;
     int idle[CROWD];
     begin(&p);
@@ -270,6 +270,123 @@ static void test_a_crowd_of_idle_callers_keeps_nobody_out(void **state) {
     end(&p);
 }
 
+/* ---- who calls ---- */
+/* Has it called, and said so much? It goes on meanwhile. */
+static bool is_said(struct party *p, int r, int fd, void *what, size_t bytes, double seconds) {
+    for (double until_s = clock_s() + seconds; clock_s() < until_s; usleep(1000)) {
+        own_network_step(p->network[r]);
+        if (recv(fd, what, bytes, MSG_DONTWAIT | MSG_PEEK) == (ssize_t)bytes) return recv(fd, what, bytes, 0) > 0;
+    }
+    return false;
+}
+
+/* Rank 2's next call of rank 3, whose part the test plays, up to the proof, with what is to be the answer's secret.
+ * @return the connection; -1: the answer was not trusted, or nobody called */
+static int is_called(struct party *p, const unsigned char *secret, double seconds) {
+    struct greeting_hello hello;
+    struct greeting_proof proof;
+    int fd = -1;
+    for (double until_s = clock_s() + seconds; fd < 0 && clock_s() < until_s; usleep(1000)) {
+        own_network_step(p->network[2]);
+        fd = accept(p->listening[3], NULL, NULL);
+    }
+    if (fd < 0 || !is_said(p, 2, fd, &hello, sizeof hello, seconds)) return -1;
+    struct greeting_answer answer = greeting_answer_it(secret, &hello);
+    assert_int_equal(send(fd, &answer, sizeof answer, MSG_NOSIGNAL), sizeof answer);
+    bool is_proven = is_said(p, 2, fd, &proof, sizeof proof, 0.5);
+    if (is_proven) assert_true(greeting_is_proven(p->secret[3], &hello, &answer, &proof));
+    else close(fd);
+    return is_proven ? fd : -1;
+}
+
+/* Who calls is in when it is told so, and waits for that on the connection on which it has proven itself. */
+static void test_who_calls_is_in_when_it_is_welcome(void **state) {
+    (void)state;
+    const unsigned char welcome = GREETING_WELCOME, nonsense = 'x';
+    unsigned char other[GREETING_SECRET];
+    struct party p;
+    begin(&p);
+    assert_true(greeting_secret(other));
+    bool only_3[N] = {false, false, false, true};
+    memcpy(p.far[2], only_3, sizeof only_3);
+    assert_int_equal(is_called(&p, other, 5), -1);                   /* does not know the secret */
+    int fd = is_called(&p, p.secret[3], 5);
+    assert_true(fd >= 0 && !own_network_step(p.network[2]));
+    close(fd);                                                       /* after its proof it is shown out */
+    fd = is_called(&p, p.secret[3], 5);
+    assert_true(fd >= 0);
+    assert_int_equal(send(fd, &nonsense, 1, MSG_NOSIGNAL), 1);
+    assert_true(is_shown_out(&p, 2, fd, 3));
+    close(fd);
+    fd = is_called(&p, p.secret[3], 5);
+    assert_true(fd >= 0 && !is_shown_out(&p, 2, fd, NETWORK_GREETING_S + 0.3));
+    assert_int_equal(send(fd, &welcome, 1, MSG_NOSIGNAL), 1);
+    for (double until_s = clock_s() + 3; !own_network_step(p.network[2]) && clock_s() < until_s;) usleep(1000);
+    assert_true(own_network_step(p.network[2]));
+    close(fd);
+    end(&p);
+}
+
+/* A job of as many ranks as there may be, of which all but one are there and have called when the last one comes; and a
+ * crowd of strangers after them, for whom some of them are shown out that have an answer already. */
+static void test_who_is_shown_out_for_others_calls_again(void **state) {
+    (void)state;
+    enum { MOST = EPOCH_MOST_RANKS, LAST = MOST - 1, CROWD = 100 };
+    static struct network *network[MOST];
+    static bool of_last[MOST], of_others[MOST] = {[LAST] = true};
+    static struct network_address address[MOST];
+    struct epoch epoch = {.number = 3, .from = 2, .n = MOST};
+    unsigned char secret[GREETING_SECRET];
+    int listening, idle[CROWD];
+    assert_true(greeting_secret(secret));
+    address[LAST].ip = INADDR_LOOPBACK;
+    assert_ok(own_network_listen(&address[LAST], &listening));
+    for (int r = 0; r < MOST; r++) epoch.slot[r] = r, of_last[r] = r != LAST;
+    for (int r = 0; r < MOST; r++)
+        assert_ok(own_network_open(&epoch, r, r == LAST ? of_last : of_others, address, secret,
+                                   r == LAST ? listening : -1, &network[r]));
+    for (int k = 0; k < 3; k++)
+        for (int r = 0; r < LAST; r++) own_network_step(network[r]);
+    for (int i = 0; i < CROWD; i++) assert_true((idle[i] = call(&address[LAST])) >= 0);
+    for (int k = 0; k < 3; k++) own_network_step(network[LAST]);
+    assert_int_equal(own_network_shown_out(network[LAST]), LAST + CROWD - NETWORK_STRANGERS);
+    bool all = false;
+    for (double until_s = clock_s() + NETWORK_GREETING_S - 1; !all && clock_s() < until_s;) {
+        all = true;
+        for (int r = 0; r < MOST; r++) all = own_network_step(network[r]) && all;
+    }
+    assert_true(all);
+    for (int r = 0; r < LAST; r++) {
+        char byte;
+        struct own_wire w = own_network_wire(network[r], LAST), back = own_network_wire(network[LAST], r);
+        assert_int_equal(w.take(w.in, &byte, 1), 0);                 /* nobody has hung up */
+        assert_int_equal(back.take(back.in, &byte, 1), 0);
+    }
+    for (int r = 0; r < MOST; r++) own_network_close(&network[r]);
+    for (int i = 0; i < CROWD; i++) close(idle[i]);
+    close(listening);
+}
+
+/* Who has said its proof is in, whoever calls before that is read. */
+static void test_a_proof_that_is_here_counts(void **state) {
+    (void)state;
+    enum { CROWD = NETWORK_STRANGERS + 1 };
+    struct party p;
+    int idle[CROWD];
+    begin(&p);
+    memset(p.far[3], 0, sizeof p.far[3]);
+    p.far[3][2] = true;
+    for (int k = 0; k < 3; k++) own_network_step(p.network[2]);      /* it has said hello, */
+    own_network_step(p.network[3]);
+    own_network_step(p.network[3]);
+    for (int k = 0; k < 3; k++) own_network_step(p.network[2]);      /* and its proof */
+    for (int i = 0; i < CROWD; i++) idle[i] = call(&p.address[3]);
+    assert_true(own_network_step(p.network[3]));
+    for (int i = 0; i < CROWD; i++) close(idle[i]);
+    end(&p);
+}
+
+/* ---- other jobs, other epochs ---- */
 /* A member's secret is another one: it is no member. And one of an older epoch waits until it knows. */
 static void test_members_of_another_job_or_epoch_do_not_meet(void **state) {
     (void)state;
@@ -305,4 +422,6 @@ TESTS(unit_test(test_both_prove_that_they_know_the_secret), unit_test(test_nothi
       unit_test(test_what_was_recorded_proves_nothing_later), unit_test(test_members_meet),
       unit_test(test_who_is_cut_off_is_named_by_both), unit_test(test_strangers_are_shown_out),
       unit_test(test_who_is_slow_is_shown_out), unit_test(test_a_crowd_of_idle_callers_keeps_nobody_out),
+      unit_test(test_who_calls_is_in_when_it_is_welcome), unit_test(test_who_is_shown_out_for_others_calls_again),
+      unit_test(test_a_proof_that_is_here_counts),
       unit_test(test_members_of_another_job_or_epoch_do_not_meet), unit_test(test_addresses_that_are_not_here))
