@@ -131,7 +131,8 @@ train=(train --data "$demo" --layers 2 --hidden 64 --heads 4 --seq 32 --global-b
     --precision fp64 --steps 60 --save-every 10 --log info)
 has_row() { grep -q "^{\"step\":$1," rows 2>/dev/null; }
 # trains NAME MOST RANKS LAUNCH_OPTIONS... -- TRAIN_OPTIONS... -- SLOT...: these slots are killed, each ten steps after the one before (those in
-# one word at once); agent:HOST, an agent; stop:HOST, an agent is stopped; drain:HOST, its ranks are to leave. Every step's loss is that of `whole` but for MOST, relative.
+# one word at once); agent:HOST, an agent; again:HOST, the one that has come in its place; stop:HOST, an agent is stopped; drain:HOST, its ranks
+# are to leave. Every step's loss is that of `whole` but for MOST, relative.
 # $from: where they go on; $says: what launch says, too; $hurts: the signal, and what launch says of each who gets it; $n_rows: how many there are,
 # if no step may be done again. Rank 0 is slowed, so that steps take longer than finding out whom to hurt: else the job may be done before. Where
 # they are to go on from memory there are no checkpoints: one may be newer
@@ -157,6 +158,10 @@ trains() {
         for s in $slot; do
             case $s in
                 agent:*) hurt_agent "${s#*:}" KILL ;;
+                again:*)
+                    wait_for 20 says 'epoch 2 goes on with 4 ranks' err
+                    hurt_agent "${s#*:}" KILL
+                    ;;
                 stop:*) hurt_agent "${s#*:}" STOP ;;
                 drain:*) hurt_agent "${s#*:}" USR2 ;;
                 *) at_once+=("$(process "$s")") ;;
@@ -248,6 +253,10 @@ trains connections_that_are_cut_are_made_again 1e-10 4 --host $two --elastic 4 -
     --replicate-every 1 --
 from=memory says='there are spares for more; epoch [23] goes on with 4 ranks'
 trains a_host_comes_again 1e-10 4 --host $two --elastic 2 --respawn 2 -- --dp 4 --zero 3 --replicate-every 1 -- agent:127.0.0.3
+says='epoch 4 goes on with 4 ranks'
+all && trains a_host_comes_again_twice 1e-10 4 --host $two --elastic 2 --respawn 4 -- --dp 4 --zero 3 --replicate-every 1 --inject slow=0,20 -- \
+    agent:127.0.0.3 again:127.0.0.3
+says='there are spares for more; epoch [23] goes on with 4 ranks'
 all && trains a_rank_of_a_host_is_started_again 1e-10 4 --host $two --elastic 2 --respawn 1 -- --dp 4 --zero 1 --replicate-every 1 -- 3
 says=
 from="the last checkpoint"

@@ -228,13 +228,15 @@ static void all_are_whole(struct host *h, int32_t number) {
         if (is_elsewhere(h, now.slot[i])) h->memory->board[number % OWN_EPOCHS][now.slot[i]].whole = 1;
 }
 
-/* @return whether it is one of this job, and this host has room for it */
+/* A host that comes again hears of the last epochs only. It has no rank yet that could have seen those before.
+ * @return whether it is one of this job, and this host has room for it */
 static bool open_epoch(struct host *h, const char *body) {
     struct epoch next;
     memcpy(&next, body, sizeof next);
     const int32_t now = own_epoch_now(h->memory).number;
     bool right = next.number > now && next.from < next.number && next.n >= 1 && next.n <= h->job.n_slots;
     for (int i = 0; right && i < next.n; i++) right = next.slot[i] >= 0 && next.slot[i] < h->job.n_slots;
+    if (right && h->n_started == 0) h->memory->epoch = next.number - 1;
     return right && own_epoch_open(h->memory, &h->job, &next, &right) == OK && right;
 }
 

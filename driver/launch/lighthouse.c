@@ -47,16 +47,18 @@ static bool may_come(const struct lighthouse *l, int h) {
     return l->host[h].state == HOST_AWAITED || (was_lost && wanted);
 }
 
-/* What the job has come to meanwhile: who is a member, and who was in the epoch that all may go back to. */
+/* What the job has come to meanwhile: who is a member, and who was in the epoch that all may go back to, if that is
+ * known: else they all go back to the last checkpoint. */
 static void welcome_again(struct lighthouse *l, int h) {
     struct host_link *link = &l->host[h].link;
-    const struct epoch now = own_epoch_now(l->memory), from = l->memory->of[now.from % OWN_EPOCHS];
+    const struct epoch now = own_epoch_now(l->memory);
+    const struct epoch *from = &l->memory->of[now.from > 0 ? now.from % OWN_EPOCHS : 0];
     fprintf(stderr, "trivium: host %s is here again\n", l->names.of[h].name);
     send_job(l, h, l->n_started);
     for (int s = 0; s < l->n_started; s++)
         if (l->alive[s]) host_link_say_word(link, HOST_ADDRESS, s, 0, (int64_t)l->memory->address[s]);
     host_link_say_word(link, HOST_KEPT, 0, 0, l->memory->kept);
-    if (now.from > 0) host_link_say(link, HOST_EPOCH, &from, sizeof from);
+    if (now.from > 0 && from->number == now.from) host_link_say(link, HOST_EPOCH, from, sizeof *from);
     if (now.number > 0) host_link_say(link, HOST_EPOCH, &now, sizeof now);
     if (own_epoch_is_whole(l->memory, &now)) host_link_say_word(link, HOST_WHOLE, 0, now.number, 0);
 }

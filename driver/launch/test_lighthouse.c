@@ -436,8 +436,46 @@ static void test_in_place_of_the_dead(void **state) {
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
+/* Slot `epoch` - 1 dies, the last epoch was not whole, and nobody hears of that but host a. */
+static void another_dies(int32_t epoch, int place) {
+    host_link_say_word(&host[0], HOST_ENDED, epoch - 1, 0, SIGKILL);
+    struct epoch e = hears_epoch(0);
+    assert_true(e.number == epoch && e.from == 1 && e.n == 10 - epoch);
+    assert_int_equal(hears_word(0, HOST_PLACE).slot, place);
+}
+
+static void comes_again(void) {
+    struct host_message m;
+    come(1, "b");
+    hears_job(1);
+    while (hears(1, 5, &m) && m.kind == HOST_ADDRESS) continue;
+    assert_int_equal(m.kind, HOST_KEPT);
+}
+
+/* Of a host that comes again: who was in the epoch that all go back to, unless nobody knows that any more. */
+static void test_epochs_of_who_comes_again(void **state) {
+    (void)state;
+    begin("a:9,b:1", "--elastic 1 --respawn 12");
+    leave(1);
+    assert_true(hears_epoch(0).number == 1);
+    for (int s = 0; s < 9; s++) host_link_say_word(&host[0], HOST_WHOLE, s, 1, 0);
+    assert_int_equal(hears_word(0, HOST_WHOLE).epoch, 1);
+    for (int32_t epoch = 2; epoch <= 8; epoch++) another_dies(epoch, 8 + epoch);
+    comes_again();
+    struct epoch from = hears_epoch(1), now = hears_epoch(1);
+    assert_true(from.number == 1 && from.n == 9 && now.number == 8 && now.from == 1);
+    assert_true(hears_word(0, HOST_PLACE).slot == 17 && hears_word(1, HOST_PLACE).slot == 17);
+    leave(1);
+    another_dies(9, 18);
+    comes_again();
+    now = hears_epoch(1);
+    assert_true(now.number == 9 && now.from == 1 && hears_word(1, HOST_PLACE).slot == 19);
+    assert_int_equal(finish(), 128 + SIGTERM);
+}
+
 TESTS(unit_test(test_the_job_begins_when_all_are_here), unit_test(test_what_is_passed_on),
       unit_test(test_whole_is_what_all_have_said), unit_test(test_a_host_that_is_lost_is_one_epoch),
       unit_test(test_who_says_what_it_may_not_is_lost), unit_test(test_without_a_sign), unit_test(test_ranks_that_end),
       unit_test(test_who_leaves), unit_test(test_two_that_have_lost_each_other), unit_test(test_when_all_is_done),
-      unit_test(test_chaos), unit_test(test_in_place_of_the_dead))
+      unit_test(test_chaos), unit_test(test_in_place_of_the_dead),
+      unit_test(test_epochs_of_who_comes_again))
