@@ -258,6 +258,9 @@ enum status launch_parse(int argc, char **argv, struct launch_request *out) {
     if (out->min_ranks && !out->max_restarts)
         return FAIL(E_USAGE, "--min-ranks %d is for restarts, and there are none; give --max-restarts too",
                     out->min_ranks);
+    if (out->min_ranks && out->elastic > out->min_ranks)
+        return FAIL(E_USAGE, "--min-ranks %d is less than --elastic %d, and a restart has to have so many, too; use at "
+                    "least %d", out->min_ranks, out->elastic, out->elastic);
     if (i >= argc) return FAIL(E_USAGE, "launch needs a command; use trivium launch -n %d train ...", out->n_ranks);
     out->options = argv;
     out->n_options = i;

@@ -288,6 +288,11 @@ static void test_words_of_the_own_transport(void **state) {
     assert_fails(launch_parse(7, dead, &r), E_USAGE, "--respawn 3", "--elastic 2");
     char *idle[] = {"-n", "2", "--comm-transport", "own", "--spares", "1", "train"};
     assert_fails(launch_parse(7, idle, &r), E_USAGE, "--spares 1", "--elastic 2");
+    char *fewer[] = {"-n", "4", "--comm-transport", "own", "--elastic", "3", "--max-restarts", "2", "--min-ranks", "2",
+                     "train"};
+    assert_fails(launch_parse(11, fewer, &r), E_USAGE, "--min-ranks 2", "--elastic 3");
+    fewer[9] = "3";
+    assert_ok(launch_parse(11, fewer, &r));
     char *most[] = {"-n", "2", "--comm-transport", "own", "--elastic", "3", "train"};
     assert_fails(launch_parse(7, most, &r), E_USAGE, "--elastic 3", "the 2 ranks");
 }
