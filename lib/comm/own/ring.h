@@ -3,7 +3,8 @@
  * head counts the bytes that were put, tail those that were taken; byte i lies at i modulo RING_BYTES. Only the writer
  * changes head, after the bytes are there; only the reader changes tail, after it has copied them: so neither needs a
  * lock, and each sees whole bytes (release and acquire). Both counters have a cache line of their own. A ring of zeros
- * is empty.
+ * is empty. One that is given back, of an epoch long gone, becomes zeros while a process that was stopped may look at
+ * it, between the two counters: it has no room, and nothing in it.
  *
  * Source: Lamport 1977, "Proving the correctness of multiprocess programs" (one writer, one reader). */
 #ifndef TRIVIUM_COMM_OWN_RING_H
@@ -28,6 +29,7 @@ struct ring {
 static inline size_t ring_put(struct ring *r, const void *from, size_t n) {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
     size_t room = RING_BYTES - (size_t)(head - atomic_load_explicit(&r->tail, memory_order_acquire));
+    if (room > RING_BYTES) room = 0;
     if (n > room) n = room;
     size_t at = head % RING_BYTES, first = n < RING_BYTES - at ? n : RING_BYTES - at;
     memcpy(r->data + at, from, first);
@@ -40,6 +42,7 @@ static inline size_t ring_put(struct ring *r, const void *from, size_t n) {
 static inline size_t ring_take(struct ring *r, void *to, size_t n) {
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
     size_t there = (size_t)(atomic_load_explicit(&r->head, memory_order_acquire) - tail);
+    if (there > RING_BYTES) there = 0;
     if (n > there) n = there;
     size_t at = tail % RING_BYTES, first = n < RING_BYTES - at ? n : RING_BYTES - at;
     memcpy(to, r->data + at, first);

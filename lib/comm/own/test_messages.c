@@ -353,6 +353,21 @@ static void test_mail_is_beside_messages(void **state) {
     world_close(&w);
 }
 
+/* Its counters are of different times: one as it was, the other zero again. */
+static void test_a_ring_that_is_given_back(void **state) {
+    (void)state;
+    struct ring *r = aligned_alloc(64, sizeof *r);
+    char byte = 0;
+    memset(r, 0, sizeof *r);
+    atomic_store(&r->tail, 5);
+    assert_int_equal(ring_take(r, &byte, 1), 0);
+    atomic_store(&r->tail, 0);
+    atomic_store(&r->head, 2 * RING_BYTES);
+    assert_int_equal(ring_put(r, &byte, 1), 0);
+    assert_int_equal(ring_take(r, &byte, 1), 0);
+    free(r);
+}
+
 /* ---- a peer that ends within a message which nobody has asked for yet ---- */
 enum { LONG_BODY = 8 << 20, CAME = 1000 };
 static char came[sizeof(struct header) + CAME];
@@ -392,4 +407,4 @@ TESTS(unit_test(test_whatever_order_they_come_in), unit_test(test_one_context_do
       unit_test(test_what_is_lent_is_copied_once), unit_test(test_what_is_lent_and_is_not_there),
       unit_test(test_an_ended_peer_fails_alone), unit_test(test_what_is_no_message),
       unit_test(test_memory_is_not_taken_at_a_headers_word), unit_test(test_a_peer_ends_within_an_early_message),
-      unit_test(test_mail_is_beside_messages))
+      unit_test(test_a_ring_that_is_given_back), unit_test(test_mail_is_beside_messages))
