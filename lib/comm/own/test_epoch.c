@@ -10,22 +10,19 @@
  *
  * The lighthouse also plans epochs meanwhile (planned.c): there are more ranks once a spare has come, and one leaves.
  *
- * And the same with mistakes: each must be found. LONG=1: the largest worlds, too, and how many states. */
-#include "lib/comm/own/epoch.h"
+ * And the same with mistakes: each must be found. LONG=1: the largest worlds, too; STATES=1: how many states. */
+#include "lib/comm/own/test_epoch.h"
 #include "lib/comm/own/planned.h"
 #include "tests/test.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { SLOTS = 4, EPOCHS = 6, STEPS = 2, DEATHS = 2 };
 static const struct epoch_shape ALL = {1, 1, 0, 0, 0, {0}};       /* every rank is a replica */
 enum mistake {
     NONE,
     COUNTS_EARLY,     /* the prototype's: a snapshot counts before its copy is there */
     NO_WHOLE,         /* the prototype's: an epoch is gone back to whether it is whole or not */
-    ONE_GENERATION,   /* a new epoch's snapshots go where the old one's are */
+    ONE_GENERATION,   /* with a new epoch's first snapshot those of the old one are forgotten */
     THE_MOST,         /* they go back to the newest step of all, not to the oldest */
     JOINS_EARLY,      /* a rank joins the next sums before its copy is there */
     LATE_MESSAGE,     /* a copy of an older epoch is taken */
@@ -38,33 +35,19 @@ enum mistake {
     N_MISTAKES
 };
 
-struct rank {
-    bool alive, failed, joined, ends;                /* failed: it has died; ends: it knows that this epoch does */
-    int8_t state, epoch, step;                       /* steps done */
-    int8_t left_of[2][2];                            /* of which epoch the copies in its store are */
-    struct epoch_store store;
-};
-struct model {
-    struct rank rank[SLOTS];
-    int8_t n_epochs, deaths, started, committed;     /* started: in place of dead ones */
-    int8_t asked, leaver;                            /* to end: an epoch; to leave: a slot; -1: none */
-    int8_t n[EPOCHS], from[EPOCHS], slot[EPOCHS][SLOTS];
-    int8_t said[EPOCHS][SLOTS];                      /* the step that it can go back to; -2: nothing yet */
-    uint8_t moved[EPOCHS], whole[EPOCHS], rests[EPOCHS];   /* bits: sent its shards; said that it is whole, rests */
-    bool ends[EPOCHS][STEPS + 1];                    /* one of those in the sums had seen that the epoch is to end */
-    uint8_t joined[EPOCHS][STEPS + 1], sent[EPOCHS][STEPS + 1];   /* bits: in the sums; its copy is on its way */
-};
-
 /* ---- the checker: states that have been seen ---- */
 struct checker {
     enum mistake mistake;
-    struct world { int members, slots, most, late; bool leaves; } world;   /* late: of the slots, not there at first */
+    struct world world;
     int n_slots;
     struct epoch_shape shape;
     struct model *state;                             /* [n], of which the first `done` have been looked at */
+    uint32_t *after;                                 /* [n]: the one that each was reached from */
     uint32_t *table;                                 /* 1 + index; 0: free */
     int64_t n, done, room, table_size;
-    const char *wrong;                               /* the first violation */
+    char wrong[160];                                 /* the first violation, "": none; and the state in which it is */
+    struct model wrong_in;
+    struct words way;                                /* that led there */
     int64_t went_back, to_disk, ended;
 };
 
@@ -90,13 +73,30 @@ static void reach(struct checker *c, const struct model *m) {
     uint64_t at = hash(m) & (uint64_t)(c->table_size - 1);
     for (; c->table[at]; at = (at + 1) & (uint64_t)(c->table_size - 1))
         if (memcmp(&c->state[c->table[at] - 1], m, sizeof *m) == 0) return;
-    if (c->n == c->room) c->state = realloc(c->state, (size_t)(c->room = c->room ? 2 * c->room : 1024) * sizeof *m);
+    if (c->n == c->room) {
+        c->room = c->room ? 2 * c->room : 1024;
+        c->state = realloc(c->state, (size_t)c->room * sizeof *c->state);
+        c->after = realloc(c->after, (size_t)c->room * sizeof *c->after);
+    }
     c->table[at] = (uint32_t)c->n + 1;
+    c->after[c->n] = (uint32_t)c->done;
     c->state[c->n++] = *m;
 }
 
-static void violated(struct checker *c, const char *what) {
-    if (!c->wrong) c->wrong = what;
+static void violated(struct checker *c, const struct model *m, const char *format, ...) {
+    if (c->wrong[0]) return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(c->wrong, sizeof c->wrong, format, arguments);
+    va_end(arguments);
+    c->wrong_in = *m;
+}
+
+/* All that happens until state k. States are looked at in the order in which they are found: no way is shorter. */
+static void say_way_to(const struct checker *c, struct words *w, int64_t k) {
+    if (k == 0) return;
+    say_way_to(c, w, c->after[k]);
+    say_what_happens(w, &c->state[c->after[k]], &c->state[k]);
 }
 
 /* ---- epochs of the model as epoch.h has them ---- */
@@ -118,7 +118,7 @@ static bool is_whole(const struct model *m, int e) { return m->whole[e] == membe
 
 static void open_epoch(struct checker *c, struct model *m, const struct epoch *next) {
     if (m->n_epochs == EPOCHS) {
-        violated(c, "the model has room for fewer epochs than there are");
+        violated(c, m, "the model has room for fewer epochs than there are");
         return;
     }
     int e = m->n_epochs++;
@@ -180,12 +180,18 @@ static int64_t newest(const struct checker *c, const struct rank *r, int e) {
     return most;
 }
 
+static void forget(struct epoch_store *s, int k) {
+    s->kept[k].epoch = -1;
+    for (int i = 0; i < 2; i++) s->kept[k].of[i] = (struct epoch_snapshot){-1, -1};
+}
+
 /* Its own shard of a step: kept, and on its way to the right. */
 static void keep_own(struct checker *c, struct model *m, int slot, int step) {
     struct rank *r = &m->rank[slot];
     int from = m->from[r->epoch];
-    struct epoch_snapshot *at = epoch_room(&r->store, r->epoch, c->mistake == ONE_GENERATION ? -1 : from);
-    at->own_step = step;
+    epoch_room(&r->store, r->epoch, from)->own_step = step;
+    for (int k = 0; k < 2; k++)
+        if (c->mistake == ONE_GENERATION && r->store.kept[k].epoch < r->epoch) forget(&r->store, k);
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < 2; i++)
             if (r->store.kept[k].of[i].left_step < 0) r->left_of[k][i] = -1;
@@ -230,17 +236,20 @@ static void send_shards(struct checker *c, struct model *m, int slot) {
         if (epoch_place(&now, from.slot[i]) < 0) continue;
         if (c->mistake == THE_MOST ? said > back : said < back) back = said;
     }
-    if (back < m->committed) violated(c, "undone: they go back behind a step that all had whole");
+    if (back < m->committed)
+        violated(c, m, "undone: back to step %d, and all had step %d whole", (int)back, m->committed);
     for (int i = 0; i < from.n; i++) {
         bool copy;
         if (epoch_holder(&from, &ALL, i, &now, &copy) != slot) continue;
         const struct epoch_snapshot *x = epoch_find(&r->store, from.number, back);
         if (!x || (copy && x->left_step != back)) {
-            violated(c, copy ? "lost: the copy of a shard is not there" : "lost: a rank's own shard is not there");
+            violated(c, m, "lost: %d is to send the shard that %d had at step %d, and the %s is not there", slot,
+                     from.slot[i], (int)back, copy ? "copy" : "shard");
             continue;
         }
         int k = x >= &r->store.kept[1].of[0];
-        if (copy && r->left_of[k][x - r->store.kept[k].of] != from.number) violated(c, "lost: a copy of another cut");
+        if (copy && r->left_of[k][x - r->store.kept[k].of] != from.number)
+            violated(c, m, "lost: %d is to send a copy of what %d had, and it is of another cut", slot, from.slot[i]);
     }
     m->moved[r->epoch] |= (uint8_t)(1 << slot);
     r->step = (int8_t)back;
@@ -251,7 +260,7 @@ static void act(struct checker *c, struct model *m, int slot, enum epoch_event e
     struct rank *r = &m->rank[slot];
     const struct epoch_row *row = epoch_row((enum epoch_state)r->state, event);
     if (!row) {
-        violated(c, "a state has no row for what happens in it");
+        violated(c, m, "a state has no row for what happens in it");
         return;
     }
     r->state = (int8_t)row->next;
@@ -290,7 +299,7 @@ static bool is_gone(struct checker *c, const struct model *m, int e) {
         int right = from.slot[(i + 1) % from.n];
         bool both = m->rank[from.slot[i]].failed && m->rank[right].failed, lost;
         lost = epoch_holder(&from, &ALL, i, &now, &copy) < 0;
-        if (lost && !both) violated(c, "disk: a shard whose owner or right neighbor lives");
+        if (lost && !both) violated(c, m, "disk: a shard whose owner or right neighbor lives");
         gone |= lost;
     }
     return gone;
@@ -419,7 +428,7 @@ static void look_at_the_end(struct checker *c, const struct model *m) {
     for (int i = 0; i < latest.n; i++) {
         const struct rank *r = &m->rank[latest.slot[i]];
         bool at_end = r->state == EPOCH_DISK || (r->state == EPOCH_RUN && r->step == STEPS);
-        if (r->alive && !at_end) violated(c, "stuck: somebody waits and nothing can happen");
+        if (r->alive && !at_end) violated(c, m, "stuck: somebody waits and nothing can happen");
     }
     c->ended++;
 }
@@ -443,18 +452,24 @@ static struct checker check(struct world world, enum mistake mistake) {
     }
     for (int r = 0; r < n_members; r++) keep_own(&c, &m, r, 0);
     reach(&c, &m);
-    for (; c.done < c.n && !c.wrong; c.done++) {
+    for (; c.done < c.n; c.done++) {
         const struct model now = c.state[c.done];
         bool any = false;
         for (int r = 0; r < n_slots; r++) any |= step_rank(&c, &now, r);
         step_others(&c, &now, &any);
         if (!any) look_at_the_end(&c, &now);
+        if (c.wrong[0]) break;
     }
-    if (getenv("LONG"))
+    if (c.wrong[0]) {
+        say_way_to(&c, &c.way, c.done);
+        say_what_happens(&c.way, &c.state[c.done], &c.wrong_in);
+    }
+    if (getenv("STATES"))
         dprintf(2, "%d members of %d, %d late, at most %d%s, mistake %d: %lld states, %lld ends; %s\n", n_members,
                 n_slots, world.late, world.most, world.leaves ? ", one leaves" : "", mistake, (long long)c.n,
-                (long long)c.ended, c.wrong ? c.wrong : "all well");
+                (long long)c.ended, c.wrong[0] ? c.wrong : "all well");
     free(c.state);
+    free(c.after);
     free(c.table);
     return c;
 }
@@ -470,7 +485,9 @@ static void test_in_every_order_nothing_is_lost(void **state) {
     size_t n = sizeof worlds / sizeof *worlds - (getenv("LONG") ? 0 : 3);
     for (size_t i = 0; i < n; i++) {
         struct checker c = check(worlds[i], NONE);
-        if (c.wrong) fail_msg("%d members of %d (world %zu): %s", worlds[i].members, worlds[i].slots, i, c.wrong);
+        if (c.wrong[0])
+            fail_msg("%d ranks and %d spares: %s\n%s", worlds[i].members,
+                     worlds[i].slots - worlds[i].members, c.wrong, c.way.text);
         assert_true(c.ended > 0 && (worlds[i].members < 3 || (c.went_back > 0 && c.to_disk > 0)));
     }
 }
@@ -483,7 +500,7 @@ static void test_every_mistake_is_found(void **state) {
         [LEAVES_LAST] = {1, 2, 0, 0, 1}};
     for (enum mistake mistake = NONE + 1; mistake < N_MISTAKES; mistake++) {
         struct world world = worlds[mistake].members ? worlds[mistake] : (struct world){3, 3, 0, 0, 0};
-        if (!check(world, mistake).wrong) fail_msg("mistake %d is not found", mistake);
+        if (!check(world, mistake).wrong[0]) fail_msg("mistake %d is not found", mistake);
     }
 }
 
