@@ -7,7 +7,7 @@
  *   address   up    word            where a rank listens; and
  *   address   down  word            the same, to all other hosts
  *   wish      up    word            a rank is to leave, or wants relief (epoch_wish)
- *   lost      up    word            a rank has lost its connection to another one (own_slot_word)
+ *   lost      up    word            a rank cannot reach another one, or not any more (own_slot_word)
  *   whole     up    word            a rank has said that it is whole in an epoch
  *   whole     down  word            all of them have: nobody goes back behind that epoch any more
  *   ends      down  word            an epoch is to end at the edge of a step (planned.c)

@@ -147,9 +147,10 @@ void comm_epoch_ask_relief(bool wanted) {
     if (comm_host_transport()->wish) comm_host_transport()->wish(wanted ? EPOCH_WANTS_RELIEF : EPOCH_STAYS);
 }
 
-/* A spare that is new has no settings yet, and all have to send alike. */
+/* A spare that is new has no settings yet, and all have to send alike. How long it waits is a rank's own. */
 static void forget_settings(void) {
-    comm_settings_are(NULL);
+    const struct comm_settings patience = {.timeout_s = comm_settings_in_force()->timeout_s};
+    comm_settings_are(&patience);
     comm_fix_sums(false);
     (void)comm_emulate_links(NULL, 1);
 }

@@ -242,8 +242,21 @@ static void test_waiting_is_not_work(void **state) {
     assert_true(agree_all(ok));
 }
 
+/* All have to send alike in the next epoch, and a new spare has no settings; how long a rank waits is its own. */
+static void test_an_epoch_keeps_the_deadline_alone(void **state) {
+    (void)state;
+    const struct comm_settings before = *comm_settings_in_force();
+    comm_configure(&(struct comm_settings){.timeout_s = 7, .check_collectives = true, .rule[1].library = true});
+    comm_epoch_leave();
+    const struct comm_settings kept = *comm_settings_in_force();
+    comm_configure(&before);
+    assert_true(kept.timeout_s == 7);
+    assert_false(kept.check_collectives || kept.rule[1].library);
+}
+
 TESTS(unit_test(test_all_reduce_sums), unit_test(test_all_reduce_finds_extrema), unit_test(test_all_gather_collects),
       unit_test(test_reduce_scatter_sums), unit_test(test_broadcast_copies), unit_test(test_reduce_sums_at_root),
       unit_test(test_all_to_all_transposes), unit_test(test_messages_keep_order), unit_test(test_operations_overlap),
       unit_test(test_nan_wins_in_extrema), unit_test(test_refuses_what_cannot_be),
-      unit_test(test_idle_has_patience_and_sleeps), unit_test(test_waiting_is_not_work))
+      unit_test(test_idle_has_patience_and_sleeps), unit_test(test_waiting_is_not_work),
+      unit_test(test_an_epoch_keeps_the_deadline_alone))

@@ -257,6 +257,12 @@ struct own_wire own_network_wire(struct network *n, int r) {
     return (struct own_wire){&n->member[r], &n->member[r], put, take, NULL, NULL};
 }
 
+int own_network_missing(const struct network *n) {
+    for (int r = 0; r < n->epoch->n; r++)
+        if (n->far[r] && n->member[r].stage != THERE && n->address[n->epoch->slot[r]].port != 0) return r;
+    return -1;
+}
+
 int own_network_lost(const struct network *n) {
     for (int r = 0; r < n->epoch->n; r++)
         if (n->member[r].ended) return r;

@@ -40,6 +40,8 @@ enum status own_network_open(const struct epoch *, int32_t slot, const bool *far
 bool own_network_step(struct network *);
 /** The streams of member r, for own_messages; only of those that are far, and when all are there. @collective{none} */
 struct own_wire own_network_wire(struct network *, int r);
+/** A far member that is not there, though it has an address; -1: none. @collective{none} */
+int own_network_missing(const struct network *);
 /** A member whose stream has ended, -1: none. And end the one of member r, as a network that fails would.
  *  @collective{none} */
 int own_network_lost(const struct network *);

@@ -52,16 +52,20 @@ static bool has_changed(void) {
     return atomic_load_explicit(&my.memory->epoch, memory_order_acquire) != my.now.number;
 }
 
-/* A connection to another host ends with its rank, which may be before the agent has seen that; or by itself, and then
- * the agent is told. Both are an epoch, and no failure. */
-static int unless_changed(int code) {
+/* The agent is told whom this rank cannot reach (-1: nobody), and given the time to open an epoch, which is then no
+ * failure. */
+static bool changes_without(int lost) {
     const struct timespec nap = {0, 1000000};
     double until_s = clock_s() + agent_sees_s;
-    int lost = code == OWN_ENDED ? own_streams_lost() : -1;
     if (lost >= 0) my.memory->line[my.job.slot].lost = own_slot_word(my.now.number, my.now.slot[lost]);
-    for (; code == OWN_ENDED && clock_s() < until_s; nanosleep(&nap, NULL))
-        if (has_changed()) return TRANSPORT_CHANGED;
-    return code;
+    for (; clock_s() < until_s; nanosleep(&nap, NULL))
+        if (has_changed()) return true;
+    return false;
+}
+
+/* A connection to another host ends with its rank, which may be before the agent has seen that; or by itself. */
+static int unless_changed(int code) {
+    return code == OWN_ENDED && changes_without(own_streams_lost()) ? TRANSPORT_CHANGED : code;
 }
 
 static void version(char *text, size_t bytes) { snprintf(text, bytes, "own transport"); }
@@ -74,8 +78,9 @@ static enum status wait_for(struct own_message **message, const char *what) {
         if (has_changed()) return E_EPOCH;                   /* after it: fetch in streams.c */
         if (code != OWN_OK) return FAIL(E_COMM, "%s: %s", what, own_code_text(code));
         if (!done && clock_s() > deadline_s)
-            return FAIL(E_TIMEOUT, "%s did not finish within %g s; raise --comm-timeout if it is only slow", what,
-                        timeout_s);
+            return changes_without(-1) ? E_EPOCH
+                                       : FAIL(E_TIMEOUT, "%s did not finish within %g s; raise --comm-timeout if it is "
+                                              "only slow", what, timeout_s);
     }
     return OK;
 }
@@ -143,8 +148,10 @@ static enum status open_streams(void) {
     for (; !own_streams_meet(); sched_yield()) {
         if (has_changed()) return E_EPOCH;
         if (clock_s() > deadline_s)
-            return FAIL(E_TIMEOUT, "not all of %d ranks could be reached within %g s; are they on networks that reach "
-                        "each other?", my.now.n, timeout_s);
+            return changes_without(own_streams_missing())
+                       ? E_EPOCH
+                       : FAIL(E_TIMEOUT, "not all of %d ranks could be reached within %g s; are they on networks that "
+                              "reach each other?", my.now.n, timeout_s);
     }
     messages = own_messages_open(my.now.n, my.rank, own_streams_wires());
     return messages ? OK : FAIL(E_MEMORY, "no memory for the messages of %d ranks", my.now.n);

@@ -85,6 +85,7 @@ bool own_streams_meet(void) {
     return own_network_step(network) && all;
 }
 
+int own_streams_missing(void) { return network ? own_network_missing(network) : -1; }
 int own_streams_lost(void) { return network ? own_network_lost(network) : -1; }
 
 void own_streams_cut(int rank) {

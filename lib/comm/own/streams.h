@@ -24,6 +24,8 @@ const struct own_wire *own_streams_wires(void);
  *  host, which have said by now where. @return NULL, or why they may not  @collective{none} */
 const char *own_streams_try_to_read(void);
 
+/** A rank that is not reached yet, though it listens; -1: there is none. @collective{none} */
+int own_streams_missing(void);
 /** The rank to which a connection has been lost; -1: there is none. @collective{none} */
 int own_streams_lost(void);
 /** Cut the connection to a rank (--chaos). Of this host: none is cut. @collective{none} */

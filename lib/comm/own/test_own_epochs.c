@@ -1,9 +1,12 @@
 /* ranks: 1  device: cpu */
 /* The transport when its epochs end: processes that this test forks and kills, as an agent sees it. */
 #include "lib/comm/host_transport.h"
+#include "lib/base/clock.h"
 #include "lib/comm/own/job.h"
+#include "lib/comm/own/network.h"
 #include "tests/test.h"
 
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,6 +176,57 @@ static void test_nobody_takes_what_was_lent_in_an_epoch_that_has_ended(void **st
     }
 }
 
+/* ---- who is never reached ---- */
+/* Rank 0 at its deadline, and then alone. */
+static void wait_for_the_other(const struct own_job *job) {
+    struct comm_place place;
+    own_job_tell(job);
+    alarm(30);
+    comm_settings_are(&(struct comm_settings){.timeout_s = 0.3});
+    enum status status = OWN.start(NULL, NULL, &place);
+    if (status == E_EPOCH) {
+        free(place.host);
+        OWN.leave();
+        status = OWN.enter(&place);
+        if (status == OK) OWN.finish();
+    }
+    _exit(status == OK && place.size == 1 ? 0 : status);
+}
+
+/* Rank 1 listens, if it is on another host, and is not there. Rank 0 says whom it misses, and waits for an epoch
+ * without it; only if none opens has it failed. */
+static void is_without_the_other(int n_nodes, bool opens) {
+    struct own_job job = {.n_slots = 2, .n_nodes = n_nodes};
+    struct own_memory *memory;
+    struct network_address at = {INADDR_LOOPBACK, 0};
+    int listening, status = -1;
+    assert_ok(own_memory_make(2, 2, &job.fd));
+    assert_ok(own_memory_map(&job, &memory));
+    assert_ok(own_network_listen(&at, &listening));
+    memory->address[1] = (uint64_t)at.ip << 16 | at.port;
+    const double from_s = clock_s();
+    const int lost = n_nodes > 1 ? own_slot_word(0, 1) : 0;
+    const pid_t pid = fork();
+    if (pid == 0) wait_for_the_other(&job);
+    while (clock_s() < from_s + 1.3 || (memory->line[0].lost != lost && clock_s() < from_s + 10)) usleep(1000);
+    assert_int_equal(memory->line[0].lost, lost);
+    const struct epoch next = {.number = 1, .n = 1, .from = -1, .slot = {0}};
+    if (opens) assert_ok(own_epoch_open(memory, &job, &next, NULL));
+    waitpid(pid, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), opens ? 0 : E_TIMEOUT);
+    own_memory_unmap(memory);
+    close(listening);
+    close(job.fd);
+}
+
+static void test_who_is_never_reached_is_named(void **state) {
+    (void)state;
+    is_without_the_other(2, true);
+    is_without_the_other(1, true);
+    is_without_the_other(2, false);
+}
+
 /* ---- the end of the last epoch ---- */
 static bool opens(struct own_memory *memory, const struct own_job *job, const struct epoch *next) {
     bool opened;
@@ -210,4 +264,5 @@ static void test_what_is_lost_is_so_in_its_epoch(void **state) {
 
 TESTS(unit_test(test_ranks_go_on_without_the_dead),
       unit_test(test_nobody_takes_what_was_lent_in_an_epoch_that_has_ended),
+      unit_test(test_who_is_never_reached_is_named),
       unit_test(test_an_epoch_is_closed_or_followed), unit_test(test_what_is_lost_is_so_in_its_epoch))
