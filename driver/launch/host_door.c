@@ -169,12 +169,16 @@ static int connect_to(struct network_address at, uint32_t from) {
     return -1;
 }
 
-static bool says_who_it_is(int fd, const unsigned char *secret) {
+enum answer { NOTHING, WRONG, RIGHT };
+
+static enum answer says_who_it_is(int fd, const unsigned char *secret) {
     const struct greeting_hello hello = greeting_say_hello(AGENT, LIGHTHOUSE, 0);
     struct greeting_answer answer;
     struct greeting_proof proof;
-    return say(fd, &hello, sizeof hello) && recv(fd, &answer, sizeof answer, MSG_WAITALL) == (ssize_t)sizeof answer &&
-           greeting_trusts(secret, &hello, &answer, &proof) && say(fd, &proof, sizeof proof);
+    if (!say(fd, &hello, sizeof hello) || recv(fd, &answer, sizeof answer, MSG_WAITALL) != (ssize_t)sizeof answer)
+        return NOTHING;
+    if (!greeting_trusts(secret, &hello, &answer, &proof)) return WRONG;
+    return say(fd, &proof, sizeof proof) ? RIGHT : NOTHING;
 }
 
 enum status host_door_knock(struct network_address at, uint32_t from, const unsigned char *secret, double seconds,
@@ -183,17 +187,21 @@ enum status host_door_knock(struct network_address at, uint32_t from, const unsi
     double until_s = clock_s() + seconds;
     char text[DOOR_TEXT];
     host_address_text(&at, text);
-    while ((*fd = connect_to(at, from)) < 0) {
-        if (clock_s() > until_s)
+    for (;; nanosleep(&nap, NULL)) {
+        *fd = connect_to(at, from);
+        if (*fd < 0 && clock_s() > until_s)
             return FAIL(E_COMM, "no lighthouse at %s within %g s: %s; does trivium launch run there, with this --meet?",
                         text, seconds, strerror(errno));
-        nanosleep(&nap, NULL);
-    }
-    if (says_who_it_is(*fd, secret)) {
+        if (*fd < 0) continue;
+        enum answer answer = says_who_it_is(*fd, secret);
         fcntl(*fd, F_SETFL, O_NONBLOCK);
-        return OK;
+        if (answer == RIGHT) return OK;
+        close(*fd);
+        if (answer == WRONG)
+            return FAIL(E_COMM, "the lighthouse at %s does not know this secret; give all of the job the same "
+                        "TRIVIUM_SECRET", text);
+        if (clock_s() > until_s)                         /* it is stopped, or has too many strangers at its door */
+            return FAIL(E_COMM, "the lighthouse at %s does not answer within %g s; is it stopped, or is something else "
+                        "there?", text, seconds);
     }
-    close(*fd);
-    return FAIL(E_COMM, "the lighthouse at %s does not know this secret; give all of the job the same TRIVIUM_SECRET",
-                text);
 }

@@ -44,8 +44,8 @@ int host_door_step(struct host_door *);
 int host_door_polls(const struct host_door *, struct pollfd *);
 void host_door_close(struct host_door *);
 
-/** Knock, for as long as nobody is at home, at most so many seconds. from: the address to speak from; 0: any. *fd does
- *  not block. @errors E_COMM: nobody there; or there is, but not one who knows the secret  @collective{none} */
+/** Knock, for as long as nobody is at home or answers, at most so many seconds. from: the address to speak from; 0:
+ *  any. *fd does not block. @errors E_COMM: nobody is there, or answers, or knows the secret  @collective{none} */
 enum status host_door_knock(struct network_address at, uint32_t from, const unsigned char *secret, double seconds,
                             int *fd);
 

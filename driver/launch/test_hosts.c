@@ -224,7 +224,26 @@ static void test_nobody_at_home(void **state) {
     assert_fails(host_door_knock(at, 0, secret, 0.3, &fd), E_COMM, "no lighthouse at 127.0.0.1:", "--meet");
 }
 
+/* It hangs up, as one that has too many at its door, and then it answers. */
+static void test_who_gets_no_answer_knocks_again(void **state) {
+    (void)state;
+    int fd;
+    open_door();
+    pid_t pid = knock(secret);
+    for (double until_s = clock_s() + 5; (fd = accept(door.listening, NULL, NULL)) < 0 && clock_s() < until_s;)
+        usleep(1000);
+    assert_true(fd >= 0);
+    close(fd);
+    fd = comes(5);
+    assert_true(fd >= 0);
+    assert_int_equal(ends(pid), 0);
+    close(fd);
+    assert_fails(host_door_knock(door.at, 0, secret, 0.1, &fd), E_COMM, "does not answer within 0.1 s", "stopped");
+    host_door_close(&door);
+}
+
 TESTS(unit_test(test_hosts_are_read), unit_test(test_a_hostfile_is_read), unit_test(test_ranks_are_dealt_to_hosts),
       unit_test(test_addresses), unit_test(test_secrets), unit_test(test_a_start_command),
       unit_test(test_the_secret_is_on_standard_input), unit_test(test_who_knows_the_secret_comes_in),
-      unit_test(test_nobody_else_comes_in), unit_test(test_nobody_at_home))
+      unit_test(test_nobody_else_comes_in), unit_test(test_nobody_at_home),
+      unit_test(test_who_gets_no_answer_knocks_again))
