@@ -294,6 +294,28 @@ by_themselves() {
 }
 [[ by_themselves =~ ${ONLY-} ]] && by_themselves
 
+# Ctrl-C while a host is awaited: who is there already ends as launch does, and without a word. That one is there is known when another is sent away.
+too_early() {
+    local name=elastic_an_interrupt_before_all_are_there right agents=() codes=
+    rm -f one two
+    right=$(secret)
+    TRIVIUM_SECRET=$right start 2 --host n1:1,n2:1 --agent-command none --meet "127.0.0.1:$port"
+    for k in one two; do
+        agent "$right" n1 $k &
+        agents+=($!)
+    done
+    wait_for 20 eval 'cat one two 2>/dev/null | grep -q "has sent host n1 away"' || { not_ok $name "none comes in"; return; }
+    kill -INT $job                       # it ends the lighthouse with TERM
+    ended $name 130 by_itself || return
+    for k in "${agents[@]}"; do
+        wait "$k"
+        codes+=" $?"
+    done
+    [[ $codes =~ ^(" 1 143"|" 143 1")$ ]] && [ "$(cat one two | wc -l)" = 1 ] || { cat one two >>err; not_ok $name "the agents end otherwise:$codes"; return; }
+    echo "ok $name"
+}
+[[ too_early =~ ${ONLY-} ]] && too_early
+
 no_agent() {
     local name=elastic_a_start_command_that_fails
     start 4 --host $two --agent-command "env false %h"

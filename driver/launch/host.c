@@ -72,13 +72,15 @@ static enum status come_in(struct host *h) {
     return OK;
 }
 
+/* Or for the end: launch may be interrupted before all hosts are there. */
 static enum status wait_for_job(struct host *h) {
     struct host_message m;
     for (struct pollfd p = {h->link.fd, POLLIN, 0};; poll(&p, 1, 100)) {
         host_link_step(&h->link, clock_s());
         if (host_link_next(&h->link, &m)) {
             if (m.kind == HOST_JOB) return host_job_read(&m, &h->texts);
-            if (m.kind != HOST_ALIVE)
+            if (m.kind == HOST_OVER) return h->is_over = true, h->code = (int)host_link_word(&m).value, OK;
+            if (m.kind != HOST_ALIVE && m.kind != HOST_SIGNAL)       /* of which there is none to pass on */
                 return FAIL(E_COMM, "the lighthouse has said \"%s\" before the job", host_rows[m.kind].name);
         } else if (h->link.broken) {
             return FAIL(E_COMM, "the lighthouse has sent host %s away: launch's --host does not name it, or it is "
@@ -345,6 +347,7 @@ static int watch_signals(sigset_t *before) {
 static enum status run(struct host *h) {
     TRY(come_in(h));
     TRY(wait_for_job(h));
+    if (h->is_over) return OK;
     set_environment(h);
     TRY(make_memory(h));
     int signals = watch_signals(&h->unblocked);
