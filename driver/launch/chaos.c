@@ -110,8 +110,9 @@ void chaos_print(struct chaos_costs *c, int seed, double now_s, FILE *out) {
     double all_s = now_s - c->from_s, lost_s = 0;
     for (int i = 0; i < c->n_recovered; i++) lost_s += c->recovered_s[i];
     qsort(c->recovered_s, (size_t)c->n_recovered, sizeof *c->recovered_s, by_size);
-    fprintf(out, "chaos %d: %d killed, %d stopped, %d slowed, %d cut; %d epochs more; %lld step%s done again\n", seed,
-            c->acts[CHAOS_KILL], c->acts[CHAOS_STOP], c->acts[CHAOS_SLOW], c->acts[CHAOS_CUT], c->n_epochs,
+    fprintf(out, "chaos %d: %d killed, %d stopped, %d slowed, %d cut; ", seed, c->acts[CHAOS_KILL], c->acts[CHAOS_STOP],
+            c->acts[CHAOS_SLOW], c->acts[CHAOS_CUT]);
+    fprintf(out, "%d new epoch%s with steps; %lld step%s done again\n", c->n_epochs, c->n_epochs == 1 ? "" : "s",
             (long long)c->again, c->again == 1 ? "" : "s");
     if (c->n_recovered == 0 || c->from_s == 0) return;
     double median_s = c->recovered_s[c->n_recovered / 2], step_s = (all_s - lost_s) / (double)c->steps;

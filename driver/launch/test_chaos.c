@@ -108,7 +108,7 @@ static void test_what_it_cost(void **state) {
     assert_int_equal(c.again, 1);
     assert_int_equal(c.n_recovered, 2);
     assert_int_equal(c.in_epoch, 1);
-    assert_string_equal(text, "chaos 5: 3 killed, 0 stopped, 0 slowed, 0 cut; 2 epochs more; 1 step "
+    assert_string_equal(text, "chaos 5: 3 killed, 0 stopped, 0 slowed, 0 cut; 2 new epochs with steps; 1 step "
                               "done again\n"
                               "chaos 5: to the next step 2.00 s at the median, 2.00 s at most; goodput 85.0%, "
                               "foretold 76.6%\n");
