@@ -14,17 +14,11 @@
 #include <sys/wait.h>
 
 /* ---- the others go on ---- */
-static struct epoch_shape shape_of(const struct agent *a) {
-    struct epoch_shape shape = a->memory->shape.n_inner ? a->memory->shape : (struct epoch_shape){1, 1, 0, 0, 0, {0}};
-    shape.most = a->n;
-    return shape;
-}
-
 /* there: room for it */
 static struct plan_view view_of(struct agent *a, bool *there) {
     for (int s = 0; s < a->job.n_slots; s++) there[s] = a->pid[s] != 0;
-    return (struct plan_view){a->memory, a->job.n_slots, a->n_at_first, a->least, shape_of(a), there, a->told,
-                              a->left};
+    return (struct plan_view){a->memory, a->job.n_slots, a->n_at_first, a->least, plan_shape(a->memory, a->n), there,
+                              a->told, a->left};
 }
 
 /* @return whether it is open: not if the job is closed; nor if there is no room for it, and then the job ends */

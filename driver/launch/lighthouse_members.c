@@ -61,16 +61,10 @@ static bool has_finished(const struct lighthouse *l) {
     return false;
 }
 
-static struct epoch_shape shape_of(const struct lighthouse *l) {
-    struct epoch_shape shape = l->memory->shape.n_inner ? l->memory->shape : (struct epoch_shape){1, 1, 0, 0, 0, {0}};
-    shape.most = l->request->n_ranks;
-    return shape;
-}
-
 static struct plan_view view_of(struct lighthouse *l) {
     const int n_at_first = l->job.n_slots - l->request->respawn;
-    return (struct plan_view){l->memory, l->job.n_slots, n_at_first, l->request->elastic, shape_of(l), l->alive,
-                              l->told, l->left};
+    return (struct plan_view){l->memory, l->job.n_slots, n_at_first, l->request->elastic,
+                              plan_shape(l->memory, l->request->n_ranks), l->alive, l->told, l->left};
 }
 
 /* Those who might go on apart from these: members; until all are whole, members of the epoch that they go back to. */

@@ -8,6 +8,12 @@ static bool runs(const struct plan_view *v, int s) {
     return v->there[s] && atomic_load(&v->memory->line[s].state) == OWN_RUNNING;
 }
 
+struct epoch_shape plan_shape(const struct own_memory *m, int n) {
+    struct epoch_shape shape = m->shape.n_inner ? m->shape : (struct epoch_shape){.n_inner = n, .n_outer = 1};
+    shape.most = n;
+    return shape;
+}
+
 void plan_alive(const struct plan_view *v, const struct epoch *now, bool whole, bool *alive) {
     for (int s = 0; s < v->n_slots; s++) {
         bool spare = epoch_place(now, s) < 0;

@@ -28,6 +28,9 @@ struct plan_act { enum plan_what what; int slot; struct epoch next; };   /* PLAN
     "%d ranks are left, of which %d can go on (in whole replicas, which the batch divides by), and --elastic %d "      \
     "wants more"
 
+/** How a job that began with n ranks may shrink. As long as rank 0 has not told it, all are one replica: a spare takes
+ *  the place of one that dies, and without a spare nobody goes on. @collective{none} */
+struct epoch_shape plan_shape(const struct own_memory *, int n);
 /** Who lives, and is of use when somebody dies: not one that is a spare because it has left, once what it had is
  *  elsewhere; nor one that was started later and is not there yet. alive: n_slots. @collective{none} */
 void plan_alive(const struct plan_view *, const struct epoch *now, bool whole, bool *alive);

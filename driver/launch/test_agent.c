@@ -94,37 +94,36 @@ static void test_signals_are_passed_on(void **state) {
     assert_true(took_s < 10);
 }
 
-/* Shells never finish, so each of these jobs ends with a failure at last. */
+/* Shells never finish, so each of these jobs ends with a failure at last. Nor do they tell what a replica is: without a
+ * spare nobody goes on. */
 static void test_who_is_left_goes_on(void **state) {
     (void)state;
     options[0] = "--elastic", options[1] = "2";
-    assert_int_equal(run("3", DIES(1), 0, NULL), 4);
-    assert_true(says("trivium: signal 9 (Killed) has killed rank 1; epoch 1 goes on with 2 ranks\n"));
-    assert_true(says("agent: rank ") && says(" ended with code 4"));
-    options[1] = "3";
-    assert_int_equal(run("3", ONLY_RANK(1, "kill -9 $$"), 0, NULL), 128 + SIGKILL);     /* too few are left */
-    assert_true(!says("epoch 1") && says("rank 1 on host "));
+    assert_int_equal(run("3", ONLY_RANK(1, "kill -9 $$"), 0, NULL), 128 + SIGKILL);
+    assert_true(!says("epoch 1") && says("2 ranks are left, of which 0 can go on") && says("rank 1 on host "));
     options[2] = "--spares", options[3] = "1";
     assert_int_equal(run("3", DIES(1), 0, NULL), 4);
-    assert_true(says("has killed rank 1; epoch 1 goes on with 3 ranks\n"));
+    assert_true(says("trivium: signal 9 (Killed) has killed rank 1; epoch 1 goes on with 3 ranks\n"));
+    assert_true(says("agent: rank ") && says(" ended with code 4"));
     assert_int_equal(run("3", DIES(3), 0, NULL), 4);
     assert_true(says("has killed spare 3; nothing is lost\n") && !says("epoch 1"));
     assert_int_equal(run("3", ONLY_RANK(1, "exit 5"), 0, NULL), 5);                     /* by itself: not survived */
     memset(options, 0, sizeof options);
 }
 
-/* In place of each that dies another one is started, as a spare, as long as there are any: the shells of slots 3 and 4
+/* In place of each that dies another one is started, as a spare, as long as there are any: the shells of slots 4 and 5
  * die, too. */
 static void test_the_dead_are_started_again(void **state) {
     (void)state;
-    options[0] = "--elastic", options[1] = "2", options[2] = "--respawn", options[3] = "2";
-    assert_int_equal(run("3", "case $" OWN_JOB_VARIABLE " in slot=[134]*) kill -9 $$;; *) sleep 1; exit 4;; esac", 0,
+    const char *const given[] = {"--elastic", "2", "--spares", "1", "--respawn", "2"};
+    memcpy(options, given, sizeof given);
+    assert_int_equal(run("3", "case $" OWN_JOB_VARIABLE " in slot=[145]*) kill -9 $$;; *) sleep 1; exit 4;; esac", 0,
                          NULL), 4);
-    assert_true(says("has killed rank 1; epoch 1 goes on with 2 ranks\n"));
-    assert_true(says("trivium: process 3 is started as a spare; 1 more may be\n"));
-    assert_true(says("has killed spare 3; nothing is lost\n"));
-    assert_true(says("trivium: process 4 is started as a spare; 0 more may be\n"));
-    assert_true(says("has killed spare 4; nothing is lost\n") && !says("process 5"));
+    assert_true(says("has killed rank 1; epoch 1 goes on with 3 ranks\n"));
+    assert_true(says("trivium: process 4 is started as a spare; 1 more may be\n"));
+    assert_true(says("has killed spare 4; nothing is lost\n"));
+    assert_true(says("trivium: process 5 is started as a spare; 0 more may be\n"));
+    assert_true(says("has killed spare 5; nothing is lost\n") && !says("process 6"));
     memset(options, 0, sizeof options);
 }
 

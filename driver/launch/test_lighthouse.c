@@ -154,6 +154,14 @@ static void begin(const char *list, const char *options) {
     for (int h = 0; h < n; h++) hears_job(h);
 }
 
+/* Any rank may be left out: rank 0 has told so. */
+static void begin_elastic(const char *list, const char *options) {
+    const struct epoch_shape any_number = {1, 1, 0, 0, 0, {0}};
+    begin(list, options);
+    host_link_say(&host[0], HOST_SHAPE, &any_number, sizeof any_number);
+    host_link_flush(&host[0], 1);
+}
+
 /* ---- tests ---- */
 static void test_the_job_begins_when_all_are_here(void **state) {
     (void)state;
@@ -170,7 +178,7 @@ static void test_the_job_begins_when_all_are_here(void **state) {
 
 static void test_what_is_passed_on(void **state) {
     (void)state;
-    begin("a:2,b:1", "--elastic 1");
+    begin_elastic("a:2,b:1", "--elastic 1");
     host_link_say_word(&host[0], HOST_ADDRESS, 1, 0, 0x7f00000112345);
     struct host_word word = hears_word(1, HOST_ADDRESS);
     assert_true(word.slot == 1 && word.value == 0x7f00000112345);
@@ -185,7 +193,7 @@ static void test_what_is_passed_on(void **state) {
 /* Nobody knows that an epoch is whole before the lighthouse does, and the next one goes back accordingly. */
 static void test_whole_is_what_all_have_said(void **state) {
     (void)state;
-    begin("a:1,b:1,c:1", "--elastic 1");
+    begin_elastic("a:1,b:1,c:1", "--elastic 1");
     host_link_say_word(&host[0], HOST_WHOLE, 0, 0, 0);
     host_link_say_word(&host[1], HOST_WHOLE, 1, 0, 0);
     assert_true(hears_nothing(0) && hears_nothing(2));
@@ -206,7 +214,7 @@ static void test_whole_is_what_all_have_said(void **state) {
 
 static void test_a_host_that_is_lost_is_one_epoch(void **state) {
     (void)state;
-    begin("a:2,b:3,c:3", "--elastic 5 --spares 3");
+    begin_elastic("a:2,b:3,c:3", "--elastic 5 --spares 3");
     leave(1);
     struct epoch e = hears_epoch(0);
     assert_true(e.number == 1 && e.n == 5 && e.slot[2] == 5 && e.slot[3] == 6 && e.slot[4] == 7 && e.host[4] == 2);
@@ -215,9 +223,22 @@ static void test_a_host_that_is_lost_is_one_epoch(void **state) {
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
+/* As long as nobody knows which ranks make up a replica, none is left out. */
+static void test_before_the_shape_is_known(void **state) {
+    (void)state;
+    begin("a:2,b:1,c:1", "--elastic 1 --spares 1");
+    leave(1);
+    struct epoch e = hears_epoch(0);
+    assert_true(e.number == 1 && e.n == 3 && e.slot[2] == 3 && hears_epoch(2).number == 1);
+    leave(2);
+    assert_true(hears_word(0, HOST_SIGNAL).value == SIGTERM && says("2 ranks are left, of which 0 can go on"));
+    leave(0);
+    assert_int_equal(ends(), 1);
+}
+
 /* What a host may not say is its end, and not the job's. */
 static void is_lost_after(enum host_kind kind, const void *body, size_t bytes) {
-    begin("a:2,b:1", "--elastic 1");
+    begin_elastic("a:2,b:1", "--elastic 1");
     host_link_say(&host[1], kind, body, bytes);
     struct epoch e = hears_epoch(0);
     assert_true(e.number == 1 && e.n == 2);
@@ -244,13 +265,13 @@ static void test_who_says_what_it_may_not_is_lost(void **state) {
 /* b gives no sign, and may live: more than half are reached, or not. */
 static void test_without_a_sign(void **state) {
     (void)state;
-    begin("a:2,b:1", "--elastic 1 --heartbeat-timeout 1");
+    begin_elastic("a:2,b:1", "--elastic 1 --heartbeat-timeout 1");
     is_silent[1] = true;
     struct epoch e = hears_epoch(0);
     assert_true(e.number == 1 && e.n == 2 && says("host b is lost (no sign of it for the 1 s of --heartbeat-timeout)"));
     assert_int_equal(finish(), 128 + SIGTERM);
 
-    begin("a:2,b:2", "--elastic 1 --heartbeat-timeout 1");
+    begin_elastic("a:2,b:2", "--elastic 1 --heartbeat-timeout 1");
     is_silent[1] = true;
     assert_true(hears_word(0, HOST_SIGNAL).value == SIGTERM);
     leave(0);
@@ -272,7 +293,7 @@ static void test_without_a_sign(void **state) {
 /* As with one host: a signal is a death, an error ends all, and what has finished is no loss. */
 static void test_ranks_that_end(void **state) {
     (void)state;
-    begin("a:2,b:1", "--elastic 1");
+    begin_elastic("a:2,b:1", "--elastic 1");
     host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
     struct epoch e = hears_epoch(1);
     assert_true(e.number == 1 && e.n == 2 && e.slot[1] == 2);
@@ -284,7 +305,7 @@ static void test_ranks_that_end(void **state) {
     assert_int_equal(ends(), 5);
     assert_true(says("trivium agent: rank 2 on host b ended with code 5"));
 
-    begin("a:1,b:1,c:1", "--elastic 2 --spares 1");
+    begin_elastic("a:1,b:1,c:1", "--elastic 2 --spares 1");
     for (int h = 0; h < 2; h++) {
         host_link_say_word(&host[h], HOST_STATE, h, 0, OWN_FINISHED);
         host_link_say_word(&host[h], HOST_ENDED, h, 0, 0);
@@ -298,7 +319,7 @@ static void test_ranks_that_end(void **state) {
 /* A rank is to leave: this epoch ends at the edge of a step, and the process when the next one is whole. */
 static void test_who_leaves(void **state) {
     (void)state;
-    begin("a:2,b:1", "--elastic 2");
+    begin_elastic("a:2,b:1", "--elastic 2");
     for (int s = 0; s < 3; s++) {
         host_link_say_word(&host[s / 2], HOST_STATE, s, 0, OWN_RUNNING);
         host_link_say_word(&host[s / 2], HOST_WHOLE, s, 0, 0);
@@ -336,7 +357,7 @@ static void are_whole(int32_t epoch) {
 /* Two that live get an epoch of the same ranks; if that cannot be made, the greater one is killed. */
 static void test_two_that_have_lost_each_other(void **state) {
     (void)state;
-    begin("a:2,b:1", "--elastic 2");
+    begin_elastic("a:2,b:1", "--elastic 2");
     are_whole(0);
     lose_each_other(7);
     assert_true(hears_nothing(0));                                   /* of no epoch that is */
@@ -361,7 +382,7 @@ static void test_two_that_have_lost_each_other(void **state) {
 /* The first that says that all is done closes the epoch, for all hosts; from then on a death is nothing. */
 static void test_when_all_is_done(void **state) {
     (void)state;
-    begin("a:2,b:1", "--elastic 1 --respawn 1");
+    begin_elastic("a:2,b:1", "--elastic 1 --respawn 1");
     host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
     assert_true(hears_epoch(0).number == 1 && hears_epoch(1).number == 1);
     for (int h = 0; h < 2; h++) assert_int_equal(hears_word(h, HOST_PLACE).slot, 3);
@@ -381,7 +402,7 @@ static void test_chaos(void **state) {
     (void)state;
     int n[N_HOST_KINDS] = {0};
     struct host_message m;
-    begin("a:2,b:1", "--elastic 3 --hang-timeout 0.1 --chaos-every 0.02 --chaos 7");
+    begin_elastic("a:2,b:1", "--elastic 3 --hang-timeout 0.1 --chaos-every 0.02 --chaos 7");
     for (int s = 0; s < 3; s++) host_link_say_word(&host[s / 2], HOST_STATE, s, 0, OWN_RUNNING);
     are_whole(0);
     lose_each_other(0);
@@ -408,7 +429,7 @@ static void test_chaos(void **state) {
 /* --respawn: a process in place of a dead one on its host, and of a lost host's once that is here again. */
 static void test_in_place_of_the_dead(void **state) {
     (void)state;
-    begin("a:1,b:2", "--elastic 1 --respawn 2");
+    begin_elastic("a:1,b:2", "--elastic 1 --respawn 2");
     assert_true(job.n_slots == 5 && job.host[3] == -1);
     host_link_say_word(&host[0], HOST_ADDRESS, 0, 0, 99);
     assert_true(hears_word(1, HOST_ADDRESS).value == 99);
@@ -455,7 +476,7 @@ static void comes_again(void) {
 /* Of a host that comes again: who was in the epoch that all go back to, unless nobody knows that any more. */
 static void test_epochs_of_who_comes_again(void **state) {
     (void)state;
-    begin("a:9,b:1", "--elastic 1 --respawn 12");
+    begin_elastic("a:9,b:1", "--elastic 1 --respawn 12");
     leave(1);
     assert_true(hears_epoch(0).number == 1);
     for (int s = 0; s < 9; s++) host_link_say_word(&host[0], HOST_WHOLE, s, 1, 0);
@@ -475,6 +496,7 @@ static void test_epochs_of_who_comes_again(void **state) {
 
 TESTS(unit_test(test_the_job_begins_when_all_are_here), unit_test(test_what_is_passed_on),
       unit_test(test_whole_is_what_all_have_said), unit_test(test_a_host_that_is_lost_is_one_epoch),
+      unit_test(test_before_the_shape_is_known),
       unit_test(test_who_says_what_it_may_not_is_lost), unit_test(test_without_a_sign), unit_test(test_ranks_that_end),
       unit_test(test_who_leaves), unit_test(test_two_that_have_lost_each_other), unit_test(test_when_all_is_done),
       unit_test(test_chaos), unit_test(test_in_place_of_the_dead),

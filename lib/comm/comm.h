@@ -89,7 +89,7 @@ enum status comm_epoch_rest(void);
 /** Ask for this rank to be replaced, or no more; a SIGUSR2 to its process asks to leave, and that stays so.
  *  @collective{none} */
 void comm_epoch_ask_relief(bool wanted);
-/** How the job may shrink (own/epoch.h). By default every rank is a replica. Rank 0's word counts.
+/** How the job may shrink (own/epoch.h); until this is told, no rank can be left out. Rank 0's word counts.
  *  @collective{none} */
 struct epoch_shape;
 void comm_epoch_shape(const struct epoch_shape *);

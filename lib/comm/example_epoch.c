@@ -7,11 +7,13 @@
  * Kill a rank, and see who sums now; kill more. Then `touch FILE`. Under MPI, or without a file, it ends after three
  * sums: there the death of a rank is the end of the job. */
 #include "lib/comm/comm.h"
+#include "lib/comm/own/epoch.h"
 
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
+static const struct epoch_shape any_number = {.n_inner = 1, .n_outer = 1};     /* every rank is a replica */
 static int32_t n_sums, n_epochs;             /* sums of this rank; epochs that it has seen */
 
 /* The sum of 1 over all ranks, and of "the file is there"; a sum that E_EPOCH has ended is done again. */
@@ -35,7 +37,10 @@ int main(int argc, char **argv) {
     const char *file = argc > 1 ? argv[1] : NULL;
     enum status status = comm_start(&argc, &argv);
     bool stop = false;
-    if (status == OK) say_who();
+    if (status == OK) {
+        comm_epoch_shape(&any_number);
+        say_who();
+    }
     while (!stop && (status == OK || status == E_EPOCH)) {
         if (status == OK) {
             status = sum(file, &stop);

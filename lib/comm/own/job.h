@@ -55,7 +55,7 @@ struct own_memory {
     unsigned char secret[GREETING_SECRET];   /* of this job */
     int16_t host[OWN_MOST_RANKS];            /* of a slot, numbered from 0; written before any rank is started */
     atomic_uint_least64_t address[OWN_MOST_RANKS];   /* where a slot listens: ip << 16 | port; 0: it does not */
-    struct epoch_shape shape;          /* rank 0 writes it, of an elastic job; zeros: every rank is a replica */
+    struct epoch_shape shape;          /* rank 0 writes it, of an elastic job; zeros: not yet */
     atomic_int_least64_t kept;         /* comm_epoch_keep */
     atomic_int_least64_t done;         /* comm_epoch_done: own_done */
     atomic_int epoch;                  /* number of the newest; OWN_CLOSED beside it: there will be no other */
