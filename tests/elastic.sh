@@ -27,7 +27,7 @@ not_ok() { # NAME WHY
 # start RANKS LAUNCH_OPTIONS...: the example, in the background, until the file `end` is there
 start() {
     rm -f end
-    env --default-signal "$marker" TRIVIUM_EXE="$build/example_epoch" "$build/trivium" launch -n "$1" --comm-transport own "${@:2}" "$PWD/end" >out 2>err </dev/null &
+    env --default-signal "$marker" TRIVIUM_EXE="${exe:-$build/example_epoch}" "$build/trivium" launch -n "$1" --comm-transport own "${@:2}" "$PWD/end" >out 2>err </dev/null &
     job=$!
 }
 says() { grep -qE -- "$1" "${2:-out}"; }
@@ -99,6 +99,24 @@ stopped() {
     ended $name 0 && echo "ok $name"
 }
 [[ stopped =~ ${ONLY-} ]] && stopped
+
+# A spare that has not begun to run is in nobody's way, until it takes a dead one's place.
+stuck() { # NAME LAUNCH_OPTIONS...
+    local name=$1 exe=$PWD/stuck
+    # shellcheck disable=SC2016 # the script's own
+    printf '#!/bin/sh\ncase "$TRIVIUM_OWN_JOB" in slot=4\\ *) exec sleep 60;; esac\nexec "%s" "$@"\n' "$build/example_epoch" >stuck
+    chmod +x stuck
+    start 4 --elastic 2 --spares 1 --hang-timeout 1 "${@:2}"
+    wait_for 20 says '^epoch 0: 4 ranks' || { not_ok "$name" "does not start"; return; }
+    sleep 1.5
+    says 'has not moved' err && { not_ok "$name" "nobody needed it"; return; }
+    hurt 2 KILL
+    wait_for 20 says '^epoch [12]: 3 ranks' || { not_ok "$name" "all wait for it"; return; }
+    says '^trivium: process 4 has not moved for 1 s' err || { not_ok "$name" "does not say who"; return; }
+    ended "$name" 0 && echo "ok $name"
+}
+[[ stuck =~ ${ONLY-} ]] && stuck elastic_a_spare_that_is_stuck_is_found
+all && [[ stuck =~ ${ONLY-} ]] && stuck elastic_a_spare_that_is_stuck_on_another_host --host 127.0.0.2:2,127.0.0.3:2,127.0.0.4:1
 
 # ---- too few are left; a job that is not elastic; a spare that is not needed ----
 too_few() { # NAME LAUNCH_OPTIONS...

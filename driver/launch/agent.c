@@ -19,6 +19,7 @@
 #include "driver/launch/host_request.h"
 #include "driver/launch/launch.h"
 #include "driver/launch/lighthouse.h"
+#include "driver/launch/plan_ahead.h"
 #include "driver/launch/rank.h"
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
@@ -91,7 +92,7 @@ static void tell(int rank, int status) {
 }
 
 bool agent_should_move(const struct agent *a, int slot) {
-    return a->pid[slot] && atomic_load(&a->memory->line[slot].state) == OWN_RUNNING;
+    return a->pid[slot] && plan_should_move(a->memory, slot);
 }
 
 bool agent_has_finished(const struct agent *a, int slot) {

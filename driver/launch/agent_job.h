@@ -34,7 +34,7 @@ struct agent {
 /* ---- agent.c ---- */
 /** TERM to all ranks, once. */
 void agent_end_all(struct agent *);
-/** Has been started, and has not come to its end. */
+/** It lives, and others may wait for it (plan_should_move). */
 bool agent_should_move(const struct agent *, int slot);
 bool agent_has_finished(const struct agent *, int slot);
 /** Or has said that all is done: from now on a death costs nothing. */

@@ -17,6 +17,7 @@
 #include "driver/launch/host_job.h"
 #include "driver/launch/host_request.h"
 #include "driver/launch/hosts.h"
+#include "driver/launch/plan_ahead.h"
 #include "driver/launch/rank.h"
 #include "driver/launch/still.h"
 #include "lib/base/clock.h"
@@ -201,7 +202,7 @@ static void kill_who_hangs(struct host *h) {
     h->looked_s = now_s;
     for (int s = 0; s < h->job.n_slots; s++) {
         const struct own_line *line = &h->memory->line[s];
-        bool should = h->of[s].pid && line->state == OWN_RUNNING;
+        bool should = h->of[s].pid && plan_should_move(h->memory, s);
         if (still_too_long(&h->of[s].still, line->beat, should, now_s, gap_s, hang_s))
             still_kill(s, h->of[s].pid, hang_s);
     }

@@ -23,6 +23,12 @@ void plan_alive(const struct plan_view *v, const struct epoch *now, bool whole, 
     }
 }
 
+bool plan_should_move(const struct own_memory *m, int s) {
+    const struct epoch now = own_epoch_now(m);
+    int state = atomic_load(&m->line[s].state);
+    return state == OWN_RUNNING || (state == OWN_STARTING && now.number > 0 && epoch_place(&now, s) >= 0);
+}
+
 /* What it had is elsewhere: the new epoch is whole. */
 static int who_has_left(const struct plan_view *v, const struct epoch *now) {
     for (int s = 0; s < v->n_slots; s++)

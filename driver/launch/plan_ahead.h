@@ -34,6 +34,9 @@ struct epoch_shape plan_shape(const struct own_memory *, int n);
 /** Who lives, and is of use when somebody dies: not one that is a spare because it has left, once what it had is
  *  elsewhere; nor one that was started later and is not there yet. alive: n_slots. @collective{none} */
 void plan_alive(const struct plan_view *, const struct epoch *now, bool whole, bool *alive);
+/** Should process s, which lives, move? If it runs; and if it has not begun to, but took a dead one's place: the others
+ *  wait for it. @collective{none} */
+bool plan_should_move(const struct own_memory *, int s);
 /** The next act. goes_on_s[s]: 0, or when chaos lets it go on; until then it is not counted on. @collective{none} */
 struct plan_act plan_ahead(const struct plan_view *, const double *goes_on_s);
 /** The epoch of PLAN_OPEN is: say so. now: the one before. @collective{none} */
