@@ -278,7 +278,8 @@ static void test_without_a_sign(void **state) {
     assert_int_equal(ends(), 1);
     assert_true(says("2 of 4 ranks may live there, and the 2 that are reached are not more") && !says("epoch 1"));
 
-    begin("a:2,b:1,c:1", "--elastic 1 --heartbeat-timeout 1");       /* one after the other is as many as at once */
+    /* one after the other is as many as at once */
+    begin_elastic("a:2,b:1,c:1", "--elastic 1 --heartbeat-timeout 1");
     for (int s = 0; s < 4; s++) host_link_say_word(&host[s < 2 ? 0 : s - 1], HOST_WHOLE, s, 0, 0);
     for (int h = 0; h < 3; h++) assert_int_equal(hears_word(h, HOST_WHOLE).epoch, 0);
     is_silent[2] = true;
