@@ -168,7 +168,7 @@ has_row() { grep -q "^{\"step\":$1," rows 2>/dev/null; }
 # are to leave. Every step's loss is that of `whole` but for MOST, relative.
 # $from: where they go on; $says: what launch says, too; $hurts: the signal, and what launch says of each who gets it; $n_rows: how many there are,
 # if no step may be done again. Rank 0 is slowed, so that steps take longer than finding out whom to hurt: else the job may be done before. Where
-# they are to go on from memory there are no checkpoints: one may be newer
+# they are to go on from memory, checkpoints are older, and none is due for long after the first two times: a newer one would be taken
 patience=60 save='--save saved' from='' says='' hurts='KILL has killed|is lost' n_rows=
 trains() {
     local name=elastic_$1 most=$2 launch=(-n "$3") options=() step=5 code
@@ -179,7 +179,7 @@ trains() {
     while [ "$1" != -- ]; do options+=("$1"); shift; done
     shift
     [[ "${options[*]}" = *--inject* ]] || options+=(--inject slow=0,4)
-    [ "$from" != memory ] || options+=(--save-every 0)
+    [ "$from" != memory ] || options=(--save-every 12 "${options[@]}")
     rm -rf saved rows
     env --default-signal "$marker" "$build/trivium" launch "${launch[@]}" --comm-transport own "${train[@]}" "${options[@]}" $save \
         --metrics rows >out 2>err </dev/null &

@@ -8,7 +8,8 @@
  * What messages.h asks of a stream is the same for both: put and take as many bytes as go now, and never wait.
  *
  *   ring of (q, p), q's bytes to p:   rings[q n + p]       so a ring's place in the array says whose it is
- */
+ *
+ * What breaks: taking what was read from another's memory for a message before the epoch was looked at (fetch). */
 #include "lib/comm/own/streams.h"
 #include "lib/comm/own/lent.h"
 #include "lib/comm/own/network.h"
