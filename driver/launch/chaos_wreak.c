@@ -9,6 +9,7 @@ static void go_on_with_slowed(struct wreak *w, const struct plan_view *v, const 
         if (w->goes_on_s[s] == 0 || now_s < w->goes_on_s[s]) continue;
         if (v->there[s]) hand->signal(hand->of, s, SIGCONT);
         w->goes_on_s[s] = 0;
+        w->rests_s[s] = now_s + w->hang_s;
     }
 }
 
@@ -22,6 +23,7 @@ static void do_it(struct wreak *w, const struct chaos_act *x, const struct wreak
         return;
     }
     for (int i = 0; i < x->n; i++) {
+        if (x->kind == CHAOS_SLOW && now_s < w->rests_s[x->slot[i]]) continue;
         fprintf(stderr, "trivium: chaos: process %d is %s\n", x->slot[i], texts[x->kind]);
         hand->signal(hand->of, x->slot[i], signals[x->kind]);
         w->costs.acts[x->kind]++;
