@@ -273,6 +273,13 @@ trains two_hosts_are_as_one 1e-10 4 --host $two -- --dp 2 --tp 2 --zero 1 --
 # Its ranks train on until it is missed, so here that may be.
 all && trains a_host_without_a_sign_is_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 --heartbeat-timeout 1 -- --dp 4 --zero 1 \
     --replicate-every 1 -- stop:127.0.0.4
+# So does a rank 0 that nobody hears, and it has the lock of the checkpoints' folder: the new one takes that over. Its agent is no child of launch,
+# which would end it.
+# shellcheck disable=SC2016 # the script's own
+printf '#!/bin/sh\nexec 3<&0\nsetsid "$@" <&3 &\nexec sleep 60\n' >far
+chmod +x far
+all && trains a_silent_rank_0_is_replaced 1e-10 4 --host 127.0.0.2:1,127.0.0.3:1,127.0.0.4:2 --elastic 2 --heartbeat-timeout 1 --agent-command "$PWD/far" \
+    -- --dp 4 --zero 1 --replicate-every 1 -- stop:127.0.0.2
 from=memory
 trains spares_of_a_third_host_take_over 0 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --replicate-every 1 -- agent:127.0.0.3
 all && trains spares_of_a_third_host_get_the_shards 1e-10 4 --host $two,127.0.0.4:2 --elastic 4 --spares 2 -- --dp 4 --zero 3 --replicate-every 1 -- \

@@ -4,18 +4,26 @@
  *
  * Some file systems have no locks (Lustre, as it is often mounted). There the text alone has to do. It has the start
  * time of the process too, because process ids are used again. Of processes on other hosts it proves nothing: the user
- * is warned. */
+ * is warned.
+ *
+ * When rank 0's host falls silent, an elastic job goes on in a new epoch, with another rank 0. The old one may live,
+ * frozen or behind a cut network, and its lock with it. So the file has a second line, which job and which epoch, and
+ * the rank 0 of a newer epoch of the same job does not wait: it makes another file beside, locks that, and renames it
+ * to .lock. The old rank 0 still has a lock, on a file without a name. Before it removes or renames anything it reads
+ * .lock once more, and finds that it has been replaced (checkpoint_lock_check). */
 #include "lib/checkpoint/checkpoint_lock.h"
 
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/checkpoint/checkpoint_files.h"
+#include "lib/comm/comm.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,13 +54,20 @@ static void host_name(char host[HOST_BYTES]) {
     host[HOST_BYTES - 1] = 0;
 }
 
+/* The job that `launch` has named; "": there is none, and nothing to take over. */
+static const char *own_job(void) {
+    const char *job = getenv("TRIVIUM_JOB");
+    return job && !strchr(job, ' ') ? job : "";
+}
+
 static void own_text(char text[TEXT_BYTES]) {
     char host[HOST_BYTES], since[32] = "";
     time_t now = time(NULL);
     struct tm local;
     host_name(host);
     if (localtime_r(&now, &local)) strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S", &local);
-    snprintf(text, TEXT_BYTES, "%s %ld %llu %s\n", host, (long)getpid(), started(getpid()), since);
+    int n = snprintf(text, TEXT_BYTES, "%s %ld %llu %s\n", host, (long)getpid(), started(getpid()), since);
+    if (*own_job()) snprintf(text + n, (size_t)(TEXT_BYTES - n), "epoch %d of %.63s\n", comm_epoch(), own_job());
 }
 
 struct owner { char host[HOST_BYTES], since[32]; long pid; unsigned long long started; };
@@ -65,6 +80,15 @@ static bool is_here(const struct owner *o) {
     char host[HOST_BYTES];
     host_name(host);
     return strcmp(host, o->host) == 0;
+}
+
+/* By how many epochs is the owner's older than this rank's? 0: also if it is of another job. */
+static int epochs_behind(const char *text) {
+    const char *line = strchr(text, '\n');
+    char job[64];
+    int epoch;
+    if (!line || sscanf(line + 1, "epoch %d of %63s", &epoch, job) != 2 || strcmp(job, own_job()) != 0) return 0;
+    return comm_epoch() - epoch;
 }
 
 bool checkpoint_owner_lives(const char *text) {
@@ -83,13 +107,52 @@ static enum status is_used(const char *save, const char *text) {
 
 /* ---- taking it ---- */
 
-/* 0, or the reason: EWOULDBLOCK is another process. */
-static int take(int fd) {
-    struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
-    for (double end = clock_s() + wait_s;; nanosleep(&pause, NULL)) {
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0) return 0;
-        if (errno != EINTR && (errno != EWOULDBLOCK || clock_s() >= end)) return errno;
-    }
+static bool has_name(int fd, const char *path) {
+    struct stat file, named;
+    return fstat(fd, &file) == 0 && stat(path, &named) == 0 && file.st_ino == named.st_ino &&
+           file.st_dev == named.st_dev;
+}
+
+/* The text is that of the last owner. *why: 0: locked; EWOULDBLOCK: by somebody else; else why there are no locks. */
+static enum status try_file(const char *path, int *fd, char text[TEXT_BYTES], int *why) {
+    memset(text, 0, TEXT_BYTES);
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (*fd < 0) return FAIL(E_IO, "cannot write %s: %s; point --save at a writable directory", path, strerror(errno));
+    *why = flock(*fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EINTR ? EWOULDBLOCK : errno;
+    if (!has_name(*fd, path)) *why = EWOULDBLOCK;                    /* somebody has taken it over meanwhile */
+    if (pread(*fd, text, TEXT_BYTES - 1, 0) >= 0) return OK;
+    return FAIL(E_IO, "cannot read %s: %s", path, strerror(errno));
+}
+
+static bool write_own(int fd) {
+    char text[TEXT_BYTES];
+    own_text(text);
+    return ftruncate(fd, 0) == 0 && pwrite(fd, text, strlen(text), 0) == (ssize_t)strlen(text);
+}
+
+static enum status read_lock(const char *save, char text[TEXT_BYTES]) {
+    char path[CHECKPOINT_PATH_MAX];
+    memset(text, 0, TEXT_BYTES);
+    TRY(checkpoint_path(save, ".lock", path));
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool read = fd >= 0 && pread(fd, text, TEXT_BYTES - 1, 0) >= 0;
+    int error = errno;
+    if (fd >= 0) close(fd);
+    return read || error == ENOENT ? OK : FAIL(E_IO, "cannot read %s: %s", path, strerror(error));
+}
+
+/* From an older epoch of this job. Two newer epochs may want it at once: one at a time has the new file. */
+static enum status take_over(const char *save, const char *path, int *fd, int *why) {
+    char text[TEXT_BYTES], beside[CHECKPOINT_PATH_MAX];
+    TRY(checkpoint_path(save, ".lock-taken-over", beside));
+    TRY(try_file(beside, fd, text, why));
+    if (*why == EWOULDBLOCK) return OK;
+    TRY(read_lock(save, text));
+    if (epochs_behind(text) <= 0) *why = EWOULDBLOCK;
+    else if (!write_own(*fd) || rename(beside, path) != 0)
+        return FAIL(E_IO, "cannot take over %s: %s", path, strerror(errno));
+    else *why = 0;
+    return OK;
 }
 
 static enum status take_by_text(const char *save, const char *text) {
@@ -101,19 +164,31 @@ static enum status take_by_text(const char *save, const char *text) {
     return OK;
 }
 
-static enum status take_file(const char *save, const char *path, int fd) {
-    char text[TEXT_BYTES] = "";
-    int why = take(fd);
-    if (pread(fd, text, sizeof text - 1, 0) < 0) return FAIL(E_IO, "cannot read %s: %s", path, strerror(errno));
-    if (why == EWOULDBLOCK) return is_used(save, text);
-    if (why != 0) TRY(take_by_text(save, text));
-    (void)checkpoint_remove_unfinished(save);                        /* what needs its name or its room says so later */
-    status_clear();
-    own_text(text);
-    /* a full disk may have no room for it: it is for others to read, and the lock is taken without it */
-    bool written = ftruncate(fd, 0) == 0 && pwrite(fd, text, strlen(text), 0) > 0;
-    (void)written;
-    return OK;
+/* One try. *fd is to be closed if it comes to nothing. */
+static enum status take(const char *save, const char *path, int *fd, char text[TEXT_BYTES], int *why) {
+    TRY(try_file(path, fd, text, why));
+    if (*why == 0) return OK;
+    if (epochs_behind(text) > 0) {
+        close(*fd);
+        return take_over(save, path, fd, why);
+    }
+    if (*why == EWOULDBLOCK) return OK;
+    *why = 0;
+    return take_by_text(save, text);
+}
+
+static enum status take_within(const char *save, const char *path, int *fd) {
+    struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    char text[TEXT_BYTES];
+    for (double end = clock_s() + wait_s;; nanosleep(&pause, NULL)) {
+        int why = 0;
+        enum status status = take(save, path, fd, text, &why);
+        if (status == OK && why == 0) return OK;
+        if (*fd >= 0) close(*fd);                                    /* its text is another's */
+        *fd = -1;
+        TRY(status);
+        if (clock_s() >= end) return is_used(save, text);
+    }
 }
 
 enum status checkpoint_lock(const char *save, struct checkpoint_lock **out) {
@@ -121,16 +196,23 @@ enum status checkpoint_lock(const char *save, struct checkpoint_lock **out) {
     struct checkpoint_lock *l = *out = NULL;
     TRY(checkpoint_path(save, ".lock", path));
     TRY(checkpoint_make_folder(save));
-    if (!(l = *out = calloc(1, sizeof *l))) return FAIL(E_MEMORY, "no memory to lock %s", save);
-    l->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    enum status status = OK;
-    if (l->fd >= 0) status = take_file(save, path, l->fd);
-    else status = FAIL(E_IO, "cannot write %s: %s; point --save at a writable directory", path, strerror(errno));
-    if (status == OK) return OK;
-    if (l->fd >= 0) close(l->fd);                                    /* its text is another's */
-    free(l);
-    *out = NULL;
-    return status;
+    if (!(l = calloc(1, sizeof *l))) return FAIL(E_MEMORY, "no memory to lock %s", save);
+    enum status status = take_within(save, path, &l->fd);
+    if (status != OK) {
+        free(l);
+        return status;
+    }
+    (void)checkpoint_remove_unfinished(save);                        /* what needs its name or its room says so later */
+    status_clear();
+    (void)write_own(l->fd);          /* a full disk may have no room for it: it is for others, and the lock is taken */
+    *out = l;
+    return OK;
+}
+
+enum status checkpoint_lock_check(const char *save) {
+    char text[TEXT_BYTES];
+    TRY(read_lock(save, text));
+    return epochs_behind(text) >= 0 ? OK : FAIL(E_EPOCH, "%s is written by the rank 0 of a newer epoch", save);
 }
 
 void checkpoint_unlock(struct checkpoint_lock **lock) {

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* renameat2 */
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
+#include "lib/checkpoint/checkpoint_lock.h"
 #include "lib/checkpoint/checkpoint_manifest.h"
 #include "lib/checkpoint/checkpoint_save.h"
 #include "lib/run/optim_rows.h"
@@ -112,15 +113,19 @@ enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step,
     char unfinished[CHECKPOINT_PATH_MAX], final[CHECKPOINT_PATH_MAX];
     TRY(checkpoint_step_path(save, step, true, unfinished));
     TRY(checkpoint_step_path(save, step, false, final));
+    TRY(checkpoint_lock_check(save));
     TRY(write_manifest(manifest, unfinished, shards, n));
+    TRY(checkpoint_lock_check(save));
     TRY(give_name(save, step, unfinished, final));
     TRY(checkpoint_flush_folder(save));
+    TRY(checkpoint_lock_check(save));
     TRY(checkpoint_replace_text(save, "latest", strrchr(final, '/') + 1));
     prune(save, keep, step);
     return OK;
 }
 
 enum status checkpoint_begin(const char *save, const char *unfinished) {
+    TRY(checkpoint_lock_check(save));
     TRY(checkpoint_make_folder(save));
     (void)checkpoint_remove_unfinished(save);                        /* what stays of others does no harm */
     TRY(checkpoint_remove_folder(unfinished));
@@ -137,7 +142,7 @@ enum status checkpoint_agree(const struct group *mesh, enum status mine) {
 
 enum status checkpoint_undo(const struct group *mesh, const char *save, int64_t step, enum status status) {
     char unfinished[CHECKPOINT_PATH_MAX], why[1024];
-    if (status == OK || checkpoint_is_stranded(status) || group_rank(mesh) != 0) return status;
+    if (status == OK || status == E_EPOCH || checkpoint_is_stranded(status) || group_rank(mesh) != 0) return status;
     snprintf(why, sizeof why, "%s", status_message());
     if (checkpoint_step_path(save, step, true, unfinished) == OK && checkpoint_remove_folder(unfinished) == OK)
         return status;

@@ -48,7 +48,7 @@ enum status checkpoint_begin(const char *save, const char *unfinished);
 /** A rank did not answer: it is unknown what it still writes, or whether it hangs in the file system. */
 static inline bool checkpoint_is_stranded(enum status status) { return status == E_TIMEOUT || status == E_COMM; }
 /** After a save that failed on every rank, when no rank writes any more: rank 0 removes the step's folder, whose room
- *  the next save may need.
+ *  the next save may need. After E_EPOCH it leaves that to the rank 0 of the new epoch, which may write there by now.
  *  @errors `status` itself, with its sentence  @collective{none} */
 enum status checkpoint_undo(const struct group *, const char *save, int64_t step, enum status status);
 /** Rank 0, when all files are there: the manifest (which gets the shards), the folder's own name, `latest`; then older

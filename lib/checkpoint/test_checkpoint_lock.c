@@ -2,11 +2,14 @@
 /* One job at a time in a SAVE: who is refused, and who is not. Jobs of several processes are tests/checkpoint.sh's. */
 #include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_lock.h"
+#include "lib/checkpoint/checkpoint_save.h"
 #include "tests/test.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,6 +76,88 @@ static void touch(const char *save, const char *name) {
     fclose(f);
 }
 
+/* A rank 0 whose host has fallen silent: it holds the lock for good, and this is what it wrote. */
+static int hold(const char *save, const char *job, int epoch) {
+    char path[CHECKPOINT_PATH_MAX];
+    assert_ok(checkpoint_make_folder(save));
+    assert_ok(checkpoint_path(save, ".lock", path));
+    int fd = open(path, O_RDWR | O_CREAT, 0666);
+    assert_true(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
+    dprintf(fd, "elsewhere 7 77 2026-01-01 00:00:00\nepoch %d of %s\n", epoch, job);
+    return fd;
+}
+
+static bool is_locked(const char *save, const char *name) {
+    char path[CHECKPOINT_PATH_MAX];
+    assert_ok(checkpoint_path(save, name, path));
+    int fd = open(path, O_RDWR);
+    if (fd < 0) return false;
+    bool locked = flock(fd, LOCK_EX | LOCK_NB) != 0;
+    close(fd);
+    return locked;
+}
+
+/* This process is of epoch 0, and that of -1 is older. Nothing else is taken from who lives, and one at a time takes
+ * it. All wait at once. */
+static void test_a_newer_epoch_takes_over(void **state) {
+    (void)state;
+    struct checkpoint_lock *lock;
+    char text[256];
+    enum { N = 6 };
+    const struct { const char *name, *job; int epoch; } held[N] = {{"same", "77.5", 0},    {"newer", "77.5", 1},
+                                                                   {"other", "77.6", -1},  {"none", "", -1},
+                                                                   {"longer", "77.55", -1}, {"older", "77.5", -1}};
+    int fds[N], codes[N], beside;
+    pid_t child[N];
+    setenv("TRIVIUM_JOB", "77.5", 1);
+    for (int i = 0; i < N; i++) fds[i] = hold(test_path(held[i].name), held[i].job, held[i].epoch);
+    beside = open(test_path("older/.lock-taken-over"), O_RDWR | O_CREAT, 0666);
+    assert_true(flock(beside, LOCK_EX) == 0);
+    for (int i = 0; i < N; i++)
+        if ((child[i] = fork()) == 0) _exit(checkpoint_lock(test_path(held[i].name), &lock) == E_IO ? 7 : 0);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(waitpid(child[i], &codes[i], 0), child[i]);
+        assert_true(WIFEXITED(codes[i]) && WEXITSTATUS(codes[i]) == 7);
+        if (i < N - 1) close(fds[i]);
+    }
+    close(beside);
+    const char *save = test_path("older");
+    int old = fds[N - 1];
+    assert_ok(checkpoint_lock(save, &lock));
+    own_lock(save, text);
+    assert_true(checkpoint_owner_lives(text) && strstr(text, "\nepoch 0 of 77.5\n"));
+    assert_true(is_locked(save, ".lock") && access(test_path("older/.lock-taken-over"), F_OK) != 0);
+    assert_true(ftruncate(old, 0) == 0);                             /* the old one gives back what it has */
+    close(old);
+    own_lock(save, text);
+    assert_true(checkpoint_owner_lives(text) && is_locked(save, ".lock"));
+    checkpoint_unlock(&lock);
+    assert_false(is_locked(save, ".lock"));
+    unsetenv("TRIVIUM_JOB");
+}
+
+/* Who has been replaced meanwhile removes nothing, and gives no names. */
+static void test_who_is_replaced_writes_no_more(void **state) {
+    (void)state;
+    char unfinished[CHECKPOINT_PATH_MAX];
+    const char *save = test_path("replaced");
+    assert_ok(checkpoint_step_path(save, 7, true, unfinished));
+    setenv("TRIVIUM_JOB", "77.5", 1);
+    int new = hold(save, "77.5", 1);
+    assert_ok(checkpoint_make_folder(unfinished));
+    touch(unfinished, "rank-00000.safetensors");
+    assert_fails(checkpoint_begin(save, unfinished), E_EPOCH, "replaced is written by the rank 0 of a newer epoch");
+    json_t *manifest = json_object();
+    assert_fails(checkpoint_publish(manifest, save, 7, NULL, 0, 1), E_EPOCH, "a newer epoch");
+    json_decref(manifest);
+    assert_fails(checkpoint_undo(group_world(), save, 7, FAIL(E_EPOCH, "it is over")), E_EPOCH, "it is over");
+    assert_int_equal(access(test_path("replaced/.step-00000007/rank-00000.safetensors"), F_OK), 0);
+    assert_int_not_equal(access(test_path("replaced/.step-00000007/manifest.json"), F_OK), 0);
+    unsetenv("TRIVIUM_JOB");                                         /* to another job that is none of its business */
+    assert_ok(checkpoint_lock_check(save));
+    close(new);
+}
+
 static void test_what_the_dead_left_goes(void **state) {
     (void)state;
     struct checkpoint_lock *lock;
@@ -99,4 +184,5 @@ static void test_what_the_dead_left_goes(void **state) {
 }
 
 TESTS(unit_test(test_a_folder_has_one_job_at_a_time), unit_test(test_the_dead_have_nothing),
-      unit_test(test_what_the_dead_left_goes))
+      unit_test(test_what_the_dead_left_goes), unit_test(test_a_newer_epoch_takes_over),
+      unit_test(test_who_is_replaced_writes_no_more))
