@@ -110,13 +110,15 @@ void train_words_free(struct train_words *words) {
     *words = (struct train_words){0};
 }
 
-/* A step from which ranks learn what one of them has seen is as good as the next: no wait, as for requests to stop. */
+/* A step from which ranks learn what one of them has seen is as good as the next: no wait, as for requests to stop. A
+ * step that has been started by then is finished first: the state is after it already. */
 enum status train_end_epoch(struct training *t) {
     const struct run *r = &t->run;
     bool last = r->n_done == t->setup.plan.steps;
     if (elastic_options(&t->setup.plan)->every == 0) return OK;
     TRY(comm_wait(&t->ending));
     t->ends |= t->asked_to_end != 0;
+    if (t->ends && r->n_started > 0) return OK;
     if (t->ends && !last && !t->stopping && !r->apart) {
         TRY(train_poll_save(t, true));
         return elastic_rest(&t->run);
