@@ -276,7 +276,7 @@ all && trains a_host_without_a_sign_is_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3
 # So does a rank 0 that nobody hears, and it has the lock of the checkpoints' folder: the new one takes that over. Its agent is no child of launch,
 # which would end it.
 # shellcheck disable=SC2016 # the script's own
-printf '#!/bin/sh\nexec 3<&0\nsetsid "$@" <&3 &\nexec sleep 60\n' >far
+printf '#!/bin/sh\nexec 3<&0\nsetsid "$@" <&3 &\nexec sleep 300\n' >far
 chmod +x far
 all && trains a_silent_rank_0_is_replaced 1e-10 4 --host 127.0.0.2:1,127.0.0.3:1,127.0.0.4:2 --elastic 2 --heartbeat-timeout 1 --agent-command "$PWD/far" \
     -- --dp 4 --zero 1 --replicate-every 1 -- stop:127.0.0.2
