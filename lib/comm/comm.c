@@ -136,6 +136,7 @@ enum status comm_epoch_close(void) {
     return !comm_host_transport()->close_epoch || comm_host_transport()->close_epoch() ? OK : E_EPOCH;
 }
 bool comm_epoch_has_changed(void) { return comm_host_transport()->has_changed && comm_host_transport()->has_changed(); }
+bool comm_epoch_changes(void) { return comm_host_transport()->changes && comm_host_transport()->changes(); }
 bool comm_epoch_is_closed(void) { return comm_host_transport()->is_closed && comm_host_transport()->is_closed(); }
 
 bool comm_epoch_ends(void) { return comm_host_transport()->ends && comm_host_transport()->ends(); }
@@ -157,6 +158,7 @@ static void forget_settings(void) {
 
 void comm_epoch_leave(void) {
     comm_hops_drop();
+    comm_device_leave();
     comm_given_up_drop();
     forget_settings();
     if (comm_host_transport()->leave) comm_host_transport()->leave();

@@ -28,6 +28,7 @@ struct comm_device_transport {
     /* The operation of this rank that was started longest ago and is not finished, or NULL; and when it was started. */
     const struct comm_request *(*oldest)(double *started_s);
     void (*give_up)(void);                            /* end what is in flight, without the peers */
+    void (*leave)(void);                              /* the ranks have changed: forget it, too */
 };
 extern const struct comm_device_transport comm_staged, comm_nccl;
 extern const struct comm_backend comm_self_device;
@@ -43,6 +44,7 @@ enum status comm_device_group_open(struct group *);  /* @collective{group} @erro
 void comm_device_group_close(struct group *);        /* @collective{group} */
 void comm_device_progress(void);
 void comm_device_close(void);                        /* comm_use_device.c: its end, in all groups. @collective{world} */
+void comm_device_leave(void);                        /* the same after the ranks have changed. @collective{none} */
 const struct comm_request *comm_device_oldest(double *started_s); /* not ended, *started_s by clock_s; or NULL */
 /* comm_wait.c: the deadline has passed; who is missing? Breaks off what is on the device. @errors
  * E_TIMEOUT  @collective{none} */

@@ -18,6 +18,9 @@ bool comm_world_suits(int n);
 /** Has another epoch been opened? Then this rank may be none of its members, and what it does to files that have one
  *  writer would be done to the new one's. @collective{none} */
 bool comm_epoch_has_changed(void);
+/** The same, for who has lost a peer: waits up to three seconds, since the others' agent has to see that first.
+ *  @collective{none} */
+bool comm_epoch_changes(void);
 
 /** Everything is done, on all ranks: from here on no epoch opens any more, and whoever dies has nothing left to do.
  *  Either all ranks of an epoch find it closed, or none: a rank whose wait has ended with E_EPOCH meanwhile asks, too.

@@ -12,6 +12,7 @@
  *
  * Source: NCCL user guide, "Creating a Communicator" (with options), "Fault Tolerance" (non-blocking communicators,
  * aborting), "Using multiple NCCL communicators concurrently". */
+#include "lib/comm/comm_epoch.h"
 #include "lib/comm/comm_lanes.h"
 #include "lib/comm/comm_roll.h"
 
@@ -24,6 +25,7 @@ static const char usage_remedy[] = "; do two ranks share a GPU? Use --comm mpi, 
 
 static enum status nccl_failed(const struct group *group, const struct lane *lane, ncclResult_t result,
                                const char *what) {
+    if (comm_epoch_changes()) return E_EPOCH;
     const char *why = ncclGetLastError(lane->comm);
     return FAIL(E_COMM, "NCCL could not %s in group %s (%d ranks): %s%s%s%s", what, group->name, group->size,
                 ncclGetErrorString(result), why && *why ? ": " : "", why && *why ? why : "",
@@ -36,6 +38,7 @@ enum status lane_settle(const struct group *group, struct lane *lane, ncclResult
         ncclResult_t looked = ncclCommGetAsyncError(lane->comm, &result);
         if (looked != ncclSuccess) return nccl_failed(group, lane, looked, what);
         if (result != ncclInProgress) break;
+        if (comm_epoch_has_changed()) return E_EPOCH;
         if (clock_s() >= deadline_s)
             return FAIL(E_TIMEOUT,
                         "NCCL did not %s in group %s (%d ranks) within %g s; a peer is missing, or raise "

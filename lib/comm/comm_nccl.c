@@ -11,6 +11,10 @@
  * (comm_wait_device): each operation's b is kept in a list, oldest first, until it has happened, so the oldest that is
  * left is the one to ask the others about.
  *
+ * When the ranks of an elastic job change (comm.h), nobody joins what is in flight any more. Waits for the GPU and for
+ * NCCL end with E_EPOCH, and aborting the communicators ends their kernels. The next epoch makes other ones
+ * (comm_use_device.c). A peer's death may show here before the epoch does: it is no failure if one opens soon.
+ *
  * Sums of bf16 and fp16 are NCCL's own: two numbers are added in fp32 and rounded, as comm_reduce.c does, in an
  * order that the topology fixes. Every rank gets the same bits, and the same job on the same machines the same ones
  * again, unless NCCL is allowed to choose otherwise (NCCL_ALGO). A maximum or minimum of floats goes through integers,
@@ -265,6 +269,7 @@ const struct comm_device_transport comm_nccl = {
     .backend = {"nccl", nccl_start, nccl_test, .queues = true}, .open = nccl_open, .close = nccl_close,
     .group_open = lanes_open, .messages_open = lanes_open_ring, .group_close = nccl_group_close,
     .progress = nccl_progress, .check = nccl_check, .oldest = nccl_oldest, .give_up = nccl_give_up,
+    .leave = nccl_give_up,
 };
 
 /* ---- whose GPU is it? ---- */

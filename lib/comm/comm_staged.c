@@ -291,6 +291,20 @@ static void staged_group_close(struct group *group) {
     free(twin);
 }
 
+/* The copies end, and nobody reads what they brought; the messages have been dropped. */
+static void staged_leave(void) {
+    cudaStreamSynchronize(download);
+    cudaStreamSynchronize(upload);
+    *pending_end = landing;
+    while (pending) {
+        struct staged *s = pending;
+        pending = s->next;
+        forget(s);
+    }
+    pending_end = &pending;
+    landing = NULL;
+}
+
 static enum status staged_check(void) {
     for (struct staged *s = landing; s; s = s->next)
         if (s->state == FAILED) return FAIL(s->failure, "%s", s->text);
@@ -309,4 +323,5 @@ const struct comm_device_transport comm_staged = {
     .backend = {"staged", staged_start, staged_test, .queues = false}, .open = staged_open, .close = staged_close,
     .group_open = staged_group_open, .group_close = staged_group_close, .progress = staged_progress,
     .check = staged_check, .oldest = staged_oldest, .give_up = staged_give_up,
+    .leave = staged_leave,
 };

@@ -23,6 +23,13 @@ void comm_device_close(void) {
     comm_device_set(NULL, NULL);
 }
 
+/* What was queued behind the operations runs now, on whatever they have left, while its memory is still there. */
+void comm_device_leave(void) {
+    if (comm_device_transport()) comm_device_transport()->leave();
+    if (comm_device() && comm_device()->finish(comm_device()) != OK) status_clear();   /* the next to use it is told */
+    comm_device_close();
+}
+
 static enum status open_groups(void) {
     enum status status = OK;
     for (struct group *g = group_first(); g; g = g->next) {

@@ -16,6 +16,7 @@
  * where the host wants the GPU's results: comm_wait_device looks at a mark in the same way, and calls the roll for the
  * oldest operation on the device that is not finished. */
 #include "lib/comm/comm_device.h"
+#include "lib/comm/comm_epoch.h"
 #include "lib/comm/comm_hops.h"
 #include "lib/comm/comm_roll.h"
 #include "lib/comm/flight.h"
@@ -173,6 +174,7 @@ enum status comm_wait_device(const struct device_mark *mark, const char *what) {
         bool done = false;
         TRY(device->mark_done(device, mark, &done));
         if (done) return OK;
+        if (comm_epoch_has_changed()) return E_EPOCH;        /* what it waits for may need who is gone */
         waiting = comm_device_oldest(&unused_s);             /* what a roll call is told */
         comm_progress();
         waiting = NULL;

@@ -4,7 +4,7 @@
  *   fake_streams.cpp  streams and events: queues of pieces of work that run later
  *   fake_cudart.cpp   the CUDA runtime's functions, on those two
  *   fake_mpi.cpp      MPI calls that also move the streams forward
- *   fake_nccl*.cpp    NCCL over MPI
+ *   fake_nccl*.cpp    NCCL, over fake_wire.cpp: MPI, or files
  *   fake_cublaslt.cpp cuBLASLt; its work goes through fake_enqueue
  *
  * A GPU does what it is told some time later, and the host runs ahead. A double that did everything at once would pass

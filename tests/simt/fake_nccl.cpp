@@ -1,4 +1,4 @@
-/* The fake of NCCL: communicators, and the calls that queue operations. It speaks MPI beneath; see fake_nccl_ops.cpp.
+/* The fake of NCCL: communicators, and the calls that queue operations. How members reach each other: fake_wire.h.
  *
  * As NCCL: a communicator is made from an id that only its maker's process and its members know; its members meet at
  * the maker (a member itself here). A communicator with blocking = 0 answers ncclInProgress, to its creation and to its
@@ -12,11 +12,14 @@
  * Source: NCCL user guide, "Creating a Communicator", "Group Calls", "Fault Tolerance", "In-place Operations". */
 #include "tests/simt/fake_nccl.h"
 
+#include "lib/base/clock.h"
+
 #include <map>
 #include <algorithm>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,15 +59,15 @@ static comm_ptr comm_of(ncclComm_t handle) {
 }
 
 /* ---- meeting ---- */
-struct identity { uint32_t magic; int32_t root, number; };
-struct card { int32_t world_rank, rank, n, device; char host[64]; };
+struct identity { uint32_t magic; int32_t address, number; };
+struct card { int32_t address, rank, n, device; char host[64]; };
 static const uint32_t magic = 0x51d0c0de;
 
 static std::map<ncclComm *, std::vector<card>> meeting;     /* at the maker: the cards that have come */
 
 static card my_card(const ncclComm *c) {
     card mine = {};
-    PMPI_Comm_rank(fake_world, &mine.world_rank);
+    mine.address = wire_self();
     mine.rank = c->rank, mine.n = c->n, mine.device = c->device;
     gethostname(mine.host, sizeof mine.host - 1);
     return mine;
@@ -76,7 +79,7 @@ static void judge(ncclComm *c, const std::vector<card> &table) {
         if (a.n != c->n || a.rank < 0 || a.rank >= c->n || members[a.rank] >= 0)
             return nccl_break(c, ncclInvalidArgument, "rank %d of %d joins a communicator of %d, or twice", a.rank, a.n,
                               c->n);
-        members[a.rank] = a.world_rank;
+        members[a.rank] = a.address;
         for (const card &b : table)
             if (a.rank < b.rank && a.device == b.device && strcmp(a.host, b.host) == 0)
                 return nccl_break(c, ncclInvalidUsage,
@@ -90,49 +93,40 @@ static void judge(ncclComm *c, const std::vector<card> &table) {
 
 static void collect_cards(ncclComm *c) {
     std::vector<card> &table = meeting[c];
-    int found = 1;
-    while (found) {
-        MPI_Status status;
-        PMPI_Iprobe(MPI_ANY_SOURCE, c->tag + TAG_CARD, fake_world, &found, &status);
-        if (!found) break;
+    bytes_t message;
+    while (wire_take(nccl_key(c, WIRE_CARD), WIRE_ANY, message)) {
         card one;
-        PMPI_Recv(&one, sizeof one, MPI_BYTE, status.MPI_SOURCE, c->tag + TAG_CARD, fake_world, MPI_STATUS_IGNORE);
+        memcpy(&one, message.data(), sizeof one);
         table.push_back(one);
     }
     if ((int)table.size() < c->n) return;
     for (const card &to : table)
-        if (to.world_rank != c->root)
-            PMPI_Send(table.data(), (int)(table.size() * sizeof(card)), MPI_BYTE, to.world_rank, c->tag + TAG_TABLE,
-                      fake_world);
+        if (to.address != c->id.address)
+            wire_post(nccl_key(c, WIRE_TABLE), to.address, table.data(), table.size() * sizeof(card));
     judge(c, table);
     meeting.erase(c);
 }
 
 static void look_for_table(ncclComm *c) {
-    int found = 0, bytes;
-    MPI_Status status;
-    PMPI_Iprobe(c->root, c->tag + TAG_TABLE, fake_world, &found, &status);
-    if (!found) return;
-    PMPI_Get_count(&status, MPI_BYTE, &bytes);
-    std::vector<card> table((size_t)bytes / sizeof(card));
-    PMPI_Recv(table.data(), bytes, MPI_BYTE, c->root, c->tag + TAG_TABLE, fake_world, MPI_STATUS_IGNORE);
+    bytes_t message;
+    if (!wire_take(nccl_key(c, WIRE_TABLE), c->id.address, message)) return;
+    std::vector<card> table(message.size() / sizeof(card));
+    memcpy(table.data(), message.data(), message.size());
     judge(c, table);
 }
 
-/* Cards and tables are small enough to be sent eagerly: PMPI_Send does not wait. */
 static void begin_meeting(ncclComm *c) {
     card mine = my_card(c);
-    if (mine.world_rank == c->root) meeting[c].push_back(mine);
-    else PMPI_Send(&mine, sizeof mine, MPI_BYTE, c->root, c->tag + TAG_CARD, fake_world);
+    if (mine.address == c->id.address) return meeting[c].push_back(mine);
+    wire_post(nccl_key(c, WIRE_CARD), c->id.address, &mine, sizeof mine);
 }
 
 /* One look at a communicator that does not block: something that was asked for goes on. */
 static void look(ncclComm *c) {
     if (c->state != ncclInProgress) return;
-    int rank;
-    PMPI_Comm_rank(fake_world, &rank);
     if (c->members.empty()) {
-        if (rank == c->root) collect_cards(c);
+        if (clock_s() < c->meets_s) return;
+        if (wire_self() == c->id.address) collect_cards(c);
         else look_for_table(c);
         return;
     }
@@ -159,8 +153,8 @@ extern "C" {
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
     static int number;
     identity mine = {magic, 0, number++};
-    if (fake_world == MPI_COMM_NULL) return refuse(ncclSystemError, "the fake of NCCL needs MPI_Init_thread first");
-    PMPI_Comm_rank(fake_world, &mine.root);
+    if (!wire_is_open()) return refuse(ncclSystemError, "the fake of NCCL needs MPI_Init_thread or SIMT_WIRE first");
+    mine.address = wire_self();
     memset(id, 0, sizeof *id);
     memcpy(id->internal, &mine, sizeof mine);
     return ncclSuccess;
@@ -168,18 +162,16 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId id, int rank, ncclConfig_t *config) {
     identity who;
-    int n_world;
     memcpy(&who, id.internal, sizeof who);
     *out = NULL;
     if (who.magic != magic) return refuse(ncclInvalidArgument, "the id is none of ncclGetUniqueId's");
     if (n < 1 || rank < 0 || rank >= n) return refuse(ncclInvalidArgument, "rank %d of %d", rank, n);
     if (config && (config->size != sizeof *config || config->magic != 0xcafebeef))
         return refuse(ncclInvalidArgument, "the configuration was not initialised with NCCL_CONFIG_INITIALIZER");
-    PMPI_Comm_size(fake_world, &n_world);
     comm_ptr c = std::make_shared<ncclComm>();
-    c->n = n, c->rank = rank, c->device = fake_device(), c->root = who.root;
+    c->n = n, c->rank = rank, c->device = fake_device(), c->id = {who.address, who.number, 0};
     c->blocking = !config || config->blocking != 0;
-    c->tag = (who.number * n_world + who.root) * TAGS;
+    c->meets_s = clock_s() + (getenv("SIMT_MEETING") ? atof(getenv("SIMT_MEETING")) : 0);
     comms.push_back(c);
     begin_meeting(c.get());
     *out = c.get();

@@ -4,7 +4,7 @@
 #define TRIVIUM_SIMT_FAKE_NCCL_H
 
 #include "tests/simt/fake.h"
-#include "tests/simt/fake_mpi.h"
+#include "tests/simt/fake_wire.h"
 
 #include <nccl.h>
 #include <deque>
@@ -16,8 +16,6 @@ enum nccl_kind { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, REDUCE, SEND
 /* What each member shows the others before its data. */
 struct nccl_header { uint64_t sequence, count; int32_t kind, type, reduction, root; };
 
-typedef std::vector<char> bytes_t;
-
 struct nccl_operation {
     nccl_header header;
     const void *from;
@@ -26,7 +24,7 @@ struct nccl_operation {
     bool started = false, finished = false;
     std::vector<bytes_t> sent, received;          /* by rank */
     std::vector<char> arrived;                    /* by rank */
-    std::deque<MPI_Request> requests;
+    std::deque<wire_sent> leaving;
 };
 
 /* One call, or one ncclGroup, on one stream: a GPU runs it as one kernel. */
@@ -37,19 +35,17 @@ struct ncclComm {
     bool blocking, aborted = false;
     ncclResult_t state = ncclInProgress;          /* what ncclCommGetAsyncError says */
     std::string why;
-    int tag;                                      /* this one and the three after it are this communicator's, in
-                                                   * fake_world */
-    int root;                                     /* world rank of whoever made the id */
-    std::vector<int> members;                     /* world ranks; empty until all have met */
+    wire_key id;                                  /* who has made it, and his how manieth */
+    std::vector<int> members;                     /* addresses; empty until all have met */
     uint64_t issued = 0, started = 0, ended = 0;  /* bundles */
     uint64_t n_collectives = 0, next_collective = 0;
     std::vector<uint64_t> n_sent, n_received, next_sent, next_received;   /* messages, by peer: issued, and in flight */
     std::vector<std::function<void()>> postponed; /* what a communicator that does not block does at the next look */
     bool used = false;
+    double meets_s;                               /* not before */
 };
 
-enum { TAG_CARD, TAG_TABLE, TAG_COLLECTIVE, TAG_MESSAGE, TAGS };
-
+static inline wire_key nccl_key(const ncclComm *c, wire_kind kind) { return {c->id.address, c->id.number, kind}; }
 /** An error that all later looks at the communicator see. */
 void nccl_break(ncclComm *, ncclResult_t, const char *format, ...) __attribute__((format(printf, 3, 4)));
 size_t nccl_type_bytes(ncclDataType_t);

@@ -1,10 +1,10 @@
-/* How NCCL's fake carries out an operation: every member sends its part to every other, by nonblocking MPI, and reduces
- * what it gets in the order of the ranks. Slow and simple; what matters is that it starts when its stream reaches it,
- * ends when all members have come, and gives the same bits everywhere.
+/* How NCCL's fake carries out an operation: every member sends its part to every other, and reduces what it gets in the
+ * order of the ranks. Slow and simple; what matters is that it starts when its stream reaches it, ends when all members
+ * have come, and gives the same bits everywhere.
  *
  * Before the data each member shows what it calls. NCCL would hang or mix up bytes where these differ; here the
- * communicator breaks, with a line. A message is sent when the receiver has come to it (MPI_Issend): NCCL holds nothing
- * in between that a program could rely on. A maximum drops NaN, as fmax does and as NCCL's does. */
+ * communicator breaks, with a line. A message is sent when the receiver has come to it (until_taken): NCCL holds
+ * nothing in between that a program could rely on. A maximum drops NaN, as fmax does and as NCCL's does. */
 #include "tests/simt/fake_nccl.h"
 
 #include "lib/device/dtype.h"
@@ -87,13 +87,13 @@ static bytes_t payload(const ncclComm *c, const nccl_operation &o, int peer) {
     return out;
 }
 
+static wire_key key_of(const ncclComm *c, const nccl_operation &o) {
+    return nccl_key(c, is_message(o) ? WIRE_MESSAGE : WIRE_COLLECTIVE);
+}
+
 static void send_part(ncclComm *c, nccl_operation &o, int peer) {
-    int tag = c->tag + (is_message(o) ? TAG_MESSAGE : TAG_COLLECTIVE);
     o.sent[peer] = payload(c, o, peer);
-    MPI_Request request;
-    (is_message(o) ? PMPI_Issend : PMPI_Isend)(o.sent[peer].data(), (int)o.sent[peer].size(), MPI_BYTE,
-                                               c->members[peer], tag, fake_world, &request);
-    o.requests.push_back(request);
+    o.leaving.push_back(wire_send(key_of(c, o), c->members[peer], o.sent[peer], is_message(o)));
 }
 
 static void start(ncclComm *c, nccl_operation &o) {
@@ -131,25 +131,15 @@ static bool agrees(ncclComm *c, const nccl_operation &o, int peer) {
 /* Messages of one kind from one peer arrive in the order of their sequence numbers, and are taken by the operation they
  * are for and by no other. */
 static bool take(ncclComm *c, nccl_operation &o, int peer) {
-    int tag = c->tag + (is_message(o) ? TAG_MESSAGE : TAG_COLLECTIVE), found = 0, bytes;
-    MPI_Status status;
-    PMPI_Iprobe(c->members[peer], tag, fake_world, &found, &status);
-    if (!found) return false;
-    PMPI_Get_count(&status, MPI_BYTE, &bytes);
-    o.received[peer].resize((size_t)bytes);
-    PMPI_Recv(o.received[peer].data(), bytes, MPI_BYTE, c->members[peer], tag, fake_world, MPI_STATUS_IGNORE);
-    o.arrived[peer] = 1;
-    return true;
+    bool dead = wire_is_dead(c->members[peer]);                      /* before the look: what it has sent counts */
+    o.arrived[peer] = wire_take(key_of(c, o), c->members[peer], o.received[peer]);
+    if (!o.arrived[peer] && dead) nccl_break(c, ncclRemoteError, "rank %d has ended", peer);
+    return o.arrived[peer];
 }
 
 static bool have_left(nccl_operation &o) {
-    while (!o.requests.empty()) {
-        int done = 0;
-        PMPI_Test(&o.requests.front(), &done, MPI_STATUS_IGNORE);
-        if (!done) return false;
-        o.requests.pop_front();
-    }
-    return true;
+    while (!o.leaving.empty() && wire_has_left(o.leaving.front())) o.leaving.pop_front();
+    return o.leaving.empty();
 }
 
 static const char *data_of(const bytes_t &message) { return message.data() + sizeof(nccl_header); }

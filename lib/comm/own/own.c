@@ -63,6 +63,8 @@ static bool changes_without(int lost) {
     return false;
 }
 
+static bool changes(void) { return changes_without(-1); }
+
 /* A connection to another host ends with its rank, which may be before the agent has seen that; or by itself. */
 static int unless_changed(int code) {
     return code == OWN_ENDED && changes_without(own_streams_lost()) ? TRANSPORT_CHANGED : code;
@@ -386,7 +388,7 @@ const struct host_transport transport_own = {
     .name = "the own transport", .version = version, .start = world_start, .share = world_share, .leave = leave,
     .enter = enter, .shape = set_shape, .wants_shape = wants_shape, .keep = keep, .kept = kept, .done = done,
     .members_of_epochs = members_of_epochs, .say_whole = say_whole, .is_whole = is_whole, .close_epoch = close_epoch,
-    .is_closed = is_closed, .has_changed = has_changed, .ends = ends, .rest = rest,
+    .is_closed = is_closed, .has_changed = has_changed, .changes = changes, .ends = ends, .rest = rest,
     .wish = wish, .finish = world_finish, .kill = world_kill, .split = split, .members = members,
     .duplicate = duplicate, .close = close_communicator, .shared_make = shared_make, .shared_free = shared_free,
     .send = send_message, .receive = receive_message, .test = test_message, .text = own_code_text, .collective = NULL,

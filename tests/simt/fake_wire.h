@@ -1,0 +1,41 @@
+/* How members of the fake of NCCL reach each other. An *address* is a process; messages of one key between two
+ * addresses arrive in the order in which they were sent.
+ *
+ *   MPI      the default: the address is the rank in a communicator of the fakes' own (fake_mpi.h)
+ *   files    where ranks are started without MPI (`launch --comm-transport own`): SIMT_WIRE=FOLDER, the address is the
+ *            process id, a message is a file that its receiver removes. Who dies leaves its files behind
+ *
+ * SIMT_MEETING=SECONDS: making a communicator takes so long, as NCCL's does.
+ * A peer that has died is never heard of again, as over NVLink; with SIMT_DEATHS=seen it is said that it has, as NCCL's
+ * connections over a network do. */
+#ifndef TRIVIUM_SIMT_FAKE_WIRE_H
+#define TRIVIUM_SIMT_FAKE_WIRE_H
+
+#include "tests/simt/fake_mpi.h"
+
+#include <stddef.h>
+#include <string>
+#include <vector>
+
+typedef std::vector<char> bytes_t;
+
+enum wire_kind { WIRE_CARD, WIRE_TABLE, WIRE_COLLECTIVE, WIRE_MESSAGE, WIRE_KINDS };
+/* Which conversation: that of the communicator whose id was this address's `number`th. */
+struct wire_key { int address, number, kind; };
+struct wire_sent { MPI_Request request; std::string path; };
+
+enum { WIRE_ANY = -1 };
+
+bool wire_is_open(void);
+int wire_self(void);
+/** Something small, which is gone at once. */
+void wire_post(const wire_key &, int to, const void *at, size_t bytes);
+/** until_taken: it counts as sent when the receiver has taken it, else as soon as the bytes may be changed. They stay
+ *  until wire_has_left says so. */
+wire_sent wire_send(const wire_key &, int to, const bytes_t &, bool until_taken);
+bool wire_has_left(wire_sent &);
+/** A look. */
+bool wire_take(const wire_key &, int from, bytes_t &out);
+bool wire_is_dead(int address);
+
+#endif
