@@ -1,4 +1,4 @@
-/* ranks: 1 2  more: 4 8  device: cpu
+/* ranks: 1 2  more: 4 8  device: cpu  threads: 1
  *
  * fp8 with delayed scaling equals the serial run with fp8, in every layout: in fp64, where the emulation is exact. */
 #include "cp/cp.h"
