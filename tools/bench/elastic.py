@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """How long does a job stand still when one of its ranks is killed? From SIGKILL to the end of the next step that is new or done again.
 
-    python3 tools/bench/elastic.py [--rounds N] [--only REGEX] [--out FILE.json]
+    python3 tools/bench/elastic.py [--rounds N] [--only REGEX] [--small] [--out FILE.json]
 
-A GPT of 10.7 M parameters (6 layers of 384 channels, T 128, batch 8) on four ranks, each a replica, saved every 10 steps where that is what it goes
+A GPT of 10.7 M parameters (6 layers of 384 channels, T 128, batch 8), or 0.12 M (--small: 2 of 64, T 32), on four ranks, each a replica, saved every 10 steps where that is what it goes
 back to:
 
     spare        launch --elastic 4 --spares 1, --replicate-every 1
@@ -29,6 +29,8 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SIZES = "--layers 6 --hidden 384 --heads 6 --seq 128 --vocab 256"
+if "--small" in sys.argv:
+    SIZES = "--layers 2 --hidden 64 --heads 4 --seq 32 --vocab 256"
 TRAIN = SIZES + " --data configs/demo.txt --dp 4 --threads 1 --steps 400 --val-fraction 0 --eval-every 0 --zero 1 --precision fp32 --log quiet"
 OWN = "launch -n 4 --comm-transport own"
 KILLED, AFTER, MARK = 2, 13, "TRIVIUM_BENCH_ELASTIC"
@@ -124,6 +126,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="")
+    parser.add_argument("--small", action="store_true")
     parser.add_argument("--out")
     o = parser.parse_args()
     names = [name for name in CASES if re.search(o.only, name)]
