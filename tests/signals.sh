@@ -49,11 +49,12 @@ same_end() { # SAVE
 # ---- when and whom ----
 has_row() { grep -q "^{\"step\":$1," "$save.rows" 2>/dev/null; }
 has_rank() { [ -n "$(pids 0)" ]; }
-# The moment of a case: start: ranks are just there; steps; save: just after a step that is saved; late: after the last
-# step
+# The moment of a case: start: ranks are just there, and MPI takes most of a second to begin; steps; save: just after a
+# step that is saved; late: after the last step
+[ "$starter" = mpirun ] && begins_s=0. || begins_s=0.0
 await() {
     case $1 in
-    start) wait_for 60 has_rank && sleep 0.$((RANDOM % 4)) ;;
+    start) wait_for 60 has_rank && sleep "$begins_s$((RANDOM % 4))" ;;
     steps) wait_for 120 has_row 12 ;;
     save) wait_for 120 has_row 15 && sleep 0.0$((RANDOM % 3)) ;;
     late) wait_for 120 has_row $steps ;;
