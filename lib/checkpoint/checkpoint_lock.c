@@ -9,8 +9,9 @@
  * When rank 0's host falls silent, an elastic job goes on in a new epoch, with another rank 0. The old one may live,
  * frozen or behind a cut network, and its lock with it. So the file has a second line, which job and which epoch, and
  * the rank 0 of a newer epoch of the same job does not wait: it makes another file beside, locks that, and renames it
- * to .lock. The old rank 0 still has a lock, on a file without a name. Before it removes or renames anything it reads
- * .lock once more, and finds that it has been replaced (checkpoint_lock_check). */
+ * to .lock. The old rank 0 still has a lock, on a file without a name. It reads .lock again before each thing that it
+ * does to the folder, and finds that it has been replaced (checkpoint_lock_check). Frozen right after that look it may
+ * do this one thing late: give an older step its name, or make `latest` name one, until the next save. */
 #include "lib/checkpoint/checkpoint_lock.h"
 
 #include "lib/base/clock.h"
@@ -170,6 +171,7 @@ static enum status take(const char *save, const char *path, int *fd, char text[T
     if (*why == 0) return OK;
     if (epochs_behind(text) > 0) {
         close(*fd);
+        *fd = -1;
         return take_over(save, path, fd, why);
     }
     if (*why == EWOULDBLOCK) return OK;
@@ -202,9 +204,10 @@ enum status checkpoint_lock(const char *save, struct checkpoint_lock **out) {
         free(l);
         return status;
     }
+    bool written = write_own(l->fd); /* first: until then it is of an older epoch, and may be taken over by one */
     (void)checkpoint_remove_unfinished(save);                        /* what needs its name or its room says so later */
     status_clear();
-    (void)write_own(l->fd);          /* a full disk may have no room for it: it is for others, and the lock is taken */
+    if (!written) (void)write_own(l->fd);        /* a full disk may have no room for it: it is for others to read */
     *out = l;
     return OK;
 }

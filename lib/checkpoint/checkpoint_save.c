@@ -120,6 +120,7 @@ enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step,
     TRY(checkpoint_flush_folder(save));
     TRY(checkpoint_lock_check(save));
     TRY(checkpoint_replace_text(save, "latest", strrchr(final, '/') + 1));
+    TRY(checkpoint_lock_check(save));
     prune(save, keep, step);
     return OK;
 }
@@ -144,7 +145,8 @@ enum status checkpoint_undo(const struct group *mesh, const char *save, int64_t 
     char unfinished[CHECKPOINT_PATH_MAX], why[1024];
     if (status == OK || status == E_EPOCH || checkpoint_is_stranded(status) || group_rank(mesh) != 0) return status;
     snprintf(why, sizeof why, "%s", status_message());
-    if (checkpoint_step_path(save, step, true, unfinished) == OK && checkpoint_remove_folder(unfinished) == OK)
+    if (checkpoint_lock_check(save) == OK && checkpoint_step_path(save, step, true, unfinished) == OK &&
+        checkpoint_remove_folder(unfinished) == OK)
         return status;
     return FAIL(status, "%s", why);                                  /* not why it stays: the next save tries again */
 }

@@ -43,7 +43,7 @@ void shard_texts_free(struct shard_texts *);
 /** What the manifest says of the run as it is now, without the shards. A new reference; NULL: no memory. */
 json_t *checkpoint_manifest(const struct run *);
 /** Rank 0, before any rank writes: `save`, without what is unfinished there, and in it an empty folder for the step.
- *  @errors E_IO  @collective{none} */
+ *  @errors E_IO; E_EPOCH: another rank 0 has the folder by now (checkpoint_lock.h)  @collective{none} */
 enum status checkpoint_begin(const char *save, const char *unfinished);
 /** A rank did not answer: it is unknown what it still writes, or whether it hangs in the file system. */
 static inline bool checkpoint_is_stranded(enum status status) { return status == E_TIMEOUT || status == E_COMM; }
@@ -52,7 +52,7 @@ static inline bool checkpoint_is_stranded(enum status status) { return status ==
  *  @errors `status` itself, with its sentence  @collective{none} */
 enum status checkpoint_undo(const struct group *, const char *save, int64_t step, enum status status);
 /** Rank 0, when all files are there: the manifest (which gets the shards), the folder's own name, `latest`; then older
- *  steps are removed. By any thread. @errors E_IO, E_CONFIG, E_MEMORY  @collective{none} */
+ *  steps are removed. By any thread. @errors E_IO, E_CONFIG, E_MEMORY; E_EPOCH, as above  @collective{none} */
 enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step, const struct shard *shards, int n,
                                int64_t keep);
 

@@ -150,11 +150,15 @@ static void test_who_is_replaced_writes_no_more(void **state) {
     json_t *manifest = json_object();
     assert_fails(checkpoint_publish(manifest, save, 7, NULL, 0, 1), E_EPOCH, "a newer epoch");
     json_decref(manifest);
-    assert_fails(checkpoint_undo(group_world(), save, 7, FAIL(E_EPOCH, "it is over")), E_EPOCH, "it is over");
+    assert_fails(checkpoint_undo(group_world(), save, 7, FAIL(E_IO, "no room")), E_IO, "no room");
     assert_int_equal(access(test_path("replaced/.step-00000007/rank-00000.safetensors"), F_OK), 0);
     assert_int_not_equal(access(test_path("replaced/.step-00000007/manifest.json"), F_OK), 0);
     unsetenv("TRIVIUM_JOB");                                         /* to another job that is none of its business */
     assert_ok(checkpoint_lock_check(save));
+    assert_fails(checkpoint_undo(group_world(), save, 7, FAIL(E_EPOCH, "it is over")), E_EPOCH, "it is over");
+    assert_int_equal(access(test_path("replaced/.step-00000007/rank-00000.safetensors"), F_OK), 0);
+    assert_fails(checkpoint_undo(group_world(), save, 7, FAIL(E_IO, "no room")), E_IO, "no room");
+    assert_int_not_equal(access(unfinished, F_OK), 0);
     close(new);
 }
 
