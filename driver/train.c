@@ -292,9 +292,12 @@ static enum status one_epoch(struct training *t, int argc, char **argv, bool *pr
     return *prepared ? end_epoch(t, status) : status;
 }
 
-/* The ranks have changed: nothing of what they had is left. */
+/* The ranks have changed: nothing of what they had is left. A rank that has read so in a file, and whose host hears
+ * nothing of it, is cut off from the others. */
 static enum status begin_again(struct training **t) {
     double born_s = (*t)->born_s, epoch_s = clock_s();
+    if (!comm_epoch_has_changed() && !comm_epoch_changes())
+        return FAIL(E_COMM, "the others go on in another epoch, of which this host has not heard");
     comm_epoch_leave();
     elastic_leave(&(*t)->run);
     release(*t);

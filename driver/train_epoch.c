@@ -111,7 +111,7 @@ void train_words_free(struct train_words *words) {
 }
 
 /* A step from which ranks learn what one of them has seen is as good as the next: no wait, as for requests to stop. A
- * step that has been started by then is finished first: the state is after it already. */
+ * step that has been started by then is finished first: on the GPU the weights are those after it already. */
 enum status train_end_epoch(struct training *t) {
     const struct run *r = &t->run;
     bool last = r->n_done == t->setup.plan.steps;

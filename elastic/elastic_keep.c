@@ -3,6 +3,7 @@
 
 #include "lib/checkpoint/snapshot.h"
 #include "lib/comm/comm.h"
+#include "lib/run/optim_rows.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,6 +103,7 @@ enum status elastic_rest(struct run *r) {
     comm_epoch_members(&now, &from);
     if (!epoch_find(&elastic_job()->store, now.number, r->n_done)) {
         forget_others(g);
+        TRY(optim_rows_settle(r));               /* late updates: they are due with a snapshot */
         TRY(keep(r, g));
     }
     TRY(elastic_finish(g));
