@@ -9,7 +9,7 @@ static void go_on_with_slowed(struct wreak *w, const struct plan_view *v, const 
         if (w->goes_on_s[s] == 0 || now_s < w->goes_on_s[s]) continue;
         if (v->there[s]) hand->signal(hand->of, s, SIGCONT);
         w->goes_on_s[s] = 0;
-        w->rests_s[s] = now_s + w->hang_s;
+        w->rests_s[s] = now_s + fmin(w->hang_s, 2);
     }
 }
 

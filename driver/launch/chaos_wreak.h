@@ -11,8 +11,8 @@ extern "C" {
 #endif
 
 /* seed: 0: there is none; mean_s, hang_s: as chaos_act has them; act_s: when the next act is. goes_on_s[s]: when a
- * stopped one does, INFINITY if it is to die, or 0. rests_s[s]: it is not slowed again before: so long it may take to
- * move again, and if it does not, its agent kills it. */
+ * stopped one does, INFINITY if it is to die, or 0. rests_s[s]: it is not slowed again before: it has to move within
+ * hang_s, and may have to wait for a core. */
 struct wreak {
     int seed, n_acts;
     double mean_s, hang_s, act_s, goes_on_s[OWN_MOST_RANKS], rests_s[OWN_MOST_RANKS];
