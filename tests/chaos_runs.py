@@ -7,7 +7,7 @@ connections where there are several hosts, emulated or with an agent each; dead 
   every step is in the metrics, and the loss of each row, also of those that were done again, is that of a run that nobody killed:
   to the bit as long as the number of ranks stayed (a spare took each dead one's place), else within 1e-10 (fp64)
   no process and no shared memory is left
-With `cuda` the ranks have a GPU each, or it is emulated (a build with SIMT=1, docs/simt.md), and sums go through NCCL or the host.
+With `cuda` the ranks have GPUs, which may be emulated (a build with SIMT=1, docs/simt.md), and sums go through NCCL or the host.
 The last line says how long it took from a death to the next step, over all runs.
 """
 import json

@@ -132,6 +132,7 @@ static enum status arrive(struct zero_buckets *z, const struct program *p, struc
     const struct device *d = z->staging ? device_cpu() : z->device;
     char *from = z->staging ? z->staging : s->shard;
     TRY(z->coded ? zero_coded_wait(z->coded, s) : comm_wait(&s->request));
+    if (z->staging) TRY(comm_wait_queued(z->device, "a bucket's sum"));
     if (z->staging) TRY(z->device->download(z->device, from, s->shard, b->count * (int64_t)dtype_size(b->dtype)));
     for (int i = 0; i < b->n; i++) {
         const struct param *w = &p->params[z->params[b->first + i]];

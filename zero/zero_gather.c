@@ -80,6 +80,7 @@ static enum status read_shard(struct run *r, char *place, const char *own, int64
     for (int64_t done = 0, n; done < bytes; done += n) {
         n = min64(bytes - done, window->bytes / DISK_PAGE * DISK_PAGE);
         TRY(disk->download(disk, window->base, own + done, n));
+        TRY(comm_wait_queued(r->device, "what comes before a shard from the file"));
         TRY(r->device->upload(r->device, place + done, window->base, n));
     }
     return OK;

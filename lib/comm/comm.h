@@ -153,6 +153,9 @@ enum status comm_device_check(void);
  *  communicators are then broken off, and device memory moves no more. @errors E_TIMEOUT, E_COMM,
  *  E_DEVICE  @collective{none} */
 enum status comm_wait_device(const struct device_mark *, const char *what);
+/** The same for all that is queued by now. Before a call that waits for the device itself, and would not see that a
+ *  peer of NCCL's is gone: upload, download, finish. @errors as comm_wait_device  @collective{none} */
+enum status comm_wait_queued(const struct device *, const char *what);
 
 /* ---- groups ---- */
 /** Split the world: ranks of one colour form a group, ordered by key (ties by world rank). colour < 0: *out is a group

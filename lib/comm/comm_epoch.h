@@ -18,7 +18,7 @@ bool comm_world_suits(int n);
 /** Has another epoch been opened? Then this rank may be none of its members, and what it does to files that have one
  *  writer would be done to the new one's. @collective{none} */
 bool comm_epoch_has_changed(void);
-/** The same, for who has lost a peer: waits up to three seconds, since the others' agent has to see that first.
+/** The same, for who has lost a peer: waits up to three seconds, since the agent has to see its death first.
  *  @collective{none} */
 bool comm_epoch_changes(void);
 

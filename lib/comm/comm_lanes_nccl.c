@@ -23,9 +23,16 @@ enum { RING_BLOCKS = 8 };
 
 static const char usage_remedy[] = "; do two ranks share a GPU? Use --comm mpi, or start one rank per GPU";
 
+/* What a call says after that may be another error: the communicator knows the first one. */
+static bool has_lost_a_peer(const struct lane *lane, ncclResult_t result) {
+    ncclResult_t first = ncclSuccess;
+    if (lane->comm && ncclCommGetAsyncError(lane->comm, &first) == ncclSuccess && first != ncclSuccess) result = first;
+    return result == ncclRemoteError || result == ncclSystemError || result == ncclUnhandledCudaError;
+}
+
 static enum status nccl_failed(const struct group *group, const struct lane *lane, ncclResult_t result,
                                const char *what) {
-    if (comm_epoch_changes()) return E_EPOCH;
+    if (has_lost_a_peer(lane, result) && comm_epoch_changes()) return E_EPOCH;
     const char *why = ncclGetLastError(lane->comm);
     return FAIL(E_COMM, "NCCL could not %s in group %s (%d ranks): %s%s%s%s", what, group->name, group->size,
                 ncclGetErrorString(result), why && *why ? ": " : "", why && *why ? why : "",
@@ -154,6 +161,7 @@ enum status lanes_open_ring(struct group *group, int first_tag) {
             if (made == OK && byte) made = say_hello(group, lane, tag, colour, byte);
             if (status == OK) status = made;
         }
+    if (status != OK) lanes_abort(group);        /* no neighbor may come any more, and the release waits for the GPU */
     if (byte) device->release(device, byte, 1);
     return status;
 }

@@ -39,7 +39,7 @@ struct flight {
 
 static const struct device *device;
 static struct flight *flights, **flights_end = &flights, *unused;   /* in flight, oldest first */
-static bool broken;                    /* aborted after a deadline */
+static bool broken;                    /* aborted after a deadline, or because the ranks have changed */
 static double next_look_s;
 static enum status failure;            /* what a look at the communicators has found */
 static char failure_text[512];
@@ -219,8 +219,12 @@ static const struct comm_request *nccl_oldest(double *started_s) {
     return &flights->what;
 }
 
+/* All at once (NCCL 2.22): an abort may wait for the whole GPU, and so for kernels of communicators that are not
+ * aborted yet. */
 static void nccl_give_up(void) {
+    ncclGroupStart();
     for (struct group *g = group_first(); g; g = g->next) lanes_abort(g);
+    ncclGroupEnd();
     broken = true;
 }
 

@@ -184,6 +184,15 @@ enum status comm_wait_device(const struct device_mark *mark, const char *what) {
     }
 }
 
+enum status comm_wait_queued(const struct device *device, const char *what) {
+    struct device_mark mark = {0};
+    if (device->kind == DEVICE_CPU) return OK;
+    enum status status = device->mark_set(device, &mark);
+    if (status == OK) status = comm_wait_device(&mark, what);
+    device->mark_fini(device, &mark);
+    return status;
+}
+
 void comm_progress(void) {
     double entered_s = comm_enter();
     flight_seen(clock_s());

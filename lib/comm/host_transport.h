@@ -52,8 +52,8 @@ struct host_transport {
     /* comm_epoch_close: @return whether this epoch is closed; _is_closed. */
     bool (*close_epoch)(void);
     bool (*is_closed)(void);
-    bool (*has_changed)(void);                 /* another epoch has been opened; is, within a few seconds */
-    bool (*changes)(void);
+    bool (*has_changed)(void);                 /* another epoch has been opened */
+    bool (*changes)(void);                     /* the same, waited for, for a few seconds: a peer has been lost */
     /* Is it to end; the wait for the next one; what this rank asks for (comm_epoch_ends, _rest, _wish). */
     bool (*ends)(void);
     enum status (*rest)(void);

@@ -42,6 +42,7 @@ static enum status reduce_own(struct run *r, reduction *reduce, bool counted_onl
     if (!buffers) return FAIL(E_MEMORY, "no memory for a table of %d gradients", r->program.n_params);
     int n = own_gradients(r, counted_only, buffers);
     enum status status = reduce(d, buffers, n, d == r->device ? result : &there, r->reduce_work);
+    if (status == OK && d != r->device) status = comm_wait_queued(r->device, "the gradients");
     if (status == OK && d != r->device) status = r->device->upload(r->device, result, &there, sizeof there);
     free(buffers);
     return status;

@@ -211,7 +211,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
     return ncclSuccess;
 }
 
-/* Operations that have begun may have left messages behind: their buffers stay with the bundle, and the bundle here. */
+/* Operations that have begun may have left messages behind: their buffers stay with the bundle, and the bundle here. It
+ * waits for the GPU, in a group at its end: what other communicators have there must be able to end. */
+static int group_depth;
+static bool group_aborts;
+
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
     static std::vector<comm_ptr> graveyard;
     comm_ptr c = comm_of(handle);
@@ -219,6 +223,8 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
     c->aborted = true;
     graveyard.push_back(c);
     comms.erase(std::find(comms.begin(), comms.end(), c));
+    if (group_depth > 0) group_aborts = true;
+    else cudaDeviceSynchronize();
     return ncclSuccess;
 }
 
@@ -244,7 +250,6 @@ ncclResult_t ncclGetVersion(int *version) {
 /* ---- operations ---- */
 struct queued { comm_ptr comm; cudaStream_t stream; nccl_operation operation; };
 static std::vector<queued> group;                           /* between ncclGroupStart and ncclGroupEnd */
-static int group_depth;
 
 static std::vector<std::shared_ptr<nccl_bundle>> aborted_bundles;
 
@@ -368,7 +373,11 @@ ncclResult_t ncclGroupStart(void) {
 }
 ncclResult_t ncclGroupEnd(void) {
     if (group_depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
-    return --group_depth == 0 ? launch_group() : ncclSuccess;
+    if (--group_depth > 0) return ncclSuccess;
+    ncclResult_t result = launch_group();
+    if (group_aborts) cudaDeviceSynchronize();
+    group_aborts = false;
+    return result;
 }
 
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t c,
