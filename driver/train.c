@@ -324,6 +324,7 @@ int train_main(int argc, char **argv) {
     if (t) t->born_s = t->epoch_s = clock_s();
     enum status status = t ? limits_look_alone() : FAIL(E_MEMORY, "no memory to start with");
     if (status == OK) status = comm_start(&argc, &argv);
+    if (status == OK && comm_epoch() > 0) t->epoch_s = clock_s();   /* a spare has waited until now */
     if (status != OK) {
         status_report();
         return status_exit_code(status);
