@@ -211,11 +211,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
     return ncclSuccess;
 }
 
-/* Operations that have begun may have left messages behind: their buffers stay with the bundle, and the bundle here. It
- * waits for the GPU, in a group at its end: what other communicators have there must be able to end. */
-static int group_depth;
+static int group_depth;                                     /* of ncclGroupStart */
 static bool group_aborts;
 
+/* Operations that have begun may have left messages behind: their buffers stay with the bundle, and the bundle here. It
+ * waits for the GPU, in a group at its end: what other communicators have there must be able to end. */
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
     static std::vector<comm_ptr> graveyard;
     comm_ptr c = comm_of(handle);
@@ -250,7 +250,6 @@ ncclResult_t ncclGetVersion(int *version) {
 /* ---- operations ---- */
 struct queued { comm_ptr comm; cudaStream_t stream; nccl_operation operation; };
 static std::vector<queued> group;                           /* between ncclGroupStart and ncclGroupEnd */
-
 static std::vector<std::shared_ptr<nccl_bundle>> aborted_bundles;
 
 static void issue(const comm_ptr &c, cudaStream_t stream, std::shared_ptr<nccl_bundle> bundle) {
