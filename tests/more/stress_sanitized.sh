@@ -1,12 +1,12 @@
 #!/bin/bash
-# The own transport under sanitizers (tests/stress/Makefile), for some seconds each (tests/long: a minute): collectives of four processes under
+# The own transport under sanitizers (tests/stress/Makefile), for a minute each, at the same time: collectives of four processes under
 # AddressSanitizer and UBSan, over shared memory and over TCP; and ranks as threads over the same rings under
 # ThreadSanitizer, which sees one process only (lib/comm/own/example_threads.c says what that leaves out).
 #
-# Run from the project's root. BUILD: where the program is (default: build). STRESS_SECONDS: in all, of each sanitizer (default: 20).
+# Run from the project's root. BUILD: where the program is (default: build). STRESS_SECONDS: in all, of each sanitizer (default: 60).
 set -u -o pipefail
 build=${BUILD:-build}
-seconds=${STRESS_SECONDS:-20}
+seconds=${STRESS_SECONDS:-60}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export TMPDIR=$work # what launch keeps of a failed job goes with it
@@ -24,17 +24,23 @@ if ! B=$build make -j2 -f tests/stress/Makefile >"$work/out" 2>&1; then
     exit 1
 fi
 
-verdict() { # NAME CODE WORDS: of the standard output
-    if [ "$2" = 0 ] && ! grep -qv "^large messages are copied twice" "$work/err" && grep -qE "$3" "$work/out"; then echo "ok $1 ($(tail -n 1 "$work/out"))"; return; fi
+verdict() { # NAME CODE WORDS: of the standard output, which is in $work/NAME
+    if [ "$2" = 0 ] && ! grep -qv "^large messages are copied twice" "$work/$1.err" && grep -qE "$3" "$work/$1"; then
+        echo "ok $1 ($(tail -n 1 "$work/$1"))"
+        return
+    fi
     echo "not ok $1: code $2"
-    head -60 "$work/err" | sed 's/^/#   /'
+    head -60 "$work/$1.err" | sed 's/^/#   /'
 }
 address() { # NAME LAUNCH_OPTIONS...
     TRIVIUM_EXE="$(pwd)/$build/stress/many" "$build/trivium" launch -n 4 --comm-transport own "${@:2}" $endless 2 $((seconds / 2)) \
-        >"$work/out" 2>"$work/err" </dev/null
+        >"$work/$1" 2>"$work/$1.err" </dev/null
     verdict "$1" $? '^[0-9]{3,} collectives'
 }
-address stress_under_address_sanitizer
-address stress_over_connections_under_address_sanitizer --nodes 2
-"$build/stress/threads" $endless "$seconds" >"$work/out" 2>"$work/err" </dev/null
+{
+    address stress_under_address_sanitizer
+    address stress_over_connections_under_address_sanitizer --nodes 2
+} &
+"$build/stress/threads" $endless "$seconds" >"$work/stress_under_thread_sanitizer" 2>"$work/stress_under_thread_sanitizer.err" </dev/null
 verdict stress_under_thread_sanitizer $? ' 0 wrong$'
+wait
