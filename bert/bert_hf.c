@@ -7,12 +7,16 @@
 
 static bool begins(const char *name, const char *with) { return !strncmp(name, with, strlen(with)); }
 
-/* Of a tied head the matrix is the embeddings'; the decoder's bias is cls.predictions.bias once more. */
-static bool is_left_out(const char *name, const struct checkpoint_model *m) {
+static bool is_left_out(const char *name) {
     return begins(name, "bert.pooler.") || begins(name, "cls.seq_relationship.") ||
-           !strcmp(name, "bert.embeddings.position_ids") || !strcmp(name, "cls.predictions.decoder.bias") ||
-           (!m->untied && !strcmp(name, "cls.predictions.decoder.weight"));
+           !strcmp(name, "bert.embeddings.position_ids");
 }
+
+/* With an own head transformers 5 reads the decoder's bias, and transformers 4 the other one: export writes both. */
+static const struct hf_again AGAIN[] = {
+    {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight", HF_AGAIN_TIED},
+    {"cls.predictions.decoder.bias", "cls.predictions.bias", HF_AGAIN_READ_IF_UNTIED},
+    {0}};
 
 /* As TensorFlow called them. */
 static void old_name(const char *name, char old[PUBLISHED_NAME_MAX]) {
@@ -28,7 +32,8 @@ enum status bert_hf_check(const struct checkpoint_model *m) {
 
 static const struct hf_weights BERT = {
     .name = "BERT", .names = bert_published, .build = bert_build, .config_read = bert_hf_config_read,
-    .config_write = bert_hf_config_write, .check = bert_hf_check, .is_left_out = is_left_out, .old_name = old_name};
+    .config_write = bert_hf_config_write, .check = bert_hf_check, .is_left_out = is_left_out, .again = AGAIN,
+    .old_name = old_name};
 
 enum status bert_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out) {
     return hf_weights_import(&BERT, path, heads, save, out);

@@ -1,9 +1,10 @@
 /* Weights in Hugging Face's BERT format, BertForMaskedLM (lib/checkpoint/hf_weights.h; bert_published.c has the names).
  *
  * Read, too: files of BertForPreTraining, whose pooler and second head (cls.seq_relationship) are left out, and the
- * old names of norms, gamma and beta. cls.predictions.decoder is the word embeddings once more, as config.json's
- * tie_word_embeddings says, and left out likewise. A config.json of another function is refused: another activation
- * than gelu, another epsilon than 1e-12, relative positions, a decoder.
+ * old names of norms, gamma and beta. Where config.json ties the head, cls.predictions.decoder is the word embeddings
+ * and cls.predictions.bias once more: left out if it is that to the byte, else the file is refused. A head of its own
+ * has its bias under both names (bert_hf.c). A config.json of another function is refused: another activation than
+ * gelu, another epsilon than 1e-12, relative positions, a decoder.
  *
  * Source: huggingface/transformers, models/bert/modeling_bert.py and configuration_bert.py. */
 #ifndef TRIVIUM_BERT_BERT_HF_H

@@ -6,8 +6,7 @@
 #include <string.h>
 
 /* Tables that follow from rope_theta; old files have them. */
-static bool is_frequency_table(const char *name, const struct checkpoint_model *m) {
-    (void)m;
+static bool is_frequency_table(const char *name) {
     return strstr(name, ".rotary_emb.inv_freq") != NULL;
 }
 
@@ -20,9 +19,11 @@ enum status llama_hf_check(const struct checkpoint_model *m) {
                 m->experts);
 }
 
+static const struct hf_again AGAIN[] = {{"lm_head.weight", "model.embed_tokens.weight", HF_AGAIN_TIED}, {0}};
 static const struct hf_weights LLAMA = {
     .name = "Llama", .names = llama_published, .build = llama_build, .config_read = llama_hf_config_read,
-    .config_write = llama_hf_config_write, .check = llama_hf_check, .is_left_out = is_frequency_table};
+    .config_write = llama_hf_config_write, .check = llama_hf_check, .is_left_out = is_frequency_table,
+    .again = AGAIN};
 
 enum status llama_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out) {
     return hf_weights_import(&LLAMA, path, heads, save, out);

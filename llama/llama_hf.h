@@ -3,9 +3,10 @@
  *
  * llama_published.c has the names. Each weight of ours is one of theirs, or several, one after the other (keys and
  * values, gate and up; of each expert): nothing is transposed. Both turn pairs of channels that are half a head apart.
- * Import reads F64, F32, BF16 and F16; tables of rotary frequencies (old files have them) are left out; any other
- * tensor, and a missing or misshapen one, is refused. So is a config.json of another function: biases, another
- * activation, another epsilon than 1e-5, scaled positions, a sliding window.
+ * Import reads F64, F32, BF16 and F16; tables of rotary frequencies (old files have them) are left out, and a tied
+ * lm_head that is the embedding to the byte; any other tensor, and a missing or misshapen one, is refused. So is a
+ * config.json of another function: biases, another activation, another epsilon than 1e-5, scaled positions, a sliding
+ * window.
  *
  * Source: huggingface/transformers, models/llama/modeling_llama.py and configuration_llama.py. */
 #ifndef TRIVIUM_LLAMA_LLAMA_HF_H

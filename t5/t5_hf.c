@@ -4,11 +4,15 @@
 #include "t5/t5.h"
 #include <string.h>
 
-static bool is_left_out(const char *name, const struct checkpoint_model *m) {
-    return !strcmp(name, "encoder.embed_tokens.weight") || !strcmp(name, "decoder.embed_tokens.weight") ||
-           !strcmp(name, "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight") ||
-           (!m->untied && !strcmp(name, "lm_head.weight"));
+/* No version of T5 reads a table of distances of cross-attention. */
+static bool is_left_out(const char *name) {
+    return !strcmp(name, "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight");
 }
+
+static const struct hf_again AGAIN[] = {{"encoder.embed_tokens.weight", "shared.weight", HF_AGAIN_ALWAYS},
+                                        {"decoder.embed_tokens.weight", "shared.weight", HF_AGAIN_ALWAYS},
+                                        {"lm_head.weight", "shared.weight", HF_AGAIN_TIED},
+                                        {0}};
 
 enum status t5_hf_check(const struct checkpoint_model *m) {
     if (!strcmp(m->arch, "t5")) return OK;
@@ -17,7 +21,8 @@ enum status t5_hf_check(const struct checkpoint_model *m) {
 
 static const struct hf_weights T5 = {
     .name = "T5", .names = t5_published, .build = t5_build, .config_read = t5_hf_config_read,
-    .config_write = t5_hf_config_write, .check = t5_hf_check, .is_left_out = is_left_out};
+    .config_write = t5_hf_config_write, .check = t5_hf_check, .is_left_out = is_left_out,
+    .again = AGAIN};
 
 enum status t5_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out) {
     return hf_weights_import(&T5, path, heads, save, out);

@@ -2,7 +2,8 @@
  * names).
  *
  * What older files say twice is left out: the table as encoder.embed_tokens and decoder.embed_tokens, and, where it is
- * tied, as lm_head; and cross-attention's table of distances, which no version of T5 reads. A config.json of another
+ * tied, as lm_head. Where it is another table, the file is refused. Cross-attention's table of distances, which no
+ * version of T5 reads, is left out, too. A config.json of another
  * function is refused: a gated MLP (T5 1.1), another epsilon than 1e-6, other buckets than 32 up to 128, heads that are
  * not as wide as d_model says, stacks of different depths.
  *

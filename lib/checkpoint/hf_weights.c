@@ -1,5 +1,7 @@
 #include "lib/checkpoint/hf_weights.h"
 
+#include "lib/base/log.h"
+#include "lib/checkpoint/hf_again.h"
 #include "lib/checkpoint/hf_files.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -47,19 +49,12 @@ static enum status row_at(const struct hf_weights *kind, const struct program *p
 struct import {
     const struct hf_weights *kind;
     struct hf_files *files;
+    struct checkpoint_model model;
     struct program program;
     struct checkpoint_weight *list;
     struct checkpoint_writer *writer;
     char room[AT_A_TIME * sizeof(double)];
 };
-
-static struct hf_tensor find_tensor(const struct import *m, const char *name) {
-    char old[PUBLISHED_NAME_MAX];
-    struct hf_tensor t = hf_files_find(m->files, name);
-    if (t.entry || !m->kind->old_name) return t;
-    m->kind->old_name(name, old);
-    return hf_files_find(m->files, old);
-}
 
 static enum status find_part(const struct import *m, int i, int part, struct hf_tensor *out) {
     const char *path = hf_files_path(m->files);
@@ -69,7 +64,7 @@ static enum status find_part(const struct import *m, int i, int part, struct hf_
     char name[PUBLISHED_NAME_MAX];
     TRY(row_at(m->kind, &m->program, i, &row, &layer));
     name_of(row, part, layer, name);
-    *out = find_tensor(m, name);
+    *out = hf_again_find(m->kind, m->files, &m->model, name);
     const struct safetensors_entry *e = out->entry;
     int n_axes = published_shape(row, &m->program.params[i].type.shape, shape);
     if (!e) return FAIL(E_FORMAT, "%s: tensor %s is missing", path, name);
@@ -101,10 +96,16 @@ static enum status find_weight(struct import *m, int i, int *found) {
     return OK;
 }
 
-static enum status refuse_others(const struct import *m, const struct checkpoint_model *model, int found) {
-    int n = 0;
-    for (int i = 0; i < hf_files_n(m->files); i++)
-        n += !m->kind->is_left_out(hf_files_at(m->files, i).entry->name, model);
+static enum status refuse_others(const struct import *m, int found) {
+    int n = 0, n_left_out = 0;
+    for (int i = 0; i < hf_files_n(m->files); i++) {
+        struct hf_tensor t = hf_files_at(m->files, i);
+        bool extra, left_out = m->kind->is_left_out && m->kind->is_left_out(t.entry->name);
+        TRY(hf_again_check(m->kind, m->files, &m->model, t, &extra));
+        n += !left_out && !extra;
+        if (left_out && n_left_out++ == 0) log_info("%s: %s is left out", hf_files_path(m->files), t.entry->name);
+    }
+    if (n_left_out > 1) log_info("%s: %d more are left out likewise", hf_files_path(m->files), n_left_out - 1);
     if (n == found) return OK;
     return FAIL(E_FORMAT, "%s has %d tensors, and a %s of these sizes has %d; is config.json its own?",
                 hf_files_path(m->files), n, m->kind->name, found);
@@ -136,18 +137,18 @@ static enum status copy_all(struct import *m) {
     return OK;
 }
 
-static enum status import(struct import *m, const char *path, const char *save, struct checkpoint_model *out) {
+static enum status import(struct import *m, const char *path, const char *save) {
     char config[CHECKPOINT_PATH_MAX];
     int found = 0;
     TRY(hf_files_open(path, &m->files));
     TRY(hf_config_path(hf_files_path(m->files), config));
-    TRY(m->kind->config_read(config, out));
-    TRY(build(m->kind, out, &m->program));
+    TRY(m->kind->config_read(config, &m->model));
+    TRY(build(m->kind, &m->model, &m->program));
     m->list = calloc((size_t)m->program.n_params, sizeof *m->list);
     if (!m->list) return FAIL(E_MEMORY, "no memory for the list of %d weights", m->program.n_params);
     for (int i = 0; i < m->program.n_params; i++) TRY(find_weight(m, i, &found));
-    TRY(refuse_others(m, out, found));
-    TRY(checkpoint_weights_create(save, out, m->list, m->program.n_params, &m->writer));
+    TRY(refuse_others(m, found));
+    TRY(checkpoint_weights_create(save, &m->model, m->list, m->program.n_params, &m->writer));
     TRY(copy_all(m));
     return checkpoint_weights_finish(&m->writer);
 }
@@ -160,7 +161,8 @@ enum status hf_weights_import(const struct hf_weights *kind, const char *path, i
     struct import *m = calloc(1, sizeof *m);
     if (!m) return FAIL(E_MEMORY, "no memory to import %s", path);
     m->kind = kind;
-    enum status status = import(m, path, save, out);
+    enum status status = import(m, path, save);
+    *out = m->model;
     if (m->writer) checkpoint_weights_abandon(&m->writer);
     hf_files_close(&m->files);
     program_fini(&m->program);
@@ -175,6 +177,7 @@ struct export {
     const struct hf_weights *kind;
     const struct checkpoint_reader *from;
     enum dtype dtype;
+    bool untied;
     struct program program;
     struct safetensors_entry *entries;
     char (*names)[PUBLISHED_NAME_MAX];
@@ -182,21 +185,46 @@ struct export {
     struct hf_writer *writer;
 };
 
+static void add_entry(struct export *e, const struct published *row, const struct param *w, const char *name) {
+    struct safetensors_entry *entry = &e->entries[e->n];
+    snprintf(e->names[e->n], PUBLISHED_NAME_MAX, "%s", name);
+    *entry = (struct safetensors_entry){.name = e->names[e->n++], .dtype = e->dtype};
+    entry->n_axes = published_shape(row, &w->type.shape, entry->shape);
+}
+
+static enum status list_weight(struct export *e, int i) {
+    const struct param *w = &e->program.params[i];
+    const struct published *row;
+    int layer;
+    char name[PUBLISHED_NAME_MAX];
+    TRY(row_at(e->kind, &e->program, i, &row, &layer));
+    for (int j = 0; j < n_parts(row, &w->type.shape); j++) {
+        name_of(row, j, layer, name);
+        add_entry(e, row, w, name);
+    }
+    return OK;
+}
+
+/* The weight that is written once more under this row's name, or NULL. */
+static const struct param *written_again(const struct export *e, const struct hf_again *a,
+                                         const struct published **row) {
+    int layer;
+    for (int i = 0; i < e->program.n_params && a->when == HF_AGAIN_READ_IF_UNTIED && e->untied; i++)
+        if (row_at(e->kind, &e->program, i, row, &layer) == OK && !strcmp((*row)->theirs[0], a->as))
+            return &e->program.params[i];
+    return NULL;
+}
+
 static enum status list_entries(struct export *e, int64_t experts) {
-    size_t most = (size_t)e->program.n_params * PUBLISHED_PARTS * (size_t)(experts > 1 ? experts : 1);
+    size_t most = (size_t)e->program.n_params * PUBLISHED_PARTS * (size_t)(experts > 1 ? experts : 1) + HF_AGAIN_MAX;
+    const struct published *row;
     e->entries = calloc(most, sizeof *e->entries);
     e->names = calloc(most, sizeof *e->names);
     if (!e->entries || !e->names) return FAIL(E_MEMORY, "no memory for the list of %d weights", e->program.n_params);
-    for (int i = 0; i < e->program.n_params; i++) {
-        const struct published *row;
-        int layer;
-        TRY(row_at(e->kind, &e->program, i, &row, &layer));
-        for (int j = 0; j < n_parts(row, &e->program.params[i].type.shape); j++, e->n++) {
-            struct safetensors_entry *entry = &e->entries[e->n];
-            name_of(row, j, layer, e->names[e->n]);
-            *entry = (struct safetensors_entry){.name = e->names[e->n], .dtype = e->dtype};
-            entry->n_axes = published_shape(row, &e->program.params[i].type.shape, entry->shape);
-        }
+    for (int i = 0; i < e->program.n_params; i++) TRY(list_weight(e, i));
+    for (const struct hf_again *a = e->kind->again; a && a->name; a++) {
+        const struct param *w = written_again(e, a, &row);
+        if (w) add_entry(e, row, w, a->name);
     }
     return OK;
 }
@@ -214,6 +242,8 @@ static enum status write_weight(struct export *e, const struct param *w) {
 static enum status export(struct export *e, const char *path, int64_t shard_bytes) {
     char config[CHECKPOINT_PATH_MAX];
     struct checkpoint_model model = checkpoint_model_of(e->from);
+    const struct published *row;
+    e->untied = model.untied;
     TRY(e->kind->check(&model));
     TRY(hf_config_path(path, config));
     if (access(config, F_OK) == 0) return FAIL(E_IO, "%s is there already; give a file in a folder of its own", config);
@@ -225,6 +255,10 @@ static enum status export(struct export *e, const char *path, int64_t shard_byte
     TRY(list_entries(e, model.experts));
     TRY(hf_files_create(path, e->entries, e->n, shard_bytes, &e->writer));
     for (int i = 0; i < e->program.n_params; i++) TRY(write_weight(e, &e->program.params[i]));
+    for (const struct hf_again *a = e->kind->again; a && a->name; a++) {
+        const struct param *w = written_again(e, a, &row);
+        if (w) TRY(write_weight(e, w));
+    }
     TRY(hf_files_finish(&e->writer));
     return e->kind->config_write(config, &model, e->dtype);
 }

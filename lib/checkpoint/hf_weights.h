@@ -14,6 +14,12 @@
 extern "C" {
 #endif
 
+/* Tensor `name` is tensor `as` once more (hf_again.h): where the head is tied (else it is a weight of its own), or
+ * always. A third kind is read in place of the other where the head is not tied, and export then writes both. */
+enum hf_again_when { HF_AGAIN_TIED, HF_AGAIN_ALWAYS, HF_AGAIN_READ_IF_UNTIED };
+enum { HF_AGAIN_MAX = 8 };               /* rows of a model */
+struct hf_again { const char *name, *as; enum hf_again_when when; };
+
 struct hf_weights {
     const char *name;                    /* for messages: "Llama" */
     const struct published *names;
@@ -22,7 +28,8 @@ struct hf_weights {
     enum status (*config_read)(const char *path, struct checkpoint_model *out);
     enum status (*config_write)(const char *path, const struct checkpoint_model *, enum dtype);
     enum status (*check)(const struct checkpoint_model *);   /* may it be written so? @errors E_CONFIG */
-    bool (*is_left_out)(const char *tensor, const struct checkpoint_model *);   /* nothing of it is read */
+    bool (*is_left_out)(const char *tensor);   /* nothing of it is read; NULL: all is */
+    const struct hf_again *again;        /* ends with {NULL}; NULL: none */
     void (*old_name)(const char *tensor, char old[PUBLISHED_NAME_MAX]);   /* what older files call it; NULL: the same */
 };
 
