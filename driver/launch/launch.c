@@ -180,6 +180,7 @@ enum status launch_attempt(const struct launch_request *request, struct launch_o
     out->facts = filter.facts;
     out->wall_s = clock_s() - start;
     if (status == OK) conclude(request, out);
+    else status_report(); /* now: launch_flight has failures of its own, and drops them */
     launch_flight(status == OK && out->code == 1);
     return status;
 }
