@@ -27,7 +27,7 @@ extern const struct model_preset bert_presets[];
 extern const struct model_format bert_formats[];
 extern const struct published bert_published[];
 
-struct bert_options { int64_t mask_token; };     /* -1: the vocabulary's last */
+struct bert_options { int64_t mask_token; };     /* -1: bert_own_tokens */
 static inline struct bert_options *bert_options(const struct plan *p) { return plan_own(p, &model_bert.options); }
 
 /** Build the whole model for the plan's sizes, micro-batch and dtype. @errors E_CONFIG  @collective{none} */
@@ -45,6 +45,9 @@ int64_t bert_n_params(const struct plan *);
 
 /** Masked places of a sample: ceil(0.15 seq). */
 int64_t bert_n_masked(const struct plan *);
+/** The mask. Unless the options say it, it is 103 where vocab is a published one (of bert-base and bert-large, uncased,
+ *  cased, Chinese and multilingual), else the vocabulary's last. */
+struct own_tokens bert_own_tokens(const struct plan *);
 /** struct model's sample: mask whole[DATA_TOKENS], and write targets and segments. @errors E_CONFIG: mask-token is not
  *  in the vocabulary  @collective{none} */
 enum status bert_sample(const struct plan *, int64_t number, int32_t *const whole[N_DATA]);

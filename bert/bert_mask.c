@@ -24,6 +24,19 @@
 
 int64_t bert_n_masked(const struct plan *p) { return (3 * p->seq + 19) / 20; }
 
+static bool is_published(int64_t vocab) {
+    static const int64_t published[] = {30522, 28996, 21128, 105879, 119547};
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++)
+        if (published[i] == vocab) return true;
+    return false;
+}
+
+struct own_tokens bert_own_tokens(const struct plan *p) {
+    enum { PUBLISHED_MASK = 103 };
+    int64_t said = bert_options(p)->mask_token, usual = is_published(p->vocab) ? PUBLISHED_MASK : p->vocab - 1;
+    return (struct own_tokens){said >= 0 ? said : usual, 1, said >= 0, "mask", "mask-token"};
+}
+
 static double draw(const struct plan *p, const char *what, int64_t number, int64_t i) {
     return rng_uniform((uint64_t)p->seed, rng_stream(what), (uint64_t)(number * p->seq + i));
 }
@@ -40,8 +53,7 @@ static int64_t second_segment(const struct plan *p, int64_t number) {
 }
 
 enum status bert_sample(const struct plan *p, int64_t number, int32_t *const whole[N_DATA]) {
-    int64_t T = p->seq, second = second_segment(p, number), mask_token = bert_options(p)->mask_token;
-    if (mask_token < 0) mask_token = p->vocab - 1;
+    int64_t T = p->seq, second = second_segment(p, number), mask_token = bert_own_tokens(p).first;
     if (mask_token >= p->vocab)
         return FAIL(E_CONFIG, "mask-token=%" PRId64 " is not below vocab=%" PRId64 "; use one of the vocabulary",
                     mask_token, p->vocab);

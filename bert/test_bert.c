@@ -36,7 +36,10 @@ static void test_bert_sizes_have_exactly_the_published_parameters(void **state) 
         struct program program;
         assert_ok(preset(&p, sizes[i].name));
         assert_ptr_equal(p.arch, &model_bert);
-        assert_int_equal(bert_options(&p)->mask_token, 103);
+        assert_int_equal(bert_own_tokens(&p).first, 103);
+        p.vocab--;
+        assert_int_equal(bert_own_tokens(&p).first, 30520);
+        p.vocab++;
         assert_true(bert_n_params(&p) == sizes[i].n);
         program_init(&program);
         assert_ok(bert_build(&p, &program));

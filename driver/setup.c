@@ -2,10 +2,12 @@
 
 #include "driver/recipe.h"
 #include "lib/base/cores.h"
+#include "lib/base/integer.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/data/bpe.h"
 #include "lib/data/clicks.h"
+#include "lib/data/data_taken.h"
 #include "planner/choose.h"
 #include <inttypes.h>
 #include <math.h>
@@ -82,6 +84,20 @@ static enum status open_data(struct setup *s) {
     return settle_vocab(s->options, &s->plan, s->data);
 }
 
+/* A mark that texts have, too, would mean two things. What was said stands. */
+static enum status check_own_tokens(const struct plan *p, const struct data_file *data) {
+    if (!p->arch->own_tokens) return OK;
+    const struct own_tokens own = p->arch->own_tokens(p);
+    const struct data_taken taken = data_taken(data, p->vocab);
+    int64_t last = own.first - own.n + 1;
+    if (own.said || own.first < taken.first || last >= taken.end) return OK;
+    return FAIL(E_CONFIG,
+                "%s of %s: tokens %" PRId64 " to %" PRId64 " by default, and %" PRId64 " to %" PRId64 " are %s; give "
+                "--vocab %" PRId64 ", of which no text has the last ones, or --%s with a token that no text has",
+                own.what, p->arch->name, last, own.first, taken.first, taken.end - 1, taken.what,
+                round_up(taken.end + own.n, 64), own.option);
+}
+
 static enum status split_data(struct setup *s) {
     const struct plan *p = &s->plan;
     if (p->arch->clicks && s->val_data) {
@@ -155,6 +171,7 @@ enum status setup_open(struct setup *s, int world) {
     TRY(recipe_preset(&s->plan, s->options));
     TRY(open_data(s));
     TRY(setup_plan(s->options, &s->plan, world));
+    TRY(check_own_tokens(&s->plan, s->data));
     return split_data(s);
 }
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "driver/setup.h"
 #include "lib/comm/comm.h"
+#include "lib/data/data_write.h"
 #include "tests/test.h"
 #include <omp.h>
 #include <sched.h>
@@ -47,4 +48,57 @@ static void test_threads_are_cores_by_ranks_unless_told(void **state) {
     assert_int_equal(many, 1);
 }
 
-TESTS(unit_test(test_binding_is_the_affinity_mask), unit_test(test_threads_are_cores_by_ranks_unless_told))
+/* ---- a model's own tokens, and those that texts have ---- */
+static enum status set_up(const char *words) {
+    struct setup s;
+    char text[1024], *argv[32];
+    int argc = 0;
+    snprintf(text, sizeof text, "--device cpu --layers 2 --seq 64 --val-fraction 0 %s", words);
+    for (char *at = strtok(text, " "); at; at = strtok(NULL, " ")) argv[argc++] = at;
+    enum status status = setup_init(&s, argc, argv, 1);
+    setup_fini(&s);
+    return status;
+}
+
+/* One token for each of n, in llm.c's format. */
+static const char *write_tokens(int64_t vocab, int32_t n) {
+    static char path[1024];
+    struct data_writer *w;
+    snprintf(path, sizeof path, "%s", test_path("tokens.bin"));
+    unlink(path);
+    assert_ok(data_write_create(path, DATA_TO_LLMC, vocab, &w));
+    for (int32_t i = 0; i < n; i++) assert_ok(data_write_tokens(w, &i, 1));
+    assert_ok(data_write_finish(&w));
+    return path;
+}
+
+static enum status set_up_with(const char *format, const char *path) {
+    char words[1536];
+    snprintf(words, sizeof words, format, path);
+    return set_up(words);
+}
+
+#define BPE "--data README.md --tokenizer tests/data/bpe "
+static void test_a_models_own_tokens_are_no_texts(void **state) {
+    (void)state;
+    const char *gpt2 = write_tokens(50257, 3000);
+    assert_fails(set_up_with("--arch t5 --vocab 50257 --data %s", gpt2), E_CONFIG, "sentinels of t5: tokens 50254 to "
+                 "50256", "<|endoftext|>", "--vocab 50304", "--sentinels");
+    assert_ok(set_up_with("--arch t5 --vocab 50304 --data %s", gpt2));
+    assert_ok(set_up_with("--arch t5 --vocab 50257 --sentinels 50255 --data %s", gpt2));
+    assert_fails(set_up_with("--arch bert --vocab 50257 --data %s", gpt2), E_CONFIG, "mask of bert: tokens 50256 to",
+                 "<|endoftext|>", "--vocab 50304", "--mask-token");
+    assert_ok(set_up_with("--arch bert --vocab 50304 --data %s", gpt2));
+    assert_ok(set_up_with("--arch bert --vocab 50257 --mask-token 50255 --data %s", gpt2));
+    assert_ok(set_up_with("--arch gpt --vocab 50257 --data %s", gpt2));
+    const char *llama3 = write_tokens(128256, 3000);
+    assert_fails(set_up_with("--arch t5 --vocab 128256 --data %s", llama3), E_CONFIG, "Llama 3", "--vocab 128320");
+    assert_ok(set_up_with("--arch t5 --vocab 128320 --data %s", llama3));
+    assert_fails(set_up(BPE "--arch bert"), E_CONFIG, "the tokenizer's own", "--vocab 576", "--mask-token");
+    assert_ok(set_up(BPE "--arch bert --vocab 576"));
+    assert_ok(set_up(BPE "--arch bert --mask-token 7"));
+    assert_ok(set_up("--data README.md --arch bert"));
+}
+
+TESTS(unit_test(test_binding_is_the_affinity_mask), unit_test(test_threads_are_cores_by_ranks_unless_told),
+      unit_test(test_a_models_own_tokens_are_no_texts))

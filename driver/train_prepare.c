@@ -69,12 +69,21 @@ static const char *file_size(const struct run *r) {
     return text;
 }
 
+static void announce_own_tokens(const struct plan *p) {
+    struct own_tokens own;
+    if (!p->arch->own_tokens) return;
+    own = p->arch->own_tokens(p);
+    if (own.n == 1) printf("%s: token %" PRId64 "\n", own.what, own.first);
+    else printf("%s: tokens %" PRId64 " down to %" PRId64 "\n", own.what, own.first, own.first - own.n + 1);
+}
+
 static void announce(const struct training *t, int threads) {
     const struct plan *p = &t->setup.plan;
     if (!comm_is_rank_0() || log_get_level() < LOG_INFO) return;
     printf("model %s: %" PRId64 " layers, hidden %" PRId64 ", heads %" PRId64 ", seq %" PRId64 ", vocab %" PRId64
            ", %" PRId64 " parameters\n",
            p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, p->arch->n_params(p));
+    announce_own_tokens(p);
     if (p->device == PLAN_DEVICE_CUDA) printf("device: %s; attention: %s\n", t->run.device->name, attention_of(p));
     char cp[48] = "", ep[48] = "", shard[64] = "";
     if (p->mesh.cp > 1) snprintf(cp, sizeof cp, " x cp %" PRId64, p->mesh.cp);

@@ -191,10 +191,14 @@ static const struct option OPTIONS[] = {
      "t5: the part of a text that is taken out, for the decoder to write", "model", offsetof(struct t5_options, noise)},
     {"span", OPTION_REAL, "3", 1, 1e6, NULL, "tokens", "t5: the mean length of what is taken out in one piece", "model",
      offsetof(struct t5_options, span)},
+    {"sentinels", OPTION_INT, "-1", -1, 2e9, NULL, "",
+     "t5: the token that stands in place of the first span; those below it stand for the next ones. -1: 32099 where "
+     "vocab is 32128, as published, else the vocabulary's last", "model", offsetof(struct t5_options, sentinels)},
 };
 
 const struct model model_t5 = {
     .name = "t5", .presets = t5_presets, .formats = t5_formats, .published = t5_published,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct t5_options)}, .build = t5_build,
-    .sample = t5_sample, .n_targets = t5_n_targets, .n_params = t5_n_params,
+    .sample = t5_sample, .own_tokens = t5_own_tokens,
+    .n_targets = t5_n_targets, .n_params = t5_n_params,
     .flops_per_token = t5_flops_per_token};

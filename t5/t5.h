@@ -39,7 +39,7 @@ extern const struct model_preset t5_presets[];
 extern const struct model_format t5_formats[];
 extern const struct published t5_published[];
 
-struct t5_options { double noise, span; };
+struct t5_options { double noise, span; int64_t sentinels; };   /* sentinels -1: t5_own_tokens */
 static inline struct t5_options *t5_options(const struct plan *p) { return plan_own(p, &model_t5.options); }
 
 /** Build the whole model for the plan's sizes, micro-batch and dtype. @errors E_CONFIG  @collective{none} */
@@ -60,9 +60,12 @@ struct t5_lengths { int64_t noise, spans, encoder, decoder; };
 struct t5_lengths t5_lengths(const struct plan *);
 /** struct model's n_targets: the decoder's tokens. */
 int64_t t5_n_targets(const struct plan *);
+/** Sentinels: one for each span. Unless the options say the first, it is 32099 where vocab is 32128 (the published
+ *  tokenizer has 32000 pieces and 100 sentinels, and the table is padded), else the vocabulary's last. */
+struct own_tokens t5_own_tokens(const struct plan *);
 /** struct model's sample: whole[DATA_TOKENS] becomes the encoder's tokens, whole[DATA_DECODER] and whole[DATA_TARGETS]
  *  the decoder's; what lies beyond their lengths means nothing. whole[DATA_SEGMENTS] is scratch.
- *  @errors E_CONFIG: the vocabulary has not a token for each span  @collective{none} */
+ *  @errors E_CONFIG: the vocabulary has not a sentinel for each span  @collective{none} */
 enum status t5_sample(const struct plan *, int64_t number, int32_t *const whole[N_DATA]);
 
 #ifdef __cplusplus

@@ -114,6 +114,25 @@ static void test_every_sample_has_the_same_lengths_and_restores_its_text(void **
 }
 
 /* A mean length of 3 is not each length 3; and another number has other spans. */
+/* The published tokenizer's <extra_id_i> is token 32099 - i. */
+static void test_sentinels_are_the_published_ones_or_as_said(void **state) {
+    (void)state;
+    static struct sample s;
+    struct plan p = long_plan();
+    p.vocab = 32128;
+    make_sample(&p, 0, &s);
+    assert_int_equal(s.targets[0], 32099);
+    for (int t = 0; t < t5_lengths(&p).decoder; t++) assert_true(s.targets[t] < 900 || s.targets[t] >= 32099 - 25);
+    t5_options(&p)->sentinels = 1000;
+    make_sample(&p, 0, &s);
+    assert_int_equal(s.targets[0], 1000);
+    p.vocab = 32127, t5_options(&p)->sentinels = -1;
+    make_sample(&p, 0, &s);
+    assert_int_equal(s.targets[0], 32126);
+    assert_ok(preset(&p, "t5-base"));
+    assert_int_equal(t5_own_tokens(&p).first, 32099);
+}
+
 static void test_spans_are_drawn(void **state) {
     (void)state;
     static struct sample a, b;
@@ -158,6 +177,10 @@ static void test_t5_refuses(void **state) {
     p = serial_plan(), p.vocab = 4;
     int32_t *const whole[N_DATA] = {s.tokens, s.targets, s.scratch, s.decoder};
     assert_fails(t5_sample(&p, 0, whole), E_CONFIG, "vocab=4", "4 spans");
+    p = serial_plan(), t5_options(&p)->sentinels = 131;
+    assert_fails(t5_sample(&p, 0, whole), E_CONFIG, "sentinels=131", "vocab=131", "4 to 130");
+    t5_options(&p)->sentinels = 3;                                   /* the fourth would be the decoder's first */
+    assert_fails(t5_sample(&p, 0, whole), E_CONFIG, "sentinels=3", "4 to 130");
     p = serial_plan();
     generate_plan(&p, 1);
     assert_ok(plan_settle(&p, 1));
@@ -300,6 +323,7 @@ static void test_layouts_of_t5_equal_serial_fp64(void **state) {
 
 TESTS(unit_test(test_t5_sizes_have_exactly_the_published_parameters), unit_test(test_t5_flops_are_the_formula),
       unit_test(test_every_sample_has_the_same_lengths_and_restores_its_text), unit_test(test_spans_are_drawn),
+      unit_test(test_sentinels_are_the_published_ones_or_as_said),
       unit_test(test_t5_refuses), unit_test(test_the_loss_begins_as_that_of_random_logits),
       unit_test(test_who_sees_whom), unit_test(test_two_streams_cross_each_boundary),
       unit_test(test_stages_share_what_their_layers_read), unit_test(test_stages_that_are_no_halves_are_refused),

@@ -33,6 +33,10 @@ struct model_format {
     enum status (*check)(const struct checkpoint_model *);
 };
 
+/* Tokens that a model puts into samples itself, in the place of a text's: n of them, the first and those below it.
+ * option: that chooses the first; said: it does. what: they are, for messages. */
+struct own_tokens { int64_t first, n; bool said; const char *what, *option; };
+
 struct model {
     const char *name;
     const struct model_preset *presets; /* by which --model chooses this row; ends with {NULL} */
@@ -45,6 +49,7 @@ struct model {
      * these are its data. A pure function of the plan's seed, the text and the sample's number, which no other of the
      * run has (of evaluation: negative). @errors E_CONFIG */
     enum status (*sample)(const struct plan *, int64_t number, int32_t *const whole[N_DATA]);
+    struct own_tokens (*own_tokens)(const struct plan *);            /* pure; NULL: none */
     /* How many places of each sample are predicted, which the loss is the mean of. NULL: seq. */
     int64_t (*n_targets)(const struct plan *);
     /* Of the whole model; a tied param counts once, padding not at all. */
