@@ -120,13 +120,11 @@ double bert_flops_per_token(const struct plan *c) {
 static const struct option OPTIONS[] = {
     {"mask-token", OPTION_INT, "-1", -1, 2e9, NULL, "",
      "bert: the token that stands in place of a masked one; -1: 103 where vocab is that of a published BERT, else the "
-     "vocabulary's last", "model",
-     offsetof(struct bert_options, mask_token)},
+     "vocabulary's last", "model", offsetof(struct bert_options, mask_token)},
 };
 
 const struct model model_bert = {
     .name = "bert", .presets = bert_presets, .formats = bert_formats, .published = bert_published,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct bert_options)}, .build = bert_build,
-    .sample = bert_sample, .own_tokens = bert_own_tokens,
-    .n_targets = bert_n_masked, .n_params = bert_n_params,
+    .sample = bert_sample, .own_tokens = bert_own_tokens, .n_targets = bert_n_masked, .n_params = bert_n_params,
     .flops_per_token = bert_flops_per_token};
