@@ -10,10 +10,10 @@
  * stays likewise, and runs of the two take turns, beginning with one that stays.
  *
  * In the place of span i stands a token of its own (a sentinel), `sentinels - i`. Published T5 has 32099 - i: its
- * tokenizer has 32000 pieces and 100 sentinels, and the table of 32128 rows is padded beyond. Of another vocabulary they
- * are counted from the end, where no text should have a token (driver/setup.c refuses those that a tokenizer has). The
- * decoder begins with token 0, which is T5's padding. There is no end of sequence: texts of lib/data have none, and the
- * length says when it is over.
+ * tokenizer has 32000 pieces and 100 sentinels, and the table of 32128 rows is padded beyond. Of another vocabulary
+ * they are counted from the end, where no text should have a token (driver/setup.c refuses those that a tokenizer has).
+ * The decoder begins with token 0, which is T5's padding. There is no end of sequence: texts of lib/data have none, and
+ * the length says when it is over.
  *
  * All draws are functions of seed and the sample's number in the run: who reads the sample does not matter, and in
  * another epoch a text has other spans.
