@@ -82,15 +82,16 @@ static void seat(struct lighthouse *l, struct host_link *link, const struct host
 
 static void let_in(struct lighthouse *l, double now_s) {
     struct host_message m;
+    host_door_step(&l->door);
     for (int fd, i = 0; i < MOST_HOSTS; i++) {
         struct host_link *link = &l->unnamed[i];
         if (link->fd < 0) {
-            if ((fd = host_door_step(&l->door)) < 0) continue;
+            if ((fd = host_door_let_in(&l->door)) < 0) continue;
             if (host_link_open(link, fd, true) != OK) host_link_close(link);
         }
         host_link_step(link, now_s);
         if (host_link_next(link, &m)) seat(l, link, &m);
-        else if (link->broken || now_s > link->heard_s + DOOR_GREETING_S) host_link_close(link);
+        else if (link->broken || now_s > link->heard_s + WIRE_GREETING_S) host_link_close(link);
     }
 }
 
@@ -113,7 +114,7 @@ static void look_who_is_here(struct lighthouse *l, double from_s) {
     } else if (clock_s() > from_s + patience_s) {
         (void)FAIL(E_COMM, "host %s has not come within %g s (%lld that did not know the secret were shown out); look "
                    "whether `trivium agent` runs there, and reaches launch", l->names.of[missing].name, patience_s,
-                   (long long)l->door.shown_out);
+                   (long long)l->door.wire.shown_out);
         lighthouse_give_up(l);
     }
 }
@@ -203,7 +204,7 @@ static void on_signals(struct lighthouse *l, int signals) {
 }
 
 static void wait_for_something(struct lighthouse *l, int signals) {
-    struct pollfd p[2 + DOOR_STRANGERS + 2 * MOST_HOSTS] = {{signals, POLLIN, 0}};
+    struct pollfd p[2 + WIRE_STRANGERS + 2 * MOST_HOSTS] = {{signals, POLLIN, 0}};
     int n = 1 + host_door_polls(&l->door, p + 1);
     for (int h = 0; h < l->names.n; h++) {
         if (!lighthouse_has(l, h)) continue;
@@ -308,7 +309,8 @@ static enum status run(struct lighthouse *l) {
 
 int lighthouse_main(const struct launch_request *request) {
     static struct lighthouse l;
-    l = (struct lighthouse){.request = request, .door.listening = -1, .whole_of = -1, .reconnect = RECONNECT_NOTHING,
+    l = (struct lighthouse){.request = request, .door.wire.listening = -1, .whole_of = -1,
+                            .reconnect = RECONNECT_NOTHING,
                             .chaos = {.seed = request->chaos, .mean_s = request->chaos_s, .hang_s = request->hang_s}};
     for (int i = 0; i < MOST_HOSTS; i++) l.unnamed[i].fd = l.host[i].link.fd = -1;
     enum status status = run(&l);

@@ -158,7 +158,10 @@ static int ends(pid_t pid) {
 /* The next that comes in within so many seconds; -1: nobody. */
 static int comes(double seconds) {
     int fd = -1;
-    for (double until_s = clock_s() + seconds; fd < 0 && clock_s() < until_s; usleep(1000)) fd = host_door_step(&door);
+    for (double until_s = clock_s() + seconds; fd < 0 && clock_s() < until_s; usleep(1000)) {
+        host_door_step(&door);
+        fd = host_door_let_in(&door);
+    }
     return fd;
 }
 static int call(void) {
@@ -179,7 +182,7 @@ static void test_who_knows_the_secret_comes_in(void **state) {
     assert_int_equal(getpeername(fd, (struct sockaddr *)&from, &n), 0);
     assert_true(ntohl(from.sin_addr.s_addr) == 0x7f000004);      /* from the address that it was given */
     assert_int_equal(ends(pid), 0);
-    assert_true(door.shown_out == 0);
+    assert_true(door.wire.shown_out == 0);
     close(fd);
     host_door_close(&door);
 }
@@ -205,12 +208,12 @@ static void test_nobody_else_comes_in(void **state) {
     int to_a_rank = call();                      /* what opens a rank's door does not open this one */
     assert_int_equal(send(to_a_rank, &rank, sizeof rank, 0), sizeof rank);
     assert_int_equal(comes(0.2), -1);
-    assert_int_equal(door.shown_out, 4);         /* all but the silent one, which still has time */
+    assert_int_equal(door.wire.shown_out, 4);         /* all but the silent one, which still has time */
     pid = knock(secret);                         /* meanwhile others come in */
     int fd = comes(5);
     assert_true(fd >= 0 && ends(pid) == 0);
-    assert_int_equal(comes(DOOR_GREETING_S), -1);
-    assert_int_equal(door.shown_out, 5);
+    assert_int_equal(comes(WIRE_GREETING_S), -1);
+    assert_int_equal(door.wire.shown_out, 5);
     close(fd), close(silent), close(noise), close(unproven), close(to_a_rank);
     host_door_close(&door);
 }
@@ -230,7 +233,7 @@ static void test_who_gets_no_answer_knocks_again(void **state) {
     int fd;
     open_door();
     pid_t pid = knock(secret);
-    for (double until_s = clock_s() + 5; (fd = accept(door.listening, NULL, NULL)) < 0 && clock_s() < until_s;)
+    for (double until_s = clock_s() + 5; (fd = accept(door.wire.listening, NULL, NULL)) < 0 && clock_s() < until_s;)
         usleep(1000);
     assert_true(fd >= 0);
     close(fd);
@@ -242,8 +245,34 @@ static void test_who_gets_no_answer_knocks_again(void **state) {
     host_door_close(&door);
 }
 
+/* More callers that say nothing than there are places for, and an agent behind them, of the same address: it comes in.
+ * Meanwhile the lighthouse does not wait for calls that it would not take. */
+static void test_a_crowd_at_the_door_keeps_no_agent_out(void **state) {
+    (void)state;
+    enum { CROWD = 600 };
+    struct pollfd p[1 + WIRE_STRANGERS];
+    int idle[CROWD];
+    open_door();
+    for (int i = 0; i < CROWD; i++) idle[i] = call();
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd;
+        alarm(20);
+        _exit(host_door_knock(door.at, 0, secret, 10, &fd) == OK ? 0 : 7);
+    }
+    for (int k = 0; k < 3; k++) host_door_step(&door);
+    int n = host_door_polls(&door, p);
+    assert_true(n == WIRE_OF_ONE_ADDRESS && p[0].fd != door.wire.listening);
+    int fd = comes(WIRE_GREETING_S - 1);
+    assert_true(fd >= 0);
+    assert_int_equal(ends(pid), 0);
+    for (int i = 0; i < CROWD; i++) close(idle[i]);
+    close(fd);
+    host_door_close(&door);
+}
+
 TESTS(unit_test(test_hosts_are_read), unit_test(test_a_hostfile_is_read), unit_test(test_ranks_are_dealt_to_hosts),
       unit_test(test_addresses), unit_test(test_secrets), unit_test(test_a_start_command),
       unit_test(test_the_secret_is_on_standard_input), unit_test(test_who_knows_the_secret_comes_in),
       unit_test(test_nobody_else_comes_in), unit_test(test_nobody_at_home),
-      unit_test(test_who_gets_no_answer_knocks_again))
+      unit_test(test_who_gets_no_answer_knocks_again), unit_test(test_a_crowd_at_the_door_keeps_no_agent_out))

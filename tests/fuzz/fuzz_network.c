@@ -1,4 +1,5 @@
-/* parses: lib/base lib/comm/own/network.c lib/comm/own/greeting.c lib/comm/own/messages.c lib/comm/own/epoch.c */
+/* parses: lib/base lib/comm/own/network.c lib/comm/own/wire.c lib/comm/own/greeting.c
+ *         lib/comm/own/messages.c lib/comm/own/epoch.c */
 /* What comes on a connection to a rank of the own transport: a greeting, and what follows. The input is what a caller
  * says, or, so that a mutation gets further, what is changed in the words of one who knows the secret. What must hold:
  * nobody is let in but who says a sound greeting with the secret, for this process and epoch, from a member that may

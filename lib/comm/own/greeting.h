@@ -13,7 +13,7 @@
  * network between the hosts of a job is its own, as it is for MPI and NCCL.
  *
  * Who is called may show the caller out before it has read the proof, and so the caller is in only when it is welcome;
- * if the connection ends before, it calls again. An agent is told nothing: its welcome is the job (host_door.h).
+ * if the connection ends before, it calls again. wire.h holds this conversation.
  *
  * The codes are HMAC-SHA-512-256 (libsodium, crypto_auth). Source: ISO/IEC 9798-4, three-pass mutual authentication. */
 #ifndef TRIVIUM_COMM_OWN_GREETING_H

@@ -2,12 +2,8 @@
  *
  * A process listens from its start to its end, on an address that it was given. When it enters an epoch it calls the
  * members with a greater slot, and is called by those with a smaller one, until it has a connection to each. A
- * connection is one only after the greeting (greeting.h); each has NETWORK_GREETING_S seconds for that, and of those
- * that are still greeting there are at most NETWORK_STRANGERS: the next one takes the place of the oldest. Whoever is
- * slow, says nonsense, or does not know the secret, is shown out, and nobody else notices.
- *
- *   called    accept -> hello? -> answer -> proof? -> welcome -> a member's stream
- *   calling   connect -> hello -> answer? -> proof -> welcome? -> a member's stream   after a refusal again
+ * connection is one only after the greeting, and strangers keep no member out (wire.h). A call that is refused is made
+ * again; one without an answer for WIRE_GREETING_S seconds, too.
  *
  * Nothing here waits: own_network_step does what can be done now. Private to lib/comm. */
 #ifndef TRIVIUM_COMM_OWN_NETWORK_H
@@ -16,21 +12,13 @@
 #include "lib/base/status.h"
 #include "lib/comm/own/epoch.h"
 #include "lib/comm/own/messages.h"
+#include "lib/comm/own/wire.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { NETWORK_STRANGERS = EPOCH_MOST_RANKS, NETWORK_GREETING_S = 5 };
-
-/* Where a process listens: IPv4, in the host's byte order. port 0: it does not yet. */
-struct network_address { uint32_t ip; uint16_t port; };
-
 struct network;   /* opaque: the connections of an epoch */
-
-/** Listen on `at->ip`, on a port that the system chooses. *listening: the socket; to be closed.
- *  @errors E_COMM  @collective{none} */
-enum status own_network_listen(struct network_address *at, int *listening);
 
 /** Begin to meet the members of an epoch; far[r]: is member r on another host? address[slot]: where it listens; secret:
  *  the job's. All of them are borrowed until own_network_close. @errors E_MEMORY  @collective{none} */

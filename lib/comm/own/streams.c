@@ -63,7 +63,7 @@ enum status own_streams_listen(const struct own_self *of) {
     const struct own_job *job = &of->job;
     struct network_address here = {job->ip ? job->ip : INADDR_LOOPBACK, 0};
     if (job->n_nodes <= 1 && !job->ip) return OK;
-    TRY(own_network_listen(&here, &listening));
+    TRY(wire_listen(&here, "is that an address of this host?", &listening));
     atomic_store(&of->memory->address[job->slot], (uint64_t)here.ip << 16 | here.port);
     return OK;
 }

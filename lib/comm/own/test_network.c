@@ -93,7 +93,7 @@ static void begin(struct party *p) {
         memcpy(p->secret[r], p->secret[0], GREETING_SECRET);
         for (int q = 0; q < N; q++) p->far[r][q] = q != r;
         p->address[r].ip = INADDR_LOOPBACK;
-        assert_ok(own_network_listen(&p->address[r], &p->listening[r]));
+        assert_ok(wire_listen(&p->address[r], "", &p->listening[r]));
         assert_true(p->address[r].port != 0);
         assert_ok(own_network_open(&p->epoch, r, p->far[r], p->address, p->secret[r], p->listening[r], &p->network[r]));
     }
@@ -250,7 +250,7 @@ static void test_who_is_slow_is_shown_out(void **state) {
         out = is_shown_out(&p, 3, fd, 0.4);
         if (!out) (void)send(fd, (char *)&hello + i, 1, MSG_NOSIGNAL);
     }
-    assert_true(out && clock_s() - from_s < NETWORK_GREETING_S + 3);
+    assert_true(out && clock_s() - from_s < WIRE_GREETING_S + 3);
     close(fd);
     end(&p);
 }
@@ -258,14 +258,14 @@ static void test_who_is_slow_is_shown_out(void **state) {
 /* More idle callers than there are places for, before any member has called, and each time it is let in. */
 static void test_a_crowd_of_idle_callers_keeps_nobody_out(void **state) {
     (void)state;
-    enum { CROWD = NETWORK_STRANGERS + 128 };
+    enum { CROWD = WIRE_STRANGERS + 128 };
     struct party p;
     int idle[CROWD];
     begin(&p);
     for (int i = 0; i < CROWD; i++) idle[i] = call(&p.address[3]);
-    assert_true(meet(&p, -1, NETWORK_GREETING_S - 1));
+    assert_true(meet(&p, -1, WIRE_GREETING_S - 1));
     assert_true(talk(&p));
-    assert_true(own_network_shown_out(p.network[3]) >= CROWD - NETWORK_STRANGERS);
+    assert_true(own_network_shown_out(p.network[3]) >= CROWD - WIRE_OF_ONE_ADDRESS);
     for (int i = 0; i < CROWD; i++) close(idle[i]);
     end(&p);
 }
@@ -319,7 +319,7 @@ static void test_who_calls_is_in_when_it_is_welcome(void **state) {
     assert_true(is_shown_out(&p, 2, fd, 3));
     close(fd);
     fd = is_called(&p, p.secret[3], 5);
-    assert_true(fd >= 0 && !is_shown_out(&p, 2, fd, NETWORK_GREETING_S + 0.3));
+    assert_true(fd >= 0 && !is_shown_out(&p, 2, fd, WIRE_GREETING_S + 0.3));
     assert_int_equal(send(fd, &welcome, 1, MSG_NOSIGNAL), 1);
     for (double until_s = clock_s() + 3; !own_network_step(p.network[2]) && clock_s() < until_s;) usleep(1000);
     assert_true(own_network_step(p.network[2]));
@@ -340,7 +340,7 @@ static void test_who_is_shown_out_for_others_calls_again(void **state) {
     int listening, idle[CROWD];
     assert_true(greeting_secret(secret));
     address[LAST].ip = INADDR_LOOPBACK;
-    assert_ok(own_network_listen(&address[LAST], &listening));
+    assert_ok(wire_listen(&address[LAST], "", &listening));
     for (int r = 0; r < MOST; r++) epoch.slot[r] = r, of_last[r] = r != LAST;
     for (int r = 0; r < MOST; r++)
         assert_ok(own_network_open(&epoch, r, r == LAST ? of_last : of_others, address, secret,
@@ -349,9 +349,9 @@ static void test_who_is_shown_out_for_others_calls_again(void **state) {
         for (int r = 0; r < LAST; r++) own_network_step(network[r]);
     for (int i = 0; i < CROWD; i++) assert_true((idle[i] = call(&address[LAST])) >= 0);
     for (int k = 0; k < 3; k++) own_network_step(network[LAST]);
-    assert_int_equal(own_network_shown_out(network[LAST]), LAST + CROWD - NETWORK_STRANGERS);
+    assert_int_equal(own_network_shown_out(network[LAST]), WIRE_OF_ONE_ADDRESS);
     bool all = false;
-    for (double until_s = clock_s() + NETWORK_GREETING_S - 1; !all && clock_s() < until_s;) {
+    for (double until_s = clock_s() + WIRE_GREETING_S - 1; !all && clock_s() < until_s;) {
         all = true;
         for (int r = 0; r < MOST; r++) all = own_network_step(network[r]) && all;
     }
@@ -370,7 +370,7 @@ static void test_who_is_shown_out_for_others_calls_again(void **state) {
 /* Who has said its proof is in, whoever calls before that is read. */
 static void test_a_proof_that_is_here_counts(void **state) {
     (void)state;
-    enum { CROWD = NETWORK_STRANGERS + 1 };
+    enum { CROWD = WIRE_STRANGERS + 1 };
     struct party p;
     int idle[CROWD];
     begin(&p);
@@ -414,7 +414,7 @@ static void test_addresses_that_are_not_here(void **state) {
     (void)state;
     struct network_address far = {0x08080808, 0};
     int listening;
-    assert_fails(own_network_listen(&far, &listening), E_COMM, "8.8.8.8", "address of this host");
+    assert_fails(wire_listen(&far, "is that one of this host?", &listening), E_COMM, "8.8.8.8:0", "is that one of");
     assert_int_equal(listening, -1);
 }
 

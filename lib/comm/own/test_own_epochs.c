@@ -213,7 +213,7 @@ static void is_without_the_other(int n_nodes, bool opens) {
     int listening, status = -1;
     assert_ok(own_memory_make(2, 2, &job.fd));
     assert_ok(own_memory_map(&job, &memory));
-    assert_ok(own_network_listen(&at, &listening));
+    assert_ok(wire_listen(&at, "", &listening));
     memory->address[1] = (uint64_t)at.ip << 16 | at.port;
     const double from_s = clock_s();
     const int lost = n_nodes > 1 ? own_slot_word(0, 1) : 0;
