@@ -14,8 +14,8 @@ static const char help[] =
     "\n"
     "What the flight records of a job's ranks say together: the first call in which they differ, who is missing and\n"
     "who waits, how far behind each is, and what it did last. JOB: of this host, running or dead (default: the one\n"
-    "that started last); its records are /dev/shm/trivium.JOB.RANK, and can be removed by hand. DIR: where `trivium\n"
-    "launch` has put the records of a job that failed.\n"
+    "that started last); its records are trivium-UID/trivium.JOB.RANK in /dev/shm, and can be removed by hand. DIR:\n"
+    "where `trivium launch` has put the records of a job that failed; for root, another user's trivium-UID, too.\n"
     "\n"
     "  --json   the same for programs\n";
 

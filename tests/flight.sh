@@ -26,7 +26,8 @@ not_ok() { # NAME WHY
     sed 's/^/#   /' err out 2>/dev/null
 }
 # shared RING...: what launch $job has left in shared memory
-shared() { find /dev/shm "$work/rings" -maxdepth 1 -name "trivium.$1.*" 2>/dev/null; }
+own=trivium-$(id -u) # the folder of this user
+shared() { find "/dev/shm/$own" "$work/rings" -maxdepth 2 -name "*.$1.*" 2>/dev/null; }
 is_json_verdict() { # FOLDER VERDICT RANK
     "$trivium" postmortem "$1" --json >json && python3 - "$2" "$3" <<'END'
 import json, sys
@@ -58,7 +59,7 @@ hangs() {
     if [ -n "$(shared "$(pid_of "$folder")")" ]; then not_ok "planted_$what" "records are left in shared memory"; return; fi
     echo "ok planted_$what"
 }
-pid_of() { local name=${1##*/trivium-flight.}; echo "${name%%.*}"; }
+pid_of() { local name=${1##*/flight.}; echo "${name%%.*}"; }
 
 hangs missing missing "rank 1 has not called barrier, #9 of world (4 ranks), step 5|3 ranks have waited|it is 1 behind"
 hangs swapped mismatch "rank 1 calls barrier as #8 of world (4 ranks), step 5, where rank 0 calls all_reduce of 40000 fp32"
@@ -99,21 +100,20 @@ name=$(sed -n 's/^what each rank did last with others is kept: trivium postmorte
 if [ -n "$name" ] && TRIVIUM_FLIGHT=$work/rings "$trivium" postmortem "$name" >out &&
     grep -q '^verdict: rank 1 calls barrier' out; then echo "ok says_where_the_records_are"
 else not_ok says_where_the_records_are "job $name"; fi
-rm -f rings/*
+rm -f "rings/$own"/*
 env "$marker" "${mpi[@]}" -n 4 "$build/example_hang" none >out 2>err </dev/null
-if [ -z "$(ls rings)" ]; then echo "ok clean_end_leaves_nothing"; else not_ok clean_end_leaves_nothing "$(ls rings)"; fi
+if [ -z "$(ls "rings/$own")" ]; then echo "ok clean_end_leaves_nothing"; else not_ok clean_end_leaves_nothing "$(ls "rings/$own")"; fi
 
 # ---- a folder that cannot be written to: one warning, and the job does its work ----
 env "$marker" TRIVIUM_FLIGHT=/proc TRIVIUM_EXE="$build/example_hang" "$trivium" launch -n 4 none >out 2>err </dev/null
 code=$?
-if [ $code = 0 ] && [ "$(grep -c '' err)" = 1 ] && grep -q "no flight record: cannot write /proc/.*TRIVIUM_FLIGHT" err; then
+if [ $code = 0 ] && [ "$(grep -c '' err)" = 1 ] && grep -q "no flight record: cannot make the folder /proc/.*TRIVIUM_FLIGHT" err; then
     echo "ok without_shared_memory"
 else not_ok without_shared_memory "exit code $code"; fi
 
 # ---- what crashed jobs leave is bounded: of 70 rings without a process 64 stay ----
 TRIVIUM_JOB=old env "$marker" "${mpi[@]}" -n 2 "$build/example_hang" swapped >out 2>err </dev/null
-ring=rings/trivium.old.0
-for i in $(seq 70); do cp $ring "rings/trivium.dead$i.0"; done
+for i in $(seq 70); do cp "rings/$own/trivium.old.0" "rings/$own/trivium.dead$i.0"; done
 env "$marker" "${mpi[@]}" -n 2 "$build/example_hang" none >out 2>err </dev/null
 n=$(find rings -type f | wc -l)
 if [ "$n" = 64 ]; then echo "ok leftovers_are_bounded"; else not_ok leftovers_are_bounded "$n are left"; fi

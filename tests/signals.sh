@@ -16,6 +16,7 @@ wait_step=0.02
 trap 'end_all; rm -rf "$work"' EXIT
 cd "$work" && touch born && mkdir tmp || exit 1
 export TMPDIR=$work/tmp # what launch keeps of a failed job goes with it
+own=trivium-$(id -u)    # the folder of this user, there and in /dev/shm
 if [ ! -r /proc/self/environ ]; then
     echo "skip signals: without /proc the ranks cannot be found"
     exit 0
@@ -101,7 +102,7 @@ speaks() {
     done
 }
 # newer: a launcher that was killed long ago had the same number, perhaps
-scratch() { find /dev/shm "${TMPDIR:-/tmp}" -maxdepth 1 -name "trivium.$job.*" -newer "$work/born" 2>/dev/null; }
+scratch() { find "/dev/shm/$own" "$TMPDIR/$own" -maxdepth 1 ! -name "flight.*" -name "*.$job.*" -newer "$work/born" 2>/dev/null; }
 no_scratch() { [ -z "$(scratch)" ]; }
 leaves_nothing() { # NAME
     if ! wait_for 15 is_alone; then not_ok "$1" "processes are left: $(pids | tr '\n' ' ')"; end_all; return 1; fi

@@ -72,7 +72,7 @@ static void set_environment(const struct launch_request *request) {
     if (!launch_is_one_host(request)) return; /* the network's own transport; each host divides its own cores */
     setenv("OMPI_MCA_pml", "ob1", 0);
     setenv("OMPI_MCA_btl", "self,vader", 0); /* shared memory only */
-    launch_scratch_name();
+    if (!request->own) launch_scratch_name();
     set_threads(request->n_ranks);
 }
 

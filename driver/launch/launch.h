@@ -177,6 +177,8 @@ void launch_scratch_name(void);
 /** For one attempt: make the folders that have been named, and remove them with what is in them. */
 void launch_scratch_make(void);
 void launch_scratch_remove(void);
+/** Remove a folder with all that is in it. No link is followed. */
+void launch_remove_tree(const char *path);
 bool launch_mark_in(const char *environment, size_t bytes, const char *mark);
 enum { LAUNCH_LEAVES_S = 1 }; /* what Open MPI starts beside a program goes a moment after it */
 /** Kill what has the mark and still exists after this many seconds, and wait until it is gone. Nothing else is touched.
@@ -185,8 +187,9 @@ enum status launch_end_remains(double patience_s);
 
 /* ---- what its ranks did last: launch_flight.c ---- */
 
-/** Of an attempt that failed: say who held it up, and keep its ranks' flight records in a folder of TMPDIR. In any case
- *  none is left in this host's shared memory. After launch_mark, when no rank is left. */
+/** Of an attempt that failed: say who held it up, and keep its ranks' flight records in TMPDIR/trivium-UID/flight.JOB;
+ *  those of the newest 16 jobs stay. In any case none is left in this host's shared memory. After launch_mark, when no
+ *  rank is left. */
 void launch_flight(bool failed);
 
 /* How an attempt ended. */

@@ -10,6 +10,8 @@
 #define _GNU_SOURCE /* nftw */
 #include "driver/launch/launch.h"
 #include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/base/shared.h"
 
 #include <dirent.h>
 #include <ftw.h>
@@ -34,9 +36,17 @@ void launch_mark(void) {
     setenv("TRIVIUM_JOB", strchr(mark, '=') + 1, 1);
 }
 
+/* In this user's own folder: a stranger who sees the job's number could have made one in `parent`. */
 static void name_scratch(int which, const char *parent, const char *setting) {
+    char mine[PATH_MAX - sizeof mark];
     if (getenv(setting) || access(parent, W_OK) != 0) return;
-    snprintf(scratch[which], sizeof scratch[which], "%s/trivium.%s", parent, strchr(mark, '=') + 1);
+    if (shared_folder(parent, mine, sizeof mine) != OK) {
+        log_warn("%s: should the job be killed, files of Open MPI stay in %s; set %s to a folder of your own",
+                 status_message(), parent, setting);
+        status_clear();
+        return;
+    }
+    snprintf(scratch[which], sizeof scratch[which], "%s/mpi.%s", mine, strchr(mark, '=') + 1);
     setenv(setting, scratch[which], 1);
 }
 
@@ -56,9 +66,11 @@ static int remove_one(const char *path, const struct stat *info, int type, struc
     return 0;
 }
 
+void launch_remove_tree(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+
 void launch_scratch_remove(void) {
     for (int k = 0; k < N_SCRATCH; k++)
-        if (scratch[k][0]) nftw(scratch[k], remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        if (scratch[k][0]) launch_remove_tree(scratch[k]);
 }
 
 /* Is the mark one of the variables in this environment (NUL-terminated strings, one after the other)? */

@@ -3,6 +3,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/shared.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +35,7 @@ static int64_t real_ns(void) {
 
 /* Room is reserved: a store into a page for which a full file system has none would kill the rank. */
 static struct flight *map_file(void) {
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = shared_open(path, SHARED_NEW, 0600);
     if (fd < 0) return NULL;
     int reason = posix_fallocate(fd, 0, (off_t)sizeof *ring);
     void *at = reason ? MAP_FAILED : mmap(NULL, sizeof *ring, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -58,15 +59,20 @@ void flight_rank_is(int rank, int size) {
     memset(ring->row, 0, sizeof ring->row);
 }
 
+static enum status open_ring(const char *job, int process) {
+    char folder[FLIGHT_PATH_MAX - 128];
+    TRY(shared_folder(flight_parent(), folder, sizeof folder));
+    snprintf(path, sizeof path, "%s/trivium.%.64s.%d", folder, job, process);
+    ring = map_file();
+    return ring ? OK : FAIL(E_IO, "cannot write %s: %s", path, shared_why(errno));
+}
+
 void flight_open(const char *job, int process, int rank, int size, const char *host, bool speaks) {
-    snprintf(path, sizeof path, "%s/trivium.%s.%d", flight_folder(), job, process);
     offset_ns = real_ns() - (int64_t)(1e9 * clock_s());
     if (speaks) flight_prune(FLIGHT_MOST_DEAD);
-    ring = map_file();
-    if (!ring) {
-        if (speaks)
-            log_warn("no flight record: cannot write %s: %s; give another folder in TRIVIUM_FLIGHT", path,
-                     strerror(errno));
+    if (open_ring(job, process) != OK) {
+        if (speaks) log_warn("no flight record: %s; give another folder in TRIVIUM_FLIGHT", status_message());
+        status_clear();
         return;
     }
     ring->version = FLIGHT_VERSION;

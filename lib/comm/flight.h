@@ -1,8 +1,9 @@
 /* The flight record: what each rank last did with others, in a file of shared memory that outlives it.
  *
  * A hang says nothing, and a rank that was killed cannot. So every rank writes down each collective and message of more
- * than one rank while it happens, always: a ring of the last 4096 rows of 64 bytes, /dev/shm/trivium.JOB.RANK. The
- * kernel keeps the pages when the process dies by whatever signal, and any process may read them while it hangs.
+ * than one rank while it happens, always: a ring of the last 4096 rows of 64 bytes, trivium.JOB.RANK in the user's own
+ * folder /dev/shm/trivium-UID (lib/base/shared.h: others may write to /dev/shm). The kernel keeps the pages when the
+ * process dies by whatever signal, and any process of this user may read them while it hangs.
  * lib/comm/postmortem.h compares the rings of all ranks.
  *
  *   what is stored      where                                   when
@@ -80,8 +81,8 @@ struct flight {
 
 /* ---- writing: lib/comm alone, but flight_step_is ---- */
 
-/** Open this process's ring, /dev/shm/trivium.JOB.PROCESS. Where it cannot be made nothing is recorded, and `speaks`
- *  says so in one warning. The other functions then do nothing. */
+/** Open this process's ring, trivium.JOB.PROCESS in flight_folder(). Where it cannot be made nothing is recorded, and
+ *  `speaks` says so in one warning. The other functions then do nothing. */
 void flight_open(const char *job, int process, int rank, int size, const char *host, bool speaks);
 /** In a new epoch: it begins as if it were opened now, by another rank. Its rows are forgotten, since the ranks in them
  *  are others now. */
@@ -108,7 +109,9 @@ void flight_step_is(const struct flight_step *);
 
 /* ---- reading: flight_read.c ---- */
 
-/** Where rings are: $TRIVIUM_FLIGHT, else /dev/shm. */
+/** Where this user's folder of rings is: $TRIVIUM_FLIGHT, else /dev/shm. */
+const char *flight_parent(void);
+/** That folder, which only this user can read and write; it need not be there. Borrowed until the next call. */
 const char *flight_folder(void);
 /** An empty ring, zero, as aligned as its rows; `free`. NULL: no memory. */
 struct flight *flight_blank(void);

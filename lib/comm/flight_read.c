@@ -1,6 +1,7 @@
 /* Reading flight records, of this job or of another: copies, checked, so that a reader never trusts a file. */
 #include "lib/comm/flight.h"
 
+#include "lib/base/shared.h"
 #include "lib/comm/comm.h"
 
 #include <dirent.h>
@@ -12,9 +13,15 @@
 #include <time.h>
 #include <unistd.h>
 
-const char *flight_folder(void) {
+const char *flight_parent(void) {
     const char *folder = getenv("TRIVIUM_FLIGHT");
     return folder && *folder ? folder : "/dev/shm";
+}
+
+const char *flight_folder(void) {
+    static char folder[FLIGHT_PATH_MAX];
+    if (shared_folder_name(flight_parent(), folder, sizeof folder) != OK) *folder = 0;
+    return folder;
 }
 
 /* ---- one ring ---- */
@@ -65,12 +72,13 @@ struct flight *flight_blank(void) {
 
 enum status flight_read(const char *path, struct flight **out) {
     *out = NULL;
-    FILE *file = fopen(path, "r");
-    if (!file) return FAIL(E_DATA, "cannot read %s: %s", path, strerror(errno));
+    int fd = shared_open(path, SHARED_READ, 0);
+    if (fd < 0) return FAIL(E_DATA, "cannot read %s: %s", path, shared_why(errno));
     struct flight *f = flight_blank();
     enum status status = f ? OK : FAIL(E_MEMORY, "no memory for a flight record of %zu bytes", sizeof *f);
-    if (f) status = check(f, fread(f, 1, sizeof *f, file), path);
-    fclose(file);
+    ssize_t n = f ? read(fd, f, sizeof *f) : 0;
+    if (f) status = check(f, n > 0 ? (size_t)n : 0, path);
+    close(fd);
     if (status == OK) *out = f;
     else free(f);
     return status;
@@ -162,10 +170,11 @@ static enum status keep_ring(struct finding *finding, const char *folder, const 
     return OK;
 }
 
-/* Open MPI's folder of a job, trivium.JOB, lies beside them: a folder cannot be read as a file. */
+/* Open MPI's folder of a job, trivium.JOB, lies beside them, and is no file. */
 static enum status find_all(const char *folder, struct finding *finding) {
     *finding = (struct finding){0};
     DIR *dir = opendir(folder);
+    if (!dir && errno == ENOENT) return OK; /* this user has not recorded anything yet */
     if (!dir) return FAIL(E_DATA, "cannot read %s: %s", folder, strerror(errno));
     enum status status = OK;
     for (struct dirent *entry; status == OK && (entry = readdir(dir));)
@@ -175,9 +184,18 @@ static enum status find_all(const char *folder, struct finding *finding) {
     return status;
 }
 
+/* Of this user: those that may be removed. */
+static void find_own(struct finding *all) {
+    char folder[FLIGHT_PATH_MAX];
+    *all = (struct finding){0};
+    enum status status = shared_folder(flight_parent(), folder, sizeof folder);
+    if (status == OK) status = find_all(folder, all);
+    if (status != OK) status_clear();
+}
+
 void flight_remove(const char *job) {
     struct finding all;
-    if (find_all(flight_folder(), &all) != OK) status_clear();
+    find_own(&all);
     for (int i = 0; i < all.n; i++)
         if (strcmp(all.at[i].ring->job, job) == 0) unlink(all.at[i].path);
     finding_fini(&all);
@@ -186,7 +204,7 @@ void flight_remove(const char *job) {
 void flight_prune(int most) {
     struct finding all;
     int n = 0;
-    if (find_all(flight_folder(), &all) != OK) status_clear();
+    find_own(&all);
     for (int i = 0; i < all.n; i++)
         if (!still_runs(all.at[i].ring) && n++ >= most) unlink(all.at[i].path);
     finding_fini(&all);
