@@ -30,10 +30,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* ---- files that are not whole ---- */
+/* ---- side failures: metrics, a trace, an evaluation ---- */
 /* At the end of a job that has done all its steps. */
-static enum status tell_unwritten(const struct training *t) {
-    enum status status = t->unwritten[0] ? FAIL(E_IO, "%s; all steps are done", t->unwritten) : OK;
+static enum status report_side_failure(const struct training *t) {
+    enum status status = t->side_status == OK ? OK : FAIL(t->side_status, "%s; all steps are done", t->side_why);
     return fail_agree(group_world(), status);
 }
 
@@ -55,7 +55,7 @@ static enum status report_step(struct training *t, double step_s, const struct s
     if (!comm_is_rank_0()) return OK;
     comm_epoch_done(r->n_done);
     if (log_get_level() >= LOG_INFO) metrics_print(&row);
-    train_pass_over_file(t, metrics_step(&t->metrics, &row));
+    train_pass_over(t, metrics_step(&t->metrics, &row));
     return OK;
 }
 
@@ -83,12 +83,6 @@ static enum status start_step(struct training *t) {
     return OK;
 }
 
-static bool evaluation_is_due(const struct training *t, int64_t n_step) {
-    const struct plan *p = &t->setup.plan;
-    if (data_split_samples(&t->setup.val) == 0) return false;
-    return n_step == p->steps || (p->eval_every && n_step % p->eval_every == 0);
-}
-
 /* On a GPU the next step is queued before this one's numbers are waited for: the GPU never waits for the host. Where
  * steps overlap it is so everywhere: no stage waits for the others' loss and norm. Not across an evaluation, which
  * wants the weights as they are, nor the edge of a trace; and not where the host must see the gradients first. */
@@ -98,7 +92,7 @@ static bool may_start_another(const struct training *t) {
     int64_t n = r->n_step;
     if (p->device != PLAN_DEVICE_CUDA && !run_overlaps(r)) return false;
     if (r->may_skip || p->spike_guard > 0 || t->stopping || t->ends || n >= p->steps) return false;
-    return !evaluation_is_due(t, n) && !train_save_is_due(t, n) && !train_trace_is_due(t, n) &&
+    return !train_evaluation_is_due(t, n) && !train_save_is_due(t, n) && !train_trace_is_due(t, n) &&
            !elastic_is_due(r, n);
 }
 
@@ -120,7 +114,7 @@ static void plan_flush(struct training *t) {
     if (t->stopping && r->exec.since_flush > 0 && r->flush_at > soon) r->flush_at = soon;
     if (r->exec.since_flush > 0 || !(r->schedule.n_frames || r->loop.step)) return;
     for (r->flush_at = r->n_step + 1; r->flush_at < t->setup.plan.steps; r->flush_at++)
-        if (evaluation_is_due(t, r->flush_at) || train_save_is_due(t, r->flush_at)) break;
+        if (train_evaluation_is_due(t, r->flush_at) || train_save_is_due(t, r->flush_at)) break;
 }
 
 /* Of a step that is finished: when the next one was started, or is about to be. */
@@ -167,20 +161,6 @@ static enum status one_step(struct training *t) {
     return report_step(t, step_s, step);
 }
 
-static enum status evaluate(struct training *t) {
-    double loss, start = clock_s();
-    TRY(run_evaluate(&t->run, t->setup.plan.eval_batches, &loss));
-    if (!comm_is_rank_0()) return OK;
-    char auc[48] = "";
-    if (!isnan(t->run.auc)) snprintf(auc, sizeof auc, " | val auc %.5f", t->run.auc);
-    if (log_get_level() >= LOG_INFO)
-        printf("eval %" PRId64 "/%" PRId64 " | val loss %.4f%s | %.1f ms\n", t->run.n_done, t->setup.plan.steps, loss,
-               auc, 1e3 * (clock_s() - start));
-    fflush(stdout);
-    train_pass_over_file(t, metrics_evaluation(&t->metrics, t->run.n_done, loss, t->run.auc));
-    return OK;
-}
-
 /* Every quarter of a minute: how far, and how long still. */
 static void tell_progress(struct training *t) {
     double now = clock_s(),
@@ -200,12 +180,12 @@ static enum status train(struct training *t) {
         TRY(train_trace(t, false));
         TRY(train_guard(t, one_step(t), &went_back));
         if (went_back) continue;
-        if (evaluation_is_due(t, t->run.n_done)) TRY(evaluate(t));
         TRY(train_poll_save(t, false));
         if (train_save_is_due(t, t->run.n_done)) TRY(train_save(t));
         if (elastic_is_due(&t->run, t->run.n_done)) TRY(optim_rows_settle(&t->run));
         TRY(elastic_keep(&t->run));
         TRY(train_agree_to_stop(t));
+        if (train_evaluation_is_due(t, t->run.n_done)) TRY(train_evaluate(t));   /* after the save */
         if (train_may_leave(t)) {
             TRY(train_trace(t, true));
             TRY(train_watch_end(t));
@@ -274,8 +254,8 @@ static void release(struct training *t) {
 static enum status end_epoch(struct training *t, enum status status) {
     if (status == OK && t->stopping) status = comm_barrier(group_world());
     else if (status == OK) {
-        status = tell_unwritten(t);
-        t->leaves_unwritten = status == E_IO;
+        status = report_side_failure(t);
+        t->leaves_side_failure = status == E_IO || status == E_DATA;
     }
     if (status == OK) return comm_epoch_close();
     return status == E_EPOCH && comm_epoch_is_closed() ? OK : status;
@@ -338,12 +318,12 @@ int train_main(int argc, char **argv) {
         }
     /* a failure that all ranks have at the same place: they can leave together */
     bool together = !prepared || (status == E_NUMERIC && !t->run.loop.step) || t->leaves_unsaved;
-    bool agreed = t->leaves_unwritten || (status != OK && together);
-    if (agreed && prepared && !t->leaves_unwritten) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);
+    bool agreed = t->leaves_side_failure || (status != OK && together);
+    if (agreed && prepared && !t->leaves_side_failure) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);
     if (status == E_NUMERIC) (void)train_poll_save(t, true);         /* what is being saved is from before that */
     if (status != OK) status_report();                               /* nothing is left to report when the ranks
                                                                       * agreed */
-    if (status == OK || t->leaves_unwritten) summarise(t);
+    if (status == OK || t->leaves_side_failure) summarise(t);
     bool clean = status == OK || agreed;
     int code = status == OK && t->stopping ? EXIT_CHECKPOINTED : status_exit_code(status);
     if (clean) release(t);

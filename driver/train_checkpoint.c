@@ -8,12 +8,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* ---- files that are not whole ---- */
-void train_pass_over_file(struct training *t, enum status status) {
+/* ---- side failures ---- */
+void train_pass_over(struct training *t, enum status status) {
     if (status == OK) return;
-    if (!t->unwritten[0]) {
-        snprintf(t->unwritten, sizeof t->unwritten, "%s", status_message());
-        log_warn("%s; training continues", t->unwritten);
+    if (t->side_status == OK) {
+        t->side_status = status == E_DATA ? E_DATA : E_IO;
+        snprintf(t->side_why, sizeof t->side_why, "%s", status_message());
+        log_warn("%s; training continues", t->side_why);
     }
     status_clear();
 }
@@ -82,7 +83,7 @@ static enum status note_save(struct training *t, enum status status, int64_t ste
     t->save_failures += t->save_failed;
     t->stalls_s += stall_s;
     t->n_saves++;
-    if (comm_is_rank_0()) train_pass_over_file(t, metrics_save(&t->metrics, step, save_s, stall_s, t->save_failures));
+    if (comm_is_rank_0()) train_pass_over(t, metrics_save(&t->metrics, step, save_s, stall_s, t->save_failures));
     if (t->save_failed) return pass_over(t, FAIL(status, "%s", why), step);
     t->saved_step = step;
     comm_epoch_keep(step);
@@ -127,9 +128,8 @@ static enum status hear_who_was_asked(struct training *t) {
     return OK;
 }
 
-/* The rank that was asked tells the others; rank 0's clock is the one that counts. Where steps overlap, no rank waits
- * for the others here: all learn of it a step later. */
-enum status train_agree_to_stop(struct training *t) {
+/* The rank that was asked tells the others; rank 0's clock is the one that counts. */
+enum status train_listen(struct training *t) {
     const struct plan *p = &t->setup.plan;
     int32_t stop = stop_was_asked();
     if (!p->save[0])
@@ -137,12 +137,17 @@ enum status train_agree_to_stop(struct training *t) {
                            "asked to stop after step %" PRId64 ", and there is nowhere to save; give --save a folder",
                            t->run.n_done)
                     : OK;
-    if (t->run.loop.step && t->run.exec.since_flush > 0) return OK;  /* where ranks meet, and not before */
     if (comm_is_rank_0() && p->time_limit > 0) stop |= clock_s() - t->born_s >= p->time_limit;
     TRY(hear_who_was_asked(t));
     t->asked = stop;
-    TRY(comm_all_reduce_start(group_world(), &t->asked, 1, INT32, COMM_MAX, &t->asking));
-    bool later = run_overlaps(&t->run) && !t->trace && t->run.n_done < p->steps;
+    return comm_all_reduce_start(group_world(), &t->asked, 1, INT32, COMM_MAX, &t->asking);
+}
+
+/* Where steps overlap, no rank waits for the others here: all learn of it a step later. */
+enum status train_agree_to_stop(struct training *t) {
+    if (t->run.loop.step && t->run.exec.since_flush > 0) return OK;  /* where ranks meet, and not before */
+    TRY(train_listen(t));
+    bool later = run_overlaps(&t->run) && !t->trace && t->run.n_done < t->setup.plan.steps;
     return later ? OK : hear_who_was_asked(t);
 }
 

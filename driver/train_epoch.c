@@ -110,21 +110,36 @@ void train_words_free(struct train_words *words) {
     *words = (struct train_words){0};
 }
 
+static enum status hear(struct training *t) {
+    TRY(comm_wait(&t->ending));
+    t->ends |= t->asked_to_end != 0;
+    return OK;
+}
+
+static enum status ask(struct training *t) {
+    t->asked_to_end = comm_epoch_ends();
+    return comm_all_reduce_start(group_world(), &t->asked_to_end, 1, INT32, COMM_MAX, &t->ending);
+}
+
+enum status train_hear_of_epoch(struct training *t) {
+    if (elastic_options(&t->setup.plan)->every == 0) return OK;
+    TRY(hear(t));
+    return ask(t);
+}
+
 /* A step from which ranks learn what one of them has seen is as good as the next: no wait, as for requests to stop. A
  * step that has been started by then is finished first: on the GPU the weights are those after it already. */
 enum status train_end_epoch(struct training *t) {
     const struct run *r = &t->run;
     bool last = r->n_done == t->setup.plan.steps;
     if (elastic_options(&t->setup.plan)->every == 0) return OK;
-    TRY(comm_wait(&t->ending));
-    t->ends |= t->asked_to_end != 0;
+    TRY(hear(t));
     if (t->ends && r->n_started > 0) return OK;
     if (t->ends && !last && !t->stopping && !r->apart) {
         TRY(train_poll_save(t, true));
         return elastic_rest(&t->run);
     }
-    t->asked_to_end = comm_epoch_ends();
-    return last ? OK : comm_all_reduce_start(group_world(), &t->asked_to_end, 1, INT32, COMM_MAX, &t->ending);
+    return last ? OK : ask(t);
 }
 
 enum status train_enter_epoch(void) {

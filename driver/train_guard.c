@@ -31,7 +31,7 @@ static void note(struct training *t, const struct metrics_rollback *row) {
     log_warn("the loss of step %" PRId64 " %s: back to step %" PRId64 ", leaving out %" PRId64
              " samples from number %" PRId64,
              row->step, why, row->to_step, row->n_samples, row->first_sample);
-    train_pass_over_file(t, metrics_rollback(&t->metrics, row));
+    train_pass_over(t, metrics_rollback(&t->metrics, row));
 }
 
 static enum status go_back(struct training *t, int64_t step, double limit) {

@@ -150,6 +150,7 @@ enum status train_prepare(struct training *t, int argc, char **argv) {
     TRY(preflight_train(p, t->run.device));
     TRY(find_peak(t, threads));
     run_set_data(&t->run, &t->setup.train, &t->setup.val);
+    if (!t->from_memory) TRY(run_check_validation(&t->run, p->eval_batches));
     TRY(find_memory(t));
     deadline_lift();
     announce(t, threads);

@@ -38,7 +38,7 @@ struct training {
     int64_t n_saves;                     /* and how many */
     bool save_failed;                    /* the last one */
     bool leaves_unsaved;                 /* the job's last save failed: on every rank at once */
-    bool leaves_unwritten;               /* all is done, but for a file beside: on every rank, which has been told */
+    bool leaves_side_failure;            /* all steps are done, and there is a side failure: on every rank, reported */
     double spent_at_save_s, saved_spent_s;   /* seconds in steps when the save was begun, and those before what was
                                               * saved last */
     int64_t save_failures;
@@ -55,7 +55,8 @@ struct training {
     int64_t trace_first, trace_end;      /* steps that it is of, from 0; */
     bool tracing;                        /* has it been started, */
     int64_t trace_rollbacks;             /* and n_rollbacks then */
-    char unwritten[OPTION_TEXT_MAX + 256];   /* rank 0: why the metrics or the trace are not whole; "" if they are */
+    enum status side_status;             /* rank 0: the first failure of metrics, trace or evaluation; its sentence */
+    char side_why[OPTION_TEXT_MAX + 256];
     int64_t profiled;                    /* steps that --profile counts, and their seconds */
     double profiled_s;
     struct profile_forecast forecast;    /* row_s NULL: no cluster was named */
@@ -96,9 +97,9 @@ void train_watch_destroy(struct training *);
 
 /* ---- train_checkpoint.c ---- */
 
-/* Rank 0: a file beside the training, metrics or trace, could not be written. Steps are worth more than that: it is
- * said once, and training goes on; the job ends with this as its failure. */
-void train_pass_over_file(struct training *, enum status);
+/* Rank 0: a side failure: metrics or a trace could not be written (E_IO), or an evaluation could not read its samples
+ * (E_DATA). Steps are worth more than that: one warning, and training goes on; the job ends with this failure. */
+void train_pass_over(struct training *, enum status);
 
 /* Take what --resume or --init name, if one is given. @collective{world} @errors of checkpoint_resolve and
  * checkpoint_load */
@@ -119,12 +120,24 @@ enum status train_poll_save(struct training *, bool wait);
 /* At the edge of a step: has any rank been asked to stop, or is the time up? Then t->stopping on every rank.
  * @collective{world, where there is a place to save} @errors E_IO: asked, and nowhere to save */
 enum status train_agree_to_stop(struct training *);
+/* The same between two batches of an evaluation: all ranks learn of the request a batch later.
+ * @collective{world, where there is a place to save} @errors as train_agree_to_stop */
+enum status train_listen(struct training *);
 /* Asked to stop, and no step is in flight. (A step that has been started is finished before a checkpoint is made of
  * it.) */
 bool train_may_leave(const struct training *);
 /* The last checkpoint, and where to go on. @collective{world} @errors of train_save */
 enum status train_leave(struct training *);
 
+
+/* ---- train_evaluate.c ---- */
+
+/* Is the model to be evaluated after step n_step? */
+bool train_evaluation_is_due(const struct training *, int64_t n_step);
+/* Evaluate, after the save of this step. A sample that cannot be read does not fail the training (train_pass_over). A
+ * request to stop or the end of the epoch ends the evaluation early.
+ * @collective{world} @errors E_TIMEOUT, E_COMM; of train_poll_save, train_agree_to_stop and train_hear_of_epoch */
+enum status train_evaluate(struct training *);
 
 /* ---- train_epoch.c ---- */
 
@@ -134,6 +147,10 @@ void train_tell_shape(const struct training *);
 /* At the edge of a step: has the epoch been asked to end, for one that is planned? All learn of it a step later, keep
  * their state, and wait for that epoch. @return E_EPOCH then  @collective{world} @errors of elastic_rest */
 enum status train_end_epoch(struct training *);
+
+/* The same between two batches of an evaluation: sets t->ends on every rank, a batch later.
+ * @collective{world} @errors E_TIMEOUT, E_COMM */
+enum status train_hear_of_epoch(struct training *);
 
 /* ---- train_guard.c: --spike-guard ---- */
 

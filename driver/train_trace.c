@@ -103,7 +103,7 @@ static enum status finish(struct training *t) {
     if (status == OK && data.n_ranks > 0 && data.n_steps > 0) {
         enum status written = trace_write(&data, &t->setup.plan, t->setup.plan.trace);
         if (written == OK) status = tell(t, &data);
-        train_pass_over_file(t, written);
+        train_pass_over(t, written);
     }
     trace_data_fini(&data);
     trace_destroy(&t->trace);

@@ -76,6 +76,8 @@ int64_t data_shuffled(const struct data_split *, uint64_t seed, int64_t s);
 /** tokens[0..T) and targets[0..T) of sample i. @errors E_DATA: a token >= vocab or < 0 (value, position, file,
  *  limit) */
 enum status data_sample(const struct data_split *, int64_t i, int64_t vocab, int32_t *tokens, int32_t *targets);
+/** Could data_sample read samples first .. first + n - 1? Reads all of them. @errors E_DATA, as data_sample */
+enum status data_check(const struct data_split *, int64_t first, int64_t n, int64_t vocab);
 
 #ifdef __cplusplus
 }

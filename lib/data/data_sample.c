@@ -82,3 +82,13 @@ enum status data_sample(const struct data_split *split, int64_t i, int64_t vocab
     }
     return OK;
 }
+
+enum status data_check(const struct data_split *split, int64_t first, int64_t n, int64_t vocab) {
+    int64_t begin = split->first + first * split->T, end = n > 0 ? begin + n * split->T + 1 : begin;
+    if (data_vocab(split->file) > 0 && data_vocab(split->file) <= vocab) return OK;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t token = data_token(split->file, i);
+        if (token < 0 || token >= vocab) return refuse(split->file, i, token, vocab);
+    }
+    return OK;
+}

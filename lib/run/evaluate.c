@@ -2,9 +2,13 @@
  *
  * A global batch at a time: sample eval_first + i is the batch's number i, so replicas share the work as in training.
  * What lies beyond the end has targets -1, which cross_entropy leaves out; so all of the split counts, each target
- * once. */
-#include "lib/run/run.h"
+ * once.
+ *
+ * A rank that cannot read a sample must not leave the others alone in the middle of a batch: the sample counts as one
+ * beyond the end, and the ranks agree on the failure after the last batch. */
 #include "lib/base/integer.h"
+#include "lib/comm/comm.h"
+#include "lib/run/run_state.h"
 #include "lib/run/scores.h"
 
 #include <inttypes.h>
@@ -34,14 +38,21 @@ static enum status add_batch(struct run *r, double sums[EXACT_NUMBERS]) {
     return OK;
 }
 
-static enum status evaluate_batches(struct run *r, const struct schedule *s, int64_t n_batches, double *sums) {
+/* An evaluation, and how far it has come. */
+struct progress { const struct schedule *schedule; evaluation_watcher *watch; void *self; struct evaluated *out; };
+
+static bool is_whole(const struct progress *e) { return e->out->batches == e->out->all; }
+
+static enum status evaluate_batches(struct run *r, const struct progress *e, double *sums) {
     double scale = r->exec.loss_weight;
     r->exec.loss_weight = 1;                                          /* the plain sum over tokens */
     enum status status = OK;
-    for (int64_t i = 0; i < n_batches && status == OK; i++) {
-        r->eval_first = i * r->plan.global_batch;
-        status = exec_run(&r->exec, s, false);
+    for (bool ends = false; !is_whole(e) && !ends && status == OK;) {
+        r->eval_first = e->out->batches * r->plan.global_batch;
+        status = exec_run(&r->exec, e->schedule, false);
         if (status == OK) status = add_batch(r, sums);
+        e->out->batches += status == OK;
+        if (status == OK && e->watch && !is_whole(e)) status = e->watch(e->self, &ends);
     }
     r->exec.loss_weight = scale;
     r->eval_first = -1;
@@ -49,37 +60,82 @@ static enum status evaluate_batches(struct run *r, const struct schedule *s, int
 }
 
 /* Of a model of clicks also the AUC. */
-static enum status evaluate_clicks(struct run *r, const struct schedule *s, int64_t n_batches, double *sums) {
+static enum status evaluate_clicks(struct run *r, const struct progress *e, double *sums) {
     struct scores scores = {0};
     r->scores = &scores;
-    enum status status = evaluate_batches(r, s, n_batches, sums);
+    enum status status = evaluate_batches(r, e, sums);
     r->scores = NULL;
-    if (status == OK) status = scores_auc(&scores, r->mesh.group[AXIS_MESH], &r->auc);
+    if (status == OK && is_whole(e)) status = scores_auc(&scores, r->mesh.group[AXIS_MESH], &r->auc);
     scores_fini(&scores);
     return status;
 }
 
-enum status run_evaluate(struct run *r, int64_t n_batches, double *loss) {
-    int64_t B = r->plan.global_batch, samples = data_split_samples(&r->val), all = ceil_div(samples, B);
-    if (samples < 1) return FAIL(E_DATA, "there is no validation data; give val-data, or a val-fraction above 0");
-    if (n_batches == 0 || n_batches > all) n_batches = all;
-    TRY(run_check_threads(r));
-    if (r->exec.since_flush > 0)
-        return FAIL(E_INTERNAL, "evaluation after step %" PRId64 ", and the pipeline is not empty", r->n_done);
-    double sums[EXACT_NUMBERS] = {0};
-    struct schedule s;
-    forward_schedule(r, &s);
-    r->auc = NAN;
-    enum status status =
-        (r->program.scores >= 0 ? evaluate_clicks : evaluate_batches)(r, &s, n_batches, sums);
-    s.hops = NULL;                                                   /* they are the training schedule's */
-    schedule_fini(&s);
-    TRY(status);
-    if (!program_counts_loss(&r->program)) memset(sums, 0, sizeof sums);
+/* All ranks have run the same batches, so they can agree on a failure of one rank. */
+static enum status agree(const struct run *r, const struct unread *mine) {
+    char text[512];
+    enum status status = mine->why[0] ? FAIL(E_DATA, "%s", mine->why) : OK;
+    status = fail_share(r->mesh.group[AXIS_MESH], status, text, sizeof text);
+    return status == OK || !text[0] ? status : FAIL(status, "%s", text);
+}
+
+static enum status run_batches(struct run *r, const struct progress *e, double *sums) {
+    struct unread unread = {""};
+    r->unread = &unread;
+    enum status status = (r->program.scores >= 0 ? evaluate_clicks : evaluate_batches)(r, e, sums);
+    r->unread = NULL;
+    return status == OK ? agree(r, &unread) : status;
+}
+
+static int64_t n_batches_of(const struct run *r, int64_t wanted) {
+    int64_t all = ceil_div(data_split_samples(&r->val), r->plan.global_batch);
+    return wanted == 0 || wanted > all ? all : wanted;
+}
+
+static enum status mean_loss(struct run *r, double sums[EXACT_NUMBERS], int64_t n_batches, double *loss) {
+    int64_t samples = data_split_samples(&r->val), B = r->plan.global_batch;
+    if (!program_counts_loss(&r->program)) memset(sums, 0, EXACT_NUMBERS * sizeof *sums);
     int n = r->program.fixed_sums ? EXACT_NUMBERS : 1;
     TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], sums, n, FP64, COMM_SUM));
     double sum = n > 1 ? exact_value(sums) : sums[0];
     int64_t counted = n_batches * B < samples ? n_batches * B : samples;
     *loss = sum / ((double)counted * (double)model_targets(&r->plan));
     return OK;
+}
+
+enum status run_evaluate_until(struct run *r, int64_t n_batches, evaluation_watcher *watch, void *self,
+                               struct evaluated *out) {
+    if (data_split_samples(&r->val) < 1)
+        return FAIL(E_DATA, "there is no validation data; give val-data, or a val-fraction above 0");
+    *out = (struct evaluated){.loss = NAN, .all = n_batches_of(r, n_batches)};
+    TRY(run_check_threads(r));
+    if (r->exec.since_flush > 0)
+        return FAIL(E_INTERNAL, "evaluation after step %" PRId64 ", and the pipeline is not empty", r->n_done);
+    double sums[EXACT_NUMBERS] = {0};
+    struct schedule s;
+    const struct progress e = {&s, watch, self, out};
+    forward_schedule(r, &s);
+    r->auc = NAN;
+    enum status status = run_batches(r, &e, sums);
+    s.hops = NULL;                                                   /* they are the training schedule's */
+    schedule_fini(&s);
+    TRY(status);
+    return is_whole(&e) ? mean_loss(r, sums, out->all, &out->loss) : OK;
+}
+
+enum status run_evaluate(struct run *r, int64_t n_batches, double *loss) {
+    struct evaluated out = {.loss = NAN};
+    TRY(run_evaluate_until(r, n_batches, NULL, NULL, &out));
+    *loss = out.loss;
+    return OK;
+}
+
+/* Ranks look at neighboring shares, so that the first failing rank names the first sample. */
+enum status run_check_validation(const struct run *r, int64_t n_batches) {
+    const struct group *mesh = r->mesh.group[AXIS_MESH];
+    int64_t samples = data_split_samples(&r->val), n = group_size(mesh), rank = group_rank(mesh);
+    samples = min64(samples, n_batches_of(r, n_batches) * r->plan.global_batch);
+    if (samples == 0) return OK;
+    int64_t first = samples * rank / n, end = samples * (rank + 1) / n;
+    return fail_agree(mesh, r->plan.arch->clicks ? run_check_clicks(r, &r->val)
+                                                 : data_check(&r->val, first, end - first, r->plan.vocab));
 }

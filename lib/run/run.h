@@ -69,6 +69,8 @@ struct step_record {
     double *on_device, *scalars;         /* [N_SCALARS] there, and here when the mark is reached */
     struct device_mark mark;
 };
+/* Why a sample of an evaluation could not be read: the first one of this rank; "": all could. */
+struct unread { char why[512]; };
 enum { STEPS_AHEAD = 2 };              /* a second step may be started before the first is finished */
 
 /* A step between its beginning and its end: run_step's own phases, unless a technique that updates in its own time has
@@ -115,6 +117,7 @@ struct run {
 
     struct data_split train, val;
     struct scores *scores;               /* of the evaluation that runs (scores.h); NULL: it wants none */
+    struct unread *unread;               /* of the evaluation that runs; NULL in training */
     int64_t eval_first;                  /* evaluation: first sample of the batch that is running; -1 in training */
 
     int64_t n_step;                      /* steps started: the next one's number, from 0 */
@@ -196,8 +199,19 @@ enum status run_step_finish(struct run *);
 bool run_overlaps(const struct run *);
 
 /** Mean loss a token over the validation split: n_batches global batches from its start (0: all of it, the ragged end
- *  included), dropout off. @collective{mesh} @errors E_DATA, E_TIMEOUT, E_COMM */
+ *  included), dropout off. A sample that one rank cannot read is every rank's failure, after the last batch: nothing is
+ *  printed, and training can go on.
+ *  @collective{mesh} @errors E_DATA, the same on every rank; E_TIMEOUT, E_COMM */
 enum status run_evaluate(struct run *, int64_t n_batches, double *loss);
+/** Asked after each batch but the last: is the evaluation to end here? The same on every rank. */
+typedef enum status evaluation_watcher(void *self, bool *ends);
+struct evaluated { double loss; int64_t batches, all; };   /* loss: NaN unless all batches were evaluated */
+/** The same, and the watcher may end it early. @collective{mesh} @errors as run_evaluate; of the watcher */
+enum status run_evaluate_until(struct run *, int64_t n_batches, evaluation_watcher *, void *self,
+                               struct evaluated *out);
+/** Before the first step: can an evaluation of n_batches read its samples? Each rank looks at its share of them.
+ *  @collective{mesh} @errors E_DATA, which the first failing rank reports (fail_agree) */
+enum status run_check_validation(const struct run *, int64_t n_batches);
 
 /** Samples that the finished steps have used, those of the runs that this one resumes included; or those before a step,
  *  counted from 0. */

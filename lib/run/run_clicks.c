@@ -12,7 +12,7 @@
 
 static const struct shape *shape_of(const struct run *r, int slot) { return &r->program.slots[slot].type.shape; }
 
-static enum status check_layout(const struct run *r, const struct data_split *split) {
+enum status run_check_clicks(const struct run *r, const struct data_split *split) {
     struct clicks_layout have = clicks_layout(split->file);
     const struct shape *ids = shape_of(r, r->program.data[DATA_TOKENS]), *dense = shape_of(r, r->program.features);
     if (have.features == ids->axis[1].global && have.bag == ids->axis[3].n && have.dense == dense->axis[2].n) return OK;
@@ -73,7 +73,7 @@ enum status run_fetch_ids(void *self, int microbatch, int32_t *const data[N_DATA
     int32_t *labels = data[DATA_TARGETS];
     const struct axis *a = shape_of(r, r->program.data[DATA_TARGETS])->axis;
     const int32_t *words;
-    TRY(check_layout(r, r->eval_first < 0 ? &r->train : &r->val));
+    TRY(run_check_clicks(r, r->eval_first < 0 ? &r->train : &r->val));
     if (data[DATA_TOKENS]) {
         TRY(fetch_ids(r, at, data[DATA_TOKENS]));
         TRY(fetch_rows(r, at, data[DATA_TOKENS]));

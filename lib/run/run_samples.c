@@ -4,6 +4,7 @@
 #include "lib/program/sums.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* The number of a microbatch's first sample in the step's batch. No layout enters beyond who asks; but where sums are
@@ -25,6 +26,18 @@ void run_go_on_at_sample(struct run *r, int64_t sample) {
     r->resumed_samples = sample;
 }
 
+static enum status read_sample(const struct run *r, const struct data_split *split, int64_t sample, int64_t counted,
+                               int32_t *const whole[N_DATA]) {
+    const struct plan *p = &r->plan;
+    TRY(data_sample(split, sample, p->vocab, whole[DATA_TOKENS], whole[DATA_TARGETS]));
+    return p->arch->sample ? p->arch->sample(p, counted, whole) : OK;
+}
+
+static void note_unread(struct unread *u) {
+    if (!u->why[0]) snprintf(u->why, sizeof u->why, "%s", status_message());
+    status_clear();
+}
+
 /* Sample number `number` of the step's batch, whole: whole[d] has T tokens of each kind of data. Training counts
  * samples from 0 up, over the whole run; evaluation from -1 down. */
 static enum status fetch_sample(const struct run *r, int64_t number, int32_t *const whole[N_DATA]) {
@@ -34,8 +47,9 @@ static enum status fetch_sample(const struct run *r, int64_t number, int32_t *co
     int64_t counted = training ? run_samples_before(r, r->n_step) + number : -1 - (r->eval_first + number);
     int64_t sample = training ? data_shuffled(split, (uint64_t)p->seed, counted) : r->eval_first + number;
     if (training || sample < data_split_samples(split)) {
-        TRY(data_sample(split, sample, p->vocab, whole[DATA_TOKENS], whole[DATA_TARGETS]));
-        return p->arch->sample ? p->arch->sample(p, counted, whole) : OK;
+        enum status status = read_sample(r, split, sample, counted, whole);
+        if (status == OK || !r->unread) return status;
+        note_unread(r->unread);
     }
     for (int64_t t = 0; t < p->seq; t++) {                           /* beyond the end: no loss is taken here */
         whole[DATA_TOKENS][t] = whole[DATA_SEGMENTS][t] = whole[DATA_DECODER][t] = 0;

@@ -250,6 +250,55 @@ static void test_no_validation_data_is_said(void **state) {
     assert_fails(status, E_DATA, "no validation data", "val-data", "val-fraction");
 }
 
-TESTS(unit_test(test_validation_loss_is_the_plain_mean_in_every_layout_and_batch),
+/* ---- what does not get to its end ---- */
+static enum status after_two(void *self, bool *ends) {
+    int *asked = self;
+    *ends = ++*asked == 2;
+    return OK;
+}
+
+static void test_it_ends_where_the_watcher_says_so(void **state) {
+    (void)state;
+    for (int n = 0; n < n_layouts(); n++) {
+        struct run r;
+        struct evaluated out = {0};
+        int asked = 0;
+        struct plan p = nth_layout(n, 4, 2);
+        enum status status = create(&r, &p);
+        if (agree_all(status == OK)) status = run_evaluate_until(&r, 0, after_two, &asked, &out);
+        run_destroy(&r);
+        assert_ok(status);
+        assert_true(out.batches == 2 && out.all == 4 && asked == 2 && isnan(out.loss));
+    }
+}
+
+/* The last rank alone cannot read its samples: the others are in the middle of a batch with it. */
+static void test_a_sample_that_one_rank_cannot_read_fails_all_and_training_goes_on(void **state) {
+    (void)state;
+    for (int n = 0; n < n_layouts(); n++) {
+        struct run r;
+        double loss = 0;
+        struct plan p = nth_layout(n, 4, 1);
+        enum status failed = OK, checked = OK, status = create(&r, &p);
+        int64_t vocab = r.plan.vocab;
+        if (comm_world_rank() == comm_world_size() - 1) r.plan.vocab = 32;
+        if (agree_all(status == OK)) failed = run_evaluate(&r, 0, &loss);
+        char said[256];
+        snprintf(said, sizeof said, "%s", status_message());
+        status_clear();
+        if (agree_all(status == OK)) checked = run_check_validation(&r, 0);
+        r.plan.vocab = vocab;
+        if (agree_all(status == OK)) status = run_step(&r);
+        if (agree_all(status == OK)) status = run_evaluate(&r, 0, &loss);
+        run_destroy(&r);
+        assert_ok(status);
+        assert_true(failed == E_DATA && checked == E_DATA && loss > 0);
+        assert_non_null(strstr(said, "is not below vocab=32"));
+    }
+}
+
+TESTS(unit_test(test_it_ends_where_the_watcher_says_so),
+      unit_test(test_a_sample_that_one_rank_cannot_read_fails_all_and_training_goes_on),
+      unit_test(test_validation_loss_is_the_plain_mean_in_every_layout_and_batch),
       unit_test(test_eval_batches_limits_the_mean), unit_test(test_samples_differ),
       unit_test(test_evaluation_leaves_training_alone), unit_test(test_no_validation_data_is_said))

@@ -1,0 +1,107 @@
+#!/bin/bash
+# What a training job leaves: a failing or interrupted evaluation loses no step, and a refused job changes no file.
+#
+# Run from the project's root. BUILD: where the program is (default: build). ONLY=NAME: one test.
+set -u -o pipefail
+trivium=$(cd "${BUILD:-build}" && pwd)/trivium
+demo=$PWD/configs/demo.txt
+work=$(mktemp -d)
+marker=TRIVIUM_TRAIN=$$.$RANDOM # every process of a job has it in its environment, and so can be found
+wait_step=0.02
+# shellcheck source=tests/processes.bash
+. tests/processes.bash
+trap 'end_all; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+sizes=(--layers 1 --hidden 16 --heads 2 --seq 16 --global-batch 4 --threads 1)
+job() { # RANKS [ARGUMENTS...]
+    local ranks=$1
+    shift
+    env "$marker" "$trivium" launch -n "$ranks" train --device cpu "${sizes[@]}" "$@"
+}
+not_ok() { echo "not ok $1: $2"; sed 's/^/#   /' out err; }
+says() { grep -q -- "$1" err; }
+latest() { [ "$(cat "$1/latest" 2>/dev/null)" = "$(printf 'step-%08d' "$2")" ]; }
+
+# data NAME TOKENS PLACE: llm.c's format, tokens below 100, and one of 120 at a place, if it is not 0
+data() {
+    {
+        printf '\x88\xd8\x34\x01\x01\0\0\0'
+        # shellcheck disable=SC2059 # that is the point
+        printf "$(printf '\\x%02x' $(($2 & 255)) $(($2 >> 8 & 255)))"'\0\0'
+        head -c 1012 /dev/zero
+        for ((i = 0; i < $2; i++)); do
+            # shellcheck disable=SC2059
+            printf "$(printf '\\x%02x' $((i == $3 && i > 0 ? 120 : (i * 37 + i / 7) % 100)))"'\0'
+        done
+    } >"$1"
+}
+# An evaluation that takes minutes: of a long text, with little to train on
+long_evaluation() {
+    [ -e long.txt ] || for ((i = 0; i < 400; i++)); do cat "$demo"; done >long.txt
+    job "$1" --data "$demo" --val-data long.txt "${@:2}" >out 2>err &
+}
+
+# ---- evaluations ----
+refused_before_the_first_step() {
+    local name=validation_data_are_checked_before_the_first_step code ranks
+    for ranks in 1 4; do
+        job $ranks --vocab 100 --data train.bin --val-data bad.bin --steps 3 --save never --metrics never.jsonl >out 2>err
+        code=$?
+        if [ $code != 2 ] || ! says "E_DATA.*bad.bin: token 120 at position 200 is not below vocab=100"
+        then not_ok $name "code $code"; return; fi
+        if [ -e never/latest ] || [ -s never.jsonl ]; then not_ok $name "it has trained"; return; fi
+    done
+    # an evaluation of three batches does not read that token
+    job 1 --vocab 100 --data train.bin --val-data bad.bin --eval-batches 3 --steps 1 --metrics "" >out 2>err ||
+        { not_ok $name "samples are refused that are not evaluated"; return; }
+    echo "ok $name"
+}
+
+# The file changes while the job runs; two of its four ranks cannot read a sample, in the middle of a batch
+evaluation_fails() {
+    local name=evaluation_that_fails_costs_no_step code
+    cp good.bin changing.bin
+    job 4 --dp 2 --tp 2 --vocab 100 --data train.bin --val-data changing.bin --steps 300 --save fails --metrics fails.jsonl >out 2>err &
+    wait_for 60 grep -qs '"step":20,' fails.jsonl || { not_ok $name "it does not get that far"; end_all; wait; return; }
+    dd if=bad.bin of=changing.bin conv=notrunc status=none
+    wait $!
+    code=$?
+    if [ $code != 2 ] || ! says "warning: the evaluation after step 250 failed: changing.bin: token 120" ||
+        ! says "E_DATA .*; all steps are done"; then not_ok $name "code $code"; return; fi
+    if ! latest fails 300 || grep -q val_loss fails.jsonl; then not_ok $name "not saved, or evaluated all the same"; return; fi
+    echo "ok $name"
+}
+
+# asked NAME CODE STEP WORDS OPTIONS...: the job is asked to stop when the checkpoint of that step is there, and its
+# evaluation runs
+asked() {
+    local name=$1 code step=$3 words=$4
+    long_evaluation 2 --tp 2 --save "$name" --metrics "$name.jsonl" "${@:5}"
+    wait_for 60 latest "$name" "$step" || { not_ok "$name" "the evaluation begins before the save has ended"; end_all; wait; return; }
+    sleep 0.2
+    kill -USR1 "$(pids_of launch | head -1)"
+    wait_for 30 eval "! kill -0 $! 2>/dev/null" || end_all
+    wait $!
+    code=$?
+    if [ $code != "$2" ] || ! says "$words"; then not_ok "$name" "code $code, not $2"; return; fi
+    if ! latest "$name" "$step" || grep -q val_loss "$name.jsonl"; then not_ok "$name" "another step, or evaluated"; return; fi
+    echo "ok $name"
+}
+early="ended early, after [0-9]* of [0-9]* batches: the job was asked to stop"
+
+# ---- all of it ----
+data train.bin 1000 0
+data good.bin 300 0
+data bad.bin 300 200
+all=(
+    "refused_before_the_first_step"
+    "evaluation_fails"
+    "asked stops_in_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 --eval-every 4"
+    "asked stops_in_the_last_evaluation 0 8 'evaluation after step 8 $early' --steps 8"
+    "asked saves_beside_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 --eval-every 4 --save-async"
+    "asked time_limit_ends_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 --eval-every 4 --time-limit 2"
+)
+for test in "${all[@]}"; do
+    [[ -n "${ONLY-}" && "$test" != *"$ONLY"* ]] || eval "$test"
+done
