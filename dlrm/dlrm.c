@@ -213,9 +213,9 @@ static const struct model_preset WIDE_DEEP[] = {
 };
 
 const struct model model_dlrm = {
-    .name = "dlrm", .presets = DLRM, .clicks = true,
+    .name = "dlrm", .presets = DLRM, .any_seq = true, .clicks = true,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct dlrm_options)}, .build = dlrm_build,
     .n_params = dlrm_n_params, .flops_per_token = dlrm_flops};
 const struct model model_wide_deep = {
-    .name = "wide-deep", .presets = WIDE_DEEP, .clicks = true, .build = wide_deep_build, .n_params = dlrm_n_params,
-    .flops_per_token = dlrm_flops};
+    .name = "wide-deep", .presets = WIDE_DEEP, .any_seq = true, .clicks = true, .build = wide_deep_build,
+    .n_params = dlrm_n_params, .flops_per_token = dlrm_flops};

@@ -141,10 +141,10 @@ static enum status read_prompt(struct generation *g) {
     if (g->n_prompt >= seq || q->tokens > seq - g->n_prompt)
         return FAIL(E_CONFIG,
                     "the model reads seq=%" PRId64 " tokens, and the prompt has %" PRId64
-                    " of them with tokens=%" PRId64 " to follow; %s",
+                    " of them with tokens=%" PRId64 " to follow; %s%s",
                     seq, g->n_prompt, q->tokens,
-                    g->n_prompt < seq ? "request fewer tokens (0: as many as fit)"
-                                      : "shorten the prompt");
+                    g->n_prompt < seq ? "request fewer tokens (0: as many as fit)" : "shorten the prompt",
+                    q->plan.arch->any_seq ? ", or give a larger --seq" : "");
     if (q->tokens == 0) q->tokens = seq - g->n_prompt;
     return OK;
 }

@@ -92,7 +92,7 @@ double llama_flops_per_token(const struct plan *c) {
 
 const struct model model_llama = {
     .name = "llama", .presets = llama_presets, .formats = llama_formats, .published = llama_published,
-    .build = llama_build, .n_params = llama_n_params, .flops_per_token = llama_flops_per_token};
+    .any_seq = true, .build = llama_build, .n_params = llama_n_params, .flops_per_token = llama_flops_per_token};
 
 static enum status mixtral_build(const struct plan *plan, struct program *p) {
     if (plan->experts == 0)
@@ -102,4 +102,4 @@ static enum status mixtral_build(const struct plan *plan, struct program *p) {
 
 const struct model model_mixtral = {
     .name = "mixtral", .presets = mixtral_presets, .formats = mixtral_formats, .published = llama_published,
-    .build = mixtral_build, .n_params = llama_n_params, .flops_per_token = llama_flops_per_token};
+    .any_seq = true, .build = mixtral_build, .n_params = llama_n_params, .flops_per_token = llama_flops_per_token};

@@ -100,6 +100,22 @@ elif grep -q cross_entropy out || ! grep -q '^schedule: F0$' out; then not_ok sh
 else echo "ok show_decode"
 fi
 
+# A table of positions says how long a text may be; where there is none, --seq does, whatever it was trained with.
+"$trivium" train --device cpu --threads 1 --data "$demo" --arch llama --layers 1 --hidden 32 --heads 4 --seq 16 --global-batch 4 --steps 1 --val-fraction 0 \
+    --log warn --metrics "" --save rotary >out 2>err || not_ok another_seq "no model to speak with"
+if ! generate --checkpoint rotary --prompt "To be" --tokens 40 --seq 48; then not_ok longer_than_it_was_trained_with "exit code $?"
+elif [ "$(wc -c <out)" != 46 ]; then not_ok longer_than_it_was_trained_with "not the prompt, 40 bytes and an end of line"
+else echo "ok longer_than_it_was_trained_with"; fi
+if ! generate --checkpoint saved --prompt "To be" --temperature 0 --seq 16; then not_ok shorter_than_its_table "exit code $?"
+elif ! grep -q "positions 0 to 15 of 32 are taken" err; then not_ok shorter_than_its_table "does not say which positions are taken"
+elif ! generate --checkpoint saved --prompt "To be" --temperature 0 --tokens 11; then not_ok shorter_than_its_table "exit code $?"
+else cp out whole
+    generate --checkpoint saved --prompt "To be" --temperature 0 --seq 16
+    if cmp -s out whole; then echo "ok shorter_than_its_table"; else not_ok shorter_than_its_table "another text"; fi
+fi
+refuses longer_than_its_table E_FORMAT "use --seq 32 or less" --checkpoint saved --prompt x --seq 33
+refuses too_many_tokens_for_this_seq E_CONFIG "or give a larger --seq" --checkpoint rotary --prompt x --tokens 16
+
 refuses no_checkpoint E_USAGE "--checkpoint DIR" --prompt x
 refuses checkpoint_that_is_not_there E_DATA nowhere --checkpoint nowhere --prompt x
 refuses no_prompt E_USAGE "one of --prompt" --checkpoint saved

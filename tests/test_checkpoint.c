@@ -6,7 +6,9 @@
  * LONG=1: every pair. And what is not a whole checkpoint of this model is refused in one line. */
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
+#include "lib/base/log.h"
 #include "lib/checkpoint/checkpoint.h"
+#include "lib/checkpoint/checkpoint_tensor.h"
 #include "mixed_precision/mixed_precision.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -311,6 +313,87 @@ static void test_another_model_is_refused(void **state) {
 }
 
 /* A weight that is no number was saved as such: the file is whole, and is refused all the same. */
+/* ---- another length of sequences: saved with 8, a table of whose positions a shorter one takes the first ---- */
+static struct plan plan_of_seq(const char *arch, int company, int64_t seq) {
+    struct plan p = parity_plan();
+    (void)recipe_arch(&p, arch);
+    p.seq = seq;
+    return layout_in_company(p, company);
+}
+
+static enum status save_arch(const char *arch, char step[CHECKPOINT_PATH_MAX]) {
+    char folder[CHECKPOINT_PATH_MAX];
+    struct run r;
+    shared_path(arch, folder);
+    enum status status = open_run(&r, plan_of_seq(arch, 5, 8));
+    if (status == OK) status = checkpoint_save(&r, folder, 0);
+    if (status == OK) status = checkpoint_resolve(folder, step);
+    run_destroy(&r);
+    return status;
+}
+
+/* How far this rank's weights are from those of the files. Element i of a cropped table is element i of the whole. */
+static double far_from_files(const struct run *r, const char *step) {
+    struct checkpoint_reader *files;
+    double far = 0;
+    if (checkpoint_open(step, &files) != OK) return NAN;
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        struct shape shape = w->type.shape;
+        if (!param_is_stored(w)) continue;
+        for (int a = 0; a < shape.n_axes; a++)
+            if (shape.axis[a].tag == 'T') shape.axis[a].global = 8;
+        double *whole = calloc((size_t)shape_global_n(&shape) + 1, sizeof *whole);
+        enum status status = checkpoint_read_weight(files, w->name, &shape, FP64, whole);
+        far = status == OK ? fmax(far, layout_own_difference(r, w, false, whole)) : NAN;
+        free(whole);
+    }
+    checkpoint_close(&files);
+    return far;
+}
+
+static bool begins_with_it(const char *step, struct plan p, bool said) {
+    struct run r;
+    test_stderr_keep();
+    enum status status = open_run(&r, p);
+    if (status == OK) status = checkpoint_load(&r, step, CHECKPOINT_WEIGHTS);
+    bool line = strstr(test_stderr_text(), "positions 0 to 3 of 8 are taken");
+    bool ok = status == OK && line == (said && comm_is_rank_0()) && far_from_files(&r, step) == 0;
+    if (ok) ok = run_step(&r) == OK;
+    if (!ok) print_message("%s of seq %d: %s\n", p.arch->name, (int)p.seq, status_text());
+    run_destroy(&r);
+    return agree_all(ok);
+}
+
+static enum status begin(const char *step, struct plan p) {
+    struct run r;
+    enum status status = open_run(&r, p);
+    if (status == OK) status = checkpoint_load(&r, step, CHECKPOINT_WEIGHTS);
+    run_destroy(&r);
+    return status;
+}
+
+static void test_weights_serve_another_length_of_sequences(void **state) {
+    (void)state;
+    if (on_cuda()) skip();
+    char gpt[CHECKPOINT_PATH_MAX], llama[CHECKPOINT_PATH_MAX];
+    enum log_level level = log_get_level();
+    bool ok = agree_all(save_arch("gpt", gpt) == OK) && agree_all(save_arch("llama", llama) == OK);
+    log_set_level(LOG_INFO);
+    for (int company = 0; company < N_COMPANIES && ok; company += 3) {
+        ok &= begins_with_it(gpt, plan_of_seq("gpt", company, 4), true);
+        ok &= begins_with_it(llama, plan_of_seq("llama", company, 4), false);
+    }
+    log_set_level(level);
+    ok = ok && begins_with_it(llama, plan_of_seq("llama", 0, 16), false);
+    ok = ok && is_refused(gpt, plan_of_seq("gpt", 0, 4), E_FORMAT, "--init");
+    ok = ok && is_refused(llama, plan_of_seq("llama", 0, 4), E_FORMAT, "seq=8, and seq=4 is requested");
+    test_stderr_keep();
+    ok = ok && agree_all(begin(gpt, plan_of_seq("gpt", 0, 16)) == E_FORMAT);
+    bool said = strstr(test_stderr_text(), "use --seq 8 or less");
+    assert_true(agree_all(ok) && agree_max(said) == 1);
+}
+
 static void test_a_weight_that_is_no_number_is_refused(void **state) {
     (void)state;
     if (on_cuda()) skip();
@@ -387,6 +470,7 @@ static void test_a_place_that_cannot_be_written_is_named(void **state) {
 
 TESTS(unit_test(test_a_checkpoint_of_any_layout_loads_in_any_other), unit_test(test_a_loss_scale_goes_on_where_it_was),
       unit_test(test_a_bf16_checkpoint_loads_in_fp32), unit_test(test_what_is_not_a_whole_checkpoint_is_refused),
-      unit_test(test_another_model_is_refused), unit_test(test_a_weight_that_is_no_number_is_refused),
+      unit_test(test_another_model_is_refused), unit_test(test_weights_serve_another_length_of_sequences),
+      unit_test(test_a_weight_that_is_no_number_is_refused),
       unit_test(test_old_checkpoints_go_and_unfinished_ones_too), unit_test(test_a_step_may_be_saved_twice),
       unit_test(test_a_place_that_cannot_be_written_is_named))

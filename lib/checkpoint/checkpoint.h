@@ -92,7 +92,8 @@ enum status checkpoint_model(const char *step, struct checkpoint_model *out);
 
 enum checkpoint_part { CHECKPOINT_ALL, CHECKPOINT_WEIGHTS };
 
-/** Take the state, or the weights alone, from a step directory. After CHECKPOINT_ALL the next step is the one that
+/** Take the state, or the weights alone, from a step directory: the weights of any seq if none has its length, else
+ *  the first positions of a longer table (rank 0 logs it). After CHECKPOINT_ALL the next step is the one that
  *  would have followed. Every rank returns the same; after a failure the run is not to be used.
  *  @collective{mesh} @errors E_DATA: a file is missing; E_FORMAT: another model's, cut off, damaged, with a weight that
  *  is not finite, or CHECKPOINT_ALL of a checkpoint of weights alone (checkpoint_tensor.h); E_IO, E_MEMORY */

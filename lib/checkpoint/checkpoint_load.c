@@ -1,3 +1,5 @@
+#include "lib/base/integer.h"
+#include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_gather.h"
 #include "lib/checkpoint/checkpoint_load.h"
@@ -17,10 +19,16 @@ enum status checkpoint_model(const char *step, struct checkpoint_model *out) {
     return status;
 }
 
-static enum status same_model(const struct manifest *m, const struct plan *p) {
+static enum status same_model(const struct manifest *m, const struct plan *p, enum checkpoint_part part) {
     struct checkpoint_model theirs;
     TRY(checkpoint_model_read(m->json, m->path, &theirs));
-    return checkpoint_model_compare(&theirs, p, m->path);
+    TRY(checkpoint_model_compare(&theirs, p, m->path));
+    if (part != CHECKPOINT_ALL && theirs.seq > p->seq && !p->arch->any_seq && comm_is_rank_0())
+        log_info("%s: positions 0 to %" PRId64 " of %" PRId64 " are taken", m->folder, p->seq - 1, theirs.seq);
+    if (part != CHECKPOINT_ALL || theirs.seq == p->seq) return OK;
+    return FAIL(E_FORMAT, "%s was trained with seq=%" PRId64 ", and seq=%" PRId64 " is requested: samples are counted "
+                "in that length; leave seq as it was, or begin a run with --init %s", m->path, theirs.seq, p->seq,
+                m->folder);
 }
 
 /* ---- tensors ---- */
@@ -53,10 +61,18 @@ static enum status gather_mean(const struct manifest *m, const struct whose *x, 
     return status;
 }
 
+/* Of a table of positions the first ones, where a checkpoint has more. */
+static struct piece first_positions(const struct manifest *m, struct piece piece) {
+    for (int i = 0; i < piece.box.n_axes; i++)
+        if (piece.box.axis[i].tag == 'T') piece.box.axis[i].global = max64(piece.box.axis[i].global, m->seq);
+    return piece;
+}
+
 /* room_n: elements of the place, padding included. */
 static enum status load_tensor(const struct manifest *m, struct whose x, struct piece piece, enum dtype dtype,
                                int64_t room_n, const struct device *device, void *to) {
     int64_t bytes = room_n * (int64_t)dtype_size(dtype);
+    piece = first_positions(m, piece);
     void *at = calloc(1, (size_t)bytes + 1);                         /* padding stays zero, as it is in training */
     enum status status = at ? OK : FAIL(E_MEMORY, "no memory to read %s", x.w->name);
     if (status == OK)
@@ -160,7 +176,7 @@ enum status checkpoint_load(struct run *r, const char *step, enum checkpoint_par
     const struct group *mesh = r->mesh.group[AXIS_MESH];
     struct manifest m;
     enum status status = manifest_read(&m, step);
-    if (status == OK) status = same_model(&m, &r->plan);
+    if (status == OK) status = same_model(&m, &r->plan, part);
     if (status == OK && part == CHECKPOINT_ALL) status = has_moments(&m);
     if (status == OK && part == CHECKPOINT_ALL) status = same_seed(&m, &r->plan);
     status = fail_agree(mesh, status);

@@ -162,6 +162,7 @@ static enum status read_numbers(struct manifest *m) {
     if (m->update > m->step)
         return FAIL(E_FORMAT, "%s says %" PRId64 " updates after %" PRId64 " steps, and a step makes at most one; use "
                     "another checkpoint", m->path, m->update, m->step);
+    m->seq = json_integer_value(json_object_get(json_object_get(m->json, "model"), "seq"));
     TRY(read_count(m, m->json, "samples", &m->samples));
     return read_count(m, m->json, "seed", &m->seed);
 }

@@ -23,6 +23,7 @@ struct manifest {
     char folder[CHECKPOINT_PATH_MAX], path[CHECKPOINT_PATH_MAX];
     json_t *json, *names;            /* names: of the shards, as an object's keys */
     int64_t step, update, samples, seed;
+    int64_t seq;                         /* the model's; 0: it does not say */
     int64_t replicas;                    /* that have moments of their own, and an outer momentum; 0: none has */
     bool weights_only;                   /* no moments: a run may begin with it, and not go on with it */
     struct shard_file *shards;

@@ -10,7 +10,7 @@ const struct model_size model_sizes[N_MODEL_SIZES] = {
     {"kv-heads", AT(kv_heads), 0, 1000000}, {"ffn", AT(ffn), 0, 10000000},
     {"rope-theta", AT(rope_theta), 0, 1000000000000}, {"experts", AT(experts), 0, 1000000},
     {"experts-per-token", AT(experts_per_token), 0, 1000000}};
-enum { UNTIED = 5, USUAL_THETA = 10000 };
+enum { SEQ = 3, UNTIED = 5, USUAL_THETA = 10000 };
 
 struct checkpoint_model checkpoint_model_of_plan(const struct plan *p) {
     struct checkpoint_model m = {.layers = p->layers, .hidden = p->hidden, .heads = p->heads, .seq = p->seq,
@@ -79,12 +79,14 @@ enum status checkpoint_model_compare(const struct checkpoint_model *theirs, cons
                     "with",
                     where, arch_of(&a), arch_of(&b));
     for (int i = 0; i < N_MODEL_SIZES; i++)
-        if (*model_size_of(&a, i) != *model_size_of(&b, i))
+        if (i != SEQ && *model_size_of(&a, i) != *model_size_of(&b, i))
             return FAIL(E_FORMAT,
                         "%s is of another model: %s is %" PRId64 " there and %" PRId64
                         " here; give the options that it was saved with",
                         where, model_sizes[i].name, *model_size_of(&a, i), *model_size_of(&b, i));
-    return OK;
+    if (b.seq <= a.seq || (p->arch && p->arch->any_seq)) return OK;
+    return FAIL(E_FORMAT, "%s has a table of positions for seq=%" PRId64 ", and seq=%" PRId64 " is longer; use --seq %"
+                PRId64 " or less", where, a.seq, b.seq, a.seq);
 }
 
 bool checkpoint_model_option(const struct checkpoint_model *model, int i, const char **name, int64_t *value) {

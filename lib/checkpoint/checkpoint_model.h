@@ -33,7 +33,8 @@ enum status checkpoint_model_read(const json_t *manifest, const char *where, str
 /** Is each within what options may say, and do heads divide hidden, and kv-heads heads? Products of these sizes do not
  *  overflow 64 bits.  @errors E_FORMAT naming `where` */
 enum status checkpoint_model_check(const struct checkpoint_model *, const char *where);
-/** The plan has the same model. @errors E_FORMAT naming `where`, what differs, and both */
+/** Has the plan a model of these weights? Its seq may be another: shorter, or any where no weight has its length.
+ *  @errors E_FORMAT naming `where`, what differs, and both */
 enum status checkpoint_model_compare(const struct checkpoint_model *, const struct plan *, const char *where);
 
 /** The option that asks for size i of the model, and its value; false: it is as it is anyway. */

@@ -42,6 +42,7 @@ struct model {
     const struct model_preset *presets; /* by which --model chooses this row; ends with {NULL} */
     const struct model_format *formats; /* ends with {NULL}; NULL: none */
     const struct published *published;  /* what others call its tensors; ends with {NULL}; NULL: nothing */
+    bool any_seq;                       /* no weight has a sequence's length: a checkpoint serves any --seq */
     bool clicks;                        /* it reads samples of clicks (lib/data/clicks.h), and not tokens */
     struct own_options options;         /* beside those that all models share, which are the plan's */
     enum status (*build)(const struct plan *, struct program *); /* for one rank, whole and unaltered; pure */
