@@ -81,15 +81,24 @@ static void say_ready(const struct plan *p, const struct preflight_rank *all, co
     fflush(stdout);
 }
 
+static enum status look_at_save(const struct plan *p, fail_agreement *agree, struct checkpoint_ready *ready,
+                                bool *tight) {
+    TRY(checkpoint_ready(p->save, probe_bytes, agree, ready));
+    return agree(group_world(), checkpoint_room(p->save, ready->free_bytes, preflight_checkpoint_bytes(p), tight));
+}
+
+/* In a later epoch the job has steps to lose, and a disk that is full now may have room when the next save is due. */
 enum status preflight_train(const struct plan *p, const struct device *device) {
     struct preflight_rank mine, *all;
     struct checkpoint_ready ready;
+    const bool goes_on = comm_epoch() > 0;
     bool tight;
     if (!p->save[0]) return OK;
-    TRY(checkpoint_ready(p->save, probe_bytes, &ready));
-    TRY(fail_agree(group_world(), checkpoint_room(p->save, ready.free_bytes, preflight_checkpoint_bytes(p), &tight)));
+    enum status status = look_at_save(p, goes_on ? fail_warn : fail_agree, &ready, &tight);
+    if (goes_on && (status == E_IO || status == E_MEMORY)) return OK;
+    TRY(status);
     describe(&mine, device, (int)p->threads);
-    enum status status = gather(&mine, &all);
+    status = gather(&mine, &all);
     if (status == OK && comm_is_rank_0()) say_ready(p, all, &ready, tight);
     free(all);
     return status;
@@ -154,7 +163,7 @@ static void print_network(int n, double seconds) {
 static enum status look_at_folder(const struct plan *p) {
     struct checkpoint_ready ready;
     if (!p->save[0]) return OK;
-    TRY(checkpoint_ready(p->save, write_bytes, &ready));
+    TRY(checkpoint_ready(p->save, write_bytes, fail_agree, &ready));
     double bytes = (double)write_bytes * comm_world_size();
     if (comm_is_rank_0())
         printf("save        %s: %.0f MiB by all ranks, flushed, in %.0f ms: %.0f MB/s; room for %.0f MiB\n", p->save,

@@ -22,7 +22,8 @@ extern "C" {
 int preflight_main(int argc, char **argv);
 
 /** Can the folder be written, by all, and has it room? Says ranks, hosts, device and room in one line, with a warning
- *  where there is room for only one checkpoint. Nothing to do without --save.
+ *  where there is room for only one checkpoint. Nothing to do without --save. In a later epoch of an elastic job a
+ *  folder that cannot be written, or has no room, is a warning.
  *  @collective{world} @errors as checkpoint_ready and checkpoint_room, the same on every rank and reported */
 enum status preflight_train(const struct plan *, const struct device *);
 

@@ -100,14 +100,25 @@ static bool saves_beside(const struct training *t) {
     return t->setup.plan.save_async && !t->stopping && t->run.n_done < t->setup.plan.steps;
 }
 
+static enum status lock_again(struct training *t) {
+    char why[1024];
+    if (!t->lacks_lock) return OK;
+    enum status status = comm_is_rank_0() ? checkpoint_lock(t->setup.plan.save, &t->lock) : OK;
+    status = fail_share(group_world(), status, why, sizeof why);
+    t->lacks_lock = status != OK;
+    return status == OK || !*why ? status : FAIL(status, "%s", why);
+}
+
 enum status train_save(struct training *t) {
     const struct plan *p = &t->setup.plan;
     TRY(train_poll_save(t, true));                                   /* one at a time */
     if (t->saved_step == t->run.n_done) return OK;
     double start = clock_s();
     t->spent_at_save_s = t->spent_s;
-    enum status status = saves_beside(t) ? checkpoint_save_start(&t->run, p->save, p->keep, &t->saver)
-                                         : checkpoint_save(&t->run, p->save, p->keep);
+    enum status status = lock_again(t);
+    if (status == OK)
+        status = saves_beside(t) ? checkpoint_save_start(&t->run, p->save, p->keep, &t->saver)
+                                 : checkpoint_save(&t->run, p->save, p->keep);
     t->stall_s = clock_s() - start;
     return status == OK && t->saver ? OK : note_save(t, status, t->run.n_done, t->stall_s, t->stall_s);
 }

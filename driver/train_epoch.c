@@ -21,6 +21,7 @@
 #include "driver/train_state.h"
 #include "elastic/elastic.h"
 #include "lib/base/log.h"
+#include "lib/checkpoint/checkpoint.h"
 #include "lib/comm/comm_epoch.h"
 #include "lib/comm/comm.h"
 #include <inttypes.h>
@@ -71,15 +72,24 @@ static int32_t has_done_steps;
 
 void train_note_step(void) { has_done_steps = 1; }
 
+/* A folder that cannot be read now is no better than memory, which may be a step behind what was saved there. */
+static bool is_there(const char *save) {
+    char step[CHECKPOINT_PATH_MAX];
+    bool found = checkpoint_resolve(save, step) == OK;
+    status_clear();
+    return found;
+}
+
 /* Rank 0 knows whether this job has saved; all have to begin alike. A job that begins again adds to its rows, too: they
  * are emptied once, before the first step. */
 static enum status where_to_begin(const struct plan *plan, struct train_words *out, struct launch_change *change,
                                   bool *from_memory) {
-    int64_t saved = comm_epoch_kept();
+    int64_t saved = comm_epoch_kept(), on_disk[2] = {saved, saved && is_there(plan->save) ? saved : 0};
     int32_t rows = has_done_steps;
-    TRY(comm_broadcast(group_world(), &saved, (int64_t)sizeof saved, UINT8, 0));
+    TRY(comm_broadcast(group_world(), on_disk, (int64_t)sizeof on_disk, UINT8, 0));
     TRY(comm_all_reduce(group_world(), &rows, 1, INT32, COMM_MAX));
-    if (elastic_options(plan)->every) TRY(elastic_report(plan, saved, from_memory));
+    saved = on_disk[0];
+    if (elastic_options(plan)->every) TRY(elastic_report(plan, on_disk[1], from_memory));
     snprintf(out->save, sizeof out->save, "%s", plan->save);
     change->resume = saved && !*from_memory ? out->save : NULL;
     change->adds_rows = rows || *from_memory;

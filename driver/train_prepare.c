@@ -116,14 +116,34 @@ static void announce(const struct training *t, int threads) {
     fflush(stdout);
 }
 
-/* Rank 0's files: a job that may not save where another one does leaves that one's metrics alone too. And a rank 0 that
- * was stopped for a while may be it no more: its rows would not only be late, but empty the file of the others'. */
-static enum status open_files(struct training *t) {
+/* In a later epoch the job has steps to lose: a folder that cannot be locked now is a warning, and each save tries
+ * again. */
+static enum status lock_save(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    const bool goes_on = comm_epoch() > 0;
+    if (!p->save[0]) return OK;
+    enum status status = comm_is_rank_0() ? checkpoint_lock(p->save, &t->lock) : OK;
+    status = (goes_on ? fail_warn : fail_agree)(group_world(), status);
+    t->lacks_lock = goes_on && status == E_IO;
+    return t->lacks_lock ? OK : status;
+}
+
+/* So are metrics that cannot be opened. */
+static enum status open_metrics(struct training *t) {
     const struct plan *p = &t->setup.plan;
     if (!comm_is_rank_0()) return OK;
-    if (comm_epoch_has_changed()) return E_EPOCH;
-    if (p->save[0]) TRY(checkpoint_lock(p->save, &t->lock));
-    return (p->metrics_append ? metrics_append : metrics_open)(&t->metrics, p->metrics);
+    enum status status = (p->metrics_append ? metrics_append : metrics_open)(&t->metrics, p->metrics);
+    if (comm_epoch() == 0) return status;
+    train_pass_over_file(t, status);
+    return OK;
+}
+
+/* Rank 0's files: a job that may not save where another one does leaves that one's metrics alone too. And a rank 0 that
+ * was stopped for a while may have been replaced: it must not empty its successor's metrics. */
+static enum status open_files(struct training *t) {
+    if (comm_is_rank_0() && comm_epoch_has_changed()) return E_EPOCH;
+    TRY(lock_save(t));
+    return fail_agree(group_world(), open_metrics(t));
 }
 
 /* --profile with --cluster: what the planner says of the same rows, from before the first step. */
@@ -144,7 +164,7 @@ enum status train_prepare(struct training *t, int argc, char **argv) {
     if (comm_is_rank_0()) train_tell_shape(t);
     int threads = setup_threads(p, comm_local_size());
     TRY(fail_agree(group_world(), train_watch_prepare(t)));
-    TRY(fail_agree(group_world(), open_files(t)));
+    TRY(open_files(t));
     t->setup.plan.undrawn = t->from_memory || p->resume[0] || p->init[0];
     TRY(run_create(&t->run, &train_recipe, p, WATCH_NOTHING));
     TRY(preflight_train(p, t->run.device));

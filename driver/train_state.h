@@ -22,6 +22,7 @@ struct training {
     struct setup setup;
     struct run run;
     struct checkpoint_lock *lock;        /* rank 0, if the job saves */
+    bool lacks_lock;                     /* on every rank: rank 0 could not take it when this epoch began */
     struct metrics metrics;
     struct started started[STEPS_AHEAD];
     double peak_flops;               /* of the job, a second */

@@ -259,6 +259,31 @@ hurts='KILL has killed|is lost' n_rows='' says=
 from="the last checkpoint"
 trains neighbors_that_die_at_once_are_on_disk 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 --inject slow=0,12 -- "1 2"
 
+# ---- a folder for checkpoints that fails meanwhile: what is in memory goes on, and when the folder is well again it is saved ----
+folder() {
+    local name=elastic_a_folder_that_fails_costs_no_step
+    [[ $name =~ ${ONLY-} ]] || return
+    rm -rf saved rows gone
+    env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport own --elastic 4 --spares 1 "${train[@]}" --dp 4 --zero 1 --replicate-every 1 \
+        --inject slow=0,8 --save saved --metrics rows >out 2>err </dev/null &
+    job=$!
+    wait_for 60 test -e saved/latest || { not_ok $name "does not save"; return; }
+    mv saved gone && echo "no folder" >saved                         # as a disk that is full, or that the kernel has made read-only
+    kill -KILL "$(process 0)"
+    wait_for 60 says '^epoch 1: 4 ranks, dp 4, from memory' err || { not_ok $name "does not go on"; return; }
+    wait_for 60 says 'step [0-9]+ is not saved' err || { not_ok $name "does not say that it does not save"; return; }
+    rm saved
+    ended $name 0 by_itself || return
+    [ "$(grep -cE 'warning: .*saved.*; training continues' err)" -ge 2 ] || { not_ok $name "does not warn"; return; }
+    [ -e saved/.lock ] || { not_ok $name "it saves without the lock"; return; }
+    [ -d saved/step-00000060 ] && has_row 60 && [ "$(grep -c '"loss"' rows)" -le 61 ] || { not_ok $name "the end is missing, or more than a step was done again"; return; }
+    ! says '^E_|\] E_' err || { not_ok $name "an error line"; return; }
+    "$build/trivium" launch -n 1 --comm-transport own "${train[@]}" --resume saved --save saved --metrics '' >out 2>err </dev/null ||
+        { not_ok $name "what it saved is not whole"; return; }
+    echo "ok $name"
+}
+folder
+
 # ---- several hosts: an agent on each, here all on this one. A host that is lost is one epoch, and its shards are on another one ----
 two=127.0.0.2:2,127.0.0.3:2
 from=memory hurts='USR2 leaves; epoch' n_rows=60 says='^trivium: process 2 has left'

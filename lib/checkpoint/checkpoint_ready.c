@@ -71,16 +71,17 @@ static enum status make_and_write(const char *save, const char *mine, int64_t by
     return write_probe(mine, bytes);
 }
 
-enum status checkpoint_ready(const char *save, int64_t probe_bytes, struct checkpoint_ready *out) {
+enum status checkpoint_ready(const char *save, int64_t probe_bytes, fail_agreement *agree,
+                             struct checkpoint_ready *out) {
     char mine[CHECKPOINT_PATH_MAX];
     const struct group *world = group_world();
-    TRY(fail_agree(world, names_fit(save)));
-    TRY(fail_agree(world, probe_path(save, comm_world_rank(), mine)));
+    TRY(agree(world, names_fit(save)));
+    TRY(agree(world, probe_path(save, comm_world_rank(), mine)));
     double start = clock_s();
-    enum status status = fail_agree(world, make_and_write(save, mine, probe_bytes));
-    if (status == OK) status = fail_agree(world, see_rank_0(save));
+    enum status status = agree(world, make_and_write(save, mine, probe_bytes));
+    if (status == OK) status = agree(world, see_rank_0(save));
     out->probe_s = clock_s() - start;
-    if (status == OK) status = fail_agree(world, free_room(save, &out->free_bytes));
+    if (status == OK) status = agree(world, free_room(save, &out->free_bytes));
     unlink(mine);
     return status;
 }

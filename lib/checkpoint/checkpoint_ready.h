@@ -1,8 +1,8 @@
-/* Before the first step: can checkpoints be written where they are to go? Better now than after a night. */
+/* Before the first step: can checkpoints be written where they belong? Better now than after a night. */
 #ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_READY_H
 #define TRIVIUM_CHECKPOINT_CHECKPOINT_READY_H
 
-#include "lib/base/status.h"
+#include "lib/comm/comm.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,10 +12,11 @@ struct checkpoint_ready {
 };
 
 /** Make the folder `save`; each rank writes probe_bytes into a file of its own there, flushed; sees rank 0's, so that
- *  it is one folder for all of them; and removes its own. The same result on every rank.
- *  @collective{world} @errors E_IO with path and reason: reported already, as by fail_agree; E_CONFIG: a
- *  path with no room for the names of a checkpoint; E_MEMORY */
-enum status checkpoint_ready(const char *save, int64_t probe_bytes, struct checkpoint_ready *out);
+ *  it is one folder for all of them; and removes its own. The same result on every rank, by `agree`.
+ *  @collective{world} @errors E_IO with path and reason: said already, as `agree` says it; E_CONFIG: a path with no
+ *  room for the names of a checkpoint; E_MEMORY */
+enum status checkpoint_ready(const char *save, int64_t probe_bytes, fail_agreement *agree,
+                             struct checkpoint_ready *out);
 
 /** Is there room for a checkpoint of this many bytes (it is written before an old one is removed), and for two? Pure.
  *  @errors E_IO: not even for one */

@@ -28,7 +28,7 @@ static void test_ready_folder_is_made_and_left_empty(void **state) {
     (void)state;
     struct checkpoint_ready ready = {0};
     const char *save = shared_path("a/b/save");
-    enum status status = checkpoint_ready(save, 1000, &ready);
+    enum status status = checkpoint_ready(save, 1000, fail_agree, &ready);
     comm_barrier(group_world());
     int n = files_in(save);
     comm_barrier(group_world());
@@ -45,7 +45,7 @@ static void test_names_that_do_not_fit_are_refused_at_once(void **state) {
     for (; n < 990; n++) save[n] = n % 100 ? 'x' : '/';
     save[n] = 0;
     test_stderr_keep();
-    enum status status = checkpoint_ready(save, 1000, &ready);
+    enum status status = checkpoint_ready(save, 1000, fail_agree, &ready);
     bool said = strstr(test_stderr_text(), "the limit is 1023") != NULL;
     status_clear();
     assert_true(agree_all(status == E_CONFIG && said == comm_is_rank_0()));
@@ -58,7 +58,7 @@ static void test_folder_of_one_host_only_is_refused(void **state) {
     if (comm_world_size() == 1) return;
     struct checkpoint_ready ready;
     test_stderr_keep();
-    enum status status = checkpoint_ready(test_path("own"), 1000, &ready);
+    enum status status = checkpoint_ready(test_path("own"), 1000, fail_agree, &ready);
     const char *said = test_stderr_text();
     bool named = strstr(said, "file system that all hosts share") != NULL;
     status_clear();

@@ -275,6 +275,11 @@ enum status comm_broadcast(const struct group *, void *x, int64_t count, enum dt
  *  recorded, not reported.
  *  @collective{group; every rank must reach it, failed or not} @errors any code; E_TIMEOUT, E_COMM of its own */
 enum status fail_agree(const struct group *, enum status mine);
+/** The same for what shall not end the job: that rank's sentence is a warning, with "training continues".
+ *  @collective{group; every rank must reach it, failed or not} @errors as fail_agree */
+enum status fail_warn(const struct group *, enum status mine);
+/** One of these two. */
+typedef enum status fail_agreement(const struct group *, enum status mine);
 
 /** The same agreement for a driver that continues after a failure: no rank reports; every rank gets the first failing
  *  rank's sentence (status_message) in text, "" when all are OK, and its own recorded line is forgotten.

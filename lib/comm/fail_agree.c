@@ -32,7 +32,8 @@ static enum status find_first(const struct group *group, enum status mine, struc
     return OK;
 }
 
-enum status fail_agree(const struct group *group, enum status mine) {
+/* speak: what the first that failed does with its line. */
+static enum status agree(const struct group *group, enum status mine, void (*speak)(void)) {
     struct first_failure first;
     if (mine == E_EPOCH) return mine;
     if (mine == E_TIMEOUT) {
@@ -41,10 +42,16 @@ enum status fail_agree(const struct group *group, enum status mine) {
     }
     TRY(find_first(group, mine, &first));
     if (first.code == OK) return OK;
-    if (first.rank == group_rank(group)) status_report();
-    else status_clear();
+    if (first.rank == group_rank(group)) speak();
+    status_clear();
     return first.code;
 }
+
+enum status fail_agree(const struct group *group, enum status mine) { return agree(group, mine, status_report); }
+
+static void warn(void) { log_warn("%s; training continues", status_message()); }
+
+enum status fail_warn(const struct group *group, enum status mine) { return agree(group, mine, warn); }
 
 enum status fail_share(const struct group *group, enum status mine, char *text, int64_t text_bytes) {
     struct first_failure first;

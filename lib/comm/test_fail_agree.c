@@ -84,5 +84,22 @@ static void test_share_tells_all_why(void **state) {
     assert_true(agree_all(ok));
 }
 
-TESTS(unit_test(test_all_well), unit_test(test_one_rank_fails), unit_test(test_lowest_rank_speaks),
-      unit_test(test_timeout_does_not_wait), unit_test(test_share_tells_all_why))
+/* No error line: launch would take it for the job's. */
+static void test_a_warning_is_no_error(void **state) {
+    (void)state;
+    bool ok = true;
+    for (int who = 0; who < comm_world_size(); who++) {
+        bool me = comm_world_rank() == who;
+        enum status mine = me ? FAIL(E_IO, "folder %d is full", who) : OK;
+        test_stderr_keep();
+        ok &= fail_warn(group_world(), mine) == E_IO;
+        char said[2048];
+        snprintf(said, sizeof said, "%s", test_stderr_text());
+        ok &= lines_in(said) == me && !strstr(said, "E_IO") && !*status_text();
+        ok &= !me || (strstr(said, "warning: folder ") && strstr(said, "is full; training continues"));
+    }
+    assert_true(agree_all(ok && fail_warn(group_world(), OK) == OK));
+}
+
+TESTS(unit_test(test_a_warning_is_no_error), unit_test(test_all_well), unit_test(test_one_rank_fails),
+      unit_test(test_lowest_rank_speaks), unit_test(test_timeout_does_not_wait), unit_test(test_share_tells_all_why))

@@ -21,12 +21,10 @@ static enum status open_file(struct metrics *m, const char *path, const char *mo
 
 enum status metrics_open(struct metrics *m, const char *path) { return open_file(m, path, "w"); }
 
-/* A process killed while writing has left half a line: it is ended, so that it spoils no other. */
+/* A process killed while writing has left half a line: the next row ends it first, so that it spoils no other. */
 enum status metrics_append(struct metrics *m, const char *path) {
     TRY(open_file(m, path, "a+"));
-    bool half = m->file && fseek(m->file, -1, SEEK_END) == 0 && fgetc(m->file) != '\n';
-    if (half && (fseek(m->file, 0, SEEK_END) != 0 || fputc('\n', m->file) == EOF || fflush(m->file) != 0))
-        return FAIL(E_IO, "cannot write metrics=%s: %s", path, strerror(errno));
+    m->cut_off = m->file && fseek(m->file, -1, SEEK_END) == 0 && fgetc(m->file) != '\n';
     return OK;
 }
 

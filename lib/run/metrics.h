@@ -32,8 +32,7 @@ struct metrics {
 
 /** Open for writing, from the start. path "": no file. @errors E_USAGE with path and reason */
 enum status metrics_open(struct metrics *, const char *path);
-/** The same, after what is there; a half line at its end is closed first. @errors E_USAGE; E_IO: that could not be
- *  written */
+/** The same, after what is there; a half line at its end is closed by the next row. @errors E_USAGE */
 enum status metrics_append(struct metrics *, const char *path);
 void metrics_close(struct metrics *);
 
