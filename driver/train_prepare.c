@@ -134,7 +134,7 @@ static enum status open_metrics(struct training *t) {
     if (!comm_is_rank_0()) return OK;
     enum status status = (p->metrics_append ? metrics_append : metrics_open)(&t->metrics, p->metrics);
     if (comm_epoch() == 0) return status;
-    train_pass_over_file(t, status);
+    train_pass_over(t, status);
     return OK;
 }
 
