@@ -20,7 +20,7 @@ static const double WORD_S = 5;          /* between two words about progress */
 
 struct request {
     char vocab[OPTION_TEXT_MAX], merges[OPTION_TEXT_MAX], tokenizer[OPTION_TEXT_MAX], to[OPTION_TEXT_MAX];
-    int format, end_of_text;
+    int format, end_of_text, data_as;
     int64_t tokens;
 };
 
@@ -31,6 +31,12 @@ static const struct option TOKENIZER_OPTIONS[] = {
      AT(tokenizer)},
     {"vocab", OPTION_TEXT, "", 0, 0, NULL, "", "the same, file by file: vocab.json", "tokenizer", AT(vocab)},
     {"merges", OPTION_TEXT, "", 0, 0, NULL, "", "and merges.txt", "tokenizer", AT(merges)},
+};
+static const struct option INPUT_OPTIONS[] = {
+    {"data-format", OPTION_CHOICE, "auto", 0, 0, DATA_AS_CHOICES, "",
+     "as what the files are read; auto: as what they are recognised as; u16, u32: tokens without a header, as in "
+     "nanoGPT's train.bin; text: any bytes",
+     "input", AT(data_as)},
 };
 static const struct option TOKENIZE_OPTIONS[] = {
     {"to", OPTION_TEXT, "", 0, 0, NULL, "",
@@ -44,8 +50,10 @@ static const struct option INSPECT_OPTIONS[] = {
     {"tokens", OPTION_INT, "16", 0, 1e6, NULL, "", "how many of the first tokens are shown", "output", AT(tokens)},
 };
 #define TABLE(options) {options, sizeof options / sizeof *options}
-static const struct option_table TOKENIZE_TABLES[] = {TABLE(TOKENIZE_OPTIONS), TABLE(TOKENIZER_OPTIONS)};
-static const struct option_table INSPECT_TABLES[] = {TABLE(INSPECT_OPTIONS), TABLE(TOKENIZER_OPTIONS)};
+static const struct option_table TOKENIZE_TABLES[] = {TABLE(TOKENIZE_OPTIONS), TABLE(TOKENIZER_OPTIONS),
+                                                      TABLE(INPUT_OPTIONS)};
+static const struct option_table INSPECT_TABLES[] = {TABLE(INSPECT_OPTIONS), TABLE(TOKENIZER_OPTIONS),
+                                                     TABLE(INPUT_OPTIONS)};
 
 /* The tokenizer that was asked for; *out stays NULL where none was. */
 static enum status open_tokenizer(const struct request *q, struct bpe **out) {
@@ -60,6 +68,16 @@ static enum status open_tokenizer(const struct request *q, struct bpe **out) {
 }
 
 static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+
+/* The one reader of data: what train --data makes of the same names. */
+static enum status open_inputs(const struct request *q, const char *inputs, struct bpe *bpe, struct data_file **out) {
+    TRY(data_open_as(inputs, (enum data_as)q->data_as, bpe, out));
+    int empty = data_n_empty(*out);
+    if (empty > 0)
+        log_warn("%d of the %d files %s empty, and passed over", empty, empty + data_n_files(*out),
+                 empty == 1 ? "is" : "are");
+    return OK;
+}
 
 /* ---- tokenize ---- */
 
@@ -176,7 +194,7 @@ static enum status tokenize(struct request *q, const char *inputs) {
     enum status status = OK;
     TRY(settle_output(q));
     TRY_DONE(open_tokenizer(q, &j.bpe));
-    TRY_DONE(data_open(inputs, &data));
+    TRY_DONE(open_inputs(q, inputs, NULL, &data));
     TRY_DONE(check_inputs(q, data, j.bpe, &j.all_bytes));
     j.look_at = LOOK_BYTES;
     j.word_at = j.started + WORD_S;
@@ -251,10 +269,10 @@ static enum status inspect(const struct request *q, const char *inputs) {
     struct bpe *bpe = NULL;
     struct data_file *data = NULL;
     enum status status = open_tokenizer(q, &bpe);
-    if (status == OK) status = data_open(inputs, &data);
+    if (status == OK) status = open_inputs(q, inputs, NULL, &data);
     if (status == OK && bpe && data_format_of(data) == DATA_TEXT) {
         data_close(&data);
-        status = data_open_tokenized(inputs, bpe, &data);
+        status = data_open_as(inputs, (enum data_as)q->data_as, bpe, &data);
     }
     if (status == OK && data_format_of(data) == DATA_CLICKS) data_clicks_print(data);
     else if (status == OK) print_data(q, data, bpe);
@@ -300,7 +318,7 @@ static enum status run_command(int argc, char **argv, bool help) {
         return FAIL(E_USAGE, "data %.32s is no command; use data tokenize INPUT... --to OUT.bin, data inspect FILE, "
                     "data synth-clicks --to OUT or data criteo FILE --to OUT",
                     argc < 1 ? "" : argv[0]);
-    enum status status = options_create(writes ? TOKENIZE_TABLES : INSPECT_TABLES, 2, &q, &o);
+    enum status status = options_create(writes ? TOKENIZE_TABLES : INSPECT_TABLES, 3, &q, &o);
     if (status == OK && options_ask_for_help(argc, argv)) {
         printf(
             writes

@@ -39,15 +39,24 @@ static enum status settle_vocab(struct options *o, const struct plan *plan, cons
     return OK;
 }
 
+static void warn_of_empty(const struct data_file *data) {
+    int n = data_n_empty(data);
+    if (n > 0 && comm_is_rank_0())
+        log_warn("%d of the %d files of %s %s empty, and passed over", n, n + data_n_files(data), data_path(data),
+                 n == 1 ? "is" : "are");
+}
+
 /* The tokenizer is only needed while text becomes tokens. */
 static enum status open_files(struct setup *s, const char *path) {
     const struct plan *p = &s->plan;
     struct bpe *bpe = NULL;
     enum status status = p->tokenizer[0] ? bpe_open_folder(p->tokenizer, &bpe) : OK;
-    if (status == OK) status = bpe ? data_open_tokenized(path, bpe, &s->data) : data_open(path, &s->data);
-    if (status == OK && p->val_data[0])
-        status = bpe ? data_open_tokenized(p->val_data, bpe, &s->val_data) : data_open(p->val_data, &s->val_data);
+    enum data_as as = (enum data_as)p->data_as;
+    if (status == OK) status = data_open_as(path, as, bpe, &s->data);
+    if (status == OK && p->val_data[0]) status = data_open_as(p->val_data, as, bpe, &s->val_data);
     bpe_close(&bpe);
+    if (status == OK) warn_of_empty(s->data);
+    if (status == OK && s->val_data) warn_of_empty(s->val_data);
     return status;
 }
 

@@ -106,6 +106,20 @@ says several_inputs '2 documents' -- data tokenize b.txt a.txt --tokenizer "$bpe
 printf 'one <|endoftext|>two<|endoftext|>' >two.txt
 decodes inputs_come_by_name_and_end two.bin two.txt 2
 
+# an empty file among others has no part in it, and this is said
+: >empty.txt
+warned() { # NAME ARGUMENTS...: succeeds, and one warning says that a file is empty
+    local name=$1
+    shift
+    run "$@" || { not_ok "$name" "exit code $?"; return; }
+    if [ "$(grep -c 'empty, and passed over' err)" = 1 ]; then echo "ok $name"; else not_ok "$name" "does not warn once"; fi
+}
+warned an_empty_input_is_passed_over data tokenize a.txt empty.txt b.txt --to some.bin
+printf 'one two' >some.txt
+"$trivium" data inspect some.bin --tokens 9 2>/dev/null | grep -q 'first tokens:  111 110 101 32 116 119 111$' && echo "ok the_others_are_all_there" || not_ok the_others_are_all_there "other tokens"
+warned training_passes_over_it_too train --device cpu --threads 1 --layers 1 --hidden 16 --heads 2 --seq 16 --global-batch 4 --steps 1 --metrics "" --data "empty.txt,$demo"
+refuses all_inputs_empty 2 E_DATA 'is empty' data tokenize empty.txt --to x.bin
+
 # ---- inspect ----
 says inspect_llmc 'llm.c, u16 tokens' 'tokens:        19' 'ends of text:  1' 'first text:    "It' -- data inspect odd.bin --tokenizer "$bpe"
 says inspect_megatron 'Megatron, u16 tokens' 'documents:     2, in 2 sequences' -- data inspect meg.bin

@@ -17,7 +17,7 @@ done
 if [ -z "$python" ]; then echo "skip imported_model_trains_as_in_pytorch no Python with torch and numpy here"; exit 0; fi
 cd "$work" || exit 1
 
-common=(--device cpu --threads 1 --precision fp64 --seq 32 --vocab 250 --data tokens --val-data tokens
+common=(--device cpu --threads 1 --precision fp64 --seq 32 --vocab 250 --data tokens --data-format text --val-data tokens
     --global-batch 8 --steps 5 --lr 1e-2 --min-lr 1e-3 --warmup 2 --beta1 0.9 --beta2 0.95 --eps 1e-8 --weight-decay 0.1 --clip 0.5 --dropout 0
     --init imported --log warn)
 settings=("${common[@]}" --layers 2 --hidden 64 --heads 4)

@@ -6,11 +6,17 @@
  *
  * Formats, in the order in which they are looked for:
  *   llm.c     by content: magic 20240520, version 1, u16 tokens; magic 20240801, version 7, u32 tokens
+ *   clicks    by content: no tokens, but samples of a recommendation model, as words (clicks.h)
+ *   npy       by content: NumPy's array of integers, of one axis (npy.c)
  *   Megatron  NAME.bin with an index NAME.idx beside it: the tokens of all its sequences, in the index's order
  *             (megatron.h)
- *   clicks    by content: no tokens, but samples of a recommendation model, as words (clicks.h)
- *   text      anything else: one token a byte, vocabulary 256; or, with a tokenizer, its tokens (bpe.h)
- * Files are memory-mapped and only read. Several files of one format are one stream (data_list.h). */
+ *   text      what looks like text (data_text.c): one token a byte, vocabulary 256; or, with a tokenizer, its tokens
+ *             (bpe.h)
+ * And those that only the user can know of, as nothing in the file says them:
+ *   u16, u32  tokens and nothing else, little-endian: nanoGPT's train.bin (data_raw.c)
+ * What is none of these is refused, by its name where it has one (data_foreign.c): no file is taken for text because no
+ * other format fits. Files are memory-mapped and only read. Several files of one format are one stream (data_list.h);
+ * empty ones among them have no part in it. */
 #ifndef TRIVIUM_DATA_DATA_H
 #define TRIVIUM_DATA_DATA_H
 
@@ -21,18 +27,23 @@
 extern "C" {
 #endif
 
-enum data_format { DATA_TEXT, DATA_LLMC_U16, DATA_LLMC_U32, DATA_MEGATRON, DATA_CLICKS };
+enum data_format { DATA_TEXT, DATA_LLMC_U16, DATA_LLMC_U32, DATA_MEGATRON, DATA_CLICKS, DATA_NPY, DATA_RAW };
 struct data_file;
 struct bpe;
 
-/** Map a file, or the files that a list or pattern names (data_list.h), as one stream. @errors E_DATA: missing,
- *  unreadable, empty, a directory, files of several formats; E_FORMAT: an llm.c header or a Megatron index that does
- *  not fit its file; E_MEMORY */
+/* As what a file is read: the choices of --data-format, in their order. auto: as what it is recognised as. */
+enum data_as { DATA_AS_AUTO, DATA_AS_TEXT, DATA_AS_U16, DATA_AS_U32, DATA_AS_LLMC, DATA_AS_MEGATRON, DATA_AS_NPY };
+#define DATA_AS_CHOICES "auto|text|u16|u32|llmc|megatron|npy"
+
+/** Map a file, or the files that a list or pattern names (data_list.h), as one stream. With a tokenizer, text is
+ *  tokenized here and now, and kept in memory: for tens of MB; what is larger is better written once by `trivium data
+ *  tokenize`. The tokenizer may be NULL, and is only used in the call.
+ *  @errors E_DATA: missing, unreadable, empty, a directory, files of several formats; E_FORMAT: no data, or not what it
+ *  is read as (with the likely format, and how to say it), or a header or an index that does not fit its file;
+ *  E_CONFIG: a tokenizer, and a file that holds tokens already; E_MEMORY */
+enum status data_open_as(const char *names, enum data_as, struct bpe *tokenizer, struct data_file **out);
+/** The same, recognised and without a tokenizer. @errors as data_open_as */
 enum status data_open(const char *names, struct data_file **out);
-/** The same for text, tokenized here and now, and kept in memory: for tens of MB; what is larger is better written once
- *  by `trivium data tokenize`. The tokenizer is only used in the call. @errors also E_CONFIG: a file that holds tokens
- *  already */
-enum status data_open_tokenized(const char *names, struct bpe *tokenizer, struct data_file **out);
 void data_close(struct data_file **);
 
 /** Tokens of all files of the list; and what kind of file the first of them is. */
@@ -46,6 +57,8 @@ const char *data_path(const struct data_file *);
  *  counts). */
 int64_t data_vocab(const struct data_file *);
 int data_n_files(const struct data_file *);
+/** Files of the list that are empty, and so have no part in the stream. */
+int data_n_empty(const struct data_file *);
 /** Documents and sequences that a Megatron index lists; 0 for other formats. */
 int64_t data_n_documents(const struct data_file *);
 int64_t data_n_sequences(const struct data_file *);

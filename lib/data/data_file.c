@@ -1,9 +1,8 @@
-/* A token stream: open the files, recognise each by content, and find token i. Sizes are checked by the formats'
+/* A token stream: open the files, have each read (data_read.c), and find token i. Sizes are checked by the formats'
  * readers, once, before anything trusts them. */
 #include "lib/data/data_private.h"
 
 #include "lib/data/data_list.h"
-#include "lib/data/megatron.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,28 +56,17 @@ enum status data_add(struct data_file *f, const unsigned char *at, int64_t n, en
     return OK;
 }
 
-static enum status read_text(struct data_file *f, const struct data_part *part) {
-    const struct data_map *map = &part->map;
-    if (map->bytes >= MEGATRON_MAGIC_BYTES && !memcmp(map->at, megatron_magic, MEGATRON_MAGIC_BYTES))
-        return FAIL(E_FORMAT, "%s is the index of Megatron data, and no data itself; give the .bin beside it",
-                    map->path);
-    f->format = DATA_TEXT;
-    f->vocab = 256;
-    return data_add(f, map->at, map->bytes, DATA_U8);
-}
-
-static enum status read_part(struct data_file *f, const char *path) {
+static enum status read_part(struct data_file *f, const char *path, enum data_as as) {
     struct data_part *part = &f->parts[f->n_parts++];
     enum data_format before = f->format;
-    bool mine = false;
     part->first = f->n_tokens;
     TRY(data_map(path, "--data", &part->map));
-    if (part->map.bytes == 0)
-        return FAIL(E_DATA, "%s is empty: 0 bytes, and one sample needs seq+1 tokens; give --data another file", path);
-    TRY(llmc_read(f, part, &mine));
-    if (!mine) TRY(clicks_read(f, part, &mine));
-    if (!mine) TRY(megatron_read(f, part, &mine));
-    if (!mine) TRY(read_text(f, part));
+    if (part->map.bytes == 0) {
+        data_unmap(&part->map);
+        f->n_parts--, f->n_empty++;
+        return OK;
+    }
+    TRY(data_read(f, part, as));
     if (f->n_parts > 1 && f->format != before)
         return FAIL(E_DATA,
                     "%s and %s are of several formats, and a list has one; convert them with trivium data tokenize, or "
@@ -87,14 +75,15 @@ static enum status read_part(struct data_file *f, const char *path) {
     return OK;
 }
 
-static enum status read_parts(struct data_file *f, const struct data_list *list) {
+static enum status read_parts(struct data_file *f, const struct data_list *list, enum data_as as) {
     f->parts = calloc((size_t)list->n, sizeof *f->parts);
     if (!f->parts) return FAIL(E_MEMORY, "no memory to describe %d files; close other programs", list->n);
-    for (int i = 0; i < list->n; i++) TRY(read_part(f, list->path[i]));
-    return OK;
+    for (int i = 0; i < list->n; i++) TRY(read_part(f, list->path[i], as));
+    if (f->n_parts > 0) return OK;
+    return FAIL(E_DATA, "%s is empty: 0 bytes, and one sample needs seq+1 tokens; give --data another file", f->path);
 }
 
-enum status data_open(const char *names, struct data_file **out) {
+enum status data_open_as(const char *names, enum data_as as, struct bpe *tokenizer, struct data_file **out) {
     enum status status = OK;
     struct data_list list = {0, NULL};
     struct data_file *f = calloc(1, sizeof *f);
@@ -103,12 +92,17 @@ enum status data_open(const char *names, struct data_file **out) {
         goto done;
     }
     TRY_DONE(data_list_init(&list, names));
-    TRY_DONE(read_parts(f, &list));
+    TRY_DONE(read_parts(f, &list, as));
+    if (tokenizer) TRY_DONE(data_tokenize(f, tokenizer));
 done:
     data_list_fini(&list);
     if (status != OK) data_close(&f);
     *out = f;
     return status;
+}
+
+enum status data_open(const char *names, struct data_file **out) {
+    return data_open_as(names, DATA_AS_AUTO, NULL, out);
 }
 
 void data_close(struct data_file **file) {
@@ -132,6 +126,7 @@ enum data_format data_format_of(const struct data_file *f) { return f->format; }
 const char *data_path(const struct data_file *f) { return f->path; }
 int64_t data_vocab(const struct data_file *f) { return f->vocab; }
 int data_n_files(const struct data_file *f) { return f->n_parts; }
+int data_n_empty(const struct data_file *f) { return f->n_empty; }
 int64_t data_n_documents(const struct data_file *f) { return f->n_documents; }
 int64_t data_n_sequences(const struct data_file *f) { return f->n_sequences; }
 
@@ -139,8 +134,9 @@ const char *data_format_name(const struct data_file *f) {
     static char text[48];
     if (f->format == DATA_TEXT) return f->parts[0].tokens ? "text, tokenized" : "text, one token a byte";
     if (f->format == DATA_CLICKS) return "clicks";
-    snprintf(text, sizeof text, "%s, %s tokens", f->format == DATA_MEGATRON ? "Megatron" : "llm.c",
-             data_element_name(f->stretches[0].element));
+    const char *what = f->format == DATA_MEGATRON ? "Megatron" : f->format == DATA_NPY ? "npy"
+                     : f->format == DATA_RAW      ? "no header" : "llm.c";
+    snprintf(text, sizeof text, "%s, %s tokens", what, data_element_name(f->stretches[0].element));
     return text;
 }
 

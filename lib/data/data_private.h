@@ -27,7 +27,7 @@ struct data_stretch { const unsigned char *at; int64_t first; enum data_element 
 struct data_file {
     char *path;
     enum data_format format;
-    int n_parts;
+    int n_parts, n_empty;
     struct data_part *parts;
     int64_t n_stretches, room;           /* room: stretches that the table can hold */
     struct data_stretch *stretches;
@@ -50,9 +50,33 @@ const char *data_element_name(enum data_element);
  *  more */
 enum status data_add(struct data_file *, const unsigned char *at, int64_t n, enum data_element);
 
-/** Is this part a file of clicks? @errors E_FORMAT; E_DATA: not the only file */
+/* Readers. Each says whether a part is its own, and adds its tokens if so. */
+/** Clicks? @errors E_FORMAT; E_DATA: not the only file */
 enum status clicks_read(struct data_file *, const struct data_part *, bool *mine);
-/** Is this part an llm.c file? If so *mine, and its tokens are added. @errors E_FORMAT */
+/** llm.c's tokens? @errors E_FORMAT, also of what llm.c writes beside tokens, and of a header that is big-endian */
 enum status llmc_read(struct data_file *, const struct data_part *, bool *mine);
+/** NumPy's array? @errors E_FORMAT: not of integers, not of one axis, cut off */
+enum status npy_read(struct data_file *, const struct data_part *, bool *mine);
+
+/** Find a part's reader, or the one that `as` names, and add the part's tokens. @errors E_FORMAT, E_DATA, E_MEMORY */
+enum status data_read(struct data_file *, const struct data_part *, enum data_as);
+/** Add the bytes of a part as text. @errors E_MEMORY */
+enum status data_text_read(struct data_file *, const struct data_part *);
+/** Does it look like text? @errors E_FORMAT: it does not, with what it looks like, and how to say so */
+enum status data_text_check(const struct data_map *);
+/** Is there nothing in its first bytes, up to `most`, that is not in text: neither zeros nor other control characters,
+ *  and UTF-8? */
+bool data_text_is_plain(const struct data_map *, int64_t most);
+/** Add a part without a header. @errors E_FORMAT: it is text, or half its elements are those of wider ones; a part of
+ *  an element at the end; E_MEMORY */
+enum status data_raw_read(struct data_file *, const struct data_part *, enum data_element);
+/** Do these bytes begin, or end, as those of another kind of file? Then it is refused by name, with what to do.
+ *  @errors E_FORMAT */
+enum status data_foreign_refuse(const struct data_map *);
+/** Do they begin with the mark of UTF-16 or UTF-32? @errors E_FORMAT */
+enum status data_foreign_refuse_wide(const struct data_map *);
+
+/** Make the text of a file its tokens. @errors E_CONFIG: it holds tokens already; those of bpe_encode */
+enum status data_tokenize(struct data_file *, struct bpe *tokenizer);
 
 #endif

@@ -33,7 +33,7 @@ static enum status tokenize(struct data_file *f, struct data_part *part, struct 
     return data_add(f, (const unsigned char *)t.at, t.n, DATA_I32);
 }
 
-static enum status tokenize_all(struct data_file *f, struct bpe *tokenizer) {
+enum status data_tokenize(struct data_file *f, struct bpe *tokenizer) {
     if (f->format != DATA_TEXT)
         return FAIL(E_CONFIG, "%s holds tokens already (%s); leave --tokenizer out, or give --data the text", f->path,
                     data_format_name(f));
@@ -41,11 +41,4 @@ static enum status tokenize_all(struct data_file *f, struct bpe *tokenizer) {
     f->vocab = bpe_n_tokens(tokenizer);
     for (int i = 0; i < f->n_parts; i++) TRY(tokenize(f, &f->parts[i], tokenizer));
     return OK;
-}
-
-enum status data_open_tokenized(const char *names, struct bpe *tokenizer, struct data_file **out) {
-    TRY(data_open(names, out));
-    enum status status = tokenize_all(*out, tokenizer);
-    if (status != OK) data_close(out);
-    return status;
 }

@@ -4,6 +4,7 @@
  *   20240520  1        n         u16 each
  *   20240801  7        n         u32 each
  *
+ * llm.c's other files have headers of the same kind and numbers of their own, by which they are refused.
  * Source: karpathy/llm.c, llmc/dataloader.h */
 #include "lib/data/data_private.h"
 
@@ -37,21 +38,41 @@ static enum status check(const struct data_map *f, const struct llmc_kind *kind,
     return OK;
 }
 
-/* llm.c's magic numbers are not valid UTF-8, so no text is taken for one. */
-static const struct llmc_kind *kind_of(const struct data_map *f) {
-    int32_t magic;
-    if (f->bytes < (int64_t)sizeof magic) return NULL;
-    memcpy(&magic, f->at, sizeof magic);
+/* llm.c's magic numbers are not valid UTF-8, so no text is taken for one. 0: the file is shorter than one. */
+static int32_t magic_of(const struct data_map *f) {
+    int32_t magic = 0;
+    if (f->bytes >= (int64_t)sizeof magic) memcpy(&magic, f->at, sizeof magic);
+    return magic;
+}
+
+static const struct llmc_kind *kind_of(int32_t magic) {
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (kinds[k].magic == magic) return &kinds[k];
     return NULL;
 }
 
+static enum status refuse_other(const struct data_map *f, int32_t magic) {
+    static const struct { int32_t magic; const char *what, *remedy; } others[] = {
+        {20240326, "a model", "read it with trivium checkpoint import --from llmc"},
+        {20240803, "a model (Llama 3)", "give the tokens"},
+        {20240327, "a model's activations, for its tests", "give the tokens"},
+        {20240328, "a tokenizer", "give the tokens; --tokenizer takes a folder with vocab.json and merges.txt"},
+        {20240522, "questions of HellaSwag", "give the tokens"},
+        {20240527, "the state of an optimizer", "give the tokens"}};
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+        if (others[k].magic == magic)
+            return FAIL(E_FORMAT, "%s is a file of llm.c with %s, and no tokens (magic %d); %s", f->path,
+                        others[k].what, magic, others[k].remedy);
+    if (!kind_of((int32_t)__builtin_bswap32((uint32_t)magic))) return OK;
+    return FAIL(E_FORMAT, "%s has llm.c's header in big-endian order, and little-endian is read; tokenize it again on "
+                "a little-endian machine, or turn the bytes round with NumPy's byteswap", f->path);
+}
+
 enum status llmc_read(struct data_file *f, const struct data_part *part, bool *mine) {
-    const struct llmc_kind *kind = kind_of(&part->map);
+    const struct llmc_kind *kind = kind_of(magic_of(&part->map));
     struct llmc_header header;
     *mine = kind != NULL;
-    if (!kind) return OK;
+    if (!kind) return refuse_other(&part->map, magic_of(&part->map));
     TRY(check(&part->map, kind, &header));
     f->format = kind->format;
     return data_add(f, part->map.at + LLMC_HEADER_BYTES, header.n_tokens, kind->element);

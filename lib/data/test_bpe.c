@@ -251,7 +251,7 @@ static void test_a_long_piece_is_no_trap(void **state) {
     struct data_file *file = NULL;
     char *text = malloc(N);
     for (int i = 0; i < N; i++) text[i] = "the"[i % 3];
-    assert_ok(data_open_tokenized(write_text("long.txt", text, N), b, &file));
+    assert_ok(data_open_as(write_text("long.txt", text, N), DATA_AS_AUTO, b, &file));
     assert_true(data_n_tokens(file) < N);
     assert_int_equal(data_vocab(file), 512);
     data_close(&file);
@@ -265,13 +265,13 @@ static void test_text_opened_with_a_tokenizer(void **state) {
     struct bpe *b = fixture();
     struct data_file *file = NULL;
     struct kept k = encode(b, text, sizeof text - 1);
-    assert_ok(data_open_tokenized(write_text("a.txt", text, sizeof text - 1), b, &file));
+    assert_ok(data_open_as(write_text("a.txt", text, sizeof text - 1), DATA_AS_AUTO, b, &file));
     assert_int_equal(data_n_tokens(file), k.n);
     for (int64_t i = 0; i < k.n; i++) assert_int_equal(data_token(file, i), k.at[i]);
     data_close(&file);
     char llmc[1026] = {0};
     memcpy(llmc, (const int32_t[]){20240520, 1, 1}, 12);
-    assert_fails(data_open_tokenized(write_text("t.bin", llmc, sizeof llmc), b, &file), E_CONFIG, "t.bin",
+    assert_fails(data_open_as(write_text("t.bin", llmc, sizeof llmc), DATA_AS_AUTO, b, &file), E_CONFIG, "t.bin",
                  "tokens already", "--tokenizer");
     assert_null(file);
     bpe_close(&b);

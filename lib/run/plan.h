@@ -77,6 +77,7 @@ struct plan {
     double peak_tflops;
     /* data */
     char data[OPTION_TEXT_MAX], val_data[OPTION_TEXT_MAX], tokenizer[OPTION_TEXT_MAX];
+    int data_as;                         /* enum data_as (lib/data/data.h) */
     double val_fraction;
     char cluster[OPTION_TEXT_MAX];
     double memory_limit;                 /* MiB; 0: none */

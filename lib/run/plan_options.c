@@ -1,5 +1,6 @@
 /* The options of a plan that are not one technique's or model's alone: in configuration files, on command lines, and in
  * docs/options.md. */
+#include "lib/data/data.h"
 #include "lib/run/plan.h"
 
 #include <stddef.h>
@@ -187,9 +188,13 @@ static const struct option OPTIONS[] = {
      AT(peak_tflops)},
 
     {"data", OPTION_TEXT, "", 0, 0, NULL, "",
-     "text, llm.c .bin or Megatron .bin (with its .idx beside it); several of a kind: a,b or a pattern; empty: "
-     "configs/demo.txt",
+     "text, llm.c .bin, Megatron .bin (with its .idx beside it), .npy, or what data-format says; several of a kind: a,"
+     "b or a pattern; empty: configs/demo.txt",
      "data", AT(data)},
+    {"data-format", OPTION_CHOICE, "auto", 0, 0, DATA_AS_CHOICES, "",
+     "as what data and val-data are read; auto: as what they are recognised as; u16, u32: tokens without a header, as "
+     "in nanoGPT's train.bin; text: any bytes",
+     "data", AT(data_as)},
     {"val-data", OPTION_TEXT, "", 0, 0, NULL, "", "validation file; empty: the last val-fraction of data", "data",
      AT(val_data)},
     {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "",

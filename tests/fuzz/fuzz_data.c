@@ -1,5 +1,6 @@
 /* parses: lib/base lib/data */
-/* A file of tokens: llm.c's .bin, or any text. The first two bytes choose how it is cut into samples. */
+/* A file of tokens: llm.c's .bin, .npy, tokens without a header, or text. The first two bytes choose how it is cut into
+ * samples, and as what it is read. */
 #include "lib/data/data.h"
 #include "tests/fuzz/fuzz.h"
 #include <string.h>
@@ -23,20 +24,27 @@ static void samples_must_lie_inside(const struct data_split *split, int64_t voca
          data_sample(split, -1, vocab, tokens, targets) == E_INTERNAL);
 }
 
-static int64_t token_bytes(enum data_format format) {
-    return format == DATA_TEXT ? 1 : format == DATA_LLMC_U16 ? 2 : 4;
+/* Are these all the bytes, with no more than a header before them? */
+static bool are_all(const struct data_file *f, enum data_as as, int64_t bytes) {
+    enum data_format format = data_format_of(f);
+    int64_t n = data_n_tokens(f);
+    if (format == DATA_TEXT) return n == bytes;
+    if (format == DATA_RAW) return n * (as == DATA_AS_U16 ? 2 : 4) == bytes;
+    if (format == DATA_NPY) return n <= bytes - 10;
+    return 1024 + n * (format == DATA_LLMC_U16 ? 2 : 4) == bytes;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_bytes in = {data, size};
-    int64_t T = 1 + (int64_t)fuzz_number(&in, 1), vocab = (int64_t)1 << (1 + fuzz_number(&in, 1) % 20);
+    int64_t T = 1 + (int64_t)fuzz_number(&in, 1), chosen = (int64_t)fuzz_number(&in, 1);
+    int64_t vocab = (int64_t)1 << (1 + chosen % 20);
+    enum data_as as = (enum data_as)(chosen / 20 % (DATA_AS_NPY + 1));
     struct data_file *f;
     struct data_split train, val;
-    enum status status = data_open(fuzz_file(in.at, in.left), &f);
+    enum status status = data_open_as(fuzz_file(in.at, in.left), as, NULL, &f);
     MUST(status == OK ? f != NULL : !f && (status == E_FORMAT || (status == E_DATA && in.left == 0)));
     if (status != OK) return 0;
-    int64_t header = data_format_of(f) == DATA_TEXT ? 0 : 1024;
-    MUST(data_n_tokens(f) >= 1 && header + data_n_tokens(f) * token_bytes(data_format_of(f)) == (int64_t)in.left);
+    MUST(data_n_tokens(f) >= 1 && are_all(f, as, (int64_t)in.left));
     if (data_split_whole(f, T, &train) == OK) samples_must_lie_inside(&train, vocab);
     if (data_split_tail(f, T, 0.25, &train, &val) == OK) {
         samples_must_lie_inside(&train, vocab);
