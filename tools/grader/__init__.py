@@ -6,6 +6,7 @@
     launch.py     one run of a test program: limits, the runner's report, what it said
     grade.py      a submission's claims over all world sizes, and how they are shown
     sandbox.py    the same without trust: bubblewrap, limits, a supervisor
+    children.py   the grader's own work on each, in a process of its own
     formats.py    a grade for other programs: JSON, JUnit, Gradescope, GitHub Classroom
     mutant.py     planted mistakes of the exercises
     which.py      "which claim fails?": mistakes drawn for a student, and their answers

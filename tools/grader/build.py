@@ -17,6 +17,7 @@ from . import ROOT, Trouble, elf, library
 
 MAX_SOURCE = 1 << 20
 MAX_OBJECT = 8 << 20
+NAME_SHOWN = 100             # letters of a submission's name that a message quotes
 # What a compiler makes of C, and named sections. Not: tables of functions that run before or after main (.init_array, .ctors, .init, ...)
 HARMLESS = re.compile(r"(\.(text|data|bss|rodata|tbss|tdata|lbss|ldata|lrodata|rel|rela|comment|note|debug|eh_frame|symtab|symtab_shndx"
                       r"|strtab|shstrtab|group|gcc_except_table)([._].*)?|[A-Za-z_]\w*|)")
@@ -210,8 +211,8 @@ class Base:
 
 # ---- a submission ----
 
-def take(path, destination, links=True):
-    """Copy the file, if it is one that can be graded; its number of lines. links: a symbolic link is followed."""
+def content(path, links=True):
+    """The bytes of a file that was handed in, if it is one that can be graded. links: a symbolic link is followed."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
     try:
         with open(os.open(path, flags), "rb") as f:
@@ -230,6 +231,12 @@ def take(path, destination, links=True):
         raise Refused("refused", f"{path} has more than {MAX_SOURCE >> 20} MiB; a source file is expected")
     if b"\0" in data:
         raise Refused("refused", f"{path} is not a text: it contains zero bytes")
+    return data
+
+
+def take(path, destination, links=True):
+    """Copy the file, if it is one that can be graded; its number of lines."""
+    data = content(path, links)
     with open(destination, "wb") as f:
         f.write(data)
     return len(data.splitlines())
@@ -300,7 +307,7 @@ def compile_submission(base, place, name, strict=False, checked=False):
         messages = messages_of(without_paths(ended.text, place), name)
         said = short("\n".join(sum(messages, [])))
         if ended.why or ended.code != 0:
-            helps = [h for pattern, h in HELP if messages and re.search(pattern, "\n".join(messages[0]))]
+            helps = [h for pattern, h in HELP if messages and re.search(pattern, "\n".join(messages[0][:8]))]
             raise Refused("does not compile", "\n".join(filter(None, [said or ended.why or f"the compiler ended with code {ended.code}",
                                                                       "help: " + helps[0] if helps else ""])))
         warnings = warnings or said
@@ -323,14 +330,14 @@ def examine(base, place, name, out, names):
         raise Refused("refused", str(e)) from None
     for s in sections if not base.sanitized else []:
         if RUNS_EARLY.match(s):
-            raise Refused("refused", f"it has a constructor or destructor (section {s}): nothing of a submission may run before or after the tests")
+            raise Refused("refused", f"it has a constructor or destructor (section {s[:NAME_SHOWN]}): nothing of a submission may run before or after the tests")
         if not HARMLESS.fullmatch(s):
-            raise Refused("refused", f"it has a section {s}, which no C code needs")
+            raise Refused("refused", f"it has a section {s[:NAME_SHOWN]}, which no C code needs")
     for s in symbols:
         if s.name == "main" and s.defined:
             raise Refused("refused", "it defines main; the program is the grader's, and a submission only has the functions of the starter")
         if s.type == elf.IFUNC:
-            raise Refused("refused", f"{s.name} is chosen when the program is loaded (ifunc): nothing of a submission may run before the tests")
+            raise Refused("refused", f"{s.name[:NAME_SHOWN]} is chosen when the program is loaded (ifunc): nothing of a submission may run before the tests")
         if not s.defined and (s.name in base.forbidden or re.match(r"_?cmocka|_(fail|assert|mock|will_return|expect|skip)", s.name)):
             raise Refused("refused", f"it uses {s.name}, which belongs to the test runner")
         if s.defined and s.bind != elf.LOCAL and s.name not in names and not (base.watched and is_instance(s)):
@@ -346,11 +353,13 @@ def is_instance(symbol):
 
 def seen_by_others(symbol, missing, source):
     """The sentence, with the first line that begins with a word and has the name. missing: of the starter's names."""
-    mangled = re.match(r"_Z(\d+)(.*)", symbol.name)           # _Z3addff: add
+    mangled = re.match(r"_Z(\d{1,5})(.*)", symbol.name)       # _Z3addff: add
     name = mangled[2][:int(mangled[1])] if mangled else symbol.name
     call, what = ("()", "function") if symbol.type == elf.FUNC else ("", "variable")
     with open(source, encoding="utf-8", errors="replace") as f:
-        lines = [n for n, line in enumerate(f, 1) if re.match(rf"[A-Za-z_].*(?<!\w){re.escape(name)}\s*{re.escape(call[:1])}", line)]
+        lines = [n for n, line in enumerate(f, 1) if re.fullmatch(r"[A-Za-z_]\w*", name) and
+                 re.match(rf"[A-Za-z_].*(?<!\w){name}\s*{re.escape(call[:1])}", line)]
+    name = name[:NAME_SHOWN]
     where = f"{os.path.basename(source)}:{lines[0]}: " if lines else ""
     meant = difflib.get_close_matches(name, missing, 1)
     remedy = f"is it to be {meant[0]}, which is missing?" if meant else "write static before it"
@@ -381,7 +390,7 @@ def link(base, place, objects, program="program", more=()):
     ended = place.run(command, 120, writable=True)
     if ended.code == 0 and not ended.why:
         return
-    missing = sorted(set(re.findall(r"undefined reference to [`'‘]([^'’]+)['’]", ended.text)))
+    missing = sorted(set(re.findall(r"undefined reference to [`'‘]([^'’\n]{1,300})['’]", ended.text)))
     if missing:
         raise Refused("does not link", "\n".join(unresolved(base, missing)))
     raise Refused("does not link", short(without_paths(ended.text, place)))

@@ -9,19 +9,13 @@ Symbol = collections.namedtuple("Symbol", "name bind type defined")
 LOCAL, GLOBAL, WEAK, UNIQUE = 0, 1, 2, 10            # bind
 FUNC, IFUNC = 2, 10                                  # type
 PROGBITS, SYMTAB = 1, 2                              # of a section
+NAMES_MAX = 16 << 20                                 # letters of all names together: in a file they may share theirs
 
 
 def piece(data, start, size):
     if start < 0 or size < 0 or start + size > len(data):
         raise Trouble("the object file is damaged")
     return data[start:start + size]
-
-
-def text_at(strings, start):
-    end = strings.find(b"\0", start)
-    if start > len(strings) or end < 0:
-        raise Trouble("the object file is damaged")
-    return strings[start:end].decode("latin-1")
 
 
 class Sections:
@@ -36,8 +30,18 @@ class Sections:
         entry, count, names = struct.unpack("<HHH", piece(self.data, 0x3A, 6))
         if entry != 64 or names >= count:
             raise Trouble("the object file is damaged")
+        self.letters = 0
         self.headers = [struct.unpack("<IIQQQQIIQQ", piece(self.data, self.offset + 64 * i, 64)) for i in range(count)]
-        self.names = [text_at(self.content(names), h[0]) for h in self.headers]
+        self.names = [self.text_at(self.content(names), h[0]) for h in self.headers]
+
+    def text_at(self, strings, start):
+        end = strings.find(b"\0", start)
+        if start > len(strings) or end < 0:
+            raise Trouble("the object file is damaged")
+        self.letters += end - start
+        if self.letters > NAMES_MAX:
+            raise Trouble(f"the object file has names of more than {NAMES_MAX >> 20} MiB")
+        return strings[start:end].decode("latin-1")
 
     def content(self, i):
         if i >= len(self.headers):
@@ -54,7 +58,7 @@ def read(path):
         table, strings = sections.content(i), sections.content(h[6])
         for at in range(24, len(table) - 23, 24):
             name, info, _, section, _, _ = struct.unpack("<IBBHQQ", table[at:at + 24])
-            symbols.append(Symbol(text_at(strings, name), info >> 4, info & 15, section != 0))
+            symbols.append(Symbol(sections.text_at(strings, name), info >> 4, info & 15, section != 0))
     return sections.names, symbols
 
 

@@ -101,7 +101,7 @@ class Runner:
         run = launch.run_tests(self.base, self.place, ranks, env)
         said = launch.failures(run.ended.text)
         new = [t for t, verdict in run.verdicts.items() if verdict == "fail"]
-        for figure in re.findall(r"^figure ([0-9.e+-]+)$", run.ended.text, re.M) if self.base.exercise.figure else []:
+        for figure in re.findall(r"^figure (\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d\d)?)$", run.ended.text, re.M) if self.base.exercise.figure else []:
             self.figure = float(figure)
         for test in new:
             rank, lines = telling(said.get(test[1], [(0, [])]))
@@ -168,8 +168,14 @@ def telling(said):
 
 def brief(lines):
     """What a failed test said; of a function that is not written yet only that."""
-    todo = [re.sub(r".*E_TODO (\S+) \S+: ", r"\1: ", line) for line in lines if not_written(line)]
-    return todo[:1] or [line[:300].replace(": error: Failure!", "") for line in lines[:8]]
+    todo = next(filter(not_written, lines), None)
+    return [what_is_to_do(todo)] if todo else [line[:300].replace(": error: Failure!", "") for line in lines[:8]]
+
+
+def what_is_to_do(line):
+    """Of "... E_TODO FILE:LINE FUNCTION: text" the place and the text."""
+    where, function, text = [*line.rpartition("E_TODO ")[2].split(" ", 2), "", ""][:3]
+    return f"{where}: {text}" if function.endswith(":") else line
 
 
 def last_words(text):

@@ -13,7 +13,7 @@ from . import Trouble, build
 
 def students(folder):
     try:
-        return sorted(n for n in os.listdir(folder) if not n.startswith(".") and os.path.isdir(os.path.join(folder, n)))
+        return sorted(e.name for e in os.scandir(folder) if not e.name.startswith(".") and (e.is_dir() or e.is_symlink()))
     except OSError as e:
         raise Trouble(f"DIR={folder}: {e.strerror}") from None
 
@@ -64,12 +64,13 @@ def entry(folder, name):
     return (os.path.join(folder, others[0]), f"there is {said(others)} instead of {name}") if others else (None, "")
 
 
-def find(folder, e):
-    """(path, remark) for an exercise. A folder on the way that is a link counts as a link: its path is the answer."""
+def find(folder, e, anywhere=True):
+    """(path, remark) for an exercise. A folder on the way that is a link counts as a link: its path is the answer. anywhere: the student's folder
+    itself may have the file; else only those of the lesson."""
     if os.path.islink(folder):
         return folder, ""
     found, remarks = [], []
-    for below in (e.number, e.lesson, ""):
+    for below in (e.number, e.lesson, *([""] if anywhere else [])):
         inside, remark = entry(folder, below) if below else (folder, "")
         remarks.append(remark)
         if inside and below and os.path.islink(inside):
@@ -85,9 +86,8 @@ def find(folder, e):
 
 
 def text_of(path):
-    """As far as a submission may be long; "" for what cannot be read, or is a link."""
+    """"" for what is not graded: a link, what is no regular file, what is too long."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8", errors="replace") as f:
-            return f.read(build.MAX_SOURCE)
-    except OSError:
+        return build.content(path, links=False).decode("utf-8", "replace")
+    except build.Refused:
         return ""

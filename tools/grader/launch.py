@@ -13,14 +13,17 @@ import time
 from . import ROOT, Trouble, library
 
 OUTPUT_MAX = 1 << 20
+LINE_MAX = 1000              # letters of a line of output that are read
 FILE_MAX_KB = 1 << 20
 
 
 class Ended:
-    """why: "" or the sentence that says what stopped it."""
+    """why: "" or the sentence that says what stopped it. text: its output, each line up to LINE_MAX. Every expression that searches it, or anything
+    else of a submission, takes time in proportion to its length (tests/data/grade/slow.py)."""
 
     def __init__(self, code, text, why, seconds):
-        self.code, self.text, self.why, self.seconds = code, text, why, seconds
+        self.code, self.why, self.seconds = code, why, seconds
+        self.text = "\n".join(line[:LINE_MAX] for line in text.split("\n"))
 
 
 def limited(argv, **limits):
@@ -249,7 +252,7 @@ def run_once(base, place, ranks, env, program="program"):
 
 
 def signal_of(ended):
-    signals = re.findall(r"exited on signal (\d+)", ended.text)
+    signals = re.findall(r"exited on signal (\d{1,3})\b", ended.text)
     return int(signals[0]) if signals else -ended.code if ended.code < 0 else ended.code - 128 if 128 < ended.code < 160 else 0
 
 
@@ -267,7 +270,7 @@ def last_line(ended):
 
 
 # What lib/comm/comm_check.c says when ranks are about to call different collectives
-DIFFERENT_CALLS = re.compile(r"rank (\d+) calls (.*), rank (\d+) (.*) \(operation #\d+ of group .*\)")
+DIFFERENT_CALLS = re.compile(r"rank (\d{1,6}) calls ([^,\n]{1,100}), rank (\d{1,6}) ([^,\n]{1,100}?) \(operation #\d{1,19} of group ")
 
 
 def how_it_ended(ended, where=" in the middle of it"):
@@ -310,7 +313,7 @@ def failures(text):
     """What the runner said of each failed test: name -> [(rank, lines)]. Another rank's lines may follow at once."""
     found, current = {}, None
     for line in text.splitlines():
-        match = re.match(r"FAILED (\S+) (\S+?)(?: on rank (\d+) of \d+)?$", line)
+        match = re.match(r"FAILED (\S+) (\S+?)(?: on rank (\d{1,6}) of \d{1,6})?$", line)
         if match:
             current = []
             found.setdefault(match[2], []).append((int(match[3] or 0), current))

@@ -9,7 +9,7 @@ import os
 import random
 import re
 
-from . import ROOT, Trouble, build, exercise, grade, launch, mutant
+from . import ROOT, Trouble, build, exercise, grade, launch, mutant, sheet
 
 NAME, TITLE, SHEET = "which", "Which claim fails?", "which.txt"
 MOST = 6             # patches of a student
@@ -58,7 +58,7 @@ def bare(patch):
         return "".join(line for line in f if not line.startswith("# "))
 
 
-def sheet(lesson, name):
+def text_for(lesson, name):
     """What is to be filled in."""
     chosen = drawn(lesson, name)
     lines = [f"# Lesson {lesson}, for {name}: each of the patches beside this file plants one mistake. Which claim fails then?",
@@ -76,7 +76,7 @@ def give_out(lesson, name, out):
         os.makedirs(out)
     except FileExistsError:
         raise Trouble(f"OUT={out} is there already; choose another") from None
-    for file, text in {**texts, SHEET: sheet(lesson, name)}.items():
+    for file, text in {**texts, SHEET: text_for(lesson, name)}.items():
         with open(os.path.join(out, file), "w", encoding="utf-8", errors="backslashreplace") as f:
             f.write(text)
     return len(texts)
@@ -112,7 +112,7 @@ def broken(patch, e, built):
 def answers(text):
     """number -> what is written behind it; the first line of a number that says something counts."""
     said = {}
-    for number, words in re.findall(r"^[ \t]*(\d{1,3})[ \t]*[=:.)][ \t]*(.*?)[ \t\r]*$", text, re.M):
+    for number, words in sheet.written(text, r"\d{1,3}", "=:.)"):
         said[int(number)] = said.get(int(number)) or words
     return said
 

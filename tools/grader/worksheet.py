@@ -18,7 +18,7 @@ import re
 import shlex
 import subprocess
 
-from . import ROOT, Trouble, build
+from . import ROOT, Trouble, build, sheet
 
 NAME, TITLE, SHEET = "worksheet", "Numbers of one's own", "worksheet.txt"
 WORDS = ("ask", "command", "answer", "within")
@@ -98,5 +98,5 @@ def graded(lesson, student, text, built=False):
     """The answers; what is written behind a name, without a comment."""
     if not built:
         build.make(f"{build.build_folder()}/trivium")
-    said = {name: words.split("#")[0].strip() for name, words in re.findall(r"^[ \t]*([\w-]+)[ \t]*[=:][ \t]*(.*?)[ \t\r]*$", text, re.M)}
+    said = {name: words.split("#")[0].strip() for name, words in sheet.written(text, r"[\w-]+", "=:")}
     return [Answer(i, said.get(name, ""), q) for i, (name, q) in enumerate(drawn(lesson, student).items(), 1)]
