@@ -84,7 +84,6 @@ enum status launch_changed_words(char *const *command, int n_words, const struct
         words[n++] = (char *)change->resume; /* as in launch_words: never written to */
     }
     if (change->resume || change->adds_rows) words[n++] = "--metrics-append";
-    if (change->resume && change->no_init) words[n++] = "--init=";
     if (change->dp) {
         snprintf(dp_text, 24, "%" PRId64, change->dp);
         words[n++] = "--dp";

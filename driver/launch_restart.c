@@ -1,7 +1,9 @@
-/* trivium launch --max-restarts: attempt after attempt, until one ends well or no other would. */
+/* trivium launch --max-restarts: attempt after attempt, until one ends well or no other would. And what each attempt is
+ * given. */
 #include "driver/launch_restart.h"
 
 #include "driver/goodput.h"
+#include "driver/launch_settle.h"
 #include "driver/recipe.h"
 #include "driver/stop.h"
 #include "lib/base/clock.h"
@@ -77,7 +79,6 @@ static enum status prepare_next(struct supervision *s, bool progress) {
     bool shrunk = s->now.n_ranks != s->first->n_ranks && s->plan.mesh.dp > 0;
     struct launch_change change = {
         .resume = may_resume(s) ? s->plan.save : NULL,
-        .no_init = s->plan.init[0] && options_source(s->options, "init") == FROM_FILE,
         .dp = shrunk ? s->now.n_ranks / plan_replica_ranks(&s->plan) : 0};
     forget_words(s);
     return launch_changed_words(s->first->command, s->first->n_words, &change, s->dp_text, &s->now.command,
@@ -186,4 +187,33 @@ static enum status run_with_restarts(const struct launch_request *first, int *co
     return status;
 }
 
-int launch_main(int argc, char **argv) { return launch(argc, argv, run_with_restarts); }
+static enum status run_once(const struct launch_request *request, int *code) {
+    struct launch_outcome outcome = {0};
+    enum status status = launch_attempt(request, &outcome);
+    *code = outcome.code;
+    return status;
+}
+
+/* Ranks of this job may be started later: what they train is read now. */
+static enum status settle(const struct launch_request *r, struct settled_words *words) {
+    struct options *read;
+    struct plan plan;
+    TRY(recipe_options_create(NULL, &plan, &read));
+    enum status status = options_parse(read, r->n_words - 1, r->command + 1);
+    if (status == OK) status = launch_settle(r->command, r->n_words, read, words);
+    options_destroy(&read);
+    return status;
+}
+
+static enum status supervise_job(const struct launch_request *asked, int *code) {
+    struct launch_request r = *asked;
+    struct settled_words words = {0};
+    bool trains = strcmp(r.command[0], "train") == 0 && !options_ask_for_help(r.n_words - 1, r.command + 1);
+    enum status status = trains && (r.elastic || r.max_restarts) ? settle(&r, &words) : OK;
+    if (words.at) r.command = words.at, r.n_words = words.n;
+    if (status == OK) status = r.max_restarts ? run_with_restarts(&r, code) : run_once(&r, code);
+    settled_words_free(&words);
+    return status;
+}
+
+int launch_main(int argc, char **argv) { return launch(argc, argv, supervise_job); }

@@ -103,7 +103,7 @@ enum status train_words_of_epoch(int argc, char **argv, struct train_words *out,
     if (comm_epoch() == 0) return OK;
     TRY(read_plan(argc, argv, &plan));
     log_set_level((enum log_level)plan.log);                         /* a spare has not read any words before */
-    struct launch_change change = {.no_init = plan.init[0] != 0, .dp = comm_world_size() / plan_replica_ranks(&plan)};
+    struct launch_change change = {.dp = comm_world_size() / plan_replica_ranks(&plan)};
     TRY(where_to_begin(&plan, out, &change, from_memory));
     TRY(launch_changed_words(argv, argc, &change, out->dp, &out->owned, &out->n));
     out->at = out->owned;

@@ -259,6 +259,34 @@ hurts='KILL has killed|is lost' n_rows='' says=
 from="the last checkpoint"
 trains neighbors_that_die_at_once_are_on_disk 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 --inject slow=0,12 -- "1 2"
 
+# ---- what is trained is settled when the job begins: its config file is edited, its data are replaced or removed meanwhile, and a rank dies ----
+# edited NAME COMMAND... : the command is run, and then rank 2 is killed; the losses are those of the run in which nothing was done
+edited() {
+    local name=elastic_$1 step
+    [[ $1 =~ ${ONLY-} ]] || return
+    printf 'lr = 1e-3\nmin-lr = 1e-4\nwarmup = 0\n' >my.ini
+    cp "$demo" my.txt
+    if [ ! -e calm.rows ]; then
+        "$build/trivium" launch -n 4 --comm-transport own "${train[@]}" --config my.ini --data my.txt --dp 4 --zero 1 --save-every 0 --metrics calm.rows \
+            >out 2>err </dev/null || { not_ok "$name" "the run to compare with"; return; }
+    fi
+    rm -f rows
+    env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport own --elastic 2 --spares 1 "${train[@]}" --config my.ini --data my.txt \
+        --dp 4 --zero 1 --replicate-every 1 --inject slow=0,4 --save-every 0 --metrics rows >out 2>err </dev/null &
+    job=$!
+    wait_for 60 has_row 15 || { not_ok "$name" "does not come to step 15"; return; }
+    "${@:2}"
+    kill -KILL "$(process 2)"
+    ended "$name" 0 by_itself || return
+    says '^epoch 1: 4 ranks, dp 4, from memory' err || { not_ok "$name" "no epoch"; return; }
+    for step in 16 40 60; do
+        [ "$(grep "^{\"step\":$step," rows | tail -n 1 | cut -d, -f2,4)" = "$(grep "^{\"step\":$step," calm.rows | cut -d, -f2,4)" ] ||
+            { not_ok "$name" "another loss or lr in step $step"; return; }
+    done
+    echo "ok $name"
+}
+edited its_config_file_is_edited sed -i s/1e-3/1e-1/ my.ini
+
 # ---- a folder for checkpoints that fails meanwhile: what is in memory goes on, and when the folder is well again it is saved ----
 folder() {
     local name=elastic_a_folder_that_fails_costs_no_step

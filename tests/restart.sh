@@ -86,6 +86,20 @@ died_and_resumed() {
     if same_bytes hurt; then echo "ok $name"; else not_ok $name "it ends with other bytes"; fi
 }
 
+# ---- its config file is edited meanwhile: the next attempt trains what the first one did ----
+config_is_edited() {
+    local name=config_of_the_first_attempt_counts job
+    echo "lr = 1e-3" >my.ini
+    start -n 2 --max-restarts 1 --backoff 0.01 -- --zero 1 --config my.ini --save edited --metrics "" &
+    job=$!
+    wait_for 30 test -e edited/latest || { not_ok $name "does not save"; end_all; return; }
+    echo "lr = 1e-1" >my.ini
+    kill -KILL "$(pids 1 | head -1)"
+    ends $name $job 0 || return
+    if [ "$(n_restarts)" != 1 ]; then not_ok $name "$(n_restarts) restarts, not 1"; return; fi
+    if same_bytes edited; then echo "ok $name"; else not_ok $name "it ends with other bytes"; fi
+}
+
 # ---- what always dies ----
 cat >dies <<'END'
 #!/bin/bash
@@ -145,6 +159,7 @@ preflight() {
 
 preflight
 died_and_resumed
+config_is_edited
 always_dies
 stopped_while_it_waits
 fewer_ranks

@@ -190,9 +190,7 @@ static enum status run_job(const struct launch_request *request, launch_supervis
     launch_mark();
     set_environment(request);
     TRY(launch_watch_signals());
-    struct launch_outcome outcome = {0};
-    enum status status = request->max_restarts ? supervise(request, code) : launch_attempt(request, &outcome);
-    if (!request->max_restarts) *code = outcome.code;
+    enum status status = supervise(request, code);
     launch_unwatch_signals();
     return status;
 }

@@ -30,8 +30,8 @@ enum {
 
 struct launch_request;
 
-/** What looks after a job that may be started again (--max-restarts): attempts until one is the last. *code is
- *  launch's. Signals are watched.
+/** What makes the attempts, one or, with --max-restarts, several until one is the last. *code is launch's. Signals are
+ *  watched.
  *  @errors its own, and those of launch_attempt */
 typedef enum status launch_supervisor(const struct launch_request *, int *code);
 

@@ -153,7 +153,7 @@ enum option_source options_source(const struct options *o, const char *name) {
 void options_each(const struct options *o,
                   void (*visit)(void *, const struct option *, const char *, enum option_source), void *self) {
     for (int i = 0; i < o->n; i++) {
-        char text[OPTION_TEXT_MAX];
+        char text[OPTION_TEXT_MAX + 64];                             /* "file:" and a path */
         option_print_value(o->option[i], field_of(o, i), text, sizeof text);
         visit(self, o->option[i], text, o->source[i]);
     }
