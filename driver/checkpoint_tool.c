@@ -113,13 +113,15 @@ static enum status run_import(const void *request, const struct options *o, cons
     TRY(format->import(w->plain[0], q->heads, q->to, &m));
     printf("imported: %s to %s\n", w->plain[0], q->to);
     printf("train with: --init %s", q->to);
-    if (m.arch[0]) printf(" --arch %s", m.arch);
+    printf(" --arch %s", m.arch[0] ? m.arch : "gpt");
     for (int i = 0; i < N_MODEL_SIZES; i++) {
-        const char *name;
-        int64_t value;
-        if (checkpoint_model_option(&m, i, &name, &value)) printf(" --%s %" PRId64, name, value);
+        const char *option;
+        char value[24];
+        if (checkpoint_model_option(&m, i, &option, value)) printf(" --%s %s", option, value);
     }
-    putchar('\n');
+    puts(m.dropless ? " --capacity 0 --aux-loss 0 --z-loss 0" : "");
+    printf("which is what --init %s alone takes from it%s\n", q->to,
+           m.dropless ? ", but for --aux-loss and --z-loss" : "");
     return OK;
 }
 

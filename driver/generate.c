@@ -107,16 +107,7 @@ static enum status read_sizes(struct generation *g, char step[CHECKPOINT_PATH_MA
     TRY(checkpoint_resolve(g->request.checkpoint, step));
     TRY(checkpoint_model(step, &m));
     TRY(recipe_arch(&g->request.plan, m.arch[0] ? m.arch : "gpt"));
-    for (int i = 0; i < N_MODEL_SIZES; i++) {
-        const char *name;
-        int64_t value;
-        char text[32];
-        if (!checkpoint_model_option(&m, i, &name, &value)) continue;
-        snprintf(text, sizeof text, "%" PRId64, value);
-        /* what was typed stands, and checkpoint_load compares */
-        TRY(options_set(g->options, name, text, FROM_DATA));
-    }
-    return OK;
+    return setup_sizes(&m, g->options, FROM_DATA);
 }
 
 static enum status settle_plan(struct plan *p, int world) {

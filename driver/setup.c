@@ -93,6 +93,17 @@ static enum status open_data(struct setup *s) {
     return settle_vocab(s->options, &s->plan, s->data);
 }
 
+/* Bytes are the tokens of a model of 256; others are mostly a tokenizer that was not given. */
+static enum status check_bytes(const struct setup *s) {
+    const struct plan *p = &s->plan;
+    bool bytes = data_format_of(s->data) == DATA_TEXT && !p->tokenizer[0];
+    if (!bytes || p->vocab <= 256 || options_source(s->options, "vocab") != FROM_PRESET || !setup_from(p)[0]) return OK;
+    return FAIL(E_CONFIG,
+                "%s has vocab=%" PRId64 ", and %s is text of which each byte is a token; give the model's --tokenizer "
+                "or data with its tokens, or --vocab %" PRId64 " if it reads bytes", setup_from(p), p->vocab,
+                data_path(s->data), p->vocab);
+}
+
 /* A mark that texts have, too, would mean two things. What was said stands. */
 static enum status check_own_tokens(const struct plan *p, const struct data_file *data) {
     if (!p->arch->own_tokens) return OK;
@@ -162,7 +173,7 @@ static enum status choose(struct plan *plan, int world) {
 }
 
 enum status setup_plan(struct options *o, struct plan *plan, int world) {
-    TRY(recipe_preset(plan, o));
+    TRY(setup_model(o, plan));
     if (world == 0) TRY(settle_vocab(o, plan, NULL));
     log_set_level((enum log_level)plan->log);
     TRY(choose(plan, world));
@@ -177,9 +188,10 @@ enum status setup_init(struct setup *s, int argc, char **argv, int world) {
 }
 
 enum status setup_open(struct setup *s, int world) {
-    TRY(recipe_preset(&s->plan, s->options));
+    TRY(setup_model(s->options, &s->plan));
     TRY(open_data(s));
     TRY(setup_plan(s->options, &s->plan, world));
+    TRY(check_bytes(s));
     TRY(check_own_tokens(&s->plan, s->data));
     return split_data(s);
 }

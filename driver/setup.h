@@ -29,6 +29,16 @@ void setup_fini(struct setup *);
  *  together  @collective{none} */
 enum status setup_plan(struct options *, struct plan *plan, int world);
 
+/** The preset, or with --init and --resume what the checkpoint says of its model (but not of one of clicks, whose data
+ *  say it). What was said stands, as does a --model other than tiny, and checkpoint_load compares.
+ *  @errors E_CONFIG: no such preset; E_DATA, E_FORMAT: no checkpoint  @collective{none} */
+enum status setup_model(struct options *, struct plan *plan);
+/** The checkpoint that a run goes on from or begins with; "": none. Borrowed. */
+const char *setup_from(const struct plan *);
+/** The sizes of a checkpoint's model as options of this source. @errors those of options_set */
+struct checkpoint_model;
+enum status setup_sizes(const struct checkpoint_model *, struct options *, enum option_source);
+
 /** The cluster of a plan, or of its device where it names none. @errors those of cluster_read */
 enum status setup_cluster(const struct plan *, struct cluster *);
 

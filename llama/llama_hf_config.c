@@ -70,6 +70,7 @@ static enum status read_config(const char *path, const json_t *config, struct ch
     TRY(read_sizes(path, config, m));
     TRY(check_function(path, config, m));
     m->untied = !json_is_true(json_object_get(config, "tie_word_embeddings"));
+    m->dropless = m->experts > 0;
     return read_theta(path, config, &m->rope_theta);
 }
 

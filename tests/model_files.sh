@@ -15,28 +15,47 @@ sizes=(--device cpu --threads 1 --data "$demo" --val-fraction 0 --layers 2 --hid
 said() { [ -s log ] && grep -m 1 E_ log || tail -1 log; }
 must() { "$@" >log 2>&1 || { echo "not ok $name: $(said)"; return 1; }; }
 
-there_and_back() { # NAME RANKS OPTIONS...
-    name=$1_files_come_back
-    local ranks=$2 to=out/model.safetensors back=again/model.safetensors words
-    shift 2
-    mkdir out again
-    must "$trivium" launch -n "$ranks" train "${sizes[@]}" "$@" --save "$name" || return
-    must "$trivium" checkpoint export "$name" --to hf "$to" || return
-    must "$trivium" checkpoint import --from hf "$to" --to "$name-in" || return
-    read -ra words <<<"$(sed -n 's/^train with: //p' log)"
-    must "$trivium" checkpoint export "$name-in" --to hf "$back" || return
-    diff -r out again >log || { echo "not ok $name: the second files are not the first: $(head -1 log)"; return; }
-    must "$trivium" train "${sizes[@]}" "${words[@]}" || return
+first_loss() { # OPTIONS...: of a run of one step, in $loss
+    must "$trivium" train --device cpu --threads 1 --data "$demo" --val-fraction 0 --global-batch 4 --steps 1 --log warn --metrics m.jsonl "$@" || return
+    loss=$(sed -n 's/.*"loss":\([^,]*\).*/\1/p' m.jsonl)
+    [ -n "$loss" ] || { echo "not ok $name: m.jsonl has no loss"; return 1; }
+}
+# What import prints, and --init alone, is the model that was exported: it has the same loss.
+is_the_same_model() { # NAME OPTIONS...
+    local own words experts=()
+    name=$1_is_the_model_that_was_exported
+    [[ $1 = mixtral ]] && experts=(--aux-loss 0 --z-loss 0)
+    read -ra words <<<"$(sed -n 's/^train with: //p' words)"
+    first_loss --layers 2 --hidden 64 --heads 4 --seq 32 "${@:2}" "${experts[@]}" ${experts:+--capacity 0} --init saved || return
+    own=$loss
+    first_loss "${words[@]}" || return
+    [ "$loss" = "$own" ] || { echo "not ok $name: a loss of $loss, and by itself $own, with ${words[*]}"; return; }
+    first_loss --init in "${experts[@]}" || return
+    [ "$loss" = "$own" ] || { echo "not ok $name: a loss of $loss by --init alone, and by itself $own"; return; }
     echo "ok $name"
 }
-for model in "gpt 2 --tp 2" "llama 2 --arch llama --tie off --kv-heads 2 --ffn 96 --tp 2" \
-    "mixtral 4 --arch mixtral --tie off --kv-heads 2 --ffn 96 --experts 4 --dp 2 --ep 2 --tp 2" \
-    "bert 2 --arch bert --ffn 96 --tp 2"; do
-    mkdir "${model%% *}" && cd "${model%% *}" || exit 1
-    # shellcheck disable=SC2086 # words
-    there_and_back $model
-    cd ..
-done
+
+there_and_back() { # NAME RANKS LAYOUT OPTIONS...
+    name=$1_files_come_back
+    local to=out/model.safetensors back=again/model.safetensors layout
+    read -ra layout <<<"$3"
+    mkdir out again
+    must "$trivium" launch -n "$2" train "${sizes[@]}" "${layout[@]}" "${@:4}" --save saved || return
+    must "$trivium" checkpoint export saved --to hf "$to" || return
+    must "$trivium" checkpoint import --from hf "$to" --to in || return
+    mv log words
+    must "$trivium" checkpoint export in --to hf "$back" || return
+    diff -r out again >log || { echo "not ok $name: the second files are not the first: $(head -1 log)"; return; }
+    echo "ok $name"
+    is_the_same_model "$1" "${@:4}"
+}
+apart() { mkdir "$1" && (cd "$1" && there_and_back "$@"); }
+apart gpt 2 "--tp 2"
+apart llama 2 "--tp 2" --arch llama --tie off --kv-heads 2 --ffn 96
+apart llama_of_other_sizes_than_tiny 2 "--tp 2" --arch llama --tie on --kv-heads 0 --ffn 0 --rope-theta 500
+apart mixtral 4 "--dp 2 --ep 2 --tp 2" --arch mixtral --tie off --kv-heads 2 --ffn 96 --experts 4
+apart bert 2 "--tp 2" --arch bert --ffn 96
+apart t5 2 "--tp 2" --arch t5
 
 refused() { # NAME FORMAT WORDS OPTIONS...
     local name=$1 to=$2 words=$3
@@ -50,3 +69,22 @@ refused gpt_with_experts_is_no_gpt2 hf "experts=4.*mixtral" --experts 4
 refused gpt_with_experts_is_no_llmc llmc "experts=4.*mixtral" --experts 4
 refused llama_with_experts_is_mixtral hf "experts=4.*mixtral" --arch llama --tie off --experts 4
 refused gpt_with_a_head_is_no_gpt2 hf "tie=off.*tie=on" --tie off
+
+# ---- what a checkpoint says, and what the user does ----
+begin() { "$trivium" train --device cpu --threads 1 --data "$demo" --val-fraction 0 --global-batch 4 --steps "${STEPS:-1}" --log warn --metrics "" "$@" >log 2>&1; }
+stops() { # NAME CODE WORDS OPTIONS...
+    if begin "${@:4}"; then echo "not ok $1: it trains"
+    elif grep -q "$2.*$3" log; then echo "ok $1"
+    else echo "not ok $1: $(said)"; fi
+}
+goes() { # NAME OPTIONS...
+    if begin "${@:2}"; then echo "ok $1"; else echo "not ok $1: $(said)"; fi
+}
+stops sizes_that_are_said_stand E_FORMAT "layers is 2 there and 3 here" --init gpt/in --layers 3
+stops an_arch_that_is_said_stands E_FORMAT "arch is gpt there and llama here" --init gpt/in --arch llama
+stops a_model_that_is_said_stands E_FORMAT "is of another model.* no --model" --init gpt/in --model gpt2-124m --vocab 256
+goes tiny_is_no_model_that_is_said --init gpt/in --model tiny
+begin --layers 1 --hidden 32 --heads 4 --seq 16 --vocab 300 --save larger
+stops bytes_of_a_larger_vocabulary E_CONFIG "vocab=300.*--tokenizer.*--vocab 300" --init larger
+goes bytes_of_a_vocabulary_that_is_said --init larger --vocab 300
+STEPS=2 goes resume_has_the_sizes_too --resume larger --vocab 300 --save larger

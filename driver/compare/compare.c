@@ -95,7 +95,7 @@ static enum status refuse_trains_own(const struct options *o) {
     static const char traced[] = " (pipelines are traced for report.html anyhow)";
     static const struct { const char *option, *remark; } of_train[] = {
         {"trace", traced}, {"trace-first", traced}, {"trace-steps", traced}, {"profile", ""}, {"save", ""},
-        {"save-every", ""}, {"save-async", ""}, {"resume", ""}, {"spike-guard", ""},
+        {"save-every", ""}, {"save-async", ""}, {"resume", ""}, {"init", ""}, {"spike-guard", ""},
         {"inject", ""}};
     for (size_t i = 0; i < sizeof of_train / sizeof *of_train; i++)
         if (options_source(o, of_train[i].option) == FROM_COMMAND_LINE)

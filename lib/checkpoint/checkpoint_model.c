@@ -9,8 +9,8 @@ const struct model_size model_sizes[N_MODEL_SIZES] = {
     {"seq", AT(seq), 1, 1000000000}, {"vocab", AT(vocab), 1, 2000000000}, {"untied", AT(untied), 0, 1},
     {"kv-heads", AT(kv_heads), 0, 1000000}, {"ffn", AT(ffn), 0, 10000000},
     {"rope-theta", AT(rope_theta), 0, 1000000000000}, {"experts", AT(experts), 0, 1000000},
-    {"experts-per-token", AT(experts_per_token), 0, 1000000}};
-enum { SEQ = 3, UNTIED = 5, USUAL_THETA = 10000 };
+    {"experts-per-token", AT(experts_per_token), 0, 1000000}, {"dropless", AT(dropless), 0, 1}};
+enum { SEQ = 3, UNTIED = 5, ROPE_THETA = 8, EXPERTS_PER_TOKEN = 10, DROPLESS = 11, USUAL_THETA = 10000 };
 
 struct checkpoint_model checkpoint_model_of_plan(const struct plan *p) {
     struct checkpoint_model m = {.layers = p->layers, .hidden = p->hidden, .heads = p->heads, .seq = p->seq,
@@ -19,7 +19,7 @@ struct checkpoint_model checkpoint_model_of_plan(const struct plan *p) {
     if (plan_kv_heads(p) != p->heads) m.kv_heads = p->kv_heads;
     if (plan_ffn(p) != 4 * p->hidden) m.ffn = p->ffn;
     if (p->rope_theta != USUAL_THETA) m.rope_theta = p->rope_theta;
-    if (p->experts) m.experts = p->experts, m.experts_per_token = p->experts_per_token;
+    if (p->experts) m.experts = p->experts, m.experts_per_token = p->experts_per_token, m.dropless = p->capacity == 0;
     return m;
 }
 
@@ -75,23 +75,25 @@ enum status checkpoint_model_compare(const struct checkpoint_model *theirs, cons
     struct checkpoint_model a = *theirs, b = checkpoint_model_of_plan(p);
     if (strcmp(a.arch, b.arch))
         return FAIL(E_FORMAT,
-                    "%s is of another model: arch is %s there and %s here; give the options that it was saved "
-                    "with",
+                    "%s is of another model: arch is %s there and %s here; give no --arch, --model and sizes, and they "
+                    "are the checkpoint's",
                     where, arch_of(&a), arch_of(&b));
     for (int i = 0; i < N_MODEL_SIZES; i++)
-        if (i != SEQ && *model_size_of(&a, i) != *model_size_of(&b, i))
+        if (i != SEQ && i != DROPLESS && *model_size_of(&a, i) != *model_size_of(&b, i))
             return FAIL(E_FORMAT,
                         "%s is of another model: %s is %" PRId64 " there and %" PRId64
-                        " here; give the options that it was saved with",
+                        " here; give no --model and sizes, and they are the checkpoint's",
                         where, model_sizes[i].name, *model_size_of(&a, i), *model_size_of(&b, i));
     if (b.seq <= a.seq || (p->arch && p->arch->any_seq)) return OK;
     return FAIL(E_FORMAT, "%s has a table of positions for seq=%" PRId64 ", and seq=%" PRId64 " is longer; use --seq %"
                 PRId64 " or less", where, a.seq, b.seq, a.seq);
 }
 
-bool checkpoint_model_option(const struct checkpoint_model *model, int i, const char **name, int64_t *value) {
+bool checkpoint_model_option(const struct checkpoint_model *model, int i, const char **name, char value[24]) {
     struct checkpoint_model m = *model;
+    int64_t n = *model_size_of(&m, i);
     *name = i == UNTIED ? "tie" : model_sizes[i].name;
-    *value = i == UNTIED ? !m.untied : *model_size_of(&m, i);
-    return i == UNTIED ? m.untied : *value != 0;
+    if (i == UNTIED) snprintf(value, 24, "%s", n ? "off" : "on");
+    else snprintf(value, 24, "%" PRId64, i == ROPE_THETA && n == 0 ? USUAL_THETA : n);
+    return i != DROPLESS && (i != EXPERTS_PER_TOKEN || m.experts);
 }

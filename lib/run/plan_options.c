@@ -226,8 +226,10 @@ static const struct option OPTIONS[] = {
      "mean time between failures of the machines in use: the summary then says how often to save; 0: unknown",
      "checkpoints", AT(mtbf)},
     {"resume", OPTION_TEXT, "", 0, 0, NULL, "",
-     "continue from a checkpoint, saved in any layout: a step's folder, or what save named", "checkpoints", AT(resume)},
-    {"init", OPTION_TEXT, "", 0, 0, NULL, "", "start from a checkpoint's weights, at step 0", "checkpoints", AT(init)},
+     "continue from a checkpoint, saved in any layout: a step's folder, or what save named; the model's sizes are its "
+     "own, and need not be said", "checkpoints", AT(resume)},
+    {"init", OPTION_TEXT, "", 0, 0, NULL, "", "start from a checkpoint's weights, at step 0; the model's "
+     "sizes are its own, and need not be said", "checkpoints", AT(init)},
 
     {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "", "one JSON object per line; empty: none", "output",
      AT(metrics)},

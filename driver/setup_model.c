@@ -1,0 +1,36 @@
+/* Which model, and of what sizes: the user's words, a preset, or the checkpoint that a run begins with. */
+#include "driver/recipe.h"
+#include "driver/setup.h"
+#include "lib/checkpoint/checkpoint.h"
+#include <string.h>
+
+const char *setup_from(const struct plan *p) { return p->resume[0] ? p->resume : p->init; }
+
+enum status setup_sizes(const struct checkpoint_model *m, struct options *o, enum option_source source) {
+    for (int i = 0; i < N_MODEL_SIZES; i++) {
+        const char *name;
+        char value[24];
+        if (checkpoint_model_option(m, i, &name, value)) TRY(options_set(o, name, value, source));
+    }
+    return OK;
+}
+
+/* "tiny" is what --model is by default, and a name of each model's. */
+static bool names_a_model(const struct options *o, const struct plan *p) {
+    return options_source(o, "model") != FROM_DEFAULT && strcmp(p->model, "tiny") != 0;
+}
+
+enum status setup_model(struct options *o, struct plan *p) {
+    char step[CHECKPOINT_PATH_MAX];
+    struct checkpoint_model m;
+    if (!setup_from(p)[0]) return recipe_preset(p, o);
+    TRY(checkpoint_resolve(setup_from(p), step));
+    TRY(checkpoint_model(step, &m));
+    const char *arch = m.arch[0] ? m.arch : "gpt";
+    bool named = names_a_model(o, p);
+    if (!named) TRY(options_set(o, "arch", arch, FROM_PRESET));
+    TRY(recipe_preset(p, o));
+    if (named || strcmp(p->arch->name, arch) != 0 || p->arch->clicks) return OK;
+    if (m.dropless) TRY(options_set(o, "capacity", "0", FROM_PRESET));
+    return setup_sizes(&m, o, FROM_PRESET);
+}
