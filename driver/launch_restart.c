@@ -27,7 +27,7 @@ struct supervision {
     int64_t best_step;                   /* the furthest that was saved; -1: none */
     int n_restarts, n_stuck, n_failures;
     double started_s, up_s;              /* when launch began; seconds in attempts */
-    int64_t metrics_from;                /* where this job's rows begin in a file that is added to */
+    struct stat metrics_at_start;        /* the file of metrics; st_size 0: there was none */
     char dp_text[24];
 };
 
@@ -133,9 +133,12 @@ static enum status after_attempt(struct supervision *s, const struct launch_outc
 
 /* ---- what it has cost ---- */
 
-static int64_t bytes_of(const char *path) {
-    struct stat info;
-    return stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
+/* Where this job's rows begin: after the rows that were there, unless these have another name by now. */
+static int64_t metrics_from(const struct supervision *s) {
+    struct stat now;
+    const struct stat *was = &s->metrics_at_start;
+    bool is_same = stat(s->plan.metrics, &now) == 0 && now.st_ino == was->st_ino && now.st_dev == was->st_dev;
+    return is_same ? (int64_t)was->st_size : 0;
 }
 
 static int64_t last_step(const struct supervision *s, int code) {
@@ -147,7 +150,7 @@ static void say_goodput(const struct supervision *s, int code) {
     struct goodput_rows r;
     char advice[256];
     double total_s = clock_s() - s->started_s, mtbf_s = s->plan.mtbf > 0 ? s->plan.mtbf : s->up_s / s->n_failures;
-    if (!s->plan.metrics[0] || goodput_read(s->plan.metrics, s->metrics_from, last_step(s, code), &r) != OK) {
+    if (!s->plan.metrics[0] || goodput_read(s->plan.metrics, metrics_from(s), last_step(s, code), &r) != OK) {
         status_clear();
         return;
     }
@@ -164,7 +167,7 @@ static enum status supervise(struct supervision *s, int *code) {
     struct launch_outcome outcome;
     TRY(read_command(s));
     s->started_s = clock_s();
-    s->metrics_from = s->plan.metrics_append ? bytes_of(s->plan.metrics) : 0;
+    if (stat(s->plan.metrics, &s->metrics_at_start) != 0) s->metrics_at_start = (struct stat){.st_size = 0};
     s->at_start = s->latest = read_latest(s->plan.save);
     for (bool again = true; again;) {
         TRY(launch_attempt(&s->now, &outcome));

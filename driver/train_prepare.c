@@ -132,14 +132,15 @@ static enum status lock_save(struct training *t) {
 static enum status open_metrics(struct training *t) {
     const struct plan *p = &t->setup.plan;
     if (!comm_is_rank_0()) return OK;
-    enum status status = (p->metrics_append ? metrics_append : metrics_open)(&t->metrics, p->metrics);
-    if (comm_epoch() == 0) return status;
+    const bool goes_on = comm_epoch() > 0;
+    enum status status = metrics_open(&t->metrics, p->metrics, (struct metrics_manner){p->metrics_append, goes_on});
+    if (!goes_on) return status;
     train_pass_over(t, status);
     return OK;
 }
 
 /* Rank 0's files: a job that may not save where another one does leaves that one's metrics alone too. And a rank 0 that
- * was stopped for a while may have been replaced: it must not empty its successor's metrics. */
+ * was stopped for a while may have been replaced: it must leave its successor's files alone. */
 static enum status open_files(struct training *t) {
     if (comm_is_rank_0() && comm_epoch_has_changed()) return E_EPOCH;
     TRY(lock_save(t));

@@ -26,7 +26,7 @@ struct request { const char *job, *metrics; bool once, json; };
 
 enum { TEXT = 1536, TAIL = 4096 };
 
-/* ---- the last whole row of the metrics file that is a step's; NULL: there is none ---- */
+/* ---- the last whole row of the metrics file that is a step's; NULL: there is none, or it is an earlier job's ---- */
 
 static json_t *step_row(const char *line, size_t bytes) {
     json_t *row = json_loadb(line, bytes, 0, NULL);
@@ -35,10 +35,18 @@ static json_t *step_row(const char *line, size_t bytes) {
     return NULL;
 }
 
-static json_t *last_row(const char *path) {
+/* Until its first row a job leaves the file as it is. */
+static bool is_of_job(const struct stat *info, const struct flight_set *set) {
+    int64_t written_ns = (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec;
+    for (int r = 0; r < set->size; r++)
+        if (set->ring[r] && written_ns >= set->ring[r]->start_ns) return true;
+    return false;
+}
+
+static json_t *last_row(const char *path, const struct flight_set *set) {
     char tail[TAIL];
     struct stat info;
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return NULL;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || !is_of_job(&info, set)) return NULL;
     FILE *file = fopen(path, "r");
     if (!file) return NULL;
     fseek(file, info.st_size > TAIL ? (long)(info.st_size - TAIL) : 0, SEEK_SET);
@@ -108,7 +116,7 @@ static enum status look(const struct request *q, const char *job, struct flight_
     struct postmortem p;
     TRY(flight_set_read(flight_folder(), job, set));
     enum status status = postmortem_find(set, &p);
-    json_t *row = *q->metrics ? last_row(q->metrics) : NULL;
+    json_t *row = *q->metrics ? last_row(q->metrics, set) : NULL;
     if (status == OK && q->json) print_json(set, &p, row);
     else if (status == OK) print_table(set, &p, row, !q->once && isatty(STDOUT_FILENO));
     json_decref(row);

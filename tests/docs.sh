@@ -61,7 +61,7 @@ if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
     pages=(README.md docs/using.md docs/oracle.md planner/README.md)
     grep -hoE '^    .* --(out|save|to|write|init|resume) +[^ ]+' "${pages[@]}" | grep -oE -- '--(out|save|to|write) +[^ ]+' |
         grep -vE -- '--to (hf|llmc)$' | awk '{ print $2 }' | sort -u >"$work/written"
-    printf '%s\n' this.ini plan.ini report metrics.jsonl >>"$work/written"
+    printf '%s\n' this.ini plan.ini report metrics.jsonl metrics-1.jsonl >>"$work/written"
     for name in $(cat "$work/written"); do git check-ignore -q "$name/" || git check-ignore -q "$name" || echo "$name"; done >"$work/out"
     if [ "$(wc -l <"$work/written")" -ge 12 ] && [ ! -s "$work/out" ]; then echo "ok docs_what_a_tour_writes_is_ignored"
     else not_ok docs_what_a_tour_writes_is_ignored "of $(wc -l <"$work/written") names these are not in .gitignore"; fi

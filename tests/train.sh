@@ -90,6 +90,55 @@ asked() {
 }
 early="ended early, after [0-9]* of [0-9]* batches: the job was asked to stop"
 
+# ---- the file of metrics ----
+# untouched WORDS OPTIONS...: a job that does no step leaves the rows of the run before it
+untouched() {
+    local words=$1
+    shift
+    "$trivium" train "${sizes[@]}" --val-fraction 0 --metrics rows.jsonl "$@" >out 2>err
+    cat out >>err
+    if ! says "$words"; then echo "does not say $words"; return 1; fi
+    if ! cmp -s rows.jsonl rows.before || [ -e rows-1.jsonl ]; then echo "$*: the rows are not as they were"; return 1; fi
+}
+refused_leaves_the_rows() {
+    local name=jobs_that_do_no_step_leave_the_rows why
+    "$trivium" train "${sizes[@]}" --val-fraction 0 --metrics rows.jsonl --steps 4 --save rows >out 2>err
+    cp rows.jsonl rows.before
+    [ "$(grep -c '"loss"' rows.jsonl)" = 4 ] || { not_ok $name "the first run has no rows"; return; }
+    why=$(untouched "nothing left to do" --steps 4 --resume rows && untouched "nowhere is no checkpoint" --resume nowhere &&
+        untouched "seed=7 is requested" --steps 8 --resume rows --seed 7 && untouched "hidden" --steps 8 --resume rows --hidden 32 &&
+        untouched "memory-limit" --memory-limit 0.001 && untouched "E_IO" --save rows.jsonl && untouched "E_IO" --trace absent/trace &&
+        untouched "E_DATA" --data absent) || { not_ok $name "$why"; return; }
+    echo "ok $name"
+}
+
+# A second job finds another at work, and the rows of the first one are whole: every step once, and nothing else
+second_job() {
+    local name=second_job_leaves_the_rows first code
+    job 1 --val-fraction 0 --metrics shared.jsonl --steps 1000000 --save shared >out 2>err &
+    first=$!
+    wait_for 60 grep -qs '"step":20,' shared.jsonl || { not_ok $name "it does not begin"; end_all; wait; return; }
+    job 1 --val-fraction 0 --metrics shared.jsonl --steps 3 >second 2>&1
+    code=$?
+    job 1 --val-fraction 0 --metrics shared.jsonl --metrics-append --resume nowhere >third 2>&1
+    sleep 0.3
+    kill -USR1 "$(pids_of launch | head -1)"
+    wait $first
+    cat second third >err
+    if [ $code != 1 ] || ! grep -q "E_IO .*metrics=shared.jsonl: another job writes this file" second
+    then not_ok $name "the second one: code $code"; return; fi
+    if grep -v '"save_ms"' shared.jsonl | awk -F'[:,]' '$2 != NR { exit 1 }' && ! grep -q save_ms <(head -n -1 shared.jsonl) &&
+        [ -z "$(ls shared-*.jsonl 2>/dev/null)" ]
+    then echo "ok $name"; else not_ok $name "the rows are not whole"; fi
+}
+new_run() {
+    local name=new_run_keeps_the_earlier_rows k
+    for k in 2 3 4; do "$trivium" train "${sizes[@]}" --val-fraction 0 --metrics many.jsonl --steps $k >out 2>err; done
+    if [ "$(cat many-1.jsonl many-2.jsonl many.jsonl | grep -o '^{"step":[0-9]*' | grep -o '[0-9]*$' | tr -d '\n')" = 121231234 ] &&
+        says "earlier run are in many-2.jsonl"
+    then echo "ok $name"; else not_ok $name "rows are lost"; fi
+}
+
 # ---- all of it ----
 data train.bin 1000 0
 data good.bin 300 0
@@ -97,6 +146,9 @@ data bad.bin 300 200
 all=(
     "refused_before_the_first_step"
     "evaluation_fails"
+    "refused_leaves_the_rows"
+    "second_job"
+    "new_run"
     "asked stops_in_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 --eval-every 4"
     "asked stops_in_the_last_evaluation 0 8 'evaluation after step 8 $early' --steps 8"
     "asked saves_beside_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 --eval-every 4 --save-async"

@@ -10,34 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static enum status open_file(struct metrics *m, const char *path, const char *mode) {
-    *m = (struct metrics){.path = path};
-    if (!path[0]) return OK;
-    m->file = fopen(path, mode);
-    return m->file ? OK
-                   : FAIL(E_USAGE, "cannot write metrics=%s: %s; give another path, or an empty one for none", path,
-                          strerror(errno));
-}
-
-enum status metrics_open(struct metrics *m, const char *path) { return open_file(m, path, "w"); }
-
-/* A process killed while writing has left half a line: the next row ends it first, so that it spoils no other. */
-enum status metrics_append(struct metrics *m, const char *path) {
-    TRY(open_file(m, path, "a+"));
-    m->cut_off = m->file && fseek(m->file, -1, SEEK_END) == 0 && fgetc(m->file) != '\n';
-    return OK;
-}
-
-void metrics_close(struct metrics *m) {
-    if (m->file) fclose(m->file);
-    m->file = NULL;
-}
-
 static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
 /* Past FILE's buffer, which would keep the row that failed for the next. */
 static bool write_line(struct metrics *m, const char *text) {
     char *line;
+    if (!metrics_begin(m)) return false;
     int n = asprintf(&line, "%s%s\n", m->cut_off ? "\n" : "", text);
     if (n < 0) return false;
     ssize_t written = TEMP_FAILURE_RETRY(write(fileno(m->file), line, (size_t)n));

@@ -26,15 +26,23 @@ struct metrics_row {
 
 struct metrics {
     FILE *file;
-    const char *path;                  /* borrowed */
+    char *path;                        /* owned; NULL: no file */
+    bool appends;                      /* to rows of earlier runs; else these get another name (metrics_file.c) */
+    bool is_new, has_begun;            /* there was no file before; there is a row of this run */
     bool cut_off;                      /* the last row is there in part */
 };
 
-/** Open for writing, from the start. path "": no file. @errors E_USAGE with path and reason */
-enum status metrics_open(struct metrics *, const char *path);
-/** The same, after what is there; a half line at its end is closed by the next row. @errors E_USAGE */
-enum status metrics_append(struct metrics *, const char *path);
+/* append: after the rows that are there. take_over: the lock of a rank that this job has replaced does not count. */
+struct metrics_manner { bool append, take_over; };
+/** Open a file and lock it. What is in it stays as it is until the first row: then the rows of an earlier run get
+ *  another name (metrics-1.jsonl of metrics.jsonl), unless the new ones are appended. Waits up to two seconds for
+ *  another job's end. path "": no file.
+ *  @errors E_USAGE with path and reason; E_IO: another job writes it; E_MEMORY  @collective{none} */
+enum status metrics_open(struct metrics *, const char *path, struct metrics_manner);
+/** A file that has got no row, and was not there before, is removed. */
 void metrics_close(struct metrics *);
+/** Before a row is written. Private to metrics*.c. @return false: see errno */
+bool metrics_begin(struct metrics *);
 
 /** Append a training row / an evaluation row, flushed. Doubles as %.17g, NaN and infinity as null. After a failure the
  *  next row is tried again, on a line of its own. A pipe without a reader is a failure too, and no SIGPIPE.

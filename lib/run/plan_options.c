@@ -231,8 +231,9 @@ static const struct option OPTIONS[] = {
     {"init", OPTION_TEXT, "", 0, 0, NULL, "", "start from a checkpoint's weights, at step 0; the model's "
      "sizes are its own, and need not be said", "checkpoints", AT(init)},
 
-    {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "", "one JSON object per line; empty: none", "output",
-     AT(metrics)},
+    {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "",
+     "one JSON object per line; an earlier run's file becomes metrics-1.jsonl, metrics-2.jsonl, ...; empty: none",
+     "output", AT(metrics)},
     {"metrics-append", OPTION_BOOL, "off", 0, 0, NULL, "",
      "append to the metrics file, as a restart does; where a step occurs twice, the later row counts", "output",
      AT(metrics_append)},

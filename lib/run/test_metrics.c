@@ -21,10 +21,12 @@ static struct metrics_row example(void) {
 /* ---- the file ---- */
 static const char *path;
 
+static const struct metrics_manner fresh = {.append = false}, append = {.append = true};
+
 static struct metrics open_file(void) {
     struct metrics m;
     path = test_path("metrics.jsonl");
-    assert_ok(metrics_open(&m, path));
+    assert_ok(metrics_open(&m, path, fresh));
     return m;
 }
 
@@ -189,12 +191,82 @@ static void test_each_row_is_one_line_and_there_at_once(void **state) {
     metrics_close(&m);
 }
 
-static void test_opening_starts_the_file_again(void **state) {
+/* ---- whose file it is ---- */
+static void write_text(const char *name, const char *text) {
+    FILE *f = fopen(name, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void check_text(const char *name, const char *text) {
+    char read[256] = "";
+    FILE *f = fopen(name, "r");
+    if (!f) fail_msg("there is no %s", name);
+    size_t n = fread(read, 1, sizeof read - 1, f);
+    read[n] = 0;
+    fclose(f);
+    assert_string_equal(read, text);
+}
+
+/* The first row gives the old rows another name, and no other file's. */
+static void test_rows_of_an_earlier_run_get_another_name(void **state) {
     (void)state;
-    struct metrics_row r = example();
-    json_decref(written(&r));
-    json_decref(written(&r));
-    assert_null(line(1));
+    char first[512], second[512], link[512];
+    path = test_path("kept.jsonl");
+    snprintf(first, sizeof first, "%s", test_path("kept-1.jsonl"));
+    snprintf(second, sizeof second, "%s", test_path("kept-2.jsonl"));
+    snprintf(link, sizeof link, "%s", test_path("link.jsonl"));
+    path = test_path("kept.jsonl");
+    write_text(path, "old\n");
+    write_text(first, "older\n");
+    assert_int_equal(symlink(path, link), 0);
+    struct metrics m;
+    assert_ok(metrics_open(&m, link, fresh));
+    check_text(path, "old\n");
+    assert_ok(metrics_evaluation(&m, 1, 2, NAN));
+    metrics_close(&m);
+    check_text(path, "{\"step\":1,\"val_loss\":2.0}\n");
+    check_text(link, "{\"step\":1,\"val_loss\":2.0}\n");
+    check_text(first, "older\n");
+    check_text(second, "old\n");
+}
+
+static void test_a_run_without_a_row_leaves_no_trace(void **state) {
+    (void)state;
+    struct metrics m;
+    path = test_path("untouched.jsonl");
+    write_text(path, "old\n");
+    assert_ok(metrics_open(&m, path, fresh));
+    metrics_close(&m);
+    check_text(path, "old\n");
+    unlink(path);
+    assert_ok(metrics_open(&m, path, append));
+    metrics_close(&m);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
+/* Of a file that is renamed, and of the one that takes its place. A rank that replaces another waits for no lock. */
+static void test_two_jobs_do_not_write_one_file(void **state) {
+    (void)state;
+    struct metrics m, other;
+    path = test_path("shared.jsonl");
+    write_text(path, "old\n");
+    assert_ok(metrics_open(&m, path, fresh));
+    assert_fails(metrics_open(&other, path, append), E_IO, "shared.jsonl", "another job writes", "--metrics");
+    metrics_close(&other);
+    assert_ok(metrics_evaluation(&m, 1, 2, NAN));
+    assert_fails(metrics_open(&other, path, fresh), E_IO, "shared.jsonl", "another job writes", "--metrics");
+    metrics_close(&other);
+    assert_ok(metrics_open(&other, path, (struct metrics_manner){.append = true, .take_over = true}));
+    assert_ok(metrics_evaluation(&other, 2, 2, NAN));
+    assert_ok(metrics_evaluation(&m, 3, 2, NAN));                    /* late, and over nothing */
+    metrics_close(&other);
+    metrics_close(&m);
+    check_text(path, "{\"step\":1,\"val_loss\":2.0}\n{\"step\":2,\"val_loss\":2.0}\n"
+                     "{\"step\":3,\"val_loss\":2.0}\n");
+    assert_ok(metrics_open(&m, path, append));
+    metrics_close(&m);
 }
 
 /* ---- no file, bad file ---- */
@@ -202,7 +274,7 @@ static void test_an_empty_path_means_no_file(void **state) {
     (void)state;
     struct metrics m;
     struct metrics_row r = example();
-    assert_ok(metrics_open(&m, ""));
+    assert_ok(metrics_open(&m, "", fresh));
     assert_null(m.file);
     assert_ok(metrics_step(&m, &r));
     assert_ok(metrics_evaluation(&m, 1, 2, NAN));
@@ -213,7 +285,8 @@ static void test_a_path_that_cannot_be_written_is_refused(void **state) {
     (void)state;
     struct metrics m;
     const char *nowhere = "/nowhere/at/all.jsonl";
-    assert_fails(metrics_open(&m, nowhere), E_USAGE, "metrics=/nowhere/at/all.jsonl", "No such file", "another path");
+    assert_fails(metrics_open(&m, nowhere, fresh), E_USAGE, "metrics=/nowhere/at/all.jsonl", "No such file",
+                 "another path");
     assert_null(m.file);
 }
 
@@ -221,7 +294,7 @@ static void test_a_full_disk_is_said(void **state) {
     (void)state;
     struct metrics m;
     struct metrics_row r = example();
-    assert_ok(metrics_open(&m, "/dev/full"));
+    assert_ok(metrics_open(&m, "/dev/full", fresh));
     enum status status = metrics_step(&m, &r);
     metrics_close(&m);
     assert_fails(status, E_IO, "metrics=/dev/full", "No space left");
@@ -251,7 +324,7 @@ static void test_a_reader_that_leaves_is_said(void **state) {
     const char *pipe = test_path("metrics-pipe");
     assert_int_equal(mkfifo(pipe, 0666), 0);
     int reader = open(pipe, O_RDONLY | O_NONBLOCK);
-    assert_ok(metrics_open(&m, pipe));
+    assert_ok(metrics_open(&m, pipe, fresh));
     assert_ok(metrics_evaluation(&m, 1, 2, NAN));
     close(reader);
     assert_fails(metrics_evaluation(&m, 2, 2, NAN), E_IO, "metrics-pipe", "Broken pipe");
@@ -294,15 +367,16 @@ static void test_printed_line_is_the_promised_one(void **state) {
 static void test_appended_rows_follow_what_is_there(void **state) {
     (void)state;
     struct metrics m = open_file();
-    fputs("{\"step\":1}\n{\"st", m.file);
+    assert_ok(metrics_evaluation(&m, 1, 2, NAN));
+    fputs("{\"st", m.file);
     metrics_close(&m);
-    assert_ok(metrics_append(&m, path));
+    assert_ok(metrics_open(&m, path, append));
     assert_ok(metrics_evaluation(&m, 2, 0.5, NAN));
     metrics_close(&m);
-    assert_ok(metrics_append(&m, path));
+    assert_ok(metrics_open(&m, path, append));
     assert_ok(metrics_evaluation(&m, 3, 0.25, NAN));
     metrics_close(&m);
-    assert_string_equal(line(0), "{\"step\":1}\n");
+    assert_string_equal(line(0), "{\"step\":1,\"val_loss\":2.0}\n");
     assert_string_equal(line(1), "{\"st\n");
     assert_string_equal(line(2), "{\"step\":2,\"val_loss\":0.5}\n");
     assert_string_equal(line(3), "{\"step\":3,\"val_loss\":0.25}\n");
@@ -315,7 +389,9 @@ TESTS(unit_test(test_appended_rows_follow_what_is_there), unit_test(test_trainin
       unit_test(test_every_value_lands_under_its_key_and_in_its_unit),
       unit_test(test_evaluation_row_has_val_loss_and_never_loss), unit_test(test_doubles_come_back_bit_for_bit),
       unit_test(test_what_is_no_number_becomes_null), unit_test(test_each_row_is_one_line_and_there_at_once),
-      unit_test(test_opening_starts_the_file_again), unit_test(test_an_empty_path_means_no_file),
+      unit_test(test_rows_of_an_earlier_run_get_another_name),
+      unit_test(test_a_run_without_a_row_leaves_no_trace), unit_test(test_two_jobs_do_not_write_one_file),
+      unit_test(test_an_empty_path_means_no_file),
       unit_test(test_a_path_that_cannot_be_written_is_refused), unit_test(test_a_full_disk_is_said),
       unit_test(test_rows_go_on_when_there_is_room_again), unit_test(test_a_reader_that_leaves_is_said),
       unit_test(test_printed_line_is_the_promised_one))

@@ -1,0 +1,174 @@
+/* The file of metrics, and which job writes it.
+ *
+ * A job that is refused, or has nothing left to do, must not touch the rows of an earlier run; and two jobs must not
+ * write one file. So a job locks the file at its start (flock, which the kernel releases with the process), and begins
+ * to write with its first row. Then it appends, or the rows of the earlier run get another name:
+ *
+ *     metrics.jsonl.new   made, locked
+ *     metrics-1.jsonl     another name of the old file (link), the first that is free
+ *     metrics.jsonl       the new file takes the old one's name (rename): at no moment is there none
+ *
+ * A job that has waited for the lock looks whether its file still has the name. Where the file system has no locks, two
+ * jobs write their rows one after the other: each write goes to the end (O_APPEND). Pipes and devices have neither
+ * locks nor other names. */
+#define _GNU_SOURCE /* asprintf */
+#include "lib/run/metrics.h"
+
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/base/shared.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double wait_s = 2;          /* the job that has it may just be ending */
+
+static enum status cannot(const char *path) {
+    return FAIL(E_USAGE, "cannot write metrics=%s: %s; give another path, or an empty one for none", path,
+                strerror(errno));
+}
+
+static bool is_regular(int fd) {
+    struct stat info;
+    return fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+static bool has_name(int fd, const char *path) {
+    struct stat file, named;
+    return fstat(fd, &file) == 0 && stat(path, &named) == 0 && file.st_ino == named.st_ino &&
+           file.st_dev == named.st_dev;
+}
+
+static bool is_locked_elsewhere(int fd) { return flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; }
+
+/* One try. *is_new: there was none. */
+static int open_end(const char *path, bool *is_new) {
+    const int flags = O_WRONLY | O_APPEND | O_CLOEXEC;
+    int fd = open(path, flags | O_CREAT | O_EXCL, 0666);
+    *is_new = fd >= 0;
+    return fd >= 0 || errno != EEXIST ? fd : open(path, flags | O_CREAT, 0666);   /* O_CREAT: behind a link */
+}
+
+static enum status open_locked(const char *path, bool take_over, int *fd, bool *is_new) {
+    struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    for (double end = clock_s() + wait_s;; nanosleep(&pause, NULL)) {
+        *fd = open_end(path, is_new);
+        if (*fd < 0) return cannot(path);
+        if (!is_regular(*fd)) return OK;
+        bool ours = !is_locked_elsewhere(*fd) || take_over;
+        if (ours && has_name(*fd, path)) return OK;
+        close(*fd);
+        if (clock_s() >= end)
+            return FAIL(E_IO, "metrics=%s: another job writes this file; wait for its end, stop it, or give --metrics "
+                              "another file", path);
+    }
+}
+
+/* A device, or what a shell redirects to, has no name of its own that could be given to another file. */
+static bool is_borrowed(const char *path) { return !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6); }
+
+/* A link keeps its place: it is its file that gets another name. To be freed. */
+static char *behind_link(const char *path) {
+    struct stat info;
+    bool is_link = !is_borrowed(path) && lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+    char *target = is_link ? realpath(path, NULL) : NULL;
+    return target ? target : strdup(path);
+}
+
+enum status metrics_open(struct metrics *m, const char *path, struct metrics_manner how) {
+    *m = (struct metrics){.appends = how.append || is_borrowed(path)};
+    if (!path[0]) return OK;
+    m->path = behind_link(path);
+    if (!m->path) return FAIL(E_MEMORY, "no memory for the path of metrics");
+    int fd;
+    TRY(open_locked(m->path, how.take_over, &fd, &m->is_new));
+    m->appends |= !is_regular(fd);
+    m->file = fdopen(fd, "a");
+    if (m->file) return OK;
+    close(fd);
+    return FAIL(E_MEMORY, "no memory to write metrics=%s", path);
+}
+
+/* ---- the first row ---- */
+
+/* The n-th other name: run/metrics-1.jsonl of run/metrics.jsonl. To be freed. */
+static char *other_name(const char *path, int n) {
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    char *name = NULL;
+    if (!dot || (slash && dot < slash) || dot == path || dot[-1] == '/') dot = path + strlen(path);
+    return asprintf(&name, "%.*s-%d%s", (int)(dot - path), path, n, dot) < 0 ? NULL : name;
+}
+
+/* A file system without links: there is a moment without the file. */
+static bool give_name(const char *path, const char *name) {
+    if (link(path, name) == 0) return true;
+    if (errno == EEXIST || access(name, F_OK) == 0) {
+        errno = EEXIST;
+        return false;
+    }
+    return rename(path, name) == 0;
+}
+
+static bool set_aside(const char *path) {
+    for (int n = 1; n < 1000000; n++) {
+        char *name = other_name(path, n);
+        bool given = name && give_name(path, name);
+        if (given) log_info("the metrics of an earlier run are in %s now", name);
+        free(name);
+        if (given) return true;
+        if (errno != EEXIST) return false;
+    }
+    return false;
+}
+
+static bool start_again(struct metrics *m) {
+    char *fresh;
+    if (asprintf(&fresh, "%s.new", m->path) < 0) return false;
+    int fd = shared_open(fresh, SHARED_NEW, 0666);
+    FILE *f = fd >= 0 && fcntl(fd, F_SETFL, O_APPEND) == 0 ? fdopen(fd, "a") : NULL;
+    bool done = f && !is_locked_elsewhere(fd) && set_aside(m->path) && rename(fresh, m->path) == 0;
+    int why = errno;
+    if (done) {
+        fclose(m->file);
+        m->file = f;
+    } else if (fd >= 0) {
+        unlink(fresh);
+        if (f) fclose(f);
+        else close(fd);
+    }
+    free(fresh);
+    errno = why;
+    return done;
+}
+
+/* A process killed while writing has left half a line: the next row stands on a line of its own. */
+static bool ends_in_half_a_line(const char *path) {
+    char last = '\n';
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    off_t end = lseek(fd, 0, SEEK_END);
+    if (end > 0 && pread(fd, &last, 1, end - 1) != 1) last = '\n';
+    close(fd);
+    return last != '\n';
+}
+
+bool metrics_begin(struct metrics *m) {
+    struct stat info;
+    if (m->has_begun) return true;
+    bool has_rows = fstat(fileno(m->file), &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
+    if (has_rows && !m->appends && !start_again(m)) return false;
+    if (has_rows && m->appends) m->cut_off = ends_in_half_a_line(m->path);
+    return m->has_begun = true;
+}
+
+void metrics_close(struct metrics *m) {
+    if (m->file && m->is_new && !m->has_begun && has_name(fileno(m->file), m->path)) unlink(m->path);
+    if (m->file) fclose(m->file);
+    free(m->path);
+    *m = (struct metrics){.file = NULL};
+}
