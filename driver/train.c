@@ -48,7 +48,7 @@ static enum status report_step(struct training *t, double step_s, const struct s
         .mem_peak_bytes = t->mem_peak_bytes, .comm_bytes = step->bytes, .comm_s = step->wait_s,
         .parked_bytes = step->parked,
         .bubble_s = p->device == PLAN_DEVICE_CPU ? r->exec.transfer_s : NAN,
-        .skipped = r->skipped, .loss_scale = r->loss_scale, .tokens_seen = (int64_t)tokens * r->n_done,
+        .skipped = r->skipped, .loss_scale = r->loss_scale, .tokens_seen = run_samples_used(r) * p->seq,
         .emulated = plan_emulates(p), .on_disk = r->disk != NULL, .disk = step->disk,
         .experts = p->experts > 0, .aux_loss = r->aux_loss, .expert_load = r->expert_load, .dropped = r->dropped};
     train_note_step();

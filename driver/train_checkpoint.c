@@ -24,9 +24,9 @@ void train_pass_over(struct training *t, enum status status) {
 static void warn_of_others(const char *save) {
     char step[CHECKPOINT_PATH_MAX];
     if (checkpoint_resolve(save, step) == OK && comm_is_rank_0())
-        log_warn("%s is of an earlier run, and this one starts from scratch: its checkpoints will be replaced; give "
-                 "--resume %s to continue, or --save another folder",
-                 step, save);
+        log_warn("%s is of an earlier run, and this one starts from scratch: the first save moves its checkpoints to "
+                 "%s/aside-N; give --resume %s to continue, or --save another folder",
+                 step, save, save);
     status_clear();
 }
 
@@ -100,13 +100,37 @@ static bool saves_beside(const struct training *t) {
     return t->setup.plan.save_async && !t->stopping && t->run.n_done < t->setup.plan.steps;
 }
 
-static enum status lock_again(struct training *t) {
+/* Rank 0's part, whose failure is every rank's. */
+static enum status share(enum status status) {
     char why[1024];
-    if (!t->lacks_lock) return OK;
-    enum status status = comm_is_rank_0() ? checkpoint_lock(t->setup.plan.save, &t->lock) : OK;
     status = fail_share(group_world(), status, why, sizeof why);
-    t->lacks_lock = status != OK;
     return status == OK || !*why ? status : FAIL(status, "%s", why);
+}
+
+static enum status lock_again(struct training *t) {
+    if (!t->lacks_lock) return OK;
+    enum status status = share(comm_is_rank_0() ? checkpoint_lock(t->setup.plan.save, &t->lock) : OK);
+    t->lacks_lock = status != OK;
+    return status;
+}
+
+/* Of the steps in the folder, those up to this one are of this run: it has resumed there. */
+static int64_t newest_own_step(const struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    char step[CHECKPOINT_PATH_MAX];
+    bool is_there = p->resume[0] && checkpoint_resolve(p->resume, step) == OK && checkpoint_is_in(step, p->save);
+    status_clear();
+    return is_there ? t->first_step : -1;
+}
+
+/* Before the first save: steps that this run has not made must not count for --keep. A job in a later epoch may have
+ * saved before. */
+static enum status set_others_aside(struct training *t) {
+    if (t->has_set_aside) return OK;
+    bool is_first = comm_is_rank_0() && comm_epoch_kept() <= 0;
+    TRY(share(is_first ? checkpoint_set_aside(t->setup.plan.save, newest_own_step(t)) : OK));
+    t->has_set_aside = true;
+    return OK;
 }
 
 enum status train_save(struct training *t) {
@@ -116,6 +140,7 @@ enum status train_save(struct training *t) {
     double start = clock_s();
     t->spent_at_save_s = t->spent_s;
     enum status status = lock_again(t);
+    if (status == OK) status = set_others_aside(t);
     if (status == OK)
         status = saves_beside(t) ? checkpoint_save_start(&t->run, p->save, p->keep, &t->saver)
                                  : checkpoint_save(&t->run, p->save, p->keep);

@@ -38,6 +38,7 @@ struct training {
     double stalls_s;                     /* for all of them, */
     int64_t n_saves;                     /* and how many */
     bool save_failed;                    /* the last one */
+    bool has_set_aside;                  /* steps of other runs are out of the folder */
     bool leaves_unsaved;                 /* the job's last save failed: on every rank at once */
     bool leaves_side_failure;            /* all steps are done, and there is a side failure: on every rank, reported */
     double spent_at_save_s, saved_spent_s;   /* seconds in steps when the save was begun, and those before what was

@@ -139,6 +139,38 @@ new_run() {
     then echo "ok $name"; else not_ok $name "rows are lost"; fi
 }
 
+# ---- checkpoints of other runs ----
+train() { "$trivium" train "${sizes[@]}" --val-fraction 0 --metrics "" --log warn "$@" >>out 2>>err; }
+steps() { (cd "$1" && echo step-* | sed 's/step-0*//g'); }
+# --keep counts what this run has saved: after it went back, and when it begins again in the folder
+other_runs() {
+    local name=keep_counts_the_steps_of_this_run more
+    for more in "" --save-async; do
+        rm -rf kept
+        : >out >err
+        train --steps 40 --save kept --save-every 10 --keep 0 &&
+            train --steps 18 --resume kept/step-00000010 --save kept --save-every 2 --keep 2 $more || { not_ok $name "it fails"; return; }
+        if [ "$(steps kept)" != "16 18" ] || [ "$(steps kept/aside-1)" != "20 30 40" ]; then not_ok $name "after going back: $(steps kept)"; return; fi
+        says "3 checkpoints of another run, up to step 40, are in kept/aside-1" || { not_ok $name "nothing is said"; return; }
+        # what was set aside goes on; and a run that is refused moves nothing
+        train --steps 42 --resume kept/aside-1 --save elsewhere || { not_ok $name "what was set aside cannot be resumed"; return; }
+        train --steps 4 --save kept --memory-limit 0.001
+        [ ! -e kept/aside-2 ] || { not_ok $name "a refused run moves checkpoints"; return; }
+        train --steps 4 --save kept --save-every 1 $more || { not_ok $name "it fails"; return; }
+        if [ "$(steps kept)" != "3 4" ] || [ "$(steps kept/aside-2)" != "16 18" ]; then not_ok $name "from scratch: $(steps kept)"; return; fi
+        # the same run goes on: what it has made counts
+        train --steps 6 --resume kept --save kept --save-every 1 --keep 3 $more || { not_ok $name "it fails"; return; }
+        if [ "$(steps kept)" != "4 5 6" ] || [ -e kept/aside-3 ]; then not_ok $name "going on: $(steps kept)"; return; fi
+    done
+    echo "ok $name"
+}
+tokens_of_two_batches() {
+    local name=tokens_seen_counts_samples
+    "$trivium" train "${sizes[@]}" --val-fraction 0 --metrics first.jsonl --steps 4 --save batches >out 2>err
+    "$trivium" train "${sizes[@]}" --global-batch 16 --val-fraction 0 --metrics second.jsonl --steps 5 --resume batches >out 2>err
+    if grep -q '"tokens_seen":512[,}]' second.jsonl; then echo "ok $name"; else not_ok $name "not 4 x 4 x 16 + 16 x 16"; fi
+}
+
 # ---- all of it ----
 data train.bin 1000 0
 data good.bin 300 0
@@ -149,6 +181,8 @@ all=(
     "refused_leaves_the_rows"
     "second_job"
     "new_run"
+    "other_runs"
+    "tokens_of_two_batches"
     "asked stops_in_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 --eval-every 4"
     "asked stops_in_the_last_evaluation 0 8 'evaluation after step 8 $early' --steps 8"
     "asked saves_beside_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 --eval-every 4 --save-async"

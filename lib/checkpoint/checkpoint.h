@@ -3,6 +3,7 @@
  *   SAVE/step-00000120/   manifest.json                what run this is, where it is, and each file's size and checksum
  *                         rank-00000.safetensors ...   each rank's own elements: weights and both Adam moments
  *   SAVE/latest           one line: "step-00000120"
+ *   SAVE/aside-1/         steps of another run that was here before (checkpoint_aside.c)
  *   SAVE/.lock            which job writes here; one at a time (checkpoint_lock.h)
  *
  * What is stored. Each element of each tensor once: by the rank whose own it is and that counts it
@@ -61,6 +62,13 @@ enum { CHECKPOINT_VERSION = 2, CHECKPOINT_PATH_MAX = 1024 };
  *  when it fails: every rank then has the same recorded line, nothing is printed, and training can go on.
  *  @collective{mesh} @errors E_IO with path and reason; E_CONFIG: too long a path; E_MEMORY */
 enum status checkpoint_save(struct run *, const char *save, int64_t keep);
+
+/** Is this step directory one of SAVE's? @collective{none} */
+bool checkpoint_is_in(const char *step, const char *save);
+/** Before the first save of a run: move the steps of other runs, whose numbers are above `mine` (-1: all of them), to
+ *  SAVE/aside-N, and say so. mine: the step that this run has resumed from SAVE. By the rank that has the lock.
+ *  @errors E_IO, E_CONFIG, as checkpoint_save; E_EPOCH: another rank 0 has the folder by now  @collective{none} */
+enum status checkpoint_set_aside(const char *save, int64_t mine);
 
 /* ---- the same beside the training ---- */
 struct checkpoint_saver;                 /* a save in flight */

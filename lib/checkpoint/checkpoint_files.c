@@ -110,8 +110,7 @@ static int newest_first(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Steps in SAVE, newest first; of the unfinished ones if `hidden`. To be freed. */
-static enum status list_steps(const char *save, bool hidden, int64_t **steps, int *n) {
+enum status checkpoint_list_steps(const char *save, bool hidden, int64_t **steps, int *n) {
     DIR *folder = opendir(save);
     *steps = NULL;
     *n = 0;
@@ -138,7 +137,7 @@ static enum status remove_step(const char *save, bool hidden, int64_t step) {
 static enum status remove_steps(const char *save, bool hidden, int64_t keep, int64_t spare) {
     int64_t *steps;
     int n;
-    TRY(list_steps(save, hidden, &steps, &n));
+    TRY(checkpoint_list_steps(save, hidden, &steps, &n));
     enum status status = OK;
     for (int i = 0, kept = 0; i < n; i++) {
         if (steps[i] == spare || kept++ < keep - 1) continue;

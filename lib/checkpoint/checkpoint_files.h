@@ -18,6 +18,8 @@ enum status checkpoint_remove_folder(const char *path);
 enum status checkpoint_flush_folder(const char *path);
 /** Write text to folder/name by way of a file beside it: old or new, never half. Flushed. @errors E_IO */
 enum status checkpoint_replace_text(const char *folder, const char *name, const char *text);
+/** The n steps in SAVE, newest first; of the unfinished ones if `hidden`. *steps is to be freed. @errors E_IO */
+enum status checkpoint_list_steps(const char *save, bool hidden, int64_t **steps, int *n);
 /** Remove what killed jobs have left unfinished in SAVE: steps, probes, half a `latest`.
  *  @errors E_IO: some of it stays */
 enum status checkpoint_remove_unfinished(const char *save);

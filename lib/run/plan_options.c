@@ -214,7 +214,8 @@ static const struct option OPTIONS[] = {
     {"save-async", OPTION_BOOL, "off", 0, 0, NULL, "",
      "copy the state and continue training while a thread writes it; costs memory for the copy", "checkpoints",
      AT(save_async)},
-    {"keep", OPTION_INT, "2", 0, BIG, NULL, "", "newest checkpoints that are kept; 0: all", "checkpoints", AT(keep)},
+    {"keep", OPTION_INT, "2", 0, BIG, NULL, "", "newest checkpoints of this run that are kept; 0: all",
+     "checkpoints", AT(keep)},
     {"spike-guard", OPTION_REAL, "0", 0, 1e6, NULL, "",
      "if the loss exceeds the mean of the last 64 by X standard deviations, or is not finite: restore the last "
      "checkpoint and skip the samples since; 0: off",
