@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A tensor over all files: how many of its elements are there, and in how many pieces. */
-struct line { const char *name; char dtype[8]; struct shape global; int64_t n; int pieces; };
+struct line { const char *name; char dtype[16]; struct shape global; int64_t n; int pieces; };
 
 static struct line *line_of(struct line *lines, int *n, const char *name) {
     for (int i = 0; i < *n; i++)

@@ -25,7 +25,9 @@ static const struct kind { const char *name; int bits; enum dtype dtype; } KINDS
     {"F64", 64, FP64},      {"F32", 32, FP32},      {"F16", 16, FP16},     {"BF16", 16, BF16},    {"I32", 32, INT32},
     {"U8", 8, UINT8},
     {"I64", 64, N_DTYPES},  {"U64", 64, N_DTYPES},  {"U32", 32, N_DTYPES}, {"I16", 16, N_DTYPES}, {"U16", 16, N_DTYPES},
-    {"I8", 8, N_DTYPES}, {"BOOL", 8, N_DTYPES},  {"F8_E4M3", 8, N_DTYPES}, {"F8_E5M2", 8, N_DTYPES}};
+    {"I8", 8, N_DTYPES}, {"BOOL", 8, N_DTYPES},  {"F8_E4M3", 8, N_DTYPES}, {"F8_E5M2", 8, N_DTYPES},
+    {"F8_E4M3FNUZ", 8, N_DTYPES}, {"F8_E5M2FNUZ", 8, N_DTYPES}, {"F8_E8M0", 8, N_DTYPES}, {"F6_E2M3", 6, N_DTYPES},
+    {"F6_E3M2", 6, N_DTYPES}, {"F4", 4, N_DTYPES}, {"C64", 64, N_DTYPES}};
 
 static const struct kind *kind_named(const char *name) {
     for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
@@ -69,6 +71,20 @@ static enum status check_header(const struct safetensors *f, const json_t *heade
     return json_is_object(header) ? OK : FAIL(E_FORMAT, "%s: its header is not a JSON object", f->path);
 }
 
+/* More than there are values: an object or a list, or something behind a comma. Texts may hold such letters, too. */
+static enum status count_values(const struct safetensors *f, const char *text, size_t n) {
+    int64_t values = 0;
+    bool in_text = false;
+    for (size_t i = 0; i < n; i++) {
+        if (in_text && text[i] == '\\') i++;
+        else if (text[i] == '"') in_text = !in_text;
+        else if (!in_text) values += text[i] == '{' || text[i] == '[' || text[i] == ',';
+    }
+    if (values <= SAFETENSORS_MAX_VALUES) return OK;
+    return FAIL(E_FORMAT, "%s: its header of %zu bytes has %" PRId64 " values; the limit is %d; save it in several "
+                "files", f->path, n, values, SAFETENSORS_MAX_VALUES);
+}
+
 static enum status read_header(struct safetensors *f, json_t **header) {
     unsigned char prefix[8];
     int64_t bytes = 0;
@@ -88,6 +104,7 @@ static enum status read_header(struct safetensors *f, json_t **header) {
     if (!text) return FAIL(E_MEMORY, "no memory for the header of %s, %" PRIu64 " bytes", f->path, n);
     enum status status = read_at(f, 8, (int64_t)n, text);
     json_error_t why;
+    if (status == OK) status = count_values(f, text, (size_t)n);
     if (status == OK) *header = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &why);
     free(text);
     return status == OK ? check_header(f, *header, &why) : status;
@@ -124,13 +141,14 @@ static enum status read_entry(const struct safetensors *f, const char *name, con
                     dtype ? dtype : "none");
     snprintf(e->dtype_name, sizeof e->dtype_name, "%s", kind->name);
     e->dtype = kind->dtype;
-    int64_t n = 0, bytes = 0;
+    int64_t n = 0, bits = 0;
     TRY(read_shape(f, json_object_get(row, "shape"), e, &n));
     const json_t *offsets = json_object_get(row, "data_offsets");
     if (json_array_size(offsets) != 2 || !whole(json_array_get(offsets, 0), &e->begin) ||
         !whole(json_array_get(offsets, 1), &e->end))
         return FAIL(E_FORMAT, "%s: tensor %.64s has no data_offsets", f->path, name);
-    if (__builtin_mul_overflow(n, kind->bits / 8, &bytes) || e->end - e->begin != bytes || e->end > f->data_bytes)
+    if (__builtin_mul_overflow(n, kind->bits, &bits) || bits % 8 || e->end - e->begin != bits / 8 ||
+        e->end > f->data_bytes)
         return FAIL(E_FORMAT,
                     "%s: tensor %.64s has %" PRId64 " elements of %s and bytes %" PRId64 " to %" PRId64 " of %" PRId64
                     "; the file is damaged or truncated",
@@ -160,13 +178,24 @@ static enum status check_places(struct safetensors *f) {
     return OK;
 }
 
+static enum status read_metadata(struct safetensors *f, json_t *row) {
+    const char *key;
+    json_t *text;
+    if (json_is_null(row)) return OK;
+    if (!json_is_object(row)) return FAIL(E_FORMAT, "%s: its __metadata__ are no object of texts", f->path);
+    json_object_foreach(row, key, text)
+        if (!json_is_string(text)) return FAIL(E_FORMAT, "%s: %.64s of its __metadata__ is no text", f->path, key);
+    f->metadata = json_incref(row);
+    return OK;
+}
+
 static enum status read_entries(struct safetensors *f, json_t *header) {
     const char *name;
     json_t *row;
     f->entries = calloc(json_object_size(header) + 1, sizeof *f->entries);
     if (!f->entries) return FAIL(E_MEMORY, "no memory for the %zu tensors of %s", json_object_size(header), f->path);
     json_object_foreach(header, name, row) {
-        if (!strcmp(name, "__metadata__")) f->metadata = json_incref(row);
+        if (!strcmp(name, "__metadata__")) TRY(read_metadata(f, row));
         else TRY(read_entry(f, name, row, &f->entries[f->n++]));
     }
     return check_places(f);
