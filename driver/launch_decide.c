@@ -83,7 +83,7 @@ enum status launch_changed_words(char *const *command, int n_words, const struct
         words[n++] = "--resume";
         words[n++] = (char *)change->resume; /* as in launch_words: never written to */
     }
-    if (change->resume || change->adds_rows) words[n++] = "--metrics-append";
+    if (change->resume) words[n++] = "--metrics-append";
     if (change->dp) {
         snprintf(dp_text, 24, "%" PRId64, change->dp);
         words[n++] = "--dp";

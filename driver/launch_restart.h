@@ -59,7 +59,6 @@ int launch_fewer_ranks(const struct plan *, int n_ranks, int least);
 /* What is different from the user's words. */
 struct launch_change {
     const char *resume;      /* NULL: nothing */
-    bool adds_rows;          /* to the metrics, though it resumes no checkpoint */
     int64_t dp;              /* 0: as it is */
 };
 /** The command with the change: --resume, --init and --dp of the user's that it replaces are gone, new ones are at the

@@ -47,9 +47,12 @@ static void warn_of_empty(const struct data_file *data) {
 }
 
 /* The tokenizer is only needed while text becomes tokens. */
-static enum status open_files(struct setup *s, const char *path) {
+static enum status open_files(struct setup *s) {
     const struct plan *p = &s->plan;
+    char path[OPTION_TEXT_MAX];
     struct bpe *bpe = NULL;
+    if (p->data[0]) snprintf(path, sizeof path, "%s", p->data);
+    else default_data(path);
     enum status status = p->tokenizer[0] ? bpe_open_folder(p->tokenizer, &bpe) : OK;
     enum data_as as = (enum data_as)p->data_as;
     if (status == OK) status = data_open_as(path, as, bpe, &s->data);
@@ -83,10 +86,7 @@ static enum status settle_clicks(struct options *o, const struct data_file *data
 }
 
 static enum status open_data(struct setup *s) {
-    char path[OPTION_TEXT_MAX];
-    if (s->plan.data[0]) snprintf(path, sizeof path, "%s", s->plan.data);
-    else default_data(path);
-    TRY(open_files(s, path));
+    TRY(open_files(s));
     TRY(check_kind(&s->plan, s->data));
     if (s->val_data) TRY(check_kind(&s->plan, s->val_data));
     TRY(settle_clicks(s->options, s->data));
@@ -172,12 +172,16 @@ static enum status choose(struct plan *plan, int world) {
     return OK;
 }
 
-enum status setup_plan(struct options *o, struct plan *plan, int world) {
-    TRY(setup_model(o, plan));
-    if (world == 0) TRY(settle_vocab(o, plan, NULL));
+static enum status settle(struct plan *plan, int world) {
     log_set_level((enum log_level)plan->log);
     TRY(choose(plan, world));
     return plan_settle(plan, world);
+}
+
+enum status setup_plan(struct options *o, struct plan *plan, int world) {
+    TRY(setup_model(o, plan));
+    if (world == 0) TRY(settle_vocab(o, plan, NULL));
+    return settle(plan, world);
 }
 
 enum status setup_init(struct setup *s, int argc, char **argv, int world) {
@@ -188,17 +192,30 @@ enum status setup_init(struct setup *s, int argc, char **argv, int world) {
 }
 
 enum status setup_open(struct setup *s, int world) {
+    TRY(setup_read(s));
+    return setup_settle(s, world);
+}
+
+enum status setup_read(struct setup *s) {
     TRY(setup_model(s->options, &s->plan));
-    TRY(open_data(s));
-    TRY(setup_plan(s->options, &s->plan, world));
+    return open_data(s);
+}
+
+enum status setup_copy(struct setup *s, const struct setup *from) {
+    *s = (struct setup){.plan = from->plan, .data = from->data, .val_data = from->val_data, .borrows_data = true};
+    return options_copy(from->options, &s->plan, &s->options);
+}
+
+enum status setup_settle(struct setup *s, int world) {
+    TRY(settle(&s->plan, world));
     TRY(check_bytes(s));
     TRY(check_own_tokens(&s->plan, s->data));
     return split_data(s);
 }
 
 void setup_fini(struct setup *s) {
-    data_close(&s->data);
-    data_close(&s->val_data);
+    if (!s->borrows_data) data_close(&s->data);
+    if (!s->borrows_data) data_close(&s->val_data);
     options_destroy(&s->options);
 }
 

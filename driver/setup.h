@@ -11,6 +11,7 @@ struct setup {
     struct plan plan;
     struct options *options;
     struct data_file *data, *val_data;
+    bool borrows_data;                       /* another setup has them too, and closes them */
     struct data_split train, val;
 };
 
@@ -21,6 +22,14 @@ enum status setup_init(struct setup *, int argc, char **argv, int world);
 /** The same for a setup whose options somebody else has made (for its plan, and more) and read.
  *  @errors E_USAGE, E_CONFIG, E_DATA, E_FORMAT, E_MEMORY  @collective{none} */
 enum status setup_open(struct setup *, int world);
+/** Its two parts: all that is read from files; and what then follows for so many ranks.
+ *  @errors as setup_open  @collective{none} */
+enum status setup_read(struct setup *);
+/** @errors as setup_open  @collective{none} */
+enum status setup_settle(struct setup *, int world);
+/** The same options and data for another setup_settle. The data are borrowed. *out is to be finished.
+ *  @errors E_MEMORY  @collective{none} */
+enum status setup_copy(struct setup *out, const struct setup *);
 void setup_fini(struct setup *);
 
 /** The part without data, for `show`: *plan is the first member of the target of `options`. world 0: dp tp pp, dp at

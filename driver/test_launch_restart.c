@@ -127,8 +127,6 @@ static void test_words_resume_from_the_save_folder(void **state) {
                         "train --save S --resume S --metrics-append");
     assert_string_equal(changed("train --init w --save S --sp", resume),
                         "train --save S --sp --resume S --metrics-append");
-    assert_string_equal(changed("train --init w --save S", (struct launch_change){.adds_rows = true}),
-                        "train --init w --save S --metrics-append");
 }
 
 static void test_words_take_nothing_else_away(void **state) {

@@ -12,6 +12,7 @@
 #include "driver/limits.h"
 #include "driver/recipe.h"
 #include "driver/stop.h"
+#include "driver/train_asked.h"
 #include "driver/train_epoch.h"
 #include "driver/train_state.h"
 #include "elastic/elastic.h"
@@ -261,14 +262,13 @@ static enum status end_epoch(struct training *t, enum status status) {
     return status == E_EPOCH && comm_epoch_is_closed() ? OK : status;
 }
 
-static enum status one_epoch(struct training *t, int argc, char **argv, bool *prepared) {
-    struct train_words words;
-    enum status status = train_words_of_epoch(argc, argv, &words, &t->from_memory);
-    if (status == OK) status = train_prepare(t, words.n, words.at);
+static enum status one_epoch(struct training *t, struct train_asked *asked, bool *prepared) {
+    enum status status = train_asked_agree(asked);
+    if (status == OK) status = train_setup_of_epoch(asked, &t->setup, &t->from_memory);
+    if (status == OK) status = train_prepare(t);
     deadline_lift();
     *prepared = status == OK;
     if (*prepared) status = train(t);
-    train_words_free(&words);
     return *prepared ? end_epoch(t, status) : status;
 }
 
@@ -302,7 +302,9 @@ int train_main(int argc, char **argv) {
     deadline_set_for_start(argc, argv);
     struct training *t = calloc(1, sizeof *t);
     if (t) t->born_s = t->epoch_s = clock_s();
+    struct train_asked asked = {.argc = argc, .argv = argv};
     enum status status = t ? limits_look_alone() : FAIL(E_MEMORY, "no memory to start with");
+    if (status == OK && comm_is_spare()) train_asked_early(&asked);
     if (status == OK) status = comm_start(&argc, &argv);
     if (status == OK && comm_epoch() > 0) t->epoch_s = clock_s();   /* a spare has waited until now */
     if (status != OK) {
@@ -310,7 +312,7 @@ int train_main(int argc, char **argv) {
         return status_exit_code(status);
     }
     bool prepared;
-    while ((status = one_epoch(t, argc, argv, &prepared)) == E_EPOCH)
+    while ((status = one_epoch(t, &asked, &prepared)) == E_EPOCH)
         if ((status = begin_again(&t)) != OK) {
             status_report();
             comm_finish(false, status_exit_code(status));
@@ -327,6 +329,7 @@ int train_main(int argc, char **argv) {
     bool clean = status == OK || agreed;
     int code = status == OK && t->stopping ? EXIT_CHECKPOINTED : status_exit_code(status);
     if (clean) release(t);
+    if (clean) setup_fini(&asked.setup);
     comm_finish(clean, code);
     return code;
 }

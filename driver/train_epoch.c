@@ -1,8 +1,8 @@
 /* Going on in a new epoch: as if the job had been started again, without starting it.
  *
  * When a rank of an elastic job dies, every wait of the others ends with E_EPOCH. They drop what they have, meet in
- * the new epoch, and set up again with the same words, but for --dp, which is what the number of ranks leaves. Where
- * they go on:
+ * the new epoch, and set up again as they were asked to (train_asked.h), but for --dp, which follows from the number
+ * of ranks. Where they go on:
  *
  *     memory      after the last step that all have, of themselves or of those who died (--replicate-every; elastic/)
  *     disk        where this job has saved last, if some shard is nowhere in memory; or if that is newer
@@ -16,8 +16,6 @@
  * replicas. */
 #include "driver/train_epoch.h"
 
-#include "driver/launch_restart.h"
-#include "driver/recipe.h"
 #include "driver/train_state.h"
 #include "elastic/elastic.h"
 #include "lib/base/log.h"
@@ -28,14 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static enum status read_plan(int argc, char **argv, struct plan *plan) {
-    struct options *options;
-    TRY(recipe_options_create(NULL, plan, &options));
-    enum status status = options_parse(options, argc, argv);
-    options_destroy(&options);
-    return status;
-}
 
 /* Would a run of so many replicas begin? Not with three, for instance, where sums go by halves. micro: as it was given,
  * or 0. */
@@ -80,44 +70,49 @@ static bool is_there(const char *save) {
     return found;
 }
 
+struct beginning { int64_t saved; bool from_memory, adds_rows; };
+
 /* Rank 0 knows whether this job has saved; all have to begin alike. A job that begins again adds to its rows, too: they
  * are emptied once, before the first step. */
-static enum status where_to_begin(const struct plan *plan, struct train_words *out, struct launch_change *change,
-                                  bool *from_memory) {
+static enum status where_to_begin(const struct plan *plan, struct beginning *out) {
     int64_t saved = comm_epoch_kept(), on_disk[2] = {saved, saved && is_there(plan->save) ? saved : 0};
     int32_t rows = has_done_steps;
     TRY(comm_broadcast(group_world(), on_disk, (int64_t)sizeof on_disk, UINT8, 0));
     TRY(comm_all_reduce(group_world(), &rows, 1, INT32, COMM_MAX));
-    saved = on_disk[0];
-    if (elastic_options(plan)->every) TRY(elastic_report(plan, on_disk[1], from_memory));
-    snprintf(out->save, sizeof out->save, "%s", plan->save);
-    change->resume = saved && !*from_memory ? out->save : NULL;
-    change->adds_rows = rows || *from_memory;
+    *out = (struct beginning){.saved = on_disk[0]};
+    if (elastic_options(plan)->every) TRY(elastic_report(plan, on_disk[1], &out->from_memory));
+    out->adds_rows = rows || out->from_memory;
     return OK;
 }
 
-enum status train_words_of_epoch(int argc, char **argv, struct train_words *out, bool *from_memory) {
-    struct plan plan;
+/* As if its user had typed it. */
+static enum status change(struct setup *s, int64_t dp, const struct beginning *b) {
+    char number[24], save[OPTION_TEXT_MAX];
+    bool resumes = b->saved && !b->from_memory;
+    snprintf(number, sizeof number, "%" PRId64, dp);
+    snprintf(save, sizeof save, "%s", s->plan.save);
+    TRY(options_set(s->options, "dp", number, FROM_COMMAND_LINE));
+    if (resumes) TRY(options_set(s->options, "resume", save, FROM_COMMAND_LINE));
+    if (resumes) TRY(options_set(s->options, "init", "", FROM_COMMAND_LINE));
+    return resumes || b->adds_rows ? options_set(s->options, "metrics-append", "on", FROM_COMMAND_LINE) : OK;
+}
+
+enum status train_setup_of_epoch(const struct train_asked *asked, struct setup *out, bool *from_memory) {
+    struct beginning begin;
     *from_memory = false;
-    *out = (struct train_words){.n = argc, .at = argv};
+    TRY(setup_copy(out, &asked->setup));
     if (comm_epoch() == 0) return OK;
-    TRY(read_plan(argc, argv, &plan));
-    log_set_level((enum log_level)plan.log);                         /* a spare has not read any words before */
-    struct launch_change change = {.dp = comm_world_size() / plan_replica_ranks(&plan)};
-    TRY(where_to_begin(&plan, out, &change, from_memory));
-    TRY(launch_changed_words(argv, argc, &change, out->dp, &out->owned, &out->n));
-    out->at = out->owned;
+    log_set_level((enum log_level)out->plan.log);                    /* a spare has said nothing before */
+    const int64_t dp = comm_world_size() / plan_replica_ranks(&out->plan);
+    TRY(where_to_begin(&out->plan, &begin));
+    TRY(change(out, dp, &begin));
+    *from_memory = begin.from_memory;
     if (comm_is_rank_0())
-        log_info("epoch %d: %d ranks, dp %" PRId64 ", from %s", comm_epoch(), comm_world_size(), change.dp,
-                 *from_memory    ? "memory"
-                 : change.resume ? "the last checkpoint"
-                                 : "the beginning (no checkpoint yet)");
+        log_info("epoch %d: %d ranks, dp %" PRId64 ", from %s", comm_epoch(), comm_world_size(), dp,
+                 begin.from_memory ? "memory"
+                 : begin.saved     ? "the last checkpoint"
+                                   : "the beginning (no checkpoint yet)");
     return OK;
-}
-
-void train_words_free(struct train_words *words) {
-    free(words->owned);
-    *words = (struct train_words){0};
 }
 
 static enum status hear(struct training *t) {

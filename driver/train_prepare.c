@@ -156,9 +156,8 @@ static enum status forecast_profile(struct training *t) {
     return price_profile(&train_recipe, &t->run, &c, &t->forecast);
 }
 
-enum status train_prepare(struct training *t, int argc, char **argv) {
-    enum status status = setup_init(&t->setup, argc, argv, comm_world_size());
-    TRY(fail_agree(group_world(), status));
+enum status train_prepare(struct training *t) {
+    TRY(fail_agree(group_world(), setup_settle(&t->setup, comm_world_size())));
     const struct plan *p = &t->setup.plan;
     deadline_set(p->comm_timeout, "set-up");
     TRY(plan_use_comm(p, false));

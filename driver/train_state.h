@@ -66,9 +66,9 @@ struct training {
 
 /* ---- train_prepare.c ---- */
 
-/* From the words after `train` to a run that is ready for its first step. @collective{world} @errors of what it calls;
- * alike on every rank, or agreed on (fail_agree) */
-enum status train_prepare(struct training *, int argc, char **argv);
+/* From a setup that is to be settled to a run that is ready for its first step. @collective{world} @errors of what it
+ * calls; alike on every rank, or agreed on (fail_agree) */
+enum status train_prepare(struct training *);
 
 /* ---- train_trace.c: --trace ---- */
 

@@ -286,6 +286,33 @@ edited() {
     echo "ok $name"
 }
 edited its_config_file_is_edited sed -i s/1e-3/1e-1/ my.ini
+edited its_data_are_removed rm my.txt
+other_data() { tr a-y b-z <my.txt >new.txt && mv new.txt my.txt; }
+edited its_data_are_replaced other_data
+
+# ---- a process that is started later reads what the others have mapped: it withdraws, and they go on without it ----
+withdraws() { # NAME WHY LAUNCH_OPTIONS... -- COMMAND...: the command is run, and then rank 2 is killed; there are three replicas until the end
+    local name=elastic_$1 why=$2 launch=()
+    [[ $1 =~ ${ONLY-} ]] || return
+    shift 2
+    while [ "$1" != -- ]; do launch+=("$1"); shift; done
+    rm -f rows
+    cp "$demo" my.txt
+    env --default-signal "$marker" "${exe:-$build/trivium}" launch -n 4 --comm-transport own "${launch[@]}" "${train[@]}" --data my.txt --dp 4 --zero 1 \
+        --replicate-every 1 --inject slow=0,8 --save-every 0 --metrics rows >out 2>err </dev/null &
+    job=$!
+    wait_for 60 has_row 15 || { not_ok "$name" "does not come to step 15"; return; }
+    "${@:2}"
+    kill -KILL "$(process 2)"
+    ended "$name" 0 by_itself || return
+    says "^trivium: process 4 cannot take part: .*$why" err || { not_ok "$name" "does not say why"; return; }
+    says '^trivium: process 4 (on .* )?has withdrawn; (nothing is lost|epoch [23] goes on with 3 ranks)' err || { not_ok "$name" "does not go on"; return; }
+    { says 'process 5' err || says '\] E_|^E_' err; } && { not_ok "$name" "another one is started, or an error line"; return; }
+    has_row 60 || { not_ok "$name" "does not come to the end"; return; }
+    echo "ok $name"
+}
+withdraws who_comes_later_and_finds_no_data 'my.txt: No such file' --elastic 2 --respawn 2 -- rm my.txt
+all && withdraws who_comes_later_on_a_host_and_finds_no_data 'my.txt: No such file' --host 127.0.0.2:2,127.0.0.3:2 --elastic 2 --respawn 2 -- rm my.txt
 
 # ---- a folder for checkpoints that fails meanwhile: what is in memory goes on, and when the folder is well again it is saved ----
 folder() {

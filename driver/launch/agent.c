@@ -5,8 +5,9 @@
  * wait for it. Then the agent tells launch who it was, sends the others a TERM, and a second later a KILL, which ends
  * those too that are stopped. Should the agent itself be killed, the kernel kills its ranks.
  *
- * In an elastic job a rank that a signal has killed is a member less: the agent opens the next epoch (epoch.h). One
- * that ends by itself has a reason that the others have, too, or that a person has to see: that ends the job. When the
+ * In an elastic job a rank that a signal has killed is a member less: the agent opens the next epoch (epoch.h). So is
+ * one that came later and has withdrawn (comm_withdraw), but another in its place would withdraw, too. One that ends
+ * otherwise has a reason that the others have, too, or that a person has to see: that ends the job. When the
  * first member has said that all is done (comm_epoch_close), or has finished, a death costs nothing; spares are not
  * needed any more.
  *
@@ -99,6 +100,10 @@ bool agent_has_finished(const struct agent *a, int slot) {
     return atomic_load(&a->memory->line[slot].state) == OWN_FINISHED;
 }
 
+bool agent_has_withdrawn(const struct agent *a, int slot) {
+    return atomic_load(&a->memory->line[slot].state) == OWN_WITHDRAWN;
+}
+
 bool agent_any_has_finished(const struct agent *a) {
     bool any = own_epoch_is_closed(a->memory);
     for (int s = 0; s < a->job.n_slots; s++) any |= agent_has_finished(a, s);
@@ -134,12 +139,15 @@ static void has_ended(struct agent *a, int rank, int status) {
         fprintf(stderr, "trivium: process %d has left\n", rank);
         return;
     }
-    if (a->least && WIFSIGNALED(status) && agent_go_on(a, rank, status)) {
-        if (!agent_any_has_finished(a)) start_another(a);
+    const bool withdrawn = WIFEXITED(status) && agent_has_withdrawn(a, rank);
+    if (a->least && (WIFSIGNALED(status) || withdrawn) && agent_go_on(a, rank, status)) {
+        if (!agent_any_has_finished(a) && !withdrawn) start_another(a);
         return;
     }
     bool first = a->code == 0 && (code || !finished);
-    if (first) a->code = code ? code : 1;
+    if (first) a->code = code && !withdrawn ? code : 1;
+    if (withdrawn)
+        fprintf(stderr, "E_COMM agent: process %d has withdrawn, and without it the job cannot go on\n", rank);
     if (first || !finished) tell(rank, status);
     if (!finished) agent_end_all(a);
 }

@@ -49,8 +49,10 @@ bool agent_go_on(struct agent *a, int slot, int status) {
     if (place >= 0 && !finished && (next.n == 0 || next.n < a->least)) return say_too_few(a, &now, &next), false;
     const bool opened = place >= 0 && !finished && open_epoch(a, &next);
     if (a->ending_s > 0) return false;
-    fprintf(stderr, "trivium: signal %d (%s) has killed %s %d", WTERMSIG(status), strsignal(WTERMSIG(status)),
-            place < 0 ? "spare" : "rank", place < 0 ? slot : place);
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "trivium: signal %d (%s) has killed %s %d", WTERMSIG(status), strsignal(WTERMSIG(status)),
+                place < 0 ? "spare" : "rank", place < 0 ? slot : place);
+    else fprintf(stderr, "trivium: process %d has withdrawn", slot);
     if (!opened) {
         fprintf(stderr, "; nothing is lost\n");
         return true;

@@ -37,6 +37,7 @@ void agent_end_all(struct agent *);
 /** It lives, and others may wait for it (plan_should_move). */
 bool agent_should_move(const struct agent *, int slot);
 bool agent_has_finished(const struct agent *, int slot);
+bool agent_has_withdrawn(const struct agent *, int slot);
 /** Or has said that all is done: from now on a death costs nothing. */
 bool agent_any_has_finished(const struct agent *);
 

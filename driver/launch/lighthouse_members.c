@@ -239,6 +239,11 @@ static void has_ended(struct lighthouse *l, int slot, int status) {
         add_who(l, text);
         return;
     }
+    if (l->request->elastic && atomic_load(&l->memory->line[slot].state) == OWN_WITHDRAWN) {
+        snprintf(text, sizeof text, "process %d on %.64s has withdrawn", slot, l->names.of[l->host_of[slot]].name);
+        add_who(l, text);
+        return;
+    }
     bool first = l->code == 0 && (code || !finished);
     if (first) l->code = code ? code : 1;
     if (first || !finished) tell(l, slot, status);
@@ -336,7 +341,7 @@ static bool take(struct lighthouse *l, int h, const struct host_message *m) {
     else if (m->kind == HOST_WISH) return wishes(l, word.slot, word.value);
     else if (m->kind == HOST_LOST) return has_lost(l, word.slot, word.value);
     else if (m->kind == HOST_ENDED) has_ended(l, word.slot, (int)word.value);
-    else if (word.value >= OWN_STARTING && word.value <= OWN_FINISHED)
+    else if (word.value >= OWN_STARTING && word.value <= OWN_WITHDRAWN)
         atomic_store(&l->memory->line[word.slot].state, (int)word.value);
     else return false;
     return true;

@@ -43,18 +43,32 @@ static enum status join(struct options *o, const struct option_table *tables, in
     return OK;
 }
 
-enum status options_create(const struct option_table *tables, int n_tables, void *target, struct options **out) {
-    size_t n = 1; /* an empty table is a table */
-    for (int t = 0; t < n_tables; t++) n += (size_t)tables[t].n;
+/* Room for n options; on failure *out is NULL. */
+static enum status make(size_t n, void *target, struct options **out) {
     struct options *o = *out = calloc(1, sizeof *o);
-    if (!o) return FAIL(E_MEMORY, "no memory for %zu options", n - 1);
-    o->target = target;
-    o->option = calloc(n, sizeof *o->option);
-    o->source = calloc(n, sizeof *o->source);
-    enum status status = o->option && o->source ? join(o, tables, n_tables)
-                                                : FAIL(E_MEMORY, "no memory for %zu options", n - 1);
+    if (o) o->target = target;
+    if (o) o->option = calloc(n + 1, sizeof *o->option);             /* an empty table is a table */
+    if (o) o->source = calloc(n + 1, sizeof *o->source);
+    if (o && o->option && o->source) return OK;
+    options_destroy(out);
+    return FAIL(E_MEMORY, "no memory for %zu options", n);
+}
+
+enum status options_create(const struct option_table *tables, int n_tables, void *target, struct options **out) {
+    size_t n = 0;
+    for (int t = 0; t < n_tables; t++) n += (size_t)tables[t].n;
+    TRY(make(n, target, out));
+    enum status status = join(*out, tables, n_tables);
     if (status != OK) options_destroy(out);
     return status;
+}
+
+enum status options_copy(const struct options *from, void *target, struct options **out) {
+    TRY(make((size_t)from->n, target, out));
+    (*out)->n = from->n;
+    memcpy((*out)->option, from->option, (size_t)from->n * sizeof *from->option);
+    memcpy((*out)->source, from->source, (size_t)from->n * sizeof *from->source);
+    return OK;
 }
 
 void options_destroy(struct options **options) {

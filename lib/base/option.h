@@ -44,6 +44,9 @@ struct options;
  *  @errors E_MEMORY, E_INTERNAL  @collective{none} */
 enum status options_create(const struct option_table *tables, int n_tables, void *target, struct options **out);
 void options_destroy(struct options **);
+/** The same options, each from the same source, over a target that is a copy of the other's. @errors E_MEMORY
+ *  @collective{none} */
+enum status options_copy(const struct options *, void *target, struct options **out);
 
 /** Read argv[0..argc): "--name value", "--name=value", "--flag", "--flag on|off". `--config FILE` reads the file at
  *  once but below every command-line value in precedence, wherever it stands. Words that are not options are refused.

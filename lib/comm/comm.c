@@ -84,6 +84,24 @@ static enum status choose_transport(void) {
     return OK;
 }
 
+bool comm_is_spare(void) {
+    struct own_job job;
+    bool is_own, found = own_job_find(&job, &is_own) == OK && is_own;
+    status_clear();
+    return found && job.n_first > 0 && job.slot >= job.n_first;
+}
+
+void comm_withdraw(const char *why) {
+    struct own_job job;
+    bool is_own;
+    char text[1024];
+    snprintf(text, sizeof text, "%s", why);  /* it may lie in what is recorded last */
+    if (own_job_find(&job, &is_own) == OK && is_own) {
+        fprintf(stderr, "trivium: process %d cannot take part: %s\n", job.slot, text);
+        own_job_withdraw(&job);
+    }
+}
+
 static enum status open_world(void) {
     comm_world_identity();
     TRY(open_flight());                      /* a spare that is new has none yet */

@@ -9,6 +9,13 @@
 extern "C" {
 #endif
 
+/** Before comm_start: is this process none of the job's first ranks, but one that may wait in there until it is needed?
+ *  @collective{none} */
+bool comm_is_spare(void);
+/** This process cannot take part, and its job goes on without it, as if it had died: why is said. The process has to
+ *  end at once. Before comm_start, too.  @collective{none} */
+void comm_withdraw(const char *why);
+
 /** How many ranks the job began with, if they may change, and nobody has told its shape yet (comm_epoch_shape); else 0.
  *  @collective{none} */
 int comm_epoch_wants_shape(void);

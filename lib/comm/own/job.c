@@ -147,3 +147,8 @@ enum status own_job_find(struct own_job *out, bool *is_one) {
         return OK;
     return FAIL(E_CONFIG, OWN_JOB_VARIABLE "=\"%.64s\" is not what trivium launch has written; unset it", text);
 }
+
+void own_job_withdraw(const struct own_job *job) {
+    struct own_memory *memory = NULL;
+    if (own_memory_map(job, &memory) == OK) memory->line[job->slot].state = OWN_WITHDRAWN;
+}

@@ -33,7 +33,7 @@ extern "C" {
  * slept longer finds that it is none */
 enum { OWN_MOST_RANKS = EPOCH_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8, OWN_CLOSED = 1 << 30 };
 
-enum own_state { OWN_STARTING, OWN_RUNNING, OWN_FINISHED };
+enum own_state { OWN_STARTING, OWN_RUNNING, OWN_FINISHED, OWN_WITHDRAWN };     /* WITHDRAWN: comm_withdraw */
 /* state: enum own_state; beat: it changes as long as the rank moves. pid, sample: whose memory it is, and where a word
  * lies in it that all know; reads: can it read the memory of the others of this host (enum own_reads)? wish: enum
  * epoch_wish; lost: whom it cannot reach, cut: whom it is to cut itself off (--chaos), both own_slot_word; closes: the
@@ -109,6 +109,8 @@ void own_job_tell(const struct own_job *);
 /** What own_job_tell has written, in this process's environment. is_one: is it one of such a job?
  *  @errors E_CONFIG: the line is not one that own_job_tell has written */
 enum status own_job_find(struct own_job *out, bool *is_one);
+/** Say in the job's memory that this process, which ends now, counts as dead. */
+void own_job_withdraw(const struct own_job *);
 
 #ifdef __cplusplus
 }
