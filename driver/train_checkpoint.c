@@ -35,8 +35,10 @@ enum status train_take_checkpoint(struct training *t) {
     char step[CHECKPOINT_PATH_MAX];
     bool resume = p->resume[0] != 0;
     if (!resume && p->save[0]) warn_of_others(p->save);
+    if (!resume && p->other_data && comm_is_rank_0()) log_warn("other-data has no part in a run without --resume");
     if (!resume && !p->init[0]) return OK;
     enum status status = checkpoint_resolve(resume ? p->resume : p->init, step);
+    if (status == OK && resume) status = checkpoint_check_data(&t->run, step);
     TRY(fail_agree(group_world(), status));
     TRY(checkpoint_load(&t->run, step, resume ? CHECKPOINT_ALL : CHECKPOINT_WEIGHTS));
     t->first_step = t->saved_step = t->run.n_done;

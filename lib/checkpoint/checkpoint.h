@@ -38,7 +38,8 @@
  *   gives the names
  *
  * The manifest has a checksum of its own members too. Version 1 had none, and is still read: damage in its numbers goes
- * unseen, unless they cannot be. Programs that know version 1 alone refuse version 2 in one line.
+ * unseen, unless they cannot be. Since version 3 it says what data the run was trained on (checkpoint_data.h). Programs
+ * that know older versions alone refuse a newer one in one line.
  *
  * Read: the manifest; then each file's size and checksum, shared out over the ranks; then every rank takes from every
  * file the elements that it wants. In the same layout and precision that is bit for bit what was saved.
@@ -55,7 +56,7 @@
 extern "C" {
 #endif
 
-enum { CHECKPOINT_VERSION = 2, CHECKPOINT_PATH_MAX = 1024 };
+enum { CHECKPOINT_VERSION = 3, CHECKPOINT_PATH_MAX = 1024 };
 
 /** Write the state after the last finished step into `save` (made if need be), then remove all but the `keep` newest
  *  steps (0: none is removed). No other job may write there (checkpoint_lock.h). What was there before is untouched
@@ -97,6 +98,12 @@ enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX])
 /** The model that a step directory holds, for who wants to load it without being told its sizes.
  *  @errors E_DATA, E_FORMAT: no manifest, or one that does not say  @collective{none} */
 enum status checkpoint_model(const char *step, struct checkpoint_model *out);
+
+/** Is a run, before it goes on from a step directory, trained on the same data, and with the same settings of the
+ *  optimizer? Data that differ are refused unless plan.other_data is on; then that, too, is said. Of what does not
+ *  change the samples, and of a checkpoint that does not say its data, rank 0 logs a line.
+ *  @errors E_DATA: other data, another split, samples made in another way; as checkpoint_model  @collective{none} */
+enum status checkpoint_check_data(const struct run *, const char *step);
 
 enum checkpoint_part { CHECKPOINT_ALL, CHECKPOINT_WEIGHTS };
 

@@ -97,6 +97,7 @@ static enum status inspect(struct manifest *m, const char *step, FILE *to) {
     if (m->weights_only) fprintf(to, "holds      weights alone, for --init\n");
     print_values("model", json_object_get(m->json, "model"), to);
     print_values("saved by", json_object_get(m->json, "layout"), to);
+    print_values("data", json_object_get(m->json, "data"), to);
     print_values("techniques", json_object_get(m->json, "techniques"), to);
     TRY(print_files(m, to));
     TRY(manifest_open_shards(m));

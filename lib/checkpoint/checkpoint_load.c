@@ -1,6 +1,7 @@
 #include "lib/base/integer.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
+#include "lib/checkpoint/checkpoint_data.h"
 #include "lib/checkpoint/checkpoint_gather.h"
 #include "lib/checkpoint/checkpoint_load.h"
 #include "lib/checkpoint/checkpoint_terms.h"
@@ -29,6 +30,14 @@ static enum status same_model(const struct manifest *m, const struct plan *p, en
     return FAIL(E_FORMAT, "%s was trained with seq=%" PRId64 ", and seq=%" PRId64 " is requested: samples are counted "
                 "in that length; leave seq as it was, or begin a run with --init %s", m->path, theirs.seq, p->seq,
                 m->folder);
+}
+
+enum status checkpoint_check_data(const struct run *r, const char *step) {
+    struct manifest m;
+    enum status status = manifest_read(&m, step);
+    if (status == OK && !m.weights_only) status = checkpoint_data_compare(m.json, m.path, r);
+    manifest_fini(&m);
+    return status;
 }
 
 /* ---- tensors ---- */

@@ -129,7 +129,7 @@ static bool is_known(const char *key, int64_t version) {
                                         "replicas"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(key, known[i])) return true;
-    return version > 1 && !strcmp(key, "xxh3");
+    return (version > 1 && !strcmp(key, "xxh3")) || (version > 2 && !strcmp(key, "data"));
 }
 
 /* Version 1 has no checksum. A damaged name of a member does not make the one out of the other: it is not known. */

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* renameat2 */
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
+#include "lib/checkpoint/checkpoint_data.h"
 #include "lib/checkpoint/checkpoint_lock.h"
 #include "lib/checkpoint/checkpoint_manifest.h"
 #include "lib/checkpoint/checkpoint_save.h"
@@ -57,14 +58,13 @@ static json_t *layout_json(const struct run *r) {
 json_t *checkpoint_manifest(const struct run *r) {
     const struct plan *p = &r->plan;
     struct checkpoint_model model = checkpoint_model_of_plan(p);
-    json_t *adamw = json_pack("{s:f, s:f, s:f, s:f}", "beta1", p->beta1, "beta2", p->beta2, "eps", p->eps,
-                              "weight_decay", p->weight_decay);
     json_t *manifest =
-        json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", "trivium checkpoint", "version",
+        json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", "trivium checkpoint", "version",
                   CHECKPOINT_VERSION, "step", text_of_int(r->n_done), "update", text_of_int(r->n_update), "samples",
                   text_of_int(run_samples_used(r)), "seed", text_of_int(p->seed), "model",
                   checkpoint_model_json(&model), "layout",
-                  layout_json(r), "adamw", adamw, "techniques", techniques_json(r));
+                  layout_json(r), "data", checkpoint_data_json(r), "adamw", checkpoint_adamw_json(p), "techniques",
+                  techniques_json(r));
     if (manifest && r->program.n_apart)
         json_object_set_new(manifest, "replicas", text_of_int(r->program.n_apart));
     return manifest;

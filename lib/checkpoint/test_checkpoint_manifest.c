@@ -95,7 +95,8 @@ static void test_a_changed_manifest_is_refused(void **state) {
         {"\"40\"", "\"41\"", "is damaged"}, {"ff\"}", "fe\"}", "is damaged"},
         {"rank-00000", "rank-00001", "is damaged"},
         {"\"samples\"", "\"sampler\"", "sampler"}, {"], \"xxh3\"", "], \"xxh4\"", "xxh4"},
-        {"\"version\": 2", "\"version\": 1", "xxh3"}, {"\"version\": 2", "\"version\": 3", "version 3"},
+        {"\"version\": 2", "\"version\": 1", "xxh3"}, {"\"version\": 2", "\"version\": 3", "is damaged"},
+        {"\"version\": 2", "\"version\": 4", "version 4"}, {"\"adamw\"", "\"data\": {}, \"adamw\"", "member data"},
         {"\"seed\"", "\"holds\": \"weights\", \"seed\"", "is damaged"}, {"\"seed\": \"7\", ", "", "is damaged"},
         {"\"techniques\"", "\"more\": [], \"techniques\"", "more"}, {"\"adamw\"", "adamw", "is not JSON"},
         {"\"seed\"", "\"step\": \"30\", \"seed\"", "is not JSON"}, {"trivium", "quadrivium", "is not the manifest"}};

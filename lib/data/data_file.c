@@ -94,6 +94,7 @@ enum status data_open_as(const char *names, enum data_as as, struct bpe *tokeniz
     TRY_DONE(data_list_init(&list, names));
     TRY_DONE(read_parts(f, &list, as));
     if (tokenizer) TRY_DONE(data_tokenize(f, tokenizer));
+    TRY_DONE(data_hash_tokens(f));
 done:
     data_list_fini(&list);
     if (status != OK) data_close(&f);
@@ -127,6 +128,7 @@ const char *data_path(const struct data_file *f) { return f->path; }
 int64_t data_vocab(const struct data_file *f) { return f->vocab; }
 int data_n_files(const struct data_file *f) { return f->n_parts; }
 int data_n_empty(const struct data_file *f) { return f->n_empty; }
+uint64_t data_hash(const struct data_file *f) { return f->hash; }
 int64_t data_n_documents(const struct data_file *f) { return f->n_documents; }
 int64_t data_n_sequences(const struct data_file *f) { return f->n_sequences; }
 

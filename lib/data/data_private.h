@@ -32,6 +32,7 @@ struct data_file {
     int64_t n_stretches, room;           /* room: stretches that the table can hold */
     struct data_stretch *stretches;
     int64_t n_tokens, n_documents, n_sequences;
+    uint64_t hash;                       /* data_hash */
     int64_t vocab;                       /* 0: the format does not say */
     struct clicks_layout clicks;
 };
@@ -76,6 +77,8 @@ enum status data_foreign_refuse(const struct data_map *);
 /** Do they begin with the mark of UTF-16 or UTF-32? @errors E_FORMAT */
 enum status data_foreign_refuse_wide(const struct data_map *);
 
+/** Work out data_hash. @errors E_MEMORY */
+enum status data_hash_tokens(struct data_file *);
 /** Make the text of a file its tokens. @errors E_CONFIG: it holds tokens already; those of bpe_encode */
 enum status data_tokenize(struct data_file *, struct bpe *tokenizer);
 

@@ -4,6 +4,7 @@
 #include "lib/data/data.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -235,10 +236,45 @@ static void test_a_token_beyond_the_vocabulary_is_refused(void **state) {
     data_close(&file);
 }
 
+static uint64_t hash_of(const char *path) {
+    struct data_file *file = open_file(path);
+    uint64_t hash = data_hash(file);
+    data_close(&file);
+    return hash;
+}
+
+/* n bytes, all 7 but the one at `other`. */
+static uint64_t hash_of_sevens(size_t n, size_t other) {
+    char *text = malloc(n);
+    memset(text, 7, n);
+    text[other] = 8;
+    uint64_t hash = hash_of(write_file("sevens.txt", text, n));
+    free(text);
+    return hash;
+}
+
+/* Tokens, and not bytes: the same stream in three formats. And the ends of a long one, of 2^18 tokens each. */
+static void test_a_hash_tells_streams_from_one_another(void **state) {
+    (void)state;
+    const uint16_t narrow[] = {'a', 'b', 'c'}, other[] = {'a', 'b', 'd'};
+    const uint32_t wide[] = {'a', 'b', 'c'};
+    uint64_t abc = hash_of(write_file("abc.txt", "abc", 3));
+    assert_true(hash_of(write_llmc(20240520, 1, 3, narrow, sizeof narrow)) == abc);
+    assert_true(hash_of(write_llmc(20240801, 7, 3, wide, sizeof wide)) == abc);
+    assert_true(hash_of(write_llmc(20240520, 1, 3, other, sizeof other)) != abc);
+    assert_true(hash_of(write_file("abc.txt", "abc\n", 4)) != abc);
+    enum { N = 3 << 18, END = 1 << 18 };
+    uint64_t first = hash_of_sevens(N, 0), middle = hash_of_sevens(N, N / 2);
+    assert_true(first != middle && hash_of_sevens(N, END - 1) != middle && hash_of_sevens(N, N - 1) != middle);
+    assert_true(hash_of_sevens(N, N - END) != middle && hash_of_sevens(N, END) == middle);
+    assert_true(hash_of_sevens(N + 1, N / 2) != middle);
+}
+
 TESTS(unit_test(test_text_is_bytes), unit_test(test_one_byte_is_text), unit_test(test_llmc_u16),
       unit_test(test_llmc_u32), unit_test(test_llmc_size_must_match_its_header),
       unit_test(test_llmc_version_must_be_known), unit_test(test_a_path_must_be_a_readable_file),
       unit_test(test_a_sample_is_tokens_and_targets_one_further),
       unit_test(test_the_number_of_samples_counts_the_last_target), unit_test(test_the_tail_is_validation),
       unit_test(test_a_part_holds_a_sample), unit_test(test_each_epoch_is_a_new_permutation),
-      unit_test(test_a_token_beyond_the_vocabulary_is_refused))
+      unit_test(test_a_token_beyond_the_vocabulary_is_refused),
+      unit_test(test_a_hash_tells_streams_from_one_another))

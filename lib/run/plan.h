@@ -85,6 +85,7 @@ struct plan {
     /* checkpoints */
     char save[OPTION_TEXT_MAX], resume[OPTION_TEXT_MAX], init[OPTION_TEXT_MAX];
     int64_t save_every, keep;
+    int other_data;                      /* may a run that goes on have other data? */
     int save_async;
     double time_limit, spike_guard, mtbf;
     /* output */

@@ -229,6 +229,9 @@ static const struct option OPTIONS[] = {
     {"resume", OPTION_TEXT, "", 0, 0, NULL, "",
      "continue from a checkpoint, saved in any layout: a step's folder, or what save named; the model's sizes are its "
      "own, and need not be said", "checkpoints", AT(resume)},
+    {"other-data", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "resume with data, a split, a tokenizer or masks other than the checkpoint's, which is refused without it",
+     "checkpoints", AT(other_data)},
     {"init", OPTION_TEXT, "", 0, 0, NULL, "", "start from a checkpoint's weights, at step 0; the model's "
      "sizes are its own, and need not be said", "checkpoints", AT(init)},
 
