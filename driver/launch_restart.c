@@ -3,6 +3,7 @@
 #include "driver/launch_restart.h"
 
 #include "driver/goodput.h"
+#include "driver/launch/program.h"
 #include "driver/launch_settle.h"
 #include "driver/recipe.h"
 #include "driver/stop.h"
@@ -88,6 +89,8 @@ static enum status prepare_next(struct supervision *s, bool progress) {
 static void say_next(const struct supervision *s, const struct launch_outcome *o, double wait_s) {
     char reason[256];
     launch_reason(o->line, reason, sizeof reason);
+    if (!s->first->own && program_is_replaced())
+        log_warn("the program on the disk is another one than that which began this job, and mpirun starts it");
     log_info("restart %d of %d in %g s, %d ranks, from %s: %s", s->n_restarts, s->first->max_restarts, wait_s,
              s->now.n_ranks, may_resume(s) ? s->latest.step : "the beginning (no checkpoint yet)", reason);
 }

@@ -312,6 +312,24 @@ withdraws() { # NAME WHY LAUNCH_OPTIONS... -- COMMAND...: the command is run, an
     echo "ok $name"
 }
 withdraws who_comes_later_and_finds_no_data 'my.txt: No such file' --elastic 2 --respawn 2 -- rm my.txt
+# A build puts another program into the place of this one: who comes later runs the same as the others.
+replaced() { # NAME VICTIM LAUNCH_OPTIONS...
+    local name=elastic_$1
+    [[ $1 =~ ${ONLY-} ]] || return
+    rm -f rows
+    cp "$build/trivium" mine
+    env --default-signal "$marker" "$PWD/mine" launch -n 4 --comm-transport own --elastic 2 "${@:3}" "${train[@]}" --dp 4 --zero 1 --replicate-every 1 \
+        --inject slow=0,12 --save-every 0 --metrics rows >out 2>err </dev/null &
+    job=$!
+    wait_for 60 has_row 10 || { not_ok "$name" "does not come to step 10"; return; }
+    cp "$(type -P false)" new && mv new mine
+    if [ "${2#agent:}" = "$2" ]; then kill -KILL "$(process "$2")"; else hurt_agent "${2#agent:}" KILL; fi
+    ended "$name" 0 by_itself || return
+    says 'there are spares for more; epoch [23] goes on with 4 ranks' err || { not_ok "$name" "nobody joins"; return; }
+    has_row 60 && echo "ok $name"
+}
+replaced its_program_is_replaced 2 --respawn 1
+all && replaced its_program_is_replaced_on_a_host agent:127.0.0.3 --host 127.0.0.2:2,127.0.0.3:2 --respawn 2
 all && withdraws who_comes_later_on_a_host_and_finds_no_data 'my.txt: No such file' --host 127.0.0.2:2,127.0.0.3:2 --elastic 2 --respawn 2 -- rm my.txt
 
 # ---- a folder for checkpoints that fails meanwhile: what is in memory goes on, and when the folder is well again it is saved ----

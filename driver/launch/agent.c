@@ -21,6 +21,7 @@
 #include "driver/launch/launch.h"
 #include "driver/launch/lighthouse.h"
 #include "driver/launch/plan_ahead.h"
+#include "driver/launch/program.h"
 #include "driver/launch/rank.h"
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
@@ -203,8 +204,10 @@ static enum status run(struct agent *a) {
 int agent_main(int argc, char **argv) {
     static struct agent agent;
     struct launch_request request;
+    const char *self;
     if (host_is_meant(argc, argv)) return host_main(argc, argv);
-    enum status status = launch_parse(argc, argv, &request);
+    enum status status = program_path(&self);
+    if (status == OK) status = launch_parse(argc, argv, &request);
     if (status == OK && request.own && (request.host || request.hostfile)) return lighthouse_main(&request);
     if (status == OK && (!request.own || request.help))
         status = FAIL(E_USAGE, "agent is what launch runs; use trivium launch");

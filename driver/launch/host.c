@@ -18,6 +18,7 @@
 #include "driver/launch/host_request.h"
 #include "driver/launch/hosts.h"
 #include "driver/launch/plan_ahead.h"
+#include "driver/launch/program.h"
 #include "driver/launch/rank.h"
 #include "driver/launch/still.h"
 #include "lib/base/clock.h"
@@ -365,9 +366,11 @@ static enum status run(struct host *h) {
 
 int host_main(int argc, char **argv) {
     static struct host host;
+    const char *self;
     host = (struct host){.link.fd = -1};
     if (argc > 0 && options_ask_for_help(1, argv)) return fputs(host_help, stdout), 0;
-    enum status status = host_request_read(argc, argv, &host.asked);
+    enum status status = program_path(&self);
+    if (status == OK) status = host_request_read(argc, argv, &host.asked);
     if (status == OK) status = run(&host);
     host_link_close(&host.link);
     status_report();

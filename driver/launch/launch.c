@@ -2,6 +2,7 @@
  * and an exit code. */
 #include "driver/launch/launch.h"
 
+#include "driver/launch/program.h"
 #include "driver/limits.h"
 #include "driver/stop.h"
 #include "lib/base/clock.h"
@@ -74,14 +75,6 @@ static void set_environment(const struct launch_request *request) {
     setenv("OMPI_MCA_btl", "self,vader", 0); /* shared memory only */
     if (!request->own) launch_scratch_name();
     set_threads(request->n_ranks);
-}
-
-/** This program's own path. */
-static enum status find_self(char path[PATH_MAX]) {
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    if (n < 0) return FAIL(E_IO, "cannot read /proc/self/exe: %s", strerror(errno));
-    path[n] = 0;
-    return OK;
 }
 
 /* ---- the end ---- */
@@ -166,12 +159,12 @@ static void conclude(const struct launch_request *request, struct launch_outcome
 }
 
 enum status launch_attempt(const struct launch_request *request, struct launch_outcome *out) {
-    char self[PATH_MAX], ranks_text[16], **words;
-    const char *other = getenv("TRIVIUM_EXE");              /* for tests */
+    char ranks_text[16], **words;
+    const char *self, *other = getenv("TRIVIUM_EXE");       /* for tests */
     struct launch_filter filter;
     double start = clock_s();
     *out = (struct launch_outcome){0};
-    TRY(find_self(self));
+    TRY(program_path(&self));
     snprintf(ranks_text, sizeof ranks_text, "%d", request->n_ranks);
     TRY(launch_words(request, self, other ? other : self, ranks_text, &words));
     launch_filter_init(&filter);

@@ -8,6 +8,7 @@
  * Should launch itself be killed outright, the kernel sends mpirun a TERM (Linux), and the guard, a process that waits
  * for nothing else, kills what is left after 10 s: no rank is ever left behind. */
 #include "driver/launch/launch.h"
+#include "driver/launch/program.h"
 #include "lib/base/clock.h"
 
 #include <errno.h>
@@ -162,7 +163,7 @@ static void become_mpirun(char *const *words, int out_fd, int err_fd, int failur
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     dup2(out_fd, STDOUT_FILENO);
     dup2(err_fd, STDERR_FILENO);
-    execvp(words[0], words);
+    program_run(words);
     int reason = errno;
     if (write(failure_fd, &reason, sizeof reason) < 0) _exit(126);
     _exit(127);

@@ -6,6 +6,7 @@
 #include "driver/launch/host_job.h"
 #include "driver/launch/lighthouse_job.h"
 #include "driver/launch/lighthouse_start.h"
+#include "driver/launch/program.h"
 #include "lib/base/clock.h"
 
 #include <errno.h>
@@ -146,11 +147,10 @@ static void look_for_starters(struct lighthouse *l) {
 /* This host's own agent needs no ssh, unless it was asked for. */
 static enum status start(struct lighthouse *l, int h) {
     const char *command = l->request->agent_command;
-    char self[PATH_MAX], text[4096], *words[START_MOST_WORDS];
+    char text[4096], *words[START_MOST_WORDS];
+    const char *self;
     uint32_t ip;
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0) return FAIL(E_IO, "cannot read /proc/self/exe: %s", strerror(errno));
-    self[n] = 0;
+    TRY(program_path(&self));
     if (!*command && (host_address_find(l->names.of[h].name, &ip) != OK || !host_is_here(ip))) {
         status_clear();                      /* a name that nobody but ssh knows */
         command = "ssh -o BatchMode=yes %h";

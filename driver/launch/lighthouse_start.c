@@ -1,6 +1,8 @@
 #define _GNU_SOURCE /* pipe2 */
 #include "driver/launch/lighthouse_start.h"
 
+#include "driver/launch/program.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -50,7 +52,7 @@ static void become(char *const *words, int in, const sigset_t *unblocked, pid_t 
     if (getppid() != lighthouse) _exit(1);
     dup2(in, STDIN_FILENO);
     sigprocmask(SIG_SETMASK, unblocked, NULL);
-    execvp(words[0], words);
+    program_run(words);
     fprintf(stderr, "trivium: cannot run %s: %s\n", words[0], strerror(errno));
     _exit(127);
 }

@@ -1,5 +1,7 @@
 #include "driver/launch/rank.h"
 
+#include "driver/launch/program.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +27,7 @@ void rank_become(const struct own_job *job, int local, char **words, const sigse
     tell_as_mpirun_does(job, local);
     signal(SIGUSR1, SIG_DFL);
     sigprocmask(SIG_SETMASK, unblocked, NULL);
-    execvp(words[0], words);
+    program_run(words);
     fprintf(stderr, "E_CONFIG agent: cannot run %s: %s\n", words[0], strerror(errno));
     _exit(2);
 }
