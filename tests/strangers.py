@@ -8,8 +8,10 @@ import os
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
 
 SECRET = os.urandom(32).hex()
@@ -163,6 +165,220 @@ def crowd_while_a_host_is_lost(build, work, _):
             connection.close()
 
 
+# ---- on the way between an agent and the lighthouse ----
+class Way:
+    """A proxy that passes the greeting on, and then frames, until it is asked to act on the next one of a direction."""
+
+    def __init__(self, to):
+        self.to, self.act, self.direction, self.put_in, self.calls = to, None, None, None, []
+        self.readable = False
+        self.door = socket.create_server(("127.0.0.1", 0))
+        self.port = self.door.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            agent = self.door.accept()[0]
+            lighthouse = socket.create_connection(self.to)
+            self.calls.append((agent, lighthouse))
+            try:
+                hello = self.move(agent, lighthouse, 56)
+                self.sealed = struct.unpack("<II", hello[:8])[1] >= 3            # before that nothing was
+                self.move(lighthouse, agent, 64)
+                self.move(agent, lighthouse, 32)
+                if self.sealed:
+                    self.move(lighthouse, agent, 32)
+                if self.put_in:
+                    agent.sendall(self.put_in)
+            except OSError:
+                self.cut()
+                continue
+            for pair in ((agent, lighthouse, "up"), (lighthouse, agent, "down")):
+                threading.Thread(target=self.pass_frames, args=pair, daemon=True).start()
+
+    def cut(self):
+        for connection in self.calls.pop():
+            connection.close()
+
+    @staticmethod
+    def read(from_, n):
+        got = b""
+        while len(got) < n:
+            more = from_.recv(n - len(got))
+            if not more:
+                raise OSError("it has ended")
+            got += more
+        return got
+
+    def move(self, from_, to, n):
+        got = self.read(from_, n)
+        to.sendall(got)
+        return got
+
+    def frame(self, from_):
+        head = self.read(from_, 4 if self.sealed else 8)
+        return head + self.read(from_, struct.unpack("<I", head[-4:])[0] + (16 if self.sealed else 0))
+
+    def pass_frames(self, from_, to, direction):
+        try:
+            while True:
+                frame = self.frame(from_)
+                self.readable |= b"--layers" in frame
+                if self.act and self.direction == direction:
+                    act, self.act = self.act, None
+                    act(self, from_, to, frame)
+                else:
+                    to.sendall(frame)
+        except OSError:
+            for connection in (from_, to):                           # an end is passed on, too
+                try:
+                    connection.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+
+
+def change(_, __, to, frame):
+    at = len(frame) // 2
+    to.sendall(frame[:at] + bytes([frame[at] ^ 4]) + frame[at + 1:])
+
+
+def replay(_, __, to, frame):
+    to.sendall(frame + frame)
+
+
+def swap(way, from_, to, frame):
+    to.sendall(way.frame(from_) + frame)
+
+
+def leave_out(*_):
+    pass
+
+
+def cut_short(_, __, to, frame):
+    to.sendall(frame[:len(frame) // 2])
+    raise OSError("cut")
+
+
+def forged_job(path):
+    """A job of one rank that makes a file, as driver/launch/host_job.c writes it."""
+    texts = b"".join(word.encode() + b"\0" for word in ["/", "/bin/sh", "-c", f"touch {path}"])
+    body = struct.pack("<6i2d", 0, 1, 1, 0, 4, 0, 60, 3) + bytes(2 * 256) + texts
+    return struct.pack("<II", 1, len(body)) + body
+
+
+def command_put_in(build, work, _):
+    """The job is replaced on its way to an agent: that runs nothing, and both ends say why the job does not begin."""
+    path = os.path.join(work, "owned")
+    job = Job(build, work, "put_in", 60)
+    if not wait_until(lambda: call(1, job.at)):
+        return "launch does not listen"
+    way = Way(job.at)
+    way.put_in = forged_job(path)
+    job.add_agents(way.port, HOSTS[2:])
+    taken = job.agents[0].wait(20)
+    if os.path.exists(path):
+        return "the agent has run a stranger's command"
+    with open(os.path.join(work, f"put_in.{HOSTS[2]}.err")) as file:
+        said = file.read()
+    if taken == 0 or "was changed on its way" not in said:
+        return f"the agent says {said[:200]!r}"
+    if job.end(20) != 1 or not job.says(f"host {HOSTS[2]} is lost"):
+        return "launch does not say that the host is lost"
+    return None
+
+
+def hurt_on_the_way(name, direction, act, why):
+    """In the middle of a job something is done to the connection of a host with ranks: only that host is lost, and spares go on with the same losses."""
+
+    def case(build, work, whole):
+        job = Job(build, work, name, 60)
+        if not wait_until(lambda: call(1, job.at)):
+            return "launch does not listen"
+        way = Way(job.at)
+        job.add_agents(way.port, HOSTS[1:2])
+        job.add_agents(None, [HOSTS[0], HOSTS[2]])
+        if not job.wait_for_step(5):
+            return "does not begin"
+        way.direction, way.act = direction, act
+        lost = job.says(f"host {HOSTS[1]} is lost", 10)
+        wrong = wrong_end(job, job.end(), whole)
+        with open(os.path.join(work, f"{name}.{HOSTS[1]}.err")) as file:
+            said = file.read()
+        with open(job.said) as file:
+            said += file.read()
+        if way.readable:
+            return "the job's command can be read"
+        if not lost:
+            return "it is not noticed" + ("" if not wrong else ", and " + wrong)
+        return wrong or (None if why in said else f"it says {said[-300:]!r}")
+
+    case.__name__ = name
+    return case
+
+
+FORGED, ENDED = "what it sent was changed on its way", "its connection has ended"
+
+SHIM = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+static size_t sent, after;                   /* bytes of this process; 0: it is not the one */
+static ssize_t pass(int fd, char *all, size_t n, int flags) {
+    static ssize_t (*real)(int, const void *, size_t, int);
+    if (!real) real = (ssize_t (*)(int, const void *, size_t, int))dlsym(RTLD_NEXT, "send");
+    ssize_t k = real(fd, all, n, flags);
+    if (k > 0) sent += (size_t)k;
+    return k;
+}
+static int is_time(size_t n) {
+    const char *job = getenv("TRIVIUM_OWN_JOB"), *text = getenv("HURT_AFTER");
+    if (!after) after = text && job && strncmp(job, "slot=2 ", 7) == 0 ? (size_t)atol(text) : (size_t)-1;
+    int is = n > 600 && sent > after;
+    if (is) after = (size_t)-1;
+    return is;
+}
+ssize_t send(int fd, const void *what, size_t n, int flags) {
+    char *all = malloc(n + 1);
+    memcpy(all, what, n);
+    if (is_time(n)) all[n / 2] ^= 4;
+    ssize_t k = pass(fd, all, n, flags);
+    free(all);
+    return k;
+}
+ssize_t sendmsg(int fd, const struct msghdr *m, int flags) {
+    size_t n = 0;
+    for (size_t i = 0; i < m->msg_iovlen; i++) n += m->msg_iov[i].iov_len;
+    char *all = malloc(n + 1), *at = all;
+    for (size_t i = 0; i < m->msg_iovlen; at += m->msg_iov[i++].iov_len) memcpy(at, m->msg_iov[i].iov_base, m->msg_iov[i].iov_len);
+    ssize_t k = send(fd, all, n, flags);
+    free(all);
+    return k;
+}
+"""
+
+
+def gradient_changed(build, work, whole):
+    """A bit of a gradient is changed between two hosts: it is in no sum, and both ranks go on over a new connection."""
+    shim = os.path.join(work, "hurt.so")
+    made = subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", shim, "-ldl"], input=SHIM, text=True, check=False)
+    if made.returncode != 0:
+        return "there is no compiler"
+    job = Job(build, work, "gradient", 60)
+    job.environment.update(LD_PRELOAD=shim, HURT_AFTER="3000000")
+    job.add_agents()
+    code = job.end()
+    with open(job.said) as file:
+        said = file.read()
+    with open(os.path.join(work, f"gradient.{HOSTS[0]}.err")) as file:
+        said += file.read()
+    with open(os.path.join(work, f"gradient.{HOSTS[1]}.err")) as file:
+        said += file.read()
+    wrong = wrong_end(job, code, whole)
+    return wrong or (None if "sent was changed on its way" in said and "have lost each other; epoch 1" in said else f"it says {said[-300:]!r}")
+
+
 def wait_until(what, seconds=10):
     until = time.time() + seconds
     while time.time() < until:
@@ -179,7 +395,10 @@ def wrong_end(job, code, whole):
     return None if job.losses() == whole else "other losses"
 
 
-CASES = [crowd_before_the_start, crowd_while_a_host_is_lost]
+CASES = [crowd_before_the_start, crowd_while_a_host_is_lost, command_put_in,
+         hurt_on_the_way("changed", "up", change, FORGED), hurt_on_the_way("replayed", "down", replay, FORGED),
+         hurt_on_the_way("swapped", "up", swap, FORGED), hurt_on_the_way("left_out", "down", leave_out, FORGED),
+         hurt_on_the_way("cut_short", "up", cut_short, ENDED), gradient_changed]
 
 
 def main():

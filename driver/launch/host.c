@@ -61,13 +61,13 @@ struct host {
 /* An agent whose name is an address speaks from that, and so do its ranks; else from where the lighthouse is seen. */
 static enum status come_in(struct host *h) {
     uint32_t from = 0;
-    int fd;
+    struct sealed wire;
     unsigned a, b, c, d;
     char rest;
     const struct host_request *asked = &h->asked;
     if (sscanf(asked->name, "%u.%u.%u.%u%c", &a, &b, &c, &d, &rest) == 4) TRY(host_address_find(asked->name, &from));
-    TRY(host_door_knock(asked->meet, from, asked->secret, comes_s, &fd));
-    TRY(host_link_open(&h->link, fd, false));
+    TRY(host_door_knock(asked->meet, from, asked->secret, comes_s, &wire));
+    TRY(host_link_open(&h->link, &wire, false));
     if (from) h->job.ip = from;
     else TRY(host_seen_from(asked->meet.ip, &h->job.ip));
     host_link_say(&h->link, HOST_HERE, asked->name, strlen(asked->name));
@@ -85,6 +85,9 @@ static enum status wait_for_job(struct host *h) {
             if (m.kind != HOST_ALIVE && m.kind != HOST_SIGNAL)       /* of which there is none to pass on */
                 return FAIL(E_COMM, "the lighthouse has said \"%s\" before the job", host_rows[m.kind].name);
         } else if (h->link.broken) {
+            if (h->link.wire.forged)
+                return FAIL(E_COMM, "host %s takes nothing from the lighthouse: %s; look who is on the network between "
+                            "them", h->asked.name, h->link.broken);
             return FAIL(E_COMM, "the lighthouse has sent host %s away: launch's --host does not name it, or it is "
                         "there already", h->asked.name);
         }

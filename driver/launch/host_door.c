@@ -14,6 +14,7 @@
 
 enum { AGENT = -1, LIGHTHOUSE = -2 };        /* who is who in a greeting: ranks have slots from 0 */
 enum { TURN_MS = 100 };
+static const bool encrypts = true;           /* a job has its settings and paths */
 
 /* ---- addresses ---- */
 enum status host_address_find(const char *name, uint32_t *ip) {
@@ -58,10 +59,10 @@ void host_door_step(struct host_door *door) {
     wire_door_take_calls(&door->wire);
 }
 
-int host_door_let_in(struct host_door *door) {
-    int fd = -1;
-    for (struct wire_caller *c; fd < 0 && (c = wire_door_proven(&door->wire));) fd = wire_door_welcome(&door->wire, c);
-    return fd;
+bool host_door_let_in(struct host_door *door, struct sealed *out) {
+    for (struct wire_caller *c; (c = wire_door_proven(&door->wire));)
+        if (wire_door_welcome(&door->wire, c, encrypts, out)) return true;
+    return false;
 }
 
 int host_door_polls(const struct host_door *door, struct pollfd *out) {
@@ -83,13 +84,13 @@ void host_door_close(struct host_door *door) {
 /* ---- the agent's side: it has nothing else to do, and waits ---- */
 /* One call, to its end or until then. A connection is not given up while it may still get its turn. */
 static enum wire_answer call(struct wire_call *c, struct network_address at, uint32_t from, const unsigned char *secret,
-                             double until_s) {
+                             double until_s, struct sealed *out) {
     enum wire_answer answer = WIRE_WAITS;
     if (!wire_call_begin(c, at, from, greeting_say_hello(AGENT, LIGHTHOUSE, 0))) return WIRE_FAILED;
     for (;;) {
         struct pollfd p = {c->fd, c->stage == WIRE_CONNECTING ? POLLOUT : POLLIN, 0};
         poll(&p, 1, TURN_MS);
-        answer = wire_call_step(c, secret);
+        answer = wire_call_step(c, secret, encrypts, out);
         if (answer != WIRE_WAITS || clock_s() > until_s) break;
     }
     if (answer == WIRE_WAITS) wire_call_end(c);
@@ -97,15 +98,15 @@ static enum wire_answer call(struct wire_call *c, struct network_address at, uin
 }
 
 enum status host_door_knock(struct network_address at, uint32_t from, const unsigned char *secret, double seconds,
-                            int *fd) {
+                            struct sealed *out) {
     const struct timespec nap = {0, 200000000};
     double until_s = clock_s() + seconds;
     char text[DOOR_TEXT];
     struct wire_call c;
     host_address_text(&at, text);
     for (;; nanosleep(&nap, NULL)) {
-        enum wire_answer answer = call(&c, at, from, secret, until_s);
-        if (answer == WIRE_IN) return *fd = c.fd, OK;
+        enum wire_answer answer = call(&c, at, from, secret, until_s, out);
+        if (answer == WIRE_IN) return OK;
         if (answer == WIRE_STRANGER)
             return FAIL(E_COMM, "the lighthouse at %s does not know this secret; give all of the job the same "
                         "TRIVIUM_SECRET", text);

@@ -2,12 +2,9 @@
 
 #include "lib/base/clock.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define WORD sizeof(struct host_word), sizeof(struct host_word)
 const struct host_row host_rows[N_HOST_KINDS] = {
@@ -39,13 +36,14 @@ struct header { uint32_t kind, bytes; };
 enum { IN_ROOM = sizeof(struct header) + HOST_MOST_TEXT, MOST_WAITING = 8 * HOST_MOST_TEXT };
 static const double alive_s = 0.5;
 
-enum status host_link_open(struct host_link *l, int fd, bool at_lighthouse) {
-    *l = (struct host_link){.fd = fd, .at_lighthouse = at_lighthouse, .heard_s = clock_s(), .in = malloc(IN_ROOM)};
+enum status host_link_open(struct host_link *l, struct sealed *wire, bool at_lighthouse) {
+    *l = (struct host_link){.fd = wire->fd, .wire = *wire, .at_lighthouse = at_lighthouse, .heard_s = clock_s(),
+                            .in = malloc(IN_ROOM)};
     return l->in ? OK : FAIL(E_MEMORY, "no memory for the messages of a host");
 }
 
 void host_link_close(struct host_link *l) {
-    if (l->fd >= 0) close(l->fd);
+    if (l->fd >= 0) sealed_close(&l->wire);
     free(l->in);
     free(l->out);
     *l = (struct host_link){.fd = -1, .broken = "closed"};
@@ -90,9 +88,11 @@ void host_link_say_word(struct host_link *l, enum host_kind kind, int slot, int 
 bool host_link_has_more(const struct host_link *l) { return !l->broken && l->out_bytes > 0; }
 
 static void send_some(struct host_link *l) {
-    ssize_t k = send(l->fd, l->out, l->out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (k > 0) memmove(l->out, l->out + k, l->out_bytes -= (size_t)k);
-    if (k < 0 && errno != EAGAIN && errno != EINTR) break_it(l, strerror(errno));
+    size_t sent = 0;
+    int64_t k = 0;
+    while (sent < l->out_bytes && (k = sealed_put(&l->wire, l->out + sent, l->out_bytes - sent)) > 0) sent += (size_t)k;
+    if (k < 0) break_it(l, sealed_why(&l->wire));
+    memmove(l->out, l->out + sent, l->out_bytes -= sent);
 }
 
 void host_link_flush(struct host_link *l, double seconds) {
@@ -105,14 +105,12 @@ void host_link_flush(struct host_link *l, double seconds) {
 static void read_some(struct host_link *l, double now_s) {
     memmove(l->in, l->in + l->in_at, l->in_bytes -= l->in_at);
     l->in_at = 0;
-    if (l->in_bytes == IN_ROOM) return;
-    ssize_t k = recv(l->fd, l->in + l->in_bytes, IN_ROOM - l->in_bytes, MSG_DONTWAIT);
+    int64_t k = sealed_take(&l->wire, l->in + l->in_bytes, IN_ROOM - l->in_bytes);
     if (k > 0) {
         l->in_bytes += (size_t)k;
         l->heard_s = now_s;
     }
-    if (k == 0) break_it(l, "its connection has ended");
-    if (k < 0 && errno != EAGAIN && errno != EINTR) break_it(l, strerror(errno));
+    if (k < 0) break_it(l, sealed_why(&l->wire));
 }
 
 void host_link_step(struct host_link *l, double now_s) {

@@ -26,9 +26,12 @@
  *   over      down  word            nothing is left to do: the agent ends with this code
  *   alive     both  -               half a second has passed without anything else
  *
- * Each is a header (kind, bytes) and a body, whose size is the table's: for text, at most that. Whoever says something
- * else has lost the connection, and with it its ranks, but nobody else notices. Both ends are of one program; a host of
- * another byte order or another build does not get through the greeting or the first sizes.
+ * Each is a header (kind, bytes) and a body, whose size is the table's: for text, at most that. An end that says
+ * something else has lost the connection, and with it its ranks, and no other host notices. Both ends are of one
+ * program; a host of another byte order or another build does not get through the greeting or the first sizes.
+ *
+ * The connection is sealed and encrypted (lib/comm/own/sealed.h): a job is a command that runs as the agent's user.
+ * What was changed on its way, replayed or left out ends the connection, and nothing of it is a message.
  *
  * Nothing here waits, but host_link_flush. */
 #ifndef TRIVIUM_DRIVER_LAUNCH_HOST_LINK_H
@@ -36,6 +39,7 @@
 
 #include "lib/base/status.h"
 #include "lib/comm/own/job.h"
+#include "lib/comm/own/sealed.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -65,7 +69,8 @@ struct host_job {
 };
 
 struct host_link {
-    int fd;                          /* -1: there is none */
+    int fd;                          /* of wire; -1: there is none */
+    struct sealed wire;
     bool at_lighthouse;
     const char *broken;              /* why it has ended; NULL: it has not */
     double heard_s, said_s;          /* the last time */
@@ -75,8 +80,8 @@ struct host_link {
 
 struct host_message { enum host_kind kind; const char *body; uint32_t bytes; };
 
-/** Takes the connection, which does not block. @errors E_MEMORY  @collective{none} */
-enum status host_link_open(struct host_link *, int fd, bool at_lighthouse);
+/** Takes the connection, also when it fails. @errors E_MEMORY  @collective{none} */
+enum status host_link_open(struct host_link *, struct sealed *, bool at_lighthouse);
 void host_link_close(struct host_link *);
 
 /** Say it as soon as there is room; the body is copied. @collective{none} */

@@ -84,11 +84,12 @@ static void seat(struct lighthouse *l, struct host_link *link, const struct host
 static void let_in(struct lighthouse *l, double now_s) {
     struct host_message m;
     host_door_step(&l->door);
-    for (int fd, i = 0; i < MOST_HOSTS; i++) {
+    struct sealed wire;
+    for (int i = 0; i < MOST_HOSTS; i++) {
         struct host_link *link = &l->unnamed[i];
         if (link->fd < 0) {
-            if ((fd = host_door_let_in(&l->door)) < 0) continue;
-            if (host_link_open(link, fd, true) != OK) host_link_close(link);
+            if (!host_door_let_in(&l->door, &wire)) continue;
+            if (host_link_open(link, &wire, true) != OK) host_link_close(link);
         }
         host_link_step(link, now_s);
         if (host_link_next(link, &m)) seat(l, link, &m);

@@ -15,11 +15,14 @@
 struct ends { struct host_link agent, lighthouse; };
 
 static struct ends open_ends(void) {
+    const struct greeting_keys keys = {"an agent's", "the lighthouse's"};
+    struct sealed wire[2];
     struct ends e;
     int fd[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
-    assert_ok(host_link_open(&e.agent, fd[0], false));
-    assert_ok(host_link_open(&e.lighthouse, fd[1], true));
+    for (int i = 0; i < 2; i++) assert_ok(sealed_open(&wire[i], fd[i], &keys, i == 0, true));
+    assert_ok(host_link_open(&e.agent, &wire[0], false));
+    assert_ok(host_link_open(&e.lighthouse, &wire[1], true));
     return e;
 }
 static void close_ends(struct ends *e) {
@@ -67,7 +70,7 @@ static void test_a_message_is_whole_or_none(void **state) {
     struct host_message m;
     uint32_t bytes[6] = {HOST_WHOLE, sizeof(struct host_word), 7, 9, 0, 0};
     for (size_t i = 0; i < sizeof bytes; i++) {
-        assert_int_equal(send(e.agent.fd, (char *)bytes + i, 1, 0), 1);
+        assert_int_equal(sealed_put(&e.agent.wire, (char *)bytes + i, 1), 1);
         host_link_step(&e.lighthouse, e.lighthouse.said_s);
         assert_true(host_link_next(&e.lighthouse, &m) == (i == sizeof bytes - 1));
     }
@@ -97,7 +100,7 @@ static const char *after(uint32_t kind, uint32_t bytes, bool at_lighthouse) {
     struct host_link *to = at_lighthouse ? &e.lighthouse : &e.agent, *from = at_lighthouse ? &e.agent : &e.lighthouse;
     struct host_message m;
     const uint32_t header[2] = {kind, bytes};
-    assert_int_equal(send(from->fd, header, sizeof header, 0), sizeof header);
+    assert_int_equal(sealed_put(&from->wire, header, sizeof header), sizeof header);
     host_link_step(to, to->said_s);
     bool any = host_link_next(to, &m);
     const char *broken = to->broken;
@@ -155,6 +158,29 @@ static void test_a_sign_of_life_each_half_second(void **state) {
     close_ends(&e);
 }
 
+/* What a stranger on the way puts into the connection is no message, whatever it says: neither end obeys it. */
+static void test_what_was_changed_on_its_way_is_no_message(void **state) {
+    (void)state;
+    const char *no = "what it sent was changed on its way";
+    for (int way = 0; way < 2; way++) {
+        struct ends e = open_ends();
+        struct host_link *to = way ? &e.lighthouse : &e.agent, *from = way ? &e.agent : &e.lighthouse;
+        const uint32_t over[6] = {HOST_OVER, sizeof(struct host_word)}, alive[2] = {HOST_ALIVE, 0};
+        struct host_message m;
+        host_link_say(from, HOST_ALIVE, NULL, 0);
+        assert_true(next(from, to, &m) && m.kind == HOST_ALIVE);
+        const void *forged = way ? (const void *)alive : over;       /* as it would be without a seal */
+        const size_t bytes = way ? sizeof alive : sizeof over;
+        assert_int_equal(send(from->fd, forged, bytes, 0), bytes);
+        for (int i = 0; i < 3; i++) host_link_say(from, HOST_ALIVE, NULL, 0);
+        for (int i = 0; i < 5; i++) host_link_step(from, from->said_s), host_link_step(to, to->said_s);
+        assert_false(host_link_next(to, &m));
+        assert_non_null(to->broken);
+        assert_string_equal(to->broken, no);
+        close_ends(&e);
+    }
+}
+
 /* Whoever reads nothing does not fill this end's memory. */
 static void test_who_reads_nothing_is_given_up(void **state) {
     (void)state;
@@ -207,4 +233,5 @@ static void test_a_job_is_written_and_read(void **state) {
 TESTS(unit_test(test_messages_arrive_in_order), unit_test(test_a_message_is_whole_or_none),
       unit_test(test_a_long_message), unit_test(test_what_is_no_message_ends_the_connection),
       unit_test(test_the_end_comes_after_what_was_said), unit_test(test_a_sign_of_life_each_half_second),
+      unit_test(test_what_was_changed_on_its_way_is_no_message),
       unit_test(test_who_reads_nothing_is_given_up), unit_test(test_a_job_is_written_and_read))

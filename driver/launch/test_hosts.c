@@ -146,9 +146,9 @@ static void open_door(void) {
 static pid_t knock(const unsigned char *with) {
     pid_t pid = fork();
     if (pid) return pid;
-    int fd;
+    struct sealed wire;
     alarm(20);
-    _exit(host_door_knock(door.at, 0x7f000004, with, 1, &fd) == OK ? 0 : 7);
+    _exit(host_door_knock(door.at, 0x7f000004, with, 1, &wire) == OK ? 0 : 7);
 }
 static int ends(pid_t pid) {
     int status;
@@ -157,11 +157,15 @@ static int ends(pid_t pid) {
 }
 /* The next that comes in within so many seconds; -1: nobody. */
 static int comes(double seconds) {
-    int fd = -1;
-    for (double until_s = clock_s() + seconds; fd < 0 && clock_s() < until_s; usleep(1000)) {
+    struct sealed wire;
+    bool in = false;
+    for (double until_s = clock_s() + seconds; !in && clock_s() < until_s; usleep(1000)) {
         host_door_step(&door);
-        fd = host_door_let_in(&door);
+        in = host_door_let_in(&door, &wire);
     }
+    if (!in) return -1;
+    int fd = dup(wire.fd);
+    sealed_close(&wire);
     return fd;
 }
 static int call(void) {
@@ -220,16 +224,17 @@ static void test_nobody_else_comes_in(void **state) {
 
 static void test_nobody_at_home(void **state) {
     (void)state;
-    int fd;
+    struct sealed wire;
     open_door();
     struct network_address at = door.at;
     host_door_close(&door);
-    assert_fails(host_door_knock(at, 0, secret, 0.3, &fd), E_COMM, "no lighthouse at 127.0.0.1:", "--meet");
+    assert_fails(host_door_knock(at, 0, secret, 0.3, &wire), E_COMM, "no lighthouse at 127.0.0.1:", "--meet");
 }
 
 /* It hangs up, as one that has too many at its door, and then it answers. */
 static void test_who_gets_no_answer_knocks_again(void **state) {
     (void)state;
+    struct sealed wire;
     int fd;
     open_door();
     pid_t pid = knock(secret);
@@ -241,7 +246,7 @@ static void test_who_gets_no_answer_knocks_again(void **state) {
     assert_true(fd >= 0);
     assert_int_equal(ends(pid), 0);
     close(fd);
-    assert_fails(host_door_knock(door.at, 0, secret, 0.1, &fd), E_COMM, "does not answer within 0.1 s", "stopped");
+    assert_fails(host_door_knock(door.at, 0, secret, 0.1, &wire), E_COMM, "does not answer within 0.1 s", "stopped");
     host_door_close(&door);
 }
 
@@ -256,9 +261,9 @@ static void test_a_crowd_at_the_door_keeps_no_agent_out(void **state) {
     for (int i = 0; i < CROWD; i++) idle[i] = call();
     pid_t pid = fork();
     if (pid == 0) {
-        int fd;
+        struct sealed wire;
         alarm(20);
-        _exit(host_door_knock(door.at, 0, secret, 10, &fd) == OK ? 0 : 7);
+        _exit(host_door_knock(door.at, 0, secret, 10, &wire) == OK ? 0 : 7);
     }
     for (int k = 0; k < 3; k++) host_door_step(&door);
     int n = host_door_polls(&door, p);

@@ -71,9 +71,9 @@ static bool says(const char *text) {
 }
 
 static void come(int h, const char *name) {
-    int fd;
-    assert_ok(host_door_knock(at, 0, secret, 5, &fd));
-    assert_ok(host_link_open(&host[h], fd, false));
+    struct sealed wire;
+    assert_ok(host_door_knock(at, 0, secret, 5, &wire));
+    assert_ok(host_link_open(&host[h], &wire, false));
     host_link_say(&host[h], HOST_HERE, name, strlen(name));
     host_link_flush(&host[h], 1);
 }

@@ -1,4 +1,4 @@
-/* parses: lib/base driver/launch/host_link.c driver/launch/host_job.c */
+/* parses: lib/base driver/launch/host_link.c driver/launch/host_job.c lib/comm/own/sealed.c */
 /* What comes over the connection of an agent (first byte even) or of the lighthouse (odd), in pieces whose size the
  * second byte is. */
 #include "driver/launch/host_job.h"
@@ -34,19 +34,22 @@ static void hear(struct host_link *l) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const struct greeting_keys keys = {"an agent's", "the lighthouse's"};
+    struct sealed near, far;
     struct host_link l;
     int fd[2];
-    if (size < 2 || size > 60000) return 0;     /* all of it has room in a socket */
+    if (size < 2 || size > 30000) return 0;     /* all of it has room in a socket */
     size_t piece = 1 + data[1];
     MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd) == 0);
-    MUST(host_link_open(&l, fd[0], data[0] % 2 == 0) == OK);
+    MUST(sealed_open(&near, fd[0], &keys, true, true) == OK && sealed_open(&far, fd[1], &keys, false, true) == OK);
+    MUST(host_link_open(&l, &near, data[0] % 2 == 0) == OK);
     for (size_t at = 2; at < size && !l.broken; at += piece) {
         size_t n = at + piece < size ? piece : size - at;
-        MUST(send(fd[1], data + at, n, 0) == (ssize_t)n);
+        MUST(sealed_put(&far, data + at, n) == (int64_t)n);
         host_link_step(&l, l.said_s);
         hear(&l);
     }
-    close(fd[1]);
+    sealed_close(&far);
     host_link_step(&l, l.said_s);
     hear(&l);
     MUST(l.broken);

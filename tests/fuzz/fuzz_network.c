@@ -1,5 +1,5 @@
 /* parses: lib/base lib/comm/own/network.c lib/comm/own/wire.c lib/comm/own/greeting.c
- *         lib/comm/own/messages.c lib/comm/own/epoch.c */
+ *         lib/comm/own/sealed.c lib/comm/own/messages.c lib/comm/own/epoch.c */
 /* What comes on a connection to a rank of the own transport: a greeting, and what follows. The input is what a caller
  * says, or, so that a mutation gets further, what is changed in the words of one who knows the secret. What must hold:
  * nobody is let in but who says a sound greeting with the secret, for this process and epoch, from a member that may
@@ -71,12 +71,12 @@ static bool change(struct fuzz_bytes *b, void *what, size_t bytes) {
     return memcmp(before, what, bytes) != 0;
 }
 
-/* Says hello and proof. @return whether it has to be let in */
-static bool greet(struct network *n, int fd, struct fuzz_bytes *b, uint8_t how) {
+/* Says hello and proof. @return whether it has to be let in; then *out is its end of the stream */
+static bool greet(struct network *n, int fd, struct fuzz_bytes *b, uint8_t how, struct sealed *out) {
     struct greeting_hello hello = greeting_say_hello(how & 1 ? 0 : (int32_t)(int8_t)fuzz_number(b, 1), ME, EPOCH);
     struct greeting_answer answer;
     struct greeting_proof proof;
-    unsigned char welcome;
+    struct greeting_welcome welcome;
     bool sound = greeting_hears(&hello, ME, EPOCH), member = false;
     change(b, &hello, sizeof hello);
     sound = sound && greeting_hears(&hello, ME, EPOCH);
@@ -93,14 +93,17 @@ static bool greet(struct network *n, int fd, struct fuzz_bytes *b, uint8_t how) 
     bool changed = change(b, &proof, sizeof proof);
     say(fd, &proof, sizeof proof);
     own_network_step(n);
-    bool in = recv(fd, &welcome, sizeof welcome, MSG_DONTWAIT) == 1 && welcome == GREETING_WELCOME;
+    bool in = recv(fd, &welcome, sizeof welcome, MSG_DONTWAIT) == (ssize_t)sizeof welcome &&
+              greeting_is_welcome(secret, &hello, &answer, &welcome);
     MUST(in == (member && !changed));
+    const struct greeting_keys keys = greeting_keys_of(secret, &hello, &answer);
+    MUST(!in || sealed_open(out, fd, &keys, true, false) == OK);
     return in;
 }
 
 /* ---- who is let in ---- */
-/* Its frames: whatever they are, own_test ends with a code, or waits. */
-static void listen_to(struct network *n, int fd, struct fuzz_bytes *b) {
+/* Its messages, or what a stranger puts on its connection: whatever that is, own_test ends with a code, or waits. */
+static void listen_to(struct network *n, struct sealed *its, struct fuzz_bytes *b, bool forged) {
     struct own_wire wire[N] = {own_network_wire(n, 0), own_network_wire(n, 1), {0}};
     struct own_messages *o = own_messages_open(N, ME, wire);
     struct own_message *message[WANTED];
@@ -109,12 +112,15 @@ static void listen_to(struct network *n, int fd, struct fuzz_bytes *b) {
     MUST(o);
     for (int i = 0; i < WANTED; i++)
         MUST(own_receive(o, (uint64_t)(i % 2), 0, i / 2, at[i], i * 5, &message[i]) == OWN_OK);
-    say(fd, b->at, b->left);
-    MUST(shutdown(fd, SHUT_WR) == 0);
+    if (forged) say(its->fd, b->at, b->left);
+    else sealed_put(its, b->at, b->left);
+    MUST(shutdown(its->fd, SHUT_WR) == 0);
     for (int i = 0; i < WANTED; i++) {
         for (int k = 0; k < 100 && message[i]; k++) {
             int code = own_test(o, &message[i], &done);
             MUST(code >= OWN_OK && code <= OWN_OTHER_LENGTH);
+            MUST(!forged || code == OWN_OK || code == OWN_ENDED || code == OWN_FORGED);
+            MUST(!forged || !done);
         }
         MUST(!message[i]);                                           /* the stream has ended */
     }
@@ -127,19 +133,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_bytes b = {data, size};
     uint8_t how = (uint8_t)fuzz_number(&b, 1);
     struct network *n;
-    MUST(own_network_open(&epoch, ME, far, address, secret, listening, &n) == OK);
+    MUST(own_network_open(&epoch, ME, far, address, secret, false, listening, &n) == OK);
     int fd = call();
     if (how & 2) {
-        bool in = greet(n, fd, &b, how);
+        struct sealed its = {.fd = -1};
+        bool in = greet(n, fd, &b, how, &its);
         MUST(in || own_network_shown_out(n) == 1);
         MUST(!in || (own_network_shown_out(n) == 0 && !is_over(fd)));
-        if (in) listen_to(n, fd, &b);
+        if (in) listen_to(n, &its, &b, how & 4);
+        if (in) fd = -1, sealed_close(&its);
     } else {                                                         /* a stranger's own words */
         say(fd, b.at, b.left);
         for (int k = 0; k < 3; k++) MUST(!own_network_step(n));
         MUST(is_over(fd) || b.left < sizeof(struct greeting_hello) + sizeof(struct greeting_proof));
     }
-    close(fd);
+    if (fd >= 0) close(fd);
     own_network_close(&n);
     return 0;
 }

@@ -3,9 +3,10 @@
 #include <sodium.h>
 #include <string.h>
 
-static const uint32_t MAGIC = 0x74727667, VERSION = 2;      /* "trvg" */
+static const uint32_t MAGIC = 0x74727667, VERSION = 3;      /* "trvg" */
 
-_Static_assert(GREETING_SECRET == crypto_auth_KEYBYTES && GREETING_CODE == crypto_auth_BYTES, "sizes are libsodium's");
+_Static_assert(GREETING_SECRET == crypto_auth_KEYBYTES && GREETING_CODE == crypto_auth_BYTES &&
+               GREETING_KEY == GREETING_CODE, "sizes are libsodium's");
 
 bool greeting_secret(unsigned char secret[GREETING_SECRET]) {
     if (sodium_init() < 0) return false;
@@ -18,7 +19,7 @@ static void code_of(const unsigned char *secret, const char *what, const struct 
     struct { char what[8]; struct greeting_hello hello; unsigned char number[GREETING_NUMBER]; } text;
     memset(&text, 0, sizeof text);
     text.hello = *hello;
-    memcpy(text.what, what, strlen(what));       /* "answer" or "proof" */
+    memcpy(text.what, what, strlen(what));       /* "answer", "proof" ... */
     memcpy(text.number, number, GREETING_NUMBER);
     crypto_auth(out, (const unsigned char *)&text, sizeof text, secret);
 }
@@ -57,4 +58,24 @@ bool greeting_trusts(const unsigned char *secret, const struct greeting_hello *h
 bool greeting_is_proven(const unsigned char *secret, const struct greeting_hello *hello,
                         const struct greeting_answer *answer, const struct greeting_proof *proof) {
     return is_code(secret, "proof", hello, answer->number, proof->code);
+}
+
+struct greeting_welcome greeting_welcome_it(const unsigned char *secret, const struct greeting_hello *hello,
+                                            const struct greeting_answer *answer) {
+    struct greeting_welcome welcome;
+    code_of(secret, "welcome", hello, answer->number, welcome.code);
+    return welcome;
+}
+
+bool greeting_is_welcome(const unsigned char *secret, const struct greeting_hello *hello,
+                         const struct greeting_answer *answer, const struct greeting_welcome *welcome) {
+    return is_code(secret, "welcome", hello, answer->number, welcome->code);
+}
+
+struct greeting_keys greeting_keys_of(const unsigned char *secret, const struct greeting_hello *hello,
+                                      const struct greeting_answer *answer) {
+    struct greeting_keys keys;
+    code_of(secret, "mine", hello, answer->number, keys.mine);
+    code_of(secret, "theirs", hello, answer->number, keys.theirs);
+    return keys;
 }

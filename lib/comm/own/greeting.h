@@ -1,19 +1,21 @@
-/* Who may speak to a rank over a network: two processes of one job prove to each other that they know its secret, and
- * say no more of it than a code of what they have both seen.
+/* Who may speak to a process over a network: two processes of one job prove to each other that they know its secret,
+ * and say no more of it than codes of what both have seen.
  *
- *   caller                                            who is called
+ *   caller                                            called
  *   hello    who, whom, which epoch, a number  ---->
  *                                              <----  answer   another number, code("answer", hello, answer's number)
  *   proof    code("proof", hello, answer's number) -->
- *                                              <----  welcome  one byte
+ *                                              <----  welcome  code("welcome", hello, answer's number)
  *
- * Both numbers are of 32 random bytes, and new each time. So a conversation that somebody has recorded proves nothing
- * to anybody later, and the two codes are of different texts, so that none can be sent back. Each message has a fixed
- * length: nobody's word is taken for how much there is to read. What follows on the connection is not encrypted: the
- * network between the hosts of a job is its own, as it is for MPI and NCCL.
+ * Both numbers are of 32 random bytes, and new each time. So a conversation that was recorded proves nothing later. The
+ * codes are of different texts, so that none can be sent back. Each message has a fixed length, so none says how much
+ * there is to read.
  *
- * Who is called may show the caller out before it has read the proof, and so the caller is in only when it is welcome;
- * if the connection ends before, it calls again. wire.h holds this conversation.
+ * What follows on the connection is proven, too, by keys of it that both work out of the same: code("mine", ...) for
+ * what the caller says, code("theirs", ...) for what it hears (sealed.h).
+ *
+ * The called process may show the caller out before it has read the proof, and so the caller is in only when it is
+ * welcome; if the connection ends before, it calls again. wire.h holds this conversation.
  *
  * The codes are HMAC-SHA-512-256 (libsodium, crypto_auth). Source: ISO/IEC 9798-4, three-pass mutual authentication. */
 #ifndef TRIVIUM_COMM_OWN_GREETING_H
@@ -26,7 +28,7 @@
 extern "C" {
 #endif
 
-enum { GREETING_SECRET = 32, GREETING_NUMBER = 32, GREETING_CODE = 32, GREETING_WELCOME = 1 };
+enum { GREETING_SECRET = 32, GREETING_NUMBER = 32, GREETING_CODE = 32, GREETING_KEY = 32 };
 
 struct greeting_hello {
     uint32_t magic, version;
@@ -35,6 +37,8 @@ struct greeting_hello {
 };
 struct greeting_answer { unsigned char number[GREETING_NUMBER], code[GREETING_CODE]; };
 struct greeting_proof { unsigned char code[GREETING_CODE]; };
+struct greeting_welcome { unsigned char code[GREETING_CODE]; };
+struct greeting_keys { unsigned char mine[GREETING_KEY], theirs[GREETING_KEY]; };     /* of the caller */
 
 /** A new secret. @return false: the system has no random numbers  @collective{none} */
 bool greeting_secret(unsigned char secret[GREETING_SECRET]);
@@ -53,6 +57,15 @@ bool greeting_trusts(const unsigned char *secret, const struct greeting_hello *,
  *  @collective{none} */
 bool greeting_is_proven(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
                         const struct greeting_proof *);
+/** What the caller hears when it is in, from a process that knows the secret. Pure. @collective{none} */
+struct greeting_welcome greeting_welcome_it(const unsigned char *secret, const struct greeting_hello *,
+                                            const struct greeting_answer *);
+/** Is it that, of this secret? @collective{none} */
+bool greeting_is_welcome(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
+                         const struct greeting_welcome *);
+/** The keys of this connection, and of no other one: of the secret and both numbers. Pure. @collective{none} */
+struct greeting_keys greeting_keys_of(const unsigned char *secret, const struct greeting_hello *,
+                                      const struct greeting_answer *);
 
 #ifdef __cplusplus
 }

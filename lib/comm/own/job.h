@@ -9,7 +9,7 @@
  *
  *   a line per slot      how far it is; the agent reads it, since an exit code alone may lie
  *   words                for emulated links (shared_make)
- *   secret, addresses    for connections between hosts (network.h)
+ *   secret, encrypts, addresses     for connections between hosts (network.h)
  *   hosts                which of them has a slot
  *   epochs               written by the agent, and then the number of the newest: whoever reads that has the epoch
  *   boards               what each member says in an epoch, each in its own words
@@ -53,6 +53,7 @@ struct own_memory {
     struct own_line line[OWN_MOST_RANKS];
     atomic_uint_least64_t word[OWN_WORDS];
     unsigned char secret[GREETING_SECRET];   /* of this job */
+    bool encrypts;                           /* what goes between hosts (sealed.h) */
     int16_t host[OWN_MOST_RANKS];            /* of a slot, numbered from 0; written before any rank is started */
     atomic_uint_least64_t address[OWN_MOST_RANKS];   /* where a slot listens: ip << 16 | port; 0: it does not */
     struct epoch_shape shape;          /* rank 0 writes it, of an elastic job; zeros: not yet */

@@ -1,6 +1,7 @@
 #include "lib/comm/own/messages.h"
 
 #include "lib/comm/own/message.h"
+#include "lib/comm/own/sealed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,9 @@ struct own_messages {
 const char *own_code_text(int code) {
     static const char *const text[] = {
         [OWN_OK] = "no failure", [OWN_NO_MEMORY] = "there is no memory for a message that came early",
-        [OWN_ENDED] = "the peer has ended", [OWN_NO_MESSAGE] = "what comes from the peer is no message",
+        [OWN_ENDED] = "the peer has ended",
+        [OWN_FORGED] = "what came from the peer was changed on its way, and is not taken",
+        [OWN_NO_MESSAGE] = "what comes from the peer is no message",
         [OWN_OTHER_LENGTH] = "the message is not as long as its receiver wants it"};
     return code >= 0 && code <= OWN_OTHER_LENGTH ? text[code] : "unknown failure";
 }
@@ -68,6 +71,8 @@ static void fail(struct peer *p, int code) {
     end_all(&p->receives, code);
     p->coming = NULL;
 }
+
+static int code_of_end(int64_t k) { return k == SEALED_FORGED ? OWN_FORGED : OWN_ENDED; }
 
 /* ---- what comes ---- */
 /* Its body is there. */
@@ -161,7 +166,7 @@ static void take_header(struct own_messages *o, struct peer *p, int from) {
 /* Up to n bytes of the stream. @return whether there were as many */
 static bool take(struct peer *p, void *to, size_t n, size_t *moved) {
     int64_t k = p->wire.take(p->wire.in, to, n);
-    if (k < 0) fail(p, OWN_ENDED);
+    if (k < 0) fail(p, code_of_end(k));
     else *moved += (size_t)k;
     return k == (int64_t)n;
 }
@@ -200,7 +205,7 @@ static bool put(struct peer *p, struct own_message *m) {
         const char *from = in_head ? (const char *)&m->header + m->moved : m->at + (m->moved - head);
         size_t n = (in_head ? head : all) - m->moved;
         int64_t k = p->wire.put(p->wire.out, from, n);
-        if (k < 0) fail(p, OWN_ENDED);
+        if (k < 0) fail(p, code_of_end(k));
         if (k <= 0) return false;
         m->moved += (size_t)k;
     }

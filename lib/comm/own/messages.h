@@ -32,7 +32,8 @@
 extern "C" {
 #endif
 
-/* The two streams of a peer: up to n bytes, and how many there were; -1: the stream has ended. lend: may the peer read
+/* The two streams of a peer: up to n bytes, and how many there were; -1: the stream has ended; -2:
+ * what came was not said by the peer (sealed.h). lend: may the peer read
  * this body where it lies? fetch: copy what lies at `from` in the peer's memory; false: it cannot be read any more.
  * NULL, both: nothing is lent, and nothing is taken for lent. */
 struct own_wire {
@@ -43,7 +44,7 @@ struct own_wire {
     bool (*fetch)(void *in, void *to, uint64_t from, size_t n);
 };
 
-enum own_code { OWN_OK, OWN_NO_MEMORY, OWN_ENDED, OWN_NO_MESSAGE, OWN_OTHER_LENGTH };
+enum own_code { OWN_OK, OWN_NO_MEMORY, OWN_ENDED, OWN_FORGED, OWN_NO_MESSAGE, OWN_OTHER_LENGTH };
 /** "it has ended" */
 const char *own_code_text(int code);
 

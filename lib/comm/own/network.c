@@ -2,16 +2,13 @@
 
 #include "lib/base/clock.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* A member that is called is AWAY, CALLED and THERE; one that calls is AWAY, and THERE. */
 struct member {
     enum { AWAY, CALLED, THERE } stage;
-    int fd;                         /* when it is there */
-    bool ended;                     /* its stream has */
+    struct sealed stream;           /* when it is there */
     double until_s, again_s;        /* the end of its greeting; when it is called again */
     struct wire_call call;
 };
@@ -22,6 +19,7 @@ struct network {
     const bool *far;
     const struct network_address *address;
     const unsigned char *secret;
+    bool encrypts;
     struct member *member;          /* [epoch->n] */
     struct wire_door door;
 };
@@ -37,8 +35,7 @@ static void seat(struct network *n, struct wire_caller *c) {
         wire_door_show_out(&n->door, c);
         return;
     }
-    m->fd = wire_door_welcome(&n->door, c);
-    if (m->fd >= 0) m->stage = THERE;
+    if (wire_door_welcome(&n->door, c, n->encrypts, &m->stream)) m->stage = THERE;
 }
 
 /* ---- calling ---- */
@@ -54,9 +51,8 @@ static void call(struct network *n, int r) {
 
 /* It may have closed on us because it is still in another epoch, or has too many callers, and so we try again. */
 static void go_on_calling(struct network *n, struct member *m) {
-    enum wire_answer answer = wire_call_step(&m->call, n->secret);
+    enum wire_answer answer = wire_call_step(&m->call, n->secret, n->encrypts, &m->stream);
     if (answer == WIRE_IN) {
-        m->fd = m->call.fd;
         m->stage = THERE;
     } else if (answer != WIRE_WAITS || (m->call.stage != WIRE_WELCOME && clock_s() > m->until_s)) {
         wire_call_end(&m->call);
@@ -67,8 +63,8 @@ static void go_on_calling(struct network *n, struct member *m) {
 
 /* ---- together ---- */
 enum status own_network_open(const struct epoch *epoch, int32_t slot, const bool *far,
-                         const struct network_address *address, const unsigned char *secret, int listening,
-                         struct network **out) {
+                         const struct network_address *address, const unsigned char *secret, bool encrypts,
+                         int listening, struct network **out) {
     struct network *n = *out = calloc(1, sizeof *n);
     if (n) n->member = calloc((size_t)epoch->n, sizeof *n->member);
     if (!n || !n->member) {
@@ -77,6 +73,7 @@ enum status own_network_open(const struct epoch *epoch, int32_t slot, const bool
         return FAIL(E_MEMORY, "no memory for connections to %d processes", epoch->n);
     }
     n->epoch = epoch, n->slot = slot, n->far = far, n->address = address, n->secret = secret;
+    n->encrypts = encrypts;
     wire_door_open(&n->door, listening, secret, slot, epoch->number);
     return OK;
 }
@@ -100,26 +97,8 @@ bool own_network_step(struct network *n) {
     return done;
 }
 
-static int64_t put(void *out, const void *from, size_t bytes) {
-    struct member *m = out;
-    ssize_t k = send(m->fd, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (k >= 0 || errno == EAGAIN || errno == EINTR) return k < 0 ? 0 : k;
-    m->ended = true;
-    return -1;
-}
-
-static int64_t take(void *in, void *to, size_t bytes) {
-    struct member *m = in;
-    if (bytes == 0) return 0;
-    ssize_t k = recv(m->fd, to, bytes, MSG_DONTWAIT);
-    if (k > 0) return k;
-    if (k < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-    m->ended = true;
-    return -1;
-}
-
 struct own_wire own_network_wire(struct network *n, int r) {
-    return (struct own_wire){&n->member[r], &n->member[r], put, take, NULL, NULL};
+    return (struct own_wire){&n->member[r].stream, &n->member[r].stream, sealed_put, sealed_take, NULL, NULL};
 }
 
 int own_network_missing(const struct network *n) {
@@ -130,12 +109,12 @@ int own_network_missing(const struct network *n) {
 
 int own_network_lost(const struct network *n) {
     for (int r = 0; r < n->epoch->n; r++)
-        if (n->member[r].ended) return r;
+        if (n->member[r].stream.ended) return r;
     return -1;
 }
 
 void own_network_cut(struct network *n, int r) {
-    if (n->far[r] && n->member[r].stage == THERE) shutdown(n->member[r].fd, SHUT_RDWR);
+    if (n->far[r] && n->member[r].stage == THERE) shutdown(n->member[r].stream.fd, SHUT_RDWR);
 }
 
 int64_t own_network_shown_out(const struct network *n) { return n->door.shown_out; }
@@ -146,7 +125,7 @@ void own_network_close(struct network **network) {
     for (int r = 0; r < n->epoch->n; r++) {
         struct member *m = &n->member[r];
         if (m->stage == CALLED) wire_call_end(&m->call);
-        if (m->stage == THERE) close(m->fd);
+        if (m->stage == THERE) sealed_close(&m->stream);
     }
     wire_door_close(&n->door);
     free(n->member);

@@ -2,8 +2,8 @@
  *
  * A process listens from its start to its end, on an address that it was given. When it enters an epoch it calls the
  * members with a greater slot, and is called by those with a smaller one, until it has a connection to each. A
- * connection is one only after the greeting, and strangers keep no member out (wire.h). A call that is refused is made
- * again; one without an answer for WIRE_GREETING_S seconds, too.
+ * connection is one only after the greeting, and strangers keep no member out (wire.h); its stream is sealed
+ * (sealed.h). A call that is refused is made again; one without an answer for WIRE_GREETING_S seconds, too.
  *
  * Nothing here waits: own_network_step does what can be done now. Private to lib/comm. */
 #ifndef TRIVIUM_COMM_OWN_NETWORK_H
@@ -21,9 +21,10 @@ extern "C" {
 struct network;   /* opaque: the connections of an epoch */
 
 /** Begin to meet the members of an epoch; far[r]: is member r on another host? address[slot]: where it listens; secret:
- *  the job's. All of them are borrowed until own_network_close. @errors E_MEMORY  @collective{none} */
+ *  the job's. All of them are borrowed until own_network_close. encrypts: as sealed.h has it.
+ *  @errors E_MEMORY  @collective{none} */
 enum status own_network_open(const struct epoch *, int32_t slot, const bool *far, const struct network_address *address,
-                         const unsigned char *secret, int listening, struct network **out);
+                             const unsigned char *secret, bool encrypts, int listening, struct network **out);
 /** What can be done now. @return whether all are there  @collective{none} */
 bool own_network_step(struct network *);
 /** The streams of member r, for own_messages; only of those that are far, and when all are there. @collective{none} */

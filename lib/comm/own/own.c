@@ -65,9 +65,15 @@ static bool changes_without(int lost) {
 
 static bool changes(void) { return changes_without(-1); }
 
-/* A connection to another host ends with its rank, which may be before the agent has seen that; or by itself. */
+/* A connection to another host ends with its rank, which may be before the agent has seen that; or by itself; or what
+ * came on it was forged. In an epoch all connections are new. */
 static int unless_changed(int code) {
-    return code == OWN_ENDED && changes_without(own_streams_lost()) ? TRANSPORT_CHANGED : code;
+    if (code != OWN_ENDED && code != OWN_FORGED) return code;
+    const int lost = own_streams_lost();
+    if (!changes_without(lost)) return code;
+    if (code == OWN_FORGED)
+        log_warn("what rank %d sent was changed on its way, and is not taken: that connection has ended", lost);
+    return TRANSPORT_CHANGED;
 }
 
 static void version(char *text, size_t bytes) { snprintf(text, bytes, "own transport"); }

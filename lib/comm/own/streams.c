@@ -109,7 +109,8 @@ enum status own_streams_open(const struct own_self *of) {
     self = of;
     TRY(own_rings_map(&of->job, of->now.number, &rings));
     for (int r = 0; r < n; r++) any |= far[r] = is_far(r);
-    if (any) TRY(own_network_open(&of->now, of->job.slot, far, address, of->memory->secret, listening, &network));
+    if (any) TRY(own_network_open(&of->now, of->job.slot, far, address, of->memory->secret,
+                                  of->memory->encrypts, listening, &network));
     for (int r = 0; r < n; r++)
         wire[r] = far[r] ? own_network_wire(network, r)
                          : (struct own_wire){&rings[me * n + r], &rings[r * n + me], put, take, lend, fetch};

@@ -83,6 +83,7 @@ struct party {
     int listening[N];
     unsigned char secret[N][GREETING_SECRET];
     struct network *network[N];
+    bool encrypts;
 };
 
 static void begin(struct party *p) {
@@ -95,7 +96,8 @@ static void begin(struct party *p) {
         p->address[r].ip = INADDR_LOOPBACK;
         assert_ok(wire_listen(&p->address[r], "", &p->listening[r]));
         assert_true(p->address[r].port != 0);
-        assert_ok(own_network_open(&p->epoch, r, p->far[r], p->address, p->secret[r], p->listening[r], &p->network[r]));
+        assert_ok(own_network_open(&p->epoch, r, p->far[r], p->address, p->secret[r], p->encrypts, p->listening[r],
+                                   &p->network[r]));
     }
 }
 
@@ -281,8 +283,8 @@ static bool is_said(struct party *p, int r, int fd, void *what, size_t bytes, do
 }
 
 /* Rank 2's next call of rank 3, whose part the test plays, up to the proof, with what is to be the answer's secret.
- * @return the connection; -1: the answer was not trusted, or nobody called */
-static int is_called(struct party *p, const unsigned char *secret, double seconds) {
+ * welcome: what it has to hear next. @return the connection; -1: the answer was not trusted, or no call came */
+static int is_called(struct party *p, const unsigned char *secret, double seconds, struct greeting_welcome *welcome) {
     struct greeting_hello hello;
     struct greeting_proof proof;
     int fd = -1;
@@ -293,6 +295,7 @@ static int is_called(struct party *p, const unsigned char *secret, double second
     if (fd < 0 || !is_said(p, 2, fd, &hello, sizeof hello, seconds)) return -1;
     struct greeting_answer answer = greeting_answer_it(secret, &hello);
     assert_int_equal(send(fd, &answer, sizeof answer, MSG_NOSIGNAL), sizeof answer);
+    *welcome = greeting_welcome_it(secret, &hello, &answer);
     bool is_proven = is_said(p, 2, fd, &proof, sizeof proof, 0.5);
     if (is_proven) assert_true(greeting_is_proven(p->secret[3], &hello, &answer, &proof));
     else close(fd);
@@ -302,25 +305,26 @@ static int is_called(struct party *p, const unsigned char *secret, double second
 /* Who calls is in when it is told so, and waits for that on the connection on which it has proven itself. */
 static void test_who_calls_is_in_when_it_is_welcome(void **state) {
     (void)state;
-    const unsigned char welcome = GREETING_WELCOME, nonsense = 'x';
+    const struct greeting_welcome nonsense = {"x"};
+    struct greeting_welcome welcome;
     unsigned char other[GREETING_SECRET];
     struct party p;
     begin(&p);
     assert_true(greeting_secret(other));
     bool only_3[N] = {false, false, false, true};
     memcpy(p.far[2], only_3, sizeof only_3);
-    assert_int_equal(is_called(&p, other, 5), -1);                   /* does not know the secret */
-    int fd = is_called(&p, p.secret[3], 5);
+    assert_int_equal(is_called(&p, other, 5, &welcome), -1);                   /* does not know the secret */
+    int fd = is_called(&p, p.secret[3], 5, &welcome);
     assert_true(fd >= 0 && !own_network_step(p.network[2]));
     close(fd);                                                       /* after its proof it is shown out */
-    fd = is_called(&p, p.secret[3], 5);
+    fd = is_called(&p, p.secret[3], 5, &welcome);
     assert_true(fd >= 0);
-    assert_int_equal(send(fd, &nonsense, 1, MSG_NOSIGNAL), 1);
+    assert_int_equal(send(fd, &nonsense, sizeof nonsense, MSG_NOSIGNAL), sizeof nonsense);
     assert_true(is_shown_out(&p, 2, fd, 3));
     close(fd);
-    fd = is_called(&p, p.secret[3], 5);
+    fd = is_called(&p, p.secret[3], 5, &welcome);
     assert_true(fd >= 0 && !is_shown_out(&p, 2, fd, WIRE_GREETING_S + 0.3));
-    assert_int_equal(send(fd, &welcome, 1, MSG_NOSIGNAL), 1);
+    assert_int_equal(send(fd, &welcome, sizeof welcome, MSG_NOSIGNAL), sizeof welcome);
     for (double until_s = clock_s() + 3; !own_network_step(p.network[2]) && clock_s() < until_s;) usleep(1000);
     assert_true(own_network_step(p.network[2]));
     close(fd);
@@ -343,7 +347,7 @@ static void test_who_is_shown_out_for_others_calls_again(void **state) {
     assert_ok(wire_listen(&address[LAST], "", &listening));
     for (int r = 0; r < MOST; r++) epoch.slot[r] = r, of_last[r] = r != LAST;
     for (int r = 0; r < MOST; r++)
-        assert_ok(own_network_open(&epoch, r, r == LAST ? of_last : of_others, address, secret,
+        assert_ok(own_network_open(&epoch, r, r == LAST ? of_last : of_others, address, secret, false,
                                    r == LAST ? listening : -1, &network[r]));
     for (int k = 0; k < 3; k++)
         for (int r = 0; r < LAST; r++) own_network_step(network[r]);
@@ -401,10 +405,10 @@ static void test_members_of_another_job_or_epoch_do_not_meet(void **state) {
     struct epoch old = p.epoch;
     old.number = 2;
     own_network_close(&p.network[0]);
-    assert_ok(own_network_open(&old, 0, p.far[0], p.address, p.secret[0], p.listening[0], &p.network[0]));
+    assert_ok(own_network_open(&old, 0, p.far[0], p.address, p.secret[0], false, p.listening[0], &p.network[0]));
     assert_false(meet(&p, -1, 0.5));
     own_network_close(&p.network[0]);
-    assert_ok(own_network_open(&p.epoch, 0, p.far[0], p.address, p.secret[0], p.listening[0], &p.network[0]));
+    assert_ok(own_network_open(&p.epoch, 0, p.far[0], p.address, p.secret[0], false, p.listening[0], &p.network[0]));
     assert_true(meet(&p, -1, 10));
     assert_true(talk(&p));
     end(&p);

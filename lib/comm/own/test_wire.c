@@ -118,9 +118,11 @@ static void test_each_has_the_time_to_say_its_proof(void **state) {
         (void)send(member, &proof, sizeof proof, MSG_NOSIGNAL);
     }
     assert_true(proven);
-    int fd = wire_door_welcome(&door, wire_door_proven(&door));
-    assert_true(fd >= 0 && !wire_door_proven(&door));
-    close(fd), close(member);
+    struct sealed stream;
+    assert_true(wire_door_welcome(&door, wire_door_proven(&door), false, &stream));
+    assert_null(wire_door_proven(&door));
+    sealed_close(&stream);
+    close(member);
     close_door();
 }
 

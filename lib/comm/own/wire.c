@@ -104,12 +104,18 @@ struct wire_caller *wire_door_proven(struct wire_door *d) {
     return i < WIRE_STRANGERS ? &d->caller[i] : NULL;
 }
 
-int wire_door_welcome(struct wire_door *d, struct wire_caller *c) {
-    const unsigned char welcome = GREETING_WELCOME;
-    int fd = c->fd;
-    if (say(fd, &welcome, sizeof welcome)) return leave(c), fd;
-    wire_door_show_out(d, c);
-    return -1;
+bool wire_door_welcome(struct wire_door *d, struct wire_caller *c, bool encrypts, struct sealed *out) {
+    const struct greeting_welcome welcome = greeting_welcome_it(d->secret, &c->hello, &c->answer);
+    const struct greeting_keys keys = greeting_keys_of(d->secret, &c->hello, &c->answer);
+    const int fd = c->fd;
+    if (!say(fd, &welcome, sizeof welcome)) {
+        wire_door_show_out(d, c);
+        return false;
+    }
+    leave(c);
+    if (sealed_open(out, fd, &keys, false, encrypts) == OK) return true;
+    status_report();
+    return false;
 }
 
 static struct wire_caller *older(struct wire_caller *a, struct wire_caller *b) {
@@ -197,8 +203,17 @@ static bool is_connected(struct wire_call *c, bool *failed) {
     return c->connected;
 }
 
+static enum wire_answer come_in(struct wire_call *c, const unsigned char *secret, bool encrypts, struct sealed *out) {
+    const struct greeting_keys keys = greeting_keys_of(secret, &c->hello, &c->answer);
+    const int fd = c->fd;
+    c->fd = -1;
+    if (sealed_open(out, fd, &keys, true, encrypts) == OK) return WIRE_IN;
+    status_report();
+    return WIRE_FAILED;
+}
+
 /* After its proof it does not hang up by itself: it may have been given its place, and would not be given it twice. */
-enum wire_answer wire_call_step(struct wire_call *c, const unsigned char *secret) {
+enum wire_answer wire_call_step(struct wire_call *c, const unsigned char *secret, bool encrypts, struct sealed *out) {
     bool failed = false, trusted = true, in = false;
     if (c->stage == WIRE_CONNECTING && is_connected(c, &failed)) {
         failed = !say(c->fd, &c->hello, sizeof c->hello);
@@ -210,11 +225,10 @@ enum wire_answer wire_call_step(struct wire_call *c, const unsigned char *secret
         c->stage = WIRE_WELCOME;
     }
     if (!failed && c->stage == WIRE_WELCOME && hear(c->fd, &c->welcome, sizeof c->welcome, &c->moved, &failed)) {
-        in = c->welcome == GREETING_WELCOME;
+        in = greeting_is_welcome(secret, &c->hello, &c->answer, &c->welcome);
         failed = !in;
     }
-    if (in) return WIRE_IN;
-    if (!failed) return WIRE_WAITS;
+    if (!failed) return in ? come_in(c, secret, encrypts, out) : WIRE_WAITS;
     wire_call_end(c);
     return trusted ? WIRE_FAILED : WIRE_STRANGER;
 }

@@ -1,6 +1,6 @@
-/* Connections between processes of a job over TCP, from the first byte to the one that says that both are in: the
- * conversation of greeting.h, over sockets. Ranks hold it with ranks of other hosts (network.h), agents with the
- * lighthouse (driver/launch/host_door.h).
+/* Connections between processes of a job over TCP, from the first byte until both are in, and the stream is sealed
+ * (sealed.h): the conversation of greeting.h, over sockets. Ranks hold it with ranks of other hosts (network.h), agents
+ * with the lighthouse (driver/launch/host_door.h).
  *
  *   called    accept -> hello? -> answer -> proof? -> proven; its owner gives it a place -> welcome -> in
  *   calling   connect -> hello -> answer? -> proof -> welcome? -> in
@@ -20,6 +20,7 @@
 
 #include "lib/base/status.h"
 #include "lib/comm/own/greeting.h"
+#include "lib/comm/own/sealed.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,9 +68,9 @@ void wire_door_hear(struct wire_door *);
 struct wire_caller *wire_door_proven(struct wire_door *);
 /** Take new calls; those that are there already have been heard. @collective{none} */
 void wire_door_take_calls(struct wire_door *);
-/** Tell one that is proven that it is in. @return its connection, which is the caller's; -1: it has gone
- *  @collective{none} */
-int wire_door_welcome(struct wire_door *, struct wire_caller *);
+/** Say to one that is proven that it is in. *out: its connection, to be closed. @return whether it is still there, and
+ *  there is memory for it  @collective{none} */
+bool wire_door_welcome(struct wire_door *, struct wire_caller *, bool encrypts, struct sealed *out);
 void wire_door_show_out(struct wire_door *, struct wire_caller *);
 /** Show all out. @collective{none} */
 void wire_door_close(struct wire_door *);
@@ -84,14 +85,14 @@ struct wire_call {
     struct greeting_hello hello;
     struct greeting_answer answer;
     struct greeting_proof proof;
-    unsigned char welcome;
+    struct greeting_welcome welcome;
 };
 
 /** Begin to call. from: the address to speak from; 0: any. @return whether a call has begun  @collective{none} */
 bool wire_call_begin(struct wire_call *, struct network_address to, uint32_t from, struct greeting_hello);
-/** Go on. After WIRE_IN its connection is the caller's; after WIRE_FAILED and WIRE_STRANGER (its answer does not prove
- *  that it knows the secret) it is closed. @collective{none} */
-enum wire_answer wire_call_step(struct wire_call *, const unsigned char *secret);
+/** Go on. After WIRE_IN *out is its connection, to be closed; after WIRE_FAILED, and WIRE_STRANGER (its answer does not
+ *  prove that it knows the secret), it is closed. @collective{none} */
+enum wire_answer wire_call_step(struct wire_call *, const unsigned char *secret, bool encrypts, struct sealed *out);
 /** Hang up. @collective{none} */
 void wire_call_end(struct wire_call *);
 

@@ -1,0 +1,93 @@
+/* parses: lib/base lib/comm/own/sealed.c */
+/* What comes on a connection that is sealed. The input is a list of what a stranger on the way, without the keys, does
+ * to frames: passes one on, changes, cuts, replays or leaves it out, puts in words of its own. What must hold:
+ * what is delivered is the beginning of what was said, to the last byte of the frames that came whole and in order; and
+ * after anything else the stream has ended. */
+#include "lib/comm/own/sealed.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MOST_FRAMES = 16, MOST_BODY = 255 };
+enum act { PASS, CHANGE, CUT, REPLAY, LEAVE_OUT, PUT_IN, N_ACTS };
+
+static unsigned char said[MOST_FRAMES * MOST_BODY], frame[MOST_FRAMES][MOST_BODY + SEALED_OVER];
+static size_t n_said, bytes_of[MOST_FRAMES];
+static int n_frames, next;                   /* next: the frame that has to come now */
+static bool spoiled;                         /* what has come after those before it is no frame, or not that one */
+
+static void put(int fd, const void *what, size_t bytes) {
+    ssize_t k = send(fd, what, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    MUST(k == (ssize_t)bytes || bytes == 0);
+}
+
+/* The next frame, off the way. */
+static void say(struct sealed *from, int way, struct fuzz_bytes *b) {
+    size_t bytes = 1 + fuzz_number(b, 1) % MOST_BODY;
+    unsigned char *body = said + n_said;
+    for (size_t i = 0; i < bytes; i++) body[i] = (unsigned char)(n_said + i * i);
+    MUST(sealed_put(from, body, bytes) == (int64_t)bytes);
+    bytes_of[n_frames] = bytes + SEALED_OVER;
+    MUST(recv(way, frame[n_frames], bytes_of[n_frames], 0) == (ssize_t)bytes_of[n_frames]);
+    n_said += bytes;
+    n_frames++;
+}
+
+/* Frame f, whole: it counts if all before it have come, and nothing else. */
+static void pass(int way, int f) {
+    put(way, frame[f], bytes_of[f]);
+    if (f == next && !spoiled) next++;
+    else spoiled = true;
+}
+
+static void act_on(int way, int f, struct fuzz_bytes *b) {
+    enum act act = (enum act)(fuzz_number(b, 1) % N_ACTS);
+    size_t at = fuzz_number(b, 1), bytes = bytes_of[f], n = 1 + at % 40 < b->left ? 1 + at % 40 : b->left;
+    unsigned char other[sizeof frame[0]];
+    memcpy(other, frame[f], bytes);
+    other[at % bytes] ^= (unsigned char)(at | 1);
+    if (act == CHANGE) put(way, other, bytes);
+    if (act == CUT) put(way, frame[f], at % bytes);
+    if (act == PUT_IN) put(way, b->at, n);
+    spoiled |= act == CHANGE || (act == CUT && at % bytes > 0) || (act == PUT_IN && n > 0);
+    if (act == REPLAY && f > 0) pass(way, f - 1);
+    if (act == PASS || act == PUT_IN) pass(way, f);
+}
+
+/* What the other end has taken is what was said up to `right`. */
+static void must_hold(struct sealed *to, size_t right, size_t piece) {
+    unsigned char taken[sizeof said];
+    size_t n = 0;
+    int64_t k;
+    while ((k = sealed_take(to, taken + n, piece < sizeof taken - n ? piece : sizeof taken - n)) > 0) n += (size_t)k;
+    MUST(n == right && memcmp(taken, said, n) == 0);
+    MUST(k == SEALED_ENDED || k == SEALED_FORGED || n == sizeof taken);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const struct greeting_keys keys = {"what the caller says", "what it hears"};
+    struct fuzz_bytes b = {data, size};
+    struct sealed from, to;
+    int near[2], far[2];
+    uint8_t how = (uint8_t)fuzz_number(&b, 1);
+    size_t right = 0;
+    MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, near) == 0);
+    MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, far) == 0);
+    MUST(sealed_open(&from, near[0], &keys, true, how & 1) == OK);
+    MUST(sealed_open(&to, far[1], &keys, false, how & 1) == OK);
+    n_said = 0;
+    n_frames = next = 0;
+    spoiled = false;
+    while (b.left > 0 && n_frames < MOST_FRAMES) {
+        say(&from, near[1], &b);
+        act_on(far[0], n_frames - 1, &b);
+    }
+    for (int f = 0; f < next; f++) right += bytes_of[f] - SEALED_OVER;
+    close(near[1]), close(far[0]);
+    must_hold(&to, right, 1 + how / 2);
+    sealed_close(&from);
+    sealed_close(&to);
+    return 0;
+}
