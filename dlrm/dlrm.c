@@ -200,7 +200,7 @@ static enum status wide_deep_build(const struct plan *plan, struct program *p) {
     return OK;
 }
 
-#define SIZES "layers=1 heads=1 seq=1 "
+#define SIZES "layers=1 heads=1 seq=1 lr=1e-3 "
 static const struct model_preset DLRM[] = {
     {"tiny", SIZES "hidden=16 mlp-bottom=64-32 mlp-top=64-32"},
     {"dlrm-criteo", SIZES "hidden=128 mlp-bottom=512-256 mlp-top=1024-1024-512-256"},

@@ -116,6 +116,21 @@ static void announce(const struct training *t, int threads) {
     fflush(stdout);
 }
 
+/* What is allowed, and seldom meant. A user who shortens the run of a configuration file need not be reminded of its
+ * warmup. */
+static void remark(const struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    const struct options *o = t->setup.options;
+    bool chosen = options_source(o, "warmup") >= options_source(o, "steps");
+    if (!comm_is_rank_0() || comm_epoch() > 0) return;
+    if (p->warmup > 0 && p->warmup >= p->steps - 1 && chosen)
+        log_warn("warmup=%" PRId64 " of steps=%" PRId64 ": the last step has lr=%g, and min-lr=%g is not reached; use "
+                 "more steps, or --warmup %" PRId64, p->warmup, p->steps, plan_lr(p, p->steps - 1), p->min_lr,
+                 p->steps > 2 ? p->steps - 2 : 0);
+    if (p->resume[0] && !p->save[0])
+        log_info("the steps of this run will not be saved; give --save a folder to go on from them later");
+}
+
 /* In a later epoch the job has steps to lose: a folder that cannot be locked now is a warning, and each save tries
  * again. */
 static enum status lock_save(struct training *t) {
@@ -174,6 +189,7 @@ enum status train_prepare(struct training *t) {
     TRY(find_memory(t));
     deadline_lift();
     announce(t, threads);
+    remark(t);
     TRY(t->from_memory ? train_take_snapshots(t) : train_take_checkpoint(t));
     TRY(elastic_begin(&t->run));
     TRY(forecast_profile(t));

@@ -170,7 +170,7 @@ static double update(struct model *m, const struct states *s, int step) {
 
 int main(int n, char **words) {
     struct plan p = {.layers = 4, .hidden = 64, .heads = 4, .vocab = 256, .seq = 64, .micro_batch = 1,
-                     .global_batch = 8, .steps = 20, .seed = 1234, .lr = 1e-3, .min_lr = -1, .beta1 = 0.9,
+                     .global_batch = 8, .steps = 20, .seed = 1234, .lr = 5e-4, .min_lr = -1, .beta1 = 0.9,
                      .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 1, .data = "configs/demo.txt"};
     struct layout l = {1, 1, 1};
     struct model model;

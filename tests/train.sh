@@ -171,6 +171,30 @@ tokens_of_two_batches() {
     if grep -q '"tokens_seen":512[,}]' second.jsonl; then echo "ok $name"; else not_ok $name "not 4 x 4 x 16 + 16 x 16"; fi
 }
 
+# ---- defaults, and what is seldom meant ----
+# A newcomer's run: no loss jumps, and no norm (at twice the rate one of the first twenty steps had a norm of 30 to 160)
+smooth() {
+    local name=defaults_train_smoothly
+    "$trivium" train --device cpu --val-fraction 0 --metrics smooth.jsonl --threads 1 >out 2>err
+    sed -n 's/.*"loss":\([^,]*\),"grad_norm":\([^,]*\),.*/\1 \2/p' smooth.jsonl >err
+    if [ "$(wc -l <err)" = 100 ] && awk 'NR > 1 && $1 > last + 0.5 || $2 > 8 { exit 1 } { last = $1 }' err
+    then echo "ok $name"; else not_ok $name "a loss that jumps, or a norm above 8"; fi
+}
+remarks() {
+    local name=warmup_without_an_end_and_resume_without_save
+    : >out >err
+    train --steps 5 --warmup 4 && says "warmup=4 of steps=5: the last step has lr=0.0005, and min-lr=5e-05 is not reached; use more steps, or --warmup 3" ||
+        { not_ok $name "nothing is said of warmup 4"; return; }
+    : >err
+    train --steps 5 --warmup 3 --save remarks && [ ! -s err ] || { not_ok $name "warmup 3 is fine"; return; }
+    printf 'steps = 50\nwarmup = 5\n' >shortened.ini
+    train --config shortened.ini --steps 5 && [ ! -s err ] || { not_ok $name "a shortened run is fine"; return; }
+    train --steps 7 --log info --resume remarks && says "not be saved; give --save" || { not_ok $name "nothing is said of --save"; return; }
+    : >err
+    train --steps 9 --log info --resume remarks --save remarks && ! says "not be saved" || { not_ok $name "it is saved"; return; }
+    echo "ok $name"
+}
+
 # ---- all of it ----
 data train.bin 1000 0
 data good.bin 300 0
@@ -183,6 +207,8 @@ all=(
     "new_run"
     "other_runs"
     "tokens_of_two_batches"
+    "smooth"
+    "remarks"
     "asked stops_in_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 --eval-every 4"
     "asked stops_in_the_last_evaluation 0 8 'evaluation after step 8 $early' --steps 8"
     "asked saves_beside_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 --eval-every 4 --save-async"

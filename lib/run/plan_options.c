@@ -77,7 +77,7 @@ static const struct option OPTIONS[] = {
      "sequences per microbatch of a rank; 0: all of its share, or at least 2 pp microbatches; auto: the fastest on the "
      "cluster that memory-limit has room for",
      "training", AT(micro_batch)},
-    {"lr", OPTION_REAL, "1e-3", 0, 1e6, NULL, "", "peak learning rate", "training", AT(lr)},
+    {"lr", OPTION_REAL, "5e-4", 0, 1e6, NULL, "", "peak learning rate", "training", AT(lr)},
     {"min-lr", OPTION_REAL, "-1", -1, 1e6, NULL, "", "learning rate at the last step; -1: lr / 10", "training",
      AT(min_lr)},
     {"warmup", OPTION_INT, "0", 0, BIG, NULL, "steps", "linear warmup", "training", AT(warmup)},
