@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { MOST_PIECE = 1 << 30 };
-static const char END_OF_TEXT[] = "<|endoftext|>";
+static const char END_OF_TEXT[] = BPE_END_OF_TEXT;
 
 /* ---- the ranks of pairs: a hash table with open addresses, half full at most ---- */
 

@@ -187,6 +187,27 @@ static enum status read_merges(struct reader *r) {
     return status;
 }
 
+/* ---- the two together ---- */
+
+/* A token that no text is merged to is special: it stands for itself in a text, as <|endoftext|> does, or is of another
+ * kind of BPE (CLIP's "a</w>"). */
+static enum status check_reach(struct reader *r) {
+    const struct bpe *b = r->b;
+    bool *reached = calloc((size_t)b->n_tokens, sizeof *reached);
+    if (!reached) return FAIL(E_MEMORY, "no memory for %d tokens; close other programs", b->n_tokens);
+    for (int byte = 0; byte < 256; byte++) reached[b->byte_token[byte]] = true;
+    for (int32_t i = 0; i < b->n_merges; i++) reached[b->merges[i].merged] = true;
+    int32_t id = 0;
+    while (id < b->n_tokens && (reached[id] || id == b->end_of_text)) id++;
+    free(reached);
+    if (id == b->n_tokens) return OK;
+    return FAIL(E_FORMAT, "%s: token %d, \"%.*s\", is no byte and no merge of two tokens, and " BPE_END_OF_TEXT " is "
+                "the only special token that is known: it is not GPT-2's; tokenize with that model's own program",
+                r->path, id,
+                (int)(b->bytes_at[id + 1] - b->bytes_at[id] < 64 ? b->bytes_at[id + 1] - b->bytes_at[id] : 64),
+                b->bytes + b->bytes_at[id]);
+}
+
 /* ---- opening ---- */
 
 enum status bpe_open(const char *vocab_path, const char *merges_path, struct bpe **out) {
@@ -198,6 +219,8 @@ enum status bpe_open(const char *vocab_path, const char *merges_path, struct bpe
     if (status == OK) status = read_vocab(&r);
     r.path = merges_path;
     if (status == OK) status = read_merges(&r);
+    r.path = vocab_path;
+    if (status == OK) status = check_reach(&r);
     json_decref(r.vocab);
     if (status != OK) bpe_close(out);
     return status;
@@ -209,6 +232,7 @@ enum status bpe_open_folder(const char *folder, struct bpe **out) {
     if (snprintf(vocab, sizeof vocab, "%s/vocab.json", folder) >= (int)sizeof vocab)
         return FAIL(E_DATA, "the path of the tokenizer has more than %zu bytes", sizeof vocab);
     snprintf(merges, sizeof merges, "%s/merges.txt", folder);
+    TRY(bpe_check_folder(folder));
     return bpe_open(vocab, merges, out);
 }
 

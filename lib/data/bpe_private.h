@@ -27,6 +27,11 @@ struct bpe {
     int64_t room;
 };
 
+#define BPE_END_OF_TEXT "<|endoftext|>"
+
+/** Do the files beside a folder's vocab.json and merges.txt say that the tokenizer is not GPT-2's?
+ *  @errors E_FORMAT: yes, with the file, and what in it; E_DATA: a file cannot be read */
+enum status bpe_check_folder(const char *folder);
 /** The rank of merging left and right, or -1. */
 int32_t bpe_rank(const struct bpe *, int32_t left, int32_t right);
 /** Fill in slots from merges. @errors E_FORMAT: a pair twice (says its two ranks, for `path`); E_MEMORY */

@@ -211,8 +211,10 @@ static void test_bad_merges_are_refused(void **state) {
     char vocab[256];
     snprintf(vocab, sizeof vocab, "%s", write_vocab(-1, "\"ab\":256"));
     assert_ok(open_with(vocab, "#version: 0.2\na b\n"));
-    assert_ok(open_with(vocab, "\n"));
-    assert_ok(open_with(vocab, "")); /* no merges */
+    assert_fails(open_with(vocab, "\n"), E_FORMAT, "token 256, \"ab\"", "no byte and no merge", "only special token");
+    assert_ok(open_with(write_vocab(-1, NULL), "\n"));
+    assert_ok(open_with(write_vocab(-1, "\"<|endoftext|>\":256"), "")); /* no merges */
+    snprintf(vocab, sizeof vocab, "%s", write_vocab(-1, "\"ab\":256"));
     assert_fails(open_with(vocab, "a b\na xy\n"), E_FORMAT, "line 2", "\"xy\"", "not in the vocabulary");
     assert_fails(open_with(vocab, "b a\n"), E_FORMAT, "line 1", "\"ba\"", "not in the vocabulary");
     assert_fails(open_with(vocab, "ab\n"), E_FORMAT, "line 1", "\"ab\"", "two tokens");
