@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* getline */
 #include "lib/data/criteo.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,12 +25,14 @@ static int32_t row_of(const char *word, int rows) {
     return (int32_t)(h % (uint64_t)rows);
 }
 
-/* false: no integer. */
+/* Digits alone, after a minus at most: a library's numbers begin with blanks, too, and may be 1.5, 0x10 or 2e3. false:
+ * no integer, or none of 64 bits. */
 static bool read_dense(const char *text, float *out) {
-    char *end;
-    double v = strtod(text, &end);
-    *out = (float)log1p(v > 0 ? v : 0);
-    return *end == 0 && isfinite(v);
+    const char *digits = text + (*text == '-');
+    errno = 0;
+    long long v = strtoll(text, NULL, 10);
+    *out = (float)log1p(v > 0 ? (double)v : 0);
+    return errno == 0 && digits[strspn(digits, "0123456789")] == 0 && (!*text || *digits);
 }
 
 static enum status parse(char *line, const char *path, int64_t number, int rows, int32_t words[FIELDS]) {
@@ -45,8 +48,8 @@ static enum status parse(char *line, const char *path, int64_t number, int rows,
     words[0] = field[0][0] - '0';
     for (int i = 1; i <= CRITEO_DENSE; i++) {
         if (!read_dense(field[i], &x))
-            return FAIL(E_FORMAT, "%s, line %" PRId64 ": field %d is \"%.20s\", and it is to be an integer or empty",
-                        path, number, i + 1, field[i]);
+            return FAIL(E_FORMAT, "%s, line %" PRId64 ": field %d is \"%.20s\", and it is to be an integer of 64 bits, "
+                        "or empty", path, number, i + 1, field[i]);
         memcpy(words + i, &x, sizeof x);
     }
     for (int i = 1 + CRITEO_DENSE; i < FIELDS; i++) words[i] = row_of(field[i], rows);
@@ -57,11 +60,16 @@ static enum status convert(FILE *f, const char *from, int rows, struct clicks_wr
     char *line = NULL;
     size_t room = 0;
     enum status status = OK;
-    for (int64_t number = 1; status == OK && getline(&line, &room, f) > 0; number++) {
+    ssize_t bytes;
+    for (int64_t number = 1; status == OK && (bytes = getline(&line, &room, f)) > 0; number++) {
         int32_t words[FIELDS];
-        status = parse(line, from, number, rows, words);
+        if (memchr(line, 0, (size_t)bytes))
+            status = FAIL(E_FORMAT, "%s, line %" PRId64 " has a byte 0; give the text file of the click logs", from,
+                          number);
+        if (status == OK) status = parse(line, from, number, rows, words);
         if (status == OK) status = clicks_append(w, words);
     }
+    if (status == OK && ferror(f)) status = FAIL(E_IO, "reading %s: %m; nothing is written", from);
     free(line);
     return status;
 }

@@ -105,9 +105,35 @@ static void test_lines_that_are_not_criteo_are_refused(void **state) {
     write_text(test_path("word"), "0\tx\t\t\t\t\t\t\t\t\t\t\t\t\t" WORDS "\n");
     assert_fails(criteo_convert(test_path("word"), test_path("x"), 10, &n), E_FORMAT, "line 1", "field 2", "integer");
     assert_fails(criteo_convert(test_path("none"), test_path("x"), 10, &n), E_DATA, "none", "cannot be read");
-    FILE *f = fopen(test_path("x"), "r");
+    assert_fails(criteo_convert("/", test_path("x"), 10, &n), E_IO, "reading /", "directory");
+    FILE *f = fopen(test_path("zero"), "w");
+    fwrite("0\t" INTEGERS "\t" WORDS "\0ff\n", 1, sizeof "0\t" INTEGERS "\t" WORDS "\0ff\n" - 1, f);
+    fclose(f);
+    assert_fails(criteo_convert(test_path("zero"), test_path("x"), 10, &n), E_FORMAT, "line 1", "byte 0");
+    f = fopen(test_path("x"), "r");
     assert_null(f);                                                  /* nothing is left of what was refused */
 }
 
+/* What an integer of a click log is, and what the C library alone would take for one. */
+static void test_criteo_integers_are_digits(void **state) {
+    (void)state;
+    static const struct { const char *text; bool is; } cases[] = {
+        {"", true}, {"0", true}, {"-1", true}, {"-9223372036854775808", true}, {"9223372036854775807", true},
+        {"007", true}, {"1.5", false}, {"1.0", false}, {"2e3", false}, {"0x10", false}, {"inf", false}, {"nan", false},
+        {" 7", false}, {"7 ", false}, {"+7", false}, {"-", false}, {"--7", false}, {"- 7", false}, {"1_000", false},
+        {"1,000", false}, {"9223372036854775808", false}, {"99999999999999999999", false}, {"7\v", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[512];
+        int64_t n;
+        snprintf(line, sizeof line, "1\t%s\t\t\t\t\t\t\t\t\t\t\t\t\t" WORDS "\n", cases[i].text);
+        write_text(test_path("log"), line);
+        if (cases[i].is) assert_ok(criteo_convert(test_path("log"), test_path("x"), 10, &n));
+        else
+            assert_fails(criteo_convert(test_path("log"), test_path("x"), 10, &n), E_FORMAT, "log, line 1", "field 2",
+                         "integer of 64 bits");
+    }
+}
+
 TESTS(unit_test(test_synthetic_clicks_are_read_back_and_split), unit_test(test_damaged_clicks_are_refused),
-      unit_test(test_criteo_lines_become_samples), unit_test(test_lines_that_are_not_criteo_are_refused))
+      unit_test(test_criteo_lines_become_samples), unit_test(test_lines_that_are_not_criteo_are_refused),
+      unit_test(test_criteo_integers_are_digits))
