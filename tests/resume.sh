@@ -13,7 +13,8 @@ cd "$work" || exit 1
 export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=0} LC_ALL=C
 
 train() {
-    "$trivium" train --device cpu --threads 1 --layers 2 --hidden 16 --heads 2 --seq 16 --global-batch 4 --log warn --metrics "" "$@" >out 2>&1
+    "$trivium" train --device cpu --threads 1 --layers 2 --hidden 16 --heads 2 --seq 16 --global-batch 4 --log warn --metrics "" \
+        --lr 1e-3 --min-lr 1e-4 --warmup 0 --beta2 0.95 "$@" >out 2>&1
 }
 not_ok() { # NAME WHY
     echo "not ok $1: $2"
@@ -57,7 +58,7 @@ refused resume_with_data_of_the_same_length 'other tokens' ck --data end.txt
 refused resume_with_another_split '5400 from 0 on there, and 4500 from 0 on here' ck --data x.txt --val-fraction 0.25
 refused resume_with_validation_of_another_file '5400 from 0 on there, and 6000' ck --data x.txt --val-data end.txt
 said resume_with_other_settings 'beta2 0.9 (was 0.95)' ck --data x.txt --beta2 0.9
-said resume_with_another_rate 'lr 0.01 (was 0.001)' ck --data x.txt --lr 0.01 --min-lr 1e-4
+said resume_with_another_rate 'lr 0.01 (was 0.001)' ck --data x.txt --lr 0.01
 train --data x.txt --steps 1 --other-data && grep -q 'other-data has no part' out && echo "ok other_data_belongs_to_resume" || not_ok other_data_belongs_to_resume "no word"
 
 train --data x.txt --val-data shorter.txt --steps 2 --save val || not_ok trains "exit code $?"
