@@ -28,7 +28,7 @@ static const int64_t all_reduce_bytes = 16 << 20, write_bytes = 16 << 20, probe_
 
 /* ---- who is where ---- */
 
-static enum status hash_program(uint64_t *hash) {
+enum status preflight_program(uint64_t *hash) {
     char buffer[1 << 16];
     XXH3_state_t *state = XXH3_createState();
     FILE *f = state ? fopen("/proc/self/exe", "rb") : NULL;
@@ -189,7 +189,7 @@ static enum status look(const struct plan *p, struct preflight_rank **all) {
     int n = comm_world_size();
     TRY(open_device(p, &device));
     describe(&mine, device, setup_threads(p, comm_local_size()));
-    TRY(fail_agree(group_world(), hash_program(&mine.program)));
+    TRY(fail_agree(group_world(), preflight_program(&mine.program)));
     TRY(comm_device_shared(device, &shared));
     mine.gpu_shared = shared;
     TRY(gather(&mine, all));

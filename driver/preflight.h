@@ -30,6 +30,9 @@ enum status preflight_train(const struct plan *, const struct device *);
 /** Bytes of a checkpoint: each parameter and its two moments, in the precision of the optimizer. */
 double preflight_checkpoint_bytes(const struct plan *);
 
+/** *hash: XXH3 of this process's program, whether its file still has a name or not. @errors E_IO  @collective{none} */
+enum status preflight_program(uint64_t *hash);
+
 /* ---- what each rank says of itself ---- */
 
 struct preflight_rank {

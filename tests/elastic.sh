@@ -311,6 +311,7 @@ withdraws() { # NAME WHY LAUNCH_OPTIONS... -- COMMAND...: the command is run, an
     has_row 60 || { not_ok "$name" "does not come to the end"; return; }
     echo "ok $name"
 }
+withdraws who_comes_later_and_finds_other_data 'its data are others' --elastic 2 --respawn 1 -- other_data
 withdraws who_comes_later_and_finds_no_data 'my.txt: No such file' --elastic 2 --respawn 2 -- rm my.txt
 # A build puts another program into the place of this one: who comes later runs the same as the others.
 replaced() { # NAME VICTIM LAUNCH_OPTIONS...

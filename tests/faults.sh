@@ -214,6 +214,11 @@ if [ "\$OMPI_COMM_WORLD_RANK" = 1 ]; then exec "$trivium" "\$@" --data absent.tx
 exec "$trivium" "\$@"
 END
 chmod +x one_bad_rank
+# Only rank 1 has other data, as a host may that has a copy of its own: its part of each batch would be of those.
+tr a-y b-z <"$demo" >other.txt
+sed 's/absent.txt/other.txt/' one_bad_rank >other_data && chmod +x other_data
+TRIVIUM_EXE=$work/other_data refuses ranks_have_the_same_data 2 "[rank 1/2" E_DATA "other.txt has other data here than on rank 0" -- \
+    launch -n 2 train --dp 2 --steps 2 --data "$demo" --metrics ""
 TRIVIUM_EXE=$work/one_bad_rank refuses ranks_only_one_fails 2 "[rank 1/2" E_DATA absent.txt -- launch -n 2 train --metrics ""
 
 # ---- what the machine does not let it have: a shell's limits, and small file systems ----

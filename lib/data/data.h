@@ -65,6 +65,9 @@ int64_t data_n_sequences(const struct data_file *);
 /** Tells this stream from others: the XXH3 of its number of tokens (i64), and of its first and its last 2^18 tokens, as
  *  i32 each. In which format they are in a file makes no difference. */
 uint64_t data_hash(const struct data_file *);
+/** Has it the data_hash that it was opened with? What is mapped changes with a file that is written to in its place.
+ *  @errors E_DATA: another one; E_MEMORY  @collective{none} */
+enum status data_check_hash(const struct data_file *);
 /** Token at i; 0 <= i < n_tokens. As it stands there: Megatron's may be negative, or beyond 32 bits. */
 int64_t data_token(const struct data_file *, int64_t i);
 /** The file that token i is in, and in *place which of its tokens it is. Borrowed. */

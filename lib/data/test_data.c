@@ -270,11 +270,23 @@ static void test_a_hash_tells_streams_from_one_another(void **state) {
     assert_true(hash_of_sevens(N + 1, N / 2) != middle);
 }
 
-TESTS(unit_test(test_text_is_bytes), unit_test(test_one_byte_is_text), unit_test(test_llmc_u16),
-      unit_test(test_llmc_u32), unit_test(test_llmc_size_must_match_its_header),
-      unit_test(test_llmc_version_must_be_known), unit_test(test_a_path_must_be_a_readable_file),
-      unit_test(test_a_sample_is_tokens_and_targets_one_further),
+static void test_what_is_written_in_its_place_is_noticed(void **state) {
+    (void)state;
+    struct data_file *file;
+    const char *path = write_file("place.txt", "abc", 3);
+    assert_ok(data_open(path, &file));
+    FILE *again = fopen(path, "r+");
+    assert_non_null(again);
+    assert_ok(data_check_hash(file));
+    assert_true(fputc('x', again) == 'x' && fclose(again) == 0);
+    assert_fails(data_check_hash(file), E_DATA, "place.txt was written to", "its tokens are others", "a checkpoint");
+    data_close(&file);
+}
+
+TESTS(unit_test(test_what_is_written_in_its_place_is_noticed), unit_test(test_text_is_bytes),
+      unit_test(test_one_byte_is_text), unit_test(test_llmc_u16), unit_test(test_llmc_u32),
+      unit_test(test_llmc_size_must_match_its_header), unit_test(test_llmc_version_must_be_known),
+      unit_test(test_a_path_must_be_a_readable_file), unit_test(test_a_sample_is_tokens_and_targets_one_further),
       unit_test(test_the_number_of_samples_counts_the_last_target), unit_test(test_the_tail_is_validation),
       unit_test(test_a_part_holds_a_sample), unit_test(test_each_epoch_is_a_new_permutation),
-      unit_test(test_a_token_beyond_the_vocabulary_is_refused),
-      unit_test(test_a_hash_tells_streams_from_one_another))
+      unit_test(test_a_token_beyond_the_vocabulary_is_refused), unit_test(test_a_hash_tells_streams_from_one_another))
