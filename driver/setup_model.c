@@ -23,7 +23,7 @@ static bool names_a_model(const struct options *o, const struct plan *p) {
 enum status setup_model(struct options *o, struct plan *p) {
     char step[CHECKPOINT_PATH_MAX];
     struct checkpoint_model m;
-    if (!setup_from(p)[0]) return recipe_preset(p, o);
+    if (!setup_from(p)[0] || (p->resume[0] && p->init[0])) return recipe_preset(p, o);   /* both: plan_settle refuses */
     TRY(checkpoint_resolve(setup_from(p), step));
     TRY(checkpoint_model(step, &m));
     const char *arch = m.arch[0] ? m.arch : "gpt";
