@@ -321,6 +321,7 @@ FORGED, ENDED = "what it sent was changed on its way", "its connection has ended
 SHIM = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -329,6 +330,9 @@ static ssize_t pass(int fd, char *all, size_t n, int flags) {
     static ssize_t (*real)(int, const void *, size_t, int);
     if (!real) real = (ssize_t (*)(int, const void *, size_t, int))dlsym(RTLD_NEXT, "send");
     ssize_t k = real(fd, all, n, flags);
+    const char *path = getenv("SPY");        /* all that goes to other processes, as one on the network reads it */
+    FILE *f = k > 0 && path && getenv("TRIVIUM_OWN_JOB") ? fopen(path, "ab") : NULL;
+    if (f) fwrite(all, 1, (size_t)k, f), fclose(f);
     if (k > 0) sent += (size_t)k;
     return k;
 }
@@ -359,11 +363,16 @@ ssize_t sendmsg(int fd, const struct msghdr *m, int flags) {
 """
 
 
+def compile_shim(work):
+    shim = os.path.join(work, "hurt.so")
+    words = [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", shim, "-ldl"]
+    return shim if subprocess.run(words, input=SHIM, text=True, check=False).returncode == 0 else None
+
+
 def gradient_changed(build, work, whole):
     """A bit of a gradient is changed between two hosts: it is in no sum, and both ranks go on over a new connection."""
-    shim = os.path.join(work, "hurt.so")
-    made = subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", shim, "-ldl"], input=SHIM, text=True, check=False)
-    if made.returncode != 0:
+    shim = compile_shim(work)
+    if not shim:
         return "there is no compiler"
     job = Job(build, work, "gradient", 60)
     job.environment.update(LD_PRELOAD=shim, HURT_AFTER="3000000")
@@ -377,6 +386,23 @@ def gradient_changed(build, work, whole):
         said += file.read()
     wrong = wrong_end(job, code, whole)
     return wrong or (None if "sent was changed on its way" in said and "have lost each other; epoch 1" in said else f"it says {said[-300:]!r}")
+
+
+def ranks_that_encrypt(build, work, _):
+    """What ranks say to those of other hosts can be read on the network, the headers of messages to begin with; encrypted it cannot."""
+    shim, magic, seen = compile_shim(work), struct.pack("<I", 0x7472766D), {}
+    if not shim:
+        return "there is no compiler"
+    for how in ("authenticated", "encrypted"):
+        spy = os.path.join(work, how)
+        job = Job(build, work, "spy_" + how, 3, ["--between-hosts", how])
+        job.environment.update(LD_PRELOAD=shim, SPY=spy)
+        job.add_agents()
+        if job.end() != 0:
+            return f"{how}: fails"
+        with open(spy, "rb") as file:
+            seen[how] = magic in file.read()
+    return None if seen == {"authenticated": True, "encrypted": False} else f"readable: {seen}"
 
 
 def wait_until(what, seconds=10):
@@ -398,7 +424,7 @@ def wrong_end(job, code, whole):
 CASES = [crowd_before_the_start, crowd_while_a_host_is_lost, command_put_in,
          hurt_on_the_way("changed", "up", change, FORGED), hurt_on_the_way("replayed", "down", replay, FORGED),
          hurt_on_the_way("swapped", "up", swap, FORGED), hurt_on_the_way("left_out", "down", leave_out, FORGED),
-         hurt_on_the_way("cut_short", "up", cut_short, ENDED), gradient_changed]
+         hurt_on_the_way("cut_short", "up", cut_short, ENDED), gradient_changed, ranks_that_encrypt]
 
 
 def main():

@@ -193,6 +193,7 @@ static enum status run(struct agent *a) {
     sigprocmask(SIG_BLOCK, &watched, &a->unblocked);
     TRY(own_memory_make(a->job.n_slots, a->n, &a->job.fd));
     TRY(own_memory_map(&a->job, &a->memory));
+    a->memory->encrypts = a->encrypts;
     enum status status = start_ranks(a);
     if (status != OK) agent_end_all(a);
     wait_for_all(a, &watched);
@@ -214,6 +215,7 @@ int agent_main(int argc, char **argv) {
     const int n_at_first = request.n_ranks + request.spares;
     agent = (struct agent){.n = request.n_ranks, .n_at_first = n_at_first, .words = request.command,
                            .least = request.elastic, .hang_s = request.hang_s, .looked_s = clock_s(),
+                           .encrypts = request.encrypts,
                            .reconnect = RECONNECT_NOTHING,
                            .chaos = {.seed = request.chaos, .mean_s = request.chaos_s, .hang_s = request.hang_s},
                            .job = {.n_slots = n_at_first + request.respawn, .n_nodes = request.nodes,

@@ -24,6 +24,7 @@ struct agent {
     int n_at_first, n_started;               /* processes; those of --respawn come later */
     int n_left, code;                        /* code: what the agent ends with */
     bool told[OWN_MOST_RANKS], left[OWN_MOST_RANKS];   /* that it cannot leave; it has, and is ended */
+    bool encrypts;                           /* what goes between emulated hosts */
     double ending_s;                         /* when the ranks got their TERM; 0: they have not */
     double hang_s, looked_s;                 /* 0: not looked for; the last look at who moves */
     struct still still[OWN_MOST_RANKS];

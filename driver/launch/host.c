@@ -123,6 +123,7 @@ static enum status make_memory(struct host *h) {
     TRY(own_memory_make(job->n_slots, job->n, &h->job.fd));
     TRY(own_memory_map(&h->job, &h->memory));
     memcpy(h->memory->secret, h->asked.secret, sizeof h->asked.secret);
+    h->memory->encrypts = job->encrypts;
     memcpy(h->memory->host, job->host, sizeof job->host);
     struct epoch first = own_epoch_now(h->memory);
     return own_epoch_open(h->memory, &h->job, &first, NULL); /* again, since now it knows the hosts */

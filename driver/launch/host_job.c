@@ -46,6 +46,7 @@ static bool is_right(const struct host_job *j) {
     bool right = j->n_slots >= 1 && j->n_slots <= OWN_MOST_RANKS && j->n >= 1 && j->n <= j->n_slots && j->me >= 0 &&
                  j->mine_from >= 0 && j->n_settings >= 0 && j->n_texts >= 2 && j->n_texts <= HOST_MOST_TEXT &&
                  j->n_settings <= j->n_texts - 2;
+    right = right && (j->encrypts == 0 || j->encrypts == 1);
     return right && j->hang_s >= 0 && j->lost_s > 0;
 }
 

@@ -60,10 +60,11 @@ extern const struct host_row host_rows[N_HOST_KINDS];
 
 struct host_word { int32_t slot, epoch; int64_t value; };      /* what of these a message needs; the others are 0 */
 /* host[slot]: where it is; -1: nowhere yet. This host starts its own from mine_from on: those before ended with the
- * agent that was here before. The text is n_texts strings, each with its 0: the folder to be in, n_settings NAME=VALUE
- * for the environment, and the words of a rank's command. */
+ * agent that was here before. encrypts: what ranks say to those of other hosts. The text is n_texts strings, each with
+ * its 0: the folder to be in, n_settings NAME=VALUE for the environment, and the words of a rank's command. */
 struct host_job {
     int32_t me, n_slots, n, n_settings, n_texts, mine_from;
+    int64_t encrypts;
     double hang_s, lost_s;
     int16_t host[OWN_MOST_RANKS];
 };

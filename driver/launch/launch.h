@@ -49,6 +49,7 @@ struct launch_request {
     int nodes;                   /* own: hosts that are emulated, with TCP between them; 0: none are */
     const char *agent_command;   /* own, several hosts: what starts their agents; "": ssh, or nothing; "none" */
     const char *meet;            /* where agents find launch; NULL: launch says so to those that it starts */
+    bool encrypts;               /* own: what goes between hosts; else it is authenticated only */
     double heartbeat_s;          /* a host without a sign for so long is lost */
     double hang_s;               /* a rank that does not move for so long is killed; 0: none is */
     int chaos;                   /* seed of what is done to ranks on purpose (chaos.h); 0: nothing is */

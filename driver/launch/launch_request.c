@@ -27,6 +27,9 @@ const char launch_help[] =
     "and nothing\n                   on this host); none: agents come by themselves, with --meet and the job's secret\n"
     "  --meet HOST:PORT own, with --host: where agents find launch (default: this host as the others see it, any "
     "port)\n"
+    "  --between-hosts authenticated|encrypted\n"
+    "                   own: what ranks of different hosts say to each other cannot be changed on its way (default), "
+    "nor read\n"
     "  --heartbeat-timeout S\n"
     "                   own, with --host: a host that gives no sign for S seconds is lost (default: 3)\n"
     "  --elastic MIN    own: when a rank is killed, the others go on in a new epoch, if they are at least MIN "
@@ -110,6 +113,11 @@ static enum status take_agent_command(struct launch_request *r, const char *name
 static enum status take_meet(struct launch_request *r, const char *name, const char *value) {
     return (void)name, r->meet = value, OK;
 }
+static enum status take_between_hosts(struct launch_request *r, const char *name, const char *value) {
+    r->encrypts = strcmp(value, "encrypted") == 0;
+    if (r->encrypts || strcmp(value, "authenticated") == 0) return OK;
+    return FAIL(E_USAGE, "%s %s is neither authenticated nor encrypted", name, value);
+}
 static enum status take_heartbeat(struct launch_request *r, const char *name, const char *value) {
     return parse_seconds(name, value, LAUNCH_MOST_HANG_S, &r->heartbeat_s);
 }
@@ -145,7 +153,8 @@ static const struct launch_option { const char *name; enum status (*take)(struct
                                                                           const char *value); } LAUNCH_OPTIONS[] = {
     {"-n", take_ranks}, {"--host", take_host}, {"--hostfile", take_hostfile},
     {"--comm-transport", take_transport}, {"--nodes", take_nodes}, {"--agent-command", take_agent_command},
-    {"--meet", take_meet}, {"--heartbeat-timeout", take_heartbeat}, {"--spares", take_spares},
+    {"--meet", take_meet}, {"--between-hosts", take_between_hosts},
+    {"--heartbeat-timeout", take_heartbeat}, {"--spares", take_spares},
     {"--respawn", take_respawn}, {"--elastic", take_elastic},
     {"--hang-timeout", take_hang}, {"--chaos", take_chaos}, {"--chaos-every", take_chaos_every},
     {"--max-restarts", take_restarts}, {"--min-ranks", take_min_ranks}, {"--backoff", take_backoff}};
@@ -157,7 +166,7 @@ static enum status parse_option(struct launch_request *request, const char *name
     if (i == N_LAUNCH_OPTIONS)
         return FAIL(E_USAGE,
                     "launch has no option %s; it knows -n, --host, --hostfile, --comm-transport, "
-                    "--nodes, --agent-command, --meet, --heartbeat-timeout, --spares, --respawn, "
+                    "--nodes, --agent-command, --meet, --between-hosts, --heartbeat-timeout, --spares, --respawn, "
                     "--elastic, --hang-timeout, --chaos, --chaos-every, --max-restarts, "
                     "--min-ranks and --backoff, and the command's own options come after the command",
                     name);
@@ -215,6 +224,9 @@ static enum status check_own(struct launch_request *r) {
     if (r->nodes > 1 && !r->own)
         return FAIL(E_USAGE, "--nodes %d emulates hosts for --comm-transport own; give that, too, or use train's "
                     "--ranks-per-node", r->nodes);
+    if (r->encrypts && r->nodes <= 1 && !(r->own && (r->host || r->hostfile)))
+        return FAIL(E_USAGE, "--between-hosts encrypted is for --comm-transport own on several hosts; give these and "
+                    "--host or --nodes 2, too");
     if (r->nodes > r->n_ranks)
         return FAIL(E_USAGE, "--nodes %d are more than -n %d; use at most %d", r->nodes, r->n_ranks, r->n_ranks);
     if (r->hang_s > 0 && !r->own)

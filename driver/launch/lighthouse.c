@@ -29,7 +29,7 @@ static const double ends_s = 5;                              /* all, after they 
 static void send_job(struct lighthouse *l, int h, int mine_from) {
     const struct launch_request *r = l->request;
     struct host_job job = {.me = h, .n_slots = l->job.n_slots, .n = r->n_ranks, .mine_from = mine_from,
-                           .hang_s = r->hang_s, .lost_s = r->heartbeat_s};
+                           .hang_s = r->hang_s, .lost_s = r->heartbeat_s, .encrypts = r->encrypts};
     char *body;
     size_t bytes;
     memcpy(job.host, l->host_of, sizeof job.host);

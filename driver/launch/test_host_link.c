@@ -198,7 +198,8 @@ static void test_who_reads_nothing_is_given_up(void **state) {
 /* ---- the job ---- */
 static void test_a_job_is_written_and_read(void **state) {
     (void)state;
-    const struct host_job job = {.me = 1, .n_slots = 3, .n = 2, .hang_s = 60, .lost_s = 3, .host = {0, 1, 1}};
+    const struct host_job job = {.me = 1, .n_slots = 3, .n = 2, .encrypts = 1, .hang_s = 60, .lost_s = 3,
+                                 .host = {0, 1, 1}};
     char *words[] = {"trivium", "train", "--data", "a b", "", NULL}, *body, folder[4096];
     size_t bytes;
     struct host_texts t;
@@ -210,6 +211,7 @@ static void test_a_job_is_written_and_read(void **state) {
     const struct host_message m = {HOST_JOB, body, (uint32_t)bytes};
     assert_ok(host_job_read(&m, &t));
     assert_true(t.job.me == 1 && t.job.n_slots == 3 && t.job.n == 2 && t.job.host[2] == 1 && t.job.hang_s == 60);
+    assert_int_equal(t.job.encrypts, 1);
     assert_string_equal(t.texts[0], getcwd(folder, sizeof folder));
     bool found = false;
     for (int i = 0; i < t.job.n_settings; i++) found |= strcmp(t.settings[i], "TRIVIUM_TEST_OF_HOSTS=x=y") == 0;

@@ -237,6 +237,14 @@ static void test_several_hosts_of_the_own_transport(void **state) {
     assert_fails(parse_hosts(&r, "--host", "a:1", "--elastic", "1", "--spares", "1"), E_USAGE, "no rank");
     assert_fails(parse_hosts(&r, "--host", "a:200,b:200", NULL, NULL, NULL, NULL), E_USAGE, "400", "256");
     assert_fails(parse_hosts(&r, "--host", "a:2,a", NULL, NULL, NULL, NULL), E_USAGE, "a twice");
+    assert_ok(parse_hosts(&r, "--host", "a:2", "--between-hosts", "encrypted", NULL, NULL));
+    assert_true(r.encrypts);
+    assert_ok(parse_hosts(&r, "-n", "2", "--nodes", "2", "--between-hosts", "authenticated"));
+    assert_false(r.encrypts);
+    assert_fails(parse_hosts(&r, "--host", "a:2", "--between-hosts", "no", NULL, NULL), E_USAGE, "--between-hosts no",
+                 "authenticated nor encrypted");
+    assert_fails(parse_hosts(&r, "-n", "2", "--between-hosts", "encrypted", NULL, NULL), E_USAGE, "several hosts",
+                 "--nodes 2");
     assert_fails(parse_hosts(&r, "--host", "a:2", "--nodes", "2", NULL, NULL), E_USAGE, "--nodes 2", "--host");
     assert_fails(parse_hosts(&r, "--host", "a:2", "--heartbeat-timeout", "0.5", NULL, NULL), E_USAGE, "0.5",
                  "1 or more");
