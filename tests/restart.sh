@@ -55,7 +55,7 @@ has_all_rows() {
     for ((step = 1; step <= steps; step++)); do grep -q "^{\"step\":$step,\"loss\"" "$1" || return 1; done
 }
 
-(start -n 2 -- --zero 1 --save whole --metrics "") || { not_ok restart "a job that nobody kills fails"; exit 1; }
+(start -n 2 -- --zero 1 --lr 1e-3 --save whole --metrics "") || { not_ok restart "a job that nobody kills fails"; exit 1; }
 
 # ---- a rank killed, then mpirun (or the agent), then a rank stopped: the same bytes in the end ----
 has_saved_since() { [ -e hurt/latest ] && [ "$(cat hurt/latest)" != "$1" ]; }
@@ -72,7 +72,7 @@ hurt() {
 }
 died_and_resumed() {
     local name=died_job_ends_with_the_same_bytes job
-    start -n 2 --max-restarts 3 --backoff 0.3 -- --zero 1 --save hurt --metrics rows --comm-timeout 3 &
+    start -n 2 --max-restarts 3 --backoff 0.3 -- --zero 1 --lr 1e-3 --save hurt --metrics rows --comm-timeout 3 &
     job=$!
     hurt 1 KILL pids 1 || { not_ok $name "rank 1 killed: no restart, or ranks left"; end_all; wait; return; }
     hurt 2 KILL pids_of $starter || { not_ok $name "$starter killed: no restart, or ranks left"; end_all; wait; return; }
