@@ -7,6 +7,7 @@
 #include "driver/plan_search.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
+#include "lib/base/replace.h"
 #include "planner/search.h"
 #include "pp/pp.h"
 #include <inttypes.h>
@@ -119,8 +120,9 @@ static enum status draw_pipeline(const struct plan_request *q, const struct clus
     snprintf(l.split, sizeof l.split, "%.*s", (int)sizeof l.split - 1, pp_options(&q->plan)->split);
     TRY(chart_file_open(q->svg, &f));
     enum status status = plan_pipeline_svg(&train_recipe, &q->plan, ~0u, c, &l, f);
-    enum status closed = chart_file_close(q->svg, f);
-    return status == OK ? closed : status;
+    if (status == OK) return chart_file_close(q->svg, f);
+    (void)replace_end(q->svg, f, false);
+    return status;
 }
 
 static enum status plan(struct plan_request *q, struct options *o, int argc, char **argv) {

@@ -6,6 +6,7 @@
 #include "driver/recipe.h"
 #include "lib/base/clock.h"
 #include "lib/base/integer.h"
+#include "lib/base/replace.h"
 #include "local/local.h"
 #include "planner/choose.h"
 #include "planner/explain.h"
@@ -64,13 +65,13 @@ static void write_layout(FILE *out, const struct layout *l) {
 }
 
 static enum status write_ini(const struct answer *a, const struct layout *l, const char *path) {
-    FILE *out = fopen(path, "w");
+    FILE *out = replace_begin(path);
     if (!out) return FAIL(E_IO, "cannot write %s", path);
     struct typed typed = {out, "", " = ", "\n"};
     fprintf(out, "# chosen by trivium plan for %" PRId64 " x %s\n", a->asked->gpus, a->cluster->name);
     options_each(a->options, write_given, &typed);
     write_layout(out, l);
-    return fclose(out) == 0 ? OK : FAIL(E_IO, "cannot write all of %s", path);
+    return replace_end(path, out, true) ? OK : FAIL(E_IO, "cannot write all of %s", path);
 }
 
 /* ---- as text ---- */

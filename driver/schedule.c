@@ -2,6 +2,7 @@
  * (pp/pp_schedule.c); what is measured here stands beside its closed form. */
 #include "driver/schedule.h"
 
+#include "driver/chart/chart.h"
 #include "lib/run/plan.h"
 #include "pp/pp_table.h"
 #include <errno.h>
@@ -141,12 +142,10 @@ static enum status print_csv(const struct schedule_chart *c) {
 
 /* ---- the command ---- */
 static enum status write_svg(const struct schedule_chart *c, const char *path) {
-    FILE *f = fopen(path, "w");
-    if (!f) return FAIL(E_IO, "cannot write svg=%s: %s", path, strerror(errno));
+    FILE *f;
+    TRY(chart_file_open(path, &f));
     schedule_chart_svg(c, f);
-    bool failed = ferror(f) != 0;
-    if (fclose(f) || failed) return FAIL(E_IO, "cannot write all of svg=%s: %s", path, strerror(errno));
-    return OK;
+    return chart_file_close(path, f);
 }
 
 static enum status show(const struct request *q, struct schedule_chart *c) {

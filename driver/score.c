@@ -10,6 +10,7 @@
 #include "driver/setup.h"
 #include "emb/emb.h"
 #include "lib/base/clock.h"
+#include "lib/base/replace.h"
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "lib/data/clicks.h"
 #include <inttypes.h>
@@ -132,12 +133,12 @@ static enum status open_model(const struct request *q, struct scoring *s) {
 /* ---- all of it ---- */
 static enum status open_out(const struct request *q, struct scoring *s) {
     if (!q->out[0]) return OK;
-    s->out = fopen(q->out, "w");
+    s->out = replace_begin(q->out);
     return s->out ? OK : FAIL(E_IO, "%s cannot be written (%m); give --out another name", q->out);
 }
 
 static enum status close_out(const struct request *q, struct scoring *s) {
-    bool written = !s->out || fclose(s->out) == 0;
+    bool written = !s->out || replace_end(q->out, s->out, true);
     s->out = NULL;
     return written ? OK : FAIL(E_IO, "%s cannot be written (%m); is there room?", q->out);
 }
@@ -182,7 +183,7 @@ int score_main(int argc, char **argv) {
     enum status status = comm_start(&argc, &argv);
     if (status == OK) status = run_request(&q, &s, argc, argv);
     status_report();
-    if (s.out) fclose(s.out);
+    if (s.out) replace_end(q.out, s.out, false);
     run_destroy(&s.run);
     checkpoint_close(&s.reader);
     setup_fini(&q.setup);

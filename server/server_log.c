@@ -11,7 +11,7 @@ static int width(const struct server_log *l) { return LOG_VERSION + l->n_servers
 
 void server_log_init(struct server_log *l, int n_servers, int n_workers) {
     *l = (struct server_log){n_servers, n_workers, table_new(n_servers, sizeof *l->n),
-                             table_new(n_servers, sizeof *l->cell)};
+                             table_new(n_servers, sizeof *l->cell), false};
 }
 
 void server_log_fini(struct server_log *l) {
@@ -50,13 +50,16 @@ static enum status close_file(FILE *f, const char *path) {
     return FAIL(E_IO, "server-record=%.256s cannot be written: %s", path, strerror(errno));
 }
 
-enum status server_log_begin(const struct server_log *l, const char *path) {
+enum status server_log_try(const char *path) {
     FILE *f;
-    TRY(open_file(path, "w", &f));
+    TRY(open_file(path, "a", &f));
+    return close_file(f, path);
+}
+
+static void print_head(FILE *f, const struct server_log *l) {
     fprintf(f, "# %d servers, %d workers\nserver worker clock seconds", l->n_servers, l->n_workers);
     for (int k = 0; k < l->n_servers; k++) fprintf(f, " version%d", k);
     fprintf(f, "\n");
-    return close_file(f, path);
 }
 
 static void print_rows(FILE *f, const struct server_log *l, int server) {
@@ -81,7 +84,9 @@ enum status server_log_append(struct server_log *l, const struct group *group, i
     FILE *f;
     for (int k = 0; k < l->n_servers; k++) TRY(share(l, k, group, first + k));
     if (group_rank(group) == 0) {
-        TRY(open_file(path, "a", &f));
+        TRY(open_file(path, l->begun ? "a" : "w", &f));
+        if (!l->begun) print_head(f, l);
+        l->begun = true;
         for (int k = 0; k < l->n_servers; k++) print_rows(f, l, k);
         TRY(close_file(f, path));
     }

@@ -12,7 +12,8 @@
 #include "lib/comm/comm.h"
 
 enum { LOG_WORKER, LOG_CLOCK, LOG_MICROSECONDS, LOG_VERSION };       /* cells of a row, and more versions */
-struct server_log { int n_servers, n_workers, *n; int64_t **cell; };   /* of server k: n[k] rows. Zero: none */
+/* Of server k: n[k] rows. begun: the file has a head. Zero: none. */
+struct server_log { int n_servers, n_workers, *n; int64_t **cell; bool begun; };
 
 /** Empty, for so many. */
 void server_log_init(struct server_log *, int n_servers, int n_workers);
@@ -23,8 +24,8 @@ int64_t *server_log_add(struct server_log *, int server);
 /** Where a server has the row of this worker and clock; -1: nowhere. */
 int server_log_find(const struct server_log *, int server, int64_t worker, int64_t clock);
 
-/** Begin a file. @errors E_IO  @collective{none} */
-enum status server_log_begin(const struct server_log *, const char *path);
+/** Can the file be written? What is in it stays until there are rows. @errors E_IO  @collective{none} */
+enum status server_log_try(const char *path);
 /** Append the rows that each server k, rank `first` + k of the group, has; they are dropped. Rank 0 writes.
  *  @errors E_IO on rank 0, E_COMM, E_TIMEOUT  @collective{group} */
 enum status server_log_append(struct server_log *, const struct group *, int first, const char *path);

@@ -107,7 +107,7 @@ static enum status read_files(struct server_loop *x) {
     server_log_init(&x->log, servers, workers);
     if (o->order[0]) TRY(server_log_read(&x->order, o->order, servers, workers));
     if (o->order[0]) TRY(server_log_check(&x->order, p->steps, meets, p));
-    return o->record[0] && x->rank == 0 ? server_log_begin(&x->log, o->record) : OK;
+    return o->record[0] && x->rank == 0 ? server_log_try(o->record) : OK;
 }
 
 static enum status take_memory(struct server_loop *x) {

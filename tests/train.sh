@@ -171,6 +171,25 @@ tokens_of_two_batches() {
     if grep -q '"tokens_seen":512[,}]' second.jsonl; then echo "ok $name"; else not_ok $name "not 4 x 4 x 16 + 16 x 16"; fi
 }
 
+# ---- other files: a job that is refused leaves those of an earlier one ----
+other_files() {
+    local name=refused_jobs_leave_traces_and_records file
+    : >out >err
+    for file in trace record; do
+        local more=(--trace trace)
+        [ $file = trace ] || more=(--dp 2 --servers 1 --server-mode async --clip 0 --server-record record)
+        job 2 --val-fraction 0 --metrics "" --steps 4 --save of-$file "${more[@]}" >>out 2>>err
+        [ -s $file ] || { not_ok $name "no $file"; return; }
+        cp $file before
+        job 2 --val-fraction 0 --metrics "" --steps 4 "${more[@]}" --resume of-$file --seed 7 >>out 2>>err
+        job 2 --val-fraction 0 --metrics "" --steps 4 "${more[@]}" --memory-limit 0.001 >>out 2>>err
+        cmp -s before $file || { not_ok $name "$file is not as it was"; return; }
+        job 2 --val-fraction 0 --metrics "" --steps 5 "${more[@]}" >>out 2>>err
+        ! cmp -s before $file && [ ! -e $file.new ] || { not_ok $name "$file is not replaced"; return; }
+    done
+    echo "ok $name"
+}
+
 # ---- defaults, and what is seldom meant ----
 # A newcomer's run: no loss jumps, and no norm (at twice the rate one of the first twenty steps had a norm of 30 to 160)
 smooth() {
@@ -207,6 +226,7 @@ all=(
     "new_run"
     "other_runs"
     "tokens_of_two_batches"
+    "other_files"
     "smooth"
     "remarks"
     "asked stops_in_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 --eval-every 4"

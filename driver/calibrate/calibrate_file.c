@@ -1,6 +1,7 @@
 #include "driver/calibrate/calibrate_file.h"
 
 #include "lib/base/log.h"
+#include "lib/base/replace.h"
 #include "lib/comm/comm.h"
 #include <math.h>
 #include <stdio.h>
@@ -94,11 +95,10 @@ static void write_file(FILE *f, const struct measured *m, enum dtype dtype) {
 enum status calibrate_write(const char *path, const struct measured *m, enum dtype dtype) {
     struct cluster c;
     double spread = m->between_s / m->all_s;
-    FILE *f = fopen(path, "w");
+    FILE *f = replace_begin(path);
     if (!f) return FAIL(E_IO, "cannot write %s; give --out another file", path);
     write_file(f, m, dtype);
-    bool lost = ferror(f) != 0;
-    if (fclose(f) || lost) return FAIL(E_IO, "cannot write all of %s; give --out another file", path);
+    if (!replace_end(path, f, true)) return FAIL(E_IO, "cannot write all of %s; give --out another file", path);
     if (spread > 0.15)
         log_warn("steps of one row differ by %.0f%%: something else runs here; calibrate again when it does not",
                  100 * spread);

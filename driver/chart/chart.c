@@ -1,6 +1,7 @@
 #include "driver/chart/chart_draw.h"
 
 #include "driver/chart/markup.h"
+#include "lib/base/replace.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -96,11 +97,10 @@ double chart_legend(FILE *f, const struct chart_series *series, int n_series, un
 
 /* ---- the file of a picture ---- */
 enum status chart_file_open(const char *path, FILE **out) {
-    *out = fopen(path, "w");
+    *out = replace_begin(path);
     return *out ? OK : FAIL(E_IO, "cannot write svg=%s: %s", path, strerror(errno));
 }
 
 enum status chart_file_close(const char *path, FILE *f) {
-    bool failed = ferror(f) != 0;
-    return fclose(f) || failed ? FAIL(E_IO, "cannot write all of svg=%s: %s", path, strerror(errno)) : OK;
+    return replace_end(path, f, true) ? OK : FAIL(E_IO, "cannot write all of svg=%s: %s", path, strerror(errno));
 }
