@@ -49,6 +49,8 @@ enum status train_take_checkpoint(struct training *t) {
                p->steps);
     else printf("resume: %s, at step %" PRId64 " of %" PRId64 "\n", step, t->run.n_done, p->steps);
     fflush(stdout);
+    if (resume && !p->save[0] && t->run.n_done < p->steps)
+        log_info("the steps of this run will not be saved; give --save a folder to go on from them later");
     return OK;
 }
 

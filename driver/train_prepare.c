@@ -127,8 +127,6 @@ static void remark(const struct training *t) {
         log_warn("warmup=%" PRId64 " of steps=%" PRId64 ": the last step has lr=%g, and min-lr=%g is not reached; use "
                  "more steps, or --warmup %" PRId64, p->warmup, p->steps, plan_lr(p, p->steps - 1), p->min_lr,
                  p->steps > 2 ? p->steps - 2 : 0);
-    if (p->resume[0] && !p->save[0])
-        log_info("the steps of this run will not be saved; give --save a folder to go on from them later");
 }
 
 /* In a later epoch the job has steps to lose: a folder that cannot be locked now is a warning, and each save tries

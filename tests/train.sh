@@ -210,6 +210,7 @@ remarks() {
     train --config shortened.ini --steps 5 && [ ! -s err ] || { not_ok $name "a shortened run is fine"; return; }
     train --steps 7 --log info --resume remarks && says "not be saved; give --save" || { not_ok $name "nothing is said of --save"; return; }
     : >err
+    train --steps 5 --log info --resume remarks && ! says "not be saved" || { not_ok $name "nothing is left to save"; return; }
     train --steps 9 --log info --resume remarks --save remarks && ! says "not be saved" || { not_ok $name "it is saved"; return; }
     echo "ok $name"
 }
