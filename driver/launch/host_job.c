@@ -7,7 +7,7 @@
 
 extern char **environ;
 
-/* ---- writing ---- */
+/* Does the environment of a host's ranks get it? */
 static bool is_setting(const char *text) {
     static const char *const begins[] = {"TRIVIUM_", "OMP_", "CUDA_", "NCCL_"};
     bool is = false;
@@ -15,6 +15,7 @@ static bool is_setting(const char *text) {
     return is && strncmp(text, "TRIVIUM_SECRET=", strlen("TRIVIUM_SECRET=")) != 0;
 }
 
+/* ---- writing ---- */
 static void put(FILE *f, const char *text, int32_t *n) {
     fwrite(text, 1, strlen(text) + 1, f);
     ++*n;
@@ -64,6 +65,15 @@ static bool point_at_each(struct host_texts *t, char *text, size_t bytes) {
     return at == end;
 }
 
+/* A loader, for one, does what LD_PRELOAD says, and no lighthouse sends that. */
+static enum status check_settings(const struct host_texts *t) {
+    for (int i = 0; i < t->job.n_settings; i++)
+        if (!is_setting(t->settings[i]))
+            return FAIL(E_FORMAT, "the lighthouse has sent the setting %.64s, which ranks do not get; is it of this "
+                        "build?", t->settings[i]);
+    return OK;
+}
+
 enum status host_job_read(const struct host_message *m, struct host_texts *out) {
     size_t bytes = m->bytes - sizeof out->job;
     *out = (struct host_texts){0};
@@ -77,9 +87,12 @@ enum status host_job_read(const struct host_message *m, struct host_texts *out) 
         return FAIL(E_MEMORY, "no memory for %zu bytes of command", bytes);
     }
     memcpy(out->text, m->body + sizeof out->job, bytes);
-    if (point_at_each(out, out->text, bytes)) return OK;
-    host_texts_free(out);
-    return FAIL(E_FORMAT, "the lighthouse has sent a command that is cut short; is it of this build?");
+    enum status status = point_at_each(out, out->text, bytes)
+                             ? check_settings(out)
+                             : FAIL(E_FORMAT, "the lighthouse has sent a command that is cut short; is it of this "
+                                    "build?");
+    if (status != OK) host_texts_free(out);
+    return status;
 }
 
 void host_texts_free(struct host_texts *t) {

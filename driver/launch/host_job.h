@@ -16,7 +16,7 @@ struct host_texts { struct host_job job; char *text, **texts, **settings, **word
  *  environment that a rank may need: TRIVIUM_, OMP_, CUDA_ and NCCL_, without the secret. *body is owned.
  *  @errors E_MEMORY; E_CONFIG: longer than HOST_MOST_TEXT */
 enum status host_job_write(const struct host_job *, char *const *words, char **body, size_t *bytes);
-/** @errors E_FORMAT: it is none; E_MEMORY */
+/** @errors E_FORMAT: it is none, or has a setting that is none of those; E_MEMORY */
 enum status host_job_read(const struct host_message *, struct host_texts *out);
 void host_texts_free(struct host_texts *);
 

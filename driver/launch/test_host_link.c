@@ -226,6 +226,10 @@ static void test_a_job_is_written_and_read(void **state) {
     assert_fails(host_job_read(&m, &t), E_FORMAT, "cut short");
     ((struct host_job *)(void *)body)->n_texts -= 2;
     assert_fails(host_job_read(&m, &t), E_FORMAT, "cut short");
+    /* and no text gets into the environment that is not to */
+    ((struct host_job *)(void *)body)->n_texts++;
+    ((struct host_job *)(void *)body)->n_settings++;
+    assert_fails(host_job_read(&m, &t), E_FORMAT, "the setting trivium, which ranks do not get");
     ((struct host_job *)(void *)body)->n_slots = OWN_MOST_RANKS + 1;
     assert_fails(host_job_read(&m, &t), E_FORMAT, "starts no ranks");
     free(body);
