@@ -1,5 +1,5 @@
 #!/bin/bash
-# Folders that others may write to: /dev/shm and TMPDIR, as a stranger has prepared them. No file of ours is written through a link, nothing that is
+# Folders that others may write to: /dev/shm, TMPDIR and --save, as a stranger has prepared them. No file of ours is written through a link, nothing that is
 # there keeps a job from its start or its end, and a stranger sees no job.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
@@ -73,6 +73,24 @@ name=and_none_from_its_end
 fails true
 if [ "$(grep -c '^postmortem: ' err)" = 1 ] && [ "$(cat home/precious)" = precious ]; then echo "ok $name"
 else not_ok $name "no verdict"; fi
+
+# ---- a folder of checkpoints ----
+name=a_lock_that_is_a_link_is_refused
+fresh
+mkdir save
+ln -s "$work/home/precious" save/.lock
+job --steps 1 --save save
+code=$?
+if [ $code = 1 ] && [ "$(grep -c E_ err)" = 1 ] && grep -q 'save/.lock: it is a symbolic link, .*--save' err && [ "$(cat home/precious)" = precious ]
+then echo "ok $name"; else not_ok $name "code $code"; fi
+name=links_named_like_what_a_save_makes_are_removed
+rm save/.lock
+for link in .latest .probe-00000 .probe-00001 .step-00000001 .step-00000002; do ln -s "$work/home" save/$link; done
+ln -sf "$work/home/precious" save/latest
+job --steps 2 --save-every 1 --keep 1 --save save
+code=$?
+if [ $code = 0 ] && [ "$(cd save && echo .lock * .[^l]*)" = ".lock latest step-00000002 .[^l]*" ] && [ ! -L save/latest ] && [ "$(cat home/precious)" = precious ]
+then echo "ok $name"; else not_ok $name "code $code, $(ls -A save home)"; fi
 
 # ---- as a stranger ----
 if [ "$(id -u)" != 0 ] || ! setpriv --reuid=65534 --regid=65534 --clear-groups true 2>/dev/null; then

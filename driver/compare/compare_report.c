@@ -2,6 +2,7 @@
 
 #include "driver/chart/markup.h"
 #include "driver/compare/compare_forecast.h"
+#include "lib/base/shared.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -200,7 +201,7 @@ enum status compare_report_replace(const char *dir, const char *name, compare_wr
     char path[PATH_MAX], fresh[PATH_MAX + 8];
     snprintf(path, sizeof path, "%s/%s", dir, name);
     snprintf(fresh, sizeof fresh, "%s.new", path);
-    FILE *f = fopen(fresh, "w");
+    FILE *f = shared_create(fresh);
     if (!f) return cannot("write", fresh);
     int failed = write(f, self);
     failed |= fclose(f);
@@ -229,7 +230,7 @@ enum status compare_report_prepare(const char *dir) {
     char path[PATH_MAX];
     TRY(make_directories(dir));
     snprintf(path, sizeof path, "%s/compare.csv.new", dir);
-    FILE *f = fopen(path, "w");
+    FILE *f = shared_create(path);
     if (!f) return cannot("write", path);
     fclose(f);
     unlink(path);

@@ -1,5 +1,6 @@
 #include "lib/checkpoint/checkpoint_files.h"
 
+#include "lib/base/shared.h"
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -31,8 +32,7 @@ enum status checkpoint_shard_path(const char *folder, int rank, char out[CHECKPO
     return fits(snprintf(out, CHECKPOINT_PATH_MAX, "%s/rank-%05d.safetensors", folder, rank), folder);
 }
 
-/* The number in "step-00000012"; -1 for any other name. */
-static int64_t step_of_name(const char *name) {
+int64_t checkpoint_step_of_name(const char *name) {
     if (strncmp(name, "step-", 5) != 0 || strlen(name) < 13 || strlen(name) > 5 + 18) return -1;
     for (const char *c = name + 5; *c; c++)
         if (!isdigit((unsigned char)*c)) return -1;
@@ -61,14 +61,17 @@ enum status checkpoint_make_folder(const char *path) {
 }
 
 enum status checkpoint_remove_folder(const char *path) {
-    char file[CHECKPOINT_PATH_MAX];
-    DIR *folder = opendir(path);
+    struct stat info;
+    bool is_link = lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+    if (is_link) return unlink(path) == 0 ? OK : FAIL(E_IO, "cannot remove %s: %s", path, strerror(errno));
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     if (!folder) return errno == ENOENT ? OK : FAIL(E_IO, "cannot look into %s: %s", path, strerror(errno));
     enum status status = OK;
     for (struct dirent *entry = readdir(folder); entry && status == OK; entry = readdir(folder)) {
         if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
-        status = checkpoint_path(path, entry->d_name, file);
-        if (status == OK && unlink(file) != 0) status = FAIL(E_IO, "cannot remove %s: %s", file, strerror(errno));
+        if (unlinkat(fd, entry->d_name, 0) != 0)
+            status = FAIL(E_IO, "cannot remove %s/%s: %s", path, entry->d_name, strerror(errno));
     }
     closedir(folder);
     TRY(status);
@@ -84,8 +87,8 @@ enum status checkpoint_flush_folder(const char *path) {
 }
 
 static enum status write_text(const char *path, const char *text) {
-    FILE *f = fopen(path, "w");
-    if (!f) return FAIL(E_IO, "cannot create %s: %s", path, strerror(errno));
+    FILE *f = shared_create(path);
+    if (!f) return FAIL(E_IO, "cannot create %s: %s", path, shared_why(errno));
     bool ok = fputs(text, f) >= 0 && fflush(f) == 0 && fsync(fileno(f)) == 0;
     int why = errno;
     ok = fclose(f) == 0 && ok;
@@ -117,7 +120,7 @@ enum status checkpoint_list_steps(const char *save, bool hidden, int64_t **steps
     if (!folder) return FAIL(E_IO, "cannot look into %s: %s", save, strerror(errno));
     for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder)) {
         if ((entry->d_name[0] == '.') != hidden) continue;
-        int64_t step = step_of_name(entry->d_name + hidden), *grown;
+        int64_t step = checkpoint_step_of_name(entry->d_name + hidden), *grown;
         if (step < 0 || !(grown = realloc(*steps, (size_t)(*n + 1) * sizeof **steps))) continue;
         *steps = grown;
         (*steps)[(*n)++] = step;
@@ -167,35 +170,4 @@ enum status checkpoint_remove_unfinished(const char *save) {
 enum status checkpoint_prune(const char *save, int64_t keep, int64_t spare) {
     TRY(remove_steps(save, true, 0, -1));
     return keep > 0 ? remove_steps(save, false, keep, spare) : OK;
-}
-
-/* ---- which one ---- */
-
-static bool is_file(const char *folder, const char *name) {
-    char path[CHECKPOINT_PATH_MAX];
-    struct stat info;
-    bool there = checkpoint_path(folder, name, path) == OK && stat(path, &info) == 0 && S_ISREG(info.st_mode);
-    status_clear();
-    return there;
-}
-
-enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX]) {
-    char latest[CHECKPOINT_PATH_MAX], name[64] = "";
-    if (is_file(path, "manifest.json")) return fits(snprintf(step, CHECKPOINT_PATH_MAX, "%s", path), path);
-    TRY(checkpoint_path(path, "latest", latest));
-    FILE *f = is_file(path, "latest") ? fopen(latest, "r") : NULL;
-    if (!f)
-        return FAIL(E_DATA,
-                    "%s is no checkpoint: it has neither manifest.json nor latest; give a step directory, or what "
-                    "--save named",
-                    path);
-    bool read = fgets(name, sizeof name, f) != NULL;
-    fclose(f);
-    name[strcspn(name, "\n")] = 0;
-    if (!read || step_of_name(name) < 0)
-        return FAIL(E_FORMAT, "%s does not name a step, as in step-00000012; give the step directory itself", latest);
-    TRY(checkpoint_path(path, name, step));
-    if (!is_file(step, "manifest.json"))
-        return FAIL(E_DATA, "%s names %s, which has no manifest.json; give another step directory", latest, name);
-    return OK;
 }

@@ -10,9 +10,13 @@ enum status checkpoint_step_path(const char *save, int64_t step, bool unfinished
 enum status checkpoint_shard_path(const char *folder, int rank, char out[CHECKPOINT_PATH_MAX]);
 enum status checkpoint_path(const char *folder, const char *name, char out[CHECKPOINT_PATH_MAX]);
 
+/** The number in "step-00000012"; -1 for any other name. */
+int64_t checkpoint_step_of_name(const char *name);
+
 /** Make a folder and those above it; there already is fine. @errors E_IO */
 enum status checkpoint_make_folder(const char *path);
-/** Remove a folder with the files in it; not there is fine. Folders in it are left, and then it is too. @errors E_IO */
+/** Remove a folder with the files in it; not there is fine. Folders in it are left, and then it is too. Of a link, only
+ *  the link is removed. @errors E_IO */
 enum status checkpoint_remove_folder(const char *path);
 /** What was renamed or made in the folder is on the disk when this returns. @errors E_IO */
 enum status checkpoint_flush_folder(const char *path);

@@ -16,7 +16,9 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/shared.h"
 #include "lib/checkpoint/checkpoint_files.h"
+#include "lib/checkpoint/checkpoint_latest.h"
 #include "lib/comm/comm.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -117,8 +119,9 @@ static bool has_name(int fd, const char *path) {
 /* The text is that of the last owner. *why: 0: locked; EWOULDBLOCK: by somebody else; else why there are no locks. */
 static enum status try_file(const char *path, int *fd, char text[TEXT_BYTES], int *why) {
     memset(text, 0, TEXT_BYTES);
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (*fd < 0) return FAIL(E_IO, "cannot write %s: %s; point --save at a writable directory", path, strerror(errno));
+    *fd = shared_open(path, SHARED_UPDATE, 0666);
+    if (*fd < 0)
+        return FAIL(E_IO, "cannot write %s: %s; point --save at a writable directory", path, shared_why(errno));
     *why = flock(*fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EINTR ? EWOULDBLOCK : errno;
     if (!has_name(*fd, path)) *why = EWOULDBLOCK;                    /* somebody has taken it over meanwhile */
     if (pread(*fd, text, TEXT_BYTES - 1, 0) >= 0) return OK;
@@ -135,11 +138,11 @@ static enum status read_lock(const char *save, char text[TEXT_BYTES]) {
     char path[CHECKPOINT_PATH_MAX];
     memset(text, 0, TEXT_BYTES);
     TRY(checkpoint_path(save, ".lock", path));
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = shared_open(path, SHARED_READ, 0);
     bool read = fd >= 0 && pread(fd, text, TEXT_BYTES - 1, 0) >= 0;
     int error = errno;
     if (fd >= 0) close(fd);
-    return read || error == ENOENT ? OK : FAIL(E_IO, "cannot read %s: %s", path, strerror(error));
+    return read || error == ENOENT ? OK : FAIL(E_IO, "cannot read %s: %s", path, shared_why(error));
 }
 
 /* From an older epoch of this job. Two newer epochs may want it at once: one at a time has the new file. */
@@ -204,11 +207,16 @@ enum status checkpoint_lock(const char *save, struct checkpoint_lock **out) {
         free(l);
         return status;
     }
+    *out = l;
     bool written = write_own(l->fd); /* first: until then it is of an older epoch, and may be taken over by one */
+    status = checkpoint_restore_name(save);
+    if (status != OK) {
+        checkpoint_unlock(out);
+        return status;
+    }
     (void)checkpoint_remove_unfinished(save);                        /* what needs its name or its room says so later */
     status_clear();
     if (!written) (void)write_own(l->fd);        /* a full disk may have no room for it: it is for others to read */
-    *out = l;
     return OK;
 }
 

@@ -1,6 +1,7 @@
 #include "lib/checkpoint/checkpoint_ready.h"
 
 #include "lib/base/clock.h"
+#include "lib/base/shared.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_files.h"
 
@@ -40,12 +41,12 @@ static enum status write_probe(const char *path, int64_t bytes) {
     char *text = malloc((size_t)bytes);
     if (!text) return FAIL(E_MEMORY, "no memory for %lld bytes to write to %s", (long long)bytes, path);
     memset(text, 'x', (size_t)bytes);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = shared_open(path, SHARED_NEW, 0666);
     bool ok = fd >= 0 && write_all(fd, text, bytes) && fsync(fd) == 0;
     int why = errno;
     if (fd >= 0) close(fd);
     free(text);
-    return ok ? OK : FAIL(E_IO, "cannot write %s: %s; point --save at a writable directory", path, strerror(why));
+    return ok ? OK : FAIL(E_IO, "cannot write %s: %s; point --save at a writable directory", path, shared_why(why));
 }
 
 /* A file system of one host only would leave each host with some of the files. */

@@ -2,6 +2,7 @@
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_data.h"
+#include "lib/checkpoint/checkpoint_latest.h"
 #include "lib/checkpoint/checkpoint_lock.h"
 #include "lib/checkpoint/checkpoint_manifest.h"
 #include "lib/checkpoint/checkpoint_save.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- rank 0's part ---- */
 
@@ -86,19 +88,23 @@ static enum status write_manifest(json_t *manifest, const char *folder, const st
 
 /* A step that is saved once more changes places with the old one, which pruning then removes: whatever `latest` names
  * is there all the time. File systems that cannot exchange (NFS and other shared ones) have a moment in between in
- * which the step is not there. */
+ * which the step has no name; checkpoint_latest.c finds it then. */
 static enum status give_name(const char *save, int64_t step, const char *unfinished, const char *final) {
     char aside[CHECKPOINT_PATH_MAX];
     if (rename(unfinished, final) == 0) return OK;
     bool there = errno == ENOTEMPTY || errno == EEXIST;
     if (there && renameat2(AT_FDCWD, unfinished, AT_FDCWD, final, RENAME_EXCHANGE) == 0) return OK;
-    if (there && (errno == EINVAL || errno == ENOSYS)) {
+    int why = errno;
+    if (there && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
         TRY(checkpoint_step_path(save, step + 1, true, aside));      /* a name that pruning knows, and no rank has while
                                                                       * this step is saved */
         TRY(checkpoint_remove_folder(aside));
-        if (rename(final, aside) == 0 && rename(unfinished, final) == 0) return OK;
+        bool is_aside = rename(final, aside) == 0;
+        if (is_aside && rename(unfinished, final) == 0) return OK;
+        why = errno;
+        if (is_aside) (void)rename(aside, final);                    /* else it is found where it is */
     }
-    return FAIL(E_IO, "cannot rename %s to %s: %s", unfinished, final, strerror(errno));
+    return FAIL(E_IO, "cannot rename %s to %s: %s", unfinished, final, strerror(why));
 }
 
 /* The step is saved, whatever becomes of older ones: what cannot be removed now is tried again by the next save. */
@@ -128,9 +134,11 @@ enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step,
 enum status checkpoint_begin(const char *save, const char *unfinished) {
     TRY(checkpoint_lock_check(save));
     TRY(checkpoint_make_folder(save));
+    TRY(checkpoint_restore_name(save));
     (void)checkpoint_remove_unfinished(save);                        /* what stays of others does no harm */
     TRY(checkpoint_remove_folder(unfinished));
-    return checkpoint_make_folder(unfinished);
+    if (mkdir(unfinished, 0777) == 0) return OK;
+    return FAIL(E_IO, "cannot make the folder %s: %s", unfinished, strerror(errno));
 }
 
 /* ---- together ---- */

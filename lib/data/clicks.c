@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "lib/data/clicks.h"
 
+#include "lib/base/shared.h"
 #include "lib/data/data_private.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -75,7 +76,7 @@ enum status clicks_create(const char *path, const struct clicks_layout *layout, 
     if (!w || !(w->path = strdup(path)) || asprintf(&w->beside, "%s.tmp-%d", path, (int)getpid()) < 0)
         return FAIL(E_MEMORY, "no memory to write %s", path);
     w->layout = *layout;
-    w->file = fopen(w->beside, "wb");
+    w->file = shared_create(w->beside);
     return w->file && fwrite(&nothing, sizeof nothing, 1, w->file) == 1 ? OK : failed(w);
 }
 

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "lib/data/data_write.h"
 
+#include "lib/base/shared.h"
 #include "lib/data/llmc.h"
 #include "lib/data/megatron.h"
 #include <errno.h>
@@ -31,7 +32,7 @@ static enum status open_output(struct output *o, const char *path) {
     o->path = strdup(path);
     if (!o->path || asprintf(&o->beside, "%s.tmp-%ld", path, (long)getpid()) < 0)
         return FAIL(E_MEMORY, "no memory to write %s; close other programs", path);
-    o->file = fopen(o->beside, "wb");
+    o->file = shared_create(o->beside);
     return o->file ? OK : refused(o, "cannot create");
 }
 

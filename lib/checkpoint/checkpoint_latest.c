@@ -1,0 +1,83 @@
+/* A step that is saved once more changes places with the old one. Where the file system cannot exchange two folders
+ * (NFS), that is two renames (give_name in checkpoint_save.c), and between them the step has no name:
+ *
+ *   .step-N = new, step-N = old  ->  .step-N = new, .step-N+1 = old  ->  step-N = new, .step-N+1 = old
+ *
+ * A job that dies there leaves `latest` naming nothing, and both copies whole. Readers look for the step under the
+ * hidden names, too, and the next job that writes gives it its name before it removes what is hidden. */
+#include "lib/checkpoint/checkpoint_latest.h"
+
+#include "lib/checkpoint/checkpoint_files.h"
+#include "lib/checkpoint/checkpoint_manifest.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_file(const char *folder, const char *name) {
+    char path[CHECKPOINT_PATH_MAX];
+    struct stat info;
+    bool there = checkpoint_path(folder, name, path) == OK && stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    status_clear();
+    return there;
+}
+
+/* What `latest` says; -1: it is there, and names no step. */
+static enum status read_latest(const char *save, char name[64], int64_t *step) {
+    char latest[CHECKPOINT_PATH_MAX];
+    TRY(checkpoint_path(save, "latest", latest));
+    FILE *f = is_file(save, "latest") ? fopen(latest, "r") : NULL;
+    if (!f)
+        return FAIL(E_DATA,
+                    "%s is no checkpoint: it has neither manifest.json nor latest; give a step directory, or what "
+                    "--save named",
+                    save);
+    bool read = fgets(name, 64, f) != NULL;
+    fclose(f);
+    name[strcspn(name, "\n")] = 0;
+    *step = read ? checkpoint_step_of_name(name) : -1;
+    return OK;
+}
+
+/* The new one first, then the old one. One that is not whole is none. */
+static bool find_hidden(const char *save, int64_t step, char path[CHECKPOINT_PATH_MAX]) {
+    bool found = false;
+    for (int64_t hidden = step; hidden <= step + 1 && !found; hidden++) {
+        struct manifest m = {0};
+        found = checkpoint_step_path(save, hidden, true, path) == OK && manifest_read(&m, path) == OK &&
+                m.step == step && manifest_check_shards(&m, 0, 1) == OK;
+        manifest_fini(&m);
+        status_clear();
+    }
+    return found;
+}
+
+enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX]) {
+    char name[64] = "";
+    int64_t number;
+    if (is_file(path, "manifest.json")) {
+        snprintf(step, CHECKPOINT_PATH_MAX, "%s", path); /* it fits: its manifest has a longer name */
+        return OK;
+    }
+    TRY(read_latest(path, name, &number));
+    if (number < 0)
+        return FAIL(E_FORMAT, "%s/latest does not name a step, as in step-00000012; give the step directory itself",
+                    path);
+    TRY(checkpoint_path(path, name, step));
+    if (is_file(step, "manifest.json") || find_hidden(path, number, step)) return OK;
+    return FAIL(E_DATA, "%s/latest names %s, which has no manifest.json; give another step directory", path, name);
+}
+
+enum status checkpoint_restore_name(const char *save) {
+    char name[64] = "", final[CHECKPOINT_PATH_MAX], hidden[CHECKPOINT_PATH_MAX];
+    int64_t step;
+    if (read_latest(save, name, &step) != OK || step < 0) {
+        status_clear();
+        return OK;
+    }
+    TRY(checkpoint_path(save, name, final));
+    if (access(final, F_OK) == 0 || errno != ENOENT || !find_hidden(save, step, hidden)) return OK;
+    if (rename(hidden, final) == 0) return checkpoint_flush_folder(save);
+    return FAIL(E_IO, "latest names %s, which lies in %s, and cannot be renamed: %s", final, hidden, strerror(errno));
+}
