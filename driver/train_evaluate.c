@@ -65,7 +65,7 @@ enum status train_evaluate(struct training *t) {
     double start = clock_s();
     enum status status =
         t->stopping ? OK : run_evaluate_until(&t->run, t->setup.plan.eval_batches, between_batches, t, &e);
-    if (status == E_DATA) note_failure(t);
+    if (e.unread) note_failure(t);
     else if (status != OK) return status;
     else if (e.batches < e.all || e.all == 0) note_early_end(t, &e);
     else note_loss(t, e.loss, clock_s() - start);

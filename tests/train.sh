@@ -52,6 +52,11 @@ refused_before_the_first_step() {
         then not_ok $name "code $code"; return; fi
         if [ -e never/latest ] || [ -s never.jsonl ]; then not_ok $name "it has trained"; return; fi
     done
+    # of clicks, ids
+    if "$trivium" data synth-clicks --to few.bin --samples 400 --rows 100 >out 2>err &&
+        "$trivium" data synth-clicks --to many.bin --samples 400 --rows 200 >out 2>err &&
+        job 2 --arch dlrm --heads 1 --seq 1 --dp 2 --data few.bin --val-data many.bin --steps 3 --metrics never.jsonl >out 2>err ||
+        ! says "E_DATA.*many.bin: id 1[0-9]* of sample [0-9]* is beyond the 100 rows"; then not_ok $name "ids are not checked"; return; fi
     # an evaluation of three batches does not read that token
     job 1 --vocab 100 --data train.bin --val-data bad.bin --eval-batches 3 --steps 1 --metrics "" >out 2>err ||
         { not_ok $name "samples are refused that are not evaluated"; return; }

@@ -83,7 +83,10 @@ static enum status run_batches(struct run *r, const struct progress *e, double *
     r->unread = &unread;
     enum status status = (r->program.scores >= 0 ? evaluate_clicks : evaluate_batches)(r, e, sums);
     r->unread = NULL;
-    return status == OK ? agree(r, &unread) : status;
+    if (status != OK) return status;
+    status = agree(r, &unread);
+    e->out->unread = status == E_DATA;
+    return status;
 }
 
 static int64_t n_batches_of(const struct run *r, int64_t wanted) {
@@ -136,6 +139,6 @@ enum status run_check_validation(const struct run *r, int64_t n_batches) {
     samples = min64(samples, n_batches_of(r, n_batches) * r->plan.global_batch);
     if (samples == 0) return OK;
     int64_t first = samples * rank / n, end = samples * (rank + 1) / n;
-    return fail_agree(mesh, r->plan.arch->clicks ? run_check_clicks(r, &r->val)
+    return fail_agree(mesh, r->plan.arch->clicks ? run_check_ids(r, &r->val, first, end - first)
                                                  : data_check(&r->val, first, end - first, r->plan.vocab));
 }

@@ -205,7 +205,9 @@ bool run_overlaps(const struct run *);
 enum status run_evaluate(struct run *, int64_t n_batches, double *loss);
 /** Asked after each batch but the last: is the evaluation to end here? The same on every rank. */
 typedef enum status evaluation_watcher(void *self, bool *ends);
-struct evaluated { double loss; int64_t batches, all; };   /* loss: NaN unless all batches were evaluated */
+/* loss: NaN unless all batches were evaluated. unread: E_DATA is every rank's, after the last batch; else a rank has
+ * left a batch, and the others wait for it. */
+struct evaluated { double loss; int64_t batches, all; bool unread; };
 /** The same, and the watcher may end it early. @collective{mesh} @errors as run_evaluate; of the watcher */
 enum status run_evaluate_until(struct run *, int64_t n_batches, evaluation_watcher *, void *self,
                                struct evaluated *out);

@@ -12,7 +12,7 @@
 
 static const struct shape *shape_of(const struct run *r, int slot) { return &r->program.slots[slot].type.shape; }
 
-enum status run_check_clicks(const struct run *r, const struct data_split *split) {
+static enum status check_layout(const struct run *r, const struct data_split *split) {
     struct clicks_layout have = clicks_layout(split->file);
     const struct shape *ids = shape_of(r, r->program.data[DATA_TOKENS]), *dense = shape_of(r, r->program.features);
     if (have.features == ids->axis[1].global && have.bag == ids->axis[3].n && have.dense == dense->axis[2].n) return OK;
@@ -21,6 +21,20 @@ enum status run_check_clicks(const struct run *r, const struct data_split *split
                 PRId64 "; leave --features, --bag and --dense out",
                 data_path(split->file), have.features, have.bag, have.dense, ids->axis[1].global, ids->axis[3].n,
                 dense->axis[2].n);
+}
+
+enum status run_check_ids(const struct run *r, const struct data_split *split, int64_t first, int64_t n) {
+    const struct clicks_layout c = clicks_layout(split->file);
+    TRY(check_layout(r, split));
+    for (int64_t i = first; i < first + n; i++) {
+        const int32_t *words = clicks_sample(split, i);
+        for (int64_t k = 1 + c.dense; k < clicks_words(&c); k++)
+            if (words[k] >= r->plan.vocab)
+                return FAIL(E_DATA, "%s: id %d of sample %" PRId64 " is beyond the %" PRId64 " rows of a table; use "
+                            "--vocab %" PRId64 " or more, or the data this model was made for",
+                            data_path(split->file), words[k], i, r->plan.vocab, (int64_t)words[k] + 1);
+    }
+    return OK;
 }
 
 /* A microbatch: its number, and its step's; in evaluation the step says nothing. */
@@ -73,7 +87,7 @@ enum status run_fetch_ids(void *self, int microbatch, int32_t *const data[N_DATA
     int32_t *labels = data[DATA_TARGETS];
     const struct axis *a = shape_of(r, r->program.data[DATA_TARGETS])->axis;
     const int32_t *words;
-    TRY(run_check_clicks(r, r->eval_first < 0 ? &r->train : &r->val));
+    TRY(check_layout(r, r->eval_first < 0 ? &r->train : &r->val));
     if (data[DATA_TOKENS]) {
         TRY(fetch_ids(r, at, data[DATA_TOKENS]));
         TRY(fetch_rows(r, at, data[DATA_TOKENS]));

@@ -17,8 +17,9 @@ enum status run_fetch_ids(void *run, int microbatch, int32_t *const data[N_DATA]
 enum status run_fetch_features(void *run, int microbatch, void *features);
 enum status run_see_scores(void *run, const void *logits, const int32_t *labels);
 
-/* Are these samples of the model's sizes? @errors E_DATA */
-enum status run_check_clicks(const struct run *, const struct data_split *);
+/* Are samples first .. first + n - 1 of the model's sizes, with ids that its tables have? Reads all of them.
+ * @errors E_DATA */
+enum status run_check_ids(const struct run *, const struct data_split *, int64_t first, int64_t n);
 
 /* ---- run_step.c ---- */
 /* The executor's hook, of a run: the step before this one is settled (update.h), and gradients may be written.
