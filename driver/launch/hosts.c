@@ -23,45 +23,112 @@ int host_list_find(const struct host_list *list, const char *name) {
     return -1;
 }
 
-static enum status add(struct host_list *list, const char *name, const char *count) {
-    char *end = NULL;
-    long n = count ? strtol(count, &end, 10) : 1;
-    if (!is_name(name)) return FAIL(E_USAGE, "--host: \"%.64s\" is no name of a host; use n01:8,n02:8", name);
-    if (n < 1 || n > OWN_MOST_RANKS || (end && (*end || end == count)))
-        return FAIL(E_USAGE, "--host %s:%.16s is no number of ranks; use 1 to %d", name, count ? count : "",
-                    OWN_MOST_RANKS);
-    if (host_list_find(list, name) >= 0)
-        return FAIL(E_USAGE, "--host names %s twice; give it all its ranks at once", name);
-    if (list->n == MOST_HOSTS) return FAIL(E_USAGE, "--host names more than %d hosts; use fewer", MOST_HOSTS);
+static enum status read_ranks(const char *text, int *out) {
+    char *end;
+    long n = strtol(text, &end, 10);
+    *out = (int)n;
+    if (strspn(text, "0123456789") == strlen(text) && *text && n >= 1 && n <= OWN_MOST_RANKS) return OK;
+    return FAIL(E_USAGE, "\"%.16s\" is no number of ranks; use 1 to %d", text, OWN_MOST_RANKS);
+}
+
+/* login: host or user@host; it is written to. */
+static enum status add(struct host_list *list, char *login, int n) {
+    char *at = strchr(login, '@'), *name = at ? at + 1 : login;
+    if (at) *at = 0;
+    if (!is_name(name) || (at && !is_name(login)))
+        return FAIL(E_USAGE, "\"%.64s%s%.64s\" is no name of a host; use n01 or me@n01", login, at ? "@" : "",
+                    at ? name : "");
+    if (host_list_find(list, name) >= 0) return FAIL(E_USAGE, "%s twice; give it all its ranks at once", name);
+    if (list->n == MOST_HOSTS) return FAIL(E_USAGE, "more than %d hosts; use fewer", MOST_HOSTS);
     struct host_name *h = &list->of[list->n++];
     snprintf(h->name, sizeof h->name, "%s", name);
-    h->n = (int)n;
+    snprintf(h->user, sizeof h->user, "%s", at ? login : "");
+    h->n = n;
     return OK;
+}
+
+/* host or host:ranks; it is written to. */
+static enum status take_colon(char *word, int *n) {
+    char *colon = strchr(word, ':');
+    *n = 1;
+    if (!colon) return OK;
+    *colon++ = 0;
+    return read_ranks(colon, n);
 }
 
 enum status host_list_read(const char *text, struct host_list *out) {
     char *copy = strdup(text), *at = copy;
     enum status status = copy ? OK : FAIL(E_MEMORY, "no memory for --host");
     *out = (struct host_list){0};
-    for (char *name; status == OK && (name = strsep(&at, ",")) != NULL;) {
-        char *colon = strchr(name, ':');
-        if (colon) *colon++ = 0;
-        status = add(out, name, colon);
+    for (char *word; status == OK && (word = strsep(&at, ",")) != NULL;) {
+        int n;
+        status = take_colon(word, &n);
+        if (status != OK) status = FAIL(status, "--host %.64s: %s", word, status_message());
+        else if ((status = add(out, word, n)) != OK) status = FAIL(status, "--host: %s", status_message());
     }
     free(copy);
     return status;
 }
 
+void host_login(const struct host_name *h, char text[HOST_LOGIN]) {
+    snprintf(text, HOST_LOGIN, "%s%s%s", h->user, h->user[0] ? "@" : "", h->name);
+}
+
+/* ---- a file: Open MPI's grammar ---- */
+static bool is_one_of(const char *word, size_t n, const char *words) {
+    for (size_t length; *words; words += length + (words[length] != 0)) {
+        length = strcspn(words, " ");
+        if (length == n && strncmp(word, words, n) == 0) return true;
+    }
+    return false;
+}
+
+/* One of `key = value`; *at is moved behind it. */
+static enum status read_key(char **at, int *slots, int *most) {
+    char *key = *at, *value;
+    size_t n = strcspn(key, " \t=");
+    bool is_slots = is_one_of(key, n, "slots slot cpu cpus count");
+    bool is_most = is_one_of(key, n, "max_slots max-slots slots_max slots-max max_cpu max-cpu max_count max-count");
+    value = key + n + strspn(key + n, " \t");
+    if (*value != '=' || !(is_slots || is_most))
+        return FAIL(E_USAGE, "\"%.*s\" is not understood; use `host slots=8`, or `host slots=8 max_slots=8`", (int)n,
+                    key);
+    value += 1 + strspn(value + 1, " \t");
+    *at = value + strcspn(value, " \t");
+    if (**at) *(*at)++ = 0;
+    int *to = is_slots ? slots : most;
+    if (*to) return FAIL(E_USAGE, "%.*s is there twice; leave one out", (int)n, key);
+    return read_ranks(value, to);
+}
+
+static enum status read_line(struct host_list *list, char *line) {
+    int slots = 0, most = 0, n;
+    char *login = line + strspn(line, " \t"), *at = login + strcspn(login, " \t");
+    if (!*login) return OK;
+    if (*at) *at++ = 0;
+    bool colon = strchr(login, ':') != NULL;
+    TRY(take_colon(login, &n));
+    if (colon) slots = n;
+    while (*(at += strspn(at, " \t"))) TRY(read_key(&at, &slots, &most));
+    if (most && (!slots || most < slots))
+        return FAIL(E_USAGE, "max_slots=%d, and slots %s; use slots=%d", most, slots ? "are more" : "are not said",
+                    most);
+    return add(list, login, slots ? slots : 1);
+}
+
 enum status host_list_read_file(const char *path, struct host_list *out) {
-    char line[512], name[512], rest[512];
+    enum { MOST_LINE = 4096 };
+    char line[MOST_LINE];
     FILE *f = fopen(path, "r");
     enum status status = f ? OK : FAIL(E_IO, "cannot read --hostfile %s: %s", path, strerror(errno));
     *out = (struct host_list){0};
-    while (status == OK && fgets(line, sizeof line, f)) {
+    for (int i = 1; status == OK && fgets(line, sizeof line, f); i++) {
+        bool whole = strlen(line) < sizeof line - 1;
         line[strcspn(line, "#\r\n")] = 0;
-        int n = sscanf(line, " %511s slots = %511s", name, rest);
-        if (n >= 1) status = add(out, name, n == 2 ? rest : NULL);
+        status = whole ? read_line(out, line) : FAIL(E_USAGE, "the line is longer than %d bytes", MOST_LINE - 2);
+        if (status != OK) status = FAIL(status, "--hostfile %s, line %d: %s", path, i, status_message());
     }
+    if (status == OK && ferror(f)) status = FAIL(E_IO, "cannot read --hostfile %s: %s", path, strerror(errno));
     if (f) fclose(f);
     if (status == OK && out->n == 0) return FAIL(E_USAGE, "--hostfile %s names no host; use `host slots=8`", path);
     return status;

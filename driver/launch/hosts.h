@@ -12,14 +12,19 @@ extern "C" {
 
 enum { MOST_HOSTS = 64, SECRET_TEXT = 2 * GREETING_SECRET + 1 };
 
-struct host_name { char name[HOST_MOST_NAME + 1]; int n; };    /* n: processes there */
+/* user: who logs in there, "": not said; n: processes there */
+struct host_name { char name[HOST_MOST_NAME + 1], user[HOST_MOST_NAME + 1]; int n; };
 struct host_list { int n; struct host_name of[MOST_HOSTS]; };
 
-/** "n01:8,n02:8"; without a number 1. @errors E_USAGE: what cannot be a host's name, a host twice, more than MOST_HOSTS
- */
+/** "n01:8,me@n02:8"; without a number 1. @errors E_USAGE: what cannot be a host's name, a host twice, more than
+ *  MOST_HOSTS */
 enum status host_list_read(const char *text, struct host_list *out);
-/** Lines `host slots=8`; # begins a remark. @errors E_USAGE, E_IO */
+/** Lines as Open MPI reads them: `host slots=8 max_slots=8`, also user@host, `host:8`, cpu= and count= for slots=; #
+ *  begins a remark. @errors E_USAGE: anything else, with file and line; E_IO */
 enum status host_list_read_file(const char *path, struct host_list *out);
+/** host, or user@host: what a start command logs in to. Pure. */
+enum { HOST_LOGIN = 2 * HOST_MOST_NAME + 2 };
+void host_login(const struct host_name *, char text[HOST_LOGIN]);
 /** How many processes there is room for. Pure. */
 int host_list_room(const struct host_list *);
 /** Give n_slots processes to the hosts, in their order, as far as each has room; hosts without any are left out. host:

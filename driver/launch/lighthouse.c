@@ -148,7 +148,7 @@ static void look_for_starters(struct lighthouse *l) {
 /* This host's own agent needs no ssh, unless it was asked for. */
 static enum status start(struct lighthouse *l, int h) {
     const char *command = l->request->agent_command;
-    char text[4096], *words[START_MOST_WORDS];
+    char text[4096], login[HOST_LOGIN], *words[START_MOST_WORDS];
     const char *self;
     uint32_t ip;
     TRY(program_path(&self));
@@ -156,7 +156,8 @@ static enum status start(struct lighthouse *l, int h) {
         status_clear();                      /* a name that nobody but ssh knows */
         command = "ssh -o BatchMode=yes %h";
     }
-    TRY(start_words(command, self, l->meet, l->names.of[h].name, text, words));
+    host_login(&l->names.of[h], login);
+    TRY(start_words(command, self, l->meet, login, text, words));
     l->host[h].has_ended = false;
     return start_agent(words, l->memory->secret, &l->unblocked, &l->host[h].starter);
 }

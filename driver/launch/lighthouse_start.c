@@ -31,7 +31,8 @@ static char *put_word(struct text *t, const char *word, size_t n, const char *na
 
 enum status start_words(const char *command, const char *self, const char *meet, const char *name, char text[4096],
                         char *words[START_MOST_WORDS]) {
-    const char *const ours[] = {self, "agent", "--meet", meet, "--host", name};
+    const char *host = strchr(name, '@') ? strchr(name, '@') + 1 : name;
+    const char *const ours[] = {self, "agent", "--meet", meet, "--host", host};
     enum { N_OURS = sizeof ours / sizeof *ours };
     struct text t = {text, text + 4096};
     int n = 0;

@@ -28,9 +28,20 @@ static void test_hosts_are_read(void **state) {
     assert_int_equal(host_list_find(&list, "n-3.local"), 2);
     assert_int_equal(host_list_find(&list, "n-3"), -1);
     assert_fails(host_list_read("a:2,a:2", &list), E_USAGE, "a twice");
-    assert_fails(host_list_read("a:0", &list), E_USAGE, "a:0", "1 to 256");
-    assert_fails(host_list_read("a:2x", &list), E_USAGE, "a:2x");
-    assert_fails(host_list_read("a:", &list), E_USAGE, "a:");
+    assert_fails(host_list_read("a:0", &list), E_USAGE, "--host a", "\"0\"", "1 to 256");
+    assert_fails(host_list_read("a:2x", &list), E_USAGE, "--host a", "\"2x\"");
+    assert_fails(host_list_read("a:", &list), E_USAGE, "--host a", "1 to 256");
+    assert_ok(host_list_read("me@a:2,b", &list));
+    char login[HOST_LOGIN];
+    host_login(&list.of[0], login);
+    assert_string_equal(login, "me@a");
+    assert_string_equal(list.of[0].name, "a");
+    host_login(&list.of[1], login);
+    assert_string_equal(login, "b");
+    assert_fails(host_list_read("a@b@c", &list), E_USAGE, "a@b@c", "no name");
+    assert_fails(host_list_read("@b", &list), E_USAGE, "@b", "no name");
+    assert_fails(host_list_read("-l@b", &list), E_USAGE, "no name");
+    assert_fails(host_list_read("me@a,you@a", &list), E_USAGE, "a twice");
     assert_fails(host_list_read("a:999", &list), E_USAGE, "256");
     assert_fails(host_list_read("", &list), E_USAGE, "no name");
     assert_fails(host_list_read("a,,b", &list), E_USAGE, "no name");
@@ -43,10 +54,31 @@ static void test_a_hostfile_is_read(void **state) {
     struct host_list list;
     const char *path = test_path("hosts");
     FILE *f = fopen(path, "w");
-    fputs("# two of them\nn01 slots=4\n\n  n02   slots = 2 # the small one\nn03\n", f);
+    fputs("# two of them\nn01 slots=4\n\n  n02   slots = 2 # the small one\nn03\nme@n04:3\nn05 max_slots=8 slots=5\n"
+          "n06\tcpu=6 max-slots= 6\nn07 count =7\r\n", f);
     fclose(f);
     assert_ok(host_list_read_file(path, &list));
-    assert_true(list.n == 3 && list.of[0].n == 4 && list.of[1].n == 2 && list.of[2].n == 1);
+    const int wanted[] = {4, 2, 1, 3, 5, 6, 7};
+    assert_int_equal(list.n, 7);
+    for (int h = 0; h < 7; h++) assert_int_equal(list.of[h].n, wanted[h]);
+    assert_string_equal(list.of[3].user, "me");
+    static const struct { const char *text, *words; } wrong[] = {
+        {"SLOTS=4", "\"SLOTS\" is not understood"}, {"4", "\"4\" is not understood"}, {"lots=4", "\"lots\""},
+        {"max_slots=8", "max_slots=8, and slots are not said"},
+        {"slots=4 max_slots=2", "max_slots=2, and slots are more"},
+        {"slots=4 slots=4", "twice"}, {"slots=0", "1 to 256"}, {"slots=4x", "\"4x\""}, {"slots=", "1 to 256"},
+        {"slots", "\"slots\" is not understood"}, {"slots=999999999999", "1 to 256"}, {"rank=1", "\"rank\""},
+        {"slots=-1", "\"-1\""}, {"slots=4 username=me", "\"username\""}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        f = fopen(path, "w");
+        fprintf(f, "a slots=1\nb %s\n", wrong[i].text);
+        fclose(f);
+        assert_fails(host_list_read_file(path, &list), E_USAGE, path, "line 2", wrong[i].words);
+    }
+    f = fopen(path, "w");
+    fputs("a:2 slots=3\n", f);
+    fclose(f);
+    assert_fails(host_list_read_file(path, &list), E_USAGE, path, "line 1", "twice");
     f = fopen(path, "w");
     fputs("# none\n", f);
     fclose(f);
@@ -111,6 +143,9 @@ static void test_a_start_command(void **state) {
                                   "--meet", "10.0.0.1:7", "--host",   "n02"};
     for (int i = 0; i < 10; i++) assert_string_equal(words[i], wanted[i]);
     assert_null(words[10]);
+    assert_ok(start_words("ssh %h", "/t", "a:7", "me@n02", text, words));
+    assert_string_equal(words[1], "me@n02");
+    assert_string_equal(words[7], "n02");
     assert_ok(start_words("", "/t/%h", "a:7", "n02", text, words));
     assert_string_equal(words[0], "/t/%h");
     for (int i = 0; i < 100; i++) strcat(many, " x");
