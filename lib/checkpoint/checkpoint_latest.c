@@ -23,18 +23,22 @@ static bool is_file(const char *folder, const char *name) {
     return there;
 }
 
-/* What `latest` says; -1: it is there, and names no step. */
+/* What `latest` says; -1: it is there, and names no step. @errors E_DATA: it is not there; E_IO */
 static enum status read_latest(const char *save, char name[64], int64_t *step) {
     char latest[CHECKPOINT_PATH_MAX];
     TRY(checkpoint_path(save, "latest", latest));
-    FILE *f = is_file(save, "latest") ? fopen(latest, "r") : NULL;
+    bool there = is_file(save, "latest");
+    FILE *f = there ? fopen(latest, "r") : NULL;
+    if (there && !f) return FAIL(E_IO, "cannot read %s: %s", latest, strerror(errno));
     if (!f)
         return FAIL(E_DATA,
                     "%s is no checkpoint: it has neither manifest.json nor latest; give a step directory, or what "
                     "--save named",
                     save);
     bool read = fgets(name, 64, f) != NULL;
+    enum status status = ferror(f) ? FAIL(E_IO, "cannot read %s: %s", latest, strerror(errno)) : OK;
     fclose(f);
+    TRY(status);
     name[strcspn(name, "\n")] = 0;
     *step = read ? checkpoint_step_of_name(name) : -1;
     return OK;
@@ -72,10 +76,10 @@ enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX])
 enum status checkpoint_restore_name(const char *save) {
     char name[64] = "", final[CHECKPOINT_PATH_MAX], hidden[CHECKPOINT_PATH_MAX];
     int64_t step;
-    if (read_latest(save, name, &step) != OK || step < 0) {
-        status_clear();
-        return OK;
-    }
+    enum status status = read_latest(save, name, &step);
+    if (status == E_IO) return status;
+    status_clear();
+    if (status != OK || step < 0) return OK;
     TRY(checkpoint_path(save, name, final));
     if (access(final, F_OK) == 0 || errno != ENOENT || !find_hidden(save, step, hidden)) return OK;
     if (rename(hidden, final) == 0) return checkpoint_flush_folder(save);
