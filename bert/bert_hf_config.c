@@ -1,53 +1,44 @@
 #include "bert/bert_hf.h"
 
 #include "lib/checkpoint/hf_config.h"
-#include <inttypes.h>
-#include <stdio.h>
+#include "lib/checkpoint/hf_keys.h"
 #include <string.h>
 
-/* ---- reading ---- */
+/* ---- what config.json says ---- */
 
-static enum status read_sizes(const char *path, const json_t *config, struct checkpoint_model *m) {
-    const struct { const char *key; int64_t *to; } sizes[] = {
-        {"num_hidden_layers", &m->layers}, {"hidden_size", &m->hidden}, {"num_attention_heads", &m->heads},
-        {"max_position_embeddings", &m->seq}, {"vocab_size", &m->vocab}, {"intermediate_size", &m->ffn}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        TRY(hf_config_size(path, config, sizes[i].key, true, sizes[i].to));
-    if (m->ffn == 4 * m->hidden) m->ffn = 0;
-    return checkpoint_model_check(m, path);
-}
+struct said { struct checkpoint_model model; int64_t tied; };
+#define AT(field) offsetof(struct said, field)
 
-/* What is wanted of a key that is said. */
-static enum status check_text(const char *path, const json_t *config, const char *key, const char *wanted) {
-    const json_t *x = json_object_get(config, key);
-    const char *text = json_string_value(x);
-    if (!hf_config_is_said(x) || (text && !strcmp(text, wanted))) return OK;
-    return FAIL(E_FORMAT, "%s: %s is %.32s; Trivium computes %s", path, key, text ? text : "no text", wanted);
-}
+/* position_embedding_type: only transformers 4 reads it. */
+static const struct hf_key KEYS[] = {
+    {"model_type", HF_MUST, NULL, "bert", 0},
+    {"num_hidden_layers", HF_SIZE, NULL, NULL, AT(model.layers)},
+    {"hidden_size", HF_SIZE, NULL, NULL, AT(model.hidden)},
+    {"num_attention_heads", HF_SIZE, NULL, NULL, AT(model.heads)},
+    {"max_position_embeddings", HF_SIZE, NULL, NULL, AT(model.seq)},
+    {"vocab_size", HF_SIZE, NULL, NULL, AT(model.vocab)},
+    {"intermediate_size", HF_SIZE, NULL, NULL, AT(model.ffn)},
+    {"tie_word_embeddings", HF_FLAG, "true", NULL, AT(tied)},
+    {"hidden_act", HF_MUST, "gelu", "gelu", 0},
+    {"layer_norm_eps", HF_MUST, "1e-12", "1e-12", 0},
+    {"type_vocab_size", HF_MUST, "2", "2", 0},
+    {"position_embedding_type", HF_MUST, "absolute", "absolute", 0},
+    {"is_decoder", HF_MUST, "false", "false", 0},
+    {"add_cross_attention", HF_MUST, "false", "false", 0},
+    {0},
+};
+static const struct hf_keys BERT = {KEYS, NULL, "hidden_dropout_prob attention_probs_dropout_prob embedding_size "
+                                                "pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers "
+                                                "pooler_size_per_head pooler_type directionality"};
 
-static enum status check_function(const char *path, const json_t *config) {
-    const json_t *eps = json_object_get(config, "layer_norm_eps");
-    int64_t types;
-    TRY(check_text(path, config, "hidden_act", "gelu"));
-    TRY(check_text(path, config, "position_embedding_type", "absolute"));
-    if (hf_config_is_said(eps) && json_number_value(eps) != 1e-12)
-        return FAIL(E_FORMAT, "%s: layer_norm_eps is %g; Trivium's BERT has 1e-12", path, json_number_value(eps));
-    TRY(hf_config_size(path, config, "type_vocab_size", false, &types));
-    if (types && types != 2)
-        return FAIL(E_FORMAT, "%s: type_vocab_size is %" PRId64 "; Trivium's BERT has 2 segments", path, types);
-    if (json_is_true(json_object_get(config, "is_decoder")))
-        return FAIL(E_FORMAT, "%s says is_decoder; Trivium's BERT attends to all tokens", path);
-    return OK;
-}
-
-static enum status read_config(const char *path, const json_t *config, struct checkpoint_model *m) {
-    const char *type = json_string_value(json_object_get(config, "model_type"));
-    const json_t *tied = json_object_get(config, "tie_word_embeddings");
-    *m = (struct checkpoint_model){.arch = "bert", .untied = json_is_false(tied)};
-    if (!type || strcmp(type, "bert"))
-        return FAIL(E_FORMAT, "%s: model_type is %.32s, not bert", path, type ? type : "no name");
-    TRY(read_sizes(path, config, m));
-    return check_function(path, config);
+static enum status read_config(const char *path, const json_t *config, struct checkpoint_model *out) {
+    struct said s = {.tied = 0};
+    TRY(hf_keys_read(path, "bert", config, (const struct hf_keys *const[]){&BERT, &hf_keys_shared, NULL}, false, &s));
+    *out = s.model;
+    strcpy(out->arch, "bert");
+    out->untied = !s.tied;
+    if (out->ffn == 4 * out->hidden) out->ffn = 0;
+    return checkpoint_model_check(out, path);
 }
 
 enum status bert_hf_config_read(const char *path, struct checkpoint_model *out) {

@@ -2,7 +2,7 @@
 
 #include "gpt/gpt_hf_config.h"
 #include "gpt/gpt_weights.h"
-#include "lib/checkpoint/safetensors.h"
+#include "lib/checkpoint/hf_files.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +19,10 @@ static void name_of(const struct gpt_weight *w, const char *prefix, char name[PU
 /* ---- reading a file ---- */
 
 struct hf_file {
-    const char *path, *prefix;
-    struct safetensors *file;
+    const char *path, *prefix;               /* path: of the file, or of the index */
+    struct hf_files *files;
     struct gpt_weights weights;
-    const struct safetensors_entry **entry;  /* for each weight */
+    struct hf_tensor *tensor;                /* for each weight */
     void *buffer;                            /* a matrix before its transposition */
 };
 
@@ -40,17 +40,28 @@ static const char *in_layer(const struct hf_file *f, const char *name, int64_t *
 static enum status find_matrix(const struct hf_file *f, const char *what, const struct safetensors_entry **out) {
     char name[PUBLISHED_NAME_MAX];
     snprintf(name, sizeof name, "%s%s", f->prefix, what);
-    const struct safetensors_entry *e = *out = safetensors_find(f->file, name);
+    const struct safetensors_entry *e = *out = hf_files_find(f->files, name).entry;
     if (!e) return FAIL(E_FORMAT, "%s: tensor %s is missing; is it a GPT-2 of Hugging Face?", f->path, name);
     return e->n_axes == 2 ? OK : FAIL(E_FORMAT, "%s: tensor %s has %d axes, not 2", f->path, name, e->n_axes);
 }
 
-static enum status choose_heads(const struct hf_file *f, int64_t heads, struct checkpoint_model *m) {
-    char config[CHECKPOINT_PATH_MAX];
-    int64_t said;
-    TRY(gpt_hf_config_path(f->path, config));
-    TRY(gpt_hf_config_read(config, m, &said));
-    m->heads = heads ? heads : said ? said : m->hidden % 64 ? 0 : m->hidden / 64;
+/* config.json and the tensors beside it. */
+static enum status compare_sizes(const char *path, const struct checkpoint_model *said,
+                                 const struct checkpoint_model *found) {
+    const struct { const char *key; int64_t said, found; } sizes[] = {{"n_layer", said->layers, found->layers},
+                                                                      {"n_embd", said->hidden, found->hidden},
+                                                                      {"n_positions", said->seq, found->seq},
+                                                                      {"vocab_size", said->vocab, found->vocab}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].said != sizes[i].found)
+            return FAIL(E_FORMAT, "%s says %s=%" PRId64 ", and the tensors beside it say %" PRId64, path, sizes[i].key,
+                        sizes[i].said, sizes[i].found);
+    return OK;
+}
+
+/* Without config.json heads are of 64 channels, as all published ones, if the user does not say them. */
+static enum status guess_heads(const struct hf_file *f, const char *config, int64_t heads, struct checkpoint_model *m) {
+    m->heads = heads ? heads : m->hidden % 64 ? 0 : m->hidden / 64;
     if (m->heads > 0 && m->hidden % m->heads == 0) return OK;
     if (m->heads == 0)
         return FAIL(E_CONFIG,
@@ -60,15 +71,28 @@ static enum status choose_heads(const struct hf_file *f, int64_t heads, struct c
                 m->hidden, f->path);
 }
 
+static enum status choose_heads(const struct hf_file *f, int64_t heads, struct checkpoint_model *m) {
+    char config[CHECKPOINT_PATH_MAX];
+    struct checkpoint_model said;
+    TRY(hf_config_path(f->path, config));
+    if (access(config, F_OK) != 0) return guess_heads(f, config, heads, m);
+    TRY(gpt_hf_config_read(config, &said));
+    TRY(compare_sizes(config, &said, m));
+    m->heads = said.heads;
+    if (heads == 0 || heads == said.heads) return OK;
+    return FAIL(E_CONFIG, "heads=%" PRId64 ", and %s says n_head=%" PRId64 ": leave --heads out", heads, config,
+                said.heads);
+}
+
 static enum status read_model(struct hf_file *f, int64_t heads, struct checkpoint_model *m) {
     const struct safetensors_entry *wte, *wpe;
-    f->prefix = safetensors_find(f->file, "transformer.wte.weight") ? PREFIX : "";
+    f->prefix = hf_files_find(f->files, "transformer.wte.weight").entry ? PREFIX : "";
     TRY(find_matrix(f, "wte.weight", &wte));
     TRY(find_matrix(f, "wpe.weight", &wpe));
     *m = (struct checkpoint_model){.hidden = wte->shape[1], .heads = 1, .seq = wpe->shape[0], .vocab = wte->shape[0]};
-    for (int i = 0; i < safetensors_n(f->file); i++) {
+    for (int i = 0; i < hf_files_n(f->files); i++) {
         int64_t layer = 0;
-        if (in_layer(f, safetensors_at(f->file, i)->name, &layer) && layer >= m->layers) m->layers = layer + 1;
+        if (in_layer(f, hf_files_at(f->files, i).entry->name, &layer) && layer >= m->layers) m->layers = layer + 1;
     }
     TRY(checkpoint_model_check(m, f->path));
     return choose_heads(f, heads, m);
@@ -80,7 +104,8 @@ static enum status find_weight(struct hf_file *f, int i) {
     const struct gpt_weight *w = &f->weights.weight[i];
     char name[PUBLISHED_NAME_MAX];
     name_of(w, f->prefix, name);
-    const struct safetensors_entry *e = f->entry[i] = safetensors_find(f->file, name);
+    f->tensor[i] = hf_files_find(f->files, name);
+    const struct safetensors_entry *e = f->tensor[i].entry;
     if (!e) return FAIL(E_FORMAT, "%s: tensor %s is missing", f->path, name);
     if (e->dtype > FP16)
         return FAIL(E_FORMAT, "%s: tensor %s is %s; weights are F64, F32, BF16 or F16", f->path, name, e->dtype_name);
@@ -101,13 +126,13 @@ static bool is_mask(const struct hf_file *f, const char *name) {
 
 static bool is_weight(const struct hf_file *f, const struct safetensors_entry *e) {
     for (int i = 0; i < f->weights.n; i++)
-        if (f->entry[i] == e) return true;
+        if (f->tensor[i].entry == e) return true;
     return false;
 }
 
 /* An untied head is another model. */
-static enum status check_head(const struct hf_file *f, const struct safetensors_entry *head) {
-    const struct safetensors_entry *wte = f->entry[0];
+static enum status check_head(const struct hf_file *f, struct hf_tensor tensor) {
+    const struct safetensors_entry *wte = f->tensor[0].entry, *head = tensor.entry;
     enum { PART = 1 << 16 };
     static char a[PART], b[PART];
     int64_t bytes = wte->end - wte->begin;
@@ -115,8 +140,8 @@ static enum status check_head(const struct hf_file *f, const struct safetensors_
                 head->shape[1] == wte->shape[1];
     for (int64_t at = 0; same && at < bytes; at += PART) {
         int64_t n = bytes - at < PART ? bytes - at : PART;
-        TRY(safetensors_read(f->file, wte, at, n, a));
-        TRY(safetensors_read(f->file, head, at, n, b));
+        TRY(safetensors_read(f->tensor[0].file, wte, at, n, a));
+        TRY(safetensors_read(tensor.file, head, at, n, b));
         same = !memcmp(a, b, (size_t)n);
     }
     return same ? OK
@@ -125,9 +150,9 @@ static enum status check_head(const struct hf_file *f, const struct safetensors_
 }
 
 static enum status check_others(const struct hf_file *f) {
-    for (int i = 0; i < safetensors_n(f->file); i++) {
-        const struct safetensors_entry *e = safetensors_at(f->file, i);
-        if (!strcmp(e->name, "lm_head.weight")) TRY(check_head(f, e));
+    for (int i = 0; i < hf_files_n(f->files); i++) {
+        const struct safetensors_entry *e = hf_files_at(f->files, i).entry;
+        if (!strcmp(e->name, "lm_head.weight")) TRY(check_head(f, hf_files_at(f->files, i)));
         else if (!is_mask(f, e->name) && !is_weight(f, e))
             return FAIL(E_FORMAT, "%s: tensor %.80s is none of a GPT-2's", f->path, e->name);
     }
@@ -135,8 +160,8 @@ static enum status check_others(const struct hf_file *f) {
 }
 
 static enum status find_all(struct hf_file *f) {
-    f->entry = calloc((size_t)f->weights.n, sizeof *f->entry);
-    if (!f->entry) return FAIL(E_MEMORY, "no memory for the list of %d tensors", f->weights.n);
+    f->tensor = calloc((size_t)f->weights.n, sizeof *f->tensor);
+    if (!f->tensor) return FAIL(E_MEMORY, "no memory for the list of %d tensors", f->weights.n);
     for (int i = 0; i < f->weights.n; i++) TRY(find_weight(f, i));
     return check_others(f);
 }
@@ -146,26 +171,28 @@ static enum status find_all(struct hf_file *f) {
 static enum status make_buffer(struct hf_file *f) {
     int64_t most = 0;
     for (int i = 0; i < f->weights.n; i++)
-        if (f->entry[i]->end - f->entry[i]->begin > most) most = f->entry[i]->end - f->entry[i]->begin;
+        if (f->tensor[i].entry->end - f->tensor[i].entry->begin > most)
+            most = f->tensor[i].entry->end - f->tensor[i].entry->begin;
     f->buffer = malloc((size_t)most);
     return f->buffer ? OK : FAIL(E_MEMORY, "no memory for a tensor of %" PRId64 " bytes", most);
 }
 
 static enum dtype source_dtype(const struct gpt_source *s, int i) {
-    return ((const struct hf_file *)s->self)->entry[i]->dtype;
+    return ((const struct hf_file *)s->self)->tensor[i].entry->dtype;
 }
 
 static enum status source_read(const struct gpt_source *s, int i, void *to) {
     const struct hf_file *f = s->self;
     const struct gpt_weight *w = &f->weights.weight[i];
-    const struct safetensors_entry *e = f->entry[i];
-    TRY(safetensors_read(f->file, e, 0, e->end - e->begin, w->transposed ? f->buffer : to));
+    const struct safetensors_entry *e = f->tensor[i].entry;
+    TRY(safetensors_read(f->tensor[i].file, e, 0, e->end - e->begin, w->transposed ? f->buffer : to));
     if (w->transposed) gpt_transpose(to, f->buffer, w->columns, w->rows, e->dtype);
     return OK;
 }
 
 static enum status import(struct hf_file *f, int64_t heads, const char *save, struct checkpoint_model *out) {
-    TRY(safetensors_open(f->path, &f->file));
+    TRY(hf_files_open(f->path, &f->files));
+    f->path = hf_files_path(f->files);
     TRY(read_model(f, heads, out));
     TRY(gpt_weights_init(&f->weights, out));
     TRY(find_all(f));
@@ -178,9 +205,9 @@ enum status gpt_hf_import(const char *path, int64_t heads, const char *save, str
     struct hf_file f = {.path = path};
     enum status status = import(&f, heads, save, out);
     free(f.buffer);
-    free(f.entry);
+    free(f.tensor);
     gpt_weights_fini(&f.weights);
-    safetensors_close(&f.file);
+    hf_files_close(&f.files);
     return status;
 }
 
@@ -224,7 +251,7 @@ static enum status export(const struct gpt_weights *g, const struct checkpoint_r
     char config[CHECKPOINT_PATH_MAX];
     struct hf_output o = {0};
     enum dtype stored;
-    TRY(gpt_hf_config_path(path, config));
+    TRY(hf_config_path(path, config));
     if (access(config, F_OK) == 0) return FAIL(E_IO, "%s is there already; give a file in a folder of its own", config);
     TRY(checkpoint_weight_dtype(r, g->weight[0].name, &stored));
     o.dtype = stored == FP64 ? FP64 : FP32;

@@ -1,11 +1,11 @@
-/* Weights in Hugging Face's GPT-2 format: one safetensors file, and config.json beside it. The names are in
- * gpt_weights.h.
+/* Weights in Hugging Face's GPT-2 format: safetensors files, and config.json beside them (lib/checkpoint/hf_files.h).
+ * The names are in gpt_weights.h.
  *
  * Import: F32, F16, BF16 and F64, names with or without the prefix "transformer." (GPT2LMHeadModel.save_pretrained
  * writes it; the older files of the openai-community/gpt2 models do not have it). lm_head.weight is accepted if it
  * equals wte.weight byte by byte: the head is tied. The causal masks of old files (h.N.attn.bias, h.N.attn.masked_bias)
  * are ignored. Any other tensor, and a missing or misshapen one, is refused. So is a config.json of another function
- * (another activation, epsilon or scale). The number of heads is only in config.json.
+ * (another activation, epsilon or scale; gpt_hf_config.c has all its keys). The number of heads is only in config.json.
  *
  * Export: as save_pretrained does, with "transformer." and without lm_head.weight; F32, or F64 if the checkpoint is in
  * F64.
@@ -20,10 +20,10 @@
 extern "C" {
 #endif
 
-/** Convert the file at `path` to a weights-only checkpoint in `save`, in the file's precision, tensor by tensor. heads
- *  0: config.json's n_head, else hidden / 64. *out: the model's sizes.
- *  @errors E_DATA: no such file; E_FORMAT naming file and tensor; E_CONFIG: heads; E_IO, E_MEMORY; those of
- *  checkpoint_weights_create  @collective{none} */
+/** Convert the files at `path` to a weights-only checkpoint in `save`, in their precision, tensor by tensor. heads 0:
+ *  config.json's n_head; hidden / 64 where that file is not. *out: the model's sizes.
+ *  @errors E_DATA: no such file; E_FORMAT naming file and tensor; E_CONFIG: heads, other than config.json's; E_IO,
+ *  E_MEMORY; those of checkpoint_weights_create  @collective{none} */
 enum status gpt_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
 
 /** Write the checkpoint's weights to `path`, and config.json beside it; neither file may exist. dtype: must be

@@ -4,14 +4,11 @@
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 
-/** "DIR/config.json" for "DIR/model.safetensors". @errors E_CONFIG: too long a path */
-enum status gpt_hf_config_path(const char *path, char out[CHECKPOINT_PATH_MAX]);
+/** The model that the file says.
+ *  @errors E_DATA: it is not there; E_FORMAT: it says no GPT-2 that Trivium computes */
+enum status gpt_hf_config_read(const char *path, struct checkpoint_model *out);
 
-/** Check that the file describes this model, and the function that Trivium computes. Sizes of *model that are 0 are not
- *  compared. *heads: its n_head; 0: not given, or no such file.  @errors E_FORMAT naming key and value */
-enum status gpt_hf_config_read(const char *config, const struct checkpoint_model *model, int64_t *heads);
-
-/** Write it. @errors E_IO: also if it exists already; E_MEMORY */
-enum status gpt_hf_config_write(const char *config, const struct checkpoint_model *, enum dtype);
+/** Write it. @errors E_IO, E_MEMORY */
+enum status gpt_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);
 
 #endif

@@ -240,37 +240,67 @@ static void test_heads_are_asked_for_where_nobody_says_them(void **state) {
     assert_fails(import_model(&m, 3), E_CONFIG, "heads=3", "hidden=8");
 }
 
-static enum status import_with(const char *config, struct checkpoint_model *out) {
+#define SIZES "\"n_layer\": 2, \"n_embd\": 8, \"n_positions\": 4, \"vocab_size\": 5"
+
+static enum status import_with(const char *config, int64_t heads, struct checkpoint_model *out) {
     struct small_model m = model_of("", FP32);
     const char *folder = folder_of("configured"), *path = path_in(folder, "model.safetensors");
     write_model(&m, path);
     write_text(path_in(folder, "config.json"), config);
-    return gpt_hf_import(path, 0, new_save(), out);
+    return gpt_hf_import(folder, heads, new_save(), out);
 }
 
 static void test_config_says_the_heads_and_may_not_ask_for_another_function(void **state) {
     (void)state;
     struct checkpoint_model out;
-    assert_ok(import_with("{\"n_head\": 4, \"n_inner\": null, \"n_layer\": 2, \"activation_function\": \"gelu_new\", "
-                          "\"layer_norm_epsilon\": 1e-05}",
-                          &out));
+    assert_ok(import_with("{" SIZES ", \"n_head\": 4, \"n_inner\": null, \"activation_function\": \"gelu_new\", "
+                          "\"layer_norm_epsilon\": 1e-05}", 0, &out));
     assert_int_equal(out.heads, 4);
+    assert_ok(import_with("{" SIZES ", \"n_head\": 4}", 4, &out));
+    assert_fails(import_with("{" SIZES ", \"n_head\": 4}", 2, &out), E_CONFIG, "heads=2", "n_head=4", "leave");
     static const struct { const char *config, *words; } cases[] = {
-        {"{", "is no JSON object"}, {"[]", "is no JSON object"}, {"{\"n_head\": 3}", "heads=3"},
-        {"{\"n_head\": \"4\"}", "n_head"},
-        {"{\"model_type\": \"gpt_neo\"}", "gpt_neo"}, {"{\"activation_function\": \"gelu\"}",
-                                                       "activation_function is gelu;"},
-        {"{\"layer_norm_epsilon\": 1e-6}", "layer_norm_epsilon is 1e-06"}, {"{\"n_layer\": 12}", "n_layer=12"},
-        {"{\"n_embd\": 9}", "n_embd=9"},
-        {"{\"n_positions\": 5}", "n_positions=5"}, {"{\"vocab_size\": 6}", "vocab_size=6"},
-        {"{\"n_inner\": 31}", "n_inner=31"},
-        {"{\"scale_attn_weights\": false}", "scale_attn_weights is not true"},
-        {"{\"tie_word_embeddings\": false}", "tie_word_embeddings is not true"},
-        {"{\"scale_attn_by_inverse_layer_idx\": true}", "scale_attn_by_inverse_layer_idx is not false"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        enum status status = import_with(cases[i].config, &out);
-        assert_fails(status, i == 2 ? E_CONFIG : E_FORMAT, cases[i].words);
+        {"{", "is no JSON object"}, {"[]", "is no JSON object"}, {"{" SIZES ", \"n_head\": 3}", "heads=3"},
+        {"{" SIZES "}", "heads=12 does not divide"}, {"{\"n_head\": 4}", "does not say n_layer"},
+        {"{" SIZES ", \"n_head\": \"4\"}", "n_head is \"4\""}, {"{\"model_type\": \"gpt_neo\"}", "gpt_neo"},
+        {"{" SIZES ", \"n_head\": 4, \"activation_function\": \"gelu\"}", "activation_function is \"gelu\";"},
+        {"{" SIZES ", \"n_head\": 4, \"layer_norm_epsilon\": 1e-6}", "layer_norm_epsilon is 1e-6"},
+        {"{\"n_layer\": 12, \"n_embd\": 8, \"n_positions\": 4, \"vocab_size\": 5, \"n_head\": 4}", "n_layer=12"},
+        {"{\"n_layer\": 2, \"n_embd\": 12, \"n_positions\": 4, \"vocab_size\": 5, \"n_head\": 4}", "n_embd=12"},
+        {"{\"n_layer\": 2, \"n_embd\": 8, \"n_positions\": 5, \"vocab_size\": 5, \"n_head\": 4}", "n_positions=5"},
+        {"{\"n_layer\": 2, \"n_embd\": 8, \"n_positions\": 4, \"vocab_size\": 6, \"n_head\": 4}", "vocab_size=6"},
+        {"{" SIZES ", \"n_head\": 4, \"n_inner\": 31}", "n_inner is 31"},
+        {"{" SIZES ", \"n_head\": 4, \"scale_attn_weights\": false}", "scale_attn_weights is false"},
+        {"{" SIZES ", \"n_head\": 4, \"tie_word_embeddings\": false}", "tie_word_embeddings is false"},
+        {"{" SIZES ", \"n_head\": 4, \"scale_attn_by_inverse_layer_idx\": true}",
+         "scale_attn_by_inverse_layer_idx is true"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_fails(import_with(cases[i].config, 0, &out), E_FORMAT, cases[i].words);
+}
+
+/* The layers in a file of their own, as save_pretrained shares them out. */
+static void test_a_gpt2_in_several_files_is_read(void **state) {
+    (void)state;
+    struct small_model m = model_of("transformer.", FP32), layers = {.dtype = FP32}, rest = {.dtype = FP32};
+    struct checkpoint_model out;
+    struct checkpoint_reader *r;
+    char index[8192] = "{\"weight_map\": {";
+    const char *folder = folder_of("several"), *save = new_save();
+    for (int i = 0; i < m.n; i++) {
+        bool of_layer = strstr(m.tensor[i].name, ".h.") != NULL;
+        struct small_model *to = of_layer ? &layers : &rest;
+        to->tensor[to->n++] = m.tensor[i];
+        snprintf(strchr(index, 0), 200, "%s\"%s\": \"%s.safetensors\"", i ? ", " : "", m.tensor[i].name,
+                 of_layer ? "layers" : "rest");
     }
+    strcat(index, "}}");
+    write_model(&layers, path_in(folder, "layers.safetensors"));
+    write_model(&rest, path_in(folder, "rest.safetensors"));
+    write_text(path_in(folder, "model.safetensors.index.json"), index);
+    assert_ok(gpt_hf_import(folder, H, save, &out));
+    assert_ok(checkpoint_open(save, &r));
+    check_weight(r, "embed.wte", "wte.weight", V, C, false);
+    for (int l = 0; l < L; l++) check_layer(r, l);
+    checkpoint_close(&r);
 }
 
 static void test_what_is_there_is_not_written_over(void **state) {
@@ -297,4 +327,4 @@ TESTS(unit_test(test_every_element_comes_to_its_place), unit_test(test_masks_and
       unit_test(test_tensors_that_are_not_as_they_should_be_are_named),
       unit_test(test_heads_are_asked_for_where_nobody_says_them),
       unit_test(test_config_says_the_heads_and_may_not_ask_for_another_function),
-      unit_test(test_what_is_there_is_not_written_over))
+      unit_test(test_a_gpt2_in_several_files_is_read), unit_test(test_what_is_there_is_not_written_over))

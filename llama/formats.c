@@ -8,6 +8,6 @@ const struct model_format llama_formats[] = {
 };
 
 const struct model_format mixtral_formats[] = {
-    {"hf", llama_hf_import, llama_hf_export, "mixtral", NULL},
+    {"hf", llama_hf_import, llama_hf_export, "mixtral", llama_hf_check},
     {NULL, NULL, NULL, NULL, NULL},
 };

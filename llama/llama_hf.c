@@ -13,6 +13,9 @@ static bool is_frequency_table(const char *name) {
 enum status llama_hf_check(const struct checkpoint_model *m) {
     if (strcmp(m->arch, "llama") && strcmp(m->arch, "mixtral"))
         return FAIL(E_CONFIG, "this checkpoint is of %s, and not of llama", m->arch[0] ? m->arch : "gpt");
+    if (m->experts_per_token == 1)
+        return FAIL(E_CONFIG, "experts-per-token=1: transformers' Mixtral gives that expert weight 1, and Trivium its "
+                    "probability; such files have experts-per-token=2 or more");
     if (strcmp(m->arch, "llama") || !m->experts) return OK;
     return FAIL(E_CONFIG,
                 "this llama has experts=%" PRId64 ", which Hugging Face calls mixtral; train with arch=mixtral",

@@ -191,12 +191,13 @@ static void test_other_functions_are_refused(void **state) {
                           "\"rope_parameters\": {\"rope_theta\": 500, \"rope_type\": \"default\"},"
                           " \"num_key_value_heads\": 2, \"intermediate_size\": 24"));
     assert_fails(import_with(GOOD ", \"rope_scaling\": {\"factor\": 8}"), E_FORMAT, "config.json", "rope_scaling");
-    assert_fails(import_with(GOOD ", \"rope_parameters\": {\"rope_type\": \"llama3\"}"), E_FORMAT, "llama3", "scaled");
+    assert_fails(import_with(GOOD ", \"rope_parameters\": {\"rope_type\": \"llama3\"}"), E_FORMAT,
+                 "rope_type is \"llama3\"", "default");
     assert_fails(import_with(GOOD ", \"attention_bias\": true"), E_FORMAT, "attention_bias");
     assert_fails(import_with(GOOD ", \"hidden_act\": \"gelu\""), E_FORMAT, "gelu", "silu");
     assert_fails(import_with(GOOD ", \"head_dim\": 8"), E_FORMAT, "head_dim=8", "hidden_size=16");
     assert_fails(import_with("\"rope_theta\": 500, \"intermediate_size\": 24, \"rms_norm_eps\": 1e-6"), E_FORMAT,
-                 "rms_norm_eps is 1e-06", "1e-5");
+                 "rms_norm_eps is 1e-6", "1e-5");
     assert_fails(import_with("\"rms_norm_eps\": 1e-5, \"intermediate_size\": 25, \"num_key_value_heads\": 2"), E_FORMAT,
                  "gate_proj", "24, not 25");
     assert_fails(import_with("\"rms_norm_eps\": 1e-5, \"num_key_value_heads\": 3, \"intermediate_size\": 24"), E_FORMAT,

@@ -1,59 +1,76 @@
 #include "t5/t5_hf.h"
 
 #include "lib/checkpoint/hf_config.h"
+#include "lib/checkpoint/hf_keys.h"
 #include "lib/ops/attention/attention_bias.h"
 #include <inttypes.h>
 #include <string.h>
 
+/* ---- what config.json says ---- */
+
+struct said { struct checkpoint_model model; int64_t tied, layers, decoder_layers, head; };
+#define AT(field) offsetof(struct said, field)
+_Static_assert(ATTENTION_BUCKETS == 32 && ATTENTION_FAR == 128, "the table below says them");
+
+/* n_positions: no version of T5 reads it, but published files say it. */
+static const struct hf_key KEYS[] = {
+    {"model_type", HF_MUST, NULL, "t5", 0},
+    {"num_layers|num_hidden_layers", HF_SIZE, NULL, NULL, AT(layers)},
+    {"num_decoder_layers", HF_SIZE, "null", NULL, AT(decoder_layers)},
+    {"d_model|hidden_size", HF_SIZE, NULL, NULL, AT(model.hidden)},
+    {"num_heads|num_attention_heads", HF_SIZE, NULL, NULL, AT(model.heads)},
+    {"d_kv|head_dim", HF_SIZE, "64", NULL, AT(head)},
+    {"d_ff", HF_SIZE, NULL, NULL, AT(model.ffn)},
+    {"vocab_size", HF_SIZE, NULL, NULL, AT(model.vocab)},
+    {"n_positions", HF_SIZE, "512", NULL, AT(model.seq)},
+    {"tie_word_embeddings", HF_FLAG, "true", NULL, AT(tied)},
+    {"scale_decoder_outputs", HF_READ, "null", NULL, 0},
+    {"feed_forward_proj", HF_MUST, "relu", "relu", 0},
+    {"dense_act_fn", HF_MUST, "relu", "relu", 0},
+    {"is_gated_act", HF_MUST, "false", "false", 0},
+    {"layer_norm_epsilon", HF_MUST, "1e-6", "1e-6", 0},
+    {"relative_attention_num_buckets", HF_MUST, "32", "32", 0},
+    {"relative_attention_max_distance", HF_MUST, "128", "128", 0},
+    {"decoder_start_token_id", HF_MUST, "0", "0", 0},
+    {0},
+};
+static const struct hf_keys T5 = {KEYS, NULL, "dropout_rate is_decoder output_past"};
+
 /* ---- reading ---- */
 
-/* A number that the model has to say, if it says one. */
-static enum status check_number(const char *path, const json_t *config, const char *key, double wanted) {
-    const json_t *x = json_object_get(config, key);
-    if (!hf_config_is_said(x) || json_number_value(x) == wanted) return OK;
-    return FAIL(E_FORMAT, "%s: %s is %g; Trivium's T5 has %g", path, key, json_number_value(x), wanted);
-}
-
-static enum status read_sizes(const char *path, const json_t *config, struct checkpoint_model *m) {
-    int64_t layers, decoder_layers, head;
-    const struct { const char *key; int64_t *to; bool must; } sizes[] = {
-        {"num_layers", &layers, true}, {"num_decoder_layers", &decoder_layers, false}, {"d_model", &m->hidden, true},
-        {"num_heads", &m->heads, true}, {"d_kv", &head, true}, {"d_ff", &m->ffn, true},
-        {"vocab_size", &m->vocab, true}, {"n_positions", &m->seq, false}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        TRY(hf_config_size(path, config, sizes[i].key, sizes[i].must, sizes[i].to));
-    if (decoder_layers && decoder_layers != layers)
+/* transformers takes 6 layers of the decoder where neither they nor num_layers, by this name, are said. */
+static enum status read_layers(const char *path, const json_t *config, struct said *s) {
+    if (!s->decoder_layers && !json_object_get(config, "num_layers"))
+        return FAIL(E_FORMAT, "%s says num_hidden_layers, and not num_decoder_layers: say both", path);
+    if (s->decoder_layers && s->decoder_layers != s->layers)
         return FAIL(E_FORMAT, "%s: num_layers=%" PRId64 " and num_decoder_layers=%" PRId64
-                    "; Trivium's T5 has as many of both", path, layers, decoder_layers);
-    m->layers = 2 * layers;
-    if (!m->seq) m->seq = 512;
-    if (m->ffn == 4 * m->hidden) m->ffn = 0;
-    TRY(checkpoint_model_check(m, path));
-    if (head * m->heads != m->hidden)
-        return FAIL(E_FORMAT, "%s: d_kv=%" PRId64 " x num_heads=%" PRId64 " is not d_model=%" PRId64
-                    ", as in Trivium's T5", path, head, m->heads, m->hidden);
+                    "; Trivium's T5 has as many of both", path, s->layers, s->decoder_layers);
+    s->model.layers = 2 * s->layers;
     return OK;
 }
 
-static enum status check_function(const char *path, const json_t *config) {
-    const json_t *x = json_object_get(config, "feed_forward_proj");
-    const char *mlp = json_string_value(x);
-    if (hf_config_is_said(x) && (!mlp || strcmp(mlp, "relu")))
-        return FAIL(E_FORMAT, "%s: feed_forward_proj is %.32s; Trivium computes relu", path, mlp ? mlp : "no text");
-    TRY(check_number(path, config, "layer_norm_epsilon", 1e-6));
-    TRY(check_number(path, config, "relative_attention_num_buckets", ATTENTION_BUCKETS));
-    TRY(check_number(path, config, "relative_attention_max_distance", ATTENTION_FAR));
-    return check_number(path, config, "decoder_start_token_id", 0);
+/* A head of its own does not scale its input. transformers 4 writes that as tie_word_embeddings, 5 as the other key. */
+static enum status read_head(const char *path, const json_t *config, struct said *s) {
+    const json_t *scale = json_object_get(config, "scale_decoder_outputs");
+    if (scale && (!json_is_boolean(scale) || (json_is_true(scale) && !s->tied)))
+        return FAIL(E_FORMAT, "%s: scale_decoder_outputs is %s; with a head of its own Trivium's T5 has false", path,
+                    hf_keys_show(scale));
+    s->model.untied = !s->tied || (scale && json_is_false(scale));
+    return OK;
 }
 
-static enum status read_config(const char *path, const json_t *config, struct checkpoint_model *m) {
-    const char *type = json_string_value(json_object_get(config, "model_type"));
-    const json_t *tied = json_object_get(config, "tie_word_embeddings");
-    *m = (struct checkpoint_model){.arch = "t5", .untied = json_is_false(tied)};
-    if (!type || strcmp(type, "t5"))
-        return FAIL(E_FORMAT, "%s: model_type is %.32s, not t5", path, type ? type : "no name");
-    TRY(read_sizes(path, config, m));
-    return check_function(path, config);
+static enum status read_config(const char *path, const json_t *config, struct checkpoint_model *out) {
+    struct said s = {.tied = 0};
+    TRY(hf_keys_read(path, "t5", config, (const struct hf_keys *const[]){&T5, &hf_keys_shared, NULL}, false, &s));
+    TRY(read_layers(path, config, &s));
+    TRY(read_head(path, config, &s));
+    *out = s.model;
+    strcpy(out->arch, "t5");
+    if (out->ffn == 4 * out->hidden) out->ffn = 0;
+    TRY(checkpoint_model_check(out, path));
+    if (s.head * out->heads == out->hidden) return OK;
+    return FAIL(E_FORMAT, "%s: d_kv=%" PRId64 " x num_heads=%" PRId64 " is not d_model=%" PRId64
+                ", as in Trivium's T5", path, s.head, out->heads, out->hidden);
 }
 
 enum status t5_hf_config_read(const char *path, struct checkpoint_model *out) {

@@ -18,13 +18,6 @@ enum status hf_config_load(const char *path, json_t **out) {
     return status;
 }
 
-enum status hf_config_size(const char *path, const json_t *config, const char *key, bool needed, int64_t *out) {
-    const json_t *x = json_object_get(config, key);
-    *out = json_is_integer(x) ? (int64_t)json_integer_value(x) : 0;
-    if (hf_config_is_said(x) ? json_is_integer(x) : !needed) return OK;
-    return FAIL(E_FORMAT, "%s does not say %s", path, key);
-}
-
 enum status hf_config_save(const char *path, json_t *config) {
     if (!config) return FAIL(E_MEMORY, "no memory to write %s", path);
     enum status status = json_dump_file(config, path, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) == 0

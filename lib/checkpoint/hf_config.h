@@ -5,14 +5,9 @@
 #include "lib/base/status.h"
 #include "lib/device/dtype.h"
 #include <jansson.h>
-#include <stdbool.h>
 
 /** The file's object, to be released with json_decref. @errors E_DATA: not there; E_FORMAT: no JSON object */
 enum status hf_config_load(const char *path, json_t **out);
-/** Is there a value, and not null? */
-static inline bool hf_config_is_said(const json_t *x) { return x && !json_is_null(x); }
-/** A size; 0 if it is not said and need not be. @errors E_FORMAT */
-enum status hf_config_size(const char *path, const json_t *config, const char *key, bool needed, int64_t *out);
 /** Write the object, and release it. NULL: there was no memory for it. @errors E_IO, E_MEMORY */
 enum status hf_config_save(const char *path, json_t *config);
 /** "float32" and so on. Static storage. */

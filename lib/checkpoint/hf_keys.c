@@ -1,0 +1,160 @@
+#include "lib/checkpoint/hf_keys.h"
+
+#include "lib/base/log.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORD_MAX = 64, SHOWN_MAX = 80, LIST_MAX = 1000 };
+
+/* ---- words and values ---- */
+
+/* The next word of a list, in which | and blanks are in between; false: there is none. */
+static bool next_word(const char **list, char word[WORD_MAX]) {
+    static const char between[] = "| \n";
+    const char *at = *list + strspn(*list, between);
+    size_t n = strcspn(at, between);
+    snprintf(word, WORD_MAX, "%.*s", (int)n, at);
+    *list = at + n;
+    return n > 0;
+}
+
+static bool has_word(const char *list, const char *wanted) {
+    char word[WORD_MAX];
+    while (list && next_word(&list, word))
+        if (!strcmp(word, wanted)) return true;
+    return false;
+}
+
+const char *hf_keys_show(const json_t *x) {
+    static char texts[4][SHOWN_MAX];
+    static int turn;
+    char *out = texts[turn++ % 4], *dump = json_dumps(x, JSON_ENCODE_ANY | JSON_REAL_PRECISION(10));
+    snprintf(out, SHOWN_MAX, "%.60s", dump ? dump : "nothing");
+    free(dump);
+    return out;
+}
+
+/* What a table's text means. */
+static json_t *value_of(const char *text) {
+    json_t *x = json_loads(text, JSON_DECODE_ANY, NULL);
+    return x ? x : json_string(text);
+}
+
+/* Where a table has 2, 2.0 is another: the reference refuses it. Where it has 1e-5 or 0.0, any number may be it. */
+static bool same(const json_t *x, const json_t *wanted) {
+    return json_is_real(wanted) && json_is_number(x) ? json_number_value(x) == json_real_value(wanted)
+                                                     : json_equal(x, wanted);
+}
+
+static bool is_wanted(const json_t *x, const char *wanted) {
+    char word[WORD_MAX];
+    bool found = false;
+    while (!found && next_word(&wanted, word)) {
+        json_t *w = value_of(word);
+        found = same(x, w);
+        json_decref(w);
+    }
+    return found;
+}
+
+/* ---- one key ---- */
+
+struct place { const char *where, *model; void *out; };
+
+/* Its value, by whichever of its names; *value NULL: by none. *name: that one, else its first. */
+static enum status find_value(const struct place *p, const json_t *object, const struct hf_key *key,
+                              char name[WORD_MAX], const json_t **value) {
+    const char *names = key->names;
+    char other[WORD_MAX];
+    *value = NULL;
+    for (bool first = true; next_word(&names, other); first = false) {
+        const json_t *x = json_object_get(object, other);
+        if (x && *value && !same(x, *value))
+            return FAIL(E_FORMAT, "%s: %s is %s and %s is %s, and both are one key: leave one out", p->where, name,
+                        hf_keys_show(*value), other, hf_keys_show(x));
+        if (first || (x && !*value)) strcpy(name, other);
+        if (x) *value = x;
+    }
+    return OK;
+}
+
+static enum status read_number(const struct place *p, const struct hf_key *key, const char *name, const json_t *x) {
+    int64_t *to = (int64_t *)((char *)p->out + key->at);
+    bool flag = key->use == HF_FLAG, none = json_is_null(x) && key->missing && !strcmp(key->missing, "null");
+    *to = flag ? json_is_true(x) : none ? 0 : (int64_t)json_integer_value(x);
+    if (none || (flag ? json_is_boolean(x) : json_is_integer(x) && *to >= 1)) return OK;
+    return FAIL(E_FORMAT, "%s: %s is %s; it must be %s", p->where, name, hf_keys_show(x),
+                flag ? "true or false" : "a whole number from 1");
+}
+
+static enum status read_value(const struct place *p, const struct hf_key *key, const char *name, const json_t *x,
+                              bool said) {
+    if (key->use == HF_READ) return OK;
+    if (key->use != HF_MUST) return read_number(p, key, name, x);
+    if (is_wanted(x, key->wanted)) return OK;
+    if (said)
+        return FAIL(E_FORMAT, "%s: %s is %s; Trivium's %s has %s", p->where, name, hf_keys_show(x), p->model,
+                    key->wanted);
+    return FAIL(E_FORMAT, "%s does not say %s, which is %s then; Trivium's %s has %s", p->where, name, hf_keys_show(x),
+                p->model, key->wanted);
+}
+
+static enum status read_key(const struct place *p, const json_t *object, const struct hf_key *key) {
+    char name[WORD_MAX];
+    const json_t *said;
+    TRY(find_value(p, object, key, name, &said));
+    if (!said && !key->missing)
+        return FAIL(E_FORMAT, "%s does not say %s; is it the config.json of a %s?", p->where, name, p->model);
+    json_t *missing = said ? NULL : value_of(key->missing);
+    enum status status = read_value(p, key, name, said ? said : missing, said != NULL);
+    json_decref(missing);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+static enum status read_none(const struct place *p, const json_t *object, const char *words) {
+    char word[WORD_MAX];
+    while (words && next_word(&words, word)) {
+        const json_t *x = json_object_get(object, word);
+        if (x && !json_is_null(x))
+            return FAIL(E_FORMAT, "%s: %s is %s; Trivium's %s has none", p->where, word, hf_keys_show(x), p->model);
+    }
+    return OK;
+}
+
+static bool is_known(const struct hf_keys *t, const char *name) {
+    for (const struct hf_key *key = t->key; key && key->names; key++)
+        if (has_word(key->names, name)) return true;
+    return has_word(t->none, name) || has_word(t->free, name);
+}
+
+/* Keys that are in no table. */
+static enum status say_others(const struct place *p, const json_t *object, const struct hf_keys *const tables[],
+                              bool strict) {
+    char list[LIST_MAX] = "";
+    const char *name;
+    const json_t *value;
+    json_object_foreach((json_t *)object, name, value) {
+        bool known = false;
+        for (int i = 0; tables[i]; i++) known |= is_known(tables[i], name);
+        if (!known && strict)
+            return FAIL(E_FORMAT, "%s: %.60s is %s; Trivium's %s has none", p->where, name, hf_keys_show(value),
+                        p->model);
+        size_t used = strlen(list);
+        if (!known) snprintf(list + used, sizeof list - used, "%s%.60s", used ? ", " : "", name);
+    }
+    if (*list) log_info("%s: not read, as transformers' %s does not: %s", p->where, p->model, list);
+    return OK;
+}
+
+enum status hf_keys_read(const char *where, const char *model, const json_t *object,
+                         const struct hf_keys *const tables[], bool strict, void *out) {
+    struct place p = {where, model, out};
+    for (int i = 0; tables[i]; i++) {
+        for (const struct hf_key *key = tables[i]->key; key && key->names; key++) TRY(read_key(&p, object, key));
+        TRY(read_none(&p, object, tables[i]->none));
+    }
+    return say_others(&p, object, tables, strict);
+}

@@ -1,0 +1,39 @@
+#include "lib/checkpoint/hf_keys.h"
+
+/* What transformers' common code reads of any model's config.json. Some of it only older versions read. */
+
+static const struct hf_key KEYS[] = {
+    {"is_causal", HF_MUST, "true", "true", 0},                /* false: of a decoder, all tokens see all */
+    {"torchscript", HF_MUST, "false", "false", 0},            /* true: a tied head is a copy */
+    {"tie_encoder_decoder", HF_MUST, "false", "false", 0},
+    {"pruned_heads", HF_MUST, "null", "null|{}", 0},
+    {"per_layer_config", HF_MUST, "null", "null|{}", 0},
+    {"auto_map", HF_MUST, "null", "null|{}", 0},              /* code of the model's own */
+    {0},
+};
+
+/* Weights of another kind or in another file, another config.json, a window (of Mixtral; of others in generation). */
+static const char NONE[] = "quantization_config compression_config transformers_weights configuration_files "
+                           "layer_types fusion_config kv_sharing_modes num_kv_shared_layers sliding_window "
+                           "attention_chunk_size text_config";
+
+/* What is about a task, generation, initial weights, dropout or the call. pad_token_id: of the embedding, the
+ * reference does not train that token's row. */
+static const char FREE[] =
+    "architectures transformers_version dtype torch_dtype _pre_quantization_dtype use_bfloat16 tf_legacy_loss "
+    "name_or_path _name_or_path _commit_hash is_decoder is_encoder_decoder add_cross_attention "
+    "cross_attention_hidden_size return_dict use_return_dict output_hidden_states output_attentions use_cache "
+    "chunk_size_feed_forward gradient_checkpointing "
+    "attn_implementation _attn_implementation _attn_implementation_internal _attn_implementation_autoset "
+    "experts_implementation _experts_implementation _experts_implementation_internal distributed_config "
+    "id2label label2id num_labels problem_type finetuning_task task_specific_params classifier_dropout "
+    "tokenizer_class prefix bos_token_id eos_token_id pad_token_id sep_token_id decoder_start_token_id "
+    "initializer_range initializer_factor init_std attention_dropout tie_last_hidden_states "
+    "max_length min_length do_sample early_stopping num_beams temperature top_k top_p typical_p repetition_penalty "
+    "length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids num_return_sequences "
+    "output_scores return_dict_in_generate forced_bos_token_id forced_eos_token_id remove_invalid_values "
+    "exponential_decay_length_penalty suppress_tokens begin_suppress_tokens epsilon_cutoff eta_cutoff "
+    "encoder_repetition_penalty num_assistant_tokens num_assistant_tokens_schedule assistant_confidence_threshold "
+    "assistant_lookbehind target_lookbehind num_beam_groups diversity_penalty";
+
+const struct hf_keys hf_keys_shared = {KEYS, NONE, FREE};

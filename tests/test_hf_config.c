@@ -1,0 +1,202 @@
+/* ranks: 1  device: cpu
+ *
+ * config.json, read by a table for each model: published ones whole, and keys that change the numbers. */
+#include "bert/bert_hf.h"
+#include "gpt/gpt_hf_config.h"
+#include "lib/checkpoint/checkpoint_tensor.h"
+#include "llama/llama_hf.h"
+#include "t5/t5_hf.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef enum status read_config(const char *path, struct checkpoint_model *out);
+
+static enum status read_text(read_config *read, const char *text, struct checkpoint_model *out) {
+    const char *path = test_path("config.json");
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+    return read(path, out);
+}
+
+/* ---- published ---- */
+
+static void check_published(read_config *read, const char *text, struct checkpoint_model wanted) {
+    struct checkpoint_model m;
+    test_stderr_keep();
+    enum status status = read_text(read, text, &m);
+    const char *said = test_stderr_text();
+    assert_ok(status);
+    assert_null(strstr(said, "not read"));
+    assert_string_equal(m.arch, wanted.arch);
+    assert_memory_equal(&m.layers, &wanted.layers, sizeof m - offsetof(struct checkpoint_model, layers));
+}
+
+#define LLAMA "\"architectures\": [\"LlamaForCausalLM\"], \"attention_bias\": false, \"hidden_act\": \"silu\", " \
+    "\"initializer_range\": 0.02, \"model_type\": \"llama\", \"pretraining_tp\": 1, \"rms_norm_eps\": 1e-05, " \
+    "\"rope_scaling\": null, \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", \"use_cache\": true, "
+
+static void test_published_files_are_read_whole(void **state) {
+    (void)state;
+    check_published(gpt_hf_config_read, "{\"activation_function\": \"gelu_new\", \"architectures\": "
+        "[\"GPT2LMHeadModel\"], \"attn_pdrop\": 0.1, \"bos_token_id\": 50256, \"embd_pdrop\": 0.1, \"eos_token_id\": "
+        "50256, \"initializer_range\": 0.02, \"layer_norm_epsilon\": 1e-05, \"model_type\": \"gpt2\", \"n_ctx\": 1024, "
+        "\"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, \"n_positions\": 1024, \"resid_pdrop\": 0.1, "
+        "\"summary_activation\": null, \"summary_first_dropout\": 0.1, \"summary_proj_to_labels\": true, "
+        "\"summary_type\": \"cls_index\", \"summary_use_proj\": true, \"task_specific_params\": "
+        "{\"text-generation\": {\"do_sample\": true, \"max_length\": 50}}, \"vocab_size\": 50257}",
+        (struct checkpoint_model){.layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257});
+    check_published(llama_hf_config_read, "{" LLAMA "\"attention_dropout\": 0.0, \"bos_token_id\": 128000, "
+        "\"eos_token_id\": 128001, \"hidden_size\": 4096, \"intermediate_size\": 14336, \"max_position_embeddings\": "
+        "8192, \"num_attention_heads\": 32, \"num_hidden_layers\": 32, \"num_key_value_heads\": 8, \"rope_theta\": "
+        "500000.0, \"transformers_version\": \"4.40.0.dev0\", \"vocab_size\": 128256}",    /* Llama 3 8B */
+        (struct checkpoint_model){.arch = "llama", .layers = 32, .hidden = 4096, .heads = 32, .seq = 8192,
+                                  .vocab = 128256, .untied = 1, .kv_heads = 8, .ffn = 14336, .rope_theta = 500000});
+    check_published(llama_hf_config_read, "{" LLAMA "\"bos_token_id\": 1, \"eos_token_id\": 2, \"hidden_size\": 2048, "
+        "\"intermediate_size\": 5632, \"max_position_embeddings\": 2048, \"num_attention_heads\": 32, "
+        "\"num_hidden_layers\": 22, \"num_key_value_heads\": 4, \"rope_theta\": 10000.0, \"transformers_version\": "
+        "\"4.35.0\", \"vocab_size\": 32000}",                                                /* TinyLlama */
+        (struct checkpoint_model){.arch = "llama", .layers = 22, .hidden = 2048, .heads = 32, .seq = 2048,
+                                  .vocab = 32000, .untied = 1, .kv_heads = 4, .ffn = 5632});
+    check_published(llama_hf_config_read, "{\"architectures\": [\"MixtralForCausalLM\"], \"attention_dropout\": 0.0, "
+        "\"bos_token_id\": 1, \"eos_token_id\": 2, \"hidden_act\": \"silu\", \"hidden_size\": 4096, "
+        "\"initializer_range\": 0.02, \"intermediate_size\": 14336, \"max_position_embeddings\": 32768, "
+        "\"model_type\": \"mixtral\", \"num_attention_heads\": 32, \"num_experts_per_tok\": 2, "
+        "\"num_hidden_layers\": 32, \"num_key_value_heads\": 8, \"num_local_experts\": 8, \"output_router_logits\": "
+        "false, \"rms_norm_eps\": 1e-05, \"rope_theta\": 1000000.0, \"router_aux_loss_coef\": 0.02, "
+        "\"sliding_window\": null, \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", "
+        "\"transformers_version\": \"4.36.0.dev0\", \"use_cache\": true, \"vocab_size\": 32000}",
+        (struct checkpoint_model){.arch = "mixtral", .layers = 32, .hidden = 4096, .heads = 32, .seq = 32768,
+                                  .vocab = 32000, .untied = 1, .kv_heads = 8, .ffn = 14336, .rope_theta = 1000000,
+                                  .experts = 8, .experts_per_token = 2, .dropless = 1});
+    check_published(bert_hf_config_read, "{\"architectures\": [\"BertForMaskedLM\"], \"attention_probs_dropout_prob\": "
+        "0.1, \"gradient_checkpointing\": false, \"hidden_act\": \"gelu\", \"hidden_dropout_prob\": 0.1, "
+        "\"hidden_size\": 768, \"initializer_range\": 0.02, \"intermediate_size\": 3072, \"layer_norm_eps\": 1e-12, "
+        "\"max_position_embeddings\": 512, \"model_type\": \"bert\", \"num_attention_heads\": 12, "
+        "\"num_hidden_layers\": 12, \"pad_token_id\": 0, \"position_embedding_type\": \"absolute\", "
+        "\"transformers_version\": \"4.6.0.dev0\", \"type_vocab_size\": 2, \"use_cache\": true, \"vocab_size\": 30522}",
+        (struct checkpoint_model){.arch = "bert", .layers = 12, .hidden = 768, .heads = 12, .seq = 512,
+                                  .vocab = 30522});
+    check_published(t5_hf_config_read, "{\"architectures\": [\"T5ForConditionalGeneration\"], \"d_ff\": 2048, "
+        "\"d_kv\": 64, \"d_model\": 512, \"decoder_start_token_id\": 0, \"dropout_rate\": 0.1, \"eos_token_id\": 1, "
+        "\"initializer_factor\": 1.0, \"is_encoder_decoder\": true, \"layer_norm_epsilon\": 1e-06, \"model_type\": "
+        "\"t5\", \"n_positions\": 512, \"num_heads\": 8, \"num_layers\": 6, \"output_past\": true, "
+        "\"pad_token_id\": 0, \"relative_attention_num_buckets\": 32, \"task_specific_params\": "
+        "{\"summarization\": {\"max_length\": 200, "
+        "\"prefix\": \"summarize: \"}}, \"vocab_size\": 32128}",
+        (struct checkpoint_model){.arch = "t5", .layers = 12, .hidden = 512, .heads = 8, .seq = 512, .vocab = 32128});
+}
+
+/* ---- keys that change the numbers ---- */
+
+#define SIZES "{\"hidden_size\": 16, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"vocab_size\": 131, " \
+    "\"max_position_embeddings\": 8, \"intermediate_size\": 24, "
+#define OF_LLAMA SIZES "\"model_type\": \"llama\", \"rms_norm_eps\": 1e-5"
+#define OF_MIXTRAL SIZES "\"model_type\": \"mixtral\", \"num_key_value_heads\": 2, \"num_local_experts\": 4"
+#define OF_BERT SIZES "\"model_type\": \"bert\""
+#define OF_T5 "{\"model_type\": \"t5\", \"d_model\": 16, \"num_heads\": 4, \"d_kv\": 4, \"d_ff\": 24, \"vocab_size\": 9"
+#define T5_OF_2 OF_T5 ", \"num_layers\": 2"
+#define OF_GPT2 "{\"n_layer\": 2, \"n_embd\": 24, \"n_positions\": 8, \"vocab_size\": 131"
+
+static struct checkpoint_model model_of(read_config *read, const char *text) {
+    struct checkpoint_model m;
+    assert_ok(read_text(read, text, &m));
+    return m;
+}
+
+static void test_what_is_not_said_is_the_references(void **state) {
+    (void)state;
+    assert_int_equal(model_of(gpt_hf_config_read, OF_GPT2 "}").heads, 12);
+    assert_int_equal(model_of(gpt_hf_config_read, OF_GPT2 ", \"num_attention_heads\": 4}").heads, 4);
+    assert_int_equal(model_of(gpt_hf_config_read, OF_GPT2 ", \"num_attention_heads\": 4, \"n_head\": 4}").heads, 4);
+    assert_int_equal(model_of(llama_hf_config_read, OF_LLAMA "}").untied, 1);
+    assert_int_equal(model_of(llama_hf_config_read, OF_MIXTRAL "}").rope_theta, 1000000);
+    assert_int_equal(model_of(llama_hf_config_read, OF_MIXTRAL "}").experts_per_token, 2);
+    assert_int_equal(model_of(bert_hf_config_read, OF_BERT "}").untied, 0);
+    assert_int_equal(model_of(t5_hf_config_read, OF_T5 ", \"num_layers\": 2}").layers, 4);
+}
+
+static int64_t theta_of(const char *more) {
+    char text[1024];
+    snprintf(text, sizeof text, "%s%s}", OF_LLAMA, more);
+    int64_t theta = model_of(llama_hf_config_read, text).rope_theta;
+    return theta ? theta : 10000;
+}
+
+static void test_rope_theta_is_read_where_it_is(void **state) {
+    (void)state;
+    assert_int_equal(theta_of(""), 10000);
+    assert_int_equal(theta_of(", \"rope_theta\": 500"), 500);
+    assert_int_equal(theta_of(", \"rope_theta\": 500, \"rope_parameters\": {}"), 500);
+    assert_int_equal(theta_of(", \"rope_theta\": 500, \"rope_parameters\": {\"rope_type\": \"default\"}"), 500);
+    assert_int_equal(theta_of(", \"rope_parameters\": {\"rope_theta\": 500, \"type\": \"default\"}"), 500);
+    assert_int_equal(theta_of(", \"rope_theta\": 500, \"rope_scaling\": {\"rope_type\": \"default\"}"), 500);
+    assert_int_equal(theta_of(", \"rope_scaling\": {}, \"rope_parameters\": {\"rope_theta\": 500}"), 500);
+}
+
+/* T5 with a head of its own, as transformers 4 and 5 write it. */
+static void test_an_unscaled_head_is_its_own(void **state) {
+    (void)state;
+    assert_int_equal(model_of(t5_hf_config_read, T5_OF_2 ", \"tie_word_embeddings\": false}").untied, 1);
+    assert_int_equal(model_of(t5_hf_config_read, T5_OF_2 ", \"tie_word_embeddings\": true, "
+                                                         "\"scale_decoder_outputs\": false}").untied, 1);
+    assert_int_equal(model_of(t5_hf_config_read, T5_OF_2 ", \"scale_decoder_outputs\": true}").untied, 0);
+}
+
+static void test_other_functions_are_refused_by_name(void **state) {
+    (void)state;
+    static const struct { read_config *read; const char *text, *key, *value; } cases[] = {
+        {gpt_hf_config_read, OF_GPT2 ", \"n_head\": 4, \"num_attention_heads\": 2}", "num_attention_heads is 2",
+         "n_head"},
+        {gpt_hf_config_read, OF_GPT2 ", \"n_head\": null}", "n_head is null", "whole number"},
+        {gpt_hf_config_read, OF_GPT2 ", \"n_head\": \"4\"}", "n_head is \"4\"", "whole number"},
+        {gpt_hf_config_read, OF_GPT2 ", \"is_causal\": false}", "is_causal is false", "true"},
+        {gpt_hf_config_read, OF_GPT2 ", \"n_head\": 4, \"layer_norm_epsilon\": NaN}", "no JSON", "line 1"},
+        {llama_hf_config_read, SIZES "\"model_type\": \"llama\"}", "rms_norm_eps, which is 1e-6", "1e-5"},
+        {llama_hf_config_read, OF_LLAMA ", \"rope_parameters\": {\"type\": \"linear\", \"factor\": 2.0}}",
+         "type is \"linear\"", "default"},
+        {llama_hf_config_read, OF_LLAMA ", \"rope_parameters\": {\"rope_type\": \"default\", \"factor\": 2.0}}",
+         "factor is 2.0", "none"},
+        {llama_hf_config_read, OF_LLAMA ", \"rope_theta\": 500, \"rope_parameters\": {\"rope_theta\": 1e4}}",
+         "rope_theta is 500", "leave one out"},
+        {llama_hf_config_read, OF_LLAMA ", \"rope_scaling\": {\"type\": \"default\"}, \"rope_parameters\": "
+                                        "{\"rope_theta\": 500}}", "rope_scaling and rope_parameters", "leave one out"},
+        {llama_hf_config_read, OF_LLAMA ", \"partial_rotary_factor\": 0.5}", "partial_rotary_factor is 0.5", "has 1"},
+        {llama_hf_config_read, OF_LLAMA ", \"quantization_config\": {\"bits\": 4}}", "quantization_config", "none"},
+        {llama_hf_config_read, OF_LLAMA ", \"transformers_weights\": \"a.safetensors\"}", "transformers_weights",
+         "none"},
+        {llama_hf_config_read, OF_LLAMA ", \"per_layer_config\": {\"1\": {\"head_dim\": 8}}}", "per_layer_config",
+         "null"},
+        {llama_hf_config_read, OF_LLAMA ", \"is_causal\": false}", "is_causal is false", "true"},
+        {llama_hf_config_read, OF_LLAMA ", \"tie_word_embeddings\": \"true\"}", "tie_word_embeddings",
+         "true or false"},
+        {llama_hf_config_read, OF_MIXTRAL ", \"num_experts_per_tok\": 1}", "num_experts_per_tok is 1",
+         "weight 1"},
+        {llama_hf_config_read, OF_MIXTRAL ", \"num_experts_per_tok\": 5}", "num_experts_per_tok=5", "experts=4"},
+        {llama_hf_config_read, OF_MIXTRAL ", \"router_jitter_noise\": 0.1}", "router_jitter_noise is 0.1", "has 0"},
+        {bert_hf_config_read, OF_BERT ", \"type_vocab_size\": 0}", "type_vocab_size is 0", "has 2"},
+        {bert_hf_config_read, OF_BERT ", \"pruned_heads\": {\"0\": [1]}}", "pruned_heads", "null"},
+        {t5_hf_config_read, T5_OF_2 ", \"dense_act_fn\": \"gelu_new\"}", "dense_act_fn", "relu"},
+        {t5_hf_config_read, T5_OF_2 ", \"is_gated_act\": true}", "is_gated_act is true", "false"},
+        {t5_hf_config_read, T5_OF_2 ", \"tie_encoder_decoder\": true}", "tie_encoder_decoder", "false"},
+        {t5_hf_config_read, T5_OF_2 ", \"tie_word_embeddings\": false, \"scale_decoder_outputs\": true}",
+         "scale_decoder_outputs is true", "false"},
+        {t5_hf_config_read, OF_T5 ", \"num_hidden_layers\": 2}", "num_decoder_layers", "say both"}};
+    struct checkpoint_model m;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_fails(read_text(cases[i].read, cases[i].text, &m), E_FORMAT, cases[i].key, cases[i].value);
+}
+
+static void test_a_key_that_nothing_reads_is_said(void **state) {
+    (void)state;
+    test_stderr_keep();
+    model_of(llama_hf_config_read, OF_LLAMA ", \"logit_scale\": 0.5, \"pretraining_tp\": 2, \"my_note\": 1}");
+    const char *said = test_stderr_text();
+    assert_non_null(strstr(said, "not read, as transformers' llama does not: logit_scale, my_note\n"));
+}
+
+TESTS(unit_test(test_published_files_are_read_whole), unit_test(test_what_is_not_said_is_the_references),
+      unit_test(test_rope_theta_is_read_where_it_is), unit_test(test_an_unscaled_head_is_its_own),
+      unit_test(test_other_functions_are_refused_by_name), unit_test(test_a_key_that_nothing_reads_is_said))
