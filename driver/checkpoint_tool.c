@@ -92,6 +92,21 @@ static enum status run_export(const void *request, const struct options *o, cons
     return status;
 }
 
+/* The row that reads the files at `path`, by what they call their model. */
+static enum status format_for(const char *name, const char *path, const struct model_format **out) {
+    char type[HF_MODEL_TYPE_MAX], known[256] = "";
+    TRY(format_of(name, "", "", out));
+    if (!(*out)->model_type) return OK;
+    TRY(hf_model_type(path, type));
+    TRY(format_of(name, "", type, out));
+    if (!*type || !strcmp((*out)->model_type, type)) return OK;
+    for (int i = 0; i < train_recipe.n_models; i++)
+        for (const struct model_format *f = train_recipe.models[i]->formats; f && f->name; f++)
+            if (!strcmp(f->name, name) && f->model_type)
+                snprintf(strchr(known, 0), sizeof known - strlen(known), "%s%s", *known ? ", " : "", f->model_type);
+    return FAIL(E_FORMAT, "%s: config.json says model_type %s; import reads %s", path, type, known);
+}
+
 struct import_request { char from[OPTION_TEXT_MAX], to[OPTION_TEXT_MAX]; int64_t heads; };
 static const struct option IMPORT[] = {
     {"from", OPTION_TEXT, "", 0, 0, NULL, "", "format of the file", "import", offsetof(struct import_request, from)},
@@ -104,12 +119,10 @@ static enum status run_import(const void *request, const struct options *o, cons
     const struct import_request *q = request;
     const struct model_format *format;
     struct checkpoint_model m;
-    char type[32];
     TRY(must_be_given(o, "import", "from"));
     TRY(must_be_given(o, "import", "to"));
     if (w->n_plain != 1) return FAIL(E_USAGE, "checkpoint import takes one file, and %d words are there", w->n_plain);
-    hf_model_type(w->plain[0], type);
-    TRY(format_of(q->from, "", type, &format));
+    TRY(format_for(q->from, w->plain[0], &format));
     TRY(format->import(w->plain[0], q->heads, q->to, &m));
     printf("imported: %s to %s\n", w->plain[0], q->to);
     printf("train with: --init %s", q->to);

@@ -88,3 +88,13 @@ begin --layers 1 --hidden 32 --heads 4 --seq 16 --vocab 300 --save larger
 stops bytes_of_a_larger_vocabulary E_CONFIG "vocab=300.*--tokenizer.*--vocab 300" --init larger
 goes bytes_of_a_vocabulary_that_is_said --init larger --vocab 300
 STEPS=2 goes resume_has_the_sizes_too --resume larger --vocab 300 --save larger
+
+# What import does not read is called by its name.
+stranger() { # NAME WORDS CONFIG
+    mkdir -p "$1" && cp gpt/out/model.safetensors "$1" && echo "$3" >"$1/config.json"
+    if "$trivium" checkpoint import --from hf "$1" --to "$1-in" >log 2>&1; then echo "not ok $1: it was imported"
+    elif grep -q "E_FORMAT.*$2" log; then echo "ok $1"
+    else echo "not ok $1: $(said)"; fi
+}
+stranger another_model_is_called_by_its_name "model_type mistral; import reads gpt2, llama, mixtral, bert, t5" '{"model_type": "mistral"}'
+stranger what_is_no_json_is_no_gpt2 "config.json is no JSON" '{"model_type": "llama", "rope_theta": NaN}'

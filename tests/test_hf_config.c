@@ -1,14 +1,17 @@
 /* ranks: 1  device: cpu
  *
- * config.json, read by a table for each model: published ones whole, and keys that change the numbers. */
+ * config.json, read by a table for each model: published ones whole, and keys that change the numbers. Every key, held
+ * against transformers: tests/hf_variants.sh. And what a folder is. */
 #include "bert/bert_hf.h"
 #include "gpt/gpt_hf_config.h"
-#include "lib/checkpoint/checkpoint_tensor.h"
+#include "lib/checkpoint/hf_files.h"
 #include "llama/llama_hf.h"
 #include "t5/t5_hf.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 typedef enum status read_config(const char *path, struct checkpoint_model *out);
 
@@ -197,6 +200,47 @@ static void test_a_key_that_nothing_reads_is_said(void **state) {
     assert_non_null(strstr(said, "not read, as transformers' llama does not: logit_scale, my_note\n"));
 }
 
+/* ---- folders ---- */
+
+static void make_file(const char *folder, const char *name, const char *text) {
+    char path[CHECKPOINT_PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void test_a_folder_is_what_transformers_reads(void **state) {
+    (void)state;
+    char type[HF_MODEL_TYPE_MAX], folder[512];
+    struct hf_files *files;
+    snprintf(folder, sizeof folder, "%s", test_path("folder"));
+    mkdir(folder, 0777);
+    assert_ok(hf_model_type(folder, type));
+    assert_string_equal(type, "");
+    make_file(folder, "pytorch_model.bin", "");
+    assert_fails(hf_model_type(folder, type), E_DATA, "pytorch_model.bin", "safetensors");
+    make_file(folder, "model.safetensors.index.json", "{\"weight_map\": {\"a\": \"old.safetensors\"}}");
+    assert_fails(hf_files_open(folder, &files), E_DATA, "old.safetensors");
+    make_file(folder, "model.safetensors", "");
+    test_stderr_keep();
+    enum status status = hf_files_open(folder, &files);
+    assert_non_null(strstr(test_stderr_text(), "model.safetensors is read, and the index beside it is not"));
+    assert_fails(status, E_FORMAT, "folder/model.safetensors");
+    make_file(folder, "config.json", "{\"model_type\": \"mistral\"}");
+    assert_ok(hf_model_type(folder, type));
+    assert_string_equal(type, "mistral");
+    make_file(folder, "config.json", "{\"model_type\": 5}");
+    assert_fails(hf_model_type(folder, type), E_FORMAT, "model_type is no name");
+    make_file(folder, "config.json", "{\"router_aux_loss_coef\": NaN}");
+    assert_fails(hf_model_type(folder, type), E_FORMAT, "config.json is no JSON", "line 1");
+    make_file(folder, "adapter_config.json", "{}");
+    assert_fails(hf_model_type(folder, type), E_FORMAT, "adapter_config.json", "merge_and_unload");
+    assert_fails(hf_files_open(folder, &files), E_FORMAT, "adapter_config.json", "merge_and_unload");
+}
+
 TESTS(unit_test(test_published_files_are_read_whole), unit_test(test_what_is_not_said_is_the_references),
       unit_test(test_rope_theta_is_read_where_it_is), unit_test(test_an_unscaled_head_is_its_own),
-      unit_test(test_other_functions_are_refused_by_name), unit_test(test_a_key_that_nothing_reads_is_said))
+      unit_test(test_other_functions_are_refused_by_name), unit_test(test_a_key_that_nothing_reads_is_said),
+      unit_test(test_a_folder_is_what_transformers_reads))

@@ -1,5 +1,7 @@
 #include "lib/checkpoint/hf_files.h"
 
+#include "lib/base/log.h"
+#include "lib/checkpoint/hf_config.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,13 +41,45 @@ static bool is_folder(const char *path) {
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* The file or the index that a path means. */
-static enum status resolve(const char *path, char out[CHECKPOINT_PATH_MAX]) {
+/* "folder/name", and whether it is there. */
+static enum status within(const char *folder, const char *name, char out[CHECKPOINT_PATH_MAX], bool *there) {
     char inside[CHECKPOINT_PATH_MAX];
+    snprintf(inside, sizeof inside, "%.*s/", CHECKPOINT_PATH_MAX - 2, folder);
+    TRY(beside(inside, name, out));
+    *there = access(out, F_OK) == 0;
+    return OK;
+}
+
+/* The file or the index that a path means. Of a folder with both: the file, as transformers reads it. */
+static enum status resolve(const char *path, char out[CHECKPOINT_PATH_MAX]) {
+    char index[CHECKPOINT_PATH_MAX], old[CHECKPOINT_PATH_MAX];
+    bool has_file = false, has_index = false, has_old = false;
     if (!is_folder(path)) return beside(path, path + folder_length(path), out);
-    snprintf(inside, sizeof inside, "%.*s/", CHECKPOINT_PATH_MAX - 2, path);
-    TRY(beside(inside, "model.safetensors.index.json", out));
-    return access(out, F_OK) == 0 ? OK : beside(inside, "model.safetensors", out);
+    TRY(within(path, "model.safetensors", out, &has_file));
+    TRY(within(path, "model.safetensors.index.json", index, &has_index));
+    TRY(within(path, "pytorch_model.bin", old, &has_old));
+    if (!has_file && has_index) strcpy(out, index);
+    if (!has_file && !has_index && has_old)
+        return FAIL(E_DATA, "%s is a pickle, which is not read; save the model as safetensors "
+                    "(transformers: save_pretrained)", old);
+    return OK;
+}
+
+/* transformers adds what lies beside a model to it. */
+static enum status refuse_adapter(const char *path) {
+    char adapter[CHECKPOINT_PATH_MAX];
+    TRY(beside(path, "adapter_config.json", adapter));
+    if (access(adapter, F_OK) != 0) return OK;
+    return FAIL(E_FORMAT, "%s: a LoRA or another adapter lies in this folder, and is not read; merge it into its model "
+                "(peft: merge_and_unload) and save that in a folder of its own", adapter);
+}
+
+static void say_unread_index(const char *path, const char *file) {
+    char index[CHECKPOINT_PATH_MAX];
+    bool there = false;
+    if (is_folder(path) && within(path, "model.safetensors.index.json", index, &there) == OK && there &&
+        strcmp(file, index))
+        log_info("%s is read, and the index beside it is not", file);
 }
 
 static bool ends_in(const char *text, const char *end) {
@@ -53,14 +87,20 @@ static bool ends_in(const char *text, const char *end) {
     return n >= m && !strcmp(text + n - m, end);
 }
 
-void hf_model_type(const char *path, char out[32]) {
+enum status hf_model_type(const char *path, char out[HF_MODEL_TYPE_MAX]) {
     char file[CHECKPOINT_PATH_MAX], config[CHECKPOINT_PATH_MAX];
-    bool found = resolve(path, file) == OK && hf_config_path(file, config) == OK;
-    json_t *j = found ? json_load_file(config, 0, NULL) : NULL;
-    const char *type = json_string_value(json_object_get(j, "model_type"));
-    snprintf(out, 32, "%s", type ? type : "");
+    json_t *j;
+    *out = 0;
+    TRY(resolve(path, file));
+    TRY(refuse_adapter(file));
+    TRY(hf_config_path(file, config));
+    if (access(config, F_OK) != 0) return OK;
+    TRY(hf_config_load(config, &j));
+    const json_t *type = json_object_get(j, "model_type");
+    bool is_name = !type || json_is_null(type) || json_is_string(type);
+    if (json_is_string(type)) snprintf(out, HF_MODEL_TYPE_MAX, "%s", json_string_value(type));
     json_decref(j);
-    status_clear();
+    return is_name ? OK : FAIL(E_FORMAT, "%s: model_type is no name", config);
 }
 
 /* ---- reading ---- */
@@ -112,6 +152,8 @@ enum status hf_files_open(const char *path, struct hf_files **out) {
     struct hf_files *f = *out = calloc(1, sizeof *f);
     if (!f) return FAIL(E_MEMORY, "no memory to open %s", path);
     enum status status = resolve(path, f->path);
+    if (status == OK) status = refuse_adapter(f->path);
+    if (status == OK) say_unread_index(path, f->path);
     if (status == OK)
         status = ends_in(f->path, ".index.json") ? open_index(f) : add_file(f, f->path + folder_length(f->path));
     if (status != OK) hf_files_close(out);

@@ -4,7 +4,8 @@
  *                                                model.safetensors.index.json: {"weight_map": {"name": "file"}}
  *   config.json beside either
  *
- * A path means a folder with one of the two, the file, or the index. What is read may come from anybody: see
+ * A path means a folder with one of the two (where both are: the file, as in transformers), the file, or the index. A
+ * folder with an adapter is refused. What is read may come from anybody: see
  * safetensors.h; an index names files in its own folder. Nothing here is collective. */
 #ifndef TRIVIUM_CHECKPOINT_HF_FILES_H
 #define TRIVIUM_CHECKPOINT_HF_FILES_H
@@ -22,7 +23,7 @@ struct hf_files;
 struct hf_tensor { const struct safetensors *file; const struct safetensors_entry *entry; };
 
 /** Open all files. *out is to be closed.
- *  @errors E_DATA: not there; E_FORMAT: an index that is none; those of safetensors_open; E_MEMORY */
+ *  @errors E_DATA: not there; E_FORMAT: an index that is none, an adapter; those of safetensors_open; E_MEMORY */
 enum status hf_files_open(const char *path, struct hf_files **out);
 void hf_files_close(struct hf_files **);
 /** Whatever the path meant: the file or the index. Borrowed. */
@@ -36,9 +37,10 @@ struct hf_tensor hf_files_find(const struct hf_files *, const char *name);
 /** config.json beside a path's file. @errors E_CONFIG: too long */
 enum status hf_config_path(const char *path, char out[CHECKPOINT_PATH_MAX]);
 
-/** What config.json beside the files that a path means calls the model: "llama"; "" if it is not there, or says
- *  nothing. Only a guess at whose files they are: whoever reads them checks. */
-void hf_model_type(const char *path, char out[32]);
+enum { HF_MODEL_TYPE_MAX = 64 };
+/** What config.json beside the files that a path means calls the model: "llama"; "" if it is not there, or does not say
+ *  it. @errors E_FORMAT: no JSON, an adapter; E_DATA: weights of another kind; E_CONFIG: too long a path */
+enum status hf_model_type(const char *path, char out[HF_MODEL_TYPE_MAX]);
 
 /* ---- writing: all tensors are known before the first byte ---- */
 
