@@ -5,21 +5,26 @@
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "lib/checkpoint/hf_files.h"
+#include "lib/checkpoint/hf_tokens.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char HELP[] =
     "trivium checkpoint inspect DIR\n"
-    "trivium checkpoint export DIR --to hf|llmc FILE [--precision fp32|bf16]\n"
+    "trivium checkpoint export DIR --to hf|llmc FILE [--precision fp32|bf16] [--tokenizer FOLDER]\n"
     "trivium checkpoint import --from hf|llmc FILE --to DIR [--heads N]\n\n"
     "  inspect   what a checkpoint holds, and whether its files are what was written. DIR: a "
     "step's folder, or what --save named\n"
     "  export    its weights for another project: hf, a GPT-2 or Llama of Hugging Face (FILE.safetensors "
     "in F32, of an fp64 run in F64,\n"
     "            and config.json beside it; a large Llama in several files with an index); llmc, "
-    "a model file of llm.c (fp32, or bf16)\n"
+    "a model file of llm.c (fp32, or bf16).\n"
+    "            hf: FILE may be a folder; --tokenizer copies a tokenizer's files there, and config.json has its ids "
+    "of special tokens\n"
     "  import    the other way round: a checkpoint of weights alone, for train --init DIR. hf: "
     "FILE may be a folder or an index; heads are config.json's, a GPT-2's else hidden / 64\n";
 
@@ -67,12 +72,42 @@ static enum status format_of(const char *name, const char *arch, const char *typ
                             all);
 }
 
-struct export_request { char to[OPTION_TEXT_MAX]; int precision; };
+struct export_request { char to[OPTION_TEXT_MAX], tokenizer[OPTION_TEXT_MAX]; int precision; };
 static const struct option EXPORT[] = {
     {"to", OPTION_TEXT, "", 0, 0, NULL, "", "format of the file", "export", offsetof(struct export_request, to)},
     {"precision", OPTION_CHOICE, NULL, 0, 0, "fp32|bf16", "", "llmc: of the weights", "export",
      offsetof(struct export_request, precision)},
+    {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "", "hf: folder of a tokenizer, whose files go along", "export",
+     offsetof(struct export_request, tokenizer)},
 };
+
+/* Of a folder a file in it, where the format has a name for it. */
+static enum status target_of(const struct model_format *f, const char *said, char path[OPTION_TEXT_MAX]) {
+    struct stat s;
+    bool slash = said[0] && said[strlen(said) - 1] == '/';
+    bool folder = slash || (stat(said, &s) == 0 && S_ISDIR(s.st_mode));
+    int n = snprintf(path, OPTION_TEXT_MAX, "%s%s%s", said, folder && !slash ? "/" : "",
+                     folder ? "model.safetensors" : "");
+    if (n >= OPTION_TEXT_MAX)
+        return FAIL(E_CONFIG, "a path of %d bytes is too long; the limit is %d", n, OPTION_TEXT_MAX - 1);
+    if (!folder) return OK;
+    if (!f->model_type) return FAIL(E_CONFIG, "%s is a folder, and %s files have any name; name one", said, f->name);
+    return mkdir(said, 0777) == 0 || errno == EEXIST ? OK : FAIL(E_IO, "cannot make %s: %s", said, strerror(errno));
+}
+
+/* The file; for Hugging Face's also what tokens mean. */
+static enum status export_to(const struct model_format *f, const struct checkpoint_reader *r, enum dtype dtype,
+                             const char *tokenizer, const char *path) {
+    struct hf_tokens tokens = {NULL, NULL, NULL};
+    struct checkpoint_model m = checkpoint_model_of(r);
+    if (!f->model_type && tokenizer[0])
+        return FAIL(E_USAGE, "tokenizer=%s, and %s files have none beside them: leave it out", tokenizer, f->name);
+    enum status status = f->model_type ? hf_tokens_init(&tokens, &m, tokenizer) : OK;
+    if (status == OK) status = f->export(r, dtype, path);
+    if (status == OK && f->model_type) status = hf_tokens_write(&tokens, tokenizer, path);
+    hf_tokens_fini(&tokens);
+    return status;
+}
 
 static enum status run_export(const void *request, const struct options *o, const struct words *w) {
     const struct export_request *q = request;
@@ -86,8 +121,10 @@ static enum status run_export(const void *request, const struct options *o, cons
     enum dtype dtype = options_source(o, "precision") == FROM_DEFAULT ? N_DTYPES : q->precision ? BF16 : FP32;
     struct checkpoint_model m = checkpoint_model_of(r);
     enum status status = format_of(q->to, m.arch[0] ? m.arch : "gpt", "", &format);
-    if (status == OK) status = format->export(r, dtype, w->plain[1]);
-    if (status == OK) printf("exported: %s to %s\n", checkpoint_folder(r), w->plain[1]);
+    char path[OPTION_TEXT_MAX];
+    if (status == OK) status = target_of(format, w->plain[1], path);
+    if (status == OK) status = export_to(format, r, dtype, q->tokenizer, path);
+    if (status == OK) printf("exported: %s to %s\n", checkpoint_folder(r), path);
     checkpoint_close(&r);
     return status;
 }

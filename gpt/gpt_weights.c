@@ -45,8 +45,11 @@ static enum status add_all(struct gpt_weights *g, const struct program *p) {
 enum status gpt_weights_check(const struct checkpoint_model *m, const char *files) {
     if (m->untied)
         return FAIL(E_CONFIG,
-                    "this gpt has tie=off, and %s have no head; train with tie=on",
+                    "this gpt has a head of its own (tie=off), and %s are written with a tied one; train with tie=on",
                     files);
+    if (m->ffn)
+        return FAIL(E_CONFIG, "this gpt has ffn=%" PRId64 ", and %s are written with 4 x hidden, %" PRId64 "; train "
+                    "with that", m->ffn, files, 4 * m->hidden);
     if (m->experts)
         return FAIL(E_CONFIG, "this gpt has experts=%" PRId64 ", and %s have none; train with arch=mixtral",
                     m->experts, files);

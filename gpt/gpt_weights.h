@@ -39,7 +39,8 @@ struct gpt_weight {
 /* In llm.c's order: row by row of the table, each over all layers. */
 struct gpt_weights { struct checkpoint_model model; struct gpt_weight *weight; int n; };
 
-/** Is it a GPT-2, as these files (named in the refusal) hold: a tied head, dense layers? @errors E_CONFIG */
+/** Is it a GPT-2, as these files (named in the refusal) hold: a tied head, dense layers, an MLP of 4 x hidden?
+ *  @errors E_CONFIG */
 enum status gpt_weights_check(const struct checkpoint_model *, const char *files);
 
 /** The list for a model of these sizes, already checked. @errors E_MEMORY; those of gpt_build  @collective{none} */

@@ -7,6 +7,7 @@ set -u -o pipefail
 export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=0}
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1
 demo=$PWD/configs/demo.txt
+bpe=$PWD/tests/data/bpe
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -69,6 +70,8 @@ refused gpt_with_experts_is_no_gpt2 hf "experts=4.*mixtral" --experts 4
 refused gpt_with_experts_is_no_llmc llmc "experts=4.*mixtral" --experts 4
 refused llama_with_experts_is_mixtral hf "experts=4.*mixtral" --arch llama --tie off --experts 4
 refused gpt_with_a_head_is_no_gpt2 hf "tie=off.*tie=on" --tie off
+refused gpt_of_another_ffn_is_no_gpt2 hf "ffn=96.*4 x hidden, 256" --ffn 96
+refused gpt_of_another_ffn_is_no_llmc llmc "ffn=96.*4 x hidden, 256" --ffn 96
 
 # ---- what a checkpoint says, and what the user does ----
 begin() { "$trivium" train --device cpu --threads 1 --data "$demo" --val-fraction 0 --global-batch 4 --steps "${STEPS:-1}" --log warn --metrics "" "$@" >log 2>&1; }
@@ -98,3 +101,33 @@ stranger() { # NAME WORDS CONFIG
 }
 stranger another_model_is_called_by_its_name "model_type mistral; import reads gpt2, llama, mixtral, bert, t5" '{"model_type": "mistral"}'
 stranger what_is_no_json_is_no_gpt2 "config.json is no JSON" '{"model_type": "llama", "rope_theta": NaN}'
+
+# ---- what an export says of tokens ----
+exports() { "$trivium" checkpoint export "$@" >log 2>&1; }
+ids() { grep -o '"[a-z]*_token_id": [^,]*' "$1/config.json" | sort | tr -d '\n'; }
+says() { # NAME FOLDER IDS
+    if [ "$(ids "$2")" = "$3" ]; then echo "ok $1"; else echo "not ok $1: $(ids "$2") $(said)"; fi
+}
+begin --layers 1 --hidden 32 --heads 4 --seq 16 --vocab 512 --save of-512
+begin --layers 1 --hidden 32 --heads 4 --seq 16 --vocab 50257 --save of-gpt2
+begin --arch llama --layers 1 --hidden 32 --heads 4 --seq 16 --save bytes
+exports of-512 --to hf with/ --tokenizer "$bpe"
+says a_tokenizers_ids with '"bos_token_id": 0"eos_token_id": 0"pad_token_id": null'
+if cmp -s with/vocab.json "$bpe/vocab.json" && cmp -s with/merges.txt "$bpe/merges.txt"; then echo "ok a_tokenizers_files_go_along"
+else echo "not ok a_tokenizers_files_go_along: $(ls with)"; fi
+exports of-gpt2 --to hf without/
+says ids_of_a_published_vocabulary without '"bos_token_id": 50256"eos_token_id": 50256"pad_token_id": null'
+mkdir none && exports bytes --to hf none
+says bytes_have_no_special_tokens none '"bos_token_id": null"eos_token_id": null"pad_token_id": null'
+mkdir generation && cp "$bpe"/* generation && echo '{"eos_token_id": [7, 8], "pad_token_id": 9}' >generation/generation_config.json
+exports of-512 --to hf generated/ --tokenizer generation
+tr -d '\n ' <generated/config.json | grep -q '"eos_token_id":\[7,8\]' && echo "ok ids_for_generation" || echo "not ok ids_for_generation: $(ids generated)"
+refuses_export() { # NAME WORDS WORDS-OF-EXPORT...
+    if exports "${@:3}"; then echo "not ok $1: it was exported"
+    elif grep -q "$2" log; then echo "ok $1"
+    else echo "not ok $1: $(said)"; fi
+}
+refuses_export a_tokenizer_of_more_tokens "512 tokens.*vocab=256" bytes --to hf never/ --tokenizer "$bpe"
+refuses_export a_folder_without_a_tokenizer "none of tokenizer.json" bytes --to hf never/ --tokenizer none
+refuses_export llmc_has_no_tokenizer "leave it out" of-gpt2 --to llmc never.bin --tokenizer "$bpe"
+refuses_export llmc_has_no_usual_name "name one" of-gpt2 --to llmc none

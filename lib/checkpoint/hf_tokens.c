@@ -1,0 +1,166 @@
+#include "lib/checkpoint/hf_tokens.h"
+
+#include "lib/checkpoint/hf_config.h"
+#include "lib/checkpoint/hf_files.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of a tokenizer, as save_pretrained of one leaves them. The first ones say what tokens are. */
+static const char *const FILES[] = {"tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model", "vocab.txt",
+                                    "merges.txt", "tokenizer_config.json", "special_tokens_map.json",
+                                    "added_tokens.json", "chat_template.jinja", "generation_config.json"};
+enum { N_FILES = sizeof FILES / sizeof *FILES, N_VOCABULARIES = 5 };
+
+/* Published vocabularies by their size; -1: there is none. Source: each model's config.json. */
+static const struct known { const char *arch; int64_t vocab; int bos, eos, pad; } KNOWN[] = {
+    {"", 50257, 50256, 50256, -1},   {"llama", 32000, 1, 2, -1},   {"llama", 128256, 128000, 128001, -1},
+    {"mixtral", 32000, 1, 2, -1},    {"t5", 32128, -1, 1, 0},      {"bert", 30522, -1, -1, 0},
+    {"bert", 28996, -1, -1, 0}};
+
+static json_t *id_or_null(int64_t id) { return id < 0 ? json_null() : json_integer((json_int_t)id); }
+
+/* T5's decoder begins with token 0, its padding. */
+static void take_known(struct hf_tokens *t, const struct checkpoint_model *m) {
+    struct known k = {.bos = -1, .eos = -1, .pad = strcmp(m->arch, "t5") ? -1 : 0};
+    for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)
+        if (!strcmp(KNOWN[i].arch, m->arch) && KNOWN[i].vocab == m->vocab) k = KNOWN[i];
+    *t = (struct hf_tokens){id_or_null(k.bos), id_or_null(k.eos), id_or_null(k.pad)};
+}
+
+static bool is_said(const json_t *x) { return x && !json_is_null(x); }
+
+static void replace(json_t **id, json_t *by) {
+    if (!is_said(by)) return;
+    json_decref(*id);
+    *id = json_incref(by);
+}
+
+/* ---- the tokenizer's folder ---- */
+static enum status in(const char *folder, const char *name, char path[CHECKPOINT_PATH_MAX]) {
+    int n = snprintf(path, CHECKPOINT_PATH_MAX, "%s/%s", folder, name);
+    return n < CHECKPOINT_PATH_MAX ? OK : FAIL(E_CONFIG, "a path of %d bytes is too long; the limit is %d", n,
+                                               CHECKPOINT_PATH_MAX - 1);
+}
+
+static bool has(const char *folder, const char *name) {
+    char path[CHECKPOINT_PATH_MAX];
+    bool there = in(folder, name, path) == OK && access(path, R_OK) == 0;
+    status_clear();
+    return there;
+}
+
+static enum status load(const char *folder, const char *name, json_t **out) {
+    char path[CHECKPOINT_PATH_MAX];
+    *out = NULL;
+    if (!has(folder, name)) return OK;
+    TRY(in(folder, name, path));
+    return hf_config_load(path, out);
+}
+
+static enum status check_size(const json_t *vocab, const struct checkpoint_model *m, const char *folder) {
+    if ((int64_t)json_object_size(vocab) <= m->vocab) return OK;
+    return FAIL(E_CONFIG, "%s/vocab.json has %zu tokens, and the model vocab=%" PRId64 "; give the tokenizer that it "
+                "was trained with", folder, json_object_size(vocab), m->vocab);
+}
+
+static enum status take_folder(struct hf_tokens *t, const struct checkpoint_model *m, const char *folder) {
+    json_t *generation = NULL, *vocab = NULL;
+    int n = 0;
+    for (int i = 0; i < N_VOCABULARIES; i++) n += has(folder, FILES[i]);
+    if (!n)
+        return FAIL(E_DATA, "%s has no tokenizer: none of tokenizer.json, vocab.json, tokenizer.model, spiece.model "
+                    "and vocab.txt", folder);
+    enum status status = load(folder, "generation_config.json", &generation);
+    if (status == OK) status = load(folder, "vocab.json", &vocab);
+    if (status == OK) status = check_size(vocab, m, folder);
+    if (!generation) replace(&t->bos, json_object_get(vocab, "<|endoftext|>"));
+    if (!generation) replace(&t->eos, json_object_get(vocab, "<|endoftext|>"));
+    replace(&t->bos, json_object_get(generation, "bos_token_id"));
+    replace(&t->eos, json_object_get(generation, "eos_token_id"));
+    replace(&t->pad, json_object_get(generation, "pad_token_id"));
+    json_decref(generation);
+    json_decref(vocab);
+    return status;
+}
+
+/* ---- ids ---- */
+static bool is_token(const json_t *id, int64_t vocab) {
+    size_t n = json_is_array(id) ? json_array_size(id) : 0;
+    for (size_t i = 0; i < n; i++)
+        if (!json_is_integer(json_array_get(id, i)) || !is_token(json_array_get(id, i), vocab)) return false;
+    return n || !is_said(id) ||
+           (json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < vocab);
+}
+
+static enum status check(const json_t *id, const char *what, const struct checkpoint_model *m, const char *folder) {
+    char *text = is_token(id, m->vocab) ? NULL : json_dumps(id, JSON_ENCODE_ANY | JSON_COMPACT);
+    enum status status = text ? FAIL(E_CONFIG, "%s: %s is %.40s, and the model has vocab=%" PRId64
+                                     "; give the tokenizer that it was trained with", folder, what, text, m->vocab)
+                              : OK;
+    free(text);
+    return status;
+}
+
+enum status hf_tokens_init(struct hf_tokens *t, const struct checkpoint_model *m, const char *folder) {
+    take_known(t, m);
+    if (!folder[0]) return OK;
+    TRY(take_folder(t, m, folder));
+    TRY(check(t->bos, "bos_token_id", m, folder));
+    TRY(check(t->eos, "eos_token_id", m, folder));
+    return check(t->pad, "pad_token_id", m, folder);
+}
+
+void hf_tokens_fini(struct hf_tokens *t) {
+    json_decref(t->bos);
+    json_decref(t->eos);
+    json_decref(t->pad);
+    *t = (struct hf_tokens){NULL, NULL, NULL};
+}
+
+/* ---- writing ---- */
+static enum status copy_bytes(FILE *from, FILE *to, const char *path) {
+    char bytes[1 << 14];
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, from)) > 0;)
+        if (fwrite(bytes, 1, n, to) != n) return FAIL(E_IO, "writing %s: %s", path, strerror(errno));
+    return ferror(from) ? FAIL(E_IO, "reading what becomes %s: %s", path, strerror(errno)) : OK;
+}
+
+static enum status copy(const char *folder, const char *name, const char *path) {
+    char from[CHECKPOINT_PATH_MAX];
+    TRY(in(folder, name, from));
+    FILE *f = fopen(from, "rb"), *to = f ? fopen(path, "wbx") : NULL;
+    enum status status = to ? copy_bytes(f, to, path)
+                            : FAIL(E_IO, "cannot copy %s to %s: %s", from, path, strerror(errno));
+    if (f) fclose(f);
+    if (to && fclose(to) != 0 && status == OK) status = FAIL(E_IO, "closing %s: %s", path, strerror(errno));
+    return status;
+}
+
+static enum status write_ids(const struct hf_tokens *t, const char *config) {
+    json_t *j;
+    TRY(hf_config_load(config, &j));
+    if (json_object_set(j, "bos_token_id", t->bos) || json_object_set(j, "eos_token_id", t->eos) ||
+        json_object_set(j, "pad_token_id", t->pad)) {
+        json_decref(j);
+        j = NULL;
+    }
+    return hf_config_save(config, j);
+}
+
+enum status hf_tokens_write(const struct hf_tokens *t, const char *folder, const char *path) {
+    char config[CHECKPOINT_PATH_MAX], beside[CHECKPOINT_PATH_MAX];
+    TRY(hf_config_path(path, config));
+    TRY(write_ids(t, config));
+    int length = (int)(strlen(config) - strlen("config.json"));
+    for (int i = 0; i < N_FILES && folder[0]; i++) {
+        if (!has(folder, FILES[i])) continue;
+        int n = snprintf(beside, sizeof beside, "%.*s%s", length, config, FILES[i]);
+        if (n >= (int)sizeof beside) return FAIL(E_CONFIG, "a path of %d bytes is too long", n);
+        TRY(copy(folder, FILES[i], beside));
+    }
+    return OK;
+}
