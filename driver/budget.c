@@ -7,6 +7,7 @@
 #include "driver/compare/compare_report.h"
 #include "driver/plan_search.h"
 #include "driver/recipe.h"
+#include "driver/setup.h"
 #include "lib/base/log.h"
 #include "planner/budget.h"
 #include "planner/search.h"
@@ -277,11 +278,7 @@ static enum status show_walls(const struct request *q, const struct options *o, 
 static enum status budget(struct request *q, struct options *o, int argc, char **argv) {
     struct cluster c;
     TRY(options_parse(o, argc, argv));
-    TRY(cluster_read(q->plan.cluster[0] ? q->plan.cluster : "dgx-a100", &c));
-    if (c.cores == 0) {
-        TRY(options_set(o, "device", "cuda", FROM_PRESET));
-        TRY(options_set(o, "precision", "bf16", FROM_PRESET));
-    }
+    TRY(setup_target(o, &q->plan, &c));
     if (q->walls) TRY(options_set(o, "schedule", "zb-h1", FROM_PRESET));           /* a search of one: 25 are many */
     TRY(recipe_preset(&q->plan, o));
     TRY(plan_search_is_of_one_training(&q->plan));

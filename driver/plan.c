@@ -100,17 +100,6 @@ static enum status print_json(const struct plan *p, const struct cluster *c, con
 }
 
 /* ---- the command ---- */
-/* What is planned for is a GPU in bf16, unless the cluster's ranks are cores, or somebody says otherwise. */
-static enum status read_request(struct plan_request *q, struct options *o, int argc, char **argv, struct cluster *c) {
-    TRY(options_parse(o, argc, argv));
-    TRY(cluster_read(q->plan.cluster[0] ? q->plan.cluster : "dgx-a100", c));
-    if (c->cores == 0) {
-        TRY(options_set(o, "device", "cuda", FROM_PRESET));
-        TRY(options_set(o, "precision", "bf16", FROM_PRESET));
-    }
-    return OK;
-}
-
 /* The layout that was given, with nothing left to choose. */
 static enum status draw_pipeline(const struct plan_request *q, const struct cluster *c) {
     struct layout l = layout_of_plan(&train_recipe, &q->plan);
@@ -128,7 +117,8 @@ static enum status draw_pipeline(const struct plan_request *q, const struct clus
 static enum status plan(struct plan_request *q, struct options *o, int argc, char **argv) {
     struct cluster c;
     struct price x;
-    TRY(read_request(q, o, argc, argv, &c));
+    TRY(options_parse(o, argc, argv));
+    TRY(setup_target(o, &q->plan, &c));
     if (q->gpus && q->svg[0]) return FAIL(E_USAGE, "--svg draws one layout, and --gpus searches; use --out");
     if (q->gpus) return plan_search(q, o, &c);
     if (q->out[0]) return FAIL(E_USAGE, "--out draws a search; give --gpus, too, or leave it out");

@@ -204,11 +204,12 @@ static enum status refuse_all(const struct answer *a) {
     for (int i = 1; i < N_ROLES; i++)
         if (f->price.bytes[i] > f->price.bytes[largest]) largest = i;
     return FAIL(E_CONFIG,
-                "no layout of gpus=%" PRId64 " fits: the smallest, %s, takes %.1f GiB of %.1f, of which %s %.1f; "
-                "use more gpus, a larger memory, or a smaller model",
+                "no layout of gpus=%" PRId64 " fits: the smallest, %s, takes %.3g GiB of %.3g, of which %s %.3g; "
+                "use more gpus, %s, or a smaller model",
                 a->asked->gpus, layout_text(&f->layout, text, sizeof text), (double)f->price.total_bytes / GIB,
                 (double)(c->memory_bytes - c->reserve_bytes) / GIB, role_name((enum role)largest),
-                (double)f->price.bytes[largest] / GIB);
+                (double)f->price.bytes[largest] / GIB,
+                a->asked->plan.memory_limit > 0 ? "a larger memory-limit" : "a larger memory");
 }
 
 static bool rounds_weights(const struct plan *p) { return zero_options(p)->weight_codec != CODEC_NONE; }

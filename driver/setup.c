@@ -1,6 +1,7 @@
 #include "driver/setup.h"
 
 #include "driver/recipe.h"
+#include "lib/base/configs.h"
 #include "lib/base/cores.h"
 #include "lib/base/integer.h"
 #include "lib/base/log.h"
@@ -15,16 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* configs/demo.txt of the repository that this executable was built in, else of the current directory. */
-static void default_data(char path[OPTION_TEXT_MAX]) {
-    ssize_t n = readlink("/proc/self/exe", path, OPTION_TEXT_MAX - 1);
-    path[n > 0 ? n : 0] = 0;
-    for (int up = 0; up < 2 && strrchr(path, '/'); up++) *strrchr(path, '/') = 0;    /* DIR/build/trivium -> DIR */
-    size_t used = strlen(path);
-    snprintf(path + used, OPTION_TEXT_MAX - used, "/configs/demo.txt");
-    if (access(path, R_OK)) snprintf(path, OPTION_TEXT_MAX, "configs/demo.txt");
-}
 
 static enum status settle_vocab(struct options *o, const struct plan *plan, const struct data_file *data) {
     int64_t vocab = data ? data_vocab(data) : 256;
@@ -52,7 +43,7 @@ static enum status open_files(struct setup *s) {
     char path[OPTION_TEXT_MAX];
     struct bpe *bpe = NULL;
     if (p->data[0]) snprintf(path, sizeof path, "%s", p->data);
-    else default_data(path);
+    else configs_find("demo.txt", path, sizeof path);
     enum status status = p->tokenizer[0] ? bpe_open_folder(p->tokenizer, &bpe) : OK;
     enum data_as as = (enum data_as)p->data_as;
     if (status == OK) status = data_open_as(path, as, bpe, &s->data);
@@ -143,7 +134,17 @@ static enum status split_data(struct setup *s) {
 /* ---- the planner's part ---- */
 enum status setup_cluster(const struct plan *plan, struct cluster *out) {
     const char *usual = plan->device == PLAN_DEVICE_CUDA ? "dgx-a100" : "cpu-2core";
-    return cluster_read(plan->cluster[0] ? plan->cluster : usual, out);
+    TRY(cluster_read(plan->cluster[0] ? plan->cluster : usual, out));
+    cluster_limit_memory(out, (int64_t)(plan->memory_limit * (1 << 20)));
+    return OK;
+}
+
+enum status setup_target(struct options *o, struct plan *plan, struct cluster *out) {
+    if (!plan->cluster[0]) TRY(options_set(o, "cluster", "dgx-a100", FROM_DATA));
+    TRY(setup_cluster(plan, out));
+    if (out->cores > 0) return OK;
+    TRY(options_set(o, "device", "cuda", FROM_PRESET));
+    return options_set(o, "precision", "bf16", FROM_PRESET);
 }
 
 static int threads_of(const struct plan *plan, int local_ranks) {
@@ -165,7 +166,7 @@ static enum status choose(struct plan *plan, int world) {
     TRY(setup_cluster(&p, &c));
     if (p.mesh.dp == 0 && world > 0 && replica > 0) p.mesh.dp = world / replica;
     if (world > 0 && comm_local_size() == comm_world_size()) p.threads = threads_of(plan, comm_local_size());
-    TRY(choose_auto(plan->recipe, &c, (int64_t)(plan->memory_limit * (1 << 20)), &p, chosen, sizeof chosen));
+    TRY(choose_auto(plan->recipe, &c, &p, chosen, sizeof chosen));
     if (comm_is_rank_0()) log_info("auto: %s", chosen);
     p.mesh.dp = plan->mesh.dp, p.threads = plan->threads, p.device = plan->device, p.precision = plan->precision;
     *plan = p;

@@ -48,8 +48,12 @@ const char *setup_from(const struct plan *);
 struct checkpoint_model;
 enum status setup_sizes(const struct checkpoint_model *, struct options *, enum option_source);
 
-/** The cluster of a plan, or of its device where it names none. @errors those of cluster_read */
+/** The cluster of a plan, or of its device where it names none, with the plan's memory limit.
+ *  @errors those of cluster_read */
 enum status setup_cluster(const struct plan *, struct cluster *);
+/** The cluster that `plan` and `budget` price: dgx-a100 unless the options name one. If its ranks are GPUs, device
+ *  becomes cuda and precision bf16 unless the options set them. @errors those of cluster_read */
+enum status setup_target(struct options *, struct plan *, struct cluster *);
 
 /** Use plan->threads (or comm_local_cores / local ranks) OpenMP threads; warn when this rank may not run on as many
  *  cores. Returns how many it uses. */

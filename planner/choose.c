@@ -1,6 +1,7 @@
 #include "planner/choose.h"
 
 #include "lib/base/integer.h"
+#include "lib/run/run.h"
 #include "planner/split.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -173,6 +174,16 @@ static void write_chosen(struct automatic is, const struct layout *l, char *text
     if (!text[0]) snprintf(text, size, "no recomputation, even stages");
 }
 
+/* What is wrong with the plan itself, if anything is. */
+static enum status refuse_plan(const struct recipe *recipe, const struct plan *asked) {
+    struct plan p = *asked;
+    struct run r = {0};
+    TRY(plan_settle(&p, 0));
+    enum status status = run_compile(&r, recipe, &p, 0, NULL, NULL);
+    run_destroy(&r);
+    return status;
+}
+
 static enum status choose(const struct recipe *r, const struct cluster *c, struct automatic is, struct plan *p,
                           struct search *s, char *text, size_t size) {
     unsigned fixed = ALL_DECISIONS & ~((is.micro ? 1u << DECIDE_MICRO : 0) |
@@ -182,8 +193,9 @@ static enum status choose(const struct recipe *r, const struct cluster *c, struc
     TRY(search_layouts(r, p, fixed, c, ranks, true, s));
     struct found *best = s->n_best ? &s->best[0] : &s->smallest;
     if (!best->layout.dp) {                                          /* none can be: say why of the plan itself */
-        TRY(plan_settle(p, 0));
-        return FAIL(E_CONFIG, "no micro-batch and no recomputation makes this plan one that can run");
+        TRY(refuse_plan(r, p));
+        return FAIL(E_CONFIG, "no micro-batch and no recomputation makes this plan one that can run; give micro-batch "
+                              "and recompute to see why");
     }
     for (int i = 0; i < (s->n_best ? s->n_best : 1); i++) {
         struct found *f = s->n_best ? &s->best[i] : &s->smallest;
@@ -196,17 +208,14 @@ static enum status choose(const struct recipe *r, const struct cluster *c, struc
     return OK;
 }
 
-enum status choose_auto(const struct recipe *r, const struct cluster *cluster, int64_t memory_bytes, struct plan *p,
-                        char *text, size_t size) {
+enum status choose_auto(const struct recipe *r, const struct cluster *c, struct plan *p, char *text, size_t size) {
     struct automatic is = what_is_auto(r, p);
-    struct cluster c = *cluster;
     struct search *s = calloc(1, sizeof *s);
     if (!s) return FAIL(E_MEMORY, "no memory to choose a layout");
-    if (memory_bytes > 0) c.memory_bytes = memory_bytes, c.reserve_bytes = 0;
     if (is.micro) p->micro_batch = 0;
     if (is.recompute) layout_set_word(r, p, "recompute", "none");
     if (is.split) layout_set_word(r, p, "pp-split", "");
-    enum status status = choose(r, &c, is, p, s, text, size);
+    enum status status = choose(r, c, is, p, s, text, size);
     search_fini(s);
     free(s);
     return status;

@@ -23,11 +23,10 @@ enum status choose_refine(const struct recipe *, const struct plan *asked, unsig
                           const struct cluster *, struct found *);
 
 /** Replace what says auto in an unsettled plan. Nothing says it: nothing is done.
- *  @param memory_bytes of a rank; 0: as much as the cluster's  @param text what was chosen, as it would be typed
+ *  @param text what was chosen, as it would be typed
  *  @errors E_CONFIG: nothing fits, with the least bytes; or a schedule of chunks and --pp-split auto; those of
  *  price_plan  @collective{none} */
-enum status choose_auto(const struct recipe *, const struct cluster *, int64_t memory_bytes, struct plan *,
-                        char *text, size_t size);
+enum status choose_auto(const struct recipe *, const struct cluster *, struct plan *, char *text, size_t size);
 /** Does anything say auto? */
 bool choose_is_asked(const struct recipe *, const struct plan *);
 

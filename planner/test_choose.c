@@ -49,13 +49,15 @@ static double best_split(struct plan p, const struct cluster *c) {
 
 static char text[256];
 static void choose(struct plan *p, const struct cluster *c, double mib) {
-    assert_ok(choose_auto(&train_recipe, c, (int64_t)(mib * (1 << 20)), p, text, sizeof text));
+    struct cluster limited = *c;
+    cluster_limit_memory(&limited, (int64_t)(mib * (1 << 20)));
+    assert_ok(choose_auto(&train_recipe, &limited, p, text, sizeof text));
     assert_true(strlen(text) > 0);
     assert_false(choose_is_asked(&train_recipe, p));
 }
 
 static void refuses(struct plan *p, const struct cluster *c) {
-    assert_fails(choose_auto(&train_recipe, c, 0, p, text, sizeof text), E_CONFIG, "nothing that auto may choose fits",
+    assert_fails(choose_auto(&train_recipe, c, p, text, sizeof text), E_CONFIG, "nothing that auto may choose fits",
                  "memory-limit");
 }
 

@@ -22,7 +22,8 @@ strategies="dp=4 | dp=4 zero=3 | tp=2 pp=2 sp recompute=full | dp=1 threads=1 | 
 # shellcheck disable=SC2086
 "$B/trivium" launch -n 4 compare $model --steps 5 --memory-limit 8 --strategies "$strategies" --out "$out/report" \
     >"$out/stdout" 2>"$out/stderr"
-verdict $? "a comparison with refused rows ends well"
+[ $? = 1 ] && [ "$(grep -c E_ "$out/stderr")" = 1 ] && grep -q 'E_NUMERIC.*1 of 11 strategies failed in training; the first, .*lr=1e6' "$out/stderr"
+verdict $? "a comparison with a row that fails in training ends with its code and one line"
 
 # cells COLUMN: one column of the CSV, a line a row; quoted cells may hold commas
 cells() {
@@ -65,8 +66,9 @@ cells error | sed -n 9p | grep -q 'E_MEMORY.*memory-limit is 8 MiB'
 verdict $? "a row beyond the memory limit is not run"
 cells error | sed -n 10p | grep -q 'E_NUMERIC'
 verdict $? "a row that fails in training has its sentence, and the next one runs"
-[ "$(grep -c E_ "$out/stderr")" = 0 ]
-verdict $? "what is in a row is not reported a second time"
+"$B/trivium" compare $model --steps 2 --threads 1 --out "$out/refused" --strategies "dp=1 | tp=3" >"$out/stdout" 2>"$out/stderr"
+[ $? = 0 ] && [ "$(grep -c E_ "$out/stderr")" = 0 ] && grep -q 'refused: E_CONFIG' "$out/stdout"
+verdict $? "a comparison with refused rows ends well, and a row's reason is not reported a second time"
 
 # refused CODE NAME WORDS OPTIONS...: exit code, one E_ line with all the words, no report
 refused() {

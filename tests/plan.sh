@@ -192,7 +192,7 @@ refuse() {
     report "plan_refuses_$name" $fine
     [ $fine = 0 ] || cat "$work/err"
 }
-refuse what_fits_nowhere "no layout of gpus=2 fits|GiB of 74.0|use more gpus" --model llama2-70b --global-batch 16 --gpus 2
+refuse what_fits_nowhere "no layout of gpus=2 fits|GiB of 74|use more gpus" --model llama2-70b --global-batch 16 --gpus 2
 refuse what_a_search_decides "--dp cannot be given|leave it out" "${model[@]}" --gpus 8 --dp 2
 refuse a_search_over_replicas_that_train_apart "local-steps=50|train alike|without --gpus" "${model[@]}" --gpus 8 --local-steps 50
 refuse pictures_of_one_layout "--out draws a search|give --gpus" "${model[@]}" --out "$work/none"
@@ -204,13 +204,21 @@ refuse weight_codecs_on_gpus "weight-codec=int8 has no kernels for device=cuda|u
 refuse weight_codecs_of_whole_weights "weight-codec=int8|zero=1|use zero 3" "${model[@]}" --gpus 8 --zero 1 --weight-codec int8
 refuse a_recomputation_that_is_not_searched "none, selective and full" "${model[@]}" --gpus 8 --recompute block:2
 refuse an_unknown_cluster "no cluster is called nope|use one of cpu-2core, dgx-a100, dgx-h100|./nope.ini" --cluster nope
-(cd "$work" && "$OLDPWD/$B/trivium" plan --cluster nope) >"$work/out" 2>"$work/err"
-[ $? = 2 ] && grep -q "no folder configs/clusters here; start in Trivium's folder" "$work/err"
+(cd "$work" && "$OLDPWD/$B/trivium" plan --cluster dgx-h100 --model gpt2-124m) >"$work/out" 2>"$work/err"
+[ $? = 0 ] && grep -q "on 1 x dgx-h100" "$work/out"
+report "plan_works_from_any_folder" $?
+cp "$B/trivium" "$work/alone"
+(cd "$work" && ./alone plan --cluster nope) >"$work/out" 2>"$work/err"
+[ $? = 2 ] && grep -q "neither the project of this program nor the current directory has configs/clusters; give a path as in ./nope.ini" "$work/err"
 report "a_name_of_a_cluster_elsewhere_is_refused" $?
+refuse layouts_beyond_the_memory_limit "no layout of gpus=8 fits|of 0.00781|a larger memory-limit" --gpus 8 --memory-limit 8 --global-batch 64 --model gpt2-124m
+"$B/trivium" plan --gpus 2 --cluster cpu-2core --layers 2 --hidden 64 --heads 4 --global-batch 8 --memory-limit 3 --write "$work/limited.ini" >"$work/out" 2>"$work/err" &&
+    "$B/trivium" launch -n 2 train --config "$work/limited.ini" --threads 1 --steps 1 --metrics "" >"$work/out" 2>"$work/err"
+report "train_takes_what_plan_writes_within_a_memory_limit" $?
 refuse a_key_that_is_none "memory-gb|memory-gib" --cluster <(sed 's/^memory-gib/memory-gb/' configs/clusters/dgx-a100.ini)
 refuse offload_to_a_host_of_no_speed "host-memory-gbs=0|--offload none" "${model[@]}" --cluster "$work/hostless.ini" --dp 8 --zero 1 --offload optimizer
 refuse a_search_with_offload_to_a_host_of_no_speed "host-memory-gbs=0" "${model[@]}" --cluster "$work/hostless.ini" --gpus 8 --offload optimizer
-refuse an_asynchronous_schedule "schedule=1f1b" "${model[@]}" --pp 2 --schedule pipedream --tie off
+refuse an_asynchronous_schedule "use schedule 1f1b" "${model[@]}" --pp 2 --schedule pipedream --tie off
 command=budget
 refuse a_budget_for_nobody "give --gpus 1024" "${model[@]}"
 refuse a_budget_of_replicas_that_train_apart "local-steps=50|train alike" "${model[@]}" --gpus 1024 --local-steps 50

@@ -85,7 +85,7 @@ static enum status read_base(struct comparison *c, int argc, char **argv) {
     if (!c->base.out[0]) return FAIL(E_USAGE, "--out is empty; name a directory");
     if (c->base.setup.plan.cluster[0]) {
         c->cluster = calloc(1, sizeof *c->cluster);
-        TRY(c->cluster ? cluster_read(c->base.setup.plan.cluster, c->cluster) : FAIL(E_MEMORY, "no memory"));
+        TRY(c->cluster ? setup_cluster(&c->base.setup.plan, c->cluster) : FAIL(E_MEMORY, "no memory"));
     }
     return strategies_split(c->base.strategies, &c->strategies);
 }
@@ -303,6 +303,19 @@ static enum status run_again(struct comparison *c, int i) {
 }
 
 /* ---- the command ---- */
+
+/* A strategy that is refused before its first step is an answer; one that fails on the way is a failure of the job.
+ * All ranks have the same rows. */
+static enum status report_failed(const struct comparison *c) {
+    int n_failed = 0, first = 0;
+    for (int i = c->strategies.n - 1; i >= 0; i--)
+        if (c->rows[i].status != OK && c->rows[i].started) n_failed++, first = i;
+    if (n_failed == 0) return OK;
+    const struct compare_row *row = &c->rows[first];
+    return fail_agree(group_world(), FAIL(row->status, "%d of %d strategies failed in training; the first, %s: %s",
+                                          n_failed, c->strategies.n, compare_row_name(row), row->reason));
+}
+
 static enum status compare(struct comparison *c, bool *agreed) {
     int n = c->strategies.n;
     *agreed = false;
@@ -315,7 +328,7 @@ static enum status compare(struct comparison *c, bool *agreed) {
     *agreed = true;
     bool none = none_ran(c, n);
     if (comm_is_rank_0() && !none) compare_table_print(stdout, c->rows, n);
-    if (!none) return OK;
+    if (!none) return report_failed(c);
     return fail_agree(group_world(), FAIL(c->rows[0].status, "no strategy ran; the first: %s", c->rows[0].reason));
 }
 

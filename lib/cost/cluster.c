@@ -2,6 +2,7 @@
  * or a value out of range is refused with its line. Units are those of data sheets, and are in the key's name. */
 #include "lib/cost/cluster.h"
 
+#include "lib/base/configs.h"
 #include "lib/base/option.h"
 #include <dirent.h>
 #include <inttypes.h>
@@ -199,16 +200,15 @@ static enum status convert(const char *path, const struct file *f, struct cluste
     return read_levels(path, f, c);
 }
 
-static const char FOLDER[] = "configs/clusters";
 static int is_ini(const struct dirent *e) {
     size_t n = strlen(e->d_name);
     return n > 4 && !strcmp(e->d_name + n - 4, ".ini");
 }
 
-/* "cpu-2core, dgx-a100": the files of the folder. "": there is no folder, or nothing in it. */
-static const char *known_names(char *text, size_t size) {
+/* "cpu-2core, dgx-a100": the files of the folder. "": it has none. */
+static const char *known_names(const char *folder, char *text, size_t size) {
     struct dirent **files = NULL;
-    int n = scandir(FOLDER, &files, is_ini, alphasort);
+    int n = scandir(folder, &files, is_ini, alphasort);
     size_t used = 0;
     for (int i = 0; i < n; i++) {
         int length = (int)strlen(files[i]->d_name) - 4;
@@ -221,25 +221,31 @@ static const char *known_names(char *text, size_t size) {
 }
 
 static enum status refuse_name(const char *name) {
-    char names[1024] = "";
-    if (*known_names(names, sizeof names))
+    char names[1024] = "", folder[OPTION_TEXT_MAX];
+    if (configs_find("clusters", folder, sizeof folder) && *known_names(folder, names, sizeof names))
         return FAIL(E_DATA, "no cluster is called %s; use one of %s (of %s/), or a path as in ./%s.ini", name, names,
-                    FOLDER, name);
-    return FAIL(E_DATA, "cluster=%s is a name, and there is no folder %s here; start in Trivium's folder, or give a "
-                "path as in ./%s.ini", name, FOLDER, name);
+                    folder, name);
+    return FAIL(E_DATA, "cluster=%s is a name, and neither the project of this program nor the current directory has "
+                "%s; give a path as in ./%s.ini", name, folder, name);
 }
 
 enum status cluster_read(const char *name_or_path, struct cluster *out) {
     struct file f = {0};
     struct options *o;
-    char path[OPTION_TEXT_MAX];
+    char path[OPTION_TEXT_MAX], found[OPTION_TEXT_MAX];
     bool is_path = strpbrk(name_or_path, "/.") != NULL;
-    int n = is_path ? snprintf(path, sizeof path, "%s", name_or_path)
-                    : snprintf(path, sizeof path, "%s/%s.ini", FOLDER, name_or_path);
+    int n = snprintf(path, sizeof path, is_path ? "%s" : "clusters/%s.ini", name_or_path);
     if (n >= (int)sizeof path) return FAIL(E_DATA, "a cluster's name has %d bytes; at most %zu", n, sizeof path);
-    if (!is_path && access(path, F_OK) != 0) return refuse_name(name_or_path);
+    if (!is_path && !configs_find(path, found, sizeof found)) return refuse_name(name_or_path);
+    if (!is_path) strcpy(path, found);
     TRY(options_create(&TABLE, 1, &f, &o));
     enum status status = options_read_file(o, path);
     options_destroy(&o);
     return status == OK ? convert(path, &f, out) : status;
+}
+
+void cluster_limit_memory(struct cluster *c, int64_t bytes) {
+    if (bytes == 0 || c->memory_bytes - c->reserve_bytes <= bytes) return;
+    c->memory_bytes = bytes;
+    c->reserve_bytes = 0;
 }

@@ -109,7 +109,7 @@ static void test_layers_of_a_plan(void **state) {
     p.mesh.pp = 2, p.precision = PRECISION_BF16, p.device = PLAN_DEVICE_CUDA;
     double even = step_of(&p, &c);
     snprintf(pp_options(&p)->split, OPTION_TEXT_MAX, "auto");
-    assert_ok(choose_auto(&train_recipe, &c, 0, &p, text, sizeof text));
+    assert_ok(choose_auto(&train_recipe, &c, &p, text, sizeof text));
     double split = step_of(&p, &c);
     if (!(split < 0.95 * even))
         fail_msg("%s: a step takes %.3g ms, and %.3g with even stages", text, 1e3 * split, 1e3 * even);
