@@ -43,8 +43,24 @@ static void cp_prefer(struct plan *plan) {
     if (cp_options(plan)->by == CP_BY_ULYSSES && plan->mesh.cp_heads <= 1) plan->mesh.cp_heads = plan->mesh.cp;
 }
 
+/* A ring gives each rank two pieces of the sequence, one from each end, so that all have the same work. */
+static int64_t pieces_of(int64_t cp, int64_t heads) { return cp > heads ? 2 * cp : cp; }
+
+/* "1, 2, 4": the sizes of cp that divide what check_sizes asks for. Static storage. */
+static const char *sizes_that_divide(const struct plan *plan, int64_t heads_given) {
+    static char text[256];
+    bool ulysses = cp_options(plan)->by == CP_BY_ULYSSES;
+    size_t used = 0;
+    for (int64_t cp = 1; cp <= 64 && used + 8 < sizeof text; cp++) {
+        int64_t heads = ulysses ? cp : heads_given;
+        if (cp % heads == 0 && plan->seq % pieces_of(cp, heads) == 0 && plan_kv_heads(plan) % (heads * plan->mesh.tp) == 0)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64, used ? ", " : "", cp);
+    }
+    return used ? text : "none";
+}
+
 static enum status check_sizes(const struct plan *plan, int64_t in_ring, int64_t heads) {
-    int64_t pieces = in_ring > 1 ? 2 * plan->mesh.cp : plan->mesh.cp;
+    int64_t pieces = pieces_of(plan->mesh.cp, heads);
     if (in_ring * heads != plan->mesh.cp)
         return FAIL(E_CONFIG, "cp-heads=%" PRId64 " does not divide cp=%" PRId64 "; use one of %s", heads,
                     plan->mesh.cp, plan_divisors(plan->mesh.cp, plan->mesh.cp));
@@ -52,13 +68,13 @@ static enum status check_sizes(const struct plan *plan, int64_t in_ring, int64_t
         return FAIL(E_CONFIG,
                     "cp=%" PRId64 " makes %" PRId64 " pieces of the sequence, which do not divide seq=%" PRId64
                     "; use seq=%" PRId64 ", or one of cp=%s",
-                    plan->mesh.cp, pieces, plan->seq, round_up(plan->seq, pieces),
-                    plan_divisors(plan->seq / (in_ring > 1 && plan->seq % 2 == 0 ? 2 : 1), 64));
+                    plan->mesh.cp, pieces, plan->seq, round_up(plan->seq, pieces), sizes_that_divide(plan, heads));
     if (plan_kv_heads(plan) % (heads * plan->mesh.tp))
         return FAIL(E_CONFIG,
                     "%" PRId64 " ranks of cp shard the heads, and tp=%" PRId64 ", which together do not divide "
-                    "%sheads=%" PRId64 "; use cp-by ring",
-                    heads, plan->mesh.tp, plan->kv_heads ? "kv-" : "", plan_kv_heads(plan));
+                    "%sheads=%" PRId64 "; use %s",
+                    heads, plan->mesh.tp, plan->kv_heads ? "kv-" : "", plan_kv_heads(plan),
+                    cp_options(plan)->by == CP_BY_ULYSSES ? "cp-by ring" : "cp-heads 1");
     return OK;
 }
 
@@ -68,7 +84,7 @@ static enum status cp_check(const struct plan *plan) {
     if (by == CP_BY_ULYSSES && heads != plan->mesh.cp)
         return FAIL(E_CONFIG,
                     "cp-by=ulysses shards heads over all of cp=%" PRId64 ", and cp-heads=%" PRId64
-                    "; leave one of them out",
+                    "; leave cp-by out, or cp-heads",
                     plan->mesh.cp, heads);
     TRY(check_sizes(plan, in_ring, heads));
     if (in_ring > 1 && plan->attention != ATTENTION_BLOCKED)

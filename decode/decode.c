@@ -131,8 +131,8 @@ static enum status refuse_later_keys(const struct plan *plan, const struct progr
     for (int i = 0; i < p->n_steps; i++)
         if (p->steps[i].op->rule == RULE_ATTENTION && p->steps[i].attention.mask != MASK_CAUSAL)
             return FAIL(E_CONFIG,
-                        "arch=%s attends to later tokens, too, and decoding makes one token after the other; use a "
-                        "causal model: gpt, llama or mixtral",
+                        "arch=%s attends to later tokens, too, and decoding makes one token after the other; use arch "
+                        "gpt, llama or mixtral",
                         plan->arch->name);
     return OK;
 }

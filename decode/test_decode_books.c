@@ -113,7 +113,7 @@ static void test_decode_refuses_other_layouts(void **state) {
     q = p, q.mesh.tp = 2, tp_options(&q)->sp = 1;
     assert_fails(compile(q), E_CONFIG, "the sequence is sharded", "leave sp out");
     q = p, zero_options(&q)->stage = 3;
-    assert_fails(compile(q), E_CONFIG, "zero is requested", "leave its options out");
+    assert_fails(compile(q), E_CONFIG, "zero is requested", "leave out what is given of");
     q = p, q.loss_chunk = 4;
     assert_fails(compile(q), E_CONFIG, "loss-chunk=4");
     q = p, q.device = PLAN_DEVICE_CUDA;

@@ -211,6 +211,8 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
                                                (int)q->rank, q->svg, q->json};
         return (q->crossings ? show_comm_crossings : show_comm_operation)(&q->plan, &question);
     }
+    if (q->decode && q->plan.mesh.dp > 1)
+        return FAIL(E_CONFIG, "dp=%" PRId64 ": decoding has one sequence; leave dp out", q->plan.mesh.dp);
     if (q->decode) generate_plan(&q->plan, 1);
     TRY(setup_plan(o, &q->plan, 0));
     if (!strcmp(what, "options")) return show_options(q, o);

@@ -78,12 +78,12 @@ static enum status elastic_check(const struct plan *plan) {
         return FAIL(E_CONFIG, "replace-stragglers moves a rank's state from its memory to a spare's, and with "
                               "replicate-every=0 nobody has it there; give replicate-every 1");
     if (plan_is_asynchronous(plan))
-        return FAIL(E_CONFIG, "replicate-every=%" PRId64 " keeps the state between two steps, and an asynchronous "
-                              "schedule has no such moment; use schedule=1f1b, or replicate-every 0",
-                    every);
+        return FAIL(E_CONFIG, "replicate-every=%" PRId64 " keeps the state between two steps, and asynchronous "
+                              "steps have no such moment; use %s, or replicate-every 0",
+                    every, plan_synchronous_option(plan));
     if (plan->spike_guard > 0)
         return FAIL(E_CONFIG, "replicate-every=%" PRId64 " goes back to the last step, and spike-guard=%g to a "
-                              "checkpoint, with other samples; leave one of them out",
+                              "checkpoint, with other samples; leave spike-guard out, or replicate-every",
                     every, plan->spike_guard);
     return OK;
 }

@@ -24,6 +24,7 @@
  * Source: Lepikhin et al. 2020 (GShard); Fedus et al. 2021 (Switch); Liu et al. 2025 (folding ep into dp x cp). */
 #include "ep/ep.h"
 
+#include "lib/base/integer.h"
 #include "lib/ops/moe/expert_linear.h"
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/ops/moe/moe_pack.h"
@@ -32,8 +33,6 @@
 #include <string.h>
 
 static bool ep_wanted(const struct plan *plan) { return plan->mesh.ep > 1; }
-
-static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
 
 static enum status ep_check(const struct plan *plan) {
     int64_t ep = plan->mesh.ep, replicas = plan->mesh.dp * (plan->mesh.cp ? plan->mesh.cp : 1);

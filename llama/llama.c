@@ -9,6 +9,7 @@
 #include "lib/ops/rope.h"
 #include "lib/ops/swiglu.h"
 #include "lib/run/build.h"
+#include <inttypes.h>
 #include <math.h>
 
 static int rmsnorm(struct builder *b, const char *name, const char *gain, int x) {
@@ -64,7 +65,17 @@ static void head(struct builder *b, int x, int table) {
     build_head(b, x, b->plan->tie ? table : build_matrix(b, "w", "VC", 0.02), NONE);
 }
 
+/* Rotary positions turn pairs of channels. */
+static enum status refuse_odd_heads(const struct plan *plan) {
+    int64_t channels = plan->hidden / plan->heads;
+    if (channels % 2 == 0) return OK;
+    return FAIL(E_CONFIG, "heads=%" PRId64 " of hidden=%" PRId64 " have %" PRId64 " channels each, and rotary positions "
+                          "turn pairs of channels; use hidden %" PRId64,
+                plan->heads, plan->hidden, channels, (channels + 1) * plan->heads);
+}
+
 enum status llama_build(const struct plan *plan, struct program *p) {
+    TRY(refuse_odd_heads(plan));
     struct builder b = {plan, p};
     int table, x = embedding(&b, &table);
     for (int64_t l = 0; l < plan->layers; l++) x = layer(&b, (int)l, x);

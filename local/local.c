@@ -34,6 +34,7 @@
  * mini-batches, use local SGD" (post-local); Douillard et al. 2023, "DiLoCo". */
 #include "local/local.h"
 
+#include "lib/base/integer.h"
 #include "lib/run/run.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -75,9 +76,9 @@ static enum status check_layout(const struct plan *p) {
                               "experts; use ep 1, or local-steps 0",
                     H, p->mesh.ep);
     if (plan_is_asynchronous(p))
-        return FAIL(E_CONFIG, "local-steps=%" PRId64 " averages between two steps, and an asynchronous schedule has no "
-                              "such moment; use schedule 1f1b, or local-steps 0",
-                    H);
+        return FAIL(E_CONFIG, "local-steps=%" PRId64 " averages between two steps, and asynchronous steps have no "
+                              "such moment; use %s, or local-steps 0",
+                    H, plan_synchronous_option(p));
     return OK;
 }
 
@@ -103,13 +104,13 @@ static enum status check_ends(const struct plan *p) {
     const struct local_options *o = local_options(p);
     bool saves_between = p->save[0] && p->save_every && p->save_every % o->steps && p->steps > o->from;
     if (p->steps % o->steps && p->steps > o->from)
-        return FAIL(E_CONFIG, "steps=%" PRId64 " end between two averages, with as many models as replicas; use a "
-                              "multiple of local-steps=%" PRId64,
-                    p->steps, o->steps);
+        return FAIL(E_CONFIG, "steps=%" PRId64 " end between two averages, with as many models as replicas; use steps "
+                              "%" PRId64 ", a multiple of local-steps=%" PRId64,
+                    p->steps, round_up(p->steps, o->steps), o->steps);
     if (saves_between)
-        return FAIL(E_CONFIG, "save-every=%" PRId64 " saves between two averages, when there is no one model; use a "
-                              "multiple of local-steps=%" PRId64,
-                    p->save_every, o->steps);
+        return FAIL(E_CONFIG, "save-every=%" PRId64 " saves between two averages, when there is no one model; use "
+                              "save-every %" PRId64 ", a multiple of local-steps=%" PRId64,
+                    p->save_every, round_up(p->save_every, o->steps), o->steps);
     return OK;
 }
 

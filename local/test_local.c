@@ -404,7 +404,7 @@ static void test_local_refuses_what_it_cannot_do(void **state) {
     p = good, p.precision = PRECISION_FP32, p.hidden = 64, p.sums = PLAN_SUMS_FIXED;
     assert_fails(compiled(p), E_CONFIG, "local-steps=3", "sums=fixed", "sums fast");
     p = good, zero_options(&p)->stage = 1;
-    assert_fails(compiled(p), E_CONFIG, "zero", "local", "leave one");
+    assert_fails(compiled(p), E_CONFIG, "zero", "local", "leave out what is given of zero", "or of local");
     p = good, p.experts = 4, p.mesh.ep = 2;
     assert_fails(compiled(p), E_CONFIG, "local-steps=3", "ep=2", "ep 1");
     p = good, p.steps = 7;

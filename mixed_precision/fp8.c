@@ -67,8 +67,8 @@ static enum status fp8_check(const struct plan *plan) {
         return FAIL(E_CONFIG, "fp8 has scales of its own, and precision=fp16 a loss scale; use precision bf16 or fp32");
     if (plan_is_asynchronous(plan))
         return FAIL(E_CONFIG,
-                    "fp8 sets its scales between two steps, and those of an asynchronous schedule overlap; use another "
-                    "schedule, or leave fp8 out");
+                    "fp8 sets its scales between two steps, and asynchronous steps overlap; use %s, or leave fp8 out",
+                    plan_synchronous_option(plan));
     return OK;
 }
 

@@ -64,7 +64,8 @@ static enum status mixed_precision_check(const struct plan *plan) {
     const struct mixed_precision_options *o = mixed_precision_options(plan);
     if (o->scale != 0 && plan->precision != PRECISION_FP16)
         return FAIL(E_CONFIG,
-                    "loss-scale=%g is for precision=fp16, which alone underflows; leave loss-scale out, or use fp16",
+                    "loss-scale=%g is for precision=fp16, which alone underflows; leave loss-scale out, or use precision "
+                    "fp16",
                     o->scale);
     if (o->scale == 0 && o->init < o->min)
         return FAIL(E_CONFIG, "loss-scale-init=%g is below loss-scale-min=%g; raise the one or lower the other",
@@ -73,8 +74,8 @@ static enum status mixed_precision_check(const struct plan *plan) {
         return FAIL(E_CONFIG, "sums=fixed adds gradients in fp32, and grad-fp32=off; use grad-fp32, or sums=fast");
     if (plan_is_asynchronous(plan) && plan->precision == PRECISION_FP16 && o->scale == 0)
         return FAIL(E_CONFIG,
-                    "a dynamic loss scale skips an update on all ranks at once, and an asynchronous schedule has "
-                    "no such moment; give loss-scale a number, or use precision=bf16");
+                    "a dynamic loss scale skips an update on all ranks at once, and asynchronous steps have no such "
+                    "moment; use loss-scale 1024, or precision bf16");
     return OK;
 }
 

@@ -397,7 +397,7 @@ static void test_fp8_refuses(void **state) {
     p = fp8_plan();
     p.mesh.pp = 2, p.micro_batch = 2;
     pp_options(&p)->schedule = SCHEDULE_PIPEDREAM;
-    check_refused(p, "asynchronous", "another schedule");
+    check_refused(p, "asynchronous", "use schedule 1f1b");
     pp_options(&p)->schedule = SCHEDULE_1F1B, pp_options(&p)->optim_sync = OPTIM_SYNC_VALIDATE;
     assert_ok(plan_settle(&p, 2));
     struct run r;

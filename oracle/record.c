@@ -136,7 +136,8 @@ static enum status check(const struct run *run) {
         return FAIL(E_CONFIG, "offload-to=disk: recording reads states in memory; use --offload-to host");
     if (plan_is_asynchronous(p))
         return FAIL(E_CONFIG,
-                    "an asynchronous schedule has no step that others could be held against; use --schedule 1f1b");
+                    "asynchronous steps have no numbers of their own to compare with others; use %s",
+                    plan_synchronous_option(p));
     if (!p->arch->published) return FAIL(E_CONFIG, "arch=%s has no names that others know", p->arch->name);
     return OK;
 }

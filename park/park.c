@@ -39,7 +39,7 @@ static bool park_wanted(const struct plan *plan) { return park_options(plan)->ki
 static enum status park_check(const struct plan *plan) {
     const struct park_options *o = park_options(plan);
     if (o->kind != PARK_BLOCK || o->n <= plan->layers) return OK;
-    return FAIL(E_CONFIG, "park=block:%d is more than layers=%" PRId64 "; use at most %" PRId64, o->n, plan->layers,
+    return FAIL(E_CONFIG, "park=block:%d is more than layers=%" PRId64 "; use park block:%" PRId64, o->n, plan->layers,
                 plan->layers);
 }
 

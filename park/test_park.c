@@ -250,7 +250,7 @@ static void test_park_copies_what_is_billed(void **state) {
 static void test_park_refuses_more_layers_than_there_are(void **state) {
     (void)state;
     struct plan plan = plan_of(PARK_BLOCK, LAYERS + 1, RECOMPUTE_NONE);
-    assert_fails(technique_park.check(&plan), E_CONFIG, "park=block:9", "layers=8", "at most 8");
+    assert_fails(technique_park.check(&plan), E_CONFIG, "park=block:9", "layers=8", "use park block:8");
     park_options(&plan)->n = LAYERS;
     assert_ok(technique_park.check(&plan));
 }

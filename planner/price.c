@@ -226,7 +226,8 @@ enum status price_check(const struct recipe *recipe, const struct plan *plan, co
         return FAIL(E_CONFIG, "server-ranks=own has no price: a step waits for the servers' links, and only the first "
                     "replica is priced, a worker; use server-ranks shared");
     if (plan_is_asynchronous(plan))
-        return FAIL(E_CONFIG, "an asynchronous schedule has no step of its own to price; use schedule=1f1b");
+        return FAIL(E_CONFIG, "steps that overlap have no seconds of their own to price; use %s",
+                    plan_synchronous_option(plan));
     return OK;
 }
 

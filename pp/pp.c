@@ -90,7 +90,7 @@ static void pp_prefer(struct plan *plan) {
     if (row->split_weight && plan->loss_chunk < 0) plan->loss_chunk = 0;
 }
 
-static bool pp_asynchronous(const struct plan *plan) { return pp_row(plan)->endless; }
+static const char *pp_asynchronous(const struct plan *plan) { return pp_row(plan)->endless ? "schedule 1f1b" : NULL; }
 
 static enum status pp_check(const struct plan *plan) {
     int *stage_of;
@@ -144,7 +144,7 @@ static enum status mark_shared(struct program *p, const bool *uses, const struct
         if (axis == AXIS_SELF)
             return FAIL(E_CONFIG,
                         "%s is used on %d ranks from %d to %d of pp=%d; what stages share must be on the first and the "
-                        "last, on one half of them, or on all: use another pp, pp-split or number of chunks",
+                        "last, on one half of them, or on all; use pp 1, or another pp, pp-split or number of chunks",
                         p->params[i].name, u.n_users, u.first, u.last, pp);
         if (uses[i * pp + place->rank.pp]) p->params[i].shared = axis;
     }

@@ -92,9 +92,13 @@ static enum status assign_as_told(const struct plan *plan, int *stage_of) {
 
 static enum status refuse_too_many(const struct plan *plan) {
     bool fewer_chunks = plan->mesh.pp <= plan->layers && pp_options(plan)->chunks > 1;
+    int64_t chunks = n_virtual(plan) / plan->mesh.pp;
+    int64_t most = fewer_chunks ? plan->layers / plan->mesh.pp : plan->layers / chunks;
+    if (most == 0)
+        return FAIL(E_CONFIG, "%s are more than layers=%" PRId64 "; use layers %" PRId64 " or more", stages_text(plan),
+                    plan->layers, n_virtual(plan));
     return FAIL(E_CONFIG, "%s are more than layers=%" PRId64 "; use %s %" PRId64 " or less", stages_text(plan),
-                plan->layers, fewer_chunks ? "chunks" : "pp",
-                fewer_chunks ? plan->layers / plan->mesh.pp : plan->layers);
+                plan->layers, fewer_chunks ? "chunks" : "pp", most);
 }
 
 enum status pp_assign_layers(const struct plan *plan, int *stage_of) {

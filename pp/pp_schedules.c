@@ -29,8 +29,8 @@ static const char *chunked_names(void) {
 enum status pp_schedule_legal(const struct pp_schedule *row, const struct pp_shape *x) {
     int chunks = row->place->n_chunks ? row->place->n_chunks : 1;
     if (x->n_chunks != chunks && !row->chunked)
-        return FAIL(E_CONFIG, "chunks=%d needs schedule=%s; use that, or leave chunks at 1", x->n_chunks,
-                    chunked_names());
+        return FAIL(E_CONFIG, "chunks=%d needs a schedule of chunks; use schedule %s, or chunks %d", x->n_chunks,
+                    chunked_names(), chunks);
     if (row->chunked && x->n_chunks > 1 && x->n_stages == 1)
         return FAIL(E_CONFIG, "chunks=%d needs a pipeline, and pp=1 has none; use pp 2 or more, or chunks 1",
                     x->n_chunks);

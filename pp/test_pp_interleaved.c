@@ -103,7 +103,7 @@ static void test_impossible_chunks_are_refused(void **state) {
                 many = plan_of(8, 4, 3, "");
     pp_options(&other)->schedule = SCHEDULE_1F1B;
     groups.n_microbatches = 6;
-    assert_fails(technique_pp.check(&other), E_CONFIG, "chunks=2", "schedule=interleaved");
+    assert_fails(technique_pp.check(&other), E_CONFIG, "chunks=2", "use schedule interleaved");
     assert_fails(technique_pp.check(&alone), E_CONFIG, "chunks=2", "pp=1", "pp 2 or more");
     assert_fails(technique_pp.check(&groups), E_CONFIG, "pp=4", "there are 6", "such as 8");
     assert_fails(technique_pp.check(&many), E_CONFIG, "pp=4 x chunks=3 = 12", "layers=8", "chunks 2 or less");

@@ -45,8 +45,9 @@ static enum status recompute_check(const struct plan *plan) {
     if (o->kind == RECOMPUTE_AUTO)
         return FAIL(E_CONFIG, "nothing chooses recompute=auto here; give none, selective or full");
     if (o->kind < RECOMPUTE_UNIFORM || o->n <= plan->layers) return OK;
-    return FAIL(E_CONFIG, "recompute=%s:%d is more than layers=%" PRId64 "; use at most %" PRId64,
-                o->kind == RECOMPUTE_UNIFORM ? "uniform" : "block", o->n, plan->layers, plan->layers);
+    const char *kind = o->kind == RECOMPUTE_UNIFORM ? "uniform" : "block";
+    return FAIL(E_CONFIG, "recompute=%s:%d is more than layers=%" PRId64 "; use recompute %s:%" PRId64,
+                kind, o->n, plan->layers, kind, plan->layers);
 }
 
 /* Steps that are cheap to compute again, and whose outputs are large. */

@@ -72,8 +72,8 @@ static int64_t server_serving(const struct plan *plan) {
     return server_options(plan)->where == SERVER_OWN ? server_options(plan)->servers : 0;
 }
 
-static bool server_asynchronous(const struct plan *plan) {
-    return server_wanted(plan) && server_options(plan)->mode != SERVER_SYNC;
+static const char *server_asynchronous(const struct plan *plan) {
+    return server_wanted(plan) && server_options(plan)->mode != SERVER_SYNC ? "server-mode sync" : NULL;
 }
 
 /* Sums as messages to and from each server, unless the user says otherwise. */

@@ -15,10 +15,10 @@ static enum status check_options(const struct plan *plan) {
         return FAIL(E_CONFIG, "server-ranks, server-mode, staleness, server-record and server-order belong to servers, "
                               "and servers=0; use --servers 1 or more, or leave them out");
     if (o->servers > mesh_size(AXIS_DP, &first))
-        return FAIL(E_CONFIG, "servers=%" PRId64 " are replicas too, and there are %d; use at most as many, or more dp",
-                    o->servers, mesh_size(AXIS_DP, &first));
+        return FAIL(E_CONFIG, "servers=%" PRId64 " are replicas too, and dp=%d; use servers %d or less, or dp %" PRId64,
+                    o->servers, mesh_size(AXIS_DP, &first), mesh_size(AXIS_DP, &first), o->servers);
     if (o->staleness > 0 && o->mode != SERVER_SSP)
-        return FAIL(E_CONFIG, "staleness=%" PRId64 " is for server-mode=ssp, not %s; use ssp, or leave staleness out",
+        return FAIL(E_CONFIG, "staleness=%" PRId64 " is for server-mode=ssp, not %s; use server-mode ssp, or leave staleness out",
                     o->staleness, mode_name(plan));
     if ((o->record[0] || o->order[0]) && o->mode == SERVER_SYNC)
         return FAIL(E_CONFIG, "server-record and server-order are about gradients that are applied one by one, and "
@@ -33,15 +33,15 @@ static enum status check_options(const struct plan *plan) {
 enum status server_settle(struct plan *p) {
     const struct server_options *o = server_options(p);
     if (o->where == SERVER_SHARED || o->servers < p->mesh.dp) return OK;
-    return FAIL(E_CONFIG, "servers=%" PRId64 " with server-ranks=own leave no worker of dp=%" PRId64 "; use fewer, or "
-                "more dp", o->servers, p->mesh.dp);
+    return FAIL(E_CONFIG, "servers=%" PRId64 " with server-ranks=own leave no worker of dp=%" PRId64 "; use dp %" PRId64
+                " or more", o->servers, p->mesh.dp, o->servers + 1);
 }
 
 static enum status check_own(const struct plan *p) {
     char sizes[128];
     if (p->mesh.cp > 1 || p->mesh.ep > 1)
-        return FAIL(E_CONFIG, "server-ranks=own is for layouts of dp, tp and pp, and this is %s%s; use cp and ep 1, or "
-                    "server-ranks shared", mesh_sizes_text(&p->mesh, sizes, sizeof sizes),
+        return FAIL(E_CONFIG, "server-ranks=own is for layouts of dp, tp and pp, and this is %s%s; use cp 1 and ep 1, "
+                    "or server-ranks shared", mesh_sizes_text(&p->mesh, sizes, sizeof sizes),
                     p->mesh.ep > 1 ? " with ep" : "");
     if (p->device == PLAN_DEVICE_CUDA)
         return FAIL(E_CONFIG, "server-ranks=own adds gradients in host memory, and device=cuda; use device cpu, or "
@@ -57,8 +57,8 @@ static const char *no_meeting(const struct plan *p) {
 static enum status check_asynchronous(const struct plan *p, const char *mode) {
     char sizes[128];
     if (mesh_n_ranks(&p->mesh) != (double)(p->mesh.dp ? p->mesh.dp : 1) || p->mesh.ep > 1)
-        return FAIL(E_CONFIG, "server-mode=%s is for data parallelism alone, and the layout is %s%s; use tp, pp, cp "
-                    "and ep 1, or server-mode sync", mode, mesh_sizes_text(&p->mesh, sizes, sizeof sizes),
+        return FAIL(E_CONFIG, "server-mode=%s is for data parallelism alone, and the layout is %s%s; leave "
+                    "tp, pp, cp and ep out, or use server-mode sync", mode, mesh_sizes_text(&p->mesh, sizes, sizeof sizes),
                     p->mesh.ep > 1 ? " with ep" : "");
     if (p->precision != PRECISION_FP32 && p->precision != PRECISION_FP64)
         return FAIL(E_CONFIG, "server-mode=%s pushes fp32 and fp64, and precision=%s; use one of them, or server-mode "

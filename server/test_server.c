@@ -183,7 +183,7 @@ static void test_servers_refuse_in_one_line(void **state) {
         assert_ok(technique_server.check(&p));
     }
     REFUSES(o->servers = 0, "servers=0", "--servers 1");
-    REFUSES(o->servers = 5, "servers=5", "there are 4");
+    REFUSES(o->servers = 5, "servers=5", "dp=4", "use servers 4 or less, or dp 5");
     REFUSES(o->staleness = 3, "staleness=3", "server-mode=ssp", "async");
     REFUSES((o->mode = SERVER_SYNC, o->record[0] = 'x'), "server-record", "sync");
     REFUSES(p.sums = PLAN_SUMS_FIXED, "sums=fixed", "servers=2");

@@ -246,7 +246,7 @@ static void test_checkpoints_go_to_other_layouts_and_come_from_them(void **state
 
 static void test_own_ranks_refuse_in_one_line(void **state) {
     (void)state;
-    REFUSES(server_options(&p)->servers = 4, "servers=4", "server-ranks=own", "dp=4", "more dp");
+    REFUSES(server_options(&p)->servers = 4, "servers=4", "server-ranks=own", "dp=4", "use dp 5 or more");
     REFUSES(server_options(&p)->servers = 0, "server-ranks", "servers=0", "--servers 1");
     REFUSES(p.global_batch = 16, "dp=3", "only serve", "global-batch=16", "global-batch 18");
     REFUSES(p.micro_batch = 3, "micro-batch=3", "4");

@@ -140,13 +140,14 @@ static enum status refuse(const char *option, int64_t value, const char *why) {
 
 static enum status check(const struct plan *p) {
     if (p->layers % 2)
-        return refuse("layers", p->layers, "half of t5's layers encode, as many decode; use an even number");
+        return FAIL(E_CONFIG, "layers=%" PRId64 ": half of t5's layers encode, as many decode; use layers %" PRId64,
+                    p->layers, p->layers + 1);
     if (plan_kv_heads(p) != p->heads)
         return refuse("kv-heads", p->kv_heads, "every head of t5 has keys of its own; use arch llama, or leave it out");
     if (p->experts)
         return refuse("experts", p->experts, "t5 has one MLP a layer; use arch gpt, or leave it out");
     if (p->mesh.cp > 1)
-        return refuse("cp", p->mesh.cp, "t5 has two sequences, and cp shards one; use tp with sp, or dp");
+        return refuse("cp", p->mesh.cp, "t5 has two sequences, and cp shards one; use cp 1, and tp with sp");
     if (p->sums == PLAN_SUMS_FIXED)
         return FAIL(E_CONFIG, "sums=fixed has no order for t5's bias by distance; use sums=fast");
     return p->seq < 2 ? refuse("seq", p->seq, "t5 takes a part of a text out and keeps a part; use 2 or more") : OK;

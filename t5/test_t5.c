@@ -164,7 +164,7 @@ static void test_t5_refuses(void **state) {
     struct run r;
     program_init(&program);
     p.layers = 7;
-    assert_fails(t5_build(&p, &program), E_CONFIG, "layers=7", "even");
+    assert_fails(t5_build(&p, &program), E_CONFIG, "layers=7", "use layers 8");
     p = serial_plan(), p.kv_heads = 2;
     assert_fails(t5_build(&p, &program), E_CONFIG, "kv-heads=2", "arch llama");
     p = serial_plan(), p.experts = 4;

@@ -320,7 +320,7 @@ static void test_what_endless_pipelines_cannot_do_is_refused(void **state) {
     q = p, pp_options(&q)->schedule = SCHEDULE_2BW;
     assert_fails(technique_pp.check(&q), E_CONFIG, "2bw", "pp=4 and 2 microbatches");
     q = p, zero_options(&q)->stage = 2;
-    assert_fails(technique_zero.check(&q), E_CONFIG, "zero=2", "zero=1");
+    assert_fails(technique_zero.check(&q), E_CONFIG, "zero=2", "use schedule 1f1b, or zero 1");
     q = p, q.precision = PRECISION_FP16;
     assert_fails(technique_mixed_precision.check(&q), E_CONFIG, "loss scale", "bf16");
 }

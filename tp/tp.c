@@ -30,6 +30,7 @@
  * Source: Shoeybi et al. 2019, "Megatron-LM", section 3; Korthikanti et al. 2022, section 4.2 (--sp). */
 #include "tp/tp.h"
 
+#include "lib/base/integer.h"
 #include "lib/ops/branch.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/embedding.h"
@@ -55,8 +56,6 @@ static bool tp_wanted(const struct plan *plan) {
     return plan->mesh.tp > 1 || tp_options(plan)->sp || plan->sums == PLAN_SUMS_FIXED;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
-
 static enum status tp_check(const struct plan *plan) {
     if (plan->heads % plan->mesh.tp)
         return FAIL(E_CONFIG, "tp=%" PRId64 " does not divide heads=%" PRId64 "; use %s", plan->mesh.tp, plan->heads,
@@ -67,6 +66,9 @@ static enum status tp_check(const struct plan *plan) {
                     "tp=%" PRId64 " does not divide both kv-heads=%" PRId64 " and ffn=%" PRId64 "; use one of %s",
                     plan->mesh.tp, plan_kv_heads(plan), plan_ffn(plan),
                     plan_divisors(common_divisor(plan_kv_heads(plan), ffn), plan->heads));
+    if (plan->mesh.tp > 1 && plan->vocab == 1)
+        return FAIL(E_CONFIG, "tp=%" PRId64 " shards the vocabulary, and vocab=1 has one row; use vocab 2, or tp 1",
+                    plan->mesh.tp);
     if (plan->sums == PLAN_SUMS_FIXED) TRY(tp_leaves_check(plan));
     if (tp_options(plan)->sp && plan->mesh.tp == 1)
         return FAIL(E_CONFIG, "sp shards the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");

@@ -103,10 +103,9 @@ static enum status zero_check(const struct plan *plan) {
     TRY(check_disk(plan, o));
     if (plan_is_asynchronous(plan) && (o->stage > 1 || o->offload != OFFLOAD_NONE))
         return FAIL(E_CONFIG,
-                    "an asynchronous schedule keeps several versions of whole weights, and zero=%" PRId64
-                    "%s shards or "
-                    "moves them; use zero=1 without offload, or schedule=1f1b",
-                    o->stage, o->offload != OFFLOAD_NONE ? " with offload" : "");
+                    "asynchronous steps keep several versions of whole weights, and zero=%" PRId64 "%s shards or moves "
+                    "them; use %s, or zero 1 and offload none",
+                    o->stage, o->offload != OFFLOAD_NONE ? " with offload" : "", plan_synchronous_option(plan));
     return o->shard || o->secondary ? zero_shards_check(plan) : OK;
 }
 

@@ -70,13 +70,13 @@ static enum status check_secondary(const struct plan *plan, int64_t replicas) {
     const struct zero_options *o = zero_options(plan);
     if (o->secondary && o->shard)
         return FAIL(E_CONFIG, "with shard no gather leaves its %" PRId64 " replicas, and zero-secondary would keep the "
-                              "same again; leave one of them out", plan->mesh.shard);
+                              "same again; leave shard out, or zero-secondary", plan->mesh.shard);
     if (o->secondary && o->stage < 3)
-        return FAIL(E_CONFIG, "zero-secondary keeps what zero=3 gathers, and zero=%" PRId64 "; use zero 3, or leave it "
-                              "out", o->stage);
+        return FAIL(E_CONFIG, "zero-secondary keeps what zero=3 gathers, and zero=%" PRId64 "; use zero 3, or leave "
+                              "zero-secondary out", o->stage);
     if (o->secondary && plan->mesh.shard == replicas)
         return FAIL(E_CONFIG, "zero-secondary=%" PRId64 " is all replicas (dp x cp), and the copy would be the shard; "
-                              "leave it out", replicas);
+                              "leave zero-secondary out", replicas);
     return OK;
 }
 
@@ -87,7 +87,7 @@ enum status zero_shards_check(const struct plan *plan) {
         return FAIL(E_CONFIG, "%s=%" PRId64 " does not divide the %" PRId64 " replicas (dp x cp); use one of %s",
                     name_of(plan), n, replicas, plan_divisors(replicas, replicas));
     if (n == 1 && replicas > 1 && zero_options(plan)->shard)
-        return FAIL(E_CONFIG, "shard=1 shares nothing; leave zero out, or use shard %" PRId64, replicas);
+        return FAIL(E_CONFIG, "shard=1 shares nothing; use shard %" PRId64 ", or leave shard out", replicas);
     if (n == replicas) return OK;
     if (ep > 1 && n % ep && ep % n)
         return FAIL(E_CONFIG, "%s=%" PRId64 " and ep=%" PRId64 ": neither divides the other; use %" PRId64,

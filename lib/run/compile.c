@@ -15,23 +15,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *holder_of(const struct run *r, unsigned claims) {
+/* What may have switched a technique on: "zero (zero, offload, shard)". @return text */
+static const char *options_of(const struct technique *t, char *text, size_t size) {
+    size_t used = (size_t)snprintf(text, size, "%s", t->name);
+    for (int i = 0; i < t->options.n && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : " (", t->options.option[i].name);
+    if (t->options.n && used < size) snprintf(text + used, size - used, ")");
+    return text;
+}
+
+/* Two techniques have one claim. An option that its own technique refuses is the nearer fault. */
+static enum status refuse_claim(const struct run *r, const struct technique *t) {
+    const struct technique *holder = t;
     for (int i = 0; i < r->n_active; i++)
-        if (r->active[i]->claims & claims) return r->active[i]->name;
-    return "?";
+        if (r->active[i]->claims & t->claims) holder = r->active[i];
+    if (holder->check) TRY(holder->check(&r->plan));
+    if (t->check) TRY(t->check(&r->plan));
+    char one[256], other[256];
+    return FAIL(E_CONFIG, "%s and %s both claim the same part of the run; leave out what is given of %s, or of %s",
+                holder->name, t->name, options_of(holder, one, sizeof one), options_of(t, other, sizeof other));
 }
 
 /* What the plan's recipe has and this run's has not, nor another of that name, must not be asked for: it would be left
  * out without a word. */
 static enum status refuse_absent(const struct run *r) {
     const struct recipe *all = r->plan.recipe;
+    char text[256];
     for (int i = 0; all && i < all->n_techniques; i++) {
         const struct technique *t = all->techniques[i];
         bool present = false;
         for (int k = 0; k < r->recipe->n_techniques; k++) present |= !strcmp(r->recipe->techniques[k]->name, t->name);
         if (!present && t->wanted(&r->plan))
-            return FAIL(E_CONFIG, "%s is requested, and this command does not support it; leave its options out",
-                        t->name);
+            return FAIL(E_CONFIG, "%s is requested, and this command does not support it; leave out what is given of %s",
+                        t->name, options_of(t, text, sizeof text));
     }
     return OK;
 }
@@ -39,12 +55,13 @@ static enum status refuse_absent(const struct run *r) {
 /* A codec that the one who sums gradients does not know of would be left out without a word. */
 static enum status refuse_uncoded(const struct run *r) {
     const char *codec = codec_name((enum codec_kind)r->plan.grad_codec);
+    char text[256];
     for (int i = 0; i < r->n_active && r->plan.grad_codec != CODEC_NONE; i++)
         if (r->active[i]->claims & CLAIM_GRAD_SUM && !r->active[i]->codes)
             return FAIL(E_CONFIG,
-                        "grad-codec=%s is for the sums of dp and zero, and %s sums gradients in its own way; leave one "
-                        "of them out",
-                        codec, r->active[i]->name);
+                        "grad-codec=%s is for the sums of dp and zero, and %s sums gradients in its own way; use "
+                        "grad-codec none, or leave out what is given of %s",
+                        codec, r->active[i]->name, options_of(r->active[i], text, sizeof text));
     return OK;
 }
 
@@ -70,8 +87,7 @@ static enum status choose_techniques(struct run *r) {
         if (!t->wanted(&r->plan)) continue;
         if (t->claims & taken) {
             if (t->yields) continue;
-            return FAIL(E_CONFIG, "%s and %s both claim the same part of the run; leave one of them out", t->name,
-                        holder_of(r, t->claims));
+            return refuse_claim(r, t);
         }
         taken |= t->claims;
         r->active[r->n_active++] = t;

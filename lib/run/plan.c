@@ -53,13 +53,16 @@ static enum status settle_world(struct plan *p, int world) {
     return OK;
 }
 
-bool plan_is_asynchronous(const struct plan *p) {
+const char *plan_synchronous_option(const struct plan *p) {
     for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
         const struct technique *t = p->recipe->techniques[i];
-        if (t->asynchronous && t->wanted(p) && t->asynchronous(p)) return true;
+        const char *option = t->asynchronous && t->wanted(p) ? t->asynchronous(p) : NULL;
+        if (option) return option;
     }
-    return false;
+    return NULL;
 }
+
+bool plan_is_asynchronous(const struct plan *p) { return plan_synchronous_option(p) != NULL; }
 
 int64_t plan_serving(const struct plan *p) {
     int64_t n = 0;
@@ -89,8 +92,10 @@ static int64_t chosen_micro_batch(const struct plan *p, int64_t share) {
 static enum status settle_batch(struct plan *p) {
     int64_t n = p->workers = p->mesh.dp - plan_serving(p), below = p->global_batch / n * n;
     if (below != p->global_batch)
-        return FAIL(E_CONFIG, "dp=%" PRId64 "%s does not divide global-batch=%" PRId64 "; use global-batch %" PRId64,
-                    n, n < p->mesh.dp ? " (without those that only serve)" : "", p->global_batch, below + n);
+        return FAIL(E_CONFIG, "dp=%" PRId64 "%s does not divide global-batch=%" PRId64 "; use global-batch %" PRId64
+                    ", or dp %" PRId64,
+                    n, n < p->mesh.dp ? " (without those that only serve)" : "", p->global_batch, below + n,
+                    common_divisor(n, p->global_batch) + p->mesh.dp - n);
     int64_t share = p->global_batch / n;
     if (p->micro_batch == PLAN_AUTO) return FAIL(E_CONFIG, "nothing chooses micro-batch=auto here; give a number");
     if (p->micro_batch == 0) p->micro_batch = chosen_micro_batch(p, share);
@@ -161,13 +166,12 @@ enum status plan_settle_device(struct plan *p) {
 static enum status check_experts(const struct plan *p) {
     if (p->experts == 0) return OK;
     if (p->experts_per_token > p->experts)
-        return FAIL(E_CONFIG, "experts-per-token=%" PRId64 " is more than experts=%" PRId64 "; use at most that",
-                    p->experts_per_token, p->experts);
+        return FAIL(E_CONFIG, "experts-per-token=%" PRId64 " is more than experts=%" PRId64 "; use at most %" PRId64,
+                    p->experts_per_token, p->experts, p->experts);
     if (plan_is_asynchronous(p))
         return FAIL(E_CONFIG,
-                    "experts=%" PRId64 " have losses of every stage, which an asynchronous schedule cannot give to "
-                    "one step; use schedule=1f1b",
-                    p->experts);
+                    "experts=%" PRId64 " have losses of every stage, which asynchronous steps cannot add up; use %s",
+                    p->experts, plan_synchronous_option(p));
     return OK;
 }
 
@@ -189,7 +193,7 @@ enum status plan_settle(struct plan *p, int world) {
     TRY(plan_settle_comm(p));
     if (p->min_lr < 0) p->min_lr = p->lr / 10;
     if (!p->trace[0] && p->trace_first > 0)
-        return FAIL(E_CONFIG, "trace-first=%" PRId64 " without trace; give --trace a file, or leave it out",
+        return FAIL(E_CONFIG, "trace-first=%" PRId64 " without trace; give --trace a file, or leave trace-first out",
                     p->trace_first);
     if (p->trace[0] && p->trace_first > p->steps)
         return FAIL(E_CONFIG,

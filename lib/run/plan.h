@@ -123,6 +123,8 @@ enum status plan_settle(struct plan *, int world);
 enum status plan_settle_device(struct plan *);
 /** Do steps overlap, so that ranks are at different updates at one time? Who cannot work so refuses in its check. */
 bool plan_is_asynchronous(const struct plan *);
+/** The option that makes an asynchronous plan a synchronous one, for a message: "schedule 1f1b". */
+const char *plan_synchronous_option(const struct plan *);
 /** Replicas that have no samples, and only serve the others (server/): the last so many along dp. Pure. */
 int64_t plan_serving(const struct plan *);
 /** Has the rank that this copy of a settled plan is for samples? Its share is then the one of number place.rank.dp of

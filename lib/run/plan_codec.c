@@ -31,13 +31,13 @@ static enum status check_layout(const struct plan *p, const char *codec) {
     if (p->mesh.tp > 1 || p->mesh.ep > 1)
         return FAIL(E_CONFIG,
                     "grad-codec=%s would round a gradient that several ranks have differently on each, and the layout "
-                    "is %s%s; use tp and ep 1, or grad-codec none",
+                    "is %s%s; use tp 1 and ep 1, or grad-codec none",
                     codec, mesh_sizes_text(&p->mesh, sizes, sizeof sizes), p->mesh.ep > 1 ? " with ep" : "");
     if (plan_is_asynchronous(p))
         return FAIL(E_CONFIG,
-                    "grad-codec=%s codes the sums of steps, and an asynchronous schedule has none that end together; "
-                    "use schedule=1f1b, or grad-codec none",
-                    codec);
+                    "grad-codec=%s codes the sums of steps, and asynchronous steps have none that end together; use "
+                    "%s, or grad-codec none",
+                    codec, plan_synchronous_option(p));
     return OK;
 }
 

@@ -41,8 +41,9 @@ static enum status check_order(const struct plan *p) {
                         without[i].what, without[i].name, without[i].n, without[i].name, without[i].most);
     if (plan_is_asynchronous(p))
         return FAIL(E_CONFIG,
-                    "sums=fixed makes the same updates in every layout, and an asynchronous schedule makes others; use "
-                    "schedule=1f1b, or sums=fast");
+                    "sums=fixed makes the same updates in every layout, and asynchronous steps make others; use %s, or "
+                    "sums=fast",
+                    plan_synchronous_option(p));
     return OK;
 }
 

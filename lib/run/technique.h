@@ -39,7 +39,8 @@ struct technique {
     bool (*wanted)(const struct plan *);
     /* how many of `share` sequences to work on at a time, when the user leaves it open; NULL: no opinion. Pure */
     int64_t (*micro_batch)(const struct plan *, int64_t share);
-    bool (*asynchronous)(const struct plan *);                        /* do steps overlap? NULL: no */
+    /* do steps overlap? NULL: no. Else the option that keeps them apart: "schedule 1f1b" */
+    const char *(*asynchronous)(const struct plan *);
     /* replicas without samples, the last along dp (settle refuses dp or more); NULL: none. Pure */
     int64_t (*serving)(const struct plan *);
     void (*prefer)(struct plan *);                                    /* choose what the user leaves open; pure */

@@ -27,7 +27,7 @@ static void test_experts_are_refused_where_they_cannot_be(void **state) {
     p = moe_plan(8, 2, 1);
     p.mesh.pp = 2, p.tie = 0;
     pp_options(&p)->schedule = SCHEDULE_PIPEDREAM;
-    assert_fails(plan_settle(&p, 0), E_CONFIG, "experts=8", "schedule=1f1b");
+    assert_fails(plan_settle(&p, 0), E_CONFIG, "experts=8", "use schedule 1f1b");
 }
 
 static enum status compiled(struct plan p, int rank, struct run *r) {

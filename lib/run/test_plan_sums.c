@@ -58,7 +58,7 @@ static void test_fixed_sums_refuse_what_has_no_order(void **state) {
     p = fixed_plan(), p.loss_chunk = 64;
     assert_fails(plan_settle(&p, 1), E_CONFIG, "by tokens", "loss-chunk=64", "use loss-chunk=0", "sums=fast");
     p = fixed_plan(), p.mesh.pp = 2, p.tie = 0, pp_options(&p)->schedule = SCHEDULE_2BW;
-    assert_fails(plan_settle(&p, 2), E_CONFIG, "asynchronous", "schedule=1f1b", "sums=fast");
+    assert_fails(plan_settle(&p, 2), E_CONFIG, "asynchronous", "use schedule 1f1b", "sums=fast");
 }
 
 /* What techniques refuse themselves. */

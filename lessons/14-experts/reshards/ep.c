@@ -21,6 +21,7 @@
  * Grade a copy in my/ with: make grade LESSON=14 FILE=my/ep.c */
 #include "ep/ep.h"
 
+#include "lib/base/integer.h"
 #include "lib/ops/moe/expert_linear.h"
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/comm/reshard.h"
@@ -28,8 +29,6 @@
 #include <string.h>
 
 static bool ep_wanted(const struct plan *plan) { return plan->mesh.ep > 1; }
-
-static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
 
 static enum status ep_check(const struct plan *plan) {
     int64_t ep = plan->mesh.ep, replicas = plan->mesh.dp * (plan->mesh.cp ? plan->mesh.cp : 1);

@@ -1,4 +1,5 @@
 #include "lib/ops/moe/moe_route.h"
+#include "lib/base/integer.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
@@ -9,8 +10,6 @@ int64_t moe_places(double capacity, int64_t group, int64_t k, int64_t experts) {
     double places = ceil(capacity * (double)group * (double)k / (double)experts);
     return capacity > 0 && places < (double)group ? (int64_t)places : group;
 }
-
-static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
 
 /* Groups are whole on each rank: every run of positions begins and ends at a multiple of g. */
 static enum status expect_whole_groups(const struct call *call, const struct axis *t) {
