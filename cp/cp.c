@@ -46,6 +46,11 @@ static void cp_prefer(struct plan *plan) {
 /* A ring gives each rank two pieces of the sequence, one from each end, so that all have the same work. */
 static int64_t pieces_of(int64_t cp, int64_t heads) { return cp > heads ? 2 * cp : cp; }
 
+/* One rank shards none: what tp shards is tp's to check. */
+static bool heads_divide(const struct plan *plan, int64_t heads) {
+    return heads == 1 || plan_kv_heads(plan) % (heads * plan->mesh.tp) == 0;
+}
+
 /* "1, 2, 4": the sizes of cp that divide what check_sizes asks for. Static storage. */
 static const char *sizes_that_divide(const struct plan *plan, int64_t heads_given) {
     static char text[256];
@@ -53,7 +58,7 @@ static const char *sizes_that_divide(const struct plan *plan, int64_t heads_give
     size_t used = 0;
     for (int64_t cp = 1; cp <= 64 && used + 8 < sizeof text; cp++) {
         int64_t heads = ulysses ? cp : heads_given;
-        if (cp % heads == 0 && plan->seq % pieces_of(cp, heads) == 0 && plan_kv_heads(plan) % (heads * plan->mesh.tp) == 0)
+        if (cp % heads == 0 && plan->seq % pieces_of(cp, heads) == 0 && heads_divide(plan, heads))
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64, used ? ", " : "", cp);
     }
     return used ? text : "none";
@@ -69,7 +74,7 @@ static enum status check_sizes(const struct plan *plan, int64_t in_ring, int64_t
                     "cp=%" PRId64 " makes %" PRId64 " pieces of the sequence, which do not divide seq=%" PRId64
                     "; use seq=%" PRId64 ", or one of cp=%s",
                     plan->mesh.cp, pieces, plan->seq, round_up(plan->seq, pieces), sizes_that_divide(plan, heads));
-    if (plan_kv_heads(plan) % (heads * plan->mesh.tp))
+    if (!heads_divide(plan, heads))
         return FAIL(E_CONFIG,
                     "%" PRId64 " ranks of cp shard the heads, and tp=%" PRId64 ", which together do not divide "
                     "%sheads=%" PRId64 "; use %s",

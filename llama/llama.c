@@ -69,8 +69,8 @@ static void head(struct builder *b, int x, int table) {
 static enum status refuse_odd_heads(const struct plan *plan) {
     int64_t channels = plan->hidden / plan->heads;
     if (channels % 2 == 0) return OK;
-    return FAIL(E_CONFIG, "heads=%" PRId64 " of hidden=%" PRId64 " have %" PRId64 " channels each, and rotary positions "
-                          "turn pairs of channels; use hidden %" PRId64,
+    return FAIL(E_CONFIG, "heads=%" PRId64 " of hidden=%" PRId64 " have %" PRId64 " channels each, and rotary "
+                          "positions turn pairs of channels; use hidden %" PRId64,
                 plan->heads, plan->hidden, channels, (channels + 1) * plan->heads);
 }
 

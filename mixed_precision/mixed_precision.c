@@ -64,8 +64,8 @@ static enum status mixed_precision_check(const struct plan *plan) {
     const struct mixed_precision_options *o = mixed_precision_options(plan);
     if (o->scale != 0 && plan->precision != PRECISION_FP16)
         return FAIL(E_CONFIG,
-                    "loss-scale=%g is for precision=fp16, which alone underflows; leave loss-scale out, or use precision "
-                    "fp16",
+                    "loss-scale=%g is for precision=fp16, which alone underflows; leave loss-scale out, or use "
+                    "precision fp16",
                     o->scale);
     if (o->scale == 0 && o->init < o->min)
         return FAIL(E_CONFIG, "loss-scale-init=%g is below loss-scale-min=%g; raise the one or lower the other",

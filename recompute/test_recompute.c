@@ -341,7 +341,8 @@ static void test_recompute_full_sends_projs_sum_again(void **state) {
 static void test_recompute_refuses_groups_larger_than_the_model(void **state) {
     (void)state;
     struct plan uniform = plan_of(RECOMPUTE_UNIFORM, LAYERS + 1), block = plan_of(RECOMPUTE_BLOCK, LAYERS + 1);
-    assert_fails(technique_recompute.check(&uniform), E_CONFIG, "recompute=uniform:9", "layers=8", "use recompute uniform:8");
+    assert_fails(technique_recompute.check(&uniform), E_CONFIG, "recompute=uniform:9", "layers=8",
+                 "use recompute uniform:8");
     assert_fails(technique_recompute.check(&block), E_CONFIG, "recompute=block:9", "layers=8", "use recompute block:8");
     recompute_options(&uniform)->n = recompute_options(&block)->n = LAYERS;
     assert_ok(technique_recompute.check(&uniform));

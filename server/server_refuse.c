@@ -18,7 +18,8 @@ static enum status check_options(const struct plan *plan) {
         return FAIL(E_CONFIG, "servers=%" PRId64 " are replicas too, and dp=%d; use servers %d or less, or dp %" PRId64,
                     o->servers, mesh_size(AXIS_DP, &first), mesh_size(AXIS_DP, &first), o->servers);
     if (o->staleness > 0 && o->mode != SERVER_SSP)
-        return FAIL(E_CONFIG, "staleness=%" PRId64 " is for server-mode=ssp, not %s; use server-mode ssp, or leave staleness out",
+        return FAIL(E_CONFIG, "staleness=%" PRId64 " is for server-mode=ssp, not %s; use server-mode ssp, or leave "
+                    "staleness out",
                     o->staleness, mode_name(plan));
     if ((o->record[0] || o->order[0]) && o->mode == SERVER_SYNC)
         return FAIL(E_CONFIG, "server-record and server-order are about gradients that are applied one by one, and "
@@ -58,7 +59,8 @@ static enum status check_asynchronous(const struct plan *p, const char *mode) {
     char sizes[128];
     if (mesh_n_ranks(&p->mesh) != (double)(p->mesh.dp ? p->mesh.dp : 1) || p->mesh.ep > 1)
         return FAIL(E_CONFIG, "server-mode=%s is for data parallelism alone, and the layout is %s%s; leave "
-                    "tp, pp, cp and ep out, or use server-mode sync", mode, mesh_sizes_text(&p->mesh, sizes, sizeof sizes),
+                    "tp, pp, cp and ep out, or use server-mode sync", mode,
+                    mesh_sizes_text(&p->mesh, sizes, sizeof sizes),
                     p->mesh.ep > 1 ? " with ep" : "");
     if (p->precision != PRECISION_FP32 && p->precision != PRECISION_FP64)
         return FAIL(E_CONFIG, "server-mode=%s pushes fp32 and fp64, and precision=%s; use one of them, or server-mode "

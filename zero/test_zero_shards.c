@@ -237,8 +237,10 @@ static void test_shards_refuse(void **state) {
     check_refused((struct trial){.dp = 4, .cp = 3, .ep = 2, .zero = 1, .shard = 3}, "shard=3 and ep=2", "use 2");
     check_refused((struct trial){.dp = 4, .second = 2}, "zero-secondary belongs to zero", "use zero 1, 2 or 3");
     check_refused((struct trial){.dp = 4, .zero = 2, .second = 2}, "zero=2", "use zero 3");
-    check_refused((struct trial){.dp = 4, .zero = 3, .second = 4}, "zero-secondary=4 is all replicas", "leave zero-secondary out");
-    check_refused((struct trial){.dp = 8, .zero = 3, .shard = 4, .second = 2}, "with shard no gather", "leave shard out, or zero-secondary");
+    check_refused((struct trial){.dp = 4, .zero = 3, .second = 4}, "zero-secondary=4 is all replicas",
+                  "leave zero-secondary out");
+    check_refused((struct trial){.dp = 8, .zero = 3, .shard = 4, .second = 2}, "with shard no gather",
+                  "leave shard out, or zero-secondary");
     check_refused((struct trial){.dp = 4, .zero = 3, .second = 3}, "zero-secondary=3", "use one of 1, 2, 4");
     struct plan p = plan_of(serial_plan(false), &(struct trial){.dp = 4, .zero = 1, .shard = 2});
     p.sums = PLAN_SUMS_FIXED;

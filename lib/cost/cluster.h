@@ -74,7 +74,8 @@ struct cluster {
  *  options_read_file; E_CONFIG: a figure that must be there is missing, or two do not fit each other */
 enum status cluster_read(const char *name_or_path, struct cluster *out);
 
-/** Give a rank no more than `bytes` of its memory, all of it for the program's own plan. 0: no limit. @collective{none} */
+/** Give a rank no more than `bytes` of its memory, all of it for the program's own plan. 0: no limit.
+ *  @collective{none} */
 void cluster_limit_memory(struct cluster *, int64_t bytes);
 
 #ifdef __cplusplus

@@ -46,8 +46,8 @@ static enum status refuse_absent(const struct run *r) {
         bool present = false;
         for (int k = 0; k < r->recipe->n_techniques; k++) present |= !strcmp(r->recipe->techniques[k]->name, t->name);
         if (!present && t->wanted(&r->plan))
-            return FAIL(E_CONFIG, "%s is requested, and this command does not support it; leave out what is given of %s",
-                        t->name, options_of(t, text, sizeof text));
+            return FAIL(E_CONFIG, "%s is requested, and this command does not support it; leave out what is given "
+                        "of %s", t->name, options_of(t, text, sizeof text));
     }
     return OK;
 }
