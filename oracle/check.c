@@ -42,6 +42,24 @@ static enum status compare_step(struct check *k, int64_t step) {
     return status;
 }
 
+/* The order comes from a file: every entry must name a tensor, and a phase that there is. */
+static enum status check_order(const char *folder, const json_t *order) {
+    static const char *const PHASES[] = {"forward", "loss", "backward", "norm", "update"};
+    json_t *entry;
+    size_t i;
+    json_array_foreach(order, i, entry) {
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        const char *phase = json_string_value(json_object_get(entry, "phase"));
+        bool known = false;
+        for (size_t k = 0; phase && k < sizeof PHASES / sizeof *PHASES; k++) known |= !strcmp(phase, PHASES[k]);
+        if (!name || !known)
+            return FAIL(E_FORMAT, "%s: entry %zu of order has name %.80s and phase %.20s; give a tensor's name, and "
+                                  "forward, loss, backward, norm or update",
+                        folder, i, name ? name : "(none)", phase ? phase : "(none)");
+    }
+    return OK;
+}
+
 enum status check_recordings(const char *run, const char *reference, struct check *k) {
     *k = (struct check){.first = -1};
     TRY(recording_open(run, &k->run));
@@ -51,6 +69,7 @@ enum status check_recordings(const char *run, const char *reference, struct chec
                     "%s is a recording, and no reference: it does not say in which order tensors are made; give one "
                     "that oracle record made of a single rank in fp64",
                     reference);
+    TRY(check_order(reference, json_object_get(k->reference.head, "order")));
     TRY(scale_read(reference, k->run.dtype, &k->scale));
     int64_t steps = k->run.steps < k->reference.steps ? k->run.steps : k->reference.steps;
     for (int64_t step = 1; step <= steps; step++) TRY(compare_step(k, step));

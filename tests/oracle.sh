@@ -135,7 +135,15 @@ echo '{"format": "trivium-recording", "version": 9, "dtype": "fp32", "steps": 1}
 refused another_version_is_said 2 "version 9" check bad ref
 echo '{"format": "trivium-recording", "version": 1, "dtype": "fp33", "steps": 1}' >bad/recording.json
 refused another_precision_is_said 2 "fp33" check bad ref
-refused an_asynchronous_schedule_cannot_be_recorded 2 "use --schedule 1f1b" record --out async "${model[@]}" --schedule 2bw
+phases() { rm -rf odd && cp -r ref odd && python3 -c 'import json, sys
+head = json.load(open("odd/recording.json")); exec(sys.argv[1]); json.dump(head, open("odd/recording.json", "w"))' "$1"; }
+phases 'head["order"][3].pop("phase")'
+refused a_reference_without_a_phase_is_none 2 "ln_2.act and phase (none)" check run odd
+phases 'head["order"][0]["phase"] = "forward<script>alert(1)</script>"'
+refused a_phase_is_one_of_five 2 "phase forward<script>alert" check run odd
+phases 'head["order"][2].pop("name")'
+refused an_entry_names_a_tensor 2 "entry 2 of order has name (none)" check run odd
+refused an_asynchronous_schedule_cannot_be_recorded 2 "use schedule 1f1b" record --out async "${model[@]}" --schedule 2bw
 refused a_gpt_with_experts_is_nobodys 2 "experts=4" record --out experts "${model[@]}" --experts 4
 refused a_gpt_with_a_head_is_nobodys 2 "tie=off" record --out head "${model[@]}" --tie off
 report what_is_refused_leaves_no_folder $([ ! -e experts ] && [ ! -e head ]; echo $?)
