@@ -160,6 +160,13 @@ static enum status open_files(struct training *t) {
     return fail_agree(group_world(), open_metrics(t));
 }
 
+/* Steps are worth more than evaluations: what no evaluation can read is said before the first step, and training goes
+ * on. Each evaluation then fails by itself (train_evaluate.c). */
+static enum status look_at_validation(const struct training *t) {
+    enum status status = run_check_validation(&t->run, t->setup.plan.eval_batches);
+    return status == E_DATA ? OK : status;
+}
+
 /* --profile with --cluster: what the planner says of the same rows, from before the first step. */
 static enum status forecast_profile(struct training *t) {
     const struct plan *p = &t->setup.plan;
@@ -183,7 +190,7 @@ enum status train_prepare(struct training *t) {
     TRY(preflight_train(p, t->run.device));
     TRY(find_peak(t, threads));
     run_set_data(&t->run, &t->setup.train, &t->setup.val);
-    if (!t->from_memory) TRY(run_check_validation(&t->run, p->eval_batches));
+    if (!t->from_memory) TRY(look_at_validation(t));
     TRY(find_memory(t));
     deadline_lift();
     announce(t, threads);

@@ -139,6 +139,6 @@ enum status run_check_validation(const struct run *r, int64_t n_batches) {
     samples = min64(samples, n_batches_of(r, n_batches) * r->plan.global_batch);
     if (samples == 0) return OK;
     int64_t first = samples * rank / n, end = samples * (rank + 1) / n;
-    return fail_agree(mesh, r->plan.arch->clicks ? run_check_ids(r, &r->val, first, end - first)
-                                                 : data_check(&r->val, first, end - first, r->plan.vocab));
+    return fail_warn(mesh, r->plan.arch->clicks ? run_check_ids(r, &r->val, first, end - first)
+                                                : data_check(&r->val, first, end - first, r->plan.vocab));
 }

@@ -212,7 +212,7 @@ struct evaluated { double loss; int64_t batches, all; bool unread; };
 enum status run_evaluate_until(struct run *, int64_t n_batches, evaluation_watcher *, void *self,
                                struct evaluated *out);
 /** Before the first step: can an evaluation of n_batches read its samples? Each rank looks at its share of them.
- *  @collective{mesh} @errors E_DATA, which the first failing rank reports (fail_agree) */
+ *  @collective{mesh} @errors E_DATA, of which the first failing rank warns (fail_warn) */
 enum status run_check_validation(const struct run *, int64_t n_batches);
 
 /** Samples that the finished steps have used, those of the runs that this one resumes included; or those before a step,
