@@ -2,7 +2,7 @@
 # config.json, held against transformers: the tables that import reads it by have every key that transformers reads, and variants of it, made from
 # those tables, are imported with transformers' loss or refused by name (tests/hf_keys.py, tests/hf_variants.py).
 #
-# Run from the project's root. EVERY: every so many-th variant (default: 20); 1: all of them, some 2600 (tests/more/hf_variants.sh). MODELS: of which
+# Run from the project's root. EVERY: every so many-th variant (default: 20); 1: all of them, some 2600 (tests/long/hf_variants.sh). MODELS: of which
 # models (default: all). BUILD: where the program is (default: build). PYTHON: one with torch and transformers.
 set -u -o pipefail
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1

@@ -1,6 +1,5 @@
 #!/bin/bash
-# Hand-ins that mean harm: tools/grade-all ends, has a line for everybody, and gives nobody more than the right score. The attacks and the right outcomes are
-# those of tests/data/grade/hostile.txt; by lesson 02's exercise "cost", as a rule. What a class hands in by mistake: grade.sh, class.sh.
+# Hand-ins that mean harm: tools/grade-all ends within its limits and has a line for each student. What a class hands in by mistake: grade.sh, class.sh.
 # Run from the project's root, with BUILD (default: build) built.
 set -u -o pipefail
 # shellcheck source=tests/grade.bash
