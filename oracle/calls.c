@@ -1,6 +1,7 @@
 #include "oracle/calls.h"
 
 #include "lib/base/grow.h"
+#include "lib/base/json_file.h"
 #include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
@@ -122,13 +123,15 @@ static bool add_line(struct calls *c, const json_t *root, int of_file) {
     return true;
 }
 
+/* A longer line ends in the middle, and is then no JSON. */
+enum { LINE_MAX_BYTES = 1 << 20 };
+
 static enum status read_file(struct calls *c, const char *path, int rank) {
-    FILE *f = fopen(path, "r");
-    if (!f) return FAIL(E_IO, "cannot read %s: %s", path, strerror(errno));
-    char *line = NULL;
-    size_t room = 0;
-    enum status status = OK;
-    for (int number = 1; status == OK && getline(&line, &room, f) >= 0; number++) {
+    FILE *f;
+    TRY(regular_open(path, &f));
+    char *line = malloc(LINE_MAX_BYTES);
+    enum status status = line ? OK : FAIL(E_MEMORY, "no memory for a line of %s", path);
+    for (int number = 1; status == OK && fgets(line, LINE_MAX_BYTES, f); number++) {
         json_t *root = json_loads(line, 0, NULL);
         if (!root || !add_line(c, root, rank))
             status = FAIL(E_FORMAT,
@@ -137,6 +140,7 @@ static enum status read_file(struct calls *c, const char *path, int rank) {
                           (int)strcspn(line, "\n") < 60 ? (int)strcspn(line, "\n") : 60, line);
         json_decref(root);
     }
+    if (status == OK && ferror(f)) status = FAIL(E_IO, "cannot read %s: %s", path, strerror(errno));
     free(line);
     fclose(f);
     return status;

@@ -1,6 +1,7 @@
 #include "oracle/recording.h"
 
 #include "lib/base/grow.h"
+#include "lib/base/json_file.h"
 #include "lib/checkpoint/safetensors.h"
 #include <errno.h>
 #include <glob.h>
@@ -41,14 +42,12 @@ static enum status check_head(const char *path, struct recording *r) {
 
 enum status recording_open(const char *folder, struct recording *r) {
     char path[RECORDING_PATH_MAX];
-    json_error_t error;
     *r = (struct recording){.steps = 0};
     if (strlen(folder) >= sizeof r->folder) return FAIL(E_CONFIG, "the path %.60s... is too long", folder);
     snprintf(r->folder, sizeof r->folder, "%s", folder);
     snprintf(path, sizeof path, "%s/recording.json", folder);
     if (access(path, R_OK) != 0) return FAIL(E_DATA, "%s: %s; is %s a recording?", path, strerror(errno), folder);
-    r->head = json_load_file(path, 0, &error);
-    if (!r->head) return FAIL(E_FORMAT, "%s, line %d: %s", path, error.line, error.text);
+    TRY(json_file_read(path, RECORDING_JSON_MAX, 0, &r->head));
     return check_head(path, r);
 }
 

@@ -12,7 +12,7 @@
 #include "oracle/kept.h"
 #include <jansson.h>
 
-enum { RECORDING_VERSION = 1, RECORDING_PATH_MAX = 1024 };
+enum { RECORDING_VERSION = 1, RECORDING_PATH_MAX = 1024, RECORDING_JSON_MAX = 64 << 20 };
 
 struct recording {
     char folder[RECORDING_PATH_MAX - 128], by[128];

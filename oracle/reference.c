@@ -1,5 +1,6 @@
 #include "oracle/reference.h"
 
+#include "lib/base/json_file.h"
 #include "lib/base/log.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/checkpoint_model.h"
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- a run, step by step ---- */
 typedef enum status step_visit(void *self, int64_t step, struct recorder *);
@@ -282,10 +284,11 @@ static enum status write_scales(const struct record_request *q) {
 
 enum status scale_read(const char *folder, enum dtype dtype, json_t **out) {
     char path[RECORDING_PATH_MAX];
-    json_error_t error;
+    *out = NULL;
     scale_path(folder, dtype, path);
-    *out = json_load_file(path, 0, &error);
-    if (!*out) return FAIL(E_DATA, "%s: %s; is it a reference, with this precision?", path, error.text);
+    if (access(path, R_OK) != 0)
+        return FAIL(E_DATA, "%s: %s; is it a reference, with this precision?", path, strerror(errno));
+    TRY(json_file_read(path, RECORDING_JSON_MAX, 0, out));
     return json_is_array(json_object_get(*out, "steps")) ? OK : FAIL(E_FORMAT, "%s has no list of steps", path);
 }
 

@@ -54,7 +54,7 @@ all_of() {
     for n in 4 6 8 10 11 12 13 14 16 24; do run "$1_$n-files" "$([ $n -gt 10 ] || echo "$3")" "ulimit -n $n; exec \$launch \$train"; done
     for k in 100000 300000 400000; do run "$1_$k-kB" "" "ulimit -v $k; exec \$launch \$train"; done
     for k in 0 1 2000; do run "$1_files_of_$k-kB" "" "ulimit -f $k; exec \$launch \$train"; done
-    run "$1_no_TMPDIR" "" 'TMPDIR=/nonexistent exec $launch $train'
+    run "$1_no_TMPDIR" "" 'TMPDIR=$TMPDIR/nowhere.$RANDOM exec $launch $train'
     run "$1_TMPDIR_cannot_be_written" "$5" 'TMPDIR=/proc exec $launch $train'
     run "$1_stdin_closed" "" 'exec $launch $train <&-'
     run "$1_stdout_closed" "" 'exec $launch $train >&-'

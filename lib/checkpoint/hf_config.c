@@ -1,21 +1,21 @@
 #include "lib/checkpoint/hf_config.h"
 
+#include "lib/base/json_file.h"
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
+enum { CONFIG_MAX_BYTES = 4 << 20 };
+
 enum status hf_config_load(const char *path, json_t **out) {
-    json_error_t why;
     *out = NULL;
     if (access(path, F_OK) != 0)
         return FAIL(E_DATA, "%s is not there; it says the sizes, heads and positions of the tensors beside it", path);
-    json_t *config = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
-    enum status status = json_is_object(config) ? OK
-                                                : FAIL(E_FORMAT, "%s is no JSON object: %s at line %d", path,
-                                                       config ? "another value" : why.text, config ? 1 : why.line);
-    if (status == OK) *out = config;
+    json_t *config;
+    TRY(json_file_read(path, CONFIG_MAX_BYTES, JSON_REJECT_DUPLICATES, &config));
+    if (json_is_object(config)) *out = config;
     else json_decref(config);
-    return status;
+    return *out ? OK : FAIL(E_FORMAT, "%s is no JSON object: another value at line 1", path);
 }
 
 enum status hf_config_save(const char *path, json_t *config) {

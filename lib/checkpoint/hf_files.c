@@ -1,5 +1,6 @@
 #include "lib/checkpoint/hf_files.h"
 
+#include "lib/base/json_file.h"
 #include "lib/base/log.h"
 #include "lib/checkpoint/hf_config.h"
 #include <jansson.h>
@@ -8,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_FILES = 10000 };
+enum { MAX_FILES = 10000, INDEX_MAX_BYTES = 16 << 20 };
 
 struct hf_files {
     char path[CHECKPOINT_PATH_MAX];
@@ -139,11 +140,10 @@ static enum status add_all(struct hf_files *f, const json_t *index) {
 }
 
 static enum status open_index(struct hf_files *f) {
-    json_error_t why;
+    json_t *index;
     if (access(f->path, F_OK) != 0) return FAIL(E_DATA, "%s is not there", f->path);
-    json_t *index = json_load_file(f->path, JSON_REJECT_DUPLICATES, &why);
-    enum status status = index ? add_all(f, index) : FAIL(E_FORMAT, "%s is no JSON: %s at line %d", f->path, why.text,
-                                                          why.line);
+    TRY(json_file_read(f->path, INDEX_MAX_BYTES, JSON_REJECT_DUPLICATES, &index));
+    enum status status = add_all(f, index);
     json_decref(index);
     return status;
 }
