@@ -58,7 +58,7 @@ static bool find_hidden(const char *save, int64_t step, char path[CHECKPOINT_PAT
 }
 
 enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX]) {
-    char name[64] = "";
+    char name[64] = "", hidden[CHECKPOINT_PATH_MAX];
     int64_t number;
     if (is_file(path, "manifest.json")) {
         snprintf(step, CHECKPOINT_PATH_MAX, "%s", path); /* it fits: its manifest has a longer name */
@@ -69,7 +69,11 @@ enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX])
         return FAIL(E_FORMAT, "%s/latest does not name a step, as in step-00000012; give the step directory itself",
                     path);
     TRY(checkpoint_path(path, name, step));
-    if (is_file(step, "manifest.json") || find_hidden(path, number, step)) return OK;
+    if (is_file(step, "manifest.json")) return OK;
+    if (find_hidden(path, number, hidden)) {
+        memcpy(step, hidden, sizeof hidden);
+        return OK;
+    }
     return FAIL(E_DATA, "%s/latest names %s, which has no manifest.json; give another step directory", path, name);
 }
 

@@ -1,5 +1,6 @@
 /* parses: lib/base lib/device lib/checkpoint/safetensors_read.c lib/checkpoint/checkpoint_manifest.c
- * lib/checkpoint/checkpoint_files.c lib/checkpoint/checkpoint_inspect.c lib/checkpoint/checkpoint_piece.c */
+ * lib/checkpoint/checkpoint_files.c lib/checkpoint/checkpoint_latest.c lib/checkpoint/checkpoint_inspect.c
+ * lib/checkpoint/checkpoint_piece.c */
 /* `trivium checkpoint inspect` of a checkpoint with two files: the input is their header, in both. Its first two bytes
  * say how many bytes of tensors follow; sizes and checksums in the manifest are right, or no mutation would get past
  * those. */

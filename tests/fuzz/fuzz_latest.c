@@ -1,4 +1,4 @@
-/* parses: lib/base lib/checkpoint/checkpoint_files.c */
+/* parses: lib/base lib/checkpoint/checkpoint_files.c lib/checkpoint/checkpoint_latest.c */
 /* SAVE/latest, which names a step of a checkpoint. */
 #include "lib/checkpoint/checkpoint_files.h"
 #include "tests/fuzz/fuzz.h"
