@@ -13,7 +13,7 @@ struct settled_words { char **at; int n, n_made; };
 
 /** The words of a command line of train, in which what its config files have set stands in the place of --config:
  *  "--lr=0.01", after the command's name and before all that its user has typed. `read`: these words, as options_parse
- *  has read them. The others are borrowed. *out is to be freed in any case.  @errors E_MEMORY  @collective{none} */
+ *  has read them. The others are borrowed. The caller frees *out.  @errors E_MEMORY  @collective{none} */
 enum status launch_settle(char *const *command, int n_words, const struct options *read, struct settled_words *out);
 void settled_words_free(struct settled_words *);
 

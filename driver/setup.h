@@ -22,7 +22,7 @@ enum status setup_init(struct setup *, int argc, char **argv, int world);
 /** The same for a setup whose options somebody else has made (for its plan, and more) and read.
  *  @errors E_USAGE, E_CONFIG, E_DATA, E_FORMAT, E_MEMORY  @collective{none} */
 enum status setup_open(struct setup *, int world);
-/** Its two parts: all that is read from files; and what then follows for so many ranks.
+/** Its two parts: read the files; then settle the plan for a number of ranks.
  *  @errors as setup_open  @collective{none} */
 enum status setup_read(struct setup *);
 /** @errors as setup_open  @collective{none} */

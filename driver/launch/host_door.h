@@ -33,7 +33,7 @@ bool host_door_let_in(struct host_door *, struct sealed *out);
 int host_door_polls(const struct host_door *, struct pollfd *);
 void host_door_close(struct host_door *);
 
-/** Knock, for as long as there is no lighthouse or it hangs up, and wait for its answer, for so many seconds in all.
+/** Call until a lighthouse answers, also after it hangs up. The limit is in seconds and covers all calls.
  *  from: the address to speak from; 0: any. *out: the connection, to be closed.
  *  @errors E_COMM: no lighthouse is there, or it does not answer or does not know the secret  @collective{none} */
 enum status host_door_knock(struct network_address at, uint32_t from, const unsigned char *secret, double seconds,

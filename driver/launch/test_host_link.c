@@ -158,7 +158,7 @@ static void test_a_sign_of_life_each_half_second(void **state) {
     close_ends(&e);
 }
 
-/* What a stranger on the way puts into the connection is no message, whatever it says: neither end obeys it. */
+/* Neither end obeys bytes that a stranger puts into the connection. */
 static void test_what_was_changed_on_its_way_is_no_message(void **state) {
     (void)state;
     const char *no = "what it sent was changed on its way";
