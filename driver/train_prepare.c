@@ -160,9 +160,10 @@ static enum status open_files(struct training *t) {
     return fail_agree(group_world(), open_metrics(t));
 }
 
-/* Steps are worth more than evaluations: what no evaluation can read is said before the first step, and training goes
- * on. Each evaluation then fails by itself (train_evaluate.c). */
-static enum status look_at_validation(const struct training *t) {
+/* Data of another model end the job. Steps are worth more than evaluations: what no evaluation can read is said before
+ * the first step, and training goes on. Each evaluation then fails by itself (train_evaluate.c). */
+static enum status look_at_data(const struct training *t) {
+    if (!t->setup.plan.resume[0]) TRY(run_check_first_batch(&t->run));
     enum status status = run_check_validation(&t->run, t->setup.plan.eval_batches);
     return status == E_DATA ? OK : status;
 }
@@ -190,7 +191,7 @@ enum status train_prepare(struct training *t) {
     TRY(preflight_train(p, t->run.device));
     TRY(find_peak(t, threads));
     run_set_data(&t->run, &t->setup.train, &t->setup.val);
-    if (!t->from_memory) TRY(look_at_validation(t));
+    if (!t->from_memory) TRY(look_at_data(t));
     TRY(find_memory(t));
     deadline_lift();
     announce(t, threads);

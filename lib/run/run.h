@@ -211,6 +211,9 @@ struct evaluated { double loss; int64_t batches, all; bool unread; };
 /** The same, and the watcher may end it early. @collective{mesh} @errors as run_evaluate; of the watcher */
 enum status run_evaluate_until(struct run *, int64_t n_batches, evaluation_watcher *, void *self,
                                struct evaluated *out);
+/** Before the first step of a new run: are the tokens of its samples those of the model? Each rank looks at its share.
+ *  @collective{mesh} @errors E_DATA, as data_sample */
+enum status run_check_first_batch(const struct run *);
 /** Before the first step: can an evaluation of n_batches read its samples? Each rank looks at its share of them.
  *  @collective{mesh} @errors E_DATA, of which the first failing rank warns (fail_warn) */
 enum status run_check_validation(const struct run *, int64_t n_batches);

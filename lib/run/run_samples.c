@@ -79,3 +79,13 @@ enum status run_fetch(void *self, int microbatch, int32_t *const data[N_DATA]) {
     free(room);
     return status;
 }
+
+enum status run_check_first_batch(const struct run *r) {
+    const struct group *mesh = r->mesh.group[AXIS_MESH];
+    const struct plan *p = &r->plan;
+    int64_t n = group_size(mesh), rank = group_rank(mesh), end = p->global_batch * (rank + 1) / n;
+    enum status status = OK;
+    for (int64_t s = p->global_batch * rank / n; status == OK && !p->arch->clicks && s < end; s++)
+        status = data_check(&r->train, data_shuffled(&r->train, (uint64_t)p->seed, s), 1, p->vocab);
+    return fail_agree(mesh, status);
+}
