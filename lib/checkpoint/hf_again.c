@@ -64,7 +64,9 @@ enum status hf_again_check(const struct hf_weights *kind, const struct hf_files 
     for (const struct hf_again *a = kind->again; a && a->name && !*extra; a++) {
         struct hf_tensor one = find(kind, files, a->as), other = find(kind, files, a->name);
         bool same;
-        *extra = applies(a, m) && one.entry && other.entry && t.entry == (is_read(a, m) ? one : other).entry;
+        if (!one.entry) one = hf_again_find(kind, files, m, a->as);
+        bool two = applies(a, m) && one.entry && other.entry && one.entry != other.entry;
+        *extra = two && t.entry == (is_read(a, m) ? one : other).entry;
         if (!*extra) continue;
         TRY(compare(one, other, &same));
         if (!same) TRY(differ(kind, hf_files_path(files), a, m));

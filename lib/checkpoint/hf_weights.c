@@ -52,6 +52,7 @@ struct import {
     struct checkpoint_model model;
     struct program program;
     struct checkpoint_weight *list;
+    const struct safetensors_entry **part;   /* in files: of all weights */
     struct checkpoint_writer *writer;
     char room[AT_A_TIME * sizeof(double)];
 };
@@ -91,24 +92,31 @@ static enum status find_weight(struct import *m, int i, int *found) {
         if (part.entry->dtype != first.entry->dtype)
             return FAIL(E_FORMAT, "%s: %s and %s are of different types", hf_files_path(m->files), first.entry->name,
                         part.entry->name);
+        if (*found < hf_files_n(m->files)) m->part[*found] = part.entry;         /* no two parts are one tensor */
     }
     m->list[i] = (struct checkpoint_weight){w->name, w->type.shape, first.entry->dtype};
     return OK;
 }
 
+static bool is_part(const struct import *m, int found, const struct safetensors_entry *e) {
+    for (int i = 0; i < found && i < hf_files_n(m->files); i++)
+        if (m->part[i] == e) return true;
+    return false;
+}
+
 static enum status refuse_others(const struct import *m, int found) {
-    int n = 0, n_left_out = 0;
+    int n_left_out = 0;
     for (int i = 0; i < hf_files_n(m->files); i++) {
         struct hf_tensor t = hf_files_at(m->files, i);
         bool extra, left_out = m->kind->is_left_out && m->kind->is_left_out(t.entry->name);
         TRY(hf_again_check(m->kind, m->files, &m->model, t, &extra));
-        n += !left_out && !extra;
+        if (!left_out && !extra && !is_part(m, found, t.entry))
+            return FAIL(E_FORMAT, "%s: tensor %.80s is none of a %s's of these sizes, or there twice; is config.json "
+                        "its own?", hf_files_path(m->files), t.entry->name, m->kind->name);
         if (left_out && n_left_out++ == 0) log_info("%s: %s is left out", hf_files_path(m->files), t.entry->name);
     }
     if (n_left_out > 1) log_info("%s: %d more are left out likewise", hf_files_path(m->files), n_left_out - 1);
-    if (n == found) return OK;
-    return FAIL(E_FORMAT, "%s has %d tensors, and a %s of these sizes has %d; is config.json its own?",
-                hf_files_path(m->files), n, m->kind->name, found);
+    return OK;
 }
 
 static enum status copy_part(struct import *m, struct hf_tensor t) {
@@ -145,7 +153,8 @@ static enum status import(struct import *m, const char *path, const char *save) 
     TRY(m->kind->config_read(config, &m->model));
     TRY(build(m->kind, &m->model, &m->program));
     m->list = calloc((size_t)m->program.n_params, sizeof *m->list);
-    if (!m->list) return FAIL(E_MEMORY, "no memory for the list of %d weights", m->program.n_params);
+    m->part = calloc((size_t)hf_files_n(m->files) + 1, sizeof *m->part);
+    if (!m->list || !m->part) return FAIL(E_MEMORY, "no memory for the list of %d weights", m->program.n_params);
     for (int i = 0; i < m->program.n_params; i++) TRY(find_weight(m, i, &found));
     TRY(refuse_others(m, found));
     TRY(checkpoint_weights_create(save, &m->model, m->list, m->program.n_params, &m->writer));
@@ -167,6 +176,7 @@ enum status hf_weights_import(const struct hf_weights *kind, const char *path, i
     hf_files_close(&m->files);
     program_fini(&m->program);
     free(m->list);
+    free(m->part);
     free(m);
     return status;
 }

@@ -132,7 +132,7 @@ static void test_an_own_head_has_the_decoders_bias(void **state) {
     const struct kind *k = &KINDS[BERT];
     export_new(k, false);
     add_tensor("never", HEAD "bias", false, "never");
-    assert_fails(import_again(k), E_FORMAT, "tensors");
+    assert_fails(import_again(k), E_FORMAT, "tensor never is none of a BERT's");
     export_new(k, false);
     assert_ok(import_again(k));
     assert_true(bias_of_import(130) == 0);
@@ -152,6 +152,13 @@ static void test_one_of_two_names_is_enough(void **state) {
     export_new(&KINDS[T5], true);
     add_tensor("lm_head.weight", "shared.weight", false, "shared.weight");
     assert_ok(import_again(&KINDS[T5]));
+    for (int changed = 0; changed < 2; changed++) {              /* both embeddings, and not what they share */
+        export_new(&KINDS[T5], true);
+        add_tensor("encoder.embed_tokens.weight", "shared.weight", false, "");
+        add_tensor("decoder.embed_tokens.weight", "shared.weight", changed, "shared.weight");
+        if (changed) assert_fails(import_again(&KINDS[T5]), E_FORMAT, "coder.embed_tokens.weight", "one for both");
+        else assert_ok(import_again(&KINDS[T5]));
+    }
 }
 
 static void test_an_own_heads_bias_is_written_under_both_names(void **state) {
