@@ -80,10 +80,17 @@ enum status attention_cudnn_check(const struct call *call) {
     return pair_fits(&p, true) ? OK : refuse(&p, "cuDNN does not do this");
 }
 
-/* For (B,T,H,D): dq summed in fp32 and once more in the element type, some numbers for each query, and change. */
+/* dq is summed in fp32, next to cuDNN's own workspace: a number for each query (T H B of them) and change for Hopper's
+ * kernel; for the one of older GPUs, where the build is for them too, as much as dq in fp32 again. */
+enum { CHANGE = 4096 };
+static int64_t dq_sum_bytes(const struct attention_pair *p) { return p->B * p->Tq * p->H * p->D * 4; }
+static int64_t own_bytes(const struct attention_pair *p, bool backward) { return backward ? dq_sum_bytes(p) : 0; }
+int64_t attention_cudnn_workspace(const struct attention_pair *p, bool backward) {
+    if (!backward) return CHANGE;
+    return p->B * p->Tq * p->H * 16 + (TRIVIUM_BEFORE_HOPPER ? dq_sum_bytes(p) : 0) + CHANGE;
+}
 int64_t attention_cudnn_work(const struct attention_pair *p, bool backward) {
-    if (!attention_cudnn_planned(p, backward)) return 0;
-    return backward ? p->B * p->Tq * p->H * (6 * p->D + 16) + 4096 : 4096;
+    return attention_cudnn_planned(p, backward) ? own_bytes(p, backward) + attention_cudnn_workspace(p, backward) : 0;
 }
 
 /* ---- plans, one for each shape and row ---- */
@@ -109,14 +116,22 @@ static enum status handle_of(const struct device *device, cudnnHandle_t *out) {
     return OK;
 }
 
+/* Why cuDNN's first choice is not the plan. */
+static const char *why_not(const struct attention_choice *choice, int64_t planned) {
+    static char text[128];
+    if (choice->why) return cudnnGetErrorString(choice->why);
+    snprintf(text, sizeof text, "it wants %lld bytes of workspace, %lld are planned", (long long)choice->wanted,
+             (long long)planned);
+    return text;
+}
+
 /* Which kernel runs, once for each row; and every time that it is not the one that cuDNN thinks fastest. */
-static void tell_choice(const struct cached *c, const struct attention_choice *choice) {
+static void tell_choice(const struct cached *c, const struct attention_choice *choice, int64_t planned) {
     static bool told[2];
     const char *row = c->backward ? "backward" : "forward";
     if (c->plan && choice->passed_over >= 0)
         log_warn("attention %s: cuDNN's first choice, engine %lld, makes no plan (%s); engine %lld runs, slower", row,
-                 (long long)choice->passed_over,
-                 choice->why ? cudnnGetErrorString(choice->why) : "it wants more workspace", (long long)choice->engine);
+                 (long long)choice->passed_over, why_not(choice, planned), (long long)choice->engine);
     else if (c->plan && !told[c->backward])
         log_info("attention %s: cuDNN %zu, engine %lld", row, cudnnGetVersion(), (long long)choice->engine);
     told[c->backward] = true;
@@ -128,15 +143,17 @@ static enum status make_plan(struct cached *c, const struct attention_pair *p) {
     TRY(attention_graph_build(&c->graph, &c->s, c->dtype == BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF, c->backward,
                               handle));
     struct attention_choice choice;
-    TRY(attention_graph_plan(&c->graph, handle, NULL, attention_cudnn_work(p, c->backward), &choice));
+    int64_t planned = attention_cudnn_workspace(p, c->backward);
+    TRY(attention_graph_plan(&c->graph, handle, NULL, planned, &choice));
     c->plan = choice.plan;
-    tell_choice(c, &choice);
-    return OK;
+    tell_choice(c, &choice, planned);
+    if (c->plan) return OK;
+    return FAIL(E_DEVICE, "%s", choice.n_configs ? why_not(&choice, planned) : "its heuristics name no kernel");
 }
 
 /* What failed and for what, once for each shape; the own kernels go on. */
 static void tell_failure(const struct cached *c, const char *why) {
-    log_info("cuDNN makes no plan for attention %s of (B %lld, T %lld and %lld, H %lld, D %lld) %s; our own kernels do "
+    log_warn("cuDNN makes no plan for attention %s of (B %lld, T %lld and %lld, H %lld, D %lld) %s; our own kernels do "
              "it%s%s", c->backward ? "backward" : "forward", (long long)c->s.B, (long long)c->s.Tq, (long long)c->s.Tk,
              (long long)c->s.H, (long long)c->s.D, dtype_name(c->dtype), *why ? ": " : "", why);
 }
@@ -196,7 +213,8 @@ static cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan
 
 static enum status run(const struct attention_pair *p, bool backward) {
     struct cached *c = plan_of(p, backward);
-    float scale = (float)p->scale, masked = -FLT_MAX;
+    float scale = (float)p->scale, masked = -FLT_MAX, one = 1;
+    char *work = p->work;
     struct variant v = {.n = 0};
     cudnnHandle_t handle = NULL;
     if (!c || !c->plan) return FAIL(E_INTERNAL, "attention by cuDNN without a plan");
@@ -207,8 +225,11 @@ static enum status run(const struct attention_pair *p, bool backward) {
     if (backward) {
         give(&v, OPERAND_DY, p->dy.at);
         give(&v, OPERAND_DQ, p->dq.at), give(&v, OPERAND_DK, p->dk.at), give(&v, OPERAND_DV, p->dv.at);
+        give(&v, OPERAND_ONE, &one), give(&v, OPERAND_DQ_SUM, work);
+        TRY(p->device->clear(p->device, work, dq_sum_bytes(p)));
+        work += dq_sum_bytes(p);
     }
-    cudnnStatus_t status = execute(handle, c->plan, &v, p->work);
+    cudnnStatus_t status = execute(handle, c->plan, &v, work);
     if (status != CUDNN_STATUS_SUCCESS)
         return FAIL(E_DEVICE, "attention by cuDNN: %s; use attention-core own", cudnnGetErrorString(status));
     return OK;

@@ -24,9 +24,11 @@ extern "C" {
  *  Backward only where no heads share keys and nothing is added to. Never in a build without cuDNN. */
 bool attention_cudnn_planned(const struct attention_pair *, bool backward);
 
-/** Scratch that is planned for it, in bytes: what the plans of cuDNN 9.19 for sm_90 ask for, which is fp32 and
- *  element-type copies of dq, and a few hundred bytes. A plan that wants more is not used. */
+/** Scratch that is planned for it, in bytes: a sum of dq in fp32, and cuDNN's workspace. */
 int64_t attention_cudnn_work(const struct attention_pair *, bool backward);
+/** Of it, the workspace: what the fastest plans of cuDNN 9.19 ask for, rounded up (tests/cudnn/plans.c). A plan that
+ *  wants more is not used. */
+int64_t attention_cudnn_workspace(const struct attention_pair *, bool backward);
 
 /** Refuse, while planning, what was asked of cuDNN by name (ATTENTION_CORE_CUDNN) and it cannot do, or this build has
  *  not. The element type is not looked at: a program is first inferred in fp32, and narrowed later.  @errors E_CONFIG

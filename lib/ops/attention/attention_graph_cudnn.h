@@ -11,7 +11,8 @@ enum attention_operand {
     OPERAND_Q = 1, OPERAND_K, OPERAND_V, OPERAND_Y, OPERAND_LSE,
     OPERAND_SCALE, OPERAND_MASKED,                       /* numbers: 1 / sqrt(D); the score of a key that is not seen */
     OPERAND_DY, OPERAND_DQ, OPERAND_DK, OPERAND_DV,
-    N_OPERANDS = OPERAND_DV
+    OPERAND_ONE, OPERAND_DQ_SUM,                         /* the number 1; dq summed in fp32: scratch, zero before a run */
+    N_OPERANDS = OPERAND_DQ_SUM
 };
 
 /* What a graph is of: sizes of a pair, and where the vectors of each operand lie, in elements. Without padding, so that
@@ -48,11 +49,13 @@ struct attention_choice {
     int64_t engine;                  /* whose it is: cuDNN's global index */
     int64_t passed_over;             /* engine of the first configuration, where that made no plan, and why not */
     cudnnStatus_t why;               /* CUDNN_STATUS_SUCCESS: it did, or its plan wants more workspace */
+    int64_t wanted;                  /* bytes of workspace that the first configuration asks for */
     int n_configs;                   /* how many were tried */
 };
 
 /** Ask the heuristics, and try what they name. One of handle and device (a finalised device-property descriptor) is
- *  NULL; with a device, only the first is tried: it is compiled, and nothing can be loaded.
+ *  NULL; with a device, only the first is tried: it is compiled, and nothing can be loaded. A configuration that wants
+ *  more than most_bytes of workspace is not compiled.
  *  @errors E_DEVICE: cuDNN could not be asked */
 enum status attention_graph_plan(struct attention_graph *, cudnnHandle_t handle, cudnnBackendDescriptor_t device,
                                  int64_t most_bytes, struct attention_choice *out);
