@@ -77,8 +77,8 @@ static bool first_kernel_compiles(const struct sizes *x, bool backward) {
     struct attention_choice c;
     enum status status = ask(&pair, backward, attention_cudnn_workspace(&pair, backward), &c);
     bool ok = status == OK && c.n_configs > 0 && (c.plan || c.why == CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER);
-    printf("%s cuDNN %zu, " GPU ", %s attention %s of B %d, T %d and %d, H %d, D %d: the first kernel, engine %d, gives "
-           "status %d %s\n", ok ? "ok" : "not ok", cudnnGetVersion(), x->causal ? "causal" : "whole",
+    printf("%s cuDNN %zu, " GPU ", %s attention %s of B %d, T %d and %d, H %d, D %d: the first kernel, engine %d, "
+           "gives status %d %s\n", ok ? "ok" : "not ok", cudnnGetVersion(), x->causal ? "causal" : "whole",
            direction(backward), (int)x->B, (int)x->Tq, (int)x->Tk, (int)x->H, (int)x->D, (int)c.passed_over,
            (int)c.why, status_text());
     status_clear();
@@ -99,8 +99,8 @@ static bool workspace_suffices(int64_t D, enum dtype dtype, bool backward) {
         most = fmax(most, (double)c.wanted / queries);
         planned = (double)attention_cudnn_workspace(&pair, backward) / queries;
     }
-    printf("%s cuDNN %zu, " GPU ", attention %s in %s of D %d, T 64 to 4096: %.2f bytes of workspace "
-           "a query are wanted at most, %.2f are planned %s\n", ok ? "ok" : "not ok", cudnnGetVersion(), direction(backward),
+    printf("%s cuDNN %zu, " GPU ", attention %s in %s of D %d, T 64 to 4096: %.2f bytes of workspace a query are wanted "
+           "at most, %.2f are planned %s\n", ok ? "ok" : "not ok", cudnnGetVersion(), direction(backward),
            dtype_name(dtype), (int)D, most, planned, status_text());
     status_clear();
     return ok;

@@ -97,7 +97,7 @@ static descriptor number(graph *g, enum attention_operand name) {
     return tensor(g, name, ones, ones, CUDNN_DATA_FLOAT, false, true);
 }
 
-/* (B,H,Tq,D) in fp32, in the order that the kernel likes: nobody else reads it. */
+/* (B,H,Tq,D) in fp32, in the order that the kernel likes. It is scratch. */
 static descriptor dq_sum(graph *g) {
     const struct attention_graph_shape *s = &g->s;
     int64_t n[4] = {s->B, s->H, s->Tq, s->D}, stride[4] = {s->H * s->Tq * s->D, s->Tq * s->D, s->D, 1};
@@ -224,8 +224,9 @@ static void forward(graph *g) {
 /* delta = rowsum(dy y)   p = e^(s - lse)   dv = p^T dy   ds = (dy v^T - delta) p scale   dq = ds k   dk = ds^T q
  * p second in ds: with p first, cuDNN 9.19 and 9.26 write a Hopper kernel that does not compile
  * (tests/more/cudnn.sh).
- * delta times 1, and dq by way of a sum that has a place of its own: without the first cuDNN 9.19 wants 4 B H T^2 bytes
- * of workspace more, without the second 2 B H T^2. So its front end builds it, too (node/scaled_dot_product_flash_attention.h). */
+ * delta times 1, and dq by way of a sum that has a place of its own, as cuDNN's front end builds them
+ * (node/scaled_dot_product_flash_attention.h): without the first cuDNN 9.19 wants 4 B H T^2 bytes of workspace more,
+ * without the second 2 B H T^2. */
 static void backward(graph *g) {
     descriptor q = vectors(g, OPERAND_Q), k = vectors(g, OPERAND_K), dy = vectors(g, OPERAND_DY);
     descriptor scale = number(g, OPERAND_SCALE);

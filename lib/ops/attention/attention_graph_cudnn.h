@@ -11,7 +11,7 @@ enum attention_operand {
     OPERAND_Q = 1, OPERAND_K, OPERAND_V, OPERAND_Y, OPERAND_LSE,
     OPERAND_SCALE, OPERAND_MASKED,                       /* numbers: 1 / sqrt(D); the score of a key that is not seen */
     OPERAND_DY, OPERAND_DQ, OPERAND_DK, OPERAND_DV,
-    OPERAND_ONE, OPERAND_DQ_SUM,                         /* the number 1; dq summed in fp32: scratch, zero before a run */
+    OPERAND_ONE, OPERAND_DQ_SUM,                         /* the number 1; dq summed in fp32: scratch, zero at first */
     N_OPERANDS = OPERAND_DQ_SUM
 };
 
