@@ -99,8 +99,8 @@ static bool workspace_suffices(int64_t D, enum dtype dtype, bool backward) {
         most = fmax(most, (double)c.wanted / queries);
         planned = (double)attention_cudnn_workspace(&pair, backward) / queries;
     }
-    printf("%s cuDNN %zu, " GPU ", attention %s in %s of D %d, T 64 to 4096: %.2f bytes of workspace a query are wanted "
-           "at most, %.2f are planned %s\n", ok ? "ok" : "not ok", cudnnGetVersion(), direction(backward),
+    printf("%s cuDNN %zu, " GPU ", attention %s in %s of D %d, T 64 to 4096: %.2f bytes of workspace a query are "
+           "wanted at most, %.2f are planned %s\n", ok ? "ok" : "not ok", cudnnGetVersion(), direction(backward),
            dtype_name(dtype), (int)D, most, planned, status_text());
     status_clear();
     return ok;
