@@ -1,5 +1,6 @@
 #include "driver/goodput.h"
 
+#include "lib/base/input.h"
 #include "planner/failure.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -8,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+
+enum { MOST_LINE = 1 << 20 };
 
 int64_t goodput_interval_steps(double stall_s, double mtbf_s, double step_s) {
     double steps = failure_interval_young(stall_s, mtbf_s) / step_s;
@@ -62,31 +64,26 @@ static enum status take_row(const json_t *row, struct stack *stack, struct goodp
     return push(stack, json_integer_value(step), 1e-3 * json_number_value(step_ms));
 }
 
-static enum status take_lines(FILE *f, struct stack *stack, struct goodput_rows *rows) {
-    char *line = NULL;
-    size_t room = 0;
-    enum status status = OK;
-    for (ssize_t n; status == OK && (n = getline(&line, &room, f)) >= 0;) {
-        json_t *row = json_loadb(line, (size_t)n, 0, NULL);
+static enum status take_lines(struct input *in, struct stack *stack, struct goodput_rows *rows) {
+    enum status status;
+    while ((status = input_line(in)) == OK && in->n > 0) {
+        json_t *row = json_loadb(in->text, in->n, 0, NULL);
         status = take_row(row, stack, rows);
         json_decref(row);
+        TRY(status);
     }
-    free(line);
     return status;
 }
 
 enum status goodput_read(const char *path, int64_t from, int64_t last_step, struct goodput_rows *rows) {
     struct stack stack = {0};
     *rows = (struct goodput_rows){0};
-    struct stat info;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return FAIL(E_IO, "%s is not a regular file", path);
-    FILE *f = fopen(path, "r");
-    if (!f || fseek(f, (long)from, SEEK_SET) != 0) {
-        if (f) fclose(f);
-        return FAIL(E_IO, "cannot read %s: %s", path, strerror(errno));
-    }
-    enum status status = take_lines(f, &stack, rows);
-    fclose(f);
+    struct input in;
+    enum status status = input_open(&in, "", path, INPUT_FILE, MOST_LINE);
+    if (status == OK && fseek(in.file, (long)from, SEEK_SET) != 0)
+        status = FAIL(E_IO, "cannot read %s: %s", path, strerror(errno));
+    if (status == OK) status = take_lines(&in, &stack, rows);
+    input_close(&in);
     if (last_step < INT64_MAX) undo_from(&stack, last_step + 1, rows);
     rows->n_steps = stack.n;
     for (int64_t i = 0; i < stack.n; i++) rows->steps_s += stack.done[i].s;

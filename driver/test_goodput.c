@@ -60,7 +60,7 @@ static void test_rows_after_the_last_checkpoint_are_lost(void **state) {
     assert_ok(
         goodput_read(file_of(ATTEMPTS), (int64_t)strlen("{\"step\":1,\"loss\":3,\"step_ms\":1000}\n"), INT64_MAX, &r));
     assert_int_equal(r.n_steps, 4); /* what was in the file before */
-    assert_fails(goodput_read("/nowhere/rows", 0, 4, &r), E_IO, "/nowhere/rows", "No such file");
+    assert_fails(goodput_read("/nowhere/rows", 0, 4, &r), E_DATA, "/nowhere/rows", "No such file");
 }
 
 /* A pipe has no writer any more, and a device no end. */
@@ -70,8 +70,8 @@ static void test_metrics_that_are_no_file_are_not_read(void **state) {
     const char *pipe = test_path("goodput-pipe");
     assert_int_equal(mkfifo(pipe, 0666), 0);
     alarm(20);
-    assert_fails(goodput_read(pipe, 0, 9, &rows), E_IO, "goodput-pipe", "not a regular file");
-    assert_fails(goodput_read("/dev/full", 0, 9, &rows), E_IO, "/dev/full", "not a regular file");
+    assert_fails(goodput_read(pipe, 0, 9, &rows), E_DATA, "goodput-pipe", "not a regular file");
+    assert_fails(goodput_read("/dev/full", 0, 9, &rows), E_DATA, "/dev/full", "not a regular file");
     alarm(0);
 }
 

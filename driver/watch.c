@@ -1,6 +1,7 @@
 /* trivium watch: what each rank does now, once a second. */
 #include "driver/watch.h"
 
+#include "lib/base/input.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/postmortem.h"
 
@@ -46,9 +47,12 @@ static bool is_of_job(const struct stat *info, const struct flight_set *set) {
 static json_t *last_row(const char *path, const struct flight_set *set) {
     char tail[TAIL];
     struct stat info;
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || !is_of_job(&info, set)) return NULL;
-    FILE *file = fopen(path, "r");
-    if (!file) return NULL;
+    FILE *file;
+    if (stat(path, &info) != 0 || !is_of_job(&info, set)) return NULL;
+    if (input_file("", path, INPUT_FILE, &file) != OK) {
+        status_clear();
+        return NULL;
+    }
     fseek(file, info.st_size > TAIL ? (long)(info.st_size - TAIL) : 0, SEEK_SET);
     size_t n = fread(tail, 1, sizeof tail, file);
     fclose(file);

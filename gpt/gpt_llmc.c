@@ -1,6 +1,7 @@
 #include "gpt/gpt_llmc.h"
 
 #include "gpt/gpt_weights.h"
+#include "lib/base/input.h"
 #include "lib/base/integer.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -28,11 +29,8 @@ struct llmc_file {
 
 static enum status open_file(struct llmc_file *f) {
     struct stat info;
-    /* opening a pipe would block */
-    if (stat(f->path, &info) == 0 && !S_ISREG(info.st_mode)) return FAIL(E_DATA, "%s is not a regular file", f->path);
-    f->file = fopen(f->path, "rb");
-    if (!f->file || fstat(fileno(f->file), &info) != 0)
-        return FAIL(E_DATA, "cannot open %s: %s", f->path, strerror(errno));
+    TRY(input_file("", f->path, INPUT_FILE, &f->file));
+    if (fstat(fileno(f->file), &info) != 0) return FAIL(E_DATA, "cannot open %s: %s", f->path, strerror(errno));
     f->bytes = info.st_size;
     return OK;
 }

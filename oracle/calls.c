@@ -1,7 +1,7 @@
 #include "oracle/calls.h"
 
 #include "lib/base/grow.h"
-#include "lib/base/json_file.h"
+#include "lib/base/input.h"
 #include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
@@ -55,19 +55,18 @@ void call_log_fini(struct call_log *l) {
 }
 
 /* ---- reading ---- */
-static int find_or_add_channel(struct calls *c, const char *key) {
-    int i = c->n_channels - 1;
-    while (i >= 0 && strcmp(c->channel[i], key)) i--;
-    if (i >= 0) return i;
-    c->channel = table_grow(c->channel, c->n_channels, sizeof *c->channel);
-    c->channel[c->n_channels] = strdup(key);
-    return c->n_channels++;
+/* The number of a text: its own, or the next one; -1: no memory. A search through all would take n^2 for n texts. */
+static int number_of(json_t **numbers, const char *text) {
+    if (!*numbers) *numbers = json_object();
+    const json_t *number = json_object_get(*numbers, text);
+    if (number) return (int)json_integer_value(number);
+    int n = (int)json_object_size(*numbers);
+    return json_object_set_new(*numbers, text, json_integer(n)) == 0 ? n : -1;
 }
 
 static int find_or_add_group(struct calls *c, const json_t *ranks, const char *label) {
-    int i = c->n_groups - 1;
-    while (i >= 0 && strcmp(c->group[i].label, label)) i--;
-    if (i >= 0) return i;
+    int i = number_of(&c->groups, label);
+    if (i < c->n_groups) return i;
     c->group = table_grow(c->group, c->n_groups, sizeof *c->group);
     struct call_group *g = &c->group[c->n_groups];
     *g = (struct call_group){.label = strdup(label), .n_members = (int)json_array_size(ranks)};
@@ -113,7 +112,9 @@ static bool add_line(struct calls *c, const json_t *root, int of_file) {
     if (peer >= 0)
         snprintf(key, sizeof key, "%s %d>%d %d", label, (int)(sends ? rank : peer), (int)(sends ? peer : rank),
                  (int)tag);
-    x.channel = find_or_add_channel(c, peer >= 0 ? key : label);
+    x.channel = number_of(&c->channels, peer >= 0 ? key : label);
+    c->no_memory = x.group < 0 || x.channel < 0;
+    if (c->no_memory) return false;
     memcpy(x.op, op, strlen(op));
     memcpy(x.dtype, dtype, strlen(dtype));
     c->group[x.group].calls++;
@@ -123,26 +124,23 @@ static bool add_line(struct calls *c, const json_t *root, int of_file) {
     return true;
 }
 
-/* A longer line ends in the middle, and is then no JSON. */
 enum { LINE_MAX_BYTES = 1 << 20 };
 
 static enum status read_file(struct calls *c, const char *path, int rank) {
-    FILE *f;
-    TRY(regular_open(path, &f));
-    char *line = malloc(LINE_MAX_BYTES);
-    enum status status = line ? OK : FAIL(E_MEMORY, "no memory for a line of %s", path);
-    for (int number = 1; status == OK && fgets(line, LINE_MAX_BYTES, f); number++) {
-        json_t *root = json_loads(line, 0, NULL);
-        if (!root || !add_line(c, root, rank))
+    struct input in;
+    enum status status = input_open(&in, "", path, INPUT_FILE, LINE_MAX_BYTES);
+    while (status == OK && (status = input_line(&in)) == OK && in.n > 0) {
+        json_t *root = json_loadb(in.text, in.n, 0, NULL);
+        bool added = root && add_line(c, root, rank);
+        if (c->no_memory) status = FAIL(E_MEMORY, "no memory for the groups of %s", path);
+        else if (!added)
             status = FAIL(E_FORMAT,
-                          "%s, line %d: %.*s is no call; it needs rank (the file's), sequence (ascending), op, group "
-                          "(a list with the rank), count, dtype and bytes", path, number,
-                          (int)strcspn(line, "\n") < 60 ? (int)strcspn(line, "\n") : 60, line);
+                          "%s, line %" PRId64 ": %.*s is no call; it needs rank (the file's), sequence (ascending), "
+                          "op, group (a list with the rank), count, dtype and bytes", path, in.number,
+                          (int)strcspn(in.text, "\n") < 60 ? (int)strcspn(in.text, "\n") : 60, in.text);
         json_decref(root);
     }
-    if (status == OK && ferror(f)) status = FAIL(E_IO, "cannot read %s: %s", path, strerror(errno));
-    free(line);
-    fclose(f);
+    input_close(&in);
     return status;
 }
 
@@ -285,8 +283,8 @@ void calls_close(struct calls *c) {
         free(c->group[i].label);
         free(c->group[i].member);
     }
-    for (int i = 0; i < c->n_channels; i++) free(c->channel[i]);
-    free(c->channel);
+    json_decref(c->groups);
+    json_decref(c->channels);
     free(c->group);
     free(c->call);
     free(c->finding);

@@ -9,6 +9,7 @@
 #define TRIVIUM_ORACLE_CALLS_H
 
 #include "lib/comm/comm.h"
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -50,9 +51,10 @@ struct call_finding {
 struct calls {
     struct called *call;
     struct call_group *group;
-    char **channel;                      /* keys, while reading */
+    json_t *groups, *channels;           /* the number of each label; of what is in one order */
+    bool no_memory;                      /* for one more of these */
     bool *read;                          /* [n_ranks] is there a file? */
-    int n_calls, n_groups, n_channels, n_ranks;      /* ranks 0: no such file */
+    int n_calls, n_groups, n_ranks;          /* ranks 0: no such file */
     struct call_finding *finding;        /* the first of each channel, the earliest first */
     int n_findings, n_absent;            /* absent: members of groups that have no file; they are not compared */
 };

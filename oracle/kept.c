@@ -150,6 +150,17 @@ static enum status put_all(struct putting *p, int n) {
     return OK;
 }
 
+/* A piece says how large its tensor is; memory follows what there is of it. So one file of 64 ranks is still put
+ * together, and two elements that say they are of 2^31 are not. */
+static enum status check_size(const struct kept *k, int first, int n, const struct whole *w) {
+    enum { MOST_TIMES = 64, SMALL = 1 << 20 };
+    int64_t given = 0;
+    for (int i = first; i < first + n; i++) given += box_n(&k->piece[i].box);
+    if (w->n <= SMALL || w->n / MOST_TIMES <= given) return OK;
+    return FAIL(E_FORMAT, "%s: its pieces have %" PRId64 " elements, and say that they are of %" PRId64 "; the limit "
+                "is %d times as many as there are: are files of ranks missing?", w->name, given, w->n, MOST_TIMES);
+}
+
 enum status kept_whole(struct kept *k, const char *name, struct whole *w) {
     int first, n = kept_find(k, name, &first);
     *w = (struct whole){.name = name};
@@ -159,6 +170,7 @@ enum status kept_whole(struct kept *k, const char *name, struct whole *w) {
     memset(w->box.first, 0, sizeof w->box.first);
     memcpy(w->box.n, w->box.of, sizeof w->box.n);
     w->n = w->missing = box_n(&w->box);
+    TRY(check_size(k, first, n, w));
     w->x = malloc((size_t)w->n * sizeof *w->x);
     struct putting p = {.w = w, .k = k, .first = first, .seen = calloc((size_t)w->n, sizeof *p.seen)};
     enum status status = w->x && p.seen ? OK : no_memory(name);

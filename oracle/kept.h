@@ -46,8 +46,8 @@ struct whole {
 /** Pieces of this name: their number, and the first's index; sorts if need be. */
 int kept_find(struct kept *, const char *name, int *first);
 /** Put it together; *out is to be freed (whole_fini) in any case.
- *  @errors E_FORMAT: pieces that are not of one tensor, or parts not of one sum; E_MEMORY; E_DATA: no piece of that
- *  name */
+ *  @errors E_FORMAT: pieces that are not of one tensor, or of one 64 times as large, or parts not of one sum; E_MEMORY;
+ *  E_DATA: no piece of that name */
 enum status kept_whole(struct kept *, const char *name, struct whole *out);
 void whole_fini(struct whole *);
 

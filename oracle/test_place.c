@@ -261,7 +261,19 @@ static void test_what_is_missing_is_counted_and_another_shape_refused(void **sta
     kept_fini(&k);
 }
 
-TESTS(unit_test(test_a_matrix_is_transposed), unit_test(test_shards_of_heads_make_the_matrix),
+static void test_a_piece_claims_no_memory(void **state) {
+    (void)state;
+    struct kept k = {0};
+    struct whole w;
+    struct kept_piece p = {.name = "x", .box = {1, {INT32_MAX}, {0}, {2}}, .parts = 1};
+    kept_add(&k, &p)[0] = 0;
+    assert_fails(kept_whole(&k, "x", &w), E_FORMAT, "x: its pieces have 2 elements", "of 2147483647", "64 times");
+    whole_fini(&w);
+    kept_fini(&k);
+}
+
+TESTS(unit_test(test_a_piece_claims_no_memory), unit_test(test_a_matrix_is_transposed),
+      unit_test(test_shards_of_heads_make_the_matrix),
       unit_test(test_heads_are_a_box_for_each_of_the_three), unit_test(test_keys_and_values_are_two_tensors),
       unit_test(test_experts_have_tensors_of_their_own), unit_test(test_both_runs_of_positions_are_placed),
       unit_test(test_padding_is_left_out), unit_test(test_names_are_found_with_their_layer),

@@ -11,8 +11,8 @@
 #include "pp/pp_table.h"
 
 #include "lib/base/grow.h"
+#include "lib/base/input.h"
 #include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,26 +127,20 @@ static enum status number_chunks(struct pp_table *t) {
 }
 
 /* ---- the file ---- */
-static enum status read_lines(FILE *f, struct pp_table *t) {
-    char *text = table_new(MAX_LINE, 1);
+static enum status read_lines(const char *path, struct pp_table *t) {
+    struct input in;
     const char *first = NULL;
-    enum status status = OK;
-    for (int line = 1; status == OK && fgets(text, MAX_LINE, f); line++)
-        status = strlen(text) < MAX_LINE - 1
-                     ? read_line(t, text, line, &first)
-                     : FAIL(E_CONFIG, "%s, line %d: longer than %d bytes", t->path, line, MAX_LINE);
-    free(text);
+    enum status status = input_open(&in, "schedule=file:", path, INPUT_STREAM, MAX_LINE);
+    while (status == OK && (status = input_line(&in)) == OK && in.n > 0)
+        status = read_line(t, in.text, (int)in.number, &first);
+    input_close(&in);
     return status;
 }
 
 enum status pp_table_read(const char *path, struct pp_table **out) {
     struct pp_table *t = *out = table_new(1, sizeof *t);
     snprintf(t->path, sizeof t->path, "%s", path);
-    FILE *f = fopen(path, "r");
-    if (!f) return FAIL(E_DATA, "cannot read schedule=file:%.200s: %s", path, strerror(errno));
-    enum status status = read_lines(f, t);
-    fclose(f);
-    TRY(status);
+    TRY(read_lines(path, t));
     TRY(find_places(t));
     TRY(number_chunks(t));
     pp_table_make_row(t);

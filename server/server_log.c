@@ -2,10 +2,13 @@
 #include "server/server_log.h"
 
 #include "lib/base/grow.h"
+#include "lib/base/input.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+
+enum { MOST_LINE = 1 << 15 };
 
 static int width(const struct server_log *l) { return LOG_VERSION + l->n_servers; }
 
@@ -120,14 +123,12 @@ static enum status read_row(struct server_log *l, char *text, const char *path, 
 }
 
 enum status server_log_read(struct server_log *l, const char *path, int n_servers, int n_workers) {
-    char text[32768];
+    struct input in;
     server_log_init(l, n_servers, n_workers);
-    FILE *f = fopen(path, "r");
-    if (!f) return FAIL(E_IO, "server-order=%.256s cannot be read: %s", path, strerror(errno));
-    enum status status = OK;
-    for (int line = 1; status == OK && fgets(text, sizeof text, f); line++)
-        if (text[0] >= '0' && text[0] <= '9') status = read_row(l, text, path, line);
-    fclose(f);
+    enum status status = input_open(&in, "server-order=", path, INPUT_FILE, MOST_LINE);
+    while (status == OK && (status = input_line(&in)) == OK && in.n > 0)
+        if (in.text[0] >= '0' && in.text[0] <= '9') status = read_row(l, in.text, path, (int)in.number);
+    input_close(&in);
     return status;
 }
 

@@ -55,7 +55,7 @@ static void test_a_file_that_is_no_record_is_refused(void **state) {
     struct server_log log;
     const char *texts[] = {"0 0 0 0\n", "0 0 0 0 0 7\n", "0 3 0 0 0\n", "0 x 0 0 0\n"};
     const char *path = test_path("bad");
-    assert_fails(server_log_read(&log, "/nowhere/order", 1, 2), E_IO, "/nowhere/order");
+    assert_fails(server_log_read(&log, "/nowhere/order", 1, 2), E_DATA, "/nowhere/order");
     for (int i = 0; i < 4; i++) {
         FILE *f = fopen(path, "w");
         fprintf(f, "# 1 servers\n%s", texts[i]);

@@ -100,7 +100,7 @@ stranger() { # NAME WORDS CONFIG
     else echo "not ok $1: $(said)"; fi
 }
 stranger another_model_is_called_by_its_name "model_type mistral; import reads gpt2, llama, mixtral, bert, t5" '{"model_type": "mistral"}'
-stranger what_is_no_json_is_no_gpt2 "config.json is no JSON" '{"model_type": "llama", "rope_theta": NaN}'
+stranger what_is_no_json_is_no_gpt2 "config.json is not JSON" '{"model_type": "llama", "rope_theta": NaN}'
 
 # ---- what an export says of tokens ----
 exports() { "$trivium" checkpoint export "$@" >log 2>&1; }

@@ -156,7 +156,7 @@ static void test_other_functions_are_refused_by_name(void **state) {
         {gpt_hf_config_read, OF_GPT2 ", \"n_head\": null}", "n_head is null", "whole number"},
         {gpt_hf_config_read, OF_GPT2 ", \"n_head\": \"4\"}", "n_head is \"4\"", "whole number"},
         {gpt_hf_config_read, OF_GPT2 ", \"is_causal\": false}", "is_causal is false", "true"},
-        {gpt_hf_config_read, OF_GPT2 ", \"n_head\": 4, \"layer_norm_epsilon\": NaN}", "no JSON", "line 1"},
+        {gpt_hf_config_read, OF_GPT2 ", \"n_head\": 4, \"layer_norm_epsilon\": NaN}", "not JSON", "line 1"},
         {llama_hf_config_read, SIZES "\"model_type\": \"llama\"}", "rms_norm_eps, which is 1e-6", "1e-5"},
         {llama_hf_config_read, OF_LLAMA ", \"rope_parameters\": {\"type\": \"linear\", \"factor\": 2.0}}",
          "type is \"linear\"", "default"},
@@ -234,7 +234,7 @@ static void test_a_folder_is_what_transformers_reads(void **state) {
     make_file(folder, "config.json", "{\"model_type\": 5}");
     assert_fails(hf_model_type(folder, type), E_FORMAT, "model_type is no name");
     make_file(folder, "config.json", "{\"router_aux_loss_coef\": NaN}");
-    assert_fails(hf_model_type(folder, type), E_FORMAT, "config.json is no JSON", "line 1");
+    assert_fails(hf_model_type(folder, type), E_FORMAT, "config.json is not JSON", "line 1");
     make_file(folder, "adapter_config.json", "{}");
     assert_fails(hf_model_type(folder, type), E_FORMAT, "adapter_config.json", "merge_and_unload");
     assert_fails(hf_files_open(folder, &files), E_FORMAT, "adapter_config.json", "merge_and_unload");

@@ -1,7 +1,9 @@
 #include "driver/launch/hosts.h"
 
+#include "lib/base/input.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,18 +120,16 @@ static enum status read_line(struct host_list *list, char *line) {
 
 enum status host_list_read_file(const char *path, struct host_list *out) {
     enum { MOST_LINE = 4096 };
-    char line[MOST_LINE];
-    FILE *f = fopen(path, "r");
-    enum status status = f ? OK : FAIL(E_IO, "cannot read --hostfile %s: %s", path, strerror(errno));
+    struct input in;
     *out = (struct host_list){0};
-    for (int i = 1; status == OK && fgets(line, sizeof line, f); i++) {
-        bool whole = strlen(line) < sizeof line - 1;
-        line[strcspn(line, "#\r\n")] = 0;
-        status = whole ? read_line(out, line) : FAIL(E_USAGE, "the line is longer than %d bytes", MOST_LINE - 2);
-        if (status != OK) status = FAIL(status, "--hostfile %s, line %d: %s", path, i, status_message());
+    enum status status = input_open(&in, "--hostfile ", path, INPUT_STREAM, MOST_LINE);
+    while (status == OK && (status = input_line(&in)) == OK && in.n > 0) {
+        in.text[strcspn(in.text, "#\r\n")] = 0;
+        status = read_line(out, in.text);
+        if (status != OK)
+            status = FAIL(status, "--hostfile %s, line %" PRId64 ": %s", path, in.number, status_message());
     }
-    if (status == OK && ferror(f)) status = FAIL(E_IO, "cannot read --hostfile %s: %s", path, strerror(errno));
-    if (f) fclose(f);
+    input_close(&in);
     if (status == OK && out->n == 0) return FAIL(E_USAGE, "--hostfile %s names no host; use `host slots=8`", path);
     return status;
 }

@@ -84,7 +84,7 @@ static void test_a_hostfile_is_read(void **state) {
     fclose(f);
     assert_fails(host_list_read_file(path, &list), E_USAGE, "names no host");
     unlink(path);
-    assert_fails(host_list_read_file(path, &list), E_IO, path);
+    assert_fails(host_list_read_file(path, &list), E_DATA, path);
 }
 
 static void test_ranks_are_dealt_to_hosts(void **state) {

@@ -1,28 +1,14 @@
 #include "lib/base/json_file.h"
 
+#include "lib/base/input.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-enum status regular_open(const char *path, FILE **out) {
-    struct stat info;
-    *out = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return FAIL(E_DATA, "cannot open %s: %s", path, strerror(errno));
-    bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-    if (regular) *out = fdopen(fd, "r");
-    if (*out) return OK;
-    close(fd);
-    return regular ? FAIL(E_MEMORY, "no memory to read %s", path) : FAIL(E_DATA, "%s is not a regular file", path);
-}
-
-/* More than there are values: an object or a list, or something behind a comma. Texts may hold such letters, too. */
-static int64_t count_values(const char *text, size_t n) {
+int64_t json_count_values(const char *text, size_t n) {
     int64_t values = 0;
     bool in_text = false;
     for (size_t i = 0; i < n; i++) {
@@ -35,18 +21,18 @@ static int64_t count_values(const char *text, size_t n) {
 
 static enum status parse(const char *path, const char *text, size_t n, int64_t max_values, size_t flags, json_t **out) {
     json_error_t why;
-    int64_t values = count_values(text, n);
+    int64_t values = json_count_values(text, n);
     if (values > max_values)
         return FAIL(E_FORMAT, "%s has %" PRId64 " values; the limit is %" PRId64 ": is it the right file?", path,
                     values, max_values);
     *out = json_loadb(text, n, flags, &why);
-    return *out ? OK : FAIL(E_FORMAT, "%s is no JSON: %s at line %d", path, why.text, why.line);
+    return *out ? OK : FAIL(E_FORMAT, "%s is not JSON: %s at line %d", path, why.text, why.line);
 }
 
 enum status json_file_read(const char *path, int64_t max_bytes, size_t flags, json_t **out) {
     FILE *f;
     *out = NULL;
-    TRY(regular_open(path, &f));
+    TRY(input_file("", path, INPUT_FILE, &f));
     struct stat info;
     int64_t bytes = fstat(fileno(f), &info) == 0 ? (int64_t)info.st_size : 0;
     char *text = bytes <= max_bytes ? malloc((size_t)bytes + 1) : NULL;

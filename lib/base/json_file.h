@@ -5,20 +5,20 @@
 #include "lib/base/status.h"
 #include <jansson.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** Open a regular file to read. What waits or has no end (a FIFO, a device) is refused. @param out to be closed
- *  @errors E_DATA: it cannot be opened, or is no regular file  @collective{none} */
-enum status regular_open(const char *path, FILE **out);
+/** More than there are values in a JSON text of n bytes: an object or a list, or something behind a comma. Letters of
+ *  strings do not count. A value takes up to 80 bytes of memory, and 2 of text: so count before you parse.
+ *  @collective{none} */
+int64_t json_count_values(const char *text, size_t n);
 
 /** Read a file of at most max_bytes. It may have a value for each 16 of max_bytes, because a value takes more memory
  *  than text. @param flags jansson's  @param out new; NULL where it fails
- *  @errors E_DATA: regular_open's, or it cannot be read; E_FORMAT: too long, too many values, no JSON (with its line);
- *  E_MEMORY  @collective{none} */
+ *  @errors E_DATA: it is no regular file, or cannot be read; E_FORMAT: too long, too many values, no JSON (with its
+ *  line); E_MEMORY  @collective{none} */
 enum status json_file_read(const char *path, int64_t max_bytes, size_t flags, json_t **out);
 
 #ifdef __cplusplus

@@ -2,18 +2,16 @@
  * joins indented ones to the line before and strips " ;" comments, each without a word. */
 #include "lib/base/option_private.h"
 
-#include <errno.h>
+#include "lib/base/input.h"
 #include <ini.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MAX_LINE_BYTES = 1 << 16 };     /* with blanks around it; a file without line ends must not fill the memory */
 
 struct reader {
     struct options *options;
-    FILE *file;
-    char *line;          /* MAX_LINE_BYTES + 1 */
+    struct input in;
     int *set_on_line;    /* for each option: the line that set it, 0: none yet */
     enum status status;  /* of the first fault; nothing is read after it */
 };
@@ -29,12 +27,10 @@ static bool has_inline_comment(const char *line) {
 }
 
 /* `line` has neither blanks around it nor a newline. Sets reader->status if inih would misread it. */
-static void check_line(struct reader *r, const char *line, size_t n_bytes, int limit) {
+static void check_line(struct reader *r, const char *line, size_t n, int limit) {
     const char *path = r->options->file;
     int number = r->options->line;
-    size_t n = strlen(line);
-    if (n != n_bytes) LINE_FAIL(r, "%s:%d: a zero byte; is this a text file?", path, number);
-    else if (n > (size_t)limit)
+    if (n > (size_t)limit)
         LINE_FAIL(r, "%s:%d: the line has %zu bytes; at most %d are read", path, number, n, limit);
     else if (n == 0 || *line == '#' || *line == ';') return;
     else if (*line == '[' && line[n - 1] != ']') LINE_FAIL(r, "%s:%d: a section is a line [name]", path, number);
@@ -53,25 +49,14 @@ static char *trim(char *line, size_t *n, bool first) {
     return line;
 }
 
-/* The next line's bytes, its newline among them, and a 0. *n 0: the file has ended. */
-static enum status read_line(struct reader *r, size_t *n) {
-    int c = 0;
-    for (*n = 0; c != '\n' && (c = getc(r->file)) != EOF; r->line[(*n)++] = (char)c)
-        if (*n == MAX_LINE_BYTES)
-            return FAIL(E_FORMAT, "%s:%d: the line has more than %d bytes; is this a text file?", r->options->file,
-                        r->options->line + 1, MAX_LINE_BYTES);
-    r->line[*n] = 0;
-    return ferror(r->file) ? FAIL(E_DATA, "cannot read %s: %s", r->options->file, strerror(errno)) : OK;
-}
-
 /* inih's fgets: at most size - 1 bytes and a 0; NULL ends the file. */
 static char *next_line(char *text, int size, void *self) {
     struct reader *r = self;
     if (r->status != OK) return NULL;
-    size_t n;
-    r->status = read_line(r, &n);
+    r->status = input_line(&r->in);
+    size_t n = r->in.n;
     if (r->status != OK || n == 0) return NULL;
-    char *line = trim(r->line, &n, ++r->options->line == 1);
+    char *line = trim(r->in.text, &n, ++r->options->line == 1);
     check_line(r, line, n, size - 3); /* inih wants room for a carriage return, a newline and a 0 */
     if (r->status != OK) return NULL;
     memcpy(text, line, n + 1);
@@ -101,21 +86,15 @@ static enum status read_pairs(struct reader *r) {
 }
 
 enum status options_read_file(struct options *o, const char *path) {
-    struct stat info;
-    /* one without a writer is waited for without end; /dev/stdin and <(...) are links, and have a writer */
-    if (lstat(path, &info) == 0 && S_ISFIFO(info.st_mode))
-        return FAIL(E_DATA, "the config file %s is a pipe; give a file, or <(...) in bash", path);
-    struct reader r = {.options = o, .file = fopen(path, "r"), .status = OK};
-    if (!r.file)
-        return FAIL(E_DATA, "cannot read the config file %s: %s; configs/ has examples", path, strerror(errno));
+    struct reader r = {.options = o, .status = OK};
+    enum status status = input_open(&r.in, "the config file ", path, INPUT_STREAM, MAX_LINE_BYTES);
     r.set_on_line = calloc((size_t)o->n + 1, sizeof *r.set_on_line);
-    r.line = malloc(MAX_LINE_BYTES + 1);
+    if (!r.set_on_line) status = FAIL(E_MEMORY, "no memory to read %s", path);
     o->file = path;
     o->line = 0;
-    enum status status = r.set_on_line && r.line ? read_pairs(&r) : FAIL(E_MEMORY, "no memory to read %s", path);
+    if (status == OK) status = read_pairs(&r);
     o->file = NULL;
     free(r.set_on_line);
-    free(r.line);
-    fclose(r.file);
+    input_close(&r.in);
     return status;
 }

@@ -34,9 +34,9 @@ static void test_what_is_too_large_is_refused(void **state) {
     write_text("[{},", 100);                                         /* 300 values in 400 bytes of text */
     assert_fails(json_file_read(path, 1024, 0, &json), E_FORMAT, "300 values", "the limit is 64");
     write_text("\"[[[[[[[[[[{,,,\\\"{\"", 1);
-    assert_fails(json_file_read(path, 64, 0, &json), E_FORMAT, "is no JSON");   /* letters of a text are no values */
+    assert_fails(json_file_read(path, 64, 0, &json), E_FORMAT, "is not JSON");   /* letters of a text are no values */
     write_text("{\"a\": ", 1);
-    assert_fails(json_file_read(path, 1024, 0, &json), E_FORMAT, "is no JSON", "line 1");
+    assert_fails(json_file_read(path, 1024, 0, &json), E_FORMAT, "is not JSON", "line 1");
     assert_null(json);
     unlink(path);
 }
@@ -45,7 +45,7 @@ static void test_what_waits_is_refused(void **state) {
     (void)state;
     write_text("", 1);
     unlink(path);
-    assert_fails(json_file_read(path, 1024, 0, &json), E_DATA, "cannot open");
+    assert_fails(json_file_read(path, 1024, 0, &json), E_DATA, "cannot read");
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_fails(json_file_read(path, 1024, 0, &json), E_DATA, "is not a regular file");
     unlink(path);

@@ -374,7 +374,7 @@ static void test_file_lines_are_never_cut(void **state) {
 static void test_a_line_without_end_is_refused(void **state) {
     (void)state;
     begin();
-    assert_fails(options_read_file(options, "/dev/zero"), E_FORMAT, "/dev/zero:1", "more than 65536 bytes");
+    assert_fails(options_read_file(options, "/dev/zero"), E_FORMAT, "/dev/zero, line 1", "more than 65536 bytes");
     end();
 }
 
@@ -382,9 +382,9 @@ static void test_files_that_are_no_text(void **state) {
     (void)state;
     begin();
     assert_fails(options_read_file(options, write_bytes("zero.ini", "lr = 0.1\nlay\0ers = 2\n", 21)), E_FORMAT,
-                 "zero.ini:2", "zero byte");
-    assert_fails(options_read_file(options, write_bytes("zero.ini", "\0\0\0\0", 4)), E_FORMAT, "zero.ini:1",
-                 "zero byte");
+                 "zero.ini, line 2", "zero byte");
+    assert_fails(options_read_file(options, write_bytes("zero.ini", "\0\0\0\0", 4)), E_FORMAT,
+                 "zero.ini, line 1", "zero byte");
     assert_fails(options_read_file(options, test_path("absent.ini")), E_DATA, "absent.ini", "No such file");
     assert_fails(options_read_file(options, "/tmp"), E_DATA, "/tmp", "directory");
     assert_ok(options_read_file(options, write_file("empty.ini", "")));

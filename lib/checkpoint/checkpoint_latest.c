@@ -7,6 +7,7 @@
  * hidden names, too, and the next job that writes gives it its name before it removes what is hidden. */
 #include "lib/checkpoint/checkpoint_latest.h"
 
+#include "lib/base/input.h"
 #include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_manifest.h"
 #include <errno.h>
@@ -27,14 +28,13 @@ static bool is_file(const char *folder, const char *name) {
 static enum status read_latest(const char *save, char name[64], int64_t *step) {
     char latest[CHECKPOINT_PATH_MAX];
     TRY(checkpoint_path(save, "latest", latest));
-    bool there = is_file(save, "latest");
-    FILE *f = there ? fopen(latest, "r") : NULL;
-    if (there && !f) return FAIL(E_IO, "cannot read %s: %s", latest, strerror(errno));
-    if (!f)
+    if (!is_file(save, "latest"))
         return FAIL(E_DATA,
                     "%s is no checkpoint: it has neither manifest.json nor latest; give a step directory, or what "
                     "--save named",
                     save);
+    FILE *f;
+    if (input_file("", latest, INPUT_FILE, &f) != OK) return FAIL(E_IO, "%s", status_message());
     bool read = fgets(name, 64, f) != NULL;
     enum status status = ferror(f) ? FAIL(E_IO, "cannot read %s: %s", latest, strerror(errno)) : OK;
     fclose(f);

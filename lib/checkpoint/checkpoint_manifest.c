@@ -1,5 +1,6 @@
 #include "lib/checkpoint/checkpoint_manifest.h"
 
+#include "lib/base/json_file.h"
 #include "lib/checkpoint/checkpoint_files.h"
 #include <dirent.h>
 #include <errno.h>
@@ -111,16 +112,7 @@ static int64_t manifest_limit(const char *folder) {
 }
 
 static enum status load_json(struct manifest *m) {
-    json_error_t why;
-    struct stat info;
-    if (stat(m->path, &info) != 0) return FAIL(E_DATA, "cannot read %s: %s", m->path, strerror(errno));
-    if (!S_ISREG(info.st_mode)) return FAIL(E_DATA, "%s is not a regular file", m->path);
-    int64_t limit = manifest_limit(m->folder);
-    if (info.st_size > limit)
-        return FAIL(E_FORMAT, "%s has %" PRId64 " bytes; the limit is %" PRId64 "; use another checkpoint", m->path,
-                    (int64_t)info.st_size, limit);
-    m->json = json_load_file(m->path, JSON_REJECT_DUPLICATES, &why);
-    return m->json ? OK : FAIL(E_FORMAT, "%s is not JSON: %s at line %d", m->path, why.text, why.line);
+    return json_file_read(m->path, manifest_limit(m->folder), JSON_REJECT_DUPLICATES, &m->json);
 }
 
 static bool is_known(const char *key, int64_t version) {

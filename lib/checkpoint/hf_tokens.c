@@ -1,5 +1,6 @@
 #include "lib/checkpoint/hf_tokens.h"
 
+#include "lib/base/input.h"
 #include "lib/checkpoint/hf_config.h"
 #include "lib/checkpoint/hf_files.h"
 #include <errno.h>
@@ -132,10 +133,12 @@ static enum status copy_bytes(FILE *from, FILE *to, const char *path) {
 static enum status copy(const char *folder, const char *name, const char *path) {
     char from[CHECKPOINT_PATH_MAX];
     TRY(in(folder, name, from));
-    FILE *f = fopen(from, "rb"), *to = f ? fopen(path, "wbx") : NULL;
+    FILE *f, *to;
+    TRY(input_file("", from, INPUT_FILE, &f));
+    to = fopen(path, "wbx");
     enum status status = to ? copy_bytes(f, to, path)
                             : FAIL(E_IO, "cannot copy %s to %s: %s", from, path, strerror(errno));
-    if (f) fclose(f);
+    fclose(f);
     if (to && fclose(to) != 0 && status == OK) status = FAIL(E_IO, "closing %s: %s", path, strerror(errno));
     return status;
 }

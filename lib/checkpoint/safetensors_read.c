@@ -1,5 +1,6 @@
 #include "lib/checkpoint/safetensors.h"
 
+#include "lib/base/json_file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -71,15 +72,8 @@ static enum status check_header(const struct safetensors *f, const json_t *heade
     return json_is_object(header) ? OK : FAIL(E_FORMAT, "%s: its header is not a JSON object", f->path);
 }
 
-/* More than there are values: an object or a list, or something behind a comma. Texts may hold such letters, too. */
-static enum status count_values(const struct safetensors *f, const char *text, size_t n) {
-    int64_t values = 0;
-    bool in_text = false;
-    for (size_t i = 0; i < n; i++) {
-        if (in_text && text[i] == '\\') i++;
-        else if (text[i] == '"') in_text = !in_text;
-        else if (!in_text) values += text[i] == '{' || text[i] == '[' || text[i] == ',';
-    }
+static enum status check_count(const struct safetensors *f, const char *text, size_t n) {
+    int64_t values = json_count_values(text, n);
     if (values <= SAFETENSORS_MAX_VALUES) return OK;
     return FAIL(E_FORMAT, "%s: its header of %zu bytes has %" PRId64 " values; the limit is %d; save it in several "
                 "files", f->path, n, values, SAFETENSORS_MAX_VALUES);
@@ -104,7 +98,7 @@ static enum status read_header(struct safetensors *f, json_t **header) {
     if (!text) return FAIL(E_MEMORY, "no memory for the header of %s, %" PRIu64 " bytes", f->path, n);
     enum status status = read_at(f, 8, (int64_t)n, text);
     json_error_t why;
-    if (status == OK) status = count_values(f, text, (size_t)n);
+    if (status == OK) status = check_count(f, text, (size_t)n);
     if (status == OK) *header = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &why);
     free(text);
     return status == OK ? check_header(f, *header, &why) : status;

@@ -9,6 +9,7 @@
  * Source: huggingface/tokenizers, tokenizers/src; transformers, tokenization_utils_base.py */
 #include "lib/data/bpe_private.h"
 
+#include "lib/base/json_file.h"
 #include "lib/data/data_private.h"
 #include <jansson.h>
 #include <stdio.h>
@@ -25,18 +26,8 @@ static enum status refuse(const char *path, const char *what, const char *value)
 
 /* NULL: there is no such file. */
 static enum status load(const char *path, json_t **out) {
-    struct data_map map = {0};
-    json_error_t why;
     *out = NULL;
-    if (access(path, F_OK) != 0) return OK;
-    enum status status = data_map(path, "--tokenizer", &map);
-    if (status == OK && map.bytes > MOST_BYTES)
-        status = FAIL(E_FORMAT, "%s has %lld bytes, and the limit is %d; give --tokenizer another folder", path,
-                      (long long)map.bytes, MOST_BYTES);
-    if (status == OK && !(*out = json_loadb(map.at ? (const char *)map.at : "", (size_t)map.bytes, 0, &why)))
-        status = FAIL(E_FORMAT, "%s is not JSON: %s at line %d; get the file again", path, why.text, why.line);
-    data_unmap(&map);
-    return status;
+    return access(path, F_OK) != 0 ? OK : json_file_read(path, MOST_BYTES, 0, out);
 }
 
 /* A token's text, or an object that has it; NULL: neither. */

@@ -1,6 +1,7 @@
 /* vocab.json and merges.txt, read and checked. */
 #include "lib/data/bpe_private.h"
 
+#include "lib/base/json_file.h"
 #include "lib/data/data_private.h"
 #include <inttypes.h>
 #include <jansson.h>
@@ -43,19 +44,8 @@ static enum status bytes_of(const struct reader *r, const char *letters, char *o
 /* ---- vocab.json ---- */
 
 static enum status load_json(struct reader *r) {
-    struct data_map map = {0};
-    json_error_t why;
-    enum status status = data_map(r->path, "--tokenizer", &map);
-    if (status == OK && map.bytes > MOST_FILE_BYTES)
-        status = FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and the limit for a vocabulary is %d; is this a vocab.json?",
-                      r->path, map.bytes, MOST_FILE_BYTES);
-    if (status == OK) {
-        r->vocab = json_loadb(map.at ? (const char *)map.at : "", (size_t)map.bytes, JSON_REJECT_DUPLICATES, &why);
-        if (!r->vocab)
-            status = FAIL(E_FORMAT, "%s is not JSON: %s at line %d; get the file again", r->path, why.text, why.line);
-    }
-    data_unmap(&map);
-    TRY(status);
+    enum status status = json_file_read(r->path, MOST_FILE_BYTES, JSON_REJECT_DUPLICATES, &r->vocab);
+    if (status != OK) return FAIL(status, "--tokenizer: %s", status_message());
     if (!json_is_object(r->vocab))
         return FAIL(E_FORMAT, "%s is not a JSON object of tokens and their numbers; is it a vocab.json?", r->path);
     return OK;

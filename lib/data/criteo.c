@@ -1,6 +1,6 @@
-#define _GNU_SOURCE /* getline */
 #include "lib/data/criteo.h"
 
+#include "lib/base/input.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIELDS = 1 + CRITEO_DENSE + CRITEO_FEATURES };
+enum { FIELDS = 1 + CRITEO_DENSE + CRITEO_FEATURES, MOST_LINE = 1 << 16 };
 
 /* Cuts the line into fields, in place. @return how many there are, at most FIELDS + 1 */
 static int cut(char *line, char *field[FIELDS + 1]) {
@@ -56,32 +56,24 @@ static enum status parse(char *line, const char *path, int64_t number, int rows,
     return OK;
 }
 
-static enum status convert(FILE *f, const char *from, int rows, struct clicks_writer *w) {
-    char *line = NULL;
-    size_t room = 0;
+static enum status convert(struct input *in, int rows, struct clicks_writer *w) {
     enum status status = OK;
-    ssize_t bytes;
-    for (int64_t number = 1; status == OK && (bytes = getline(&line, &room, f)) > 0; number++) {
+    while (status == OK && (status = input_line(in)) == OK && in->n > 0) {
         int32_t words[FIELDS];
-        if (memchr(line, 0, (size_t)bytes))
-            status = FAIL(E_FORMAT, "%s, line %" PRId64 " has a byte 0; give the text file of the click logs", from,
-                          number);
-        if (status == OK) status = parse(line, from, number, rows, words);
+        status = parse(in->text, in->path, in->number, rows, words);
         if (status == OK) status = clicks_append(w, words);
     }
-    if (status == OK && ferror(f)) status = FAIL(E_IO, "reading %s: %m; nothing is written", from);
-    free(line);
     return status;
 }
 
 enum status criteo_convert(const char *from, const char *to, int rows, int64_t *n) {
     const struct clicks_layout layout = {CRITEO_DENSE, CRITEO_FEATURES, 1, rows, 0};
     struct clicks_writer *w = NULL;
-    FILE *f = fopen(from, "r");
-    if (!f) return FAIL(E_DATA, "%s cannot be read (%m); give the text file of the click logs", from);
-    enum status status = clicks_create(to, &layout, &w);
-    if (status == OK) status = convert(f, from, rows, w);
-    fclose(f);
+    struct input in;
+    enum status status = input_open(&in, "the click logs ", from, INPUT_STREAM, MOST_LINE);
+    if (status == OK) status = clicks_create(to, &layout, &w);
+    if (status == OK) status = convert(&in, rows, w);
+    input_close(&in);
     if (status == OK) {
         *n = clicks_n(w);
         status = clicks_finish(&w, 0);

@@ -104,12 +104,13 @@ static void test_lines_that_are_not_criteo_are_refused(void **state) {
     assert_fails(criteo_convert(test_path("label"), test_path("x"), 10, &n), E_FORMAT, "line 2", "the label is \"2\"");
     write_text(test_path("word"), "0\tx\t\t\t\t\t\t\t\t\t\t\t\t\t" WORDS "\n");
     assert_fails(criteo_convert(test_path("word"), test_path("x"), 10, &n), E_FORMAT, "line 1", "field 2", "integer");
-    assert_fails(criteo_convert(test_path("none"), test_path("x"), 10, &n), E_DATA, "none", "cannot be read");
-    assert_fails(criteo_convert("/", test_path("x"), 10, &n), E_IO, "reading /", "directory");
+    assert_fails(criteo_convert(test_path("none"), test_path("x"), 10, &n), E_DATA, "the click logs ",
+                 "none", "No such file");
+    assert_fails(criteo_convert("/", test_path("x"), 10, &n), E_DATA, "/ is a directory");
     FILE *f = fopen(test_path("zero"), "w");
     fwrite("0\t" INTEGERS "\t" WORDS "\0ff\n", 1, sizeof "0\t" INTEGERS "\t" WORDS "\0ff\n" - 1, f);
     fclose(f);
-    assert_fails(criteo_convert(test_path("zero"), test_path("x"), 10, &n), E_FORMAT, "line 1", "byte 0");
+    assert_fails(criteo_convert(test_path("zero"), test_path("x"), 10, &n), E_FORMAT, "line 1", "zero byte");
     f = fopen(test_path("x"), "r");
     assert_null(f);                                                  /* nothing is left of what was refused */
 }

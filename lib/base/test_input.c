@@ -1,0 +1,102 @@
+/* ranks: 1  device: cpu  Files from outside: what waits, has no end, or is one long line. */
+#include "lib/base/input.h"
+
+#include "tests/test.h"
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct input in;
+
+static const char *file_of(const char *name, const char *text, size_t n) {
+    const char *path = test_path(name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+static void test_lines_have_numbers_and_their_ends(void **state) {
+    (void)state;
+    assert_ok(input_open(&in, "", file_of("input-lines", "ab\n\nc", 5), INPUT_FILE, 3));
+    static const char *const lines[] = {"ab\n", "\n", "c", ""};
+    for (int i = 0; i < 4; i++) {
+        assert_ok(input_line(&in));
+        assert_int_equal(in.number, i + 1);
+        assert_int_equal(in.n, strlen(lines[i]));
+        assert_string_equal(in.text, lines[i]);
+    }
+    input_close(&in);
+}
+
+static void test_a_longer_line_is_refused_by_its_limit(void **state) {
+    (void)state;
+    const char *path = file_of("input-long", "ab\nabcd\n", 8);
+    assert_ok(input_open(&in, "the list ", path, INPUT_FILE, 4));
+    assert_ok(input_line(&in));
+    assert_fails(input_line(&in), E_FORMAT, "the list ", "input-long, line 2", "more than 4 bytes");
+    input_close(&in);
+    assert_ok(input_open(&in, "", "/dev/zero", INPUT_STREAM, 1000));
+    assert_fails(input_line(&in), E_FORMAT, "/dev/zero, line 1", "more than 1000 bytes");
+    input_close(&in);
+}
+
+static void test_a_zero_byte_cuts_no_line(void **state) {
+    (void)state;
+    assert_ok(input_open(&in, "", file_of("input-zero", "ab\nc\0d\n", 7), INPUT_FILE, 100));
+    assert_ok(input_line(&in));
+    assert_fails(input_line(&in), E_FORMAT, "line 2", "zero byte");
+    input_close(&in);
+}
+
+static void test_a_disk_that_fails_is_no_end(void **state) {
+    (void)state;
+    assert_ok(input_open(&in, "", file_of("input-fails", "ab\n", 3), INPUT_FILE, 100));
+    int written = open(in.path, O_WRONLY);
+    assert_true(written >= 0 && dup2(written, fileno(in.file)) >= 0);            /* it cannot be read any more */
+    assert_fails(input_line(&in), E_IO, "input-fails", "Bad file descriptor");
+    close(written);
+    input_close(&in);
+}
+
+static void test_what_waits_is_refused(void **state) {
+    (void)state;
+    FILE *f;
+    const char *fifo = test_path("input-fifo");
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    assert_fails(input_file("the list ", fifo, INPUT_FILE, &f), E_DATA, "the list ", "input-fifo is not a regular");
+    assert_fails(input_file("", fifo, INPUT_STREAM, &f), E_DATA, "input-fifo is a pipe", "<(...)");
+    assert_fails(input_file("", "/dev/zero", INPUT_FILE, &f), E_DATA, "is not a regular file");
+    assert_fails(input_file("", "/dev", INPUT_STREAM, &f), E_DATA, "is a directory");
+    assert_fails(input_file("", test_path("input-none"), INPUT_STREAM, &f), E_DATA, "input-none", "No such file");
+    assert_null(f);
+}
+
+/* As <(...) in bash: the writer is slower than its reader. */
+static void test_a_pipe_that_is_open_already_is_read_to_its_end(void **state) {
+    (void)state;
+    int ends[2];
+    char name[32];
+    assert_int_equal(pipe(ends), 0);
+    snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
+    pid_t writer = fork();
+    if (writer == 0) {
+        usleep(50000);
+        _exit(write(ends[1], "a\nb\n", 4) == 4 ? 0 : 1);
+    }
+    close(ends[1]);
+    assert_ok(input_open(&in, "", name, INPUT_STREAM, 100));
+    assert_ok(input_line(&in));
+    assert_string_equal(in.text, "a\n");
+    assert_ok(input_line(&in));
+    assert_ok(input_line(&in));
+    assert_int_equal(in.n, 0);
+    input_close(&in);
+    close(ends[0]);
+}
+
+TESTS(unit_test(test_lines_have_numbers_and_their_ends), unit_test(test_a_longer_line_is_refused_by_its_limit),
+      unit_test(test_a_zero_byte_cuts_no_line), unit_test(test_a_disk_that_fails_is_no_end),
+      unit_test(test_what_waits_is_refused), unit_test(test_a_pipe_that_is_open_already_is_read_to_its_end))
