@@ -259,7 +259,7 @@ static void test_config_says_the_heads_and_may_not_ask_for_another_function(void
     assert_ok(import_with("{" SIZES ", \"n_head\": 4}", 4, &out));
     assert_fails(import_with("{" SIZES ", \"n_head\": 4}", 2, &out), E_CONFIG, "heads=2", "n_head=4", "leave");
     static const struct { const char *config, *words; } cases[] = {
-        {"{", "config.json is no JSON: string or"}, {"[]", "is no JSON object"},
+        {"{", "config.json is not JSON: string or"}, {"[]", "is no JSON object"},
         {"{" SIZES ", \"n_head\": 3}", "heads=3"},
         {"{" SIZES "}", "heads=12 does not divide"}, {"{\"n_head\": 4}", "does not say n_layer"},
         {"{" SIZES ", \"n_head\": \"4\"}", "n_head is \"4\""}, {"{\"model_type\": \"gpt_neo\"}", "gpt_neo"},
