@@ -42,8 +42,8 @@ static enum status find_matrix(const struct hf_file *f, const char *what, const 
     snprintf(name, sizeof name, "%s%s", f->prefix, what);
     const struct safetensors_entry *e = *out = hf_files_find(f->files, name).entry;
     if (!e)
-        return FAIL(E_FORMAT, "%s: tensor %s is missing; without another model_type in config.json it is read as a gpt2",
-                    f->path, name);
+        return FAIL(E_FORMAT, "%s: tensor %s is missing; without another model_type in config.json it is read as a "
+                    "gpt2", f->path, name);
     return e->n_axes == 2 ? OK : FAIL(E_FORMAT, "%s: tensor %s has %d axes, not 2", f->path, name, e->n_axes);
 }
 

@@ -52,8 +52,8 @@ static void act_on(int way, int f, struct fuzz_bytes *b) {
     if (act == PASS || act == PUT_IN) put(way, frame[f], bytes);
 }
 
-/* Bytes of the bodies of the frames that came whole and in order. Pieces may make up a frame by chance: the one byte that
- * a cut leaves out is at times the first one that follows. */
+/* Bytes of the bodies of the frames that came whole and in order. Pieces may make up a frame by chance: the one byte
+ * that a cut leaves out is at times the first one that follows. */
 static size_t right_bytes(void) {
     size_t right = 0, at = 0;
     for (int f = 0; f < n_frames && bytes_of[f] <= n_came - at; at += bytes_of[f++]) {
