@@ -155,9 +155,11 @@ static void has_ended(struct agent *a, int rank, int status) {
 
 static void look_for_ends(struct agent *a) {
     int status;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-        for (int r = 0; r < a->job.n_slots; r++)
-            if (a->pid[r] == pid) has_ended(a, r, status);
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        int r = 0;
+        while (r < a->job.n_slots && a->pid[r] != pid) r++;
+        if (r < a->job.n_slots) has_ended(a, r, status);             /* may start another, with the same number */
+    }
 }
 
 static void on_signal(struct agent *a, int number) {

@@ -11,15 +11,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where what lies: own_memory, then the rings of epoch 0, 1, ...; so many epochs have room in a file without pages. */
-enum { MOST_EPOCHS = 4096 };
+/* Where what lies: own_memory, then the rings of epoch 0, 1, ... None lies where an older one did: who slept since then
+ * would write into it. What has no pages takes no room, and the file's end may be at 2^63. */
 static const size_t page = 4096;
 static size_t control_bytes(void) { return (sizeof(struct own_memory) + page - 1) / page * page; }
 static size_t rings_bytes(int n_slots) {
     return ((size_t)n_slots * (size_t)n_slots * sizeof(struct ring) + page - 1) / page * page;
 }
 static size_t rings_at(int n_slots, int32_t epoch) {
-    return control_bytes() + (size_t)(epoch % MOST_EPOCHS) * rings_bytes(n_slots);
+    return control_bytes() + (size_t)epoch * rings_bytes(n_slots);
 }
 
 int own_node(const struct own_job *job, int slot) {
@@ -103,6 +103,9 @@ bool own_epoch_is_closed(const struct own_memory *m) { return (atomic_load(&m->e
 
 enum status own_epoch_open(struct own_memory *m, const struct own_job *job, const struct epoch *next, bool *opened) {
     int at = next->number % OWN_EPOCHS, before = next->number ? next->number - 1 : 0;
+    if (next->number >= OWN_MOST_EPOCHS)
+        return FAIL(E_MEMORY, "no room for epoch %d, which is the limit of a job; start it again from its last "
+                    "checkpoint", next->number);
     TRY(make_room(job, next->number));
     for (int s = 0; s < OWN_MOST_RANKS; s++) m->board[at][s] = (struct own_board){0};
     m->of[at] = *next;

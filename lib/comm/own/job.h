@@ -32,20 +32,23 @@ extern "C" {
  * the two was first; of several hosts, the lighthouse's. OWN_EPOCHS: of so many the members are kept; a process that
  * slept longer finds that it is none */
 enum { OWN_MOST_RANKS = EPOCH_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8, OWN_CLOSED = 1 << 30 };
+/* A job has so many epochs: own_slot_word and own_done have room for these. */
+enum { OWN_MOST_EPOCHS = 1 << 20 };
 
 enum own_state { OWN_STARTING, OWN_RUNNING, OWN_FINISHED, OWN_WITHDRAWN };     /* WITHDRAWN: comm_withdraw */
-/* state: enum own_state; beat: it changes as long as the rank moves. pid, sample: whose memory it is, and where a word
- * lies in it that all know; reads: can it read the memory of the others of this host (enum own_reads)? wish: enum
- * epoch_wish; lost: whom it cannot reach, cut: whom it is to cut itself off (--chaos), both own_slot_word; closes: the
- * epoch that it wants closed, counted from 1, where there are several hosts. A cache line. */
+/* state: enum own_state; beat: it changes as long as the rank moves. pid, sample, mark: whose memory it is, where a
+ * random word lies in it, and that word (lent.h); reads: can it read the memory of the others of this host (enum
+ * own_reads)? wish: enum epoch_wish; lost: whom it cannot reach, cut: whom it is to cut itself off (--chaos), both
+ * own_slot_word; closes: the epoch that it wants closed, counted from 1, where there are several hosts. A cache
+ * line. */
 enum own_reads { OWN_UNKNOWN, OWN_READS, OWN_CANNOT_READ };
 struct own_line {
     atomic_int state;
     atomic_uint beat;
     atomic_int pid, reads;
-    atomic_uint_least64_t sample;
+    atomic_uint_least64_t sample, mark;
     atomic_int wish, lost, cut, closes;
-    char alone[24];
+    char alone[16];
 };
 struct own_board { atomic_int whole, rests; };                 /* it has said that it is, that it does */
 
@@ -82,9 +85,9 @@ enum status own_rings_map(const struct own_job *, int32_t epoch, struct ring **o
 void own_rings_unmap(const struct own_job *, struct ring *);
 
 /* A connection of an epoch, by the slot at its other end. Read late, in a later epoch, it is none. */
-static inline int own_slot_word(int32_t epoch, int slot) { return epoch % (1 << 20) << 10 | (slot + 1); }
+static inline int own_slot_word(int32_t epoch, int slot) { return epoch << 10 | (slot + 1); }
 static inline int own_word_slot(int word, int32_t epoch) {
-    return word >> 10 == epoch % (1 << 20) ? (word & 1023) - 1 : -1;
+    return word >> 10 == epoch ? (word & 1023) - 1 : -1;
 }
 
 /* A step that an epoch has done, as one number. */
@@ -96,7 +99,7 @@ static inline int64_t own_done_step(int64_t done) { return done & (((int64_t)1 <
 struct epoch own_epoch_now(const struct own_memory *);
 /** Open the next one, for all to see. The agent's alone; rings of epochs before the last whole one are given back.
  *  opened, if not NULL: false if the one before is closed, and then there is no other one.
- *  @errors E_IO, E_MEMORY: there is no room for its rings  @collective{none} */
+ *  @errors E_IO, E_MEMORY: there is no room for its rings, or it is OWN_MOST_EPOCHS  @collective{none} */
 enum status own_epoch_open(struct own_memory *, const struct own_job *, const struct epoch *next, bool *opened);
 /** Close this epoch, if it is still the newest. @return whether it is closed  @collective{none} */
 bool own_epoch_close(struct own_memory *, int32_t number);

@@ -2,8 +2,10 @@
  *
  * The kernel copies from one process to another (process_vm_readv) where it would let the one debug the other: both are
  * of one user, and nothing forbids it (Yama's ptrace_scope, a container without ptrace). Whether it does, is seen by
- * trying: each rank shows where a known word lies in its memory, and reads that of the others. So a number that means
- * another process here, in a container of its own, is seen too. Private to lib/comm. */
+ * trying: each rank shows where a random word lies in its memory, and reads that of the others. So a number that means
+ * another process here, in a container of its own, is seen too. Each later read fetches the word with the bytes: a rank
+ * that died may have given its number to another process, before an epoch says that it is no member. Private to
+ * lib/comm. */
 #ifndef TRIVIUM_COMM_OWN_LENT_H
 #define TRIVIUM_COMM_OWN_LENT_H
 
@@ -21,7 +23,8 @@ enum { LENT_BYTES = 32 << 10 };
 void own_lent_allow(struct own_line *mine);
 /** Can this process read the memory of that one? @collective{none} */
 bool own_lent_try(const struct own_line *of);
-/** n bytes at `from` in its memory. @return false: it cannot be read, or has ended  @collective{none} */
+/** n bytes at `from` in its memory. @return false: it cannot be read, has ended, or its
+ *  number is another process's by now  @collective{none} */
 bool own_lent_read(const struct own_line *of, void *to, uint64_t from, size_t n);
 
 #ifdef __cplusplus

@@ -9,8 +9,10 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -199,6 +201,36 @@ static void test_whose_memory_can_be_read(void **state) {
     assert_false(own_lent_try(&other));
 }
 
+/* A rank ends, and its number goes to another process, which has something else at the same address. */
+static void test_another_process_with_a_ranks_number_is_not_read(void **state) {
+    (void)state;
+    static uint64_t body;
+    struct own_line *line = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(line != MAP_FAILED);
+    pid_t child[2];
+    for (int i = 0; i < 2; i++) {
+        child[i] = fork();
+        if (child[i] == 0) {
+            body = 10 + (uint64_t)i;
+            own_lent_allow(&line[i]);
+            for (;;) pause();
+        }
+        while (!line[i].mark) usleep(1000);
+    }
+    uint64_t got = 0;
+    bool may = own_lent_try(&line[0]), right = own_lent_read(&line[0], &got, (uintptr_t)&body, sizeof body);
+    line[0].pid = child[1];
+    bool stranger = own_lent_read(&line[0], &(uint64_t){0}, (uintptr_t)&body, sizeof body);
+    for (int i = 0; i < 2; i++) {
+        kill(child[i], SIGKILL);
+        waitpid(child[i], NULL, 0);
+    }
+    munmap(line, 4096);
+    if (!may) skip();                                              /* this system refuses it to all */
+    assert_true(right && got == 10);
+    assert_false(stranger);
+}
+
 /* ---- mail and words ---- */
 static bool mails(struct comm_place *place) {
     struct mail mail = {.kind = MAIL_PING, .roll = place->rank};
@@ -285,6 +317,34 @@ static void test_hosts(void **state) {
 }
 
 /* ---- the job's line ---- */
+/* A process that slept since the first epoch still has its rings, and nobody else does, however many there were. */
+static void test_no_two_epochs_have_the_same_rings(void **state) {
+    (void)state;
+    struct own_job job = {.n_slots = 2};
+    struct own_memory *memory;
+    struct ring *rings[2];
+    assert_ok(own_memory_make(2, 2, &job.fd));
+    assert_ok(own_memory_map(&job, &memory));
+    struct epoch next = own_epoch_now(memory);
+    assert_ok(own_rings_map(&job, 0, &rings[0]));
+    for (int32_t number = 4096; number < OWN_MOST_EPOCHS; number *= 2) {
+        next.number = number;
+        memory->epoch = number - 1;
+        assert_ok(own_epoch_open(memory, &job, &next, NULL));
+        assert_ok(own_rings_map(&job, number, &rings[1]));
+        memset(rings[0]->data, 1, 100);
+        assert_int_equal(rings[1]->data[0], 0);
+        own_rings_unmap(&job, rings[1]);
+    }
+    next.number = OWN_MOST_EPOCHS;
+    memory->epoch = OWN_MOST_EPOCHS - 1;
+    assert_fails(own_epoch_open(memory, &job, &next, NULL), E_MEMORY, "epoch 1048576", "checkpoint");
+    assert_int_equal(memory->epoch, OWN_MOST_EPOCHS - 1);
+    own_rings_unmap(&job, rings[0]);
+    own_memory_unmap(memory);
+    close(job.fd);
+}
+
 static void test_a_job_is_told_and_found(void **state) {
     (void)state;
     const char *const wrong[] = {"slot=4 slots=4 fd=3 nodes=1 first=4 ip=0",
@@ -323,6 +383,8 @@ static void test_a_job_is_told_and_found(void **state) {
 }
 
 TESTS(unit_test(test_the_world), unit_test(test_communicators), unit_test(test_messages_longer_than_a_ring),
-      unit_test(test_whose_memory_can_be_read), unit_test(test_mail_and_words),
+      unit_test(test_whose_memory_can_be_read),
+      unit_test(test_another_process_with_a_ranks_number_is_not_read), unit_test(test_mail_and_words),
       unit_test(test_which_slots_are_on_one_host), unit_test(test_over_connections_it_is_the_same),
-      unit_test(test_hosts), unit_test(test_a_job_is_told_and_found))
+      unit_test(test_hosts), unit_test(test_no_two_epochs_have_the_same_rings),
+      unit_test(test_a_job_is_told_and_found))
