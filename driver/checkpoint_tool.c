@@ -1,6 +1,7 @@
 #include "driver/checkpoint_tool.h"
 
 #include "driver/recipe.h"
+#include "lib/base/durable.h"
 #include "lib/base/option.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/checkpoint_tensor.h"
@@ -92,7 +93,8 @@ static enum status target_of(const struct model_format *f, const char *said, cha
         return FAIL(E_CONFIG, "a path of %d bytes is too long; the limit is %d", n, OPTION_TEXT_MAX - 1);
     if (!folder) return OK;
     if (!f->model_type) return FAIL(E_CONFIG, "%s is a folder, and %s files have any name; name one", said, f->name);
-    return mkdir(said, 0777) == 0 || errno == EEXIST ? OK : FAIL(E_IO, "cannot make %s: %s", said, strerror(errno));
+    if (mkdir(said, 0777) == 0) return durable_name(said);
+    return errno == EEXIST ? OK : FAIL(E_IO, "cannot make %s: %s", said, strerror(errno));
 }
 
 /* The file; for Hugging Face's also what tokens mean. */
@@ -106,7 +108,7 @@ static enum status export_to(const struct model_format *f, const struct checkpoi
     if (status == OK) status = f->export(r, dtype, path);
     if (status == OK && f->model_type) status = hf_tokens_write(&tokens, tokenizer, path);
     hf_tokens_fini(&tokens);
-    return status;
+    return status == OK ? durable_name(path) : status;
 }
 
 static enum status run_export(const void *request, const struct options *o, const struct words *w) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 int64_t json_count_values(const char *text, size_t n) {
     int64_t values = 0;
@@ -47,4 +48,13 @@ enum status json_file_read(const char *path, int64_t max_bytes, size_t flags, js
     free(text);
     fclose(f);
     return status;
+}
+
+enum status json_file_write(const char *path, const json_t *value, size_t flags) {
+    FILE *f = fopen(path, "w");
+    if (!f) return FAIL(E_IO, "cannot create %s: %s", path, strerror(errno));
+    bool ok = json_dumpf(value, f, flags) == 0 && fflush(f) == 0 && fsync(fileno(f)) == 0;
+    int why = errno;
+    if (fclose(f) != 0 && ok) ok = false, why = errno;
+    return ok ? OK : FAIL(E_IO, "writing %s: %s", path, strerror(why));
 }

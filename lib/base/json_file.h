@@ -20,6 +20,9 @@ int64_t json_count_values(const char *text, size_t n);
  *  @errors E_DATA: it is no regular file, or cannot be read; E_FORMAT: too long, too many values, no JSON (with its
  *  line); E_MEMORY  @collective{none} */
 enum status json_file_read(const char *path, int64_t max_bytes, size_t flags, json_t **out);
+/** Write a file, over one that is there, and flush it to the disk. @param flags jansson's  @errors E_IO
+ *  @collective{none} */
+enum status json_file_write(const char *path, const json_t *, size_t flags);
 
 #ifdef __cplusplus
 }

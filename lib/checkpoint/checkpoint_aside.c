@@ -11,6 +11,7 @@
  * `latest` changes first: killed at any moment, it names a step of this run, or is not there. */
 #include "lib/checkpoint/checkpoint.h"
 
+#include "lib/base/durable.h"
 #include "lib/base/log.h"
 #include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_lock.h"
@@ -71,7 +72,8 @@ static enum status move_steps(const char *save, const int64_t *steps, int n, int
     TRY(name_latest(aside, steps[0]));
     TRY(change_latest(save, mine));
     for (int i = n - 1; i >= 0; i--) TRY(move_step(save, aside, steps[i]));
-    TRY(checkpoint_flush_folder(save));
+    TRY(durable_folder(aside));                                      /* first: there before they are here no more */
+    TRY(durable_folder(save));
     log_warn("%d checkpoint%s of another run, up to step %" PRId64 ", %s in %s now", n, n == 1 ? "" : "s", steps[0],
              n == 1 ? "is" : "are", aside);
     return OK;

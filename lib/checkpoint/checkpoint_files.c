@@ -1,5 +1,6 @@
 #include "lib/checkpoint/checkpoint_files.h"
 
+#include "lib/base/durable.h"
 #include "lib/base/shared.h"
 #include <ctype.h>
 #include <dirent.h>
@@ -42,7 +43,8 @@ int64_t checkpoint_step_of_name(const char *name) {
 /* ---- folders ---- */
 
 static enum status make_one(const char *path) {
-    if (mkdir(path, 0777) == 0 || errno == EEXIST) return OK;
+    if (mkdir(path, 0777) == 0) return durable_name(path);       /* or a power cut takes all that is saved in it */
+    if (errno == EEXIST) return OK;
     return FAIL(E_IO, "cannot make the folder %s: %s; point --save at a writable directory", path, strerror(errno));
 }
 
@@ -78,14 +80,6 @@ enum status checkpoint_remove_folder(const char *path) {
     return rmdir(path) == 0 ? OK : FAIL(E_IO, "cannot remove %s: %s", path, strerror(errno));
 }
 
-enum status checkpoint_flush_folder(const char *path) {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return FAIL(E_IO, "cannot open the folder %s: %s", path, strerror(errno));
-    int failed = fsync(fd) != 0 ? errno : 0;
-    close(fd);
-    return failed ? FAIL(E_IO, "flushing %s to the disk: %s", path, strerror(failed)) : OK;
-}
-
 static enum status write_text(const char *path, const char *text) {
     FILE *f = shared_create(path);
     if (!f) return FAIL(E_IO, "cannot create %s: %s", path, shared_why(errno));
@@ -103,7 +97,7 @@ enum status checkpoint_replace_text(const char *folder, const char *name, const 
     enum status status = write_text(beside, text);
     if (status == OK && rename(beside, path) != 0) status = FAIL(E_IO, "cannot rename %s: %s", beside, strerror(errno));
     if (status != OK) unlink(beside);                                /* on a full disk its room is needed */
-    return status == OK ? checkpoint_flush_folder(folder) : status;
+    return status == OK ? durable_folder(folder) : status;
 }
 
 /* ---- old ones ---- */

@@ -13,13 +13,11 @@ enum status checkpoint_path(const char *folder, const char *name, char out[CHECK
 /** The number in "step-00000012"; -1 for any other name. */
 int64_t checkpoint_step_of_name(const char *name);
 
-/** Make a folder and those above it; there already is fine. @errors E_IO */
+/** Make a folder and those above it, durably; there already is fine. @errors E_IO */
 enum status checkpoint_make_folder(const char *path);
 /** Remove a folder with the files in it; not there is fine. Folders in it are left, and then it is too. Of a link, only
  *  the link is removed. @errors E_IO */
 enum status checkpoint_remove_folder(const char *path);
-/** What was renamed or made in the folder is on the disk when this returns. @errors E_IO */
-enum status checkpoint_flush_folder(const char *path);
 /** Write text to folder/name by way of a file beside it: old or new, never half. Flushed. @errors E_IO */
 enum status checkpoint_replace_text(const char *folder, const char *name, const char *text);
 /** The n steps in SAVE, newest first; of the unfinished ones if `hidden`. *steps is to be freed. @errors E_IO */

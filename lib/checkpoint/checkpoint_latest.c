@@ -7,6 +7,7 @@
  * hidden names, too, and the next job that writes gives it its name before it removes what is hidden. */
 #include "lib/checkpoint/checkpoint_latest.h"
 
+#include "lib/base/durable.h"
 #include "lib/base/input.h"
 #include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_manifest.h"
@@ -86,6 +87,6 @@ enum status checkpoint_restore_name(const char *save) {
     if (status != OK || step < 0) return OK;
     TRY(checkpoint_path(save, name, final));
     if (access(final, F_OK) == 0 || errno != ENOENT || !find_hidden(save, step, hidden)) return OK;
-    if (rename(hidden, final) == 0) return checkpoint_flush_folder(save);
+    if (rename(hidden, final) == 0) return durable_folder(save);
     return FAIL(E_IO, "latest names %s, which lies in %s, and cannot be renamed: %s", final, hidden, strerror(errno));
 }

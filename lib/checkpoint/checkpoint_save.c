@@ -1,4 +1,5 @@
 #define _GNU_SOURCE /* renameat2 */
+#include "lib/base/durable.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_data.h"
@@ -123,7 +124,7 @@ enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step,
     TRY(write_manifest(manifest, unfinished, shards, n));
     TRY(checkpoint_lock_check(save));
     TRY(give_name(save, step, unfinished, final));
-    TRY(checkpoint_flush_folder(save));
+    TRY(durable_folder(save));
     TRY(checkpoint_lock_check(save));
     TRY(checkpoint_replace_text(save, "latest", strrchr(final, '/') + 1));
     TRY(checkpoint_lock_check(save));

@@ -1,7 +1,6 @@
 #include "lib/checkpoint/hf_config.h"
 
 #include "lib/base/json_file.h"
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,9 +19,7 @@ enum status hf_config_load(const char *path, json_t **out) {
 
 enum status hf_config_save(const char *path, json_t *config) {
     if (!config) return FAIL(E_MEMORY, "no memory to write %s", path);
-    enum status status = json_dump_file(config, path, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) == 0
-                             ? OK
-                             : FAIL(E_IO, "writing %s: %s", path, strerror(errno));
+    enum status status = json_file_write(path, config, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_decref(config);
     return status;
 }

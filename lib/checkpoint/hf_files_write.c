@@ -1,6 +1,6 @@
 #include "lib/checkpoint/hf_files.h"
 
-#include <errno.h>
+#include "lib/base/json_file.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,9 +107,7 @@ static enum status write_index(struct hf_writer *w) {
     snprintf(path, sizeof path, "%s.index.json", w->path);
     json_t *index = json_pack("{s:{s:I}, s:O}", "metadata", "total_size", total, "weight_map", w->index);
     if (!index) return FAIL(E_MEMORY, "no memory to write %s", path);
-    enum status status = json_dump_file(index, path, JSON_INDENT(2) | JSON_SORT_KEYS) == 0
-                             ? OK
-                             : FAIL(E_IO, "writing %s: %s", path, strerror(errno));
+    enum status status = json_file_write(path, index, JSON_INDENT(2) | JSON_SORT_KEYS);
     json_decref(index);
     return status;
 }

@@ -127,7 +127,8 @@ static enum status copy_bytes(FILE *from, FILE *to, const char *path) {
     char bytes[1 << 14];
     for (size_t n; (n = fread(bytes, 1, sizeof bytes, from)) > 0;)
         if (fwrite(bytes, 1, n, to) != n) return FAIL(E_IO, "writing %s: %s", path, strerror(errno));
-    return ferror(from) ? FAIL(E_IO, "reading what becomes %s: %s", path, strerror(errno)) : OK;
+    if (ferror(from)) return FAIL(E_IO, "reading what becomes %s: %s", path, strerror(errno));
+    return fflush(to) == 0 && fsync(fileno(to)) == 0 ? OK : FAIL(E_IO, "writing %s: %s", path, strerror(errno));
 }
 
 static enum status copy(const char *folder, const char *name, const char *path) {

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "lib/data/clicks.h"
 
+#include "lib/base/durable.h"
 #include "lib/base/shared.h"
 #include "lib/data/data_private.h"
 #include <inttypes.h>
@@ -97,7 +98,7 @@ static enum status finish(struct clicks_writer *w, double best_auc) {
     if (w->n == 0) return FAIL(E_DATA, "no samples, so %s is not written", w->path);
     bool ok = fwrite(&end, sizeof end, 1, w->file) == 1 && fseek(w->file, 0, SEEK_SET) == 0 &&
               fwrite(&h, sizeof h, 1, w->file) == 1 && fflush(w->file) == 0 && fsync(fileno(w->file)) == 0;
-    return ok && rename(w->beside, w->path) == 0 ? OK : failed(w);
+    return ok && rename(w->beside, w->path) == 0 ? durable_name(w->path) : failed(w);
 }
 
 enum status clicks_finish(struct clicks_writer **writer, double best_auc) {

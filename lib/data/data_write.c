@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "lib/data/data_write.h"
 
+#include "lib/base/durable.h"
 #include "lib/base/shared.h"
 #include "lib/data/llmc.h"
 #include "lib/data/megatron.h"
@@ -54,7 +55,7 @@ static enum status give_name(struct output *o) {
     if (rename(o->beside, o->path) != 0) return refused(o, "cannot give its name to");
     free(o->beside);
     o->beside = NULL;
-    return OK;
+    return durable_name(o->path);
 }
 
 static void close_output(struct output *o) {

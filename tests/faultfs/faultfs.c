@@ -31,15 +31,17 @@ static int below(const char *path) {
     return strstr(full, under) != NULL;
 }
 
-static int fd_below(int fd) {
-    char link[64], path[4096];
-    if (fd <= STDERR_FILENO) return 0;
+static const char *path_of(int fd) {
+    static _Thread_local char path[4096];
+    char link[64];
+    if (fd <= STDERR_FILENO) return NULL;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, path, sizeof path - 1);
-    if (n <= 0) return 0;
+    if (n <= 0) return NULL;
     path[n] = 0;
-    return below(path);
+    return path;
 }
+static int fd_below(int fd) { return below(path_of(fd)); }
 static int file_below(FILE *f) { return f && fd_below(fileno(f)); }
 
 static void note(int n, const char *call, const char *path) {
@@ -82,7 +84,7 @@ TRANSFER(ssize_t, pwrite, (int fd, const void *b, size_t n, off_t o), fd, b, n, 
 TRANSFER(ssize_t, read, (int fd, void *b, size_t n), fd, b, n)
 TRANSFER(ssize_t, pread, (int fd, void *b, size_t n, off_t o), fd, b, n, o)
 
-int fsync(int fd) { return FAILS(fd_below(fd), "fsync", NULL) ? -1 : REAL(fsync)(fd); }
+int fsync(int fd) { return FAILS(fd_below(fd), "fsync", path_of(fd)) ? -1 : REAL(fsync)(fd); }
 int ftruncate(int fd, off_t n) { return FAILS(fd_below(fd), "ftruncate", NULL) ? -1 : REAL(ftruncate)(fd, n); }
 int rename(const char *a, const char *b) { return FAILS(below(b), "rename", b) ? -1 : REAL(rename)(a, b); }
 int mkdir(const char *p, mode_t m) { return FAILS(below(p), "mkdir", p) ? -1 : REAL(mkdir)(p, m); }
