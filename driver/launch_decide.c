@@ -34,6 +34,18 @@ static bool is_of(const struct launch_outcome *o, enum status code) {
     return strncmp(reason, status_name(code), n) == 0 && reason[n] == ',';
 }
 
+int64_t launch_numeric_step(const struct launch_outcome *o) {
+    const char *at = o->code == 1 && !o->end.asked && is_of(o, E_NUMERIC) ? strstr(o->line, " step ") : NULL;
+    return at ? strtoll(at + strlen(" step "), NULL, 10) : 0;
+}
+
+enum launch_verdict_of_attempt launch_judge_numeric(int64_t step, int64_t before, bool saved, int n_restarts,
+                                                    int max_restarts) {
+    if (before > 0 && step <= before) return ATTEMPT_DIVERGED;
+    if (!saved) return ATTEMPT_DONE;
+    return n_restarts < max_restarts ? ATTEMPT_AGAIN : ATTEMPT_NO_MORE;
+}
+
 enum launch_verdict_of_attempt launch_judge(const struct launch_outcome *o, int n_restarts, int max_restarts,
                                             int n_stuck) {
     if (o->code != 1 || o->end.asked || is_of(o, E_NUMERIC)) return ATTEMPT_DONE;

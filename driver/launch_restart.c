@@ -26,6 +26,7 @@ struct supervision {
     struct plan plan;                    /* what the user asked train for; not settled */
     struct launch_latest at_start, latest;
     int64_t best_step;                   /* the furthest that was saved; -1: none */
+    int64_t numeric_step;                /* the furthest that was not finite; 0: none */
     int n_restarts, n_stuck, n_failures;
     double started_s, up_s;              /* when launch began; seconds in attempts */
     struct stat metrics_at_start;        /* the file of metrics; st_size 0: there was none */
@@ -101,6 +102,9 @@ static void say_last(const struct supervision *s, enum launch_verdict_of_attempt
         log_warn("no other restart: %d in a row brought no new checkpoint (the last: %s); the line above says what "
                  "keeps coming back, or save more often",
                  LAUNCH_MOST_STUCK, step);
+    if (verdict == ATTEMPT_DIVERGED)
+        log_warn("no other restart: not finite again at step %" PRId64 ", from %s: divergence, not a fault of the "
+                 "machine", s->numeric_step, step);
     if (verdict == ATTEMPT_NO_MORE)
         log_warn("no other restart: --max-restarts %d are used up (the last checkpoint: %s)", s->first->max_restarts,
                  step);
@@ -118,14 +122,18 @@ static enum status after_attempt(struct supervision *s, const struct launch_outc
     s->latest = read_latest(s->plan.save);
     bool progress = launch_is_further(&s->latest, &s->at_start, &s->best_step);
     s->n_stuck = progress || s->n_restarts == 0 ? 0 : s->n_stuck + 1;
-    enum launch_verdict_of_attempt verdict = launch_judge(o, s->n_restarts, s->first->max_restarts, s->n_stuck);
+    const int64_t numeric = launch_numeric_step(o);
+    enum launch_verdict_of_attempt verdict =
+        numeric ? launch_judge_numeric(numeric, s->numeric_step, may_resume(s), s->n_restarts, s->first->max_restarts)
+                : launch_judge(o, s->n_restarts, s->first->max_restarts, s->n_stuck);
+    if (numeric) s->numeric_step = numeric;
     *code = o->code;
     *again = verdict == ATTEMPT_AGAIN;
     s->n_failures += verdict != ATTEMPT_DONE;
     s->up_s += o->wall_s;
     say_last(s, verdict);
     if (!*again) return OK;
-    TRY(prepare_next(s, progress));
+    TRY(prepare_next(s, progress || numeric));                       /* in another layout other bits would come */
     double wait_s = launch_backoff_s(s->first->backoff_s, s->n_restarts++);
     say_next(s, o, wait_s);
     int number = launch_pause(wait_s);

@@ -3,9 +3,12 @@
  *   attempt --died--> is a restart of use? --> wait (backoff, doubled each time) --> the same words, with --resume DIR
  *   --> attempt
  *
- * Never after success (0), a checkpoint that was asked for (75), a bad request (2), a loss that is not finite (it would
- * come again), or any signal to launch. No longer after MOST_STUCK restarts in a row without a new checkpoint: whatever
- * it is does not go away.
+ * Never after success (0), a checkpoint that was asked for (75), a bad request (2), or any signal to launch. No longer
+ * after MOST_STUCK restarts in a row without a new checkpoint: whatever it is does not go away.
+ *
+ * A loss that is not finite comes again, from the same state and samples, unless a bit has flipped. So a job that has a
+ * checkpoint from before tries that step once more, on as many ranks. If it is not finite there again, or before, it is
+ * divergence, and ends the job.
  *
  * The checkpoint is the one that DIR/latest names, if it was written since launch began: a folder may hold an older
  * run's. Until there is one, the job starts as its user has written it.
@@ -43,7 +46,13 @@ bool launch_is_newer(const struct launch_latest *now, const struct launch_latest
 bool launch_is_further(const struct launch_latest *now, const struct launch_latest *at_start, int64_t *best);
 
 enum launch_verdict_of_attempt { ATTEMPT_DONE /* or not to be repeated */, ATTEMPT_AGAIN, ATTEMPT_STUCK,
-                                 ATTEMPT_NO_MORE };
+                                 ATTEMPT_NO_MORE, ATTEMPT_DIVERGED };
+/** The step that an attempt ended at with E_NUMERIC; 0: it ended otherwise. */
+int64_t launch_numeric_step(const struct launch_outcome *);
+/** Of an attempt that ended at `step` with E_NUMERIC. before: the furthest that others did, 0: none; saved: is there a
+ *  checkpoint of this job? */
+enum launch_verdict_of_attempt launch_judge_numeric(int64_t step, int64_t before, bool saved, int n_restarts,
+                                                    int max_restarts);
 /** n_restarts: made so far. n_stuck: attempts in a row, this one included, that were restarts and brought no new
  *  checkpoint. */
 enum launch_verdict_of_attempt launch_judge(const struct launch_outcome *, int n_restarts, int max_restarts,

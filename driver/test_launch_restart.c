@@ -44,6 +44,25 @@ static void test_only_what_died_is_started_again(void **state) {
     assert_int_equal(launch_judge(&died, 0, 3, 0), ATTEMPT_DONE);
 }
 
+static void test_a_loss_that_is_not_finite_is_tried_once_more(void **state) {
+    (void)state;
+    struct launch_outcome nan = ended(1, "[rank 0/2 @a] E_NUMERIC run.c:7 f: the loss of step 12 is nan; lower lr"),
+                          fp16 = ended(1, "E_NUMERIC m.c:7 f: fp8: gradients overflow at step 7, for the 4th time"),
+                          died = ended(1, "E_COMM a.c:1 f: step 3"), none = ended(1, "E_NUMERIC a.c:1 f: weird");
+    assert_int_equal(launch_numeric_step(&nan), 12);
+    assert_int_equal(launch_numeric_step(&fp16), 7);
+    assert_int_equal(launch_numeric_step(&died), 0);
+    assert_int_equal(launch_numeric_step(&none), 0);
+    nan.end.asked = true;
+    assert_int_equal(launch_numeric_step(&nan), 0);
+    assert_int_equal(launch_judge_numeric(12, 0, true, 0, 3), ATTEMPT_AGAIN);
+    assert_int_equal(launch_judge_numeric(12, 0, false, 0, 3), ATTEMPT_DONE);
+    assert_int_equal(launch_judge_numeric(12, 12, true, 1, 3), ATTEMPT_DIVERGED);
+    assert_int_equal(launch_judge_numeric(11, 12, true, 1, 3), ATTEMPT_DIVERGED);
+    assert_int_equal(launch_judge_numeric(99, 12, true, 1, 3), ATTEMPT_AGAIN);  /* another one */
+    assert_int_equal(launch_judge_numeric(99, 12, true, 3, 3), ATTEMPT_NO_MORE);
+}
+
 static void test_restarts_end(void **state) {
     (void)state;
     struct launch_outcome died = ended(1, "E_COMM a.c:1 f: x");
@@ -150,6 +169,7 @@ static void test_mark_is_a_whole_variable(void **state) {
 }
 
 TESTS(unit_test(test_reason_is_code_and_sentence), unit_test(test_only_what_died_is_started_again),
+      unit_test(test_a_loss_that_is_not_finite_is_tried_once_more),
       unit_test(test_restarts_end), unit_test(test_checkpoint_is_new_by_name_or_time),
       unit_test(test_progress_is_a_further_step_of_this_job), unit_test(test_wait_doubles_up_to_a_minute),
       unit_test(test_fewer_ranks_keep_tp_pp_and_divide_the_batch), unit_test(test_words_resume_from_the_save_folder),

@@ -145,6 +145,32 @@ not_again() {
     if ! says E_NUMERIC || [ "$(n_restarts)" != 0 ]; then not_ok $name "it was started again"; return; fi
     echo "ok $name"
 }
+divergence() {
+    local name=divergence_is_tried_once_more
+    start -n 2 --max-restarts 5 --backoff 0.01 -- --lr 1e6 --clip 0 --save diverges --metrics "" &
+    ends $name $! 1 || return
+    if [ "$(n_restarts)" != 1 ] || ! grep -q '^restart 1 of 5 in .* 2 ranks, from step-0.*: E_NUMERIC, the loss of step' err; then not_ok $name "not one restart"; return; fi
+    if ! grep -q 'no other restart: not finite again at step [0-9]*, from step-0.*: divergence, not a fault of the machine' err; then not_ok $name "does not say why it ends"; return; fi
+    echo "ok $name"
+}
+# A bit that flips once: the first attempt says that step 3 is not finite, and the second one has it right.
+cat >flips_once <<END
+#!/bin/bash
+if [ -e flipped-\$OMPI_COMM_WORLD_RANK ]; then exec "$trivium" "\$@"; fi
+touch flipped-\$OMPI_COMM_WORLD_RANK
+"$trivium" "\$@" --steps 2 || exit
+[ \$OMPI_COMM_WORLD_RANK = 0 ] && echo "[rank 0/2 @a] E_NUMERIC run_step.c:1 f: the loss of step 3 is nan; no weight was changed" >&2
+sleep 0.2
+exit 1
+END
+chmod +x flips_once
+flipped() {
+    local name=a_flipped_bit_costs_a_restart
+    TRIVIUM_EXE=$work/flips_once start -n 2 --max-restarts 1 --backoff 0.01 -- --steps 5 --save flips --metrics "" &
+    ends $name $! 0 || return
+    if [ "$(n_restarts)" != 1 ] || ! says "from step-00000002: E_NUMERIC, the loss of step 3"; then not_ok $name "no restart from step 2"; return; fi
+    if [ "$(cat flips/latest)" = step-00000005 ]; then echo "ok $name"; else not_ok $name "no checkpoint of step 5"; fi
+}
 
 # ---- before all that ----
 preflight() {
@@ -164,3 +190,5 @@ always_dies
 stopped_while_it_waits
 fewer_ranks
 not_again
+divergence
+flipped
