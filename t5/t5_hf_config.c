@@ -12,7 +12,8 @@ struct said { struct checkpoint_model model; int64_t tied, layers, decoder_layer
 #define AT(field) offsetof(struct said, field)
 _Static_assert(ATTENTION_BUCKETS == 32 && ATTENTION_FAR == 128, "the table below says them");
 
-/* n_positions: no version of T5 reads it, but published files say it. */
+/* n_positions: no version of T5 reads it, but published files say it. is_encoder_decoder: without, the decoder has one
+ * cache for its own keys and the encoder's. */
 static const struct hf_key KEYS[] = {
     {"model_type", HF_MUST, NULL, "t5", 0},
     {"num_layers|num_hidden_layers", HF_SIZE, NULL, NULL, AT(layers)},
@@ -32,6 +33,7 @@ static const struct hf_key KEYS[] = {
     {"relative_attention_num_buckets", HF_MUST, "32", "32", 0},
     {"relative_attention_max_distance", HF_MUST, "128", "128", 0},
     {"decoder_start_token_id", HF_MUST, "0", "0", 0},
+    {"is_encoder_decoder", HF_MUST, "true", "true", 0},
     {0},
 };
 static const struct hf_keys T5 = {KEYS, NULL, "dropout_rate is_decoder output_past"};

@@ -127,7 +127,8 @@ def variants(table, config):
     for key in sorted(set(table.none) - {"configuration_files"}):  # transformers does not take null either
         for value in [NONE[key], None] if key in NONE else [None]:
             yield f"{key}: {json.dumps(value)}", {**config, key: value}
-    for key, value in [(key, FREE[key]) for key in table.free if key in FREE] + list(STRANGE.items()):
+    free = [(key, value) for key in table.free if key in FREE for value in ([True, False] if FREE[key] is True else [FREE[key]])]
+    for key, value in free + list(STRANGE.items()):
         yield f"{key}: {json.dumps(value)}", {**config, key: value}
     yield from ((f"{what}: together", variant) for what, variant in together(config))
 

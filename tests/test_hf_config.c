@@ -183,6 +183,7 @@ static void test_other_functions_are_refused_by_name(void **state) {
         {bert_hf_config_read, OF_BERT ", \"pruned_heads\": {\"0\": [1]}}", "pruned_heads", "null"},
         {t5_hf_config_read, T5_OF_2 ", \"dense_act_fn\": \"gelu_new\"}", "dense_act_fn", "relu"},
         {t5_hf_config_read, T5_OF_2 ", \"is_gated_act\": true}", "is_gated_act is true", "false"},
+        {t5_hf_config_read, T5_OF_2 ", \"is_encoder_decoder\": false}", "is_encoder_decoder is false", "has true"},
         {t5_hf_config_read, T5_OF_2 ", \"tie_encoder_decoder\": true}", "tie_encoder_decoder", "false"},
         {t5_hf_config_read, T5_OF_2 ", \"tie_word_embeddings\": false, \"scale_decoder_outputs\": true}",
          "scale_decoder_outputs is true", "false"},
