@@ -23,6 +23,11 @@ static enum status check_layout(const struct run *r, const struct data_split *sp
                 dense->axis[2].n);
 }
 
+/* The rows that all ids of the file need: its header says so, unless the file is damaged. */
+static int64_t rows_needed(const struct clicks_layout *c, int32_t id) {
+    return id < c->rows ? c->rows : (int64_t)id + 1;
+}
+
 enum status run_check_ids(const struct run *r, const struct data_split *split, int64_t first, int64_t n) {
     const struct clicks_layout c = clicks_layout(split->file);
     TRY(check_layout(r, split));
@@ -32,7 +37,7 @@ enum status run_check_ids(const struct run *r, const struct data_split *split, i
             if (words[k] >= r->plan.vocab)
                 return FAIL(E_DATA, "%s: id %d of sample %" PRId64 " is beyond the %" PRId64 " rows of a table; use "
                             "--vocab %" PRId64 " or more, or the data this model was made for",
-                            data_path(split->file), words[k], i, r->plan.vocab, (int64_t)words[k] + 1);
+                            data_path(split->file), words[k], i, r->plan.vocab, rows_needed(&c, words[k]));
     }
     return OK;
 }
