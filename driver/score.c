@@ -103,9 +103,6 @@ static enum status check_rows(const struct request *q, const struct scoring *s, 
 static enum status check(const struct request *q, const struct scoring *s) {
     const struct plan *p = &q->setup.plan;
     const struct checkpoint_model m = checkpoint_model_of(s->reader);
-    if (!p->arch->clicks)
-        return FAIL(E_CONFIG, "score is for models of clicks, and arch=%s is none; use --arch dlrm or wide-deep",
-                    p->arch->name);
     if (emb_options(p)->cache)
         return FAIL(E_CONFIG, "emb-cache=%" PRId64 ": score looks rows up where the checkpoint has them; leave it out",
                     emb_options(p)->cache);
@@ -154,13 +151,21 @@ static enum status score(const struct request *q, struct scoring *s) {
     return OK;
 }
 
+static enum status check_arch(const char *arch, const char *where) {
+    for (int i = 0; i < train_recipe.n_models; i++)
+        if (train_recipe.models[i]->clicks && !strcmp(train_recipe.models[i]->name, arch)) return OK;
+    return FAIL(E_CONFIG, "%s holds a %s, and score is for models of clicks; give --checkpoint that of a dlrm or "
+                "wide-deep", where, arch);
+}
+
 /* Which model it is the checkpoint knows; what was typed stands, and is compared. */
 static enum status open_checkpoint(const struct request *q, struct scoring *s) {
     if (!q->checkpoint[0])
         return FAIL(E_USAGE, "score needs the weights of a model; use --checkpoint DIR, what train's --save named");
     TRY(checkpoint_open(q->checkpoint, &s->reader));
     const struct checkpoint_model m = checkpoint_model_of(s->reader);
-    return m.arch[0] ? options_set(q->setup.options, "arch", m.arch, FROM_DATA) : OK;
+    TRY(check_arch(m.arch[0] ? m.arch : "gpt", checkpoint_folder(s->reader)));
+    return options_set(q->setup.options, "arch", m.arch, FROM_DATA);
 }
 
 static enum status run_request(struct request *q, struct scoring *s, int argc, char **argv) {

@@ -60,6 +60,9 @@ static enum status check_kind(const struct plan *p, const struct data_file *data
     if (p->arch->clicks)
         return FAIL(E_DATA, "arch=%s trains on clicks, and %s is %s; make some with trivium data synth-clicks, or "
                     "data criteo", p->arch->name, data_path(data), data_format_name(data));
+    if (setup_from(p)[0])
+        return FAIL(E_DATA, "%s has clicks, and %s holds a %s, which trains on tokens; give --data a text or tokens",
+                    data_path(data), setup_from(p), p->arch->name);
     return FAIL(E_DATA, "%s has clicks, and arch=%s trains on tokens; use --arch dlrm or wide-deep", data_path(data),
                 p->arch->name);
 }
