@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char HELP[] =
     "trivium oracle record --out DIR [--depth " RECORD_DEPTHS "] [options of train]\n"
@@ -86,7 +87,9 @@ static enum status record(int argc, char **argv) {
     TRY(fail_agree(group_world(), record_check(p, reference)));
     TRY(fail_agree(group_world(), comm_is_rank_0() ? make_folder(q.out) : OK));
     setup_threads(p, comm_local_size());
-    TRY(reference ? record_reference(&r) : record_run(&r));
+    enum status status = reference ? record_reference(&r) : record_run(&r);
+    if (status != OK && comm_is_rank_0()) rmdir(q.out);              /* what is refused has written nothing */
+    TRY(status);
     if (comm_is_rank_0())
         printf("%s: %" PRId64 " steps, %s%s\n", q.out, p->steps, reference ? "a reference" : "a recording, to be held "
                "against a reference with oracle check", "");
