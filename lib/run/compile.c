@@ -15,12 +15,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What may have switched a technique on: "zero (zero, offload, shard)". @return text */
+/* What may have switched a technique on: "zero (zero, offload, shard)"; of the plan's own options those that begin as
+ * its name: "cp (cp-heads, cp-by)". @return text */
 static const char *options_of(const struct technique *t, char *text, size_t size) {
-    size_t used = (size_t)snprintf(text, size, "%s", t->name);
-    for (int i = 0; i < t->options.n && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : " (", t->options.option[i].name);
-    if (t->options.n && used < size) snprintf(text + used, size - used, ")");
+    size_t used = (size_t)snprintf(text, size, "%s", t->name), n = strlen(t->name);
+    const char *between = " (";
+    const struct option_table tables[] = {plan_options, {t->options.option, t->options.n}};
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < tables[k].n && used < size; i++) {
+            const char *name = tables[k].option[i].name;
+            if (k == 0 && (strncmp(name, t->name, n) != 0 || name[n] != '-')) continue;
+            used += (size_t)snprintf(text + used, size - used, "%s%s", between, name);
+            between = ", ";
+        }
+    if (*between == ',' && used < size) snprintf(text + used, size - used, ")");
     return text;
 }
 
