@@ -191,7 +191,7 @@ static enum status count_ranks(struct launch_request *r) {
     int most = r->n_ranks + r->spares + r->respawn;
     if (most > OWN_MOST_RANKS)
         return FAIL(E_USAGE, "%d ranks, spares and processes of --respawn are more than --comm-transport own takes "
-                    "(%d); use --comm-transport mpi", most, OWN_MOST_RANKS);
+                    "(%d); use fewer%s", most, OWN_MOST_RANKS, r->elastic ? "" : ", or --comm-transport mpi");
     return host_list_deal(&list, r->n_ranks + r->spares, host);
 }
 
