@@ -122,6 +122,9 @@ static enum status explain(const struct launch_request *request, const struct la
     if (facts->no_shared_memory)
         return FAIL(E_COMM, "Open MPI could not make its shared memory; see that /dev/shm and TMPDIR have room and can "
                     "be written to");
+    if (facts->rank >= 0 && facts->exit_code == 0)
+        return FAIL(E_COMM, "rank %d of %d ended with code 0 and took no part in the job; if %s is no command of "
+                    "several ranks, run it without launch", facts->rank, request->n_ranks, request->command[0]);
     if (facts->rank >= 0 && request->own && strcmp(request->agent_command, "none") == 0)
         return FAIL(E_COMM, "rank %d of %d ended with code %d; the reason is where the agent of host %s writes",
                     facts->rank, request->n_ranks, facts->exit_code, facts->host);
