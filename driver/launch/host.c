@@ -86,8 +86,8 @@ static enum status wait_for_job(struct host *h) {
                 return FAIL(E_COMM, "the lighthouse has said \"%s\" before the job", host_rows[m.kind].name);
         } else if (h->link.broken) {
             if (h->link.wire.forged)
-                return FAIL(E_COMM, "host %s takes nothing from the lighthouse: %s; look who is on the network between "
-                            "them", h->asked.name, h->link.broken);
+                return FAIL(E_COMM, "host %s cannot trust what comes from the lighthouse: %s; find out which machine "
+                            "between the two changes their messages", h->asked.name, h->link.broken);
             return FAIL(E_COMM, "the lighthouse has sent host %s away: launch's --host does not name it, or it is "
                         "there already", h->asked.name);
         }
