@@ -401,9 +401,9 @@ grade-all: deps
 	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/grade-all --lessons "$$LESSON" --exercise "$$EXERCISE" --out "$${OUT:-scores.csv}" \
 	    $(if $(JOBS),--jobs $(JOBS)) $(if $(LIMIT),--limit $(LIMIT)) --deadline "$$DEADLINE" --reports "$$REPORTS" --format "$$FORMAT" $(if $(TRUSTED),--trusted) -- "$$DIR"
 
-# From such tables to a class list: REQUIRED="00/arithmetic 01/gelu" TABLES="week1.csv week2.csv" [OUT=marks.csv]
+# From such tables to a class list: REQUIRED="00/arithmetic 01/gelu" TABLES="week1.csv week2.csv" [OUT=marks.csv] [DROP=1, the weakest that do not count]
 marks:
-	@tools/marks --required "$$REQUIRED" --out "$${OUT:-marks.csv}" -- $(TABLES)
+	@tools/marks --required "$$REQUIRED" --out "$${OUT:-marks.csv}" $(if $(DROP),--drop $(DROP)) -- $(TABLES)
 
 clean:
 	rm -rf build build-*
