@@ -4,9 +4,11 @@ of a refusal is applied and tried. It must not be the refused value itself, nor 
 of remedies must lead to a plan that is accepted.
 
     remedies.py PROGRAM CASES SEED        a line "ok NAME" or "not ok NAME ..." each claim
+    MET=FILE                              into it a line of each place that refuses (remedies_table.py --met reads them)
 """
 import collections
 import json
+import os
 import random
 import re
 import subprocess
@@ -80,6 +82,13 @@ def of_phrase(part, says, subjects, given):
     give = re.search(r"give -*([a-z0-9-]+)(?: and -*([a-z0-9-]+))?", part)
     if give and give.group(1) in OPTIONS:
         return [{name: some_value(name) for name in give.groups() if name in OPTIONS}]
+    choice = re.match(r"use one of ([a-z].*)", part)
+    refused = re.match(r"--([a-z0-9-]+) ", says.split(": ")[-1].strip())
+    if choice and refused:
+        return [{refused.group(1): value} for value in choice.group(1).split(", ") if ":" not in value]
+    another = re.match(r"another ([a-z-]+)", part)
+    if another and OPTIONS.get(another.group(1)):
+        return [{another.group(1): value} for value in OPTIONS[another.group(1)] if value != given.get(another.group(1))]
     alone = re.match(r"(?:use|give)? ?(?:one of |at most |at least )?([0-9][0-9, ]*)", part)
     if alone and subjects:
         return [{subjects[0]: value} for value in re.findall(r"[0-9]+", alone.group(1))]
@@ -102,7 +111,7 @@ def remedies(message, given):
     subjects = [w for w in re.findall(r"\b([a-z][a-z0-9-]*)=", says) if w in OPTIONS]
     subjects = subjects or [w for w in re.findall(r"[a-z][a-z0-9-]*", says) if w in OPTIONS]
     found = []
-    for name, own in re.findall(r"(?:given )?of ([a-z_-]+) \(([a-z0-9, -]+)\)", what):
+    for name, own in re.findall(r"(?:given|or) of ([a-z0-9_-]+)(?: \(([a-z0-9, -]+)\))?", what):
         found.append({option: None for option in [name, *own.split(", ")] if option in OPTIONS})
     what = re.sub(r"(or )?leave out what is given of .*", "", what)
     several = re.search(r"leave ([a-z, -]+) and ([a-z-]+) out", what)
@@ -126,10 +135,11 @@ faults = {"a refusal is no internal error": {}, "a refusal has a remedy": {}, "a
           "a remedy does not bring its refusal again": {}, "from each refusal its remedies lead to a plan that is accepted": {}}
 internal, without, same_value, same_line, no_way = faults.values()
 met = collections.Counter()
+lines = {}                                                    # of each place that refuses the first line
 tried = 0
 
 
-def follow(options, limit=150):
+def follow(options, limit=500):
     """Breadth first over remedies, until a plan is accepted."""
     global tried
     first, queue, seen = options, [options], {tuple(sorted(options.items()))}
@@ -139,6 +149,7 @@ def follow(options, limit=150):
         if code == 0:
             return
         met[place(message)] += 1
+        lines.setdefault(place(message), message)
         if code < 0 or message.startswith("E_INTERNAL"):
             internal.setdefault(place(message), (message, options))
             continue
@@ -168,6 +179,9 @@ rng = random.Random(SEED)
 for _ in range(CASES):
     follow(draw(rng))
 print(f"# {CASES} plans, {len(met)} places that refuse, {tried} remedies tried")
+if os.environ.get("MET"):
+    with open(os.environ["MET"], "w") as file:
+        file.writelines(line + "\n" for line in lines.values())
 for claim, found in faults.items():
     print("ok" if not found else "not ok", claim.replace(" ", "_"))
     for value in found.values():

@@ -1,6 +1,9 @@
 #!/bin/bash
-# What refusals of plans print as a remedy is tried (tests/remedies.py).
+# What refusals print as a remedy is tried: of plans that are drawn (tests/remedies.py), and of the cases of tests/data/remedies
+# (tests/remedies_table.py).
 #
-# CASES, SEED: how many plans, and which
+# CASES, SEED: how many plans, and which. FILES: the cases of which files
 set -u -o pipefail
-python3 tests/remedies.py "${BUILD:-build}/trivium" "${CASES:-250}" "${SEED:-1}"
+program=${BUILD:-build}/trivium
+python3 tests/remedies.py "$program" "${CASES:-150}" "${SEED:-1}"
+FILES=${FILES-checkpoints data launch plans} python3 tests/remedies_table.py "$program"
