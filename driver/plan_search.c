@@ -6,11 +6,13 @@
 #include "driver/recipe.h"
 #include "lib/base/clock.h"
 #include "lib/base/integer.h"
+#include "lib/base/output.h"
 #include "lib/base/replace.h"
 #include "local/local.h"
 #include "planner/choose.h"
 #include "planner/explain.h"
 #include "zero/zero.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -66,7 +68,7 @@ static void write_layout(FILE *out, const struct layout *l) {
 
 static enum status write_ini(const struct answer *a, const struct layout *l, const char *path) {
     FILE *out = replace_begin(path);
-    if (!out) return FAIL(E_IO, "cannot write %s", path);
+    if (!out) return FAIL(E_IO, "cannot write %s: %s", path, output_why(errno));
     struct typed typed = {out, "", " = ", "\n"};
     fprintf(out, "# chosen by trivium plan for %" PRId64 " x %s\n", a->asked->gpus, a->cluster->name);
     options_each(a->options, write_given, &typed);

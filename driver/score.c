@@ -10,9 +10,11 @@
 #include "driver/setup.h"
 #include "emb/emb.h"
 #include "lib/base/clock.h"
+#include "lib/base/output.h"
 #include "lib/base/replace.h"
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "lib/data/clicks.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -131,7 +133,8 @@ static enum status open_model(const struct request *q, struct scoring *s) {
 static enum status open_out(const struct request *q, struct scoring *s) {
     if (!q->out[0]) return OK;
     s->out = replace_begin(q->out);
-    return s->out ? OK : FAIL(E_IO, "%s cannot be written (%m); give --out another name", q->out);
+    return s->out ? OK : FAIL(E_IO, "%s cannot be written (%s); give --out another name", q->out,
+                                  output_why(errno));
 }
 
 static enum status close_out(const struct request *q, struct scoring *s) {

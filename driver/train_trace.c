@@ -2,6 +2,7 @@
 #include "driver/train_state.h"
 #include "driver/chart/schedule_chart.h"
 #include "lib/base/log.h"
+#include "lib/base/output.h"
 #include "pp/pp.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -28,8 +29,8 @@ static enum status try_file(const char *path) {
     if (lstat(path, &info) == 0 && S_ISFIFO(info.st_mode))
         return FAIL(E_IO, "trace=%s is a pipe; give a file, or >(...) in bash", path);
     bool is_new = access(path, F_OK) != 0;
-    FILE *f = fopen(path, "a");
-    if (!f) return FAIL(E_IO, "cannot write trace=%s: %s; give another path", path, strerror(errno));
+    FILE *f = output_file(path, "a");
+    if (!f) return FAIL(E_IO, "cannot write trace=%s: %s; give another path", path, output_why(errno));
     fclose(f);
     if (is_new) unlink(path);
     return OK;

@@ -3,6 +3,7 @@
 
 #include "lib/base/grow.h"
 #include "lib/base/input.h"
+#include "lib/base/output.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -43,8 +44,8 @@ int server_log_find(const struct server_log *l, int server, int64_t worker, int6
 
 /* ---- writing ---- */
 static enum status open_file(const char *path, const char *mode, FILE **out) {
-    *out = fopen(path, mode);
-    return *out ? OK : FAIL(E_IO, "server-record=%.256s cannot be opened: %s", path, strerror(errno));
+    *out = output_file(path, mode);
+    return *out ? OK : FAIL(E_IO, "server-record=%.256s cannot be opened: %s", path, output_why(errno));
 }
 
 static enum status close_file(FILE *f, const char *path) {

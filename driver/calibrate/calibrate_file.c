@@ -1,8 +1,10 @@
 #include "driver/calibrate/calibrate_file.h"
 
 #include "lib/base/log.h"
+#include "lib/base/output.h"
 #include "lib/base/replace.h"
 #include "lib/comm/comm.h"
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -96,7 +98,7 @@ enum status calibrate_write(const char *path, const struct measured *m, enum dty
     struct cluster c;
     double spread = m->between_s / m->all_s;
     FILE *f = replace_begin(path);
-    if (!f) return FAIL(E_IO, "cannot write %s; give --out another file", path);
+    if (!f) return FAIL(E_IO, "cannot write %s: %s; give --out another file", path, output_why(errno));
     write_file(f, m, dtype);
     if (!replace_end(path, f, true)) return FAIL(E_IO, "cannot write all of %s; give --out another file", path);
     if (spread > 0.15)

@@ -1,6 +1,7 @@
 #include "driver/chart/chart_draw.h"
 
 #include "driver/chart/markup.h"
+#include "lib/base/output.h"
 #include "lib/base/replace.h"
 #include <errno.h>
 #include <math.h>
@@ -98,7 +99,7 @@ double chart_legend(FILE *f, const struct chart_series *series, int n_series, un
 /* ---- the file of a picture ---- */
 enum status chart_file_open(const char *path, FILE **out) {
     *out = replace_begin(path);
-    return *out ? OK : FAIL(E_IO, "cannot write svg=%s: %s", path, strerror(errno));
+    return *out ? OK : FAIL(E_IO, "cannot write svg=%s: %s", path, output_why(errno));
 }
 
 enum status chart_file_close(const char *path, FILE *f) {

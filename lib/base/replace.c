@@ -1,5 +1,6 @@
 #include "lib/base/replace.h"
 
+#include "lib/base/output.h"
 #include "lib/base/shared.h"
 #include <errno.h>
 #include <limits.h>
@@ -23,7 +24,7 @@ FILE *replace_begin(const char *path) {
     char target[PATH_MAX], fresh[PATH_MAX];
     struct stat info = {.st_mode = S_IFREG};
     bool is_there = stat(path, &info) == 0;
-    if (is_borrowed(path, &info)) return fopen(path, "w");
+    if (is_borrowed(path, &info)) return output_file(path, "w");
     if (!names_of(path, target, fresh)) {
         errno = ENAMETOOLONG;
         return NULL;
@@ -31,7 +32,7 @@ FILE *replace_begin(const char *path) {
     FILE *f = shared_create(fresh);
     if (f && is_there) (void)!fchmod(fileno(f), info.st_mode & 07777);
     bool locked_folder = !f && is_there && (errno == EACCES || errno == EPERM);
-    return locked_folder ? fopen(path, "w") : f;                     /* this file may be written, and none beside it */
+    return locked_folder ? output_file(path, "w") : f;               /* this file may be written, and none beside it */
 }
 
 static bool is_named(const FILE *f, const char *name) {

@@ -16,6 +16,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/output.h"
 #include "lib/base/shared.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +31,7 @@ static const double wait_s = 2;          /* the job that has it may just be endi
 
 static enum status cannot(const char *path) {
     return FAIL(E_USAGE, "cannot write metrics=%s: %s; give another path, or an empty one for none", path,
-                strerror(errno));
+                output_why(errno));
 }
 
 static bool is_regular(int fd) {
@@ -48,10 +49,10 @@ static bool is_locked_elsewhere(int fd) { return flock(fd, LOCK_EX | LOCK_NB) !=
 
 /* One try. *is_new: there was none. */
 static int open_end(const char *path, bool *is_new) {
-    const int flags = O_WRONLY | O_APPEND | O_CLOEXEC;
-    int fd = open(path, flags | O_CREAT | O_EXCL, 0666);
+    const int flags = O_WRONLY | O_APPEND;
+    int fd = output_open(path, flags | O_CREAT | O_EXCL);
     *is_new = fd >= 0;
-    return fd >= 0 || errno != EEXIST ? fd : open(path, flags | O_CREAT, 0666);   /* O_CREAT: behind a link */
+    return fd >= 0 || errno != EEXIST ? fd : output_open(path, flags | O_CREAT);   /* O_CREAT: behind a link */
 }
 
 static enum status open_locked(const char *path, bool take_over, int *fd, bool *is_new) {

@@ -318,6 +318,17 @@ static void test_rows_go_on_when_there_is_room_again(void **state) {
     assert_string_equal(line(2), "{\"step\":4,\"val_loss\":0.25}\n");
 }
 
+static void test_a_pipe_without_a_reader_is_not_waited_for(void **state) {
+    (void)state;
+    struct metrics m;
+    const char *pipe = test_path("metrics-nobody");
+    assert_int_equal(mkfifo(pipe, 0666), 0);
+    alarm(20);
+    assert_fails(metrics_open(&m, pipe, fresh), E_USAGE, "metrics-nobody", "no process reads", "start its reader");
+    alarm(0);
+    metrics_close(&m);
+}
+
 static void test_a_reader_that_leaves_is_said(void **state) {
     (void)state;
     struct metrics m;
@@ -394,4 +405,5 @@ TESTS(unit_test(test_appended_rows_follow_what_is_there), unit_test(test_trainin
       unit_test(test_an_empty_path_means_no_file),
       unit_test(test_a_path_that_cannot_be_written_is_refused), unit_test(test_a_full_disk_is_said),
       unit_test(test_rows_go_on_when_there_is_room_again), unit_test(test_a_reader_that_leaves_is_said),
+      unit_test(test_a_pipe_without_a_reader_is_not_waited_for),
       unit_test(test_printed_line_is_the_promised_one))

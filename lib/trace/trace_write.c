@@ -8,6 +8,7 @@
 #include "lib/trace/trace.h"
 
 #include "lib/base/grow.h"
+#include "lib/base/output.h"
 #include "lib/base/replace.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -261,7 +262,7 @@ static void write_all(struct writer *w) {
 
 enum status trace_write(const struct trace_data *d, const struct plan *p, const char *path) {
     struct writer w = {.f = replace_begin(path), .data = d, .plan = p};
-    if (!w.f) return FAIL(E_IO, "cannot write trace=%s: %s; give another path", path, strerror(errno));
+    if (!w.f) return FAIL(E_IO, "cannot write trace=%s: %s; give another path", path, output_why(errno));
     errno = 0;
     write_all(&w);
     for (int axis = 0; axis < N_MESH_AXES; axis++) free(w.busy_until_s[axis]);

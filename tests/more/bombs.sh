@@ -62,6 +62,11 @@ bomb schedule_fifo 2 E_DATA "schedule=file:other is a pipe" "<(...)" -- schedule
 bomb hostfile_fifo 2 E_DATA "--hostfile other is a pipe" -- launch -n 2 --comm-transport own --hostfile other train
 bomb order_fifo 2 E_DATA "server-order=other is not a regular file" -- train --data text.txt "${model[@]}" --val-fraction 0 --servers 1 --server-mode async --clip 0 --server-order other --steps 1
 bomb criteo_fifo 2 E_DATA "the click logs other is a pipe" -- data criteo other --to new.bin --rows 100
+bomb metrics_fifo 2 E_USAGE "metrics=other: it is a pipe that no process reads" -- train --data text.txt "${model[@]}" --steps 1 --val-fraction 0 --metrics other
+bomb record_fifo 1 E_IO "server-record=other" "a pipe that no process reads" -- train --data text.txt "${model[@]}" --steps 1 --val-fraction 0 --metrics '' --servers 1 --server-mode async --clip 0 --server-record other
+ln -s other link
+bomb trace_fifo 1 E_IO "trace=link" "a pipe that no process reads" -- train --data text.txt "${model[@]}" --steps 1 --val-fraction 0 --metrics '' --trace link
+bomb svg_fifo 1 E_IO "other" "a pipe that no process reads" -- show memory "${model[@]:0:10}" --svg other
 bomb config_file_fifo 2 E_DATA "the config file other is a pipe" -- train --config other
 rm other
 
