@@ -371,7 +371,8 @@ static void test_a_job_is_told_and_found(void **state) {
     }
     unsetenv(OWN_JOB_VARIABLE);
     int fd;
-    assert_fails(own_memory_make(OWN_MOST_RANKS + 1, 1, &fd), E_CONFIG, "257", "256", "mpi");
+    assert_fails(own_memory_make(OWN_MOST_RANKS + 1, 1, &fd), E_CONFIG, "257", "256", "use fewer");
+    assert_fails(own_memory_make(OWN_MOST_RANKS + 1, OWN_MOST_RANKS + 1, &fd), E_CONFIG, "257", "use fewer, or", "mpi");
     struct rlimit before, limit;
     getrlimit(RLIMIT_FSIZE, &before);
     limit = before;
