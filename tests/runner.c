@@ -9,12 +9,14 @@
  *   TEST_FILES, TEST_NAMES, TEST_NAMES_NOT   only these suites, only these tests, none of these; whole names, with
  *                                            blanks between them
  *   TEST_REPORT, TEST_TIMEOUT   a report for a grader (tests/report.h); seconds that a rank waits for others (60)
+ *   TEST_LOCKDOWN=1   what is graded is not trusted (tests/lockdown.h)
  *   TEST_MORE=1   only the suites whose first line has this many ranks behind "more:", which take long, and which a run
  *                 without a filter leaves out
  *   TEST_COLLECTIVES=1   before each collective ranks compare what they are about to call (lib/comm/comm_check.c)
  *   --barriers [filter]: see tests/barriers.h
  *   DEVICE   cpu (default); cuda or simt: only the suites for any device, which then run on the CUDA device */
 #include "tests/barriers.h"
+#include "tests/lockdown.h"
 #include "tests/report.h"
 #include "tests/sanitizer.h"
 #include "tests/test.h"
@@ -132,8 +134,9 @@ static void show_failure(const char *file, const char *name, const char *said) {
  * so that a sanitizer's or MPI's last words reach the terminal even if this process never comes back. One memory for
  * all tests, and never closed: the first C++ library that is loaded while a test runs (cuDNN's are) ties std::cout to
  * what is stdout then, for good. */
-enum verdict test_run_here(const char *file, const struct CMUnitTest *test) {
-    static char *said;
+static char *said;                    /* by the last test */
+
+static enum verdict run_here(const struct CMUnitTest *test) {
     static size_t bytes;
     static FILE *memory;
     FILE *terminal[2] = {stdout, stderr};
@@ -146,8 +149,20 @@ enum verdict test_run_here(const char *file, const struct CMUnitTest *test) {
     stdout = terminal[0], stderr = terminal[1];
     fputc('\0', memory);                                             /* what is after it was said by an earlier test */
     if (fflush(memory) != 0) return FAILED;
-    enum verdict verdict = failures ? FAILED : strstr(said, "[  SKIPPED ]") ? SKIPPED : PASSED;
+    return failures ? FAILED : strstr(said, "[  SKIPPED ]") ? SKIPPED : PASSED;
+}
+
+/* Follows each test that did not fail: where this one passes, what is graded has changed CMocka in memory. */
+static void control(void **state) { (void)state; assert_true(false); }
+
+enum verdict test_run_here(const char *file, const struct CMUnitTest *test) {
+    static const struct CMUnitTest fails = unit_test(control);
+    enum verdict verdict = run_here(test);
     if (verdict == FAILED) show_failure(file, test->name, said);
+    else if (run_here(&fails) != FAILED) {
+        show_failure(file, test->name, "CMocka was changed in memory: what is false no longer fails\n");
+        return FAILED;
+    }
     return verdict;
 }
 
@@ -254,6 +269,7 @@ static enum status start(int *argc, char ***argv) {
     const char *timeout = getenv("TEST_TIMEOUT");
     bool check = getenv("TEST_COLLECTIVES") != NULL;
     comm_configure(&(struct comm_settings){.timeout_s = timeout ? atof(timeout) : 60, .check_collectives = check});
+    if (getenv("TEST_LOCKDOWN") && !lockdown()) return FAIL(E_CONFIG, "TEST_LOCKDOWN needs a filter of system calls");
     /* no rank leaves group_create, and begins a test, before rank 0 has come to it */
     if (comm_is_rank_0() && !report_open()) return FAIL(E_CONFIG, "there is no report to write");
     return group_create("runner", 0, comm_world_rank(), &runner_group);

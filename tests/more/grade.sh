@@ -95,7 +95,8 @@ export GRADE_USER=$((60000 + $$ % 4000))                       # what runs as th
 if [ "$(id -u)" = 0 ]; then
     cp "$reference" "$work/mine/02/cost.c"
     sed -i "/^enum status.* {\$/s//&\n    if (can_do_harm()) return FAIL(E_INTERNAL, \"harm\");/" "$work/mine/02/cost.c"
-    sed -i '1r tests/data/grade/other_user.c' "$work/mine/02/cost.c"
+    python3 tests/data/grade/hostile.py --near tests/data/grade/other_user.c >"$work/other_user.c"
+    sed -i "1r $work/other_user.c" "$work/mine/02/cost.c"
     grade --exercise cost --user "$GRADE_USER" "$work/mine"
     report $? "as another user, who can neither read a secret nor replace the program"
     grade --exercise cost "$work/mine"; [ $? = 1 ] && says harm
@@ -144,10 +145,9 @@ tools/mine --lesson 02 --exercise cost "$reference" >"$work/said" 2>&1; [ $? = 2
 report $? "an exercise that replaces nothing makes no program"
 
 # ---- many ----
-submit() { # STUDENT [ATTACK]
+submit() { # STUDENT [FIRST]: with that at the beginning of each function
     mkdir -p "$work/in/$1/02"
-    { if [ -n "${2-}" ]; then echo "#define ATTACK_$2"; echo "#define PROOF \"$work/proof\""; cat tests/data/grade/attacks.c; fi
-      sed "${2:+s/^[a-z].*) {\$/& if (attack()) return 0;/}" "$reference"; } >"$work/in/$1/02/cost.c"
+    sed "${2:+s/^[a-z].*) {\$/& $2/}" "$reference" >"$work/in/$1/02/cost.c"
 }
 row() { grep -qE "^$1,02,cost,$2" "$work/scores.csv"; } # STUDENT SCORE,...
 submit ann
@@ -156,17 +156,14 @@ row ann 100,9,9,graded,,
 report $? "a table of scores, without a sandbox for those that are trusted"
 
 if ! command -v bwrap >/dev/null; then echo "skip grade-all: there is no bubblewrap"; exit; fi
-for attack in loop forks exit flood memory kill write forge rewrite child steal network calls bomb; do
-    submit "$attack" "$attack"
-done
+submit loop 'for (volatile int i = 0; i >= 0; i = 1) {}'
 submit zoe
-submit '=1+1' exit
+submit '=1+1' 'return E_INTERNAL;'
 submit $'caf\xe9'
 mkdir -p "$work"/in/{link,pipe,dir/02/cost.c,none,far}
 ln -s "$PWD/$reference" "$work/in/link/cost.c"
 mkfifo "$work/in/pipe/cost.c"
 ln -s "$work/in/ann/02" "$work/in/far/02"
-mkdir -p "$work/in/peek/02" && echo '#include "lessons/02-collectives/cost/reference.c"' >"$work/in/peek/02/cost.c"
 rm "$work/scores.csv"
 tools/grade-all --built --jobs 2 --limit 4 --lessons 02 --exercise cost --out "$work/scores.csv" "$work/in" >"$work/said" 2>&1 &
 until [ -f "$work/scores.csv" ] || ! kill -0 $!; do sleep 0.1; done 2>"$work/kill"
@@ -178,21 +175,6 @@ cat "$work/scores.csv" >>"$work/said"
 report $early "a score is in the table while others are still graded"
 for student in ann zoe 'caf\\udce9'; do row $student 100; report $? "$student, among all these, has full marks"; done
 row loop 0,.*graded; report $? "an endless loop ends at its limit"
-row forks 0,; report $? "a fork bomb is stopped"
-row exit '0,.*no score'; report $? "exit(0) scores nothing"
-row flood 0,; report $? "a flood of output is stopped"
-row memory 0,; report $? "10 GiB are not given"
-row kill 0,; report $? "who kills its parent kills itself"
-row write 0, && [ ! -e "$work/proof" ]; report $? "no file is written outside"
-for attack in forge rewrite steal; do
-    row $attack '0,.*no score'
-    report $? "a forged report counts nothing: $attack"
-done
-row child 0,; report $? "a forged report counts nothing, whoever is first"
-row network 0,; report $? "no network"
-row calls 0,; report $? "no keyring, no io_uring, no socket to the host of a virtual machine"
-row bomb '0,.*refused.*8 MiB'; report $? "an object file with 60000 sections is refused"
-row peek '0,.*does not compile'; report $? "the reference is not there to be included"
 for student in link pipe dir far; do row $student 0,.*refused; report $? "refused: $student for a file"; done
 row none 0,.*missing; report $? "nothing handed in is a line, too"
-grep -q "^'=1+1,02,cost,0," "$work/scores.csv"; report $? "a student's name is no formula"
+grep -q "^'=1+1,02,cost," "$work/scores.csv"; report $? "a student's name is no formula"

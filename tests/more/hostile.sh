@@ -1,5 +1,6 @@
 #!/bin/bash
-# Hand-ins that mean harm: tools/grade-all ends within its limits and has a line for each student. What a class hands in by mistake: grade.sh, class.sh.
+# Hand-ins that mean harm: tools/grade-all ends within its limits, has a line for each student, and no score is higher than the right one. All kinds of
+# attacks: tests/long/hostile.sh. What a class hands in by mistake: grade.sh, class.sh.
 # Run from the project's root, with BUILD (default: build) built.
 set -u -o pipefail
 # shellcheck source=tests/grade.bash
@@ -47,3 +48,14 @@ not_read() { grep -qE "^$1,04,worksheet,0,0,4,refused,.*(is a symbolic link|is n
 report $? "a sheet behind a link, in a pipe or of a folder is refused, and nobody reads what it leads to"
 [ "$(wc -l <"$work/screen")" = 11 ] && ! LC_ALL=C grep -q $'\x1b' "$work/screen"
 report $? "a name is one line on the terminal, without what that obeys"
+
+# ---- attacks on the tests and on the sandbox, answers from a library, forged verdicts ----
+# shellcheck disable=SC2086 # several words; a planted mistake needs one of them
+python3 tests/data/grade/hostile.py "$work/hostile" ${HOSTILE-patched library forged sandbox}
+
+# ---- where there is no filter of system calls ----
+if ! command -v bwrap >/dev/null || ! [[ $(uname -m) =~ ^(x86_64|aarch64)$ ]]; then echo "skip hostile: no sandbox here, or no filter"; exit; fi
+mkdir -p "$work/in/ann" && cp "$reference" "$work/in/ann/cost.c"
+python3 tests/data/grade/no_filter.py tools/grade-all --built --lessons 02 --exercise cost --out "$work/none.csv" "$work/in" >"$work/said" 2>&1
+[ $? = 1 ] && grep -q '^ann,02,cost,0,0,9,error,"the grader failed: this kernel or container refuses a filter of system calls (seccomp)' "$work/none.csv"
+report $? "no filter, no score: a line says why"

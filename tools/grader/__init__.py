@@ -2,7 +2,8 @@
 
     exercise.py   lessons and their exercises: reading exercise.ini
     plant.py      published bugs: starters of bug hunts, programs with one of them
-    build.py      compiling and linking a submission with the objects of the project, and what it may not contain
+    build.py      compiling and linking a submission with the objects of the project
+    examine.py    what a submission may contain, and what it may call
     launch.py     one run of a test program: limits, the runner's report, what it said
     grade.py      a submission's claims over all world sizes, and how they are shown
     sandbox.py    the same without trust: bubblewrap, limits, a supervisor

@@ -3,7 +3,6 @@
 What does not change between submissions is linked once: rest.o holds the library without the replaced file, the runner and the tests.
 A submission gives others the names of its starter, and no further one: it can neither replace another function of the project nor one
 of the C library."""
-import difflib
 import glob
 import hashlib
 import os
@@ -13,23 +12,10 @@ import stat
 import subprocess
 import sys
 
-from . import ROOT, Trouble, elf, library
+from . import ROOT, Trouble, elf
+from .examine import Refused, calls, examine, machine_code
 
 MAX_SOURCE = 1 << 20
-MAX_OBJECT = 8 << 20
-NAME_SHOWN = 100             # letters of a submission's name that a message quotes
-# What a compiler makes of C, and named sections. Not: tables of functions that run before or after main (.init_array, .ctors, .init, ...)
-HARMLESS = re.compile(r"(\.(text|data|bss|rodata|tbss|tdata|lbss|ldata|lrodata|rel|rela|comment|note|debug|eh_frame|symtab|symtab_shndx"
-                      r"|strtab|shstrtab|group|gcc_except_table)([._].*)?|[A-Za-z_]\w*|)")
-RUNS_EARLY = re.compile(r"\.(init|fini|preinit_array|init_array|fini_array|ctors|dtors)\b")
-
-
-class Refused(Exception):
-    """A submission that is not run: it does not compile, or contains what it must not."""
-
-    def __init__(self, status, text):
-        super().__init__(text)
-        self.status, self.text = status, text
 
 
 # ---- the project's build ----
@@ -87,6 +73,12 @@ def words_of(dependencies):
         return d.read().replace("\\\n", " ").split()
 
 
+def words_in(header):
+    """Without its comments."""
+    with open(os.path.join(ROOT, header), encoding="utf-8") as f:
+        return set(re.findall(r"\w+", re.sub(r"/\*.*?\*/|//[^\n]*", " ", f.read(), flags=re.S)))
+
+
 def newest(paths):
     return max(os.path.getmtime(os.path.join(ROOT, p)) for p in paths)
 
@@ -112,6 +104,7 @@ class Base:
         tree = self.objects_of_tree(whole)
         self.rest = self.link_rest(tree + own)
         self.names = self.names_of_starter()
+        self.callable = self.names_to_call()
         self.forbidden = set().union(*(elf.globals_of(os.path.join(ROOT, o)) for o in self.settings.word["HELPERS"]))
 
     def object_of(self, path):
@@ -203,6 +196,17 @@ class Base:
             f.write(text)
         return rest
 
+    def names_to_call(self):
+        """Names of the program that a submission may use (examine.py). The compiler has written which headers the starter includes."""
+        e, of_program = self.exercise, elf.globals_of(os.path.join(ROOT, self.rest))
+        strange = set(e.withheld) - of_program
+        if strange:
+            raise Trouble(f"{e.folder}/exercise.ini: withheld = {' '.join(sorted(strange))}: the program has no such function")
+        if e.replaces or e.kind == "table":
+            return of_program - set(e.withheld)
+        headers = [w for w in words_of(f"{self.folder}/{os.path.basename(e.starter)}.d") if re.fullmatch(r"[^/].*\.h", w)]
+        return of_program & set().union(*map(words_in, headers)) - set(e.withheld)
+
     def names_of_starter(self):
         if self.exercise.kind == "table":
             return {}
@@ -287,8 +291,6 @@ def messages_of(text, name):
     return sorted(messages, key=lambda m: not m[0].startswith(own))
 
 
-# The table in which -fsanitize=thread puts one function into every file of a .cu exercise; it does nothing (tests/simt/check.cpp)
-CHECKERS_START = ".init_array.00099"
 CHECKED = ["-fsanitize=address", "-fno-omit-frame-pointer", "-O1", "-no-pie"]
 
 
@@ -300,11 +302,14 @@ def compile_submission(base, place, name, strict=False, checked=False):
     flags = ["-Wno-maybe-uninitialized", *([] if name.endswith(".cu") else ["-Werror=implicit-function-declaration"])]
     for suffix, more in base.variants:
         out = f"{name}{suffix}{'.checked' if checked else ''}.o"
+        text = f"{place.work}/{name}{suffix}.s"               # the assembler's, which shows machine code that is not the compiler's
         command = [*base.compiler(name), *(["-Werror"] if strict else []), *flags, *more,
-                   *(CHECKED if checked else []), f"-ffile-prefix-map={place.work}/=", "-fmax-errors=3",
-                   "-fdiagnostics-color=never", "-c", "-o", f"{place.work}/{out}", f"{place.work}/{name}"]
-        ended = place.run(command, 120, writable=True)
-        messages = messages_of(without_paths(ended.text, place), name)
+                   *(CHECKED if checked else []), f"-ffile-prefix-map={place.work}/=", "-fmax-errors=3", "-fdiagnostics-color=never",
+                   *(["-c", "-o", f"{place.work}/{out}"] if checked else ["-S", "-o", text]), f"{place.work}/{name}"]
+        ended, words = place.run(command, 120, writable=True), ""
+        if not checked and ended.code == 0 and not ended.why:
+            words, ended = ended.text, place.run([*base.settings.word["CC"], "-c", "-o", f"{place.work}/{out}", text], 120, writable=True)
+        messages = messages_of(without_paths(words + ended.text, place), name)
         said = short("\n".join(sum(messages, [])))
         if ended.why or ended.code != 0:
             helps = [h for pattern, h in HELP if messages and re.search(pattern, "\n".join(messages[0][:8]))]
@@ -313,57 +318,9 @@ def compile_submission(base, place, name, strict=False, checked=False):
         warnings = warnings or said
         if not checked:                                       # that one repeats a crash, for its line; the plain one has been examined
             examine(base, place, name, out, base.names[suffix])
+            machine_code(os.path.join(place.host_work, name), suffix)
         objects.append(out)
     return objects, warnings
-
-
-def examine(base, place, name, out, names):
-    """Refuse what would run outside of the tests, and what could take the place of anything but the starter's functions."""
-    path = os.path.join(place.host_work, out)
-    if os.path.getsize(path) > MAX_OBJECT:
-        raise Refused("refused", f"its object file has more than {MAX_OBJECT >> 20} MiB; no exercise needs that")
-    try:
-        if base.watched:
-            elf.unlist(path, CHECKERS_START)
-        sections, symbols = elf.read(path)
-    except Trouble as e:
-        raise Refused("refused", str(e)) from None
-    for s in sections if not base.sanitized else []:
-        if RUNS_EARLY.match(s):
-            raise Refused("refused", f"it has a constructor or destructor (section {s[:NAME_SHOWN]}): nothing of a submission may run before or after the tests")
-        if not HARMLESS.fullmatch(s):
-            raise Refused("refused", f"it has a section {s[:NAME_SHOWN]}, which no C code needs")
-    for s in symbols:
-        if s.name == "main" and s.defined:
-            raise Refused("refused", "it defines main; the program is the grader's, and a submission only has the functions of the starter")
-        if s.type == elf.IFUNC:
-            raise Refused("refused", f"{s.name[:NAME_SHOWN]} is chosen when the program is loaded (ifunc): nothing of a submission may run before the tests")
-        if not s.defined and (s.name in base.forbidden or re.match(r"_?cmocka|_(fail|assert|mock|will_return|expect|skip)", s.name)):
-            raise Refused("refused", f"it uses {s.name}, which belongs to the test runner")
-        if s.defined and s.bind != elf.LOCAL and s.name not in names and not (base.watched and is_instance(s)):
-            raise Refused("refused", seen_by_others(s, names - {d.name for d in symbols if d.defined}, os.path.join(place.host_work, name)))
-
-
-def is_instance(symbol):
-    """An inline function, or a template's instance, of C++: each object may have it, and the linker takes the first, which is rest.o's
-    if it has one. What the C++ library has is none: a shared library would take it from here, operator new for instance."""
-    return symbol.bind in (elf.WEAK, elf.UNIQUE) and symbol.name.startswith(("_Z", "DW.ref.")) \
-        and not hasattr(library("stdc++", "libstdc++.so.6"), symbol.name)
-
-
-def seen_by_others(symbol, missing, source):
-    """The sentence, with the first line that begins with a word and has the name. missing: of the starter's names."""
-    mangled = re.match(r"_Z(\d{1,5})(.*)", symbol.name)       # _Z3addff: add
-    name = mangled[2][:int(mangled[1])] if mangled else symbol.name
-    call, what = ("()", "function") if symbol.type == elf.FUNC else ("", "variable")
-    with open(source, encoding="utf-8", errors="replace") as f:
-        lines = [n for n, line in enumerate(f, 1) if re.fullmatch(r"[A-Za-z_]\w*", name) and
-                 re.match(rf"[A-Za-z_].*(?<!\w){name}\s*{re.escape(call[:1])}", line)]
-    name = name[:NAME_SHOWN]
-    where = f"{os.path.basename(source)}:{lines[0]}: " if lines else ""
-    meant = difflib.get_close_matches(name, missing, 1)
-    remedy = f"is it to be {meant[0]}, which is missing?" if meant else "write static before it"
-    return f"{where}{name}{call} is seen by other files, and the starter has no such {what}: {remedy}"
 
 
 def unresolved(base, missing):
@@ -384,11 +341,12 @@ def unresolved(base, missing):
 def link(base, place, objects, program="program", more=()):
     """The test program, in place.work. rest.o comes first: of an inline function that both have its own is taken."""
     rest = place.give(os.path.join(ROOT, base.rest))
-    lax = [] if sys.platform == "darwin" else ["-Wl,--allow-shlib-undefined"]
+    lax = [] if sys.platform == "darwin" else ["-Wl,--allow-shlib-undefined,-z,relro,-z,now"]    # addresses of functions: constants (tests/lockdown.h)
     command = [*base.settings.word["CC"], *lax, "-o", f"{place.work}/{program}", rest, *(f"{place.work}/{o}" for o in objects), *more,
                *base.settings.word["LIBS"], "-lcmocka", *(["-lstdc++"] if base.watched else [])]
     ended = place.run(command, 120, writable=True)
     if ended.code == 0 and not ended.why:
+        calls(base, place, objects)
         return
     missing = sorted(set(re.findall(r"undefined reference to [`'‘]([^'’\n]{1,300})['’]", ended.text)))
     if missing:

@@ -5,9 +5,11 @@ import struct
 
 from . import Trouble
 
-Symbol = collections.namedtuple("Symbol", "name bind type defined")
+Symbol = collections.namedtuple("Symbol", "name bind type defined")     # defined: in which section; 0: it is not
+Section = collections.namedtuple("Section", "name flags")
+CODE = 4                                             # of a section's flags
 LOCAL, GLOBAL, WEAK, UNIQUE = 0, 1, 2, 10            # bind
-FUNC, IFUNC = 2, 10                                  # type
+OBJECT, FUNC, IFUNC = 1, 2, 10                       # type
 PROGBITS, SYMTAB = 1, 2                              # of a section
 NAMES_MAX = 16 << 20                                 # letters of all names together: in a file they may share theirs
 
@@ -50,7 +52,7 @@ class Sections:
 
 
 def read(path):
-    """Names of the sections, and the symbols."""
+    """(sections, symbols)"""
     sections, symbols = Sections(path), []
     for i, h in enumerate(sections.headers):
         if h[1] != SYMTAB:
@@ -58,8 +60,8 @@ def read(path):
         table, strings = sections.content(i), sections.content(h[6])
         for at in range(24, len(table) - 23, 24):
             name, info, _, section, _, _ = struct.unpack("<IBBHQQ", table[at:at + 24])
-            symbols.append(Symbol(sections.text_at(strings, name), info >> 4, info & 15, section != 0))
-    return sections.names, symbols
+            symbols.append(Symbol(sections.text_at(strings, name), info >> 4, info & 15, section))
+    return [Section(name, h[2]) for name, h in zip(sections.names, sections.headers)], symbols
 
 
 def unlist(path, name):

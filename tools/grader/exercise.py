@@ -6,7 +6,7 @@ import re
 from . import ROOT, Trouble, handed_in, plant
 
 KINDS = ("c", "cu", "table")
-KEYS = {"title", "file", "replaces", "reference", "tests", "ranks", "kind", "limit", "figure", "starter_patch", "secret", "hidden"}
+KEYS = {"title", "file", "replaces", "reference", "tests", "ranks", "kind", "limit", "figure", "starter_patch", "secret", "hidden", "withheld"}
 
 
 class Claim:
@@ -28,6 +28,7 @@ class Exercise:
         self.figure = words["figure"]                     # what a leaderboard sorts by, the smallest first; "": there is none
         self.starter_patch, self.secret = words["starter_patch"], words["secret"]
         self.hidden, self.for_staff = words["hidden"], False
+        self.withheld = words["withheld"]                 # functions of the program that a submission may not call: they are the answer
         self.reference = self.replaces or os.path.join(folder, words["reference"])
         self.further = words["further"]                   # tests that no claim names; together they are one claim more, of everybody
 
@@ -118,6 +119,7 @@ def read(lesson, folder, root=ROOT):
         "tests": [beside(folder, root, t, ini, "tests") for t in said["tests"].split()],
         "ranks": [positive(n, "ranks", ini) for n in said.get("ranks", "1").split()], "figure": said.get("figure", ""),
         "starter_patch": said.get("starter_patch", ""), "secret": said.get("secret", "").split(),
+        "withheld": said.get("withheld", "").split(),
         "hidden": [os.path.join(folder, t) for t in said.get("hidden", "").split()],
     }
     for path in [*words["secret"], *words["hidden"], *filter(None, [words["starter_patch"]])]:

@@ -3,11 +3,13 @@ import os
 import re
 import time
 
-from . import build, launch
+from . import Trouble, build, launch
 
 REST_SHOWN = 2               # of the tests that no claim names
 TIMEOUTS = 2                 # launches that may run out of time before the rest is given up
 AGREEMENT = "all_reduce (max) of 2 fp64"     # agree_max of tests/test.h
+NO_FILTER = "this kernel or container refuses a filter of system calls (seccomp), without which a submission could change its tests. " \
+            "Allow seccomp(2) there; what you trust needs none (TRUSTED=1, or no --user)"
 BUDGET = 4                   # how many times the limit of one launch all of them may take
 
 
@@ -128,6 +130,8 @@ class Runner:
             self.stop = self.void
             return True
         if not run.began():
+            if run.not_started and "TEST_LOCKDOWN: no filter" in run.ended.text:
+                raise Trouble(NO_FILTER)
             words = [launch.how_it_ended(run.ended, ""), launch.last_line(run.ended)]
             self.stop = f"before its first test, on {ranks} rank{'s' * (ranks > 1)}: " + ": ".join(filter(None, words))
             return True

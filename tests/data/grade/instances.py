@@ -54,7 +54,7 @@ def compiled(folder, name, text, *flags):
 
 def main(folder):
     rest = compiled(folder, "rest.cpp", REST)
-    base = SimpleNamespace(watched=True, sanitized=False, forbidden=set(), rest=rest, names={"": {"exercise"}},
+    base = SimpleNamespace(watched=True, sanitized=False, forbidden=set(), rest=rest, names={"": {"exercise"}}, callable=set(),
                            settings=SimpleNamespace(word={"CC": ["g++"], "LIBS": []}))
     place = launch.Plain(folder)
     wrong = 0

@@ -8,7 +8,7 @@ import time
 from types import SimpleNamespace
 
 sys.path.insert(0, "tools")
-from grader import Trouble, build, elf, exercise, grade, launch, sheet, similar, which, worksheet  # noqa: E402
+from grader import Trouble, build, elf, examine, exercise, grade, launch, sheet, similar, which, worksheet  # noqa: E402
 
 MOST_S = 8           # of CPU time, for one text of 1 MiB
 folder, N = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else launch.OUTPUT_MAX
@@ -60,7 +60,7 @@ def seen(name, line):
     source = os.path.join(folder, "slow.c")
     with open(source, "w", encoding="utf-8") as f:
         f.write(line)
-    return build.seen_by_others(SimpleNamespace(name=name, type=elf.FUNC), {"scale_step"}, source)
+    return examine.seen_by_others(SimpleNamespace(name=name, type=elf.FUNC), {"scale_step"}, source)
 
 
 def tokens(source):
