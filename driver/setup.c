@@ -4,6 +4,7 @@
 #include "lib/base/configs.h"
 #include "lib/base/cores.h"
 #include "lib/base/integer.h"
+#include "lib/base/kept.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/data/bpe.h"
@@ -200,8 +201,29 @@ enum status setup_open(struct setup *s, int world) {
     return setup_settle(s, world);
 }
 
+/* The file that an option names: --server-order FILE, --schedule file:PATH. Later, its module reads it, and says what
+ * is wrong with it. */
+static void keep_file(void *self, const struct option *o, const char *text, enum option_source source) {
+    (void)self, (void)source;
+    const char *path = NULL;
+    if (o->type == OPTION_TEXT && strcmp(o->unit, "file") == 0 && *text) path = text;
+    if (o->type == OPTION_CHOICE && strstr(o->choices, ":PATH") && strchr(text, ':')) path = strchr(text, ':') + 1;
+    if (path) kept_early(path);
+}
+
+/* The cluster that auto goes by, or --profile: a name, or none, is a file, too. */
+static enum status keep_cluster(const struct plan *plan) {
+    struct cluster c;
+    struct plan p = *plan;
+    if (!choose_is_asked(p.recipe, &p) && !(p.profile && p.cluster[0])) return OK;
+    TRY(plan_settle_device(&p));
+    return setup_cluster(&p, &c);
+}
+
 enum status setup_read(struct setup *s) {
     TRY(setup_model(s->options, &s->plan));
+    options_each(s->options, keep_file, NULL);
+    TRY(keep_cluster(&s->plan));
     return open_data(s);
 }
 

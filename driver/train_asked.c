@@ -4,6 +4,7 @@
 
 #include "driver/preflight.h"
 #include "driver/recipe.h"
+#include "lib/base/kept.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/comm_epoch.h"
@@ -15,10 +16,12 @@
 
 static enum status read_all(struct train_asked *a) {
     a->setup = (struct setup){0};
+    kept_begin();
     TRY(recipe_options_create(NULL, &a->setup.plan, &a->setup.options));
     enum status status = options_parse(a->setup.options, a->argc, a->argv);
     if (status == OK) status = setup_read(&a->setup);
     a->is_read = status == OK;
+    a->files = kept_hash();
     if (!a->is_read) setup_fini(&a->setup);
     return status;
 }
@@ -49,7 +52,8 @@ static void add_option(void *self, const struct option *option, const char *text
 static void identify(const struct train_asked *a, struct train_identity *out) {
     const struct setup *s = &a->setup;
     const uint64_t data[2] = {data_hash(s->data), s->val_data ? data_hash(s->val_data) : 0};
-    *out = (struct train_identity){.data = XXH3_64bits(data, sizeof data), .takes_part = a->takes_part};
+    *out = (struct train_identity){.data = XXH3_64bits(data, sizeof data), .takes_part = a->takes_part,
+                                    .files = a->files};
     options_each(s->options, add_option, &out->options);
     if (comm_epoch() > 0 && preflight_program(&out->program) != OK) status_clear();   /* without /proc all have 0 */
 }
@@ -63,6 +67,8 @@ const char *train_identity_differs(const struct train_identity *all, int n, int 
         known |= all[r].program == all[me].program && (all[r].takes_part || !all[first].takes_part);
     if (all[me].data != all[first].data) return "its data are others than those of the ranks that train";
     if (all[me].options != all[first].options) return "its options are others than those of the ranks that train";
+    if (all[me].files != all[first].files)
+        return "a file that an option names (cluster, schedule, server-order) is not that of the ranks that train";
     return known ? NULL : "it is another build of trivium than those of the ranks that train";
 }
 
@@ -79,8 +85,8 @@ static enum status compare(struct train_asked *a) {
     if (why && comm_epoch() > 0)
         withdraw(FAIL(E_DATA, "%s; begin another job with it, or give it what this one began with (%s)", why,
                       data_path(a->setup.data)));
-    return fail_agree(group_world(), why ? FAIL(E_DATA, "%s has other data here than on rank 0; give all hosts the "
-                                                "same files", data_path(a->setup.data)) : OK);
+    return fail_agree(group_world(), why ? FAIL(E_DATA, "%s (here %s; those of rank 0 count); give all hosts the same "
+                                                "files", why, data_path(a->setup.data)) : OK);
 }
 
 static enum status check_data(const struct setup *s) {

@@ -9,12 +9,13 @@
 extern "C" {
 #endif
 
-/* Of what a process was asked: hashes by which ranks compare it. program: 0 in epoch 0, in which hosts may have builds
- * of their own. takes_part: it has been compared in an earlier epoch. */
-struct train_identity { uint64_t options, data, program; int64_t takes_part; };
+/* Of what a process was asked: hashes by which ranks compare it. files: the small ones that options name (kept.h).
+ * program: 0 in epoch 0, in which hosts may have builds of their own. takes_part: it has been compared in an earlier
+ * epoch. */
+struct train_identity { uint64_t options, data, program; int64_t takes_part; uint64_t files; };
 
-/* argc, argv: the words after `train`, borrowed. setup: read and not settled, once is_read. */
-struct train_asked { int argc; char **argv; struct setup setup; bool is_read, takes_part; };
+/* argc, argv: the words after `train`, borrowed. setup: read and not settled, once is_read; files: as above. */
+struct train_asked { int argc; char **argv; struct setup setup; bool is_read, takes_part; uint64_t files; };
 
 /** Of a spare, before it waits: read now what the first ranks read now.
  *  One that cannot withdraws (comm_withdraw), and does not return.  @collective{none} */

@@ -130,7 +130,7 @@ static enum status number_chunks(struct pp_table *t) {
 static enum status read_lines(const char *path, struct pp_table *t) {
     struct input in;
     const char *first = NULL;
-    enum status status = input_open(&in, "schedule=file:", path, INPUT_STREAM, MAX_LINE);
+    enum status status = input_open(&in, "schedule=file:", path, INPUT_STREAM | INPUT_KEPT, MAX_LINE);
     while (status == OK && (status = input_line(&in)) == OK && in.n > 0)
         status = read_line(t, in.text, (int)in.number, &first);
     input_close(&in);

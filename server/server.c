@@ -43,7 +43,7 @@ static const struct option OPTIONS[] = {
      "clocks apart; or with no such bound", "parallelism", AT(mode)},
     {"staleness", OPTION_INT, "0", 0, 1 << 20, NULL, "clocks",
      "server-mode ssp: how many clocks a worker may be ahead of the slowest", "parallelism", AT(staleness)},
-    {"server-record", OPTION_TEXT, "", 0, 0, NULL, "file",
+    {"server-record", OPTION_TEXT, "", 0, 0, NULL, "new file",
      "server-mode ssp, async: which gradients each server applied, in which order, and the versions that they were of",
      "output", AT(record)},
     {"server-order", OPTION_TEXT, "", 0, 0, NULL, "file",

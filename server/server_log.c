@@ -126,7 +126,7 @@ static enum status read_row(struct server_log *l, char *text, const char *path, 
 enum status server_log_read(struct server_log *l, const char *path, int n_servers, int n_workers) {
     struct input in;
     server_log_init(l, n_servers, n_workers);
-    enum status status = input_open(&in, "server-order=", path, INPUT_FILE, MOST_LINE);
+    enum status status = input_open(&in, "server-order=", path, INPUT_FILE | INPUT_KEPT, MOST_LINE);
     while (status == OK && (status = input_line(&in)) == OK && in.n > 0)
         if (in.text[0] >= '0' && in.text[0] <= '9') status = read_row(l, in.text, path, (int)in.number);
     input_close(&in);

@@ -5,7 +5,7 @@
 # also the others (tests/long/elastic.sh), of which tests/more/elastic.sh has those that another layout is all there is to.
 set -u -o pipefail
 build=$(cd "${BUILD:-build}" && pwd) || exit 1
-demo=$PWD/configs/demo.txt
+demo=$PWD/configs/demo.txt clusters=$PWD/configs/clusters
 work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)     # in memory: a disk may stand still for longer than is waited here
 marker=TRIVIUM_ELASTIC_TEST=$$.$RANDOM
 wait_step=0.02
@@ -261,24 +261,25 @@ trains neighbors_that_die_at_once_are_on_disk 1e-10 4 --elastic 2 -- --dp 4 --ze
 
 # ---- what is trained is settled when the job begins: its config file is edited, its data are replaced or removed meanwhile, and a rank dies ----
 # edited NAME COMMAND... : the command is run, and then rank 2 is killed; the losses are those of the run in which nothing was done
+layout=(--dp 4 --zero 1)
 edited() {
     local name=elastic_$1 step
     [[ $1 =~ ${ONLY-} ]] || return
     printf 'lr = 1e-3\nmin-lr = 1e-4\nwarmup = 0\n' >my.ini
     cp "$demo" my.txt
     if [ ! -e calm.rows ]; then
-        "$build/trivium" launch -n 4 --comm-transport own "${train[@]}" --config my.ini --data my.txt --dp 4 --zero 1 --save-every 0 --metrics calm.rows \
+        "$build/trivium" launch -n 4 --comm-transport own "${train[@]}" --config my.ini --data my.txt "${layout[@]}" --save-every 0 --metrics calm.rows \
             >out 2>err </dev/null || { not_ok "$name" "the run to compare with"; return; }
     fi
     rm -f rows
     env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport own --elastic 2 --spares 1 "${train[@]}" --config my.ini --data my.txt \
-        --dp 4 --zero 1 --replicate-every 1 --inject slow=0,4 --save-every 0 --metrics rows >out 2>err </dev/null &
+        "${layout[@]}" --replicate-every 1 --inject slow=0,4 --save-every 0 --metrics rows >out 2>err </dev/null &
     job=$!
     wait_for 60 has_row 15 || { not_ok "$name" "does not come to step 15"; return; }
     "${@:2}"
     kill -KILL "$(process 2)"
     ended "$name" 0 by_itself || return
-    says '^epoch 1: 4 ranks, dp 4, from memory' err || { not_ok "$name" "no epoch"; return; }
+    says "^epoch 1: 4 ranks, dp ${layout[1]}, from memory" err || { not_ok "$name" "no epoch"; return; }
     for step in 16 40 60; do
         [ "$(grep "^{\"step\":$step," rows | tail -n 1 | cut -d, -f2,4)" = "$(grep "^{\"step\":$step," calm.rows | cut -d, -f2,4)" ] ||
             { not_ok "$name" "another loss or lr in step $step"; return; }
@@ -289,6 +290,12 @@ edited its_config_file_is_edited sed -i s/1e-3/1e-1/ my.ini
 edited its_data_are_removed rm my.txt
 other_data() { tr a-y b-z <my.txt >new.txt && mv new.txt my.txt; }
 edited its_data_are_replaced other_data
+# Small files that options name: one that is missing now would be said by the spare.
+rm calm.rows 2>/dev/null
+layout=(--dp 2 --pp 2 --micro-batch 2 --recompute auto --cluster ./my-cluster.ini --schedule file:my.csv)
+"$build/trivium" schedule --schedule 1f1b --pp 2 --microbatches 3 --csv >my.csv
+cp "$clusters/cpu-2core.ini" my-cluster.ini
+edited its_small_files_are_removed rm my.csv my-cluster.ini
 
 # ---- a process that is started later reads what the others have mapped: it withdraws, and they go on without it ----
 withdraws() { # NAME WHY LAUNCH_OPTIONS... -- COMMAND...: the command is run, and then rank 2 is killed; there are three replicas until the end

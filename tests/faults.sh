@@ -217,7 +217,7 @@ chmod +x one_bad_rank
 # Only rank 1 has other data, as a host may that has a copy of its own: its part of each batch would be of those.
 tr a-y b-z <"$demo" >other.txt
 sed 's/absent.txt/other.txt/' one_bad_rank >other_data && chmod +x other_data
-TRIVIUM_EXE=$work/other_data refuses ranks_have_the_same_data 2 "[rank 1/2" E_DATA "other.txt has other data here than on rank 0" -- \
+TRIVIUM_EXE=$work/other_data refuses ranks_have_the_same_data 2 "[rank 1/2" E_DATA "(here other.txt; those of rank 0 count)" -- \
     launch -n 2 train --dp 2 --steps 2 --data "$demo" --metrics ""
 TRIVIUM_EXE=$work/one_bad_rank refuses ranks_only_one_fails 2 "[rank 1/2" E_DATA absent.txt -- launch -n 2 train --metrics ""
 

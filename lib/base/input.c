@@ -1,5 +1,6 @@
 #include "lib/base/input.h"
 
+#include "lib/base/kept.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -27,6 +28,7 @@ static const char *why_not(int fd, const char *path, enum input_kind kind) {
 
 enum status input_file(const char *what, const char *path, enum input_kind kind, FILE **out) {
     *out = NULL;
+    if (kind & INPUT_KEPT) return kept_file(what, path, kind & ~INPUT_KEPT, out);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0) return FAIL(E_DATA, "cannot read %s%.512s: %s; give a file that is there and may be read",
                                  what, path, strerror(errno));

@@ -15,8 +15,9 @@ extern "C" {
 #endif
 
 /* INPUT_FILE: regular files alone. INPUT_STREAM: a device, too, or a pipe that this process has open already:
- * /dev/stdin, or <(...) in bash. It is read once, so not for what each rank reads. */
-enum input_kind { INPUT_FILE, INPUT_STREAM };
+ * /dev/stdin, or <(...) in bash. It is read once, so not for what each rank reads. INPUT_KEPT with one of them: what
+ * train reads is read once by a process, however often it is opened (kept.h). */
+enum input_kind { INPUT_FILE, INPUT_STREAM, INPUT_KEPT };
 
 /** Open to read. @param what before the path in messages: "the config file "  @param out to be closed
  *  @errors E_DATA: it cannot be opened, or is of another kind; E_MEMORY  @collective{none} */

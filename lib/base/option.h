@@ -27,8 +27,8 @@ struct option {
     const char *choices;   /* INT: a word that stands for `min`, such as "auto"; NULL: none.
                               CHOICE: "none|selective|full"; the field gets the index. A choice ending in ":N" (as in
                               "uniform:N") takes a positive integer, stored in the int right after the field; one
-                              ending in ":PATH" a path, stored in the char[OPTION_TEXT_MAX] there */
-    const char *unit;      /* "tokens", "s", "" */
+                              ending in ":PATH" that of such a file, stored in the char[OPTION_TEXT_MAX] there */
+    const char *unit;      /* "tokens", "s", "". TEXT: "file", a small file that is read (kept.h) */
     const char *meaning;   /* one sentence for --help and the reference page */
     const char *group;     /* heading in --help: "model", "training", "parallelism" ... */
     size_t at;             /* offset of the field in the target struct */

@@ -87,7 +87,7 @@ static enum status read_pairs(struct reader *r) {
 
 enum status options_read_file(struct options *o, const char *path) {
     struct reader r = {.options = o, .status = OK};
-    enum status status = input_open(&r.in, "the config file ", path, INPUT_STREAM, MAX_LINE_BYTES);
+    enum status status = input_open(&r.in, "the config file ", path, INPUT_STREAM | INPUT_KEPT, MAX_LINE_BYTES);
     r.set_on_line = calloc((size_t)o->n + 1, sizeof *r.set_on_line);
     if (!r.set_on_line) status = FAIL(E_MEMORY, "no memory to read %s", path);
     o->file = path;

@@ -1,0 +1,30 @@
+/* Small files that say what a run does: a cluster, a table of a schedule, an order of pushes. A job that goes on when
+ * its ranks change asks for them again, and gets what it has read first: what is edited or removed meanwhile is the
+ * next job's. */
+#ifndef TRIVIUM_BASE_KEPT_H
+#define TRIVIUM_BASE_KEPT_H
+
+#include "lib/base/input.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** From now on this process keeps what it opens with INPUT_KEPT. @collective{none} */
+void kept_begin(void);
+
+/** input_file of INPUT_KEPT: its bytes as they were when this process has opened that path first.
+ *  @errors input_file's; E_IO: it cannot be read; E_FORMAT: it has more than 64 MiB; E_MEMORY  @collective{none} */
+enum status kept_file(const char *what, const char *path, enum input_kind, FILE **out);
+
+/** Read a file now that is opened later. One that cannot be read is not kept: its reader says why. */
+void kept_early(const char *path);
+
+/** Of the bytes of all files that are kept, in the order in which they were opened first; 0: none.
+ *  @collective{none} */
+uint64_t kept_hash(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
