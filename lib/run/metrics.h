@@ -37,7 +37,8 @@ struct metrics_manner { bool append, take_over; };
 /** Open a file and lock it. What is in it stays as it is until the first row: then the rows of an earlier run get
  *  another name (metrics-1.jsonl of metrics.jsonl), unless the new ones are appended. Waits up to two seconds for
  *  another job's end. path "": no file.
- *  @errors E_USAGE with path and reason; E_IO: another job writes it; E_MEMORY  @collective{none} */
+ *  @errors E_USAGE with path and reason; E_IO: the disk is full or fails, or another job writes it;
+ *  E_MEMORY  @collective{none} */
 enum status metrics_open(struct metrics *, const char *path, struct metrics_manner);
 /** A file that has got no row, and was not there before, is removed. */
 void metrics_close(struct metrics *);

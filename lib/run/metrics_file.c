@@ -29,9 +29,11 @@
 
 static const double wait_s = 2;          /* the job that has it may just be ending */
 
+/* A disk that is full or fails is no mistake of the command's. */
 static enum status cannot(const char *path) {
-    return FAIL(E_USAGE, "cannot write metrics=%s: %s; give another path, or an empty one for none", path,
-                output_why(errno));
+    const bool is_mistaken = errno != ENOSPC && errno != EDQUOT && errno != EIO;
+    return FAIL(is_mistaken ? E_USAGE : E_IO,
+                "cannot write metrics=%s: %s; give another path, or an empty one for none", path, output_why(errno));
 }
 
 static bool is_regular(int fd) {

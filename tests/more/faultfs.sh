@@ -17,6 +17,4 @@ if [ -n "${LONG-}" ]; then
     every=1 modes=(save:enospc save:edquot)
     for kind in save async resume noexchange two elastic; do modes+=("$kind:kill" "$kind:eio" "$kind:short" "$kind:sticky-enospc"); done
 fi
-started=$SECONDS
 python3 tests/faultfs/sweep.py "$trivium" "$PWD/configs/demo.txt" "$work/faultfs.so" "$work" $every "${modes[@]}"
-echo "# $((SECONDS - started)) s"
