@@ -21,6 +21,14 @@ static void destroy(struct kept *k) {
     free(k);
 }
 
+void kept_end(void) {
+    for (struct kept *k = first, *next; k; k = next) {
+        next = k->next;
+        destroy(k);
+    }
+    first = NULL, end = &first, keeps = false;
+}
+
 /* Pipes, too, as in --config <(...): so its size is not asked for. */
 static enum status read_text(struct kept *k, const char *what, FILE *f) {
     for (size_t room = 4096; !feof(f); room *= 2) {

@@ -12,6 +12,8 @@ extern "C" {
 
 /** From now on this process keeps what it opens with INPUT_KEPT. @collective{none} */
 void kept_begin(void);
+/** Forget it all, and keep nothing from now on. */
+void kept_end(void);
 
 /** input_file of INPUT_KEPT: its bytes as they were when this process has opened that path first.
  *  @errors input_file's; E_IO: it cannot be read; E_FORMAT: it has more than 64 MiB; E_MEMORY  @collective{none} */

@@ -25,7 +25,6 @@ static void is_text(const char *path, const char *text) {
     assert_string_equal(found, text);
 }
 
-/* In this order: what is kept is kept until the process ends. */
 static void test_first_bytes_are_kept(void **state) {
     (void)state;
     char path[] = "/tmp/trivium-kept-XXXXXX", empty[] = "/tmp/trivium-kept-XXXXXX";
@@ -48,7 +47,11 @@ static void test_first_bytes_are_kept(void **state) {
     is_text(path, "two");
     is_text(empty, "");
     assert_int_not_equal(kept_hash(), hash);
+    kept_end();
+    assert_int_equal(kept_hash(), 0);
     FILE *f;
+    assert_int_equal(input_file("", path, INPUT_FILE | INPUT_KEPT, &f), E_DATA);
+    status_clear();
     assert_int_equal(input_file("", "/tmp/trivium-kept-that-is-not-there", INPUT_FILE | INPUT_KEPT, &f), E_DATA);
     status_clear();
 }
