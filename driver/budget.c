@@ -25,6 +25,7 @@ struct request {
     double tokens, mfu, save_stall, restart, interval;
     char scale[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX];
     int weak, walls, json;
+    unsigned fixed;              /* of the layout: what was given (plan_search_fixed) */
 };
 
 #define AT(field) offsetof(struct request, field)
@@ -61,7 +62,7 @@ static enum status find_best(const struct request *q, const struct cluster *c, s
     struct search *s = calloc(1, sizeof *s);
     struct plan p = q->plan;
     p.global_batch = l->batch;
-    enum status status = s ? search_layouts(&train_recipe, &p, 0, c, l->ranks, true, s)
+    enum status status = s ? search_layouts(&train_recipe, &p, q->fixed, c, l->ranks, true, s)
                            : FAIL(E_MEMORY, "no memory to search");
     l->searched = true;
     l->fits = status == OK && s->n_best > 0;
@@ -240,6 +241,12 @@ static enum status make_lines(const struct request *q, const struct cluster *c, 
     return status;
 }
 
+static const char *first_given(unsigned fixed) {
+    enum decision d = 0;
+    while (!(fixed >> d & 1)) d++;
+    return decision_name(d);
+}
+
 /* ---- walls ---- */
 static void print_wall_row(const struct walls *w, int row) {
     walls_print_row(stdout, w, row);
@@ -258,6 +265,9 @@ static enum status print_walls_json(const struct walls *w) {
 static enum status show_walls(const struct request *q, const struct options *o, const struct cluster *c) {
     static const char *const OURS[] = {"model", "gpus", "global-batch", "layers", "hidden", "heads", "tokens"};
     static struct walls w;
+    unsigned fixed;
+    TRY(plan_search_fixed(o, &q->plan, &fixed));
+    if (fixed) return FAIL(E_USAGE, "--walls searches each layout; leave out --%s", first_given(fixed));
     const struct walls_of of = {q->save_stall, q->restart, q->interval};
     for (size_t i = 0; i < sizeof OURS / sizeof *OURS; i++)
         if (options_source(o, OURS[i]) > FROM_PRESET)
@@ -288,8 +298,14 @@ static enum status budget(struct request *q, struct options *o, int argc, char *
         return FAIL(E_CONFIG, "%s has no peak in %s; give its tflops, or another precision", c.name,
                     dtype_name(plan_product_dtype(&q->plan)));
     if (q->walls) return show_walls(q, o, &c);
+    if (q->weak && !q->scale[0])
+        return FAIL(E_USAGE, "--weak is of a curve; give --scale 64:16384, too, or leave --weak out");
     if (options_source(o, "global-batch") == FROM_DEFAULT)
         return FAIL(E_USAGE, "a step of how many sequences? give --global-batch 1536");
+    TRY(plan_search_fixed(o, &q->plan, &q->fixed));
+    if (q->mfu > 0 && q->fixed)
+        return FAIL(E_USAGE, "--mfu is of a layout that is known, and --%s is for a search of one; leave one out",
+                    first_given(q->fixed));
     json_t *lines = json_array();
     enum status status = lines ? make_lines(q, &c, lines) : FAIL(E_MEMORY, "no memory for a budget");
     if (status == OK && q->json) return print_json(q, &c, lines);

@@ -121,7 +121,11 @@ static enum status plan(struct plan_request *q, struct options *o, int argc, cha
     TRY(setup_target(o, &q->plan, &c));
     if (q->gpus && q->svg[0]) return FAIL(E_USAGE, "--svg draws one layout, and --gpus searches; use --out");
     if (q->gpus) return plan_search(q, o, &c);
-    if (q->out[0]) return FAIL(E_USAGE, "--out draws a search; give --gpus, too, or leave it out");
+    static const char *const OF_A_SEARCH[] = {"out", "write", "run", "top"};
+    for (size_t i = 0; i < sizeof OF_A_SEARCH / sizeof *OF_A_SEARCH; i++)
+        if (options_source(o, OF_A_SEARCH[i]) > FROM_PRESET)
+            return FAIL(E_USAGE, "--%s is of a search; give --gpus, too, or leave --%s out", OF_A_SEARCH[i],
+                        OF_A_SEARCH[i]);
     TRY(setup_plan(o, &q->plan, 0));
     const struct price_wish wish = {.uneven = options_source(o, "pp-split") != FROM_DEFAULT};
     TRY(price_plan(&train_recipe, &q->plan, &c, &wish, &x));

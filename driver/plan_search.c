@@ -313,22 +313,28 @@ enum status plan_search_is_of_one_training(const struct plan *p) {
                 local_options(p)->steps);
 }
 
-enum status plan_search(struct plan_request *q, struct options *o, const struct cluster *c) {
+enum status plan_search_fixed(const struct options *o, const struct plan *p, unsigned *fixed) {
     static const char *const OURS[] = {"dp", "sp", "schedule", "pp-split"};
+    *fixed = 0;
+    for (size_t i = 0; i < sizeof OURS / sizeof *OURS; i++)
+        if (options_source(o, OURS[i]) > FROM_PRESET)
+            return FAIL(E_CONFIG, "--%s cannot be given for a search; leave it out, or give trivium plan a layout "
+                                  "without --gpus", OURS[i]);
+    for (enum decision d = 0; d < N_DECISIONS; d++)
+        if (options_source(o, decision_name(d)) > FROM_PRESET) *fixed |= 1u << d;
+    if (p->micro_batch == PLAN_AUTO) *fixed &= ~(1u << DECIDE_MICRO);              /* auto is what a search does */
+    if (layout_has_word(&train_recipe, p, "recompute", "auto")) *fixed &= ~(1u << DECIDE_RECOMPUTE);
+    return OK;
+}
+
+enum status plan_search(struct plan_request *q, struct options *o, const struct cluster *c) {
     struct answer *a = calloc(1, sizeof *a);
     if (!a) return FAIL(E_MEMORY, "no memory to search");
     *a = (struct answer){.asked = q, .options = o, .cluster = c};
     plan_dots_init(&a->dots);
     enum status status = recipe_preset(&q->plan, o);
-    for (size_t i = 0; i < sizeof OURS / sizeof *OURS && status == OK; i++)
-        if (options_source(o, OURS[i]) > FROM_PRESET)
-            status = FAIL(E_CONFIG,
-                          "--%s cannot be given for a search; leave it out, or give a layout without --gpus", OURS[i]);
+    if (status == OK) status = plan_search_fixed(o, &q->plan, &a->fixed);
     if (status == OK) status = plan_search_is_of_one_training(&q->plan);
-    for (enum decision d = 0; d < N_DECISIONS; d++)
-        if (options_source(o, decision_name(d)) > FROM_PRESET) a->fixed |= 1u << d;
-    if (q->plan.micro_batch == PLAN_AUTO) a->fixed &= ~(1u << DECIDE_MICRO);       /* auto is what a search does */
-    if (layout_has_word(&train_recipe, &q->plan, "recompute", "auto")) a->fixed &= ~(1u << DECIDE_RECOMPUTE);
     if (status == OK) status = plan_settle_device(&q->plan);
     if (q->plan.vocab == 0) q->plan.vocab = 256;
     if (status == OK) status = answer(a);

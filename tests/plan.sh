@@ -168,6 +168,10 @@ assert sum(" ranks, batch " in t for t in titles["mfu"]) == 4 * len(lines)
 P
 report "budget_draws_its_curves" $?
 
+given=(budget --model gpt3-6.7b --global-batch 1024 --gpus 64)
+"$B/trivium" "${given[@]}" --tp 8 --zero 0 | grep -qE 'of the best layout, dp[0-9]+ tp8 pp[0-9]+ micro-batch [0-9]+$' && ! "$B/trivium" "${given[@]}" | grep -q ' tp8 '
+report "budget_is_of_the_layout_that_is_given" $?
+
 "$B/trivium" budget --walls --scale 8:8 --json --out "$work/walls" >"$work/walls.json" 2>"$work/err" && python3 - "$work" <<'P'
 import json, sys, xml.etree.ElementTree as xml
 work = sys.argv[1]
@@ -195,7 +199,12 @@ refuse() {
 refuse what_fits_nowhere "no layout of gpus=2 fits|GiB of 74|use more gpus" --model llama2-70b --global-batch 16 --gpus 2
 refuse what_a_search_decides "--dp cannot be given|leave it out" "${model[@]}" --gpus 8 --dp 2
 refuse a_search_over_replicas_that_train_apart "local-steps=50|train alike|without --gpus" "${model[@]}" --gpus 8 --local-steps 50
-refuse pictures_of_one_layout "--out draws a search|give --gpus" "${model[@]}" --out "$work/none"
+refuse pictures_of_one_layout "--out is of a search|give --gpus" "${model[@]}" --out "$work/none"
+command=budget refuse budget_of_an_mfu_and_a_layout "--mfu is of a layout|--tp is for a search" --model gpt3-6.7b --global-batch 1024 --gpus 64 --mfu 0.4 --tp 8
+for option in "--write plan.ini" --run "--top 3"; do
+    # shellcheck disable=SC2086 # an option and its value
+    refuse "of_one_layout_${option%% *}" "${option%% *} is of a search|give --gpus" "${model[@]}" $option
+done
 refuse a_directory_that_cannot_be "/dev/null/none" "${model[@]}" --gpus 8 --out /dev/null/none
 refuse autos_that_do_not_fit "nothing that auto may choose fits|memory-limit" "${model[@]}" --micro-batch auto --recompute auto --memory-limit 20
 refuse codecs_on_gpus "grad-codec=int8 has no kernels for device=cuda|use device cpu" "${model[@]}" --gpus 8 --grad-codec int8
