@@ -17,7 +17,7 @@ struct plan_request {
 
 /** Does the plan ask for a training that is another one in every layout? Then none is the best. @errors E_CONFIG */
 enum status plan_search_is_of_one_training(const struct plan *);
-/** What a search leaves as it is, a bit for each decision that was given (planner/search.h).
+/** What a search leaves as it is. @param fixed out: a bit for each decision that was given (planner/search.h)
  *  @errors E_CONFIG: given, and only a search can find it  @collective{none} */
 enum status plan_search_fixed(const struct options *, const struct plan *, unsigned *fixed);
 /** Search, print what was found, write its options to --write, and with --run start it: then it only returns on
