@@ -142,7 +142,7 @@ static const struct option OPTIONS[] = {
     {"attention-core", OPTION_CHOICE, "auto", 0, 0, "auto|own|cudnn", "",
      "cuda, blocked attention: this project's own kernels, or cuDNN's; auto: cuDNN's where it has them", "machine",
      AT(attention_core)},
-    {"fuse", OPTION_BOOL, "on", 0, 0, NULL, "", "run neighboring operations as one kernel where there is one",
+    {"fuse", OPTION_BOOL, "on", 0, 0, NULL, "", "cuda: run neighboring operations as one kernel where there is one",
      "machine", AT(fuse)},
     {"gemm", OPTION_CHOICE, "packed", 0, 0, "packed|plain", "",
      "cpu: matrix products by fast packed kernels, or by three plain loops that can be read in a minute and take much "
