@@ -26,12 +26,21 @@ static const char *why_not(int fd, const char *path, enum input_kind kind) {
     return fcntl(fd, F_SETFL, 0) == 0 ? NULL : strerror(errno);      /* it is waited for from now on */
 }
 
+enum status input_status(int error) {
+    static const int of_path[] = {ENOENT, ENOTDIR, EISDIR, EACCES, EPERM, ELOOP, ENAMETOOLONG, ENXIO};
+    for (size_t i = 0; i < sizeof of_path / sizeof *of_path; i++)
+        if (error == of_path[i]) return E_DATA;
+    return E_IO;
+}
+
 enum status input_file(const char *what, const char *path, enum input_kind kind, FILE **out) {
     *out = NULL;
     if (kind & INPUT_KEPT) return kept_file(what, path, kind & ~INPUT_KEPT, out);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0) return FAIL(E_DATA, "cannot read %s%.512s: %s; give a file that is there and may be read",
-                                 what, path, strerror(errno));
+    if (fd < 0 && input_status(errno) == E_IO)
+        return FAIL(E_IO, "cannot read %s%.512s: %s", what, path, strerror(errno));
+    if (fd < 0) return FAIL(E_DATA, "cannot read %s%.512s: %s; give a file that is there and may be read", what, path,
+                            strerror(errno));
     const char *reason = why_not(fd, path, kind);
     if (!reason) *out = fdopen(fd, "r");
     if (*out) return OK;

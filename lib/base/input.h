@@ -19,8 +19,11 @@ extern "C" {
  * train reads is read once by a process, however often it is opened (kept.h). */
 enum input_kind { INPUT_FILE, INPUT_STREAM, INPUT_KEPT };
 
+/** Why a file was not opened. @param error errno  @errors E_DATA: the path is at fault; E_IO: the system
+ *  @collective{none} */
+enum status input_status(int error);
 /** Open to read. @param what before the path in messages: "the config file "  @param out to be closed
- *  @errors E_DATA: it cannot be opened, or is of another kind; E_MEMORY  @collective{none} */
+ *  @errors E_DATA: it is not there, may not be read, or is of another kind; E_IO; E_MEMORY  @collective{none} */
 enum status input_file(const char *what, const char *path, enum input_kind, FILE **out);
 
 /* text: the line, its newline (if it has one) and a 0; n: bytes before that 0, 0: the file has ended. number: from

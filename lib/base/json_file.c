@@ -43,7 +43,7 @@ enum status json_file_read(const char *path, int64_t max_bytes, size_t flags, js
                       bytes, max_bytes);
     else if (!text) status = FAIL(E_MEMORY, "no memory to read %s, %" PRId64 " bytes", path, bytes);
     size_t n = status == OK ? fread(text, 1, (size_t)bytes, f) : 0;
-    if (status == OK && ferror(f)) status = FAIL(E_DATA, "cannot read %s: %s", path, strerror(errno));
+    if (status == OK && ferror(f)) status = FAIL(E_IO, "cannot read %s: %s", path, strerror(errno));
     if (status == OK) status = parse(path, text, n, max_bytes / 16, flags, out);
     free(text);
     fclose(f);

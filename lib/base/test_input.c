@@ -4,6 +4,7 @@
 #include "tests/test.h"
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -97,6 +98,19 @@ static void test_a_pipe_that_is_open_already_is_read_to_its_end(void **state) {
     close(ends[0]);
 }
 
-TESTS(unit_test(test_lines_have_numbers_and_their_ends), unit_test(test_a_longer_line_is_refused_by_its_limit),
+static void test_a_system_that_opens_nothing_is_not_the_path_s_fault(void **state) {
+    (void)state;
+    struct rlimit limit, none;
+    FILE *f;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit, none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    enum status status = input_file("the list ", "/proc/self/stat", INPUT_FILE, &f);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_fails(status, E_IO, "cannot read the list /proc/self/stat", "Too many open files");
+}
+
+TESTS(unit_test(test_a_system_that_opens_nothing_is_not_the_path_s_fault),
+      unit_test(test_lines_have_numbers_and_their_ends), unit_test(test_a_longer_line_is_refused_by_its_limit),
       unit_test(test_a_zero_byte_cuts_no_line), unit_test(test_a_disk_that_fails_is_no_end),
       unit_test(test_what_waits_is_refused), unit_test(test_a_pipe_that_is_open_already_is_read_to_its_end))

@@ -1,5 +1,6 @@
 #include "lib/checkpoint/checkpoint_manifest.h"
 
+#include "lib/base/input.h"
 #include "lib/base/json_file.h"
 #include "lib/checkpoint/checkpoint_files.h"
 #include <dirent.h>
@@ -192,7 +193,7 @@ static enum status open_shard(const struct shard_file *s, const char *path, int 
     struct stat info;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0 || fstat(*fd, &info) != 0)
-        return FAIL(E_DATA, "cannot open %s, which the manifest lists: %s", path, strerror(errno));
+        return FAIL(input_status(errno), "cannot open %s, which the manifest lists: %s", path, strerror(errno));
     if (!S_ISREG(info.st_mode)) return FAIL(E_DATA, "%s, which the manifest lists, is not a regular file", path);
     if (info.st_size == s->bytes) return OK;
     return FAIL(E_FORMAT,

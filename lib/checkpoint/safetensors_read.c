@@ -1,5 +1,6 @@
 #include "lib/checkpoint/safetensors.h"
 
+#include "lib/base/input.h"
 #include "lib/base/json_file.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +60,8 @@ static enum status read_at(const struct safetensors *f, int64_t at, int64_t byte
 static enum status open_file(struct safetensors *f, int64_t *bytes) {
     struct stat info;
     f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (f->fd < 0 || fstat(f->fd, &info) != 0) return FAIL(E_DATA, "cannot open %s: %s", f->path, strerror(errno));
+    if (f->fd < 0 || fstat(f->fd, &info) != 0)
+        return FAIL(input_status(errno), "cannot open %s: %s", f->path, strerror(errno));
     if (!S_ISREG(info.st_mode)) return FAIL(E_DATA, "%s is not a regular file", f->path);
     *bytes = info.st_size;
     return OK;

@@ -2,6 +2,7 @@
  * share one copy. */
 #include "lib/data/data_private.h"
 
+#include "lib/base/input.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,8 +16,8 @@ static enum status open_regular(const char *path, const char *option, int *fd, i
     struct stat info;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0 || fstat(*fd, &info) != 0)
-        return FAIL(E_DATA, "cannot open %s: %s; give %s a file that exists and can be read", path, strerror(errno),
-                    option);
+        return FAIL(input_status(errno), "cannot open %s: %s; give %s a file that exists and can be read", path,
+                    strerror(errno), option);
     if (S_ISDIR(info.st_mode)) return FAIL(E_DATA, "%s is a directory; give %s a file in it", path, option);
     if (!S_ISREG(info.st_mode))
         return FAIL(E_DATA, "%s is a pipe or a device, and it is not read in order; save it to a file first", path);
