@@ -164,8 +164,30 @@ static enum status show(const struct request *q, struct schedule_chart *c) {
     return OK;
 }
 
+/* An option that is given, and that nothing of what is asked for reads. */
+static enum status refuse_unread(const struct request *q, const struct options *o) {
+    const bool timed = q->all || q->schedule == SCHEDULE_ZB_2P, file = q->schedule == SCHEDULE_FILE;
+    const struct { const char *option; bool is_read; const char *remedy; } needs[] = {
+        {"memory", timed, "give --schedule zb-2p or --all"}, {"held", timed, "give --schedule zb-2p or --all"},
+        {"act-mib", q->all, "give --all"}, {"message-mib", q->all, "give --all"},
+        {"schedule", !q->all, "leave --all out"}, {"svg", !q->all, "leave --all out"},
+        {"csv", !q->all, "leave --all out"}, {"json", !q->all, "leave --all out"},
+        {"chunks", !q->all, "leave --all out"}, {"json", !q->csv, "leave --csv out"},
+        {"chunks", !file, "give --schedule interleaved"}, {"pp", !file, "give --schedule interleaved"},
+        {"microbatches", !file, "give --schedule interleaved"},
+    };
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
+        const char *name = needs[i].option;
+        if (needs[i].is_read || options_source(o, name) == FROM_DEFAULT) continue;
+        return FAIL(E_USAGE, "--%s: this schedule does not read it; %s, or leave --%s out", name, needs[i].remedy,
+                    name);
+    }
+    return OK;
+}
+
 static enum status parse_and_show(struct request *q, struct options *o, int argc, char **argv) {
     TRY(options_parse(o, argc, argv));
+    TRY(refuse_unread(q, o));
     double weight = q->time_w > 0 ? q->time_w : q->time_b / 2;
     if (weight >= q->time_b)
         return FAIL(E_CONFIG, "time-w=%g is part of time-b=%g, which is the whole backward; use less", q->time_w,

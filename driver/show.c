@@ -9,6 +9,8 @@
 #include "driver/show_mesh.h"
 #include "driver/show_params.h"
 #include "driver/show_types.h"
+#include "driver/show_unread.h"
+#include "lib/comm/comm_rules.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -26,7 +28,8 @@ struct request {
 };
 
 static const struct option OPTIONS[] = {
-    {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program or types to show, or whose memory to draw", "show",
+    {"rank", OPTION_INT, "0", 0, 1e9, NULL, "",
+     "program, types, memory and comm: whose program, types or messages to show, or whose memory to draw", "show",
      offsetof(struct request, rank)},
     {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show",
      offsetof(struct request, rows)},
@@ -184,6 +187,16 @@ static enum status refuse_what_is_for_another(const struct options *o, const cha
     return OK;
 }
 
+static enum status refuse_what_it_does_not_read_here(const struct request *q, const struct options *o,
+                                                     const char *what) {
+    struct comm_rule rule[COMM_MAX_AXES];
+    struct plan plan = q->plan;
+    TRY(plan_settle_comm(&plan));
+    TRY(comm_rules_parse(plan.comm_algorithm, rule));
+    return show_refuse_unread(o, what, &(struct show_asked){q->svg[0], q->params > 0, q->mib > 0, q->crossings,
+                                                            rule[0].algorithm});
+}
+
 /* Is it one of these words? */
 static bool is_one_of(const char *word, const char *words) {
     size_t n = strlen(word);
@@ -200,7 +213,9 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
     TRY(refuse_what_is_for_another(o, what));
     if (q->json && is_one_of(what, "program types"))
         return FAIL(E_USAGE, "--json is for show memory, mesh, comm and options; a program is text");
+    TRY(refuse_what_it_does_not_read_here(q, o, what));
     if (!strcmp(what, "memory") && q->params > 0) {
+        TRY(show_params_refuse_unread(o));
         TRY(show_params(&q->plan, q->params, q->json));
         return q->svg[0] ? show_params_svg(&q->plan, q->params, q->svg) : OK;
     }
@@ -224,7 +239,8 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
     if (!strcmp(what, "types")) return show_types(&q->plan, q->decode ? &generate_recipe : &train_recipe, (int)q->rank);
     if (!strcmp(what, "comm")) return show_comm_step(&q->plan, (int)q->rank, q->json);
     TRY(show_memory(&q->plan, q->json));
-    return q->svg[0] ? show_memory_svg(&q->plan, (int)q->rank, q->svg, q->json) : OK;
+    if (q->svg[0]) TRY(show_memory_svg(&q->plan, (int)q->rank, q->svg, q->json));
+    return show_memory_limit(&q->plan);
 }
 
 int show_main(int argc, char **argv) {

@@ -254,3 +254,15 @@ enum status show_memory_svg(const struct plan *plan, int rank, const char *svg, 
         printf("\nthe memory of rank %d over a step is drawn in %s\n", rank, svg);
     return status;
 }
+
+enum status show_memory_limit(const struct plan *plan) {
+    for (int rank = 0; rank < plan_ranks(plan) && plan->memory_limit > 0; rank++) {
+        struct run r;
+        if (!is_shown(plan, rank)) continue;
+        TRY(run_compile(&r, &train_recipe, plan, rank, NULL, NULL));
+        enum status status = run_check_memory(&r);
+        run_destroy(&r);
+        TRY(status);
+    }
+    return OK;
+}

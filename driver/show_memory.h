@@ -10,5 +10,8 @@
 enum status show_memory(const struct plan *, bool json);
 /** Draw a rank's bytes over a step, by role. @errors as show_memory; E_IO @collective{none} */
 enum status show_memory_svg(const struct plan *, int rank, const char *svg, bool json);
+/** Refuse what a run of this plan would refuse: a rank that needs more than memory-limit.
+ *  @errors E_MEMORY; the techniques' @collective{none} */
+enum status show_memory_limit(const struct plan *);
 
 #endif

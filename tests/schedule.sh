@@ -112,6 +112,7 @@ if [ $? = 1 ] && grep -q '^E_IO .*no/such/folder.svg' "$work/err"; then echo "ok
 else not_ok schedule_svg_that_cannot_be_written "no E_IO"; fi
 
 # ---- what is refused ----
+refuses schedule_refuses_a_share_that_it_does_not_read E_USAGE 'held: this schedule does not read it; give --schedule zb-2p' --held 0.5
 refuses schedule_refuses_chunks_of_1f1b E_CONFIG 'chunks=2 needs a schedule of chunks; use schedule interleaved' --chunks 2
 refuses schedule_refuses_chunks_of_one_stage E_CONFIG 'pp=1' --schedule interleaved --pp 1 --chunks 2
 refuses schedule_refuses_odd_groups E_CONFIG 'groups of pp=4, and there are 6 .*such as 8' --schedule interleaved --pp 4 --microbatches 6

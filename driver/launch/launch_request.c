@@ -247,9 +247,22 @@ static enum status check_own(struct launch_request *r) {
     return OK;
 }
 
+/* Times of what does not happen without another option. */
+static enum status check_times(struct launch_request *r) {
+    if (r->chaos_s >= 0 && !r->chaos)
+        return FAIL(E_USAGE, "--chaos-every %g: there is no chaos, and launch does not read it; give --chaos 1, too, "
+                    "or leave it out", r->chaos_s);
+    if (r->backoff_s >= 0 && !r->max_restarts)
+        return FAIL(E_USAGE, "--backoff %g: there are no restarts, and launch does not read it; give --max-restarts 3, "
+                    "too, or leave it out", r->backoff_s);
+    if (r->chaos_s < 0) r->chaos_s = 2;
+    if (r->backoff_s < 0) r->backoff_s = 1;
+    return OK;
+}
+
 enum status launch_parse(int argc, char **argv, struct launch_request *out) {
     const char *transport = getenv("TRIVIUM_COMM_TRANSPORT");
-    *out = (struct launch_request){.backoff_s = 1, .hang_s = -1, .chaos_s = 2, .heartbeat_s = -1,
+    *out = (struct launch_request){.backoff_s = -1, .hang_s = -1, .chaos_s = -1, .heartbeat_s = -1,
                                    .agent_command = ""};
     if (transport && *transport) TRY(take_transport(out, "TRIVIUM_COMM_TRANSPORT", transport));
     int i = 0;
@@ -267,6 +280,7 @@ enum status launch_parse(int argc, char **argv, struct launch_request *out) {
     if (out->min_ranks > out->n_ranks)
         return FAIL(E_USAGE, "--min-ranks %d is more than -n %d; use at most %d", out->min_ranks, out->n_ranks,
                     out->n_ranks);
+    TRY(check_times(out));
     if (out->min_ranks && !out->max_restarts)
         return FAIL(E_USAGE, "--min-ranks %d is for restarts, and there are none; give --max-restarts too",
                     out->min_ranks);
