@@ -85,7 +85,7 @@ instead run/collectives-0.jsonl bomb calls_line 2 "collectives-0.jsonl, line 1 h
 bomb criteo_line 2 "big, line 1 has more than 65536 bytes" -- data criteo big --to new.bin --rows 100
 bomb schedule_line 2 "file:big, line 1 has more than 1048576 bytes" -- schedule --schedule file:big --pp 2 --microbatches 4
 bomb hostfile_line 2 "--hostfile big, line 1 has more than 4096 bytes" -- launch -n 2 --comm-transport own --hostfile big train
-bomb order_line 2 "server-order=big, line 1 has more than 32768 bytes" -- train --data text.txt "${model[@]}" --val-fraction 0 --servers 1 --server-mode async --clip 0 --server-order big --steps 1
+bomb order_line 2 "server-order=big has more than 67108864 bytes" -- train --data text.txt "${model[@]}" --val-fraction 0 --servers 1 --server-mode async --clip 0 --server-order big --steps 1
 rm big
 
 # ---- many groups, and a piece that says it is of 2^31 elements ----
