@@ -6,6 +6,7 @@
 #include "lib/run/plan.h"
 #include "pp/pp_table.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,8 +174,7 @@ static enum status refuse_unread(const struct request *q, const struct options *
         {"schedule", !q->all, "leave --all out"}, {"svg", !q->all, "leave --all out"},
         {"csv", !q->all, "leave --all out"}, {"json", !q->all, "leave --all out"},
         {"chunks", !q->all, "leave --all out"}, {"json", !q->csv, "leave --csv out"},
-        {"chunks", !file, "give --schedule interleaved"}, {"pp", !file, "give --schedule interleaved"},
-        {"microbatches", !file, "give --schedule interleaved"},
+        {"chunks", !file, "give --schedule interleaved"},
     };
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
         const char *name = needs[i].option;
@@ -182,6 +182,17 @@ static enum status refuse_unread(const struct request *q, const struct options *
         return FAIL(E_USAGE, "--%s: this schedule does not read it; %s, or leave --%s out", name, needs[i].remedy,
                     name);
     }
+    return OK;
+}
+
+/* A file says how many stages and microbatches it is for. */
+static enum status check_table(const struct request *q, const struct options *o, const struct pp_table *t) {
+    const struct { const char *option; int64_t given, in_file; } sizes[] = {
+        {"pp", q->pp, t->n_ranks}, {"microbatches", q->microbatches, t->n_microbatches}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (options_source(o, sizes[i].option) != FROM_DEFAULT && sizes[i].given != sizes[i].in_file)
+            return FAIL(E_CONFIG, "%s=%" PRId64 ", and %s is a schedule of %" PRId64 "; leave --%s out",
+                        sizes[i].option, sizes[i].given, q->file, sizes[i].in_file, sizes[i].option);
     return OK;
 }
 
@@ -199,6 +210,7 @@ static enum status parse_and_show(struct request *q, struct options *o, int argc
     const struct pp_table *table;
     if (q->schedule == SCHEDULE_FILE) {
         TRY(pp_table_of(q->file, &table));
+        TRY(check_table(q, o, table));
         c.row = &table->row, c.n_stages = table->n_ranks, c.n_chunks = 1, c.n_microbatches = table->n_microbatches;
     }
     enum status status = q->all ? schedule_all(&c, &q->sizes) : show(q, &c);
