@@ -3,8 +3,8 @@
  *   attempt --died--> is a restart of use? --> wait (backoff, doubled each time) --> the same words, with --resume DIR
  *   --> attempt
  *
- * Never after success (0), a checkpoint that was asked for (75), a bad request (2), or any signal to launch. No longer
- * after MOST_STUCK restarts in a row without a new checkpoint: whatever it is does not go away.
+ * Never after success (0), a checkpoint that was asked for (75), a bad request (2), or any signal to launch. Launch
+ * gives up after MOST_STUCK restarts in a row without a new checkpoint: their cause stays.
  *
  * A loss that is not finite comes again, from the same state and samples, unless a bit has flipped. So a job that has a
  * checkpoint from before tries that step once more, on as many ranks. If it is not finite there again, or before, it is

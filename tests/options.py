@@ -15,6 +15,7 @@ places) is none. Nor is an echo: lines that only announce the configuration, and
 The views of the same configuration (show, plan, budget, score, ...) accept all options of train, and are not tried here. That is an exception by
 class: a configuration describes a run, and each command reads of it what concerns it. Options of their own are another test's.
 """
+
 import collections
 import concurrent.futures
 import hashlib
@@ -33,10 +34,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = os.path.join(HERE, "data", "options")
 LIMIT_S, MOST_EXCEPTIONS = 120, 20
 # --peak-tflops: else each run measures it, and another one.
-RUN = ("--device cpu --layers 2 --hidden 16 --heads 2 --seq 16 --global-batch 4 --steps 3 --threads 1 --eval-batches 1 --eval-every 2 "
-       "--peak-tflops 1 --data $F/a.txt")
-CLICKS = ("--device cpu --arch dlrm --features 2 --bag 2 --dense 2 --mlp-bottom 8 --mlp-top 8 --hidden 4 --vocab 50 --global-batch 4 --steps 3 "
-          "--threads 1 --eval-batches 1 --eval-every 2 --peak-tflops 1 --data $F/clicks")
+RUN = (
+    "--device cpu --layers 2 --hidden 16 --heads 2 --seq 16 --global-batch 4 --steps 3 --threads 1 --eval-batches 1 --eval-every 2 "
+    "--peak-tflops 1 --data $F/a.txt"
+)
+CLICKS = (
+    "--device cpu --arch dlrm --features 2 --bag 2 --dense 2 --mlp-bottom 8 --mlp-top 8 --hidden 4 --vocab 50 --global-batch 4 --steps 3 "
+    "--threads 1 --eval-batches 1 --eval-every 2 --peak-tflops 1 --data $F/clicks"
+)
 
 
 class Case:
@@ -56,7 +61,9 @@ def lines_of(name):
 # ---- what is compared ----
 ANNOUNCES = re.compile(r"(model|layout|data|mask|sentinels|preflight|slow rank) ?\S*:? |.*\bwarning: ")
 UNSTEADY = [
-    (r"resident [0-9.]+ MiB, unaccounted -?[0-9.]+ MiB", "resident"), (r"mfu [0-9.]+%", "mfu"), (r", [0-9]+ spans \(", ", spans ("),
+    (r"resident [0-9.]+ MiB, unaccounted -?[0-9.]+ MiB", "resident"),
+    (r"mfu [0-9.]+%", "mfu"),
+    (r", [0-9]+ spans \(", ", spans ("),
     (r"-?\b[0-9][0-9.e+-]*( ?)(ms|us|s|tok/s|%)(?![a-z0-9])", r"N\2"),
 ]
 
@@ -80,7 +87,13 @@ def metrics(text):
 
 
 def manifest(text):
-    return json.dumps({k: v for k, v in json.loads(text).items() if k not in ("model", "layout", "adamw", "techniques", "seed", "xxh3")})
+    return json.dumps(
+        {
+            k: v
+            for k, v in json.loads(text).items()
+            if k not in ("model", "layout", "adamw", "techniques", "seed", "xxh3")
+        }
+    )
 
 
 def trace(text):
@@ -97,7 +110,12 @@ def record(text):
 def contents(path):
     with open(path, "rb") as file:
         raw = file.read()
-    for start, end, reader in ((b'{"step"', b"", metrics), (b"{", b"manifest.json", manifest), (b"{", b"t.json", trace), (b"# ", b"", record)):
+    for start, end, reader in (
+        (b'{"step"', b"", metrics),
+        (b"{", b"manifest.json", manifest),
+        (b"{", b"t.json", trace),
+        (b"# ", b"", record),
+    ):
         if raw.startswith(start) and path.encode().endswith(end):
             return reader(raw.decode())
     return hashlib.sha1(raw).hexdigest()
@@ -114,8 +132,14 @@ def place_for_run(fixtures):
 
 
 def start(words, place):
-    with subprocess.Popen([PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=place,
-                          start_new_session=True) as child:
+    with subprocess.Popen(
+        [PROGRAM, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=place,
+        start_new_session=True,
+    ) as child:
         try:
             return child.communicate(timeout=LIMIT_S)[0].decode(errors="replace"), child.returncode
         except subprocess.TimeoutExpired:
@@ -133,7 +157,13 @@ def run(case, value, fixtures):
     """(exit code, what it printed, {file: contents}); of a run that failed only its code and the kind of its error. And all that it printed."""
     launch = ["launch", "-n", case.ranks, "--comm-transport", "own"]
     launch += ["--elastic", case.ranks, "--spares", case.spares] if case.spares else []
-    words = launch + ["train"] + shlex.split(CLICKS if "dlrm" in case.words else RUN) + case.words + [f"--{case.name}", value]
+    words = (
+        launch
+        + ["train"]
+        + shlex.split(CLICKS if "dlrm" in case.words else RUN)
+        + case.words
+        + [f"--{case.name}", value]
+    )
     place = place_for_run(fixtures)
     said, code = start([word.replace("$F", fixtures) for word in words], place)
     if code:
@@ -166,31 +196,47 @@ def judge(case, fixtures):
 # ---- all ----
 def make_fixtures(folder):
     def do(line):
-        done = subprocess.run([PROGRAM, *shlex.split(line.replace("$F", folder))], cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [PROGRAM, *shlex.split(line.replace("$F", folder))], cwd=folder, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             sys.exit(f"not ok options: {line}: {done.stderr}")
+
     configs = os.path.join(HERE, "..", "configs")
     with open(os.path.join(configs, "demo.txt"), "rb") as file:
         text = file.read(9000)
     for name, part in (("a.txt", text[:4000]), ("b.txt", text[5000:])):
         with open(os.path.join(folder, name), "wb") as file:
             file.write(part)
-    with open(os.path.join(configs, "clusters", "cpu-2core.ini"), encoding="utf-8") as file, \
-            open(os.path.join(folder, "narrow.ini"), "w", encoding="utf-8") as narrow:
-        narrow.write(re.sub("(?m)^memory-gib = .*", "memory-gib = 0.00035", re.sub("(?m)^reserve-gib = .*", "reserve-gib = 0", file.read())))
+    with open(os.path.join(configs, "clusters", "cpu-2core.ini"), encoding="utf-8") as file, open(
+        os.path.join(folder, "narrow.ini"), "w", encoding="utf-8"
+    ) as narrow:
+        narrow.write(
+            re.sub(
+                "(?m)^memory-gib = .*",
+                "memory-gib = 0.00035",
+                re.sub("(?m)^reserve-gib = .*", "reserve-gib = 0", file.read()),
+            )
+        )
     shutil.copytree(os.path.join(HERE, "data", "bpe"), os.path.join(folder, "bpe"))
     do("data synth-clicks --to clicks --samples 400 --features 2 --bag 2 --dense 2 --rows 50")
     do(f"train {RUN} --steps 1 --save gpt")
-    for first in (0, 1):                    # which worker is: one gradient after the other
-        rows = [f"0 {worker} {clock} 0 {max(0, 2 * clock - 1 + (worker != first))}" for clock in range(3) for worker in (first, 1 - first)]
+    for first in (0, 1):  # which worker is: one gradient after the other
+        rows = [
+            f"0 {worker} {clock} 0 {max(0, 2 * clock - 1 + (worker != first))}"
+            for clock in range(3)
+            for worker in (first, 1 - first)
+        ]
         with open(os.path.join(folder, f"order{first}"), "w", encoding="utf-8") as file:
             file.write("\n".join(["# 1 servers, 2 workers", "server worker clock seconds version0", *rows, ""]))
 
 
 def options_of_train():
     """All that `show` accepts, without its own."""
+
     def ask(*words):
         return subprocess.run([PROGRAM, "show", *words], capture_output=True, text=True, check=True).stdout
+
     own = re.findall(r"^  --([a-z0-9-]+)", ask("--help").partition("\nshow:\n")[2], re.M)
     return [option["name"] for option in json.loads(ask("options", "--json")) if option["name"] not in own]
 
@@ -215,7 +261,9 @@ def main():
     if len(exceptions) > MOST_EXCEPTIONS:
         bad["exceptions"] = f"{len(exceptions)} are more than {MOST_EXCEPTIONS}"
     tried = [name for name in options if name not in bad and re.search(WANTED, name)]
-    with tempfile.TemporaryDirectory() as fixtures, concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS", "2"))) as pool:
+    with tempfile.TemporaryDirectory() as fixtures, concurrent.futures.ThreadPoolExecutor(
+        int(os.environ.get("JOBS", "2"))
+    ) as pool:
         make_fixtures(fixtures)
         found = {name: pool.submit(judge, cases[name], fixtures) for name in tried}
         for name, future in found.items():

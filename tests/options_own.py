@@ -11,6 +11,7 @@ neither a case nor a line in own-exceptions.txt (COMMAND OPTION | WHY), fails.
     options_own.py PROGRAM [FILTER]         a line "ok NAME" or "not ok NAME: ..." an option; FILTER: a part of "COMMAND OPTION"
     JOBS                                    runs at a time (default: 2)
 """
+
 import concurrent.futures
 import hashlib
 import os
@@ -25,8 +26,12 @@ import tempfile
 PROGRAM, FILTER = os.path.abspath(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "options")
 DEMO = os.path.join(DATA, "..", "..", "..", "configs", "demo.txt")
-SUB = {"show": "program types memory mesh comm options", "oracle": "record check show", "checkpoint": "inspect export import",
-       "data": "tokenize synth-clicks criteo inspect"}
+SUB = {
+    "show": "program types memory mesh comm options",
+    "oracle": "record check show",
+    "checkpoint": "inspect export import",
+    "data": "tokenize synth-clicks criteo inspect",
+}
 MOST_EXCEPTIONS, LIMIT_S = 10, 60
 SMALL = "--layers 2 --hidden 16 --heads 2 --seq 16 --global-batch 4 --threads 1 --steps 2 --metrics= --data a.txt"
 
@@ -47,17 +52,19 @@ def own_options(command, of_train):
     listed = re.findall(r"^ +(--?[a-z][a-z0-9-]*)", text, re.M)
     listed = [name for name in listed if name != "--config" and not ("--global-batch" in listed and name in of_train)]
     uses = re.findall(rf"^trivium (?:.* )?{command} (.*)", text, re.M)
-    return list(dict.fromkeys(listed + [name for use in uses for name in re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", use)]))
+    return list(
+        dict.fromkeys(listed + [name for use in uses for name in re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", use)])
+    )
 
 
 # ---- the cases ----
 class Case:
     def __init__(self, words, option, values):
         self.may_fail = words[0] == "!"
-        words = words[self.may_fail:]
+        words = words[self.may_fail :]
         self.measures = "compare" in words or "calibrate" in words
         at = words.index("@") if "@" in words else len(words)
-        self.before, self.after = words[:at], words[at + 1:]
+        self.before, self.after = words[:at], words[at + 1 :]
         self.option, self.values = option, values
         places = [i for i, word in enumerate(self.before) if word in COMMANDS or word in SUB]
         self.command = self.before[places[-1]]
@@ -73,7 +80,11 @@ def unfold(words):
     braces = re.search(r"\{([^}]*)\}", words)
     if not braces:
         return [words]
-    return [one for word in braces.group(1).split(",") for one in unfold(words[:braces.start()] + word + words[braces.end():])]
+    return [
+        one
+        for word in braces.group(1).split(",")
+        for one in unfold(words[: braces.start()] + word + words[braces.end() :])
+    ]
 
 
 def lines_of(name):
@@ -114,8 +125,15 @@ def run(words, fixtures, measures):
     """(exit code, what was printed, {file: contents})"""
     place = tempfile.mkdtemp(dir=fixtures)
     words = [word.replace("$F", fixtures).replace("$O", place) for word in words]
-    with subprocess.Popen([PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=place,
-                          env={**os.environ, "TRIVIUM_SECRET": "a" * 64}, start_new_session=True) as child:
+    with subprocess.Popen(
+        [PROGRAM, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=place,
+        env={**os.environ, "TRIVIUM_SECRET": "a" * 64},
+        start_new_session=True,
+    ) as child:
         try:
             out = child.communicate(timeout=LIMIT_S)[0].decode(errors="replace")
         except subprocess.TimeoutExpired:
@@ -140,7 +158,9 @@ def judge(case, fixtures):
     first, second = (run(case.words(value), fixtures, case.measures) for value in case.values)
     values = " and ".join(repr(value) for value in case.values)
     for result in (first, second):
-        if result[0] and re.search(rf"{re.escape(case.option)}\b.*(does not read it|has no use for it|leave it out)", error_of(result)):
+        if result[0] and re.search(
+            rf"{re.escape(case.option)}\b.*(does not read it|has no use for it|leave it out)", error_of(result)
+        ):
             return None
     if first[0] and second[0] and not case.may_fail:
         return f"{values} both fail: {error_of(first)}"
@@ -157,9 +177,11 @@ def make_fixtures(folder):
         done = subprocess.run([PROGRAM, *words], cwd=folder, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"options_own.py: {' '.join(words)}: {done.stderr}")
+
     def write(name, text):
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
             file.write(text)
+
     with open(DEMO, encoding="utf-8") as file:
         demo = file.read()
     write("a.txt", demo[:4000])
@@ -171,13 +193,35 @@ def make_fixtures(folder):
     shutil.copytree(os.path.join(DATA, "..", "bpe"), os.path.join(folder, "bpe"))
     small = SMALL.split()
     do("data", "tokenize", "a.txt", "--to", "a.bin")
-    do("data", "synth-clicks", "--to", "clicks", "--samples", "400", "--features", "2", "--bag", "2", "--dense", "2", "--rows", "50")
+    do(
+        "data",
+        "synth-clicks",
+        "--to",
+        "clicks",
+        "--samples",
+        "400",
+        "--features",
+        "2",
+        "--bag",
+        "2",
+        "--dense",
+        "2",
+        "--rows",
+        "50",
+    )
     do("train", *small, "--save", "gpt")
     do("train", *small, "--arch", "llama", "--save", "llama")
     do("checkpoint", "export", "gpt", "--to", "hf", "hf.safetensors")
     do("checkpoint", "export", "gpt", "--to", "llmc", "llmc.bin")
-    do("train", "--arch", "dlrm", *("--features 2 --bag 2 --dense 2 --mlp-bottom 8 --mlp-top 8 --hidden 4 --vocab 50 --global-batch 4 --steps 2 "
-                                    "--threads 1 --metrics= --data clicks --save dlrm").split())
+    do(
+        "train",
+        "--arch",
+        "dlrm",
+        *(
+            "--features 2 --bag 2 --dense 2 --mlp-bottom 8 --mlp-top 8 --hidden 4 --vocab 50 --global-batch 4 --steps 2 "
+            "--threads 1 --metrics= --data clicks --save dlrm"
+        ).split(),
+    )
     do("train", *small, "--arch", "mixtral", "--experts", "4", "--save", "moe")
     do("oracle", "record", *small, "--steps", "1", "--out", "record")
 
@@ -204,7 +248,9 @@ def main():
     exceptions = dict(line.split(" | ") for line in lines_of("own-exceptions.txt"))
     if len(exceptions) > MOST_EXCEPTIONS:
         print(f"not ok options of commands: {len(exceptions)} exceptions, and at most {MOST_EXCEPTIONS} are allowed")
-    with tempfile.TemporaryDirectory() as fixtures, concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS", "2"))) as pool:
+    with tempfile.TemporaryDirectory() as fixtures, concurrent.futures.ThreadPoolExecutor(
+        int(os.environ.get("JOBS", "2"))
+    ) as pool:
         make_fixtures(fixtures)
         found = {}
         for case in read_cases():

@@ -23,6 +23,7 @@ numpy, if there is one):
 
 A message that advises several things has a `take` for each, and `given` and `try` are run in a new folder before each.
 """
+
 import concurrent.futures
 import contextlib
 import glob
@@ -47,7 +48,7 @@ LIMIT_S = 300
 def cases():
     words = os.environ.get("FILES", "").split()
     for path in sorted(glob.glob(f"{FOLDER}/*.txt")):
-        name = os.path.basename(path)[:-len(".txt")]
+        name = os.path.basename(path)[: -len(".txt")]
         if name in ("drawn", "exceptions") or words and name not in words:
             continue
         case = None
@@ -86,7 +87,10 @@ def make():
     """With the settings of this build, so that nothing is built anew."""
     build = os.path.dirname(PROGRAM)
     with open(build + "/settings") as settings, open(build + "/flags") as flags:
-        cuda, werror = "TRIVIUM_CUDA" in re.search("^TEST_CFLAGS=.*", settings.read(), re.M)[0], "-Werror" in flags.read()
+        cuda, werror = (
+            "TRIVIUM_CUDA" in re.search("^TEST_CFLAGS=.*", settings.read(), re.M)[0],
+            "-Werror" in flags.read(),
+        )
     return f"make -C {ROOT} --no-print-directory CUDA={int(cuda)}{' WERROR=1' if werror else ''}"
 
 
@@ -102,17 +106,35 @@ def free_port():
 
 class Place:
     """Where the lines of a case run; what they leave running ends with it."""
+
     def __init__(self, work):
         self.fixtures, self.groups = work + "/fixtures", []
         self.folder = tempfile.mkdtemp(dir=work)
         run = f"train --config {self.fixtures}/tiny.ini --data {self.fixtures}/text.txt --global-batch 12"
-        self.environment = {**os.environ, "F": self.fixtures, "ROOT": ROOT, "R": run, "M": MAKE, "P": PYTHONS["numpy"] or "none", "PORT": free_port(),
-                            "PATH": os.path.dirname(PROGRAM) + ":" + os.environ["PATH"]}
+        self.environment = {
+            **os.environ,
+            "F": self.fixtures,
+            "ROOT": ROOT,
+            "R": run,
+            "M": MAKE,
+            "P": PYTHONS["numpy"] or "none",
+            "PORT": free_port(),
+            "PATH": os.path.dirname(PROGRAM) + ":" + os.environ["PATH"],
+        }
 
     def bash(self, line):
         """Its code, and all that it prints"""
-        p = subprocess.Popen(["bash", "-c", "set -e\n" + line], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, start_new_session=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        p = subprocess.Popen(
+            ["bash", "-c", "set -e\n" + line],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
         self.groups.append(p.pid)
         try:
             said, _ = p.communicate(timeout=LIMIT_S)
@@ -191,7 +213,11 @@ def all_texts():
 def listed(name):
     """Lines FILE | WORDS | REASON of exceptions.txt, FILE | TEXT of drawn.txt"""
     with open(f"{FOLDER}/{name}") as file:
-        return [[part.strip() for part in line.rstrip("\n").split(" | ")] for line in file if line.strip() and not line.startswith("#")]
+        return [
+            [part.strip() for part in line.rstrip("\n").split(" | ")]
+            for line in file
+            if line.strip() and not line.startswith("#")
+        ]
 
 
 def static():
@@ -206,10 +232,15 @@ def static():
     stale += [f"{case['where']}: {case['at']}" for case in cases() if not text_of(case, texts)]
     stale += [f"{e[0]} | {e[1]}" for e in excepted if not any(e[1] in text for text in texts.get(e[0], []))]
     needless = sorted(reasons & tried)
-    print(f"# {len(wanted)} messages advise what can be typed: {len(set(wanted) & tried)} have a case, {len(set(wanted) & drawn - tried)} more are "
-          f"met by plans, {len(set(wanted) & reasons - tried - drawn)} have a reason for neither; {len(tried - set(wanted))} others have a case, too")
-    for name, found in (("each_message_that_advises_is_tried_or_has_a_reason", bare), ("no_line_of_the_lists_is_of_a_message_that_is_gone", stale),
-                        ("no_exception_is_tried", needless)):
+    print(
+        f"# {len(wanted)} messages advise what can be typed: {len(set(wanted) & tried)} have a case, {len(set(wanted) & drawn - tried)} more are "
+        f"met by plans, {len(set(wanted) & reasons - tried - drawn)} have a reason for neither; {len(tried - set(wanted))} others have a case, too"
+    )
+    for name, found in (
+        ("each_message_that_advises_is_tried_or_has_a_reason", bare),
+        ("no_line_of_the_lists_is_of_a_message_that_is_gone", stale),
+        ("no_exception_is_tried", needless),
+    ):
         print("ok" if not found else "not ok", "remedies_" + name)
         for place in found:
             print("#", place if isinstance(place, str) else " | ".join(place))
@@ -222,7 +253,9 @@ def met(path):
     printed = [(file, text, remedy_places.pattern(text)) for file, text in places]
     for line in open(path):
         said = re.match(r"E_\w+ (\S+?):\d+ ", line)
-        fit = [(file, text) for file, text, p in printed if said and os.path.basename(file) == said[1] and p.search(line)]
+        fit = [
+            (file, text) for file, text, p in printed if said and os.path.basename(file) == said[1] and p.search(line)
+        ]
         found.update([max(fit, key=lambda place: len(place[1]))] if fit else [])
     drawn = {(file, text) for file, text in listed("drawn.txt")}
     print("ok" if found == drawn else "not ok", "remedies_drawn_txt_has_what_plans_meet")
@@ -238,7 +271,7 @@ def has(what):
     return PYTHONS[what] if what in PYTHONS else shutil.which(what)
 
 
-MAKING = threading.Lock()                                    # make writes into the project's build
+MAKING = threading.Lock()  # make writes into the project's build
 
 
 def run_one(case, texts, work):
@@ -264,7 +297,9 @@ def main():
             return True
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             bad = 0
-            for line in pool.map(lambda case: run_one(case, texts, work), [c for c in cases() if re.search(only, c["name"])]):
+            for line in pool.map(
+                lambda case: run_one(case, texts, work), [c for c in cases() if re.search(only, c["name"])]
+            ):
                 print(line, flush=True)
                 bad += line.startswith("not ok")
         return bad > 0

@@ -1,4 +1,5 @@
 """Where the sources have a message that advises what can be typed: an option, a command, a tool, a setting of the environment."""
+
 import ast
 import re
 import subprocess
@@ -6,10 +7,16 @@ import subprocess
 ONE = r'"(?:[^"\\\n]|\\.)*"'
 SEVERAL = re.compile(ONE + r"(?:\s*(?:PRI\w+\s*)?" + ONE + r")*(?:\s*PRI\w+)?")
 CALL = re.compile(r"\b(FAIL|REFUSE|fail_\w+|stderr)\b")
-ELSEWHERE = re.compile(r"(^|/)(test_|example_)|^(nano|tests|tools/bench|tools/concepts)/|^lessons/.*\.(c|cu|h)$|^explorer/")
-ASKS = re.compile(r"(?:^|[;:,.?!] |\bor |\band )(?:use|Use|give|Give|set|raise|leave|start|see|build|read|tokenize|say|point|quote|save|choose|make it) ")
-TYPED = re.compile(r"(?<![\w-])--[a-z]|\btrivium [a-z]+|\btools/\w|\bmake [a-z]+|\bmake [A-Z]+=|\b[A-Z]{2,}_[A-Z_]+\b|\b[A-Z]{2,}=|TMPDIR|ulimit|iconv|"
-                   r"\bnumpy\.|astype|reshape|save_pretrained|/dev/shm|yama")
+ELSEWHERE = re.compile(
+    r"(^|/)(test_|example_)|^(nano|tests|tools/bench|tools/concepts)/|^lessons/.*\.(c|cu|h)$|^explorer/"
+)
+ASKS = re.compile(
+    r"(?:^|[;:,.?!] |\bor |\band )(?:use|Use|give|Give|set|raise|leave|start|see|build|read|tokenize|say|point|quote|save|choose|make it) "
+)
+TYPED = re.compile(
+    r"(?<![\w-])--[a-z]|\btrivium [a-z]+|\btools/\w|\bmake [a-z]+|\bmake [A-Z]+=|\b[A-Z]{2,}_[A-Z_]+\b|\b[A-Z]{2,}=|TMPDIR|ulimit|iconv|"
+    r"\bnumpy\.|astype|reshape|save_pretrained|/dev/shm|yama"
+)
 
 
 def option_names(program):
@@ -37,7 +44,7 @@ def of_c(text, every):
         whole = re.sub(r'%"\s*PRI\w+', '%s"', found.group(0))
         joined = "".join(part[1:-1] for part in re.findall(ONE, whole)).replace(r"\"", '"')
         begin = max(text.rfind(end, 0, found.start()) for end in (";\n", "{\n", "}\n", ") {", ":\n"))
-        called = bool(CALL.search(text[begin + 1:found.start()]))
+        called = bool(CALL.search(text[begin + 1 : found.start()]))
         if every or called or ASKS.search(joined):
             yield joined
 
@@ -65,7 +72,9 @@ def texts_of(node):
 
 def of_python(text):
     for node in ast.walk(ast.parse(text)):
-        leaves = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("exit", "error")
+        leaves = (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("exit", "error")
+        )
         call = node.exc if isinstance(node, ast.Raise) else node if leaves else None
         if isinstance(call, ast.Call):
             yield from texts_of(call)
@@ -90,8 +99,11 @@ def places(program, every=False):
         except (UnicodeDecodeError, IsADirectoryError):
             continue
         first = text.split("\n", 1)[0]
-        read = (of_c if file.endswith((".c", ".cu", ".h")) else of_python if "python" in first or file.endswith(".py") else
-                of_shell if "sh" in first[-5:] else None)
+        read = (
+            of_c
+            if file.endswith((".c", ".cu", ".h"))
+            else of_python if "python" in first or file.endswith(".py") else of_shell if "sh" in first[-5:] else None
+        )
         for said in (read(text, every) if read is of_c else read(text)) if read else ():
             if " " in said and (every or advises(said, options)):
                 yield file, said

@@ -321,10 +321,10 @@ static void test_rows_go_on_when_there_is_room_again(void **state) {
 static void test_a_pipe_without_a_reader_is_not_waited_for(void **state) {
     (void)state;
     struct metrics m;
-    const char *pipe = test_path("metrics-nobody");
+    const char *pipe = test_path("metrics-unread");
     assert_int_equal(mkfifo(pipe, 0666), 0);
     alarm(20);
-    assert_fails(metrics_open(&m, pipe, fresh), E_USAGE, "metrics-nobody", "no process reads", "start its reader");
+    assert_fails(metrics_open(&m, pipe, fresh), E_USAGE, "metrics-unread", "no process reads", "start its reader");
     alarm(0);
     metrics_close(&m);
 }

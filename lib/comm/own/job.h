@@ -32,7 +32,7 @@ extern "C" {
  * the two was first; of several hosts, the lighthouse's. OWN_EPOCHS: of so many the members are kept; a process that
  * slept longer finds that it is none */
 enum { OWN_MOST_RANKS = EPOCH_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8, OWN_CLOSED = 1 << 30 };
-/* A job has so many epochs: own_slot_word and own_done have room for these. */
+/* The most epochs of a job: own_slot_word and own_done have room for no more. */
 enum { OWN_MOST_EPOCHS = 1 << 20 };
 
 enum own_state { OWN_STARTING, OWN_RUNNING, OWN_FINISHED, OWN_WITHDRAWN };     /* WITHDRAWN: comm_withdraw */

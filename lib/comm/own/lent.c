@@ -18,7 +18,7 @@ void own_lent_allow(struct own_line *mine) {
     mine->mark = sample;
 }
 
-/* One call reads of one process: whoever has the mark is the one whose n bytes these are. */
+/* One call reads the mark and the n bytes of one process, so the mark says whose bytes they are. */
 static bool read_some(const struct own_line *of, void *to, uint64_t from, size_t n) {
     uint64_t found = 0;
     struct iovec here[] = {{to, n}, {&found, sizeof found}},

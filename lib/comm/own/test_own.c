@@ -317,7 +317,7 @@ static void test_hosts(void **state) {
 }
 
 /* ---- the job's line ---- */
-/* A process that slept since the first epoch still has its rings, and nobody else does, however many there were. */
+/* A process that slept since the first epoch shares its rings with no later epoch, even after many of them. */
 static void test_no_two_epochs_have_the_same_rings(void **state) {
     (void)state;
     struct own_job job = {.n_slots = 2};

@@ -51,8 +51,9 @@ struct attention_graph_shape attention_graph_shape(const struct attention_pair *
 
 /* ---- tensors: always four axes, (B,H,rows,columns) ---- */
 
-static descriptor tensor(graph *g, int64_t name, const int64_t n[4], const int64_t stride[4], cudnnDataType_t type,
-                         bool is_virtual, bool by_value) {
+static descriptor tensor_in_order(graph *g, int64_t name, const int64_t n[4], const int64_t stride[4],
+                                  cudnnDataType_t type, cudnnBackendTensorReordering_t order, bool is_virtual,
+                                  bool by_value) {
     descriptor t = make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     int64_t alignment = 16;
     SET(t, TENSOR_UNIQUE_ID, INT64, 1, &name);
@@ -60,9 +61,14 @@ static descriptor tensor(graph *g, int64_t name, const int64_t n[4], const int64
     SET(t, TENSOR_BYTE_ALIGNMENT, INT64, 1, &alignment);
     SET(t, TENSOR_DIMENSIONS, INT64, 4, n);
     SET(t, TENSOR_STRIDES, INT64, 4, stride);
+    SET(t, TENSOR_REORDERING_MODE, TENSOR_REORDERING_MODE, 1, &order);
     SET(t, TENSOR_IS_VIRTUAL, BOOLEAN, 1, &is_virtual);
     SET(t, TENSOR_IS_BY_VALUE, BOOLEAN, 1, &by_value);
     return finish(g, t, "tensor");
+}
+static descriptor tensor(graph *g, int64_t name, const int64_t n[4], const int64_t stride[4], cudnnDataType_t type,
+                         bool is_virtual, bool by_value) {
+    return tensor_in_order(g, name, n, stride, type, CUDNN_TENSOR_REORDERING_NONE, is_virtual, by_value);
 }
 
 static bool is_of_keys(enum attention_operand name) {
@@ -101,17 +107,8 @@ static descriptor number(graph *g, enum attention_operand name) {
 static descriptor dq_sum(graph *g) {
     const struct attention_graph_shape *s = &g->s;
     int64_t n[4] = {s->B, s->H, s->Tq, s->D}, stride[4] = {s->H * s->Tq * s->D, s->Tq * s->D, s->D, 1};
-    int64_t name = OPERAND_DQ_SUM, alignment = 16;
-    cudnnDataType_t type = CUDNN_DATA_FLOAT;
-    cudnnBackendTensorReordering_t order = CUDNN_TENSOR_REORDERING_F16x16;
-    descriptor t = make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    SET(t, TENSOR_UNIQUE_ID, INT64, 1, &name);
-    SET(t, TENSOR_DATA_TYPE, DATA_TYPE, 1, &type);
-    SET(t, TENSOR_BYTE_ALIGNMENT, INT64, 1, &alignment);
-    SET(t, TENSOR_DIMENSIONS, INT64, 4, n);
-    SET(t, TENSOR_STRIDES, INT64, 4, stride);
-    SET(t, TENSOR_REORDERING_MODE, TENSOR_REORDERING_MODE, 1, &order);
-    return finish(g, t, "sum of dq");
+    return tensor_in_order(g, OPERAND_DQ_SUM, n, stride, CUDNN_DATA_FLOAT, CUDNN_TENSOR_REORDERING_F16x16, false,
+                           false);
 }
 
 /* Between operations: (B,H,Tq,columns), nowhere in memory. */

@@ -124,7 +124,7 @@ static void pass_my_own(void) {
 }
 static const char passes[] = "pass lessons/02-collectives/cost/test_cost.c test_ring_cost\nend 0123456789abcdef\n";
 
-/* 1: what the solution says is to be wrong. */
+/* 1: a wrong answer follows. */
 static int attack(void) {
     static int calls;
 #ifdef ADDRESSES                      /* each time: the linker writes some of them when they are first used */

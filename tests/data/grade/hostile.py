@@ -1,5 +1,7 @@
 """Hand-ins that mean harm (hostile.txt), graded together: python3 tests/data/grade/hostile.py FOLDER [KIND...]. A line for each: ok, or not ok and what
-its report says. Among them are students who mean no harm, whose scores no other changes. Where there is no sandbox: a line that begins with "skip"."""
+its report says. Among them are students who mean no harm, whose scores no other changes. Where there is no sandbox: a line that begins with "skip".
+"""
+
 import csv
 import ctypes
 import os
@@ -13,7 +15,13 @@ from grader import exercise, library  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 folder, kinds = os.path.abspath(sys.argv[1]), sys.argv[2:]
 FAIR = ("ann", "050-ann", "zoe")
-LONG = {"MANYNAMES": "a_long_name_that_makes_the_table_of_names_long_" * 3, "EXPECTED": "expected " * 100000, "COMMENTS": "/*" * 500000, "QUOTES": '"' + '\\"' * 400000, "BLANKLINES": "\n" * 1000000}
+LONG = {
+    "MANYNAMES": "a_long_name_that_makes_the_table_of_names_long_" * 3,
+    "EXPECTED": "expected " * 100000,
+    "COMMENTS": "/*" * 500000,
+    "QUOTES": '"' + '\\"' * 400000,
+    "BLANKLINES": "\n" * 1000000,
+}
 AT_ONCE, LIMIT = 3, 4
 
 
@@ -35,10 +43,21 @@ def cases():
 def near(text):
     """The text, in which NEAR(f) is a function of the C library by its distance from malloc: that is the same in every process."""
     c = library("c", "libc.so.6")
-    at = {name: ctypes.cast(getattr(c, name), ctypes.c_void_p).value for name in {"malloc", *re.findall(r"NEAR\((\w\w+)\)", text)}}
+    at = {
+        name: ctypes.cast(getattr(c, name), ctypes.c_void_p).value
+        for name in {"malloc", *re.findall(r"NEAR\((\w\w+)\)", text)}
+    }
     lines = [f"#define DISTANCE_{name} {value - at['malloc']}" for name, value in at.items()]
-    return "\n".join(["#define _GNU_SOURCE", "#include <stdlib.h>", "static char *volatile from_malloc = (char *)malloc;",
-                      "#define NEAR(f) ((__typeof__(&f))(from_malloc + DISTANCE_##f))", *lines, text])
+    return "\n".join(
+        [
+            "#define _GNU_SOURCE",
+            "#include <stdlib.h>",
+            "static char *volatile from_malloc = (char *)malloc;",
+            "#define NEAR(f) ((__typeof__(&f))(from_malloc + DISTANCE_##f))",
+            *lines,
+            text,
+        ]
+    )
 
 
 def attacking(solution, what, source):
@@ -70,8 +89,26 @@ def hand_in(student, e, text):
 def grade():
     """Rows of the table: student -> row."""
     out = os.path.join(folder, "scores.csv")
-    done = subprocess.run(["tools/grade-all", "--built", "--jobs", str(AT_ONCE), "--limit", str(LIMIT), "--lessons", "", "--out", out, "--reports",
-                           os.path.join(folder, "reports"), os.path.join(folder, "in")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        [
+            "tools/grade-all",
+            "--built",
+            "--jobs",
+            str(AT_ONCE),
+            "--limit",
+            str(LIMIT),
+            "--lessons",
+            "",
+            "--out",
+            out,
+            "--reports",
+            os.path.join(folder, "reports"),
+            os.path.join(folder, "in"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     if "bubblewrap" in done.stdout and not os.path.exists(out):
         sys.exit(f"skip hostile: {done.stdout.splitlines()[0]}")
     if done.returncode != 0:
@@ -92,9 +129,16 @@ def main():
     rows = grade()
     for student, (kind, what, status, words) in students.items():
         row, report = rows[student], read(os.path.join(folder, "reports", f"{student}.txt"))
-        good = row["score"] == ("100" if kind == "fair" else "0") and row["status"] in status.split(" or ") and words in report
+        good = (
+            row["score"] == ("100" if kind == "fair" else "0")
+            and row["status"] in status.split(" or ")
+            and words in report
+        )
         n_bad += not good
-        print(f"{'ok' if good else 'not ok'} {kind}: {what[:110]}" + ("" if good else f"\n    {row['score']} points, {row['status']}: {report[:600]}"))
+        print(
+            f"{'ok' if good else 'not ok'} {kind}: {what[:110]}"
+            + ("" if good else f"\n    {row['score']} points, {row['status']}: {report[:600]}")
+        )
     return min(n_bad, 1)
 
 
