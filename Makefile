@@ -3,6 +3,7 @@
 # Settings:  V=1 show the commands   WERROR=1 warnings are errors (CI)   SAN=1 AddressSanitizer + UBSan   DEBUG=1 no optimisation
 #            YES=1 install packages without asking   DATA=path a text for the tests that want one
 #            MINE=1 in a handout: the exercises' files of the tree, not the references (docs/grading.md)
+#            MPI=0 without MPI: ranks are launch's own (a program that needs no library of MPI where it runs)
 #            CUDA=1 with the CUDA device (default: where nvcc and a GPU are)   CUDA=0 without   CUDNN=0|1 (default: where it is)
 #            CUDA_ARCH=90 compute capabilities to compile kernels for (default: those of the GPUs here; without one, all that are supported)
 #            SIMT=1 the CUDA device on the CPU: kernels run by tests/simt, libraries by fakes, for tests (docs/simt.md)
@@ -53,7 +54,8 @@ LESSON_C := $(wildcard lessons/*/example_*.c)
 solutions = $(foreach d,$(dir $(shell grep -ls '^reference' $(1)*/exercise.ini $(1)*/later.ini)),$(or $(wildcard $(d)reference.c),$(filter-out $(d)test_%,$(wildcard $(d)*.c))))
 CPU_C := $(filter lib/ops/%_cpu.c,$(ALL_C))      # compiled once for each element type (lib/ops/real.h)
 CUDA_C := $(filter %_cuda.c %_nccl.c %_cudnn.c %_staged.c,$(ALL_C))   # host code of the CUDA device
-LIB_C := $(filter-out $(TEST_C) $(EXAMPLE_C) $(CPU_C) $(if $(WITH_CUDA),,$(CUDA_C)),$(ALL_C))
+NO_MPI_C := lib/comm/comm_without_mpi.c
+LIB_C := $(filter-out $(TEST_C) $(EXAMPLE_C) $(CPU_C) $(if $(WITH_CUDA),,$(CUDA_C)) $(if $(filter 0,$(MPI)),$(filter lib/comm/comm_mpi%,$(ALL_C)),$(NO_MPI_C)),$(ALL_C))
 ELEMS := fp64 fp32 bf16 fp16
 ALL_CU := $(foreach m,$(MODULES),$(wildcard $(m)/*.cu))
 ELEM_CU := $(filter %_cuda.cu,$(ALL_CU))         # compiled once for each element type (lib/ops/cuda.h)
@@ -85,7 +87,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unk
 comma := ,
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 MPI_CFLAGS := $(shell mpicc --showme:compile 2>/dev/null)
-MPI_LIBS := $(shell mpicc --showme:link 2>/dev/null)
+MPI_LIBS := $(if $(filter-out 0,$(or $(MPI),1)),$(shell mpicc --showme:link 2>/dev/null))
 PKG_LIBS := $(shell pkg-config --libs jansson inih openblas libxxhash libpcre2-8 libsodium 2>/dev/null || echo -ljansson -linih -lopenblas -lxxhash -lpcre2-8 -lsodium)
 PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas libpcre2-8 2>/dev/null)
 # Where registers have 512 bits compilers prefer 256, for the clock's sake; the products need the 512 anyway
@@ -99,10 +101,12 @@ LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) $(if $(URING),-luring) $(CU
 build: $(B)/trivium$(VARIANT)
 
 $(B)/trivium$(VARIANT): $(call obj,trivium.c) $(LIB_O)
+	@mkdir -p $(@D)
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
 $(B)/trivium-tests$(VARIANT): $(TEST_O) $(LIB_O) | $(B)/settings$(VARIANT)
+	@mkdir -p $(@D)
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS) -lcmocka
 
@@ -252,7 +256,7 @@ help:
 	@echo 'make build          build/trivium          make examples  build/example_*'
 	@echo 'make clean'
 	@echo
-	@echo 'settings: CUDA=0|1 SIMT=1|check WERROR=1 SAN=1 DEBUG=1 YES=1 ARCH=native DATA=path (see the head of the Makefile)'
+	@echo 'settings: CUDA=0|1 MPI=0 SIMT=1|check WERROR=1 SAN=1 DEBUG=1 YES=1 ARCH=native DATA=path (see the head of the Makefile)'
 
 deps:
 	@tools/install-deps

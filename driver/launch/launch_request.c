@@ -3,6 +3,7 @@
 
 #include "driver/launch/hosts.h"
 #include "lib/base/option.h"
+#include "lib/comm/comm.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,8 +20,10 @@ const char launch_help[] =
     "  --host LIST      hosts to run on, host:ranks separated by commas (default: this one)\n"
     "  --hostfile FILE  the same from a file, one `host slots=ranks` per line\n"
     "  --comm-transport mpi|own\n"
-    "                   who starts ranks and carries their messages: Open MPI's mpirun (default), or launch itself: "
-    "no MPI takes\n                   part. TRIVIUM_COMM_TRANSPORT=own in the environment says the same\n"
+    "                   who starts ranks and carries their messages: Open MPI's mpirun (default; not in a build with "
+    "MPI=0),\n"
+    "                   or launch itself: no MPI takes part. TRIVIUM_COMM_TRANSPORT=own in the environment says the "
+    "same\n"
     "  --nodes N        own: as if the ranks were on N hosts: TCP between them, on this one (default: 1)\n"
     "  --agent-command WORDS\n"
     "                   own, with --host: what starts `trivium agent` on host %h (default: ssh -o BatchMode=yes %h, "
@@ -101,6 +104,9 @@ static enum status take_hostfile(struct launch_request *r, const char *name, con
 }
 static enum status take_transport(struct launch_request *r, const char *name, const char *value) {
     r->own = strcmp(value, "own") == 0;
+    if (!r->own && strcmp(value, "mpi") == 0 && !comm_has_mpi())
+        return FAIL(E_CONFIG, "%s mpi, and this program was built without MPI; use own, or build with MPI "
+                    "(tools/install-deps, then make)", name);
     if (r->own || strcmp(value, "mpi") == 0) return OK;
     return FAIL(E_USAGE, "%s %s is neither mpi nor own", name, value);
 }
@@ -262,8 +268,8 @@ static enum status check_times(struct launch_request *r) {
 
 enum status launch_parse(int argc, char **argv, struct launch_request *out) {
     const char *transport = getenv("TRIVIUM_COMM_TRANSPORT");
-    *out = (struct launch_request){.backoff_s = -1, .hang_s = -1, .chaos_s = -1, .heartbeat_s = -1,
-                                   .agent_command = ""};
+    *out = (struct launch_request){.own = !comm_has_mpi(), .backoff_s = -1, .hang_s = -1, .chaos_s = -1,
+                                   .heartbeat_s = -1, .agent_command = ""};
     if (transport && *transport) TRY(take_transport(out, "TRIVIUM_COMM_TRANSPORT", transport));
     int i = 0;
     for (; i < argc && argv[i][0] == '-'; i += 2) {

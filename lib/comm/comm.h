@@ -123,6 +123,8 @@ void comm_host_name(char *host, size_t bytes);
 /** Has the transport of host memory collectives of its own, as MPI has? Otherwise all go by tables (hops.h). Before
  *  comm_start: MPI. @collective{none} */
 bool comm_has_library(void);
+/** Was this program built with MPI? Without (make MPI=0) ranks are launch's own. @collective{none} */
+bool comm_has_mpi(void);
 /** "Open MPI v4.1.4", and "NCCL 2.21.5" after it in builds for GPUs. Static storage. */
 const char *comm_library(void);
 

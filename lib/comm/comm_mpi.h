@@ -7,6 +7,9 @@
 
 #include "lib/comm/host_transport.h"
 
+#if defined __has_include && !__has_include(<mpi.h>)
+#error "no mpi.h: tools/install-deps installs Open MPI; or build without MPI: make MPI=0"
+#endif
 #include <mpi.h>
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(void *) && sizeof(MPI_Comm) <= sizeof(void *),

@@ -5,6 +5,7 @@
 
 #include "lib/base/rng.h"
 #include "lib/comm/comm_backend.h"
+#include "lib/comm/host_transport.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -245,6 +246,7 @@ static void test_waiting_is_not_work(void **state) {
 /* All have to send alike in the next epoch, and a new spare has no settings; how long a rank waits is its own. */
 static void test_an_epoch_keeps_the_deadline_alone(void **state) {
     (void)state;
+    if (comm_host_transport()->enter) skip(); /* its ranks would have to meet in the next epoch */
     const struct comm_settings before = *comm_settings_in_force();
     comm_configure(&(struct comm_settings){.timeout_s = 7, .check_collectives = true, .rule[1].library = true});
     comm_epoch_leave();
