@@ -101,10 +101,13 @@ enum status cp_clear_sums(const struct cp_blocks *x, char *sums, int n) {
 /* ---- who meets whom ---- */
 int cp_peer(const struct call *c, int by) { return (c->step->part + by + c->step->parts) % c->step->parts; }
 
+/* NULL: without memory. */
+static void *after(void *at, int64_t bytes) { return at ? (char *)at + bytes : NULL; }
+
 /* Dense vectors of the queries' places (B,T,H,D) at `at`, from position `first` on; and of the keys' (B,T,J,D). */
 static struct attention_vectors dense(const struct cp_blocks *x, void *at, int64_t first, enum dtype dtype) {
     int64_t row = x->pair.H * x->pair.D;
-    return (struct attention_vectors){(char *)at + first * row * (int64_t)dtype_size(dtype), x->pair.Tk * row, row, 1};
+    return (struct attention_vectors){after(at, first * row * (int64_t)dtype_size(dtype)), x->pair.Tk * row, row, 1};
 }
 static struct attention_vectors dense_keys(const struct cp_blocks *x, void *at) {
     int64_t shared = x->pair.shared_by, row = x->pair.H / shared * x->pair.D;
@@ -112,7 +115,7 @@ static struct attention_vectors dense_keys(const struct cp_blocks *x, void *at) 
 }
 
 static void skip(struct attention_vectors *v, int64_t first, enum dtype dtype) {
-    if (v->at) v->at = (char *)v->at + first * v->row * (int64_t)dtype_size(dtype);
+    v->at = after(v->at, first * v->row * (int64_t)dtype_size(dtype));
 }
 
 /* Own queries from *first on, with keys and values of rank `other`. */
@@ -123,15 +126,41 @@ static struct attention_pair pair_with(const struct cp_blocks *x, int other, cha
     int64_t half = p.Tq / 2;
     p.keys = axis_zigzag('T', p.keys.global, x->call->step->parts, other);
     p.k = dense_keys(x, block);
-    p.v = dense_keys(x, block + x->bytes / 2);
+    p.v = dense_keys(x, after(block, x->bytes / 2));
     *first = p.causal && other > own ? half : 0;
     if (p.causal && other < own) p.Tk = half;
     p.causal = p.causal && other == own;
     p.Tq -= *first;
     if (*first) p.queries = axis_part(&p.queries, 2, 1);
     skip(&p.q, *first, dtype), skip(&p.y, *first, dtype), skip(&p.dy, *first, dtype);
-    p.lse = (char *)p.lse + *first * (int64_t)dtype_size(real_of(x));
+    p.lse = after(p.lse, *first * (int64_t)dtype_size(real_of(x)));
     return p;
+}
+
+/* The same as the kernels are given it: forward, its results to be merged; backward, gradients that are sums. */
+static struct attention_pair forward_pair(struct cp_blocks *x, int other, char *block) {
+    struct attention_pair pair = pair_with(x, other, block, &x->merge.first);
+    pair.y = dense(x, x->merge.y_pair, x->merge.first, op_dtype(x->call));
+    pair.lse = after(x->merge.lse_pair, x->merge.first * (int64_t)dtype_size(real_of(x)));
+    return pair;
+}
+static struct attention_pair backward_pair(const struct cp_blocks *x, int other, char *block, char *sums) {
+    int64_t first;
+    struct attention_pair pair = pair_with(x, other, block, &first);
+    pair.sums = true;
+    pair.dq = dense(x, x->dq, first, real_of(x));
+    pair.dk = dense_keys(x, sums);
+    pair.dv = dense_keys(x, after(sums, x->sum_bytes / 2));
+    return pair;
+}
+
+int cp_meetings(const struct call *call, bool backward, struct attention_pair out[CP_MEETINGS]) {
+    struct cp_blocks x = cp_blocks_of(call, 1, 1);
+    int own = call->step->part, n = 0;
+    for (int other = own - 1; other <= own + 1; other++)
+        if (other >= 0 && other < call->step->parts)
+            out[n++] = backward ? backward_pair(&x, other, NULL, NULL) : forward_pair(&x, other, NULL);
+    return n;
 }
 
 /* Own vectors, `width` elements at a place; and the same dense at `dense`. */
@@ -149,20 +178,13 @@ enum status cp_pack_own(const struct cp_blocks *x, char *block) {
 }
 
 enum status cp_meet(struct cp_blocks *x, int other, char *block) {
-    struct attention_pair pair = pair_with(x, other, block, &x->merge.first);
-    pair.y = dense(x, x->merge.y_pair, x->merge.first, op_dtype(x->call));
-    pair.lse = (char *)x->merge.lse_pair + x->merge.first * (int64_t)dtype_size(real_of(x));
+    const struct attention_pair pair = forward_pair(x, other, block);
     TRY(x->k->forward(&pair));
     return x->k->merge(&x->merge);
 }
 
 enum status cp_meet_backward(struct cp_blocks *x, int other, char *block, char *sums) {
-    int64_t first;
-    struct attention_pair pair = pair_with(x, other, block, &first);
-    pair.sums = true;
-    pair.dq = dense(x, x->dq, first, real_of(x));
-    pair.dk = dense_keys(x, sums);
-    pair.dv = dense_keys(x, sums + x->sum_bytes / 2);
+    const struct attention_pair pair = backward_pair(x, other, block, sums);
     return x->k->backward(&pair);
 }
 

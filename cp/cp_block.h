@@ -32,6 +32,11 @@ int cp_peer(const struct call *, int by);
 static inline char *cp_block(const struct cp_blocks *x, int i) { return x->blocks + (i % x->n) * x->bytes; }
 static inline char *cp_sums(const struct cp_blocks *x, int i) { return x->sums + (i % x->n_sums) * x->sum_bytes; }
 
+/* A meeting is with the rank's own keys, with those of an earlier rank, or of a later one. */
+enum { CP_MEETINGS = 3 };
+/** One pair of each kind that the call has, without memory. @return how many */
+int cp_meetings(const struct call *, bool backward, struct attention_pair out[CP_MEETINGS]);
+
 /** Own keys and values into a block. @errors E_DEVICE */
 enum status cp_pack_own(const struct cp_blocks *, char *block);
 /** What the queries find at rank `other`, whose keys are in `block`: merged. @errors E_DEVICE  @collective{none} */

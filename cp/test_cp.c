@@ -2,7 +2,10 @@
  *
  * Context parallelism equals the serial run, beside every other technique. */
 #include "cp/cp.h"
+#include "cp/cp_block.h"
+#include "cp/cp_ring.h"
 #include "driver/recipe.h"
+#include "lib/ops/test_op.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
@@ -93,4 +96,33 @@ static void test_cp_refuses(void **state) {
     assert_fails(technique_cp.check(&p), E_CONFIG, "cp-by=ring", "attention-core auto");
 }
 
-TESTS(unit_test(test_every_layout_with_cp_equals_serial_fp64), unit_test(test_cp_refuses))
+/* Of the pairs that its kernels will be given: how many queries and keys. */
+static void check_meetings(int part, enum attention_mask mask, int n, const int64_t sizes[][2]) {
+    struct type x = op_type(BF16, "BT3HD", 2, 64, 3, 4, 16);
+    x.shape.axis[1] = axis_zigzag('T', 64, 4, part);
+    struct step step = {.op = &op_cp_ring, .n_in = 1, .n_out = 2, .parts = 4, .part = part, .attention.mask = mask};
+    const struct call call = {.step = &step, .in = {{NULL, &x}}, .training = true};
+    for (int backward = 0; backward < 2; backward++) {
+        struct attention_pair pairs[CP_MEETINGS];
+        assert_int_equal(cp_meetings(&call, backward, pairs), n);
+        for (int i = 0; i < n; i++) {
+            assert_int_equal(pairs[i].Tq, sizes[i][0]);
+            assert_int_equal(pairs[i].Tk, sizes[i][1]);
+            assert_int_equal(pairs[i].causal, mask == MASK_CAUSAL && sizes[i][0] == sizes[i][1]);
+            assert_int_equal(pairs[i].sums, backward);
+        }
+    }
+}
+
+static void test_cp_meets_earlier_own_and_later_keys(void **state) {
+    (void)state;
+    const int64_t first[][2] = {{16, 16}, {8, 16}}, middle[][2] = {{16, 8}, {16, 16}, {8, 16}},
+                  last[][2] = {{16, 8}, {16, 16}}, whole[][2] = {{16, 16}, {16, 16}, {16, 16}};
+    check_meetings(0, MASK_CAUSAL, 2, first);
+    check_meetings(1, MASK_CAUSAL, 3, middle);
+    check_meetings(3, MASK_CAUSAL, 2, last);
+    check_meetings(1, MASK_FULL, 3, whole);
+}
+
+TESTS(unit_test(test_every_layout_with_cp_equals_serial_fp64), unit_test(test_cp_refuses),
+      unit_test(test_cp_meets_earlier_own_and_later_keys))

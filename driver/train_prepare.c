@@ -7,7 +7,6 @@
 #include "elastic/elastic.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm_epoch.h"
-#include "lib/ops/attention/attention.h"
 #include "lib/run/peak.h"
 #include "planner/price.h"
 #include "pp/pp.h"
@@ -55,12 +54,6 @@ static enum status find_memory(struct training *t) {
     return OK;
 }
 
-static const char *attention_of(const struct plan *p) {
-    if (p->attention != ATTENTION_BLOCKED) return "materialised";
-    return attention_core_text((enum attention_core)p->attention_core, plan_product_dtype(p), p->seq,
-                               p->hidden / p->heads, p->dropout);
-}
-
 static const char *file_size(const struct run *r) {
     static char text[32];
     double bytes = 0;
@@ -77,14 +70,14 @@ static void announce_own_tokens(const struct plan *p) {
     else printf("%s: tokens %" PRId64 " down to %" PRId64 "\n", own.what, own.first, own.first - own.n + 1);
 }
 
-static void announce(const struct training *t, int threads) {
+static void announce(const struct training *t, int threads, const char *attention) {
     const struct plan *p = &t->setup.plan;
     if (!comm_is_rank_0() || log_get_level() < LOG_INFO) return;
     printf("model %s: %" PRId64 " layers, hidden %" PRId64 ", heads %" PRId64 ", seq %" PRId64 ", vocab %" PRId64
            ", %" PRId64 " parameters\n",
            p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, p->arch->n_params(p));
     announce_own_tokens(p);
-    if (p->device == PLAN_DEVICE_CUDA) printf("device: %s; attention: %s\n", t->run.device->name, attention_of(p));
+    if (p->device == PLAN_DEVICE_CUDA) printf("device: %s; attention: %s\n", t->run.device->name, attention);
     char cp[48] = "", ep[48] = "", shard[64] = "";
     if (p->mesh.cp > 1) snprintf(cp, sizeof cp, " x cp %" PRId64, p->mesh.cp);
     if (p->mesh.ep > 1) snprintf(ep, sizeof ep, ", experts over ep %" PRId64, p->mesh.ep);
@@ -185,17 +178,19 @@ enum status train_prepare(struct training *t) {
     TRY(plan_use_comm(p, false));
     if (comm_is_rank_0()) train_tell_shape(t);
     int threads = setup_threads(p, comm_local_size());
+    const char *attention;
     TRY(fail_agree(group_world(), train_watch_prepare(t)));
     TRY(open_files(t));
     t->setup.plan.undrawn = t->from_memory || p->resume[0] || p->init[0];
     TRY(run_create(&t->run, &train_recipe, p, WATCH_NOTHING));
     TRY(preflight_train(p, t->run.device));
+    TRY(fail_agree(group_world(), train_attention(&t->run, &attention)));
     TRY(find_peak(t, threads));
     run_set_data(&t->run, &t->setup.train, &t->setup.val);
     if (!t->from_memory) TRY(look_at_data(t));
     TRY(find_memory(t));
     deadline_lift();
-    announce(t, threads);
+    announce(t, threads, attention);
     remark(t);
     TRY(t->from_memory ? train_take_snapshots(t) : train_take_checkpoint(t));
     TRY(elastic_begin(&t->run));

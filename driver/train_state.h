@@ -70,6 +70,13 @@ struct training {
  * calls; alike on every rank, or agreed on (fail_agree) */
 enum status train_prepare(struct training *);
 
+/* ---- train_attention.c ---- */
+
+/* Whose kernels run the attention of this rank's rows, in words. On a GPU their plans are made here, so that none is
+ * left to the first step. Borrowed, until the next call. @errors E_CONFIG: cuDNN was asked for by name and has no plan
+ * @collective{none} */
+enum status train_attention(const struct run *, const char **text);
+
 /* ---- train_trace.c: --trace ---- */
 
 /* Room for the spans, and a file that can be written; before the first step. @collective{world} @errors E_IO,

@@ -3,35 +3,41 @@
  * machine code. Only loading it takes a device, so a plan fails with 5001 (CUDA driver). Any other failure of the first
  * kernel would be one on a GPU too, where the next one, slower, would run instead; so would one that wants more
  * workspace than attention_cudnn_work plans. tests/more/cudnn.sh builds and runs this, for H100 and for A100
- * (TRIVIUM_BEFORE_HOPPER 0 and 1); a line a graph. */
+ * (TRIVIUM_BEFORE_HOPPER 0 and 1); a line a graph.
+ *
+ * Last, the first line of a run: what attention_cudnn_usable and attention_cores_text say, from end to end, of a GPU
+ * that has a plan for both directions, and of one that has none for backward. */
+#include "lib/base/log.h"
 #include "lib/base/status.h"
+#include "lib/device/device.h"
+#include "lib/ops/attention/attention_cores.h"
 #include "lib/ops/attention/attention_cudnn.h"
 #include "lib/ops/attention/attention_graph_cudnn.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* As cuDNN describes devices: without memoryBusWidth, cuDNN 9.27 names nothing. */
+#define DEVICE(name, capability, multiprocessors, clock, memory_clock, l2, shared)                                     \
+    "{\"deviceVer\": " #capability ", \"driverVer\": 13000, \"deviceName\": \"" name "\","                             \
+    " \"cudaDeviceId\": 0, \"pciDeviceId\": 0,"                                                                        \
+    " \"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], \"regsPerBlock\": 65536,"       \
+    " \"multiProcessorCount\": " #multiprocessors ", \"smClockRateKHz\": " #clock ", \"memClockRateKHz\": "            \
+    #memory_clock ", \"l2CacheSize\": " #l2 ", \"maxSharedMemoryPerBlockOptin\": " #shared ","                         \
+    " \"warpSize\": 32, \"maxSharedMemoryPerBlock\": 49152,"                                                           \
+    " \"reservedSharedMemoryPerBlock\": 1024, \"maxRegistersPerSM\": 65536, \"maxCtasPerSM\": 32,"                     \
+    " \"maxThreadsPerBlock\": 1024, \"maxThreadsPerSM\": 2048, \"isTccDriver\": 0, \"supportCoopLaunch\": 1,"          \
+    " \"memoryBusWidth\": 5120, \"totalGlobalMem\": 85017755648}"
+static const char a100[] = DEVICE("NVIDIA A100-SXM4-80GB", 800, 108, 1410000, 1593000, 41943040, 166912);
+static const char h100[] = DEVICE("NVIDIA H100 80GB HBM3", 900, 132, 1980000, 2619000, 52428800, 232448);
 #if TRIVIUM_BEFORE_HOPPER
 #define GPU "NVIDIA A100-SXM4-80GB"
-#define CAPABILITY "800"
-#define SIZES                                                                                                          \
-    "\"multiProcessorCount\": 108, \"smClockRateKHz\": 1410000, \"memClockRateKHz\": 1593000,"                         \
-    " \"l2CacheSize\": 41943040, \"maxSharedMemoryPerBlockOptin\": 166912,"
+static const char *const gpu = a100;
 #else
 #define GPU "NVIDIA H100 80GB HBM3"
-#define CAPABILITY "900"
-#define SIZES                                                                                                          \
-    "\"multiProcessorCount\": 132, \"smClockRateKHz\": 1980000, \"memClockRateKHz\": 2619000,"                         \
-    " \"l2CacheSize\": 52428800, \"maxSharedMemoryPerBlockOptin\": 232448,"
+static const char *const gpu = h100;
 #endif
-static const char gpu[] =
-    "{\"deviceVer\": " CAPABILITY ", \"driverVer\": 13000, \"deviceName\": \"" GPU "\", \"cudaDeviceId\": 0,"
-    " \"pciDeviceId\": 0,"
-    " \"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], \"regsPerBlock\": 65536," SIZES
-    " \"warpSize\": 32, \"maxSharedMemoryPerBlock\": 49152,"
-    " \"reservedSharedMemoryPerBlock\": 1024, \"maxRegistersPerSM\": 65536, \"maxCtasPerSM\": 32,"
-    " \"maxThreadsPerBlock\": 1024, \"maxThreadsPerSM\": 2048, \"isTccDriver\": 0, \"supportCoopLaunch\": 1,"
-    " \"memoryBusWidth\": 5120, \"totalGlobalMem\": 85017755648}";
 
 /* Whole sequences in one tensor of queries, keys and values; and meetings of zig-zag shards, whose keys lie dense: all
  * queries with half of the keys, half of the queries with all keys (which four heads share), a shard with its own. */
@@ -106,9 +112,112 @@ static bool workspace_suffices(int64_t D, enum dtype dtype, bool backward) {
     return ok;
 }
 
+/* ---- the first line of a run ----
+ *
+ * The linker puts these in place of what asks the GPU (--wrap, tests/more/cudnn.sh): handles are of no GPU, and a graph
+ * is planned for the description of one. Where the kernel compiles and only loading it fails, there is a plan. */
+static const char *described;
+static char warned[512];
+
+void log_line(enum log_level level, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (level == LOG_WARN) vsnprintf(warned, sizeof warned, format, arguments);
+    va_end(arguments);
+}
+
+cudnnStatus_t __wrap_cudnnCreate(cudnnHandle_t *);
+cudnnStatus_t __wrap_cudnnSetStream(cudnnHandle_t, cudaStream_t);
+enum status __real_attention_graph_build(struct attention_graph *, const struct attention_graph_shape *,
+                                         cudnnDataType_t, bool, cudnnHandle_t);
+enum status __wrap_attention_graph_build(struct attention_graph *, const struct attention_graph_shape *,
+                                         cudnnDataType_t, bool, cudnnHandle_t);
+enum status __real_attention_graph_plan(struct attention_graph *, cudnnHandle_t, cudnnBackendDescriptor_t, int64_t,
+                                        struct attention_choice *);
+enum status __wrap_attention_graph_plan(struct attention_graph *, cudnnHandle_t, cudnnBackendDescriptor_t, int64_t,
+                                        struct attention_choice *);
+
+cudnnStatus_t __wrap_cudnnCreate(cudnnHandle_t *handle) {
+    static char none;
+    *handle = (cudnnHandle_t)(void *)&none;
+    return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t __wrap_cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+    (void)handle, (void)stream;
+    return CUDNN_STATUS_SUCCESS;
+}
+enum status __wrap_attention_graph_build(struct attention_graph *g, const struct attention_graph_shape *s,
+                                         cudnnDataType_t elem, bool backward, cudnnHandle_t handle) {
+    (void)handle;
+    return __real_attention_graph_build(g, s, elem, backward, NULL);
+}
+enum status __wrap_attention_graph_plan(struct attention_graph *g, cudnnHandle_t handle,
+                                        cudnnBackendDescriptor_t device, int64_t most_bytes,
+                                        struct attention_choice *c) {
+    if (handle) device = attention_graph_device(g, described);
+    enum status status = __real_attention_graph_plan(g, NULL, device, most_bytes, c);
+    if (!handle || c->why != CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER) return status;
+    c->plan = device, c->engine = c->passed_over, c->passed_over = -1, c->why = CUDNN_STATUS_SUCCESS;
+    return status;
+}
+
+/* `wanted`, `planned`: of the workspace of backward, where it has no plan for want of it; else 0. */
+static const char *text_of(const char *description, int index, int64_t *wanted, int64_t *planned) {
+    static const struct sizes x = {2, 12, 1, 64, 1024, 1024, true, false, BF16};
+    struct attention_pair pair = pair_of(&x);
+    struct attention_cores cores = {{{0}}};
+    const struct device device = {.kind = DEVICE_CUDA, .index = index, .name = "described"};
+    struct attention_choice c;
+    described = description, warned[0] = 0, pair.device = &device, *wanted = 0;
+    *planned = attention_cudnn_workspace(&pair, true);
+    cudnnBackendDescriptor_t none = NULL;
+    struct attention_graph graph;
+    const struct attention_graph_shape s = attention_graph_shape(&pair);
+    enum status status = attention_graph_build(&graph, &s, CUDNN_DATA_BFLOAT16, true, NULL);
+    if (status == OK) none = attention_graph_device(&graph, description);
+    if (status == OK) status = attention_graph_plan(&graph, NULL, none, -1, &c);
+    attention_graph_destroy(&graph);
+    if (status == OK && c.wanted > *planned) *wanted = c.wanted;
+    for (int layer = 0; layer < 2; layer++)
+        for (int backward = 0; backward < 2 && status == OK; backward++)
+            status = attention_cores_add(&cores, &pair, backward);
+    return status == OK ? attention_cores_text(&cores) : status_text();
+}
+
+/* Both directions have a plan; and the version is cuDNN's. */
+static bool says_both(void) {
+    int64_t wanted, planned;
+    char expected[96];
+    size_t v = cudnnGetVersion();
+    snprintf(expected, sizeof expected, "cuDNN %zu.%zu.%zu (forward engine %s)", v / 10000, v / 100 % 100, v % 100,
+             gpu == a100 ? "1, backward engine 7" : "2, backward engine 6");
+    const char *text = text_of(gpu, 0, &wanted, &planned);
+    bool ok = !strcmp(text, expected) && !*warned;
+    printf("%s " GPU ", attention: %s\n%s", ok ? "ok" : "not ok", text, *warned ? warned : "");
+    return ok;
+}
+
+/* Planned for Hopper alone, backward has no room on an A100: the line says whose kernels run instead, and so does a
+ * warning. */
+static bool says_what_has_no_plan(void) {
+    int64_t wanted, planned;
+    char bytes[96], name[32];
+    const char *text = text_of(a100, 1, &wanted, &planned), *end = strchr(text, ';');
+    snprintf(bytes, sizeof bytes, "cuDNN wants %lld bytes of workspace, %lld are planned", (long long)wanted,
+             (long long)planned);
+    snprintf(name, sizeof name, "forward %s, engine 1", attention_cudnn_name());
+    bool ok = wanted > planned && end && !strncmp(text, name, strlen(name)) && strlen(name) == (size_t)(end - text) &&
+              !strncmp(end, "; backward our own kernels (", 28) && strstr(end, bytes) && strstr(warned, bytes) &&
+              strstr(warned, "attention backward of") && strstr(warned, "our own kernels do it");
+    printf("%s A100 without room for backward, attention: %s\n", ok ? "ok" : "not ok", text);
+    if (!ok) printf("%s\n", warned);
+    return ok;
+}
+
 int main(void) {
     static const int64_t D[] = {64, 80, 128};
-    bool ok = true;
+    bool ok = says_both();
+    if (gpu == h100) ok = says_what_has_no_plan() && ok;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int backward = 0; backward < (shapes[i].dense ? 1 : 2); backward++)
             ok = first_kernel_compiles(&shapes[i], backward) && ok;

@@ -35,7 +35,7 @@ for transport in mpi nccl; do
         continue
     fi
     if losses "$transport" --device cuda --comm "$transport" >"$work/$transport.txt"; then
-        if grep -qE '^device: .*; attention: (cuDNN [0-9.]+|own kernels.*)$' "$work/$transport.log"; then
+        if grep -qE '^device: .*; attention: (cuDNN [0-9.]+ \(forward engines? [0-9, ]+, backward engines? [0-9, ]+\)|own kernels( \(.*\))?|forward .*; backward .*kernels.*)$' "$work/$transport.log"; then
             echo "ok train comm=$transport says whose attention runs"
         else
             echo "not ok train comm=$transport does not say whose attention runs"

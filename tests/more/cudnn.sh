@@ -39,11 +39,13 @@ if ! ldconfig -p | grep -q libcuda.so.1; then
     ln -s "$stub" "$work/libcuda.so.1"
 fi
 
-# Of attention_cudnn.c it is the sizes that are asked for; what runs plans is left out.
+# What asks the GPU is wrapped; what runs plans is left out.
+wrapped=$(printf -- '-Wl,--wrap=%s ' cudnnCreate cudnnSetStream attention_graph_build attention_graph_plan)
 for before_hopper in 0 1; do
+    # shellcheck disable=SC2086 # a list of options
     ${CC:-cc} -std=gnu17 -I. -DTRIVIUM_CUDA -DTRIVIUM_CUDNN -DTRIVIUM_BEFORE_HOPPER=$before_hopper \
         -isystem "$(dirname "$header")" -isystem "$home/include" -Wall -Wextra -ffunction-sections -Wl,--gc-sections \
-        -o "$work/plans" tests/cudnn/plans.c lib/ops/attention/attention_cudnn.c \
+        $wrapped -o "$work/plans" tests/cudnn/plans.c lib/ops/attention/attention_c{ores,udnn}.c \
         lib/ops/attention/attention_graph_cudnn.c lib/base/status.c lib/device/dtype.c "$library" -lm ||
         { echo "not ok cudnn: plans.c is not compiled"; exit 1; }
     LD_LIBRARY_PATH=$work:$(dirname "$library"):$home/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} timeout 300 "$work/plans"

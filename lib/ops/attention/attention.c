@@ -99,14 +99,6 @@ static enum status materialised_shape(const struct call *call, struct type out[M
     return OK;
 }
 
-/* ---- whose kernels ---- */
-
-const char *attention_core_text(enum attention_core core, enum dtype dtype, int64_t T, int64_t D, double dropout) {
-    (void)core, (void)dtype, (void)T, (void)D, (void)dropout;
-    WITH_CUDA(if (core != ATTENTION_CORE_OWN) return attention_cudnn_text(dtype, T, D, dropout);)
-    return "own kernels";
-}
-
 /* ---- scratch ---- */
 
 int attention_threads(const struct call *call) {

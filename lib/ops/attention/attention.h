@@ -82,10 +82,6 @@ enum { ATTENTION_TILE = 64 };
 #define ATTENTION_DOTS 0
 #endif
 
-/** Whose kernels will run the blocked op on CUDA, in words, as far as can be told without a GPU. Borrowed, until the
- *  next call. */
-const char *attention_core_text(enum attention_core, enum dtype, int64_t T, int64_t D, double dropout);
-
 /** The largest head on CUDA, where a tile of vectors lies in shared memory. */
 enum { ATTENTION_CUDA_MAX_D = 128 };
 

@@ -55,17 +55,17 @@ static enum status make_delta(const struct attention *a, real *delta) {
 /* ---- a pair; scratch: delta of our own kernels, or cuDNN's workspace ---- */
 
 enum status CUDA(attention_pair_forward)(const struct attention_pair *p) {
-    bool by_cudnn;
-    TRY(attention_cudnn_usable(p, false, &by_cudnn));
-    if (by_cudnn) return attention_cudnn_forward(p);
+    struct attention_verdict verdict;
+    TRY(attention_cudnn_usable(p, false, &verdict));
+    if (verdict.by_cudnn) return attention_cudnn_forward(p);
     struct attention a = attention_of_pair(p, NULL);
     return CUDA(attention_flash_forward)(&a);
 }
 
 enum status CUDA(attention_pair_backward)(const struct attention_pair *p) {
-    bool by_cudnn;
-    TRY(attention_cudnn_usable(p, true, &by_cudnn));
-    if (by_cudnn) return attention_cudnn_backward(p);
+    struct attention_verdict verdict;
+    TRY(attention_cudnn_usable(p, true, &verdict));
+    if (verdict.by_cudnn) return attention_cudnn_backward(p);
     struct attention a = attention_of_pair(p, (const real *)p->work);
     TRY(make_delta(&a, (real *)p->work));
     return CUDA(attention_flash_backward)(&a);

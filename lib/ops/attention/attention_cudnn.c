@@ -15,13 +15,10 @@ enum status attention_cudnn_check(const struct call *call) {
     if (call->on != DEVICE_CUDA || call->step->attention.core != ATTENTION_CORE_CUDNN) return OK;
     return FAIL(E_CONFIG, "attention-core=cudnn, and this build has no cuDNN; use attention-core own or auto");
 }
-const char *attention_cudnn_text(enum dtype dtype, int64_t T, int64_t D, double dropout) {
-    (void)dtype, (void)T, (void)D, (void)dropout;
-    return "own kernels (this build has no cuDNN)";
-}
-enum status attention_cudnn_usable(const struct attention_pair *p, bool backward, bool *out) {
-    (void)p, (void)backward;
-    *out = false;
+const char *attention_cudnn_name(void) { return "no cuDNN"; }
+enum status attention_cudnn_usable(const struct attention_pair *p, bool backward, struct attention_verdict *out) {
+    (void)backward;
+    *out = (struct attention_verdict){false, p->core == ATTENTION_CORE_OWN ? NULL : "this build has no cuDNN", -1};
     return OK;
 }
 enum status attention_cudnn_forward(const struct attention_pair *p) {
@@ -56,9 +53,8 @@ static bool pair_fits(const struct attention_pair *p, bool backward) {
 #define WHAT_FITS                                                                                                      \
     "bf16 and fp16, dropout 0, T a multiple of 64, D a multiple of 8 up to 128, keys that no heads share"
 
-const char *attention_cudnn_text(enum dtype dtype, int64_t T, int64_t D, double dropout) {
+const char *attention_cudnn_name(void) {
     static char text[32];
-    if (!sizes_fit(T, D, dropout) || !dtype_fits(dtype)) return "own kernels (cuDNN does " WHAT_FITS ")";
     size_t v = cudnnGetVersion();   /* 91900 */
     snprintf(text, sizeof text, "cuDNN %zu.%zu.%zu", v / 10000, v / 100 % 100, v % 100);
     return text;
@@ -66,6 +62,13 @@ const char *attention_cudnn_text(enum dtype dtype, int64_t T, int64_t D, double 
 
 bool attention_cudnn_planned(const struct attention_pair *p, bool backward) {
     return p->core != ATTENTION_CORE_OWN && dtype_fits(p->dtype) && pair_fits(p, backward);
+}
+
+/* Why cuDNN is not even asked; NULL: it is, or our own kernels were asked for. */
+static const char *why_unplanned(const struct attention_pair *p, bool backward) {
+    if (p->core == ATTENTION_CORE_OWN) return NULL;
+    if (backward && (p->sums || p->add_queries || p->add_keys)) return "cuDNN does not add to gradients";
+    return attention_cudnn_planned(p, backward) ? NULL : "cuDNN does " WHAT_FITS;
 }
 
 static enum status refuse(const struct attention_pair *p, const char *why) {
@@ -101,7 +104,9 @@ struct cached {
     enum dtype dtype;
     struct attention_graph_shape s;
     struct attention_graph graph;
-    cudnnBackendDescriptor_t plan;   /* NULL: cuDNN has none */
+    cudnnBackendDescriptor_t plan;   /* NULL: cuDNN has none, */
+    char why[160];                   /* for this reason */
+    int64_t engine;
     struct cached *next;
 };
 
@@ -119,22 +124,21 @@ static enum status handle_of(const struct device *device, cudnnHandle_t *out) {
 /* Why cuDNN's first choice is not the plan. */
 static const char *why_not(const struct attention_choice *choice, int64_t planned) {
     static char text[128];
+    if (choice->n_configs == 0) return "cuDNN's heuristics name no kernel";
     if (choice->why) return cudnnGetErrorString(choice->why);
-    snprintf(text, sizeof text, "it wants %lld bytes of workspace, %lld are planned", (long long)choice->wanted,
+    snprintf(text, sizeof text, "cuDNN wants %lld bytes of workspace, %lld are planned", (long long)choice->wanted,
              (long long)planned);
     return text;
 }
 
-/* Which kernel runs, once for each row; and every time that it is not the one that cuDNN thinks fastest. */
-static void tell_choice(const struct cached *c, const struct attention_choice *choice, int64_t planned) {
-    static bool told[2];
-    const char *row = c->backward ? "backward" : "forward";
+static const char *direction(bool backward) { return backward ? "backward" : "forward"; }
+
+/* Every time that another kernel runs than the one that cuDNN thinks fastest. */
+static void tell_passed_over(const struct cached *c, const struct attention_choice *choice, int64_t planned) {
     if (c->plan && choice->passed_over >= 0)
-        log_warn("attention %s: cuDNN's first choice, engine %lld, makes no plan (%s); engine %lld runs, slower", row,
-                 (long long)choice->passed_over, why_not(choice, planned), (long long)choice->engine);
-    else if (c->plan && !told[c->backward])
-        log_info("attention %s: cuDNN %zu, engine %lld", row, cudnnGetVersion(), (long long)choice->engine);
-    told[c->backward] = true;
+        log_warn("attention %s: cuDNN's first choice, engine %lld, makes no plan (%s); engine %lld runs, slower",
+                 direction(c->backward), (long long)choice->passed_over, why_not(choice, planned),
+                 (long long)choice->engine);
 }
 
 static enum status make_plan(struct cached *c, const struct attention_pair *p) {
@@ -146,16 +150,16 @@ static enum status make_plan(struct cached *c, const struct attention_pair *p) {
     int64_t planned = attention_cudnn_workspace(p, c->backward);
     TRY(attention_graph_plan(&c->graph, handle, NULL, planned, &choice));
     c->plan = choice.plan;
-    tell_choice(c, &choice, planned);
-    if (c->plan) return OK;
-    return FAIL(E_DEVICE, "%s", choice.n_configs ? why_not(&choice, planned) : "its heuristics name no kernel");
+    c->engine = choice.engine;
+    tell_passed_over(c, &choice, planned);
+    return c->plan ? OK : FAIL(E_DEVICE, "%s", why_not(&choice, planned));
 }
 
 /* What failed and for what, once for each shape; the own kernels go on. */
-static void tell_failure(const struct cached *c, const char *why) {
+static void tell_failure(const struct cached *c) {
     log_warn("cuDNN makes no plan for attention %s of (B %lld, T %lld and %lld, H %lld, D %lld) %s; our own kernels do "
-             "it%s%s", c->backward ? "backward" : "forward", (long long)c->s.B, (long long)c->s.Tq, (long long)c->s.Tk,
-             (long long)c->s.H, (long long)c->s.D, dtype_name(c->dtype), *why ? ": " : "", why);
+             "it: %s", direction(c->backward), (long long)c->s.B, (long long)c->s.Tq, (long long)c->s.Tk,
+             (long long)c->s.H, (long long)c->s.D, dtype_name(c->dtype), c->why);
 }
 
 static struct cached *plan_of(const struct attention_pair *p, bool backward) {
@@ -170,19 +174,22 @@ static struct cached *plan_of(const struct attention_pair *p, bool backward) {
     c->device = p->device->index, c->backward = backward, c->dtype = p->dtype, c->s = s;
     if (make_plan(c, p) != OK) c->plan = NULL;
     if (!c->plan) {
-        tell_failure(c, status_message());
+        snprintf(c->why, sizeof c->why, "%s", status_message());
         status_clear();
+        tell_failure(c);
     }
     c->next = all;
     return all = c;
 }
 
-enum status attention_cudnn_usable(const struct attention_pair *p, bool backward, bool *out) {
-    bool adds = backward && (p->add_queries || p->add_keys), planned = attention_cudnn_planned(p, backward) && !adds;
-    struct cached *c = planned ? plan_of(p, backward) : NULL;
-    *out = c && c->plan;
-    if (!*out && p->core == ATTENTION_CORE_CUDNN)
-        return refuse(p, planned ? "cuDNN makes no plan for this on this GPU" : "cuDNN does not do this");
+enum status attention_cudnn_usable(const struct attention_pair *p, bool backward, struct attention_verdict *out) {
+    *out = (struct attention_verdict){false, why_unplanned(p, backward), -1};
+    const bool asked = p->core != ATTENTION_CORE_OWN && !out->why;
+    const struct cached *c = asked ? plan_of(p, backward) : NULL;
+    if (c && c->plan) *out = (struct attention_verdict){true, NULL, c->engine};
+    else if (asked) out->why = c ? c->why : "there is no memory to note a plan";
+    if (!out->by_cudnn && p->core == ATTENTION_CORE_CUDNN)
+        return refuse(p, asked ? "cuDNN makes no plan for this on this GPU" : "cuDNN does not do this");
     return OK;
 }
 

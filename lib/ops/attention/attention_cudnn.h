@@ -3,8 +3,8 @@
  * meetings of a ring (cp/), forward; their backward adds to sums in fp32, which cuDNN does not.
  *
  * cuDNN's graph API is given the formulas of attention.h, operation by operation (attention_graph_cudnn.c), and finds
- * that together they are a kernel that it has. A plan is made for each shape at its first use and kept for the life of
- * the process.
+ * that together they are a kernel that it has. A plan is made for each shape when it is first asked for (a training run
+ * asks before its first step: driver/train_attention.c), and kept for the life of the process.
  *
  * What is known of it and what is not: for sm_90 the heuristics of cuDNN 9.19 know both graphs, and the kernels that
  * they name first compile (tests/more/cudnn.sh; no GPU is needed for that). The numbers that come out have not been
@@ -35,12 +35,17 @@ int64_t attention_cudnn_workspace(const struct attention_pair *, bool backward);
  *  with the remedy */
 enum status attention_cudnn_check(const struct call *);
 
-/** Who runs attention of these sizes, cuDNN or the project's own kernels, and why not cuDNN. Borrowed. */
-const char *attention_cudnn_text(enum dtype, int64_t T, int64_t D, double dropout);
+/** cuDNN and its version, in words. Borrowed, until the next call. */
+const char *attention_cudnn_name(void);
 
-/** Will cuDNN run it? Makes the plan at the first call for a shape. false: the project's own kernels do.
- *  @errors E_CONFIG: cuDNN was asked for by name and has no plan */
-enum status attention_cudnn_usable(const struct attention_pair *, bool backward, bool *out);
+/* Who runs a pair. */
+struct attention_verdict {
+    bool by_cudnn;               /* else our own kernels do, */
+    const char *why;             /* for this reason; NULL: they were asked for. Borrowed, for the life of the process */
+    int64_t engine;              /* of cuDNN's plan; -1: it does not say */
+};
+/** Makes the plan at the first call for a shape. @errors E_CONFIG: cuDNN was asked for by name and has no plan */
+enum status attention_cudnn_usable(const struct attention_pair *, bool backward, struct attention_verdict *out);
 
 /** After attention_cudnn_usable said so. @errors E_DEVICE */
 attention_pair_kernel attention_cudnn_forward, attention_cudnn_backward;

@@ -1,8 +1,10 @@
 /* ranks: 1  device: any */
 #include "lib/ops/attention/attention.h"
 #include "driver/recipe.h"
+#include "lib/ops/attention/attention_cores.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include <string.h>
 
 /* Every step of attention carries the core that the plan names, and the numbers are the options'. */
 static void test_attention_core_is_the_plans(void **state) {
@@ -23,6 +25,19 @@ static void test_attention_core_is_the_plans(void **state) {
         run_destroy(&r);
         assert_int_equal(found, 2);
     }
+}
+
+/* In the first lines of a run each direction is said for itself. */
+static void test_attention_cores_are_said_for_both_directions(void **state) {
+    (void)state;
+    const char *size = "cuDNN does bf16", *room = "cuDNN wants 8 bytes";
+    const struct attention_core_count by_own = {0, 2, 0, NULL}, refused = {0, 2, 0, size}, without = {0, 2, 0, room};
+    assert_string_equal(attention_cores_text(&(struct attention_cores){{by_own, by_own}}), "own kernels");
+    assert_string_equal(attention_cores_text(&(struct attention_cores){{refused, refused}}),
+                        "own kernels (cuDNN does bf16)");
+    assert_string_equal(attention_cores_text(&(struct attention_cores){{refused, without}}),
+                        "forward our own kernels (cuDNN does bf16); backward our own kernels (cuDNN wants 8 bytes)");
+    assert_string_equal(attention_cores_text(&(struct attention_cores){{{0, 0, 0, NULL}}}), "none on this rank");
 }
 
 #ifdef TRIVIUM_CUDNN
@@ -68,14 +83,31 @@ static void test_attention_cudnn_is_planned_for_a_meeting(void **state) {
     assert_false(attention_cudnn_planned(&pair, false));
 }
 
-static void test_attention_cudnn_is_named_where_it_runs(void **state) {
+static void check_text(enum attention_core core, struct type x, bool sums, const char *forward, const char *backward) {
+    struct attention_cores cores = {{{0}}};
+    struct attention_pair pair = pair_of(core, x, 0);
+    pair.device = test_device();
+    assert_ok(attention_cores_add(&cores, &pair, false));
+    pair.sums = sums;
+    assert_ok(attention_cores_add(&cores, &pair, true));
+    const char *text = attention_cores_text(&cores);
+    assert_non_null(strstr(text, forward));
+    assert_non_null(strstr(text, backward));
+}
+
+/* Which directions, and why not. What has a plan needs a GPU, or tests/cudnn/plans.c. */
+static void test_attention_cores_are_those_of_the_plans(void **state) {
     (void)state;
-    assert_non_null(strstr(attention_core_text(ATTENTION_CORE_AUTO, BF16, 1024, 64, 0), "cuDNN 9."));
-    assert_non_null(
-        strstr(attention_core_text(ATTENTION_CORE_AUTO, FP32, 1024, 64, 0), "own kernels (cuDNN does bf16"));
-    assert_non_null(
-        strstr(attention_core_text(ATTENTION_CORE_AUTO, BF16, 1000, 64, 0), "own kernels (cuDNN does bf16"));
-    assert_string_equal(attention_core_text(ATTENTION_CORE_OWN, BF16, 1024, 64, 0), "own kernels");
+    check_text(ATTENTION_CORE_AUTO, op_type(FP32, "BT3HD", 2, 64, 3, 2, 64), false, "own kernels (cuDNN does bf16", "");
+    check_text(ATTENTION_CORE_AUTO, op_type(BF16, "BT3HD", 2, 65, 3, 2, 64), false, "own kernels (cuDNN does bf16", "");
+    check_text(ATTENTION_CORE_OWN, op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), true, "own kernels", "");
+    if (test_device()->kind != DEVICE_CUDA) {
+        print_message("skipped in part: needs a GPU\n");
+        skip();
+    }
+    check_text(ATTENTION_CORE_AUTO, op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), false, "cuDNN 9.", "(forward engine ");
+    check_text(ATTENTION_CORE_AUTO, op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), true, "forward cuDNN 9.",
+               "; backward our own kernels (cuDNN does not add to gradients)");
 }
 
 /* Asked for by name: what shapes and dropout forbid is refused while planning. */
@@ -193,9 +225,10 @@ static void test_a_meeting_by_cudnn_is_that_by_our_own_kernels(void **state) {
     check_meeting(FP16, 128, 128);
 }
 
-TESTS(unit_test(test_attention_core_is_the_plans), unit_test(test_attention_cudnn_is_planned_where_it_can),
-      unit_test(test_attention_cudnn_is_planned_for_a_meeting),
-      unit_test(test_attention_cudnn_is_named_where_it_runs),
+TESTS(unit_test(test_attention_core_is_the_plans),
+      unit_test(test_attention_cores_are_said_for_both_directions),
+      unit_test(test_attention_cudnn_is_planned_where_it_can), unit_test(test_attention_cudnn_is_planned_for_a_meeting),
+      unit_test(test_attention_cores_are_those_of_the_plans),
       unit_test(test_attention_cudnn_by_name_refuses_what_it_cannot), unit_test(test_attention_cudnn_is_the_cpus),
       unit_test(test_a_meeting_by_cudnn_is_that_by_our_own_kernels))
 
@@ -223,6 +256,8 @@ static void test_attention_cudnn_is_not_in_this_build(void **state) {
     skip();
 }
 
-TESTS(unit_test(test_attention_core_is_the_plans), unit_test(test_attention_by_cudnn_is_refused_without_it),
+TESTS(unit_test(test_attention_core_is_the_plans),
+      unit_test(test_attention_cores_are_said_for_both_directions),
+      unit_test(test_attention_by_cudnn_is_refused_without_it),
       unit_test(test_attention_cudnn_is_not_in_this_build))
 #endif
