@@ -107,10 +107,10 @@ report "plan_writes_what_it_runs" $?
 
 # A profile has the planner's seconds beside the measured ones, where a cluster is named and not else.
 profile=("$B/trivium" train --config configs/demo.ini --steps 2 --eval-batches 1 --metrics "" --profile)
-"${profile[@]}" --cluster cpu-2core >"$work/out" 2>"$work/err" && grep -Eq "^ms per step .* share  predicted$" "$work/out" &&
-    grep -Eq "^linear( +[0-9.]+){4} +[0-9.]+% +[1-9][0-9.]+$" "$work/out" && grep -Eq "^optimizer +[0-9.]+ +[0-9.]+% +[0-9.]+$" "$work/out"
+"${profile[@]}" --cluster cpu-2core >"$work/out" 2>"$work/err" && grep -Eq "^ms per step .* share +rate predicted$" "$work/out" &&
+    grep -Eq "^ +h\*\.qkv +4( +[0-9.]+){4} +[0-9.]+% +[0-9.]+ Gflop/s +[1-9][0-9.]+$" "$work/out" && grep -Eq "^optimizer +[0-9.]+ +[0-9.]+% +[0-9.]+$" "$work/out"
 report "profile_has_what_was_predicted" $?
-"${profile[@]}" >"$work/out" 2>"$work/err" && grep -Eq "^ms per step .* share$" "$work/out" && ! grep -q predicted "$work/out"
+"${profile[@]}" >"$work/out" 2>"$work/err" && grep -Eq "^ms per step .* share +rate$" "$work/out" && ! grep -q predicted "$work/out"
 report "profile_of_no_cluster_predicts_nothing" $?
 
 # Offload is priced and said; a cluster that does not know its host is refused (below).

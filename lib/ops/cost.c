@@ -1,5 +1,7 @@
 #include "lib/ops/cost.h"
 
+#include "lib/ops/fusion.h"
+
 static double bytes_of(const struct tensor *tensors, int n, unsigned mask) {
     double bytes = 0;
     for (int i = 0; i < n; i++)
@@ -37,6 +39,26 @@ struct cost cost_traffic(const struct call *call, enum row_kind kind) {
     if (kind == ROW_BACKWARD_INPUT) cost.bytes = backward_input_bytes(call);
     if (kind == ROW_BACKWARD_WEIGHT) cost.bytes = backward_weight_bytes(call);
     return cost;
+}
+
+/* Forward, the value between the two; backward, where they are of one step, the gradient and what both of them need. */
+static double read_by_both(const struct call *first, const struct call *second, enum row_kind kind) {
+    const struct step *a = first->step, *b = second->step;
+    const struct needs *needs = &b->op->needs;
+    double bytes = 0;
+    if (kind == ROW_BACKWARD_WEIGHT)
+        return bytes_of(second->in, b->n_in, needs->bi_in & needs->bw_in) +
+               bytes_of(second->out, b->n_out, needs->bi_out & needs->bw_out) +
+               bytes_of(second->out, b->n_out, ~b->op->no_grad_out);
+    for (int i = 0; i < b->n_in; i++)
+        if (b->in[i] == a->out[0]) bytes += (double)type_bytes(second->in[i].type);
+    return bytes;
+}
+
+struct cost cost_joined(const struct call *first, const struct call *second, enum row_kind kind) {
+    struct cost a = op_cost(first, kind), b = op_cost(second, fusion_second(kind));
+    return (struct cost){.flops = a.flops + b.flops, .left_out = a.left_out + b.left_out,
+                         .bytes = a.bytes + b.bytes - read_by_both(first, second, kind)};
 }
 
 void cost_product(struct cost *c, int64_t m, int64_t n, int64_t k, int64_t batch) {

@@ -12,6 +12,10 @@ extern "C" {
  * that is bound by memory, and the bytes of the others. */
 struct cost cost_traffic(const struct call *, enum row_kind);
 
+/** Of two rows that one kernel runs (fusion.h), kind: of the first. What both read counts once; products are not
+ *  listed. */
+struct cost cost_joined(const struct call *first, const struct call *second, enum row_kind kind);
+
 /** Products more, and their flops. */
 void cost_product(struct cost *, int64_t m, int64_t n, int64_t k, int64_t batch);
 

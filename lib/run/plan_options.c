@@ -242,7 +242,8 @@ static const struct option OPTIONS[] = {
      "append to the metrics file, as a restart does; where a step occurs twice, the later row counts", "output",
      AT(metrics_append)},
     {"profile", OPTION_BOOL, "off", 0, 0, NULL, "",
-     "at the end, where rank 0's time went: each operation, forward and backward", "output", AT(profile)},
+     "at the end, where rank 0's time went: each operation and step of a layer, forward and backward", "output",
+     AT(profile)},
     {"trace", OPTION_TEXT, "", 0, 0, NULL, "",
      "file for a time line of some steps, all ranks on one clock: Perfetto's (and Chrome's) JSON; cpu only; empty: "
      "none",

@@ -3,8 +3,6 @@
  * A whole step of the whole model, in every layout of as many ranks as there are: are its gradients those of its loss,
  * does it see the data it should, and does it stop before it does harm? */
 #include "driver/recipe.h"
-#include "lib/base/clock.h"
-#include "lib/run/profile.h"
 #include "lib/run/run.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -343,53 +341,7 @@ static void test_a_plan_that_is_not_settled_is_refused(void **state) {
     assert_fails(status, E_INTERNAL, "plan_settle");
 }
 
-/* ---- where the time went ---- */
-static double column(const char *table, const char *line, int which) {
-    double x[5] = {0};
-    const char *at = strstr(table, line);
-    if (!at) return -1;
-    sscanf(at + strlen(line), "%lf %lf %lf %lf %lf%%", &x[0], &x[1], &x[2], &x[3], &x[4]);
-    return x[which];
-}
-
-/* Every operation has its line; the shares, the optimizer's and the rest's are the whole step; each line adds up. */
-static void test_the_profile_is_the_whole_step(void **state) {
-    (void)state;
-    if (comm_world_size() > 1) skip();
-    struct plan p = nth_layout(0);
-    struct run r;
-    char *table = NULL;
-    size_t size;
-    assert_ok(create(&r, &p, demo()));
-    double start = clock_s();
-    for (int i = 0; i < 2; i++) assert_ok(run_step(&r));
-    FILE *to = open_memstream(&table, &size);
-    profile_print(&r, 2, clock_s() - start, NULL, to);
-    fclose(to);
-    double shares = column(table, "\noptimizer", 1) + column(table, "\nwaiting and the rest", 1),
-           optimizer = column(table, "\noptimizer", 0);
-    int ops = 0;
-    for (const char *line = strchr(table, '\n'); line && strncmp(line, "\noptimizer", 10) != 0;
-         line = strchr(line + 1, '\n')) {
-        double f, x, w, all, share;
-        char name[64];
-        assert_int_equal(sscanf(line, " %63s %lf %lf %lf %lf %lf", name, &f, &x, &w, &all, &share), 6);
-        assert_close(all, f + x + w, 0.002);                         /* four numbers rounded to 0.001 */
-        assert_true(f > 0 || x > 0);
-        shares += share;
-        ops++;
-    }
-    bool linear = strstr(table, "\nlinear ") && column(table, "\nlinear", 1) > 0 && column(table, "\nlinear", 2) > 0;
-    free(table);
-    run_destroy(&r);
-    assert_true(optimizer > 0 && linear);
-    assert_int_equal(ops, 8);                                        /* embedding, add_position, layernorm, linear,
-                                                                      * attention, gelu, bdr, loss */
-    assert_close(shares, 100, 0.05 * (ops + 2));
-}
-
 TESTS(unit_test(test_gradients_are_those_of_the_loss), unit_test(test_each_sample_of_an_epoch_is_seen_once),
       unit_test(test_a_loss_that_is_no_number_changes_no_weight),
       unit_test(test_a_norm_that_is_no_number_changes_no_weight), unit_test(test_more_threads_than_planned_are_refused),
-      unit_test(test_compiling_is_a_function_of_the_plan), unit_test(test_a_plan_that_is_not_settled_is_refused),
-      unit_test(test_the_profile_is_the_whole_step))
+      unit_test(test_compiling_is_a_function_of_the_plan), unit_test(test_a_plan_that_is_not_settled_is_refused))

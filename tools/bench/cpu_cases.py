@@ -86,9 +86,9 @@ def n_threads(n):
 
 
 def shares(text):
-    """What --profile printed: operation -> percent of rank 0's step."""
+    """What --profile printed: operation, without the lines of its steps -> percent of rank 0's step."""
     table = text.partition("ms per step ")[2]
-    return {m.group(1): float(m.group(2)) for m in re.finditer(r"^(\S.*?)  .* ([0-9.]+)%$", table, re.M)}
+    return {m.group(1): float(m.group(2)) for m in re.finditer(r"^(\S.*?)  .* ([0-9.]+)%", table, re.M)}
 
 
 class Trivium:
