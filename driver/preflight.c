@@ -112,10 +112,9 @@ static enum status open_device(const struct plan *p, const struct device **out) 
     if (p->device != PLAN_DEVICE_CUDA) return OK;
     int n = device_cuda_count();
     TRY(fail_agree(group_world(), device_cuda(n > 0 ? comm_local_rank() % n : 0, out)));
-    int32_t own = comm_local_size() <= n;
-    TRY(comm_all_reduce(group_world(), &own, 1, INT32, COMM_MIN));
-    return comm_use_device(*out,
-                           p->comm == PLAN_COMM_NCCL || (p->comm == PLAN_COMM_AUTO && own) ? COMM_NCCL : COMM_STAGED);
+    enum comm_transport transport;
+    TRY(plan_transport(p, *out, &transport));
+    return comm_use_device(*out, transport);
 }
 
 /* On a GPU the sum is done when the device is; on the host when the call returns. */

@@ -131,7 +131,7 @@ const char *comm_library(void);
 /* ---- device memory ---- */
 /* Who moves memory of a GPU. */
 enum comm_transport {
-    COMM_NCCL,     /* NCCL, on streams of its own: a GPU for each rank */
+    COMM_NCCL,     /* NCCL, on streams of its own: a GPU for each rank, or what comm_nccl_fits says */
     COMM_STAGED,   /* through pinned host memory and MPI: ranks may share a GPU */
     COMM_ALONE     /* none: only groups of one rank will be used. This call is not collective */
 };
@@ -147,6 +147,9 @@ enum status comm_use_device(const struct device *device, enum comm_transport);
 /** Do two ranks compute on one GPU? Asked of the GPUs themselves, not of their numbers, which may be each rank's own.
  *  @collective{world} @errors E_COMM, E_DEVICE */
 enum status comm_device_shared(const struct device *device, bool *shared);
+/** Can NCCL move memory of these GPUs? Where ranks share one: with NCCL 2.30 and newer, if all ranks have
+ *  NCCL_MULTI_RANK_GPU_ENABLE=1. @collective{world} @errors E_COMM, E_DEVICE */
+enum status comm_nccl_fits(const struct device *device, bool *fits);
 /** Has an operation on the device failed since it was started? A look; does not wait. comm_wait_device looks too.
  *  @errors E_COMM, E_DEVICE */
 enum status comm_device_check(void);

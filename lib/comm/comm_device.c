@@ -3,6 +3,7 @@
 
 static const struct device *device;          /* whose memory is not the host's */
 static const struct comm_device_transport *transport;       /* of groups of more than one rank */
+static bool serves_one;                      /* and of one */
 
 const struct device *comm_device(void) { return device; }
 const struct comm_device_transport *comm_device_transport(void) { return transport; }
@@ -10,8 +11,10 @@ void comm_device_set(const struct device *now, const struct comm_device_transpor
     device = now;
     transport = by;
 }
+void comm_device_serve_one(bool also) { serves_one = also; }
 
 /* ---- which backend ---- */
+static bool is_served(const struct group *group) { return transport && (group->size > 1 || serves_one); }
 static bool owned(const void *at) { return at && device->owns(device, at); }
 
 enum status comm_backend_of(const struct group *group, const struct comm_call *call, const struct comm_backend **out) {
@@ -25,15 +28,17 @@ enum status comm_backend_of(const struct group *group, const struct comm_call *c
         return FAIL(E_INTERNAL,
                     "%s of memory of %s in group %s (%d ranks), and no transport moves it; call comm_use_device first",
                     comm_op_name(call->op), device->name, group->name, group->size);
-    *out = group->size == 1 ? &comm_self_device : &transport->backend;
+    bool to_itself = group->size == 1 && (!is_served(group) || comm_is_message(call->op));
+    *out = to_itself ? &comm_self_device : &transport->backend;
     return OK;
 }
 
 /* ---- groups ---- */
 enum status comm_device_group_open(struct group *group) {
-    if (!transport || group->size == 1) return OK;
+    if (!is_served(group)) return OK;
     TRY(transport->group_open(group));
-    return group->n_tags && transport->messages_open ? transport->messages_open(group, 0) : OK;
+    bool carries = group->n_tags && group->size > 1;
+    return carries && transport->messages_open ? transport->messages_open(group, 0) : OK;
 }
 
 void comm_device_group_close(struct group *group) {
@@ -55,7 +60,17 @@ enum status comm_device_shared(const struct device *wanted, bool *shared) {
     return OK;
 }
 int comm_nccl_version(void) { return 0; }
+bool comm_nccl_shares_gpus(void) { return false; }
 #endif
+
+enum status comm_nccl_fits(const struct device *wanted, bool *fits) {
+    bool shared;
+    int32_t may = comm_nccl_shares_gpus();
+    TRY(comm_device_shared(wanted, &shared));
+    TRY(comm_all_reduce(group_world(), &may, 1, INT32, COMM_MIN));
+    *fits = !shared || may;
+    return OK;
+}
 
 /* ---- in flight ---- */
 void comm_device_progress(void) {

@@ -7,8 +7,8 @@
  *   test    says "done" as soon as everything issued from now on on the compute stream comes after the operation. The
  *           data may still be on their way: the GPU waits for them, the host need not
  *
- * Groups of one need no transport (comm_self_device.c). Host memory goes to the group's own backend as if there were no
- * device. */
+ * Groups of one need no transport (comm_self_device.c), and get one only where a test asks. Host memory goes to the
+ * group's own backend as if there were no device. */
 #ifndef TRIVIUM_COMM_DEVICE_H
 #define TRIVIUM_COMM_DEVICE_H
 
@@ -40,6 +40,9 @@ enum status comm_backend_of(const struct group *, const struct comm_call *, cons
 const struct device *comm_device(void);
 const struct comm_device_transport *comm_device_transport(void);
 void comm_device_set(const struct device *, const struct comm_device_transport *);
+/* For tests, before comm_use_device: collectives of groups of one go to the transport, too, so that one GPU is enough
+ * to run NCCL. Messages to oneself do not. */
+void comm_device_serve_one(bool);
 enum status comm_device_group_open(struct group *);  /* @collective{group} @errors as of comm_use_device */
 void comm_device_group_close(struct group *);        /* @collective{group} */
 void comm_device_progress(void);
@@ -51,6 +54,7 @@ const struct comm_request *comm_device_oldest(double *started_s); /* not ended, 
 enum status comm_device_late(const char *what);
 void comm_device_abort(void);
 int comm_nccl_version(void);                         /* 22105; 0: this build has none */
+bool comm_nccl_shares_gpus(void);                    /* does this rank's NCCL let ranks share a GPU? */
 
 /* comm_pinned.c: pinned host memory that is kept for the next user; sizes are powers of two. */
 struct pinned { char *at; int64_t bytes; struct pinned *next; };

@@ -27,6 +27,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct flight {
@@ -228,6 +229,30 @@ static void nccl_give_up(void) {
     broken = true;
 }
 
+/* ---- ranks that share a GPU ---- */
+enum { SHARES_FROM = 23000 };                        /* NCCL 2.30.0 */
+#define SHARES_IF "NCCL_MULTI_RANK_GPU_ENABLE"
+
+int comm_nccl_version(void) {
+    int version = 0;
+    return ncclGetVersion(&version) == ncclSuccess ? version : 0;
+}
+
+bool comm_nccl_shares_gpus(void) {
+    const char *wanted = getenv(SHARES_IF);
+    return comm_nccl_version() >= SHARES_FROM && wanted && !strcmp(wanted, "1");
+}
+
+static enum status refuse_shared(void) {
+    int v = comm_nccl_version();
+    return FAIL(E_CONFIG,
+                "ranks share a GPU (%d ranks on this host, %d GPUs), and NCCL %d.%d.%d wants one for each%s; %suse "
+                "--comm mpi, or start one rank per GPU",
+                comm_local_size(), device_cuda_count(), v / 10000, v / 100 % 100, v % 100,
+                v < SHARES_FROM ? " (from 2.30 on " SHARES_IF "=1 lets them share)" : ", as " SHARES_IF " is not 1",
+                v < SHARES_FROM ? "" : "set it to 1 on all ranks, ");
+}
+
 /* ---- open and close ---- */
 static enum status nccl_open(const struct device *wanted) {
     bool shared;
@@ -236,11 +261,7 @@ static enum status nccl_open(const struct device *wanted) {
     failure = OK;
     CUDA_TRY(cudaSetDevice(device->index));
     TRY(comm_device_shared(device, &shared));
-    if (!shared) return OK;
-    return FAIL(E_CONFIG,
-                "ranks share a GPU (%d ranks on this host, %d GPUs), and NCCL wants one for each; use --comm mpi, or "
-                "start one rank per GPU",
-                comm_local_size(), device_cuda_count());
+    return shared && !comm_nccl_shares_gpus() ? refuse_shared() : OK;
 }
 
 /* The group's communicators are gone, so what flew in them has ended. */
@@ -300,9 +321,4 @@ enum status comm_device_shared(const struct device *wanted, bool *shared) {
         for (int b = 0; b < a; b++) *shared |= memcmp(&all[a], &all[b], sizeof mine) == 0;
     free(all);
     return status;
-}
-
-int comm_nccl_version(void) {
-    int version = 0;
-    return ncclGetVersion(&version) == ncclSuccess ? version : 0;
 }

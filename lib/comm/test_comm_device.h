@@ -8,7 +8,7 @@
 
 #include "tests/test.h"
 
-#include "lib/comm/comm_backend.h"
+#include "lib/comm/comm_device.h"
 
 #include <stdlib.h>
 
@@ -36,9 +36,9 @@ static const enum comm_transport transports[] = {COMM_STAGED, COMM_NCCL};
 /* Brings the transport into use. False only where it cannot be: NCCL, and ranks share a GPU (the same on all ranks).
  * One that could be and does not open is a failure, on all ranks at once: comm_use_device agrees. */
 static inline bool use(const struct gpu *gpu, enum comm_transport transport) {
-    bool shared = false;
-    if (transport == COMM_NCCL) assert_ok(comm_device_shared(gpu->device, &shared));
-    if (shared) return false;
+    bool fits = true;
+    if (transport == COMM_NCCL) assert_ok(comm_nccl_fits(gpu->device, &fits));
+    if (!fits) return false;
     assert_ok(comm_use_device(gpu->device, transport));
     return true;
 }

@@ -12,29 +12,61 @@ static bool line_has(const char *line, const char *words) {
     return false;
 }
 
-/* All ranks on GPU 0: NCCL is refused by all, one says why; the staged transport does it. */
-static void test_ranks_that_share_a_gpu(void **state) {
-    (void)state;
-    const struct device *d = test_device();
-    if (comm_world_size() == 1 || !use(test_gpu(), COMM_STAGED)) skip();
+static bool sums_on(const struct device *d, enum comm_transport transport) {
     enum { N = 1000 };
     static float x[N];
     void *on_gpu;
-    bool ok = true;
-    test_stderr_keep();
-    enum status refused = comm_use_device(d, COMM_NCCL);
-    const char *said = test_stderr_text();
-    ok &= refused == E_CONFIG;
-    if (comm_is_rank_0())
-        ok &= line_has(said, "E_CONFIG") && line_has(said, "share a GPU") && line_has(said, "--comm mpi");
-    else ok &= !*said;
-    ok &= comm_use_device(d, COMM_STAGED) == OK && d->allocate(d, sizeof x, &on_gpu) == OK;
+    bool ok = comm_use_device(d, transport) == OK && d->allocate(d, sizeof x, &on_gpu) == OK;
     for (int i = 0; i < N; i++) x[i] = (float)small(comm_world_rank(), i);
     ok &= d->upload(d, on_gpu, x, sizeof x) == OK;
     ok &= comm_all_reduce(group_world(), on_gpu, N, FP32, COMM_SUM) == OK;
     ok &= d->download(d, x, on_gpu, sizeof x) == OK;
     for (int i = 0; i < N; i++) ok &= x[i] == (float)sum_of(comm_world_size(), i);
     d->release(d, on_gpu, sizeof x);
+    return ok;
+}
+
+/* All ranks on GPU 0: NCCL is refused by all, one says why and what to do. */
+static bool nccl_is_refused(const struct device *d, const char *why, const char *remedy) {
+    bool fits, ok = comm_nccl_fits(d, &fits) == OK && !fits;
+    test_stderr_keep();
+    enum status refused = comm_use_device(d, COMM_NCCL);
+    const char *said = test_stderr_text();
+    ok &= refused == E_CONFIG;
+    if (!comm_is_rank_0()) return ok && !*said;
+    return line_has(said, "E_CONFIG") && line_has(said, "share a GPU") && line_has(said, "--comm mpi") &&
+           line_has(said, why) && line_has(said, remedy) && ok;
+}
+
+/* The staged transport does it. */
+static void test_ranks_that_share_a_gpu(void **state) {
+    (void)state;
+    const struct device *d = test_device();
+    if (comm_world_size() == 1 || !use(test_gpu(), COMM_STAGED)) skip();
+    bool fits = comm_nccl_shares_gpus(), ok = fits || nccl_is_refused(d, "NCCL 2.", "NCCL_MULTI_RANK_GPU_ENABLE");
+    ok &= sums_on(d, COMM_STAGED);
+    if (fits) ok &= sums_on(d, COMM_NCCL);
+    assert_true(agree_all(ok));
+}
+
+/* NCCL 2.30 with the variable on all ranks; what does not fit is said with the version and the variable. Of the fake,
+ * which says that it is of any version. */
+static void test_nccl_2_30_lets_ranks_share_a_gpu(void **state) {
+    (void)state;
+    const struct device *d = test_device();
+    if (!simt_host_waits || comm_world_size() == 1 || !use(test_gpu(), COMM_STAGED)) skip();
+    bool fits, ok = true;
+    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+    setenv("SIMT_NCCL", "22907", 1);
+    ok &= nccl_is_refused(d, "NCCL 2.29.7 wants one for each", "from 2.30 on NCCL_MULTI_RANK_GPU_ENABLE=1");
+    setenv("SIMT_NCCL", "23004", 1);
+    ok &= comm_nccl_fits(d, &fits) == OK && fits && sums_on(d, COMM_NCCL);
+    ok &= comm_use_device(d, COMM_STAGED) == OK;
+    if (!comm_is_rank_0()) setenv("NCCL_MULTI_RANK_GPU_ENABLE", "0", 1);
+    ok &= comm_nccl_fits(d, &fits) == OK && !fits;                       /* not on every rank */
+    unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    ok &= nccl_is_refused(d, "NCCL 2.30.4 wants one for each, as NCCL_MULTI_RANK_GPU_ENABLE is not 1", "set it to 1");
+    unsetenv("SIMT_NCCL");
     assert_true(agree_all(ok));
 }
 
@@ -169,6 +201,7 @@ static void test_missing_rank_is_named_when_staged(void **state) {
     assert_true(agree_all(holds(g, g->a, FP32, -1, 0, 100) && ok));
 }
 
-TESTS(unit_test(test_ranks_that_share_a_gpu), unit_test(test_refuses_what_cannot_be),
+TESTS(unit_test(test_ranks_that_share_a_gpu), unit_test(test_nccl_2_30_lets_ranks_share_a_gpu),
+      unit_test(test_refuses_what_cannot_be),
       unit_test(test_refuses_messages_without_a_lane), unit_test(test_a_message_to_oneself_that_never_comes),
       unit_test(test_missing_rank_is_named_over_nccl), unit_test(test_missing_rank_is_named_when_staged))

@@ -133,6 +133,9 @@ static inline bool plan_has_samples(const struct plan *p) { return p->place.rank
 /** From here on the world behaves as a settled plan says: deadline, algorithms, nodes, links (comm_configure,
  *  comm_emulate_links). time_work: comm_work_s. @collective{world} @errors E_CONFIG, E_COMM, E_MEMORY */
 enum status plan_use_comm(const struct plan *, bool time_work);
+/** Who moves memory of this GPU among the ranks: NCCL where --comm says so, or says auto and NCCL can; else the host.
+ *  @collective{world} @errors E_COMM, E_DEVICE */
+enum status plan_transport(const struct plan *, const struct device *, enum comm_transport *out);
 /** What it says of links; those of which it says nothing stay as they are. Pure. @errors E_CONFIG */
 struct hop_links;
 enum status plan_links(const struct plan *, struct hop_links *);

@@ -48,6 +48,13 @@ enum status plan_settle_comm(const struct plan *p) {
     return OK;
 }
 
+enum status plan_transport(const struct plan *p, const struct device *d, enum comm_transport *out) {
+    bool fits = p->comm == PLAN_COMM_NCCL;                   /* NCCL says itself why it cannot */
+    if (p->comm == PLAN_COMM_AUTO) TRY(comm_nccl_fits(d, &fits));
+    *out = fits ? COMM_NCCL : COMM_STAGED;
+    return OK;
+}
+
 enum status plan_use_comm(const struct plan *p, bool time_work) {
     struct comm_settings settings = {.timeout_s = p->comm_timeout, .check_collectives = p->check_collectives,
                                      .time_work = time_work,

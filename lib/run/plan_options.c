@@ -137,7 +137,7 @@ static const struct option OPTIONS[] = {
      "machine", AT(device)},
     {"comm", OPTION_CHOICE, "auto", 0, 0, "auto|mpi|nccl", "",
      "cuda: transport of device memory; mpi stages it through the host, and lets ranks share a GPU; auto: nccl "
-     "where each rank has a GPU",
+     "where each rank has a GPU, or NCCL lets ranks share one",
      "machine", AT(comm)},
     {"attention-core", OPTION_CHOICE, "auto", 0, 0, "auto|own|cudnn", "",
      "cuda, blocked attention: this project's own kernels, or cuDNN's; auto: cuDNN's where it has them", "machine",

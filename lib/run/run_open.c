@@ -73,14 +73,6 @@ static enum status place_scalars(struct run *r) {
     return OK;
 }
 
-/* NCCL wants a GPU for each rank; where there are fewer, memory goes through the host. */
-static enum status choose_transport(const struct plan *p, int n_gpus, enum comm_transport *out) {
-    int32_t own_gpu = comm_local_size() <= n_gpus;
-    TRY(comm_all_reduce(group_world(), &own_gpu, 1, INT32, COMM_MIN));
-    *out = p->comm == PLAN_COMM_NCCL || (p->comm == PLAN_COMM_AUTO && own_gpu) ? COMM_NCCL : COMM_STAGED;
-    return OK;
-}
-
 static enum status open_device(struct run *r) {
     r->device = device_cpu();
     if (r->plan.device != PLAN_DEVICE_CUDA) return OK;
@@ -90,7 +82,7 @@ static enum status open_device(struct run *r) {
     if (plan_ranks(&r->plan) > 1) {                                  /* else every process by itself: no one to talk
                                                                       * to */
         TRY(fail_agree(group_world(), status));
-        TRY(choose_transport(&r->plan, n, &transport));
+        TRY(plan_transport(&r->plan, r->device, &transport));
     }
     TRY(status);
     return comm_use_device(r->device, transport);

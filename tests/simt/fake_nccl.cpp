@@ -3,8 +3,8 @@
  * As NCCL: a communicator is made from an id that only its maker's process and its members know; its members meet at
  * the maker (a member itself here). A communicator with blocking = 0 answers ncclInProgress, to its creation and to its
  * first operation, and does what it was asked while somebody looks with ncclCommGetAsyncError; a program that records
- * an event before it has looked records it too early. Two ranks on one GPU are refused. Operations of an ncclGroup run
- * as one.
+ * an event before it has looked records it too early. Two ranks on one GPU are refused; SIMT_NCCL=23000 makes it NCCL
+ * 2.30, which lets them with NCCL_MULTI_RANK_GPU_ENABLE=1. Operations of an ncclGroup run as one.
  *
  * Stricter: host memory, memory of another GPU or beyond the end of an allocation, and buffers that overlap in other
  * ways than the guide allows are refused.
@@ -73,6 +73,13 @@ static card my_card(const ncclComm *c) {
     return mine;
 }
 
+static int version(void) { return getenv("SIMT_NCCL") ? atoi(getenv("SIMT_NCCL")) : NCCL_VERSION_CODE; }
+
+static bool ranks_may_share(void) {
+    const char *wanted = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    return version() >= 23000 && wanted && strcmp(wanted, "1") == 0;
+}
+
 static void judge(ncclComm *c, const std::vector<card> &table) {
     std::vector<int> members(c->n, -1);
     for (const card &a : table) {
@@ -81,7 +88,7 @@ static void judge(ncclComm *c, const std::vector<card> &table) {
                               c->n);
         members[a.rank] = a.address;
         for (const card &b : table)
-            if (a.rank < b.rank && a.device == b.device && strcmp(a.host, b.host) == 0)
+            if (a.rank < b.rank && a.device == b.device && strcmp(a.host, b.host) == 0 && !ranks_may_share())
                 return nccl_break(c, ncclInvalidUsage,
                                   "Duplicate GPU detected : rank %d and rank %d both on CUDA device %d", a.rank, b.rank,
                                   a.device);
@@ -240,8 +247,8 @@ const char *ncclGetErrorString(ncclResult_t result) {
     return (unsigned)result < sizeof texts / sizeof *texts ? texts[result] : "unknown result code";
 }
 const char *ncclGetLastError(ncclComm_t) { return last_error.c_str(); }
-ncclResult_t ncclGetVersion(int *version) {
-    *version = NCCL_VERSION_CODE;
+ncclResult_t ncclGetVersion(int *out) {
+    *out = version();
     return ncclSuccess;
 }
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 struct job { const char *what; piece run; bool touches; };
-struct stream { int device; bool destroyed; std::deque<job> queue; };
+struct stream { int device; bool destroyed; std::deque<job> queue; int priority; };
 struct record { bool done = false; double at_s = 0; };
 struct event { bool timed; std::shared_ptr<record> latest; };
 
@@ -141,11 +141,11 @@ cudaError_t fake_enqueue(cudaStream_t handle, const char *what, piece run, bool 
     return cudaSuccess;
 }
 
-static cudaError_t create_stream(cudaStream_t *out, unsigned flags) {
+static cudaError_t create_stream(cudaStream_t *out, unsigned flags, int priority) {
     if (flags != cudaStreamNonBlocking)
         return fake_fail(cudaErrorInvalidValue, "a stream that waits for the null stream: not in this double; use "
                            "cudaStreamNonBlocking");
-    stream *s = new stream{fake_device(), false, {}};
+    stream *s = new stream{fake_device(), false, {}, priority};
     streams.push_back(s);
     *out = (cudaStream_t)s;
     return cudaSuccess;
@@ -166,8 +166,16 @@ static double clock_now_s(void) {
 
 extern "C" {
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) { return create_stream(out, flags); }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int) { return create_stream(out, flags); }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) { return create_stream(out, flags, 0); }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority) {
+    return create_stream(out, flags, priority);
+}
+cudaError_t cudaStreamGetPriority(cudaStream_t handle, int *priority) {
+    stream *s = handle ? stream_at(handle) : NULL;
+    if (!s) return fake_fail(cudaErrorInvalidResourceHandle, "cudaStreamGetPriority: no such stream");
+    *priority = s->priority;
+    return cudaSuccess;
+}
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     *least = 0, *greatest = -5;
     return cudaSuccess;
