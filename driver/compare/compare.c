@@ -28,6 +28,7 @@
 #include "driver/compare/resident.h"
 #include "driver/setup.h"
 #include "lib/base/log.h"
+#include "lib/run/products.h"
 #include "local/local.h"
 #include "zero/zero.h"
 #include <inttypes.h>
@@ -183,6 +184,7 @@ static enum status open_run(struct request *q, struct compare_row *row, struct r
 
 static enum status train(struct compare_row *row, struct run *r, struct trace *trace, struct compare_rank *mine) {
     if (!is_used(row)) return comm_idle(group_world());
+    TRY(products_choose(r));
     enum status status = compare_measure(r, trace, row, mine);
     if (status != OK && status != E_NUMERIC) return status;
     TRY(comm_barrier(group_world()));

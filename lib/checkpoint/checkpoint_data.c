@@ -3,6 +3,7 @@
 #include "lib/base/log.h"
 #include "lib/checkpoint/checkpoint_manifest.h"
 #include "lib/comm/comm.h"
+#include "lib/ops/gemm/gemm_choices.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +144,25 @@ static enum status compare_data(const json_t *theirs, const json_t *mine, const 
     return OK;
 }
 
+void checkpoint_algorithms(json_t *layout) {
+    char hash[24];
+    snprintf(hash, sizeof hash, "%016" PRIx64, gemm_choices_hash());
+    if (gemm_choices_hash()) json_object_set_new(layout, "gemm-algorithms", json_string(hash));
+}
+
+/* Another layout has other products, and its sums are other ones in any case. */
+static void say_of_algorithms(const json_t *manifest, const char *where) {
+    const char *theirs = json_string_value(json_object_get(json_object_get(manifest, "layout"), "gemm-algorithms"));
+    json_t *here = json_object();
+    checkpoint_algorithms(here);
+    const char *mine = json_string_value(json_object_get(here, "gemm-algorithms"));
+    if (comm_is_rank_0() && (theirs || mine) && !(theirs && mine && !strcmp(theirs, mine)))
+        log_warn("%s was trained with %s%.16s of cuBLASLt's algorithms, and this run has %s%.16s: results have other "
+                 "bits", where, theirs ? "table " : "the first choice", theirs ? theirs : "",
+                 mine ? "table " : "the first choice", mine ? mine : "");
+    json_decref(here);
+}
+
 enum status checkpoint_data_compare(const json_t *manifest, const char *where, const struct run *r) {
     const json_t *theirs = json_object_get(manifest, "data"), *adamw = json_object_get(manifest, "adamw");
     json_t *mine = checkpoint_data_json(r), *settings = checkpoint_adamw_json(&r->plan);
@@ -152,6 +172,7 @@ enum status checkpoint_data_compare(const json_t *manifest, const char *where, c
         log_warn("%s does not say what it was trained on, as an older version wrote it; whether these data are the "
                  "same is not known", where);
     if (status == OK) say_of_settings(adamw, settings, where, "settings of the optimizer");
+    if (status == OK) say_of_algorithms(manifest, where);
     json_decref(mine);
     json_decref(settings);
     return status;

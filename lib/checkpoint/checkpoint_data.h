@@ -16,6 +16,9 @@
 /** The manifest's members "data" and "adamw" of a run as it is. New references; NULL: no memory. */
 json_t *checkpoint_data_json(const struct run *);
 json_t *checkpoint_adamw_json(const struct plan *);
+/** Put the table of cuBLASLt's algorithms that this process multiplies by (lib/run/products.h) into the member
+ *  "layout", as "gemm-algorithms"; nothing where there is none. */
+void checkpoint_algorithms(json_t *layout);
 /** Has a run the data of this manifest? `where`: the manifest's path. What need not be refused, rank 0 logs.
  *  @errors E_DATA: others, and plan.other_data is off  @collective{none} */
 enum status checkpoint_data_compare(const json_t *manifest, const char *where, const struct run *);

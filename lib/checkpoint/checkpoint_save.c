@@ -55,6 +55,7 @@ static json_t *layout_json(const struct run *r) {
     for (int i = 0, n = 0; i < r->n_active && n < (int)sizeof active; i++)
         n += snprintf(active + n, sizeof active - (size_t)n, "%s%s", i ? " " : "", r->active[i]->name);
     json_object_set_new(layout, "techniques", json_string(active));
+    checkpoint_algorithms(layout);
     return layout;
 }
 

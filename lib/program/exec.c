@@ -287,6 +287,27 @@ static int frame_of(const struct exec *e, const struct action *a) {
     return (int)((before + a->microbatch) % n);
 }
 
+/* ---- rows by themselves ---- */
+static enum status run_if(struct exec *e, struct place at, const struct row *r, const struct op *op) {
+    const struct row *last = r + r->joined - 1;
+    struct call first = call_of(e, at, r), second = call_of(e, at, r->fused ? last : r);
+    if (first.step->op != op && second.step->op != op) return OK;
+    return r->fused ? r->fused(&first, &second) : op_run(&first, r->kind);
+}
+
+enum status exec_rows_of(struct exec *e, const struct schedule *s, const struct op *op) {
+    e->schedule = s;
+    for (int i = s->n_fill; i < s->n; i++) {
+        const struct action *a = &s->actions[i];
+        const struct place at = {a->chunk, frame_of(e, a), a, true};
+        if (!action_is_compute(a->kind) || !a->first) continue;
+        const struct tape *t = &e->chunks[a->chunk].tapes[a->kind];
+        for (int j = 0; j < t->n; j += t->rows[j].joined)
+            if (row_kind_is_step(t->rows[j].kind)) TRY(run_if(e, at, &t->rows[j], op));
+    }
+    return OK;
+}
+
 /* ---- a step ---- */
 static enum status clear_sums(struct exec *e) {
     if (e->loss_sum) *e->loss_sum = (struct exact){.n_added = 0};

@@ -85,6 +85,11 @@ struct exec {
     struct feed *feed;                   /* batches on their way to the device (exec_feed.c) */
 };
 
+/** Before the first step: run the kernels of an op's rows, once in each action that is a chunk's first of its kind, and
+ *  nothing else. What they read is whatever lies there, and what they write is no one's: for who times them.
+ *  @errors those of the kernels  @collective{none: the op does not communicate} */
+enum status exec_rows_of(struct exec *, const struct schedule *, const struct op *);
+
 /** Allocate the internals; everything else in *e must be set already. @errors E_MEMORY  @collective{none} */
 enum status exec_init(struct exec *);
 void exec_fini(struct exec *);

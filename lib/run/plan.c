@@ -153,6 +153,9 @@ enum status plan_settle_device(struct plan *p) {
                     p->loss_chunk);
     if (p->device == PLAN_DEVICE_CUDA && p->gemm == PLAN_GEMM_PLAIN)
         return FAIL(E_CONFIG, "gemm=plain is only there on the cpu, and device=cuda; leave it out, or use device=cpu");
+    if (p->device == PLAN_DEVICE_CPU && p->gemm_algorithms[0])
+        return FAIL(E_CONFIG, "gemm-algorithms=%.64s is cuBLASLt's, and device=cpu; leave it out, or use device=cuda",
+                    p->gemm_algorithms);
     ask_techniques(p);
     bool in_chunks = p->device == PLAN_DEVICE_CPU && p->sums == PLAN_SUMS_FAST;
     if (p->loss_chunk < 0) p->loss_chunk = in_chunks ? chosen_loss_chunk(p) : 0;

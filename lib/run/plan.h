@@ -67,6 +67,7 @@ struct plan {
     int offload_io;                      /* enum disk_engine_choice */
     /* machine */
     int device, comm, attention_core, fuse, gemm;   /* attention_core: enum attention_core */
+    char gemm_algorithms[OPTION_TEXT_MAX];   /* products.h; "": none */
     double comm_timeout;
     char comm_algorithm[OPTION_TEXT_MAX];
     int64_t ranks_per_node;              /* 0: nodes are hosts */

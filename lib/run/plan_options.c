@@ -148,6 +148,10 @@ static const struct option OPTIONS[] = {
      "cpu: matrix products by fast packed kernels, or by three plain loops that can be read in a minute and take much "
      "longer",
      "machine", AT(gemm)},
+    {"gemm-algorithms", OPTION_TEXT, "", 0, 0, NULL, "",
+     "cuda: a file of the fastest of cuBLASLt's algorithms for each product; products that it lacks are timed before "
+     "the first step, and added. Runs with one file have the same bits; empty: the library's first choice",
+     "machine", AT(gemm_algorithms)},
     {"comm-timeout", OPTION_REAL, "600", 0.1, 1e7, NULL, "s", "deadline of every wait for a peer", "machine",
      AT(comm_timeout)},
     {"comm-algorithm", OPTION_TEXT, "auto", 0, 0, NULL, "",

@@ -6,6 +6,7 @@
 #include "lib/run/hot_rows.h"
 #include "lib/run/optim_offload.h"
 #include "lib/run/optim_rows.h"
+#include "lib/run/products.h"
 #include <inttypes.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -200,7 +201,8 @@ enum status run_create(struct run *r, const struct recipe *recipe, const struct 
     TRY(fail_agree(group_world(), status));
     TRY(make_mesh(r, plan));
     status = furnish(r, watch);
-    return fail_agree(r->mesh.group[AXIS_MESH], status);
+    TRY(fail_agree(r->mesh.group[AXIS_MESH], status));
+    return products_choose(r);
 }
 
 void run_destroy(struct run *r) {

@@ -64,6 +64,8 @@ void fake_wait(const std::function<bool()> &done);
 extern "C" {
 /** How often the host has waited for a GPU: synchronisations, and copies that are complete on return. */
 int64_t simt_host_waits(void);
+/** Work that runs on a stream has taken so much longer, as events see it. */
+void simt_pretend(double seconds) __attribute__((weak));
 /* tests/simt/simt.cpp */
 extern void (*simt_submit)(void *stream, void (*run)(void *), void *context, size_t bytes) __attribute__((weak));
 void simt_memory_allocated(void *at, size_t bytes) __attribute__((weak));

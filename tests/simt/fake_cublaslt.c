@@ -11,7 +11,10 @@
  * order.
  *
  * CUBLASLT_LOG_LEVEL=1 (the library's own variable) prints why it refused. SIMT_EPILOGUES=0: its heuristics offer no
- * algorithm for a product with a bias or gelu. */
+ * algorithm for a product with a bias or gelu. SIMT_COUNT=1 prints what each product moves, each operand once
+ * (docs/simt.md). SIMT_ALGORITHMS=5,1,x: its heuristics offer three algorithms, which take 5 and 1 seconds more than
+ * they do, as events see it, and refuse to run; every second one sums k in one piece. SIMT_CUBLASLT_VERSION: what it
+ * says its version is. */
 #include "lib/device/dtype.h"
 
 #include <cblas.h>
@@ -24,6 +27,7 @@
 
 /* The stream queue of the runtime's fake: runs what is submitted in order. Not there: at once. */
 extern void (*simt_submit)(void *stream, void (*run)(void *), void *context, size_t bytes) __attribute__((weak));
+extern void simt_pretend(double seconds) __attribute__((weak));
 #pragma weak cudaPointerGetAttributes
 
 struct layout {
@@ -51,7 +55,7 @@ struct preference {
  */
 struct algorithm {
     uint64_t magic, problem, workspace;
-    uint32_t align[4], pieces;
+    uint32_t align[4], pieces, number;    /* number: in the order of the heuristics */
 };
 _Static_assert(sizeof(struct algorithm) <= sizeof(cublasLtMatmulAlgo_t), "the algorithm must fit the library's struct");
 
@@ -311,7 +315,33 @@ static uint64_t fingerprint(const struct problem *p) {
 
 static uint32_t alignment_of(const void *x) { return (uint32_t)(((uintptr_t)x | 256) & -((uintptr_t)x | 256)); }
 
-/* One algorithm: k in two pieces where there is workspace for both partial products, else in one. */
+/* SIMT_ALGORITHMS' word for an algorithm; NULL: there are fewer. */
+static const char *pace_of(uint32_t number) {
+    const char *words = getenv("SIMT_ALGORITHMS");
+    for (uint32_t i = 0; i < number && words; i++) words = strchr(words, ',') ? strchr(words, ',') + 1 : NULL;
+    return words;
+}
+
+/* k in two pieces where there is workspace for both partial products, else in one. */
+static struct algorithm algorithm_of(const struct problem *p, const struct preference *wish, uint32_t number) {
+    struct algorithm a = {.magic = ALGORITHM, .problem = fingerprint(p), .pieces = 1, .number = number};
+    uint64_t partial_products = 2 * p->m * p->n * size_of(p->o->scale);
+    memcpy(a.align, wish->align, sizeof a.align);
+    if (p->k > 1 && partial_products <= wish->workspace && wish->reduction & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE &&
+        number % 2 == 0) {
+        a.pieces = 2;
+        a.workspace = partial_products;
+    }
+    return a;
+}
+
+static void answer(const struct algorithm *a, cublasLtMatmulHeuristicResult_t *result) {
+    memset(result, 0, sizeof *result);
+    memcpy(&result->algo, a, sizeof *a);
+    result->workspaceSize = a->workspace;
+    result->state = CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t library, cublasLtMatmulDesc_t o,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -325,19 +355,29 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t library, cublasLt
     const char *epilogues = getenv("SIMT_EPILOGUES");
     if (p.o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && epilogues && *epilogues == '0')
         return UNSUPPORTED("a product with an epilogue: SIMT_EPILOGUES=0");
-    struct algorithm chosen = {.magic = ALGORITHM, .problem = fingerprint(&p), .pieces = 1};
-    memcpy(chosen.align, wish->align, sizeof chosen.align);
-    uint64_t partial_products = 2 * p.m * p.n * size_of(p.o->scale);
-    if (p.k > 1 && partial_products <= wish->workspace && wish->reduction & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) {
-        chosen.pieces = 2;
-        chosen.workspace = partial_products;
-    }
-    memset(&results[0], 0, sizeof results[0]);
-    memcpy(&results[0].algo, &chosen, sizeof chosen);
-    results[0].workspaceSize = chosen.workspace;
-    results[0].state = CUBLAS_STATUS_SUCCESS;
-    *n_found = 1;
+    do {
+        struct algorithm next = algorithm_of(&p, wish, (uint32_t)*n_found);
+        answer(&next, &results[(*n_found)++]);
+    } while (*n_found < n_wanted && pace_of((uint32_t)*n_found));
     return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t library, cublasLtMatmulDesc_t o, cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result) {
+    struct problem p;
+    struct algorithm algorithm;
+    PASS(make_problem(library, o, a, b, c, d, &p));
+    memcpy(&algorithm, algo, sizeof algorithm);
+    if (algorithm.magic != ALGORITHM || algorithm.problem != fingerprint(&p))
+        return INVALID("an algorithm for another problem");
+    answer(&algorithm, result);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+size_t cublasLtGetVersion(void) {
+    const char *version = getenv("SIMT_CUBLASLT_VERSION");
+    return version ? (size_t)atol(version) : 130100;
 }
 
 /* ---- the product ---- */
@@ -350,6 +390,7 @@ struct product {
     void *d, *workspace;
     double alpha, beta;
     blasint m, n, k, pieces;
+    double pretended_s;
 };
 
 static void *must(void *memory) {
@@ -418,6 +459,7 @@ static void run(void *context) {
     multiply(p, &a, &b, 0, half, sums);
     if (p->pieces == 2) multiply(p, &a, &b, half, p->k - half, sums + piece);
     finish(p, sums);
+    if (p->pretended_s > 0 && &simt_pretend && simt_pretend) simt_pretend(p->pretended_s);
     free(a.owned);
     free(b.owned);
     free(owned);
@@ -482,6 +524,18 @@ static double scalar(const void *x, cudaDataType_t type) {
     return type == CUDA_R_64F ? *(const double *)x : *(const float *)x;
 }
 
+/* What a product moves, with perfect caches. C is read where beta is not 0, and a bias is read once. */
+static void show_traffic(const struct product *p) {
+    const char *wanted = getenv("SIMT_COUNT");
+    if (!wanted || *wanted != '1') return;
+    size_t to = size_of(p->d_layout.type), written = (size_t)p->m * (size_t)p->n * to;
+    size_t read = (size_t)p->m * (size_t)p->k * size_of(p->a_layout.type) +
+                  (size_t)p->k * (size_t)p->n * size_of(p->b_layout.type) + (p->beta != 0 ? written : 0);
+    if (has_bias(&p->o)) read += (size_t)p->m * to;
+    fprintf(stderr, "simt: cublasLtMatmul %d x %d x %d, epilogue %u\nsimt:   load %zu bytes\nsimt:   store %zu bytes\n",
+            (int)p->m, (int)p->n, (int)p->k, p->o.epilogue, read, written + (has_aux(&p->o) ? written : 0));
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t library, cublasLtMatmulDesc_t o, const void *alpha, const void *a,
                               cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout,
                               const void *beta, const void *c, cublasLtMatrixLayout_t c_layout, void *d,
@@ -494,6 +548,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t library, cublasLtMatmulDesc_t o, 
     memcpy(&algorithm, algo, sizeof algorithm);
     if (algorithm.magic != ALGORITHM || algorithm.problem != fingerprint(&p))
         return INVALID("an algorithm for another problem");
+    const char *pace = pace_of(algorithm.number);
+    if (pace && *pace == 'x') return UNSUPPORTED("an algorithm that SIMT_ALGORITHMS refuses");
     struct product product = {
         *p.o,
         *p.a,
@@ -511,8 +567,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t library, cublasLtMatmulDesc_t o, 
         (blasint)p.n,
         (blasint)p.k,
         (blasint)algorithm.pieces,
+        pace ? atof(pace) : 0,
     };
     PASS(check_addresses(&product, &algorithm, workspace_bytes));
+    show_traffic(&product);
     if (&simt_submit && simt_submit) simt_submit(stream, run, &product, sizeof product);
     else run(&product);
     return CUBLAS_STATUS_SUCCESS;

@@ -12,7 +12,11 @@
  * Plans. A product is described (operation, layouts), the library's heuristics choose an algorithm, and both are kept:
  * a training step asks for the same dozen products over and over.
  *
- * The same bits every time. A plan has one algorithm, and everything runs on one stream. A long k may be cut into
+ * Which algorithm. The heuristics name several, best first, and none has been run. The first is taken, or what the
+ * table of choices says (gemm_choices.h), which is filled before the first step and then stays as it is.
+ *
+ * The same bits every time. A plan has one algorithm, and everything runs on one stream. Another table, another library
+ * or another GPU may have other bits. A long k may be cut into
  * pieces whose partial sums are kept apart in fp32 and added in a separate step (REDUCTION_SCHEME_COMPUTE_TYPE). The
  * other ways are not allowed: to add in place in C (INPLACE), or to round the pieces to C's type first (OUTPUT_TYPE),
  * which would round more than once. fp32 is fp32: TF32 would be CUBLAS_COMPUTE_32F_FAST_TF32.
@@ -30,11 +34,13 @@
 #include "lib/ops/gemm/gemm.h"
 
 #include "lib/base/log.h"
+#include "lib/ops/gemm/gemm_choices.h"
 #include <cublasLt.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { MAX_GPUS = 64 };
+enum { MAX_GPUS = 64, CANDIDATES = 8 };
 
 /* gemm_cuda.cu: c = bias + beta c, by rows */
 typedef enum status bias_kernel(const struct gemm *, const struct device *, const void *bias, void *c);
@@ -59,14 +65,17 @@ struct plan {
     struct problem problem;
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t a, b, c;   /* of our A, B, C */
-    cublasLtMatmulAlgo_t algorithm;
-    bool offered;                     /* is there an algorithm? */
+    int n_offered;                    /* algorithms; 0: there is none */
+    unsigned char offered[CANDIDATES][GEMM_ALGORITHM_BYTES];   /* the library's first choice first */
+    cublasLtMatmulAlgo_t algorithm;   /* the one that is run */
 };
+_Static_assert(sizeof(cublasLtMatmulAlgo_t) == GEMM_ALGORITHM_BYTES, "the table keeps whole algorithms");
 
 /* What a process keeps for each GPU until it ends. */
 struct library {
     cublasLtHandle_t handle;
     struct plan *plans;
+    int64_t choices;                  /* gemm_choices_version of these plans */
 };
 static struct library libraries[MAX_GPUS];
 
@@ -174,21 +183,51 @@ static enum status prefer(const struct problem *p, cublasLtMatmulPreference_t pr
 
 /* The heuristics' answers come best first; one that carries an error is not for use. A refusal is an error only where
  * there is no doing without: of a product with no epilogue. */
-static enum status choose(const struct library *l, struct plan *plan, cublasLtMatmulPreference_t preference) {
-    enum { CANDIDATES = 8 };
+static enum status offers(const struct library *l, struct plan *plan, cublasLtMatmulPreference_t preference) {
     const struct gemm *g = &plan->problem.gemm;
     cublasLtMatmulHeuristicResult_t candidates[CANDIDATES];
     int n = 0;
     cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(l->handle, plan->operation, plan->b, plan->a, plan->c, plan->c,
                                                          preference, CANDIDATES, candidates, &n);
-    for (int i = 0; i < n && code == CUBLAS_STATUS_SUCCESS && !plan->offered; i++)
-        if (candidates[i].state == CUBLAS_STATUS_SUCCESS) {
-            plan->algorithm = candidates[i].algo;
-            plan->offered = true;
-        }
-    if (plan->offered || plan->problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT) return OK;
+    for (int i = 0; i < n && code == CUBLAS_STATUS_SUCCESS; i++)
+        if (candidates[i].state == CUBLAS_STATUS_SUCCESS)
+            memcpy(plan->offered[plan->n_offered++], &candidates[i].algo, GEMM_ALGORITHM_BYTES);
+    if (plan->n_offered || plan->problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT) return OK;
     return refused(g, "cublasLtMatmulAlgoGetHeuristic knows no algorithm",
                    code == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : code);
+}
+
+/* What an algorithm is chosen for, as the table of choices names it. beta is not in it: it does not choose. */
+static void name_of(const struct problem *p, char out[GEMM_PRODUCT_TEXT]) {
+    const struct gemm *g = &p->gemm;
+    enum dtype a = g->fp8 ? g->a_code : g->ab_dtype, b = g->fp8 ? g->b_code : g->ab_dtype;
+    snprintf(out, GEMM_PRODUCT_TEXT,
+             "%" PRId64 " x %" PRId64 " x %" PRId64 " %c%c %s %s to %s%s, epilogue %u, aligned %u %u %u %u", g->m, g->n,
+             g->k, g->transpose_a ? 'T' : 'N', g->transpose_b ? 'T' : 'N', dtype_name(a), dtype_name(b),
+             dtype_name(g->c_dtype), g->fast_sums ? " fast" : "", p->epilogue, p->align_a, p->align_b, p->align_c,
+             p->align_aux);
+}
+
+/* Is it still one for this product? It was when it was written down: who has changed the file, or the library? */
+static enum status take_choice(const struct library *l, struct plan *plan, const struct gemm_choice *choice) {
+    cublasLtMatmulHeuristicResult_t result;
+    memcpy(&plan->algorithm, choice->algorithm, sizeof plan->algorithm);
+    cublasStatus_t code = cublasLtMatmulAlgoCheck(l->handle, plan->operation, plan->b, plan->a, plan->c, plan->c,
+                                                  &plan->algorithm, &result);
+    if (code == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= (size_t)gemm_cuda_workspace(&plan->problem.gemm))
+        return OK;
+    return FAIL(E_DEVICE, "cuBLASLt does not take the algorithm that the file of gemm-algorithms has for %s; remove "
+                "the file, or name another", choice->product);
+}
+
+static enum status choose(const struct library *l, struct plan *plan, cublasLtMatmulPreference_t preference) {
+    char name[GEMM_PRODUCT_TEXT];
+    TRY(offers(l, plan, preference));
+    name_of(&plan->problem, name);
+    const struct gemm_choice *choice = gemm_choice_find(name);
+    if (choice && plan->n_offered) return take_choice(l, plan, choice);
+    memcpy(&plan->algorithm, plan->offered[0], sizeof plan->algorithm);
+    return OK;
 }
 
 static enum status choose_algorithm(const struct library *l, struct plan *plan) {
@@ -229,7 +268,7 @@ static enum status plan_create(struct library *l, const struct problem *problem,
         plan_destroy(plan);
         return status;
     }
-    if (!plan->offered) tell_refusal(problem);
+    if (!plan->n_offered) tell_refusal(problem);
     plan->next = l->plans;
     l->plans = *out = plan;
     return OK;
@@ -245,11 +284,25 @@ static enum status plan_find(struct library *l, const struct problem *problem, c
     return plan_create(l, problem, x, out);
 }
 
+static void drop_plans(struct library *l) {
+    for (struct plan *next; l->plans; l->plans = next) {
+        next = l->plans->next;
+        plan_destroy(l->plans);
+    }
+}
+
+/* Plans of another table of choices are none. */
 static enum status library_open(const struct gemm *g, const struct device *d, struct library **out) {
-    *out = &libraries[d->index];
-    if (!(*out)->handle) LT(cublasLtCreate, &(*out)->handle);
+    struct library *l = *out = &libraries[d->index];
+    if (!l->handle) LT(cublasLtCreate, &l->handle);
+    if (l->choices != gemm_choices_version() && !gemm_choices_timing()) {
+        drop_plans(l);
+        l->choices = gemm_choices_version();
+    }
     return OK;
 }
+
+int64_t gemm_cuda_version(void) { return (int64_t)cublasLtGetVersion(); }
 
 /* ---- running ---- */
 
@@ -278,6 +331,44 @@ static enum status check(const struct gemm *g, const void *bias) {
     return OK;
 }
 
+static enum status multiply(const struct library *l, const struct plan *plan, const struct gemm *g,
+                            const struct device *d, const struct operands *x, const cublasLtMatmulAlgo_t *algorithm,
+                            void *work) {
+    union scalar alpha = scalar_of(g->ab_dtype, g->alpha), beta = scalar_of(g->ab_dtype, g->beta);
+    LT(cublasLtMatmul, l->handle, plan->operation, &alpha, x->b, plan->b, x->a, plan->a, &beta, x->c, plan->c, x->c,
+       plan->c, algorithm, work, (size_t)gemm_cuda_workspace(g), (cudaStream_t)d->stream);
+    return OK;
+}
+
+/* ---- timing ---- */
+
+struct timed {
+    const struct library *l;
+    const struct plan *plan;
+    const struct device *d;
+    const struct operands *x;
+    void *work;
+};
+
+/* C is set, whatever beta is: run again and again, a sum would grow without end. */
+static enum status run_candidate(void *self, int i) {
+    const struct timed *t = self;
+    struct gemm set = t->plan->problem.gemm;
+    cublasLtMatmulAlgo_t algorithm;
+    memcpy(&algorithm, t->plan->offered[i], sizeof algorithm);
+    set.beta = 0;
+    return multiply(t->l, t->plan, &set, t->d, t->x, &algorithm, t->work);
+}
+
+static enum status time_product(struct timed *t) {
+    char name[GEMM_PRODUCT_TEXT];
+    name_of(&t->plan->problem, name);
+    if (gemm_choice_use(name)) return OK;
+    return gemm_cuda_time(&(struct gemm_candidates){t->d, name, t->plan->n_offered,
+                                                    (const unsigned char(*)[GEMM_ALGORITHM_BYTES])t->plan->offered, t,
+                                                    run_candidate});
+}
+
 /* *done false: no algorithm has this epilogue, and nothing was queued. */
 static enum status run(const struct gemm *g, const struct device *d, uint32_t epilogue, const struct operands *x,
                        void *work, bool *done) {
@@ -288,12 +379,10 @@ static enum status run(const struct gemm *g, const struct device *d, uint32_t ep
     TRY(check(g, x->bias));
     TRY(library_open(g, d, &l));
     TRY(plan_find(l, &problem, x, &plan));
-    *done = plan->offered;
+    *done = plan->n_offered > 0;
     if (!*done) return OK;
-    union scalar alpha = scalar_of(g->ab_dtype, g->alpha), beta = scalar_of(g->ab_dtype, g->beta);
-    LT(cublasLtMatmul, l->handle, plan->operation, &alpha, x->b, plan->b, x->a, plan->a, &beta, x->c, plan->c, x->c,
-       plan->c, &plan->algorithm, work, (size_t)gemm_cuda_workspace(g), (cudaStream_t)d->stream);
-    return OK;
+    if (gemm_choices_timing()) return time_product(&(struct timed){l, plan, d, x, work});
+    return multiply(l, plan, g, d, x, &plan->algorithm, work);
 }
 
 /* Beyond the epilogue: bias + beta C is written to C, and the product is added to that. */

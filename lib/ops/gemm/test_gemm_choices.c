@@ -1,0 +1,135 @@
+/* ranks: 1  device: any
+ *
+ * Candidates of a product are timed, the fastest is kept and run, and nothing is timed twice. On the emulated device,
+ * whose cuBLASLt offers as many as it is asked for, each with a time of its own (SIMT_ALGORITHMS). */
+#define SIMT_WEAK
+#include "lib/ops/gemm/gemm_choices.h"
+
+#include "lib/ops/gemm/test_gemm.h"
+#include "tests/simt/simt_test.h"
+
+/* Two pieces of k or one: with other bits (fake_cublaslt.c). */
+static const struct gemm fp32 = {.m = 8, .n = 8, .k = 300, .alpha = 1, .ab_dtype = FP32, .c_dtype = FP32};
+
+extern int64_t simt_host_waits(void) __attribute__((weak));      /* tests/simt/fake.h, which is C++ */
+
+static bool is_emulated(void) { return test_device()->kind == DEVICE_CUDA && simt_host_waits; }
+
+static void begin(const char *algorithms) {
+    gemm_choices_keep(0);
+    setenv("SIMT_ALGORITHMS", algorithms, 1);
+}
+static void end(void) {
+    gemm_choices_time(false);
+    gemm_choices_keep(0);
+    unsetenv("SIMT_ALGORITHMS");
+}
+
+/* As before a first step: timed, and C is anything. @return the table's only row, or NULL */
+static const struct gemm_choice *time_it(struct gemm g, bool bias) {
+    struct product p = product_operands(g, bias);
+    int n;
+    gemm_choices_time(true);
+    assert_ok(product_run(&p, 0));
+    gemm_choices_time(false);
+    product_free(&p);
+    const struct gemm_choice *c = gemm_choices(&n);
+    return n == 1 ? c : NULL;
+}
+
+/* Bits of C, to be freed. */
+static float *bits_of(struct gemm g) {
+    struct product p = product_new(g, false);
+    assert_ok(product_run(&p, 0));
+    for (int64_t i = 0; i < g.m * g.n; i++) assert_close(dtype_get(p.c, FP32, i), p.expected[i], 1e-3);
+    float *c = p.c;
+    p.c = NULL;
+    product_free(&p);
+    return c;
+}
+
+static void test_the_fastest_is_kept_and_run(void **state) {
+    (void)state;
+    if (!is_emulated()) skip();
+    begin("50,10,30");
+    float *first = bits_of(fp32);
+    const struct gemm_choice *c = time_it(fp32, false);
+    assert_non_null(c);
+    assert_true(c->used && c->first_s > 49 && c->seconds > 9 && c->seconds < 29);
+    float *fastest = bits_of(fp32);
+    begin("50,80,30");
+    assert_non_null(time_it(fp32, false));
+    float *third = bits_of(fp32);
+    assert_memory_not_equal(first, fastest, 64 * sizeof(float));
+    assert_memory_equal(first, third, 64 * sizeof(float));               /* two pieces, as the first */
+    free(first), free(fastest), free(third);
+    end();
+}
+
+/* A hundredth is noise. One that refuses to run is left out. */
+static void test_the_first_stays_where_little_is_won(void **state) {
+    (void)state;
+    if (!is_emulated()) skip();
+    begin("1000,995,x");
+    const struct gemm_choice *c = time_it(fp32, false);
+    assert_non_null(c);
+    assert_true(c->seconds == c->first_s);
+    end();
+}
+
+static void test_nothing_is_timed_twice(void **state) {
+    (void)state;
+    if (!is_emulated()) skip();
+    begin("50,10");
+    struct gemm added = fp32;
+    added.beta = 1;                                                      /* the same product */
+    assert_non_null(time_it(fp32, false));
+    int64_t waits = simt_host_waits(), version = gemm_choices_version();
+    assert_non_null(time_it(added, false));
+    int64_t again = simt_host_waits() - waits;
+    free(bits_of(fp32));
+    assert_true(again <= simt_host_waits() - waits - again);             /* no more than to multiply */
+    assert_int_equal(gemm_choices_version(), version);
+    assert_null(time_it(fp32, true));                                    /* with a bias: another one */
+    end();
+}
+
+/* A sum into C, as of a second microbatch, after its candidates have run many times. */
+static void test_a_timed_sum_is_added_once(void **state) {
+    (void)state;
+    if (!is_emulated()) skip();
+    begin("50,10,30");
+    struct gemm added = fp32;
+    added.beta = 1;
+    assert_non_null(time_it(added, false));
+    free(bits_of(added));
+    end();
+}
+
+/* What is in the table decides, and not what is timed now; the plans of another table are forgotten. */
+static void test_the_table_decides(void **state) {
+    (void)state;
+    if (!is_emulated()) skip();
+    begin("50,10");
+    struct gemm_choice kept = *time_it(fp32, false);
+    float *fastest = bits_of(fp32);
+    begin("10,50");
+    float *first = bits_of(fp32);
+    gemm_choice_add(&kept);
+    assert_non_null(time_it(fp32, false));
+    float *again = bits_of(fp32);
+    assert_memory_equal(fastest, again, 64 * sizeof(float));
+    assert_memory_not_equal(fastest, first, 64 * sizeof(float));
+    kept.algorithm[0] ^= 1;
+    gemm_choices_keep(0);
+    gemm_choice_add(&kept);
+    struct product p = product_operands(fp32, false);
+    assert_fails(product_run(&p, 0), E_DEVICE, "8 x 8 x 300", "remove the file");
+    product_free(&p);
+    free(fastest), free(first), free(again);
+    end();
+}
+
+TESTS(unit_test(test_the_fastest_is_kept_and_run), unit_test(test_the_first_stays_where_little_is_won),
+      unit_test(test_nothing_is_timed_twice), unit_test(test_a_timed_sum_is_added_once),
+      unit_test(test_the_table_decides))
