@@ -131,6 +131,7 @@ stage_model() { # 124m ...
         rate=$(trivium_ms "$batch" $steps $warm) || { note "training failed with batch $batch: see the log"; exit 1; }
         awk -v ms="$rate" -v n=$((batch * SEQ)) 'BEGIN { print n / ms * 1000 }' >>"$dir/$current.ours"
         write_result
+        if [ -n "$python" ] && [ -z "$torch_batch" ] && [ -n "${BATCH-}" ]; then torch_batch=$BATCH; fi # the first run is a result
         if [ -n "$python" ] && [ -z "$torch_batch" ]; then
             # shellcheck disable=SC2086 # a list
             torch_batch=$(torch_best_batch $fitting)

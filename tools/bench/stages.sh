@@ -8,7 +8,8 @@ quote() { # TEXT as a JSON string
 }
 number() { sed -n "s/.*\"$1\": *\\([^,} ]*\\).*/\\1/p" "$2" | head -1; } # KEY FILE: its first value; FILE has a line a key, or one object a line
 commit() {
-    local at
+    local at=${GPU_CHECK_COMMIT-}
+    [ -z "$at" ] || { echo "$at"; return; }
     at=$(git rev-parse --short HEAD 2>/dev/null) || { echo unknown; return; }
     git diff --quiet HEAD -- . ':!docs' 2>/dev/null || at+=-changed
     echo "$at"
@@ -49,9 +50,15 @@ inside() {
 }
 
 # ---- machine ----
-header_version() { # HEADER MACROS...: 9.19.0
-    local header=$1 macro out=
-    shift
+# Of the toolkit; else of Python's package, whose headers are found when the program is built.
+header_version() { # PACKAGE HEADER MACROS...: 9.19.0
+    local package=$1 header=$2 macro out=
+    shift 2
+    if ! includes "$header"; then
+        "${PYTHON:-python3}" -c 'import importlib.metadata as m, sys
+print(next((d.version for d in m.distributions() if (d.metadata["Name"] or "").startswith(sys.argv[1])), "none"))' "$package" 2>/dev/null || echo none
+        return
+    fi
     for macro in "$@"; do out+=.$(printf '#include <%s>\n%s\n' "$header" "$macro" | gcc -E -P -I"$cuda_home/include" -x c - 2>/dev/null | tail -1); done
     echo "${out#.}"
 }
@@ -61,8 +68,8 @@ stage_machine() {
     gpu=$(gpu_query name)
     rm -f "$dir/gpu-name"
     [ "$device" = cuda ] && [ -n "$gpu" ] && echo "$gpu" >"$dir/gpu-name"
-    versions="CUDA $("${nvcc:-nvcc}" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p'), cuDNN $(header_version cudnn_version.h \
-        CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL), NCCL $(header_version nccl.h NCCL_MAJOR NCCL_MINOR NCCL_PATCH), $(mpicc --showme:version 2>/dev/null |
+    versions="CUDA $("${nvcc:-nvcc}" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p'), cuDNN $(header_version nvidia-cudnn cudnn_version.h \
+        CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL), NCCL $(header_version nvidia-nccl nccl.h NCCL_MAJOR NCCL_MINOR NCCL_PATCH), $(mpicc --showme:version 2>/dev/null |
         sed 's/.*\(Open MPI [0-9.]*\).*/\1/')"
     torch=$(python=$(python_with_torch) && LD_LIBRARY_PATH=$path_before "$python" -c 'import torch; print(torch.__version__)') || torch=none
     nvidia-smi
@@ -99,7 +106,7 @@ find_library() { # LIBRARY HEADER
 }
 stage_build() {
     local what=("$build/trivium" "$build/trivium-tests" bench-kernels bench-step) arch cuda_home missing=
-    command -v mpicc >/dev/null || { note "no mpicc, and no $name/gpu-tree: make one with tools/gpu-pack elsewhere, and give GPU_TREE=folder"; exit 1; }
+    command -v mpicc >/dev/null || export MPI=0
     if [ "$device" = simt ]; then
         make -j"$(nproc)" BUILD_NAME="$name" SIMT=1 "${what[@]}" || exit 1
         note "emulated device"
@@ -119,7 +126,7 @@ stage_build() {
     arch=$(gpu_query compute_cap | tr -d .)   # for this GPU alone: a third of the time
     make -j"$(nproc)" BUILD_NAME="$name" CUDA=1 CUDNN=1 CUDA_HOME="$cuda_home" ${arch:+CUDA_ARCH="$arch"} "${what[@]}" || exit 1
     nm "$build/trivium" | grep -c cudnnCreate >/dev/null || { note "cuDNN is found, and not in $build/trivium"; exit 1; }
-    note "${arch:+for sm_$arch, }$(ls "$build"/kernels/*/*.o "$build"/kernels/*/*/*.o 2>/dev/null | wc -l) kernel files"
+    note "${MPI:+without MPI, }${arch:+for sm_$arch, }$(ls "$build"/kernels/*/*.o "$build"/kernels/*/*/*.o 2>/dev/null | wc -l) kernel files"
 }
 
 # ---- smoke ----
@@ -153,7 +160,12 @@ stage_units() { # RANKS
     limit=$(limit_of "$current")
     needs_build
     if [ "$device" = cuda ]; then needs_gpu; fi
-    BUILD=$build DEVICE=$device TEST_RANKS=$1 TEST_LIMIT=$((limit > 60 ? limit - 30 : limit)) tests/run ${GPU_CHECK_FILTER:+"$GPU_CHECK_FILTER"} | tee "$dir/$current.units"
+    command -v mpirun >/dev/null || export TEST_LAUNCH=own
+    BUILD=$build DEVICE=$device TEST_RANKS=$1 TEST_LIMIT=$((limit > 60 ? limit - 30 : limit)) tests/run ${GPU_CHECK_FILTER:+"$GPU_CHECK_FILTER"} |
+        tee "$dir/$current.units" | while read -r last; do # the counts are kept from the first file on: the limit may come
+            echo "$last"
+            [[ $last != "so far: "* ]] || echo "${last#so far: }, then came to no end" >"$dir/$current.note"
+        done
     last=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$dir/$current.units" | tail -1)
     note "${last:-came to no end}${GPU_CHECK_FILTER:+ (only $GPU_CHECK_FILTER)}"
     [[ $last == [1-9]*" 0 failed"* ]]
