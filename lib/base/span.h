@@ -45,11 +45,18 @@ struct span {
     uint8_t kind, what, axis;
 };
 
+/* The places of a span that a device has to mark, where the host's times are only those of queueing. */
+enum span_place { SPAN_BEGINS, SPAN_WAITS, SPAN_ENDS, N_SPAN_PLACES };
+/* Marks a place of a span in a stream of the device, NULL: its compute stream; a later mark of the place counts instead
+ * of an earlier one. Cannot fail here: it notes why (lib/trace/trace_device.h). */
+struct span_marker { void *self; void (*mark)(void *self, int span, enum span_place, void *stream); };
+
 struct spans {
     int n, capacity;
     int64_t dropped;             /* spans for which there was no room left */
     struct span now;             /* what new spans begin as: step, action, microbatch, chunk */
     struct span *span;           /* [capacity] */
+    struct span_marker marker;   /* mark NULL: the host's times are the work's */
 };
 
 /** Room for `capacity` spans, every page of it touched. @errors E_MEMORY  @collective{none} */
@@ -57,6 +64,10 @@ enum status spans_init(struct spans *, int64_t capacity);
 void spans_fini(struct spans *);
 /** Forget all spans; the room stays. */
 void spans_clear(struct spans *);
+
+static inline void span_mark(struct spans *s, int span, enum span_place place, void *stream) {
+    if (s && span >= 0 && s->marker.mark) s->marker.mark(s->marker.self, span, place, stream);
+}
 
 /* From here on: where no context is said. */
 static inline void spans_outside(struct spans *s) {
@@ -79,6 +90,10 @@ static inline int span_open_at(struct spans *s, enum span_kind kind, int what, d
     x->kind = (uint8_t)kind;
     x->what = (uint8_t)what;
     x->start_s = start_s;
+    if (s->marker.mark) {
+        span_mark(s, s->n, SPAN_BEGINS, NULL);
+        x->start_s = clock_s();                                      /* marking takes time, too */
+    }
     return s->n++;
 }
 static inline int span_open(struct spans *s, enum span_kind kind, int what) {
@@ -86,6 +101,7 @@ static inline int span_open(struct spans *s, enum span_kind kind, int what) {
 }
 static inline void span_close(struct spans *s, int span) {
     if (span >= 0) s->span[span].end_s = clock_s();
+    span_mark(s, span, SPAN_ENDS, NULL);
 }
 static inline struct span *span_at(struct spans *s, int span) { return span >= 0 ? &s->span[span] : NULL; }
 

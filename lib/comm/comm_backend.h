@@ -31,7 +31,8 @@ struct comm_backend {
     enum status (*start)(const struct comm_call *, struct comm_request *);
     /* Look once, push it forward if possible. When done the handle becomes NULL. */
     enum status (*test)(struct comm_request *, bool *done);
-    bool queues;                   /* "done" is: given to a stream, which waits by itself */
+    /* "Done" is: given to a stream, which waits by itself, and in which start has marked the span's begin and end. */
+    bool queues;
 };
 
 struct group {

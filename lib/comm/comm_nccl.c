@@ -156,7 +156,9 @@ static enum status queue_call(const struct group *group, const struct comm_call 
 static enum status fly(const struct comm_call *call, const struct group *group, struct lane *lane, struct flight *f) {
     CUDA_TRY(cudaEventRecord(f->event, (cudaStream_t)device->stream));
     CUDA_TRY(cudaStreamWaitEvent(lane->stream, f->event, 0));
+    span_mark(comm_recorder(), f->what.span - 1, SPAN_BEGINS, lane->stream);
     TRY(queue_call(group, call, lane));
+    span_mark(comm_recorder(), f->what.span - 1, SPAN_ENDS, lane->stream);
     CUDA_TRY(cudaEventRecord(f->event, lane->stream));      /* the wait above keeps the older record */
     return OK;
 }

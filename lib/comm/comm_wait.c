@@ -87,11 +87,18 @@ bool comm_given_up_done(void) {
 
 void comm_given_up_drop(void) { n_given_up = 0; }
 
+static void mark_wait(const struct comm_request *request) {
+    if (request->span) span_mark(comm_recorder(), request->span - 1, SPAN_WAITS, NULL);
+}
+
+/* What a stream does by itself ends in that stream, where its backend has marked it. */
 static void close_span(const struct comm_request *request, double from_s) {
     struct spans *spans = comm_recorder();
     if (!request->span || !spans) return;
-    span_at(spans, request->span - 1)->wait_s = from_s;
-    span_close(spans, request->span - 1);
+    struct span *x = span_at(spans, request->span - 1);
+    x->wait_s = from_s;
+    if (request->backend->queues) x->end_s = clock_s();
+    else span_close(spans, request->span - 1);
 }
 
 enum status comm_wait(struct comm_request *request) {
@@ -100,6 +107,7 @@ enum status comm_wait(struct comm_request *request) {
     double timeout_s = comm_settings_in_force()->timeout_s, from_s = clock_s();
     waiting = request;
     flight_waits(request->flight, from_s);
+    mark_wait(request);
     double entered_s = comm_enter();
     enum status status = test_until(request, from_s + timeout_s, &done);
     comm_leave(entered_s);
@@ -125,6 +133,7 @@ enum status comm_wait(struct comm_request *request) {
 enum status comm_test(struct comm_request *request, bool *done) {
     *done = !request->handle;
     if (*done) return OK;
+    if (request->backend->queues) mark_wait(request);                /* the look is the wait */
     double entered_s = comm_enter();
     TRY(request->backend->test(request, done));
     comm_leave(entered_s);

@@ -65,9 +65,9 @@ struct device {
     enum status (*mark_set)(const struct device *, struct device_mark *);
     enum status (*mark_done)(const struct device *, const struct device_mark *, bool *done); /* a look; does not wait */
     void (*mark_fini)(const struct device *, struct device_mark *);
-    /* The same mark with the time in it, and the seconds between two such marks that are done (stopwatch.h). NULL on
-     * the CPU, where a clock will do. */
-    enum status (*mark_timed)(const struct device *, struct device_mark *);
+    /* The same mark with the time in it, in a stream (a cudaStream_t; NULL: the compute stream), and the seconds
+     * between two such marks that are done (stopwatch.h). NULL on the CPU, where a clock will do. */
+    enum status (*mark_timed)(const struct device *, void *stream, struct device_mark *);
     enum status (*mark_seconds)(const struct device *, const struct device_mark *from, const struct device_mark *to,
                                 double *seconds);
 

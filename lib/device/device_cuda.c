@@ -139,8 +139,8 @@ static enum status record_on(cudaStream_t stream, struct device_mark *mark, unsi
 static enum status cuda_mark_set(const struct device *d, struct device_mark *mark) {
     return record_on(stream_of(d), mark, cudaEventDisableTiming);
 }
-static enum status cuda_mark_timed(const struct device *d, struct device_mark *mark) {
-    return record_on(stream_of(d), mark, cudaEventDefault);
+static enum status cuda_mark_timed(const struct device *d, void *stream, struct device_mark *mark) {
+    return record_on(stream ? (cudaStream_t)stream : stream_of(d), mark, cudaEventDefault);
 }
 static enum status cuda_mark_seconds(const struct device *d, const struct device_mark *from,
                                      const struct device_mark *to, double *seconds) {

@@ -30,13 +30,13 @@ enum status stopwatch_start(struct stopwatch *t) {
         t->pieces = table_grow(t->pieces, t->made, sizeof *t->pieces);
         t->pieces[t->made++] = (struct piece){0};
     }
-    return t->device->mark_timed(t->device, &t->pieces[t->n].from);
+    return t->device->mark_timed(t->device, NULL, &t->pieces[t->n].from);
 }
 
 enum status stopwatch_stop(struct stopwatch *t, double *seconds) {
     struct piece *p = &t->pieces[t->n++];
     p->seconds = seconds;
-    return t->device->mark_timed(t->device, &p->to);
+    return t->device->mark_timed(t->device, NULL, &p->to);
 }
 
 static void reverse(struct piece *p, int first, int end) {

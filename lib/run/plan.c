@@ -142,11 +142,6 @@ static void ask_techniques(struct plan *p) {
 enum status plan_settle_device(struct plan *p) {
     if (p->device == PLAN_DEVICE_AUTO) p->device = device_cuda_count() > 0 ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
     if (p->precision == PRECISION_AUTO) p->precision = p->device == PLAN_DEVICE_CUDA ? PRECISION_BF16 : PRECISION_FP32;
-    if (p->device == PLAN_DEVICE_CUDA && p->trace[0])
-        return FAIL(E_CONFIG,
-                    "trace=%.64s times rows as they return, and device=cuda only queues them; leave it out, and use "
-                    "nsys",
-                    p->trace);
     if (p->device == PLAN_DEVICE_CUDA && p->loss_chunk > 0)
         return FAIL(E_CONFIG,
                     "loss-chunk=%" PRId64 " is only there on the cpu, and device=cuda; leave it out, or use 0",

@@ -249,7 +249,7 @@ static const struct option OPTIONS[] = {
      "at the end, where rank 0's time went: each operation and step of a layer, forward and backward", "output",
      AT(profile)},
     {"trace", OPTION_TEXT, "", 0, 0, NULL, "",
-     "file for a time line of some steps, all ranks on one clock: Perfetto's (and Chrome's) JSON; cpu only; empty: "
+     "file for a time line of some steps, all ranks on one clock: Perfetto's (and Chrome's) JSON; empty: "
      "none",
      "output", AT(trace)},
     {"trace-first", OPTION_INT, "0", 0, BIG, NULL, "step",

@@ -16,13 +16,12 @@ static int64_t spans_of_step(const struct run *r) {
 
 enum status trace_create(struct run *r, int64_t n_steps, struct trace **out) {
     *out = NULL;
-    if (r->plan.device != PLAN_DEVICE_CPU)
-        return FAIL(E_INTERNAL, "a trace of a GPU's steps: rows are only queued there");
     struct trace *t = calloc(1, sizeof *t);
     if (!t) return FAIL(E_MEMORY, "no memory for a trace");
     t->run = r;
     t->n_steps = n_steps;
     enum status status = spans_init(&t->spans, n_steps * spans_of_step(r));
+    if (status == OK && r->device->mark_timed) status = trace_device_create(r->device, &t->spans, &t->device);
     if (status == OK) status = memory_timeline_make(&r->program, r->chunks, &r->schedule, &r->memory, &t->timeline);
     if (status == OK) *out = t;
     else trace_destroy(&t);
@@ -37,6 +36,7 @@ static void record_into(const struct trace *t, struct spans *spans) {
 void trace_destroy(struct trace **t) {
     if (!*t) return;
     if ((*t)->recording) record_into(*t, NULL);
+    trace_device_destroy(&(*t)->device);
     memory_timeline_fini(&(*t)->timeline);
     spans_fini(&(*t)->spans);
     free(*t);
@@ -50,6 +50,7 @@ enum status trace_start(struct trace *t) {
     TRY(comm_barrier(t->run->mesh.group[AXIS_MESH]));                /* rank 0 has measured with one after the other:
                                                                       * let none be ahead */
     spans_clear(&t->spans);
+    if (t->device) TRY(trace_device_start(t->device));
     t->first_step = t->run->n_step;
     t->recording = true;
     record_into(t, &t->spans);
@@ -59,8 +60,9 @@ enum status trace_start(struct trace *t) {
 enum status trace_stop(struct trace *t) {
     record_into(t, NULL);
     t->recording = false;
-    for (int i = 0; i < t->spans.n; i++)                             /* of a step that failed */
-        if (t->spans.span[i].end_s == 0) span_close(&t->spans, i);
+    for (int i = 0; i < t->spans.n; i++)                             /* of a step that failed, or waited for later */
+        if (t->spans.span[i].end_s == 0) t->spans.span[i].end_s = clock_s();
+    if (t->device) TRY(trace_device_stop(t->device, &t->spans));
     return clock_measure(t->run->mesh.group[AXIS_MESH], clock_s, &t->after);
 }
 

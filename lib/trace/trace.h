@@ -11,9 +11,8 @@
  *   trace_data_fini(&data);
  *
  * All but the last are @collective{mesh}: every rank of the layout calls them, ranks beyond it do not. start, stop and
- * gather may be repeated; each start forgets what was recorded before. CPU only: on a GPU rows are queued, and what the
- * host sees of them are not their times (plan_settle_device refuses --trace; a caller of these functions has to look
- * at plan.device).
+ * gather may be repeated; each start forgets what was recorded before. On a GPU rows are queued, and what the host sees
+ * of them are not their times: there events in the streams have them (trace_device.h), read at stop.
  *
  * Cost. Off: one branch a row. On: two readings of the clock and 72 bytes per row; no allocation, no formatting, no
  * message. The room (trace_room_bytes) is no part of the memory plan: it counts as unaccounted. While gathering, rank 0
@@ -36,13 +35,14 @@ struct trace;
 
 /** Room for n_steps >= 1 steps of an opened run (that is borrowed). *out is NULL after an error, which is each rank's
  *  own: agree.
- *  @errors E_MEMORY, E_INTERNAL on a GPU  @collective{none} */
+ *  @errors E_MEMORY  @collective{none} */
 enum status trace_create(struct run *, int64_t n_steps, struct trace **out);
 void trace_destroy(struct trace **);
 /** What it holds in memory for spans, on this rank. */
 int64_t trace_room_bytes(const struct trace *);
 
-/** Record from here on, until stop. @collective{mesh} @errors E_COMM, E_TIMEOUT */
+/** Record from here on, until stop. No step is in flight at either. @collective{mesh}
+ *  @errors E_COMM, E_TIMEOUT; on a GPU E_DEVICE, E_MEMORY */
 enum status trace_start(struct trace *);
 enum status trace_stop(struct trace *);
 

@@ -106,8 +106,10 @@ static void pack_memory(const struct trace *t, struct parcel *p) {
 static enum status pack(const struct trace *t, struct parcel *p) {
     const struct run *r = t->run;
     double before_s = t->before.uncertainty_s, after_s = t->after.uncertainty_s;
+    double device_s = t->device ? trace_device_uncertainty_s(t->device) : 0;
     p->header = (struct header){.place = r->mesh.place, .offset_s = t->before.offset_s,
-                                .uncertainty_s = before_s > after_s ? before_s : after_s, .dropped = t->spans.dropped};
+                                .uncertainty_s = device_s + (before_s > after_s ? before_s : after_s),
+                                .dropped = t->spans.dropped};
     comm_host_name(p->header.host, sizeof p->header.host);
     memcpy(p->header.planned, r->memory.bytes[TIER_DEVICE], sizeof p->header.planned);
     memcpy(p->header.planned_host, r->memory.bytes[TIER_HOST], sizeof p->header.planned_host);

@@ -45,6 +45,18 @@ for transport in mpi nccl; do
         echo "not ok train on the cuda device, comm=$transport"
     fi
 done
+# A trace is the device's: two stages, all their actions, and no host that waits for it (lib/trace/test_trace_device.c).
+stages=(--pp 2 --layers 2 --hidden 16 --heads 2 --seq 8 --global-batch 8 --micro-batch 2 --steps 4 --val-fraction 0 --metrics "")
+if "$build/trivium" launch -n 2 train --device cuda --comm mpi "${stages[@]}" --trace "$work/t.json" >"$work/trace.log" 2>&1 &&
+    grep -Eq '^trace .*: steps 3 to 4, 2 ranks, .* clocks within [0-9.]+ us' "$work/trace.log" &&
+    [ "$(grep -c '"name":"F [0-3]"' "$work/t.json")" = 16 ] && [ "$(grep -c '"name":"recv_B [0-3]"' "$work/t.json")" = 8 ] &&
+    python3 -m json.tool "$work/t.json" >"$work/t.txt"; then
+    echo "ok trace_of_a_device"
+else
+    echo "not ok trace_of_a_device"
+    sed 's/^/    /' "$work/trace.log"
+fi
+
 # what cannot be is refused with the remedy
 said=$("$build/trivium" train --device cpu --comm nccl --steps 1 --metrics '' 2>&1)
 if [ $? = 2 ] && grep -q 'E_CONFIG.*comm=nccl.*device=cpu' <<<"$said"; then echo "ok comm=nccl with device=cpu is refused"
