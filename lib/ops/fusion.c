@@ -61,13 +61,17 @@ static const struct fusion *find(const struct op *first, const struct op *second
     return NULL;
 }
 
+bool fusion_listed(const struct op *first, const struct op *second, enum row_kind kind) {
+    return find(first, second, kind) != NULL;
+}
+
 /* The value that the second reads of the first, whole and as it is; of one step's two backward rows, the dy of both.
  * NULL: there is none. */
 static const void *between(const struct call *first, const struct call *second, enum row_kind kind) {
-    bool backward = kind == ROW_BACKWARD_WEIGHT;
-    if (backward && first->step != second->step) return NULL;
-    const struct tensor *made = backward ? &first->dout[0] : &first->out[0];
-    const struct tensor *read = backward ? &second->dout[0] : &second->in[0];
+    bool weight = kind == ROW_BACKWARD_WEIGHT, input = kind == ROW_BACKWARD_INPUT;
+    if (weight && first->step != second->step) return NULL;
+    const struct tensor *made = weight ? &first->dout[0] : input ? &first->din[0] : &first->out[0];
+    const struct tensor *read = weight || input ? &second->dout[0] : &second->in[0];
     bool same = made->type->dtype == read->type->dtype && shape_same(&made->type->shape, &read->type->shape);
     return same && made->data == read->data ? made->data : NULL;
 }

@@ -7,8 +7,11 @@
  *   linear, gelu                        y and gelu(y) from one product's epilogue       linear_gelu_cuda.c
  *   bias_dropout_residual, layernorm    the sum and its normalization, row by row       residual_layernorm_cuda.cu
  *
- * Backward, the two rows are those of one step: the gradients of its weights and of its input, from the same dy.
+ * Backward, the two rows are those of one step, the gradients of its weights and of its input, from the same dy; or the
+ * gradients of the inputs of two steps, the second of what the first made. Then the value between them is not written:
+ * only the second reads it, and writes over it.
  *
+ *   linear, gelu of the step before     gelu's dx from the product of its dy            linear_gelu_cuda.c
  *   layernorm                           x and dy are read once                          layernorm_backward_cuda.cu
  *   bias_dropout_residual               dy is read once                                 bias_dropout_residual_cuda.cu
  *
@@ -33,9 +36,12 @@ typedef enum status fused_kernel(const struct call *first, const struct call *se
 
 struct fusion {
     const struct op *first, *second;
-    enum row_kind kind;                                  /* of the first row; ROW_FORWARD stands for ROW_REPLAY too */
+    enum row_kind kind;   /* of the first row; ROW_FORWARD stands for ROW_REPLAY too */
     fused_kernel *run[N_DEVICES][N_DTYPES];
 };
+
+/** Is the pair in the table, for whatever device? The same in every build. */
+bool fusion_listed(const struct op *first, const struct op *second, enum row_kind);
 
 /** The kind of the second row: the first's; ROW_BACKWARD_WEIGHT is followed by the ROW_BACKWARD_INPUT of the same
  *  step. */
@@ -44,9 +50,9 @@ static inline enum row_kind fusion_second(enum row_kind first) {
 }
 
 /** The kernel for this pair, or NULL: not in the table, not for this device or dtype; or the second does not read the
- *  first's out[0], whole and as it is (backward: is not the same step's, of the same dy); or what the second writes,
- *  its scratch or its weights would lie over something of the first's, other than the value between them. Calls bound.
- *  @collective{none} */
+ *  first's out[0], or the gradient that it makes, whole and as it is (of weights: is not the same step's, of the
+ *  same dy); or what the second writes, its scratch or its weights would lie over something of the first's, other than
+ *  the value between them. Calls bound.  @collective{none} */
 fused_kernel *fusion_of(const struct call *first, const struct call *second, enum row_kind);
 
 /** Run the pair, and count it. @errors those of the kernel */

@@ -11,19 +11,19 @@
 #define FUSED(name)                                                                                                    \
     {[DEVICE_CUDA] = {[FP64] = name##_cuda_fp64, [FP32] = name##_cuda_fp32,                                            \
                       [BF16] = name##_cuda_bf16, [FP16] = name##_cuda_fp16}}
-extern fused_kernel linear_gelu_forward_cuda;
+extern fused_kernel linear_gelu_forward_cuda, linear_gelu_backward_cuda;
+#define BY_CUBLASLT(name) [DEVICE_CUDA] = {[FP32] = name##_cuda, [BF16] = name##_cuda, [FP16] = name##_cuda}
 DECLARE_FUSED(residual_layernorm_forward);
 DECLARE_FUSED(layernorm_backward);
 DECLARE_FUSED(bias_dropout_residual_backward);
 #endif
 
 const struct fusion fusions[] = {
-    WITH_CUDA({&op_linear, &op_gelu, ROW_FORWARD,
-               {[DEVICE_CUDA] = {[FP32] = linear_gelu_forward_cuda, [BF16] = linear_gelu_forward_cuda,
-                                 [FP16] = linear_gelu_forward_cuda}}}, )
+    WITH_CUDA({&op_linear, &op_gelu, ROW_FORWARD, {BY_CUBLASLT(linear_gelu_forward)}}, )
     WITH_CUDA({&op_bias_dropout_residual, &op_layernorm, ROW_FORWARD, FUSED(residual_layernorm_forward)}, )
     WITH_CUDA({&op_layernorm, &op_layernorm, ROW_BACKWARD_WEIGHT, FUSED(layernorm_backward)}, )
     WITH_CUDA({&op_bias_dropout_residual, &op_bias_dropout_residual, ROW_BACKWARD_WEIGHT,
                FUSED(bias_dropout_residual_backward)}, )
+    {&op_linear, &op_gelu, ROW_BACKWARD_INPUT, {[DEVICE_CPU] = {NULL}, WITH_CUDA(BY_CUBLASLT(linear_gelu_backward))}},
     {0},
 };

@@ -19,6 +19,7 @@
 #include <string.h>
 
 static bool on_cpu(void) { return test_device()->kind == DEVICE_CPU; }
+static bool has_fusions(void) { return fusions[0].run[DEVICE_CUDA][FP32] != NULL; }
 
 /* ---- two steps; the second reads what the first makes ---- */
 
@@ -290,7 +291,7 @@ static void test_linear_gelu_takes_the_sum_unrounded(void **state) {
 /* y may not lie over the product's scratch, its operands, or a part of what is kept. */
 static void test_linear_gelu_is_not_joined_over_scratch(void **state) {
     (void)state;
-    if (!fusions[0].first) skip();
+    if (!has_fusions()) skip();
     struct type x = op_type(BF16, "BTC", 2, 3, 16), w = op_type(BF16, "KC", 32, 16), b = op_type(BF16, "K", 32),
                 y = op_type(BF16, "BTK", 2, 3, 32);
     static char memory[1 << 20];
@@ -331,7 +332,6 @@ static void calls_make(struct calls *c, enum dtype d) {
 
 static bool joins(const struct calls *c, enum row_kind kind) { return fusion_of(&c->first, &c->second, kind) != NULL; }
 
-static bool has_fusions(void) { return fusions[0].first != NULL; }
 
 static void test_fusion_is_for_listed_ops_dtypes_and_devices(void **state) {
     (void)state;
@@ -424,12 +424,12 @@ static struct plan program_plan(enum plan_precision precision, int kind) {
 }
 
 /* Linear and gelu: not in fp64; and for certain only without recomputation, as else linear's input dies with it, and
- * gelu's result may take its place. Two others for a layer, in each microbatch of each step: in its middle, and from
- * its end into the next layer or the head. Full recomputation runs the one in the middle again. Backward of each norm,
- * two a layer and the last, and of each residual. */
+ * gelu's result may take its place. Backward of the two: always, but in fp64. Two others for a layer, in each
+ * microbatch of each step: in its middle, and from its end into the next layer or the head. Full recomputation runs the
+ * one in the middle again. Backward of each norm, two a layer and the last, and of each residual. */
 static int64_t n_pairs(const struct plan *p, bool recompute) {
-    int gelu = p->precision != PRECISION_FP64 && recompute_options(p)->kind == RECOMPUTE_NONE;
-    return PARITY_STEPS * (p->global_batch / p->micro_batch) * (p->layers * ((recompute ? 7 : 6) + gelu) + 1);
+    int wide = p->precision == PRECISION_FP64, gelu = !wide && recompute_options(p)->kind == RECOMPUTE_NONE;
+    return PARITY_STEPS * (p->global_batch / p->micro_batch) * (p->layers * ((recompute ? 7 : 6) + gelu + !wide) + 1);
 }
 
 /* @return how many pairs were run as one */

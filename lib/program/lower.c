@@ -279,11 +279,28 @@ static bool reads_data_only(const struct lower *l, int id) {
     return s->n_in == 1 && s->in[0] == l->p->features;
 }
 
+/* Is the input gradient of step i followed by that of step i - 1, in one kernel (lib/ops/fusion.h)? Then what stands
+ * between the two goes elsewhere: a weight's gradient behind them, replays before them. On a GPU alone, and there with
+ * --fuse off as well: memory is planned before rows are joined. */
+static bool joins_next(const struct lower *l, int i) {
+    if (i == 0 || l->p->device != DEVICE_CUDA) return false;
+    const struct step *s = &l->p->steps[l->steps[i]], *next = &l->p->steps[l->steps[i - 1]];
+    return fusion_listed(s->op, next->op, ROW_BACKWARD_INPUT) && s->in[0] == next->out[0] && s->block == next->block;
+}
+
+static void replay_before(struct lower *l, const struct step *s, const struct step *next) {
+    int in[MAX_IN], out[MAX_OUT];
+    lower_window_enter(l, TAPE_B, s->block);
+    require_operands(l, next, next->op->needs.bi_in, next->op->needs.bi_out, TAPE_B, in, out);
+    require_operands(l, s, s->op->needs.bw_in, s->op->needs.bw_out, TAPE_B, in, out);
+}
+
 static void lower_backward(struct lower *l, bool split_weight) {
     for (int i = l->n_steps - 1, held = -1; i >= 0; i--) {
         int id = l->steps[i];
         const struct op *op = l->p->steps[id].op;
         if (op->has_backward_weight && !op->defer_weight) emit_backward_weight(l, id, TAPE_B);
+        if (joins_next(l, i)) replay_before(l, &l->p->steps[id], &l->p->steps[l->steps[i - 1]]);
         if (op->has_backward_input && !reads_data_only(l, id)) emit_backward_input(l, id, TAPE_B);
         int started = l->k->tapes[TAPE_B].n - 1;
         if (held >= 0) emit_backward_weight(l, held, TAPE_B);        /* under the exchange that has just started */
@@ -293,7 +310,7 @@ static void lower_backward(struct lower *l, bool split_weight) {
             lower_row(l, TAPE_B, ROW_WAIT, id);
         }
         if (op->has_backward_weight && op->defer_weight && !split_weight) {
-            if (next_is_asynchronous(l, i)) held = id;
+            if (next_is_asynchronous(l, i) || joins_next(l, i)) held = id;
             else emit_backward_weight(l, id, TAPE_B);
         }
     }

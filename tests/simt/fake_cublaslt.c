@@ -43,7 +43,7 @@ struct operation {
     int32_t transpose_a, transpose_b;
     uint32_t epilogue;
     const void *bias;
-    void *aux;                 /* where gelu's input is kept, as D lies, with leading dimension aux_ld; of D's type */
+    void *aux;                 /* gelu's input is kept or read here: as D, of its type, with leading dimension aux_ld */
     int64_t aux_ld;
     int8_t fast;               /* sums of fp8 in fewer digits; here they are as any */
 };
@@ -259,13 +259,16 @@ static bool has_bias(const struct operation *o) { return o->epilogue & CUBLASLT_
 static bool has_gelu(const struct operation *o) {
     return o->epilogue == CUBLASLT_EPILOGUE_GELU_BIAS || o->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
 }
-static bool has_aux(const struct operation *o) { return o->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS; }
+static bool has_dgelu(const struct operation *o) { return o->epilogue == CUBLASLT_EPILOGUE_DGELU; }
+static bool keeps_aux(const struct operation *o) { return o->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS; }
+static bool has_aux(const struct operation *o) { return keeps_aux(o) || has_dgelu(o); }
 
 /* Gelu not in fp64, so that callers meet a library that has no algorithm. aux_ld: what the documentation asks of it. */
 static cublasStatus_t check_epilogue(const struct problem *p) {
-    if (p->o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && p->o->epilogue != CUBLASLT_EPILOGUE_BIAS && !has_gelu(p->o))
+    if (p->o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && p->o->epilogue != CUBLASLT_EPILOGUE_BIAS && !has_gelu(p->o) &&
+        !has_dgelu(p->o))
         return UNSUPPORTED("an epilogue that the fake does not know");
-    if (has_gelu(p->o) && p->d->type == CUDA_R_64F) return UNSUPPORTED("gelu in fp64");
+    if ((has_gelu(p->o) || has_dgelu(p->o)) && p->d->type == CUDA_R_64F) return UNSUPPORTED("gelu in fp64");
     if (has_bias(p->o) && !p->o->bias) return INVALID("a bias epilogue without a bias");
     if (has_aux(p->o) && !p->o->aux) return INVALID("an aux epilogue without a place for it");
     if (has_aux(p->o) && (p->o->aux_ld < (int64_t)p->m || p->o->aux_ld % 8))
@@ -433,7 +436,13 @@ static void multiply(const struct product *p, const struct operand *a, const str
 /* The library's gelu is the tanh form. */
 static double gelu(double x) { return x / 2 * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))); }
 
-/* D = alpha (the pieces' sum) + beta C + bias, or gelu of that, rounded once. C is not read when beta is 0. */
+static double gelu_derivative(double x) {
+    const double k = 0.79788456080286535588, c = 0.044715, t = tanh(k * (x + c * x * x * x));
+    return (1 + t) / 2 + x / 2 * (1 - t * t) * k * (1 + 3 * c * x * x);
+}
+
+/* D = alpha (the pieces' sum) + beta C + bias, or gelu of that, or that times gelu' of aux, rounded once. C is not read
+ * when beta is 0. */
 static void finish(const struct product *p, const void *sums) {
     enum dtype sum = dtype_of(p->o.scale), to = dtype_of(p->d_layout.type);
     int64_t piece = (int64_t)p->m * p->n;
@@ -444,8 +453,9 @@ static void finish(const struct product *p, const void *sums) {
             x *= p->alpha;
             if (p->beta != 0) x += p->beta * dtype_get(p->c, to, j * p->c_layout.ld + i);
             if (has_bias(&p->o)) x += dtype_get(p->o.bias, to, i);
-            if (has_aux(&p->o)) dtype_set(p->o.aux, to, j * p->o.aux_ld + i, x);
+            if (keeps_aux(&p->o)) dtype_set(p->o.aux, to, j * p->o.aux_ld + i, x);
             if (has_gelu(&p->o)) x = gelu(x);
+            if (has_dgelu(&p->o)) x *= gelu_derivative(dtype_get(p->o.aux, to, j * p->o.aux_ld + i));
             dtype_set(p->d, to, j * p->d_layout.ld + i, x);
         }
 }
@@ -483,7 +493,7 @@ static bool on_device(const void *x) {
     return cudaPointerGetAttributes(&attributes, x) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
 }
 
-/* Aux is written, whole, while operands are read and D is written. */
+/* Aux is written or read, whole, while operands are read and D is written. */
 static cublasStatus_t check_aux(const struct product *p, struct span written, struct span work) {
     struct layout like_d = p->d_layout;
     like_d.ld = p->o.aux_ld;
@@ -532,8 +542,9 @@ static void show_traffic(const struct product *p) {
     size_t read = (size_t)p->m * (size_t)p->k * size_of(p->a_layout.type) +
                   (size_t)p->k * (size_t)p->n * size_of(p->b_layout.type) + (p->beta != 0 ? written : 0);
     if (has_bias(&p->o)) read += (size_t)p->m * to;
+    if (has_dgelu(&p->o)) read += written;
     fprintf(stderr, "simt: cublasLtMatmul %d x %d x %d, epilogue %u\nsimt:   load %zu bytes\nsimt:   store %zu bytes\n",
-            (int)p->m, (int)p->n, (int)p->k, p->o.epilogue, read, written + (has_aux(&p->o) ? written : 0));
+            (int)p->m, (int)p->n, (int)p->k, p->o.epilogue, read, keeps_aux(&p->o) ? 2 * written : written);
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t library, cublasLtMatmulDesc_t o, const void *alpha, const void *a,

@@ -21,9 +21,10 @@
  * other ways are not allowed: to add in place in C (INPLACE), or to round the pieces to C's type first (OUTPUT_TYPE),
  * which would round more than once. fp32 is fp32: TF32 would be CUBLAS_COMPUTE_32F_FAST_TF32.
  *
- * Epilogues. Before a sum is rounded and written, the library can add the bias, and take the gelu of the result. Not
- * every algorithm can; where none is offered, the plan remembers that too. Then gelu is the caller's business, and a
- * bias is written to C first and added to the product as C (beta = 1): a pass more, and still rounded once.
+ * Epilogues. Before a sum is rounded and written, the library can add the bias, take the gelu of the result, or
+ * multiply it by gelu' of a matrix that lies as C does. Not every algorithm can; where none is offered, the plan
+ * remembers that too. Then gelu is the caller's business, and a bias is written to C first and added to the product as
+ * C (beta = 1): a pass more, and still rounded once.
  *
  * fp8. Tensor cores multiply codes of 8 bits with the sum running along both operands' rows: A as it is, B transposed,
  * "TN" to the library. The scales are in alpha. A bias rides along where C is bf16; to an fp32 C the library adds bf16
@@ -56,7 +57,7 @@ struct problem {
 
 struct operands {
     const void *a, *b, *bias;
-    void *aux;                        /* what gelu reads; NULL: kept nowhere */
+    void *aux;                        /* what gelu reads, or has read; NULL: kept nowhere */
     void *c;
 };
 
@@ -250,11 +251,19 @@ static void plan_destroy(struct plan *plan) {
     free(plan);
 }
 
+static const char *epilogue_name(uint32_t epilogue) {
+    switch (epilogue) {
+    case CUBLASLT_EPILOGUE_BIAS: return "bias";
+    case CUBLASLT_EPILOGUE_DGELU: return "gelu'";
+    default: return "gelu";
+    }
+}
+
 /* Once for each problem, as its plan is kept. */
 static void tell_refusal(const struct problem *p) {
     const struct gemm *g = &p->gemm;
     log_info("cuBLASLt adds no %s to a product of m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " %s; a kernel of ours does",
-             p->epilogue == CUBLASLT_EPILOGUE_BIAS ? "bias" : "gelu", g->m, g->n, g->k, dtype_name(g->ab_dtype));
+             epilogue_name(p->epilogue), g->m, g->n, g->k, dtype_name(g->ab_dtype));
 }
 
 static enum status plan_create(struct library *l, const struct problem *problem, const struct operands *x,
@@ -417,4 +426,11 @@ enum status gemm_cuda_gelu(const struct gemm *g, const struct device *d, const v
     *done = g->m == 0 || g->n == 0;
     if (*done) return OK;
     return run(g, d, epilogue, &(struct operands){a, b, bias, pre, c}, work, done);
+}
+
+enum status gemm_cuda_dgelu(const struct gemm *g, const struct device *d, const void *a, const void *b, const void *pre,
+                            void *c, void *work, bool *done) {
+    *done = g->m == 0 || g->n == 0;
+    if (*done) return OK;
+    return run(g, d, CUBLASLT_EPILOGUE_DGELU, &(struct operands){a, b, NULL, (void *)(uintptr_t)pre, c}, work, done);
 }

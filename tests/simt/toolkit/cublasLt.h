@@ -52,7 +52,8 @@ typedef enum {
     CUBLASLT_EPILOGUE_GELU = 32,
     CUBLASLT_EPILOGUE_GELU_BIAS = 36,
     CUBLASLT_EPILOGUE_GELU_AUX = 160,
-    CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164
+    CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164,
+    CUBLASLT_EPILOGUE_DGELU = 192
 } cublasLtEpilogue_t;
 
 typedef struct cublasLtContext *cublasLtHandle_t;
