@@ -101,12 +101,12 @@ if [ ! -x "$cuda/trivium" ]; then echo "skip gpu-rented-root there is no build f
 if ! unshare -mn true 2>/dev/null; then echo "skip gpu-rented-root may not make a root of its own here" && exit 0; fi
 alone=$work/alone root=$work/root
 mkdir -p "$alone" "$root"/{tmp,proc,dev,usr/bin,usr/lib,cuda,project}
-ln -s "$PWD/$cuda/kernels" "$alone/kernels"
-[ ! -d "$cuda/with-cudnn" ] || ln -s "$PWD/$cuda/with-cudnn" "$alone/with-cudnn"
+for made in "$PWD/$cuda"/*; do [[ $made == */trivium* ]] || ln -s "$made" "$alone"; done # all but the programs
 make MPI=0 CUDA=1 CUDA_ARCH=90 URING= BUILD_NAME="$alone" SHARED="$BUILD_NAME/obj" OBJ="$BUILD_NAME-simt/obj" "$alone/trivium" >"$work/said" 2>&1
 report $? "the program for a GPU is linked without MPI"
 needs() { ldd "$@" | sed -n 's|.* => \(/[^ ]*\) .*|\1|p; s|^\s*\(/lib64/[^ ]*\) .*|\1|p' | sort -u; }
-libraries=$(needs "$alone/trivium" "$(command -v bash)" "$(readlink -f "$(command -v python3)")" "$(command -v timeout)" "$(command -v env)")
+interpreter=$(readlink -f "$(python3 -c 'import sys; print(sys.executable)')")
+libraries=$(needs "$alone/trivium" "$interpreter")
 MPI=0 tools/gpu-pack "$work/tree" >"$work/said" 2>&1
 code=$?
 if [ $code != 0 ] && said 'could not download'; then echo "skip gpu-rented-root no packages can be had here" && exit 0; fi
@@ -119,11 +119,12 @@ for library in $libraries; do
     esac
     cp -L --parents "$library" "$root"
 done
-for name in bash python3 env timeout dirname cat sed grep sort tr head tail date mkdir rm mv ls uname nproc; do
+for name in bash env timeout dirname cat sed grep sort tr head tail date mkdir rm mv ls uname nproc; do
     path=$(readlink -f "$(command -v $name)") && cp "$path" "$root/usr/bin/$name"
     for library in $(needs "$path" 2>/dev/null); do [ -e "$root$library" ] || cp -L --parents "$library" "$root"; done
 done
 ln -s usr/bin "$root/bin"
+cp --parents "$interpreter" "$root"
 python=$(python3 -c 'import sys; print(sys.base_prefix + "/lib/python%d.%d" % sys.version_info[:2])')
 (cd / && tar c --exclude=test --exclude=dist-packages --exclude=site-packages --exclude=__pycache__ "${python#/}") | tar x -C "$root"
 python3 - "$python" <<'END' | while read -r library; do [ -e "$root$library" ] || cp -L --parents "$library" "$root"; done
@@ -145,7 +146,7 @@ json.dump({"device": "cuda", "arch": "90", "commit": "rehearsed", "sources": com
 END
 home=$(dirname "$(ldd "$alone/trivium" | sed -n 's|.*libcublasLt[^ ]* => \([^ ]*\) .*|\1|p')")
 unshare -mn bash -c 'mkdir -p "$1/usr/local/cuda/lib64" && mount --bind "$2" "$1/usr/local/cuda/lib64" && mount --bind /dev "$1/dev" && mount -t proc proc "$1/proc" &&
-    exec chroot "$1" /usr/bin/env -i PATH=/usr/bin /usr/bin/bash -c "cd /project && /usr/bin/python3 tools/gpu-rented there --out /tmp/results --rows machine,programs,124m"' \
-    there "$root" "$home" >"$work/said" 2>&1
+    exec chroot "$1" /usr/bin/env -i PATH=/usr/bin /usr/bin/bash -c "cd /project && $3 tools/gpu-rented there --out /tmp/results --rows machine,programs,124m"' \
+    there "$root" "$home" "$interpreter" >"$work/said" 2>&1
 said '^programs +passed .* the pack.s, commit rehearsed' && said '^124m +failed .*E_DEVICE'
 report $? "in a root without MPI, BLAS and network the pack's program runs up to the first call that wants a GPU"

@@ -69,8 +69,9 @@ def programs(here):
 # ---- right? ----
 def tests(name, here):
     """Unit tests for the device whose file or name contains `name`, on one rank."""
-    wanted = {"DEVICE": here.device, "TEST_RANKS": "1", "TEST_PARTS": "units", "TEST_LIMIT": str(here.row.limit - 5)}
-    here.run(["tests/run", name], env=wanted)
+    wanted = {"DEVICE": here.device, "TEST_RANKS": "1", "TEST_PARTS": "units"}
+    limit = str(here.row.limit - 5)  # cuDNN compiles kernels for half a minute
+    here.run(["tests/run", name], env={**wanted, "TEST_LIMIT": limit, "TEST_FILE_LIMIT": limit})
     said = here.said()
     counts = re.findall(r"^(\d+) passed, (\d+) failed", said, re.M)
     if not counts:
@@ -156,6 +157,7 @@ def curve(here):
 def torch(here):
     """PyTorch, compiled, at the same batch."""
     sizes, batch = common.shape("124m", here.device)
+    sizes = [{"50257": "50304"}.get(word, word) for word in sizes]  # the padded vocabulary, which Trivium has by itself
     out = here.path("torch.json")
     tiny = [] if here.device == "cuda" else "--device cpu --eager --steps 2 --series 1".split()
     env = {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}  # it brings its own libraries
