@@ -14,9 +14,9 @@ static const double worth_it = 0.99;   /* of the first one's time: below that an
 /* Seconds of one run of candidate i. Waits for it. */
 static enum status time_once(const struct gemm_candidates *c, int i, struct device_mark mark[2], double *out) {
     const struct device *d = c->device;
-    TRY(d->mark_timed(d, &mark[0]));
+    TRY(d->mark_timed(d, NULL, &mark[0]));
     TRY(c->run(c->self, i));
-    TRY(d->mark_timed(d, &mark[1]));
+    TRY(d->mark_timed(d, NULL, &mark[1]));
     TRY(d->finish(d));
     return d->mark_seconds(d, &mark[0], &mark[1], out);
 }
