@@ -33,6 +33,22 @@ done >"$work/out"
 if [ ! -s "$work/out" ]; then echo "ok docs_every_figure_is_shown_by_a_page"
 else not_ok docs_every_figure_is_shown_by_a_page "these are not"; fi
 
+# A folder's index has a line for each page, and for each thing that lies in it: none is missing, none is there twice. (A handout has no docs/answers.md.)
+lines() { grep -cF -e "]($2)" -e "\`$2\`" "$1/README.md"; } # FOLDER NAME: how many lines of the index name it
+{
+    find docs -name '*.md' ! -path docs/README.md -printf '%P\n' | sort | while read -r page; do
+        [ "$(lines docs "$page")" = 1 ] || echo "docs/README.md has $(lines docs "$page") lines of docs/$page"
+    done
+    for thing in tools/* configs/* tests/*/ tests/run tests/check tests/kernels tests/coverage tests/total; do
+        folder=${thing%%/*} name=${thing#*/}
+        case $name in README.md | __pycache__*) continue ;; esac
+        [ ! -d "$thing" ] || name=${name%/}/
+        [ "$(lines "$folder" "$name")" -ge 1 ] || echo "$folder/README.md has no line of $name"
+    done
+} >"$work/out"
+if [ ! -s "$work/out" ]; then echo "ok docs_indexes_name_every_page_and_tool"
+else not_ok docs_indexes_name_every_page_and_tool "see below"; fi
+
 # The how-to pages are built and tested in check-all (tests/long/how_to.sh); whether their patches still fit shows at once.
 for page in docs/how-to/*.md; do
     grep -q ' file=' "$page" || continue
