@@ -31,6 +31,10 @@ HAVE_CUDNN = $(shell $(CC) -E -include cudnn.h -isystem $(CUDA_HOME)/include -x 
 ifeq ($(origin URING),undefined)
 URING := $(shell $(CC) -E -include liburing.h -x c /dev/null >/dev/null 2>&1 && echo 1)
 endif
+# Names for NVIDIA's profilers (train --nvtx): where the compiler or the toolkit has the header, CPU or GPU; NVTX= builds without
+ifeq ($(origin NVTX),undefined)
+NVTX := $(shell $(CC) -E -include nvtx3/nvToolsExt.h -isystem $(CUDA_HOME)/include -x c /dev/null >/dev/null 2>&1 && echo 1)
+endif
 WITH_CUDNN := $(if $(SIMT),,$(if $(WITH_CUDA),$(filter 1,$(or $(CUDNN),$(HAVE_CUDNN)))))
 ifeq ($(WITH_CUDA):$(SIMT):$(WITH_CUDNN):$(CUDNN):$(MAKELEVEL),1::::0)
 $(info cuDNN is not found: attention is by our own kernels, slower. Put its include folder into CPATH (docs/gpu.md).)
@@ -95,6 +99,7 @@ WHOLE_VECTORS := $(if $(filter x86_64,$(shell uname -m)),-mprefer-vector-width=5
 # -ffp-contract=fast lets a*b+c become one FMA; never -ffast-math: NaN, infinity and the order of sums must mean what they say
 ALL_CFLAGS := -std=gnu17 -I. $(if $(URING),-DTRIVIUM_URING )$(CFLAGS) -march=$(ARCH) $(WHOLE_VECTORS) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
 CUDA_CFLAGS := $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Itests/simt/toolkit))
+NVTX_CFLAGS := $(if $(NVTX),-DTRIVIUM_NVTX $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include))
 CUDA_LIBS := $(if $(SIMT),-lstdc++ $(if $(filter cover,$(SIMT)),--coverage),$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt $(if $(WITH_CUDNN),-lcudnn )-lnccl -lstdc++))
 LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) $(if $(URING),-luring) $(CUDA_LIBS) -lm -lpthread
 
@@ -156,6 +161,8 @@ PACKED = (echo '\#line 1 "$*.c"'; gzip -dc $<) | $(CC) $(ALL_CFLAGS) $(1) -MMD -
 SEES_CUDA_O := $(foreach f,$(OBJ) $(B)/with-cudnn,$(SEES_CUDA:%.c=$(f)/%.o))
 $(SEES_CUDA_O): ALL_CFLAGS += $(CUDA_CFLAGS)
 $(SEES_CUDA_O): $(OBJ)/cuda.flags
+$(SHARED)/lib/base/nvtx.o: ALL_CFLAGS += $(NVTX_CFLAGS)
+$(SHARED)/lib/base/nvtx.o: $(SHARED)/nvtx.flags
 $(SHARED)/lib/comm/%.o $(SHARED)/tests/%.o $(OBJ)/lib/comm/%.o $(OBJ)/tests/%.o: ALL_CFLAGS += $(MPI_CFLAGS)
 
 define c_rule
@@ -208,9 +215,10 @@ $(B)/$(KERNELS)/%.o: %.cpp $(B)/$(KERNELS).flags
 KERNEL_FLAGS := $(CU)
 $(SHARED:obj=flags): SAID := $(ALL_CFLAGS)
 $(OBJ)/cuda.flags: SAID := $(CUDA_CFLAGS)
+$(SHARED)/nvtx.flags: SAID := $(NVTX_CFLAGS)
 $(B)/$(KERNELS).flags: SAID := $(KERNEL_FLAGS)
 $(filter $(B)/with-cudnn/%,$(LIB_O)): $(B)/$(KERNELS).flags
-$(SHARED:obj=flags) $(OBJ)/cuda.flags $(B)/$(KERNELS).flags: .FORCE
+$(SHARED:obj=flags) $(OBJ)/cuda.flags $(SHARED)/nvtx.flags $(B)/$(KERNELS).flags: .FORCE
 	@mkdir -p $(@D)
 	@echo '$(SAID)' | cmp -s - $@ || echo '$(SAID)' >$@
 .FORCE:

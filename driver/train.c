@@ -242,6 +242,7 @@ static void release(struct training *t) {
     checkpoint_save_abandon(&t->saver);
     checkpoint_unlock(&t->lock);
     trace_destroy(&t->trace);
+    trace_nvtx_end(&t->nvtx);
     train_watch_destroy(t);
     run_destroy(&t->run);
     metrics_close(&t->metrics);

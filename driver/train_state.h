@@ -13,6 +13,7 @@
 #include "lib/run/spike.h"
 #include "lib/run/straggler.h"
 #include "lib/trace/trace.h"
+#include "lib/trace/trace_nvtx.h"
 
 /* A step: when, its communication, what is parked, and what goes to and from its offload file. */
 struct started { double start_s, bytes, wait_s; int64_t parked; struct disk_traffic disk; };
@@ -53,6 +54,7 @@ struct training {
     bool from_memory;                    /* it goes on from what ranks keep of each other (elastic/) */
     int64_t first_step, saved_step;      /* where this process began; what was saved last (or taken) */
     struct train_watch *watch;           /* who is slow (train_straggler.c) */
+    struct trace_nvtx *nvtx;             /* --nvtx; NULL: off */
     struct trace *trace;                 /* --trace, until it is written; */
     int64_t trace_first, trace_end;      /* steps that it is of, from 0; */
     bool tracing;                        /* has it been started, */

@@ -1,7 +1,8 @@
-/* --trace: which steps, when the file is written, and the line that says what is in it. */
+/* --nvtx; --trace: which steps, when the file is written, and the line that says what is in it. */
 #include "driver/train_state.h"
 #include "driver/chart/schedule_chart.h"
 #include "lib/base/log.h"
+#include "lib/base/nvtx.h"
 #include "lib/base/output.h"
 #include "pp/pp.h"
 #include <errno.h>
@@ -36,8 +37,15 @@ static enum status try_file(const char *path) {
     return OK;
 }
 
+static enum status begin_nvtx(struct training *t) {
+    if (!nvtx_is_heard() && comm_is_rank_0())
+        log_warn("nvtx=on, and no profiler is attached: its ranges go nowhere; start with nsys profile -t cuda,nvtx");
+    return fail_agree(group_world(), trace_nvtx_begin(&t->run, &t->nvtx));
+}
+
 enum status train_trace_prepare(struct training *t) {
     const struct plan *p = &t->setup.plan;
+    if (p->nvtx) return begin_nvtx(t);
     if (!p->trace[0]) return OK;
     choose_steps(t);
     if (t->trace_first < t->run.n_done || t->trace_end <= t->trace_first) {

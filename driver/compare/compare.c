@@ -95,8 +95,8 @@ static enum status read_base(struct comparison *c, int argc, char **argv) {
 static enum status refuse_trains_own(const struct options *o) {
     static const char traced[] = " (pipelines are traced for report.html anyhow)";
     static const struct { const char *option, *remark; } of_train[] = {
-        {"trace", traced}, {"trace-first", traced}, {"trace-steps", traced}, {"profile", ""}, {"save", ""},
-        {"save-every", ""}, {"save-async", ""}, {"resume", ""}, {"init", ""}, {"spike-guard", ""},
+        {"trace", traced}, {"trace-first", traced}, {"trace-steps", traced}, {"profile", ""}, {"nvtx", ""},
+        {"save", ""}, {"save-every", ""}, {"save-async", ""}, {"resume", ""}, {"init", ""}, {"spike-guard", ""},
         {"inject", ""}};
     for (size_t i = 0; i < sizeof of_train / sizeof *of_train; i++)
         if (options_source(o, of_train[i].option) == FROM_COMMAND_LINE)

@@ -228,7 +228,7 @@ static enum status run_tape(struct exec *e, struct place at, enum tape_kind tape
     for (int i = 0; i < t->n; i += t->rows[i].joined) {
         const struct row *r = &t->rows[i];
         struct timed_row timed;
-        TRY(record_row_start(e, at, r, &timed));
+        TRY(record_row_start(e, at, t, i, &timed));
         TRY(run_row(e, at, r));
         TRY(record_row_end(e, at, t, i, &timed));
         for (int j = 0; e->paint && j < r->joined; j++) TRY(paint_dead(e, at, r + j));

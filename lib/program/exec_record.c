@@ -34,18 +34,27 @@ static void close_row(struct exec *e, const struct tape *t, int i, int span) {
     const struct row *r = &t->rows[i];
     span_close(e->recording, span);
     bool is_event = row_kind_is_event(r->kind) || row_kind_is_copy(r->kind);
-    if (is_event && span == e->recording->n - 1 && x->end_s - x->start_s < shortest_event_s) {
-        e->recording->n--;
-        return;
-    }
-    x->id = r->id;
-    x->row = i;
-    if (r->fused) x->other = t->rows[i + r->joined - 1].id;
+    if (is_event && span == e->recording->n - 1 && x->end_s - x->start_s < shortest_event_s) e->recording->n--;
 }
 
-enum status record_row_start(struct exec *e, struct place at, const struct row *r, struct timed_row *timed) {
+/* What the row is, for who marks its begin; what is recorded in it is no row. */
+static int open_row(struct exec *e, const struct tape *t, int i, double start_s) {
+    struct spans *s = e->recording;
+    const struct row *r = &t->rows[i];
+    if (!s) return -1;
+    const struct span before = s->now;
+    s->now.id = r->id;
+    s->now.row = i;
+    if (r->fused) s->now.other = t->rows[i + r->joined - 1].id;
+    int span = span_open_at(s, SPAN_ROW, (int)r->kind, start_s);
+    s->now = before;
+    return span;
+}
+
+enum status record_row_start(struct exec *e, struct place at, const struct tape *t, int row, struct timed_row *timed) {
+    const struct row *r = &t->rows[row];
     timed->start_s = clock_s();
-    timed->span = span_open_at(e->recording, SPAN_ROW, (int)r->kind, timed->start_s);
+    timed->span = open_row(e, t, row, timed->start_s);
     return e->stopwatch && counts(at, r) ? stopwatch_start(e->stopwatch) : OK;
 }
 

@@ -27,7 +27,7 @@ enum status exec_weight_sums(const struct exec *, struct place, const struct row
 int record_action(struct exec *, const struct action *, int index);
 /* Around a row, or a pair that runs as one. @errors E_DEVICE */
 struct timed_row { double start_s; int span; };
-enum status record_row_start(struct exec *, struct place, const struct row *, struct timed_row *);
+enum status record_row_start(struct exec *, struct place, const struct tape *, int row, struct timed_row *);
 enum status record_row_end(struct exec *, struct place, const struct tape *, int row, const struct timed_row *);
 
 #endif

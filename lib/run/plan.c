@@ -2,6 +2,7 @@
 #include "lib/run/recipe.h"
 
 #include "lib/base/integer.h"
+#include "lib/base/nvtx.h"
 #include "lib/device/device.h"
 
 #include <inttypes.h>
@@ -190,6 +191,13 @@ enum status plan_settle(struct plan *p, int world) {
     TRY(check_countable(p));
     TRY(plan_settle_comm(p));
     if (p->min_lr < 0) p->min_lr = p->lr / 10;
+    if (p->nvtx && !nvtx_is_built())
+        return FAIL(E_CONFIG, "nvtx=on, and this build has no NVTX: nvtx3/nvToolsExt.h was not found; put its folder "
+                              "into CPATH and make again, or leave nvtx out");
+    if (p->nvtx && p->trace[0])
+        return FAIL(E_CONFIG,
+                    "nvtx=on with trace=%.64s: both record a run's rows, and one can; leave nvtx out, or trace",
+                    p->trace);
     if (!p->trace[0] && p->trace_first > 0)
         return FAIL(E_CONFIG, "trace-first=%" PRId64 " without trace; give --trace a file, or leave trace-first out",
                     p->trace_first);

@@ -74,7 +74,7 @@ struct plan {
     int placement;
     char link_inside[OPTION_TEXT_MAX], link_between[OPTION_TEXT_MAX];   /* "": as they are */
     int64_t threads;                     /* OpenMP's, a rank; 0: not said, see run_compile and run_create */
-    int check_collectives, check_types, profile;
+    int check_collectives, check_types, profile, nvtx;
     double peak_tflops;
     /* data */
     char data[OPTION_TEXT_MAX], val_data[OPTION_TEXT_MAX], tokenizer[OPTION_TEXT_MAX];

@@ -248,6 +248,8 @@ static const struct option OPTIONS[] = {
     {"profile", OPTION_BOOL, "off", 0, 0, NULL, "",
      "at the end, where rank 0's time went: each operation and step of a layer, forward and backward", "output",
      AT(profile)},
+    {"nvtx", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "steps, microbatches and rows as NVTX ranges, for nsys: what is queued in each has its name", "output", AT(nvtx)},
     {"trace", OPTION_TEXT, "", 0, 0, NULL, "",
      "file for a time line of some steps, all ranks on one clock: Perfetto's (and Chrome's) JSON; empty: "
      "none",

@@ -66,45 +66,6 @@ enum status trace_stop(struct trace *t) {
     return clock_measure(t->run->mesh.group[AXIS_MESH], clock_s, &t->after);
 }
 
-/* ---- names ---- */
-static const char *row_suffix(enum row_kind kind) {
-    static const char *const suffixes[N_ROW_KINDS] = {[ROW_FORWARD] = "forward",
-                                                      [ROW_REPLAY] = "replay",
-                                                      [ROW_BACKWARD_INPUT] = "backward_input",
-                                                      [ROW_BACKWARD_WEIGHT] = "backward_weight",
-                                                      [ROW_WAIT] = "wait",
-                                                      [ROW_PARAM_AHEAD] = "ahead",
-                                                      [ROW_PARAM_NEEDED] = "needed",
-                                                      [ROW_PARAM_DONE] = "done",
-                                                      [ROW_GRAD_READY] = "gradient ready",
-                                                      [ROW_PARK] = "parked",
-                                                      [ROW_UNPARK] = "on its way back",
-                                                      [ROW_COPIED] = "copied"};
-    return suffixes[kind];
-}
-
-static const char *row_name(const struct trace_rank *r, const struct span *s) {
-    static char text[4 * NAME_MAX_LEN + 64];
-    enum row_kind kind = (enum row_kind)s->what;
-    int first = row_kind_is_copy(kind) ? r->n_steps + r->n_params : row_kind_is_event(kind) ? r->n_steps : 0;
-    bool is_pair = s->other >= 0;
-    snprintf(text, sizeof text, "%s%s%s %s", r->names[first + s->id], is_pair ? " + " : "",
-             is_pair ? r->names[s->other] : "", row_suffix(kind));
-    return text;
-}
-
-const char *trace_span_name(const struct trace_rank *r, const struct span *s) {
-    switch ((enum span_kind)s->kind) {
-    case SPAN_STEP: return "step";
-    case SPAN_PHASE: return run_phase_name((enum run_phase)s->what);
-    case SPAN_ACTION: return action_name((enum action_kind)s->what);
-    case SPAN_FETCH: return "fetch tokens";
-    case SPAN_ROW: return row_name(r, s);
-    case SPAN_COMM: return comm_op_name((enum comm_op)s->what);
-    default: return "?";
-    }
-}
-
 /* ---- the bubble ---- */
 struct stretch { double from_s, to_s; };
 

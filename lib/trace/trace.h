@@ -62,7 +62,8 @@ struct trace_rank {
     struct trace_memory *memory;         /* in the order of time; a row where a role's bytes change */
     int n_steps, n_params;               /* of the program: names[0 .. n_steps) are their steps, "linear h0.qkv"; ... */
     const char **names;                  /* [n_names]: ... after them params, "h0.attn.w", and slots, "h0.qkv" */
-    char *text;                          /* what names point to */
+    char *text;                          /* what names point to, */
+    int64_t text_bytes;                  /* so many bytes */
 };
 struct trace_data {
     int n_ranks;                         /* 0 on all ranks but rank 0 of the mesh */

@@ -43,21 +43,12 @@ static enum status pack_spans(const struct trace *t, struct parcel *p) {
 }
 
 static enum status pack_names(const struct run *r, struct parcel *p) {
-    const struct program *g = &r->program;
-    size_t bytes = 0;
-    FILE *f = open_memstream(&p->text, &bytes);
-    if (!f) return FAIL(E_MEMORY, "no memory for the names of %d steps", g->n_steps);
-    for (int i = 0; i < g->n_steps; i++) {
-        const struct step *s = &g->steps[i];
-        fprintf(f, "%s %s%c", s->op->name, g->slots[s->out[0]].name, 0);
-    }
-    for (int i = 0; i < g->n_params; i++) fprintf(f, "%s%c", g->params[i].name, 0);
-    for (int i = 0; i < g->n_slots; i++) fprintf(f, "%s%c", g->slots[i].name, 0);
-    if (fclose(f) != 0) return FAIL(E_MEMORY, "no memory for the names of %d steps", g->n_steps);
-    p->header.text_bytes = (int64_t)bytes;
-    p->header.n_steps = g->n_steps;
-    p->header.n_params = g->n_params;
-    p->header.n_names = g->n_steps + g->n_params + g->n_slots;
+    struct trace_rank names;
+    TRY(trace_names_of(r, &names));
+    p->text = names.text, names.text = NULL;
+    p->header.text_bytes = names.text_bytes;
+    p->header.n_steps = names.n_steps, p->header.n_params = names.n_params, p->header.n_names = names.n_names;
+    trace_names_fini(&names);
     return OK;
 }
 
@@ -163,11 +154,7 @@ static enum status unpack(struct parcel *p, struct trace_rank *out) {
     memcpy(out->planned, h->planned, sizeof out->planned);
     memcpy(out->planned_host, h->planned_host, sizeof out->planned_host);
     *p = (struct parcel){0};
-    out->names = malloc(((size_t)out->n_names + 1) * sizeof *out->names);
-    if (!out->names) return FAIL(E_MEMORY, "no memory for %d names", out->n_names);
-    const char *at = out->text;
-    for (int i = 0; i < out->n_names; i++, at += strlen(at) + 1) out->names[i] = at;
-    return OK;
+    return trace_names_find(out);
 }
 
 static void note_extent(const struct trace_rank *r, struct trace_data *d) {
@@ -217,8 +204,7 @@ void trace_data_fini(struct trace_data *d) {
     for (int i = 0; i < d->n_ranks; i++) {
         free(d->ranks[i].spans);
         free(d->ranks[i].memory);
-        free(d->ranks[i].names);
-        free(d->ranks[i].text);
+        trace_names_fini(&d->ranks[i]);
     }
     free(d->ranks);
     *d = (struct trace_data){0};

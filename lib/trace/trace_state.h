@@ -17,4 +17,12 @@ struct trace {
     bool recording;
 };
 
+/* ---- trace_names.c ---- */
+/* The names of the run's program, its counts and their text, all else zero; free them, also after an error.
+ * @errors E_MEMORY */
+enum status trace_names_of(const struct run *, struct trace_rank *out);
+/* Where in text, which is there, is which name? @errors E_MEMORY */
+enum status trace_names_find(struct trace_rank *);
+void trace_names_fini(struct trace_rank *);
+
 #endif

@@ -1,0 +1,23 @@
+/* A run's steps, phases, actions and rows as NVTX ranges (lib/base/nvtx.h), with the names that a trace has. */
+#ifndef TRIVIUM_TRACE_TRACE_NVTX_H
+#define TRIVIUM_TRACE_TRACE_NVTX_H
+
+#include "lib/run/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct trace_nvtx;
+
+/** From here on each step of the opened run (borrowed) is a range, and what it does lies in it. They are the host's
+ *  time, in which a GPU's work is queued; collectives, which do not nest, have none. Not beside a trace, which has the
+ *  run's recorder.  @errors E_MEMORY  @collective{none} */
+enum status trace_nvtx_begin(struct run *, struct trace_nvtx **out);
+/** At the latest before run_destroy. NULL: none. */
+void trace_nvtx_end(struct trace_nvtx **);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
