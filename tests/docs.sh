@@ -33,7 +33,7 @@ done >"$work/out"
 if [ ! -s "$work/out" ]; then echo "ok docs_every_figure_is_shown_by_a_page"
 else not_ok docs_every_figure_is_shown_by_a_page "these are not"; fi
 
-# A folder's index has a line for each page, and for each thing that lies in it: none is missing, none is there twice. (A handout has no docs/answers.md.)
+# A folder's index has a line for each page and for each thing in it: none is missing, no page is there twice.
 lines() { grep -cF -e "]($2)" -e "\`$2\`" "$1/README.md"; } # FOLDER NAME: how many lines of the index name it
 {
     find docs -name '*.md' ! -path docs/README.md -printf '%P\n' | sort | while read -r page; do
