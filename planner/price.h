@@ -76,8 +76,8 @@ enum status price_check(const struct recipe *, const struct plan *, const struct
 
 /** @param plan settled. @param wish NULL: neither. @errors those of run_compile; E_CONFIG: those of
  *  price_check  @collective{none} */
-enum status price_plan(const struct recipe *, const struct plan *, const struct cluster *, const struct price_wish *,
-                       struct price *out);
+enum status price_plan(const struct recipe *, const struct plan *plan, const struct cluster *,
+                       const struct price_wish *wish, struct price *out);
 /** The same on n clusters; the plan is compiled once. @errors as above  @collective{none} */
 enum status price_plan_on(const struct recipe *, const struct plan *, const struct cluster *, int n,
                           const struct price_wish *, struct price *out);

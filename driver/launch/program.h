@@ -13,7 +13,7 @@ extern "C" {
 enum status program_path(const char **out);
 /** Is another file there now, or none? After program_path. */
 bool program_is_replaced(void);
-/** execvp of words[0]; if that is program_path, of what this process runs. @return only if that fails: errno */
+/** execvp of words[0]; if that is program_path, of what this process runs. It comes back only on failure (errno). */
 void program_run(char *const *words);
 
 #ifdef __cplusplus

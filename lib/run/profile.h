@@ -26,7 +26,7 @@ struct profile_forecast { double (*row_s)[ROW_WAIT], update_s; };
  *  that runs both rows of a step's backward is in the column of the weights. Last, what is no operation.
  *  @param forecast one column more; NULL: none
  *  @param steps, step_s how many steps were noted, and the sum of their times */
-void profile_print(const struct run *, int64_t steps, double step_s, const struct profile_forecast *, FILE *);
+void profile_print(const struct run *, int64_t steps, double step_s, const struct profile_forecast *forecast, FILE *);
 
 #ifdef __cplusplus
 }

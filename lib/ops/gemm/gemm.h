@@ -83,7 +83,8 @@ enum status gemm_cuda_gelu(const struct gemm *, const struct device *, const voi
 /** C = op(A) op(B) times gelu'(P), element by element: the gradient of P, where the product is that of gelu's result,
  *  and is not rounded before. alpha is 1, beta 0.
  *  @param pre (m,n) P, of C's dtype, gemm_cuda_can_keep; only read
- *  @param done, @errors as above */
+ *  @param done as above
+ *  @errors as above */
 enum status gemm_cuda_dgelu(const struct gemm *, const struct device *, const void *a, const void *b, const void *pre,
                             void *c, void *work, bool *done);
 /** May P be kept there? cuBLASLt wants rows of a multiple of 8 elements, and we rely on 16-byte alignment only. */
