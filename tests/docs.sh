@@ -135,6 +135,8 @@ See [`dp/small.c`](other.md).
 ```sh run
 echo $HOME --x @y
 ```
+
+| <img src="small.svg" width="150" alt="a --small one"> | 2 |
 END
 echo '# Other' >"$tree/docs/other.md"
 "$tree/tools/docs/filter" "$tree/docs/page.md" >"$work/out" 2>&1
@@ -144,5 +146,6 @@ page() { # NAME TEXT
 page title '# A page of code {#docs_page_page}'
 page prose 'Costs @f$2S(n-1)/n@f$ and $5; <a href="source:dp/small.c:3" class="anchor"><code>dp/small.c:small_meet</code></a>, <a href="docs_other_page.html#docs_other_page_a_part">the options</a>, a\@b, \--dp 2, `--tp 2`.'
 page link_in_whose_text_is_a_file 'See <a href="docs_other_page.html">`dp/small.c`</a>.'
+page picture_in_a_table '| <img class="figure" src="files/docs/small.svg" width="150" alt="a --small one"/> | 2 |'
 page formula 'x_i \\ y'
 page code 'echo $HOME --x @y'

@@ -118,6 +118,37 @@ plant an_output_of_nothing 'right behind' 's/^```sh run$/```sh/'
 plant a_misspelt_fence 'is not "sh run"' 's/sh run=2/sh runs/'
 plant an_open_block 'not closed' '$a ```sh'
 
+# ---- the index of the lessons says what their heads say ----
+sed 's/ none\. \*\*Time\*\* short\./: lessons 01 and 02; 05 helps. **Time**: two hours to read, three to six for the exercises./' "$work/right" >"$tree/$lesson"
+mkdir "$tree/docs/pytorch"
+printf '| %s | [%s](%s) |\n' 03 small.py small.py 04 other.py other.py >"$tree/docs/pytorch/README.md"
+touch "$tree"/docs/pytorch/{small,other}.py "$tree/lessons/other.svg"
+right_row() {
+    echo '# Lessons'
+    echo
+    echo '| lesson | figure | hours | after | PyTorch | you will |'
+    echo '|---|---|---|---|---|---|'
+    echo '| [03 Small](03-small/README.md) | <img src="03-small/figure.svg" width="9" alt="a figure"> | 2 + 3 to 6 | 01, 02 (05) |' \
+        '[small.py](../docs/pytorch/small.py) | learn |'
+}
+# index NAME TEXT SED: after this edit of the index the checker fails, and says TEXT; without TEXT it passes
+index() {
+    local name=lessons_index_$1 code=0
+    right_row | sed "$3" >"$tree/lessons/README.md"
+    "$tree/tools/check-lessons" --anchors "$tree/lessons/README.md" >"$work/out" 2>&1 || code=1
+    if [ $code != "$([ -z "$2" ]; echo $?)" ]; then not_ok "$name" "code $code"
+    elif ! grep -qF -- "$2" "$work/out"; then not_ok "$name" "does not say: $2"
+    else echo "ok $name"; fi
+}
+index right '' ''
+index hours 'hours: the index has "2 + 3", and lessons/03-small/README.md has "2 + 3 to 6"' 's/ to 6//'
+index prerequisites 'after: the index has "01, 02", and lessons/03-small/README.md has "01, 02 (05)"' 's/ (05)//'
+index script 'scripts: the index has "", and' 's/\[small.py\][^ ]*//'
+index picture_of_another_lesson 'the picture is none of those that' 's|03-small/figure|other|'
+index picture_without_words 'has no text for those who cannot see it' 's/ alt="a figure"//'
+index lesson_without_a_row 'one a lesson, in order: lessons/03-small' '/Small/d'
+rm -r "$tree/docs/pytorch" "$tree/lessons/README.md" "$tree/lessons/other.svg"
+
 # ---- limits; what a block leaves behind ----
 cp "$work/right" "$tree/$lesson"
 if check --long; then not_ok lessons_long_blocks_run "exit 1 passes"

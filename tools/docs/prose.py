@@ -73,9 +73,15 @@ def link(text, target, page):
     return text
 
 
-def image(text, target, page):
+def image(text, target, page, width=""):
     place = os.path.normpath(os.path.join(os.path.dirname(page), target))
-    return f'<img class="figure" src="files/{place}" alt="{text}"/>'
+    return f'<img class="figure" src="files/{place}"{width} alt="{text}"/>'
+
+
+def html_image(tag, page):
+    """<img src="..." width="..." alt="...">, as pages have it where a picture is small: in a table."""
+    said = dict(re.findall(r'\b(src|width|alt)\s*=\s*"([^"]*)"', tag))
+    return image(said.get("alt", ""), said.get("src", ""), page, f' width="{said["width"]}"' if "width" in said else "")
 
 
 def names_of_files(text, page):
@@ -91,6 +97,7 @@ PIECES = re.compile(r"(?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
                     r"|(?P<display>\$\$(?P<display_text>[^$]+)\$\$)"
                     r"|(?<![\w\\$])\$(?P<math>[^\s$](?:[^$]*[^\s$\\])?)\$(?![\w$])"
                     r"|!\[(?P<alt>[^\]]*)\]\((?P<image>[^()\s]+)\)"
+                    r"|(?P<html_image><img\b[^>]*>)"
                     r"|(?<!!)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])+)\]\((?P<target>[^()\s]+)\)"
                     r"|(?P<anchor>" + anchors.ANCHOR.pattern + ")", re.S)
 
@@ -142,6 +149,8 @@ def inline(line, page, commands=COMMANDS, links=True):
             out.append("@f$" + match.group("math") + "@f$")
         elif match.group("image"):
             out.append(image(match.group("alt"), match.group("image"), page))
+        elif match.group("html_image"):
+            out.append(html_image(match.group(), page))
         elif match.group("target"):
             out.append(link(inline(match.group("text"), page, commands, False), match.group("target"), page))
         else:

@@ -7,7 +7,8 @@ import lessons.anchors as anchors
 SECTIONS = ["Goal", "Theory", "Code tour", "Run it", "Measure it", "Real world", "Exercises"]
 LINK = re.compile(r"(!?)\[((?:[^\[\]\n]|\n(?!\s*\n)|\[[^\[\]\n]*\])*)\]\(\s*<?([^()\s>]*(?:\([^()\s]*\)[^()\s>]*)*)>?(?:\s+[\"'][^)]*)?\)")
 REFERENCE = re.compile(r"^ {0,3}\[[^\]\n]+\]:\s*(\S+)", re.M)
-HTML_LINK = re.compile(r"<(?:img|a)\b[^>]*?\b(?:src|href)\s*=\s*[\"']([^\"']+)[\"']")
+HTML_LINK = re.compile(r"<a\b[^>]*?\bhref\s*=\s*[\"']([^\"']+)[\"']")
+HTML_IMAGE = re.compile(r"<img\b[^>]*>")
 
 
 class Block:
@@ -71,6 +72,9 @@ class Page:
             inner = LINK.search(match.group(2))                # an image in a link's text
             if inner:
                 yield number, inner.group(1) == "!", inner.group(2), inner.group(3)
+        for match in HTML_IMAGE.finditer(plain):
+            source, text = (re.search(rf'\b{name}\s*=\s*"([^"]*)"', match.group()) for name in ("src", "alt"))
+            yield plain.count("\n", 0, match.start()) + 1, True, text.group(1) if text else "", source.group(1) if source else ""
         for pattern in (REFERENCE, HTML_LINK):
             for match in pattern.finditer(plain):
                 yield plain.count("\n", 0, match.start()) + 1, False, "-", match.group(1)
