@@ -83,6 +83,50 @@ if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
     else not_ok docs_what_a_tour_writes_is_ignored "of $(wc -l <"$work/written") names these are not in .gitignore"; fi
 fi
 
+# ---- subjects of commits, in a repository of their own ----
+history=$work/history
+mkdir -p "$history/tools"
+cp tools/check-style "$history/tools"
+echo 'int small;' >"$history/small.c"
+in_history() { git -C "$history" -c user.name=a -c user.email=a@b -c commit.gpgsign=false "$@"; }
+long=$(printf 'A subject of %060d' 0)
+subjects() { # NAME TEXT SUBJECT: a commit with this subject is refused, with TEXT; without TEXT it passes
+    local name=docs_subject_$1 code=0
+    in_history commit -q --allow-empty -m "$3"
+    SINCE=HEAD~1 "$history/tools/check-style" >"$work/out" 2>&1 || code=1
+    if [ $code != "$([ -z "$2" ]; echo $?)" ]; then not_ok "$name" "code $code"
+    elif grep -qF -- "${2:-2 passed, 0 failed}" "$work/out"; then echo "ok $name"
+    else not_ok "$name" "does not say: ${2:-2 passed, 0 failed}"; fi
+}
+if command -v git >/dev/null; then
+    in_history init -q
+    in_history add -A
+    in_history commit -q -m "$long"
+    subjects a_fact '' "${long:0:72}"
+    subjects of_73_characters '73 characters; the limit is 72' "$long"
+    subjects an_order '"Add" begins an order' 'Add a check of subjects'
+    subjects a_noun '' 'Change of a rank ends its epoch'
+    subjects to_be_squashed 'it is to be squashed' 'fixup! A fact'
+    subjects with_a_full_stop 'it ends with a full stop' 'Subjects have no full stop.'
+    git clone -q --depth 1 "file://$history" "$work/shallow"
+    SINCE=$(in_history rev-parse HEAD~1) "$work/shallow/tools/check-style" >"$work/out" 2>&1
+    if grep -q '^skip the subjects' "$work/out" && grep -qx '1 passed, 0 failed' "$work/out"; then
+        echo "ok docs_subject_beyond_a_shallow_clone"
+    else not_ok docs_subject_beyond_a_shallow_clone "is not skipped"; fi
+fi
+
+# ---- the forge's workflow runs what continuous integration runs, with all history and without a secret ----
+workflow=.github/workflows/check.yml
+if [ -f "$workflow" ]; then                                   # a handout has none
+    wrong=
+    for line in 'run: .ci/run' 'timeout-minutes: 90' 'image: debian:12' 'fetch-depth: 0'; do
+        grep -qE "^ +$line( |\$)" "$workflow" || wrong+="no line $line; "
+    done
+    [ -x .ci/run ] || wrong+=".ci/run is no program; "
+    ! grep -q 'secrets' "$workflow" || wrong+="it wants a secret; "
+    if [ -z "$wrong" ]; then echo "ok docs_the_workflow_runs_ci"; else echo "not ok docs_the_workflow_runs_ci: $wrong"; fi
+fi
+
 # ---- headers with something missing, in a tree of their own ----
 tree=$work/tree
 mkdir -p "$tree/tools" "$tree/dp"

@@ -20,7 +20,8 @@ from . import ROOT, Trouble, exercise
 from .plant import touched
 
 
-FOR_TEACHERS = {"docs/answers.md": "answers for teachers", "tests/data/grade": "submissions of the grader's tests, some of them right"}
+FOR_TEACHERS = {"docs/answers.md": "answers for teachers", "tests/data/grade": "submissions of the grader's tests, some of them right",
+                ".github": "the project's own checks, which students need not wait for"}
 
 
 def files_of(root):
