@@ -16,7 +16,7 @@ done < <(grep -v '^#' $claims) >"$work/wrong"
 report each_number_is_what_its_source_says
 
 # Without code, links' targets, the table of lessons, the numbers that have a line above, and those that name things.
-awk '/^```/ { inside = !inside; next } !inside' README.md | sed -E 's/\]\([^)]*\)/]/g; s/`[^`]*`//g' | grep -vE '^\| [0-9]{2} \|' >"$work/prose"
+awk '/^```/ { inside = !inside; next } !inside' README.md | sed -E 's/\]\([^)]*\)/]/g; s/`[^`]*`//g' | grep -vE "^\\| [0-9]{2} \\|" >"$work/prose"
 while IFS='|' read -r words _; do
     python3 - "$work/prose" "${words% }" <<'END'
 import sys
@@ -24,7 +24,7 @@ text = open(sys.argv[1]).read().replace(sys.argv[2], "")
 open(sys.argv[1], "w").write(text)
 END
 done < <(grep -v '^#' $claims)
-sed -E 's/^\*\*[1-4]\. //; s/\([0-9]+ lines\)|\[lesson [0-9]+\]//g; s/(bf16|fp16|fp32|fp64|fp8|x86-64|Debian 12|A100|H100|tp=8|T5|t5)//g' "$work/prose" | grep -nE '[0-9]' >"$work/wrong"
+sed -E 's/^\*\*[1-4]\. //; s/\([0-9]+ lines\)|\[lesson [0-9]+\]//g; s/(PyTorch = 1|bf16|fp16|fp32|fp64|fp8|x86-64|Debian 12|A100|H100|tp=8|T5|t5)//g' "$work/prose" | grep -nE '[0-9]' >"$work/wrong"
 report no_number_is_without_a_source
 
 # ---- the lessons: all of them, by title, with the hours of the index ----

@@ -49,7 +49,7 @@ def eight_ranks():
         "One GPT on eight ranks, and on one: the same losses",
         "Eight boxes in two columns, by layers. Arrows of three colours join the ranks "
         "that send to each other. On the right, losses of three steps on eight ranks and on one, and bytes of each rank.",
-        402,
+        418,
     )
     for stage, head in enumerate(("layers 0 and 1", "layers 2 and 3")):
         c.text(92 + 210 * stage, 58, head, anchor="middle", size=13, bold=True)
@@ -69,15 +69,16 @@ def eight_ranks():
         x, y = place[rank]
         side = x - 8 - 8 * (rank % 2) if rank < 4 else x + 132 + 8 * (rank % 2)
         edge = x if rank < 4 else x + 124
-        c.line([(edge, y + 22), (side, y + 22), (side, y + 154), (edge, y + 154)], AXES["dp"], 2)
+        c.arrow([(side, y + 88), (side, y + 22), (edge, y + 22)], AXES["dp"], 2)
+        c.arrow([(side, y + 88), (side, y + 154), (edge, y + 154)], AXES["dp"], 2)
     for i, (axis, words) in enumerate(
         (
-            ("tp", "halves of each layer: sums, forward and backward"),
-            ("pp", "activations on, gradients back"),
-            ("dp", "gradients of two replicas: one sum a step"),
+            ("tp", "sums over the halves of each layer, forward and backward"),
+            ("pp", "activations to the next layers, gradients back"),
+            ("dp", "the sum of both replicas' gradients"),
         )
     ):
-        y = 342 + 17 * i
+        y = 358 + 17 * i
         c.line([(16, y - 4), (40, y - 4)], AXES[axis], 3)
         c.text(48, y, f"{axis}: {words}; a rank sends {bytes_of[axis]:,} bytes a step", size=12)
     c.text(430, 58, "loss of step", bold=True)
@@ -96,7 +97,8 @@ def eight_ranks():
         c.box(428, y - 12, 58, 15, (BLUE, ORANGE)[rank // 2 % 2], f"rank {rank}", size=12)
         c.text(560, y, f"{planned:,}", mono=True, size=12)
         c.text(710, y, f"{measured:,}", mono=True, size=12)
-    c.legend(16, 342 + 17 * 3, [(BLUE, "one replica of the model, and half of the batch"), (ORANGE, "the other")])
+    c.legend(16, 358 + 17 * 3, [(BLUE, "one replica of the model, and half of the batch"), (ORANGE, "the other")])
+    c.text(430, 334, "Ranks 0 to 3 hold two microbatches at once, the others one.", size=12)
     return c
 
 
