@@ -31,7 +31,22 @@ report no_number_is_without_a_source
 for lesson in lessons/[0-9]*; do
     grep -qF "($lesson/README.md)" README.md || echo "$lesson is not in README"
 done >"$work/wrong"
+python3 - >>"$work/wrong" <<'END'
+import re
+
+index = open("lessons/README.md", encoding="utf-8").read()
+front = open("README.md", encoding="utf-8").read()
+for number, hours in re.findall(r"^\| \[(\d\d) .*?\| ([0-9.½ +to]+) \|", index, re.M):
+    least, most = 0.0, 0.0
+    for part in hours.replace("½", ".5").split("+"):
+        ends = [float(x) for x in part.split("to")]
+        least, most = least + ends[0], most + ends[-1]
+    said = re.search(rf"\| {number} \| \[[^|]*\| ([0-9–]+) \|", front + " |")
+    wanted = {f"{int(least + f)}" if least == most else f"{int(least + f)}–{int(most + f)}" for f in (0, 0.5)}
+    if not said or said[1] not in wanted:
+        print(f"lesson {number}: README says {said and said[1]} hours, the index {hours}")
+END
 report every_lesson_has_its_place
 
-[ "$(wc -l <README.md)" -le 130 ] || echo "$(wc -l <README.md) lines, at most 130" >"$work/wrong"
+{ [ "$(wc -l <README.md)" -le 130 ] || echo "$(wc -l <README.md) lines, at most 130"; } >"$work/wrong"
 report the_page_is_short
