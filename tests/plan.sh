@@ -258,6 +258,10 @@ assert "Predicted on --cluster" in text and "Predicted beside measured, 2 strate
 P
 report "compare_predicts_what_it_measures" $?
 
+# What planner/README.md says of published steps that nothing was fitted to.
+BUILD=$B tools/plan-anchors --check >"$work/out" 2>"$work/err"
+report "the_page_has_todays_errors_on_rows_that_nothing_was_fitted_to" $?
+
 command=calibrate
 refuse a_calibration_alone "2 ranks or more|1 ranks|launch -n"
 refuse a_calibration_in_bf16 "use --precision fp32" --precision bf16
