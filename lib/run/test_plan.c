@@ -270,14 +270,6 @@ static void test_place_is_that_of_the_rank(void **state) {
 }
 
 /* Rows are only queued there: their times would be nonsense. */
-static void test_refuses_a_trace_of_a_gpu(void **state) {
-    (void)state;
-    struct plan p = default_plan();
-    p.device = PLAN_DEVICE_CUDA;
-    strcpy(p.trace, "t.json");
-    assert_fails(plan_settle(&p, 1), E_CONFIG, "trace=t.json", "device=cuda only queues", "nsys");
-}
-
 TESTS(unit_test(test_dp_is_what_the_world_leaves), unit_test(test_settling_twice_changes_nothing),
       unit_test(test_micro_batch_is_chosen_to_fill_the_pipeline), unit_test(test_given_micro_batch_is_kept),
       unit_test(test_min_lr_is_a_tenth_unless_given), unit_test(test_refuses_heads_that_do_not_divide),
@@ -289,5 +281,4 @@ TESTS(unit_test(test_dp_is_what_the_world_leaves), unit_test(test_settling_twice
       unit_test(test_refuses_more_microbatches_than_a_table_holds), unit_test(test_refuses_a_min_lr_above_lr),
       unit_test(test_refuses_sizes_that_cannot_be_counted), unit_test(test_divisors_are_all_and_stop_at_the_limit),
       unit_test(test_learning_rate_at_its_corners), unit_test(test_learning_rate_follows_half_a_cosine),
-      unit_test(test_learning_rate_of_very_short_runs), unit_test(test_place_is_that_of_the_rank),
-      unit_test(test_refuses_a_trace_of_a_gpu))
+      unit_test(test_learning_rate_of_very_short_runs), unit_test(test_place_is_that_of_the_rank))
