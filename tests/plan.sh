@@ -240,7 +240,7 @@ refuse walls_of_no_size "9:63|512" --walls --scale 9:63
 # ---- this machine as a cluster ----
 "$B/trivium" launch -n 2 calibrate --widest 64 --out "$work/this.ini" >"$work/out" 2>"$work/err"
 report "calibrate_measures_this_machine" $?
-grep -q "^cores = 2$" "$work/this.ini" && grep -Eq "^op-gbs = .*gelu:[0-9.]+.*swiglu:" "$work/this.ini" && grep -Eq "^switch-us = " "$work/this.ini" &&
+grep -q "^cores = 2$" "$work/this.ini" && grep -Eq "^op-gbs = .*gelu:[0-9.]+" "$work/this.ini" && grep -q "^op-gbs = .*swiglu:" "$work/this.ini" && grep -Eq "^switch-us = " "$work/this.ini" &&
     [ "$(grep -c "^product-[mnk]0 = " "$work/this.ini")" = 3 ] && [ "$(grep -c "^# measured" "$work/this.ini")" -ge 7 ]
 report "calibrate_writes_every_figure_with_its_source" $?
 

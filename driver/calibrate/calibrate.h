@@ -1,5 +1,5 @@
-/* trivium launch -n R calibrate: what a core of this machine computes, moves and exchanges in a second, as a cluster
- * file that plan, compare --cluster and auto read.
+/* trivium launch -n R calibrate: what a core of this machine, or a GPU, computes, moves and exchanges in a second, as a
+ * cluster file that plan, compare --cluster and auto read. On cores:
  *
  *   peak       a loop of multiply-adds (lib/run/peak.h)
  *   rows       small models of many widths and batches are trained, each rank its own, all at the same time, so that
@@ -9,6 +9,14 @@
  *   switch,    a model is cut by tp, and all ranks share one core: what is neither work nor exchange is waiting for it;
  *   cold       and work takes longer than on a core for each
  *   exchanges  all_reduce, all_gather and messages of 1 KiB to 16 MiB among all ranks: one latency and one speed
+ *
+ * On a GPU, all by events of its compute stream:
+ *
+ *   rows       the same of models of two layers, in 16 bits, and of two layers of a model that is named; in fp32 the
+ *              products alone. The peak is the data sheet's, or the fastest product's
+ *   copies     in its memory, and pinned memory there and back; and a kernel that does nothing, from one of a full
+ *              queue to the next
+ *   exchanges  as above, with several ranks: one each GPU, or sharing one through the host
  *
  * About a minute. With as many ranks as cores. What products of more ranks take is never measured: whole runs of many
  * ranks are for checking (compare --cluster). */

@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct measuring { enum plan_precision precision; int widest; };
-
 /* ---- rows ---- */
 enum { WARM = 2, TIMED = 5 };
 
@@ -37,12 +35,19 @@ static void add_mover(struct measured *m, const char *op, double bytes, double s
     add_rate(&m->mover[i].rows, bytes, seconds);
 }
 
-static void add_row(struct measured *m, const struct call *call, enum row_kind kind, double seconds) {
+static void add_product(struct timed_product **to, int *n, struct matmul product, double seconds) {
+    *to = table_grow(*to, *n, sizeof **to);
+    (*to)[(*n)++] = (struct timed_product){product, seconds};
+}
+
+/* What is beside the main precision are products alone. */
+static void add_row(struct measured *m, const struct call *call, enum row_kind kind, double seconds, bool beside) {
     struct cost cost = op_cost(call, kind);
     if (!(seconds > 0)) return;
-    if (cost.n_products == 1) {
-        m->products = table_grow(m->products, m->n_products, sizeof *m->products);
-        m->products[m->n_products++] = (struct timed_product){cost.product[0], seconds};
+    if (beside) {
+        if (cost.n_products == 1) add_product(&m->fp32, &m->n_fp32, cost.product[0], seconds);
+    } else if (cost.n_products == 1) {
+        add_product(&m->products, &m->n_products, cost.product[0], seconds);
     } else if (cost.flops > 0 && cost.n_products == 0) {
         add_rate(&m->attention[kind == ROW_BACKWARD_INPUT], cost.flops - cost.left_out, seconds);
     } else if (cost.flops == 0 && cost.bytes > 0) {
@@ -53,20 +58,21 @@ static void add_row(struct measured *m, const struct call *call, enum row_kind k
 /* seconds[step of the program][kind][timed step] */
 typedef double row_times[ROW_WAIT][TIMED];
 
-static void add_run(struct measured *m, const struct run *r, row_times *seconds, double *update_s) {
+static void add_run(struct measured *m, const struct run *r, row_times *seconds, double *update_s, bool beside) {
     for (int i = 0; i < r->program.n_steps; i++) {
         struct call call = program_call(&r->program, &r->program.steps[i]);
         for (int kind = 0; kind < ROW_WAIT; kind++) {
             double median = compare_median(seconds[i][kind], TIMED); /* sorts */
-            add_row(m, &call, (enum row_kind)kind, median);
+            add_row(m, &call, (enum row_kind)kind, median, beside);
+            if (beside) continue;
             m->between_s += seconds[i][kind][TIMED - 2] - seconds[i][kind][1];
             m->all_s += median;
         }
     }
-    add_mover(m, "adamw", price_update_bytes(&r->program), compare_median(update_s, TIMED));
+    if (!beside) add_mover(m, "adamw", price_update_bytes(&r->program), compare_median(update_s, TIMED));
 }
 
-static enum status time_steps(struct run *r, struct measured *m) {
+static enum status time_steps(struct run *r, struct measured *m, bool beside) {
     size_t n = (size_t)r->program.n_steps;
     row_times *seconds = calloc(n, sizeof *seconds);
     double update_s[TIMED];
@@ -81,7 +87,7 @@ static enum status time_steps(struct run *r, struct measured *m) {
                 seconds[i][kind][step - WARM] = r->exec.step_seconds[i][kind];
         if (step >= WARM) update_s[step - WARM] = r->update_s;
     }
-    if (status == OK) add_run(m, r, seconds, update_s);
+    if (status == OK) add_run(m, r, seconds, update_s, beside);
     free(seconds);
     return status;
 }
@@ -89,33 +95,45 @@ static enum status time_steps(struct run *r, struct measured *m) {
 /* ffn 0: the usual. ranks: 1, or all of them, which cut it by tp. */
 struct trial { const char *arch; int hidden, ffn, micro, seq, ranks; };
 
-static enum status open_trial(const struct measuring *q, struct trial t, struct setup *s, struct run *r) {
-    const int number[] = {t.hidden, t.hidden / 32, t.micro, t.seq, t.ffn, t.ranks,
-                          t.ranks > 1 ? 8 * t.micro : t.micro};
-    char text[7][16], *argv[] = {"--arch", (char *)t.arch, "--hidden", text[0], "--heads", text[1],
-                                 "--micro-batch", text[2], "--global-batch", text[6], "--seq", text[3], "--ffn",
-                                 text[4], "--tp", text[5], "--layers", "6", "--threads", "1", "--log", "quiet"};
-    for (int i = 0; i < 7; i++) snprintf(text[i], sizeof *text, "%d", number[i]);
-    TRY(fail_agree(group_world(), setup_init(s, sizeof argv / sizeof *argv, argv, t.ranks)));
-    s->plan.precision = q->precision;
-    TRY(plan_settle(&s->plan, t.ranks));
+static enum status create_trial(const struct calibration *q, enum plan_precision precision, int ranks, int argc,
+                                char **argv, struct setup *s, struct run *r) {
+    TRY(fail_agree(group_world(), setup_init(s, argc, argv, ranks)));
+    s->plan.device = q->device;
+    s->plan.precision = precision;
+    s->plan.fuse = false;                                            /* a row is one operation's */
+    s->plan.profile = q->device == PLAN_DEVICE_CUDA;                 /* by events */
+    TRY(plan_settle(&s->plan, ranks));
     TRY(run_create(r, &train_recipe, &s->plan, WATCH_NOTHING));
     run_set_data(r, &s->train, &s->val);
     return OK;
 }
 
+/* Heads of 32 channels on a CPU, of 64 on a GPU. There two layers are enough: more do not make rows other ones. */
+static enum status open_trial(const struct calibration *q, struct trial t, enum plan_precision precision,
+                              struct setup *s, struct run *r) {
+    bool gpu = q->device == PLAN_DEVICE_CUDA;
+    const int number[] = {t.hidden, t.hidden / (gpu && t.hidden > 64 ? 64 : 32), t.micro, t.seq, t.ffn, t.ranks,
+                          t.ranks > 1 ? 8 * t.micro : t.micro};
+    char text[7][16], *argv[] = {"--arch", (char *)t.arch, "--hidden", text[0], "--heads", text[1],
+                                 "--micro-batch", text[2], "--global-batch", text[6], "--seq", text[3], "--ffn",
+                                 text[4], "--tp", text[5], "--layers", gpu ? "2" : "6", "--threads", "1", "--log",
+                                 "quiet", "--device", gpu ? "cuda" : "cpu"};
+    for (int i = 0; i < 7; i++) snprintf(text[i], sizeof *text, "%d", number[i]);
+    return create_trial(q, precision, t.ranks, sizeof argv / sizeof *argv, argv, s, r);
+}
+
 /* Every rank by itself. */
-static enum status train_trial(const struct measuring *q, struct trial t, struct measured *m) {
+static enum status train_trial(const struct calibration *q, struct trial t, struct measured *m) {
     struct setup s = {.data = NULL};
     struct run r = {0};
-    enum status status = open_trial(q, t, &s, &r);
-    if (status == OK) status = time_steps(&r, m);
+    enum status status = open_trial(q, t, q->precision, &s, &r);
+    if (status == OK) status = time_steps(&r, m, false);
     run_destroy(&r);
     setup_fini(&s);
     return fail_agree(group_world(), status);
 }
 
-static enum status time_rows(const struct measuring *q, struct measured *m) {
+static enum status time_rows(const struct calibration *q, struct measured *m) {
     int middle = q->widest / 2;
     for (int ffn = 32; ffn <= middle; ffn *= 2)                      /* as tp cuts it */
         TRY(train_trial(q, (struct trial){"gpt", middle, ffn, 1, 64, 1}, m));
@@ -128,7 +146,49 @@ static enum status time_rows(const struct measuring *q, struct measured *m) {
     return train_trial(q, (struct trial){"gpt", 128, 0, 1, 512, 1}, m);      /* attention of a longer sequence */
 }
 
+/* ---- rows of a GPU ---- */
+static enum status train_on_gpu(const struct calibration *q, struct trial t, enum plan_precision precision,
+                                struct measured *m) {
+    struct setup s = {.data = NULL};
+    struct run r = {0};
+    enum status status = open_trial(q, t, precision, &s, &r);
+    if (status == OK) status = time_steps(&r, m, precision != q->precision);
+    run_destroy(&r);
+    setup_fini(&s);
+    return fail_agree(group_world(), status);
+}
+
+/* Two layers of the model that was named. */
+static enum status train_model(const struct calibration *q, struct measured *m) {
+    struct setup s = {.data = NULL};
+    struct run r = {0};
+    char micro[16], *argv[] = {"--model", (char *)q->model, "--layers", "2", "--micro-batch", micro, "--global-batch",
+                               micro, "--threads", "1", "--log", "quiet", "--device", "cuda"};
+    if (!*q->model) return OK;
+    snprintf(micro, sizeof micro, "%d", q->micro);
+    enum status status = create_trial(q, q->precision, 1, sizeof argv / sizeof *argv, argv, &s, &r);
+    if (status == OK) status = time_steps(&r, m, false);
+    run_destroy(&r);
+    setup_fini(&s);
+    return fail_agree(group_world(), status);
+}
+
+/* Widths of the models from an eighth of the widest on, batches of up to 8 tokens a channel. */
+static enum status time_gpu_rows(const struct calibration *q, struct measured *m) {
+    int first = q->widest / 8 < 64 ? 64 : q->widest / 8, seq = q->widest / 2 < 1024 ? q->widest / 2 : 1024;
+    for (int hidden = first; hidden <= q->widest; hidden *= 2)
+        for (int micro = 1; micro <= 16 && micro * seq <= 8 * q->widest; micro *= 4) {
+            TRY(train_on_gpu(q, (struct trial){"gpt", hidden, 0, micro, seq, 1}, q->precision, m));
+            TRY(train_on_gpu(q, (struct trial){"llama", hidden, 0, micro, seq, 1}, q->precision, m));
+            if (q->precision == PRECISION_FP32 || micro > 1) continue;
+            TRY(train_on_gpu(q, (struct trial){"gpt", hidden, 0, micro, seq, 1}, PRECISION_FP32, m));
+        }
+    return train_model(q, m);
+}
+
 /* ---- exchanges ---- */
+static const int64_t largest_exchange = 16 << 20;
+
 static enum status exchange_once(enum comm_op op, char *x, char *y, int64_t count) {
     struct comm_request there = {0}, back = {0};
     int n = comm_world_size(), rank = comm_world_rank(), peer = rank ^ 1;
@@ -142,14 +202,16 @@ static enum status exchange_once(enum comm_op op, char *x, char *y, int64_t coun
 }
 
 /* A message there and one back at the same time keep both as busy as one after the other would. */
-static enum status time_exchange(enum comm_op op, char *x, char *y, int64_t bytes, struct measured *m) {
+static enum status time_exchange(const struct device *d, enum comm_op op, char *x, char *y, int64_t bytes,
+                                 struct measured *m) {
     double seconds[TIMED];
-    int times = bytes < 1 << 16 ? 200 : bytes < 1 << 20 ? 20 : 2;
+    int times = bytes < 1 << 16 ? (d->kind == DEVICE_CPU ? 200 : 50) : bytes < 1 << 20 ? 20 : 2;
     TRY(exchange_once(op, x, y, bytes / 4));
     for (int i = 0; i < TIMED; i++) {
         TRY(comm_barrier(group_world()));
         double start = clock_s();
         for (int k = 0; k < times; k++) TRY(exchange_once(op, x, y, bytes / 4));
+        TRY(comm_wait_queued(d, "an exchange"));
         seconds[i] = (clock_s() - start) / times / (op == COMM_SEND ? 2 : 1);
     }
     m->wires = table_grow(m->wires, m->n_wires, sizeof *m->wires);
@@ -157,18 +219,31 @@ static enum status time_exchange(enum comm_op op, char *x, char *y, int64_t byte
     return OK;
 }
 
-static enum status time_exchanges(struct measured *m) {
+static enum status time_exchanges(const struct device *d, int64_t most, struct measured *m) {
     static const enum comm_op OPS[] = {COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_SEND};
-    const int64_t most = 16 << 20;
-    char *x = calloc(1, (size_t)most), *y = calloc(1, (size_t)most);
-    enum status status = fail_agree(group_world(), x && y ? OK : FAIL(E_MEMORY, "no memory for messages of 16 MiB"));
+    void *x = NULL, *y = NULL;
+    enum status status = d->allocate(d, most, &x);
+    if (status == OK) status = d->allocate(d, most, &y);
+    if (status == OK) status = d->clear(d, x, most);
+    if (status == OK) status = d->clear(d, y, most);
+    status = fail_agree(group_world(), status);
     for (int i = 0; i < 3; i++)
         for (int64_t bytes = 1024; bytes <= most && status == OK; bytes *= 4)
-            status = time_exchange(OPS[i], x, y, bytes, m);
+            status = time_exchange(d, OPS[i], x, y, bytes, m);
     if (status == E_TIMEOUT) return status;                          /* MPI may still write there */
-    free(x);
-    free(y);
+    if (x) d->release(d, x, most);
+    if (y) d->release(d, y, most);
     return status;
+}
+
+/* Between GPUs, or ranks that share one. */
+static enum status time_links(const struct calibration *q, const struct device *d, struct measured *m) {
+    enum comm_transport transport;
+    if (comm_world_size() == 1) return OK;
+    TRY(plan_transport(q->plan, d, &transport));
+    TRY(comm_use_device(d, transport));
+    TRY(group_carry_messages(group_world(), 1));
+    return time_exchanges(d, q->widest < 512 ? (int64_t)q->widest * q->widest * 64 : largest_exchange, m);
 }
 
 /* ---- ranks that share a core ---- */
@@ -219,7 +294,7 @@ static enum status time_in_turns(struct run *r, const cpu_set_t *all, const cpu_
 }
 
 /* One model, cut by tp, which is many small operations. */
-static enum status time_a_shared_core(const struct measuring *q, struct measured *m) {
+static enum status time_a_shared_core(const struct calibration *q, struct measured *m) {
     int32_t core = 0;
     cpu_set_t all, one;
     struct level level;
@@ -236,7 +311,7 @@ static enum status time_a_shared_core(const struct measuring *q, struct measured
     int32_t pinned = sched_setaffinity(0, sizeof one, &one) == 0;
     sched_setaffinity(0, sizeof all, &all);
     TRY(comm_all_reduce(group_world(), &pinned, 1, INT32, COMM_MIN));
-    enum status status = open_trial(q, (struct trial){"gpt", hidden, 0, 1, 64, n}, &s, &r);
+    enum status status = open_trial(q, (struct trial){"gpt", hidden, 0, 1, 64, n}, q->precision, &s, &r);
     if (status == OK && pinned) {
         status = plan_use_comm(&s.plan, true);
         if (status == OK) status = time_in_turns(&r, &all, &one, &level, m);
@@ -248,16 +323,26 @@ static enum status time_a_shared_core(const struct measuring *q, struct measured
 }
 
 /* ---- all of it ---- */
-enum status calibrate_measure(enum plan_precision precision, int widest, struct measured *m) {
-    const struct measuring q = {precision, widest};
+static enum status measure_gpu(const struct calibration *q, struct measured *m) {
+    const struct device *d;
+    int64_t bytes = (int64_t)q->widest * q->widest * 64;             /* 256 MiB for 2048 channels: no cache has it */
+    TRY(fail_agree(group_world(), device_cuda(comm_local_rank() % device_cuda_count(), &d)));
+    m->gpu = d->name;
+    TRY(fail_agree(group_world(), time_gpu_rows(q, m)));
+    TRY(fail_agree(group_world(), calibrate_gpu(d, bytes, &m->speeds)));
+    return time_links(q, d, m);
+}
+
+enum status calibrate_measure(const struct calibration *q, struct measured *m) {
     *m = (struct measured){.n_movers = 0};
+    if (q->device == PLAN_DEVICE_CUDA) return measure_gpu(q, m);
     omp_set_num_threads(1);
     TRY(comm_barrier(group_world()));
     m->peak[FP32] = peak_flops_per_core(FP32);
     m->peak[FP64] = peak_flops_per_core(FP64);
-    TRY(time_exchanges(m));
-    TRY(fail_agree(group_world(), time_rows(&q, m)));
-    return time_a_shared_core(&q, m);
+    TRY(time_exchanges(device_cpu(), largest_exchange, m));
+    TRY(fail_agree(group_world(), time_rows(q, m)));
+    return time_a_shared_core(q, m);
 }
 
 static void rates_fini(struct rates *r) {
@@ -269,5 +354,6 @@ void measured_fini(struct measured *m) {
     for (int i = 0; i < m->n_movers; i++) rates_fini(&m->mover[i].rows);
     for (int i = 0; i < 2; i++) rates_fini(&m->attention[i]);
     free(m->products);
+    free(m->fp32);
     free(m->wires);
 }

@@ -2,6 +2,7 @@
 #ifndef TRIVIUM_DRIVER_CALIBRATE_MEASURE_H
 #define TRIVIUM_DRIVER_CALIBRATE_MEASURE_H
 
+#include "driver/calibrate/calibrate_gpu.h"
 #include "lib/cost/fit.h"
 #include "lib/run/plan.h"
 
@@ -19,12 +20,27 @@ struct measured {
     struct timed_wire *wires;
     int n_wires;
     double switch_s, cold_s;
+    /* Of a GPU: its name, NULL on a CPU; its speeds; and products in fp32, where the others are in 16 bits. */
+    const char *gpu;
+    struct gpu_speeds speeds;
+    struct timed_product *fp32;
+    int n_fp32;
     double between_s, all_s;                                         /* quartiles of the steps of a row; of all rows */
 };
 
-/** @param precision of the models; widest: of them, in channels. Free *out with measured_fini, also after an error.
- *  @collective{world} @errors those of run_create and run_step; E_MEMORY, E_DATA */
-enum status calibrate_measure(enum plan_precision precision, int widest, struct measured *out);
+/* precision of the models; widest: of them, in channels. Of a GPU model and micro: one more that is trained, "": none,
+ * with so many sequences. */
+struct calibration {
+    enum plan_device device;
+    enum plan_precision precision;
+    int widest, micro;
+    const char *model;
+    const struct plan *plan;             /* which transport between GPUs */
+};
+
+/** Free *out with measured_fini, also after an error.
+ *  @collective{world} @errors those of run_create and run_step; E_MEMORY, E_DATA, E_DEVICE */
+enum status calibrate_measure(const struct calibration *, struct measured *out);
 void measured_fini(struct measured *);
 
 #endif
