@@ -177,7 +177,7 @@ $(1).o: %.c $(SHARED:obj=flags)
 endef
 $(foreach f,$(sort $(SHARED) $(OBJ)),$(eval $(call c_rule,$(f)/%)))
 $(foreach e,$(ELEMS),$(eval $(call c_rule,$(SHARED)/%.$(e), ($(e)),-DELEM=$(e) -DELEM_$(e))))
-$(eval $(call c_rule,$(B)/with-cudnn/%, (cuDNN),-DTRIVIUM_CUDNN -DTRIVIUM_BEFORE_HOPPER=$$(if $$(filter 7% 8%,$$(or $$(CUDA_ARCH),80 90)),1,0)))
+$(eval $(call c_rule,$(B)/with-cudnn/%, (cuDNN),-DTRIVIUM_CUDNN -DTRIVIUM_BEFORE_HOPPER=$$(if $$(filter 7% 8%,$$(or $$(CUDA_ARCH),80 90)),1,0) -DTRIVIUM_HOPPER=$$(if $$(filter-out 7% 8%,$$(or $$(CUDA_ARCH),80 90)),1,0)))
 
 # A kernel file has the same text for the GPU and for tests/simt. Compiled for the GPUs that are here, whose compute capability 9.0 is
 # sm_90; without one for sm_80 (A100), sm_90 (H100, H200), and in PTX for what comes.

@@ -146,6 +146,26 @@ static void test_shards_of_a_sequence_on_the_device_equal_cpu(void **state) {
     assert_int_equal(t.failed, 0);
 }
 
+/* Heads of 224 channels, and of 160, whose kernels have other tiles: the same numbers, and memory as planned. */
+static void test_large_heads_on_the_device_equal_cpu(void **state) {
+    (void)state;
+    skip_on_cpu();
+    int world = comm_world_size();
+    if (world > 2) skip();
+    struct reference ref;
+    struct plan p = small_plan(PRECISION_FP64);
+    struct trial t = {&ref, is_exact, 0, 0};
+    p.heads = 2, p.hidden = p.heads * (world == 1 ? 224 : 160), p.layers = 1;
+    p.steps = 3, p.global_batch = p.micro_batch = 4;
+    enum status status = reference_init(&ref, &p);
+    p.device = PLAN_DEVICE_CUDA, p.mesh.tp = world;
+    if (status == OK) status = plan_settle(&p, world);
+    if (agree_all(status == OK)) try_layout(&t, &p);
+    reference_fini(&ref);
+    assert_ok(status);
+    assert_int_equal(t.failed, 0);
+}
+
 /* Experts on every rank, shared by pairs and by all, among replicas and beside every other way to shard. Groups of two
  * tokens compete for one place of an expert: a third of the choices is dropped. Odd ones: rows are packed. */
 static void test_experts_on_the_device_equal_cpu(void **state) {
@@ -230,6 +250,7 @@ static void test_cuda_equals_cpu_within_fp16_bounds(void **state) {
 TESTS(unit_test(test_cuda_equals_cpu_in_fp64), unit_test(test_llama_on_the_device_equals_cpu),
       unit_test(test_bert_on_the_device_equals_cpu),
       unit_test(test_shards_of_a_sequence_on_the_device_equal_cpu),
+      unit_test(test_large_heads_on_the_device_equal_cpu),
       unit_test(test_experts_on_the_device_equal_cpu), unit_test(test_every_schedule_on_the_device_equals_cpu),
       unit_test(test_cuda_equals_cpu_with_materialised_attention_and_stored_masks),
       unit_test(test_cuda_equals_cpu_within_bf16_bounds), unit_test(test_cuda_equals_cpu_within_fp16_bounds))

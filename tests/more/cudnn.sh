@@ -41,9 +41,10 @@ fi
 
 # What asks the GPU is wrapped; what runs plans is left out.
 wrapped=$(printf -- '-Wl,--wrap=%s ' cudnnCreate cudnnSetStream attention_graph_build attention_graph_plan)
-for before_hopper in 0 1; do
+for builds in '0 1' '1 0' '1 1'; do
+    read -r before_hopper hopper <<<"$builds"
     # shellcheck disable=SC2086 # a list of options
-    ${CC:-cc} -std=gnu17 -I. -DTRIVIUM_CUDA -DTRIVIUM_CUDNN -DTRIVIUM_BEFORE_HOPPER=$before_hopper \
+    ${CC:-cc} -std=gnu17 -I. -DTRIVIUM_CUDA -DTRIVIUM_CUDNN -DTRIVIUM_BEFORE_HOPPER=$before_hopper -DTRIVIUM_HOPPER=$hopper \
         -isystem "$(dirname "$header")" -isystem "$home/include" -Wall -Wextra -ffunction-sections -Wl,--gc-sections \
         $wrapped -o "$work/plans" tests/cudnn/plans.c lib/ops/attention/attention_c{ores,udnn}.c \
         lib/ops/attention/attention_graph_cudnn.c lib/base/status.c lib/device/dtype.c "$library" -lm ||

@@ -50,7 +50,7 @@ enum status attention_check(const struct call *call) {
     if (axis_is_sharded(d) || (q->n_axes == 5 && q->axis[2].n != 3))
         return shape_refuse(call, "query, key, value and the head must be whole");
     if (call->on == DEVICE_CUDA && d->n > ATTENTION_CUDA_MAX_D)
-        return shape_refuse(call, "a head on CUDA has at most 128 channels: use more heads, or the cpu");
+        return shape_refuse(call, "a head on CUDA has at most 256 channels: use more heads, or the cpu");
     return OK;
 }
 

@@ -82,8 +82,8 @@ enum { ATTENTION_TILE = 64 };
 #define ATTENTION_DOTS 0
 #endif
 
-/** The largest head on CUDA, where a tile of vectors lies in shared memory. */
-enum { ATTENTION_CUDA_MAX_D = 128 };
+/** The largest head on CUDA, where tiles of vectors lie in shared memory, and sums over them in registers. */
+enum { ATTENTION_CUDA_MAX_D = 256 };
 
 #ifdef __cplusplus
 }

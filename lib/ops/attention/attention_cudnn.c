@@ -40,18 +40,22 @@ enum status attention_cudnn_backward(const struct attention_pair *p) {
 
 /* ---- which pairs ---- */
 
-/* T in whole tiles and heads of whole 16 bytes: what every version of cuDNN's kernels does. */
-static bool sizes_fit(int64_t T, int64_t D, double dropout) {
-    return dropout == 0 && D % 8 == 0 && D <= 128 && T % 64 == 0;
+/* T in whole tiles and heads of whole 16 bytes: what every version of cuDNN's kernels does. Backward of more than 128
+ * channels is Hopper's alone. */
+static int64_t most_D(bool backward) { return backward && !TRIVIUM_HOPPER ? 128 : 256; }
+static bool sizes_fit(int64_t T, int64_t D, double dropout, bool backward) {
+    return dropout == 0 && D % 8 == 0 && D <= most_D(backward) && T % 64 == 0;
 }
 static bool dtype_fits(enum dtype dtype) { return dtype == BF16 || dtype == FP16; }
 /* Of the rule: in evaluation nothing is dropped, and still the kernels are those that were planned. */
 static double probability(const struct attention_pair *p) { return (double)p->dropout.threshold * 0x1p-32; }
 static bool pair_fits(const struct attention_pair *p, bool backward) {
-    return sizes_fit(p->Tq, p->D, probability(p)) && p->Tk % 64 == 0 && !(backward && (p->shared_by > 1 || p->sums));
+    return sizes_fit(p->Tq, p->D, probability(p), backward) && p->Tk % 64 == 0 &&
+           !(backward && (p->shared_by > 1 || p->sums));
 }
 #define WHAT_FITS                                                                                                      \
-    "bf16 and fp16, dropout 0, T a multiple of 64, D a multiple of 8 up to 128, keys that no heads share"
+    "bf16 and fp16, dropout 0, T a multiple of 64, D a multiple of 8 up to 256 (before Hopper backward 128), "         \
+    "keys that no heads share"
 
 const char *attention_cudnn_name(void) {
     static char text[32];
@@ -84,13 +88,13 @@ enum status attention_cudnn_check(const struct call *call) {
 }
 
 /* dq is summed in fp32, next to cuDNN's own workspace: a number for each query (T H B of them) and change for Hopper's
- * kernel; for the one of older GPUs, where the build is for them too, as much as dq in fp32 again. */
+ * kernel; for the one of older GPUs, where the build is for them too and they have one, as much as dq in fp32 again. */
 enum { CHANGE = 4096 };
 static int64_t dq_sum_bytes(const struct attention_pair *p) { return p->B * p->Tq * p->H * p->D * 4; }
 static int64_t own_bytes(const struct attention_pair *p, bool backward) { return backward ? dq_sum_bytes(p) : 0; }
 int64_t attention_cudnn_workspace(const struct attention_pair *p, bool backward) {
     if (!backward) return CHANGE;
-    return p->B * p->Tq * p->H * 16 + (TRIVIUM_BEFORE_HOPPER ? dq_sum_bytes(p) : 0) + CHANGE;
+    return p->B * p->Tq * p->H * 16 + (TRIVIUM_BEFORE_HOPPER && p->D <= 128 ? dq_sum_bytes(p) : 0) + CHANGE;
 }
 int64_t attention_cudnn_work(const struct attention_pair *p, bool backward) {
     return attention_cudnn_planned(p, backward) ? own_bytes(p, backward) + attention_cudnn_workspace(p, backward) : 0;

@@ -6,8 +6,9 @@
  * that together they are a kernel that it has. A plan is made for each shape when it is first asked for (a training run
  * asks before its first step: driver/train_attention.c), and kept for the life of the process.
  *
- * What is known of it and what is not: for sm_90 the heuristics of cuDNN 9.19 know both graphs, and the kernels that
- * they name first compile (tests/more/cudnn.sh; no GPU is needed for that). The numbers that come out have not been
+ * What is known of it and what is not: the heuristics of cuDNN 9.19 know both graphs, on sm_80 backward for heads of up
+ * to 128 channels only, and the kernels that they name first compile (tests/more/cudnn.sh; no GPU is needed for that).
+ * The numbers that come out have not been
  * compared with anything yet. cuDNN's backward may add to dq atomically, so that its last bits may differ from run to
  * run: where bits matter, prefer ATTENTION_CORE_OWN (rules.h). */
 #ifndef TRIVIUM_OPS_ATTENTION_CUDNN_H

@@ -11,31 +11,32 @@
 
 /* ---- forward ---- */
 
-__global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
+template <bool WIDE>
+__global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
 flash_forward_warp_per_four_queries(struct attention a, int ld) {
     SHARED_DYNAMIC(real, shared);
     struct head head = head_of(&a, block_head(a.p.Tq, TILE));
-    int64_t t0 = block_tile_from_end(a.p.Tq, TILE), Tq = a.p.Tq, Tk = a.p.Tk;
+    int64_t t0 = block_tile_from_end(a.p.Tq, TILE), Tq = a.p.Tq;
     int D = (int)a.p.D;
-    real *q = shared, *k = q + TILE * ld, *v = k + TILE * ld, *p = v + TILE * ld + first_row() * TILE,
-         *m = p + TILE * TILE;
-    real s[ROWS], o[ROWS][CHUNKS], factor[ROWS];
+    const struct tile q = tile_of(shared, ld, D, head.q, a.p.q.row, Tq, t0);
+    struct tile k = tile_of(tile_end(q), ld, D, head.k, a.p.k.row, a.p.Tk, 0),
+                v = tile_of(tile_end(k), ld, D, head.v, a.p.v.row, a.p.Tk, 0);
+    real *p = tile_end(v) + first_row() * TILE, *m = p + TILE * TILE;
+    real s[ROWS], o[ROWS][CHUNKS_OF<WIDE>], factor[ROWS];
     struct softmax run;
     softmax_start(&run);
     tile_clear(o);
-    tile_load(q, ld, head.q, a.p.q.row, t0, Tq, D);
+    tile_load<WIDE>(q);
     for (int64_t j0 = 0; j0 < end_of_keys(&a, t0 + TILE); j0 += TILE) {
-        __syncthreads();   /* the last tile of keys has been used */
-        tile_load(k, ld, head.k, a.p.k.row, j0, Tk, D);
-        tile_load(v, ld, head.v, a.p.v.row, j0, Tk, D);
-        __syncthreads();
-        tile_scores(s, q, k, ld, &a, t0, j0);
+        k.t0 = v.t0 = (int)j0;
+        tile_load_next<WIDE>(k, v);
+        tile_scores<WIDE>(s, q, k, &a);
         softmax_add(&run, s, factor);
         tile_scale(o, factor);
         if (a.p.dropout.on) tile_draw(m, &a, &head, t0, j0);
         for (int r = 0; r < ROWS; r++) p[r * TILE + lane()] = a.p.dropout.on ? m[r * TILE + lane()] * s[r] : s[r];
-        __syncwarp();
-        tile_add_products(o, p, v, ld, D);
+        tile_squares_are_written<WIDE>();
+        tile_add_products<WIDE>(o, p, v);
     }
     for (int r = 0; r < ROWS; r++) {
         int64_t t = t0 + first_row() + r;
@@ -46,51 +47,58 @@ flash_forward_warp_per_four_queries(struct attention a, int ld) {
     tile_store(head.y, a.p.y.row, t0, Tq, D, o);
 }
 
-extern "C" enum status CUDA(attention_flash_forward)(const struct attention *a) {
+template <bool WIDE> static enum status launch_forward(const struct attention *a) {
     size_t bytes = tile_shared(a, 3, 2);
-    GPU_ALLOW_SHARED(flash_forward_warp_per_four_queries, bytes);
-    LAUNCH(flash_forward_warp_per_four_queries, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))
+    GPU_ALLOW_SHARED(flash_forward_warp_per_four_queries<WIDE>, bytes);
+    LAUNCH(flash_forward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))
     (*a, tile_ld(a));
     return gpu_launched("flash_forward_warp_per_four_queries");
+}
+
+extern "C" enum status CUDA(attention_flash_forward)(const struct attention *a) {
+    return TILE_FOR_HEAD_SIZE(a->p.D, launch_forward, a);
 }
 
 /* ---- backward ---- */
 
 /* Rows are keys, columns queries: lane l has query t0 + l, with four keys that are one Philox block. */
-__global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
+template <bool WIDE>
+__global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
 flash_backward_warp_per_four_keys(struct attention a, int ld) {
     SHARED_DYNAMIC(real, shared);
     int64_t first_head = block_head(a.p.Tk, TILE) * a.p.shared_by;
     struct head head = head_of(&a, first_head);
     int64_t j0 = block_tile(a.p.Tk, TILE), Tq = a.p.Tq, Tk = a.p.Tk;
     int D = (int)a.p.D;
-    real *k = shared, *v = k + TILE * ld, *q = v + TILE * ld, *g = q + TILE * ld;   /* g: dy */
-    real *p = g + TILE * ld + first_row() * TILE, *ds = p + TILE * TILE;
-    real s[ROWS], dp[ROWS], m[ROWS], dk[ROWS][CHUNKS], dv[ROWS][CHUNKS];
+    const struct tile k = tile_of(shared, ld, D, head.k, a.p.k.row, Tk, j0),
+                      v = tile_of(tile_end(k), ld, D, head.v, a.p.v.row, Tk, j0);
+    struct tile q = tile_of(tile_end(v), ld, D, head.q, a.p.q.row, Tq, 0),
+                g = tile_of(tile_end(q), ld, D, head.dy, a.p.dy.row, Tq, 0);   /* dy */
+    real *p = tile_end(g) + first_row() * TILE, *ds = p + TILE * TILE;
+    real s[ROWS], dp[ROWS], m[ROWS], dk[ROWS][CHUNKS_OF<WIDE>], dv[ROWS][CHUNKS_OF<WIDE>];
     tile_clear(dk);
     tile_clear(dv);
-    tile_load(k, ld, head.k, a.p.k.row, j0, Tk, D);
-    tile_load(v, ld, head.v, a.p.v.row, j0, Tk, D);
+    tile_load<WIDE>(k);
+    tile_load<WIDE>(v);
     for (int i = 0; i < a.p.shared_by; i++) {
         head = head_of(&a, first_head + i);
+        q.from = head.q, g.from = head.dy;
         for (int64_t t0 = first_query(&a, j0); t0 < Tq; t0 += TILE) {
-            __syncthreads();
-            tile_load(q, ld, head.q, a.p.q.row, t0, Tq, D);
-            tile_load(g, ld, head.dy, a.p.dy.row, t0, Tq, D);
-            __syncthreads();
+            q.t0 = g.t0 = (int)t0;
+            tile_load_next<WIDE>(q, g);
             int64_t t = t0 + lane(), j = j0 + first_row();
             real lse_t = t < Tq ? head.lse[t] : (real)0, delta_t = t < Tq ? head.delta[t] : (real)0;
-            tile_dots(s, k, q, ld, D);
-            tile_dots(dp, v, g, ld, D);
+            tile_dots<WIDE>(s, k, q);
+            tile_dots<WIDE>(dp, v, g);
             draw_four(m, &a, &head, t, j);
             for (int r = 0; r < ROWS; r++) {
                 real probability = sees(&a, t, j + r) && t < Tq ? exp((real)a.p.scale * s[r] - lse_t) : (real)0;
                 p[r * TILE + lane()] = m[r] * probability;
                 ds[r * TILE + lane()] = probability * (m[r] * dp[r] - delta_t);
             }
-            __syncwarp();
-            tile_add_products(dv, p, g, ld, D);
-            tile_add_products(dk, ds, q, ld, D);
+            tile_squares_are_written<WIDE>();
+            tile_add_products<WIDE>(dv, p, g);
+            tile_add_products<WIDE>(dk, ds, q);
         }
     }
     tile_put_gradient(&a, a.p.dk, head.dk, j0, Tk, dk, (real)a.p.scale, a.p.add_keys);
@@ -98,30 +106,32 @@ flash_backward_warp_per_four_keys(struct attention a, int ld) {
 }
 
 /* Rows are queries, columns keys. */
-__global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
+template <bool WIDE>
+__global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
 flash_backward_warp_per_four_queries(struct attention a, int ld) {
     SHARED_DYNAMIC(real, shared);
     struct head head = head_of(&a, block_head(a.p.Tq, TILE));
-    int64_t t0 = block_tile_from_end(a.p.Tq, TILE), Tq = a.p.Tq, Tk = a.p.Tk;
+    int64_t t0 = block_tile_from_end(a.p.Tq, TILE), Tq = a.p.Tq;
     int D = (int)a.p.D;
-    real *q = shared, *g = q + TILE * ld, *k = g + TILE * ld, *v = k + TILE * ld;
-    real *ds = v + TILE * ld + first_row() * TILE, *m = ds + TILE * TILE;
-    real s[ROWS], dp[ROWS], dq[ROWS][CHUNKS], lse_t[ROWS], delta_t[ROWS];
+    const struct tile q = tile_of(shared, ld, D, head.q, a.p.q.row, Tq, t0),
+                      g = tile_of(tile_end(q), ld, D, head.dy, a.p.dy.row, Tq, t0);
+    struct tile k = tile_of(tile_end(g), ld, D, head.k, a.p.k.row, a.p.Tk, 0),
+                v = tile_of(tile_end(k), ld, D, head.v, a.p.v.row, a.p.Tk, 0);
+    real *ds = tile_end(v) + first_row() * TILE, *m = ds + TILE * TILE;
+    real s[ROWS], dp[ROWS], dq[ROWS][CHUNKS_OF<WIDE>], lse_t[ROWS], delta_t[ROWS];
     for (int r = 0; r < ROWS; r++) {
         int64_t t = t0 + first_row() + r;
         lse_t[r] = t < Tq ? head.lse[t] : (real)0;
         delta_t[r] = t < Tq ? head.delta[t] : (real)0;
     }
     tile_clear(dq);
-    tile_load(q, ld, head.q, a.p.q.row, t0, Tq, D);
-    tile_load(g, ld, head.dy, a.p.dy.row, t0, Tq, D);
+    tile_load<WIDE>(q);
+    tile_load<WIDE>(g);
     for (int64_t j0 = 0; j0 < end_of_keys(&a, t0 + TILE); j0 += TILE) {
-        __syncthreads();
-        tile_load(k, ld, head.k, a.p.k.row, j0, Tk, D);
-        tile_load(v, ld, head.v, a.p.v.row, j0, Tk, D);
-        __syncthreads();
-        tile_dots(s, q, k, ld, D);
-        tile_dots(dp, g, v, ld, D);
+        k.t0 = v.t0 = (int)j0;
+        tile_load_next<WIDE>(k, v);
+        tile_dots<WIDE>(s, q, k);
+        tile_dots<WIDE>(dp, g, v);
         if (a.p.dropout.on) tile_draw(m, &a, &head, t0, j0);
         for (int r = 0; r < ROWS; r++) {
             int64_t t = t0 + first_row() + r;
@@ -129,20 +139,25 @@ flash_backward_warp_per_four_queries(struct attention a, int ld) {
             real kept = a.p.dropout.on ? m[r * TILE + lane()] * dp[r] : dp[r];
             ds[r * TILE + lane()] = probability * (kept - delta_t[r]);
         }
-        __syncwarp();
-        tile_add_products(dq, ds, k, ld, D);
+        tile_squares_are_written<WIDE>();
+        tile_add_products<WIDE>(dq, ds, k);
     }
     tile_put_gradient(&a, a.p.dq, head.dq, t0, Tq, dq, (real)a.p.scale, a.p.add_queries);
 }
 
-extern "C" enum status CUDA(attention_flash_backward)(const struct attention *a) {
+template <bool WIDE> static enum status launch_backward(const struct attention *a) {
     size_t bytes = tile_shared(a, 4, 2);
-    GPU_ALLOW_SHARED(flash_backward_warp_per_four_keys, bytes);
-    LAUNCH(flash_backward_warp_per_four_keys, key_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))(*a, tile_ld(a));
+    GPU_ALLOW_SHARED(flash_backward_warp_per_four_keys<WIDE>, bytes);
+    LAUNCH(flash_backward_warp_per_four_keys<WIDE>, key_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))
+    (*a, tile_ld(a));
     TRY(gpu_launched("flash_backward_warp_per_four_keys"));
-    GPU_ALLOW_SHARED(flash_backward_warp_per_four_queries, bytes);
-    LAUNCH(flash_backward_warp_per_four_queries, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))
+    GPU_ALLOW_SHARED(flash_backward_warp_per_four_queries<WIDE>, bytes);
+    LAUNCH(flash_backward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))
     (*a, tile_ld(a));
     return gpu_launched("flash_backward_warp_per_four_queries");
+}
+
+extern "C" enum status CUDA(attention_flash_backward)(const struct attention *a) {
+    return TILE_FOR_HEAD_SIZE(a->p.D, launch_backward, a);
 }
 #endif

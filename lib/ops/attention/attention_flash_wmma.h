@@ -2,14 +2,17 @@
  * attention_flash_wmma_*_cuda.cu files include this.
  *
  * A block is 4 warps and has a tile of 64 rows of one head (queries, or keys), of which a warp owns 16. It goes over
- * tiles of 64 columns (keys, or queries). Everything is made of two products per warp:
+ * tiles of N columns (keys, or queries). Everything is made of two products per warp:
  *
- *   wmma_scores       s (16,64) = a (16,D) b (64,D)^T          b: a tile of 64 vectors, shared by the block
- *   wmma_accumulate   c (16,D) += p (16,64) b (64,D)           c stays in registers for the whole loop
+ *   wmma_scores       s (16,N) = a (16,D) b (N,D)^T            b: a tile of N vectors, shared by the block
+ *   wmma_accumulate   c (16,D) += p (16,N) b (N,D)             c stays in registers for the whole loop
+ *
+ * N is 64; backward, for heads of more than 160 channels, 32: four tiles of 64 would not fit into an A100's 163 KiB of
+ * shared memory, nor the scores into registers next to c.
  *
  * Which element of a fragment a thread holds is unspecified. So what is done by rows goes through the warp's scratch
- * in shared memory, 16 rows of S_LD floats: first 64 scores, fp32; then in the same bytes 64 elems of p, and from float
- * F_AT on the row's factor, 16 times: loaded as a fragment, it multiplies each row of c by its own factor, element by
+ * in shared memory, 16 rows of N + 8 floats: first N scores, fp32; then in the same bytes N elems of p, and from float
+ * N / 2 on the row's factor, 16 times: loaded as a fragment, it multiplies each row of c by its own factor, element by
  * element.
  *
  * Tiles hold D rounded up to DP, a compiled size, with zeros; a row has 8 elems more, so that 8 rows of one column of
@@ -24,10 +27,12 @@ enum {
     WARPS = 4,
     THREADS = 32 * WARPS,
     ROWS = TILE / WARPS,   /* of a warp */
-    S_LD = TILE + 8,       /* floats: 8 rows a quarter of a warp apart lie in different banks */
-    P_LD = 2 * S_LD,       /* the same row in elems */
     F_AT = TILE / 2        /* after 64 elems: 128 bytes */
 };
+
+/* A row of scratch for N columns, in floats: 8 rows a quarter of a warp apart lie in different banks; and in elems. */
+template <int N> static constexpr int S_LD = N + 8;
+template <int N> static constexpr int P_LD = 2 * S_LD<N>;
 
 #define LOG2_E 1.4426950408889634f   /* e^x = 2^(x log2 e): the hardware has the second */
 #define LN_2 0.6931471805599453f
@@ -44,20 +49,20 @@ struct __align__(16) four_floats { float x[4]; };
 __device__ static inline int lane(void) { return threadIdx.x % 32; }
 __device__ static inline int first_row(void) { return threadIdx.x / 32 * ROWS; }   /* of the warp's 16 */
 
-/* Bytes of shared memory: n tiles of vectors; n squares, each the scratch of all warps; two statistics of 64
+/* Bytes of shared memory: tiles of 64 vectors, and of N; n squares, each the scratch of all warps; two statistics of N
  * positions. */
-static inline size_t wmma_shared(int DP, int n_tiles, int n_squares) {
-    return (size_t)n_tiles * TILE * (DP + 8) * sizeof(elem) +
-           (size_t)(n_squares * TILE * S_LD + 2 * TILE) * sizeof(float);
+template <int DP, int N> static inline size_t wmma_shared(int n_row_tiles, int n_column_tiles, int n_squares) {
+    return (size_t)(n_row_tiles * TILE + n_column_tiles * N) * (DP + 8) * sizeof(elem) +
+           (size_t)(n_squares * TILE * S_LD<N> + 2 * N) * sizeof(float);
 }
 
-/* tile[i] = row t0 + i of `from`. 16 bytes at a time where the head size allows it. */
-template <int DP>
+/* tile[i] = row t0 + i of `from`, N of them. 16 bytes at a time where the head size allows it. */
+template <int DP, int N = TILE>
 __device__ static inline void wmma_load(elem *tile, const elem *from, int64_t stride, int64_t t0, int64_t T,
                                         const struct attention *a) {
     const int packs = DP / PACK, D = (int)a->p.D;
 #pragma unroll 4
-    for (int i = threadIdx.x; i < TILE * packs; i += THREADS) {
+    for (int i = threadIdx.x; i < N * packs; i += THREADS) {
         int r = i / packs, d = i % packs * PACK;
         const elem *row = from + (t0 + r) * stride;
         pack v;
@@ -74,32 +79,33 @@ __device__ static inline void wmma_load(elem *tile, const elem *from, int64_t st
     }
 }
 
-template <int DP> __device__ static inline void wmma_scores(float *scratch, const elem *a, const elem *b) {
-    accumulator s[TILE / 16];
+template <int DP, int N = TILE>
+__device__ static inline void wmma_scores(float *scratch, const elem *a, const elem *b) {
+    accumulator s[N / 16];
 #pragma unroll
-    for (int n = 0; n < TILE / 16; n++) wmma::fill_fragment(s[n], 0.0f);
+    for (int n = 0; n < N / 16; n++) wmma::fill_fragment(s[n], 0.0f);
 #pragma unroll 4
     for (int k = 0; k < DP; k += 16) {
         left rows;
         wmma::load_matrix_sync(rows, a + k, DP + 8);
 #pragma unroll
-        for (int n = 0; n < TILE / 16; n++) {
+        for (int n = 0; n < N / 16; n++) {
             right_transposed columns;
             wmma::load_matrix_sync(columns, b + n * 16 * (DP + 8) + k, DP + 8);
             wmma::mma_sync(s[n], rows, columns, s[n]);
         }
     }
 #pragma unroll
-    for (int n = 0; n < TILE / 16; n++) wmma::store_matrix_sync(scratch + n * 16, s[n], S_LD, wmma::mem_row_major);
+    for (int n = 0; n < N / 16; n++) wmma::store_matrix_sync(scratch + n * 16, s[n], S_LD<N>, wmma::mem_row_major);
 }
 
-template <int DP>
+template <int DP, int N = TILE>
 __device__ static inline void wmma_accumulate(accumulator c[DP / 16], const float *scratch, const elem *b) {
     const elem *p = (const elem *)scratch;
 #pragma unroll 1   /* more at once would not fit into registers */
-    for (int k = 0; k < TILE; k += 16) {
+    for (int k = 0; k < N; k += 16) {
         left rows;
-        wmma::load_matrix_sync(rows, p + k, P_LD);
+        wmma::load_matrix_sync(rows, p + k, P_LD<N>);
 #pragma unroll
         for (int n = 0; n < DP / 16; n++) {
             right columns;
@@ -117,7 +123,7 @@ template <int DP> __device__ static inline void wmma_clear(accumulator c[DP / 16
 /* Row r of c times the factor that lies in row r of the scratch. */
 template <int DP> __device__ static inline void wmma_rescale(accumulator c[DP / 16], const float *scratch) {
     accumulator factor;
-    wmma::load_matrix_sync(factor, scratch + F_AT, S_LD, wmma::mem_row_major);
+    wmma::load_matrix_sync(factor, scratch + F_AT, S_LD<TILE>, wmma::mem_row_major);
 #pragma unroll
     for (int n = 0; n < DP / 16; n++)
 #pragma unroll
@@ -142,24 +148,24 @@ __device__ static inline void store_eight(void *to, int64_t at, const float *fro
 }
 
 /* Rows t, t + 1, ... t + 15 (before T) of what begins at element `first` of `to`: = or += factor c; through the
- * scratch, 64 columns at a time. */
+ * scratch, N columns at a time. */
 struct rows_out { void *to; int64_t first, stride, T; int sums, accumulate; };
-template <int DP>
+template <int DP, int N = TILE>
 __device__ static inline void wmma_store(struct rows_out out, int64_t t, const accumulator c[DP / 16], float factor,
                                          float *scratch, const struct attention *a) {
     int D = (int)a->p.D;
 #pragma unroll
-    for (int first = 0; first < DP; first += TILE) {
+    for (int first = 0; first < DP; first += N) {
         __syncwarp();
 #pragma unroll
-        for (int n = first / 16; n < DP / 16 && n < (first + TILE) / 16; n++)
-            wmma::store_matrix_sync(scratch + n * 16 - first, c[n], S_LD, wmma::mem_row_major);
+        for (int n = first / 16; n < DP / 16 && n < (first + N) / 16; n++)
+            wmma::store_matrix_sync(scratch + n * 16 - first, c[n], S_LD<N>, wmma::mem_row_major);
         __syncwarp();
-        for (int i = lane(); i < ROWS * TILE / PACK; i += 32) {
-            int r = i / (TILE / PACK), column = i % (TILE / PACK) * PACK, d = first + column;
+        for (int i = lane(); i < ROWS * N / PACK; i += 32) {
+            int r = i / (N / PACK), column = i % (N / PACK) * PACK, d = first + column;
             if (t + r < out.T && d < D)
-                store_eight(out.to, out.first + (t + r) * out.stride + d, scratch + r * S_LD + column, D - d, factor,
-                            a, out.sums, out.accumulate);
+                store_eight(out.to, out.first + (t + r) * out.stride + d, scratch + r * S_LD<N> + column, D - d,
+                            factor, a, out.sums, out.accumulate);
         }
     }
 }
@@ -173,10 +179,13 @@ __device__ static inline struct rows_out gradient_rows(const struct attention *a
 
 /* Runs launch<DP>(...) for the smallest compiled head size that holds D. */
 #define WMMA_FOR_HEAD_SIZE(D, launch, ...)                                                                             \
-    ((D) <= 32   ? launch<32>(__VA_ARGS__)                                                                             \
-     : (D) <= 64 ? launch<64>(__VA_ARGS__)                                                                             \
-     : (D) <= 80 ? launch<80>(__VA_ARGS__)                                                                             \
-     : (D) <= 96 ? launch<96>(__VA_ARGS__)                                                                             \
-                 : launch<128>(__VA_ARGS__))
+    ((D) <= 32    ? launch<32>(__VA_ARGS__)                                                                            \
+     : (D) <= 64  ? launch<64>(__VA_ARGS__)                                                                            \
+     : (D) <= 80  ? launch<80>(__VA_ARGS__)                                                                            \
+     : (D) <= 96  ? launch<96>(__VA_ARGS__)                                                                            \
+     : (D) <= 128 ? launch<128>(__VA_ARGS__)                                                                           \
+     : (D) <= 160 ? launch<160>(__VA_ARGS__)                                                                           \
+     : (D) <= 224 ? launch<224>(__VA_ARGS__)                                                                           \
+                  : launch<256>(__VA_ARGS__))
 
 #endif

@@ -20,7 +20,7 @@ struct softmax { float max, sum; };
  * tile. */
 __device__ static inline void soften(float *scratch, struct softmax *run, int64_t t, int64_t j0,
                                      const struct attention *a, const struct head *head) {
-    float *row = scratch + lane() / 2 * S_LD, s[TILE / 2], tile_max = -INFINITY, tile_sum = 0;
+    float *row = scratch + lane() / 2 * S_LD<TILE>, s[TILE / 2], tile_max = -INFINITY, tile_sum = 0;
     float scale = (float)a->p.scale * LOG2_E;
     int odd = lane() % 2, seen = seen_of_tile(a, t, j0, TILE);
 #pragma unroll
@@ -61,7 +61,7 @@ __device__ static inline void soften(float *scratch, struct softmax *run, int64_
 template <int DP>
 __device__ static inline void finish(accumulator o[DP / 16], float *scratch, const struct softmax *run, int64_t t0,
                                      const struct attention *a, const struct head *head) {
-    float *factor = scratch + lane() / 2 * S_LD + F_AT + 8 * (lane() % 2);
+    float *factor = scratch + lane() / 2 * S_LD<TILE> + F_AT + 8 * (lane() % 2);
     int64_t t = t0 + lane() / 2;
     __syncwarp();
 #pragma unroll
@@ -77,7 +77,7 @@ template <int DP>
 __global__ static void __launch_bounds__(THREADS) flash_forward_wmma(struct attention a) {
     SHARED_DYNAMIC(elem, shared);
     elem *q = shared, *k = q + TILE * (DP + 8), *v = k + TILE * (DP + 8);
-    float *scratch = (float *)(v + TILE * (DP + 8)) + first_row() * S_LD;
+    float *scratch = (float *)(v + TILE * (DP + 8)) + first_row() * S_LD<TILE>;
     struct head head = head_of(&a, block_head(a.p.Tq, TILE));
     int64_t t0 = block_tile_from_end(a.p.Tq, TILE);
     struct softmax run = {-INFINITY, 0};
@@ -99,7 +99,7 @@ __global__ static void __launch_bounds__(THREADS) flash_forward_wmma(struct atte
 }
 
 template <int DP> static enum status launch(const struct attention *a) {
-    size_t bytes = wmma_shared(DP, 3, 1);
+    size_t bytes = wmma_shared<DP, TILE>(1, 2, 1);
     GPU_ALLOW_SHARED(flash_forward_wmma<DP>, bytes);
     LAUNCH(flash_forward_wmma<DP>, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))(*a);
     return gpu_launched("flash_forward_wmma");

@@ -40,35 +40,35 @@ __device__ static void save_tile(const struct saved *saved, const real p[ROWS], 
     }
 }
 
-__global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
+template <bool WIDE>
+__global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
 materialised_forward_warp_per_four_queries(struct attention a, struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);
     struct head head = head_of(&a, block_head(a.p.Tq, TILE));
     int64_t t0 = block_tile_from_end(a.p.Tq, TILE), T = a.p.Tq;
     int D = (int)a.p.D;
-    real *q = shared, *k = q + TILE * ld, *v = k + TILE * ld, *w = v + TILE * ld + first_row() * TILE,
-         *drawn = w + TILE * TILE;
-    real s[ROWS], m[ROWS], o[ROWS][CHUNKS];
+    const struct tile q = tile_of(shared, ld, D, head.q, a.p.q.row, T, t0);
+    struct tile k = tile_of(tile_end(q), ld, D, head.k, a.p.k.row, T, 0),
+                v = tile_of(tile_end(k), ld, D, head.v, a.p.v.row, T, 0);
+    real *w = tile_end(v) + first_row() * TILE, *drawn = w + TILE * TILE;
+    real s[ROWS], m[ROWS], o[ROWS][CHUNKS_OF<WIDE>];
     struct softmax run;
     softmax_start(&run);
-    tile_load(q, ld, head.q, a.p.q.row, t0, T, D);
+    tile_load<WIDE>(q);
     int64_t end = end_of_keys(&a, t0 + TILE);
     for (int64_t j0 = 0; j0 < end; j0 += TILE) {
-        __syncthreads();
-        tile_load(k, ld, head.k, a.p.k.row, j0, T, D);
-        __syncthreads();
-        tile_scores(s, q, k, ld, &a, t0, j0);
+        k.t0 = (int)j0;
+        tile_load_next<WIDE>(k);
+        tile_scores<WIDE>(s, q, k, &a);
         softmax_add(&run, s, m);
     }
     tile_clear(o);
     for (int64_t j0 = 0; j0 < T; j0 += TILE) {
         for (int r = 0; r < ROWS; r++) s[r] = 0;   /* p of keys that no query here sees */
-        __syncthreads();
         if (j0 < end) {   /* the same for the whole block */
-            tile_load(k, ld, head.k, a.p.k.row, j0, T, D);
-            tile_load(v, ld, head.v, a.p.v.row, j0, T, D);
-            __syncthreads();
-            tile_scores(s, q, k, ld, &a, t0, j0);
+            k.t0 = v.t0 = (int)j0;
+            tile_load_next<WIDE>(k, v);
+            tile_scores<WIDE>(s, q, k, &a);
             for (int r = 0; r < ROWS; r++) s[r] = exp(s[r] - run.max[r]) / run.sum[r];
         }
         tile_draw(drawn, &a, &head, t0, j0);
@@ -76,21 +76,25 @@ materialised_forward_warp_per_four_queries(struct attention a, struct saved save
             m[r] = drawn[r * TILE + lane()];
             w[r * TILE + lane()] = m[r] * s[r];
         }
-        __syncwarp();
+        tile_squares_are_written<WIDE>();
         save_tile(&saved, s, m, t0, j0 + lane(), &a, &head);
-        if (j0 < end) tile_add_products(o, w, v, ld, D);
+        if (j0 < end) tile_add_products<WIDE>(o, w, v);
     }
     tile_store(head.y, a.p.y.row, t0, T, D, o);
+}
+
+template <bool WIDE> static enum status launch_forward(const struct call *call, const struct attention *a) {
+    size_t bytes = tile_shared(a, 3, 2);
+    GPU_ALLOW_SHARED(materialised_forward_warp_per_four_queries<WIDE>, bytes);
+    LAUNCH(materialised_forward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes, stream_of(call))
+    (*a, saved_of(call), tile_ld(a));
+    return gpu_launched("materialised_forward_warp_per_four_queries");
 }
 
 enum status CUDA(attention_materialised_forward)(const struct call *call) {
     struct attention_pair pair = attention_pair_of(call);
     struct attention a = attention_of_pair(&pair, NULL);
-    size_t bytes = tile_shared(&a, 3, 2);
-    GPU_ALLOW_SHARED(materialised_forward_warp_per_four_queries, bytes);
-    LAUNCH(materialised_forward_warp_per_four_queries, query_blocks(&a, TILE), THREADS, bytes, stream_of(call))
-    (a, saved_of(call), tile_ld(&a));
-    return gpu_launched("materialised_forward_warp_per_four_queries");
+    return TILE_FOR_HEAD_SIZE(a.p.D, launch_forward, call, &a);
 }
 
 /* ---- backward ---- */
@@ -115,23 +119,25 @@ __device__ static void load_pairs(struct pairs *x, const struct saved *saved, re
 
 /* dq, and delta for the kernel below. Rows are queries, columns keys. First delta[t] = sum_j p m dy[t] . v[j], then
  * ds = p (m dy[t] . v[j] - delta[t]). */
-__global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
+template <bool WIDE>
+__global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
     materialised_backward_warp_per_four_queries(struct attention a, real *delta, struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);
     struct head head = head_of(&a, block_head(a.p.Tq, TILE));
     int64_t t0 = block_tile_from_end(a.p.Tq, TILE), T = a.p.Tq;
     int D = (int)a.p.D;
-    real *g = shared, *k = g + TILE * ld, *v = k + TILE * ld;   /* g: dy */
-    real *ds = v + TILE * ld + first_row() * TILE, *drawn = ds + TILE * TILE;
-    real dp[ROWS], sum[ROWS] = {0}, dq[ROWS][CHUNKS];
+    const struct tile g = tile_of(shared, ld, D, head.dy, a.p.dy.row, T, t0);   /* dy */
+    struct tile k = tile_of(tile_end(g), ld, D, head.k, a.p.k.row, T, 0),
+                v = tile_of(tile_end(k), ld, D, head.v, a.p.v.row, T, 0);
+    real *ds = tile_end(v) + first_row() * TILE, *drawn = ds + TILE * TILE;
+    real dp[ROWS], sum[ROWS] = {0}, dq[ROWS][CHUNKS_OF<WIDE>];
     struct pairs x;
-    tile_load(g, ld, head.dy, a.p.dy.row, t0, T, D);
+    tile_load<WIDE>(g);
     int64_t end = end_of_keys(&a, t0 + TILE);
     for (int64_t j0 = 0; j0 < end; j0 += TILE) {
-        __syncthreads();
-        tile_load(v, ld, head.v, a.p.v.row, j0, T, D);
-        __syncthreads();
-        tile_dots(dp, g, v, ld, D);
+        v.t0 = (int)j0;
+        tile_load_next<WIDE>(v);
+        tile_dots<WIDE>(dp, g, v);
         load_pairs(&x, &saved, drawn, t0, j0, &a, &head);
         for (int r = 0; r < ROWS; r++) sum[r] += x.p[r] * (x.m[r] * dp[r]);
     }
@@ -142,15 +148,13 @@ __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
     }
     tile_clear(dq);
     for (int64_t j0 = 0; j0 < end; j0 += TILE) {
-        __syncthreads();
-        tile_load(k, ld, head.k, a.p.k.row, j0, T, D);
-        tile_load(v, ld, head.v, a.p.v.row, j0, T, D);
-        __syncthreads();
-        tile_dots(dp, g, v, ld, D);
+        k.t0 = v.t0 = (int)j0;
+        tile_load_next<WIDE>(k, v);
+        tile_dots<WIDE>(dp, g, v);
         load_pairs(&x, &saved, drawn, t0, j0, &a, &head);
         for (int r = 0; r < ROWS; r++) ds[r * TILE + lane()] = x.p[r] * (x.m[r] * dp[r] - sum[r]);
-        __syncwarp();
-        tile_add_products(dq, ds, k, ld, D);
+        tile_squares_are_written<WIDE>();
+        tile_add_products<WIDE>(dq, ds, k);
     }
     tile_put_gradient(&a, a.p.dq, head.dq, t0, T, dq, (real)a.p.scale, a.p.add_queries);
 }
@@ -163,61 +167,71 @@ __device__ static real from_square(const real *square, int r) { return square[la
 
 /* dk and dv. Rows are keys, columns queries: what was saved is read with lanes along the keys, and turned in shared
  * memory. */
-__global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
+template <bool WIDE>
+__global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
     materialised_backward_warp_per_four_keys(struct attention a, struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);
     int64_t first_head = block_head(a.p.Tq, TILE) * a.p.shared_by;
     struct head head = head_of(&a, first_head);
     int64_t j0 = block_tile(a.p.Tq, TILE), T = a.p.Tq;
     int D = (int)a.p.D;
-    real *v = shared, *q = v + TILE * ld, *g = q + TILE * ld;
-    real *square_p = g + TILE * ld, *square_m = square_p + TILE * (TILE + 1),
+    const struct tile v = tile_of(shared, ld, D, head.v, a.p.v.row, T, j0);
+    struct tile q = tile_of(tile_end(v), ld, D, head.q, a.p.q.row, T, 0),
+                g = tile_of(tile_end(q), ld, D, head.dy, a.p.dy.row, T, 0);
+    real *square_p = tile_end(g), *square_m = square_p + TILE * (TILE + 1),
          *square_dropped = square_m + TILE * (TILE + 1);
     real *w = square_dropped + TILE * (TILE + 1) + first_row() * TILE, *ds = w + TILE * TILE;
-    real dp[ROWS], dk[ROWS][CHUNKS], dv[ROWS][CHUNKS];
+    real dp[ROWS], dk[ROWS][CHUNKS_OF<WIDE>], dv[ROWS][CHUNKS_OF<WIDE>];
     struct pairs x;
     tile_clear(dk);
     tile_clear(dv);
-    tile_load(v, ld, head.v, a.p.v.row, j0, T, D);
+    tile_load<WIDE>(v);
     for (int i = 0; i < a.p.shared_by; i++) {
         head = head_of(&a, first_head + i);
+        q.from = head.q, g.from = head.dy;
         for (int64_t t0 = first_query(&a, j0); t0 < T; t0 += TILE) {
             int64_t t = t0 + lane();
+            q.t0 = g.t0 = (int)t0;
             __syncthreads();
-            tile_load(q, ld, head.q, a.p.q.row, t0, T, D);
-            tile_load(g, ld, head.dy, a.p.dy.row, t0, T, D);
+            tile_load<WIDE>(q);
+            tile_load<WIDE>(g);
             load_pairs(&x, &saved, w, t0, j0, &a, &head);
             put_square(square_p, x.p);
             put_square(square_m, x.m);
             put_square(square_dropped, x.dropped);
             __syncthreads();
             real delta_t = t < T ? head.delta[t] : (real)0;
-            tile_dots(dp, v, g, ld, D);
+            tile_dots<WIDE>(dp, v, g);
             for (int r = 0; r < ROWS; r++) {
                 w[r * TILE + lane()] = from_square(square_dropped, r);
                 ds[r * TILE + lane()] = from_square(square_p, r) * (from_square(square_m, r) * dp[r] - delta_t);
             }
-            __syncwarp();
-            tile_add_products(dv, w, g, ld, D);
-            tile_add_products(dk, ds, q, ld, D);
+            tile_squares_are_written<WIDE>();
+            tile_add_products<WIDE>(dv, w, g);
+            tile_add_products<WIDE>(dk, ds, q);
         }
     }
     tile_put_gradient(&a, a.p.dk, head.dk, j0, T, dk, (real)a.p.scale, a.p.add_keys);
     tile_put_gradient(&a, a.p.dv, head.dv, j0, T, dv, 1, a.p.add_keys);
 }
 
+template <bool WIDE>
+static enum status launch_backward(const struct call *call, const struct attention *a, real *delta) {
+    size_t bytes = tile_shared(a, 3, 2);
+    GPU_ALLOW_SHARED(materialised_backward_warp_per_four_queries<WIDE>, bytes);
+    LAUNCH(materialised_backward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes, stream_of(call))
+    (*a, delta, saved_of(call), tile_ld(a));
+    TRY(gpu_launched("materialised_backward_warp_per_four_queries"));
+    bytes = tile_shared(a, 3, 5) + 3 * TILE * sizeof(real);
+    GPU_ALLOW_SHARED(materialised_backward_warp_per_four_keys<WIDE>, bytes);
+    LAUNCH(materialised_backward_warp_per_four_keys<WIDE>, key_blocks(a, TILE), THREADS, bytes, stream_of(call))
+    (*a, saved_of(call), tile_ld(a));
+    return gpu_launched("materialised_backward_warp_per_four_keys");
+}
+
 enum status CUDA(attention_materialised_backward_input)(const struct call *call) {
     struct attention_pair pair = attention_pair_of(call);
     real *delta = (real *)call->work;
     struct attention a = attention_of_pair(&pair, delta);
-    size_t bytes = tile_shared(&a, 3, 2);
-    GPU_ALLOW_SHARED(materialised_backward_warp_per_four_queries, bytes);
-    LAUNCH(materialised_backward_warp_per_four_queries, query_blocks(&a, TILE), THREADS, bytes, stream_of(call))
-    (a, delta, saved_of(call), tile_ld(&a));
-    TRY(gpu_launched("materialised_backward_warp_per_four_queries"));
-    bytes = tile_shared(&a, 3, 5) + 3 * TILE * sizeof(real);
-    GPU_ALLOW_SHARED(materialised_backward_warp_per_four_keys, bytes);
-    LAUNCH(materialised_backward_warp_per_four_keys, key_blocks(&a, TILE), THREADS, bytes, stream_of(call))
-    (a, saved_of(call), tile_ld(&a));
-    return gpu_launched("materialised_backward_warp_per_four_keys");
+    return TILE_FOR_HEAD_SIZE(a.p.D, launch_backward, call, &a, delta);
 }

@@ -3,91 +3,169 @@
  * columns. So a row's maximum and sum are a warp's. Rows are queries and columns keys, or the other way round.
  *
  * Tiles lie in dynamic shared memory, in real: rows of D numbers, `ld` = D or D + 1 apart, which is odd, so that 32
- * lanes that read one column hit 32 banks. Only attention*_cuda.cu files include this. */
+ * lanes that read one column hit 32 banks.
+ *
+ * Four tiles of doubles of more than 128 channels would not fit there. Kernels are compiled twice: in the WIDE form,
+ * for heads of 129 to 256 channels, a tile has room for 128 of them. Each product (tile_dots, tile_add_products) then
+ * brings in the channels that it needs, 128 at a time, itself; else the kernel has loaded whole tiles before.
+ *
+ * Only attention*_cuda.cu files include this. */
 #ifndef TRIVIUM_OPS_ATTENTION_TILE_CUDA_H
 #define TRIVIUM_OPS_ATTENTION_TILE_CUDA_H
 
 #include "lib/ops/attention/attention_cuda.h"
 
-enum { TILE = 32, WARPS = 8, THREADS = 32 * WARPS, ROWS = TILE / WARPS, CHUNKS = ATTENTION_CUDA_MAX_D / 32 };
+enum { TILE = 32, WARPS = 8, THREADS = 32 * WARPS, ROWS = TILE / WARPS, WIDTH = 128, CHUNKS = WIDTH / 32 };
 
-/* Blocks on a multiprocessor at a time: in double the vectors of a thread take most of 255 registers. */
-enum { TILE_BLOCKS = sizeof(real) == 8 ? 1 : 2 };
+/* What a thread has of the warp's four vectors: chunks of 32 channels. */
+template <bool WIDE> static constexpr int CHUNKS_OF = WIDE ? ATTENTION_CUDA_MAX_D / 32 : CHUNKS;
+
+/* Blocks on a multiprocessor at a time: in double, and WIDE, the vectors of a thread take most of 255 registers. */
+template <bool WIDE> static constexpr int BLOCKS_OF = WIDE || sizeof(real) == 8 ? 1 : 2;
+
+/* Runs launch<WIDE>(...). */
+#define TILE_FOR_HEAD_SIZE(D, launch, ...) ((D) <= WIDTH ? launch<false>(__VA_ARGS__) : launch<true>(__VA_ARGS__))
 
 __device__ static inline int lane(void) { return threadIdx.x % 32; }
 __device__ static inline int first_row(void) { return threadIdx.x / 32 * ROWS; }   /* of the warp's four */
 
 /* Bytes of shared memory: n tiles of vectors, and n squares of TILE x TILE numbers, of which each warp has ROWS x
  * TILE. */
-static inline int tile_ld(const struct attention *a) { return (int)a->p.D | 1; }
+static inline int tile_ld(const struct attention *a) { return (int)(a->p.D < WIDTH ? a->p.D : WIDTH) | 1; }
 static inline size_t tile_shared(const struct attention *a, int n_tiles, int n_squares) {
     return (size_t)(n_tiles * TILE * tile_ld(a) + n_squares * TILE * TILE) * sizeof(real);
 }
 
-/* tile[i] = row t0 + i of `from`; zero after T. */
-__device__ static inline void tile_load(real *tile, int ld, const elem *from, int64_t stride, int64_t t0, int64_t T,
-                                        int D) {
+/* A tile, and which rows it is of: t0 to t0 + TILE of `from`, D channels each; zero after T. */
+struct tile { real *at; int ld, D; const elem *from; int64_t stride; int T, t0; };
+
+/* The place of the next tile: behind this one. */
+__device__ static inline real *tile_end(const struct tile &x) { return x.at + TILE * x.ld; }
+
+__device__ static inline struct tile tile_of(real *at, int ld, int D, const elem *from, int64_t stride, int64_t T,
+                                             int64_t t0) {
+    struct tile x = {at, ld, D, from, stride, (int)T, (int)t0};
+    return x;
+}
+
+/* Channels d0 to d0 + n. */
+__device__ static inline void tile_load_channels(const struct tile &x, int d0, int n) {
     for (int i = threadIdx.x / 32; i < TILE; i += WARPS)
-        for (int d = lane(); d < D; d += 32)
-            tile[i * ld + d] = t0 + i < T ? load(from[(t0 + i) * stride + d]) : (real)0;
+        for (int d = lane(); d < n; d += 32)
+            x.at[i * x.ld + d] = x.t0 + i < x.T ? load(x.from[(int64_t)(x.t0 + i) * x.stride + d0 + d]) : (real)0;
 }
 
-/* s[r] = a[r] . b[lane] for the warp's rows r of tile a */
-__device__ static inline void tile_dots(real s[ROWS], const real *a, const real *b, int ld, int D) {
-    const real *rows = a + first_row() * ld, *column = b + lane() * ld;
+/* All of it, where there is room for that; not WIDE. */
+template <bool WIDE> __device__ static inline void tile_load(const struct tile &x) {
+    if constexpr (!WIDE) tile_load_channels(x, 0, x.D);
+}
+/* Of the tiles that a loop goes on to, when the last ones have been used. */
+template <bool WIDE, class... tiles> __device__ static inline void tile_load_next(const tiles &...x) {
+    if constexpr (!WIDE) {
+        __syncthreads();
+        (tile_load<WIDE>(x), ...);
+        __syncthreads();
+    }
+}
+
+/* s[r] += a[r] . b[lane] for the warp's rows r of tile a, and the n channels that are there. */
+__device__ static inline void tile_add_dots(real s[ROWS], const struct tile &a, const struct tile &b, int n) {
+    const real *rows = a.at + first_row() * a.ld, *column = b.at + lane() * a.ld;
+    for (int d = 0; d < n; d++)
+        for (int r = 0; r < ROWS; r++) s[r] += rows[r * a.ld + d] * column[d];
+}
+
+/* s[r] = a[r] . b[lane]. WIDE: all threads of the block come here. */
+template <bool WIDE> __device__ static inline void tile_dots(real s[ROWS], const struct tile &a, const struct tile &b) {
     for (int r = 0; r < ROWS; r++) s[r] = 0;
-    for (int d = 0; d < D; d++)
-        for (int r = 0; r < ROWS; r++) s[r] += rows[r * ld + d] * column[d];
+    if constexpr (!WIDE) {
+        tile_add_dots(s, a, b, a.D);
+    } else {
+        for (int d0 = 0; d0 < a.D; d0 += WIDTH) {
+            int n = a.D - d0 < WIDTH ? a.D - d0 : WIDTH;
+            __syncthreads();   /* what was there has been used */
+            tile_load_channels(a, d0, n);
+            tile_load_channels(b, d0, n);
+            __syncthreads();
+            tile_add_dots(s, a, b, n);
+        }
+    }
 }
 
-/* c[r] += sum_j w[r][j] b[j]; lane l has the elements d = l, l + 32, ... of the four vectors; chunks of 32 after D are
- * left out. w: the warp's, in shared memory, written before a __syncwarp. */
-__device__ static inline void tile_add_products(real c[ROWS][CHUNKS], const real *w, const real *b, int ld, int D) {
+/* c[r] += sum_j w[r][j] b[j], for n channels of b; lane l has the elements d = l, l + 32, ... of the four vectors;
+ * chunks of 32 after n are left out. */
+template <int N_CHUNKS>
+__device__ static inline void tile_add_chunks(real c[ROWS][N_CHUNKS], int first, const real *w, const struct tile &b,
+                                              int n) {
     for (int j = 0; j < TILE; j++)
 #pragma unroll
         for (int i = 0; i < CHUNKS; i++) {
             int d = lane() + 32 * i;
-            if (32 * i >= D) continue;
-            real x = d < D ? b[j * ld + d] : (real)0;
+            if (32 * i >= n) continue;
+            real x = d < n ? b.at[j * b.ld + d] : (real)0;
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) c[r][i] += w[r * TILE + j] * x;
+            for (int r = 0; r < ROWS; r++) c[r][first + i] += w[r * TILE + j] * x;
         }
 }
 
-__device__ static inline void tile_clear(real c[ROWS][CHUNKS]) {
-#pragma unroll
-    for (int r = 0; r < ROWS; r++)
-#pragma unroll
-        for (int i = 0; i < CHUNKS; i++) c[r][i] = 0;
+/* The warp's squares are written, and tile_add_products may read them; which WIDE waits for the block itself. */
+template <bool WIDE> __device__ static inline void tile_squares_are_written(void) {
+    if constexpr (!WIDE) __syncwarp();
 }
 
-__device__ static inline void tile_scale(real c[ROWS][CHUNKS], const real factor[ROWS]) {
+/* c[r] += sum_j w[r][j] b[j]. w: the warp's square. WIDE: as tile_dots. */
+template <bool WIDE>
+__device__ static inline void tile_add_products(real c[ROWS][CHUNKS_OF<WIDE>], const real *w, const struct tile &b) {
+    if constexpr (!WIDE) {
+        tile_add_chunks<CHUNKS>(c, 0, w, b, b.D);
+    } else {
+#pragma unroll
+        for (int first = 0; first < CHUNKS_OF<WIDE>; first += CHUNKS) {
+            int d0 = 32 * first, n = b.D - d0 < WIDTH ? b.D - d0 : WIDTH;
+            __syncthreads();
+            tile_load_channels(b, d0, n);
+            __syncthreads();
+            tile_add_chunks<CHUNKS_OF<WIDE>>(c, first, w, b, n);
+        }
+    }
+}
+
+template <int N> __device__ static inline void tile_clear(real (&c)[ROWS][N]) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
-        for (int i = 0; i < CHUNKS; i++) c[r][i] *= factor[r];
+        for (int i = 0; i < N; i++) c[r][i] = 0;
+}
+
+template <int N> __device__ static inline void tile_scale(real (&c)[ROWS][N], const real factor[ROWS]) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int i = 0; i < N; i++) c[r][i] *= factor[r];
 }
 
 /* Row t0 + r of y = c[r], for the warp's rows. */
+template <int N>
 __device__ static inline void tile_store(elem *y, int64_t stride, int64_t t0, int64_t T, int D,
-                                         const real c[ROWS][CHUNKS]) {
+                                         const real (&c)[ROWS][N]) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
-        for (int i = 0; i < CHUNKS; i++) {
+        for (int i = 0; i < N; i++) {
             int64_t t = t0 + first_row() + r, d = lane() + 32 * i;
             if (t < T && d < D) y[t * stride + d] = store(c[r][i]);
         }
 }
 
 /* Row t0 + r of a gradient, of which `first` is the head's: = or += factor x c[r]. */
+template <int N>
 __device__ static inline void tile_put_gradient(const struct attention *a, const struct attention_vectors &to,
-                                                int64_t first, int64_t t0, int64_t T, const real c[ROWS][CHUNKS],
+                                                int64_t first, int64_t t0, int64_t T, const real (&c)[ROWS][N],
                                                 real factor, int add) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
-        for (int i = 0; i < CHUNKS; i++) {
+        for (int i = 0; i < N; i++) {
             int64_t t = t0 + first_row() + r, d = lane() + 32 * i;
             if (t < T && d < a->p.D) put_gradient(a, to.at, first + t * to.row + d, factor * c[r][i], add);
         }
@@ -113,13 +191,13 @@ __device__ static inline void softmax_add(struct softmax *run, real s[ROWS], rea
     }
 }
 
-/* s[r] = q[r] . k[lane] / sqrt(D); -infinity where the query does not see the key. t0, j0: first query and key of the
- * tiles. */
-__device__ static inline void tile_scores(real s[ROWS], const real *q, const real *k, int ld, const struct attention *a,
-                                          int64_t t0, int64_t j0) {
-    tile_dots(s, q, k, ld, (int)a->p.D);
+/* s[r] = q[r] . k[lane] / sqrt(D); -infinity where the query does not see the key. */
+template <bool WIDE>
+__device__ static inline void tile_scores(real s[ROWS], const struct tile &q, const struct tile &k,
+                                          const struct attention *a) {
+    tile_dots<WIDE>(s, q, k);
     for (int r = 0; r < ROWS; r++)
-        s[r] = sees(a, t0 + first_row() + r, j0 + lane()) ? (real)a->p.scale * s[r] : -(real)INFINITY;
+        s[r] = sees(a, q.t0 + first_row() + r, k.t0 + lane()) ? (real)a->p.scale * s[r] : -(real)INFINITY;
 }
 
 /* m[r][j] for the warp's four queries and the tile's 32 keys, in shared memory: each lane draws four keys of one

@@ -258,12 +258,12 @@ static void test_attention_refuses_a_sharded_sequence(void **state) {
 
 static void test_attention_refuses_a_head_that_cuda_has_no_room_for(void **state) {
     (void)state;
-    struct type x = op_type(FP32, "BT3HD", 1, 8, 3, 2, 129), out[MAX_OUT];
+    struct type x = op_type(FP32, "BT3HD", 1, 8, 3, 2, 257), out[MAX_OUT];
     const struct op *const ops[] = {&op_attention_blocked, &op_attention_materialised};
     for (int i = 0; i < 2; i++) {
         struct step step = {.op = ops[i], .n_in = 1, .n_out = 2};
         struct call call = {.step = &step, .in = {{NULL, &x}}, .on = DEVICE_CUDA};
-        assert_fails(ops[i]->shape(&call, out), E_CONFIG, ops[i]->name, "D 129", "at most 128");
+        assert_fails(ops[i]->shape(&call, out), E_CONFIG, ops[i]->name, "D 257", "at most 256");
         call.on = DEVICE_CPU;
         assert_ok(ops[i]->shape(&call, out));
     }
@@ -303,6 +303,23 @@ static void make_shared_materialised(struct op_case *c, enum dtype dtype) {
 }
 static void make_shared_store(struct op_case *c, enum dtype dtype) {
     make_shared_with(c, &op_attention_materialised, dtype, true);
+}
+
+/* Heads of more than 128 channels have kernels of other tiles, in every dtype. T: one key more than a tile of 32; D on
+ * both sides of the compiled sizes. Dropout and the materialised kernels are the same for all of them. */
+static void test_attention_of_large_heads_is_the_same_on_cuda(void **state) {
+    (void)state;
+    static const struct { int T, H, D; } cases[] = {
+        {5, 2, 129}, {5, 1, 225}, {33, 1, 160}, {33, 1, 224}, {5, 1, 161}, {33, 1, 256}, {5, 1, 255}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sizes(cases[i].T, cases[i].H, cases[i].D);
+        B = 1, p = T < 33 ? 0.25 : 0;
+        op_case_check_siblings(make_blocked, D + 16, 2);
+        if (D % 2) op_case_check_siblings(i % 4 ? make_store : make_materialised, D + 16, 2);
+    }
+    sizes(33, 2, 200);
+    op_case_check_siblings(make_shared, D + 16, 2);
+    B = 2, p = 0.25;
 }
 
 /* 4 heads, and 2, 1 or 4 of keys; 67: more than one tile, so that dk and dv of several are summed up. */
@@ -399,7 +416,9 @@ TESTS(unit_test(test_attention_gradient_is_the_slope), unit_test(test_attention_
       unit_test(test_attention_to_all_keys),
       unit_test(test_attention_blocked_is_materialised), unit_test(test_attention_in_every_precision),
       unit_test(test_blocked_attention_of_every_length_in_every_precision),
-      unit_test(test_attention_is_the_same_on_cuda), unit_test(test_attention_shards_of_heads_make_the_whole),
+      unit_test(test_attention_is_the_same_on_cuda),
+      unit_test(test_attention_of_large_heads_is_the_same_on_cuda),
+      unit_test(test_attention_shards_of_heads_make_the_whole),
       unit_test(test_attention_survives_large_scores), unit_test(test_attention_refuses_a_sharded_sequence),
       unit_test(test_attention_refuses_a_head_that_cuda_has_no_room_for),
       unit_test(test_attention_cost_is_the_mfu_formulas),
