@@ -41,11 +41,13 @@ struct cost cost_traffic(const struct call *call, enum row_kind kind) {
     return cost;
 }
 
-/* Forward, the value between the two; backward, where they are of one step, the gradient and what both of them need. */
+/* Forward, the value between the two; backward, where they are of one step, the gradient and what both of them need;
+ * of input gradients of two steps the one between them, which is neither written nor read. */
 static double read_by_both(const struct call *first, const struct call *second, enum row_kind kind) {
     const struct step *a = first->step, *b = second->step;
     const struct needs *needs = &b->op->needs;
     double bytes = 0;
+    if (kind == ROW_BACKWARD_INPUT) return 2 * (double)type_bytes(first->in[0].type);
     if (kind == ROW_BACKWARD_WEIGHT)
         return bytes_of(second->in, b->n_in, needs->bi_in & needs->bw_in) +
                bytes_of(second->out, b->n_out, needs->bi_out & needs->bw_out) +

@@ -77,8 +77,9 @@ static const void *between(const struct call *first, const struct call *second, 
 }
 
 fused_kernel *fusion_of(const struct call *first, const struct call *second, enum row_kind kind) {
-    const struct fusion *f = find(first->step->op, second->step->op, kind);
+    const struct fusion *f = find(first->step->op, second ? second->step->op : NULL, kind);
     fused_kernel *run = f ? f->run[first->on][op_dtype(first)] : NULL;
+    if (!second) return run;
     const void *value = run ? between(first, second, kind) : NULL;
     return value && !collide(first, second, kind, value) ? run : NULL;
 }

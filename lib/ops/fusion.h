@@ -14,6 +14,7 @@
  *   linear, gelu of the step before     gelu's dx from the product of its dy            linear_gelu_cuda.c
  *   layernorm                           x and dy are read once                          layernorm_backward_cuda.cu
  *   bias_dropout_residual               dy is read once                                 bias_dropout_residual_cuda.cu
+ *   linear, its weights alone           the bias's gradient from the product            linear_cuda.c
  *
  * Which rows are joined is settled when they are lowered (lib/program/join.c); `--fuse off` leaves it out, for
  * comparison. A fused kernel that cannot do a shape runs the two kernels apart. Whether it changes bits, its file says.
@@ -31,9 +32,10 @@
 extern "C" {
 #endif
 
-/* Both calls bound, as if each were about to run. */
+/* Both calls bound, as if each were about to run; of one row both are its own. */
 typedef enum status fused_kernel(const struct call *first, const struct call *second);
 
+/* second NULL: one row, which another kernel can run as well. */
 struct fusion {
     const struct op *first, *second;
     enum row_kind kind;   /* of the first row; ROW_FORWARD stands for ROW_REPLAY too */
@@ -49,10 +51,10 @@ static inline enum row_kind fusion_second(enum row_kind first) {
     return first == ROW_BACKWARD_WEIGHT ? ROW_BACKWARD_INPUT : first;
 }
 
-/** The kernel for this pair, or NULL: not in the table, not for this device or dtype; or the second does not read the
- *  first's out[0], or the gradient that it makes, whole and as it is (of weights: is not the same step's, of the
- *  same dy); or what the second writes, its scratch or its weights would lie over something of the first's, other than
- *  the value between them. Calls bound.  @collective{none} */
+/** The kernel for this pair, or for the first alone (second NULL), or NULL: not in the table, not for this device or
+ *  dtype; or the second does not read the first's out[0], or the gradient that it makes, whole and as it is (of
+ *  weights: is not the same step's, of the same dy); or what the second writes, its scratch or its weights would lie
+ *  over something of the first's, other than the value between them. Calls bound.  @collective{none} */
 fused_kernel *fusion_of(const struct call *first, const struct call *second, enum row_kind);
 
 /** Run the pair, and count it. @errors those of the kernel */

@@ -104,12 +104,15 @@ struct linear_chunks linear_chunks(const struct call *call) {
     return c;
 }
 
-/* On CUDA the partial sums of db follow the product on the stream, and use the same bytes. */
+/* On CUDA the partial sums of db follow the product on the stream, and use the same bytes. What the product itself
+ * makes of db lies behind its workspace. */
 static int64_t linear_work(const struct call *call, enum row_kind kind) {
     struct gemm g = linear_gemm(call, kind);
     int64_t bytes = gemm_work(&g, call->on, call->n_threads), sums = 0;
-    if (call->on == DEVICE_CUDA && kind == ROW_BACKWARD_WEIGHT && call->step->n_weight > 1)
+    if (call->on == DEVICE_CUDA && kind == ROW_BACKWARD_WEIGHT && call->step->n_weight > 1) {
         sums = linear_chunks(call).bytes;
+        bytes += g.m * (int64_t)dtype_size(dtype_accumulator(g.ab_dtype));
+    }
     return bytes > sums ? bytes : sums;
 }
 

@@ -1,15 +1,23 @@
 /* y = x W^T + b, dx = dy W, dW += dy^T x, db += sum of the rows of dy. See linear.h.
  *
- * The products are cuBLASLt's (gemm_cuda.c), the bias rides on the first as its epilogue. It has an epilogue for db too
- * (BGRADB), which does not fit: it overwrites where microbatches must add up, and only in the type of dW. So db is
- * summed by kernels of our own, linear_cuda.cu; they read dy once more, which costs 1 / N of what the product reads and
- * writes. */
+ * The products are cuBLASLt's (gemm_cuda.c), the bias rides on the first as its epilogue. db is summed by kernels of
+ * our own, linear_cuda.cu, which read dy once more; or, as a fusion (fusion.h), by the third product, with its epilogue
+ * BGRADB. That one sets where microbatches must add up, and has the type of dW. So it goes into scratch behind the
+ * library's workspace, and a small kernel adds it. In 16 bits db is then rounded twice, once as a microbatch's sum.
+ * TransformerEngine sums its bf16 biases so; whether it slows the product is not measured here yet. */
+#include "lib/ops/fusion.h"
 #include "lib/ops/gemm/gemm.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/linear.h"
 
 kernel linear_forward_cuda, linear_backward_input_cuda, linear_backward_weight_cuda;
+fused_kernel linear_weight_and_bias_cuda;
 DECLARE_KERNEL(linear_bias_gradient, cuda);
+
+typedef enum status add_sums_kernel(const struct call *, const void *sums);
+extern add_sums_kernel linear_add_sums_cuda_fp32, linear_add_sums_cuda_bf16, linear_add_sums_cuda_fp16;
+static add_sums_kernel *const add_sums[N_DTYPES] = {
+    [FP32] = linear_add_sums_cuda_fp32, [BF16] = linear_add_sums_cuda_bf16, [FP16] = linear_add_sums_cuda_fp16};
 
 static kernel *const bias_gradient[N_DTYPES] = {
     [FP64] = linear_bias_gradient_cuda_fp64,
@@ -40,4 +48,17 @@ enum status linear_backward_weight_cuda(const struct call *call) {
     TRY(gemm_cuda_run(&g, call->device, call->dout[0].data, call->in[0].data, NULL, call->dweight[0].data, call->work));
     if (call->step->n_weight > 1) TRY(bias_gradient[g.ab_dtype](call));
     return OK;
+}
+
+enum status linear_weight_and_bias_cuda(const struct call *call, const struct call *same) {
+    struct gemm g = linear_gemm(call, ROW_BACKWARD_WEIGHT);
+    (void)same;
+    if (call->step->n_weight < 2) return op_run(call, ROW_BACKWARD_WEIGHT);
+    void *sums = (char *)call->work + gemm_cuda_workspace(&g);
+    bool done = false;
+    TRY(op_touch_work(call, ROW_BACKWARD_WEIGHT));
+    g.c_dtype = call->dweight[0].type->dtype;
+    TRY(gemm_cuda_bias_gradient(&g, call->device, call->dout[0].data, call->in[0].data, call->dweight[0].data, sums,
+                                call->work, &done));
+    return done ? add_sums[g.ab_dtype](call, sums) : op_run(call, ROW_BACKWARD_WEIGHT);
 }

@@ -10,7 +10,10 @@
 #include "lib/ops/cuda.h"
 #include "lib/ops/linear.h"
 
-extern "C" { kernel CUDA(linear_bias_gradient); }
+extern "C" {
+kernel CUDA(linear_bias_gradient);
+enum status CUDA(linear_add_sums)(const struct call *, const void *sums);
+}
 
 enum { WARPS = 8, STRIP = 32 * PACK };   /* a strip: the columns of one block, PACK a lane; at most 256 = 32 WARPS */
 
@@ -71,4 +74,21 @@ enum status CUDA(linear_bias_gradient)(const struct call *call) {
     LAUNCH(add_chunks, (unsigned)ceil_div(s.K, 32), 32 * WARPS, 0, stream_of(call))
     (db->data, is_real(db), (const real *)call->work, s.K, c.chunks);
     return gpu_launched("add_chunks");
+}
+
+/* db[k] += sums[k], which the product of dW has left, in dW's type */
+enum { ADD_THREADS = 256 };
+__global__ static void __launch_bounds__(ADD_THREADS)
+add_bias_gradient(void *db, int db_is_real, const void *sums, int sums_are_real, int64_t K) {
+    int64_t k = (int64_t)blockIdx.x * ADD_THREADS + threadIdx.x;
+    if (k >= K) return;
+    grad_add(db, db_is_real, k, sums_are_real ? ((const real *)sums)[k] : load(((const elem *)sums)[k]));
+}
+
+enum status CUDA(linear_add_sums)(const struct call *call, const void *sums) {
+    int64_t K = linear_sizes(call).K;
+    const struct tensor *db = &call->dweight[1];
+    LAUNCH(add_bias_gradient, (unsigned)ceil_div(K, ADD_THREADS), ADD_THREADS, 0, stream_of(call))
+    (db->data, is_real(db), sums, is_real(&call->dweight[0]), K);
+    return gpu_launched("add_bias_gradient");
 }

@@ -148,7 +148,7 @@ static enum status run_step_row(struct exec *e, struct place at, const struct ro
     struct call c = call_of(e, at, r);
     bool by_leaves = c.fixed_sums && r->kind == ROW_BACKWARD_WEIGHT;
     if (!by_leaves) TRY(prepare_gradients(e, at, r, &c));
-    TRY(by_leaves ? exec_weight_sums(e, at, r, &c) : op_run(&c, r->kind));
+    TRY(by_leaves ? exec_weight_sums(e, at, r, &c) : r->fused ? r->fused(&c, &c) : op_run(&c, r->kind));
     return look(e, at, r->kind, &c);
 }
 
@@ -212,7 +212,7 @@ static enum status run_row(struct exec *e, struct place at, const struct row *r)
     if (r->kind == ROW_WAIT) return run_wait_row(e, at, r);
     if (row_kind_is_event(r->kind)) return run_param_row(e, at, r);
     if (row_kind_is_copy(r->kind)) return run_copy_row(e, at, r);
-    if (r->fused) return run_joined_rows(e, at, r);
+    if (r->joined > 1) return run_joined_rows(e, at, r);
     return run_step_row(e, at, r);
 }
 
@@ -290,7 +290,7 @@ static int frame_of(const struct exec *e, const struct action *a) {
 /* ---- rows by themselves ---- */
 static enum status run_if(struct exec *e, struct place at, const struct row *r, const struct op *op) {
     const struct row *last = r + r->joined - 1;
-    struct call first = call_of(e, at, r), second = call_of(e, at, r->fused ? last : r);
+    struct call first = call_of(e, at, r), second = call_of(e, at, last);
     if (first.step->op != op && second.step->op != op) return OK;
     return r->fused ? r->fused(&first, &second) : op_run(&first, r->kind);
 }

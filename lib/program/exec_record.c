@@ -45,7 +45,7 @@ static int open_row(struct exec *e, const struct tape *t, int i, double start_s)
     const struct span before = s->now;
     s->now.id = r->id;
     s->now.row = i;
-    if (r->fused) s->now.other = t->rows[i + r->joined - 1].id;
+    if (r->joined > 1) s->now.other = t->rows[i + r->joined - 1].id;
     int span = span_open_at(s, SPAN_ROW, (int)r->kind, start_s);
     s->now = before;
     return span;

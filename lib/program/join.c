@@ -57,12 +57,16 @@ static bool may_change_order(const struct row *r) {
     return r->kind == ROW_PARAM_NEEDED || (!moves_memory && (r->kind == ROW_PARAM_DONE || r->kind == ROW_PARAM_AHEAD));
 }
 
-/* Join row i of the tape to the next row that is a step's, if there is a kernel for the two. */
+/* Join row i of the tape to the next row that is a step's, if there is a kernel for the two; or to none, if there is
+ * one for it alone. */
 static void join(const struct program *p, const struct chunk *k, const struct tape *t, int i) {
     struct row *r = &t->rows[i];
     int next = i + 1;
+    if (!row_kind_is_step(r->kind)) return;
+    const struct call alone = program_call(p, &p->steps[r->id]);
+    r->fused = fusion_of(&alone, NULL, r->kind);
     while (next < t->n && may_change_order(&t->rows[next])) next++;
-    if (!row_kind_is_step(r->kind) || next == t->n || t->rows[next].kind != fusion_second(r->kind)) return;
+    if (r->fused || next == t->n || t->rows[next].kind != fusion_second(r->kind)) return;
     const struct addresses nowhere = {k, stretch_of_value, stretch_of_weight, stretch_of_grad};
     struct call first = program_call(p, &p->steps[r->id]), second = program_call(p, &p->steps[t->rows[next].id]);
     row_bind(r, &nowhere, &first);

@@ -34,7 +34,8 @@ struct row {
     unsigned fresh;            /* bit i: dweight[i] holds nothing yet; a resident one in the step's first action only */
     bool final;                /* GRAD_READY: completes the gradient, in the step's last action (gradients.c) */
     int wait;                  /* the ROW_WAIT that ends this row; -1: it ends by itself */
-    /* One kernel for this row and the last of the `joined` rows that begin with it (join.c); NULL: each by itself. */
+    /* One kernel for this row and the last of the `joined` rows that begin with it (join.c), or for this row alone
+     * (joined is 1); NULL: each by itself. */
     fused_kernel *fused;
     int joined;
     int dying;                 /* the first of the storages that die in this row; -1: none */

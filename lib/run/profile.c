@@ -32,7 +32,7 @@ static int by_time(const void *a, const void *b) {
 static void add_row(const struct program *p, const struct row *r, struct work *work) {
     const struct row *last = r->fused ? r + r->joined - 1 : r;
     struct call first = program_call(p, &p->steps[r->id]), second = program_call(p, &p->steps[last->id]);
-    struct cost cost = r->fused ? cost_joined(&first, &second, r->kind) : op_cost(&first, r->kind);
+    struct cost cost = r->joined > 1 ? cost_joined(&first, &second, r->kind) : op_cost(&first, r->kind);
     work[r->id].flops += cost.flops - cost.left_out;
     work[r->id].bytes += cost.bytes;
     if (last->id == r->id) return;
@@ -58,7 +58,7 @@ static struct work *work_of(const struct run *r, const struct profile_forecast *
     }
     for (const struct row *row; (row = schedule_next_row(&r->schedule, r->chunks, &at));) {
         if (!row_kind_is_step(row->kind) || row == last) continue;
-        last = row->fused ? row + row->joined - 1 : NULL;
+        last = row->joined > 1 ? row + row->joined - 1 : NULL;
         add_row(p, row, work);
     }
     if (forecast) add_forecast(forecast, p->n_steps, work);

@@ -42,7 +42,7 @@ struct operation {
     cudaDataType_t scale;
     int32_t transpose_a, transpose_b;
     uint32_t epilogue;
-    const void *bias;
+    const void *bias;          /* with BGRADB its gradient goes there: of D's type, a number for each column of D */
     void *aux;                 /* gelu's input is kept or read here: as D, of its type, with leading dimension aux_ld */
     int64_t aux_ld;
     int8_t fast;               /* sums of fp8 in fewer digits; here they are as any */
@@ -261,15 +261,17 @@ static bool has_gelu(const struct operation *o) {
 }
 static bool has_dgelu(const struct operation *o) { return o->epilogue == CUBLASLT_EPILOGUE_DGELU; }
 static bool keeps_aux(const struct operation *o) { return o->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS; }
+static bool has_bias_gradient(const struct operation *o) { return o->epilogue == CUBLASLT_EPILOGUE_BGRADB; }
 static bool has_aux(const struct operation *o) { return keeps_aux(o) || has_dgelu(o); }
 
 /* Gelu not in fp64, so that callers meet a library that has no algorithm. aux_ld: what the documentation asks of it. */
 static cublasStatus_t check_epilogue(const struct problem *p) {
     if (p->o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && p->o->epilogue != CUBLASLT_EPILOGUE_BIAS && !has_gelu(p->o) &&
-        !has_dgelu(p->o))
+        !has_dgelu(p->o) && !has_bias_gradient(p->o))
         return UNSUPPORTED("an epilogue that the fake does not know");
     if ((has_gelu(p->o) || has_dgelu(p->o)) && p->d->type == CUDA_R_64F) return UNSUPPORTED("gelu in fp64");
-    if (has_bias(p->o) && !p->o->bias) return INVALID("a bias epilogue without a bias");
+    if (has_bias_gradient(p->o) && p->d->type == CUDA_R_64F) return UNSUPPORTED("the gradient of a bias in fp64");
+    if ((has_bias(p->o) || has_bias_gradient(p->o)) && !p->o->bias) return INVALID("a bias epilogue without a bias");
     if (has_aux(p->o) && !p->o->aux) return INVALID("an aux epilogue without a place for it");
     if (has_aux(p->o) && (p->o->aux_ld < (int64_t)p->m || p->o->aux_ld % 8))
         return INVALID("a leading dimension of aux smaller than the number of rows, or no multiple of 8");
@@ -460,6 +462,18 @@ static void finish(const struct product *p, const void *sums) {
         }
 }
 
+/* sums[j] = sum over l of op(B)[l,j], set */
+static void sum_columns(const struct product *p, const struct operand *b) {
+    enum dtype sum = dtype_of(p->o.scale), to = dtype_of(p->d_layout.type);
+    bool transposed = p->o.transpose_b == CUBLAS_OP_T;
+    for (int64_t j = 0; j < p->n; j++) {
+        double total = 0;
+        for (int64_t l = 0; l < p->k; l++)
+            total += dtype_get(b->x, sum, transposed ? l * b->ld + j : j * b->ld + l);
+        dtype_set((void *)(uintptr_t)p->o.bias, to, j, total);
+    }
+}
+
 static void run(void *context) {
     const struct product *p = context;
     struct operand a = operand_of(p->a, &p->a_layout), b = operand_of(p->b, &p->b_layout);
@@ -469,6 +483,7 @@ static void run(void *context) {
     multiply(p, &a, &b, 0, half, sums);
     if (p->pieces == 2) multiply(p, &a, &b, half, p->k - half, sums + piece);
     finish(p, sums);
+    if (has_bias_gradient(&p->o)) sum_columns(p, &b);
     if (p->pretended_s > 0 && &simt_pretend && simt_pretend) simt_pretend(p->pretended_s);
     free(a.owned);
     free(b.owned);
@@ -517,7 +532,12 @@ static cublasStatus_t check_addresses(const struct product *p, const struct algo
         if ((uintptr_t)operands[i] % size_of(i < 2 ? p->a_layout.type : p->d_layout.type))
             return INVALID("a misaligned operand");
     }
-    if (has_bias(&p->o) && (alignment_of(p->o.bias) < 16 || !on_device(p->o.bias)))
+    struct span bias = {p->o.bias, (size_t)p->n * size_of(p->d_layout.type)};
+    if (has_bias_gradient(&p->o) && (overlap(bias, written) || overlap(bias, span_of(p->a, &p->a_layout)) ||
+                                     overlap(bias, span_of(p->b, &p->b_layout)) ||
+                                     overlap(bias, (struct span){p->workspace, workspace_bytes})))
+        return INVALID("the gradient of a bias over an operand, or in the workspace");
+    if ((has_bias(&p->o) || has_bias_gradient(&p->o)) && (alignment_of(p->o.bias) < 16 || !on_device(p->o.bias)))
         return INVALID("a bias that 16-byte loads cannot read, or not in device memory");
     if (has_aux(&p->o)) PASS(check_aux(p, written, work));
     if (workspace_bytes < algorithm->workspace) return INVALID("less workspace than the algorithm needs");
@@ -543,8 +563,9 @@ static void show_traffic(const struct product *p) {
                   (size_t)p->k * (size_t)p->n * size_of(p->b_layout.type) + (p->beta != 0 ? written : 0);
     if (has_bias(&p->o)) read += (size_t)p->m * to;
     if (has_dgelu(&p->o)) read += written;
+    size_t kept = keeps_aux(&p->o) ? written : has_bias_gradient(&p->o) ? (size_t)p->n * to : 0;
     fprintf(stderr, "simt: cublasLtMatmul %d x %d x %d, epilogue %u\nsimt:   load %zu bytes\nsimt:   store %zu bytes\n",
-            (int)p->m, (int)p->n, (int)p->k, p->o.epilogue, read, keeps_aux(&p->o) ? 2 * written : written);
+            (int)p->m, (int)p->n, (int)p->k, p->o.epilogue, read, written + kept);
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t library, cublasLtMatmulDesc_t o, const void *alpha, const void *a,

@@ -87,6 +87,12 @@ enum status gemm_cuda_gelu(const struct gemm *, const struct device *, const voi
  *  @errors as above */
 enum status gemm_cuda_dgelu(const struct gemm *, const struct device *, const void *a, const void *b, const void *pre,
                             void *c, void *work, bool *done);
+/** As gemm_cuda_run without a bias, and sums[i] = the sum of row i of op(A): the gradient of a bias, where A is that of
+ *  what it was added to. sums are set, not added to, whatever beta is.
+ *  @param sums (m) of C's dtype, aligned to 16; overlaps nothing, the workspace neither
+ *  @param done, @errors as above */
+enum status gemm_cuda_bias_gradient(const struct gemm *, const struct device *, const void *a, const void *b, void *c,
+                                    void *sums, void *work, bool *done);
 /** May P be kept there? cuBLASLt wants rows of a multiple of 8 elements, and we rely on 16-byte alignment only. */
 bool gemm_cuda_can_keep(const struct gemm *, const void *pre);
 

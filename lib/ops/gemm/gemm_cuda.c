@@ -22,9 +22,9 @@
  * which would round more than once. fp32 is fp32: TF32 would be CUBLAS_COMPUTE_32F_FAST_TF32.
  *
  * Epilogues. Before a sum is rounded and written, the library can add the bias, take the gelu of the result, or
- * multiply it by gelu' of a matrix that lies as C does. Not every algorithm can; where none is offered, the plan
- * remembers that too. Then gelu is the caller's business, and a bias is written to C first and added to the product as
- * C (beta = 1): a pass more, and still rounded once.
+ * multiply it by gelu' of a matrix that lies as C does; or sum the rows of our A (its second operand, so BGRADB). Not
+ * every algorithm can; where none is offered, the plan remembers that too. Then gelu is the caller's business, and a
+ * bias is written to C first and added to the product as C (beta = 1): a pass more, and still rounded once.
  *
  * fp8. Tensor cores multiply codes of 8 bits with the sum running along both operands' rows: A as it is, B transposed,
  * "TN" to the library. The scales are in alpha. A bias rides along where C is bf16; to an fp32 C the library adds bf16
@@ -56,7 +56,7 @@ struct problem {
 };
 
 struct operands {
-    const void *a, *b, *bias;
+    const void *a, *b, *bias;         /* bias: or, with BGRADB, where its gradient goes */
     void *aux;                        /* what gelu reads, or has read; NULL: kept nowhere */
     void *c;
 };
@@ -255,6 +255,7 @@ static const char *epilogue_name(uint32_t epilogue) {
     switch (epilogue) {
     case CUBLASLT_EPILOGUE_BIAS: return "bias";
     case CUBLASLT_EPILOGUE_DGELU: return "gelu'";
+    case CUBLASLT_EPILOGUE_BGRADB: return "gradient of a bias";
     default: return "gelu";
     }
 }
@@ -327,12 +328,12 @@ static union scalar scalar_of(enum dtype d, double value) {
     return s;
 }
 
-static enum status check(const struct gemm *g, const void *bias) {
+static enum status check(const struct gemm *g, uint32_t epilogue, const void *bias) {
     if (g->m > INT32_MAX || g->n > INT32_MAX || g->k > INT32_MAX)
         return FAIL(E_DEVICE,
                     "cuBLASLt takes 32-bit sizes; m=%" PRId64 " n=%" PRId64 " k=%" PRId64 "; use smaller microbatches",
                     g->m, g->n, g->k);
-    if (bias && g->c_dtype != g->ab_dtype)
+    if (bias && epilogue != CUBLASLT_EPILOGUE_BGRADB && g->c_dtype != g->ab_dtype)
         return FAIL(E_INTERNAL, "cuBLASLt takes a bias of the type of C: %s, not %s", dtype_name(g->c_dtype),
                     dtype_name(g->ab_dtype));
     if ((uintptr_t)bias % 16)
@@ -385,7 +386,7 @@ static enum status run(const struct gemm *g, const struct device *d, uint32_t ep
         *g, epilogue, alignment_of(x->a), alignment_of(x->b), alignment_of(x->c), alignment_of(x->aux)};
     struct library *l;
     struct plan *plan = NULL;
-    TRY(check(g, x->bias));
+    TRY(check(g, epilogue, x->bias));
     TRY(library_open(g, d, &l));
     TRY(plan_find(l, &problem, x, &plan));
     *done = plan->n_offered > 0;
@@ -433,4 +434,11 @@ enum status gemm_cuda_dgelu(const struct gemm *g, const struct device *d, const 
     *done = g->m == 0 || g->n == 0;
     if (*done) return OK;
     return run(g, d, CUBLASLT_EPILOGUE_DGELU, &(struct operands){a, b, NULL, (void *)(uintptr_t)pre, c}, work, done);
+}
+
+enum status gemm_cuda_bias_gradient(const struct gemm *g, const struct device *d, const void *a, const void *b, void *c,
+                                    void *sums, void *work, bool *done) {
+    *done = false;
+    if (g->m == 0 || g->n == 0) return OK;
+    return run(g, d, CUBLASLT_EPILOGUE_BGRADB, &(struct operands){a, b, sums, NULL, c}, work, done);
 }

@@ -53,7 +53,8 @@ typedef enum {
     CUBLASLT_EPILOGUE_GELU_BIAS = 36,
     CUBLASLT_EPILOGUE_GELU_AUX = 160,
     CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164,
-    CUBLASLT_EPILOGUE_DGELU = 192
+    CUBLASLT_EPILOGUE_DGELU = 192,
+    CUBLASLT_EPILOGUE_BGRADB = 512
 } cublasLtEpilogue_t;
 
 typedef struct cublasLtContext *cublasLtHandle_t;
