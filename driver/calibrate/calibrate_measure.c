@@ -335,8 +335,8 @@ static enum status measure_gpu(const struct calibration *q, struct measured *m) 
 
 enum status calibrate_measure(const struct calibration *q, struct measured *m) {
     *m = (struct measured){.n_movers = 0};
+    omp_set_num_threads(1);                                          /* as the models are told */
     if (q->device == PLAN_DEVICE_CUDA) return measure_gpu(q, m);
-    omp_set_num_threads(1);
     TRY(comm_barrier(group_world()));
     m->peak[FP32] = peak_flops_per_core(FP32);
     m->peak[FP64] = peak_flops_per_core(FP64);
