@@ -141,6 +141,16 @@ def profile(here):
     return note
 
 
+def calibrate(here):
+    """A cluster file of this GPU, by which plan predicts; last what it says of it."""
+    to = here.path("this-gpu.ini")
+    sizes = ["--model", "gpt2-124m", "--micro-batch", "32"] if here.device == "cuda" else ["--widest", "64"]
+    here.must(here.trivium("calibrate", "--device", "cuda", "--precision", "bf16", *sizes, "--out", to))
+    with open(to, encoding="utf-8") as f:
+        here.data["cluster"] = f.read().splitlines()
+    return next(line for line in here.said().splitlines() if line.startswith("of ")).partition(";")[0]
+
+
 def curve(here):
     """A small model in bf16 beside the CPU's losses in fp32: the same weights, the same data."""
     cpu = common.read_json(os.path.join(PACK, "curve.json"))
@@ -252,6 +262,7 @@ ROWS = [
     Row("units-1", 1, 170, "every test for the device, 1 rank", partial(stage, "units-1")),
     Row("step", 1, 40, "the host never waits inside a step", partial(stage, "step")),
     Row("profile", 1, 60, "where a step's time goes, by step of a layer", profile),
+    Row("calibrate", 1, 120, "a cluster file of this GPU, for the planner", calibrate),
     Row("kernels", 1, 80, "ops as a share of the copy bandwidth", partial(stage, "bench-kernels")),
     Row("torch-124m", 1, 120, "PyTorch, compiled, at the same batch", torch),
     Row("350m", 1, 60, "GPT-2 350M", partial(train, "350m")),
