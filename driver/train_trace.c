@@ -39,7 +39,8 @@ static enum status try_file(const char *path) {
 
 static enum status begin_nvtx(struct training *t) {
     if (!nvtx_is_heard() && comm_is_rank_0())
-        log_warn("nvtx=on, and no profiler is attached: its ranges go nowhere; start with nsys profile -t cuda,nvtx");
+        log_warn("nvtx=on, and no profiler is attached (NVTX_INJECTION64_PATH is not set): its ranges go nowhere; "
+                 "start with nsys profile -t cuda,nvtx");
     return fail_agree(group_world(), trace_nvtx_begin(&t->run, &t->nvtx));
 }
 
