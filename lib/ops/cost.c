@@ -41,8 +41,8 @@ struct cost cost_traffic(const struct call *call, enum row_kind kind) {
     return cost;
 }
 
-/* Forward, the value between the two; backward, where they are of one step, the gradient and what both of them need;
- * of input gradients of two steps the one between them, which is neither written nor read. */
+/* Forward, the value between the two, and backward its gradient; where both rows are of one step, the gradient and what
+ * both of them need. */
 static double read_by_both(const struct call *first, const struct call *second, enum row_kind kind) {
     const struct step *a = first->step, *b = second->step;
     const struct needs *needs = &b->op->needs;
@@ -52,6 +52,7 @@ static double read_by_both(const struct call *first, const struct call *second, 
         return bytes_of(second->in, b->n_in, needs->bi_in & needs->bw_in) +
                bytes_of(second->out, b->n_out, needs->bi_out & needs->bw_out) +
                bytes_of(second->out, b->n_out, ~b->op->no_grad_out);
+    if (kind == ROW_BACKWARD_INPUT) return (double)type_bytes(first->in[0].type);
     for (int i = 0; i < b->n_in; i++)
         if (b->in[i] == a->out[0]) bytes += (double)type_bytes(second->in[i].type);
     return bytes;
