@@ -123,7 +123,7 @@ static struct plan plan_of(int layout, bool on_device) {
     int n = comm_world_size();
     p.layers = 2, p.global_batch = 8, p.micro_batch = 2, p.steps = WARM + TRACED;
     p.vocab = 256;                                                   /* which CUDA does not pad */
-    p.arch = &model_llama;                                           /* gpt's gelu changes places with weights there */
+    p.arch = &model_llama;                                          /* gpt's gelu changes places with weights there */
     p.fuse = false, p.loss_chunk = 0;                                /* the same rows on both */
     p.device = on_device ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
     *(layout == 0 ? &p.mesh.tp : layout == 1 ? &p.mesh.pp : &p.mesh.dp) = n;
