@@ -89,7 +89,7 @@ def now():
 # The models that are trained, by name: options, batch, and milliseconds of a step that docs/gpu.md expects of an H100.
 # They are trained on one token a byte of configs/demo.txt, with GPT-2's vocabulary: the work is that of any text.
 MODELS = {
-    "124m": ("--layers 12 --hidden 768 --heads 12", 64, 117),
+    "124m": ("--layers 12 --hidden 768 --heads 12", 64, 110),
     "350m": ("--layers 24 --hidden 1024 --heads 16", 32, 160),
     "774m": ("--layers 36 --hidden 1280 --heads 20", 24, 246),
     "1558m": ("--layers 48 --hidden 1600 --heads 25", 12, 242),
