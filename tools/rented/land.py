@@ -95,7 +95,10 @@ def page(results, found):
         ]
     lines += table(results) + [""]
     for row in results["rows"]:
-        for key, head in (("table", "A step of 124M (`--profile`)"), ("cluster", "The cluster file (`calibrate`)")):
+        for key, head in (
+            ("table", "Where the time of a step goes (row profile)"),
+            ("cluster", "The cluster file (`calibrate`)"),
+        ):
             if key in row["data"]:
                 lines += [f"## {head}", "", *("    " + line for line in row["data"][key]), ""]
     lines += ["## Surprises", "", *(f"* {f}" for f in found or ["none"]), ""]

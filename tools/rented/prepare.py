@@ -145,16 +145,18 @@ def megabytes(folder):
 
 def call(device):
     there = "tools/gpu-rented there --out results" + ("" if device == "cuda" else " --device simt")
+    land = "tools/gpu-rented land results" + ("" if device == "cuda" else " --into landed")
     return f"""on the machine with the GPU, from a copy of the sources with {os.path.relpath(PACK, ROOT)} in it:
 
     tar czf rented.tgz $(git ls-files) {os.path.relpath(PACK, ROOT)}        # here
     tar xzf rented.tgz && {there}        # there
-    tools/gpu-rented land results        # here, with the folder results of there
+    {land}        # here, with the folder results of there
 """
 
 
 def prepare(device, arch):
     started = time.time()
+    say("builds the programs; this takes minutes")
     shutil.rmtree(PACK, ignore_errors=True)
     os.makedirs(PACK)
     take_programs(build(device, arch))

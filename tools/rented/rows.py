@@ -161,7 +161,7 @@ def curve(here):
     here.data.update(cpu=cpu, gpu=gpu)
     if len(gpu) != len(cpu) or not abs(b - a) < 0.02 * a:
         raise Failed(f"the last tenth's mean loss is {b:.4f}, on the CPU {a:.4f}")
-    return f"mean loss of the last {tail} steps {b:.4f}, on the CPU {a:.4f}"
+    return f"mean loss of the last tenth {b:.4f}, on the CPU {a:.4f}"
 
 
 def torch(here):
