@@ -280,9 +280,10 @@ static bool reads_data_only(const struct lower *l, int id) {
 }
 
 /* Is the input gradient of step i followed by that of step i - 1, in one kernel (lib/ops/fusion.h)? Then what stands
- * between the two goes elsewhere: a weight's gradient behind them, replays before them. On a GPU alone. */
+ * between the two goes elsewhere: a weight's gradient behind them, replays before them. On a GPU alone, and there with
+ * --fuse off as well: memory is planned before rows are joined. */
 static bool joins_next(const struct lower *l, int i) {
-    if (i == 0 || l->p->device != DEVICE_CUDA || !l->p->fuse) return false;
+    if (i == 0 || l->p->device != DEVICE_CUDA) return false;
     const struct step *s = &l->p->steps[l->steps[i]], *next = &l->p->steps[l->steps[i - 1]];
     return fusion_listed(s->op, next->op, ROW_BACKWARD_INPUT) && s->in[0] == next->out[0] && s->block == next->block;
 }

@@ -138,7 +138,6 @@ struct program {
     enum device_kind device;   /* where it will run, with how many OpenMP threads per rank, and whether products are */
     int n_threads;             /* plain loops: scratch and kernels depend on all three */
     bool plain_gemm;
-    bool fuse;                 /* neighboring rows may be one kernel (join.c), and lie so that they can */
     bool fixed_sums;           /* sums.h */
     bool forward_only;         /* no training: no backward tapes, and params have no own elements (decode/) */
 };

@@ -291,7 +291,6 @@ static enum status begin(struct run *r, const struct recipe *recipe, const struc
     r->program.device = plan->device == PLAN_DEVICE_CUDA ? DEVICE_CUDA : DEVICE_CPU;
     r->program.n_threads = plan->threads ? (int)plan->threads : 1;
     r->program.fixed_sums = plan->sums == PLAN_SUMS_FIXED;
-    r->program.fuse = plan->fuse;
     r->program.plain_gemm = plan->gemm == PLAN_GEMM_PLAIN;
     TRY(refuse_absent(r));
     TRY(choose_techniques(r));
