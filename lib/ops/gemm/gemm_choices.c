@@ -8,7 +8,7 @@
 static struct gemm_choice *choices;
 static int n_choices;
 static int64_t version;
-static bool timing;
+static bool timing, added;           /* while it was timed: the table is another one when that ends */
 
 const struct gemm_choice *gemm_choices(int *n) {
     *n = n_choices;
@@ -35,7 +35,8 @@ void gemm_choice_add(const struct gemm_choice *c) {
     }
     choices = table_grow(choices, n_choices, sizeof *choices);
     choices[n_choices++] = *c;
-    version++;
+    added |= timing;
+    version += !timing;
 }
 
 void gemm_choices_keep(int n) {
@@ -58,7 +59,11 @@ uint64_t gemm_choices_hash(void) {
     return hash;
 }
 
-void gemm_choices_time(bool on) { timing = on; }
+void gemm_choices_time(bool on) {
+    version += !on && added;
+    added &= on;
+    timing = on;
+}
 bool gemm_choices_timing(void) { return timing; }
 
 #ifdef TRIVIUM_CUDA
