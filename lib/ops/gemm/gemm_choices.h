@@ -37,7 +37,8 @@ void gemm_choice_add(const struct gemm_choice *);
 bool gemm_choice_use(const char *product);
 /** Forget all but the first n. */
 void gemm_choices_keep(int n);
-/** Another number after each change, and after a timing that has added rows: plans of before are dropped (gemm_cuda.c). */
+/** Another number after each change, and after a timing that has added rows: plans that were made before it are
+ *  dropped (gemm_cuda.c). */
 int64_t gemm_choices_version(void);
 /** Of the products that are used and their algorithms, not of their times; 0: there are none. */
 uint64_t gemm_choices_hash(void);
