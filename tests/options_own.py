@@ -104,7 +104,7 @@ def read_cases():
 def unify(text, measures=False):
     """What differs from run to run has the same letters in all."""
     if measures:
-        return re.sub(r"-?[0-9][0-9.e+-]*| +", "N", text)
+        return re.sub(r" +", " ", re.sub(r"-?[0-9][0-9.e+-]*", "N", text))
     text = re.sub(r"(has room for|resident|unaccounted) -?[0-9.]+ MiB|(mfu|goodput) [0-9.]+%", "N", text)
     text = re.sub(r"-?[0-9][0-9.e+-]*( ?)(ms|us|s|tok/s|tokens/s|MB/s|GB/s|GiB/s|TFLOP/s)(?![a-z0-9])", r"N\2", text)
     return re.sub(r"\b[0-9a-f]{16}\b|\bpid [0-9]+|trivium\.[0-9]+", "N", text)

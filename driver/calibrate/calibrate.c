@@ -42,16 +42,12 @@ static enum status check_gpu(struct request *q) {
     return OK;
 }
 
-static enum status read_request(struct request *q, int argc, char **argv) {
-    const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
-    struct plan *p = &q->plan;
-    TRY(recipe_options_create(&own, q, &q->options));
-    TRY(options_parse(q->options, argc, argv));
-    TRY(plan_settle_device(p));
-    if (q->widest == 0) q->widest = p->device == PLAN_DEVICE_CUDA ? 2048 : 512;
-    if (q->widest < 64) return FAIL(E_CONFIG, "widest=%d channels; use --widest 64 or more", (int)q->widest);
-    if (p->device == PLAN_DEVICE_CUDA) return check_gpu(q);
-    if (p->precision != PRECISION_FP32 && p->precision != PRECISION_FP64)
+static enum status check_cores(const struct request *q) {
+    static const char *const of_gpus[] = {"model", "micro-batch"};
+    for (int i = 0; i < 2; i++)
+        if (options_source(q->options, of_gpus[i]) == FROM_COMMAND_LINE)
+            return FAIL(E_CONFIG, "--%s is for --device cuda, and this measures cores; leave it out", of_gpus[i]);
+    if (q->plan.precision != PRECISION_FP32 && q->plan.precision != PRECISION_FP64)
         return FAIL(E_CONFIG, "calibrate measures products in fp32 or fp64; use --precision fp32");
     int n = comm_world_size();
     double cores = comm_local_cores();
@@ -60,6 +56,17 @@ static enum status read_request(struct request *q, int argc, char **argv) {
                               "for one each; here are %d ranks and %.3g cores; use trivium launch -n %.0f calibrate",
                     n, cores, fmax(2, floor(cores)));
     return OK;
+}
+
+static enum status read_request(struct request *q, int argc, char **argv) {
+    const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
+    struct plan *p = &q->plan;
+    TRY(recipe_options_create(&own, q, &q->options));
+    TRY(options_parse(q->options, argc, argv));
+    TRY(plan_settle_device(p));
+    if (q->widest == 0) q->widest = p->device == PLAN_DEVICE_CUDA ? 2048 : 512;
+    if (q->widest < 64) return FAIL(E_CONFIG, "widest=%d channels; use --widest 64 or more", (int)q->widest);
+    return p->device == PLAN_DEVICE_CUDA ? check_gpu(q) : check_cores(q);
 }
 
 static enum status calibrate(struct request *q, int argc, char **argv) {
