@@ -20,10 +20,12 @@ query() { # FILE EXPRESSION of r: is it true?  r: all, rows: by name
 
 rented there --device simt; [ $? = 2 ] && said 'make it where there is a network: tools/gpu-rented prepare'
 report $? "without a pack there says how to make one"
-rented prepare --device simt && said 'MB, with the sources [0-9.]+ MB, as an archive' && said 'tools/gpu-rented there --out results --device simt'
+rented prepare --device simt && said 'txz: [0-9.]+ MB, with the sources [0-9.]+ MB; ' && said 'tools/gpu-rented there --out results --device simt'
 report $? "prepare makes a pack and prints the call: $(sed -n 's/.*: \([0-9.]* MB, with .*\)/\1/p' "$work/said" | head -1)"
 rented there; [ $? = 2 ] && said 'is for --device simt'
 report $? "a pack for the emulated device is not taken for a GPU's"
+
+rm -r "$GPU_RENTED_PACK" # what travels is the archive
 
 # ---- there, whole ----
 rented there --device simt --limit 590 --out "$work/results"
@@ -57,6 +59,7 @@ query "$work/short/results.json" 'rows["units-1"]["result"] == "no time" and "it
 report $? "a row whose limit does not fit into what is left is not begun"
 
 # ---- other sources than the pack's: built there ----
+rm "$GPU_RENTED_PACK.txz"
 python3 - "$GPU_RENTED_PACK/pack.json" <<'END'
 import json, sys
 p = json.load(open(sys.argv[1]))

@@ -12,6 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.environ.get("BUILD_NAME", "build")
 # what prepare makes, and there reads
 PACK = os.environ.get("GPU_RENTED_PACK") or os.path.join(ROOT, BUILD, "gpu-rented")
+ARCHIVE = PACK + ".txz"
 TREE = os.path.join(PACK, "tree")  # libraries (tools/gpu-pack)
 PROGRAMS = ("trivium", "trivium-tests", "bench-kernels", "bench-step")
 SUFFIXES = (".c", ".h", ".cu", ".cpp", "Makefile")

@@ -1,6 +1,6 @@
 """prepare: everything that needs no GPU, before one is paid for.
 
-The pack, build/gpu-rented:
+The pack, build/gpu-rented, and the archive of it, build/gpu-rented.txz, which travels:
 
     bin/              the programs, stripped, without MPI, for one kind of GPU and any x86-64-v3 processor
     tree/             the libraries that they need and a machine may lack (tools/gpu-pack)
@@ -18,7 +18,7 @@ import time
 from . import common
 from .common import BUILD, PACK, PROGRAMS, ROOT, TREE, Trouble
 
-MOST_MB = 64  # the pack and the sources, as an archive
+MOST_MB = 64  # the archive of the pack, and the sources
 
 
 def say(text):
@@ -133,22 +133,29 @@ def record(device):
 
 
 # ---- the end ----
-def megabytes(folder):
-    """Of an archive, which is what travels."""
-    archive = subprocess.Popen(["tar", "cz", *folder], cwd=ROOT, stdout=subprocess.PIPE)
-    n = 0
-    while chunk := archive.stdout.read(1 << 20):
-        n += len(chunk)
-    archive.wait()
-    return n / 1e6
+def archive(device):
+    """One file: programs that have the same kernels cost their size once in xz's window. @return its megabytes"""
+    path = common.ARCHIVE
+    effort = "-9" if device == "cuda" else "-1"
+    must(
+        ["tar", "cJf", path, "-C", os.path.dirname(PACK), os.path.basename(PACK)],
+        "tar",
+        env={**os.environ, "XZ_OPT": effort},
+    )
+    return os.path.getsize(path) / 1e6
+
+
+def megabytes_of_sources():
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    return sum(os.path.getsize(os.path.join(ROOT, f)) for f in files.split("\0") if f) / 1e6
 
 
 def call(device):
     there = "tools/gpu-rented there --out results" + ("" if device == "cuda" else " --device simt")
     land = "tools/gpu-rented land results" + ("" if device == "cuda" else " --into landed")
-    return f"""on the machine with the GPU, from a copy of the sources with {os.path.relpath(PACK, ROOT)} in it:
+    return f"""on the machine with the GPU, from a copy of the sources with {os.path.relpath(common.ARCHIVE, ROOT)} in it:
 
-    tar czf rented.tgz $(git ls-files) {os.path.relpath(PACK, ROOT)}        # here
+    tar czf rented.tgz $(git ls-files) {os.path.relpath(common.ARCHIVE, ROOT)}        # here
     tar xzf rented.tgz && {there}        # there
     {land}        # here, with the folder results of there
 """
@@ -167,11 +174,10 @@ def prepare(device, arch):
         os.path.join(PACK, "pack.json"),
         {"device": device, "arch": arch, "commit": commit(), "sources": common.hash_of_sources(), "date": common.now()},
     )
+    pack, tree = archive(device), megabytes_of_sources()
     os.remove(os.path.join(PACK, "prepare.log"))
-    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
-    pack, tree = megabytes([os.path.relpath(PACK, ROOT)]), megabytes(files) if files else 0
     say(
-        f"{os.path.relpath(PACK, ROOT)}: {pack:.1f} MB, with the sources {pack + tree:.1f} MB, as an archive; "
+        f"{os.path.relpath(common.ARCHIVE, ROOT)}: {pack:.1f} MB, with the sources {pack + tree:.1f} MB; "
         f"{time.time() - started:.0f} s, {built - started:.0f} of them to build"
     )
     if pack + tree > MOST_MB:
