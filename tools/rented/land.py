@@ -2,7 +2,6 @@
 
 import os
 import re
-import tarfile
 
 from . import common
 from .common import ROOT, Trouble
@@ -18,8 +17,7 @@ def read(folder):
     archive = os.path.join(folder, "results.tgz")
     if not os.path.exists(archive):
         raise Trouble(f"{folder} has no results.json and no results.tgz; give the folder that there wrote (--out)")
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, members=[m for m in tar if m.name in ("results.json", "summary.txt")], filter="data")
+    common.unpack(archive, folder, ("results.json", "summary.txt"))
     return common.read_json(path)
 
 

@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
 import time
 
 from . import common
@@ -136,12 +137,8 @@ def record(device):
 def archive(device):
     """One file: programs that have the same kernels cost their size once in xz's window. @return its megabytes"""
     path = common.ARCHIVE
-    effort = "-9" if device == "cuda" else "-1"
-    must(
-        ["tar", "cJf", path, "-C", os.path.dirname(PACK), os.path.basename(PACK)],
-        "tar",
-        env={**os.environ, "XZ_OPT": effort},
-    )
+    with tarfile.open(path, "w:xz", preset=9 if device == "cuda" else 1) as tar:
+        tar.add(PACK, os.path.basename(PACK))
     return os.path.getsize(path) / 1e6
 
 

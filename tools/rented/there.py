@@ -91,8 +91,7 @@ class Here:
 def open_pack(here):
     path = os.path.join(PACK, "pack.json")
     if os.path.exists(common.ARCHIVE):  # each time: a folder of an earlier call may be another pack's
-        with tarfile.open(common.ARCHIVE) as tar:
-            tar.extractall(os.path.dirname(PACK), filter="data")
+        common.unpack(common.ARCHIVE, os.path.dirname(PACK))
     if not os.path.exists(path):
         raise Trouble(
             f"there is no {os.path.relpath(PACK, ROOT)}; make it where there is a network: tools/gpu-rented prepare"
