@@ -153,9 +153,8 @@ static enum status open_files(struct training *t) {
     return fail_agree(group_world(), open_metrics(t));
 }
 
-/* A first batch with tokens of another model ends the job. Steps are worth more than evaluations: what no evaluation
- * can read is said before the first step, and training goes on. Each evaluation then fails by itself
- * (train_evaluate.c). */
+/* A first batch with tokens of another model ends the job. Steps are worth more than evaluations: a warning names data
+ * that no evaluation can read, and training goes on. Each evaluation then fails by itself (train_evaluate.c). */
 static enum status look_at_data(const struct training *t) {
     if (!t->setup.plan.resume[0]) TRY(run_check_first_batch(&t->run));
     enum status status = run_check_validation(&t->run, t->setup.plan.eval_batches);

@@ -4,8 +4,8 @@
 
 #include "driver/calibrate/calibrate_measure.h"
 
-/** Of a world of so many ranks, a core or a GPU each; read back as a check. *m gets the GPU's peak, and its ops in
- *  another order.  @collective{none} @errors E_IO; those of cluster_read */
+/** Writes the cluster file, and reads it back as a check. Each rank of the world has a core or a GPU. *m gets the GPU's
+ *  peak, and its ops in another order.  @collective{none} @errors E_IO; those of cluster_read */
 enum status calibrate_write(const char *path, struct measured *, enum dtype);
 
 #endif

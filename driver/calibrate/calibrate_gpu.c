@@ -18,7 +18,7 @@ static enum status up(const struct device *d, const struct buffers *x) {
 static enum status down(const struct device *d, const struct buffers *x) {
     return d->download_start(d, x->pinned, x->a, x->bytes);
 }
-/* So many kernels of one word each: all but the first wait in the queue. */
+/* Each of these kernels writes one word. All but the first wait in the queue. */
 static enum status launch(const struct device *d, const struct buffers *x) {
     for (int i = 0; i < LAUNCHES; i++) TRY(d->fill(d, x->a, 0, 8));
     return OK;

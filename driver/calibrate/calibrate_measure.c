@@ -335,7 +335,7 @@ static enum status measure_gpu(const struct calibration *q, struct measured *m) 
 
 enum status calibrate_measure(const struct calibration *q, struct measured *m) {
     *m = (struct measured){.n_movers = 0};
-    omp_set_num_threads(1);                                          /* as the models are told */
+    omp_set_num_threads(1);                                          /* as the models do */
     if (q->device == PLAN_DEVICE_CUDA) return measure_gpu(q, m);
     TRY(comm_barrier(group_world()));
     m->peak[FP32] = peak_flops_per_core(FP32);

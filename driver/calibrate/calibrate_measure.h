@@ -28,8 +28,8 @@ struct measured {
     double between_s, all_s;                                         /* quartiles of the steps of a row; of all rows */
 };
 
-/* precision of the models; widest: of them, in channels. Of a GPU model and micro: one more that is trained, "": none,
- * with so many sequences. */
+/* precision, of the models; widest: channels of the widest. On a GPU one more is trained: model is its name ("": none),
+ * micro its sequences in a microbatch. */
 struct calibration {
     enum plan_device device;
     enum plan_precision precision;

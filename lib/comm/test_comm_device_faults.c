@@ -49,8 +49,8 @@ static void test_ranks_that_share_a_gpu(void **state) {
     assert_true(agree_all(ok));
 }
 
-/* NCCL 2.30 with the variable on all ranks; what does not fit is said with the version and the variable. Of the fake,
- * which says that it is of any version. */
+/* NCCL 2.30 lets ranks share a GPU if all of them have the variable. A refusal names the version and the variable. The
+ * fake claims any version that a test gives it. */
 static void test_nccl_2_30_lets_ranks_share_a_gpu(void **state) {
     (void)state;
     const struct device *d = test_device();
