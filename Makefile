@@ -48,7 +48,7 @@ OBJ := $(B)/obj
 SHARED := $(BUILD_NAME)$(MANNER)/obj
 
 # ---- sources: a module is a folder; test_*.c and example_*.c live in it ----
-MODULES := $(filter-out tests% nano% build%,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h driver/*/*.h lib/*/*.h lib/*/*/*.h)))))
+MODULES := $(filter-out tests% nano% build%,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h driver/*/*.h dp_variants/*/*.h models/*/*.h lib/*/*.h lib/*/*/*.h)))))
 ALL_C := $(foreach m,$(MODULES),$(wildcard $(m)/*.c))
 TEST_C := $(foreach m,$(MODULES),$(wildcard $(m)/test_*.c)) $(wildcard tests/*.c)
 EXAMPLE_C := $(foreach m,$(MODULES),$(wildcard $(m)/example_*.c))
@@ -58,8 +58,8 @@ LESSON_C := $(wildcard lessons/*/example_*.c)
 solutions = $(foreach d,$(dir $(shell grep -ls '^reference' $(1)*/exercise.ini $(1)*/later.ini)),$(or $(wildcard $(d)reference.c),$(filter-out $(d)test_%,$(wildcard $(d)*.c))))
 CPU_C := $(filter lib/ops/%_cpu.c,$(ALL_C))      # compiled once for each element type (lib/ops/real.h)
 CUDA_C := $(filter %_cuda.c %_nccl.c %_cudnn.c %_staged.c,$(ALL_C))   # host code of the CUDA device
-NO_MPI_C := lib/comm/comm_without_mpi.c
-LIB_C := $(filter-out $(TEST_C) $(EXAMPLE_C) $(CPU_C) $(if $(WITH_CUDA),,$(CUDA_C)) $(if $(filter 0,$(MPI)),$(filter lib/comm/comm_mpi%,$(ALL_C)),$(NO_MPI_C)),$(ALL_C))
+NO_MPI_C := lib/comm/transport/comm_without_mpi.c
+LIB_C := $(filter-out $(TEST_C) $(EXAMPLE_C) $(CPU_C) $(if $(WITH_CUDA),,$(CUDA_C)) $(if $(filter 0,$(MPI)),$(filter lib/comm/transport/comm_mpi%,$(ALL_C)),$(NO_MPI_C)),$(ALL_C))
 ELEMS := fp64 fp32 bf16 fp16
 ALL_CU := $(foreach m,$(MODULES),$(wildcard $(m)/*.cu))
 ELEM_CU := $(filter %_cuda.cu,$(ALL_CU))         # compiled once for each element type (lib/ops/cuda.h)
@@ -358,10 +358,10 @@ docs: deps
 	@BUILD=$(B) tools/docs/options
 	@tools/docs/build
 
-# The explorer: one page, build/explorer/explorer.html (explorer/README.md)
+# The explorer: one page, build/explorer/explorer.html (planner/explorer/README.md)
 explorer:
 	@tools/install-deps --check explorer >/dev/null || { echo 'make explorer needs clang, lld and wasi-libc: tools/install-deps explorer'; exit 1; }
-	@$(MAKE) --no-print-directory $(ON_ALL_CORES) -f explorer/Makefile
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) -f planner/explorer/Makefile
 
 # The course's pictures in docs/figures, from runs on this machine (two to three minutes)
 figures: deps

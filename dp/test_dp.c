@@ -3,8 +3,8 @@
  * The technique: its norm, its bill, and that it acts on final gradients only. */
 #include "dp/dp.h"
 #include "dp/dp_bucket.h"
-#include "gpt/gpt.h"
 #include "lib/run/run.h"
+#include "models/gpt/gpt.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 

@@ -13,7 +13,7 @@ enum { LOADING_S = 5, DEFAULT_S = 600 };
 static char line[1024]; /* made before it is needed: a handler may not format */
 static size_t line_bytes;
 
-/* Never returns, so that it does not matter on which stack it runs (driver/stop.h). */
+/* Never returns, so that it does not matter on which stack it runs (launch/stop.h). */
 static void say_and_end(int number) {
     (void)number;
     ssize_t n = write(STDERR_FILENO, line, line_bytes);

@@ -2,8 +2,8 @@
 #include "tests/test.h"
 
 #include "driver/preflight.h"
-#include "gpt/gpt.h"
 #include "lib/checkpoint/checkpoint_ready.h"
+#include "models/gpt/gpt.h"
 
 #include <stdio.h>
 #include <string.h>

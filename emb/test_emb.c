@@ -5,11 +5,11 @@
  * microbatches, with updates in time and late: losses, norms, tables, what is kept of their rows and every other weight
  * within 1e-10. */
 #include "emb/emb.h"
-#include "dlrm/dlrm.h"
+#include "models/dlrm/dlrm.h"
 #include "driver/recipe.h"
 #include "tests/emb_oracle.h"
 #include "lib/data/clicks_synth.h"
-#include "local/local.h"
+#include "dp_variants/local/local.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "zero/zero.h"

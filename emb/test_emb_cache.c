@@ -5,7 +5,6 @@
  * microbatches, late updates, evaluations in between and checkpoints; planned bytes are the measured ones in every
  * tier, and what the disk moved is what the cache says. A disk that takes its time, so that what does not wait shows.
  */
-#include "dlrm/dlrm.h"
 #include "driver/recipe.h"
 #include "emb/emb.h"
 #include "lib/checkpoint/checkpoint.h"
@@ -13,6 +12,7 @@
 #include "lib/device/disk_private.h"
 #include "lib/run/hot_rows.h"
 #include "lib/run/optim_rows.h"
+#include "models/dlrm/dlrm.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "zero/zero.h"

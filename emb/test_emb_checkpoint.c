@@ -2,11 +2,11 @@
  *
  * A checkpoint of tables that were divided one way loads where they are divided another way: each layout goes on from
  * the one before it in the list, and has the losses of the run that was not interrupted. */
-#include "dlrm/dlrm.h"
 #include "driver/recipe.h"
 #include "emb/emb.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/data/clicks_synth.h"
+#include "models/dlrm/dlrm.h"
 #include "tests/test.h"
 #include "zero/zero.h"
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* ranks: 1 2 4  device: cpu  threads: 1 */
 #include "driver/recipe.h"
-#include "gpt/gpt.h"
 #include "mixed_precision/loss_scale.h"
 #include "mixed_precision/mixed_precision.h"
+#include "models/gpt/gpt.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "zero/zero.h"

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-#include "gpt/gpt.h"
-#include "llama/llama.h"
+#include "models/gpt/gpt.h"
+#include "models/llama/llama.h"
 #include "oracle/kept.h"
 #include "tests/test.h"
 #include <stdio.h>

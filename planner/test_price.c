@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-#include "gpt/gpt.h"
-#include "local/local.h"
+#include "dp_variants/local/local.h"
+#include "models/gpt/gpt.h"
 #include "planner/test_price.h"
 
 static void test_phases_add_up_to_the_step(void **state) {

@@ -2,8 +2,8 @@
  *
  * Ranks that share cores. */
 #include "lib/cost/wire_time.h"
+#include "models/t5/t5.h"
 #include "planner/test_price.h"
-#include "t5/t5.h"
 
 static struct plan on_cores(int dp, int tp, int pp, int threads) {
     struct plan p = plan_of(dp, tp, pp);

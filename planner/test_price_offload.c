@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
  * The price of states and weights in host memory. */
-#include "gpt/gpt.h"
+#include "models/gpt/gpt.h"
 #include "park/park.h"
 #include "planner/test_price.h"
 

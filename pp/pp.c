@@ -15,7 +15,7 @@
  * head (for any v, the first virtual stage is on the first stage and the last on the last). The head's matrix is the
  * embedding's (tied), so both ends hold a copy. They start equal, because initial values depend on name and global
  * index only, and stay equal, because their gradients are all-reduced each step (AXIS_TIE, lib/run/combine.h). So does
- * what all layers of an encoder or a decoder read (t5/): a half of the stages has it, or all (AXIS_HALF, AXIS_PP).
+ * what all layers of an encoder or a decoder read (T5's): a half of the stages has it, or all (AXIS_HALF, AXIS_PP).
  *
  * Sent when: in the order of the schedule (pp_schedule.c). A send leaves a copy in a ring of `send_depth` buffers and
  * goes on.
@@ -125,7 +125,7 @@ static struct users users_of(const bool *uses, int n) {
 
 /* The axis along which these ranks, and no others, are together; AXIS_SELF: there is none. The table is tied between
  * the pipeline's two ends; with two directions every rank has what its mirror image has; layers of an encoder share a
- * param, and those of its decoder another (t5/): each is one half, or, where stages come round again, all of them. */
+ * param, and those of its decoder another (T5's): each is one half, or, where stages come round again, all of them. */
 static enum mesh_axis axis_of_users(struct users u, int pp, bool two_pipes) {
     bool pair = u.n_users == 2 && u.last == pp - 1 - u.first;
     if (pair && (two_pipes || u.first == 0)) return two_pipes ? AXIS_MIRROR : AXIS_TIE;

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
  * Interleaved: its order, its equality with 1F1B for one chunk, and the programs of virtual stages. Tables only. */
-#include "gpt/gpt.h"
+#include "models/gpt/gpt.h"
 #include "pp/pp.h"
 #include "pp/pp_schedule.h"
 #include "tests/layouts.h"

@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu
  *
  * The program after pp's rewrite, for every stage: pure tables, so one process can check all of them. */
-#include "gpt/gpt.h"
 #include "lib/run/combine.h"
+#include "models/gpt/gpt.h"
 #include "pp/pp.h"
 #include "pp/pp_schedule.h"
 #include "tests/layouts.h"

@@ -1,13 +1,13 @@
 #include "tests/combinations.h"
 
 #include "cp/cp.h"
+#include "dp_variants/main_rank/main_rank.h"
+#include "dp_variants/server/server.h"
 #include "driver/recipe.h"
-#include "main_rank/main_rank.h"
+#include "models/t5/t5.h"
 #include "park/park.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
-#include "server/server.h"
-#include "t5/t5.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "tp/tp.h"
@@ -105,7 +105,7 @@ bool combination_plan(const struct combination *c, struct plan *p) {
     p->attention = CORES[v[CORE]].attention;
     p->dropout_masks = CORES[v[CORE]].masks;
     p->loss_chunk = CORES[v[CORE]].loss_chunk;
-    if (!strcmp(MODELS[v[MODEL]].arch, "t5") && p->mesh.cp > 1) return false;   /* t5/t5.c */
+    if (!strcmp(MODELS[v[MODEL]].arch, "t5") && p->mesh.cp > 1) return false;   /* models/t5/t5.c */
     enum status status = plan_settle(p, plan_ranks(p));
     for (int i = 0; i < train_recipe.n_techniques && status == OK; i++) {
         const struct technique *t = train_recipe.techniques[i];

@@ -1,9 +1,9 @@
 #include "tests/emb_oracle.h"
 
-#include "dlrm/dlrm.h"
 #include "driver/recipe.h"
 #include "emb/emb.h"
 #include "lib/data/clicks.h"
+#include "models/dlrm/dlrm.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <stdlib.h>

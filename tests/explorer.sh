@@ -1,5 +1,5 @@
 #!/bin/bash
-# What the explorer's page reads of the commands (explorer/): show memory, plan and show options as JSON, and plan's picture. The page
+# What the explorer's page reads of the commands (planner/explorer/): show memory, plan and show options as JSON, and plan's picture. The page
 # itself is looked at by tests/more/explorer.sh.
 #
 # Run from the project's root. BUILD: where the program is (default: build).

@@ -2,8 +2,8 @@
 import re
 
 SHARED = "lib/checkpoint/hf_keys_shared.c"
-FILES = {"gpt2": ("gpt/gpt_hf_config.c", None), "bert": ("bert/bert_hf_config.c", None), "t5": ("t5/t5_hf_config.c", None),
-         "llama": ("llama/llama_hf_config.c", ("BOTH", "LLAMA")), "mixtral": ("llama/llama_hf_config.c", ("BOTH", "MIXTRAL"))}
+FILES = {"gpt2": ("models/gpt/gpt_hf_config.c", None), "bert": ("models/bert/bert_hf_config.c", None), "t5": ("models/t5/t5_hf_config.c", None),
+         "llama": ("models/llama/llama_hf_config.c", ("BOTH", "LLAMA")), "mixtral": ("models/llama/llama_hf_config.c", ("BOTH", "MIXTRAL"))}
 
 ROW = re.compile(r'\{"([^"]+)", (HF_\w+), (NULL|"[^"]*"), (NULL|"[^"]*"), ')
 

@@ -8,7 +8,7 @@ ONE = r'"(?:[^"\\\n]|\\.)*"'
 SEVERAL = re.compile(ONE + r"(?:\s*(?:PRI\w+\s*)?" + ONE + r")*(?:\s*PRI\w+)?")
 CALL = re.compile(r"\b(FAIL|REFUSE|fail_\w+|stderr)\b")
 ELSEWHERE = re.compile(
-    r"(^|/)(test_|example_)|^(nano|tests|tools/bench|tools/concepts)/|^lessons/.*\.(c|cu|h)$|^explorer/"
+    r"(^|/)(test_|example_)|^(nano|tests|tools/bench|tools/concepts)/|^lessons/.*\.(c|cu|h)$|^planner/explorer/"
 )
 ASKS = re.compile(
     r"(?:^|[;:,.?!] |\bor |\band )(?:use|Use|give|Give|set|raise|leave|start|see|build|read|tokenize|say|point|quote|save|choose|make it) "

@@ -260,7 +260,7 @@ def cut_short(_, __, to, frame):
 
 
 def forged_job(path):
-    """A job of one rank that makes a file, as driver/launch/host_job.c writes it."""
+    """A job of one rank that makes a file, as launch/host_job.c writes it."""
     texts = b"".join(word.encode() + b"\0" for word in ["/", "/bin/sh", "-c", f"touch {path}"])
     body = struct.pack("<6i2d", 0, 1, 1, 0, 4, 0, 60, 3) + bytes(2 * 256) + texts
     return struct.pack("<II", 1, len(body)) + body

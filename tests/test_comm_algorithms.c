@@ -4,7 +4,7 @@
  * ranks, are the serial run. A layout for each algorithm, another one on each number of ranks; LONG=1: all. */
 #include "driver/recipe.h"
 #include "lib/comm/comm_backend.h"
-#include "lib/comm/hops.h"
+#include "lib/comm/hops/hops.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <stdio.h>

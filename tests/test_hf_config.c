@@ -2,11 +2,11 @@
  *
  * config.json, read by a table for each model: published ones whole, and keys that change the numbers. Every key, held
  * against transformers: tests/hf_variants.sh. And what a folder is. */
-#include "bert/bert_hf.h"
-#include "gpt/gpt_hf_config.h"
 #include "lib/checkpoint/hf_files.h"
-#include "llama/llama_hf.h"
-#include "t5/t5_hf.h"
+#include "models/bert/bert_hf.h"
+#include "models/gpt/gpt_hf_config.h"
+#include "models/llama/llama_hf.h"
+#include "models/t5/t5_hf.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * weights and files are the same to the byte. And what was imported trains the same in every layout (--init), while
  * --resume refuses it. */
 #include "driver/recipe.h"
-#include "gpt/gpt_hf.h"
-#include "gpt/gpt_llmc.h"
+#include "models/gpt/gpt_hf.h"
+#include "models/gpt/gpt_llmc.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "tests/layouts.h"

@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu
  *
  * The program after tp's rewrite, for every rank of a layout: pure tables, so one process can check all of them. */
-#include "gpt/gpt.h"
 #include "lib/ops/linear.h"
+#include "models/gpt/gpt.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "tp/tp.h"

@@ -181,7 +181,7 @@ static void test_zero_model_states_are_the_papers_formulas(void **state) {
             }
 }
 
-/* In 16 bits with fp32 states: 2 + 2 + 12 bytes. (The paper's table, from these: driver/test_show_params.c.) */
+/* In 16 bits with fp32 states: 2 + 2 + 12 bytes. (The paper's table, from these: driver/show/test_show_params.c.) */
 static void test_zero_formulas_in_16_bits(void **state) {
     (void)state;
     for (int64_t n = 1; n <= 1024; n *= 2) {

@@ -3,7 +3,7 @@
 #ifndef TRIVIUM_DRIVER_HOP_CHART_H
 #define TRIVIUM_DRIVER_HOP_CHART_H
 
-#include "lib/comm/hop_simulate.h"
+#include "lib/comm/hops/hop_simulate.h"
 
 /** Draw a simulated collective into the file. @errors E_MEMORY, E_IO; those of hop_simulate  @collective{none} */
 enum status hop_chart(const struct comm_algorithm *, const struct hop_shape *, int64_t element_bytes,

@@ -29,7 +29,7 @@
 #include "driver/setup.h"
 #include "lib/base/log.h"
 #include "lib/run/products.h"
-#include "local/local.h"
+#include "dp_variants/local/local.h"
 #include "zero/zero.h"
 #include <inttypes.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "driver/compare/compare_report.h"
 #include "driver/compare/compare_table.h"
 #include "driver/chart/markup.h"
-#include "driver/page.h"
+#include "driver/chart/page.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

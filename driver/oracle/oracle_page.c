@@ -2,7 +2,7 @@
 
 #include "driver/chart/chart.h"
 #include "driver/chart/markup.h"
-#include "driver/page.h"
+#include "driver/chart/page.h"
 #include "lib/base/grow.h"
 #include <errno.h>
 #include <inttypes.h>

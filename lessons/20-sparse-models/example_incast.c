@@ -3,12 +3,12 @@
  * An all-to-all from all to all, from all to one and from one to all, over links of 20 ms and 2.5 MB/s (lesson 20).
  *
  * Rank r has bytes[r][q] for rank q. All messages begin at once. The simulation has the model of
- * lib/comm/hop_simulate.h: a link takes one message after the other, its sender's and its receiver's; a latency later
- * the message is there. The measurement sends them, over emulated links. */
+ * lib/comm/hops/hop_simulate.h: a link takes one message after the other, its sender's and its receiver's; a latency
+ * later the message is there. The measurement sends them, over emulated links. */
 #include "lib/base/clock.h"
-#include "lib/comm/comm_links.h"
 #include "lib/comm/comm_request.h"
-#include "lib/comm/hop_simulate.h"
+#include "lib/comm/hops/comm_links.h"
+#include "lib/comm/hops/hop_simulate.h"
 #include "lib/comm/mesh.h"
 #include <stdio.h>
 #include <stdlib.h>

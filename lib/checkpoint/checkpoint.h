@@ -15,9 +15,9 @@
  * each rank (residuals) in its file (checkpoint_terms.h). Dropout, initial values and the order of samples follow from
  * seed and counters: there is no other random state.
  *
- * Where replicas train apart (local/) their weights are equal when a checkpoint is written, and the first replica
- * stores them, with "h0.qkv.w.outer_momentum". Moments differ: replica 2 has its own as "h0.qkv.w@2.exp_avg", and the
- * manifest says how many replicas. As many take each its own again; any other run takes their mean.
+ * Where replicas train apart (dp_variants/local/) their weights are equal when a checkpoint is written, and the first
+ * replica stores them, with "h0.qkv.w.outer_momentum". Moments differ: replica 2 has its own as "h0.qkv.w@2.exp_avg",
+ * and the manifest says how many replicas. As many take each its own again; any other run takes their mean.
  *
  * Written so that a reader never sees half of it:
  *

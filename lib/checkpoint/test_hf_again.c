@@ -2,11 +2,11 @@
  *
  * Tensors that files have twice: what is left out is compared, what is read is the right one of the two, and what
  * transformers 4 and 5 read under different names is written under both. */
-#include "bert/bert_hf.h"
 #include "driver/recipe.h"
 #include "lib/checkpoint/hf_files.h"
-#include "llama/llama_hf.h"
-#include "t5/t5_hf.h"
+#include "models/bert/bert_hf.h"
+#include "models/llama/llama_hf.h"
+#include "models/t5/t5_hf.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <stdio.h>

@@ -26,12 +26,12 @@
 #include "lib/comm/comm.h"
 
 #include "lib/base/log.h"
-#include "lib/comm/host_transport.h"
+#include "lib/comm/transport/host_transport.h"
 #include "lib/comm/comm_device.h"
 #include "lib/comm/comm_epoch.h"
-#include "lib/comm/comm_hops.h"
-#include "lib/comm/comm_links.h"
-#include "lib/comm/flight.h"
+#include "lib/comm/hops/comm_hops.h"
+#include "lib/comm/hops/comm_links.h"
+#include "lib/comm/flight/flight.h"
 #include "lib/comm/own/job.h"
 
 #include <stdio.h>

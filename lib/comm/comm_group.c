@@ -5,9 +5,9 @@
  *
  * The API takes `const struct group *`, as which ranks a group has never changes. Its counters do; group_counting is
  * the one place where the const is taken off (no group is ever defined const). */
-#include "lib/comm/host_transport.h"
+#include "lib/comm/transport/host_transport.h"
 #include "lib/comm/comm_device.h"
-#include "lib/comm/flight.h"
+#include "lib/comm/flight/flight.h"
 
 #include <stdio.h>
 #include <stdlib.h>

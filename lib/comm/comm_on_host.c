@@ -1,6 +1,6 @@
 /* The backend of groups of more than one rank, on host memory: by hops (comm_hops.c), or as the transport's own. */
-#include "lib/comm/host_transport.h"
-#include "lib/comm/comm_hops.h"
+#include "lib/comm/transport/host_transport.h"
+#include "lib/comm/hops/comm_hops.h"
 
 #include <limits.h>
 

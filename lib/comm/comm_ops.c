@@ -3,7 +3,7 @@
  *
  * Each public function writes down one row (struct comm_call); `begin` is the one road that all of them take. */
 #include "lib/comm/comm_device.h"
-#include "lib/comm/flight.h"
+#include "lib/comm/flight/flight.h"
 
 /* Bytes of the whole buffer, as the ledger's formulas want it: count is one rank's part where the parts differ. */
 static double whole_bytes(const struct group *group, const struct comm_call *call) {

@@ -17,9 +17,9 @@
  * oldest operation on the device that is not finished. */
 #include "lib/comm/comm_device.h"
 #include "lib/comm/comm_epoch.h"
-#include "lib/comm/comm_hops.h"
-#include "lib/comm/comm_roll.h"
-#include "lib/comm/flight.h"
+#include "lib/comm/flight/comm_roll.h"
+#include "lib/comm/flight/flight.h"
+#include "lib/comm/hops/comm_hops.h"
 
 #include <sched.h>
 

@@ -1,6 +1,6 @@
 /* Who this process is, how operations behave, what they are called and what they cost: what every other file of the
  * folder may ask, and which asks none of them. */
-#include "lib/comm/host_transport.h"
+#include "lib/comm/transport/host_transport.h"
 
 #include "lib/base/cores.h"
 #include <math.h>

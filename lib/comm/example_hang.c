@@ -10,7 +10,7 @@
  *
  * The other ranks find nothing wrong with what they do: they wait, until the deadline of 2 s ends the job. */
 #include "lib/comm/comm.h"
-#include "lib/comm/flight.h"
+#include "lib/comm/flight/flight.h"
 
 #include <signal.h>
 #include <string.h>

@@ -36,7 +36,7 @@ enum mesh_axis {
     AXIS_TIE,   /* the first and last pipeline stage: both hold the tied embedding */
     AXIS_MIRROR,/* stage i and stage pp - 1 - i: with pipelines in both directions they hold the same layers */
     AXIS_HALF,  /* stages of the same half of the pipeline, if there are as many in both: what the layers of an encoder
-                 * share, or those of its decoder (t5/) */
+                 * share, or those of its decoder (models/t5/) */
     AXIS_MESH,  /* every rank of the layout */
     AXIS_MODEL, /* one replica of the model: ranks of the same number along dp */
     N_MESH_AXES

@@ -1,7 +1,7 @@
 #include "lib/comm/nodes.h"
 
 #include "lib/comm/comm_backend.h"
-#include "lib/comm/host_transport.h"
+#include "lib/comm/transport/host_transport.h"
 
 int node_emulated(const struct nodes *nodes, int rank, int n) {
     int k = nodes->ranks_per_node, n_nodes = (n + k - 1) / k;

@@ -5,7 +5,7 @@
 
 #include "lib/base/rng.h"
 #include "lib/comm/comm_backend.h"
-#include "lib/comm/host_transport.h"
+#include "lib/comm/transport/host_transport.h"
 
 #include <limits.h>
 #include <stdlib.h>

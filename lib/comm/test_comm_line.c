@@ -2,8 +2,8 @@
 /* Sums that are started together take so much memory and no more, wait for each other in whatever order, and are
  * right (comm_hops.c). */
 #include "lib/base/clock.h"
-#include "lib/comm/comm_hops.h"
-#include "lib/comm/hop_walk.h"
+#include "lib/comm/hops/comm_hops.h"
+#include "lib/comm/hops/hop_walk.h"
 #include "tests/test.h"
 #include <sched.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  *   step    one line: an op over slots and params (lib/ops/op.h)
  *   block   a stretch of steps between two boundaries: embedding | a layer | head and loss
  *
- * A model builds it (gpt/), techniques rewrite it (tp inserts steps and narrows axes, pp drops other stages' blocks,
+ * A model builds it (models/), techniques rewrite it (tp inserts steps and narrows axes, pp drops other stages' blocks,
  * recompute marks slots), and lowering (lower.h) turns it into rows. Nothing here needs a device or a peer: any process
  * can build and rewrite the program of any rank, so a laptop can plan a cluster. */
 #ifndef TRIVIUM_PROGRAM_PROGRAM_H
@@ -64,7 +64,7 @@ struct param {
     int64_t hot_rows, hot_offset;
     void *hot;
     const int32_t *hot_place;
-    bool cache;                /* not learned: what decode/ keeps from token to token. Zero at first, never saved */
+    bool cache;                /* not learned: what decode keeps from token to token. Zero at first, never saved */
     enum mesh_axis shared;     /* the other ranks along this axis hold it too (pp/); AXIS_SELF: none */
     /* Set by program_infer: the axes of the mesh, as bits, over which its gradient is a sum; and whether this rank's
      * own elements count in the gradient norm (each element counts on one rank). */
@@ -105,8 +105,8 @@ struct param {
     void *shadow[N_SHADOWS];
 };
 
-/* What goes from block to block: in most models one slot, in an encoder-decoder two (t5/), of which some blocks only
- * pass one on. A stream has the same number in all blocks, so that a stage sends what the next one expects. */
+/* What goes from block to block: in most models one slot, in an encoder-decoder two (models/t5/), of which some blocks
+ * only pass one on. A stream has the same number in all blocks, so that a stage sends what the next one expects. */
 enum { MAX_STREAMS = 2 };
 
 struct block {
@@ -133,13 +133,13 @@ struct program {
      * and of the logits, which an evaluation looks at; else -1. */
     int features, scores;
     /* Replicas that update by themselves, so that between two averages their weights differ, and their moments always:
-     * how many, and which of them this is (local/). 0: replicas are the same. */
+     * how many, and which of them this is (dp_variants/local/). 0: replicas are the same. */
     int n_apart, apart;
     enum device_kind device;   /* where it will run, with how many OpenMP threads per rank, and whether products are */
     int n_threads;             /* plain loops: scratch and kernels depend on all three */
     bool plain_gemm;
     bool fixed_sums;           /* sums.h */
-    bool forward_only;         /* no training: no backward tapes, and params have no own elements (decode/) */
+    bool forward_only;         /* no training: no backward tapes, and params have no own elements (models/decode/) */
 };
 
 /** Elements that lie in the param and grad arenas, and in each of the optimizer's arrays: whole or shard, padding

@@ -14,7 +14,7 @@
  * So what follows has one order in every layout:
  *
  *   products cut by tp   lib/ops/gemm/gemm_leaves.h, and the loss's sum over the vocabulary
- *   sums over ranks      lib/comm/hops_halving.c
+ *   sums over ranks      lib/comm/hops/hops_halving.c
  *   weight gradients     lib/comm/sums_rows.h: a row runs once a leaf, and a binary counter adds: bit l of the
  *                        number of leaves so far is set where a sum of 2^l leaves waits for its neighbor
  *   samples              a replica's are neighbors, so that it adds over its microbatches first, and dp last; with

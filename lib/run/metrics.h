@@ -50,7 +50,7 @@ bool metrics_begin(struct metrics *);
  *  @errors E_IO with path and reason */
 enum status metrics_step(struct metrics *, const struct metrics_row *);
 enum status metrics_evaluation(struct metrics *, int64_t step, double val_loss, double val_auc);
-/* The guard against spikes went back to a checkpoint (driver/train_guard.c). */
+/* The guard against spikes went back to a checkpoint (driver/train/train_guard.c). */
 struct metrics_rollback { int64_t step; double loss, limit; int64_t to_step, first_sample, n_samples; };
 /** `step spike_loss spike_limit rolled_back_to skipped_first_sample skipped_samples`. @errors E_IO */
 enum status metrics_rollback(struct metrics *, const struct metrics_rollback *);

@@ -104,7 +104,7 @@ struct plan {
     int64_t workers;                     /* replicas that share the batch: the first along dp; the others only serve */
     int n_microbatches;
     struct mesh_place place;             /* of the rank that this copy of the plan is for; set by plan_place */
-    int64_t prefill;                     /* decode/: tokens of a prompt that are read at once; 0: one */
+    int64_t prefill;                     /* models/decode/: tokens of a prompt that are read at once; 0: one */
     bool undrawn;                        /* the weights come from elsewhere at once: begin with zeros, and draw none */
 };
 
@@ -126,7 +126,7 @@ enum status plan_settle_device(struct plan *);
 bool plan_is_asynchronous(const struct plan *);
 /** The option that makes an asynchronous plan a synchronous one, for a message: "schedule 1f1b". */
 const char *plan_synchronous_option(const struct plan *);
-/** Replicas that have no samples, and only serve the others (server/): the last so many along dp. Pure. */
+/** Replicas that have no samples, and only serve the others (dp_variants/server/): the last so many along dp. Pure. */
 int64_t plan_serving(const struct plan *);
 /** Has the rank that this copy of a settled plan is for samples? Its share is then the one of number place.rank.dp of
  *  `workers`. */

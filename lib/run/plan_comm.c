@@ -1,8 +1,8 @@
 /* What a plan says of communication, for lib/comm. */
 #include "lib/run/plan.h"
 
-#include "lib/comm/comm_links.h"
-#include "lib/comm/comm_rules.h"
+#include "lib/comm/hops/comm_links.h"
+#include "lib/comm/hops/comm_rules.h"
 #include "lib/run/straggler.h"
 #include <inttypes.h>
 

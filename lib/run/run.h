@@ -135,7 +135,7 @@ struct run {
     double auc;                          /* of the last evaluation, of a model of clicks; else NaN */
     double loss_scale;                   /* of this step's gradients; exec.loss_scale is the next step's */
     bool skipped;                        /* GRAD_UNSCALE found an overflow on some rank: this step updates nothing */
-    enum mesh_axis norm_axis;            /* over whose ranks the norm is a sum: all, or one replica's (local/) */
+    enum mesh_axis norm_axis;            /* over whose ranks the norm is a sum: all, or one replica's (local) */
     bool apart;                          /* replicas' weights differ now: not to be saved */
     bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */
     double unscale;                      /* what undoes loss_scale: gradients x unscale are the true ones */

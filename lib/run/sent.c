@@ -2,8 +2,8 @@
 #include "lib/run/sent.h"
 
 #include "lib/base/integer.h"
-#include "lib/comm/comm_rules.h"
-#include "lib/comm/hop_walk.h"
+#include "lib/comm/hops/comm_rules.h"
+#include "lib/comm/hops/hop_walk.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* What the exchanges of a step really send: messages and bytes inside a rank's node and between nodes, by the tables
- * that carry them (lib/comm/hops.h). The bill has algorithm bytes, which every transport is measured by, and which cost
+ * that carry them (lib/comm/hops/). The bill has algorithm bytes, which every transport is measured by, and which cost
  * nothing to add up; a search for a layout prices thousands of bills and asks for no tables. */
 #ifndef TRIVIUM_RUN_SENT_H
 #define TRIVIUM_RUN_SENT_H
 
-#include "lib/comm/hops.h"
+#include "lib/comm/hops/hops.h"
 #include "lib/program/bill.h"
 #include "lib/run/plan.h"
 
@@ -37,7 +37,7 @@ void sent_add(struct sent *sum, const struct sent *one, int64_t times);
  *  @errors as sent_by_exchange */
 enum status sent_by_axis(const struct sent_rules *, const struct mesh_sizes *, int rank, const struct bill *,
                          enum mesh_axis, int64_t n_steps, struct sent sum[2]);
-/** bytes: what the collectives of a step take beside their buffers, at most: by axis what lib/comm/comm_hops.c lets be
+/** bytes: what the collectives of a step take beside their buffers, at most: by axis what lib/comm/hops/ lets be
  *  under way at once. @collective{none} @errors as sent_by_exchange */
 enum status sent_memory(const struct sent_rules *, const struct mesh_sizes *, int rank, const struct bill *,
                         int64_t bytes[N_MESH_AXES]);

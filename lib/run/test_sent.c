@@ -1,7 +1,7 @@
 /* ranks: 1 */
 /* What exchanges send, by hand: pieces, times, nodes, what the library carries. (That it is what runs send: every
  * parity test, tests/layouts.c.) */
-#include "lib/comm/comm_rules.h"
+#include "lib/comm/hops/comm_rules.h"
 #include "lib/run/sent.h"
 #include "tests/test.h"
 

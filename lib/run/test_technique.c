@@ -3,8 +3,8 @@
  * How techniques meet: who takes a claim, in which order they rewrite, what they are told during a step, and what they
  * may take of the comm arena. The techniques here do nothing but write down what happens to them. */
 #include "driver/recipe.h"
-#include "gpt/gpt.h"
 #include "lib/run/run.h"
+#include "models/gpt/gpt.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "lib/base/clock.h"
 #include "lib/trace/trace.h"
 #include "lib/trace/trace_device.h"
-#include "llama/llama.h"
+#include "models/llama/llama.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "tp/tp.h"

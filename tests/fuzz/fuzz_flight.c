@@ -1,10 +1,10 @@
-/* parses: lib/base lib/device/dtype.c lib/comm/comm_world.c lib/comm/flight_read.c lib/comm/postmortem.c
- * lib/comm/postmortem_text.c */
+/* parses: lib/base lib/device/dtype.c lib/comm/comm_world.c lib/comm/flight/flight_read.c lib/comm/flight/postmortem.c
+ * lib/comm/flight/postmortem_text.c */
 /* Flight records of two ranks that were sound, and in which the input has changed bytes: six of it say in which record
  * and where (3), how many (1), and their value, repeated (2). The first byte cuts the second file. What is accepted has
  * a verdict, and a sentence for each rank. */
 #include "lib/comm/comm.h"
-#include "lib/comm/postmortem.h"
+#include "lib/comm/flight/postmortem.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
 #include <string.h>

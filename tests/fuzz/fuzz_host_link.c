@@ -1,8 +1,8 @@
-/* parses: lib/base driver/launch/host_link.c driver/launch/host_job.c lib/comm/own/sealed.c */
+/* parses: lib/base launch/host_link.c launch/host_job.c lib/comm/own/sealed.c */
 /* What comes over the connection of an agent (first byte even) or of the lighthouse (odd), in pieces whose size the
  * second byte is. */
-#include "driver/launch/host_job.h"
-#include "driver/launch/host_link.h"
+#include "launch/host_job.h"
+#include "launch/host_link.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

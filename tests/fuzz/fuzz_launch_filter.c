@@ -1,6 +1,6 @@
-/* parses: lib/base driver/launch/launch_filter.c */
+/* parses: lib/base launch/launch_filter.c */
 /* What mpirun and the ranks write to standard error, by lines. */
-#include "driver/launch/launch.h"
+#include "launch/launch.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* parses: lib/base driver/launch/launch.c driver/launch/launch_request.c driver/launch/hosts.c
- * driver/launch/launch_job.c driver/launch/launch_filter.c */
+/* parses: lib/base launch/launch.c launch/launch_request.c launch/hosts.c
+ * launch/launch_job.c launch/launch_filter.c */
 /* The words after `trivium launch`, one a line, and mpirun's that follow from them. */
-#include "driver/launch/launch.h"
+#include "launch/launch.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
 #include <string.h>

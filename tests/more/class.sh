@@ -8,7 +8,7 @@ set -u -o pipefail
 
 # ---- the table, and reports ----
 mkdir -p "$work"/counts/{ann,bob,eve}/02                       # an exercise that has further tests
-cp lib/comm/hops_levels.c "$work/counts/ann/02"
+cp lib/comm/hops/hops_levels.c "$work/counts/ann/02"
 echo 'int x = y;' >"$work/counts/bob/02/hops_levels.c"
 tools/grade-all --built --trusted --lessons 02 --exercise levels --out "$work/counts.csv" "$work/counts" >"$work/said" 2>&1
 cut -d, -f 1,5,6 "$work/counts.csv" | tail -n +2 | tr -d '\r' >"$work/columns"

@@ -8,7 +8,7 @@ set -u -o pipefail
 # ---- the tree without the answers ----
 tools/handout --out "$work/tree" all >"$work/said" 2>&1 && [ ! -e "$work/tree/$reference" ] && [ ! -e "$work/tree/.git" ] &&
     cmp -s "$work/tree/dp/dp_bucket.c" lessons/03-*/bucket/dp_bucket.c && ! ls "$work"/tree/lessons/0[23]-*/mutants >/dev/null 2>&1 &&
-    ! grep -lE '^\+\+\+ b/dp/dp_bucket.c' "$work"/tree/tests/mutants/*
+    ! grep -rlE '^\+\+\+ b/dp/dp_bucket.c' "$work"/tree/tests/mutants
 report $? "a handout has the starters, and neither references nor mistakes"
 ! ls "$work"/tree/lessons/*/*/test_*_unseen.c >/dev/null 2>&1 && ! grep -l '^hidden' "$work"/tree/lessons/*/*/exercise.ini &&
     [ "$(cat lessons/*/*/exercise.ini | grep -c '^hidden')" -ge 3 ]

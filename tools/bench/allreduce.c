@@ -22,8 +22,8 @@
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
 #include "lib/base/clock.h"
 #include "lib/base/option.h"
-#include "lib/comm/comm_links.h"
-#include "lib/comm/hop_simulate.h"
+#include "lib/comm/hops/comm_links.h"
+#include "lib/comm/hops/hop_simulate.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Counts by hand against what is published, and against what run_compile plans for the same shapes. */
 #include "lessons/01-a-table-of-steps/count/count.h"
 #include "driver/recipe.h"
-#include "gpt/gpt.h"
+#include "models/gpt/gpt.h"
 #include "lib/cost/activations.h"
 #include "tests/layouts.h"
 #include "tests/test.h"

@@ -2,10 +2,10 @@
  *
  * L ranks are on each of N nodes. The *place* of a rank is how many ranks of its node come before it: 0 to L - 1.
  * Nothing is sent here. You call functions that append rows to a table, and say on which ranks and which elements they
- * work; lib/comm/hop_rows.h has them. Grade it with
+ * work; lib/comm/hops/hop_rows.h has them. Grade it with
  *
  *     make grade LESSON=02 EXERCISE=levels FILE=my/hops_levels.c */
-#include "lib/comm/hop_rows.h"
+#include "lib/comm/hops/hop_rows.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* ranks: 1 */
 /* Exercise "levels": the rows of all ranks, looked at, run in this process, and timed. Nothing of it needs MPI. */
-#include "lib/comm/hop_simulate.h"
-#include "lib/comm/test_hop_world.h"
+#include "lib/comm/hops/hop_simulate.h"
+#include "lib/comm/hops/test_hop_world.h"
 
 #include <math.h>
 

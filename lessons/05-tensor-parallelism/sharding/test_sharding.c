@@ -4,10 +4,10 @@
  * enter and exit where it says so, in the place of tp/tp.c. The run is then a run like any other, and is held against
  * the serial one. */
 #include "driver/recipe.h"
-#include "gpt/gpt.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/linear.h"
+#include "models/gpt/gpt.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "tp/tp_cross_entropy.h"

@@ -4,9 +4,9 @@
  * marked as chosen, and the planner says what a layer then saves and which flops are done again. */
 #include "lessons/09-recompute/choose/choose.h"
 
-#include "gpt/gpt.h"
 #include "lib/base/rng.h"
 #include "lib/cost/activations.h"
+#include "models/gpt/gpt.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"

@@ -4,7 +4,7 @@
  * (run_compile is pure), and a simple model says how long a step would take. layout.txt states both. */
 #include "driver/recipe.h"
 #include "driver/setup.h"
-#include "gpt/gpt.h"
+#include "models/gpt/gpt.h"
 #include "pp/pp.h"
 #include "tests/test.h"
 #include <inttypes.h>

@@ -2,7 +2,7 @@
  *
  * A cache beside attention over the whole text, written out from its definition. */
 #include "lessons/15-inference/cache/cache.h"
-#include "decode/decode.h"
+#include "models/decode/decode.h"
 #include "driver/recipe.h"
 #include "tests/test.h"
 #include <math.h>

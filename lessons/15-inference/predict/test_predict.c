@@ -2,9 +2,9 @@
  *
  * Predictions beside what the program plans (decode_cache_bytes, parameters of a compiled model) and the lesson's
  * formulas. */
-#include "decode/decode.h"
 #include "driver/recipe.h"
 #include "lib/run/run.h"
+#include "models/decode/decode.h"
 #include "tests/test.h"
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * The rule beside its definition, and then in every schedule there is: all orders in which up to three workers, of up
  * to four clocks each, can ask and push. Decisions are the submission's; what must hold is checked in each state that
  * they lead to. */
+#include "dp_variants/server/server.h"
 #include "lessons/18-fewer-smaller-later/bound/bound.h"
-#include "server/server.h"
 #include "tests/test.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* ranks: 1  device: cpu
  *
- * Predictions beside what the program computes: tables of hops counted and simulated (lib/comm/hops.h), codes
+ * Predictions beside what the program computes: tables of hops counted and simulated (lib/comm/hops/hops.h), codes
  * (lib/ops/codec.h), and the bill of a compiled step, exchange by exchange (lib/run/sent.h). */
 #include "driver/recipe.h"
 #include "lib/base/integer.h"
 #include "lib/comm/coded.h"
-#include "lib/comm/hop_simulate.h"
+#include "lib/comm/hops/hop_simulate.h"
 #include "lib/run/run.h"
 #include "lib/run/sent.h"
 #include "tests/test.h"

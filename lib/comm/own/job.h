@@ -5,7 +5,7 @@
  * place is a spare. The memory is a file without a name (memfd_create): the agent makes it, the processes inherit it,
  * and it is gone with the last of them, however that ends. Pages that nobody touches take no room. A job of several
  * hosts has an agent on each, and as many memories; what is written in one the agents carry to the others, by way of
- * the lighthouse (driver/launch/host_link.h). In it lie
+ * the lighthouse (launch/host_link.h). In it lie
  *
  *   a line per slot      how far it is; the agent reads it, since an exit code alone may lie
  *   words                for emulated links (shared_make)

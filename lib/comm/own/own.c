@@ -4,7 +4,7 @@
  * to own its transport. What lib/comm asks of one is little (host_transport.h), since collectives are tables of
  * messages: a stream of bytes per ordered pair of ranks is enough.
  *
- *   ranks     are started by an agent (driver/launch/agent.h), which tells each who it is and gives it memory (job.h)
+ *   ranks     are started by an agent (launch/agent.h), which tells each who it is and gives it memory (job.h)
  *   epochs    when one dies, and the job is elastic, the agent opens the next epoch (epoch.h). A look at one word
  *             tells: from then on nothing that is in flight ends but with "changed", until this rank has entered it
  *   messages  messages.h, over a stream to each other rank: a ring in that memory, or a connection to another host
@@ -18,9 +18,9 @@
  * What breaks: a rank that neither waits nor looks lets its rings run full, and its peers wait. */
 #include "lib/base/cores.h"
 #include "lib/base/log.h"
-#include "lib/comm/host_transport.h"
 #include "lib/comm/own/lent.h"
 #include "lib/comm/own/streams.h"
+#include "lib/comm/transport/host_transport.h"
 
 #include <sched.h>
 #include <signal.h>

@@ -1,9 +1,9 @@
 /* ranks: 1  device: cpu */
 /* The transport without the rest of lib/comm: processes that this test forks, as the agent does. */
 #include "lib/base/log.h"
-#include "lib/comm/host_transport.h"
 #include "lib/comm/own/job.h"
 #include "lib/comm/own/lent.h"
+#include "lib/comm/transport/host_transport.h"
 #include "tests/test.h"
 
 #include <errno.h>

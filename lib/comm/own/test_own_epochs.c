@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
 /* The transport when its epochs end: processes that this test forks and kills, as an agent sees it. */
-#include "lib/comm/host_transport.h"
+#include "lib/comm/transport/host_transport.h"
 #include "lib/base/clock.h"
 #include "lib/comm/own/job.h"
 #include "lib/comm/own/network.h"

@@ -1,6 +1,6 @@
 /* Connections between processes of a job over TCP, from the first byte until both are in, and the stream is sealed
  * (sealed.h): the conversation of greeting.h, over sockets. Ranks hold it with ranks of other hosts (network.h), agents
- * with the lighthouse (driver/launch/host_door.h).
+ * with the lighthouse (launch/host_door.h).
  *
  *   called    accept -> hello? -> answer -> proof? -> proven; its owner gives it a place -> welcome -> in
  *   calling   connect -> hello -> answer? -> proof -> welcome? -> in

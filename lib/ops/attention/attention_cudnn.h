@@ -4,7 +4,7 @@
  *
  * cuDNN's graph API is given the formulas of attention.h, operation by operation (attention_graph_cudnn.c), and finds
  * that together they are a kernel that it has. A plan is made for each shape when it is first asked for (a training run
- * asks before its first step: driver/train_attention.c), and kept for the life of the process.
+ * asks before its first step: driver/train/train_attention.c), and kept for the life of the process.
  *
  * What is known of it and what is not: the heuristics of cuDNN 9.19 know both graphs, on sm_80 backward for heads of up
  * to 128 channels only, and the kernels that they name first compile (tests/more/cudnn.sh; no GPU is needed for that).

@@ -7,7 +7,7 @@
  *   c[i,j] = (l0 + l1) + (l2 + l3)        l_s = sum over the leaf s of a[i,p] b[p,j]
  *
  * A rank that holds a half, or a quarter, holds a whole subtree, and the sum over ranks goes on with the same tree
- * (lib/comm/hops_halving.c). A leaf of k = (3, heads, head size) is three pieces: what a rank of its heads has.
+ * (lib/comm/hops/hops_halving.c). A leaf of k = (3, heads, head size) is three pieces: what a rank of its heads has.
  *
  * The packed kernel's order depends on the depth alone (gemm_packed.h), and so does that of a leaf: not on m, on n, on
  * the number of threads, or on how many leaves lie here. Where C is in 16 bits a leaf is rounded as a rank's part would

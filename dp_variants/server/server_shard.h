@@ -1,0 +1,33 @@
+/* What workers and servers of an asynchronous run send each other: a server's shard of every param, and a header.
+ *
+ *   message of server k:  [ its part of param 0 | of param 1 | ... | clock | version of server 0 | of server 1 | ... ]
+ *
+ * A push has gradients, the worker's clock, and the versions of the weights that they were computed with; an answer has
+ * weights, and the server's version of them. So S_k + 8 (1 + P) bytes each way, for S_k bytes of shard. Room for
+ * messages is role comm:
+ *
+ *   worker  a message of each server's shard: for its push, and then for the answer
+ *   server  a message for each worker; and if it works, too, a copy of its weights: those that it computes with must
+ *           not change below it */
+#ifndef TRIVIUM_SERVER_SERVER_SHARD_H
+#define TRIVIUM_SERVER_SERVER_SHARD_H
+
+#include "dp_variants/server/server.h"
+
+/** Bytes of server k's shard, of where its message has the header, and of all of it. Pure. @collective{none} */
+int64_t server_shard_bytes(const struct program *, int k, int n_servers);
+int64_t server_header_at(const struct program *, int k, int n_servers);
+int64_t server_message_bytes(const struct program *, int k, int n_servers);
+
+/** Server k's part of all weights, or of all gradients: into a message, or out of it. @collective{none} */
+enum server_array { SERVER_WEIGHTS, SERVER_GRADIENTS };
+enum server_way { INTO_MESSAGE, OUT_OF_MESSAGE };
+void server_copy_shard(const struct program *, int k, int n_servers, enum server_array, enum server_way, char *message);
+
+/** Where the next piece of the room begins, after one of so many bytes at *end. Pure. @collective{none} */
+int64_t server_take(int64_t *end, int64_t bytes);
+/** Room of a rank, and what a step of it sends. Pure. @errors none  @collective{none} */
+int64_t server_room_bytes(const struct program *, const struct server_ranks *, int rank);
+enum status server_loop_cost(const struct plan *, const struct program *, struct bill *);
+
+#endif

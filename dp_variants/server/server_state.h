@@ -1,0 +1,69 @@
+/* What the files of an asynchronous run share: its step (server_loop.c), what a worker does (server_work.c) and what a
+ * server does (server_serve.c). Private to them. */
+#ifndef TRIVIUM_SERVER_SERVER_STATE_H
+#define TRIVIUM_SERVER_SERVER_STATE_H
+
+#include "dp_variants/server/server_log.h"
+#include "dp_variants/server/server_loop.h"
+#include "dp_variants/server/server_shard.h"
+#include "lib/ops/adamw.h"
+#include "lib/run/run.h"
+
+enum stage { AWAITED, ARRIVED, OWED, ANSWERED, MET };   /* a push; a push; weights; weights on their way; all done */
+struct worker { enum stage stage; int64_t finished; char *message; struct comm_request request; };
+struct shard { char *message; struct comm_request request; };        /* of server k, as the worker has it */
+
+struct server_loop {
+    struct run *run;
+    struct server_ranks ranks;
+    int rank, server;                    /* along AXIS_DP; which server it is, -1: none */
+    bool works;
+    int64_t staleness, first_clock, meeting;   /* the clocks at which ranks met, and will meet again */
+    /* the worker */
+    struct shard *shards;                /* [servers] */
+    int64_t *versions;                   /* of each server, that the weights are of */
+    /* the server */
+    struct worker *workers;              /* [workers] */
+    char *weights;                       /* a copy of its shard, apart from its worker's; NULL: the params are it */
+    int64_t version;
+    int last;                            /* whose push it applied last: the next in turn comes first */
+    enum status failed;
+    struct server_log log, order;
+    struct adamw_elements *elements;     /* [params] */
+    double born_s;
+};
+
+/* A message's header: the clock, and after it the versions. */
+static inline int64_t *server_header(const struct server_loop *x, char *message, int k) {
+    return (int64_t *)(message + server_header_at(&x->run->program, k, x->ranks.n_servers));
+}
+
+enum { TAG_PUSH = 1, TAG_PULL = 2 };
+/** Start a message of server k, to a rank along AXIS_DP, or from one. A rank's own stays in its memory, on no wire.
+ *  @errors E_COMM  @collective{none} */
+enum status server_send(const struct server_loop *, int k, const char *message, int to, int tag, struct comm_request *);
+enum status server_receive(const struct server_loop *, int k, char *message, int from, int tag, struct comm_request *);
+
+/* ---- server_work.c ---- */
+/** Send each server its shard of this clock's gradient. @errors E_COMM  @collective{none} */
+enum status server_push(struct server_loop *, int64_t clock);
+/** Ask each server for its weights, and wait for them. @errors E_COMM, E_TIMEOUT, those of the server here
+ *  @collective{none} */
+enum status server_pull(struct server_loop *);
+/** A worker's clock: its own samples, forward and backward, and what it says of them. @errors those of ops; E_NUMERIC:
+ *  not finite  @collective{none} */
+enum status server_compute(struct server_loop *, struct step_record *);
+
+/* ---- server_serve.c ---- */
+/** Wait for a worker's next push. @errors E_COMM  @collective{none} */
+enum status server_await(struct server_loop *, int worker);
+/** The fewest clocks that a worker has finished. Pure. @collective{none} */
+int64_t server_slowest(const struct server_loop *);
+/** A rank that only serves: until every worker has finished this clock.  @errors as server_serve, E_TIMEOUT
+ *  @collective{none} */
+enum status server_serve_clock(struct server_loop *, int64_t clock);
+/** Apply what has come, and answer who may have weights. Never waits. loop: a struct server_loop.
+ *  @errors E_COMM, E_INTERNAL  @collective{none} */
+enum status server_serve(void *loop);
+
+#endif

@@ -1,0 +1,28 @@
+/* What a search found, as tables of its page and in the words that its text and its page share: the layouts with their
+ * ties, what would tip the choice (planner/explain.h), and why others lose. */
+#ifndef TRIVIUM_DRIVER_PLAN_TABLES_H
+#define TRIVIUM_DRIVER_PLAN_TABLES_H
+
+#include "driver/plan/plan_pictures.h"
+
+/** "= 3 layouts are within 3.3% of the fastest, ..." */
+void plan_write_ties(FILE *, int n_tied, int n_shown);
+
+/** "bandwidth of the outermost level". Static storage. */
+const char *plan_assumption_name(enum assumption);
+/** "20 GB/s" */
+void plan_write_now(FILE *, enum assumption, const struct tipping *);
+/** "above 64 GB/s", or that nothing near changes the choice. */
+void plan_write_tipping(FILE *, enum assumption, const struct tipping *);
+
+/** Has the family's decision another choice? Else there is nothing to say of it. */
+bool plan_family_is_open(const struct search *, int family);
+/** " tp +1.2 s, bubble -0.3 s": where the time of one goes that the other does not take; the three largest. */
+void plan_write_differences(FILE *, const struct price *, const struct price *best);
+
+/* Sections of the page, each a heading and a table; of a search that found nothing only the last. */
+void plan_table_layouts(const struct plan_page *, FILE *);
+void plan_table_tipping(const struct plan_page *, FILE *);
+void plan_table_families(const struct plan_page *, FILE *);
+
+#endif

@@ -1,0 +1,94 @@
+/* ranks: 1  device: cpu */
+/* The grid from cells that are made up: what each meets, as JSON and as a picture. */
+#define _GNU_SOURCE /* open_memstream */
+#include "tests/test.h"
+
+#include "driver/plan/budget_walls.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int count(const char *text, const char *words) {
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, words)); at++) n++;
+    return n;
+}
+
+/* A step of 1 s of which `products` are products at a reach of 0.7, and `dp` sums over replicas. */
+static struct walls_cell cell_of(double products, double dp) {
+    return (struct walls_cell){.of = {.fits = true, .step_s = 1, .mfu = 0.7 * products, .slowest = 1, .goodput = 0.5,
+                                      .phase_s = {[PRICE_PRODUCTS] = products, [PRICE_DP] = dp,
+                                                  [PRICE_BUBBLE] = 1 - products - dp}},
+                               .layout = "dp8"};
+}
+
+/* The first row: memory, compute, communication, efficiency, and none can be. The others fit nowhere. */
+static void make_walls(struct walls *w) {
+    assert_ok(walls_choose_sizes(1, INT64_MAX, w));
+    struct walls_cell *row = w->cell[0];
+    row[0].least_gib = 344;
+    row[1] = cell_of(0.95, 0), row[2] = cell_of(0.5, 0.4), row[3] = cell_of(0.5, 0.3);
+    for (int i = 0; i < N_WALL_MODELS; i++) walls_judge_row(w->cell[i], w->n);
+}
+
+static void test_cells_meet_their_walls(void **state) {
+    (void)state;
+    static struct walls w;
+    static const enum wall EXPECTED[] = {WALL_MEMORY, WALL_COMPUTE, WALL_COMMUNICATION, WALL_EFFICIENCY, WALL_MEMORY};
+    make_walls(&w);
+    for (int i = 0; i < N_WALL_SIZES; i++) assert_int_equal(w.cell[0][i].wall, EXPECTED[i]);
+    assert_close(w.cell[0][2].exchanges, 0.4, 1e-12);
+    assert_close(w.cell[0][1].mfu_left, 0.5 * 0.7 * 0.95, 1e-12);
+    assert_int_equal(w.cell[0][3].loss, LOSS_FAILURES);              /* half of all time, beside a bubble of a fifth */
+}
+
+/* Products become narrow: of a row the widest ones count, so a step of nothing but narrow ones is no compute wall. */
+static void test_reach_is_the_row_s(void **state) {
+    (void)state;
+    struct walls_cell row[2] = {cell_of(0.95, 0), cell_of(0.95, 0)};
+    row[1].of.mfu /= 2;
+    walls_judge_row(row, 2);
+    assert_close(row[1].of.reach, 0.7, 1e-12);
+    assert_int_equal(row[0].wall, WALL_COMPUTE);
+    assert_int_equal(row[1].wall, WALL_EFFICIENCY);
+    walls_judge_row(&row[1], 1);
+    assert_int_equal(row[1].wall, WALL_COMPUTE);
+}
+
+static void test_the_picture_says_what_the_json_says(void **state) {
+    (void)state;
+    static struct walls w;
+    char *text = NULL, wanted[64];
+    size_t bytes;
+    make_walls(&w);
+    FILE *f = open_memstream(&text, &bytes);
+    walls_svg(&w, f);
+    fclose(f);
+    json_t *all = walls_json(&w), *cells = json_object_get(all, "walls");
+    assert_int_equal(json_array_size(cells), N_WALL_MODELS * N_WALL_SIZES);
+    for (size_t i = 0; i < N_WALL_SIZES; i++) {
+        json_t *c = json_array_get(cells, i);
+        const char *wall = json_string_value(json_object_get(c, "wall"));
+        snprintf(wanted, sizeof wanted, "<title>1.3B on %" PRId64 " ranks: %s", walls_sizes[i], wall);
+        assert_int_equal(count(text, wanted), 1);
+        assert_int_equal(json_integer_value(json_object_get(c, "ranks")), walls_sizes[i]);
+    }
+    assert_int_equal(count(text, "<rect"), 1 + N_WALLS + N_WALL_MODELS * N_WALL_SIZES);   /* and the legend's */
+    assert_int_equal(count(text, ">compute, mfu 33%<") + count(text, ">95% of reach<"), 2);
+    assert_int_equal(count(text, ">exchanges 40%<") + count(text, ">failures 50%<") + count(text, ">344 GiB at least<"),
+                     3);
+    json_decref(all);
+    free(text);
+}
+
+static void test_sizes_are_those_in_the_scale(void **state) {
+    (void)state;
+    static struct walls w;
+    assert_ok(walls_choose_sizes(64, 4096, &w));
+    assert_int_equal(w.first, 1);
+    assert_int_equal(w.n, 3);
+    assert_fails(walls_choose_sizes(9, 63, &w), E_USAGE, "9:63", "16384");
+}
+
+TESTS(unit_test(test_cells_meet_their_walls), unit_test(test_reach_is_the_row_s),
+      unit_test(test_the_picture_says_what_the_json_says), unit_test(test_sizes_are_those_in_the_scale))

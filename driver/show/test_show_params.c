@@ -1,0 +1,144 @@
+/* ranks: 1  device: cpu
+ *
+ * `show memory --params` against table 1 of the ZeRO paper, through the front door; and what it refuses. */
+#define _GNU_SOURCE /* open_memstream */
+#include "driver/show/test_show.h"
+#include "tests/test.h"
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *show(const char *options, int *code) { return show_text("memory", options, code); }
+
+static json_t *show_json(const char *options) {
+    char with_json[256];
+    int code;
+    snprintf(with_json, sizeof with_json, "%s --json", options);
+    char *said = show(with_json, &code);
+    json_t *x = json_loads(said, 0, NULL);
+    free(said);
+    assert_int_equal(code, 0);
+    assert_non_null(x);
+    return x;
+}
+
+static double number(const json_t *x, const char *key) { return json_number_value(json_object_get(x, key)); }
+
+static void check(const char *options, double param, double grad, double optim) {
+    json_t *x = show_json(options);
+    const json_t *bytes = json_object_get(x, "bytes");
+    assert_close(number(bytes, "param"), param, 0);
+    assert_close(number(bytes, "grad"), grad, 0);
+    assert_close(number(bytes, "optim"), optim, 0);
+    assert_close(number(x, "total"), param + grad + optim, 0);
+    json_decref(x);
+}
+
+static void test_show_params_counts_states_by_stage_and_precision(void **state) {
+    (void)state;
+    check("--params 1000", 4000, 4000, 8000);
+    check("--params 1000 --precision fp64 --dp 4", 8000, 8000, 16000);
+    check("--params 1000 --precision bf16 --dp 4", 2000, 2000, 12000);
+    check("--params 1000 --precision bf16 --dp 4 --zero 1", 2000, 2000, 3000);
+    check("--params 1000 --precision fp16 --dp 4 --zero 2", 2000, 500, 3000);
+    check("--params 1000 --precision bf16 --dp 4 --zero 3", 500, 500, 3000);
+    check("--params 1000 --precision bf16 --dp 4 --zero 3 --grad-fp32", 500, 1000, 3000);
+    check("--params 1000 --precision bf16 --dp 8 --zero 3 --shard 4", 500, 500, 3000);
+    check("--params 1000 --precision bf16 --dp 8 --zero 2 --shard node --ranks-per-node 2", 2000, 1000, 6000);
+    check("--params 1000 --precision bf16 --dp 8 --zero 3 --zero-secondary 4", 250 + 500, 250, 1500);
+}
+
+static void test_show_params_repeats_what_it_was_asked(void **state) {
+    (void)state;
+    json_t *x = show_json("--params 7.5e9 --dp 64 --zero 1 --precision bf16");
+    assert_close(number(x, "parameters"), 7.5e9, 0);
+    assert_close(number(x, "dp"), 64, 0);
+    assert_close(number(x, "zero"), 1, 0);
+    assert_string_equal(json_string_value(json_object_get(x, "precision")), "bf16");
+    assert_close(number(x, "total"), 7.5e9 * (4 + 12. / 64), 0);
+    json_decref(x);
+}
+
+static void test_show_params_says_it_in_words(void **state) {
+    (void)state;
+    int code;
+    char *said = show("--params 7.5e9 --dp 64 --zero 1 --precision bf16", &code);
+    bool right = strstr(said, "7500000000 parameters, dp=64 zero=1 bf16") && strstr(said, "31.41 GB") &&
+                 strstr(said, "15 param + 15 grad + 1.406 optim");
+    free(said);
+    assert_int_equal(code, 0);
+    assert_true(right);
+}
+
+/* ---- the paper's table: every cell, to one unit of its last printed digit ---- */
+static double last_digit(const char *cell) {
+    const char *point = strchr(cell, '.');
+    return point ? pow(10, -(double)strspn(point + 1, "0123456789")) : 1;
+}
+
+static void check_row(const char *line) {
+    char dp[16], params[16], cells[3][16];
+    assert_int_equal(sscanf(line, "%15[^,],%15[^,],%15[^,],%15[^,],%15[^,\n]", dp, params, cells[0], cells[1],
+                            cells[2]),
+                     5);
+    for (int zero = 1; zero <= 3; zero++) {
+        char options[128];
+        snprintf(options, sizeof options, "--params %se9 --dp %s --zero %d --precision bf16", params, dp, zero);
+        json_t *x = show_json(options);
+        assert_close(number(x, "total") / 1e9, strtod(cells[zero - 1], NULL), last_digit(cells[zero - 1]) * (1 + 1e-9));
+        json_decref(x);
+    }
+}
+
+static void test_show_params_reproduces_the_papers_table(void **state) {
+    (void)state;
+    char line[256];
+    int rows = 0;
+    FILE *f = fopen("tests/anchors/zero_table1.csv", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        if (line[0] >= '0' && line[0] <= '9') {                      /* not the source, nor the columns' names */
+            check_row(line);
+            rows++;
+        }
+    fclose(f);
+    assert_int_equal(rows, 18);
+}
+
+static void check_line(const char *what, const char *options, const char *error, const char *value,
+                       const char *remedy) {
+    int code;
+    test_stderr_keep();
+    free(show_text(what, options, &code));
+    const char *said = test_stderr_text();
+    bool right = strstr(said, error) && strstr(said, value) && strstr(said, remedy);
+    assert_int_equal(code, 2);
+    assert_true(right);
+}
+
+static void check_refused(const char *options, const char *value, const char *remedy) {
+    check_line("memory", options, "E_CONFIG", value, remedy);
+}
+
+static void test_show_refuses_options_that_it_would_not_read(void **state) {
+    (void)state;
+    check_line("program", "--mib 4", "E_USAGE", "--mib", "is for show comm");
+    check_line("mesh", "--rows", "E_USAGE", "--rows", "is for show program");
+    check_line("mesh", "--decode", "E_USAGE", "--decode", "is for show program, types and memory");
+    check_line("mesh", "--svg x.svg", "E_USAGE", "--svg", "is for show memory");
+    check_line("options", "--params 1e9", "E_USAGE", "--params", "is for show memory");
+    check_line("program", "--json", "E_USAGE", "--json", "show memory, mesh, comm and options");
+}
+
+static void test_show_params_refuses_what_the_formulas_do_not_know(void **state) {
+    (void)state;
+    check_refused("--params 1e9 --tp 2 --pp 4", "tp=2 pp=4", "params / 8");
+    check_refused("--params 1e9 --zero 1 --offload optimizer", "offload", "leave offload or params out");
+}
+
+TESTS(unit_test(test_show_params_counts_states_by_stage_and_precision),
+      unit_test(test_show_params_repeats_what_it_was_asked), unit_test(test_show_params_says_it_in_words),
+      unit_test(test_show_params_reproduces_the_papers_table),
+      unit_test(test_show_refuses_options_that_it_would_not_read),
+      unit_test(test_show_params_refuses_what_the_formulas_do_not_know))

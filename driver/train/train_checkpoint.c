@@ -1,0 +1,207 @@
+/* When a training job saves, from what it starts, and how it leaves early. */
+#include "driver/train/train_state.h"
+#include "elastic/elastic.h"
+#include "launch/stop.h"
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/checkpoint/checkpoint.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- side failures ---- */
+void train_pass_over(struct training *t, enum status status) {
+    if (status == OK) return;
+    if (t->side_status == OK) {
+        t->side_status = status == E_DATA ? E_DATA : E_IO;
+        snprintf(t->side_why, sizeof t->side_why, "%s", status_message());
+        log_warn("%s; training continues", t->side_why);
+    }
+    status_clear();
+}
+
+/* ---- at the start ---- */
+/* A run that starts from scratch in a folder of an earlier one takes over its steps and `latest`. */
+static void warn_of_others(const char *save) {
+    char step[CHECKPOINT_PATH_MAX];
+    if (checkpoint_resolve(save, step) == OK && comm_is_rank_0())
+        log_warn("%s is of an earlier run, and this one starts from scratch: the first save moves its checkpoints to "
+                 "%s/aside-N; give --resume %s to continue, or --save another folder",
+                 step, save, save);
+    status_clear();
+}
+
+enum status train_take_checkpoint(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    char step[CHECKPOINT_PATH_MAX];
+    bool resume = p->resume[0] != 0;
+    if (!resume && p->save[0]) warn_of_others(p->save);
+    if (!resume && p->other_data && comm_is_rank_0()) log_warn("other-data has no part in a run without --resume");
+    if (!resume && !p->init[0]) return OK;
+    enum status status = checkpoint_resolve(resume ? p->resume : p->init, step);
+    if (status == OK && resume) status = checkpoint_check_data(&t->run, step);
+    TRY(fail_agree(group_world(), status));
+    TRY(checkpoint_load(&t->run, step, resume ? CHECKPOINT_ALL : CHECKPOINT_WEIGHTS));
+    t->first_step = t->saved_step = t->run.n_done;
+    if (!comm_is_rank_0() || log_get_level() < LOG_INFO) return OK;
+    if (!resume) printf("init: weights of %s\n", step);
+    else if (t->run.n_done >= p->steps)
+        printf("resume: %s is at step %" PRId64 " of %" PRId64 ": there is nothing left to do\n", step, t->run.n_done,
+               p->steps);
+    else printf("resume: %s, at step %" PRId64 " of %" PRId64 "\n", step, t->run.n_done, p->steps);
+    fflush(stdout);
+    if (resume && !p->save[0] && t->run.n_done < p->steps)
+        log_info("the steps of this run will not be saved; give --save a folder to go on from them later");
+    return OK;
+}
+
+/* Whether a save is due must not depend on whose host has heard last of one. */
+enum status train_take_snapshots(struct training *t) {
+    TRY(elastic_go_on(&t->run));
+    t->first_step = t->run.n_done;
+    t->saved_step = comm_epoch_kept();
+    return comm_broadcast(group_world(), &t->saved_step, (int64_t)sizeof t->saved_step, UINT8, 0);
+}
+
+/* ---- saving ---- */
+bool train_save_is_due(const struct training *t, int64_t n_step) {
+    const struct plan *p = &t->setup.plan;
+    return p->save[0] && n_step != t->saved_step &&
+           (n_step == p->steps || (p->save_every && n_step % p->save_every == 0));
+}
+
+/* A disk that is full now may have room later: training goes on, and the run only fails if its last save does. */
+static enum status pass_over(struct training *t, enum status status, int64_t step) {
+    t->leaves_unsaved = step == t->run.n_done && (t->stopping || step == t->setup.plan.steps);
+    if (t->leaves_unsaved) return status;
+    if (comm_is_rank_0()) log_warn("step %" PRId64 " is not saved, and training continues: %s", step, status_message());
+    status_clear();
+    return OK;
+}
+
+/* A save has ended, well or not; the same on every rank. */
+static enum status note_save(struct training *t, enum status status, int64_t step, double save_s, double stall_s) {
+    char why[1024];
+    if (status == E_TIMEOUT || status == E_COMM || status == E_EPOCH) return status;
+    snprintf(why, sizeof why, "%s", status_message());
+    t->save_failed = status != OK;
+    t->save_failures += t->save_failed;
+    t->stalls_s += stall_s;
+    t->n_saves++;
+    if (comm_is_rank_0()) train_pass_over(t, metrics_save(&t->metrics, step, save_s, stall_s, t->save_failures));
+    if (t->save_failed) return pass_over(t, FAIL(status, "%s", why), step);
+    t->saved_step = step;
+    comm_epoch_keep(step);
+    t->saved_spent_s = t->spent_at_save_s;
+    if (comm_is_rank_0() && log_get_level() >= LOG_INFO)
+        printf("saved %s/step-%08" PRId64 " | %.1f ms, training stood still for %.1f ms\n", t->setup.plan.save, step,
+               1e3 * save_s, 1e3 * stall_s);
+    fflush(stdout);
+    return OK;
+}
+
+/* The last one is waited for in any case, and needs no copy. */
+static bool saves_beside(const struct training *t) {
+    return t->setup.plan.save_async && !t->stopping && t->run.n_done < t->setup.plan.steps;
+}
+
+/* Rank 0's part, whose failure is every rank's. */
+static enum status share(enum status status) {
+    char why[1024];
+    status = fail_share(group_world(), status, why, sizeof why);
+    return status == OK || !*why ? status : FAIL(status, "%s", why);
+}
+
+static enum status lock_again(struct training *t) {
+    if (!t->lacks_lock) return OK;
+    enum status status = share(comm_is_rank_0() ? checkpoint_lock(t->setup.plan.save, &t->lock) : OK);
+    t->lacks_lock = status != OK;
+    return status;
+}
+
+/* Of the steps in the folder, those up to this one are of this run: it has resumed there. */
+static int64_t newest_own_step(const struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    char step[CHECKPOINT_PATH_MAX];
+    bool is_there = p->resume[0] && checkpoint_resolve(p->resume, step) == OK && checkpoint_is_in(step, p->save);
+    status_clear();
+    return is_there ? t->first_step : -1;
+}
+
+/* Before the first save: steps that this run has not made must not count for --keep. A job in a later epoch may have
+ * saved before. */
+static enum status set_others_aside(struct training *t) {
+    if (t->has_set_aside) return OK;
+    bool is_first = comm_is_rank_0() && comm_epoch_kept() <= 0;
+    TRY(share(is_first ? checkpoint_set_aside(t->setup.plan.save, newest_own_step(t)) : OK));
+    t->has_set_aside = true;
+    return OK;
+}
+
+enum status train_save(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    TRY(train_poll_save(t, true));                                   /* one at a time */
+    if (t->saved_step == t->run.n_done) return OK;
+    double start = clock_s();
+    t->spent_at_save_s = t->spent_s;
+    enum status status = lock_again(t);
+    if (status == OK) status = set_others_aside(t);
+    if (status == OK)
+        status = saves_beside(t) ? checkpoint_save_start(&t->run, p->save, p->keep, &t->saver)
+                                 : checkpoint_save(&t->run, p->save, p->keep);
+    t->stall_s = clock_s() - start;
+    return status == OK && t->saver ? OK : note_save(t, status, t->run.n_done, t->stall_s, t->stall_s);
+}
+
+enum status train_poll_save(struct training *t, bool wait) {
+    struct checkpoint_saved saved;
+    double start = clock_s();
+    if (!t->saver) return OK;
+    enum status status = checkpoint_save_poll(&t->saver, wait, &saved);
+    t->stall_s += clock_s() - start;
+    return status == OK && !saved.ended ? OK : note_save(t, status, saved.step, saved.save_s, t->stall_s);
+}
+
+/* ---- stopping before the end ---- */
+static enum status hear_who_was_asked(struct training *t) {
+    TRY(comm_wait(&t->asking));
+    t->stopping |= t->asked;
+    return OK;
+}
+
+/* The rank that was asked tells the others; rank 0's clock is the one that counts. */
+enum status train_listen(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    int32_t stop = stop_was_asked();
+    if (!p->save[0])
+        return stop ? FAIL(E_IO,
+                           "asked to stop after step %" PRId64 ", and there is nowhere to save; give --save a folder",
+                           t->run.n_done)
+                    : OK;
+    if (comm_is_rank_0() && p->time_limit > 0) stop |= clock_s() - t->born_s >= p->time_limit;
+    TRY(hear_who_was_asked(t));
+    t->asked = stop;
+    return comm_all_reduce_start(group_world(), &t->asked, 1, INT32, COMM_MAX, &t->asking);
+}
+
+/* Where steps overlap, no rank waits for the others here: all learn of it a step later. */
+enum status train_agree_to_stop(struct training *t) {
+    if (t->run.loop.step && t->run.exec.since_flush > 0) return OK;  /* where ranks meet, and not before */
+    TRY(train_listen(t));
+    bool later = run_overlaps(&t->run) && !t->trace && t->run.n_done < t->setup.plan.steps;
+    return later ? OK : hear_who_was_asked(t);
+}
+
+bool train_may_leave(const struct training *t) {
+    const struct run *r = &t->run;
+    return t->stopping && r->n_started == 0 && r->exec.since_flush == 0 && !r->apart && r->n_done < r->plan.steps;
+}
+
+enum status train_leave(struct training *t) {
+    TRY(hear_who_was_asked(t));
+    if (t->saved_step != t->run.n_done) TRY(train_save(t));
+    if (comm_is_rank_0() && log_get_level() >= LOG_WARN)
+        printf("stopped after step %" PRId64 " of %" PRId64 "; continue with --resume %s\n", t->run.n_done,
+               t->setup.plan.steps, t->setup.plan.save);
+    fflush(stdout);
+    return OK;
+}

@@ -1,0 +1,198 @@
+/* What a training job does before its first step: read what was asked for, make the run, say what it is, and take the
+ * state that it begins with. */
+#include "driver/deadline.h"
+#include "driver/preflight.h"
+#include "driver/recipe.h"
+#include "driver/train/train_state.h"
+#include "elastic/elastic.h"
+#include "lib/base/log.h"
+#include "lib/comm/comm_epoch.h"
+#include "lib/run/peak.h"
+#include "planner/price.h"
+#include "pp/pp.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+/* Of the ranks that compute: those that only serve have their share of the host's. */
+static double peak_of_cpu(const struct plan *p, int threads) {
+    double wanted = (double)threads * comm_local_size() * (double)p->workers / (double)p->mesh.dp;
+    return peak_flops_per_core(plan_product_dtype(p)) * fmin(comm_local_cores(), wanted);
+}
+
+/* Ranks that share a GPU share its peak. */
+static double peak_of_gpus(const struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    double gpus = fmin(device_cuda_count(), comm_local_size());
+    double peak = peak_flops_of_gpu(t->run.device->name, plan_product_dtype(p));
+    if (peak == 0) log_warn("the peak of %s is unknown, so mfu is too; give peak-tflops", t->run.device->name);
+    return peak * gpus;
+}
+
+/* One rank of each host measures, while the others sleep: in a sum they would look again and again, on cores that it is
+ * to have. A job that goes on has mostly measured before. */
+static enum status find_peak(struct training *t, int threads) {
+    const struct plan *p = &t->setup.plan;
+    const struct timespec measured = {0, 50000000};
+    double of_host = 0;
+    t->peak_flops = p->peak_tflops * 1e12;
+    if (t->peak_flops > 0) return OK;
+    if (comm_local_rank() == 0) of_host = p->device == PLAN_DEVICE_CUDA ? peak_of_gpus(t) : peak_of_cpu(p, threads);
+    else if (!t->from_memory) nanosleep(&measured, NULL);
+    TRY(comm_all_reduce(group_world(), &of_host, 1, FP64, COMM_SUM));
+    t->peak_flops = of_host > 0 ? of_host : NAN;
+    return OK;
+}
+
+static enum status find_memory(struct training *t) {
+    int64_t bytes = 0;
+    for (enum role r = 0; r < N_ROLES; r++) bytes += t->run.memory.bytes[TIER_DEVICE][r];
+    double most = (double)bytes;
+    TRY(comm_all_reduce(group_world(), &most, 1, FP64, COMM_MAX));
+    t->mem_peak_bytes = (int64_t)most;
+    return OK;
+}
+
+static const char *file_size(const struct run *r) {
+    static char text[32];
+    double bytes = 0;
+    for (enum role role = 0; role < N_ROLES; role++) bytes += (double)r->memory.bytes[TIER_DISK][role];
+    snprintf(text, sizeof text, "%.1f MiB", bytes / (1 << 20));
+    return text;
+}
+
+static void announce_own_tokens(const struct plan *p) {
+    struct own_tokens own;
+    if (!p->arch->own_tokens) return;
+    own = p->arch->own_tokens(p);
+    if (own.n == 1) printf("%s: token %" PRId64 "\n", own.what, own.first);
+    else printf("%s: tokens %" PRId64 " down to %" PRId64 "\n", own.what, own.first, own.first - own.n + 1);
+}
+
+static void announce(const struct training *t, int threads, const char *attention) {
+    const struct plan *p = &t->setup.plan;
+    if (!comm_is_rank_0() || log_get_level() < LOG_INFO) return;
+    printf("model %s: %" PRId64 " layers, hidden %" PRId64 ", heads %" PRId64 ", seq %" PRId64 ", vocab %" PRId64
+           ", %" PRId64 " parameters\n",
+           p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, p->arch->n_params(p));
+    announce_own_tokens(p);
+    if (p->device == PLAN_DEVICE_CUDA) printf("device: %s; attention: %s\n", t->run.device->name, attention);
+    char cp[48] = "", ep[48] = "", shard[64] = "";
+    if (p->mesh.cp > 1) snprintf(cp, sizeof cp, " x cp %" PRId64, p->mesh.cp);
+    if (p->mesh.ep > 1) snprintf(ep, sizeof ep, ", experts over ep %" PRId64, p->mesh.ep);
+    if (p->mesh.shard) snprintf(shard, sizeof shard, ", a state shared by %" PRId64 " replicas", p->mesh.shard);
+    printf("layout: %d rank%s = dp %" PRId64 "%s x tp %" PRId64 " x pp %" PRId64
+           "%s%s, %d thread%s per rank, %s; batch %" PRId64 " = micro %" PRId64 " x %s %" PRId64 " x %d microbatches\n",
+           plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->mesh.dp, cp, p->mesh.tp, p->mesh.pp, ep, shard, threads,
+           threads == 1 ? "" : "s", setup_binding(), p->global_batch, p->micro_batch,
+           p->workers < p->mesh.dp ? "workers" : "dp", p->workers, p->n_microbatches);
+    if (t->run.disk)
+        printf("offload: %s a rank in %s, by %s%s\n", file_size(&t->run), p->offload_path,
+               disk_engine_name(t->run.disk), disk_is_direct(t->run.disk) ? "" : ", through the page cache");
+    if (pp_row(p)->split_weight)
+        printf("schedule: %s puts weight gradients off; loss-chunk %" PRId64 "%s\n",
+               pp_row(p)->name, p->loss_chunk,
+               p->loss_chunk == 0 ? ": the last stage keeps whole logits" : "; 0 lets the last stage do so, too");
+    if (pp_options(p)->optim_sync == OPTIM_SYNC_VALIDATE)
+        printf("optim-sync: updates are guessed while loss and norm are summed%s\n",
+               run_overlaps(&t->run) && p->spike_guard == 0
+                   ? "; the next step begins meanwhile"
+                   : "; with a loss scale or spike-guard no step begins meanwhile, and nothing is gained");
+    if (pp_row(p)->endless)
+        printf("schedule: %s drains for evaluations and checkpoints only; its numbers depend on when they are\n",
+               pp_row(p)->name);
+    if (plan_emulates(p))
+        printf("emulated: nodes and links are what --ranks-per-node and --link-... say, and so are seconds\n");
+    printf("data: %s, %" PRId64 " training and %" PRId64 " validation samples\n", data_path(t->setup.data),
+           data_split_samples(&t->setup.train), data_split_samples(&t->setup.val));
+    fflush(stdout);
+}
+
+/* What is allowed, and seldom meant. A user who shortens the run of a configuration file need not be reminded of its
+ * warmup. */
+static void remark(const struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    const struct options *o = t->setup.options;
+    bool chosen = options_source(o, "warmup") >= options_source(o, "steps");
+    if (!comm_is_rank_0() || comm_epoch() > 0) return;
+    if (p->warmup > 0 && p->warmup >= p->steps - 1 && chosen)
+        log_warn("warmup=%" PRId64 " of steps=%" PRId64 ": the last step has lr=%g, and min-lr=%g is not reached; use "
+                 "more steps, or --warmup %" PRId64, p->warmup, p->steps, plan_lr(p, p->steps - 1), p->min_lr,
+                 p->steps > 2 ? p->steps - 2 : 0);
+}
+
+/* In a later epoch the job has steps to lose: a folder that cannot be locked now is a warning, and each save tries
+ * again. */
+static enum status lock_save(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    const bool goes_on = comm_epoch() > 0;
+    if (!p->save[0]) return OK;
+    enum status status = comm_is_rank_0() ? checkpoint_lock(p->save, &t->lock) : OK;
+    status = (goes_on ? fail_warn : fail_agree)(group_world(), status);
+    t->lacks_lock = goes_on && status == E_IO;
+    return t->lacks_lock ? OK : status;
+}
+
+/* So are metrics that cannot be opened. */
+static enum status open_metrics(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    if (!comm_is_rank_0()) return OK;
+    const bool goes_on = comm_epoch() > 0;
+    enum status status = metrics_open(&t->metrics, p->metrics, (struct metrics_manner){p->metrics_append, goes_on});
+    if (!goes_on) return status;
+    train_pass_over(t, status);
+    return OK;
+}
+
+/* Rank 0's files: a job that may not save where another one does leaves that one's metrics alone too. And a rank 0 that
+ * was stopped for a while may have been replaced: it must leave its successor's files alone. */
+static enum status open_files(struct training *t) {
+    if (comm_is_rank_0() && comm_epoch_has_changed()) return E_EPOCH;
+    TRY(lock_save(t));
+    return fail_agree(group_world(), open_metrics(t));
+}
+
+/* A first batch with tokens of another model ends the job. Steps are worth more than evaluations: a warning names data
+ * that no evaluation can read, and training goes on. Each evaluation then fails by itself (train_evaluate.c). */
+static enum status look_at_data(const struct training *t) {
+    if (!t->setup.plan.resume[0]) TRY(run_check_first_batch(&t->run));
+    enum status status = run_check_validation(&t->run, t->setup.plan.eval_batches);
+    return status == E_DATA ? OK : status;
+}
+
+/* --profile with --cluster: what the planner says of the same rows, from before the first step. */
+static enum status forecast_profile(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    struct cluster c;
+    if (!p->profile || !p->cluster[0]) return OK;
+    TRY(setup_cluster(p, &c));
+    return price_profile(&train_recipe, &t->run, &c, &t->forecast);
+}
+
+enum status train_prepare(struct training *t) {
+    TRY(fail_agree(group_world(), setup_settle(&t->setup, comm_world_size())));
+    const struct plan *p = &t->setup.plan;
+    deadline_set(p->comm_timeout, "set-up");
+    TRY(plan_use_comm(p, false));
+    if (comm_is_rank_0()) train_tell_shape(t);
+    int threads = setup_threads(p, comm_local_size());
+    const char *attention;
+    TRY(fail_agree(group_world(), train_watch_prepare(t)));
+    TRY(open_files(t));
+    t->setup.plan.undrawn = t->from_memory || p->resume[0] || p->init[0];
+    TRY(run_create(&t->run, &train_recipe, p, WATCH_NOTHING));
+    TRY(preflight_train(p, t->run.device));
+    TRY(fail_agree(group_world(), train_attention(&t->run, &attention)));
+    TRY(find_peak(t, threads));
+    run_set_data(&t->run, &t->setup.train, &t->setup.val);
+    if (!t->from_memory) TRY(look_at_data(t));
+    TRY(find_memory(t));
+    deadline_lift();
+    announce(t, threads, attention);
+    remark(t);
+    TRY(t->from_memory ? train_take_snapshots(t) : train_take_checkpoint(t));
+    TRY(elastic_begin(&t->run));
+    TRY(forecast_profile(t));
+    return train_trace_prepare(t);
+}

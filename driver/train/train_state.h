@@ -1,0 +1,175 @@
+/* A training job of one rank. Private to train*.c. */
+#ifndef TRIVIUM_DRIVER_TRAIN_STATE_H
+#define TRIVIUM_DRIVER_TRAIN_STATE_H
+
+#include "driver/setup.h"
+#include "lib/comm/comm.h"
+#include "lib/comm/flight/flight.h"
+#include "lib/checkpoint/checkpoint.h"
+#include "lib/checkpoint/checkpoint_lock.h"
+#include "lib/run/metrics.h"
+#include "lib/run/profile.h"
+#include "lib/run/run.h"
+#include "lib/run/spike.h"
+#include "lib/run/straggler.h"
+#include "lib/trace/trace.h"
+#include "lib/trace/trace_nvtx.h"
+
+/* A step: when, its communication, what is parked, and what goes to and from its offload file. */
+struct started { double start_s, bytes, wait_s; int64_t parked; struct disk_traffic disk; };
+
+struct training {
+    struct flight_step flight;           /* what others may read of this rank (lib/comm/flight/flight.h) */
+    struct setup setup;
+    struct run run;
+    struct checkpoint_lock *lock;        /* rank 0, if the job saves */
+    bool lacks_lock;                     /* on every rank: rank 0 could not take it when this epoch began */
+    struct metrics metrics;
+    struct started started[STEPS_AHEAD];
+    double peak_flops;               /* of the job, a second */
+    int64_t mem_peak_bytes;          /* of the rank that needs most */
+    double started_s, told_s, spent_s;   /* begin of training; last progress line; seconds in steps */
+    double born_s;                       /* when the process began: --time-limit counts from here */
+    double epoch_s;                      /* when this epoch of an elastic job began; before the first change, born_s */
+    bool stopping;                       /* asked to save and leave: on every rank */
+    int32_t asked;                       /* on any rank; its sum is on its way */
+    struct comm_request asking;
+    struct checkpoint_saver *saver;      /* --save-async: what is being written */
+    double stall_s;                      /* how long training has stood still for it */
+    double stalls_s;                     /* for all of them, */
+    int64_t n_saves;                     /* and how many */
+    bool save_failed;                    /* the last one */
+    bool has_set_aside;                  /* steps of other runs are out of the folder */
+    bool leaves_unsaved;                 /* the job's last save failed: on every rank at once */
+    bool leaves_side_failure;            /* all steps are done, and there is a side failure: on every rank, reported */
+    double spent_at_save_s, saved_spent_s;   /* seconds in steps when the save was begun, and those before what was
+                                              * saved last */
+    int64_t save_failures;
+    struct spike spike;                  /* --spike-guard: the losses so far; */
+    int64_t returned_to, n_returns;      /* which checkpoint was gone back to last, and how often */
+    int64_t n_rollbacks;                 /* how often to any */
+    bool ends;                           /* this epoch: on every rank; */
+    int32_t asked_to_end;                /* whether any rank has seen that; its sum is on its way */
+    struct comm_request ending;
+    bool from_memory;                    /* it goes on from what ranks keep of each other (elastic/) */
+    int64_t first_step, saved_step;      /* where this process began; what was saved last (or taken) */
+    struct train_watch *watch;           /* who is slow (train_straggler.c) */
+    struct trace_nvtx *nvtx;             /* --nvtx; NULL: off */
+    struct trace *trace;                 /* --trace, until it is written; */
+    int64_t trace_first, trace_end;      /* steps that it is of, from 0; */
+    bool tracing;                        /* has it been started, */
+    int64_t trace_rollbacks;             /* and n_rollbacks then */
+    enum status side_status;             /* rank 0: the first failure of metrics, trace or evaluation; its sentence */
+    char side_why[OPTION_TEXT_MAX + 256];
+    int64_t profiled;                    /* steps that --profile counts, and their seconds */
+    double profiled_s;
+    struct profile_forecast forecast;    /* row_s NULL: no cluster was named */
+};
+
+/* ---- train_prepare.c ---- */
+
+/* From a setup that is to be settled to a run that is ready for its first step. @collective{world} @errors of what it
+ * calls; alike on every rank, or agreed on (fail_agree) */
+enum status train_prepare(struct training *);
+
+/* ---- train_attention.c ---- */
+
+/* Whose kernels run the attention of this rank's rows, in words. On a GPU their plans are made here, so that none is
+ * left to the first step. Borrowed, until the next call. @errors E_CONFIG: cuDNN was asked for by name and has no plan
+ * @collective{none} */
+enum status train_attention(const struct run *, const char **text);
+
+/* ---- train_trace.c: --trace ---- */
+
+/* Room for the spans, and a file that can be written; before the first step. @collective{world} @errors E_IO,
+ * E_MEMORY */
+enum status train_trace_prepare(struct training *);
+/* At the edge of a step: begin, or end, gather and write. `leaving`: this was the last one.
+ * @collective{world} @errors E_TIMEOUT, E_COMM */
+enum status train_trace(struct training *, bool leaving);
+
+/* Does the trace begin, or end, after step n_step? */
+bool train_trace_is_due(const struct training *, int64_t n_step);
+
+/* ---- train_straggler.c: who is slow; --inject ---- */
+
+/* Memory; is what is to be injected possible? @errors E_CONFIG, E_MEMORY */
+enum status train_watch_prepare(struct training *);
+/* Before the first step: on which host is which rank? @collective{mesh} @errors E_TIMEOUT, E_COMM */
+enum status train_watch_begin(struct training *);
+/* --inject: wait as long as it takes to be that slow. @return seconds, which are own time @collective{none} */
+double train_watch_slow_down(struct training *);
+/* A step is over: own_s of this rank in it, what was injected included. Every 20 steps the ranks exchange theirs, and
+ * rank 0 says who is slow. @collective{mesh} @errors E_TIMEOUT, E_COMM, E_MEMORY */
+enum status train_watch_step(struct training *, double own_s, double injected_s);
+/* After the last step. @collective{mesh} @errors E_TIMEOUT, E_COMM */
+enum status train_watch_end(struct training *);
+void train_watch_destroy(struct training *);
+
+/* ---- train_checkpoint.c ---- */
+
+/* Rank 0: a side failure: metrics or a trace could not be written (E_IO), or an evaluation could not read its samples
+ * (E_DATA). Steps are worth more than that: one warning, and training goes on; the job ends with this failure. */
+void train_pass_over(struct training *, enum status);
+
+/* Take what --resume or --init name, if one is given. @collective{world} @errors of checkpoint_resolve and
+ * checkpoint_load */
+enum status train_take_checkpoint(struct training *);
+
+/* Take the state that ranks keep of each other, in a new epoch. @collective{world} @errors of elastic_go_on */
+enum status train_take_snapshots(struct training *);
+
+/* Is the state after step n_step to be saved? */
+bool train_save_is_due(const struct training *, int64_t n_step);
+/* Save now. A failure is said, counted, and no failure of the job, unless this is its last save.
+ * @collective{world} @errors E_IO, E_CONFIG, E_MEMORY: the last save failed, on every rank; E_TIMEOUT, E_COMM */
+enum status train_save(struct training *);
+/* At the edge of a step: is what --save-async writes on the disk? `wait`: until it is. Failures as train_save has them.
+ * @collective{world} @errors as train_save */
+enum status train_poll_save(struct training *, bool wait);
+
+/* At the edge of a step: has any rank been asked to stop, or is the time up? Then t->stopping on every rank.
+ * @collective{world, where there is a place to save} @errors E_IO: asked, and nowhere to save */
+enum status train_agree_to_stop(struct training *);
+/* The same between two batches of an evaluation: all ranks learn of the request a batch later.
+ * @collective{world, where there is a place to save} @errors as train_agree_to_stop */
+enum status train_listen(struct training *);
+/* Asked to stop, and no step is in flight. (A step that has been started is finished before a checkpoint is made of
+ * it.) */
+bool train_may_leave(const struct training *);
+/* The last checkpoint, and where to go on. @collective{world} @errors of train_save */
+enum status train_leave(struct training *);
+
+
+/* ---- train_evaluate.c ---- */
+
+/* Is the model to be evaluated after step n_step? */
+bool train_evaluation_is_due(const struct training *, int64_t n_step);
+/* Evaluate, after the save of this step. A sample that cannot be read does not fail the training (train_pass_over). A
+ * request to stop or the end of the epoch ends the evaluation early.
+ * @collective{world} @errors E_TIMEOUT, E_COMM; of train_poll_save, train_agree_to_stop and train_hear_of_epoch */
+enum status train_evaluate(struct training *);
+
+/* ---- train_epoch.c ---- */
+
+/* How the job may shrink: which numbers of replicas it can have. Rank 0's part. @collective{none} */
+void train_tell_shape(const struct training *);
+
+/* At the edge of a step: has the epoch been asked to end, for one that is planned? All learn of it a step later, keep
+ * their state, and wait for that epoch. @return E_EPOCH then  @collective{world} @errors of elastic_rest */
+enum status train_end_epoch(struct training *);
+
+/* The same between two batches of an evaluation: sets t->ends on every rank, a batch later.
+ * @collective{world} @errors E_TIMEOUT, E_COMM */
+enum status train_hear_of_epoch(struct training *);
+
+/* ---- train_guard.c: --spike-guard ---- */
+
+/* Before the first step: saves, so that there is something to go back to. @collective{world} @errors of train_save */
+enum status train_guard_begin(struct training *);
+/* After each step, with what came of it: is its loss a spike, or not finite? Then back to the last checkpoint and on
+ * after the samples since.
+ * @return `status` where it does nothing, or can do no more  @collective{world} @errors of checkpoint_load */
+enum status train_guard(struct training *, enum status status, bool *went_back);
+
+#endif

@@ -1,0 +1,149 @@
+/* --nvtx; --trace: which steps, when the file is written, and the line that says what is in it. */
+#include "driver/train/train_state.h"
+#include "driver/chart/schedule_chart.h"
+#include "lib/base/log.h"
+#include "lib/base/nvtx.h"
+#include "lib/base/output.h"
+#include "pp/pp.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The first steps touch all memory and open connections: the third says more. A run that is too short for that is
+ * traced at its end. */
+static void choose_steps(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    int64_t begin = t->run.n_done, latest = p->steps - p->trace_steps, first = begin + 2 < latest ? begin + 2 : latest;
+    t->trace_first = p->trace_first > 0 ? p->trace_first - 1 : first > begin ? first : begin;
+    t->trace_end = t->trace_first + p->trace_steps < p->steps ? t->trace_first + p->trace_steps : p->steps;
+}
+
+/* Can it be written? What is there stays until there is a trace to take its place. */
+static enum status try_file(const char *path) {
+    if (!comm_is_rank_0()) return OK;
+    struct stat info;
+    /* its reader would take the end of this test for the end of the trace; /dev/stdout and >(...) are links: fine */
+    if (lstat(path, &info) == 0 && S_ISFIFO(info.st_mode))
+        return FAIL(E_IO, "trace=%s is a pipe; give a file, or >(...) in bash", path);
+    bool is_new = access(path, F_OK) != 0;
+    FILE *f = output_file(path, "a");
+    if (!f) return FAIL(E_IO, "cannot write trace=%s: %s; give another path", path, output_why(errno));
+    fclose(f);
+    if (is_new) unlink(path);
+    return OK;
+}
+
+static enum status begin_nvtx(struct training *t) {
+    if (!nvtx_is_heard() && comm_is_rank_0())
+        log_warn("nvtx=on, and no profiler is attached (NVTX_INJECTION64_PATH is not set): its ranges go nowhere; "
+                 "start with nsys profile -t cuda,nvtx");
+    return fail_agree(group_world(), trace_nvtx_begin(&t->run, &t->nvtx));
+}
+
+enum status train_trace_prepare(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    if (p->nvtx) return begin_nvtx(t);
+    if (!p->trace[0]) return OK;
+    choose_steps(t);
+    if (t->trace_first < t->run.n_done || t->trace_end <= t->trace_first) {
+        if (comm_is_rank_0())
+            log_warn("nothing will be traced: this run starts after step %" PRId64 " of %" PRId64, t->run.n_done,
+                     p->steps);
+        return OK;
+    }
+    enum status status = try_file(p->trace);
+    if (status == OK) status = trace_create(&t->run, t->trace_end - t->trace_first, &t->trace);
+    if (comm_epoch() == 0) return fail_agree(group_world(), status);
+    status = fail_warn(group_world(), status);                       /* the job has steps to lose */
+    if (status == E_IO || status == E_MEMORY) trace_destroy(&t->trace);
+    return status == E_IO || status == E_MEMORY ? OK : status;
+}
+
+/* What was measured, beside what the schedule idles against a clock with the mean F, B and W of a microbatch. */
+static enum status tell_bubble(const struct plan *p, const struct trace_data *d) {
+    struct trace_bubble b = trace_bubble(d);
+    struct schedule_chart c = {.row = pp_row(p), .n_stages = (int)p->mesh.pp,
+                               .n_chunks = (int)pp_options(p)->chunks, .n_microbatches = p->n_microbatches,
+                               .time = {b.forward_s, b.backward_s, b.weight_s}};
+    if (c.row->endless) {                                            /* steps overlap: none idles by itself */
+        printf("bubble %.2f ms per step, %.1f%% of forward and backward\n", 1e3 * b.idle_s,
+               100 * b.idle_s / b.window_s);
+        return OK;
+    }
+    enum status status = schedule_chart_make(&c);
+    if (status == OK) {
+        printf("bubble %.2f ms per step, %.1f%% of forward and backward; by the schedule %.2f ms, %.1f%%, with F %.2f "
+               "ms and %s %.2f ms",
+               1e3 * b.idle_s, 100 * b.idle_s / b.window_s, 1e3 * c.idle, 100 * c.idle / c.timeline.makespan,
+               1e3 * c.time.f, c.row->split_weight ? "Bi" : "B", 1e3 * c.time.bi);
+        if (c.row->split_weight) printf(" and W %.2f ms", 1e3 * c.time.w);
+        putchar('\n');
+    }
+    schedule_chart_fini(&c);
+    return status;
+}
+
+static enum status tell(const struct training *t, const struct trace_data *d) {
+    double uncertainty_s = 0;
+    int64_t spans = 0, dropped = 0;
+    for (int i = 0; i < d->n_ranks; i++) {
+        spans += d->ranks[i].n_spans;
+        dropped += d->ranks[i].dropped;
+        uncertainty_s = fmax(uncertainty_s, d->ranks[i].uncertainty_s);
+    }
+    if (dropped)
+        log_warn("trace: %" PRId64 " spans did not fit and are missing; its bubble is unknown",
+                 dropped);
+    if (log_get_level() < LOG_INFO) return OK;
+    printf("trace %s: steps %" PRId64 " to %" PRId64 ", %d rank%s, %" PRId64
+           " spans (%.1f MiB per rank beside the plan), clocks within %.1f us; open it in ui.perfetto.dev\n",
+           t->setup.plan.trace, d->first_step + 1, d->first_step + d->n_steps, d->n_ranks, d->n_ranks == 1 ? "" : "s",
+           spans, (double)trace_room_bytes(t->trace) / (1 << 20), 1e6 * uncertainty_s);
+    enum status status = dropped ? OK : tell_bubble(&t->setup.plan, d);
+    fflush(stdout);
+    return status;
+}
+
+static enum status finish(struct training *t) {
+    struct trace_data data;
+    TRY(trace_stop(t->trace));
+    t->tracing = false;
+    enum status status = trace_gather(t->trace, &data);
+    if (status == OK && data.n_ranks > 0 && data.n_steps > 0) {
+        enum status written = trace_write(&data, &t->setup.plan, t->setup.plan.trace);
+        if (written == OK) status = tell(t, &data);
+        train_pass_over(t, written);
+    }
+    trace_data_fini(&data);
+    trace_destroy(&t->trace);
+    return status;
+}
+
+/* --spike-guard has undone steps that were being traced: the trace begins again where training goes on. */
+static void go_back(struct training *t) {
+    int64_t n = t->trace_end - t->trace_first, left = t->setup.plan.steps - t->run.n_done;
+    t->trace_first = t->run.n_done;
+    t->trace_end = t->trace_first + (n < left ? n : left);
+    t->tracing = false;
+}
+
+bool train_trace_is_due(const struct training *t, int64_t n_step) {
+    return t->trace && (n_step == t->trace_first || n_step == t->trace_end);
+}
+
+enum status train_trace(struct training *t, bool leaving) {
+    if (!t->trace) return OK;
+    if (t->tracing && t->n_rollbacks != t->trace_rollbacks) go_back(t);
+    if (t->tracing && (t->run.n_done >= t->trace_end || leaving)) return finish(t);
+    if (leaving && comm_is_rank_0())
+        log_warn("nothing was traced: this run ends after step %" PRId64 ", and step %" PRId64 " was to be the first",
+                 t->run.n_done, t->trace_first + 1);
+    if (t->tracing || leaving || t->run.n_done != t->trace_first) return OK;
+    t->tracing = true;
+    t->trace_rollbacks = t->n_rollbacks;
+    return trace_start(t->trace);
+}

@@ -1,0 +1,105 @@
+/* What the agent of a host and the lighthouse say to each other: one connection a host, and this table of messages.
+ *
+ *   message   way   body            when
+ *   here      up    text            first of all: the name of the host that the agent speaks for
+ *   job       down  host_job        when all hosts are here: which ranks to start, and how
+ *   state     up    word            a rank runs, or has finished (own_state)
+ *   address   up    word            where a rank listens; and
+ *   address   down  word            the same, to all other hosts
+ *   wish      up    word            a rank is to leave, or wants relief (epoch_wish)
+ *   lost      up    word            a rank cannot reach another one, or not any more (own_slot_word)
+ *   whole     up    word            a rank has said that it is whole in an epoch
+ *   whole     down  word            all of them have: nobody goes back behind that epoch any more
+ *   ends      down  word            an epoch is to end at the edge of a step (planned.c)
+ *   rests     up    word            a rank waits there for the next one
+ *   closes    up    word            a rank says that all have done everything in an epoch, and waits
+ *   closed    down  word            so it is: no other one will be opened
+ *   shape     up    epoch_shape     rank 0: how the job may shrink
+ *   kept      both  word            rank 0: comm_epoch_keep; to all other hosts
+ *   done      up    word            rank 0: comm_epoch_done
+ *   ended     up    word            a process has ended: its wait status. What it has said before comes before
+ *   epoch     down  epoch           who is a member from now on
+ *   place     down  word            a process more: its slot, and the host that starts it
+ *   signal    down  word            for all ranks (slot -1): USR1 is passed on, TERM ends them; for one:
+ *                                   KILL, if it has left or cannot be reached; KILL, STOP, CONT by chaos
+ *   cut       down  word            chaos: a rank cuts its connection of this epoch to another one
+ *   over      down  word            nothing is left to do: the agent ends with this code
+ *   alive     both  -               half a second has passed without anything else
+ *
+ * Each is a header (kind, bytes) and a body, whose size is the table's: for text, at most that. An end that says
+ * something else has lost the connection, and with it its ranks, and no other host notices. Both ends are of one
+ * program; a host of another byte order or another build does not get through the greeting or the first sizes.
+ *
+ * The connection is sealed and encrypted (lib/comm/own/sealed.h): a job is a command that runs as the agent's user.
+ * What was changed on its way, replayed or left out ends the connection, and nothing of it is a message.
+ *
+ * Nothing here waits, but host_link_flush. */
+#ifndef TRIVIUM_LAUNCH_HOST_LINK_H
+#define TRIVIUM_LAUNCH_HOST_LINK_H
+
+#include "lib/base/status.h"
+#include "lib/comm/own/job.h"
+#include "lib/comm/own/sealed.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum host_kind {
+    HOST_HERE, HOST_JOB, HOST_STATE, HOST_ADDRESS, HOST_WISH, HOST_LOST, HOST_WHOLE, HOST_ENDS, HOST_RESTS,
+    HOST_CLOSES, HOST_CLOSED, HOST_SHAPE, HOST_KEPT, HOST_DONE, HOST_ENDED, HOST_EPOCH, HOST_PLACE, HOST_SIGNAL,
+    HOST_CUT, HOST_OVER, HOST_ALIVE, N_HOST_KINDS
+};
+enum { HOST_MOST_TEXT = 1 << 20, HOST_MOST_NAME = 255 };
+
+struct host_row { const char *name; bool up, down; uint32_t least, most; };    /* bytes of the body */
+extern const struct host_row host_rows[N_HOST_KINDS];
+
+struct host_word { int32_t slot, epoch; int64_t value; };      /* what of these a message needs; the others are 0 */
+/* host[slot]: where it is; -1: nowhere yet. This host starts its own from mine_from on: those before ended with the
+ * agent that was here before. encrypts: what ranks say to those of other hosts. The text is n_texts strings, each with
+ * its 0: the folder to be in, n_settings NAME=VALUE for the environment, and the words of a rank's command. */
+struct host_job {
+    int32_t me, n_slots, n, n_settings, n_texts, mine_from;
+    int64_t encrypts;
+    double hang_s, lost_s;
+    int16_t host[OWN_MOST_RANKS];
+};
+
+struct host_link {
+    int fd;                          /* of wire; -1: there is none */
+    struct sealed wire;
+    bool at_lighthouse;
+    const char *broken;              /* why it has ended; NULL: it has not */
+    double heard_s, said_s;          /* the last time */
+    char *in, *out;
+    size_t in_bytes, in_at, out_bytes, out_room;     /* in_at: of in, what has been taken already */
+};
+
+struct host_message { enum host_kind kind; const char *body; uint32_t bytes; };
+
+/** Takes the connection, also when it fails. @errors E_MEMORY  @collective{none} */
+enum status host_link_open(struct host_link *, struct sealed *, bool at_lighthouse);
+void host_link_close(struct host_link *);
+
+/** Say it as soon as there is room; the body is copied. @collective{none} */
+void host_link_say(struct host_link *, enum host_kind, const void *body, size_t bytes);
+void host_link_say_word(struct host_link *, enum host_kind, int slot, int epoch, int64_t value);
+/** Send and read what can be now; say that this end is alive, if it is time. @collective{none} */
+void host_link_step(struct host_link *, double now_s);
+/** The next whole message; its body is there until the next call. @collective{none} */
+bool host_link_next(struct host_link *, struct host_message *out);
+/** A body that is a word, as one. @collective{none} */
+struct host_word host_link_word(const struct host_message *);
+/** Is there something that is not sent yet? @collective{none} */
+bool host_link_has_more(const struct host_link *);
+/** Send what is left, within so many seconds. @collective{none} */
+void host_link_flush(struct host_link *, double seconds);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

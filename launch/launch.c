@@ -1,0 +1,202 @@
+/* trivium launch: from the request (launch_request.c) to mpirun's words and settings, and from mpirun's end to one line
+ * and an exit code. */
+#include "launch/launch.h"
+
+#include "launch/limits.h"
+#include "launch/program.h"
+#include "launch/stop.h"
+#include "lib/base/clock.h"
+#include "lib/base/cores.h"
+#include "lib/base/log.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int add_words(const char **words, int n, const char *const *more, int n_more) {
+    memcpy(words + n, more, (size_t)n_more * sizeof *words);
+    return n + n_more;
+}
+
+enum status launch_words(const struct launch_request *request, const char *self, const char *program,
+                         const char *ranks_text, char ***out) {
+    const char *mpirun[] = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks_text};
+    const char *agent[] = {self, "agent"};
+    const char *host[] = {request->host ? "--host" : "--hostfile", request->host ? request->host : request->hostfile};
+    const char *threads[] = {"-x", "OMP_NUM_THREADS"}, *ranks[] = {"-n", ranks_text};
+    enum { MOST_OURS = 16 };
+    const char **words = calloc((size_t)(MOST_OURS + request->n_options + request->n_words), sizeof *words);
+    bool elsewhere = request->host || request->hostfile;
+    int n = 0;
+    *out = (char **)words; /* execvp promises not to write to them, its type does not say so */
+    if (!words)
+        return FAIL(E_MEMORY, "no memory for a command line of %d words; close other programs", request->n_words);
+    if (request->own) {
+        n = add_words(words, n, agent, 2);
+        n = add_words(words, n, (const char *const *)request->options, request->n_options);
+        n = add_words(words, n, ranks, 2); /* fewer than at first, perhaps */
+    } else {
+        n = add_words(words, n, mpirun, sizeof mpirun / sizeof *mpirun);
+        if (elsewhere) n = add_words(words, n, host, 2);
+        /* mpirun takes its own settings to other hosts, all else by name */
+        if (elsewhere && getenv("OMP_NUM_THREADS")) n = add_words(words, n, threads, 2);
+    }
+    words[n++] = program;
+    add_words(words, n, (const char *const *)request->command, request->n_words);
+    return OK;
+}
+
+/* ---- the environment; whatever the user has set stays ---- */
+
+static void set_threads(int n_ranks) {
+    char text[16];
+    int threads = (int)cores_allowed() / n_ranks;
+    snprintf(text, sizeof text, "%d", threads > 1 ? threads : 1);
+    setenv("OMP_NUM_THREADS", text, 0);
+}
+
+static void set_environment(const struct launch_request *request) {
+    /* To Open MPI two ranks on two cores are not oversubscribed, so it spins; unbound, they are in each other's way. */
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    /* mpirun gives its ranks a terminal of their own, whatever their text goes to */
+    setenv("TRIVIUM_TERMINAL", isatty(STDOUT_FILENO) ? "1" : "0", 1);
+    setenv("OMPI_MCA_mca_base_component_show_load_errors", "0", 0); /* no complaints about absent network cards */
+    setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
+    if (geteuid() == 0) { /* containers */
+        setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
+        setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+    }
+    if (!launch_is_one_host(request)) return; /* the network's own transport; each host divides its own cores */
+    setenv("OMPI_MCA_pml", "ob1", 0);
+    setenv("OMPI_MCA_btl", "self,vader", 0); /* shared memory only */
+    if (!request->own) launch_scratch_name();
+    set_threads(request->n_ranks);
+}
+
+/* ---- the end ---- */
+
+static const char *signal_remedy(int number) {
+    switch (number) {
+    case SIGKILL:
+        return "most likely the out-of-memory killer: see `dmesg` and `trivium show memory`; start it again";
+    case SIGXCPU: return "`ulimit -t` is used up; raise it, and start it again";
+    case SIGUSR1: return "it was asked to stop; start it again";
+    case SIGILL: return "the program was built for another processor; make clean, then build it here";
+    case SIGBUS:
+        return "a file that it reads was shortened or cannot be read any more (data, tokenizer), or /dev/shm is full; "
+               "if neither, it is a defect in Trivium: report it";
+    case SIGABRT: case SIGFPE: case SIGSEGV:
+        return "a defect in Trivium; build with `make DEBUG=1 SAN=1`, which shows where, and report it";
+    default: return "find out who sends it, and start it again";
+    }
+}
+
+/* Who starts the ranks. */
+static const char *starter(const struct launch_request *r) { return r->own ? "the agent" : "mpirun"; }
+
+/* A crash of mpirun is none of Trivium. */
+static const char *starter_remedy(const struct launch_request *r, int number) {
+    bool crash = number == SIGABRT || number == SIGBUS || number == SIGFPE || number == SIGILL || number == SIGSEGV;
+    return crash && !r->own ? "it crashed: see what it says above and its version (mpirun --version); start it again"
+                            : signal_remedy(number);
+}
+
+/* Why a job failed that did not say so itself. */
+static enum status explain(const struct launch_request *request, const struct launch_facts *facts,
+                           const struct launch_end *end) {
+    if (facts->signal)
+        return FAIL(E_COMM, "rank %d of %d on host %s was killed by signal %d (%s); %s", facts->rank, request->n_ranks,
+                    facts->host, facts->signal, *facts->signal_name ? facts->signal_name : strsignal(facts->signal),
+                    signal_remedy(facts->signal));
+    if (end->stop_signal)
+        return FAIL(E_COMM, "stopped by signal %d (%s)%s; start it again", end->stop_signal,
+                    strsignal(end->stop_signal),
+                    end->forced ? ", and what had started the ranks, which did not end by itself, was killed" : "");
+    if (end->killed)
+        return FAIL(E_COMM, "%s was killed by signal %d (%s); %s", starter(request), end->code - 128,
+                    strsignal(end->code - 128), starter_remedy(request, end->code - 128));
+    if (facts->no_shared_memory)
+        return FAIL(E_COMM, "Open MPI could not make its shared memory; see that /dev/shm and TMPDIR have room and can "
+                    "be written to");
+    if (facts->rank >= 0 && facts->exit_code == 0)
+        return FAIL(E_COMM, "rank %d of %d ended with code 0 and took no part in the job; if %s is no command of "
+                    "several ranks, run it without launch", facts->rank, request->n_ranks, request->command[0]);
+    if (facts->rank >= 0 && request->own && strcmp(request->agent_command, "none") == 0)
+        return FAIL(E_COMM, "rank %d of %d ended with code %d; the reason is where the agent of host %s writes",
+                    facts->rank, request->n_ranks, facts->exit_code, facts->host);
+    if (facts->rank >= 0)
+        return FAIL(E_COMM, "rank %d of %d ended with code %d and gave no reason; run again with --log debug",
+                    facts->rank, request->n_ranks, facts->exit_code);
+    if (end->code > 128) /* mpirun's notice of it can get lost when a rank dies at once */
+        return FAIL(E_COMM, "a rank was killed by signal %d (%s); %s", end->code - 128, strsignal(end->code - 128),
+                    signal_remedy(end->code - 128));
+    return FAIL(E_COMM, "%s ended with code %d and names no rank that failed: it was sent a signal (those are for "
+                "launch), or could not continue; see what is above, and start it again", starter(request), end->code);
+}
+
+static void conclude(const struct launch_request *request, struct launch_outcome *o) {
+    const struct launch_facts *facts = &o->facts;
+    o->code = o->end.code;
+    if (o->end.text_lost && o->end.text_lost != EBADF && !o->end.reader_left) /* closed: as its user wants it */
+        log_warn("not all of the standard output could be written: %s; send it where there is room",
+                 strerror(o->end.text_lost));
+    if (o->code == 0 || o->code == EXIT_CHECKPOINTED) return;
+    if (o->end.reader_left) {
+        o->code = EXIT_READER_LEFT;
+        return;
+    }
+    if (o->end.stop_signal == SIGINT) {
+        o->code = EXIT_INTERRUPTED;
+        fprintf(stderr, INTERRUPTED "%s%s%s\n", o->end.forced ? "; " : "", o->end.forced ? starter(request) : "",
+                o->end.forced ? " did not end by itself and was killed" : "");
+        return;
+    }
+    o->code = o->code == 2 && facts->signal == 0 ? 2 : 1; /* 137 and the like are mpirun's way to say "killed" */
+    if (!facts->error_seen) explain(request, facts, &o->end);
+    snprintf(o->line, sizeof o->line, "%s", facts->error_seen ? facts->error : status_text());
+    status_report();
+}
+
+enum status launch_attempt(const struct launch_request *request, struct launch_outcome *out) {
+    char ranks_text[16], **words;
+    const char *self, *other = getenv("TRIVIUM_EXE");       /* for tests */
+    struct launch_filter filter;
+    double start = clock_s();
+    *out = (struct launch_outcome){0};
+    TRY(program_path(&self));
+    snprintf(ranks_text, sizeof ranks_text, "%d", request->n_ranks);
+    TRY(launch_words(request, self, other ? other : self, ranks_text, &words));
+    launch_filter_init(&filter);
+    enum status status = launch_job(words, &filter, &out->end);
+    free(words);
+    out->facts = filter.facts;
+    out->wall_s = clock_s() - start;
+    if (status == OK) conclude(request, out);
+    else status_report(); /* now: launch_flight has failures of its own, and drops them */
+    launch_flight(status == OK && out->code == 1);
+    return status;
+}
+
+static enum status run_job(const struct launch_request *request, launch_supervisor *supervise, int *code) {
+    if (!request->own) TRY(limits_look(launch_is_one_host(request) ? request->n_ranks : 0));
+    launch_mark();
+    set_environment(request);
+    TRY(launch_watch_signals());
+    enum status status = supervise(request, code);
+    launch_unwatch_signals();
+    return status;
+}
+
+int launch(int argc, char **argv, launch_supervisor *supervise) {
+    struct launch_request request;
+    int code = 0;
+    enum status status = launch_parse(argc, argv, &request);
+    if (status == OK && request.help) fputs(launch_help, stdout);
+    else if (status == OK) status = run_job(&request, supervise, &code);
+    status_report();
+    return status == OK ? code : status_exit_code(status);
+}

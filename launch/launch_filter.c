@@ -1,0 +1,125 @@
+/* Which lines of mpirun's standard error a person wants to read.
+ *
+ * mpirun says what it has to say in blocks between two lines of dashes. Those that restate "a rank has failed" are
+ * dropped and their facts kept; all others (no such host, not enough slots) pass, and so does whatever the ranks print
+ * themselves, except E_ lines after the first: one failure strands all ranks, and seven complaints about the eighth
+ * hide the cause. */
+#include "launch/launch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+void launch_filter_init(struct launch_filter *filter) {
+    *filter = (struct launch_filter){.facts.rank = -1, .state = FILTER_OUTSIDE};
+}
+
+static bool starts_with(const char *text, const char *prefix) {
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* "E_CONFIG ..." or "[rank 5/8 ...] E_CONFIG ..." */
+static bool is_error(const char *line) {
+    if (starts_with(line, "[rank ")) {
+        const char *close = strstr(line, "] ");
+        if (!close) return false;
+        line = close + 2;
+    }
+    if (!starts_with(line, "E_")) return false;
+    size_t letters = strspn(line + 2, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    return letters > 0 && line[2 + letters] == ' ';
+}
+
+static bool is_dashes(const char *line) {
+    size_t n = strspn(line, "-");
+    return n >= 60 && line[n + strspn(line + n, "\r\n")] == 0;
+}
+
+/* As a rule of a rank that still starts when another is dead and the job's files are gone. */
+#define NO_SHARED_MEMORY "A system call failed during shared memory initialization"
+
+/* The first line of a block that says no more than that a rank has ended badly. `mpirun` calls itself prterun in Open
+ * MPI 5. */
+static bool opens_boilerplate(const char *line) {
+    return starts_with(line, "Primary job ") || starts_with(line, "MPI_ABORT was invoked on rank ") ||
+           starts_with(line, NO_SHARED_MEMORY) || strstr(line, "run noticed that process rank ") ||
+           strstr(line, "run has exited due to process rank ") ||
+           strstr(line, "run detected that one or more processes exited with non-zero status");
+}
+
+/* "[n07:99] Read -1, expected 8192, errno = 3": a rank was copying from the memory of one that had just died. */
+static bool is_read_of_the_dead(const char *line) {
+    const char *text = *line == '[' ? strstr(line, "] Read ") : NULL;
+    int got, wanted, reason;
+    return text && sscanf(text, "] Read %d, expected %d, errno = %d", &got, &wanted, &reason) == 3 && reason == ESRCH;
+}
+
+/* What the agent says of the rank that ended the job (agent.c). */
+static bool is_agents(struct launch_facts *facts, const char *line) {
+    if (!starts_with(line, "trivium agent: rank ")) return false;
+    sscanf(line, "trivium agent: rank %d on host %63s was killed by signal %d (%47[^)])", &facts->rank, facts->host,
+           &facts->signal, facts->signal_name);
+    sscanf(line, "trivium agent: rank %d on host %63s ended with code %d", &facts->rank, facts->host,
+           &facts->exit_code);
+    return true;
+}
+
+/* Remarks outside blocks: on the signal that launch itself sent, on blocks that several ranks have sent alike, on one
+ * that Open MPI 4.1 at times cannot unpack (MPI_ABORT's), and on a pipe that mpirun's event loop has closed too early
+ * when it is told to end. */
+static bool is_remark(const char *line) {
+    if (is_read_of_the_dead(line) || starts_with(line, "[warn] Epoll ")) return true;
+    if (strstr(line, "ORTE_ERROR_LOG: ") && strstr(line, "show_help.c")) return true;
+    return strstr(line, "run: Forwarding signal ") || strstr(line, " sent help message help-") ||
+           strstr(line, "Set MCA parameter \"orte_base_help_aggregate\" to 0");
+}
+
+static void read_facts(struct launch_facts *facts, const char *line) {
+    if (starts_with(line, NO_SHARED_MEMORY)) facts->no_shared_memory = true;
+    const char *noticed = strstr(line, "noticed that process rank ");
+    if (noticed && facts->signal == 0) /* a signal is the better explanation of a rank's end than any exit code */
+        sscanf(noticed, "noticed that process rank %d with PID %*d on node %63s exited on signal %d (%47[^)])",
+               &facts->rank, facts->host, &facts->signal, facts->signal_name);
+    if (facts->rank < 0) sscanf(line, "MPI_ABORT was invoked on rank %d", &facts->rank);
+    if (facts->rank < 0) sscanf(line, " Process name: [[%*d,%*d],%d]", &facts->rank);
+    if (facts->exit_code == 0) sscanf(line, " Exit code: %d", &facts->exit_code);
+    if (facts->exit_code == 0) sscanf(line, "with errorcode %d", &facts->exit_code);
+}
+
+/* Dashes may open one of mpirun's blocks, or end another's. Only the next line tells, so they wait for it. */
+static enum launch_verdict judge_dashes(struct launch_filter *filter, const char *line) {
+    if (filter->state == FILTER_IN_BOILERPLATE) {
+        filter->state = FILTER_OUTSIDE;
+        return LINE_DROP;
+    }
+    if (filter->state == FILTER_AFTER_DASHES) return LINE_PASS; /* passes for the one held: they are alike */
+    snprintf(filter->held, sizeof filter->held, "%s", line);
+    filter->state = FILTER_AFTER_DASHES;
+    return LINE_HOLD;
+}
+
+static enum launch_verdict judge_text(struct launch_filter *filter, const char *line) {
+    bool after_dashes = filter->state == FILTER_AFTER_DASHES;
+    if (after_dashes) filter->state = opens_boilerplate(line) ? FILTER_IN_BOILERPLATE : FILTER_OUTSIDE;
+    if (filter->state == FILTER_OUTSIDE) return after_dashes ? LINE_PASS_HELD : LINE_PASS;
+    read_facts(&filter->facts, line);
+    return LINE_DROP;
+}
+
+enum launch_verdict launch_filter_line(struct launch_filter *filter, const char *line) {
+    /* Before anything else, and whatever the state: a rank's line may fall between two lines of mpirun's. */
+    if (is_error(line)) {
+        bool first = !filter->facts.error_seen;
+        filter->facts.error_seen = true;
+        if (first) snprintf(filter->facts.error, sizeof filter->facts.error, "%s", line);
+        return first ? LINE_PASS : LINE_DROP;
+    }
+    if (is_remark(line) || is_agents(&filter->facts, line)) return LINE_DROP;
+    return is_dashes(line) ? judge_dashes(filter, line) : judge_text(filter, line);
+}
+
+const char *launch_filter_end(struct launch_filter *filter) {
+    if (filter->state != FILTER_AFTER_DASHES) return "";
+    filter->state = FILTER_OUTSIDE;
+    return filter->held;
+}

@@ -1,0 +1,230 @@
+/* mpirun as a child process: start it, pass its text and our signals on, see it end.
+ *
+ * Signals. mpirun has a process group of its own, so that neither Ctrl-C nor `timeout` reaches it except through here.
+ *   TERM, USR1       "your time is up": mpirun gets USR1 and forwards it; ranks save and exit with code 75
+ *   TERM again, INT, HUP, QUIT, or standard output has no reader any more
+ *                    "stop now": mpirun gets TERM and ends the ranks. What is left of the job 10 s later, or when "stop
+ *                    now" comes again, is killed
+ * Should launch itself be killed outright, the kernel sends mpirun a TERM (Linux), and the guard, a process that waits
+ * for nothing else, kills what is left after 10 s: no rank is ever left behind. */
+#include "launch/launch.h"
+#include "launch/program.h"
+#include "lib/base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+enum { READ_END, WRITE_END };
+
+/* Two of one signal within a second are one request: timeout(1) sends one to its child and one to its child's group. */
+static const double one_request_s = 1;
+/* mpirun loses a request that comes before its ranks exist, so one this early is repeated; to ranks it is a flag. */
+static const double starting_s = 10;
+static const double ends_s = 10; /* a well mpirun ends its ranks within a second or two */
+
+struct job {
+    pid_t mpirun;  /* 0: ended */
+    pid_t guard;
+    int alive;     /* the guard's pipe: closed when launch ends, in whatever way */
+    int number;    /* the last signal, and when */
+    double number_s;
+    double started_s, term_s /* first TERM; 0: none */, asked_s /* last USR1 sent for it */;
+    double stop_s; /* "stop now"; 0: none */
+    struct launch_text text;
+    bool gives_up; /* on text that has no reader, after mpirun's end */
+};
+
+/* ---- signals ---- */
+
+static void ask_to_checkpoint(struct job *job) {
+    job->asked_s = clock_s();
+    kill(job->mpirun, SIGUSR1);
+    kill(job->mpirun, SIGCONT); /* one that was stopped passes nothing on */
+}
+
+static void force(struct job *job, struct launch_end *end) {
+    end->forced = true;
+    kill(job->mpirun, SIGKILL);
+}
+
+static void stop_now(struct job *job, struct launch_end *end) {
+    if (job->stop_s > 0) {
+        force(job, end);
+        return;
+    }
+    job->stop_s = clock_s();
+    kill(job->mpirun, SIGTERM);
+    kill(job->mpirun, SIGCONT);
+}
+
+static bool is_repeated(struct job *job, int number) {
+    double now = clock_s(), before = job->number_s;
+    bool same = job->number == number && now < before + one_request_s;
+    job->number = number;
+    if (!same) job->number_s = now;
+    return same;
+}
+
+static void on_signal(struct job *job, int number, struct launch_end *end) {
+    if (number == SIGCHLD) return; /* it woke the loop, which looks */
+    end->asked = true;
+    if (number != SIGUSR1) end->stop_signal = number;
+    if (job->mpirun == 0) {
+        job->gives_up = true;
+    } else if (number == SIGUSR1) {
+        kill(job->mpirun, SIGUSR1);
+    } else if (!is_repeated(job, number)) {
+        bool first_term = number == SIGTERM && job->term_s == 0 && job->stop_s == 0;
+        if (first_term) job->term_s = clock_s();
+        if (first_term) ask_to_checkpoint(job);
+        else stop_now(job, end);
+    }
+}
+
+static void read_signals(struct job *job, struct launch_end *end) {
+    for (int number; (number = launch_next_signal()) != 0;) on_signal(job, number, end);
+}
+
+static void repeat_early_request(struct job *job) {
+    double now = clock_s();
+    bool early = job->term_s > 0 && job->term_s < job->started_s + starting_s;
+    if (early && now < job->started_s + starting_s && now > job->asked_s + one_request_s) ask_to_checkpoint(job);
+}
+
+static void look_at_clock(struct job *job, struct launch_end *end) {
+    end->reader_left = job->text.lost == EPIPE;
+    if (end->reader_left && job->stop_s == 0) stop_now(job, end);
+    if (job->stop_s > 0 && clock_s() > job->stop_s + ends_s) force(job, end);
+    repeat_early_request(job);
+}
+
+/* ---- the guard ---- */
+
+static void guard(int alive) {
+    static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
+    enum { MOST_FD = 256 };
+    char byte;
+    setsid(); /* out of reach of the terminal and of timeout(1) */
+#ifdef __linux__
+    prctl(PR_SET_NAME, "trivium-guard"); /* for ps, and so that pkill by the program's name leaves it to do its work */
+#endif
+    for (size_t k = 0; k < sizeof ignored / sizeof *ignored; k++) signal(ignored[k], SIG_IGN);
+    for (int fd = 0; fd < MOST_FD; fd++)
+        if (fd != alive) close(fd); /* a reader of launch's output does not wait for the guard */
+    while (read(alive, &byte, 1) < 0 && errno == EINTR) continue;
+    launch_end_remains(ends_s);
+    launch_scratch_remove();
+    launch_flight(false);
+    _exit(0);
+}
+
+static enum status start_guard(struct job *job) {
+    int alive[2];
+    TRY(launch_pipe(alive));
+    job->guard = fork();
+    if (job->guard == 0) {
+        close(alive[WRITE_END]);
+        guard(alive[READ_END]);
+    }
+    close(alive[READ_END]);
+    job->alive = alive[WRITE_END];
+    if (job->guard > 0) return OK;
+    return FAIL(E_IO, "cannot start a process: %s; close other programs or raise `ulimit -u`", strerror(errno));
+}
+
+static void end_guard(struct job *job) {
+    if (job->guard > 0) {
+        kill(job->guard, SIGKILL);
+        waitpid(job->guard, NULL, 0);
+    }
+    close(job->alive);
+}
+
+/* ---- the process ---- */
+
+/* In the child. Ranks read no standard input: a shell loop's own input must not vanish into them. */
+static void become_mpirun(char *const *words, int out_fd, int err_fd, int failure_fd, pid_t parent) {
+    setpgid(0, 0);
+#ifdef __linux__
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+#endif
+    if (getppid() != parent) _exit(1); /* it died before that */
+    signal(SIGUSR1, SIG_IGN);          /* before mpirun handles it and after: a request must not kill it. Ranks start
+                                        * afresh */
+    signal(SIGPIPE, SIG_DFL);
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+    dup2(out_fd, STDOUT_FILENO);
+    dup2(err_fd, STDERR_FILENO);
+    program_run(words);
+    int reason = errno;
+    if (write(failure_fd, &reason, sizeof reason) < 0) _exit(126);
+    _exit(127);
+}
+
+/* The failure pipe closes by itself when execvp succeeds, and brings errno when it does not. */
+static enum status start(struct job *job, char *const *words, struct launch_filter *filter) {
+    int out[2], err[2], failure[2], reason = 0;
+    TRY(start_guard(job));
+    TRY(launch_pipe(out));
+    TRY(launch_pipe(err));
+    TRY(launch_pipe(failure));
+    pid_t parent = getpid();
+    job->mpirun = fork();
+    if (job->mpirun == 0) become_mpirun(words, out[WRITE_END], err[WRITE_END], failure[WRITE_END], parent);
+    if (job->mpirun < 0)
+        return FAIL(E_IO, "cannot start a process: %s; close other programs or raise `ulimit -u`", strerror(errno));
+    close(out[WRITE_END]);
+    close(err[WRITE_END]);
+    close(failure[WRITE_END]);
+    ssize_t n = read(failure[READ_END], &reason, sizeof reason);
+    close(failure[READ_END]);
+    launch_text_init(&job->text, filter, out[READ_END], err[READ_END]);
+    if (n != sizeof reason) return OK;
+    waitpid(job->mpirun, NULL, 0);
+    launch_text_finish(&job->text);
+    return FAIL(E_CONFIG, "cannot run %s: %s; install Open MPI: tools/install-deps", words[0], strerror(reason));
+}
+
+static bool has_ended(struct job *job, struct launch_end *end) {
+    int status;
+    if (waitpid(job->mpirun, &status, WNOHANG) != job->mpirun) return false;
+    job->mpirun = 0;
+    end->killed = WIFSIGNALED(status);
+    end->code = end->killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return true;
+}
+
+/* No process is left that could write more. */
+static void pass_the_rest(struct job *job, struct launch_end *end) {
+    while (!job->gives_up && launch_text_is_open(&job->text) && launch_text_turn(&job->text)) read_signals(job, end);
+    end->reader_left = job->text.lost == EPIPE;
+    end->text_lost = job->text.lost;
+    launch_text_finish(&job->text);
+}
+
+enum status launch_job(char *const *words, struct launch_filter *filter, struct launch_end *end) {
+    struct job job = {.started_s = clock_s(), .alive = -1};
+    *end = (struct launch_end){0};
+    launch_scratch_make();
+    enum status status = start(&job, words, filter);
+    while (status == OK && !has_ended(&job, end)) {
+        launch_text_turn(&job.text);
+        read_signals(&job, end);
+        look_at_clock(&job, end);
+    }
+    if (status == OK) {
+        status = launch_end_remains(end->code != 0 ? 0 : LAUNCH_LEAVES_S);
+        pass_the_rest(&job, end);
+    }
+    launch_scratch_remove();
+    end_guard(&job);
+    return status;
+}

@@ -1,0 +1,233 @@
+/* trivium launch --max-restarts: attempt after attempt, until one ends well or no other would. And what each attempt is
+ * given. */
+#include "launch/launch_restart.h"
+
+#include "driver/recipe.h"
+#include "launch/goodput.h"
+#include "launch/launch_settle.h"
+#include "launch/program.h"
+#include "launch/stop.h"
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/checkpoint/checkpoint.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* All that the loop knows. */
+struct supervision {
+    const struct launch_request *first;  /* what the user wrote */
+    struct launch_request now;           /* of the attempt to come; now.command is owned when it is not first's */
+    struct options *options;
+    struct plan plan;                    /* what the user asked train for; not settled */
+    struct launch_latest at_start, latest;
+    int64_t best_step;                   /* the furthest that was saved; -1: none */
+    int64_t numeric_step;                /* the furthest that was not finite; 0: none */
+    int n_restarts, n_stuck, n_failures;
+    double started_s, up_s;              /* when launch began; seconds in attempts */
+    struct stat metrics_at_start;        /* the file of metrics; st_size 0: there was none */
+    char dp_text[24];
+};
+
+/* ---- what train was asked for ---- */
+
+static enum status read_command(struct supervision *s) {
+    const struct launch_request *r = s->first;
+    if (strcmp(r->command[0], "train") != 0)
+        return FAIL(E_USAGE, "--max-restarts %d is for train, and the command is %s; leave it out", r->max_restarts,
+                    r->command[0]);
+    TRY(recipe_options_create(NULL, &s->plan, &s->options));
+    TRY(options_parse(s->options, r->n_words - 1, r->command + 1));
+    if (s->plan.save[0]) return OK;
+    return FAIL(E_CONFIG,
+                "--max-restarts %d, and train saves nothing to restart from; give train --save a folder, and "
+                "--save-every",
+                r->max_restarts);
+}
+
+/* No checkpoint, or one that cannot be found, is none. */
+static struct launch_latest read_latest(const char *save) {
+    struct launch_latest latest = {0};
+    char path[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
+    struct stat info;
+    snprintf(path, sizeof path, "%.1000s/latest", save);
+    if (stat(path, &info) == 0 && checkpoint_resolve(save, step) == OK) {
+        const char *name = strrchr(step, '/');
+        snprintf(latest.step, sizeof latest.step, "%.63s", name ? name + 1 : step);
+        latest.written_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+    }
+    status_clear();
+    return latest;
+}
+
+/* ---- the next attempt ---- */
+
+static void forget_words(struct supervision *s) {
+    if (s->now.command != s->first->command) free(s->now.command);
+    s->now.command = s->first->command;
+    s->now.n_words = s->first->n_words;
+}
+
+static bool may_resume(const struct supervision *s) { return launch_is_newer(&s->latest, &s->at_start); }
+
+static enum status prepare_next(struct supervision *s, bool progress) {
+    int fewer =
+        s->first->min_ranks && !progress ? launch_fewer_ranks(&s->plan, s->now.n_ranks, s->first->min_ranks) : 0;
+    if (fewer) s->now.n_ranks = fewer;
+    bool shrunk = s->now.n_ranks != s->first->n_ranks && s->plan.mesh.dp > 0;
+    struct launch_change change = {
+        .resume = may_resume(s) ? s->plan.save : NULL,
+        .dp = shrunk ? s->now.n_ranks / plan_replica_ranks(&s->plan) : 0};
+    forget_words(s);
+    return launch_changed_words(s->first->command, s->first->n_words, &change, s->dp_text, &s->now.command,
+                                &s->now.n_words);
+}
+
+static void say_next(const struct supervision *s, const struct launch_outcome *o, double wait_s) {
+    char reason[256];
+    launch_reason(o->line, reason, sizeof reason);
+    if (!s->first->own && program_is_replaced())
+        log_warn("the program on the disk is another one than that which began this job, and mpirun starts it");
+    log_info("restart %d of %d in %g s, %d ranks, from %s: %s", s->n_restarts, s->first->max_restarts, wait_s,
+             s->now.n_ranks, may_resume(s) ? s->latest.step : "the beginning (no checkpoint yet)", reason);
+}
+
+static void say_last(const struct supervision *s, enum launch_verdict_of_attempt verdict) {
+    const char *step = s->latest.step[0] ? s->latest.step : "none";
+    if (verdict == ATTEMPT_STUCK)
+        log_warn("no other restart: %d in a row brought no new checkpoint (the last: %s); the line above says what "
+                 "keeps coming back, or save more often",
+                 LAUNCH_MOST_STUCK, step);
+    if (verdict == ATTEMPT_DIVERGED)
+        log_warn("no other restart: not finite again at step %" PRId64 ", from %s: divergence, not a fault of the "
+                 "machine", s->numeric_step, step);
+    if (verdict == ATTEMPT_NO_MORE)
+        log_warn("no other restart: --max-restarts %d are used up (the last checkpoint: %s)", s->first->max_restarts,
+                 step);
+}
+
+/* A TERM while nothing runs is what it is at other times: leave, to be resumed. */
+static int code_of_signal(const struct supervision *s, int number) {
+    log_info("stopped by signal %d while waiting for restart %d", number, s->n_restarts);
+    if (number == SIGINT) return EXIT_INTERRUPTED;
+    return (number == SIGTERM || number == SIGUSR1) && may_resume(s) ? EXIT_CHECKPOINTED : 1;
+}
+
+/* @return whether there is another attempt */
+static enum status after_attempt(struct supervision *s, const struct launch_outcome *o, bool *again, int *code) {
+    s->latest = read_latest(s->plan.save);
+    bool progress = launch_is_further(&s->latest, &s->at_start, &s->best_step);
+    s->n_stuck = progress || s->n_restarts == 0 ? 0 : s->n_stuck + 1;
+    const int64_t numeric = launch_numeric_step(o);
+    enum launch_verdict_of_attempt verdict =
+        numeric ? launch_judge_numeric(numeric, s->numeric_step, may_resume(s), s->n_restarts, s->first->max_restarts)
+                : launch_judge(o, s->n_restarts, s->first->max_restarts, s->n_stuck);
+    if (numeric) s->numeric_step = numeric;
+    *code = o->code;
+    *again = verdict == ATTEMPT_AGAIN;
+    s->n_failures += verdict != ATTEMPT_DONE;
+    s->up_s += o->wall_s;
+    say_last(s, verdict);
+    if (!*again) return OK;
+    TRY(prepare_next(s, progress || numeric));                       /* in another layout other bits would come */
+    double wait_s = launch_backoff_s(s->first->backoff_s, s->n_restarts++);
+    say_next(s, o, wait_s);
+    int number = launch_pause(wait_s);
+    *again = number == 0;
+    if (number) *code = code_of_signal(s, number);
+    return OK;
+}
+
+/* ---- what it has cost ---- */
+
+/* Where this job's rows begin: after the rows that were there, unless these have another name by now. */
+static int64_t metrics_from(const struct supervision *s) {
+    struct stat now;
+    const struct stat *was = &s->metrics_at_start;
+    bool is_same = stat(s->plan.metrics, &now) == 0 && now.st_ino == was->st_ino && now.st_dev == was->st_dev;
+    return is_same ? (int64_t)was->st_size : 0;
+}
+
+static int64_t last_step(const struct supervision *s, int code) {
+    if (code == 0) return INT64_MAX;
+    return s->best_step > 0 ? s->best_step : 0;
+}
+
+static void say_goodput(const struct supervision *s, int code) {
+    struct goodput_rows r;
+    char advice[256];
+    double total_s = clock_s() - s->started_s, mtbf_s = s->plan.mtbf > 0 ? s->plan.mtbf : s->up_s / s->n_failures;
+    if (!s->plan.metrics[0] || goodput_read(s->plan.metrics, metrics_from(s), last_step(s, code), &r) != OK) {
+        status_clear();
+        return;
+    }
+    log_info("goodput of %d attempts %.1f%%: %.2f s in %" PRId64 " steps that count, of %.2f s; %.2f s in %" PRId64
+             " steps done again or lost, %.2f s between attempts",
+             s->n_restarts + 1, 100 * r.steps_s / total_s, r.steps_s, r.n_steps, total_s, r.undone_s, r.n_undone,
+             total_s - s->up_s);
+    goodput_advice(r.n_saves ? r.stalls_s / (double)r.n_saves : 0, mtbf_s,
+                   r.n_steps ? r.steps_s / (double)r.n_steps : 0, advice, sizeof advice);
+    if (*advice) log_info("%s", advice);
+}
+
+static enum status supervise(struct supervision *s, int *code) {
+    struct launch_outcome outcome;
+    TRY(read_command(s));
+    s->started_s = clock_s();
+    if (stat(s->plan.metrics, &s->metrics_at_start) != 0) s->metrics_at_start = (struct stat){.st_size = 0};
+    s->at_start = s->latest = read_latest(s->plan.save);
+    for (bool again = true; again;) {
+        TRY(launch_attempt(&s->now, &outcome));
+        TRY(after_attempt(s, &outcome, &again, code));
+    }
+    if (s->n_restarts) say_goodput(s, *code);
+    return OK;
+}
+
+static enum status run_with_restarts(const struct launch_request *first, int *code) {
+    struct supervision *s = calloc(1, sizeof *s);
+    if (!s) return FAIL(E_MEMORY, "no memory to start with; close other programs");
+    s->first = first;
+    s->best_step = -1;
+    s->now = *first;
+    enum status status = supervise(s, code);
+    forget_words(s);
+    options_destroy(&s->options);
+    free(s);
+    return status;
+}
+
+static enum status run_once(const struct launch_request *request, int *code) {
+    struct launch_outcome outcome = {0};
+    enum status status = launch_attempt(request, &outcome);
+    *code = outcome.code;
+    return status;
+}
+
+/* Ranks of this job may be started later: what they train is read now. */
+static enum status settle(const struct launch_request *r, struct settled_words *words) {
+    struct options *read;
+    struct plan plan;
+    TRY(recipe_options_create(NULL, &plan, &read));
+    enum status status = options_parse(read, r->n_words - 1, r->command + 1);
+    if (status == OK) status = launch_settle(r->command, r->n_words, read, words);
+    options_destroy(&read);
+    return status;
+}
+
+static enum status supervise_job(const struct launch_request *asked, int *code) {
+    struct launch_request r = *asked;
+    struct settled_words words = {0};
+    bool trains = strcmp(r.command[0], "train") == 0 && !options_ask_for_help(r.n_words - 1, r.command + 1);
+    enum status status = trains && (r.elastic || r.max_restarts) ? settle(&r, &words) : OK;
+    if (words.at) r.command = words.at, r.n_words = words.n;
+    if (status == OK) status = r.max_restarts ? run_with_restarts(&r, code) : run_once(&r, code);
+    settled_words_free(&words);
+    return status;
+}
+
+int launch_main(int argc, char **argv) { return launch(argc, argv, supervise_job); }

@@ -1,0 +1,49 @@
+/* A rank may be started again hours after the others (--respawn, --max-restarts), when the config file of its user has
+ * long been edited for the next job. */
+#define _GNU_SOURCE /* asprintf */
+#include "launch/launch_settle.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add_word(void *self, const struct option *option, const char *text, enum option_source source) {
+    struct settled_words *words = self;
+    if (source != FROM_FILE || words->n < 0) return;
+    if (asprintf(&words->at[words->n], "--%s=%s", option->name, text) >= 0) words->n++, words->n_made++;
+    else words->n = -1;                      /* no memory */
+}
+
+static void count_word(void *self, const struct option *option, const char *text, enum option_source source) {
+    (void)option, (void)text;
+    *(int *)self += source == FROM_FILE;
+}
+
+/* How many words name a config file here: "--config c" or "--config=c". No option's value begins so. */
+static int words_of_config(char *const *word, int n_left) {
+    static const char name[] = "--config";
+    if (strncmp(*word, name, sizeof name - 1) != 0) return 0;
+    if (word[0][sizeof name - 1] == '=' || n_left == 1) return 1;
+    return word[0][sizeof name - 1] ? 0 : 2;
+}
+
+enum status launch_settle(char *const *command, int n_words, const struct options *read, struct settled_words *out) {
+    int n_from_files = 0;
+    options_each(read, count_word, &n_from_files);
+    *out = (struct settled_words){.at = calloc((size_t)(n_words + n_from_files) + 1, sizeof *out->at)};
+    if (!out->at) return FAIL(E_MEMORY, "no memory for a command line of %d words; close other programs", n_words);
+    out->at[out->n++] = command[0];
+    options_each(read, add_word, out);
+    if (out->n < 0) return FAIL(E_MEMORY, "no memory for a command line of %d words; close other programs", n_words);
+    for (int i = 1, skip; i < n_words; i += skip ? skip : 1) {
+        skip = words_of_config(command + i, n_words - i);
+        if (!skip) out->at[out->n++] = command[i];
+    }
+    return OK;
+}
+
+void settled_words_free(struct settled_words *words) {
+    for (int i = 0; i < words->n_made; i++) free(words->at[1 + i]);
+    free(words->at);
+    *words = (struct settled_words){0};
+}

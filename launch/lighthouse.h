@@ -1,0 +1,19 @@
+/* The lighthouse of a job on several hosts: `launch` runs it where it would run mpirun, or the agent of one host, and
+ * speaks to it in the same way: by signals, text and an exit code. */
+#ifndef TRIVIUM_LAUNCH_LIGHTHOUSE_H
+#define TRIVIUM_LAUNCH_LIGHTHOUSE_H
+
+#include "launch/launch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A request with --host or --hostfile. Starts an agent on each host, or waits for them; then as agent_main.
+ *  @return the exit code */
+int lighthouse_main(const struct launch_request *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,108 @@
+/* ranks: 1  device: cpu */
+/* What chaos does to a job that is a memory and nothing else, and a hand that writes down what it is told. */
+#include "launch/chaos_wreak.h"
+#include "tests/test.h"
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+enum { N = 4 };
+static struct own_memory memory;
+static bool there[N];
+static const int node[N] = {0, 0, 1, 1};
+static int n_of[NSIG], n_cut;
+static bool is_stopped[N], is_killed[N];
+static double clock_now_s, went_on_s[N], least_rest_s;
+
+static void hurt(void *of, int s, int number) {
+    (void)of;
+    assert_true(s >= 0 && s < N && there[s] && !is_killed[s]);
+    if (number == SIGSTOP) assert_false(is_stopped[s]);
+    if (number == SIGSTOP) least_rest_s = fmin(least_rest_s, clock_now_s - went_on_s[s]);
+    if (number == SIGCONT) went_on_s[s] = clock_now_s;
+    is_stopped[s] = number == SIGSTOP;
+    is_killed[s] = number == SIGKILL;
+    n_of[number]++;
+}
+static void cut(void *of, int s, int other) {
+    (void)of;
+    assert_true(node[s] != node[other]);
+    n_cut++;
+}
+static const struct wreak_hand hand = {NULL, hurt, cut, node};
+
+static void begin(void) {
+    memset(&memory, 0, sizeof memory);
+    memset(n_of, 0, sizeof n_of);
+    memset(is_stopped, 0, sizeof is_stopped);
+    memset(is_killed, 0, sizeof is_killed);
+    n_cut = 0;
+    memory.of[0] = (struct epoch){.number = 0, .from = -1, .n = N, .slot = {0, 1, 2, 3}};
+    least_rest_s = INFINITY;
+    for (int s = 0; s < N; s++) {
+        went_on_s[s] = -INFINITY;
+        there[s] = true;
+        memory.line[s].state = OWN_RUNNING;
+        memory.board[0][s].whole = 1;
+    }
+}
+
+/* From second `from` to `to`, with a step every hundredth. */
+static void go(struct wreak *w, int least, double from_s, double to_s) {
+    const struct plan_view view = {.memory = &memory, .n_slots = N, .n_at_first = N, .least = least, .there = there,
+                                   .shape = {1, 1, 0, 0, N, {0}}};
+    for (double now_s = from_s; now_s < to_s; now_s += 0.01) {
+        clock_now_s = now_s;
+        memory.done = own_done(0, (int64_t)(100 * now_s));
+        wreak_chaos(w, &view, false, &hand, now_s);
+    }
+}
+
+/* None may die: who is slowed goes on, and connections between hosts are cut. */
+static void test_who_is_slowed_goes_on(void **state) {
+    (void)state;
+    struct wreak w = {.seed = 7, .mean_s = 0.1};
+    begin();
+    go(&w, N, 1, 21);
+    assert_true(n_of[SIGSTOP] > 20 && n_cut > 20 && n_of[SIGKILL] == 0);
+    assert_in_range(n_of[SIGSTOP] - n_of[SIGCONT], 0, N);
+    assert_true(w.costs.acts[CHAOS_SLOW] == n_of[SIGSTOP] && w.costs.acts[CHAOS_CUT] == n_cut);
+}
+
+/* A slowed rank that gets no core at once may have to wait for one: slowed again meanwhile, it would not have moved for
+ * --hang-timeout, and be killed, though no more may be lost. */
+static void test_who_was_slowed_rests(void **state) {
+    (void)state;
+    struct wreak w = {.seed = 7, .mean_s = 0.05, .hang_s = 1.5};
+    begin();
+    go(&w, N, 1, 41);
+    assert_true(n_of[SIGSTOP] > 40 && n_of[SIGKILL] == 0);
+    assert_true(least_rest_s > 1.45 && least_rest_s < 2);
+}
+
+/* One may die. That it has is not seen yet; meanwhile no other one is killed, or stopped for good. */
+static void test_who_is_to_die_is_not_counted_on(void **state) {
+    (void)state;
+    struct wreak w = {.seed = 7, .mean_s = 0.1, .hang_s = 1};
+    begin();
+    go(&w, N - 1, 1, 21);
+    assert_int_equal(w.costs.acts[CHAOS_KILL] + w.costs.acts[CHAOS_STOP], 1);
+    assert_true(w.costs.acts[CHAOS_SLOW] > 20);
+}
+
+/* Nothing before the first step, after the last, or without a seed. */
+static void test_when_it_acts(void **state) {
+    (void)state;
+    const struct plan_view view = {.memory = &memory, .n_slots = N, .n_at_first = N, .least = 1, .there = there};
+    struct wreak w = {.seed = 7, .mean_s = 0.1}, none = {.mean_s = 0.1};
+    begin();
+    for (double now_s = 1; now_s < 9; now_s += 0.01) wreak_chaos(&w, &view, false, &hand, now_s);
+    memory.done = own_done(0, 100);
+    for (double now_s = 9; now_s < 18; now_s += 0.01) wreak_chaos(&w, &view, true, &hand, now_s);
+    for (double now_s = 9; now_s < 18; now_s += 0.01) wreak_chaos(&none, &view, false, &hand, now_s);
+    assert_true(w.n_acts == 0 && none.n_acts == 0 && w.costs.steps == 1);
+}
+
+TESTS(unit_test(test_who_is_slowed_goes_on), unit_test(test_who_was_slowed_rests),
+      unit_test(test_who_is_to_die_is_not_counted_on), unit_test(test_when_it_acts))

@@ -1,0 +1,176 @@
+/* ranks: 1  device: cpu */
+#include "tests/test.h"
+
+#include "launch/launch_restart.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- why ---- */
+static const char *reason(const char *line) {
+    static char text[256];
+    launch_reason(line, text, sizeof text);
+    return text;
+}
+
+static void test_reason_is_code_and_sentence(void **state) {
+    (void)state;
+    assert_string_equal(reason("[rank 5/8 pp0 dp1 tp1 @node03] E_COMM launch.c:41 explain: rank 2 was killed: by 9; do "
+                               "this\n"),
+                        "E_COMM, rank 2 was killed: by 9");
+    assert_string_equal(reason("E_IO a.c:1 f: no room\n"), "E_IO, no room");
+    assert_string_equal(reason(""), "it gave no reason");
+}
+
+/* ---- whether ---- */
+static struct launch_outcome ended(int code, const char *line) {
+    struct launch_outcome o = {.code = code};
+    snprintf(o.line, sizeof o.line, "%s", line);
+    return o;
+}
+
+static void test_only_what_died_is_started_again(void **state) {
+    (void)state;
+    struct launch_outcome died = ended(1, "[rank 0/2] E_TIMEOUT comm.c:7 f: no answer; look"), done = ended(0, ""),
+                          later = ended(75, ""), bad = ended(2, "E_CONFIG a.c:1 f: x"),
+                          nan = ended(1, "[rank 0/2 @a] E_NUMERIC run.c:7 f: the loss; lower lr");
+    assert_int_equal(launch_judge(&died, 0, 3, 0), ATTEMPT_AGAIN);
+    assert_int_equal(launch_judge(&done, 0, 3, 0), ATTEMPT_DONE);
+    assert_int_equal(launch_judge(&later, 0, 3, 0), ATTEMPT_DONE);
+    assert_int_equal(launch_judge(&bad, 0, 3, 0), ATTEMPT_DONE);
+    assert_int_equal(launch_judge(&nan, 0, 3, 0), ATTEMPT_DONE);
+    died.end.asked = true; /* whoever sent launch a signal wanted it to end */
+    assert_int_equal(launch_judge(&died, 0, 3, 0), ATTEMPT_DONE);
+}
+
+static void test_a_loss_that_is_not_finite_is_tried_once_more(void **state) {
+    (void)state;
+    struct launch_outcome nan = ended(1, "[rank 0/2 @a] E_NUMERIC run.c:7 f: the loss of step 12 is nan; lower lr"),
+                          fp16 = ended(1, "E_NUMERIC m.c:7 f: fp8: gradients overflow at step 7, for the 4th time"),
+                          died = ended(1, "E_COMM a.c:1 f: step 3"), none = ended(1, "E_NUMERIC a.c:1 f: weird");
+    assert_int_equal(launch_numeric_step(&nan), 12);
+    assert_int_equal(launch_numeric_step(&fp16), 7);
+    assert_int_equal(launch_numeric_step(&died), 0);
+    assert_int_equal(launch_numeric_step(&none), 0);
+    nan.end.asked = true;
+    assert_int_equal(launch_numeric_step(&nan), 0);
+    assert_int_equal(launch_judge_numeric(12, 0, true, 0, 3), ATTEMPT_AGAIN);
+    assert_int_equal(launch_judge_numeric(12, 0, false, 0, 3), ATTEMPT_DONE);
+    assert_int_equal(launch_judge_numeric(12, 12, true, 1, 3), ATTEMPT_DIVERGED);
+    assert_int_equal(launch_judge_numeric(11, 12, true, 1, 3), ATTEMPT_DIVERGED);
+    assert_int_equal(launch_judge_numeric(99, 12, true, 1, 3), ATTEMPT_AGAIN);  /* another one */
+    assert_int_equal(launch_judge_numeric(99, 12, true, 3, 3), ATTEMPT_NO_MORE);
+}
+
+static void test_restarts_end(void **state) {
+    (void)state;
+    struct launch_outcome died = ended(1, "E_COMM a.c:1 f: x");
+    assert_int_equal(launch_judge(&died, 2, 3, 1), ATTEMPT_AGAIN);
+    assert_int_equal(launch_judge(&died, 3, 3, 0), ATTEMPT_NO_MORE);
+    assert_int_equal(launch_judge(&died, 2, 9, 2), ATTEMPT_STUCK);
+}
+
+static void test_checkpoint_is_new_by_name_or_time(void **state) {
+    (void)state;
+    struct launch_latest none = {0}, old = {"step-00000100", 5}, again = {"step-00000100", 6},
+    next = {"step-00000200", 7};
+    assert_true(launch_is_newer(&old, &none));
+    assert_true(launch_is_newer(&next, &old));
+    assert_true(launch_is_newer(&again, &old)); /* another run's step 100, replaced by this one's */
+    assert_false(launch_is_newer(&old, &old));
+    assert_false(launch_is_newer(&none, &old));
+}
+
+static void test_progress_is_a_further_step_of_this_job(void **state) {
+    (void)state;
+    struct launch_latest none = {0}, old = {"step-00000900", 5}, first = {"step-00000100", 6},
+    again = {"step-00000100", 7}, next = {"step-00000200", 8};
+    int64_t best = -1;
+    assert_false(launch_is_further(&none, &none, &best));
+    assert_false(launch_is_further(&old, &old, &best)); /* an older run's */
+    assert_true(launch_is_further(&first, &old, &best));
+    assert_false(launch_is_further(&again, &old, &best));
+    assert_true(launch_is_further(&next, &old, &best));
+    assert_false(launch_is_further(&again, &old, &best));
+    assert_int_equal(best, 200);
+}
+
+static void test_wait_doubles_up_to_a_minute(void **state) {
+    (void)state;
+    assert_close(launch_backoff_s(1, 0), 1, 0);
+    assert_close(launch_backoff_s(1, 3), 8, 0);
+    assert_close(launch_backoff_s(1, 6), 60, 0);
+    assert_close(launch_backoff_s(0.5, 1000000), 60, 0);
+    assert_close(launch_backoff_s(0, 1000), 0, 0);
+}
+
+/* ---- with how many ---- */
+static void test_fewer_ranks_keep_tp_pp_and_divide_the_batch(void **state) {
+    (void)state;
+    struct plan p = {.mesh = {.tp = 1, .pp = 1}, .global_batch = 8};
+    assert_int_equal(launch_fewer_ranks(&p, 8, 1), 4);
+    assert_int_equal(launch_fewer_ranks(&p, 4, 3), 0); /* 3 does not divide 8 */
+    assert_int_equal(launch_fewer_ranks(&p, 1, 1), 0);
+    p.mesh.tp = p.mesh.pp = 2;
+    p.global_batch = 12;
+    assert_int_equal(launch_fewer_ranks(&p, 16, 1), 12);
+    assert_int_equal(launch_fewer_ranks(&p, 4, 1), 0);  /* dp is 1 already */
+    p.micro_batch = 4;
+    assert_int_equal(launch_fewer_ranks(&p, 24, 1), 12); /* 12 / 4 is no multiple of the microbatch, 12 / 3 is */
+    assert_int_equal(launch_fewer_ranks(&p, 24, 13), 0);
+}
+
+/* ---- with which words ---- */
+static const char *changed(const char *text, struct launch_change change) {
+    static char joined[512];
+    char copy[512], dp[24], *command[32], **words;
+    int n = 0, n_out;
+    snprintf(copy, sizeof copy, "%s", text);
+    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) command[n++] = word;
+    assert_ok(launch_changed_words(command, n, &change, dp, &words, &n_out));
+    joined[0] = 0;
+    for (int i = 0; i < n_out; i++) strcat(strcat(joined, i ? " " : ""), words[i]);
+    assert_null(words[n_out]);
+    free(words);
+    return joined;
+}
+
+static void test_words_resume_from_the_save_folder(void **state) {
+    (void)state;
+    struct launch_change none = {0}, resume = {.resume = "S"};
+    assert_string_equal(changed("train --save S --init w --dp 2", none), "train --save S --init w --dp 2");
+    assert_string_equal(changed("train --save S", resume), "train --save S --resume S --metrics-append");
+    assert_string_equal(changed("train --resume other --save S", resume), "train --save S --resume S --metrics-append");
+    assert_string_equal(changed("train --resume=other --init=w --save S", resume),
+                        "train --save S --resume S --metrics-append");
+    assert_string_equal(changed("train --init w --save S --sp", resume),
+                        "train --save S --sp --resume S --metrics-append");
+}
+
+static void test_words_take_nothing_else_away(void **state) {
+    (void)state;
+    struct launch_change resume = {.resume = "S"}, shrink = {.dp = 3};
+    assert_string_equal(changed("train --resumed x --save S", resume),
+                        "train --resumed x --save S --resume S --metrics-append");
+    assert_string_equal(changed("train --resume --steps 4", resume), "train --steps 4 --resume S --metrics-append");
+    assert_string_equal(changed("train --dp 4 --dp-x 1 --resume o", shrink), "train --dp-x 1 --resume o --dp 3");
+}
+
+/* ---- whose process ---- */
+static void test_mark_is_a_whole_variable(void **state) {
+    (void)state;
+    static const char environment[] = "A=1\0TRIVIUM_JOB=12.5\0B=TRIVIUM_JOB=12.6";
+    assert_true(launch_mark_in(environment, sizeof environment, "TRIVIUM_JOB=12.5"));
+    assert_false(launch_mark_in(environment, sizeof environment, "TRIVIUM_JOB=12."));
+    assert_false(launch_mark_in(environment, sizeof environment, "TRIVIUM_JOB=12.6"));
+    assert_false(launch_mark_in("TRIVIUM_JOB=12.5", 16, "TRIVIUM_JOB=12.5")); /* cut off: it may go on */
+    assert_false(launch_mark_in("", 0, "TRIVIUM_JOB=12.5"));
+}
+
+TESTS(unit_test(test_reason_is_code_and_sentence), unit_test(test_only_what_died_is_started_again),
+      unit_test(test_a_loss_that_is_not_finite_is_tried_once_more),
+      unit_test(test_restarts_end), unit_test(test_checkpoint_is_new_by_name_or_time),
+      unit_test(test_progress_is_a_further_step_of_this_job), unit_test(test_wait_doubles_up_to_a_minute),
+      unit_test(test_fewer_ranks_keep_tp_pp_and_divide_the_batch), unit_test(test_words_resume_from_the_save_folder),
+      unit_test(test_words_take_nothing_else_away), unit_test(test_mark_is_a_whole_variable))

@@ -1,0 +1,67 @@
+/* ranks: 1  device: cpu */
+#include "tests/test.h"
+
+#include "launch/stop.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* In a process of its own: it has one thread, as a rank has when it begins to listen. @return its exit code, or 128 +
+ * signal */
+static int outcome_of(int (*work)(void)) {
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        omp_set_num_threads(1);
+        _exit(work());
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int ask_and_see(void) {
+    signal(SIGUSR1, SIG_IGN); /* as a parent may have left it */
+    stop_listen();
+    if (stop_was_asked()) return 1;
+    raise(SIGUSR1);
+    raise(SIGUSR1);
+    if (!stop_was_asked()) return 2;
+    return stop_was_asked() ? 0 : 3; /* it stays so */
+}
+
+static void test_a_request_is_kept(void **state) {
+    (void)state;
+    assert_int_equal(outcome_of(ask_and_see), 0);
+}
+
+/* No handler (stop.h says why), and the signal waits in every thread that is started later. */
+static void *is_blocked_here(void *blocked) {
+    sigset_t set;
+    pthread_sigmask(SIG_BLOCK, NULL, &set);
+    *(int *)blocked = sigismember(&set, SIGUSR1);
+    return NULL;
+}
+
+static int listen_without_a_handler(void) {
+    struct sigaction action;
+    pthread_t other;
+    int here = 0, there = 0;
+    signal(SIGUSR1, SIG_IGN);
+    stop_listen();
+    is_blocked_here(&here);
+    if (pthread_create(&other, NULL, is_blocked_here, &there) != 0) return 1;
+    pthread_join(other, NULL);
+    if (sigaction(SIGUSR1, NULL, &action) != 0 || action.sa_handler != SIG_DFL) return 2;
+    return here == 1 && there == 1 ? 0 : 3;
+}
+
+static void test_no_handler_runs(void **state) {
+    (void)state;
+    assert_int_equal(outcome_of(listen_without_a_handler), 0);
+}
+
+TESTS(unit_test(test_a_request_is_kept), unit_test(test_no_handler_runs))

@@ -1,0 +1,91 @@
+/* The roll call: at its deadline a rank asks everybody "are you there, and what do you wait for?"
+ *
+ * The peer that did not come is often innocent: A waits for B, B waits for C, and C was stopped. So the question goes
+ * to every rank of the world, not only to the group. A rank inside comm_wait or comm_progress answers at once, with
+ * the operation it waits in. Silence for a second then means stopped, dead, or computing without a look at its mail; an
+ * answer that names another operation means that the program's order differs between ranks, or shows the next link of
+ * the chain.
+ *
+ *   rank A                         rank B (waits)                  rank C (stopped)
+ *   deadline: ping -> B, C         answer -> A: "recv #4 ..."      -
+ *   one second later: "no answer from rank C; rank B waits in recv #4 of group pp from rank C"
+ *
+ * Several ranks run into their deadlines almost together. Each calls the roll and answers the others meanwhile; a rank
+ * that was pinged by a lower one, then or less than a second before, stands back for another second, so that the lower
+ * one's line is the one that ends the job. */
+#include "lib/comm/flight/comm_roll.h"
+#include "lib/comm/transport/host_transport.h"
+#include "lib/comm/flight/flight.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const double grace_s = 1.0;
+static double lower_called_s = -1e9; /* when a rank below this one pinged last */
+
+struct mail_state roll_state(const struct comm_request *request) {
+    struct mail_state state = {.peer = -1};
+    if (!request) return state;
+    const struct group *group = request->group;
+    state.waiting = 1;
+    state.op = (int32_t)request->op;
+    state.size = group->size;
+    state.leader = group->members[0];
+    if (comm_is_message(request->op)) state.peer = group->members[request->peer];
+    state.sequence = request->sequence;
+    memcpy(state.group, group->name, sizeof state.group);
+    return state;
+}
+
+static void answer(int to, const struct mail *ping) {
+    if (to < comm_world_rank()) lower_called_s = clock_s();
+    comm_host_transport()->mail_send(to, &(struct mail){MAIL_ANSWER, ping->roll, roll_state(comm_waiting())});
+}
+
+void roll_answer(void) {
+    int from;
+    struct mail mail;
+    while (comm_host_transport()->mail_receive(&from, &mail))
+        if (mail.kind == MAIL_PING) answer(from, &mail); /* an answer that comes after its roll call is dropped */
+}
+
+/* Read mail for the length of a grace. Returns whether a rank below this one is calling the roll too. */
+static bool collect(struct roll_entry *entry, int32_t roll) {
+    double from_s = clock_s(), until_s = from_s + grace_s;
+    while (clock_s() < until_s) {
+        int from;
+        struct mail mail;
+        while (comm_host_transport()->mail_receive(&from, &mail)) {
+            if (mail.kind == MAIL_PING) {
+                answer(from, &mail);
+            } else if (mail.roll == roll) {
+                entry[from].answered = true;
+                entry[from].state = mail.state;
+            }
+        }
+        flight_seen(clock_s());
+        sched_yield();
+    }
+    return from_s - lower_called_s < grace_s;
+}
+
+void roll_call(const struct comm_request *request, char *text, size_t text_bytes) {
+    static int32_t roll; /* tells the answers of one roll call from those of the one before */
+    const struct group *group = request->group;
+    int n = comm_world_size();
+    struct roll_entry *entry = calloc((size_t)n, sizeof *entry);
+    if (!entry) {
+        snprintf(text, text_bytes, "no memory to ask who is missing");
+        return;
+    }
+    roll++;
+    for (int i = 0; i < group->size; i++) entry[group->members[i]].member = true;
+    for (int r = 0; r < n; r++)
+        if (r != comm_world_rank())
+            comm_host_transport()->mail_send(r, &(struct mail){.kind = MAIL_PING, .roll = roll});
+    if (collect(entry, roll)) collect(entry, roll);
+    struct mail_state mine = roll_state(request);
+    roll_text(text, text_bytes, entry, n, comm_world_rank(), &mine);
+    free(entry);
+}

@@ -1,0 +1,150 @@
+/* The flight record: what each rank last did with others, in a file of shared memory that outlives it.
+ *
+ * A hang says nothing, and a rank that was killed cannot. So every rank writes down each collective and message of more
+ * than one rank while it happens, always: a ring of the last 4096 rows of 64 bytes, trivium.JOB.RANK in the user's own
+ * folder /dev/shm/trivium-UID (lib/base/shared.h: others may write to /dev/shm). The kernel keeps the pages when the
+ * process dies by whatever signal, and any process of this user may read them while it hangs.
+ * lib/comm/flight/postmortem.h compares the rings of all ranks.
+ *
+ *   what is stored      where                                   when
+ *   a row               row[number % 4096], one 64-byte store   a call; its state, hop and end when they change
+ *   calls of a group    group[].called                          a collective's call: outlives its rows
+ *   the wait            wait_row, wait_since_ns                 comm_wait begins and ends
+ *   a sign of life      seen_ns, gap_*_ns                       between rows, and every millisecond of a wait
+ *
+ * All are stores into mapped memory: no system call, no lock. Times are nanoseconds of wall time, taken from one
+ * reading of both clocks at the start and the monotonic clock since. The group is told by a hash of its name, members
+ * and number of creation, which is the same on every member. The layout is this machine's; `version` guards it.
+ *
+ * What breaks. A row may be read while it is written: its `number` is then that of another round, or one field is
+ * newer than the rest; for a rank that hangs neither happens. On a GPU with NCCL a collective is QUEUED, not done, when
+ * the host goes on. Ranks' clocks on several hosts are as good as NTP. A clean end removes the file; what crashed jobs
+ * leave is bounded: a starting rank removes all but the newest 64 rings of processes that are gone.
+ *
+ * Source: PyTorch's flight recorder; its users ask for a version and the number of dropped rows (pytorch #117883,
+ * #125173). */
+#ifndef TRIVIUM_COMM_FLIGHT_H
+#define TRIVIUM_COMM_FLIGHT_H
+
+#include "lib/base/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { FLIGHT_VERSION = 1, FLIGHT_ROWS = 4096, FLIGHT_GROUPS = 96, FLIGHT_MOST_DEAD = 64, FLIGHT_PATH_MAX = 4096 };
+enum flight_state { FLIGHT_CALLED = 1, FLIGHT_STARTED, FLIGHT_QUEUED, FLIGHT_DONE };
+
+/* One collective or message; a multiple of a cache line. */
+struct flight_row {
+    int64_t number;                /* of this row since the start, from 1; 0: never written */
+    int64_t called_ns, done_ns;    /* done_ns 0: not yet */
+    int64_t sequence;              /* of the group's collectives, or of this rank's messages in it, from 0 */
+    int64_t count;                 /* elements, as the call says them */
+    uint32_t group;                /* hash */
+    int32_t step;                  /* of training, from 1; 0: none */
+    int32_t peer;                  /* world rank: the root, or a message's other end; -1: none */
+    int32_t tag;
+    uint16_t hop, hops;            /* hop k of n; n 0: the library's own, or a message */
+    uint8_t op, dtype, reduction, state;   /* enum comm_op, dtype, comm_reduction, flight_state */
+};
+
+/* A group of more than one rank that this rank is in. Members are first, first + stride, ...; stride 0: no such row. */
+struct flight_group {
+    char name[16];
+    uint32_t hash;
+    int32_t size, rank, first, stride;
+    int32_t open;                  /* 0: it has been destroyed */
+    int64_t called;                /* collectives */
+};
+
+/* What a training rank says of its last step. bytes: sent inside the node and to other nodes. */
+struct flight_step { int64_t step; double own_s, wait_s, bytes[2]; };
+
+struct flight {
+    char magic[8];
+    uint32_t version, n_rows, n_groups;    /* rows of the ring; entries of group[] in use */
+    int32_t rank, size, pid;
+    char host[64], job[64];
+    int64_t start_ns, end_ns;      /* end_ns: when it gave up, or its ring was taken away; 0: still there, or killed */
+    int64_t written;               /* rows since the start; the last min(written, n_rows) are there */
+    int64_t seen_ns;
+    int64_t gap_from_ns, gap_to_ns;        /* the last time that nothing was seen of it for a second */
+    int64_t wait_row, wait_since_ns;       /* the number of the row that it waits for; 0: it does not wait */
+    struct flight_step step;
+    struct flight_group group[FLIGHT_GROUPS];
+    struct flight_row row[FLIGHT_ROWS] __attribute__((aligned(64)));
+};
+
+/* ---- writing: lib/comm alone, but flight_step_is ---- */
+
+/** Open this process's ring, trivium.JOB.PROCESS in flight_folder(). Where it cannot be made nothing is recorded, and
+ *  `speaks` says so in one warning. The other functions then do nothing. */
+void flight_open(const char *job, int process, int rank, int size, const char *host, bool speaks);
+/** In a new epoch: it begins as if it were opened now, by another rank. Its rows are forgotten, since the ranks in them
+ *  are others now. */
+void flight_rank_is(int rank, int size);
+/** Close it, and remove it unless `keep`. */
+void flight_close(bool keep);
+/** This process's ring, or NULL. */
+const struct flight *flight_mine(void);
+
+/** A group of `size` ranks that begins; members by world rank. made: the same on all members, and of no other group.
+ *  @return its place in group[], for the other functions; -1: no room */
+int flight_group_open(const char *name, int size, int rank, const int *members, int made);
+void flight_group_close(int group);
+
+/** A call, with sequence, count, op and what else there is of it. @return its number; 0: not recorded */
+int64_t flight_called(int group, bool collective, const struct flight_row *call);
+void flight_state_is(int64_t number, enum flight_state);
+void flight_hop_is(int64_t number, int hop, int hops);
+/** This rank waits for a row since then (clock_s); number 0: no more. */
+void flight_waits(int64_t number, double since_s);
+void flight_seen(double now_s);
+/** The step that runs, and what the last one took. */
+void flight_step_is(const struct flight_step *);
+
+/* ---- reading: flight_read.c ---- */
+
+/** Where this user's folder of rings is: $TRIVIUM_FLIGHT, else /dev/shm. */
+const char *flight_parent(void);
+/** That folder, which only this user can read and write; it need not be there. Borrowed until the next call. */
+const char *flight_folder(void);
+/** An empty ring, zero, as aligned as its rows; `free`. NULL: no memory. */
+struct flight *flight_blank(void);
+/** A copy of a ring. *out is owned (`free`). @errors E_DATA: no such file; E_FORMAT: no ring, or of another version;
+ *  E_MEMORY */
+enum status flight_read(const char *path, struct flight **out);
+
+/** As it was then: later rows and ends are taken back. (A rank that was stopped goes on for a moment when its job is
+ *  killed; what counts is what it had done when the first rank gave up.) Pure. */
+void flight_cut(struct flight *, int64_t at_ns);
+
+/* The rings of one job: by rank, [size]; NULL: not found. now_ns: when the first one gave up, and rings are cut there;
+ * where none has, wall time while a rank runs, else when one was last heard of. */
+struct flight_set { int size, n_found; struct flight **ring; int64_t now_ns; bool alive; char job[64]; };
+/** Read what is in `folder` of a job, "": of the one that started last. Rings of another world size than its newest one
+ *  are left out. @errors E_DATA: none, and which jobs there are; E_MEMORY */
+enum status flight_set_read(const char *folder, const char *job, struct flight_set *out);
+void flight_set_fini(struct flight_set *);
+/** Remove the rings of a job on this host. */
+void flight_remove(const char *job);
+/** Of rings whose process is gone, remove all but the newest `most`. */
+void flight_prune(int most);
+
+/** Row `number`, or NULL: overwritten, or not there yet. */
+const struct flight_row *flight_row_at(const struct flight *, int64_t number);
+/** The entry of a hash, or NULL. */
+const struct flight_group *flight_group_find(const struct flight *, uint32_t hash);
+/** Rows that were overwritten. */
+static inline int64_t flight_dropped(const struct flight *f) {
+    return f->written > FLIGHT_ROWS ? f->written - FLIGHT_ROWS : 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,247 @@
+/* ranks: 1  device: cpu */
+/* Postmortems of rings that are made up here: what is planted is what is found. */
+#include "tests/test.h"
+
+#include "lib/comm/comm.h"
+#include "lib/comm/flight/postmortem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 4, DP = 71, TP = 72 };     /* hashes */
+static const int64_t second = 1000000000;
+
+/* Four ranks, all in dp, 0 1 and 2 3 in two groups tp (TP, TP + 1); the clock is at 100 s. */
+static struct flight_set rings(void) {
+    struct flight_set set = {N, N, calloc(N, sizeof(struct flight *)), 100 * second, false, "job"};
+    for (int r = 0; r < N; r++) {
+        struct flight *f = set.ring[r] = flight_blank();
+        assert_non_null(f);
+        f->rank = r, f->size = N, f->n_groups = 2, f->n_rows = FLIGHT_ROWS;
+        f->seen_ns = set.now_ns - second / 100;
+        f->group[0] = (struct flight_group){"dp", DP, N, r, 0, 1, 1, 0};
+        f->group[1] = (struct flight_group){"tp", (uint32_t)(TP + r / 2), 2, r % 2, r / 2 * 2, 1, 1, 0};
+    }
+    return set;
+}
+
+/* Rank r calls, at so many seconds. @return its row */
+static struct flight_row *call(struct flight_set *set, int r, int group, enum comm_op op, int64_t count, double at_s) {
+    struct flight *f = set->ring[r];
+    int64_t number = ++f->written;
+    struct flight_row *row = &f->row[number % FLIGHT_ROWS];
+    bool message = op == COMM_SEND || op == COMM_RECV;
+    *row = (struct flight_row){.number = number, .called_ns = (int64_t)(at_s * 1e9), .count = count, .peer = -1,
+                               .group = f->group[group].hash, .op = (uint8_t)op, .dtype = FP32, .state = FLIGHT_DONE,
+                               .sequence = message ? 0 : f->group[group].called++, .step = 7};
+    return row;
+}
+static void all_call(struct flight_set *set, int n, double at_s) {
+    for (int i = 0; i < n; i++)
+        for (int r = 0; r < N; r++) call(set, r, 0, COMM_ALL_REDUCE, 100 + i, at_s + i);
+}
+/* It waits in what it called last. */
+static struct flight_row *waits(struct flight_set *set, int r, double since_s) {
+    struct flight *f = set->ring[r];
+    struct flight_row *row = &f->row[f->written % FLIGHT_ROWS];
+    f->wait_row = f->written;
+    f->wait_since_ns = (int64_t)(since_s * 1e9);
+    row->state = FLIGHT_STARTED;
+    return row;
+}
+static void silent(struct flight_set *set, int r, double since_s) { set->ring[r]->seen_ns = (int64_t)(since_s * 1e9); }
+
+/* The verdict is of this kind and rank, and its sentence is this one. */
+static void assert_verdict(struct flight_set *set, enum postmortem_kind kind, int rank, const char *sentence) {
+    struct postmortem p;
+    char text[1536];
+    assert_ok(postmortem_find(set, &p));
+    postmortem_text(set, &p, text, sizeof text);
+    assert_string_equal(text, sentence);
+    assert_int_equal(p.kind, kind);
+    assert_int_equal(p.rank, rank);
+    postmortem_fini(&p);
+    flight_set_fini(set);
+}
+
+static void test_nothing_is_wrong(void **state) {
+    (void)state;
+    struct flight_set set = rings();
+    all_call(&set, 3, 90);
+    assert_verdict(&set, POSTMORTEM_NONE, -1, "no rank waits for another");
+}
+
+static void test_missing_call(void **state) {
+    (void)state;
+    struct flight_set set = rings();
+    all_call(&set, 3, 90);
+    for (int r = 0; r < N; r++)
+        if (r != 2) call(&set, r, 0, COMM_ALL_GATHER, 50, 96), waits(&set, r, 96 + 0.5 * r);
+    assert_verdict(&set, POSTMORTEM_MISSING, 2,
+                   "rank 2 has not called all_gather of 50 fp32, #3 of dp (4 ranks), step 7, in which 3 ranks have "
+                   "waited for 4.0 s; it is 1 behind; it called last all_reduce of 102 fp32, #2 of dp (4 ranks), step "
+                   "7 (done)");
+}
+
+/* 0 waits for 1 in tp, and 1 for the rest of dp, of which 3 is silent, and 2 waits for 3, too. */
+static void test_late_rank_at_the_end_of_a_chain(void **state) {
+    (void)state;
+    struct flight_set set = rings();
+    all_call(&set, 2, 90);
+    call(&set, 0, 1, COMM_ALL_REDUCE, 9, 93), waits(&set, 0, 93);
+    call(&set, 1, 0, COMM_ALL_REDUCE, 200, 93), waits(&set, 1, 93.5);
+    call(&set, 2, 1, COMM_ALL_REDUCE, 9, 93), waits(&set, 2, 93.5);
+    silent(&set, 3, 92);
+    assert_verdict(&set, POSTMORTEM_MISSING, 3,
+                   "rank 3 has not called all_reduce of 200 fp32, #2 of dp (4 ranks), step 7, in which 1 rank has "
+                   "waited for 6.5 s; it is 1 behind; last sign of life 8.0 s ago; it called last all_reduce of 101 "
+                   "fp32, #1 of dp (4 ranks), step 7 (done)");
+}
+
+static void test_swapped_calls(void **state) {
+    (void)state;
+    struct flight_set set = rings();
+    all_call(&set, 2, 90);
+    for (int r = 0; r < N; r++) {
+        call(&set, r, 0, r == 1 ? COMM_ALL_GATHER : COMM_ALL_REDUCE, r == 1 ? 5 : 8, 95);
+        call(&set, r, 0, r == 1 ? COMM_ALL_REDUCE : COMM_ALL_GATHER, r == 1 ? 8 : 5, 95);
+        waits(&set, r, 95);
+    }
+    assert_verdict(&set, POSTMORTEM_MISMATCH, 1,
+                   "rank 1 calls all_gather of 5 fp32 as #2 of dp (4 ranks), step 7, where rank 0 calls all_reduce of "
+                   "8 fp32: they are swapped with the next");
+}
+
+/* Also when the first rank is the odd one; and the first mismatch in time counts, not the first in the list. */
+static void test_left_out_call(void **state) {
+    (void)state;
+    struct flight_set set = rings();
+    all_call(&set, 1, 90);
+    for (int i = 0; i < 3; i++)
+        for (int r = 0; r < N; r++)
+            if (r || i) call(&set, r, 0, COMM_ALL_REDUCE, 10 + i, 95 + i);
+    call(&set, 2, 1, COMM_ALL_REDUCE, 3, 99), call(&set, 3, 1, COMM_ALL_REDUCE, 4, 99);
+    assert_verdict(&set, POSTMORTEM_MISMATCH, 0,
+                   "rank 0 calls all_reduce of 11 fp32 as #1 of dp (4 ranks), step 7, where rank 1 calls all_reduce of "
+                   "10 fp32, and that next: rank 0 left one out");
+}
+
+static void test_another_count_type_or_reduction(void **state) {
+    (void)state;
+    for (int what = 0; what < 3; what++) {
+        struct flight_set set = rings();
+        for (int r = 0; r < N; r++) {
+            struct flight_row *row = call(&set, r, 0, COMM_ALL_REDUCE, what == 0 && r == 3 ? 7 : 8, 95);
+            if (what == 1 && r == 3) row->dtype = BF16;
+            if (what == 2 && r == 3) row->reduction = COMM_MAX;
+        }
+        static const char *const call_of[] = {"all_reduce of 7 fp32", "all_reduce of 8 bf16",
+                                              "all_reduce (max) of 8 fp32"};
+        char text[256];
+        snprintf(text, sizeof text, "rank 3 calls %s as #0 of dp (4 ranks), step 7, where rank 0 calls all_reduce of 8 "
+                 "fp32", call_of[what]);
+        assert_verdict(&set, POSTMORTEM_MISMATCH, 3, text);
+    }
+}
+
+/* The order of two groups differs: 0 is in tp and waits for 1, which is in dp and waits for all. */
+static void test_circle(void **state) {
+    (void)state;
+    struct flight_set set = rings();
+    call(&set, 0, 1, COMM_ALL_REDUCE, 9, 93), waits(&set, 0, 93);
+    for (int r = 1; r < N; r++) call(&set, r, 0, COMM_BARRIER, 0, 94), waits(&set, r, 94);
+    assert_verdict(&set, POSTMORTEM_CIRCLE, 0,
+                   "ranks wait for each other in a circle, so their order differs: rank 0 waits in all_reduce of 9 "
+                   "fp32, #0 of tp (2 ranks), step 7, for 7.0 s, for rank 1; rank 1 waits in barrier, #0 of dp (4 "
+                   "ranks), step 7, for 6.0 s, for rank 0");
+}
+
+static void test_stuck_within(void **state) {
+    (void)state;
+    for (int quiet = 0; quiet < 2; quiet++) {
+        struct flight_set set = rings();
+        for (int r = 0; r < N; r++) {
+            call(&set, r, 0, COMM_ALL_REDUCE, 8, 95);
+            struct flight_row *row = waits(&set, r, 95);
+            row->hops = 6, row->hop = r == 2 ? 1 : 4;
+        }
+        if (quiet) silent(&set, 1, 95); /* says more than the hops */
+        assert_verdict(&set, POSTMORTEM_STUCK, quiet ? 1 : 2,
+                       quiet ? "rank 1 gets no further in all_reduce of 8 fp32, #0 of dp (4 ranks), step 7, at hop 4 "
+                               "of 6, in which 3 ranks have waited for 5.0 s; last sign of life 5.0 s ago"
+                             : "rank 2 gets no further in all_reduce of 8 fp32, #0 of dp (4 ranks), step 7, at hop 1 "
+                               "of 6, in which 3 ranks have waited for 5.0 s");
+    }
+}
+
+static void test_message_that_nobody_sends(void **state) {
+    (void)state;
+    struct flight_set set = rings();
+    all_call(&set, 1, 90);
+    struct flight_row *row = call(&set, 3, 0, COMM_RECV, 5, 95);
+    row->peer = 1, row->tag = 2;
+    waits(&set, 3, 95);
+    assert_verdict(&set, POSTMORTEM_MISSING, 1,
+                   "rank 1 is waited for in recv of 5 fp32 from rank 1 with tag 2, #0 of dp (4 ranks), step 7, in "
+                   "which 1 rank has waited for 5.0 s; it called last all_reduce of 100 fp32, #0 of dp (4 ranks), "
+                   "step 7 (done)");
+}
+
+/* A rank without a ring is counted, and not blamed. */
+static void test_without_a_record(void **state) {
+    (void)state;
+    struct flight_set set = rings();
+    for (int r = 0; r < 3; r++) call(&set, r, 0, COMM_BARRIER, 0, 94), waits(&set, r, 94);
+    free(set.ring[3]);
+    set.ring[3] = NULL;
+    set.n_found = 3;
+    assert_verdict(&set, POSTMORTEM_STUCK, -1,
+                   "all have called it, and it does not end: rank 0 waits in barrier, #0 of dp (4 ranks), step 7, for "
+                   "6.0 s; 1 of 4 ranks have no record here");
+}
+
+/* How far behind is known when the rows are long overwritten. */
+static void test_behind_beyond_the_ring(void **state) {
+    (void)state;
+    struct flight_set set = rings();
+    struct postmortem p;
+    char text[512];
+    for (int i = 0; i < FLIGHT_ROWS + 100; i++)
+        for (int r = 0; r < 3; r++) call(&set, r, 0, COMM_BARRIER, 0, 1 + 0.01 * i);
+    assert_ok(postmortem_find(&set, &p));
+    assert_int_equal(p.of[3].behind, FLIGHT_ROWS + 100);
+    postmortem_rank_text(&set, &p, 3, text, sizeof text);
+    assert_string_equal(text, "has called nothing; 4196 behind");
+    postmortem_rank_text(&set, &p, 1, text, sizeof text);
+    assert_string_equal(text, "called last barrier, #4195 of dp (4 ranks), step 7 (done); 100 rows dropped");
+    postmortem_fini(&p);
+    flight_set_fini(&set);
+}
+
+/* Rank 1 was stopped at 93 s and went on at 99 s, when its job was killed: at 97 s it was late. */
+static void test_cut_takes_back_what_came_later(void **state) {
+    (void)state;
+    struct flight_set set = rings();
+    all_call(&set, 2, 90);
+    for (int r = 0; r < N; r++) call(&set, r, 0, COMM_BARRIER, 0, r == 1 ? 99 : 94);
+    for (int r = 0; r < N; r++)
+        if (r != 1) waits(&set, r, 94);
+    struct flight *f = set.ring[1];
+    f->gap_from_ns = 93 * second, f->gap_to_ns = 99 * second;
+    f->row[2].done_ns = 98 * second;
+    set.now_ns = 97 * second;
+    for (int r = 0; r < N; r++) flight_cut(set.ring[r], set.now_ns);
+    assert_int_equal(f->row[2].state, FLIGHT_STARTED);
+    assert_int_equal(f->row[1].state, FLIGHT_DONE);
+    assert_verdict(&set, POSTMORTEM_MISSING, 1,
+                   "rank 1 has not called barrier, #2 of dp (4 ranks), step 7, in which 3 ranks have waited for 3.0 s; "
+                   "it is 1 behind; last sign of life 4.0 s ago; it called last all_reduce of 101 fp32, #1 of dp (4 "
+                   "ranks), step 7 (under way)");
+}
+
+TESTS(unit_test(test_nothing_is_wrong), unit_test(test_missing_call), unit_test(test_late_rank_at_the_end_of_a_chain),
+      unit_test(test_swapped_calls), unit_test(test_left_out_call), unit_test(test_another_count_type_or_reduction),
+      unit_test(test_circle), unit_test(test_stuck_within), unit_test(test_message_that_nobody_sends),
+      unit_test(test_without_a_record), unit_test(test_behind_beyond_the_ring),
+      unit_test(test_cut_takes_back_what_came_later))

@@ -1,0 +1,24 @@
+/* Collectives on host memory by tables of hops, over MPI's messages. Private to this folder. */
+#ifndef TRIVIUM_COMM_COMM_HOPS_H
+#define TRIVIUM_COMM_COMM_HOPS_H
+
+#include "lib/comm/comm_backend.h"
+#include "lib/comm/hops/hops.h"
+
+/** The algorithm for a call, or NULL: it is the library's. By the group's rule (comm_settings); where there is none,
+ *  large sums and gathers go pairwise. The same answer on every rank of the group.
+ *  @errors E_CONFIG: the rule's algorithm cannot do the operation for so many ranks, or on these nodes */
+enum status comm_hops_choose(const struct group *, const struct comm_call *, const struct comm_algorithm **out);
+
+/** Start a call by an algorithm. request->group must have a communicator.
+ *  @collective{group; send and receive: its two ranks} @errors E_MEMORY, E_COMM */
+enum status comm_hops_start(const struct comm_algorithm *, const struct comm_call *, struct comm_request *);
+
+/** Forget all of them; their buffers are not touched any more. @collective{none} */
+void comm_hops_drop(void);
+
+/** Push every table forward. Every wait calls this, since a peer may need what comes next of another one.
+ *  @collective{none} */
+void comm_hops_progress(void);
+
+#endif

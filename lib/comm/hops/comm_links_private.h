@@ -1,0 +1,20 @@
+/* Emulated links, for the transport of comm_hops.c. Private to this folder. */
+#ifndef TRIVIUM_COMM_COMM_LINKS_PRIVATE_H
+#define TRIVIUM_COMM_COMM_LINKS_PRIVATE_H
+
+#include "lib/comm/comm_backend.h"
+#include "lib/comm/hops/link_clock.h"
+
+/** Of a message of this rank with a peer of the group: which links it takes, and for how long. */
+void links_describe(struct hop_ticket *, const struct group *, int peer, int64_t bytes);
+/** It is sent now: its stamp. And may its sender's buffer be used again? */
+void links_send(struct hop_ticket *);
+bool links_has_left(const struct hop_ticket *);
+/** A message will come (link_clock.h); those that have not landed. @errors E_MEMORY */
+enum status links_expect(struct hop_ticket *);
+struct hop_ticket **links_expected(int *n);
+/** Those that have left land, now that stamps were looked for. And is one there? */
+void links_land(void);
+bool links_is_there(const struct hop_ticket *);
+
+#endif

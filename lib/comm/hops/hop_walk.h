@@ -1,0 +1,54 @@
+/* Runs a table of hops, a little further each time it is asked: the interpreter of hops.h.
+ *
+ * It knows no MPI: a transport moves bytes between two ranks, in the order in which they were handed over. */
+#ifndef TRIVIUM_COMM_HOP_WALK_H
+#define TRIVIUM_COMM_HOP_WALK_H
+
+#include "lib/comm/hops/hops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a transport remembers of a message in flight; it stays where it is until that is done. All but `handle` belongs
+ * to emulated links (link_clock.h): when it has left, is there; how long it occupies a link, and which. */
+struct hop_ticket {
+    void *handle[2];
+    double stamp, there, busy_s;
+    int node;
+    bool sending, between, stamped, landed;
+};
+
+struct hop_transport {
+    /* A message that will be received: said of all of them, in the order of each peer's, before anything begins.
+     * NULL: the transport need not know. */
+    enum status (*expect)(void *self, int peer, int64_t bytes, struct hop_ticket *);
+    /* Begin to send or to receive; the bytes stay the caller's until it is done. Messages of two ranks in one direction
+     * are matched in the order of these calls. */
+    enum status (*send)(void *self, int peer, const void *at, int64_t bytes, struct hop_ticket *);
+    enum status (*receive)(void *self, int peer, void *at, int64_t bytes, struct hop_ticket *);
+    /* A look; never blocks. */
+    enum status (*done)(void *self, struct hop_ticket *, bool *done);
+    /* into[i] = into[i] and terms[i], reduced. */
+    enum status (*combine)(void *self, void *terms, void *into, int64_t n);
+};
+
+struct hop_buffers { const void *from; void *to; };
+
+struct hop_walk;
+/** Bytes that a walk uses beside the caller's buffers: scratch, and buffers for terms that arrive. */
+int64_t hop_walk_bytes(const struct hop_table *, int64_t element_bytes);
+/** Begin. The rows become the walk's, and *table is empty, also after an error; `memory` has hop_walk_bytes, 64 bytes
+ *  aligned, and is borrowed like the rest. n: ranks of the group. @errors E_MEMORY */
+enum status hop_walk_open(struct hop_table *, int n, int64_t element_bytes, const struct hop_buffers *, void *memory,
+                          const struct hop_transport *, void *self, struct hop_walk **out);
+/** As far as it goes now. @errors of the transport */
+enum status hop_walk_push(struct hop_walk *, bool *done);
+/** Rows that have ended, of how many. */
+int hop_walk_done(const struct hop_walk *, int *of);
+void hop_walk_close(struct hop_walk **);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

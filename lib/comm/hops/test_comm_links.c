@@ -1,0 +1,117 @@
+/* ranks: 2 4  device: cpu */
+/* Emulated links: sums stay right, and nothing is faster than the simulation says. (How close it comes is a matter of
+ * the machine: tests/long/links.sh.) */
+#include "lib/comm/hops/comm_links.h"
+#include "lib/comm/hops/hop_simulate.h"
+#include "tests/test.h"
+
+#include "lib/base/clock.h"
+#include "lib/comm/comm_backend.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { ELEMENTS = 6000, ELEMENT = 8 };
+
+static void test_links_are_read(void **state) {
+    (void)state;
+    struct hop_links links;
+    assert_ok(comm_link_parse("link-inside", "20us,10GB/s", 0, &links));
+    assert_close(links.latency_s[0], 20e-6, 1e-18);
+    assert_close(links.s_per_byte[0], 1e-10, 1e-22);
+    assert_ok(comm_link_parse("link-between", "2ms,50MB/s,node", 1, &links));
+    assert_true(links.nic_per_node);
+    assert_ok(comm_link_parse("link-between", "0s,1kB/s,rank", 1, &links));
+    assert_false(links.nic_per_node);
+    assert_close(links.s_per_byte[1], 1e-3, 1e-15);
+    static const char *const bad[] = {"", "2ms", "2ms,", "2,50MB/s", "2ms,50Mb/s", "-2ms,50MB/s", "2ms,0MB/s",
+                                      "2ms,50MB/s,host"};
+    for (int i = 0; i < 8; i++)
+        assert_fails(comm_link_parse("link-between", bad[i], 1, &links), E_CONFIG, "link-between=", "2ms,50MB/s");
+    assert_fails(comm_link_parse("link-inside", "2ms,50MB/s,node", 0, &links), E_CONFIG, "link-inside=");
+}
+
+/* From when the first rank begins until the last is done. */
+static double seconds_of_all_reduce(bool *right) {
+    double *x = malloc(ELEMENTS * sizeof *x), times[2];
+    for (int i = 0; i < ELEMENTS; i++) x[i] = comm_world_rank() + i;
+    *right &= comm_barrier(group_world()) == OK;
+    times[0] = -clock_s();
+    *right &= comm_all_reduce(group_world(), x, ELEMENTS, FP64, COMM_SUM) == OK;
+    times[1] = clock_s();
+    int n = comm_world_size();
+    for (int i = 0; i < ELEMENTS; i++) *right &= x[i] == n * i + n * (n - 1) / 2;
+    free(x);
+    return agree_max(times[0]) + agree_max(times[1]);
+}
+
+static void emulate(const struct comm_settings *settings, const struct hop_links *links, bool *right) {
+    comm_configure(settings);
+    *right &= comm_emulate_links(links, 1) == OK;
+}
+
+static void test_nothing_is_faster_than_its_links(void **state) {
+    (void)state;
+    const struct comm_settings before = *comm_settings_in_force();
+    struct hop_links links = {{1e-3, 4e-3}, {1e-8, 1e-7}, 0, false};
+    bool right = true;
+    for (int a = 0; comm_algorithms[a]; a++)
+        for (int shared = 0; shared < 2; shared++) {
+            struct comm_settings settings = before;
+            links.nic_per_node = shared;
+            settings.nodes.ranks_per_node = 2;
+            settings.rule[0].algorithm = comm_algorithms[a];
+            emulate(&settings, &links, &right);
+            const struct hop_shape shape = {COMM_ALL_REDUCE, comm_world_size(), 0, ELEMENTS, (256 << 10) / 8, 8,
+                                            group_world()->node};
+            double simulated, measured = seconds_of_all_reduce(&right);
+            right &= hop_simulate(comm_algorithms[a], &shape, ELEMENT, &links, NULL, NULL, &simulated) == OK;
+            right &= measured >= 0.999 * simulated;
+            emulate(&before, NULL, &right);
+        }
+    assert_true(agree_all(right));
+}
+
+/* A message takes its latency and its bytes; a second one to the same rank waits for the first. */
+static void test_messages_are_slow_too(void **state) {
+    (void)state;
+    const struct hop_links links = {{3e-3, 0}, {1e-6, 0}, 0, false};   /* 1000 doubles: 8 ms */
+    const struct comm_settings before = *comm_settings_in_force();
+    int n = comm_world_size(), rank = comm_world_rank();
+    double x[2][1000] = {{rank}, {rank + 10}}, in[2][1000];
+    struct comm_request request[4];
+    bool ok = true;
+    emulate(&before, &links, &ok);
+    ok &= comm_barrier(group_world()) == OK;
+    double from = clock_s();
+    for (int i = 0; i < 2; i++) {
+        ok &= comm_recv_start(group_world(), in[i], 1000, FP64, (rank + n - 1) % n, 5 + i, &request[i]) == OK;
+        ok &= comm_send_start(group_world(), x[i], 1000, FP64, (rank + 1) % n, 5 + i, &request[2 + i]) == OK;
+    }
+    for (int i = 0; i < 4; i++) ok &= comm_wait(&request[i]) == OK;
+    ok &= clock_s() - from >= 3e-3 + 8e-3;                  /* its own first message cannot have left later than it */
+    for (int i = 0; i < 2; i++) ok &= in[i][0] == (rank + n - 1) % n + 10 * i;
+    emulate(&before, NULL, &ok);
+    assert_true(agree_all(ok));
+}
+
+/* Of one rank with a link five times as slow: everybody's ring waits for what goes through it, and nobody takes the
+ * links for others than they were said to be. */
+static void test_one_slow_link_slows_a_ring(void **state) {
+    (void)state;
+    const struct hop_links links = {{0, 0}, {1e-7, 0}, 0, false};
+    const struct comm_settings before = *comm_settings_in_force();
+    const int n = comm_world_size();
+    struct comm_settings settings = before;
+    bool right = true;
+    settings.rule[0].algorithm = comm_algorithm_find("ring");
+    comm_configure(&settings);
+    right &= comm_emulate_links(&links, comm_world_rank() == 1 ? 5 : 1) == OK;
+    right &= comm_links_emulated()->s_per_byte[0] == 1e-7;
+    double least = 2. * (n - 1) / n * ELEMENTS * ELEMENT * 5e-7;
+    right &= seconds_of_all_reduce(&right) >= 0.95 * least;          /* parts are whole lines: not all are equal */
+    emulate(&before, NULL, &right);
+    assert_true(agree_all(right));
+}
+
+TESTS(unit_test(test_links_are_read), unit_test(test_one_slow_link_slows_a_ring),
+      unit_test(test_nothing_is_faster_than_its_links), unit_test(test_messages_are_slow_too))

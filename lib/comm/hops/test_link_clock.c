@@ -1,0 +1,185 @@
+/* ranks: 1  device: cpu */
+/* Emulated links against the simulation, without a machine's clock: all ranks' walks in this process, on links of their
+ * own, in a time that jumps to the next message that leaves or is there. What they take is what hop_simulate says, to
+ * rounding: for every algorithm, and however few buffers for terms a walk has. */
+#include "lib/comm/hops/hop_simulate.h"
+#include "lib/comm/hops/link_clock.h"
+#include "lib/comm/hops/test_hop_world.h"
+
+#include <math.h>
+
+struct timed {
+    struct world world;                       /* of test_hop_world.h: it moves the bytes */
+    struct link_clock clock[MAX_RANKS];
+    _Atomic(uint64_t) nic[MAX_RANKS * LINK_WAYS];
+    const struct hop_shape *shape;
+    struct hop_ticket *sent[MAX_RANKS][MAX_RANKS][MAX_MESSAGES];
+    int n_sent[MAX_RANKS][MAX_RANKS], n_expected[MAX_RANKS][MAX_RANKS];
+    struct { struct hop_ticket *ticket, **sent; } known[MAX_RANKS * MAX_MESSAGES];   /* sent: its sender's ticket */
+    int n_known;
+    double now;
+};
+static struct timed *timed_of(struct at *at) { return (struct timed *)at->world; }
+
+static enum status timed_expect(void *self, int peer, int64_t bytes, struct hop_ticket *ticket) {
+    struct at *at = self;
+    struct timed *t = timed_of(at);
+    link_describe(&t->clock[at->rank], hop_node(t->shape, at->rank), hop_node(t->shape, peer), bytes, ticket);
+    t->known[t->n_known].ticket = ticket;
+    t->known[t->n_known++].sent = &t->sent[peer][at->rank][t->n_expected[peer][at->rank]++];
+    return link_expect(&t->clock[at->rank], ticket);
+}
+
+/* test_hop_world.h keeps its own ticket, so that ours stays as link_clock.h has it. */
+static enum status timed_send(void *self, int peer, const void *from, int64_t bytes, struct hop_ticket *ticket) {
+    struct at *at = self;
+    struct timed *t = timed_of(at);
+    struct hop_ticket message = {0};
+    TRY(world_send(self, peer, from, bytes, &message));
+    link_describe(&t->clock[at->rank], hop_node(t->shape, at->rank), hop_node(t->shape, peer), bytes, ticket);
+    ticket->sending = true; ticket->there = t->n_known;
+    ticket->handle[0] = message.handle[0];
+    link_send(&t->clock[at->rank], t->now, ticket);
+    t->known[t->n_known++].ticket = ticket;
+    t->sent[at->rank][peer][t->n_sent[at->rank][peer]++] = ticket;
+    return OK;
+}
+
+static enum status timed_receive(void *self, int peer, void *to, int64_t bytes, struct hop_ticket *ticket) {
+    struct hop_ticket message = {0};
+    TRY(world_receive(self, peer, to, bytes, &message));
+    ticket->handle[0] = message.handle[0], ticket->handle[1] = message.handle[1];
+    return OK;
+}
+
+static enum status timed_done(void *self, struct hop_ticket *ticket, bool *done) {
+    double now = timed_of(self)->now;
+    *done = ticket->sending ? now >= ticket->stamp : ticket->landed && now >= ticket->there;
+    if (!*done || ticket->sending) return OK;
+    struct hop_ticket message = {.handle = {ticket->handle[0], ticket->handle[1]},
+                                 .stamp = (double)((struct message *)ticket->handle[0])->bytes};
+    return world_done(self, &message, done);
+}
+
+static const struct hop_transport on_links = {timed_expect, timed_send, timed_receive, timed_done, world_union};
+
+/* Stamps of what has been sent arrive at once, as those of comm_hops.c do on one host. */
+static void land(struct timed *t) {
+    for (int i = 0; i < t->n_known; i++) {
+        struct hop_ticket *ticket = t->known[i].ticket, **sent = t->known[i].sent;
+        if (!sent || !*sent || ticket->stamped) continue;
+        ticket->stamp = (*sent)->stamp + 1e-15 * (double)(sent == 0 ? 0 : (*sent)->there);
+        ticket->stamped = true;
+    }
+    for (int r = 0; r < t->shape->n; r++) link_land_all(&t->clock[r], t->now);
+}
+
+/* When does anything happen next? */
+static double next_time(const struct timed *t) {
+    double next = INFINITY;
+    for (int i = 0; i < t->n_known; i++) {
+        const struct hop_ticket *ticket = t->known[i].ticket;
+        if ((ticket->sending || ticket->stamped) && ticket->stamp > t->now) next = fmin(next, ticket->stamp);
+        if (!ticket->sending && ticket->landed && ticket->there > t->now) next = fmin(next, ticket->there);
+    }
+    return next;
+}
+
+/* Everybody goes as far as it can at this time. */
+static bool all_are_done(struct timed *t, struct rank rank[]) {
+    bool done = true;
+    for (int before = -1, now = 0; now != before;) {
+        before = now;
+        now = 0;
+        for (int r = 0; r < t->shape->n; r++) {
+            int of;
+            land(t);
+            assert_ok(hop_walk_push(rank[r].walk, &rank[r].done));
+            now += hop_walk_done(rank[r].walk, &of) - t->clock[r].n_expected;
+        }
+        now += t->n_known;
+    }
+    for (int r = 0; r < t->shape->n; r++) done &= rank[r].done;
+    return done;
+}
+
+static double seconds_of(const struct comm_algorithm *algorithm, const struct hop_shape *shape,
+                         const struct hop_links *links) {
+    struct timed *t = calloc(1, sizeof *t);
+    struct rank rank[MAX_RANKS];
+    t->shape = shape;
+    t->world.n = shape->n;
+    t->world.pair = calloc((size_t)(shape->n * shape->n), sizeof *t->world.pair);
+    for (int r = 0; r < shape->n; r++) {
+        t->clock[r] = (struct link_clock){.links = links, .nic = t->nic};
+        t->world.at[r].world = &t->world, t->world.at[r].rank = r;
+        open_rank(algorithm, shape, &t->world, &on_links, r, &rank[r]);
+    }
+    while (!all_are_done(t, rank)) {
+        t->now = next_time(t);
+        assert_true(isfinite(t->now));
+    }
+    double seconds = t->now;
+    for (int r = 0; r < shape->n; r++) {
+        const char *wrong = rank_is_wrong(shape, r, &rank[r]);
+        if (wrong) fail_msg("%s: %s", algorithm->name, wrong);
+        close_rank(&rank[r]);
+        link_clock_free(&t->clock[r]);
+    }
+    free(t->world.pair);
+    free(t);
+    return seconds;
+}
+
+/* n ranks, nodes of L in blocks or round the nodes, a NIC for each rank or node. Seconds without a common measure: of
+ * two messages that are ready at the very same time either may go first. Two trees have such all the time: a
+ * twentieth. */
+static void check(const struct comm_algorithm *algorithm, int n, int of_a_node, bool cyclic, bool shared) {
+    int node[MAX_RANKS];
+    for (int r = 0; r < n; r++) node[r] = cyclic ? r % (n / of_a_node) : r / of_a_node;
+    const struct hop_links links = {{1.2345678e-3, 4.3217891e-3}, {1.0317e-6, 0.97345e-5}, 0, shared};
+    const struct hop_shape shape = {COMM_ALL_REDUCE, n, 0, 64 * (int64_t)n, 48, 1, node};
+    if (!comm_algorithm_fits(algorithm, &shape)) return;
+    double simulated, seconds = seconds_of(algorithm, &shape, &links);
+    assert_ok(hop_simulate(algorithm, &shape, 8, &links, NULL, NULL, &simulated));
+    double bound = algorithm == comm_algorithm_find("double-tree") ? 0.05 : 1e-9;
+    if (fabs(seconds - simulated) > bound * simulated)
+        fail_msg("%s on %d ranks, %d a node%s, a NIC a %s: %.9f s, simulated %.9f", algorithm->name, n, of_a_node,
+                 cyclic ? ", cyclic" : "", shared ? "node" : "rank", seconds, simulated);
+}
+
+static void test_emulated_links_take_what_is_simulated(void **state) {
+    (void)state;
+    static const int shape[][2] = {{2, 1}, {3, 1}, {4, 2}, {5, 5}, {7, 7}, {8, 4}};
+    for (int a = 0; comm_algorithms[a]; a++)
+        for (int s = 0; s < 6; s++)
+            for (int which = 0; which < 4; which++)
+                check(comm_algorithms[a], shape[s][0], shape[s][1], which & 1, which & 2);
+}
+
+/* A rank that has computed for long finds two messages. The one it waits for first left last: it lands last, too. */
+static void test_what_left_first_lands_first(void **state) {
+    (void)state;
+    const struct hop_links links = {{1e-3, 0}, {1e-6, 0}, 0, false};
+    struct link_clock clock = {.links = &links};
+    struct hop_ticket late = {0}, early = {0};
+    link_describe(&clock, 0, 0, 1000, &late), link_describe(&clock, 0, 0, 1000, &early);
+    assert_ok(link_expect(&clock, &late));
+    assert_ok(link_expect(&clock, &early));
+    late.stamp = 5.5e-3, early.stamp = 5e-3;
+    late.stamped = early.stamped = true;
+    link_land_all(&clock, 5.2e-3);
+    assert_true(early.landed && !late.landed);
+    link_land_all(&clock, 1);
+    assert_close(early.there, 6e-3, 1e-15);
+    assert_close(late.there, 7e-3, 1e-15);                 /* its link is busy until 6 ms */
+    late.landed = early.landed = false;
+    clock.own[0][LINK_IN] = 0;
+    assert_ok(link_expect(&clock, &late));
+    assert_ok(link_expect(&clock, &early));
+    link_land_all(&clock, 1);
+    assert_close(early.there, 6e-3, 1e-15);
+    link_clock_free(&clock);
+}
+
+TESTS(unit_test(test_emulated_links_take_what_is_simulated), unit_test(test_what_left_first_lands_first))

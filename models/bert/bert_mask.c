@@ -1,0 +1,71 @@
+/* What BERT is trained on: text of which some tokens are masked, and which it is to restore.
+ *
+ * Of T tokens exactly M = ceil(0.15 T) are targets, at places that a permutation chooses; all others have target -1 and
+ * count nothing. M being the same for every sample, the loss of a step is the sum over the global batch, divided by
+ * batch x M: no rank has to ask the others how many they have (which is the usual mistake: each dividing by its own
+ * count makes a mean of means).
+ *
+ *   u < 0.8          the token becomes mask-token
+ *   0.8 <= u < 0.9   it becomes one of the vocabulary, each as likely
+ *   0.9 <= u         it stays, and is to be predicted all the same
+ *
+ * A sample is two segments: the first up to a place that is drawn, too, the second the rest. (There are no special
+ * tokens in between: data of lib/data is a plain stream, of any tokenizer.)
+ *
+ * All draws are functions of seed and the sample's number in the run: who reads the sample, in which microbatch, does
+ * not matter; in another epoch a text has another number, and other masks (as in RoBERTa: Liu et al. 2019, section
+ * 4.1).
+ *
+ * Source: Devlin et al. 2019, section 3.1, task 1. */
+#include "models/bert/bert.h"
+
+#include "lib/base/rng.h"
+#include <inttypes.h>
+
+int64_t bert_n_masked(const struct plan *p) { return (3 * p->seq + 19) / 20; }
+
+static bool is_published(int64_t vocab) {
+    static const int64_t published[] = {30522, 28996, 21128, 105879, 119547};
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++)
+        if (published[i] == vocab) return true;
+    return false;
+}
+
+struct own_tokens bert_own_tokens(const struct plan *p) {
+    enum { PUBLISHED_MASK = 103 };
+    int64_t said = bert_options(p)->mask_token, usual = is_published(p->vocab) ? PUBLISHED_MASK : p->vocab - 1;
+    return (struct own_tokens){said >= 0 ? said : usual, 1, said >= 0, "mask", "mask-token"};
+}
+
+static double draw(const struct plan *p, const char *what, int64_t number, int64_t i) {
+    return rng_uniform((uint64_t)p->seed, rng_stream(what), (uint64_t)(number * p->seq + i));
+}
+
+static int32_t masked(const struct plan *p, int64_t mask_token, int64_t number, int64_t i, int32_t token) {
+    double u = draw(p, "bert.replace", number, i);
+    if (u < 0.8) return (int32_t)mask_token;
+    return u < 0.9 ? (int32_t)((double)p->vocab * draw(p, "bert.random", number, i)) : token;
+}
+
+/* The second segment's first place: 1 to T - 1, so that none is empty (if there are two tokens). */
+static int64_t second_segment(const struct plan *p, int64_t number) {
+    return 1 + (int64_t)((double)(p->seq - 1) * draw(p, "bert.segment", number, 0));
+}
+
+enum status bert_sample(const struct plan *p, int64_t number, int32_t *const whole[N_DATA]) {
+    int64_t T = p->seq, second = second_segment(p, number), mask_token = bert_own_tokens(p).first;
+    if (mask_token >= p->vocab)
+        return FAIL(E_CONFIG, "mask-token=%" PRId64 " is not below vocab=%" PRId64 "; use one of the vocabulary",
+                    mask_token, p->vocab);
+    for (int64_t t = 0; t < T; t++) {
+        whole[DATA_TARGETS][t] = -1;
+        whole[DATA_SEGMENTS][t] = t >= second;
+    }
+    for (int64_t i = 0; i < bert_n_masked(p); i++) {
+        int64_t t = (int64_t)rng_permute((uint64_t)p->seed, rng_stream("bert.mask"), (uint64_t)number, (uint64_t)T,
+                                         (uint64_t)i);
+        whole[DATA_TARGETS][t] = whole[DATA_TOKENS][t];
+        whole[DATA_TOKENS][t] = masked(p, mask_token, number, i, whole[DATA_TOKENS][t]);
+    }
+    return OK;
+}

@@ -1,0 +1,42 @@
+#include "models/bert/bert.h"
+
+#define EMBED "bert.embeddings"
+#define LAYER "bert.encoder.layer.%d"
+#define SELF LAYER ".attention.self"
+#define HEAD "cls.predictions"
+const struct published bert_published[] = {
+    {"embed.word", {EMBED ".word_embeddings.weight"}, "V C"},
+    {"embed.type", {EMBED ".token_type_embeddings.weight"}, "2 C"},
+    {"embed.pos.w", {EMBED ".position_embeddings.weight"}, "T C"},
+    {"embed.ln.g", {EMBED ".LayerNorm.weight"}, "C"},
+    {"embed.ln.b", {EMBED ".LayerNorm.bias"}, "C"},
+    {"h%d.qkv.w", {SELF ".query.weight", SELF ".key.weight", SELF ".value.weight"}, "HD C"},
+    {"h%d.qkv.b", {SELF ".query.bias", SELF ".key.bias", SELF ".value.bias"}, "HD"},
+    {"h%d.proj.w", {LAYER ".attention.output.dense.weight"}, "C HD"},
+    {"h%d.proj.b", {LAYER ".attention.output.dense.bias"}, "C"},
+    {"h%d.ln1.g", {LAYER ".attention.output.LayerNorm.weight"}, "C"},
+    {"h%d.ln1.b", {LAYER ".attention.output.LayerNorm.bias"}, "C"},
+    {"h%d.fc.w", {LAYER ".intermediate.dense.weight"}, "K C"},
+    {"h%d.fc.b", {LAYER ".intermediate.dense.bias"}, "K"},
+    {"h%d.fc2.w", {LAYER ".output.dense.weight"}, "C K"},
+    {"h%d.fc2.b", {LAYER ".output.dense.bias"}, "C"},
+    {"h%d.ln2.g", {LAYER ".output.LayerNorm.weight"}, "C"},
+    {"h%d.ln2.b", {LAYER ".output.LayerNorm.bias"}, "C"},
+    {"head.dense.w", {HEAD ".transform.dense.weight"}, "C C"},
+    {"head.dense.b", {HEAD ".transform.dense.bias"}, "C"},
+    {"head.ln.g", {HEAD ".transform.LayerNorm.weight"}, "C"},
+    {"head.ln.b", {HEAD ".transform.LayerNorm.bias"}, "C"},
+    {"head.w", {HEAD ".decoder.weight"}, "V C"},
+    {"head.b", {HEAD ".bias"}, "V"},
+    /* slots: what modules give */
+    {"embed.tok", {EMBED ".word_embeddings"}, "B T C"},
+    {"embed.seg", {EMBED ".token_type_embeddings"}, "B T C"},
+    {"embed.ln", {EMBED ".LayerNorm"}, "B T C"},
+    {"h%d.qkv", {SELF ".query", SELF ".key", SELF ".value"}, "B T HD"},
+    {"h%d.ln1", {LAYER ".attention.output"}, "B T C"},
+    {"h%d.fc", {LAYER ".intermediate.dense"}, "B T K"},
+    {"h%d.ln2", {LAYER}, "B T C"},
+    {"head.ln", {HEAD ".transform"}, "B T C"},
+    {"head.logits", {HEAD}, "B T V"},
+    {0},
+};

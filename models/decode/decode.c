@@ -1,0 +1,175 @@
+/* Decoding.
+ *
+ * Idea: a language model generates one token after the other, each from all before it. The training program would run a
+ * whole forward pass per token, over a sequence that has grown by one, and nearly all of that was computed before. In a
+ * causal model position j sees nothing after it, so its keys and values are the same in every pass. Keep them (the
+ * key-value cache), and run a pass for the new token alone.
+ *
+ *   y[t] = sum_{j <= t} softmax_j(q[t] . k[j] / sqrt(D)) v[j]
+ *
+ * One query over t + 1 cached keys costs O(t), not O(t^2); all other steps process one token instead of t + 1.
+ *
+ * In the code: decoding rewrites the model's table, like a technique, and the executor runs the result:
+ *   tokens          the T axis is one token, at `first`. program_infer propagates that, so add_position takes row
+ *                   `first` of its table, as for a sharded sequence. decode_move changes only `first`; and, while the
+ *                   prompt is read, n: all its tokens are there, so they go through a few at a time (plan.prefill)
+ *   attention       becomes attention_cached, with a param for its cache; its H follows from qkv, already sharded by tp
+ *   loss            is dropped: the program ends with the logits
+ *   all params      no gradient, no optimizer state, no master weight; the schedule is one forward action
+ *
+ * Stored where: the weights as in training, 1/tp of the matrices on each rank; the cache on the rank that has the
+ * heads:
+ *   bytes = 2 x layers x kv-heads/tp x seq x D x bytes per element         (GPT-2 124M, fp32, 1024 tokens: 72 MiB)
+ *
+ * Sent when: with tp, the forward's two all-reduces per layer, of one token (C elements), and one for the embedding.
+ * The logits are all-gathered after the program (decode_step.c). The cache is never sent.
+ *
+ * Time: every weight is read once per token and used for two operations, so memory is the limit: tokens per second are
+ * at most memory bandwidth / bytes of weights. (Measured, GPT-2 124M on one core: 28 ms per token in fp32, 15.5 in
+ * bf16, 18 and 16 GB/s; the matrix products are lib/ops/gemm/gemm.h's, with one row.) So several sequences cost little
+ * more than one, and a prompt read in one pass little more than a token: both use a weight that was read more than
+ * once. Offsets are planned for the most tokens at once; fewer need no more of anything (decoder_init checks).
+ *
+ * What breaks: a cache row at another position than the token's, or a position embedding that stays at 0, still gives a
+ * text, only a worse one. So the tests compare the logits of every position with the training program's.
+ *
+ * Source: Shazeer 2019, "Fast Transformer Decoding", section 2.3 (incremental attention); Pope et al. 2022,
+ * "Efficiently Scaling Transformer Inference", section 2 (what is stored, and what bounds the speed). */
+#include "models/decode/decode.h"
+
+#include "lib/ops/attention/attention.h"
+#include "lib/ops/attention/attention_cached.h"
+#include "lib/run/run.h"
+#include <inttypes.h>
+
+static bool decode_wanted(const struct plan *plan) {
+    (void)plan;
+    return true;                                                     /* only recipes for decoding contain it */
+}
+
+/* The sizes may come from an untrusted file: no sum of bytes may overflow. */
+static enum status check_cache(const struct plan *p) {
+    double bytes = 2.0 * (double)p->layers * (double)p->seq * (double)p->hidden * sizeof(double), most = 1e15;
+    if (bytes < most) return OK;
+    return FAIL(E_CONFIG,
+                "layers=%" PRId64 ", seq=%" PRId64 " and hidden=%" PRId64
+                " make a cache of %.0e bytes; the limit is %.0e",
+                p->layers, p->seq, p->hidden, bytes, most);
+}
+
+static enum status decode_check(const struct plan *plan) {
+    if (plan->device == PLAN_DEVICE_CUDA)
+        return FAIL(E_CONFIG, "device=cuda: attention over a cache has no kernel for GPUs yet; use device cpu");
+    if (plan->loss_chunk != 0)
+        return FAIL(E_CONFIG, "loss-chunk=%" PRId64 " never has the logits of a token; decoding needs loss-chunk 0",
+                    plan->loss_chunk);
+    return check_cache(plan);
+}
+
+/* ---- rewrite ---- */
+
+/* The last step makes the loss. Drop it: its input is the program's output now. */
+static enum status end_with_logits(struct program *p) {
+    const struct step *loss = &p->steps[p->n_steps - 1];
+    if (p->loss < 0 || loss->out[0] != p->loss || loss->n_weight > 0)
+        return FAIL(E_INTERNAL, "the program does not end with a loss over logits");
+    p->blocks[loss->block].out[0] = loss->in[0];
+    p->n_steps--;
+    p->loss = p->data[DATA_TARGETS] = -1;
+    return OK;
+}
+
+static void remember_keys(struct program *p) {
+    for (int i = 0; i < p->n_steps; i++) {
+        struct step *s = &p->steps[i];
+        if (s->op != &op_attention_blocked && s->op != &op_attention_materialised) continue;
+        s->op = &op_attention_cached;
+        s->dropout.p = 0;
+        s->n_out = s->n_weight = 1;
+        s->weight[0] = program_add_param(p, p->blocks[s->block].name, "cache",
+                                         attention_cache_type(&p->slots[s->in[s->n_in - 1]].type), 0, 0, false);
+        p->params[s->weight[0]].cache = true;
+    }
+}
+
+/* A token has no company, and finds a place at each of its experts: as in training with capacity 0. */
+static void drop_no_token(struct program *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].op->rule == RULE_MOE) p->steps[i].moe.group = p->steps[i].moe.places = 1;
+}
+
+static void learn_nothing(struct program *p) {
+    p->forward_only = true;
+    for (int i = 0; i < p->n_params; i++) {
+        p->params[i].grad_residence = RESIDENT_OWN;                  /* it owns none (program_infer): no bytes */
+        p->params[i].master = false;
+        p->params[i].init_std = 0;                                   /* the checkpoint has the weights: no draws */
+    }
+}
+
+enum status decode_move(struct program *p, int64_t position, int64_t n) {
+    struct axis *t = &p->slots[p->data[DATA_TOKENS]].type.shape.axis[1];
+    t->n = t->turn = n;
+    t->first = position;
+    return program_infer(p);
+}
+
+/* The tokens come a few at a time: no technique may shard their axis. */
+static enum status refuse_cut_sequence(const struct program *p) {
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct shape *s = &p->slots[p->steps[i].out[0]].type.shape;
+        for (int a = 0; a < s->n_axes; a++)
+            if (s->axis[a].tag == 'T' && axis_is_sharded(&s->axis[a]))
+                return FAIL(E_CONFIG,
+                            "the sequence is sharded over ranks, and decoding makes one token at a time; leave sp out");
+    }
+    return OK;
+}
+
+/* What was computed of a token must not depend on those that follow it. */
+static enum status refuse_later_keys(const struct plan *plan, const struct program *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].op->rule == RULE_ATTENTION && p->steps[i].attention.mask != MASK_CAUSAL)
+            return FAIL(E_CONFIG,
+                        "arch=%s attends to later tokens, too, and decoding makes one token after the other; use arch "
+                        "gpt, llama or mixtral",
+                        plan->arch->name);
+    return OK;
+}
+
+static enum status decode_rewrite(const struct plan *plan, struct program *p) {
+    TRY(refuse_later_keys(plan, p));
+    TRY(refuse_cut_sequence(p));
+    TRY(end_with_logits(p));
+    remember_keys(p);
+    drop_no_token(p);
+    learn_nothing(p);
+    return decode_move(p, 0, plan->prefill > 1 ? plan->prefill : 1);
+}
+
+static enum status decode_schedule(const struct plan *plan, struct schedule *out) {
+    (void)plan;
+    *out = (struct schedule){.n_microbatches = 1};
+    schedule_add(out, ACTION_F, 0, 0);
+    return OK;
+}
+
+/* The gather of the last token's scores; rows bill themselves. */
+static enum status decode_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
+    const struct program *p = c->program;
+    const struct type *scores = &p->slots[p->blocks[p->n_blocks - 1].out[0]].type;
+    bill_exchange(bill, &p->place, (struct exchange){.axis = AXIS_TP, .op = COMM_ALL_GATHER,
+                                                     .count = plan->mesh.tp * type_n(scores) / scores->shape.axis[1].n,
+                                                     .dtype = scores->dtype, .when = AT_END});
+    return OK;
+}
+
+int64_t decode_cache_bytes(const struct plan *p) {
+    enum dtype dtype = p->precision == PRECISION_BF16 ? BF16 : p->precision == PRECISION_FP16 ? FP16 : plan_dtype(p);
+    int64_t width = p->hidden / p->heads * plan_kv_heads(p);
+    return 2 * p->layers * p->seq * (width / p->mesh.tp) * (int64_t)dtype_size(dtype);
+}
+
+const struct technique technique_decode = {
+    .name = "decode", .claims = CLAIM_SCHEDULE, .wanted = decode_wanted, .check = decode_check,
+    .rewrite = decode_rewrite, .schedule = decode_schedule, .cost = decode_cost};

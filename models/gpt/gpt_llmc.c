@@ -1,0 +1,189 @@
+#include "models/gpt/gpt_llmc.h"
+
+#include "lib/base/input.h"
+#include "lib/base/integer.h"
+#include "models/gpt/gpt_weights.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAGIC = 20240326, VERSION_FP32 = 3, VERSION_BF16 = 5, PADDED_TO = 128, HEADER_INTS = 256,
+       HEADER_BYTES = HEADER_INTS * 4 };
+/* Indices in the header. */
+enum { AT_MAGIC, AT_VERSION, AT_SEQ, AT_VOCAB, AT_LAYERS, AT_HEADS, AT_CHANNELS, AT_PADDED_VOCAB };
+
+/* ---- reading a file ---- */
+
+struct llmc_file {
+    const char *path;
+    FILE *file;
+    int64_t bytes, padded_vocab;
+    enum dtype dtype;
+    struct gpt_weights weights;
+    int64_t *at;                         /* byte offset of each weight */
+};
+
+static enum status open_file(struct llmc_file *f) {
+    struct stat info;
+    TRY(input_file("", f->path, INPUT_FILE, &f->file));
+    if (fstat(fileno(f->file), &info) != 0) return FAIL(E_DATA, "cannot open %s: %s", f->path, strerror(errno));
+    f->bytes = info.st_size;
+    return OK;
+}
+
+static enum status read_bytes(const struct llmc_file *f, int64_t at, int64_t bytes, void *to) {
+    if (fseeko(f->file, (off_t)at, SEEK_SET) == 0 && fread(to, 1, (size_t)bytes, f->file) == (size_t)bytes) return OK;
+    return FAIL(E_IO, "reading %s at byte %" PRId64 ": %s", f->path, at,
+                ferror(f->file) ? strerror(errno) : "it ends there");
+}
+
+static enum status read_version(struct llmc_file *f, const int32_t *header) {
+    if (header[AT_MAGIC] != MAGIC)
+        return FAIL(E_FORMAT, "%s begins with %d; an llm.c model begins with %d", f->path, header[AT_MAGIC], MAGIC);
+    if (header[AT_VERSION] != VERSION_FP32 && header[AT_VERSION] != VERSION_BF16)
+        return FAIL(E_FORMAT, "%s is an llm.c model of version %d; versions %d (fp32) and %d (bf16) can be read",
+                    f->path, header[AT_VERSION], VERSION_FP32, VERSION_BF16);
+    f->dtype = header[AT_VERSION] == VERSION_FP32 ? FP32 : BF16;
+    return OK;
+}
+
+static enum status read_header(struct llmc_file *f, struct checkpoint_model *m) {
+    int32_t header[HEADER_INTS];
+    if (f->bytes < HEADER_BYTES)
+        return FAIL(E_FORMAT, "%s has %" PRId64 " bytes; the header of an llm.c model has %d", f->path, f->bytes,
+                    HEADER_BYTES);
+    TRY(read_bytes(f, 0, HEADER_BYTES, header));
+    TRY(read_version(f, header));
+    *m = (struct checkpoint_model){.layers = header[AT_LAYERS], .hidden = header[AT_CHANNELS],
+                                   .heads = header[AT_HEADS], .seq = header[AT_SEQ], .vocab = header[AT_VOCAB]};
+    f->padded_vocab = header[AT_PADDED_VOCAB];
+    TRY(checkpoint_model_check(m, f->path));
+    if (f->padded_vocab >= m->vocab) return OK;
+    return FAIL(E_FORMAT, "%s: padded_vocab_size is %" PRId64 ", less than vocab_size %" PRId64, f->path,
+                f->padded_vocab, m->vocab);
+}
+
+/* The header determines the offset of each weight, and the end of the last one, which must be the end of the file. */
+static enum status find_places(struct llmc_file *f) {
+    const struct gpt_weights *g = &f->weights;
+    int64_t at = HEADER_BYTES, size = (int64_t)dtype_size(f->dtype);
+    f->at = calloc((size_t)g->n, sizeof *f->at);
+    if (!f->at) return FAIL(E_MEMORY, "no memory for the list of %d weights", g->n);
+    for (int i = 0; i < g->n; i++) {
+        f->at[i] = at;
+        at += (i == 0 ? f->padded_vocab * g->weight[0].columns : gpt_weight_n(&g->weight[i])) * size;
+    }
+    if (at == f->bytes) return OK;
+    return FAIL(E_FORMAT, "%s is %s: its header makes %" PRId64 " bytes, and it has %" PRId64, f->path,
+                f->bytes < at ? "truncated" : "too long", at, f->bytes);
+}
+
+/* ---- import ---- */
+
+static enum dtype source_dtype(const struct gpt_source *s, int i) {
+    (void)i;
+    return ((const struct llmc_file *)s->self)->dtype;
+}
+
+static enum status source_read(const struct gpt_source *s, int i, void *to) {
+    const struct llmc_file *f = s->self;
+    return read_bytes(f, f->at[i], gpt_weight_n(&f->weights.weight[i]) * (int64_t)dtype_size(f->dtype), to);
+}
+
+static enum status import(struct llmc_file *f, const char *save, struct checkpoint_model *out) {
+    TRY(open_file(f));
+    TRY(read_header(f, out));
+    TRY(gpt_weights_init(&f->weights, out));
+    TRY(find_places(f));
+    struct gpt_source source = {f->path, source_dtype, source_read, f};
+    return gpt_weights_import(&f->weights, &source, save);
+}
+
+enum status gpt_llmc_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out) {
+    if (heads) return FAIL(E_USAGE, "heads=%" PRId64 ", and an llm.c file says its heads itself; leave it out", heads);
+    struct llmc_file f = {.path = path};
+    enum status status = import(&f, save, out);
+    free(f.at);
+    gpt_weights_fini(&f.weights);
+    if (f.file) fclose(f.file);
+    return status;
+}
+
+/* ---- export ---- */
+
+struct llmc_output { const char *path; FILE *file; int64_t padded_vocab; enum dtype dtype; };
+
+static enum status put_bytes(const struct llmc_output *o, const void *from, int64_t bytes) {
+    return fwrite(from, 1, (size_t)bytes, o->file) == (size_t)bytes
+               ? OK
+               : FAIL(E_IO, "writing %s: %s", o->path, strerror(errno));
+}
+
+static enum status put_padding(const struct llmc_output *o, int64_t bytes) {
+    static const char zeros[4096];
+    for (int64_t n; bytes > 0; bytes -= n) {
+        n = bytes < (int64_t)sizeof zeros ? bytes : (int64_t)sizeof zeros;
+        TRY(put_bytes(o, zeros, n));
+    }
+    return OK;
+}
+
+static enum status put_header(const struct llmc_output *o, const struct checkpoint_model *m) {
+    int32_t header[HEADER_INTS] = {0};
+    header[AT_MAGIC] = MAGIC;
+    header[AT_VERSION] = o->dtype == FP32 ? VERSION_FP32 : VERSION_BF16;
+    header[AT_SEQ] = (int32_t)m->seq;
+    header[AT_VOCAB] = (int32_t)m->vocab;
+    header[AT_LAYERS] = (int32_t)m->layers;
+    header[AT_HEADS] = (int32_t)m->heads;
+    header[AT_CHANNELS] = (int32_t)m->hidden;
+    header[AT_PADDED_VOCAB] = (int32_t)o->padded_vocab;
+    return put_bytes(o, header, sizeof header);
+}
+
+static enum status put(void *self, const struct gpt_weight *w, const void *elements) {
+    const struct llmc_output *o = self;
+    int64_t size = (int64_t)dtype_size(o->dtype);
+    TRY(put_bytes(o, elements, gpt_weight_n(w) * size));
+    bool padded = !strcmp(w->name, "embed.wte");
+    return padded ? put_padding(o, (o->padded_vocab - w->rows) * w->columns * size) : OK;
+}
+
+static enum status write_file(const struct gpt_weights *g, const struct checkpoint_reader *r, struct llmc_output *o) {
+    TRY(put_header(o, &g->model));
+    TRY(gpt_weights_export(g, r, o->dtype, put, o));
+    return fflush(o->file) == 0 && fsync(fileno(o->file)) == 0 ? OK
+                                                               : FAIL(E_IO, "writing %s: %s", o->path, strerror(errno));
+}
+
+/* All sizes are int32 in the header; within checkpoint_model_check's limits only the padded vocabulary can overflow. */
+static enum status export(const struct gpt_weights *g, const struct checkpoint_reader *r, struct llmc_output *o) {
+    o->padded_vocab = round_up(g->model.vocab, PADDED_TO);
+    if (o->padded_vocab > INT32_MAX) return FAIL(E_CONFIG, "vocab=%" PRId64 " does not fit into llm.c's header",
+                                                 g->model.vocab);
+    o->file = fopen(o->path, "wbx");
+    if (!o->file) return FAIL(E_IO, "cannot create %s: %s", o->path, strerror(errno));
+    enum status status = write_file(g, r, o);
+    if (fclose(o->file) != 0 && status == OK) status = FAIL(E_IO, "closing %s: %s", o->path, strerror(errno));
+    if (status != OK) unlink(o->path);
+    return status;
+}
+
+enum status gpt_llmc_check(const struct checkpoint_model *m) { return gpt_weights_check(m, "llm.c files"); }
+
+enum status gpt_llmc_export(const struct checkpoint_reader *r, enum dtype dtype, const char *path) {
+    struct checkpoint_model model = checkpoint_model_of(r);
+    struct gpt_weights weights;
+    struct llmc_output o = {.path = path, .dtype = dtype == N_DTYPES ? FP32 : dtype};
+    if (o.dtype != FP32 && o.dtype != BF16)
+        return FAIL(E_USAGE, "precision=%s, and llm.c files have fp32 or bf16", dtype_name(o.dtype));
+    TRY(gpt_llmc_check(&model));
+    TRY(gpt_weights_init(&weights, &model));
+    enum status status = export(&weights, r, &o);
+    gpt_weights_fini(&weights);
+    return status;
+}

@@ -1,0 +1,44 @@
+/* Llama as a list of steps, and its well-known sizes.
+ *
+ *   embedding   x = table[token]
+ *   layer       x = x + proj(attention(rope(q(n)), rope(kv(n))))  n = rmsnorm(x)     positions are turned into q and k
+ *               x = x + down(swiglu(up(rmsnorm(x))))                                 up makes two halves of 2 ffn
+ *   head        loss = cross_entropy(rmsnorm(x) W^T)                                 W is a matrix of its own
+ *
+ * With experts (lib/run/build_moe.c) the second half of a layer is x = x + moe(rmsnorm(x)), each expert a swiglu MLP:
+ * that is Mixtral, a row of its own, since its presets have them.
+ *
+ * No biases. heads / kv-heads heads share their keys and values (grouped-query attention; kv-heads = heads: none do).
+ * Dropout, which Llama has none of, is on both residuals and on attention, as in models/gpt/.
+ *
+ * Source: Touvron et al. 2023 (LLaMA; Llama 2); Grattafiori et al. 2024 (Llama 3); Jiang et al. 2024
+ * (Mixtral). */
+#ifndef TRIVIUM_LLAMA_LLAMA_H
+#define TRIVIUM_LLAMA_LLAMA_H
+
+#include "lib/run/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const struct model model_llama, model_mixtral;
+extern const struct model_preset llama_presets[], mixtral_presets[];
+extern const struct model_format llama_formats[], mixtral_formats[];
+extern const struct published llama_published[];
+
+/** Build the whole model for the plan's sizes, micro-batch and dtype. @errors E_CONFIG  @collective{none} */
+enum status llama_build(const struct plan *, struct program *out);
+
+/** N of the MFU formula: parameters in matrix products, that is all but the embedding table and the norms. */
+int64_t llama_matmul_params(const struct plan *);
+/** Flops per token, forward and backward, no recomputation: 6 N + 12 L C T.
+ *  Source: Chowdhery et al. 2022, appendix B. */
+double llama_flops_per_token(const struct plan *);
+/** Parameters of the whole model; a tied head counts once, padding not at all. */
+int64_t llama_n_params(const struct plan *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

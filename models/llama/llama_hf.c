@@ -1,0 +1,42 @@
+#include "models/llama/llama_hf.h"
+
+#include "lib/checkpoint/hf_weights.h"
+#include "models/llama/llama.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* Tables that follow from rope_theta; old files have them. */
+static bool is_frequency_table(const char *name) {
+    return strstr(name, ".rotary_emb.inv_freq") != NULL;
+}
+
+enum status llama_hf_check(const struct checkpoint_model *m) {
+    if (strcmp(m->arch, "llama") && strcmp(m->arch, "mixtral"))
+        return FAIL(E_CONFIG, "this checkpoint is of %s, and not of llama", m->arch[0] ? m->arch : "gpt");
+    if (m->experts_per_token == 1)
+        return FAIL(E_CONFIG, "experts-per-token=1: transformers' Mixtral gives that expert weight 1, and Trivium its "
+                    "probability; such files have experts-per-token=2 or more");
+    if (strcmp(m->arch, "llama") || !m->experts) return OK;
+    return FAIL(E_CONFIG,
+                "this llama has experts=%" PRId64 ", which Hugging Face calls mixtral; train with arch=mixtral",
+                m->experts);
+}
+
+static const struct hf_again AGAIN[] = {{"lm_head.weight", "model.embed_tokens.weight", HF_AGAIN_TIED}, {0}};
+static const struct hf_weights LLAMA = {
+    .name = "Llama", .names = llama_published, .build = llama_build, .config_read = llama_hf_config_read,
+    .config_write = llama_hf_config_write, .check = llama_hf_check, .is_left_out = is_frequency_table,
+    .again = AGAIN};
+
+enum status llama_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out) {
+    return hf_weights_import(&LLAMA, path, heads, save, out);
+}
+
+enum status llama_hf_export_sharded(const struct checkpoint_reader *r, enum dtype dtype, const char *path,
+                                    int64_t shard_bytes) {
+    return hf_weights_export(&LLAMA, r, dtype, path, shard_bytes);
+}
+
+enum status llama_hf_export(const struct checkpoint_reader *r, enum dtype dtype, const char *path) {
+    return llama_hf_export_sharded(r, dtype, path, HF_SHARD_BYTES);
+}

@@ -1,0 +1,30 @@
+#include "models/llama/llama.h"
+
+#define LAYER "model.layers.%d"
+#define EXPERT LAYER ".block_sparse_moe.experts.%e"
+const struct published llama_published[] = {
+    {"embed.table", {"model.embed_tokens.weight"}, "V C"},
+    {"h%d.norm1.g", {LAYER ".input_layernorm.weight"}, "C"},
+    {"h%d.q.w", {LAYER ".self_attn.q_proj.weight"}, "HD C"},
+    {"h%d.kv.w", {LAYER ".self_attn.k_proj.weight", LAYER ".self_attn.v_proj.weight"}, "JD C"},
+    {"h%d.proj.w", {LAYER ".self_attn.o_proj.weight"}, "C HD"},
+    {"h%d.norm2.g", {LAYER ".post_attention_layernorm.weight"}, "C"},
+    {"h%d.up.w", {LAYER ".mlp.gate_proj.weight", LAYER ".mlp.up_proj.weight"}, "K C"},
+    {"h%d.down.w", {LAYER ".mlp.down_proj.weight"}, "C K"},
+    {"h%d.router.w", {LAYER ".block_sparse_moe.gate.weight"}, "E C"},
+    {"h%d.experts.up.w", {EXPERT ".w1.weight", EXPERT ".w3.weight"}, "F C"},
+    {"h%d.experts.down.w", {EXPERT ".w2.weight"}, "C F"},
+    {"head.norm.g", {"model.norm.weight"}, "C"},
+    {"head.w", {"lm_head.weight"}, "V C"},
+    /* slots: what modules give */
+    {"embed.tok", {"model.embed_tokens"}, "B T C"},
+    {"h%d.norm1", {LAYER ".input_layernorm"}, "B T C"},
+    {"h%d.q", {LAYER ".self_attn.q_proj"}, "B T HD"},
+    {"h%d.kv", {LAYER ".self_attn.k_proj", LAYER ".self_attn.v_proj"}, "B T JD"},
+    {"h%d.norm2", {LAYER ".post_attention_layernorm"}, "B T C"},
+    {"h%d.up", {LAYER ".mlp.gate_proj", LAYER ".mlp.up_proj"}, "B T K"},
+    {"h%d.res2", {LAYER}, "B T C"},
+    {"head.norm", {"model.norm"}, "B T C"},
+    {"head.logits", {"lm_head"}, "B T V"},
+    {0},
+};

@@ -1,0 +1,251 @@
+/* ranks: 1 2 4 8  device: cpu  threads: 1
+ *
+ * Llama has the published sizes, costs what the formula says, and equals its serial run in every layout. */
+#include "models/llama/llama.h"
+#include "cp/cp.h"
+#include "models/decode/decode.h"
+#include "driver/recipe.h"
+#include "mixed_precision/fp8.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include "tp/tp.h"
+#include "tp/tp_region.h"
+#include "zero/zero.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- counting ---- */
+static enum status preset(struct plan *p, const char *name) {
+    struct options *o;
+    TRY(recipe_options_create(NULL, p, &o));
+    snprintf(p->model, sizeof p->model, "%s", name);
+    enum status status = recipe_preset(p, o);
+    options_destroy(&o);
+    p->device = PLAN_DEVICE_CPU;
+    return status == OK ? plan_settle(p, 1) : status;
+}
+
+static int64_t count_by_program(const struct plan *plan) {
+    struct program p;
+    program_init(&p);
+    int64_t n = llama_build(plan, &p) == OK ? program_n_params(&p) : -1;
+    program_fini(&p);
+    return n;
+}
+
+/* As the index of each model's published safetensors files says: total_size / 2, bf16. */
+static void test_llama_sizes_have_exactly_the_published_parameters(void **state) {
+    (void)state;
+    const struct { const char *name; int64_t n; } sizes[] = {
+        {"tinyllama-1.1b", 1100048384}, {"llama2-7b", 6738415616},  {"llama2-13b", 13015864320},
+        {"llama2-70b", 68976648192},    {"llama3-8b", 8030261248}, {"llama3-70b", 70553706496}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct plan p;
+        assert_ok(preset(&p, sizes[i].name));
+        assert_ptr_equal(p.arch, &model_llama);
+        assert_true(llama_n_params(&p) == sizes[i].n);
+        assert_true(count_by_program(&p) == sizes[i].n);
+    }
+}
+
+/* Mixtral 8x7B: 46.7e9 parameters, of which a token meets 12.9e9 (Jiang et al. 2024, section 1). */
+static void test_mixtral_has_exactly_the_published_parameters(void **state) {
+    (void)state;
+    struct plan p;
+    assert_ok(preset(&p, "mixtral-8x7b"));
+    assert_ptr_equal(p.arch, &model_mixtral);
+    assert_true(llama_n_params(&p) == 46702792704);
+    assert_true(count_by_program(&p) == 46702792704);
+    int64_t norms = (2 * 32 + 1) * 4096, table = 32000 * 4096, met = 12879925248;
+    assert_true(llama_matmul_params(&p) == met - norms - table);
+}
+
+/* ---- figures that talks quote ---- */
+
+/* "LLaMA-2 70B: 140 + 140 + 840 GB", of weights, gradients and the optimizer: 2, 2 and 12 bytes a parameter, and 70e9
+ * of them. The model has 1.5% fewer. */
+static void test_llama2_70b_needs_140_140_and_840_gb(void **state) {
+    (void)state;
+    struct plan p;
+    struct run r;
+    assert_ok(preset(&p, "llama2-70b"));
+    p.precision = PRECISION_BF16;
+    p.global_batch = p.micro_batch = 1;
+    assert_ok(plan_settle(&p, 1));
+    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
+    const struct { enum role role; double quoted; } roles[] = {
+        {ROLE_PARAM, 140}, {ROLE_GRAD, 140}, {ROLE_OPTIM, 840}};
+    for (int i = 0; i < 3; i++) {
+        double each = (double)r.memory.bytes[TIER_DEVICE][roles[i].role] / (double)llama_n_params(&p);
+        assert_close(each * 70e9 / 1e9, roles[i].quoted, 0.01);
+    }
+    run_destroy(&r);
+}
+
+/* "70B, 8 x 4096: 40 GB of cache", in 16 bits: that counts keys or values only, and as if every head had its own. Both
+ * are 86 GB with 64 heads of keys, and 10.7 GB with Llama 2's 8, which 8 heads share each. */
+static void test_the_cache_of_llama2_70b_is_an_eighth_for_sharing_keys(void **state) {
+    (void)state;
+    struct plan p;
+    assert_ok(preset(&p, "llama2-70b"));
+    p.precision = PRECISION_BF16;
+    assert_close(8 * (double)decode_cache_bytes(&p) / 1e9, 10.7, 0.05);
+    p.kv_heads = 64;
+    assert_close(8 * (double)decode_cache_bytes(&p) / 1e9, 86, 0.5);
+    assert_close(8 * (double)decode_cache_bytes(&p) / 2 / 1e9, 40, 4);
+}
+
+/* The MFU formula and the bill count the same things: see models/gpt/test_gpt.c. */
+static void test_llama_flops_are_the_formula(void **state) {
+    (void)state;
+    struct plan p;
+    struct run r;
+    assert_ok(preset(&p, "tinyllama-1.1b"));
+    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
+    double sum = 0;
+    for (int k = 0; k < N_ROW_KINDS; k++) sum += r.bill.flops[k];
+    assert_close(sum / (double)(p.global_batch * p.seq), llama_flops_per_token(&p), 0);
+    run_destroy(&r);
+}
+
+/* Queries and keys are products of one norm: tp enters once for both, so that backward has one all-reduce of it. */
+static void test_tp_enters_each_half_of_a_layer_once(void **state) {
+    (void)state;
+    struct plan p;
+    struct run r;
+    assert_ok(preset(&p, "tinyllama-1.1b"));
+    p.mesh.tp = 2;
+    assert_ok(plan_settle(&p, 2));
+    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
+    int enters = 0;
+    for (int i = 0; i < r.program.n_steps; i++) enters += r.program.steps[i].op == &op_tp_enter;
+    assert_int_equal(enters, 2 * p.layers + 1);                      /* and the head */
+    run_destroy(&r);
+}
+
+static void test_arch_chooses_among_presets_of_a_name(void **state) {
+    (void)state;
+    struct plan p;
+    struct options *o;
+    assert_ok(recipe_options_create(NULL, &p, &o));
+    snprintf(p.arch_name, sizeof p.arch_name, "llama");
+    assert_ok(recipe_preset(&p, o));
+    assert_ptr_equal(p.arch, &model_llama);
+    assert_int_equal(p.kv_heads, 2);
+    snprintf(p.model, sizeof p.model, "gpt2-124m");
+    assert_fails(recipe_preset(&p, o), E_CONFIG, "of arch=llama is called model=gpt2-124m", "tiny, tinyllama-1.1b");
+    snprintf(p.arch_name, sizeof p.arch_name, "lama");
+    assert_fails(recipe_preset(&p, o), E_CONFIG, "arch=lama", "gpt, llama");
+    options_destroy(&o);
+}
+
+static void test_impossible_sizes_are_refused(void **state) {
+    (void)state;
+    struct plan p = parity_plan();
+    p.kv_heads = 3;
+    assert_fails(plan_settle(&p, 1), E_CONFIG, "kv-heads=3", "heads=8", "1, 2, 4, 8");
+    p.kv_heads = 2, p.mesh.tp = 4;
+    assert_ok(plan_settle(&p, 4));
+    assert_fails(technique_tp.check(&p), E_CONFIG, "tp=4", "kv-heads=2", "use one of 1, 2");
+    struct program program;
+    program_init(&program);
+    assert_fails(train_recipe.models[0]->build(&p, &program), E_CONFIG, "kv-heads=2", "arch llama");
+    program_fini(&program);
+}
+
+/* ---- parity ---- */
+
+/* 8 heads of 4 channels share 2 heads of keys; the MLP's width is no multiple of hidden. */
+static struct plan serial_plan(void) {
+    struct plan p = parity_plan();
+    p.arch = &model_llama;
+    p.hidden = 32;
+    p.kv_heads = 2;
+    p.ffn = 24;
+    p.rope_theta = 100;
+    p.tie = 0;
+    return p;
+}
+
+struct tally { const struct reference *reference; int seen, failed; };
+
+static void try_settled(struct tally *t, struct plan p) {
+    enum status settled = plan_settle(&p, comm_world_size());
+    t->seen++;
+    t->failed += !layout_is_serial(&p, settled, t->reference);
+}
+
+/* The sequence in shards: two of cp, and what else the world has room for. */
+static void try_cp(struct tally *t) {
+    int world = comm_world_size();
+    for (int by = 0; world > 1 && by < 3; by++) {
+        struct plan p = t->reference->run.plan;
+        p.settled = false;
+        p.mesh.cp = 2, p.mesh.tp = world >= 4 ? 2 : 1, p.mesh.dp = world / (2 * p.mesh.tp);
+        cp_options(&p)->by = by;
+        if (by == CP_BY_ULYSSES) p.mesh.tp = 1, p.mesh.pp = world / 2 / p.mesh.dp;   /* two heads of keys */
+        tp_options(&p)->sp = p.mesh.tp > 1;
+        zero_options(&p)->stage = by == CP_BY_RING ? 3 : 1;
+        p.micro_batch = 2;
+        try_settled(t, p);
+    }
+}
+
+static void try_listed(void *self, const struct plan *p) {
+    if (plan_kv_heads(p) % p->mesh.tp == 0) try_settled(self, *p);
+}
+
+static void test_every_layout_of_llama_equals_serial_fp64(void **state) {
+    (void)state;
+    struct reference reference;
+    struct plan serial = serial_plan();
+    enum status status = reference_init(&reference, &serial);
+    struct tally t = {&reference, 0, 0};
+    bool ready = agree_all(status == OK);
+    for (int i = 0; ready && i < N_COMPANIES; i++) try_settled(&t, layout_in_company(serial, i));
+    if (ready) try_cp(&t);
+    if (ready && layouts_want_all()) layouts_each(&serial, comm_world_size(), try_listed, &t);
+    reference_fini(&reference);
+    assert_ok(status);
+    assert_int_equal(t.failed, 0);
+}
+
+/* Products of an entered norm are cast one by one; their scales are the whole tensors'. */
+static void test_llama_in_fp8_equals_serial(void **state) {
+    (void)state;
+    struct reference reference;
+    struct plan serial = serial_plan();
+    fp8_options(&serial)->on = 1;
+    enum status status = reference_init(&reference, &serial);
+    struct tally t = {&reference, 0, 0};
+    bool ready = agree_all(status == OK);
+    for (int i = 2; ready && i < N_COMPANIES; i += 5) try_settled(&t, layout_in_company(serial, i));
+    reference_fini(&reference);
+    assert_ok(status);
+    assert_int_equal(t.failed, 0);
+}
+
+static void test_materialised_attention_of_shared_keys_equals_blocked(void **state) {
+    (void)state;
+    struct reference reference;
+    struct plan serial = serial_plan(), p = serial;
+    enum status status = reference_init(&reference, &serial);
+    struct tally t = {&reference, 0, 0};
+    p.attention = ATTENTION_MATERIALISED;
+    p.mesh.tp = comm_world_size() > 1 ? 2 : 1;
+    p.mesh.dp = comm_world_size() / p.mesh.tp;
+    p.micro_batch = 1;
+    if (agree_all(status == OK)) try_settled(&t, p);
+    reference_fini(&reference);
+    assert_ok(status);
+    assert_int_equal(t.failed, 0);
+}
+
+TESTS(unit_test(test_llama_sizes_have_exactly_the_published_parameters),
+      unit_test(test_mixtral_has_exactly_the_published_parameters), unit_test(test_llama_flops_are_the_formula),
+      unit_test(test_llama2_70b_needs_140_140_and_840_gb),
+      unit_test(test_the_cache_of_llama2_70b_is_an_eighth_for_sharing_keys),
+      unit_test(test_tp_enters_each_half_of_a_layer_once), unit_test(test_arch_chooses_among_presets_of_a_name),
+      unit_test(test_impossible_sizes_are_refused), unit_test(test_every_layout_of_llama_equals_serial_fp64),
+      unit_test(test_llama_in_fp8_equals_serial),
+      unit_test(test_materialised_attention_of_shared_keys_equals_blocked))

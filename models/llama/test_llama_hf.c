@@ -1,0 +1,250 @@
+/* ranks: 1  device: cpu
+ *
+ * A Llama out and in again, in one file and in several; and what is refused. Against PyTorch: tests/hf.sh. */
+#include "models/llama/llama_hf.h"
+#include "driver/recipe.h"
+#include "lib/checkpoint/hf_files.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct plan plan_of(int precision) {
+    struct plan p = parity_plan();
+    assert_ok(recipe_arch(&p, "llama"));
+    p.precision = precision;
+    p.layers = 2, p.hidden = 16, p.heads = 4, p.kv_heads = 2, p.ffn = 24, p.rope_theta = 500, p.tie = 0;
+    return p;
+}
+
+/* A step's folder of what a run begins with. */
+static void make_checkpoint(struct plan p, const char *save) {
+    struct run r;
+    memset(&r, 0, sizeof r);
+    assert_ok(plan_settle(&p, 1));
+    assert_ok(run_create(&r, &train_recipe, &p, WATCH_NOTHING));
+    assert_ok(layout_use_demo(&r));
+    assert_ok(run_step(&r));
+    assert_ok(checkpoint_save(&r, save, 1));
+    run_destroy(&r);
+}
+
+static void path_in(char out[CHECKPOINT_PATH_MAX], const char *folder, const char *name) {
+    mkdir(test_path(folder), 0777);
+    snprintf(out, CHECKPOINT_PATH_MAX, "%s/%s", test_path(folder), name);
+}
+
+static void export_to(const char *save, const char *path, int64_t shard_bytes) {
+    struct checkpoint_reader *r;
+    assert_ok(checkpoint_open(save, &r));
+    assert_ok(llama_hf_export_sharded(r, N_DTYPES, path, shard_bytes));
+    checkpoint_close(&r);
+}
+
+static char save[CHECKPOINT_PATH_MAX];
+static const char *checkpoint(void) {
+    if (!save[0]) {
+        snprintf(save, sizeof save, "%s", test_path("trained"));
+        make_checkpoint(plan_of(PRECISION_FP64), save);
+    }
+    return save;
+}
+
+static void test_out_in_and_out_again_is_the_same_to_the_byte(void **state) {
+    (void)state;
+    char first[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], imported[CHECKPOINT_PATH_MAX];
+    struct checkpoint_model m;
+    path_in(first, "one", "model.safetensors");
+    path_in(again, "again", "model.safetensors");
+    snprintf(imported, sizeof imported, "%s", test_path("imported"));
+    export_to(checkpoint(), first, 0);
+    assert_ok(llama_hf_import(test_path("one"), 0, imported, &m));   /* the folder */
+    export_to(imported, again, 0);
+    assert_true(test_same_files(first, again));
+    assert_string_equal(m.arch, "llama");
+    const struct checkpoint_model wanted = {.arch = "llama", .layers = 2, .hidden = 16, .heads = 4, .seq = 8,
+                                            .vocab = 131, .untied = 1, .kv_heads = 2, .ffn = 24, .rope_theta = 500};
+    assert_memory_equal(&m.layers, &wanted.layers, sizeof m - offsetof(struct checkpoint_model, layers));
+}
+
+/* Half `half` of our weight `ours` is their tensor: which half is whose, no round trip would tell. */
+static void check_half(const struct hf_files *f, const char *ours, struct shape shape, int half, const char *theirs) {
+    struct checkpoint_reader *r;
+    struct hf_tensor t = hf_files_find(f, theirs);
+    int64_t n = shape_n(&shape) / 2;
+    double *whole = malloc((size_t)n * 2 * sizeof *whole), *part = malloc((size_t)n * sizeof *part);
+    assert_non_null(t.entry);
+    assert_ok(checkpoint_open(checkpoint(), &r));
+    assert_ok(checkpoint_read_weight(r, ours, &shape, FP64, whole));
+    assert_ok(safetensors_read(t.file, t.entry, 0, n * (int64_t)sizeof *part, part));
+    assert_memory_equal(part, whole + half * n, (size_t)n * sizeof *part);
+    checkpoint_close(&r);
+    free(whole);
+    free(part);
+}
+
+static void test_halves_have_their_names(void **state) {
+    (void)state;
+    char path[CHECKPOINT_PATH_MAX];
+    struct hf_files *f;
+    struct shape kv = {4, {axis_whole('2', 2), axis_whole('J', 2), axis_whole('D', 4), axis_whole('C', 16)}};
+    struct shape up = {3, {axis_whole('2', 2), axis_whole('K', 24), axis_whole('C', 16)}};
+    path_in(path, "halves", "model.safetensors");
+    export_to(checkpoint(), path, 0);
+    assert_ok(hf_files_open(path, &f));
+    check_half(f, "h1.kv.w", kv, 0, "model.layers.1.self_attn.k_proj.weight");   /* turned, then values */
+    check_half(f, "h1.kv.w", kv, 1, "model.layers.1.self_attn.v_proj.weight");
+    check_half(f, "h0.up.w", up, 0, "model.layers.0.mlp.gate_proj.weight");      /* through SiLU, then the other */
+    check_half(f, "h0.up.w", up, 1, "model.layers.0.mlp.up_proj.weight");
+    hf_files_close(&f);
+}
+
+/* Mixtral's: of each expert the gate, then the other half. */
+static void test_experts_have_their_names(void **state) {
+    (void)state;
+    char path[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], name[96];
+    struct plan p = plan_of(PRECISION_FP64);
+    struct hf_files *f;
+    struct checkpoint_reader *r;
+    struct checkpoint_model m;
+    enum { E = 4, F = 24, C = 16 };
+    struct shape up = {4, {axis_whole('E', E), axis_whole('2', 2), axis_whole('F', F), axis_whole('C', C)}};
+    static double all[E * 2 * F * C], one[F * C];
+    assert_ok(recipe_arch(&p, "mixtral"));
+    p.experts = E, p.experts_per_token = 2;
+    make_checkpoint(p, test_path("experts"));
+    path_in(path, "mixtral", "model.safetensors");
+    path_in(again, "mixtral-again", "model.safetensors");
+    export_to(test_path("experts"), path, 0);
+    assert_ok(llama_hf_import(path, 0, test_path("experts-imported"), &m));
+    assert_string_equal(m.arch, "mixtral");
+    export_to(test_path("experts-imported"), again, 0);
+    assert_true(test_same_files(path, again));
+    assert_ok(checkpoint_open(test_path("experts"), &r));
+    assert_ok(checkpoint_read_weight(r, "h1.experts.up.w", &up, FP64, all));
+    assert_ok(hf_files_open(path, &f));
+    for (int i = 0; i < 2 * E; i++) {
+        snprintf(name, sizeof name, "model.layers.1.block_sparse_moe.experts.%d.w%d.weight", i / 2, i % 2 ? 3 : 1);
+        struct hf_tensor t = hf_files_find(f, name);
+        assert_non_null(t.entry);
+        assert_ok(safetensors_read(t.file, t.entry, 0, sizeof one, one));
+        assert_memory_equal(one, all + i * F * C, sizeof one);
+    }
+    hf_files_close(&f);
+    checkpoint_close(&r);
+}
+
+/* At most 20000 bytes a file: the table, of 131 x 16 doubles, is nearly that. */
+static void test_several_files_hold_the_same(void **state) {
+    (void)state;
+    char several[CHECKPOINT_PATH_MAX], first[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX];
+    struct checkpoint_model m;
+    struct hf_files *f;
+    path_in(first, "single", "model.safetensors");
+    path_in(several, "several", "model.safetensors");
+    path_in(again, "joined", "model.safetensors");
+    export_to(checkpoint(), first, 0);
+    export_to(checkpoint(), several, 20000);
+    assert_int_equal(access(several, F_OK), -1);
+    strcat(several, ".index.json");
+    assert_ok(hf_files_open(several, &f));
+    assert_int_equal(hf_files_n(f), 2 * 9 + 3);
+    assert_non_null(hf_files_find(f, "model.layers.1.self_attn.v_proj.weight").entry);
+    assert_ptr_not_equal(hf_files_find(f, "model.embed_tokens.weight").file, hf_files_find(f, "lm_head.weight").file);
+    hf_files_close(&f);
+    assert_ok(llama_hf_import(test_path("several"), 0, test_path("from-several"), &m));
+    export_to(test_path("from-several"), again, 0);
+    assert_true(test_same_files(first, again));
+}
+
+/* ---- what is refused ---- */
+
+static void write_config(const char *folder, const char *more) {
+    char path[CHECKPOINT_PATH_MAX];
+    path_in(path, folder, "config.json");
+    FILE *f = fopen(path, "w");
+    fprintf(f, "{\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"hidden_size\": 16, \"num_attention_heads\": 4, "
+               "\"max_position_embeddings\": 8, \"vocab_size\": 131, %s}", more);
+    fclose(f);
+}
+
+static enum status import_with(const char *config) {
+    char path[CHECKPOINT_PATH_MAX];
+    static int n;
+    char folder[32];
+    struct checkpoint_model m;
+    path_in(path, "refused", "model.safetensors");
+    if (access(path, F_OK) != 0) export_to(checkpoint(), path, 0);
+    write_config("refused", config);
+    snprintf(folder, sizeof folder, "refused-%d", n++);
+    return llama_hf_import(path, 0, test_path(folder), &m);
+}
+
+static void test_other_functions_are_refused(void **state) {
+    (void)state;
+#define GOOD "\"rms_norm_eps\": 1e-5, \"rope_theta\": 500, \"num_key_value_heads\": 2, \"intermediate_size\": 24"
+    assert_ok(import_with(GOOD));
+    assert_ok(import_with("\"rms_norm_eps\": 1e-5, "
+                          "\"rope_parameters\": {\"rope_theta\": 500, \"rope_type\": \"default\"},"
+                          " \"num_key_value_heads\": 2, \"intermediate_size\": 24"));
+    assert_fails(import_with(GOOD ", \"rope_scaling\": {\"factor\": 8}"), E_FORMAT, "config.json", "rope_scaling");
+    assert_fails(import_with(GOOD ", \"rope_parameters\": {\"rope_type\": \"llama3\"}"), E_FORMAT,
+                 "rope_type is \"llama3\"", "default");
+    assert_fails(import_with(GOOD ", \"attention_bias\": true"), E_FORMAT, "attention_bias");
+    assert_fails(import_with(GOOD ", \"hidden_act\": \"gelu\""), E_FORMAT, "gelu", "silu");
+    assert_fails(import_with(GOOD ", \"head_dim\": 8"), E_FORMAT, "head_dim=8", "hidden_size=16");
+    assert_fails(import_with("\"rope_theta\": 500, \"intermediate_size\": 24, \"rms_norm_eps\": 1e-6"), E_FORMAT,
+                 "rms_norm_eps is 1e-6", "1e-5");
+    assert_fails(import_with("\"rms_norm_eps\": 1e-5, \"intermediate_size\": 25, \"num_key_value_heads\": 2"), E_FORMAT,
+                 "gate_proj", "24, not 25");
+    assert_fails(import_with("\"rms_norm_eps\": 1e-5, \"num_key_value_heads\": 3, \"intermediate_size\": 24"), E_FORMAT,
+                 "kv-heads=3", "heads=4");
+    assert_fails(import_with("\"rms_norm_eps\": 1e-5"), E_FORMAT, "does not say intermediate_size");
+    assert_fails(import_with(GOOD ", \"tie_word_embeddings\": true"), E_FORMAT, "lm_head.weight is not",
+                 "tie_word_embeddings");
+}
+
+static void test_files_that_are_not_there_are_named(void **state) {
+    (void)state;
+    char path[CHECKPOINT_PATH_MAX];
+    struct checkpoint_model m;
+    path_in(path, "empty", "model.safetensors");
+    assert_fails(llama_hf_import(path, 0, test_path("never"), &m), E_DATA, "empty/model.safetensors");
+    export_to(checkpoint(), path, 0);
+    unlink((strcpy(strrchr(path, '/'), "/config.json"), path));
+    assert_fails(llama_hf_import(test_path("empty"), 0, test_path("never"), &m), E_DATA, "empty/config.json");
+    assert_fails(llama_hf_import(path, 4, test_path("never"), &m), E_USAGE, "heads=4");
+    FILE *f = fopen((strcpy(strrchr(path, '/'), "/x.index.json"), path), "w");
+    fprintf(f, "{\"weight_map\": {\"a\": \"../outside.safetensors\"}}");
+    fclose(f);
+    assert_fails(llama_hf_import(path, 0, test_path("never"), &m), E_FORMAT, "../outside", "own folder");
+}
+
+static void test_a_checkpoint_of_gpt_is_no_llama(void **state) {
+    (void)state;
+    struct run r;
+    struct plan p = parity_plan();
+    struct checkpoint_reader *reader;
+    memset(&r, 0, sizeof r);
+    assert_ok(plan_settle(&p, 1));
+    assert_ok(run_create(&r, &train_recipe, &p, WATCH_NOTHING));
+    assert_ok(checkpoint_save(&r, test_path("gpt"), 1));
+    run_destroy(&r);
+    assert_ok(checkpoint_open(test_path("gpt"), &reader));
+    assert_fails(llama_hf_export(reader, N_DTYPES, test_path("gpt.safetensors")), E_CONFIG, "is of gpt");
+    checkpoint_close(&reader);
+    char step[CHECKPOINT_PATH_MAX];
+    struct checkpoint_model m;
+    assert_ok(checkpoint_resolve(test_path("gpt"), step));
+    assert_ok(checkpoint_model(step, &m));
+    p = plan_of(PRECISION_FP64);
+    assert_fails(checkpoint_model_compare(&m, &p, step), E_FORMAT, "arch is gpt there and llama here");
+}
+
+TESTS(unit_test(test_out_in_and_out_again_is_the_same_to_the_byte), unit_test(test_several_files_hold_the_same),
+      unit_test(test_halves_have_their_names), unit_test(test_experts_have_their_names),
+      unit_test(test_other_functions_are_refused), unit_test(test_files_that_are_not_there_are_named),
+      unit_test(test_a_checkpoint_of_gpt_is_no_llama))
