@@ -50,8 +50,7 @@ static struct plan plan_of(const struct trial *t, int by) {
     return p;
 }
 
-static void test_every_layout_with_cp_equals_serial_fp64(void **state) {
-    (void)state;
+TEST(test_every_layout_with_cp_equals_serial_fp64) {
     struct plan serial = parity_plan();
     struct reference reference;
     int seen = 0, failed = 0;
@@ -77,8 +76,7 @@ static void check_refused(struct plan p, const char *what, const char *remedy) {
     assert_fails(technique_cp.check(&p), E_CONFIG, what, remedy);
 }
 
-static void test_cp_refuses(void **state) {
-    (void)state;
+TEST(test_cp_refuses) {
     struct plan p = plan_of(&(struct trial){.cp = 8}, CP_BY_RING);
     check_refused(p, "cp=8 makes 16 pieces", "seq=8");
     p = plan_of(&(struct trial){.cp = 4, .tp = 4}, CP_BY_ULYSSES);
@@ -114,8 +112,7 @@ static void check_meetings(int part, enum attention_mask mask, int n, const int6
     }
 }
 
-static void test_cp_meets_earlier_own_and_later_keys(void **state) {
-    (void)state;
+TEST(test_cp_meets_earlier_own_and_later_keys) {
     const int64_t first[][2] = {{16, 16}, {8, 16}}, middle[][2] = {{16, 8}, {16, 16}, {8, 16}},
                   last[][2] = {{16, 8}, {16, 16}}, whole[][2] = {{16, 16}, {16, 16}, {16, 16}};
     check_meetings(0, MASK_CAUSAL, 2, first);

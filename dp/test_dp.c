@@ -22,16 +22,14 @@ static struct plan small_plan(int dp) {
     return plan;
 }
 
-static void test_dp_is_wanted_only_with_replicas(void **state) {
-    (void)state;
+TEST(test_dp_is_wanted_only_with_replicas) {
     struct plan one = small_plan(1), two = small_plan(2);
     assert_false(technique_dp.wanted(&one));
     assert_true(technique_dp.wanted(&two));
 }
 
 /* All replicas have the same all-reduced gradient: in the norm each param counts once, not once per replica. */
-static void test_dp_counts_each_param_on_one_replica(void **state) {
-    (void)state;
+TEST(test_dp_counts_each_param_on_one_replica) {
     int times[MAX_PARAMS] = {0}, n = 0;
     for (int rank = 0; rank < 4; rank++) {
         struct run r;
@@ -46,8 +44,7 @@ static void test_dp_counts_each_param_on_one_replica(void **state) {
 }
 
 /* 2 S (n-1)/n, where S is all gradients and the gaps between those that share a bucket. */
-static void test_dp_bills_the_ring_formula(void **state) {
-    (void)state;
+TEST(test_dp_bills_the_ring_formula) {
     struct run r;
     struct plan plan = small_plan(4);
     plan.bucket_mb = 100;
@@ -116,8 +113,7 @@ static struct outcome run_events(void) {
     return o;
 }
 
-static void test_dp_sums_final_gradients_only(void **state) {
-    (void)state;
+TEST(test_dp_sums_final_gradients_only) {
     struct outcome o = run_events();
     assert_true(o.created);
     bool waits = agree_all(o.waits_for_final), sums = agree_all(o.sums_once_final), gaps = agree_all(o.no_gap_is_nan);

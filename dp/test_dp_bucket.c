@@ -48,8 +48,7 @@ static void check_cover(const struct program *p, const struct dp_buckets *d) {
     }
 }
 
-static void test_dp_bucket_covers_every_present_param_once(void **state) {
-    (void)state;
+TEST(test_dp_bucket_covers_every_present_param_once) {
     static const int64_t sizes[] = {1, 64, 200, 600, 4000, 1 << 20};
     struct program p;
     make_params(&p);
@@ -71,8 +70,7 @@ static void check_size(const struct program *p, const struct dp_bucket *b, int64
     if (b->n_params > 1) assert_true(grad_end(&p->params[b->last]) - p->params[second].grad_offset < limit);
 }
 
-static void test_dp_bucket_respects_size_and_dtype(void **state) {
-    (void)state;
+TEST(test_dp_bucket_respects_size_and_dtype) {
     struct program p;
     make_params(&p);
     for (int64_t limit = 1; limit < 10000; limit = limit * 3 / 2 + 1) {
@@ -176,8 +174,7 @@ static struct outcome run_steps(int64_t limit) {
     return o;
 }
 
-static void test_dp_bucket_sums_to_serial(void **state) {
-    (void)state;
+TEST(test_dp_bucket_sums_to_serial) {
     for (int64_t limit = 1; limit < 10000; limit = limit * 4 + 50) {
         struct outcome o = run_steps(limit);
         bool sums = agree_all(o.sums);
@@ -185,8 +182,7 @@ static void test_dp_bucket_sums_to_serial(void **state) {
     }
 }
 
-static void test_dp_bucket_starts_with_its_last_gradient_and_not_before(void **state) {
-    (void)state;
+TEST(test_dp_bucket_starts_with_its_last_gradient_and_not_before) {
     for (int64_t limit = 1; limit < 10000; limit = limit * 4 + 50) {
         struct outcome o = run_steps(limit);
         bool started_in_time = agree_all(o.started_in_time);
@@ -195,8 +191,7 @@ static void test_dp_bucket_starts_with_its_last_gradient_and_not_before(void **s
 }
 
 /* The formula, by hand for one bucket of everything but the fp64 param; the ledger counts the same. */
-static void test_dp_bucket_wire_is_its_formula(void **state) {
-    (void)state;
+TEST(test_dp_bucket_wire_is_its_formula) {
     struct program p;
     struct dp_buckets d;
     int64_t bytes = make_params(&p), spanned = 0;
@@ -210,8 +205,7 @@ static void test_dp_bucket_wire_is_its_formula(void **state) {
 }
 
 /* A gradient that never becomes final must be an error: its bucket's all-reduce never started. */
-static void test_dp_bucket_refuses_to_finish_unfinished(void **state) {
-    (void)state;
+TEST(test_dp_bucket_refuses_to_finish_unfinished) {
     struct program p;
     struct dp_buckets d;
     int64_t bytes = make_params(&p);

@@ -166,15 +166,13 @@ static void check_against_one_process(struct plan plan) {
     assert_true(out.fell);
 }
 
-static void test_coded_gradients_are_one_process_in_every_bit(void **state) {
-    (void)state;
+TEST(test_coded_gradients_are_one_process_in_every_bit) {
     for (enum codec_kind codec = CODEC_BF16; codec <= CODEC_TOPK; codec++)
         for (enum plan_feedback feedback = FEEDBACK_ON; feedback <= FEEDBACK_OFF; feedback++)
             check_against_one_process(plan_of(codec, feedback));
 }
 
-static void test_coded_gradients_go_beside_a_pipeline_and_shards_of_sequences(void **state) {
-    (void)state;
+TEST(test_coded_gradients_go_beside_a_pipeline_and_shards_of_sequences) {
     struct plan plan = plan_of(CODEC_SIGN, FEEDBACK_ON);
     plan.mesh.dp = comm_world_size() / 2;
     plan.mesh.cp = 2;
@@ -189,10 +187,9 @@ static void test_coded_gradients_go_beside_a_pipeline_and_shards_of_sequences(vo
 /* ---- beside the serial run: bytes, and how far off the codes are ---- */
 /* Rounding is off by 2^-8 (bf16) or 2^-11 (fp16) of every term and once more of the sum: twice that if all terms have
  * one sign. Gradients of samples disagree; twice that again is room for terms that add up to twice their sum. */
-static void test_coded_memory_and_wire_are_the_planned_ones(void **state) {
+TEST(test_coded_memory_and_wire_are_the_planned_ones) {
     struct plan serial = parity_plan();
     struct reference reference;
-    (void)state;
     serial.layers = 2;
     serial.hidden = 24;
     serial.precision = PRECISION_FP32;
@@ -232,8 +229,7 @@ static bool always(const struct plan *plan) {
     (void)plan;
     return true;
 }
-static void test_coded_refuses_sums_without_codes(void **state) {
-    (void)state;
+TEST(test_coded_refuses_sums_without_codes) {
     static const struct technique other = {.name = "other", .claims = CLAIM_GRAD_SUM, .wanted = always};
     static const struct technique *const list[] = {&other, &technique_dp_coded};
     struct recipe recipe = train_recipe;
@@ -246,9 +242,8 @@ static void test_coded_refuses_sums_without_codes(void **state) {
     run_destroy(&r);
 }
 
-static void test_coded_refuses_what_it_cannot_do(void **state) {
+TEST(test_coded_refuses_what_it_cannot_do) {
     struct plan p = plan_of(CODEC_SIGN, FEEDBACK_AUTO);
-    (void)state;
     assert_ok(compiled(p));
     p.precision = PRECISION_FP64;
     assert_fails(compiled(p), E_CONFIG, "grad-codec=sign", "fp64", "precision fp32");

@@ -92,8 +92,7 @@ static bool goes_on_with_the_same_bits(enum codec_kind codec) {
     return agree_all(status == OK && found == expected);
 }
 
-static void test_coded_training_goes_on_with_the_same_bits(void **state) {
-    (void)state;
+TEST(test_coded_training_goes_on_with_the_same_bits) {
     for (enum codec_kind codec = CODEC_BF16; codec <= CODEC_TOPK; codec++)
         assert_true(goes_on_with_the_same_bits(codec));
 }
@@ -159,8 +158,7 @@ static enum status take_over(const char *step, struct plan p, const struct sums 
     return status;
 }
 
-static void test_coded_residuals_are_conserved_in_another_layout(void **state) {
-    (void)state;
+TEST(test_coded_residuals_are_conserved_in_another_layout) {
     static struct sums before;
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
     struct run r;
@@ -210,8 +208,7 @@ static enum status save(const char *folder, struct plan p) {
     return status;
 }
 
-static void test_coded_resumes_from_what_has_no_residuals(void **state) {
-    (void)state;
+TEST(test_coded_resumes_from_what_has_no_residuals) {
     char none[CHECKPOINT_PATH_MAX], some[CHECKPOINT_PATH_MAX];
     bool begun = false, dropped = false;
     shared_path("none", none);
@@ -225,8 +222,7 @@ static void test_coded_resumes_from_what_has_no_residuals(void **state) {
 }
 
 /* ---- beside the training ---- */
-static void test_coded_copy_has_the_planned_size(void **state) {
-    (void)state;
+TEST(test_coded_copy_has_the_planned_size) {
     struct plan p = plan_of(CODEC_SIGN, FEEDBACK_ON);
     struct shard_plan s = {0};
     struct run r;

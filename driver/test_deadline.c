@@ -35,8 +35,7 @@ static void lifted(void) {
     _exit(0);
 }
 
-static void test_deadline_says_one_line_and_ends(void **state) {
-    (void)state;
+TEST(test_deadline_says_one_line_and_ends) {
     char said[2048];
     assert_int_equal(stand_still(set_up, said, sizeof said), 1);
     assert_non_null(strstr(said, "E_TIMEOUT deadline.c:"));

@@ -33,15 +33,13 @@ static const char *findings(const struct preflight_rank rank[N], int wanted, boo
     return text;
 }
 
-static void test_equal_ranks_are_fine(void **state) {
-    (void)state;
+TEST(test_equal_ranks_are_fine) {
     struct preflight_rank rank[N];
     good(rank);
     assert_string_equal(findings(rank, 0, false), "");
 }
 
-static void test_differences_name_the_first_rank_that_has_them(void **state) {
-    (void)state;
+TEST(test_differences_name_the_first_rank_that_has_them) {
     struct preflight_rank rank[N];
     good(rank);
     strcpy(rank[2].library, "Open MPI v5.0.1");
@@ -56,8 +54,7 @@ static void test_differences_name_the_first_rank_that_has_them(void **state) {
     assert_non_null(strstr(findings(rank, 1, false), "rank 1 on n01 computes on cuda 1 (NVIDIA A100)"));
 }
 
-static void test_placement(void **state) {
-    (void)state;
+TEST(test_placement) {
     struct preflight_rank rank[N];
     good(rank);
     strcpy(rank[2].host, "n01");
@@ -74,8 +71,7 @@ static void test_placement(void **state) {
     assert_non_null(strstr(findings(rank, 1, false), "rank 0 on n01 shares its GPU"));
 }
 
-static void test_hosts_are_counted_wherever_their_ranks_are(void **state) {
-    (void)state;
+TEST(test_hosts_are_counted_wherever_their_ranks_are) {
     struct preflight_rank rank[N];
     char text[128];
     int n;
@@ -88,8 +84,7 @@ static void test_hosts_are_counted_wherever_their_ranks_are(void **state) {
     assert_string_equal(text, "2 hosts: n01 x 1, ...");
 }
 
-static void test_room_for_one_is_needed_and_two_wanted(void **state) {
-    (void)state;
+TEST(test_room_for_one_is_needed_and_two_wanted) {
     bool tight;
     assert_ok(checkpoint_room("S", 2.0, 1.0, &tight));
     assert_false(tight);
@@ -99,8 +94,7 @@ static void test_room_for_one_is_needed_and_two_wanted(void **state) {
 }
 
 /* GPT-2 124M in fp32: 124439808 parameters, with two moments of 4 bytes each. */
-static void test_checkpoint_is_master_and_two_moments(void **state) {
-    (void)state;
+TEST(test_checkpoint_is_master_and_two_moments) {
     struct plan p = {.layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257, .precision = PRECISION_BF16,
                      .tie = 1, .arch = &model_gpt};
     assert_close(preflight_checkpoint_bytes(&p), 124439808.0 * 12, 0);

@@ -10,8 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void test_binding_is_the_affinity_mask(void **state) {
-    (void)state;
+TEST(test_binding_is_the_affinity_mask) {
     cpu_set_t mask, one;
     char words[64];
     int first = 0, bound;
@@ -31,8 +30,7 @@ static void test_binding_is_the_affinity_mask(void **state) {
 }
 
 /* As many threads as the plan says; else the cores that it may use divided by its ranks, and at least one. */
-static void test_threads_are_cores_by_ranks_unless_told(void **state) {
-    (void)state;
+TEST(test_threads_are_cores_by_ranks_unless_told) {
     struct plan plan = {.threads = 3};
     int before = omp_get_max_threads(), cores = (int)comm_local_cores();
     char *variable = getenv("OMP_NUM_THREADS"), *kept = variable ? strdup(variable) : NULL;
@@ -79,8 +77,7 @@ static enum status set_up_with(const char *format, const char *path) {
 }
 
 #define BPE "--data README.md --tokenizer tests/data/bpe "
-static void test_a_models_own_tokens_are_no_texts(void **state) {
-    (void)state;
+TEST(test_a_models_own_tokens_are_no_texts) {
     const char *gpt2 = write_tokens(50257, 3000);
     assert_fails(set_up_with("--arch t5 --vocab 50257 --data %s", gpt2), E_CONFIG, "sentinels of t5: tokens 50254 to "
                  "50256", "<|endoftext|>", "--vocab 50304", "--sentinels");

@@ -119,8 +119,7 @@ static double difference(const double *a, const double *b) {
     return worst;
 }
 
-static void test_snapshots_of_any_layout_are_taken_in_any_other(void **state) {
-    (void)state;
+TEST(test_snapshots_of_any_layout_are_taken_in_any_other) {
     struct kept kept[N_COMPANIES] = {{0}};
     bool ok = true;
     for (int i = 0; i < N_COMPANIES && ok; i++) {
@@ -144,8 +143,7 @@ static void test_snapshots_of_any_layout_are_taken_in_any_other(void **state) {
 }
 
 /* Residuals are each rank's own, and go with its shard. Without them the next step's codes are others. */
-static void test_residuals_are_taken_along(void **state) {
-    (void)state;
+TEST(test_residuals_are_taken_along) {
     if (comm_world_size() == 1) skip();
     struct plan p = parity_plan();
     struct kept kept = {0};
@@ -196,8 +194,7 @@ static void check_bytes(struct plan p, int n) {
     assert_true(agree_all(ok && in_bill));
 }
 
-static void test_bytes_are_those_of_the_bill(void **state) {
-    (void)state;
+TEST(test_bytes_are_those_of_the_bill) {
     for (int i = 0; i < N_COMPANIES; i += 3) check_bytes(layout_in_company(parity_plan(), i), 2);
     struct plan p = layout_in_company(parity_plan(), 0);
     p.save_async = true;                                             /* its copy lies before them */
@@ -206,8 +203,7 @@ static void test_bytes_are_those_of_the_bill(void **state) {
 }
 
 /* ---- when ---- */
-static void test_every_third_step_is_kept(void **state) {
-    (void)state;
+TEST(test_every_third_step_is_kept) {
     struct plan p = layout_in_company(parity_plan(), 1);
     struct run r;
     elastic_options(&p)->every = 3;
@@ -227,8 +223,7 @@ static void test_every_third_step_is_kept(void **state) {
 }
 
 /* The copy is not counted before it is there: it is waited for before the step's sums. */
-static void test_a_copy_counts_when_it_is_there(void **state) {
-    (void)state;
+TEST(test_a_copy_counts_when_it_is_there) {
     struct run r;
     enum status status = open_run(&r, nth_plan(0), WATCH_NOTHING);
     if (status == OK) status = steps(&r, 1, NULL);
@@ -242,8 +237,7 @@ static void test_a_copy_counts_when_it_is_there(void **state) {
 }
 
 /* ---- an epoch that ends while it begins ---- */
-static void test_what_has_kept_nothing_takes_nothing_along(void **state) {
-    (void)state;
+TEST(test_what_has_kept_nothing_takes_nothing_along) {
     struct run r;
     enum status status = open_run(&r, nth_plan(0), WATCH_NOTHING);
     if (status == OK) status = steps(&r, 2, NULL);
@@ -262,8 +256,7 @@ static void test_what_has_kept_nothing_takes_nothing_along(void **state) {
 }
 
 /* ---- what it cannot do ---- */
-static void test_what_has_no_edge_between_steps_is_refused(void **state) {
-    (void)state;
+TEST(test_what_has_no_edge_between_steps_is_refused) {
     struct plan p = nth_plan(0);
     struct run r;
     p.spike_guard = 3;

@@ -91,8 +91,7 @@ static bool is_oracle(struct plan p, const struct oracle *oracle) {
     return agree_all(ok);
 }
 
-static void test_tables_by_table_and_by_row_equal_the_oracle(void **state) {
-    (void)state;
+TEST(test_tables_by_table_and_by_row_equal_the_oracle) {
     int failed = 0;
     for (int i = 0; i < N_TRIALS; i++) {
         struct plan p = trial_plan(&TRIALS[i], "dlrm");
@@ -105,8 +104,7 @@ static void test_tables_by_table_and_by_row_equal_the_oracle(void **state) {
 }
 
 /* A delay is another algorithm: the oracle tells them apart. */
-static void test_a_late_update_shows(void **state) {
-    (void)state;
+TEST(test_a_late_update_shows) {
     struct plan in_time = trial_plan(&TRIALS[0], "dlrm"), late = in_time;
     struct oracle a, b;
     emb_options(&late)->delay = 1;
@@ -132,8 +130,7 @@ static void losses(struct plan p, int world, double out[ORACLE_STEPS]) {
     assert_ok(status);
 }
 
-static void test_wide_deep_equals_its_serial_run(void **state) {
-    (void)state;
+TEST(test_wide_deep_equals_its_serial_run) {
     double serial[ORACLE_STEPS], here[ORACLE_STEPS];
     for (int i = 0; i < N_TRIALS; i++) {
         struct plan p = trial_plan(&TRIALS[i], "wide-deep"), alone = p;
@@ -147,8 +144,7 @@ static void test_wide_deep_equals_its_serial_run(void **state) {
 
 /* ---- evaluation ---- */
 /* The loss and the AUC do not depend on who has which sample, nor on a ragged end: 60 samples in batches of 16. */
-static void test_evaluation_is_the_same_in_every_layout(void **state) {
-    (void)state;
+TEST(test_evaluation_is_the_same_in_every_layout) {
     double loss[2], auc[2];
     for (int i = 0; i < 2; i++) {
         struct plan p = trial_plan(&TRIALS[0], "dlrm");
@@ -173,8 +169,7 @@ static void refused(struct plan p, const char *what, const char *remedy) {
     run_destroy(&r);
 }
 
-static void test_emb_refuses(void **state) {
-    (void)state;
+TEST(test_emb_refuses) {
     struct plan p = plan_of("dlrm");
     p.mesh.dp = 3, p.global_batch = 12;
     refused(p, "dp=3 does not divide features=8", "emb-by row");

@@ -168,8 +168,7 @@ static bool has_same_bits(const struct trial *t, int64_t cache, uint64_t expecte
 /* The disk of two ranks is that of eight. */
 static bool is_for_many(int trial) { return trial == 0 || trial == 1 || trial == 3; }
 
-static void test_tables_in_a_cache_have_the_same_bits(void **state) {
-    (void)state;
+TEST(test_tables_in_a_cache_have_the_same_bits) {
     bool ok = true;
     for (const struct trial *t = TRIALS; t < TRIALS + N_TRIALS; t++) {
         struct run r;
@@ -201,8 +200,7 @@ static enum status evaluate_between(struct run *r, uint64_t *h) {
     return hash_weights(r, h);
 }
 
-static void test_evaluation_leaves_the_cache_right(void **state) {
-    (void)state;
+TEST(test_evaluation_leaves_the_cache_right) {
     bool ok = true;
     for (int i = 1; i < 4; i += 2) {
         uint64_t bits[2] = {0};
@@ -246,8 +244,7 @@ static enum status load(const struct trial *t, int64_t cache, const char *folder
     return status;
 }
 
-static void test_checkpoints_go_in_and_out_of_the_cache(void **state) {
-    (void)state;
+TEST(test_checkpoints_go_in_and_out_of_the_cache) {
     bool ok = true;
     for (int i = 1; i < 4; i++)
         for (int k = 0; k < 3 && ok; k++) {                          /* from a cache, into one, and both */
@@ -279,8 +276,7 @@ static enum status train_within(double limit, int64_t cache, uint64_t *h) {
 }
 
 /* 6.25 MiB of tables, on as many ranks as there are. */
-static void test_a_table_larger_than_memory_trains_from_disk(void **state) {
-    (void)state;
+TEST(test_a_table_larger_than_memory_trains_from_disk) {
     double limit = comm_world_size() == 1 ? 6 : comm_world_size() == 2 ? 4 : comm_world_size() == 4 ? 2 : 1;
     uint64_t here = 0, cached = 1;
     enum status status = train_within(0, 0, &here), refused = OK;
@@ -299,8 +295,7 @@ static void refused(struct plan p, const char *what, const char *remedy) {
     run_destroy(&r);
 }
 
-static void test_emb_cache_refuses(void **state) {
-    (void)state;
+TEST(test_emb_cache_refuses) {
     struct plan p = plan_of(&TRIALS[0], BATCH * FEATURES * BAG - 1);
     p.mesh.dp = 1;
     refused(p, "emb-cache=383 rows, and a step can name 384 rows", "use emb-cache 384");

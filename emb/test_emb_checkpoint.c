@@ -72,8 +72,7 @@ static enum status load(const struct layout *l, const char *folder, double *loss
     return status;
 }
 
-static void test_checkpoints_of_tables_load_in_any_layout(void **state) {
-    (void)state;
+TEST(test_checkpoints_of_tables_load_in_any_layout) {
     for (int i = 0; i < N_LAYOUTS; i++)
         for (int k = 0; k < N_LAYOUTS; k++) {
             char folder[CHECKPOINT_PATH_MAX], name[32];

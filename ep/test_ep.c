@@ -81,24 +81,20 @@ static void check_layouts(struct plan serial, int stride, bool packed) {
     assert_int_equal(failed, 0);
 }
 
-static void test_every_layout_with_experts_equals_serial_fp64(void **state) {
-    (void)state;
+TEST(test_every_layout_with_experts_equals_serial_fp64) {
     check_layouts(serial_plan("gpt", 2, 1), 1, false);
 }
 
-static void test_layouts_of_top_1_without_drops_equal_serial_fp64(void **state) {
-    (void)state;
+TEST(test_layouts_of_top_1_without_drops_equal_serial_fp64) {
     check_layouts(serial_plan("gpt", 1, 0), 3, false);
 }
 
-static void test_layouts_of_packed_experts_equal_the_padded_serial_run_fp64(void **state) {
-    (void)state;
+TEST(test_layouts_of_packed_experts_equal_the_padded_serial_run_fp64) {
     check_layouts(serial_plan("gpt", 2, 0), 2, true);
     check_layouts(serial_plan("mixtral", 2, 1), 3, true);
 }
 
-static void test_layouts_of_mixtral_equal_serial_fp64(void **state) {
-    (void)state;
+TEST(test_layouts_of_mixtral_equal_serial_fp64) {
     check_layouts(serial_plan("mixtral", 2, 1), 2, false);
 }
 
@@ -112,8 +108,7 @@ static void check_refused(struct plan p, const char *what, const char *remedy) {
     run_destroy(&r);
 }
 
-static void test_ep_refuses(void **state) {
-    (void)state;
+TEST(test_ep_refuses) {
     struct plan p = plan_of(serial_plan("gpt", 2, 1), &(struct trial){.ep = 2, .dp = 2});
     p.experts = 0;
     check_refused(p, "ep=2 shards experts, and experts=0", "leave ep out");

@@ -62,8 +62,7 @@ static void folder_of(int i, char path[CHECKPOINT_PATH_MAX]) {
     (void)comm_broadcast(group_world(), path, CHECKPOINT_PATH_MAX, UINT8, 0);
 }
 
-static void test_checkpoints_of_experts_load_in_any_layout(void **state) {
-    (void)state;
+TEST(test_checkpoints_of_experts_load_in_any_layout) {
     double expected = 0, found;
     int before = -1;
     bool ok = true;

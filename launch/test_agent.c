@@ -57,8 +57,7 @@ static bool says(const char *text) { return strstr(err, text) != NULL; }
 /* One is killed; the others end half a second later. */
 #define DIES(slot) "case $" OWN_JOB_VARIABLE " in slot=" #slot "*) kill -9 $$;; *) sleep 0.5; exit 4;; esac"
 
-static void test_the_first_that_fails_ends_the_others(void **state) {
-    (void)state;
+TEST(test_the_first_that_fails_ends_the_others) {
     assert_int_equal(run("3", ONLY_RANK(1, "exit 7"), 0, NULL), 7);
     assert_true(says("trivium agent: rank 1 on host ") && says(" ended with code 7\n"));
     assert_true(took_s < 10);
@@ -70,8 +69,7 @@ static void test_the_first_that_fails_ends_the_others(void **state) {
 }
 
 /* One that ignores TERM is killed after a second; one that is stopped ends, too. */
-static void test_who_does_not_end_is_killed(void **state) {
-    (void)state;
+TEST(test_who_does_not_end_is_killed) {
     assert_int_equal(run("2", "trap '' TERM; " ONLY_RANK(1, "sleep 0.3; exit 3"), 0, NULL), 3);
     assert_true(took_s >= 1 && took_s < 10);
     assert_int_equal(run("2", "case $" OWN_JOB_VARIABLE " in slot=1*) sleep 0.3; exit 3;; *) kill -STOP $$;; esac", 0,
@@ -79,8 +77,7 @@ static void test_who_does_not_end_is_killed(void **state) {
     assert_true(took_s < 10);
 }
 
-static void test_signals_are_passed_on(void **state) {
-    (void)state;
+TEST(test_signals_are_passed_on) {
     char shell[512], file[256];
     snprintf(file, sizeof file, "%s", test_path("ready"));
     /* each makes the file when it listens, but the last one; then both wait */
@@ -96,8 +93,7 @@ static void test_signals_are_passed_on(void **state) {
 
 /* Shells never finish, so each of these jobs ends with a failure at last. Nor do they tell what a replica is: without a
  * spare nobody goes on. */
-static void test_who_is_left_goes_on(void **state) {
-    (void)state;
+TEST(test_who_is_left_goes_on) {
     options[0] = "--elastic", options[1] = "2";
     assert_int_equal(run("3", ONLY_RANK(1, "kill -9 $$"), 0, NULL), 128 + SIGKILL);
     assert_true(!says("epoch 1") && says("2 ranks are left, of which 0 can go on") && says("rank 1 on host "));
@@ -113,8 +109,7 @@ static void test_who_is_left_goes_on(void **state) {
 
 /* In place of each that dies another one is started, as a spare, as long as there are any: the shells of slots 4 and 5
  * die, too. */
-static void test_the_dead_are_started_again(void **state) {
-    (void)state;
+TEST(test_the_dead_are_started_again) {
     const char *const given[] = {"--elastic", "2", "--spares", "1", "--respawn", "2"};
     memcpy(options, given, sizeof given);
     assert_int_equal(run("3", "case $" OWN_JOB_VARIABLE " in slot=[145]*) kill -9 $$;; *) sleep 1; exit 4;; esac", 0,
@@ -127,8 +122,7 @@ static void test_the_dead_are_started_again(void **state) {
     memset(options, 0, sizeof options);
 }
 
-static void test_what_cannot_start(void **state) {
-    (void)state;
+TEST(test_what_cannot_start) {
     char *none[] = {"-n", "2"}, *mpi[] = {"-n", "2", "--comm-transport", "mpi", "/bin/true"};
     test_stderr_keep();
     int code = agent_main(2, none), other = agent_main(5, mpi);

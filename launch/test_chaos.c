@@ -13,8 +13,7 @@ static struct chaos_job job_of(int n, int n_slots, int least, const bool *alive)
     return job;
 }
 
-static void test_an_act_is_a_function_of_seed_and_number(void **state) {
-    (void)state;
+TEST(test_an_act_is_a_function_of_seed_and_number) {
     const bool alive[] = {true, true, true, false, true, true};
     const struct chaos_job job = job_of(4, 6, 2, alive);
     int kinds[N_CHAOS_KINDS] = {0}, two = 0, hit[6] = {0};
@@ -41,8 +40,7 @@ static void test_an_act_is_a_function_of_seed_and_number(void **state) {
     assert_true(same < 50);
 }
 
-static void test_enough_are_always_left(void **state) {
-    (void)state;
+TEST(test_enough_are_always_left) {
     bool alive[] = {true, true, true, true};
     struct chaos_job job = job_of(4, 4, 3, alive);
     int kills = 0;
@@ -65,8 +63,7 @@ static void test_enough_are_always_left(void **state) {
 }
 
 /* Slots 0 and 1 are on one host, 2 and 3 on another; 4 is a spare. */
-static void test_what_is_cut(void **state) {
-    (void)state;
+TEST(test_what_is_cut) {
     const bool alive[] = {true, true, true, false, true};
     const int node[] = {0, 0, 1, 1, 0}, one[] = {0, 0, 0, 0, 0};
     struct chaos_job job = job_of(4, 5, 4, alive);
@@ -88,8 +85,7 @@ static void test_what_is_cut(void **state) {
     for (int k = 0; k < N; k++) assert_true(chaos_act(3, k, 1, 1, &job).kind != CHAOS_CUT);
 }
 
-static void test_what_it_cost(void **state) {
-    (void)state;
+TEST(test_what_it_cost) {
     struct chaos_costs c = {0};
     char text[512] = "";
     chaos_look(&c, 0, 0, 1);                                         /* nothing is done yet */

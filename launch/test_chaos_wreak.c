@@ -60,8 +60,7 @@ static void go(struct wreak *w, int least, double from_s, double to_s) {
 }
 
 /* None may die: who is slowed goes on, and connections between hosts are cut. */
-static void test_who_is_slowed_goes_on(void **state) {
-    (void)state;
+TEST(test_who_is_slowed_goes_on) {
     struct wreak w = {.seed = 7, .mean_s = 0.1};
     begin();
     go(&w, N, 1, 21);
@@ -72,8 +71,7 @@ static void test_who_is_slowed_goes_on(void **state) {
 
 /* A slowed rank that gets no core at once may have to wait for one: slowed again meanwhile, it would not have moved for
  * --hang-timeout, and be killed, though no more may be lost. */
-static void test_who_was_slowed_rests(void **state) {
-    (void)state;
+TEST(test_who_was_slowed_rests) {
     struct wreak w = {.seed = 7, .mean_s = 0.05, .hang_s = 1.5};
     begin();
     go(&w, N, 1, 41);
@@ -82,8 +80,7 @@ static void test_who_was_slowed_rests(void **state) {
 }
 
 /* One may die. That it has is not seen yet; meanwhile no other one is killed, or stopped for good. */
-static void test_who_is_to_die_is_not_counted_on(void **state) {
-    (void)state;
+TEST(test_who_is_to_die_is_not_counted_on) {
     struct wreak w = {.seed = 7, .mean_s = 0.1, .hang_s = 1};
     begin();
     go(&w, N - 1, 1, 21);
@@ -92,8 +89,7 @@ static void test_who_is_to_die_is_not_counted_on(void **state) {
 }
 
 /* Nothing before the first step, after the last, or without a seed. */
-static void test_when_it_acts(void **state) {
-    (void)state;
+TEST(test_when_it_acts) {
     const struct plan_view view = {.memory = &memory, .n_slots = N, .n_at_first = N, .least = 1, .there = there};
     struct wreak w = {.seed = 7, .mean_s = 0.1}, none = {.mean_s = 0.1};
     begin();

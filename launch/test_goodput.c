@@ -8,8 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void test_interval_in_steps(void **state) {
-    (void)state;
+TEST(test_interval_in_steps) {
     assert_int_equal(goodput_interval_steps(0.5, 3600, 0.25), 240);
     assert_int_equal(goodput_interval_steps(0.5, 3600, 100), 1); /* not less than each step */
     assert_int_equal(goodput_interval_steps(0, 3600, 0.25), 0);
@@ -38,8 +37,7 @@ static const char *file_of(const char *text) {
     "{\"step\":4,\"step_ms\":5000}\n{\"step\":5,\"st\n{\"step\":3,\"step_ms\":1000}\n{\"step\":3,\"val_loss\":2}\n"    \
     "{\"step\":4,\"step_ms\":1000}\n{\"step\":4,\"stall_ms\":100}\n{\"step\":5,\"step_ms\":1000}\n"
 
-static void test_rows_count_each_step_once(void **state) {
-    (void)state;
+TEST(test_rows_count_each_step_once) {
     struct goodput_rows r;
     assert_ok(goodput_read(file_of(ATTEMPTS), 0, INT64_MAX, &r));
     assert_int_equal(r.n_steps, 5);
@@ -50,8 +48,7 @@ static void test_rows_count_each_step_once(void **state) {
     assert_close(r.stalls_s, 0.6, 1e-12);
 }
 
-static void test_rows_after_the_last_checkpoint_are_lost(void **state) {
-    (void)state;
+TEST(test_rows_after_the_last_checkpoint_are_lost) {
     struct goodput_rows r;
     assert_ok(goodput_read(file_of(ATTEMPTS), 0, 4, &r));
     assert_int_equal(r.n_steps, 4);
@@ -64,8 +61,7 @@ static void test_rows_after_the_last_checkpoint_are_lost(void **state) {
 }
 
 /* A pipe has no writer any more, and a device no end. */
-static void test_metrics_that_are_no_file_are_not_read(void **state) {
-    (void)state;
+TEST(test_metrics_that_are_no_file_are_not_read) {
     struct goodput_rows rows;
     const char *pipe = test_path("goodput-pipe");
     assert_int_equal(mkfifo(pipe, 0666), 0);

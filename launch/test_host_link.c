@@ -40,8 +40,7 @@ static bool next(struct host_link *from, struct host_link *to, struct host_messa
     return false;
 }
 
-static void test_messages_arrive_in_order(void **state) {
-    (void)state;
+TEST(test_messages_arrive_in_order) {
     struct ends e = open_ends();
     struct host_message m;
     struct epoch epoch = {.number = 3, .n = 2, .slot = {5, 4}, .host = {1, 0}}, got;
@@ -64,8 +63,7 @@ static void test_messages_arrive_in_order(void **state) {
 }
 
 /* Byte by byte it is the same message, and none before its last byte. */
-static void test_a_message_is_whole_or_none(void **state) {
-    (void)state;
+TEST(test_a_message_is_whole_or_none) {
     struct ends e = open_ends();
     struct host_message m;
     uint32_t bytes[6] = {HOST_WHOLE, sizeof(struct host_word), 7, 9, 0, 0};
@@ -79,8 +77,7 @@ static void test_a_message_is_whole_or_none(void **state) {
 }
 
 /* The largest: more than a socket takes at once, and as much as an end has room for. */
-static void test_a_long_message(void **state) {
-    (void)state;
+TEST(test_a_long_message) {
     struct ends e = open_ends();
     struct host_message m;
     char *body = malloc(HOST_MOST_TEXT);
@@ -108,8 +105,7 @@ static const char *after(uint32_t kind, uint32_t bytes, bool at_lighthouse) {
     return broken ? broken : any ? "a message" : "waits";
 }
 
-static void test_what_is_no_message_ends_the_connection(void **state) {
-    (void)state;
+TEST(test_what_is_no_message_ends_the_connection) {
     const char *no = "it has said what is no message";
     assert_string_equal(after(HOST_ALIVE, 0, true), "a message");
     assert_string_equal(after(HOST_STATE, sizeof(struct host_word), true), "waits");
@@ -126,8 +122,7 @@ static void test_what_is_no_message_ends_the_connection(void **state) {
 }
 
 /* What was said before the end still counts. */
-static void test_the_end_comes_after_what_was_said(void **state) {
-    (void)state;
+TEST(test_the_end_comes_after_what_was_said) {
     struct ends e = open_ends();
     struct host_message m;
     host_link_say_word(&e.agent, HOST_ENDED, 1, 0, 9);
@@ -140,8 +135,7 @@ static void test_the_end_comes_after_what_was_said(void **state) {
     host_link_close(&e.lighthouse);
 }
 
-static void test_a_sign_of_life_each_half_second(void **state) {
-    (void)state;
+TEST(test_a_sign_of_life_each_half_second) {
     struct ends e = open_ends();
     struct host_message m;
     double now_s = clock_s();
@@ -159,8 +153,7 @@ static void test_a_sign_of_life_each_half_second(void **state) {
 }
 
 /* Neither end obeys bytes that a stranger puts into the connection. */
-static void test_what_was_changed_on_its_way_is_no_message(void **state) {
-    (void)state;
+TEST(test_what_was_changed_on_its_way_is_no_message) {
     const char *no = "what it sent was changed on its way";
     for (int way = 0; way < 2; way++) {
         struct ends e = open_ends();
@@ -182,8 +175,7 @@ static void test_what_was_changed_on_its_way_is_no_message(void **state) {
 }
 
 /* Whoever reads nothing does not fill this end's memory. */
-static void test_who_reads_nothing_is_given_up(void **state) {
-    (void)state;
+TEST(test_who_reads_nothing_is_given_up) {
     struct ends e = open_ends();
     char *body = calloc(1, HOST_MOST_TEXT);
     for (int i = 0; i < 16 && !e.lighthouse.broken; i++) {
@@ -196,8 +188,7 @@ static void test_who_reads_nothing_is_given_up(void **state) {
 }
 
 /* ---- the job ---- */
-static void test_a_job_is_written_and_read(void **state) {
-    (void)state;
+TEST(test_a_job_is_written_and_read) {
     const struct host_job job = {.me = 1, .n_slots = 3, .n = 2, .encrypts = 1, .hang_s = 60, .lost_s = 3,
                                  .host = {0, 1, 1}};
     char *words[] = {"trivium", "train", "--data", "a b", "", NULL}, *body, folder[4096];

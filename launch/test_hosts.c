@@ -18,8 +18,7 @@
 #include <unistd.h>
 
 /* ---- names ---- */
-static void test_hosts_are_read(void **state) {
-    (void)state;
+TEST(test_hosts_are_read) {
     struct host_list list;
     assert_ok(host_list_read("n01:8,127.0.0.2,n-3.local:2", &list));
     assert_int_equal(list.n, 3);
@@ -49,8 +48,7 @@ static void test_hosts_are_read(void **state) {
     assert_fails(host_list_read("a;b", &list), E_USAGE, "no name");
 }
 
-static void test_a_hostfile_is_read(void **state) {
-    (void)state;
+TEST(test_a_hostfile_is_read) {
     struct host_list list;
     const char *path = test_path("hosts");
     FILE *f = fopen(path, "w");
@@ -87,8 +85,7 @@ static void test_a_hostfile_is_read(void **state) {
     assert_fails(host_list_read_file(path, &list), E_DATA, path);
 }
 
-static void test_ranks_are_dealt_to_hosts(void **state) {
-    (void)state;
+TEST(test_ranks_are_dealt_to_hosts) {
     struct host_list list;
     int16_t host[8];
     assert_ok(host_list_read("a:2,b:3,c:2", &list));
@@ -101,8 +98,7 @@ static void test_ranks_are_dealt_to_hosts(void **state) {
     assert_true(host[1] == 0 && host[2] == 1 && list.n == 2);
 }
 
-static void test_addresses(void **state) {
-    (void)state;
+TEST(test_addresses) {
     struct network_address at;
     char text[DOOR_TEXT];
     uint32_t own;
@@ -121,8 +117,7 @@ static void test_addresses(void **state) {
     assert_true(own >> 24 == 127);
 }
 
-static void test_secrets(void **state) {
-    (void)state;
+TEST(test_secrets) {
     unsigned char secret[GREETING_SECRET], again[GREETING_SECRET];
     char text[SECRET_TEXT];
     assert_true(greeting_secret(secret));
@@ -135,8 +130,7 @@ static void test_secrets(void **state) {
 }
 
 /* ---- the start command ---- */
-static void test_a_start_command(void **state) {
-    (void)state;
+TEST(test_a_start_command) {
     char text[4096], *words[START_MOST_WORDS], many[512] = "x";
     assert_ok(start_words("ssh  -l %h-user %h", "/t/trivium", "10.0.0.1:7", "n02", text, words));
     const char *const wanted[] = {"ssh",    "-l",         "n02-user", "n02", "/t/trivium", "agent",
@@ -152,8 +146,7 @@ static void test_a_start_command(void **state) {
     assert_fails(start_words(many, "t", "a:7", "n", text, words), E_USAGE, "script");
 }
 
-static void test_the_secret_is_on_standard_input(void **state) {
-    (void)state;
+TEST(test_the_secret_is_on_standard_input) {
     unsigned char secret[GREETING_SECRET];
     char text[SECRET_TEXT], script[256];
     sigset_t none;
@@ -210,8 +203,7 @@ static int call(void) {
     return fd;
 }
 
-static void test_who_knows_the_secret_comes_in(void **state) {
-    (void)state;
+TEST(test_who_knows_the_secret_comes_in) {
     struct sockaddr_in from;
     socklen_t n = sizeof from;
     open_door();
@@ -226,8 +218,7 @@ static void test_who_knows_the_secret_comes_in(void **state) {
     host_door_close(&door);
 }
 
-static void test_nobody_else_comes_in(void **state) {
-    (void)state;
+TEST(test_nobody_else_comes_in) {
     unsigned char other[GREETING_SECRET];
     open_door();
     memcpy(other, secret, sizeof other);
@@ -257,8 +248,7 @@ static void test_nobody_else_comes_in(void **state) {
     host_door_close(&door);
 }
 
-static void test_nobody_at_home(void **state) {
-    (void)state;
+TEST(test_nobody_at_home) {
     struct sealed wire;
     open_door();
     struct network_address at = door.at;
@@ -267,8 +257,7 @@ static void test_nobody_at_home(void **state) {
 }
 
 /* It hangs up, as one that has too many at its door, and then it answers. */
-static void test_who_gets_no_answer_knocks_again(void **state) {
-    (void)state;
+TEST(test_who_gets_no_answer_knocks_again) {
     struct sealed wire;
     int fd;
     open_door();
@@ -287,8 +276,7 @@ static void test_who_gets_no_answer_knocks_again(void **state) {
 
 /* More callers that say nothing than there are places for, and an agent behind them, of the same address: it comes in.
  * Meanwhile the lighthouse does not wait for calls that it would not take. */
-static void test_a_crowd_at_the_door_keeps_no_agent_out(void **state) {
-    (void)state;
+TEST(test_a_crowd_at_the_door_keeps_no_agent_out) {
     enum { CROWD = 600 };
     struct pollfd p[1 + WIRE_STRANGERS];
     int idle[CROWD];

@@ -34,16 +34,14 @@ static void assert_unchanged(const char *text) {
     assert_string_equal(through(text), text);
 }
 
-static void test_filter_passes_what_ranks_say(void **state) {
-    (void)state;
+TEST(test_filter_passes_what_ranks_say) {
     assert_unchanged("warning: 4 threads\n\nstep 1\n[rank 1/2] is not an error\nE_ is none either\nE_lower \n");
     assert_unchanged(
         "the word E_COMM in a sentence\n E_COMM not at the start\n[node:12] E_COMM bracket of something else\n");
     assert_false(filter.facts.error_seen);
 }
 
-static void test_filter_passes_the_first_error_only(void **state) {
-    (void)state;
+TEST(test_filter_passes_the_first_error_only) {
     const char *first = "[rank 5/8 pp0 dp1 tp1 @node03] E_CONFIG tp.c:41 tp_check: tp=3 does not divide heads=16\n";
     char text[512];
     snprintf(text, sizeof text, "%s%s", first, "[rank 2/8] E_COMM x.c:1 f: lost\nE_TIMEOUT y.c:2 g: late\n");
@@ -53,8 +51,7 @@ static void test_filter_passes_the_first_error_only(void **state) {
     assert_true(filter.facts.error_seen);
 }
 
-static void test_filter_reads_who_was_killed(void **state) {
-    (void)state;
+TEST(test_filter_reads_who_was_killed) {
     assert_string_equal(through(DASHES ENDED_EARLY DASHES DASHES
                                 "mpirun noticed that process rank 3 with PID 0 on node n07 "
                                 "exited on signal 9 (Killed).\n" DASHES),
@@ -66,8 +63,7 @@ static void test_filter_reads_who_was_killed(void **state) {
     assert_false(filter.facts.error_seen);
 }
 
-static void test_filter_reads_who_ended_with_which_code(void **state) {
-    (void)state;
+TEST(test_filter_reads_who_ended_with_which_code) {
     assert_string_equal(through(DASHES
                                 "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
                                 "the job to be terminated. The first process to do so was:\n\n"
@@ -78,16 +74,14 @@ static void test_filter_reads_who_ended_with_which_code(void **state) {
     assert_int_equal(filter.facts.signal, 0);
 }
 
-static void test_filter_leaves_out_what_mpirun_says_to_itself(void **state) {
-    (void)state;
+TEST(test_filter_leaves_out_what_mpirun_says_to_itself) {
     assert_string_equal(through("[warn] Epoll MOD(1) on fd 26 failed. Old events were 6; read change was 0 (none); "
                                 "write change was 2 (del); close change was 0 (none): Bad file descriptor\n"),
                         "");
     assert_unchanged("[warn] a rank's own words\n");
 }
 
-static void test_filter_reads_who_aborted(void **state) {
-    (void)state;
+TEST(test_filter_reads_who_aborted) {
     assert_string_equal(through(DASHES
                                 "MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n\n"
                                 "NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.\n" DASHES
@@ -99,8 +93,7 @@ static void test_filter_reads_who_aborted(void **state) {
     assert_int_equal(filter.facts.exit_code, 1);
 }
 
-static void test_filter_reads_what_the_agent_says(void **state) {
-    (void)state;
+TEST(test_filter_reads_what_the_agent_says) {
     assert_string_equal(through("step 1\ntrivium agent: rank 2 on host n07 was killed by signal 9 (Killed)\nstep 2\n"),
                         "step 1\nstep 2\n");
     assert_int_equal(filter.facts.rank, 2);
@@ -113,15 +106,13 @@ static void test_filter_reads_what_the_agent_says(void **state) {
     assert_int_equal(filter.facts.signal, 0);
 }
 
-static void test_filter_drops_reads_of_a_dead_rank(void **state) {
-    (void)state;
+TEST(test_filter_drops_reads_of_a_dead_rank) {
     assert_string_equal(through("[n1:99] Read -1, expected 8192, errno = 3\n"), "");
     assert_unchanged("[n1:99] Read -1, expected 8192, errno = 1\n"); /* not allowed to: somebody has to know */
     assert_unchanged("[n1:99] Read the manual\n");
 }
 
-static void test_filter_prefers_the_signal_whatever_the_order(void **state) {
-    (void)state;
+TEST(test_filter_prefers_the_signal_whatever_the_order) {
     const char *killed =
         DASHES "prterun noticed that process rank 1 with PID 7 on node a exited on signal 11.\n" DASHES;
     const char *aborted =
@@ -136,8 +127,7 @@ static void test_filter_prefers_the_signal_whatever_the_order(void **state) {
     }
 }
 
-static void test_filter_finds_an_error_inside_a_block(void **state) {
-    (void)state;
+TEST(test_filter_finds_an_error_inside_a_block) {
     const char *error = "[rank 0/2] E_NUMERIC loss.c:3 f: loss is nan\n";
     char text[1024];
     snprintf(text, sizeof text, DASHES "Primary job  terminated normally, but 1 process returned\n%s" DASHES "after\n",
@@ -145,8 +135,7 @@ static void test_filter_finds_an_error_inside_a_block(void **state) {
     assert_string_equal(through(text), "[rank 0/2] E_NUMERIC loss.c:3 f: loss is nan\nafter\n");
 }
 
-static void test_filter_passes_other_blocks(void **state) {
-    (void)state;
+TEST(test_filter_passes_other_blocks) {
     assert_unchanged(DASHES "There are not enough slots available in the system\n" DASHES);
     assert_unchanged(DASHES "a rank's own table\n" DASHES "1 2 3\n" DASHES DASHES "no more\n" DASHES);
     assert_unchanged(DASHES);
@@ -156,8 +145,7 @@ static void test_filter_passes_other_blocks(void **state) {
                         DASHES "a rule alone\nend\n");
 }
 
-static void test_filter_keeps_the_want_of_shared_memory_for_the_end(void **state) {
-    (void)state;
+TEST(test_filter_keeps_the_want_of_shared_memory_for_the_end) {
     const char *block = DASHES "A system call failed during shared memory initialization that should\n" DASHES;
     assert_string_equal(through(block), "");
     assert_true(filter.facts.no_shared_memory);
@@ -174,8 +162,7 @@ static enum status parse(struct launch_request *request, const char *w0, const c
     return launch_parse(n, words, request);
 }
 
-static void test_request_needs_ranks_and_a_command(void **state) {
-    (void)state;
+TEST(test_request_needs_ranks_and_a_command) {
     struct launch_request r;
     assert_fails(parse(&r, NULL, NULL, NULL, NULL), E_USAGE, "number of ranks", "-n 8");
     assert_fails(parse(&r, "train", "-n", "8", NULL), E_USAGE, "number of ranks");
@@ -191,8 +178,7 @@ static void test_request_needs_ranks_and_a_command(void **state) {
     assert_fails(parse(&r, "--hostfile", "/nowhere/hosts", "train", NULL), E_USAGE, "/nowhere/hosts", "No such file");
 }
 
-static void test_request_leaves_the_commands_options_alone(void **state) {
-    (void)state;
+TEST(test_request_leaves_the_commands_options_alone) {
     struct launch_request r;
     assert_ok(parse(&r, "-n", "8", "train", "--help"));
     assert_int_equal(r.n_ranks, 8);
@@ -203,8 +189,7 @@ static void test_request_leaves_the_commands_options_alone(void **state) {
     assert_true(r.help);
 }
 
-static void test_words_are_mpirun_program_command(void **state) {
-    (void)state;
+TEST(test_words_are_mpirun_program_command) {
     struct launch_request r;
     assert_ok(parse(&r, "-n", "4", "train", "--dp 2; rm"));
     char **words, all[512] = "";
@@ -225,8 +210,7 @@ static enum status parse_hosts(struct launch_request *r, const char *a, const ch
     return launch_parse(n, (char **)argv, r);
 }
 
-static void test_several_hosts_of_the_own_transport(void **state) {
-    (void)state;
+TEST(test_several_hosts_of_the_own_transport) {
     struct launch_request r;
     unsetenv("TRIVIUM_SECRET");
     assert_ok(parse_hosts(&r, "--host", "a:2,b:3", NULL, NULL, NULL, NULL));
@@ -264,8 +248,7 @@ static void test_several_hosts_of_the_own_transport(void **state) {
     unsetenv("SLURM_JOB_NUM_NODES");
 }
 
-static void test_words_of_the_own_transport(void **state) {
-    (void)state;
+TEST(test_words_of_the_own_transport) {
     struct launch_request r;
     char **words, all[512] = "";
     setenv("TRIVIUM_COMM_TRANSPORT", "own", 1);
@@ -305,8 +288,7 @@ static void test_words_of_the_own_transport(void **state) {
     assert_fails(launch_parse(7, most, &r), E_USAGE, "--elastic 3", "the 2 ranks");
 }
 
-static void test_words_name_the_hosts(void **state) {
-    (void)state;
+TEST(test_words_name_the_hosts) {
     struct launch_request r = {.n_ranks = 4, .host = "a:2,b:2", .command = (char *[]){"train", NULL}, .n_words = 1};
     char **words;
     assert_ok(launch_words(&r, "self", "trivium", "4", &words));

@@ -14,8 +14,7 @@ static const char *reason(const char *line) {
     return text;
 }
 
-static void test_reason_is_code_and_sentence(void **state) {
-    (void)state;
+TEST(test_reason_is_code_and_sentence) {
     assert_string_equal(reason("[rank 5/8 pp0 dp1 tp1 @node03] E_COMM launch.c:41 explain: rank 2 was killed: by 9; do "
                                "this\n"),
                         "E_COMM, rank 2 was killed: by 9");
@@ -30,8 +29,7 @@ static struct launch_outcome ended(int code, const char *line) {
     return o;
 }
 
-static void test_only_what_died_is_started_again(void **state) {
-    (void)state;
+TEST(test_only_what_died_is_started_again) {
     struct launch_outcome died = ended(1, "[rank 0/2] E_TIMEOUT comm.c:7 f: no answer; look"), done = ended(0, ""),
                           later = ended(75, ""), bad = ended(2, "E_CONFIG a.c:1 f: x"),
                           nan = ended(1, "[rank 0/2 @a] E_NUMERIC run.c:7 f: the loss; lower lr");
@@ -44,8 +42,7 @@ static void test_only_what_died_is_started_again(void **state) {
     assert_int_equal(launch_judge(&died, 0, 3, 0), ATTEMPT_DONE);
 }
 
-static void test_a_loss_that_is_not_finite_is_tried_once_more(void **state) {
-    (void)state;
+TEST(test_a_loss_that_is_not_finite_is_tried_once_more) {
     struct launch_outcome nan = ended(1, "[rank 0/2 @a] E_NUMERIC run.c:7 f: the loss of step 12 is nan; lower lr"),
                           fp16 = ended(1, "E_NUMERIC m.c:7 f: fp8: gradients overflow at step 7, for the 4th time"),
                           died = ended(1, "E_COMM a.c:1 f: step 3"), none = ended(1, "E_NUMERIC a.c:1 f: weird");
@@ -63,16 +60,14 @@ static void test_a_loss_that_is_not_finite_is_tried_once_more(void **state) {
     assert_int_equal(launch_judge_numeric(99, 12, true, 3, 3), ATTEMPT_NO_MORE);
 }
 
-static void test_restarts_end(void **state) {
-    (void)state;
+TEST(test_restarts_end) {
     struct launch_outcome died = ended(1, "E_COMM a.c:1 f: x");
     assert_int_equal(launch_judge(&died, 2, 3, 1), ATTEMPT_AGAIN);
     assert_int_equal(launch_judge(&died, 3, 3, 0), ATTEMPT_NO_MORE);
     assert_int_equal(launch_judge(&died, 2, 9, 2), ATTEMPT_STUCK);
 }
 
-static void test_checkpoint_is_new_by_name_or_time(void **state) {
-    (void)state;
+TEST(test_checkpoint_is_new_by_name_or_time) {
     struct launch_latest none = {0}, old = {"step-00000100", 5}, again = {"step-00000100", 6},
     next = {"step-00000200", 7};
     assert_true(launch_is_newer(&old, &none));
@@ -82,8 +77,7 @@ static void test_checkpoint_is_new_by_name_or_time(void **state) {
     assert_false(launch_is_newer(&none, &old));
 }
 
-static void test_progress_is_a_further_step_of_this_job(void **state) {
-    (void)state;
+TEST(test_progress_is_a_further_step_of_this_job) {
     struct launch_latest none = {0}, old = {"step-00000900", 5}, first = {"step-00000100", 6},
     again = {"step-00000100", 7}, next = {"step-00000200", 8};
     int64_t best = -1;
@@ -96,8 +90,7 @@ static void test_progress_is_a_further_step_of_this_job(void **state) {
     assert_int_equal(best, 200);
 }
 
-static void test_wait_doubles_up_to_a_minute(void **state) {
-    (void)state;
+TEST(test_wait_doubles_up_to_a_minute) {
     assert_close(launch_backoff_s(1, 0), 1, 0);
     assert_close(launch_backoff_s(1, 3), 8, 0);
     assert_close(launch_backoff_s(1, 6), 60, 0);
@@ -106,8 +99,7 @@ static void test_wait_doubles_up_to_a_minute(void **state) {
 }
 
 /* ---- with how many ---- */
-static void test_fewer_ranks_keep_tp_pp_and_divide_the_batch(void **state) {
-    (void)state;
+TEST(test_fewer_ranks_keep_tp_pp_and_divide_the_batch) {
     struct plan p = {.mesh = {.tp = 1, .pp = 1}, .global_batch = 8};
     assert_int_equal(launch_fewer_ranks(&p, 8, 1), 4);
     assert_int_equal(launch_fewer_ranks(&p, 4, 3), 0); /* 3 does not divide 8 */
@@ -136,8 +128,7 @@ static const char *changed(const char *text, struct launch_change change) {
     return joined;
 }
 
-static void test_words_resume_from_the_save_folder(void **state) {
-    (void)state;
+TEST(test_words_resume_from_the_save_folder) {
     struct launch_change none = {0}, resume = {.resume = "S"};
     assert_string_equal(changed("train --save S --init w --dp 2", none), "train --save S --init w --dp 2");
     assert_string_equal(changed("train --save S", resume), "train --save S --resume S --metrics-append");
@@ -148,8 +139,7 @@ static void test_words_resume_from_the_save_folder(void **state) {
                         "train --save S --sp --resume S --metrics-append");
 }
 
-static void test_words_take_nothing_else_away(void **state) {
-    (void)state;
+TEST(test_words_take_nothing_else_away) {
     struct launch_change resume = {.resume = "S"}, shrink = {.dp = 3};
     assert_string_equal(changed("train --resumed x --save S", resume),
                         "train --resumed x --save S --resume S --metrics-append");
@@ -158,8 +148,7 @@ static void test_words_take_nothing_else_away(void **state) {
 }
 
 /* ---- whose process ---- */
-static void test_mark_is_a_whole_variable(void **state) {
-    (void)state;
+TEST(test_mark_is_a_whole_variable) {
     static const char environment[] = "A=1\0TRIVIUM_JOB=12.5\0B=TRIVIUM_JOB=12.6";
     assert_true(launch_mark_in(environment, sizeof environment, "TRIVIUM_JOB=12.5"));
     assert_false(launch_mark_in(environment, sizeof environment, "TRIVIUM_JOB=12."));

@@ -39,8 +39,7 @@ static const char *settled(const char *text, const char *path, struct plan *befo
     return joined;
 }
 
-static void test_what_config_files_say_is_in_the_words(void **state) {
-    (void)state;
+TEST(test_what_config_files_say_is_in_the_words) {
     struct plan before, after;
     const char *path = config("c.ini", "lr = 0.1\nsteps = 7\nmicro-batch = auto\nmetrics =\n");
     assert_string_equal(settled("train --dp 2 --config @ --steps 9", path, &before, &after),
@@ -53,8 +52,7 @@ static void test_what_config_files_say_is_in_the_words(void **state) {
 }
 
 /* The file that a config file may name has at most this line's length. */
-static void test_a_long_value_is_whole(void **state) {
-    (void)state;
+TEST(test_a_long_value_is_whole) {
     char text[256] = "schedule = file:";
     struct plan before, after;
     memset(text + strlen(text), 'x', 160);

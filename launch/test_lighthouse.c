@@ -163,8 +163,7 @@ static void begin_elastic(const char *list, const char *options) {
 }
 
 /* ---- tests ---- */
-static void test_the_job_begins_when_all_are_here(void **state) {
-    (void)state;
+TEST(test_the_job_begins_when_all_are_here) {
     for (int h = 0; h < 3; h++) host[h] = (struct host_link){.fd = -1};
     start("a:2,b:1", "");
     come(1, "b");
@@ -176,8 +175,7 @@ static void test_the_job_begins_when_all_are_here(void **state) {
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
-static void test_what_is_passed_on(void **state) {
-    (void)state;
+TEST(test_what_is_passed_on) {
     begin_elastic("a:2,b:1", "--elastic 1");
     host_link_say_word(&host[0], HOST_ADDRESS, 1, 0, 0x7f00000112345);
     struct host_word word = hears_word(1, HOST_ADDRESS);
@@ -191,8 +189,7 @@ static void test_what_is_passed_on(void **state) {
 }
 
 /* Nobody knows that an epoch is whole before the lighthouse does, and the next one goes back accordingly. */
-static void test_whole_is_what_all_have_said(void **state) {
-    (void)state;
+TEST(test_whole_is_what_all_have_said) {
     begin_elastic("a:1,b:1,c:1", "--elastic 1");
     host_link_say_word(&host[0], HOST_WHOLE, 0, 0, 0);
     host_link_say_word(&host[1], HOST_WHOLE, 1, 0, 0);
@@ -212,8 +209,7 @@ static void test_whole_is_what_all_have_said(void **state) {
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
-static void test_a_host_that_is_lost_is_one_epoch(void **state) {
-    (void)state;
+TEST(test_a_host_that_is_lost_is_one_epoch) {
     begin_elastic("a:2,b:3,c:3", "--elastic 5 --spares 3");
     leave(1);
     struct epoch e = hears_epoch(0);
@@ -224,8 +220,7 @@ static void test_a_host_that_is_lost_is_one_epoch(void **state) {
 }
 
 /* As long as nobody knows which ranks make up a replica, none is left out. */
-static void test_before_the_shape_is_known(void **state) {
-    (void)state;
+TEST(test_before_the_shape_is_known) {
     begin("a:2,b:1,c:1", "--elastic 1 --spares 1");
     leave(1);
     struct epoch e = hears_epoch(0);
@@ -246,8 +241,7 @@ static void is_lost_after(enum host_kind kind, const void *body, size_t bytes) {
     assert_true(!hears(1, 0.3, &m) && host[1].broken);
     assert_int_equal(finish(), 128 + SIGTERM);
 }
-static void test_who_says_what_it_may_not_is_lost(void **state) {
-    (void)state;
+TEST(test_who_says_what_it_may_not_is_lost) {
     const struct host_word of_a = {.slot = 0, .value = 9}, of_nobody = {.slot = 99}, no_state = {.slot = 2, .value = 7},
                             no_wish = {.slot = 2, .value = 5}, no_loss = {.slot = 2, .value = -1};
     const struct epoch_shape no_shape = {0, 1, 0, 0, 0, {0}}, of_four = {4, 1, 0, 0, 0, {0}};
@@ -263,8 +257,7 @@ static void test_who_says_what_it_may_not_is_lost(void **state) {
 }
 
 /* b gives no sign, and may live: more than half are reached, or not. */
-static void test_without_a_sign(void **state) {
-    (void)state;
+TEST(test_without_a_sign) {
     begin_elastic("a:2,b:1", "--elastic 1 --heartbeat-timeout 1");
     is_silent[1] = true;
     struct epoch e = hears_epoch(0);
@@ -292,8 +285,7 @@ static void test_without_a_sign(void **state) {
 }
 
 /* As with one host: a signal is a death, an error ends all, and what has finished is no loss. */
-static void test_ranks_that_end(void **state) {
-    (void)state;
+TEST(test_ranks_that_end) {
     begin_elastic("a:2,b:1", "--elastic 1");
     host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
     struct epoch e = hears_epoch(1);
@@ -318,8 +310,7 @@ static void test_ranks_that_end(void **state) {
 }
 
 /* A rank is to leave: this epoch ends at the edge of a step, and the process when the next one is whole. */
-static void test_who_leaves(void **state) {
-    (void)state;
+TEST(test_who_leaves) {
     begin_elastic("a:2,b:1", "--elastic 2");
     for (int s = 0; s < 3; s++) {
         host_link_say_word(&host[s / 2], HOST_STATE, s, 0, OWN_RUNNING);
@@ -356,8 +347,7 @@ static void are_whole(int32_t epoch) {
 }
 
 /* Two that live get an epoch of the same ranks; if that cannot be made, the greater one is killed. */
-static void test_two_that_have_lost_each_other(void **state) {
-    (void)state;
+TEST(test_two_that_have_lost_each_other) {
     begin_elastic("a:2,b:1", "--elastic 2");
     are_whole(0);
     lose_each_other(7);
@@ -381,8 +371,7 @@ static void test_two_that_have_lost_each_other(void **state) {
 }
 
 /* The first that says that all is done closes the epoch, for all hosts; from then on a death is nothing. */
-static void test_when_all_is_done(void **state) {
-    (void)state;
+TEST(test_when_all_is_done) {
     begin_elastic("a:2,b:1", "--elastic 1 --respawn 1");
     host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
     assert_true(hears_epoch(0).number == 1 && hears_epoch(1).number == 1);
@@ -399,8 +388,7 @@ static void test_when_all_is_done(void **state) {
 }
 
 /* --chaos: acts go to the hosts of those that run; what that cost is said at the end. */
-static void test_chaos(void **state) {
-    (void)state;
+TEST(test_chaos) {
     int n[N_HOST_KINDS] = {0};
     struct host_message m;
     begin_elastic("a:2,b:1", "--elastic 3 --hang-timeout 0.1 --chaos-every 0.02 --chaos 7");
@@ -428,8 +416,7 @@ static void test_chaos(void **state) {
 }
 
 /* --respawn: a process in place of a dead one on its host, and of a lost host's once that is here again. */
-static void test_in_place_of_the_dead(void **state) {
-    (void)state;
+TEST(test_in_place_of_the_dead) {
     begin_elastic("a:1,b:2", "--elastic 1 --respawn 2");
     assert_true(job.n_slots == 5 && job.host[3] == -1);
     host_link_say_word(&host[0], HOST_ADDRESS, 0, 0, 99);
@@ -475,8 +462,7 @@ static void comes_again(void) {
 }
 
 /* Of a host that comes again: who was in the epoch that all go back to, unless nobody knows that any more. */
-static void test_epochs_of_who_comes_again(void **state) {
-    (void)state;
+TEST(test_epochs_of_who_comes_again) {
     begin_elastic("a:9,b:1", "--elastic 1 --respawn 12");
     leave(1);
     assert_true(hears_epoch(0).number == 1);

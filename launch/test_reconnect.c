@@ -26,8 +26,7 @@ static void begin(void) {
 }
 static enum plan_what at(double now_s) { return reconnect_look(&r, &view, now_s).what; }
 
-static void test_an_epoch_of_the_same_ranks(void **state) {
-    (void)state;
+TEST(test_an_epoch_of_the_same_ranks) {
     begin();
     assert_int_equal(at(10), PLAN_NOTHING);
     memory.line[1].lost = own_slot_word(5, 3);
@@ -39,8 +38,7 @@ static void test_an_epoch_of_the_same_ranks(void **state) {
     assert_int_equal(reconnect_look(&r, &view, 11.3).next.from, 4);
 }
 
-static void test_who_has_died_is_not_lost(void **state) {
-    (void)state;
+TEST(test_who_has_died_is_not_lost) {
     begin();
     memory.line[1].lost = own_slot_word(5, 3);
     assert_int_equal(at(11), PLAN_NOTHING);
@@ -51,8 +49,7 @@ static void test_who_has_died_is_not_lost(void **state) {
     assert_int_equal(at(12.2), PLAN_OPEN);
 }
 
-static void test_what_does_not_count(void **state) {
-    (void)state;
+TEST(test_what_does_not_count) {
     begin();
     memory.line[1].lost = own_slot_word(4, 3);                       /* of another epoch */
     memory.line[2].lost = own_slot_word(5, 0);                       /* a spare says so */
@@ -67,8 +64,7 @@ static void test_what_does_not_count(void **state) {
 }
 
 /* The epoch that was opened for it loses two as well, before it is whole: without the greater one, once. */
-static void test_who_cannot_be_reached_is_killed(void **state) {
-    (void)state;
+TEST(test_who_cannot_be_reached_is_killed) {
     begin();
     memory.line[3].lost = own_slot_word(5, 1);
     assert_int_equal(at(11), PLAN_NOTHING);

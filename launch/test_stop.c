@@ -33,8 +33,7 @@ static int ask_and_see(void) {
     return stop_was_asked() ? 0 : 3; /* it stays so */
 }
 
-static void test_a_request_is_kept(void **state) {
-    (void)state;
+TEST(test_a_request_is_kept) {
     assert_int_equal(outcome_of(ask_and_see), 0);
 }
 
@@ -59,8 +58,7 @@ static int listen_without_a_handler(void) {
     return here == 1 && there == 1 ? 0 : 3;
 }
 
-static void test_no_handler_runs(void **state) {
-    (void)state;
+TEST(test_no_handler_runs) {
     assert_int_equal(outcome_of(listen_without_a_handler), 0);
 }
 

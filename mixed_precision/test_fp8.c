@@ -77,8 +77,7 @@ static void try_all(struct tally *t) {
     }
 }
 
-static void test_every_layout_with_fp8_equals_serial_fp64(void **state) {
-    (void)state;
+TEST(test_every_layout_with_fp8_equals_serial_fp64) {
     struct plan serial = fp8_plan();
     struct reference reference;
     struct tally t = {&reference, 0, 0};
@@ -91,8 +90,7 @@ static void test_every_layout_with_fp8_equals_serial_fp64(void **state) {
 }
 
 /* E4M3 rounds by 2^-4 at most, E5M2 by 2^-3: a run with fp8 is near one without, and not nearer than that. */
-static void test_fp8_does_round(void **state) {
-    (void)state;
+TEST(test_fp8_does_round) {
     struct plan serial = parity_plan(), p = layout_in_company(fp8_plan(), 0);
     struct reference reference;
     struct difference d = {0};
@@ -122,8 +120,7 @@ static void check_bytes(enum plan_precision precision, int company) {
     assert_close(d.first_loss, 0, 1e-2);
 }
 
-static void test_fp8_over_fp32_and_bf16_plans_every_byte(void **state) {
-    (void)state;
+TEST(test_fp8_over_fp32_and_bf16_plans_every_byte) {
     check_bytes(PRECISION_FP32, 0);
     check_bytes(PRECISION_FP32, 10);
     check_bytes(PRECISION_BF16, 2);
@@ -131,8 +128,7 @@ static void test_fp8_over_fp32_and_bf16_plans_every_byte(void **state) {
 }
 
 /* ---- what is kept, and what is sent ---- */
-static void test_linear_layers_keep_one_byte_of_each_number(void **state) {
-    (void)state;
+TEST(test_linear_layers_keep_one_byte_of_each_number) {
     struct plan p = fp8_plan();
     struct run r;
     int casts = 0;
@@ -154,8 +150,7 @@ static void test_linear_layers_keep_one_byte_of_each_number(void **state) {
 
 /* Activations of a layer: in fp64 the inputs of qkv, fc and fc2 take 8 (C + C + 4 C) bytes less per token, and all four
  * inputs 7 C come back with one byte; proj's is attention's output, which attention keeps. */
-static void test_activations_shrink_by_what_is_cast(void **state) {
-    (void)state;
+TEST(test_activations_shrink_by_what_is_cast) {
     struct plan plain = parity_plan(), fp8 = fp8_plan();
     struct run r;
     int64_t bytes[2], tokens = plain.micro_batch * plain.seq;
@@ -170,8 +165,7 @@ static void test_activations_shrink_by_what_is_cast(void **state) {
 }
 
 /* Beside the loss and the norm, one all-reduce of three numbers per param of the model. */
-static void test_fp8_sends_what_it_bills(void **state) {
-    (void)state;
+TEST(test_fp8_sends_what_it_bills) {
     struct plan p = layout_in_company(fp8_plan(), 0);
     struct run r;
     enum { STEPS = 2 };
@@ -222,8 +216,7 @@ static double expected_scale(const struct looker *l, int tensor, int step, const
 }
 
 /* The formula; on one rank, where what is noted is all there is. And weights change, so amax does. */
-static void test_scales_follow_the_largest_of_the_last_steps(void **state) {
-    (void)state;
+TEST(test_scales_follow_the_largest_of_the_last_steps) {
     if (comm_world_size() > 1) skip();
     static struct looker l;
     struct plan p = fp8_plan();
@@ -244,8 +237,7 @@ static void test_scales_follow_the_largest_of_the_last_steps(void **state) {
     assert_true(moved > linear);
 }
 
-static void test_evaluation_leaves_no_trace(void **state) {
-    (void)state;
+TEST(test_evaluation_leaves_no_trace) {
     double loss[2], val;
     for (int evaluates = 0; evaluates < 2; evaluates++) {
         struct run r;
@@ -273,8 +265,7 @@ static enum status put_infinity(struct run *r, void *self, const struct event *e
     return OK;
 }
 
-static void test_one_rank_sees_infinity_and_all_skip(void **state) {
-    (void)state;
+TEST(test_one_rank_sees_infinity_and_all_skip) {
     struct run r;
     struct poison poison = {-1};
     const int poisoned[] = {-1, comm_world_size() - 1, 0, -1};
@@ -293,8 +284,7 @@ static void test_one_rank_sees_infinity_and_all_skip(void **state) {
     assert_true(ok);
 }
 
-static void test_no_run_skips_for_ever(void **state) {
-    (void)state;
+TEST(test_no_run_skips_for_ever) {
     struct run r;
     struct poison poison = {0};
     int n = 0;
@@ -343,8 +333,7 @@ static enum status load_and_train(int company, const char *folder, double losses
     return status;
 }
 
-static void test_a_history_goes_on_where_it_was(void **state) {
-    (void)state;
+TEST(test_a_history_goes_on_where_it_was) {
     char folder[CHECKPOINT_PATH_MAX];
     double whole[AFTER], resumed[AFTER];
     shared_path("fp8", folder);
@@ -355,8 +344,7 @@ static void test_a_history_goes_on_where_it_was(void **state) {
     for (int i = 0; i < AFTER; i++) assert_close(resumed[i], whole[i], 1e-10 * whole[i]);
 }
 
-static void test_a_checkpoints_history_is_looked_at(void **state) {
-    (void)state;
+TEST(test_a_checkpoints_history_is_looked_at) {
     static const char *const wrong[] = {
         "[]", "{}", "{\"skipped\": 0}", "{\"skipped\": -1, \"amax\": {}}", "{\"skipped\": 4, \"amax\": {}}",
         "{\"skipped\": 0.5, \"amax\": {}}", "{\"skipped\": 0, \"amax\": []}",
@@ -386,8 +374,7 @@ static void check_refused(struct plan p, const char *what, const char *remedy) {
     assert_fails(technique_fp8.check(&p), E_CONFIG, what, remedy);
 }
 
-static void test_fp8_refuses(void **state) {
-    (void)state;
+TEST(test_fp8_refuses) {
     struct plan p = fp8_plan();
     p.device = PLAN_DEVICE_CUDA;
     check_refused(p, "precision=fp64", "device cpu");

@@ -38,8 +38,7 @@ static void check(enum plan_precision precision, double loss, double grad) {
     assert_close(d.wire, 0, 1e-12);
 }
 
-static void test_fp8_on_the_device_is_its_emulation(void **state) {
-    (void)state;
+TEST(test_fp8_on_the_device_is_its_emulation) {
     check(PRECISION_FP32, 2e-4, 2e-2);
     check(PRECISION_BF16, 2e-3, 8e-2);
 }

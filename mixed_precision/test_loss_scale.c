@@ -17,8 +17,7 @@ static const struct sequence sequences[] = {
     {"it comes back from there", "xxxxx...", {16, 8, 4, 2, 2, 2, 2, 4}},
 };
 
-static void test_loss_scale_follows_the_table_of_events(void **state) {
-    (void)state;
+TEST(test_loss_scale_follows_the_table_of_events) {
     for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++) {
         struct loss_scale s;
         loss_scale_init(&s, 16, 2, 3, 2);
@@ -31,16 +30,14 @@ static void test_loss_scale_follows_the_table_of_events(void **state) {
     }
 }
 
-static void test_loss_scale_stops_at_a_minimum_that_is_no_power_of_two(void **state) {
-    (void)state;
+TEST(test_loss_scale_stops_at_a_minimum_that_is_no_power_of_two) {
     struct loss_scale s;
     loss_scale_init(&s, 16, 3, 3, 1);
     for (int i = 0; i < 4; i++) loss_scale_update(&s, true);
     assert_true(s.scale == 3);
 }
 
-static void test_fixed_loss_scale_never_moves(void **state) {
-    (void)state;
+TEST(test_fixed_loss_scale_never_moves) {
     struct loss_scale s;
     loss_scale_init_fixed(&s, 1000, 2);
     for (int i = 0; i < 3; i++) loss_scale_update(&s, true);
@@ -57,8 +54,7 @@ static int overflows_until_stuck(struct loss_scale *s) {
     return 99;
 }
 
-static void test_loss_scale_is_stuck_after_overflows_at_the_minimum_only(void **state) {
-    (void)state;
+TEST(test_loss_scale_is_stuck_after_overflows_at_the_minimum_only) {
     struct loss_scale s;
     loss_scale_init(&s, 16, 2, 3, 2);
     /* 16 16->8 8->4 4->2, then stays */
@@ -67,8 +63,7 @@ static void test_loss_scale_is_stuck_after_overflows_at_the_minimum_only(void **
     assert_int_equal(overflows_until_stuck(&s), LOSS_SCALE_PATIENCE * 2);
 }
 
-static void test_a_clean_step_frees_a_stuck_loss_scale(void **state) {
-    (void)state;
+TEST(test_a_clean_step_frees_a_stuck_loss_scale) {
     struct loss_scale s;
     loss_scale_init_fixed(&s, 16, 2);
     for (int i = 0; i < 100; i++) {
@@ -78,8 +73,7 @@ static void test_a_clean_step_frees_a_stuck_loss_scale(void **state) {
 }
 
 /* A checkpoint may hold more clean steps than the window of the run that resumes it. */
-static void test_a_loss_scale_grows_in_a_window_that_became_smaller(void **state) {
-    (void)state;
+TEST(test_a_loss_scale_grows_in_a_window_that_became_smaller) {
     struct loss_scale s;
     loss_scale_init(&s, 16, 2, 3, 2);
     s.n_clean = 7;

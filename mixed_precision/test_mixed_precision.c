@@ -57,8 +57,7 @@ static void compile(struct run *r, const struct plan *plan, int rank) {
     assert_ok(run_compile(r, &train_recipe, &p, rank, NULL, NULL));
 }
 
-static void test_params_take_2_bytes_gradients_2_or_4_and_the_optimizer_12(void **state) {
-    (void)state;
+TEST(test_params_take_2_bytes_gradients_2_or_4_and_the_optimizer_12) {
     for (enum plan_precision precision = PRECISION_BF16; precision <= PRECISION_FP16; precision++)
         for (int grad_fp32 = 0; grad_fp32 < 2; grad_fp32++) {
             struct plan p = round_plan(precision);
@@ -73,8 +72,7 @@ static void test_params_take_2_bytes_gradients_2_or_4_and_the_optimizer_12(void 
         }
 }
 
-static void test_values_are_narrow_and_statistics_wide(void **state) {
-    (void)state;
+TEST(test_values_are_narrow_and_statistics_wide) {
     struct plan p = round_plan(PRECISION_BF16);
     struct run r;
     compile(&r, &p, 0);
@@ -90,8 +88,7 @@ static void test_values_are_narrow_and_statistics_wide(void **state) {
 
 static int64_t bytes_of_value(const struct run *r, int value) { return r->chunks[0].values[value].bytes; }
 
-static void test_neighboring_stages_agree_about_message_bytes(void **state) {
-    (void)state;
+TEST(test_neighboring_stages_agree_about_message_bytes) {
     struct plan p = round_plan(PRECISION_FP16);
     struct run first, second;
     p.mesh.pp = 2;
@@ -121,8 +118,7 @@ static void check_gradient_traffic(int grad_fp32) {
     assert_close(sent, 2 * (grad_fp32 ? 4 : 2) * (double)gpt_n_params(&p) * (ranks - 1) / ranks, 0.5);
 }
 
-static void test_gradients_travel_in_their_own_precision(void **state) {
-    (void)state;
+TEST(test_gradients_travel_in_their_own_precision) {
     check_gradient_traffic(0);
     check_gradient_traffic(1);
 }
@@ -154,8 +150,7 @@ static void check_masters(const struct plan *plan) {
     assert_true(later);
 }
 
-static void test_weights_equal_rounded_masters_bit_for_bit(void **state) {
-    (void)state;
+TEST(test_weights_equal_rounded_masters_bit_for_bit) {
     each_layout(plan_of(PRECISION_BF16), check_masters);
     each_layout(plan_of(PRECISION_FP16), check_masters);
 }
@@ -204,8 +199,7 @@ static void check_unscaling(double clip) {
     assert_close(moments, 0, 0.083);
 }
 
-static void test_norm_and_moments_hold_unscaled_gradients(void **state) {
-    (void)state;
+TEST(test_norm_and_moments_hold_unscaled_gradients) {
     check_unscaling(0);
     check_unscaling(0.5);
 }
@@ -284,14 +278,12 @@ static void check_skipping(const struct plan *plan) {
     assert_true(ok);
 }
 
-static void test_one_rank_overflows_and_all_skip(void **state) {
-    (void)state;
+TEST(test_one_rank_overflows_and_all_skip) {
     each_layout(plan_of(PRECISION_FP16), check_skipping);
 }
 
 /* With sharded gradients it is normal that only one rank sees an overflow. */
-static void test_one_rank_overflows_and_all_skip_under_zero(void **state) {
-    (void)state;
+TEST(test_one_rank_overflows_and_all_skip_under_zero) {
     struct plan p = plan_of(PRECISION_FP16);
     for (zero_options(&p)->stage = 1; zero_options(&p)->stage <= 3; zero_options(&p)->stage++)
         each_layout(p, check_skipping);
@@ -300,16 +292,14 @@ static void test_one_rank_overflows_and_all_skip_under_zero(void **state) {
     each_layout(p, check_skipping);
 }
 
-static void test_fixed_loss_scale_skips_too(void **state) {
-    (void)state;
+TEST(test_fixed_loss_scale_skips_too) {
     struct plan p = plan_of(PRECISION_FP16);
     mixed_precision_options(&p)->scale = 1000;
     each_layout(p, check_skipping);
 }
 
 /* Warmup counts updates: a skipped step does not use up a rate. */
-static void test_a_skipped_step_keeps_its_learning_rate_for_the_next(void **state) {
-    (void)state;
+TEST(test_a_skipped_step_keeps_its_learning_rate_for_the_next) {
     struct plan p = plan_of(PRECISION_FP16);
     struct run r;
     struct poison poison = {-1};
@@ -351,8 +341,7 @@ static void check_refusal(struct plan p, int expected_steps, const char *word) {
     assert_true(agreed);
 }
 
-static void test_overflow_that_no_scale_avoids_ends_the_run(void **state) {
-    (void)state;
+TEST(test_overflow_that_no_scale_avoids_ends_the_run) {
     struct plan p = plan_of(PRECISION_FP16);
     mixed_precision_options(&p)->min = 1024; /* 4096, 4096, 2048, then 4 times 1024 */
     check_refusal(p, 3 + 4, "loss-scale-min=1024");
@@ -360,14 +349,12 @@ static void test_overflow_that_no_scale_avoids_ends_the_run(void **state) {
     check_refusal(p, 4, "loss-scale=512");
 }
 
-static void test_bf16_has_no_scale_and_does_not_skip(void **state) {
-    (void)state;
+TEST(test_bf16_has_no_scale_and_does_not_skip) {
     check_refusal(plan_of(PRECISION_BF16), 1, "gradient norm of step 1");
 }
 
 /* ---- options, metrics ---- */
-static void test_options_that_do_not_go_together_are_refused(void **state) {
-    (void)state;
+TEST(test_options_that_do_not_go_together_are_refused) {
     struct plan p = plan_of(PRECISION_BF16);
     struct run r;
     mixed_precision_options(&p)->scale = 128;
@@ -392,8 +379,7 @@ static enum status load_scale(struct run *r, struct loss_scale *s, const char *t
     return status;
 }
 
-static void test_a_checkpoints_loss_scale_is_looked_at(void **state) {
-    (void)state;
+TEST(test_a_checkpoints_loss_scale_is_looked_at) {
     static struct run r;
     struct loss_scale s;
     r.plan = parity_plan();

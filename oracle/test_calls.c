@@ -30,8 +30,7 @@ static bool pass_on(const struct group *g, float *x, float *y) {
            comm_wait(&sent) == OK;
 }
 
-static void test_calls_are_written_as_the_ledger_counts_them(void **state) {
-    (void)state;
+TEST(test_calls_are_written_as_the_ledger_counts_them) {
     static float x[4 * 100], y[4 * 100];
     const char *folder = folder_of("calls-of-comm");
     struct group *g = group_world();
@@ -100,8 +99,7 @@ static void assert_said(const char *const *line, enum call_fault fault, const ch
 }
 #define SAID(...) (const char *const[]){__VA_ARGS__, NULL}
 
-static void test_a_rank_that_calls_something_else_is_named(void **state) {
-    (void)state;
+TEST(test_a_rank_that_calls_something_else_is_named) {
     if (comm_world_size() > 1) return;
     assert_said(RIGHT, CALL_DIFFERS, SAID(NULL));
     assert_said(SAID(A, A, A, A_OF_5), CALL_DIFFERS,
@@ -117,8 +115,7 @@ static void test_a_rank_that_calls_something_else_is_named(void **state) {
     assert_said(SAID(A, B, A, A_OF_5, A_OF_5), CALL_MORE, SAID("too many on rank 1", "rank 0 makes no further one"));
 }
 
-static void test_parts_of_an_exchange_may_differ(void **state) {
-    (void)state;
+TEST(test_parts_of_an_exchange_may_differ) {
     if (comm_world_size() > 1) return;
     const char *folder = folder_of("calls-uneven");
     struct calls c;
@@ -130,8 +127,7 @@ static void test_parts_of_an_exchange_may_differ(void **state) {
 }
 
 /* With one tag in the order in which they were sent; with two tags in any order. */
-static void test_messages_are_received_as_they_were_sent(void **state) {
-    (void)state;
+TEST(test_messages_are_received_as_they_were_sent) {
     if (comm_world_size() > 1) return;
     const char *folder = folder_of("calls-messages");
     struct calls c;
@@ -154,8 +150,7 @@ static void test_messages_are_received_as_they_were_sent(void **state) {
     calls_close(&c);
 }
 
-static void test_a_member_without_a_file_is_counted_and_none_at_all_is_no_error(void **state) {
-    (void)state;
+TEST(test_a_member_without_a_file_is_counted_and_none_at_all_is_no_error) {
     if (comm_world_size() > 1) return;
     const char *folder = folder_of("calls-absent");
     struct calls c;
@@ -170,8 +165,7 @@ static void test_a_member_without_a_file_is_counted_and_none_at_all_is_no_error(
     calls_close(&c);
 }
 
-static void test_a_line_that_is_no_call_is_refused(void **state) {
-    (void)state;
+TEST(test_a_line_that_is_no_call_is_refused) {
     if (comm_world_size() > 1) return;
     const char *folder = folder_of("calls-wrong");
     struct calls c;

@@ -57,8 +57,7 @@ static const int64_t QKV[] = {3, H, D, C};
 static const char QKV_NAME[] = "transformer.h.3.attn.c_attn.weight";
 static int64_t transposed(int64_t i, int64_t j) { return j * C + i; }
 
-static void test_a_matrix_is_transposed(void **state) {
-    (void)state;
+TEST(test_a_matrix_is_transposed) {
     struct placing_test t = {.rank = 0};
     struct shape s = shape_of("3HDC", QKV);
     place(&t, row_of(gpt_published, "h3.qkv.w"), &s, 0, shape_n(&s));
@@ -68,8 +67,7 @@ static void test_a_matrix_is_transposed(void **state) {
 }
 
 /* Two ranks with two heads each, and of each three shards that begin and end anywhere. */
-static void test_shards_of_heads_make_the_matrix(void **state) {
-    (void)state;
+TEST(test_shards_of_heads_make_the_matrix) {
     struct placing_test t = {.rank = 0};
     for (int rank = 0; rank < 2; rank++) {
         struct shape s = shape_of("3HDC", QKV);
@@ -85,8 +83,7 @@ static void test_shards_of_heads_make_the_matrix(void **state) {
 }
 
 /* Heads of one rank are three boxes of theirs. */
-static void test_heads_are_a_box_for_each_of_the_three(void **state) {
-    (void)state;
+TEST(test_heads_are_a_box_for_each_of_the_three) {
     struct placing_test t = {.rank = 0};
     struct shape s = shape_of("3HDC", QKV);
     s.axis[1].n = 2, s.axis[1].first = 2;
@@ -105,8 +102,7 @@ static void test_heads_are_a_box_for_each_of_the_three(void **state) {
 static int64_t of_keys(int64_t i, int64_t j) { return i * C + j; }
 static int64_t of_values(int64_t i, int64_t j) { return 2 * D * C + i * C + j; }
 
-static void test_keys_and_values_are_two_tensors(void **state) {
-    (void)state;
+TEST(test_keys_and_values_are_two_tensors) {
     struct placing_test t = {.rank = 0};
     const int64_t n[] = {2, 2, D, C};
     struct shape s = shape_of("2JDC", n);
@@ -121,8 +117,7 @@ static void test_keys_and_values_are_two_tensors(void **state) {
 enum { F = 3 };
 static int64_t of_expert_1_up(int64_t i, int64_t j) { return (1 * 2 + 1) * F * C + i * C + j; }
 
-static void test_experts_have_tensors_of_their_own(void **state) {
-    (void)state;
+TEST(test_experts_have_tensors_of_their_own) {
     struct placing_test t = {.rank = 0};
     const int64_t n[] = {1, 2, F, C};
     struct shape s = shape_of("E2FC", n);
@@ -134,8 +129,7 @@ static void test_experts_have_tensors_of_their_own(void **state) {
 }
 
 /* ---- positions in two runs; padding ---- */
-static void test_both_runs_of_positions_are_placed(void **state) {
-    (void)state;
+TEST(test_both_runs_of_positions_are_placed) {
     struct placing_test t = {.rank = 0};
     const int64_t n[] = {2, 8, 3};
     struct whole w;
@@ -153,8 +147,7 @@ static void test_both_runs_of_positions_are_placed(void **state) {
 }
 
 static int64_t same_place(int64_t i, int64_t j) { return i * 3 + j; }
-static void test_padding_is_left_out(void **state) {
-    (void)state;
+TEST(test_padding_is_left_out) {
     struct placing_test t = {.rank = 0};
     for (int part = 0; part < 2; part++) {
         const int64_t n[] = {4, 3};
@@ -167,8 +160,7 @@ static void test_padding_is_left_out(void **state) {
     kept_fini(&t.kept);
 }
 
-static void test_names_are_found_with_their_layer(void **state) {
-    (void)state;
+TEST(test_names_are_found_with_their_layer) {
     int layer;
     assert_non_null(published_find(gpt_published, "h12.fc2.w", &layer));
     assert_int_equal(layer, 12);
@@ -186,8 +178,7 @@ static void add(struct kept *k, const char *name, int rank, int part, int parts,
     x[0] = a, x[1] = b;
 }
 
-static void test_parts_are_summed_and_replicas_compared(void **state) {
-    (void)state;
+TEST(test_parts_are_summed_and_replicas_compared) {
     struct kept k = {0};
     struct whole w;
     add(&k, "sum", 0, 0, 2, 1, 2);
@@ -214,8 +205,7 @@ static void test_parts_are_summed_and_replicas_compared(void **state) {
 }
 
 /* Two ranks have the first part, two the second: a sum over tp that dp has twice. */
-static void test_parts_that_are_replicated_count_once(void **state) {
-    (void)state;
+TEST(test_parts_that_are_replicated_count_once) {
     struct kept k = {0};
     struct whole w;
     for (int rank = 0; rank < 4; rank++) {
@@ -244,8 +234,7 @@ static void test_parts_that_are_replicated_count_once(void **state) {
     kept_fini(&k);
 }
 
-static void test_what_is_missing_is_counted_and_another_shape_refused(void **state) {
-    (void)state;
+TEST(test_what_is_missing_is_counted_and_another_shape_refused) {
     struct kept k = {0};
     struct whole w;
     struct kept_piece p = {.name = "x", .box = {1, {5}, {1}, {2}}, .parts = 1};
@@ -261,8 +250,7 @@ static void test_what_is_missing_is_counted_and_another_shape_refused(void **sta
     kept_fini(&k);
 }
 
-static void test_a_piece_claims_no_memory(void **state) {
-    (void)state;
+TEST(test_a_piece_claims_no_memory) {
     struct kept k = {0};
     struct whole w;
     struct kept_piece p = {.name = "x", .box = {1, {INT32_MAX}, {0}, {2}}, .parts = 1};

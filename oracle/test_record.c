@@ -99,15 +99,13 @@ static bool try_layouts(const struct plan *serial_plan, int n) {
     return agree_all(ok);
 }
 
-static void test_every_company_records_what_one_rank_does(void **state) {
-    (void)state;
+TEST(test_every_company_records_what_one_rank_does) {
     struct plan p = parity_plan();
     p.loss_chunk = 0;
     assert_true(try_layouts(&p, N_COMPANIES));
 }
 
-static void test_a_llama_too(void **state) {
-    (void)state;
+TEST(test_a_llama_too) {
     struct plan p = parity_plan();
     p.loss_chunk = 0;
     bool ok = recipe_arch(&p, "llama") == OK;
@@ -116,8 +114,7 @@ static void test_a_llama_too(void **state) {
 }
 
 /* A name for everything that a step has, each once, in an order in which it can be made. */
-static void test_the_order_has_every_name_once(void **state) {
-    (void)state;
+TEST(test_the_order_has_every_name_once) {
     struct plan p = parity_plan();
     struct kept serial[STEPS] = {{0}};
     json_t *order = NULL;
@@ -140,8 +137,7 @@ static void test_the_order_has_every_name_once(void **state) {
     json_decref(order);
 }
 
-static void test_a_model_that_others_do_not_have_is_refused(void **state) {
-    (void)state;
+TEST(test_a_model_that_others_do_not_have_is_refused) {
     struct plan p = parity_plan();
     assert_ok(record_check(&p, true));
     p.tie = 0;
@@ -160,8 +156,7 @@ static void test_a_model_that_others_do_not_have_is_refused(void **state) {
 }
 
 /* With this loss scale gradients overflow in the first step: no scales of fp16, and all else as ever. */
-static void test_a_reference_whose_fp16_overflows_has_no_scale_of_it(void **state) {
-    (void)state;
+TEST(test_a_reference_whose_fp16_overflows_has_no_scale_of_it) {
     if (comm_world_size() > 1) return;
     struct plan p = parity_plan(), fp16;
     struct data_file *file;

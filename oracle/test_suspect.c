@@ -76,8 +76,7 @@ static void assert_suspect(const char *id, const char *word) {
     json_decref(w.adamw);
 }
 
-static void test_noise_is_no_suspect(void **state) {
-    (void)state;
+TEST(test_noise_is_no_suspect) {
     static const char *const NAMES[] = {"layer.weight.grad", "layer.weight.param", "layer.weight.moment1",
                                         "layer.weight.moment2"};
     for (int k = 0; k < 4; k++) {
@@ -95,8 +94,7 @@ static void test_noise_is_no_suspect(void **state) {
 }
 
 /* What is no number is explained by nothing, whatever the other elements look like. */
-static void test_nan_is_no_suspect(void **state) {
-    (void)state;
+TEST(test_nan_is_no_suspect) {
     double part[2][N * N];
     for (int where = 0; where < 2; where++) {
         begin("layer.weight.grad", 2);
@@ -114,8 +112,7 @@ static void test_nan_is_no_suspect(void **state) {
 }
 
 /* ---- factors ---- */
-static void test_factors_have_names(void **state) {
-    (void)state;
+TEST(test_factors_have_names) {
     const struct { double factor; const char *word; } TRIED[] = {{2, "number of ranks"}, {0.5, "one by the number"},
         {-1, "sign"}, {0.4, "factor of clipping"}, {2.5, "one by the factor of clipping"}, {7, "7 times"}};
     for (size_t k = 0; k < sizeof TRIED / sizeof *TRIED; k++) {
@@ -142,8 +139,7 @@ static void spoil_ranks(double of_0, double of_1) {
     memcpy(w.x, part[0], sizeof part[0]);
 }
 
-static void test_ranks_that_were_never_summed(void **state) {
-    (void)state;
+TEST(test_ranks_that_were_never_summed) {
     spoil_ranks(0.4, 0.6);
     assert_suspect("unsummed", "sum of what the 2 ranks");
     spoil_ranks(0.8, 1.2);
@@ -156,8 +152,7 @@ static void test_ranks_that_were_never_summed(void **state) {
     assert_suspect("one rank", "rank 1");
 }
 
-static void test_a_tied_weight_that_is_two(void **state) {
-    (void)state;
+TEST(test_a_tied_weight_that_is_two) {
     double other[N * N];
     begin("layer.weight.grad", 2);
     for (int i = 0; i < N * N; i++) other[i] = draw(6, i), w.x[i] -= other[i];
@@ -166,15 +161,13 @@ static void test_a_tied_weight_that_is_two(void **state) {
 }
 
 /* ---- another time and place ---- */
-static void test_the_step_before(void **state) {
-    (void)state;
+TEST(test_the_step_before) {
     begin("layer.weight.param", 2);
     memcpy(w.x, w.before, sizeof w.x);
     assert_suspect("stale", "step before");
 }
 
-static void test_one_place_further(void **state) {
-    (void)state;
+TEST(test_one_place_further) {
     for (int axis = 0; axis < 3; axis++) {
         int stride = axis == 0 ? N * N : axis == 1 ? N : 1;
         begin("layer.act_grad", 3);
@@ -186,8 +179,7 @@ static void test_one_place_further(void **state) {
     }
 }
 
-static void test_another_order(void **state) {
-    (void)state;
+TEST(test_another_order) {
     begin("layer.weight.grad", 2);
     for (int i = 0; i < N * N; i++) w.x[i] = w.y[i % N * N + i / N];
     assert_suspect("transposed", "rows and columns");
@@ -196,8 +188,7 @@ static void test_another_order(void **state) {
     assert_suspect("permuted", "axis 0");
 }
 
-static void test_where_it_is_wrong(void **state) {
-    (void)state;
+TEST(test_where_it_is_wrong) {
     begin("layer.act", 3);
     for (int i = 0; i < SIZE; i++) w.x[i] += (i / N % N >= 5) * 0.1 * draw(9, i);
     assert_suspect("positions", "positions 5 to 7 of 8");
@@ -206,23 +197,20 @@ static void test_where_it_is_wrong(void **state) {
     assert_suspect("region", "places 2 to 3 of 8 along axis 0");
 }
 
-static void test_a_bias_too_many(void **state) {
-    (void)state;
+TEST(test_a_bias_too_many) {
     begin("layer.act", 3);
     for (int i = 0; i < SIZE; i++) w.x[i] += draw(8, i % N);
     assert_suspect("constant vector", "at every token");
 }
 
-static void test_dropout(void **state) {
-    (void)state;
+TEST(test_dropout) {
     begin("layer.act", 3);
     for (int i = 0; i < SIZE; i++) w.x[i] = rng_uniform(1, 2, (uint64_t)i) < 0.25 ? 0 : w.y[i] / 0.75;
     assert_suspect("dropout", "1.33 times");
 }
 
 /* ---- norm and optimizer ---- */
-static void test_a_norm_with_half_of_a_tensor_more_counts_nothing(void **state) {
-    (void)state;
+TEST(test_a_norm_with_half_of_a_tensor_more_counts_nothing) {
     double squares = 0;
     begin("grad_norm", 0);
     for (int i = 0; i < N * N; i++) squares += w.gradient[i] * w.gradient[i];
@@ -231,8 +219,7 @@ static void test_a_norm_with_half_of_a_tensor_more_counts_nothing(void **state) 
     assert_suspect(NULL, "");
 }
 
-static void test_a_norm_that_counts_wrongly(void **state) {
-    (void)state;
+TEST(test_a_norm_that_counts_wrongly) {
     double squares = 0;
     for (int times = 0; times <= 3; times += times ? 1 : 2) {
         begin("grad_norm", 0);
@@ -244,8 +231,7 @@ static void test_a_norm_that_counts_wrongly(void **state) {
     }
 }
 
-static void test_gradients_that_were_not_clipped(void **state) {
-    (void)state;
+TEST(test_gradients_that_were_not_clipped) {
     begin("layer.weight.moment1", 2);
     w.e.c.step = 1;
     for (int i = 0; i < N * N; i++) w.x[i] = w.y[i] / 0.4;
@@ -256,8 +242,7 @@ static void test_gradients_that_were_not_clipped(void **state) {
     assert_suspect("unclipped", "not clipped");
 }
 
-static void test_decay(void **state) {
-    (void)state;
+TEST(test_decay) {
     for (int sign = -1; sign <= 1; sign += 2) {
         begin("layer.weight.param", 2);
         for (int i = 0; i < N * N; i++) w.x[i] += sign * 1e-3 * w.before[i];
@@ -269,8 +254,7 @@ static void test_decay(void **state) {
     assert_suspect("coupled decay", "Adam's");
 }
 
-static void test_rates(void **state) {
-    (void)state;
+TEST(test_rates) {
     const struct { double factor; const char *word; } TRIED[] = {{0.5, "step before"}, {0.4, "next step"}, {3, "0.03"}};
     for (int k = 0; k < 3; k++) {
         begin("layer.weight.param", 2);
@@ -279,8 +263,7 @@ static void test_rates(void **state) {
     }
 }
 
-static void test_adam_otherwise(void **state) {
-    (void)state;
+TEST(test_adam_otherwise) {
     const struct { double eps, c1, c2; const char *id, *word; } TRIED[] = {
         {1e-8, 1, 1, "bias correction", "neither"}, {1e-8, 0.19, 1, "bias correction", "second moment"},
         {1e-8, 1, 0.0975, "bias correction", "first moment"}, {1e-4, 0.19, 0.0975, "epsilon", "0.0001"}};

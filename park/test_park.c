@@ -54,8 +54,7 @@ static void check_marked(struct plan plan, const char *embed, const char *first,
     run_destroy(&r);
 }
 
-static void test_park_marks_what_it_says(void **state) {
-    (void)state;
+TEST(test_park_marks_what_it_says) {
     const char *all = "ln1 qkv att proj res1 ln2 fc gelu fc2 res2", *last = "ln1 qkv att proj res1 ln2 fc gelu fc2";
     check_marked(plan_of(PARK_NONE, 0, RECOMPUTE_NONE), "", "", "");
     check_marked(plan_of(PARK_ATTENTION, 0, RECOMPUTE_NONE), "", "qkv att", "qkv att");
@@ -64,8 +63,7 @@ static void test_park_marks_what_it_says(void **state) {
 }
 
 /* A slot is kept, replayed or parked: one of three. */
-static void test_park_leaves_what_is_replayed(void **state) {
-    (void)state;
+TEST(test_park_leaves_what_is_replayed) {
     check_marked(plan_of(PARK_ALL, 0, RECOMPUTE_SELECTIVE), "pos", "qkv att proj res1 fc fc2 res2",
                  "qkv att proj res1 fc fc2");
     check_marked(plan_of(PARK_ALL, 0, RECOMPUTE_FULL), "pos", "res2", "");
@@ -157,8 +155,7 @@ static void check_rows(struct plan plan, int n_slots) {
 }
 
 /* All of a layer: its input, ln1, qkv, att, res1, ln2, fc, gelu. */
-static void test_park_copies_a_block_ahead(void **state) {
-    (void)state;
+TEST(test_park_copies_a_block_ahead) {
     check_rows(plan_of(PARK_ALL, 0, RECOMPUTE_NONE), 8 * LAYERS);
     check_rows(plan_of(PARK_ATTENTION, 0, RECOMPUTE_NONE), 2 * LAYERS);
     check_rows(plan_of(PARK_ALL, 0, RECOMPUTE_FULL), LAYERS);
@@ -167,8 +164,7 @@ static void test_park_copies_a_block_ahead(void **state) {
 
 /* ---- bytes ---- */
 /* With microbatches that wait for each other: the device keeps two blocks, host memory one frame a microbatch. */
-static void test_park_moves_frames_to_the_host(void **state) {
-    (void)state;
+TEST(test_park_moves_frames_to_the_host) {
     struct plan stays = plan_of(PARK_NONE, 0, RECOMPUTE_NONE), moves = plan_of(PARK_ALL, 0, RECOMPUTE_NONE);
     stays.mesh.pp = moves.mesh.pp = 4;
     pp_options(&stays)->schedule = pp_options(&moves)->schedule = SCHEDULE_GPIPE;
@@ -210,8 +206,7 @@ static bool same_bits(struct plan plan, const struct reference *ref) {
     return same;
 }
 
-static void test_park_changes_no_bit_of_any_layout(void **state) {
-    (void)state;
+TEST(test_park_changes_no_bit_of_any_layout) {
     struct plan plan = parity_plan();
     plan.precision = PRECISION_FP32;
     struct reference ref;
@@ -229,8 +224,7 @@ static void test_park_changes_no_bit_of_any_layout(void **state) {
 }
 
 /* What is copied is what is billed; an evaluation copies nothing. */
-static void test_park_copies_what_is_billed(void **state) {
-    (void)state;
+TEST(test_park_copies_what_is_billed) {
     struct plan plan = plan_of(PARK_ALL, 0, RECOMPUTE_NONE);
     struct run r;
     double loss;
@@ -247,8 +241,7 @@ static void test_park_copies_what_is_billed(void **state) {
     assert_int_equal(copied, billed);
 }
 
-static void test_park_refuses_more_layers_than_there_are(void **state) {
-    (void)state;
+TEST(test_park_refuses_more_layers_than_there_are) {
     struct plan plan = plan_of(PARK_BLOCK, LAYERS + 1, RECOMPUTE_NONE);
     assert_fails(technique_park.check(&plan), E_CONFIG, "park=block:9", "layers=8", "use park block:8");
     park_options(&plan)->n = LAYERS;

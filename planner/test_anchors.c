@@ -159,8 +159,7 @@ static struct anchors rows_of_all_tables(void) {
 }
 
 /* Each within 14.0%, half of them within 3.3%: what README and planner/README.md say. */
-static void test_published_step_times(void **state) {
-    (void)state;
+TEST(test_published_step_times) {
     struct anchors rows = rows_of_all_tables();
     double errors[27];
     for (int i = 0; i < 27; i++) errors[i] = fabs(rows.at[i].ours / rows.at[i].theirs - 1);
@@ -196,8 +195,7 @@ static double rms_of_ours(const struct anchors *a) {
     return sqrt(sum / a->n);
 }
 
-static void test_rows_beside_one_constant(void **state) {
-    (void)state;
+TEST(test_rows_beside_one_constant) {
     struct anchors a = rows_of_all_tables();
     int pairs = 0, right = 0;
     assert_true(rms_of_constant(&a, 1) > 2.5 * rms_of_ours(&a));
@@ -217,8 +215,7 @@ static void test_rows_beside_one_constant(void **state) {
     }
 }
 
-static void test_limits_beside_one_constant(void **state) {
-    (void)state;
+TEST(test_limits_beside_one_constant) {
     struct printed rows[16];
     struct cluster c;
     struct price none, sp, full;
@@ -235,8 +232,7 @@ static void test_limits_beside_one_constant(void **state) {
 }
 
 /* Of 175B on 64 GPUs: tp over four nodes; 4 and 2 microbatches for 8 stages; 8 for 32 stages. */
-static void test_bad_layouts_beside_one_constant(void **state) {
-    (void)state;
+TEST(test_bad_layouts_beside_one_constant) {
     static const struct { int tp, pp, micro, chunks, recompute; } BAD[] = {
         {32, 2, 1, 3, RECOMPUTE_SELECTIVE}, {8, 8, 16, 1, RECOMPUTE_FULL}, {8, 8, 32, 1, RECOMPUTE_FULL},
         {2, 32, 4, 1, RECOMPUTE_FULL}};

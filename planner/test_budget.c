@@ -15,8 +15,7 @@ static struct cluster gpus(void) {
 
 /* Narayanan et al. 2021, 5.1: 8 N D by 1024 x 140 Tflop/s is 34 days for 300e9 tokens, and 84 days for a trillion
  * parameters, 450e9 tokens, 3072 GPUs at 163 Tflop/s. */
-static void test_published_days(void **state) {
-    (void)state;
+TEST(test_published_days) {
     struct cluster c = gpus();
     c.mtbf_rank_s = c.jitter_cv = 0;
     struct budget small = budget_make(&c, &(struct budget_of){8 * 175e9 * 300e9, 312e12, 140.0 / 312, 1024, 0, 0, 0});
@@ -29,8 +28,7 @@ static void test_published_days(void **state) {
 }
 
 /* Llama 3, 16384 GPUs: 419 failures in 54 days. */
-static void test_failures_of_llama_3(void **state) {
-    (void)state;
+TEST(test_failures_of_llama_3) {
     struct cluster c = gpus();
     const struct budget_of of = {3.8e25, 989.5e12, 0.41, 16384, 5, 600, 0};
     struct budget b = budget_make(&c, &of);
@@ -41,8 +39,7 @@ static void test_failures_of_llama_3(void **state) {
     assert_true(b.interval_s == b.daly_s && b.daly_s > b.young_s * 0.9);
 }
 
-static void test_what_is_worse_costs_more(void **state) {
-    (void)state;
+TEST(test_what_is_worse_costs_more) {
     struct cluster c = gpus(), worse = gpus();
     const struct budget_of of = {1e23, 312e12, 0.4, 1024, 30, 600, 0};
     struct budget_of more = of;

@@ -62,8 +62,7 @@ static void refuses(struct plan *p, const struct cluster *c) {
 }
 
 /* The slowest stage decides where microbatches are many; with few the sum counts as well, so a per mille is left. */
-static void test_split_is_the_best_of_all_splits(void **state) {
-    (void)state;
+TEST(test_split_is_the_best_of_all_splits) {
     struct cluster c = gpus();
     struct plan p = piped(), even = piped();
     p.micro_batch = even.micro_batch = 1;
@@ -75,8 +74,7 @@ static void test_split_is_the_best_of_all_splits(void **state) {
 }
 
 /* Where the first stage is too full for its share, it gets less: the best of the splits that fit. */
-static void test_split_heeds_memory(void **state) {
-    (void)state;
+TEST(test_split_heeds_memory) {
     struct cluster c = gpus();
     struct plan p = piped(), even = piped();
     even.micro_batch = 4;
@@ -133,17 +131,14 @@ static void check_memory(bool micro) {
     }
     fail_msg("it always fits");
 }
-static void test_recompute_is_the_best_that_fits(void **state) {
-    (void)state;
+TEST(test_recompute_is_the_best_that_fits) {
     check_memory(false);
 }
-static void test_micro_batch_and_recompute_are_the_best_that_fit(void **state) {
-    (void)state;
+TEST(test_micro_batch_and_recompute_are_the_best_that_fit) {
     check_memory(true);
 }
 
-static void test_what_is_not_auto_stays(void **state) {
-    (void)state;
+TEST(test_what_is_not_auto_stays) {
     struct cluster c = gpus();
     struct plan p = piped();
     strcpy(pp_options(&p)->split, "2,4,4");

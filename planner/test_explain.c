@@ -34,8 +34,7 @@ static double step_of(const struct plan *asked, const struct layout *l, const st
     return x.step_s;
 }
 
-static void test_ties_are_ordered_by_memory(void **state) {
-    (void)state;
+TEST(test_ties_are_ordered_by_memory) {
     struct plan p = medium();
     struct cluster c = gpus();
     struct search s;
@@ -65,8 +64,7 @@ static void check_tipping(const struct plan *p, const struct cluster *c, const s
     assert_true(step_of(p, &t->other, other) >= step_of(p, best, other));
 }
 
-static void test_tipping_points_tip(void **state) {
-    (void)state;
+TEST(test_tipping_points_tip) {
     struct plan p = medium();
     struct search s;
     int seen = 0;

@@ -11,8 +11,7 @@ static double cost(double t, double d, double m) { return d / t + t / (2 * m); }
 
 /* Young's interval is the one that costs least: more than either neighbor it cannot be, and 60 s with an hour's saves
  * of half a second is known. */
-static void test_young_interval_is_the_cheapest(void **state) {
-    (void)state;
+TEST(test_young_interval_is_the_cheapest) {
     assert_close(failure_interval_young(0.5, 3600), 60, 1e-12);
     const double d[] = {0.01, 3, 120}, m[] = {600, 86400, 1e6};
     for (int i = 0; i < 3; i++) {
@@ -25,8 +24,7 @@ static void test_young_interval_is_the_cheapest(void **state) {
 }
 
 /* Daly's is the maximum of his own goodput, to the terms that he keeps; and beyond Young's where saves are long. */
-static void test_daly_interval_has_the_best_goodput(void **state) {
-    (void)state;
+TEST(test_daly_interval_has_the_best_goodput) {
     const double d[] = {5, 60, 600}, m[] = {11124, 3600, 3600};
     for (int i = 0; i < 3; i++) {
         double t = failure_interval_daly(d[i], m[i]), best = 0;
@@ -58,8 +56,7 @@ static double simulated_goodput(double interval, double d, double m, double rest
     return done / t;
 }
 
-static void test_goodput_is_that_of_three_hundred_million_seconds(void **state) {
-    (void)state;
+TEST(test_goodput_is_that_of_three_hundred_million_seconds) {
     const double rank = 54 * 24 * 3600.0 * 16384 / 419;              /* Llama 3: 419 failures of 16384 in 54 days */
     const struct { double n, d, restart; } jobs[] = {
         {16384, 5, 600}, {16384, 60, 600}, {4096, 60, 600}, {1024, 60, 180}};
@@ -75,8 +72,7 @@ static void test_goodput_is_that_of_three_hundred_million_seconds(void **state) 
     assert_close(failure_goodput(failure_interval_daly(5, m), 5, m, 600), 0.9194, 1e-4);
 }
 
-static void test_a_failure_costs_more_the_more_ranks(void **state) {
-    (void)state;
+TEST(test_a_failure_costs_more_the_more_ranks) {
     double last = 1;
     for (double n = 1; n <= 1 << 20; n *= 4) {
         double m = 1.8e8 / n, now = failure_goodput(failure_interval_daly(30, m), 30, m, 600);
@@ -98,8 +94,7 @@ static double simulated_slowest(int n, double cv, double q, double f, int steps)
     return sum / steps;
 }
 
-static void test_the_slowest_of_n(void **state) {
-    (void)state;
+TEST(test_the_slowest_of_n) {
     assert_close(failure_slowest(1, 0.01, 0, 1), 1, 1e-12);
     const int nodes[] = {8, 128, 2048}, steps[] = {40000, 4000, 250};
     for (int i = 0; i < 3; i++)
@@ -109,8 +104,7 @@ static void test_the_slowest_of_n(void **state) {
     assert_close(failure_slowest(128, 0, 1, 1.5), 1.5, 1e-12);       /* all are slow */
 }
 
-static void test_any_of_n(void **state) {
-    (void)state;
+TEST(test_any_of_n) {
     assert_close(failure_of_any(1, 0.25), 0.25, 1e-12);
     assert_close(failure_of_any(2, 0.25), 1 - 0.75 * 0.75, 1e-12);
     assert_close(failure_of_any(1e9, 1e-9), 1 - exp(-1), 1e-8);

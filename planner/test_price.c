@@ -3,8 +3,7 @@
 #include "models/gpt/gpt.h"
 #include "planner/test_price.h"
 
-static void test_phases_add_up_to_the_step(void **state) {
-    (void)state;
+TEST(test_phases_add_up_to_the_step) {
     struct cluster c = gpus();
     struct plan p;
     for (int i = 0; layout(i, &p); i++) {
@@ -16,8 +15,7 @@ static void test_phases_add_up_to_the_step(void **state) {
 }
 
 /* The bytes are those of the compiled run: of the fullest stage, not of the mean. */
-static void test_bytes_are_the_run_s(void **state) {
-    (void)state;
+TEST(test_bytes_are_the_run_s) {
     struct cluster c = gpus();
     struct plan p = plan_of(2, 2, 4);
     struct price x = price_of(p, &c);
@@ -39,8 +37,7 @@ static void test_bytes_are_the_run_s(void **state) {
 }
 
 /* One rank exchanges nothing; twice the batch takes nearly twice the time. */
-static void test_one_rank(void **state) {
-    (void)state;
+TEST(test_one_rank) {
     struct cluster c = gpus();
     struct plan p = plan_of(1, 1, 1);
     struct price x = price_of(p, &c);
@@ -52,8 +49,7 @@ static void test_one_rank(void **state) {
 
 /* 1F1B: m max S + (sum S - max S), where wires take no time and backward is a multiple of forward. The head, which is
  * not, makes the last stage the longest. */
-static void test_1f1b_is_about_its_closed_form(void **state) {
-    (void)state;
+TEST(test_1f1b_is_about_its_closed_form) {
     struct cluster c = gpus();
     struct price x = price_of(plan_of(1, 1, 4), &c);
     double sum = 0, most = 0, m = 32;
@@ -83,8 +79,7 @@ static void faster_network(struct cluster *c) { c->level[1].bytes_per_s *= 2; }
 static void half_the_latency(struct cluster *c) { c->level[0].alpha_s /= 2, c->level[1].alpha_s /= 2; }
 static void twice_the_host_s_speed(struct cluster *c) { c->host_bytes_per_s *= 2, c->host_memory_bytes_per_s *= 2; }
 static void one_node_of_16(struct cluster *c) { c->level[0].ranks = 16; }
-static void test_laws(void **state) {
-    (void)state;
+TEST(test_laws) {
     check_law(twice_the_peak, "twice the peak");
     check_law(twice_the_memory_s_speed, "twice the memory's speed");
     check_law(faster_nodes, "faster nodes");
@@ -95,8 +90,7 @@ static void test_laws(void **state) {
 }
 
 /* Wires of no length leave what is computed, the bubble and the update. */
-static void test_infinite_wires(void **state) {
-    (void)state;
+TEST(test_infinite_wires) {
     struct cluster c = gpus();
     struct plan p;
     c.call_s = 0;
@@ -109,8 +103,7 @@ static void test_infinite_wires(void **state) {
 }
 
 /* tp fills the nodes, so every sum over replicas goes through the network. */
-static void test_sums_over_replicas_lie_where_replicas_do(void **state) {
-    (void)state;
+TEST(test_sums_over_replicas_lie_where_replicas_do) {
     struct cluster c = bare();
     struct plan p = plan_of(2, 8, 1);
     struct price x = price_of(p, &c);
@@ -135,8 +128,7 @@ static double end_of(int64_t local_steps, const struct cluster *c) {
     local_options(&p)->steps = local_steps;
     return price_of(p, c).phase_s[PRICE_OPTIM];
 }
-static void test_what_comes_now_and_then_is_priced_by_the_step(void **state) {
-    (void)state;
+TEST(test_what_comes_now_and_then_is_priced_by_the_step) {
     struct cluster c = bare();
     double every = end_of(1, &c), second = end_of(2, &c), fourth = end_of(4, &c), hundredth = end_of(100, &c);
     assert_true(every - second > 0.1 * second);
@@ -145,8 +137,7 @@ static void test_what_comes_now_and_then_is_priced_by_the_step(void **state) {
 }
 
 /* A sum that backward hides costs overlap_slowdown of its time. */
-static void test_what_hides_is_slower(void **state) {
-    (void)state;
+TEST(test_what_hides_is_slower) {
     struct cluster c = bare();
     double all = price_of(plan_of(16, 1, 1), &c).phase_s[PRICE_DP];
     c.overlap_part = 1;
@@ -156,8 +147,7 @@ static void test_what_hides_is_slower(void **state) {
 }
 
 /* Zero 1 gathers beside a forward of one microbatch, however many there are: what that does not hide shows. */
-static void test_one_forward_hides_what_zero_1_gathers(void **state) {
-    (void)state;
+TEST(test_one_forward_hides_what_zero_1_gathers) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
     zero_options(&p)->stage = 1;
@@ -174,8 +164,7 @@ static void test_one_forward_hides_what_zero_1_gathers(void **state) {
 
 /* Zero 1: each of 16 replicas updates a sixteenth. Zero 3 gathers twice a microbatch what zero 1 gathers once a step,
  * but for the block at the turn; the tied embedding, at both ends, more often. */
-static void test_what_zero_shards(void **state) {
-    (void)state;
+TEST(test_what_zero_shards) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
     p.micro_batch = 1;                                               /* 4 microbatches */
@@ -192,8 +181,7 @@ static void test_what_zero_shards(void **state) {
 
 /* Each gradient, in bf16, is read and written into a bucket; a sixteenth comes back, is read with what it is added to,
  * and written. */
-static void test_packing_is_work_in_memory(void **state) {
-    (void)state;
+TEST(test_packing_is_work_in_memory) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
     double whole_s = price_of(p, &c).phase_s[PRICE_MEMORY], n = (double)gpt_n_params(&p);
@@ -204,8 +192,7 @@ static void test_packing_is_work_in_memory(void **state) {
 
 /* int8 for bf16: 1 + 1/64 bytes of 2. Each gather reads a shard and writes its code, copies 17 codes in all, reads 16
  * and writes 16 shards: 17/16 of the weights (2 + 3 (1 + 1/64)). */
-static void test_codes_of_weights_are_less_wire_and_more_work(void **state) {
-    (void)state;
+TEST(test_codes_of_weights_are_less_wire_and_more_work) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
     struct run r;
@@ -229,8 +216,7 @@ static void test_codes_of_weights_are_less_wire_and_more_work(void **state) {
 }
 
 /* What is run again exchanges again. */
-static void test_a_replay_has_its_exchanges(void **state) {
-    (void)state;
+TEST(test_a_replay_has_its_exchanges) {
     struct cluster c = bare(), fast = bare();
     struct plan p = plan_of(1, 8, 1);
     recompute_options(&p)->kind = RECOMPUTE_FULL;
@@ -239,8 +225,7 @@ static void test_a_replay_has_its_exchanges(void **state) {
     assert_true(price_of(p, &fast).phase_s[PRICE_REPLAY] < 0.95 * slow);
 }
 
-static void test_price_refuses(void **state) {
-    (void)state;
+TEST(test_price_refuses) {
     struct cluster c = gpus();
     struct plan p = plan_of(1, 1, 1);
     struct price x;

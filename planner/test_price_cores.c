@@ -13,8 +13,7 @@ static struct plan on_cores(int dp, int tp, int pp, int threads) {
 
 /* All ranks' work, dealt out: half as many cores take twice as long, nobody waits for a stage, and phases are shares of
  * all. */
-static void test_cores_are_shared(void **state) {
-    (void)state;
+TEST(test_cores_are_shared) {
     struct cluster two, one;
     assert_ok(cluster_read("cpu-2core", &two));
     one = two, one.cores = 1;
@@ -32,8 +31,7 @@ static void test_cores_are_shared(void **state) {
 }
 
 /* What is exchanged is work that nothing hides: the step is that and the rows. */
-static void test_cores_copy_what_is_exchanged(void **state) {
-    (void)state;
+TEST(test_cores_copy_what_is_exchanged) {
     struct cluster c;
     assert_ok(cluster_read("cpu-2core", &c));
     struct price x = price_of(on_cores(8, 1, 1, 1), &c);
@@ -54,8 +52,7 @@ static void test_cores_copy_what_is_exchanged(void **state) {
 }
 
 /* A message is copied by who sends it and by who receives it: with m microbatches on two stages 4 m copies. */
-static void test_both_ends_copy_a_message(void **state) {
-    (void)state;
+TEST(test_both_ends_copy_a_message) {
     struct cluster c;
     assert_ok(cluster_read("cpu-2core", &c));
     c.cores = 1;
@@ -77,8 +74,7 @@ static void test_both_ends_copy_a_message(void **state) {
 }
 
 /* Of an encoder-decoder, whose second stage waits for both. */
-static void test_two_streams_are_one_message(void **state) {
-    (void)state;
+TEST(test_two_streams_are_one_message) {
     struct cluster c;
     assert_ok(cluster_read("cpu-2core", &c));
     c.cores = 1;
@@ -93,8 +89,7 @@ static void test_two_streams_are_one_message(void **state) {
 }
 
 /* One rank of two threads is its own chain; fewer ranks than cores leave cores alone. */
-static void test_threads_divide_a_chain(void **state) {
-    (void)state;
+TEST(test_threads_divide_a_chain) {
     struct cluster c;
     assert_ok(cluster_read("cpu-2core", &c));
     c.launch_s = 0;

@@ -7,8 +7,7 @@
 
 /* Copies that nothing hides take what the link takes, there and back; behind rows that are as long they take
  * nothing. */
-static void test_parking_is_copies_beside_the_rows(void **state) {
-    (void)state;
+TEST(test_parking_is_copies_beside_the_rows) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
     struct run r;
@@ -30,8 +29,7 @@ static void test_parking_is_copies_beside_the_rows(void **state) {
 
 /* Of each own element a gradient comes down and a weight goes up, in bf16; the host reads and writes weight and moments
  * in fp32, reads the gradient and writes the weight in bf16, and the device does none of it. */
-static void test_offload_is_copies_and_an_update_elsewhere(void **state) {
-    (void)state;
+TEST(test_offload_is_copies_and_an_update_elsewhere) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
     zero_options(&p)->stage = 1;
@@ -51,8 +49,7 @@ static void test_offload_is_copies_and_an_update_elsewhere(void **state) {
 }
 
 /* Sums of gradients come down in each of four microbatches, where the host adds them, and takes their norm. */
-static void test_sums_of_gradients_come_down_as_they_are_made(void **state) {
-    (void)state;
+TEST(test_sums_of_gradients_come_down_as_they_are_made) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
     p.micro_batch = 1, p.tie = 0;                                    /* each gradient is made in one place */
@@ -64,8 +61,7 @@ static void test_sums_of_gradients_come_down_as_they_are_made(void **state) {
 
 /* A shard of weights that lives in host memory goes up before each gather, twice a microbatch but for the block at the
  * turn, and not after the update. */
-static void test_offloaded_weights_go_up_before_each_gather(void **state) {
-    (void)state;
+TEST(test_offloaded_weights_go_up_before_each_gather) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
     p.micro_batch = 1;                                               /* 4 microbatches */
@@ -78,8 +74,7 @@ static void test_offloaded_weights_go_up_before_each_gather(void **state) {
 }
 
 /* Where the host's memory is the rank's nothing moves; and no speed of the host is no price. */
-static void test_offload_needs_a_host_with_speeds(void **state) {
-    (void)state;
+TEST(test_offload_needs_a_host_with_speeds) {
     struct cluster c = gpus(), cpu;
     struct plan p = plan_of(4, 1, 1);
     struct price x;

@@ -5,8 +5,7 @@
 
 /* What a profile is held against adds up to the stage: all microbatches, replays too. With tp, what is started in one
  * row and waited for in another is in neither. */
-static void test_rows_of_a_profile_add_up_to_the_stage(void **state) {
-    (void)state;
+TEST(test_rows_of_a_profile_add_up_to_the_stage) {
     struct cluster c = gpus();
     for (int i = 0; i < 4; i++) {
         struct plan p = plan_of(1, i / 2 ? 4 : 1, 1);
@@ -29,8 +28,7 @@ static void test_rows_of_a_profile_add_up_to_the_stage(void **state) {
 }
 
 /* Stages between the ends that need not be compiled are priced as if they were. */
-static void test_like_stages_are_like(void **state) {
-    (void)state;
+TEST(test_like_stages_are_like) {
     struct cluster c = gpus();
     struct plan p;
     for (int i = 0; layout(i, &p); i++) {
@@ -65,8 +63,7 @@ static void same_run(const struct run *a, const struct run *b) {
 }
 
 /* A stage that is compiled from what another plan has left is as if it were compiled by itself. */
-static void test_stages_from_a_stem_are_the_run_s(void **state) {
-    (void)state;
+TEST(test_stages_from_a_stem_are_the_run_s) {
     struct plan p;
     struct run_stem stem = {.n_stages = 0};
     for (int i = 0; layout(i, &p); i++)
@@ -110,8 +107,7 @@ static void check_time_line(struct plan p, const struct cluster *c) {
     price_time_line_fini(&t);
 }
 
-static void test_time_line_is_the_step_s(void **state) {
-    (void)state;
+TEST(test_time_line_is_the_step_s) {
     struct cluster c = gpus();
     struct plan p;
     for (int i = 0; layout(i, &p); i++) check_time_line(p, &c);

@@ -64,8 +64,7 @@ static void same_best(const struct plan *p, unsigned fixed, const struct cluster
 }
 
 /* What is cut is not the best, whatever the number of ranks, with room and without. LONG=1: every number to 64. */
-static void test_pruned_is_unpruned(void **state) {
-    (void)state;
+TEST(test_pruned_is_unpruned) {
     struct plan p = small();
     const struct cluster wide = gpus(79), tight = gpus(0.4), tightest = gpus(0.3);
     for (int64_t n = 1; n <= 64; n += n < 8 || getenv("LONG") ? 1 : 7) same_best(&p, 0, n % 2 ? &tight : &wide, n);
@@ -84,8 +83,7 @@ static void test_pruned_is_unpruned(void **state) {
 }
 
 /* Of activations that wait in host memory no bound knows how many are on the device. */
-static void test_a_search_finds_what_parking_makes_fit(void **state) {
-    (void)state;
+TEST(test_a_search_finds_what_parking_makes_fit) {
     struct plan p = small();
     p.seq = 4096;
     park_options(&p)->kind = PARK_ALL;
@@ -94,8 +92,7 @@ static void test_a_search_finds_what_parking_makes_fit(void **state) {
 }
 
 /* Best first; every layout has all ranks; each family's best is no better than the best. */
-static void test_search_is_in_order(void **state) {
-    (void)state;
+TEST(test_search_is_in_order) {
     struct plan p = small();
     struct cluster c = gpus(79);
     struct search s;
@@ -117,8 +114,7 @@ static void test_search_is_in_order(void **state) {
 }
 
 /* What is given is not searched. */
-static void test_what_is_fixed_stays(void **state) {
-    (void)state;
+TEST(test_what_is_fixed_stays) {
     struct plan p = small();
     struct cluster c = gpus(79);
     struct search s;
@@ -143,8 +139,7 @@ static void test_what_is_fixed_stays(void **state) {
 }
 
 /* More memory never makes the best worse. Where nothing fits, the least that does not is known. */
-static void test_memory_is_a_wall(void **state) {
-    (void)state;
+TEST(test_memory_is_a_wall) {
     struct plan p = small();
     double before = 1e30;
     for (double gib = 0.05; gib < 4; gib *= 2) {
@@ -170,8 +165,7 @@ static void count_told(void *self, const struct found *f) {
     assert_true(f->layout.dp > 0 && f->price.total_bytes > 0);
 }
 
-static void test_a_search_tells_what_it_priced(void **state) {
-    (void)state;
+TEST(test_a_search_tells_what_it_priced) {
     struct plan p = small();
     struct cluster c = gpus(0.4);
     struct search plain, telling;

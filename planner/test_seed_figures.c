@@ -172,8 +172,7 @@ static bool is_held(const char *id) {
     return false;
 }
 
-static void test_quoted_figures(void **state) {
-    (void)state;
+TEST(test_quoted_figures) {
     int n, wrong = 0;
     const struct checked *r = rows(&n);
     for (int i = 0; i < n; i++)
@@ -181,8 +180,7 @@ static void test_quoted_figures(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-static void test_every_quoted_figure_is_held(void **state) {
-    (void)state;
+TEST(test_every_quoted_figure_is_held) {
     char line[1024];
     int n = 0;
     FILE *f = fopen("tests/anchors/seed_figures.csv", "r");

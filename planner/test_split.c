@@ -28,8 +28,7 @@ static int64_t drawn(uint64_t k, int64_t from, int64_t to) {
     return from + (int64_t)(rng_uniform(5, rng_stream("split"), k) * (double)(to - from + 1));
 }
 
-static void test_split_is_that_of_all_splits(void **state) {
-    (void)state;
+TEST(test_split_is_that_of_all_splits) {
     uint64_t k = 0;
     int refused = 0;
     for (int round = 0; round < 2000; round++) {
@@ -56,8 +55,7 @@ static void test_split_is_that_of_all_splits(void **state) {
 }
 
 /* A head of 1.65 layers: one layer fewer beside it than evenly; and a full first stage gives its layers away. */
-static void test_split_of_a_heavy_head(void **state) {
-    (void)state;
+TEST(test_split_of_a_heavy_head) {
     int64_t layers_of[4], most[4] = {30, 30, 30, 30};
     const double fixed[4] = {0, 0, 0, 1.65};
     assert_ok(split_layers(4, 30, 1, fixed, most, layers_of));

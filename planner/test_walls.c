@@ -8,16 +8,14 @@ static struct wall_of computing(void) {
                             .slowest = 1, .goodput = 1, .reach = 0.7};
 }
 
-static void test_reach_is_what_products_reach(void **state) {
-    (void)state;
+TEST(test_reach_is_what_products_reach) {
     struct wall_of x = computing();
     assert_close(wall_reach(x.mfu, x.step_s, x.phase_s[PRICE_PRODUCTS]), 0.7, 1e-12);
     assert_true(wall_reach(0.5, 3, 0) == 0);
 }
 
 /* Every exchange counts, alone and with the others; nothing else does. More than a third, not a third. */
-static void test_a_third_of_exchanges_is_the_wall(void **state) {
-    (void)state;
+TEST(test_a_third_of_exchanges_is_the_wall) {
     for (int i = 0; i < N_PRICE_PHASES; i++) {
         struct wall_of x = computing();
         bool exchange = i == PRICE_TP || i == PRICE_CP || i == PRICE_EP || i == PRICE_PP || i == PRICE_DP ||
@@ -35,8 +33,7 @@ static void test_a_third_of_exchanges_is_the_wall(void **state) {
     assert_int_equal(wall_of(&x), WALL_COMMUNICATION);
 }
 
-static void test_nine_tenths_of_the_reach_is_the_wall(void **state) {
-    (void)state;
+TEST(test_nine_tenths_of_the_reach_is_the_wall) {
     struct wall_of x = computing();
     assert_int_equal(wall_of(&x), WALL_COMPUTE);
     x.mfu = 0.9 * x.reach * (1 - 1e-12);
@@ -50,8 +47,7 @@ static void test_nine_tenths_of_the_reach_is_the_wall(void **state) {
 }
 
 /* What does not fit meets no other wall, whatever else is known of it. */
-static void test_memory_comes_first(void **state) {
-    (void)state;
+TEST(test_memory_comes_first) {
     struct wall_of x = computing();
     x.fits = false;
     assert_int_equal(wall_of(&x), WALL_MEMORY);
@@ -59,8 +55,7 @@ static void test_memory_comes_first(void **state) {
 }
 
 /* Each loss is the largest where it is largest: 0.2 of the time, and 0.1 of another one. */
-static void test_the_largest_loss_is_named(void **state) {
-    (void)state;
+TEST(test_the_largest_loss_is_named) {
     for (int i = 0; i < N_LOSSES; i++) {
         struct wall_of x = computing();
         double part, seconds = 0.2 * x.step_s;

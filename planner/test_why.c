@@ -4,8 +4,7 @@
 #include "tests/test.h"
 
 /* Every phase has a part, and the parts add up to the step. What the phases leave is the bubble's. */
-static void test_parts_add_up_to_the_step(void **state) {
-    (void)state;
+TEST(test_parts_add_up_to_the_step) {
     double phase_s[N_PRICE_PHASES], out[N_PARTS], sum = 0;
     for (int i = 0; i < N_PRICE_PHASES; i++) phase_s[i] = 1 << i;
     part_seconds(phase_s, (1 << N_PRICE_PHASES) - 1 + 0.5, out);
@@ -25,8 +24,7 @@ static enum why with(enum part p, double seconds, enum part q, double other) {
     return why_of(x, true, best);
 }
 
-static void test_a_layout_loses_by_its_largest_difference(void **state) {
-    (void)state;
+TEST(test_a_layout_loses_by_its_largest_difference) {
     static const enum why EXPECTED[N_PARTS] = {WHY_COMPUTE,  WHY_COMPUTE,  WHY_REPLAY,   WHY_LAYERS,
                                                WHY_PIPELINE, WHY_PIPELINE, WHY_REPLICAS, WHY_REPLICAS};
     for (int i = 0; i < N_PARTS; i++) {
@@ -39,8 +37,7 @@ static void test_a_layout_loses_by_its_largest_difference(void **state) {
     assert_int_equal(why_of(x, false, best), WHY_NO_FIT);
 }
 
-static void test_a_layout_is_tied_within_the_models_error(void **state) {
-    (void)state;
+TEST(test_a_layout_is_tied_within_the_models_error) {
     const double best = N_PARTS, error = MODEL_ERROR * best;
     assert_int_equal(with(PART_REPLAY, error * (1 - 1e-9), PART_PP, 0), WHY_TIED);
     assert_int_equal(with(PART_REPLAY, error * (1 + 1e-9), PART_PP, 0), WHY_REPLAY);

@@ -65,8 +65,7 @@ static void check_reads(int schedule, int p, int k, int stage, const struct sche
     const char *wrong = walk(s, schedule, p, k, stage, s->n_versions);
     if (wrong) fail_msg("%s p=%d k=%d stage %d reads %s", pp_schedule_at(schedule)->name, p, k, stage, wrong);
 }
-static void test_every_microbatch_reads_what_its_formula_says(void **state) {
-    (void)state;
+TEST(test_every_microbatch_reads_what_its_formula_says) {
     each(check_reads);
 }
 
@@ -78,8 +77,7 @@ static void check_versions(int schedule, int p, int k, int stage, const struct s
         fail_msg("%s p=%d k=%d stage %d keeps %d versions, and one less would do", pp_schedule_at(schedule)->name, p, k,
                  stage, s->n_versions);
 }
-static void test_no_version_is_kept_for_nothing(void **state) {
-    (void)state;
+TEST(test_no_version_is_kept_for_nothing) {
     each(check_versions);
 }
 
@@ -101,14 +99,12 @@ static void check_frames(int schedule, int p, int k, int stage, const struct sch
     }
     free(all.actions);
 }
-static void test_frames_taken_in_turns_never_collide(void **state) {
-    (void)state;
+TEST(test_frames_taken_in_turns_never_collide) {
     each(check_frames);
 }
 
 /* The fill, some updates and the drain are a sound table, with one staging buffer. */
-static void test_the_fill_the_steps_and_the_drain_are_sound(void **state) {
-    (void)state;
+TEST(test_the_fill_the_steps_and_the_drain_are_sound) {
     for (int p = 1; p <= MAX_P; p++)
         for (int k = 1; k <= MAX_K; k += 3)
             for (int updates = 1; updates <= 4; updates++) {

@@ -25,8 +25,7 @@ static void check_sound(const struct pp_schedule *row, int p, int v, int m) {
     table_fini(&t);
 }
 
-static void test_every_schedule_is_sound_with_one_buffer(void **state) {
-    (void)state;
+TEST(test_every_schedule_is_sound_with_one_buffer) {
     for (int p = 1; p <= MAX_P; p++)
         for (int m = 1; m <= 4 * p; m += p > 4 ? 3 : 1) {
             check_sound(&pp_gpipe, p, 1, m);
@@ -42,8 +41,7 @@ static void split_weights(struct schedule *s, int m) {
     s->split_weight = true;
     for (int k = 0; k < m; k++) schedule_add(s, ACTION_W, 0, k);
 }
-static void test_split_weight_gradients_are_sound(void **state) {
-    (void)state;
+TEST(test_split_weight_gradients_are_sound) {
     struct table t;
     table_init(&t, &pp_1f1b, 2, 1, 4);
     for (int i = 0; i < 2; i++) split_weights(&t.stage[i], 4);
@@ -86,8 +84,7 @@ static void assert_found(struct table *t, int stage, int action, const char *wha
     table_init(t, &pp_interleaved, P, V, M);
 }
 
-static void test_faults_of_one_stage_are_named(void **state) {
-    (void)state;
+TEST(test_faults_of_one_stage_are_named) {
     struct table t;
     table_init(&t, &pp_interleaved, P, V, M);
     struct schedule *s = &t.stage[1];
@@ -114,8 +111,7 @@ static void test_faults_of_one_stage_are_named(void **state) {
     table_fini(&t);
 }
 
-static void test_transfers_that_belong_to_nothing_are_named(void **state) {
-    (void)state;
+TEST(test_transfers_that_belong_to_nothing_are_named) {
     struct table t;
     table_init(&t, &pp_interleaved, P, V, M);
     int end = t.stage[0].n;
@@ -128,8 +124,7 @@ static void test_transfers_that_belong_to_nothing_are_named(void **state) {
 }
 
 /* Stage 2 takes two microbatches of chunk 0 in the other order: sound by itself, but its neighbors do not match. */
-static void test_messages_out_of_order_are_named(void **state) {
-    (void)state;
+TEST(test_messages_out_of_order_are_named) {
     struct table t;
     table_init(&t, &pp_interleaved, P, V, M);
     struct schedule *s = &t.stage[2];
@@ -141,8 +136,7 @@ static void test_messages_out_of_order_are_named(void **state) {
 }
 
 /* Around the end of the ring microbatches come in the right order for both chunks: only the chunk tells them apart. */
-static void test_the_chunk_of_a_message_is_checked(void **state) {
-    (void)state;
+TEST(test_the_chunk_of_a_message_is_checked) {
     struct table t = {.p = 2, .v = 3};
     for (int i = 0; i < 2; i++)
         pp_schedule_make(&pp_interleaved, &(struct pp_shape){2, 3, 2, {0}, NULL}, i, &t.stage[i]);
@@ -156,8 +150,7 @@ static void test_the_chunk_of_a_message_is_checked(void **state) {
 }
 
 /* All forwards first on stage 0, 1F1B on stage 1: each is sound, but with one buffer each waits for the other. */
-static void test_deadlock_is_named(void **state) {
-    (void)state;
+TEST(test_deadlock_is_named) {
     struct table t = {.p = 2, .v = 1};
     pp_schedule_make(&pp_gpipe, &(struct pp_shape){2, 1, 4, {0}, NULL}, 0, &t.stage[0]);
     pp_schedule_make(&pp_1f1b, &(struct pp_shape){2, 1, 4, {0}, NULL}, 1, &t.stage[1]);

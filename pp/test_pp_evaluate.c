@@ -20,8 +20,7 @@ static enum status validation_loss(struct plan *plan, int world, struct data_fil
     return status;
 }
 
-static void test_evaluation_through_chunks_is_serial(void **state) {
-    (void)state;
+TEST(test_evaluation_through_chunks_is_serial) {
     struct plan serial = parity_plan(), chunked = parity_plan();
     struct data_file *file = NULL;
     double expected = NAN, loss = NAN;

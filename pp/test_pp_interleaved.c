@@ -27,8 +27,7 @@ static const char *order_of(int p, int v, int stage, int m) {
 }
 
 /* By hand: warm-up 2 (p - 1 - stage) + (v - 1) p, then one forward, one backward; microbatches in groups of p. */
-static void test_interleaved_order_is_the_papers(void **state) {
-    (void)state;
+TEST(test_interleaved_order_is_the_papers) {
     assert_string_equal(order_of(2, 2, 0, 4), "a0 a1 b0 b1 a2 B0 a3 B1 b2 A0 b3 A1 B2 B3 A2 A3");
     assert_string_equal(order_of(2, 2, 1, 4), "a0 a1 b0 B0 b1 B1 a2 A0 a3 A1 b2 B2 b3 B3 A2 A3");
     assert_string_equal(order_of(2, 3, 1, 2), "a0 a1 b0 b1 c0 C0 c1 C1 B0 B1 A0 A1");
@@ -43,8 +42,7 @@ static bool same_schedule(const struct schedule *a, const struct schedule *b) {
     return same;
 }
 
-static void test_interleaved_with_one_chunk_is_1f1b(void **state) {
-    (void)state;
+TEST(test_interleaved_with_one_chunk_is_1f1b) {
     for (int p = 1; p <= 16; p++)
         for (int m = p; m <= 4 * p; m += p)
             for (int stage = 0; stage < p; stage++) {
@@ -57,8 +55,7 @@ static void test_interleaved_with_one_chunk_is_1f1b(void **state) {
             }
 }
 
-static void test_interleaved_needs_one_staging_buffer_a_direction(void **state) {
-    (void)state;
+TEST(test_interleaved_needs_one_staging_buffer_a_direction) {
     for (int p = 2; p <= 16; p++)
         for (int v = 1; v <= 4; v++)
             for (int m = p; m <= 4 * p; m += p)
@@ -88,8 +85,7 @@ static const char *virtual_stages(int layers, int pp, int chunks, const char *sp
     return text;
 }
 
-static void test_split_counts_virtual_stages(void **state) {
-    (void)state;
+TEST(test_split_counts_virtual_stages) {
     assert_string_equal(virtual_stages(8, 2, 2, ""), "0 0 1 1 2 2 3 3");
     assert_string_equal(virtual_stages(6, 2, 2, ""), "0 0 1 1 2 3");
     assert_string_equal(virtual_stages(8, 2, 2, "1,3,2,2"), "0 1 1 1 2 2 3 3");
@@ -97,8 +93,7 @@ static void test_split_counts_virtual_stages(void **state) {
     assert_fails(technique_pp.check(&two), E_CONFIG, "pp-split=3,5", "layers=8", "pp=2 x chunks=2 = 4", "give 4");
 }
 
-static void test_impossible_chunks_are_refused(void **state) {
-    (void)state;
+TEST(test_impossible_chunks_are_refused) {
     struct plan other = plan_of(8, 2, 2, ""), alone = plan_of(8, 1, 2, ""), groups = plan_of(8, 4, 2, ""),
                 many = plan_of(8, 4, 3, "");
     pp_options(&other)->schedule = SCHEDULE_1F1B;
@@ -137,8 +132,7 @@ static void stages_fini(struct stages *s) {
 }
 
 /* Virtual stage after virtual stage, the kept steps are the whole model's, in order. */
-static void test_chunks_of_all_stages_are_the_whole_model(void **state) {
-    (void)state;
+TEST(test_chunks_of_all_stages_are_the_whole_model) {
     struct stages s;
     int at = 0;
     stages_init(&s);
@@ -157,8 +151,7 @@ static void test_chunks_of_all_stages_are_the_whole_model(void **state) {
     stages_fini(&s);
 }
 
-static void test_ends_and_ties_stay_on_the_first_and_last_stage(void **state) {
-    (void)state;
+TEST(test_ends_and_ties_stay_on_the_first_and_last_stage) {
     struct stages s;
     stages_init(&s);
     assert_int_equal(s.at[0].blocks[0].chunk, 0);

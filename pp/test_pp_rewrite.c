@@ -80,8 +80,7 @@ static void check_steps(const struct stages *s) {
         }
     assert_int_equal(at, s->whole.n_steps);
 }
-static void test_pp_rewrite_partitions_the_steps(void **state) {
-    (void)state;
+TEST(test_pp_rewrite_partitions_the_steps) {
     each_split(check_steps);
 }
 
@@ -100,13 +99,11 @@ static void check_blocks(const struct stages *s) {
     assert_int_equal(s->at[0].blocks[0].chunk, 0);
     assert_int_equal(s->at[s->p - 1].blocks[s->whole.n_blocks - 1].chunk, 0);
 }
-static void test_pp_rewrite_gives_each_block_to_one_stage(void **state) {
-    (void)state;
+TEST(test_pp_rewrite_gives_each_block_to_one_stage) {
     each_split(check_blocks);
 }
 
-static void test_pp_rewrite_cuts_where_it_was_told(void **state) {
-    (void)state;
+TEST(test_pp_rewrite_cuts_where_it_was_told) {
     static const int n_layers[] = {1, 3, 2, 2};
     struct stages s;
     stages_init(&s, 4, "1,3,2,2");
@@ -140,13 +137,11 @@ static void check_params(const struct stages *s) {
         assert_int_equal(counted, 1);
     }
 }
-static void test_pp_rewrite_ties_the_embedding_and_counts_it_once(void **state) {
-    (void)state;
+TEST(test_pp_rewrite_ties_the_embedding_and_counts_it_once) {
     each_split(check_params);
 }
 
-static void test_pp_bills_the_tied_gradient_at_both_ends(void **state) {
-    (void)state;
+TEST(test_pp_bills_the_tied_gradient_at_both_ends) {
     struct stages s;
     stages_init(&s, 4, "");
     for (int i = 0; i < 4; i++) {
@@ -160,8 +155,7 @@ static void test_pp_bills_the_tied_gradient_at_both_ends(void **state) {
 }
 
 /* ---- the technique's schedule ---- */
-static void test_pp_schedule_of_a_plan_is_this_stages(void **state) {
-    (void)state;
+TEST(test_pp_schedule_of_a_plan_is_this_stages) {
     struct stages s = {.plan = parity_plan(), .p = 4};
     s.plan.mesh.pp = 4;
     s.plan.n_microbatches = 6;
@@ -179,8 +173,7 @@ static void test_pp_schedule_of_a_plan_is_this_stages(void **state) {
 }
 
 /* Head and loss as one operation have nothing to put off: a schedule with W apart takes two, unless told otherwise. */
-static void test_split_schedules_take_head_and_loss_apart(void **state) {
-    (void)state;
+TEST(test_split_schedules_take_head_and_loss_apart) {
     for (int k = 0; k < N_SCHEDULES; k++) {
         struct plan open = parity_plan(), told;
         open.mesh.pp = 2, open.micro_batch = 2, open.loss_chunk = -1;
@@ -195,8 +188,7 @@ static void test_split_schedules_take_head_and_loss_apart(void **state) {
 }
 
 /* GPipe without a pipeline: all forwards, all backwards, no stage to send to. */
-static void test_pp_schedule_is_legal_with_one_stage(void **state) {
-    (void)state;
+TEST(test_pp_schedule_is_legal_with_one_stage) {
     struct plan plan = parity_plan();
     struct schedule s;
     pp_options(&plan)->schedule = SCHEDULE_GPIPE;

@@ -66,8 +66,7 @@ static void check_sound(struct made *m, struct pp_work work) {
     enum status status = pp_check_schedules(m->stage, m->x.n_stages, m->x.n_chunks, pp_send_depth(m->row, &m->x));
     require(status == OK, m, status_message());
 }
-static void test_every_row_is_sound(void **state) {
-    (void)state;
+TEST(test_every_row_is_sound) {
     each_row((struct pp_work){1, 1, 1}, 16, check_sound);
 }
 
@@ -91,19 +90,16 @@ static void check_peaks(struct made *m, struct pp_work work) {
                      m->x.n_stages, m->x.n_chunks, m->x.n_microbatches, i, pp_peak_in_flight(&m->stage[i]),
                      m->row->peak(&m->x, i));
 }
-static void test_every_rows_bubble_is_its_closed_form(void **state) {
-    (void)state;
+TEST(test_every_rows_bubble_is_its_closed_form) {
     each_row((struct pp_work){1, 1, 1}, 12, check_bubble);
     each_row((struct pp_work){18.5, 18.1, 9.3}, 8, check_bubble);    /* W shorter than the others, as GPUs have it */
 }
-static void test_every_rows_peak_is_its_closed_form(void **state) {
-    (void)state;
+TEST(test_every_rows_peak_is_its_closed_form) {
     each_row((struct pp_work){1, 1, 1}, 16, check_peaks);
 }
 
 /* ---- naive: what talks on pipelines count ---- */
-static void test_naive_makes_its_rounds(void **state) {
-    (void)state;
+TEST(test_naive_makes_its_rounds) {
     for (int p = 2; p <= 16; p++) {
         struct made m;
         int kept = 0, sent_back = 0;
@@ -147,8 +143,7 @@ static bool next_line(FILE *f, struct line *l) {
     return false;
 }
 
-static void test_rates_of_the_zero_bubble_paper(void **state) {
-    (void)state;
+TEST(test_rates_of_the_zero_bubble_paper) {
     FILE *f = fopen("tests/anchors/zero_bubble.csv", "r");
     struct line l;
     int n = 0;
@@ -171,8 +166,7 @@ static void test_rates_of_the_zero_bubble_paper(void **state) {
 
 /* ZB-2p follows the times. The paper searches; 0.4 points are what another search may be off. Of a microbatch's
  * activations W needs 32h of 34h + 5as, which the paper does not print: .366 for its model of 1.5B, else .432. */
-static void test_zb_2p_is_close_to_the_papers(void **state) {
-    (void)state;
+TEST(test_zb_2p_is_close_to_the_papers) {
     FILE *f = fopen("tests/anchors/zero_bubble.csv", "r");
     struct line l;
     assert_non_null(f);
@@ -197,8 +191,7 @@ static int most_in_flight(const struct made *m) {
     return most;
 }
 
-static void test_zb_v_has_no_bubble_in_1f1bs_memory(void **state) {
-    (void)state;
+TEST(test_zb_v_has_no_bubble_in_1f1bs_memory) {
     for (int p = 1; p <= 16; p++)
         for (int n = 2 * p; n <= 4 * p; n++) {
             struct made m;
@@ -210,8 +203,7 @@ static void test_zb_v_has_no_bubble_in_1f1bs_memory(void **state) {
 }
 
 /* Half and a third of 1F1B's 2p chunks, and 2 more. */
-static void test_v_half_and_v_min_keep_what_they_say(void **state) {
-    (void)state;
+TEST(test_v_half_and_v_min_keep_what_they_say) {
     for (int p = 1; p <= 16; p++)
         for (int n = 1; n <= 4 * p; n += p) {
             struct made half, least;
@@ -225,8 +217,7 @@ static void test_v_half_and_v_min_keep_what_they_say(void **state) {
 }
 
 /* With less memory a list still ends, because a shallow stage leaves room for the deeper one of its rank. */
-static void test_a_list_obeys_its_memory(void **state) {
-    (void)state;
+TEST(test_a_list_obeys_its_memory) {
     static const struct { int memory, idle; } cases[] = {{3, 66}, {4, 30}, {5, 11}};
     const struct pp_times times = {{1, 1, 1}, 0};
     for (int k = 0; k < 3; k++) {
@@ -266,14 +257,12 @@ static void check_places(struct made *m, struct pp_work work) {
     for (int i = 0; i < m->x.n_stages; i++)
         for (int c = 0; c < m->x.n_chunks; c++) require(seen[i][c], m, "a chunk without a stage");
 }
-static void test_placements_are_one_to_one(void **state) {
-    (void)state;
+TEST(test_placements_are_one_to_one) {
     each_row((struct pp_work){1, 1, 1}, 8, check_places);
 }
 
 /* The paper's ratio, for F = B and N microbatches: (D-2)/(2N+D-2); for B = 2F and N = D: (D-2)/(3N/2+D-2). */
-static void test_chimera_is_its_closed_form(void **state) {
-    (void)state;
+TEST(test_chimera_is_its_closed_form) {
     for (int p = 2; p <= 16; p += 2)
         for (int rounds = 1; rounds <= 4; rounds *= 2) {
             int n = rounds * p, D = p;
@@ -292,8 +281,7 @@ static void test_chimera_is_its_closed_form(void **state) {
         }
 }
 
-static void test_dualpipe_is_no_worse_than_its_formula(void **state) {
-    (void)state;
+TEST(test_dualpipe_is_no_worse_than_its_formula) {
     for (int p = 2; p <= 16; p += 2)
         for (int n = 2 * p; n <= 4 * p; n += p) {
             double formula = (p / 2 - 1) * (2 + 2 * 2 - 2);

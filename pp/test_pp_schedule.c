@@ -93,19 +93,16 @@ static void check_peaks(const struct table *t) {
     }
 }
 
-static void test_pp_schedule_runs_every_microbatch_in_order(void **state) {
-    (void)state;
+TEST(test_pp_schedule_runs_every_microbatch_in_order) {
     each_table(check_stages);
 }
 
-static void test_pp_schedule_peak_is_its_closed_form(void **state) {
-    (void)state;
+TEST(test_pp_schedule_peak_is_its_closed_form) {
     each_table(check_peaks);
 }
 
 /* The two lines of pp_schedule.c's comment. */
-static void test_pp_schedule_1f1b_of_two_stages_is_the_textbooks(void **state) {
-    (void)state;
+TEST(test_pp_schedule_1f1b_of_two_stages_is_the_textbooks) {
     static const char *const expected[] = {"F0 F1 B0 F2 B1 F3 B2 B3 ", "F0 B0 F1 B1 F2 B2 F3 B3 "};
     struct table t;
     table_init(&t, &pp_1f1b, 2, 4);
@@ -132,8 +129,7 @@ static void check_depth(const struct table *t) {
     require(!t->stage[0].send_depth, t, -1, "pp_schedule_make is not asked for the depth");
 }
 
-static void test_pp_schedule_depth_is_the_least_that_does_not_deadlock(void **state) {
-    (void)state;
+TEST(test_pp_schedule_depth_is_the_least_that_does_not_deadlock) {
     each_table(check_depth);
 }
 
@@ -148,8 +144,7 @@ static double step_time(const struct schedule *stages, int p, int depth, const s
     return end;
 }
 
-static void test_pp_schedule_depth_is_the_least_that_never_waits(void **state) {
-    (void)state;
+TEST(test_pp_schedule_depth_is_the_least_that_never_waits) {
     for (int k = 0; k < N_SYNCHRONOUS; k++)
         for (int p = 2; p <= 5; p++)
             for (int v = 1; v <= (pp_schedule_at(k)->chunked ? 3 : 1); v++)
@@ -175,8 +170,7 @@ static void test_pp_schedule_depth_is_the_least_that_never_waits(void **state) {
 static void add_all(struct schedule *s, enum action_kind kind, int n) {
     for (int m = 0; m < n; m++) schedule_add(s, kind, 0, m);
 }
-static void test_pp_simulate_finds_a_deadlock_of_full_wires(void **state) {
-    (void)state;
+TEST(test_pp_simulate_finds_a_deadlock_of_full_wires) {
     const struct pp_shape shape = {2, 1, 3, {0}, NULL};
     struct schedule s[2] = {{0}};
     for (int i = 0; i < 2; i++) pp_place(&pp_wind, &shape, i, &s[i]);
@@ -216,8 +210,7 @@ static void break_receive_too_early(struct table *t) {   /* stage 0 wants a grad
 }
 static void break_send_twice(struct table *t) { schedule_add(&t->stage[0], SEND_F, 0, 7); }
 
-static void test_pp_simulate_rejects_broken_tables(void **state) {
-    (void)state;
+TEST(test_pp_simulate_rejects_broken_tables) {
     void (*const breaks[])(struct table *) = {break_swapped_receives, break_swapped_sends,     break_missing_send,
                                               break_missing_receive,  break_receive_too_early, break_send_twice};
     for (int k = 0; k < 2; k++)
@@ -273,14 +266,12 @@ static void check_bubble(const struct table *t) {
     require(idle == (t->p - 1) * (F_TIME + B_TIME), t, -1, "the bubble is not (p-1)(F+B)");
 }
 
-static void test_pp_schedule_bubble_is_its_closed_form(void **state) {
-    (void)state;
+TEST(test_pp_schedule_bubble_is_its_closed_form) {
     each_table(check_bubble);
 }
 
 /* --schedule is the index of a row. */
-static void test_pp_schedules_are_in_the_order_of_their_names(void **state) {
-    (void)state;
+TEST(test_pp_schedules_are_in_the_order_of_their_names) {
     char names[512] = "";
     for (int i = 0; pp_schedule_at(i); i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? "|" : "", pp_schedule_at(i)->name);

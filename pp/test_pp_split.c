@@ -30,15 +30,13 @@ static const char *stages(int layers, int pp, const char *split) {
     return text;
 }
 
-static void test_pp_split_is_even_where_it_can_be(void **state) {
-    (void)state;
+TEST(test_pp_split_is_even_where_it_can_be) {
     assert_string_equal(stages(4, 1, ""), "0 0 0 0");
     assert_string_equal(stages(4, 2, ""), "0 0 1 1");
     assert_string_equal(stages(4, 4, ""), "0 1 2 3");
 }
 
-static void test_pp_split_gives_the_first_stages_one_more(void **state) {
-    (void)state;
+TEST(test_pp_split_gives_the_first_stages_one_more) {
     assert_string_equal(stages(5, 2, ""), "0 0 0 1 1");
     assert_string_equal(stages(8, 3, ""), "0 0 0 1 1 1 2 2");
     assert_string_equal(stages(7, 4, ""), "0 0 1 1 2 2 3");
@@ -57,21 +55,18 @@ static void check_even(int layers, int pp) {
     for (int s = 0; s < pp; s++) assert_in_range(n[s], layers / pp, (layers + pp - 1) / pp);
 }
 
-static void test_pp_split_of_every_size_is_a_partition(void **state) {
-    (void)state;
+TEST(test_pp_split_of_every_size_is_a_partition) {
     for (int layers = 1; layers <= MAX_LAYERS; layers++)
         for (int pp = 1; pp <= layers; pp++) check_even(layers, pp);
 }
 
-static void test_pp_split_does_as_told(void **state) {
-    (void)state;
+TEST(test_pp_split_does_as_told) {
     assert_string_equal(stages(8, 2, "3,5"), "0 0 0 1 1 1 1 1");
     assert_string_equal(stages(8, 4, "1,3,2,2"), "0 1 1 1 2 2 3 3");
     assert_string_equal(stages(3, 1, "3"), "0 0 0");
 }
 
-static void test_pp_split_refuses_every_bad_form(void **state) {
-    (void)state;
+TEST(test_pp_split_refuses_every_bad_form) {
     static const char *const bad[] = {"8",
                                       "3,4",
                                       "3,6",
@@ -103,8 +98,7 @@ static void test_pp_split_refuses_every_bad_form(void **state) {
     }
 }
 
-static void test_pp_split_refuses_more_stages_than_layers(void **state) {
-    (void)state;
+TEST(test_pp_split_refuses_more_stages_than_layers) {
     struct plan plan = plan_of(4, 5, ""), told = plan_of(4, 5, "1,1,1,1");
     int stage_of[MAX_LAYERS];
     assert_fails(pp_assign_layers(&plan, stage_of), E_CONFIG, "pp=5", "layers=4", "use pp 4 or less");
@@ -114,8 +108,7 @@ static void test_pp_split_refuses_more_stages_than_layers(void **state) {
 }
 
 /* A schedule other than the default, or a split, is legal at pp=1 and must be obeyed or refused, so pp is on. */
-static void test_pp_is_wanted_when_anything_of_it_is_asked_for(void **state) {
-    (void)state;
+TEST(test_pp_is_wanted_when_anything_of_it_is_asked_for) {
     struct plan none = plan_of(4, 1, ""), stages2 = plan_of(4, 2, ""), split = plan_of(4, 1, "4"),
                 gpipe = plan_of(4, 1, "");
     pp_options(&gpipe)->schedule = SCHEDULE_GPIPE;

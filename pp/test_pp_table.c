@@ -46,8 +46,7 @@ static void check_same(const struct pp_schedule *row, int p, int v, int m) {
     free(again);
 }
 
-static void test_a_schedule_written_is_read_back_the_same(void **state) {
-    (void)state;
+TEST(test_a_schedule_written_is_read_back_the_same) {
     for (int k = 0; k < N_SYNCHRONOUS; k++)
         for (int p = 2; p <= 4; p++) {
             const struct pp_schedule *row = pp_schedule_at(k);
@@ -56,8 +55,7 @@ static void test_a_schedule_written_is_read_back_the_same(void **state) {
 }
 
 /* ---- refused ---- */
-static void test_what_cannot_be_run_is_refused_with_line_and_cell(void **state) {
-    (void)state;
+TEST(test_what_cannot_be_run_is_refused_with_line_and_cell) {
     static const struct { const char *text, *where, *why; } cases[] = {
         {"0F0, 0F1, 0X0, 0B1\n1F0, 1B0, 1F1, 1B1\n", "line 1, cell 3", "is no action"},
         {"0F0, 0F1, 0B0, 0B1\n1F0, 1B0, 1F1, 1B1, F1\n", "line 2, cell 5", "is no action"},
@@ -88,8 +86,7 @@ static void test_what_cannot_be_run_is_refused_with_line_and_cell(void **state) 
 
 /* ---- trained ---- */
 /* The plan's own choices are refused where they are not the file's. */
-static void test_a_plan_has_to_be_the_tables(void **state) {
-    (void)state;
+TEST(test_a_plan_has_to_be_the_tables) {
     struct plan p = parity_plan();
     struct pp_table *t;
     assert_ok(read_text("0F0, 0F1, 0B0, 0B1\n1F0, 1B0, 1F1, 1B1\n", &t));
@@ -107,8 +104,7 @@ static void test_a_plan_has_to_be_the_tables(void **state) {
 }
 
 /* Down and back, where the second rank leaves itself two messages before it takes the first: each has a slot. */
-static void test_a_table_trains_as_serial_does(void **state) {
-    (void)state;
+TEST(test_a_table_trains_as_serial_does) {
     struct plan serial = parity_plan(), plan = serial;
     struct reference reference;
     struct difference d = {0};

@@ -62,8 +62,7 @@ static void check_table(const struct pp_schedule *row, int p, int v, int m) {
 static const int SIZES[] = {1, 2, 3, 4, 5, 7, 8, 12, 16, 31, 32, 64};
 enum { N_SIZES = sizeof SIZES / sizeof *SIZES };
 
-static void test_gpipe_and_1f1b_are_their_closed_forms(void **state) {
-    (void)state;
+TEST(test_gpipe_and_1f1b_are_their_closed_forms) {
     for (int k = 0; k < N_SIZES; k++)
         for (int p = SIZES[k], m = 1; m <= 4 * p; m += p > 8 ? p / 2 : 1) {
             check_table(&pp_gpipe, p, 1, m);
@@ -71,8 +70,7 @@ static void test_gpipe_and_1f1b_are_their_closed_forms(void **state) {
         }
 }
 
-static void test_interleaved_is_its_closed_form(void **state) {
-    (void)state;
+TEST(test_interleaved_is_its_closed_form) {
     for (int k = 1; k < N_SIZES; k++)
         for (int p = SIZES[k], v = 1; v <= 4; v++)
             for (int m = p; m <= 4 * p; m += p) check_table(&pp_interleaved, p, v, m);
@@ -92,8 +90,7 @@ static void assert_span(const struct table *t, const struct timeline *line, int 
 }
 
 /* stage 0: F0 F1 . B0 B0 . B1 B1        stage 1: . F0 B0 B0 F1 B1 B1        (F = 1, B = 2; two microbatches) */
-static void test_timeline_of_two_stages(void **state) {
-    (void)state;
+TEST(test_timeline_of_two_stages) {
     struct table t;
     table_init(&t, &pp_1f1b, 2, 1, 2);
     struct timeline line = run(&t, INT_MAX, 1, 2, 0);
@@ -109,8 +106,7 @@ static void test_timeline_of_two_stages(void **state) {
 }
 
 /* With one microbatch nothing overlaps: it waits for each of the 2 (p - 1) messages. */
-static void test_messages_take_their_time(void **state) {
-    (void)state;
+TEST(test_messages_take_their_time) {
     struct table t;
     table_init(&t, &pp_1f1b, 5, 1, 1);
     struct timeline line = run(&t, 1, 1, 2, 10);
@@ -135,8 +131,7 @@ static double makespan_of(const struct table *t, const struct unequal *u) {
 
 /* 1F1B, backward twice as long as forward: T = m max S + (sum S - max S) if the last stage is the longest. If another
  * is, its forwards ahead may hide a part of the second term: it takes at most that, and at least m max S. */
-static void test_1f1b_of_unequal_stages_is_its_closed_form(void **state) {
-    (void)state;
+TEST(test_1f1b_of_unequal_stages_is_its_closed_form) {
     uint32_t seed = 1;
     for (int trial = 0; trial < 400; trial++) {
         struct table t;
@@ -158,8 +153,7 @@ static void test_1f1b_of_unequal_stages_is_its_closed_form(void **state) {
 
 /* Equal stages, a wire of x: m S + (p-1) S + [2(p-1)(1 + m/p) - 2] x, m a multiple of p. Source: Qi et al. 2023, "Zero
  * Bubble Pipeline Parallelism", table of appendix. */
-static void test_1f1b_with_wires_is_its_closed_form(void **state) {
-    (void)state;
+TEST(test_1f1b_with_wires_is_its_closed_form) {
     for (int p = 2; p <= 8; p++)
         for (int k = 1; k <= 4; k++) {
             struct table t;
@@ -174,8 +168,7 @@ static void test_1f1b_with_wires_is_its_closed_form(void **state) {
 }
 
 /* The receiver computes for 5 between its receives: with one buffer the second send waits until 5, with two never. */
-static void test_a_full_buffer_holds_the_sender(void **state) {
-    (void)state;
+TEST(test_a_full_buffer_holds_the_sender) {
     const struct pp_times times = {{[TAPE_F] = 5}, 0};
     struct table t = {.p = 2, .v = 1};
     struct timeline line;
@@ -191,8 +184,7 @@ static void test_a_full_buffer_holds_the_sender(void **state) {
     table_fini(&t);
 }
 
-static void test_timeline_refuses_what_never_ends(void **state) {
-    (void)state;
+TEST(test_timeline_refuses_what_never_ends) {
     const struct pp_times times = {{0}, 0};
     struct schedule s[2] = {{0}};
     struct timeline line;

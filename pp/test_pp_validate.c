@@ -40,8 +40,7 @@ static void make(int kind, int p, int m, struct schedule *all) {
     for (int i = 0; i < p; i++) pp_validate(row, &x, &all[i]);
 }
 
-static void test_early_actions_are_a_consistent_cut(void **state) {
-    (void)state;
+TEST(test_early_actions_are_a_consistent_cut) {
     for (int kind = 0; kind < N_SYNCHRONOUS; kind++)
         for (int p = 1; p <= MAX_P; p++)
             for (int m = p; m <= 3 * p; m += p) {
@@ -60,8 +59,7 @@ static void test_early_actions_are_a_consistent_cut(void **state) {
 }
 
 /* As pp_validate.c says of ZB-H2. */
-static void test_zb_h2_is_early_with_its_warm_up(void **state) {
-    (void)state;
+TEST(test_zb_h2_is_early_with_its_warm_up) {
     struct schedule all[4];
     make(SCHEDULE_ZB_H2, 4, 8, all);
     for (int i = 0; i < 4; i++) {

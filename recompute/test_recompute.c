@@ -59,8 +59,7 @@ static void check_marked(const struct plan *plan, const char *in_a_layer) {
     run_destroy(&r);
 }
 
-static void test_recompute_selective_marks_the_cheap_and_large(void **state) {
-    (void)state;
+TEST(test_recompute_selective_marks_the_cheap_and_large) {
     struct plan plan = plan_of(RECOMPUTE_SELECTIVE, 0);
     check_marked(&plan, "ln1 ln2 gelu");
     plan.attention = ATTENTION_MATERIALISED;
@@ -69,16 +68,14 @@ static void test_recompute_selective_marks_the_cheap_and_large(void **state) {
     check_marked(&plan, "att.probs att.mask att.dropped");
 }
 
-static void test_recompute_full_marks_all_but_the_output(void **state) {
-    (void)state;
+TEST(test_recompute_full_marks_all_but_the_output) {
     struct plan plan = plan_of(RECOMPUTE_FULL, 0);
     check_marked(&plan, "ln1 ln1.stat qkv att att.stat proj res1 ln2 ln2.stat fc gelu fc2");
     plan.dropout_masks = MASKS_STORE;
     check_marked(&plan, "ln1 ln1.stat qkv att att.stat proj res1 res1.mask ln2 ln2.stat fc gelu fc2 res2.mask");
 }
 
-static void test_recompute_none_marks_nothing(void **state) {
-    (void)state;
+TEST(test_recompute_none_marks_nothing) {
     struct plan plan = plan_of(RECOMPUTE_NONE, 0);
     assert_false(technique_recompute.wanted(&plan));
     check_marked(&plan, "");
@@ -107,8 +104,7 @@ static void check_groups(const struct plan *plan, int rank, const char *expected
     run_destroy(&r);
 }
 
-static void test_recompute_uniform_keeps_one_input_a_group(void **state) {
-    (void)state;
+TEST(test_recompute_uniform_keeps_one_input_a_group) {
     static const char *const whole[] = {"oooooooo", ".o.o.o.o", "..o..o.o", "...o...o", "....o..o", ".....o.o",
                                         "......oo", ".......o"};
     for (int n = 1; n <= LAYERS; n++) {
@@ -118,8 +114,7 @@ static void test_recompute_uniform_keeps_one_input_a_group(void **state) {
 }
 
 /* Groups start again with each stage and chunk: what a neighbor sends cannot be recomputed here. */
-static void test_recompute_uniform_groups_end_with_the_chunk(void **state) {
-    (void)state;
+TEST(test_recompute_uniform_groups_end_with_the_chunk) {
     static const char *const stages[] = {"oooo", ".o.o", "..oo", "...o"};
     for (int n = 1; n <= 4; n++)
         for (int rank = 0; rank < 2; rank++) {
@@ -138,8 +133,7 @@ static void test_recompute_uniform_groups_end_with_the_chunk(void **state) {
     for (int rank = 0; rank < 2; rank++) check_groups(&plan, rank, ".o .o");
 }
 
-static void test_recompute_block_takes_the_first_layers_of_each_chunk(void **state) {
-    (void)state;
+TEST(test_recompute_block_takes_the_first_layers_of_each_chunk) {
     struct plan plan = plan_of(RECOMPUTE_BLOCK, 3);
     check_groups(&plan, 0, "ooo-----");
     plan.mesh.pp = 2;
@@ -163,8 +157,7 @@ static int64_t saved_bytes(const struct plan *plan, int64_t layer[LAYERS]) {
     return sum;
 }
 
-static void test_recompute_saves_less_the_more_it_drops(void **state) {
-    (void)state;
+TEST(test_recompute_saves_less_the_more_it_drops) {
     static const struct { int attention, masks; } cores[] = {
         {ATTENTION_BLOCKED, MASKS_REDRAW}, {ATTENTION_MATERIALISED, MASKS_REDRAW},
         {ATTENTION_MATERIALISED, MASKS_STORE}};
@@ -187,8 +180,7 @@ static void test_recompute_saves_less_the_more_it_drops(void **state) {
 }
 
 /* full: each layer keeps only its input, (B,T,C) in fp64. uniform: only the first layer of each group does. */
-static void test_recompute_full_saves_the_input_alone(void **state) {
-    (void)state;
+TEST(test_recompute_full_saves_the_input_alone) {
     int64_t layer[LAYERS], input = MICRO * 8 * 16 * 8;
     struct plan full = plan_of(RECOMPUTE_FULL, 0), uniform = plan_of(RECOMPUTE_UNIFORM, 3),
                 block = plan_of(RECOMPUTE_BLOCK, 3);
@@ -201,8 +193,7 @@ static void test_recompute_full_saves_the_input_alone(void **state) {
 }
 
 /* A marked value of forward is freed by the end of forward. */
-static void test_recompute_drops_what_is_marked(void **state) {
-    (void)state;
+TEST(test_recompute_drops_what_is_marked) {
     struct run r;
     int marked = 0;
     struct plan plan = plan_of(RECOMPUTE_UNIFORM, 3);
@@ -251,8 +242,7 @@ static void check_replays(const struct plan *plan, const char *steps) {
 }
 
 /* No op reads fc2's product, its all-reduce over tp, or the layer's output: they are not recomputed. */
-static void test_recompute_replays_each_step_at_most_once(void **state) {
-    (void)state;
+TEST(test_recompute_replays_each_step_at_most_once) {
     struct plan plan = plan_of(RECOMPUTE_SELECTIVE, 0);
     check_replays(&plan, " ln1 ln2 gelu ");
     plan.attention = ATTENTION_MATERIALISED;
@@ -265,8 +255,7 @@ static void test_recompute_replays_each_step_at_most_once(void **state) {
 
 /* With tp: proj's all-reduce is replayed, fc2's is not; enter is a view and has no row. With sp: its gathers too, also
  * the head's, but sp replays those with or without recomputation. */
-static void test_recompute_replays_collectives_only_when_wanted(void **state) {
-    (void)state;
+TEST(test_recompute_replays_collectives_only_when_wanted) {
     struct plan plan = plan_of(RECOMPUTE_FULL, 0);
     plan.mesh.tp = 2;
     check_replays(&plan, " ln1 qkv att proj.part proj res1 ln2 fc gelu ");
@@ -277,8 +266,7 @@ static void test_recompute_replays_collectives_only_when_wanted(void **state) {
 }
 
 /* In a group, the next layer's replay reads the output of every layer but the last: these are replayed as a whole. */
-static void test_recompute_uniform_replays_whole_layers_but_the_last(void **state) {
-    (void)state;
+TEST(test_recompute_uniform_replays_whole_layers_but_the_last) {
     struct run r;
     struct plan plan = plan_of(RECOMPUTE_UNIFORM, 4);
     compile(&r, &plan, 0);
@@ -305,8 +293,7 @@ static struct bill bill_of(const struct plan *plan) {
 /* Per token: a product of (n,k) is 2 n k flops, attention 4 T C. full replays a layer's forward without fc2 (4C,C):
  *   qkv 2 x 3 C^2 + attention 4 T C + proj 2 C^2 + fc 2 x 4 C^2 = 16 C^2 + 4 T C
  * where the layer's forward is 24 C^2 + 4 T C. */
-static void test_recompute_flops_are_the_layers_forward_without_fc2(void **state) {
-    (void)state;
+TEST(test_recompute_flops_are_the_layers_forward_without_fc2) {
     struct plan none = plan_of(RECOMPUTE_NONE, 0), full = plan_of(RECOMPUTE_FULL, 0),
                 uniform = plan_of(RECOMPUTE_UNIFORM, 4);
     none.loss_chunk = full.loss_chunk = uniform.loss_chunk = 0;      /* the head's product is in forward then */
@@ -318,8 +305,7 @@ static void test_recompute_flops_are_the_layers_forward_without_fc2(void **state
 }
 
 /* Of the ops that selective replays, only the core of materialised attention counts flops. */
-static void test_recompute_selective_flops(void **state) {
-    (void)state;
+TEST(test_recompute_selective_flops) {
     struct plan plan = plan_of(RECOMPUTE_SELECTIVE, 0);
     double tokens = (double)plan.global_batch * 8;
     assert_close(bill_of(&plan).flops[ROW_REPLAY], 0, 0);
@@ -328,8 +314,7 @@ static void test_recompute_selective_flops(void **state) {
 }
 
 /* One more all-reduce per layer and microbatch, of proj's (B,T,C): 2 S (tp-1)/tp. */
-static void test_recompute_full_sends_projs_sum_again(void **state) {
-    (void)state;
+TEST(test_recompute_full_sends_projs_sum_again) {
     struct plan none = plan_of(RECOMPUTE_NONE, 0), full = plan_of(RECOMPUTE_FULL, 0);
     none.mesh.tp = full.mesh.tp = 4;
     double S = (double)MICRO * 8 * 16 * 8, m = (double)none.global_batch / MICRO;
@@ -338,8 +323,7 @@ static void test_recompute_full_sends_projs_sum_again(void **state) {
 }
 
 /* ---- refused ---- */
-static void test_recompute_refuses_groups_larger_than_the_model(void **state) {
-    (void)state;
+TEST(test_recompute_refuses_groups_larger_than_the_model) {
     struct plan uniform = plan_of(RECOMPUTE_UNIFORM, LAYERS + 1), block = plan_of(RECOMPUTE_BLOCK, LAYERS + 1);
     assert_fails(technique_recompute.check(&uniform), E_CONFIG, "recompute=uniform:9", "layers=8",
                  "use recompute uniform:8");

@@ -153,7 +153,7 @@ static enum verdict run_here(const struct CMUnitTest *test) {
 }
 
 /* Follows each test that did not fail: where this one passes, what is graded has changed CMocka in memory. */
-static void control(void **state) { (void)state; assert_true(false); }
+TEST(control) { assert_true(false); }
 
 enum verdict test_run_here(const char *file, const struct CMUnitTest *test) {
     static const struct CMUnitTest fails = unit_test(control);

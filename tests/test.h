@@ -5,7 +5,7 @@
  *                                                    threads: 1, behind it, of a suite of whole small models, where
  *                                                    more threads take longer
  *   #include "tests/test.h"
- *   static void test_sum_is_exact(void **state) { (void)state; ... assert_close(...); }
+ *   TEST(test_sum_is_exact) { ... assert_close(...); }
  *   TESTS(unit_test(test_sum_is_exact))
  *
  * In tests of more than one rank never assert between collectives: an assert jumps out and strands the peers. Compute,
@@ -24,6 +24,9 @@
 #include <stdbool.h>
 
 #include "lib/device/device.h"
+
+/** A test's head. A test that reads what its setup function left has CMocka's own: static void NAME(void **state). */
+#define TEST(name) static void name(void **cmocka_state __attribute__((unused)))
 
 #undef unit_test /* CMocka's own is deprecated, and of another type */
 #define unit_test(function) cmocka_unit_test(function)

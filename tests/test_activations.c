@@ -101,8 +101,7 @@ static int64_t layernorm_bytes(const struct plan *p) {
                : 2 * 2 * p->seq * p->micro_batch * size / (tp_options(p)->sp ? p->mesh.tp : 1);
 }
 
-static void test_a_layer_saves_what_korthikanti_et_al_print(void **state) {
-    (void)state;
+TEST(test_a_layer_saves_what_korthikanti_et_al_print) {
     for (int i = 0; i < N_SHAPES; i++)
         for (int tp = 1; tp <= 8; tp *= 2)
             for (int sp = 0; sp <= (tp > 1); sp++)
@@ -115,8 +114,7 @@ static void test_a_layer_saves_what_korthikanti_et_al_print(void **state) {
 }
 
 /* Section 4.1 for 175B, written out: 5as/h = 80, so 34 + 80 times sbh, and selective recomputation keeps 34 of 114. */
-static void test_a_layer_of_175b_in_numbers(void **state) {
-    (void)state;
+TEST(test_a_layer_of_175b_in_numbers) {
     struct plan p = plan_of(&SHAPES[3], 1);
     assert_layers(&p, 114 * 25165824LL, 32768);
     recompute_options(&p)->kind = RECOMPUTE_SELECTIVE;
@@ -149,8 +147,7 @@ static void check_every_kind(struct plan *p) {
                 assert_layers(p, counted_bytes(p), statistics_bytes(p));
 }
 
-static void test_a_layer_saves_by_element_size_attention_and_masks(void **state) {
-    (void)state;
+TEST(test_a_layer_saves_by_element_size_attention_and_masks) {
     for (int i = 0; i < N_SHAPES; i++)
         for (int precision = PRECISION_FP32; precision <= PRECISION_FP16; precision++)
             for (int tp = 1; tp <= 8; tp *= 8) {
@@ -162,8 +159,7 @@ static void test_a_layer_saves_by_element_size_attention_and_masks(void **state)
 }
 
 /* Without a TxT tensor there is something else to make again: ln1, ln2 and gelu, 1 + 1 + 4 of the 16 elements. */
-static void test_selective_with_blocked_attention_saves_ten_elements(void **state) {
-    (void)state;
+TEST(test_selective_with_blocked_attention_saves_ten_elements) {
     for (int i = 0; i < N_SHAPES; i++) {
         struct plan p = plan_of(&SHAPES[i], 1);
         p.attention = ATTENTION_BLOCKED;
@@ -176,8 +172,7 @@ static void test_selective_with_blocked_attention_saves_ten_elements(void **stat
 /* ---- blocks ---- */
 
 /* The tokens, and one mask; the stream that it makes is the first layer's. */
-static void test_the_embedding_saves_tokens_and_a_mask(void **state) {
-    (void)state;
+TEST(test_the_embedding_saves_tokens_and_a_mask) {
     struct plan p = plan_of(&SHAPES[1], 1);
     struct saved saved;
     assert_ok(count_rank(&p, 0, &saved));
@@ -187,8 +182,7 @@ static void test_the_embedding_saves_tokens_and_a_mask(void **state) {
 
 /* A stage's first layer saves what any does, though its input comes from another rank; other stages' blocks save
  * nothing here. */
-static void test_stages_save_what_their_blocks_save(void **state) {
-    (void)state;
+TEST(test_stages_save_what_their_blocks_save) {
     struct plan p = plan_of(&SHAPES[1], 2), whole = p;
     struct saved serial, stage;
     p.mesh.pp = 2;
@@ -203,8 +197,7 @@ static void test_stages_save_what_their_blocks_save(void **state) {
 }
 
 /* uniform:2 keeps the input of every other layer; block:1 all of every layer but the first. */
-static void test_groups_save_what_their_first_layer_needs(void **state) {
-    (void)state;
+TEST(test_groups_save_what_their_first_layer_needs) {
     struct plan p = plan_of(&SHAPES[1], 1);
     struct saved saved;
     int64_t all = paper_bytes(&p), input = 2 * p.seq * p.micro_batch * p.hidden;

@@ -210,8 +210,7 @@ static struct plan plan_of(int schedule, int dp, int k) {
     return p;
 }
 
-static void test_endless_pipelines_equal_the_delayed_gradient(void **state) {
-    (void)state;
+TEST(test_endless_pipelines_equal_the_delayed_gradient) {
     for (int schedule = N_SYNCHRONOUS; schedule < N_SCHEDULES; schedule++)
         for (int k = 1; k <= 16; k *= 2) {
             struct plan p = plan_of(schedule, 1, k);
@@ -223,8 +222,7 @@ static void test_endless_pipelines_equal_the_delayed_gradient(void **state) {
 }
 
 /* Replicas, ZeRO 1, uneven stages and recomputation compose without a word: each sees the step's gradients. */
-static void test_endless_pipelines_in_company(void **state) {
-    (void)state;
+TEST(test_endless_pipelines_in_company) {
     if (comm_world_size() < 4) skip();
     for (int schedule = N_SYNCHRONOUS; schedule < N_SCHEDULES; schedule++)
         for (int zero = 0; zero <= 1; zero++) {
@@ -238,8 +236,7 @@ static void test_endless_pipelines_in_company(void **state) {
 }
 
 /* Late by one update on all stages alike, 2BW has a norm, and both copies of a tied matrix get the same sum. */
-static void test_2bw_clips_and_ties(void **state) {
-    (void)state;
+TEST(test_2bw_clips_and_ties) {
     struct plan p = plan_of(SCHEDULE_2BW, 1, 8);
     struct trial x = {SCHEDULE_2BW, (int)p.mesh.pp, 8, {4, 3}};
     p.tie = 1, p.clip = 0.5;
@@ -262,8 +259,7 @@ static enum status begin(struct run *r, const struct plan *p) {
     return layout_use_demo(r);
 }
 
-static void test_an_endless_run_resumes_to_the_bit(void **state) {
-    (void)state;
+TEST(test_an_endless_run_resumes_to_the_bit) {
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
     double whole[7], resumed[7];
     snprintf(folder, sizeof folder, "%s", test_path("endless"));
@@ -289,8 +285,7 @@ static void test_an_endless_run_resumes_to_the_bit(void **state) {
 }
 
 /* Between flushes stages are at different updates: nobody may take the weights for the model's. */
-static void test_weights_are_not_given_away_in_between(void **state) {
-    (void)state;
+TEST(test_weights_are_not_given_away_in_between) {
     struct run r = {0};
     struct plan p = plan_of(SCHEDULE_PIPEDREAM, 1, 8);
     double loss;
@@ -306,8 +301,7 @@ static void test_weights_are_not_given_away_in_between(void **state) {
 }
 
 /* ---- what cannot be ---- */
-static void test_what_endless_pipelines_cannot_do_is_refused(void **state) {
-    (void)state;
+TEST(test_what_endless_pipelines_cannot_do_is_refused) {
     struct plan p = plan_of(SCHEDULE_PIPEDREAM, 1, 2), q;
     p.mesh.pp = 4, p.n_microbatches = 2;
     assert_ok(technique_pp.check(&p));

@@ -99,8 +99,7 @@ static bool same_losses(const double *found, const double *expected, bool to_the
     return ok;
 }
 
-static void test_a_checkpoint_of_any_layout_loads_in_any_other(void **state) {
-    (void)state;
+TEST(test_a_checkpoint_of_any_layout_loads_in_any_other) {
     if (on_cuda() && comm_world_size() > 2) skip();
     double expected[N_LAYOUTS][AFTER], found[AFTER];
     int n = on_cuda() ? 2 : N_LAYOUTS;
@@ -142,8 +141,7 @@ static enum status scaled_steps(struct run *r, double losses[AFTER], double scal
 }
 
 /* fp16: the loss scale goes on as well, here over its doubling after three clean steps, of which two were before. */
-static void test_a_loss_scale_goes_on_where_it_was(void **state) {
-    (void)state;
+TEST(test_a_loss_scale_goes_on_where_it_was) {
     if (on_cuda()) skip();
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
     double expected[AFTER], found[AFTER], scales[2][AFTER] = {{0}};
@@ -167,8 +165,7 @@ static void test_a_loss_scale_goes_on_where_it_was(void **state) {
 
 /* Weights of a bf16 run are its masters, in fp32: an fp32 run that takes them has the bf16 run's validation loss, but
  * for bf16's rounding. */
-static void test_a_bf16_checkpoint_loads_in_fp32(void **state) {
-    (void)state;
+TEST(test_a_bf16_checkpoint_loads_in_fp32) {
     if (on_cuda() && comm_world_size() > 2) skip();
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
     double narrow = 0, wide = 1;
@@ -275,8 +272,7 @@ static bool is_not_saved(struct run *r, const char *folder, enum status expected
     return agree_all(ok);
 }
 
-static void test_what_is_not_a_whole_checkpoint_is_refused(void **state) {
-    (void)state;
+TEST(test_what_is_not_a_whole_checkpoint_is_refused) {
     if (on_cuda()) skip();
     static const struct { damage *what; enum status status; const char *words; } cases[] = {
         {flip_in_length, E_FORMAT, "is damaged"}, {flip_in_header, E_FORMAT, "is damaged"},
@@ -297,8 +293,7 @@ static void test_what_is_not_a_whole_checkpoint_is_refused(void **state) {
     assert_true(agree_all(ok));
 }
 
-static void test_another_model_is_refused(void **state) {
-    (void)state;
+TEST(test_another_model_is_refused) {
     if (on_cuda()) skip();
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
     shared_path("model", folder);
@@ -373,8 +368,7 @@ static enum status begin(const char *step, struct plan p) {
     return status;
 }
 
-static void test_weights_serve_another_length_of_sequences(void **state) {
-    (void)state;
+TEST(test_weights_serve_another_length_of_sequences) {
     if (on_cuda()) skip();
     char gpt[CHECKPOINT_PATH_MAX], llama[CHECKPOINT_PATH_MAX];
     enum log_level level = log_get_level();
@@ -394,8 +388,7 @@ static void test_weights_serve_another_length_of_sequences(void **state) {
     assert_true(agree_all(ok) && agree_max(said) == 1);
 }
 
-static void test_a_weight_that_is_no_number_is_refused(void **state) {
-    (void)state;
+TEST(test_a_weight_that_is_no_number_is_refused) {
     if (on_cuda()) skip();
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
     struct run r;
@@ -422,8 +415,7 @@ static bool is_there(const char *folder, const char *name) {
     return access(path, F_OK) == 0;
 }
 
-static void test_old_checkpoints_go_and_unfinished_ones_too(void **state) {
-    (void)state;
+TEST(test_old_checkpoints_go_and_unfinished_ones_too) {
     if (on_cuda()) skip();
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX], left[2 * CHECKPOINT_PATH_MAX + 128];
     struct run r;
@@ -446,8 +438,7 @@ static void test_old_checkpoints_go_and_unfinished_ones_too(void **state) {
 }
 
 /* Once more at the same step: it takes the place of the old one. */
-static void test_a_step_may_be_saved_twice(void **state) {
-    (void)state;
+TEST(test_a_step_may_be_saved_twice) {
     if (on_cuda()) skip();
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
     shared_path("twice", folder);
@@ -457,8 +448,7 @@ static void test_a_step_may_be_saved_twice(void **state) {
     assert_true(agree_all(ok));
 }
 
-static void test_a_place_that_cannot_be_written_is_named(void **state) {
-    (void)state;
+TEST(test_a_place_that_cannot_be_written_is_named) {
     if (on_cuda()) skip();
     struct run r;
     bool ok = agree_all(open_run(&r, nth_plan(0)) == OK) && agree_all(steps(&r, 1, NULL) == OK);

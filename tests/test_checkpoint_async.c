@@ -92,8 +92,7 @@ static bool beside_equals_at_once(int layout, int precision) {
 /* Between the files and a GPU are only copies: there a small world does. */
 static bool leaves_it_to_the_cpu(void) { return test_device()->kind == DEVICE_CUDA && comm_world_size() > 2; }
 
-static void test_what_is_written_beside_training_is_of_its_step(void **state) {
-    (void)state;
+TEST(test_what_is_written_beside_training_is_of_its_step) {
     if (leaves_it_to_the_cpu()) skip();
     static const int layouts[] = {0, 3, 5, 8, 11};
     int n = test_device()->kind == DEVICE_CUDA ? 2 : 5;
@@ -115,8 +114,7 @@ static enum status write_after_a_step(struct run *r, const char *late, struct sh
     return status;
 }
 
-static void test_the_copy_does_not_change(void **state) {
-    (void)state;
+TEST(test_the_copy_does_not_change) {
     if (leaves_it_to_the_cpu()) skip();
     char at_once[CHECKPOINT_PATH_MAX], late[CHECKPOINT_PATH_MAX], now[CHECKPOINT_PATH_MAX + 64];
     struct shard shard;
@@ -143,8 +141,7 @@ static void limit_files(rlim_t bytes) {
     setrlimit(RLIMIT_FSIZE, &limit);
 }
 
-static void test_a_file_that_cannot_be_written_fails_on_every_rank(void **state) {
-    (void)state;
+TEST(test_a_file_that_cannot_be_written_fails_on_every_rank) {
     if (test_device()->kind == DEVICE_CUDA) skip();
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
     bool ended = false;
@@ -166,8 +163,7 @@ static void test_a_file_that_cannot_be_written_fails_on_every_rank(void **state)
 }
 
 /* Given up half-way: the thread has ended before its memory goes, and nothing is `latest`. */
-static void test_a_save_that_is_given_up_names_nothing(void **state) {
-    (void)state;
+TEST(test_a_save_that_is_given_up_names_nothing) {
     if (leaves_it_to_the_cpu()) skip();
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
     struct checkpoint_saver *saver = NULL;
@@ -183,8 +179,7 @@ static void test_a_save_that_is_given_up_names_nothing(void **state) {
 }
 
 /* Without the memory there is nowhere to copy to. */
-static void test_a_copy_that_was_not_planned_is_refused(void **state) {
-    (void)state;
+TEST(test_a_copy_that_was_not_planned_is_refused) {
     if (leaves_it_to_the_cpu()) skip();
     char folder[CHECKPOINT_PATH_MAX];
     struct checkpoint_saver *saver = NULL;

@@ -23,8 +23,7 @@ static enum status compare_checked(const struct plan *plan, const struct referen
     return status;
 }
 
-static void test_collectives_match_on_every_rank(void **state) {
-    (void)state;
+TEST(test_collectives_match_on_every_rank) {
     struct reference ref;
     struct plan serial = parity_plan(), plan = layout_of_world();
     struct difference d = {0};

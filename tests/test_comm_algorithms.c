@@ -23,8 +23,7 @@ static bool is_serial(const struct comm_algorithm *algorithm, int company, const
     return ok;
 }
 
-static void test_layouts_equal_serial_under_every_algorithm(void **state) {
-    (void)state;
+TEST(test_layouts_equal_serial_under_every_algorithm) {
     struct reference reference;
     struct plan plan = parity_plan();
     enum status status = reference_init(&reference, &plan);

@@ -89,15 +89,13 @@ static struct plan small_plan(enum plan_precision precision) {
     return p;
 }
 
-static void test_cuda_equals_cpu_in_fp64(void **state) {
-    (void)state;
+TEST(test_cuda_equals_cpu_in_fp64) {
     skip_on_cpu();
     check(small_plan(PRECISION_FP64), is_exact, 0, 0, 2);
 }
 
 /* Shared keys, rotary positions and the rest of Llama's ops, composed. */
-static void test_llama_on_the_device_equals_cpu(void **state) {
-    (void)state;
+TEST(test_llama_on_the_device_equals_cpu) {
     skip_on_cpu();
     struct plan p = small_plan(PRECISION_FP64);
     assert_ok(recipe_arch(&p, "llama"));
@@ -108,8 +106,7 @@ static void test_llama_on_the_device_equals_cpu(void **state) {
 }
 
 /* Every token sees all, three kinds of data, a residual that branches, a norm after it. */
-static void test_bert_on_the_device_equals_cpu(void **state) {
-    (void)state;
+TEST(test_bert_on_the_device_equals_cpu) {
     skip_on_cpu();
     struct plan p = small_plan(PRECISION_FP64);
     assert_ok(recipe_arch(&p, "bert"));
@@ -121,8 +118,7 @@ static void test_bert_on_the_device_equals_cpu(void **state) {
 
 /* A sequence in shards: keys of other ranks, seen whole, in part or not at all, over NCCL and staged in turns. 16
  * places: pieces of four or two keys, which are a Philox block or not. */
-static void test_shards_of_a_sequence_on_the_device_equal_cpu(void **state) {
-    (void)state;
+TEST(test_shards_of_a_sequence_on_the_device_equal_cpu) {
     skip_on_cpu();
     int world = comm_world_size();
     if (world == 1 || world == 8) skip();
@@ -147,8 +143,7 @@ static void test_shards_of_a_sequence_on_the_device_equal_cpu(void **state) {
 }
 
 /* Heads of 224 channels, and of 160, whose kernels have other tiles: the same numbers, and memory as planned. */
-static void test_large_heads_on_the_device_equal_cpu(void **state) {
-    (void)state;
+TEST(test_large_heads_on_the_device_equal_cpu) {
     skip_on_cpu();
     int world = comm_world_size();
     if (world > 2) skip();
@@ -168,8 +163,7 @@ static void test_large_heads_on_the_device_equal_cpu(void **state) {
 
 /* Experts on every rank, shared by pairs and by all, among replicas and beside every other way to shard. Groups of two
  * tokens compete for one place of an expert: a third of the choices is dropped. Odd ones: rows are packed. */
-static void test_experts_on_the_device_equal_cpu(void **state) {
-    (void)state;
+TEST(test_experts_on_the_device_equal_cpu) {
     skip_on_cpu();
     static const struct { int dp, cp, tp, pp, ep, sp, zero; } TRIALS[] = {
         {1, 1, 1, 1, 1, 0, 0}, {2, 1, 1, 1, 2, 0, 1}, {1, 2, 1, 1, 2, 0, 0}, {1, 1, 2, 1, 1, 1, 0},
@@ -201,8 +195,7 @@ static void test_experts_on_the_device_equal_cpu(void **state) {
 }
 
 /* Every pipeline schedule, over NCCL and staged in turns: four channels, and what a rank leaves itself. */
-static void test_every_schedule_on_the_device_equals_cpu(void **state) {
-    (void)state;
+TEST(test_every_schedule_on_the_device_equals_cpu) {
     skip_on_cpu();
     if (comm_world_size() == 1) skip();
     struct reference ref;
@@ -226,8 +219,7 @@ static void test_every_schedule_on_the_device_equals_cpu(void **state) {
     assert_int_equal(t.failed, 0);
 }
 
-static void test_cuda_equals_cpu_with_materialised_attention_and_stored_masks(void **state) {
-    (void)state;
+TEST(test_cuda_equals_cpu_with_materialised_attention_and_stored_masks) {
     skip_on_cpu();
     struct plan p = small_plan(PRECISION_FP64);
     p.attention = ATTENTION_MATERIALISED;
@@ -235,14 +227,12 @@ static void test_cuda_equals_cpu_with_materialised_attention_and_stored_masks(vo
     check(p, is_exact, 0, 1, 6);
 }
 
-static void test_cuda_equals_cpu_within_bf16_bounds(void **state) {
-    (void)state;
+TEST(test_cuda_equals_cpu_within_bf16_bounds) {
     skip_on_cpu();
     check(small_plan(PRECISION_BF16), is_close, 0x1p-8, 0, 4);
 }
 
-static void test_cuda_equals_cpu_within_fp16_bounds(void **state) {
-    (void)state;
+TEST(test_cuda_equals_cpu_within_fp16_bounds) {
     skip_on_cpu();
     check(small_plan(PRECISION_FP16), is_close, 0x1p-11, 2, 4);
 }

@@ -62,8 +62,7 @@ static enum status count_waits(const struct plan *p, int64_t *waits) {
     return status;
 }
 
-static void test_a_step_is_queued_without_waiting(void **state) {
-    (void)state;
+TEST(test_a_step_is_queued_without_waiting) {
     if (on_cpu() || !simt_host_waits) skip();
     for (int layout = 0; layout < 5; layout++) {
         struct plan p = plan_of(layout);
@@ -87,8 +86,7 @@ static enum status losses_of(struct run *r, bool ahead, int n, double *loss) {
     return OK;
 }
 
-static void test_a_step_started_early_is_the_same_step(void **state) {
-    (void)state;
+TEST(test_a_step_started_early_is_the_same_step) {
     if (on_cpu()) skip();
     struct plan p = plan_of(0);
     double one_by_one[4], ahead[4];
@@ -113,8 +111,7 @@ static void *weights_of(const struct run *r, int64_t *bytes) {
 
 /* A weight that is not a number on its way through two queued steps: both are refused, and no other weight has
  * moved. */
-static void test_no_weight_changes_after_a_number_that_is_not_finite(void **state) {
-    (void)state;
+TEST(test_no_weight_changes_after_a_number_that_is_not_finite) {
     if (on_cpu() || comm_world_size() > 1) skip();
     struct run r = {0};
     struct plan p = plan_of(0);
@@ -150,8 +147,7 @@ static int n_of(const char *table, const char *name) {
     return at ? atoi(at + strlen(name)) : 0;
 }
 
-static void test_the_profile_is_the_devices_time(void **state) {
-    (void)state;
+TEST(test_the_profile_is_the_devices_time) {
     if (on_cpu() || comm_world_size() > 1) skip();
     struct plan p = plan_of(0);
     struct run r = {0};

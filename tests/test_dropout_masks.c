@@ -56,8 +56,7 @@ static enum status compare_in(int precision, int *differing) {
     return status;
 }
 
-static void test_stored_masks_give_the_bits_of_redrawn_ones(void **state) {
-    (void)state;
+TEST(test_stored_masks_give_the_bits_of_redrawn_ones) {
     static const int precisions[] = {PRECISION_FP64, PRECISION_FP32, PRECISION_BF16};
     int differing = 0;
     enum status status = OK;

@@ -41,8 +41,7 @@ static void check_published(read_config *read, const char *text, struct checkpoi
     "\"initializer_range\": 0.02, \"model_type\": \"llama\", \"pretraining_tp\": 1, \"rms_norm_eps\": 1e-05, " \
     "\"rope_scaling\": null, \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", \"use_cache\": true, "
 
-static void test_published_files_are_read_whole(void **state) {
-    (void)state;
+TEST(test_published_files_are_read_whole) {
     check_published(gpt_hf_config_read, "{\"activation_function\": \"gelu_new\", \"architectures\": "
         "[\"GPT2LMHeadModel\"], \"attn_pdrop\": 0.1, \"bos_token_id\": 50256, \"embd_pdrop\": 0.1, \"eos_token_id\": "
         "50256, \"initializer_range\": 0.02, \"layer_norm_epsilon\": 1e-05, \"model_type\": \"gpt2\", \"n_ctx\": 1024, "
@@ -109,8 +108,7 @@ static struct checkpoint_model model_of(read_config *read, const char *text) {
     return m;
 }
 
-static void test_what_is_not_said_is_the_references(void **state) {
-    (void)state;
+TEST(test_what_is_not_said_is_the_references) {
     assert_int_equal(model_of(gpt_hf_config_read, OF_GPT2 "}").heads, 12);
     assert_int_equal(model_of(gpt_hf_config_read, OF_GPT2 ", \"num_attention_heads\": 4}").heads, 4);
     assert_int_equal(model_of(gpt_hf_config_read, OF_GPT2 ", \"num_attention_heads\": 4, \"n_head\": 4}").heads, 4);
@@ -128,8 +126,7 @@ static int64_t theta_of(const char *more) {
     return theta ? theta : 10000;
 }
 
-static void test_rope_theta_is_read_where_it_is(void **state) {
-    (void)state;
+TEST(test_rope_theta_is_read_where_it_is) {
     assert_int_equal(theta_of(""), 10000);
     assert_int_equal(theta_of(", \"rope_theta\": 500"), 500);
     assert_int_equal(theta_of(", \"rope_theta\": 500, \"rope_parameters\": {}"), 500);
@@ -140,16 +137,14 @@ static void test_rope_theta_is_read_where_it_is(void **state) {
 }
 
 /* T5 with a head of its own, as transformers 4 and 5 write it. */
-static void test_an_unscaled_head_is_its_own(void **state) {
-    (void)state;
+TEST(test_an_unscaled_head_is_its_own) {
     assert_int_equal(model_of(t5_hf_config_read, T5_OF_2 ", \"tie_word_embeddings\": false}").untied, 1);
     assert_int_equal(model_of(t5_hf_config_read, T5_OF_2 ", \"tie_word_embeddings\": true, "
                                                          "\"scale_decoder_outputs\": false}").untied, 1);
     assert_int_equal(model_of(t5_hf_config_read, T5_OF_2 ", \"scale_decoder_outputs\": true}").untied, 0);
 }
 
-static void test_other_functions_are_refused_by_name(void **state) {
-    (void)state;
+TEST(test_other_functions_are_refused_by_name) {
     static const struct { read_config *read; const char *text, *key, *value; } cases[] = {
         {gpt_hf_config_read, OF_GPT2 ", \"n_head\": 4, \"num_attention_heads\": 2}", "num_attention_heads is 2",
          "n_head"},
@@ -193,8 +188,7 @@ static void test_other_functions_are_refused_by_name(void **state) {
         assert_fails(read_text(cases[i].read, cases[i].text, &m), E_FORMAT, cases[i].key, cases[i].value);
 }
 
-static void test_a_key_that_nothing_reads_is_said(void **state) {
-    (void)state;
+TEST(test_a_key_that_nothing_reads_is_said) {
     test_stderr_keep();
     model_of(llama_hf_config_read, OF_LLAMA ", \"logit_scale\": 0.5, \"pretraining_tp\": 2, \"my_note\": 1}");
     const char *said = test_stderr_text();
@@ -212,8 +206,7 @@ static void make_file(const char *folder, const char *name, const char *text) {
     fclose(f);
 }
 
-static void test_a_folder_is_what_transformers_reads(void **state) {
-    (void)state;
+TEST(test_a_folder_is_what_transformers_reads) {
     char type[HF_MODEL_TYPE_MAX], folder[512];
     struct hf_files *files;
     snprintf(folder, sizeof folder, "%s", test_path("folder"));

@@ -135,8 +135,7 @@ static void run_candidates(struct list *all, const struct reference refs[], int 
     }
 }
 
-static void test_every_pair_of_techniques_composes(void **state) {
-    (void)state;
+TEST(test_every_pair_of_techniques_composes) {
     struct reference refs[COMBINATION_MODELS];
     struct list all = {0};
     int n[] = {[ILLEGAL] = 0, [SAME] = 0, [DIFFERENT] = 0};

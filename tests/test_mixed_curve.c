@@ -66,16 +66,13 @@ static void check_curve(enum plan_precision precision, bool fp8) {
     }
 }
 
-static void test_bf16_learns_as_fp32_does(void **state) {
-    (void)state;
+TEST(test_bf16_learns_as_fp32_does) {
     check_curve(PRECISION_BF16, false);
 }
-static void test_fp16_learns_as_fp32_does(void **state) {
-    (void)state;
+TEST(test_fp16_learns_as_fp32_does) {
     check_curve(PRECISION_FP16, false);
 }
-static void test_fp8_learns_as_fp32_does(void **state) {
-    (void)state;
+TEST(test_fp8_learns_as_fp32_does) {
     check_curve(PRECISION_FP32, true);
     check_curve(PRECISION_BF16, true);
 }

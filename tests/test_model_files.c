@@ -164,8 +164,7 @@ static bool cannot_be_resumed(const char *save, struct plan p) {
     return agree_all(status == E_FORMAT && said);
 }
 
-static void test_an_fp64_model_goes_out_and_in(void **state) {
-    (void)state;
+TEST(test_an_fp64_model_goes_out_and_in) {
     char save[CHECKPOINT_PATH_MAX], imported[CHECKPOINT_PATH_MAX];
     shared_path("fp64", save);
     bool ok = agree_all(train_and_save(PRECISION_FP64, save) == OK);
@@ -178,8 +177,7 @@ static void test_an_fp64_model_goes_out_and_in(void **state) {
 }
 
 /* bf16: the masters are what is exported, in fp32, and llm.c has those too. */
-static void test_a_bf16_models_masters_go_out_and_in(void **state) {
-    (void)state;
+TEST(test_a_bf16_models_masters_go_out_and_in) {
     char save[CHECKPOINT_PATH_MAX], imported[CHECKPOINT_PATH_MAX];
     shared_path("bf16", save);
     bool ok = agree_all(train_and_save(PRECISION_BF16, save) == OK);

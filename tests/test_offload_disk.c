@@ -151,8 +151,7 @@ static bool check(const struct trial *t, int number) {
     return ok;
 }
 
-static void test_offload_to_disk_has_the_same_bits(void **state) {
-    (void)state;
+TEST(test_offload_to_disk_has_the_same_bits) {
     bool ok = true;
     for (int i = 0; i < N_TRIALS; i++) {
         bool for_cuda = comm_world_size() <= 2 && (i == 1 || i + 2 >= N_TRIALS);
@@ -198,8 +197,7 @@ static enum status load_and_train(struct plan p, const char *folder, double *num
 }
 
 /* From a file to memory and back: to the bit, since the layout is the same. */
-static void test_offload_checkpoints_load_elsewhere_and_back(void **state) {
-    (void)state;
+TEST(test_offload_checkpoints_load_elsewhere_and_back) {
     static const int trials[] = {1, 5};
     bool ok = true;
     if (test_device()->kind == DEVICE_CUDA) skip();
@@ -226,8 +224,7 @@ static enum status poison(struct run *r, void *self, const struct event *e) {
     return w->present && w->own_n ? r->device->upload(r->device, param_own_grad(w), &infinite, sizeof infinite) : OK;
 }
 
-static void test_a_refused_step_touches_no_file(void **state) {
-    (void)state;
+TEST(test_a_refused_step_touches_no_file) {
     struct run r;
     if (test_device()->kind == DEVICE_CUDA) skip();
     double numbers[2];
@@ -244,8 +241,7 @@ static void test_a_refused_step_touches_no_file(void **state) {
     assert_true(agree_all(ok));
 }
 
-static void test_a_shortened_file_ends_the_run_in_one_line(void **state) {
-    (void)state;
+TEST(test_a_shortened_file_ends_the_run_in_one_line) {
     struct run r;
     double numbers[2];
     if (comm_world_size() > 1 || test_device()->kind == DEVICE_CUDA) skip();

@@ -39,8 +39,7 @@ static bool within_1e_10(const struct difference *d) {
     return d->loss < 1e-10 && d->norm < 1e-10 && d->grad < 1e-10 && d->weight < 1e-10 && bytes_agree(d);
 }
 
-static void test_every_layout_equals_serial_fp64(void **state) {
-    (void)state;
+TEST(test_every_layout_equals_serial_fp64) {
     struct reference ref;
     struct plan plan = parity_plan();
     struct tally t = {&ref, within_1e_10, 0, 0};
@@ -55,8 +54,7 @@ static void test_every_layout_equals_serial_fp64(void **state) {
 }
 
 /* The materialised attention is another op with the same mathematics: one layout is enough to see it composed. */
-static void test_materialised_attention_equals_blocked_serial(void **state) {
-    (void)state;
+TEST(test_materialised_attention_equals_blocked_serial) {
     struct reference ref;
     struct plan plan = parity_plan();
     struct difference d = {0};
@@ -87,8 +85,7 @@ static void only_small_microbatches(void *self, const struct plan *p) {
     if (p->micro_batch == 2) try_layout(self, p);
 }
 
-static void test_layouts_equal_serial_within_fp32_bounds(void **state) {
-    (void)state;
+TEST(test_layouts_equal_serial_within_fp32_bounds) {
     struct reference ref;
     struct plan plan = parity_plan();
     plan.precision = PRECISION_FP32;
@@ -113,8 +110,7 @@ static void run_twice(void *self, const struct plan *p) {
     if (!agree_all(first.bits == second.bits)) t->differing++;
 }
 
-static void test_same_layout_twice_gives_the_same_bits(void **state) {
-    (void)state;
+TEST(test_same_layout_twice_gives_the_same_bits) {
     struct reference ref;
     struct plan plan = parity_plan();
     plan.precision = PRECISION_FP32;

@@ -98,20 +98,17 @@ static void check_layouts(const struct plan *plan, double u) {
     assert_int_equal(t.failed, 0);
 }
 
-static void test_layouts_equal_serial_within_bf16_bounds(void **state) {
-    (void)state;
+TEST(test_layouts_equal_serial_within_bf16_bounds) {
     struct plan p = mixed_plan(PRECISION_BF16);
     check_layouts(&p, 0x1p-8);
 }
 
-static void test_layouts_equal_serial_within_fp16_bounds(void **state) {
-    (void)state;
+TEST(test_layouts_equal_serial_within_fp16_bounds) {
     struct plan p = mixed_plan(PRECISION_FP16);
     check_layouts(&p, 0x1p-11);
 }
 
-static void test_layouts_equal_serial_with_fp32_gradients(void **state) {
-    (void)state;
+TEST(test_layouts_equal_serial_with_fp32_gradients) {
     struct plan p = mixed_plan(PRECISION_BF16);
     mixed_precision_options(&p)->grad_fp32 = 1;
     check_layouts(&p, 0x1p-8);
@@ -132,14 +129,12 @@ static void check_companions(const struct plan *plan, double u) {
     assert_int_equal(t.failed, 0);
 }
 
-static void test_every_technique_in_bf16(void **state) {
-    (void)state;
+TEST(test_every_technique_in_bf16) {
     struct plan p = mixed_plan(PRECISION_BF16);
     check_companions(&p, 0x1p-8);
 }
 
-static void test_every_technique_in_fp16_with_fp32_gradients(void **state) {
-    (void)state;
+TEST(test_every_technique_in_fp16_with_fp32_gradients) {
     struct plan p = mixed_plan(PRECISION_FP16);
     mixed_precision_options(&p)->grad_fp32 = 1;
     check_companions(&p, 0x1p-11);
@@ -155,8 +150,7 @@ static void run_twice(void *self, const struct plan *p) {
     if (!agree_all(ok && first.bits == second.bits)) t->failed++;
 }
 
-static void test_same_layout_twice_gives_the_same_bits_in_fp16(void **state) {
-    (void)state;
+TEST(test_same_layout_twice_gives_the_same_bits_in_fp16) {
     struct reference ref;
     struct plan p = mixed_plan(PRECISION_FP16);
     struct trial t = {&ref, 0, 0, 0};

@@ -19,8 +19,7 @@ static const char *content(const char *path) {
     return text;
 }
 
-static void test_report_takes_the_token_and_seals_all_lines_with_it(void **state) {
-    (void)state;
+TEST(test_report_takes_the_token_and_seals_all_lines_with_it) {
     if (getenv("TEST_REPORT")) skip();      /* this very run has a report, and there is only one */
     const char *path = test_path("report");
     FILE *file = fopen(path, "w");
@@ -47,8 +46,7 @@ static void test_report_takes_the_token_and_seals_all_lines_with_it(void **state
     remove(path);
 }
 
-static void test_report_of_no_file_is_refused(void **state) {
-    (void)state;
+TEST(test_report_of_no_file_is_refused) {
     if (getenv("TEST_REPORT")) skip();
     setenv("TEST_REPORT", "/tmp/there/is/no/such/file", 1);
     bool opened = report_open();

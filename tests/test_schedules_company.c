@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void test_every_schedule_in_company(void **state) {
-    (void)state;
+TEST(test_every_schedule_in_company) {
     struct plan serial = parity_plan();
     struct reference reference;
     const char *filter = getenv("PARITY");
@@ -36,8 +35,7 @@ static void test_every_schedule_in_company(void **state) {
 
 /* The validation loss is the model's, not the layout's: between steps of training, through every schedule's forward
  * half. */
-static void test_every_schedule_evaluates_alike(void **state) {
-    (void)state;
+TEST(test_every_schedule_evaluates_alike) {
     double first = 0;
     for (int k = 0; k < N_SYNCHRONOUS; k++) {
         struct plan p = parity_plan();

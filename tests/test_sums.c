@@ -77,8 +77,7 @@ static void every_mesh(const struct plan *plan, struct tally *t) {
     whole.micro_batch = 0;
     if (agree_all(plan_settle(&whole, comm_world_size()) == OK)) try_layout(t, &whole);
 }
-static void test_every_mesh_and_schedule_has_the_same_bits(void **state) {
-    (void)state;
+TEST(test_every_mesh_and_schedule_has_the_same_bits) {
     try_all(fixed_plan("gpt", PRECISION_FP32), every_mesh);
 }
 
@@ -106,13 +105,11 @@ static void even_companies(const struct plan *plan, struct tally *t) {
 }
 static void odd_companies(const struct plan *plan, struct tally *t) { some_companies(plan, t, 1); }
 
-static void test_gpt_has_the_same_bits_with_every_technique(void **state) {
-    (void)state;
+TEST(test_gpt_has_the_same_bits_with_every_technique) {
     try_all(fixed_plan("gpt", PRECISION_FP32), even_companies);
     try_all(fixed_plan("gpt", PRECISION_BF16), odd_companies);
 }
-static void test_llama_has_the_same_bits_with_every_technique(void **state) {
-    (void)state;
+TEST(test_llama_has_the_same_bits_with_every_technique) {
     try_all(fixed_plan("llama", PRECISION_FP32), odd_companies);
     try_all(fixed_plan("llama", PRECISION_BF16), even_companies);
 }
@@ -144,8 +141,7 @@ static void other_layouts(const struct plan *plan, struct tally *t) {
     status_report();
 }
 
-static void test_a_run_goes_on_in_another_layout_with_the_same_bits(void **state) {
-    (void)state;
+TEST(test_a_run_goes_on_in_another_layout_with_the_same_bits) {
     try_all(fixed_plan("gpt", PRECISION_FP32), other_layouts);
 }
 
@@ -160,8 +156,7 @@ static void exchange(struct schedule *s, int i, int k) {
     a->microbatch = k, b->microbatch = i;
 }
 
-static void test_only_microbatches_in_order_are_added_by_halves(void **state) {
-    (void)state;
+TEST(test_only_microbatches_in_order_are_added_by_halves) {
     struct run r;
     struct plan p = fixed_plan("gpt", PRECISION_FP32);
     p.micro_batch = 4;
@@ -188,8 +183,7 @@ static void one_fast(const struct plan *plan, struct tally *t) {
     t->seen = 2;
     t->failed = !agree_all(status == OK && !is_same(&d));
 }
-static void test_fast_sums_have_other_bits(void **state) {
-    (void)state;
+TEST(test_fast_sums_have_other_bits) {
     try_all(fixed_plan("gpt", PRECISION_FP32), one_fast);
 }
 

@@ -41,8 +41,7 @@ static void go_through(int ranks, int n[3]) {
     }
 }
 
-static void test_types_refuse_no_legal_layout(void **state) {
-    (void)state;
+TEST(test_types_refuse_no_legal_layout) {
     int n[] = {[ILLEGAL] = 0, [TYPED] = 0, [REFUSED] = 0};
     for (int ranks = 1; ranks <= 8; ranks *= 2) go_through(ranks, n);
     if (getenv("LONG"))

@@ -123,8 +123,7 @@ static struct plan pipeline(int schedule) {
     return p;
 }
 
-static void test_a_guess_that_is_always_wrong(void **state) {
-    (void)state;
+TEST(test_a_guess_that_is_always_wrong) {
     struct plan p = pipeline(SCHEDULE_ZB_H2);
     bool cpu = test_device()->kind == DEVICE_CPU;                    /* emulated, it takes a hundred times as long */
     int n = cpu ? 20 : 2;
@@ -134,8 +133,7 @@ static void test_a_guess_that_is_always_wrong(void **state) {
     check(p, (struct trial){n, NO_STEP}, n);
 }
 
-static void test_a_guess_that_is_right_and_one_that_meets_no_number(void **state) {
-    (void)state;
+TEST(test_a_guess_that_is_right_and_one_that_meets_no_number) {
     struct plan p = pipeline(SCHEDULE_ZB_H2);
     if (test_device()->kind != DEVICE_CPU) skip();
     p.clip = 0;
@@ -145,8 +143,7 @@ static void test_a_guess_that_is_right_and_one_that_meets_no_number(void **state
     check(p, (struct trial){6, 3}, 5);
 }
 
-static void test_every_schedule_in_company(void **state) {
-    (void)state;
+TEST(test_every_schedule_in_company) {
     struct plan serial = parity_plan();
     if (test_device()->kind != DEVICE_CPU) skip();
     for (int c = 0; comm_world_size() >= 4 && c < N_COMPANIES; c++)
@@ -157,8 +154,7 @@ static void test_every_schedule_in_company(void **state) {
         }
 }
 
-static void test_masters_come_back_too(void **state) {
-    (void)state;
+TEST(test_masters_come_back_too) {
     struct plan p = pipeline(SCHEDULE_ZB_H1);
     p.precision = PRECISION_BF16, p.eps = 1e-4;
     if (test_device()->kind != DEVICE_CPU) skip();
@@ -166,8 +162,7 @@ static void test_masters_come_back_too(void **state) {
 }
 
 /* Rank 0 has a forward before its first backward whose input rank 1 makes after its own first backward. */
-static void test_a_cut_before_the_first_backward(void **state) {
-    (void)state;
+TEST(test_a_cut_before_the_first_backward) {
     const char *path = test_path("late.csv");
     struct plan p = parity_plan();
     if (comm_world_size() != 2 || test_device()->kind != DEVICE_CPU) skip();

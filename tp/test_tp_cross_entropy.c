@@ -100,19 +100,16 @@ static void check_dtype(enum dtype dtype) {
     }
 }
 
-static void test_tp_cross_entropy_equals_the_whole_vocabularys_fp64(void **state) {
-    (void)state;
+TEST(test_tp_cross_entropy_equals_the_whole_vocabularys_fp64) {
     check_dtype(FP64);
 }
-static void test_tp_cross_entropy_equals_the_whole_vocabularys_fp32(void **state) {
-    (void)state;
+TEST(test_tp_cross_entropy_equals_the_whole_vocabularys_fp32) {
     check_dtype(FP32);
 }
 
 /* Adding a constant to all logits changes nothing, however large; e^5000 would be infinite. Rounding x + 5000 to a
  * multiple of 2^-40 moves each logit by at most 2^-41, and lse by no more. */
-static void test_tp_cross_entropy_survives_large_logits(void **state) {
-    (void)state;
+TEST(test_tp_cross_entropy_survives_large_logits) {
     struct pair p;
     pair_init(&p, FP64, 13);
     double *x = p.cut.in[0].data;
@@ -127,8 +124,7 @@ static void test_tp_cross_entropy_survives_large_logits(void **state) {
 }
 
 /* Every rank has the same loss, bit for bit: the run takes it from one of them. */
-static void test_tp_cross_entropy_is_the_same_on_every_rank(void **state) {
-    (void)state;
+TEST(test_tp_cross_entropy_is_the_same_on_every_rank) {
     struct pair p;
     pair_init(&p, FP32, 131);
     bool ran = agree_all(run_both(&p));
@@ -138,8 +134,7 @@ static void test_tp_cross_entropy_is_the_same_on_every_rank(void **state) {
     assert_close(largest, smallest, 0);
 }
 
-static void test_tp_cross_entropy_ignores_negative_targets(void **state) {
-    (void)state;
+TEST(test_tp_cross_entropy_ignores_negative_targets) {
     struct op_case c;
     make(&c, &op_tp_cross_entropy, FP64, 13, comm_world_size(), comm_world_rank());
     bool ok = run(&c, ROW_FORWARD, 0) && run(&c, ROW_BACKWARD_INPUT, 0);
@@ -152,8 +147,7 @@ static void test_tp_cross_entropy_ignores_negative_targets(void **state) {
     assert_true(agree_all(ok));
 }
 
-static void test_tp_cross_entropy_accumulates(void **state) {
-    (void)state;
+TEST(test_tp_cross_entropy_accumulates) {
     struct pair p;
     pair_init(&p, FP64, 13);
     bool ran = run_both(&p) && run(&p.cut, ROW_BACKWARD_INPUT, 1);
@@ -167,14 +161,12 @@ static void test_tp_cross_entropy_accumulates(void **state) {
 /* One rank's shard on the device that the tests are for: the passes over a shard, in a group of one. */
 static void make_on_one_rank(struct op_case *c, enum dtype dtype) { make(c, &op_tp_cross_entropy, dtype, 131, 1, 0); }
 
-static void test_tp_cross_entropy_siblings_agree(void **state) {
-    (void)state;
+TEST(test_tp_cross_entropy_siblings_agree) {
     if (comm_world_size() == 1) op_case_check_siblings(make_on_one_rank, 131, 0);
 }
 
 /* B T numbers for the maximum, 2 B T for sum and hit: not B T V. */
-static void test_tp_cross_entropy_bills_what_it_sends(void **state) {
-    (void)state;
+TEST(test_tp_cross_entropy_bills_what_it_sends) {
     struct op_case c;
     make(&c, &op_tp_cross_entropy, FP32, 131, comm_world_size(), comm_world_rank());
     struct call call = op_case_call(&c, ROW_FORWARD);
@@ -188,8 +180,7 @@ static void test_tp_cross_entropy_bills_what_it_sends(void **state) {
 }
 
 /* Scratch is planned, so it must be exact: sum and hit of every row, in the accumulator's precision. */
-static void test_tp_cross_entropy_wants_two_numbers_a_row(void **state) {
-    (void)state;
+TEST(test_tp_cross_entropy_wants_two_numbers_a_row) {
     static const enum dtype dtypes[] = {FP64, FP32, BF16};
     for (int i = 0; i < 3; i++) {
         struct op_case c;
@@ -202,8 +193,7 @@ static void test_tp_cross_entropy_wants_two_numbers_a_row(void **state) {
 }
 
 /* All ranks have the same targets, so all refuse alike, before anything is sent. */
-static void test_tp_cross_entropy_refuses_a_target_beyond_the_vocabulary(void **state) {
-    (void)state;
+TEST(test_tp_cross_entropy_refuses_a_target_beyond_the_vocabulary) {
     struct op_case c;
     make(&c, &op_tp_cross_entropy, FP32, 13, comm_world_size(), comm_world_rank());
     ((int32_t *)c.in[1].data)[3] = 13;   /* within the padding of a sharded vocabulary: still no token */

@@ -71,21 +71,18 @@ static bool sums_everywhere(const struct op *op, enum row_kind kind) {
     return agree_all(ok);
 }
 
-static void test_tp_exit_forward_sums_over_the_ranks(void **state) {
-    (void)state;
+TEST(test_tp_exit_forward_sums_over_the_ranks) {
     assert_true(sums_everywhere(&op_tp_exit, ROW_FORWARD));
     assert_true(sums_everywhere(&op_tp_exit, ROW_REPLAY));
 }
 
-static void test_tp_enter_backward_sums_over_the_ranks(void **state) {
-    (void)state;
+TEST(test_tp_enter_backward_sums_over_the_ranks) {
     assert_true(sums_everywhere(&op_tp_enter, ROW_BACKWARD_INPUT));
     assert_true(op_tp_enter.async_backward);
 }
 
 /* The other direction is a view: the same bytes, so there is nothing to run. */
-static void test_tp_region_other_direction_is_a_view(void **state) {
-    (void)state;
+TEST(test_tp_region_other_direction_is_a_view) {
     struct region r;
     assert_true(op_tp_enter.forward_alias == ALIAS_VIEW);
     assert_true(op_tp_exit.backward_alias == ALIAS_VIEW);
@@ -96,16 +93,14 @@ static void test_tp_region_other_direction_is_a_view(void **state) {
 }
 
 /* All-reducing in place would also add up what another consumer has already written there. */
-static void test_tp_enter_refuses_to_accumulate(void **state) {
-    (void)state;
+TEST(test_tp_enter_refuses_to_accumulate) {
     struct region r;
     region_init(&r, &op_tp_enter, FP32, false);
     r.call.accumulate = 1;
     assert_fails(op_run(&r.call, ROW_BACKWARD_INPUT), E_INTERNAL, "tp_enter", "another consumer");
 }
 
-static void test_tp_region_keeps_the_type(void **state) {
-    (void)state;
+TEST(test_tp_region_keeps_the_type) {
     const struct op *const ops[] = {&op_tp_enter, &op_tp_exit};
     for (int i = 0; i < 2; i++) {
         struct region r;
@@ -128,8 +123,7 @@ static bool bills_what_is_sent(const struct op *op, enum row_kind kind) {
     return agree_all(ok && ledger->entry[COMM_ALL_REDUCE].bytes == formula && bill_row_bytes(&r.call, kind) == formula);
 }
 
-static void test_tp_region_bills_what_it_sends(void **state) {
-    (void)state;
+TEST(test_tp_region_bills_what_it_sends) {
     struct region r;
     assert_true(bills_what_is_sent(&op_tp_exit, ROW_FORWARD));
     assert_true(bills_what_is_sent(&op_tp_exit, ROW_REPLAY));

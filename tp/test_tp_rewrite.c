@@ -36,8 +36,7 @@ static const char *const LAYER = " layernorm tp_enter linear attention_blocked l
                                  " layernorm tp_enter linear gelu linear tp_exit bias_dropout_residual";
 static const char *const HEAD = " layernorm tp_enter linear tp_cross_entropy";
 
-static void test_tp_rewrite_puts_enter_and_exit_around_what_is_cut(void **state) {
-    (void)state;
+TEST(test_tp_rewrite_puts_enter_and_exit_around_what_is_cut) {
     char expected[1024], text[1024] = "";
     struct program p;
     snprintf(expected, sizeof expected, "%s%s%s%s", EMBEDDING, LAYER, LAYER, HEAD);
@@ -55,8 +54,7 @@ static bool communicates(const struct step *s) {
 }
 
 /* Each reads the output of the step before it, or is the input of the step after it; axis and index are set. */
-static void test_tp_rewrite_connects_the_new_steps(void **state) {
-    (void)state;
+TEST(test_tp_rewrite_connects_the_new_steps) {
     struct program p;
     rewritten(&p, 4, 3);
     for (int i = 0; i < p.n_steps; i++) {
@@ -73,8 +71,7 @@ static void test_tp_rewrite_connects_the_new_steps(void **state) {
 }
 
 /* A new slot is named after its neighbor; slots that others read keep their name and index. */
-static void test_tp_rewrite_names_the_new_slots(void **state) {
-    (void)state;
+TEST(test_tp_rewrite_names_the_new_slots) {
     struct program p;
     rewritten(&p, 2, 0);
     assert_string_equal(p.slots[p.steps[0].out[0]].name, "embed.tok.part");
@@ -87,8 +84,7 @@ static void test_tp_rewrite_names_the_new_slots(void **state) {
 }
 
 /* Between enter and exit slots are sharded, outside they are whole. */
-static void test_tp_rewrite_keeps_the_residual_stream_whole(void **state) {
-    (void)state;
+TEST(test_tp_rewrite_keeps_the_residual_stream_whole) {
     struct program p;
     rewritten(&p, 4, 2);
     for (int i = 0; i < p.n_slots; i++) {
@@ -135,8 +131,7 @@ static void check_conserved(struct program *ranks, int tp, int param) {
     free(t);
 }
 
-static void test_tp_rewrite_holds_each_cut_element_once_and_counts_all_once(void **state) {
-    (void)state;
+TEST(test_tp_rewrite_holds_each_cut_element_once_and_counts_all_once) {
     for (int tp = 2; tp <= 8; tp *= 2) {
         struct program ranks[8];
         for (int rank = 0; rank < tp; rank++) rewritten(&ranks[rank], tp, rank);
@@ -163,15 +158,13 @@ static void check_padding(enum plan_device device, int64_t rows) {
     }
     assert_int_equal(padding, (4 * rows - 131) * 16);
 }
-static void test_tp_rewrite_pads_the_vocabulary(void **state) {
-    (void)state;
+TEST(test_tp_rewrite_pads_the_vocabulary) {
     check_padding(PLAN_DEVICE_CPU, 33);
     check_padding(PLAN_DEVICE_CUDA, 64);
 }
 
 /* 3 tokens over 8 ranks: one each, five ranks have none. */
-static void test_tp_rewrite_takes_a_vocabulary_smaller_than_tp(void **state) {
-    (void)state;
+TEST(test_tp_rewrite_takes_a_vocabulary_smaller_than_tp) {
     struct plan plan = plan_of(8, 7);
     struct program p;
     plan.vocab = 3;
@@ -185,15 +178,13 @@ static void test_tp_rewrite_takes_a_vocabulary_smaller_than_tp(void **state) {
 }
 
 /* ---- wanted, refused ---- */
-static void test_tp_is_wanted_above_one(void **state) {
-    (void)state;
+TEST(test_tp_is_wanted_above_one) {
     struct plan one = plan_of(1, 0), two = plan_of(2, 0);
     assert_false(technique_tp.wanted(&one));
     assert_true(technique_tp.wanted(&two));
 }
 
-static void test_tp_check_refuses_what_does_not_divide_the_heads(void **state) {
-    (void)state;
+TEST(test_tp_check_refuses_what_does_not_divide_the_heads) {
     static const int good[] = {1, 2, 4, 8}, bad[] = {3, 5, 6, 7, 16};
     for (int i = 0; i < 4; i++) {
         struct plan plan = plan_of(good[i], 0);

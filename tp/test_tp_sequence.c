@@ -81,23 +81,20 @@ static bool exchanges_rightly(const struct op *op, enum row_kind kind) {
     return agree_all(ok);
 }
 
-static void test_sp_enter_gathers_forward_and_scatters_sums_backward(void **state) {
-    (void)state;
+TEST(test_sp_enter_gathers_forward_and_scatters_sums_backward) {
     assert_true(exchanges_rightly(&op_sp_enter, ROW_FORWARD));
     assert_true(exchanges_rightly(&op_sp_enter, ROW_REPLAY));
     assert_true(exchanges_rightly(&op_sp_enter, ROW_BACKWARD_INPUT));
     assert_true(op_sp_enter.async_backward);
 }
 
-static void test_sp_exit_scatters_sums_forward_and_gathers_backward(void **state) {
-    (void)state;
+TEST(test_sp_exit_scatters_sums_forward_and_gathers_backward) {
     assert_true(exchanges_rightly(&op_sp_exit, ROW_FORWARD));
     assert_true(exchanges_rightly(&op_sp_exit, ROW_REPLAY));
     assert_true(exchanges_rightly(&op_sp_exit, ROW_BACKWARD_INPUT));
 }
 
-static void test_sp_ops_refuse_to_accumulate(void **state) {
-    (void)state;
+TEST(test_sp_ops_refuse_to_accumulate) {
     static const struct op *const ops[] = {&op_sp_enter, &op_sp_exit};
     for (int i = 0; i < 2; i++) {
         struct passage x;
@@ -109,8 +106,7 @@ static void test_sp_ops_refuse_to_accumulate(void **state) {
 }
 
 /* On every rank: after enter the sequence is whole, after exit it is this rank's shard. */
-static void test_sp_ops_change_the_sequence_and_nothing_else(void **state) {
-    (void)state;
+TEST(test_sp_ops_change_the_sequence_and_nothing_else) {
     struct passage x;
     struct type out[MAX_OUT];
     exchange_init(&x, &op_sp_enter, ROW_FORWARD, BF16, 2);
@@ -123,8 +119,7 @@ static void test_sp_ops_change_the_sequence_and_nothing_else(void **state) {
     assert_true(out[0].dtype == BF16 && shape_same(&out[0].shape, &x.shard.shape));
 }
 
-static void test_sp_ops_refuse_other_shapes(void **state) {
-    (void)state;
+TEST(test_sp_ops_refuse_other_shapes) {
     struct passage x;
     struct type out[MAX_OUT], odd = op_type(FP32, "BTC", 2, 7, C), heads = op_type(FP32, "BTHD", 2, 6, 2, 3);
     exchange_init(&x, &op_sp_exit, ROW_FORWARD, FP32, 1);
@@ -149,8 +144,7 @@ static bool bills_what_is_sent(const struct op *op, enum row_kind kind) {
                      bill_row_bytes(&x.call, kind) == formula);
 }
 
-static void test_sp_ops_bill_what_they_send(void **state) {
-    (void)state;
+TEST(test_sp_ops_bill_what_they_send) {
     static const enum row_kind kinds[] = {ROW_FORWARD, ROW_REPLAY, ROW_BACKWARD_INPUT};
     for (int i = 0; i < 3; i++) {
         assert_true(bills_what_is_sent(&op_sp_enter, kinds[i]));
@@ -184,8 +178,7 @@ static bool is_partial_by_name(const char *name) {
 
 /* Layernorms, the biases after the exits and the position table see this rank's tokens only; all others see all
  * tokens. */
-static void test_sp_makes_partial_what_is_whole_and_sees_a_part(void **state) {
-    (void)state;
+TEST(test_sp_makes_partial_what_is_whole_and_sees_a_part) {
     for (int tp = 2; tp <= 8; tp *= 2)
         for (int rank = 0; rank < tp; rank++) {
             struct run with, without;
@@ -202,8 +195,7 @@ static void test_sp_makes_partial_what_is_whole_and_sees_a_part(void **state) {
 }
 
 /* Outside of regions every activation has T/tp tokens; inside and at the loss they have all. */
-static void test_sp_cuts_the_residual_stream(void **state) {
-    (void)state;
+TEST(test_sp_cuts_the_residual_stream) {
     struct run r;
     compile(&r, 4, 1, 3);
     int cut = 0;
@@ -223,8 +215,7 @@ static void test_sp_cuts_the_residual_stream(void **state) {
 
 /* Enter and exit send what tp's do. What sp adds: a second gather at each enter, for the weight gradient; and once per
  * step an all-reduce of every partial gradient. */
-static void test_sp_sends_two_gathers_a_layer_and_the_partial_gradients_more(void **state) {
-    (void)state;
+TEST(test_sp_sends_two_gathers_a_layer_and_the_partial_gradients_more) {
     for (int tp = 2; tp <= 8; tp *= 2) {
         struct run with, without;
         compile(&with, tp, 1, 0);
@@ -238,8 +229,7 @@ static void test_sp_sends_two_gathers_a_layer_and_the_partial_gradients_more(voi
     }
 }
 
-static void test_sp_refuses_what_it_cannot_cut(void **state) {
-    (void)state;
+TEST(test_sp_refuses_what_it_cannot_cut) {
     struct plan alone = plan_of(1, 1), odd = plan_of(4, 1);
     assert_true(technique_tp.wanted(&alone));                        /* refused, not ignored */
     assert_fails(technique_tp.check(&alone), E_CONFIG, "tp=1", "use tp 2 or more");

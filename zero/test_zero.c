@@ -50,8 +50,7 @@ static void check_shards(const struct run *replicas, int dp, int param) {
     for (int64_t i = 0; i < n; i++) assert_int_equal(owners[i], 1);
 }
 
-static void test_zero_shards_cover_every_element_once(void **state) {
-    (void)state;
+TEST(test_zero_shards_cover_every_element_once) {
     int undivided = 0;
     for (int zero = 1; zero <= 3; zero++)
         for (int dp = 1; dp <= 7; dp++) {
@@ -101,8 +100,7 @@ static void check_mesh(const struct plan *plan) {
     free(counted);
 }
 
-static void test_zero_counts_every_element_of_the_model_once(void **state) {
-    (void)state;
+TEST(test_zero_counts_every_element_of_the_model_once) {
     for (int zero = 1; zero <= 3; zero++) {
         struct plan plan = small_plan(3, 2, 2, zero);
         plan.seq = 8;
@@ -111,8 +109,7 @@ static void test_zero_counts_every_element_of_the_model_once(void **state) {
 }
 
 /* ---- residences ---- */
-static void test_zero_stage_says_what_is_divided(void **state) {
-    (void)state;
+TEST(test_zero_stage_says_what_is_divided) {
     for (int zero = 1; zero <= 3; zero++) {
         struct run r;
         struct plan plan = small_plan(4, 1, 1, zero);
@@ -163,8 +160,7 @@ static void check_states(const struct run *r, const struct precision *x) {
     assert_int_equal(r->memory.bytes[TIER_DEVICE][ROLE_OPTIM] + r->memory.bytes[TIER_HOST][ROLE_OPTIM], optim);
 }
 
-static void test_zero_model_states_are_the_papers_formulas(void **state) {
-    (void)state;
+TEST(test_zero_model_states_are_the_papers_formulas) {
     static const struct precision precisions[] = {
         {PRECISION_FP64, 0, 8, 8, 2}, {PRECISION_FP32, 0, 4, 4, 2}, {PRECISION_BF16, 0, 2, 2, 3},
         {PRECISION_FP16, 0, 2, 2, 3}, {PRECISION_BF16, 1, 2, 4, 3}};
@@ -182,8 +178,7 @@ static void test_zero_model_states_are_the_papers_formulas(void **state) {
 }
 
 /* In 16 bits with fp32 states: 2 + 2 + 12 bytes. (The paper's table, from these: driver/show/test_show_params.c.) */
-static void test_zero_formulas_in_16_bits(void **state) {
-    (void)state;
+TEST(test_zero_formulas_in_16_bits) {
     for (int64_t n = 1; n <= 1024; n *= 2) {
         double N = (double)n;
         assert_close(zero_bytes_per_param(0, n, 2, 2, 12), 16, 0);
@@ -201,8 +196,7 @@ static void compile_offloaded(struct run *r, int zero, int offload) {
 }
 
 /* What moves to the host leaves the device, byte for byte; the rest stays. */
-static void test_zero_offload_moves_bytes_to_the_host(void **state) {
-    (void)state;
+TEST(test_zero_offload_moves_bytes_to_the_host) {
     for (int zero = 1; zero <= 3; zero++)
         for (int offload = OFFLOAD_OPTIMIZER; offload <= (zero == 3 ? OFFLOAD_PARAMS : OFFLOAD_OPTIMIZER); offload++) {
             struct run stays, moved;
@@ -223,8 +217,7 @@ static void test_zero_offload_moves_bytes_to_the_host(void **state) {
 }
 
 /* ---- wanted, refused ---- */
-static void test_zero_is_wanted_with_a_stage_or_offload(void **state) {
-    (void)state;
+TEST(test_zero_is_wanted_with_a_stage_or_offload) {
     struct plan plan = small_plan(2, 1, 1, 0);
     assert_false(technique_zero.wanted(&plan));
     for (zero_options(&plan)->stage = 1; zero_options(&plan)->stage <= 3; zero_options(&plan)->stage++)
@@ -234,8 +227,7 @@ static void test_zero_is_wanted_with_a_stage_or_offload(void **state) {
     assert_true(technique_zero.wanted(&plan));                       /* refused, not ignored */
 }
 
-static void test_zero_refuses_offload_of_what_is_not_divided(void **state) {
-    (void)state;
+TEST(test_zero_refuses_offload_of_what_is_not_divided) {
     struct plan plan = small_plan(2, 1, 1, 0);
     zero_options(&plan)->offload = OFFLOAD_OPTIMIZER;
     assert_fails(technique_zero.check(&plan), E_CONFIG, "zero=0", "use zero 1, 2 or 3");
@@ -254,8 +246,7 @@ static void test_zero_refuses_offload_of_what_is_not_divided(void **state) {
 }
 
 /* dp yields: only one of the two reduces gradients. */
-static void test_zero_takes_the_sum_from_dp(void **state) {
-    (void)state;
+TEST(test_zero_takes_the_sum_from_dp) {
     struct run r;
     struct plan plan = small_plan(2, 1, 1, 1);
     compile(&r, &plan, 0);

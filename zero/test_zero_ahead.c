@@ -79,8 +79,7 @@ static void check_rows(const struct plan *plan) {
     }
 }
 
-static void test_zero_announces_weights_a_block_ahead(void **state) {
-    (void)state;
+TEST(test_zero_announces_weights_a_block_ahead) {
     for (int stage = 1; stage <= 2; stage++) {
         struct plan plans[] = {plan_of(stage, 2, 1, 1), plan_of(stage, 2, 2, 2), plan_of(stage, 1, 1, 1)};
         for (int i = 0; i < 3; i++) check_rows(&plans[i]);
@@ -163,8 +162,7 @@ static enum status run_watched(struct run *r, const struct plan *plan, struct wa
     return OK;
 }
 
-static void test_zero_gathers_a_block_beside_the_one_before(void **state) {
-    (void)state;
+TEST(test_zero_gathers_a_block_beside_the_one_before) {
     for (int stage = 1; stage <= 2; stage++) {
         struct plan plan = plan_of(stage, comm_world_size(), 1, 1);
         struct watch w;
@@ -198,8 +196,7 @@ static enum status train_and_evaluate(const struct plan *plan, struct outcome *o
 }
 
 /* It needs whole weights, and gathers them; the step after it finds them gathered. */
-static void test_zero_evaluates_with_whole_weights(void **state) {
-    (void)state;
+TEST(test_zero_evaluates_with_whole_weights) {
     struct plan serial = plan_of(0, 1, 1, 1);
     struct outcome expected;
     assert_ok(train_and_evaluate(&serial, &expected));

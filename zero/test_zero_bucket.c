@@ -99,8 +99,7 @@ static void fixture_fini(struct fixture *f) {
 static int64_t whole_bytes(const struct param *w) { return w->padded_n * (int64_t)dtype_size(w->grad_type.dtype); }
 
 /* ---- prediction, by hand ---- */
-static void test_zero_bucket_predicts_each_readiness_or_the_final_one(void **state) {
-    (void)state;
+TEST(test_zero_bucket_predicts_each_readiness_or_the_final_one) {
     struct fixture f;
     assert_true(fixture_init(&f, 2, 0, true, 1));
     assert_int_equal(f.z.n_params, 20);
@@ -154,8 +153,7 @@ static enum status run_and_record(struct run *r, int zero, struct record *record
     return status;
 }
 
-static void test_zero_bucket_predicts_what_a_run_does(void **state) {
-    (void)state;
+TEST(test_zero_bucket_predicts_what_a_run_does) {
     for (int zero = 1; zero <= 3; zero++) {
         static struct record record;
         struct run r;
@@ -201,8 +199,7 @@ static void check_size(const struct fixture *f, int k, int64_t limit) {
     assert_true(bytes - last < limit);
 }
 
-static void test_zero_bucket_cuts_by_size_and_dtype(void **state) {
-    (void)state;
+TEST(test_zero_bucket_cuts_by_size_and_dtype) {
     for (int n_ranks = 1; n_ranks <= 8; n_ranks++)
         for (int64_t limit = 1; limit < 20000; limit = limit * 3 / 2 + 1) {
             struct fixture f;
@@ -233,8 +230,7 @@ static void check_slots(const struct fixture *f) {
     assert_int_equal(s[1].shard + s[1].shard_bytes - f->comm, zero_buckets_comm_bytes(&f->z));
 }
 
-static void test_zero_bucket_slots_hold_their_largest_bucket(void **state) {
-    (void)state;
+TEST(test_zero_bucket_slots_hold_their_largest_bucket) {
     for (int n_ranks = 1; n_ranks <= 4; n_ranks++)
         for (int64_t limit = 1; limit < 20000; limit = limit * 4 + 50) {
             struct fixture f;
@@ -344,18 +340,15 @@ static void check_runs(bool every) {
 }
 
 /* Each test also checks when a reduce-scatter starts (with its bucket's last gradient) and what the ledger counts. */
-static void test_zero_bucket_sums_of_microbatches_land_at_their_owners(void **state) {
-    (void)state;
+TEST(test_zero_bucket_sums_of_microbatches_land_at_their_owners) {
     check_runs(true);
 }
-static void test_zero_bucket_final_sums_land_at_their_owners(void **state) {
-    (void)state;
+TEST(test_zero_bucket_final_sums_land_at_their_owners) {
     check_runs(false);
 }
 
 /* After one another: all shards 0 of the bucket's params, then all shards 1, ... */
-static void test_zero_bucket_is_laid_out_rank_by_rank(void **state) {
-    (void)state;
+TEST(test_zero_bucket_is_laid_out_rank_by_rank) {
     struct fixture f;
     bool right = fixture_init(&f, comm_world_size(), comm_world_rank(), true, 1 << 20);
     assert_true(right);
@@ -379,8 +372,7 @@ static void test_zero_bucket_is_laid_out_rank_by_rank(void **state) {
 }
 
 /* By hand: every readiness sends padded bytes (n-1)/n. */
-static void test_zero_bucket_wire_is_its_formula(void **state) {
-    (void)state;
+TEST(test_zero_bucket_wire_is_its_formula) {
     for (int n = 1; n <= 8; n++) {
         struct fixture f;
         double every = 0, final = 0;
@@ -399,8 +391,7 @@ static void test_zero_bucket_wire_is_its_formula(void **state) {
 }
 
 /* ---- faults that must be reported ---- */
-static void test_zero_bucket_refuses_another_order(void **state) {
-    (void)state;
+TEST(test_zero_bucket_refuses_another_order) {
     struct fixture f;
     double gradient[MOST] = {0};
     assert_true(fixture_init(&f, comm_world_size(), comm_world_rank(), true, 1 << 20));
@@ -411,8 +402,7 @@ static void test_zero_bucket_refuses_another_order(void **state) {
 }
 
 /* After the sequence's end nothing is predicted any more, not even its first param again. */
-static void test_zero_bucket_refuses_a_gradient_too_many(void **state) {
-    (void)state;
+TEST(test_zero_bucket_refuses_a_gradient_too_many) {
     struct fixture f;
     double gradient[MOST] = {0};
     bool ran = fixture_init(&f, comm_world_size(), comm_world_rank(), false, 600);
@@ -426,8 +416,7 @@ static void test_zero_bucket_refuses_a_gradient_too_many(void **state) {
     assert_int_equal(extra, E_INTERNAL);
 }
 
-static void test_zero_bucket_refuses_to_finish_unfinished(void **state) {
-    (void)state;
+TEST(test_zero_bucket_refuses_to_finish_unfinished) {
     struct fixture f;
     double gradient[MOST] = {0};
     assert_true(fixture_init(&f, comm_world_size(), comm_world_rank(), true, 1 << 20));

@@ -184,8 +184,7 @@ static void check_against_one_process(struct plan plan) {
     assert_true(out.fell);
 }
 
-static void test_zero_coded_is_one_process_in_every_bit(void **state) {
-    (void)state;
+TEST(test_zero_coded_is_one_process_in_every_bit) {
     for (enum codec_kind codec = CODEC_BF16; codec <= CODEC_TOPK; codec++)
         check_against_one_process(plan_of(2, codec, codec == CODEC_FP16 ? FEEDBACK_OFF : FEEDBACK_ON));
     check_against_one_process(plan_of(1, CODEC_SIGN, FEEDBACK_ON));
@@ -194,8 +193,7 @@ static void test_zero_coded_is_one_process_in_every_bit(void **state) {
     check_against_one_process(plan_of(3, CODEC_INT8, FEEDBACK_OFF));
 }
 
-static void test_zero_coded_goes_beside_a_pipeline_and_shards_of_sequences(void **state) {
-    (void)state;
+TEST(test_zero_coded_goes_beside_a_pipeline_and_shards_of_sequences) {
     struct plan plan = plan_of(3, CODEC_SIGN, FEEDBACK_ON);
     plan.mesh.dp = comm_world_size() / 2;
     plan.mesh.cp = 2;
@@ -209,8 +207,7 @@ static void test_zero_coded_goes_beside_a_pipeline_and_shards_of_sequences(void 
 }
 
 /* ---- beside the serial run: bytes, and how far off the codes are ---- */
-static void test_zero_coded_memory_and_wire_are_the_planned_ones(void **state) {
-    (void)state;
+TEST(test_zero_coded_memory_and_wire_are_the_planned_ones) {
     static const enum codec_kind codecs[] = {CODEC_BF16, CODEC_INT8, CODEC_SIGN};
     enum { N = sizeof codecs / sizeof *codecs };
     struct plan serial = parity_plan();
@@ -279,8 +276,7 @@ static enum status sum_of_residuals(const struct run *r, double *sum, double *ma
     return OK;
 }
 
-static void test_zero_coded_checkpoints_keep_residuals(void **state) {
-    (void)state;
+TEST(test_zero_coded_checkpoints_keep_residuals) {
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
     struct run r;
     struct plan p = plan_of(2, CODEC_SIGN, FEEDBACK_ON), other = plan_of(1, CODEC_INT8, FEEDBACK_ON);

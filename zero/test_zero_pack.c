@@ -43,8 +43,7 @@ static void check_pack(int n_ranks, int64_t bytes, int64_t at, int64_t rest) {
     assert_memory_equal(bucket, expected, MOST);
 }
 
-static void test_zero_pack_puts_each_shard_into_its_ranks_part(void **state) {
-    (void)state;
+TEST(test_zero_pack_puts_each_shard_into_its_ranks_part) {
     static const int64_t bytes[] = {0, 2, 4, 8, 10, 16, 48, 500, 2000, 4098, 8192};
     for (int i = 0; i < 11; i++)
         for (int n_ranks = 1; n_ranks <= 8; n_ranks *= 2) {
@@ -78,8 +77,7 @@ static void check_add(enum dtype dtype, int64_t n, int64_t own_first, int64_t su
     assert_memory_equal(own, expected, MOST);
 }
 
-static void test_zero_add_adds_and_rounds_once(void **state) {
-    (void)state;
+TEST(test_zero_add_adds_and_rounds_once) {
     static const int64_t lengths[] = {0, 1, 7, 8, 31, 2048, 8191};
     for (int d = 0; d < 4; d++)
         for (int i = 0; i < 7; i++) {

@@ -191,8 +191,7 @@ static bool is_ours(const struct trial *t) {
     return at_least_1(t->dp) * at_least_1(t->cp) * at_least_1(t->tp) * at_least_1(t->pp) == comm_world_size();
 }
 
-static void test_quantized_layouts_equal_one_process_in_fp64(void **state) {
-    (void)state;
+TEST(test_quantized_layouts_equal_one_process_in_fp64) {
     int failed = 0;
     if (comm_world_size() == 1) return;
     for (int i = 0; i < N_IN_FP64; i++)
@@ -273,8 +272,7 @@ static bool uses_one_process_bits(const struct trial *t, int precision) {
     return agree_all(status == OK && u.n_same == u.n && u.n_coded > u.n / 2);
 }
 
-static void test_quantized_uses_have_the_codes_bits(void **state) {
-    (void)state;
+TEST(test_quantized_uses_have_the_codes_bits) {
     int failed = 0;
     if (comm_world_size() == 1) return;
     for (int i = 0; i < N_IN_FP64; i++)
@@ -300,8 +298,7 @@ static bool measures_what_is_planned(const struct trial *t) {
     return exact;
 }
 
-static void test_quantized_memory_and_wire_are_the_planned_ones(void **state) {
-    (void)state;
+TEST(test_quantized_memory_and_wire_are_the_planned_ones) {
     int failed = 0;
     if (comm_world_size() == 1) return;
     for (int i = 0; i < N_IN_OTHERS; i++)
@@ -362,8 +359,7 @@ static void check_bytes(const struct trial *t, int precision) {
     assert_int_equal(coded.room - plain.room, expected.room);
 }
 
-static void test_quantized_bytes_are_the_formulas(void **state) {
-    (void)state;
+TEST(test_quantized_bytes_are_the_formulas) {
     for (int dp = 2; dp <= 8; dp++) {
         check_bytes(&(struct trial){.dp = dp, .codec = CODEC_INT8, .micro = 1}, PRECISION_FP32);
         check_bytes(&(struct trial){.dp = dp, .codec = CODEC_BF16, .micro = 1}, PRECISION_FP32);
@@ -380,8 +376,7 @@ static void check_refused(struct plan p, const char *what, const char *remedy) {
     assert_fails(technique_zero.check(&p), E_CONFIG, what, remedy);
 }
 
-static void test_quantized_refuses(void **state) {
-    (void)state;
+TEST(test_quantized_refuses) {
     const struct trial t = {.dp = 2, .codec = CODEC_INT8};
     struct plan p = plan_of(&t, PRECISION_FP32);
     for (int stage = 0; stage < 3; stage++) {

@@ -94,12 +94,10 @@ static void check_layouts(bool experts) {
     assert_int_equal(failed, 0);
 }
 
-static void test_layouts_with_copies_of_the_shards_equal_serial_fp64(void **state) {
-    (void)state;
+TEST(test_layouts_with_copies_of_the_shards_equal_serial_fp64) {
     check_layouts(false);
 }
-static void test_experts_with_copies_of_the_shards_equal_serial_fp64(void **state) {
-    (void)state;
+TEST(test_experts_with_copies_of_the_shards_equal_serial_fp64) {
     check_layouts(true);
 }
 
@@ -132,14 +130,12 @@ static void check_wire(int dp, int shard, int m) {
     }
 }
 
-static void test_copies_sum_once_a_step_between_parts(void **state) {
-    (void)state;
+TEST(test_copies_sum_once_a_step_between_parts) {
     for (int m = 1; m <= 2; m++) check_wire(8, 4, m), check_wire(8, 2, m), check_wire(4, 2, m);
 }
 
 /* 16 / L bytes a parameter, N parts or one: as much as with L replicas in all. */
-static void test_states_of_a_part_are_those_of_as_many_replicas(void **state) {
-    (void)state;
+TEST(test_states_of_a_part_are_those_of_as_many_replicas) {
     for (int zero = 1; zero <= 3; zero++) {
         struct plan many = settled((struct trial){.dp = 8, .zero = zero, .shard = 4, .micro = 2}),
                     few = settled((struct trial){.dp = 4, .zero = zero, .micro = 2});
@@ -184,8 +180,7 @@ static void check_second(int dp, int L, int m) {
     }
 }
 
-static void test_second_copies_keep_gathers_of_backward_within_a_part(void **state) {
-    (void)state;
+TEST(test_second_copies_keep_gathers_of_backward_within_a_part) {
     for (int m = 1; m <= 2; m++) check_second(8, 4, m), check_second(8, 2, m), check_second(4, 2, m);
 }
 
@@ -199,8 +194,7 @@ static int64_t shard_on_nodes(struct trial t, int placement, enum status *status
     return p.mesh.shard;
 }
 
-static void test_node_is_as_many_replicas_as_a_node_has(void **state) {
-    (void)state;
+TEST(test_node_is_as_many_replicas_as_a_node_has) {
     static const struct trial fours[] = {
         {.dp = 8, .zero = 1, .node = 4}, {.dp = 8, .tp = 2, .zero = 1, .node = 8},
         {.dp = 4, .cp = 2, .tp = 2, .zero = 1, .node = 8}, {.dp = 4, .pp = 2, .zero = 1, .node = 8},
@@ -228,8 +222,7 @@ static void check_refused(struct trial t, const char *what, const char *remedy) 
     assert_fails(technique_zero.check(&p), E_CONFIG, what, remedy);
 }
 
-static void test_shards_refuse(void **state) {
-    (void)state;
+TEST(test_shards_refuse) {
     check_refused((struct trial){.dp = 4, .shard = 2}, "shard belongs to zero", "use zero 1, 2 or 3");
     check_refused((struct trial){.dp = 4, .zero = 1, .shard = 3}, "shard=3", "use one of 1, 2, 4");
     check_refused((struct trial){.dp = 4, .zero = 1, .shard = 8}, "the 4 replicas", "use one of 1, 2, 4");

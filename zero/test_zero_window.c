@@ -111,8 +111,7 @@ static void check_layout(const struct plan *plan) {
     }
 }
 
-static void test_zero_weights_come_one_block_ahead_and_leave(void **state) {
-    (void)state;
+TEST(test_zero_weights_come_one_block_ahead_and_leave) {
     static const struct { int dp, tp, pp, recompute; } layouts[] = {
         {2, 1, 1, RECOMPUTE_NONE}, {1, 1, 1, RECOMPUTE_NONE}, {2, 2, 2, RECOMPUTE_NONE}, {4, 1, 1, RECOMPUTE_FULL},
         {2, 1, 2, RECOMPUTE_SELECTIVE}};
@@ -192,8 +191,7 @@ static enum status run_watched(struct run *r, struct watch *w) {
     return status;
 }
 
-static void test_zero_released_weights_read_as_nan(void **state) {
-    (void)state;
+TEST(test_zero_released_weights_read_as_nan) {
     static struct watch w;
     struct run r;
     w = (struct watch){.numbers_when_needed = true, .gone_when_released = true};

@@ -72,16 +72,14 @@ static void check_bill(struct plan plan, int m) {
     }
 }
 
-static void test_zero_wire_counts_gathers_and_scatters(void **state) {
-    (void)state;
+TEST(test_zero_wire_counts_gathers_and_scatters) {
     for (int zero = 1; zero <= 3; zero++)
         for (int dp = 1; dp <= 5; dp++)
             for (int m = 1; m <= 4; m++)
                 for (int pp = 1; pp <= 2; pp++) check_bill(plan_of(zero, dp, pp, m), m);
 }
 
-static void test_zero_wire_counts_in_every_precision(void **state) {
-    (void)state;
+TEST(test_zero_wire_counts_in_every_precision) {
     static const int precisions[] = {PRECISION_FP32, PRECISION_BF16};
     for (int zero = 1; zero <= 3; zero++)
         for (int i = 0; i < 2; i++) {
@@ -103,8 +101,7 @@ static double bill_of(int zero, double bucket_mb) {
     return bytes;
 }
 
-static void test_zero_wire_does_not_depend_on_buckets(void **state) {
-    (void)state;
+TEST(test_zero_wire_does_not_depend_on_buckets) {
     for (int zero = 1; zero <= 3; zero++) assert_close(bill_of(zero, 1e-6), bill_of(zero, 100), 1e-6);
     assert_close(bill_of(1, 1) / bill_of(0, 1), 1, 0.01);
 }

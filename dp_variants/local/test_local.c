@@ -227,8 +227,7 @@ static bool is_oracles(const struct plan *p) {
     return agree_all(ok);
 }
 
-static void test_local_steps_are_those_of_one_process(void **state) {
-    (void)state;
+TEST(test_local_steps_are_those_of_one_process) {
     const struct local_options all[] = {AVERAGE, POST, UNEVEN, DILOCO};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct plan p = plan_of(comm_world_size(), all[i]);
@@ -236,8 +235,7 @@ static void test_local_steps_are_those_of_one_process(void **state) {
     }
 }
 
-static void test_local_steps_in_company_are_those_of_one_process(void **state) {
-    (void)state;
+TEST(test_local_steps_in_company_are_those_of_one_process) {
     int n = comm_world_size();
     if (n < 4) skip();
     const struct { int64_t tp, cp, pp; bool sp; int recompute; const struct local_options *options; } company[] = {
@@ -257,8 +255,7 @@ static void test_local_steps_in_company_are_those_of_one_process(void **state) {
 }
 
 /* Routers' losses are scaled like the other. */
-static void test_local_steps_with_experts_are_those_of_one_process(void **state) {
-    (void)state;
+TEST(test_local_steps_with_experts_are_those_of_one_process) {
     struct plan p = plan_of(comm_world_size(), DILOCO);
     p.experts = 4, p.experts_per_token = 2, p.moe_group = 2, p.capacity = 1, p.aux_loss = 0.05;
     assert_true(is_oracles(&p));
@@ -268,8 +265,7 @@ static void test_local_steps_with_experts_are_those_of_one_process(void **state)
 /* With eps far above sqrt(v), AdamW is lr/eps times a momentum: linear in the gradients. Then the mean of the replicas'
  * updates is the update by the mean gradient: H = 1 is plain data parallelism, and so the serial run. What the root
  * leaves is sqrt(v)/eps = 1e-12 of an update. Not with clipping or decay, which here are off. */
-static void test_one_local_step_is_dp_where_updates_are_linear(void **state) {
-    (void)state;
+TEST(test_one_local_step_is_dp_where_updates_are_linear) {
     struct reference ref;
     struct difference d = {0};
     struct plan p = plan_of(1, (struct local_options){0, 0, 1, 0});
@@ -288,8 +284,7 @@ static void test_one_local_step_is_dp_where_updates_are_linear(void **state) {
 }
 
 /* Before step k it is plain data parallelism, clipping and all. */
-static void test_before_its_first_local_step_it_is_dp(void **state) {
-    (void)state;
+TEST(test_before_its_first_local_step_it_is_dp) {
     struct reference ref;
     struct difference d = {0};
     struct plan p = plan_of(1, (struct local_options){0, 0, 1, 0});
@@ -309,8 +304,7 @@ static void test_before_its_first_local_step_it_is_dp(void **state) {
 }
 
 /* bf16: masters are averaged, and every replica's weights are their rounding. */
-static void test_masters_are_averaged(void **state) {
-    (void)state;
+TEST(test_masters_are_averaged) {
     struct run r = {0};
     struct plan p = plan_of(comm_world_size(), DILOCO);
     bool same = true, rounded = true;
@@ -336,8 +330,7 @@ static void test_masters_are_averaged(void **state) {
 
 /* 2 S (n-1)/n / H, S the bytes of all weights; and it is what one period's ledger has, of which the other steps have
  * nothing. */
-static void test_a_period_sends_the_weights_once(void **state) {
-    (void)state;
+TEST(test_a_period_sends_the_weights_once) {
     struct run r = {0};
     struct plan p = plan_of(comm_world_size(), DILOCO);
     double S = 0, n = comm_world_size(), sent[H] = {0};
@@ -364,8 +357,7 @@ static enum status spoil(struct run *r, void *self, const struct event *e) {
     return OK;
 }
 
-static void test_a_norm_that_is_not_finite_ends_all_replicas(void **state) {
-    (void)state;
+TEST(test_a_norm_that_is_not_finite_ends_all_replicas) {
     struct run r = {0};
     struct plan p = plan_of(comm_world_size(), AVERAGE);
     double before = 0, after = 1;
@@ -390,8 +382,7 @@ static enum status compiled(struct plan plan) {
     return status;
 }
 
-static void test_local_refuses_what_it_cannot_do(void **state) {
-    (void)state;
+TEST(test_local_refuses_what_it_cannot_do) {
     const struct plan good = plan_of(4, DILOCO);
     struct plan p = good;
     assert_ok(compiled(p));

@@ -79,8 +79,7 @@ static enum status take_and_go_on(struct plan p, const char *folder, struct told
     return status;
 }
 
-static void test_the_same_layout_goes_on_to_the_bit(void **state) {
-    (void)state;
+TEST(test_the_same_layout_goes_on_to_the_bit) {
     char folder[CHECKPOINT_PATH_MAX];
     struct told whole, again;
     for (int tp = 1; tp <= 2 && 2 * tp <= comm_world_size(); tp++) {
@@ -94,8 +93,7 @@ static void test_the_same_layout_goes_on_to_the_bit(void **state) {
 }
 
 /* As many replicas, each on other ranks. */
-static void test_another_layout_of_as_many_replicas_goes_on(void **state) {
-    (void)state;
+TEST(test_another_layout_of_as_many_replicas_goes_on) {
     if (comm_world_size() < 4) skip();
     char folder[CHECKPOINT_PATH_MAX];
     struct told whole, again;
@@ -149,8 +147,7 @@ static bool has_the_means(const struct run *r, const struct kept *all) {
     return ok;
 }
 
-static void test_other_replicas_take_the_mean_of_the_moments(void **state) {
-    (void)state;
+TEST(test_other_replicas_take_the_mean_of_the_moments) {
     char folder[CHECKPOINT_PATH_MAX];
     struct run r, other;
     struct kept all[MAX_PARAMS] = {{0}};
@@ -182,8 +179,7 @@ static void test_other_replicas_take_the_mean_of_the_moments(void **state) {
 }
 
 /* A plain run's checkpoint: replicas begin alike, and with no outer momentum. */
-static void test_it_begins_from_a_plain_checkpoint(void **state) {
-    (void)state;
+TEST(test_it_begins_from_a_plain_checkpoint) {
     char folder[CHECKPOINT_PATH_MAX];
     struct told whole;
     struct run r;
@@ -208,8 +204,7 @@ static void test_it_begins_from_a_plain_checkpoint(void **state) {
     assert_true(agree_all(ok));
 }
 
-static void test_nothing_is_saved_between_two_averages(void **state) {
-    (void)state;
+TEST(test_nothing_is_saved_between_two_averages) {
     char folder[CHECKPOINT_PATH_MAX];
     struct run r;
     shared_path("between", folder);

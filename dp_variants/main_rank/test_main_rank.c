@@ -38,8 +38,7 @@ static void try_layout(void *self, const struct plan *p) {
     t->right += layout_is_serial(p, OK, t->reference);
 }
 
-static void test_main_rank_equals_serial_in_every_layout(void **state) {
-    (void)state;
+TEST(test_main_rank_equals_serial_in_every_layout) {
     struct reference ref;
     struct plan serial = parity_plan(), plan = main_plan();
     struct tally t = {&ref, 0, 0};
@@ -80,8 +79,7 @@ static double sent(const struct run *r, enum comm_op op) {
 }
 
 /* Rank 0: out (n-1) W, in (n-1) G, which is what the others send. */
-static void test_main_rank_sends_all_weights_and_gets_all_gradients(void **state) {
-    (void)state;
+TEST(test_main_rank_sends_all_weights_and_gets_all_gradients) {
     const struct comm_settings before = *comm_settings_in_force();
     struct run r;
     int n = comm_world_size();
@@ -96,8 +94,7 @@ static void test_main_rank_sends_all_weights_and_gets_all_gradients(void **state
     assert_true(agree_all(ok));
 }
 
-static void test_main_rank_alone_has_the_optimizer(void **state) {
-    (void)state;
+TEST(test_main_rank_alone_has_the_optimizer) {
     struct plan p = replicas_plan();
     p.mesh.dp = 4;
     p.micro_batch = 2;
@@ -128,8 +125,7 @@ static bool has_weights_of_rank_0(const struct run *r) {
     return ok;
 }
 
-static void test_every_replica_has_the_main_ranks_weights(void **state) {
-    (void)state;
+TEST(test_every_replica_has_the_main_ranks_weights) {
     const struct comm_settings before = *comm_settings_in_force();
     const int precisions[] = {PRECISION_FP64, PRECISION_BF16};
     bool ok = true;
@@ -146,8 +142,7 @@ static void test_every_replica_has_the_main_ranks_weights(void **state) {
 }
 
 /* Pipelines without a flush have versions of the weights: each is rank 0's. As with dp, to rounding. */
-static void test_main_rank_trains_an_asynchronous_pipeline_as_dp_does(void **state) {
-    (void)state;
+TEST(test_main_rank_trains_an_asynchronous_pipeline_as_dp_does) {
     const struct comm_settings before = *comm_settings_in_force();
     double loss[2][4] = {{0}};
     bool ok = true;
@@ -196,8 +191,7 @@ static enum status save_and_go_on(struct run *r, const char *folder, double *los
     return OK;
 }
 
-static void test_main_ranks_checkpoint_is_loaded_by_dp_and_itself(void **state) {
-    (void)state;
+TEST(test_main_ranks_checkpoint_is_loaded_by_dp_and_itself) {
     const struct comm_settings before = *comm_settings_in_force();
     char folder[CHECKPOINT_PATH_MAX];
     double expected = 0, found[2] = {0};
@@ -216,8 +210,7 @@ static void test_main_ranks_checkpoint_is_loaded_by_dp_and_itself(void **state) 
 }
 
 /* ---- options ---- */
-static void test_main_rank_prefers_its_algorithm_and_obeys_the_user(void **state) {
-    (void)state;
+TEST(test_main_rank_prefers_its_algorithm_and_obeys_the_user) {
     struct plan p = replicas_plan();
     p.mesh.dp = 1, p.micro_batch = 2;
     struct plan told = p;
@@ -228,8 +221,7 @@ static void test_main_rank_prefers_its_algorithm_and_obeys_the_user(void **state
     assert_string_equal(told.comm_algorithm, "dp=tree");
 }
 
-static void test_main_rank_refuses_in_one_line(void **state) {
-    (void)state;
+TEST(test_main_rank_refuses_in_one_line) {
     struct run r;
     struct plan p = main_plan(), fixed = main_plan(), zero = main_plan(), coded = main_plan();
     fixed.sums = PLAN_SUMS_FIXED;

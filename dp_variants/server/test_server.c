@@ -29,8 +29,7 @@ static struct plan replicas_plan(int servers) {
 }
 
 /* ---- parts ---- */
-static void test_server_parts_cover_every_element_once(void **state) {
-    (void)state;
+TEST(test_server_parts_cover_every_element_once) {
     for (int64_t n = 0; n < 40; n++)
         for (int servers = 1; servers <= 9; servers++) {
             int64_t next = 0;
@@ -44,8 +43,7 @@ static void test_server_parts_cover_every_element_once(void **state) {
         }
 }
 
-static void test_servers_have_the_optimizer_between_them(void **state) {
-    (void)state;
+TEST(test_servers_have_the_optimizer_between_them) {
     for (int servers = 1; servers <= 4; servers++) {
         int64_t own = 0, all = 0;
         struct plan p = replicas_plan(servers);
@@ -79,8 +77,7 @@ static void try_layout(void *self, const struct plan *p) {
     t->right += layout_is_serial(&q, OK, t->reference);
 }
 
-static void test_servers_equal_serial_in_every_layout(void **state) {
-    (void)state;
+TEST(test_servers_equal_serial_in_every_layout) {
     struct reference ref;
     struct plan serial = parity_plan(), plan = server_plan(1);
     struct tally t = {&ref, 0, 0};
@@ -120,8 +117,7 @@ static bool sends_what_a_server_does(const struct run *r, int servers, int steps
     return sent(r, COMM_BROADCAST) == steps * answered && sent(r, COMM_REDUCE) == steps * pushed;
 }
 
-static void test_a_server_is_the_hot_spot(void **state) {
-    (void)state;
+TEST(test_a_server_is_the_hot_spot) {
     const struct comm_settings before = *comm_settings_in_force();
     bool ok = true;
     for (int servers = 1; servers <= comm_world_size() && ok; servers++) {
@@ -141,8 +137,7 @@ static enum status train_from(struct run *r, int servers, const char *folder, bo
     return go_on_from(r, folder, save, loss);
 }
 
-static void test_servers_checkpoint_is_loaded_by_other_numbers_of_them(void **state) {
-    (void)state;
+TEST(test_servers_checkpoint_is_loaded_by_other_numbers_of_them) {
     const struct comm_settings before = *comm_settings_in_force();
     char folder[CHECKPOINT_PATH_MAX];
     const int servers[] = {comm_world_size(), comm_world_size(), 1, 0};
@@ -176,8 +171,7 @@ static struct plan with(int servers, int mode) {
         assert_fails(technique_server.check(&p), E_CONFIG, __VA_ARGS__);                                               \
     } while (0)
 
-static void test_servers_refuse_in_one_line(void **state) {
-    (void)state;
+TEST(test_servers_refuse_in_one_line) {
     for (int mode = SERVER_SYNC; mode <= SERVER_ASYNC; mode++) {
         struct plan p = with(4, mode);
         assert_ok(technique_server.check(&p));
@@ -197,8 +191,7 @@ static void test_servers_refuse_in_one_line(void **state) {
     REFUSES((o->order[0] = p.resume[0] = 'x'), "server-order", "resume");
 }
 
-static void test_servers_and_others_that_sum_are_refused(void **state) {
-    (void)state;
+TEST(test_servers_and_others_that_sum_are_refused) {
     struct run r;
     struct plan zero = server_plan(1), coded = server_plan(1);
     zero_options(&zero)->stage = 1;

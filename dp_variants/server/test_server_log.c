@@ -33,8 +33,7 @@ static enum status check_turns(int row, int cell, int value, int n, server_meets
     return status;
 }
 
-static void test_an_order_that_cannot_be_followed_is_refused(void **state) {
-    (void)state;
+TEST(test_an_order_that_cannot_be_followed_is_refused) {
     /* each server wants the other's worker first: 0 answers worker 1 after worker 0's clock 1, and 1 the other way */
     const int circle[8][5] = {{0, 0, 0, 0, 0}, {0, 1, 0, 0, 0}, {0, 0, 1, 2, 3}, {0, 1, 1, 3, 2},
                               {1, 0, 0, 0, 0}, {1, 1, 0, 0, 0}, {1, 1, 1, 3, 2}, {1, 0, 1, 2, 3}};
@@ -50,8 +49,7 @@ static void test_an_order_that_cannot_be_followed_is_refused(void **state) {
     server_log_fini(&log);
 }
 
-static void test_a_file_that_is_no_record_is_refused(void **state) {
-    (void)state;
+TEST(test_a_file_that_is_no_record_is_refused) {
     struct server_log log;
     const char *texts[] = {"0 0 0 0\n", "0 0 0 0 0 7\n", "0 3 0 0 0\n", "0 x 0 0 0\n"};
     const char *path = test_path("bad");

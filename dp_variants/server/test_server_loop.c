@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 /* ---- the bound ---- */
-static void test_server_allows_what_is_at_most_the_staleness_ahead(void **state) {
-    (void)state;
+TEST(test_server_allows_what_is_at_most_the_staleness_ahead) {
     for (int64_t s = 0; s < 4; s++)
         for (int64_t ahead = -2; ahead < 8; ahead++) assert_true(server_allows(5 + ahead, 5, s) == (ahead <= s));
 }
@@ -61,8 +60,7 @@ static int64_t ahead_under(enum server_where where, int mode, int64_t staleness,
     return (int64_t)agree_max((double)most);
 }
 
-static void test_workers_are_as_far_ahead_as_the_bound_lets_them(void **state) {
-    (void)state;
+TEST(test_workers_are_as_far_ahead_as_the_bound_lets_them) {
     if (comm_world_size() == 1) skip();
     for (enum server_where where = SERVER_SHARED; where <= SERVER_OWN; where++) {
         if (comm_world_size() - (where == SERVER_OWN) < 2) continue;                          /* one worker */
@@ -105,8 +103,7 @@ static bool all_but_its_last_come_first(const char *path, int servers, int worke
 }
 
 /* A server that shares a rank answers when that rank looks: this would not end. */
-static void test_a_server_of_its_own_waits_for_no_workers_rows(void **state) {
-    (void)state;
+TEST(test_a_server_of_its_own_waits_for_no_workers_rows) {
     char done[OPTION_TEXT_MAX];
     bool ok = true;
     if (comm_world_size() < 4) skip();
@@ -166,15 +163,13 @@ static bool meets_and_saves(enum server_where where) {
     return ok && (where == SERVER_SHARED ? loss[0] == loss[1] : fabs(loss[0] / loss[1] - 1) < 1e-14);
 }
 
-static void test_ranks_meet_with_the_same_weights_and_may_save(void **state) {
-    (void)state;
+TEST(test_ranks_meet_with_the_same_weights_and_may_save) {
     assert_true(meets_and_saves(SERVER_SHARED));
     if (comm_world_size() > 1) assert_true(meets_and_saves(SERVER_OWN));
 }
 
 /* One worker waits for nobody: the serial run, to the bit. */
-static void test_one_worker_is_the_serial_run(void **state) {
-    (void)state;
+TEST(test_one_worker_is_the_serial_run) {
     if (comm_world_size() > 1) skip();
     struct run r[2];
     const int modes[] = {SERVER_SYNC, SERVER_ASYNC};

@@ -35,8 +35,7 @@ static struct plan replicas_plan(int servers) {
 }
 
 /* ---- who has which samples ---- */
-static void test_workers_have_every_sample_once_and_servers_none(void **state) {
-    (void)state;
+TEST(test_workers_have_every_sample_once_and_servers_none) {
     for (int dp = 2; dp <= 4; dp++)
         for (int servers = 1; servers < dp; servers++) {
             struct plan p = own_plan(servers);
@@ -65,8 +64,7 @@ static void try_layout(void *self, const struct plan *p) {
 }
 
 /* dp=1 has no room for a server, and is refused: layouts_each leaves it out. */
-static void test_servers_of_their_own_equal_serial_in_every_layout(void **state) {
-    (void)state;
+TEST(test_servers_of_their_own_equal_serial_in_every_layout) {
     struct reference ref;
     struct plan serial = own_plan(0);
     struct tally t = {&ref, 0, 0};
@@ -112,8 +110,7 @@ static bool are_the_same(const struct run *serial, const struct run *r) {
     return same;
 }
 
-static void test_one_worker_and_one_server_are_the_serial_run(void **state) {
-    (void)state;
+TEST(test_one_worker_and_one_server_are_the_serial_run) {
     double loss[2] = {0, 1};
     bool ok = true;
     if (comm_world_size() != 2) skip();
@@ -131,8 +128,7 @@ static void test_one_worker_and_one_server_are_the_serial_run(void **state) {
 }
 
 /* ---- what a server has ---- */
-static void test_a_server_of_its_own_holds_its_shard_and_no_activations(void **state) {
-    (void)state;
+TEST(test_a_server_of_its_own_holds_its_shard_and_no_activations) {
     for (int mode = SERVER_SYNC; mode <= SERVER_ASYNC; mode++) {
         int64_t weights = 0, all = 0;
         struct plan p = replicas_plan(2);
@@ -187,8 +183,7 @@ static bool sends_what_it_should(const struct run *r, int servers, int steps) {
            moved(r, COMM_REDUCE) == 0 && moved(r, COMM_BROADCAST) == 0;
 }
 
-static void test_a_workers_bytes_do_not_depend_on_how_many_work(void **state) {
-    (void)state;
+TEST(test_a_workers_bytes_do_not_depend_on_how_many_work) {
     bool ok = true;
     for (int servers = 1; servers < comm_world_size() && ok; servers++) {
         struct run r;
@@ -222,8 +217,7 @@ static bool go_on_alike(const struct plan *plans, int n, const char *name) {
     return ok;
 }
 
-static void test_checkpoints_go_to_other_layouts_and_come_from_them(void **state) {
-    (void)state;
+TEST(test_checkpoints_go_to_other_layouts_and_come_from_them) {
     struct plan own = replicas_plan(1), most = replicas_plan(comm_world_size() - 1), dp = replicas_plan(0),
                 shared = replicas_plan(1);
     server_options(&shared)->where = SERVER_SHARED;
@@ -244,8 +238,7 @@ static void test_checkpoints_go_to_other_layouts_and_come_from_them(void **state
         if (settled == OK) run_destroy(&r_);                                                                           \
     } while (0)
 
-static void test_own_ranks_refuse_in_one_line(void **state) {
-    (void)state;
+TEST(test_own_ranks_refuse_in_one_line) {
     REFUSES(server_options(&p)->servers = 4, "servers=4", "server-ranks=own", "dp=4", "use dp 5 or more");
     REFUSES(server_options(&p)->servers = 0, "server-ranks", "servers=0", "--servers 1");
     REFUSES(p.global_batch = 16, "dp=3", "only serve", "global-batch=16", "global-batch 18");
@@ -256,8 +249,7 @@ static void test_own_ranks_refuse_in_one_line(void **state) {
     REFUSES((p.mesh.pp = 2, pp_options(&p)->optim_sync = OPTIM_SYNC_VALIDATE), "only serve", "optim-sync wait");
 }
 
-static void test_own_ranks_have_no_price(void **state) {
-    (void)state;
+TEST(test_own_ranks_have_no_price) {
     struct cluster c;
     struct plan p = replicas_plan(1);
     p.mesh.dp = 4;
@@ -267,8 +259,7 @@ static void test_own_ranks_have_no_price(void **state) {
 }
 
 /* A job that goes on with fewer ranks still has its servers. */
-static void test_fewer_ranks_are_fewer_workers(void **state) {
-    (void)state;
+TEST(test_fewer_ranks_are_fewer_workers) {
     struct plan p = own_plan(2);
     p.micro_batch = 0, p.mesh.tp = p.mesh.pp = 1;
     assert_int_equal(launch_fewer_ranks(&p, 8, 1), 6);               /* 4 workers divide 12, and 5 do not */

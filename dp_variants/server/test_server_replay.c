@@ -189,8 +189,7 @@ static const struct trial TRIALS[] = {
     {SERVER_SHARED, SERVER_ASYNC, 0, 0.01}, {SERVER_SHARED, SERVER_SSP, 0, 0}, {SERVER_SHARED, SERVER_SSP, 2, 0.01},
     {SERVER_OWN, SERVER_ASYNC, 0, 0.01}, {SERVER_OWN, SERVER_SSP, 0, 0}, {SERVER_OWN, SERVER_SSP, 2, 0.01}};
 
-static void test_server_replay_is_the_run_to_the_bit(void **state) {
-    (void)state;
+TEST(test_server_replay_is_the_run_to_the_bit) {
     bool ok = true;
     for (size_t i = 0; i < sizeof TRIALS / sizeof *TRIALS; i++)
         for (int servers = 1; servers <= most_servers(TRIALS[i].where); servers++)
@@ -239,8 +238,7 @@ static bool equals_the_loop(int servers, enum server_where where, int mode) {
     return ok;
 }
 
-static void test_server_order_is_the_delayed_gradient_loop(void **state) {
-    (void)state;
+TEST(test_server_order_is_the_delayed_gradient_loop) {
     bool ok = true;
     for (enum server_where where = SERVER_SHARED; where <= SERVER_OWN; where++)
         for (int servers = 1; servers <= most_servers(where); servers++)
@@ -283,8 +281,7 @@ static bool is_had_again(enum server_where where) {
     return ok;
 }
 
-static void test_a_run_can_be_had_again_from_its_record(void **state) {
-    (void)state;
+TEST(test_a_run_can_be_had_again_from_its_record) {
     assert_true(is_had_again(SERVER_SHARED));
     if (comm_world_size() > 1) assert_true(is_had_again(SERVER_OWN));
 }

@@ -20,8 +20,7 @@ static void check_scale(double most, double end, double step) {
     assert_close(s.n_steps * s.step, s.end, 1e-12 * end);
 }
 
-static void test_chart_scale_has_round_steps(void **state) {
-    (void)state;
+TEST(test_chart_scale_has_round_steps) {
     check_scale(1, 1, 0.2);
     check_scale(17.4, 20, 5);
     check_scale(8, 8, 1);
@@ -31,8 +30,7 @@ static void test_chart_scale_has_round_steps(void **state) {
     check_scale(1e12, 1e12, 2e11);
 }
 
-static void test_chart_scale_holds_the_largest_in_few_steps(void **state) {
-    (void)state;
+TEST(test_chart_scale_holds_the_largest_in_few_steps) {
     for (double most = 1e-9; most < 1e15; most *= 1.37) {
         struct chart_scale s = chart_scale_of(most);
         assert_true(s.end >= most * (1 - 1e-9) && s.end - s.step < most * (1 + 1e-9));
@@ -40,8 +38,7 @@ static void test_chart_scale_holds_the_largest_in_few_steps(void **state) {
     }
 }
 
-static void test_chart_scale_of_nothing_is_still_an_axis(void **state) {
-    (void)state;
+TEST(test_chart_scale_of_nothing_is_still_an_axis) {
     const double nothing[] = {0, -3, NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 5; i++) check_scale(nothing[i], 1, 0.2);
     assert_true(isfinite(chart_scale_of(DBL_MIN / 4).end) && chart_scale_of(DBL_MIN / 4).end > 0);
@@ -55,8 +52,7 @@ static void check_number(double value, const char *expected) {
     assert_string_equal(chart_number(value, text), expected);
 }
 
-static void test_chart_numbers_are_short_and_without_exponents(void **state) {
-    (void)state;
+TEST(test_chart_numbers_are_short_and_without_exponents) {
     check_number(0, "0");
     check_number(1234.4, "1234");
     check_number(99.96, "100");
@@ -67,8 +63,7 @@ static void test_chart_numbers_are_short_and_without_exponents(void **state) {
     check_number(INFINITY, "not known");
 }
 
-static void test_chart_colours_differ(void **state) {
-    (void)state;
+TEST(test_chart_colours_differ) {
     for (int i = 0; i < N_CHART_COLOURS; i++)
         for (int j = 0; j < i; j++) assert_string_not_equal(chart_colour(i), chart_colour(j));
 }
@@ -92,8 +87,7 @@ static void check_written(void (*write)(FILE *, const void *), const char *text,
     free(got);
 }
 
-static void test_markup_escapes_and_replaces(void **state) {
-    (void)state;
+TEST(test_markup_escapes_and_replaces) {
     check_written(write_text, "<b a='1'>&\"", "&lt;b a=&#39;1&#39;&gt;&amp;&quot;");
     check_written(write_text, "\x01x\x1b[0m\t", "\xef\xbf\xbdx\xef\xbf\xbd[0m\t");
     check_written(write_text, "\xc3\xa4 \xf0\x9f\x98\x80", "\xc3\xa4 \xf0\x9f\x98\x80");
@@ -106,8 +100,7 @@ static void test_markup_escapes_and_replaces(void **state) {
     check_written(write_text, "\xef\xbf\xbf", "\xef\xbf\xbd");
 }
 
-static void test_markup_cuts_between_characters(void **state) {
-    (void)state;
+TEST(test_markup_cuts_between_characters) {
     check_written(write_eight, "12345678", "12345678");
     check_written(write_eight, "123456789", "12345...");
     check_written(write_eight, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4<\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4",
@@ -115,8 +108,7 @@ static void test_markup_cuts_between_characters(void **state) {
     assert_int_equal(markup_length("\xc3\xa4\xff" "b"), 3);
 }
 
-static void test_markup_plain_is_utf8_without_entities(void **state) {
-    (void)state;
+TEST(test_markup_plain_is_utf8_without_entities) {
     char *x = markup_plain("<\xc3\xa4\xc3&\x01");
     assert_string_equal(x, "<\xc3\xa4\xef\xbf\xbd&\xef\xbf\xbd");
     free(x);
@@ -134,8 +126,7 @@ static int count(const char *text, const char *words) {
 
 static const struct chart_series two[] = {{"first <1>", CHART_BLUE}, {"second", CHART_ORANGE}};
 
-static void test_chart_bars_show_every_group(void **state) {
-    (void)state;
+TEST(test_chart_bars_show_every_group) {
     const struct chart_group groups[] = {
         {.name = "a & b", .n_bars = 2, .bar = {{"predicted", {1e6, 2e6}}, {"measured", {1e6, 0}}}},
         {.name = "tiny", .n_bars = 1, .bar = {{NULL, {1e-3, 0}}}},
@@ -156,16 +147,14 @@ static void test_chart_bars_show_every_group(void **state) {
     free(x);
 }
 
-static void test_chart_of_no_group_is_a_picture(void **state) {
-    (void)state;
+TEST(test_chart_of_no_group_is_a_picture) {
     char *x = written(write_bars, &(struct chart_bars){"nothing", "MiB", two, 2, NULL, 0});
     assert_int_equal(count(x, "</svg>"), 1);
     assert_int_equal(count(x, "nan"), 0);
     free(x);
 }
 
-static void test_chart_areas_stand_on_each_other(void **state) {
-    (void)state;
+TEST(test_chart_areas_stand_on_each_other) {
     const double x[] = {0, 1, 3}, value[] = {1, 1, 2, NAN, 3, 1};
     const struct chart_mark marks[] = {{0, "F0"}, {3, "B0"}};
     char *text = written(write_areas, &(struct chart_areas){
@@ -183,8 +172,7 @@ static void test_chart_areas_stand_on_each_other(void **state) {
 }
 
 /* 770 pixels, a line each three: a picture of many marks is no larger than one of some. */
-static void test_chart_areas_leave_out_marks_that_stand_too_close(void **state) {
-    (void)state;
+TEST(test_chart_areas_leave_out_marks_that_stand_too_close) {
     enum { MANY = 100000 };
     const double x[] = {0}, value[] = {1, 1};
     struct chart_mark *marks = calloc(MANY, sizeof *marks);
@@ -206,8 +194,7 @@ static void test_chart_areas_leave_out_marks_that_stand_too_close(void **state) 
 
 /* ---- points and lines ---- */
 /* On a logarithmic axis from 1 / 1.15 to 1.15 100 (LEFT 74, 762 wide) 10 lies in the middle; the wall at 10, too. */
-static void test_chart_plot_draws_every_point_where_it_lies(void **state) {
-    (void)state;
+TEST(test_chart_plot_draws_every_point_where_it_lies) {
     const struct chart_point dots[] = {{1, 2, "one <&>"}, {10, 4, "two"}, {100, 8, NULL}, {NAN, 1, "no"},
                                        {0, 1, "no logarithm"}, {INFINITY, 1, "no"}};
     const struct chart_point line[] = {{1, 1, NULL}, {100, 10, NULL}};
@@ -235,8 +222,7 @@ static void test_chart_plot_draws_every_point_where_it_lies(void **state) {
 }
 
 static void write_plot(FILE *f, const void *plot) { chart_plot_svg(plot, f); }
-static void test_chart_plot_of_no_point_is_a_picture(void **state) {
-    (void)state;
+TEST(test_chart_plot_of_no_point_is_a_picture) {
     const struct chart_set sets[] = {{"none", CHART_SKY, CHART_RING, NULL, 0}};
     for (int x = 0; x < 3; x++) {
         enum chart_axis_kind kind = (enum chart_axis_kind)x;
@@ -248,8 +234,7 @@ static void test_chart_plot_of_no_point_is_a_picture(void **state) {
     }
 }
 
-static void test_chart_plot_doubles(void **state) {
-    (void)state;
+TEST(test_chart_plot_doubles) {
     const struct chart_point line[] = {{64, 1, "a"}, {256, 1, "b"}};
     const struct chart_set sets[] = {{"", CHART_BLUE, CHART_LINE, line, 2}};
     const struct chart_plot plot = {"sizes", "ranks", "%", CHART_DOUBLING, CHART_LINEAR, 100, 0, sets, 1, NAN, NULL};
@@ -259,8 +244,7 @@ static void test_chart_plot_doubles(void **state) {
     free(text);
 }
 
-static void test_chart_plot_keeps_what_is_above_its_cap(void **state) {
-    (void)state;
+TEST(test_chart_plot_keeps_what_is_above_its_cap) {
     const struct chart_point dots[] = {{1, 5, "low"}, {1, 40, "at the edge"}, {1, 4000, "far above"}};
     const struct chart_set sets[] = {{"", CHART_BLUE, CHART_DOT, dots, 3}};
     const struct chart_plot plot = {"capped", "x", "y", CHART_LINEAR, CHART_LINEAR, 0, 40, sets, 1, NAN, NULL};
@@ -273,8 +257,7 @@ static void test_chart_plot_keeps_what_is_above_its_cap(void **state) {
 
 /* ---- grids ---- */
 static void write_grid(FILE *f, const void *grid) { chart_grid_svg(grid, f); }
-static void test_chart_grid_has_a_box_a_cell(void **state) {
-    (void)state;
+TEST(test_chart_grid_has_a_box_a_cell) {
     const char *const names[] = {"a & b", "c"};
     const struct chart_cell cells[] = {{0, "memory", "2 > 1", "why"}, {1, "compute", "", "x"}, {-1, "", "", ""},
                                        {1, "compute", "57%", "y"}};
@@ -311,8 +294,7 @@ static bool shows(const char *file, char *drawing) {
     return n == 4 || n == 8;                                         /* without a flush: and the versions */
 }
 
-static void test_every_schedule_opens_with_its_table(void **state) {
-    (void)state;
+TEST(test_every_schedule_opens_with_its_table) {
     static const char *const paths[] = {"pp/pp_schedule.c", "pp/pp_naive.c", "pp/pp_breadth_first.c",
                                         "pp/pp_zero_bubble.c", "pp/pp_zb_2p.c", "pp/pp_vee.c", "pp/pp_mirror.c",
                                         "pp/pp_blocks.c", "pp/pp_async.c"};

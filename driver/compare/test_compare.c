@@ -27,8 +27,7 @@ static void assert_split(const char *text, int n, const char *const *expected) {
     strategies_fini(&s);
 }
 
-static void test_bars_separate_and_blanks_do_not_matter(void **state) {
-    (void)state;
+TEST(test_bars_separate_and_blanks_do_not_matter) {
     assert_split("dp=8 | dp=8 zero=3|tp=2 sp ", 3, (const char *const[]){"dp=8", "dp=8 zero=3", "tp=2 sp"});
     assert_split("", 1, (const char *const[]){""});
     assert_split(" | zero=1", 2, (const char *const[]){"", "zero=1"});
@@ -53,8 +52,7 @@ static enum status apply(const char *text, struct target *t) {
     return status;
 }
 
-static void test_settings_stand_above_the_command_line(void **state) {
-    (void)state;
+TEST(test_settings_stand_above_the_command_line) {
     static struct target t;
     assert_ok(apply("tp=2 zero=3\tgrad-fp32 sp=off recompute=uniform:2 pp-split=1,3", &t));
     assert_int_equal(t.plan.mesh.tp, 2);
@@ -69,8 +67,7 @@ static void test_settings_stand_above_the_command_line(void **state) {
     assert_int_equal(tp_options(&t.plan)->sp, 1);
 }
 
-static void test_bad_settings_name_strategy_and_key(void **state) {
-    (void)state;
+TEST(test_bad_settings_name_strategy_and_key) {
     static struct target t;
     assert_fails(apply("zerro=3", &t), E_USAGE, "strategy 2", "'zerro=3'", "did you mean --zero");
     assert_fails(apply("dp=8 zero=7", &t), E_USAGE, "strategy 2", "--zero 7", "0 to 3");
@@ -83,8 +80,7 @@ static void test_bad_settings_name_strategy_and_key(void **state) {
 }
 
 /* ---- measuring ---- */
-static void test_the_first_steps_are_not_timed(void **state) {
-    (void)state;
+TEST(test_the_first_steps_are_not_timed) {
     assert_int_equal(compare_warmup(1), 0);
     assert_int_equal(compare_warmup(3), 0);
     assert_int_equal(compare_warmup(4), 1);
@@ -92,15 +88,13 @@ static void test_the_first_steps_are_not_timed(void **state) {
     assert_int_equal(compare_warmup(1000), 2);
 }
 
-static void test_median_is_the_middle(void **state) {
-    (void)state;
+TEST(test_median_is_the_middle) {
     assert_true(compare_median((double[]){3}, 1) == 3);
     assert_true(compare_median((double[]){9, 1, 2}, 3) == 2);
     assert_true(compare_median((double[]){100, 1, 3, 2}, 4) == 2.5);
 }
 
-static void test_resident_peak_starts_again(void **state) {
-    (void)state;
+TEST(test_resident_peak_starts_again) {
     enum { BYTES = 64 << 20 };
 #ifdef __SANITIZE_ADDRESS__
     skip();                                                          /* it keeps what is freed */
@@ -129,8 +123,7 @@ static struct compare_rank ranks[2] = {
      .sent_bytes = {[AXIS_PP] = 5}, .waited_s = {[AXIS_PP] = 2}, .bubble_s = 0.5, .step_s = 4, .flops = 20,
      .replay_flops = 5}};
 
-static void test_a_row_is_its_fullest_rank_and_its_mean_wait(void **state) {
-    (void)state;
+TEST(test_a_row_is_its_fullest_rank_and_its_mean_wait) {
     struct compare_row row = {.n_ranks = 2, .ranks = ranks};
     struct compare_summary s = compare_summarise(&row);
     assert_int_equal(s.predicted[ROLE_PARAM], 10);
@@ -161,8 +154,7 @@ static char *file_text(const char *path) {
 
 static bool starts_with(const char *text, const char *words) { return strncmp(text, words, strlen(words)) == 0; }
 
-static void test_report_has_a_line_a_row(void **state) {
-    (void)state;
+TEST(test_report_has_a_line_a_row) {
     const char *dir = test_path("compare/report"), *csv = test_path("compare/report/compare.csv");
     assert_ok(compare_report_prepare(dir));
     assert_ok(compare_report_prepare(dir));
@@ -174,8 +166,7 @@ static void test_report_has_a_line_a_row(void **state) {
     assert_non_null(strstr(file_text(test_path("compare/report/compare.json")), "\"measured_param_bytes\": 10"));
 }
 
-static void test_report_refuses_what_cannot_be_written(void **state) {
-    (void)state;
+TEST(test_report_refuses_what_cannot_be_written) {
     assert_fails(compare_report_prepare("/dev/null/report"), E_IO, "/dev/null/report", "--out");
 }
 
@@ -189,8 +180,7 @@ static char *table_of(const struct compare_row *of, int n) {
     return text;
 }
 
-static void test_table_is_aligned_and_has_refusals(void **state) {
-    (void)state;
+TEST(test_table_is_aligned_and_has_refusals) {
     char *text = table_of(rows, 2);
     assert_non_null(strstr(text, "refused: E_CONFIG tp=3 does not divide heads=4"));
     assert_non_null(strstr(text, "Most tokens a second: dp=2"));
@@ -207,8 +197,7 @@ static bool table_says(const struct compare_row *both, const char *option) {
     return says;
 }
 
-static void test_table_says_what_a_row_is_held_against(void **state) {
-    (void)state;
+TEST(test_table_says_what_a_row_is_held_against) {
     static const char *const options[] = {"grad-codec:", "weight-codec:", "local-steps:"};
     for (int has = 0; has < 4; has++) {                              /* 3: none */
         struct compare_row both[2] = {rows[0], rows[1]};
@@ -217,8 +206,7 @@ static void test_table_says_what_a_row_is_held_against(void **state) {
     }
 }
 
-static void test_mib_has_about_four_digits(void **state) {
-    (void)state;
+TEST(test_mib_has_about_four_digits) {
     char text[32];
     compare_mib(1.5 * (1 << 20), text, sizeof text);
     assert_string_equal(text, "1.50");

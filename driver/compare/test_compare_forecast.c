@@ -14,8 +14,7 @@ static struct compare_row ran(double first_s, double second_s, double work_s, do
     return row;
 }
 
-static void test_passes_are_meaned(void **state) {
-    (void)state;
+TEST(test_passes_are_meaned) {
     struct compare_row row = ran(1, 2, 6, 1, 1);
     compare_row_add_pass(&row, 3, 9);
     assert_close(row.step_s, 2, 1e-15);
@@ -28,8 +27,7 @@ static void test_passes_are_meaned(void **state) {
 
 /* Spreads of 2, 4 and 6%: pairs further apart than 8% count. The second and third are closer; the first is predicted to
  * be slower than the second, which is wrong, and faster than the third. */
-static void test_forecast_counts_pairs_beyond_the_noise(void **state) {
-    (void)state;
+TEST(test_forecast_counts_pairs_beyond_the_noise) {
     struct compare_row rows[] = {ran(0.99, 1.01, 1, 1.30, 1.1), ran(1.176, 1.224, 1, 1.20, 0.8),
                                  ran(1.213, 1.288, 1, 1.50, 1.3), {.strategy = "refused", .status = E_CONFIG},
                                  ran(0.5, 0.5, 1, 0, 0)};
@@ -45,8 +43,7 @@ static void test_forecast_counts_pairs_beyond_the_noise(void **state) {
     assert_int_equal(compare_faster(rows, 3, &rows[0], true), 1);
 }
 
-static void test_forecast_in_words(void **state) {
-    (void)state;
+TEST(test_forecast_in_words) {
     struct compare_row rows[] = {ran(1, 0, 1, 1.1, 1), ran(2, 0, 1, 1.8, 1)};
     char *text;
     size_t bytes;
@@ -62,8 +59,7 @@ static void test_forecast_in_words(void **state) {
 }
 
 /* A prediction is the planner's; where there is none the row goes without. */
-static void test_a_row_is_predicted_or_goes_without(void **state) {
-    (void)state;
+TEST(test_a_row_is_predicted_or_goes_without) {
     struct plan p;
     struct cluster c;
     struct compare_row row = {.strategy = ""};

@@ -45,8 +45,7 @@ static struct compare_row rows[2] = {
     {.strategy = "tp=3", .status = E_CONFIG, .reason = "tp=3 does not <divide>"}};
 
 /* ---- the page ---- */
-static void test_report_page_escapes_and_refuses(void **state) {
-    (void)state;
+TEST(test_report_page_escapes_and_refuses) {
     static char text[1 << 17];
     const struct compare_about about = {.n_strategies = 3, .date = "2026-01-01", .machine = "a <machine>"};
     assert_ok(compare_html_write(test_path("."), &about, rows, 2));
@@ -65,8 +64,7 @@ static void test_report_page_escapes_and_refuses(void **state) {
     assert_int_equal(count(text, ">not known<"), 1);
 }
 
-static void test_memory_is_drawn_of_one_rank(void **state) {
-    (void)state;
+TEST(test_memory_is_drawn_of_one_rank) {
     assert_int_equal(compare_fullest(&rows[0]), 1);
     char *x = drawn(compare_pictures[0].draw, rows, 2);
     assert_int_equal(count(x, "predicted param: 5 MiB") + count(x, "predicted act: 2 MiB") +
@@ -109,8 +107,7 @@ static struct compare_row traced_row(struct trace_rank *traced) {
                                 .trace = {.n_ranks = STAGES, .ranks = traced, .first_step = 4, .n_steps = STEPS}};
 }
 
-static void test_traced_pipeline_is_the_fastest_step(void **state) {
-    (void)state;
+TEST(test_traced_pipeline_is_the_fastest_step) {
     struct trace_rank traced[STAGES];
     struct span spans[STAGES][STEPS * STAGE_SPANS];
     make_trace(traced, spans);
@@ -122,8 +119,7 @@ static void test_traced_pipeline_is_the_fastest_step(void **state) {
     free(x);
 }
 
-static void test_traced_pipeline_with_a_hole_is_not_drawn(void **state) {
-    (void)state;
+TEST(test_traced_pipeline_with_a_hole_is_not_drawn) {
     struct trace_rank traced[STAGES];
     struct span spans[STAGES][STEPS * STAGE_SPANS];
     make_trace(traced, spans);
@@ -179,8 +175,7 @@ static void check_chart(int64_t n_microbatches, bool is_thinned) {
     run_destroy(&r);
 }
 
-static void test_memory_chart_keeps_every_peak(void **state) {
-    (void)state;
+TEST(test_memory_chart_keeps_every_peak) {
     check_chart(1, false);
     check_chart(12, true);
     check_chart(37, true);

@@ -38,8 +38,7 @@ static void make_curve(struct budget_curve *c, bool searched) {
     }
 }
 
-static void test_shares_are_of_lines_that_fit(void **state) {
-    (void)state;
+TEST(test_shares_are_of_lines_that_fit) {
     struct budget_curve curves[2] = {{0}};
     const struct budget_page page = {NULL, NULL, curves, 5, 600};
     make_curve(&curves[0], true);
@@ -58,8 +57,7 @@ static void test_shares_are_of_lines_that_fit(void **state) {
     budget_curve_fini(&curves[0]);
 }
 
-static void test_mfu_has_two_dots_a_line(void **state) {
-    (void)state;
+TEST(test_mfu_has_two_dots_a_line) {
     struct budget_curve curves[2] = {{0}};
     const struct budget_page page = {NULL, NULL, curves, 5, 600};
     make_curve(&curves[1], false);
@@ -75,8 +73,7 @@ static void test_mfu_has_two_dots_a_line(void **state) {
 }
 
 /* Young's and Daly's intervals are marked on each line, with the goodput that failure.h has for them. */
-static void test_goodput_marks_both_intervals(void **state) {
-    (void)state;
+TEST(test_goodput_marks_both_intervals) {
     struct budget_curve curves[2] = {{0}};
     const struct budget_page page = {NULL, NULL, curves, 5, 600};
     char wanted[128];

@@ -31,8 +31,7 @@ static void make_walls(struct walls *w) {
     for (int i = 0; i < N_WALL_MODELS; i++) walls_judge_row(w->cell[i], w->n);
 }
 
-static void test_cells_meet_their_walls(void **state) {
-    (void)state;
+TEST(test_cells_meet_their_walls) {
     static struct walls w;
     static const enum wall EXPECTED[] = {WALL_MEMORY, WALL_COMPUTE, WALL_COMMUNICATION, WALL_EFFICIENCY, WALL_MEMORY};
     make_walls(&w);
@@ -43,8 +42,7 @@ static void test_cells_meet_their_walls(void **state) {
 }
 
 /* Products become narrow: of a row the widest ones count, so a step of nothing but narrow ones is no compute wall. */
-static void test_reach_is_the_row_s(void **state) {
-    (void)state;
+TEST(test_reach_is_the_row_s) {
     struct walls_cell row[2] = {cell_of(0.95, 0), cell_of(0.95, 0)};
     row[1].of.mfu /= 2;
     walls_judge_row(row, 2);
@@ -55,8 +53,7 @@ static void test_reach_is_the_row_s(void **state) {
     assert_int_equal(row[1].wall, WALL_COMPUTE);
 }
 
-static void test_the_picture_says_what_the_json_says(void **state) {
-    (void)state;
+TEST(test_the_picture_says_what_the_json_says) {
     static struct walls w;
     char *text = NULL, wanted[64];
     size_t bytes;
@@ -81,8 +78,7 @@ static void test_the_picture_says_what_the_json_says(void **state) {
     free(text);
 }
 
-static void test_sizes_are_those_in_the_scale(void **state) {
-    (void)state;
+TEST(test_sizes_are_those_in_the_scale) {
     static struct walls w;
     assert_ok(walls_choose_sizes(64, 4096, &w));
     assert_int_equal(w.first, 1);

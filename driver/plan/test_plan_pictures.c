@@ -55,8 +55,7 @@ static void hint_of(const struct found *f, const char *why, char *out, size_t si
              chart_number(f->price.step_s, step), chart_number((double)f->price.total_bytes / GIB, gib), why);
 }
 
-static void test_every_layout_has_a_mark_with_its_numbers(void **state) {
-    (void)state;
+TEST(test_every_layout_has_a_mark_with_its_numbers) {
     struct searched *s = calloc(1, sizeof *s);
     struct plan_page page = page_of(s);
     char *text = NULL, hint[512];
@@ -86,8 +85,7 @@ static void test_every_layout_has_a_mark_with_its_numbers(void **state) {
 }
 
 /* What does not fit is priced in full: its bytes are beyond the limit, and its step is known. */
-static void test_marks_that_do_not_fit_lie_beyond_the_wall(void **state) {
-    (void)state;
+TEST(test_marks_that_do_not_fit_lie_beyond_the_wall) {
     struct searched *s = calloc(1, sizeof *s);
     page_of(s);
     for (int i = 0; i < s->dots.no_fit.n; i++) {
@@ -102,8 +100,7 @@ static void test_marks_that_do_not_fit_lie_beyond_the_wall(void **state) {
     free(s);
 }
 
-static void test_phases_are_the_steps_of_what_is_printed(void **state) {
-    (void)state;
+TEST(test_phases_are_the_steps_of_what_is_printed) {
     struct searched *s = calloc(1, sizeof *s);
     struct plan_page page = page_of(s);
     char *text = NULL, number[CHART_NUMBER_BYTES], wanted[64];
@@ -123,8 +120,7 @@ static void test_phases_are_the_steps_of_what_is_printed(void **state) {
 }
 
 /* However many come, no more than the limit are kept, and these lie evenly: the first, and every 2^k-th after it. */
-static void test_kept_dots_are_few_and_even(void **state) {
-    (void)state;
+TEST(test_kept_dots_are_few_and_even) {
     struct plan_dots d;
     struct found *f = calloc(1, sizeof *f);
     plan_dots_init(&d);
@@ -141,8 +137,7 @@ static void test_kept_dots_are_few_and_even(void **state) {
 }
 
 /* One that the search has not seen is a dot beside those that were timed, and counted apart; itself again is none. */
-static void test_what_is_refined_is_counted_apart(void **state) {
-    (void)state;
+TEST(test_what_is_refined_is_counted_apart) {
     struct searched *s = calloc(1, sizeof *s);
     struct found *f = calloc(1, sizeof *f);
     page_of(s);
@@ -168,8 +163,7 @@ static char *table_of(const struct plan_page *page, void (*write)(const struct p
     return text;
 }
 
-static void test_ties_are_marked_and_counted(void **state) {
-    (void)state;
+TEST(test_ties_are_marked_and_counted) {
     struct searched *s = calloc(1, sizeof *s);
     struct plan_page page = page_of(s);
     for (page.n_tied = 1; page.n_tied < 8; page.n_tied++) {
@@ -185,8 +179,7 @@ static void test_ties_are_marked_and_counted(void **state) {
     free(s);
 }
 
-static void test_a_tipping_point_has_its_side_its_unit_and_who_wins(void **state) {
-    (void)state;
+TEST(test_a_tipping_point_has_its_side_its_unit_and_who_wins) {
     struct searched *s = calloc(1, sizeof *s);
     struct plan_page page = page_of(s);
     const struct layout other = s->found.best[3].layout;
@@ -211,8 +204,7 @@ static void test_a_tipping_point_has_its_side_its_unit_and_who_wins(void **state
 }
 
 /* ---- the pipeline ---- */
-static void test_a_long_pipeline_is_shortened_to_rounds(void **state) {
-    (void)state;
+TEST(test_a_long_pipeline_is_shortened_to_rounds) {
     assert_int_equal(plan_pipeline_microbatches(4, 1, 16), 16);      /* 128 boxes */
     assert_int_equal(plan_pipeline_microbatches(8, 12, 48), 16);     /* two rounds at least: 3072 boxes */
     assert_int_equal(plan_pipeline_microbatches(8, 1, 480), 184);    /* 23 rounds: 2944 boxes */
@@ -228,8 +220,7 @@ static char *pipeline_of(struct searched *s, const struct layout *l) {
     return text;
 }
 
-static void test_a_pipeline_has_a_box_an_action(void **state) {
-    (void)state;
+TEST(test_a_pipeline_has_a_box_an_action) {
     struct searched *s = calloc(1, sizeof *s);
     struct layout l = {.choice = {[DECIDE_TP] = 1, [DECIDE_PP] = 4, [DECIDE_CP] = 1, [DECIDE_EP] = 1,
                                   [DECIDE_MICRO] = 4, [DECIDE_CHUNKS] = 1}, .dp = 2};

@@ -38,8 +38,7 @@ static void check_axis(json_t *axes, const char *name, int groups, int size, int
     assert_int_equal(integer(a, "nodes"), nodes);
 }
 
-static void test_show_mesh_counts_the_groups_of_96_ranks(void **state) {
-    (void)state;
+TEST(test_show_mesh_counts_the_groups_of_96_ranks) {
     int code;
     json_t *axes = show("--dp 3 --tp 8 --pp 4 --heads 8 --hidden 64 --layers 4 --global-batch 24", &code);
     assert_int_equal(code, 0);
@@ -51,8 +50,7 @@ static void test_show_mesh_counts_the_groups_of_96_ranks(void **state) {
 }
 
 /* Ranks 0 1 2 | 3 4 5 | 6 7: a group of four neighbors lies on two nodes. */
-static void test_show_mesh_spreads_over_small_nodes(void **state) {
-    (void)state;
+TEST(test_show_mesh_spreads_over_small_nodes) {
     int code;
     json_t *axes = show("--dp 1 --tp 4 --pp 2 --ranks-per-node 3 --global-batch 4", &code);
     check_axis(axes, "tp", 2, 4, 2);
@@ -61,8 +59,7 @@ static void test_show_mesh_spreads_over_small_nodes(void **state) {
 }
 
 /* Dealt round four nodes, rank r is on node r % 4: four neighbors are on four, and r and r + 4 are on one. */
-static void test_show_mesh_deals_ranks_round_the_nodes(void **state) {
-    (void)state;
+TEST(test_show_mesh_deals_ranks_round_the_nodes) {
     int code;
     json_t *axes = show("--dp 1 --tp 4 --pp 2 --ranks-per-node 2 --placement cyclic --global-batch 4", &code);
     check_axis(axes, "tp", 2, 4, 4);
@@ -88,8 +85,7 @@ static void check_partition(json_t *axes, const char *name, const struct mesh_si
     for (int rank = 0; rank < mesh_n_ranks(sizes); rank++) assert_int_equal(seen[rank], 1);
 }
 
-static void test_show_mesh_groups_are_partitions(void **state) {
-    (void)state;
+TEST(test_show_mesh_groups_are_partitions) {
     int code;
     json_t *axes = show("--dp 3 --tp 2 --pp 4 --global-batch 24", &code);
     assert_int_equal(code, 0);
@@ -102,8 +98,7 @@ static void test_show_mesh_groups_are_partitions(void **state) {
 
 /* tp/README.md: (4 L + 2) sums of B T C numbers and 3 B T for the loss, 2 S (n-1)/n each; middle stages send both
  * ways. */
-static void test_show_mesh_bytes_are_the_bills(void **state) {
-    (void)state;
+TEST(test_show_mesh_bytes_are_the_bills) {
     int code;
     json_t *axes = show("--tp 2 --layers 3 --hidden 64 --seq 32 --global-batch 4", &code);
     assert_close(json_number_value(json_object_get(axis_of(axes, "tp"), "bytes")),
@@ -114,8 +109,7 @@ static void test_show_mesh_bytes_are_the_bills(void **state) {
     json_decref(axes);
 }
 
-static void test_show_mesh_of_one_rank_says_so(void **state) {
-    (void)state;
+TEST(test_show_mesh_of_one_rank_says_so) {
     int code;
     char *said = text_of("--dp 1", &code);
     assert_int_equal(code, 0);
@@ -127,8 +121,7 @@ static void test_show_mesh_of_one_rank_says_so(void **state) {
 }
 
 /* A file that is full from the start. */
-static void test_show_mesh_does_not_hide_that_it_could_not_write(void **state) {
-    (void)state;
+TEST(test_show_mesh_does_not_hide_that_it_could_not_write) {
     char *argv[] = {"mesh", "--json", "--tp", "2"};
     FILE *screen = stdout;
     stdout = fopen("/dev/full", "w");

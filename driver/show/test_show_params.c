@@ -35,8 +35,7 @@ static void check(const char *options, double param, double grad, double optim) 
     json_decref(x);
 }
 
-static void test_show_params_counts_states_by_stage_and_precision(void **state) {
-    (void)state;
+TEST(test_show_params_counts_states_by_stage_and_precision) {
     check("--params 1000", 4000, 4000, 8000);
     check("--params 1000 --precision fp64 --dp 4", 8000, 8000, 16000);
     check("--params 1000 --precision bf16 --dp 4", 2000, 2000, 12000);
@@ -49,8 +48,7 @@ static void test_show_params_counts_states_by_stage_and_precision(void **state) 
     check("--params 1000 --precision bf16 --dp 8 --zero 3 --zero-secondary 4", 250 + 500, 250, 1500);
 }
 
-static void test_show_params_repeats_what_it_was_asked(void **state) {
-    (void)state;
+TEST(test_show_params_repeats_what_it_was_asked) {
     json_t *x = show_json("--params 7.5e9 --dp 64 --zero 1 --precision bf16");
     assert_close(number(x, "parameters"), 7.5e9, 0);
     assert_close(number(x, "dp"), 64, 0);
@@ -60,8 +58,7 @@ static void test_show_params_repeats_what_it_was_asked(void **state) {
     json_decref(x);
 }
 
-static void test_show_params_says_it_in_words(void **state) {
-    (void)state;
+TEST(test_show_params_says_it_in_words) {
     int code;
     char *said = show("--params 7.5e9 --dp 64 --zero 1 --precision bf16", &code);
     bool right = strstr(said, "7500000000 parameters, dp=64 zero=1 bf16") && strstr(said, "31.41 GB") &&
@@ -91,8 +88,7 @@ static void check_row(const char *line) {
     }
 }
 
-static void test_show_params_reproduces_the_papers_table(void **state) {
-    (void)state;
+TEST(test_show_params_reproduces_the_papers_table) {
     char line[256];
     int rows = 0;
     FILE *f = fopen("tests/anchors/zero_table1.csv", "r");
@@ -121,8 +117,7 @@ static void check_refused(const char *options, const char *value, const char *re
     check_line("memory", options, "E_CONFIG", value, remedy);
 }
 
-static void test_show_refuses_options_that_it_would_not_read(void **state) {
-    (void)state;
+TEST(test_show_refuses_options_that_it_would_not_read) {
     check_line("program", "--mib 4", "E_USAGE", "--mib", "is for show comm");
     check_line("mesh", "--rows", "E_USAGE", "--rows", "is for show program");
     check_line("mesh", "--decode", "E_USAGE", "--decode", "is for show program, types and memory");
@@ -131,8 +126,7 @@ static void test_show_refuses_options_that_it_would_not_read(void **state) {
     check_line("program", "--json", "E_USAGE", "--json", "show memory, mesh, comm and options");
 }
 
-static void test_show_params_refuses_what_the_formulas_do_not_know(void **state) {
-    (void)state;
+TEST(test_show_params_refuses_what_the_formulas_do_not_know) {
     check_refused("--params 1e9 --tp 2 --pp 4", "tp=2 pp=4", "params / 8");
     check_refused("--params 1e9 --zero 1 --offload optimizer", "offload", "leave offload or params out");
 }

@@ -7,8 +7,7 @@
 #include "tests/test.h"
 #include <stdlib.h>
 
-static void test_show_types_prints_a_line_a_slot_and_a_param(void **state) {
-    (void)state;
+TEST(test_show_types_prints_a_line_a_slot_and_a_param) {
     int code;
     char *said = show_text("types", "--layers 1 --tp 2 --dp 2 --sp", &code);
     bool right = strstr(said, "types on rank 0") && strstr(said, "types of all 4 ranks fit together\n") &&
@@ -25,8 +24,7 @@ static void test_show_types_prints_a_line_a_slot_and_a_param(void **state) {
     assert_true(right);
 }
 
-static void test_show_types_refuses_json_and_other_ranks(void **state) {
-    (void)state;
+TEST(test_show_types_refuses_json_and_other_ranks) {
     int code;
     test_stderr_keep();
     free(show_text("types", "--json", &code));
@@ -53,8 +51,7 @@ static enum status spoil_last_stage(const struct plan *plan, struct program *p) 
 }
 static const struct technique spoiler = {.name = "spoiler", .wanted = always, .rewrite = spoil_last_stage};
 
-static void test_show_types_refuses_what_fits_on_rank_0_only(void **state) {
-    (void)state;
+TEST(test_show_types_refuses_what_fits_on_rank_0_only) {
     const struct technique *techniques[MAX_TECHNIQUES];
     struct recipe spoilt = train_recipe;
     struct plan p = parity_plan();

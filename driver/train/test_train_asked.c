@@ -7,8 +7,7 @@
 
 enum { N = 4 };
 
-static void test_rank_0_counts_at_first(void **state) {
-    (void)state;
+TEST(test_rank_0_counts_at_first) {
     struct train_identity all[N] = {{1, 2, 0, 0, 0}, {1, 2, 0, 0, 0}, {1, 3, 0, 0, 0}, {5, 2, 0, 0, 0}};
     assert_null(train_identity_differs(all, N, 0));
     assert_null(train_identity_differs(all, N, 1));
@@ -17,24 +16,21 @@ static void test_rank_0_counts_at_first(void **state) {
 }
 
 /* Rank 0 is new here, and the one that is wrong. */
-static void test_those_who_take_part_count_later(void **state) {
-    (void)state;
+TEST(test_those_who_take_part_count_later) {
     struct train_identity all[N] = {{1, 3, 7, 0, 0}, {1, 2, 7, 1, 0}, {1, 2, 7, 1, 0}, {1, 2, 7, 0, 0}};
     assert_non_null(strstr(train_identity_differs(all, N, 0), "data"));
     for (int r = 1; r < N; r++) assert_null(train_identity_differs(all, N, r));
 }
 
 /* A cluster or a schedule of its own would give a rank another layout than the others have. */
-static void test_small_files_are_compared(void **state) {
-    (void)state;
+TEST(test_small_files_are_compared) {
     struct train_identity all[N] = {{1, 2, 7, 0, 4}, {1, 2, 7, 1, 5}, {1, 2, 7, 1, 5}, {1, 2, 7, 0, 5}};
     assert_non_null(strstr(train_identity_differs(all, N, 0), "cluster"));
     for (int r = 1; r < N; r++) assert_null(train_identity_differs(all, N, r));
 }
 
 /* Hosts may have builds of their own, and one that is new is like that of some rank that takes part. */
-static void test_a_build_is_known_or_not(void **state) {
-    (void)state;
+TEST(test_a_build_is_known_or_not) {
     struct train_identity all[N] = {{1, 2, 7, 1, 0}, {1, 2, 8, 1, 0}, {1, 2, 8, 0, 0}, {1, 2, 9, 0, 0}};
     for (int r = 0; r < 3; r++) assert_null(train_identity_differs(all, N, r));
     assert_non_null(strstr(train_identity_differs(all, N, 3), "build"));

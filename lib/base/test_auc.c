@@ -16,8 +16,7 @@ static double by_pairs(const struct score *s, int n) {
 }
 
 /* Many ties: scores are one of ten. */
-static void test_auc_is_the_share_of_pairs_in_order(void **state) {
-    (void)state;
+TEST(test_auc_is_the_share_of_pairs_in_order) {
     enum { N = 300 };
     struct score s[N];
     for (int i = 0; i < N; i++) {
@@ -29,8 +28,7 @@ static void test_auc_is_the_share_of_pairs_in_order(void **state) {
     assert_true(expected > 0.6 && expected < 0.9);
 }
 
-static void test_auc_of_sorted_equal_and_impossible_scores(void **state) {
-    (void)state;
+TEST(test_auc_of_sorted_equal_and_impossible_scores) {
     struct score best[] = {{3, 1}, {1, 0}, {2, 0}}, worst[] = {{0, 1}, {1, 0}}, same[] = {{5, 1}, {5, 0}, {5, 0}};
     struct score clicks[] = {{1, 1}, {2, 1}}, none[] = {{1, 0}}, wrong[] = {{NAN, 1}, {1, 0}};
     assert_close(auc_of(best, 3), 1, 0);

@@ -33,8 +33,7 @@ static int end(void **state) {
     return system(command);
 }
 
-static void test_quota_of_version_2(void **state) {
-    (void)state;
+TEST(test_quota_of_version_2) {
     assert_true(isinf(cores_quota(root))); /* no cgroups at all */
     write_file("proc/self/cgroup", "0::/a/b\n");
     assert_true(isinf(cores_quota(root)));
@@ -49,8 +48,7 @@ static void test_quota_of_version_2(void **state) {
     assert_true(cores_quota(root) == 2);
 }
 
-static void test_quota_of_version_1(void **state) {
-    (void)state;
+TEST(test_quota_of_version_1) {
     write_file("proc/self/cgroup", "5:cpuset:/x\n4:cpu,cpuacct:/docker/77\n3:memory:/y\n0::/\n");
     write_file("sys/fs/cgroup/cpuset/x/cpu.cfs_quota_us", "1000"); /* another controller's: no matter */
     write_file("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
@@ -64,8 +62,7 @@ static void test_quota_of_version_1(void **state) {
     assert_true(cores_quota(root) == 0.25);
 }
 
-static void test_allowed_follows_the_mask(void **state) {
-    (void)state;
+TEST(test_allowed_follows_the_mask) {
     cpu_set_t mask, one;
     unsigned char bits[CORES_MASK_BYTES];
     int first = 0;

@@ -5,8 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void test_the_folder_of_a_name_is_flushed(void **state) {
-    (void)state;
+TEST(test_the_folder_of_a_name_is_flushed) {
     char here[4096];
     const char *folder = test_path("durable");
     assert_int_equal(mkdir(folder, 0700), 0);

@@ -16,16 +16,14 @@ static double sum_of(const double *x, int n) {
 }
 #define SUM(...) sum_of((const double[]){__VA_ARGS__}, (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)))
 
-static void test_one_number_is_its_own_sum(void **state) {
-    (void)state;
+TEST(test_one_number_is_its_own_sum) {
     const double x[] = {0, 1, -1, 0x1p-149, -0x1p-149, FLT_MAX, 0x1p-298, (double)FLT_MAX * (double)FLT_MAX,
                         0x1.fffffffffffffp10, -0x1.fffffffffffffp-200, 3, 1e-30, -1e30};
     for (size_t i = 0; i < sizeof x / sizeof *x; i++) assert_true(SUM(x[i]) == x[i]);
 }
 
 /* Where a double would have lost the small one. */
-static void test_nothing_is_lost(void **state) {
-    (void)state;
+TEST(test_nothing_is_lost) {
     assert_true(SUM(0x1p250, 1, -0x1p250) == 1);
     assert_true(SUM(1, 0x1p-298, -1) == 0x1p-298);
     assert_true(SUM(-0x1p100, 0x1p-100, 0x1p100) == 0x1p-100);
@@ -33,8 +31,7 @@ static void test_nothing_is_lost(void **state) {
 }
 
 /* To nearest, ties to even, and a bit far below a tie counts. */
-static void test_it_is_rounded_once(void **state) {
-    (void)state;
+TEST(test_it_is_rounded_once) {
     assert_true(SUM(1, 0x1p-53) == 1);
     assert_true(SUM(1, 0x1p-53, 0x1p-290) == 1 + 0x1p-52);
     assert_true(SUM(1, 0x1p-53, -0x1p-290) == 1);
@@ -42,8 +39,7 @@ static void test_it_is_rounded_once(void **state) {
     assert_true(SUM(-1, -0x1p-53, -0x1p-290) == -1 - 0x1p-52);
 }
 
-static void test_what_is_not_finite_shows(void **state) {
-    (void)state;
+TEST(test_what_is_not_finite_shows) {
     assert_true(isinf(SUM(1, INFINITY, 2)));
     assert_true(isnan(SUM(1, INFINITY, -INFINITY)));
     assert_true(isnan(SUM(NAN, 1)));
@@ -68,8 +64,7 @@ static double in_parts(int n_parts) {
     return exact_value(all);
 }
 
-static void test_no_order_changes_a_bit(void **state) {
-    (void)state;
+TEST(test_no_order_changes_a_bit) {
     double whole = in_parts(1), rounded = 0;
     for (int i = 0; i < N; i++) rounded += number(i);
     assert_true(rounded != whole);                                   /* else it would show nothing */
@@ -77,8 +72,7 @@ static void test_no_order_changes_a_bit(void **state) {
     for (int n = 2; n < 12; n++) assert_true(in_parts(n) == whole);
 }
 
-static void test_threads_change_no_bit_of_squares(void **state) {
-    (void)state;
+TEST(test_threads_change_no_bit_of_squares) {
     float x[N];
     double numbers[2][EXACT_NUMBERS];
     int threads = omp_get_max_threads();

@@ -19,8 +19,7 @@ static const char *file_of(const char *name, const char *text, size_t n) {
     return path;
 }
 
-static void test_lines_have_numbers_and_their_ends(void **state) {
-    (void)state;
+TEST(test_lines_have_numbers_and_their_ends) {
     assert_ok(input_open(&in, "", file_of("input-lines", "ab\n\nc", 5), INPUT_FILE, 3));
     static const char *const lines[] = {"ab\n", "\n", "c", ""};
     for (int i = 0; i < 4; i++) {
@@ -32,8 +31,7 @@ static void test_lines_have_numbers_and_their_ends(void **state) {
     input_close(&in);
 }
 
-static void test_a_longer_line_is_refused_by_its_limit(void **state) {
-    (void)state;
+TEST(test_a_longer_line_is_refused_by_its_limit) {
     const char *path = file_of("input-long", "ab\nabcd\n", 8);
     assert_ok(input_open(&in, "the list ", path, INPUT_FILE, 4));
     assert_ok(input_line(&in));
@@ -44,16 +42,14 @@ static void test_a_longer_line_is_refused_by_its_limit(void **state) {
     input_close(&in);
 }
 
-static void test_a_zero_byte_cuts_no_line(void **state) {
-    (void)state;
+TEST(test_a_zero_byte_cuts_no_line) {
     assert_ok(input_open(&in, "", file_of("input-zero", "ab\nc\0d\n", 7), INPUT_FILE, 100));
     assert_ok(input_line(&in));
     assert_fails(input_line(&in), E_FORMAT, "line 2", "zero byte");
     input_close(&in);
 }
 
-static void test_a_disk_that_fails_is_no_end(void **state) {
-    (void)state;
+TEST(test_a_disk_that_fails_is_no_end) {
     assert_ok(input_open(&in, "", file_of("input-fails", "ab\n", 3), INPUT_FILE, 100));
     int written = open(in.path, O_WRONLY);
     assert_true(written >= 0 && dup2(written, fileno(in.file)) >= 0);            /* it cannot be read any more */
@@ -62,8 +58,7 @@ static void test_a_disk_that_fails_is_no_end(void **state) {
     input_close(&in);
 }
 
-static void test_what_waits_is_refused(void **state) {
-    (void)state;
+TEST(test_what_waits_is_refused) {
     FILE *f;
     const char *fifo = test_path("input-fifo");
     assert_int_equal(mkfifo(fifo, 0600), 0);
@@ -76,8 +71,7 @@ static void test_what_waits_is_refused(void **state) {
 }
 
 /* As <(...) in bash: the writer is slower than its reader. */
-static void test_a_pipe_that_is_open_already_is_read_to_its_end(void **state) {
-    (void)state;
+TEST(test_a_pipe_that_is_open_already_is_read_to_its_end) {
     int ends[2];
     char name[32];
     assert_int_equal(pipe(ends), 0);
@@ -98,8 +92,7 @@ static void test_a_pipe_that_is_open_already_is_read_to_its_end(void **state) {
     close(ends[0]);
 }
 
-static void test_a_system_that_opens_nothing_is_not_the_path_s_fault(void **state) {
-    (void)state;
+TEST(test_a_system_that_opens_nothing_is_not_the_path_s_fault) {
     struct rlimit limit, none;
     FILE *f;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);

@@ -18,8 +18,7 @@ static void write_text(const char *text, int times) {
     assert_int_equal(fclose(f), 0);
 }
 
-static void test_a_file_is_read(void **state) {
-    (void)state;
+TEST(test_a_file_is_read) {
     write_text("{\"a\": [1, 2, 3]}", 1);
     assert_ok(json_file_read(path, 1024, 0, &json));
     assert_int_equal(json_array_size(json_object_get(json, "a")), 3);
@@ -27,8 +26,7 @@ static void test_a_file_is_read(void **state) {
     unlink(path);
 }
 
-static void test_what_is_too_large_is_refused(void **state) {
-    (void)state;
+TEST(test_what_is_too_large_is_refused) {
     write_text("[1234567890]", 100);
     assert_fails(json_file_read(path, 1199, 0, &json), E_FORMAT, "1200 bytes", "the limit is 1199");
     write_text("[{},", 100);                                         /* 300 values in 400 bytes of text */
@@ -41,8 +39,7 @@ static void test_what_is_too_large_is_refused(void **state) {
     unlink(path);
 }
 
-static void test_what_waits_is_refused(void **state) {
-    (void)state;
+TEST(test_what_waits_is_refused) {
     write_text("", 1);
     unlink(path);
     assert_fails(json_file_read(path, 1024, 0, &json), E_DATA, "cannot read");

@@ -25,8 +25,7 @@ static void is_text(const char *path, const char *text) {
     assert_string_equal(found, text);
 }
 
-static void test_first_bytes_are_kept(void **state) {
-    (void)state;
+TEST(test_first_bytes_are_kept) {
     char path[] = "/tmp/trivium-kept-XXXXXX", empty[] = "/tmp/trivium-kept-XXXXXX";
     close(mkstemp(path));
     close(mkstemp(empty));

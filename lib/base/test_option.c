@@ -68,8 +68,7 @@ static const char *write_file(const char *name, const char *text) { return write
 
 /* ---- defaults, and each type of value ---- */
 
-static void test_defaults_fill_every_field(void **state) {
-    (void)state;
+TEST(test_defaults_fill_every_field) {
     begin();
     assert_int_equal(target.layers, 4);
     assert_int_equal(target.seed, 1234);
@@ -86,8 +85,7 @@ static void test_defaults_fill_every_field(void **state) {
     end();
 }
 
-static void test_command_line_takes_both_forms(void **state) {
-    (void)state;
+TEST(test_command_line_takes_both_forms) {
     begin();
     assert_ok(parse("--layers 12 --lr=3e-4 --tokens 7.5e9 --data=a=b.bin --seed -5 --schedule gpipe"));
     assert_int_equal(target.layers, 12);
@@ -100,8 +98,7 @@ static void test_command_line_takes_both_forms(void **state) {
     end();
 }
 
-static void test_flags_take_a_word_or_none(void **state) {
-    (void)state;
+TEST(test_flags_take_a_word_or_none) {
     static const struct { const char *line; int sp; } cases[] = {
         {"--sp", 1}, {"--sp on", 1}, {"--sp --layers 2", 1}, {"--sp=on", 1}, {"--sp true", 1}, {"--sp 1", 1},
         {"--sp off", 0}, {"--sp=false", 0}, {"--sp 0", 0}, {"--sp --sp off", 0},
@@ -114,8 +111,7 @@ static void test_flags_take_a_word_or_none(void **state) {
     }
 }
 
-static void test_choice_with_a_number(void **state) {
-    (void)state;
+TEST(test_choice_with_a_number) {
     begin();
     assert_ok(parse("--recompute uniform:12"));
     assert_int_equal(target.recompute, 2);
@@ -131,8 +127,7 @@ static void test_choice_with_a_number(void **state) {
     end();
 }
 
-static void test_choice_with_a_path(void **state) {
-    (void)state;
+TEST(test_choice_with_a_path) {
     char text[64];
     begin();
     assert_ok(parse("--order file:a/b.csv"));
@@ -152,8 +147,7 @@ static void test_choice_with_a_path(void **state) {
 
 /* ---- refusals ---- */
 
-static void test_numbers_that_are_refused(void **state) {
-    (void)state;
+TEST(test_numbers_that_are_refused) {
     static const struct { const char *line, *words[3]; } cases[] = {
         {"--layers abc", {"--layers abc", "is not an integer", "use an integer from 1 to 1000"}},
         {"--layers 3.5", {"--layers 3.5", "is not an integer", "from 1 to 1000"}},
@@ -188,8 +182,7 @@ static void test_numbers_that_are_refused(void **state) {
 }
 
 /* A word that stands for a number nobody types. */
-static void test_an_integer_may_be_a_word(void **state) {
-    (void)state;
+TEST(test_an_integer_may_be_a_word) {
     char text[16];
     begin();
     assert_ok(parse("--micro auto"));
@@ -201,8 +194,7 @@ static void test_an_integer_may_be_a_word(void **state) {
     end();
 }
 
-static void test_integers_keep_all_64_bits(void **state) {
-    (void)state;
+TEST(test_integers_keep_all_64_bits) {
     begin();
     assert_ok(parse("--seed 9223372036854775807"));
     assert_true(target.seed == INT64_MAX);
@@ -211,8 +203,7 @@ static void test_integers_keep_all_64_bits(void **state) {
     end();
 }
 
-static void test_missing_values_and_stray_words(void **state) {
-    (void)state;
+TEST(test_missing_values_and_stray_words) {
     begin();
     assert_fails(parse("--layers"), E_USAGE, "--layers has no value", "an integer from 1 to 1000");
     assert_fails(parse("--layers --sp"), E_USAGE, "--layers has no value");
@@ -222,8 +213,7 @@ static void test_missing_values_and_stray_words(void **state) {
     end();
 }
 
-static void test_unknown_options_get_the_nearest_name(void **state) {
-    (void)state;
+TEST(test_unknown_options_get_the_nearest_name) {
     begin();
     assert_fails(parse("--layrs 3"), E_USAGE, "unknown option --layrs; did you mean --layers?");
     assert_fails(parse("--alyers=3"), E_USAGE, "unknown option --alyers; did you mean --layers?");
@@ -240,8 +230,7 @@ static void test_unknown_options_get_the_nearest_name(void **state) {
     end();
 }
 
-static void test_edit_distance(void **state) {
-    (void)state;
+TEST(test_edit_distance) {
     assert_int_equal(edit_distance("", ""), 0);
     assert_int_equal(edit_distance("abc", ""), 3);
     assert_int_equal(edit_distance("kitten", "sitting"), 3);
@@ -249,8 +238,7 @@ static void test_edit_distance(void **state) {
     assert_int_equal(edit_distance("global_batch", "global-batch"), 1);
 }
 
-static void test_text_that_does_not_fit_is_refused(void **state) {
-    (void)state;
+TEST(test_text_that_does_not_fit_is_refused) {
     char text[OPTION_TEXT_MAX + 1];
     memset(text, 'x', sizeof text);
     text[OPTION_TEXT_MAX] = 0;
@@ -264,8 +252,7 @@ static void test_text_that_does_not_fit_is_refused(void **state) {
 
 /* ---- precedence ---- */
 
-static void test_the_stronger_source_wins_in_any_order(void **state) {
-    (void)state;
+TEST(test_the_stronger_source_wins_in_any_order) {
     static const enum option_source sources[] = {FROM_DATA, FROM_PRESET, FROM_FILE, FROM_COMMAND_LINE};
     for (int a = 0; a < 4; a++)
         for (int b = 0; b < 4; b++) {
@@ -278,8 +265,7 @@ static void test_the_stronger_source_wins_in_any_order(void **state) {
         }
 }
 
-static void test_config_is_below_the_command_line_wherever_it_stands(void **state) {
-    (void)state;
+TEST(test_config_is_below_the_command_line_wherever_it_stands) {
     char line[2][256];
     const char *path = write_file("a.ini", "layers = 10\nlr = 0.5\n");
     snprintf(line[0], sizeof line[0], "--layers 20 --config %s", path);
@@ -294,8 +280,7 @@ static void test_config_is_below_the_command_line_wherever_it_stands(void **stat
     }
 }
 
-static void test_an_overruled_value_is_checked_all_the_same(void **state) {
-    (void)state;
+TEST(test_an_overruled_value_is_checked_all_the_same) {
     begin();
     assert_ok(parse("--layers 20"));
     assert_fails(options_set(options, "layers", "0", FROM_FILE), E_USAGE, "layers = 0", "out of range");
@@ -305,8 +290,7 @@ static void test_an_overruled_value_is_checked_all_the_same(void **state) {
 
 /* ---- files ---- */
 
-static void test_file_with_everything_that_is_allowed(void **state) {
-    (void)state;
+TEST(test_file_with_everything_that_is_allowed) {
     const char *path = write_file("good.ini", "\xEF\xBB\xBF; a comment first\r\n"
                                               "# another\n"
                                               "[model]\n"
@@ -328,8 +312,7 @@ static void test_file_with_everything_that_is_allowed(void **state) {
     end();
 }
 
-static void test_file_faults_name_file_and_line(void **state) {
-    (void)state;
+TEST(test_file_faults_name_file_and_line) {
     static const struct { const char *text; enum status code; const char *words[3]; } cases[] = {
         {"lr = 0.1\nlayers = 4 ; four\n", E_FORMAT, {"bad.ini:2", "comment inside a line", "a line of its own"}},
         {"lr = 0.1\nlayers = 4;four\n", E_FORMAT, {"bad.ini:2", "comment inside a line", "a line of its own"}},
@@ -355,8 +338,7 @@ static void test_file_faults_name_file_and_line(void **state) {
     }
 }
 
-static void test_file_lines_are_never_cut(void **state) {
-    (void)state;
+TEST(test_file_lines_are_never_cut) {
     char text[1200];
     snprintf(text, sizeof text, "lr = 0.1\ndata = %0190d\n", 7); /* 7 + 190 = 197 bytes: the longest that inih takes */
     begin();
@@ -371,15 +353,13 @@ static void test_file_lines_are_never_cut(void **state) {
 }
 
 /* Nor is it read to its end: that may be anywhere. /dev/zero has none. */
-static void test_a_line_without_end_is_refused(void **state) {
-    (void)state;
+TEST(test_a_line_without_end_is_refused) {
     begin();
     assert_fails(options_read_file(options, "/dev/zero"), E_FORMAT, "/dev/zero, line 1", "more than 65536 bytes");
     end();
 }
 
-static void test_files_that_are_no_text(void **state) {
-    (void)state;
+TEST(test_files_that_are_no_text) {
     begin();
     assert_fails(options_read_file(options, write_bytes("zero.ini", "lr = 0.1\nlay\0ers = 2\n", 21)), E_FORMAT,
                  "zero.ini, line 2", "zero byte");
@@ -391,8 +371,7 @@ static void test_files_that_are_no_text(void **state) {
     end();
 }
 
-static void test_a_fault_in_a_file_does_not_stick(void **state) {
-    (void)state;
+TEST(test_a_fault_in_a_file_does_not_stick) {
     begin();
     assert_fails(options_read_file(options, write_file("bad.ini", "layers = 0\n")), E_USAGE, "bad.ini:1");
     assert_fails(parse("--layers 0"), E_USAGE, "--layers 0 is out of range"); /* no file:line any more */
@@ -403,8 +382,7 @@ static void test_a_fault_in_a_file_does_not_stick(void **state) {
 
 /* ---- tables, listing, help ---- */
 
-static void test_tables_that_contradict_themselves(void **state) {
-    (void)state;
+TEST(test_tables_that_contradict_themselves) {
     struct options *none = NULL;
     const struct option_table twice[] = {{MODEL, 2}, {MODEL, 1}};
     assert_fails(options_create(twice, 2, &target, &none), E_INTERNAL, "two options are called --layers");
@@ -424,8 +402,7 @@ static void list(void *self, const struct option *option, const char *text, enum
     snprintf(listing->text + used, sizeof listing->text - used, "%s=%s/%d ", option->name, text, source);
 }
 
-static void test_each_visits_all_in_order_with_text_that_reads_back(void **state) {
-    (void)state;
+TEST(test_each_visits_all_in_order_with_text_that_reads_back) {
     struct listing listing = {""};
     begin();
     assert_ok(parse("--lr 0.1 --recompute uniform:3 --sp --data x.bin --tokens 1e10"));
@@ -441,8 +418,7 @@ static void set_again(void *self, const struct option *option, const char *text,
     assert_ok(options_set(self, option->name, text, FROM_COMMAND_LINE));
 }
 
-static void test_listed_values_set_the_same_bits(void **state) {
-    (void)state;
+TEST(test_listed_values_set_the_same_bits) {
     begin();
     assert_ok(parse("--lr 0.30000000000000004 --tokens 1.7976931348623157e308 --seed -9223372036854775808"));
     struct target before = target;
@@ -452,8 +428,7 @@ static void test_listed_values_set_the_same_bits(void **state) {
     end();
 }
 
-static void test_help_groups_and_explains(void **state) {
-    (void)state;
+TEST(test_help_groups_and_explains) {
     begin();
     char text[8192] = "";
     FILE *memory = fmemopen(text, sizeof text, "w");

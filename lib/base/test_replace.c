@@ -21,8 +21,7 @@ static void write_old(const char *path) {
     fclose(f);
 }
 
-static void test_the_old_file_stays_until_the_new_one_is_whole(void **state) {
-    (void)state;
+TEST(test_the_old_file_stays_until_the_new_one_is_whole) {
     char path[512], fresh[520], link[512];
     snprintf(path, sizeof path, "%s", test_path("replaced"));
     snprintf(link, sizeof link, "%s", test_path("replaced-link"));
@@ -46,8 +45,7 @@ static void test_the_old_file_stays_until_the_new_one_is_whole(void **state) {
     assert_int_equal(info.st_mode & 0777, 0640);
 }
 
-static void test_devices_are_written_as_they_are(void **state) {
-    (void)state;
+TEST(test_devices_are_written_as_they_are) {
     FILE *f = replace_begin("/dev/full");
     assert_non_null(f);
     fputs("new", f);

@@ -6,8 +6,7 @@
 #include <string.h>
 
 /* Random123 1.09, tests/kat_vectors, the lines "philox4x32 10". */
-static void test_philox_matches_the_published_vectors(void **state) {
-    (void)state;
+TEST(test_philox_matches_the_published_vectors) {
     struct vector { struct philox_counter counter; struct philox_key key; struct philox_counter expected; };
     static const struct vector known[] = {
         {{{0, 0, 0, 0}}, {{0, 0}}, {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}}},
@@ -22,8 +21,7 @@ static void test_philox_matches_the_published_vectors(void **state) {
     }
 }
 
-static void test_stream_is_fnv_1a(void **state) {
-    (void)state;
+TEST(test_stream_is_fnv_1a) {
     /* vectors of the FNV authors, draft-eastlake-fnv, appendix C */
     assert_true(rng_stream("") == UINT64_C(0xcbf29ce484222325));
     assert_true(rng_stream("a") == UINT64_C(0xaf63dc4c8601ec8c));
@@ -31,8 +29,7 @@ static void test_stream_is_fnv_1a(void **state) {
 }
 
 /* Golden numbers: a change of the keys or of the mapping to numbers would change every run's initial weights. */
-static void test_numbers_never_change(void **state) {
-    (void)state;
+TEST(test_numbers_never_change) {
     uint64_t stream = rng_stream("wte");
     struct philox_key key = rng_key(1234, stream, 5);
     assert_int_equal(key.v[0], 0x8a980665);
@@ -43,8 +40,7 @@ static void test_numbers_never_change(void **state) {
     assert_int_equal(rng_permute(1234, stream, 0, 1000, 3), 939);
 }
 
-static void test_key_depends_on_each_argument(void **state) {
-    (void)state;
+TEST(test_key_depends_on_each_argument) {
     struct philox_key base = rng_key(1, 2, 3), other[] = {rng_key(2, 2, 3), rng_key(1, 3, 3), rng_key(1, 2, 4),
                                                           rng_key(2, 1, 3), rng_key(1, 3, 2)};
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
@@ -54,8 +50,7 @@ static void test_key_depends_on_each_argument(void **state) {
 /* Bounds below: five standard deviations of the statistic, for N independent draws. */
 enum { N = 200000 };
 
-static void test_uniform_has_mean_variance_and_no_correlation(void **state) {
-    (void)state;
+TEST(test_uniform_has_mean_variance_and_no_correlation) {
     double sum = 0, squares = 0, lagged = 0, before = 0;
     for (int i = 0; i < N; i++) {
         double u = rng_uniform(42, 7, (uint64_t)i) - 0.5;
@@ -68,8 +63,7 @@ static void test_uniform_has_mean_variance_and_no_correlation(void **state) {
     assert_close(lagged / N, 0, 5 * (1.0 / 12) / sqrt(N));
 }
 
-static void test_normal_has_the_moments_of_a_normal(void **state) {
-    (void)state;
+TEST(test_normal_has_the_moments_of_a_normal) {
     double moment[5] = {0};
     for (int i = 0; i < N; i++) {
         double x = rng_normal(42, 7, (uint64_t)i);
@@ -83,15 +77,13 @@ static void test_normal_has_the_moments_of_a_normal(void **state) {
     assert_close(moment[4], 3, 5 * sqrt(96.0 / N));
 }
 
-static void test_elements_beyond_32_bits_are_distinct(void **state) {
-    (void)state;
+TEST(test_elements_beyond_32_bits_are_distinct) {
     uint64_t far = UINT64_C(1) << 32;
     assert_true(rng_uniform(1, 1, 5) != rng_uniform(1, 1, 5 + far));
     assert_true(rng_normal(1, 1, 5) != rng_normal(1, 1, 5 + far));
 }
 
-static void test_permute_is_a_bijection(void **state) {
-    (void)state;
+TEST(test_permute_is_a_bijection) {
     static const uint64_t sizes[] = {1, 2, 3, 4, 5, 16, 17, 63, 64, 65, 1000, 4096, 4097, 65537};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         uint64_t n = sizes[s];
@@ -105,8 +97,7 @@ static void test_permute_is_a_bijection(void **state) {
     }
 }
 
-static void test_permute_reaches_the_largest_domains(void **state) {
-    (void)state;
+TEST(test_permute_reaches_the_largest_domains) {
     uint64_t n = UINT64_MAX, a = rng_permute(1, 1, 1, n, 0), b = rng_permute(1, 1, 1, n, n - 1);
     assert_true(a < n && b < n && a != b);
     n = (UINT64_C(1) << 40) + 1;
@@ -114,8 +105,7 @@ static void test_permute_reaches_the_largest_domains(void **state) {
 }
 
 /* Over many keys, element 0 lands on each of n places equally often: counts are binomial(D, 1/n); five deviations. */
-static void test_permute_is_fair(void **state) {
-    (void)state;
+TEST(test_permute_is_fair) {
     enum { DRAWS = 60000, PLACES = 6 };
     int count[PLACES] = {0};
     for (uint64_t step = 0; step < DRAWS; step++) count[rng_permute(9, 9, step, PLACES, 0)]++;
@@ -124,8 +114,7 @@ static void test_permute_is_fair(void **state) {
 }
 
 /* A random permutation leaves one element in place on average, whatever n is; it is Poisson(1) distributed. */
-static void test_permute_leaves_little_in_place(void **state) {
-    (void)state;
+TEST(test_permute_leaves_little_in_place) {
     int fixed = 0;
     for (uint64_t step = 0; step < 100; step++)
         for (uint64_t i = 0; i < 500; i++) fixed += rng_permute(9, 9, step, 500, i) == i;

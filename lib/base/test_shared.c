@@ -42,8 +42,7 @@ static void assert_refused(enum shared_use use, int error, const char *why) {
     assert_non_null(strstr(shared_why(error), why));
 }
 
-static void test_a_link_is_never_followed(void **state) {
-    (void)state;
+TEST(test_a_link_is_never_followed) {
     begin();
     put(other, "precious");
     assert_int_equal(symlink(other, path), 0);
@@ -56,8 +55,7 @@ static void test_a_link_is_never_followed(void **state) {
     assert_text(path, "x");
 }
 
-static void test_a_second_name_is_not_written_to(void **state) {
-    (void)state;
+TEST(test_a_second_name_is_not_written_to) {
     begin();
     put(other, "precious");
     assert_int_equal(link(other, path), 0);
@@ -71,8 +69,7 @@ static void test_a_second_name_is_not_written_to(void **state) {
 }
 
 /* Without a writer, opening one to read waits without end, and the alarm kills the test. */
-static void test_what_is_no_file_is_refused_at_once(void **state) {
-    (void)state;
+TEST(test_what_is_no_file_is_refused_at_once) {
     begin();
     alarm(20);
     assert_int_equal(mkfifo(path, 0666), 0);
@@ -86,8 +83,7 @@ static void test_what_is_no_file_is_refused_at_once(void **state) {
     alarm(0);
 }
 
-static void test_a_file_of_ones_own_is_opened(void **state) {
-    (void)state;
+TEST(test_a_file_of_ones_own_is_opened) {
     begin();
     assert_refused(SHARED_READ, ENOENT, strerror(ENOENT));
     int fd = shared_open(path, SHARED_UPDATE, 0640);
@@ -102,8 +98,7 @@ static void test_a_file_of_ones_own_is_opened(void **state) {
     close(fd);
 }
 
-static void test_ones_own_folder_is_closed_to_others(void **state) {
-    (void)state;
+TEST(test_ones_own_folder_is_closed_to_others) {
     begin();
     char mine[4200], again[4200];
     struct stat is;

@@ -2,8 +2,7 @@
 #include "lib/base/span.h"
 #include "tests/test.h"
 
-static void test_spans_lie_in_the_order_in_which_they_were_opened(void **state) {
-    (void)state;
+TEST(test_spans_lie_in_the_order_in_which_they_were_opened) {
     struct spans s;
     assert_ok(spans_init(&s, 4));
     s.now.step = 7;
@@ -22,8 +21,7 @@ static void test_spans_lie_in_the_order_in_which_they_were_opened(void **state) 
     spans_fini(&s);
 }
 
-static void test_spans_without_room_are_counted(void **state) {
-    (void)state;
+TEST(test_spans_without_room_are_counted) {
     struct spans s;
     assert_ok(spans_init(&s, 2));
     for (int i = 0; i < 5; i++) span_close(&s, span_open(&s, SPAN_ROW, i));
@@ -34,8 +32,7 @@ static void test_spans_without_room_are_counted(void **state) {
     spans_fini(&s);
 }
 
-static void test_nobody_records(void **state) {
-    (void)state;
+TEST(test_nobody_records) {
     int span = span_open(NULL, SPAN_ROW, 0);
     assert_int_equal(span, -1);
     span_close(NULL, span);
@@ -43,8 +40,7 @@ static void test_nobody_records(void **state) {
     assert_null(span_at(NULL, span));
 }
 
-static void test_more_spans_than_memory_are_refused(void **state) {
-    (void)state;
+TEST(test_more_spans_than_memory_are_refused) {
     struct spans s;
     assert_fails(spans_init(&s, INT64_C(1) << 40), E_MEMORY, "1099511627776", "fewer steps");
     spans_fini(&s);

@@ -16,8 +16,7 @@ static void borrow_identity(const char *text) {
 }
 static void return_identity(void) { status_identity(identity); }
 
-static void test_status_has_a_name_and_an_exit_code_each(void **state) {
-    (void)state;
+TEST(test_status_has_a_name_and_an_exit_code_each) {
     for (int code = 0; code < N_STATUS; code++) {
         const char *name = status_name((enum status)code);
         assert_true(code == OK ? strcmp(name, "OK") == 0 : strncmp(name, "E_", 2) == 0);
@@ -45,8 +44,7 @@ done:
     return status;
 }
 
-static void test_status_line_names_rank_place_value_and_remedy(void **state) {
-    (void)state;
+TEST(test_status_line_names_rank_place_value_and_remedy) {
     borrow_identity("rank 5/8 pp0 dp1 tp1 @node03");
     assert_int_equal(refuse_tp(3, 16), E_CONFIG);
     return_identity();
@@ -57,8 +55,7 @@ static void test_status_line_names_rank_place_value_and_remedy(void **state) {
     assert_string_equal(status_text(), "");
 }
 
-static void test_status_line_has_no_bracket_without_identity(void **state) {
-    (void)state;
+TEST(test_status_line_has_no_bracket_without_identity) {
     borrow_identity("");
     refuse_tp(3, 16);
     return_identity();
@@ -66,8 +63,7 @@ static void test_status_line_has_no_bracket_without_identity(void **state) {
     status_clear();
 }
 
-static void test_status_identity_keeps_127_bytes(void **state) {
-    (void)state;
+TEST(test_status_identity_keeps_127_bytes) {
     char longer[300];
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = 0;
@@ -77,8 +73,7 @@ static void test_status_identity_keeps_127_bytes(void **state) {
     assert_int_equal(kept_bytes, 127);
 }
 
-static void test_status_stays_one_line_whatever_the_value(void **state) {
-    (void)state;
+TEST(test_status_stays_one_line_whatever_the_value) {
     char *value = malloc(20000);
     memset(value, 'v', 19999);
     value[19999] = 0;
@@ -91,8 +86,7 @@ static void test_status_stays_one_line_whatever_the_value(void **state) {
     status_clear();
 }
 
-static void test_status_may_quote_the_failure_before(void **state) {
-    (void)state;
+TEST(test_status_may_quote_the_failure_before) {
     refuse_tp(3, 16);
     FAIL(E_INTERNAL, "the default is wrong: %s", status_text());
     assert_non_null(strstr(status_text(), "the default is wrong: "));
@@ -100,8 +94,7 @@ static void test_status_may_quote_the_failure_before(void **state) {
     status_clear();
 }
 
-static void test_try_passes_the_code_on_and_releases(void **state) {
-    (void)state;
+TEST(test_try_passes_the_code_on_and_releases) {
     bool released = false;
     assert_int_equal(pass_on_done(3, &released), E_CONFIG);
     assert_true(released);
@@ -109,8 +102,7 @@ static void test_try_passes_the_code_on_and_releases(void **state) {
     status_clear();
 }
 
-static void test_report_writes_once_and_forgets(void **state) {
-    (void)state;
+TEST(test_report_writes_once_and_forgets) {
     unsetenv("TRIVIUM_FRAMES");
     pass_on(3);
     test_stderr_keep();
@@ -122,8 +114,7 @@ static void test_report_writes_once_and_forgets(void **state) {
     assert_string_equal(status_text(), "");
 }
 
-static void test_report_shows_frames_when_asked(void **state) {
-    (void)state;
+TEST(test_report_shows_frames_when_asked) {
     bool released;
     setenv("TRIVIUM_FRAMES", "1", 1);
     pass_on_done(3, &released);
@@ -141,8 +132,7 @@ static void *fail_in_thread(void *unused) {
     return NULL;
 }
 
-static void test_status_is_recorded_per_thread(void **state) {
-    (void)state;
+TEST(test_status_is_recorded_per_thread) {
     pthread_t thread;
     refuse_tp(3, 16);
     assert_int_equal(pthread_create(&thread, NULL, fail_in_thread, NULL), 0);
@@ -151,8 +141,7 @@ static void test_status_is_recorded_per_thread(void **state) {
     status_clear();
 }
 
-static void test_log_drops_lines_above_its_level_and_names_the_speaker(void **state) {
-    (void)state;
+TEST(test_log_drops_lines_above_its_level_and_names_the_speaker) {
     enum log_level before = log_get_level();
     borrow_identity("rank 1/2 @here");
     log_set_level(LOG_INFO);

@@ -80,8 +80,7 @@ static void assert_is_found(const char *save, const char *hidden, const char *te
     checkpoint_unlock(&lock);
 }
 
-static void test_a_step_without_a_name_is_found(void **state) {
-    (void)state;
+TEST(test_a_step_without_a_name_is_found) {
     const char *save = begin("new");
     make_step(save, ".step-00000004", "4", "the new one");
     make_step(save, ".step-00000005", "4", "the old one");
@@ -98,8 +97,7 @@ static void test_a_step_without_a_name_is_found(void **state) {
     assert_is_found(save, ".step-00000005", "the old one");
 }
 
-static void test_other_steps_are_not_it(void **state) {
-    (void)state;
+TEST(test_other_steps_are_not_it) {
     char step[CHECKPOINT_PATH_MAX], is[64];
     struct checkpoint_lock *lock;
     const char *save = begin("other");
@@ -120,8 +118,7 @@ static void test_other_steps_are_not_it(void **state) {
 
 /* ---- what a stranger has put there ---- */
 
-static void test_links_in_the_folder_lead_nowhere(void **state) {
-    (void)state;
+TEST(test_links_in_the_folder_lead_nowhere) {
     char text[64], precious[CHECKPOINT_PATH_MAX], far[CHECKPOINT_PATH_MAX], link[CHECKPOINT_PATH_MAX];
     struct checkpoint_lock *lock;
     snprintf(far, sizeof far, "%s", test_path("far"));
@@ -149,8 +146,7 @@ static void test_links_in_the_folder_lead_nowhere(void **state) {
     checkpoint_unlock(&lock);
 }
 
-static void test_a_lock_that_is_no_file_is_refused(void **state) {
-    (void)state;
+TEST(test_a_lock_that_is_no_file_is_refused) {
     char text[64], precious[CHECKPOINT_PATH_MAX], path[CHECKPOINT_PATH_MAX];
     struct checkpoint_lock *lock;
     snprintf(precious, sizeof precious, "%s", test_path("precious"));

@@ -24,8 +24,7 @@ static void own_lock(const char *save, char text[256]) {
 }
 
 /* flock belongs to an open file: a second one in the same process is refused as another process is. */
-static void test_a_folder_has_one_job_at_a_time(void **state) {
-    (void)state;
+TEST(test_a_folder_has_one_job_at_a_time) {
     struct checkpoint_lock *first, *second;
     char text[256], who[64];
     const char *save = test_path("made/for/it");
@@ -43,8 +42,7 @@ static void test_a_folder_has_one_job_at_a_time(void **state) {
 }
 
 /* A process that is gone, and a later one with its number: what file systems without locks have to go by. */
-static void test_the_dead_have_nothing(void **state) {
-    (void)state;
+TEST(test_the_dead_have_nothing) {
     struct checkpoint_lock *lock;
     char text[256], host[64], since[64];
     long pid;
@@ -99,8 +97,7 @@ static bool is_locked(const char *save, const char *name) {
 
 /* This process is of epoch 0, and that of -1 is older. Nothing else is taken from who lives, and one at a time takes
  * it. All wait at once. */
-static void test_a_newer_epoch_takes_over(void **state) {
-    (void)state;
+TEST(test_a_newer_epoch_takes_over) {
     struct checkpoint_lock *lock;
     char text[256];
     enum { N = 6 };
@@ -137,8 +134,7 @@ static void test_a_newer_epoch_takes_over(void **state) {
 }
 
 /* Who has been replaced meanwhile removes nothing, and gives no names. */
-static void test_who_is_replaced_writes_no_more(void **state) {
-    (void)state;
+TEST(test_who_is_replaced_writes_no_more) {
     char unfinished[CHECKPOINT_PATH_MAX];
     const char *save = test_path("replaced");
     assert_ok(checkpoint_step_path(save, 7, true, unfinished));
@@ -162,8 +158,7 @@ static void test_who_is_replaced_writes_no_more(void **state) {
     close(new);
 }
 
-static void test_what_the_dead_left_goes(void **state) {
-    (void)state;
+TEST(test_what_the_dead_left_goes) {
     struct checkpoint_lock *lock;
     char path[CHECKPOINT_PATH_MAX];
     const char *const left[] = {".step-00000003", ".probe-00002", ".latest"};

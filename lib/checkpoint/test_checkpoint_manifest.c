@@ -47,8 +47,7 @@ static void refused(const char *step, const char *samples, const char *shards, c
     manifest_fini(&m);
 }
 
-static void test_a_manifest_is_read(void **state) {
-    (void)state;
+TEST(test_a_manifest_is_read) {
     struct manifest m;
     assert_ok(read_with(&m, "\"3\"", "\"2305843009213693951\"", GOOD "," SHARD("b", "0", "ffffffffffffffff")));
     assert_true(m.step == 3 && m.update == 2 && m.samples == INT64_MAX / 4 && m.seed == 7 && m.n == 2);
@@ -84,8 +83,7 @@ static void change(char text[2048], const char *from, const char *to) {
     snprintf(at, (size_t)(text + 2048 - at), "%s%s", to, rest);
 }
 
-static void test_a_changed_manifest_is_refused(void **state) {
-    (void)state;
+TEST(test_a_changed_manifest_is_refused) {
     static const struct { const char *from, *to, *why; } changes[] = {
         {"\"step\": \"30\"", "\"step\": \"31\"", "is damaged"}, {"\"28\"", "\"29\"", "is damaged"},
         {"\"28\"", "\"9000000000000000\"", "is damaged"}, {"\"240\"", "\"248\"", "is damaged"},
@@ -124,8 +122,7 @@ static void test_a_changed_manifest_is_refused(void **state) {
 }
 
 /* Version 1 had no checksum: what can be seen without one is still refused. */
-static void test_a_manifest_without_a_checksum_is_read_with_care(void **state) {
-    (void)state;
+TEST(test_a_manifest_without_a_checksum_is_read_with_care) {
     struct manifest m;
     assert_ok(read_with(&m, "\"2\"", "\"5\"", GOOD));
     manifest_fini(&m);
@@ -134,8 +131,7 @@ static void test_a_manifest_without_a_checksum_is_read_with_care(void **state) {
 }
 
 /* JSON takes 50 times its size in memory, on every rank: a manifest has room for its shards, and no more. */
-static void test_a_manifest_is_as_large_as_its_shards_allow(void **state) {
-    (void)state;
+TEST(test_a_manifest_is_as_large_as_its_shards_allow) {
     enum { SHARDS = 4300 };                                          /* of 1 kB each: more than 4 MiB */
     char name[32], text[2048];
     struct manifest m;
@@ -159,8 +155,7 @@ static void test_a_manifest_is_as_large_as_its_shards_allow(void **state) {
 }
 
 /* strtoull takes all of these but the large ones: -18446744073709551613 as 3. */
-static void test_a_manifests_counts_are_digits_and_bounded(void **state) {
-    (void)state;
+TEST(test_a_manifests_counts_are_digits_and_bounded) {
     const char *const wrong[] = {"3", "\"\"", "\" 3\"", "\"+3\"", "\"-3\"", "\" -18446744073709551613\"", "\"0x3\"",
                                  "\"3 \"", "\"3e2\"", "null", "\"2305843009213693952\"",
                                  "\"9223372036854775808\"", "\"18446744073709551616\""};
@@ -173,8 +168,7 @@ static void test_a_manifests_counts_are_digits_and_bounded(void **state) {
     refused("\"3\"", "\"5\"", SHARD("a", "1", "fffffffffffffffff"), "xxh3 is not");
 }
 
-static void test_shards_have_plain_names_and_each_once(void **state) {
-    (void)state;
+TEST(test_shards_have_plain_names_and_each_once) {
     const char *const wrong[] = {SHARD("", "1", "0"), SHARD("..", "1", "0"), SHARD(".hidden", "1", "0"),
                                  SHARD("a/b", "1", "0"), SHARD("a b", "1", "0"),
                                  SHARD("a\\nb", "1", "0"), SHARD("\\u00e4", "1", "0"), "{}", "7",
@@ -186,8 +180,7 @@ static void test_shards_have_plain_names_and_each_once(void **state) {
 }
 
 /* A pipe that nobody writes to would be waited for until the end of days. */
-static void test_pipes_are_no_checkpoints(void **state) {
-    (void)state;
+TEST(test_pipes_are_no_checkpoints) {
     struct manifest m;
     char *buffer = malloc(MANIFEST_CHECK_BYTES), step[CHECKPOINT_PATH_MAX];
     assert_ok(read_with(&m, "\"3\"", "\"5\"", SHARD("pipe", "0", "2d06800538d394c2")));   /* the hash of no bytes */
@@ -215,8 +208,7 @@ static enum status parse(const char *text, struct piece *p) {
     return status;
 }
 
-static void test_a_piece_lies_in_its_tensor(void **state) {
-    (void)state;
+TEST(test_a_piece_lies_in_its_tensor) {
     struct piece p;
     assert_ok(parse("{\"box\": [[2, 3, 5], [0, 4, 4]], \"run\": [5, 7]}", &p));
     assert_true(p.box.n_axes == 2 && p.box.axis[0].first == 2 && p.first == 5 && p.n == 7);
@@ -240,8 +232,7 @@ static void test_a_piece_lies_in_its_tensor(void **state) {
 }
 
 /* 2^61 elements of 8 bytes are 0 bytes in 64 bits: a tensor without any would pass for them. */
-static void test_a_piece_has_as_many_elements_as_its_tensor(void **state) {
-    (void)state;
+TEST(test_a_piece_has_as_many_elements_as_its_tensor) {
     struct piece p;
     struct safetensors_entry e = {.dtype = FP64, .dtype_name = "F64", .begin = 8, .end = 48};
     assert_ok(parse("{\"box\": [[0, 5, 5]], \"run\": [0, 5]}", &p));

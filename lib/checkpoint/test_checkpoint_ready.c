@@ -24,8 +24,7 @@ static int files_in(const char *folder) {
     return d ? n : -1;
 }
 
-static void test_ready_folder_is_made_and_left_empty(void **state) {
-    (void)state;
+TEST(test_ready_folder_is_made_and_left_empty) {
     struct checkpoint_ready ready = {0};
     const char *save = shared_path("a/b/save");
     enum status status = checkpoint_ready(save, 1000, fail_agree, &ready);
@@ -37,8 +36,7 @@ static void test_ready_folder_is_made_and_left_empty(void **state) {
 
 /* The probe's name is shorter than those of a checkpoint: a path that has room for it alone is refused before the first
  * step, not at the first save. */
-static void test_names_that_do_not_fit_are_refused_at_once(void **state) {
-    (void)state;
+TEST(test_names_that_do_not_fit_are_refused_at_once) {
     struct checkpoint_ready ready;
     char save[1024];
     size_t n = (size_t)snprintf(save, sizeof save, "%s", shared_path("long"));
@@ -53,8 +51,7 @@ static void test_names_that_do_not_fit_are_refused_at_once(void **state) {
 
 /* Each rank has a folder of its own, as hosts have that share no file system: all but rank 0 miss its file, and all
  * hear of it. */
-static void test_folder_of_one_host_only_is_refused(void **state) {
-    (void)state;
+TEST(test_folder_of_one_host_only_is_refused) {
     if (comm_world_size() == 1) return;
     struct checkpoint_ready ready;
     test_stderr_keep();

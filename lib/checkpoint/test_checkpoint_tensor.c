@@ -65,8 +65,7 @@ static const char *by_hand(const char *name, int n, const struct rows *rows) {
 #define BY_HAND(name, ...) \
     by_hand(name, sizeof((struct rows[]){__VA_ARGS__}) / sizeof(struct rows), (struct rows[]){__VA_ARGS__})
 
-static void test_a_weight_is_put_together_from_its_files(void **state) {
-    (void)state;
+TEST(test_a_weight_is_put_together_from_its_files) {
     struct checkpoint_reader *r;
     struct shape shape = shape_2d(4, 2);
     float x[8];
@@ -94,16 +93,14 @@ static enum status read_of(const char *save, struct shape shape) {
     return status;
 }
 
-static void test_gaps_are_refused(void **state) {
-    (void)state;
+TEST(test_gaps_are_refused) {
     assert_fails(read_of(BY_HAND("gap", {0, 2}, {3, 1}), shape_2d(4, 2)), E_FORMAT, "6 elements of w", "not whole");
     assert_fails(read_of(BY_HAND("twice", {0, 2}, {0, 2}), shape_2d(4, 2)), E_FORMAT,
                  "w has an element that is missing");
     assert_fails(read_of(BY_HAND("shape", {0, 4}), shape_2d(2, 4)), E_FORMAT, "another shape");
 }
 
-static void test_a_weight_that_no_file_has_is_refused(void **state) {
-    (void)state;
+TEST(test_a_weight_that_no_file_has_is_refused) {
     struct checkpoint_reader *r;
     struct shape shape = shape_2d(4, 2);
     enum dtype dtype;
@@ -114,8 +111,7 @@ static void test_a_weight_that_no_file_has_is_refused(void **state) {
     checkpoint_close(&r);
 }
 
-static void test_a_damaged_file_is_not_opened(void **state) {
-    (void)state;
+TEST(test_a_damaged_file_is_not_opened) {
     struct checkpoint_reader *r;
     char path[CHECKPOINT_PATH_MAX];
     const char *save = BY_HAND("damaged", {0, 4});
@@ -137,8 +133,7 @@ static enum status begin(const char *save, struct checkpoint_writer **w) {
     return checkpoint_weights_create(save, &MODEL, list, 2, w);
 }
 
-static void test_weights_alone_are_read_back(void **state) {
-    (void)state;
+TEST(test_weights_alone_are_read_back) {
     struct checkpoint_writer *w;
     struct checkpoint_reader *r;
     struct shape shape = {1, {axis_whole('C', 3)}};
@@ -163,8 +158,7 @@ static void test_weights_alone_are_read_back(void **state) {
     checkpoint_close(&r);
 }
 
-static void test_nothing_is_left_of_what_was_not_finished(void **state) {
-    (void)state;
+TEST(test_nothing_is_left_of_what_was_not_finished) {
     struct checkpoint_writer *w;
     const float a[4] = {0};
     const char *save = test_path("unfinished");
@@ -180,8 +174,7 @@ static void test_nothing_is_left_of_what_was_not_finished(void **state) {
     assert_false(is_there(save, ".step-00000000"));
 }
 
-static void test_sizes_of_no_model_are_refused(void **state) {
-    (void)state;
+TEST(test_sizes_of_no_model_are_refused) {
     struct checkpoint_model m = MODEL;
     assert_ok(checkpoint_model_check(&m, "here"));
     m.layers = 0;

@@ -96,8 +96,7 @@ static enum status import_again(const struct kind *k) {
     return k->in(folder, 0, imported, &m);
 }
 
-static void test_what_is_there_twice_is_compared(void **state) {
-    (void)state;
+TEST(test_what_is_there_twice_is_compared) {
     static const struct { int kind; const char *name, *as, *word; } rows[] = {
         {BERT, HEAD "decoder.weight", MATRIX, "tie_word_embeddings"},
         {BERT, HEAD "decoder.bias", HEAD "bias", "tie_word_embeddings"},
@@ -127,8 +126,7 @@ static double bias_of_import(int64_t place) {
 }
 
 /* 131 doubles that begin as zeros: the last byte of the last one makes it 2^-1007. */
-static void test_an_own_head_has_the_decoders_bias(void **state) {
-    (void)state;
+TEST(test_an_own_head_has_the_decoders_bias) {
     const struct kind *k = &KINDS[BERT];
     export_new(k, false);
     add_tensor("never", HEAD "bias", false, "never");
@@ -144,8 +142,7 @@ static void test_an_own_head_has_the_decoders_bias(void **state) {
     assert_true(bias_of_import(130) != 0);
 }
 
-static void test_one_of_two_names_is_enough(void **state) {
-    (void)state;
+TEST(test_one_of_two_names_is_enough) {
     export_new(&KINDS[BERT], true);
     add_tensor(HEAD "decoder.bias", HEAD "bias", false, HEAD "bias");
     assert_ok(import_again(&KINDS[BERT]));
@@ -161,8 +158,7 @@ static void test_one_of_two_names_is_enough(void **state) {
     }
 }
 
-static void test_an_own_heads_bias_is_written_under_both_names(void **state) {
-    (void)state;
+TEST(test_an_own_heads_bias_is_written_under_both_names) {
     struct hf_files *f;
     for (int tied = 0; tied < 2; tied++) {
         export_new(&KINDS[BERT], tied);

@@ -32,8 +32,7 @@ static const char *file_of(const char *header, int64_t data_bytes) {
 
 /* ---- what the format says ---- */
 
-static void test_a_file_by_hand_is_read(void **state) {
-    (void)state;
+TEST(test_a_file_by_hand_is_read) {
     struct safetensors *f;
     assert_ok(safetensors_open(file_of("{\"b\":{\"dtype\":\"U8\",\"shape\":[2,2],\"data_offsets\":[8,12]},\"a\":{"
                                        "\"dtype\":\"F32\",\"shape\":[2],"
@@ -57,8 +56,7 @@ static void test_a_file_by_hand_is_read(void **state) {
     safetensors_close(&f);
 }
 
-static void test_an_empty_file_of_tensors_is_one(void **state) {
-    (void)state;
+TEST(test_an_empty_file_of_tensors_is_one) {
     struct safetensors *f;
     assert_ok(safetensors_open(file_of("{}", 0), &f));
     assert_int_equal(safetensors_n(f), 0);
@@ -67,8 +65,7 @@ static void test_an_empty_file_of_tensors_is_one(void **state) {
 
 #define ONE(dtype, shape, offsets) "{\"w\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
 
-static void test_what_breaks_a_rule_is_refused(void **state) {
-    (void)state;
+TEST(test_what_breaks_a_rule_is_refused) {
     REFUSED("", 0, "not JSON");
     REFUSED("[1]", 0, "not a JSON object");
     REFUSED("{\"w\":{\"dtype\":\"F32\",\"shape\":[2]", 8, "not JSON");
@@ -104,8 +101,7 @@ static const char *raw_file(const void *bytes, size_t n) {
     return path;
 }
 
-static void test_a_length_is_not_trusted(void **state) {
-    (void)state;
+TEST(test_a_length_is_not_trusted) {
     struct safetensors *f;
     const unsigned char huge[12] = {255, 255, 255, 255, 255, 255, 255, 255, 123, 125};
     const unsigned char more[10] = {1, 0xe1, 0xf5, 5, 0, 0, 0, 0, 123, 125};
@@ -119,8 +115,7 @@ static void test_a_length_is_not_trusted(void **state) {
 
 /* ---- writing ---- */
 
-static void test_what_is_written_is_read_back(void **state) {
-    (void)state;
+TEST(test_what_is_written_is_read_back) {
     const char *path = test_path("written.safetensors");
     struct safetensors_entry entries[] = {{.name = (char *)"h0.w", .dtype = BF16, .n_axes = 2, .shape = {3, 2}},
                                           {.name = (char *)"empty", .dtype = FP32, .n_axes = 1, .shape = {0}},
@@ -162,8 +157,7 @@ static void test_what_is_written_is_read_back(void **state) {
     assert_null(writer);
 }
 
-static void test_an_unfinished_file_is_no_success(void **state) {
-    (void)state;
+TEST(test_an_unfinished_file_is_no_success) {
     const char *path = test_path("unfinished.safetensors");
     struct safetensors_entry entry = {.name = (char *)"w", .dtype = FP32, .n_axes = 1, .shape = {4}};
     struct safetensors_writer *writer;
@@ -177,8 +171,7 @@ static void test_an_unfinished_file_is_no_success(void **state) {
     assert_fails(safetensors_create("/proc/none/x", &entry, 1, NULL, 0, &writer), E_IO, "/proc/none/x");
 }
 
-static void test_a_full_disk_is_named(void **state) {
-    (void)state;
+TEST(test_a_full_disk_is_named) {
     if (access("/dev/full", W_OK) != 0) skip();
     const char *path = test_path("full.safetensors");
     struct safetensors_entry entry = {.name = (char *)"w", .dtype = FP32, .n_axes = 1, .shape = {4}};

@@ -93,8 +93,7 @@ static const char *file_of(const char *header, size_t length, int zeros, int byt
     return path;
 }
 
-static void test_odd_files_are_read_or_refused_as_by_the_formats_own_reader(void **state) {
-    (void)state;
+TEST(test_odd_files_are_read_or_refused_as_by_the_formats_own_reader) {
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         const struct row *r = &ROWS[i];
         struct safetensors *f;
@@ -109,8 +108,7 @@ static void test_odd_files_are_read_or_refused_as_by_the_formats_own_reader(void
 }
 
 /* A text of 17 MB is nothing against 100; as many values are more than memory should be given to. */
-static void test_a_header_may_be_long_and_not_hold_millions_of_values(void **state) {
-    (void)state;
+TEST(test_a_header_may_be_long_and_not_hold_millions_of_values) {
     enum { LONG = 17 << 20 };
     static const char begin[] = "{\"__metadata__\":{\"x\":\"", end[] = "\"}," A "}";
     struct safetensors *f;

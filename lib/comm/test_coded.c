@@ -89,8 +89,7 @@ static bool is_its_oracle(struct codec codec, int64_t count, bool feedback) {
     return ok;
 }
 
-static void test_coded_sum_is_one_process_in_every_bit(void **state) {
-    (void)state;
+TEST(test_coded_sum_is_one_process_in_every_bit) {
     bool ok = each(is_its_oracle);
     assert_true(ok);
 }
@@ -111,18 +110,16 @@ static bool sends_its_formula(struct codec codec, int64_t count, bool feedback) 
     return ok;
 }
 
-static void test_coded_sum_sends_what_its_formula_says(void **state) {
-    (void)state;
+TEST(test_coded_sum_sends_what_its_formula_says) {
     bool ok = each(sends_its_formula);
     assert_true(ok);
 }
 
 /* Of one constant gradient the sums of many steps come as near as what is left at the end: nothing is lost, only late.
  * Without feedback 3 % of the elements are ever sent, always the same ones. */
-static void test_coded_feedback_loses_nothing(void **state) {
+TEST(test_coded_feedback_loses_nothing) {
     enum { COUNT = 200, TIMES = 400 };
     bool ok = true;
-    (void)state;
     for (enum codec_kind k = CODEC_SIGN; k <= CODEC_TOPK; k++) {
         struct both b;
         double total[COUNT] = {0}, exact[COUNT] = {0}, worst = 0, most = 0;
@@ -148,10 +145,9 @@ static void test_coded_feedback_loses_nothing(void **state) {
 }
 
 /* A NaN on one rank reaches all. */
-static void test_coded_nan_reaches_every_rank(void **state) {
+TEST(test_coded_nan_reaches_every_rank) {
     enum { COUNT = 300 };
     bool ok = true;
-    (void)state;
     for (int k = 0; k < N_CODECS; k++) {
         struct both b;
         bool found = false;

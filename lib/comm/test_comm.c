@@ -145,18 +145,17 @@ static bool messages_keep_their_order(struct work *w) {
     return ok && dtype_get(second, FP64, 0) == 100 + before;
 }
 
-static void test_all_reduce_sums(void **s) { (void)s; assert_true(for_all(all_reduce_sums)); }
-static void test_all_reduce_finds_extrema(void **s) { (void)s; assert_true(for_all(all_reduce_finds_extrema)); }
-static void test_all_gather_collects(void **s) { (void)s; assert_true(for_all(all_gather_collects)); }
-static void test_reduce_scatter_sums(void **s) { (void)s; assert_true(for_all(reduce_scatter_sums_own_part)); }
-static void test_broadcast_copies(void **s) { (void)s; assert_true(for_all(broadcast_copies_from_every_root)); }
-static void test_reduce_sums_at_root(void **s) { (void)s; assert_true(for_all(reduce_sums_at_the_root_only)); }
-static void test_all_to_all_transposes(void **s) { (void)s; assert_true(for_all(all_to_all_transposes)); }
-static void test_messages_keep_order(void **s) { (void)s; assert_true(for_all(messages_keep_their_order)); }
+TEST(test_all_reduce_sums) { assert_true(for_all(all_reduce_sums)); }
+TEST(test_all_reduce_finds_extrema) { assert_true(for_all(all_reduce_finds_extrema)); }
+TEST(test_all_gather_collects) { assert_true(for_all(all_gather_collects)); }
+TEST(test_reduce_scatter_sums) { assert_true(for_all(reduce_scatter_sums_own_part)); }
+TEST(test_broadcast_copies) { assert_true(for_all(broadcast_copies_from_every_root)); }
+TEST(test_reduce_sums_at_root) { assert_true(for_all(reduce_sums_at_the_root_only)); }
+TEST(test_all_to_all_transposes) { assert_true(for_all(all_to_all_transposes)); }
+TEST(test_messages_keep_order) { assert_true(for_all(messages_keep_their_order)); }
 
 /* Many operations in flight on one group, ended in the opposite order. */
-static void test_operations_overlap(void **state) {
-    (void)state;
+TEST(test_operations_overlap) {
     enum { N = 16 };
     static double x[N][501];
     struct comm_request request[N];
@@ -174,8 +173,7 @@ static void test_operations_overlap(void **state) {
 }
 
 /* A rank that finds NaN must be believed by all, on whichever side of a comparison it stands. */
-static void test_nan_wins_in_extrema(void **state) {
-    (void)state;
+TEST(test_nan_wins_in_extrema) {
     bool ok = true;
     for (int d = 0; d < 4; d++)
         for (int who = 0; who < comm_world_size(); who++)
@@ -188,8 +186,7 @@ static void test_nan_wins_in_extrema(void **state) {
     assert_true(agree_all(ok));
 }
 
-static void test_refuses_what_cannot_be(void **state) {
-    (void)state;
+TEST(test_refuses_what_cannot_be) {
     struct comm_request request;
     char x[8] = {0};
     int n = comm_world_size();
@@ -203,8 +200,7 @@ static void test_refuses_what_cannot_be(void **state) {
 }
 
 /* Everybody but rank 0 stands by while it is busy for longer than the deadline, and uses next to none of the time. */
-static void test_idle_has_patience_and_sleeps(void **state) {
-    (void)state;
+TEST(test_idle_has_patience_and_sleeps) {
     enum { BUSY_MS = 600 };
     struct comm_settings before = *comm_settings_in_force();
     comm_configure(&(struct comm_settings){.timeout_s = 0.2});
@@ -225,8 +221,7 @@ static void test_idle_has_patience_and_sleeps(void **state) {
 }
 
 /* All but rank 0 wait for it, and look all the time: that is not their work. What a rank does by itself is. */
-static void test_waiting_is_not_work(void **state) {
-    (void)state;
+TEST(test_waiting_is_not_work) {
     struct comm_settings before = *comm_settings_in_force(), timed = before;
     struct timespec late = {0, 100000000L};
     timed.time_work = true;
@@ -244,8 +239,7 @@ static void test_waiting_is_not_work(void **state) {
 }
 
 /* All have to send alike in the next epoch, and a new spare has no settings; how long a rank waits is its own. */
-static void test_an_epoch_keeps_the_deadline_alone(void **state) {
-    (void)state;
+TEST(test_an_epoch_keeps_the_deadline_alone) {
     if (comm_host_transport()->enter) skip(); /* its ranks would have to meet in the next epoch */
     const struct comm_settings before = *comm_settings_in_force();
     comm_configure(&(struct comm_settings){.timeout_s = 7, .check_collectives = true, .rule[1].library = true});

@@ -64,8 +64,7 @@ static bool repeats(bool scatter, enum dtype dtype, int64_t count, double *resul
     return ok;
 }
 
-static void test_sum_has_the_same_bits_everywhere_and_always(void **state) {
-    (void)state;
+TEST(test_sum_has_the_same_bits_everywhere_and_always) {
     bool ok = true;
     for (int d = 0; d < 4; d++)
         for (int s = 0; s < N_SIZES; s++) {
@@ -76,8 +75,7 @@ static void test_sum_has_the_same_bits_everywhere_and_always(void **state) {
     assert_true(agree_all(ok));
 }
 
-static void test_scattered_sum_has_the_same_bits_always(void **state) {
-    (void)state;
+TEST(test_scattered_sum_has_the_same_bits_always) {
     bool ok = true;
     for (int d = 0; d < 4; d++)
         for (int s = 0; s < N_SIZES; s++) {
@@ -101,8 +99,7 @@ static double unit_roundoff(enum dtype dtype) {
  * sum |x|. So |error| <= (n - 1) u S (1 + higher orders: 1.1). Adding a 16-bit pair in fp32 adds 2^-24, which the 1.1
  * covers; fp16 subnormals are sums of multiples of 2^-24 and therefore exact. fp64 is its own reference, so it gets a
  * doubled bound. */
-static void test_sum_is_within_its_bound(void **state) {
-    (void)state;
+TEST(test_sum_is_within_its_bound) {
     enum { COUNT = 3001 };
     static double x[COUNT];
     int n = comm_world_size();

@@ -60,36 +60,30 @@ static enum status all_the_same(void) {
     return comm_all_gather(group_self(), x, y, 10, FP32);
 }
 
-static void test_different_operations(void **state) {
-    (void)state;
+TEST(test_different_operations) {
     struct outcome o = checked(different_operation);
     char rank[32];
     snprintf(rank, sizeof rank, "rank %d calls", comm_world_size() - 1);
     /* with more than two ranks the first that differs from rank 0 is the last one */
     assert_true(all_say(&o, rank, "calls all_reduce of 100 fp32, rank 0 all_gather of 50 fp32 (operation #"));
 }
-static void test_different_counts(void **state) {
-    (void)state;
+TEST(test_different_counts) {
     struct outcome o = checked(different_count);
     assert_true(all_say(&o, "all_reduce of 100 fp32", "all_reduce of 101 fp32"));
 }
-static void test_different_types(void **state) {
-    (void)state;
+TEST(test_different_types) {
     struct outcome o = checked(different_type);
     assert_true(all_say(&o, "reduce_scatter of 10 bf16", "rank 0 reduce_scatter of 10 fp16"));
 }
-static void test_different_reductions(void **state) {
-    (void)state;
+TEST(test_different_reductions) {
     struct outcome o = checked(different_reduction);
     assert_true(all_say(&o, "all_reduce (max) of 10 fp32", "rank 0 all_reduce of 10 fp32"));
 }
-static void test_different_roots(void **state) {
-    (void)state;
+TEST(test_different_roots) {
     struct outcome o = checked(different_root);
     assert_true(all_say(&o, "broadcast of 10 fp32 with root 1", "with root 0"));
 }
-static void test_agreement_passes(void **state) {
-    (void)state;
+TEST(test_agreement_passes) {
     struct outcome o = checked(all_the_same);
     assert_true(agree_all(o.status == OK));
 }

@@ -107,17 +107,16 @@ static bool all_reduce_finds_extrema(struct work *w) {
     return ok;
 }
 
-static void test_all_reduce_sums(void **s) { (void)s; assert_true(for_all(all_reduce_sums)); }
-static void test_all_gather_collects(void **s) { (void)s; assert_true(for_all(all_gather_collects)); }
-static void test_reduce_scatter_sums(void **s) { (void)s; assert_true(for_all(reduce_scatter_sums_own_part)); }
-static void test_broadcast_copies(void **s) { (void)s; assert_true(for_all(broadcast_copies_from_every_root)); }
-static void test_reduce_sums_at_root(void **s) { (void)s; assert_true(for_all(reduce_sums_at_the_root_only)); }
-static void test_all_to_all_transposes(void **s) { (void)s; assert_true(for_all(all_to_all_transposes)); }
-static void test_extrema(void **s) { (void)s; assert_true(for_all(all_reduce_finds_extrema)); }
+TEST(test_all_reduce_sums) { assert_true(for_all(all_reduce_sums)); }
+TEST(test_all_gather_collects) { assert_true(for_all(all_gather_collects)); }
+TEST(test_reduce_scatter_sums) { assert_true(for_all(reduce_scatter_sums_own_part)); }
+TEST(test_broadcast_copies) { assert_true(for_all(broadcast_copies_from_every_root)); }
+TEST(test_reduce_sums_at_root) { assert_true(for_all(reduce_sums_at_the_root_only)); }
+TEST(test_all_to_all_transposes) { assert_true(for_all(all_to_all_transposes)); }
+TEST(test_extrema) { assert_true(for_all(all_reduce_finds_extrema)); }
 
 /* Infinities, both zeros and NaN on one rank each, in turn: the encoding keeps their order, and NaN wins. */
-static void test_extrema_of_special_numbers(void **state) {
-    (void)state;
+TEST(test_extrema_of_special_numbers) {
     static const double special[] = {(double)INFINITY, -(double)INFINITY, (double)NAN, 0.0, 1e-40, -1e-40};
     const struct gpu *g = test_gpu();
     bool ok = true;
@@ -145,8 +144,7 @@ static void test_extrema_of_special_numbers(void **state) {
 /* bf16 keeps 8 bits. n numbers in [1, 2) are added in fp32 pairs, each rounded to bf16: at most n - 1 roundings of a
  * sum below 2n, each off by at most half a unit, 2n 2^-9. (The GPUs' own order of adding is not fixed here, so neither
  * are the bits.) All ranks have the same ones. */
-static void test_bf16_sums_within_their_bound_and_alike(void **state) {
-    (void)state;
+TEST(test_bf16_sums_within_their_bound_and_alike) {
     enum { N = 4096 };
     static uint16_t x[N], first[N];
     const struct gpu *g = test_gpu();
@@ -171,8 +169,7 @@ static void test_bf16_sums_within_their_bound_and_alike(void **state) {
 }
 
 /* What the ledger says of device memory is what it says of host memory. */
-static void test_ledger_counts_as_for_the_host(void **state) {
-    (void)state;
+TEST(test_ledger_counts_as_for_the_host) {
     const struct gpu *g = test_gpu();
     struct group *group;
     static float x[8 * 100], y[8 * 100];
@@ -199,8 +196,7 @@ static void test_ledger_counts_as_for_the_host(void **state) {
 }
 
 /* With --check-collectives members that disagree learn it before anything is queued. */
-static void test_check_collectives_sees_device_operations(void **state) {
-    (void)state;
+TEST(test_check_collectives_sees_device_operations) {
     const struct gpu *g = test_gpu();
     struct comm_settings before = *comm_settings_in_force(), checked = before;
     bool ok = true;

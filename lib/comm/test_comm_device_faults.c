@@ -39,8 +39,7 @@ static bool nccl_is_refused(const struct device *d, const char *why, const char 
 }
 
 /* The staged transport does it. */
-static void test_ranks_that_share_a_gpu(void **state) {
-    (void)state;
+TEST(test_ranks_that_share_a_gpu) {
     const struct device *d = test_device();
     if (comm_world_size() == 1 || !use(test_gpu(), COMM_STAGED)) skip();
     bool fits = comm_nccl_shares_gpus(), ok = fits || nccl_is_refused(d, "NCCL 2.", "NCCL_MULTI_RANK_GPU_ENABLE");
@@ -51,8 +50,7 @@ static void test_ranks_that_share_a_gpu(void **state) {
 
 /* NCCL 2.30 lets ranks share a GPU if all of them have the variable. A refusal names the version and the variable. The
  * fake claims any version that a test gives it. */
-static void test_nccl_2_30_lets_ranks_share_a_gpu(void **state) {
-    (void)state;
+TEST(test_nccl_2_30_lets_ranks_share_a_gpu) {
     const struct device *d = test_device();
     if (!simt_host_waits || comm_world_size() == 1 || !use(test_gpu(), COMM_STAGED)) skip();
     bool fits, ok = true;
@@ -70,8 +68,7 @@ static void test_nccl_2_30_lets_ranks_share_a_gpu(void **state) {
     assert_true(agree_all(ok));
 }
 
-static void test_refuses_what_cannot_be(void **state) {
-    (void)state;
+TEST(test_refuses_what_cannot_be) {
     const struct gpu *g = test_gpu();
     struct comm_request request;
     float x[8] = {0};
@@ -86,8 +83,7 @@ static void test_refuses_what_cannot_be(void **state) {
     }
 }
 
-static void test_refuses_messages_without_a_lane(void **state) {
-    (void)state;
+TEST(test_refuses_messages_without_a_lane) {
     const struct gpu *g = test_gpu();
     struct group *ring;
     struct comm_request request;
@@ -104,8 +100,7 @@ static void test_refuses_messages_without_a_lane(void **state) {
 }
 
 /* The message to oneself that is never sent: a deadline, not a hang. */
-static void test_a_message_to_oneself_that_never_comes(void **state) {
-    (void)state;
+TEST(test_a_message_to_oneself_that_never_comes) {
     const struct gpu *g = test_gpu();
     struct comm_settings before = *comm_settings_in_force(), brief = before;
     struct comm_request request, late;
@@ -159,8 +154,7 @@ static bool missing_over_nccl(const struct gpu *g, struct group *group) {
     return ok;
 }
 
-static void test_missing_rank_is_named_over_nccl(void **state) {
-    (void)state;
+TEST(test_missing_rank_is_named_over_nccl) {
     const struct gpu *g = test_gpu();
     struct group *group;
     if (comm_world_size() == 1 || !use(g, COMM_NCCL)) skip();
@@ -177,8 +171,7 @@ static void test_missing_rank_is_named_over_nccl(void **state) {
 }
 
 /* Staged, the host waits in comm_wait, and its deadline is the one of host memory; what came late still ends. */
-static void test_missing_rank_is_named_when_staged(void **state) {
-    (void)state;
+TEST(test_missing_rank_is_named_when_staged) {
     const struct gpu *g = test_gpu();
     struct comm_settings before = *comm_settings_in_force(), brief = before;
     struct comm_request request;

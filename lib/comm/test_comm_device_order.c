@@ -128,22 +128,19 @@ static bool the_host_goes_on(const struct gpu *g) {
     return holds(g, g->d, FP32, -1, 0, N) && ok;
 }
 
-static void test_starts_behind_the_compute_stream(void **s) {
-    (void)s;
+TEST(test_starts_behind_the_compute_stream) {
     assert_true(for_transports(starts_behind_the_compute_stream));
 }
-static void test_ends_before_what_comes_after(void **s) {
-    (void)s;
+TEST(test_ends_before_what_comes_after) {
     assert_true(for_transports(ends_before_what_comes_after));
 }
-static void test_waits_for_readers_of_the_target(void **s) {
-    (void)s;
+TEST(test_waits_for_readers_of_the_target) {
     assert_true(for_transports(waits_for_readers_of_the_target));
 }
-static void test_many_overlap(void **s) { (void)s; assert_true(for_transports(many_overlap)); }
-static void test_nothing_overtakes(void **s) { (void)s; assert_true(for_transports(nothing_overtakes)); }
-static void test_host_and_device_mix(void **s) { (void)s; assert_true(for_transports(host_and_device_mix)); }
-static void test_the_host_goes_on(void **s) { (void)s; assert_true(for_transports(the_host_goes_on)); }
+TEST(test_many_overlap) { assert_true(for_transports(many_overlap)); }
+TEST(test_nothing_overtakes) { assert_true(for_transports(nothing_overtakes)); }
+TEST(test_host_and_device_mix) { assert_true(for_transports(host_and_device_mix)); }
+TEST(test_the_host_goes_on) { assert_true(for_transports(the_host_goes_on)); }
 
 /* ---- messages ---- */
 
@@ -212,13 +209,12 @@ static bool messages_to_oneself(const struct gpu *g) {
            ok;
 }
 
-static void test_both_ways_round_the_ring(void **s) { (void)s; assert_true(for_transports(both_ways_round_the_ring)); }
-static void test_four_channels_round_the_ring(void **s) {
-    (void)s;
+TEST(test_both_ways_round_the_ring) { assert_true(for_transports(both_ways_round_the_ring)); }
+TEST(test_four_channels_round_the_ring) {
     assert_true(for_transports(four_channels_round_the_ring));
 }
-static void test_down_a_chain(void **s) { (void)s; assert_true(for_transports(down_a_chain)); }
-static void test_messages_to_oneself(void **s) { (void)s; assert_true(for_transports(messages_to_oneself)); }
+TEST(test_down_a_chain) { assert_true(for_transports(down_a_chain)); }
+TEST(test_messages_to_oneself) { assert_true(for_transports(messages_to_oneself)); }
 
 TESTS(unit_test(test_starts_behind_the_compute_stream), unit_test(test_ends_before_what_comes_after),
       unit_test(test_waits_for_readers_of_the_target), unit_test(test_many_overlap), unit_test(test_nothing_overtakes),

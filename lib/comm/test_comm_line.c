@@ -76,8 +76,7 @@ static int64_t run(int n, enum comm_op op, int64_t count) {
 }
 
 /* Two segments each, eight of which are 4 MiB. The ninth begins when the first one ends, not when it is waited for. */
-static void test_many_sums_take_turns(void **state) {
-    (void)state;
+TEST(test_many_sums_take_turns) {
     const int64_t count = HOP_SEGMENT_BYTES / 4 * comm_world_size();
     assert_int_equal(memory_of(COMM_ALL_REDUCE, count), 2 * HOP_SEGMENT_BYTES);
     int64_t took = run(MANY, COMM_ALL_REDUCE, count);
@@ -87,8 +86,7 @@ static void test_many_sums_take_turns(void **state) {
 }
 
 /* A ring's reduce-scatter works in a copy of the whole, which is more than the group may have: they go one by one. */
-static void test_what_is_larger_goes_alone(void **state) {
-    (void)state;
+TEST(test_what_is_larger_goes_alone) {
     const struct comm_settings before = *comm_settings_in_force();
     struct comm_settings settings = before;
     settings.rule[0].algorithm = comm_algorithm_find("ring");
@@ -101,8 +99,7 @@ static void test_what_is_larger_goes_alone(void **state) {
 }
 
 /* Who looks at the last one alone, and never waits, sees it done. */
-static void test_looking_at_the_last_moves_the_line(void **state) {
-    (void)state;
+TEST(test_looking_at_the_last_moves_the_line) {
     struct sums s = {.n = MANY, .op = COMM_ALL_REDUCE, .count = HOP_SEGMENT_BYTES / 4 * comm_world_size()};
     bool ok = start(&s), done = false;
     for (double until_s = clock_s() + 60; !done && ok && clock_s() < until_s; sched_yield())

@@ -21,15 +21,13 @@ static int lines_in(const char *text) {
     return n;
 }
 
-static void test_all_well(void **state) {
-    (void)state;
+TEST(test_all_well) {
     char said[2048];
     bool ok = agree_captured(OK, said, sizeof said) == OK && !*said;
     assert_true(agree_all(ok));
 }
 
-static void test_one_rank_fails(void **state) {
-    (void)state;
+TEST(test_one_rank_fails) {
     bool ok = true;
     for (int who = 0; who < comm_world_size(); who++) {
         char said[2048];
@@ -42,8 +40,7 @@ static void test_one_rank_fails(void **state) {
 }
 
 /* All fail, each with its own code: the lowest rank's line is the only one, and its code is everybody's. */
-static void test_lowest_rank_speaks(void **state) {
-    (void)state;
+TEST(test_lowest_rank_speaks) {
     char said[2048];
     int rank = comm_world_rank();
     enum status mine = rank == 0 ? FAIL(E_MEMORY, "first") : FAIL(E_IO, "another");
@@ -54,8 +51,7 @@ static void test_lowest_rank_speaks(void **state) {
 }
 
 /* A rank that ran into a deadline asks nobody: its peers may never come. */
-static void test_timeout_does_not_wait(void **state) {
-    (void)state;
+TEST(test_timeout_does_not_wait) {
     char said[2048];
     bool ok = true;
     if (comm_is_rank_0()) {
@@ -66,8 +62,7 @@ static void test_timeout_does_not_wait(void **state) {
 }
 
 /* One rank fails: nobody speaks, and everybody has its sentence. */
-static void test_share_tells_all_why(void **state) {
-    (void)state;
+TEST(test_share_tells_all_why) {
     bool ok = true;
     for (int who = 0; who < comm_world_size(); who++) {
         char text[64];
@@ -85,8 +80,7 @@ static void test_share_tells_all_why(void **state) {
 }
 
 /* No error line: launch would take it for the job's. */
-static void test_a_warning_is_no_error(void **state) {
-    (void)state;
+TEST(test_a_warning_is_no_error) {
     bool ok = true;
     for (int who = 0; who < comm_world_size(); who++) {
         bool me = comm_world_rank() == who;

@@ -8,8 +8,7 @@
 
 /* S = 8000 bytes over 4 ranks, by hand: a ring passes n-1 = 3 pieces of S/n = 2000 bytes, all_reduce passes them
  * twice. */
-static void test_formulas(void **state) {
-    (void)state;
+TEST(test_formulas) {
     assert_close(comm_algorithm_bytes(COMM_ALL_REDUCE, 4, 8000), 12000, 0);
     assert_close(comm_algorithm_bytes(COMM_ALL_GATHER, 4, 8000), 6000, 0);
     assert_close(comm_algorithm_bytes(COMM_REDUCE_SCATTER, 4, 8000), 6000, 0);
@@ -22,8 +21,7 @@ static void test_formulas(void **state) {
 }
 
 /* all_reduce = reduce_scatter + all_gather, in bytes as in meaning; alone, nothing is sent. */
-static void test_formulas_agree_with_each_other(void **state) {
-    (void)state;
+TEST(test_formulas_agree_with_each_other) {
     for (int n = 1; n <= 64; n++) {
         double halves =
             comm_algorithm_bytes(COMM_REDUCE_SCATTER, n, 960) + comm_algorithm_bytes(COMM_ALL_GATHER, n, 960);
@@ -56,8 +54,7 @@ static struct counts count_some_operations(struct group *group) {
     return c;
 }
 
-static void test_operations_are_counted(void **state) {
-    (void)state;
+TEST(test_operations_are_counted) {
     struct group *group;
     enum status made = group_create("count", 0, 0, &group);
     struct counts c = {0};
@@ -72,8 +69,7 @@ static void test_operations_are_counted(void **state) {
 }
 
 /* Rank 0 comes 200 ms late: the others' ledgers show that they waited, and its own that it did not. */
-static void test_waiting_is_counted_where_it_happens(void **state) {
-    (void)state;
+TEST(test_waiting_is_counted_where_it_happens) {
     struct group *world = group_world();
     bool ok = comm_barrier(world) == OK;
     group_ledger_reset(world);

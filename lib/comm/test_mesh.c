@@ -10,8 +10,7 @@
 
 enum { MAX_RANKS = 8 };
 
-static void test_coordinates_are_a_bijection(void **state) {
-    (void)state;
+TEST(test_coordinates_are_a_bijection) {
     for (int dp = 1; dp <= 4; dp++)
         for (int tp = 1; tp <= 4; tp++)
             for (int pp = 1; pp <= 4; pp++)
@@ -23,8 +22,7 @@ static void test_coordinates_are_a_bijection(void **state) {
 }
 
 /* The order that DESIGN and users rely on: dp=2 tp=2 pp=2, rank 5 = pp 1, dp 0, tp 1. */
-static void test_tp_is_innermost(void **state) {
-    (void)state;
+TEST(test_tp_is_innermost) {
     struct mesh_sizes cube = {.dp = 2, .tp = 2, .pp = 2}, flat = {.tp = 4, .pp = 2};      /* no dp: 1 */
     struct mesh_place p = mesh_place_of(&cube, 5);
     assert_int_equal(p.rank.pp, 1);
@@ -105,8 +103,7 @@ static bool layout_is_right(const struct mesh_sizes *sizes) {
 }
 
 /* Every layout that fits, also those that leave ranks over. */
-static void test_groups_of_every_layout(void **state) {
-    (void)state;
+TEST(test_groups_of_every_layout) {
     int n = comm_world_size();
     bool ok = true;
     for (int dp = 1; dp <= n; dp++)
@@ -117,8 +114,7 @@ static void test_groups_of_every_layout(void **state) {
 }
 
 /* ep folds dp x cp: neighbors among the replicas, and one of each. */
-static void test_groups_of_experts(void **state) {
-    (void)state;
+TEST(test_groups_of_experts) {
     int n = comm_world_size();
     bool ok = true;
     for (int dp = 1; dp <= n; dp *= 2)
@@ -135,8 +131,7 @@ static void test_groups_of_experts(void **state) {
 }
 
 /* dp x cp = replicate x shard, with and without experts. */
-static void test_groups_of_shards(void **state) {
-    (void)state;
+TEST(test_groups_of_shards) {
     int n = comm_world_size();
     bool ok = true;
     for (int dp = 1; dp <= n; dp *= 2)
@@ -152,8 +147,7 @@ static void test_groups_of_shards(void **state) {
     assert_int_equal(mesh_colour(AXIS_REPLICATE, &p), 7);
 }
 
-static void test_shards_have_axes_of_their_own_where_not_all_share(void **state) {
-    (void)state;
+TEST(test_shards_have_axes_of_their_own_where_not_all_share) {
     const struct mesh_place all = mesh_place_of(&(struct mesh_sizes){.dp = 4, .ep = 2}, 3),
                             told = mesh_place_of(&(struct mesh_sizes){.dp = 4, .ep = 2, .shard = 4}, 3),
                             half = mesh_place_of(&(struct mesh_sizes){.dp = 4, .ep = 2, .shard = 2}, 3);
@@ -168,8 +162,7 @@ static void test_shards_have_axes_of_their_own_where_not_all_share(void **state)
 }
 
 /* Before anybody has refused them: no crash. */
-static void test_sizes_that_do_not_divide_have_some_place(void **state) {
-    (void)state;
+TEST(test_sizes_that_do_not_divide_have_some_place) {
     static const struct mesh_sizes odd[] = {{.dp = 2, .ep = 4}, {.dp = 4, .shard = 8}, {.dp = 4, .shard = 3, .ep = 2},
                                             {.cp = 2, .cp_heads = 4}, {.dp = 2, .shard = 4, .ep = 8}};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
@@ -182,8 +175,7 @@ static void test_sizes_that_do_not_divide_have_some_place(void **state) {
 }
 
 /* Neighbors of a group are as far apart as there are ranks inside. */
-static void test_strides_of_groups(void **state) {
-    (void)state;
+TEST(test_strides_of_groups) {
     const struct mesh_sizes sizes = {.tp = 2, .cp = 4, .dp = 4, .pp = 4, .cp_heads = 2, .ep = 4, .shard = 8};
     const struct mesh_place p = mesh_place_of(&sizes, 11), last = mesh_place_of(&sizes, 127);
     static const struct { enum mesh_axis axis; int stride; } EXPECTED[] = {
@@ -199,8 +191,7 @@ static void test_strides_of_groups(void **state) {
 /* ---- who sums, who counts ---- */
 enum { DP = 1 << AXIS_DP, EP = 1 << AXIS_EP, EDP = 1 << AXIS_EDP, TP = 1 << AXIS_TP };
 
-static void test_what_ep_has_cut_is_summed_over_the_rest_of_the_replicas(void **state) {
-    (void)state;
+TEST(test_what_ep_has_cut_is_summed_over_the_rest_of_the_replicas) {
     assert_int_equal(mesh_cuts_beyond(DP, 0), DP);
     assert_int_equal(mesh_cuts_beyond(DP | EP, EP), EDP);
     assert_int_equal(mesh_cuts_beyond(DP | EP | TP, EP), EDP | TP);
@@ -220,8 +211,7 @@ static int n_speakers(unsigned cuts, const struct mesh_sizes *sizes) {
     return n;
 }
 
-static void test_each_expert_is_counted_by_one_rank(void **state) {
-    (void)state;
+TEST(test_each_expert_is_counted_by_one_rank) {
     const struct mesh_sizes folded = {.tp = 2, .cp = 2, .dp = 4, .ep = 4}, plain = {.tp = 2, .dp = 4};
     assert_int_equal(n_speakers(0, &folded), 1);
     assert_int_equal(n_speakers(EP, &folded), 4);
@@ -236,8 +226,7 @@ static void test_each_expert_is_counted_by_one_rank(void **state) {
 enum { SHARD = 1 << AXIS_SHARD, ESHARD = 1 << AXIS_ESHARD, REPLICATE = 1 << AXIS_REPLICATE };
 
 /* Of what is sharded within a part of the replicas, one part counts. */
-static void test_each_shard_is_counted_by_one_rank(void **state) {
-    (void)state;
+TEST(test_each_shard_is_counted_by_one_rank) {
     const struct mesh_sizes dense = {.tp = 2, .cp = 2, .dp = 4, .shard = 4},
                             few = {.dp = 8, .ep = 2, .shard = 4}, many = {.dp = 8, .ep = 4, .shard = 2};
     assert_int_equal(n_speakers(SHARD, &dense), 4);
@@ -251,8 +240,7 @@ static void test_each_shard_is_counted_by_one_rank(void **state) {
     assert_int_equal(n_speakers(SHARD, &many), 2);
 }
 
-static void test_identity_names_the_place(void **state) {
-    (void)state;
+TEST(test_identity_names_the_place) {
     struct mesh mesh;
     char before[128], expected[64];
     snprintf(before, sizeof before, "%s", status_identity_text());
@@ -269,8 +257,7 @@ static void test_identity_names_the_place(void **state) {
 }
 
 /* Outermost first, and only what there is more than one of. */
-static void test_texts_leave_out_what_is_one(void **state) {
-    (void)state;
+TEST(test_texts_leave_out_what_is_one) {
     char text[64];
     struct mesh_sizes sizes = {.dp = 2, .pp = 3}, one = {.dp = 0};
     struct mesh_place last = mesh_place_of(&sizes, 5), only = mesh_place_of(&one, 0);
@@ -280,8 +267,7 @@ static void test_texts_leave_out_what_is_one(void **state) {
     assert_string_equal(mesh_place_text(&only, text, sizeof text), "");
 }
 
-static void test_too_large_a_layout_is_refused(void **state) {
-    (void)state;
+TEST(test_too_large_a_layout_is_refused) {
     struct mesh mesh;
     int n = comm_world_size();
     assert_fails(mesh_init(&mesh, &(struct mesh_sizes){.dp = n, .tp = 2}), E_CONFIG, "tp=2", "needs");

@@ -3,8 +3,7 @@
 #include "lib/comm/comm_backend.h"
 #include "tests/test.h"
 
-static void test_blocks_and_rounds(void **state) {
-    (void)state;
+TEST(test_blocks_and_rounds) {
     static const int block[7] = {0, 0, 0, 1, 1, 1, 2}, cyclic[7] = {0, 1, 2, 0, 1, 2, 0};
     for (int r = 0; r < 7; r++) {
         assert_int_equal(node_emulated(&(struct nodes){3, false}, r, 7), block[r]);
@@ -12,8 +11,7 @@ static void test_blocks_and_rounds(void **state) {
     }
 }
 
-static void test_this_host_is_one_node(void **state) {
-    (void)state;
+TEST(test_this_host_is_one_node) {
     const struct comm_settings before = *comm_settings_in_force();
     struct comm_settings emulated = before;
     bool ok = true;

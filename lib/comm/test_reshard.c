@@ -55,8 +55,7 @@ static struct type part_of(struct type t, char tag) {
     return op_type_part(t, tag, a->n / n * comm_world_rank(), a->n / n);
 }
 
-static void test_reshard_there_and_back(void **state) {
-    (void)state;
+TEST(test_reshard_there_and_back) {
     const struct axis derive = {0};
     for (int B = 1; B <= 3; B++) {
         struct type qkv = op_type(FP64, "BT3HD", B, 8, 3, 4, 2), y = op_type(FP64, "BTHD", B, 8, 4, 3);
@@ -66,8 +65,7 @@ static void test_reshard_there_and_back(void **state) {
 }
 
 /* A part of a zig-zag part becomes that again. */
-static void test_reshard_to_what_was_zigzag(void **state) {
-    (void)state;
+TEST(test_reshard_to_what_was_zigzag) {
     int n = comm_world_size();
     struct type qkv = op_type(FP64, "BT3HD", 2, 16 * n, 3, 4, 2);
     const struct axis ring = axis_zigzag('T', 16 * n, 2, 1);
@@ -75,8 +73,7 @@ static void test_reshard_to_what_was_zigzag(void **state) {
     assert_true(there_and_back(qkv, 'T', 'H', ring));
 }
 
-static void test_reshard_refuses(void **state) {
-    (void)state;
+TEST(test_reshard_refuses) {
     struct type out[MAX_OUT], y = part_of(op_type(FP64, "BTHD", 1, 8, 4, 3), 'T');
     struct type odd = op_type(FP64, "BTHD", 1, 8, 3, 3);
     struct step s = {.op = &op_reshard, .parts = comm_world_size(), .part = comm_world_rank()};

@@ -21,8 +21,7 @@ static enum status read_text(const char *a, const char *b, struct cluster *c) {
     return status;
 }
 
-static void test_presets_are_read_in_units_of_the_struct(void **state) {
-    (void)state;
+TEST(test_presets_are_read_in_units_of_the_struct) {
     struct cluster c;
     assert_ok(cluster_read("dgx-a100", &c));
     assert_string_equal(c.name, "dgx-a100");
@@ -40,8 +39,7 @@ static void test_presets_are_read_in_units_of_the_struct(void **state) {
 }
 
 /* Every figure of a preset has a comment before it that says where it is from. */
-static void test_every_figure_of_a_preset_has_a_source(void **state) {
-    (void)state;
+TEST(test_every_figure_of_a_preset_has_a_source) {
     static const char *const PRESETS[] = {"configs/clusters/dgx-a100.ini", "configs/clusters/dgx-h100.ini"};
     for (int i = 0; i < 2; i++) {
         char line[512], before = ' ';
@@ -59,8 +57,7 @@ static void test_every_figure_of_a_preset_has_a_source(void **state) {
     }
 }
 
-static void test_curve_goes_through_its_points(void **state) {
-    (void)state;
+TEST(test_curve_goes_through_its_points) {
     struct cluster c;
     assert_ok(read_text(GOOD, "node-curve = 16:0.1, 64:0.4, 256:0.8\n", &c));
     const struct curve *curve = &c.level[0].part_by_size;
@@ -71,8 +68,7 @@ static void test_curve_goes_through_its_points(void **state) {
     assert_close(curve_at(&(struct curve){0}, 3), 1, 0);
 }
 
-static void test_speeds_of_ops(void **state) {
-    (void)state;
+TEST(test_speeds_of_ops) {
     struct cluster c;
     assert_ok(read_text(GOOD, "op-gbs = gelu:8.1, adamw:34 rope:5\n", &c));
     assert_int_equal(c.n_movers, 3);
@@ -80,8 +76,7 @@ static void test_speeds_of_ops(void **state) {
     assert_close(c.mover[1].bytes_per_s, 34e9, 1e-3);
 }
 
-static void test_cluster_refuses(void **state) {
-    (void)state;
+TEST(test_cluster_refuses) {
     struct cluster c;
     assert_fails(cluster_read("no-such", &c), E_DATA, "called no-such", "use one of cpu-2core, dgx-a100, dgx-h100 (",
                  "./no-such.ini");

@@ -28,8 +28,7 @@ static int all_products(const struct cluster *c, struct timed_product *out) {
 }
 
 /* What the model itself has made comes back. */
-static void test_products_give_the_constants_back(void **state) {
-    (void)state;
+TEST(test_products_give_the_constants_back) {
     struct cluster c = core(), found = {.name = ""};
     struct timed_product p[MAX_TIMED];
     int n = all_products(&c, p);
@@ -42,8 +41,7 @@ static void test_products_give_the_constants_back(void **state) {
 }
 
 /* Where times scatter, what is predicted for all of them together is what they took. */
-static void test_the_sum_is_right(void **state) {
-    (void)state;
+TEST(test_the_sum_is_right) {
     struct cluster c = core(), found = {.flops_per_s = {[FP32] = 1e11}};
     struct timed_product p[MAX_TIMED];
     int n = all_products(&c, p);
@@ -61,8 +59,7 @@ static void test_the_sum_is_right(void **state) {
 }
 
 /* A constant that would be negative is 0, and the others are the best without it. */
-static void test_none_is_negative(void **state) {
-    (void)state;
+TEST(test_none_is_negative) {
     const double known[][2] = {{1, 1}, {2, 1}, {4, 1}}, seconds[] = {0.5, 1.5, 3.5};     /* t = x - 0.5 */
     double x[2];
     fit_relative(*known, seconds, 3, 2, x);
@@ -71,8 +68,7 @@ static void test_none_is_negative(void **state) {
     assert_close(x[0], slope, 1e-12);
 }
 
-static void test_rates_leave_the_launch_out(void **state) {
-    (void)state;
+TEST(test_rates_leave_the_launch_out) {
     const double bytes[] = {1e4, 1e5, 1e6};
     double seconds[3], rate;
     for (int i = 0; i < 3; i++) seconds[i] = bytes[i] / 8e9 + 3e-6;
@@ -85,8 +81,7 @@ static void test_rates_leave_the_launch_out(void **state) {
     assert_close(rate, 0, 0);
 }
 
-static void test_wires_give_the_level_back(void **state) {
-    (void)state;
+TEST(test_wires_give_the_level_back) {
     static const enum comm_op OPS[] = {COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_SEND};
     struct cluster c = core(), found = c;
     struct timed_wire w[MAX_TIMED];

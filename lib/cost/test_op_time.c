@@ -16,8 +16,7 @@ static struct cost product_of(int64_t m, int64_t n, int64_t k, int64_t batch, do
 }
 
 /* 108 tiles of 256 x 128 fill every processor once; one row more begins a second wave of a few. */
-static void test_tiles_and_waves(void **state) {
-    (void)state;
+TEST(test_tiles_and_waves) {
     struct cluster c = gpu();
     c.product_k0 = 0, c.product_part = 1;
     assert_close(product_efficiency(&c, &(struct matmul){108 * 256, 128, 64, 1}), 1, 1e-15);
@@ -31,8 +30,7 @@ static void test_tiles_and_waves(void **state) {
     assert_close(product_efficiency(&c, &(struct matmul){256, 128, 128, 108}), 0.5, 1e-15);
 }
 
-static void test_a_row_takes_the_longer_of_its_two_times(void **state) {
-    (void)state;
+TEST(test_a_row_takes_the_longer_of_its_two_times) {
     struct cluster c = gpu();
     const struct matmul p = {4096, 4096, 4096, 1};
     struct cost cost = product_of(p.m, p.n, p.k, p.batch, 3. * 4096 * 4096 * 2);
@@ -47,8 +45,7 @@ static void test_a_row_takes_the_longer_of_its_two_times(void **state) {
 }
 
 /* Attention by tiles has a part of the peak of its own, and what it leaves out takes no time. */
-static void test_attention_by_tiles(void **state) {
-    (void)state;
+TEST(test_attention_by_tiles) {
     struct cluster c = gpu();
     struct cost cost = {.flops = 4e12, .left_out = 2e12};
     assert_close(op_seconds(&c, "linear", BF16, &cost, ROW_FORWARD).compute, 2e12 / (0.55 * 312e12), 1e-12);
@@ -56,8 +53,7 @@ static void test_attention_by_tiles(void **state) {
 }
 
 /* A product of several is the sum. */
-static void test_products_add_up(void **state) {
-    (void)state;
+TEST(test_products_add_up) {
     struct cluster c = gpu();
     struct cost two = product_of(512, 512, 64, 8, 0), one = two, other = product_of(512, 64, 512, 8, 0);
     cost_product(&two, 512, 64, 512, 8);
@@ -67,8 +63,7 @@ static void test_products_add_up(void **state) {
 }
 
 /* Where nothing is tiled, a product of 64 rows reaches half if m0 is 64; what other sides delay is added. */
-static void test_short_sides_take_longer(void **state) {
-    (void)state;
+TEST(test_short_sides_take_longer) {
     struct cluster c = gpu();
     c.tile_units = 0, c.product_part = 0.8, c.product_m0 = 64, c.product_n0 = 16, c.product_k0 = 0;
     assert_close(product_efficiency(&c, &(struct matmul){64, 1 << 30, 512, 1}), 0.4, 1e-7);
@@ -78,8 +73,7 @@ static void test_short_sides_take_longer(void **state) {
 }
 
 /* Named ops have a speed of their own; products do not only move. */
-static void test_an_op_may_have_its_own_speed(void **state) {
-    (void)state;
+TEST(test_an_op_may_have_its_own_speed) {
     struct cluster c = gpu();
     c.mover[0] = (struct mover){"gelu", 1e9}, c.n_movers = 1;
     const struct cost moved = {.bytes = 2e9};

@@ -20,8 +20,7 @@ static struct cluster three_levels(void) {
     return c;
 }
 
-static void test_inside_a_node(void **state) {
-    (void)state;
+TEST(test_inside_a_node) {
     struct cluster c = two_levels();
     const double S = 8e8;
     assert_close(wire_seconds(&c, COMM_ALL_REDUCE, S, 8, 1, 1), 2 * (7. / 8 * S / 100e9 + 7e-6), 1e-15);
@@ -33,8 +32,7 @@ static void test_inside_a_node(void **state) {
 }
 
 /* Stride 2: four of a node, four nodes. Each of the four has a quarter to exchange with those beyond. */
-static void test_across_nodes(void **state) {
-    (void)state;
+TEST(test_across_nodes) {
     struct cluster c = two_levels();
     const double S = 8e8, inside = 3. / 4 * S / 100e9, part = S / 4;
     assert_close(wire_seconds(&c, COMM_ALL_GATHER, S, 16, 2, 1), inside + 3. / 4 * part / 10e9 + 15 * 5e-6, 1e-15);
@@ -53,8 +51,7 @@ static void test_across_nodes(void **state) {
     assert_close(wire_seconds(&c, COMM_REDUCE_SCATTER, S, 4, 8, 6), 3. / 4 * S / 10e9 + 18 * 5e-6, 1e-15);
 }
 
-static void test_three_levels(void **state) {
-    (void)state;
+TEST(test_three_levels) {
     struct cluster c = three_levels();
     const double S = 8e8;
     assert_int_equal(wire_level(&c, 8, 1), 0);
@@ -67,8 +64,7 @@ static void test_three_levels(void **state) {
 }
 
 /* Laws that hold whatever the figures are. */
-static void test_laws(void **state) {
-    (void)state;
+TEST(test_laws) {
     static const enum comm_op OPS[] = {COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_ALL_TO_ALL,
                                        COMM_BROADCAST, COMM_SEND};
     for (int o = 0; o < 6; o++)
@@ -91,8 +87,7 @@ static void test_laws(void **state) {
 }
 
 /* A level's speed by size holds for its share of the bytes. */
-static void test_speed_depends_on_the_size(void **state) {
-    (void)state;
+TEST(test_speed_depends_on_the_size) {
     struct cluster c = {.n_levels = 1, .level = {{"node", INT64_MAX, 1e9, 0, {2, {1000, 4000}, {0.25, 1}}}}};
     assert_close(wire_seconds(&c, COMM_ALL_GATHER, 2000, 2, 1, 1), 0.5 * 2000 / 0.5e9, 1e-18);
     assert_close(wire_seconds(&c, COMM_SEND, 1000, 2, 1, 1), 1000 / 0.25e9, 1e-18);

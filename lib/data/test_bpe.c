@@ -49,8 +49,7 @@ static struct bpe *fixture(void) {
 }
 
 /* What Hugging Face's tokenizers makes of the same strings (tests/data/bpe/make.py). */
-static void test_tokens_are_those_of_another_encoder(void **state) {
-    (void)state;
+TEST(test_tokens_are_those_of_another_encoder) {
     struct bpe *b = fixture();
     json_t *rows = json_load_file(FOLDER "/expected.json", JSON_ALLOW_NUL, NULL), *row;
     size_t i;
@@ -71,8 +70,7 @@ static void test_tokens_are_those_of_another_encoder(void **state) {
 }
 
 /* Every byte alone, and all pairs of kinds of bytes: none is lost, none is replaced. */
-static void test_bytes_that_are_no_utf8_come_back(void **state) {
-    (void)state;
+TEST(test_bytes_that_are_no_utf8_come_back) {
     struct bpe *b = fixture();
     static const char texts[][16] = {"\xff",
                                      "a\xff"
@@ -99,8 +97,7 @@ static void test_bytes_that_are_no_utf8_come_back(void **state) {
     bpe_close(&b);
 }
 
-static void test_end_of_text_is_one_token(void **state) {
-    (void)state;
+TEST(test_end_of_text_is_one_token) {
     struct bpe *b = fixture();
     struct kept k = encode(b, "a<|endoftext|>", 14);
     assert_int_equal(bpe_n_tokens(b), 512);
@@ -161,8 +158,7 @@ static enum status open_with(const char *vocab, const char *merges) {
     return status;
 }
 
-static void test_a_vocabulary_of_bytes_and_one_merge(void **state) {
-    (void)state;
+TEST(test_a_vocabulary_of_bytes_and_one_merge) {
     struct bpe *b = NULL;
     const char *vocab = write_vocab(-1, "\"ab\":256,\"abc\":257,\"bc\":258");
     assert_ok(bpe_open(vocab, write_text("merges.txt", "b c\r\na b\nab c", 13), &b));
@@ -179,8 +175,7 @@ static void test_a_vocabulary_of_bytes_and_one_merge(void **state) {
     bpe_close(&b);
 }
 
-static void test_a_bad_vocabulary_is_refused(void **state) {
-    (void)state;
+TEST(test_a_bad_vocabulary_is_refused) {
     struct bpe *b = NULL;
     assert_fails(bpe_open_folder("nowhere", &b), E_DATA, "nowhere/vocab.json", "No such file", "--tokenizer");
     assert_fails(open_with(write_text("v.json", "", 0), ""), E_FORMAT, "v.json", "not JSON", "end of file");
@@ -204,8 +199,7 @@ static void test_a_bad_vocabulary_is_refused(void **state) {
     assert_fails(open_with(huge, "x"), E_FORMAT, "v.json has 16777217 bytes", "16777216");
 }
 
-static void test_bad_merges_are_refused(void **state) {
-    (void)state;
+TEST(test_bad_merges_are_refused) {
     char zero[] = "a b\n\0 b\n", line[5000];
     struct bpe *b = NULL;
     char vocab[256];
@@ -236,8 +230,7 @@ static enum status refuse_second(void *self, const int32_t *tokens, int64_t n) {
     return ++*(int *)self == 2 ? FAIL(E_IO, "full") : OK;
 }
 
-static void test_a_sinks_failure_ends_the_encoding(void **state) {
-    (void)state;
+TEST(test_a_sinks_failure_ends_the_encoding) {
     struct bpe *b = fixture();
     int calls = 0;
     assert_fails(bpe_encode(b, "one two three four", 18, refuse_second, &calls), E_IO, "full");
@@ -246,8 +239,7 @@ static void test_a_sinks_failure_ends_the_encoding(void **state) {
 }
 
 /* One piece of a million letters: merging takes n log n. */
-static void test_a_long_piece_is_no_trap(void **state) {
-    (void)state;
+TEST(test_a_long_piece_is_no_trap) {
     enum { N = 1000000 };
     struct bpe *b = fixture();
     struct data_file *file = NULL;
@@ -261,8 +253,7 @@ static void test_a_long_piece_is_no_trap(void **state) {
     bpe_close(&b);
 }
 
-static void test_text_opened_with_a_tokenizer(void **state) {
-    (void)state;
+TEST(test_text_opened_with_a_tokenizer) {
     static const char text[] = "the king and the queen";
     struct bpe *b = fixture();
     struct data_file *file = NULL;

@@ -81,8 +81,7 @@ static const struct {
     {"tokenizer.json", "{" PIECES("") ", \"added_tokens\": [{\"content\": \"<pad>\"}]}", "a special token is <pad>"},
 };
 
-static void test_a_folder_of_another_tokenizer_is_refused(void **state) {
-    (void)state;
+TEST(test_a_folder_of_another_tokenizer_is_refused) {
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         if (CASES[i].why) assert_fails(open_with(CASES[i].name, CASES[i].text), E_FORMAT, CASES[i].name, CASES[i].why);
         else assert_ok(open_with(CASES[i].name, CASES[i].text));

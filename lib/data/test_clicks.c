@@ -19,8 +19,7 @@ static void write_text(const char *path, const char *text) {
 }
 
 /* ---- made ---- */
-static void test_synthetic_clicks_are_read_back_and_split(void **state) {
-    (void)state;
+TEST(test_synthetic_clicks_are_read_back_and_split) {
     const struct clicks_layout c = {3, 4, 2, 50, 0};
     struct data_file *file;
     struct data_split train, val;
@@ -56,8 +55,7 @@ static void test_synthetic_clicks_are_read_back_and_split(void **state) {
     data_close(&file);
 }
 
-static void test_damaged_clicks_are_refused(void **state) {
-    (void)state;
+TEST(test_damaged_clicks_are_refused) {
     const struct clicks_layout c = {1, 1, 1, 5, 0};
     struct data_file *file;
     double best;
@@ -72,8 +70,7 @@ static void test_damaged_clicks_are_refused(void **state) {
 #define INTEGERS "1\t\t-3\t0\t7\t\t\t\t\t\t\t\t2"
 #define WORDS "68fd1e64\t\t68fd1e64\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\tffffffff"
 
-static void test_criteo_lines_become_samples(void **state) {
-    (void)state;
+TEST(test_criteo_lines_become_samples) {
     struct data_file *file;
     struct data_split train, val;
     int64_t n;
@@ -95,8 +92,7 @@ static void test_criteo_lines_become_samples(void **state) {
     data_close(&file);
 }
 
-static void test_lines_that_are_not_criteo_are_refused(void **state) {
-    (void)state;
+TEST(test_lines_that_are_not_criteo_are_refused) {
     int64_t n;
     write_text(test_path("short"), "1\t2\t3\n");
     assert_fails(criteo_convert(test_path("short"), test_path("x"), 10, &n), E_FORMAT, "line 1", "3 fields", "40");
@@ -116,8 +112,7 @@ static void test_lines_that_are_not_criteo_are_refused(void **state) {
 }
 
 /* What an integer of a click log is, and what the C library alone would take for one. */
-static void test_criteo_integers_are_digits(void **state) {
-    (void)state;
+TEST(test_criteo_integers_are_digits) {
     static const struct { const char *text; bool is; } cases[] = {
         {"", true}, {"0", true}, {"-1", true}, {"-9223372036854775808", true}, {"9223372036854775807", true},
         {"007", true}, {"1.5", false}, {"1.0", false}, {"2e3", false}, {"0x10", false}, {"inf", false}, {"nan", false},

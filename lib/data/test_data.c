@@ -38,8 +38,7 @@ static struct data_file *open_text(const char *text) {
     return open_file(write_file("text.txt", text, strlen(text)));
 }
 
-static void test_text_is_bytes(void **state) {
-    (void)state;
+TEST(test_text_is_bytes) {
     struct data_file *file = open_text("na\xc3\xafve\n");
     const int bytes[] = {'n', 'a', 0xc3, 0xaf, 'v', 'e', '\n'};
     assert_int_equal(data_format_of(file), DATA_TEXT);
@@ -50,16 +49,14 @@ static void test_text_is_bytes(void **state) {
     assert_null(file);
 }
 
-static void test_one_byte_is_text(void **state) {
-    (void)state;
+TEST(test_one_byte_is_text) {
     struct data_file *file = open_text("x");
     assert_int_equal(data_format_of(file), DATA_TEXT);
     assert_int_equal(data_n_tokens(file), 1);
     data_close(&file);
 }
 
-static void test_llmc_u16(void **state) {
-    (void)state;
+TEST(test_llmc_u16) {
     const uint16_t tokens[] = {50256, 0, 65535};
     struct data_file *file = open_file(write_llmc(20240520, 1, 3, tokens, sizeof tokens));
     assert_int_equal(data_format_of(file), DATA_LLMC_U16);
@@ -69,8 +66,7 @@ static void test_llmc_u16(void **state) {
     data_close(&file);
 }
 
-static void test_llmc_u32(void **state) {
-    (void)state;
+TEST(test_llmc_u32) {
     const uint32_t tokens[] = {128000, 7};
     struct data_file *file = open_file(write_llmc(20240801, 7, 2, tokens, sizeof tokens));
     assert_int_equal(data_format_of(file), DATA_LLMC_U32);
@@ -80,8 +76,7 @@ static void test_llmc_u32(void **state) {
     data_close(&file);
 }
 
-static void test_llmc_size_must_match_its_header(void **state) {
-    (void)state;
+TEST(test_llmc_size_must_match_its_header) {
     const uint16_t tokens[4] = {1, 2, 3, 4};
     struct data_file *file = NULL;
     /* 5 tokens are 1024 + 10 bytes, 3 are 1024 + 6; 1024 + 8 are there */
@@ -96,16 +91,14 @@ static void test_llmc_size_must_match_its_header(void **state) {
     assert_fails(data_open(write_file("cut.bin", &magic_alone, 4), &file), E_FORMAT, "truncated", "4 bytes", "1024");
 }
 
-static void test_llmc_version_must_be_known(void **state) {
-    (void)state;
+TEST(test_llmc_version_must_be_known) {
     const uint16_t tokens[2] = {1, 2};
     struct data_file *file = NULL;
     assert_fails(data_open(write_llmc(20240520, 2, 2, tokens, 4), &file), E_FORMAT, "version 2", "version 1");
     assert_fails(data_open(write_llmc(20240801, 1, 1, tokens, 4), &file), E_FORMAT, "version 1", "version 7");
 }
 
-static void test_a_path_must_be_a_readable_file(void **state) {
-    (void)state;
+TEST(test_a_path_must_be_a_readable_file) {
     struct data_file *file = NULL;
     assert_fails(data_open(test_path("nowhere.txt"), &file), E_DATA, "nowhere.txt", "No such file", "--data");
     assert_null(file);
@@ -121,8 +114,7 @@ static void test_a_path_must_be_a_readable_file(void **state) {
     assert_fails(data_open(secret, &file), E_DATA, "secret.txt", "Permission denied");
 }
 
-static void test_a_sample_is_tokens_and_targets_one_further(void **state) {
-    (void)state;
+TEST(test_a_sample_is_tokens_and_targets_one_further) {
     struct data_file *file = open_text("abcdefghi"); /* 9 tokens, T = 4: two samples, the last target is the last
                                                       * token */
     struct data_split all;
@@ -139,8 +131,7 @@ static void test_a_sample_is_tokens_and_targets_one_further(void **state) {
     data_close(&file);
 }
 
-static void test_the_number_of_samples_counts_the_last_target(void **state) {
-    (void)state;
+TEST(test_the_number_of_samples_counts_the_last_target) {
     struct data_file *file = open_text("abcdefgh"); /* 8 tokens: the second sample's last target is missing */
     struct data_split all;
     assert_ok(data_split_whole(file, 4, &all));
@@ -152,8 +143,7 @@ static void test_the_number_of_samples_counts_the_last_target(void **state) {
     data_close(&file);
 }
 
-static void test_the_tail_is_validation(void **state) {
-    (void)state;
+TEST(test_the_tail_is_validation) {
     struct data_file *file = open_text("0123456789abcdefghij");
     struct data_split train, val;
     int32_t tokens[3], targets[3];
@@ -170,8 +160,7 @@ static void test_the_tail_is_validation(void **state) {
     data_close(&file);
 }
 
-static void test_a_part_holds_a_sample(void **state) {
-    (void)state;
+TEST(test_a_part_holds_a_sample) {
     struct data_file *file = open_text("0123456789abcdefghij");
     struct data_split train, val;
     assert_fails(data_split_whole(file, 20, &train), E_DATA, "text.txt", "20 tokens", "21", "--seq");
@@ -201,8 +190,7 @@ static int n_same_place(const struct data_split *split, uint64_t seed, int64_t s
     return n;
 }
 
-static void test_each_epoch_is_a_new_permutation(void **state) {
-    (void)state;
+TEST(test_each_epoch_is_a_new_permutation) {
     char text[51];
     memset(text, 'x', 50);
     text[50] = 0;
@@ -218,8 +206,7 @@ static void test_each_epoch_is_a_new_permutation(void **state) {
     data_close(&file);
 }
 
-static void test_a_token_beyond_the_vocabulary_is_refused(void **state) {
-    (void)state;
+TEST(test_a_token_beyond_the_vocabulary_is_refused) {
     const uint32_t wide[] = {5, 6, 3000000000u};
     int32_t tokens[2], targets[2];
     struct data_split all;
@@ -254,8 +241,7 @@ static uint64_t hash_of_sevens(size_t n, size_t other) {
 }
 
 /* Tokens, and not bytes: the same stream in three formats. And the ends of a long one, of 2^18 tokens each. */
-static void test_a_hash_tells_streams_from_one_another(void **state) {
-    (void)state;
+TEST(test_a_hash_tells_streams_from_one_another) {
     const uint16_t narrow[] = {'a', 'b', 'c'}, other[] = {'a', 'b', 'd'};
     const uint32_t wide[] = {'a', 'b', 'c'};
     uint64_t abc = hash_of(write_file("abc.txt", "abc", 3));
@@ -270,8 +256,7 @@ static void test_a_hash_tells_streams_from_one_another(void **state) {
     assert_true(hash_of_sevens(N + 1, N / 2) != middle);
 }
 
-static void test_what_is_written_in_its_place_is_noticed(void **state) {
-    (void)state;
+TEST(test_what_is_written_in_its_place_is_noticed) {
     struct data_file *file;
     const char *path = write_file("place.txt", "abc", 3);
     assert_ok(data_open(path, &file));

@@ -64,8 +64,7 @@ static void assert_tokens(const struct data_file *f, int64_t n, const int64_t *t
     for (int64_t i = 0; i < n; i++) assert_int_equal(data_token(f, i), tokens[i]);
 }
 
-static void test_sequences_come_in_the_indexs_order(void **state) {
-    (void)state;
+TEST(test_sequences_come_in_the_indexs_order) {
     struct recipe r = good();
     struct data_file *file = NULL;
     assert_ok(open_recipe(&r, TOKENS, sizeof TOKENS, &file));
@@ -84,8 +83,7 @@ static void test_sequences_come_in_the_indexs_order(void **state) {
     data_close(&file);
 }
 
-static void test_samples_go_over_the_edges_of_sequences(void **state) {
-    (void)state;
+TEST(test_samples_go_over_the_edges_of_sequences) {
     struct recipe r = good();
     struct data_file *file = NULL;
     struct data_split all;
@@ -98,8 +96,7 @@ static void test_samples_go_over_the_edges_of_sequences(void **state) {
     data_close(&file);
 }
 
-static void test_every_integer_element_is_read(void **state) {
-    (void)state;
+TEST(test_every_integer_element_is_read) {
     struct recipe r = {.magic = "MMIDIDX\0", .version = 1, .n_sequences = 1, .n_indices = 2, .lengths = {2},
                        .indices = {0, 1}, .n_lengths = 1, .n_pointers = 1, .n_i = 2};
     const uint8_t u8[] = {200, 1};
@@ -120,8 +117,7 @@ static void test_every_integer_element_is_read(void **state) {
     }
 }
 
-static void test_a_token_that_no_model_has_is_refused(void **state) {
-    (void)state;
+TEST(test_a_token_that_no_model_has_is_refused) {
     struct recipe r = {.magic = "MMIDIDX\0", .version = 1, .code = 5, .n_sequences = 1, .n_indices = 2, .lengths = {2},
                        .indices = {0, 1}, .n_lengths = 1, .n_pointers = 1, .n_i = 2};
     const int64_t wide[] = {(INT64_C(1) << 32) + 7, 1}, negative[] = {1, -2};
@@ -149,8 +145,7 @@ static void test_a_token_that_no_model_has_is_refused(void **state) {
         assert_null(file_);                                                                                            \
     } while (0)
 
-static void test_a_header_must_be_whole_and_known(void **state) {
-    (void)state;
+TEST(test_a_header_must_be_whole_and_known) {
     assert_refused(r.magic = "MMIDIDY\0", "no Megatron index", "m.bin");
     assert_refused(r.cut = 12 * 3 + 8 * 3 + 1, "truncated", "33 bytes", "34");
     assert_refused(r.cut = 12 * 3 + 8 * 3 + 30, "no Megatron index");
@@ -162,8 +157,7 @@ static void test_a_header_must_be_whole_and_known(void **state) {
     assert_refused(r.code = 7, "f32", "integers");
 }
 
-static void test_counts_are_held_against_the_size(void **state) {
-    (void)state;
+TEST(test_counts_are_held_against_the_size) {
     assert_refused(r.n_sequences = 0, "no sequences");
     assert_refused(r.n_sequences = 6, "truncated", "6 sequences", "60 bytes");
     assert_refused(r.n_sequences = UINT64_C(1) << 62, "truncated");          /* times 4: 0 */
@@ -175,8 +169,7 @@ static void test_counts_are_held_against_the_size(void **state) {
     assert_refused(r.extra = 4, "too long", "64");
 }
 
-static void test_sequences_lie_inside_the_bin(void **state) {
-    (void)state;
+TEST(test_sequences_lie_inside_the_bin) {
     assert_refused(r.lengths[1] = -1, "sequence 1", "-1 tokens");
     assert_refused(r.pointers[2] = 12, "sequence 2", "byte 12", "12 bytes");
     assert_refused(r.pointers[2] = -2, "sequence 2", "byte -2");
@@ -187,16 +180,14 @@ static void test_sequences_lie_inside_the_bin(void **state) {
     assert_refused(memset(r.lengths, 0, sizeof r.lengths), "empty");
 }
 
-static void test_documents_are_in_order(void **state) {
-    (void)state;
+TEST(test_documents_are_in_order) {
     assert_refused(r.indices[0] = 1, "document index 0 is 1", "begin with 0");
     assert_refused(r.indices[1] = -1, "document index 1 is -1");
     assert_refused(r.indices[2] = 1, "document index 2 is 1, after 2", "never fall");
     assert_refused(r.indices[2] = 4, "document index 2 is 4", "3 sequences");
 }
 
-static void test_an_index_is_no_data(void **state) {
-    (void)state;
+TEST(test_an_index_is_no_data) {
     struct recipe r = good();
     struct data_file *file = NULL;
     write_index("m.idx", &r);
@@ -221,8 +212,7 @@ static void write_two_documents(const char *path, enum data_target target, int64
     assert_null(w);
 }
 
-static void test_what_is_written_is_read(void **state) {
-    (void)state;
+TEST(test_what_is_written_is_read) {
     const struct { enum data_target target; int64_t vocab; const char *name; } rows[] = {
         {DATA_TO_MEGATRON, 65499, "Megatron, u16 tokens"}, {DATA_TO_MEGATRON, 65500, "Megatron, i32 tokens"},
         {DATA_TO_LLMC, 65536, "llm.c, u16 tokens"}, {DATA_TO_LLMC, 65537, "llm.c, u32 tokens"}};
@@ -239,8 +229,7 @@ static void test_what_is_written_is_read(void **state) {
     }
 }
 
-static void test_nothing_is_left_of_what_fails(void **state) {
-    (void)state;
+TEST(test_nothing_is_left_of_what_fails) {
     struct data_writer *w = NULL;
     char path[256], beside[300];
     snprintf(path, sizeof path, "%s", test_path("failed.bin"));
@@ -268,8 +257,7 @@ static void test_nothing_is_left_of_what_fails(void **state) {
 
 /* ---- several files ---- */
 
-static void test_several_files_are_one_stream(void **state) {
-    (void)state;
+TEST(test_several_files_are_one_stream) {
     struct data_file *file = NULL;
     char b[256], a[256], names[600], pattern[256];
     int64_t place;
@@ -289,8 +277,7 @@ static void test_several_files_are_one_stream(void **state) {
     }
 }
 
-static void test_a_list_names_files_of_one_format_once(void **state) {
-    (void)state;
+TEST(test_a_list_names_files_of_one_format_once) {
     struct data_file *file = NULL;
     char text[256], names[900];
     snprintf(text, sizeof text, "%s", write_bytes("list-c.txt", "C", 1));

@@ -11,8 +11,7 @@ static int64_t measured(const struct arena *a) {
     return bytes;
 }
 
-static void test_a_fresh_arena_measures_zero(void **state) {
-    (void)state;
+TEST(test_a_fresh_arena_measures_zero) {
     static const int64_t sizes[] = {0, 8, 64, 100, 16384, 1000000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct arena a;
@@ -25,8 +24,7 @@ static void test_a_fresh_arena_measures_zero(void **state) {
 }
 
 /* One byte anywhere is found, across the blocks in which the arena is read back, down to the byte. */
-static void test_the_last_written_byte_is_found_exactly(void **state) {
-    (void)state;
+TEST(test_the_last_written_byte_is_found_exactly) {
     struct arena a;
     int64_t bytes = 3 * 16384 + 64;
     assert_ok(arena_init(&a, device_cpu(), ROLE_ACT, bytes, true));
@@ -38,8 +36,7 @@ static void test_the_last_written_byte_is_found_exactly(void **state) {
     arena_fini(&a);
 }
 
-static void test_numbers_of_every_type_are_seen_to_their_last_byte(void **state) {
-    (void)state;
+TEST(test_numbers_of_every_type_are_seen_to_their_last_byte) {
     static const double values[] = {0, 1, -1, 1e-5, -60000};
     for (enum dtype d = FP64; d <= INT32; d++)
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
@@ -52,8 +49,7 @@ static void test_numbers_of_every_type_are_seen_to_their_last_byte(void **state)
 }
 
 /* Also across the blocks in which memory is read back. A word that was written in part stays as it is. */
-static void test_painting_leaves_what_was_never_written(void **state) {
-    (void)state;
+TEST(test_painting_leaves_what_was_never_written) {
     static const int64_t written[] = {0, 8, 20, 16384, 20000};
     for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
         struct arena a;
@@ -69,8 +65,7 @@ static void test_painting_leaves_what_was_never_written(void **state) {
     }
 }
 
-static void test_writing_past_the_plan_is_measured(void **state) {
-    (void)state;
+TEST(test_writing_past_the_plan_is_measured) {
     struct arena a;
     assert_ok(arena_init(&a, device_cpu(), ROLE_WORK, 128, true));
     memset(a.base, 1, 128);
@@ -80,8 +75,7 @@ static void test_writing_past_the_plan_is_measured(void **state) {
     arena_fini(&a);
 }
 
-static void test_unwritten_memory_is_nan_in_every_type(void **state) {
-    (void)state;
+TEST(test_unwritten_memory_is_nan_in_every_type) {
     struct arena a;
     assert_ok(arena_init(&a, device_cpu(), ROLE_PARAM, 64, true));
     uint64_t dead[8];
@@ -94,8 +88,7 @@ static void test_unwritten_memory_is_nan_in_every_type(void **state) {
     arena_fini(&a);
 }
 
-static void test_only_watched_arenas_can_be_measured(void **state) {
-    (void)state;
+TEST(test_only_watched_arenas_can_be_measured) {
     struct arena a;
     int64_t bytes;
     assert_ok(arena_init(&a, device_cpu(), ROLE_OPTIM, 64, false));
@@ -109,8 +102,7 @@ static enum status no_memory(const struct device *device, int64_t bytes, void **
     return FAIL(E_MEMORY, "%s refused %lld", device->name, (long long)bytes);
 }
 
-static void test_refusals_name_role_bytes_and_remedy(void **state) {
-    (void)state;
+TEST(test_refusals_name_role_bytes_and_remedy) {
     struct device full = *device_cpu();
     full.name = "full", full.allocate = no_memory;
     struct arena a;
@@ -123,8 +115,7 @@ static void test_refusals_name_role_bytes_and_remedy(void **state) {
     assert_null(memory);
 }
 
-static void test_cpu_copies_and_fills(void **state) {
-    (void)state;
+TEST(test_cpu_copies_and_fills) {
     const struct device *cpu = device_cpu();
     void *memory;
     char back[16];
@@ -136,8 +127,7 @@ static void test_cpu_copies_and_fills(void **state) {
     cpu->release(cpu, memory, 16);
 }
 
-static void test_roles_have_names_and_offsets_are_aligned(void **state) {
-    (void)state;
+TEST(test_roles_have_names_and_offsets_are_aligned) {
     static const char *const names[N_ROLES] = {"param", "grad", "optim", "act", "comm", "work", "save"};
     for (int role = 0; role < N_ROLES; role++) assert_string_equal(role_name((enum role)role), names[role]);
     assert_int_equal(arena_align(0), 0);

@@ -73,8 +73,7 @@ static void check_as_memory(struct disk *disk) {
     free(scratch);
 }
 
-static void test_disk_keeps_what_memory_keeps(void **state) {
-    (void)state;
+TEST(test_disk_keeps_what_memory_keeps) {
     for (int e = 0; e < n_engines(); e++) {
         struct disk *d = open_disk(engines[e], &disk_system_calls);
         check_as_memory(d);
@@ -82,8 +81,7 @@ static void test_disk_keeps_what_memory_keeps(void **state) {
     }
 }
 
-static void test_disk_is_an_arena(void **state) {
-    (void)state;
+TEST(test_disk_is_an_arena) {
     struct disk *disk;
     struct arena a, b;
     int64_t bytes;
@@ -101,8 +99,7 @@ static void test_disk_is_an_arena(void **state) {
 }
 
 /* ---- many in flight, and what they move is counted ---- */
-static void test_disk_transfers_in_flight(void **state) {
-    (void)state;
+TEST(test_disk_transfers_in_flight) {
     enum { N = 100 };
     for (int e = 0; e < n_engines(); e++) {
         struct disk *disk = open_disk(engines[e], &disk_system_calls);
@@ -139,8 +136,7 @@ static int files_in(const char *path) {
     return n;
 }
 
-static void test_disk_file_has_no_name_and_its_size(void **state) {
-    (void)state;
+TEST(test_disk_file_has_no_name_and_its_size) {
     struct disk *d = open_disk(DISK_AUTO, &disk_system_calls);
     struct stat is;
     assert_int_equal(files_in(folder()), 0);
@@ -157,8 +153,7 @@ static int no_room(int fd, int64_t bytes) {
 }
 static int half_of_it(int fd, int64_t bytes) { return posix_fallocate(fd, 0, bytes / 2); }
 
-static void test_disk_refuses_in_one_line(void **state) {
-    (void)state;
+TEST(test_disk_refuses_in_one_line) {
     struct disk *d;
     struct disk_calls calls = disk_system_calls;
     assert_fails(disk_open("/nowhere/at/all", BYTES, DISK_AUTO, &calls, &d), E_IO, "offload-path=/nowhere/at/all",
@@ -195,8 +190,7 @@ static int without_io_uring(void) {
     return strstr(status_message(), "refuses io_uring: Operation not permitted; use --offload-io threads") ? 0 : 4;
 }
 
-static void test_disk_goes_by_threads_where_io_uring_is_forbidden(void **state) {
-    (void)state;
+TEST(test_disk_goes_by_threads_where_io_uring_is_forbidden) {
     int how;
     if (!disk_uring) skip();
     (void)folder();
@@ -230,8 +224,7 @@ static void check_buffered(const struct disk_calls *calls) {
     disk_close(&d);
 }
 
-static void test_disk_without_direct_io(void **state) {
-    (void)state;
+TEST(test_disk_without_direct_io) {
     struct disk_calls calls = disk_system_calls;
     calls.make = make_no_direct;
     check_buffered(&calls);
@@ -256,8 +249,7 @@ static ssize_t write_nothing(int fd, const void *from, size_t bytes, off_t at) {
     return -1;
 }
 
-static void test_disk_goes_on_after_a_part(void **state) {
-    (void)state;
+TEST(test_disk_goes_on_after_a_part) {
     const struct disk_calls calls = {disk_system_calls.make, disk_system_calls.reserve, read_a_page, write_a_page};
     struct disk *d = open_disk(DISK_THREADS, &calls);
     n_calls = 0;
@@ -266,8 +258,7 @@ static void test_disk_goes_on_after_a_part(void **state) {
     disk_close(&d);
 }
 
-static void test_disk_write_that_fails(void **state) {
-    (void)state;
+TEST(test_disk_write_that_fails) {
     struct disk_calls calls = disk_system_calls;
     calls.write = write_nothing;
     struct disk *d = open_disk(DISK_THREADS, &calls);
@@ -277,8 +268,7 @@ static void test_disk_write_that_fails(void **state) {
 }
 
 /* The system's own failures, for both engines: a limit on the size of files, and a file that was shortened. */
-static void test_disk_limit_and_shortened_file(void **state) {
-    (void)state;
+TEST(test_disk_limit_and_shortened_file) {
     char *block = calloc(1, BYTES);
     struct rlimit before, small;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);

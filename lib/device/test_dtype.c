@@ -31,8 +31,7 @@ static uint16_t half_bits(_Float16 h) {
 static bool fp16_is_nan(uint16_t x) { return (x & 0x7fff) > 0x7c00; }
 static bool bf16_is_nan(uint16_t x) { return (x & 0x7fff) > 0x7f80; }
 
-static void test_fp16_to_float_is_the_compilers_for_all_65536(void **state) {
-    (void)state;
+TEST(test_fp16_to_float_is_the_compilers_for_all_65536) {
     for (uint32_t x = 0; x < 65536; x++) {
         float mine = fp16_to_float((uint16_t)x), theirs = half_to_float((uint16_t)x);
         if (fp16_is_nan((uint16_t)x)) assert_true(isnan(mine) && isnan(theirs));
@@ -40,8 +39,7 @@ static void test_fp16_to_float_is_the_compilers_for_all_65536(void **state) {
     }
 }
 
-static void test_fp16_round_trip_of_all_65536(void **state) {
-    (void)state;
+TEST(test_fp16_round_trip_of_all_65536) {
     for (uint32_t x = 0; x < 65536; x++) {
         uint16_t back = fp16_from_float(fp16_to_float((uint16_t)x));
         if (fp16_is_nan((uint16_t)x)) assert_true(fp16_is_nan(back) && (back & 0x8000) == (x & 0x8000));
@@ -56,8 +54,7 @@ static void check_fp16(float x) {
 }
 
 /* Between each two neighboring halves: the tie and the floats next to it, and the quarter points. */
-static void test_fp16_rounds_to_nearest_even_around_every_tie(void **state) {
-    (void)state;
+TEST(test_fp16_rounds_to_nearest_even_around_every_tie) {
     for (uint16_t x = 0; x < 0x7c00; x++) {
         float low = fp16_to_float(x), high = x == 0x7bff ? 65536 : fp16_to_float((uint16_t)(x + 1));
         float tie = (low + high) / 2; /* exact: one more bit than a half has */
@@ -71,13 +68,11 @@ static void test_fp16_rounds_to_nearest_even_around_every_tie(void **state) {
 }
 
 /* A stride that is odd and about a million bits wide meets every exponent with many mantissas. */
-static void test_fp16_from_float_is_the_compilers_over_all_magnitudes(void **state) {
-    (void)state;
+TEST(test_fp16_from_float_is_the_compilers_over_all_magnitudes) {
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 1021) check_fp16(float_of((uint32_t)bits));
 }
 
-static void test_bf16_round_trip_of_all_65536(void **state) {
-    (void)state;
+TEST(test_bf16_round_trip_of_all_65536) {
     for (uint32_t x = 0; x < 65536; x++) {
         uint16_t back = bf16_from_float(bf16_to_float((uint16_t)x));
         if (bf16_is_nan((uint16_t)x)) assert_true(bf16_is_nan(back) && (back & 0x8000) == (x & 0x8000));
@@ -85,8 +80,7 @@ static void test_bf16_round_trip_of_all_65536(void **state) {
     }
 }
 
-static void test_bf16_rounds_to_nearest_even_around_every_tie(void **state) {
-    (void)state;
+TEST(test_bf16_rounds_to_nearest_even_around_every_tie) {
     for (uint32_t x = 0; x < 0x7f80; x++) { /* 0x7f7f's upper neighbor is infinity */
         uint32_t tie = x << 16 | 0x8000;
         for (uint32_t sign = 0; sign < 2; sign++) {
@@ -98,8 +92,7 @@ static void test_bf16_rounds_to_nearest_even_around_every_tie(void **state) {
     }
 }
 
-static void test_bf16_nan_with_only_low_bits_stays_nan(void **state) {
-    (void)state;
+TEST(test_bf16_nan_with_only_low_bits_stays_nan) {
     assert_true(bf16_is_nan(bf16_from_float(float_of(0x7f800001))));
     assert_true(bf16_is_nan(bf16_from_float(float_of(0xff80ffff))));
     assert_int_equal(bf16_from_float(INFINITY), 0x7f80);
@@ -107,8 +100,7 @@ static void test_bf16_nan_with_only_low_bits_stays_nan(void **state) {
 }
 
 /* 1 + half an ulp + a trifle: the trifle is lost in fp32, and rounding the float again would go down to even. */
-static void test_fp64_to_16_bits_rounds_once(void **state) {
-    (void)state;
+TEST(test_fp64_to_16_bits_rounds_once) {
     static const struct { enum dtype dtype; double ulp; uint16_t one; } types[] = {
         {BF16, 0x1p-7, 0x3f80}, {FP16, 0x1p-10, 0x3c00}};
     for (int t = 0; t < 2; t++) {
@@ -124,8 +116,7 @@ static void test_fp64_to_16_bits_rounds_once(void **state) {
     }
 }
 
-static void test_fp64_to_fp16_is_the_compilers(void **state) {
-    (void)state;
+TEST(test_fp64_to_fp16_is_the_compilers) {
     for (uint16_t x = 0; x < 0x7c00; x++)
         for (int k = -2; k <= 2; k++) {
             double step = (double)half_to_float(1), low = (double)half_to_float(x);
@@ -136,8 +127,7 @@ static void test_fp64_to_fp16_is_the_compilers(void **state) {
         }
 }
 
-static void test_fp64_extremes_convert(void **state) {
-    (void)state;
+TEST(test_fp64_extremes_convert) {
     double x[] = {1e300, -1e300, 1e-300, -1e-300, 0.0, -0.0, INFINITY, NAN};
     uint16_t bf16[8], fp16[8];
     float fp32[8];
@@ -158,8 +148,7 @@ static double small_integer(int64_t i, enum dtype a, enum dtype b) {
     return (double)(i % (2 * most + 1) - most);
 }
 
-static void test_convert_every_pair_over_odd_lengths(void **state) {
-    (void)state;
+TEST(test_convert_every_pair_over_odd_lengths) {
     enum { MOST = 1025 };
     static const int64_t lengths[] = {0, 1, 511, 512, 513, MOST};
     char *from = malloc(MOST * 8), *to = malloc(MOST * 8 + 8);
@@ -179,8 +168,7 @@ static void test_convert_every_pair_over_odd_lengths(void **state) {
 }
 
 /* One number that is not finite is found wherever it lies; the largest finite ones are none. */
-static void test_all_finite_finds_one_anywhere(void **state) {
-    (void)state;
+TEST(test_all_finite_finds_one_anywhere) {
     static const struct { enum dtype type; double largest, others[3]; } rows[] = {
         {FP64, DBL_MAX, {NAN, INFINITY, -INFINITY}}, {FP32, FLT_MAX, {NAN, INFINITY, -INFINITY}},
         {BF16, 0x1.fep127, {NAN, INFINITY, -INFINITY}}, {FP16, 65504, {NAN, INFINITY, -INFINITY}},
@@ -215,8 +203,7 @@ static int code_of_value(const struct format *f, double x) {
 }
 
 /* The standard's table, section 3: 2^(e - bias) 1.m, or 2^(1 - bias) 0.m where e is 0. */
-static void test_fp8_codes_are_the_standards_table(void **state) {
-    (void)state;
+TEST(test_fp8_codes_are_the_standards_table) {
     for (const struct format *f = FORMATS; f < FORMATS + 2; f++) {
         for (int code = 0; code < f->n_finite; code++) {
             int exponent = code >> f->mantissa, steps = 1 << f->mantissa, m = code & (steps - 1);
@@ -233,8 +220,7 @@ static void test_fp8_codes_are_the_standards_table(void **state) {
     assert_true(isnan(value_of_code(&FORMATS[0], 0x7f)) && isnan(value_of_code(&FORMATS[0], 0xff)));
 }
 
-static void test_fp8_finite_codes_come_back(void **state) {
-    (void)state;
+TEST(test_fp8_finite_codes_come_back) {
     for (const struct format *f = FORMATS; f < FORMATS + 2; f++)
         for (int code = 0; code < 256; code++)
             if ((code & 0x7f) < f->n_finite) assert_int_equal(code_of_value(f, value_of_code(f, code)), code);
@@ -252,8 +238,7 @@ static int nearest_code(const struct format *f, double x) {
     return best | (signbit(x) ? 0x80 : 0);
 }
 
-static void test_fp8_of_all_bf16_is_the_nearest_code(void **state) {
-    (void)state;
+TEST(test_fp8_of_all_bf16_is_the_nearest_code) {
     for (const struct format *f = FORMATS; f < FORMATS + 2; f++)
         for (uint32_t bits = 0; bits < 65536; bits++) {
             float x = bf16_to_float((uint16_t)bits);
@@ -264,8 +249,7 @@ static void test_fp8_of_all_bf16_is_the_nearest_code(void **state) {
 }
 
 /* fp64, a trifle beside every tie: rounded once. */
-static void test_fp8_of_fp64_rounds_once(void **state) {
-    (void)state;
+TEST(test_fp8_of_fp64_rounds_once) {
     for (const struct format *f = FORMATS; f < FORMATS + 2; f++)
         for (int code = 0; code + 1 < f->n_finite; code++) {
             double tie = (value_of_code(f, code) + value_of_code(f, code + 1)) / 2;
@@ -277,8 +261,7 @@ static void test_fp8_of_fp64_rounds_once(void **state) {
         }
 }
 
-static void test_fp8_saturates_and_keeps_nan(void **state) {
-    (void)state;
+TEST(test_fp8_saturates_and_keeps_nan) {
     for (const struct format *f = FORMATS; f < FORMATS + 2; f++) {
         const double large[] = {f->largest * 1.07, f->largest * 2, 1e300, INFINITY};
         for (int i = 0; i < 4; i++) {
@@ -290,8 +273,7 @@ static void test_fp8_saturates_and_keeps_nan(void **state) {
     }
 }
 
-static void test_get_and_set_of_integers(void **state) {
-    (void)state;
+TEST(test_get_and_set_of_integers) {
     int32_t words[3];
     uint8_t bytes[3];
     dtype_set(words, INT32, 2, -123456);
@@ -301,8 +283,7 @@ static void test_get_and_set_of_integers(void **state) {
     assert_close(dtype_get(bytes, UINT8, 1), 200, 0);
 }
 
-static void test_sizes_and_names(void **state) {
-    (void)state;
+TEST(test_sizes_and_names) {
     static const size_t sizes[N_DTYPES] = {8, 4, 2, 2, 4, 1, 1, 1};
     static const char *const names[N_DTYPES] = {"fp64", "fp32", "bf16", "fp16", "int32", "uint8",
                                                 "fp8_e4m3", "fp8_e5m2"};

@@ -66,8 +66,7 @@ static void check(const struct piece *to, const struct piece *from) {
     free(marks);
 }
 
-static void test_common_elements_are_those_of_both(void **state) {
-    (void)state;
+TEST(test_common_elements_are_those_of_both) {
     for (int i = 0; i < 3000; i++) {
         struct shape global = random_global();
         struct piece a = random_piece(&global), b = random_piece(&global);
@@ -75,8 +74,7 @@ static void test_common_elements_are_those_of_both(void **state) {
     }
 }
 
-static void test_equal_pieces_are_one_copy(void **state) {
-    (void)state;
+TEST(test_equal_pieces_are_one_copy) {
     struct piece p = {{3, {axis_whole('3', 3), {.tag = 'H', .n = 4, .first = 4, .global = 16}, axis_whole('C', 32)}},
                       100, 200};
     int64_t marks[200];
@@ -86,8 +84,7 @@ static void test_equal_pieces_are_one_copy(void **state) {
     assert_int_equal(c.calls, 1);
 }
 
-static void test_pieces_of_different_tensors_are_refused(void **state) {
-    (void)state;
+TEST(test_pieces_of_different_tensors_are_refused) {
     struct piece a = {{1, {axis_whole('C', 4)}}, 0, 4}, b = {{1, {axis_whole('C', 5)}}, 0, 5};
     assert_fails(piece_common(&a, &b, copy, NULL), E_INTERNAL, "different tensors");
 }

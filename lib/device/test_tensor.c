@@ -10,8 +10,7 @@ static const struct shape heads = {3, {{.tag = 'B', .n = 2, .first = 0, .global 
                                        {.tag = 'H', .n = 2, .first = 2, .global = 4},
                                        {.tag = 'D', .n = 3, .first = 0, .global = 3}}};
 
-static void test_counts_of_shard_and_whole(void **state) {
-    (void)state;
+TEST(test_counts_of_shard_and_whole) {
     assert_int_equal(shape_n(&heads), 12);
     assert_int_equal(shape_global_n(&heads), 24);
     struct shape scalar = {0};
@@ -22,15 +21,13 @@ static void test_counts_of_shard_and_whole(void **state) {
     assert_int_equal(type_bytes(&type), 24);
 }
 
-static void test_counts_beyond_32_bits(void **state) {
-    (void)state;
+TEST(test_counts_beyond_32_bits) {
     struct shape wide = {2, {axis_whole('T', 100000), axis_whole('V', 100000)}};
     assert_true(shape_n(&wide) == INT64_C(10000000000));
     assert_true(shape_global_index(&wide, INT64_C(9999999999)) == INT64_C(9999999999));
 }
 
-static void test_global_index_of_a_sharded_axis(void **state) {
-    (void)state;
+TEST(test_global_index_of_a_sharded_axis) {
     for (int64_t b = 0; b < 2; b++)
         for (int64_t h = 0; h < 2; h++)
             for (int64_t d = 0; d < 3; d++)
@@ -38,8 +35,7 @@ static void test_global_index_of_a_sharded_axis(void **state) {
 }
 
 /* Conservation: the shards of all ranks name every element of the whole tensor once, and padding not at all. */
-static void test_shards_cover_the_whole_once_without_padding(void **state) {
-    (void)state;
+TEST(test_shards_cover_the_whole_once_without_padding) {
     enum { V = 10, C = 3, SHARDS = 4, PER_SHARD = 3 }; /* 4 x 3 = 12 rows: two are padding */
     int times[V * C] = {0}, padding = 0;
     for (int64_t rank = 0; rank < SHARDS; rank++) {
@@ -75,14 +71,12 @@ static void check_zigzag(int64_t T, int64_t parts) {
     }
     for (int64_t t = 0; t < T; t++) assert_int_equal(times[t], 1);
 }
-static void test_zigzag_covers_all_places_and_halves_causal_work(void **state) {
-    (void)state;
+TEST(test_zigzag_covers_all_places_and_halves_causal_work) {
     for (int64_t parts = 1; parts <= 8; parts *= 2) check_zigzag(64, parts);
 }
 
 /* A part of what is held names the same places as the elements that it takes, in one run or across the turn. */
-static void test_part_of_an_axis_names_the_same_places(void **state) {
-    (void)state;
+TEST(test_part_of_an_axis_names_the_same_places) {
     for (int64_t part = 0; part < 3; part++) {
         struct axis held = axis_zigzag('T', 36, 3, part), whole = axis_whole('T', 12);
         for (int64_t parts = 1; parts <= 12; parts++)
@@ -95,16 +89,14 @@ static void test_part_of_an_axis_names_the_same_places(void **state) {
     }
 }
 
-static void test_axis_by_tag(void **state) {
-    (void)state;
+TEST(test_axis_by_tag) {
     assert_ptr_equal(shape_axis(&heads, 'H'), &heads.axis[1]);
     assert_null(shape_axis(&heads, 'T'));
     assert_true(axis_is_sharded(&heads.axis[1]));
     assert_false(axis_is_sharded(&heads.axis[0]));
 }
 
-static void test_same_compares_every_field(void **state) {
-    (void)state;
+TEST(test_same_compares_every_field) {
     struct shape other = heads;
     other.axis[4] = axis_whole('X', 9); /* beyond n_axes: does not count */
     assert_true(shape_same(&heads, &other));
@@ -120,8 +112,7 @@ static void test_same_compares_every_field(void **state) {
     assert_false(shape_same(&heads, &other));
 }
 
-static void test_print_shows_shards_and_obeys_its_size(void **state) {
-    (void)state;
+TEST(test_print_shows_shards_and_obeys_its_size) {
     char text[64];
     shape_print(&heads, text, sizeof text);
     assert_string_equal(text, "(B 2, H 2/4@2, D 3)");

@@ -92,8 +92,7 @@ static void check_formula(struct kinds k) {
     free(old);
 }
 
-static void test_adamw_is_its_formula(void **state) {
-    (void)state;
+TEST(test_adamw_is_its_formula) {
     check_formula((struct kinds){FP64, FP64, false, true});
     check_formula((struct kinds){FP32, FP32, false, true});
     check_formula((struct kinds){FP32, FP32, false, false});
@@ -116,8 +115,7 @@ static void assert_same_bits(const struct buffers *a, const struct buffers *b) {
 
 /* Every dtype of weights with every dtype of gradients, with and without master: division and square root, which way
  * products are fused and how often is rounded are the same on both devices. */
-static void test_adamw_has_the_same_bits_on_the_device_and_the_cpu(void **state) {
-    (void)state;
+TEST(test_adamw_has_the_same_bits_on_the_device_and_the_cpu) {
     for (enum dtype weight = FP64; weight <= FP16; weight++)
         for (enum dtype grad = FP64; grad <= FP16; grad++)
             for (int master = 0; master <= (weight == BF16 || weight == FP16); master++) {
@@ -156,8 +154,7 @@ static void check_splits(struct kinds k) {
     free(whole);
 }
 
-static void test_adamw_does_not_depend_on_how_elements_are_split(void **state) {
-    (void)state;
+TEST(test_adamw_does_not_depend_on_how_elements_are_split) {
     check_splits((struct kinds){FP64, FP64, false, true});
     check_splits((struct kinds){FP32, FP32, false, true});
     check_splits((struct kinds){BF16, FP32, true, true});
@@ -165,8 +162,7 @@ static void test_adamw_does_not_depend_on_how_elements_are_split(void **state) {
 }
 
 /* Sets of different dtypes, decayed or not, in one call are the same as one call each. */
-static void test_adamw_takes_sets_of_every_dtype_in_one_call(void **state) {
-    (void)state;
+TEST(test_adamw_takes_sets_of_every_dtype_in_one_call) {
     static const struct kinds kinds[] = {{BF16, FP32, true, true}, {FP32, FP32, false, false},
                                          {BF16, BF16, true, false},
                                          {FP64, FP64, false, true}, {FP16, FP16, true, true}};
@@ -194,8 +190,7 @@ static void test_adamw_takes_sets_of_every_dtype_in_one_call(void **state) {
     free(b);
 }
 
-static void test_adamw_changes_nothing_when_the_multiplier_is_nan(void **state) {
-    (void)state;
+TEST(test_adamw_changes_nothing_when_the_multiplier_is_nan) {
     static const struct kinds kinds[] = {{FP32, FP32, false, true}, {BF16, FP32, true, true}};
     for (int i = 0; i < 2; i++) {
         struct buffers *b = buffers_new(kinds[i]), *old = buffers_new(kinds[i]);
@@ -207,8 +202,7 @@ static void test_adamw_changes_nothing_when_the_multiplier_is_nan(void **state) 
     }
 }
 
-static void test_adamw_refuses_integers(void **state) {
-    (void)state;
+TEST(test_adamw_refuses_integers) {
     struct adamw_elements e[] = {{.weight_dtype = FP32, .grad_dtype = FP32},
                                  {.weight_dtype = FP32, .grad_dtype = INT32}};
     assert_fails(adamw_update(test_device(), &settings, e, 2), E_CONFIG, "adamw", "fp32", "int32");
@@ -232,8 +226,7 @@ static struct decision decide(double squares, double loss, bool with_loss, doubl
 }
 
 /* Bit for bit what is written here, whatever the device: the norm is rounded before 1e-6 is added. */
-static void test_adamw_decides_clipping_and_unscaling_in_one_factor(void **state) {
-    (void)state;
+TEST(test_adamw_decides_clipping_and_unscaling_in_one_factor) {
     for (uint64_t i = 0; i < 200; i++) {
         double squares = 9 * rng_uniform(1, 6, i), unscale = rng_uniform(1, 7, i), clip = i % 3 == 0 ? 0 : 1;
         volatile double norm = sqrt(squares) * unscale, longer = norm + 1e-6, factor = clip / longer;
@@ -245,8 +238,7 @@ static void test_adamw_decides_clipping_and_unscaling_in_one_factor(void **state
     assert_close(decide(4, 1, true, 1, -0.25).multiplier, -0.25, 0);
 }
 
-static void test_adamw_decides_on_nan_when_something_is_not_finite(void **state) {
-    (void)state;
+TEST(test_adamw_decides_on_nan_when_something_is_not_finite) {
     static const double bad[] = {NAN, INFINITY};
     for (int i = 0; i < 2; i++) {
         assert_true(isnan(decide(bad[i], 1, true, 1, 1).multiplier));

@@ -29,16 +29,14 @@ static void make_without_bias(struct op_case *c, enum dtype dtype) {
 }
 static void make_store(struct op_case *c, enum dtype dtype) { make_with(c, dtype, true); }
 
-static void test_bias_dropout_residual_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_bias_dropout_residual_gradient_is_the_slope) {
     for (n_channels = 5; n_channels <= 77; n_channels += 72) op_case_check_gradients(make);
     n_channels = 5;
     op_case_check_gradients(make_store);
 }
 
 /* The bias gradient sums 14 rows. */
-static void test_bias_dropout_residual_in_every_precision(void **state) {
-    (void)state;
+TEST(test_bias_dropout_residual_in_every_precision) {
     n_channels = 77;
     op_case_check_precisions(make, 14, 0);
     op_case_check_aliases(make);
@@ -47,8 +45,7 @@ static void test_bias_dropout_residual_in_every_precision(void **state) {
 }
 
 /* The same bits as with a bias of zero. */
-static void test_dropout_residual_has_no_bias(void **state) {
-    (void)state;
+TEST(test_dropout_residual_has_no_bias) {
     if (test_device()->kind != DEVICE_CPU) return;
     for (n_channels = 5; n_channels <= 77; n_channels += 72) {
         struct op_case c, with;
@@ -67,8 +64,7 @@ static void test_dropout_residual_has_no_bias(void **state) {
 }
 
 /* The mask is the documented one: key (seed, site, step), counter {c / 4, t, 0, sample}, word c % 4. */
-static void test_dropout_draws_by_global_index(void **state) {
-    (void)state;
+TEST(test_dropout_draws_by_global_index) {
     n_channels = 77;
     struct op_case c;
     make(&c, FP64);
@@ -89,8 +85,7 @@ static void test_dropout_draws_by_global_index(void **state) {
     n_channels = 5;
 }
 
-static void test_stored_mask_is_the_redrawn_one(void **state) {
-    (void)state;
+TEST(test_stored_mask_is_the_redrawn_one) {
     n_channels = 77;
     op_case_check_stored_masks(make_store, make);
     op_case_check_aliases(make_store);
@@ -100,8 +95,7 @@ static void test_stored_mask_is_the_redrawn_one(void **state) {
 
 /* Two halves of the sequence, and two samples apart, are the whole: outputs, mask, dx, and the sum of the bias
  * gradients. */
-static void test_bias_dropout_residual_shards_make_the_whole(void **state) {
-    (void)state;
+TEST(test_bias_dropout_residual_shards_make_the_whole) {
     struct op_case whole, c;
     make_store(&whole, FP64);
     op_case_run_all(&whole);
@@ -120,8 +114,7 @@ static void test_bias_dropout_residual_shards_make_the_whole(void **state) {
     op_case_free(&whole);
 }
 
-static void test_evaluation_does_not_drop(void **state) {
-    (void)state;
+TEST(test_evaluation_does_not_drop) {
     struct op_case c;
     make_store(&c, FP64);
     c.settings.training = false;

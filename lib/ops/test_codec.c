@@ -71,28 +71,25 @@ static void check_bits(const struct codec *c) {
         }
 }
 
-static void test_codec_has_the_plain_forms_bits(void **state) {
-    (void)state;
+TEST(test_codec_has_the_plain_forms_bits) {
     each_codec(check_bits);
 }
 
-static void test_codec_bytes_are_its_formula(void **state) {
+TEST(test_codec_bytes_are_its_formula) {
     static const struct { struct codec codec; int64_t n, bytes; } CASES[] = {
         {{CODEC_NONE, 0}, 1000, 4000}, {{CODEC_BF16, 0}, 1001, 2002}, {{CODEC_FP16, 0}, 1001, 2002},
         {{CODEC_INT8, 0}, 0, 0}, {{CODEC_INT8, 0}, 1, 5}, {{CODEC_INT8, 0}, 256, 260}, {{CODEC_INT8, 0}, 257, 265},
         {{CODEC_SIGN, 0}, 0, 4}, {{CODEC_SIGN, 0}, 8, 5}, {{CODEC_SIGN, 0}, 9, 6}, {{CODEC_TOPK, 1}, 0, 0},
         {{CODEC_TOPK, 1}, 1, 8}, {{CODEC_TOPK, 1}, 100, 8}, {{CODEC_TOPK, 1}, 101, 16}, {{CODEC_TOPK, 12.5}, 80, 80},
         {{CODEC_TOPK, 0.1}, 1000, 8}, {{CODEC_TOPK, 100}, 7, 56}};
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         assert_int_equal(codec_bytes(&CASES[i].codec, CASES[i].n), CASES[i].bytes);
 }
 
 /* Half a step of the format: relative 2^-8 and 2^-11; s/2 for int8, and as much again of x for the rounding of s, of
  * the quotient and of the product; a step of fp16 below 2^-14 is 2^-24. */
-static void test_codec_errors_are_within_the_format(void **state) {
+TEST(test_codec_errors_are_within_the_format) {
     float x[MOST], seen[MOST];
-    (void)state;
     for (int fill = 0; fill < 3; fill++) {
         fill_with(x, fill, MOST);
         decoded(&(struct codec){CODEC_BF16, 0}, x, MOST, seen);
@@ -111,10 +108,9 @@ static void test_codec_errors_are_within_the_format(void **state) {
 }
 
 /* With s = mean|x| the error's square is sum x^2 - (sum |x|)^2 / n: the least of all s, and less than that of zero. */
-static void test_codec_sign_has_the_best_scale(void **state) {
+TEST(test_codec_sign_has_the_best_scale) {
     float x[MOST], seen[MOST];
     double squares = 0, sum = 0, error = 0;
-    (void)state;
     fill_with(x, 0, MOST);
     decoded(&(struct codec){CODEC_SIGN, 0}, x, MOST, seen);
     for (int i = 0; i < MOST; i++) {
@@ -126,10 +122,9 @@ static void test_codec_sign_has_the_best_scale(void **state) {
     assert_true(error < 0.5 * squares);
 }
 
-static void test_codec_topk_breaks_ties_by_index(void **state) {
+TEST(test_codec_topk_breaks_ties_by_index) {
     const float x[8] = {1, -2, 2, -2, 0.5f, 2, 1, -2}, kept[8] = {0, -2, 2, -2, 0, 0, 0, 0};
     float seen[8];
-    (void)state;
     assert_memory_equal(decoded(&(struct codec){CODEC_TOPK, 37.5}, x, 8, seen), kept, sizeof kept);
 }
 
@@ -145,8 +140,7 @@ static void check_not_finite(const struct codec *c) {
         }
 }
 
-static void test_codec_never_hides_what_is_not_finite(void **state) {
-    (void)state;
+TEST(test_codec_never_hides_what_is_not_finite) {
     each_codec(check_not_finite);
 }
 
@@ -166,14 +160,12 @@ static void check_into(const struct codec *c) {
     assert_memory_equal(y, rest, 1000 * sizeof *y);
 }
 
-static void test_codec_adds_and_subtracts_what_it_sets(void **state) {
-    (void)state;
+TEST(test_codec_adds_and_subtracts_what_it_sets) {
     each_codec(check_into);
 }
 
 /* Of other types, block by block: through floats, with the bits and the bytes that a float has. */
-static void test_codec_of_other_types_goes_through_floats(void **state) {
-    (void)state;
+TEST(test_codec_of_other_types_goes_through_floats) {
     static const enum dtype dtypes[] = {FP32, FP64, BF16, FP16};
     static float x[MOST], seen[MOST];
     static double wide[MOST], got[MOST], expected[MOST];

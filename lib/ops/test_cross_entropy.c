@@ -19,14 +19,12 @@ static void make(struct op_case *c, enum dtype dtype) {
     ((int32_t *)c->in[1].data)[4] = -1;   /* one row that does not count */
 }
 
-static void test_cross_entropy_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_cross_entropy_gradient_is_the_slope) {
     op_case_check_gradients(make);
 }
 
 /* lse sums 77 terms; the loss 13 rows. */
-static void test_cross_entropy_in_every_precision(void **state) {
-    (void)state;
+TEST(test_cross_entropy_in_every_precision) {
     n_vocab = n_padded = 77;
     op_case_check_precisions(make, 77, 0);
     op_case_check_threads(make);
@@ -36,8 +34,7 @@ static void test_cross_entropy_in_every_precision(void **state) {
 /* Rows that begin anywhere, shorter than 16 bytes, of several rounds of a GPU's threads, padded or not. The longest sum
  * is over the vocabulary; but it is of numbers below 1, of which the largest is 1, so it is no larger than a sum of n /
  * e^2 of them. */
-static void test_cross_entropy_siblings_agree(void **state) {
-    (void)state;
+TEST(test_cross_entropy_siblings_agree) {
     static const int sizes[][2] = {{1, 1}, {13, 13}, {77, 80}, {1003, 1003}, {5003, 5008}, {5120, 5120}};
     for (int i = 0; i < 6; i++) {
         n_vocab = sizes[i][0], n_padded = sizes[i][1];
@@ -48,8 +45,7 @@ static void test_cross_entropy_siblings_agree(void **state) {
 
 /* Padded columns hold 100: they change neither loss nor lse, and their gradient is zero. On a GPU the order in which a
  * row is summed depends on where it begins; either order of 13 positive terms is right to 13 roundings. */
-static void test_cross_entropy_leaves_padding_out(void **state) {
-    (void)state;
+TEST(test_cross_entropy_leaves_padding_out) {
     struct op_case plain, padded;
     make(&plain, FP64);
     n_padded = 16;
@@ -69,8 +65,7 @@ static void test_cross_entropy_leaves_padding_out(void **state) {
     op_case_free(&padded);
 }
 
-static void test_cross_entropy_survives_large_logits(void **state) {
-    (void)state;
+TEST(test_cross_entropy_survives_large_logits) {
     struct op_case c;
     make(&c, FP32);
     float *x = c.in[0].data;
@@ -83,8 +78,7 @@ static void test_cross_entropy_survives_large_logits(void **state) {
 }
 
 /* dlogits over the logits themselves: the same bits. */
-static void test_cross_entropy_gradient_may_overwrite_the_logits(void **state) {
-    (void)state;
+TEST(test_cross_entropy_gradient_may_overwrite_the_logits) {
     for (enum dtype d = FP64; d <= FP16; d++) {
         struct op_case c;
         make(&c, d);
@@ -100,8 +94,7 @@ static void test_cross_entropy_gradient_may_overwrite_the_logits(void **state) {
 
 /* In training forward does nothing; and backward makes the same loss and lse. Not their bits, on a GPU, which has
  * more threads for it. */
-static void test_cross_entropy_makes_the_loss_in_backward(void **state) {
-    (void)state;
+TEST(test_cross_entropy_makes_the_loss_in_backward) {
     for (enum dtype d = FP64; d <= FP16; d++) {
         struct op_case evaluated, trained;
         make(&evaluated, d), make(&trained, d);
@@ -118,8 +111,7 @@ static void test_cross_entropy_makes_the_loss_in_backward(void **state) {
 
 /* A step reads the logits once and writes their gradient once: sectors of 32 bytes. Beside them a few numbers per row,
  * of which each warp reads the target. */
-static void test_cross_entropy_moves_the_logits_twice(void **state) {
-    (void)state;
+TEST(test_cross_entropy_moves_the_logits_twice) {
     if (!simt_checked || !simt_checked() || test_device()->kind != DEVICE_CUDA) skip();
     static const int sizes[] = {5120, 5003};
     for (int i = 0; i < 2; i++) {
@@ -193,8 +185,7 @@ static void run_pieces(struct shards *x, int offset) {
 }
 
 /* With the maximum and the sums combined as tp does it, they are the op over the whole. */
-static void test_cross_entropy_pieces_over_shards_make_the_whole(void **state) {
-    (void)state;
+TEST(test_cross_entropy_pieces_over_shards_make_the_whole) {
     struct op_case c;
     make(&c, FP64);
     op_case_run_all(&c);
@@ -216,8 +207,7 @@ static void test_cross_entropy_pieces_over_shards_make_the_whole(void **state) {
 }
 
 /* A shard that is all padding: its maximum is -infinity and its sum 0, so that the other ranks' stand. */
-static void test_cross_entropy_pieces_of_padding_count_nothing(void **state) {
-    (void)state;
+TEST(test_cross_entropy_pieces_of_padding_count_nothing) {
     static struct shards x;
     const struct device *d = test_device();
     const struct cross_entropy_pieces *pieces = cross_entropy_pieces(d->kind, FP64);
@@ -242,8 +232,7 @@ static void test_cross_entropy_pieces_of_padding_count_nothing(void **state) {
 
 /* The CPU says so. A GPU's host has gone on: there the loss is NaN, which ends the run at the step's end; nothing is
  * read out of bounds, and the other rows are as they were. */
-static void test_cross_entropy_refuses_a_target_beyond_the_vocabulary(void **state) {
-    (void)state;
+TEST(test_cross_entropy_refuses_a_target_beyond_the_vocabulary) {
     static const int32_t beyond[] = {13, 2147483647};
     for (int i = 0; i < 2; i++) {
         struct op_case good, bad;
@@ -268,8 +257,7 @@ static void test_cross_entropy_refuses_a_target_beyond_the_vocabulary(void **sta
     }
 }
 
-static void test_cross_entropy_refuses_bad_targets_and_shards(void **state) {
-    (void)state;
+TEST(test_cross_entropy_refuses_bad_targets_and_shards) {
     int32_t target[2] = {1, 13};
     struct vocab_rows rows = {NULL, target, 2, axis_whole('V', 13)};
     assert_fails(cross_entropy_check_targets(&rows), E_DATA, "13", "position 1");

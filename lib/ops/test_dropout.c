@@ -14,8 +14,7 @@ static void make_with(struct op_case *c, enum dtype dtype, bool store) {
 static void make(struct op_case *c, enum dtype dtype) { make_with(c, dtype, false); }
 static void make_store(struct op_case *c, enum dtype dtype) { make_with(c, dtype, true); }
 
-static void test_dropout_is_its_factor_both_ways(void **state) {
-    (void)state;
+TEST(test_dropout_is_its_factor_both_ways) {
     op_case_check_gradients(make);
     op_case_check_precisions(make, 3, 0);
     op_case_check_aliases(make);
@@ -24,8 +23,7 @@ static void test_dropout_is_its_factor_both_ways(void **state) {
 }
 
 /* Each element is x 4/3 or zero; of 980, 735 stay, give or take five deviations. */
-static void test_dropout_keeps_its_share(void **state) {
-    (void)state;
+TEST(test_dropout_keeps_its_share) {
     struct op_case c;
     make(&c, FP64);
     op_case_run(&c, ROW_FORWARD);
@@ -45,8 +43,7 @@ static void make_branch(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-static void test_a_branch_adds_to_what_others_made(void **state) {
-    (void)state;
+TEST(test_a_branch_adds_to_what_others_made) {
     op_case_check_gradients(make_branch);
     op_case_check_precisions(make_branch, 1, 0);
 }

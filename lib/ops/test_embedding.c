@@ -16,8 +16,7 @@ static void make(struct op_case *c, enum dtype dtype) {
 }
 
 /* A token comes at most 14 times. */
-static void test_embedding_copies_rows_and_adds_their_gradients(void **state) {
-    (void)state;
+TEST(test_embedding_copies_rows_and_adds_their_gradients) {
     op_case_check_gradients(make);
     op_case_check_precision(make, FP32, 14, 0);
     op_case_check_threads(make);
@@ -31,8 +30,7 @@ static void test_embedding_copies_rows_and_adds_their_gradients(void **state) {
 }
 
 /* Shards of the vocabulary, the last one padded: rows of another shard are zero, and the sum is the whole. */
-static void test_embedding_shards_make_the_whole(void **state) {
-    (void)state;
+TEST(test_embedding_shards_make_the_whole) {
     struct op_case whole, c;
     make(&whole, FP64);
     op_case_run_all(&whole);
@@ -49,8 +47,7 @@ static void test_embedding_shards_make_the_whole(void **state) {
     op_case_free(&whole);
 }
 
-static void test_embedding_refuses_a_token_beyond_the_vocabulary(void **state) {
-    (void)state;
+TEST(test_embedding_refuses_a_token_beyond_the_vocabulary) {
     struct op_case c;
     make(&c, FP32);
     /* On the CPU, whatever the device of the tests: a call is for it unless it says otherwise. */
@@ -94,8 +91,7 @@ static void check_crowded(struct op_case *c, enum dtype dtype) {
     free(expected);
 }
 
-static void test_embedding_gradient_counts_every_position(void **state) {
-    (void)state;
+TEST(test_embedding_gradient_counts_every_position) {
     static const int widths[] = {3, 264, 77};
     for (enum dtype d = FP64; d <= FP16; d++)
         for (int i = 0; i < 3; i++) {
@@ -111,8 +107,7 @@ static void test_embedding_gradient_counts_every_position(void **state) {
 
 /* A kernel on a GPU cannot refuse a token; it reads and writes nothing for it. The last rows are padding: token 13 of
  * 13 has a place in memory, and still no row. */
-static void test_embedding_on_a_gpu_takes_a_token_beyond_the_vocabulary_for_another_shards(void **state) {
-    (void)state;
+TEST(test_embedding_on_a_gpu_takes_a_token_beyond_the_vocabulary_for_another_shards) {
     if (test_device()->kind != DEVICE_CUDA) skip();
     struct op_case c;
     first_v = 7, n_v = 7;
@@ -140,24 +135,21 @@ static void make_position_with(struct op_case *c, enum dtype dtype, bool store) 
 static void make_position(struct op_case *c, enum dtype dtype) { make_position_with(c, dtype, false); }
 static void make_position_store(struct op_case *c, enum dtype dtype) { make_position_with(c, dtype, true); }
 
-static void test_add_position_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_add_position_gradient_is_the_slope) {
     op_case_check_gradients(make_position);
     op_case_check_precisions(make_position, 2, 0);   /* sums over the batch of 2 */
     op_case_check_aliases(make_position);
     op_case_check_threads(make_position);
 }
 
-static void test_add_position_stored_mask_is_the_redrawn_one(void **state) {
-    (void)state;
+TEST(test_add_position_stored_mask_is_the_redrawn_one) {
     op_case_check_gradients(make_position_store);
     op_case_check_stored_masks(make_position_store, make_position);
     op_case_check_aliases(make_position_store);
     op_case_check_threads(make_position_store);
 }
 
-static void test_add_position_shards_of_the_sequence_make_the_whole(void **state) {
-    (void)state;
+TEST(test_add_position_shards_of_the_sequence_make_the_whole) {
     struct op_case whole, c;
     make_position_store(&whole, FP64);
     op_case_run_all(&whole);
@@ -175,8 +167,7 @@ static void test_add_position_shards_of_the_sequence_make_the_whole(void **state
     op_case_free(&whole);
 }
 
-static void test_add_position_refuses_a_sequence_beyond_its_table(void **state) {
-    (void)state;
+TEST(test_add_position_refuses_a_sequence_beyond_its_table) {
     struct type x = op_type(FP32, "BTC", 1, 10, 77), w = op_type(FP32, "TC", 9, 77), out[MAX_OUT];
     struct step step = {.op = &op_add_position, .n_in = 1, .n_out = 1, .n_weight = 1};
     struct call call = {.step = &step, .in = {{NULL, &x}}, .weight = {{NULL, &w}}};

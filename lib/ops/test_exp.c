@@ -7,8 +7,7 @@
 #include <math.h>
 
 /* Two units in the last place of the result: 2^-22 of it. */
-static void test_exp_is_right_to_two_units(void **state) {
-    (void)state;
+TEST(test_exp_is_right_to_two_units) {
     for (float x = EXP_LOWEST; x <= EXP_HIGHEST; x += 0.000977f) {
         double expected = exp((double)x);
         assert_close(real_exp(x) / expected, 1, ldexp(1, -22));
@@ -16,8 +15,7 @@ static void test_exp_is_right_to_two_units(void **state) {
     for (float x = 1; x > 1e-30f; x *= 0.7f) assert_close(real_exp(-x) / exp(-(double)x), 1, ldexp(1, -22));
 }
 
-static void test_exp_of_special_numbers(void **state) {
-    (void)state;
+TEST(test_exp_of_special_numbers) {
     assert_close(real_exp(0), 1, 0);
     assert_close(real_exp(-0.0f), 1, 0);
     assert_close(real_exp(-INFINITY), 0, 0);

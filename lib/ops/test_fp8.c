@@ -139,8 +139,7 @@ static void check_formula(enum dtype dtype) {
     layer_fini(&before);
 }
 
-static void test_fp8_linear_is_its_formula(void **state) {
-    (void)state;
+TEST(test_fp8_linear_is_its_formula) {
     if (test_device()->kind == DEVICE_CPU) check_formula(FP64);
     check_formula(FP32);
     check_formula(BF16);
@@ -153,8 +152,7 @@ static double largest(const struct tensor *t) {
     return most;
 }
 
-static void test_fp8_notes_the_largest_of_each_tensor(void **state) {
-    (void)state;
+TEST(test_fp8_notes_the_largest_of_each_tensor) {
     struct layer l;
     layer_init(&l, FP32);
     run_all(&l);
@@ -169,8 +167,7 @@ static void test_fp8_notes_the_largest_of_each_tensor(void **state) {
     layer_fini(&l);
 }
 
-static void test_fp8_notes_infinity_for_what_is_not_finite(void **state) {
-    (void)state;
+TEST(test_fp8_notes_infinity_for_what_is_not_finite) {
     static const double odd[] = {NAN, -NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 4; i++) {
         struct layer l;
@@ -182,8 +179,7 @@ static void test_fp8_notes_infinity_for_what_is_not_finite(void **state) {
     }
 }
 
-static void test_fp8_evaluation_notes_nothing(void **state) {
-    (void)state;
+TEST(test_fp8_evaluation_notes_nothing) {
     struct layer l;
     layer_init(&l, FP32);
     struct call c = call_of(&l, &l.cast);
@@ -210,14 +206,12 @@ static void check_added(enum dtype dtype) {
     layer_fini(&l);
 }
 
-static void test_fp8_cast_adds_its_gradient_to_anothers(void **state) {
-    (void)state;
+TEST(test_fp8_cast_adds_its_gradient_to_anothers) {
     check_added(FP32);
     check_added(BF16);
 }
 
-static void test_fp8_linear_refuses_what_is_not_cast(void **state) {
-    (void)state;
+TEST(test_fp8_linear_refuses_what_is_not_cast) {
     struct type x = op_type(FP32, "BTC", 1, 2, 8), w = op_type(FP32, "KC", 3, 8), out[MAX_OUT];
     struct step step = {.op = &op_linear_fp8, .n_in = 1, .n_out = 1, .n_weight = 1};
     struct call call = {.step = &step, .in = {{NULL, &x}}, .weight = {{NULL, &w}}};
@@ -229,8 +223,7 @@ static void test_fp8_linear_refuses_what_is_not_cast(void **state) {
     assert_fails(op_linear_fp8.shape(&call, out), E_CONFIG, "linear_fp8", "16 divides");
 }
 
-static void test_fp8_wants_a_gpu_that_has_it(void **state) {
-    (void)state;
+TEST(test_fp8_wants_a_gpu_that_has_it) {
     struct device ampere = {.kind = DEVICE_CUDA, .name = "cuda 0 (A100)", .capability = 80}, ada = ampere;
     ada.capability = 89;
     assert_fails(fp8_supported(&ampere), E_CONFIG, "A100", "8.0", "8.9");

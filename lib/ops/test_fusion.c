@@ -168,8 +168,7 @@ static void check_residual_layernorm(enum dtype d) {
 
 /* 77 and 3: not whole groups, so apart. 8: one lane of a warp. 264: lanes with one group more than others. 1048: more
  * than a warp keeps, in every type but fp16 and bf16 by 24 columns. 11 rows: not a multiple of the warps of a block. */
-static void test_residual_layernorm_is_the_two_kernels(void **state) {
-    (void)state;
+TEST(test_residual_layernorm_is_the_two_kernels) {
     static const int lengths[] = {3, 8, 16, 77, 264, 1048};
     if (on_cpu()) skip();
     memset(&s, 0, sizeof s);
@@ -186,8 +185,7 @@ static void test_residual_layernorm_is_the_two_kernels(void **state) {
 }
 
 /* 8192 columns are the longest row that 16 warps keep in fp32, 16384 in bf16; one group more is too long. */
-static void test_residual_layernorm_of_long_rows(void **state) {
-    (void)state;
+TEST(test_residual_layernorm_of_long_rows) {
     if (on_cpu()) skip();
     memset(&s, 0, sizeof s);
     s.B = 1, s.T = 2, s.p = 0.3, s.training = true;
@@ -195,8 +193,7 @@ static void test_residual_layernorm_of_long_rows(void **state) {
     for (s.C = 16384; s.C <= 16392; s.C += 8) check_residual_layernorm(BF16);
 }
 
-static void test_residual_layernorm_writes_over_its_operands(void **state) {
-    (void)state;
+TEST(test_residual_layernorm_writes_over_its_operands) {
     if (on_cpu()) skip();
     memset(&s, 0, sizeof s);
     s.B = 2, s.T = 5, s.p = 0.3, s.training = true;
@@ -209,8 +206,7 @@ static void test_residual_layernorm_writes_over_its_operands(void **state) {
 }
 
 /* Every operand in turn where 16-byte loads cannot read it: run apart, which can. */
-static void test_residual_layernorm_of_unaligned_operands(void **state) {
-    (void)state;
+TEST(test_residual_layernorm_of_unaligned_operands) {
     if (on_cpu()) skip();
     memset(&s, 0, sizeof s);
     s.B = 1, s.T = 3, s.C = 16, s.p = 0.3, s.training = s.store = true;
@@ -262,8 +258,7 @@ static void check_linear_gelu(enum dtype d, int T, int C, int K, bool bias, bool
 }
 
 /* 24 columns the library can keep, 21 it cannot; without a bias there is no such epilogue. */
-static void test_linear_gelu_is_the_two_kernels(void **state) {
-    (void)state;
+TEST(test_linear_gelu_is_the_two_kernels) {
     if (on_cpu()) skip();
     for (enum dtype d = FP32; d <= FP16; d++)
         for (int how = 0; how < 8; how++)
@@ -272,8 +267,7 @@ static void test_linear_gelu_is_the_two_kernels(void **state) {
 }
 
 /* 1 + 2^-8 is kept as 1; gelu takes it as it is: 216/256 in bf16, where gelu(1) is 215/256. */
-static void test_linear_gelu_takes_the_sum_unrounded(void **state) {
-    (void)state;
+TEST(test_linear_gelu_takes_the_sum_unrounded) {
     if (on_cpu()) skip();
     struct pair p;
     make_linear_gelu(&p, BF16, 1, 1, 8, true);
@@ -289,8 +283,7 @@ static void test_linear_gelu_takes_the_sum_unrounded(void **state) {
 }
 
 /* y may not lie over the product's scratch, its operands, or a part of what is kept. */
-static void test_linear_gelu_is_not_joined_over_scratch(void **state) {
-    (void)state;
+TEST(test_linear_gelu_is_not_joined_over_scratch) {
     if (!has_fusions()) skip();
     struct type x = op_type(BF16, "BTC", 2, 3, 16), w = op_type(BF16, "KC", 32, 16), b = op_type(BF16, "K", 32),
                 y = op_type(BF16, "BTK", 2, 3, 32);
@@ -333,8 +326,7 @@ static void calls_make(struct calls *c, enum dtype d) {
 static bool joins(const struct calls *c, enum row_kind kind) { return fusion_of(&c->first, &c->second, kind) != NULL; }
 
 
-static void test_fusion_is_for_listed_ops_dtypes_and_devices(void **state) {
-    (void)state;
+TEST(test_fusion_is_for_listed_ops_dtypes_and_devices) {
     struct calls c;
     if (!has_fusions()) skip();                             /* built without CUDA: the table is empty */
     for (enum dtype d = FP64; d <= FP16; d++) {
@@ -354,8 +346,7 @@ static void test_fusion_is_for_listed_ops_dtypes_and_devices(void **state) {
     assert_false(joins(&c, ROW_BACKWARD_WEIGHT));
 }
 
-static void test_fusion_is_of_a_value_handed_over_as_it_is(void **state) {
-    (void)state;
+TEST(test_fusion_is_of_a_value_handed_over_as_it_is) {
     struct calls c;
     struct type other;
     if (!has_fusions()) skip();
@@ -377,8 +368,7 @@ static void test_fusion_is_of_a_value_handed_over_as_it_is(void **state) {
 }
 
 /* Everything that the second writes over everything of the first, by a byte at either end. */
-static void test_fusion_is_not_of_rows_that_share_memory(void **state) {
-    (void)state;
+TEST(test_fusion_is_not_of_rows_that_share_memory) {
     if (!has_fusions()) skip();
     for (int result = 0; result < 2; result++)
         for (int operand = 0; operand < 4; operand++)
@@ -398,8 +388,7 @@ static void test_fusion_is_not_of_rows_that_share_memory(void **state) {
 }
 
 /* In place the value between them is not the first's alone; and dead x under it is that value's memory. */
-static void test_fusion_may_write_over_the_value_between(void **state) {
-    (void)state;
+TEST(test_fusion_may_write_over_the_value_between) {
     struct calls c;
     if (!has_fusions()) skip();
     calls_make(&c, FP32);
@@ -443,8 +432,7 @@ static int64_t train(struct plan p, bool fuse, const struct reference *ref, stru
 }
 
 /* Memory is painted when values die (WATCH_LIFETIMES), so a pair that should not have been joined shows. */
-static void test_training_is_the_same_bit_for_bit(void **state) {
-    (void)state;
+TEST(test_training_is_the_same_bit_for_bit) {
     if (on_cpu()) skip();
     static const enum plan_precision precisions[] = {PRECISION_FP64, PRECISION_BF16, PRECISION_FP16, PRECISION_FP32};
     for (int i = 0; i < 4; i++) {
@@ -492,8 +480,7 @@ static enum status train_and_listen(struct run *r, struct plan p, struct events 
 }
 
 /* Whoever listens hears the same, in the same order for each kind. */
-static void test_fusion_keeps_the_events_of_params(void **state) {
-    (void)state;
+TEST(test_fusion_keeps_the_events_of_params) {
     static struct events heard[2];
     if (on_cpu()) skip();
     memset(heard, 0, sizeof heard);

@@ -121,8 +121,7 @@ static bool counted(void) { return simt_checked && simt_checked() && test_device
 
 /* 300 rows: several slices, the last not full, and more rows than a block takes at once. 3 and 77: not whole groups,
  * so apart. 768 is one warp's in 16 bits, 512 in the others. */
-static void test_layernorm_backward_is_the_two_kernels(void **state) {
-    (void)state;
+TEST(test_layernorm_backward_is_the_two_kernels) {
     static const int lengths[] = {3, 8, 77, 264};
     if (on_cpu()) skip();
     for (enum dtype d = FP64; d <= FP16; d++)
@@ -137,8 +136,7 @@ static void test_layernorm_backward_is_the_two_kernels(void **state) {
 
 /* 1048: two warps per row, in fp64 too long. 2056: three warps of 16-bit elements, two rows a block less; in fp32 too
  * long. 3080: too long. */
-static void test_layernorm_backward_is_the_cpus(void **state) {
-    (void)state;
+TEST(test_layernorm_backward_is_the_cpus) {
     static const int lengths[] = {3, 72, 77, 1048, 2056, 3080};
     for (int i = 0; i < 6; i++) {
         s.B = 1, s.T = i < 3 ? 74 : 37, s.C = lengths[i], s.grads_fp32 = false;
@@ -150,8 +148,7 @@ static void test_layernorm_backward_is_the_cpus(void **state) {
 
 /* x and dy once, and beside them a row's statistics, and g twice, once for each of the row's two passes (from the
  * cache): sectors of 32 bytes. */
-static void test_layernorm_backward_reads_once(void **state) {
-    (void)state;
+TEST(test_layernorm_backward_reads_once) {
     if (!counted()) skip();
     s.B = 2, s.T = 64, s.C = 768, s.grads_fp32 = false;
     int64_t rows = s.B * s.T, row = s.C * 2 / 32, slices = rows / 32, partial = slices * 2 * s.C * 4 / 32;
@@ -162,8 +159,7 @@ static void test_layernorm_backward_reads_once(void **state) {
 
 /* ---- bias_dropout_residual ---- */
 
-static void test_residual_backward_is_the_two_kernels(void **state) {
-    (void)state;
+TEST(test_residual_backward_is_the_two_kernels) {
     static const int lengths[] = {3, 77, 264};
     if (on_cpu()) skip();
     for (enum dtype d = FP64; d <= FP16; d++)
@@ -177,8 +173,7 @@ static void test_residual_backward_is_the_two_kernels(void **state) {
     s.p = 0, s.store = false;
 }
 
-static void test_residual_backward_is_the_cpus(void **state) {
-    (void)state;
+TEST(test_residual_backward_is_the_cpus) {
     s.B = 2, s.T = 37, s.p = 0.3, s.grads_fp32 = false;
     for (s.C = 72; s.C <= 77; s.C += 5) op_case_check_siblings(make_residual, 74, 0);
     op_case_check_aliases(make_residual);
@@ -186,8 +181,7 @@ static void test_residual_backward_is_the_cpus(void **state) {
 }
 
 /* dy once, for dx, dresidual and the bias. */
-static void test_residual_backward_reads_once(void **state) {
-    (void)state;
+TEST(test_residual_backward_reads_once) {
     if (!counted()) skip();
     s.B = 2, s.T = 64, s.C = 768, s.grads_fp32 = false;
     int64_t rows = s.B * s.T, row = s.C * 2 / 32, slices = rows / 32, partial = slices * s.C * 4 / 32;

@@ -92,8 +92,7 @@ static void make(struct op_case *c, enum dtype d) {
 }
 
 /* 24 hidden units the library can read, 21 it cannot; then the two kernels run. Both on top of what is there, too. */
-static void test_gelu_backward_in_the_product_is_the_cpus(void **state) {
-    (void)state;
+TEST(test_gelu_backward_in_the_product_is_the_cpus) {
     s.T = 7;
     for (int how = 0; how < 4; how++) {
         s.K = how & 1 ? 21 : 24, s.C = how & 2 ? 13 : 40;
@@ -109,8 +108,7 @@ static void run_in_place(struct op_case *c, bool two_kernels) {
 }
 
 /* As a program has it: dx lies over the gradient of gelu's result. */
-static void test_gelu_backward_in_the_product_is_in_place(void **state) {
-    (void)state;
+TEST(test_gelu_backward_in_the_product_is_in_place) {
     if (on_cpu()) skip();
     s.T = 7, s.K = 24, s.C = 40;
     for (enum dtype d = FP32; d <= FP16; d++) {
@@ -125,8 +123,7 @@ static void test_gelu_backward_in_the_product_is_in_place(void **state) {
 }
 
 /* (1 + 2^-8) gelu'(1/2) is 223/256 in bf16; of a sum that is rounded to 1 first, 222/256. */
-static void test_gelu_backward_takes_the_sum_unrounded(void **state) {
-    (void)state;
+TEST(test_gelu_backward_takes_the_sum_unrounded) {
     if (on_cpu()) skip();
     struct op_case c;
     s.T = 1, s.K = 8, s.C = 2;
@@ -141,8 +138,7 @@ static void test_gelu_backward_takes_the_sum_unrounded(void **state) {
 }
 
 /* Where no algorithm is offered: the two kernels, to the bit. */
-static void test_gelu_backward_without_the_epilogue(void **state) {
-    (void)state;
+TEST(test_gelu_backward_without_the_epilogue) {
     if (on_cpu()) skip();
     struct op_case one, two;
     s.T = 5, s.K = 16, s.C = 9;                  /* of no other test: the plan remembers what is offered */
@@ -156,8 +152,7 @@ static void test_gelu_backward_without_the_epilogue(void **state) {
 }
 
 /* No kernel but the product. */
-static void test_gelu_backward_launches_no_kernel(void **state) {
-    (void)state;
+TEST(test_gelu_backward_launches_no_kernel) {
     struct op_case c;
     if (on_cpu() || !simt_checked || !simt_checked()) skip();
     s.T = 7, s.K = 24, s.C = 40;

@@ -8,22 +8,19 @@ static void make(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-static void test_gelu_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_gelu_gradient_is_the_slope) {
     op_case_check_gradients(make);
 }
 
 /* No sum; about 16 roundings in the cubic, the exponential and the quotient, magnified by |2u| < 16 in the exponent. */
-static void test_gelu_in_every_precision(void **state) {
-    (void)state;
+TEST(test_gelu_in_every_precision) {
     op_case_check_precisions(make, 16, 0);
     op_case_check_aliases(make);
     op_case_check_threads(make);
 }
 
 /* Against the formula with the C library's tanh, in long double, over the range in which x s is not just x or 0. */
-static void test_gelu_fp64_is_accurate(void **state) {
-    (void)state;
+TEST(test_gelu_fp64_is_accurate) {
     struct op_case c;
     op_case_start(&c, &op_gelu, 1);
     op_case_input(&c, op_type(FP64, "BTK", 1, 1, 4001));
@@ -40,8 +37,7 @@ static void test_gelu_fp64_is_accurate(void **state) {
     op_case_free(&c);
 }
 
-static void test_gelu_far_out_is_the_identity_or_zero(void **state) {
-    (void)state;
+TEST(test_gelu_far_out_is_the_identity_or_zero) {
     struct op_case c;
     make(&c, FP32);
     float *x = c.in[0].data, *y = c.out[0].data, *dx = c.din[0].data, *dy = c.dout[0].data;

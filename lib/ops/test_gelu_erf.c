@@ -8,22 +8,19 @@ static void make(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-static void test_gelu_erf_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_gelu_erf_gradient_is_the_slope) {
     op_case_check_gradients(make);
 }
 
 /* No sum; about 16 roundings in erfc and the exponential. */
-static void test_gelu_erf_in_every_precision(void **state) {
-    (void)state;
+TEST(test_gelu_erf_in_every_precision) {
     op_case_check_precisions(make, 16, 0);
     op_case_check_aliases(make);
     op_case_check_threads(make);
 }
 
 /* Against long double: relative where Phi is small, which 1 + erf would lose. */
-static void test_gelu_erf_fp64_is_accurate(void **state) {
-    (void)state;
+TEST(test_gelu_erf_fp64_is_accurate) {
     struct op_case c;
     op_case_start(&c, &op_gelu_erf, 1);
     op_case_input(&c, op_type(FP64, "BTK", 1, 1, 4001));

@@ -12,8 +12,7 @@ static void make(struct op_case *c, enum dtype dtype) {
 }
 
 /* 5: shorter than a vector; 77: whole lanes and a remainder, and more than one block of columns. */
-static void test_layernorm_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_layernorm_gradient_is_the_slope) {
     n_channels = 5;
     op_case_check_gradients(make);
     n_channels = 77;
@@ -22,8 +21,7 @@ static void test_layernorm_gradient_is_the_slope(void **state) {
 
 /* Sums over C = 77 channels and R = 14 rows. The inputs are the same in both precisions and the statistics are kept in
  * fp32, so backward reads nothing rounded to the element type. */
-static void test_layernorm_in_every_precision(void **state) {
-    (void)state;
+TEST(test_layernorm_in_every_precision) {
     n_channels = 77;
     op_case_check_precisions(make, 77, 0);
     op_case_check_aliases(make);
@@ -32,8 +30,7 @@ static void test_layernorm_in_every_precision(void **state) {
 
 /* The mean is subtracted before squaring: a common offset of 1000 standard deviations costs log2(1000) bits, not twice
  * that. */
-static void test_layernorm_survives_a_large_mean(void **state) {
-    (void)state;
+TEST(test_layernorm_survives_a_large_mean) {
     n_channels = 77;
     struct op_case c, shifted;
     make(&c, FP32);
@@ -49,8 +46,7 @@ static void test_layernorm_survives_a_large_mean(void **state) {
 }
 
 /* Of a row of equal numbers the variance is zero, and rstd is 1 / sqrt(eps). */
-static void test_layernorm_adds_its_epsilon(void **state) {
-    (void)state;
+TEST(test_layernorm_adds_its_epsilon) {
     const double eps[] = {0, 1e-12, 0.25};
     for (int i = 0; i < 3; i++) {
         struct op_case c;
@@ -64,8 +60,7 @@ static void test_layernorm_adds_its_epsilon(void **state) {
     }
 }
 
-static void test_layernorm_refuses_a_sharded_row(void **state) {
-    (void)state;
+TEST(test_layernorm_refuses_a_sharded_row) {
     struct type x = op_type_part(op_type(FP32, "BTC", 1, 2, 8), 'C', 4, 4), w = op_type(FP32, "C", 8), out[MAX_OUT];
     struct step step = {.op = &op_layernorm, .n_in = 1, .n_out = 2, .n_weight = 2};
     struct call call = {.step = &step, .in = {{NULL, &x}}, .weight = {{NULL, &w}, {NULL, &w}}};

@@ -37,14 +37,12 @@ static void make_strips(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-static void test_linear_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_linear_gradient_is_the_slope) {
     op_case_check_gradients(make_qkv);
     op_case_check_gradients(make_proj);
 }
 
-static void test_linear_is_its_formula(void **state) {
-    (void)state;
+TEST(test_linear_is_its_formula) {
     struct op_case c;
     make_qkv(&c, FP64);
     op_case_run_all(&c);
@@ -60,15 +58,13 @@ static void test_linear_is_its_formula(void **state) {
 }
 
 /* The longest sums: 27 outputs (dx) and 14 rows (dW); 422 rows in the large case. Nothing rounded is read back. */
-static void test_linear_in_every_precision(void **state) {
-    (void)state;
+TEST(test_linear_in_every_precision) {
     op_case_check_precisions(make_qkv, 27, 0);
     op_case_check_precisions(make_proj, 9, 0);
     op_case_check_precisions(make_large, 422, 0);
 }
 
-static void test_linear_on_the_device_is_its_sibling_on_the_cpu(void **state) {
-    (void)state;
+TEST(test_linear_on_the_device_is_its_sibling_on_the_cpu) {
     op_case_check_siblings(make_qkv, 27, 0);
     op_case_check_siblings(make_proj, 9, 0);
     op_case_check_siblings(make_strips, 264, 0);
@@ -76,8 +72,7 @@ static void test_linear_on_the_device_is_its_sibling_on_the_cpu(void **state) {
 
 /* More rows than 256 chunks of 64, none of them left out: the error of a sum of n terms of size 1 is below n^2 2^-53 =
  * 3e-8. */
-static void test_linear_bias_gradient_adds_every_row(void **state) {
-    (void)state;
+TEST(test_linear_bias_gradient_adds_every_row) {
     struct op_case c;
     op_case_start(&c, &op_linear, 1);
     op_case_input(&c, op_type(FP64, "BTC", 1, 16500, 1));
@@ -94,8 +89,7 @@ static void test_linear_bias_gradient_adds_every_row(void **state) {
 }
 
 /* Column parallel: two shards of the heads give the two halves of y. Row parallel: their partial sums add up to y. */
-static void test_linear_shards_make_the_whole(void **state) {
-    (void)state;
+TEST(test_linear_shards_make_the_whole) {
     struct op_case whole, part[2];
     op_case_start(&whole, &op_linear, 1);
     op_case_input(&whole, op_type(FP64, "BTC", 2, 3, 5));
@@ -118,8 +112,7 @@ static void test_linear_shards_make_the_whole(void **state) {
     op_case_free(&whole);
 }
 
-static void test_linear_refuses_shapes_that_do_not_meet(void **state) {
-    (void)state;
+TEST(test_linear_refuses_shapes_that_do_not_meet) {
     struct type x = op_type(FP32, "BTC", 1, 2, 8), w = op_type(FP32, "KC", 3, 4), out[MAX_OUT];
     struct step step = {.op = &op_linear, .n_in = 1, .n_out = 1, .n_weight = 1};
     struct call call = {.step = &step, .in = {{NULL, &x}}, .weight = {{NULL, &w}}};
@@ -133,8 +126,7 @@ static void test_linear_refuses_shapes_that_do_not_meet(void **state) {
 }
 
 /* A GPU's stream has better to do than to set 8 bytes before every product. */
-static void test_linear_touches_the_end_of_its_scratch_only_where_that_is_watched(void **state) {
-    (void)state;
+TEST(test_linear_touches_the_end_of_its_scratch_only_where_that_is_watched) {
     if (test_device()->kind != DEVICE_CUDA) skip();
     struct op_case c;
     op_case_start(&c, &op_linear, 1);

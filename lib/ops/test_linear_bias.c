@@ -43,8 +43,7 @@ static void make(struct op_case *c, enum dtype d) {
 }
 
 /* Gradients set and added to, in the weights' dtype and in the accumulator's; sizes that 8 divides, and others. */
-static void test_a_bias_gradient_of_the_product_is_the_cpus(void **state) {
-    (void)state;
+TEST(test_a_bias_gradient_of_the_product_is_the_cpus) {
     for (int how = 0; how < 4; how++) {
         s.R = 11, s.C = how & 1 ? 13 : 24, s.K = how & 2 ? 21 : 40, s.bias = true;
         int64_t before = n_fused;
@@ -56,8 +55,7 @@ static void test_a_bias_gradient_of_the_product_is_the_cpus(void **state) {
 }
 
 /* Two microbatches: twice the gradient of one, which is not rounded in fp32. */
-static void test_bias_gradients_of_microbatches_add_up(void **state) {
-    (void)state;
+TEST(test_bias_gradients_of_microbatches_add_up) {
     if (on_cpu()) skip();
     for (int wide = 0; wide < 2; wide++) {
         struct op_case one, two;
@@ -78,8 +76,7 @@ static void test_bias_gradients_of_microbatches_add_up(void **state) {
 }
 
 /* Where no algorithm is offered: our own kernels, to the bit. */
-static void test_a_bias_gradient_without_the_epilogue(void **state) {
-    (void)state;
+TEST(test_a_bias_gradient_without_the_epilogue) {
     if (on_cpu() || !simt_checked) skip();
     struct op_case one, two;
     s.R = 5, s.C = 16, s.K = 9, s.bias = true;   /* of no other test: the plan remembers what is offered */
@@ -94,8 +91,7 @@ static void test_a_bias_gradient_without_the_epilogue(void **state) {
 }
 
 /* dy is not read again: the kernel beside the product reads K numbers, and those that they are added to. */
-static void test_a_bias_gradient_reads_no_rows(void **state) {
-    (void)state;
+TEST(test_a_bias_gradient_reads_no_rows) {
     struct op_case c;
     if (on_cpu() || !simt_checked || !simt_checked()) skip();
     s.R = 64, s.C = 24, s.K = 512, s.bias = true;

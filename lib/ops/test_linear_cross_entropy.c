@@ -32,8 +32,7 @@ static void make(struct op_case *c, enum dtype dtype) {
 }
 
 /* Chunks of 1, 4 (the last of 3), all tokens. */
-static void test_loss_by_chunks_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_loss_by_chunks_gradient_is_the_slope) {
     static const int chunks[] = {1, 4, 0, 100};
     for (int i = 0; i < 4; i++) {
         sizes(7, 5, 13, chunks[i]);
@@ -44,8 +43,7 @@ static void test_loss_by_chunks_gradient_is_the_slope(void **state) {
 /* The longest sums: C channels of a logit, V terms of lse and of dx, 2 T rows of dw. Backward reads logits that were
  * rounded, and dlogits that were rounded once more. Chunks are of one size here, as in a narrow dtype dw is rounded
  * after each: the case below. */
-static void test_loss_by_chunks_in_every_precision(void **state) {
-    (void)state;
+TEST(test_loss_by_chunks_in_every_precision) {
     sizes(7, 16, 77, 0);
     op_case_check_precisions(make, 77 + 16, 2);
     op_case_check_threads(make);
@@ -55,8 +53,7 @@ static void test_loss_by_chunks_in_every_precision(void **state) {
 }
 
 /* dw of k chunks is rounded k times on its way, each time by a roundoff of what has been summed so far. */
-static void test_chunks_round_a_narrow_gradient_once_each(void **state) {
-    (void)state;
+TEST(test_chunks_round_a_narrow_gradient_once_each) {
     sizes(7, 16, 77, 3);                                             /* 14 tokens: five chunks */
     op_case_check_precision(make, BF16, 77 + 16, 2 + 5);
     op_case_check_precision(make, FP16, 77 + 16, 2 + 5);
@@ -111,8 +108,7 @@ static void check_against_two_operations(void) {
 }
 
 /* One block, two, three with a small last one; chunks that divide the tokens and that do not. */
-static void test_loss_by_chunks_is_linear_and_cross_entropy(void **state) {
-    (void)state;
+TEST(test_loss_by_chunks_is_linear_and_cross_entropy) {
     static const int vocabularies[] = {1, 77, 4096, 4097, 8200}, chunks[] = {0, 1, 5, 7};
     for (int i = 0; i < 5; i++)
         for (int k = 0; k < 4; k++) {
@@ -122,8 +118,7 @@ static void test_loss_by_chunks_is_linear_and_cross_entropy(void **state) {
 }
 
 /* The same with a bias, whose gradient is summed over chunks, block by block. */
-static void test_loss_by_chunks_with_a_bias(void **state) {
-    (void)state;
+TEST(test_loss_by_chunks_with_a_bias) {
     static const int vocabularies[] = {77, 4097, 8200}, chunks[] = {0, 1, 5};
     biased = true;
     for (int i = 0; i < 3; i++) {
@@ -140,8 +135,7 @@ static void test_loss_by_chunks_with_a_bias(void **state) {
 
 /* Columns beyond the vocabulary, here the end of the second block and all of the third, hold 100: they change nothing,
  * and get no gradient. */
-static void test_loss_by_chunks_leaves_padding_out(void **state) {
-    (void)state;
+TEST(test_loss_by_chunks_leaves_padding_out) {
     struct op_case plain, wide;
     sizes(7, 5, 4100, 5);
     make(&plain, FP64);
@@ -161,8 +155,7 @@ static void test_loss_by_chunks_leaves_padding_out(void **state) {
 /* ---- when it does what ---- */
 
 /* In training forward leaves the loss alone; backward makes it, the same bits as evaluation's. */
-static void test_loss_by_chunks_comes_with_backward_in_training(void **state) {
-    (void)state;
+TEST(test_loss_by_chunks_comes_with_backward_in_training) {
     sizes(7, 5, 77, 3);
     struct op_case c, evaluation;
     make(&evaluation, FP32);
@@ -178,8 +171,7 @@ static void test_loss_by_chunks_comes_with_backward_in_training(void **state) {
     op_case_free(&evaluation);
 }
 
-static void test_loss_by_chunks_needs_less_scratch_than_all_logits(void **state) {
-    (void)state;
+TEST(test_loss_by_chunks_needs_less_scratch_than_all_logits) {
     struct op_case c;
     sizes(512, 8, 1000, 64);
     make(&c, FP32);
@@ -191,8 +183,7 @@ static void test_loss_by_chunks_needs_less_scratch_than_all_logits(void **state)
 }
 
 /* Training: all three products in backward, none in forward. */
-static void test_loss_by_chunks_costs_three_products(void **state) {
-    (void)state;
+TEST(test_loss_by_chunks_costs_three_products) {
     struct op_case c;
     sizes(7, 5, 77, 3);
     make(&c, FP32);
@@ -202,8 +193,7 @@ static void test_loss_by_chunks_costs_three_products(void **state) {
     op_case_free(&c);
 }
 
-static void test_loss_by_chunks_refuses_what_it_cannot(void **state) {
-    (void)state;
+TEST(test_loss_by_chunks_refuses_what_it_cannot) {
     struct op_case c;
     struct type out[MAX_OUT];
     sizes(7, 5, 77, 3);
@@ -225,8 +215,7 @@ static void test_loss_by_chunks_refuses_what_it_cannot(void **state) {
     op_case_free(&c);
 }
 
-static void test_loss_by_chunks_names_a_target_beyond_the_vocabulary(void **state) {
-    (void)state;
+TEST(test_loss_by_chunks_names_a_target_beyond_the_vocabulary) {
     struct op_case c;
     sizes(7, 5, 77, 3);
     make(&c, FP32);

@@ -204,8 +204,7 @@ void op_case_run_all(struct op_case *c) {
 
 /* ---- op.c itself ---- */
 
-static void test_op_run_refuses_a_missing_kernel(void **state) {
-    (void)state;
+TEST(test_op_run_refuses_a_missing_kernel) {
     struct type x = op_type(INT32, "BT", 1, 2), y;
     struct step step = {.op = &op_gelu, .n_in = 1, .n_out = 1};
     struct call call = {.step = &step, .in = {{NULL, &x}}, .out = {{NULL, &y}}};
@@ -215,16 +214,14 @@ static void test_op_run_refuses_a_missing_kernel(void **state) {
     assert_fails(op_run(&call, ROW_WAIT), E_CONFIG, "gelu");
 }
 
-static void test_op_dtype_is_the_weights_when_the_input_is_integer(void **state) {
-    (void)state;
+TEST(test_op_dtype_is_the_weights_when_the_input_is_integer) {
     struct type tokens = op_type(INT32, "BT", 1, 2), w = op_type(BF16, "VC", 3, 4);
     struct step step = {.op = &op_embedding, .n_in = 1, .n_out = 1, .n_weight = 1};
     struct call call = {.step = &step, .in = {{NULL, &tokens}}, .weight = {{NULL, &w}}};
     assert_int_equal(op_dtype(&call), BF16);
 }
 
-static void test_op_n_out_leaves_masks_out_unless_stored(void **state) {
-    (void)state;
+TEST(test_op_n_out_leaves_masks_out_unless_stored) {
     assert_int_equal(op_n_out(&op_gelu, true), 1);
     assert_int_equal(op_n_out(&op_layernorm, false), 2);
     assert_int_equal(op_n_out(&op_bias_dropout_residual, false), 1);
@@ -234,8 +231,7 @@ static void test_op_n_out_leaves_masks_out_unless_stored(void **state) {
     assert_int_equal(op_n_out(&op_attention_blocked, true), 2);
 }
 
-static void test_op_cost_counts_each_operand_once(void **state) {
-    (void)state;
+TEST(test_op_cost_counts_each_operand_once) {
     struct type x = op_type(FP32, "BTC", 2, 3, 5);
     struct step step = {.op = &op_gelu, .n_in = 1, .n_out = 1};
     struct call call = {.step = &step, .in = {{NULL, &x}}, .out = {{NULL, &x}}};

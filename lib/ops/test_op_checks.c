@@ -366,8 +366,7 @@ void op_case_check_stored_masks(op_case_maker *make_store, op_case_maker *make_r
 
 /* ---- the checks themselves ---- */
 
-static void test_tensor_error_compares_a_shard_with_its_place(void **state) {
-    (void)state;
+TEST(test_tensor_error_compares_a_shard_with_its_place) {
     struct type whole_type = op_type(FP64, "TC", 2, 4), part_type = op_type_part(whole_type, 'C', 2, 2);
     double whole_values[] = {0, 1, 2, 3, 4, 5, 6, -8}, part_values[] = {2, 3, 6, -7};
     struct tensor whole = {whole_values, &whole_type}, part = {part_values, &part_type};

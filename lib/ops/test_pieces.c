@@ -34,8 +34,7 @@ static void check(int64_t rows, int64_t columns, int64_t bytes, int at) {
     assert_memory_equal(result, expected, (size_t)room);
 }
 
-static void test_pieces_are_transposed_whatever_their_length(void **state) {
-    (void)state;
+TEST(test_pieces_are_transposed_whatever_their_length) {
     static const int64_t lengths[] = {1, 2, 6, 8, 16, 30, 48, 64, 100, 1024, 4096, 4112, 10007, 20000};
     for (int i = 0; i < 14; i++) {
         check(3, 2, lengths[i], 0);
@@ -45,8 +44,7 @@ static void test_pieces_are_transposed_whatever_their_length(void **state) {
     }
 }
 
-static void test_pieces_begin_at_any_address(void **state) {
-    (void)state;
+TEST(test_pieces_begin_at_any_address) {
     static const int starts[] = {1, 2, 4, 8, 16, 20};
     for (int i = 0; i < 6; i++) {
         check(3, 2, 64, starts[i]);
@@ -55,13 +53,11 @@ static void test_pieces_begin_at_any_address(void **state) {
 }
 
 /* More pieces than a grid has rows. */
-static void test_pieces_may_be_very_many(void **state) {
-    (void)state;
+TEST(test_pieces_may_be_very_many) {
     check(2500, 2, 16, 0);
 }
 
-static void test_pieces_of_nothing_are_nothing(void **state) {
-    (void)state;
+TEST(test_pieces_of_nothing_are_nothing) {
     check(0, 4, 16, 0);
     check(3, 4, 0, 0);
 }

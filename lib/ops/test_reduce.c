@@ -54,8 +54,7 @@ static double squares_of(const void *x, enum dtype dtype, int64_t n) {
 
 /* All terms are positive, so the relative error of either sum is at most its depth in roundings: N for the plain
  * one. */
-static void test_sum_of_squares_is_the_sum(void **state) {
-    (void)state;
+TEST(test_sum_of_squares_is_the_sum) {
     static const enum dtype dtypes[] = {FP64, FP32, BF16, FP16};
     for (int d = 0; d < 4; d++) {
         void *x = random_values(dtypes[d], N);
@@ -70,8 +69,7 @@ static void test_sum_of_squares_is_the_sum(void **state) {
 
 /* Whole numbers are added exactly in any order. Buffers of every dtype and of every length from 0 on, that begin at any
  * element of one allocation: not one element may be missing, or counted twice, or be a neighbor's. */
-static void test_sum_of_squares_of_many_buffers_counts_each_element_once(void **state) {
-    (void)state;
+TEST(test_sum_of_squares_of_many_buffers_counts_each_element_once) {
     static const enum dtype dtypes[] = {FP64, FP32, BF16, FP16};
     enum { ROOM = 2000 };
     struct reduce_buffer b[MANY];
@@ -93,8 +91,7 @@ static void test_sum_of_squares_of_many_buffers_counts_each_element_once(void **
 }
 
 /* More chunks than a GPU's grid has blocks, so that a block takes several: the same memory again and again. */
-static void test_sum_of_squares_of_more_than_a_grid_of_chunks(void **state) {
-    (void)state;
+TEST(test_sum_of_squares_of_more_than_a_grid_of_chunks) {
     enum { LENGTH = 524288, TIMES = 20 };
     double *x = malloc(LENGTH * sizeof *x), sum = 0;
     for (int i = 0; i < LENGTH; i++) x[i] = i % 11 - 5;
@@ -108,8 +105,7 @@ static void test_sum_of_squares_of_more_than_a_grid_of_chunks(void **state) {
     free(x);
 }
 
-static void test_sum_of_squares_does_not_depend_on_threads(void **state) {
-    (void)state;
+TEST(test_sum_of_squares_does_not_depend_on_threads) {
     float *x = random_values(FP32, N);
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
@@ -122,8 +118,7 @@ static void test_sum_of_squares_does_not_depend_on_threads(void **state) {
     free(x);
 }
 
-static void test_sum_of_squares_passes_on_what_is_not_finite(void **state) {
-    (void)state;
+TEST(test_sum_of_squares_passes_on_what_is_not_finite) {
     float x[] = {1, 2, INFINITY, 3}, y[] = {1, 2, NAN, 3};
     double wide[] = {1e200, 1};
     assert_true(isinf(squares_of(x, FP32, 4)));
@@ -135,8 +130,7 @@ static void test_sum_of_squares_passes_on_what_is_not_finite(void **state) {
 
 /* ---- what is not finite ---- */
 
-static void test_non_finite_sees_every_place(void **state) {
-    (void)state;
+TEST(test_non_finite_sees_every_place) {
     static const int places[] = {0, 15, 1023, 1024, 262144, N - 1};
     static const enum dtype dtypes[] = {BF16, FP32, FP16, FP64, BF16, FP32};
     for (int i = 0; i < 6; i++) {
@@ -158,8 +152,7 @@ static void test_non_finite_sees_every_place(void **state) {
     }
 }
 
-static void test_non_finite_does_not_overflow_by_itself(void **state) {
-    (void)state;
+TEST(test_non_finite_does_not_overflow_by_itself) {
     float big[2] = {3e38f, -3e38f};
     struct memory m = up(big, sizeof big);
     assert_close(reduced(reduce_non_finite, &(struct reduce_buffer){m.there, FP32, 2}, 1), 0, 0);
@@ -168,8 +161,7 @@ static void test_non_finite_does_not_overflow_by_itself(void **state) {
 
 /* ---- adding one number ---- */
 
-static void test_reduce_add_adds_the_first_element(void **state) {
-    (void)state;
+TEST(test_reduce_add_adds_the_first_element) {
     static const enum dtype dtypes[] = {FP64, FP32, BF16, FP16};
     const struct device *device = test_device();
     double sum = 1;
@@ -188,8 +180,7 @@ static void test_reduce_add_adds_the_first_element(void **state) {
     release(total);
 }
 
-static void test_reductions_refuse_integers(void **state) {
-    (void)state;
+TEST(test_reductions_refuse_integers) {
     double out;
     struct reduce_buffer b[] = {{NULL, FP32, 0}, {NULL, INT32, 1}};
     assert_fails(reduce_sum_of_squares(test_device(), b, 2, &out, NULL), E_CONFIG, "int32", "fp32");
@@ -199,8 +190,7 @@ static void test_reductions_refuse_integers(void **state) {
 
 /* Element by element, each rounded once; 3 is not enough for a second thread, N is. On CPUs: only --sums fixed adds
  * arrays. */
-static void test_arrays_are_added_in_place(void **state) {
-    (void)state;
+TEST(test_arrays_are_added_in_place) {
     if (test_device()->kind != DEVICE_CPU) skip();
     for (enum dtype dtype = FP64; dtype <= FP16; dtype++)
         for (int64_t n = 3; n <= N; n += N - 3) {

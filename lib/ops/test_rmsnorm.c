@@ -11,8 +11,7 @@ static void make(struct op_case *c, enum dtype dtype) {
 }
 
 /* 5: shorter than a vector; 77: whole lanes and a remainder, and more than one block of columns. */
-static void test_rmsnorm_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_rmsnorm_gradient_is_the_slope) {
     n_channels = 5;
     op_case_check_gradients(make);
     n_channels = 77;
@@ -21,8 +20,7 @@ static void test_rmsnorm_gradient_is_the_slope(void **state) {
 
 /* Sums over C = 77 channels and R = 14 rows; rstd is kept in fp32, so backward reads nothing rounded to the element
  * type. */
-static void test_rmsnorm_in_every_precision(void **state) {
-    (void)state;
+TEST(test_rmsnorm_in_every_precision) {
     n_channels = 77;
     op_case_check_precisions(make, 77, 0);
     op_case_check_aliases(make);
@@ -30,8 +28,7 @@ static void test_rmsnorm_in_every_precision(void **state) {
 }
 
 /* By hand: a row of 3 and -4 has the mean square 12.5. */
-static void test_rmsnorm_is_its_formula(void **state) {
-    (void)state;
+TEST(test_rmsnorm_is_its_formula) {
     struct op_case c;
     n_channels = 2;
     make(&c, FP64);
@@ -44,8 +41,7 @@ static void test_rmsnorm_is_its_formula(void **state) {
     op_case_free(&c);
 }
 
-static void test_rmsnorm_refuses_a_sharded_row(void **state) {
-    (void)state;
+TEST(test_rmsnorm_refuses_a_sharded_row) {
     struct type x = op_type_part(op_type(FP32, "BTC", 1, 2, 8), 'C', 4, 4), w = op_type(FP32, "C", 8), out[MAX_OUT];
     struct step step = {.op = &op_rmsnorm, .n_in = 1, .n_out = 2, .n_weight = 1};
     struct call call = {.step = &step, .in = {{NULL, &x}}, .weight = {{NULL, &w}}};

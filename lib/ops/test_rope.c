@@ -21,14 +21,12 @@ static void make_keys(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-static void test_rope_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_rope_gradient_is_the_slope) {
     op_case_check_gradients(make_queries);
     op_case_check_gradients(make_keys);
 }
 
-static void test_rope_in_every_precision(void **state) {
-    (void)state;
+TEST(test_rope_in_every_precision) {
     op_case_check_precisions(make_queries, 3, 0);
     op_case_check_precisions(make_keys, 3, 0);
     op_case_check_aliases(make_queries);
@@ -52,15 +50,13 @@ static void check_formula(void) {
 }
 
 /* 6 channels: three pairs; 140: more than are turned at a time. */
-static void test_rope_is_its_formula(void **state) {
-    (void)state;
+TEST(test_rope_is_its_formula) {
     for (D = 6; D <= 140; D += 134) check_formula();
     D = 6;
 }
 
 /* What it is for: a product of a query and a key depends on how far they are apart. */
-static void test_rope_products_depend_on_the_distance(void **state) {
-    (void)state;
+TEST(test_rope_products_depend_on_the_distance) {
     struct op_case c;
     make_queries(&c, FP64);
     double *x = c.in[0].data, *y = c.out[0].data;
@@ -76,8 +72,7 @@ static void test_rope_products_depend_on_the_distance(void **state) {
 }
 
 /* A shard of positions, in two runs as cp's are, and of heads, is turned as the whole is. */
-static void test_rope_shard_is_turned_as_the_whole(void **state) {
-    (void)state;
+TEST(test_rope_shard_is_turned_as_the_whole) {
     struct op_case whole, part;
     struct type x = op_type(FP64, "BTHD", B, 8, H, D);
     start(&whole);
@@ -96,8 +91,7 @@ static void test_rope_shard_is_turned_as_the_whole(void **state) {
     op_case_free(&part);
 }
 
-static void test_rope_refuses_half_a_pair(void **state) {
-    (void)state;
+TEST(test_rope_refuses_half_a_pair) {
     struct type x = op_type(FP32, "BTHD", 1, 2, 2, 5), out[MAX_OUT];
     struct step step = {.op = &op_rope, .n_in = 1, .n_out = 1};
     struct call call = {.step = &step, .in = {{NULL, &x}}};

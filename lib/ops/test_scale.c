@@ -9,13 +9,11 @@ static void make(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-static void test_scale_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_scale_gradient_is_the_slope) {
     op_case_check_gradients(make);
 }
 
-static void test_scale_in_every_precision(void **state) {
-    (void)state;
+TEST(test_scale_in_every_precision) {
     op_case_check_precisions(make, 1, 0);
     op_case_check_aliases(make);
     op_case_check_threads(make);

@@ -195,24 +195,23 @@ static void check_drawn_shapes(int op) {
     }
 }
 
-static void test_siblings_layernorm(void **state) { (void)state; check_drawn_shapes(0); }
-static void test_siblings_gelu(void **state) { (void)state; check_drawn_shapes(1); }
-static void test_siblings_bias_dropout_residual(void **state) { (void)state; check_drawn_shapes(2); }
-static void test_siblings_add_position(void **state) { (void)state; check_drawn_shapes(3); }
-static void test_siblings_embedding(void **state) { (void)state; check_drawn_shapes(4); }
-static void test_siblings_rmsnorm(void **state) { (void)state; check_drawn_shapes(5); }
-static void test_siblings_swiglu(void **state) { (void)state; check_drawn_shapes(6); }
-static void test_siblings_rope(void **state) { (void)state; check_drawn_shapes(7); }
-static void test_siblings_dropout_residual(void **state) { (void)state; check_drawn_shapes(8); }
-static void test_siblings_relu(void **state) { (void)state; check_drawn_shapes(9); }
-static void test_siblings_gelu_erf(void **state) { (void)state; check_drawn_shapes(10); }
-static void test_siblings_dropout(void **state) { (void)state; check_drawn_shapes(11); }
-static void test_siblings_branch(void **state) { (void)state; check_drawn_shapes(12); }
+TEST(test_siblings_layernorm) { check_drawn_shapes(0); }
+TEST(test_siblings_gelu) { check_drawn_shapes(1); }
+TEST(test_siblings_bias_dropout_residual) { check_drawn_shapes(2); }
+TEST(test_siblings_add_position) { check_drawn_shapes(3); }
+TEST(test_siblings_embedding) { check_drawn_shapes(4); }
+TEST(test_siblings_rmsnorm) { check_drawn_shapes(5); }
+TEST(test_siblings_swiglu) { check_drawn_shapes(6); }
+TEST(test_siblings_rope) { check_drawn_shapes(7); }
+TEST(test_siblings_dropout_residual) { check_drawn_shapes(8); }
+TEST(test_siblings_relu) { check_drawn_shapes(9); }
+TEST(test_siblings_gelu_erf) { check_drawn_shapes(10); }
+TEST(test_siblings_dropout) { check_drawn_shapes(11); }
+TEST(test_siblings_branch) { check_drawn_shapes(12); }
 
 /* Rows beyond what a block keeps in registers: 8192 columns in fp32 and fp64, 16384 in bf16 and fp16. 8196 is no
  * multiple of 8. */
-static void test_siblings_of_long_rows(void **state) {
-    (void)state;
+TEST(test_siblings_of_long_rows) {
     for (s.C = 8196; s.C <= 16400; s.C += 16400 - 8196) {
         s.B = 1, s.T = 2, s.two_runs = false;
         check_op(0);
@@ -221,8 +220,7 @@ static void test_siblings_of_long_rows(void **state) {
 }
 
 /* Many rows of few columns: column sums over many slices, whose number is not a multiple of the warps that add them. */
-static void test_siblings_of_many_rows(void **state) {
-    (void)state;
+TEST(test_siblings_of_many_rows) {
     s.B = 3, s.T = 701, s.C = 4, s.first_c = s.first_t = 0, s.store = 0, s.p = 0.3, s.training = true;
     s.two_runs = false;
     check_op(0);

@@ -9,8 +9,7 @@ static void make(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-static void test_swiglu_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_swiglu_gradient_is_the_slope) {
     n_hidden = 5;
     op_case_check_gradients(make);
     n_hidden = 77;
@@ -18,8 +17,7 @@ static void test_swiglu_gradient_is_the_slope(void **state) {
 }
 
 /* No sum; about 16 roundings in the exponential and the products. */
-static void test_swiglu_in_every_precision(void **state) {
-    (void)state;
+TEST(test_swiglu_in_every_precision) {
     n_hidden = 77;
     op_case_check_precisions(make, 16, 0);
     op_case_check_aliases(make);
@@ -27,8 +25,7 @@ static void test_swiglu_in_every_precision(void **state) {
 }
 
 /* Against the formula in long double; the first half is the gate. */
-static void test_swiglu_is_its_formula(void **state) {
-    (void)state;
+TEST(test_swiglu_is_its_formula) {
     struct op_case c;
     enum { N = 2001 };
     op_case_start(&c, &op_swiglu, 1);
@@ -46,8 +43,7 @@ static void test_swiglu_is_its_formula(void **state) {
     op_case_free(&c);
 }
 
-static void test_swiglu_far_out_is_the_product_or_zero(void **state) {
-    (void)state;
+TEST(test_swiglu_far_out_is_the_product_or_zero) {
     struct op_case c;
     n_hidden = 3;
     make(&c, FP32);
@@ -60,8 +56,7 @@ static void test_swiglu_far_out_is_the_product_or_zero(void **state) {
     op_case_free(&c);
 }
 
-static void test_swiglu_refuses_what_has_no_halves(void **state) {
-    (void)state;
+TEST(test_swiglu_refuses_what_has_no_halves) {
     struct type x = op_type(FP32, "BTK", 1, 2, 8), out[MAX_OUT];
     struct step step = {.op = &op_swiglu, .n_in = 1, .n_out = 1};
     struct call call = {.step = &step, .in = {{NULL, &x}}};

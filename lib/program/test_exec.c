@@ -203,16 +203,14 @@ static void check_gradient(double scale) {
 }
 
 /* ---- numbers ---- */
-static void test_loss_and_gradient_are_sums_over_microbatches(void **state) {
-    (void)state;
+TEST(test_loss_and_gradient_are_sums_over_microbatches) {
     prepare();
     assert_ok(exec_run(&b.exec, &b.schedule, true));
     assert_close(b.exec.sums[SUM_LOSS], expected_loss(), 0);
     check_gradient(1);
 }
 
-static void test_grad_scale_multiplies_gradients_and_not_the_loss(void **state) {
-    (void)state;
+TEST(test_grad_scale_multiplies_gradients_and_not_the_loss) {
     prepare();
     b.exec.loss_weight = 0.5;
     b.exec.loss_scale = 8;
@@ -222,8 +220,7 @@ static void test_grad_scale_multiplies_gradients_and_not_the_loss(void **state) 
 }
 
 /* Values are painted when they die, so nothing that was computed used a dead one. */
-static void test_painting_changes_no_number(void **state) {
-    (void)state;
+TEST(test_painting_changes_no_number) {
     prepare();
     b.exec.paint = true;
     assert_ok(exec_run(&b.exec, &b.schedule, true));
@@ -231,8 +228,7 @@ static void test_painting_changes_no_number(void **state) {
     check_gradient(1);
 }
 
-static void test_split_weight_gives_the_same_gradient(void **state) {
-    (void)state;
+TEST(test_split_weight_gives_the_same_gradient) {
     b.schedule.split_weight = true;
     for (int m = 0; m < 3; m++) schedule_add(&b.schedule, ACTION_W, 0, m);
     prepare();
@@ -242,8 +238,7 @@ static void test_split_weight_gives_the_same_gradient(void **state) {
 }
 
 /* Forward only: nothing is kept, so all microbatches use one frame, and no gradient moves. */
-static void test_evaluation_runs_forward_only(void **state) {
-    (void)state;
+TEST(test_evaluation_runs_forward_only) {
     prepare();
     struct schedule forward = {.n_microbatches = 3};
     for (int m = 0; m < 3; m++) schedule_add(&forward, ACTION_F, 0, m);
@@ -254,8 +249,7 @@ static void test_evaluation_runs_forward_only(void **state) {
     for (int i = 0; i < TINY_N; i++) assert_close(((double *)b.program.params[0].grad)[i], 0, 0);
 }
 
-static void test_every_microbatch_is_fetched_once_in_order(void **state) {
-    (void)state;
+TEST(test_every_microbatch_is_fetched_once_in_order) {
     prepare();
     assert_ok(exec_run(&b.exec, &b.schedule, true));
     assert_int_equal(b.n_fetched, 3);
@@ -284,8 +278,7 @@ static void spy_on(int step) {
     memset(calls, 0, sizeof calls);
 }
 
-static void test_an_op_gets_what_it_declares_and_null_for_the_rest(void **state) {
-    (void)state;
+TEST(test_an_op_gets_what_it_declares_and_null_for_the_rest) {
     enum { SCALE = 2 };
     spy_on(SCALE);
     prepare();
@@ -302,8 +295,7 @@ static void test_an_op_gets_what_it_declares_and_null_for_the_rest(void **state)
 
 /* Dropout draws by global sample: microbatch m of replica r of n that share the batch starts at (m n + r) micro. Two of
  * six only serve. */
-static void test_calls_know_their_place_in_the_global_batch(void **state) {
-    (void)state;
+TEST(test_calls_know_their_place_in_the_global_batch) {
     spy_on(1);
     prepare();
     b.mesh.place.n.dp = 6;
@@ -329,8 +321,7 @@ static const struct value *value_named(const char *name, enum tape_kind tape, in
 
 /* y is kept for z's backward. Let it be buried one action too early: with paint the mistake is seen, without it is
  * not. */
-static void test_a_read_after_death_is_nan_when_painted(void **state) {
-    (void)state;
+TEST(test_a_read_after_death_is_nan_when_painted) {
     int v;
     prepare();
     int at = value_named("a.y", TAPE_F, &v)->storage;
@@ -345,8 +336,7 @@ static void test_a_read_after_death_is_nan_when_painted(void **state) {
     for (int i = 0; i < TINY_N; i++) assert_true(isnan(((double *)b.program.params[0].grad)[i]));
 }
 
-static void test_dead_values_hold_the_pattern_of_death(void **state) {
-    (void)state;
+TEST(test_dead_values_hold_the_pattern_of_death) {
     int v;
     prepare();
     b.exec.paint = true;
@@ -412,8 +402,7 @@ static void check_time_line(void) {
     memory_timeline_fini(&t);
 }
 
-static void test_time_line_of_memory_is_what_is_alive(void **state) {
-    (void)state;
+TEST(test_time_line_of_memory_is_what_is_alive) {
     count_everywhere();
     prepare();
     b.exec.paint = true;
@@ -423,8 +412,7 @@ static void test_time_line_of_memory_is_what_is_alive(void **state) {
 }
 
 /* Three microbatches at once, weight gradients by themselves, and nothing in order. */
-static void test_time_line_of_memory_counts_frames(void **state) {
-    (void)state;
+TEST(test_time_line_of_memory_counts_frames) {
     static const struct { enum action_kind kind; int microbatch; } actions[] = {
         {ACTION_F, 0}, {ACTION_F, 1}, {ACTION_B, 1}, {ACTION_F, 2}, {ACTION_B, 0}, {ACTION_W, 1}, {ACTION_B, 2},
         {ACTION_W, 2}, {ACTION_W, 0}};
@@ -455,8 +443,7 @@ static void check_final_is_last(int n_ready) {
     assert_int_equal(nth_ready(n_ready), -1);
 }
 
-static void test_gradient_is_final_after_all_microbatches_and_uses(void **state) {
-    (void)state;
+TEST(test_gradient_is_final_after_all_microbatches_and_uses) {
     prepare();
     assert_ok(exec_run(&b.exec, &b.schedule, true));
     check_final_is_last(6);
@@ -467,8 +454,7 @@ static void test_gradient_is_final_after_all_microbatches_and_uses(void **state)
     check_final_is_last(6);
 }
 
-static void test_gradient_is_final_after_the_last_weight_action(void **state) {
-    (void)state;
+TEST(test_gradient_is_final_after_the_last_weight_action) {
     b.schedule.split_weight = true;
     for (int m = 0; m < 3; m++) schedule_add(&b.schedule, ACTION_W, 0, m);
     prepare();
@@ -476,8 +462,7 @@ static void test_gradient_is_final_after_the_last_weight_action(void **state) {
     check_final_is_last(6);
 }
 
-static void test_other_events_are_never_final(void **state) {
-    (void)state;
+TEST(test_other_events_are_never_final) {
     prepare();
     assert_ok(exec_run(&b.exec, &b.schedule, true));
     int others = 0;
@@ -492,8 +477,7 @@ static void test_other_events_are_never_final(void **state) {
 
 /* Every microbatch's gradient arrives by itself, in a buffer cleared for it; the weight comes from the event's
  * hands. */
-static void test_sharded_param_goes_through_buffers(void **state) {
-    (void)state;
+TEST(test_sharded_param_goes_through_buffers) {
     struct param *w = &b.program.params[0];
     w->weight_residence = w->grad_residence = RESIDENT_OWN;
     w->own_n = w->shard_n = w->padded_n = TINY_N;
@@ -508,8 +492,7 @@ static void test_sharded_param_goes_through_buffers(void **state) {
 }
 
 /* Its arena held something else before. */
-static void test_a_gradient_that_no_row_adds_to_is_zero(void **state) {
-    (void)state;
+TEST(test_a_gradient_that_no_row_adds_to_is_zero) {
     static struct op frozen[3];
     for (int i = 0; i < 3; i += 2) {
         frozen[i] = *b.program.steps[i].op;
@@ -526,8 +509,7 @@ static void test_a_gradient_that_no_row_adds_to_is_zero(void **state) {
 /* ---- failures ---- */
 static enum status refuse(const struct call *c) { return FAIL(E_NUMERIC, "%s does not want to", c->step->op->name); }
 
-static void test_a_failing_kernel_ends_the_step(void **state) {
-    (void)state;
+TEST(test_a_failing_kernel_ends_the_step) {
     static struct op op;
     op = op_scale;
     op.kernels[DEVICE_CPU][FP64].backward_weight = refuse;

@@ -5,8 +5,7 @@
 #include "lib/program/test_lower.h"
 
 /* ---- what is saved ---- */
-static void test_a_value_that_backward_reads_crosses_into_a_frame(void **state) {
-    (void)state;
+TEST(test_a_value_that_backward_reads_crosses_into_a_frame) {
     int y = add(&op_reads_in, "y", x);
     add(&op_reads_out, "z", add(&op_plain, "t", y));
     lower(false);
@@ -16,8 +15,7 @@ static void test_a_value_that_backward_reads_crosses_into_a_frame(void **state) 
     assert_int_equal(input_of("a.z")->out[0], forward_of("a.z")->out[0]);
 }
 
-static void test_a_value_that_backward_does_not_read_stays_scratch(void **state) {
-    (void)state;
+TEST(test_a_value_that_backward_does_not_read_stays_scratch) {
     int y = add(&op_reads_in, "y", x);
     add(&op_reads_out, "z", add(&op_plain, "t", y));
     lower(false);
@@ -27,8 +25,7 @@ static void test_a_value_that_backward_does_not_read_stays_scratch(void **state)
 }
 
 /* A frame ends with the last reader, not with the tape. */
-static void test_a_value_dies_with_its_last_reader(void **state) {
-    (void)state;
+TEST(test_a_value_dies_with_its_last_reader) {
     add(&op_reads_in, "z", add(&op_plain, "y", add(&op_reads_in, "t", x)));
     lower(false);
     struct row_time death = k.values[k.in[0]].death;
@@ -40,8 +37,7 @@ static void test_a_value_dies_with_its_last_reader(void **state) {
 }
 
 /* The neighbors write x and dy before the first row, and fetch y and dx after the last. */
-static void test_boundary_values_live_from_before_the_first_row_to_after_the_last(void **state) {
-    (void)state;
+TEST(test_boundary_values_live_from_before_the_first_row_to_after_the_last) {
     add(&op_plain, "y", x);
     lower(false);
     assert_int_equal(k.values[k.in[0]].birth.row, -1);
@@ -52,8 +48,7 @@ static void test_boundary_values_live_from_before_the_first_row_to_after_the_las
     assert_true(k.data[DATA_TOKENS] == NO_VALUE && k.data[DATA_TARGETS] == NO_VALUE && k.loss == NO_VALUE);
 }
 
-static void test_undeclared_operands_are_no_value(void **state) {
-    (void)state;
+TEST(test_undeclared_operands_are_no_value) {
     add_weighted(&op_bias, "y", x, tiny_param(&p, "w"));
     lower(false);
     const struct row *r = input_of("a.y"), *w = row(TAPE_B, ROW_BACKWARD_WEIGHT, step_named("a.y"));
@@ -62,8 +57,7 @@ static void test_undeclared_operands_are_no_value(void **state) {
     assert_true(r->dout[0] == k.dout[0] && w->dout[0] == k.dout[0] && w->dweight[0] == RESIDENT);
 }
 
-static void test_only_the_declared_one_of_two_inputs_is_kept(void **state) {
-    (void)state;
+TEST(test_only_the_declared_one_of_two_inputs_is_kept) {
     int y = add(&op_plain, "y", x), z = add(&op_plain, "z", x);
     tiny_add(&p, &op_reads_second, "t", y, z, NONE);
     lower(false);
@@ -74,8 +68,7 @@ static void test_only_the_declared_one_of_two_inputs_is_kept(void **state) {
 
 /* ---- gradients of slots ---- */
 /* x has two readers: backward meets the later one first, which writes dx; the other adds. */
-static void test_second_gradient_of_a_slot_is_added(void **state) {
-    (void)state;
+TEST(test_second_gradient_of_a_slot_is_added) {
     int y = add(&op_plain, "y", x), z = add(&op_plain, "z", x);
     tiny_add(&p, &op_plain, "t", y, z, NONE);
     lower(false);
@@ -86,8 +79,7 @@ static void test_second_gradient_of_a_slot_is_added(void **state) {
 }
 
 /* ---- views ---- */
-static void test_a_view_makes_no_row_and_no_value(void **state) {
-    (void)state;
+TEST(test_a_view_makes_no_row_and_no_value) {
     int y = add(&op_plain, "y", x);
     add(&op_reads_in, "z", add(&op_enter, "e", y));                  /* forward a view */
     add(&op_exit, "u", add(&op_plain, "t", p.blocks[0].out[0]));        /* backward a view */
@@ -102,8 +94,7 @@ static void test_a_view_makes_no_row_and_no_value(void **state) {
 }
 
 /* x also goes past the view: then there is a gradient already, and the view's must be added to it by its kernel. */
-static void test_a_view_whose_slot_has_a_gradient_already_adds(void **state) {
-    (void)state;
+TEST(test_a_view_whose_slot_has_a_gradient_already_adds) {
     int y = add(&op_exit, "y", x), z = add(&op_plain, "z", x);
     tiny_add(&p, &op_plain, "t", y, z, NONE);
     lower(false);
@@ -113,8 +104,7 @@ static void test_a_view_whose_slot_has_a_gradient_already_adds(void **state) {
 }
 
 /* ---- in place ---- */
-static void test_in_place_shares_when_the_operand_dies_there(void **state) {
-    (void)state;
+TEST(test_in_place_shares_when_the_operand_dies_there) {
     add(&op_over, "z", add(&op_plain, "y", x));
     lower(false);
     assert_true(share(forward_of("a.z")->in[0], forward_of("a.z")->out[0]));
@@ -122,15 +112,13 @@ static void test_in_place_shares_when_the_operand_dies_there(void **state) {
     assert_int_equal(storage_of(k.out[0])->death.row, k.tapes[TAPE_F].n);   /* the bytes live as long as the result */
 }
 
-static void test_in_place_does_not_share_what_backward_reads(void **state) {
-    (void)state;
+TEST(test_in_place_does_not_share_what_backward_reads) {
     add(&op_over_reads_in, "z", add(&op_plain, "y", x));
     lower(false);
     assert_false(share(forward_of("a.z")->in[0], forward_of("a.z")->out[0]));
 }
 
-static void test_in_place_does_not_share_what_a_later_step_reads(void **state) {
-    (void)state;
+TEST(test_in_place_does_not_share_what_a_later_step_reads) {
     int y = add(&op_plain, "y", x), z = add(&op_over, "z", y);
     tiny_add(&p, &op_plain, "t", y, z, NONE);
     lower(false);
@@ -141,8 +129,7 @@ static void test_in_place_does_not_share_what_a_later_step_reads(void **state) {
 
 /* The operand of forward is not read again, so its bytes become its gradient; they stay in the frame that they crossed
  * in. */
-static void test_backward_over_in_shares_when_nobody_else_reads_the_operand(void **state) {
-    (void)state;
+TEST(test_backward_over_in_shares_when_nobody_else_reads_the_operand) {
     int y = add(&op_plain, "y", x), z = add(&op_over_in, "z", y);
     add(&op_plain, "t", z);
     lower(false);
@@ -154,8 +141,7 @@ static void test_backward_over_in_shares_when_nobody_else_reads_the_operand(void
     assert_int_equal(k.frame_bytes[FRAME_FB], TINY_BYTES);
 }
 
-static void test_backward_over_in_does_not_share_what_is_read_later(void **state) {
-    (void)state;
+TEST(test_backward_over_in_does_not_share_what_is_read_later) {
     int y = add(&op_reads_out, "y", x);                              /* its backward reads y after z's */
     add(&op_over_in, "z", y);
     lower(false);
@@ -163,8 +149,7 @@ static void test_backward_over_in_does_not_share_what_is_read_later(void **state
 }
 
 /* Another reader has put a gradient there already: the kernel adds, and must find its operand whole. */
-static void test_backward_over_in_does_not_share_a_gradient_that_is_added_to(void **state) {
-    (void)state;
+TEST(test_backward_over_in_does_not_share_a_gradient_that_is_added_to) {
     int y = add(&op_plain, "y", x), z = add(&op_over_in, "z", y);
     tiny_add(&p, &op_plain, "t", y, z, NONE);
     lower(false);
@@ -173,8 +158,7 @@ static void test_backward_over_in_does_not_share_a_gradient_that_is_added_to(voi
 }
 
 /* A heavy weight gradient that is put off reads dy in the third tape: the shared bytes live that long. */
-static void test_backward_over_in_lives_as_long_as_the_gradient(void **state) {
-    (void)state;
+TEST(test_backward_over_in_lives_as_long_as_the_gradient) {
     int w = tiny_param(&p, "w"), y = add_weighted(&op_matrix, "y", x, w);
     add(&op_over_in, "z", y);
     lower(true);
@@ -183,8 +167,7 @@ static void test_backward_over_in_lives_as_long_as_the_gradient(void **state) {
 }
 
 /* What is recomputed for backward is written over all the same. */
-static void test_backward_over_in_shares_what_was_replayed(void **state) {
-    (void)state;
+TEST(test_backward_over_in_shares_what_was_replayed) {
     int y = add(&op_plain, "y", x);
     add(&op_over_in, "z", y);
     p.slots[y].replay = true;
@@ -196,8 +179,7 @@ static void test_backward_over_in_shares_what_was_replayed(void **state) {
 }
 
 /* Three in a row: the bytes pass from hand to hand, and the last one's needs decide. */
-static void test_in_place_chains_share_one_storage(void **state) {
-    (void)state;
+TEST(test_in_place_chains_share_one_storage) {
     add(&op_over, "t", add(&op_over, "z", add(&op_over, "y", add(&op_plain, "u", x))));
     lower(false);
     assert_true(share(forward_of("a.y")->in[0], k.out[0]));
@@ -212,16 +194,14 @@ static enum status wider_shape(const struct call *c, struct type out[MAX_OUT]) {
 }
 static const struct op op_wider = {.name = "wider", .shape = wider_shape, .forward_alias = ALIAS_IN_PLACE};
 
-static void test_in_place_does_not_share_another_size(void **state) {
-    (void)state;
+TEST(test_in_place_does_not_share_another_size) {
     add(&op_wider, "z", add(&op_plain, "y", x));
     lower(false);
     assert_false(share(forward_of("a.z")->in[0], forward_of("a.z")->out[0]));
 }
 
 /* An op that adds to a gradient that is there already cannot put it over dy as well. */
-static void test_in_place_does_not_share_when_it_accumulates(void **state) {
-    (void)state;
+TEST(test_in_place_does_not_share_when_it_accumulates) {
     int y = add(&op_over, "y", x), z = add(&op_plain, "z", x);
     tiny_add(&p, &op_plain, "t", y, z, NONE);
     lower(false);
@@ -235,8 +215,7 @@ static int64_t forward_work(const struct call *c, enum row_kind kind) {
 }
 static const struct op op_works = {TINY("works"), .work = forward_work};
 
-static void test_work_is_alive_for_its_row_only(void **state) {
-    (void)state;
+TEST(test_work_is_alive_for_its_row_only) {
     add(&op_works, "z", add(&op_works, "y", x));
     lower(false);
     const struct value *work = &k.values[forward_of("a.y")->work];
@@ -247,8 +226,7 @@ static void test_work_is_alive_for_its_row_only(void **state) {
     assert_int_equal(k.scratch_bytes[TAPE_F][ROLE_WORK], 3 * TINY_BYTES);   /* both rows use the same bytes */
 }
 
-static void test_a_chunk_has_its_own_blocks_only(void **state) {
-    (void)state;
+TEST(test_a_chunk_has_its_own_blocks_only) {
     add(&op_plain, "y", x);
     int middle = tiny_block(&p, "b");
     add(&op_reads_in, "z", middle);

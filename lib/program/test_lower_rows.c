@@ -8,8 +8,7 @@
 static void mark_replay(const char *slot) { p.slots[p.steps[step_named(slot)].out[0]].replay = true; }
 
 /* t wants z, z is made from y, y from x: x is kept, the two are recomputed, in order, for the two readers once. */
-static void test_replay_emits_the_needed_producers_recursively_and_once(void **state) {
-    (void)state;
+TEST(test_replay_emits_the_needed_producers_recursively_and_once) {
     int z = add(&op_plain, "z", add(&op_plain, "y", x));
     add(&op_reads_in, "u", add(&op_reads_in, "t", z));
     tiny_add(&p, &op_reads_second, "v", p.blocks[0].out[0], z, NONE);
@@ -25,8 +24,7 @@ static void test_replay_emits_the_needed_producers_recursively_and_once(void **s
     assert_int_equal(again->in[0], row(TAPE_B, ROW_REPLAY, step_named("a.y"))->out[0]);
 }
 
-static void test_replay_is_lazy(void **state) {
-    (void)state;
+TEST(test_replay_is_lazy) {
     int z = add(&op_plain, "z", add(&op_reads_in, "y", x));
     add(&op_plain, "t", z);
     mark_replay("a.y");
@@ -36,8 +34,7 @@ static void test_replay_is_lazy(void **state) {
     assert_string_equal(letters(TAPE_B), "it iz iy");                /* nobody reads y, z or t */
 }
 
-static void test_replay_stops_at_a_kept_slot(void **state) {
-    (void)state;
+TEST(test_replay_stops_at_a_kept_slot) {
     int z = add(&op_plain, "z", add(&op_plain, "y", x));
     add(&op_reads_in, "t", z);
     mark_replay("a.z");
@@ -49,8 +46,7 @@ static void test_replay_stops_at_a_kept_slot(void **state) {
 }
 
 /* Replay goes through a view to what lies under it, and opens the window of the param it uses again. */
-static void test_replay_passes_views_and_opens_param_windows(void **state) {
-    (void)state;
+TEST(test_replay_passes_views_and_opens_param_windows) {
     int w = tiny_param(&p, "w"), y = add_weighted(&op_bias, "y", x, w);
     add(&op_reads_in, "z", add(&op_enter, "e", y));
     mark_replay("a.y");
@@ -61,8 +57,7 @@ static void test_replay_passes_views_and_opens_param_windows(void **state) {
 }
 
 /* What a neighbor has sent cannot be recomputed here: it is kept, whatever a technique marks. */
-static void test_an_incoming_slot_marked_replay_is_kept(void **state) {
-    (void)state;
+TEST(test_an_incoming_slot_marked_replay_is_kept) {
     add(&op_reads_in, "y", x);
     p.slots[x].replay = true;
     lower(false);
@@ -71,8 +66,7 @@ static void test_an_incoming_slot_marked_replay_is_kept(void **state) {
 }
 
 /* ---- asynchronous backward ---- */
-static void test_weight_gradient_runs_between_exchange_and_wait(void **state) {
-    (void)state;
+TEST(test_weight_gradient_runs_between_exchange_and_wait) {
     int w = tiny_param(&p, "w"), v = tiny_param(&p, "v"), y = add_weighted(&op_matrix, "y", x, w);
     add_weighted(&op_matrix, "z", add(&op_enter, "e", y), v);
     lower(false);
@@ -92,22 +86,20 @@ static void check_flies_until_wait(const struct op *enter) {
     assert_true(storage_of(r->dout[0])->death.row >= r->wait);
 }
 
-static void test_operands_of_an_exchange_live_until_its_wait(void **state) {
-    (void)state;
+TEST(test_operands_of_an_exchange_live_until_its_wait) {
     static struct op apart;                                          /* not in place: two buffers fly */
     apart = op_enter;
     apart.backward_alias = ALIAS_NONE;
     check_flies_until_wait(&op_enter);
     assert_true(share(input_of("a.e")->dout[0], input_of("a.e")->din[0]));
-    end(state);
-    begin(state);
+    end(NULL);
+    begin(NULL);
     check_flies_until_wait(&apart);
     assert_false(share(input_of("a.e")->dout[0], input_of("a.e")->din[0]));
 }
 
 /* ---- weight gradients ---- */
-static void test_light_weight_gradient_precedes_dx_and_heavy_follows(void **state) {
-    (void)state;
+TEST(test_light_weight_gradient_precedes_dx_and_heavy_follows) {
     int w = tiny_param(&p, "w"), v = tiny_param(&p, "v");
     add_weighted(&op_bias, "z", add_weighted(&op_matrix, "y", x, w), v);
     lower(false);
@@ -115,8 +107,7 @@ static void test_light_weight_gradient_precedes_dx_and_heavy_follows(void **stat
     assert_int_equal(k.tapes[TAPE_W].n, 0);
 }
 
-static void test_split_weight_moves_only_heavy_gradients(void **state) {
-    (void)state;
+TEST(test_split_weight_moves_only_heavy_gradients) {
     int w = tiny_param(&p, "w"), v = tiny_param(&p, "v");
     add_weighted(&op_bias, "z", add_weighted(&op_matrix, "y", x, w), v);
     lower(true);
@@ -127,8 +118,7 @@ static void test_split_weight_moves_only_heavy_gradients(void **state) {
 }
 
 /* y needs z's replay in both tapes; t's input is wanted by W alone. */
-static void test_weight_tape_uses_replays_of_backward_but_provides_none(void **state) {
-    (void)state;
+TEST(test_weight_tape_uses_replays_of_backward_but_provides_none) {
     int w = tiny_param(&p, "w"), v = tiny_param(&p, "v");
     int z = add(&op_plain, "z", x), y = add(&op_reads_in, "y", z);
     y = tiny_add(&p, &op_plain, "s", add_weighted(&op_matrix, "m", z, w), y, NONE);
@@ -144,8 +134,7 @@ static void test_weight_tape_uses_replays_of_backward_but_provides_none(void **s
 }
 
 /* ---- parameter windows ---- */
-static void test_windows_open_at_first_use_and_close_with_the_block(void **state) {
-    (void)state;
+TEST(test_windows_open_at_first_use_and_close_with_the_block) {
     int w = tiny_param(&p, "w");
     add_weighted(&op_matrix, "z", add_weighted(&op_matrix, "y", add(&op_plain, "t", x), w), w);
     tiny_block(&p, "b");
@@ -158,8 +147,7 @@ static void test_windows_open_at_first_use_and_close_with_the_block(void **state
 
 /* The gathered copy of a sharded param is born where it is needed first and gone with the block, and so is its
  * gradient. */
-static void test_sharded_params_are_gathered_into_values(void **state) {
-    (void)state;
+TEST(test_sharded_params_are_gathered_into_values) {
     int w = tiny_param(&p, "w");
     p.params[w].weight_residence = p.params[w].grad_residence = RESIDENT_OWN;
     p.params[w].padded_n = TINY_N + 1;
@@ -178,8 +166,7 @@ static void test_sharded_params_are_gathered_into_values(void **state) {
     assert_int_equal(k.values[input_of("a.y")->weight[0]].role, ROLE_COMM);
 }
 
-static void test_gradients_of_sharded_params_are_cleared_once_and_live_until_ready(void **state) {
-    (void)state;
+TEST(test_gradients_of_sharded_params_are_cleared_once_and_live_until_ready) {
     int w = tiny_param(&p, "w");
     p.params[w].grad_residence = RESIDENT_OWN;
     p.params[w].padded_n = TINY_N + 1;

@@ -146,8 +146,7 @@ static void check_chunk(const struct chunk *k, const struct schedule *s, const s
     assert_int_equal(m->bytes[TIER_DEVICE][ROLE_WORK], arena_align(m->run_bytes) + m->scratch_bytes[ROLE_WORK]);
 }
 
-static void test_bytes_in_use_at_one_time_never_meet(void **state) {
-    (void)state;
+TEST(test_bytes_in_use_at_one_time_never_meet) {
     for (int schedule = SCHEDULE_GPIPE; schedule <= SCHEDULE_1F1B; schedule++)
         for (int tp = 1; tp <= 2; tp++)
             for (int stage = 0; stage < 3; stage++) {
@@ -194,8 +193,7 @@ static void check_split(bool replay) {
     run_destroy(&r);
 }
 
-static void test_bytes_never_meet_with_split_weight_gradients(void **state) {
-    (void)state;
+TEST(test_bytes_never_meet_with_split_weight_gradients) {
     check_split(false);
     check_split(true);
 }
@@ -229,21 +227,18 @@ static void check_frames(int schedule, int pp, int m) {
     }
 }
 
-static void test_gpipe_keeps_every_microbatch(void **state) {
-    (void)state;
+TEST(test_gpipe_keeps_every_microbatch) {
     check_frames(SCHEDULE_GPIPE, 4, 8);
     check_frames(SCHEDULE_GPIPE, 4, 2);
 }
 
-static void test_1f1b_keeps_as_many_as_are_on_their_way(void **state) {
-    (void)state;
+TEST(test_1f1b_keeps_as_many_as_are_on_their_way) {
     check_frames(SCHEDULE_1F1B, 4, 8);
     check_frames(SCHEDULE_1F1B, 4, 2);
     check_frames(SCHEDULE_1F1B, 1, 8);
 }
 
-static void test_accumulation_keeps_one_frame(void **state) {
-    (void)state;
+TEST(test_accumulation_keeps_one_frame) {
     struct schedule s;
     assert_ok(schedule_accumulate(3, &s));
     const enum action_kind expected[] = {ACTION_F, ACTION_B, ACTION_F, ACTION_B, ACTION_F, ACTION_B};
@@ -293,8 +288,7 @@ static void check_params(const struct program *p, const struct memory_plan *m) {
     check_stretches(optim, n_optim, m->bytes[TIER_DEVICE][ROLE_OPTIM]);
 }
 
-static void test_params_gradients_and_states_lie_side_by_side(void **state) {
-    (void)state;
+TEST(test_params_gradients_and_states_lie_side_by_side) {
     struct run r;
     struct plan p = layout(1, 2, 2, SCHEDULE_1F1B, 4);
     for (int rank = 0; rank < 4; rank++) {
@@ -305,8 +299,7 @@ static void test_params_gradients_and_states_lie_side_by_side(void **state) {
 }
 
 /* As mixed precision will have it: less precise weights, and a master copy of some. */
-static void test_master_weights_have_a_place_of_their_own(void **state) {
-    (void)state;
+TEST(test_master_weights_have_a_place_of_their_own) {
     struct run r;
     struct memory_plan m;
     struct plan p = layout(1, 1, 1, SCHEDULE_1F1B, 4);
@@ -322,8 +315,7 @@ static void test_master_weights_have_a_place_of_their_own(void **state) {
 }
 
 /* A sharded param keeps one shard, as large as every other rank's. */
-static void test_own_params_take_a_shard(void **state) {
-    (void)state;
+TEST(test_own_params_take_a_shard) {
     struct param w[2] = {{.type = {FP32, {1, {axis_whole('C', 10)}}}, .grad_type = {FP32, {1, {axis_whole('C', 10)}}},
                           .state_dtype = FP32, .present = true,
                            .weight_residence = RESIDENT_OWN, .grad_residence = RESIDENT_WHOLE,
@@ -338,8 +330,7 @@ static void test_own_params_take_a_shard(void **state) {
 }
 
 /* ---- comm: two rings, then what techniques asked for ---- */
-static void test_comm_holds_rings_and_then_techniques(void **state) {
-    (void)state;
+TEST(test_comm_holds_rings_and_then_techniques) {
     struct run r;
     struct memory_plan m;
     struct plan p = layout(1, 1, 3, SCHEDULE_1F1B, 4);
@@ -362,8 +353,7 @@ static void test_comm_holds_rings_and_then_techniques(void **state) {
 }
 
 /* What cuBLASLt wants of its workspace, and whole cache lines for a GPU's warps. Any process can plan for a GPU. */
-static void test_on_cuda_everything_begins_at_256_bytes(void **state) {
-    (void)state;
+TEST(test_on_cuda_everything_begins_at_256_bytes) {
     struct run r;
     struct plan p = layout(1, 1, 3, SCHEDULE_1F1B, 4);
     p.device = PLAN_DEVICE_CUDA;

@@ -31,8 +31,7 @@ static bool same_bytes(const struct interval *a, const struct interval *b) {
     return a->offset < end_of(b) && b->offset < end_of(a);
 }
 
-static void test_intervals_of_one_time_never_share_a_byte(void **state) {
-    (void)state;
+TEST(test_intervals_of_one_time_never_share_a_byte) {
     struct interval x[MAX_INTERVALS];
     for (int trial = 0, n; trial < TRIALS; trial++) {
         make_random(x, n = 1 + trial % MAX_INTERVALS);
@@ -42,8 +41,7 @@ static void test_intervals_of_one_time_never_share_a_byte(void **state) {
     }
 }
 
-static void test_extent_is_the_highest_end_and_offsets_are_aligned(void **state) {
-    (void)state;
+TEST(test_extent_is_the_highest_end_and_offsets_are_aligned) {
     struct interval x[MAX_INTERVALS];
     for (int trial = 0, n; trial < TRIALS; trial++) {
         int64_t highest = 0;
@@ -58,8 +56,7 @@ static void test_extent_is_the_highest_end_and_offsets_are_aligned(void **state)
 }
 
 /* The floor by its definition, moment by moment; and no packing is below it. */
-static void test_floor_is_the_most_bytes_alive_at_one_time(void **state) {
-    (void)state;
+TEST(test_floor_is_the_most_bytes_alive_at_one_time) {
     struct interval x[MAX_INTERVALS];
     for (int trial = 0, n; trial < TRIALS; trial++) {
         int64_t most = 0;
@@ -77,8 +74,7 @@ static void test_floor_is_the_most_bytes_alive_at_one_time(void **state) {
 }
 
 /* Colouring of intervals: in the order of their starts, first fit needs as many colours as overlap at once. */
-static void test_intervals_of_one_size_reach_the_floor(void **state) {
-    (void)state;
+TEST(test_intervals_of_one_size_reach_the_floor) {
     struct interval x[MAX_INTERVALS];
     for (int trial = 0, n; trial < TRIALS; trial++) {
         make_random(x, n = 1 + trial % MAX_INTERVALS);
@@ -88,8 +84,7 @@ static void test_intervals_of_one_size_reach_the_floor(void **state) {
     }
 }
 
-static void test_every_interval_comes_back_once_and_unchanged(void **state) {
-    (void)state;
+TEST(test_every_interval_comes_back_once_and_unchanged) {
     struct interval before[MAX_INTERVALS], x[MAX_INTERVALS];
     bool seen[MAX_INTERVALS] = {false};
     make_random(before, MAX_INTERVALS);
@@ -103,16 +98,14 @@ static void test_every_interval_comes_back_once_and_unchanged(void **state) {
     }
 }
 
-static void test_nothing_needs_nothing(void **state) {
-    (void)state;
+TEST(test_nothing_needs_nothing) {
     struct interval none[1];
     struct packing p = packed(none, 0);
     assert_true(p.extent == 0 && p.floor == 0);
 }
 
 /* The small ones alone would lie at 0 and 64, and leave the big one no room below 128. */
-static void test_big_intervals_choose_first(void **state) {
-    (void)state;
+TEST(test_big_intervals_choose_first) {
     struct interval x[] = {{64, 0, 0, 2, 0}, {64, 0, 2, 4, 1}, {128, 0, 3, 6, 2}};
     struct packing p = packed(x, 3);
     assert_int_equal(p.floor, 192);
@@ -120,8 +113,7 @@ static void test_big_intervals_choose_first(void **state) {
 }
 
 /* Both ends of an interval are included: who dies at 3 and who is born at 3 are together at 3. */
-static void test_ends_are_included(void **state) {
-    (void)state;
+TEST(test_ends_are_included) {
     struct interval touching[] = {{64, 0, 0, 3, 0}, {64, 0, 3, 5, 1}}, apart[] = {{64, 0, 0, 3, 0}, {64, 0, 4, 5, 1}};
     assert_int_equal(packed(touching, 2).extent, 128);
     assert_int_equal(packed(apart, 2).extent, 64);
@@ -136,8 +128,7 @@ static bool meets_an_earlier(const struct interval *x, int i, int64_t *end) {
     return false;
 }
 
-static void test_offsets_are_those_of_first_fit(void **state) {
-    (void)state;
+TEST(test_offsets_are_those_of_first_fit) {
     struct interval x[MAX_INTERVALS], plain[MAX_INTERVALS];
     for (int trial = 0; trial < 10 * TRIALS; trial++) {
         int n = 1 + (int)random_below(MAX_INTERVALS);
@@ -168,8 +159,7 @@ static double looks(int n, int alive, int n_sizes) {
 }
 
 /* Sixteen times as many cost at most 16 log(16 n) / log(n) = 23.1 times as much; all with all would cost 256 times. */
-static void test_cost_grows_with_n_log_n(void **state) {
-    (void)state;
+TEST(test_cost_grows_with_n_log_n) {
     const int n = 512;
     assert_true(looks(16 * n, 1, 1) < 23.2 * looks(n, 1, 1));
     assert_true(looks(16 * n, 16 * n, 1) < 23.2 * looks(n, n, 1));

@@ -34,8 +34,7 @@ static void make(struct program *p) {
 }
 
 /* ---- building ---- */
-static void test_builders_name_by_block_and_return_indices(void **state) {
-    (void)state;
+TEST(test_builders_name_by_block_and_return_indices) {
     struct program p;
     make(&p);
     assert_int_equal(p.n_slots, 4);
@@ -50,8 +49,7 @@ static void test_builders_name_by_block_and_return_indices(void **state) {
 
 /* The tables move while they grow: what was put in early must still be there, and a step may be copied from the table
  * itself. */
-static void test_tables_keep_their_rows_while_they_grow(void **state) {
-    (void)state;
+TEST(test_tables_keep_their_rows_while_they_grow) {
     struct program p;
     char name[16], expected[24];
     make(&p);
@@ -68,8 +66,7 @@ static void test_tables_keep_their_rows_while_they_grow(void **state) {
     program_fini(&p);
 }
 
-static void test_insert_shifts_what_is_behind(void **state) {
-    (void)state;
+TEST(test_insert_shifts_what_is_behind) {
     struct program p;
     make(&p);
     struct step first = {.op = &op_refuse, .n_in = 1, .n_out = 1};
@@ -85,8 +82,7 @@ static void test_insert_shifts_what_is_behind(void **state) {
     program_fini(&p);
 }
 
-static void test_long_names_are_cut(void **state) {
-    (void)state;
+TEST(test_long_names_are_cut) {
     struct program p;
     program_init(&p);
     const char *longer = "0123456789012345678901234567890123456789012345678901234567890123456789";
@@ -100,8 +96,7 @@ static void test_long_names_are_cut(void **state) {
 }
 
 /* Optimizer state is never less precise than fp32. */
-static void test_param_starts_whole_counted_and_with_full_states(void **state) {
-    (void)state;
+TEST(test_param_starts_whole_counted_and_with_full_states) {
     struct program p;
     make(&p);
     struct type half = tiny_type();
@@ -116,8 +111,7 @@ static void test_param_starts_whole_counted_and_with_full_states(void **state) {
 }
 
 /* ---- inferring ---- */
-static void test_infer_runs_shapes_in_order(void **state) {
-    (void)state;
+TEST(test_infer_runs_shapes_in_order) {
     struct program p;
     make(&p);
     assert_ok(program_infer(&p));
@@ -128,8 +122,7 @@ static void test_infer_runs_shapes_in_order(void **state) {
 }
 
 /* What a technique changes in a param reaches every slot after it, and the param's own gradient. */
-static void test_infer_after_a_rewrite_follows_the_new_shapes(void **state) {
-    (void)state;
+TEST(test_infer_after_a_rewrite_follows_the_new_shapes) {
     struct program p;
     make(&p);
     assert_ok(program_infer(&p));
@@ -141,8 +134,7 @@ static void test_infer_after_a_rewrite_follows_the_new_shapes(void **state) {
     program_fini(&p);
 }
 
-static void test_infer_marks_which_params_are_present(void **state) {
-    (void)state;
+TEST(test_infer_marks_which_params_are_present) {
     struct program p;
     make(&p);
     assert_ok(program_infer(&p));
@@ -156,8 +148,7 @@ static void test_infer_marks_which_params_are_present(void **state) {
 }
 
 /* A technique that has cut a param into shards says itself which elements are own; infer must not undo it. */
-static void test_infer_leaves_shards_alone(void **state) {
-    (void)state;
+TEST(test_infer_leaves_shards_alone) {
     struct program p;
     make(&p);
     p.params[0].own_first = 4;
@@ -170,8 +161,7 @@ static void test_infer_leaves_shards_alone(void **state) {
     program_fini(&p);
 }
 
-static void test_infer_passes_a_refusal_on(void **state) {
-    (void)state;
+TEST(test_infer_passes_a_refusal_on) {
     struct program p;
     make(&p);
     tiny_add(&p, &op_refuse, "no", p.blocks[1].out[0], NONE, NONE);
@@ -181,8 +171,7 @@ static void test_infer_passes_a_refusal_on(void **state) {
 
 /* Whoever holds which part: the model has as many parameters in every layout. Padding is not learned, so not
  * counted. */
-static void test_parameters_are_counted_globally(void **state) {
-    (void)state;
+TEST(test_parameters_are_counted_globally) {
     struct program p;
     make(&p);
     program_add_param(&p, "h1", "padded", (struct type){FP32, {1, {{.tag = 'V', .n = 4, .first = 8, .global = 11}}}}, 0,
@@ -194,8 +183,7 @@ static void test_parameters_are_counted_globally(void **state) {
 }
 
 /* ---- as text ---- */
-static void test_print_shows_blocks_steps_params_and_marks(void **state) {
-    (void)state;
+TEST(test_print_shows_blocks_steps_params_and_marks) {
     struct program p;
     char *text = NULL;
     size_t bytes;

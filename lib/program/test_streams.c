@@ -222,8 +222,7 @@ static double sum_long(int m) {
     return sum;
 }
 
-static void test_both_streams_arrive_and_their_gradients_come_back(void **state) {
-    (void)state;
+TEST(test_both_streams_arrive_and_their_gradients_come_back) {
     const double *dw = b.program.params[0].grad, *dv = b.program.params[1].grad;
     assert_ok(exec_run(&b.exec, &b.schedule, true));
     double loss = 0;
@@ -242,8 +241,7 @@ static void test_both_streams_arrive_and_their_gradients_come_back(void **state)
 }
 
 /* ---- tables ---- */
-static void test_what_is_passed_on_is_one_value_from_edge_to_edge(void **state) {
-    (void)state;
+TEST(test_what_is_passed_on_is_one_value_from_edge_to_edge) {
     const struct chunk *k = &b.chunks[1];
     assert_int_equal(k->in[1], k->out[1]);
     assert_int_equal(k->dout[1], k->din[1]);
@@ -254,8 +252,7 @@ static void test_what_is_passed_on_is_one_value_from_edge_to_edge(void **state) 
     assert_true(b.chunks[0].in[1] == NO_VALUE && b.chunks[2].out[1] == NO_VALUE);
 }
 
-static void test_a_buffer_of_the_ring_has_a_place_for_each_stream(void **state) {
-    (void)state;
+TEST(test_a_buffer_of_the_ring_has_a_place_for_each_stream) {
     const struct stage_ring *forward = &b.memory.ring[0], *backward = &b.memory.ring[1];
     assert_int_equal(forward->stream[0], 0);
     assert_int_equal(forward->stream[1], arena_align(TINY_BYTES));
@@ -265,8 +262,7 @@ static void test_a_buffer_of_the_ring_has_a_place_for_each_stream(void **state) 
 }
 
 /* Each is a message; the second goes along with the first. */
-static void test_both_streams_are_billed(void **state) {
-    (void)state;
+TEST(test_both_streams_are_billed) {
     struct bill bill = {0};
     b.program.place.n.pp = 2;
     b.schedule.rank = 1;                                             /* so that the neighbors are somebody else */
@@ -283,8 +279,7 @@ static void test_both_streams_are_billed(void **state) {
 }
 
 /* As on a stage that has the middle block alone. */
-static void test_what_no_step_reads_but_a_block_passes_on_stays(void **state) {
-    (void)state;
+TEST(test_what_no_step_reads_but_a_block_passes_on_stays) {
     struct program *p = &b.program;
     struct step middle = p->steps[2];
     assert_true(middle.op == &op_scale);

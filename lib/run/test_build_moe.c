@@ -20,8 +20,7 @@ static struct plan moe_plan(int experts, int k, double capacity) {
 }
 
 /* ---- refusals ---- */
-static void test_experts_are_refused_where_they_cannot_be(void **state) {
-    (void)state;
+TEST(test_experts_are_refused_where_they_cannot_be) {
     struct plan p = moe_plan(8, 9, 1);
     assert_fails(plan_settle(&p, 0), E_CONFIG, "experts-per-token=9", "experts=8");
     p = moe_plan(8, 2, 1);
@@ -35,8 +34,7 @@ static enum status compiled(struct plan p, int rank, struct run *r) {
     return run_compile(r, &train_recipe, &p, rank, NULL, NULL);
 }
 
-static void test_mixtral_without_experts_is_refused(void **state) {
-    (void)state;
+TEST(test_mixtral_without_experts_is_refused) {
     struct plan p = moe_plan(0, 2, 1);
     struct run r;
     assert_ok(recipe_arch(&p, "mixtral"));
@@ -45,8 +43,7 @@ static void test_mixtral_without_experts_is_refused(void **state) {
 }
 
 /* The default is one for all layouts; a rank that has no whole number of groups says what would fit. */
-static void test_a_group_must_lie_on_one_rank(void **state) {
-    (void)state;
+TEST(test_a_group_must_lie_on_one_rank) {
     struct plan p = moe_plan(8, 2, 1);
     struct run r;
     p.mesh.cp = 2, p.moe_group = 0;
@@ -57,8 +54,7 @@ static void test_a_group_must_lie_on_one_rank(void **state) {
     assert_int_equal(plan_moe_group(&p), 256);
 }
 
-static void test_counts_are_those_of_the_program(void **state) {
-    (void)state;
+TEST(test_counts_are_those_of_the_program) {
     const char *const archs[] = {"gpt", "llama", "mixtral"};
     for (int i = 0; i < 3; i++) {
         struct plan p = moe_plan(8, 2, 1);
@@ -80,8 +76,7 @@ static const struct param *param_of(const struct run *r, const char *name) {
     return NULL;
 }
 
-static void test_the_router_stays_in_full_precision(void **state) {
-    (void)state;
+TEST(test_the_router_stays_in_full_precision) {
     struct plan p = moe_plan(8, 2, 1);
     struct run r;
     p.precision = PRECISION_BF16;
@@ -96,8 +91,7 @@ static void test_the_router_stays_in_full_precision(void **state) {
 }
 
 /* Full recomputation makes logits and the experts' hidden units again, and no decision. */
-static void test_picks_are_never_made_again(void **state) {
-    (void)state;
+TEST(test_picks_are_never_made_again) {
     struct plan p = moe_plan(8, 2, 1);
     struct run r;
     int replays = 0, routes = 0;
@@ -122,8 +116,7 @@ static enum status first_step(struct plan p, struct run *r) {
 
 /* Every token at every expert: f is 1/E, and sum p is 1, so the load loss of a layer is its weight, whatever the router
  * says; each of four layers and eight microbatches counts, and counts once. */
-static void test_losses_of_all_layers_and_microbatches_count_once(void **state) {
-    (void)state;
+TEST(test_losses_of_all_layers_and_microbatches_count_once) {
     struct run r;
     struct plan p = moe_plan(4, 4, 0);
     p.z_loss = 0;
@@ -168,8 +161,7 @@ static enum status worst_slope(struct run *r, double *worst) {
     return OK;
 }
 
-static void test_gradients_of_a_model_with_experts_are_slopes(void **state) {
-    (void)state;
+TEST(test_gradients_of_a_model_with_experts_are_slopes) {
     for (int i = 0; i < 4; i++) {
         struct plan p = moe_plan(8, 1 + i % 2, i < 2 ? 1 : 0);
         struct run r;
@@ -187,8 +179,7 @@ static void test_gradients_of_a_model_with_experts_are_slopes(void **state) {
 }
 
 /* With room for all nothing is dropped. The busiest expert has at least its share, and at most all tokens. */
-static void test_losses_of_routers_are_reported_apart(void **state) {
-    (void)state;
+TEST(test_losses_of_routers_are_reported_apart) {
     struct run with, without;
     struct plan p = moe_plan(8, 2, 0);
     enum status status = first_step(p, &with);
@@ -212,8 +203,7 @@ static enum status evaluated(struct plan p, double *loss) {
     return status;
 }
 
-static void test_evaluation_has_no_losses_of_routers(void **state) {
-    (void)state;
+TEST(test_evaluation_has_no_losses_of_routers) {
     double with, without;
     struct plan p = moe_plan(8, 2, 1);
     enum status status = evaluated(p, &with);

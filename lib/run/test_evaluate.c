@@ -185,16 +185,14 @@ static int n_layouts(void) { return comm_world_size() == 1 ? 1 : 3; }
 
 /* ---- the tests ---- */
 /* 13 samples: batches of 4 leave one over, of 16 hold more than there is, of 2 in one microbatch or two. */
-static void test_validation_loss_is_the_plain_mean_in_every_layout_and_batch(void **state) {
-    (void)state;
+TEST(test_validation_loss_is_the_plain_mean_in_every_layout_and_batch) {
     const struct { int global_batch, micro_batch; } batches[] = {{2, 1}, {4, 1}, {4, 2}, {16, 4}, {16, 8}};
     for (int n = 0; n < n_layouts(); n++)
         for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
             check(nth_layout(n, batches[i].global_batch, batches[i].micro_batch), 0, SAMPLES);
 }
 
-static void test_eval_batches_limits_the_mean(void **state) {
-    (void)state;
+TEST(test_eval_batches_limits_the_mean) {
     for (int n = 0; n < n_layouts(); n++) {
         check(nth_layout(n, 4, 2), 2, 8);
         check(nth_layout(n, 4, 2), 4, SAMPLES);
@@ -203,8 +201,7 @@ static void test_eval_batches_limits_the_mean(void **state) {
 }
 
 /* The two tests above would pass if all samples had one loss. */
-static void test_samples_differ(void **state) {
-    (void)state;
+TEST(test_samples_differ) {
     double all = 0, some = 0;
     enum status status = expected_loss(SAMPLES, &all);
     if (status == OK) status = expected_loss(SAMPLES - 1, &some);
@@ -225,8 +222,7 @@ static enum status two_steps(struct plan p, bool evaluate_between, double losses
     return status;
 }
 
-static void test_evaluation_leaves_training_alone(void **state) {
-    (void)state;
+TEST(test_evaluation_leaves_training_alone) {
     for (int n = 0; n < n_layouts(); n++) {
         double with[2] = {0}, without[2] = {0};
         enum status status = two_steps(nth_layout(n, 4, 1), true, with);
@@ -237,8 +233,7 @@ static void test_evaluation_leaves_training_alone(void **state) {
     }
 }
 
-static void test_no_validation_data_is_said(void **state) {
-    (void)state;
+TEST(test_no_validation_data_is_said) {
     struct run r;
     double loss;
     struct plan p = nth_layout(0, 4, 1);
@@ -257,8 +252,7 @@ static enum status after_two(void *self, bool *ends) {
     return OK;
 }
 
-static void test_it_ends_where_the_watcher_says_so(void **state) {
-    (void)state;
+TEST(test_it_ends_where_the_watcher_says_so) {
     for (int n = 0; n < n_layouts(); n++) {
         struct run r;
         struct evaluated out = {0};
@@ -273,8 +267,7 @@ static void test_it_ends_where_the_watcher_says_so(void **state) {
 }
 
 /* The last rank alone cannot read its samples: the others are in the middle of a batch with it. */
-static void test_a_sample_that_one_rank_cannot_read_fails_all_and_training_goes_on(void **state) {
-    (void)state;
+TEST(test_a_sample_that_one_rank_cannot_read_fails_all_and_training_goes_on) {
     for (int n = 0; n < n_layouts(); n++) {
         struct run r;
         double loss = 0;

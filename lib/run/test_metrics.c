@@ -63,8 +63,7 @@ static void check_keys(json_t *row, const char *const *keys, size_t n) {
     assert_int_equal(json_object_size(row), n);
 }
 
-static void test_training_row_has_exactly_the_promised_keys(void **state) {
-    (void)state;
+TEST(test_training_row_has_exactly_the_promised_keys) {
     const char *const keys[] = {"step",           "loss",         "grad_norm",  "lr",
                                 "step_ms",        "tokens_per_s", "mfu",        "flops_per_token",
                                 "mem_peak_bytes", "comm_bytes",   "comm_ms",    "bubble_ms",
@@ -78,8 +77,7 @@ static void test_training_row_has_exactly_the_promised_keys(void **state) {
     json_decref(row);
 }
 
-static void test_a_row_with_experts_says_what_they_lose(void **state) {
-    (void)state;
+TEST(test_a_row_with_experts_says_what_they_lose) {
     struct metrics_row r = example();
     r.experts = true, r.aux_loss = 0.0125, r.expert_load = 1.5, r.dropped = 0.0625;
     json_t *row = written(&r);
@@ -93,8 +91,7 @@ static void test_a_row_with_experts_says_what_they_lose(void **state) {
 static double real_of(const json_t *row, const char *key) { return json_real_value(json_object_get(row, key)); }
 static int64_t integer_of(const json_t *row, const char *key) { return json_integer_value(json_object_get(row, key)); }
 
-static void test_every_value_lands_under_its_key_and_in_its_unit(void **state) {
-    (void)state;
+TEST(test_every_value_lands_under_its_key_and_in_its_unit) {
     struct metrics_row r = example();
     r.skipped = true;
     r.loss_scale = 65536;
@@ -117,8 +114,7 @@ static void test_every_value_lands_under_its_key_and_in_its_unit(void **state) {
     json_decref(row);
 }
 
-static void test_a_row_with_a_disk_says_what_went_there(void **state) {
-    (void)state;
+TEST(test_a_row_with_a_disk_says_what_went_there) {
     struct metrics_row r = example();
     r.on_disk = true, r.disk = (struct disk_traffic){40960, 8192, 0.5};
     json_t *row = written(&r);
@@ -128,8 +124,7 @@ static void test_a_row_with_a_disk_says_what_went_there(void **state) {
     json_decref(row);
 }
 
-static void test_evaluation_row_has_val_loss_and_never_loss(void **state) {
-    (void)state;
+TEST(test_evaluation_row_has_val_loss_and_never_loss) {
     const char *const keys[] = {"step", "val_loss"};
     struct metrics m = open_file();
     enum status status = metrics_evaluation(&m, 250, 1.0 / 3, NAN);
@@ -143,8 +138,7 @@ static void test_evaluation_row_has_val_loss_and_never_loss(void **state) {
 }
 
 /* 17 digits name every double; who compares two runs bit for bit may do so from their files. */
-static void test_doubles_come_back_bit_for_bit(void **state) {
-    (void)state;
+TEST(test_doubles_come_back_bit_for_bit) {
     const double values[] = {0.1, 1.0 / 3, 2, -0.0, 1e22, DBL_MAX, DBL_MIN, 5e-324, 1 + DBL_EPSILON, 6.02214076e23};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         struct metrics_row r = example();
@@ -160,8 +154,7 @@ static void test_doubles_come_back_bit_for_bit(void **state) {
     assert_non_null(strstr(line(0), "\"loss\":0.10000000000000001,"));
 }
 
-static void test_what_is_no_number_becomes_null(void **state) {
-    (void)state;
+TEST(test_what_is_no_number_becomes_null) {
     const double values[] = {NAN, -NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < 4; i++) {
         struct metrics_row r = example();
@@ -175,8 +168,7 @@ static void test_what_is_no_number_becomes_null(void **state) {
 }
 
 /* A reader may follow the file while training goes on: each row is a whole line, and there at once. */
-static void test_each_row_is_one_line_and_there_at_once(void **state) {
-    (void)state;
+TEST(test_each_row_is_one_line_and_there_at_once) {
     struct metrics m = open_file();
     struct metrics_row r = example();
     for (int i = 0; i < 3; i++) {
@@ -210,8 +202,7 @@ static void check_text(const char *name, const char *text) {
 }
 
 /* The first row gives the old rows another name, and no other file's. */
-static void test_rows_of_an_earlier_run_get_another_name(void **state) {
-    (void)state;
+TEST(test_rows_of_an_earlier_run_get_another_name) {
     char first[512], second[512], link[512];
     path = test_path("kept.jsonl");
     snprintf(first, sizeof first, "%s", test_path("kept-1.jsonl"));
@@ -232,8 +223,7 @@ static void test_rows_of_an_earlier_run_get_another_name(void **state) {
     check_text(second, "old\n");
 }
 
-static void test_a_run_without_a_row_leaves_no_trace(void **state) {
-    (void)state;
+TEST(test_a_run_without_a_row_leaves_no_trace) {
     struct metrics m;
     path = test_path("untouched.jsonl");
     write_text(path, "old\n");
@@ -247,8 +237,7 @@ static void test_a_run_without_a_row_leaves_no_trace(void **state) {
 }
 
 /* Of a file that is renamed, and of the one that takes its place. A rank that replaces another waits for no lock. */
-static void test_two_jobs_do_not_write_one_file(void **state) {
-    (void)state;
+TEST(test_two_jobs_do_not_write_one_file) {
     struct metrics m, other;
     path = test_path("shared.jsonl");
     write_text(path, "old\n");
@@ -270,8 +259,7 @@ static void test_two_jobs_do_not_write_one_file(void **state) {
 }
 
 /* ---- no file, bad file ---- */
-static void test_an_empty_path_means_no_file(void **state) {
-    (void)state;
+TEST(test_an_empty_path_means_no_file) {
     struct metrics m;
     struct metrics_row r = example();
     assert_ok(metrics_open(&m, "", fresh));
@@ -281,8 +269,7 @@ static void test_an_empty_path_means_no_file(void **state) {
     metrics_close(&m);
 }
 
-static void test_a_path_that_cannot_be_written_is_refused(void **state) {
-    (void)state;
+TEST(test_a_path_that_cannot_be_written_is_refused) {
     struct metrics m;
     const char *nowhere = "/nowhere/at/all.jsonl";
     assert_fails(metrics_open(&m, nowhere, fresh), E_USAGE, "metrics=/nowhere/at/all.jsonl", "No such file",
@@ -290,8 +277,7 @@ static void test_a_path_that_cannot_be_written_is_refused(void **state) {
     assert_null(m.file);
 }
 
-static void test_a_full_disk_is_said(void **state) {
-    (void)state;
+TEST(test_a_full_disk_is_said) {
     struct metrics m;
     struct metrics_row r = example();
     assert_ok(metrics_open(&m, "/dev/full", fresh));
@@ -301,8 +287,7 @@ static void test_a_full_disk_is_said(void **state) {
 }
 
 /* A row that was cut off spoils none of those that find room later. */
-static void test_rows_go_on_when_there_is_room_again(void **state) {
-    (void)state;
+TEST(test_rows_go_on_when_there_is_room_again) {
     struct rlimit limit;
     struct metrics m = open_file();
     signal(SIGXFSZ, SIG_IGN);
@@ -318,8 +303,7 @@ static void test_rows_go_on_when_there_is_room_again(void **state) {
     assert_string_equal(line(2), "{\"step\":4,\"val_loss\":0.25}\n");
 }
 
-static void test_a_pipe_without_a_reader_is_not_waited_for(void **state) {
-    (void)state;
+TEST(test_a_pipe_without_a_reader_is_not_waited_for) {
     struct metrics m;
     const char *pipe = test_path("metrics-unread");
     assert_int_equal(mkfifo(pipe, 0666), 0);
@@ -329,8 +313,7 @@ static void test_a_pipe_without_a_reader_is_not_waited_for(void **state) {
     metrics_close(&m);
 }
 
-static void test_a_reader_that_leaves_is_said(void **state) {
-    (void)state;
+TEST(test_a_reader_that_leaves_is_said) {
     struct metrics m;
     const char *pipe = test_path("metrics-pipe");
     assert_int_equal(mkfifo(pipe, 0666), 0);
@@ -364,8 +347,7 @@ static void check_printed(const struct metrics_row *r, const char *expected) {
 #define EXAMPLE_LINE \
     "step 12/2000 | loss 2.3107 | norm 0.83 | lr 6.00e-04 | 41.2 ms | 49710 tok/s | mfu 38.1% | mem 412 MiB"
 
-static void test_printed_line_is_the_promised_one(void **state) {
-    (void)state;
+TEST(test_printed_line_is_the_promised_one) {
     struct metrics_row r = example();
     check_printed(&r, EXAMPLE_LINE "\n");
     r.loss_scale = 65536;
@@ -375,8 +357,7 @@ static void test_printed_line_is_the_promised_one(void **state) {
 }
 
 /* A killed run has left half a line: what is added stands on lines of its own. */
-static void test_appended_rows_follow_what_is_there(void **state) {
-    (void)state;
+TEST(test_appended_rows_follow_what_is_there) {
     struct metrics m = open_file();
     assert_ok(metrics_evaluation(&m, 1, 2, NAN));
     fputs("{\"st", m.file);

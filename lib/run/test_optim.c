@@ -89,8 +89,7 @@ static double plain_factor(double norm) {
 /* ---- norm and clipping ---- */
 /* n terms, all positive: a sum in any order is within n u of exact, u = 2^-53; the root halves it. Here n is about
  * 10^4. */
-static void test_norm_is_that_of_all_gradients(void **state) {
-    (void)state;
+TEST(test_norm_is_that_of_all_gradients) {
     struct plan p = plan_with(0.5, 0.1);
     create(&p);
     assert_ok(run_step(&r));
@@ -100,8 +99,7 @@ static void test_norm_is_that_of_all_gradients(void **state) {
 }
 
 /* A pipeline's second copy of the embedding, a replica's copy of everything: somebody else counts it. */
-static void test_norm_leaves_out_what_is_counted_elsewhere(void **state) {
-    (void)state;
+TEST(test_norm_leaves_out_what_is_counted_elsewhere) {
     struct plan p = plan_with(0.5, 0.1);
     create(&p);
     assert_ok(run_step(&r));
@@ -118,8 +116,7 @@ static void test_norm_leaves_out_what_is_counted_elsewhere(void **state) {
     assert_close(without, sqrt(norm * norm - its), 1e-12 * norm);
 }
 
-static void test_clip_factor_is_pytorchs(void **state) {
-    (void)state;
+TEST(test_clip_factor_is_pytorchs) {
     assert_close(optim_clip_factor(4, 1), 1 / 4.000001, 1e-16);
     assert_close(optim_clip_factor(1e-6, 1e-6), 0.5, 1e-16);         /* here the 1e-6 is half of it */
     assert_close(optim_clip_factor(0.5, 1), 1, 0);                   /* gradients are never made longer */
@@ -129,8 +126,7 @@ static void test_clip_factor_is_pytorchs(void **state) {
 }
 
 /* grad_norm is the norm before clipping, in metrics as in the struct. */
-static void test_step_reports_the_norm_before_clipping(void **state) {
-    (void)state;
+TEST(test_step_reports_the_norm_before_clipping) {
     struct plan p = plan_with(0.01, 0.1);
     create(&p);
     assert_ok(run_step(&r));
@@ -171,22 +167,19 @@ static void check_adamw(const struct plan *plan) {
     assert_close(worst, 0, 3 * 12 * 1.2 * 0x1p-53);
 }
 
-static void test_three_steps_are_adamw_with_clipping(void **state) {
-    (void)state;
+TEST(test_three_steps_are_adamw_with_clipping) {
     struct plan p = plan_with(0.5, 0.1);
     check_adamw(&p);
     assert_true(r.clip_factor < 1);
 }
 
-static void test_three_steps_are_adamw_without_clipping(void **state) {
-    (void)state;
+TEST(test_three_steps_are_adamw_without_clipping) {
     struct plan p = plan_with(0, 0.1);
     check_adamw(&p);
 }
 
 /* A decay so strong that forgetting it, or giving it to a bias or a gain, cannot hide. */
-static void test_decay_is_for_matrices_only(void **state) {
-    (void)state;
+TEST(test_decay_is_for_matrices_only) {
     struct plan p = plan_with(0.5, 10);
     int n_matrices = 0;
     check_adamw(&p);
@@ -198,8 +191,7 @@ static void test_decay_is_for_matrices_only(void **state) {
                                                                       * layer */
 }
 
-static void test_warmup_reaches_the_optimizer(void **state) {
-    (void)state;
+TEST(test_warmup_reaches_the_optimizer) {
     struct plan p = plan_with(0.5, 0.1);
     p.warmup = 4;
     check_adamw(&p);
@@ -208,8 +200,7 @@ static void test_warmup_reaches_the_optimizer(void **state) {
 
 /* ---- own elements ---- */
 /* As with zero: of each param this rank updates elements 3 .. 3 + n, and no other moves. */
-static void test_only_own_elements_are_updated(void **state) {
-    (void)state;
+TEST(test_only_own_elements_are_updated) {
     struct plan p = plan_with(0.5, 0.1);
     create(&p);
     assert_ok(run_step(&r));
@@ -229,8 +220,7 @@ static void test_only_own_elements_are_updated(void **state) {
     assert_int_equal(moved_other, 0);
 }
 
-static void test_own_elements_lie_where_the_param_is_kept(void **state) {
-    (void)state;
+TEST(test_own_elements_lie_where_the_param_is_kept) {
     double weight[10], grad[10];
     struct param w = {.type = {FP64, {1, {axis_whole('C', 10)}}}, .grad_type = {FP64, {1, {axis_whole('C', 10)}}},
                       .weight = weight, .grad = grad, .own_first = 4, .own_n = 3};

@@ -84,8 +84,7 @@ static void check_formula(const struct run *r, int64_t weight_size, bool master,
     assert_true(params ? r->bill.disk_read_bytes > read : r->bill.disk_read_bytes == read);
 }
 
-static void test_blocks_cover_every_element_once(void **state) {
-    (void)state;
+TEST(test_blocks_cover_every_element_once) {
     static const double windows[] = {0.4, 0.7, 3, 24};
     static const struct { int precision; int64_t size; bool master; } kinds[] = {
         {PRECISION_FP64, 8, false}, {PRECISION_FP32, 4, false}, {PRECISION_BF16, 2, true}};
@@ -105,8 +104,7 @@ static void test_blocks_cover_every_element_once(void **state) {
 }
 
 /* On a CPU states in host memory are where AdamW can reach them; for a GPU gradients and weights pass through. */
-static void test_blocks_of_the_host_tier(void **state) {
-    (void)state;
+TEST(test_blocks_of_the_host_tier) {
     for (int device = PLAN_DEVICE_CPU; device <= PLAN_DEVICE_CUDA; device++) {
         struct plan p = disk_plan(PRECISION_BF16, OFFLOAD_OPTIMIZER, 0.7);
         struct run r;
@@ -119,8 +117,7 @@ static void test_blocks_of_the_host_tier(void **state) {
     }
 }
 
-static void test_blocks_refuse_a_window_that_holds_none(void **state) {
-    (void)state;
+TEST(test_blocks_refuse_a_window_that_holds_none) {
     struct plan p = disk_plan(PRECISION_FP64, OFFLOAD_PARAMS, 0.06);
     struct run r;
     p.device = PLAN_DEVICE_CPU;

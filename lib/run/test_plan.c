@@ -26,8 +26,7 @@ static struct plan small_plan(void) {
     return p;
 }
 
-static void test_dp_is_what_the_world_leaves(void **state) {
-    (void)state;
+TEST(test_dp_is_what_the_world_leaves) {
     struct plan p = small_plan();
     p.mesh.tp = 2;
     p.mesh.pp = 2;
@@ -36,8 +35,7 @@ static void test_dp_is_what_the_world_leaves(void **state) {
     assert_int_equal(plan_ranks(&p), 12);
 }
 
-static void test_settling_twice_changes_nothing(void **state) {
-    (void)state;
+TEST(test_settling_twice_changes_nothing) {
     struct plan p = small_plan(), again;
     p.mesh.pp = 2;
     assert_ok(plan_settle(&p, 4));
@@ -48,8 +46,7 @@ static void test_settling_twice_changes_nothing(void **state) {
 
 /* One stage: all of the share at once. More: the largest that leaves at least 2 pp microbatches, to keep the bubble
  * below a third; and single sequences when there are not enough. */
-static void test_micro_batch_is_chosen_to_fill_the_pipeline(void **state) {
-    (void)state;
+TEST(test_micro_batch_is_chosen_to_fill_the_pipeline) {
     const struct { int64_t pp, global_batch, micro; int n_microbatches; } expected[] = {
         {1, 24, 24, 1}, {2, 24, 6, 4}, {3, 24, 4, 6}, {4, 24, 3, 8}, {4, 20, 2, 10}, {4, 7, 1, 7}, {4, 2, 1, 2}};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
@@ -62,8 +59,7 @@ static void test_micro_batch_is_chosen_to_fill_the_pipeline(void **state) {
     }
 }
 
-static void test_given_micro_batch_is_kept(void **state) {
-    (void)state;
+TEST(test_given_micro_batch_is_kept) {
     struct plan p = small_plan();
     p.mesh.dp = 2;
     p.micro_batch = 3;
@@ -72,8 +68,7 @@ static void test_given_micro_batch_is_kept(void **state) {
     assert_int_equal(p.n_microbatches, 4);
 }
 
-static void test_min_lr_is_a_tenth_unless_given(void **state) {
-    (void)state;
+TEST(test_min_lr_is_a_tenth_unless_given) {
     struct plan p = small_plan(), zero = small_plan();
     p.lr = 5e-4;
     assert_ok(plan_settle(&p, 1));
@@ -84,23 +79,20 @@ static void test_min_lr_is_a_tenth_unless_given(void **state) {
 }
 
 /* ---- refusals: value, limit, remedy ---- */
-static void test_refuses_heads_that_do_not_divide(void **state) {
-    (void)state;
+TEST(test_refuses_heads_that_do_not_divide) {
     struct plan p = small_plan();
     p.heads = 5;
     assert_fails(plan_settle(&p, 1), E_CONFIG, "heads=5", "hidden=12", "1, 2, 3, 4, 6, 12");
 }
 
-static void test_refuses_a_world_that_tp_and_pp_do_not_divide(void **state) {
-    (void)state;
+TEST(test_refuses_a_world_that_tp_and_pp_do_not_divide) {
     struct plan p = small_plan();
     p.mesh.tp = 3;
     p.mesh.pp = 2;
     assert_fails(plan_settle(&p, 8), E_CONFIG, "tp=3", "pp=2", "there are 8", "multiple of 6");
 }
 
-static void test_refuses_a_layout_of_another_size_than_the_world(void **state) {
-    (void)state;
+TEST(test_refuses_a_layout_of_another_size_than_the_world) {
     struct plan p = small_plan();
     p.mesh.dp = 2;
     p.mesh.tp = 3;
@@ -110,8 +102,7 @@ static void test_refuses_a_layout_of_another_size_than_the_world(void **state) {
 }
 
 /* As show asks: no world yet. */
-static void test_a_world_of_0_is_what_the_layout_takes(void **state) {
-    (void)state;
+TEST(test_a_world_of_0_is_what_the_layout_takes) {
     struct plan p = small_plan();
     p.mesh.tp = 3;
     assert_ok(plan_settle(&p, 0));
@@ -124,8 +115,7 @@ static void test_a_world_of_0_is_what_the_layout_takes(void **state) {
 }
 
 /* Ranks are ints: 2^31 are one too many. */
-static void test_refuses_more_ranks_than_can_be_numbered(void **state) {
-    (void)state;
+TEST(test_refuses_more_ranks_than_can_be_numbered) {
     struct plan p = small_plan();
     p.mesh.dp = p.mesh.tp = p.heads = p.hidden = p.global_batch = 1000000;
     assert_fails(plan_settle(&p, 0), E_CONFIG, "tp=1000000 x dp=1000000 needs", "needs 1000000000000 ranks",
@@ -140,8 +130,7 @@ static void test_refuses_more_ranks_than_can_be_numbered(void **state) {
 }
 
 /* The remedy is the next batch that divides. */
-static void test_refuses_a_batch_that_dp_does_not_divide(void **state) {
-    (void)state;
+TEST(test_refuses_a_batch_that_dp_does_not_divide) {
     struct plan p = small_plan();
     p.mesh.dp = 5;
     assert_fails(plan_settle(&p, 5), E_CONFIG, "dp=5", "global-batch=24", "use global-batch 25");
@@ -150,8 +139,7 @@ static void test_refuses_a_batch_that_dp_does_not_divide(void **state) {
     assert_fails(plan_settle(&p, 32), E_CONFIG, "dp=32", "use global-batch 32");
 }
 
-static void test_refuses_a_micro_batch_that_does_not_divide(void **state) {
-    (void)state;
+TEST(test_refuses_a_micro_batch_that_does_not_divide) {
     struct plan p = small_plan();
     p.mesh.dp = 2;
     p.micro_batch = 5;
@@ -161,8 +149,7 @@ static void test_refuses_a_micro_batch_that_does_not_divide(void **state) {
 }
 
 /* A refusal is quick, whatever the number: 999999999989 is prime. */
-static void test_refuses_a_huge_batch_at_once(void **state) {
-    (void)state;
+TEST(test_refuses_a_huge_batch_at_once) {
     struct plan p = small_plan();
     p.global_batch = 999999999989;
     p.micro_batch = 2;
@@ -173,24 +160,21 @@ static void test_refuses_a_huge_batch_at_once(void **state) {
     assert_fails(plan_settle(&p, 2), E_CONFIG, "999999999989 microbatches", "raise micro-batch");
 }
 
-static void test_refuses_more_microbatches_than_a_table_holds(void **state) {
-    (void)state;
+TEST(test_refuses_more_microbatches_than_a_table_holds) {
     struct plan p = small_plan();
     p.global_batch = 3 << 20;
     p.micro_batch = 1;
     assert_fails(plan_settle(&p, 1), E_CONFIG, "3145728 microbatches", "1048576", "raise micro-batch");
 }
 
-static void test_refuses_a_min_lr_above_lr(void **state) {
-    (void)state;
+TEST(test_refuses_a_min_lr_above_lr) {
     struct plan p = small_plan();
     p.lr = 1e-3;
     p.min_lr = 2e-3;
     assert_fails(plan_settle(&p, 1), E_CONFIG, "min-lr=0.002", "lr=0.001", "lower it");
 }
 
-static void test_divisors_are_all_and_stop_at_the_limit(void **state) {
-    (void)state;
+TEST(test_divisors_are_all_and_stop_at_the_limit) {
     assert_string_equal(plan_divisors(12, 12), "1, 2, 3, 4, 6, 12");
     assert_string_equal(plan_divisors(12, 5), "1, 2, 3, 4");
     assert_string_equal(plan_divisors(1, 1), "1");
@@ -200,8 +184,7 @@ static void test_divisors_are_all_and_stop_at_the_limit(void **state) {
 }
 
 /* Each size is legal, and their product is beyond int64_t: the memory plan would add up negative bytes. */
-static void test_refuses_sizes_that_cannot_be_counted(void **state) {
-    (void)state;
+TEST(test_refuses_sizes_that_cannot_be_counted) {
     struct plan p = small_plan();
     p.hidden = 1000000, p.heads = 1, p.seq = 1000000, p.global_batch = 1000000;
     assert_fails(plan_settle(&p, 1), E_CONFIG, "more than 64 bits can count");
@@ -223,8 +206,7 @@ static struct plan schedule_of(int64_t steps, int64_t warmup) {
 
 /* lr and min-lr are powers of two, and so is the warmup: the corners are exact. cos(pi) is -1 exactly, cos(pi/2) is
  * 6e-17. */
-static void test_learning_rate_at_its_corners(void **state) {
-    (void)state;
+TEST(test_learning_rate_at_its_corners) {
     struct plan p = schedule_of(25, 8);
     assert_close(plan_lr(&p, 0), 0.5 / 8, 0);                        /* never zero: a step without a step is wasted */
     assert_close(plan_lr(&p, 3), 0.5 / 2, 0);
@@ -236,8 +218,7 @@ static void test_learning_rate_at_its_corners(void **state) {
 }
 
 /* A quarter of the way the cosine is at (1 + cos(pi/4)) / 2. */
-static void test_learning_rate_follows_half_a_cosine(void **state) {
-    (void)state;
+TEST(test_learning_rate_follows_half_a_cosine) {
     struct plan p = schedule_of(17, 0);
     assert_close(plan_lr(&p, 0), 0.5, 0);
     assert_close(plan_lr(&p, 4), 0.125 + 0.375 * (1 + sqrt(0.5)) / 2, 1e-15);
@@ -245,8 +226,7 @@ static void test_learning_rate_follows_half_a_cosine(void **state) {
     for (int n = 1; n < 17; n++) assert_true(plan_lr(&p, n) < plan_lr(&p, n - 1));
 }
 
-static void test_learning_rate_of_very_short_runs(void **state) {
-    (void)state;
+TEST(test_learning_rate_of_very_short_runs) {
     struct plan one = schedule_of(1, 0), two = schedule_of(2, 0), warming = schedule_of(4, 100),
                 all_warmup = schedule_of(4, 4);
     assert_close(plan_lr(&one, 0), 0.5, 0);
@@ -258,8 +238,7 @@ static void test_learning_rate_of_very_short_runs(void **state) {
 }
 
 /* ---- place ---- */
-static void test_place_is_that_of_the_rank(void **state) {
-    (void)state;
+TEST(test_place_is_that_of_the_rank) {
     struct plan p = small_plan();
     p.mesh.tp = 2;
     p.mesh.pp = 3;

@@ -31,8 +31,7 @@ static size_t field_size(const struct option *o) {
 }
 
 /* What scripts and configuration files rely on; an option may join them, none may leave. */
-static void test_table_has_the_promised_names(void **state) {
-    (void)state;
+TEST(test_table_has_the_promised_names) {
     const char *const promised[] = {"model",       "layers",    "hidden",       "heads",      "seq",
                                     "vocab",       "dropout",   "eps",          "steps",      "global-batch",
                                     "micro-batch", "lr",        "min-lr",       "warmup",     "weight-decay",
@@ -49,8 +48,7 @@ static void test_table_has_the_promised_names(void **state) {
     }
 }
 
-static void test_every_option_says_what_it_means(void **state) {
-    (void)state;
+TEST(test_every_option_says_what_it_means) {
     struct option_table all = all_options();
     for (int i = 0; i < all.n; i++) {
         const struct option *o = &all.option[i];
@@ -67,8 +65,7 @@ static void test_every_option_says_what_it_means(void **state) {
 /* Every field before those of techniques belongs to exactly one option: bytes that belong to none are padding before an
  * 8-byte field, fewer than 8 in a row. In `own` a technique's struct may have padding where it likes, and no byte has
  * two options. */
-static void test_every_field_has_one_option(void **state) {
-    (void)state;
+TEST(test_every_field_has_one_option) {
     static int owners[sizeof(struct plan)];
     struct option_table all = all_options();
     memset(owners, 0, sizeof owners);
@@ -86,8 +83,7 @@ static void test_every_field_has_one_option(void **state) {
 }
 
 /* ... and so no default is forgotten. */
-static void test_defaults_are_the_promised_ones(void **state) {
-    (void)state;
+TEST(test_defaults_are_the_promised_ones) {
     struct plan p = default_plan();
     assert_string_equal(p.model, "tiny");
     assert_close(p.eps, 1e-8, 0);
@@ -111,8 +107,7 @@ static void test_defaults_are_the_promised_ones(void **state) {
 }
 
 /* The names of choices are indices of enums elsewhere. */
-static void test_choices_are_in_the_order_of_their_enums(void **state) {
-    (void)state;
+TEST(test_choices_are_in_the_order_of_their_enums) {
     struct plan p;
     struct options *o;
     char *const line[] = {"--schedule", "gpipe", "--precision", "fp64", "--attention", "materialised", "--log",

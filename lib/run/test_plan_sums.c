@@ -17,15 +17,13 @@ static struct plan fixed_plan(void) {
     return p;
 }
 
-static void test_fixed_sums_have_no_chunks_of_the_loss(void **state) {
-    (void)state;
+TEST(test_fixed_sums_have_no_chunks_of_the_loss) {
     struct plan p = fixed_plan();
     assert_ok(plan_settle(&p, 1));
     assert_int_equal(p.loss_chunk, 0);
 }
 
-static void test_fixed_sums_want_powers_of_two(void **state) {
-    (void)state;
+TEST(test_fixed_sums_want_powers_of_two) {
     struct plan p = fixed_plan();
     p.global_batch = 24;
     p.micro_batch = 8;
@@ -40,8 +38,7 @@ static void test_fixed_sums_want_powers_of_two(void **state) {
     assert_ok(plan_settle(&p, 8));
 }
 
-static void test_fixed_sums_refuse_what_has_no_order(void **state) {
-    (void)state;
+TEST(test_fixed_sums_refuse_what_has_no_order) {
     struct plan p = fixed_plan();
     p.device = PLAN_DEVICE_CUDA;
     assert_fails(plan_settle(&p, 1), E_CONFIG, "device=cuda", "use device=cpu", "sums=fast");
@@ -62,8 +59,7 @@ static void test_fixed_sums_refuse_what_has_no_order(void **state) {
 }
 
 /* What techniques refuse themselves. */
-static void test_techniques_refuse_what_has_no_fixed_sum(void **state) {
-    (void)state;
+TEST(test_techniques_refuse_what_has_no_fixed_sum) {
     struct run r;
     struct plan p = fixed_plan();
     p.precision = PRECISION_BF16;

@@ -56,8 +56,7 @@ static int n_choices(void) {
 
 /* The run that times is the reference on the CPU, though its candidates have run into weights' gradients; and the run
  * that reads has its bits, whatever is the fastest now. */
-static void test_products_are_timed_once(void **state) {
-    (void)state;
+TEST(test_products_are_timed_once) {
     struct reference ref;
     struct difference timed, read, none;
     if (!is_emulated()) skip();
@@ -85,8 +84,7 @@ static void test_products_are_timed_once(void **state) {
 }
 
 /* Each rank finds another one the fastest; rank 0's is everyone's. */
-static void test_ranks_take_the_same(void **state) {
-    (void)state;
+TEST(test_ranks_take_the_same) {
     if (!is_emulated() || comm_world_size() == 1) skip();
     begin(comm_is_rank_0() ? "50,10" : "10,50");
     struct plan p = plan_with_file();
@@ -105,8 +103,7 @@ static void test_ranks_take_the_same(void **state) {
 }
 
 /* Other rows in the file stay there, and do not count as used. */
-static void test_a_file_grows(void **state) {
-    (void)state;
+TEST(test_a_file_grows) {
     if (!is_emulated()) skip();
     begin("50,10");
     struct plan p = plan_with_file();
@@ -135,8 +132,7 @@ static void write_text(const char *text) {
     fclose(f);
 }
 
-static void test_files_of_others_are_refused(void **state) {
-    (void)state;
+TEST(test_files_of_others_are_refused) {
     static const struct { const char *text; enum status status; } bad[] = {
         {"", E_FORMAT}, {"{}", E_FORMAT}, {"{\"format\": \"trivium gemm algorithms\", \"version\": 2}", E_FORMAT},
         {"{\"format\": \"trivium gemm algorithms\", \"version\": 1, \"gpu\": \"H100\", \"cublaslt\": 130100, "

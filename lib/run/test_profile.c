@@ -135,8 +135,7 @@ static struct plan plan_named(const char *arch) {
     return p;
 }
 
-static void test_every_row_is_in_the_line_of_its_step(void **state) {
-    (void)state;
+TEST(test_every_row_is_in_the_line_of_its_step) {
     static const char *const NAMES[][4] = {
         {"gpt", "h*.qkv", "h*.fc2", "embed.tok"}, {"llama", "h*.q", "h*.down", "head.loss"},
         {"bert", "h*.qkv", "h*.fc2", "head.loss"}, {"t5", "e*.kv", "d*.kv", "d*.fc2"},
@@ -152,8 +151,7 @@ static void test_every_row_is_in_the_line_of_its_step(void **state) {
 }
 
 /* A stage has its own layers, and those of two chunks together. */
-static void test_a_stage_has_lines_of_what_it_computes(void **state) {
-    (void)state;
+TEST(test_a_stage_has_lines_of_what_it_computes) {
     for (int rank = 0; rank < 2; rank++) {
         struct plan p = plan_named("gpt");
         struct run r;
@@ -169,8 +167,7 @@ static void test_a_stage_has_lines_of_what_it_computes(void **state) {
 
 /* The flops of all lines are those of the bill, which the MFU formula is held against; but attention's, of which a
  * causal mask leaves out half. And a line's are its product's: 6 times tokens times weights. */
-static void test_a_rate_is_what_was_computed_in_that_time(void **state) {
-    (void)state;
+TEST(test_a_rate_is_what_was_computed_in_that_time) {
     for (int kind = 0; kind < 2; kind++) {
         struct plan p = plan_named("gpt");
         struct run r;
@@ -192,8 +189,7 @@ static void test_a_rate_is_what_was_computed_in_that_time(void **state) {
 }
 
 /* Seconds of two steps, so that a rate is of both. */
-static void test_a_rate_is_that_of_all_steps(void **state) {
-    (void)state;
+TEST(test_a_rate_is_that_of_all_steps) {
     struct plan p = plan_named("gpt");
     struct run r;
     compile(&r, &p, 0);
@@ -205,8 +201,7 @@ static void test_a_rate_is_that_of_all_steps(void **state) {
     release(&r, &one);
 }
 
-static void test_what_was_predicted_is_beside_its_line(void **state) {
-    (void)state;
+TEST(test_what_was_predicted_is_beside_its_line) {
     struct plan p = plan_named("gpt");
     struct run r;
     double sum = 0, all = 0;
@@ -224,8 +219,7 @@ static void test_what_was_predicted_is_beside_its_line(void **state) {
 
 /* ---- seconds of a run ---- */
 /* The shares, the optimizer's and the rest's are the whole step; each line adds up. */
-static void test_the_profile_is_the_whole_step(void **state) {
-    (void)state;
+TEST(test_the_profile_is_the_whole_step) {
     struct plan p = parity_plan();
     struct run r = {0};
     struct data_file *file;

@@ -36,8 +36,7 @@ static enum status make(const struct recipe *recipe, struct plan *plan, struct o
     return options_create(table, 1, plan, options);
 }
 
-static void test_techniques_bring_options_into_the_plan(void **state) {
-    (void)state;
+TEST(test_techniques_bring_options_into_the_plan) {
     const struct technique *const list[] = {&first, &none, &second};
     const struct recipe recipe = {list, 3, models, 1};
     char *const words[] = {"--test-strength", "0.25", "--test-every", "9", "--layers", "3"};
@@ -61,8 +60,7 @@ static void test_techniques_bring_options_into_the_plan(void **state) {
     free((void *)table.option);
 }
 
-static void test_options_that_do_not_fit_are_refused(void **state) {
-    (void)state;
+TEST(test_options_that_do_not_fit_are_refused) {
     const struct technique large = {.name = "large", .options = {FIRST, 1, PLAN_OWN_BYTES - 4}};
     const struct technique *const list[] = {&large, &second};
     const struct recipe recipe = {.techniques = list, .n_techniques = 2};
@@ -71,8 +69,7 @@ static void test_options_that_do_not_fit_are_refused(void **state) {
     free((void *)table.option);
 }
 
-static void test_an_option_of_two_techniques_is_refused(void **state) {
-    (void)state;
+TEST(test_an_option_of_two_techniques_is_refused) {
     const struct technique *const list[] = {&first, &first};
     const struct recipe recipe = {.techniques = list, .n_techniques = 2};
     struct plan plan = {0};
@@ -82,8 +79,7 @@ static void test_an_option_of_two_techniques_is_refused(void **state) {
     free((void *)table.option);
 }
 
-static void test_a_preset_stands_below_what_was_typed(void **state) {
-    (void)state;
+TEST(test_a_preset_stands_below_what_was_typed) {
     const struct technique *const list[] = {&first, &none, &second};
     const struct recipe recipe = {list, 3, models, 1};
     char *const words[] = {"--model", "wide", "--layers", "3"}, *const other[] = {"--model", "wider"};

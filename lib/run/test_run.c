@@ -125,8 +125,7 @@ static enum status gradient_errors(struct run *r, double *error) {
     return status;
 }
 
-static void test_gradients_are_those_of_the_loss(void **state) {
-    (void)state;
+TEST(test_gradients_are_those_of_the_loss) {
     for (int n = 0; n < n_layouts(); n++) {
         struct plan p = nth_layout(n);
         struct run r;
@@ -190,8 +189,7 @@ static void check_order(const struct run *r) {
     for (int i = 0; i < SAMPLES; i++) assert_true(total[i] == 2 && first_epoch[i] == 1);
 }
 
-static void test_each_sample_of_an_epoch_is_seen_once(void **state) {
-    (void)state;
+TEST(test_each_sample_of_an_epoch_is_seen_once) {
     struct data_file *file = NULL;
     enum status opened = open_numbered(&file);
     for (int n = 0; n < n_layouts() && agree_all(opened == OK); n++) {
@@ -279,19 +277,16 @@ static void check_stops(bool in_gradient) {
     }
 }
 
-static void test_a_loss_that_is_no_number_changes_no_weight(void **state) {
-    (void)state;
+TEST(test_a_loss_that_is_no_number_changes_no_weight) {
     check_stops(false);
 }
 
-static void test_a_norm_that_is_no_number_changes_no_weight(void **state) {
-    (void)state;
+TEST(test_a_norm_that_is_no_number_changes_no_weight) {
     check_stops(true);
 }
 
 /* Scratch is planned a thread; a run with more threads than that would write past it. */
-static void test_more_threads_than_planned_are_refused(void **state) {
-    (void)state;
+TEST(test_more_threads_than_planned_are_refused) {
     struct run r;
     struct plan p = parity_plan();
     int planned = omp_get_max_threads();
@@ -308,8 +303,7 @@ static void test_more_threads_than_planned_are_refused(void **state) {
 
 /* What a rank needs is a function of its plan: threads of this process, and what it compiled before, are no part of
  * it. */
-static void test_compiling_is_a_function_of_the_plan(void **state) {
-    (void)state;
+TEST(test_compiling_is_a_function_of_the_plan) {
     static const struct { int planned, running; } cases[] = {{4, 1}, {1, 1}, {0, 1}, {4, 3}, {1, 3}, {0, 3}};
     int64_t work[6];
     int running = omp_get_max_threads();
@@ -332,8 +326,7 @@ static void test_compiling_is_a_function_of_the_plan(void **state) {
     assert_int_equal(work[2], work[1]);                              /* not said: one */
 }
 
-static void test_a_plan_that_is_not_settled_is_refused(void **state) {
-    (void)state;
+TEST(test_a_plan_that_is_not_settled_is_refused) {
     struct run r;
     struct plan p = parity_plan();
     enum status status = run_compile(&r, &train_recipe, &p, 0, NULL, NULL);

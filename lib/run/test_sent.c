@@ -15,8 +15,7 @@ static struct sent sent_of(const char *algorithm, const struct exchange *x) {
 }
 
 /* Rank 1 is the last one of its node: all that it sends to the right crosses. 2 (n-1) messages of a quarter each. */
-static void test_pieces_and_times_are_counted(void **state) {
-    (void)state;
+TEST(test_pieces_and_times_are_counted) {
     struct exchange x = {.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = 3 * 1600, .dtype = FP32, .pieces = 3,
                          .times = 2};
     struct sent sent = sent_of("ring", &x);
@@ -33,8 +32,7 @@ static void test_pieces_and_times_are_counted(void **state) {
 }
 
 /* A gather's count is of the whole. To its neighbor 0, and to 2 and 3 on the other node. */
-static void test_parts_go_inside_and_between(void **state) {
-    (void)state;
+TEST(test_parts_go_inside_and_between) {
     struct sent sent = sent_of("pairwise", &(struct exchange){.axis = AXIS_DP, .op = COMM_ALL_GATHER, .count = 400,
                                                               .dtype = FP64});
     assert_int_equal(sent.count.messages[0], 1);
@@ -44,8 +42,7 @@ static void test_parts_go_inside_and_between(void **state) {
 }
 
 /* What is small is the library's, which does not say what it sends. Nor does a group of one send anything. */
-static void test_the_library_does_not_say(void **state) {
-    (void)state;
+TEST(test_the_library_does_not_say) {
     struct exchange x = {.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = 100, .dtype = FP32};
     struct sent sent = sent_of("auto", &x);
     assert_string_equal(sent.algorithm, "library");
@@ -69,8 +66,7 @@ static int64_t memory_of(const char *algorithm, struct exchange *x, int n) {
 
 /* Two buffers of a part of 1600 bytes for each; of two segments, eight at a time; a ring's copy of 8 MiB and its
  * two. */
-static void test_memory_is_that_of_a_full_line(void **state) {
-    (void)state;
+TEST(test_memory_is_that_of_a_full_line) {
     struct exchange x[] = {
         {.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = 1600, .dtype = FP32, .times = 3},
         {.axis = AXIS_DP, .op = COMM_ALL_GATHER, .count = 1600, .dtype = FP32},

@@ -2,8 +2,7 @@
 #include "lib/run/spike.h"
 #include "tests/test.h"
 
-static void test_too_few_losses_have_no_limit(void **state) {
-    (void)state;
+TEST(test_too_few_losses_have_no_limit) {
     struct spike s = {0};
     for (int i = 0; i < SPIKE_FIRST; i++) {
         assert_true(isinf(spike_limit(&s, 6)));
@@ -13,15 +12,13 @@ static void test_too_few_losses_have_no_limit(void **state) {
 }
 
 /* Ones and threes in turn: mean 2, and the sum of n squares is n. */
-static void test_the_limit_is_so_many_standard_deviations_above_the_mean(void **state) {
-    (void)state;
+TEST(test_the_limit_is_so_many_standard_deviations_above_the_mean) {
     struct spike s = {0};
     for (int i = 0; i < 20; i++) spike_note(&s, i % 2 ? 3 : 1);
     assert_close(spike_limit(&s, 5), 2 + 5 * sqrt(20.0 / 19), 1e-14);
 }
 
-static void test_only_the_last_losses_count(void **state) {
-    (void)state;
+TEST(test_only_the_last_losses_count) {
     struct spike s = {0};
     for (int i = 0; i < 100; i++) spike_note(&s, 1000);
     for (int i = 0; i < SPIKE_WINDOW; i++) spike_note(&s, i % 2 ? 3 : 1);

@@ -16,8 +16,7 @@ static void windows(struct straggler_rank *of, int n, const double *own_s, int t
     }
 }
 
-static void test_slow_rank_is_told_after_three_windows_and_when_they_double(void **state) {
-    (void)state;
+TEST(test_slow_rank_is_told_after_three_windows_and_when_they_double) {
     struct straggler_rank of[N] = {{0}};
     double own_s[N] = {1, 1.1, 0.9, 1, 1, 1.43};
     unsigned told[N] = {0};
@@ -28,8 +27,7 @@ static void test_slow_rank_is_told_after_three_windows_and_when_they_double(void
     assert_int_equal(of[5].n_slow, 13);
 }
 
-static void test_one_good_window_ends_the_row(void **state) {
-    (void)state;
+TEST(test_one_good_window_ends_the_row) {
     struct straggler_rank of[N] = {{0}};
     double slow[N] = {1, 1, 1, 1, 1, 2}, good[N] = {1, 1, 1, 1, 1, 1.2};
     unsigned told[N] = {0};
@@ -42,8 +40,7 @@ static void test_one_good_window_ends_the_row(void **state) {
 }
 
 /* Stage 1 has twice the work, and that is nobody's fault; of its ranks one is slow. */
-static void test_ranks_are_compared_with_their_own_stage(void **state) {
-    (void)state;
+TEST(test_ranks_are_compared_with_their_own_stage) {
     struct straggler_rank of[N] = {{0}, {0}, {0}, {.stage = 1}, {.stage = 1}, {.stage = 1}};
     double own_s[N] = {1, 1, 1, 2, 2, 2.5};
     unsigned told[N] = {0};
@@ -51,8 +48,7 @@ static void test_ranks_are_compared_with_their_own_stage(void **state) {
     for (int r = 0; r < N; r++) assert_int_equal(told[r], r == 5 ? 1 << 2 : 0);
 }
 
-static void test_two_ranks_and_one(void **state) {
-    (void)state;
+TEST(test_two_ranks_and_one) {
     struct straggler_rank two[2] = {{0}}, one[1] = {{0}};
     double own_s[2] = {1.5, 1};
     unsigned told[2] = {0};
@@ -64,8 +60,7 @@ static void test_two_ranks_and_one(void **state) {
     assert_int_equal(told[0], 1 << 2);
 }
 
-static void test_inject_is_read_or_refused(void **state) {
-    (void)state;
+TEST(test_inject_is_read_or_refused) {
     struct straggler_inject inject;
     assert_ok(straggler_inject_parse("", 4, &inject));
     assert_int_equal(inject.what, INJECT_NOTHING);

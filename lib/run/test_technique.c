@@ -90,8 +90,7 @@ static enum status compile(const struct recipe *recipe, const struct plan *p) {
     return status;
 }
 
-static void test_techniques_rewrite_in_the_order_of_the_recipe(void **state) {
-    (void)state;
+TEST(test_techniques_rewrite_in_the_order_of_the_recipe) {
     const struct technique a = {.name = "a", .wanted = always, .check = check_a, .rewrite = rewrite_a};
     const struct technique b = {.name = "b", .wanted = always, .rewrite = rewrite_b};
     const struct technique off = {.name = "off", .wanted = never, .rewrite = rewrite_a};
@@ -104,8 +103,7 @@ static void test_techniques_rewrite_in_the_order_of_the_recipe(void **state) {
     assert_string_equal(diary, "check_a rewrite_b rewrite_a ");
 }
 
-static void test_a_refusing_check_ends_the_compilation(void **state) {
-    (void)state;
+TEST(test_a_refusing_check_ends_the_compilation) {
     const struct technique a = {.name = "a", .wanted = always, .check = check_a, .rewrite = rewrite_a};
     struct plan p = small_plan();
     p.layers = 7;
@@ -114,8 +112,7 @@ static void test_a_refusing_check_ends_the_compilation(void **state) {
     assert_string_equal(diary, "check_a ");
 }
 
-static void test_two_with_one_claim_are_refused(void **state) {
-    (void)state;
+TEST(test_two_with_one_claim_are_refused) {
     const struct technique a = {.name = "a", .claims = CLAIM_SCHEDULE | CLAIM_GRAD_SUM, .wanted = always};
     const struct technique b = {.name = "b", .claims = CLAIM_GRAD_SUM, .wanted = always};
     const struct technique other = {.name = "other", .claims = CLAIM_OPTIM_SHARD, .wanted = always};
@@ -127,8 +124,7 @@ static void test_two_with_one_claim_are_refused(void **state) {
 }
 
 /* As dp before zero: it stands back, and is not on at all. */
-static void test_one_that_yields_stands_back(void **state) {
-    (void)state;
+TEST(test_one_that_yields_stands_back) {
     const struct technique a = {.name = "a", .claims = CLAIM_GRAD_SUM, .wanted = always, .rewrite = rewrite_a};
     const struct technique b = {.name = "b", .claims = CLAIM_GRAD_SUM, .yields = true, .wanted = always,
                                 .rewrite = rewrite_b};
@@ -150,8 +146,7 @@ static enum status schedule_backwards(const struct plan *p, struct schedule *s) 
     return OK;
 }
 
-static void test_the_schedule_comes_from_who_has_one(void **state) {
-    (void)state;
+TEST(test_the_schedule_comes_from_who_has_one) {
     const struct technique s = {.name = "s", .claims = CLAIM_SCHEDULE, .wanted = always,
                                 .schedule = schedule_backwards};
     struct plan p = small_plan();
@@ -178,8 +173,7 @@ static enum status create_once(const struct technique *t, int64_t *planned) {
     return status;
 }
 
-static void test_techniques_take_the_comm_bytes_they_asked_for(void **state) {
-    (void)state;
+TEST(test_techniques_take_the_comm_bytes_they_asked_for) {
     const struct technique t = {.name = "t", .wanted = always, .cost = wants_100_bytes, .attach = take_100_bytes,
                                 .detach = detach};
     int64_t planned;
@@ -198,8 +192,7 @@ static void check_refused_take(const struct technique *t, const char *words) {
     if (!strstr(said, words)) fail_msg("\"%s\" is not in: %s", words, said);
 }
 
-static void test_taking_more_or_less_than_asked_for_is_refused(void **state) {
-    (void)state;
+TEST(test_taking_more_or_less_than_asked_for_is_refused) {
     const struct technique more = {.name = "more", .wanted = always, .cost = wants_100_bytes, .attach = take_101_bytes};
     const struct technique less = {.name = "less", .wanted = always, .cost = wants_100_bytes};
     check_refused_take(&more, "101 comm bytes wanted, 100 of 100 left");
@@ -209,8 +202,7 @@ static void test_taking_more_or_less_than_asked_for_is_refused(void **state) {
 /* ---- events ---- */
 /* Two microbatches. In each: forward needs (N) and drops (D) params, backward too, and reports gradients (g; G the
  * final time). Then, once each: B backward end, C combine, U unscale, M norm, O optimizer step, P publish. */
-static void test_events_of_a_step_come_in_phases(void **state) {
-    (void)state;
+TEST(test_events_of_a_step_come_in_phases) {
     const struct technique t = {.name = "t", .wanted = always, .attach = listen_to_all};
     const struct technique *const list[] = {&t};
     const struct recipe recipe = {.techniques = list, .n_techniques = 1};

@@ -102,8 +102,7 @@ static void check_layout(struct plan p) {
     }
 }
 
-static void test_time_line_equals_a_count_of_every_value(void **state) {
-    (void)state;
+TEST(test_time_line_equals_a_count_of_every_value) {
     struct plan p = parity_plan();
     p.micro_batch = 4;
     check_layout(p);
@@ -126,8 +125,7 @@ static void test_time_line_equals_a_count_of_every_value(void **state) {
 }
 
 /* What is always there, by hand: two moments of every weight, and a gradient. */
-static void test_time_line_counts_what_is_always_there(void **state) {
-    (void)state;
+TEST(test_time_line_counts_what_is_always_there) {
     struct plan p = parity_plan();
     struct run r = {0};
     struct memory_timeline t;
@@ -146,8 +144,7 @@ static void test_time_line_counts_what_is_always_there(void **state) {
 }
 
 /* Rows are counted before anything is allocated; three times 2^31 - 1 of them are more than an int can count, too. */
-static void test_a_time_line_too_long_is_refused(void **state) {
-    (void)state;
+TEST(test_a_time_line_too_long_is_refused) {
     struct program p = {.n_chunks = 1};
     struct chunk k = {.tapes[TAPE_F].n = INT_MAX};
     struct action actions[] = {{.kind = ACTION_F}, {.kind = ACTION_F, .microbatch = 1},

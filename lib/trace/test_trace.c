@@ -345,8 +345,7 @@ static const char *check_all(const struct traced *t) {
     return NULL;
 }
 
-static void test_a_trace_says_what_happened(void **state) {
-    (void)state;
+TEST(test_a_trace_says_what_happened) {
     struct plan plans[MAX_LAYOUTS];
     for (int i = 0, n = list_layouts(plans); i < n; i++) {
         struct traced t;
@@ -367,8 +366,7 @@ static void *params_of(const struct run *r) {
 }
 
 /* Bit for bit: losses, norms, weights, and what was sent. */
-static void test_tracing_changes_no_number(void **state) {
-    (void)state;
+TEST(test_tracing_changes_no_number) {
     struct plan plans[MAX_LAYOUTS];
     list_layouts(plans);
     struct traced with, without;
@@ -386,16 +384,14 @@ static void test_tracing_changes_no_number(void **state) {
     assert_true(fine);
 }
 
-static void test_a_file_that_cannot_be_written_is_named(void **state) {
-    (void)state;
+TEST(test_a_file_that_cannot_be_written_is_named) {
     struct plan p = parity_plan();
     struct trace_data none = {0};
     assert_fails(trace_write(&none, &p, "/nonexistent/trace.json"), E_IO, "trace=/nonexistent/trace.json",
                  "another path");
 }
 
-static void test_a_full_disk_is_named(void **state) {
-    (void)state;
+TEST(test_a_full_disk_is_named) {
     enum { MANY = 64 };                                              /* more than one buffer full, so that more than the
                                                                       * end fails */
     static struct trace_rank ranks[MANY];
@@ -406,8 +402,7 @@ static void test_a_full_disk_is_named(void **state) {
 
 /* Latin-1, and UTF-8 cut in the middle of a character: the file is JSON all the same; a name that is UTF-8 stays as it
  * is. */
-static void test_a_host_may_have_any_name(void **state) {
-    (void)state;
+TEST(test_a_host_may_have_any_name) {
     static const char *const expected[] = {"k?ln", "knoten?", "k\xc3\xb6ln"};
     struct plan p = parity_plan();
     struct trace_rank ranks[] = {{.host = "k\xf6ln"}, {.host = "knoten\xc3"}, {.host = "k\xc3\xb6ln"}};
@@ -430,8 +425,7 @@ static void test_a_host_may_have_any_name(void **state) {
  *
  *   rank 0   F0 F1 .  .  B0 B0 .  .  B1 B1       F: 1, B: 2; the window is 10, work is 6 on both, idle 4
  *   rank 1   .  F0 B0 B0 F1 B1 B1 .  .  .  */
-static void test_bubble_is_what_is_left_of_the_window(void **state) {
-    (void)state;
+TEST(test_bubble_is_what_is_left_of_the_window) {
     struct span a[] = {{.kind = SPAN_ACTION, .what = ACTION_F, .start_s = 0, .end_s = 1},
                        {.kind = SPAN_ACTION, .what = ACTION_F, .start_s = 1, .end_s = 2, .microbatch = 1},
                        {.kind = SPAN_ACTION, .what = RECV_B, .start_s = 2, .end_s = 4},

@@ -6,8 +6,7 @@
 #include "tests/test.h"
 
 /* Ways of unequal length, in both directions: the error is half of their difference, and at most half of their sum. */
-static void test_offset_is_off_by_half_the_round_trip_at_most(void **state) {
-    (void)state;
+TEST(test_offset_is_off_by_half_the_round_trip_at_most) {
     static const double ways_s[][2] = {{1e-6, 1e-6}, {1e-6, 9e-6}, {9e-6, 1e-6}, {0, 8e-6}, {8e-6, 0}};
     const double truth_s = 1234.5;                                   /* rank 0's clock minus ours */
     for (size_t i = 0; i < sizeof ways_s / sizeof *ways_s; i++) {
@@ -20,8 +19,7 @@ static void test_offset_is_off_by_half_the_round_trip_at_most(void **state) {
     }
 }
 
-static void test_the_soonest_answer_counts(void **state) {
-    (void)state;
+TEST(test_the_soonest_answer_counts) {
     static const struct clock_ping pings[] = {{0, 105, 10}, {20, 121.5, 22}, {30, 131.4, 33}, {40, 190, 140}};
     struct clock_offset o = clock_offset_of(pings, 4);
     assert_close(o.at_s, 21, 0);
@@ -30,8 +28,7 @@ static void test_the_soonest_answer_counts(void **state) {
 }
 
 /* Our clock is fast by one second in a hundred: rank 0's is 50 behind when ours shows 100, and 51 behind at 200. */
-static void test_a_clock_that_runs_fast_is_held_by_two_measurements(void **state) {
-    (void)state;
+TEST(test_a_clock_that_runs_fast_is_held_by_two_measurements) {
     const struct clock_offset before = {100, -50, 0}, after = {200, -51, 0};
     assert_close(clock_at_rank_0(&before, &after, 100), 50, 1e-12);
     assert_close(clock_at_rank_0(&before, &after, 150), 99.5, 1e-12);
@@ -44,8 +41,7 @@ static void test_a_clock_that_runs_fast_is_held_by_two_measurements(void **state
  * truth. */
 static double skewed_clock(void) { return clock_s() + 100 * comm_world_rank(); }
 
-static void test_skewed_clocks_are_found(void **state) {
-    (void)state;
+TEST(test_skewed_clocks_are_found) {
     struct clock_offset o;
     enum status status = clock_measure(group_world(), skewed_clock, &o);
     double error_s = o.offset_s + 100 * comm_world_rank();

@@ -48,8 +48,7 @@ static void pass_ms(int ms) { nanosleep(&(struct timespec){0, 1000000L * ms}, NU
 
 /* Two rows, and beside them a collective in a stream that does it 30 ms later, in which case it begins after the second
  * row; a row that was dropped had a wait, and the one in its place has none. */
-static void test_times_are_the_devices_on_the_hosts_clock(void **state) {
-    (void)state;
+TEST(test_times_are_the_devices_on_the_hosts_clock) {
     if (test_device()->kind != DEVICE_CPU) skip();                   /* whose marks comm would look at */
     struct spans s;
     struct trace_device *t;
@@ -98,8 +97,7 @@ static enum status refuse(const struct device *d, void *stream, struct device_ma
     return FAIL(E_DEVICE, "cudaEventRecord: no more events");
 }
 
-static void test_a_mark_that_cannot_be_set_is_told_at_the_end(void **state) {
-    (void)state;
+TEST(test_a_mark_that_cannot_be_set_is_told_at_the_end) {
     if (test_device()->kind != DEVICE_CPU) skip();
     struct device broken = fast;
     struct spans s;
@@ -223,8 +221,7 @@ static bool lies_in_time(const struct seen *s) {
     return fine;
 }
 
-static void test_the_rows_are_those_of_the_cpu_in_their_order(void **state) {
-    (void)state;
+TEST(test_the_rows_are_those_of_the_cpu_in_their_order) {
     if (test_device()->kind == DEVICE_CPU) skip();
     for (int layout = 0; layout < (comm_world_size() == 1 ? 1 : 3); layout++) {
         struct seen cpu = {.from_s = 0}, gpu = {.from_s = 0};

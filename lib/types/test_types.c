@@ -81,8 +81,7 @@ static void insert_after(struct program *p, const char *name, const struct step 
 }
 
 /* ---- forward ---- */
-static void test_types_refuse_a_missing_sum(void **state) {
-    (void)state;
+TEST(test_types_refuse_a_missing_sum) {
     struct program *p = compile_mesh(1, 1, 2, 1, 0);
     leave_out(p, "h0.proj");
     assert_refused(p, "h0.proj.part over tp", "P, a partial sum", "makes h0.res1", "rule local");
@@ -91,31 +90,27 @@ static void test_types_refuse_a_missing_sum(void **state) {
     assert_refused(p, "embed.tok.part over tp", "P, a partial sum");
 }
 
-static void test_types_refuse_to_sum_twice(void **state) {
-    (void)state;
+TEST(test_types_refuse_to_sum_twice) {
     struct program *p = compile_mesh(1, 1, 2, 1, 0);
     const struct step exit = p->steps[maker_of(p, "h0.proj")];
     insert_after(p, "h0.proj", &exit);
     assert_refused(p, "h0.proj over tp: R, and it is to be P", "once per rank", "tp_exit");
 }
 
-static void test_types_refuse_a_bias_before_the_sum(void **state) {
-    (void)state;
+TEST(test_types_refuse_a_bias_before_the_sum) {
     struct program *p = compile_mesh(1, 1, 2, 1, 0);
     struct step *proj = &p->steps[maker_of(p, "h0.proj.part")];
     proj->weight[proj->n_weight++] = (int)(param_named(p, "h0.proj.b") - p->params);
     assert_refused(p, "h0.proj.b over tp", "bias", "h0.proj.part", "rule product");
 }
 
-static void test_types_refuse_a_norm_of_a_partial_sum(void **state) {
-    (void)state;
+TEST(test_types_refuse_a_norm_of_a_partial_sum) {
     struct program *p = compile_mesh(1, 1, 2, 1, 0);
     p->steps[maker_of(p, "h0.ln2")].in[0] = slot_named(p, "h0.proj.part");
     assert_refused(p, "h0.proj.part over tp", "P, a partial sum", "layernorm makes h0.ln2");
 }
 
-static void test_types_refuse_a_missing_scatter(void **state) {
-    (void)state;
+TEST(test_types_refuse_a_missing_scatter) {
     struct plan plan = plan_of(1, 1, 2, 1);
     tp_options(&plan)->sp = 1;
     struct program *p = compile(&plan, 1);
@@ -126,8 +121,7 @@ static void test_types_refuse_a_missing_scatter(void **state) {
     assert_refused(p, "h0.ln1 over tp", "S(T)", "h0.qkv.w is S(H)", "rule product");
 }
 
-static void test_types_refuse_the_plain_loss_of_sharded_logits(void **state) {
-    (void)state;
+TEST(test_types_refuse_the_plain_loss_of_sharded_logits) {
     struct plan plan = plan_of(1, 1, 2, 1);
     plan.loss_chunk = 0;
     struct program *p = compile(&plan, 0);
@@ -143,8 +137,7 @@ static void test_types_refuse_the_plain_loss_of_sharded_logits(void **state) {
     assert_refused(p, "head.logits over tp: R, and the loss would add it up as S(V)");
 }
 
-static void test_types_refuse_attention_over_a_shard(void **state) {
-    (void)state;
+TEST(test_types_refuse_attention_over_a_shard) {
     struct plan plan = plan_of(1, 2, 1, 1);
     plan.mesh.cp_heads = 2;
     struct program *p = compile(&plan, 0);
@@ -157,8 +150,7 @@ static struct plan plan_with_experts(void) {
     plan.experts = 8, plan.experts_per_token = 2, plan.moe_group = 2, plan.mesh.ep = 2;
     return plan;
 }
-static void test_types_refuse_experts_without_their_exchange(void **state) {
-    (void)state;
+TEST(test_types_refuse_experts_without_their_exchange) {
     struct plan plan = plan_with_experts();
     struct program *p = compile(&plan, 3);
     leave_out(p, "h0.sent");
@@ -169,8 +161,7 @@ static void test_types_refuse_experts_without_their_exchange(void **state) {
 }
 
 /* ---- data and params: another shard than this rank's ---- */
-static void test_types_refuse_shards_in_another_order(void **state) {
-    (void)state;
+TEST(test_types_refuse_shards_in_another_order) {
     struct program *p = compile_mesh(1, 4, 1, 1, 1);
     struct axis *t = &p->slots[p->data[DATA_TARGETS]].type.shape.axis[1], was = *t;
     *t = axis_zigzag('T', t->global, 4, 2);
@@ -184,16 +175,14 @@ static void test_types_refuse_shards_in_another_order(void **state) {
     assert_refused(p, "h0.fc.w", "no shard over the ranks that its cut names");
 }
 
-static void test_types_refuse_a_shape_that_says_otherwise(void **state) {
-    (void)state;
+TEST(test_types_refuse_a_shape_that_says_otherwise) {
     struct program *p = compile_mesh(1, 1, 2, 1, 0);
     p->slots[slot_named(p, "h0.qkv")].type.shape.axis[3].cut = 0;
     assert_refused(p, "h0.qkv differs over tp by the rules", "nothing by its shape");
 }
 
 /* ---- backward ---- */
-static void test_types_refuse_a_missing_sum_of_gradients(void **state) {
-    (void)state;
+TEST(test_types_refuse_a_missing_sum_of_gradients) {
     struct program *p = compile_mesh(1, 1, 2, 1, 0);
     leave_out(p, "h0.ln1.in");
     assert_refused(p, "embed.pos over tp", "its gradient from h0.ln1 is P", "from other steps R", "cannot be added");
@@ -202,16 +191,14 @@ static void test_types_refuse_a_missing_sum_of_gradients(void **state) {
     assert_refused(p, "h7.fc2 over tp: P, and it is to be R", "its gradient is not added up");
 }
 
-static void test_types_refuse_to_sum_whole_gradients(void **state) {
-    (void)state;
+TEST(test_types_refuse_to_sum_whole_gradients) {
     struct program *p = compile_mesh(1, 1, 2, 1, 0);
     const struct step enter = p->steps[maker_of(p, "h0.ln1.in")];
     insert_after(p, "h0.ln1", &enter);
     assert_refused(p, "extra.slot over tp: R, and it is to be P", "tp_enter");
 }
 
-static void test_types_refuse_gradients_that_are_not_summed(void **state) {
-    (void)state;
+TEST(test_types_refuse_gradients_that_are_not_summed) {
     struct program *p = compile_mesh(2, 1, 2, 1, 0);
     param_named(p, "h0.ln1.g")->reduce = 0;
     assert_refused(p, "h0.ln1.g over dp: its gradient is P", "not summed there");
@@ -224,8 +211,7 @@ static void test_types_refuse_gradients_that_are_not_summed(void **state) {
     assert_refused(p, "h0.experts.up.w over ep: its gradient is S(E)", "counts it once per rank");
 }
 
-static void test_types_refuse_a_tied_param_that_is_not_shared(void **state) {
-    (void)state;
+TEST(test_types_refuse_a_tied_param_that_is_not_shared) {
     struct program *p = compile_mesh(1, 1, 1, 2, 1);
     param_named(p, "embed.wte")->shared = AXIS_SELF;
     assert_refused(p, "embed.wte", "1 of the 2 steps", "no other stage shares it");
@@ -234,8 +220,7 @@ static void test_types_refuse_a_tied_param_that_is_not_shared(void **state) {
     assert_refused(p, "embed.wte is shared over tie", "not summed there");
 }
 
-static void test_types_refuse_to_count_copies(void **state) {
-    (void)state;
+TEST(test_types_refuse_to_count_copies) {
     struct program *p = compile_mesh(1, 1, 2, 1, 1);
     param_named(p, "h0.ln1.g")->counted = true;
     assert_refused(p, "h0.ln1.g is counted on this rank, which is not the first");
@@ -246,8 +231,7 @@ static void test_types_refuse_to_count_copies(void **state) {
     assert_refused(p, "h0.qkv.w: own elements from 0", "over dp");
 }
 
-static void test_types_refuse_losses_counted_by_all(void **state) {
-    (void)state;
+TEST(test_types_refuse_losses_counted_by_all) {
     struct plan plan = plan_with_experts();
     plan.mesh.tp = 2;
     struct program *p = compile(&plan, 1);                           /* tp 1: tp 0 has seen the same */
@@ -257,8 +241,7 @@ static void test_types_refuse_losses_counted_by_all(void **state) {
 }
 
 /* ---- ops ---- */
-static void test_types_refuse_an_op_without_a_rule(void **state) {
-    (void)state;
+TEST(test_types_refuse_an_op_without_a_rule) {
     struct program *p = compile_mesh(1, 1, 2, 1, 0);
     struct op silent = op_gelu;
     silent.typing = TYPING_NONE;
@@ -266,8 +249,7 @@ static void test_types_refuse_an_op_without_a_rule(void **state) {
     assert_refused(p, "h0.gelu is made by gelu", "states no rule", "add its typing");
 }
 
-static void test_types_refuse_an_op_that_states_two_things(void **state) {
-    (void)state;
+TEST(test_types_refuse_an_op_that_states_two_things) {
     struct program *p = compile_mesh(1, 1, 2, 1, 0);
     struct op enter = op_tp_enter;
     enter.backward_alias = ALIAS_VIEW;
@@ -290,8 +272,7 @@ static void check_factors(struct mesh_sizes sizes, int rank, const char *expecte
                  f.at[i].size, f.at[i].index);
     assert_string_equal(text, expected);
 }
-static void test_types_split_the_mesh_into_factors(void **state) {
-    (void)state;
+TEST(test_types_split_the_mesh_into_factors) {
     check_factors((struct mesh_sizes){.dp = 1}, 0, "");
     check_factors((struct mesh_sizes){.tp = 2, .cp = 2, .dp = 2, .pp = 2}, 13, "tp 2@1, cp 2@0, dp 2@1");
     check_factors((struct mesh_sizes){.tp = 2, .dp = 4, .ep = 2}, 5, "tp 2@1, ep 2@0, edp 2@1");
@@ -301,8 +282,7 @@ static void test_types_split_the_mesh_into_factors(void **state) {
 }
 
 /* Groups of experts that straddle cp: what lies over them is not typed, and not refused. */
-static void test_types_leave_open_what_is_no_product(void **state) {
-    (void)state;
+TEST(test_types_leave_open_what_is_no_product) {
     struct plan plan = plan_of(2, 3, 1, 1);
     plan.experts = 8, plan.experts_per_token = 2, plan.moe_group = 2, plan.mesh.ep = 2, plan.seq = 12;
     for (int rank = 0; rank < 6; rank++) {
@@ -317,8 +297,7 @@ static void test_types_leave_open_what_is_no_product(void **state) {
 }
 
 /* ---- as a table ---- */
-static void test_types_print_slots_and_params(void **state) {
-    (void)state;
+TEST(test_types_print_slots_and_params) {
     struct program *p = compile_mesh(2, 1, 2, 1, 0);
     struct types t;
     char *text = NULL;

@@ -28,8 +28,7 @@ static enum status preset(struct plan *p, const char *name) {
 }
 
 /* BertForMaskedLM of bert-base-uncased and bert-large-uncased, as PyTorch counts its parameters. */
-static void test_bert_sizes_have_exactly_the_published_parameters(void **state) {
-    (void)state;
+TEST(test_bert_sizes_have_exactly_the_published_parameters) {
     const struct { const char *name; int64_t n; } sizes[] = {{"bert-base", 109514298}, {"bert-large", 335174458}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct plan p;
@@ -49,8 +48,7 @@ static void test_bert_sizes_have_exactly_the_published_parameters(void **state) 
 }
 
 /* The MFU formula and the bill count the same things: see models/gpt/test_gpt.c. */
-static void test_bert_flops_are_the_formula(void **state) {
-    (void)state;
+TEST(test_bert_flops_are_the_formula) {
     struct plan p;
     struct run r;
     assert_ok(preset(&p, "bert-base"));
@@ -79,8 +77,7 @@ static void make_sample(const struct plan *p, int64_t number, struct sample *s) 
 
 /* 77 of 512 each time, whatever they become. Shares of 200 x 77 draws, give or take five deviations; a random token is
  * now and then the one that was there. */
-static void test_exactly_fifteen_percent_are_targets(void **state) {
-    (void)state;
+TEST(test_exactly_fifteen_percent_are_targets) {
     static struct sample s;
     struct plan p = serial_plan();
     int n_mask = 0, n_kept = 0, all = 200 * 77;
@@ -106,8 +103,7 @@ static void test_exactly_fifteen_percent_are_targets(void **state) {
     assert_close(n_kept, 0.1 * all + 0.1 * all / 1001, 5 * sqrt(0.09 * all));
 }
 
-static void test_the_same_text_has_other_masks_in_another_epoch(void **state) {
-    (void)state;
+TEST(test_the_same_text_has_other_masks_in_another_epoch) {
     static struct sample a, b;
     struct plan p = serial_plan();
     p.seq = 512, p.vocab = 1001;
@@ -119,8 +115,7 @@ static void test_the_same_text_has_other_masks_in_another_epoch(void **state) {
     assert_memory_not_equal(a.targets, b.targets, sizeof a.targets);
 }
 
-static void test_bert_refuses(void **state) {
-    (void)state;
+TEST(test_bert_refuses) {
     static struct sample s;
     struct plan p = serial_plan();
     struct program program;
@@ -146,8 +141,7 @@ static void test_bert_refuses(void **state) {
 /* ---- the loss is the mean over the masked places ----
  * The first weights know nothing, so it is log 131, in training and evaluation; and the reference of 16 samples of 8
  * has 2 each: a mean over all places would be a quarter of it. */
-static void test_the_loss_begins_at_log_vocabulary(void **state) {
-    (void)state;
+TEST(test_the_loss_begins_at_log_vocabulary) {
     struct run r;
     struct plan p = serial_plan();
     double val;
@@ -163,8 +157,7 @@ static void test_the_loss_begins_at_log_vocabulary(void **state) {
 /* ---- the program ---- */
 
 /* Each region's input is read by the residual, too, but for the head's. */
-static void test_bert_sees_all_tokens_and_enters_by_branches(void **state) {
-    (void)state;
+TEST(test_bert_sees_all_tokens_and_enters_by_branches) {
     struct plan p;
     struct run r;
     int branches = 0, attentions = 0;
@@ -206,8 +199,7 @@ static void try_cp(struct tally *t, struct plan serial) {
     }
 }
 
-static void test_layouts_of_bert_equal_serial_fp64(void **state) {
-    (void)state;
+TEST(test_layouts_of_bert_equal_serial_fp64) {
     struct reference reference;
     struct plan serial = serial_plan();
     enum status status = reference_init(&reference, &serial);

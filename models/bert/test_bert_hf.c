@@ -61,8 +61,7 @@ static void check_keys(const char *path) {
     hf_files_close(&f);
 }
 
-static void test_bert_out_in_and_out_again_is_the_same_to_the_byte(void **state) {
-    (void)state;
+TEST(test_bert_out_in_and_out_again_is_the_same_to_the_byte) {
     char first[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], imported[CHECKPOINT_PATH_MAX];
     struct checkpoint_model m;
     path_in(first, "one", "model.safetensors");
@@ -95,8 +94,7 @@ static void rename_in(const char *path, const char *from, const char *to) {
 }
 
 /* As the hub's bert-base-uncased has them. */
-static void test_old_names_of_norms_are_read(void **state) {
-    (void)state;
+TEST(test_old_names_of_norms_are_read) {
     char old[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], first[CHECKPOINT_PATH_MAX];
     struct checkpoint_model m;
     path_in(first, "one", "model.safetensors");
@@ -126,8 +124,7 @@ static enum status import_with(const char *more) {
     return bert_hf_import(path, 0, test_path(folder), &m);
 }
 
-static void test_other_functions_than_bert_are_refused(void **state) {
-    (void)state;
+TEST(test_other_functions_than_bert_are_refused) {
     assert_ok(import_with(""));
     assert_ok(import_with(", \"hidden_act\": \"gelu\", \"layer_norm_eps\": 1e-12, \"type_vocab_size\": 2"));
     assert_fails(import_with(", \"hidden_act\": \"relu\""), E_FORMAT, "hidden_act is \"relu\"", "gelu");
@@ -138,8 +135,7 @@ static void test_other_functions_than_bert_are_refused(void **state) {
     assert_fails(import_with(", \"tie_word_embeddings\": false"), E_FORMAT, "cls.predictions.decoder.weight");
 }
 
-static void test_a_checkpoint_of_gpt_is_no_bert(void **state) {
-    (void)state;
+TEST(test_a_checkpoint_of_gpt_is_no_bert) {
     const struct checkpoint_model m = {.arch = ""};
     assert_fails(bert_hf_check(&m), E_CONFIG, "is of gpt");
 }

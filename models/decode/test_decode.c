@@ -217,14 +217,12 @@ static void check_scores(void) {
     assert_true(apart[0] > 1e-3 && apart[1] > 0.1);                  /* positions have scores of their own */
 }
 
-static void test_decode_has_the_scores_of_the_whole_forward_pass(void **state) {
-    (void)state;
+TEST(test_decode_has_the_scores_of_the_whole_forward_pass) {
     check_scores();
 }
 
 /* Its positions turn keys and queries, and heads share keys. */
-static void test_decode_of_llama_has_the_scores_of_the_whole_forward_pass(void **state) {
-    (void)state;
+TEST(test_decode_of_llama_has_the_scores_of_the_whole_forward_pass) {
     decode_arch = "llama";
     check_scores();
     decode_arch = "gpt";
@@ -255,8 +253,7 @@ static enum status read_at_once(const char *step, int tp, int32_t tokens[SEQUENC
     return status;
 }
 
-static void test_sequences_and_tokens_together_have_the_scores_of_each(void **state) {
-    (void)state;
+TEST(test_sequences_and_tokens_together_have_the_scores_of_each) {
     static double whole[SEQUENCES][T][V];
     for (int i = 0; i < 2; i++) {
         char step[CHECKPOINT_PATH_MAX];
@@ -278,8 +275,7 @@ static void test_sequences_and_tokens_together_have_the_scores_of_each(void **st
     }
 }
 
-static void test_decode_of_experts_has_the_scores_of_the_whole_forward_pass(void **state) {
-    (void)state;
+TEST(test_decode_of_experts_has_the_scores_of_the_whole_forward_pass) {
     static double whole[T][V], all[T][V];
     char step[CHECKPOINT_PATH_MAX];
     int32_t tokens[T];
@@ -295,8 +291,7 @@ static void test_decode_of_experts_has_the_scores_of_the_whole_forward_pass(void
 }
 
 /* Scores of size 1 to 10: fp32 to 24 bits and bf16 to 8, some 50 roundings on the way. */
-static void test_decode_in_less_precise_numbers(void **state) {
-    (void)state;
+TEST(test_decode_in_less_precise_numbers) {
     static double whole[T][V], all[T][V];
     const struct { int precision; double bound; } cases[] = {{PRECISION_FP32, 1e-4}, {PRECISION_BF16, 1}};
     char step[CHECKPOINT_PATH_MAX];

@@ -48,8 +48,7 @@ static enum status keep_books(const char *step, int precision, int n, struct boo
     return status;
 }
 
-static void test_decode_keeps_to_its_formulas(void **state) {
-    (void)state;
+TEST(test_decode_keeps_to_its_formulas) {
     const int precisions[] = {PRECISION_FP32, PRECISION_BF16};
     char step[CHECKPOINT_PATH_MAX];
     double cache = 0, planned = 0, wire = 0, roles = 0;
@@ -67,8 +66,7 @@ static void test_decode_keeps_to_its_formulas(void **state) {
     assert_close(roles, 0, 0);
 }
 
-static void test_decode_refuses_tokens_it_cannot_read(void **state) {
-    (void)state;
+TEST(test_decode_refuses_tokens_it_cannot_read) {
     char step[CHECKPOINT_PATH_MAX];
     struct run r;
     struct decoder d;
@@ -99,8 +97,7 @@ static enum status compile(struct plan p) {
     return status;
 }
 
-static void test_decode_refuses_other_layouts(void **state) {
-    (void)state;
+TEST(test_decode_refuses_other_layouts) {
     struct plan p = decode_plan(PRECISION_FP64);
     p.global_batch = p.micro_batch = 1;
     assert_ok(plan_settle(&p, 1));

@@ -43,8 +43,7 @@ static void check_weights(const double *logits, double temperature, int top_k) {
     assert_close(own, total, 0);
 }
 
-static void test_sample_weights_are_the_softmax_of_the_candidates(void **state) {
-    (void)state;
+TEST(test_sample_weights_are_the_softmax_of_the_candidates) {
     for (uint64_t seed = 0; seed < 4; seed++) {
         double logits[N];
         fill(logits, seed);
@@ -54,8 +53,7 @@ static void test_sample_weights_are_the_softmax_of_the_candidates(void **state) 
 }
 
 /* All equal, two values, sorted both ways: where a selection goes wrong. */
-static void test_sample_top_k_of_awkward_orders(void **state) {
-    (void)state;
+TEST(test_sample_top_k_of_awkward_orders) {
     double logits[N];
     for (int order = 0; order < 5; order++) {
         for (int v = 0; v < N; v++)
@@ -64,8 +62,7 @@ static void test_sample_top_k_of_awkward_orders(void **state) {
     }
 }
 
-static void test_sample_at_temperature_zero_is_the_lowest_of_the_highest(void **state) {
-    (void)state;
+TEST(test_sample_at_temperature_zero_is_the_lowest_of_the_highest) {
     struct sampling s = {0, 0, 1};
     const double ties[] = {1, 5, -2, 5, 5};
     assert_int_equal(token_at(&s, ties, 5, 0), 1);
@@ -78,8 +75,7 @@ static void test_sample_at_temperature_zero_is_the_lowest_of_the_highest(void **
 }
 
 /* Cold: the highest alone, though scores differ by little and are huge. Hot: all alike. */
-static void test_sample_temperature_limits(void **state) {
-    (void)state;
+TEST(test_sample_temperature_limits) {
     double logits[N], weights[N];
     fill(logits, 5);
     for (int v = 0; v < N; v++) logits[v] += 1000;
@@ -96,8 +92,7 @@ static void test_sample_temperature_limits(void **state) {
 }
 
 /* u moves through the tokens in order, and each has as much of it as its weight. */
-static void test_sample_pick_goes_by_the_running_sum(void **state) {
-    (void)state;
+TEST(test_sample_pick_goes_by_the_running_sum) {
     const double weights[] = {0, 2, 0, 1, 5, 0};
     for (int i = 0; i < 8; i++) assert_int_equal(sample_pick(weights, 6, 8, (i + 0.5) / 8), i < 2 ? 1 : i < 3 ? 3 : 4);
     assert_int_equal(sample_pick(weights, 6, 8, 0), 1);
@@ -107,8 +102,7 @@ static void test_sample_pick_goes_by_the_running_sum(void **state) {
 
 /* Frequencies of 20000 positions. sum (seen - expected)^2 / expected has mean 19 and deviation sqrt(38) = 6.2 for 20
  * tokens: 50 is five deviations away, and what a wrong draw gives is in the thousands. */
-static void test_sample_frequencies_are_the_probabilities(void **state) {
-    (void)state;
+TEST(test_sample_frequencies_are_the_probabilities) {
     enum { TOKENS = 20, DRAWS = 20000 };
     double logits[N], weights[N], chi = 0;
     int seen[TOKENS] = {0};
@@ -124,8 +118,7 @@ static void test_sample_frequencies_are_the_probabilities(void **state) {
     assert_true(chi < 50);
 }
 
-static void test_sample_draws_follow_seed_and_position_alone(void **state) {
-    (void)state;
+TEST(test_sample_draws_follow_seed_and_position_alone) {
     double logits[N];
     fill(logits, 2);
     struct sampling a = {3, 0, 1}, b = {3, 0, 2};
@@ -139,8 +132,7 @@ static void test_sample_draws_follow_seed_and_position_alone(void **state) {
     assert_true(by_position > 10);
 }
 
-static void test_sample_refuses_scores_that_are_not_finite(void **state) {
-    (void)state;
+TEST(test_sample_refuses_scores_that_are_not_finite) {
     double logits[] = {1, 2, 3}, weights[3];
     int32_t token;
     struct sampling s = {1, 0, 1};

@@ -49,8 +49,7 @@ static enum status collect_both(void *self, int64_t sequence, int32_t token) {
     return OK;
 }
 
-static void test_sequences_draw_by_themselves(void **state) {
-    (void)state;
+TEST(test_sequences_draw_by_themselves) {
     static const int32_t prompt[] = {7, 100, 3};
     const struct sampling sampling = {1, 0, 5};
     char step[CHECKPOINT_PATH_MAX];
@@ -79,8 +78,7 @@ static int highest(const double *row) {
 }
 
 /* Each token is the most likely one by the whole forward pass in the same precision. */
-static void test_decode_writes_what_the_whole_forward_pass_says(void **state) {
-    (void)state;
+TEST(test_decode_writes_what_the_whole_forward_pass_says) {
     static double whole[T][V];
     const int precisions[] = {PRECISION_FP64, PRECISION_FP32};
     char step[CHECKPOINT_PATH_MAX];
@@ -102,8 +100,7 @@ static void test_decode_writes_what_the_whole_forward_pass_says(void **state) {
 }
 
 /* On every rank, the text of a single rank. */
-static void test_decode_draws_the_same_text_on_any_number_of_ranks(void **state) {
-    (void)state;
+TEST(test_decode_draws_the_same_text_on_any_number_of_ranks) {
     const struct { int precision; struct sampling sampling; } cases[] = {
         {PRECISION_FP64, {1, 0, 1}}, {PRECISION_FP64, {1, 0, 2}}, {PRECISION_FP32, {0.7, 5, 1}}};
     struct text alone[3] = {0}, together[3] = {0};
@@ -122,8 +119,7 @@ static void test_decode_draws_the_same_text_on_any_number_of_ranks(void **state)
     assert_memory_not_equal(&alone[0], &alone[1], sizeof alone[0]);  /* seeds matter */
 }
 
-static void test_decode_never_writes_what_is_no_token(void **state) {
-    (void)state;
+TEST(test_decode_never_writes_what_is_no_token) {
     const struct sampling samplings[] = {{0, 0, 1}, {1, 0, 1}};
     char step[CHECKPOINT_PATH_MAX];
     int beyond = 0;

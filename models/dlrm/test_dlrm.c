@@ -28,16 +28,14 @@ static void check_count(const char *arch, const char *bottom, const char *top) {
     program_fini(&program);
 }
 
-static void test_models_of_clicks_have_as_many_params_as_they_say(void **state) {
-    (void)state;
+TEST(test_models_of_clicks_have_as_many_params_as_they_say) {
     check_count("dlrm", "16-12", "20-10");
     check_count("dlrm", "", "");
     check_count("wide-deep", "", "20-10");
 }
 
 /* 2000 numbers into 1024, 512, 256 and 1: 2000 x 1024 + 1024 x 512 + 512 x 256 + 256 x 1. */
-static void test_the_matrices_of_wide_and_deep(void **state) {
-    (void)state;
+TEST(test_the_matrices_of_wide_and_deep) {
     struct plan p = plan_of("wide-deep", "", "1024-512-256");
     dlrm_options(&p)->features = 62, dlrm_options(&p)->dense = 16, p.hidden = 32;
     assert_int_equal(dlrm_matrix_params(&p), 2703616);
@@ -51,8 +49,7 @@ static void refused(struct plan p, const char *what, const char *remedy) {
     program_fini(&program);
 }
 
-static void test_widths_that_are_none_are_refused(void **state) {
-    (void)state;
+TEST(test_widths_that_are_none_are_refused) {
     refused(plan_of("dlrm", "16,8", "4"), "mlp-bottom=16,8", "512-256");
     refused(plan_of("dlrm", "16", "0"), "mlp-top=0", "512-256");
     refused(plan_of("wide-deep", "16", "4"), "mlp-bottom=16", "use mlp-top");

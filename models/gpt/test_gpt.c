@@ -31,8 +31,7 @@ static int64_t count_by_program(const struct plan *plan) {
 }
 
 /* As counted from OpenAI's checkpoints: the tied head once, biases and layernorms included. */
-static void test_gpt2_sizes_have_exactly_the_published_parameters(void **state) {
-    (void)state;
+TEST(test_gpt2_sizes_have_exactly_the_published_parameters) {
     const struct { char *name; int64_t n; } sizes[] = {{"gpt2-124m", 124439808}, {"gpt2-350m", 354823168},
                                                        {"gpt2-774m", 774030080}, {"gpt2-1558m", 1557611200}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -44,8 +43,7 @@ static void test_gpt2_sizes_have_exactly_the_published_parameters(void **state) 
 }
 
 /* Brown et al. 2020, table 2.1, gives two or three digits; its "13B" has hidden 5140, no multiple of 40 heads. */
-static void test_gpt3_sizes_are_what_their_names_say(void **state) {
-    (void)state;
+TEST(test_gpt3_sizes_are_what_their_names_say) {
     const struct { char *name; double n; } sizes[] = {{"gpt3-125m", 125e6}, {"gpt3-350m", 350e6}, {"gpt3-760m", 760e6},
                                                       {"gpt3-1.3b", 1.3e9}, {"gpt3-2.7b", 2.7e9}, {"gpt3-6.7b", 6.7e9},
                                                       {"gpt3-13b", 13e9},   {"gpt3-175b", 175e9}};
@@ -83,8 +81,7 @@ static void check_flops(const struct plan *plan) {
     run_destroy(&r);
 }
 
-static void test_formula_counts_the_flops_of_the_bill(void **state) {
-    (void)state;
+TEST(test_formula_counts_the_flops_of_the_bill) {
     struct plan p;
     assert_ok(PLAN(&p, "--model", "tiny"));
     check_flops(&p);
@@ -97,8 +94,7 @@ static void test_formula_counts_the_flops_of_the_bill(void **state) {
 }
 
 /* tp and pp divide the work and add none (here tp divides the vocabulary). */
-static void test_flops_of_all_ranks_add_up_to_the_formula(void **state) {
-    (void)state;
+TEST(test_flops_of_all_ranks_add_up_to_the_formula) {
     struct plan p;
     double sum = 0;
     assert_ok(PLAN(&p, "--model", "tiny"));
@@ -115,8 +111,7 @@ static void test_flops_of_all_ranks_add_up_to_the_formula(void **state) {
 }
 
 /* 6 N + 12 L C T of the smallest GPT-2, by hand: N = 12 x 12 x 768^2 + 50257 x 768. */
-static void test_formula_by_hand(void **state) {
-    (void)state;
+TEST(test_formula_by_hand) {
     struct plan p;
     assert_ok(PLAN(&p, "--model", "gpt2-124m"));
     assert_true(gpt_matmul_params(&p) == 84934656 + 38597376);
@@ -124,30 +119,26 @@ static void test_formula_by_hand(void **state) {
 }
 
 /* ---- presets ---- */
-static void test_unknown_preset_lists_the_known(void **state) {
-    (void)state;
+TEST(test_unknown_preset_lists_the_known) {
     struct plan p;
     assert_fails(PLAN(&p, "--model", "gpt2-125m"), E_CONFIG, "model=gpt2-125m", "tiny, gpt2-124m", "gpt2-1558m",
                  "gpt3-175b");
 }
 
-static void test_tiny_is_as_documented_and_takes_the_vocabulary_of_its_data(void **state) {
-    (void)state;
+TEST(test_tiny_is_as_documented_and_takes_the_vocabulary_of_its_data) {
     struct plan p;
     assert_ok(PLAN(&p, "--model", "tiny"));
     assert_true(p.layers == 4 && p.hidden == 128 && p.heads == 4 && p.seq == 64 && p.vocab == 256);
 }
 
-static void test_explicit_options_stand_above_the_preset(void **state) {
-    (void)state;
+TEST(test_explicit_options_stand_above_the_preset) {
     struct plan p;
     assert_ok(PLAN(&p, "--layers", "3", "--vocab", "999", "--model", "gpt2-124m"));
     assert_true(p.layers == 3 && p.vocab == 999);
     assert_true(p.hidden == 768 && p.heads == 12 && p.seq == 1024);
 }
 
-static void test_a_file_stands_above_the_preset_too(void **state) {
-    (void)state;
+TEST(test_a_file_stands_above_the_preset_too) {
     struct plan p;
     char *path = (char *)test_path("model.ini");
     FILE *f = fopen(path, "w");
@@ -175,8 +166,7 @@ static int param_named(const struct program *p, const char *name) {
     return -1;
 }
 
-static void test_embedding_and_head_are_tied_by_one_param(void **state) {
-    (void)state;
+TEST(test_embedding_and_head_are_tied_by_one_param) {
     struct plan plan;
     struct program p = program_of_tiny(&plan);
     int uses = 0, wte = param_named(&p, "embed.wte");
@@ -189,8 +179,7 @@ static void test_embedding_and_head_are_tied_by_one_param(void **state) {
     program_fini(&p);
 }
 
-static void test_an_untied_head_has_a_matrix_of_its_own(void **state) {
-    (void)state;
+TEST(test_an_untied_head_has_a_matrix_of_its_own) {
     struct plan plan;
     struct program tied = program_of_tiny(&plan), p;
     plan.tie = 0;
@@ -207,8 +196,7 @@ static void test_an_untied_head_has_a_matrix_of_its_own(void **state) {
 }
 
 /* GPT-2's four dropout sites, each with a stream of its own: two sites with the same mask would be correlated. */
-static void test_dropout_sites_draw_from_streams_of_their_own(void **state) {
-    (void)state;
+TEST(test_dropout_sites_draw_from_streams_of_their_own) {
     struct plan plan;
     struct program p = program_of_tiny(&plan);
     int sites = 0;
@@ -227,8 +215,7 @@ static void test_dropout_sites_draw_from_streams_of_their_own(void **state) {
 }
 
 /* GPT-2: 0.02, and 0.02 / sqrt(2 L) where a layer adds to the residual stream; gains 1, biases 0. */
-static void test_initial_values_follow_gpt2(void **state) {
-    (void)state;
+TEST(test_initial_values_follow_gpt2) {
     struct plan plan;
     struct program p = program_of_tiny(&plan);
     const char *const scaled[] = {"h3.proj.w", "h0.fc2.w"},
@@ -257,8 +244,7 @@ static bool is_kept(const struct chunk *k, const char *name) {
 
 /* qkv, fc and the like are read by backward. proj and fc2 go straight into a sum, whose gradient is the sum's own; the
  * sum is written over them. */
-static void test_a_layer_keeps_what_backward_reads_and_nothing_else(void **state) {
-    (void)state;
+TEST(test_a_layer_keeps_what_backward_reads_and_nothing_else) {
     const char *const kept[] = {"ln1", "ln1.stat", "qkv", "att", "att.stat", "res1", "ln2", "ln2.stat", "fc", "gelu",
                                 "res2"};
     const char *const dropped[] = {"proj", "fc2"};
@@ -280,8 +266,7 @@ static void test_a_layer_keeps_what_backward_reads_and_nothing_else(void **state
 }
 
 /* Rows of logits start at multiples of 16 bytes, which the fast products need: 50257 is odd, 50304 = 64 x 786. */
-static void test_cuda_pads_the_vocabulary(void **state) {
-    (void)state;
+TEST(test_cuda_pads_the_vocabulary) {
     for (int on = PLAN_DEVICE_CPU; on <= PLAN_DEVICE_CUDA; on++) {
         struct program p;
         struct plan plan;

@@ -175,16 +175,14 @@ static void check_import(const char *prefix, enum dtype dtype) {
     checkpoint_close(&r);
 }
 
-static void test_every_element_comes_to_its_place(void **state) {
-    (void)state;
+TEST(test_every_element_comes_to_its_place) {
     check_import("transformer.", FP32);
     check_import("", FP64);
     check_import("", BF16);
     check_import("transformer.", FP16);
 }
 
-static void test_masks_and_a_tied_head_are_left_out(void **state) {
-    (void)state;
+TEST(test_masks_and_a_tied_head_are_left_out) {
     struct small_model m = model_of("", FP32);
     add(&m, "", 0, "attn.bias", T, T), add(&m, "", 1, "attn.masked_bias", 1, 0);
     assert_ok(import_model(&m, H));
@@ -202,8 +200,7 @@ static void test_masks_and_a_tied_head_are_left_out(void **state) {
 
 /* ---- refusals ---- */
 
-static void test_tensors_that_are_not_as_they_should_be_are_named(void **state) {
-    (void)state;
+TEST(test_tensors_that_are_not_as_they_should_be_are_named) {
     struct small_model m = model_of("transformer.", FP32);
     strcpy(tensor_of(&m, "transformer.h.0.ln_2.bias")->name, "transformer.h.0.ln_3.bias");
     assert_fails(import_model(&m, H), E_FORMAT, "transformer.h.0.ln_2.bias is missing");
@@ -233,8 +230,7 @@ static void test_tensors_that_are_not_as_they_should_be_are_named(void **state) 
     assert_fails(import_model(&m, H), E_FORMAT, "h0.fc2.b", "not finite");
 }
 
-static void test_heads_are_asked_for_where_nobody_says_them(void **state) {
-    (void)state;
+TEST(test_heads_are_asked_for_where_nobody_says_them) {
     struct small_model m = model_of("", FP32);
     assert_fails(import_model(&m, 0), E_CONFIG, "hidden=8", "--heads");
     assert_fails(import_model(&m, 3), E_CONFIG, "heads=3", "hidden=8");
@@ -250,8 +246,7 @@ static enum status import_with(const char *config, int64_t heads, struct checkpo
     return gpt_hf_import(folder, heads, new_save(), out);
 }
 
-static void test_config_says_the_heads_and_may_not_ask_for_another_function(void **state) {
-    (void)state;
+TEST(test_config_says_the_heads_and_may_not_ask_for_another_function) {
     struct checkpoint_model out;
     assert_ok(import_with("{" SIZES ", \"n_head\": 4, \"n_inner\": null, \"activation_function\": \"gelu_new\", "
                           "\"layer_norm_epsilon\": 1e-05}", 0, &out));
@@ -279,8 +274,7 @@ static void test_config_says_the_heads_and_may_not_ask_for_another_function(void
 }
 
 /* The layers in a file of their own, as save_pretrained shares them out. */
-static void test_a_gpt2_in_several_files_is_read(void **state) {
-    (void)state;
+TEST(test_a_gpt2_in_several_files_is_read) {
     struct small_model m = model_of("transformer.", FP32), layers = {.dtype = FP32}, rest = {.dtype = FP32};
     struct checkpoint_model out;
     struct checkpoint_reader *r;
@@ -304,8 +298,7 @@ static void test_a_gpt2_in_several_files_is_read(void **state) {
     checkpoint_close(&r);
 }
 
-static void test_what_is_there_is_not_written_over(void **state) {
-    (void)state;
+TEST(test_what_is_there_is_not_written_over) {
     struct small_model m = model_of("", FP32);
     struct checkpoint_model out;
     struct checkpoint_reader *r;

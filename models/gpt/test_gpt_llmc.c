@@ -96,8 +96,7 @@ static void check_import(int version) {
     checkpoint_close(&r);
 }
 
-static void test_weights_are_found_in_their_order(void **state) {
-    (void)state;
+TEST(test_weights_are_found_in_their_order) {
     check_import(3);
     check_import(5);
 }
@@ -131,8 +130,7 @@ static void check_export(enum dtype dtype, int version) {
     free(x);
 }
 
-static void test_an_exported_file_is_padded_with_zeros(void **state) {
-    (void)state;
+TEST(test_an_exported_file_is_padded_with_zeros) {
     check_export(FP32, 3);
     check_export(BF16, 5);
 }
@@ -147,8 +145,7 @@ static enum status import_with(int place, int32_t x, int64_t elements) {
     return gpt_llmc_import(file_of(header, elements), 0, new_save(), &out);
 }
 
-static void test_headers_that_lie_are_refused(void **state) {
-    (void)state;
+TEST(test_headers_that_lie_are_refused) {
     int64_t n = all_elements(PADDED);
     assert_fails(import_with(0, 20240520, n), E_FORMAT, "model.bin", "20240520", "20240326");
     assert_fails(import_with(1, 1, n), E_FORMAT, "version 1", "versions 3 (fp32) and 5 (bf16)");
@@ -166,8 +163,7 @@ static void test_headers_that_lie_are_refused(void **state) {
     assert_fails(import_with(1, 5, 2 * n), E_FORMAT, "too long");
 }
 
-static void test_what_is_no_file_of_llmc_is_refused(void **state) {
-    (void)state;
+TEST(test_what_is_no_file_of_llmc_is_refused) {
     struct checkpoint_model out;
     const char *path = file_of(HEADER, 0);
     assert_int_equal(truncate(path, HEADER_BYTES - 1), 0);

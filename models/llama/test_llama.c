@@ -34,8 +34,7 @@ static int64_t count_by_program(const struct plan *plan) {
 }
 
 /* As the index of each model's published safetensors files says: total_size / 2, bf16. */
-static void test_llama_sizes_have_exactly_the_published_parameters(void **state) {
-    (void)state;
+TEST(test_llama_sizes_have_exactly_the_published_parameters) {
     const struct { const char *name; int64_t n; } sizes[] = {
         {"tinyllama-1.1b", 1100048384}, {"llama2-7b", 6738415616},  {"llama2-13b", 13015864320},
         {"llama2-70b", 68976648192},    {"llama3-8b", 8030261248}, {"llama3-70b", 70553706496}};
@@ -49,8 +48,7 @@ static void test_llama_sizes_have_exactly_the_published_parameters(void **state)
 }
 
 /* Mixtral 8x7B: 46.7e9 parameters, of which a token meets 12.9e9 (Jiang et al. 2024, section 1). */
-static void test_mixtral_has_exactly_the_published_parameters(void **state) {
-    (void)state;
+TEST(test_mixtral_has_exactly_the_published_parameters) {
     struct plan p;
     assert_ok(preset(&p, "mixtral-8x7b"));
     assert_ptr_equal(p.arch, &model_mixtral);
@@ -64,8 +62,7 @@ static void test_mixtral_has_exactly_the_published_parameters(void **state) {
 
 /* "LLaMA-2 70B: 140 + 140 + 840 GB", of weights, gradients and the optimizer: 2, 2 and 12 bytes a parameter, and 70e9
  * of them. The model has 1.5% fewer. */
-static void test_llama2_70b_needs_140_140_and_840_gb(void **state) {
-    (void)state;
+TEST(test_llama2_70b_needs_140_140_and_840_gb) {
     struct plan p;
     struct run r;
     assert_ok(preset(&p, "llama2-70b"));
@@ -84,8 +81,7 @@ static void test_llama2_70b_needs_140_140_and_840_gb(void **state) {
 
 /* "70B, 8 x 4096: 40 GB of cache", in 16 bits: that counts keys or values only, and as if every head had its own. Both
  * are 86 GB with 64 heads of keys, and 10.7 GB with Llama 2's 8, which 8 heads share each. */
-static void test_the_cache_of_llama2_70b_is_an_eighth_for_sharing_keys(void **state) {
-    (void)state;
+TEST(test_the_cache_of_llama2_70b_is_an_eighth_for_sharing_keys) {
     struct plan p;
     assert_ok(preset(&p, "llama2-70b"));
     p.precision = PRECISION_BF16;
@@ -96,8 +92,7 @@ static void test_the_cache_of_llama2_70b_is_an_eighth_for_sharing_keys(void **st
 }
 
 /* The MFU formula and the bill count the same things: see models/gpt/test_gpt.c. */
-static void test_llama_flops_are_the_formula(void **state) {
-    (void)state;
+TEST(test_llama_flops_are_the_formula) {
     struct plan p;
     struct run r;
     assert_ok(preset(&p, "tinyllama-1.1b"));
@@ -109,8 +104,7 @@ static void test_llama_flops_are_the_formula(void **state) {
 }
 
 /* Queries and keys are products of one norm: tp enters once for both, so that backward has one all-reduce of it. */
-static void test_tp_enters_each_half_of_a_layer_once(void **state) {
-    (void)state;
+TEST(test_tp_enters_each_half_of_a_layer_once) {
     struct plan p;
     struct run r;
     assert_ok(preset(&p, "tinyllama-1.1b"));
@@ -123,8 +117,7 @@ static void test_tp_enters_each_half_of_a_layer_once(void **state) {
     run_destroy(&r);
 }
 
-static void test_arch_chooses_among_presets_of_a_name(void **state) {
-    (void)state;
+TEST(test_arch_chooses_among_presets_of_a_name) {
     struct plan p;
     struct options *o;
     assert_ok(recipe_options_create(NULL, &p, &o));
@@ -139,8 +132,7 @@ static void test_arch_chooses_among_presets_of_a_name(void **state) {
     options_destroy(&o);
 }
 
-static void test_impossible_sizes_are_refused(void **state) {
-    (void)state;
+TEST(test_impossible_sizes_are_refused) {
     struct plan p = parity_plan();
     p.kv_heads = 3;
     assert_fails(plan_settle(&p, 1), E_CONFIG, "kv-heads=3", "heads=8", "1, 2, 4, 8");
@@ -195,8 +187,7 @@ static void try_listed(void *self, const struct plan *p) {
     if (plan_kv_heads(p) % p->mesh.tp == 0) try_settled(self, *p);
 }
 
-static void test_every_layout_of_llama_equals_serial_fp64(void **state) {
-    (void)state;
+TEST(test_every_layout_of_llama_equals_serial_fp64) {
     struct reference reference;
     struct plan serial = serial_plan();
     enum status status = reference_init(&reference, &serial);
@@ -211,8 +202,7 @@ static void test_every_layout_of_llama_equals_serial_fp64(void **state) {
 }
 
 /* Products of an entered norm are cast one by one; their scales are the whole tensors'. */
-static void test_llama_in_fp8_equals_serial(void **state) {
-    (void)state;
+TEST(test_llama_in_fp8_equals_serial) {
     struct reference reference;
     struct plan serial = serial_plan();
     fp8_options(&serial)->on = 1;
@@ -225,8 +215,7 @@ static void test_llama_in_fp8_equals_serial(void **state) {
     assert_int_equal(t.failed, 0);
 }
 
-static void test_materialised_attention_of_shared_keys_equals_blocked(void **state) {
-    (void)state;
+TEST(test_materialised_attention_of_shared_keys_equals_blocked) {
     struct reference reference;
     struct plan serial = serial_plan(), p = serial;
     enum status status = reference_init(&reference, &serial);

@@ -53,8 +53,7 @@ static const char *checkpoint(void) {
     return save;
 }
 
-static void test_out_in_and_out_again_is_the_same_to_the_byte(void **state) {
-    (void)state;
+TEST(test_out_in_and_out_again_is_the_same_to_the_byte) {
     char first[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], imported[CHECKPOINT_PATH_MAX];
     struct checkpoint_model m;
     path_in(first, "one", "model.safetensors");
@@ -86,8 +85,7 @@ static void check_half(const struct hf_files *f, const char *ours, struct shape 
     free(part);
 }
 
-static void test_halves_have_their_names(void **state) {
-    (void)state;
+TEST(test_halves_have_their_names) {
     char path[CHECKPOINT_PATH_MAX];
     struct hf_files *f;
     struct shape kv = {4, {axis_whole('2', 2), axis_whole('J', 2), axis_whole('D', 4), axis_whole('C', 16)}};
@@ -103,8 +101,7 @@ static void test_halves_have_their_names(void **state) {
 }
 
 /* Mixtral's: of each expert the gate, then the other half. */
-static void test_experts_have_their_names(void **state) {
-    (void)state;
+TEST(test_experts_have_their_names) {
     char path[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], name[96];
     struct plan p = plan_of(PRECISION_FP64);
     struct hf_files *f;
@@ -138,8 +135,7 @@ static void test_experts_have_their_names(void **state) {
 }
 
 /* At most 20000 bytes a file: the table, of 131 x 16 doubles, is nearly that. */
-static void test_several_files_hold_the_same(void **state) {
-    (void)state;
+TEST(test_several_files_hold_the_same) {
     char several[CHECKPOINT_PATH_MAX], first[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX];
     struct checkpoint_model m;
     struct hf_files *f;
@@ -183,8 +179,7 @@ static enum status import_with(const char *config) {
     return llama_hf_import(path, 0, test_path(folder), &m);
 }
 
-static void test_other_functions_are_refused(void **state) {
-    (void)state;
+TEST(test_other_functions_are_refused) {
 #define GOOD "\"rms_norm_eps\": 1e-5, \"rope_theta\": 500, \"num_key_value_heads\": 2, \"intermediate_size\": 24"
     assert_ok(import_with(GOOD));
     assert_ok(import_with("\"rms_norm_eps\": 1e-5, "
@@ -207,8 +202,7 @@ static void test_other_functions_are_refused(void **state) {
                  "tie_word_embeddings");
 }
 
-static void test_files_that_are_not_there_are_named(void **state) {
-    (void)state;
+TEST(test_files_that_are_not_there_are_named) {
     char path[CHECKPOINT_PATH_MAX];
     struct checkpoint_model m;
     path_in(path, "empty", "model.safetensors");
@@ -223,8 +217,7 @@ static void test_files_that_are_not_there_are_named(void **state) {
     assert_fails(llama_hf_import(path, 0, test_path("never"), &m), E_FORMAT, "../outside", "own folder");
 }
 
-static void test_a_checkpoint_of_gpt_is_no_llama(void **state) {
-    (void)state;
+TEST(test_a_checkpoint_of_gpt_is_no_llama) {
     struct run r;
     struct plan p = parity_plan();
     struct checkpoint_reader *reader;

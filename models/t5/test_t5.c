@@ -27,8 +27,7 @@ static enum status preset(struct plan *p, const char *name) {
 }
 
 /* T5ForConditionalGeneration of t5-small, t5-base and t5-large, as PyTorch counts its parameters. */
-static void test_t5_sizes_have_exactly_the_published_parameters(void **state) {
-    (void)state;
+TEST(test_t5_sizes_have_exactly_the_published_parameters) {
     const struct { const char *name; int64_t n; } sizes[] = {
         {"t5-small", 60506624}, {"t5-base", 222903552}, {"t5-large", 737668096}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -45,8 +44,7 @@ static void test_t5_sizes_have_exactly_the_published_parameters(void **state) {
 }
 
 /* The MFU formula and the bill count the same things: see models/gpt/test_gpt.c. */
-static void test_t5_flops_are_the_formula(void **state) {
-    (void)state;
+TEST(test_t5_flops_are_the_formula) {
     struct plan p;
     struct run r;
     assert_ok(preset(&p, "t5-small"));
@@ -98,8 +96,7 @@ static void check_restores(const struct plan *p, const struct sample *s) {
     assert_true(spans == l.spans && target == l.decoder && at == p->seq);
 }
 
-static void test_every_sample_has_the_same_lengths_and_restores_its_text(void **state) {
-    (void)state;
+TEST(test_every_sample_has_the_same_lengths_and_restores_its_text) {
     static struct sample s;
     struct plan p = long_plan();
     struct t5_lengths l = t5_lengths(&p);
@@ -115,8 +112,7 @@ static void test_every_sample_has_the_same_lengths_and_restores_its_text(void **
 
 /* A mean length of 3 is not each length 3; and another number has other spans. */
 /* The published tokenizer's <extra_id_i> is token 32099 - i. */
-static void test_sentinels_are_the_published_ones_or_as_said(void **state) {
-    (void)state;
+TEST(test_sentinels_are_the_published_ones_or_as_said) {
     static struct sample s;
     struct plan p = long_plan();
     p.vocab = 32128;
@@ -133,8 +129,7 @@ static void test_sentinels_are_the_published_ones_or_as_said(void **state) {
     assert_int_equal(t5_own_tokens(&p).first, 32099);
 }
 
-static void test_spans_are_drawn(void **state) {
-    (void)state;
+TEST(test_spans_are_drawn) {
     static struct sample a, b;
     struct plan p = long_plan();
     int lengths[SEQ] = {0}, different = 0;
@@ -156,8 +151,7 @@ static void test_spans_are_drawn(void **state) {
 }
 
 /* ---- refused ---- */
-static void test_t5_refuses(void **state) {
-    (void)state;
+TEST(test_t5_refuses) {
     static struct sample s;
     struct plan p = serial_plan();
     struct program program;
@@ -197,8 +191,7 @@ static void test_t5_refuses(void **state) {
 
 /* ---- the loss is the mean over the decoder's 8 tokens of 16 of text: about log 131, and half of the logits' variance,
  * which is one ---- */
-static void test_the_loss_begins_as_that_of_random_logits(void **state) {
-    (void)state;
+TEST(test_the_loss_begins_as_that_of_random_logits) {
     struct run r;
     struct plan p = serial_plan();
     double val;
@@ -221,8 +214,7 @@ static void compile(struct run *r, int tp, int pp, int rank) {
     assert_ok(run_compile(r, &train_recipe, &p, rank, NULL, NULL));
 }
 
-static void test_who_sees_whom(void **state) {
-    (void)state;
+TEST(test_who_sees_whom) {
     struct run r;
     int whole = 0, causal = 0, cross = 0, branches = 0;
     compile(&r, 2, 1, 0);
@@ -242,8 +234,7 @@ static void test_who_sees_whom(void **state) {
 }
 
 /* Both streams from stage to stage: 461 and 103 tokens of 512 channels. */
-static void test_two_streams_cross_each_boundary(void **state) {
-    (void)state;
+TEST(test_two_streams_cross_each_boundary) {
     for (int stage = 0; stage < 4; stage++) {
         struct run r;
         compile(&r, 1, 4, stage);
@@ -266,8 +257,7 @@ static const struct param *param_of(const struct run *r, const char *name) {
 }
 
 /* The table on both ends, each bias on its half. */
-static void test_stages_share_what_their_layers_read(void **state) {
-    (void)state;
+TEST(test_stages_share_what_their_layers_read) {
     for (int stage = 0; stage < 4; stage++) {
         struct run r;
         compile(&r, 1, 4, stage);
@@ -281,8 +271,7 @@ static void test_stages_share_what_their_layers_read(void **state) {
     }
 }
 
-static void test_stages_that_are_no_halves_are_refused(void **state) {
-    (void)state;
+TEST(test_stages_that_are_no_halves_are_refused) {
     struct plan p;
     struct run r;
     assert_ok(preset(&p, "t5-small"));
@@ -303,8 +292,7 @@ static void try_settled(void *self, const struct plan *plan) {
     t->failed += !layout_is_serial(&p, settled, t->reference);
 }
 
-static void test_layouts_of_t5_equal_serial_fp64(void **state) {
-    (void)state;
+TEST(test_layouts_of_t5_equal_serial_fp64) {
     struct reference reference;
     struct plan serial = serial_plan();
     enum status status = reference_init(&reference, &serial);

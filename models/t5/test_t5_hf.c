@@ -61,8 +61,7 @@ static void check_values(const char *path) {
     hf_files_close(&f);
 }
 
-static void test_t5_out_in_and_out_again_is_the_same_to_the_byte(void **state) {
-    (void)state;
+TEST(test_t5_out_in_and_out_again_is_the_same_to_the_byte) {
     char first[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], imported[CHECKPOINT_PATH_MAX];
     struct checkpoint_model m;
     path_in(first, "one", "model.safetensors");
@@ -94,8 +93,7 @@ static enum status import_with(const char *sizes, const char *more) {
     return t5_hf_import(path, 0, test_path(folder), &m);
 }
 
-static void test_other_functions_than_t5_are_refused(void **state) {
-    (void)state;
+TEST(test_other_functions_than_t5_are_refused) {
     const char *sizes = "\"num_layers\": 2, \"d_kv\": 4";
     assert_ok(import_with(sizes, ""));
     assert_ok(import_with(sizes, ", \"num_decoder_layers\": 2, \"feed_forward_proj\": \"relu\""));
@@ -110,8 +108,7 @@ static void test_other_functions_than_t5_are_refused(void **state) {
     assert_fails(import_with("\"num_layers\": 1, \"d_kv\": 4", ""), E_FORMAT, "block.1.", "none of a T5's");
 }
 
-static void test_a_checkpoint_of_gpt_is_no_t5(void **state) {
-    (void)state;
+TEST(test_a_checkpoint_of_gpt_is_no_t5) {
     const struct checkpoint_model m = {.arch = ""};
     assert_fails(t5_hf_check(&m), E_CONFIG, "is of gpt");
 }

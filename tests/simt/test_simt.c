@@ -36,8 +36,7 @@ static void device_free(void *at) {
 }
 
 /* CUDA C++ programming guide, "Warp shuffle functions": segments of `width` lanes; who looks beyond gets its own. */
-static void test_shuffles_stay_in_their_segment(void **state) {
-    (void)state;
+TEST(test_shuffles_stay_in_their_segment) {
     int *out = device_zeros(128 * sizeof *out);
     for (int width = 1; width <= 32; width *= 2) {
         simt_test_shuffles(out, width);
@@ -53,8 +52,7 @@ static void test_shuffles_stay_in_their_segment(void **state) {
     device_free(out);
 }
 
-static void test_votes(void **state) {
-    (void)state;
+TEST(test_votes) {
     unsigned *out = device_zeros(5 * sizeof *out);
     simt_test_votes(out);
     assert_int_equal(out[0], 0x49249249);                   /* every third of 32 */
@@ -66,8 +64,7 @@ static void test_votes(void **state) {
 }
 
 /* 256 threads, i = 0 .. 255. */
-static void test_atomics_lose_nothing(void **state) {
-    (void)state;
+TEST(test_atomics_lose_nothing) {
     unsigned *c = device_zeros(10 * sizeof *c);
     float tenth;
     c[1] = 1000, c[3] = 77, c[4] = ~0u, c[6] = 5, c[7] = 0;
@@ -86,8 +83,7 @@ static void test_atomics_lose_nothing(void **state) {
     device_free(c);
 }
 
-static void test_both_orders_show(void **state) {
-    (void)state;
+TEST(test_both_orders_show) {
     enum { BLOCKS = 3, THREADS = 70, N = BLOCKS * THREADS };
     unsigned *taken = device_zeros((N + 1) * sizeof *taken), *counter = taken + N;
     for (enum simt_order order = SIMT_FORWARD; order <= SIMT_REVERSE; order++) {
@@ -99,8 +95,7 @@ static void test_both_orders_show(void **state) {
     device_free(taken);
 }
 
-static void test_shared_memory_static_and_dynamic(void **state) {
-    (void)state;
+TEST(test_shared_memory_static_and_dynamic) {
     static const int sizes[] = {1, 2, 31, 33, 777, 1024};
     int *x = device_zeros(1024 * sizeof *x);
     for (int i = 0; i < 12; i++) {
@@ -113,8 +108,7 @@ static void test_shared_memory_static_and_dynamic(void **state) {
     device_free(x);
 }
 
-static void test_barriers_that_count(void **state) {
-    (void)state;
+TEST(test_barriers_that_count) {
     int *out = device_zeros(3 * sizeof *out);
     static const int n[] = {0, 1, 95, 96};
     for (int i = 0; i < 4; i++) {
@@ -129,8 +123,7 @@ static void test_barriers_that_count(void **state) {
 static float from_bits(uint16_t x, bool bfloat16) { return bfloat16 ? bf16_to_float(x) : fp16_to_float(x); }
 
 /* Multiples of 1/8 below 2: products and their sums are exact in fp32 in any order, so every bit must agree. */
-static void test_wmma_is_a_plain_product(void **state) {
-    (void)state;
+TEST(test_wmma_is_a_plain_product) {
     uint16_t *a = device_zeros(512 * sizeof *a), *b = a + 256;
     float *c = device_zeros(256 * sizeof *c);
     for (int way = 0; way < 4; way++) {
@@ -154,8 +147,7 @@ static void test_wmma_is_a_plain_product(void **state) {
     device_free(c);
 }
 
-static void test_indices(void **state) {
-    (void)state;
+TEST(test_indices) {
     static const unsigned grid[3] = {3, 2, 2}, block[3] = {5, 3, 2};
     unsigned *out = device_zeros(12 * 12 * 30 * sizeof *out), *at = out;
     simt_test_indices(out, grid, block);
@@ -168,8 +160,7 @@ static void test_indices(void **state) {
 }
 
 /* Halves, every one of them, and what lies between and just beside two neighbors: as lib/device has it, to the bit. */
-static void test_16_bit_floats_round_as_the_cpus(void **state) {
-    (void)state;
+TEST(test_16_bit_floats_round_as_the_cpus) {
     enum { N = 5 * 65536 };
     float *x = device_zeros(3 * N * sizeof *x), *h_back = x + N, *b_back = x + 2 * N;
     uint16_t *h = device_zeros(2 * N * sizeof *h), *b = h + N;
@@ -201,8 +192,7 @@ static const struct { unsigned threads, blocks, blocks_y; size_t shared_bytes; i
     {32, 1, 65536, 0, 0, "65536", "65535"}, {32, 1, 1, (48 << 10) + 4, 0, "49156", "49152"},
     {32, 1, 1, (227 << 10) + 4, 1, "232452", "232448"}};
 
-static void test_launches_beyond_a_limit_are_refused(void **state) {
-    (void)state;
+TEST(test_launches_beyond_a_limit_are_refused) {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         simt_test_launch(refused[i].threads, refused[i].blocks, refused[i].blocks_y, refused[i].shared_bytes,
                          refused[i].allow);
@@ -217,8 +207,7 @@ static void test_launches_beyond_a_limit_are_refused(void **state) {
 }
 
 /* The runner fails a test that leaves a report, so this says that there is none. */
-static void test_warp_synchronous_code_is_right(void **state) {
-    (void)state;
+TEST(test_warp_synchronous_code_is_right) {
     int *x = device_zeros(128 * sizeof *x);
     unsigned char *bytes = device_zeros(128);
     for (enum simt_order order = SIMT_FORWARD; order <= SIMT_REVERSE; order++) {
@@ -241,8 +230,7 @@ static const struct { int stride, n, vector; int64_t requests, sectors, bytes; }
     {1, 1, 0, 1, 4, 128}, {2, 1, 0, 1, 8, 128}, {32, 1, 0, 1, 32, 128}, {4, 4, 0, 4, 64, 512}, {4, 4, 1, 1, 16, 512},
     {36, 4, 1, 1, 32, 512}};
 
-static void test_traffic_is_counted_in_sectors(void **state) {
-    (void)state;
+TEST(test_traffic_is_counted_in_sectors) {
     float *x = device_zeros(2 * 2048 * sizeof *x), *y = x + 2048;
     for (size_t i = 0; i < sizeof traffic / sizeof *traffic; i++) {
         simt_count(1);
@@ -261,8 +249,7 @@ static void test_traffic_is_counted_in_sectors(void **state) {
 
 /* Word stride i is in bank stride i % 32: gcd(stride, 32) threads meet in a bank. The read of one word by all is one
  * wavefront. */
-static void test_bank_conflicts_are_counted_in_wavefronts(void **state) {
-    (void)state;
+TEST(test_bank_conflicts_are_counted_in_wavefronts) {
     static const int strides[] = {1, 2, 8, 31, 32, 33}, meet[] = {1, 2, 8, 1, 32, 1};
     float *y = device_zeros(32 * sizeof *y);
     for (int i = 0; i < 6; i++) {
@@ -278,8 +265,7 @@ static void test_bank_conflicts_are_counted_in_wavefronts(void **state) {
 
 /* Four requests of one sector. The lanes that went through the inner loop once are not a request behind forever: the
  * barrier is where all begin again. */
-static void test_requests_begin_again_behind_a_barrier(void **state) {
-    (void)state;
+TEST(test_requests_begin_again_behind_a_barrier) {
     float *x = device_zeros(256 * sizeof *x), *y = x + 128;
     simt_count(1);
     simt_test_rounds(y, x);

@@ -99,17 +99,14 @@ static void check_faults(bool always, enum simt_order order) {
         if (faults[i].always == always) check_fault(&faults[i], order);
 }
 
-static void test_every_fault_has_a_case(void **state) {
-    (void)state;
+TEST(test_every_fault_has_a_case) {
     for (int fault = 0; fault < FAULTS; fault++) assert_int_equal(faults[fault].fault, fault);
 }
-static void test_races_and_bounds_are_reported_when_checked(void **state) {
-    (void)state;
+TEST(test_races_and_bounds_are_reported_when_checked) {
     check_faults(false, SIMT_FORWARD);
     check_faults(false, SIMT_REVERSE);
 }
-static void test_barriers_and_lanes_are_always_watched(void **state) {
-    (void)state;
+TEST(test_barriers_and_lanes_are_always_watched) {
     check_faults(true, SIMT_FORWARD);
     check_faults(true, SIMT_REVERSE);
 }

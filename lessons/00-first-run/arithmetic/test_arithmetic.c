@@ -18,15 +18,13 @@ static void assert_gives_(enum status f(const struct batch *, int64_t *), const 
     _fail(file, line);
 }
 
-static void test_share_is_the_batch_over_dp(void **state) {
-    (void)state;
+TEST(test_share_is_the_batch_over_dp) {
     assert_gives(batch_share, demo, 8);
     assert_gives(batch_share, ((struct batch){16, 2, 1, 64}), 16);
     assert_gives(batch_share, ((struct batch){480, 1, 96, 1}), 5);
 }
 
-static void test_impossible_batches_are_refused(void **state) {
-    (void)state;
+TEST(test_impossible_batches_are_refused) {
     int64_t out = -1;
     assert_fails(batch_share(&(struct batch){16, 2, 3, 64}, &out), E_CONFIG, "dp=3", "global-batch=16");
     assert_fails(batch_microbatches(&(struct batch){16, 2, 3, 64}, &out), E_CONFIG, "dp=3", "global-batch=16");
@@ -34,22 +32,19 @@ static void test_impossible_batches_are_refused(void **state) {
     if (out != -1) fail_msg("a call that is refused set its result to %lld; it has to leave it alone", (long long)out);
 }
 
-static void test_microbatches_cover_the_share(void **state) {
-    (void)state;
+TEST(test_microbatches_cover_the_share) {
     assert_gives(batch_microbatches, demo, 4);
     assert_gives(batch_microbatches, ((struct batch){12, 3, 4, 64}), 1);
 }
 
-static void test_tokens_count_all_replicas(void **state) {
-    (void)state;
+TEST(test_tokens_count_all_replicas) {
     assert_gives(batch_tokens, demo, 1024);
     assert_gives(batch_tokens, ((struct batch){1 << 20, 1, 1, 1 << 20}), 1LL << 40);
 }
 
 /* 1024 tokens of 5 Mflop each are 5.12 Gflop; in 50 ms on a machine of 256 Gflop a second that is 0.4 of what it can
  * do. */
-static void test_mfu_of_the_printed_step(void **state) {
-    (void)state;
+TEST(test_mfu_of_the_printed_step) {
     double mfu = -1;
     assert_ok(batch_mfu(&demo, 5e6, 0.05, 256e9, &mfu));
     assert_close(mfu, 0.4, 1e-12);

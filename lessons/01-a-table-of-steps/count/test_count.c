@@ -45,8 +45,7 @@ static int64_t parameters(struct gpt_shape m) {
 
 /* GPT-2 small and XL, and GPT-3: as counted from the released weights, and from table 2.1 of Brown et al. 2020 with
  * GPT-2's vocabulary. */
-static void test_parameters_of_known_models(void **state) {
-    (void)state;
+TEST(test_parameters_of_known_models) {
     assert_int_equal(parameters((struct gpt_shape){12, 768, 12, 1024, 50257}), 124439808);
     assert_int_equal(parameters((struct gpt_shape){48, 1600, 25, 1024, 50257}), 1557611200);
     assert_int_equal(parameters((struct gpt_shape){96, 12288, 96, 2048, 50257}), 174604259328);
@@ -57,8 +56,7 @@ static void test_parameters_of_known_models(void **state) {
     assert_int_equal(parameters((struct gpt_shape){1, 1, 1, 1, 1}), 2 + 25 + 2);
 }
 
-static void test_flops_are_those_of_the_mfu(void **state) {
-    (void)state;
+TEST(test_flops_are_those_of_the_mfu) {
     for (int i = 0; i < N_SHAPES; i++) {
         struct plan p = plan_of(&shapes[i]);
         double flops = -1, wanted = gpt_flops_per_token(&p);
@@ -68,8 +66,7 @@ static void test_flops_are_those_of_the_mfu(void **state) {
 }
 
 /* Shapes in which every tensor is a whole number of cache lines, so that nothing is padded. */
-static void test_static_bytes_are_planned(void **state) {
-    (void)state;
+TEST(test_static_bytes_are_planned) {
     for (int i = 0; i < N_SHAPES; i++)
         for (int mixed = 0; mixed <= 1; mixed++) {
             struct plan p = plan_of(&shapes[i]);
@@ -95,8 +92,7 @@ static void assert_layer(const struct gpt_shape *m, bool stored, enum plan_preci
     assert_int_equal(bytes, planned.layer);
 }
 
-static void test_a_layer_saves_what_is_planned(void **state) {
-    (void)state;
+TEST(test_a_layer_saves_what_is_planned) {
     for (int i = 0; i < N_SHAPES; i++) {
         assert_layer(&shapes[i], false, PRECISION_FP32, 4);
         assert_layer(&shapes[i], false, PRECISION_BF16, 2);
@@ -104,8 +100,7 @@ static void test_a_layer_saves_what_is_planned(void **state) {
 }
 
 /* 175B: a = 96, s = 2048, h = 12288: 5as/h = 80, so 114 sbh. */
-static void test_stored_attention_is_the_papers(void **state) {
-    (void)state;
+TEST(test_stored_attention_is_the_papers) {
     for (int i = 0; i < N_SHAPES; i++) {
         assert_layer(&shapes[i], true, PRECISION_BF16, 2);
         assert_layer(&shapes[i], true, PRECISION_FP32, 4);

@@ -33,8 +33,7 @@ static void assert_row(const void *data, double a, double b, double c, double d)
     for (int i = 0; i < 4; i++) assert_close(x[i], wanted[i], near_enough);
 }
 
-static void test_layernorm_forward_by_hand(void **state) {
-    (void)state;
+TEST(test_layernorm_forward_by_hand) {
     struct op_case c;
     start(&c);
     op_case_run(&c, ROW_FORWARD);
@@ -44,8 +43,7 @@ static void test_layernorm_forward_by_hand(void **state) {
     op_case_free(&c);
 }
 
-static void test_layernorm_input_gradient_by_hand(void **state) {
-    (void)state;
+TEST(test_layernorm_input_gradient_by_hand) {
     struct op_case c;
     start(&c);
     op_case_run(&c, ROW_BACKWARD_INPUT);
@@ -53,8 +51,7 @@ static void test_layernorm_input_gradient_by_hand(void **state) {
     op_case_free(&c);
 }
 
-static void test_layernorm_weight_gradients_by_hand(void **state) {
-    (void)state;
+TEST(test_layernorm_weight_gradients_by_hand) {
     struct op_case c;
     start(&c);
     op_case_run(&c, ROW_BACKWARD_WEIGHT);

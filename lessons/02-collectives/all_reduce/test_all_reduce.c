@@ -131,8 +131,7 @@ static void test_halving_doubling_sums(void **state) {
 }
 
 /* In a world of 4 or 8: three ranks, and groups of one. */
-static void test_any_number_of_ranks(void **state) {
-    (void)state;
+TEST(test_any_number_of_ranks) {
     int three = comm_world_rank() < 3 && comm_world_size() > 3 ? 0 : -1;
     test_in_group(three, "ring", all_reduce_ring, whole_sum);
     test_in_group(three, "tree", all_reduce_tree, whole_sum);
@@ -227,8 +226,7 @@ static enum status same_bits(const struct group *g, const char *what, way *run, 
     return OK;
 }
 
-static void test_same_bits_on_every_rank(void **state) {
-    (void)state;
+TEST(test_same_bits_on_every_rank) {
     test_in_group(0, "ring", all_reduce_ring, same_bits);
     test_in_group(0, "tree", all_reduce_tree, same_bits);
     test_in_group(0, "halving-doubling", all_reduce_halving_doubling, same_bits);

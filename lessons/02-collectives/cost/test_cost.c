@@ -13,8 +13,7 @@ static double seconds(enum all_reduce_algorithm a, int n, double bytes) {
 }
 
 /* n = 4, S = 64: six messages of 16 bytes: 6 (1 + 4) = 30; three additions of 16 bytes: 6. */
-static void test_ring_is_two_times_n_minus_one_steps(void **state) {
-    (void)state;
+TEST(test_ring_is_two_times_n_minus_one_steps) {
     assert_close(seconds(RING, 4, 64), 36, 1e-9);
     assert_close(seconds(RING, 2, 64), 2 * (1 + 8) + 4, 1e-9);
     assert_close(seconds(RING, 3, 96), 4 * (1 + 8) + 2 * 4, 1e-9);
@@ -22,8 +21,7 @@ static void test_ring_is_two_times_n_minus_one_steps(void **state) {
 }
 
 /* n = 4, S = 64: four messages of 64 bytes one after the other: 4 (1 + 16) = 68; two additions: 16. */
-static void test_tree_counts_rounds(void **state) {
-    (void)state;
+TEST(test_tree_counts_rounds) {
     assert_close(seconds(TREE, 4, 64), 84, 1e-9);
     assert_close(seconds(TREE, 8, 64), 6 * 17 + 3 * 8, 1e-9);
     assert_close(seconds(TREE, 5, 64), 6 * 17 + 3 * 8, 1e-9);
@@ -33,8 +31,7 @@ static void test_tree_counts_rounds(void **state) {
 
 /* n = 4, S = 64: exchanges of 32, 16, 16, 32 bytes: 4 + 24 = 28; additions of 32 and 16: 6. n = 6: two whole messages
  * and an addition more. */
-static void test_halving_doubling_is_the_best_of_both(void **state) {
-    (void)state;
+TEST(test_halving_doubling_is_the_best_of_both) {
     assert_close(seconds(HALVING_DOUBLING, 4, 64), 34, 1e-9);
     assert_close(seconds(HALVING_DOUBLING, 2, 64), seconds(RING, 2, 64), 1e-9);
     assert_close(seconds(HALVING_DOUBLING, 8, 64), 6 + 28 + 7, 1e-9);
@@ -44,8 +41,7 @@ static void test_halving_doubling_is_the_best_of_both(void **state) {
 }
 
 /* 1 GB over 8 ranks in 0.01 s: 100 GB/s of data, and 175 GB/s on each link. */
-static void test_bus_bandwidth_is_that_of_nccl_tests(void **state) {
-    (void)state;
+TEST(test_bus_bandwidth_is_that_of_nccl_tests) {
     double out = 0;
     assert_ok(cost_bus_bandwidth(8, 1e9, 0.01, &out));
     assert_close(out, 175e9, 1);
@@ -53,8 +49,7 @@ static void test_bus_bandwidth_is_that_of_nccl_tests(void **state) {
     assert_close(out, 100e9, 1);
 }
 
-static void test_crossover_is_where_both_are_equal(void **state) {
-    (void)state;
+TEST(test_crossover_is_where_both_are_equal) {
     for (int n = 4; n <= 1024; n = n * 3 / 2) {
         double bytes = 0;
         assert_ok(cost_crossover(n, &slow, &bytes));
@@ -64,8 +59,7 @@ static void test_crossover_is_where_both_are_equal(void **state) {
     }
 }
 
-static void test_fit_finds_the_line(void **state) {
-    (void)state;
+TEST(test_fit_finds_the_line) {
     double bytes[] = {8, 64, 1000, 1e6}, times[4];
     struct link_cost link = {0, 0, 0.125};
     for (int i = 0; i < 4; i++) times[i] = 3e-6 + bytes[i] * 2e-10;
@@ -79,8 +73,7 @@ static void test_fit_finds_the_line(void **state) {
 
 /* The largest message comes 50 % late, as one that no longer fits the cache does. In absolute errors its line goes
  * through it, and alpha is off by a hundred times; in relative ones the five small messages hold alpha. */
-static void test_fit_weighs_small_messages_as_much_as_large_ones(void **state) {
-    (void)state;
+TEST(test_fit_weighs_small_messages_as_much_as_large_ones) {
     double bytes[] = {8, 16, 32, 64, 128, 1e6, 1e7}, times[7];
     struct link_cost link = {0, 0, 0};
     for (int i = 0; i < 7; i++) times[i] = 1e-6 + bytes[i] * 1e-9;

@@ -26,8 +26,7 @@ static double halvings(int n, double bytes, const struct link_cost *l) {
     return s + (p < n ? exchange(l, bytes) + l->alpha_s + bytes * l->beta_s : 0);
 }
 
-static void test_cost_on_links_not_seen(void **state) {
-    (void)state;
+TEST(test_cost_on_links_not_seen) {
     for (int i = 0; i < N_LINKS; i++)
         for (int n = 2; n <= 200; n += 9) {
             const struct link_cost *l = &links[i];
@@ -43,8 +42,7 @@ static void test_cost_on_links_not_seen(void **state) {
         }
 }
 
-static void test_crossover_on_links_not_seen(void **state) {
-    (void)state;
+TEST(test_crossover_on_links_not_seen) {
     for (int i = 0; i < 2; i++) /* the last has no latency: the ring is always faster */
         for (int n = 5; n <= 500; n *= 3) {
             double bytes = 0;

@@ -48,8 +48,7 @@ static void sums_are_right(const struct place *p) {
     if (wrong) fail_msg("%s: %s", told(p), wrong);
 }
 
-static void test_levels_every_term_once(void **state) {
-    (void)state;
+TEST(test_levels_every_term_once) {
     static const struct { int L, N; } sizes[] = {{2, 2}, {4, 2}, {2, 4}, {3, 2}, {1, 4}, {4, 1}, {4, 4}};
     for (int i = 0; i < 7; i++) {
         struct place p;
@@ -58,8 +57,7 @@ static void test_levels_every_term_once(void **state) {
     }
 }
 
-static void test_levels_ranks_dealt_round_the_nodes(void **state) {
-    (void)state;
+TEST(test_levels_ranks_dealt_round_the_nodes) {
     for (enum placement how = ROUND; how < N_PLACEMENTS; how++)
         for (int L = 2; L <= 4; L++)
             for (int N = 2; N <= 4; N++) {
@@ -69,8 +67,7 @@ static void test_levels_ranks_dealt_round_the_nodes(void **state) {
             }
 }
 
-static void test_levels_parts_that_do_not_divide(void **state) {
-    (void)state;
+TEST(test_levels_parts_that_do_not_divide) {
     for (int L = 2; L <= 4; L++)
         for (int N = 2; N <= 3; N++) {
             const int64_t counts[] = {1, L, L * N - 1, L * N + 1, 101};
@@ -107,8 +104,7 @@ static void rows_fit(const struct place *p, const struct hop_table *table, int f
     }
 }
 
-static void test_levels_nobody_waits_forever(void **state) {
-    (void)state;
+TEST(test_levels_nobody_waits_forever) {
     for (int L = 1; L <= 4; L++)
         for (int N = 2; N <= 4; N++)
             for (enum placement how = BLOCKS; how < N_PLACEMENTS; how++) {
@@ -142,8 +138,7 @@ static void bytes_are(const struct place *p, int between, double wanted, const c
 }
 
 /* Counts that divide by L and by N: whole numbers. */
-static void test_levels_bytes_between_nodes(void **state) {
-    (void)state;
+TEST(test_levels_bytes_between_nodes) {
     for (int L = 1; L <= 4; L++)
         for (int N = 2; N <= 4; N++)
             for (enum placement how = BLOCKS; how < N_PLACEMENTS; how++) {
@@ -153,8 +148,7 @@ static void test_levels_bytes_between_nodes(void **state) {
             }
 }
 
-static void test_levels_bytes_inside_a_node(void **state) {
-    (void)state;
+TEST(test_levels_bytes_inside_a_node) {
     for (int L = 1; L <= 4; L++)
         for (int N = 2; N <= 4; N++) {
             struct place p;
@@ -207,13 +201,11 @@ static void seconds_are_right(clock_of *seconds_of, const char *whose) {
             }
 }
 
-static void test_levels_takes_these_seconds(void **state) {
-    (void)state;
+TEST(test_levels_takes_these_seconds) {
     seconds_are_right(by_rows, "the rows take");
 }
 
-static void test_levels_closed_form(void **state) {
-    (void)state;
+TEST(test_levels_closed_form) {
     struct place p;
     place(&p, 4, 2, BLOCKS, 80, 0, 1);
     struct hop_form form = comm_algorithm_find("hierarchical")->form(&p.shape, 640, &costs[0].links);

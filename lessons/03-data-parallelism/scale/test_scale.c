@@ -64,8 +64,7 @@ static struct outcome run(enum counts counts) {
     return o;
 }
 
-static void test_scale_counts_the_tokens_of_all_ranks(void **state) {
-    (void)state;
+TEST(test_scale_counts_the_tokens_of_all_ranks) {
     for (enum counts counts = EVEN; counts <= NONE; counts++) {
         struct batch b;
         double loss, g[SCALE_C], count = -1, all = serial(counts, &loss, g);
@@ -77,8 +76,7 @@ static void test_scale_counts_the_tokens_of_all_ranks(void **state) {
     }
 }
 
-static void test_scale_gradient_is_that_of_the_whole_batch(void **state) {
-    (void)state;
+TEST(test_scale_gradient_is_that_of_the_whole_batch) {
     for (enum counts counts = EVEN; counts <= UNEVEN; counts++) {
         struct outcome o = run(counts);
         double off = agree_max(o.off_g);
@@ -87,8 +85,7 @@ static void test_scale_gradient_is_that_of_the_whole_batch(void **state) {
     }
 }
 
-static void test_scale_loss_is_the_mean_over_all_tokens(void **state) {
-    (void)state;
+TEST(test_scale_loss_is_the_mean_over_all_tokens) {
     for (enum counts counts = EVEN; counts <= UNEVEN; counts++) {
         struct outcome o = run(counts);
         double off = agree_max(o.off_loss);
@@ -98,8 +95,7 @@ static void test_scale_loss_is_the_mean_over_all_tokens(void **state) {
 }
 
 /* Masked from the first token to the last, on every rank: nothing to learn, and no NaN that would end the training. */
-static void test_scale_of_no_tokens_is_zero(void **state) {
-    (void)state;
+TEST(test_scale_of_no_tokens_is_zero) {
     struct outcome o = run(NONE);
     double off = agree_max(fmax(fabs(o.loss), fmax(fabs(o.g[0]), fabs(o.g[SCALE_C - 1]))));
     assert_ok(o.status);
@@ -107,8 +103,7 @@ static void test_scale_of_no_tokens_is_zero(void **state) {
 }
 
 /* A step may send the count, the loss and the gradient: 6 numbers, however many microbatches there are. */
-static void test_scale_sums_once_a_step(void **state) {
-    (void)state;
+TEST(test_scale_sums_once_a_step) {
     struct outcome o = run(UNEVEN);
     int n = comm_world_size();
     double most = comm_algorithm_bytes(COMM_ALL_REDUCE, n, (2 + SCALE_C) * sizeof(double));
@@ -119,8 +114,7 @@ static void test_scale_sums_once_a_step(void **state) {
 }
 
 /* What DistributedDataParallel would do with it: the mean over ranks of factor x (mean over own tokens). */
-static void test_scale_factor_repairs_the_mean_of_means(void **state) {
-    (void)state;
+TEST(test_scale_factor_repairs_the_mean_of_means) {
     static const double tokens[][4] = {{4, 4, 4, 4}, {1, 2, 3, 10}, {0, 5, 1, 2}, {700, 1, 1, 1}},
     mean[] = {3, -2, 0.5, 7};
     for (int k = 0; k < 4; k++) {

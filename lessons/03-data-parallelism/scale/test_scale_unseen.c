@@ -52,8 +52,7 @@ static void check(const struct group *group, int first, int by, const int *n) {
 }
 
 /* Even ranks are one group, odd ranks another: as where a model is cut by tensors, too. */
-static void test_scale_in_a_group_of_some_ranks(void **state) {
-    (void)state;
+TEST(test_scale_in_a_group_of_some_ranks) {
     static const int one[64] = {1, 1, 1, 1, 1, 1, 1, 1};
     struct group *half = NULL;
     int rank = comm_world_rank();
@@ -63,8 +62,7 @@ static void test_scale_in_a_group_of_some_ranks(void **state) {
 }
 
 /* The last rank has no microbatch at all. */
-static void test_scale_of_a_rank_without_microbatches(void **state) {
-    (void)state;
+TEST(test_scale_of_a_rank_without_microbatches) {
     int n[64] = {1, 1, 1, 1, 1, 1, 1, 1};
     n[comm_world_size() - 1] = comm_world_size() == 1;
     check(group_world(), 0, 1, n);

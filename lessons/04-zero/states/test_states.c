@@ -11,8 +11,7 @@
 static const struct states FP32_ADAM = {4, 4, 8}, MIXED = {2, 2, 12};
 
 /* Rajbhandari et al. 2020, figure 1: 7.5e9 parameters on 64 ranks, in 1e9 bytes. */
-static void test_states_of_the_papers_example(void **state) {
-    (void)state;
+TEST(test_states_of_the_papers_example) {
     static const double gb[] = {120, 31.40625, 16.640625, 1.875};
     for (int stage = 0; stage <= 3; stage++) {
         double bytes = NAN;
@@ -26,8 +25,7 @@ static void test_states_of_the_papers_example(void **state) {
 }
 
 /* A card of 80e9 bytes on one rank and on 64. */
-static void test_states_largest_model_just_fits(void **state) {
-    (void)state;
+TEST(test_states_largest_model_just_fits) {
     for (int stage = 0; stage <= 3; stage++)
         for (int n = 1; n <= 64; n *= 4) {
             double params = NAN;
@@ -43,8 +41,7 @@ static int search(int stage, double params, struct states x, double room) {
     return 0;
 }
 
-static void test_states_fewest_ranks_is_the_first_that_fits(void **state) {
-    (void)state;
+TEST(test_states_fewest_ranks_is_the_first_that_fits) {
     static const double params[] = {1 << 20, 5 << 20, 16 << 20, 100 << 20},
     rooms[] = {1 << 20, 16 << 20, 64 << 20, 80 << 20, 2e9};
     for (int stage = 0; stage <= 3; stage++)
@@ -57,8 +54,7 @@ static void test_states_fewest_ranks_is_the_first_that_fits(void **state) {
 }
 
 /* 1000 bytes on 4 ranks: a gather, or a scatter, sends 750. */
-static void test_states_sent_counts_gathers_and_scatters(void **state) {
-    (void)state;
+TEST(test_states_sent_counts_gathers_and_scatters) {
     static const struct { int stage, n, m; double bytes; } cases[] = {
         {0, 4, 1, 1500}, {0, 4, 3, 1500}, {1, 4, 1, 1500}, {1, 4, 3, 1500}, {2, 4, 1, 1500}, {2, 4, 3, 3000},
         {3, 4, 1, 2250}, {3, 4, 3, 6750}, {0, 1, 2, 0}, {3, 1, 2, 0}, {1, 8, 1, 1750}, {3, 2, 1, 1500}};
@@ -111,8 +107,7 @@ static void check_rank(int dp, int zero, int precision, struct states x) {
     run_destroy(&r);
 }
 
-static void test_states_of_a_rank_are_the_planners(void **state) {
-    (void)state;
+TEST(test_states_of_a_rank_are_the_planners) {
     for (int zero = 1; zero <= 3; zero++)
         for (int dp = 1; dp <= 8; dp++) {
             check_rank(dp, zero, PRECISION_FP32, FP32_ADAM);

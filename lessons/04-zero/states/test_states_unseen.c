@@ -10,8 +10,7 @@
 static const struct states others[] = {{4, 4, 0}, {4, 4, 4}, {2, 4, 6}, {2, 2, 2}, {1, 2, 16}};
 enum { N_OTHERS = sizeof others / sizeof *others };
 
-static void test_states_of_other_optimizers(void **state) {
-    (void)state;
+TEST(test_states_of_other_optimizers) {
     for (int i = 0; i < N_OTHERS; i++)
         for (int stage = 0; stage <= 3; stage++)
             for (int n = 1; n <= 24; n++) {
@@ -25,8 +24,7 @@ static void test_states_of_other_optimizers(void **state) {
 }
 
 /* A room that is exactly what 16 ranks need, and one byte per rank less: all in whole numbers. */
-static void test_states_fewest_ranks_at_the_edge(void **state) {
-    (void)state;
+TEST(test_states_fewest_ranks_at_the_edge) {
     for (int i = 0; i < N_OTHERS; i++)
         for (int stage = 1; stage <= 3; stage++) {
             struct states x = others[i];
@@ -42,8 +40,7 @@ static void test_states_fewest_ranks_at_the_edge(void **state) {
 }
 
 /* 5 billion and 7 elements on 3 ranks; and one element on 8. */
-static void test_states_of_very_large_and_small_tensors(void **state) {
-    (void)state;
+TEST(test_states_of_very_large_and_small_tensors) {
     static const int64_t large[] = {5000000007, 1};
     static const int64_t shards = 1666666669 + 1;            /* of both tensors, on 3 ranks: rounded up each */
     for (int stage = 0; stage <= 3; stage++) {

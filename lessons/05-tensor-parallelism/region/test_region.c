@@ -5,8 +5,7 @@
 #include "tests/layouts.h"
 #include "tests/test.h"
 
-static void test_region_training_equals_serial(void **state) {
-    (void)state;
+TEST(test_region_training_equals_serial) {
     struct reference ref = {0};
     struct difference d = {0};
     struct plan plan = parity_plan();

@@ -237,37 +237,31 @@ static enum status play(void) {
     return status;
 }
 
-static void test_sharding_is_a_program(void **state) {
-    (void)state;
+TEST(test_sharding_is_a_program) {
     assert_ok(play());
 }
-static void test_sharding_goes_forward(void **state) {
-    (void)state;
+TEST(test_sharding_goes_forward) {
     assert_ok(play());
     assert_close(agree_max(result.loss[0]), 0, 1e-10);
 }
-static void test_sharding_goes_backward(void **state) {
-    (void)state;
+TEST(test_sharding_goes_backward) {
     assert_ok(play());
     assert_close(agree_max(result.loss[1]), 0, 1e-10);
     assert_close(agree_max(result.loss[2]), 0, 1e-10);
 }
-static void test_sharding_counts_everything_once(void **state) {
-    (void)state;
+TEST(test_sharding_counts_everything_once) {
     assert_ok(play());
     for (int i = 0; i < PARITY_STEPS; i++) assert_close(agree_max(result.norm[i]), 0, 1e-10);
 }
 
-static void test_sharding_saves_memory(void **state) {
-    (void)state;
+TEST(test_sharding_saves_memory) {
     assert_ok(play());
     if (comm_is_rank_0())
         printf("    a rank's states: %.0f bytes of %.0f whole; %.0f are enough\n", result.bytes, result.whole,
                result.least);
     assert_true(result.bytes <= result.least);
 }
-static void test_sharding_talks_no_more_than_needed(void **state) {
-    (void)state;
+TEST(test_sharding_talks_no_more_than_needed) {
     assert_ok(play());
     if (comm_is_rank_0())
         printf("    sent a step: %.0f bytes; %.0f are enough\n", result.wire, result.wire_least);

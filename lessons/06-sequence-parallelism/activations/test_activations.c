@@ -68,42 +68,36 @@ static struct layout with(struct layout l, int tp, bool sp, bool masks, bool mat
     return l;
 }
 
-static void test_a_layer_saves_on_one_rank(void **state) {
-    (void)state;
+TEST(test_a_layer_saves_on_one_rank) {
     check(with(SMALL, 1, false, false, false), true);
     check(with(ODD, 1, false, true, false), true);
 }
-static void test_a_layer_saves_under_tp(void **state) {
-    (void)state;
+TEST(test_a_layer_saves_under_tp) {
     for (int tp = 2; tp <= 8; tp *= 2) {
         check(with(SMALL, tp, false, false, false), true);
         check(with(ODD, tp, false, true, false), true);
     }
 }
-static void test_a_layer_saves_under_sp(void **state) {
-    (void)state;
+TEST(test_a_layer_saves_under_sp) {
     for (int tp = 2; tp <= 8; tp *= 2) {
         check(with(SMALL, tp, true, false, false), true);
         check(with(ODD, tp, true, true, false), true);
     }
 }
-static void test_materialised_attention_saves_its_scores(void **state) {
-    (void)state;
+TEST(test_materialised_attention_saves_its_scores) {
     for (int tp = 1; tp <= 8; tp *= 2)
         for (int masks = 0; masks < 2; masks++) {
             check(with(SMALL, tp, false, masks, true), true);
             check(with(ODD, tp, tp > 1, masks, true), true);
         }
 }
-static void test_a_step_sends_under_tp(void **state) {
-    (void)state;
+TEST(test_a_step_sends_under_tp) {
     for (int tp = 1; tp <= 8; tp *= 2) {
         check(with(SMALL, tp, false, false, false), false);
         check(with(ODD, tp, false, false, false), false);
     }
 }
-static void test_a_step_sends_under_sp(void **state) {
-    (void)state;
+TEST(test_a_step_sends_under_sp) {
     for (int tp = 2; tp <= 8; tp *= 2) {
         check(with(SMALL, tp, true, false, false), false);
         check(with(ODD, tp, true, false, false), false);
@@ -127,8 +121,7 @@ static void check_gradients(const struct layout *l) {
     }
     run_destroy(&r);
 }
-static void test_gradients_are_parts_under_sp(void **state) {
-    (void)state;
+TEST(test_gradients_are_parts_under_sp) {
     const struct layout one = with(SMALL, 1, false, false, false), tp = with(ODD, 2, false, false, false),
                         sp = with(ODD, 4, true, false, false);
     check_gradients(&sp);

@@ -17,8 +17,7 @@ static enum status compare(const struct reference *ref, int micro_batch, struct 
     return agree_all(status == OK) ? layout_compare(&plan, ref, d) : status;
 }
 
-static void test_sequence_training_equals_serial(void **state) {
-    (void)state;
+TEST(test_sequence_training_equals_serial) {
     struct reference ref = {0};
     struct difference d[2] = {{0}};
     struct plan plan = parity_plan();

@@ -116,13 +116,13 @@ static void check(int puzzle, bool fast, bool small) {
     if (*wrong) fail_msg("%s", wrong);
 }
 
-static void test_table_1_runs(void **state) { (void)state; check(1, false, false); }
-static void test_table_1_is_fast(void **state) { (void)state; check(1, true, false); }
-static void test_table_1_is_small(void **state) { (void)state; check(1, false, true); }
-static void test_table_2_runs(void **state) { (void)state; check(2, false, false); }
-static void test_table_2_is_fast_and_small(void **state) { (void)state; check(2, true, true); }
-static void test_table_3_runs(void **state) { (void)state; check(3, false, false); }
-static void test_table_3_is_fast_and_small(void **state) { (void)state; check(3, true, true); }
+TEST(test_table_1_runs) { check(1, false, false); }
+TEST(test_table_1_is_fast) { check(1, true, false); }
+TEST(test_table_1_is_small) { check(1, false, true); }
+TEST(test_table_2_runs) { check(2, false, false); }
+TEST(test_table_2_is_fast_and_small) { check(2, true, true); }
+TEST(test_table_3_runs) { check(3, false, false); }
+TEST(test_table_3_is_fast_and_small) { check(3, true, true); }
 
 TESTS(unit_test(test_table_1_runs), unit_test(test_table_1_is_fast), unit_test(test_table_1_is_small),
       unit_test(test_table_2_runs), unit_test(test_table_2_is_fast_and_small), unit_test(test_table_3_runs),

@@ -52,8 +52,7 @@ static void check_widen(const struct format *f) {
                      (double)right);
     }
 }
-static void test_convert_widens_all_65536_values(void **state) {
-    (void)state;
+TEST(test_convert_widens_all_65536_values) {
     check_widen(&bf16);
     check_widen(&fp16);
 }
@@ -78,24 +77,20 @@ static void check_between(const struct format *f, bool numbers, bool tie, bool b
     }
     check_narrow(f, x, n);
 }
-static void test_convert_leaves_numbers_of_the_format_alone(void **state) {
-    (void)state;
+TEST(test_convert_leaves_numbers_of_the_format_alone) {
     check_between(&bf16, true, false, false);
     check_between(&fp16, true, false, false);
 }
-static void test_convert_rounds_to_nearest_beside_every_tie(void **state) {
-    (void)state;
+TEST(test_convert_rounds_to_nearest_beside_every_tie) {
     check_between(&bf16, false, false, true);
     check_between(&fp16, false, false, true);
 }
-static void test_convert_rounds_every_tie_to_even(void **state) {
-    (void)state;
+TEST(test_convert_rounds_every_tie_to_even) {
     check_between(&bf16, false, true, false);
     check_between(&fp16, false, true, false);
 }
 
-static void test_convert_keeps_nan_and_infinity(void **state) {
-    (void)state;
+TEST(test_convert_keeps_nan_and_infinity) {
     float x[100];
     int n = 0;
     for (uint32_t bit = 1; bit < 0x800000; bit <<= 1)
@@ -106,8 +101,7 @@ static void test_convert_keeps_nan_and_infinity(void **state) {
 }
 
 /* 65519.996 is the last float below half a spacing beyond 65504; fp32's largest rounds up in bf16. */
-static void test_convert_overflows_to_infinity(void **state) {
-    (void)state;
+TEST(test_convert_overflows_to_infinity) {
     float x[] = {65504, 65519, nextafterf(65520, 0), 65520, 65536, 1e6f, 1e30f, float_of(0x7f7fffff),
                  float_of(0x7f7f7fff), float_of(0x7f7f8000)};
     for (int sign = 0; sign < 2; sign++) {
@@ -118,8 +112,7 @@ static void test_convert_overflows_to_infinity(void **state) {
 }
 
 /* Below 2^-14 fp16 counts in steps of 2^-24, and what is at most half of one is zero, with its sign. */
-static void test_convert_makes_subnormals_and_zeros(void **state) {
-    (void)state;
+TEST(test_convert_makes_subnormals_and_zeros) {
     enum { N = 2 * 4097 };
     static float x[N];
     for (int i = 0; i < 4097; i++) x[2 * i] = ldexpf((float)i, -26), x[2 * i + 1] = -x[2 * i];
@@ -130,8 +123,7 @@ static void test_convert_makes_subnormals_and_zeros(void **state) {
     check_narrow(&bf16, tiny, 11);
 }
 
-static void test_convert_agrees_all_over_fp32(void **state) {
-    (void)state;
+TEST(test_convert_agrees_all_over_fp32) {
     enum { BLOCK = 65536 };
     static float x[BLOCK];
     for (uint64_t bits = 0; bits <= UINT32_MAX;) {

@@ -77,29 +77,25 @@ static void check_step(double size, const struct half_options *o) {
     assert_true(right);
 }
 
-static void test_half_step_without_clipping_is_gradient_descent(void **state) {
-    (void)state;
+TEST(test_half_step_without_clipping_is_gradient_descent) {
     check_step(0.01, &(struct half_options){0.5, 1e9, 1});
     check_step(0.01, &(struct half_options){0.5, 1e9, 1024});
 }
 
 /* S g is about 1e-1, g about 1e-9: in 16 bits it would be zero. */
-static void test_half_step_keeps_gradients_below_fp16s_range(void **state) {
-    (void)state;
+TEST(test_half_step_keeps_gradients_below_fp16s_range) {
     check_step(1e-9, &(struct half_options){1e7, 1e9, 0x1p27});
 }
 
 /* Norms of the true gradient on both sides of the clip; with the scale left in, all would be far above. */
-static void test_half_step_clips_the_norm_of_all_ranks_without_the_scale(void **state) {
-    (void)state;
+TEST(test_half_step_clips_the_norm_of_all_ranks_without_the_scale) {
     check_step(0.01, &(struct half_options){0.5, 1, 4096});
     check_step(0.5, &(struct half_options){0.5, 1, 4096});
     check_step(0.5, &(struct half_options){0.5, 1, 1});
 }
 
 /* 100 steps of 1e-4 of a weight near 1, where fp16 counts in steps of 1e-3 or 5e-4. */
-static void test_half_step_adds_up_small_updates(void **state) {
-    (void)state;
+TEST(test_half_step_adds_up_small_updates) {
     struct half_options o = {1e-2, 1e9, 256};
     uint16_t weight = fp16_from_float(1.2f), gradient = fp16_from_float(256 * 0.01f);
     float master = 1.2f;
@@ -132,8 +128,7 @@ static void check_skip(uint16_t bad, int who) {
     if (!same) fail_msg("rank %d alone sees an overflow (%04x), and this rank has changed something", who, bad);
     assert_true(all_same && all_skipped);
 }
-static void test_half_step_of_one_ranks_overflow_is_skipped_by_all(void **state) {
-    (void)state;
+TEST(test_half_step_of_one_ranks_overflow_is_skipped_by_all) {
     static const uint16_t bad[] = {0x7c00, 0xfc00, 0x7e00};          /* infinity, minus infinity, NaN */
     for (int i = 0; i < 3; i++) check_skip(bad[i], comm_world_size() - 1);
     if (comm_world_size() > 2) check_skip(bad[0], 1);

@@ -48,8 +48,7 @@ static void make_values(struct candidate v[FEW], int k) {
     }
 }
 
-static void test_choose_keeps_within_the_budget(void **state) {
-    (void)state;
+TEST(test_choose_keeps_within_the_budget) {
     for (int k = 0; k < 40; k++) {
         struct candidate v[FEW];
         bool drop[FEW];
@@ -64,8 +63,7 @@ static void test_choose_keeps_within_the_budget(void **state) {
     }
 }
 
-static void test_choose_takes_the_least_flops(void **state) {
-    (void)state;
+TEST(test_choose_takes_the_least_flops) {
     for (int k = 0; k < 40; k++)
         for (int64_t budget = 2400; budget >= 300; budget -= 150) {
             struct candidate v[FEW];
@@ -79,8 +77,7 @@ static void test_choose_takes_the_least_flops(void **state) {
 }
 
 /* Nothing has to be freed: nothing is recomputed, not even what costs nothing. */
-static void test_choose_drops_nothing_without_need(void **state) {
-    (void)state;
+TEST(test_choose_drops_nothing_without_need) {
     struct candidate v[] = {{"a", 64, 0}, {"b", 128, 5}, {"c", 64, 0}};
     bool drop[3] = {true, true, true};
     assert_ok(choose_values(v, 3, 64, 256, drop));
@@ -89,8 +86,7 @@ static void test_choose_drops_nothing_without_need(void **state) {
     assert_false(drop[0] || drop[1] || drop[2]);
 }
 
-static void test_choose_refuses_what_cannot_fit(void **state) {
-    (void)state;
+TEST(test_choose_refuses_what_cannot_fit) {
     struct candidate v[] = {{"input", 640, INFINITY}, {"ln1", 64, 0}, {"qkv", 192, 6}};
     bool drop[3] = {false, true, false};
     assert_fails(choose_values(v, 3, 64, 639, drop), E_CONFIG, "640", "639");
@@ -113,8 +109,7 @@ static double cheapest(int layers, int need) {
     return 0.5 * half + (need - cost_free - half);
 }
 
-static void test_choose_among_hundreds(void **state) {
-    (void)state;
+TEST(test_choose_among_hundreds) {
     enum { LAYERS = 64 };
     static struct candidate v[LAYERS * PER_LAYER];
     static bool drop[LAYERS * PER_LAYER];
@@ -193,8 +188,7 @@ static struct measured measure(void) {
 
 /* The planner finds saved exactly what was chosen to be kept, and done again exactly the flops that were foretold; and
  * the peak sinks with the budget. */
-static void test_choose_is_what_the_planner_finds(void **state) {
-    (void)state;
+TEST(test_choose_is_what_the_planner_finds) {
     struct candidate v[LAYERS * PER_LAYER];
     int64_t unit = (int64_t)MICRO * T * C * 8, peak = INT64_MAX;
     double of_unit[] = {0, 0, 6. * C * C, 4. * T * C, 2. * C * C, 0, 8. * C * C, 0}, tokens = MICRO * T;
@@ -216,8 +210,7 @@ static void test_choose_is_what_the_planner_finds(void **state) {
 }
 
 /* ---- groups ---- */
-static void test_choose_group_has_the_least_bytes(void **state) {
-    (void)state;
+TEST(test_choose_group_has_the_least_bytes) {
     static const struct { int layers, in_flight, group; } cases[] = {{1, 1, 1}, {8, 1, 1}, {64, 1, 2}, {32, 1, 1},
                                                                      {64, 4, 4}, {12, 3, 2}, {96, 8, 6}, {10, 100, 10}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -241,8 +234,7 @@ static int64_t planned_peak(int layers, int group) {
 }
 
 /* No other group of the real program has a smaller peak. */
-static void test_choose_group_is_the_planners_best(void **state) {
-    (void)state;
+TEST(test_choose_group_is_the_planners_best) {
     static const int layers[] = {6, 16, 80, 100};
     for (int i = 0; i < 4; i++) {
         int64_t unit = (int64_t)MICRO * T * C * 8;

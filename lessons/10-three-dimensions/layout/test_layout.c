@@ -142,10 +142,10 @@ static void check(int number, bool best) {
         fail_msg("layout %d takes %.2f s a step; at most %.2f are wanted", number, e.seconds, wanted);
 }
 
-static void test_layout_1_fits_and_is_good(void **state) { (void)state; check(1, false); }
-static void test_layout_1_is_among_the_best(void **state) { (void)state; check(1, true); }
-static void test_layout_2_fits_and_is_good(void **state) { (void)state; check(2, false); }
-static void test_layout_2_is_among_the_best(void **state) { (void)state; check(2, true); }
+TEST(test_layout_1_fits_and_is_good) { check(1, false); }
+TEST(test_layout_1_is_among_the_best) { check(1, true); }
+TEST(test_layout_2_fits_and_is_good) { check(2, false); }
+TEST(test_layout_2_is_among_the_best) { check(2, true); }
 
 TESTS(unit_test(test_layout_1_fits_and_is_good), unit_test(test_layout_1_is_among_the_best),
       unit_test(test_layout_2_fits_and_is_good), unit_test(test_layout_2_is_among_the_best))

@@ -32,15 +32,13 @@ static int count(enum along along, int size) {
     return groups;
 }
 
-static void test_mesh_counts_groups_of_96_ranks(void **state) {
-    (void)state;
+TEST(test_mesh_counts_groups_of_96_ranks) {
     assert_int_equal(count(ALONG_TP, TP), 12);
     assert_int_equal(count(ALONG_PP, PP), 24);
     assert_int_equal(count(ALONG_DP, DP), 32);
 }
 
-static void test_mesh_trains_in_three_dimensions(void **state) {
-    (void)state;
+TEST(test_mesh_trains_in_three_dimensions) {
     struct reference ref = {0};
     struct difference d = {0};
     struct mesh mesh;

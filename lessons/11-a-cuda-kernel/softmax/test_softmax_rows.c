@@ -76,16 +76,14 @@ static void check_rows(struct rows *rows, enum simt_order order) {
     if (wrong) fail_msg("%s", wrong);
 }
 
-static void test_softmax_equals_fp64_on_every_size(void **state) {
-    (void)state;
+TEST(test_softmax_equals_fp64_on_every_size) {
     for (int i = 0; i < N_SIZES; i++) {
         struct rows rows = rows_create(sizes[i].R, sizes[i].C, 4, -2);
         check_rows(&rows, SIMT_FORWARD);
     }
 }
 
-static void test_softmax_of_large_numbers(void **state) {
-    (void)state;
+TEST(test_softmax_of_large_numbers) {
     static const float shifts[] = {1000, -1000};
     for (int i = 0; i < 2; i++)
         for (int C = 1; C < 300; C += 149) {
@@ -95,16 +93,14 @@ static void test_softmax_of_large_numbers(void **state) {
 }
 
 /* A causal mask: row r has r + 1 numbers, then -infinity. */
-static void test_softmax_of_masked_rows(void **state) {
-    (void)state;
+TEST(test_softmax_of_masked_rows) {
     struct rows rows = rows_create(40, 40, 4, 0);
     for (int r = 0; r < 40; r++)
         for (int c = r + 1; c < 40; c++) rows.x[r * 40 + c] = -INFINITY;
     check_rows(&rows, SIMT_FORWARD);
 }
 
-static void test_softmax_has_the_same_bits_in_both_orders(void **state) {
-    (void)state;
+TEST(test_softmax_has_the_same_bits_in_both_orders) {
     for (int i = 0; i < N_SIZES; i++) {
         struct rows a = rows_create(sizes[i].R, sizes[i].C, 4, -2), b = rows_create(sizes[i].R, sizes[i].C, 4, -2);
         run(&a, SIMT_FORWARD);
@@ -144,8 +140,7 @@ static void at_most(const char *what, int R, int C, int64_t count, double limit)
 
 /* R C / 8 sectors are all of x. Rows that begin on a sector: 3 times that; where they do not, 32 floats lie in 5
  * sectors and not in 4. */
-static void test_softmax_loads_and_stores_are_coalesced(void **state) {
-    (void)state;
+TEST(test_softmax_loads_and_stores_are_coalesced) {
     static const int columns[] = {1024, 999}, slack[] = {4, 5};
     for (int i = 0; i < 2; i++) {
         struct simt_counts n = traffic_of(40, columns[i]);
@@ -155,16 +150,14 @@ static void test_softmax_loads_and_stores_are_coalesced(void **state) {
     }
 }
 
-static void test_softmax_reads_each_number_once(void **state) {
-    (void)state;
+TEST(test_softmax_reads_each_number_once) {
     struct simt_counts n = traffic_of(8, 1024);
     at_most("sectors read", 8, 1024, n.load.units, 8 * 1024 / 8);
     n = traffic_of(8, 96);
     at_most("sectors read", 8, 96, n.load.units, 8 * 96 / 8);
 }
 
-static void test_softmax_has_no_bank_conflicts(void **state) {
-    (void)state;
+TEST(test_softmax_has_no_bank_conflicts) {
     struct simt_counts n = traffic_of(8, 1024);
     at_most("wavefronts of shared memory", 8, 1024, n.shared.units, (double)n.shared.requests);
 }

@@ -68,12 +68,10 @@ static const struct { int R, C; } sizes[] = {{1, 1}, {32, 32}, {1, 40}, {40, 1},
 static void check_sizes(enum simt_order order) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) check(sizes[i].R, sizes[i].C, order);
 }
-static void test_transpose_of_every_size(void **state) {
-    (void)state;
+TEST(test_transpose_of_every_size) {
     check_sizes(SIMT_FORWARD);
 }
-static void test_transpose_in_the_opposite_order(void **state) {
-    (void)state;
+TEST(test_transpose_in_the_opposite_order) {
     check_sizes(SIMT_REVERSE);
 }
 
@@ -90,18 +88,15 @@ static void check_traffic(const char *what, int64_t bytes, int64_t least, int64_
         fail_msg("128 x 96: %s of %lld bytes only; there are %lld", what, (long long)bytes, (long long)least);
     if (units > limit) fail_msg("128 x 96: %s: %lld; at most %lld", what, (long long)units, (long long)limit);
 }
-static void test_transpose_loads_whole_sectors(void **state) {
-    (void)state;
+TEST(test_transpose_loads_whole_sectors) {
     struct simt_counts n = traffic();
     check_traffic("sectors read", n.load.bytes, BYTES, n.load.units, SECTORS);
 }
-static void test_transpose_stores_whole_sectors(void **state) {
-    (void)state;
+TEST(test_transpose_stores_whole_sectors) {
     struct simt_counts n = traffic();
     check_traffic("sectors written", n.store.bytes, BYTES, n.store.units, SECTORS);
 }
-static void test_transpose_has_no_bank_conflicts(void **state) {
-    (void)state;
+TEST(test_transpose_has_no_bank_conflicts) {
     struct simt_counts n = traffic();                        /* no shared memory at all is no way out */
     int64_t bytes = n.load.bytes + n.store.bytes, sectors = n.load.units + n.store.units;
     check_traffic("sectors, read and written", bytes, 2 * BYTES, sectors, 2 * SECTORS);

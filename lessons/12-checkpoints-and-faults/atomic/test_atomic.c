@@ -244,8 +244,7 @@ static int n_operations(const struct story *s) {
     return p.at;
 }
 
-static void test_atomic_replaces_a_file(void **state) {
-    (void)state;
+TEST(test_atomic_replaces_a_file) {
     struct play p;
     start(&p);
     struct disk disk = disk_of(&p);
@@ -259,8 +258,7 @@ static void test_atomic_replaces_a_file(void **state) {
     }
 }
 
-static void test_atomic_save_is_found(void **state) {
-    (void)state;
+TEST(test_atomic_save_is_found) {
     for (int i = 0; i < N_STORIES; i++) {
         struct play p;
         begin(&p, &stories[i]);
@@ -269,8 +267,7 @@ static void test_atomic_save_is_found(void **state) {
     }
 }
 
-static void test_atomic_save_outlives_the_power(void **state) {
-    (void)state;
+TEST(test_atomic_save_outlives_the_power) {
     for (int i = 0; i < N_STORIES; i++) {
         struct play p;
         begin(&p, &stories[i]);
@@ -298,19 +295,16 @@ static void stop_everywhere(bool power) {
     }
 }
 
-static void test_atomic_killed_anywhere_leaves_a_whole_state(void **state) {
-    (void)state;
+TEST(test_atomic_killed_anywhere_leaves_a_whole_state) {
     stop_everywhere(false);
 }
-static void test_atomic_power_lost_anywhere_leaves_a_whole_state(void **state) {
-    (void)state;
+TEST(test_atomic_power_lost_anywhere_leaves_a_whole_state) {
     stop_everywhere(true);
 }
 
 /* One operation fails: a full disk, say. The save says so, harms nothing, and can be repeated. (Whether a step that
  * cannot be removed fails a save is left open.) */
-static void test_atomic_failure_is_told_and_can_be_repeated(void **state) {
-    (void)state;
+TEST(test_atomic_failure_is_told_and_can_be_repeated) {
     for (int i = 0; i < N_STORIES; i++) {
         const struct story *s = &stories[i];
         struct found before = told(s, s->n_before - 1), after = told(s, s->n_before);
@@ -330,8 +324,7 @@ static void test_atomic_failure_is_told_and_can_be_repeated(void **state) {
     }
 }
 
-static void test_atomic_old_step_goes_and_nothing_else_stays(void **state) {
-    (void)state;
+TEST(test_atomic_old_step_goes_and_nothing_else_stays) {
     struct play p;
     start(&p);
     for (int64_t step = 1; step <= 3; step++) assert_ok(save(&p, step, 0, step > 2 ? 1 : -1));

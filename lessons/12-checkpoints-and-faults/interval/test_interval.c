@@ -22,8 +22,7 @@ static double play(struct faults f, double tau, int n) {
     return 1 - n * tau / all;
 }
 
-static void test_interval_mtbf_shrinks_with_the_nodes(void **state) {
-    (void)state;
+TEST(test_interval_mtbf_shrinks_with_the_nodes) {
     double mtbf = NAN;
     assert_ok(interval_mtbf_of_job(1e7, 1, &mtbf));
     assert_close(mtbf, 1e7, 0);
@@ -33,8 +32,7 @@ static void test_interval_mtbf_shrinks_with_the_nodes(void **state) {
 
 /* Far from failures the estimate is right to first order: the next terms are of the size of (tau + save)/mtbf,
  * squared. */
-static void test_interval_wasted_is_right_to_first_order(void **state) {
-    (void)state;
+TEST(test_interval_wasted_is_right_to_first_order) {
     static const struct { struct faults f; double tau; } cases[] = {{{1, 0, 1e4}, 100}, {{2, 30, 1e4}, 150},
                                                                     {{0.5, 100, 5e4}, 400}, {{5, 5, 2e4}, 300}};
     for (int i = 0; i < 4; i++) {
@@ -46,8 +44,7 @@ static void test_interval_wasted_is_right_to_first_order(void **state) {
     }
 }
 
-static void test_interval_best_is_the_cheapest(void **state) {
-    (void)state;
+TEST(test_interval_best_is_the_cheapest) {
     static const struct faults cases[] = {{0.5, 0, 3600}, {10, 120, 86400}, {0.02, 3, 17}, {600, 1800, 11000}};
     for (int i = 0; i < 4; i++) {
         double tau = NAN, at, before, after;
@@ -61,8 +58,7 @@ static void test_interval_best_is_the_cheapest(void **state) {
 }
 
 /* Played, and not by the formula: neither half nor twice the interval wastes less. */
-static void test_interval_best_wins_when_played(void **state) {
-    (void)state;
+TEST(test_interval_best_wins_when_played) {
     static const struct faults cases[] = {{1, 5, 2000}, {4, 20, 5000}};
     for (int i = 0; i < 2; i++) {
         double tau = NAN;
@@ -74,8 +70,7 @@ static void test_interval_best_wins_when_played(void **state) {
     }
 }
 
-static void test_interval_in_whole_steps(void **state) {
-    (void)state;
+TEST(test_interval_in_whole_steps) {
     static const struct { struct faults f; double step_s; } cases[] = {
         {{0.5, 0, 3600}, 0.25}, {{0.5, 9, 3600}, 7}, {{0.5, 0, 3600}, 100}, {{2, 0, 100}, 13.9}, {{2, 0, 100}, 6.1},
         {{8, 0, 100}, 29}, {{8, 0, 900}, 11}};
@@ -97,8 +92,7 @@ static void test_interval_in_whole_steps(void **state) {
 }
 
 /* Also where failures are frequent, and the first order says more than everything. */
-static void test_interval_wasted_exactly_is_what_is_played(void **state) {
-    (void)state;
+TEST(test_interval_wasted_exactly_is_what_is_played) {
     static const struct { struct faults f; double tau; } cases[] = {{{1, 0, 1000}, 100}, {{30, 60, 300}, 100},
                                                                     {{10, 0, 100}, 200}, {{100, 400, 1000}, 450}};
     for (int i = 0; i < 4; i++) {

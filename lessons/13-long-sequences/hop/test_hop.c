@@ -65,15 +65,13 @@ static struct off run(enum dtype dtype, double p, int scratch) {
     return off;
 }
 
-static void test_hop_queries_have_the_serial_gradients(void **state) {
-    (void)state;
+TEST(test_hop_queries_have_the_serial_gradients) {
     struct off off = run(FP64, 0.25, 0);
     assert_ok(off.status);
     assert_close(off.dq, 0, 1e-13);
 }
 
-static void test_hop_keys_and_values_have_the_serial_gradients(void **state) {
-    (void)state;
+TEST(test_hop_keys_and_values_have_the_serial_gradients) {
     for (int i = 0; i < 2; i++) {
         struct off off = run(FP64, i ? 0.25 : 0, 0);
         assert_ok(off.status);
@@ -81,15 +79,13 @@ static void test_hop_keys_and_values_have_the_serial_gradients(void **state) {
     }
 }
 
-static void test_hop_in_bf16_sums_are_reals(void **state) {
-    (void)state;
+TEST(test_hop_in_bf16_sums_are_reals) {
     struct off off = run(BF16, 0, 0);
     assert_ok(off.status);
     assert_close(off.dkv, 0, op_error_bound(BF16, T + D, 2));
 }
 
-static void test_hop_any_scratch_will_do(void **state) {
-    (void)state;
+TEST(test_hop_any_scratch_will_do) {
     struct off off = run(FP32, 0, 0xff);
     assert_ok(off.status);
     assert_close(off.dq, 0, 1e-5);
@@ -118,8 +114,7 @@ static void check_bill(enum dtype dtype) {
     assert_int_equal(calls, 2 * n - 1);
 }
 
-static void test_hop_bills_what_it_sends(void **state) {
-    (void)state;
+TEST(test_hop_bills_what_it_sends) {
     check_bill(FP32);
     check_bill(BF16);
 }
@@ -134,8 +129,7 @@ static enum status train(const struct reference *ref, int micro_batch, struct di
     return agree_all(status == OK) ? layout_compare(&plan, ref, d) : status;
 }
 
-static void test_hop_training_equals_serial(void **state) {
-    (void)state;
+TEST(test_hop_training_equals_serial) {
     struct reference ref = {0};
     struct difference d[2] = {{0}};
     struct plan plan = parity_plan();

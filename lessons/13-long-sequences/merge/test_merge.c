@@ -76,21 +76,18 @@ static void check_orders(double shift, double bound) {
         }
 }
 
-static void test_merge_key_by_key_is_the_softmax(void **state) {
-    (void)state;
+TEST(test_merge_key_by_key_is_the_softmax) {
     check_orders(0, BOUND);
 }
 
 /* The shifted scores have lost 10 bits to the shift. */
-static void test_merge_large_scores_do_not_overflow(void **state) {
-    (void)state;
+TEST(test_merge_large_scores_do_not_overflow) {
     check_orders(1000, 1000 * BOUND);
     check_orders(-1000, 1000 * BOUND);
 }
 
 /* ---- blocks ---- */
-static void test_merge_blocks_in_any_order(void **state) {
-    (void)state;
+TEST(test_merge_blocks_in_any_order) {
     static const int order[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     static const int edge[] = {0, 5, 6, N};                          /* of 5, 1 and 42 keys */
     for (int i = 0; i < 6; i++) {
@@ -105,8 +102,7 @@ static void test_merge_blocks_in_any_order(void **state) {
     }
 }
 
-static void test_merge_of_nothing_is_nothing(void **state) {
-    (void)state;
+TEST(test_merge_of_nothing_is_nothing) {
     struct problem p;
     make(&p, 1);
     struct found some = softmax(&p, 0, N), none = softmax(&p, 0, 0), x = none, y = some, z = none, closed = some;
@@ -166,16 +162,14 @@ static struct outcome run_ranks(void) {
     return o;
 }
 
-static void test_merge_ranks_see_all_keys(void **state) {
-    (void)state;
+TEST(test_merge_ranks_see_all_keys) {
     struct outcome o = run_ranks();
     double far = agree_max(o.off);
     assert_ok(o.status);
     assert_close(far, 0, BOUND);
 }
 
-static void test_merge_ranks_send_little(void **state) {
-    (void)state;
+TEST(test_merge_ranks_send_little) {
     struct outcome o = run_ranks();
     double most = comm_algorithm_bytes(COMM_ALL_REDUCE, comm_world_size(), QUERIES * (2 + D) * sizeof(double));
     bool few = agree_all(o.sent.calls <= 2 && o.sent.bytes <= most);
@@ -208,8 +202,7 @@ static double gradients_off(const struct gradients *a, const struct gradients *b
     return far;
 }
 
-static void test_merge_gradient_of_a_block(void **state) {
-    (void)state;
+TEST(test_merge_gradient_of_a_block) {
     static const int edge[] = {0, 5, 5, 6, N};                       /* of 5, 0, 1 and 42 keys */
     struct problem p;
     struct gradients mine = {0}, whole;

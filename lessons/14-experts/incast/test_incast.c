@@ -22,8 +22,7 @@ static double rounds(int n, const double *bytes) {
 
 /* ---- the table ---- */
 /* Two ranks with two experts each: rank 0 has 0 and 1. */
-static void test_incast_table_adds_up_the_experts_of_a_rank(void **state) {
-    (void)state;
+TEST(test_incast_table_adds_up_the_experts_of_a_rank) {
     const int64_t choices[2 * 4] = {1, 2, 3, 0, 0, 5, 0, 7};
     const double expected[2 * 2] = {3 * 8, 3 * 8, 5 * 8, 7 * 8};
     double bytes[2 * 2] = {-1, -1, -1, -1}, one[1] = {-1};
@@ -36,8 +35,7 @@ static void test_incast_table_adds_up_the_experts_of_a_rank(void **state) {
 }
 
 /* ---- patterns ---- */
-static void test_incast_balanced_takes_n_minus_1_messages(void **state) {
-    (void)state;
+TEST(test_incast_balanced_takes_n_minus_1_messages) {
     double bytes[N * N];
     for (int i = 0; i < N * N; i++) bytes[i] = i % (N + 1) ? 16 : 1000;   /* what stays is larger than what goes */
     assert_close(bound(N, bytes), 3 * 5, 0);
@@ -47,8 +45,7 @@ static void test_incast_balanced_takes_n_minus_1_messages(void **state) {
 }
 
 /* Each sends one message of 5 s; who receives them all needs 15 s. */
-static void test_incast_many_to_one_waits_for_the_receiver(void **state) {
-    (void)state;
+TEST(test_incast_many_to_one_waits_for_the_receiver) {
     for (int hot = 0; hot < N; hot++) {
         double bytes[N * N] = {0};
         for (int r = 0; r < N; r++) bytes[r * N + hot] = 16;
@@ -57,8 +54,7 @@ static void test_incast_many_to_one_waits_for_the_receiver(void **state) {
     }
 }
 
-static void test_incast_one_to_many_waits_for_the_sender(void **state) {
-    (void)state;
+TEST(test_incast_one_to_many_waits_for_the_sender) {
     for (int source = 0; source < N; source++) {
         double bytes[N * N] = {0};
         for (int q = 0; q < N; q++) bytes[source * N + q] = 16;
@@ -68,8 +64,7 @@ static void test_incast_one_to_many_waits_for_the_sender(void **state) {
 }
 
 /* The busiest link decides, and not the sum of a rank's two: 0 sends for 5 + 3 s and receives for 5 s. */
-static void test_incast_sends_and_receives_at_once(void **state) {
-    (void)state;
+TEST(test_incast_sends_and_receives_at_once) {
     double bytes[N * N] = {0};
     bytes[0 * N + 1] = 16, bytes[0 * N + 2] = 8, bytes[3 * N + 0] = 16;
     assert_close(bound(N, bytes), 8, 0);
@@ -77,8 +72,7 @@ static void test_incast_sends_and_receives_at_once(void **state) {
     assert_close(bound(N, bytes), 11, 0);
 }
 
-static void test_incast_no_bytes_are_no_message(void **state) {
-    (void)state;
+TEST(test_incast_no_bytes_are_no_message) {
     double bytes[N * N] = {0};
     assert_close(bound(N, bytes), 0, 0);
     assert_close(rounds(N, bytes), 0, 0);
@@ -90,16 +84,14 @@ static void test_incast_no_bytes_are_no_message(void **state) {
 /* ---- rounds ---- */
 /* 0 -> 1 is in round 1 and 2 -> 0 in round 2: no link does both, and still they come one after the other. 1 -> 2 is in
  * round 1 as well, and hides behind the longer one. */
-static void test_incast_rounds_last_as_long_as_their_longest_message(void **state) {
-    (void)state;
+TEST(test_incast_rounds_last_as_long_as_their_longest_message) {
     double bytes[N * N] = {0};
     bytes[0 * N + 1] = 16, bytes[2 * N + 0] = 28, bytes[1 * N + 2] = 4;
     assert_close(bound(N, bytes), 8, 0);
     assert_close(rounds(N, bytes), 5 + 8, 0);
 }
 
-static void test_incast_rounds_are_never_below_the_bound(void **state) {
-    (void)state;
+TEST(test_incast_rounds_are_never_below_the_bound) {
     for (uint64_t trial = 0; trial < 50; trial++)
         for (int n = 1; n <= 8; n++) {
             double bytes[8 * 8];

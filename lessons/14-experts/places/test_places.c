@@ -13,8 +13,7 @@ static int64_t per_expert(double capacity, int64_t g, int64_t k, int64_t E) {
     return places;
 }
 
-static void test_places_are_rounded_up_and_at_most_the_group(void **state) {
-    (void)state;
+TEST(test_places_are_rounded_up_and_at_most_the_group) {
     assert_int_equal(per_expert(1, 8, 1, 4), 2);
     assert_int_equal(per_expert(1.25, 8, 1, 4), 3);                  /* 2.5 */
     assert_int_equal(per_expert(1.25, 6, 1, 4), 2);                  /* 1.875 */
@@ -33,8 +32,7 @@ static void check_choices(const double *logits, int64_t experts, int64_t k, cons
     assert_int_equal(choices[k], -7);
 }
 
-static void test_places_choose_the_largest_first(void **state) {
-    (void)state;
+TEST(test_places_choose_the_largest_first) {
     const double logits[5] = {-3, 0.5, -1, 2, 0.25};
     check_choices(logits, 5, 1, (int32_t[]){3});
     check_choices(logits, 5, 2, (int32_t[]){3, 1});
@@ -42,8 +40,7 @@ static void test_places_choose_the_largest_first(void **state) {
     check_choices((double[]){-2, -1}, 2, 2, (int32_t[]){1, 0});
 }
 
-static void test_places_leave_ties_to_the_lower_expert(void **state) {
-    (void)state;
+TEST(test_places_leave_ties_to_the_lower_expert) {
     check_choices((double[]){-1, 1, 1, 1}, 4, 1, (int32_t[]){1});
     check_choices((double[]){-1, 1, 1, 1}, 4, 2, (int32_t[]){1, 2});
     check_choices((double[]){0, 2, 0, 2}, 4, 3, (int32_t[]){1, 3, 0});
@@ -66,22 +63,19 @@ static int64_t check_places(const struct places_rule *rule, int64_t tokens, cons
 }
 
 /* A group of three with two places. Expert 1 is the first choice of tokens 1 and 2, and the second of token 0. */
-static void test_places_go_to_first_choices_first(void **state) {
-    (void)state;
+TEST(test_places_go_to_first_choices_first) {
     const struct places_rule rule = {.experts = 5, .k = 2, .group = 3, .places = 2};
     assert_int_equal(check_places(&rule, 3, (int32_t[]){4, 1, 1, 0, 1, 4}, (int32_t[]){0, -1, 0, 0, 1, 1}), 1);
 }
 
-static void test_places_go_to_lower_positions_first(void **state) {
-    (void)state;
+TEST(test_places_go_to_lower_positions_first) {
     const struct places_rule rule = {.experts = 4, .k = 1, .group = 8, .places = 2};
     const int32_t choices[8] = {0, 2, 0, 1, 0, 2, 0, 3}, expected[8] = {0, 0, 1, 0, -1, 1, -1, 0};
     assert_int_equal(check_places(&rule, 8, choices, expected), 2);
 }
 
 /* Two groups of four: what the first has taken is nothing to the second. */
-static void test_places_are_counted_in_each_group(void **state) {
-    (void)state;
+TEST(test_places_are_counted_in_each_group) {
     const struct places_rule rule = {.experts = 2, .k = 1, .group = 4, .places = 2};
     const int32_t choices[8] = {0, 0, 0, 1, 0, 1, 1, 1}, expected[8] = {0, 1, -1, 0, 0, 0, 1, -1};
     assert_int_equal(check_places(&rule, 8, choices, expected), 2);
@@ -101,8 +95,7 @@ static double loss_of(const struct places_rule *rule, int64_t tokens, int64_t al
 
 /* P is (2/3, 1/3) or (1/3, 2/3). Three tokens of a group prefer expert 0: f = (3/4, 1/4), p = (7/12, 5/12), and 2 sum f
  * p = 13/12. All four: 2 x 2/3. Two and two: 1. Over both groups at once f p would be another number. */
-static void test_places_load_loss_is_a_sum_over_groups(void **state) {
-    (void)state;
+TEST(test_places_load_loss_is_a_sum_over_groups) {
     const struct places_rule rule = {.experts = 2, .k = 1, .group = 4, .places = 1};
     const double a = log(2), even[8] = {a, 0, 0, a, 0, a, a, 0};
     const double logits[16] = {a, 0, a, 0, a, 0, 0, a, a, 0, a, 0, a, 0, a, 0};
@@ -147,8 +140,7 @@ static int compare_with_router(const struct places_rule *rule, uint64_t trial) {
     return (int)differ;
 }
 
-static void test_places_are_those_of_the_router(void **state) {
-    (void)state;
+TEST(test_places_are_those_of_the_router) {
     for (uint64_t trial = 0; trial < 60; trial++) {
         struct places_rule rule = {.experts = E, .k = 1 + (int64_t)trial % 3, .group = trial % 2 ? 4 : 6};
         assert_ok(places_per_expert(trial % 5 * 0.5, rule.group, rule.k, E, &rule.places));

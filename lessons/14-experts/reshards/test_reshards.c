@@ -68,8 +68,7 @@ static int wrong_shards(const struct layout *l, int rank, const struct program *
     return wrong + (seen != 2 * LAYERS);
 }
 
-static void test_reshards_shard_the_experts(void **state) {
-    (void)state;
+TEST(test_reshards_shard_the_experts) {
     check_every_rank(wrong_shards);
 }
 
@@ -84,8 +83,7 @@ static int wrong_cuts(const struct layout *l, int rank, const struct program *p)
 }
 
 /* The bits; and that dp's bill is for the rest over the replicas, for experts over those that have them: edp. */
-static void test_reshards_say_who_has_cut_the_experts(void **state) {
-    (void)state;
+TEST(test_reshards_say_who_has_cut_the_experts) {
     check_every_rank(wrong_cuts);
     struct plan plan = plan_of(&LAYOUTS[1]);
     struct run r;
@@ -136,8 +134,7 @@ static int wrong_places(const struct layout *l, int rank, const struct program *
     return wrong + (combines != LAYERS) + (reshards != 2 * LAYERS);
 }
 
-static void test_reshards_stand_around_the_experts(void **state) {
-    (void)state;
+TEST(test_reshards_stand_around_the_experts) {
     check_every_rank(wrong_places);
 }
 
@@ -149,8 +146,7 @@ static bool is_type(const struct program *p, int slot, int64_t experts, int64_t 
 
 /* After shapes were inferred: what is sent, what the experts get and make, what comes back. Errors of inference fail
  * the test with their line. */
-static void test_reshards_exchange_senders_for_experts_and_back(void **state) {
-    (void)state;
+TEST(test_reshards_exchange_senders_for_experts_and_back) {
     for (int i = 0; i < N_LAYOUTS; i++) {
         struct plan plan = plan_of(&LAYOUTS[i]);
         struct run r;
@@ -172,8 +168,7 @@ static void test_reshards_exchange_senders_for_experts_and_back(void **state) {
 
 /* A microbatch of 2 sequences has 8 tokens of each: with cp = 2 a rank has half of them. R = tokens / 2 groups, one
  * place each; fp64. */
-static void test_reshards_send_what_the_formula_says(void **state) {
-    (void)state;
+TEST(test_reshards_send_what_the_formula_says) {
     for (int i = 0; i < N_LAYOUTS; i++) {
         const struct layout *l = &LAYOUTS[i];
         struct plan plan = plan_of(l);
@@ -207,15 +202,13 @@ static void check_runs(const struct layout *layouts, int n) {
     assert_int_equal(failed, 0);
 }
 
-static void test_reshards_training_equals_serial(void **state) {
-    (void)state;
+TEST(test_reshards_training_equals_serial) {
     const struct layout layouts[] = {{2, .dp = 2, .cp = 1}, {2, .dp = 2, .cp = 1, .zero = 3}, {2, .dp = 4, .cp = 1},
                                      {4, .dp = 4, .cp = 1}, {2, .dp = 4, .cp = 1, .zero = 2}};
     check_runs(layouts, 5);
 }
 
-static void test_reshards_fold_cp(void **state) {
-    (void)state;
+TEST(test_reshards_fold_cp) {
     const struct layout layouts[] = {{2, .dp = 1, .cp = 2}, {2, .dp = 2, .cp = 2}, {4, .dp = 2, .cp = 2}};
     check_runs(layouts, 3);
 }

@@ -71,18 +71,16 @@ static void compare(const struct text *x, const char *how) {
                      x->y[i], x->right[i]);
 }
 
-static void test_cache_a_token_at_a_time_equals_the_whole_text(void **state) {
+TEST(test_cache_a_token_at_a_time_equals_the_whole_text) {
     struct text *x = malloc(sizeof *x);
-    (void)state;
     make(x, 2, 2, 4, 9, 1);
     read_parts(x, 1);
     compare(x, "token by token");
     free(x);
 }
 
-static void test_cache_a_prompt_at_once_equals_the_whole_text(void **state) {
+TEST(test_cache_a_prompt_at_once_equals_the_whole_text) {
     struct text *x = malloc(sizeof *x);
-    (void)state;
     for (int64_t part = 2; part <= 12; part++) {
         char how[64];
         snprintf(how, sizeof how, "%d tokens at once", (int)part);
@@ -93,10 +91,9 @@ static void test_cache_a_prompt_at_once_equals_the_whole_text(void **state) {
     free(x);
 }
 
-static void test_cache_heads_share_keys(void **state) {
+TEST(test_cache_heads_share_keys) {
     static const int heads[][2] = {{6, 2}, {6, 3}, {4, 1}};
     struct text *x = malloc(sizeof *x);
-    (void)state;
     for (int i = 0; i < 3; i++) {
         char how[64];
         snprintf(how, sizeof how, "%d heads, %d of keys", heads[i][0], heads[i][1]);
@@ -108,9 +105,8 @@ static void test_cache_heads_share_keys(void **state) {
 }
 
 /* make() has filled the cache with NaN; here it has room for more than the text. */
-static void test_cache_reads_nothing_beyond_its_length(void **state) {
+TEST(test_cache_reads_nothing_beyond_its_length) {
     struct text *x = malloc(sizeof *x);
-    (void)state;
     make(x, 2, 1, 4, 7, 1);
     x->cache.room = 16;
     read_parts(x, 2);
@@ -119,9 +115,8 @@ static void test_cache_reads_nothing_beyond_its_length(void **state) {
     free(x);
 }
 
-static void test_cache_scores_may_be_large(void **state) {
+TEST(test_cache_scores_may_be_large) {
     struct text *x = malloc(sizeof *x);
-    (void)state;
     make(x, 2, 2, 4, 6, 60);
     read_parts(x, 1);
     compare(x, "scores in the thousands");
@@ -133,9 +128,8 @@ static void test_cache_scores_may_be_large(void **state) {
     free(x);
 }
 
-static void test_cache_refuses_what_does_not_fit(void **state) {
+TEST(test_cache_refuses_what_does_not_fit) {
     struct text *x = malloc(sizeof *x), *before = malloc(sizeof *x);
-    (void)state;
     make(x, 2, 2, 3, 6, 1);
     x->cache.room = 5;
     assert_ok(cache_read(&x->cache, x->q, x->k, x->v, 3, x->y));
@@ -166,13 +160,12 @@ static int64_t planned(const char *options, int n_ranks) {
     return decode_cache_bytes(&plan);
 }
 
-static void test_cache_bytes_are_those_that_the_planner_plans(void **state) {
+TEST(test_cache_bytes_are_those_that_the_planner_plans) {
     static const struct { const char *options; int64_t layers, key_heads, channels, seq, bytes; int tp; } cases[] = {
         {"--model gpt2-124m --precision fp32", 12, 12, 64, 1024, 4, 1},
         {"--model gpt2-124m --precision bf16 --tp 4", 12, 12, 64, 1024, 2, 4},
         {"--arch llama --layers 5 --hidden 96 --heads 12 --kv-heads 4 --seq 48 --precision fp32 --tp 2", 5, 4, 8, 48, 4,
          2}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int64_t right = planned(cases[i].options, cases[i].tp);
         int64_t said = cache_bytes(cases[i].layers, cases[i].key_heads, cases[i].channels, cases[i].seq, 1,

@@ -76,9 +76,8 @@ static double planned_cache(const char *options, int n_ranks) {
 static const double PARAMETERS = 8.03e9, FLOPS = 989e12, BANDWIDTH = 3.35e12, MEMORY = 80e9, WIDTH = 2;
 #define LLAMA "--model llama3-8b --precision bf16"
 
-static void test_predict_1_bytes_of_a_cache(void **state) {
+TEST(test_predict_1_bytes_of_a_cache) {
     struct answers a = {.status = OK};
-    (void)state;
     compare(&a, "gpt2_cache", planned_cache("--model gpt2-124m --precision fp32", 1), 0);
     compare(&a, "llama_position", planned_cache(LLAMA " --seq 1", 1), 0);
     compare(&a, "llama_cache", planned_cache(LLAMA " --seq 8192", 1), 0);
@@ -86,10 +85,9 @@ static void test_predict_1_bytes_of_a_cache(void **state) {
     judge(&a);
 }
 
-static void test_predict_2_what_goes_through_the_layers(void **state) {
+TEST(test_predict_2_what_goes_through_the_layers) {
     struct answers a = {.status = OK};
     int64_t prompt = 512, written = 512, again = 0, products = 0;
-    (void)state;
     for (int64_t n = prompt; n < prompt + written; n++) again += n;        /* a pass over n tokens for the next one */
     for (int64_t t = 0; t < prompt + written - 1; t++) products += t + 1;  /* position t asks 0 .. t */
     compare(&a, "tokens_again", (double)again, 0);
@@ -98,10 +96,9 @@ static void test_predict_2_what_goes_through_the_layers(void **state) {
     judge(&a);
 }
 
-static void test_predict_3_what_bounds_the_speed(void **state) {
+TEST(test_predict_3_what_bounds_the_speed) {
     struct answers a = {.status = OK};
     double weights = PARAMETERS * WIDTH, cache = planned_cache(LLAMA " --seq 8192", 1);
-    (void)state;
     compare(&a, "compute_seconds", 2 * PARAMETERS / FLOPS, 0.02);
     compare(&a, "one_text_seconds", weights / BANDWIDTH, 0.02);
     compare(&a, "full_batch_seconds", (weights + 64 * cache) / BANDWIDTH, 0.02);
@@ -109,10 +106,9 @@ static void test_predict_3_what_bounds_the_speed(void **state) {
     judge(&a);
 }
 
-static void test_predict_4_how_many_texts(void **state) {
+TEST(test_predict_4_how_many_texts) {
     struct answers a = {.status = OK};
     double room = MEMORY - PARAMETERS * WIDTH;
-    (void)state;
     compare(&a, "texts_of_8192", floor(room / planned_cache(LLAMA " --seq 8192", 1)), 0);
     compare(&a, "texts_without_sharing", floor(room / planned_cache(LLAMA " --kv-heads 32 --seq 8192", 1)), 0);
     compare(&a, "texts_in_pages", floor(room / planned_cache(LLAMA " --seq 1008", 1)), 0);

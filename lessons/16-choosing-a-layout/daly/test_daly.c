@@ -33,8 +33,7 @@ static double played(double t, double d, double m, double restart, int n) {
     return n * t / now;
 }
 
-static void test_daly_more_ranks_fail_more_often(void **state) {
-    (void)state;
+TEST(test_daly_more_ranks_fail_more_often) {
     double rank = llama_rank_s(), job = failure_mtbf(rank, LLAMA_GPUS);
     assert_close(job / 3600, 3.093, 5e-4);
     assert_close(LLAMA_DAYS * DAY_S / job, LLAMA_FAILURES, 1e-6);
@@ -43,8 +42,7 @@ static void test_daly_more_ranks_fail_more_often(void **state) {
     assert_true(isinf(failure_mtbf(0, 8)));
 }
 
-static void test_daly_young_is_cheapest_to_first_order(void **state) {
-    (void)state;
+TEST(test_daly_young_is_cheapest_to_first_order) {
     static const double d[] = {0.5, 5, 60}, m[] = {3600, 11124, 86400};
     for (int i = 0; i < 3; i++) {
         double t = failure_interval_young(d[i], m[i]), least = d[i] / t + t / (2 * m[i]);
@@ -68,8 +66,7 @@ static double best_interval(double d, double m) {
     return low;
 }
 
-static void test_daly_interval_is_the_best_there_is(void **state) {
-    (void)state;
+TEST(test_daly_interval_is_the_best_there_is) {
     static const double d[] = {5, 60, 60, 600}, m[] = {11124, 11124, 3600, 3600};
     for (int i = 0; i < 4; i++) {
         double t = failure_interval_daly(d[i], m[i]), best = best_interval(d[i], m[i]);
@@ -80,8 +77,7 @@ static void test_daly_interval_is_the_best_there_is(void **state) {
     assert_close(failure_interval_daly(3600, 3600), best_interval(3600, 3600), 0.02 * 3600);
 }
 
-static void test_daly_interval_of_long_saves(void **state) {
-    (void)state;
+TEST(test_daly_interval_of_long_saves) {
     assert_close(failure_interval_daly(7200, 3600), 3600, 1e-9);
     assert_close(failure_interval_daly(1e6, 3600), 3600, 1e-9);
     assert_true(failure_interval_daly(7100, 3600) < 3600);
@@ -89,8 +85,7 @@ static void test_daly_interval_of_long_saves(void **state) {
     assert_true(isnan(failure_interval_daly(5, 0)));
 }
 
-static void test_daly_goodput_is_what_is_played(void **state) {
-    (void)state;
+TEST(test_daly_goodput_is_what_is_played) {
     static const struct { double t, d, m, restart; int n; } jobs[] = {
         {330, 5, 11124, 600, 700000}, {1116, 60, 11124, 600, 200000}, {900, 30, 3600, 300, 100000},
         {3600, 60, 11124, 0, 80000}};
@@ -104,16 +99,14 @@ static void test_daly_goodput_is_what_is_played(void **state) {
 }
 
 /* Saves as long as the work between them: half of the failures come while saving. */
-static void test_daly_failures_come_while_saving(void **state) {
-    (void)state;
+TEST(test_daly_failures_come_while_saving) {
     double was = played(600, 600, 1800, 0, 60000);
     assert_close(failure_goodput(600, 600, 1800, 0), was, 0.02 * (1 - was));
     assert_close(failure_goodput(600, 600, 1e9, 0), 0.5, 1e-5);      /* and hardly any failures: half of the time */
 }
 
 /* Restarts as long as two failures are apart: most of them fail. */
-static void test_daly_failures_come_while_restarting(void **state) {
-    (void)state;
+TEST(test_daly_failures_come_while_restarting) {
     double was = played(300, 10, 1800, 1800, 100000);
     assert_close(failure_goodput(300, 10, 1800, 1800), was, 0.02 * was);
     assert_close(failure_goodput(300, 10, 1800, 1800) / failure_goodput(300, 10, 1800, 0), exp(-1), 1e-9);
@@ -121,8 +114,7 @@ static void test_daly_failures_come_while_restarting(void **state) {
 
 /* 3.8e25 flops at an mfu of 0.41, a save of 5 s, a restart of 10 minutes. The report says: more than 90 % of the time
  * was effective. */
-static void test_daly_budget_of_llama_3(void **state) {
-    (void)state;
+TEST(test_daly_budget_of_llama_3) {
     struct cluster c;
     assert_ok(cluster_read("dgx-h100", &c));
     struct budget b = budget_make(&c, &(struct budget_of){3.8e25, 989.5e12, 0.41, LLAMA_GPUS, 5, 600, 0});

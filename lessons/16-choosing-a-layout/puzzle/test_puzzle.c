@@ -134,12 +134,12 @@ static double check(int number, double most, const char *wanted) {
 static void fair(int number) { check(number, FAIR, "at most 1.25 times as long is asked for here"); }
 static void good(int number) { check(number, 1 + MODEL_ERROR, "more than the model's error, 3.3 %"); }
 
-static void test_puzzle_1_fits_and_is_fair(void **state) { (void)state; fair(1); }
-static void test_puzzle_1_is_as_good_as_the_planners(void **state) { (void)state; good(1); }
-static void test_puzzle_2_fits_and_is_fair(void **state) { (void)state; fair(2); }
-static void test_puzzle_2_is_as_good_as_the_planners(void **state) { (void)state; good(2); }
-static void test_puzzle_3_fits_and_is_fair(void **state) { (void)state; fair(3); }
-static void test_puzzle_3_is_as_good_as_the_planners(void **state) { (void)state; good(3); }
+TEST(test_puzzle_1_fits_and_is_fair) { fair(1); }
+TEST(test_puzzle_1_is_as_good_as_the_planners) { good(1); }
+TEST(test_puzzle_2_fits_and_is_fair) { fair(2); }
+TEST(test_puzzle_2_is_as_good_as_the_planners) { good(2); }
+TEST(test_puzzle_3_fits_and_is_fair) { fair(3); }
+TEST(test_puzzle_3_is_as_good_as_the_planners) { good(3); }
 
 /* For the leaderboard: the mean of the three, each beside the planner's. Said only where all three can be and fit. */
 static void say_figure(void) {
@@ -155,8 +155,7 @@ static void say_figure(void) {
     dprintf(STDERR_FILENO, "figure %.4f\n", sum / N_PUZZLES);
 }
 
-static void test_puzzle_3_beats_the_planner(void **state) {
-    (void)state;
+TEST(test_puzzle_3_beats_the_planner) {
     say_figure();
     check(3, 1, "it is to be faster");
 }

@@ -21,8 +21,7 @@ static const char *split_text(int n, int64_t layers, double layer_s, const doubl
     return text;
 }
 
-static void test_layers_the_head_counts(void **state) {
-    (void)state;
+TEST(test_layers_the_head_counts) {
     const int64_t room[4] = {30, 30, 30, 30};
     assert_string_equal(split_text(4, 32, 1, (double[]){0, 0, 0, 0}, room), "8 8 8 8");
     assert_string_equal(split_text(4, 30, 1, (double[]){0, 0, 0, 1.65}, room), "8 8 8 6");
@@ -31,8 +30,7 @@ static void test_layers_the_head_counts(void **state) {
 }
 
 /* Even stages have the best average, and every other split has the same. */
-static void test_layers_the_slowest_counts(void **state) {
-    (void)state;
+TEST(test_layers_the_slowest_counts) {
     const int64_t room[3] = {30, 30, 30};
     assert_string_equal(split_text(3, 12, 1, (double[]){0, 0, 5.5}, room), "5 6 1");
     assert_string_equal(split_text(3, 12, 1, (double[]){5.5, 0, 0}, room), "1 5 6");
@@ -40,8 +38,7 @@ static void test_layers_the_slowest_counts(void **state) {
 }
 
 /* 80 GB a stage; a layer has 4 GB of states, and 1 GB of activations for each of the p - i microbatches in flight. */
-static void test_layers_of_each_stage_its_own_memory(void **state) {
-    (void)state;
+TEST(test_layers_of_each_stage_its_own_memory) {
     enum { P = 4 };
     const double none[P] = {0};
     int64_t most[P];
@@ -53,8 +50,7 @@ static void test_layers_of_each_stage_its_own_memory(void **state) {
     assert_string_equal(split_text(P, 34, 1, none, most), "6 8 10 10");
 }
 
-static void test_layers_no_stage_is_empty(void **state) {
-    (void)state;
+TEST(test_layers_no_stage_is_empty) {
     const int64_t room[3] = {9, 9, 9};
     assert_string_equal(split_text(3, 3, 1, (double[]){0, 0, 8}, room), "1 1 1");
     assert_string_equal(split_text(3, 5, 1, (double[]){0, 0, 20}, room), "1 3 1");
@@ -62,24 +58,21 @@ static void test_layers_no_stage_is_empty(void **state) {
 }
 
 /* Two splits that are 1e-9 of a layer apart. */
-static void test_layers_the_bound_is_exact(void **state) {
-    (void)state;
+TEST(test_layers_the_bound_is_exact) {
     const int64_t room[3] = {9, 9, 9};
     assert_string_equal(split_text(2, 3, 1, (double[]){0, 1e-9}, room), "2 1");
     assert_string_equal(split_text(2, 3, 1, (double[]){1e-9, 0}, room), "1 2");
     assert_string_equal(split_text(3, 7, 0.1, (double[]){0, 1e-12, 2e-12}, room), "3 2 2");
 }
 
-static void test_layers_of_several_splits_the_last_stages_have_most(void **state) {
-    (void)state;
+TEST(test_layers_of_several_splits_the_last_stages_have_most) {
     const int64_t room[4] = {9, 9, 9, 9};
     assert_string_equal(split_text(4, 10, 1, (double[]){0, 0, 0, 0}, room), "1 3 3 3");
     assert_string_equal(split_text(4, 9, 1, (double[]){0, 0, 0, 1}, room), "1 3 3 2");
     assert_string_equal(split_text(4, 6, 1, (double[]){0, 0, 0, 0}, room), "1 1 2 2");
 }
 
-static void test_layers_refuses_what_no_stages_can_hold(void **state) {
-    (void)state;
+TEST(test_layers_refuses_what_no_stages_can_hold) {
     const double none[3] = {0};
     int64_t layers_of[3];
     assert_fails(split_layers(3, 12, 1, none, (int64_t[]){3, 4, 4}, layers_of), E_CONFIG, "12");
@@ -98,8 +91,7 @@ static double step_of(const struct plan *asked, const struct cluster *c) {
 }
 
 /* Ten layers on two stages, and a head that takes as long as several of them. */
-static void test_layers_of_a_plan(void **state) {
-    (void)state;
+TEST(test_layers_of_a_plan) {
     struct plan p;
     struct cluster c;
     char text[256];

@@ -23,8 +23,7 @@ static struct cluster with_latency(void) {
     return c;
 }
 
-static void test_wire_a_gather_sends_all_but_the_own_share(void **state) {
-    (void)state;
+TEST(test_wire_a_gather_sends_all_but_the_own_share) {
     struct cluster c = without_latency();
     for (int o = 0; o < 2; o++) {
         assert_close(wire_seconds(&c, RINGS[o], 4e9, 8, 1, 1), 7. / 8 * 4e9 / (200 * GB), 1e-12);
@@ -34,8 +33,7 @@ static void test_wire_a_gather_sends_all_but_the_own_share(void **state) {
     }
 }
 
-static void test_wire_every_rank_is_a_step(void **state) {
-    (void)state;
+TEST(test_wire_every_rank_is_a_step) {
     struct cluster c = with_latency();
     for (int o = 0; o < 2; o++) {
         assert_close(wire_seconds(&c, RINGS[o], 0, 8, 1, 1), 7 * 3e-6, 1e-15);
@@ -47,8 +45,7 @@ static void test_wire_every_rank_is_a_step(void **state) {
     assert_close(wire_seconds(&c, COMM_ALL_GATHER, 0, 1, 1, 5), 0, 0);
 }
 
-static void test_wire_an_all_reduce_is_two(void **state) {
-    (void)state;
+TEST(test_wire_an_all_reduce_is_two) {
     struct cluster c = with_latency();
     for (int64_t n = 2; n <= 8; n *= 2) {
         double ring = wire_seconds(&c, COMM_ALL_GATHER, 4e9, n, 1, 1);
@@ -59,8 +56,7 @@ static void test_wire_an_all_reduce_is_two(void **state) {
 }
 
 /* 1024 ranks, each on a node of its own, and 16 KB. */
-static void test_wire_short_all_reduces_go_by_tree(void **state) {
-    (void)state;
+TEST(test_wire_short_all_reduces_go_by_tree) {
     struct cluster c = with_latency();
     double S = 16e3, ring = 1023. / 1024 * S / (20 * GB) + 1023 * 8e-6, tree = S / (0.9 * 20 * GB) + 2 * 10 * 8e-6;
     assert_close(wire_seconds(&c, COMM_ALL_REDUCE, S, 1024, 8, 1), 2 * tree, 1e-12);
@@ -69,8 +65,7 @@ static void test_wire_short_all_reduces_go_by_tree(void **state) {
     assert_close(wire_seconds(&c, COMM_ALL_REDUCE, 4e9, 4, 8, 1), 2 * (3. / 4 * 4e9 / (20 * GB) + 3 * 8e-6), 1e-12);
 }
 
-static void test_wire_stride_says_who_shares_a_node(void **state) {
-    (void)state;
+TEST(test_wire_stride_says_who_shares_a_node) {
     static const struct { int64_t n, stride, inside; int level; } cases[] = {
         {8, 1, 8, 0},  {8, 8, 1, 1},  {8, 2, 4, 1}, {8, 4, 2, 1}, {2, 4, 2, 0}, {16, 1, 8, 1},
         {12, 1, 6, 1}, {12, 2, 4, 1}, {9, 2, 3, 1}, {6, 3, 2, 1}, {7, 2, 1, 1}, {8, 64, 1, 1}};
@@ -88,8 +83,7 @@ static void test_wire_stride_says_who_shares_a_node(void **state) {
 }
 
 /* Racks of 4 nodes, and 64 neighbors: 8 in the node with S, 4 in the rack with S/8, 2 beyond with S/32. */
-static void test_wire_only_the_share_travels_beyond(void **state) {
-    (void)state;
+TEST(test_wire_only_the_share_travels_beyond) {
     struct cluster c = without_latency();
     const double S = 3.2e9;
     assert_close(wire_seconds(&c, COMM_ALL_GATHER, S, 32, 1, 1), 7. / 8 * S / (200 * GB) + 3. / 4 * S / 8 / (20 * GB),
@@ -101,8 +95,7 @@ static void test_wire_only_the_share_travels_beyond(void **state) {
     assert_close(wire_seconds(&c, COMM_ALL_REDUCE, S, 64, 1, 1), 2 * (node + rack + net), 1e-12);
 }
 
-static void test_wire_only_the_outermost_level_has_steps(void **state) {
-    (void)state;
+TEST(test_wire_only_the_outermost_level_has_steps) {
     struct cluster c = with_latency();
     assert_close(wire_seconds(&c, COMM_ALL_GATHER, 0, 32, 1, 1), 31 * 8e-6, 1e-15);
     assert_close(wire_seconds(&c, COMM_REDUCE_SCATTER, 0, 16, 2, 3), 3 * 15 * 8e-6, 1e-15);
@@ -110,8 +103,7 @@ static void test_wire_only_the_outermost_level_has_steps(void **state) {
     assert_close(wire_seconds(&c, COMM_ALL_REDUCE, 0, 32, 1, 1), 2 * (6 * 3e-6 + 3 * 8e-6), 1e-15);
 }
 
-static void test_wire_others_take_their_slowest_link(void **state) {
-    (void)state;
+TEST(test_wire_others_take_their_slowest_link) {
     struct cluster c = with_latency();
     const double S = 4e9, in = 200 * GB, out = 20 * GB;
     assert_close(wire_seconds(&c, COMM_SEND, S, 2, 4, 1), S / in + 3e-6, 1e-12);
@@ -123,8 +115,7 @@ static void test_wire_others_take_their_slowest_link(void **state) {
     assert_close(wire_seconds(&c, COMM_BARRIER, 0, 32, 1, 1), 2 * 3 * 3e-6 + 2 * 2 * 8e-6, 1e-15);
 }
 
-static void test_wire_laws(void **state) {
-    (void)state;
+TEST(test_wire_laws) {
     static const enum comm_op OPS[] = {COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_ALL_TO_ALL, COMM_BROADCAST, COMM_SEND};
     for (int o = 0; o < 5; o++)
         for (int64_t n = 2; n <= 256; n *= 2)

@@ -19,8 +19,7 @@ static struct checked judged(double *x, double *y, const double *slack, double s
     return c;
 }
 
-static void test_alarm_error_is_that_of_the_worst_element(void **state) {
-    (void)state;
+TEST(test_alarm_error_is_that_of_the_worst_element) {
     double y[N] = {1, -4, 2, 0.5, 0, 3}, x[N] = {1, -4, 2.5, 0.5, -1, 3.25};
     int64_t at = -1;
     assert_close(whole_difference(x, y, NULL, N, &at), 0.25, 1e-15);      /* 1 beside 4 */
@@ -33,8 +32,7 @@ static void test_alarm_error_is_that_of_the_worst_element(void **state) {
     assert_int_equal(at, 1);
 }
 
-static void test_alarm_of_zeros_is_not_divided(void **state) {
-    (void)state;
+TEST(test_alarm_of_zeros_is_not_divided) {
     double zero[N] = {0}, x[N] = {0, 1e-3, 0, -2e-3, 0, 0};
     int64_t at = -1;
     assert_close(whole_difference(x, zero, NULL, N, &at), 2e-3, 1e-18);
@@ -43,8 +41,7 @@ static void test_alarm_of_zeros_is_not_divided(void **state) {
     assert_int_equal(judged(zero, zero, NULL, 0).verdict, TENSOR_RIGHT);
 }
 
-static void test_alarm_slack_is_of_each_element(void **state) {
-    (void)state;
+TEST(test_alarm_slack_is_of_each_element) {
     double y[N] = {2, 2, 2, 2, 2, 2}, x[N] = {2, 2.5, 2, 2.25, 2, 2}, slack[N] = {0, 0.5, 0, 0, 0, 0};
     int64_t at = -1;
     assert_close(whole_difference(x, y, slack, N, &at), 0.125, 1e-15);
@@ -58,8 +55,7 @@ static void test_alarm_slack_is_of_each_element(void **state) {
     assert_int_equal(judged(x, y, slack, 1e-3).verdict, TENSOR_RIGHT);
 }
 
-static void test_alarm_what_is_no_number_is_wrong(void **state) {
-    (void)state;
+TEST(test_alarm_what_is_no_number_is_wrong) {
     for (int i = 0; i < N; i++) {
         double y[N] = {1, 2, 3, 4, 5, 6}, x[N] = {1, 2, 3, 4, 5, 6};
         int64_t at = -1;
@@ -74,8 +70,7 @@ static void test_alarm_what_is_no_number_is_wrong(void **state) {
     assert_int_equal(judged(y, y, NULL, NAN).verdict != TENSOR_RIGHT, 1);  /* no scale explains nothing */
 }
 
-static void test_alarm_unit_is_the_rounding(void **state) {
-    (void)state;
+TEST(test_alarm_unit_is_the_rounding) {
     const double s = 1.0 / 1024;
     double y[N] = {4, 1, 1, 1, 1, 1}, x[N] = {4, 1, 1, 1, 1, 1};
     x[2] = 1 + 4 * 8 * s;                                                 /* e is exactly 8 s */
@@ -92,8 +87,7 @@ static void test_alarm_unit_is_the_rounding(void **state) {
     assert_int_equal(judged(x, y, NULL, 0).verdict, TENSOR_WRONG);
 }
 
-static void test_alarm_ranks_that_differ_come_first(void **state) {
-    (void)state;
+TEST(test_alarm_ranks_that_differ_come_first) {
     const double s = 1.0 / 1024;
     double y[N] = {4, 1, 1, 1, 1, 1}, x[N] = {4, 1, 1, 1, 1, 1};
     struct whole run = tensor(x), reference = tensor(y);
@@ -115,8 +109,7 @@ static void test_alarm_ranks_that_differ_come_first(void **state) {
     assert_int_equal(c.verdict, TENSOR_APART);
 }
 
-static void test_alarm_parts_and_shapes(void **state) {
-    (void)state;
+TEST(test_alarm_parts_and_shapes) {
     double y[N] = {4, 1, 1, 1, 1, 1}, x[N] = {4, 1, 1, 1, 1, 1};
     struct whole run = tensor(x), reference = tensor(y);
     struct checked c = {.scale = 1};
@@ -145,8 +138,7 @@ static struct found find(const enum verdict *verdict, const double *error, int n
     return f;
 }
 
-static void test_alarm_first_is_not_the_largest(void **state) {
-    (void)state;
+TEST(test_alarm_first_is_not_the_largest) {
     const enum verdict v[5] = {TENSOR_RIGHT, TENSOR_WRONG, TENSOR_RIGHT, TENSOR_WRONG, TENSOR_APART};
     struct found f = find(v, (double[]){7e-6, 9e-6, 0, 0.5, 0.9}, 5);
     assert_int_equal(f.first, 1);
@@ -158,8 +150,7 @@ static void test_alarm_first_is_not_the_largest(void **state) {
     assert_int_equal(find(begins, (double[]){0, 1}, 2).first, 0);
 }
 
-static void test_alarm_what_is_not_recorded_is_no_finding(void **state) {
-    (void)state;
+TEST(test_alarm_what_is_not_recorded_is_no_finding) {
     const enum verdict v[4] = {TENSOR_NOT_RECORDED, TENSOR_RIGHT, TENSOR_NOT_RECORDED, TENSOR_WRONG};
     struct found f = find(v, (double[]){0, 0, 0, 1}, 4);
     assert_int_equal(f.first, 3);

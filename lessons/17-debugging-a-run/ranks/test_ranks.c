@@ -64,8 +64,7 @@ static bool fits(signature *f) {
 
 static bool says(const char *word) { return strstr(w.detail, word) != NULL; }
 
-static void test_ranks_a_sum_that_is_missing(void **state) {
-    (void)state;
+TEST(test_ranks_a_sum_that_is_missing) {
     for (int n = 2; n <= RANKS; n++) {
         char word[32];
         summands(n, 1);
@@ -76,8 +75,7 @@ static void test_ranks_a_sum_that_is_missing(void **state) {
     }
 }
 
-static void test_ranks_a_mean_that_is_missing(void **state) {
-    (void)state;
+TEST(test_ranks_a_mean_that_is_missing) {
     for (int n = 2; n <= RANKS; n++) {
         char word[32];
         summands(n, n);
@@ -87,8 +85,7 @@ static void test_ranks_a_mean_that_is_missing(void **state) {
     }
 }
 
-static void test_ranks_a_factor_is_none_of_these(void **state) {
-    (void)state;
+TEST(test_ranks_a_factor_is_none_of_these) {
     signature *const ALL[] = {suspect_unsummed, suspect_unaveraged, suspect_one_rank};
     const double FACTORS[] = {2, 0.5};
     summands(2, 1);
@@ -102,8 +99,7 @@ static void test_ranks_a_factor_is_none_of_these(void **state) {
     }
 }
 
-static void test_ranks_one_rank_alone(void **state) {
-    (void)state;
+TEST(test_ranks_one_rank_alone) {
     for (int wrong = 0; wrong < RANKS; wrong++) {
         char word[32];
         double noise[N] = {0};
@@ -117,8 +113,7 @@ static void test_ranks_one_rank_alone(void **state) {
     }
 }
 
-static void test_ranks_none_right_is_not_one_rank(void **state) {
-    (void)state;
+TEST(test_ranks_none_right_is_not_one_rank) {
     double noise[2][N];
     begin(TENSOR_APART);
     for (int i = 0; i < N; i++) noise[0][i] = draw(5, i), noise[1][i] = draw(6, i);
@@ -132,8 +127,7 @@ static void test_ranks_none_right_is_not_one_rank(void **state) {
     assert_false(fits(suspect_one_rank));
 }
 
-static void test_ranks_shards_and_summands_are_no_copies(void **state) {
-    (void)state;
+TEST(test_ranks_shards_and_summands_are_no_copies) {
     for (int kind = 0; kind < 2; kind++) {
         summands(2, 1);
         int rows = kind ? 2 : 1, parts = kind ? 2 : 1;
@@ -150,8 +144,7 @@ static void test_ranks_shards_and_summands_are_no_copies(void **state) {
     assert_true(fits(suspect_unsummed));
 }
 
-static void test_ranks_rounding_grows_with_the_copies(void **state) {
-    (void)state;
+TEST(test_ranks_rounding_grows_with_the_copies) {
     for (int beyond = 0; beyond < 2; beyond++) {
         begin(TENSOR_APART);
         for (int r = 0; r < RANKS; r++) {
@@ -163,8 +156,7 @@ static void test_ranks_rounding_grows_with_the_copies(void **state) {
     }
 }
 
-static void test_ranks_noise_is_nothing(void **state) {
-    (void)state;
+TEST(test_ranks_noise_is_nothing) {
     summands(3, 1);
     assert_true(fits(suspect_unsummed));
     w.run.values[N - 1] += 1;                                             /* one element of one rank */
@@ -176,8 +168,7 @@ static void test_ranks_noise_is_nothing(void **state) {
     assert_false(fits(suspect_untied));
 }
 
-static void test_ranks_a_tied_weight_that_is_two(void **state) {
-    (void)state;
+TEST(test_ranks_a_tied_weight_that_is_two) {
     begin(TENSOR_WRONG);
     double head[N];
     for (int i = 0; i < N; i++) head[i] = draw(8, i), w.x[i] = w.y[i] - head[i];

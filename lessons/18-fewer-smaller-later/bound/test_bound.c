@@ -18,11 +18,10 @@ static struct bound bound_of(int n, int64_t staleness, const int64_t *clocks, co
 }
 
 /* ---- one state ---- */
-static void test_bound_slowest_is_the_last_of_those_that_go_on(void **state) {
+TEST(test_bound_slowest_is_the_last_of_those_that_go_on) {
     static const struct { int64_t clocks[3], finished[3], slowest; } cases[] = {
         {{9, 9, 9}, {4, 2, 7}, 2}, {{9, 9, 9}, {4, 0, 7}, 0}, {{9, 2, 9}, {4, 2, 7}, 4}, {{2, 3, 9}, {2, 3, 7}, 7},
         {{2, 2, 2}, {2, 2, 1}, 1}, {{2, 3, 4}, {2, 3, 4}, INT64_MAX}, {{1, 1, 1}, {0, 0, 0}, 0}};
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct bound b = bound_of(3, 1, cases[k].clocks, cases[k].finished);
         int64_t slowest = bound_slowest(&b);
@@ -34,9 +33,8 @@ static void test_bound_slowest_is_the_last_of_those_that_go_on(void **state) {
 }
 
 /* Others have finished 5 clocks of many; the product's rule says the same. */
-static void test_bound_allows_up_to_the_staleness(void **state) {
+TEST(test_bound_allows_up_to_the_staleness) {
     static const int64_t bounds[] = {0, 1, 3, INT64_MAX};
-    (void)state;
     for (int s = 0; s < 4; s++)
         for (int64_t t = 5; t < 12; t++) {
             struct bound b = bound_of(3, bounds[s], (int64_t[]){20, 20, 20}, (int64_t[]){t, 5, 9});
@@ -48,10 +46,9 @@ static void test_bound_allows_up_to_the_staleness(void **state) {
         }
 }
 
-static void test_bound_refuses_a_push_that_came_twice(void **state) {
+TEST(test_bound_refuses_a_push_that_came_twice) {
     struct bound b = bound_of(2, 1, (int64_t[]){9, 9}, (int64_t[]){3, 3}), before;
     bool go[BOUND_MOST];
-    (void)state;
     b.waits[1] = true;
     before = b;
     assert_fails(bound_pushed(&b, 0, 2, go), E_INTERNAL, "worker 0");
@@ -204,9 +201,8 @@ static void test_bound_nobody_waits_without_need(void **state) { (void)state, ho
 static void test_bound_counts_what_happened(void **state) { (void)state, hold(MISCOUNTED); }
 
 /* The oldest gradient of all schedules is as old as the formula says, and no older. */
-static void test_bound_of_a_gradients_age(void **state) {
+TEST(test_bound_of_a_gradients_age) {
     static const struct { int n; int64_t staleness; } cases[] = {{1, 0}, {1, 2}, {2, 0}, {2, 1}, {3, 0}, {3, 1}};
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct search s = {.status = OK};
         explore(&s, cases[k].n, cases[k].staleness, (int64_t[]){CLOCKS, CLOCKS, CLOCKS}, true);

@@ -22,8 +22,7 @@ static void make_gradient(int fill, int step, int64_t n, float *x) {
     for (int64_t i = 0; i < n; i++) x[i] = gradient_at(fill, step, i);
 }
 
-static void test_feedback_a_bit_for_a_number(void **state) {
-    (void)state;
+TEST(test_feedback_a_bit_for_a_number) {
     for (int s = 0; s < N_SIZES; s++) assert_int_equal(feedback_bytes(SIZES[s]), codec_bytes(&SIGN, SIZES[s]));
     assert_int_equal(feedback_bytes(1000003), 125005);
 }
@@ -38,10 +37,9 @@ static void same_code(const unsigned char *mine, const float *term, int64_t n, c
 }
 
 /* Without a residual. A byte before and one behind must stay as they are, and all between is written. */
-static void test_feedback_codes_are_the_sign_codecs(void **state) {
+TEST(test_feedback_codes_are_the_sign_codecs) {
     float x[MOST];
     unsigned char code[4 + MOST / 8 + 4];
-    (void)state;
     for (int fill = 0; fill < 3; fill++)
         for (int s = 0; s < N_SIZES; s++) {
             memset(code, 0xa5, sizeof code);
@@ -54,10 +52,9 @@ static void test_feedback_codes_are_the_sign_codecs(void **state) {
 }
 
 /* What is encoded is gradient + residual, in float; and the gradient is only read. */
-static void test_feedback_encodes_what_is_owed(void **state) {
+TEST(test_feedback_encodes_what_is_owed) {
     float x[MOST], kept[MOST], residual[MOST], term[MOST];
     unsigned char code[4 + MOST / 8 + 4];
-    (void)state;
     for (int fill = 0; fill < 3; fill++)
         for (int s = 1; s < N_SIZES; s++) {
             int64_t n = SIZES[s];
@@ -71,10 +68,9 @@ static void test_feedback_encodes_what_is_owed(void **state) {
 }
 
 /* To the bit: the term less the float that the receiver decodes. */
-static void test_feedback_keeps_what_the_receiver_lacks(void **state) {
+TEST(test_feedback_keeps_what_the_receiver_lacks) {
     float x[MOST], residual[MOST], left[MOST], sent[MOST];
     unsigned char code[4 + MOST / 8 + 4];
-    (void)state;
     for (int fill = 0; fill < 3; fill++)
         for (int s = 1; s < N_SIZES; s++) {
             int64_t n = SIZES[s];
@@ -90,10 +86,9 @@ static void test_feedback_keeps_what_the_receiver_lacks(void **state) {
         }
 }
 
-static void test_feedback_decodes_what_was_meant(void **state) {
+TEST(test_feedback_decodes_what_was_meant) {
     float x[MOST], seen[MOST], meant[MOST];
     unsigned char code[4 + MOST / 8 + 4];
-    (void)state;
     for (int fill = 0; fill < 3; fill++)
         for (int s = 1; s < N_SIZES; s++) {
             int64_t n = SIZES[s];
@@ -112,12 +107,11 @@ static void test_feedback_decodes_what_was_meant(void **state) {
 
 /* 40 steps. Each rounds a sum and a difference of numbers below `most` (the largest that a residual has been) to
  * 2^-24 of them, and this test's own sums are in double. */
-static void test_feedback_loses_nothing(void **state) {
+TEST(test_feedback_loses_nothing) {
     enum { N = 100 };
     float x[N], residual[N] = {0}, seen[N];
     double given[N] = {0}, sent[N] = {0}, most = 0;
     unsigned char code[4 + N / 8 + 4];
-    (void)state;
     for (int step = 0; step < STEPS; step++) {
         make_gradient(2, step, N, x);
         assert_ok(feedback_encode(x, N, residual, code));
@@ -131,11 +125,10 @@ static void test_feedback_loses_nothing(void **state) {
                      STEPS, residual[i], given[i]);
 }
 
-static void test_feedback_says_what_is_not_finite(void **state) {
+TEST(test_feedback_says_what_is_not_finite) {
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     float x[20], residual[20], seen[20];
     unsigned char code[8];
-    (void)state;
     for (int k = 0; k < 6; k++) {
         make_gradient(0, 7, 20, x), memset(residual, 0, sizeof residual);
         if (k < 3) x[11] = bad[k];
@@ -148,10 +141,9 @@ static void test_feedback_says_what_is_not_finite(void **state) {
 
 /* f(x) = |x0 + x1| / 4 + |x0 - x1|, from (1, 1): its gradient's signs are +- (1, -1), so signs alone never change
  * x0 + x1, and f >= 1/2 forever (Karimireddy et al. 2019, counterexample 3). Rates fall as 1/sqrt(step). */
-static void test_feedback_gets_where_signs_alone_do_not(void **state) {
+TEST(test_feedback_gets_where_signs_alone_do_not) {
     float x[2] = {1, 1}, residual[2] = {0}, seen[2];
     unsigned char code[8];
-    (void)state;
     for (int step = 0; step < 4000; step++) {
         float plus = x[0] + x[1] < 0 ? -0.25f : 0.25f, minus = x[0] - x[1] < 0 ? -1 : 1;
         const float g[2] = {plus + minus, plus - minus};
@@ -227,17 +219,15 @@ static void hold(bool feedback, enum what what) {
 
 static void test_feedback_sums_are_the_oracles(void **state) { (void)state, hold(false, SUMS); }
 static void test_feedback_sums_go_on_with_what_was_left(void **state) { (void)state, hold(true, SUMS); }
-static void test_feedback_residuals_are_the_oracles(void **state) {
-    (void)state;
+TEST(test_feedback_residuals_are_the_oracles) {
     hold(true, TERMS_LEFT);
     hold(true, SUMS_LEFT);
 }
 
 /* 2 (n-1) b bytes, in one all-to-all and one all-gather. */
-static void test_feedback_sends_only_codes(void **state) {
+TEST(test_feedback_sends_only_codes) {
     struct both b;
     int n = comm_world_size();
-    (void)state;
     both_init(&b, 1000, true);
     group_ledger_reset(group_world());
     enum status status = step_of(&b, 0);

@@ -85,10 +85,9 @@ static void compare_operation(struct answers *a, const char *algorithm, const st
     compare(a, name, (double)count.messages[0], 0);
 }
 
-static void test_predict_1_an_all_reduce(void **state) {
+TEST(test_predict_1_an_all_reduce) {
     struct answers a = {.status = OK};
     const struct hop_shape shape = fp32_sum(RANKS, MIB, NULL);
-    (void)state;
     compare_operation(&a, "ring", &shape);
     compare_operation(&a, "doubling", &shape);
     compare_operation(&a, "main", &shape);
@@ -103,9 +102,8 @@ static double coded_bytes(const struct codec *codec, int n, int64_t elements) {
     return comm_algorithm_bytes(COMM_ALL_TO_ALL, n, whole) + comm_algorithm_bytes(COMM_ALL_GATHER, n, whole);
 }
 
-static void test_predict_2_codes(void **state) {
+TEST(test_predict_2_codes) {
     struct answers a = {.status = OK};
-    (void)state;
     compare(&a, "int8_bytes", coded_bytes(&INT8_CODE, RANKS, MIB / 4), 1e-3);
     compare(&a, "sign_bytes", coded_bytes(&SIGN_CODE, RANKS, MIB / 4), 1e-3);
     compare(&a, "topk_bytes", coded_bytes(&TOPK_CODE, RANKS, MIB / 4), 1e-3);
@@ -149,9 +147,8 @@ static void compare_step(struct answers *a, const char *name, const char *option
     compare(a, name, sent[where], tolerance);
 }
 
-static void test_predict_3_who_adds_and_how_often(void **state) {
+TEST(test_predict_3_who_adds_and_how_often) {
     struct answers a = {.status = OK};
-    (void)state;
     compare_step(&a, "main_rank_0", "--model gpt2-124m --dp 4 --dp-style main", 4, 0, 1, 0, 0.01);
     compare_step(&a, "servers_rank_0", "--model gpt2-124m --dp 4 --servers 2", 4, 0, 1, 0, 0.01);
     compare_step(&a, "servers_rank_3", "--model gpt2-124m --dp 4 --servers 2", 4, 3, 1, 0, 0.01);
@@ -162,9 +159,8 @@ static void test_predict_3_who_adds_and_how_often(void **state) {
 #define SHARDED                                                                                                        \
     "--layers 8 --hidden 512 --heads 8 --seq 64 --vocab 256 --dp 8 --global-batch 8 --micro-batch 1 "                  \
     "--ranks-per-node 4 --comm-algorithm pairwise --zero 3"
-static void test_predict_4_what_leaves_a_node(void **state) {
+TEST(test_predict_4_what_leaves_a_node) {
     struct answers a = {.status = OK};
-    (void)state;
     compare_step(&a, "zero_3", SHARDED, 8, 0, 1, 1, 0.03);
     compare_step(&a, "shard_node", SHARDED " --shard node", 8, 0, 1, 1, 0.03);
     compare_step(&a, "zero_secondary", SHARDED " --zero-secondary node", 8, 0, 1, 1, 0.03);
@@ -192,13 +188,12 @@ static double coded_seconds(const struct codec *codec, int64_t bytes, int n, con
     return seconds;
 }
 
-static void test_predict_5_homes(void **state) {
+TEST(test_predict_5_homes) {
     static const int node[HOMES] = {0, 1, 2, 3};
     const int64_t S = 3337216;
     const double latency = 0.05, bandwidth = 2.5e6;
     struct answers a = {.status = OK};
     double plain = seconds_of("pairwise", fp32_sum(HOMES, S, node), 4, latency, bandwidth, 0);
-    (void)state;
     compare(&a, "plain_seconds", plain, 0.02);
     compare(&a, "sign_seconds", coded_seconds(&SIGN_CODE, S, HOMES, node, latency, bandwidth, 0), 0.02);
     compare(&a, "local_20_seconds", plain / 20, 0.02);
@@ -221,9 +216,8 @@ static double crossing_of(const struct codec *codec) {
     return low;
 }
 
-static void test_predict_6_crossings(void **state) {
+TEST(test_predict_6_crossings) {
     struct answers a = {.status = OK};
-    (void)state;
     compare(&a, "int8_crossing", crossing_of(&INT8_CODE), 0.05);
     compare(&a, "sign_crossing", crossing_of(&SIGN_CODE), 0.05);
     judge(&a);

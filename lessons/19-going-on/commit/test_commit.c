@@ -16,8 +16,7 @@ static void expect_newest(const struct epoch_store *s, int32_t epoch, int64_t ri
                  (long long)newest, why);
 }
 
-static void test_commit_a_step_counts_with_its_copy(void **state) {
-    (void)state;
+TEST(test_commit_a_step_counts_with_its_copy) {
     struct epoch_store s;
     epoch_store_clear(&s);
     expect_newest(&s, 0, -1, "nothing is kept yet");
@@ -29,8 +28,7 @@ static void test_commit_a_step_counts_with_its_copy(void **state) {
     expect_newest(&s, 0, -1, "a copy of step 3 is none of step 4, and step 3 was the older one");
 }
 
-static void test_commit_epochs_are_kept_apart(void **state) {
-    (void)state;
+TEST(test_commit_epochs_are_kept_apart) {
     struct epoch_store s;
     epoch_store_clear(&s);
     put(&s, 1, 0, 5, 5);
@@ -46,8 +44,7 @@ static void test_commit_epochs_are_kept_apart(void **state) {
     assert_int_equal(x->own_step, 5);
 }
 
-static void test_commit_the_older_one_goes(void **state) {
-    (void)state;
+TEST(test_commit_the_older_one_goes) {
     struct epoch_store s;
     epoch_store_clear(&s);
     for (int64_t step = 7; step < 12; step++) {                      /* it begins with an odd one */
@@ -63,8 +60,7 @@ static void test_commit_the_older_one_goes(void **state) {
     assert_null(epoch_find(&s, 0, 10));
 }
 
-static void test_commit_what_all_go_back_to_stays(void **state) {
-    (void)state;
+TEST(test_commit_what_all_go_back_to_stays) {
     struct epoch_store s;
     for (int first = 0; first < 2; first++) {                        /* whichever of the two places epoch 1 has */
         epoch_store_clear(&s);
@@ -84,8 +80,7 @@ static void test_commit_what_all_go_back_to_stays(void **state) {
     }
 }
 
-static void test_commit_only_whole_epochs_are_gone_back_to(void **state) {
-    (void)state;
+TEST(test_commit_only_whole_epochs_are_gone_back_to) {
     struct epoch now = {.number = 6, .from = 3, .n = 4};
     assert_int_equal(epoch_from(&now, true), 6);
     assert_int_equal(epoch_from(&now, false), 3);

@@ -48,8 +48,7 @@ static const char *plan(int64_t n, const struct epoch *from, const struct epoch 
     return all;
 }
 
-static void test_pieces_of_the_same_layout(void **state) {
-    (void)state;
+TEST(test_pieces_of_the_same_layout) {
     struct epoch from = epoch_of(4, (int[]){0, 1, 2, 3}), now = epoch_of(4, (int[]){0, 9, 2, 3});
     assert_int_equal(pieces_first(16, 4, 3), 12);
     assert_int_equal(pieces_first(7, 4, 1), 1);
@@ -61,8 +60,7 @@ static void test_pieces_of_the_same_layout(void **state) {
 }
 
 /* Place 0 had [0, 4) and a copy of [12, 16); of its new [0, 5) element 4 is missing. */
-static void test_pieces_of_a_smaller_layout(void **state) {
-    (void)state;
+TEST(test_pieces_of_a_smaller_layout) {
     struct epoch from = epoch_of(4, (int[]){0, 1, 2, 3}), now = epoch_of(3, (int[]){0, 2, 3});
     assert_string_equal(plan(16, &from, &now), "2 to 0: [4, 5)");
     now = epoch_of(2, (int[]){1, 3});
@@ -72,8 +70,7 @@ static void test_pieces_of_a_smaller_layout(void **state) {
     assert_string_equal(plan(5, &from, &now), "");
 }
 
-static void test_pieces_of_what_is_gone(void **state) {
-    (void)state;
+TEST(test_pieces_of_what_is_gone) {
     struct epoch from = epoch_of(4, (int[]){5, 6, 7, 8}), now = epoch_of(2, (int[]){5, 8});
     struct transfer out[MOST];
     int n_out = 7;
@@ -184,21 +181,17 @@ static void hold(const enum broken *what, int n) {
         if (s.broken[what[k]]) fail_msg("%s: %s", s.where[what[k]], said[what[k]]);
 }
 
-static void test_pieces_in_every_layout(void **state) {
-    (void)state;
+TEST(test_pieces_in_every_layout) {
     hold((enum broken[]){MISSING, TWICE, NOT_THERE, OTHER_SENDER}, 4);
 }
-static void test_pieces_send_nothing_in_vain(void **state) {
-    (void)state;
+TEST(test_pieces_send_nothing_in_vain) {
     hold((enum broken[]){IN_VAIN, APART}, 2);
 }
-static void test_pieces_are_in_order(void **state) {
-    (void)state;
+TEST(test_pieces_are_in_order) {
     hold((enum broken[]){UNSORTED}, 1);
 }
 
-static void test_pieces_refuse_what_does_not_fit(void **state) {
-    (void)state;
+TEST(test_pieces_refuse_what_does_not_fit) {
     struct epoch from = epoch_of(5, (int[]){0, 1, 2, 3, 4}), now = epoch_of(3, (int[]){0, 2, 4});
     struct transfer out[MOST];
     int n_out = 9;

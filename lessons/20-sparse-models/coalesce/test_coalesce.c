@@ -20,11 +20,10 @@ static enum status run(const int64_t *row, const double *g, int64_t n, int64_t D
 static const int64_t BAGS[] = {7, 2, 7, -1, 4, 2, 7};
 static const double G[] = {1, 2, 3, 0, -1, 1, 9, 9, 5, 5, 1, -2, 0.5, 0};
 
-static void test_coalesce_has_every_row_once(void **state) {
+TEST(test_coalesce_has_every_row_once) {
     static const int64_t rows[] = {2, 4, 7};
     static const double sums[] = {4, -2, 5, 5, 0.5, 3};
     struct result r;
-    (void)state;
     assert_ok(run(BAGS, G, 7, 2, 8, &r));
     if (r.c.n != 3) fail_msg("rows 7 2 7 - 4 2 7 are 3 rows, and you say %d", (int)r.c.n);
     for (int i = 0; i < 3; i++)
@@ -36,20 +35,18 @@ static void test_coalesce_has_every_row_once(void **state) {
 }
 
 /* 1 + 1e16 is 1e16 in doubles: the sum is 0 in this order, and 1 from the other end. */
-static void test_coalesce_adds_in_the_order_of_samples(void **state) {
+TEST(test_coalesce_adds_in_the_order_of_samples) {
     static const int64_t row[] = {5, 3, 5, 5};
     static const double g[] = {1, 7, 1e16, -1e16};
     struct result r;
-    (void)state;
     assert_ok(run(row, g, 4, 1, 6, &r));
     assert_int_equal(r.c.n, 2);
     if (r.g[1] != 0) fail_msg("1 + 1e16 - 1e16, in the order of samples, is 0 in doubles, and you say %g", r.g[1]);
 }
 
-static void test_coalesce_refuses_rows_that_are_not_there(void **state) {
+TEST(test_coalesce_refuses_rows_that_are_not_there) {
     static const int64_t none[] = {-1, -1};
     struct result r;
-    (void)state;
     assert_ok(run(none, G, 2, 2, 8, &r));
     if (r.c.n != 0) fail_msg("two empty places name no row, and you say %d", (int)r.c.n);
     assert_ok(run(BAGS, G, 0, 2, 8, &r));
@@ -57,9 +54,8 @@ static void test_coalesce_refuses_rows_that_are_not_there(void **state) {
     assert_fails(run(BAGS, G, 7, 2, 7, &r), E_DATA, "row 7", "7 rows");
 }
 
-static void test_coalesce_squares_are_of_sums(void **state) {
+TEST(test_coalesce_squares_are_of_sums) {
     struct result r;
-    (void)state;
     assert_ok(run(BAGS, G, 7, 2, 8, &r));
     double squares = coalesced_squares(&r.c, 2);
     if (squares != 79.25)
@@ -68,10 +64,9 @@ static void test_coalesce_squares_are_of_sums(void **state) {
 }
 
 /* ---- the update ---- */
-static void test_coalesce_updates_a_row_once(void **state) {
+TEST(test_coalesce_updates_a_row_once) {
     double w[8][2] = {{0}}, kept[8] = {0};
     struct result r;
-    (void)state;
     for (int v = 0; v < 8; v++) w[v][0] = w[v][1] = 1, kept[v] = 0.5;
     assert_ok(run(BAGS, G, 7, 2, 8, &r));
     coalesced_update(&r.c, 2, 0.1, 0.01, 0.5, &w[0][0], kept);
@@ -85,10 +80,9 @@ static void test_coalesce_updates_a_row_once(void **state) {
             fail_msg("row %d was named by no one, and has changed", v);
 }
 
-static void test_coalesce_leaves_a_refused_step_alone(void **state) {
+TEST(test_coalesce_leaves_a_refused_step_alone) {
     double w[8][2] = {{3}}, kept[8] = {2}, w_before[8][2], kept_before[8];
     struct result r;
-    (void)state;
     memcpy(w_before, w, sizeof w), memcpy(kept_before, kept, sizeof kept);
     assert_ok(run(BAGS, G, 7, 2, 8, &r));
     coalesced_update(&r.c, 2, 0.1, 0.01, NAN, &w[0][0], kept);
@@ -98,11 +92,10 @@ static void test_coalesce_leaves_a_refused_step_alone(void **state) {
 
 /* ---- owners ---- */
 /* An owner has the rows of one remainder, and sees all samples: what is not its own is an empty place for it. */
-static void test_coalesce_of_owners_is_that_of_one(void **state) {
+TEST(test_coalesce_of_owners_is_that_of_one) {
     int64_t row[MANY], mine[MANY];
     double g[MANY * WIDE], w[2][ROWS * WIDE] = {{0}}, kept[2][ROWS] = {{0}}, squares = 0;
     struct result r;
-    (void)state;
     for (int i = 0; i < MANY; i++) row[i] = (int64_t)(rng_uniform(1, 2, (uint64_t)i) * 1.2 * ROWS) % ROWS;
     for (int i = 0; i < MANY * WIDE; i++) g[i] = rng_normal(3, 4, (uint64_t)i);
     assert_ok(run(row, g, MANY, WIDE, ROWS, &r));

@@ -10,9 +10,8 @@
 
 static const struct table FOUR[] = {{10, 6}, {100, 1}, {7, 4}, {5, 3}};
 
-static void test_placement_loads_add_up(void **state) {
+TEST(test_placement_loads_add_up) {
     static const int owner[] = {1, 0, BY_ROW, 1};
-    (void)state;
     double busiest = placement_busiest(FOUR, 4, 4, owner);
     if (busiest != 10) fail_msg("6 and 3, and a quarter of 4, are 10 lookups, and you say %g", busiest);
     int64_t largest = placement_largest(FOUR, 4, 4, owner);
@@ -32,28 +31,24 @@ static void expect(const struct table *t, int n_tables, int n, int64_t most_rows
 }
 
 /* In their own order, the two of 6 lookups would be on ranks 1 and 0, and all 7 on rank 0. */
-static void test_placement_takes_the_hottest_first(void **state) {
+TEST(test_placement_takes_the_hottest_first) {
     static const struct table t[] = {{1, 1}, {1, 6}, {1, 6}, {1, 2}};
-    (void)state;
     expect(t, 4, 2, 1000, (int[]){1, 0, 1, 0}, "the two of 6 lookups come first, then 2, then 1");
 }
 
-static void test_placement_equals_go_by_number(void **state) {
+TEST(test_placement_equals_go_by_number) {
     static const struct table t[] = {{1, 2}, {1, 2}, {1, 2}, {1, 2}, {1, 2}, {1, 2}};
-    (void)state;
     expect(t, 6, 3, 1000, (int[]){0, 1, 2, 0, 1, 2}, "of equals the smaller number: or ranks do not agree");
 }
 
-static void test_placement_divides_what_is_too_hot(void **state) {
+TEST(test_placement_divides_what_is_too_hot) {
     static const struct table t[] = {{8, 2}, {8, 21}, {8, 1}, {8, 4}}, even[] = {{4, 5}, {4, 5}};
-    (void)state;
     expect(t, 4, 4, 1000, (int[]){1, BY_ROW, 2, 0}, "28 lookups on 4 ranks are 7 each, and no rank should have 21");
     expect(even, 2, 2, 1000, (int[]){0, 1}, "a table of exactly the share is not divided");
 }
 
-static void test_placement_keeps_within_memory(void **state) {
+TEST(test_placement_keeps_within_memory) {
     static const struct table t[] = {{60, 5}, {60, 4}, {50, 3}, {10, 2}}, large[] = {{60, 2}, {90, 1}, {60, 2}};
-    (void)state;
     expect(t, 4, 2, 130, (int[]){0, 1, 1, 0}, "a rank has room for 130 rows");
     expect(t, 4, 2, 100, (int[]){0, 1, BY_ROW, 1}, "50 rows fit on no rank beside 60, and 25 do");
     assert_int_equal(placement_largest(large, 3, 2, (int[]){0, BY_ROW, 1}), 105);
@@ -77,8 +72,7 @@ static double best_of_all(const struct table *t, int n_tables, int n) {
     }
 }
 
-static void test_placement_is_near_the_best(void **state) {
-    (void)state;
+TEST(test_placement_is_near_the_best) {
     for (int trial = 0; trial < 60; trial++) {
         struct table t[7];
         int owner[7], n = 2 + trial % 2;

@@ -32,8 +32,7 @@ static bool is_call(const struct flight *f, const struct flight_row *row, enum c
     return group && row->op == op && row->count == count && row->dtype == dtype && strcmp(group->name, "world") == 0;
 }
 
-static void test_header_says_who_it_is(void **state) {
-    (void)state;
+TEST(test_header_says_who_it_is) {
     struct flight *f = read_mine();
     char host[64];
     comm_host_name(host, sizeof host);
@@ -46,8 +45,7 @@ static void test_header_says_who_it_is(void **state) {
     assert_true(agree_all(good));
 }
 
-static void test_collective_is_a_row_until_it_is_done(void **state) {
-    (void)state;
+TEST(test_collective_is_a_row_until_it_is_done) {
     struct comm_request request;
     enum status status = comm_all_reduce_start(group_world(), x, 40000, FP32, COMM_MAX, &request);
     struct flight *before = read_mine();
@@ -67,8 +65,7 @@ static void test_collective_is_a_row_until_it_is_done(void **state) {
     assert_true(agree_all(good));
 }
 
-static void test_message_names_the_other_end(void **state) {
-    (void)state;
+TEST(test_message_names_the_other_end) {
     int me = comm_world_rank(), n = comm_world_size(), next = (me + 1) % n, before = (me + n - 1) % n;
     struct comm_request send, recv;
     enum status status = comm_send_start(group_world(), x, 7, FP64, next, 3, &send);
@@ -85,8 +82,7 @@ static void test_message_names_the_other_end(void **state) {
     assert_true(agree_all(good));
 }
 
-static void test_old_rows_are_dropped_and_counted(void **state) {
-    (void)state;
+TEST(test_old_rows_are_dropped_and_counted) {
     struct flight *f = read_mine();
     int64_t from = f ? f->written : 0;
     enum status status = OK;
@@ -104,8 +100,7 @@ static void test_old_rows_are_dropped_and_counted(void **state) {
 }
 
 /* Members agree on the hash; another group of the same name and members has another one. */
-static void test_hash_tells_groups_apart(void **state) {
-    (void)state;
+TEST(test_hash_tells_groups_apart) {
     struct group *one = NULL, *two = NULL;
     int me = comm_world_rank(), n = comm_world_size(), colour = me % 2, key = -me;
     enum status status = group_create("half", n == 2 ? 0 : colour, key, &one);
@@ -128,8 +123,7 @@ static void test_hash_tells_groups_apart(void **state) {
     assert_true(agree_all(good));
 }
 
-static void test_table_of_groups_is_used_again(void **state) {
-    (void)state;
+TEST(test_table_of_groups_is_used_again) {
     bool good = true;
     for (int i = 0; i < FLIGHT_GROUPS + 5; i++) {
         struct group *group = NULL;
@@ -145,8 +139,7 @@ static void write_as(const char *path, const struct flight *f, size_t n) {
     fwrite(f, 1, n, file);
     fclose(file);
 }
-static void test_damaged_files_are_refused(void **state) {
-    (void)state;
+TEST(test_damaged_files_are_refused) {
     struct flight *f = read_mine(), *other;
     const char *path = test_path("ring");
     assert_non_null(f);

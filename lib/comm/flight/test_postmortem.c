@@ -65,15 +65,13 @@ static void assert_verdict(struct flight_set *set, enum postmortem_kind kind, in
     flight_set_fini(set);
 }
 
-static void test_nothing_is_wrong(void **state) {
-    (void)state;
+TEST(test_nothing_is_wrong) {
     struct flight_set set = rings();
     all_call(&set, 3, 90);
     assert_verdict(&set, POSTMORTEM_NONE, -1, "no rank waits for another");
 }
 
-static void test_missing_call(void **state) {
-    (void)state;
+TEST(test_missing_call) {
     struct flight_set set = rings();
     all_call(&set, 3, 90);
     for (int r = 0; r < N; r++)
@@ -85,8 +83,7 @@ static void test_missing_call(void **state) {
 }
 
 /* 0 waits for 1 in tp, and 1 for the rest of dp, of which 3 is silent, and 2 waits for 3, too. */
-static void test_late_rank_at_the_end_of_a_chain(void **state) {
-    (void)state;
+TEST(test_late_rank_at_the_end_of_a_chain) {
     struct flight_set set = rings();
     all_call(&set, 2, 90);
     call(&set, 0, 1, COMM_ALL_REDUCE, 9, 93), waits(&set, 0, 93);
@@ -99,8 +96,7 @@ static void test_late_rank_at_the_end_of_a_chain(void **state) {
                    "fp32, #1 of dp (4 ranks), step 7 (done)");
 }
 
-static void test_swapped_calls(void **state) {
-    (void)state;
+TEST(test_swapped_calls) {
     struct flight_set set = rings();
     all_call(&set, 2, 90);
     for (int r = 0; r < N; r++) {
@@ -114,8 +110,7 @@ static void test_swapped_calls(void **state) {
 }
 
 /* Also when the first rank is the odd one; and the first mismatch in time counts, not the first in the list. */
-static void test_left_out_call(void **state) {
-    (void)state;
+TEST(test_left_out_call) {
     struct flight_set set = rings();
     all_call(&set, 1, 90);
     for (int i = 0; i < 3; i++)
@@ -127,8 +122,7 @@ static void test_left_out_call(void **state) {
                    "10 fp32, and that next: rank 0 left one out");
 }
 
-static void test_another_count_type_or_reduction(void **state) {
-    (void)state;
+TEST(test_another_count_type_or_reduction) {
     for (int what = 0; what < 3; what++) {
         struct flight_set set = rings();
         for (int r = 0; r < N; r++) {
@@ -146,8 +140,7 @@ static void test_another_count_type_or_reduction(void **state) {
 }
 
 /* The order of two groups differs: 0 is in tp and waits for 1, which is in dp and waits for all. */
-static void test_circle(void **state) {
-    (void)state;
+TEST(test_circle) {
     struct flight_set set = rings();
     call(&set, 0, 1, COMM_ALL_REDUCE, 9, 93), waits(&set, 0, 93);
     for (int r = 1; r < N; r++) call(&set, r, 0, COMM_BARRIER, 0, 94), waits(&set, r, 94);
@@ -157,8 +150,7 @@ static void test_circle(void **state) {
                    "ranks), step 7, for 6.0 s, for rank 0");
 }
 
-static void test_stuck_within(void **state) {
-    (void)state;
+TEST(test_stuck_within) {
     for (int quiet = 0; quiet < 2; quiet++) {
         struct flight_set set = rings();
         for (int r = 0; r < N; r++) {
@@ -175,8 +167,7 @@ static void test_stuck_within(void **state) {
     }
 }
 
-static void test_message_that_nobody_sends(void **state) {
-    (void)state;
+TEST(test_message_that_nobody_sends) {
     struct flight_set set = rings();
     all_call(&set, 1, 90);
     struct flight_row *row = call(&set, 3, 0, COMM_RECV, 5, 95);
@@ -189,8 +180,7 @@ static void test_message_that_nobody_sends(void **state) {
 }
 
 /* A rank without a ring is counted, and not blamed. */
-static void test_without_a_record(void **state) {
-    (void)state;
+TEST(test_without_a_record) {
     struct flight_set set = rings();
     for (int r = 0; r < 3; r++) call(&set, r, 0, COMM_BARRIER, 0, 94), waits(&set, r, 94);
     free(set.ring[3]);
@@ -202,8 +192,7 @@ static void test_without_a_record(void **state) {
 }
 
 /* How far behind is known when the rows are long overwritten. */
-static void test_behind_beyond_the_ring(void **state) {
-    (void)state;
+TEST(test_behind_beyond_the_ring) {
     struct flight_set set = rings();
     struct postmortem p;
     char text[512];
@@ -220,8 +209,7 @@ static void test_behind_beyond_the_ring(void **state) {
 }
 
 /* Rank 1 was stopped at 93 s and went on at 99 s, when its job was killed: at 97 s it was late. */
-static void test_cut_takes_back_what_came_later(void **state) {
-    (void)state;
+TEST(test_cut_takes_back_what_came_later) {
     struct flight_set set = rings();
     all_call(&set, 2, 90);
     for (int r = 0; r < N; r++) call(&set, r, 0, COMM_BARRIER, 0, r == 1 ? 99 : 94);

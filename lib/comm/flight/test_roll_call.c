@@ -110,16 +110,14 @@ static bool a_disagreement(int rank) {
     return ok && x == 4;
 }
 
-static void test_a_chain_is_followed_to_its_end(void **state) {
-    (void)state;
+TEST(test_a_chain_is_followed_to_its_end) {
     bool ok = a_chain(comm_world_rank());
     ok &= comm_barrier(group_world()) == OK && all_ended();
     if (comm_world_rank() <= 1) ok &= incoming[0] == (float)(comm_world_rank() + 1); /* what came late did arrive */
     assert_true(agree_all(ok));
 }
 
-static void test_a_disagreement_is_shown(void **state) {
-    (void)state;
+TEST(test_a_disagreement_is_shown) {
     assert_true(agree_all(a_disagreement(comm_world_rank())));
 }
 

@@ -9,8 +9,7 @@
 static const struct mail_state in_dp = {1, COMM_ALL_REDUCE, 2, 1, -1, 12, "dp"};   /* leader 1 */
 static const struct mail_state in_pp = {1, COMM_RECV, 4, 0, 3, 4, "pp"};           /* from rank 3 */
 
-static void test_silent_members_come_first(void **state) {
-    (void)state;
+TEST(test_silent_members_come_first) {
     struct roll_entry entry[6] = {
         {.answered = true, .state = in_pp}, {.member = true}, {.answered = false}, {.member = true},
         {.answered = false}, {.answered = true}};
@@ -21,8 +20,7 @@ static void test_silent_members_come_first(void **state) {
                         "pp (4 ranks) from rank 3; rank 5 is computing");
 }
 
-static void test_who_waits_in_the_same_is_not_listed(void **state) {
-    (void)state;
+TEST(test_who_waits_in_the_same_is_not_listed) {
     struct mail_state later = in_dp, other_dp = in_dp;
     later.sequence = 13;
     other_dp.leader = 0; /* a group of the same name beside mine */
@@ -38,8 +36,7 @@ static void test_who_waits_in_the_same_is_not_listed(void **state) {
                               "group dp (2 ranks)");
 }
 
-static void test_many_ranks_stay_one_short_line(void **state) {
-    (void)state;
+TEST(test_many_ranks_stay_one_short_line) {
     static struct roll_entry entry[1000];
     for (int r = 500; r < 1000; r++) entry[r].answered = true;
     char text[512], small[20];

@@ -74,8 +74,7 @@ static bool gathers(int64_t n, bool in_place) {
     return ok;
 }
 
-static void test_large_sums_and_gathers_are_right(void **state) {
-    (void)state;
+TEST(test_large_sums_and_gathers_are_right) {
     bool ok = true;
     for (int s = 0; s < N_SIZES; s++) {
         ok &= reduces(sizes[s]);
@@ -87,8 +86,7 @@ static void test_large_sums_and_gathers_are_right(void **state) {
 }
 
 /* A few bytes more than the limit, of one byte each: parts are whole cache lines, and the last ranks have less. */
-static void test_parts_may_be_uneven(void **state) {
-    (void)state;
+TEST(test_parts_may_be_uneven) {
     bool ok = true;
     for (int64_t n = 65536; n < 65536 + 130; n += 43) {
         uint8_t *x = malloc((size_t)n);
@@ -100,8 +98,7 @@ static void test_parts_may_be_uneven(void **state) {
     assert_true(agree_all(ok));
 }
 
-static void test_a_nan_on_one_rank_is_the_maximum_on_all(void **state) {
-    (void)state;
+TEST(test_a_nan_on_one_rank_is_the_maximum_on_all) {
     enum { N = 40000 };
     bool ok = true;
     for (enum dtype d = FP64; d <= FP16; d++) {
@@ -116,8 +113,7 @@ static void test_a_nan_on_one_rank_is_the_maximum_on_all(void **state) {
 
 /* Even ranks wait for the first one first, odd ranks for the last one: each sum's second phase needs those who wait for
  * another. A small one and a message round the ring are among them. */
-static void test_ranks_may_wait_in_different_orders(void **state) {
-    (void)state;
+TEST(test_ranks_may_wait_in_different_orders) {
     enum { N = 5, LARGE = 100000 };
     struct comm_request request[N], message[2];
     float *x[N], out = (float)comm_world_rank(), in = -1;
@@ -148,8 +144,7 @@ static bool goes_by_hops(const struct group *group, const struct comm_call *call
 }
 
 /* What is left to a library is the same on all ranks, or they would wait for each other in different ways. */
-static void test_small_calls_are_the_librarys(void **state) {
-    (void)state;
+TEST(test_small_calls_are_the_librarys) {
     const struct group *world = group_world();
     int64_t least = 64 << 10;
     struct comm_call call = {.op = COMM_ALL_REDUCE, .count = least / 4, .dtype = FP32};
@@ -226,8 +221,7 @@ static bool sends_what_its_table_says(const struct comm_algorithm *algorithm, in
     return ok && after.library_calls == before.library_calls;
 }
 
-static void test_every_algorithm_over_messages(void **state) {
-    (void)state;
+TEST(test_every_algorithm_over_messages) {
     static const int64_t counts[] = {1, 3, 1000, 70001, 200000};
     const struct comm_settings before = *comm_settings_in_force();
     bool ok = true;
@@ -263,8 +257,7 @@ static bool adds_as_a_tree(int64_t n) {
     return ok;
 }
 
-static void test_fixed_sums_are_a_tree_over_the_ranks(void **state) {
-    (void)state;
+TEST(test_fixed_sums_are_a_tree_over_the_ranks) {
     static const int64_t n[] = {1, 2, 100, 1001, 131073, 700001};
     bool ok = true;
     comm_fix_sums(true);

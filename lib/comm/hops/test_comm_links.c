@@ -12,8 +12,7 @@
 
 enum { ELEMENTS = 6000, ELEMENT = 8 };
 
-static void test_links_are_read(void **state) {
-    (void)state;
+TEST(test_links_are_read) {
     struct hop_links links;
     assert_ok(comm_link_parse("link-inside", "20us,10GB/s", 0, &links));
     assert_close(links.latency_s[0], 20e-6, 1e-18);
@@ -49,8 +48,7 @@ static void emulate(const struct comm_settings *settings, const struct hop_links
     *right &= comm_emulate_links(links, 1) == OK;
 }
 
-static void test_nothing_is_faster_than_its_links(void **state) {
-    (void)state;
+TEST(test_nothing_is_faster_than_its_links) {
     const struct comm_settings before = *comm_settings_in_force();
     struct hop_links links = {{1e-3, 4e-3}, {1e-8, 1e-7}, 0, false};
     bool right = true;
@@ -72,8 +70,7 @@ static void test_nothing_is_faster_than_its_links(void **state) {
 }
 
 /* A message takes its latency and its bytes; a second one to the same rank waits for the first. */
-static void test_messages_are_slow_too(void **state) {
-    (void)state;
+TEST(test_messages_are_slow_too) {
     const struct hop_links links = {{3e-3, 0}, {1e-6, 0}, 0, false};   /* 1000 doubles: 8 ms */
     const struct comm_settings before = *comm_settings_in_force();
     int n = comm_world_size(), rank = comm_world_rank();
@@ -96,8 +93,7 @@ static void test_messages_are_slow_too(void **state) {
 
 /* Of one rank with a link five times as slow: everybody's ring waits for what goes through it, and nobody takes the
  * links for others than they were said to be. */
-static void test_one_slow_link_slows_a_ring(void **state) {
-    (void)state;
+TEST(test_one_slow_link_slows_a_ring) {
     const struct hop_links links = {{0, 0}, {1e-7, 0}, 0, false};
     const struct comm_settings before = *comm_settings_in_force();
     const int n = comm_world_size();

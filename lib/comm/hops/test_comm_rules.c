@@ -6,8 +6,7 @@
 
 static struct comm_rule rule[COMM_MAX_AXES];
 
-static void test_one_for_all_or_by_axis(void **state) {
-    (void)state;
+TEST(test_one_for_all_or_by_axis) {
     assert_ok(comm_rules_parse("ring", rule));
     for (int a = 0; a < COMM_MAX_AXES; a++) assert_string_equal(comm_rule_name(&rule[a]), "ring");
     assert_ok(comm_rules_parse("dp=hierarchical,tp=library", rule));
@@ -23,8 +22,7 @@ static void test_one_for_all_or_by_axis(void **state) {
 
 /* By the rule; without one what is large goes pairwise; what the rule's algorithm does not have, as without one; and
  * nothing is the library's on emulated links. */
-static void test_who_carries_an_operation(void **state) {
-    (void)state;
+TEST(test_who_carries_an_operation) {
     const struct comm_algorithm *chosen;
     struct hop_shape shape = {COMM_ALL_REDUCE, 6, 0, 1 << 20, 0, 1, NULL};
     const struct comm_rule none = {0}, library = {.library = true}, halving = {false, comm_algorithm_find("halving")};
@@ -49,8 +47,7 @@ static void test_who_carries_an_operation(void **state) {
 
 /* Known links: what is fastest on them. Small sums take the fewest messages; large ones of 6 ranks on nodes of 3 cross
  * between nodes as little as can be; on links that are all equal nothing beats pairwise. */
-static void test_auto_is_the_fastest_on_known_links(void **state) {
-    (void)state;
+TEST(test_auto_is_the_fastest_on_known_links) {
     const int node[] = {0, 0, 0, 1, 1, 1};
     const struct hop_links slow = {{1e-5, 1e-3}, {1e-10, 1e-7}, 0, false};
     const struct hop_links equal = {{1e-5, 1e-5}, {1e-9, 1e-9}, 0, false};

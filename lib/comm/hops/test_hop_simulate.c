@@ -46,8 +46,7 @@ static void check_form(const struct comm_algorithm *algorithm, const struct hop_
 }
 
 /* Whole numbers of elements a part: a power of two of them, for any number of ranks up to 17. */
-static void test_tables_are_their_closed_forms(void **state) {
-    (void)state;
+TEST(test_tables_are_their_closed_forms) {
     for (int a = 0; comm_algorithms[a]; a++)
         for (int o = 0; o < N_OPS; o++)
             for (int n = 2; n <= 17; n++) {
@@ -58,8 +57,7 @@ static void test_tables_are_their_closed_forms(void **state) {
 }
 
 /* Two levels, slow links between nodes, a NIC for each rank. */
-static void test_hierarchical_on_nodes(void **state) {
-    (void)state;
+TEST(test_hierarchical_on_nodes) {
     const struct hop_links slow = {{1e-3, 5e-3}, {1e-8, 1e-7}, 3e-10, false};
     const struct comm_algorithm *algorithm = comm_algorithm_find("hierarchical");
     for (int nodes = 2; nodes <= 4; nodes++)
@@ -76,8 +74,7 @@ static void test_hierarchical_on_nodes(void **state) {
 }
 
 /* All ranks but one send to it: its link takes them one after the other, whoever they are. */
-static void test_incast_is_one_after_the_other(void **state) {
-    (void)state;
+TEST(test_incast_is_one_after_the_other) {
     double out[3] = {0}, in = 0, last = 0;
     for (int r = 0; r < 3; r++) last = link_land(&in, link_leave(&out[r], 0, 2.0), 2.0);
     assert_close(last, 3 * 2.0, 0);
@@ -90,8 +87,7 @@ static void test_incast_is_one_after_the_other(void **state) {
 }
 
 /* In K segments: the first sum goes back when the terms of one segment are there, and the link back is then busy. */
-static void test_main_gives_back_while_it_takes(void **state) {
-    (void)state;
+TEST(test_main_gives_back_while_it_takes) {
     enum { N = 5, K = 4, SEGMENT = 1000 };
     const struct hop_links free_adding = {{1e-3, 1e-3}, {1e-8, 1e-8}, 0, false};
     struct hop_shape shape = shape_of(COMM_ALL_REDUCE, N, K * SEGMENT, NULL);
@@ -103,8 +99,7 @@ static void test_main_gives_back_while_it_takes(void **state) {
 
 /* Two trees: no rank sends more than twice the buffer, where one tree's send three times as much; and with many
  * segments they take two thirds of the time. */
-static void test_two_trees_share_the_work(void **state) {
-    (void)state;
+TEST(test_two_trees_share_the_work) {
     for (int n = 2; n <= 17; n++) {
         const struct hop_shape shape = shape_of(COMM_ALL_REDUCE, n, 6000, NULL);
         assert_in_range(most(comm_algorithm_find("double-tree"), &shape).bytes[0], 1, 2 * 6000 * ELEMENT);
@@ -121,8 +116,7 @@ static void test_two_trees_share_the_work(void **state) {
 
 /* Ranks 0 and 1 each have two messages for the other node. Both begin with rank 2, whose link takes them one after the
  * other, so that the second two end a message later than they left. With one NIC a node all four take turns. */
-static void test_a_shared_nic_takes_turns(void **state) {
-    (void)state;
+TEST(test_a_shared_nic_takes_turns) {
     const int node[] = {0, 0, 1, 1};
     const struct hop_shape shape = shape_of(COMM_ALL_TO_ALL, 4, 4000, node);
     struct hop_links between = {{0, 0}, {0, 1e-6}, 0, false};
@@ -136,8 +130,7 @@ static void test_a_shared_nic_takes_turns(void **state) {
 
 /* Four ranks want the NIC of their node at once, and again when they have the answer to their first message. The last
  * one's first message was there before the first one's second: eight messages, and a latency after the last of them. */
-static void test_a_shared_nic_serves_whoever_came_first(void **state) {
-    (void)state;
+TEST(test_a_shared_nic_serves_whoever_came_first) {
     const int node[] = {0, 0, 0, 0, 1, 1, 1, 1};
     const struct hop_shape shape = shape_of(COMM_ALL_REDUCE, 8, 8000, node);
     const struct hop_links between = {{0, 1e-3}, {0, 1e-6}, 0, true};
@@ -156,8 +149,7 @@ static void look_at_order(void *self, int rank, const struct hop_row *hop, doubl
 }
 
 /* Links are first come, first served, so no message may be looked at after one that begins later, on whatever rank. */
-static void test_messages_are_looked_at_in_the_order_of_their_times(void **state) {
-    (void)state;
+TEST(test_messages_are_looked_at_in_the_order_of_their_times) {
     const int node[] = {0, 0, 0, 0, 1, 1, 1, 1};
     for (int a = 0; comm_algorithms[a]; a++)
         for (int o = 0; o < N_OPS; o++)

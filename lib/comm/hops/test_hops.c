@@ -16,8 +16,7 @@ static void check(const struct comm_algorithm *algorithm, const struct hop_shape
 }
 
 /* No elements, fewer than ranks, as many, parts that do not divide, many; whole and in segments. */
-static void test_every_algorithm_does_every_operation(void **state) {
-    (void)state;
+TEST(test_every_algorithm_does_every_operation) {
     for (int a = 0; comm_algorithms[a]; a++)
         for (int o = 0; o < N_OPS; o++)
             for (int n = 2; n <= MAX_RANKS; n++) {
@@ -31,8 +30,7 @@ static void test_every_algorithm_does_every_operation(void **state) {
 }
 
 /* L ranks a node, in blocks and round the nodes. */
-static void test_algorithms_on_nodes(void **state) {
-    (void)state;
+TEST(test_algorithms_on_nodes) {
     for (int n = 2; n <= 16; n++)
         for (int per_node = 1; per_node <= n; per_node++)
             for (int cyclic = 0; cyclic < 2; cyclic++) {
@@ -72,8 +70,7 @@ static void sums_in_some_order(const struct comm_algorithm *algorithm, const str
     free(world.pair);
 }
 
-static void test_sums_are_the_same_bits_whatever_comes_first(void **state) {
-    (void)state;
+TEST(test_sums_are_the_same_bits_whatever_comes_first) {
     enum { N = 60 };
     static double first[MAX_RANKS * N], again[MAX_RANKS * N];
     for (int a = 0; comm_algorithms[a]; a++)
@@ -106,8 +103,7 @@ static enum status noted_receive(void *self, int peer, void *to, int64_t bytes, 
 
 /* Rank 1 has made its sum and offers it, when rank 0 has yet to add: four terms, then its sum is given, and only then
  * the other taken. */
-static void test_a_sum_is_given_before_another_is_taken(void **state) {
-    (void)state;
+TEST(test_a_sum_is_given_before_another_is_taken) {
     static const struct hop_transport noted = {NULL, noted_send, noted_receive, world_done, world_union};
     const struct hop_shape shape = {COMM_ALL_REDUCE, 2, 0, 32, 4, 1, NULL};
     struct world world = {.n = 2, .pair = calloc(4, sizeof *world.pair)};
@@ -128,8 +124,7 @@ static void test_a_sum_is_given_before_another_is_taken(void **state) {
     free(world.pair);
 }
 
-static void test_unequal_nodes_are_not_hierarchical(void **state) {
-    (void)state;
+TEST(test_unequal_nodes_are_not_hierarchical) {
     const int node[] = {0, 0, 0, 1, 1};
     assert_false(comm_algorithm_fits(comm_algorithm_find("hierarchical"),
                                      &(struct hop_shape){COMM_ALL_REDUCE, 5, 0, 100, 0, 1, node}));

@@ -148,8 +148,7 @@ static void check(const struct comm_algorithm *algorithm, int n, int of_a_node, 
                  cyclic ? ", cyclic" : "", shared ? "node" : "rank", seconds, simulated);
 }
 
-static void test_emulated_links_take_what_is_simulated(void **state) {
-    (void)state;
+TEST(test_emulated_links_take_what_is_simulated) {
     static const int shape[][2] = {{2, 1}, {3, 1}, {4, 2}, {5, 5}, {7, 7}, {8, 4}};
     for (int a = 0; comm_algorithms[a]; a++)
         for (int s = 0; s < 6; s++)
@@ -158,8 +157,7 @@ static void test_emulated_links_take_what_is_simulated(void **state) {
 }
 
 /* A rank that has computed for long finds two messages. The one it waits for first left last: it lands last, too. */
-static void test_what_left_first_lands_first(void **state) {
-    (void)state;
+TEST(test_what_left_first_lands_first) {
     const struct hop_links links = {{1e-3, 0}, {1e-6, 0}, 0, false};
     struct link_clock clock = {.links = &links};
     struct hop_ticket late = {0}, early = {0};

@@ -474,8 +474,7 @@ static struct checker check(struct world world, enum mistake mistake) {
     return c;
 }
 
-static void test_in_every_order_nothing_is_lost(void **state) {
-    (void)state;
+TEST(test_in_every_order_nothing_is_lost) {
     static const struct world worlds[] = {
         {1, 1, 0, 0, 0}, {1, 2, 0, 0, 0}, {2, 2, 0, 0, 0}, {2, 3, 0, 0, 0}, {3, 3, 0, 0, 0},    /* deaths alone */
         {1, 2, 2, 0, 0}, {2, 3, 3, 0, 0},                            /* a spare makes one more */
@@ -492,8 +491,7 @@ static void test_in_every_order_nothing_is_lost(void **state) {
     }
 }
 
-static void test_every_mistake_is_found(void **state) {
-    (void)state;
+TEST(test_every_mistake_is_found) {
     static const struct world worlds[N_MISTAKES] = {             /* in which it shows; zeros: three members */
         [ONE_GENERATION] = {3, 4, 0, 0, 0}, [RESTS_ALONE] = {2, 3, 3, 0, 0}, [FORGETS_WHO_RESTS] = {2, 3, 3, 0, 0},
         [SLOT_AGAIN] = {2, 3, 2, 1, 0}, [LEAVES_WITH_A_DEATH] = {3, 3, 0, 0, 1}, [ENDS_EARLY] = {3, 3, 0, 0, 1},

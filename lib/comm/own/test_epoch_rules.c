@@ -22,8 +22,7 @@ static const char *after(const struct epoch_shape *shape, int n, int n_slots, co
     return text;
 }
 
-static void test_who_is_a_member(void **state) {
-    (void)state;
+TEST(test_who_is_a_member) {
     const struct epoch now = {.number = 4, .from = 3, .n = 3, .slot = {0, 5, 2}};
     const struct epoch_shape all = {1, 1, 0, 0, 0, {0}};
     struct epoch next = epoch_after(&now, true, (bool[]){true, true, true, true, true, false}, 6, &all);
@@ -38,8 +37,7 @@ static void test_who_is_a_member(void **state) {
 }
 
 /* tp 2, dp 3: replicas {0 1} {2 3} {4 5}. tp 1, pp 2, dp 3: {0 3} {1 4} {2 5}. */
-static void test_replicas_are_left_out_whole(void **state) {
-    (void)state;
+TEST(test_replicas_are_left_out_whole) {
     const struct epoch_shape tp = {2, 1, 0, 0, 0, {0}}, pp = {1, 2, 0, 0, 0, {0}}, both = {2, 2, 0, 0, 0, {0}};
     assert_string_equal(after(&tp, 6, 6, "2"), "0 1 4 5");
     assert_string_equal(after(&tp, 6, 6, "25"), "0 1 4 3");             /* the second's hole is filled */
@@ -51,8 +49,7 @@ static void test_replicas_are_left_out_whole(void **state) {
     assert_string_equal(after(&both, 4, 4, "1"), "");
 }
 
-static void test_the_batch_is_kept(void **state) {
-    (void)state;
+TEST(test_the_batch_is_kept) {
     const struct epoch_shape batch = {1, 1, 12, 0, 0, {0}}, micro = {1, 1, 16, 4, 0, {0}};
     assert_string_equal(after(&batch, 6, 6, "5"), "0 1 2 4");           /* 5 does not divide 12; 4 has 3's shard */
     assert_string_equal(after(&batch, 4, 4, "0"), "1 2 3");
@@ -62,8 +59,7 @@ static void test_the_batch_is_kept(void **state) {
 }
 
 /* One dies, and as many as half of the replicas are left out: each shard has its owner left, or its copy. */
-static void test_who_is_left_out_takes_no_shard_along(void **state) {
-    (void)state;
+TEST(test_who_is_left_out_takes_no_shard_along) {
     for (int n = 2; n <= 16; n++)
         for (int left = (n + 1) / 2; left < n; left++)
             for (int dead = 0; dead < n; dead++) {
@@ -77,16 +73,14 @@ static void test_who_is_left_out_takes_no_shard_along(void **state) {
             }
 }
 
-static void test_some_numbers_are_refused(void **state) {
-    (void)state;
+TEST(test_some_numbers_are_refused) {
     const struct epoch_shape powers = {1, 1, 0, 0, 6, {1 << 3 | 1 << 5}};
     assert_string_equal(after(&powers, 4, 4, "1"), "0 2");              /* no three */
     assert_string_equal(after(&powers, 2, 5, ""), "0 1 2 3");           /* no five, and so four */
     assert_true(epoch_refuses(&(struct epoch_shape){.refused = {0, 0, 2, 0}}, 129) && !epoch_refuses(&powers, 300));
 }
 
-static void test_who_has_a_shard(void **state) {
-    (void)state;
+TEST(test_who_has_a_shard) {
     const struct epoch from = {.n = 3, .slot = {0, 1, 2}}, now = {.n = 2, .slot = {0, 2}}, one = {.n = 1, .slot = {0}};
     bool copy;
     assert_true(epoch_holder(&from, &ALL, 0, &now, &copy) == 0 && !copy);
@@ -97,8 +91,7 @@ static void test_who_has_a_shard(void **state) {
 }
 
 /* tp 2, pp 2, dp 2: replicas {0 1 4 5} {2 3 6 7}. */
-static void test_copies_are_in_another_replica(void **state) {
-    (void)state;
+TEST(test_copies_are_in_another_replica) {
     const struct epoch_shape both = {2, 2, 0, 0, 0, {0}}, tp = {2, 1, 0, 0, 0, {0}};
     const struct epoch eight = {.n = 8}, four = {.n = 4}, one = {.n = 1};
     const int right[] = {2, 3, 0, 1, 6, 7, 4, 5};
@@ -128,8 +121,7 @@ static int count_crossing(const struct epoch_shape *shape, const struct epoch *e
 }
 
 /* As many copies as can be are on another host: all, where none has more than half. */
-static void test_copies_are_on_another_host(void **state) {
-    (void)state;
+TEST(test_copies_are_on_another_host) {
     const struct epoch_shape tp = {2, 1, 0, 0, 0, {0}}, pp = {1, 2, 0, 0, 0, {0}}, whole = {4, 1, 0, 0, 0, {0}};
     const struct { struct epoch e; const struct epoch_shape *shape; int crossing; } cases[] = {
         {{.n = 4, .host = {0, 0, 1, 1}}, &ALL, 4},           /* two on each: the same place of the next host */
@@ -157,8 +149,7 @@ static void test_copies_are_on_another_host(void **state) {
 }
 
 /* So a host that is lost takes no shard with it: the holder of each is on the other one. */
-static void test_a_lost_host_takes_no_shard_with_it(void **state) {
-    (void)state;
+TEST(test_a_lost_host_takes_no_shard_with_it) {
     const struct epoch from = {.n = 4, .slot = {0, 1, 2, 3}, .host = {0, 0, 1, 1}}, left = {.n = 2, .slot = {2, 3}};
     bool copy;
     assert_true(epoch_holder(&from, &ALL, 0, &left, &copy) == 2 && copy);
@@ -166,8 +157,7 @@ static void test_a_lost_host_takes_no_shard_with_it(void **state) {
     assert_true(epoch_holder(&from, &ALL, 3, &left, &copy) == 3 && !copy);
 }
 
-static void test_all_go_back_to_the_least(void **state) {
-    (void)state;
+TEST(test_all_go_back_to_the_least) {
     const struct epoch from = {.n = 3, .slot = {0, 1, 2}}, now = {.n = 3, .slot = {0, 4, 2}};
     const struct epoch two = {.n = 1, .slot = {4}};
     const int64_t said[] = {7, -1, 6}, other[] = {6, -1, 7}, new[] = {-1, -1, 6};
@@ -178,8 +168,7 @@ static void test_all_go_back_to_the_least(void **state) {
     assert_int_equal(epoch_back(said, &ALL, &now, &(struct epoch){.n = 0}), -1);
 }
 
-static void test_rows_are_whole(void **state) {
-    (void)state;
+TEST(test_rows_are_whole) {
     for (int i = 0; i < n_epoch_rows; i++) {
         const struct epoch_row *x = &epoch_rows[i];
         assert_ptr_equal(epoch_row(x->state, x->event), x);                           /* one row, no other */

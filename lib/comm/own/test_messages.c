@@ -138,8 +138,7 @@ static void run_traffic(bool whole) {
     world_close(&w);
 }
 
-static void test_whatever_order_they_come_in(void **state) {
-    (void)state;
+TEST(test_whatever_order_they_come_in) {
     for (int i = 0; i < 6; i++) {
         lends = i % 2;
         run_traffic(i < 2);
@@ -148,8 +147,7 @@ static void test_whatever_order_they_come_in(void **state) {
 }
 
 /* A message of another context, sent first and larger than the ring, is not in the way of one that is waited for. */
-static void test_one_context_does_not_block_another(void **state) {
-    (void)state;
+TEST(test_one_context_does_not_block_another) {
     struct world w;
     static char large[4 * RING_BYTES], got[4 * RING_BYTES];
     struct own_message *a, *b, *c;
@@ -177,8 +175,7 @@ static void test_one_context_does_not_block_another(void **state) {
 
 /* ---- what is lent ---- */
 /* It takes no memory, is copied when its receive comes and not before, and until then is the sender's no more. */
-static void test_what_is_lent_is_copied_once(void **state) {
-    (void)state;
+TEST(test_what_is_lent_is_copied_once) {
     static char a[8 << 20], b[1000], got_a[8 << 20], got_b[1000];
     struct own_message *send_a, *send_b, *receive;
     struct world w;
@@ -208,8 +205,7 @@ static void test_what_is_lent_is_copied_once(void **state) {
 
 /* A body that cannot be read, one of another length (early and late), a note on what was not lent, and something lent
  * where nothing can be: the peer has failed. */
-static void test_what_is_lent_and_is_not_there(void **state) {
-    (void)state;
+TEST(test_what_is_lent_and_is_not_there) {
     static char body[1000], got[1000];
     static const int codes[] = {OWN_ENDED, OWN_OTHER_LENGTH, OWN_OTHER_LENGTH, OWN_NO_MESSAGE, OWN_NO_MESSAGE};
     const struct { uint64_t context; int64_t bytes; uint64_t at; int32_t tag; uint32_t magic; } note = {0, 0, 0, 0,
@@ -241,8 +237,7 @@ static void test_what_is_lent_and_is_not_there(void **state) {
 
 /* ---- failures ---- */
 /* A peer's stream ends: what is in flight with it fails, what comes later too, and nothing else does. */
-static void test_an_ended_peer_fails_alone(void **state) {
-    (void)state;
+TEST(test_an_ended_peer_fails_alone) {
     struct world w;
     struct own_message *from_1, *to_1, *late, *from_2, *to_0;
     char x = 1, y = 0, z = 0;
@@ -270,8 +265,7 @@ static void test_an_ended_peer_fails_alone(void **state) {
 }
 
 /* Bytes that are no message, a length that is not the receiver's, before it waits and after: never another's memory. */
-static void test_what_is_no_message(void **state) {
-    (void)state;
+TEST(test_what_is_no_message) {
     char wanted[8] = "", sent[16] = "0123456789abcde";
     const int64_t nonsense[] = {0, 8, 0, 0, 0x6f6e};                  /* a header but for its last word, and a body */
     struct own_message *a, *b;
@@ -292,8 +286,7 @@ static void test_what_is_no_message(void **state) {
 }
 
 /* A header that asks for a terabyte gets what comes, and the peer's other messages go on. */
-static void test_memory_is_not_taken_at_a_headers_word(void **state) {
-    (void)state;
+TEST(test_memory_is_not_taken_at_a_headers_word) {
     const struct { uint64_t context; int64_t bytes; uint64_t at; int32_t tag; uint32_t magic; } header = {
         5, (int64_t)1 << 40, 0, 0, 0x7472766d};
     struct world w;
@@ -317,8 +310,7 @@ static void test_memory_is_not_taken_at_a_headers_word(void **state) {
 }
 
 /* ---- mail ---- */
-static void test_mail_is_beside_messages(void **state) {
-    (void)state;
+TEST(test_mail_is_beside_messages) {
     struct world w;
     static char large[2 * RING_BYTES];
     struct own_message *a, *b;
@@ -354,8 +346,7 @@ static void test_mail_is_beside_messages(void **state) {
 }
 
 /* Its counters are of different times: one as it was, the other zero again. */
-static void test_a_ring_that_is_given_back(void **state) {
-    (void)state;
+TEST(test_a_ring_that_is_given_back) {
     struct ring *r = aligned_alloc(64, sizeof *r);
     char byte = 0;
     memset(r, 0, sizeof *r);
@@ -385,8 +376,7 @@ static int64_t take_what_came(void *in, void *to, size_t n) {
 }
 static int64_t put_all(void *out, const void *from, size_t n) { return (void)out, (void)from, (int64_t)n; }
 
-static void test_a_peer_ends_within_an_early_message(void **state) {
-    (void)state;
+TEST(test_a_peer_ends_within_an_early_message) {
     const struct header header = {7, LONG_BODY, 0, 5, MAGIC};
     const struct own_wire wire[2] = {{0}, {NULL, NULL, put_all, take_what_came, NULL, NULL}};
     struct own_messages *o = own_messages_open(2, 0, wire);

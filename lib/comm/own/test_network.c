@@ -15,8 +15,7 @@
 #include <unistd.h>
 
 /* ---- the greeting ---- */
-static void test_both_prove_that_they_know_the_secret(void **state) {
-    (void)state;
+TEST(test_both_prove_that_they_know_the_secret) {
     unsigned char secret[GREETING_SECRET], other[GREETING_SECRET];
     struct greeting_proof proof;
     assert_true(greeting_secret(secret) && greeting_secret(other));
@@ -36,8 +35,7 @@ static void test_both_prove_that_they_know_the_secret(void **state) {
 }
 
 /* Each byte of what both have seen is in the code. */
-static void test_nothing_can_be_changed_on_the_way(void **state) {
-    (void)state;
+TEST(test_nothing_can_be_changed_on_the_way) {
     unsigned char secret[GREETING_SECRET];
     struct greeting_proof proof, none;
     assert_true(greeting_secret(secret));
@@ -62,8 +60,7 @@ static void test_nothing_can_be_changed_on_the_way(void **state) {
     }
 }
 
-static void test_what_was_recorded_proves_nothing_later(void **state) {
-    (void)state;
+TEST(test_what_was_recorded_proves_nothing_later) {
     unsigned char secret[GREETING_SECRET];
     struct greeting_proof proof, none;
     assert_true(greeting_secret(secret));
@@ -144,8 +141,7 @@ static bool talk(struct party *p) {
     return ok;
 }
 
-static void test_members_meet(void **state) {
-    (void)state;
+TEST(test_members_meet) {
     struct party p;
     begin(&p);
     assert_true(meet(&p, -1, 10));
@@ -159,8 +155,7 @@ static void test_members_meet(void **state) {
     end(&p);
 }
 
-static void test_who_is_cut_off_is_named_by_both(void **state) {
-    (void)state;
+TEST(test_who_is_cut_off_is_named_by_both) {
     struct party p;
     begin(&p);
     assert_true(meet(&p, -1, 10));
@@ -199,8 +194,7 @@ static bool is_shown_out(struct party *p, int r, int fd, double seconds) {
     return false;
 }
 
-static void test_strangers_are_shown_out(void **state) {
-    (void)state;
+TEST(test_strangers_are_shown_out) {
     struct party p;
     unsigned char other[GREETING_SECRET];
     struct greeting_proof proof;
@@ -239,8 +233,7 @@ static void test_strangers_are_shown_out(void **state) {
     end(&p);
 }
 
-static void test_who_is_slow_is_shown_out(void **state) {
-    (void)state;
+TEST(test_who_is_slow_is_shown_out) {
     struct party p;
     begin(&p);
     struct greeting_hello hello = greeting_say_hello(1, 3, 3);
@@ -258,8 +251,7 @@ static void test_who_is_slow_is_shown_out(void **state) {
 }
 
 /* More idle callers than there are places for, before any member has called, and each time it is let in. */
-static void test_a_crowd_of_idle_callers_keeps_nobody_out(void **state) {
-    (void)state;
+TEST(test_a_crowd_of_idle_callers_keeps_nobody_out) {
     enum { CROWD = WIRE_STRANGERS + 128 };
     struct party p;
     int idle[CROWD];
@@ -303,8 +295,7 @@ static int is_called(struct party *p, const unsigned char *secret, double second
 }
 
 /* Who calls is in when it is told so, and waits for that on the connection on which it has proven itself. */
-static void test_who_calls_is_in_when_it_is_welcome(void **state) {
-    (void)state;
+TEST(test_who_calls_is_in_when_it_is_welcome) {
     const struct greeting_welcome nonsense = {"x"};
     struct greeting_welcome welcome;
     unsigned char other[GREETING_SECRET];
@@ -333,8 +324,7 @@ static void test_who_calls_is_in_when_it_is_welcome(void **state) {
 
 /* A job of as many ranks as there may be, of which all but one are there and have called when the last one comes; and a
  * crowd of strangers after them, for whom some of them are shown out that have an answer already. */
-static void test_who_is_shown_out_for_others_calls_again(void **state) {
-    (void)state;
+TEST(test_who_is_shown_out_for_others_calls_again) {
     enum { MOST = EPOCH_MOST_RANKS, LAST = MOST - 1, CROWD = 100 };
     static struct network *network[MOST];
     static bool of_last[MOST], of_others[MOST] = {[LAST] = true};
@@ -372,8 +362,7 @@ static void test_who_is_shown_out_for_others_calls_again(void **state) {
 }
 
 /* Who has said its proof is in, whoever calls before that is read. */
-static void test_a_proof_that_is_here_counts(void **state) {
-    (void)state;
+TEST(test_a_proof_that_is_here_counts) {
     enum { CROWD = WIRE_STRANGERS + 1 };
     struct party p;
     int idle[CROWD];
@@ -392,8 +381,7 @@ static void test_a_proof_that_is_here_counts(void **state) {
 
 /* ---- other jobs, other epochs ---- */
 /* A member's secret is another one: it is no member. And one of an older epoch waits until it knows. */
-static void test_members_of_another_job_or_epoch_do_not_meet(void **state) {
-    (void)state;
+TEST(test_members_of_another_job_or_epoch_do_not_meet) {
     struct party p;
     begin(&p);
     p.secret[1][5] ^= 1;
@@ -414,8 +402,7 @@ static void test_members_of_another_job_or_epoch_do_not_meet(void **state) {
     end(&p);
 }
 
-static void test_addresses_that_are_not_here(void **state) {
-    (void)state;
+TEST(test_addresses_that_are_not_here) {
     struct network_address far = {0x08080808, 0};
     int listening;
     assert_fails(wire_listen(&far, "is that one of this host?", &listening), E_COMM, "8.8.8.8:0", "is that one of");

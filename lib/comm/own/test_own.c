@@ -109,8 +109,7 @@ static bool a_place(struct comm_place *place) {
 /* Code 0, and it has not said that it has finished. */
 static bool ends_early(struct comm_place *place) { _exit(place->rank); }
 
-static void test_the_world(void **state) {
-    (void)state;
+TEST(test_the_world) {
     assert_true(run(N, a_place));
     assert_false(run(1, ends_early));
 }
@@ -142,8 +141,7 @@ static bool splits(struct comm_place *place) {
     return ok && y[0] == 10 && y[1] == 11 && y[2] == 12 && y[3] == 13;
 }
 
-static void test_communicators(void **state) {
-    (void)state;
+TEST(test_communicators) {
     assert_true(run(N, splits));
 }
 
@@ -166,8 +164,7 @@ static bool large(struct comm_place *place) {
     return ok;
 }
 
-static void test_messages_longer_than_a_ring(void **state) {
-    (void)state;
+TEST(test_messages_longer_than_a_ring) {
     assert_true(run(N, large));
     for (int r = 0; r < N; r++) assert_true(reads[r] == OWN_READS || reads[r] == OWN_CANNOT_READ);
     log_set_level(LOG_WARN);
@@ -184,8 +181,7 @@ static void test_messages_longer_than_a_ring(void **state) {
 }
 
 /* A line may name a process that has ended, or another one, in which something else lies there. */
-static void test_whose_memory_can_be_read(void **state) {
-    (void)state;
+TEST(test_whose_memory_can_be_read) {
     static const uint64_t something = 1;
     struct own_line line = {0}, other;
     own_lent_allow(&line);
@@ -202,8 +198,7 @@ static void test_whose_memory_can_be_read(void **state) {
 }
 
 /* A rank ends, and its number goes to another process, which has something else at the same address. */
-static void test_another_process_with_a_ranks_number_is_not_read(void **state) {
-    (void)state;
+TEST(test_another_process_with_a_ranks_number_is_not_read) {
     static uint64_t body;
     struct own_line *line = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(line != MAP_FAILED);
@@ -262,15 +257,13 @@ static bool words(struct comm_place *place) {
     return ok;
 }
 
-static void test_mail_and_words(void **state) {
-    (void)state;
+TEST(test_mail_and_words) {
     assert_true(run(N, mails));
     assert_true(run(N, words));
 }
 
 /* ---- other hosts ---- */
-static void test_which_slots_are_on_one_host(void **state) {
-    (void)state;
+TEST(test_which_slots_are_on_one_host) {
     const struct own_job one = {.n_slots = 4}, two = {.n_slots = 5, .n_nodes = 2}, each = {.n_slots = 3, .n_nodes = 3};
     const struct own_job spares = {.n_slots = 7, .n_nodes = 2, .n_first = 4};
     const int of_two[] = {0, 0, 0, 1, 1}, of_spares[] = {0, 0, 1, 1, 0, 1, 0};
@@ -281,8 +274,7 @@ static void test_which_slots_are_on_one_host(void **state) {
 }
 
 /* The same over TCP, between some of the ranks and between all. */
-static void test_over_connections_it_is_the_same(void **state) {
-    (void)state;
+TEST(test_over_connections_it_is_the_same) {
     for (n_nodes = 2; n_nodes <= N; n_nodes += N - 2) {
         assert_true(run(N, a_place));
         assert_true(run(N, splits));
@@ -303,9 +295,8 @@ static bool a_place_on_a_host(struct comm_place *place) {
 /* No rank does so by itself: each waits for the word of the lighthouse. */
 static bool close_it(struct comm_place *place) { return (void)place, OWN.close_epoch() && OWN.is_closed(); }
 
-static void test_hosts(void **state) {
+TEST(test_hosts) {
     static const int16_t of[] = {7, 3, 7, 3};
-    (void)state;
     hosts = of;
     assert_true(run(N, a_place_on_a_host));
     assert_true(run(N, splits));
@@ -318,8 +309,7 @@ static void test_hosts(void **state) {
 
 /* ---- the job's line ---- */
 /* A process that slept since the first epoch shares its rings with no later epoch, even after many of them. */
-static void test_no_two_epochs_have_the_same_rings(void **state) {
-    (void)state;
+TEST(test_no_two_epochs_have_the_same_rings) {
     struct own_job job = {.n_slots = 2};
     struct own_memory *memory;
     struct ring *rings[2];
@@ -345,8 +335,7 @@ static void test_no_two_epochs_have_the_same_rings(void **state) {
     close(job.fd);
 }
 
-static void test_a_job_is_told_and_found(void **state) {
-    (void)state;
+TEST(test_a_job_is_told_and_found) {
     const char *const wrong[] = {"slot=4 slots=4 fd=3 nodes=1 first=4 ip=0",
                                  "slot=-1 slots=4 fd=3 nodes=1 first=4 ip=0",
                                  "slot=0 slots=0 fd=3 nodes=1 first=0 ip=0", "slot=0 slots=4 fd=3 first=4 ip=0",

@@ -124,13 +124,11 @@ static void go_on_without_the_dead(int n_nodes) {
     close(j.own.fd);
 }
 
-static void test_ranks_go_on_without_the_dead(void **state) {
-    (void)state;
+TEST(test_ranks_go_on_without_the_dead) {
     go_on_without_the_dead(1);
 }
 
-static void test_they_do_so_over_connections(void **state) {
-    (void)state;
+TEST(test_they_do_so_over_connections) {
     go_on_without_the_dead(2);
 }
 
@@ -162,8 +160,7 @@ static void lend_and_leave(const struct own_job *job, struct own_memory *common)
     _exit(done || code == TRANSPORT_CHANGED ? 0 : 1);
 }
 
-static void test_nobody_takes_what_was_lent_in_an_epoch_that_has_ended(void **state) {
-    (void)state;
+TEST(test_nobody_takes_what_was_lent_in_an_epoch_that_has_ended) {
     for (int trial = 0; trial < 6; trial++) {
         struct own_job job = {.n_slots = 2};
         struct own_memory *common;
@@ -231,8 +228,7 @@ static void is_without_the_other(int n_nodes, bool opens) {
     close(job.fd);
 }
 
-static void test_who_is_never_reached_is_named(void **state) {
-    (void)state;
+TEST(test_who_is_never_reached_is_named) {
     is_without_the_other(2, true);
     is_without_the_other(1, true);
     is_without_the_other(2, false);
@@ -245,8 +241,7 @@ static bool opens(struct own_memory *memory, const struct own_job *job, const st
     return opened;
 }
 
-static void test_an_epoch_is_closed_or_followed(void **state) {
-    (void)state;
+TEST(test_an_epoch_is_closed_or_followed) {
     struct own_job job = {.n_slots = 3};
     struct own_memory *memory;
     struct epoch next = {.number = 1, .n = 2, .slot = {0, 2}};
@@ -263,8 +258,7 @@ static void test_an_epoch_is_closed_or_followed(void **state) {
     close(job.fd);
 }
 
-static void test_what_is_lost_is_so_in_its_epoch(void **state) {
-    (void)state;
+TEST(test_what_is_lost_is_so_in_its_epoch) {
     for (int epoch = 0; epoch < 3000; epoch += 7) {
         assert_int_equal(own_word_slot(own_slot_word(epoch, 255), epoch), 255);
         assert_int_equal(own_word_slot(own_slot_word(epoch, 0), epoch), 0);

@@ -31,8 +31,7 @@ static const char *text_of(struct planned p) {
     return text;
 }
 
-static void test_replicas_come_back(void **state) {
-    (void)state;
+TEST(test_replicas_come_back) {
     const struct epoch_shape all = {1, 1, 0, 0, 4, {0}}, tp = {2, 1, 0, 0, 6, {0}}, batch = {1, 1, 16, 0, 4, {0}};
     struct planned p = plan_of(&all, 3, "rrrr", 2);
     assert_string_equal(text_of(p), "0 1 2 3");
@@ -46,8 +45,7 @@ static void test_replicas_come_back(void **state) {
     assert_string_equal(text_of(plan_of(&batch, 2, "rrrr", 2)), "0 1 2 3");
 }
 
-static void test_who_leaves(void **state) {
-    (void)state;
+TEST(test_who_leaves) {
     const struct epoch_shape all = {1, 1, 0, 0, 4, {0}}, tp = {2, 1, 0, 0, 4, {0}}, one = {1, 1, 0, 0, 1, {0}};
     assert_string_equal(text_of(plan_of(&all, 4, "rlrrr", 2)), "0 4 2 3 without 1");
     assert_string_equal(text_of(plan_of(&all, 4, "rlrr", 2)), "0 2 3 without 1");
@@ -59,8 +57,7 @@ static void test_who_leaves(void **state) {
     assert_string_equal(text_of(plan_of(&all, 3, "rlrsl", 2)), "0 2 without 1");         /* for those that stay */
 }
 
-static void test_who_is_relieved(void **state) {
-    (void)state;
+TEST(test_who_is_relieved) {
     const struct epoch_shape all = {1, 1, 0, 0, 4, {0}};
     assert_string_equal(text_of(plan_of(&all, 4, "rwrrr", 2)), "0 4 2 3 without 1");
     assert_string_equal(text_of(plan_of(&all, 4, "rwrr", 2)), "none");                   /* slow is better than none */

@@ -70,8 +70,7 @@ static void is_forged(struct way *w) {
     assert_string_equal(sealed_why(&w->to), "what it sent was changed on its way");
 }
 
-static void test_what_is_said_arrives(void **state) {
-    (void)state;
+TEST(test_what_is_said_arrives) {
     for (int encrypts = 0; encrypts < 2; encrypts++) {
         struct way w;
         open_way(&w, encrypts);
@@ -91,8 +90,7 @@ static void test_what_is_said_arrives(void **state) {
 }
 
 /* Every byte of a frame: its length, its body, its tag. */
-static void test_a_changed_frame_is_none(void **state) {
-    (void)state;
+TEST(test_a_changed_frame_is_none) {
     for (int i = 0; i < 2 * FRAME; i++) {
         struct way w;
         open_way(&w, i % 2);
@@ -108,8 +106,7 @@ static void test_a_changed_frame_is_none(void **state) {
     }
 }
 
-static void test_a_frame_counts_once_and_in_its_place(void **state) {
-    (void)state;
+TEST(test_a_frame_counts_once_and_in_its_place) {
     const int orders[][3] = {{0, 0, 1}, {0, 2, 1}, {1, 0, 2}, {0, 1, 1}, {0, 1, 3}};   /* replayed, swapped, left out */
     const int right[] = {1, 1, 0, 2, 2};                             /* so many of them arrive */
     for (int k = 0; k < 5; k++) {
@@ -124,8 +121,7 @@ static void test_a_frame_counts_once_and_in_its_place(void **state) {
 }
 
 /* What comes before is whole, and the rest is an end, and no shorter frame. */
-static void test_a_frame_that_is_cut_off_is_an_end(void **state) {
-    (void)state;
+TEST(test_a_frame_that_is_cut_off_is_an_end) {
     for (int bytes = 0; bytes < FRAME; bytes++) {
         unsigned char body[BODY];
         struct way w;
@@ -143,8 +139,7 @@ static void test_a_frame_that_is_cut_off_is_an_end(void **state) {
 }
 
 /* Of a connection that has other numbers, or from the other side of this one. */
-static void test_a_frame_of_another_stream_is_none(void **state) {
-    (void)state;
+TEST(test_a_frame_of_another_stream_is_none) {
     struct way w, other;
     open_way(&w, false);
     open_way(&other, false);
@@ -163,8 +158,7 @@ static void test_a_frame_of_another_stream_is_none(void **state) {
 }
 
 /* Each connection has other keys, and each direction. */
-static void test_keys_are_of_one_connection_and_direction(void **state) {
-    (void)state;
+TEST(test_keys_are_of_one_connection_and_direction) {
     unsigned char secret[GREETING_SECRET], other[GREETING_SECRET];
     assert_true(greeting_secret(secret) && greeting_secret(other));
     const struct greeting_hello hello = greeting_say_hello(1, 2, 7), next = greeting_say_hello(1, 2, 7);
@@ -185,8 +179,7 @@ static void test_keys_are_of_one_connection_and_direction(void **state) {
 }
 
 /* More than a socket takes at once, with bytes taken in pieces of other sizes; and a sender that comes again. */
-static void test_a_long_stream(void **state) {
-    (void)state;
+TEST(test_a_long_stream) {
     enum { BYTES = 3 << 20 };
     unsigned char *out = malloc(BYTES), *in = malloc(BYTES);
     for (int encrypts = 0; encrypts < 2; encrypts++) {

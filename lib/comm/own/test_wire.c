@@ -67,8 +67,7 @@ static void step_for(double seconds) {
     }
 }
 
-static void test_one_address_has_half_of_the_places(void **state) {
-    (void)state;
+TEST(test_one_address_has_half_of_the_places) {
     open_door();
     call_and_say_nothing(1, 0x7f000006);
     call_and_say_nothing(500, 0x7f000005);
@@ -80,8 +79,7 @@ static void test_one_address_has_half_of_the_places(void **state) {
     close_door();
 }
 
-static void test_the_oldest_of_all_goes_where_all_places_are_taken(void **state) {
-    (void)state;
+TEST(test_the_oldest_of_all_goes_where_all_places_are_taken) {
     open_door();
     call_and_say_nothing(WIRE_OF_ONE_ADDRESS, 0x7f000005);
     step_for(0.05);
@@ -96,8 +94,7 @@ static void test_the_oldest_of_all_goes_where_all_places_are_taken(void **state)
 }
 
 /* One that knows the secret is called in the middle of a crowd of its own address; an answer takes 20 ms to it. */
-static void test_each_has_the_time_to_say_its_proof(void **state) {
-    (void)state;
+TEST(test_each_has_the_time_to_say_its_proof) {
     struct greeting_hello hello = greeting_say_hello(3, 7, 0);
     struct greeting_answer answer;
     struct greeting_proof proof;
@@ -127,8 +124,7 @@ static void test_each_has_the_time_to_say_its_proof(void **state) {
 }
 
 /* As many files as may be open: the oldest stranger makes room for the next one, and there is a pause. */
-static void test_a_process_without_files_shows_the_oldest_out(void **state) {
-    (void)state;
+TEST(test_a_process_without_files_shows_the_oldest_out) {
     struct rlimit limit, less;
     open_door();
     call_and_say_nothing(4, 0x7f000005);

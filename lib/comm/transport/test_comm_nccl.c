@@ -53,8 +53,7 @@ static enum status run_op(const struct gpu *g, enum comm_op op, int64_t count, e
     return comm_wait(&request);
 }
 
-static void test_nccl_of_one_rank_does_every_operation(void **state) {
-    (void)state;
+TEST(test_nccl_of_one_rank_does_every_operation) {
     static const enum comm_op ops[] = {COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER,
                                        COMM_BROADCAST, COMM_REDUCE, COMM_ALL_TO_ALL};
     const struct gpu *g = nccl_of_one();
@@ -92,8 +91,7 @@ static void check_extrema(const struct gpu *g, enum dtype dtype, enum comm_reduc
     }
 }
 
-static void test_nccl_of_one_rank_finds_extrema(void **state) {
-    (void)state;
+TEST(test_nccl_of_one_rank_finds_extrema) {
     const struct gpu *g = nccl_of_one();
     for (int i = 0; i < 4; i++) check_extrema(g, i % 2 ? FP32 : FP64, i / 2 ? COMM_MAX : COMM_MIN);
     assert_fails(comm_all_reduce(group_world(), g->a, 1, BF16, COMM_MAX), E_INTERNAL, "bf16", "NaN", "fp32");
@@ -101,8 +99,7 @@ static void test_nccl_of_one_rank_finds_extrema(void **state) {
 }
 
 /* Communication that is ready goes before kernels that are. */
-static void test_nccl_runs_on_a_stream_of_the_highest_priority(void **state) {
-    (void)state;
+TEST(test_nccl_runs_on_a_stream_of_the_highest_priority) {
     const struct gpu *g = nccl_of_one();
     const struct lanes *lanes = group_world()->side;
     int least, greatest, lane = 0, compute = 0;
@@ -132,8 +129,7 @@ static void hold(const struct gpu *g) {
 }
 
 /* Copies before and after on the compute stream, NCCL between them, and the host waits for none. */
-static void test_nccl_of_one_rank_is_in_order_and_holds_no_host(void **state) {
-    (void)state;
+TEST(test_nccl_of_one_rank_is_in_order_and_holds_no_host) {
     const struct gpu *g = nccl_of_one();
     const struct device *d = g->device;
     assert_ok(run_op(g, COMM_ALL_GATHER, MOST, FP32));       /* what is loaded at first use is */
@@ -153,8 +149,7 @@ static void test_nccl_of_one_rank_is_in_order_and_holds_no_host(void **state) {
 }
 
 /* A group is destroyed with an operation on its way, which ends first. */
-static void test_nccl_of_one_rank_is_destroyed(void **state) {
-    (void)state;
+TEST(test_nccl_of_one_rank_is_destroyed) {
     const struct gpu *g = nccl_of_one();
     struct group *group;
     struct comm_request request;
@@ -186,8 +181,7 @@ static void works_again(const struct gpu *g) {
 }
 
 /* After a deadline: nothing is started any more, until the device comes into use again. */
-static void test_nccl_is_broken_off_under_a_held_stream(void **state) {
-    (void)state;
+TEST(test_nccl_is_broken_off_under_a_held_stream) {
     const struct gpu *g = nccl_of_one();
     start_behind_a_held_stream(g);
     comm_device_abort();                                     /* may wait for the GPU, and `stand` ends by itself */
@@ -199,8 +193,7 @@ static void test_nccl_is_broken_off_under_a_held_stream(void **state) {
 }
 
 /* As when the ranks change: each rank leaves by itself, and communicators are made again. */
-static void test_nccl_is_left_under_a_held_stream(void **state) {
-    (void)state;
+TEST(test_nccl_is_left_under_a_held_stream) {
     const struct gpu *g = nccl_of_one();
     start_behind_a_held_stream(g);
     comm_device_leave();

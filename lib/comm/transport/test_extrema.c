@@ -45,8 +45,7 @@ static void check_order(int bytes, enum comm_reduction reduction) {
     d->release(d, there, sizeof numbers);
 }
 
-static void test_numbers_and_their_integers_have_one_order(void **state) {
-    (void)state;
+TEST(test_numbers_and_their_integers_have_one_order) {
     if (test_device()->kind == DEVICE_CPU) skip();
     for (int bytes = 4; bytes <= 8; bytes += 4) {
         check_order(bytes, COMM_MAX);
@@ -58,8 +57,7 @@ static void test_numbers_and_their_integers_have_one_order(void **state) { (void
 #endif
 
 /* device->fill: the pattern in all 8-byte words, and in none after them. */
-static void test_fill_ends_where_it_should(void **state) {
-    (void)state;
+TEST(test_fill_ends_where_it_should) {
     const struct device *d = test_device();
     uint64_t host[N], *there;
     assert_ok(d->allocate(d, sizeof host, (void **)&there));

@@ -25,8 +25,7 @@ static bool on_cuda(void) { return test_device()->kind == DEVICE_CUDA; }
 static int heads(int n) { return on_cuda() ? 1 : n; }
 
 /* A slope is four forwards for each input: on an emulated GPU, of something small. */
-static void test_attention_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_attention_gradient_is_the_slope) {
     if (on_cuda()) sizes(5, 1, 3);
     else sizes(7, 3, 3);
     op_case_check_gradients(make_blocked);
@@ -39,8 +38,7 @@ static void test_attention_gradient_is_the_slope(void **state) {
 }
 
 /* 67: more than one tile of 64, and a tile of 3. On CUDA fp64 has tiles of 32. */
-static void test_attention_gradient_is_the_slope_over_two_tiles(void **state) {
-    (void)state;
+TEST(test_attention_gradient_is_the_slope_over_two_tiles) {
     sizes(on_cuda() ? 35 : 67, 1, 1);
     op_case_check_gradients(make_blocked);
     p = 0;
@@ -51,8 +49,7 @@ static void test_attention_gradient_is_the_slope_over_two_tiles(void **state) {
     p = 0.25;
 }
 
-static void test_attention_stored_dropout_is_the_redrawn_one(void **state) {
-    (void)state;
+TEST(test_attention_stored_dropout_is_the_redrawn_one) {
     for (int t = 7; t <= 67; t += 60) {
         sizes(t, heads(3), 5);
         op_case_check_stored_masks(make_store, make_materialised);
@@ -61,8 +58,7 @@ static void test_attention_stored_dropout_is_the_redrawn_one(void **state) {
 }
 
 /* out[2] is 1 where m is not 0, out[3] is m p: with p = 1 / (t + 1), when all scores are equal. */
-static void test_attention_stores_the_mask_and_the_dropped_probabilities(void **state) {
-    (void)state;
+TEST(test_attention_stores_the_mask_and_the_dropped_probabilities) {
     sizes(67, 3, 5);
     struct op_case c;
     make_store(&c, FP64);
@@ -106,8 +102,7 @@ static void check_formula(void) {
     op_case_free(&c);
 }
 
-static void test_attention_is_its_formula(void **state) {
-    (void)state;
+TEST(test_attention_is_its_formula) {
     check_formula();
 }
 
@@ -128,14 +123,12 @@ static void check_blocked_is_materialised(void) {
     }
 }
 
-static void test_attention_blocked_is_materialised(void **state) {
-    (void)state;
+TEST(test_attention_blocked_is_materialised) {
     check_blocked_is_materialised();
 }
 
 /* Queries that see all keys: what is special about the others is that they do not. */
-static void test_attention_to_all_keys(void **state) {
-    (void)state;
+TEST(test_attention_to_all_keys) {
     mask = MASK_FULL;
     check_formula();
     check_blocked_is_materialised();
@@ -159,8 +152,7 @@ static void test_attention_to_all_keys(void **state) {
 /* Sums over T = 67 keys, and about 16 roundings in scores and exponentials. Backward reads y (blocked) or p and m p
  * (materialised) as rounded, and its sums are over as many terms. m p is rounded from a rounded p: twice. Tensor cores
  * take p and ds rounded, so that on CUDA the terms of the blocked sums are rounded twice as well. */
-static void test_attention_in_every_precision(void **state) {
-    (void)state;
+TEST(test_attention_in_every_precision) {
     sizes(67, heads(3), 5);
     op_case_check_precisions(make_blocked, 83, on_cuda() ? 2 : 1);
     op_case_check_precisions(make_materialised, 83, 2);
@@ -171,8 +163,7 @@ static void test_attention_in_every_precision(void **state) {
 
 /* Tiles and pairs of bf16 that end in every way: lengths around one tile and two, odd and even, heads around 16 and 64
  * channels. The bound is the one above. */
-static void test_blocked_attention_of_every_length_in_every_precision(void **state) {
-    (void)state;
+TEST(test_blocked_attention_of_every_length_in_every_precision) {
     static const struct { int T, D; } cases[] = {{1, 1},  {2, 3},   {15, 16},  {33, 17}, {63, 64}, {64, 64},
                                                  {65, 65}, {127, 8}, {129, 80}, {130, 33}, {192, 64}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -187,8 +178,7 @@ static void test_blocked_attention_of_every_length_in_every_precision(void **sta
  * and of 16 bytes; several samples; heads that begin elsewhere than at 0. Every second case drops; the small ones do
  * both. The materialised kernels are the same for every D, and redraw, store and drop nothing in turn. Sums over T keys
  * or D channels, and 16 roundings, as above. */
-static void test_attention_is_the_same_on_cuda(void **state) {
-    (void)state;
+TEST(test_attention_is_the_same_on_cuda) {
     static const struct { int B, T, H, D, first, n; } cases[] = {
         {2, 1, 1, 1, 0, 1},  {2, 1, 3, 64, 0, 3},  {2, 5, 3, 4, 1, 2},   {3, 16, 2, 8, 0, 2},  {1, 31, 1, 33, 0, 1},
         {2, 63, 2, 16, 1, 1}, {1, 64, 1, 64, 0, 1}, {2, 65, 3, 20, 1, 2}, {1, 65, 1, 80, 0, 1}, {1, 33, 2, 64, 0, 2},
@@ -208,8 +198,7 @@ static void test_attention_is_the_same_on_cuda(void **state) {
 }
 
 /* A shard of the heads gives those heads, with their part of the mask. */
-static void test_attention_shards_of_heads_make_the_whole(void **state) {
-    (void)state;
+TEST(test_attention_shards_of_heads_make_the_whole) {
     op_case_maker *const makers[] = {make_blocked, make_materialised, make_store};
     for (int kind = 0; kind < 3; kind++) {
         sizes(67, 3, 5);
@@ -228,8 +217,7 @@ static void test_attention_shards_of_heads_make_the_whole(void **state) {
 }
 
 /* Scores of 1e4: e^s overflows, the softmax does not. */
-static void test_attention_survives_large_scores(void **state) {
-    (void)state;
+TEST(test_attention_survives_large_scores) {
     sizes(67, 1, 3);
     p = 0;
     for (enum dtype d = FP64; d <= FP16; d++) {
@@ -248,16 +236,14 @@ static void test_attention_survives_large_scores(void **state) {
     p = 0.25;
 }
 
-static void test_attention_refuses_a_sharded_sequence(void **state) {
-    (void)state;
+TEST(test_attention_refuses_a_sharded_sequence) {
     struct type x = op_type_part(op_type(FP32, "BT3HD", 1, 8, 3, 2, 4), 'T', 4, 4), out[MAX_OUT];
     struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2};
     struct call call = {.step = &step, .in = {{NULL, &x}}};
     assert_fails(op_attention_blocked.shape(&call, out), E_CONFIG, "attention_blocked", "T 4/8@4");
 }
 
-static void test_attention_refuses_a_head_that_cuda_has_no_room_for(void **state) {
-    (void)state;
+TEST(test_attention_refuses_a_head_that_cuda_has_no_room_for) {
     struct type x = op_type(FP32, "BT3HD", 1, 8, 3, 2, 257), out[MAX_OUT];
     const struct op *const ops[] = {&op_attention_blocked, &op_attention_materialised};
     for (int i = 0; i < 2; i++) {
@@ -270,8 +256,7 @@ static void test_attention_refuses_a_head_that_cuda_has_no_room_for(void **state
 }
 
 /* The formula of the MFU: forward 4 T C a token, backward twice that. */
-static void test_attention_cost_is_the_mfu_formulas(void **state) {
-    (void)state;
+TEST(test_attention_cost_is_the_mfu_formulas) {
     sizes(8, 3, 5);
     struct op_case c;
     make_blocked(&c, FP32);
@@ -307,8 +292,7 @@ static void make_shared_store(struct op_case *c, enum dtype dtype) {
 
 /* Heads of more than 128 channels have kernels of other tiles, in every dtype. T: one key more than a tile of 32; D on
  * both sides of the compiled sizes. Dropout and the materialised kernels are the same for all of them. */
-static void test_attention_of_large_heads_is_the_same_on_cuda(void **state) {
-    (void)state;
+TEST(test_attention_of_large_heads_is_the_same_on_cuda) {
     static const struct { int T, H, D; } cases[] = {
         {5, 2, 129}, {5, 1, 225}, {33, 1, 160}, {33, 1, 224}, {5, 1, 161}, {33, 1, 256}, {5, 1, 255}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -323,8 +307,7 @@ static void test_attention_of_large_heads_is_the_same_on_cuda(void **state) {
 }
 
 /* 4 heads, and 2, 1 or 4 of keys; 67: more than one tile, so that dk and dv of several are summed up. */
-static void test_attention_of_shared_keys_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_attention_of_shared_keys_gradient_is_the_slope) {
     sizes(5, 4, 3);
     for (shared_by = on_cuda() ? 2 : 1; shared_by <= (on_cuda() ? 2 : 4); shared_by *= 2) {
         op_case_check_gradients(make_shared);
@@ -337,8 +320,7 @@ static void test_attention_of_shared_keys_gradient_is_the_slope(void **state) {
     sizes(7, 3, 3);
 }
 
-static void test_attention_of_shared_keys_in_every_precision(void **state) {
-    (void)state;
+TEST(test_attention_of_shared_keys_in_every_precision) {
     sizes(67, on_cuda() ? 2 : 4, 5);
     op_case_check_precisions(make_shared, 67 + 16, on_cuda() ? 2 : 1);
     op_case_check_precisions(make_shared_materialised, 67 + 16, 2);
@@ -385,8 +367,7 @@ static void check_shared_is_copied(const struct op *op) {
     op_case_free(&copied);
 }
 
-static void test_attention_of_shared_keys_is_that_of_copies(void **state) {
-    (void)state;
+TEST(test_attention_of_shared_keys_is_that_of_copies) {
     sizes(on_cuda() ? 35 : 67, 6, 5);
     for (shared_by = on_cuda() ? 6 : 1; shared_by <= 6; shared_by += shared_by) {
         if (H % shared_by) shared_by = 6;
@@ -397,8 +378,7 @@ static void test_attention_of_shared_keys_is_that_of_copies(void **state) {
     sizes(7, 3, 3);
 }
 
-static void test_attention_refuses_keys_of_other_heads(void **state) {
-    (void)state;
+TEST(test_attention_refuses_keys_of_other_heads) {
     struct type q = op_type_part(op_type(FP32, "BTHD", 1, 8, 4, 4), 'H', 0, 2), out[MAX_OUT];
     struct type kv = op_type_part(op_type(FP32, "BT2JD", 1, 8, 2, 2, 4), 'J', 1, 1);
     struct step step = {.op = &op_attention_blocked, .n_in = 2, .n_out = 2};

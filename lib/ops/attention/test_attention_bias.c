@@ -42,8 +42,7 @@ static void other(int T, int Tk, bool bias) {
 }
 
 /* ---- buckets: as transformers' _relative_position_bucket(j - t, bidirectional, 32, 128) gives them ---- */
-static void test_buckets_are_those_of_t5(void **state) {
-    (void)state;
+TEST(test_buckets_are_those_of_t5) {
     static const struct { int distance, both, before; } known[] = {
         {0, 0, 0},    {1, 17, 0},   {7, 23, 0},    {8, 24, 0},     {11, 24, 0},   {12, 25, 0},   {16, 26, 0},
         {127, 31, 0}, {128, 31, 0}, {9999, 31, 0}, {-1, 1, 1},     {-7, 7, 7},    {-8, 8, 8},    {-15, 9, 15},
@@ -79,8 +78,7 @@ static void check_formula(op_case_maker *make) {
     op_case_free(&c);
 }
 
-static void test_attention_with_bias_is_its_formula(void **state) {
-    (void)state;
+TEST(test_attention_with_bias_is_its_formula) {
     if (on_cuda()) return;
     for (int mask = 0; mask < 2; mask++) {
         itself((enum attention_mask)mask, 67);
@@ -102,8 +100,7 @@ static void check_slopes(void) {
     op_case_check_gradients(make_store);
 }
 
-static void test_gradients_of_attention_with_bias_are_slopes(void **state) {
-    (void)state;
+TEST(test_gradients_of_attention_with_bias_are_slopes) {
     if (on_cuda()) return;
     for (int mask = 0; mask < 2; mask++) {
         itself((enum attention_mask)mask, 11);
@@ -133,8 +130,7 @@ static void check_one_is_the_other(void) {
     op_case_free(&b);
 }
 
-static void test_blocked_attention_with_bias_is_materialised(void **state) {
-    (void)state;
+TEST(test_blocked_attention_with_bias_is_materialised) {
     static const int lengths[][2] = {{1, 1}, {64, 64}, {65, 130}, {130, 65}, {3, 192}, {192, 3}};
     if (on_cuda()) return;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -145,8 +141,7 @@ static void test_blocked_attention_with_bias_is_materialised(void **state) {
     }
 }
 
-static void test_attention_with_bias_in_every_precision(void **state) {
-    (void)state;
+TEST(test_attention_with_bias_in_every_precision) {
     if (on_cuda()) return;
     for (int mask = 0; mask < 2; mask++) {
         itself((enum attention_mask)mask, 67);
@@ -169,8 +164,7 @@ static enum status shape_of(struct op_case *c, enum device_kind on) {
     return c->step.op->shape(&call, out);
 }
 
-static void test_attention_refuses_what_it_cannot(void **state) {
-    (void)state;
+TEST(test_attention_refuses_what_it_cannot) {
     struct op_case c;
     if (on_cuda()) return;
     itself(MASK_FULL, 5);

@@ -69,8 +69,7 @@ static void check(enum dtype dtype, int window) {
     op_case_free(&whole);
 }
 
-static void test_cached_attention_is_attention(void **state) {
-    (void)state;
+TEST(test_cached_attention_is_attention) {
     static const int lengths[] = {1, 7, 70}, channels[] = {5, 67, 3};
     for (size_t i = 0; i < 3; i++) {
         sizes(lengths[i], 3, channels[i]);
@@ -80,29 +79,25 @@ static void test_cached_attention_is_attention(void **state) {
     }
 }
 
-static void test_cached_attention_in_every_precision(void **state) {
-    (void)state;
+TEST(test_cached_attention_in_every_precision) {
     sizes(33, 3, 20);
     for (enum dtype d = FP64; d <= FP16; d++) check(d, 1);
 }
 
-static void test_cached_attention_of_some_heads(void **state) {
-    (void)state;
+TEST(test_cached_attention_of_some_heads) {
     sizes(7, 5, 4);
     first_h = 2, n_h = 2;
     check(FP64, 1);
 }
 
-static void test_cached_attention_is_the_same_on_any_number_of_threads(void **state) {
-    (void)state;
+TEST(test_cached_attention_is_the_same_on_any_number_of_threads) {
     sizes(7, 3, 5);
     first_t = 0, n_t = 7;
     op_case_check_threads(make_cached);
 }
 
 /* Two multiply-adds a channel for each key that is seen: 1 + 2 + ... + 7 of them, whether together or one by one. */
-static void test_cached_attention_costs_what_it_sees(void **state) {
-    (void)state;
+TEST(test_cached_attention_costs_what_it_sees) {
     double one_by_one = 0, together = 0;
     struct op_case c;
     sizes(7, 3, 5);
@@ -125,8 +120,7 @@ static enum status shape_of(struct type qkv, struct type cache) {
     return op_attention_cached.shape(&call, out);
 }
 
-static void test_cached_attention_refuses_other_shapes(void **state) {
-    (void)state;
+TEST(test_cached_attention_refuses_other_shapes) {
     sizes(7, 3, 5);
     struct type qkv = qkv_type(FP64), cache = attention_cache_type(&qkv);
     assert_ok(shape_of(op_type_part(qkv, 'T', 6, 1), cache));

@@ -7,8 +7,7 @@
 #include <string.h>
 
 /* Every step of attention carries the core that the plan names, and the numbers are the options'. */
-static void test_attention_core_is_the_plans(void **state) {
-    (void)state;
+TEST(test_attention_core_is_the_plans) {
     for (enum attention_core core = ATTENTION_CORE_AUTO; core <= ATTENTION_CORE_OWN; core++) {
         struct plan p = parity_plan();
         struct run r = {0};
@@ -28,8 +27,7 @@ static void test_attention_core_is_the_plans(void **state) {
 }
 
 /* In the first lines of a run each direction is said for itself. */
-static void test_attention_cores_are_said_for_both_directions(void **state) {
-    (void)state;
+TEST(test_attention_cores_are_said_for_both_directions) {
     const char *size = "cuDNN does bf16", *room = "cuDNN wants 8 bytes";
     const struct attention_core_count by_own = {0, 2, 0, NULL}, refused = {0, 2, 0, size}, without = {0, 2, 0, room};
     assert_string_equal(attention_cores_text(&(struct attention_cores){{by_own, by_own}}), "own kernels");
@@ -58,8 +56,7 @@ static bool planned_by(enum attention_core core, struct type x, double p) {
 }
 static bool planned(struct type x, double p) { return planned_by(ATTENTION_CORE_AUTO, x, p); }
 
-static void test_attention_cudnn_is_planned_where_it_can(void **state) {
-    (void)state;
+TEST(test_attention_cudnn_is_planned_where_it_can) {
     assert_true(planned(op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), 0));
     assert_true(planned(op_type(FP16, "BT3HD", 2, 64, 3, 2, 64), 0));
     assert_true(planned(op_type(BF16, "BT3HD", 2, 64, 3, 2, 256), 0) == (TRIVIUM_HOPPER == 1));
@@ -72,8 +69,7 @@ static void test_attention_cudnn_is_planned_where_it_can(void **state) {
 }
 
 /* A meeting of a ring: forward, with keys that heads share too; its backward adds to sums. */
-static void test_attention_cudnn_is_planned_for_a_meeting(void **state) {
-    (void)state;
+TEST(test_attention_cudnn_is_planned_for_a_meeting) {
     struct attention_pair pair = pair_of(ATTENTION_CORE_AUTO, op_type(BF16, "BT3HD", 2, 128, 3, 4, 64), 0);
     pair.Tk = 64, pair.causal = false, pair.shared_by = 2;
     assert_true(attention_cudnn_planned(&pair, false));
@@ -98,8 +94,7 @@ static void check_text(enum attention_core core, struct type x, bool sums, const
 }
 
 /* Which directions, and why not. What has a plan needs a GPU, or tests/cudnn/plans.c. */
-static void test_attention_cores_are_those_of_the_plans(void **state) {
-    (void)state;
+TEST(test_attention_cores_are_those_of_the_plans) {
     check_text(ATTENTION_CORE_AUTO, op_type(FP32, "BT3HD", 2, 64, 3, 2, 64), false, "own kernels (cuDNN does bf16", "");
     check_text(ATTENTION_CORE_AUTO, op_type(BF16, "BT3HD", 2, 65, 3, 2, 64), false, "own kernels (cuDNN does bf16", "");
     check_text(ATTENTION_CORE_OWN, op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), true, "own kernels", "");
@@ -113,8 +108,7 @@ static void test_attention_cores_are_those_of_the_plans(void **state) {
 }
 
 /* Asked for by name: what shapes and dropout forbid is refused while planning. */
-static void test_attention_cudnn_by_name_refuses_what_it_cannot(void **state) {
-    (void)state;
+TEST(test_attention_cudnn_by_name_refuses_what_it_cannot) {
     struct type good = op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), odd = op_type(BF16, "BT3HD", 2, 65, 3, 2, 64),
                 out[MAX_OUT];
     struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2, .attention.core = ATTENTION_CORE_CUDNN};
@@ -159,8 +153,7 @@ static bool has_backward(struct op_case *c) {
 
 /* As our own kernels on tensor cores (test_attention.c): sums over T or D terms, rounded twice. Backward reads the
  * CPU's y and lse. Needs a GPU. */
-static void test_attention_cudnn_is_the_cpus(void **state) {
-    (void)state;
+TEST(test_attention_cudnn_is_the_cpus) {
     if (test_device()->kind != DEVICE_CUDA) {
         print_message("skipped: needs a GPU\n");
         skip();
@@ -230,8 +223,7 @@ static void check_meeting(enum dtype dtype, int64_t Tq, int64_t D) {
     }
 }
 
-static void test_a_meeting_by_cudnn_is_that_by_our_own_kernels(void **state) {
-    (void)state;
+TEST(test_a_meeting_by_cudnn_is_that_by_our_own_kernels) {
     if (test_device()->kind != DEVICE_CUDA) {
         print_message("skipped: needs a GPU\n");
         skip();
@@ -251,8 +243,7 @@ TESTS(unit_test(test_attention_core_is_the_plans),
 #include "lib/ops/test_op.h"
 
 /* A build with CUDA and without cuDNN has nothing to fall back on when it is asked for by name. */
-static void test_attention_by_cudnn_is_refused_without_it(void **state) {
-    (void)state;
+TEST(test_attention_by_cudnn_is_refused_without_it) {
 #ifdef TRIVIUM_CUDA
     struct type x = op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), out[MAX_OUT];
     struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2, .attention.core = ATTENTION_CORE_CUDNN};
@@ -264,8 +255,7 @@ static void test_attention_by_cudnn_is_refused_without_it(void **state) {
 #endif
 }
 
-static void test_attention_cudnn_is_not_in_this_build(void **state) {
-    (void)state;
+TEST(test_attention_cudnn_is_not_in_this_build) {
     print_message(
         "skipped: built without cuDNN, which has no fake (tests/simt); its graphs and numbers are not tested here\n");
     skip();

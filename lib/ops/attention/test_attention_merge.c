@@ -81,8 +81,7 @@ static void check_merge(enum dtype dtype) {
     numbers_free(&sum), numbers_free(&sum_lse), numbers_free(&out), numbers_free(&out_lse);
 }
 
-static void test_merge_is_its_formula(void **state) {
-    (void)state;
+TEST(test_merge_is_its_formula) {
     for (enum dtype dtype = FP64; dtype <= FP16; dtype++) check_merge(dtype);
 }
 
@@ -112,8 +111,7 @@ static void check_copy(enum dtype dtype) {
     numbers_free(&among), numbers_free(&packed), numbers_free(&reals);
 }
 
-static void test_vectors_are_packed_and_brought_back(void **state) {
-    (void)state;
+TEST(test_vectors_are_packed_and_brought_back) {
     for (enum dtype dtype = FP64; dtype <= FP16; dtype++) check_copy(dtype);
 }
 

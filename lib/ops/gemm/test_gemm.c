@@ -16,8 +16,7 @@ static void check(struct gemm g, bool bias, int shifted) {
     }
 }
 
-static void test_gemm_every_transpose_scalar_and_type(void **state) {
-    (void)state;
+TEST(test_gemm_every_transpose_scalar_and_type) {
     for (enum dtype d = FP64; d <= FP16; d++)
         for (int which = 0; which < 16; which++) {
             check(odd(d, d, which), false, 0);
@@ -28,8 +27,7 @@ static void test_gemm_every_transpose_scalar_and_type(void **state) {
 
 /* cuBLASLt may offer no algorithm that adds the bias; the double does so when asked. No other test has these sizes, as
  * plans are kept. */
-static void test_gemm_adds_a_bias_that_the_library_does_not(void **state) {
-    (void)state;
+TEST(test_gemm_adds_a_bias_that_the_library_does_not) {
     setenv("SIMT_EPILOGUES", "0", 1);
     for (enum dtype d = FP64; d <= FP16; d++)
         for (int which = 0; which < 8; which++) {
@@ -41,8 +39,7 @@ static void test_gemm_adds_a_bias_that_the_library_does_not(void **state) {
 }
 
 /* More than a block of the CPU's 16-bit product; sizes that vectors divide, and that they do not. */
-static void test_gemm_of_larger_matrices(void **state) {
-    (void)state;
+TEST(test_gemm_of_larger_matrices) {
     for (enum dtype d = FP64; d <= FP16; d++)
         for (int which = 0; which < 4; which++) {
             struct gemm g = odd(d, d, which);
@@ -59,8 +56,7 @@ static void test_gemm_of_larger_matrices(void **state) {
 }
 
 /* One row, one column, one term. */
-static void test_gemm_of_vectors(void **state) {
-    (void)state;
+TEST(test_gemm_of_vectors) {
     const int64_t sizes[][3] = {{1, 9, 6}, {9, 1, 6}, {9, 6, 1}, {1, 1, 9}, {1, 1, 1}};
     for (enum dtype d = FP64; d <= FP16; d++)
         for (int i = 0; i < 5; i++)
@@ -72,15 +68,13 @@ static void test_gemm_of_vectors(void **state) {
 }
 
 /* First aligned, then not: a plan made for the one must not serve the other. */
-static void test_gemm_at_any_alignment(void **state) {
-    (void)state;
+TEST(test_gemm_at_any_alignment) {
     for (enum dtype d = FP64; d <= FP16; d++)
         for (int shifted = 0; shifted < 8; shifted++) check(odd(d, d, 2), true, shifted);
 }
 
 /* The second bias lies elsewhere; the shape is the same. */
-static void test_gemm_reads_the_bias_of_this_call(void **state) {
-    (void)state;
+TEST(test_gemm_reads_the_bias_of_this_call) {
     struct gemm g = odd(FP32, FP32, 2);
     struct product p = product_new(g, true);
     int64_t work_bytes = gemm_work(&g, test_device()->kind, omp_get_max_threads());
@@ -96,8 +90,7 @@ static void test_gemm_reads_the_bias_of_this_call(void **state) {
     product_free(&p);
 }
 
-static void test_gemm_twice_gives_the_same_bits(void **state) {
-    (void)state;
+TEST(test_gemm_twice_gives_the_same_bits) {
     for (enum dtype d = FP64; d <= FP16; d++) {
         struct gemm g = odd(d, d, 1);
         g.m = 33, g.n = 65, g.k = 700;
@@ -110,8 +103,7 @@ static void test_gemm_twice_gives_the_same_bits(void **state) {
     }
 }
 
-static void test_gemm_of_nothing_summed_is_its_bias_and_what_was_there(void **state) {
-    (void)state;
+TEST(test_gemm_of_nothing_summed_is_its_bias_and_what_was_there) {
     if (test_device()->kind != DEVICE_CPU) skip();
     for (enum dtype d = FP64; d <= FP16; d++)
         for (int which = 0; which < 16; which++) {
@@ -124,8 +116,7 @@ static void test_gemm_of_nothing_summed_is_its_bias_and_what_was_there(void **st
         }
 }
 
-static void test_gemm_says_that_it_has_no_scratch(void **state) {
-    (void)state;
+TEST(test_gemm_says_that_it_has_no_scratch) {
     if (test_device()->kind != DEVICE_CPU) skip();
     float x[77];
     for (enum dtype d = FP32; d <= FP16; d++) {
@@ -134,8 +125,7 @@ static void test_gemm_says_that_it_has_no_scratch(void **state) {
     }
 }
 
-static void test_gemm_work_can_be_planned_anywhere(void **state) {
-    (void)state;
+TEST(test_gemm_work_can_be_planned_anywhere) {
     struct gemm g = {.m = 4096, .n = 4096, .k = 4096, .ab_dtype = BF16, .c_dtype = BF16};
     int64_t bytes = gemm_work(&g, DEVICE_CUDA, omp_get_max_threads());
     assert_int_equal(bytes, 32 << 20);
@@ -154,8 +144,7 @@ static void test_gemm_work_can_be_planned_anywhere(void **state) {
 }
 
 #ifdef TRIVIUM_CUDA
-static void test_gemm_cuda_refuses_what_cublaslt_cannot(void **state) {
-    (void)state;
+TEST(test_gemm_cuda_refuses_what_cublaslt_cannot) {
     if (test_device()->kind != DEVICE_CUDA) skip();
     struct gemm g = odd(BF16, FP32, 0);
     _Alignas(16) char address[64];
@@ -209,8 +198,7 @@ static void raw_free(struct raw *r) {
     cublasLtMatmulPreferenceDestroy(r->preference), cublasLtMatmulDescDestroy(r->operation), cublasLtDestroy(r->handle);
 }
 
-static void test_cublaslt_refuses_descriptions_that_make_no_sense(void **state) {
-    (void)state;
+TEST(test_cublaslt_refuses_descriptions_that_make_no_sense) {
     if (test_device()->kind != DEVICE_CUDA) skip();
     struct raw r = raw_new(CUBLAS_COMPUTE_32F, CUDA_R_32F);
     int64_t wide = 1;

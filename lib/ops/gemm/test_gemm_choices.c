@@ -50,8 +50,7 @@ static float *bits_of(struct gemm g) {
     return c;
 }
 
-static void test_the_fastest_is_kept_and_run(void **state) {
-    (void)state;
+TEST(test_the_fastest_is_kept_and_run) {
     if (!is_emulated()) skip();
     begin("50,10,30");
     float *first = bits_of(fp32);
@@ -69,8 +68,7 @@ static void test_the_fastest_is_kept_and_run(void **state) {
 }
 
 /* A hundredth is noise. One that refuses to run is left out. */
-static void test_the_first_stays_where_little_is_won(void **state) {
-    (void)state;
+TEST(test_the_first_stays_where_little_is_won) {
     if (!is_emulated()) skip();
     begin("1000,995,x");
     const struct gemm_choice *c = time_it(fp32, false);
@@ -79,8 +77,7 @@ static void test_the_first_stays_where_little_is_won(void **state) {
     end();
 }
 
-static void test_nothing_is_timed_twice(void **state) {
-    (void)state;
+TEST(test_nothing_is_timed_twice) {
     if (!is_emulated()) skip();
     begin("50,10");
     struct gemm added = fp32;
@@ -97,8 +94,7 @@ static void test_nothing_is_timed_twice(void **state) {
 }
 
 /* A sum into C, as of a second microbatch, after its candidates have run many times. */
-static void test_a_timed_sum_is_added_once(void **state) {
-    (void)state;
+TEST(test_a_timed_sum_is_added_once) {
     if (!is_emulated()) skip();
     begin("50,10,30");
     struct gemm added = fp32;
@@ -109,8 +105,7 @@ static void test_a_timed_sum_is_added_once(void **state) {
 }
 
 /* What is in the table decides, and not what is timed now; the plans of another table are forgotten. */
-static void test_the_table_decides(void **state) {
-    (void)state;
+TEST(test_the_table_decides) {
     if (!is_emulated()) skip();
     begin("50,10");
     struct gemm_choice kept = *time_it(fp32, false);

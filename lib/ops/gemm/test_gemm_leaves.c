@@ -86,8 +86,7 @@ static const struct form FORMS[] = {
     {3, 5, 40, FP32, true, true},     {1, 300, 2400, FP32, false, false}, {2, 600, 4800, BF16, false, false}};
 enum { N_FORMS = sizeof FORMS / sizeof *FORMS };
 
-static void test_any_number_of_ranks_makes_the_same_bits(void **state) {
-    (void)state;
+TEST(test_any_number_of_ranks_makes_the_same_bits) {
     static float whole[M * N], c[M * N];
     for (int i = 0; i < N_FORMS; i++) {
         part(&FORMS[i], 0, LEAVES, M, whole);
@@ -101,8 +100,7 @@ static void test_any_number_of_ranks_makes_the_same_bits(void **state) {
     }
 }
 
-static void test_rows_and_threads_change_no_bit(void **state) {
-    (void)state;
+TEST(test_rows_and_threads_change_no_bit) {
     static float whole[M * N], c[M * N];
     int threads = omp_get_max_threads();
     for (int i = 0; i < N_FORMS; i++) {
@@ -118,8 +116,7 @@ static void test_rows_and_threads_change_no_bit(void **state) {
     }
 }
 
-static void test_a_product_by_leaves_adds_to_nothing(void **state) {
-    (void)state;
+TEST(test_a_product_by_leaves_adds_to_nothing) {
     float x[4] = {0};
     struct gemm g = {.m = 1, .n = 1, .k = 2, .alpha = 1, .beta = 1, .ab_dtype = FP32, .c_dtype = FP32,
                      .leaves = {2, 1, 1, 2}};

@@ -46,8 +46,7 @@ static void same_bits_for_any_threads(struct gemm g) {
     product_free(&one);
 }
 
-static void test_gemm_packed_gives_the_same_bits_for_any_number_of_threads(void **state) {
-    (void)state;
+TEST(test_gemm_packed_gives_the_same_bits_for_any_number_of_threads) {
     int most = omp_get_max_threads();
     for_each_product(same_bits_for_any_threads);
     omp_set_num_threads(most);
@@ -100,8 +99,7 @@ static void parts_have_the_bits_of_the_whole(struct gemm g) {
     product_free(&all);
 }
 
-static void test_gemm_packed_gives_a_part_of_c_the_bits_it_has_in_the_whole(void **state) {
-    (void)state;
+TEST(test_gemm_packed_gives_a_part_of_c_the_bits_it_has_in_the_whole) {
     for_each_product(parts_have_the_bits_of_the_whole);
 }
 
@@ -126,8 +124,7 @@ static void not_a_number_stays_where_it_is(struct gemm g) {
     product_free(&q);
 }
 
-static void test_gemm_packed_keeps_what_is_not_a_number_in_its_row_and_column(void **state) {
-    (void)state;
+TEST(test_gemm_packed_keeps_what_is_not_a_number_in_its_row_and_column) {
     for_each_product(not_a_number_stays_where_it_is);
 }
 
@@ -148,9 +145,8 @@ static void every_cut_is_right(const enum dtype kind[2], int64_t k, int threads)
         }
 }
 
-static void test_gemm_packed_of_every_cut_is_right(void **state) {
+TEST(test_gemm_packed_of_every_cut_is_right) {
     int most = omp_get_max_threads();
-    (void)state;
     for (int threads = 1; threads <= 15; threads += 7) every_cut_is_right(KINDS[0], 33, threads);
     every_cut_is_right(KINDS[1], 33, 8); /* half a pair, none, and whole chunks, which tiles pack on their way */
     every_cut_is_right(KINDS[2], 34, 8);
@@ -169,8 +165,7 @@ static void is_right(struct gemm g) {
         product_free(&p);
     }
 }
-static void test_gemm_packed_of_every_depth_is_right(void **state) {
-    (void)state;
+TEST(test_gemm_packed_of_every_depth_is_right) {
     for_each_product(is_right);
 }
 
@@ -191,13 +186,11 @@ static void is_rounded_once(struct gemm g) {
     product_free(&p);
     product_free(&exact);
 }
-static void test_gemm_packed_rounds_once(void **state) {
-    (void)state;
+TEST(test_gemm_packed_rounds_once) {
     for_each_product(is_rounded_once);
 }
 
-static void test_gemm_packed_plans_scratch_for_deep_bf16(void **state) {
-    (void)state;
+TEST(test_gemm_packed_plans_scratch_for_deep_bf16) {
 #ifndef __AVX512BF16__
     skip();
 #endif

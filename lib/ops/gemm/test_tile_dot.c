@@ -45,8 +45,7 @@ static void check_shapes(dot_function *dot) {
     check(dot, 64, 64, 32);
 }
 
-static void test_tile_dot_is_three_loops(void **state) {
-    (void)state;
+TEST(test_tile_dot_is_three_loops) {
     check_shapes(dot_by_vectors);
     check_shapes(tile_dot_add);
 }
@@ -55,8 +54,7 @@ static float third(int64_t i) { return (float)small(i, 1) / 3; }
 static uint16_t rounded_third(int64_t i, bool there) { return there ? bf16_from_float(third(i)) : 0; }
 
 /* Thirds, which bf16 has to round; the numbers before and after stay. */
-static void test_pairs_are_rounded_neighbors(void **state) {
-    (void)state;
+TEST(test_pairs_are_rounded_neighbors) {
     for (int64_t n = 1; n <= 40; n++) {
         float x[40];
         bf16_pair row[24];
@@ -72,10 +70,9 @@ static void test_pairs_are_rounded_neighbors(void **state) {
     }
 }
 
-static void test_pairs_of_columns_are_transposed(void **state) {
+TEST(test_pairs_of_columns_are_transposed) {
     static float x[70 * 40];
     static bf16_pair to[35 * 40 + 2];
-    (void)state;
     for (int64_t i = 0; i < 70 * 40; i++) x[i] = third(i);
     for (int64_t rows = 1; rows <= 70; rows += rows < 4 || rows > 60 ? 1 : 7)
         for (int64_t n = 1; n <= 40; n += 3) {
@@ -96,8 +93,7 @@ static void test_pairs_of_columns_are_transposed(void **state) {
 TESTS(unit_test(test_tile_dot_is_three_loops), unit_test(test_pairs_are_rounded_neighbors),
       unit_test(test_pairs_of_columns_are_transposed))
 #else
-static void test_tile_dot_wants_a_cpu_that_multiplies_bf16(void **state) {
-    (void)state;
+TEST(test_tile_dot_wants_a_cpu_that_multiplies_bf16) {
     skip();
 }
 TESTS(unit_test(test_tile_dot_wants_a_cpu_that_multiplies_bf16))

@@ -32,9 +32,8 @@ static void check(enum tile_part part, int64_t m, int64_t n, int64_t k, bool tra
     assert_memory_equal(c, expected, (size_t)(m * n + 2 * GUARD) * sizeof *c);
 }
 
-static void test_tile_product_is_three_loops(void **state) {
+TEST(test_tile_product_is_three_loops) {
     static const int64_t columns[] = {1, 15, 16, 17, 33, 63, 64, 65, 80};
-    (void)state;
     for (enum tile_part part = TILE_WHOLE; part <= TILE_A_UPPER; part++) {
         for (int64_t m = 0; m <= 2 * TILE_ROWS + 1; m++)
             for (int j = 0; j < 9; j++)
@@ -49,11 +48,10 @@ static void test_tile_product_is_three_loops(void **state) {
 }
 
 /* Rows of two arrays, three at a time after each block: all of them once, in turn, and not one more. */
-static void test_tile_product_asks_for_every_row_once(void **state) {
+TEST(test_tile_product_asks_for_every_row_once) {
     static char one[10 * 100], two[10 * 300];
     static float c[24 * TILE_LANES], a[24], b[TILE_LANES];
     struct tile_ahead x = {.at = {one, two}, .stride = {100, 300}, .bytes = 70, .rows = 10, .n = 2, .each = 3};
-    (void)state;
     tile_multiply_add(TILE_WHOLE, &x, c, 24, TILE_LANES, 1, a, 1, 1, b);             /* 4 blocks of 6 rows: 12 of 20 */
     assert_true(x.at[0] == one + 600 && x.at[1] == two + 1800 && x.rows == 4);
     tile_multiply_add(TILE_WHOLE, &x, c, 24, TILE_LANES, 1, a, 1, 1, b);

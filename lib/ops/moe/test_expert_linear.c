@@ -11,23 +11,20 @@ static void make(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-static void test_expert_linear_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_expert_linear_gradient_is_the_slope) {
     n_out = 4;
     for (gated = 0; gated < 2; gated++) op_case_check_gradients(make);
 }
 
 /* The longest sums: 10 rows, 7 channels, 2 x 70 hidden units. */
-static void test_expert_linear_in_every_precision(void **state) {
-    (void)state;
+TEST(test_expert_linear_in_every_precision) {
     gated = 1, n_out = 70;
     op_case_check_precisions(make, 140, 0);
     op_case_check_threads(make);
 }
 
 /* Each expert is a linear layer of its own rows, bit for bit. */
-static void test_each_expert_is_a_linear_layer(void **state) {
-    (void)state;
+TEST(test_each_expert_is_a_linear_layer) {
     struct op_case c, one;
     gated = 0, n_out = 4;
     make(&c, FP32);
@@ -51,8 +48,7 @@ static void test_each_expert_is_a_linear_layer(void **state) {
     op_case_free(&c);
 }
 
-static void test_expert_linear_counts_every_place(void **state) {
-    (void)state;
+TEST(test_expert_linear_counts_every_place) {
     struct op_case c;
     gated = 0, n_out = 4;
     make(&c, FP32);
@@ -62,8 +58,7 @@ static void test_expert_linear_counts_every_place(void **state) {
     op_case_free(&c);
 }
 
-static void test_expert_linear_refuses(void **state) {
-    (void)state;
+TEST(test_expert_linear_refuses) {
     struct type x = op_type(FP32, "EPRC", 4, 1, 2, 8), w = op_type(FP32, "EFC", 2, 3, 8), out[MAX_OUT];
     struct step step = {.op = &op_expert_linear, .n_in = 1, .n_out = 1, .n_weight = 1};
     struct call call = {.step = &step, .in = {{NULL, &x}}, .weight = {{NULL, &w}}};

@@ -34,8 +34,7 @@ static void make_combine(struct op_case *c, enum dtype dtype) {
     set_picks(&c->in[1]);
 }
 
-static void test_dispatch_and_combine_have_the_slope_as_gradient(void **state) {
-    (void)state;
+TEST(test_dispatch_and_combine_have_the_slope_as_gradient) {
     n_channels = 5;
     op_case_check_gradients(make_dispatch);
     op_case_check_gradients(make_combine);
@@ -44,8 +43,7 @@ static void test_dispatch_and_combine_have_the_slope_as_gradient(void **state) {
 }
 
 /* Sums of two; of 77 channels for the gates. */
-static void test_dispatch_and_combine_in_every_precision(void **state) {
-    (void)state;
+TEST(test_dispatch_and_combine_in_every_precision) {
     n_channels = 77;
     op_case_check_precisions(make_dispatch, 2, 0);
     op_case_check_precisions(make_combine, 77, 0);
@@ -54,8 +52,7 @@ static void test_dispatch_and_combine_in_every_precision(void **state) {
 }
 
 /* Each row by hand: row 2 (group) + place of an expert. */
-static void test_tokens_lie_at_their_places_and_others_are_zero(void **state) {
-    (void)state;
+TEST(test_tokens_lie_at_their_places_and_others_are_zero) {
     struct op_case c;
     n_channels = 1;
     make_dispatch(&c, FP64);
@@ -72,8 +69,7 @@ static void test_tokens_lie_at_their_places_and_others_are_zero(void **state) {
 }
 
 /* What has been dropped everywhere comes back as zero, and pulls at nothing. */
-static void test_a_token_without_a_place_is_zero(void **state) {
-    (void)state;
+TEST(test_a_token_without_a_place_is_zero) {
     struct op_case c;
     n_channels = 3;
     make_combine(&c, FP32);
@@ -86,8 +82,7 @@ static void test_a_token_without_a_place_is_zero(void **state) {
     op_case_free(&c);
 }
 
-static void test_dispatch_and_combine_refuse(void **state) {
-    (void)state;
+TEST(test_dispatch_and_combine_refuse) {
     struct type x = op_type(FP32, "BTC", B, T, 2), picks = op_type(INT32, "BTk", B, T + 1, K), out[MAX_OUT];
     struct step step = {.op = &op_moe_dispatch, .n_in = 2, .n_out = 1, .parts = 1, .moe = rule};
     struct call call = {.step = &step, .in = {{NULL, &x}, {NULL, &picks}}};

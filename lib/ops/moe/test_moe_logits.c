@@ -10,8 +10,7 @@ static void make(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-static void test_moe_logits_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_moe_logits_gradient_is_the_slope) {
     n_channels = 5;
     op_case_check_gradients(make);
     n_channels = 77;
@@ -19,16 +18,14 @@ static void test_moe_logits_gradient_is_the_slope(void **state) {
 }
 
 /* The longest sum is over 77 channels. */
-static void test_moe_logits_in_every_precision(void **state) {
-    (void)state;
+TEST(test_moe_logits_in_every_precision) {
     n_channels = 77;
     op_case_check_precisions(make, 77, 0);
     op_case_check_threads(make);
 }
 
 /* In bf16 the product of two numbers of 8 bits is exact in fp32, and is not rounded to bf16. */
-static void test_moe_logits_are_not_rounded_to_the_models_precision(void **state) {
-    (void)state;
+TEST(test_moe_logits_are_not_rounded_to_the_models_precision) {
     struct op_case c;
     n_channels = 2;
     make(&c, BF16);
@@ -42,8 +39,7 @@ static void test_moe_logits_are_not_rounded_to_the_models_precision(void **state
     op_case_free(&c);
 }
 
-static void test_moe_logits_refuses(void **state) {
-    (void)state;
+TEST(test_moe_logits_refuses) {
     struct type x = op_type(BF16, "BTC", 1, 2, 8), w = op_type(BF16, "EC", 3, 8), out[MAX_OUT];
     struct step step = {.op = &op_moe_logits, .n_in = 1, .n_out = 1, .n_weight = 1};
     struct call call = {.step = &step, .in = {{NULL, &x}}, .weight = {{NULL, &w}}};

@@ -30,14 +30,12 @@ static void check_packed(int n, const int32_t rows[T * K], const int32_t counts[
 }
 
 /* Experts have 1, 1, 4 and 1 rows: of tokens 0; 2; 0, 1, 2, 3; 1. */
-static void test_rows_of_an_expert_lie_after_one_another(void **state) {
-    (void)state;
+TEST(test_rows_of_an_expert_lie_after_one_another) {
     check_packed(1, (int32_t[]){2, 0, 3, 6, 1, 4, 5, -1}, (int32_t[]){1, 1, 4, 1});
 }
 
 /* A token goes to two experts of a rank at most: boxes of 8 rows; of 4 where a rank has one expert. */
-static void test_each_rank_has_a_box_that_suffices(void **state) {
-    (void)state;
+TEST(test_each_rank_has_a_box_that_suffices) {
     check_packed(2, (int32_t[]){8 + 0, 0, 8 + 1, 8 + 4, 1, 8 + 2, 8 + 3, -1}, (int32_t[]){1, 1, 4, 1});
     check_packed(4, (int32_t[]){8 + 0, 0, 8 + 1, 12 + 0, 4 + 0, 8 + 2, 8 + 3, -1}, (int32_t[]){1, 1, 4, 1});
 }
@@ -58,8 +56,7 @@ static void make_many(struct op_case *c, enum dtype dtype) {
     }
 }
 
-static void test_moe_pack_equals_its_sibling(void **state) {
-    (void)state;
+TEST(test_moe_pack_equals_its_sibling) {
     struct op_case c, cpu;
     make_many(&c, INT32);
     make_many(&cpu, INT32);
@@ -72,8 +69,7 @@ static void test_moe_pack_equals_its_sibling(void **state) {
 }
 
 /* What goes to its row and comes back by it is the token, as often as it was not dropped. */
-static void test_dispatch_and_combine_find_packed_rows(void **state) {
-    (void)state;
+TEST(test_dispatch_and_combine_find_packed_rows) {
     struct op_case c, sent, back;
     for (parts = 1; parts <= 4; parts *= 2) {
         make(&c, FP64);
@@ -103,8 +99,7 @@ static void test_dispatch_and_combine_find_packed_rows(void **state) {
     }
 }
 
-static void test_moe_pack_refuses(void **state) {
-    (void)state;
+TEST(test_moe_pack_refuses) {
     struct type picks = op_type(INT32, "BTk", 1, T, K), out[MAX_OUT];
     struct step step = {.op = &op_moe_pack, .n_in = 1, .n_out = 2, .parts = 3, .moe = {.experts = E, .k = K}};
     struct call call = {.step = &step, .in = {{NULL, &picks}}};

@@ -30,8 +30,7 @@ static void make_apart(struct op_case *c, enum dtype dtype) {
         dtype_set(c->in[0].data, dtype, i, 0.02 * ((i % E * 7 + i / E * 3) % 11) * (1 + i / E % 3));
 }
 
-static void test_gates_have_the_slope_as_gradient(void **state) {
-    (void)state;
+TEST(test_gates_have_the_slope_as_gradient) {
     struct op_case c;
     for (int k = 1; k <= 3; k++) {
         rule = (struct moe_rule){.experts = E, .k = k, .group = 3, .places = 2};
@@ -69,8 +68,7 @@ static void check_slopes_of_losses(double aux, double z, int64_t places) {
     op_case_free(&c);
 }
 
-static void test_losses_have_the_slope_as_gradient(void **state) {
-    (void)state;
+TEST(test_losses_have_the_slope_as_gradient) {
     check_slopes_of_losses(0.7, 0, 2);
     check_slopes_of_losses(0, 0.3, 2);
     check_slopes_of_losses(0.7, 0.3, 1);
@@ -78,8 +76,7 @@ static void test_losses_have_the_slope_as_gradient(void **state) {
 }
 
 /* An exponential, a sum of 5 and a quotient; backward one more of each. */
-static void test_route_in_every_precision(void **state) {
-    (void)state;
+TEST(test_route_in_every_precision) {
     rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 2, .aux = 0.1, .z = 0.1};
     op_case_check_precisions(make_apart, 32, 0);
     op_case_check_aliases(make_apart);
@@ -94,8 +91,7 @@ static void set_choices(struct op_case *c, const int (*of)[2]) {
 }
 
 /* A group of three tokens with two places of an expert. Token 2's second choice is 1, as is the first of 0 and of 1. */
-static void test_first_choices_and_lower_positions_come_first(void **state) {
-    (void)state;
+TEST(test_first_choices_and_lower_positions_come_first) {
     struct op_case c;
     const int of[3][2] = {{1, 0}, {1, 4}, {4, 1}};
     const int32_t picks[] = {1 * 2 + 0, 0 * 2 + 0, 1 * 2 + 1, 4 * 2 + 1, 4 * 2 + 0, -1 - 1};
@@ -110,8 +106,7 @@ static void test_first_choices_and_lower_positions_come_first(void **state) {
     op_case_free(&c);
 }
 
-static void test_ties_go_to_the_lower_expert(void **state) {
-    (void)state;
+TEST(test_ties_go_to_the_lower_expert) {
     struct op_case c;
     rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 3};
     make(&c, FP64);
@@ -126,8 +121,7 @@ static void test_ties_go_to_the_lower_expert(void **state) {
 }
 
 /* A uniform router: f and p are 1/E each, so the load loss is aux, and lse = log E. */
-static void test_losses_of_a_uniform_router(void **state) {
-    (void)state;
+TEST(test_losses_of_a_uniform_router) {
     struct op_case c;
     rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 3, .aux = 0.5, .z = 0.25};
     make(&c, FP64);
@@ -138,8 +132,7 @@ static void test_losses_of_a_uniform_router(void **state) {
 }
 
 /* All NaN: an expert is picked all the same, and the loss says it. */
-static void test_what_is_not_a_number_shows_in_the_loss(void **state) {
-    (void)state;
+TEST(test_what_is_not_a_number_shows_in_the_loss) {
     struct op_case c;
     rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 3, .aux = 1};
     make(&c, FP32);
@@ -150,8 +143,7 @@ static void test_what_is_not_a_number_shows_in_the_loss(void **state) {
     op_case_free(&c);
 }
 
-static void test_places_are_the_share_rounded_up(void **state) {
-    (void)state;
+TEST(test_places_are_the_share_rounded_up) {
     assert_int_equal(moe_places(1, 256, 2, 8), 64);
     assert_int_equal(moe_places(1.25, 256, 2, 8), 80);
     assert_int_equal(moe_places(1.25, 6, 1, 4), 2);                  /* 1.875 */
@@ -167,8 +159,7 @@ static enum status shape_of(struct type logits, const struct moe_rule *of) {
     return op_moe_route.shape(&call, out);
 }
 
-static void test_route_refuses(void **state) {
-    (void)state;
+TEST(test_route_refuses) {
     struct type logits = op_type(FP32, "BTE", 2, 24, 4);
     struct moe_rule of = {.experts = 4, .k = 2, .group = 12, .places = 3};
     assert_ok(shape_of(logits, &of));

@@ -103,8 +103,7 @@ static void check(op_case_maker *make, double (*longest_sum)(void)) {
 }
 
 /* A group of more tokens than a block has threads, and more choices than it has places. */
-static void test_siblings_of_a_long_group(void **state) {
-    (void)state;
+TEST(test_siblings_of_a_long_group) {
     s.B = 1, s.groups = 2, s.C = 4;
     s.rule = (struct moe_rule){.experts = 3, .k = 2, .group = 300, .places = 150, .aux = 0.3, .z = 0.1};
     op_case_check_siblings(make_moe_route, route_sum(), 0);
@@ -112,11 +111,11 @@ static void test_siblings_of_a_long_group(void **state) {
     op_case_check_siblings(make_moe_dispatch, combine_sum(), 0);
 }
 
-static void test_siblings_moe_logits(void **state) { (void)state; check(make_moe_logits, logits_sum); }
-static void test_siblings_moe_route(void **state) { (void)state; check(make_moe_route, route_sum); }
-static void test_siblings_expert_linear(void **state) { (void)state; check(make_expert_linear, expert_sum); }
-static void test_siblings_moe_dispatch(void **state) { (void)state; check(make_moe_dispatch, combine_sum); }
-static void test_siblings_moe_combine(void **state) { (void)state; check(make_moe_combine, combine_sum); }
+TEST(test_siblings_moe_logits) { check(make_moe_logits, logits_sum); }
+TEST(test_siblings_moe_route) { check(make_moe_route, route_sum); }
+TEST(test_siblings_expert_linear) { check(make_expert_linear, expert_sum); }
+TEST(test_siblings_moe_dispatch) { check(make_moe_dispatch, combine_sum); }
+TEST(test_siblings_moe_combine) { check(make_moe_combine, combine_sum); }
 
 TESTS(unit_test(test_siblings_moe_logits), unit_test(test_siblings_moe_route), unit_test(test_siblings_expert_linear),
       unit_test(test_siblings_moe_dispatch), unit_test(test_siblings_moe_combine),

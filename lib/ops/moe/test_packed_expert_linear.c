@@ -23,20 +23,17 @@ static const int32_t MANY[BOXES * EXPERTS] = {65, 0, 64, 0, 4, 130};
 static void make_many(struct op_case *c, enum dtype dtype) { make(c, dtype, 140, 72, 136, MANY); }
 static void make_many_odd(struct op_case *c, enum dtype dtype) { make(c, dtype, 140, 67, 133, MANY); }
 
-static void test_packed_expert_linear_gradient_is_the_slope(void **state) {
-    (void)state;
+TEST(test_packed_expert_linear_gradient_is_the_slope) {
     op_case_check_gradients(make_packed);
 }
 
-static void test_packed_expert_linear_in_every_precision(void **state) {
-    (void)state;
+TEST(test_packed_expert_linear_in_every_precision) {
     op_case_check_precisions(make_packed, 2 * BOX, 0);
     op_case_check_precisions(make_many, 2 * 140, 0);
     op_case_check_threads(make_many);
 }
 
-static void test_packed_expert_linear_equals_its_sibling(void **state) {
-    (void)state;
+TEST(test_packed_expert_linear_equals_its_sibling) {
     op_case_check_siblings(make_packed, 2 * BOX, 0);
     op_case_check_siblings(make_many, 2 * 140, 0);
     op_case_check_siblings(make_many_odd, 2 * 140, 0);
@@ -51,8 +48,7 @@ static void make_integers(const struct tensor *x) {
 /* Rows and their gradients have the bits that they have padded (on a GPU, where another kernel multiplies them, of
  * integers); a row that nobody sent is zero, and so is the gradient
  * of an expert without rows, where it is set. */
-static void test_packed_rows_have_the_bits_of_padded_ones(void **state) {
-    (void)state;
+TEST(test_packed_rows_have_the_bits_of_padded_ones) {
     struct op_case c, padded;
     make_packed(&c, FP32);
     for (int i = 0; i < 3 && test_device()->kind == DEVICE_CUDA; i++)
@@ -97,8 +93,7 @@ static void test_packed_rows_have_the_bits_of_padded_ones(void **state) {
     op_case_free(&c);
 }
 
-static void test_packed_expert_linear_costs_full_boxes(void **state) {
-    (void)state;
+TEST(test_packed_expert_linear_costs_full_boxes) {
     struct op_case c;
     make_packed(&c, FP32);
     struct call call = op_case_call(&c, ROW_FORWARD);

@@ -28,8 +28,7 @@ static void make_sum(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-static void test_interaction_gradients_are_slopes(void **state) {
-    (void)state;
+TEST(test_interaction_gradients_are_slopes) {
     op_case_maker *const makers[] = {make_dots, make_concat, make_sum};
     for (int i = 0; i < 3; i++) {
         op_case_check_gradients(makers[i]);
@@ -39,8 +38,7 @@ static void test_interaction_gradients_are_slopes(void **state) {
 }
 
 /* Where each number lies: x first, then pairs (1,0), (2,0), (2,1) ... */
-static void test_interaction_dots_are_in_the_order_of_pairs(void **state) {
-    (void)state;
+TEST(test_interaction_dots_are_in_the_order_of_pairs) {
     struct op_case c;
     make_dots(&c, FP64);
     op_case_run(&c, ROW_FORWARD);
@@ -78,8 +76,7 @@ static void check_gradient(const struct op_case *c, int s, int i) {
     }
 }
 
-static void test_interaction_dots_of_many_long_vectors(void **state) {
-    (void)state;
+TEST(test_interaction_dots_of_many_long_vectors) {
     struct op_case c;
     op_case_start(&c, &op_interaction_dots, 1);
     op_case_input(&c, op_type(FP64, "PBD", 1, 2, MANY));
@@ -97,8 +94,7 @@ static void test_interaction_dots_of_many_long_vectors(void **state) {
 }
 
 /* ---- the loss ---- */
-static void test_binary_cross_entropy_and_its_slope(void **state) {
-    (void)state;
+TEST(test_binary_cross_entropy_and_its_slope) {
     const struct type logits = op_type(FP64, "PB1", 1, 5, 1), labels = op_type(INT32, "PB", 1, 5),
                       one = op_type(FP64, "1", 1);
     double x[] = {0.3, -2, 800, -800, 7}, dx[5], loss;
@@ -136,8 +132,7 @@ static void pool(int64_t first, int64_t n, double out[BAGS * D]) {
     assert_ok(op_run(&c, ROW_FORWARD));
 }
 
-static void test_bags_of_shards_add_up_to_the_whole(void **state) {
-    (void)state;
+TEST(test_bags_of_shards_add_up_to_the_whole) {
     double whole[BAGS * D], one[BAGS * D], other[BAGS * D];
     pool(0, 4, whole), pool(0, 2, one), pool(2, 2, other);
     for (int i = 0; i < BAGS * D; i++) assert_close(one[i] + other[i], whole[i], 0);
@@ -147,8 +142,7 @@ static void test_bags_of_shards_add_up_to_the_whole(void **state) {
     assert_close(whole[5 * D], 0, 0);                                /* p 1, f 0, b 1: an empty bag */
 }
 
-static void test_an_id_beyond_the_table_is_refused(void **state) {
-    (void)state;
+TEST(test_an_id_beyond_the_table_is_refused) {
     const struct type ids = op_type(INT32, "PFBM", 1, 1, 1, 1), table = op_type(FP64, "FVD", 1, 4, 1),
                       kept = op_type(FP64, "FV", 1, 4);
     int32_t id = 4;
@@ -190,8 +184,7 @@ static void update_free(struct update *u) {
 }
 
 /* A row that many bags name is squared once, as a sum: of all features, replicas and records. */
-static void test_rows_are_coalesced_before_they_are_squared(void **state) {
-    (void)state;
+TEST(test_rows_are_coalesced_before_they_are_squared) {
     struct update u;
     double squares, expected = 0;
     update_make(&u, 0, V);
@@ -212,8 +205,7 @@ static void test_rows_are_coalesced_before_they_are_squared(void **state) {
 }
 
 /* Occurrences of a row stay in the order of samples; and a shard has its own rows only. */
-static void test_rows_are_sorted_stably(void **state) {
-    (void)state;
+TEST(test_rows_are_sorted_stably) {
     struct update u;
     update_make(&u, 2, 2);
     rows_sort(&u.rows);
@@ -229,8 +221,7 @@ static void test_rows_are_sorted_stably(void **state) {
 }
 
 /* More rows than one pass of the sort tells apart. */
-static void test_many_rows_are_sorted(void **state) {
-    (void)state;
+TEST(test_many_rows_are_sorted) {
     enum { N = 3000, ROWS = 3000000 };
     struct type ids = op_type(INT32, "PFBM", 1, 1, N, 1);
     int32_t *record = calloc(1, (size_t)rows_vectors_at(N));
@@ -250,8 +241,7 @@ static void test_many_rows_are_sorted(void **state) {
 }
 
 /* One row in a thousand bags, which several threads' parts of the index have: all add to one update. */
-static void test_a_row_of_many_bags_is_updated_once(void **state) {
-    (void)state;
+TEST(test_a_row_of_many_bags_is_updated_once) {
     enum { N = 1000 };
     struct type ids = op_type(INT32, "PFBM", 1, 1, N, 1);
     int64_t vectors = rows_vectors_at(N);
