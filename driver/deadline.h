@@ -3,10 +3,6 @@
 #ifndef TRIVIUM_DRIVER_DEADLINE_H
 #define TRIVIUM_DRIVER_DEADLINE_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** From here until deadline_lift or the next call: after this many seconds (rounded up) one E_TIMEOUT line, and
  *  code 1.
  *  @param what "set-up": copied  @collective{none} */
@@ -18,7 +14,4 @@ void deadline_lift(void);
  *  @collective{none} */
 void deadline_set_for_start(int argc, char **argv);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -11,10 +11,6 @@
 #include "lib/run/plan.h"
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** argv: words after `preflight`, train's options; it looks at save, device, comm, threads and comm-timeout. @return
  *  the exit code: 0 also where something looks wrong but works; 1 the folder or the network fails; 2 bad request, or
  *  ranks of different programs or libraries.
@@ -49,7 +45,4 @@ int preflight_findings(const struct preflight_rank *, int n_ranks, FILE *, bool 
 /** "2 hosts: n01 x 4, n02 x 4", at most `most` by name. *n_hosts as well. Ranks of a host need not be neighbors. */
 void preflight_hosts(const struct preflight_rank *, int n_ranks, int most, char *out, size_t size, int *n_hosts);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

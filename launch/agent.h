@@ -3,10 +3,6 @@
 #ifndef TRIVIUM_LAUNCH_AGENT_H
 #define TRIVIUM_LAUNCH_AGENT_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** argv: launch's own options, and PROGRAM args... Starts the ranks of PROGRAM and the spares, and waits for all of
  *  them. USR1 is passed on; TERM, and a rank that ends before it has said that it has finished, end the others. But if
  *  a signal has killed it, and enough are left for --elastic, they go on in a new epoch.
@@ -14,7 +10,4 @@ extern "C" {
  *  itself */
 int agent_main(int argc, char **argv);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

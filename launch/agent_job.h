@@ -10,10 +10,6 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct agent {
     struct own_job job;                      /* slot: unused */
     struct own_memory *memory;
@@ -51,7 +47,4 @@ void agent_look_who_is_lost(struct agent *);
 void agent_plan_ahead(struct agent *);
 void agent_wreak_chaos(struct agent *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

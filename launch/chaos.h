@@ -5,10 +5,6 @@
 #include "lib/comm/own/epoch.h"
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum chaos_kind { CHAOS_KILL, CHAOS_STOP, CHAOS_SLOW, CHAOS_CUT, N_CHAOS_KINDS };
 /* To n slots at once; of a cut: the two ends. seconds: after the last one; slow_s: how long a slowed rank is
  * stopped. */
@@ -46,7 +42,4 @@ void chaos_look(struct chaos_costs *, int32_t epoch, int64_t step, double now_s)
 /** In two lines. @collective{none} */
 void chaos_print(struct chaos_costs *, int seed, double now_s, FILE *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

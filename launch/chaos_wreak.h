@@ -6,10 +6,6 @@
 #include "launch/chaos.h"
 #include "launch/plan_ahead.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* seed: 0: there is none; mean_s, hang_s: as chaos_act has them; act_s: when the next act is. goes_on_s[s]: when a
  * stopped one does, INFINITY if it is to die, or 0. rests_s[s]: it is not slowed again before: it has to move within
  * hang_s, and may have to wait for a core. */
@@ -29,7 +25,4 @@ struct wreak_hand {
 /** At each turn: counts what is done, from the first step to the end. all_is_done: no more acts. @collective{none} */
 void wreak_chaos(struct wreak *, const struct plan_view *, bool all_is_done, const struct wreak_hand *, double now_s);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

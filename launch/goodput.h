@@ -11,10 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** Young's interval in whole steps, at least one. 0: not known. */
 int64_t goodput_interval_steps(double stall_s, double mtbf_s, double step_s);
 
@@ -34,7 +30,4 @@ struct goodput_rows {
  *  last_step are lost. Lines that are no rows are passed over. @errors E_IO: there is no such file; E_MEMORY */
 enum status goodput_read(const char *path, int64_t from, int64_t last_step, struct goodput_rows *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -3,14 +3,7 @@
 #ifndef TRIVIUM_LAUNCH_HOST_H
 #define TRIVIUM_LAUNCH_HOST_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** @return the exit code: what the lighthouse says; 1 without it, 2 after a bad request */
 int host_main(int argc, char **argv);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

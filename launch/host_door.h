@@ -9,10 +9,6 @@
 #include <poll.h>
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { DOOR_TEXT = 32 };
 
 struct host_door {
@@ -46,7 +42,4 @@ enum status host_address_find(const char *name, uint32_t *ip);
 /** "10.0.0.1:7070" */
 void host_address_text(const struct network_address *, char text[DOOR_TEXT]);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

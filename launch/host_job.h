@@ -4,10 +4,6 @@
 
 #include "launch/host_link.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* texts: folder, settings, words (host_job), and NULL; words: what comes after the settings. text: owned, with what all
  * of them point into. */
 struct host_texts { struct host_job job; char *text, **texts, **settings, **words; };
@@ -20,7 +16,4 @@ enum status host_job_write(const struct host_job *, char *const *words, char **b
 enum status host_job_read(const struct host_message *, struct host_texts *out);
 void host_texts_free(struct host_texts *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -44,10 +44,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum host_kind {
     HOST_HERE, HOST_JOB, HOST_STATE, HOST_ADDRESS, HOST_WISH, HOST_LOST, HOST_WHOLE, HOST_ENDS, HOST_RESTS,
     HOST_CLOSES, HOST_CLOSED, HOST_SHAPE, HOST_KEPT, HOST_DONE, HOST_ENDED, HOST_EPOCH, HOST_PLACE, HOST_SIGNAL,
@@ -99,7 +95,4 @@ bool host_link_has_more(const struct host_link *);
 /** Send what is left, within so many seconds. @collective{none} */
 void host_link_flush(struct host_link *, double seconds);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 #include "launch/host_door.h"
 #include "launch/host_link.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct host_request {
     char name[HOST_MOST_NAME + 1];
     struct network_address meet;
@@ -22,7 +18,4 @@ bool host_is_meant(int argc, char **argv);
  *  @errors E_USAGE: an unknown word, no place to meet or no secret; E_CONFIG: an address that is none */
 enum status host_request_read(int argc, char **argv, struct host_request *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

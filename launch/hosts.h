@@ -6,10 +6,6 @@
 #include "lib/base/status.h"
 #include "lib/comm/own/greeting.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { MOST_HOSTS = 64, SECRET_TEXT = 2 * GREETING_SECRET + 1 };
 
 /* user: who logs in there, "": not said; n: processes there */
@@ -44,7 +40,4 @@ enum status host_secret_read(const char *text, unsigned char secret[GREETING_SEC
 /** The digits of a secret. Pure. */
 void host_secret_text(const unsigned char secret[GREETING_SECRET], char text[SECRET_TEXT]);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

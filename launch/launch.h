@@ -17,10 +17,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     EXIT_CHECKPOINTED = 75,       /* EX_TEMPFAIL of sysexits.h: "try again" */
     EXIT_READER_LEFT = 128 + 13,  /* as a shell says it of any program that SIGPIPE ends */
@@ -202,7 +198,4 @@ struct launch_outcome {
     double wall_s;
 };
 
-#ifdef __cplusplus
-}
-#endif
 #endif

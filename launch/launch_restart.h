@@ -24,10 +24,6 @@
 #include "lib/run/plan.h"
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { LAUNCH_MOST_STUCK = 2 };
 
 /** trivium launch: a job, started again as often as --max-restarts says. As launch.  @return the exit code */
@@ -80,7 +76,4 @@ enum status launch_changed_words(char *const *command, int n_words, const struct
  *  and remedy. */
 void launch_reason(const char *line, char *out, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "lib/base/option.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* at: n words, NULL at their end; owned, with those that were made. */
 struct settled_words { char **at; int n, n_made; };
 
@@ -17,7 +13,4 @@ struct settled_words { char **at; int n, n_made; };
 enum status launch_settle(char *const *command, int n_words, const struct options *read, struct settled_words *out);
 void settled_words_free(struct settled_words *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,15 +5,8 @@
 
 #include "launch/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** A request with --host or --hostfile. Starts an agent on each host, or waits for them; then as agent_main.
  *  @return the exit code */
 int lighthouse_main(const struct launch_request *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -12,10 +12,6 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum host_state { HOST_AWAITED, HOST_IS_HERE, HOST_SILENT, HOST_GONE };
 /* starter: the process that starts its agent, 0: none; status: how it has ended. */
 /* lost: processes of it that have died; others take their places (--respawn). again_s: when its agent is started again,
@@ -70,7 +66,4 @@ void lighthouse_place(struct lighthouse *);
  *  chaos, if it was asked for. */
 void lighthouse_look_ahead(struct lighthouse *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

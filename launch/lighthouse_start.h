@@ -6,10 +6,6 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { START_MOST_WORDS = 64 };
 
 /** The words that start the agent of a host, NULL at the end: those of `command` between blanks, each %h being the
@@ -21,7 +17,4 @@ enum status start_words(const char *command, const char *self, const char *meet,
 /** Run them, with the secret as their standard input. @errors E_IO */
 enum status start_agent(char *const *words, const unsigned char *secret, const sigset_t *unblocked, pid_t *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

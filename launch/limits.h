@@ -5,10 +5,6 @@
 
 #include "lib/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** Open files, file sizes, TMPDIR and shared memory for mpirun and n ranks on this host. Looked at when they are
  *  about to start; that a job outgrows them later is said where it happens.
  *  @errors E_IO, E_MEMORY: which limit, what it is, what is needed  @collective{none} */
@@ -17,7 +13,4 @@ enum status limits_look(int n_ranks);
  *  @errors E_IO, E_MEMORY  @collective{none} */
 enum status limits_look_alone(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

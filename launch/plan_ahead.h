@@ -4,10 +4,6 @@
 
 #include "lib/comm/own/job.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The job as it is seen. memory: the ranks' own, or one of the same form. n_at_first: slots from here on are of
  * processes that were started later. there[s]: process s lives; told[s], left[s]: that it cannot leave has been said;
  * it has left, and is to end (written here). */
@@ -42,7 +38,4 @@ struct plan_act plan_ahead(const struct plan_view *, const double *goes_on_s);
 /** The epoch of PLAN_OPEN is: say so. now: the one before. @collective{none} */
 void plan_is_open(const struct plan_view *, const struct epoch *now, const struct plan_act *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -2,15 +2,8 @@
 #ifndef TRIVIUM_LAUNCH_POSTMORTEM_H
 #define TRIVIUM_LAUNCH_POSTMORTEM_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** `trivium postmortem [JOB|DIR] [--json]`: of a job on this host, running or dead ("": the newest), or of a folder
  *  where `launch` has put its records. Reads only. @return the exit code */
 int postmortem_main(int argc, char **argv);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

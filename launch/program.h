@@ -5,10 +5,6 @@
 
 #include "lib/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** Where this process's program was at the first call, which is to come early. Static storage. @errors E_IO */
 enum status program_path(const char **out);
 /** Is another file there now, or none? After program_path. */
@@ -16,7 +12,4 @@ bool program_is_replaced(void);
 /** execvp of words[0]; if that is program_path, of what this process runs. It comes back only on failure (errno). */
 void program_run(char *const *words);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

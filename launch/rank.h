@@ -6,16 +6,9 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** In a child that was just forked: become rank job->slot of words[0]. local: its number on this host; unblocked: the
  *  signals as they were before the agent watched them; agent: its process. Does not return. */
 void rank_become(const struct own_job *, int local, char **words, const sigset_t *unblocked, pid_t agent)
     __attribute__((noreturn));
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 
 #include "launch/plan_ahead.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* since_s: when the slots in `lost` were first seen to live without each other; epoch: opened for such a loss;
  * ended: killed for one. -1: none. */
 struct reconnect { int lost[2], ended; int32_t epoch; double since_s; };
@@ -21,7 +17,4 @@ struct plan_act reconnect_look(struct reconnect *, const struct plan_view *, dou
 /** The epoch of PLAN_OPEN is: say so. now: the one before. @collective{none} */
 void reconnect_is_open(struct reconnect *, const struct epoch *now, const struct plan_act *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

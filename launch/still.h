@@ -7,10 +7,6 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* All zero: not looked at yet. */
 struct still { unsigned beat; double moved_s; };
 
@@ -20,7 +16,4 @@ bool still_too_long(struct still *, unsigned beat, bool should_move, double now_
 /** Kill it, and say so, and what it does instead: stopped, or stuck. */
 void still_kill(int slot, pid_t, double hang_s);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

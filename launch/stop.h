@@ -11,10 +11,6 @@
 
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** From here on SIGUSR1 is kept for stop_was_asked instead of ending the process, and in a process that mpirun did not
  *  start SIGINT ends it with the line above and that code. First thing in main, before any thread is started: a request
  *  may come while MPI still starts. */
@@ -26,7 +22,4 @@ bool stop_was_asked(void);
 enum { EXIT_INTERRUPTED = 128 + 2 }; /* as a shell says it of any program that SIGINT ends */
 #define INTERRUPTED "interrupted: the steps since the last checkpoint (--save) are lost; --resume continues from it"
 
-#ifdef __cplusplus
-}
-#endif
 #endif

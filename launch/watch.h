@@ -2,15 +2,8 @@
 #ifndef TRIVIUM_LAUNCH_WATCH_H
 #define TRIVIUM_LAUNCH_WATCH_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** `trivium watch [JOB] [--once] [--json] [--metrics FILE]`: once a second until the job ends. Reads only; no rank
  *  knows of it. @return the exit code */
 int watch_main(int argc, char **argv);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

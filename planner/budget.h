@@ -14,10 +14,6 @@
 
 #include "lib/cost/cluster.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* mtbf_rank_s 0: nothing fails. interval_s 0: Daly's. */
 struct budget_of { double flops, peak_flops_per_s, mfu, ranks, stall_s, restart_s, interval_s; };
 
@@ -35,7 +31,4 @@ struct budget {
 /** @param of all above 0 but for the last three, which may be 0  @collective{none} */
 struct budget budget_make(const struct cluster *, const struct budget_of *of);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

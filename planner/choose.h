@@ -13,10 +13,6 @@
 
 #include "planner/search.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** Try both on a layout that was found; what `fixed` has a bit of stays (search_layouts).
  *  @errors those of price_plan; E_MEMORY  @collective{none} */
 enum status choose_refine(const struct recipe *, const struct plan *asked, unsigned fixed, bool split,
@@ -30,7 +26,4 @@ enum status choose_auto(const struct recipe *, const struct cluster *, struct pl
 /** Does anything say auto? */
 bool choose_is_asked(const struct recipe *, const struct plan *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

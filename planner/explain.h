@@ -9,10 +9,6 @@
 
 #include "planner/search.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define MODEL_ERROR 0.033
 
 /** Tied layouts first, those of least memory first, then the others by their step. @return how many are tied */
@@ -28,7 +24,4 @@ struct tipping { double now, beyond; struct layout other; };
 enum status explain_tipping(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
                             const struct search *, struct tipping out[N_ASSUMPTIONS]);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

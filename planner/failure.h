@@ -16,10 +16,6 @@
 #ifndef TRIVIUM_PLANNER_FAILURE_H
 #define TRIVIUM_PLANNER_FAILURE_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** How much longer a step is than on machines that are all as fast as their mean; >= 1. @param n machines, >= 1
  *  @param cv standard deviation by mean  @param slow_part of the machines, slow_factor times as slow (>= 1) */
 double failure_slowest(double n, double cv, double slow_part, double slow_factor);
@@ -38,7 +34,4 @@ double failure_goodput(double interval_s, double stall_s, double mtbf_s, double 
 /** The chance that at least one of n fails, each with chance p. */
 double failure_of_any(double n, double p);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

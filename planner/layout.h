@@ -6,10 +6,6 @@
 
 #include "lib/run/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Outermost loop of a search first. dp follows: all ranks that are left. */
 enum decision {
     DECIDE_TP, DECIDE_PP, DECIDE_CP, DECIDE_EP, DECIDE_MICRO, DECIDE_SCHEDULE, DECIDE_CHUNKS, DECIDE_ZERO,
@@ -54,7 +50,4 @@ bool layout_is_legal(const struct recipe *, struct plan *);
 bool layout_settle(const struct recipe *, const struct layout *, unsigned fixed, const struct plan *asked,
                    struct plan *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

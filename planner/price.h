@@ -28,10 +28,6 @@
 #include "lib/run/profile.h"
 #include "lib/run/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum price_phase {
     PRICE_PRODUCTS,        /* rows that are bound by arithmetic; */
     PRICE_MEMORY,          /* by memory */
@@ -98,7 +94,4 @@ enum status price_time_line(const struct recipe *, const struct plan *, const st
                             struct price_time_line *out);
 void price_time_line_fini(struct price_time_line *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

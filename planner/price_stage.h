@@ -5,10 +5,6 @@
 
 #include "planner/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Compiled, and its seconds; or like another, but for its schedule. own: without exchanges. */
 struct chunk_price { double tape[N_TAPES], own[N_TAPES], phase[N_TAPES][N_PRICE_PHASES]; };
 struct stage {
@@ -35,7 +31,4 @@ void price_each_row(const struct cluster *rank, const struct run *, double (*row
 /** What follows its schedule: the sum of end_s.  @collective{none} */
 double stage_end_s(const struct stage *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -16,10 +16,6 @@
 #include "planner/layout.h"
 #include "planner/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct found { struct layout layout; struct price price; };
 
 enum { MAX_BEST = 16, MAX_CHOICES = 64 };
@@ -47,7 +43,4 @@ enum status search_layouts_telling(const struct recipe *, const struct plan *ask
                                    struct search *out);
 void search_fini(struct search *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -13,10 +13,6 @@
 
 #include "planner/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define WALL_EXCHANGES (1.0 / 3)
 #define WALL_REACH 0.9
 
@@ -37,7 +33,4 @@ enum wall wall_of(const struct wall_of *);
 /** What takes most of the time beside exchanges, wide products, and *part, which part of it. Of a layout that fits. */
 enum loss wall_loss(const struct wall_of *, double *part);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

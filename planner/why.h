@@ -13,10 +13,6 @@
 
 #include "planner/price.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum part { PART_PRODUCTS, PART_MEMORY, PART_REPLAY, PART_LAYERS, PART_BUBBLE, PART_PP, PART_REPLICAS, PART_UPDATE,
             N_PARTS };
 /** "exchanges in layers (tp, cp, ep)" */
@@ -35,7 +31,4 @@ const char *why_name(enum why);
  *  @param x, best (N_PARTS), s: their parts, which add up to their steps */
 enum why why_of(const double x[N_PARTS], bool fits, const double best[N_PARTS]);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

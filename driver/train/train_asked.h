@@ -5,10 +5,6 @@
 
 #include "driver/setup.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Of what a process was asked: hashes by which ranks compare it. files: the small ones that options name (kept.h).
  * program: 0 in epoch 0, in which hosts may have builds of their own. takes_part: it has been compared in an earlier
  * epoch. */
@@ -31,7 +27,4 @@ enum status train_asked_agree(struct train_asked *);
  *  ranks that take part already. Pure. @collective{none} */
 const char *train_identity_differs(const struct train_identity *all, int n, int me);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "driver/train/train_asked.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** What this epoch is set up with: what was asked for, with the number of replicas that there are now; and whether the
  *  state comes from memory (train_take_snapshots), else from the last checkpoint of this job, if there is one. *out is
  *  to be settled (setup_settle).
@@ -21,7 +17,4 @@ void train_note_step(void);
  *  @collective{the members of the new epoch} @errors those of comm_epoch_enter but E_EPOCH */
 enum status train_enter_epoch(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

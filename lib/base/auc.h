@@ -9,16 +9,9 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct score { double score, label; };   /* label 1: a click; 0: none */
 
 /** Of n scores, which are sorted. NaN where there are no clicks, or nothing else, or a score is NaN. */
 double auc_of(struct score *, int64_t n);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

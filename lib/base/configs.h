@@ -5,16 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** Find configs/NAME ("clusters/dgx-a100.ini") in the project that this executable was built in, else in the current
  *  directory. @param path written: where it is, or where it is missing in the current directory
  *  @return whether it is there  @collective{none} */
 bool configs_find(const char *name, char *path, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -2,10 +2,6 @@
 #ifndef TRIVIUM_BASE_CORES_H
 #define TRIVIUM_BASE_CORES_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { CORES_MASK_BYTES = 1024 };
 
 /** The affinity mask: a bit for each core that this process may run on. Several processes' masks can be joined by "or".
@@ -20,7 +16,4 @@ double cores_quota(const char *root);
 /** Both: cores of the mask, no more than the quota. @collective{none} */
 double cores_allowed(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,17 +5,10 @@
 
 #include "lib/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** What was made, renamed or removed in this folder is on the disk. @errors E_IO  @collective{none} */
 enum status durable_folder(const char *path);
 /** The name of this file or folder is on the disk: durable_folder of the one that it lies in. @errors E_IO
  *  @collective{none} */
 enum status durable_name(const char *path);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -17,10 +17,6 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { EXACT_LIMBS = 20, EXACT_NUMBERS = EXACT_LIMBS + 1 };
 
 /* Zero at first. `special`: what was added and is not finite, or has bits beyond the limbs, which makes it NaN. */
@@ -36,7 +32,4 @@ void exact_numbers(const struct exact *, double numbers[EXACT_NUMBERS]);
 /** The sum that such numbers, or a sum of them, stand for: rounded to nearest, or not finite if a part was not. */
 double exact_value(const double numbers[EXACT_NUMBERS]);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

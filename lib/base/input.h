@@ -10,10 +10,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* INPUT_FILE: regular files alone. INPUT_STREAM: a device, too, or a pipe that this process has open already:
  * /dev/stdin, or <(...) in bash. It is read once, so not for what each rank reads. INPUT_KEPT with one of them: what
  * train reads is read once by a process, however often it is opened (kept.h). */
@@ -43,7 +39,4 @@ enum status input_open(struct input *out, const char *what, const char *path, en
 enum status input_line(struct input *);
 void input_close(struct input *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** More than there are values in a JSON text of n bytes: an object or a list, or something behind a comma. Letters of
  *  strings do not count. A value takes up to 80 bytes of memory, and 2 of text: so count before you parse.
  *  @collective{none} */
@@ -24,7 +20,4 @@ enum status json_file_read(const char *path, int64_t max_bytes, size_t flags, js
  *  @collective{none} */
 enum status json_file_write(const char *path, const json_t *, size_t flags);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

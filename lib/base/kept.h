@@ -6,10 +6,6 @@
 
 #include "lib/base/input.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** From now on this process keeps what it opens with INPUT_KEPT. @collective{none} */
 void kept_begin(void);
 /** Forget it all, and keep nothing from now on. */
@@ -26,7 +22,4 @@ void kept_early(const char *path);
  *  @collective{none} */
 uint64_t kept_hash(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -2,10 +2,6 @@
 #ifndef TRIVIUM_BASE_LOG_H
 #define TRIVIUM_BASE_LOG_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum log_level { LOG_QUIET, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 /** Lines above this level are dropped. Default LOG_INFO. */
@@ -20,7 +16,4 @@ void log_line(enum log_level, const char *format, ...) __attribute__((format(pri
 #define log_info(...) log_line(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_line(LOG_DEBUG, __VA_ARGS__)
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** Was nvtx3/nvToolsExt.h found when this was built? */
 bool nvtx_is_built(void);
 /** Is there a profiler that wants names? */
@@ -17,7 +13,4 @@ bool nvtx_is_heard(void);
 void nvtx_push(const char *name);
 void nvtx_pop(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The C type of the target field: BOOL and CHOICE int, INT int64_t, REAL double, TEXT char[OPTION_TEXT_MAX]. */
 enum option_type { OPTION_BOOL, OPTION_INT, OPTION_REAL, OPTION_TEXT, OPTION_CHOICE };
 enum { OPTION_TEXT_MAX = 1024 };
@@ -77,7 +73,4 @@ void options_help(const struct options *, FILE *);
 /** Is --help among the words, or -h where it cannot be an option's value? */
 bool options_ask_for_help(int argc, char *const *argv);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** As open(2) with mode 0666, and closed on exec. What is written later does wait for the reader of a pipe.
  *  @return a descriptor, to be closed; -1: see errno and output_why  @collective{none} */
 int output_open(const char *path, int flags);
@@ -17,7 +13,4 @@ FILE *output_file(const char *path, const char *mode);
 /** Why one of these failed, in words; borrowed until the next strerror. @collective{none} */
 const char *output_why(int error);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

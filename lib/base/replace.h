@@ -6,17 +6,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** Begin to write a file. @return NULL: see errno; nothing has changed  @collective{none} */
 FILE *replace_begin(const char *path);
 /** End it: the new file takes the name if all of it was written and `keep`, and else is removed. file is closed.
  *  @return false: not all could be written, see errno; the old file is as it was  @collective{none} */
 bool replace_end(const char *path, FILE *file, bool keep);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

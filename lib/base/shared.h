@@ -12,10 +12,6 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* SHARED_READ: a file that is there. SHARED_UPDATE: read it and write to it; where there is none, it is made, empty.
  * SHARED_NEW: write a new, empty one; a file or link that has the name is removed first. */
 enum shared_use { SHARED_READ, SHARED_UPDATE, SHARED_NEW };
@@ -34,7 +30,4 @@ enum status shared_folder_name(const char *parent, char *out, size_t size);
  *  @errors E_IO: it cannot be made, is another user's, or is a link; E_CONFIG: too long  @collective{none} */
 enum status shared_folder(const char *parent, char *out, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -52,10 +52,6 @@
 #include "lib/run/run.h"
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { CHECKPOINT_VERSION = 3, CHECKPOINT_PATH_MAX = 1024 };
 
 /** Write the state after the last finished step into `save` (made if need be), then remove all but the `keep` newest
@@ -118,7 +114,4 @@ enum status checkpoint_load(struct run *, const char *step, enum checkpoint_part
  *  @errors as checkpoint_load  @collective{none} */
 enum status checkpoint_inspect(const char *path, FILE *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

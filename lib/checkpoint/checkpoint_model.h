@@ -5,10 +5,6 @@
 #include "lib/run/model.h"
 #include <jansson.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* arch: struct model's name; "": gpt. untied: 1 where the head has a matrix of its own. kv_heads, ffn, rope_theta: 0
  * where they are as a plan that does not say has them. experts_per_token: 0 without experts. dropless: 1 where experts
  * drop no token (capacity 0), which is no size and not compared. */
@@ -41,7 +37,4 @@ enum status checkpoint_model_compare(const struct checkpoint_model *, const stru
 /** The option that asks for size i of the model, and its value; false: there is none. */
 bool checkpoint_model_option(const struct checkpoint_model *, int i, const char **name, char value[24]);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -10,10 +10,6 @@
 #include "lib/device/tensor.h"
 #include "lib/checkpoint/checkpoint.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- reading ---- */
 
 struct checkpoint_reader;
@@ -56,7 +52,4 @@ enum status checkpoint_weights_finish(struct checkpoint_writer **writer);
 /** Leave nothing of it. */
 void checkpoint_weights_abandon(struct checkpoint_writer **);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -13,10 +13,6 @@
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/safetensors.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- reading ---- */
 
 struct hf_files;
@@ -60,7 +56,4 @@ enum status hf_files_finish(struct hf_writer **writer);
 /** Remove what was written. */
 void hf_files_abandon(struct hf_writer **writer);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

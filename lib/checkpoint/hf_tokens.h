@@ -6,10 +6,6 @@
 
 #include "lib/checkpoint/checkpoint.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Values for config.json: a number, a list of numbers, or null. */
 struct hf_tokens { json_t *bos, *eos, *pad; };
 
@@ -23,7 +19,4 @@ void hf_tokens_fini(struct hf_tokens *);
  *  None of them may be there.  @errors E_IO; those of hf_config_load */
 enum status hf_tokens_write(const struct hf_tokens *, const char *folder, const char *path);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

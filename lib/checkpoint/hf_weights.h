@@ -10,10 +10,6 @@
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "lib/run/model.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Tensor `name` is tensor `as` once more (hf_again.h): where the head is tied (else it is a weight of its own), or
  * always. A third kind is read in place of the other where the head is not tied, and export then writes both. */
 enum hf_again_when { HF_AGAIN_TIED, HF_AGAIN_ALWAYS, HF_AGAIN_READ_IF_UNTIED };
@@ -47,7 +43,4 @@ enum status hf_weights_export(const struct hf_weights *, const struct checkpoint
                               int64_t shard_bytes);
 #define HF_SHARD_BYTES 5000000000 /* as save_pretrained's */
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -19,10 +19,6 @@
 #include "lib/device/dtype.h"
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { SAFETENSORS_MAX_AXES = 8, SAFETENSORS_MAX_HEADER = 100000000, SAFETENSORS_MAX_VALUES = 4 << 20 };
 
 struct safetensors_entry {
@@ -89,7 +85,4 @@ void safetensors_abandon(struct safetensors_writer **);
 /** "F32" for FP32 and so on; NULL for none. */
 const char *safetensors_dtype_name(enum dtype);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

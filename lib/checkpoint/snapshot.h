@@ -21,10 +21,6 @@
 
 #include "lib/run/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { SNAPSHOT_TEXT_BYTES = 8192, SNAPSHOT_WINDOW = 8 << 20 };
 
 /** Bytes of a rank's snapshots: a multiple of ARENA_ALIGN. technique_save_bytes: of its bill. Pure.
@@ -50,7 +46,4 @@ struct snapshot_set {
  *  E_EPOCH: another rank has died meanwhile */
 enum status snapshot_load(struct run *, const struct snapshot_set *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

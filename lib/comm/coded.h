@@ -19,10 +19,6 @@
 #include "lib/comm/comm_request.h"
 #include "lib/ops/codec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct coded {
     struct codec codec;
     const struct group *group;
@@ -58,7 +54,4 @@ enum status coded_all_gather_start(struct coded *);
 /** Afterwards x (count) is the same on all ranks. @collective{group} @errors E_TIMEOUT, E_COMM */
 enum status coded_all_gather_wait(struct coded *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

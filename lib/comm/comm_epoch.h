@@ -5,10 +5,6 @@
 #include "lib/base/status.h"
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** Before comm_start: is this process none of the job's first ranks, but one that may wait in there until it is needed?
  *  @collective{none} */
 bool comm_is_spare(void);
@@ -37,7 +33,4 @@ enum status comm_epoch_close(void);
 /** Has a rank done so? @collective{none} */
 bool comm_epoch_is_closed(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "lib/comm/comm.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct comm_backend;
 
 struct comm_request {
@@ -21,7 +17,4 @@ struct comm_request {
     int64_t sequence;          /* counts the collectives of its group, or the messages of this rank, from 0 */
 };
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 
 #include "lib/comm/mesh.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What else may run meanwhile. */
 enum exchange_when {
     IN_ROW,            /* nothing, or the weight gradient that stands after an asynchronous row */
@@ -39,7 +35,4 @@ struct exchange {
 double exchange_bytes(const struct exchange *, int n);
 int64_t exchange_operations(const struct exchange *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

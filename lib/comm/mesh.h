@@ -11,10 +11,6 @@
 
 #include "lib/comm/comm.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** What a rank has a coordinate for: as at[DIM_TP] where all are gone through, as .tp where one is meant. A dimension
  *  more is a name in both lines and a row in mesh.c. */
 enum mesh_dim { DIM_TP, DIM_CP, DIM_DP, DIM_PP, N_DIMS };
@@ -102,7 +98,4 @@ struct mesh {
 enum status mesh_init(struct mesh *, const struct mesh_sizes *);
 void mesh_fini(struct mesh *); /* @collective{world} */
 
-#ifdef __cplusplus
-}
-#endif
 #endif

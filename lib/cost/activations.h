@@ -28,17 +28,10 @@
 
 #include "lib/program/lower.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct activations { int64_t bytes, statistics, parked; };   /* parked: in host memory; the others, on the device */
 
 /** Bytes of a microbatch that the chunk's blocks save from tape F for tapes B and W, each tensor once, without the
  *  padding that aligns them in their frame. Adds to blocks[0 .. p->n_blocks). @errors E_MEMORY  @collective{none} */
 enum status activations_count(const struct program *, const struct chunk *, struct activations *blocks);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

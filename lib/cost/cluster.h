@@ -14,10 +14,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** Points of a function: log-log between them, flat beyond. */
 enum { MAX_CURVE = 16 };
 struct curve { int n; double at[MAX_CURVE], is[MAX_CURVE]; };
@@ -78,7 +74,4 @@ enum status cluster_read(const char *name_or_path, struct cluster *out);
  *  @collective{none} */
 void cluster_limit_memory(struct cluster *, int64_t bytes);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -14,10 +14,6 @@
 #include "lib/cost/cluster.h"
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { MAX_UNKNOWNS = 5 };
 /** x[0..k) >= 0 of least sum over n lines of (1 - known[i] . x / seconds[i])^2. @param known [n][k]; seconds > 0.
  *  @return the median of |known . x / seconds - 1|, NaN without lines  @collective{none} */
@@ -38,7 +34,4 @@ struct timed_wire { enum comm_op op; double bytes, seconds; };
  *  group; the timed operations of each kind in ascending sizes, the same of all */
 void fit_wires(const struct timed_wire *, int n, int64_t ranks, struct level *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

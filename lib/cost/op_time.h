@@ -18,10 +18,6 @@
 #include "lib/cost/cluster.h"
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** The part of the peak that a product reaches. 0 < result <= 1. */
 double product_efficiency(const struct cluster *, const struct matmul *);
 
@@ -32,7 +28,4 @@ double op_bytes_per_s(const struct cluster *, const char *op);
 struct seconds { double compute, memory, total; };
 struct seconds op_seconds(const struct cluster *, const char *op, enum dtype, const struct cost *, enum row_kind);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

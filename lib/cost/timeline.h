@@ -4,10 +4,6 @@
 
 #include "lib/program/schedule.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** How long an action of a stage takes, in any unit; of a send: its message, until it is there. Never of a receive. */
 typedef double action_time(const void *self, int stage, const struct action *);
 
@@ -36,7 +32,4 @@ double timeline_bubble(const struct timeline *, const struct schedule *stages);
 /** "recv_F of chunk 0, microbatch 3": an action as text. Static storage, 2 in turn. */
 const char *action_text(const struct action *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -23,10 +23,6 @@
 #include "lib/comm/comm.h"
 #include "lib/cost/cluster.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** @param bytes of the whole: what is reduced, gathered from all, scattered to all or sent. @param n ranks of the
  *  group, stride >= 1 apart. @param pieces >= 1, the operations that carry it together. 0: there is nobody to talk to.
  */
@@ -35,7 +31,4 @@ double wire_seconds(const struct cluster *, enum comm_op, double bytes, int64_t 
 /** The outermost level that a group crosses: 0 is inside a node. */
 int wire_level(const struct cluster *, int64_t n, int64_t stride);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -23,10 +23,6 @@
 #include "lib/base/status.h"
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct bpe;
 
 /** Read a vocabulary and its merges. The files may come from anybody, and all that is said above is checked.
@@ -52,7 +48,4 @@ enum status bpe_encode(struct bpe *, const char *text, int64_t bytes, bpe_sink *
 /** The bytes of one token, borrowed, not terminated; NULL: no such token. */
 const char *bpe_token(const struct bpe *, int64_t token, int64_t *bytes);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

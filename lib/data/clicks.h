@@ -14,10 +14,6 @@
 
 #include "lib/data/data.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct clicks_layout { int dense, features, bag, rows; double best_auc; };
 /** Of a sample. */
 static inline int64_t clicks_words(const struct clicks_layout *c) {
@@ -44,7 +40,4 @@ int64_t clicks_n(const struct clicks_writer *);
 enum status clicks_finish(struct clicks_writer **writer, double best_auc);
 void clicks_abandon(struct clicks_writer **);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -23,10 +23,6 @@
 #include "lib/base/status.h"
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum data_format { DATA_TEXT, DATA_LLMC_U16, DATA_LLMC_U32, DATA_MEGATRON, DATA_CLICKS, DATA_NPY, DATA_RAW };
 struct data_file;
 struct bpe;
@@ -98,7 +94,4 @@ enum status data_sample(const struct data_split *, int64_t i, int64_t vocab, int
 /** Could data_sample read samples first .. first + n - 1? Reads all of them. @errors E_DATA, as data_sample */
 enum status data_check(const struct data_split *, int64_t first, int64_t n, int64_t vocab);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -11,10 +11,6 @@
 
 #include "lib/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct data_list { int n; char **path; };
 
 /** The files that `names` means; those that are plain names need not exist. *out is to be finished in any case.
@@ -22,7 +18,4 @@ struct data_list { int n; char **path; };
 enum status data_list_init(struct data_list *out, const char *names);
 void data_list_fini(struct data_list *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "lib/data/data.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* first <= token < end; what: they are, for messages. */
 struct data_taken { int64_t first, end; const char *what; };
 
@@ -15,7 +11,4 @@ struct data_taken { int64_t first, end; const char *what; };
  *  vocabulary (50257: GPT-2's) says whose they are. first = end: none is known.  @collective{none} */
 struct data_taken data_taken(const struct data_file *, int64_t vocab);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

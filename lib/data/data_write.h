@@ -9,10 +9,6 @@
 #include "lib/base/status.h"
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum data_target { DATA_TO_LLMC, DATA_TO_MEGATRON };
 struct data_writer;
 
@@ -34,7 +30,4 @@ enum status data_write_finish(struct data_writer **writer);
 /** Remove what was written so far. */
 void data_write_abandon(struct data_writer **);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

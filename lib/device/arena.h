@@ -10,10 +10,6 @@
 #include "lib/base/integer.h"
 #include "lib/device/device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum role {
     ROLE_PARAM,  /* parameters, in the precision that the model computes with */
     ROLE_GRAD,   /* gradients of parameters */
@@ -72,7 +68,4 @@ enum status arena_measure(const struct arena *, int64_t *bytes);
  *  rest stays canary, so painting does not move the high-water mark. @errors of the device  @collective{none} */
 enum status arena_paint(const struct arena *, void *memory, int64_t bytes);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

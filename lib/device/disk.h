@@ -19,10 +19,6 @@
 #include "lib/device/device.h"
 #include <sys/types.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { DISK_PAGE = 4096 };
 enum disk_engine_choice { DISK_AUTO, DISK_URING, DISK_THREADS };
 
@@ -77,7 +73,4 @@ enum status disk_wait(struct disk *, struct disk_io *);
 struct disk_traffic { int64_t read_bytes, written_bytes; double wait_s; };
 struct disk_traffic disk_traffic(const struct disk *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

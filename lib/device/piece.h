@@ -20,10 +20,6 @@
 #include "lib/base/status.h"
 #include "lib/device/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* An axis may reach beyond the global tensor (padding): such elements belong to no other piece. */
 struct piece { struct shape box; int64_t first, n; };
 
@@ -42,7 +38,4 @@ int64_t piece_real_n(const struct piece *);
 /** Without the rows of a padded vocabulary, which are the first axis' last. */
 struct piece piece_without_padding(struct piece);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

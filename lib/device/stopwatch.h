@@ -6,10 +6,6 @@
 
 #include "lib/device/device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stopwatch;
 
 /** For a device whose stream is told and not waited for (device->mark_timed). @errors E_MEMORY */
@@ -24,7 +20,4 @@ enum status stopwatch_stop(struct stopwatch *, double *seconds);
 /** Add the times of all pieces that have ended. Does not wait. @errors E_DEVICE */
 enum status stopwatch_collect(struct stopwatch *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

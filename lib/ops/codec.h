@@ -24,10 +24,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum codec_kind { CODEC_NONE, CODEC_BF16, CODEC_FP16, CODEC_INT8, CODEC_SIGN, CODEC_TOPK, N_CODECS };
 enum { CODEC_BLOCK = 256 };
 struct codec { enum codec_kind kind; double topk_percent; };
@@ -57,7 +53,4 @@ int64_t codec_topk_count(double percent, int64_t n);
 void codec_topk_encode(const float *x, int64_t n, int64_t k, unsigned char *code);   /* x (n), k pairs: 8 k bytes */
 void codec_topk_decode(const unsigned char *code, int64_t k, float *x, int64_t n, enum codec_into);   /* x (n) */
 
-#ifdef __cplusplus
-}
-#endif
 #endif

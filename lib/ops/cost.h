@@ -4,10 +4,6 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** No flops worth counting; bytes: every operand that the row reads (op->needs) or writes, once. The cost of every op
  * that is bound by memory, and the bytes of the others. */
 struct cost cost_traffic(const struct call *, enum row_kind);
@@ -19,7 +15,4 @@ struct cost cost_joined(const struct call *first, const struct call *second, enu
 /** Products more, and their flops. */
 void cost_product(struct cost *, int64_t m, int64_t n, int64_t k, int64_t batch);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -29,10 +29,6 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct op op_linear_cross_entropy;
 
 /** x[0 .. n-1], of the accumulator's dtype, becomes the maximum (or the sum) over all shards of the vocabulary. */
@@ -62,7 +58,4 @@ struct linear_cross_entropy_sizes linear_cross_entropy_sizes(const struct call *
 struct linear_cross_entropy_scratch { int64_t logits, dx, numbers, bytes; };
 struct linear_cross_entropy_scratch linear_cross_entropy_scratch(const struct call *, enum row_kind);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

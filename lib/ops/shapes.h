@@ -4,10 +4,6 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** in[i] of this call has axes with exactly these tags, in this order ("BTC"). @errors E_CONFIG */
 enum status shape_expect_tags(const struct call *, int i, const char *tags);
 
@@ -18,7 +14,4 @@ enum status shape_expect_vector(const struct call *, int i);
 /** Refuse a step: "<op>: <why>: in[0] (...), weight[0] (...)". @errors E_CONFIG always */
 enum status shape_refuse(const struct call *, const char *why);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 #include "lib/comm/exchange.h"
 #include "lib/program/memory.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct bill {
     int64_t bytes[N_ROLES];              /* peak memory */
     double flops[N_ROW_KINDS];           /* by row kind: forward, replay, backward input, backward weight */
@@ -38,7 +34,4 @@ void bill_sends(const struct program *, const struct schedule *, struct bill *);
 /** Algorithm bytes that one such row sends. */
 double bill_row_bytes(const struct call *, enum row_kind);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -11,10 +11,6 @@
 #include "lib/comm/mesh.h"
 #include "lib/program/memory.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What is summed over microbatches: the loss of the data; in training that of steps within, and what they say besides
  * (moe_route.h): load of experts, and the share of choices that were dropped, over all layers. */
 enum loss_sum { SUM_LOSS, SUM_AUX_LOSS, SUM_EXPERT_LOAD, SUM_DROPPED, N_LOSS_SUMS };
@@ -106,7 +102,4 @@ enum status exec_run(struct exec *, const struct schedule *, bool training);
  *  NULL: none does. Of a program that is forward only; in others, its frame may have gone on to another microbatch. */
 void *exec_out(const struct exec *, int chunk);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

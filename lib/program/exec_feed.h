@@ -4,10 +4,6 @@
 
 #include "lib/program/exec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct feed;
 
 /** Pinned buffers for the batches of this program: as many as microbatches are in flight, at most FEED_SLOTS. On the
@@ -21,7 +17,4 @@ void feed_destroy(struct feed **);
  *  @errors those of the hook; E_DEVICE, E_TIMEOUT  @collective{none} */
 enum status feed_microbatch(struct feed *, const struct exec_hooks *, int microbatch, void *const data[N_DATA]);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

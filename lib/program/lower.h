@@ -16,10 +16,6 @@
 #include "lib/ops/fusion.h"
 #include "lib/program/program.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum tape_kind { TAPE_F, TAPE_B, TAPE_W, N_TAPES };
 
 /* Operand of a row: a value of the chunk, or one of these. */
@@ -117,7 +113,4 @@ struct packing {
  *  @errors E_MEMORY  @collective{none} */
 enum status interval_pack(struct interval *x, int n, enum device_kind on, struct packing *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -14,10 +14,6 @@
 
 #include "lib/program/schedule.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct memory_plan {
     int64_t bytes[N_TIERS][N_ROLES]; /* planned peak by role; in host memory and on disk: what is offloaded */
     int64_t scratch_bytes[N_ROLES];  /* part of it: scratch */
@@ -50,7 +46,4 @@ int64_t memory_frame(const struct memory_plan *, enum frame_class, int chunk, in
 /** A microbatch that has frames in this chunk: the first. */
 int memory_first_microbatch(const struct memory_plan *, int chunk);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

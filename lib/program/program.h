@@ -17,10 +17,6 @@
 #include "lib/ops/op.h"
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { NAME_MAX_LEN = 40 };
 
 struct slot {
@@ -225,7 +221,4 @@ int64_t program_n_params(const struct program *);
 /** The tables as text: one line a step with op, inputs, outputs, shapes, params and marks. */
 void program_print(const struct program *, FILE *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 #include "lib/base/status.h"
 #include "lib/program/lower.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The first three are the tapes. A receive stands directly before the action that reads it. */
 enum action_kind { ACTION_F = TAPE_F, ACTION_B = TAPE_B, ACTION_W = TAPE_W, SEND_F, RECV_F, SEND_B, RECV_B, N_ACTIONS };
 const char *action_name(enum action_kind);
@@ -89,7 +85,4 @@ size_t schedule_n_rows(const struct schedule *, const struct chunk *);
  *  @errors none: the type is that of every schedule */
 enum status schedule_accumulate(int n_microbatches, struct schedule *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -10,10 +10,6 @@
 #include "lib/run/plan.h"
 #include "lib/program/program.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct builder { const struct plan *plan; struct program *p; };
 
 /** The whole tensor over these axes: "BTC". The vocabulary is padded as plan_vocab_rows says. @collective{none} */
@@ -49,7 +45,4 @@ void build_head(struct builder *, int x, int table, int bias);
  *  to the residual. @return the slot of the experts' weighted sum (B,T,C) */
 int build_experts(struct builder *, int h, bool gated, double down_std);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -13,17 +13,10 @@
 
 #include "lib/run/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** @collective{mesh} @errors E_TIMEOUT, E_COMM, E_DEVICE */
 enum status combine_gradients(struct run *);
 
 /** What that sends, 2 S (n-1)/n of each sum over n ranks, is added to the axis' bytes. Pure. */
 void combine_bill(const struct program *, struct bill *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

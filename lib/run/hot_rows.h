@@ -28,10 +28,6 @@
 #include "lib/ops/rec/rows.h"
 #include "lib/run/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct hot_rows;
 
 /** Rows of a table that a step names on this rank, at most: of n_microbatches. Pure. */
@@ -67,7 +63,4 @@ enum status hot_rows_forget(struct run *);
 struct hot_traffic { int64_t wanted, fetched, ahead, written; };
 struct hot_traffic hot_rows_traffic(const struct run *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

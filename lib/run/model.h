@@ -7,10 +7,6 @@
 #include "lib/run/plan.h"
 #include "lib/run/published.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Sizes that people know by a name: options and values, as in "layers=12 hidden=768". What the user sets stands above
  * them. */
 struct model_preset { const char *name, *options; };
@@ -64,7 +60,4 @@ static inline int64_t model_targets(const struct plan *p) {
     return p->arch->n_targets ? p->arch->n_targets(p) : p->seq;
 }
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -17,10 +17,6 @@
 
 #include "lib/program/program.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { OPTIM_SLOTS = 3 };
 /* In the order in which they lie in a slot, and the first three in a file. */
 enum block_array { BLOCK_MOMENT1, BLOCK_MOMENT2, BLOCK_MASTER, BLOCK_WEIGHT, BLOCK_GRAD, N_BLOCK_ARRAYS };
@@ -57,7 +53,4 @@ bool optim_array_is_written(enum block_array);
 enum status optim_blocks_make(const struct program *, int64_t window_bytes, struct optim_blocks *out);
 void optim_blocks_fini(struct optim_blocks *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 #include "lib/ops/adamw.h"
 #include "lib/run/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** The window's tables for a compiled run whose memory is there; with nothing offloaded, *out is NULL.
  *  @errors E_MEMORY  @collective{none} */
 enum status optim_offload_create(struct run *, struct optim_offload **out);
@@ -20,7 +16,4 @@ void optim_offload_destroy(struct run *, struct optim_offload **);
  *  @collective{none} @errors E_IO, E_DEVICE, E_TIMEOUT */
 enum status optim_offload_update(struct run *, const struct adamw *a);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -17,10 +17,6 @@
 
 #include "lib/run/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct optim_rows;
 enum { ROWS_MAX_DELAY = 64 };
 
@@ -41,7 +37,4 @@ enum status optim_rows_settle(struct run *);
 /** Nothing waits any more, and no row is cached: the run goes on from another state. @collective{none} @errors E_IO */
 enum status optim_rows_forget(struct run *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

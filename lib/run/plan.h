@@ -12,10 +12,6 @@
 #include "lib/ops/rules.h"
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum plan_device { PLAN_DEVICE_AUTO, PLAN_DEVICE_CPU, PLAN_DEVICE_CUDA };
 enum plan_sums { PLAN_SUMS_FAST, PLAN_SUMS_FIXED };
 enum plan_feedback { FEEDBACK_AUTO, FEEDBACK_ON, FEEDBACK_OFF };
@@ -197,7 +193,4 @@ double plan_lr(const struct plan *, int64_t n_step);
 /** "1 2 4 8 16": the divisors of n up to `limit`, for remedies. Static storage. */
 const char *plan_divisors(int64_t n, int64_t limit);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

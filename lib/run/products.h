@@ -18,16 +18,9 @@
 
 #include "lib/run/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** Fill the table of choices (lib/ops/gemm/gemm_choices.h); without the option, empty it. The run is open and has not
  *  begun. @errors E_FORMAT: the file is damaged; E_CONFIG: it, or a rank's GPU, is not for this one; E_IO: it cannot be
  *  written; E_DEVICE  @collective{mesh} */
 enum status products_choose(struct run *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

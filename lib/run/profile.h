@@ -6,10 +6,6 @@
 #include "lib/run/run.h"
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** Forget what has been noted. After a run's first step, which touches all memory and compiles the products'
  *  kernels. */
 void profile_restart(struct run *);
@@ -28,7 +24,4 @@ struct profile_forecast { double (*row_s)[ROW_WAIT], update_s; };
  *  @param steps, step_s how many steps were noted, and the sum of their times */
 void profile_print(const struct run *, int64_t steps, double step_s, const struct profile_forecast *forecast, FILE *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 #include "lib/run/model.h"
 #include "lib/run/technique.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { MAX_TECHNIQUES = 20 };
 struct recipe {
     const struct technique *const *techniques;
@@ -31,7 +27,4 @@ enum status recipe_arch(struct plan *, const char *name);
  *  @errors E_CONFIG: unknown name (lists all) */
 enum status recipe_preset(struct plan *, struct options *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 #include "lib/run/optim_blocks.h"
 #include "lib/run/recipe.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What a run is made from; the driver composes one (driver/recipe.h). */
 /* How closely a run looks at its own memory. */
 enum run_watch {
@@ -274,7 +270,4 @@ enum status optim_step(struct run *, const struct step_record *);
  *  @errors E_MEMORY, E_DEVICE */
 enum status params_initialise(struct run *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

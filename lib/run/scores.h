@@ -5,10 +5,6 @@
 #include "lib/base/auc.h"
 #include "lib/comm/comm.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct scores { int64_t n, room; struct score *at; };
 
 /** Remember n logits and their labels; where a label is negative there is no sample. @errors E_MEMORY */
@@ -18,7 +14,4 @@ enum status scores_add(struct scores *, const void *logits, enum dtype, const in
 enum status scores_auc(const struct scores *, const struct group *, double *auc);
 void scores_fini(struct scores *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

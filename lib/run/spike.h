@@ -12,10 +12,6 @@
 
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { SPIKE_WINDOW = 64, SPIKE_FIRST = 16 };
 
 struct spike {
@@ -28,7 +24,4 @@ double spike_limit(const struct spike *, double k);
 /** A loss that was accepted. */
 void spike_note(struct spike *, double loss);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -17,10 +17,6 @@
 #include "lib/base/status.h"
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STRAGGLER_STEPS = 20, STRAGGLER_WINDOWS = 3 };
 
 /* Of every rank: its stage, slow windows in a row so far, and in this window how many medians its own time is. */
@@ -38,7 +34,4 @@ struct straggler_inject { enum straggler_what what; int rank; double factor; };
  *  there */
 enum status straggler_inject_parse(const char *text, int n, struct straggler_inject *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

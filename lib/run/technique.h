@@ -7,10 +7,6 @@
 #include "lib/program/bill.h"
 #include "lib/run/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct run;
 struct json_t;    /* jansson.h */
 
@@ -82,7 +78,4 @@ typedef enum status subscriber(struct run *, void *self, const struct event *);
 /** Call fn at every event of this kind, in the order of subscribing. @errors E_MEMORY */
 enum status run_subscribe(struct run *, enum event_kind, subscriber *fn, void *self);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

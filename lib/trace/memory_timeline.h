@@ -14,10 +14,6 @@
 
 #include "lib/program/memory.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { MEMORY_TIMELINE_POINTS = 4000000 };   /* no time line has more: a point is a row of a microbatch, and 64 bytes */
 
 /* row: of the action's tape; -1: a send or a receive, which has none. */
@@ -39,7 +35,4 @@ void memory_timeline_fini(struct memory_timeline *);
 /** The most that is alive at once of a role. */
 int64_t memory_timeline_peak(const struct memory_timeline *, enum role);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -27,10 +27,6 @@
 #include "lib/base/span.h"
 #include "lib/run/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct trace;
 
 /** Room for n_steps >= 1 steps of an opened run (that is borrowed). *out is NULL after an error, which is each rank's
@@ -94,7 +90,4 @@ struct trace_bubble trace_bubble(const struct trace_data *);
  *  docs/trace.md says what is in it. @errors E_IO with path and reason  @collective{none} */
 enum status trace_write(const struct trace_data *, const struct plan *, const char *path);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "lib/comm/comm.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef double clock_reader(void);
 
 /* One question for the time: sent and answered by this rank's clock, and what rank 0's clock said in between. */
@@ -26,7 +22,4 @@ double clock_at_rank_0(const struct clock_offset *before, const struct clock_off
  *  @collective{group} @errors E_COMM, E_TIMEOUT */
 enum status clock_measure(const struct group *, clock_reader *now, struct clock_offset *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 #include "lib/base/span.h"
 #include "lib/device/device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct trace_device;
 
 /** For a device whose stream is told and not waited for (device->mark_timed): from here on the recorder, which is
@@ -26,7 +22,4 @@ enum status trace_device_stop(struct trace_device *, struct spans *);
 /** After stop: times are at most so far from the host's clock. */
 double trace_device_uncertainty_s(const struct trace_device *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

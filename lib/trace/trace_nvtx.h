@@ -4,10 +4,6 @@
 
 #include "lib/run/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct trace_nvtx;
 
 /** From here on each step of the opened run (borrowed) is a range, and what it does lies in it. They are the host's
@@ -17,7 +13,4 @@ enum status trace_nvtx_begin(struct run *, struct trace_nvtx **out);
 /** At the latest before run_destroy. NULL: none. */
 void trace_nvtx_end(struct trace_nvtx **);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -39,10 +39,6 @@
 
 #include "lib/program/program.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum spread_kind { SPREAD_NONE, REPLICATED, SHARDED, PARTIAL, VARYING };
 struct spread { enum spread_kind kind; char tag; };    /* the tag of S */
 
@@ -76,7 +72,4 @@ const char *spread_text(struct spread);
 /** One line a slot and a param: its type and its gradient's, by factor. */
 void types_print(const struct program *, const struct types *, FILE *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

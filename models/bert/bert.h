@@ -18,10 +18,6 @@
 
 #include "lib/run/model.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct model model_bert;
 extern const struct model_preset bert_presets[];
 extern const struct model_format bert_formats[];
@@ -52,7 +48,4 @@ struct own_tokens bert_own_tokens(const struct plan *);
  *  in the vocabulary  @collective{none} */
 enum status bert_sample(const struct plan *, int64_t number, int32_t *const whole[N_DATA]);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

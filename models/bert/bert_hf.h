@@ -12,10 +12,6 @@
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** As hf_weights_import. @errors those  @collective{none} */
 enum status bert_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
 /** As hf_weights_export, in files of at most HF_SHARD_BYTES. @errors those  @collective{none} */
@@ -31,7 +27,4 @@ enum status bert_hf_config_read(const char *path, struct checkpoint_model *out);
 /** @errors E_IO, E_MEMORY */
 enum status bert_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

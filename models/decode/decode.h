@@ -4,10 +4,6 @@
 
 #include "lib/run/technique.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** The last technique in a recipe, after those that determine a rank's shards (tp) and the precision. */
 extern const struct technique technique_decode;
 
@@ -19,7 +15,4 @@ enum status decode_move(struct program *, int64_t position, int64_t n);
  *  element. */
 int64_t decode_cache_bytes(const struct plan *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -13,10 +13,6 @@
 #include "lib/base/status.h"
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* temperature >= 0; top_k 0: every token is a candidate. */
 struct sampling { double temperature; int64_t top_k; uint64_t seed; };
 
@@ -33,7 +29,4 @@ int32_t sample_pick(const double *weights, int64_t n, double sum, double u);
 enum status sample_token(const struct sampling *, const double *logits, int64_t n, int64_t sequence, int64_t position,
                          double *weights, int32_t *token);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 #include "lib/run/run.h"
 #include "models/decode/decode_sample.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* B sequences, of as many tokens each. */
 struct decoder {
     struct run *run;            /* borrowed; made from a recipe with technique_decode, its weights loaded */
@@ -42,7 +38,4 @@ typedef enum status decoder_emit(void *self, int64_t sequence, int32_t token);
 enum status decoder_write(struct decoder *, const struct sampling *, const int32_t *prompt, int64_t n_prompt, int64_t n,
                           decoder_emit *, void *self);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -25,10 +25,6 @@
 
 #include "lib/run/model.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct model model_dlrm, model_wide_deep;
 
 enum { DLRM_MAX_LAYERS = 16 };
@@ -45,7 +41,4 @@ static inline struct dlrm_options *dlrm_options(const struct plan *p) {
 /** Numbers in the matrices of the plan's model, tables and biases left out. Pure. */
 int64_t dlrm_matrix_params(const struct plan *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -13,10 +13,6 @@
 
 #include "lib/run/model.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct model model_gpt;
 extern const struct model_preset gpt_presets[];
 extern const struct model_format gpt_formats[];
@@ -33,7 +29,4 @@ double gpt_flops_per_token(const struct plan *);
 /** Parameters of the whole model; the tied head counts once, padding not at all. */
 int64_t gpt_n_params(const struct plan *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

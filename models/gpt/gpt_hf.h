@@ -16,10 +16,6 @@
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** Convert the files at `path` to a weights-only checkpoint in `save`, in their precision, tensor by tensor. heads 0:
  *  config.json's n_head; hidden / 64 where that file is not. *out: the model's sizes.
  *  @errors E_DATA: no such file; E_FORMAT naming file and tensor; E_CONFIG: heads, other than config.json's; E_IO,
@@ -33,7 +29,4 @@ enum status gpt_hf_export(const struct checkpoint_reader *, enum dtype, const ch
 /** Have such files a place for all of this model? @errors E_CONFIG: an own head, experts  @collective{none} */
 enum status gpt_hf_check(const struct checkpoint_model *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -15,10 +15,6 @@
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** Convert the file at `path` to a weights-only checkpoint in `save`, in the file's precision. heads: must be 0, the
  *  file has them. *out: the model's sizes.
  *  @errors E_USAGE: heads; E_DATA: no such file; E_FORMAT: its header, or its size; E_IO, E_MEMORY; those of
@@ -33,7 +29,4 @@ enum status gpt_llmc_export(const struct checkpoint_reader *, enum dtype, const 
 /** Have such files a place for all of this model? @errors E_CONFIG: an own head, experts  @collective{none} */
 enum status gpt_llmc_check(const struct checkpoint_model *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

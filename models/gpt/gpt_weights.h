@@ -21,10 +21,6 @@
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "lib/run/published.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct gpt_weight {
     const struct published *row;         /* of gpt_published */
     int64_t layer;                       /* 0 for a weight outside layers */
@@ -73,7 +69,4 @@ typedef enum status gpt_sink(void *self, const struct gpt_weight *, const void *
 enum status gpt_weights_export(const struct gpt_weights *, const struct checkpoint_reader *, enum dtype, gpt_sink *,
                                void *self);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -18,10 +18,6 @@
 
 #include "lib/run/model.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct model model_llama, model_mixtral;
 extern const struct model_preset llama_presets[], mixtral_presets[];
 extern const struct model_format llama_formats[], mixtral_formats[];
@@ -38,7 +34,4 @@ double llama_flops_per_token(const struct plan *);
 /** Parameters of the whole model; a tied head counts once, padding not at all. */
 int64_t llama_n_params(const struct plan *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -14,10 +14,6 @@
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** Convert the files at `path` to a weights-only checkpoint in `save`, in their precision, a piece at a time. heads
  *  must be 0: config.json says them. *out: the model.
  *  @errors E_USAGE: heads; E_DATA: no such file; E_FORMAT naming file and tensor; E_IO, E_MEMORY; those of
@@ -43,7 +39,4 @@ enum status llama_hf_config_read(const char *path, struct checkpoint_model *out)
 /** @errors E_IO, E_MEMORY */
 enum status llama_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -30,10 +30,6 @@
 
 #include "lib/run/model.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct model model_t5;
 extern const struct model_preset t5_presets[];
 extern const struct model_format t5_formats[];
@@ -68,7 +64,4 @@ struct own_tokens t5_own_tokens(const struct plan *);
  *  @errors E_CONFIG: the vocabulary has not a sentinel for each span  @collective{none} */
 enum status t5_sample(const struct plan *, int64_t number, int32_t *const whole[N_DATA]);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -31,10 +31,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { FLIGHT_VERSION = 1, FLIGHT_ROWS = 4096, FLIGHT_GROUPS = 96, FLIGHT_MOST_DEAD = 64, FLIGHT_PATH_MAX = 4096 };
 enum flight_state { FLIGHT_CALLED = 1, FLIGHT_STARTED, FLIGHT_QUEUED, FLIGHT_DONE };
 
@@ -144,7 +140,4 @@ static inline int64_t flight_dropped(const struct flight *f) {
     return f->written > FLIGHT_ROWS ? f->written - FLIGHT_ROWS : 0;
 }
 
-#ifdef __cplusplus
-}
-#endif
 #endif

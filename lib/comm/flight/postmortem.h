@@ -15,10 +15,6 @@
 
 #include "lib/comm/flight/flight.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum postmortem_kind { POSTMORTEM_NONE, POSTMORTEM_MISMATCH, POSTMORTEM_MISSING, POSTMORTEM_CIRCLE, POSTMORTEM_STUCK };
 /* What the next calls of both say of a mismatch. */
 enum postmortem_mismatch { MISMATCH_DIFFERS, MISMATCH_SWAPPED, MISMATCH_LEFT_OUT, MISMATCH_ONE_MORE };
@@ -54,7 +50,4 @@ void postmortem_text(const struct flight_set *, const struct postmortem *, char 
 /** What one rank did last: "waits in all_reduce of 100 fp32, #12 of dp (4 ranks), for 3.0 s, for rank 1". */
 void postmortem_rank_text(const struct flight_set *, const struct postmortem *, int rank, char *text, size_t bytes);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

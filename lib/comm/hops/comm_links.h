@@ -11,10 +11,6 @@
 
 #include "lib/comm/hops/hop_walk.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** "2ms,50MB/s": latency (s, ms, us, ns) and bandwidth (B/s, kB/s, MB/s, GB/s) into between 0 or 1 of links; after the
  *  second of them ",node" or ",rank": whose NIC it is. Pure. @errors E_CONFIG naming the option */
 enum status comm_link_parse(const char *option, const char *text, int between, struct hop_links *links);
@@ -26,7 +22,4 @@ enum status comm_emulate_links(const struct hop_links *, double slower);
 /** Those in force, or NULL. */
 const struct hop_links *comm_links_emulated(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

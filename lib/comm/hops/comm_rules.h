@@ -5,10 +5,6 @@
 #include "lib/comm/hops/hops.h"
 #include "lib/comm/mesh.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** "auto", "library", an algorithm's name; or a list of these by axis: "dp=hierarchical,tp=pairwise", where axes that
  *  are not named are auto. Pure. @errors E_CONFIG: an unknown algorithm or axis, with those that there are */
 enum status comm_rules_parse(const char *text, struct comm_rule rule[COMM_MAX_AXES]);
@@ -25,7 +21,4 @@ enum status comm_fastest(const struct hop_shape *, int64_t element_bytes, const 
 /** "pairwise", "library" or "auto". */
 const char *comm_rule_name(const struct comm_rule *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

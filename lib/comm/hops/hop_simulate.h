@@ -15,10 +15,6 @@
 
 #include "lib/comm/hops/hops.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** When a message that is ready now has left, by its sender's link; and when one that has left is through, by its
  *  receiver's. free_at: until when the link is occupied; that time, afterwards. */
 double link_leave(double *free_at, double now, double busy_s);
@@ -32,7 +28,4 @@ typedef void hop_visit(void *self, int rank, const struct hop_row *, double from
 enum status hop_simulate(const struct comm_algorithm *, const struct hop_shape *, int64_t element_bytes,
                          const struct hop_links *, hop_visit *visit, void *self, double *seconds);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 
 #include "lib/comm/hops/hops.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What a transport remembers of a message in flight; it stays where it is until that is done. All but `handle` belongs
  * to emulated links (link_clock.h): when it has left, is there; how long it occupies a link, and which. */
 struct hop_ticket {
@@ -48,7 +44,4 @@ enum status hop_walk_push(struct hop_walk *, bool *done);
 int hop_walk_done(const struct hop_walk *, int *of);
 void hop_walk_close(struct hop_walk **);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -30,10 +30,6 @@
 
 #include "lib/comm/comm.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum hop_kind {
     HOP_SEND,
     HOP_RECV,
@@ -122,7 +118,4 @@ bool hops_conflict(const struct hop_row *earlier, const struct hop_row *later);
 /** Both to, or both from, one peer (rule 2). */
 bool hops_same_lane(const struct hop_row *, const struct hop_row *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- the state machine of a rank ---- */
 enum epoch_state {
     EPOCH_RUN,       /* has said that it is whole, and trains */
@@ -112,7 +108,4 @@ int epoch_holder(const struct epoch *from, const struct epoch_shape *, int i, co
  *  place i of `now`; -1: nothing. -1: there is none, or a shard of it is gone. Pure. @collective{none} */
 int64_t epoch_back(const int64_t *said, const struct epoch_shape *, const struct epoch *now, const struct epoch *from);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

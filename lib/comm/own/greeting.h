@@ -24,10 +24,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { GREETING_SECRET = 32, GREETING_NUMBER = 32, GREETING_CODE = 32, GREETING_KEY = 32 };
 
 struct greeting_hello {
@@ -67,7 +63,4 @@ bool greeting_is_welcome(const unsigned char *secret, const struct greeting_hell
 struct greeting_keys greeting_keys_of(const unsigned char *secret, const struct greeting_hello *,
                                       const struct greeting_answer *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -23,10 +23,6 @@
 #include "lib/comm/own/greeting.h"
 #include "lib/comm/own/ring.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define OWN_JOB_VARIABLE "TRIVIUM_OWN_JOB"
 /* OWN_CLOSED: a rank says that all have done everything, or the agent opens an epoch: one atomic word decides which of
  * the two was first; of several hosts, the lighthouse's. OWN_EPOCHS: of so many the members are kept; a process that
@@ -116,7 +112,4 @@ enum status own_job_find(struct own_job *out, bool *is_one);
 /** Say in the job's memory that this process, which ends now, counts as dead. */
 void own_job_withdraw(const struct own_job *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

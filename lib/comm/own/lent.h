@@ -11,10 +11,6 @@
 
 #include "lib/comm/own/job.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Messages that are so large are lent; smaller ones are faster through a ring. */
 enum { LENT_BYTES = 32 << 10 };
 
@@ -27,7 +23,4 @@ bool own_lent_try(const struct own_line *of);
  *  number is another process's by now  @collective{none} */
 bool own_lent_read(const struct own_line *of, void *to, uint64_t from, size_t n);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -28,10 +28,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The two streams of a peer: up to n bytes, and how many there were; -1: the stream has ended; -2:
  * what came was not said by the peer (sealed.h). lend: may the peer read
  * this body where it lies? fetch: copy what lies at `from` in the peer's memory; false: it cannot be read any more.
@@ -81,7 +77,4 @@ bool own_mail_receive(struct own_messages *, int *from, void *at, int n);
 /** Bytes of messages that have come and that nobody has received yet. @collective{none} */
 int64_t own_unreceived(const struct own_messages *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -14,10 +14,6 @@
 #include "lib/comm/own/messages.h"
 #include "lib/comm/own/wire.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct network;   /* opaque: the connections of an epoch */
 
 /** Begin to meet the members of an epoch; far[r]: is member r on another host? address[slot]: where it listens; secret:
@@ -39,7 +35,4 @@ void own_network_cut(struct network *, int r);
 int64_t own_network_shown_out(const struct network *);
 void own_network_close(struct network **);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 
 #include "lib/comm/own/epoch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The job as it is: ready[s]: process s lives, has started, and wants to stay; wish[s]: an enum epoch_wish. least: of
  * ranks that go on (--elastic). */
 struct planned_job {
@@ -28,7 +24,4 @@ struct planned planned_epoch(const struct planned_job *);
 /** The epoch after this one when the reason for it is gone, and all members wait for it. Pure. @collective{none} */
 struct epoch planned_anyway(const struct planned_job *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

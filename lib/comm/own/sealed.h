@@ -25,10 +25,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* SEALED_OVER: bytes of a frame beside its body. SEALED_ENDED, SEALED_FORGED: in place of a number of bytes. */
 enum { SEALED_FRAME = 32 << 10, SEALED_TAG = 16, SEALED_OVER = 4 + SEALED_TAG, SEALED_ENDED = -1, SEALED_FORGED = -2 };
 
@@ -61,7 +57,4 @@ int64_t sealed_take(void *sealed, void *to, size_t n);
 /** "what it sent was changed on its way". Pure. */
 const char *sealed_why(const struct sealed *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -26,10 +26,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { WIRE_STRANGERS = 256, WIRE_OF_ONE_ADDRESS = WIRE_STRANGERS / 2, WIRE_GREETING_S = 5 };
 
 /* Where a process listens: IPv4, in the host's byte order. port 0: it does not yet. */
@@ -96,7 +92,4 @@ enum wire_answer wire_call_step(struct wire_call *, const unsigned char *secret,
 /** Hang up. @collective{none} */
 void wire_call_end(struct wire_call *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

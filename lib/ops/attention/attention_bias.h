@@ -22,10 +22,6 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { ATTENTION_BUCKETS = 32, ATTENTION_FAR = 128 };
 
 /** The bucket of a key that comes `distance` after the query; negative: before. Pure. */
@@ -41,7 +37,4 @@ int64_t attention_bias_bytes(const struct call *, enum row_kind);
 /** The table fits the queries' heads. @errors E_CONFIG */
 enum status attention_bias_check(const struct call *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

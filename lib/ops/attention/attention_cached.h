@@ -21,17 +21,10 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct op op_attention_cached;
 
 /** The cache of a step whose last input is of this type, qkv (B,T,3,H,D) or kv (B,T,2,J,D): heads as they are there
  *  (they may be a shard), T whole. */
 struct type attention_cache_type(const struct type *keys);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 
 #include "lib/ops/attention/attention_pair.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Of one direction: */
 struct attention_core_count {
     int cudnn, own;            /* pairs that cuDNN runs, and our own kernels */
@@ -25,7 +21,4 @@ enum status attention_cores_add(struct attention_cores *, const struct attention
  *  until the next call. */
 const char *attention_cores_text(const struct attention_cores *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

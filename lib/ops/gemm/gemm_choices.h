@@ -13,10 +13,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { GEMM_PRODUCT_TEXT = 128, GEMM_ALGORITHM_BYTES = 64 };
 
 /* product: sizes, types, epilogue and alignments, as text. first_s: of the algorithm that the library names first. */
@@ -68,7 +64,4 @@ struct gemm_candidates {
 };
 enum status gemm_cuda_time(const struct gemm_candidates *);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

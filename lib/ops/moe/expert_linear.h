@@ -19,13 +19,6 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct op op_expert_linear;
 
-#ifdef __cplusplus
-}
-#endif
 #endif

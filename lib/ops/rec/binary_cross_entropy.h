@@ -10,13 +10,6 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct op op_binary_cross_entropy;
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -18,13 +18,6 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct op op_embedding_bag;
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -15,13 +15,6 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct op op_interaction_dots, op_interaction_concat, op_interaction_sum;
 
-#ifdef __cplusplus
-}
-#endif
 #endif

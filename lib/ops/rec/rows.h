@@ -22,10 +22,6 @@
 #include "lib/device/arena.h"
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** A record: ids, then vectors, which begin here. */
 static inline int64_t rows_vectors_at(int64_t n_ids) { return arena_align(n_ids * (int64_t)sizeof(int32_t)); }
 /** Its bytes, of a call of embedding_bag. */
@@ -69,7 +65,4 @@ enum status rows_update(const struct rows *, double lr, double eps, double multi
 typedef double rows_squares_kernel(const struct rows *);
 typedef void rows_update_kernel(const struct rows *, double lr, double eps, double multiplier);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

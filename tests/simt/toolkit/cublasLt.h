@@ -5,10 +5,6 @@
 
 #include "cuda_runtime_api.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum {
     CUBLAS_STATUS_SUCCESS = 0,
     CUBLAS_STATUS_NOT_INITIALIZED = 1,
@@ -98,7 +94,4 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *, void *workspace,
                               size_t workspace_bytes, cudaStream_t);
 
-#ifdef __cplusplus
-}
-#endif
 #endif
