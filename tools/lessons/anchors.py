@@ -57,7 +57,7 @@ def _function_name(head):
             continue
         behind = head[_closing(head, match.end() - 1, "()"):]
         inner = re.match(r"\s*([A-Za-z_]\w*)\s*\)", head[match.end():])
-        if inner and behind.lstrip().startswith("("):
+        if inner and (behind.lstrip().startswith("(") or match.group(1) == "TEST"):    # tests/test.h
             return inner.group(1), match.start()
         return match.group(1), match.start()
     return None, 0
