@@ -4,10 +4,10 @@
 #include "pp/pp_schedule.h"
 
 #include "driver/compare/resident.h"
+#include "driver/train/metrics.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/sort.h"
-#include "lib/run/metrics.h"
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -8,6 +8,7 @@
 
 #include "driver/deadline.h"
 #include "driver/recipe.h"
+#include "driver/train/metrics.h"
 #include "driver/train/train_asked.h"
 #include "driver/train/train_epoch.h"
 #include "driver/train/train_state.h"
@@ -19,7 +20,6 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm_epoch.h"
-#include "lib/run/metrics.h"
 #include "lib/run/optim_rows.h"
 #include "lib/run/versions.h"
 #include "pp/pp.h"

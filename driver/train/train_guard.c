@@ -1,10 +1,10 @@
-/* The guard against spikes of the loss (lib/run/spike.h): back to the last checkpoint, and on with the samples after
- * those that led to the spike.
+/* The guard against spikes of the loss (spike.h): it restores the last checkpoint, and skips the samples that led to
+ * the spike.
  *
- * What is left out: every sample between the checkpoint and the spike, the spike's own step included. The checkpoint's
- * sample counter says where training is, so whatever is saved later goes on after them too; and a run that is killed
- * before that meets the same spike again, and does the same. The same checkpoint is gone back to at most three times;
- * then a loss that is finite is taken for what it is. */
+ * Skipped are all samples between the checkpoint and the spike, those of the spike's own step included. The
+ * checkpoint's sample counter holds the position in the data, so a checkpoint that is saved later continues after them
+ * too. A run that is killed before that meets the same spike again, and does the same. The guard restores one
+ * checkpoint at most three times; then it accepts a loss that is finite. */
 #include "driver/train/train_state.h"
 #include "lib/base/log.h"
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-#include "lib/run/spike.h"
+#include "driver/train/spike.h"
 #include "tests/test.h"
 
 TEST(test_too_few_losses_have_no_limit) {

@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-#include "lib/run/metrics.h"
+#include "driver/train/metrics.h"
 #include "tests/test.h"
 #include <fcntl.h>
 #include <float.h>

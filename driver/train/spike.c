@@ -1,4 +1,4 @@
-#include "lib/run/spike.h"
+#include "driver/train/spike.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* What a step says of itself: one line for people, one JSON object a line for programs. Rank 0 writes; the others hold
  * a closed file. */
-#ifndef TRIVIUM_RUN_METRICS_H
-#define TRIVIUM_RUN_METRICS_H
+#ifndef TRIVIUM_DRIVER_METRICS_H
+#define TRIVIUM_DRIVER_METRICS_H
 
 #include "lib/run/run.h"
 #include <stdio.h>

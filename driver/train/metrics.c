@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* asprintf */
-#include "lib/run/metrics.h"
+#include "driver/train/metrics.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,8 +7,8 @@
  *
  * What to do then: Chowdhery et al. 2022 (PaLM), section 5.1: go back to a checkpoint and leave out the data that led
  * there. */
-#ifndef TRIVIUM_RUN_SPIKE_H
-#define TRIVIUM_RUN_SPIKE_H
+#ifndef TRIVIUM_DRIVER_SPIKE_H
+#define TRIVIUM_DRIVER_SPIKE_H
 
 #include <stdbool.h>
 

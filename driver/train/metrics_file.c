@@ -12,7 +12,7 @@
  * jobs write their rows one after the other: each write goes to the end (O_APPEND). Pipes and devices have neither
  * locks nor other names. */
 #define _GNU_SOURCE /* asprintf */
-#include "lib/run/metrics.h"
+#include "driver/train/metrics.h"
 
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
