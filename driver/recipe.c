@@ -27,6 +27,7 @@
 #include "zero/zero.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const struct technique *const TECHNIQUES[] = {
     &technique_emb,
@@ -75,6 +76,7 @@ enum status recipe_options_create(const struct option_table *more, void *target,
     *out = NULL;
     TRY(recipe_options(&tables[0]));
     if (more) tables[1] = *more;
+    memset(target, 0, sizeof(struct plan));                          /* plans are compared: padding, too */
     ((struct plan *)target)->recipe = &train_recipe;
     ((struct plan *)target)->arch = train_recipe.models[0];
     return options_create(tables, more ? 2 : 1, target, out);
@@ -82,7 +84,6 @@ enum status recipe_options_create(const struct option_table *more, void *target,
 
 enum status recipe_plan(struct plan *p) {
     struct options *o;
-    *p = (struct plan){0};
     enum status status = recipe_options_create(NULL, p, &o);
     options_destroy(&o);
     return status;

@@ -9,10 +9,24 @@
 static struct plan default_plan(void) {
     struct plan p;
     struct options *o;
-    memset(&p, 0x55, sizeof p);                                      /* a field that nobody sets stays visible */
+    memset(&p, 0x55, sizeof p);
     assert_ok(recipe_options_create(NULL, &p, &o));
     options_destroy(&o);
     return p;
+}
+
+/* Of mesh.shard no option speaks: ranks divided by what the stack held there. */
+TEST(test_a_plan_of_defaults_keeps_nothing_of_what_the_memory_held) {
+    struct plan p, q;
+    struct options *o;
+    memset(&p, 0x55, sizeof p);
+    memset(&q, 0xaa, sizeof q);
+    assert_ok(recipe_options_create(NULL, &p, &o));
+    options_destroy(&o);
+    assert_ok(recipe_options_create(NULL, &q, &o));
+    options_destroy(&o);
+    assert_memory_equal(&p, &q, sizeof p);
+    assert_int_equal(p.mesh.shard, 0);
 }
 
 static struct plan small_plan(void) {
@@ -249,7 +263,8 @@ TEST(test_place_is_that_of_the_rank) {
 }
 
 /* Rows are only queued there: their times would be nonsense. */
-TESTS(unit_test(test_dp_is_what_the_world_leaves), unit_test(test_settling_twice_changes_nothing),
+TESTS(unit_test(test_a_plan_of_defaults_keeps_nothing_of_what_the_memory_held),
+      unit_test(test_dp_is_what_the_world_leaves), unit_test(test_settling_twice_changes_nothing),
       unit_test(test_micro_batch_is_chosen_to_fill_the_pipeline), unit_test(test_given_micro_batch_is_kept),
       unit_test(test_min_lr_is_a_tenth_unless_given), unit_test(test_refuses_heads_that_do_not_divide),
       unit_test(test_refuses_a_world_that_tp_and_pp_do_not_divide),
