@@ -94,7 +94,7 @@ refuses prompt_without_its_tokenizer E_CONFIG "--tokenizer" --checkpoint pieces 
 refuses tokenizer_of_a_larger_vocabulary E_CONFIG "512 tokens, and the model vocab=256" --checkpoint saved --tokenizer "$bpe" --prompt x
 
 # after the training program, the one that is run: a token, a cache of half of the heads, and no loss
-"$trivium" show program --decode --layers 1 --tp 2 >all 2>err && sed -n '/^after models/decode/,$p' all >out
+"$trivium" show program --decode --layers 1 --tp 2 >all 2>err && sed -n '/^after decode/,$p' all >out
 if ! grep -qE 'attention_cached +h0.qkv \| h0.cache +-> h0.att +fp32 \(B 1, T 1/64@0, H 2/4@0, D 32\)' out; then not_ok show_decode "no attention over a cache"
 elif grep -q cross_entropy out || ! grep -q '^schedule: F0$' out; then not_ok show_decode "more than a forward pass"
 else echo "ok show_decode"
