@@ -211,14 +211,23 @@ $(B)/$(KERNELS)/%.o: %.cpp $(B)/$(KERNELS).flags
 	$(if $(V),,@echo "CXX $<")
 	$(Q)$(CXX) $(SIMT_CXXFLAGS) $(if $(filter check,$(SIMT)),-DSIMT_CHECK) -MMD -MP -c -o $@ $<
 
+# The page of reports, in the program: its template, with Vega where that is installed (tools/install-deps pictures)
+VEGA ?= $(wildcard /usr/share/javascript/vega)
+$(SHARED)/report.html: driver/report/join $(wildcard driver/report/page/*) planner/explorer/page/element.js $(SHARED)/vega.flags
+	@mkdir -p $(@D)
+	$(Q)driver/report/join $(VEGA) >$@
+$(SHARED)/driver/report/page_text.o: $(SHARED)/report.html
+$(SHARED)/driver/report/page_text.o: ALL_CFLAGS += -DREPORT_PAGE='"$(SHARED)/report.html"'
+
 # Objects are made again when the flags are not those that they were made with (CUDA=0 after CUDA=1, another ARCH, ...).
 KERNEL_FLAGS := $(CU)
 $(SHARED:obj=flags): SAID := $(ALL_CFLAGS)
 $(OBJ)/cuda.flags: SAID := $(CUDA_CFLAGS)
 $(SHARED)/nvtx.flags: SAID := $(NVTX_CFLAGS)
+$(SHARED)/vega.flags: SAID := $(VEGA)
 $(B)/$(KERNELS).flags: SAID := $(KERNEL_FLAGS)
 $(filter $(B)/with-cudnn/%,$(LIB_O)): $(B)/$(KERNELS).flags
-$(SHARED:obj=flags) $(OBJ)/cuda.flags $(SHARED)/nvtx.flags $(B)/$(KERNELS).flags: .FORCE
+$(SHARED:obj=flags) $(OBJ)/cuda.flags $(SHARED)/nvtx.flags $(SHARED)/vega.flags $(B)/$(KERNELS).flags: .FORCE
 	@mkdir -p $(@D)
 	@echo '$(SAID)' | cmp -s - $@ || echo '$(SAID)' >$@
 .FORCE:
@@ -272,8 +281,9 @@ deps:
 # What these targets build, they build on all cores, unless make was told how many.
 ON_ALL_CORES = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 
-# Two steps, because the libraries' flags are only known once they are installed.
+# Two steps, because the libraries' flags are only known once they are installed. Without what draws, pages have their tables.
 demo: deps
+	@! command -v apt-get >/dev/null || tools/install-deps pictures || true
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build
 	@BUILD=$(B) tools/demo
 

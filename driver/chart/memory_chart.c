@@ -1,6 +1,7 @@
 #include "driver/chart/memory_chart.h"
 
 #include "lib/trace/memory_timeline.h"
+#include <math.h>
 #include <stdlib.h>
 
 static const double MIB = 1 << 20;
@@ -83,6 +84,21 @@ enum status memory_chart_make(const struct run *r, struct memory_chart *out) {
     }
     memory_timeline_fini(&t);
     return status;
+}
+
+json_t *memory_chart_json(const struct memory_chart *d) {
+    json_t *at = json_array(), *alive = json_object(), *marks = json_array();
+    for (int i = 0; i < d->n_points; i++) json_array_append_new(at, json_integer((json_int_t)d->x[i]));
+    for (int k = 0; k < N_ROLES; k++) {
+        json_t *of = json_array();
+        for (int i = 0; i < d->n_points; i++)
+            json_array_append_new(of, json_integer(llround(MIB * d->value[i * N_ROLES + k])));
+        json_object_set_new(alive, role_name(ORDER[k]), of);
+    }
+    for (int i = 0; i < d->n_marks; i++)
+        json_array_append_new(marks, json_pack("[I, s]", (json_int_t)d->marks[i].x, d->marks[i].label));
+    return json_pack("{s:i, s:I, s:o, s:o, s:o}", "rows", d->n_rows, "planned_bytes",
+                     (json_int_t)llround(MIB * d->planned), "row", at, "alive_bytes", alive, "marks", marks);
 }
 
 double memory_chart_svg(const struct memory_chart *d, const char *title, double highest, FILE *f) {

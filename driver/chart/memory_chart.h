@@ -5,6 +5,7 @@
 
 #include "driver/chart/chart.h"
 #include "lib/run/run.h"
+#include <jansson.h>
 #include <stdio.h>
 
 /* The colours of the roles, the same in every picture. [N_ROLES] */
@@ -28,6 +29,9 @@ struct memory_chart {
 enum status memory_chart_make(const struct run *compiled, struct memory_chart *out);
 void memory_chart_fini(struct memory_chart *);
 
+/** For a page: "rows" of a step, "row" of each point, "alive_bytes" by role from there to the next point, "marks" as
+ *  [row, word], "planned_bytes". NULL: no memory */
+json_t *memory_chart_json(const struct memory_chart *);
 /** Write one <svg>. highest: what the axis has to hold at least, so that pictures beside each other have one scale; 0:
  *  as it fits.
  *  @return its height in pixels; CHART_WIDTH wide */

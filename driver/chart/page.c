@@ -1,7 +1,7 @@
 #include "driver/chart/page.h"
 
 #include "driver/chart/markup.h"
-#include "driver/compare/compare_report.h"
+#include "driver/report/report.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -59,7 +59,7 @@ enum status page_write(const char *dir, const char *name, enum status (*write)(c
                        const void *self) {
     struct words w;
     enum status status = make_words(write, self, &w);
-    if (status == OK) status = compare_report_replace(dir, name, put_words, &w);
+    if (status == OK) status = report_replace(dir, name, put_words, &w);
     free(w.text);
     return status;
 }
@@ -74,7 +74,7 @@ static enum status put_picture(FILE *page, const char *dir, const struct page_pi
     }
     fprintf(page, "<h2 id=\"%s\">%s</h2>\n<p class=\"small\">%s</p>\n<figure>\n%s</figure>\n", p->name, p->heading,
             p->meaning, w->text);
-    return compare_report_replace(dir, name, put_words, w);
+    return report_replace(dir, name, put_words, w);
 }
 
 enum status page_add(FILE *page, const char *dir, const struct page_picture *p, const void *self) {

@@ -1,6 +1,7 @@
 /* A pipeline schedule, checked and run against a clock. */
 #include "driver/chart/schedule_chart.h"
 
+#include "driver/report/report.h"
 #include "pp/pp_check.h"
 #include <stdlib.h>
 
@@ -61,4 +62,25 @@ void schedule_chart_title(const struct schedule_chart *c, FILE *f) {
     if (c->row->endless) fprintf(f, " per update, %d updates", updates_of(c));
     if (c->row->place->n_pipes > 1) fprintf(f, ", in two directions");
     else if (c->n_chunks > 1) fprintf(f, ", %d chunks a stage", c->n_chunks);
+}
+
+static void print_title(FILE *f, const void *self) { schedule_chart_title(self, f); }
+
+json_t *schedule_chart_json(const struct schedule_chart *c) {
+    json_t *stages = json_array();
+    for (int i = 0; i < c->n_stages; i++) {
+        json_t *actions = json_array();
+        for (int k = 0; k < c->stages[i].n; k++) {
+            const struct action *a = &c->stages[i].actions[k];
+            struct timeline_span x = c->timeline.span[i][k];
+            if (!action_is_compute(a->kind)) continue;
+            json_array_append_new(actions, json_pack("[s, i, i, f, f]", action_name(a->kind), a->microbatch, a->chunk,
+                                                     x.start, x.end));
+        }
+        json_array_append_new(stages, actions);
+    }
+    return json_pack("{s:o, s:o, s:s, s:f, s:f, s:f, s:i, s:i, s:o}", "heading",
+                     report_text(c->heading ? c->heading : ""), "title", report_words(print_title, c), "unit",
+                     c->unit ? c->unit : "", "makespan", c->timeline.makespan, "work", c->work, "idle", c->idle,
+                     "chunks", c->n_chunks, "pipes", c->row->place->n_pipes, "stages", stages);
 }

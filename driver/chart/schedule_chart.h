@@ -4,6 +4,7 @@
 
 #include "pp/pp_schedule.h"
 #include "pp/pp_timeline.h"
+#include <jansson.h>
 #include <stdio.h>
 
 struct schedule_chart {
@@ -39,6 +40,9 @@ struct pp_shape schedule_chart_shape(const struct schedule_chart *);
 void schedule_chart_title(const struct schedule_chart *, FILE *);
 /** As text: a row a stage and a column a unit of time; a sentence instead when it is too wide for that. */
 void schedule_chart_text(const struct schedule_chart *, FILE *);
+/** For a page: heading, title, unit, makespan, work, idle, chunks, pipes, and of each stage [kind, microbatch, chunk,
+ *  start, end] of each forward and backward. NULL: no memory */
+json_t *schedule_chart_json(const struct schedule_chart *);
 /** As a picture of its own. */
 void schedule_chart_svg(const struct schedule_chart *, FILE *);
 /** The width and height of that, in pixels. */

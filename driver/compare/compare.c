@@ -17,14 +17,14 @@
 #include "driver/compare/compare.h"
 
 #include "driver/compare/compare_forecast.h"
-#include "driver/compare/compare_html.h"
 #include "driver/compare/compare_measure.h"
-#include "driver/compare/compare_pictures.h"
+#include "driver/compare/compare_page.h"
 #include "driver/compare/compare_report.h"
 #include "driver/compare/compare_strategy.h"
 #include "driver/compare/compare_table.h"
 #include "driver/deadline.h"
 #include "driver/recipe.h"
+#include "driver/report/report.h"
 #include "driver/compare/resident.h"
 #include "driver/setup.h"
 #include "lib/base/log.h"
@@ -55,7 +55,7 @@ static const struct option OPTIONS[] = {
      "them is noise",
      "compare", offsetof(struct request, repeat)},
     {"out", OPTION_TEXT, "report", 0, 0, NULL, "",
-     "directory for report.html, compare.csv, compare.json and the pictures (SVG)", "compare",
+     "directory for report.html, a page with pictures, compare.csv and compare.json", "compare",
      offsetof(struct request, out)},
 };
 
@@ -127,7 +127,7 @@ static enum status read_strategies(struct comparison *c, int argc, char **argv) 
 static enum status prepare(struct comparison *c, int argc, char **argv) {
     enum status status = read_base(c, argc, argv);
     if (status == OK) status = read_strategies(c, argc, argv);
-    if (status == OK && comm_is_rank_0()) status = compare_report_prepare(c->base.out);
+    if (status == OK && comm_is_rank_0()) status = report_prepare(c->base.out);
     c->about = (struct compare_about){.options = c->base.setup.options, .n_strategies = c->strategies.n};
     compare_about_here(&c->about);
     return fail_agree(group_world(), status);
@@ -261,8 +261,7 @@ static double work_of(const struct plan *p, const struct compare_row *row) {
 static enum status write_report(const struct comparison *c, int n) {
     if (none_ran(c, n)) return OK;                                   /* a report that is there is worth more */
     TRY(compare_report_write(c->base.out, c->rows, n));
-    TRY(compare_pictures_write(c->base.out, c->rows, n));
-    return compare_html_write(c->base.out, &c->about, c->rows, n);
+    return compare_page_write(c->base.out, &c->about, c->rows, n);
 }
 
 /* Rank 0, after a pass: `row` is the strategy's own, or a later pass's. */
@@ -330,6 +329,7 @@ static enum status compare(struct comparison *c, bool *agreed) {
     *agreed = true;
     bool none = none_ran(c, n);
     if (comm_is_rank_0() && !none) compare_table_print(stdout, c->rows, n);
+    if (comm_is_rank_0() && !none && !report_has_pictures()) report_pictures(c->base.out, "report");
     if (!none) return report_failed(c);
     return fail_agree(group_world(), FAIL(c->rows[0].status, "no strategy ran; the first: %s", c->rows[0].reason));
 }

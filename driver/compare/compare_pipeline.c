@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-enum { GAP = 14, WIDTH = 900, PLOT = 790, HEADING_BYTES = 256 };   /* PLOT: what the longest step takes, in pixels */
+enum { HEADING_BYTES = 256 };
 
 static bool has_stages(const struct compare_row *row) { return row->status == OK && row->layout.n.pp > 1; }
 
@@ -26,8 +26,7 @@ static struct pp_work work_of(const struct compare_row *row) {
 
 static enum status make_predicted(const struct compare_row *row, struct schedule_chart *c) {
     *c = (struct schedule_chart){.row = row->schedule, .n_stages = row->layout.n.pp, .n_chunks = row->n_chunks,
-                                 .n_microbatches = row->n_microbatches, .time = work_of(row), .unit = "Gflop",
-                                 .width = WIDTH};
+                                 .n_microbatches = row->n_microbatches, .time = work_of(row), .unit = "Gflop"};
     return schedule_chart_make(c);
 }
 
@@ -113,47 +112,16 @@ static enum status make_chart(const struct compare_row *row, bool traced, char h
     return OK;
 }
 
-/* ---- laying out: all predicted ones to one scale, all traced ones to another ---- */
-struct pile { FILE *f; double longest[2], height; };                 /* f NULL: only measure */
-
-static void add_chart(struct pile *p, struct schedule_chart *c, bool traced) {
-    double width, height;
-    if (!p->f) p->longest[traced] = fmax(p->longest[traced], c->timeline.makespan);
-    c->plot = PLOT * c->timeline.makespan / p->longest[traced];
-    schedule_chart_size(c, &width, &height);
-    if (p->f) {
-        fprintf(p->f, "<g transform=\"translate(0 %.0f)\">\n", p->height);
-        schedule_chart_svg(c, p->f);
-        fprintf(p->f, "</g>\n");
-    }
-    p->height += height + GAP;
-}
-
-static enum status add_charts(struct pile *p, const struct compare_row *rows, int n_rows) {
-    p->height = 0;
+enum status compare_pipelines(const struct compare_row *rows, int n_rows, json_t *out) {
     for (int i = 0; i < 2 * n_rows; i++) {
         char heading[HEADING_BYTES];
         struct schedule_chart c;
         bool there;
         if (!has_stages(&rows[i / 2])) continue;
         enum status status = make_chart(&rows[i / 2], i % 2, heading, &c, &there);
-        if (status == OK && there) add_chart(p, &c, i % 2);
+        if (status == OK && there) json_array_append_new(out, schedule_chart_json(&c));
         schedule_chart_fini(&c);
         TRY(status);
     }
-    return OK;
-}
-
-enum status compare_pipeline_draw(const struct compare_row *rows, int n_rows, FILE *f) {
-    struct pile p = {0};
-    TRY(add_charts(&p, rows, n_rows));
-    if (p.height == 0) return OK;
-    p.f = f;
-    fprintf(f,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d "
-            "%.0f\">\n<title>Pipelines</title>\n",
-            WIDTH, p.height - GAP, WIDTH, p.height - GAP);
-    TRY(add_charts(&p, rows, n_rows));
-    fprintf(f, "</svg>\n");
     return OK;
 }

@@ -1,30 +1,21 @@
 #include "driver/compare/compare_report.h"
 
-#include "driver/chart/markup.h"
 #include "driver/compare/compare_forecast.h"
-#include "lib/base/shared.h"
-#include <errno.h>
+#include "driver/report/report.h"
 #include <inttypes.h>
-#include <jansson.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- one object a row; jansson keeps keys in the order in which they came, so it is the CSV's order too ---- */
 static void set_text(json_t *o, const char *key, const char *text) {
-    char *plain = markup_plain(text);                                /* a name of a file may be in any encoding */
-    json_object_set_new(o, key, plain ? json_string(plain) : json_null());
-    free(plain);
+    json_object_set_new(o, key, report_text(text));
 }
 
 static void set_real(json_t *o, bool known, double x, const char *prefix, const char *name, const char *suffix) {
     char key[64];
     snprintf(key, sizeof key, "%s%s%s", prefix, name, suffix);
-    json_object_set_new(o, key, known && isfinite(x) ? json_real(x) : json_null());
+    json_object_set_new(o, key, known ? report_number(x) : json_null());
 }
 
 static void set_int(json_t *o, bool known, int64_t x, const char *prefix, const char *name, const char *suffix) {
@@ -92,6 +83,14 @@ static json_t *row_json(const struct compare_row *row) {
     return o;
 }
 
+/* {"optim": bytes, ...}: of roles that have any beyond the device. */
+static json_t *tier_json(const int64_t roles[N_ROLES]) {
+    json_t *o = json_object();
+    for (enum role role = 0; role < N_ROLES; role++)
+        if (roles[role]) json_object_set_new(o, role_name(role), json_integer(roles[role]));
+    return o;
+}
+
 static json_t *rank_json(const struct compare_rank *rank, int number) {
     json_t *o = json_object();
     set_int(o, true, number, "", "rank", "");
@@ -103,10 +102,15 @@ static json_t *rank_json(const struct compare_rank *rank, int number) {
     }
     set_memory(o, true, "predicted_", rank->predicted[TIER_DEVICE], predicted);
     set_memory(o, true, "measured_", rank->measured[TIER_DEVICE], measured);
+    json_object_set_new(o, "predicted_host_roles", tier_json(rank->predicted[TIER_HOST]));
+    json_object_set_new(o, "measured_host_roles", tier_json(rank->measured[TIER_HOST]));
+    json_object_set_new(o, "predicted_disk_roles", tier_json(rank->predicted[TIER_DISK]));
+    json_object_set_new(o, "measured_disk_roles", tier_json(rank->measured[TIER_DISK]));
     set_int(o, true, rank->resident_bytes, "", "resident", "_bytes");
     set_int(o, true, rank->resident_bytes - compare_rank_predicted(rank), "", "unaccounted", "_bytes");
     set_traffic(o, true, rank->sent_bytes, rank->waited_s);
     set_real(o, true, 1e3 * rank->bubble_s, "", "bubble_ms", "");
+    set_real(o, true, 1e3 * rank->step_s, "", "step_ms", "");
     set_real(o, true, rank->flops, "", "flops", "");
     set_real(o, true, rank->replay_flops, "", "replay_flops", "");
     return o;
@@ -127,14 +131,9 @@ static void set_forecast(json_t *root, const struct compare_row *rows, int n_row
     json_object_set_new(root, "forecast", o);
 }
 
-struct report { const struct compare_row *rows; int n_rows; };
-
-/* ---- JSON ---- */
-static int write_json(FILE *f, const void *self) {
-    const struct report *report = self;
-    const struct compare_row *rows = report->rows;
+json_t *compare_json(const struct compare_row *rows, int n_rows) {
     json_t *all = json_array();
-    for (int i = 0; i < report->n_rows; i++) {
+    for (int i = 0; i < n_rows; i++) {
         json_t *row = row_json(&rows[i]), *ranks = json_array();
         for (int r = 0; rows[i].status == OK && r < rows[i].n_ranks; r++)
             json_array_append_new(ranks, rank_json(&rows[i].ranks[r], r));
@@ -142,7 +141,15 @@ static int write_json(FILE *f, const void *self) {
         json_array_append_new(all, row);
     }
     json_t *root = json_pack("{s:i, s:o}", "world", comm_world_size(), "strategies", all);
-    set_forecast(root, rows, report->n_rows);
+    if (root) set_forecast(root, rows, n_rows);
+    return root;
+}
+
+struct report { const struct compare_row *rows; int n_rows; };
+
+static int write_json(FILE *f, const void *self) {
+    const struct report *report = self;
+    json_t *root = compare_json(report->rows, report->n_rows);
     int failed = !root || json_dumpf(root, f, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) || fputc('\n', f) == EOF;
     json_decref(root);
     return failed;
@@ -193,46 +200,8 @@ static int write_csv(FILE *f, const void *self) {
 }
 
 /* ---- files ---- */
-static enum status cannot(const char *what, const char *path) {
-    return FAIL(E_IO, "cannot %s %s: %s; give --out another directory", what, path, strerror(errno));
-}
-
-enum status compare_report_replace(const char *dir, const char *name, compare_writer *write, const void *self) {
-    char path[PATH_MAX], fresh[PATH_MAX + 8];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    snprintf(fresh, sizeof fresh, "%s.new", path);
-    FILE *f = shared_create(fresh);
-    if (!f) return cannot("write", fresh);
-    int failed = write(f, self);
-    failed |= fclose(f);
-    if (failed) return cannot("write", fresh);
-    return rename(fresh, path) == 0 ? OK : cannot("write", path);
-}
-
 enum status compare_report_write(const char *dir, const struct compare_row *rows, int n_rows) {
     struct report report = {rows, n_rows};
-    TRY(compare_report_replace(dir, "compare.csv", write_csv, &report));
-    return compare_report_replace(dir, "compare.json", write_json, &report);
-}
-
-static enum status make_directories(const char *dir) {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s", dir);
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(path, 0777);                                           /* what is missing after all is said below */
-        *slash = '/';
-    }
-    return mkdir(path, 0777) == 0 || errno == EEXIST ? OK : cannot("make the directory", path);
-}
-
-enum status compare_report_prepare(const char *dir) {
-    char path[PATH_MAX];
-    TRY(make_directories(dir));
-    snprintf(path, sizeof path, "%s/compare.csv.new", dir);
-    FILE *f = shared_create(path);
-    if (!f) return cannot("write", path);
-    fclose(f);
-    unlink(path);
-    return OK;
+    TRY(report_replace(dir, "compare.csv", write_csv, &report));
+    return report_replace(dir, "compare.json", write_json, &report);
 }

@@ -5,21 +5,15 @@
 #define TRIVIUM_DRIVER_COMPARE_REPORT_H
 
 #include "driver/compare/compare_row.h"
+#include <jansson.h>
 #include <stdio.h>
-
-/** Make the directory, and its parents, and see that files can be written there; reports in it are left as they are.
- *  @errors E_IO with path and reason  @collective{none} */
-enum status compare_report_prepare(const char *dir);
 
 /** Write both files. A row that did not run has its reason and nulls (in the CSV empty cells).
  *  @errors E_IO, E_MEMORY  @collective{none} */
 enum status compare_report_write(const char *dir, const struct compare_row *rows, int n_rows);
 
-/** Write a file of the report: beside it first, and in its place when it is whole. write(f, self) returns other than 0
- *  when it failed.
- *  @errors E_IO  @collective{none} */
-typedef int compare_writer(FILE *, const void *self);
-enum status compare_report_replace(const char *dir, const char *name, compare_writer *write, const void *self);
+/** What compare.json has. NULL: no memory  @collective{none} */
+json_t *compare_json(const struct compare_row *, int n_rows);
 
 /** A cell as CSV wants it: quoted when it holds a comma, a quote or a line end (RFC 4180). */
 void csv_write_cell(FILE *, const char *text);

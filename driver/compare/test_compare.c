@@ -4,6 +4,7 @@
 
 #include "driver/compare/compare_measure.h"
 #include "driver/compare/compare_report.h"
+#include "driver/report/report.h"
 #include "driver/compare/compare_strategy.h"
 #include "driver/recipe.h"
 #include "driver/compare/compare_table.h"
@@ -156,8 +157,8 @@ static bool starts_with(const char *text, const char *words) { return strncmp(te
 
 TEST(test_report_has_a_line_a_row) {
     const char *dir = test_path("compare/report"), *csv = test_path("compare/report/compare.csv");
-    assert_ok(compare_report_prepare(dir));
-    assert_ok(compare_report_prepare(dir));
+    assert_ok(report_prepare(dir));
+    assert_ok(report_prepare(dir));
     assert_ok(compare_report_write(dir, rows, 2));
     char *text = file_text(csv), *second = strchr(text, '\n') + 1, *third = strchr(second, '\n') + 1;
     assert_true(starts_with(text, "strategy,status,error,tp,"));
@@ -167,7 +168,7 @@ TEST(test_report_has_a_line_a_row) {
 }
 
 TEST(test_report_refuses_what_cannot_be_written) {
-    assert_fails(compare_report_prepare("/dev/null/report"), E_IO, "/dev/null/report", "--out");
+    assert_fails(report_prepare("/dev/null/report"), E_IO, "/dev/null/report", "--out");
 }
 
 /* The caller's to free. */

@@ -2,7 +2,7 @@
  * or that of the best layout. With --scale that is found for every doubling of the ranks: a curve. */
 #include "driver/plan/budget.h"
 
-#include "driver/compare/compare_report.h"
+#include "driver/report/report.h"
 #include "driver/plan/budget_pictures.h"
 #include "driver/plan/budget_walls.h"
 #include "driver/plan/plan_search.h"
@@ -230,7 +230,7 @@ static enum status other_curve(const struct request *q, const struct cluster *c,
 
 static enum status make_lines(const struct request *q, const struct cluster *c, json_t *lines) {
     struct budget_curve curves[2] = {{0}};                           /* a batch that stays, and one that grows */
-    if (q->out[0]) TRY(compare_report_prepare(q->out));
+    if (q->out[0]) TRY(report_prepare(q->out));
     enum status status = each_line(q, c, lines, &curves[q->weak]);
     if (status == OK && q->out[0] && q->scale[0])
         status = other_curve(q, c, &curves[q->weak].line[0], &curves[!q->weak]);
@@ -276,7 +276,7 @@ static enum status show_walls(const struct request *q, const struct options *o, 
     int64_t from = 1, to = INT64_MAX;
     if (q->scale[0]) TRY(read_scale(q, &from, &to));
     TRY(walls_choose_sizes(from, to, &w));
-    if (q->out[0]) TRY(compare_report_prepare(q->out));
+    if (q->out[0]) TRY(report_prepare(q->out));
     if (!q->json) walls_print_head(stdout, &w);
     TRY(walls_make(&q->plan, c, &of, q->json ? NULL : print_wall_row, &w));
     if (q->json) TRY(print_walls_json(&w));

@@ -2,7 +2,7 @@
 #include "driver/plan/plan_search.h"
 
 #include "dp_variants/local/local.h"
-#include "driver/compare/compare_report.h"
+#include "driver/report/report.h"
 #include "driver/plan/plan_tables.h"
 #include "driver/recipe.h"
 #include "lib/base/clock.h"
@@ -293,7 +293,7 @@ static enum status start(const struct plan_request *q, const char *path) {
 static enum status answer(struct answer *a) {
     const struct plan_request *q = a->asked;
     double started = clock_s();
-    if (q->out[0]) TRY(compare_report_prepare(q->out));
+    if (q->out[0]) TRY(report_prepare(q->out));
     TRY(find(a));
     a->seconds = clock_s() - started;
     if (q->json) TRY(print_json(a));

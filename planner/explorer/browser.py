@@ -31,11 +31,12 @@ class Browser:
                                         stderr=subprocess.DEVNULL)
         os.close(to_browser)
         os.close(from_browser)
-        self.number, self.left, self.session = 0, b"", None
+        self.number, self.left, self.session, self.errors = 0, b"", None, []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.call("Page.enable")
         self.call("Runtime.enable")
+        self.call("Log.enable")
 
     def __enter__(self):
         return self
@@ -57,6 +58,16 @@ class Browser:
         text, self.left = self.left.split(b"\0", 1)
         return json.loads(text)
 
+    # What the page complains of, in its console or by an exception, is kept in `errors`.
+    def hear(self, said):
+        method, params = said.get("method"), said.get("params", {})
+        if method == "Runtime.exceptionThrown":
+            self.errors.append(params["exceptionDetails"]["text"])
+        if method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+            self.errors.append(" ".join(str(a.get("value", a.get("description"))) for a in params["args"]))
+        if method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            self.errors.append(params["entry"]["text"])
+
     def call(self, method, **params):
         self.number += 1
         said = {"id": self.number, "method": method, "params": params}
@@ -67,6 +78,7 @@ class Browser:
             text = text[os.write(self.write_end, text):]
         while True:
             answer = self.message()
+            self.hear(answer)
             if answer.get("id") == self.number:
                 if "error" in answer:
                     raise RuntimeError(f"{method}: {answer['error']['message']}")

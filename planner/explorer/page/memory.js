@@ -7,16 +7,6 @@ const ROLES = {
   comm: 'buckets, gathered weights, staging', work: 'scratch of kernels', save: 'checkpoints', host: 'host memory', disk: 'disk',
 };
 
-function element(name, attributes, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key in made) made[key] = value;
-    else made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-}
-
 // 12345678 -> "11.8 MiB"
 function bytesText(bytes) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];

@@ -1,12 +1,11 @@
 /* ranks: 1  device: cpu */
-/* The page and its pictures from rows that are made up: what is escaped, which rank is drawn, which traced step. Whole
- * comparisons: tests/report.sh */
-#define _GNU_SOURCE /* open_memstream */
+/* The page's JSON from rows that are made up: what is escaped, which rank is drawn, which traced step. Whole
+ * comparisons: tests/report.sh; what a browser draws of them: tests/more/pages.sh */
 #include "tests/test.h"
 
-#include "driver/compare/compare_html.h"
-#include "driver/compare/compare_pictures.h"
+#include "driver/compare/compare_page.h"
 #include "driver/compare/compare_pipeline.h"
+#include "driver/compare/compare_report.h"
 #include "driver/recipe.h"
 #include "pp/pp_schedule.h"
 #include "lib/trace/memory_timeline.h"
@@ -22,15 +21,9 @@ static int count(const char *text, const char *words) {
     return n;
 }
 
-static char *drawn(enum status (*draw)(const struct compare_row *, int, FILE *), const struct compare_row *rows,
-                   int n) {
-    char *text = NULL;
-    size_t bytes;
-    FILE *f = open_memstream(&text, &bytes);
-    assert_ok(draw(rows, n, f));
-    fclose(f);
-    return text;
-}
+static json_t *at(json_t *o, const char *key, size_t i) { return json_array_get(json_object_get(o, key), i); }
+static const char *text_at(json_t *o, const char *key) { return json_string_value(json_object_get(o, key)); }
+static double number_at(json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
 
 /* Rank 1 has more in all, rank 0 more of act. */
 static struct compare_rank ranks[2] = {
@@ -45,35 +38,59 @@ static struct compare_row rows[2] = {
     {.strategy = "tp=3", .status = E_CONFIG, .reason = "tp=3 does not <divide>"}};
 
 /* ---- the page ---- */
+/* Of the page only what the command has put in: what is before the scripts. */
 TEST(test_report_page_escapes_and_refuses) {
-    static char text[1 << 17];
+    static char text[1 << 15];
+    json_error_t error;
     const struct compare_about about = {.n_strategies = 3, .date = "2026-01-01", .machine = "a <machine>"};
-    assert_ok(compare_html_write(test_path("."), &about, rows, 2));
+    assert_ok(compare_page_write(test_path("."), &about, rows, 2));
     FILE *f = fopen(test_path("report.html"), "r");
     assert_non_null(f);
     text[fread(text, 1, sizeof text - 1, f)] = 0;
     fclose(f);
     assert_int_equal(count(text, "<b>") + count(text, "<divide>") + count(text, "<machine>"), 0);
+    char *begin = strstr(text, "id=\"data\">"), *end = begin ? strstr(begin, "</script>") : NULL;
+    assert_non_null(end);
+    json_t *page = json_loads(text + (begin - text) + strlen("id=\"data\">"), JSON_DISABLE_EOF_CHECK, &error);
+    json_t *file = json_load_file(test_path("report.json"), 0, &error);
+    assert_non_null(page);
+    assert_true(json_equal(page, file));
     /* a row of each table */
-    assert_int_equal(count(text, "<th scope=\"row\">dp=2 data=&lt;b&gt;&amp;&quot;x&#39;</th>"), 2);
-    assert_int_equal(count(text,
-                           "<td class=\"reason\" colspan=\"10\">refused: E_CONFIG tp=3 does not &lt;divide&gt;</td>"),
-                     1);
-    assert_int_equal(count(text, "2 of them are done"), 1);
-    /* tokens per second */
-    assert_int_equal(count(text, ">not known<"), 1);
+    for (size_t i = 0; i < 2; i++) {
+        json_t *row = at(at(page, "tables", i), "rows", 0);
+        assert_string_equal(json_string_value(json_array_get(row, 0)), "dp=2 data=<b>&\"x'");
+    }
+    json_t *refused = at(at(page, "tables", 0), "rows", 1);
+    assert_string_equal(text_at(json_array_get(refused, 1), "reason"), "refused: E_CONFIG tp=3 does not <divide>");
+    assert_int_equal((int64_t)number_at(json_object_get(page, "about"), "strategies"), 3);
+    json_t *first = at(json_object_get(page, "compare"), "strategies", 0);
+    assert_true(json_is_null(json_object_get(first, "tokens_per_s")));
+    json_decref(page);
+    json_decref(file);
 }
 
 TEST(test_memory_is_drawn_of_one_rank) {
     assert_int_equal(compare_fullest(&rows[0]), 1);
-    char *x = drawn(compare_pictures[0].draw, rows, 2);
-    assert_int_equal(count(x, "predicted param: 5 MiB") + count(x, "predicted act: 2 MiB") +
-                         count(x, "measured act: 2 MiB"),
-                     3);
-    assert_int_equal(count(x, "act: 3 MiB"), 0);
-    /* both bars; and the axis ends there */
-    assert_int_equal(count(x, ">7<"), 2 + 1);
-    free(x);
+    json_t *all = compare_json(rows, 2), *row = at(all, "strategies", 0), *rank = at(row, "per_rank", 1);
+    assert_int_equal((int64_t)number_at(rank, "predicted_param_bytes"), 5 << 20);
+    assert_int_equal((int64_t)number_at(rank, "predicted_act_bytes"), 2 << 20);
+    assert_int_equal((int64_t)number_at(rank, "measured_act_bytes"), 2 << 20);
+    assert_int_equal((int64_t)number_at(rank, "predicted_total_bytes"), 7 << 20);
+    assert_int_equal((int64_t)number_at(at(row, "per_rank", 0), "predicted_total_bytes"), 4 << 20);
+    assert_close(number_at(rank, "step_ms"), 500, 1e-12);
+    json_decref(all);
+}
+
+/* What was offloaded has its roles, too: a bar of its own. */
+TEST(test_offloaded_roles_are_told) {
+    struct compare_rank one = {.predicted = {[TIER_HOST] = {[ROLE_OPTIM] = 3 << 20}},
+                               .measured = {[TIER_HOST] = {[ROLE_OPTIM] = 1 << 20}}, .step_s = 1, .flops = 1};
+    const struct compare_row row = {.strategy = "", .n_ranks = 1, .ranks = &one};
+    json_t *all = compare_json(&row, 1), *rank = at(at(all, "strategies", 0), "per_rank", 0);
+    assert_int_equal((int64_t)number_at(json_object_get(rank, "predicted_host_roles"), "optim"), 3 << 20);
+    assert_int_equal((int64_t)number_at(json_object_get(rank, "measured_host_roles"), "optim"), 1 << 20);
+    assert_int_equal(json_object_size(json_object_get(rank, "predicted_disk_roles")), 0);
+    json_decref(all);
 }
 
 /* ---- traced pipelines ---- */
@@ -112,11 +129,20 @@ TEST(test_traced_pipeline_is_the_fastest_step) {
     struct span spans[STAGES][STEPS * STAGE_SPANS];
     make_trace(traced, spans);
     struct compare_row row = traced_row(traced);
-    char *x = drawn(compare_pipeline_draw, &row, 1);
-    assert_int_equal(count(x, ">predicted: pp=2<") + count(x, ">traced: pp=2<"), 2);
-    assert_int_equal(count(x, "a step takes 3500 ms: 3000 of work, 500 idle (14.3% of the step)"), 1);
-    assert_int_equal(count(x, "<title>forward of microbatch 0, chunk 0: 500 to 1000</title>"), 1);   /* of stage 1 */
-    free(x);
+    json_t *all = json_array();
+    assert_ok(compare_pipelines(&row, 1, all));
+    assert_int_equal(json_array_size(all), 2);
+    json_t *predicted = json_array_get(all, 0), *x = json_array_get(all, 1);
+    assert_string_equal(text_at(predicted, "heading"), "predicted: pp=2");
+    assert_string_equal(text_at(x, "heading"), "traced: pp=2");
+    assert_close(number_at(x, "makespan"), 3500, 1e-9);
+    assert_close(number_at(x, "work"), 3000, 1e-9);
+    assert_close(number_at(x, "idle"), 500, 1e-9);
+    json_t *wanted = json_pack("[s, i, i, f, f]", "F", 0, 0, 500., 1000.);             /* of stage 1 */
+    assert_true(json_equal(json_array_get(at(x, "stages", 1), 0), wanted));
+    assert_int_equal(json_array_size(at(x, "stages", 0)), STAGE_SPANS);
+    json_decref(wanted);
+    json_decref(all);
 }
 
 TEST(test_traced_pipeline_with_a_hole_is_not_drawn) {
@@ -126,14 +152,15 @@ TEST(test_traced_pipeline_with_a_hole_is_not_drawn) {
     struct compare_row row = traced_row(traced);
     traced[1].n_spans--;                                             /* the second step has lost its last action: the
                                                                       * first is drawn */
-    char *x = drawn(compare_pipeline_draw, &row, 1);
-    assert_int_equal(count(x, "a step takes 7000 ms"), 1);
-    free(x);
+    json_t *all = json_array();
+    assert_ok(compare_pipelines(&row, 1, all));
+    assert_close(number_at(json_array_get(all, 1), "makespan"), 7000, 1e-9);
+    json_array_clear(all);
     spans[0][0].kind = SPAN_ROW;                                     /* nor is the first one whole now */
-    x = drawn(compare_pipeline_draw, &row, 1);
-    assert_int_equal(count(x, ">predicted: pp=2<"), 1);
-    assert_int_equal(count(x, ">traced: pp=2<"), 0);
-    free(x);
+    assert_ok(compare_pipelines(&row, 1, all));
+    assert_int_equal(json_array_size(all), 1);
+    assert_string_equal(text_at(json_array_get(all, 0), "heading"), "predicted: pp=2");
+    json_decref(all);
 }
 
 /* ---- memory over a step ---- */
@@ -155,6 +182,24 @@ static void check_points(const struct memory_chart *c, const struct memory_timel
     }
 }
 
+/* The page's numbers are the chart's, in bytes. */
+static void check_json(const struct memory_chart *c) {
+    json_t *o = memory_chart_json(c), *alive = json_object_get(o, "alive_bytes");
+    assert_int_equal(json_array_size(json_object_get(o, "row")), c->n_points);
+    assert_int_equal(json_array_size(json_object_get(o, "marks")), c->n_marks);
+    assert_int_equal(json_object_size(alive), N_ROLES);
+    for (int i = 0; i < c->n_points; i++) {
+        double sum = 0, bytes = 0;
+        const char *role;
+        json_t *of;
+        for (int k = 0; k < N_ROLES; k++) sum += c->value[i * N_ROLES + k];
+        json_object_foreach(alive, role, of) bytes += json_number_value(json_array_get(of, (size_t)i));
+        assert_close(bytes, sum * (1 << 20), 0.5);
+    }
+    assert_close(number_at(o, "planned_bytes"), c->planned * (1 << 20), 0.5);
+    json_decref(o);
+}
+
 static void check_chart(int64_t n_microbatches, bool is_thinned) {
     struct plan p = parity_plan();
     struct memory_chart chart;
@@ -170,6 +215,7 @@ static void check_chart(int64_t n_microbatches, bool is_thinned) {
     assert_true(chart.n_points <= MEMORY_CHART_POINTS && (chart.n_points < chart.n_rows) == is_thinned);
     assert_ok(memory_timeline_make(&r.program, r.chunks, &r.schedule, &r.memory, &t));
     check_points(&chart, &t);
+    check_json(&chart);
     memory_timeline_fini(&t);
     memory_chart_fini(&chart);
     run_destroy(&r);
@@ -182,5 +228,6 @@ TEST(test_memory_chart_keeps_every_peak) {
 }
 
 TESTS(unit_test(test_report_page_escapes_and_refuses), unit_test(test_memory_is_drawn_of_one_rank),
+      unit_test(test_offloaded_roles_are_told),
       unit_test(test_traced_pipeline_is_the_fastest_step), unit_test(test_traced_pipeline_with_a_hole_is_not_drawn),
       unit_test(test_memory_chart_keeps_every_peak))

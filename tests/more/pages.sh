@@ -1,0 +1,22 @@
+#!/bin/bash
+# The pages that commands write, in a headless Chromium: each picture has as many marks as its JSON says, light and dark, and the page has no
+# complaint and asks for no other file (driver/report/check.py). And a page of a build without Vega: its tables, and what is missing.
+#
+# Run from the project's root. BUILD: where the program is (default: build).
+set -u -o pipefail
+B=${BUILD:-build}
+missing=$(tools/install-deps --check pictures browser) || { echo "skip pages ${missing#*: }"; exit 0; }
+if ! grep -q 'data-vega="yes"' "$B/obj/report.html"; then echo "skip pages this build is without Vega: make build, now that it is installed"; exit 0; fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+made() { # NAME COMMAND...
+    local name=$1
+    shift
+    "$B/trivium" "$@" >"$work/out" 2>"$work/err" || [ -e "$work/$name.json" ] || { echo "not ok pages_written: trivium $*"; sed 's/^/# /' "$work/err"; }
+}
+model=(--layers 4 --hidden 32 --heads 4 --seq 16 --global-batch 8 --micro-batch 2 --steps 3)
+made report launch -n 2 compare "${model[@]}" --out "$work" \
+    --strategies 'dp=2 | dp=2 zero=1 offload=optimizer | pp=2 | pp=2 schedule=interleaved chunks=2 recompute=full | tp=3 | data=/no/<b>&amp;"'
+driver/report/join "" >"$work/plain"
+python3 driver/report/check.py "$work" || echo "not ok pages_check: it did not reach its end"
