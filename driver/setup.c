@@ -162,7 +162,7 @@ static int threads_of(const struct plan *plan, int local_ranks) {
  * choose alike. */
 static enum status choose(struct plan *plan, int world) {
     struct cluster c;
-    if (!choose_is_asked(plan->recipe, plan)) return OK;
+    if (!choose_is_asked(plan)) return OK;
     char chosen[256];
     struct plan p = *plan;
     int64_t replica = p.mesh.tp * p.mesh.cp * p.mesh.pp;
@@ -215,7 +215,7 @@ static void keep_file(void *self, const struct option *o, const char *text, enum
 static enum status keep_cluster(const struct plan *plan) {
     struct cluster c;
     struct plan p = *plan;
-    if (!choose_is_asked(p.recipe, &p) && !(p.profile && p.cluster[0])) return OK;
+    if (!choose_is_asked(&p) && !(p.profile && p.cluster[0])) return OK;
     TRY(plan_settle_device(&p));
     return setup_cluster(&p, &c);
 }

@@ -8,7 +8,7 @@
 extern const struct technique technique_elastic;
 
 /* every 0: off. replace: ranks that are slow (driver/train/train_straggler.c). */
-struct elastic_options { int64_t every; bool replace; };
+struct elastic_options { int64_t every; int replace; };
 static inline struct elastic_options *elastic_options(const struct plan *p) {
     return plan_own(p, &technique_elastic.options);
 }

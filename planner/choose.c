@@ -143,13 +143,13 @@ enum status choose_refine(const struct recipe *recipe, const struct plan *asked,
 /* ---- auto ---- */
 struct automatic { bool micro, recompute, split; };
 
-static struct automatic what_is_auto(const struct recipe *r, const struct plan *p) {
-    return (struct automatic){p->micro_batch == PLAN_AUTO, layout_has_word(r, p, "recompute", "auto"),
-                              layout_has_word(r, p, "pp-split", "auto")};
+static struct automatic what_is_auto(const struct plan *p) {
+    return (struct automatic){p->micro_batch == PLAN_AUTO, plan_has_word(p, "recompute", "auto"),
+                              plan_has_word(p, "pp-split", "auto")};
 }
 
-bool choose_is_asked(const struct recipe *r, const struct plan *p) {
-    struct automatic is = what_is_auto(r, p);
+bool choose_is_asked(const struct plan *p) {
+    struct automatic is = what_is_auto(p);
     return is.micro || is.recompute || is.split;
 }
 
@@ -188,7 +188,7 @@ static enum status choose(const struct recipe *r, const struct cluster *c, struc
                           struct search *s, char *text, size_t size) {
     unsigned fixed = ALL_DECISIONS & ~((is.micro ? 1u << DECIDE_MICRO : 0) |
                                        (is.recompute ? 1u << DECIDE_RECOMPUTE : 0));
-    struct layout given = layout_of_plan(r, p);
+    struct layout given = layout_of_plan(p);
     int64_t ranks = given.dp * given.choice[DECIDE_TP] * given.choice[DECIDE_PP] * given.choice[DECIDE_CP];
     TRY(search_layouts(r, p, fixed, c, ranks, true, s));
     struct found *best = s->n_best ? &s->best[0] : &s->smallest;
@@ -203,18 +203,18 @@ static enum status choose(const struct recipe *r, const struct cluster *c, struc
         if (is_shorter(f, best)) best = f;
     }
     if (!best->price.fits) return refuse_all(best, c);
-    layout_apply(r, &best->layout, fixed, p);
+    layout_apply(&best->layout, fixed, p);
     write_chosen(is, &best->layout, text, size);
     return OK;
 }
 
 enum status choose_auto(const struct recipe *r, const struct cluster *c, struct plan *p, char *text, size_t size) {
-    struct automatic is = what_is_auto(r, p);
+    struct automatic is = what_is_auto(p);
     struct search *s = calloc(1, sizeof *s);
     if (!s) return FAIL(E_MEMORY, "no memory to choose a layout");
     if (is.micro) p->micro_batch = 0;
-    if (is.recompute) layout_set_word(r, p, "recompute", "none");
-    if (is.split) layout_set_word(r, p, "pp-split", "");
+    if (is.recompute) plan_set_word(p, "recompute", "none", 0);
+    if (is.split) plan_set_word(p, "pp-split", "", 0);
     enum status status = choose(r, c, is, p, s, text, size);
     search_fini(s);
     free(s);

@@ -24,6 +24,6 @@ enum status choose_refine(const struct recipe *, const struct plan *asked, unsig
  *  price_plan  @collective{none} */
 enum status choose_auto(const struct recipe *, const struct cluster *, struct plan *, char *text, size_t size);
 /** Does anything say auto? */
-bool choose_is_asked(const struct recipe *, const struct plan *);
+bool choose_is_asked(const struct plan *);
 
 #endif

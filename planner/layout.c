@@ -74,105 +74,42 @@ const char *layout_options(const struct layout *l, char *text, size_t size) {
     return text;
 }
 
-/* ---- options of techniques ---- */
-/* A choice's number in "none|selective|block:N". */
-static int number_of(const char *choices, const char *name) {
-    size_t n = strlen(name);
-    for (int i = 0; choices; i++, choices = strchr(choices, '|'), choices += choices != NULL)
-        if (!strncmp(choices, name, n) && strchr("|:", choices[n])) return i;
-    return -1;
-}
+/* ---- from a plan, and back ---- */
+bool layout_offloads(const struct plan *p) { return plan_number(p, "offload") != 0; }
 
-/* NULL: no technique of the recipe has it. */
-static const struct option *option_of(const struct recipe *r, const struct plan *p, const char *name, char **at) {
-    for (int i = 0; i < r->n_techniques; i++) {
-        const struct own_options *own = &r->techniques[i]->options;
-        for (int k = 0; k < own->n; k++) {
-            if (strcmp(own->option[k].name, name)) continue;
-            *at = (char *)plan_own(p, own) + own->option[k].at;
-            return &own->option[k];
-        }
-    }
-    return NULL;
-}
+bool layout_parks(const struct plan *p) { return plan_number(p, "park") != 0; }
 
-static void set_number(const struct recipe *r, struct plan *p, const char *name, int64_t number) {
-    char *at;
-    const struct option *o = option_of(r, p, name, &at);
-    if (o && o->type == OPTION_INT) *(int64_t *)at = number;
-    else if (o) *(int *)at = (int)number;
-}
-
-/* count: of a choice that ends in ":N" */
-static void set_word(const struct recipe *r, struct plan *p, const char *name, const char *word, int64_t count) {
-    char *at;
-    const struct option *o = option_of(r, p, name, &at);
-    if (!o) return;
-    if (o->type == OPTION_TEXT) {
-        snprintf(at, OPTION_TEXT_MAX, "%s", word);
-        return;
-    }
-    ((int *)at)[0] = number_of(o->choices, word);
-    if (count) ((int *)at)[1] = (int)count;
-}
-
-static int64_t number_in(const struct recipe *r, const struct plan *p, const char *name) {
-    char *at;
-    const struct option *o = option_of(r, p, name, &at);
-    return !o ? 0 : o->type == OPTION_INT ? *(int64_t *)at : *(int *)at;
-}
-
-void layout_set_word(const struct recipe *r, struct plan *p, const char *option, const char *word) {
-    set_word(r, p, option, word, 0);
-}
-
-bool layout_has_word(const struct recipe *r, const struct plan *p, const char *option, const char *word) {
-    char *at;
-    const struct option *o = option_of(r, p, option, &at);
-    return o && (o->type == OPTION_TEXT ? strcmp(at, word) == 0 : *(int *)at == number_of(o->choices, word));
-}
-
-bool layout_offloads(const struct recipe *r, const struct plan *p) {
-    return layout_has_word(r, p, "offload", "optimizer") || layout_has_word(r, p, "offload", "params");
-}
-
-bool layout_parks(const struct recipe *r, const struct plan *p) {
-    char *at;
-    return option_of(r, p, "park", &at) && !layout_has_word(r, p, "park", "none");
-}
-
-static int64_t schedule_in(const struct recipe *r, const struct plan *p) {
+static int64_t schedule_in(const struct plan *p) {
     for (int i = 1; i < N_SEARCHED_ORDERS; i++)
-        if (layout_has_word(r, p, "schedule", SCHEDULES[i])) return i;
+        if (plan_has_word(p, "schedule", SCHEDULES[i])) return i;
     return ORDER_PLAIN;
 }
 
-/* ---- from a plan, and back ---- */
 static int64_t at_least_1(int64_t n) { return n > 0 ? n : 1; }
 
-struct layout layout_of_plan(const struct recipe *r, const struct plan *p) {
+struct layout layout_of_plan(const struct plan *p) {
     struct layout l = {.dp = at_least_1(p->mesh.dp)};
     int64_t *c = l.choice;
     c[DECIDE_TP] = at_least_1(p->mesh.tp), c[DECIDE_PP] = at_least_1(p->mesh.pp);
     c[DECIDE_CP] = at_least_1(p->mesh.cp), c[DECIDE_EP] = at_least_1(p->mesh.ep);
-    c[DECIDE_MICRO] = at_least_1(p->micro_batch), c[DECIDE_SCHEDULE] = schedule_in(r, p);
-    c[DECIDE_CHUNKS] = number_in(r, p, "chunks"), c[DECIDE_ZERO] = number_in(r, p, "zero");
-    c[DECIDE_RECOMPUTE] = number_in(r, p, "recompute");               /* its first three kinds are ours */
+    c[DECIDE_MICRO] = at_least_1(p->micro_batch), c[DECIDE_SCHEDULE] = schedule_in(p);
+    c[DECIDE_CHUNKS] = plan_number(p, "chunks"), c[DECIDE_ZERO] = plan_number(p, "zero");
+    c[DECIDE_RECOMPUTE] = plan_number(p, "recompute");               /* its first three kinds are ours */
     return l;
 }
 
-void layout_apply(const struct recipe *r, const struct layout *l, unsigned fixed, struct plan *p) {
+void layout_apply(const struct layout *l, unsigned fixed, struct plan *p) {
     const int64_t *c = l->choice;
     p->mesh.dp = l->dp, p->mesh.tp = c[DECIDE_TP], p->mesh.pp = c[DECIDE_PP], p->mesh.cp = c[DECIDE_CP];
     p->mesh.ep = c[DECIDE_EP];
     if (!(fixed >> DECIDE_MICRO & 1)) p->micro_batch = c[DECIDE_MICRO];
     if (!(fixed >> DECIDE_SCHEDULE & 1))
-        set_word(r, p, "schedule", c[DECIDE_CHUNKS] > 1 ? "interleaved" : SCHEDULES[c[DECIDE_SCHEDULE]], 0);
-    if (!(fixed >> DECIDE_CHUNKS & 1)) set_number(r, p, "chunks", c[DECIDE_CHUNKS]);
-    if (!(fixed >> DECIDE_ZERO & 1)) set_number(r, p, "zero", c[DECIDE_ZERO]);
-    if (!(fixed >> DECIDE_RECOMPUTE & 1)) set_word(r, p, "recompute", RECOMPUTES[c[DECIDE_RECOMPUTE]], l->blocks);
-    if (!(fixed >> DECIDE_SP & 1)) set_number(r, p, "sp", c[DECIDE_TP] > 1);
-    if (l->split[0]) set_word(r, p, "pp-split", l->split, 0);
+        plan_set_word(p, "schedule", c[DECIDE_CHUNKS] > 1 ? "interleaved" : SCHEDULES[c[DECIDE_SCHEDULE]], 0);
+    if (!(fixed >> DECIDE_CHUNKS & 1)) plan_set_number(p, "chunks", c[DECIDE_CHUNKS]);
+    if (!(fixed >> DECIDE_ZERO & 1)) plan_set_number(p, "zero", c[DECIDE_ZERO]);
+    if (!(fixed >> DECIDE_RECOMPUTE & 1)) plan_set_word(p, "recompute", RECOMPUTES[c[DECIDE_RECOMPUTE]], l->blocks);
+    if (!(fixed >> DECIDE_SP & 1)) plan_set_number(p, "sp", c[DECIDE_TP] > 1);
+    if (l->split[0]) plan_set_word(p, "pp-split", l->split, 0);
 }
 
 bool layout_is_legal(const struct recipe *r, struct plan *p) {
@@ -188,6 +125,6 @@ bool layout_is_legal(const struct recipe *r, struct plan *p) {
 bool layout_settle(const struct recipe *r, const struct layout *l, unsigned fixed, const struct plan *asked,
                    struct plan *out) {
     *out = *asked;
-    layout_apply(r, l, fixed, out);
+    layout_apply(l, fixed, out);
     return layout_is_legal(r, out);
 }

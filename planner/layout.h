@@ -33,16 +33,13 @@ const char *layout_text(const struct layout *, char *text, size_t size);
 const char *layout_options(const struct layout *, char *text, size_t size);
 
 /** The layout of a plan, as it was asked for and not settled: its dp only where it is given. */
-struct layout layout_of_plan(const struct recipe *, const struct plan *);
+struct layout layout_of_plan(const struct plan *);
 /** What the plan becomes with a layout, but for what `fixed` has a bit of. Not settled. */
-void layout_apply(const struct recipe *, const struct layout *, unsigned fixed, struct plan *);
+void layout_apply(const struct layout *, unsigned fixed, struct plan *);
 
-/** Does an option of a technique that takes words say this one? Set it to one. No technique has it: false; nothing. */
-bool layout_has_word(const struct recipe *, const struct plan *, const char *option, const char *word);
-void layout_set_word(const struct recipe *, struct plan *, const char *option, const char *word);
 /** Is something offloaded to the host's memory? Are activations parked there? */
-bool layout_offloads(const struct recipe *, const struct plan *);
-bool layout_parks(const struct recipe *, const struct plan *);
+bool layout_offloads(const struct plan *);
+bool layout_parks(const struct plan *);
 
 /** Settle the plan, and ask every technique. false: it cannot be (no message is left). */
 bool layout_is_legal(const struct recipe *, struct plan *);

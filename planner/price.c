@@ -207,9 +207,9 @@ static enum status price_on(const struct plan *plan, const struct cluster *c, co
     return add_up(plan, c, wish->only_the_step, s, out);
 }
 
-enum status price_check(const struct recipe *recipe, const struct plan *plan, const struct cluster *c) {
-    bool offloads = plan->device == PLAN_DEVICE_CUDA && layout_offloads(recipe, plan),
-         parks = plan->device == PLAN_DEVICE_CUDA && layout_parks(recipe, plan);
+enum status price_check(const struct plan *plan, const struct cluster *c) {
+    bool offloads = plan->device == PLAN_DEVICE_CUDA && layout_offloads(plan),
+         parks = plan->device == PLAN_DEVICE_CUDA && layout_parks(plan);
     if (!(c->flops_per_s[plan_product_dtype(plan)] > 0))
         return FAIL(E_CONFIG, "%s has no peak in %s; give its tflops, or another precision", c->name,
                     dtype_name(plan_product_dtype(plan)));
@@ -219,7 +219,7 @@ enum status price_check(const struct recipe *recipe, const struct plan *plan, co
     if (parks && !(c->host_bytes_per_s > 0))
         return FAIL(E_CONFIG, "%s: host-gbs=%g must be above 0 for --park; give it, or use --park none", c->name,
                     c->host_bytes_per_s / 1e9);
-    if (layout_has_word(recipe, plan, "offload-to", "disk"))
+    if (plan_has_word(plan, "offload-to", "disk"))
         return FAIL(E_CONFIG, "offload-to=disk has no price: a cluster does not say how fast its disks are; use "
                     "--offload-to host (show memory says how fast a disk must be)");
     if (plan_serving(plan))
@@ -239,7 +239,7 @@ enum status price_plan_on(const struct recipe *recipe, const struct plan *plan, 
     struct run_stem own = {.n_stages = 0};
     struct stages s = {.n = plan->mesh.pp ? (int)plan->mesh.pp : 1, .stem = wish->stem ? wish->stem : &own};
     for (int i = 0; i < n; i++) {
-        TRY(price_check(recipe, plan, &c[i]));
+        TRY(price_check(plan, &c[i]));
         if (room_of(&c[i]) > room) room = room_of(&c[i]);
     }
     s.at = calloc((size_t)s.n, sizeof *s.at);
@@ -256,10 +256,10 @@ enum status price_plan(const struct recipe *recipe, const struct plan *plan, con
     return price_plan_on(recipe, plan, c, 1, wish, out);
 }
 
-enum status price_profile(const struct recipe *recipe, const struct run *r, const struct cluster *c,
+enum status price_profile(const struct run *r, const struct cluster *c,
                           struct profile_forecast *out) {
     const struct cluster rank = c->cores ? rank_of(c, &r->plan) : *c;
-    TRY(price_check(recipe, &r->plan, c));
+    TRY(price_check(&r->plan, c));
     *out = (struct profile_forecast){.row_s = calloc((size_t)r->program.n_steps + 1, sizeof *out->row_s)};
     if (!out->row_s) return FAIL(E_MEMORY, "no memory to price %d steps", r->program.n_steps);
     price_each_row(&rank, r, out->row_s);
@@ -273,7 +273,7 @@ enum status price_time_line(const struct recipe *recipe, const struct plan *plan
     struct run_stem stem = {.n_stages = 0};
     struct stages s = {.n = plan->mesh.pp ? (int)plan->mesh.pp : 1, .stem = &stem};
     *out = (struct price_time_line){.n_stages = s.n};
-    TRY(price_check(recipe, plan, c));
+    TRY(price_check(plan, c));
     s.at = calloc((size_t)s.n, sizeof *s.at);
     enum status status = s.at ? compile_stages(recipe, plan, &wish, 0, &s)
                               : FAIL(E_MEMORY, "no memory to price %d stages", s.n);

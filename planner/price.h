@@ -68,7 +68,7 @@ struct price_wish { bool uneven, only_if_it_fits, one_is_enough, only_the_step; 
 
 /** Does the cluster say what the plan needs?
  *  @errors E_CONFIG: no peak in its precision; offload, and no speed of the host; an asynchronous schedule */
-enum status price_check(const struct recipe *, const struct plan *, const struct cluster *);
+enum status price_check(const struct plan *, const struct cluster *);
 
 /** @param plan settled. @param wish NULL: neither. @errors those of run_compile; E_CONFIG: those of
  *  price_check  @collective{none} */
@@ -80,7 +80,7 @@ enum status price_plan_on(const struct recipe *, const struct plan *, const stru
 
 /** What `--profile` is held against: the rows of a run, compiled or created, and its update, what the device does of
  *  it. Free out->row_s.  @errors those of price_check; E_MEMORY  @collective{none} */
-enum status price_profile(const struct recipe *, const struct run *, const struct cluster *,
+enum status price_profile(const struct run *, const struct cluster *,
                           struct profile_forecast *out);
 
 /** What AdamW reads and writes of a rank's own elements in a step, in bytes.  @collective{none} */

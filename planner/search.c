@@ -38,13 +38,13 @@ static struct layer price_layers(const struct searching *s, const struct layer_c
     struct layout l = {.choice = {[DECIDE_TP] = k->tp, [DECIDE_PP] = 1, [DECIDE_CP] = k->cp, [DECIDE_EP] = k->ep,
                                   [DECIDE_MICRO] = k->micro, [DECIDE_CHUNKS] = 1, [DECIDE_RECOMPUTE] = k->recompute},
                        .dp = dp};
-    layout_apply(s->recipe, &l, s->fixed & (1 << DECIDE_SP | 1 << DECIDE_RECOMPUTE), &p);
+    layout_apply(&l, s->fixed & (1 << DECIDE_SP | 1 << DECIDE_RECOMPUTE), &p);
     p.layers = layers, p.global_batch = dp * k->micro;
-    bool offloads = layout_offloads(s->recipe, &p);                  /* which without zero cannot be */
-    bool parks = layout_parks(s->recipe, &p);
-    layout_set_word(s->recipe, &p, "offload", "none");
-    layout_set_word(s->recipe, &p, "weight-codec", "none");
-    if (parks) layout_set_word(s->recipe, &p, "park", "none");
+    bool offloads = layout_offloads(&p);                  /* which without zero cannot be */
+    bool parks = layout_parks(&p);
+    plan_set_word(&p, "offload", "none", 0);
+    plan_set_word(&p, "weight-codec", "none", 0);
+    if (parks) plan_set_word(&p, "park", "none", 0);
     struct layer out = {NAN, {0}};
     if (price && layout_is_legal(s->recipe, &p) && price_plan(s->recipe, &p, s->cluster, NULL, price) == OK) {
         out.seconds = price->stage[0].s;
@@ -288,14 +288,14 @@ enum status search_layouts(const struct recipe *recipe, const struct plan *plan,
 enum status search_layouts_telling(const struct recipe *recipe, const struct plan *plan, unsigned fixed,
                                    const struct cluster *cluster, int64_t ranks, bool prune, search_told *told,
                                    void *self, struct search *out) {
-    struct searching s = {recipe, plan, cluster, fixed, ranks, prune, layout_of_plan(recipe, plan), out, NULL, 0,
+    struct searching s = {recipe, plan, cluster, fixed, ranks, prune, layout_of_plan(plan), out, NULL, 0,
                           {.n_stages = 0}, told, self};
     struct layout l = {.dp = 1};
     *out = (struct search){0};
     if (fixed >> DECIDE_RECOMPUTE & 1 && s.given.choice[DECIDE_RECOMPUTE] > KEEP_NONE)
         return FAIL(E_CONFIG, "a search, and auto, know recompute=none, selective and full; use one of these, or give "
                               "the whole layout");
-    TRY(price_check(recipe, plan, cluster));
+    TRY(price_check(plan, cluster));
     for (enum decision d = 0; d < N_DECISIONS; d++) l.choice[d] = 1;
     enum status status = decide(&s, 0, &l);
     if (status == OK) status = complete(&s);

@@ -53,7 +53,7 @@ static void choose(struct plan *p, const struct cluster *c, double mib) {
     cluster_limit_memory(&limited, (int64_t)(mib * (1 << 20)));
     assert_ok(choose_auto(&train_recipe, &limited, p, text, sizeof text));
     assert_true(strlen(text) > 0);
-    assert_false(choose_is_asked(&train_recipe, p));
+    assert_false(choose_is_asked(p));
 }
 
 static void refuses(struct plan *p, const struct cluster *c) {
@@ -143,7 +143,7 @@ TEST(test_what_is_not_auto_stays) {
     struct plan p = piped();
     strcpy(pp_options(&p)->split, "2,4,4");
     p.micro_batch = PLAN_AUTO, recompute_options(&p)->kind = RECOMPUTE_SELECTIVE;
-    assert_true(choose_is_asked(&train_recipe, &p));
+    assert_true(choose_is_asked(&p));
     choose(&p, &c, 0);
     assert_string_equal(pp_options(&p)->split, "2,4,4");
     assert_int_equal(recompute_options(&p)->kind, RECOMPUTE_SELECTIVE);

@@ -24,7 +24,7 @@ TEST(test_parking_is_copies_beside_the_rows) {
     c.overlap_part = 1, c.host_bytes_per_s *= 1000;
     assert_close(price_of(p, &c).phase_s[PRICE_OFFLOAD], 0, 1e-12);
     c.host_bytes_per_s = 0;
-    assert_fails(price_check(&train_recipe, &p, &c), E_CONFIG, "host-gbs=0", "--park none");
+    assert_fails(price_check(&p, &c), E_CONFIG, "host-gbs=0", "--park none");
 }
 
 /* Of each own element a gradient comes down and a weight goes up, in bf16; the host reads and writes weight and moments

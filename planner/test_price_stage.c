@@ -16,7 +16,7 @@ TEST(test_rows_of_a_profile_add_up_to_the_stage) {
         double sum = 0;
         assert_ok(plan_settle(&p, 0));
         assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
-        assert_ok(price_profile(&train_recipe, &r, &c, &f));
+        assert_ok(price_profile(&r, &c, &f));
         for (int s = 0; s < r.program.n_steps; s++)
             for (int k = 0; k < ROW_WAIT; k++) sum += f.row_s[s][k];
         if (i / 2 == 0) assert_close(sum, x.stage[0].s, 1e-9 * x.step_s);

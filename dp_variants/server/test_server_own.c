@@ -255,7 +255,7 @@ TEST(test_own_ranks_have_no_price) {
     p.mesh.dp = 4;
     assert_ok(plan_settle(&p, 4));
     assert_ok(cluster_read("cpu-2core", &c));
-    assert_fails(price_check(&train_recipe, &p, &c), E_CONFIG, "server-ranks=own", "server-ranks shared");
+    assert_fails(price_check(&p, &c), E_CONFIG, "server-ranks=own", "server-ranks shared");
 }
 
 /* A job that goes on with fewer ranks still has its servers. */

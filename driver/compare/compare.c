@@ -29,8 +29,6 @@
 #include "driver/setup.h"
 #include "lib/base/log.h"
 #include "lib/run/products.h"
-#include "dp_variants/local/local.h"
-#include "zero/zero.h"
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
@@ -169,8 +167,8 @@ static enum status open_run(struct request *q, struct compare_row *row, struct r
     TRY(plan_use_comm(p, p->cluster[0] != 0));
     row->n_ranks = plan_ranks(p);
     row->coded = p->grad_codec != CODEC_NONE;
-    row->quantized = zero_options(p)->weight_codec != CODEC_NONE;
-    row->apart = local_options(p)->steps > 0;
+    row->quantized = plan_number(p, "weight-codec") != CODEC_NONE;
+    row->apart = plan_number(p, "local-steps") > 0;
     row->layout = mesh_place_of(&p->mesh, 0);
     row->ranks = calloc((size_t)comm_world_size(), sizeof *row->ranks);
     deadline_set(p->comm_timeout, "set-up of a strategy");           /* making groups has no deadline of its own */

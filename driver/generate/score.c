@@ -8,7 +8,6 @@
 
 #include "driver/recipe.h"
 #include "driver/setup.h"
-#include "emb/emb.h"
 #include "lib/base/clock.h"
 #include "lib/base/output.h"
 #include "lib/base/replace.h"
@@ -105,9 +104,10 @@ static enum status check_rows(const struct request *q, const struct scoring *s, 
 static enum status check(const struct request *q, const struct scoring *s) {
     const struct plan *p = &q->setup.plan;
     const struct checkpoint_model m = checkpoint_model_of(s->reader);
-    if (emb_options(p)->cache)
+    const int64_t cache = plan_number(p, "emb-cache");
+    if (cache)
         return FAIL(E_CONFIG, "emb-cache=%" PRId64 ": score looks rows up where the checkpoint has them; leave it out",
-                    emb_options(p)->cache);
+                    cache);
     TRY(check_rows(q, s, m.vocab));
     return checkpoint_model_compare(&m, p, checkpoint_folder(s->reader));
 }

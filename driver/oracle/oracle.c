@@ -8,7 +8,6 @@
 #include "driver/setup.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
-#include "mixed_precision/mixed_precision.h"
 #include "oracle/reference.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -80,7 +79,8 @@ static enum status record(int argc, char **argv) {
     TRY(fail_agree(group_world(), read_request(&q, argc, argv)));
     const struct plan *p = &q.setup.plan;
     struct plan fp16 = *p;
-    mixed_precision_options(&fp16)->scale = fp16_loss_scale;
+    void *scale;
+    if (plan_option(&fp16, "loss-scale", &scale)) *(double *)scale = fp16_loss_scale;
     const struct record_request r = {&train_recipe, p, &fp16, fp16_loss_scale, &q.setup.train,
                                      (enum record_depth)q.depth, q.out};
     bool reference = plan_ranks(p) == 1 && p->precision == PRECISION_FP64 && p->dropout == 0;

@@ -102,7 +102,7 @@ static enum status print_json(const struct plan *p, const struct cluster *c, con
 /* ---- the command ---- */
 /* The layout that was given, with nothing left to choose. */
 static enum status draw_pipeline(const struct plan_request *q, const struct cluster *c) {
-    struct layout l = layout_of_plan(&train_recipe, &q->plan);
+    struct layout l = layout_of_plan(&q->plan);
     FILE *f;
     if (q->plan.mesh.pp <= 1)
         return FAIL(E_CONFIG, "svg draws a pipeline, and pp=1 has none; give --pp 2 or more, or leave svg out");

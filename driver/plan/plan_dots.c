@@ -55,7 +55,7 @@ static enum status price_dot(struct plan_dot *d, const struct recipe *recipe, co
     struct plan p = *asked;
     struct found f = {.layout = d->layout};
     const struct price_wish wish = {.only_the_step = true};
-    layout_apply(recipe, &d->layout, fixed, &p);
+    layout_apply(&d->layout, fixed, &p);
     if (!layout_is_legal(recipe, &p)) return FAIL(E_CONFIG, "a layout that was priced cannot be any more");
     TRY(price_plan(recipe, &p, c, &wish, &f.price));
     *d = dot_of(&f);

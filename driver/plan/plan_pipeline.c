@@ -50,12 +50,12 @@ enum status plan_pipeline_svg(const struct recipe *recipe, const struct plan *as
                               const struct cluster *c, const struct layout *l, FILE *f) {
     struct plan p = *asked;
     struct price_time_line t;
-    layout_apply(recipe, l, fixed, &p);
+    layout_apply(l, fixed, &p);
     if (!layout_is_legal(recipe, &p) || p.mesh.pp <= 1) return OK;
     int64_t all = p.n_microbatches, per_microbatch = p.global_batch / all;
     int chunks = pp_shape_of(pp_row(&p), (int)p.mesh.pp, l->choice[DECIDE_CHUNKS], (int)all).n_chunks;
     p = *asked;
-    layout_apply(recipe, l, fixed, &p);
+    layout_apply(l, fixed, &p);
     p.global_batch = per_microbatch * plan_pipeline_microbatches((int)l->choice[DECIDE_PP], chunks, (int)all);
     if (!layout_is_legal(recipe, &p)) return FAIL(E_INTERNAL, "a layout that was priced has no shorter step");
     enum status status = price_time_line(recipe, &p, c, l->split[0] != 0, &t);

@@ -1,7 +1,6 @@
 /* trivium plan --gpus: the search, its answer as text and as JSON, and the run of it. */
 #include "driver/plan/plan_search.h"
 
-#include "dp_variants/local/local.h"
 #include "driver/report/report.h"
 #include "driver/plan/plan_tables.h"
 #include "driver/recipe.h"
@@ -11,7 +10,6 @@
 #include "lib/base/replace.h"
 #include "planner/choose.h"
 #include "planner/explain.h"
-#include "zero/zero.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -214,7 +212,7 @@ static enum status refuse_all(const struct answer *a) {
                 a->asked->plan.memory_limit > 0 ? "a larger memory-limit" : "a larger memory");
 }
 
-static bool rounds_weights(const struct plan *p) { return zero_options(p)->weight_codec != CODEC_NONE; }
+static bool rounds_weights(const struct plan *p) { return plan_number(p, "weight-codec") != CODEC_NONE; }
 
 /* What is wrong with data parallelism alone, the first layout that a codec could be for. */
 static enum status refuse_codec(const struct plan_request *q, unsigned fixed) {
@@ -222,7 +220,7 @@ static enum status refuse_codec(const struct plan_request *q, unsigned fixed) {
     struct run r = {0};
     p.mesh.dp = q->gpus / plan_replica_ranks(&p);
     if (p.micro_batch == PLAN_AUTO) p.micro_batch = 0;
-    if (rounds_weights(&p) && !(fixed >> DECIDE_ZERO & 1)) zero_options(&p)->stage = 3;
+    if (rounds_weights(&p) && !(fixed >> DECIDE_ZERO & 1)) plan_set_number(&p, "zero", 3);
     TRY(plan_settle_device(&p));
     TRY(plan_check_codec(&p));                                       /* before what may be wrong with the batch */
     TRY(plan_settle(&p, 0));
@@ -307,10 +305,11 @@ static enum status answer(struct answer *a) {
 }
 
 enum status plan_search_is_of_one_training(const struct plan *p) {
-    if (local_options(p)->steps == 0) return OK;
+    const int64_t steps = plan_number(p, "local-steps");
+    if (steps == 0) return OK;
     return FAIL(E_CONFIG, "local-steps=%" PRId64 " trains otherwise for every dp, and a search compares layouts that "
                           "train alike; give plan a layout without --gpus, or leave local-steps out",
-                local_options(p)->steps);
+                steps);
 }
 
 enum status plan_search_fixed(const struct options *o, const struct plan *p, unsigned *fixed) {
@@ -323,7 +322,7 @@ enum status plan_search_fixed(const struct options *o, const struct plan *p, uns
     for (enum decision d = 0; d < N_DECISIONS; d++)
         if (options_source(o, decision_name(d)) > FROM_PRESET) *fixed |= 1u << d;
     if (p->micro_batch == PLAN_AUTO) *fixed &= ~(1u << DECIDE_MICRO);              /* auto is what a search does */
-    if (layout_has_word(&train_recipe, p, "recompute", "auto")) *fixed &= ~(1u << DECIDE_RECOMPUTE);
+    if (plan_has_word(p, "recompute", "auto")) *fixed &= ~(1u << DECIDE_RECOMPUTE);
     return OK;
 }
 

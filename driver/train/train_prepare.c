@@ -167,7 +167,7 @@ static enum status forecast_profile(struct training *t) {
     struct cluster c;
     if (!p->profile || !p->cluster[0]) return OK;
     TRY(setup_cluster(p, &c));
-    return price_profile(&train_recipe, &t->run, &c, &t->forecast);
+    return price_profile(&t->run, &c, &t->forecast);
 }
 
 enum status train_prepare(struct training *t) {

@@ -6,7 +6,7 @@
  * --replace-stragglers: who is slow asks to be relieved, as long as it is (elastic/, launch --spares). What is injected
  * slows a process, as a bad machine would, and not whoever takes its place. */
 #include "driver/train/train_state.h"
-#include "elastic/elastic.h"
+#include "lib/comm/own/epoch.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include <math.h>
@@ -102,7 +102,7 @@ static enum status take_window(struct training *t) {
     TRY(comm_wait(&w->gathering));
     w->windows++;
     TRY(straggler_window(w->of, w->n, w->own_s));
-    if (elastic_options(&t->setup.plan)->replace)
+    if (plan_number(&t->setup.plan, "replace-stragglers"))
         comm_epoch_ask_relief(w->of[mesh_rank_of(&t->run.plan.place)].n_slow >= STRAGGLER_WINDOWS);
     for (int r = 0; r < w->n && comm_is_rank_0(); r++)
         if (w->of[r].told)

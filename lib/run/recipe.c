@@ -50,6 +50,58 @@ enum status recipe_options_join(const struct recipe *recipe, struct option_table
     return OK;
 }
 
+/* ---- questions to a plan ---- */
+const struct option *plan_option(const struct plan *p, const char *name, void **at) {
+    for (int i = 0; p->recipe && i < n_owners(p->recipe); i++) {
+        const struct own_options *own = owner(p->recipe, i);
+        for (int k = 0; k < own->n; k++) {
+            if (strcmp(own->option[k].name, name)) continue;
+            *at = (char *)plan_own(p, own) + own->option[k].at;
+            return &own->option[k];
+        }
+    }
+    return NULL;
+}
+
+int64_t plan_number(const struct plan *p, const char *option) {
+    void *at;
+    const struct option *o = plan_option(p, option, &at);
+    return !o ? 0 : o->type == OPTION_INT ? *(int64_t *)at : *(int *)at;
+}
+
+void plan_set_number(struct plan *p, const char *option, int64_t number) {
+    void *at;
+    const struct option *o = plan_option(p, option, &at);
+    if (o && o->type == OPTION_INT) *(int64_t *)at = number;
+    else if (o) *(int *)at = (int)number;
+}
+
+/* A choice's number in "none|selective|block:N". */
+static int number_of(const char *choices, const char *name) {
+    size_t n = strlen(name);
+    for (int i = 0; choices; i++, choices = strchr(choices, '|'), choices += choices != NULL)
+        if (!strncmp(choices, name, n) && strchr("|:", choices[n])) return i;
+    return -1;
+}
+
+bool plan_has_word(const struct plan *p, const char *option, const char *word) {
+    void *at;
+    const struct option *o = plan_option(p, option, &at);
+    return o && (o->type == OPTION_TEXT ? strcmp(at, word) == 0 : *(int *)at == number_of(o->choices, word));
+}
+
+void plan_set_word(struct plan *p, const char *option, const char *word, int64_t count) {
+    void *at;
+    const struct option *o = plan_option(p, option, &at);
+    if (!o) return;
+    if (o->type == OPTION_TEXT) {
+        snprintf(at, OPTION_TEXT_MAX, "%s", word);
+        return;
+    }
+    ((int *)at)[0] = number_of(o->choices, word);
+    if (count) ((int *)at)[1] = (int)count;
+}
+
 /* ---- presets ---- */
 static const struct model_preset *preset_of(const struct model *m, const char *name) {
     for (const struct model_preset *p = m->presets; p && p->name; p++)

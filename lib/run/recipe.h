@@ -19,6 +19,17 @@ struct recipe {
  *  they need more room than the plan has; E_MEMORY */
 enum status recipe_options_join(const struct recipe *, struct option_table *table);
 
+/* ---- what a plan asks of a technique or model that the caller does not know ---- */
+/** Its option of this name; *at is its value in the plan. NULL: no technique or model of the plan's recipe has it, and
+ *  then nothing can ask for it. */
+const struct option *plan_option(const struct plan *, const char *name, void **at);
+/** The value of an integer, a switch or a choice (its index); 0 without such an option. Set it: nothing without one. */
+int64_t plan_number(const struct plan *, const char *option);
+void plan_set_number(struct plan *, const char *option, int64_t number);
+/** Does a choice or a text say this word? Set it; count: the N of a choice that ends in ":N", 0: it does not. */
+bool plan_has_word(const struct plan *, const char *option, const char *word);
+void plan_set_word(struct plan *, const char *option, const char *word, int64_t count);
+
 /** Make this the plan's model. @errors E_CONFIG: unknown name (lists all) */
 enum status recipe_arch(struct plan *, const char *name);
 

@@ -56,6 +56,12 @@ TEST(test_techniques_bring_options_into_the_plan) {
     copy = plan;                                                     /* a plan is a value: what is in it goes along */
     assert_int_equal(((const struct second_own *)plan_own(&copy, &second.options))->every, 9);
     assert_null(plan_own(&plan, &stranger.options));
+    plan_set_number(&plan, "test-on", 1);
+    plan_set_number(&plan, "test-nowhere", 1);                       /* no technique of the recipe has it */
+    assert_int_equal(plan_number(&plan, "test-on"), 1);
+    assert_int_equal(plan_number(&plan, "test-every"), 9);
+    assert_int_equal(plan_number(&plan, "test-nowhere"), 0);
+    assert_false(plan_has_word(&plan, "test-nowhere", ""));
     options_destroy(&o);
     free((void *)table.option);
 }
