@@ -1,3 +1,4 @@
+/* `trivium checkpoint`: inspect, export and import checkpoints. */
 #ifndef TRIVIUM_DRIVER_CHECKPOINT_TOOL_H
 #define TRIVIUM_DRIVER_CHECKPOINT_TOOL_H
 

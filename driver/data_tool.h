@@ -1,3 +1,4 @@
+/* `trivium data`: files of tokens and of clicks, made and inspected. */
 #ifndef TRIVIUM_DRIVER_DATA_TOOL_H
 #define TRIVIUM_DRIVER_DATA_TOOL_H
 

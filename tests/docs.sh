@@ -21,6 +21,8 @@ if tools/check-deps >"$work/out" 2>&1; then echo "ok docs_the_picture_of_include
 else not_ok docs_the_picture_of_includes_is_true "see below"; fi
 if tools/check-style >"$work/out" 2>&1; then echo "ok docs_lines_and_phrases_are_in_style"
 else not_ok docs_lines_and_phrases_are_in_style "see below"; fi
+if tools/check-map >"$work/out" 2>&1; then echo "ok docs_every_folder_is_on_the_map_and_names_its_files"
+else not_ok docs_every_folder_is_on_the_map_and_names_its_files "see below"; fi
 if tools/docs/options --check >"$work/out" 2>&1; then echo "ok docs_options_are_those_of_the_program"
 else not_ok docs_options_are_those_of_the_program "see below"; fi
 
@@ -126,6 +128,31 @@ if [ -f "$workflow" ]; then                                   # a handout has no
     ! grep -q 'secrets' "$workflow" || wrong+="it wants a secret; "
     if [ -z "$wrong" ]; then echo "ok docs_the_workflow_runs_ci"; else echo "not ok docs_the_workflow_runs_ci: $wrong"; fi
 fi
+
+# ---- a map with something missing, in a tree of its own ----
+map=$work/map
+mkdir -p "$map/tools" "$map/lib/small" "$map/dp"
+cp tools/check-map "$map/tools"
+touch "$map"/{dp/dp.c,lib/small/add_cpu.c,lib/small/example_add.c}
+on_map() { # NAME TEXT FILE SED: after this edit of a page the check fails and says TEXT; without TEXT it passes
+    echo '| `dp` data parallelism; `lib` the library; `tools` what make runs |' >"$map/README.md"
+    printf '# %s\n\n%s\n' 'dp: data parallelism' 'Begin with `dp.c`.' >"$map/dp/README.md"
+    printf '# %s\n\n%s\n' 'lib: the library' '* [`small/`](small/README.md): small sums' >"$map/lib/README.md"
+    printf '# %s\n\n%s\n' 'lib/small: small sums' '* `add.h`: a sum' >"$map/lib/small/README.md"
+    echo '# tools: what make runs' >"$map/tools/README.md"
+    echo '/* Sums. */' | tee "$map/dp/dp.h" >"$map/lib/small/add.h"
+    sed -i "$4" "$map/$3"
+    "$map/tools/check-map" >"$work/out" 2>&1
+    if grep -qF -- "${2:-4 passed, 0 failed}" "$work/out"; then echo "ok docs_map_$1"
+    else not_ok "docs_map_$1" "does not say: ${2:-4 passed, 0 failed}"; fi
+}
+on_map right '' README.md ''
+on_map another_line 'README.md: the map must say of `dp`: sums' dp/README.md '1s/data parallelism/sums/'
+on_map another_line_of_a_room 'lib/README.md: the map must say of `small`: small sums' lib/README.md 's/small sums/sums/'
+on_map without_a_first_line 'lib/small/README.md: the first line must be "# lib/small: LINE"' lib/small/README.md 1d
+on_map without_a_file 'lib/small/README.md does not name add_cpu.c' lib/small/README.md 's/add.h/the sum/'
+on_map without_the_head_of_a_header 'dp/dp.h: the first line must be a comment' dp/dp.h '1s/.*/void f(void);/'
+on_map with_a_file_that_is_gone 'dp/README.md names gone.c, which is not there' dp/README.md 's/dp.c/dp.c`, `gone.c/'
 
 # ---- headers with something missing, in a tree of their own ----
 tree=$work/tree

@@ -1,3 +1,4 @@
+/* `trivium generate`: text from a checkpoint and a prompt. */
 #ifndef TRIVIUM_DRIVER_GENERATE_H
 #define TRIVIUM_DRIVER_GENERATE_H
 

@@ -1,3 +1,4 @@
+/* `trivium oracle`: the numbers of a training run in files, and the first that is wrong. */
 #ifndef TRIVIUM_DRIVER_ORACLE_ORACLE_H
 #define TRIVIUM_DRIVER_ORACLE_ORACLE_H
 

@@ -1,3 +1,4 @@
+/* `trivium oracle check`: a recording held against a reference. */
 #ifndef TRIVIUM_DRIVER_ORACLE_ORACLE_CHECK_H
 #define TRIVIUM_DRIVER_ORACLE_ORACLE_CHECK_H
 

@@ -1,3 +1,4 @@
+/* `trivium oracle show`: the tensors of a recording, or one of them. */
 #ifndef TRIVIUM_DRIVER_ORACLE_ORACLE_SHOW_H
 #define TRIVIUM_DRIVER_ORACLE_ORACLE_SHOW_H
 

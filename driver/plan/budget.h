@@ -1,3 +1,4 @@
+/* `trivium budget`: days, GPU hours, money and energy of a training run. */
 #ifndef TRIVIUM_DRIVER_BUDGET_H
 #define TRIVIUM_DRIVER_BUDGET_H
 

@@ -1,3 +1,4 @@
+/* `trivium plan`: the step time of a layout on a described cluster. */
 #ifndef TRIVIUM_DRIVER_PLAN_H
 #define TRIVIUM_DRIVER_PLAN_H
 

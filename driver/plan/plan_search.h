@@ -1,3 +1,4 @@
+/* `trivium plan --gpus N`: the search for the fastest layout. */
 #ifndef TRIVIUM_DRIVER_PLAN_SEARCH_H
 #define TRIVIUM_DRIVER_PLAN_SEARCH_H
 

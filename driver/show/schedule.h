@@ -1,3 +1,4 @@
+/* `trivium schedule`: a pipeline schedule in letters or as a picture, and its closed forms. */
 #ifndef TRIVIUM_DRIVER_SCHEDULE_H
 #define TRIVIUM_DRIVER_SCHEDULE_H
 

@@ -1,3 +1,4 @@
+/* `trivium show`: what a run would do, as tables: no device, no peers. */
 #ifndef TRIVIUM_DRIVER_SHOW_H
 #define TRIVIUM_DRIVER_SHOW_H
 

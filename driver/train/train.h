@@ -1,3 +1,4 @@
+/* `trivium train`: the training job of one rank. */
 #ifndef TRIVIUM_DRIVER_TRAIN_H
 #define TRIVIUM_DRIVER_TRAIN_H
 

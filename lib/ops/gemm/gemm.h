@@ -90,7 +90,8 @@ enum status gemm_cuda_dgelu(const struct gemm *, const struct device *, const vo
 /** As gemm_cuda_run without a bias, and sums[i] = the sum of row i of op(A): the gradient of a bias, where A is that of
  *  what it was added to. sums are set, not added to, whatever beta is.
  *  @param sums (m) of C's dtype, aligned to 16; overlaps nothing, the workspace neither
- *  @param done, @errors as above */
+ *  @param done as above
+ *  @errors as above */
 enum status gemm_cuda_bias_gradient(const struct gemm *, const struct device *, const void *a, const void *b, void *c,
                                     void *sums, void *work, bool *done);
 /** May P be kept there? cuBLASLt wants rows of a multiple of 8 elements, and we rely on 16-byte alignment only. */
