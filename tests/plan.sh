@@ -52,45 +52,38 @@ shown=$("$B/trivium" show memory "${model[@]}" --device cuda --precision bf16 $o
 grep -q "\"memory_bytes\": $shown," "$work/search.json"
 report "a_found_layout_has_the_bytes_of_show_memory" $?
 
-# The page is well-formed, has a dot for each layout that was priced, and the numbers of the JSON.
+# The page has a dot for each layout that was priced, and the numbers of the JSON. What a browser draws of it: tests/more/pages.sh
 "$B/trivium" plan "${model[@]}" --gpus 8 --top 3 --pp 2 --json --out "$work/pictures" >"$work/drawn.json" 2>"$work/err"
 report "plan_draws_what_it_found" $?
 python3 - "$work" <<'P'
-import json, re, sys, xml.etree.ElementTree as xml
+import json, sys
 work = sys.argv[1]
 search = json.load(open(work + "/drawn.json"))["search"]
+page = json.load(open(work + "/pictures/plan.json"))
 stat, best = search["stat"], search["best"]
-svg, html = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xhtml}"
-page = xml.parse(work + "/pictures/plan.html")
-files = {name: xml.parse(f"{work}/pictures/{name}.svg") for name in ("memory-time", "phases", "pipeline")}
-assert len(list(page.iter(svg + "svg"))) == len(files)
-dots = [c.find(svg + "title").text for c in files["memory-time"].iter(svg + "circle")]
-said = "".join(page.getroot().itertext())
-fit, timed, refined, no_fit, none = map(int, re.search(r"(\d+) of the (\d+) that were timed, (\d+) of the list .*?, and (\d+) of the (\d+) that do not fit", said).groups())
-assert len(dots) == fit + refined + no_fit and fit == timed, (len(dots), fit, refined, no_fit, stat)
-assert timed == stat["priced"] - stat["no_fit"] and none == stat["too_large"] + stat["no_fit"], (timed, none, stat)
-assert f"{stat['seen']} layouts: {stat['refused']} cannot be, {none} do not fit, {stat['bound']} are cut by a bound, {timed} timed." in said, said
-assert sum(d.endswith("does not fit") for d in dots) == no_fit
-short = lambda x: f"{x:.0f}" if x >= 99.95 else f"{x:.3g}"
+text = open(work + "/pictures/plan.html").read()
+inside = json.JSONDecoder().raw_decode(text[text.index('id="data">') + 10:].lstrip())[0]
+assert inside == page and page["kind"] == "plan" and page["search"] == search
+fit, no_fit, refined = page["dots"]["fit"], page["dots"]["no_fit"], page["dots"]["refined"]
+assert len(fit) - refined == stat["priced"] - stat["no_fit"], (len(fit), refined, stat)
+assert 0 < len(no_fit) <= stat["no_fit"] or not stat["no_fit"], (len(no_fit), stat)
+assert all(d["why"] == "does not fit" and d["memory_bytes"] > page["room_bytes"] for d in no_fit)
+assert all(d["why"] in page["dots"]["whys"] and d["memory_bytes"] <= page["room_bytes"] for d in fit)
 for b in best:
-    name = f'{b["layout"]}: {short(b["step_s"])} s, {short(b["memory_bytes"] / 2**30)} GiB; '
-    assert sum(d.startswith(name) for d in dots) == 1, name
-    assert any(d.startswith(name + "tied") for d in dots) == b["tied"], name
-parts = [t.text for t in files["phases"].iter(svg + "title")]
-products = [p for p in parts if p.startswith("products: ")]
-assert products == [f'products: {short(b["phases_s"]["products"])} s of a step' for b in best], products
+    same = [d for d in fit if d["layout"] == b["layout"]]
+    assert [(d["step_s"], d["memory_bytes"]) for d in same] == [(b["step_s"], b["memory_bytes"])], b
+    assert (same[0]["why"] == "tied with the fastest") == b["tied"], b
+assert page["fastest_step_s"] == min(b["step_s"] for b in best)
+assert [p[page["parts"].index("products")] for p in page["parts_s"]] == [b["phases_s"]["products"] for b in best]
+assert all(abs(sum(p) - b["step_s"]) < 1e-9 * b["step_s"] for p, b in zip(page["parts_s"], best))
+assert page["pipeline"]["heading"].startswith(best[0]["layout"]) and len(page["pipeline"]["stages"]) == 2
 families = search["families"]
 several = [f for f in families if sum(g["decision"] == f["decision"] for g in families) > 1]
-tables = [[r for r in t.iter(html + "tr") if r.find(html + "td") is not None] for t in page.iter(html + "table")]
-found, tipping, rows = tables
-text = lambda cell: "".join(cell.itertext())
-assert [[text(r[0]), text(r[4])] for r in found] == [["=" if b["tied"] else "", b["layout"]] for b in best], found
-assert [text(r[3]) for r in tipping] == [search["tipping"][k]["layout"] for k in ("wire_bytes_per_s", "product_part", "reserve_bytes")]
-assert text(tipping[0][1]) == f'{search["tipping"]["wire_bytes_per_s"]["now"] / 1e9:.3g} GB/s', text(tipping[0][1])
-assert [r.find(html + "th").text for r in rows] == [f["decision"] for f in several], rows
+assert [r[3] for r in page["tipping"]] == [search["tipping"][k]["layout"] for k in ("wire_bytes_per_s", "product_part", "reserve_bytes")]
+assert page["tipping"][0][1] == f'{search["tipping"]["wire_bytes_per_s"]["now"] / 1e9:.3g} GB/s', page["tipping"]
+assert [r[0] for r in page["families"]] == [f["decision"] for f in several], page["families"]
 steps = {(f["decision"], f["choice"]): f["best"] for f in several}
-for r in rows:
-    cells = ["".join(c.itertext()) for c in r]
+for cells in page["families"]:
     b = steps[cells[0], cells[1]]
     assert cells[-1] == b["layout"] and (not b["fits"] or float(cells[2]) == float(f'{b["step_s"]:.4g}')), cells
 P

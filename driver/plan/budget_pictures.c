@@ -2,7 +2,7 @@
 
 #include "driver/chart/chart.h"
 #include "driver/chart/page.h"
-#include "driver/plan/plan_pictures.h"
+#include "planner/why.h"
 #include "lib/base/grow.h"
 #include "planner/failure.h"
 #include <inttypes.h>
@@ -25,6 +25,12 @@ double budget_mfu_left(const struct budget_line *l) { return l->mfu / l->cost.sl
 
 static const struct budget_curve *longest(const struct budget_page *p) {
     return p->curve[0].n >= p->curve[1].n ? &p->curve[0] : &p->curve[1];
+}
+
+static void plan_parts_series(struct chart_series out[N_PARTS]) {
+    static const enum chart_colour COLOURS[N_PARTS] = {CHART_BLUE, CHART_SKY,    CHART_ORANGE, CHART_VERMILION,
+                                                       CHART_PALE, CHART_PURPLE, CHART_GREEN,  CHART_GREY};
+    for (int i = 0; i < N_PARTS; i++) out[i] = (struct chart_series){part_name((enum part)i), COLOURS[i]};
 }
 
 /* ---- shares of a step ---- */

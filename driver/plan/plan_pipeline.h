@@ -5,6 +5,7 @@
 
 #include "planner/layout.h"
 #include "planner/price.h"
+#include <jansson.h>
 #include <stdio.h>
 
 /** Microbatches that are drawn: all, or, where their boxes could not be told apart, the fewest full rounds through the
@@ -15,5 +16,9 @@ int plan_pipeline_microbatches(int n_stages, int n_chunks, int n_microbatches);
  *  @errors those of price_plan  @collective{none} */
 enum status plan_pipeline_svg(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
                               const struct layout *, FILE *);
+/** The same as JSON (schedule_chart_json), to be released; NULL for a layout without a pipeline.
+ *  @errors those of price_plan  @collective{none} */
+enum status plan_pipeline_json(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
+                               const struct layout *, json_t **out);
 
 #endif

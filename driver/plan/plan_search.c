@@ -162,7 +162,7 @@ static json_t *found_json(const struct found *f, bool tied) {
                      tied, "phases_s", plan_phases_json(&f->price), "bytes", plan_bytes_json(&f->price));
 }
 
-static enum status print_json(const struct answer *a) {
+static json_t *search_json(const struct answer *a) {
     const struct search *s = &a->found;
     json_t *best = json_array(), *families = json_array(), *tipping = json_object();
     static const char *const NAMES[N_ASSUMPTIONS] = {"wire_bytes_per_s", "product_part", "reserve_bytes"};
@@ -181,12 +181,16 @@ static enum status print_json(const struct answer *a) {
                             json_pack("{s:f, s:f, s:s}", "now", t->now, "beyond", t->beyond, "layout",
                                       t->beyond == 0 ? "" : layout_text(&t->other, text, sizeof text)));
     }
-    json_t *all = json_pack("{s:{s:s, s:s, s:I, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I}}}", "search", "cluster",
-                            a->cluster->name, "model", a->asked->plan.model, "ranks", (json_int_t)a->asked->gpus,
-                            "best", best, "families", families, "tipping", tipping, "stat", "seen",
-                            (json_int_t)s->stat.seen, "refused", (json_int_t)s->stat.refused, "too_large",
-                            (json_int_t)s->stat.too_large, "bound", (json_int_t)s->stat.bound, "priced",
-                            (json_int_t)s->stat.priced, "no_fit", (json_int_t)s->stat.no_fit);
+    return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I}}", "cluster",
+                     a->cluster->name, "model", a->asked->plan.model, "ranks", (json_int_t)a->asked->gpus,
+                     "best", best, "families", families, "tipping", tipping, "stat", "seen",
+                     (json_int_t)s->stat.seen, "refused", (json_int_t)s->stat.refused, "too_large",
+                     (json_int_t)s->stat.too_large, "bound", (json_int_t)s->stat.bound, "priced",
+                     (json_int_t)s->stat.priced, "no_fit", (json_int_t)s->stat.no_fit);
+}
+
+static enum status print_json(const struct answer *a) {
+    json_t *all = json_pack("{s:o}", "search", search_json(a));
     if (!all) return FAIL(E_MEMORY, "no memory to print the search");
     json_dumpf(all, stdout, JSON_INDENT(2));
     printf("\n");
@@ -262,8 +266,11 @@ static enum status draw_with(struct answer *a, const char *command) {
         .n_shown = shown_of(a), .n_tied = a->tied,
         .fastest = a->fastest, .tipping = a->tipping, .dots = &a->dots, .command = command};
     for (int i = 0; i < s->n_best; i++) plan_dots_put(&a->dots, &s->best[i]);
+    json_t *json;
     TRY(plan_dots_price_the_rest(&a->dots, &train_recipe, page.asked, a->fixed, a->cluster));
-    return plan_pictures_write(a->asked->out, &page);
+    TRY(plan_page_json(&page, &json));
+    json_object_set_new(json, "search", search_json(a));
+    return report_write(a->asked->out, "plan", json, JSON_COMPACT);
 }
 
 static enum status draw(struct answer *a) {
@@ -297,7 +304,7 @@ static enum status answer(struct answer *a) {
     if (q->json) TRY(print_json(a));
     else print_text(a);
     if (q->out[0]) TRY(draw(a));
-    if (q->out[0] && !q->json) printf("\npictures: %s/plan.html\n", q->out);
+    if (q->out[0] && !q->json) printf("\n"), report_pictures(q->out, "plan");
     if (a->found.n_best == 0) return refuse_all(a);
     const char *path = q->write[0] ? q->write : "plan.ini";
     if (q->write[0] || q->run) TRY(write_ini(a, &a->found.best[0].layout, path));

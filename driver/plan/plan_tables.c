@@ -1,17 +1,10 @@
-/* The tables of a plan's page, and the words that it shares with the text. */
+/* The words that a plan's page and its text share, and the rows of the page's tables. */
 #include "driver/plan/plan_tables.h"
 
-#include "driver/chart/markup.h"
+#include "driver/report/report.h"
 #include <math.h>
 
 #define GIB 1073741824.0
-
-static void write_layout(const struct layout *l, FILE *f) {
-    char text[192];
-    fprintf(f, "<td class=\"text\">");
-    markup_text(f, layout_text(l, text, sizeof text));
-    fprintf(f, "</td></tr>\n");
-}
 
 /* ---- what was found ---- */
 void plan_write_ties(FILE *f, int n_tied, int n_shown) {
@@ -23,22 +16,6 @@ void plan_write_ties(FILE *f, int n_tied, int n_shown) {
     if (n_shown < n_tied) fprintf(f, ", %d of them here,", n_shown);
     fprintf(f, " are within %.1f%% of the fastest, the model's error: any of them may be; the one that needs least "
                "memory comes first", 100 * MODEL_ERROR);
-}
-
-void plan_table_layouts(const struct plan_page *p, FILE *f) {
-    if (!p->n_shown) return;
-    fprintf(f, "<h2 id=\"layouts\">What was found</h2>\n<p class=\"small\">");
-    plan_write_ties(f, p->n_tied, p->n_shown);
-    fprintf(f, "</p>\n<div class=\"wide\"><table class=\"narrow\">\n<thead><tr><th scope=\"col\">tied</th>"
-               "<th scope=\"col\">step, s</th><th scope=\"col\">mfu, %%</th><th scope=\"col\">GiB</th>"
-               "<th scope=\"col\" class=\"text\">layout</th></tr></thead>\n<tbody>\n");
-    for (int i = 0; i < p->n_shown; i++) {
-        const struct price *x = &p->search->best[i].price;
-        fprintf(f, "<tr><th scope=\"row\">%s</th><td>%.4g</td><td>%.1f</td><td>%.1f</td>", i < p->n_tied ? "=" : "",
-                x->step_s, 100 * x->mfu, (double)x->total_bytes / GIB);
-        write_layout(&p->search->best[i].layout, f);
-    }
-    fprintf(f, "</tbody>\n</table></div>\n");
 }
 
 /* ---- what it rests on ---- */
@@ -60,26 +37,27 @@ void plan_write_tipping(FILE *f, enum assumption what, const struct tipping *t) 
                 ASSUMPTIONS[what].unit_name);
 }
 
-void plan_table_tipping(const struct plan_page *p, FILE *f) {
+struct assumed { enum assumption what; const struct tipping *tipping; };
+static void print_now(FILE *f, const void *self) {
+    const struct assumed *x = self;
+    plan_write_now(f, x->what, x->tipping);
+}
+static void print_tipping(FILE *f, const void *self) {
+    const struct assumed *x = self;
+    plan_write_tipping(f, x->what, x->tipping);
+}
+
+json_t *plan_rows_tipping(const struct plan_page *p) {
     char text[192];
-    if (!p->fastest) return;
-    fprintf(f, "<h2 id=\"tipping\">What would win otherwise</h2>\n<p class=\"small\">What the fastest, ");
-    markup_text(f, layout_text(&p->fastest->layout, text, sizeof text));
-    fprintf(f, ", rests on, and the nearest value at which another layout wins.</p>\n"
-               "<div class=\"wide\"><table class=\"narrow\">\n<thead><tr><th scope=\"col\" "
-               "class=\"text\">assumption</th><th scope=\"col\">now</th><th scope=\"col\" class=\"text\">another "
-               "wins</th><th scope=\"col\" class=\"text\">which</th></tr></thead>\n<tbody>\n");
-    for (enum assumption i = 0; i < N_ASSUMPTIONS; i++) {
-        const struct tipping *t = &p->tipping[i];
-        fprintf(f, "<tr><th scope=\"row\">%s</th><td>", ASSUMPTIONS[i].name);
-        plan_write_now(f, i, t);
-        fprintf(f, "</td><td class=\"text\">");
-        plan_write_tipping(f, i, t);
-        fprintf(f, "</td>");
-        if (t->beyond == 0) fprintf(f, "<td></td></tr>\n");
-        else write_layout(&t->other, f);
+    json_t *rows = json_array();
+    for (enum assumption i = 0; p->fastest && i < N_ASSUMPTIONS; i++) {
+        const struct assumed x = {i, &p->tipping[i]};
+        json_array_append_new(rows, json_pack("[s, o, o, s]", ASSUMPTIONS[i].name, report_words(print_now, &x),
+                                              report_words(print_tipping, &x),
+                                              x.tipping->beyond == 0 ? "" : layout_text(&x.tipping->other, text,
+                                                                                        sizeof text)));
     }
-    fprintf(f, "</tbody>\n</table></div>\n");
+    return rows;
 }
 
 /* ---- why others lose ---- */
@@ -102,31 +80,32 @@ void plan_write_differences(FILE *f, const struct price *x, const struct price *
     }
 }
 
-static void write_family(const struct plan_page *p, const struct family *x, FILE *f) {
-    fprintf(f, "<tr><th scope=\"row\">%s</th><td>%s</td>", decision_name(x->decision),
-            choice_text(x->decision, x->choice));
-    if (!x->fits) {
-        fprintf(f, "<td></td><td></td><td class=\"reason\">does not fit: %.1f GiB</td>",
-                (double)x->best.price.total_bytes / GIB);
-    } else {
-        const struct price *best = p->fastest ? &p->fastest->price : &x->best.price;
-        fprintf(f, "<td>%.4g</td><td>%+.1f%%</td><td class=\"text\">", x->best.price.step_s,
-                fmax(0, 100 * (x->best.price.step_s / best->step_s - 1)));
-        if (x->best.price.step_s <= best->step_s) fprintf(f, "is the fastest's");
-        else plan_write_differences(f, &x->best.price, best);
-        fprintf(f, "</td>");
-    }
-    write_layout(&x->best.layout, f);
+struct compared { const struct price *it, *best; };
+static void print_differences(FILE *f, const void *self) {
+    const struct compared *x = self;
+    if (x->it->step_s <= x->best->step_s) fprintf(f, "is the fastest's");
+    else plan_write_differences(f, x->it, x->best);
 }
 
-void plan_table_families(const struct plan_page *p, FILE *f) {
-    fprintf(f, "<h2 id=\"families\">Why others lose</h2>\n<p class=\"small\">The best layout of each choice, beside "
-               "the fastest of all: how much longer its step is, and the phases that differ most.</p>\n"
-               "<div class=\"wide\"><table class=\"narrow\">\n<thead><tr><th scope=\"col\">decision</th>"
-               "<th scope=\"col\">choice</th><th scope=\"col\">step, s</th><th scope=\"col\">longer by</th>"
-               "<th scope=\"col\" class=\"text\">where it goes</th><th scope=\"col\" class=\"text\">layout</th>"
-               "</tr></thead>\n<tbody>\n");
+static json_t *family_json(const struct plan_page *p, const struct family *x) {
+    char layout[192], step[32], longer[32];
+    const struct price *it = &x->best.price;
+    const struct compared pair = {it, p->fastest ? &p->fastest->price : it};
+    layout_text(&x->best.layout, layout, sizeof layout);
+    snprintf(step, sizeof step, x->fits ? "%.4g" : "does not fit: %.1f GiB",
+             x->fits ? it->step_s : (double)it->total_bytes / GIB);
+    if (!x->fits)
+        return json_pack("[s, s, s, s, {s:s}, s]", decision_name(x->decision), choice_text(x->decision, x->choice), "",
+                         "", "reason", step, layout);
+    snprintf(longer, sizeof longer, "%+.1f%%", fmax(0, 100 * (it->step_s / pair.best->step_s - 1)));
+    return json_pack("[s, s, s, s, o, s]", decision_name(x->decision), choice_text(x->decision, x->choice), step,
+                     longer, report_words(print_differences, &pair), layout);
+}
+
+json_t *plan_rows_families(const struct plan_page *p) {
+    json_t *rows = json_array();
     for (int i = 0; i < p->search->n_families; i++)
-        if (plan_family_is_open(p->search, i)) write_family(p, &p->search->families[i], f);
-    fprintf(f, "</tbody>\n</table></div>\n");
+        if (plan_family_is_open(p->search, i))
+            json_array_append_new(rows, family_json(p, &p->search->families[i]));
+    return rows;
 }

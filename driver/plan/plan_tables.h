@@ -1,9 +1,9 @@
-/* What a search found, as tables of its page and in the words that its text and its page share: the layouts with their
- * ties, what would tip the choice (planner/explain.h), and why others lose. */
+/* What a search found, in the words that its text and its page share: the layouts with their ties, what would tip the
+ * choice (planner/explain.h), and why others lose. */
 #ifndef TRIVIUM_DRIVER_PLAN_TABLES_H
 #define TRIVIUM_DRIVER_PLAN_TABLES_H
 
-#include "driver/plan/plan_pictures.h"
+#include "driver/plan/plan_page.h"
 
 /** "= 3 layouts are within 3.3% of the fastest, ..." */
 void plan_write_ties(FILE *, int n_tied, int n_shown);
@@ -20,9 +20,10 @@ bool plan_family_is_open(const struct search *, int family);
 /** " tp +1.2 s, bubble -0.3 s": where the time of one goes that the other does not take; the three largest. */
 void plan_write_differences(FILE *, const struct price *, const struct price *best);
 
-/* Sections of the page, each a heading and a table; of a search that found nothing only the last. */
-void plan_table_layouts(const struct plan_page *, FILE *);
-void plan_table_tipping(const struct plan_page *, FILE *);
-void plan_table_families(const struct plan_page *, FILE *);
+/** Rows of the page's tables, cells as text. [assumption, now, another wins, which], none where nothing fits; and of
+ *  each choice [decision, choice, step, longer by, where it goes, layout], where one that does not fit has {"reason"}
+ *  in the place of where it goes. */
+json_t *plan_rows_tipping(const struct plan_page *);
+json_t *plan_rows_families(const struct plan_page *);
 
 #endif

@@ -88,6 +88,29 @@ def check_compare(page):
     report("pages_of_compare", failures)
 
 
+def check_plan(page):
+    data, failures = read("plan"), []
+    failures += check_any(page, "plan", 3)
+    dots, best = data["dots"], data["search"]["best"]
+
+    def expect(what, found, wanted):
+        if found != wanted:
+            failures.append(f"{what}: {found}, not {wanted}")
+    expect("dots", count(page, "memory-time", "dot"), [len(dots["fit"]) + len(dots["no_fit"])])
+    expect("the wall", count(page, "memory-time", "wall"), [1])
+    # right of it lies what does not fit
+    edge = page.run("return document.querySelector('.wall path').getBoundingClientRect().left")
+    right = page.run(f"return [...document.querySelectorAll('.dot path')].filter(d => (d.getBoundingClientRect().left + d.getBoundingClientRect().right) / 2 > {edge}).length")
+    expect("dots beyond the wall", right, len(dots["no_fit"]))
+    expect("seconds of a step", texts(page, "phases", "totals-text"), [short(b["step_s"]) for b in best])
+    expect("parts of a step", count(page, "phases", "box"), [sum(s > 0 for parts in data["parts_s"] for s in parts)])
+    expect("boxes of the pipeline", count(page, "pipeline", "box"), [sum(map(len, data["pipeline"]["stages"]))])
+    rows = page.run("return [...document.querySelectorAll('#layouts-table tbody tr')].map(r => [r.firstChild.textContent, r.lastChild.textContent])")
+    expect("layouts", rows, [["=" if b["tied"] else "", b["layout"]] for b in best])
+    expect("families", page.run("return document.querySelectorAll('#families-table tbody tr').length"), len(data["families"]))
+    report("pages_of_plan", failures)
+
+
 def check_plain(page):
     """Without Vega: no picture, all tables open, and the package's name."""
     with open(f"{folder}/plain", encoding="utf-8") as file:
@@ -103,6 +126,7 @@ def check_plain(page):
 def main():
     with browser.Browser() as page:
         check_compare(page)
+        check_plan(page)
         check_plain(page)
 
 

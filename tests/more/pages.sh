@@ -18,5 +18,7 @@ made() { # NAME COMMAND...
 model=(--layers 4 --hidden 32 --heads 4 --seq 16 --global-batch 8 --micro-batch 2 --steps 3)
 made report launch -n 2 compare "${model[@]}" --out "$work" \
     --strategies 'dp=2 | dp=2 zero=1 offload=optimizer | pp=2 | pp=2 schedule=interleaved chunks=2 recompute=full | tp=3 | data=/no/<b>&amp;"'
+searched=(--cluster dgx-a100 --device cuda --precision bf16 --layers 8 --hidden 512 --heads 8 --seq 512 --vocab 4096 --global-batch 64)
+made plan plan "${searched[@]}" --memory-limit 400 --gpus 8 --top 3 --pp 2 --out "$work"
 driver/report/join "" >"$work/plain"
 python3 driver/report/check.py "$work" || echo "not ok pages_check: it did not reach its end"

@@ -183,7 +183,7 @@ const PAGES = {}, views = {}, drawing = [];
 // heads: words, or {text, title, left}; a row's first cell names it; a cell {reason} is all of its row.
 function table({id, caption, heads, rows}) {
   const told = heads.map(head => typeof head === 'string' ? {text: head} : head), side = i => told[i]?.left ? 'text' : '';
-  const cell = (value, i) => value?.reason ? element('td', {className: 'reason', colSpan: Math.max(1, heads.length - i), textContent: value.reason})
+  const cell = (value, i, row) => value?.reason ? element('td', {className: 'reason', colSpan: 1 + heads.length - row.length, textContent: value.reason})
     : element(i ? 'td' : 'th', {className: side(i), textContent: value ?? '', ...(i ? {} : {scope: 'row'})});
   return element('div', {className: 'wide'}, element('table', {id: id ?? ''}, ...(caption ? [element('caption', {textContent: caption})] : []),
     element('thead', {}, element('tr', {}, ...told.map((head, i) => element('th', {scope: 'col', className: side(i), title: head.title ?? '', textContent: head.text})))),

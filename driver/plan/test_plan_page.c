@@ -1,10 +1,8 @@
 /* ranks: 1  device: cpu */
-/* The pictures of a search: as many marks as layouts, with the numbers that the search has; however many there are,
- * memory is bounded. Whole pages, and that they are well-formed: tests/plan.sh. */
-#define _GNU_SOURCE /* open_memstream */
+/* The page of a search: as many dots as layouts, with the numbers that the search has; however many there are, memory
+ * is bounded. Whole pages: tests/plan.sh, tests/more/pages.sh. */
 #include "tests/test.h"
 
-#include "driver/chart/chart.h"
 #include "driver/plan/plan_tables.h"
 #include "driver/plan/plan_pipeline.h"
 #include "driver/recipe.h"
@@ -48,38 +46,55 @@ static void searched_fini(struct searched *s) {
     plan_dots_fini(&s->dots);
 }
 
-/* The hint of a mark, as it is escaped: there is nothing in it to escape. */
-static void hint_of(const struct found *f, const char *why, char *out, size_t size) {
-    char text[192], step[CHART_NUMBER_BYTES], gib[CHART_NUMBER_BYTES];
-    snprintf(out, size, "<title>%s: %s s, %s GiB; %s</title>", layout_text(&f->layout, text, sizeof text),
-             chart_number(f->price.step_s, step), chart_number((double)f->price.total_bytes / GIB, gib), why);
+static json_t *json_of(const struct plan_page *page) {
+    static const struct tipping NONE[N_ASSUMPTIONS];
+    struct plan_page p = *page;
+    json_t *o;
+    if (!p.tipping) p.tipping = NONE;
+    assert_ok(plan_page_json(&p, &o));
+    return o;
+}
+static json_t *cell(json_t *rows, size_t row, size_t column) {
+    return json_array_get(json_array_get(rows, row), column);
+}
+static const char *text_at(json_t *o, const char *key) { return json_string_value(json_object_get(o, key)); }
+static double number_at(json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
+
+/* Dots of exactly this layout, with its numbers and this word. */
+static int dots_of(json_t *dots, const struct found *f, const char *why) {
+    char text[192];
+    size_t i;
+    json_t *dot;
+    int n = 0;
+    layout_text(&f->layout, text, sizeof text);
+    json_array_foreach(dots, i, dot)
+        n += !strcmp(text_at(dot, "layout"), text) && number_at(dot, "step_s") == f->price.step_s &&
+             number_at(dot, "memory_bytes") == (double)f->price.total_bytes && !strcmp(text_at(dot, "why"), why);
+    return n;
 }
 
 TEST(test_every_layout_has_a_mark_with_its_numbers) {
     struct searched *s = calloc(1, sizeof *s);
     struct plan_page page = page_of(s);
-    char *text = NULL, hint[512];
-    size_t bytes;
-    FILE *f = open_memstream(&text, &bytes);
     const struct search_stat *n = &s->found.stat;
-    int drawn = plan_picture_memory(&page, f);
-    fclose(f);
+    json_t *o = json_of(&page), *dots = json_object_get(o, "dots"), *fit = json_object_get(dots, "fit"), *dot;
+    size_t k;
     /* the layouts that are kept were priced before, so none is drawn twice */
     assert_int_equal(s->dots.fit.n, n->priced - n->no_fit);
     assert_int_equal(s->dots.refined, 0);
     assert_true(n->no_fit > 0 && s->dots.no_fit.seen == n->no_fit);
-    assert_int_equal(drawn, s->dots.fit.n + s->dots.no_fit.n);
-    assert_int_equal(count(text, "<circle"), drawn);
-    assert_int_equal(count(text, "; does not fit</title>"), s->dots.no_fit.n);
+    assert_int_equal(json_array_size(fit), s->dots.fit.n);
+    assert_int_equal(json_array_size(json_object_get(dots, "no_fit")), s->dots.no_fit.n);
+    json_array_foreach(json_object_get(dots, "no_fit"), k, dot)
+        assert_string_equal(text_at(dot, "why"), "does not fit");
     for (int i = 0; i < s->found.n_best; i++) {
         double times = s->found.best[i].price.step_s / s->found.best[0].price.step_s;
         if (times > 1 + MODEL_ERROR) continue;
-        hint_of(&s->found.best[i], "tied with the fastest", hint, sizeof hint);
-        assert_int_equal(count(text, hint), 1);
+        assert_int_equal(dots_of(fit, &s->found.best[i], "tied with the fastest"), 1);
     }
-    assert_int_equal(count(text, ">0.4 GiB: what a rank has<"), 1);
-    assert_int_equal(count(text, "nan") + count(text, "inf"), 0);
-    free(text);
+    assert_int_equal((int64_t)number_at(o, "room_bytes"), s->cluster.memory_bytes);
+    assert_string_equal(text_at(o, "command"), "train <&>");
+    json_decref(o);
     searched_fini(s);
     free(s);
 }
@@ -103,18 +118,16 @@ TEST(test_marks_that_do_not_fit_lie_beyond_the_wall) {
 TEST(test_phases_are_the_steps_of_what_is_printed) {
     struct searched *s = calloc(1, sizeof *s);
     struct plan_page page = page_of(s);
-    char *text = NULL, number[CHART_NUMBER_BYTES], wanted[64];
-    size_t bytes;
-    FILE *f = open_memstream(&text, &bytes);
-    plan_picture_phases(&page, f);
-    fclose(f);
-    for (int i = 0; i < 5; i++) {
-        snprintf(wanted, sizeof wanted, ">%s<", chart_number(s->found.best[i].price.step_s, number));
-        assert_true(count(text, wanted) >= 1);
+    json_t *o = json_of(&page), *shown = json_object_get(o, "parts_s"), *part;
+    size_t k;
+    assert_int_equal(json_array_size(json_object_get(o, "parts")), N_PARTS);
+    assert_int_equal(json_array_size(shown), 5);
+    for (size_t i = 0; i < 5; i++) {
+        double sum = 0;
+        json_array_foreach(json_array_get(shown, i), k, part) sum += json_number_value(part);
+        assert_close(sum, s->found.best[i].price.step_s, 1e-9 * sum);
     }
-    assert_int_equal(count(text, "; tied<"), 1);
-    assert_int_equal(count(text, " GiB"), 5);
-    free(text);
+    json_decref(o);
     searched_fini(s);
     free(s);
 }
@@ -154,26 +167,16 @@ TEST(test_what_is_refined_is_counted_apart) {
 }
 
 /* ---- tables ---- */
-static char *table_of(const struct plan_page *page, void (*write)(const struct plan_page *, FILE *)) {
-    char *text = NULL;
-    size_t bytes;
-    FILE *f = open_memstream(&text, &bytes);
-    write(page, f);
-    fclose(f);
-    return text;
-}
-
 TEST(test_ties_are_marked_and_counted) {
     struct searched *s = calloc(1, sizeof *s);
     struct plan_page page = page_of(s);
     for (page.n_tied = 1; page.n_tied < 8; page.n_tied++) {
-        char *text = table_of(&page, plan_table_layouts), said[32];
+        json_t *o = json_of(&page);
+        char said[32];
         snprintf(said, sizeof said, page.n_tied > 1 ? "= %d layouts" : "no other layout", page.n_tied);
-        assert_int_equal(count(text, said), 1);
-        assert_int_equal(count(text, ", 5 of them here,"), page.n_tied > 5);
-        assert_int_equal(count(text, "<tr><th scope=\"row\">"), 5);
-        assert_int_equal(count(text, "<th scope=\"row\">=<"), page.n_tied < 5 ? page.n_tied : 5);
-        free(text);
+        assert_int_equal(count(text_at(o, "ties"), said), 1);
+        assert_int_equal(count(text_at(o, "ties"), ", 5 of them here,"), page.n_tied > 5);
+        json_decref(o);
     }
     searched_fini(s);
     free(s);
@@ -186,19 +189,41 @@ TEST(test_a_tipping_point_has_its_side_its_unit_and_who_wins) {
     const struct tipping tipping[N_ASSUMPTIONS] = {
         [ASSUME_WIRE] = {20e9, 31e9, other}, [ASSUME_PRODUCTS] = {0.79, 0.4, other},
         [ASSUME_RESERVE] = {5 * GIB, 0, {{0}}}};
-    char name[192], cell[256];
+    char name[192];
+    layout_text(&other, name, sizeof name);
+    const char *const WANTED[N_ASSUMPTIONS][3] = {
+        [ASSUME_WIRE] = {"20 GB/s", "above 31 GB/s", name}, [ASSUME_PRODUCTS] = {"0.79", "below 0.4", name},
+        [ASSUME_RESERVE] = {"5 GiB", "no value from a quarter to four times as much changes the choice", ""}};
     page.tipping = tipping;
-    char *text = table_of(&page, plan_table_tipping);
-    snprintf(cell, sizeof cell, "<td class=\"text\">%s</td>", layout_text(&other, name, sizeof name));
-    assert_int_equal(count(text, cell), 2);
-    assert_int_equal(count(text, "<td>20 GB/s</td><td class=\"text\">above 31 GB/s</td>"), 1);
-    assert_int_equal(count(text, "<td>0.79</td><td class=\"text\">below 0.4</td>"), 1);
-    assert_int_equal(count(text, "<td>5 GiB</td><td class=\"text\">no value from a quarter"), 1);
-    free(text);
+    json_t *rows = plan_rows_tipping(&page);
+    for (size_t i = 0; i < N_ASSUMPTIONS; i++)
+        for (size_t k = 0; k < 3; k++) assert_string_equal(json_string_value(cell(rows, i, k + 1)), WANTED[i][k]);
+    json_decref(rows);
     page.fastest = NULL;
-    text = table_of(&page, plan_table_tipping);
-    assert_string_equal(text, "");
-    free(text);
+    rows = plan_rows_tipping(&page);
+    assert_int_equal(json_array_size(rows), 0);
+    json_decref(rows);
+    searched_fini(s);
+    free(s);
+}
+
+/* Each choice of a decision that has another one; the fastest's own say so, and what does not fit has its bytes. */
+TEST(test_families_say_what_a_choice_costs) {
+    struct searched *s = calloc(1, sizeof *s);
+    struct plan_page page = page_of(s);
+    json_t *rows = plan_rows_families(&page);
+    int n = 0, fastest = 0;
+    for (int i = 0; i < s->found.n_families; i++) {
+        const struct family *f = &s->found.families[i];
+        if (!plan_family_is_open(&s->found, i)) continue;
+        json_t *where = cell(rows, (size_t)n, 4);
+        assert_string_equal(json_string_value(cell(rows, (size_t)n++, 0)), decision_name(f->decision));
+        assert_true(json_is_object(where) == !f->fits);
+        fastest += json_is_string(where) && !strcmp(json_string_value(where), "is the fastest's");
+    }
+    assert_true(n > 5 && fastest > 1);
+    assert_int_equal(json_array_size(rows), n);
+    json_decref(rows);
     searched_fini(s);
     free(s);
 }
@@ -211,30 +236,30 @@ TEST(test_a_long_pipeline_is_shortened_to_rounds) {
     assert_int_equal(plan_pipeline_microbatches(64, 1, 64), 64);
 }
 
-static char *pipeline_of(struct searched *s, const struct layout *l) {
-    char *text = NULL;
-    size_t bytes;
-    FILE *f = open_memstream(&text, &bytes);
-    assert_ok(plan_pipeline_svg(&train_recipe, &s->plan, 0, &s->cluster, l, f));
-    fclose(f);
-    return text;
+static int boxes_of(json_t *pipeline, const char *kind) {
+    json_t *stage, *action;
+    size_t i, k;
+    int n = 0;
+    json_array_foreach(json_object_get(pipeline, "stages"), i, stage)
+        json_array_foreach(stage, k, action) n += !strcmp(json_string_value(json_array_get(action, 0)), kind);
+    return n;
 }
 
 TEST(test_a_pipeline_has_a_box_an_action) {
     struct searched *s = calloc(1, sizeof *s);
     struct layout l = {.choice = {[DECIDE_TP] = 1, [DECIDE_PP] = 4, [DECIDE_CP] = 1, [DECIDE_EP] = 1,
                                   [DECIDE_MICRO] = 4, [DECIDE_CHUNKS] = 1}, .dp = 2};
+    json_t *x;
     s->plan = small();
     assert_ok(cluster_read("dgx-a100", &s->cluster));
-    char *text = pipeline_of(s, &l);
-    assert_int_equal(count(text, "<title>forward of"), 4 * 8);       /* 64 sequences, 2 replicas of 4 at a time */
-    assert_int_equal(count(text, "<title>backward of"), 4 * 8);
-    assert_int_equal(count(text, "1f1b: 4 stages, 8 microbatches"), 1);
-    free(text);
+    assert_ok(plan_pipeline_json(&train_recipe, &s->plan, 0, &s->cluster, &l, &x));
+    assert_int_equal(boxes_of(x, "F"), 4 * 8);                       /* 64 sequences, 2 replicas of 4 at a time */
+    assert_int_equal(boxes_of(x, "B"), 4 * 8);
+    assert_string_equal(text_at(x, "title"), "1f1b: 4 stages, 8 microbatches");
+    json_decref(x);
     l.choice[DECIDE_PP] = 1, l.dp = 8;
-    text = pipeline_of(s, &l);
-    assert_string_equal(text, "");
-    free(text);
+    assert_ok(plan_pipeline_json(&train_recipe, &s->plan, 0, &s->cluster, &l, &x));
+    assert_null(x);
     free(s);
 }
 
@@ -243,4 +268,5 @@ TESTS(unit_test(test_every_layout_has_a_mark_with_its_numbers),
       unit_test(test_phases_are_the_steps_of_what_is_printed), unit_test(test_kept_dots_are_few_and_even),
       unit_test(test_what_is_refined_is_counted_apart), unit_test(test_ties_are_marked_and_counted),
       unit_test(test_a_tipping_point_has_its_side_its_unit_and_who_wins),
+      unit_test(test_families_say_what_a_choice_costs),
       unit_test(test_a_long_pipeline_is_shortened_to_rounds), unit_test(test_a_pipeline_has_a_box_an_action))
