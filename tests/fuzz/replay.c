@@ -15,7 +15,7 @@
 
 enum { MAX_INPUTS = 4096, MAX_BYTES = 1 << 16, HANG_S = 10 };
 
-struct input { uint8_t *data; size_t size; };
+struct input { uint8_t *data; size_t size; char name[128]; };
 static struct input inputs[MAX_INPUTS];
 static int n_inputs;
 
@@ -55,19 +55,39 @@ static void run(const uint8_t *data, size_t size) {
 
 /* ---- inputs ---- */
 
+static void refuse(const char *path) {
+    fprintf(stderr, "cannot take %s\n", path);
+    exit(1);
+}
+
+/* The next n bytes of a file, or as many as there are. */
+static struct input *add_input(FILE *f, const char *path, const char *name, size_t n) {
+    struct input *in = &inputs[n_inputs];
+    if (n > MAX_BYTES || n_inputs == MAX_INPUTS || !(in->data = malloc(n + 1))) refuse(path);
+    snprintf(in->name, sizeof in->name, "%s", name);
+    in->size = fread(in->data, 1, n, f);
+    n_inputs++;
+    return in;
+}
+
+/* Records of seeds.py: a line "NAME BYTES", the bytes, a line break. */
+static void add_seeds(FILE *f, const char *path) {
+    char name[128];
+    size_t n;
+    while (fscanf(f, "%127s %zu", name, &n) == 2)
+        if (getc(f) != '\n' || add_input(f, path, name, n)->size != n || getc(f) != '\n') refuse(path);
+    if (!feof(f)) refuse(path);
+}
+
 static void add_file(const char *path) {
     FILE *f = fopen(path, "rb");
-    struct input *in = &inputs[n_inputs];
-    if (!f || n_inputs == MAX_INPUTS || !(in->data = malloc(MAX_BYTES))) {
-        fprintf(stderr, "cannot take %s\n", path);
-        exit(1);
-    }
-    in->size = fread(in->data, 1, MAX_BYTES, f);
-    n_inputs++;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (!f) refuse(path);
+    if (strcmp(name, "seeds") == 0) add_seeds(f, path);
+    else add_input(f, path, name, MAX_BYTES);
     fclose(f);
 }
 
-/* In the order of names, so that the mutations are the same everywhere. */
 static void add(const char *path) {
     struct dirent **entries;
     char file[4096];
@@ -81,6 +101,11 @@ static void add(const char *path) {
         free(entries[i]);
     }
     if (n >= 0) free(entries);
+}
+
+/* In the order of names, so that the mutations are the same everywhere. */
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const struct input *)a)->name, ((const struct input *)b)->name);
 }
 
 /* ---- mutations ---- */
@@ -183,6 +208,7 @@ int main(int argc, char **argv) {
     signal(SIGABRT, keep_and_die);
     signal(SIGALRM, keep_and_die);
     for (int i = 3; i < argc; i++) add(argv[i]);
+    qsort(inputs, (size_t)n_inputs, sizeof *inputs, by_name);
     for (int i = 0; i < n_inputs; i++) run(inputs[i].data, inputs[i].size);
     long n = n_inputs ? strtol(argv[1], NULL, 10) : 0;
     for (long i = 0; i < n; i++) {
