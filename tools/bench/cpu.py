@@ -29,6 +29,7 @@ import platform
 import re
 import sys
 
+import records
 from cpu_cases import ROOT, SHAPES, WAYS, LlmC, Torch, Trivium, intels_openmp
 from cpu_tables import (
     PRODUCT_LIMIT,
@@ -204,7 +205,7 @@ def load(path):
 def save(result, path):
     if path:
         with open(path + ".new", "w") as f:
-            json.dump(result, f, indent=1)
+            records.dump(result, f)
             f.write("\n")
         os.replace(path + ".new", path)
 

@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import sys
 
+import records
 from cpu import NATIVE, machine
 from cpu_cases import Trivium
 
@@ -116,7 +117,7 @@ def main():
             )
     if o.out:
         with open(o.out, "w") as f:
-            json.dump(result, f, indent=1)
+            records.dump(result, f)
             f.write("\n")
     if o.svg:
         plot(result, o.svg)
