@@ -2,8 +2,8 @@
  *
  * Idea. A rank that dies takes its shard of the weights and moments with it. Checkpoints bring it back, from a disk,
  * and from some minutes ago. So let each rank keep its shard also in another rank's memory, as it was after the last
- * steps: then those who are left have everything, and go on within a second (lib/comm/own/epoch.c has who goes on, and
- * when what may be forgotten; lib/checkpoint/snapshot.h what a snapshot is).
+ * steps: then those who are left have everything, and go on within a second (lib/comm/membership/membership.c has who
+ * goes on, and when what may be forgotten; lib/checkpoint/snapshot.h what a snapshot is).
  *
  *     replica r   own shard after step s         copy of replica r-1's after s         of the same place (tp, cp, pp)
  *                 own shard after s - K          copy of replica r-1's after s - K

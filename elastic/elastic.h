@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_ELASTIC_ELASTIC_H
 #define TRIVIUM_ELASTIC_ELASTIC_H
 
-#include "lib/comm/own/epoch.h"
+#include "lib/comm/membership/membership.h"
 #include "lib/run/technique.h"
 
 extern const struct technique technique_elastic;

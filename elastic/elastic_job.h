@@ -4,7 +4,7 @@
 
 #include "elastic/elastic.h"
 #include "lib/comm/comm_request.h"
-#include "lib/comm/own/epoch.h"
+#include "lib/comm/membership/membership.h"
 #include "lib/run/run.h"
 
 /* The snapshots of one run: of two steps, its own and its left neighbor's. They lie in the run's memory (role save),

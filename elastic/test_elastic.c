@@ -72,7 +72,7 @@ static enum status train_and_keep(struct plan p, struct kept *out) {
     return status;
 }
 
-/* The texts of all ranks, as elastic_epoch.c has them when nobody has died. */
+/* The texts of all ranks, as elastic_membership.c has them when nobody has died. */
 static enum status share_headers(const struct kept *k, const int *holder, bool copies, struct snapshot_set *set) {
     for (int i = 0; i < set->n; i++) {
         bool mine = holder[i] == comm_world_rank();

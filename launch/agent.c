@@ -1,18 +1,18 @@
 /* Starting ranks, and seeing them end.
  *
- * A rank has ended well if its line of the job's memory says that it has finished (lib/comm/own/job.h), whatever its
+ * A rank has ended well if its line of the job's memory says that it has finished (lib/comm/direct/job.h), whatever its
  * exit code: 75, for one, means "saved, to be resumed". Any other end is a failure, even with code 0: its peers would
  * wait for it. Then the agent tells launch who it was, sends the others a TERM, and a second later a KILL, which ends
  * those too that are stopped. Should the agent itself be killed, the kernel kills its ranks.
  *
- * In an elastic job a rank that a signal has killed is a member less: the agent opens the next epoch (epoch.h). So is
- * one that came later and has withdrawn (comm_withdraw), but another in its place would withdraw, too. One that ends
+ * In an elastic job a rank that a signal has killed is a member less: the agent opens the next epoch (membership.h). So
+ * is one that came later and has withdrawn (comm_withdraw), but another in its place would withdraw, too. One that ends
  * otherwise has a reason that the others have, too, or that a person has to see: that ends the job. When the
  * first member has said that all is done (comm_epoch_close), or has finished, a death costs nothing; spares are not
  * needed any more.
  *
- * Epochs are also opened without a death (agent_epoch.c). With --respawn, a dead process is started again, as a spare.
- * A rank that stands still (still.h) is killed, and all else follows. */
+ * Epochs are also opened without a death (agent_membership.c). With --respawn, a dead process is started again, as a
+ * spare. A rank that stands still (still.h) is killed, and all else follows. */
 #include "launch/agent.h"
 
 #include "launch/agent_job.h"
@@ -20,7 +20,7 @@
 #include "launch/host_request.h"
 #include "launch/launch.h"
 #include "launch/lighthouse.h"
-#include "launch/plan_ahead.h"
+#include "launch/next_membership.h"
 #include "launch/program.h"
 #include "launch/rank.h"
 #include "lib/base/clock.h"
@@ -60,7 +60,7 @@ static enum status start_ranks(struct agent *a) {
     return OK;
 }
 
-/* --respawn: in place of a dead one, with a number of its own (epoch.c). */
+/* --respawn: in place of a dead one, with a number of its own (membership.c). */
 static void start_another(struct agent *a) {
     if (a->n_started == a->job.n_slots) return;
     int left = a->job.n_slots - a->n_started - 1;

@@ -1,12 +1,12 @@
-/* What the files of the agent share. Private to it: agent.c starts ranks and sees them end, agent_epoch.c says who goes
- * on. */
+/* What the files of the agent share. Private to it: agent.c starts ranks and sees them end, agent_membership.c says who
+ * goes on. */
 #ifndef TRIVIUM_LAUNCH_AGENT_JOB_H
 #define TRIVIUM_LAUNCH_AGENT_JOB_H
 
 #include "launch/chaos_wreak.h"
 #include "launch/reconnect.h"
 #include "launch/still.h"
-#include "lib/comm/own/job.h"
+#include "lib/comm/direct/job.h"
 #include <signal.h>
 #include <sys/types.h>
 
@@ -38,7 +38,7 @@ bool agent_has_withdrawn(const struct agent *, int slot);
 /** Or has said that all is done: from now on a death costs nothing. */
 bool agent_any_has_finished(const struct agent *);
 
-/* ---- agent_epoch.c ---- */
+/* ---- agent_membership.c ---- */
 /** A signal has killed slot: open an epoch of those that are left. status: of its end.
  *  @return whether they are enough, and there is room for it */
 bool agent_go_on(struct agent *, int slot, int status);

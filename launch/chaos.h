@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_LAUNCH_CHAOS_H
 #define TRIVIUM_LAUNCH_CHAOS_H
 
-#include "lib/comm/own/epoch.h"
+#include "lib/comm/membership/membership.h"
 #include <stdio.h>
 
 enum chaos_kind { CHAOS_KILL, CHAOS_STOP, CHAOS_SLOW, CHAOS_CUT, N_CHAOS_KINDS };

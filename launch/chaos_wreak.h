@@ -4,7 +4,7 @@
 #define TRIVIUM_LAUNCH_CHAOS_WREAK_H
 
 #include "launch/chaos.h"
-#include "launch/plan_ahead.h"
+#include "launch/next_membership.h"
 
 /* seed: 0: there is none; mean_s, hang_s: as chaos_act has them; act_s: when the next act is. goes_on_s[s]: when a
  * stopped one does, INFINITY if it is to die, or 0. rests_s[s]: it is not slowed again before: it has to move within

@@ -17,7 +17,7 @@
 #include "launch/host_job.h"
 #include "launch/host_request.h"
 #include "launch/hosts.h"
-#include "launch/plan_ahead.h"
+#include "launch/next_membership.h"
 #include "launch/program.h"
 #include "launch/rank.h"
 #include "launch/still.h"

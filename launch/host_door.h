@@ -1,11 +1,11 @@
 /* The door of the lighthouse: agents knock, and only those who know the job's secret come in. The greeting is that of
- * ranks among themselves (lib/comm/own/wire.h), with a number for "whom" that no rank has. What follows is
+ * ranks among themselves (lib/comm/direct/wire.h), with a number for "whom" that no rank has. What follows is
  * encrypted. */
 #ifndef TRIVIUM_LAUNCH_HOST_DOOR_H
 #define TRIVIUM_LAUNCH_HOST_DOOR_H
 
 #include "lib/base/status.h"
-#include "lib/comm/own/wire.h"
+#include "lib/comm/direct/wire.h"
 #include <poll.h>
 #include <stdbool.h>
 

@@ -30,7 +30,7 @@
  * something else has lost the connection, and with it its ranks, and no other host notices. Both ends are of one
  * program; a host of another byte order or another build does not get through the greeting or the first sizes.
  *
- * The connection is sealed and encrypted (lib/comm/own/sealed.h): a job is a command that runs as the agent's user.
+ * The connection is sealed and encrypted (lib/comm/direct/sealed.h): a job is a command that runs as the agent's user.
  * What was changed on its way, replayed or left out ends the connection, and nothing of it is a message.
  *
  * Nothing here waits, but host_link_flush. */
@@ -38,8 +38,8 @@
 #define TRIVIUM_LAUNCH_HOST_LINK_H
 
 #include "lib/base/status.h"
-#include "lib/comm/own/job.h"
-#include "lib/comm/own/sealed.h"
+#include "lib/comm/direct/job.h"
+#include "lib/comm/direct/sealed.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
 
 #include "launch/host_link.h"
 #include "lib/base/status.h"
-#include "lib/comm/own/greeting.h"
+#include "lib/comm/direct/greeting.h"
 
 enum { MOST_HOSTS = 64, SECRET_TEXT = 2 * GREETING_SECRET + 1 };
 

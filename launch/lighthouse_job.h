@@ -8,7 +8,7 @@
 #include "launch/hosts.h"
 #include "launch/launch.h"
 #include "launch/reconnect.h"
-#include "lib/comm/own/job.h"
+#include "lib/comm/direct/job.h"
 #include <signal.h>
 #include <sys/types.h>
 

@@ -20,7 +20,7 @@
  * Should the lighthouse itself end, all agents end their ranks; the last checkpoint is there. */
 #define _GNU_SOURCE
 #include "launch/lighthouse_job.h"
-#include "launch/plan_ahead.h"
+#include "launch/next_membership.h"
 
 #include "lib/base/clock.h"
 

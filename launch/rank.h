@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_LAUNCH_RANK_H
 #define TRIVIUM_LAUNCH_RANK_H
 
-#include "lib/comm/own/job.h"
+#include "lib/comm/direct/job.h"
 #include <signal.h>
 #include <sys/types.h>
 

@@ -3,7 +3,7 @@
 #ifndef TRIVIUM_LAUNCH_RECONNECT_H
 #define TRIVIUM_LAUNCH_RECONNECT_H
 
-#include "launch/plan_ahead.h"
+#include "launch/next_membership.h"
 
 /* since_s: when the slots in `lost` were first seen to live without each other; epoch: opened for such a loss;
  * ended: killed for one. -1: none. */

@@ -2,7 +2,7 @@
 /* The agent, with shells for ranks: they never say that they have finished, so each way to end is a failure. */
 #include "launch/agent.h"
 #include "lib/base/clock.h"
-#include "lib/comm/own/job.h"
+#include "lib/comm/direct/job.h"
 #include "tests/test.h"
 
 #include <signal.h>

@@ -27,7 +27,7 @@ not_ok() { # NAME WHY
 # start RANKS LAUNCH_OPTIONS...: the example, in the background, until the file `end` is there
 start() {
     rm -f end
-    env --default-signal "$marker" TRIVIUM_EXE="${exe:-$build/example_epoch}" "$build/trivium" launch -n "$1" --comm-transport own "${@:2}" "$PWD/end" >out 2>err </dev/null &
+    env --default-signal "$marker" TRIVIUM_EXE="${exe:-$build/example_membership}" "$build/trivium" launch -n "$1" --comm-transport own "${@:2}" "$PWD/end" >out 2>err </dev/null &
     job=$!
 }
 says() { grep -qE -- "$1" "${2:-out}"; }
@@ -104,7 +104,7 @@ stopped() {
 stuck() { # NAME LAUNCH_OPTIONS...
     local name=$1 exe=$PWD/stuck
     # shellcheck disable=SC2016 # the script's own
-    printf '#!/bin/sh\ncase "$TRIVIUM_OWN_JOB" in slot=4\\ *) exec sleep 60;; esac\nexec "%s" "$@"\n' "$build/example_epoch" >stuck
+    printf '#!/bin/sh\ncase "$TRIVIUM_OWN_JOB" in slot=4\\ *) exec sleep 60;; esac\nexec "%s" "$@"\n' "$build/example_membership" >stuck
     chmod +x stuck
     start 4 --elastic 2 --spares 1 --hang-timeout 1 "${@:2}"
     wait_for 20 says '^epoch 0: 4 ranks' || { not_ok "$name" "does not start"; return; }

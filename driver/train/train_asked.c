@@ -7,7 +7,7 @@
 #include "lib/base/kept.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
-#include "lib/comm/comm_epoch.h"
+#include "lib/comm/membership/comm_membership.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "driver/train/train_state.h"
 #include "elastic/elastic.h"
 #include "lib/base/log.h"
-#include "lib/comm/comm_epoch.h"
+#include "lib/comm/membership/comm_membership.h"
 #include "lib/run/peak.h"
 #include "planner/price.h"
 #include "pp/pp.h"

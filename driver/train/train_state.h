@@ -150,7 +150,7 @@ bool train_evaluation_is_due(const struct training *, int64_t n_step);
  * @collective{world} @errors E_TIMEOUT, E_COMM; of train_poll_save, train_agree_to_stop and train_hear_of_epoch */
 enum status train_evaluate(struct training *);
 
-/* ---- train_epoch.c ---- */
+/* ---- train_membership.c ---- */
 
 /* How the job may shrink: which numbers of replicas it can have. Rank 0's part. @collective{none} */
 void train_tell_shape(const struct training *);

@@ -6,9 +6,9 @@
  * --replace-stragglers: who is slow asks to be relieved, as long as it is (elastic/, launch --spares). What is injected
  * slows a process, as a bad machine would, and not whoever takes its place. */
 #include "driver/train/train_state.h"
-#include "lib/comm/own/epoch.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/comm/membership/membership.h"
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>

@@ -9,7 +9,7 @@
  *   comm_wait.c    wait for it, with a deadline           fail_agree.c       one failure, known to all
  *   hops*.c        algorithms, as tables                  hop_walk.c         runs a table
  *   comm_hops.c    collectives by tables, over messages   comm_rules.c       which algorithm for which axis
- *   comm_mpi*.c    transport: MPI                         own/               transport: the job itself
+ *   comm_mpi*.c    transport: MPI                         direct/            transport: the job itself
  *   comm_mail.h    messages beside all groups
  *   nodes.c        which rank is on which node            hop_simulate.c     how long a table takes on given links
  *   comm_roll*.c   the deadline passed: who is missing?
@@ -28,11 +28,11 @@
 #include "lib/base/log.h"
 #include "lib/comm/transport/host_transport.h"
 #include "lib/comm/comm_device.h"
-#include "lib/comm/comm_epoch.h"
+#include "lib/comm/membership/comm_membership.h"
 #include "lib/comm/hops/comm_hops.h"
 #include "lib/comm/hops/comm_links.h"
 #include "lib/comm/flight/flight.h"
-#include "lib/comm/own/job.h"
+#include "lib/comm/direct/job.h"
 
 #include <stdio.h>
 #include <stdlib.h>

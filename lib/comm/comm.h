@@ -76,12 +76,12 @@ int comm_epoch(void);
  *  @collective{none} */
 struct epoch;
 void comm_epoch_members(struct epoch *now, struct epoch *from);
-/** This rank can be lost from here on without loss (own/epoch.h). @collective{none} */
+/** This rank can be lost from here on without loss (membership/membership.h). @collective{none} */
 void comm_epoch_say_whole(void);
 /** Have all members of this epoch said so? @collective{none} */
 bool comm_epoch_is_whole(void);
-/** Has this epoch been asked to end at the edge of a step, for one that is planned (own/epoch.h)? Ranks see it at
- *  different times, and have to agree. @collective{none} */
+/** Has this epoch been asked to end at the edge of a step, for one that is planned (membership/membership.h)? Ranks see
+ *  it at different times, and have to agree. @collective{none} */
 bool comm_epoch_ends(void);
 /** They have, and this rank has kept its state of the last step: wait for the next epoch. @return E_EPOCH
  *  @collective{members} @errors E_INTERNAL: the transport is MPI */
@@ -89,7 +89,7 @@ enum status comm_epoch_rest(void);
 /** Ask for this rank to be replaced, or no more; a SIGUSR2 to its process asks to leave, and that stays so.
  *  @collective{none} */
 void comm_epoch_ask_relief(bool wanted);
-/** How the job may shrink (own/epoch.h); until this is told, no rank can be left out. Rank 0's word counts.
+/** How the job may shrink (membership/membership.h); until this is told, no rank can be left out. Rank 0's word counts.
  *  @collective{none} */
 struct epoch_shape;
 void comm_epoch_shape(const struct epoch_shape *);

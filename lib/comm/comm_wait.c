@@ -16,10 +16,10 @@
  * where the host wants the GPU's results: comm_wait_device looks at a mark in the same way, and calls the roll for the
  * oldest operation on the device that is not finished. */
 #include "lib/comm/comm_device.h"
-#include "lib/comm/comm_epoch.h"
 #include "lib/comm/flight/comm_roll.h"
 #include "lib/comm/flight/flight.h"
 #include "lib/comm/hops/comm_hops.h"
+#include "lib/comm/membership/comm_membership.h"
 
 #include <sched.h>
 

@@ -1,4 +1,4 @@
-/* parses: lib/base launch/host_link.c launch/host_job.c lib/comm/own/sealed.c */
+/* parses: lib/base launch/host_link.c launch/host_job.c lib/comm/direct/sealed.c */
 /* What comes over the connection of an agent (first byte even) or of the lighthouse (odd), in pieces whose size the
  * second byte is. */
 #include "launch/host_job.h"

@@ -1,10 +1,10 @@
-/* parses: lib/base lib/comm/own/messages.c */
+/* parses: lib/base lib/comm/direct/messages.c */
 /* What comes from a peer of the own transport, once it has been let in: headers and bodies. The input says which
  * receives wait, when, and how the stream is cut into pieces; then it is the stream, or (so that a mutation gets past a
  * header) frames of which it has the fields. What must hold: a receive that is done has the body of the message of its
  * lane whose turn it was, as whoever reads the stream from its beginning finds it; no other memory is written to; and
  * when the stream has ended, so have all receives. */
-#include "lib/comm/own/messages.h"
+#include "lib/comm/direct/messages.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
 #include <string.h>

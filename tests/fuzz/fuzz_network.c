@@ -1,5 +1,5 @@
-/* parses: lib/base lib/comm/own/network.c lib/comm/own/wire.c lib/comm/own/greeting.c
- *         lib/comm/own/sealed.c lib/comm/own/messages.c lib/comm/own/epoch.c */
+/* parses: lib/base lib/comm/direct/network.c lib/comm/direct/wire.c lib/comm/direct/greeting.c
+ *         lib/comm/direct/sealed.c lib/comm/direct/messages.c lib/comm/membership/membership.c */
 /* What comes on a connection to a rank of the own transport: a greeting, and what follows. The input is what a caller
  * says, or, so that a mutation gets further, what is changed in the words of one who knows the secret. What must hold:
  * nobody is let in but who says a sound greeting with the secret, for this process and epoch, from a member that may
@@ -7,8 +7,8 @@
  *
  * Sockets of this host (AF_UNIX) instead of TCP: the same calls, faster. */
 #define _GNU_SOURCE
-#include "lib/comm/own/greeting.h"
-#include "lib/comm/own/network.h"
+#include "lib/comm/direct/greeting.h"
+#include "lib/comm/direct/network.h"
 #include "tests/fuzz/fuzz.h"
 #include <errno.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
-/* parses: lib/base lib/comm/own/sealed.c */
+/* parses: lib/base lib/comm/direct/sealed.c */
 /* What comes on a connection that is sealed. The input is a list of what a stranger on the way, without the keys, does
  * to frames: passes one on, changes, cuts, replays or leaves it out, puts in words of its own. What must hold:
  * what is delivered is the beginning of what was said, to the last byte of the frames that came whole and in order; and
  * after anything else the stream has ended. */
-#include "lib/comm/own/sealed.h"
+#include "lib/comm/direct/sealed.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

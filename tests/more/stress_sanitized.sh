@@ -1,7 +1,7 @@
 #!/bin/bash
 # The own transport under sanitizers (tests/stress/Makefile), for a minute each, at the same time: collectives of four processes under
 # AddressSanitizer and UBSan, over shared memory and over TCP; and ranks as threads over the same rings under
-# ThreadSanitizer, which sees one process only (lib/comm/own/example_threads.c says what that leaves out).
+# ThreadSanitizer, which sees one process only (lib/comm/direct/example_threads.c says what that leaves out).
 #
 # Run from the project's root. BUILD: where the program is (default: build). STRESS_SECONDS: in all, of each sanitizer (default: 60).
 set -u -o pipefail

@@ -1,6 +1,7 @@
 /* ranks: 1  device: cpu */
-/* What may be forgotten, rule by rule; lib/comm/own/test_epoch.c then goes through every order of events. */
-#include "lib/comm/own/epoch.h"
+/* What may be forgotten, rule by rule; lib/comm/membership/test_membership.c then goes through every order of events.
+ * */
+#include "lib/comm/membership/membership.h"
 #include "tests/test.h"
 
 /* Steps of own and left of an epoch's two snapshots, in the order in which they were kept. */

@@ -15,7 +15,7 @@
 #define TRIVIUM_LESSONS_PIECES_H
 
 #include "lib/base/status.h"
-#include "lib/comm/own/epoch.h"
+#include "lib/comm/membership/membership.h"
 
 /* Elements first .. first + n - 1 of the whole array, from one process (slot) to another. */
 struct transfer { int32_t from_slot, to_slot; int64_t first, n; };

@@ -22,7 +22,7 @@
 #include "lib/comm/hops/comm_hops.h"
 
 #include "lib/base/integer.h"
-#include "lib/comm/comm_epoch.h"
+#include "lib/comm/membership/comm_membership.h"
 #include "lib/comm/hops/comm_links.h"
 #include "lib/comm/hops/comm_links_private.h"
 #include "lib/comm/transport/host_transport.h"

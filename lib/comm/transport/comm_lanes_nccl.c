@@ -12,8 +12,8 @@
  *
  * Source: NCCL user guide, "Creating a Communicator" (with options), "Fault Tolerance" (non-blocking communicators,
  * aborting), "Using multiple NCCL communicators concurrently". */
-#include "lib/comm/comm_epoch.h"
 #include "lib/comm/flight/comm_roll.h"
+#include "lib/comm/membership/comm_membership.h"
 #include "lib/comm/transport/comm_lanes.h"
 
 #include <sched.h>

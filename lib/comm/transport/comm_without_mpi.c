@@ -1,5 +1,5 @@
 /* In the place of comm_mpi*.c where a build has no MPI (make MPI=0): a process that is started by itself is a world of
- * one rank. Ranks of a larger job are launch's (own/own.c).
+ * one rank. Ranks of a larger job are launch's (direct/direct.c).
  *
  * What breaks: mpirun starts eight of such programs, and each trains alone, as rank 0 of 1. So a program that another
  * starter has started as one of several refuses to begin. */

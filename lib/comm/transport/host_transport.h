@@ -1,5 +1,5 @@
-/* Who moves bytes between the processes of a job: MPI (comm_mpi*.c), or the job itself (own/own.c). A build without MPI
- * has comm_without_mpi.c in the first one's place.
+/* Who moves bytes between the processes of a job: MPI (comm_mpi*.c), or the job itself (direct/direct.c). A build
+ * without MPI has comm_without_mpi.c in the first one's place.
  *
  * A transport knows ranks, communicators (some ranks in an order, whose messages are apart from all others'), messages
  * and mail. Everything else is the same over each of them: groups, ledgers, deadlines, checks, and collectives, which
@@ -12,7 +12,7 @@
 #define TRIVIUM_COMM_HOST_TRANSPORT_H
 
 #include "lib/comm/comm_backend.h"
-#include "lib/comm/own/epoch.h"
+#include "lib/comm/membership/membership.h"
 #include "lib/comm/transport/comm_mail.h"
 #include <stdatomic.h>
 

@@ -1,7 +1,7 @@
 /* What commands of the page may call although no run is opened and no job is there. All else that the page has not
  * (kernels, MPI, files of checkpoints) is left unresolved, and would trap if it were called. */
-#include "lib/comm/comm_epoch.h"
-#include "lib/comm/own/epoch.h"
+#include "lib/comm/membership/comm_membership.h"
+#include "lib/comm/membership/membership.h"
 #include "lib/device/disk.h"
 
 void disk_close(struct disk **disk) { (void)disk; }

@@ -1,0 +1,154 @@
+/* Going on in a new epoch: as if the job had been started again, without starting it.
+ *
+ * When a rank of an elastic job dies, every wait of the others ends with E_EPOCH. They drop what they have, meet in
+ * the new epoch, and set up again as they were asked to (train_asked.h), but for --dp, which follows from the number
+ * of ranks. Where they go on:
+ *
+ *     memory      after the last step that all have, of themselves or of those who died (--replicate-every; elastic/)
+ *     disk        where this job has saved last, if some shard is nowhere in memory; or if that is newer
+ *     beginning   where the user's words begin, if there is no checkpoint either
+ *
+ * An epoch may also end because another one is planned: a replica comes back, or a rank leaves
+ * (lib/comm/membership/planned.c). Then all agree on a step, and end it there.
+ *
+ * The global batch is the same, and samples and dropout are functions of seed and step, so the losses are those of the
+ * run that nobody killed: to the bit when a spare has taken the dead one's place, to rounding when there are fewer
+ * replicas. */
+#include "driver/train/train_membership.h"
+
+#include "driver/train/train_state.h"
+#include "elastic/elastic.h"
+#include "lib/base/log.h"
+#include "lib/checkpoint/checkpoint.h"
+#include "lib/comm/membership/comm_membership.h"
+#include "lib/comm/comm.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Would a run of so many replicas begin? Not with three, for instance, where sums go by halves. micro: as it was given,
+ * or 0. */
+static bool can_have(const struct plan *p, int64_t dp, int64_t micro) {
+    struct plan other = *p;
+    struct run run;
+    other.mesh.dp = dp;
+    other.micro_batch = micro;
+    other.settled = false;
+    enum status status = plan_settle(&other, (int)(dp * plan_replica_ranks(p)));
+    if (status == OK) {
+        status = run_compile(&run, p->recipe, &other, 0, NULL, NULL);
+        run_destroy(&run);
+    }
+    status_clear();
+    return status == OK && comm_world_suits((int)(dp * plan_replica_ranks(p)));
+}
+
+void train_tell_shape(const struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    struct epoch_shape shape = elastic_shape(p);
+    if (options_source(t->setup.options, "micro-batch") > FROM_DATA) shape.micro = p->micro_batch;
+    const int n_first = comm_epoch_wants_shape() / plan_replica_ranks(p);
+    const enum log_level level = log_get_level();
+    log_set_level(LOG_QUIET);                                        /* of remarks on layouts that are not run */
+    for (int n = 1; n <= n_first && !plan_serving(p); n++)
+        if (n != p->mesh.dp && !can_have(p, n, shape.micro)) shape.refused[n / 64] |= (uint64_t)1 << n % 64;
+    log_set_level(level);
+    if (n_first) comm_epoch_shape(&shape);
+}
+
+/* This process has taken part in a step of this job: there are rows of it. */
+static int32_t has_done_steps;
+
+void train_note_step(void) { has_done_steps = 1; }
+
+/* A folder that cannot be read now is no better than memory, which may be a step behind what was saved there. */
+static bool is_there(const char *save) {
+    char step[CHECKPOINT_PATH_MAX];
+    bool found = checkpoint_resolve(save, step) == OK;
+    status_clear();
+    return found;
+}
+
+struct beginning { int64_t saved; bool from_memory, adds_rows; };
+
+/* Rank 0 knows whether this job has saved; all have to begin alike. A job that begins again adds to its rows, too: they
+ * are emptied once, before the first step. */
+static enum status where_to_begin(const struct plan *plan, struct beginning *out) {
+    int64_t saved = comm_epoch_kept(), on_disk[2] = {saved, saved && is_there(plan->save) ? saved : 0};
+    int32_t rows = has_done_steps;
+    TRY(comm_broadcast(group_world(), on_disk, (int64_t)sizeof on_disk, UINT8, 0));
+    TRY(comm_all_reduce(group_world(), &rows, 1, INT32, COMM_MAX));
+    *out = (struct beginning){.saved = on_disk[0]};
+    if (elastic_options(plan)->every) TRY(elastic_report(plan, on_disk[1], &out->from_memory));
+    out->adds_rows = rows || out->from_memory;
+    return OK;
+}
+
+/* As if its user had typed it. */
+static enum status change(struct setup *s, int64_t dp, const struct beginning *b) {
+    char number[24], save[OPTION_TEXT_MAX];
+    bool resumes = b->saved && !b->from_memory;
+    snprintf(number, sizeof number, "%" PRId64, dp);
+    snprintf(save, sizeof save, "%s", s->plan.save);
+    TRY(options_set(s->options, "dp", number, FROM_COMMAND_LINE));
+    if (resumes) TRY(options_set(s->options, "resume", save, FROM_COMMAND_LINE));
+    if (resumes) TRY(options_set(s->options, "init", "", FROM_COMMAND_LINE));
+    return resumes || b->adds_rows ? options_set(s->options, "metrics-append", "on", FROM_COMMAND_LINE) : OK;
+}
+
+enum status train_setup_of_epoch(const struct train_asked *asked, struct setup *out, bool *from_memory) {
+    struct beginning begin;
+    *from_memory = false;
+    TRY(setup_copy(out, &asked->setup));
+    if (comm_epoch() == 0) return OK;
+    log_set_level((enum log_level)out->plan.log);                    /* a spare has said nothing before */
+    const int64_t dp = comm_world_size() / plan_replica_ranks(&out->plan);
+    TRY(where_to_begin(&out->plan, &begin));
+    TRY(change(out, dp, &begin));
+    *from_memory = begin.from_memory;
+    if (comm_is_rank_0())
+        log_info("epoch %d: %d ranks, dp %" PRId64 ", from %s", comm_epoch(), comm_world_size(), dp,
+                 begin.from_memory ? "memory"
+                 : begin.saved     ? "the last checkpoint"
+                                   : "the beginning (no checkpoint yet)");
+    return OK;
+}
+
+static enum status hear(struct training *t) {
+    TRY(comm_wait(&t->ending));
+    t->ends |= t->asked_to_end != 0;
+    return OK;
+}
+
+static enum status ask(struct training *t) {
+    t->asked_to_end = comm_epoch_ends();
+    return comm_all_reduce_start(group_world(), &t->asked_to_end, 1, INT32, COMM_MAX, &t->ending);
+}
+
+enum status train_hear_of_epoch(struct training *t) {
+    if (elastic_options(&t->setup.plan)->every == 0) return OK;
+    TRY(hear(t));
+    return ask(t);
+}
+
+/* A step from which ranks learn what one of them has seen is as good as the next: no wait, as for requests to stop. A
+ * step that has been started by then is finished first: on the GPU the weights are those after it already. */
+enum status train_end_epoch(struct training *t) {
+    const struct run *r = &t->run;
+    bool last = r->n_done == t->setup.plan.steps;
+    if (elastic_options(&t->setup.plan)->every == 0) return OK;
+    TRY(hear(t));
+    if (t->ends && r->n_started > 0) return OK;
+    if (t->ends && !last && !t->stopping && !r->apart) {
+        TRY(train_poll_save(t, true));
+        return elastic_rest(&t->run);
+    }
+    return last ? OK : ask(t);
+}
+
+enum status train_enter_epoch(void) {
+    enum status status;
+    while ((status = comm_epoch_enter()) == E_EPOCH) comm_epoch_leave();
+    return status;
+}

@@ -1,0 +1,106 @@
+/* Who goes on, in an elastic job on one host.
+ *
+ * An epoch is opened for three reasons: a signal has killed a member; two that live have lost their connection; or a
+ * better one can be had at an edge of a step (planned.c): a spare that makes more replicas, or a member that leaves.
+ * Who is in it is decided by functions of what the job is (epoch_after, reconnect_look, plan_ahead), which the
+ * lighthouse of several hosts asks, too; here is what they are told, and what is said. */
+#include "launch/agent_job.h"
+#include "launch/next_membership.h"
+
+#include "lib/base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* ---- the others go on ---- */
+/* there: room for it */
+static struct plan_view view_of(struct agent *a, bool *there) {
+    for (int s = 0; s < a->job.n_slots; s++) there[s] = a->pid[s] != 0;
+    return (struct plan_view){a->memory, a->job.n_slots, a->n_at_first, a->least, plan_shape(a->memory, a->n), there,
+                              a->told, a->left};
+}
+
+/* @return whether it is open: not if the job is closed; nor if there is no room for it, and then the job ends */
+static bool open_epoch(struct agent *a, const struct epoch *next) {
+    bool opened;
+    if (own_epoch_open(a->memory, &a->job, next, &opened) == OK) return opened;
+    status_report();
+    if (a->code == 0) a->code = 1;
+    agent_end_all(a);
+    return false;
+}
+
+static void say_too_few(const struct agent *a, const struct epoch *now, const struct epoch *next) {
+    int n_left = 0;
+    for (int i = 0; i < now->n; i++) n_left += a->pid[now->slot[i]] != 0;
+    fprintf(stderr, "trivium: " TOO_FEW "\n", n_left, next->n, a->least);
+}
+
+/* Open an epoch of those that are left. @return whether they are enough, and there is room for it */
+bool agent_go_on(struct agent *a, int slot, int status) {
+    const struct epoch now = own_epoch_now(a->memory);
+    bool there[OWN_MOST_RANKS], alive[OWN_MOST_RANKS];
+    bool finished = agent_any_has_finished(a), whole = own_epoch_is_whole(a->memory, &now);
+    int place = epoch_place(&now, slot);
+    const struct plan_view view = view_of(a, there);
+    plan_alive(&view, &now, whole, alive);
+    const struct epoch next = epoch_after(&now, whole, alive, a->job.n_slots, &view.shape);
+    if (place >= 0 && !finished && (next.n == 0 || next.n < a->least)) return say_too_few(a, &now, &next), false;
+    const bool opened = place >= 0 && !finished && open_epoch(a, &next);
+    if (a->ending_s > 0) return false;
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "trivium: signal %d (%s) has killed %s %d", WTERMSIG(status), strsignal(WTERMSIG(status)),
+                place < 0 ? "spare" : "rank", place < 0 ? slot : place);
+    else fprintf(stderr, "trivium: process %d has withdrawn", slot);
+    if (!opened) {
+        fprintf(stderr, "; nothing is lost\n");
+        return true;
+    }
+    fprintf(stderr, "; epoch %d goes on with %d ranks\n", next.number, next.n);
+    chaos_died(&a->chaos.costs, clock_s());
+    return true;
+}
+
+/* ---- two that have lost each other ---- */
+void agent_look_who_is_lost(struct agent *a) {
+    bool there[OWN_MOST_RANKS];
+    if (!a->least || a->ending_s > 0 || agent_any_has_finished(a)) return;
+    const struct plan_view view = view_of(a, there);
+    const struct epoch now = own_epoch_now(a->memory);
+    const struct plan_act act = reconnect_look(&a->reconnect, &view, clock_s());
+    if (act.what == PLAN_END) kill(a->pid[act.slot], SIGKILL);
+    if (act.what != PLAN_OPEN || !open_epoch(a, &act.next)) return;
+    reconnect_is_open(&a->reconnect, &now, &act);
+    chaos_died(&a->chaos.costs, clock_s());
+}
+
+/* ---- epochs that are planned ---- */
+void agent_plan_ahead(struct agent *a) {
+    bool there[OWN_MOST_RANKS];
+    if (!a->least || a->ending_s > 0 || agent_any_has_finished(a)) return;
+    const struct plan_view view = view_of(a, there);
+    const struct epoch now = own_epoch_now(a->memory);
+    const struct plan_act act = plan_ahead(&view, a->chaos.goes_on_s);
+    if (act.what == PLAN_END) kill(a->pid[act.slot], SIGKILL);
+    if (act.what == PLAN_OPEN && open_epoch(a, &act.next)) plan_is_open(&view, &now, &act);
+}
+
+/* ---- chaos ---- */
+static void hurt(void *of, int s, int number) {
+    struct agent *a = of;
+    kill(a->pid[s], number);
+}
+static void cut(void *of, int s, int other) {
+    struct agent *a = of;
+    atomic_store(&a->memory->line[s].cut, own_slot_word(own_epoch_now(a->memory).number, other));
+}
+
+void agent_wreak_chaos(struct agent *a) {
+    bool there[OWN_MOST_RANKS];
+    int node[OWN_MOST_RANKS];
+    for (int s = 0; s < a->job.n_slots; s++) node[s] = own_node(&a->job, s);
+    const struct plan_view view = view_of(a, there);
+    const struct wreak_hand hand = {a, hurt, cut, node};
+    if (a->ending_s == 0) wreak_chaos(&a->chaos, &view, agent_any_has_finished(a), &hand, clock_s());
+}

@@ -1,0 +1,66 @@
+/* Who may speak to a process over a network: two processes of one job prove to each other that they know its secret,
+ * and say no more of it than codes of what both have seen.
+ *
+ *   caller                                            called
+ *   hello    who, whom, which epoch, a number  ---->
+ *                                              <----  answer   another number, code("answer", hello, answer's number)
+ *   proof    code("proof", hello, answer's number) -->
+ *                                              <----  welcome  code("welcome", hello, answer's number)
+ *
+ * Both numbers are of 32 random bytes, and new each time. So a conversation that was recorded proves nothing later. The
+ * codes are of different texts, so that none can be sent back. Each message has a fixed length, so none says how much
+ * there is to read.
+ *
+ * What follows on the connection is proven, too, by keys of it that both work out of the same: code("mine", ...) for
+ * what the caller says, code("theirs", ...) for what it hears (sealed.h).
+ *
+ * The called process may show the caller out before it has read the proof, and so the caller is in only when it is
+ * welcome; if the connection ends before, it calls again. wire.h holds this conversation.
+ *
+ * The codes are HMAC-SHA-512-256 (libsodium, crypto_auth). Source: ISO/IEC 9798-4, three-pass mutual authentication. */
+#ifndef TRIVIUM_COMM_DIRECT_GREETING_H
+#define TRIVIUM_COMM_DIRECT_GREETING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GREETING_SECRET = 32, GREETING_NUMBER = 32, GREETING_CODE = 32, GREETING_KEY = 32 };
+
+struct greeting_hello {
+    uint32_t magic, version;
+    int32_t from_slot, to_slot, epoch, reserved;
+    unsigned char number[GREETING_NUMBER];
+};
+struct greeting_answer { unsigned char number[GREETING_NUMBER], code[GREETING_CODE]; };
+struct greeting_proof { unsigned char code[GREETING_CODE]; };
+struct greeting_welcome { unsigned char code[GREETING_CODE]; };
+struct greeting_keys { unsigned char mine[GREETING_KEY], theirs[GREETING_KEY]; };     /* of the caller */
+
+/** A new secret. @return false: the system has no random numbers  @collective{none} */
+bool greeting_secret(unsigned char secret[GREETING_SECRET]);
+
+/** The caller's first message. @collective{none} */
+struct greeting_hello greeting_say_hello(int32_t from_slot, int32_t to_slot, int32_t epoch);
+/** Is it one, for this process and this epoch? Who it is from is not proven yet. @collective{none} */
+bool greeting_hears(const struct greeting_hello *, int32_t to_slot, int32_t epoch);
+/** The answer of who is called, and knows the secret. @collective{none} */
+struct greeting_answer greeting_answer_it(const unsigned char *secret, const struct greeting_hello *);
+/** Does the answer prove that its sender knows the secret? Then *out is what the caller has to say.
+ *  @collective{none} */
+bool greeting_trusts(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
+                     struct greeting_proof *out);
+/** Does the proof, of the answer that was given to this hello, prove that its sender knows the secret?
+ *  @collective{none} */
+bool greeting_is_proven(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
+                        const struct greeting_proof *);
+/** What the caller hears when it is in, from a process that knows the secret. Pure. @collective{none} */
+struct greeting_welcome greeting_welcome_it(const unsigned char *secret, const struct greeting_hello *,
+                                            const struct greeting_answer *);
+/** Is it that, of this secret? @collective{none} */
+bool greeting_is_welcome(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
+                         const struct greeting_welcome *);
+/** The keys of this connection, and of no other one: of the secret and both numbers. Pure. @collective{none} */
+struct greeting_keys greeting_keys_of(const unsigned char *secret, const struct greeting_hello *,
+                                      const struct greeting_answer *);
+
+#endif

@@ -1,0 +1,60 @@
+/* A stream of bytes over a connection whose ends have greeted each other (greeting.h), of which nothing is taken that
+ * the other end has not said. It goes in frames:
+ *
+ *   | n, 4 bytes | body, n bytes | tag, 16 bytes |       tag = code(key of the direction, number of the frame, n, body)
+ *
+ * Both ends work the two keys out of the secret and of the numbers of their greeting, so each connection has its own.
+ * The frames of a direction are numbered 0, 1, 2 ..., and the number is not sent. A frame that was changed, left out,
+ * sent twice, put in another place, or is of another connection or of the other direction has no right tag: the stream
+ * has ended, as forged, and no byte of it is delivered. A connection that is cut ends the stream after a whole frame; a
+ * message that is cut off so is none (messages.h, host_link.h).
+ *
+ * encrypts: the body is encrypted, too. Without, anybody on the way can read it, and the tag costs half as much.
+ *
+ * The tag and the cipher are ChaCha20-Poly1305 (RFC 8439; libsodium, crypto_aead_chacha20poly1305_ietf), the body being
+ * its text, or, as it is not encrypted, its additional data. Source: records of TLS 1.3, RFC 8446 section 5.
+ *
+ * Not thread-safe. Private to lib/comm and the driver. */
+#ifndef TRIVIUM_COMM_DIRECT_SEALED_H
+#define TRIVIUM_COMM_DIRECT_SEALED_H
+
+#include "lib/base/status.h"
+#include "lib/comm/direct/greeting.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* SEALED_OVER: bytes of a frame beside its body. SEALED_ENDED, SEALED_FORGED: in place of a number of bytes. */
+enum { SEALED_FRAME = 32 << 10, SEALED_TAG = 16, SEALED_OVER = 4 + SEALED_TAG, SEALED_ENDED = -1, SEALED_FORGED = -2 };
+
+struct sealed {
+    int fd;
+    bool encrypts, forged;
+    int error;                       /* of the connection; 0 */
+    bool ended;
+    struct greeting_keys key;        /* mine, theirs */
+    uint64_t n_out, n_in;            /* numbers of the next frames */
+    uint32_t leaving;                /* bytes of the body that leaves now; 0: there is none */
+    size_t moved;                    /* of its frame */
+    unsigned char tag[SEALED_TAG];
+    unsigned char *cipher;           /* [SEALED_FRAME], if it encrypts */
+    unsigned char *in;               /* what has come, from in_at to in_bytes */
+    size_t in_at, in_bytes, proven;  /* proven: at in_at, of a frame whose tag is right */
+};
+
+/** Takes the connection, which does not block, also when it fails. key: the caller's; calls: this end is the caller.
+ *  @errors E_MEMORY  @collective{none} */
+enum status sealed_open(struct sealed *, int fd, const struct greeting_keys *key, bool calls, bool encrypts);
+void sealed_close(struct sealed *);
+
+/** Up to n bytes, as many as go now. After fewer than n the caller has to come again with the rest, the same bytes.
+ *  @return how many; SEALED_ENDED, SEALED_FORGED  @collective{none} */
+int64_t sealed_put(void *sealed, const void *from, size_t n);
+/** Up to n bytes that the other end has said, as many as there are now.
+ *  @return how many; after the last one SEALED_ENDED, SEALED_FORGED  @collective{none} */
+int64_t sealed_take(void *sealed, void *to, size_t n);
+/** "what it sent was changed on its way". Pure. */
+const char *sealed_why(const struct sealed *);
+
+#endif

@@ -1,0 +1,215 @@
+/* ranks: 1  device: cpu */
+/* Sealed streams: what arrives is what was said, and nothing that was made of it on the way. The test is on the way: it
+ * takes the frames off one pair of sockets, and puts what it likes on the other. */
+#define _GNU_SOURCE /* memmem */
+#include "lib/comm/direct/sealed.h"
+#include "tests/test.h"
+
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MOST_FRAMES = 8, BODY = 100, FRAME = BODY + SEALED_OVER };
+struct way {
+    struct sealed from, to;
+    int near, far;                           /* the way's own ends */
+    unsigned char frame[MOST_FRAMES][FRAME];
+};
+
+static void pair_of(int fd[2]) { assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0); }
+
+static void open_way(struct way *w, bool encrypts) {
+    const struct greeting_keys keys = {"what the caller says", "what it hears"};
+    int near[2], far[2];
+    pair_of(near);
+    pair_of(far);
+    assert_ok(sealed_open(&w->from, near[0], &keys, true, encrypts));
+    assert_ok(sealed_open(&w->to, far[1], &keys, false, encrypts));
+    w->near = near[1];
+    w->far = far[0];
+}
+
+static void close_way(struct way *w) {
+    sealed_close(&w->from);
+    sealed_close(&w->to);
+    close(w->near), close(w->far);
+}
+
+static unsigned char body_byte(int frame, int i) { return (unsigned char)(31 * frame + 7 * i); }
+
+/* The first n frames, off the way. */
+static void say(struct way *w, int n) {
+    for (int f = 0; f < n; f++) {
+        unsigned char body[BODY];
+        for (int i = 0; i < BODY; i++) body[i] = body_byte(f, i);
+        assert_int_equal(sealed_put(&w->from, body, BODY), BODY);
+        assert_int_equal(recv(w->near, w->frame[f], FRAME, MSG_WAITALL), FRAME);
+    }
+}
+
+static void pass(struct way *w, const void *frame, size_t bytes) {
+    assert_int_equal(send(w->far, frame, bytes, 0), bytes);
+}
+
+/* Frame f arrives, and as it was said. */
+static void arrives(struct way *w, int f) {
+    unsigned char body[BODY];
+    assert_int_equal(sealed_take(&w->to, body, BODY), BODY);
+    for (int i = 0; i < BODY; i++) assert_int_equal(body[i], body_byte(f, i));
+}
+
+static void is_forged(struct way *w) {
+    unsigned char body[BODY] = {0}, none[BODY] = {0};
+    assert_int_equal(sealed_take(&w->to, body, BODY), SEALED_FORGED);
+    assert_memory_equal(body, none, BODY);
+    assert_int_equal(sealed_take(&w->to, body, BODY), SEALED_FORGED);        /* and so it stays, */
+    assert_int_equal(sealed_put(&w->to, body, BODY), SEALED_FORGED);         /* both ways */
+    assert_string_equal(sealed_why(&w->to), "what it sent was changed on its way");
+}
+
+TEST(test_what_is_said_arrives) {
+    for (int encrypts = 0; encrypts < 2; encrypts++) {
+        struct way w;
+        open_way(&w, encrypts);
+        say(&w, 4);
+        for (int f = 0; f < 4; f++) pass(&w, w.frame[f], FRAME);
+        for (int f = 0; f < 4; f++) arrives(&w, f);
+        unsigned char byte;
+        assert_int_equal(sealed_take(&w.to, &byte, 1), 0);
+        const unsigned char body[] = {body_byte(1, 0), body_byte(1, 1), body_byte(1, 2), body_byte(1, 3)};
+        bool readable = memmem(w.frame[1], FRAME, body, sizeof body);
+        assert_true(readable == !encrypts);
+        close(w.far);
+        w.far = -1;
+        assert_int_equal(sealed_take(&w.to, &byte, 1), SEALED_ENDED);
+        close_way(&w);
+    }
+}
+
+/* Every byte of a frame: its length, its body, its tag. */
+TEST(test_a_changed_frame_is_none) {
+    for (int i = 0; i < 2 * FRAME; i++) {
+        struct way w;
+        open_way(&w, i % 2);
+        say(&w, 2);
+        pass(&w, w.frame[0], FRAME);
+        w.frame[1][i / 2] ^= (unsigned char)(1 << i % 7);
+        pass(&w, w.frame[1], FRAME);
+        char more[SEALED_FRAME] = "";                                /* as many as a longer frame would have */
+        pass(&w, more, sizeof more);
+        arrives(&w, 0);
+        is_forged(&w);
+        close_way(&w);
+    }
+}
+
+TEST(test_a_frame_counts_once_and_in_its_place) {
+    const int orders[][3] = {{0, 0, 1}, {0, 2, 1}, {1, 0, 2}, {0, 1, 1}, {0, 1, 3}};   /* replayed, swapped, left out */
+    const int right[] = {1, 1, 0, 2, 2};                             /* so many of them arrive */
+    for (int k = 0; k < 5; k++) {
+        struct way w;
+        open_way(&w, k % 2);
+        say(&w, 4);
+        for (int f = 0; f < 3; f++) pass(&w, w.frame[orders[k][f]], FRAME);
+        for (int f = 0; f < right[k]; f++) arrives(&w, f);
+        is_forged(&w);
+        close_way(&w);
+    }
+}
+
+/* What comes before is whole, and the rest is an end, and no shorter frame. */
+TEST(test_a_frame_that_is_cut_off_is_an_end) {
+    for (int bytes = 0; bytes < FRAME; bytes++) {
+        unsigned char body[BODY];
+        struct way w;
+        open_way(&w, false);
+        say(&w, 2);
+        pass(&w, w.frame[0], FRAME);
+        if (bytes) pass(&w, w.frame[1], (size_t)bytes);
+        arrives(&w, 0);
+        assert_int_equal(sealed_take(&w.to, body, BODY), 0);
+        close(w.far);
+        w.far = -1;
+        assert_int_equal(sealed_take(&w.to, body, BODY), SEALED_ENDED);
+        close_way(&w);
+    }
+}
+
+/* Of a connection that has other numbers, or from the other side of this one. */
+TEST(test_a_frame_of_another_stream_is_none) {
+    struct way w, other;
+    open_way(&w, false);
+    open_way(&other, false);
+    say(&w, 1);
+    const struct greeting_keys keys = {"of another connection", "of its other side"};
+    other.to.key = keys;
+    pass(&other, w.frame[0], FRAME);
+    is_forged(&other);
+    close_way(&other);
+    unsigned char back[FRAME], body[BODY] = {1};                     /* sent back to who has said it */
+    assert_int_equal(sealed_put(&w.to, body, BODY), BODY);
+    assert_int_equal(recv(w.far, back, FRAME, MSG_WAITALL), FRAME);
+    pass(&w, back, FRAME);
+    is_forged(&w);
+    close_way(&w);
+}
+
+/* Each connection has other keys, and each direction. */
+TEST(test_keys_are_of_one_connection_and_direction) {
+    unsigned char secret[GREETING_SECRET], other[GREETING_SECRET];
+    assert_true(greeting_secret(secret) && greeting_secret(other));
+    const struct greeting_hello hello = greeting_say_hello(1, 2, 7), next = greeting_say_hello(1, 2, 7);
+    const struct greeting_answer answer = greeting_answer_it(secret, &hello);
+    const struct greeting_answer again = greeting_answer_it(secret, &hello);
+    const struct greeting_keys k[] = {
+        greeting_keys_of(secret, &hello, &answer), greeting_keys_of(secret, &next, &answer),
+        greeting_keys_of(secret, &hello, &again), greeting_keys_of(other, &hello, &answer)};
+    struct greeting_proof proof;
+    assert_true(greeting_trusts(secret, &hello, &answer, &proof));
+    const struct greeting_welcome welcome = greeting_welcome_it(secret, &hello, &answer);
+    const unsigned char *all[] = {k[0].mine, k[0].theirs, k[1].mine, k[1].theirs, k[2].mine, k[2].theirs, k[3].mine,
+                                  k[3].theirs, answer.code, proof.code, welcome.code};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (size_t j = 0; j < i; j++) assert_memory_not_equal(all[i], all[j], GREETING_KEY);
+    const struct greeting_keys same = greeting_keys_of(secret, &hello, &answer);
+    assert_memory_equal(&same, &k[0], sizeof same);
+}
+
+/* More than a socket takes at once, with bytes taken in pieces of other sizes; and a sender that comes again. */
+TEST(test_a_long_stream) {
+    enum { BYTES = 3 << 20 };
+    unsigned char *out = malloc(BYTES), *in = malloc(BYTES);
+    for (int encrypts = 0; encrypts < 2; encrypts++) {
+        const struct greeting_keys keys = {"a", "b"};
+        struct sealed from, to;
+        int fd[2];
+        size_t sent = 0, got = 0;
+        pair_of(fd);
+        assert_ok(sealed_open(&from, fd[0], &keys, true, encrypts));
+        assert_ok(sealed_open(&to, fd[1], &keys, false, encrypts));
+        for (int i = 0; i < BYTES; i++) out[i] = (unsigned char)(i * 2654435761u >> 24);
+        memset(in, 0, BYTES);
+        while (got < BYTES) {
+            int64_t k = sealed_put(&from, out + sent, BYTES - sent);
+            assert_true(k >= 0);
+            sent += (size_t)k;
+            const size_t left = BYTES - got, piece = left % 70001 + 1;
+            k = sealed_take(&to, in + got, piece < left ? piece : left);
+            assert_true(k >= 0);
+            got += (size_t)k;
+        }
+        assert_true(sent == BYTES && memcmp(in, out, BYTES) == 0);
+        sealed_close(&from);
+        sealed_close(&to);
+    }
+    free(out);
+    free(in);
+}
+
+TESTS(unit_test(test_what_is_said_arrives), unit_test(test_a_changed_frame_is_none),
+      unit_test(test_a_frame_counts_once_and_in_its_place), unit_test(test_a_frame_that_is_cut_off_is_an_end),
+      unit_test(test_a_frame_of_another_stream_is_none), unit_test(test_keys_are_of_one_connection_and_direction),
+      unit_test(test_a_long_stream))

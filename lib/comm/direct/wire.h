@@ -1,0 +1,95 @@
+/* Connections between processes of a job over TCP, from the first byte until both are in, and the stream is sealed
+ * (sealed.h): the conversation of greeting.h, over sockets. Ranks hold it with ranks of other hosts (network.h), agents
+ * with the lighthouse (launch/host_door.h).
+ *
+ *   called    accept -> hello? -> answer -> proof? -> proven; its owner gives it a place -> welcome -> in
+ *   calling   connect -> hello -> answer? -> proof -> welcome? -> in
+ *
+ * At a *door* are callers that have not proven anything yet: at most WIRE_STRANGERS, of one address at most
+ * WIRE_OF_ONE_ADDRESS, each for at most WIRE_GREETING_S seconds. The next one takes the place of the oldest, of its own
+ * address if that has all of its places. A caller that is slow, says nonsense or does not know the secret is shown out.
+ *
+ * So a crowd that calls and says nothing keeps no member out, and costs little. When places are taken from others, the
+ * door pauses before the next calls, and each caller that it took has the time to say its proof. The others wait in
+ * the kernel's queue. A caller that is shown out calls again; one that waits keeps its connection, as a new one would
+ * have to queue again.
+ *
+ * Nothing here waits. Private to lib/comm and the driver. */
+#ifndef TRIVIUM_COMM_DIRECT_WIRE_H
+#define TRIVIUM_COMM_DIRECT_WIRE_H
+
+#include "lib/base/status.h"
+#include "lib/comm/direct/greeting.h"
+#include "lib/comm/direct/sealed.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WIRE_STRANGERS = 256, WIRE_OF_ONE_ADDRESS = WIRE_STRANGERS / 2, WIRE_GREETING_S = 5 };
+
+/* Where a process listens: IPv4, in the host's byte order. port 0: it does not yet. */
+struct network_address { uint32_t ip; uint16_t port; };
+
+/* ---- being called ---- */
+/* One at the door. stage: what is waited for. */
+struct wire_caller {
+    enum { WIRE_NOBODY, WIRE_HELLO, WIRE_PROOF, WIRE_PROVEN } stage;
+    int fd;
+    uint32_t ip;
+    double until_s;
+    size_t moved;                            /* bytes of what is waited for */
+    struct greeting_hello hello;
+    struct greeting_answer answer;
+    struct greeting_proof proof;
+};
+
+struct wire_door {
+    int listening;                           /* -1: nobody can call */
+    const unsigned char *secret;             /* borrowed */
+    int32_t slot, epoch;                     /* whom callers must want, and when */
+    struct wire_caller caller[WIRE_STRANGERS];
+    int64_t shown_out;                       /* so far */
+    double again_s;                          /* places were short: when the next calls are taken; 0: at once */
+};
+
+/** Listen there; port 0: on one that the system chooses, which is then in *at. *listening: the socket; to be closed.
+ *  remedy: for the line of a failure. @errors E_COMM  @collective{none} */
+enum status wire_listen(struct network_address *at, const char *remedy, int *listening);
+/** listening and secret stay the caller's. @collective{none} */
+void wire_door_open(struct wire_door *, int listening, const unsigned char *secret, int32_t slot, int32_t epoch);
+/** Hear all callers. @collective{none} */
+void wire_door_hear(struct wire_door *);
+/** One that has proven that it knows the secret; NULL: there is none. Pure. @collective{none} */
+struct wire_caller *wire_door_proven(struct wire_door *);
+/** Take new calls; those that are there already have been heard. @collective{none} */
+void wire_door_take_calls(struct wire_door *);
+/** Say to one that is proven that it is in. *out: its connection, to be closed. @return whether it is still there, and
+ *  there is memory for it  @collective{none} */
+bool wire_door_welcome(struct wire_door *, struct wire_caller *, bool encrypts, struct sealed *out);
+void wire_door_show_out(struct wire_door *, struct wire_caller *);
+/** Show all out. @collective{none} */
+void wire_door_close(struct wire_door *);
+
+/* ---- calling ---- */
+enum wire_answer { WIRE_WAITS, WIRE_FAILED, WIRE_STRANGER, WIRE_IN };
+struct wire_call {
+    enum { WIRE_CONNECTING, WIRE_ANSWER, WIRE_WELCOME } stage;
+    int fd, error;                           /* error: of a failure, or 0: it has hung up */
+    bool connected;
+    size_t moved;
+    struct greeting_hello hello;
+    struct greeting_answer answer;
+    struct greeting_proof proof;
+    struct greeting_welcome welcome;
+};
+
+/** Begin to call. from: the address to speak from; 0: any. @return whether a call has begun  @collective{none} */
+bool wire_call_begin(struct wire_call *, struct network_address to, uint32_t from, struct greeting_hello);
+/** Go on. After WIRE_IN *out is its connection, to be closed; after WIRE_FAILED, and WIRE_STRANGER (its answer does not
+ *  prove that it knows the secret), it is closed. @collective{none} */
+enum wire_answer wire_call_step(struct wire_call *, const unsigned char *secret, bool encrypts, struct sealed *out);
+/** Hang up. @collective{none} */
+void wire_call_end(struct wire_call *);
+
+#endif

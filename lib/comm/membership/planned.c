@@ -1,0 +1,51 @@
+/* What the agent plans.
+ *
+ *   more      a spare has come, or some had been left over, and they make up one replica more: dp grows again, to what
+ *             it was at first
+ *   relief    a rank that is slow (train --replace-stragglers) asks for it, and there is a spare
+ *   leaving   a rank has been asked to leave (SIGUSR2): a spare takes its place, or dp is one less
+ *
+ * All three go the same way (membership.c): the agent asks for the end of this epoch, the ranks agree on a step and
+ * rest at its edge, the agent opens the next one. Nothing is done again.
+ *
+ * One rank leaves at a time: its shard is then its right neighbor's copy. It stays alive, as a spare that is taken only
+ * when somebody dies, until the new epoch is whole; then the agent ends it. Two that leave at once could be neighbors.
+ *
+ * What breaks: counting processes that have not started yet, for which all others would wait; taking a rank back that
+ * has just left. */
+#include "lib/comm/membership/planned.h"
+
+#include <string.h>
+
+/* Those that stay members, and spares that are ready. */
+static struct epoch without(const struct planned_job *job, int leaves) {
+    bool alive[EPOCH_MOST_RANKS];
+    for (int s = 0; s < job->n_slots; s++)
+        alive[s] = s != leaves && (job->ready[s] || (job->alive[s] && epoch_place(&job->now, s) >= 0));
+    return epoch_after(&job->now, true, alive, job->n_slots, &job->shape);
+}
+
+/* Every shard of this epoch is where a member of the next one has it. */
+static bool is_safe(const struct planned_job *job, const struct epoch *next) {
+    bool copy;
+    for (int i = 0; i < job->now.n; i++)
+        if (epoch_holder(&job->now, &job->shape, i, next, &copy) < 0) return false;
+    return next->n > 0 && next->n >= job->least;
+}
+
+struct epoch planned_anyway(const struct planned_job *job) { return without(job, -1); }
+
+struct planned planned_epoch(const struct planned_job *job) {
+    struct planned plan = {.leaves = -1, .cannot = -1};
+    for (int i = 0; i < job->now.n; i++) {
+        int s = job->now.slot[i];
+        if (job->wish[s] == EPOCH_STAYS) continue;
+        struct epoch next = without(job, s);
+        bool safe = is_safe(job, &next);
+        if (safe && (job->wish[s] == EPOCH_LEAVES || next.n >= job->now.n))
+            return (struct planned){next, s, -1};
+        if (!safe && job->wish[s] == EPOCH_LEAVES) plan.cannot = s;
+    }
+    struct epoch next = without(job, -1);
+    return next.n > job->now.n ? (struct planned){next, -1, -1} : plan;
+}
