@@ -352,8 +352,7 @@ check-deps:
 
 # How large each part is, and which files of a folder need each other
 sizes:
-	@tools/sizes
-	@tools/circles
+	@tools/sizes; tools/circles
 
 # Are the lessons and pages still true? LESSON=03 or a path: only that; ANCHORS=1: nothing is run; LONG=1: long blocks too
 check-lessons: deps

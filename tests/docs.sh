@@ -23,6 +23,12 @@ if tools/check-style >"$work/out" 2>&1; then echo "ok docs_lines_and_phrases_are
 else not_ok docs_lines_and_phrases_are_in_style "see below"; fi
 if tools/check-map >"$work/out" 2>&1; then echo "ok docs_every_folder_is_on_the_map_and_names_its_files"
 else not_ok docs_every_folder_is_on_the_map_and_names_its_files "see below"; fi
+if tools/sizes >"$work/out" 2>&1; then echo "ok docs_no_part_is_over_its_budget"
+else not_ok docs_no_part_is_over_its_budget "see below"; fi
+objects=${BUILD:-build}/obj                                   # of make check-build; a GPU's have arrows of their own
+if [ ! -f "$objects/lib/base/status.o" ] || grep -qs TRIVIUM_CUDA "$objects/cuda.flags"; then echo "skip docs_no_more_circles this is no build for CPUs"
+elif tools/circles >"$work/out" 2>&1; then echo "ok docs_no_more_circles"
+else not_ok docs_no_more_circles "see below"; fi
 if tools/docs/options --check >"$work/out" 2>&1; then echo "ok docs_options_are_those_of_the_program"
 else not_ok docs_options_are_those_of_the_program "see below"; fi
 
@@ -128,6 +134,28 @@ if [ -f "$workflow" ]; then                                   # a handout has no
     ! grep -q 'secrets' "$workflow" || wrong+="it wants a secret; "
     if [ -z "$wrong" ]; then echo "ok docs_the_workflow_runs_ci"; else echo "not ok docs_the_workflow_runs_ci: $wrong"; fi
 fi
+
+# ---- a part that is too large, and files that need each other, in a tree of their own ----
+large=$work/large
+mkdir -p "$large/tools" "$large/dp"
+cp tools/sizes "$large/tools"
+sed 's/^CEILING = [0-9]*, [0-9]*/CEILING = 0, 0/' tools/circles >"$large/tools/circles"
+chmod +x "$large/tools/circles"
+yes 'int x;' | head -801 >"$large/dp/dp.c"
+touch "$large/README.md"
+too_much() { # NAME TOOL TEXT
+    if (cd "$large" && "tools/$2") >"$work/out" 2>&1; then not_ok "docs_$1" "it passes"
+    elif grep -qE -- "$3" "$work/out"; then echo "ok docs_$1"
+    else not_ok "docs_$1" "does not say: $3"; fi
+}
+if command -v git >/dev/null; then
+    git -C "$large" init -q
+    git -C "$large" add -A
+    too_much a_line_too_many sizes '^dp +801 of +800  over$'
+fi
+echo '#include "dp/b.h"' >"$large/dp/a.h"
+echo '#include "dp/a.h"' >"$large/dp/b.h"
+too_much a_circle_too_many circles '^1 circle, 2 files; at most 0'
 
 # ---- a map with something missing, in a tree of its own ----
 map=$work/map
