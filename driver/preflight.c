@@ -3,6 +3,8 @@
 #include "driver/deadline.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
+#include "driver/train/straggler.h"
+#include "driver/train/train_options.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
@@ -202,7 +204,7 @@ static enum status look(const struct plan *p, struct preflight_rank **all) {
 static enum status read_options(int argc, char **argv, struct options **o, struct plan *p) {
     TRY(recipe_options_create(NULL, p, o));
     TRY(options_parse(*o, argc, argv));
-    log_set_level((enum log_level)p->log);
+    log_set_level((enum log_level)train_options(p)->log);
     return plan_settle_device(p);
 }
 
@@ -212,7 +214,7 @@ static enum status preflight(int argc, char **argv) {
     struct preflight_rank *all = NULL;
     enum status status = fail_agree(group_world(), read_options(argc, argv, &options, &plan));
     if (status == OK) {
-        status = plan_use_comm(&plan, false);
+        status = plan_use_comm(&plan, false, straggler_link_slowdown(&plan));
         if (status == OK) status = look(&plan, &all);
     }
     free(all);

@@ -22,6 +22,7 @@
 #include "pp/pp.h"
 #include "recompute/recompute.h"
 #include "dp_variants/server/server.h"
+#include "driver/train/train_options.h"
 #include "models/t5/t5.h"
 #include "tp/tp.h"
 #include "zero/zero.h"
@@ -41,13 +42,13 @@ static const struct model *const MODELS[] = {&model_gpt,  &model_llama, &model_m
                                              &model_wide_deep};
 
 const struct recipe train_recipe = {TECHNIQUES, sizeof TECHNIQUES / sizeof *TECHNIQUES, MODELS,
-                                    sizeof MODELS / sizeof *MODELS};
+                                    sizeof MODELS / sizeof *MODELS, &train_job};
 
 static const struct technique *const GENERATE_TECHNIQUES[] = {&technique_tp, &technique_mixed_precision,
                                                               &technique_decode};
 
 const struct recipe generate_recipe = {GENERATE_TECHNIQUES, sizeof GENERATE_TECHNIQUES / sizeof *GENERATE_TECHNIQUES,
-                                       NULL, 0};
+                                       NULL, 0, NULL};
 
 void generate_plan(struct plan *p, int64_t sequences) {
     p->global_batch = p->micro_batch = sequences;

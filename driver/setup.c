@@ -1,6 +1,7 @@
 #include "driver/setup.h"
 
 #include "driver/recipe.h"
+#include "driver/train/train_options.h"
 #include "lib/base/configs.h"
 #include "lib/base/cores.h"
 #include "lib/base/integer.h"
@@ -40,15 +41,15 @@ static void warn_of_empty(const struct data_file *data) {
 
 /* The tokenizer is only needed while text becomes tokens. */
 static enum status open_files(struct setup *s) {
-    const struct plan *p = &s->plan;
+    const struct train_options *o = train_options(&s->plan);
     char path[OPTION_TEXT_MAX];
     struct bpe *bpe = NULL;
-    if (p->data[0]) snprintf(path, sizeof path, "%s", p->data);
+    if (o->data[0]) snprintf(path, sizeof path, "%s", o->data);
     else configs_find("demo.txt", path, sizeof path);
-    enum status status = p->tokenizer[0] ? bpe_open_folder(p->tokenizer, &bpe) : OK;
-    enum data_as as = (enum data_as)p->data_as;
+    enum status status = o->tokenizer[0] ? bpe_open_folder(o->tokenizer, &bpe) : OK;
+    enum data_as as = (enum data_as)o->data_as;
     if (status == OK) status = data_open_as(path, as, bpe, &s->data);
-    if (status == OK && p->val_data[0]) status = data_open_as(p->val_data, as, bpe, &s->val_data);
+    if (status == OK && o->val_data[0]) status = data_open_as(o->val_data, as, bpe, &s->val_data);
     bpe_close(&bpe);
     if (status == OK) warn_of_empty(s->data);
     if (status == OK && s->val_data) warn_of_empty(s->val_data);
@@ -91,7 +92,7 @@ static enum status open_data(struct setup *s) {
 /* Bytes are the tokens of a model of 256; others are mostly a tokenizer that was not given. */
 static enum status check_bytes(const struct setup *s) {
     const struct plan *p = &s->plan;
-    bool bytes = data_format_of(s->data) == DATA_TEXT && !p->tokenizer[0];
+    bool bytes = data_format_of(s->data) == DATA_TEXT && !train_options(p)->tokenizer[0];
     if (!bytes || p->vocab <= 256 || options_source(s->options, "vocab") != FROM_PRESET || !setup_from(p)[0]) return OK;
     return FAIL(E_CONFIG,
                 "%s has vocab=%" PRId64 ", and %s is text of which each byte is a token; give the model's --tokenizer "
@@ -115,16 +116,17 @@ static enum status check_own_tokens(const struct plan *p, const struct data_file
 
 static enum status split_data(struct setup *s) {
     const struct plan *p = &s->plan;
+    const double val_fraction = train_options(p)->val_fraction;
     if (p->arch->clicks && s->val_data) {
         TRY(clicks_split(s->data, 0, &s->train, &s->val));
         TRY(clicks_split(s->val_data, 0, &s->val, &(struct data_split){0}));
     } else if (p->arch->clicks) {
-        TRY(clicks_split(s->data, p->val_fraction, &s->train, &s->val));
+        TRY(clicks_split(s->data, val_fraction, &s->train, &s->val));
     } else if (s->val_data) {
         TRY(data_split_whole(s->data, p->seq, &s->train));
         TRY(data_split_whole(s->val_data, p->seq, &s->val));
     } else {
-        TRY(data_split_tail(s->data, p->seq, p->val_fraction, &s->train, &s->val));
+        TRY(data_split_tail(s->data, p->seq, val_fraction, &s->train, &s->val));
     }
     int64_t samples = data_split_samples(&s->train);
     if (samples >= p->global_batch) return OK;
@@ -138,13 +140,14 @@ static enum status split_data(struct setup *s) {
 /* ---- the planner's part ---- */
 enum status setup_cluster(const struct plan *plan, struct cluster *out) {
     const char *usual = plan->device == PLAN_DEVICE_CUDA ? "dgx-a100" : "cpu-2core";
-    TRY(cluster_read(plan->cluster[0] ? plan->cluster : usual, out));
+    const char *name = train_options(plan)->cluster;
+    TRY(cluster_read(name[0] ? name : usual, out));
     cluster_limit_memory(out, (int64_t)(plan->memory_limit * (1 << 20)));
     return OK;
 }
 
 enum status setup_target(struct options *o, struct plan *plan, struct cluster *out) {
-    if (!plan->cluster[0]) TRY(options_set(o, "cluster", "dgx-a100", FROM_DATA));
+    if (!train_options(plan)->cluster[0]) TRY(options_set(o, "cluster", "dgx-a100", FROM_DATA));
     TRY(setup_cluster(plan, out));
     if (out->cores > 0) return OK;
     TRY(options_set(o, "device", "cuda", FROM_PRESET));
@@ -178,7 +181,7 @@ static enum status choose(struct plan *plan, int world) {
 }
 
 static enum status settle(struct plan *plan, int world) {
-    log_set_level((enum log_level)plan->log);
+    log_set_level((enum log_level)train_options(plan)->log);
     TRY(choose(plan, world));
     return plan_settle(plan, world);
 }
@@ -215,7 +218,7 @@ static void keep_file(void *self, const struct option *o, const char *text, enum
 static enum status keep_cluster(const struct plan *plan) {
     struct cluster c;
     struct plan p = *plan;
-    if (!choose_is_asked(&p) && !(p.profile && p.cluster[0])) return OK;
+    if (!choose_is_asked(&p) && !(p.profile && train_options(&p)->cluster[0])) return OK;
     TRY(plan_settle_device(&p));
     return setup_cluster(&p, &c);
 }

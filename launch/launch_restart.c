@@ -3,6 +3,7 @@
 #include "launch/launch_restart.h"
 
 #include "driver/recipe.h"
+#include "driver/train/train_options.h"
 #include "launch/goodput.h"
 #include "launch/launch_settle.h"
 #include "launch/program.h"
@@ -144,11 +145,13 @@ static enum status after_attempt(struct supervision *s, const struct launch_outc
 
 /* ---- what it has cost ---- */
 
+static const char *metrics_of(const struct supervision *s) { return train_options(&s->plan)->metrics; }
+
 /* Where this job's rows begin: after the rows that were there, unless these have another name by now. */
 static int64_t metrics_from(const struct supervision *s) {
     struct stat now;
     const struct stat *was = &s->metrics_at_start;
-    bool is_same = stat(s->plan.metrics, &now) == 0 && now.st_ino == was->st_ino && now.st_dev == was->st_dev;
+    bool is_same = stat(metrics_of(s), &now) == 0 && now.st_ino == was->st_ino && now.st_dev == was->st_dev;
     return is_same ? (int64_t)was->st_size : 0;
 }
 
@@ -160,8 +163,9 @@ static int64_t last_step(const struct supervision *s, int code) {
 static void say_goodput(const struct supervision *s, int code) {
     struct goodput_rows r;
     char advice[256];
-    double total_s = clock_s() - s->started_s, mtbf_s = s->plan.mtbf > 0 ? s->plan.mtbf : s->up_s / s->n_failures;
-    if (!s->plan.metrics[0] || goodput_read(s->plan.metrics, metrics_from(s), last_step(s, code), &r) != OK) {
+    const double total_s = clock_s() - s->started_s, given_s = train_options(&s->plan)->mtbf;
+    const double mtbf_s = given_s > 0 ? given_s : s->up_s / s->n_failures;
+    if (!metrics_of(s)[0] || goodput_read(metrics_of(s), metrics_from(s), last_step(s, code), &r) != OK) {
         status_clear();
         return;
     }
@@ -178,7 +182,7 @@ static enum status supervise(struct supervision *s, int *code) {
     struct launch_outcome outcome;
     TRY(read_command(s));
     s->started_s = clock_s();
-    if (stat(s->plan.metrics, &s->metrics_at_start) != 0) s->metrics_at_start = (struct stat){.st_size = 0};
+    if (stat(metrics_of(s), &s->metrics_at_start) != 0) s->metrics_at_start = (struct stat){.st_size = 0};
     s->at_start = s->latest = read_latest(s->plan.save);
     for (bool again = true; again;) {
         TRY(launch_attempt(&s->now, &outcome));

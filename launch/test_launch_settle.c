@@ -2,6 +2,7 @@
 #include "tests/test.h"
 
 #include "driver/recipe.h"
+#include "driver/train/train_options.h"
 #include "launch/launch_settle.h"
 
 #include <stdio.h>
@@ -45,7 +46,7 @@ TEST(test_what_config_files_say_is_in_the_words) {
     assert_string_equal(settled("train --dp 2 --config @ --steps 9", path, &before, &after),
                         "train --micro-batch=auto --lr=0.1 --metrics= --dp 2 --steps 9");
     assert_int_equal(after.steps, 9);
-    assert_true(after.lr == before.lr && after.micro_batch == before.micro_batch && !*after.metrics);
+    assert_true(after.lr == before.lr && after.micro_batch == before.micro_batch && !*train_options(&after)->metrics);
     settled("train --config=@", path, &before, &after);
     assert_int_equal(after.steps, 7);
     assert_string_equal(settled("train --dp 2", path, &before, &after), "train --dp 2");

@@ -54,7 +54,7 @@ TEST(test_main_rank_equals_serial_in_every_layout) {
 /* Steps by the algorithm that the plan prefers, which is in force afterwards: restore. */
 static enum status open_run(struct run *r, struct plan p) {
     TRY(plan_settle(&p, comm_world_size()));
-    TRY(plan_use_comm(&p, false));
+    TRY(plan_use_comm(&p, false, 1));
     return layout_open(r, p, WATCH_NOTHING);
 }
 

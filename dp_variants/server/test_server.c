@@ -93,7 +93,7 @@ TEST(test_servers_equal_serial_in_every_layout) {
 /* By the algorithm that the plan prefers, which is in force afterwards: restore. */
 static enum status open_run(struct run *r, struct plan p) {
     TRY(plan_settle(&p, comm_world_size()));
-    TRY(plan_use_comm(&p, false));
+    TRY(plan_use_comm(&p, false, 1));
     return layout_open(r, p, WATCH_NOTHING);
 }
 

@@ -313,9 +313,9 @@ static enum status time_a_shared_core(const struct calibration *q, struct measur
     TRY(comm_all_reduce(group_world(), &pinned, 1, INT32, COMM_MIN));
     enum status status = open_trial(q, (struct trial){"gpt", hidden, 0, 1, 64, n}, q->precision, &s, &r);
     if (status == OK && pinned) {
-        status = plan_use_comm(&s.plan, true);
+        status = plan_use_comm(&s.plan, true, 1);
         if (status == OK) status = time_in_turns(&r, &all, &one, &level, m);
-        if (status == OK) status = plan_use_comm(&s.plan, false);
+        if (status == OK) status = plan_use_comm(&s.plan, false, 1);
     }
     if (status != E_TIMEOUT) run_destroy(&r);
     setup_fini(&s);

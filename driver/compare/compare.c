@@ -27,6 +27,8 @@
 #include "driver/report/report.h"
 #include "driver/compare/resident.h"
 #include "driver/setup.h"
+#include "driver/train/straggler.h"
+#include "driver/train/train_options.h"
 #include "lib/base/log.h"
 #include "lib/run/products.h"
 #include <inttypes.h>
@@ -82,7 +84,7 @@ static enum status read_base(struct comparison *c, int argc, char **argv) {
     if (options_source(c->base.setup.options, "strategies") == FROM_DEFAULT)
         return FAIL(E_USAGE, "nothing to compare; use --strategies \"dp=8 | dp=8 zero=3 | tp=2 pp=2 dp=2\"");
     if (!c->base.out[0]) return FAIL(E_USAGE, "--out is empty; name a directory");
-    if (c->base.setup.plan.cluster[0]) {
+    if (train_options(&c->base.setup.plan)->cluster[0]) {
         c->cluster = calloc(1, sizeof *c->cluster);
         TRY(c->cluster ? setup_cluster(&c->base.setup.plan, c->cluster) : FAIL(E_MEMORY, "no memory"));
     }
@@ -164,7 +166,7 @@ static bool is_used(const struct compare_row *row) { return comm_world_rank() < 
 
 static enum status open_run(struct request *q, struct compare_row *row, struct run *r, struct trace **trace) {
     const struct plan *p = &q->setup.plan;
-    TRY(plan_use_comm(p, p->cluster[0] != 0));
+    TRY(plan_use_comm(p, train_options(p)->cluster[0] != 0, straggler_link_slowdown(p)));
     row->n_ranks = plan_ranks(p);
     row->coded = p->grad_codec != CODEC_NONE;
     row->quantized = plan_number(p, "weight-codec") != CODEC_NONE;
@@ -251,7 +253,7 @@ static bool none_ran(const struct comparison *c, int n) {
 /* Of all ranks, where it is measured; on a GPU the processor only says what to do. */
 static double work_of(const struct plan *p, const struct compare_row *row) {
     double sum = 0;
-    if (!p->cluster[0] || p->device != PLAN_DEVICE_CPU) return 0;
+    if (!train_options(p)->cluster[0] || p->device != PLAN_DEVICE_CPU) return 0;
     for (int i = 0; i < row->n_ranks; i++) sum += row->ranks[i].work_s;
     return sum;
 }

@@ -4,6 +4,7 @@
  * rank reads, computes and draws the same; rank 0 prints. How: models/decode/decode.c. */
 #include "driver/generate/generate.h"
 
+#include "driver/train/train_options.h"
 #include "models/decode/decode.h"
 #include "models/decode/decode_step.h"
 #include "driver/deadline.h"
@@ -93,9 +94,11 @@ static enum status plan_defaults(struct plan *plan) {
 static enum status create_options(struct request *q, struct options **out) {
     static struct option shared[N_SHARED];
     const struct option_table tables[] = {{OPTIONS, N_OWN}, {shared, N_SHARED}};
-    for (int i = 0; i < plan_options.n; i++)
+    struct option_table all;
+    TRY(recipe_options(&all));
+    for (int i = 0; i < all.n; i++)
         for (int k = 0; k < N_SHARED; k++)
-            if (!strcmp(plan_options.option[i].name, SHARED[k])) shared[k] = plan_options.option[i];
+            if (!strcmp(all.option[i].name, SHARED[k])) shared[k] = all.option[i];
     TRY(plan_defaults(&q->plan));
     return options_create(tables, 2, q, out);
 }
@@ -117,14 +120,15 @@ static enum status settle_plan(struct plan *p, int world) {
                     ": generate divides the model over tp alone; give --tp %d, or launch -n %" PRId64,
                     world, world == 1 ? "" : "s", p->mesh.tp, world, p->mesh.tp);
     p->mesh.dp = 1;
-    log_set_level((enum log_level)p->log);
+    log_set_level((enum log_level)train_options(p)->log);
     return plan_settle(p, world);
 }
 
 static enum status read_prompt(struct generation *g) {
     struct request *q = &g->request;
     int64_t vocab = q->plan.vocab, seq = q->plan.seq;
-    if (q->plan.tokenizer[0]) TRY(bpe_open_folder(q->plan.tokenizer, &g->bpe));
+    const char *tokenizer = train_options(&q->plan)->tokenizer;
+    if (tokenizer[0]) TRY(bpe_open_folder(tokenizer, &g->bpe));
     if (!q->prompt[0] == !q->prompt_tokens[0])
         return FAIL(E_USAGE, "give the text's beginning: one of --prompt TEXT and --prompt-tokens 1,2,3");
     if (q->prompt[0]) TRY(text_encode(q->prompt, vocab, g->bpe, &g->prompt, &g->n_prompt));
@@ -159,7 +163,7 @@ static enum status prepare(struct generation *g, int argc, char **argv) {
     TRY(fail_agree(group_world(), status));
     const struct plan *p = &g->request.plan;
     deadline_set(p->comm_timeout, "set-up");
-    TRY(plan_use_comm(p, false));
+    TRY(plan_use_comm(p, false, 1));
     setup_threads(p, comm_local_size());
     TRY(run_create(&g->run, &generate_recipe, p, WATCH_NOTHING));
     deadline_lift();

@@ -6,6 +6,7 @@
 #include "driver/oracle/oracle_show.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
+#include "driver/train/train_options.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "oracle/reference.h"
@@ -56,7 +57,7 @@ static enum status read_request(struct request *q, int argc, char **argv) {
     struct options *o;
     TRY(recipe_options_create(&own, q, &q->setup.options));
     TRY(options_parse(o = q->setup.options, argc, argv));
-    if (q->setup.plan.inject[0])
+    if (train_options(&q->setup.plan)->inject[0])
         return FAIL(E_USAGE, "inject is an option of train; oracle does not support it; leave it out");
     bool named = options_source(o, "model") != FROM_DEFAULT;
     for (size_t i = 0; i < sizeof SMALL / sizeof *SMALL; i++)

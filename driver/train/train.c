@@ -210,8 +210,8 @@ static void print_goodput(const struct training *t, int64_t steps) {
            100 * t->spent_s / total_s, t->epoch_s > t->born_s ? " since the ranks have changed" : "", t->spent_s,
            total_s, setup_s, t->stalls_s, t->n_saves,
            total_s - setup_s - t->spent_s - t->stalls_s);
-    goodput_advice(t->n_saves ? t->stalls_s / (double)t->n_saves : 0, t->setup.plan.mtbf, t->spent_s / (double)steps,
-                   advice, sizeof advice);
+    goodput_advice(t->n_saves ? t->stalls_s / (double)t->n_saves : 0, train_options(&t->setup.plan)->mtbf,
+                   t->spent_s / (double)steps, advice, sizeof advice);
     if (*advice) printf("%s\n", advice);
 }
 

@@ -35,10 +35,11 @@ enum status train_take_checkpoint(struct training *t) {
     char step[CHECKPOINT_PATH_MAX];
     bool resume = p->resume[0] != 0;
     if (!resume && p->save[0]) warn_of_others(p->save);
-    if (!resume && p->other_data && comm_is_rank_0()) log_warn("other-data has no part in a run without --resume");
-    if (!resume && !p->init[0]) return OK;
-    enum status status = checkpoint_resolve(resume ? p->resume : p->init, step);
-    if (status == OK && resume) status = checkpoint_check_data(&t->run, step);
+    if (!resume && train_options(p)->other_data && comm_is_rank_0())
+        log_warn("other-data has no part in a run without --resume");
+    if (!setup_from(p)[0]) return OK;
+    enum status status = checkpoint_resolve(setup_from(p), step);
+    if (status == OK && resume) status = checkpoint_check_data(&t->run, step, train_options(p)->other_data);
     TRY(fail_agree(group_world(), status));
     TRY(checkpoint_load(&t->run, step, resume ? CHECKPOINT_ALL : CHECKPOINT_WEIGHTS));
     t->first_step = t->saved_step = t->run.n_done;
@@ -146,8 +147,8 @@ enum status train_save(struct training *t) {
     enum status status = lock_again(t);
     if (status == OK) status = set_others_aside(t);
     if (status == OK)
-        status = saves_beside(t) ? checkpoint_save_start(&t->run, p->save, p->keep, &t->saver)
-                                 : checkpoint_save(&t->run, p->save, p->keep);
+        status = saves_beside(t) ? checkpoint_save_start(&t->run, p->save, train_options(p)->keep, &t->saver)
+                                 : checkpoint_save(&t->run, p->save, train_options(p)->keep);
     t->stall_s = clock_s() - start;
     return status == OK && t->saver ? OK : note_save(t, status, t->run.n_done, t->stall_s, t->stall_s);
 }

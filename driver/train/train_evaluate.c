@@ -63,8 +63,8 @@ static void note_loss(struct training *t, double loss, double seconds) {
 enum status train_evaluate(struct training *t) {
     struct evaluated e = {.batches = 0};
     double start = clock_s();
-    enum status status =
-        t->stopping ? OK : run_evaluate_until(&t->run, t->setup.plan.eval_batches, between_batches, t, &e);
+    const int64_t batches = train_options(&t->setup.plan)->eval_batches;
+    enum status status = t->stopping ? OK : run_evaluate_until(&t->run, batches, between_batches, t, &e);
     if (e.unread) note_failure(t);
     else if (status != OK) return status;
     else if (e.batches < e.all || e.all == 0) note_early_end(t, &e);

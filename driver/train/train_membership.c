@@ -102,7 +102,7 @@ enum status train_setup_of_epoch(const struct train_asked *asked, struct setup *
     *from_memory = false;
     TRY(setup_copy(out, &asked->setup));
     if (comm_epoch() == 0) return OK;
-    log_set_level((enum log_level)out->plan.log);                    /* a spare has said nothing before */
+    log_set_level((enum log_level)train_options(&out->plan)->log);   /* a spare has said nothing before */
     const int64_t dp = comm_world_size() / plan_replica_ranks(&out->plan);
     TRY(where_to_begin(&out->plan, &begin));
     TRY(change(out, dp, &begin));

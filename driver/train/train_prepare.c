@@ -36,7 +36,7 @@ static enum status find_peak(struct training *t, int threads) {
     const struct plan *p = &t->setup.plan;
     const struct timespec measured = {0, 50000000};
     double of_host = 0;
-    t->peak_flops = p->peak_tflops * 1e12;
+    t->peak_flops = train_options(p)->peak_tflops * 1e12;
     if (t->peak_flops > 0) return OK;
     if (comm_local_rank() == 0) of_host = p->device == PLAN_DEVICE_CUDA ? peak_of_gpus(t) : peak_of_cpu(p, threads);
     else if (!t->from_memory) nanosleep(&measured, NULL);
@@ -136,10 +136,10 @@ static enum status lock_save(struct training *t) {
 
 /* So are metrics that cannot be opened. */
 static enum status open_metrics(struct training *t) {
-    const struct plan *p = &t->setup.plan;
+    const struct train_options *o = train_options(&t->setup.plan);
     if (!comm_is_rank_0()) return OK;
     const bool goes_on = comm_epoch() > 0;
-    enum status status = metrics_open(&t->metrics, p->metrics, (struct metrics_manner){p->metrics_append, goes_on});
+    enum status status = metrics_open(&t->metrics, o->metrics, (struct metrics_manner){o->metrics_append, goes_on});
     if (!goes_on) return status;
     train_pass_over(t, status);
     return OK;
@@ -157,7 +157,7 @@ static enum status open_files(struct training *t) {
  * that no evaluation can read, and training goes on. Each evaluation then fails by itself (train_evaluate.c). */
 static enum status look_at_data(const struct training *t) {
     if (!t->setup.plan.resume[0]) TRY(run_check_first_batch(&t->run));
-    enum status status = run_check_validation(&t->run, t->setup.plan.eval_batches);
+    enum status status = run_check_validation(&t->run, train_options(&t->setup.plan)->eval_batches);
     return status == E_DATA ? OK : status;
 }
 
@@ -165,7 +165,7 @@ static enum status look_at_data(const struct training *t) {
 static enum status forecast_profile(struct training *t) {
     const struct plan *p = &t->setup.plan;
     struct cluster c;
-    if (!p->profile || !p->cluster[0]) return OK;
+    if (!p->profile || !train_options(p)->cluster[0]) return OK;
     TRY(setup_cluster(p, &c));
     return price_profile(&t->run, &c, &t->forecast);
 }
@@ -174,13 +174,13 @@ enum status train_prepare(struct training *t) {
     TRY(fail_agree(group_world(), setup_settle(&t->setup, comm_world_size())));
     const struct plan *p = &t->setup.plan;
     deadline_set(p->comm_timeout, "set-up");
-    TRY(plan_use_comm(p, false));
+    TRY(plan_use_comm(p, false, straggler_link_slowdown(p)));
     if (comm_is_rank_0()) train_tell_shape(t);
     int threads = setup_threads(p, comm_local_size());
     const char *attention;
     TRY(fail_agree(group_world(), train_watch_prepare(t)));
     TRY(open_files(t));
-    t->setup.plan.undrawn = t->from_memory || p->resume[0] || p->init[0];
+    t->setup.plan.undrawn = t->from_memory || setup_from(p)[0];
     TRY(run_create(&t->run, &train_recipe, p, WATCH_NOTHING));
     TRY(preflight_train(p, t->run.device));
     TRY(fail_agree(group_world(), train_attention(&t->run, &attention)));

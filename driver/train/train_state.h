@@ -3,6 +3,7 @@
 #define TRIVIUM_DRIVER_TRAIN_STATE_H
 
 #include "driver/setup.h"
+#include "driver/train/train_options.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/flight/flight.h"
 #include "lib/checkpoint/checkpoint.h"
@@ -11,7 +12,7 @@
 #include "lib/run/profile.h"
 #include "lib/run/run.h"
 #include "driver/train/spike.h"
-#include "lib/run/straggler.h"
+#include "driver/train/straggler.h"
 #include "lib/trace/trace.h"
 #include "lib/trace/trace_nvtx.h"
 

@@ -1,4 +1,4 @@
-/* Own times of the ranks, every 20 steps; who is slow is said by rank 0 (lib/run/straggler.h). And --inject.
+/* Own times of the ranks, every 20 steps; who is slow is said by rank 0 (driver/train/straggler.h). And --inject.
  *
  * The exchange is one fp64 a rank, gathered over the mesh; its bytes are in that group's ledger. It starts at the edge
  * of a window's last step and is waited for at the next edge, so that no rank stands still for it.
@@ -29,13 +29,14 @@ struct train_watch {
 
 enum status train_watch_prepare(struct training *t) {
     const struct plan *p = &t->setup.plan;
+    const char *inject = train_options(p)->inject;
     struct train_watch *w = t->watch = calloc(1, sizeof *w);
     if (!w) return FAIL(E_MEMORY, "no memory to watch for slow ranks");
     int n = plan_ranks(p);
     /* processes, of which there were more once */
-    TRY(straggler_inject_parse(p->inject, comm_epoch() == 0 ? n : EPOCH_MOST_RANKS, &w->inject));
-    if (p->device != PLAN_DEVICE_CPU && p->inject[0])
-        return FAIL(E_CONFIG, "inject=%s makes the host wait, and the GPU would not notice; use device=cpu", p->inject);
+    TRY(straggler_inject_parse(inject, comm_epoch() == 0 ? n : EPOCH_MOST_RANKS, &w->inject));
+    if (p->device != PLAN_DEVICE_CPU && inject[0])
+        return FAIL(E_CONFIG, "inject=%s makes the host wait, and the GPU would not notice; use device=cpu", inject);
     if (p->device != PLAN_DEVICE_CPU || n == 1) return OK;
     w->of = calloc((size_t)n, sizeof *w->of);
     w->own_s = calloc((size_t)n, sizeof *w->own_s);

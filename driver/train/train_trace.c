@@ -17,9 +17,10 @@
  * traced at its end. */
 static void choose_steps(struct training *t) {
     const struct plan *p = &t->setup.plan;
-    int64_t begin = t->run.n_done, latest = p->steps - p->trace_steps, first = begin + 2 < latest ? begin + 2 : latest;
-    t->trace_first = p->trace_first > 0 ? p->trace_first - 1 : first > begin ? first : begin;
-    t->trace_end = t->trace_first + p->trace_steps < p->steps ? t->trace_first + p->trace_steps : p->steps;
+    const struct train_options *o = train_options(p);
+    int64_t begin = t->run.n_done, latest = p->steps - o->trace_steps, first = begin + 2 < latest ? begin + 2 : latest;
+    t->trace_first = o->trace_first > 0 ? o->trace_first - 1 : first > begin ? first : begin;
+    t->trace_end = t->trace_first + o->trace_steps < p->steps ? t->trace_first + o->trace_steps : p->steps;
 }
 
 /* Can it be written? What is there stays until there is a trace to take its place. */
@@ -46,7 +47,7 @@ static enum status begin_nvtx(struct training *t) {
 
 enum status train_trace_prepare(struct training *t) {
     const struct plan *p = &t->setup.plan;
-    if (p->nvtx) return begin_nvtx(t);
+    if (train_options(p)->nvtx) return begin_nvtx(t);
     if (!p->trace[0]) return OK;
     choose_steps(t);
     if (t->trace_first < t->run.n_done || t->trace_end <= t->trace_first) {

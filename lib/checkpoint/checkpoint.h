@@ -96,10 +96,10 @@ enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX])
 enum status checkpoint_model(const char *step, struct checkpoint_model *out);
 
 /** Is a run, before it goes on from a step directory, trained on the same data, and with the same settings of the
- *  optimizer? Data that differ are refused unless plan.other_data is on; then that, too, is said. Of what does not
+ *  optimizer? Data that differ are refused without other_data, and logged with it. Of what does not
  *  change the samples, and of a checkpoint that does not say its data, rank 0 logs a line.
  *  @errors E_DATA: other data, another split, samples made in another way; as checkpoint_model  @collective{none} */
-enum status checkpoint_check_data(const struct run *, const char *step);
+enum status checkpoint_check_data(const struct run *, const char *step, bool other_data);
 
 enum checkpoint_part { CHECKPOINT_ALL, CHECKPOINT_WEIGHTS };
 

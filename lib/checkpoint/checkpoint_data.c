@@ -131,10 +131,11 @@ static void say_of_settings(const json_t *theirs, const json_t *mine, const char
         log_warn("%s was trained with other %s: %s", where, what, changes);
 }
 
-static enum status compare_data(const json_t *theirs, const json_t *mine, const char *where, const struct run *r) {
+static enum status compare_data(const json_t *theirs, const json_t *mine, const char *where, const struct run *r,
+                                bool other_data) {
     char others[TEXT_BYTES];
     find_others(theirs, mine, r, others);
-    if (others[0] && !r->plan.other_data)
+    if (others[0] && !other_data)
         return FAIL(E_DATA, "%s was trained on %s; give what it was trained on, or --other-data to go on with this",
                     where, others);
     if (others[0] && comm_is_rank_0()) log_warn("%s was trained on %s; --other-data: training goes on", where, others);
@@ -163,11 +164,11 @@ static void say_of_algorithms(const json_t *manifest, const char *where) {
     json_decref(here);
 }
 
-enum status checkpoint_data_compare(const json_t *manifest, const char *where, const struct run *r) {
+enum status checkpoint_data_compare(const json_t *manifest, const char *where, const struct run *r, bool other_data) {
     const json_t *theirs = json_object_get(manifest, "data"), *adamw = json_object_get(manifest, "adamw");
     json_t *mine = checkpoint_data_json(r), *settings = checkpoint_adamw_json(&r->plan);
     enum status status = mine && settings ? OK : FAIL(E_MEMORY, "no memory to compare %s with this run", where);
-    if (status == OK && json_object_get(theirs, "train")) status = compare_data(theirs, mine, where, r);
+    if (status == OK && json_object_get(theirs, "train")) status = compare_data(theirs, mine, where, r, other_data);
     else if (status == OK && comm_is_rank_0())
         log_warn("%s does not say what it was trained on, as an older version wrote it; whether these data are the "
                  "same is not known", where);

@@ -20,7 +20,7 @@ json_t *checkpoint_adamw_json(const struct plan *);
  *  "layout", as "gemm-algorithms"; nothing where there is none. */
 void checkpoint_algorithms(json_t *layout);
 /** Has a run the data of this manifest? `where`: the manifest's path. What need not be refused, rank 0 logs.
- *  @errors E_DATA: others, and plan.other_data is off  @collective{none} */
-enum status checkpoint_data_compare(const json_t *manifest, const char *where, const struct run *);
+ *  @errors E_DATA: others, without other_data  @collective{none} */
+enum status checkpoint_data_compare(const json_t *manifest, const char *where, const struct run *, bool other_data);
 
 #endif

@@ -32,10 +32,10 @@ static enum status same_model(const struct manifest *m, const struct plan *p, en
                 m->folder);
 }
 
-enum status checkpoint_check_data(const struct run *r, const char *step) {
+enum status checkpoint_check_data(const struct run *r, const char *step, bool other_data) {
     struct manifest m;
     enum status status = manifest_read(&m, step);
-    if (status == OK && !m.weights_only) status = checkpoint_data_compare(m.json, m.path, r);
+    if (status == OK && !m.weights_only) status = checkpoint_data_compare(m.json, m.path, r, other_data);
     manifest_fini(&m);
     return status;
 }

@@ -2,7 +2,6 @@
 #include "lib/run/recipe.h"
 
 #include "lib/base/integer.h"
-#include "lib/base/nvtx.h"
 #include "lib/device/device.h"
 
 #include <inttypes.h>
@@ -191,33 +190,7 @@ enum status plan_settle(struct plan *p, int world) {
     TRY(check_countable(p));
     TRY(plan_settle_comm(p));
     if (p->min_lr < 0) p->min_lr = p->lr / 10;
-    if (p->nvtx && !nvtx_is_built())
-        return FAIL(E_CONFIG, "nvtx=on, and this build has no NVTX: nvtx3/nvToolsExt.h was not found; put its folder "
-                              "into CPATH and make again, or leave nvtx out");
-    if (p->nvtx && p->trace[0])
-        return FAIL(E_CONFIG,
-                    "nvtx=on with trace=%.64s: both record a run's rows, and one can; leave nvtx out, or trace",
-                    p->trace);
-    if (!p->trace[0] && p->trace_first > 0)
-        return FAIL(E_CONFIG, "trace-first=%" PRId64 " without trace; give --trace a file, or leave trace-first out",
-                    p->trace_first);
-    if (p->trace[0] && p->trace_first > p->steps)
-        return FAIL(E_CONFIG,
-                    "trace-first=%" PRId64 " is after the last step, and steps=%" PRId64 "; use a smaller one, or 0",
-                    p->trace_first, p->steps);
-    if (p->save_every > 0 && !p->save[0])
-        return FAIL(E_CONFIG, "save-every=%" PRId64 ", and no place to save; give --save a folder", p->save_every);
-    if (p->save_async && !p->save[0]) return FAIL(E_CONFIG, "save-async, and no place to save; give --save a folder");
-    if (p->spike_guard > 0 && (!p->save[0] || p->save_every == 0))
-        return FAIL(E_CONFIG,
-                    "spike-guard=%g goes back to the last checkpoint, and none is made; give --save and --save-every",
-                    p->spike_guard);
-    if (p->time_limit > 0 && !p->save[0])
-        return FAIL(E_CONFIG, "time-limit=%g s, and no place to save what is done by then; give --save a folder",
-                    p->time_limit);
-    if (p->resume[0] && p->init[0])
-        return FAIL(E_CONFIG, "resume=%.64s continues a run, and init=%.64s begins one; give one of them", p->resume,
-                    p->init);
+    if (p->recipe && p->recipe->job) TRY(p->recipe->job->check(p));
     if (p->min_lr > p->lr)
         return FAIL(E_CONFIG, "min-lr=%g is above lr=%g; lower it, or leave it out for lr / 10", p->min_lr, p->lr);
     p->settled = true;

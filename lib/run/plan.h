@@ -24,14 +24,14 @@ enum plan_attention { ATTENTION_BLOCKED, ATTENTION_MATERIALISED };
 enum {
     PLAN_MAX_STAGES = 512,
     PLAN_MAX_MICROBATCHES = 1 << 20,     /* a schedule has rows for each, and searching more takes too long */
-    PLAN_OWN_BYTES = 8192,
+    PLAN_OWN_BYTES = 16384,
     PLAN_AUTO = -1                       /* micro_batch: the planner's to choose, before the plan is settled */
 };
 
 struct recipe;
 struct model;
 
-/* Options that only one technique or model knows: `at` of each is an offset into a struct of its own, of `bytes`
+/* Options that only one technique, model or job knows: `at` of each is an offset into a struct of its own, of `bytes`
  * bytes. */
 struct own_options { const struct option *option; int n; size_t bytes; };
 
@@ -70,28 +70,16 @@ struct plan {
     int placement;
     char link_inside[OPTION_TEXT_MAX], link_between[OPTION_TEXT_MAX];   /* "": as they are */
     int64_t threads;                     /* OpenMP's, a rank; 0: not said, see run_compile and run_create */
-    int check_collectives, check_types, profile, nvtx;
-    double peak_tflops;
-    /* data */
-    char data[OPTION_TEXT_MAX], val_data[OPTION_TEXT_MAX], tokenizer[OPTION_TEXT_MAX];
-    int data_as;                         /* enum data_as (lib/data/data.h) */
-    double val_fraction;
-    char cluster[OPTION_TEXT_MAX];
+    int check_collectives, check_types;
+    /* the job, as far as others than the driver read of it; a recipe's job has the options (recipe.h) */
     double memory_limit;                 /* MiB; 0: none */
-    int64_t eval_every, eval_batches;
-    /* checkpoints */
-    char save[OPTION_TEXT_MAX], resume[OPTION_TEXT_MAX], init[OPTION_TEXT_MAX];
-    int64_t save_every, keep;
-    int other_data;                      /* may a run that goes on have other data? */
-    int save_async;
-    double time_limit, spike_guard, mtbf;
-    /* output */
-    char metrics[OPTION_TEXT_MAX], trace[OPTION_TEXT_MAX], inject[OPTION_TEXT_MAX];
-    int64_t trace_first, trace_steps;
-    int metrics_append, log;
+    int64_t eval_every, save_every;
+    char save[OPTION_TEXT_MAX], resume[OPTION_TEXT_MAX], trace[OPTION_TEXT_MAX];
+    int save_async, profile;
+    double time_limit, spike_guard;
 
     const struct model *arch;            /* whose preset `model` is (recipe_preset); until then the recipe's first */
-    /* what the techniques and models of a recipe are told, each in its own part of this (plan_own) */
+    /* options of the recipe's job, techniques and models, each in its own part of this (plan_own) */
     const struct recipe *recipe;
     unsigned char own[PLAN_OWN_BYTES] __attribute__((aligned(8)));   /* char: any type may be read from it */
 
@@ -104,7 +92,7 @@ struct plan {
     bool undrawn;                        /* the weights come from elsewhere at once: begin with zeros, and draw none */
 };
 
-/** The option table of everything above but `own`, in --help order. */
+/** The option table of everything above but `own` and the job, in --help order. */
 extern const struct option_table plan_options;
 
 /** The struct of these options' owner, in the plan: pp_options(plan) and the like. (Not const, as with strchr:
@@ -128,8 +116,9 @@ int64_t plan_serving(const struct plan *);
  *  `workers`. */
 static inline bool plan_has_samples(const struct plan *p) { return p->place.rank.dp < p->workers; }
 /** From here on the world behaves as a settled plan says: deadline, algorithms, nodes, links (comm_configure,
- *  comm_emulate_links). time_work: comm_work_s. @collective{world} @errors E_CONFIG, E_COMM, E_MEMORY */
-enum status plan_use_comm(const struct plan *, bool time_work);
+ *  comm_emulate_links). time_work: comm_work_s. slowdown: this rank's emulated links take so many times as long; 1
+ *  @collective{world} @errors E_CONFIG, E_COMM, E_MEMORY */
+enum status plan_use_comm(const struct plan *, bool time_work, double slowdown);
 /** Who moves memory of this GPU among the ranks: NCCL where --comm says so, or says auto and NCCL can; else the host.
  *  @collective{world} @errors E_COMM, E_DEVICE */
 enum status plan_transport(const struct plan *, const struct device *, enum comm_transport *out);

@@ -3,7 +3,6 @@
 
 #include "lib/comm/hops/comm_links.h"
 #include "lib/comm/hops/comm_rules.h"
-#include "lib/run/straggler.h"
 #include <inttypes.h>
 
 enum status plan_links(const struct plan *p, struct hop_links *links) {
@@ -32,11 +31,6 @@ enum status plan_settle_comm(const struct plan *p) {
                     "--ranks-per-node, or mpirun --map-by node for real ones");
     TRY(comm_rules_parse(p->comm_algorithm, rule));
     TRY(plan_links(p, &links));
-    struct straggler_inject inject;
-    TRY(straggler_inject_parse(p->inject, plan_ranks(p), &inject));
-    if (inject.what == INJECT_SLOW_LINK && !p->link_inside[0] && !p->link_between[0])
-        return FAIL(E_CONFIG, "inject=%.64s makes an emulated link slower, and there is none; give --link-inside or "
-                    "--link-between", p->inject);
     for (int a = 0; a < COMM_MAX_AXES && !comm_has_library(); a++)
         if (rule[a].library)
             return FAIL(E_CONFIG, "comm-algorithm=%.64s: the own transport has no library of collectives; use an "
@@ -55,16 +49,13 @@ enum status plan_transport(const struct plan *p, const struct device *d, enum co
     return OK;
 }
 
-enum status plan_use_comm(const struct plan *p, bool time_work) {
+enum status plan_use_comm(const struct plan *p, bool time_work, double slowdown) {
     struct comm_settings settings = {.timeout_s = p->comm_timeout, .check_collectives = p->check_collectives,
                                      .time_work = time_work,
                                      .nodes = plan_nodes(p)};
     struct hop_links links = {0};
-    struct straggler_inject inject;
     TRY(comm_rules_parse(p->comm_algorithm, settings.rule));
     TRY(plan_links(p, &links));
     comm_configure(&settings);
-    TRY(straggler_inject_parse(p->inject, plan_ranks(p), &inject));
-    bool slower = inject.what == INJECT_SLOW_LINK && inject.rank == comm_world_rank();
-    return comm_emulate_links(p->link_inside[0] || p->link_between[0] ? &links : NULL, slower ? inject.factor : 1);
+    return comm_emulate_links(p->link_inside[0] || p->link_between[0] ? &links : NULL, slowdown);
 }

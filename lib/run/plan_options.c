@@ -1,6 +1,5 @@
 /* The options of a plan that are not one technique's or model's alone: in configuration files, on command lines, and in
  * docs/options.md. */
-#include "lib/data/data.h"
 #include "lib/run/plan.h"
 
 #include <stddef.h>
@@ -180,88 +179,5 @@ static const struct option OPTIONS[] = {
     {"check-types", OPTION_BOOL, "on", 0, 0, NULL, "",
      "before anything runs, refuse a program whose tensors do not fit together (show types); off: to see what a "
      "mistake does", "machine", AT(check_types)},
-    {"cluster", OPTION_TEXT, "", 0, 0, NULL, "",
-     "what plan, auto and compare's predictions are computed for: a file, or one of configs/clusters by its name; "
-     "empty: cpu-2core on a CPU, dgx-a100 on GPUs; compare: no predictions",
-     "machine", AT(cluster)},
-    {"memory-limit", OPTION_REAL, "0", 0, 1e12, NULL, "MiB",
-     "a run with a rank that needs more device memory is refused, and auto chooses within it; 0: no limit but the "
-     "cluster's",
-     "machine", AT(memory_limit)},
-    {"peak-tflops", OPTION_REAL, "0", 0, 1e9, NULL, "TFLOP/s", "peak of the whole job, for mfu; 0: measured", "machine",
-     AT(peak_tflops)},
-
-    {"data", OPTION_TEXT, "", 0, 0, NULL, "",
-     "text, llm.c .bin, Megatron .bin (with its .idx beside it), .npy, or what data-format says; several of a kind: a,"
-     "b or a pattern; empty: configs/demo.txt",
-     "data", AT(data)},
-    {"data-format", OPTION_CHOICE, "auto", 0, 0, DATA_AS_CHOICES, "",
-     "as what data and val-data are read; auto: as what they are recognised as; u16, u32: tokens without a header, as "
-     "in nanoGPT's train.bin; text: any bytes",
-     "data", AT(data_as)},
-    {"val-data", OPTION_TEXT, "", 0, 0, NULL, "", "validation file; empty: the last val-fraction of data", "data",
-     AT(val_data)},
-    {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "",
-     "folder of a byte-level BPE (vocab.json, merges.txt) that makes tokens of text data; empty: a token is a byte",
-     "data", AT(tokenizer)},
-    {"val-fraction", OPTION_REAL, "0.1", 0, 0.9, NULL, "", "part of data held out; 0: no evaluation", "data",
-     AT(val_fraction)},
-    {"eval-every", OPTION_INT, "250", 0, BIG, NULL, "steps",
-     "evaluate every N steps and after the last; 0: only after the last", "data", AT(eval_every)},
-    {"eval-batches", OPTION_INT, "0", 0, BIG, NULL, "batches",
-     "global batches of an evaluation; 0: all of the validation data", "data", AT(eval_batches)},
-
-    {"save", OPTION_TEXT, "", 0, 0, NULL, "",
-     "folder for checkpoints: after the last step, and each save-every; empty: none", "checkpoints", AT(save)},
-    {"save-every", OPTION_INT, "0", 0, BIG, NULL, "steps", "save every N steps as well; 0: only after the last",
-     "checkpoints", AT(save_every)},
-    {"save-async", OPTION_BOOL, "off", 0, 0, NULL, "",
-     "copy the state and continue training while a thread writes it; costs memory for the copy", "checkpoints",
-     AT(save_async)},
-    {"keep", OPTION_INT, "2", 0, BIG, NULL, "", "newest checkpoints of this run that are kept; 0: all",
-     "checkpoints", AT(keep)},
-    {"spike-guard", OPTION_REAL, "0", 0, 1e6, NULL, "",
-     "if the loss exceeds the mean of the last 64 by X standard deviations, or is not finite: restore the last "
-     "checkpoint and skip the samples since; 0: off",
-     "checkpoints", AT(spike_guard)},
-    {"time-limit", OPTION_REAL, "0", 0, 1e9, NULL, "s",
-     "save and exit with code 75 after this time; 0: none. SIGUSR1 requests the same at any time", "checkpoints",
-     AT(time_limit)},
-    {"mtbf", OPTION_REAL, "0", 0, 1e12, NULL, "s",
-     "mean time between failures of the machines in use: the summary then says how often to save; 0: unknown",
-     "checkpoints", AT(mtbf)},
-    {"resume", OPTION_TEXT, "", 0, 0, NULL, "",
-     "continue from a checkpoint, saved in any layout: a step's folder, or what save named; the model's sizes are its "
-     "own, and need not be said", "checkpoints", AT(resume)},
-    {"other-data", OPTION_BOOL, "off", 0, 0, NULL, "",
-     "resume with data, a split, a tokenizer or masks other than the checkpoint's, which is refused without it",
-     "checkpoints", AT(other_data)},
-    {"init", OPTION_TEXT, "", 0, 0, NULL, "", "start from a checkpoint's weights, at step 0; the model's "
-     "sizes are its own, and need not be said", "checkpoints", AT(init)},
-
-    {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "",
-     "one JSON object per line; an earlier run's file becomes metrics-1.jsonl, metrics-2.jsonl, ...; empty: none",
-     "output", AT(metrics)},
-    {"metrics-append", OPTION_BOOL, "off", 0, 0, NULL, "",
-     "append to the metrics file, as a restart does; where a step occurs twice, the later row counts", "output",
-     AT(metrics_append)},
-    {"profile", OPTION_BOOL, "off", 0, 0, NULL, "",
-     "at the end, where rank 0's time went: each operation and step of a layer, forward and backward", "output",
-     AT(profile)},
-    {"nvtx", OPTION_BOOL, "off", 0, 0, NULL, "",
-     "steps, microbatches and rows as NVTX ranges, for nsys: what is queued in each has its name", "output", AT(nvtx)},
-    {"trace", OPTION_TEXT, "", 0, 0, NULL, "",
-     "file for a time line of some steps, all ranks on one clock: Perfetto's (and Chrome's) JSON; empty: "
-     "none",
-     "output", AT(trace)},
-    {"trace-first", OPTION_INT, "0", 0, BIG, NULL, "step",
-     "the first step that is traced, counted from 1; 0: this run's third, or earlier in a run too short for that",
-     "output", AT(trace_first)},
-    {"trace-steps", OPTION_INT, "2", 1, 1000, NULL, "steps", "how many are traced", "output", AT(trace_steps)},
-    {"inject", OPTION_TEXT, "", 0, 0, NULL, "",
-     "slow=RANK,FACTOR: this rank takes FACTOR times as long to compute, to see what a slow machine does to the rest; "
-     "link=RANK,FACTOR: its emulated links are FACTOR times as slow; cpu only; empty: none",
-     "output", AT(inject)},
-    {"log", OPTION_CHOICE, "info", 0, 0, "quiet|warn|info|debug", "", "verbosity of the log", "output", AT(log)},
 };
 const struct option_table plan_options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};

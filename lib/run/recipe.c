@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- own options lie in a plan one after the other: the techniques' in the order of the recipe, then the models'
+/* ---- own options lie in a plan one after the other: the job's, those of techniques in the recipe's order, of models
  * ---- */
 static int n_owners(const struct recipe *r) { return r->n_techniques + r->n_models; }
 static const struct own_options *owner(const struct recipe *r, int i) {
@@ -20,20 +20,25 @@ static size_t room_of(const struct own_options *o) {
 }
 
 void *plan_own(const struct plan *p, const struct own_options *o) {
-    size_t at = 0;
+    const struct job *job = p->recipe->job;
+    size_t at = job ? room_of(&job->options) : 0;
+    if (job && o == &job->options) return (unsigned char *)p->own;
     for (int i = 0; i < n_owners(p->recipe); at += room_of(owner(p->recipe, i++)))
         if (owner(p->recipe, i) == o) return (unsigned char *)p->own + at;
     return NULL;
 }
 
 enum status recipe_options_join(const struct recipe *recipe, struct option_table *table) {
-    int n = plan_options.n;
-    size_t used = 0;
+    static const struct job none = {.check = NULL};
+    const struct own_options *job = recipe->job ? &recipe->job->options : &none.options;
+    int n = plan_options.n + job->n;
+    size_t used = room_of(job);
     for (int i = 0; i < n_owners(recipe); i++) n += owner(recipe, i)->n;
     struct option *all = calloc((size_t)n, sizeof *all);
-    *table = (struct option_table){all, plan_options.n};
+    *table = (struct option_table){all, plan_options.n + job->n};
     if (!all) return FAIL(E_MEMORY, "no memory for a table of %d options", n);
     memcpy(all, plan_options.option, (size_t)plan_options.n * sizeof *all);
+    if (job->n) memcpy(all + plan_options.n, job->option, (size_t)job->n * sizeof *all);
     for (int i = 0; i < n_owners(recipe); i++) {
         const struct own_options *o = owner(recipe, i);
         if (used + o->bytes > PLAN_OWN_BYTES)

@@ -7,16 +7,22 @@
 #include "lib/run/technique.h"
 
 enum { MAX_TECHNIQUES = 20 };
+
+/* The command that trains: options of struct plan and of a struct of its own, and their check, the last of
+ * plan_settle. `at` of these options is an offset into the plan; the struct begins at plan.own. */
+struct job { struct own_options options; enum status (*check)(const struct plan *); };
+
 struct recipe {
     const struct technique *const *techniques;
     int n_techniques;
     const struct model *const *models;
     int n_models;
+    const struct job *job;               /* NULL: none */
 };
 
-/** The options of a plan and, after them, those of the recipe's techniques and models, for a struct that begins with a
- *  plan whose `recipe` is this one. table->option is the caller's to free, also after an error. @errors E_INTERNAL:
- *  they need more room than the plan has; E_MEMORY */
+/** The options of a plan and, after them, those of the recipe's job, techniques and models, for a struct that begins
+ *  with a plan whose `recipe` is this one. table->option is the caller's to free, also after an error. @errors
+ *  E_INTERNAL: they need more room than the plan has; E_MEMORY */
 enum status recipe_options_join(const struct recipe *, struct option_table *table);
 
 /* ---- what a plan asks of a technique or model that the caller does not know ---- */

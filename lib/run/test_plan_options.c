@@ -1,7 +1,8 @@
 /* ranks: 1  device: cpu
  *
- * The options of a plan: its own, and those of the techniques and models. */
+ * The options of a plan: its own, and those of the job, the techniques and the models. */
 #include "driver/recipe.h"
+#include "driver/train/train_options.h"
 #include "pp/pp.h"
 #include "tests/test.h"
 #include <string.h>
@@ -62,7 +63,7 @@ TEST(test_every_option_says_what_it_means) {
     }
 }
 
-/* Every field before those of techniques belongs to exactly one option: bytes that belong to none are padding before an
+/* Every field before `arch` belongs to exactly one option: bytes that belong to none are padding before an
  * 8-byte field, fewer than 8 in a row. In `own` a technique's struct may have padding where it likes, and no byte has
  * two options. */
 TEST(test_every_field_has_one_option) {
@@ -72,8 +73,10 @@ TEST(test_every_field_has_one_option) {
     owners[offsetof(struct plan, mesh.shard)] = 1;                   /* worked out by zero/ */
     for (int i = 0; i < all.n; i++) {
         const struct option *o = &all.option[i];
-        size_t end = i < plan_options.n ? offsetof(struct plan, arch) : offsetof(struct plan, own) + PLAN_OWN_BYTES;
-        assert_in_range(o->at + field_size(o), 1, end);
+        bool owned = o->at >= offsetof(struct plan, arch);
+        size_t end = owned ? offsetof(struct plan, own) + PLAN_OWN_BYTES : offsetof(struct plan, arch);
+        assert_true(owned ? i >= plan_options.n : i < plan_options.n + train_job.options.n);
+        assert_in_range(o->at + field_size(o), owned ? offsetof(struct plan, own) + field_size(o) : 1, end);
         for (size_t k = 0; k < field_size(o); k++) owners[o->at + k]++;
     }
     for (size_t at = 0, unowned = 0; at < sizeof(struct plan); at++) {
@@ -91,9 +94,10 @@ TEST(test_defaults_are_the_promised_ones) {
     assert_close(p.beta2, 0.95, 0);
     assert_close(p.weight_decay, 0.1, 0);
     assert_close(p.clip, 1.0, 0);
-    assert_close(p.val_fraction, 0.1, 0);
+    assert_close(train_options(&p)->val_fraction, 0.1, 0);
     assert_close(p.comm_timeout, 600, 0);
-    assert_true(p.warmup == 0 && p.eval_every == 250 && p.eval_batches == 0 && p.layers == 0 && p.vocab == 0);
+    assert_true(p.warmup == 0 && p.eval_every == 250 && p.layers == 0 && p.vocab == 0);
+    assert_int_equal(train_options(&p)->eval_batches, 0);
     assert_true(p.mesh.dp == 0 && p.mesh.tp == 1 && p.mesh.pp == 1 && pp_options(&p)->schedule == SCHEDULE_1F1B &&
                 p.precision == PRECISION_AUTO);
     assert_true(p.device == PLAN_DEVICE_AUTO && p.comm == PLAN_COMM_AUTO && p.attention_core == ATTENTION_CORE_AUTO &&
@@ -102,7 +106,7 @@ TEST(test_defaults_are_the_promised_ones) {
     if (p.device == PLAN_DEVICE_CPU) assert_int_equal(p.precision, PRECISION_FP32);
     if (p.device == PLAN_DEVICE_CUDA) assert_int_equal(p.precision, PRECISION_BF16);
     assert_true(p.attention == ATTENTION_BLOCKED && p.check_collectives == false);
-    assert_string_equal(p.metrics, "metrics.jsonl");
+    assert_string_equal(train_options(&p)->metrics, "metrics.jsonl");
     assert_string_equal(pp_options(&p)->split, "");
 }
 
@@ -118,7 +122,7 @@ TEST(test_choices_are_in_the_order_of_their_enums) {
     assert_ok(status);
     assert_true(pp_options(&p)->schedule == SCHEDULE_GPIPE && p.precision == PRECISION_FP64 &&
                 p.attention == ATTENTION_MATERIALISED);
-    assert_int_equal(p.log, 3);
+    assert_int_equal(train_options(&p)->log, 3);
     assert_int_equal(plan_dtype(&p), FP64);
     p.precision = PRECISION_FP32;
     assert_int_equal(plan_dtype(&p), FP32);

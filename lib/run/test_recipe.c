@@ -38,7 +38,7 @@ static enum status make(const struct recipe *recipe, struct plan *plan, struct o
 
 TEST(test_techniques_bring_options_into_the_plan) {
     const struct technique *const list[] = {&first, &none, &second};
-    const struct recipe recipe = {list, 3, models, 1};
+    const struct recipe recipe = {list, 3, models, 1, NULL};
     char *const words[] = {"--test-strength", "0.25", "--test-every", "9", "--layers", "3"};
     struct plan plan = {0};
     struct option_table table;
@@ -71,7 +71,7 @@ TEST(test_options_that_do_not_fit_are_refused) {
     const struct technique *const list[] = {&large, &second};
     const struct recipe recipe = {.techniques = list, .n_techniques = 2};
     struct option_table table;
-    assert_fails(recipe_options_join(&recipe, &table), E_INTERNAL, "options of second", "8 bytes", "0 of the 8192");
+    assert_fails(recipe_options_join(&recipe, &table), E_INTERNAL, "options of second", "8 bytes", "0 of the 16384");
     free((void *)table.option);
 }
 
@@ -87,7 +87,7 @@ TEST(test_an_option_of_two_techniques_is_refused) {
 
 TEST(test_a_preset_stands_below_what_was_typed) {
     const struct technique *const list[] = {&first, &none, &second};
-    const struct recipe recipe = {list, 3, models, 1};
+    const struct recipe recipe = {list, 3, models, 1, NULL};
     char *const words[] = {"--model", "wide", "--layers", "3"}, *const other[] = {"--model", "wider"};
     struct plan plan = {0};
     struct option_table table;

@@ -15,6 +15,7 @@
  * and that count must agree. */
 #include "driver/recipe.h"
 #include "driver/setup.h"
+#include "driver/train/straggler.h"
 #include "lib/base/clock.h"
 #include "lib/run/run.h"
 #include <cuda_runtime_api.h>
@@ -143,7 +144,7 @@ static enum status run(int argc, char **argv, const char *json) {
     if (status == OK && setup.plan.device != PLAN_DEVICE_CUDA)
         status = FAIL(E_CONFIG, "device=cpu; a step on the CPU is done when it returns, so give --device cuda");
     TRY_DONE(fail_agree(group_world(), status));
-    TRY(plan_use_comm(&setup.plan, false));
+    TRY(plan_use_comm(&setup.plan, false, straggler_link_slowdown(&setup.plan)));
     setup_threads(&setup.plan, comm_local_size());
     TRY_DONE(run_create(&r, &train_recipe, &setup.plan, WATCH_NOTHING));
     run_set_data(&r, &setup.train, &setup.val);

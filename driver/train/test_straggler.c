@@ -2,7 +2,7 @@
 /* Who is slow, of own times that are made up here. */
 #include "tests/test.h"
 
-#include "lib/run/straggler.h"
+#include "driver/train/straggler.h"
 
 #include <string.h>
 

@@ -11,10 +11,11 @@
  * What breaks: a stage with one rank has no peers. Where ranks outnumber cores they take each other's time, which looks
  * like own time: nothing is compared there, but under --inject. Whatever else runs on a machine makes its ranks slow,
  * and that is what is said. On a GPU the host does not see what its stream waits for: not measured. */
-#ifndef TRIVIUM_RUN_STRAGGLER_H
-#define TRIVIUM_RUN_STRAGGLER_H
+#ifndef TRIVIUM_DRIVER_STRAGGLER_H
+#define TRIVIUM_DRIVER_STRAGGLER_H
 
 #include "lib/base/status.h"
+#include "lib/run/plan.h"
 #include <stdbool.h>
 
 enum { STRAGGLER_STEPS = 20, STRAGGLER_WINDOWS = 3 };
@@ -33,5 +34,7 @@ struct straggler_inject { enum straggler_what what; int rank; double factor; };
 /** "slow=2,1.5" or "link=2,10" for n ranks; "": nothing. Pure. @errors E_CONFIG with the value and what may stand
  *  there */
 enum status straggler_inject_parse(const char *text, int n, struct straggler_inject *out);
+/** How many times as long the emulated links of this rank take under a settled plan's --inject; 1: as long. */
+double straggler_link_slowdown(const struct plan *);
 
 #endif
