@@ -129,13 +129,13 @@ $(B)/bench-allreduce: $(call obj,tools/bench/allreduce.c lessons/02-collectives/
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
-# The update of states in files (--offload-to disk), beside the disk alone
+# The update of states in files (--offload-to disk), against the disk alone
 bench-disk: $(B)/bench-disk
 $(B)/bench-disk: $(call obj,tools/bench/disk.c) $(LIB_O)
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
-# The fp32 products of a layer, ours beside oneDNN's, which only this needs (tools/install-deps bench)
+# The fp32 products of a layer, ours against oneDNN's, which only this needs (tools/install-deps bench)
 bench-gemm:
 	@tools/install-deps bench
 	@$(MAKE) $(B)/bench-gemm
@@ -155,7 +155,7 @@ $(B)/bench-kernels$(VARIANT) $(B)/bench-step$(VARIANT):
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
-# A handout (make handout) has starters where exercises replace a file, and what they replace beside them, packed
+# A handout (make handout) has starters where exercises replace a file, and what they replace, packed
 PACKED = (echo '\#line 1 "$*.c"'; gzip -dc $<) | $(CC) $(ALL_CFLAGS) $(1) -MMD -MP -x c -c -o $@ -
 
 SEES_CUDA_O := $(foreach f,$(OBJ) $(B)/with-cudnn,$(SEES_CUDA:%.c=$(f)/%.o))
@@ -191,7 +191,7 @@ ifdef SIMT
 CU := $(CXX) -x c++ $(SIMT_CXXFLAGS) -include tests/simt/simt.h $(if $(filter check,$(SIMT)),-DSIMT_CHECK -fsanitize=thread) $(if $(filter cover,$(SIMT)),-O0 --coverage)
 else
 CU := $(NVCC) -std=c++17 -I. $(NVCCFLAGS) $(GENCODE) -DTRIVIUM_CUDA -Xcompiler -Wall
-# What ptxas says of registers and spills is kept beside the object, for tests/registers.sh.
+# What ptxas says of registers and spills is kept next to the object, for tests/registers.sh.
 CU_LOG = -Xptxas -v 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas); exit 1; }; grep -E 'warning|error' $(@:.o=.ptxas) || true
 endif
 
@@ -250,10 +250,10 @@ help:
 	@echo 'make check-more     the tests that take longer: half an hour'
 	@echo 'make check-all      check, check-more, the lessons, and what takes long: two and a half hours (DATA=path of a text for the learning test)'
 	@echo 'make check-kernels  every CUDA kernel without a GPU: emulated, checked for races, every line executed'
-	@echo 'make bench          how fast it trains here, beside the newest PyTorch, which it installs (BENCH=--quick)'
+	@echo 'make bench          how fast it trains here, against the newest PyTorch, which it installs (BENCH=--quick)'
 	@echo 'make figures        the pictures of the course, from runs on this machine, into docs/figures'
-	@echo 'make check-deps     who may include whom'
-	@echo 'make sizes          lines of each part, beside its budget; circles of files (after make check-build)'
+	@echo 'make check-deps     which folder may include which'
+	@echo 'make sizes          lines of each part, with its budget; circles of files (after make check-build)'
 	@echo 'make check-lessons  lessons and pages: anchors, links, and what their commands print (LESSON=03, LONG=1, ANCHORS=1)'
 	@echo 'make docs           the site of pages, lessons and sources: build/docs/html/index.html'
 	@echo 'make explorer       a page that shows what a layout needs, with the program in it: build/explorer/explorer.html'
@@ -269,7 +269,7 @@ help:
 	@echo 'make marks TABLES="a.csv b.csv" REQUIRED="00/arithmetic 01/gelu" [OUT=marks.csv]   such tables to a class list'
 	@echo 'make check-exercises [LESSON=03]  the exercises: references get full marks, planted mistakes are rejected'
 	@echo
-	@echo 'make nano           the whole idea in 850 lines, beside the large project (nano/README.md)'
+	@echo 'make nano           the whole idea in 850 lines, next to the large project (nano/README.md)'
 	@echo 'make build          build/trivium          make examples  build/example_*'
 	@echo 'make clean'
 	@echo
@@ -278,7 +278,7 @@ help:
 deps:
 	@tools/install-deps
 
-# What these targets build, they build on all cores, unless make was told how many.
+# What these targets build, they build on all cores, unless -j was given.
 ON_ALL_CORES = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 
 # Two steps, because the libraries' flags are only known once they are installed. Without what draws, pages have their tables.
@@ -335,7 +335,7 @@ check-mutants: deps
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) $(B)/trivium-tests$(VARIANT)
 	@BUILD=$(B) tools/check-mutants
 
-# How fast it trains on this machine, beside PyTorch. BENCH: arguments of tools/bench/cpu.py; --quick: this build alone
+# How fast it trains on this machine, against PyTorch. BENCH: arguments of tools/bench/cpu.py; --quick: this build alone
 bench: deps
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build
 	@$(if $(findstring --quick,$(BENCH)),true,$(MAKE) --no-print-directory $(ON_ALL_CORES) ARCH=x86-64-v3 BUILD_NAME=build-v3 CUDA=0 build)

@@ -25,8 +25,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* meaning: NULL for one that only other commands run. prints: what it prints is what it makes. A training run whose log
- * is lost has still trained, and is not to be started again. */
+/* meaning: NULL for one that only other commands run. prints: what it prints is what it makes. If only its log was
+ * lost, training succeeded: do not report failure, or a supervisor would rerun it. */
 struct command { const char *name; int (*main)(int argc, char **argv); bool prints; const char *meaning; };
 
 static const struct command COMMANDS[] = {
@@ -35,20 +35,20 @@ static const struct command COMMANDS[] = {
      "compare --strategies \"a | b | ...\": memory and speed of several strategies, side by side"},
     {"launch", launch_main, false, "launch -n N COMMAND ...: run a command on N ranks of this machine"},
     {"preflight", preflight_main, true,
-     "under launch, before a long job: who is where, what differs, how fast are network and disk"},
+     "under launch, before a long job: where ranks run, what differs, how fast network and disk are"},
     {"postmortem", postmortem_main, true,
-     "postmortem [JOB|DIR]: who holds up a job that hangs, or held up one that died, and what each rank did last"},
+     "postmortem [JOB|DIR]: which rank holds up a job that hangs, or held up a dead one; each rank's last steps"},
     {"watch", watch_main, true, "watch [JOB]: what each rank of a running job does, once a second"},
     {"show", show_main, true,
      "show program|types|memory|mesh|comm|options: what a run would do and need, without running it"},
     {"plan", plan_main, true,
-     "plan --cluster NAME: what a step of a layout would take on a cluster that need not be at hand"},
+     "plan --cluster NAME: what a step of a layout would take on a cluster you do not have"},
     {"calibrate", calibrate_main, true,
      "under launch: measure what cores of this machine do in a second, as a file for plan --cluster"},
     {"budget", budget_main, true,
      "budget --cluster NAME --gpus N: days, hours of GPUs, saves and failures of a training run"},
     {"oracle", oracle_main, true,
-     "oracle record|check: the numbers of a run, and which is the first that rounding does not explain"},
+     "oracle record|check: the numbers of a run, and the first number that rounding cannot explain"},
     {"generate", generate_main, true,
      "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
     {"score", score_main, true,
@@ -72,11 +72,11 @@ static void print_help(FILE *f) {
                "  trivium COMMAND --help                             its options\n");
 }
 
-/* OpenMP threads that wait for one another shall soon sleep. GNU's spin for milliseconds: on a quiet machine no one
+/* Make idle OpenMP threads sleep early. GNU's spin for milliseconds: on a quiet machine no one
  * notices, but where something else runs, each barrier lasts until the spinning thread has used up its turn, and two
  * threads were 20 times slower than one; with a thousand turns, 2 times. (To sleep at once costs small models half
- * their speed on a quiet machine.) The library reads this before main, so the program starts itself once more. Who has
- * set either variable has decided. */
+ * their speed on a quiet machine.) The library reads this before main, so the program starts itself once more. If the
+ * user set either variable, leave it alone. */
 static void wait_briefly(char **argv) {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("GOMP_SPINCOUNT", "1000", 1)) return;
     char path[PATH_MAX];
@@ -94,7 +94,7 @@ static void fill_closed(void) {
     if (fd >= 0) close(fd);
 }
 
-/* A command that succeeded has not, when what it printed is lost: a full disk, say. */
+/* A command whose output could not be written (a full disk, say) has failed. */
 static int unless_output_was_lost(int code) {
     bool failed = ferror(stdout) != 0;
     if ((fflush(stdout) == 0 && !failed) || code != 0) return code;

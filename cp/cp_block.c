@@ -6,7 +6,7 @@
  *   j < r    all queries see the first piece of keys, none the second
  *   j > r    the second piece of queries sees all keys, the first none
  *
- * So apart from the first, a meeting is a rectangle without a mask, half of the square, whoever meets whom. Where
+ * So apart from the first, a meeting is a rectangle without a mask, half of the square, for every pair of ranks. Where
  * queries see later keys, too (MASK_FULL), every meeting is the whole square.
  *
  * Source: Grattafiori et al. 2024 (Llama 3), section 3.3.2. */
@@ -98,7 +98,7 @@ enum status cp_clear_sums(const struct cp_blocks *x, char *sums, int n) {
     return x->call->device->clear(x->call->device, sums, n * x->sum_bytes);
 }
 
-/* ---- who meets whom ---- */
+/* ---- which pieces meet ---- */
 int cp_peer(const struct call *c, int by) { return (c->step->part + by + c->step->parts) % c->step->parts; }
 
 /* NULL: without memory. */

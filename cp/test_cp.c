@@ -1,6 +1,6 @@
 /* ranks: 1 2 4 8  device: cpu
  *
- * Context parallelism equals the serial run, beside every other technique. */
+ * Context parallelism equals the serial run, together with every other technique. */
 #include "cp/cp.h"
 #include "cp/cp_block.h"
 #include "cp/cp_ring.h"
@@ -94,7 +94,7 @@ TEST(test_cp_refuses) {
     assert_fails(technique_cp.check(&p), E_CONFIG, "cp-by=ring", "attention-core auto");
 }
 
-/* Of the pairs that its kernels will be given: how many queries and keys. */
+/* Check the pairs given to the kernels: numbers of queries and keys. */
 static void check_meetings(int part, enum attention_mask mask, int n, const int64_t sizes[][2]) {
     struct type x = op_type(BF16, "BT3HD", 2, 64, 3, 4, 16);
     x.shape.axis[1] = axis_zigzag('T', 64, 4, part);

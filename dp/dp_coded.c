@@ -12,9 +12,9 @@
  * Stored where: in the comm arena, for every bucket two slots of its code's bytes, since all buckets may be in flight
  * at once; and with feedback e (4 bytes per element) and f (4/dp).
  *
- * Sent when: the last final gradient of a bucket starts its all-to-all of codes beside the rest of backward.
- * BACKWARD_END adds, and gathers the coded sums of all buckets. With b = bytes of the code of 1/dp of a bucket, a rank
- * sends 2 (dp-1) b per bucket and step.
+ * Sent when: the last final gradient of a bucket starts its all-to-all of codes, which overlaps with the rest of
+ * backward. BACKWARD_END adds, and gathers the coded sums of all buckets. With b = bytes of the code of 1/dp of a
+ * bucket, a rank sends 2 (dp-1) b per bucket and step.
  *
  * What breaks: zeros that do not stay zero (sign has no zero, so the gaps between gradients are zeroed again after each
  * sum, and their residuals too); a residual that is added twice; a checkpoint that loses one (struct rank_term).

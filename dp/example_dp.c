@@ -9,7 +9,7 @@
  * of the samples, computes its partial dW, and one all-reduce adds the partial sums. Then every rank has the gradient
  * of the whole batch, applies the same update, and starts the next batch with the same W as the others.
  *
- * The one trap is B: it is the size of the *whole* batch, which every rank knows. A rank that divided by its own share
+ * The one trap is B: it is the size of the *whole* batch, the same on every rank. A rank that divided by its own share
  * would make the sum too large by a factor of the number of ranks.
  *
  * All values are small integers and B is a power of two. fp64 adds such numbers exactly in any order, so the result

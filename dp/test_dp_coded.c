@@ -91,7 +91,7 @@ static enum status sum_bucket(struct oracle *o, const struct run *r, const struc
     return comm_broadcast(group, o->sum + at, count, FP32, 0);
 }
 
-/* Of each param; what lies in the gaps is nobody's. */
+/* Compares every param; gaps between params hold no gradient. */
 static bool sums_are_the_oracles(const struct run *r, const struct oracle *o) {
     bool same = true;
     for (int i = 0; i < r->program.n_params; i++) {
@@ -184,7 +184,7 @@ TEST(test_coded_gradients_go_beside_a_pipeline_and_shards_of_sequences) {
     check_against_one_process(plan);
 }
 
-/* ---- beside the serial run: bytes, and how far off the codes are ---- */
+/* ---- against the serial run: bytes, and how far off the codes are ---- */
 /* Rounding is off by 2^-8 (bf16) or 2^-11 (fp16) of every term and once more of the sum: twice that if all terms have
  * one sign. Gradients of samples disagree; twice that again is room for terms that add up to twice their sum. */
 TEST(test_coded_memory_and_wire_are_the_planned_ones) {
@@ -224,7 +224,7 @@ static enum status compiled(struct plan plan) {
     return status;
 }
 
-/* Another technique that sums gradients, and knows nothing of codes. */
+/* Another technique that sums gradients, without codes. */
 static bool always(const struct plan *plan) {
     (void)plan;
     return true;

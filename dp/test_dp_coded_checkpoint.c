@@ -221,7 +221,7 @@ TEST(test_coded_resumes_from_what_has_no_residuals) {
     assert_true(agree_all(status == OK && begun && dropped));
 }
 
-/* ---- beside the training ---- */
+/* ---- during training ---- */
 TEST(test_coded_copy_has_the_planned_size) {
     struct plan p = plan_of(CODEC_SIGN, FEEDBACK_ON);
     struct shard_plan s = {0};

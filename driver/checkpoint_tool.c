@@ -22,7 +22,7 @@ static const char HELP[] =
     "step's folder, or what --save named\n"
     "  export    its weights for another project: hf, a GPT-2 or Llama of Hugging Face (FILE.safetensors "
     "in F32, of an fp64 run in F64,\n"
-    "            and config.json beside it; a large Llama in several files with an index); llmc, "
+    "            and config.json; a large Llama in several files with an index); llmc, "
     "a model file of llm.c (fp32, or bf16).\n"
     "            hf: FILE may be a folder; --tokenizer copies a tokenizer's files there, and config.json has its ids "
     "of special tokens\n"
@@ -82,7 +82,7 @@ static const struct option EXPORT[] = {
      offsetof(struct export_request, tokenizer)},
 };
 
-/* Of a folder a file in it, where the format has a name for it. */
+/* If the target is a folder: the file in it that the format names. */
 static enum status target_of(const struct model_format *f, const char *said, char path[OPTION_TEXT_MAX]) {
     struct stat s;
     bool slash = said[0] && said[strlen(said) - 1] == '/';
@@ -103,7 +103,7 @@ static enum status export_to(const struct model_format *f, const struct checkpoi
     struct hf_tokens tokens = {NULL, NULL, NULL};
     struct checkpoint_model m = checkpoint_model_of(r);
     if (!f->model_type && tokenizer[0])
-        return FAIL(E_USAGE, "tokenizer=%s, and %s files have none beside them: leave it out", tokenizer, f->name);
+        return FAIL(E_USAGE, "tokenizer=%s, and %s files have none next to them: leave it out", tokenizer, f->name);
     enum status status = f->model_type ? hf_tokens_init(&tokens, &m, tokenizer) : OK;
     if (status == OK) status = f->export(r, dtype, path);
     if (status == OK && f->model_type) status = hf_tokens_write(&tokens, tokenizer, path);

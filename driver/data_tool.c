@@ -40,7 +40,7 @@ static const struct option INPUT_OPTIONS[] = {
 };
 static const struct option TOKENIZE_OPTIONS[] = {
     {"to", OPTION_TEXT, "", 0, 0, NULL, "",
-     "the file to write; for Megatron NAME.bin, and NAME.idx is written beside it", "output", AT(to)},
+     "the file to write; for Megatron NAME.bin, and NAME.idx is written, too", "output", AT(to)},
     {"format", OPTION_CHOICE, "auto", 0, 0, "auto|llmc|megatron", "",
      "auto: megatron if the file to write is called .idx, else llmc", "output", AT(format)},
     {"end-of-text", OPTION_BOOL, "off", 0, 0, NULL, "", "put <|endoftext|> after each input", "output",
@@ -139,7 +139,7 @@ static enum status tokenize_files(const struct request *q, struct job *j, const 
     return OK;
 }
 
-/* Of a Megatron pair the name of the .bin, whichever of its names was given. */
+/* For a Megatron pair, OUT becomes the name of the .bin, whichever of the two was given. */
 static enum status settle_output(struct request *q) {
     size_t n = strlen(q->to);
     const char *end = n > 4 ? q->to + n - 4 : "";
@@ -152,7 +152,7 @@ static enum status settle_output(struct request *q) {
     return OK;
 }
 
-/* Is this input what would be written: OUT, or with Megatron's format the index beside it? */
+/* Would the output overwrite this input: OUT, or with Megatron's format its index? */
 static bool is_written_to(const struct request *q, const struct stat *from) {
     char beside[OPTION_TEXT_MAX + 8];
     struct stat to;

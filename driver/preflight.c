@@ -28,7 +28,7 @@ enum { MOST_HOSTS = 8, REPEATS = 5 };
 static const int64_t all_reduce_bytes = 16 << 20, write_bytes = 16 << 20, probe_bytes = 4096;
 #define MIB (1024.0 * 1024.0)
 
-/* ---- who is where ---- */
+/* ---- hosts of the ranks ---- */
 
 enum status preflight_program(uint64_t *hash) {
     char buffer[1 << 16];

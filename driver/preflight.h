@@ -1,7 +1,7 @@
 /* Before a long job: what could be wrong with hosts, devices, network and disk, found in seconds instead of hours.
  *
  *   trivium train --save DIR ...            looks at DIR before the first step (preflight_train)
- *   trivium launch -n N preflight [--save DIR] [train's options]      the table: who is where, what differs, how
+ *   trivium launch -n N preflight [--save DIR] [train's options]      the table: hosts, what differs, how
  *                                                                     fast */
 #ifndef TRIVIUM_DRIVER_PREFLIGHT_H
 #define TRIVIUM_DRIVER_PREFLIGHT_H

@@ -1,4 +1,4 @@
-/* The one place that knows all techniques and models. To add one: include it, and put it in the list. The order is that
+/* The one list of all techniques and models. To add one: include it, and put it in the list. The order is that
  * of rewriting: cp cuts the sequence, ep the experts, tp changes what a layer is, pp picks this rank's layers, the rest
  * mark what is left; elastic keeps what all of them save. */
 #include "driver/recipe.h"

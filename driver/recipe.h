@@ -20,8 +20,8 @@ enum status recipe_plan(struct plan *);
 /* What it generates with: those techniques that a single sequence can use, and the rewrite that makes a decoder of the
  * model. */
 extern const struct recipe generate_recipe;
-/* What a plan must be for it, before it is settled: so many sequences, logits that can be looked at, and the cpu unless
- * another is asked for. */
+/* Set what generation needs in a plan, before it is settled: the number of sequences, logits that can be looked at, and
+ * the cpu unless another is asked for. */
 void generate_plan(struct plan *, int64_t sequences);
 
 #endif

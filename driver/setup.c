@@ -161,8 +161,8 @@ static int threads_of(const struct plan *plan, int local_ranks) {
     return threads;
 }
 
-/* As it will be compiled: on so many threads, of which each has scratch. Where hosts may differ, on one: all ranks must
- * choose alike. */
+/* Choose with the number of threads of the run, each of which has scratch. If hosts may differ, with one: all ranks
+ * must choose alike. */
 static enum status choose(struct plan *plan, int world) {
     struct cluster c;
     if (!choose_is_asked(plan)) return OK;

@@ -27,7 +27,7 @@ enum status setup_open(struct setup *, int world);
 enum status setup_read(struct setup *);
 /** @errors as setup_open  @collective{none} */
 enum status setup_settle(struct setup *, int world);
-/** The same options and data for another setup_settle. The data are borrowed. *out is to be finished.
+/** The same options and data for another setup_settle. The data are borrowed. The caller finishes *out.
  *  @errors E_MEMORY  @collective{none} */
 enum status setup_copy(struct setup *out, const struct setup *);
 void setup_fini(struct setup *);

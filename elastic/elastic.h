@@ -26,8 +26,8 @@ bool elastic_is_due(const struct run *, int64_t n_step);
  *  @collective{mesh} @errors as elastic_begin */
 enum status elastic_keep(struct run *);
 
-/** All know that this epoch is to end here, for one that is planned: keep the state after the last finished step, and
- *  wait for it. @return E_EPOCH  @collective{mesh} @errors as elastic_begin */
+/** A planned change ends this epoch, on all ranks: keep the state after the last finished step, and wait for its
+ *  copies. @return E_EPOCH  @collective{mesh} @errors as elastic_begin */
 enum status elastic_rest(struct run *);
 
 /* ---- when an epoch has opened (comm_epoch_enter) ---- */

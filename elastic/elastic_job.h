@@ -20,7 +20,7 @@ struct generation {
     bool goes_on;                        /* its run ends, and another one goes on */
 };
 
-/* Of a process there is one: it is in one job. of[k]: where what store.kept[k] speaks of lies. */
+/* One per process, which is in one job. of[k]: the memory that store.kept[k] describes. */
 struct elastic_job {
     enum epoch_state state;
     int64_t back;                        /* the step that all go back to, since they have reported */
@@ -36,7 +36,7 @@ enum epoch_action elastic_happens(enum epoch_event);
 enum status elastic_finish(struct generation *);
 /** Nothing of it is needed any more. */
 void elastic_drop(int k);
-/** Of a run; NULL: the technique is off. */
+/** The run's generation; NULL: the technique is off. */
 struct generation *elastic_of(const struct run *);
 
 #endif

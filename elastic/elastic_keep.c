@@ -91,7 +91,7 @@ bool elastic_is_due(const struct run *r, int64_t n_step) {
     return every && n_step % every == 0 && n_step < r->plan.steps && !r->apart;
 }
 
-/* Once all of this epoch are whole nobody goes back to the one before. */
+/* Once all copies of this epoch are complete, no rank goes back to the one before. */
 static void forget_others(const struct generation *g) {
     for (int k = 0; k < 2 && comm_epoch_is_whole(); k++)
         if (elastic_job()->of[k] != g) elastic_drop(k);

@@ -1,7 +1,7 @@
 /* A new epoch: which step all go back to, and the state of that step in the layout that is left.
  *
  *     REPORT   all say the newest step of which they have their own shard and their neighbor's; back = the least
- *     MOVE     the headers of all shards, from who holds them (the owner, or its right neighbor); then the load, which
+ *     MOVE     the headers of all shards, from their holder (the owner, or its right neighbor); then the load, which
  *              asks them for the bytes (lib/checkpoint/snapshot.h)
  *
  * COPY is elastic_begin, as in any run. */
@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* ---- REPORT ---- */
-/* What is not of the epoch that all go back to is of no use any more. */
+/* Drop snapshots of every epoch but `from`, to which all ranks go back. */
 static void drop_others(int32_t from) {
     struct elastic_job *job = elastic_job();
     for (int k = 0; k < 2; k++)
@@ -50,7 +50,7 @@ static struct held held_here(const struct epoch *from, const struct epoch_shape 
     return copy ? (struct held){g->left_header, g->left[at]} : (struct held){g->own_header, g->own[at]};
 }
 
-/* A text of the rank `root`, for all; *out is to be freed. */
+/* Broadcast the text of rank `root`; the caller frees *out. */
 static enum status share_text(const char *mine, int root, char **out) {
     int64_t n = mine ? (int64_t)strlen(mine) + 1 : 0;
     TRY(comm_broadcast(group_world(), &n, (int64_t)sizeof n, UINT8, root));

@@ -9,13 +9,13 @@
  *     1: x_1, copy of x_0        1: ?                            1: x_1            <- from 2
  *     2: x_2, copy of x_1        2: x_2, copy of x_1             2: x_2, copy of x_1
  *
- * The copy is waited for before the next sum. So a rank that has the sum knows that everybody has everybody's copy of
- * the step before it: that is the step to which all can go back. Here rank 1 forgets in the middle of step 3, when the
- * others have already added: they have to undo that, or the steps of different ranks would be mixed. So each keeps its
- * own state of the last step as well.
+ * The copy is waited for before the next sum. So once a rank has the sum, all ranks have all copies of the step before
+ * it: that is the step to which all can go back. Here rank 1 forgets in the middle of step 3, when the others have
+ * already added: they have to undo that, or the steps of different ranks would be mixed. So each keeps its own state of
+ * the last step as well.
  *
  * elastic/ does this for every shard of a model, with processes that really die. All values are integers: the result
- * must equal, to the bit, that of a run in which nobody forgets. */
+ * must equal, to the bit, that of a run in which no rank forgets. */
 #include "lib/comm/comm_request.h"
 #include <stdio.h>
 

@@ -10,8 +10,8 @@
  *              are scattered: (n, F, B, D) partial -> (1, F, B, D)
  *
  * Backward is the same the other way round: the owner gets dpooled of all samples, by an all-to-all or an all-gather.
- * Who owns a row hears of every use of it, so its gradient is whole there: nobody sums it over ranks, and it is updated
- * where it is. The ids need no message, since every rank can read every sample.
+ * A row's owner gets every use of it, so its gradient is complete there: no sum over ranks follows, and the owner
+ * updates it. The ids need no message, since every rank can read every sample.
  *
  * Stored where: tables, and what is kept of their rows, F V (D + 1) / n numbers a rank; records of the owner's bags in
  * the gradient arena (lib/ops/rec/embedding_bag.h).
@@ -26,7 +26,7 @@
  * owner that looks up its own samples only.
  *
  * Source: Naumov et al. 2019 and Mudigere et al. 2022 (DLRM: hybrid parallelism, by table and by row); Lian et al. 2021
- * (Persia: late updates of tables beside a dense part in time). */
+ * (Persia: late updates of tables, with a dense part in time). */
 #include "emb/emb.h"
 
 #include "lib/base/integer.h"
@@ -56,7 +56,7 @@ static const struct option OPTIONS[] = {
      offsetof(struct emb_options, store)},
 };
 
-/* Of every model with tables, on any number of ranks. */
+/* Every model with tables uses it, on any number of ranks. */
 static bool emb_wanted(const struct plan *plan) {
     const struct emb_options *o = emb_options(plan);
     return plan->arch->clicks || o->delay > 0 || o->by != EMB_BY_TABLE || o->cache > 0 || o->store != EMB_IN_HOST;
@@ -200,7 +200,7 @@ static enum status check_cache(const struct compiled *c, const struct program *p
                 "emb-cache %" PRId64 ", more ranks, or a smaller global-batch", rows, most, p->params[i].name, most);
 }
 
-/* Who divides or averages weights in another way does not know of tables. */
+/* Techniques that shard or average weights in another way cannot handle tables. */
 static enum status emb_lowered(const struct compiled *c, struct program *p) {
     for (int i = 0; i < p->n_params; i++) TRY(check_cache(c, p, i));
     for (int i = 0; i < p->n_params; i++)

@@ -3,7 +3,7 @@
  * Minimal sharded tables: F = 2 features, a table of V rows each, one on each rank; every rank has S samples, with a
  * bag of M ids for each feature. A step of y_s = sum over d of pooled_0[d] pooled_1[d], with the loss sum of y_s.
  *
- *     pool         an owner looks up for the samples of both ranks: it knows their ids, and none is sent
+ *     pool         an owner looks up for the samples of both ranks: it can compute their ids, so none is sent
  *     all-to-all   pooled vectors go to where the samples are: now (F, S, D), mine
  *     backward     dpooled_0 = pooled_1, dpooled_1 = pooled_0
  *     all-to-all   back to the owner

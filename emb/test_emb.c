@@ -1,7 +1,7 @@
 /* ranks: 1 2 4 8  device: cpu
  *
- * DLRM against an oracle that knows nothing of this project's ops, records or exchanges: loops over samples, in
- * doubles, and for the tables a gradient as large as the table. Tables by table and by row, beside ZeRO and
+ * DLRM against an oracle without this project's ops, records or exchanges: loops over samples, in
+ * doubles, and for the tables a gradient as large as the table. Tables by table and by row, with ZeRO and
  * microbatches, with updates in time and late: losses, norms, tables, what is kept of their rows and every other weight
  * within 1e-10. */
 #include "emb/emb.h"
@@ -143,7 +143,8 @@ TEST(test_wide_deep_equals_its_serial_run) {
 }
 
 /* ---- evaluation ---- */
-/* The loss and the AUC do not depend on who has which sample, nor on a ragged end: 60 samples in batches of 16. */
+/* The loss and the AUC do not depend on which rank has which sample, nor on a ragged end: 60 samples in batches of
+ * 16. */
 TEST(test_evaluation_is_the_same_in_every_layout) {
     double loss[2], auc[2];
     for (int i = 0; i < 2; i++) {

@@ -160,7 +160,7 @@ static bool has_same_bits(const struct trial *t, int64_t cache, uint64_t expecte
     run_destroy(&r);
     status_report();
     bool ok = status == OK && found == expected && told && d.memory == 0 && d.wire < 1e-12;
-    if (!ok) fprintf(stderr, "trial %d, cache %d: %s, same %d, told %d, %g B and wire %g off\n", (int)(t - TRIALS),
+    if (!ok) fprintf(stderr, "trial %d, cache %d: %s, same %d, reported %d, %g B and wire %g off\n", (int)(t - TRIALS),
                      (int)cache, status_name(status), found == expected, told, d.memory, d.wire);
     return agree_all(ok);
 }

@@ -9,8 +9,8 @@
  *   reshard  -> (E, P/ep, R, C)   back, and combine
  *
  * Backward is the same two exchanges. Sizes do not depend on where tokens go (lib/ops/moe/moe_route.h): an empty place
- * is a row of zeros, and is sent. Packed (lib/ops/moe/moe_pack.h), E is ep boxes of R rows, sent the same way, and how
- * many rows of each box are used goes beside them. Nothing is computed here, so all layouts give the serial run's
+ * is a row of zeros, and is sent. Packed (lib/ops/moe/moe_pack.h), E is ep boxes of R rows, sent the same way, and the
+ * number of used rows of each box is sent along. Nothing is computed here, so all layouts give the serial run's
  * numbers.
  *
  * Stored where: E/ep experts per rank, and their states. dp cp / ep ranks have the same ones (AXIS_EDP): dp/ sums their

@@ -5,7 +5,7 @@
  *     e[t] = the expert with the largest score x[t] . r[e]          y[t] = W[e] x[t]
  *
  * Tokens go to where their expert is. Each rank has room for S tokens per expert, and gives places in order; a token
- * that finds none is dropped, and its y is zero. What it sends is (E, S, C), whoever goes where: sizes do not depend on
+ * that finds none is dropped, and its y is zero. What it sends is (E, S, C), wherever tokens go: sizes do not depend on
  * the data, and empty places are zeros.
  *
  *     dispatch     place the tokens: (E, S, C)
@@ -54,7 +54,7 @@ static int dispatch(double x[T][C], double sent[E * S][C], int place[T]) {
     return dropped;
 }
 
-/* Of S rows. */
+/* Apply expert e to S rows. */
 static enum status apply_expert(int e, double x[S][C], double y[S][C]) {
     double w[C][C];
     for (int i = 0; i < C * C; i++) w[i / C][i % C] = element("expert", e * C + i / C, i % C);

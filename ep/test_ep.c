@@ -1,6 +1,6 @@
 /* ranks: 1 2 4 8  device: cpu  threads: 1
  *
- * Mixtures of experts, and expert parallelism, equal the serial run beside every other technique. */
+ * Mixtures of experts, and expert parallelism, equal the serial run, together with every other technique. */
 #include "ep/ep.h"
 #include "cp/cp.h"
 #include "driver/recipe.h"
@@ -63,7 +63,7 @@ static struct plan plan_of(struct plan p, const struct trial *t) {
     return p;
 }
 
-/* Of every `stride`-th layout of this world; packed: beside a serial run that is not. */
+/* Check every `stride`-th layout of this world; packed: against a serial run that is not. */
 static void check_layouts(struct plan serial, int stride, bool packed) {
     struct reference reference;
     int seen = 0, failed = 0;

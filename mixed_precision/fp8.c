@@ -11,16 +11,16 @@
  * maximum of H steps forgives a small one, and each unit of margin leaves room for twice as large ones.
  *
  * In the code: every linear step of a layer becomes cast_fp8 and linear_fp8 (lib/ops/fp8.h). Head, embedding and
- * whatever is no product stay in the model's dtype, and so do weights and gradients: this technique is beside
- * mixed_precision.c, not in its place. Three tensors per weight, x, W and dy, are numbered by the weight's number in
- * the model's table, which is the same on all ranks.
+ * whatever is no product stay in the model's dtype, and so do weights and gradients: this technique adds to
+ * mixed_precision.c, and does not replace it. Three tensors per weight, x, W and dy, are numbered by the weight's
+ * number in the model's table, which is the same on all ranks.
  *
  * Why delayed: the scale is one number for the *whole* tensor of a whole step, over all ranks and microbatches. MAX is
  * exact in any order, so it is the same in every layout; replays and split weight gradients see the same scale, because
  * it is fixed during the step. A scale of the tensor that is there just now (current scaling) would be one of a
  * microbatch's part, and results would depend on the microbatch's size.
  *
- * The first step knows no amax. Its scales are 1 for x and W; and for dy, which the mean over the global batch has
+ * The first step has no amax. Its scales are 1 for x and W; and for dy, which the mean over the global batch has
  * divided by its number of tokens, that number. So has a tensor that has been zero in all steps of the history.
  *
  * Stored where: this step's amax, 3 numbers per weight, in the comm arena; on the host as many scales, and the history,

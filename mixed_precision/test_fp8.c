@@ -164,7 +164,7 @@ TEST(test_activations_shrink_by_what_is_cast) {
     assert_int_equal(bytes[0] - bytes[1], plain.layers * tokens * plain.hidden * (8 * 6 - 7));
 }
 
-/* Beside the loss and the norm, one all-reduce of three numbers per param of the model. */
+/* In addition to the loss and the norm, one all-reduce of three numbers per param of the model. */
 TEST(test_fp8_sends_what_it_bills) {
     struct plan p = layout_in_company(fp8_plan(), 0);
     struct run r;

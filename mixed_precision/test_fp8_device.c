@@ -1,6 +1,6 @@
 /* ranks: 1 2  device: any
  *
- * fp8 on the device that the tests are for, beside the serial run that the CPU emulates. */
+ * fp8 on the tested device, against the serial run that the CPU emulates. */
 #include "mixed_precision/fp8.h"
 #include "tests/layouts.h"
 #include "tests/test.h"

@@ -10,8 +10,8 @@
  *
  *   Rank i has qkv and fc for its heads and channels, and proj and fc2 for what they make. Nothing in between mixes
  *   heads or channels, so each half of a layer ends in a partial sum: one tp_sum forward. Backward mirrors it: each
- *   rank knows a part of the gradient of the half's input: one tp_sum. Layernorms, biases after the sum, embedding
- *   and head are whole on every rank.
+ *   rank has a part of the gradient of the half's input: one tp_sum. Layernorms, biases after the sum, embedding and
+ *   head are whole on every rank.
  *
  * Pipeline parallelism gives each stage L/p neighboring layers. The embedding's weight is on the first and the last.
  * With --recompute a layer keeps only its input; backward makes the rest again, for one layer at a time. */
@@ -117,7 +117,7 @@ void model_tie(struct model *m) { if (is_first() || is_last()) tie_sum(m->dw + w
 
 /* ---- what is kept ---- */
 
-/* Of a layer, behind its input. mid: after attention's half. */
+/* A layer's activations, after its input. mid: after attention's half. */
 struct layer { real *ln1, *qkv, *prob, *att, *mid, *ln2, *fc, *gelu; };
 struct kept {
     real **x;                            /* x[l]: input of layer l; x[n_layers]: what leaves the stage */

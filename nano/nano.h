@@ -2,7 +2,7 @@
  *
  *   ops.c       what a layer computes: forward and backward of five operations, as loops
  *   model.c     the GPT: which weights there are, and a layer forward and backward, sharded by tensor parallelism
- *   parallel.c  who is where in the grid of ranks, and the messages they exchange
+ *   parallel.c  each rank's place in the grid, and the messages they exchange
  *   train.c     a step: microbatches through the pipeline (1F1B), gradients summed, AdamW with sharded states (ZeRO-1)
  *
  * The large project does the same with tables instead of calls, on GPUs too. Both give the same losses (make nano).

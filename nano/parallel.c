@@ -1,4 +1,4 @@
-/* Who is where, what ranks send each other, and numbers that all of them draw alike.
+/* The place of each rank, the messages between ranks, and random numbers that are the same on all of them.
  *
  * Ranks form a grid of p x d x t. A rank is in three groups, each of the ranks that differ from it in one coordinate
  * only:
@@ -84,8 +84,8 @@ void stage_finish(void) {
 }
 
 /* ---- random numbers ----
- * Whoever holds element i of a weight draws the number that belongs to (seed, the weight's name, i). So every layout
- * begins with the same weights, and nobody sends them. Philox-4x32-10: Salmon and others 2011, "Parallel random
+ * Each rank that holds element i of a weight draws the number of (seed, the weight's name, i). So every layout
+ * begins with the same weights, and no rank sends them. Philox-4x32-10: Salmon and others 2011, "Parallel random
  * numbers: as easy as 1, 2, 3". */
 
 static uint64_t hash_of(const char *name) {          /* FNV-1a */

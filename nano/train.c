@@ -106,7 +106,7 @@ static double forward_backward(struct model *m, struct kept **kept, int64_t step
 
 struct states { real *m, *v; };          /* AdamW's moments of what this rank owns */
 
-/* Of a weight's numbers those that lie in from .. to-1 of all weights: at .. end-1; none if end <= at. */
+/* The part of a weight in from .. to-1 of all weights: its elements at .. end-1; none if end <= at. */
 struct run { int64_t at, end; };
 static struct run own_part(const struct weight *w, int64_t from, int64_t to) {
     return (struct run){w->at > from ? w->at : from, w->at + w->n < to ? w->at + w->n : to};

@@ -192,7 +192,7 @@ static int usual_at(const struct list *list, int n, int i) {
     return usual;
 }
 
-/* The first place at which not all are alike: who is odd there, beside one who is not. */
+/* Find the first call in which not all members agree: one that differs, and one of the majority. */
 static void compare_lists(struct calls *c, int group, const struct list *list, int n) {
     int longest = 0;
     for (int l = 0; l < n; l++)

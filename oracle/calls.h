@@ -38,8 +38,8 @@ struct called {
     char op[CALL_OP_MAX], dtype[CALL_DTYPE_MAX];
 };
 
-/* Of a channel: rank's call is not what other's is, at the same place. NULL: it has ended. sure: most members call what
- * other does; else nobody can say which of the two is wrong. */
+/* In one channel, `rank` and `other` make different calls at the same place. NULL: its list has ended. sure: most
+ * members agree with `other`; else either of the two may be wrong. */
 enum call_fault { CALL_DIFFERS, CALL_SWAPPED, CALL_MISSING, CALL_MORE };
 struct call_finding {
     enum call_fault fault;
@@ -59,7 +59,7 @@ struct calls {
     int n_findings, n_absent;            /* absent: members of groups that have no file; they are not compared */
 };
 
-/** Read a recording's files, if there are any, and compare. *out is to be closed in any case.
+/** Read a recording's files, if there are any, and compare. The caller closes *out in any case.
  *  @errors E_FORMAT: a line that is none; E_IO, E_MEMORY  @collective{none} */
 enum status calls_check(const char *folder, struct calls *out);
 void calls_close(struct calls *);

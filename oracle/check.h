@@ -22,14 +22,14 @@ struct check {
     struct calls calls;                  /* of the run */
 };
 
-/** Compare all steps that both have. *out is to be closed in any case.
+/** Compare all steps that both have. The caller closes *out in any case.
  *  @errors E_DATA, E_FORMAT: not a recording, not a reference, or one without scales for the run's precision; E_IO,
  *  E_MEMORY  @collective{none} */
 enum status check_recordings(const char *run, const char *reference, struct check *out);
 void check_close(struct check *);
 
 /* ---- check_slack.c ---- */
-/** Of a weight: how far each element may be off because of the signs of steps up to this one; NULL: not at all, or it
+/** How far each element of a weight may be off because of the signs of steps up to this one; NULL: not at all, or it
  *  is no weight. Borrowed until the next step of the tensor. Once a step.  @errors E_MEMORY */
 enum status check_slack(struct check *, struct kept *reference, const struct checked *, const double **out);
 void check_slack_fini(struct check *);

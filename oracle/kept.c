@@ -88,7 +88,7 @@ int kept_find(struct kept *k, const char *name, int *first) {
     return n;
 }
 
-/* Of an element: who gave the last summand, as 1 + the piece (0: nobody); its value; and how many there are so far.
+/* An element: the piece of its last summand, plus 1 (0: none); the summand's value; and the number of summands so far.
  * Pieces come summand by summand, so that one that two ranks have is next to itself. */
 struct seen { int piece, n; double value; };
 struct putting { struct whole *w; const struct kept *k; int first, piece; struct seen *seen; double apart, most; };

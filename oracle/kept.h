@@ -4,7 +4,7 @@
  *              .grad, .moment1, .moment2, .param); or a number: loss, grad_norm
  *   box        which part of the whole tensor
  *   part       0 of 1: its values. i of n: the i-th of n summands
- *   rank       who has it
+ *   rank       the rank that has it
  *
  * Putting a tensor together (kept_whole) is where ranks are held against each other: parts are added, each once, and
  * two ranks that have the same elements, or the same part of them, must have the same values. */
@@ -22,7 +22,7 @@ struct kept_piece {
 /* sorted: pieces of one name lie together, part by part, else in the order in which they came. Zero at first. */
 struct kept { struct kept_piece *piece; int n; double *values; int64_t n_values, room; bool sorted; };
 
-/** Room for one more piece, whose values are to be filled in. @return where; NULL: no memory */
+/** Room for one more piece, whose values the caller fills in. @return where; NULL: no memory */
 double *kept_add(struct kept *, const struct kept_piece *);
 /** A number. @errors E_MEMORY */
 enum status kept_add_number(struct kept *, const char *name, int rank, double value);
@@ -45,7 +45,7 @@ struct whole {
 };
 /** Pieces of this name: their number, and the first's index; sorts if need be. */
 int kept_find(struct kept *, const char *name, int *first);
-/** Put it together; *out is to be freed (whole_fini) in any case.
+/** Put it together; the caller frees *out (whole_fini) in any case.
  *  @errors E_FORMAT: pieces that are not of one tensor, or of one 64 times as large, or parts not of one sum; E_MEMORY;
  *  E_DATA: no piece of that name */
 enum status kept_whole(struct kept *, const char *name, struct whole *out);

@@ -138,7 +138,7 @@ static enum status check(const struct run *run) {
         return FAIL(E_CONFIG,
                     "asynchronous steps have no numbers of their own to compare with others; use %s",
                     plan_synchronous_option(p));
-    if (!p->arch->published) return FAIL(E_CONFIG, "arch=%s has no names that others know", p->arch->name);
+    if (!p->arch->published) return FAIL(E_CONFIG, "arch=%s has no published names", p->arch->name);
     return OK;
 }
 

@@ -1,4 +1,4 @@
-/* Recording a run: its numbers of a step, under the names that others know them by.
+/* Recording a run: its numbers of a step, under their published names.
  *
  *   .act         what a module gives            after its forward row, a microbatch at a time
  *   .act_grad    the loss's gradient of that    when its first reader's backward row is done: all others came before
@@ -7,7 +7,7 @@
  *   loss, grad_norm, clip_factor, lr            after the step
  *
  * Samples are those of the step's global batch, so microbatches and dp are boxes along the first axis, as tp and cp are
- * along others: nothing here knows a layout. */
+ * along others: nothing here depends on a layout. */
 #ifndef TRIVIUM_ORACLE_RECORD_H
 #define TRIVIUM_ORACLE_RECORD_H
 
@@ -46,7 +46,7 @@ void recorder_begin(struct recorder *);
 enum status recorder_end(struct recorder *);
 void recorder_detach(struct recorder *);
 
-/** Has each weight of the model a name that others know?
+/** Has each weight of the model a published name?
  *  @errors E_CONFIG: the first that has none; those of the model's build  @collective{none} */
 enum status record_check_names(const struct plan *);
 /** Names of a step's tensors in the order in which a serial run of the plan makes them, as an array of

@@ -1,7 +1,8 @@
 /* A recording: what a training run computed, tensor by tensor, in files that any program can write
  * (docs/oracle-format.md).
  *
- *   DIR/recording.json             who wrote it, its precision, how many steps; a reference has besides the model, the
+ *   DIR/recording.json             its writer, its precision, the number of steps; a reference has besides the model,
+ *                                  the
  *                                  optimizer, and the order in which a step makes its tensors
  *   DIR/step-1/rank-0.safetensors  what rank 0 has of the first step: NAME, a whole tensor, or NAME#k, a piece, of
  *                                  which the file's metadata say so: {"first": [0, 64], "of": [128, 384]}
@@ -21,7 +22,7 @@ struct recording {
     json_t *head;
 };
 
-/** Read recording.json. *out is to be closed. @errors E_DATA: not there; E_FORMAT: not such a file, or of a version
+/** Read recording.json. The caller closes *out. @errors E_DATA: not there; E_FORMAT: not such a file, or of a version
  *  that is not known  @collective{none} */
 enum status recording_open(const char *folder, struct recording *out);
 void recording_close(struct recording *);

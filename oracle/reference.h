@@ -40,9 +40,9 @@ enum status record_reference(const struct record_request *);
 /* ---- scales ---- */
 /** "scale-fp32.json" */
 void scale_path(const char *folder, enum dtype, char out[RECORDING_PATH_MAX]);
-/** Of a precision. New. @errors E_DATA: not there; E_FORMAT  @collective{none} */
+/** The scales of a precision, a new reference. @errors E_DATA: not there; E_FORMAT  @collective{none} */
 enum status scale_read(const char *folder, enum dtype, json_t **out);
-/** Of a tensor in a step, from 1. NAN: it has none. */
+/** The scale of a tensor in a step, from 1. NAN: it has none. */
 double scale_of(const json_t *, int64_t step, const char *name);
 
 #endif

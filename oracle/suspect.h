@@ -10,7 +10,7 @@
 
 enum { MAX_SUSPECTS = 3 };
 
-/* What is known of the tensor and its step. before: of the step before, as the reference has it: weights at first from
+/* The evidence on a tensor and its step. before: the reference's tensors of the step before: weights at first from
  * its model/. NULL in x or y .x: not there. */
 struct evidence {
     struct checked c;
@@ -28,14 +28,14 @@ struct suspicion { const char *id, *what, *confirm; char detail[160]; };
 /** The signatures that fit, at most MAX_SUSPECTS, the most particular first. @return how many  @collective{none} */
 int suspect_all(const struct evidence *, struct suspicion out[MAX_SUSPECTS]);
 
-/** Of the first wrong tensor of a check. *n: how many. @errors as check_recordings  @collective{none} */
+/** Suspects for the first wrong tensor of a check; *n: their number. @errors as check_recordings  @collective{none} */
 enum status suspect_first(const struct check *, struct suspicion out[MAX_SUSPECTS], int *n);
 
 /* ---- the parts ---- */
 typedef bool signature(const struct evidence *, char detail[160]);
-/* suspect_ranks.c: what ranks have, and who else */
+/* suspect_ranks.c: which ranks have which values */
 signature suspect_unsummed, suspect_unaveraged, suspect_untied, suspect_one_rank;
-/* suspect_shape.c: the tensor beside itself */
+/* suspect_shape.c: the tensor against itself */
 signature suspect_zero, suspect_ratio, suspect_stale, suspect_shifted, suspect_transposed, suspect_permuted,
     suspect_positions, suspect_region, suspect_constant_vector, suspect_dropout;
 /* suspect_update.c: norm and optimizer */

@@ -1,4 +1,4 @@
-/* The wrong tensor beside what it should be, as arrays of numbers. */
+/* The wrong tensor against the right one, as arrays of numbers. */
 #include "oracle/suspect.h"
 
 #include "lib/base/sort.h"

@@ -200,7 +200,7 @@ TEST(test_parts_are_summed_and_replicas_compared) {
     assert_int_equal(w.rank, 0);
     assert_int_equal(w.other, 2);
     whole_fini(&w);
-    assert_fails(kept_whole(&k, "nobody's", &w), E_DATA, "nobody's");
+    assert_fails(kept_whole(&k, "of no piece", &w), E_DATA, "of no piece");
     kept_fini(&k);
 }
 

@@ -36,7 +36,7 @@ static enum status record(const struct plan *plan, int world, const char *folder
     return fail_agree(group_world(), status);
 }
 
-/* Of one step: the names of `serial` that are not alike in `found`. The first of them is told. */
+/* Count the names in one step of `serial` whose values differ in `found`, and print the first. */
 static int count_different(struct kept *serial, struct kept *found, const char *layout) {
     int first, different = 0;
     const char *last = "";

@@ -35,7 +35,7 @@ static double step_of(int64_t i, double eps, double c1, double c2) {
     return 1e-2 * (w.m[i] / c1 / (sqrt(w.v[i] / c2) + eps) + 0.1 * w.before[i]);
 }
 
-/* x = y: what is to be spoiled. name ends in what it is: .act has three axes, all others two; a number has one
+/* x = y: the case that a test spoils. name ends in what it is: .act has three axes, all others two; a number has one
  * element. */
 static void begin(const char *name, int n_axes) {
     struct box b = {.n_axes = n_axes ? n_axes : 1};
@@ -93,7 +93,7 @@ TEST(test_noise_is_no_suspect) {
     assert_suspect(NULL, "");
 }
 
-/* What is no number is explained by nothing, whatever the other elements look like. */
+/* A tensor with a NaN has no suspect, whatever its other elements are. */
 TEST(test_nan_is_no_suspect) {
     double part[2][N * N];
     for (int where = 0; where < 2; where++) {

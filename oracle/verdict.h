@@ -36,8 +36,8 @@ double whole_difference(const double *x, const double *y, const double *slack, i
  *  at, missing, apart, rank and other are set: of a tensor of another shape or in part no error and no place. */
 void verdict_of(const struct whole *run, const struct whole *reference, const double *slack, struct checked *c);
 
-/** Of rows in the order in which they are made. *n_compared: all but those not recorded; *n_wrong: all but those and
- *  the right ones. @return the first that is wrong; -1: none */
+/** The verdict of rows in the order in which they are made. *n_compared: all but those not recorded; *n_wrong: all
+ *  but those and the right ones. @return the first that is wrong; -1: none */
 int verdict_first(const struct checked *row, int n, int *n_compared, int *n_wrong);
 
 #endif

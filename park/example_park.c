@@ -1,6 +1,6 @@
 /* ranks: 1
  *
- * Minimal parking: a chain of layers whose activations wait in host memory until backward wants them.
+ * Minimal parking: a chain of layers whose activations wait in host memory until backward reads them.
  *
  *     x_1 = tanh(x_0)   x_2 = tanh(x_1)  ...  x_L = tanh(x_{L-1})        loss = 1/2 |x_L|^2
  *
@@ -14,7 +14,7 @@
  *     backward   while dx_{l-1} is made of x_l, x_{l-1} is copied back
  *
  * A copy starts and is awaited. On a GPU it runs meanwhile on a stream of its own; here `start` only takes note, and
- * `await` copies: as late as it may, so that who comes too early sees other numbers. To show it, the same is done with
+ * `await` copies as late as allowed, so that a premature read returns wrong numbers. To show it, the same is done with
  * one buffer, in which x_{l+1} is written over x_l while that is being copied.
  *
  * A copy has the same bits, so gradients are compared with ==.
@@ -54,7 +54,7 @@ static void kept(const double *x0, double *dx) {
     for (int l = L; l > 0; l--) layer_backward(x[l], dx);
 }
 
-/* x_1 .. x_L in host memory, and so many buffers of the device. */
+/* x_1 .. x_L in host memory, and `buffers` buffers on the device. */
 static void parked(const double *x0, int buffers, double *dx) {
     array device[BUFFERS], host[L + 1];
     struct copy copy = {NULL, NULL};

@@ -2,7 +2,7 @@
  *
  * Idea: what forward makes for backward is not read for a long time in between, least of all in the first layers, whose
  * backward comes last. So it need not lie in the device's memory meanwhile: copy it to host memory after its last use
- * in forward, and back before its first use in backward. Copies run beside the rows, a block ahead.
+ * in forward, and back before its first use in backward. Copies overlap with computation, a block ahead.
  *
  *   attention   what attention reads and makes: qkv and its output, a fourth of a layer
  *   all         everything of a layer that backward reads
@@ -61,7 +61,7 @@ static void mark_step(struct program *p, const struct step *s) {
         if (!(s->op->statistic_out >> k & 1) && !block_gives(&p->blocks[s->block], s->out[k])) mark(p, s->out[k]);
 }
 
-/* What is a statistic of one step is read by others, too. */
+/* Keep statistics on the device: other steps read them, too. */
 static void keep_statistics(struct program *p, const struct step *s) {
     for (int k = 0; k < s->n_out; k++)
         if (s->op->statistic_out >> k & 1) p->slots[s->out[k]].park = false;

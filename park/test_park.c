@@ -192,7 +192,7 @@ static bool same_bits(struct plan plan, const struct reference *ref) {
     struct difference without, with;
     if (!agree_all(plan_settle(&plan, comm_world_size()) == OK)) {
         status_report();
-        return true;                                                 /* no layout of so many ranks */
+        return true;                                                 /* no layout of this number of ranks */
     }
     enum status status = layout_compare(&plan, ref, &without);
     park_options(&plan)->kind = kinds[(plan.mesh.dp + recompute_options(&plan)->kind + plan.mesh.pp) % 3];
@@ -223,7 +223,7 @@ TEST(test_park_changes_no_bit_of_any_layout) {
     assert_int_equal(wrong, 0);
 }
 
-/* What is copied is what is billed; an evaluation copies nothing. */
+/* The copied bytes are the billed bytes; an evaluation copies nothing. */
 TEST(test_park_copies_what_is_billed) {
     struct plan plan = plan_of(PARK_ALL, 0, RECOMPUTE_NONE);
     struct run r;

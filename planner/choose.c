@@ -91,7 +91,7 @@ static enum status split_until_it_fits(const struct choosing *c, const struct fo
     int64_t room = c->cluster->memory_bytes - c->cluster->reserve_bytes;
     for (bool can_be = true;;) {
         enum status status = split_layers(n, c->asked->layers, layer->s, fixed_s, most, layers_of);
-        if (status == E_CONFIG) status_clear();                      /* memory does not hold so many */
+        if (status == E_CONFIG) status_clear();                      /* memory does not hold this number */
         t->price.fits = false;
         if (status != OK) return status == E_CONFIG ? OK : status;
         write_split(&l, layers_of, n);
@@ -174,7 +174,7 @@ static void write_chosen(struct automatic is, const struct layout *l, char *text
     if (!text[0]) snprintf(text, size, "no recomputation, even stages");
 }
 
-/* What is wrong with the plan itself, if anything is. */
+/* Refuse what is wrong with the plan itself. */
 static enum status refuse_plan(const struct recipe *recipe, const struct plan *asked) {
     struct plan p = *asked;
     struct run r = {0};

@@ -23,7 +23,7 @@ int explain_order(struct search *s) {
 }
 
 /* ---- tipping points ---- */
-/* A cluster of which one thing is so many times as much. */
+/* A cluster with one of its numbers multiplied by `times`. */
 static struct cluster changed(const struct cluster *c, enum assumption what, double times) {
     struct cluster out = *c;
     if (what == ASSUME_WIRE) out.level[c->n_levels - 1].bytes_per_s *= times;
@@ -121,7 +121,7 @@ static enum status tip(const struct explaining *e, enum assumption what, struct 
     return OK;
 }
 
-/* Of those that need less, the fastest. */
+/* The fastest of the layouts that need less. */
 static void tip_reserve(const struct explaining *e, struct tipping *out) {
     int other = -1;
     for (int i = 1; i < e->n; i++) {

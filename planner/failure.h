@@ -20,8 +20,8 @@
  *  @param cv standard deviation by mean  @param slow_part of the machines, slow_factor times as slow (>= 1) */
 double failure_slowest(double n, double cv, double slow_part, double slow_factor);
 
-/** Of a job of n ranks that each fail once in mtbf_rank_s seconds, and end with the first of them. INFINITY where
- *  mtbf_rank_s is 0: they never fail. */
+/** Mean seconds between failures of a job of n ranks that each fail once in mtbf_rank_s seconds, and that ends
+ *  with the first. INFINITY where mtbf_rank_s is 0: they never fail. */
 double failure_mtbf(double mtbf_rank_s, double n);
 
 /** Seconds of training between two saves. NaN where stall_s or mtbf_s is not positive. @param mtbf_s of the job */

@@ -1,6 +1,6 @@
 /* A layout: a choice in each decision that a plan leaves open, and the plan that it makes.
  *
- * The planner knows what the options of techniques are called, and no technique. */
+ * The planner depends on names of techniques' options, and on no technique. */
 #ifndef TRIVIUM_PLANNER_LAYOUT_H
 #define TRIVIUM_PLANNER_LAYOUT_H
 

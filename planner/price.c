@@ -69,7 +69,7 @@ static int threads_of(const struct plan *p, const struct cluster *c) {
 }
 
 /* A rank of several threads computes and moves as many times as much in a second. Where ranks outnumber cores,
- * whoever waits for an operation leaves its core, and is given it back later, with cold caches. */
+ * a rank that waits for an operation leaves its core, and gets it back later, with cold caches. */
 static struct cluster rank_of(const struct cluster *core, const struct plan *p) {
     struct cluster c = *core;
     int threads = threads_of(p, core);
@@ -136,7 +136,7 @@ static double messages_of(const struct schedule *s) {
     return n;
 }
 
-/* Who sends a message copies it, and so does who receives it. @return the sum of the phases */
+/* The sender of a message copies it, and so does the receiver. @return the sum of the phases */
 static double work_of_all(const struct plan *p, const struct stages *s, double phase_s[N_PRICE_PHASES]) {
     double ranks = (double)plan_ranks(p) / s->n, sum = 0;
     for (int i = 0; i < s->n; i++) {

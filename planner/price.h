@@ -2,7 +2,7 @@
  *
  * A rank of every stage is compiled (lib/run). Of each tape the rows are added up: what they compute (op_time.h) and
  * what they exchange (wire_time.h), which gives the time of an action. The schedule's simulator
- * (lib/cost/timeline.h) makes a step of the actions of all stages. What a step does beside its schedule is added at
+ * (lib/cost/timeline.h) makes a step of the actions of all stages. What a step does outside its schedule is added at
  * its end:
  *
  *   step = time line of the schedule + what the sum over replicas does not hide + gathers + sums over the mesh + update
@@ -49,7 +49,7 @@ struct price {
     double step_s, mfu;                  /* mfu: by the model's formula, of the cluster's peak */
     double phase_s[N_PRICE_PHASES];      /* of the busiest stage, or where cores decide of all; their sum is step_s */
     struct stage_price {
-        double s;                        /* what it works in a step, beside its end */
+        double s;                        /* its work in a step, without the step's end */
         int64_t bytes;
         int layers;
     } stage[PLAN_MAX_STAGES];
@@ -58,7 +58,7 @@ struct price {
     int64_t bytes[N_ROLES], total_bytes; /* of the fullest stage */
     int64_t host_bytes;                  /* of the host's memory, for what is offloaded: the most that a stage has */
     int fullest;
-    bool fits;                           /* beside what the cluster reserves */
+    bool fits;                           /* in addition to what the cluster reserves */
 };
 
 /* uneven: stages may have any number of layers (pp-split), so each is compiled. only_if_it_fits: else only bytes are

@@ -18,7 +18,8 @@ static enum price_phase phase_of_axis(enum mesh_axis a) {
     return a == AXIS_CP || a == AXIS_CP_HEADS ? PRICE_CP : a == AXIS_EP || a == AXIS_EDP ? PRICE_EP : PRICE_TP;
 }
 
-/* Of an exchange beside so much work: what is not hidden, and what it slows down. */
+/* The cost of an exchange that overlaps with `work` seconds: the part that is not hidden, and the
+ * slowdown of the work. */
 static double beside(const struct cluster *c, double exchange, double work) {
     if (c->cores) return exchange;
     return fmax(0, exchange - c->overlap_part * work) + c->overlap_slowdown * fmin(exchange, work);
@@ -75,8 +76,8 @@ static enum status price_tape(const struct cluster *c, const struct program *p, 
     return OK;
 }
 
-/* What a tape parks or brings back (slot.park): over the host's link, beside the tape's rows; on a CPU, from one place
- * of its memory to another, which is work of its own. Adds to all three. */
+/* What a tape parks or brings back (slot.park): over the host's link, while the tape's rows run; on a CPU, from one
+ * place of its memory to another, which is work of its own. Adds to all three. */
 static void price_copies(const struct cluster *c, const struct chunk *k, enum tape_kind tape, double *total,
                          double *own, double *phase) {
     double bytes = 0, copies;

@@ -14,7 +14,7 @@ struct stage {
     double send_s, cold_s;                /* a message to a neighbor; and what it costs the rows after it */
     double busy_s, forward_s, own_s, phase_s[N_PRICE_PHASES];
     double window_s, first_s;             /* one microbatch's backward, all chunks; its forward */
-    double end_s[N_PRICE_PHASES];         /* beside the schedule */
+    double end_s[N_PRICE_PHASES];         /* outside the schedule */
 };
 
 /** All seconds of a stage that is compiled, on a cluster of such ranks. @errors E_MEMORY  @collective{none} */

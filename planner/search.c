@@ -24,11 +24,11 @@ struct searching {
     struct layer_class *classes;
     int n_classes;
     struct run_stem stem;                /* layouts that follow each other differ in what comes after it */
-    search_told *told;                   /* NULL: nobody */
+    search_told *told;                   /* NULL: no listener */
     void *told_self;
 };
 
-/* So many layers on one stage, one microbatch; micro-batch, schedule, chunks and zero are not as given. Weights and
+/* `layers` layers on one stage, one microbatch; micro-batch, schedule, chunks and zero are not as given. Weights and
  * states that may be offloaded take no bytes, nor do activations that may be parked; no code costs any time. NAN: they
  * cannot be. */
 static struct layer price_layers(const struct searching *s, const struct layer_class *k, int layers) {
@@ -139,7 +139,7 @@ static double least_bytes(struct searching *s, const struct layout *l, const str
                                          x.bytes[ROLE_OPTIM] / (zero >= 1 ? share : 1) + alive * x.bytes[ROLE_ACT]);
 }
 
-/* Of every choice of the layout another one is kept. */
+/* For every choice of the layout, is another layout kept? */
 static bool is_seen(const struct searching *s, const struct layout *l) {
     for (enum decision d = 0; d < N_DECISIONS; d++)
         if (!family_of(s->out, d, l->choice[d])) return false;
@@ -187,7 +187,8 @@ static enum status try_layout(struct searching *s, const struct layout *l) {
         return OK;
     }
     enum status status = price_plan(s->recipe, &p, s->cluster, &wish, &f.price);
-    if (status == E_CONFIG) {                                        /* a step has not the shape that it wants */
+    if (status == E_CONFIG) {                                        /* a step has another shape than the
+                                                                        technique needs */
         status_clear();
         out->stat.refused++;
         return OK;

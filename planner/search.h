@@ -1,4 +1,4 @@
-/* Search: which layout of so many ranks takes the shortest step, and why the others do not.
+/* Search: which layout of n ranks takes the shortest step, and why the others do not.
  *
  * A layout is a choice in each *decision*. All combinations are tried, and each ends in one of these:
  *
@@ -9,7 +9,7 @@
  *   priced    (price.h); it may not fit
  *
  * Nothing is cut before every choice of it has been seen in a priced layout. Of each choice the best layout is kept, a
- * *family* of the table: beside the optimum it says what the choice costs, and in which phase. */
+ * *family* of the table: compared with the optimum it says what the choice costs, and in which phase. */
 #ifndef TRIVIUM_PLANNER_SEARCH_H
 #define TRIVIUM_PLANNER_SEARCH_H
 
@@ -34,9 +34,9 @@ struct search {
  *  @errors those of price_plan, for reasons that are not a layout's; E_MEMORY  @collective{none} */
 enum status search_layouts(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
                            int64_t ranks, bool prune, struct search *out);
-/** The same, and told(self, it) of each layout that was priced, in the order of the search, whether it fits or not: of
- *  one that fits the step is known, but not what the bubble and pp's messages take; of one that does not, at least as
- *  many bytes. What is found does not depend on it. @errors as above  @collective{none} */
+/** The same, and calls told(self, it) for each priced layout, in the order of the search. For one that fits, the step
+ *  is set, but not the times of the bubble and of pp's messages; for one that does not, a lower bound of its bytes.
+ *  The result does not depend on `told`. @errors as above  @collective{none} */
 typedef void search_told(void *self, const struct found *);
 enum status search_layouts_telling(const struct recipe *, const struct plan *asked, unsigned fixed,
                                    const struct cluster *, int64_t ranks, bool prune, search_told *told, void *self,

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* A bound is a stage with so many layers, so that what is compared is computed once and in one way. */
+/* A bound is the time of a stage with a number of layers, so that compared times are computed once and in one way. */
 struct stages { int n; double layer_s; const double *fixed_s; const int64_t *most; };
 
 static double seconds(const struct stages *s, int stage, int64_t layers) {

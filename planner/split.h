@@ -14,7 +14,7 @@
 
 /** @param fixed_s [n]  @param most [n]; < 1: such a stage cannot be  @param layers_of [n], out. Of several such splits
  *  the one with the most layers on the last stages: the first ones keep more microbatches.
- *  @errors E_CONFIG: the stages cannot hold so many layers; E_MEMORY  @collective{none} */
+ *  @errors E_CONFIG: the stages cannot hold the layers; E_MEMORY  @collective{none} */
 enum status split_layers(int n, int64_t layers, double layer_s, const double *fixed_s, const int64_t *most,
                          int64_t *layers_of);
 

@@ -168,16 +168,16 @@ TEST(test_published_step_times) {
     assert_true(errors[13] < 0.0335);
 }
 
-/* ---- beside one constant ---- */
+/* ---- against one constant ---- */
 /* A model of one constant: step = model flops / (GPUs x peak x u), with u fitted to the same 27 rows (0.41).
- *   rows     rms of log(predicted / published) is 0.162, ours 0.050. Told that whole recomputation has a third more
- *            flops, 0.099: tuned runs lie at 41 to 57% of the peak then, and there is not much left to be wrong about
+ *   rows     rms of log(predicted / published) is 0.162, ours 0.050. With a third more flops for whole recomputation,
+ *   0.099: tuned runs lie at 41 to 57% of the peak then, and there is not much left to be wrong about
  *   order    of 245 pairs of rows whose MFU differs by more than a tenth ours has 240 in order; a constant, none
  *   replay   full recomputation takes 1.29 to 1.32 times as long as sp and selective, published for four models; ours
  *            1.35 to 1.40; a constant, 1
  *   limits   without either none of the four is in an A100's memory, and with either all are
  *   bad ones layouts that fit, and that a constant has as equals of the published one, take 2.2 to 4.6 times as long.
- *            This is ours alone: nobody has published them */
+ *            This is ours alone: no one has published them */
 static double rms_of_constant(const struct anchors *a, double replay) {
     double u = 0, sum = 0;
     for (int pass = 0; pass < 2; pass++)
@@ -231,7 +231,7 @@ TEST(test_limits_beside_one_constant) {
     }
 }
 
-/* Of 175B on 64 GPUs: tp over four nodes; 4 and 2 microbatches for 8 stages; 8 for 32 stages. */
+/* 175B on 64 GPUs: tp over four nodes; 4 and 2 microbatches for 8 stages; 8 for 32 stages. */
 TEST(test_bad_layouts_beside_one_constant) {
     static const struct { int tp, pp, micro, chunks, recompute; } BAD[] = {
         {32, 2, 1, 3, RECOMPUTE_SELECTIVE}, {8, 8, 16, 1, RECOMPUTE_FULL}, {8, 8, 32, 1, RECOMPUTE_FULL},

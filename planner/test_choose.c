@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu
- * What auto chooses, beside all that it could have chosen. */
+ * What auto chooses, against all other choices. */
 #include "driver/recipe.h"
 #include "planner/choose.h"
 #include "pp/pp.h"

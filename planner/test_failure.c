@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu
- * Closed forms of failures and stragglers beside their simulation. */
+ * Closed forms of failures and stragglers against their simulation. */
 #include "tests/test.h"
 
 #include "lib/base/rng.h"

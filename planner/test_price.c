@@ -146,7 +146,7 @@ TEST(test_what_hides_is_slower) {
     assert_close(price_of(plan_of(16, 1, 1), &c).phase_s[PRICE_DP], 0.25 * all, 1e-9 * all);
 }
 
-/* Zero 1 gathers beside a forward of one microbatch, however many there are: what that does not hide shows. */
+/* Zero 1 gathers during the forward of one microbatch, however many there are: the rest is not hidden. */
 TEST(test_one_forward_hides_what_zero_1_gathers) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
@@ -215,7 +215,7 @@ TEST(test_codes_of_weights_are_less_wire_and_more_work) {
     assert_close(coded.phase_s[PRICE_MEMORY] - plain.phase_s[PRICE_MEMORY], work_s, 0.01 * work_s);
 }
 
-/* What is run again exchanges again. */
+/* A replay repeats its exchanges. */
 TEST(test_a_replay_has_its_exchanges) {
     struct cluster c = bare(), fast = bare();
     struct plan p = plan_of(1, 8, 1);

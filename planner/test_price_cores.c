@@ -11,8 +11,8 @@ static struct plan on_cores(int dp, int tp, int pp, int threads) {
     return p;
 }
 
-/* All ranks' work, dealt out: half as many cores take twice as long, nobody waits for a stage, and phases are shares of
- * all. */
+/* All ranks' work, dealt out: half as many cores take twice as long, no rank waits for a stage, and phases are shares
+ * of all. */
 TEST(test_cores_are_shared) {
     struct cluster two, one;
     assert_ok(cluster_read("cpu-2core", &two));
@@ -30,7 +30,7 @@ TEST(test_cores_are_shared) {
     }
 }
 
-/* What is exchanged is work that nothing hides: the step is that and the rows. */
+/* Exchanges are work that nothing hides: the step is that and the rows. */
 TEST(test_cores_copy_what_is_exchanged) {
     struct cluster c;
     assert_ok(cluster_read("cpu-2core", &c));
@@ -51,7 +51,7 @@ TEST(test_cores_copy_what_is_exchanged) {
     assert_close(price_of(on_cores(2, 1, 1, 1), &c).step_s, fits, 0);
 }
 
-/* A message is copied by who sends it and by who receives it: with m microbatches on two stages 4 m copies. */
+/* A message is copied by its sender and by its receiver: with m microbatches on two stages 4 m copies. */
 TEST(test_both_ends_copy_a_message) {
     struct cluster c;
     assert_ok(cluster_read("cpu-2core", &c));
@@ -73,7 +73,7 @@ TEST(test_both_ends_copy_a_message) {
     assert_close(price_of(p, &c).work_s, own, 0);
 }
 
-/* Of an encoder-decoder, whose second stage waits for both. */
+/* An encoder-decoder, whose second stage waits for both. */
 TEST(test_two_streams_are_one_message) {
     struct cluster c;
     assert_ok(cluster_read("cpu-2core", &c));

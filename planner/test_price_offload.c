@@ -27,8 +27,8 @@ TEST(test_parking_is_copies_beside_the_rows) {
     assert_fails(price_check(&p, &c), E_CONFIG, "host-gbs=0", "--park none");
 }
 
-/* Of each own element a gradient comes down and a weight goes up, in bf16; the host reads and writes weight and moments
- * in fp32, reads the gradient and writes the weight in bf16, and the device does none of it. */
+/* For each own element a gradient comes down and a weight goes up, in bf16; the host reads and writes weight and
+ * moments in fp32, reads the gradient and writes the weight in bf16, and the device does none of it. */
 TEST(test_offload_is_copies_and_an_update_elsewhere) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);

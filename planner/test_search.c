@@ -29,7 +29,7 @@ static void search(const struct plan *p, unsigned fixed, const struct cluster *c
     assert_ok(search_layouts(&train_recipe, p, fixed, c, ranks, prune, out));
 }
 
-/* Of every choice the best, unless it takes more than 1.25 times the best of all: then it is only known to. */
+/* The pruned search finds the best layout with every choice, unless that takes more than 1.25 times the best of all. */
 static void same_families(const struct search *pruned, const struct search *all, int ranks) {
     assert_int_equal(pruned->n_families, all->n_families);
     for (int i = 0; i < all->n_families && all->n_best; i++) {
@@ -63,7 +63,7 @@ static void same_best(const struct plan *p, unsigned fixed, const struct cluster
     search_fini(&pruned), search_fini(&all);
 }
 
-/* What is cut is not the best, whatever the number of ranks, with room and without. LONG=1: every number to 64. */
+/* Pruning never cuts the best layout, for any number of ranks, with room and without. LONG=1: every number to 64. */
 TEST(test_pruned_is_unpruned) {
     struct plan p = small();
     const struct cluster wide = gpus(79), tight = gpus(0.4), tightest = gpus(0.3);
@@ -82,7 +82,7 @@ TEST(test_pruned_is_unpruned) {
     for (int64_t n = 2; n <= 8; n *= 2) same_best(&p, 0, &beside_host, n);
 }
 
-/* Of activations that wait in host memory no bound knows how many are on the device. */
+/* No bound includes how many parked activations are on the device. */
 TEST(test_a_search_finds_what_parking_makes_fit) {
     struct plan p = small();
     p.seq = 4096;
@@ -113,7 +113,7 @@ TEST(test_search_is_in_order) {
     search_fini(&s);
 }
 
-/* What is given is not searched. */
+/* Options that are given are not searched. */
 TEST(test_what_is_fixed_stays) {
     struct plan p = small();
     struct cluster c = gpus(79);
@@ -155,7 +155,7 @@ TEST(test_memory_is_a_wall) {
     assert_true(before < 1e30);
 }
 
-/* Told of every layout that was priced, and nothing that is found changes. */
+/* The listener gets every priced layout, and the result does not change. */
 struct told { int64_t n, no_fit; double least_s; };
 static void count_told(void *self, const struct found *f) {
     struct told *t = self;

@@ -31,7 +31,7 @@ static double busy_at_1_gbit(void) {
 /* ---- memory ---- */
 static double gb_per_rank(int zero) { return 7.5 * zero_bytes_per_param(zero, 64, 2, 2, 12); }
 
-/* The largest power of two of sequences that a card of 16 GB holds beside half a GiB of context. */
+/* The largest power of two of sequences that fits a card of 16 GB with half a GiB of context. */
 static double bert_batch(enum plan_precision precision) {
     double largest = 0;
     for (int64_t batch = 1; batch <= 64; batch *= 2) {
@@ -78,7 +78,7 @@ static double groups_of_dp(void) {
     return n;
 }
 
-/* T_n / (n T): speed of 8 replicas beside 8 times that of one, where the wire takes no time. */
+/* T_n / (n T): speed of 8 replicas against 8 times that of one, where the wire takes no time. */
 static double scale_factor(void) {
     static struct price x;
     struct cluster c;

@@ -54,7 +54,8 @@ TEST(test_split_is_that_of_all_splits) {
     assert_in_range(refused, 100, 1900);
 }
 
-/* A head of 1.65 layers: one layer fewer beside it than evenly; and a full first stage gives its layers away. */
+/* A head of 1.65 layers: its stage has one layer fewer than in an even split; and a full first stage gives its
+ * layers away. */
 TEST(test_split_of_a_heavy_head) {
     int64_t layers_of[4], most[4] = {30, 30, 30, 30};
     const double fixed[4] = {0, 0, 0, 1.65};

@@ -40,7 +40,7 @@ TEST(test_nine_tenths_of_the_reach_is_the_wall) {
     assert_int_equal(wall_of(&x), WALL_EFFICIENCY);
     x.mfu = 0.9 * x.reach * (1 + 1e-12);
     assert_int_equal(wall_of(&x), WALL_COMPUTE);
-    x.reach = 0.79;                                                  /* as much, beside wider products */
+    x.reach = 0.79;                                                  /* as much, with wider products */
     assert_int_equal(wall_of(&x), WALL_EFFICIENCY);
     x.goodput = 0.5, x.slowest = 2, x.reach = 0.7;                   /* mfu is the step's, without failures */
     assert_int_equal(wall_of(&x), WALL_COMPUTE);

@@ -16,7 +16,7 @@ TEST(test_parts_add_up_to_the_step) {
     for (int i = 0; i < N_PARTS; i++) assert_string_not_equal(part_name((enum part)i), "?");
 }
 
-/* Of the fastest each part takes 1 s. */
+/* Each part of the fastest layout takes 1 s. */
 static enum why with(enum part p, double seconds, enum part q, double other) {
     double best[N_PARTS], x[N_PARTS];
     for (int i = 0; i < N_PARTS; i++) best[i] = x[i] = 1;

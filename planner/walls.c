@@ -30,7 +30,8 @@ enum wall wall_of(const struct wall_of *x) {
     return x->mfu > WALL_REACH * x->reach ? WALL_COMPUTE : WALL_EFFICIENCY;
 }
 
-/* Of the time in products, what wide ones would not take. Of all time, what slow machines and failures take. */
+/* The part of the products' time that wide products would save; the part of all time that slow machines and
+ * failures take. */
 enum loss wall_loss(const struct wall_of *x, double *part) {
     const double *phase = x->phase_s, products = phase[PRICE_PRODUCTS];
     double narrow = x->reach > 0 ? 1 - wall_reach(x->mfu, x->step_s, products) / x->reach : 0;

@@ -1,4 +1,4 @@
-/* Which resource ends scaling: the four walls that a model meets on so many ranks.
+/* Which resource ends scaling: the four walls that a model meets on a number of ranks.
  *
  *   memory          no layout fits, or can be
  *   communication   exchanges (tp, cp, ep, pp, dp, and gathers of sharded weights) take more than a third of the step
@@ -22,7 +22,7 @@ enum loss { LOSS_BUBBLE, LOSS_NARROW, LOSS_MOVING, LOSS_REPLAY, LOSS_UPDATE, LOS
 const char *wall_name(enum wall);
 const char *loss_name(enum loss);
 
-/* The best layout of a model on so many ranks. slowest >= 1 and goodput: of budget.h. reach: of the model */
+/* The best layout of a model on a number of ranks. slowest >= 1 and goodput: of budget.h. reach: of the model */
 struct wall_of { bool fits; double step_s, mfu, phase_s[N_PRICE_PHASES], slowest, goodput, reach; };
 
 /** The part of the peak that a layout's products reach. 0 where there are none. */
@@ -30,7 +30,7 @@ double wall_reach(double mfu, double step_s, double products_s);
 /** The part of the step that is exchanges. */
 double wall_exchanges(const struct wall_of *);
 enum wall wall_of(const struct wall_of *);
-/** What takes most of the time beside exchanges, wide products, and *part, which part of it. Of a layout that fits. */
+/** The largest loss of time, apart from wide products, and *part, its share. For a layout that fits. */
 enum loss wall_loss(const struct wall_of *, double *part);
 
 #endif

@@ -151,7 +151,8 @@ static enum status mark_shared(struct program *p, const bool *uses, const struct
     return OK;
 }
 
-/* Where a block is of this rank's; in both directions, if there are two: who uses its params. chunk -1: not here. */
+/* The placement as seen from one rank. chunk_here returns the rank's chunk of a virtual stage (-1: none), in both
+ * directions if there are two; it marks in `uses` the ranks that read each of its params. */
 struct here { const struct pp_placement *place; struct pp_shape shape; int rank; };
 static int chunk_here(const struct here *h, int virtual_stage, const struct step *s, bool *uses) {
     int chunk = -1;

@@ -11,7 +11,7 @@ enum { OPTIM_SYNC_WAIT, OPTIM_SYNC_VALIDATE };
 
 struct pp_options {
     int schedule;                        /* pp_schedule_at, or SCHEDULE_FILE */
-    char file[OPTION_TEXT_MAX];          /* of SCHEDULE_FILE; the option's type wants it here */
+    char file[OPTION_TEXT_MAX];          /* of SCHEDULE_FILE; the option's type has it here */
     int64_t chunks;
     char split[OPTION_TEXT_MAX];         /* "3,4,5": layers of each virtual stage; "": evenly */
     char times[OPTION_TEXT_MAX];         /* "2.1,2.0,1.1,0.1": F, Bi, W and a message; "": F = Bi = W */

@@ -15,7 +15,7 @@ struct pp_count {
 /** All actions of a stage. out->split_weight says whether W is apart. @collective{none} */
 void pp_count(const struct pp_shape *, struct pp_count, struct schedule *out);
 
-/* A phase runs its letters so many times: "F1B1W1" is the next forward, backward and weight gradient of chunk 1. */
+/* A phase repeats its letters: "F1B1W1" is the next forward, backward and weight gradient of chunk 1. */
 enum { UNTIL_FORWARDS_END = -1 };
 struct pp_phase { int times; const char *letters; };
 /** All actions of a stage of two chunks, phase after phase. A letter without a microbatch left is passed over.

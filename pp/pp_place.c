@@ -13,7 +13,7 @@
  *   mirror   two pipelines in opposite directions, for half of the microbatches each. Every rank holds two stages, and
  *            every stage is held by two ranks, which add their gradients together (AXIS_MIRROR).
  *
- * What breaks: a placement that only one end of a message knows. So both ends ask the same function. */
+ * What breaks: the two ends of a message computing different placements. So both call the same function. */
 #include "pp/pp_schedule.h"
 
 #include "lib/base/grow.h"
@@ -39,7 +39,7 @@ struct pp_shape pp_shape_of(const struct pp_schedule *row, int n_stages, int64_t
                              .n_microbatches = n_microbatches, .table = row->table};
 }
 
-/* Of seconds, microseconds are left; of anything else, millionths. */
+/* Times are rounded to microseconds; other units to millionths. */
 struct pp_costs pp_costs_of(const struct pp_work *t, double transfer, double held, int memory) {
     return (struct pp_costs){llround(1e6 * t->f), llround(1e6 * t->bi), llround(1e6 * t->w), llround(1e6 * transfer),
                              (int)lround(1e3 * held), memory};

@@ -52,7 +52,7 @@ enum status pp_check_endless(const struct plan *plan) {
                     name);
     if (plan->clip > 0 && !pp_row(plan)->one_age)
         return FAIL(E_CONFIG,
-                    "schedule=%s takes the gradients of an update at weights of different ages, and clip=%g wants the "
+                    "schedule=%s takes the gradients of an update at weights of different ages, and clip=%g needs the "
                     "norm of one gradient; use clip=0, or schedule=2bw",
                     name, plan->clip);
     if (plan->spike_guard > 0)

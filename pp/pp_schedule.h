@@ -22,7 +22,7 @@ struct pp_shape {
 /* How long a stage's forward, input gradient and weight gradient of a microbatch take, in all its chunks together. */
 struct pp_work { double f, bi, w; };
 
-/* The virtual stages of the model, in its order, and who has them. */
+/* The virtual stages of the model, in its order, and the rank of each. */
 struct pp_placement {
     int n_pipes;    /* 2: microbatches pass the ranks in two directions, each through its own copy of the model */
     int n_chunks;   /* of a rank; 0: as --chunks says */
@@ -48,8 +48,8 @@ struct pp_schedule {
      * but the actions is set. */
     void (*order)(const struct pp_shape *, int stage, struct schedule *out);
     void (*order_all)(const struct pp_shape *, struct schedule *stages);   /* of all stages at once, in its place */
-    /* Staging buffers per channel with which no send ever waits for room, the least number of them: so many copies of
-     * sent activations a stage keeps. NULL: 1. */
+    /* Staging buffers per channel with which no send ever waits for room, the least number of them: the number of
+     * copies of sent activations that a stage keeps. NULL: 1. */
     int (*depth)(const struct pp_schedule *, const struct pp_shape *);
     /* Closed forms, by which the tests judge the order; NULL: none is known. Peak: of pp_peak_in_flight. Bubble, and
      * its formula in words: what a stage idles from its own first action to its last, when a transfer takes no time. */
@@ -113,7 +113,7 @@ void pp_schedules_make(const struct pp_schedule *, const struct pp_shape *, stru
 void pp_unroll(const struct schedule *, int updates, struct schedule *out);
 
 /** The stage's schedule, made before, will begin steps before the one before is known to be right: its early actions,
- *  and what of others' is under way then (struct schedule; pp_validate.c). */
+ *  and the messages in flight then (struct schedule; pp_validate.c). */
 void pp_validate(const struct pp_schedule *, const struct pp_shape *, struct schedule *stage);
 
 /** Append one compute action with its transfers: a receive directly before it, a send directly after it, wherever the

@@ -6,8 +6,8 @@
  *
  * A cell is a virtual stage, a letter and a microbatch: F forward, B backward; or I and W, the gradients of the input
  * and of the weights apart. Empty cells mean nothing, # begins a comment. Transfers are derived: a receive before what
- * reads it, a send after what makes it. So is the placement: whoever runs a stage has it. `trivium schedule --csv`
- * writes any schedule in one direction as such a file. */
+ * reads it, a send after what makes it. So is the placement: the rank that runs a stage holds it. `trivium schedule
+ * --csv` writes any schedule in one direction as such a file. */
 #include "pp/pp_table.h"
 
 #include "lib/base/grow.h"
@@ -77,7 +77,7 @@ static enum status read_line(struct pp_table *t, char *text, int line, const cha
     return OK;
 }
 
-/* ---- who has which stage ---- */
+/* ---- the rank of each stage ---- */
 static void note_largest(struct pp_table *t) {
     for (int i = 0; i < t->n_ranks; i++)
         for (int k = 0; k < t->ranks[i].n; k++) {

@@ -1,7 +1,7 @@
 /* The rules of a user's table, each with the line and the cell that breaks it.
  *
  *   once        every stage's F and B (or F, I, W) of every microbatch, and in this order
- *   neighbors   a stage is on the rank of the stage before it, or on one beside it in the ring: messages go no further
+ *   neighbors   a stage is on the rank of the stage before it, or on its neighbor in the ring: messages go no further
  *   in order    what one rank sends another in one direction is received in the order in which it is sent
  *   the end     no rank waits for what comes after something that waits for itself */
 #include "pp/pp_table.h"
@@ -78,7 +78,7 @@ static const struct pp_cell *awaited(const struct index *x, const struct pp_cell
     return &x->t->ranks[rank].cells[*number_of(x, c->kind, from, c->microbatch)];
 }
 
-/* Of messages that travel on one channel, those sent first are to be received first. */
+/* Messages on one channel must be received in the order in which they are sent. */
 static enum status check_order(const struct index *x, int rank) {
     const struct pp_table *t = x->t;
     const struct pp_line *r = &t->ranks[rank];

@@ -1,8 +1,8 @@
 /* How far a step may go on weights that may be wrong (--optim-sync validate; lib/run/update.h).
  *
  * Early actions of a stage are its first forwards: all that it does before a backward writes gradients. They run again
- * when the weights were wrong, on all stages together; until then a stage waits for nobody. So no early action may wait
- * for one that is not early on its own stage: the cut is *consistent*.
+ * when the weights were wrong, on all stages together; until then a stage waits for no other. So no early action may
+ * wait for one that is not early on its own stage: the cut is *consistent*.
  *
  *   early(stage)  = the longest beginning of its order without a backward, whose receives all have early sends
  *
@@ -10,8 +10,8 @@
  * line it holds at once: every stage warms up longer than the next. On a V it may not.
  *
  * What was sent early need not have been received early: those messages come to a stage that has begun again, and it
- * drops so many of each channel before (under_way). Here p = 4, m = 8 of ZB-H2: stage 0 has 7 early forwards, stage 1
- * has 5: two are under way.
+ * first drops them, by channel (under_way). Here p = 4, m = 8 of ZB-H2: stage 0 has 7 early forwards, stage 1 has 5:
+ * two are in flight.
  *
  * The idea of a consistent cut: Chandy and Lamport 1985. */
 #include "pp/pp_schedule.h"

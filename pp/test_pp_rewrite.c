@@ -172,7 +172,8 @@ TEST(test_pp_schedule_of_a_plan_is_this_stages) {
     }
 }
 
-/* Head and loss as one operation have nothing to put off: a schedule with W apart takes two, unless told otherwise. */
+/* Head and loss as one operation have nothing to put off: a schedule with W apart takes two, unless the plan says
+ * otherwise. */
 TEST(test_split_schedules_take_head_and_loss_apart) {
     for (int k = 0; k < N_SCHEDULES; k++) {
         struct plan open = parity_plan(), told;

@@ -205,7 +205,8 @@ static void break_swapped_sends(struct table *t) {
 }
 static void break_missing_send(struct table *t) { erase(&t->stage[0], find(&t->stage[0], SEND_F, 3)); }
 static void break_missing_receive(struct table *t) { erase(&t->stage[0], find(&t->stage[0], RECV_B, 7)); }
-static void break_receive_too_early(struct table *t) {   /* stage 0 wants a gradient before it has sent an activation */
+static void break_receive_too_early(struct table *t) {   /* stage 0 receives a gradient before it has sent an
+                                                            activation */
     swap(&t->stage[0], find(&t->stage[0], SEND_F, 0), find(&t->stage[0], RECV_B, 0));
 }
 static void break_send_twice(struct table *t) { schedule_add(&t->stage[0], SEND_F, 0, 7); }

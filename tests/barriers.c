@@ -179,7 +179,7 @@ static bool is_missed(const struct site *s, double limit_s, int ways[DIED + 1]) 
     return false;
 }
 
-/* Some tests come to what tells only after a while: those that nobody misses soon are run to their end. */
+/* Some tests reach a barrier's effect late: barriers that no test misses soon are run to the end. */
 static bool is_missed_soon_or_late(const struct site *s, int ways[DIED + 1]) {
     int late = ways[OUT_OF_TIME];
     return is_missed(s, 2 * LIMIT_S, ways) || (ways[OUT_OF_TIME] > late && is_missed(s, 30 * LIMIT_S, ways));
@@ -187,14 +187,14 @@ static bool is_missed_soon_or_late(const struct site *s, int ways[DIED + 1]) {
 
 static void show(const struct site *s) {
     const struct simt_barrier *b = &s->barrier;
-    printf("FAILED nobody misses %s of %s: SIMT_NO_BARRIER='%s:%d,%s', %d test%s, soonest %s\n", b->what, b->kernel,
+    printf("FAILED no test misses %s of %s: SIMT_NO_BARRIER='%s:%d,%s', %d test%s, soonest %s\n", b->what, b->kernel,
            b->file, b->line, b->kernel, s->n, s->n == 1 ? "" : "s", tests[s->by[0].test].test->name);
     fflush(stdout);
 }
 
 int barriers_run(const char *filter) {
     if (!simt_checked || !simt_checked() || comm_world_size() != 1) {
-        fprintf(stderr, "--barriers wants the checked build (make SIMT=check) and one rank\n");
+        fprintf(stderr, "--barriers needs the checked build (make SIMT=check) and one rank\n");
         return 1;
     }
     notes = mmap(NULL, sizeof *notes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

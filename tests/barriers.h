@@ -7,7 +7,7 @@
 
 #include "tests/test.h"
 
-/** Prints a line for each barrier that nobody misses, then "N passed, N failed, N skipped". Returns main's code. */
+/** Prints a line for each barrier that no test misses, then "N passed, N failed, N skipped". Returns main's code. */
 int barriers_run(const char *filter);
 
 /* ---- what runner.c does for it ---- */

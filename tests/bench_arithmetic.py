@@ -1,4 +1,4 @@
-"""Of tools/bench: medians, quotients, floors, which PyTorch counts, the stand-in for CUDA's libraries."""
+"""Test tools/bench: medians, quotients, floors, which PyTorch counts, the stand-in for CUDA's libraries."""
 
 import contextlib
 import ctypes

@@ -4,9 +4,9 @@
   python3 tests/chaos_hosts.py BUILD WORK FIRST_SEED RUNS
 
 Of every second run the agents are no children of launch, which cannot end them: a stopped agent's ranks live on, as behind a cut network.
-The seed says which layout a run has, who is hurt, how and when: also before the job has begun, and during the recovery from the act before. Then
-  the job has come to its end: every step is in the metrics, and the loss of each row is within 1e-10 (fp64) of that of a run that nobody killed
-  or it has ended with the line that says why it must not go on: too few are left, or half of the ranks may live where nobody sees them
+The seed says which layout a run has, which rank or host is hurt, how and when: also before the job has begun, and during the recovery from the act before. Then
+  the job has come to its end: every step is in the metrics, and the loss of each row is within 1e-10 (fp64) of that of a run without kills
+  or it has ended with the line that says why it must not go on: too few are left, or half of the ranks may live out of sight
   and no process is left.
 """
 import json

@@ -1,7 +1,6 @@
 #!/bin/bash
 # Kill at any moment, restart, and nothing is lost: a job that saves all the time is killed at a random moment, a rank of it or all of it,
-# as often as not in the middle of a save. It is started again from `latest`, and the last checkpoint must have the bytes of that of
-# a job that nobody killed.
+# as often as not in the middle of a save. It is started again from `latest`, and the last checkpoint must have the bytes of that of a job without a kill.
 #
 # Run from the project's root. BUILD: where the program is (default: build). KILLS: how many runs are killed (default: 5). SEED: which
 # moments (default: from the clock, and said).
@@ -29,15 +28,15 @@ job() { # SAVE [ARGUMENTS...]
         --dp 2 --tp 2 --zero 1 --dropout 0.1 --val-fraction 0 --log warn --metrics "" --save "$save" --save-every 1 --keep 2 "$@"
 }
 
-whole=whole # what nobody killed,
-options=()  # and what else all jobs are told
+whole=whole # the job without a kill,
+options=()  # and the other options of all jobs
 same_bytes() { # the last steps of two folders
     local file last
     last=$(printf 'step-%08d' $steps)
     for file in "$whole/$last"/*; do cmp -s "$file" "$1/$last/$(basename "$file")" || return 1; done
 }
 
-job whole || { echo "not ok killed_job_resumes a job that nobody kills fails"; exit 1; }
+job whole || { echo "not ok killed_job_resumes a job without a kill fails"; exit 1; }
 
 # At least one checkpoint is there before the kill: a job that has none has nothing to resume.
 wait_for_first() { # SAVE
@@ -70,7 +69,7 @@ kill_one_run() { # NUMBER. Every other one is killed while a thread writes
     rm -rf "$save"
 }
 
-# Asked to stop: a last checkpoint, code 75, and the rest later is as if nobody had asked.
+# Asked to stop: a last checkpoint, code 75, and the rest later is as if it had not been asked.
 stops() { # NAME SAVE CODE
     local name=$1 save=$2 code=$3
     if [ "$code" != 75 ]; then echo "not ok $name exit code $code, not 75"; return; fi
@@ -125,7 +124,7 @@ on_a_full_disk() { # NAME [OPTION]
     echo "ok $name"
 }
 
-# What was saved loads; nothing can be saved beside it.
+# What was saved loads; nothing more can be saved in its folder.
 on_a_read_only_disk() {
     local code
     with_a_disk 9m "job disk --save-every 23 --steps 23 >/dev/null 2>&1 || exit 76; mount -o remount,ro disk; job disk --resume disk >full 2>&1; code=\$?
@@ -148,7 +147,7 @@ metrics_that_cannot_be_written() {
     if same_bytes unmeasured; then echo "ok $name"; else echo "not ok $name it ends with other bytes"; fi
 }
 
-# Rank 0 alone cannot write its metrics, after a save that every rank has passed over: it says so, and nobody waits for it.
+# Rank 0 alone cannot write its metrics, after a save that every rank has passed over: it says so, and no rank waits for it.
 metrics_on_a_full_disk() {
     local code
     with_a_disk 2300k "job disk --metrics disk/metrics.jsonl >full 2>&1" &
@@ -241,7 +240,7 @@ room_is_made_meanwhile() { # NAME [OPTION]
     if [ $code = 75 ]; then echo "ok $1"; else echo "not ok $1 code $code: $(grep -h E_ full inspected | head -1)"; fi
 }
 
-# A second job in the folder of one that runs is told whose it is; the first one's checkpoints and metrics are
+# A second job in the folder of a running one gets a line with its owner; the first one's checkpoints and metrics are
 # untouched, and the folder is free as soon as it has ended.
 two_jobs() { # NAME [OPTION]
     local name=$1 save=$1 first launcher code says
@@ -262,7 +261,7 @@ two_jobs() { # NAME [OPTION]
     else echo "not ok $name what the first one saved does not go on: $(head -1 second)"; fi
 }
 
-# Started together: one trains, and the other is told so.
+# Started together: one trains, and the other gets that line.
 two_jobs_at_once() {
     local name=two_jobs_at_once codes=() endless="--steps 1000000 --time-limit 6" # longer than either waits for the other to end
     # shellcheck disable=SC2086 # words
@@ -296,5 +295,5 @@ for ((i = 1; i <= kills; i++)); do kill_one_run $i; done
 
 # Without a flush: a checkpoint is one, so a job that is killed between two has lost no more than what came after the first.
 whole=whole-2bw options=(--dp 1 --tp 1 --pp 4 --zero 0 --layers 4 --schedule 2bw --micro-batch 1 --clip 0 --save-every 3)
-job whole-2bw "${options[@]}" || { echo "not ok killed_job_of_2bw a job that nobody kills fails"; exit 1; }
+job whole-2bw "${options[@]}" || { echo "not ok killed_job_of_2bw a job without a kill fails"; exit 1; }
 for ((i = kills + 1; i <= kills + 2; i++)); do kill_one_run $i; done

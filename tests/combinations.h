@@ -5,15 +5,15 @@
 
 #include "lib/run/run.h"
 
-/* SUM: who sums gradients and who keeps the states. The first N_TECHNIQUES are techniques, the others company. */
+/* SUM: the ranks that sum gradients and keep the states. The first N_TECHNIQUES are techniques, the others company. */
 enum { SHAPE, CP_FORM, EP, SP, SUM, RECOMPUTE, SCHEDULE, N_TECHNIQUES,
        MODEL = N_TECHNIQUES, CORE, PARK, MICRO, N_CHOICES };
 enum { MAX_VALUES = 24, COMBINATION_MODELS = 6 };
 struct combination { int value[N_CHOICES]; };
 
-/** List the meshes of so many ranks: dp x cp x tp x pp. All below is for these. */
+/** List the meshes of `ranks` ranks: dp x cp x tp x pp. All below is for these. */
 void combinations_of_world(int ranks);
-/** How many values each choice has; static. And how many combinations the first so many choices have. */
+/** How many values each choice has; static. And how many combinations the first n choices have. */
 const int *combination_choices(void);
 int combination_count(int n_choices);
 /** Number k of all: below combination_count(N_TECHNIQUES) its company are the first values. */

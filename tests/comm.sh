@@ -49,15 +49,15 @@ cat "$work/sent" >>"$work/out"
 [ "$(tr '\n' ' ' <"$work/sent")" = "995518464 995518464 497759232 497759232 " ]
 report comm_of_a_step_with_several_roots $?
 
-# links that are told: auto is what is fastest on them, for each size
+# links that are given: auto is the fastest algorithm on them, for each size
 "$B/trivium" show comm --dp 6 --global-batch 6 --ranks-per-node 3 --link-inside 10us,10GB/s --link-between 1ms,10MB/s >"$work/out" 2>&1 &&
     says '^dp +6 +all_reduce .* hierarchical '
 report comm_auto_is_the_fastest_on_known_links $?
 
 # One rank a node, one segment: doubling takes 2 (a + S b + S g), a ring 6 a + 1.5 S b + 0.75 S g; equal at b = (4 a - 1.25 S g) / (S/2), some 33 MB/s.
-# bf16 is two exchanges of 3 of 4 parts of half the bytes, and 3 S g beside.
+# bf16 is two exchanges of 3 of 4 parts of half the bytes, and 3 S g in addition.
 "$B/trivium" show comm --crossings --mib 0.25 --ranks 4 --ranks-per-node 1 --link-between 1ms,1GB/s >"$work/out" 2>&1 && says '^doubling .* above 3[234] MB/s$' &&
-    says '^ring .* is what others are compared with' && says '^hierarchical .* nobody should use it here' &&
+    says '^ring .* is what others are compared with' && says '^hierarchical .* do not use it here' &&
     "$B/trivium" show comm --crossings --mib 64 --ranks 4 --ranks-per-node 1 --link-between 1ms,1GB/s --json >"$work/json" 2>>"$work/out" &&
     python3 - "$work/json" <<'P' >>"$work/out" 2>&1
 import json, sys

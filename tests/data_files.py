@@ -59,7 +59,7 @@ def index(code, n, size, magic=b"MMIDIDX\0\0"):
 
 
 READ_TEXT = ("text, one token a byte", len(text), [84, 104])
-BESIDE = {"meg.idx": index(8, N, 2), "fairseq.idx": b"TNTIDX\0\0" + bytes(200)}      # beside the .bin of that name
+BESIDE = {"meg.idx": index(8, N, 2), "fairseq.idx": b"TNTIDX\0\0" + bytes(200)}      # with the .bin of that name
 CASES = [
     # text
     ("plain.txt", "auto", text, READ_TEXT),
@@ -112,8 +112,8 @@ CASES = [
     ("meg.bin", "auto", u16, ("Megatron, u16 tokens", N, tokens[:2])),
     ("meg.bin", "megatron", u16, ("Megatron, u16 tokens", N, tokens[:2])),
     ("alone.bin", "auto", u16, "must lie its .idx"),
-    ("alone.bin", "megatron", u16, "does not lie beside Megatron's index"),
-    ("meg.idx", "auto", BESIDE["meg.idx"], "give the .bin beside it"),
+    ("alone.bin", "megatron", u16, "does not lie next to Megatron's index"),
+    ("meg.idx", "auto", BESIDE["meg.idx"], "give the .bin next to it"),
     ("fairseq.bin", "auto", u16, "no Megatron index"),
     ("fairseq.idx", "auto", BESIDE["fairseq.idx"], "fairseq's index"),
     # compressed, archives, tables

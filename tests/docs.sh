@@ -131,7 +131,7 @@ if [ -f "$workflow" ]; then                                   # a handout has no
         grep -qE "^ +$line( |\$)" "$workflow" || wrong+="no line $line; "
     done
     [ -x .ci/run ] || wrong+=".ci/run is no program; "
-    ! grep -q 'secrets' "$workflow" || wrong+="it wants a secret; "
+    ! grep -q 'secrets' "$workflow" || wrong+="it needs a secret; "
     if [ -z "$wrong" ]; then echo "ok docs_the_workflow_runs_ci"; else echo "not ok docs_the_workflow_runs_ci: $wrong"; fi
 fi
 

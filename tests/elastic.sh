@@ -64,13 +64,13 @@ survives() {
     wait_for 20 says '^epoch 3: 2 ranks' || { not_ok $name "does not go on with two"; return; }
     ended $name 0 || return
     says 'signal 9 \(Killed\) has killed rank 2; epoch 1 goes on with 4 ranks' err &&
-        says 'signal 11 .* has killed rank 1; epoch 3 goes on with 2 ranks' err || { not_ok $name "does not say who"; return; }
+        says 'signal 11 .* has killed rank 1; epoch 3 goes on with 2 ranks' err || { not_ok $name "does not name the rank"; return; }
     [ "$(grep -c '^E_' err)" = 0 ] || { not_ok $name "an error line"; return; }
     echo "ok $name"
 }
 [ -n "${ONLY-}" ] || survives
 
-# ---- rank 0 is nobody special ----
+# ---- rank 0 is no special rank ----
 rank_0() {
     local name=elastic_rank_0_is_nobody_special
     start 3 --elastic 1
@@ -95,12 +95,12 @@ stopped() {
     says 'has not moved' err && { not_ok $name "it had gone on"; return; }
     hurt 1 STOP
     wait_for 20 says '^epoch 1: 2 ranks' || { not_ok $name "does not go on"; return; }
-    says '^trivium: process 1 has not moved for 1 s \(it is stopped\), and is killed' err || { not_ok $name "does not say who"; return; }
+    says '^trivium: process 1 has not moved for 1 s \(it is stopped\), and is killed' err || { not_ok $name "does not name the rank"; return; }
     ended $name 0 && echo "ok $name"
 }
 [[ stopped =~ ${ONLY-} ]] && stopped
 
-# A spare that has not begun to run is in nobody's way, until it takes a dead one's place.
+# A spare that has not begun to run stops no other rank, until it takes a dead one's place.
 stuck() { # NAME LAUNCH_OPTIONS...
     local name=$1 exe=$PWD/stuck
     # shellcheck disable=SC2016 # the script's own
@@ -109,10 +109,10 @@ stuck() { # NAME LAUNCH_OPTIONS...
     start 4 --elastic 2 --spares 1 --hang-timeout 1 "${@:2}"
     wait_for 20 says '^epoch 0: 4 ranks' || { not_ok "$name" "does not start"; return; }
     sleep 1.5
-    says 'has not moved' err && { not_ok "$name" "nobody needed it"; return; }
+    says 'has not moved' err && { not_ok "$name" "no rank needed it"; return; }
     hurt 2 KILL
     wait_for 20 says '^epoch [12]: 3 ranks' || { not_ok "$name" "all wait for it"; return; }
-    says '^trivium: process 4 has not moved for 1 s' err || { not_ok "$name" "does not say who"; return; }
+    says '^trivium: process 4 has not moved for 1 s' err || { not_ok "$name" "does not name the rank"; return; }
     ended "$name" 0 && echo "ok $name"
 }
 [[ stuck =~ ${ONLY-} ]] && stuck elastic_a_spare_that_is_stuck_is_found
@@ -125,14 +125,14 @@ too_few() { # NAME LAUNCH_OPTIONS...
     wait_for 20 says '^epoch 0: 3 ranks' || { not_ok "$name" "does not start"; return; }
     hurt 1 KILL
     ended "$name" 1 || return
-    says '^E_COMM .*rank 1 of 3 on host .* was killed by signal 9' err || { not_ok "$name" "does not say who"; return; }
+    says '^E_COMM .*rank 1 of 3 on host .* was killed by signal 9' err || { not_ok "$name" "does not name the rank"; return; }
     [ $# = 1 ] || says '^trivium: 2 ranks are left, of which 2 can go on .* --elastic 3 wants more' err || { not_ok "$name" "does not say why"; return; }
     echo "ok $name"
 }
 [[ elastic_fewer_than_asked_for_is_the_end =~ ${ONLY-} ]] && too_few elastic_fewer_than_asked_for_is_the_end --elastic 3
 [ -n "${ONLY-}" ] || too_few elastic_by_default_a_death_is_the_end
 
-# Nobody knows yet which ranks make up a replica; a restart may help.
+# It is not known yet which ranks make up a replica; a restart may help.
 early() {
     local name=elastic_a_death_before_replicas_are_known
     # shellcheck disable=SC2016 # the script's own
@@ -142,7 +142,7 @@ early() {
         --tp 2 --steps 2 --metrics '' >out 2>err </dev/null &
     job=$!
     ended $name 1 by_itself || return
-    says '^E_COMM .*rank 3 of 4 on host .* was killed by signal 9' err && ! says 'goes on' err || { not_ok $name "does not say who"; return; }
+    says '^E_COMM .*rank 3 of 4 on host .* was killed by signal 9' err && ! says 'goes on' err || { not_ok $name "does not name the rank"; return; }
     echo "ok $name"
 }
 [[ early =~ ${ONLY-} ]] && early
@@ -152,23 +152,23 @@ idle() {
     start 2 --elastic 1 --spares 1
     wait_for 20 says '^epoch 0: 2 ranks' || { not_ok $name "does not start"; return; }
     hurt 2 KILL
-    wait_for 20 says 'has killed spare 2; nothing is lost' err || { not_ok $name "nobody notices"; return; }
+    wait_for 20 says 'has killed spare 2; nothing is lost' err || { not_ok $name "no rank notices"; return; }
     ended $name 0 || return
     says '^epoch 1' && { not_ok $name "an epoch for a spare"; return; }
     echo "ok $name"
 }
 [ -n "${ONLY-}" ] || idle
 
-# ---- training: the losses of the run that nobody killed ----
+# ---- training: the losses of the run without a kill ----
 train=(train --data "$demo" --layers 2 --hidden 64 --heads 4 --seq 32 --global-batch 12 --dropout 0.1 --val-fraction 0 --threads 1
     --precision fp64 --steps 60 --save-every 10 --log info)
 has_row() { grep -q "^{\"step\":$1," rows 2>/dev/null; }
 # trains NAME MOST RANKS LAUNCH_OPTIONS... -- TRAIN_OPTIONS... -- SLOT...: these slots are killed, each ten steps after the one before (those in
 # one word at once); agent:HOST, an agent; again:HOST, the one that has come in its place; stop:HOST, an agent is stopped; drain:HOST, its ranks
-# are to leave. Every step's loss is that of `whole` but for MOST, relative.
-# $from: where they go on; $says: what launch says, too; $hurts: the signal, and what launch says of each who gets it; $n_rows: how many there are,
-# if no step may be done again. Rank 0 is slowed, so that steps take longer than finding out whom to hurt: else the job may be done before. Where
-# they are to go on from memory, checkpoints are older, and none is due for long after the first two times: a newer one would be taken
+# leave on request. Every step's loss is that of `whole` but for MOST, relative. $from: where they go on; $says: what launch says, too; $hurts: the
+# signal, and what launch says of each rank that gets it; $n_rows: how many there are, if no step may be done again. Rank 0 is slowed, so that steps take
+# longer than finding the rank to hurt: else the job may be done before. Where they must go on from memory, checkpoints are older, and none is
+# due for long after the first two times: a newer one would be taken
 patience=60 save='--save saved' from='' says='' hurts='KILL has killed|is lost' n_rows=
 trains() {
     local name=elastic_$1 most=$2 launch=(-n "$3") options=() step=5 code
@@ -233,7 +233,7 @@ if trains no_checkpoint_is_the_beginning 1e-10 4 --elastic 4 --spares 1 -- --dp 
 fi
 save='--save saved'
 
-# ---- the same from memory: no step is lost but the one that was under way ----
+# ---- the same from memory: no step is lost but the one in flight ----
 from=memory
 trains a_spare_takes_over_from_memory 0 4 --elastic 4 --spares 2 -- --dp 4 --replicate-every 1 -- 2 0
 trains a_spare_takes_over_a_shard 1e-10 4 --elastic 4 --spares 2 -- --dp 4 --zero 3 --replicate-every 4 -- 0 3
@@ -250,7 +250,7 @@ says='there are spares for more; epoch [23] goes on with 4 ranks'
 trains who_is_started_anew_joins 1e-10 4 --elastic 2 --respawn 1 -- --dp 4 --zero 2 --replicate-every 1 -- 1
 all && trains a_replica_of_two_joins 1e-10 4 --elastic 2 --respawn 1 -- --dp 2 --tp 2 --zero 1 --replicate-every 4 -- 0
 all && trains over_connections_they_join 1e-10 4 --nodes 2 --elastic 2 --respawn 1 -- --dp 4 --zero 3 --replicate-every 1 -- 3
-# ---- who leaves on request: no step is done again ----
+# ---- ranks that leave on request: no step is done again ----
 hurts='USR2 leaves; epoch' n_rows=60 says='^trivium: process 2 has left'
 trains a_spare_relieves_who_leaves 0 4 --elastic 4 --spares 1 -- --dp 4 --replicate-every 3 -- 2
 trains who_leaves_is_left_out 1e-10 4 --elastic 2 -- --dp 4 --zero 3 --replicate-every 7 -- 2 0
@@ -320,7 +320,7 @@ withdraws() { # NAME WHY LAUNCH_OPTIONS... -- COMMAND...: the command is run, an
 }
 withdraws who_comes_later_and_finds_other_data 'its data are others' --elastic 2 --respawn 1 -- other_data
 withdraws who_comes_later_and_finds_no_data 'my.txt: No such file' --elastic 2 --respawn 2 -- rm my.txt
-# A build puts another program into the place of this one: who comes later runs the same as the others.
+# A build puts another program into the place of this one: a rank that comes later runs the same as the others.
 replaced() { # NAME VICTIM LAUNCH_OPTIONS...
     local name=elastic_$1
     [[ $1 =~ ${ONLY-} ]] || return
@@ -379,7 +379,7 @@ trains two_hosts_are_as_one 1e-10 4 --host $two -- --dp 2 --tp 2 --zero 1 --
 # Its ranks train on until it is missed, so here that may be.
 all && trains a_host_without_a_sign_is_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 --heartbeat-timeout 1 -- --dp 4 --zero 1 \
     --replicate-every 1 -- stop:127.0.0.4
-# So does a rank 0 that nobody hears, and it has the lock of the checkpoints' folder: the new one takes that over. Its agent is no child of launch,
+# So does a rank 0 without a sign of life, and it has the lock of the checkpoints' folder: the new one takes that over. Its agent is no child of launch,
 # which would end it.
 # shellcheck disable=SC2016 # the script's own
 printf '#!/bin/sh\nexec 3<&0\nsetsid "$@" <&3 &\nexec sleep 300\n' >far
@@ -393,7 +393,7 @@ all && trains spares_of_a_third_host_get_the_shards 1e-10 4 --host $two,127.0.0.
 all && trains a_host_is_lost_with_its_shards 1e-10 4 --host $two --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- agent:127.0.0.3
 all && trains a_rank_and_a_host_are_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 -- \
     1 agent:127.0.0.4
-# Nobody may die here, so chaos cuts connections between the hosts (with this seed), or slows ranks; each cut is an epoch of the same ranks.
+# No rank may die here, so chaos cuts connections between the hosts (with this seed), or slows ranks; each cut is an epoch of the same ranks.
 from='' says='ranks [0-3] and [0-3] have lost each other; epoch [0-9]+ goes on with 4 ranks'
 trains connections_that_are_cut_are_made_again 1e-10 4 --host $two --elastic 4 --hang-timeout 5 --chaos 1360 --chaos-every 0.3 -- --dp 4 --zero 3 \
     --replicate-every 1 --
@@ -409,7 +409,7 @@ from="the last checkpoint"
 all && trains two_hosts_at_once_are_on_disk 1e-10 4 --host 127.0.0.2:1,127.0.0.3:1,127.0.0.4:2 --elastic 1 -- --dp 4 --zero 3 --replicate-every 1 -- \
     "agent:127.0.0.2 agent:127.0.0.4"
 
-# ---- who may be an agent, and what is said when there is none ----
+# ---- which program may be an agent, and what is said when there is none ----
 secret() { head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n'; }
 port=$((20000 + RANDOM % 10000))
 agent() { timeout 20 env "$marker" TRIVIUM_SECRET="$1" "$build/trivium" agent --meet "127.0.0.1:$port" --host "$2" 2>"$3" >"$3.out" </dev/null; } # SECRET HOST ERR: ranks write where their agent does
@@ -440,7 +440,7 @@ by_themselves() {
 }
 [[ by_themselves =~ ${ONLY-} ]] && by_themselves
 
-# Ctrl-C while a host is awaited: who is there already ends as launch does, and without a word. That one is there is known when another is sent away.
+# Ctrl-C while a host is awaited: agents that are there already end as launch does, and without a word. That one is there is known when another is sent away.
 too_early() {
     local name=elastic_an_interrupt_before_all_are_there right agents=() codes=
     rm -f one two
@@ -499,7 +499,7 @@ halves() {
 }
 all && [[ halves =~ ${ONLY-} ]] && halves
 
-# An agent that is told to end (a node is drained) is missed by nobody; without --elastic a host's loss ends the job.
+# No rank misses an agent that was asked to end (a node is drained); without --elastic a host's loss ends the job.
 drained() {
     local name=elastic_a_host_that_is_drained
     start 3 --host 127.0.0.2:2,127.0.0.3:1 --elastic 2
@@ -577,7 +577,7 @@ waits() {
 }
 waits
 
-# ---- chaos cuts connections, and dead ranks are started again: every loss is that of a run that nobody touched ----
+# ---- chaos cuts connections, and dead ranks are started again: every loss is that of an undisturbed run ----
 if all && [[ chaos =~ ${ONLY-} ]]; then
     (cd "$OLDPWD" && python3 tests/chaos_runs.py "$build" "$work" 28 1) | sed 's/chaos_28/elastic_chaos_cuts_and_starts_again/'
 fi
@@ -612,7 +612,7 @@ last() { # NAME STEP HOSTS...: rank 1 is killed after this step, if it is still 
     wait_for 60 has_row "$2" || { not_ok $name "does not come to step $2"; return; }
     kill -KILL "$(pids 1 | head -1)" 2>/dev/null      # if it is still there
     ended $name 0 by_itself || return
-    [ ! -s err ] || says ' has killed rank 1( on .*)?; ' err || { not_ok $name "does not say who"; return; }
+    [ ! -s err ] || says ' has killed rank 1( on .*)?; ' err || { not_ok $name "does not name the rank"; return; }
     [ -d saved/step-00000060 ] && has_row 60 || { not_ok $name "the end is missing"; return; }
     echo "ok $name"
 }

@@ -2,7 +2,7 @@
 # Bad requests and dead peers, from outside: a job that cannot go on says one line and ends, within seconds.
 #
 #   one line   exactly one `E_CODE file:line function: ...` on standard error, with value, limit and remedy, and nothing else:
-#              no second rank's complaint, no mpirun boilerplate. Of a job that was under way also launch's `postmortem: ...`
+#              no second rank's complaint, no mpirun boilerplate. Of a running job also launch's `postmortem: ...`
 #   exit code  of the whole job: 2 for a bad request, 1 for what happens at run time
 #   no remains no process of a job outlives it, not even one that was stopped
 #
@@ -28,7 +28,7 @@ not_ok() { # NAME WHY
     sed 's/^/#   /' err
 }
 
-# What Open MPI starts beside a program goes a moment after it.
+# Open MPI's helpers of a program end a moment after it.
 leaves_nothing() { # NAME
     if wait_for 5 is_alone; then return; fi
     not_ok "$1" "processes are left: $(pids | tr '\n' ' ')"
@@ -143,7 +143,7 @@ refuses validation_shorter_than_a_sample 2 E_DATA short.txt "validation part" va
 refuses val_data_missing 2 E_DATA absent.txt -- train --val-data absent.txt
 refuses token_beyond_the_vocabulary 2 E_DATA "is not below vocab=100" "use --vocab" -- train --vocab 100 --metrics ""
 
-# Nobody but root may read it; and root only as long as it is told that it may.
+# Only root may read it, and only while it has that capability.
 chmod 000 short.txt
 if [ "$(id -u)" != 0 ]; then
     refuses data_unreadable 2 E_DATA "short.txt: Permission denied" -- train --data short.txt
@@ -207,7 +207,7 @@ refuses ranks_token_beyond_the_vocabulary 2 E_DATA "vocab=100" -- launch -n 2 tr
 refuses ranks_non_finite_loss 1 "[rank 0/4 " E_NUMERIC "the loss of step" -- \
     launch -n 4 train "${small[@]}" --dp 2 --tp 2 --lr 1e6 --clip 0
 
-# Only rank 1 has a bad request: nobody may wait for it.
+# Only rank 1 has a bad request: no rank may wait for it.
 cat >one_bad_rank <<END
 #!/bin/bash
 if [ "\$OMPI_COMM_WORLD_RANK" = 1 ]; then exec "$trivium" "\$@" --data absent.txt; fi
@@ -303,7 +303,7 @@ else
     echo "skip threads_of_the_mask: without taskset"
 fi
 
-# Rank 1 never comes to MPI's start: the line does not blame who waits for it.
+# Rank 1 never comes to MPI's start: the line does not blame the ranks that wait for it.
 cat >one_asleep <<END
 #!/bin/bash
 if [ "\$OMPI_COMM_WORLD_RANK" = 1 ]; then exec sleep 1000; fi

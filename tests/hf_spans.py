@@ -11,7 +11,7 @@ def runs(seed, name, number, tokens, n):
 
 
 def sample(seed, number, text, vocab):
-    """the encoder's tokens, the decoder's, and what it is to write."""
+    """the encoder's tokens, the decoder's, and the target."""
     noise = int(NOISE * len(text) + 0.5)
     n = int(noise / SPAN + 0.5)
     kept_lengths = [len(x) for x in runs(seed, "t5.kept", number, [0] * (len(text) - noise), n)]

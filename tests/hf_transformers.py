@@ -1,4 +1,4 @@
-"""The models of Hugging Face's transformers, trained beside Trivium's; for tests/hf.sh.
+"""The models of Hugging Face's transformers, trained next to Trivium's; for tests/hf.sh.
 
     hf_transformers.py make MODEL DIR     DIR/model: a small MODEL (llama, mixtral, bert, t5) with random weights, as save_pretrained leaves it, in several
                                           files with an index; DIR/tokens

@@ -32,7 +32,7 @@ ROPE = {"rope_theta": 500.0, "rope_type": "default"}
 GPT2 = dict(vocab_size=V, n_embd=48, n_layer=2, n_positions=32, **COMMON)
 BERT = {**reference.BERT_SIZES, "max_position_embeddings": 32, **COMMON}
 T5 = {**reference.T5_SIZES, "n_positions": 32}
-# Of each family two models; what the second file says besides is as other versions of transformers write it
+# Two models of each family; what the second file says besides is as other versions of transformers write it
 BASES = {"gpt2": [(dict(GPT2, n_head=12), {}), (dict(GPT2, n_head=4), {"n_ctx": 32})],
          "llama": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, rms_norm_eps=1e-5, rope_parameters=ROPE), {}),
                    (dict(DECODER, intermediate_size=256, tie_word_embeddings=True, rms_norm_eps=1e-5),
@@ -140,7 +140,7 @@ def classes(family):
 
 
 def make(family, base, folder):
-    """The model with random weights, and config.json as save_pretrained writes it and as the base wants it."""
+    """The model with random weights, and config.json as save_pretrained writes it and as the base needs it."""
     sizes, more = base
     config, model = classes(family)
     torch.manual_seed(7)
@@ -241,7 +241,7 @@ def judge(trivium, family, what, work, data):
     theirs, why = loss_of(family, f"{work}/model", data, seq)
     if theirs is None:
         return f"imported, and transformers does not load it: {why}"
-    return "imported" if not isinstance(ours, str) and abs(ours / theirs - 1) <= TOLERANCE else f"imported: loss {ours} beside {theirs}"
+    return "imported" if not isinstance(ours, str) and abs(ours / theirs - 1) <= TOLERANCE else f"imported: loss {ours} against {theirs}"
 
 
 def main(trivium, family, every):

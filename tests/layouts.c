@@ -230,7 +230,7 @@ static enum status compare_memory(const struct run *r, struct difference *d) {
     return OK;
 }
 
-/* Of so many steps. */
+/* Operations of n steps. */
 static int64_t operations(const struct bill *b, enum mesh_axis axis, enum comm_op op, int n_steps) {
     int64_t n = 0;
     for (int i = 0; i < b->n_exchanges; i++) {
@@ -261,8 +261,8 @@ static struct sent_rules rules_in_force(void) {
 static double off(double counted, double sent) { return fabs(counted - sent); }
 
 /* What tables say is sent, is: to the message and to the byte, inside nodes and between. Messages only in sum, since a
- * line of the bill does not say to whom. Nor do collectives take more memory than is said. Fixed sums have tables of
- * their own. */
+ * line of the bill does not name the receiver. Nor do collectives take more memory than is said. Fixed sums have
+ * tables of their own. */
 static enum status compare_sent(const struct run *r, int n_steps, struct difference *d) {
     const struct sent_rules rules = rules_in_force();
     int64_t memory[N_MESH_AXES];
@@ -421,7 +421,7 @@ static void each_other(const struct plan *base, void (*visit)(void *, const stru
             if (!chosen && !layouts_want_all() && !getenv("PARITY")) continue;
             pp_options(&settled)->schedule = k;
             pp_options(&settled)->chunks = pp_schedule_at(k)->chunked && 2 * p.mesh.pp <= p.layers ? 2 : 1;
-            settled.loss_chunk = p.micro_batch == 2 ? 0 : -1;        /* two operations; as each schedule wants */
+            settled.loss_chunk = p.micro_batch == 2 ? 0 : -1;        /* two operations; as each schedule requires */
             if (plan_settle(&settled, plan_ranks(&p)) == OK && is_legal(&settled)) each_split(&settled, visit, self);
             status_clear();
         }

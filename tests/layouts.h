@@ -50,7 +50,8 @@ enum status layout_compare(const struct plan *, const struct reference *, struct
  *  padding trained? settled: what plan_settle said. Where it does not, rank 0 says how far it is off.
  *  @collective{world} */
 bool layout_is_serial(const struct plan *, enum status settled, const struct reference *);
-/** Of a run that has done n_steps, of which exchange.every is a part: memory and wire; rank 0 has the memory of all.
+/** Compare a run that has done n_steps, of which exchange.every is a part: memory and wire; rank 0 has the memory of
+ *  all.
  *  @collective{world} */
 enum status layout_compare_bytes(const struct run *, int n_steps, struct difference *);
 /** max |x - reference| over this rank's own elements of a param, reference by global element. @collective{none} */

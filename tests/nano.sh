@@ -41,6 +41,6 @@ check "nano in fp32: 8 ranks are one, within 1e-5" same "$out/serial32" "$out/la
 check "nano in fp32 is nano in fp64, within 1e-4" same "$out/serial" "$out/serial32" 1e-4
 check "nano has at most five files of code and 1000 lines" [ "$(cat nano/*.[ch] | wc -l)" -le 1000 -a "$(ls nano/*.[ch] | wc -l)" -le 5 ]
 lengths() { for file in nano/*.[ch]; do grep -q "^| \`$(basename "$file")\` | $(wc -l <"$file") |" nano/README.md || return 1; done; }
-check "nano/README.md knows how long its files are" lengths
+check "nano/README.md says how long its files are" lengths
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

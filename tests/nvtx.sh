@@ -38,7 +38,7 @@ heard() {
 }
 
 # each range in the one that it is a part of
-nests() { # NAME: "DEPTH NAME of what", as it is in the log, must be there so many times
+nests() { # NAME: "DEPTH NAME of what", as it is in the log, must be there COUNT times
     local want=$1 n=$2
     [ "$(grep -c "^$want\$" "$work/log")" = "$n" ] || { not_ok nvtx_ranges_nest_and_have_our_names "not $n times: '$want'"; sed 's/^/#   /' "$work/log" | head -60; exit; }
 }
@@ -55,7 +55,7 @@ nests '  > update' 2
 [ "$(grep -c '>' "$work/log")" = "$(grep -c '<$' "$work/log")" ] && echo "ok nvtx_ranges_nest_and_have_our_names" ||
     not_ok nvtx_ranges_nest_and_have_our_names "not as many ends as beginnings"
 
-# losses are the same with it; what nobody hears is said; and not beside a trace
+# losses are the same with it; a profiler that is missing is reported; not together with a trace
 "$trivium" train "${small[@]}" --nvtx >"$work/with" 2>"$work/err"
 "$trivium" train "${small[@]}" >"$work/without" 2>/dev/null
 if grep -q 'no profiler is attached.*nsys profile' "$work/err" &&

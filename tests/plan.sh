@@ -98,7 +98,7 @@ report "plan_runs_what_it_found" $?
 grep -q "^step 2/2" "$work/run" && grep -q "^layout: 2 ranks" "$work/run" && grep -q "^micro-batch = " "$work/plan.ini"
 report "plan_writes_what_it_runs" $?
 
-# A profile has the planner's seconds beside the measured ones, where a cluster is named and not else.
+# A profile has the planner's seconds next to the measured ones, where a cluster is named and not else.
 profile=("$B/trivium" train --config configs/demo.ini --steps 2 --eval-batches 1 --metrics "" --profile)
 "${profile[@]}" --cluster cpu-2core >"$work/out" 2>"$work/err" && grep -Eq "^ms per step .* share +rate predicted$" "$work/out" &&
     grep -Eq "^ +h\*\.qkv +4( +[0-9.]+){4} +[0-9.]+% +[0-9.]+ Gflop/s +[1-9][0-9.]+$" "$work/out" && grep -Eq "^optimizer +[0-9.]+ +[0-9.]+% +[0-9.]+$" "$work/out"

@@ -4,7 +4,7 @@
 
 # What `launch` starts: mpirun, or its own agent (--comm-transport own); and what its lines call it
 starter=mpirun starter_name=mpirun
-# shellcheck disable=SC2034 # of who sources this
+# shellcheck disable=SC2034 # used by scripts that source this
 [ "${TRIVIUM_COMM_TRANSPORT-}" != own ] || starter=agent starter_name="the agent"
 
 # pids [RANK]: all of them, or the one of that rank. The kernel gives a zombie no environment.
@@ -17,7 +17,7 @@ pids() {
     done
 }
 
-# pids_of WORD: those with this word in their command line, but not the guard that launch has beside it
+# pids_of WORD: those with this word in their command line, but not the guard that launch starts for it
 pids_of() {
     local pid
     for pid in $(pids); do

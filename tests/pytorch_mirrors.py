@@ -84,7 +84,7 @@ def bytes_sent(folder):
 
 
 def compare_scales(name, bound, work, out):
-    """Of a run with a loss scale, by its metrics: scales exactly, losses within the bound."""
+    """Check a run with a loss scale, by its metrics: scales exactly, losses within the bound."""
     with open(f"{out}/steps.json") as f:
         got = json.load(f)
     with open(f"{work}/{name}.jsonl") as f:

@@ -84,7 +84,7 @@ def python_with(module):
 
 
 def make():
-    """With the settings of this build, so that nothing is built anew."""
+    """With the settings of this build, so that nothing is rebuilt."""
     build = os.path.dirname(PROGRAM)
     with open(build + "/settings") as settings, open(build + "/flags") as flags:
         cuda, werror = (
@@ -161,7 +161,7 @@ def text_of(case, texts):
 
 
 def lines_of(case, texts):
-    """Of texts of several lines those with its words."""
+    """The texts of several lines with its words."""
     words = case["at"].partition(" ")[2]
     return [line for text in text_of(case, texts) for line in re.split(r"\n|\\n", text) if words in line]
 
@@ -248,7 +248,7 @@ def static():
 
 
 def met(path):
-    """Of several texts that fit a line the longest is its own."""
+    """The longest of the texts that fit a line."""
     places, found = remedy_places.places(PROGRAM), set()
     printed = [(file, text, remedy_places.pattern(text)) for file, text in places]
     for line in open(path):

@@ -20,7 +20,7 @@ TYPED = re.compile(
 
 
 def option_names(program):
-    """Of every command: what its --help lists."""
+    """The options in every command's --help."""
     names = set()
     for command in "train compare plan budget generate score schedule launch oracle show data checkpoint".split():
         shown = subprocess.run([program, command, "--help"], capture_output=True, text=True, check=True).stdout

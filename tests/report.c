@@ -1,5 +1,5 @@
 /* The report is written line by line with write(2): what a test leaves in stdio's buffers when it crashes is lost, and
- * a grader wants to know in which test that was. */
+ * a grader must learn in which test that was. */
 #include "tests/report.h"
 
 #include <errno.h>

@@ -55,11 +55,11 @@ has_all_rows() {
     for ((step = 1; step <= steps; step++)); do grep -q "^{\"step\":$step,\"loss\"" "$1" || return 1; done
 }
 
-(start -n 2 -- --zero 1 --lr 1e-3 --save whole --metrics "") || { not_ok restart "a job that nobody kills fails"; exit 1; }
+(start -n 2 -- --zero 1 --lr 1e-3 --save whole --metrics "") || { not_ok restart "a job without a kill fails"; exit 1; }
 
 # ---- a rank killed, then mpirun (or the agent), then a rank stopped: the same bytes in the end ----
 has_saved_since() { [ -e hurt/latest ] && [ "$(cat hurt/latest)" != "$1" ]; }
-# hurt NUMBER SIGNAL WHOM...: after a new checkpoint; then restart NUMBER is announced
+# hurt NUMBER SIGNAL TARGET...: after a new checkpoint; then restart NUMBER is announced
 hurt() {
     local before victim
     before=$(cat hurt/latest 2>/dev/null)
@@ -67,7 +67,7 @@ hurt() {
     victim=$("${@:3}" | head -1)
     [ -n "$victim" ] && kill -s "$2" "$victim"
     wait_for 30 says "restart $1 of 3" || return 1
-    # while it waits there is nobody but launch: its ranks would write into the same files
+    # while it waits launch is alone: its ranks would write into the same files
     [ "$(pids | wc -l)" = 1 ]
 }
 died_and_resumed() {

@@ -42,7 +42,7 @@ static struct group *runner_group;
 /* ---- what a suite asks for: "ranks: 1 2 4  more: 8  device: any  threads: 1" in its file's first line ---- */
 
 /* threads: of a rank, where models are so small that more only wait for each other, for seconds when other programs run
- * beside; 0: as many as there are */
+ * at the same time; 0: as many as there are */
 struct demand { bool ranks_given, wants_this_size; char device[16]; int threads; };
 
 static bool launched_size(long n) {

@@ -1,4 +1,4 @@
-/* What AddressSanitizer is told in the test runner (make SAN=1); nothing in other builds. */
+/* Options of AddressSanitizer in the test runner (make SAN=1); nothing in other builds. */
 #include "tests/sanitizer.h"
 
 #ifdef __SANITIZE_ADDRESS__

@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_TESTS_SANITIZER_H
 #define TRIVIUM_TESTS_SANITIZER_H
 
-/** What is allocated from here to sanitizer_watch_leaks may stay allocated. */
+/** Memory allocated from here to sanitizer_watch_leaks may stay allocated. */
 void sanitizer_ignore_leaks(void);
 /** Once the world has started. */
 void sanitizer_watch_leaks(void);

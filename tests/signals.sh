@@ -1,6 +1,6 @@
 #!/bin/bash
 # Signals to a rank, to mpirun (or the agent) and to launch, at every moment of a job: it ends in time, with one true line, leaves no
-# process and no file, and goes on from its last checkpoint to the same bytes as a job that nobody hurt.
+# process and no file, and goes on from its last checkpoint to the same bytes as an undisturbed job.
 #
 # Run from the project's root. BUILD: where the program is (default: build). ALL=1: all cases, not one of each kind
 # (tests/long/signals.sh).
@@ -47,7 +47,7 @@ same_end() { # SAVE
     cmp -s <(losses whole.rows) <(losses "$1.rows")
 }
 
-# ---- when and whom ----
+# ---- when and which process ----
 has_row() { grep -q "^{\"step\":$1," "$save.rows" 2>/dev/null; }
 has_rank() { [ -n "$(pids 0)" ]; }
 # The moment of a case: start: ranks are just there, and MPI takes most of a second to begin; steps; save: just after a
@@ -69,7 +69,7 @@ victims() {
     *) pids "$1" | head -1 ;;
     esac
 }
-# hurt SIGNALS WHOM: one signal, or several with seconds between: STOP,2,CONT. A "launch:" before one sends it there
+# hurt SIGNALS TARGET: one signal, or several with seconds between: STOP,2,CONT. A "launch:" before one sends it there
 # instead.
 hurt() {
     local signal whom=$2
@@ -119,8 +119,8 @@ goes_on() { # NAME
 }
 
 # ---- a case ----
-# hurts MODE MOMENT SIGNALS WHOM CODE N WORDS: MODE is sync, async or restarts; CODE what launch ends with (of
-# several, a|b), within so many seconds; N error lines, and WORDS in standard error
+# hurts MODE MOMENT SIGNALS TARGET CODE N WORDS: MODE is sync, async or restarts; CODE what launch ends with (of
+# several, a|b), within N seconds; N error lines, and WORDS in standard error
 n_cases=0
 hurts() {
     local mode=$1 moment=$2 signals=$3 whom=$4 codes=$5 n=$6 words=$7 name code launch=() more=()
@@ -153,7 +153,7 @@ more() { [ -z "${ALL:-}" ] || hurts "$@"; }
 
 save=whole
 start -- --save whole --metrics whole.rows
-wait "$job" || { not_ok signals "a job that nobody hurts fails"; exit 1; }
+wait "$job" || { not_ok signals "an undisturbed job fails"; exit 1; }
 
 # ---- KILL: 37 ----
 for moment in start steps save late; do
@@ -255,7 +255,7 @@ else
 fi
 [ -z "${ALL:-}" ] || deaf death_of_launch_kills_mpirun 25 KILL 137 ""
 
-# ---- one rank, that nobody launched: in a step, and while it waits for a pipe that nobody writes ----
+# ---- one rank, without launch: in a step, and while it waits for a pipe without a writer ----
 # alone NAME OPTIONS...
 alone() {
     local name=$1 code

@@ -112,7 +112,7 @@ def processor_s(pid):
 
 
 def call(n, at):
-    """So many connections that say nothing."""
+    """Connections that send nothing."""
     calls = []
     for _ in range(n):
         try:

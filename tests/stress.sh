@@ -17,7 +17,7 @@ stress() { # NAME LAUNCH_OPTIONS...
     TRIVIUM_EXE="$build/example_many" "$build/trivium" launch -n 4 --comm-transport own "${@:2}" "${N:-3000}" "${SEED:-1}" \
         >"$work/out" 2>"$work/err" </dev/null
     local code=$?
-    if [ "${said-0}" = 1 ] && [ "$(grep -c "$copied_twice" "$work/err")" != 1 ]; then code="$code, and nobody says so"; fi
+    if [ "${said-0}" = 1 ] && [ "$(grep -c "$copied_twice" "$work/err")" != 1 ]; then code="$code, and no rank says so"; fi
     if [ "$code" = 0 ] && ! grep -qv "$copied_twice" "$work/err" && grep -q "^${N:-3000} collectives in" "$work/out"; then
         echo "ok $1 ($(cat "$work/out"))"
     else

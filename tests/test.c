@@ -75,7 +75,7 @@ static void all_reduce_max(double *x, int n) {
 }
 
 double agree_max(double x) {
-    /* what a maximum makes of NaN is up to the library, so NaN travels beside the number */
+    /* what a maximum makes of NaN is up to the library, so NaN travels in a number of its own */
     double both[2] = {isnan(x) ? 1 : 0, isnan(x) ? -INFINITY : x};
     all_reduce_max(both, 2);
     return both[0] > 0 ? NAN : both[1];

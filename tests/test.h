@@ -1,6 +1,6 @@
 /* What every test file includes. A test file looks like this:
  *
- *   /[*] ranks: 1 2 4  device: cpu [*]/              the first line: the world sizes and devices it wants; the runner
+ *   /[*] ranks: 1 2 4  device: cpu [*]/              the first line: the world sizes and devices it needs; the runner
  *                                                    obeys. "any": it runs on test_device(), whichever that is;
  *                                                    threads: 1, behind it, of a suite of whole small models, where
  *                                                    more threads take longer
@@ -54,7 +54,7 @@ void assert_fails_(int status, int code, const char *const *words, const char *t
 #define assert_ok(call) assert_ok_((call), #call, __FILE__, __LINE__)
 void assert_ok_(int status, const char *text, const char *file, int line);
 
-/** The ranks have lost each other: says so, and what this rank knows of the reason; ends the job. */
+/** The ranks have lost each other: says so, and this rank's part of the reason; ends the job. */
 void test_give_up(const char *what) __attribute__((noreturn));
 
 /** Largest value over all ranks of the world (NaN wins); whether all ranks say true. @collective{world} */

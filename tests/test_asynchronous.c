@@ -284,7 +284,7 @@ TEST(test_an_endless_run_resumes_to_the_bit) {
     }
 }
 
-/* Between flushes stages are at different updates: nobody may take the weights for the model's. */
+/* Between flushes stages are at different updates: no one may take the weights for the model's. */
 TEST(test_weights_are_not_given_away_in_between) {
     struct run r = {0};
     struct plan p = plan_of(SCHEDULE_PIPEDREAM, 1, 8);

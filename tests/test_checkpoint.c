@@ -130,7 +130,7 @@ static struct plan plan_in(int precision) {
     return p;
 }
 
-/* Of each step, loss and loss scale. */
+/* Record the loss and the loss scale of each step. */
 static enum status scaled_steps(struct run *r, double losses[AFTER], double scales[AFTER]) {
     for (int i = 0; i < AFTER; i++) {
         TRY(run_step(r));

@@ -1,6 +1,6 @@
 /* ranks: 1 2 4 8  device: any  threads: 1
  *
- * A checkpoint that is written beside the training is of the step at whose edge it was begun, whatever the weights are
+ * A checkpoint that is written during training is of the step at whose edge it was begun, whatever the weights are
  * by the time that it is on the disk: its files have the bytes of those that are written at once. Its copy takes the
  * memory that was planned. A file that cannot be written is every rank's failure, and training goes on. */
 #include "driver/recipe.h"

@@ -161,7 +161,7 @@ TEST(test_large_heads_on_the_device_equal_cpu) {
     assert_int_equal(t.failed, 0);
 }
 
-/* Experts on every rank, shared by pairs and by all, among replicas and beside every other way to shard. Groups of two
+/* Experts on every rank, shared by pairs and by all, among replicas and with every other way to shard. Groups of two
  * tokens compete for one place of an expert: a third of the choices is dropped. Odd ones: rows are packed. */
 TEST(test_experts_on_the_device_equal_cpu) {
     skip_on_cpu();

@@ -220,7 +220,7 @@ TEST(test_a_folder_is_what_transformers_reads) {
     make_file(folder, "model.safetensors", "");
     test_stderr_keep();
     enum status status = hf_files_open(folder, &files);
-    assert_non_null(strstr(test_stderr_text(), "model.safetensors is read, and the index beside it is not"));
+    assert_non_null(strstr(test_stderr_text(), "model.safetensors is read, and the index next to it is not"));
     assert_fails(status, E_FORMAT, "folder/model.safetensors");
     make_file(folder, "config.json", "{\"model_type\": \"mistral\"}");
     assert_ok(hf_model_type(folder, type));

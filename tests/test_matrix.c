@@ -3,7 +3,7 @@
  * Promises 1 and 2 for combinations: every technique with every other. All legal combinations of
  *
  *   dp x cp x tp x pp   cp's form   ep   sp   recompute   schedule with chunks
- *   who sums gradients and keeps states: all, zero 1-3 with offload, shard and secondary, the main rank, servers
+ *   which ranks sum gradients and keep states: all, zero 1-3 with offload, shard and secondary, the main rank, servers
  *   model   attention, masks and loss chunk   park   microbatch size
  *
  * are enumerated. Of a sample of them (CANDIDATES, drawn by number) a subset is run in which every pair of values that
@@ -23,7 +23,7 @@
 
 enum { CANDIDATES = 12000 };
 
-/* What no technique refuses, a step may yet: where it is put, it has not the shape that it wants. */
+/* A step may refuse what no technique refuses: its place gives it another shape than it needs. */
 static bool compiles(const struct plan *p) {
     struct run r = {0};
     bool legal = run_compile(&r, &train_recipe, p, 0, NULL, NULL) == OK;

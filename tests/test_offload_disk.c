@@ -3,7 +3,7 @@
  * States (and at zero 3 weights) in a file: weights, moments, masters, losses and norms have the same bits as without
  * offload, in every layout and precision and through windows of many blocks; planned bytes are the measured ones in
  * every tier, and what the disk moved is the bill's. Checkpoints go to and from other layouts; a file that is shortened
- * ends the run in one line. States in host memory beside them: on a GPU their update goes through the same window. */
+ * ends the run in one line. States in host memory, too: on a GPU their update goes through the same window. */
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/comm/comm.h"
@@ -167,7 +167,7 @@ static void shared_path(const char *name, char path[CHECKPOINT_PATH_MAX]) {
     (void)comm_broadcast(group_world(), path, CHECKPOINT_PATH_MAX, UINT8, 0);
 }
 
-/* Two steps, a checkpoint (at once, or beside the steps that follow), and what the next steps are. */
+/* Two steps, a checkpoint (at once, or during the steps that follow), and what the next steps are. */
 static enum status train_and_save(struct plan p, const char *folder, bool async, double *numbers) {
     struct run r;
     struct checkpoint_saver *saver = NULL;

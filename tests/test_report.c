@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * What a grader is told, and that nobody finds the token where it was. */
+ * What a grader reads, and that the token is gone from where it was. */
 #include "tests/report.h"
 #include "tests/test.h"
 #include <stdio.h>

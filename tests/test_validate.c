@@ -23,7 +23,7 @@ static enum status poison(struct run *r, void *trial, const struct event *e) {
     return r->device->upload(r->device, param_own_grad(w), &infinite, sizeof infinite);
 }
 
-/* Two steps are under way wherever they may be. @return the status of the run; its numbers go to `numbers` */
+/* Two steps are in flight wherever that is allowed. @return the status of the run; its numbers go to `numbers` */
 static enum status train(struct run *r, struct trial *t, double numbers[MAX_STEPS][2]) {
     if (t->poisoned != NO_STEP) TRY(run_subscribe(r, EVENT_GRAD_UNSCALE, poison, t));
     while (r->n_done < t->steps) {

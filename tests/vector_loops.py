@@ -70,7 +70,7 @@ def show(path):
 
 
 def faults(folder, row):
-    """What is wrong with the kernels of one row of the table: sentences."""
+    """Errors in the kernels of one row of the table, as sentences."""
     source, elems, pattern, wanted, spills, *needs = row.split()
     for elem in elems.split(","):
         loops = [loop for _, loop in vector_loops(folder / f"{source}{'' if elem == '-' else '.' + elem}.o", pattern)]

@@ -112,7 +112,7 @@ TEST(test_tp_region_keeps_the_type) {
     }
 }
 
-/* What is billed for a row is what its group's ledger counts: 2 S (n-1)/n for an all-reduce, else nothing. */
+/* The bytes billed for a row equal those in its group's ledger: 2 S (n-1)/n for an all-reduce, else nothing. */
 static bool bills_what_is_sent(const struct op *op, enum row_kind kind) {
     struct region r;
     const struct ledger *ledger = group_ledger(group_world());

@@ -132,7 +132,7 @@ TEST(test_sp_ops_refuse_other_shapes) {
     assert_fails(op_sp_enter.shape(&x.call, out), E_CONFIG, "BTC");
 }
 
-/* What is billed for a row is what the ledger counts: S (n-1)/n, S the bytes of the whole. */
+/* The bytes billed for a row equal those in the ledger: S (n-1)/n, S the bytes of the whole. */
 static bool bills_what_is_sent(const struct op *op, enum row_kind kind) {
     struct passage x;
     double n = comm_world_size(), formula = 2 * n * SHARE * C * 4 * (n - 1) / n;

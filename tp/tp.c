@@ -51,7 +51,7 @@ static const struct option OPTIONS[] = {
      "parallelism", offsetof(struct tp_options, sp)},
 };
 
-/* One rank sums as many do, too (lib/program/sums.h). */
+/* With --sums fixed, tp=1 also rewrites, so that one rank adds in the order of many (lib/program/sums.h). */
 static bool tp_wanted(const struct plan *plan) {
     return plan->mesh.tp > 1 || tp_options(plan)->sp || plan->sums == PLAN_SUMS_FIXED;
 }
@@ -89,7 +89,7 @@ static void narrow(struct axis *a, const struct plan *plan) {
     a->cut |= 1u << AXIS_TP;
 }
 
-static void set_param_dtypes(const struct plan *plan, struct program *p) {
+static void shard_params(const struct plan *plan, struct program *p) {
     for (int i = 0; i < p->n_params; i++) {
         struct shape *shape = &p->params[i].type.shape;
         for (int k = 0; k < shape->n_axes; k++)
@@ -143,7 +143,7 @@ static void insert_exit(const struct plan *plan, struct program *p, int at) {
     program_insert(p, at + 1, &s);
 }
 
-/* What x was called when a step before entered it, by its branch if it has one; -1: none did. */
+/* The slot that an earlier tp_enter of x (or of x's branch) made in this block; -1: none. */
 static int entered_before(const struct program *p, int at, int x) {
     if (p->fixed_sums) return -1;                                    /* their gradients are added when they are whole */
     for (int i = 0, own = x; i < at; i++) {
@@ -155,7 +155,7 @@ static int entered_before(const struct program *p, int at, int x) {
     return -1;
 }
 
-/* Does a step that enters no region read x, beside step `at`, which does? */
+/* Is x also read by a step that enters no region? */
 static bool is_read_between(const struct program *p, int at, int x) {
     for (int i = 0; i < p->n_steps; i++) {
         const struct step *s = &p->steps[i];
@@ -165,8 +165,8 @@ static bool is_read_between(const struct program *p, int at, int x) {
     return false;
 }
 
-/* The one who enters exchanges the gradient in place. Where others read x (the residual, if the norm comes after it;
- * blocks that come later, if this one passes x on), it gets a branch. With fixed sums it adds by itself. */
+/* tp_enter all-reduces its gradient in place. If other steps read x too (the residual, if the norm comes after it;
+ * later blocks, if this one passes x on), insert a branch first. With fixed sums tp_enter adds its sum to theirs. */
 static int insert_branch(struct program *p, int at, int x) {
     bool passed_on = block_gives(&p->blocks[p->steps[at].block], x);
     if (p->fixed_sums || (!passed_on && !is_read_between(p, at, x))) return x;
@@ -225,7 +225,7 @@ static void shard_segments(const struct plan *plan, struct program *p) {
 
 static enum status tp_rewrite(const struct plan *plan, struct program *p) {
     if (p->fixed_sums) tp_leaves_mark(p);
-    set_param_dtypes(plan, p);
+    shard_params(plan, p);
     insert_regions(plan, p);
     shard_segments(plan, p);
     return OK;

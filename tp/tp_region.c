@@ -4,7 +4,7 @@
  *   tp_exit  (g)   forward: all-reduce    y = sum_r x_r   backward: nothing      dx = dy
  *
  * Why: between the two, rank r computes with its own columns of one matrix and its own rows of the next.
- *   f: x is the same on all ranks, but each rank knows only its own shard's effect on the loss: add the gradients.
+ *   f: x is the same on all ranks, but each rank has only its own shard's effect on the loss: add the gradients.
  *   g: x_r is a partial sum: add forward. The gradient of the sum is the same on all ranks: nothing to do backward.
  *
  * "Nothing" is a VIEW: no memory, no kernel, no row. The all-reduces are in place. f's backward is asynchronous:
@@ -41,8 +41,8 @@ static enum status copy(const struct call *c, const struct tensor *to, const str
     return to->data == from->data ? OK : c->device->copy(c->device, to->data, from->data, type_bytes(from->type));
 }
 
-/* With fixed sums each reader of x enters by itself: what this one's ranks add up is added to what others made. Nobody
- * reads dy after this. */
+/* With fixed sums every reader of x has its own tp_enter; its all-reduced gradient is added to the others'. dy is not
+ * read after this. */
 static enum status add_whole(const struct call *c) {
     const struct type *type = c->din[0].type;
     TRY(comm_all_reduce(c->group, c->dout[0].data, type_n(type), type->dtype, COMM_SUM));

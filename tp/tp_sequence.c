@@ -92,8 +92,8 @@ static enum status refuse_accumulate(const struct call *c) {
 /* ---- kernels ---- */
 static enum status enter_forward(const struct call *c) { return gather(c, &c->in[0], &c->out[0]); }
 
-/* With fixed sums each reader of x enters by itself: this one's sum is added to what others made. It is made where dy,
- * which lies packed in scratch, was: nobody reads that after this. */
+/* With fixed sums every reader of x has its own sp_enter; its reduced gradient is added to the others'. The sum
+ * overwrites dy, which lies packed in scratch and is not read after this. */
 static enum status add_shard(const struct call *c) {
     const struct tensor sum = {c->dout[0].data, c->din[0].type};
     struct comm_request request = {0};

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Who owns what, and how many bytes that is: pure tables, so one process looks at every rank of a layout. */
+ * Owners and bytes: pure tables, so one process looks at every rank of a layout. */
 #include "driver/recipe.h"
 #include "mixed_precision/mixed_precision.h"
 #include "tests/layouts.h"

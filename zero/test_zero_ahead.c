@@ -1,8 +1,8 @@
 /* ranks: 1 2 4  device: cpu  threads: 1
  *
  * Stages 1 and 2: weights whose shards others have updated are gathered by the forward that comes next, each block's
- * beside the block before. On the rows: where PARAM_AHEAD is. In a run: which gathers have been started when a block
- * begins; that nobody reads a weight before; and that an evaluation in between sees all of them. */
+ * while the block before computes. On the rows: where PARAM_AHEAD is. In a run: which gathers have been started when
+ * a block begins; that no weight is read before its gather; and that an evaluation in between sees all of them. */
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
 #include "tests/layouts.h"

@@ -1,7 +1,7 @@
 /* ranks: 2 4  device: cpu
  *
  * Gradients that travel to their owners as codes: sums equal those of one process in every bit, step after step, at all
- * stages and beside a pipeline; bytes of memory and wire are the planned ones; checkpoints keep residuals. */
+ * stages and with a pipeline; bytes of memory and wire are the planned ones; checkpoints keep residuals. */
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint_terms.h"
 #include "lib/ops/test_codec.h"
@@ -206,7 +206,7 @@ TEST(test_zero_coded_goes_beside_a_pipeline_and_shards_of_sequences) {
     }
 }
 
-/* ---- beside the serial run: bytes, and how far off the codes are ---- */
+/* ---- against the serial run: bytes, and how far off the codes are ---- */
 TEST(test_zero_coded_memory_and_wire_are_the_planned_ones) {
     static const enum codec_kind codecs[] = {CODEC_BF16, CODEC_INT8, CODEC_SIGN};
     enum { N = sizeof codecs / sizeof *codecs };
@@ -265,7 +265,7 @@ static enum status open_run(struct run *r, struct plan p) {
     return layout_use_demo(r);
 }
 
-/* Of all ranks, all params: with pp a weight on two stages counts on both. */
+/* Sums over all ranks and params: with pp a weight on two stages counts on both. */
 static enum status sum_of_residuals(const struct run *r, double *sum, double *magnitude) {
     double both[2] = {0, 0};
     struct rank_term t;

@@ -27,7 +27,7 @@ static const struct trial IN_FP64[] = {
     {.dp = 2, .codec = CODEC_INT8, .second = 1, .micro = 4},
     {.dp = 2, .codec = CODEC_INT8, .offload = OFFLOAD_PARAMS, .micro = 4},
     {.dp = 2, .codec = CODEC_INT8, .offload = OFFLOAD_PARAMS, .disk = 1},
-    {.dp = 2, .ep = 2, .codec = CODEC_INT8},                         /* nobody else has an expert's weights */
+    {.dp = 2, .ep = 2, .codec = CODEC_INT8},                         /* no other rank has an expert's weights */
     {.dp = 4, .codec = CODEC_INT8, .micro = 2}, {.dp = 4, .codec = CODEC_INT8, .second = 2, .micro = 2},
     {.dp = 4, .codec = CODEC_INT8, .shard = 2}, {.dp = 2, .cp = 2, .codec = CODEC_BF16, .second = 2},
     {.dp = 2, .tp = 2, .sp = 1, .codec = CODEC_INT8, .recompute = RECOMPUTE_SELECTIVE},
@@ -219,7 +219,7 @@ static enum status look(struct run *r, void *self, const struct event *e) {
     return OK;
 }
 
-/* Of the exact shards of all, which are gathered as they are. */
+/* Expected weights: gathered from the exact shards of all ranks. */
 static enum status expect(struct run *r, struct uses *u) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];

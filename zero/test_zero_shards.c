@@ -13,7 +13,7 @@
 #include "zero/zero.h"
 #include <string.h>
 
-/* node: on emulated nodes of so many ranks, `shard` or `second` being what that comes to. */
+/* node: ranks per emulated node; `shard` or `second` is the number that follows from it. */
 static const struct trial {
     int dp, cp, ep, tp, sp, pp, zero, shard, second, node, offload, recompute, schedule, micro;
 } TRIALS[] = {
@@ -152,8 +152,8 @@ TEST(test_states_of_a_part_are_those_of_as_many_replicas) {
 }
 
 /* ---- the second copy ---- */
-/* Of a plan with second shards over L of n replicas: gathers over all for forward and within L for backward, of what
- * backward reads (as without second shards), and P / L more of role param. */
+/* Check a plan with second shards over L of n replicas: forward gathers over all, backward within L what it reads
+ * (as without second shards), and role param has P / L more. */
 static void check_second(int dp, int L, int m) {
     struct plan with = settled((struct trial){.dp = dp, .zero = 3, .second = L, .micro = 16 / dp / m}), without = with;
     zero_options(&without)->secondary = 0;

@@ -31,7 +31,7 @@ static struct plan plan_of(int zero, int dp, int pp, int m) {
 static bool has(const char *name, const char *part) { return strstr(name, part) != NULL; }
 static bool is_tied(const char *name) { return has(name, "wte"); }
 
-/* Of the two uses of the tied table, the embedding is the first stage's, the logits are the last one's. */
+/* The tied table is used twice: by the embedding on the first stage, by the logits on the last. */
 static int uses(const char *name, const struct mesh_place *at) {
     if (!is_tied(name)) return 1;
     return (at->rank.pp == 0) + (at->rank.pp == at->n.pp - 1);

@@ -109,7 +109,7 @@ static enum status zero_check(const struct plan *plan) {
     return o->shard || o->secondary ? zero_shards_check(plan) : OK;
 }
 
-/* ---- rewrite: who owns what ---- */
+/* ---- rewrite: owners ---- */
 static void divide(const struct plan *plan, struct param *w) {
     const struct zero_options *o = zero_options(plan);
     int64_t n = type_n(&w->type);

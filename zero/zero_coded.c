@@ -107,7 +107,7 @@ void zero_coded_bill(const struct zero_coded *z, const struct zero_buckets *o, c
 }
 
 /* ---- running ---- */
-/* Of each param's shards in a bucket the elements that are no padding, which is zero; and what was left of them. */
+/* Visits the elements of each param's shard in a bucket without padding (which is zero), and their residuals. */
 typedef void visitor(float *x, float *residual, int64_t n);
 static void each_shard(const struct zero_coded *z, const struct zero_buckets *o, const struct program *p,
                        const struct zero_bucket *b, float *x, visitor *visit) {

@@ -20,7 +20,7 @@ enum status zero_coded_init(struct zero_coded *, const struct zero_buckets *, co
                             bool feedback);
 void zero_coded_fini(struct zero_coded *);
 
-/** Bytes of comm memory for codes and residuals; lay them out in so many, which become zero. */
+/** Bytes of comm memory for codes and residuals; lay them out there, zeroed. */
 int64_t zero_coded_comm_bytes(const struct zero_coded *);
 void zero_coded_place(struct zero_coded *, void *comm);
 /** Bills the all-to-alls of a step, one per bucket, and what a checkpoint has of the residuals. */

@@ -1,6 +1,6 @@
-/* Weights on their way from their owners to who reads them.
+/* Weights on their way from their owners to their readers.
  *
- * Idea: a block's weights are gathered a block ahead, beside the rows of the one before it. PARAM_AHEAD starts a
+ * Idea: a block's weights are gathered a block ahead, while the block before computes. PARAM_AHEAD starts a
  * gather, PARAM_NEEDED waits for it.
  *
  *   stages 1, 2   a weight that its owners have updated is gathered in place, once, by whatever forward comes first:
@@ -161,7 +161,7 @@ static enum status gather_stale(struct run *r, struct zero_gather *z) {
     return OK;
 }
 
-/* Stages 1 and 2: nobody has all the weights again until the next forward gathers them, block by block. Nothing but
+/* Stages 1 and 2: no rank has all the weights again until the next forward gathers them, block by block. Nothing but
  * forward reads what is not the rank's own: an evaluation gathers as a step does, and what is saved are shards. */
 static enum status param_publish(struct run *r, void *self, const struct event *e) {
     struct zero_gather *z = self;

@@ -1,4 +1,4 @@
-/* Weights on their way from their owners to who reads them. See zero_gather.c. */
+/* Weights on their way from their owners to their readers. See zero_gather.c. */
 #ifndef TRIVIUM_ZERO_ZERO_GATHER_H
 #define TRIVIUM_ZERO_ZERO_GATHER_H
 

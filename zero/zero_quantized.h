@@ -8,7 +8,8 @@
 /* As what weights travel, none included; room (zero_quantized_room_bytes): for the code of one shard. */
 struct zero_quantized { struct codec codec; unsigned char *room; };
 
-/** Of a settled plan: what --weight-codec cannot be had with. Pure. @errors E_CONFIG with value, limit and remedy */
+/** Refuse what a settled plan cannot combine with --weight-codec. Pure. @errors E_CONFIG with value, limit and
+ *  remedy */
 enum status zero_quantized_check(const struct plan *);
 /** As what a plan's weights travel. Pure. */
 struct codec zero_quantized_codec(const struct plan *);

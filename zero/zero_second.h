@@ -5,7 +5,7 @@
 #include "lib/run/run.h"
 
 /** Which params are gathered in forward and again in backward: these get a second shard (param.second_n), if the plan
- *  wants any (param.second_axis). @errors E_MEMORY  @collective{none} */
+ *  has them (param.second_axis). @errors E_MEMORY  @collective{none} */
 enum status zero_second_mark(const struct compiled *, struct program *);
 /** Does a gather in forward, or in backward, come from second shards? Pure. */
 static inline bool zero_second_serves(const struct param *w, bool forward) { return w->second_n && !forward; }

@@ -53,7 +53,7 @@ static enum status settle_node(struct plan *plan) {
         return FAIL(E_CONFIG, "%s=node: rank 0's node has %d of the %d replicas (dp x cp), and not every node has %d; "
                               "use one of %s", name_of(plan), n, replicas, n, plan_divisors(replicas, replicas));
     if (n == 1 && replicas > 1)
-        return FAIL(E_CONFIG, "%s=node: each of the %d replicas (dp x cp) is on a node of its own, with nobody to "
+        return FAIL(E_CONFIG, "%s=node: each of the %d replicas (dp x cp) is on a node of its own, with no other to "
                               "share with; leave it out, or use a smaller tp", name_of(plan), replicas);
     plan->mesh.shard = n;
     return OK;

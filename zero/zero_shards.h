@@ -4,10 +4,10 @@
 
 #include "lib/run/technique.h"
 
-/** mesh.shard, from what was asked for and the mesh's dimensions. @errors E_CONFIG: a node has no fixed number of
- *  replicas, or nobody knows the nodes  @collective{none} */
+/** mesh.shard, from the request and the mesh's dimensions. @errors E_CONFIG: a node has no fixed number of
+ *  replicas, or the nodes are unknown  @collective{none} */
 enum status zero_shards_settle(struct plan *);
-/** Of a settled plan that asks for it. Pure. @errors E_CONFIG with value, limit and remedy */
+/** Check a settled plan that asks for such a number. Pure. @errors E_CONFIG with value, limit and remedy */
 enum status zero_shards_check(const struct plan *);
 
 #endif

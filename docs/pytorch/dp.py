@@ -1,7 +1,7 @@
 """Data parallelism in buckets, as dp/dp_bucket.c and DistributedDataParallel do it; lesson 03.
 
 Each replica has all weights and its share of the samples. A bucket's all-reduce starts when backward has made the last
-of its gradients, and is in flight beside the rest of backward. Sent per rank and step: 2 S (n-1)/n bytes."""
+of its gradients, and is in flight during the rest of backward. Sent per rank and step: 2 S (n-1)/n bytes."""
 import torch
 import torch.distributed as dist
 

@@ -1,4 +1,4 @@
-"""A GPT-2 as functions of its weights, and the loop that trains it. The files beside this one each change one thing.
+"""A GPT-2 as functions of its weights, and the loop that trains it. The other files of this folder each change one thing.
 
     build/trivium oracle record --out ref --layers 2 --hidden 32 --heads 4 --seq 16 --steps 4
     torchrun --nproc-per-node 2 docs/pytorch/dp.py ref
@@ -31,7 +31,7 @@ class Reference:
                 for name, x in kept.items() if x is not None}
 
     def batches(self):
-        """Of each step: tokens and targets, (samples, positions)."""
+        """Yield each step's tokens and targets, (samples, positions)."""
         with open(f"{self.folder}/tokens.json") as f:
             both = json.load(f)
         return [(torch.tensor(t), torch.tensor(u)) for t, u in zip(both["tokens"], both["targets"])]
@@ -103,7 +103,7 @@ def loss_of(ref, w, tokens, targets, attend=attend, first=0):
 
 
 def own_rows(x, rank, n):
-    """Of samples: those of replica `rank` of n."""
+    """The samples of replica `rank` of n."""
     return x.chunk(n)[rank]
 
 

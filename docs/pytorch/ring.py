@@ -19,7 +19,7 @@ def turn(x):
 
 
 def scores(q, k, source):
-    """Of queries here and keys of rank `source`; causal by global positions."""
+    """The mask of local queries and keys of rank `source`; causal by global positions."""
     at = torch.arange(q.shape[2])
     ahead = (source * len(at) + at)[None, :] > (dist.get_rank() * len(at) + at)[:, None]
     return (q @ k.transpose(2, 3) / q.shape[3] ** 0.5).masked_fill(ahead, float("-inf"))

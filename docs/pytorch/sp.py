@@ -40,7 +40,7 @@ class After(torch.autograd.Function):
 
 
 class Entering:
-    """f. What backward wants of the gathered positions is gathered again (pack, unpack)."""
+    """f. Backward gathers the positions again (pack, unpack)."""
     def __init__(self):
         self.own_at = {}
 

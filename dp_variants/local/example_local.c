@@ -4,8 +4,8 @@
  *
  *     y = x W^T        L_r = 1/(2b) sum over the b samples of rank r of |y - t|^2        dW_r = 1/b sum (y - t)^T x
  *
- * Every rank takes H steps W -= lr dW_r on its own samples, and asks nobody. Then one all-reduce averages what the
- * ranks have become, and all go on from there: an outer step
+ * Every rank takes H steps W -= lr dW_r on its own samples, without communication. Then one all-reduce averages what
+ * the ranks have become, and all go on from there: an outer step
  *
  *     d = 1/n sum_r (W_start - W_r)        u = mu u + d        W = W_start - lr_out (d + mu u)
  *

@@ -18,8 +18,8 @@
  * replicas is therefore 1/dp of the replica's own, and is multiplied by dp where a loss scale would be undone
  * (run.unscale). The loss that is reported stays the mean over all samples.
  *
- * Stored where: w and u, in the optimizer's precision, beside Adam's moments (role optim). Moments stay where they are:
- * each replica has its own. At a multiple of H w is the weights themselves, so a checkpoint has u, and the moments of
+ * Stored where: w and u, in the optimizer's precision, next to Adam's moments (role optim). Each replica keeps
+ * its own moments. At a multiple of H w is the weights themselves, so a checkpoint has u, and the moments of
  * every replica.
  *
  * Sent when: AXIS_DP carries one all-reduce of the weights' bytes S in H steps, 2 S (n-1)/n / H per step; with cp the
@@ -127,8 +127,8 @@ static enum status local_rewrite(const struct plan *plan, struct program *p) {
     return OK;
 }
 
-/* ---- when, over whom ---- */
-/* Of a step, counted from 0. */
+/* ---- when, over which ranks ---- */
+/* True if this step, counted from 0, is local. */
 static bool is_local(const struct run *r) { return r->n_step >= local_options(&r->plan)->from; }
 static bool ends_period(const struct run *r) { return (r->n_step + 1) % local_options(&r->plan)->steps == 0; }
 
@@ -230,7 +230,7 @@ static void outer(const struct run *r, const struct outer *o) {
     }
 }
 
-/* Beyond dp, AXIS_DP sums cp's copies: so many equal terms, and the mean is the same. */
+/* Beyond dp, AXIS_DP also sums cp's copies: these terms are equal, so the mean is the same. */
 static enum status local_publish(struct run *r, void *self, const struct event *e) {
     const struct local_options *options = local_options(&r->plan);
     struct outer o = {true, group_size(r->mesh.group[AXIS_DP]), options->lr, options->momentum};

@@ -156,12 +156,12 @@ static const struct run *oracle_run(const struct oracle *o, int64_t n, int repli
     return n < o->options.from ? &o->plain : &o->replica[replica].run;
 }
 
-/* ---- the layout beside it ---- */
+/* ---- the same layout without it ---- */
 struct outcome { double loss, norm, weight, memory, wire, apart; };
 
 static double worst(double a, double b) { return isnan(b) || b > a ? b : a; }
 
-/* Of all params, relative to the largest weight of each. */
+/* The largest difference over all params, relative to each param's largest weight. */
 static double weights_differ(const struct run *r, const struct run *serial) {
     double all = 0;
     for (int i = 0; i < r->program.n_params; i++) {

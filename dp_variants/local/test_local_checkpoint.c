@@ -106,7 +106,7 @@ TEST(test_another_layout_of_as_many_replicas_goes_on) {
 }
 
 /* ---- another number of replicas: the mean of the moments ---- */
-/* Of a param, summed: by tp 1 every rank has all of it. */
+/* x is a param's sum; with tp 1 every rank has all of it. */
 static enum status mean_over_replicas(const double *x, int64_t n, double *mean) {
     memcpy(mean, x, (size_t)n * sizeof *x);
     TRY(comm_all_reduce(group_world(), mean, n, FP64, COMM_SUM));

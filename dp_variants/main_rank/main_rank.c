@@ -6,7 +6,7 @@
  * Formula, as in dp/: g = sum_r g_r, each g_r divided by the tokens of the whole batch. Only rank 0 ever has g.
  *
  * Stored where: weights, gradients and activations on all; Adam's moments and master weights on replica 0 alone. So the
- * others save 8 to 12 bytes per parameter, and it helps nobody: the model must fit rank 0.
+ * others save 8 to 12 bytes per parameter, which does not help: the model must fit rank 0.
  *
  * Sent when: BACKWARD_END reduces every gradient to replica 0; PARAM_PUBLISH broadcasts every weight from it. Nothing
  * is hidden behind backward. With G bytes of gradients and W of weights:

@@ -5,9 +5,9 @@
  *
  *     weights for clock t are given when  t - slowest <= STALENESS    slowest: the fewest clocks that a worker did
  *
- * The last worker is slow. The server notes who pushed, in which order, and of which version of w the gradient was.
- * Then it does all of it again from these notes, and must have the same bits. dp_variants/server/server_serve.c does
- * this for the shards of a GPT. Source: Ho et al. 2013. */
+ * The last worker is slow. The server logs which worker pushed, in which order, and the version of w that its gradient
+ * is of. Then it does all of it again from these notes, and must have the same bits. dp_variants/server/server_serve.c
+ * does this for the shards of a GPT. Source: Ho et al. 2013. */
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/comm_request.h"
@@ -61,7 +61,7 @@ static int slowest(const struct server *s) {
     return least;
 }
 
-static enum status answer(struct server *s) {      /* who may have weights gets them, and pushes next */
+static enum status answer(struct server *s) {      /* a worker that may have weights gets them, and pushes next */
     for (int r = 1; r <= s->n; r++) {
         int ahead = s->finished[r] - slowest(s);
         if (s->given[r] == s->finished[r] || s->finished[r] == CLOCKS || ahead > STALENESS) continue;

@@ -2,7 +2,7 @@
  *
  * Idea: P of the replicas are servers. Each keeps the optimizer of one P-th of every param. A worker pushes each server
  * its shard of the gradient, and pulls the shards of the weights. Where every server waits for all workers (sync), this
- * is data parallelism by other messages. Where it does not (ssp, async), nobody waits for a slow worker, and gradients
+ * is data parallelism by other messages. Where it does not (ssp, async), no worker waits for a slow one, and gradients
  * are stale. Servers share ranks with workers, the first of n replicas that all work; or they have ranks of their own,
  * the last of n, and the other W = n - P share the batch.
  *
@@ -13,7 +13,7 @@
  * server k. On a rank of its own it has that part of the weights, too, and nothing else of the model.
  *
  * Sent when: see server_sync.c, server_loop.c. With S bytes of gradients and as many of weights, per step:
- *     shared   worker: out S, in S, but for what stays on its rank      server beside that: in, out (n-1) S/P
+ *     shared   worker: out S, in S, but for what stays on its rank      server adds: in, out (n-1) S/P
  *     own      worker: out S, in S                                      server: in, out W S/P
  * so with P = n shared servers the busiest link carries what an all-reduce's does: 2 S (n-1)/n. One is main_rank.
  *
@@ -33,7 +33,7 @@
 #define AT(field) offsetof(struct server_options, field)
 static const struct option OPTIONS[] = {
     {"servers", OPTION_INT, "0", 0, 1024, NULL, "",
-     "dp: N of the replicas are parameter servers, to whom workers push gradients, and pull weights; 0: none",
+     "dp: N of the replicas are parameter servers: workers push gradients to them and pull weights; 0: none",
      "parallelism", AT(servers)},
     {"server-ranks", OPTION_CHOICE, "shared", 0, 0, "shared|own", "",
      "servers: on ranks that work, too, the first of dp; or on ranks of their own, the last, which have no samples",
@@ -83,7 +83,7 @@ static void server_prefer(struct plan *plan) {
         snprintf(plan->comm_algorithm, sizeof plan->comm_algorithm, "dp=main,edp=main");
 }
 
-/* ---- rewrite: who owns what ---- */
+/* ---- rewrite: owners ---- */
 /* On a rank of its own a server has no use for other servers' weights; nor for gradients, where pushes bring them. */
 static void keep_own_alone(const struct plan *plan, struct param *w) {
     w->shard_n = w->own_n;

@@ -1,5 +1,5 @@
 /* Parameter servers: some replicas keep the optimizer, a shard each, and the others push gradients to them and pull
- * weights. See server.c; who waits for all: server_sync.c; who updates in its own time: server_loop.c. */
+ * weights. See server.c; servers that wait for all: server_sync.c; servers that do not: server_loop.c. */
 #ifndef TRIVIUM_SERVER_SERVER_H
 #define TRIVIUM_SERVER_SERVER_H
 
@@ -23,7 +23,7 @@ static inline struct server_options *server_options(const struct plan *p) {
 struct server_part { int64_t first, n; };
 struct server_part server_part(int64_t n, int k, int n_servers);
 
-/* Who is who among the replicas of a param: worker w is rank w of them, server k is rank first_server + k. Servers that
+/* Roles of a param's replicas: worker w is rank w of them, server k is rank first_server + k. Servers that
  * share their ranks with workers are the first; those on ranks of their own are the last, so that rank 0 has a loss. */
 struct server_ranks { int n_servers, n_workers, first_server; };
 /** replicas: AXIS_DP or AXIS_EDP. Those of an expert are fewer than others, and may be fewer than servers. Pure.
@@ -41,7 +41,8 @@ static inline bool server_allows(int64_t clock, int64_t slowest, int64_t stalene
     return clock - slowest <= staleness;
 }
 
-/** What cannot be (server_refuse.c); settle: nobody is left to work. Pure. @errors E_CONFIG  @collective{none} */
+/** Refuse impossible settings (server_refuse.c); settle refuses a layout that leaves no worker. Pure.
+ *  @errors E_CONFIG  @collective{none} */
 enum status server_check(const struct plan *);
 enum status server_settle(struct plan *);
 

@@ -12,10 +12,10 @@
 #include "lib/comm/comm.h"
 
 enum { LOG_WORKER, LOG_CLOCK, LOG_MICROSECONDS, LOG_VERSION };       /* cells of a row, and more versions */
-/* Of server k: n[k] rows. begun: the file has a head. Zero: none. */
+/* Server k has n[k] rows. begun: the file has a header. All zero: an empty log. */
 struct server_log { int n_servers, n_workers, *n; int64_t **cell; bool begun; };
 
-/** Empty, for so many. */
+/** An empty log for n_servers and n_workers. */
 void server_log_init(struct server_log *, int n_servers, int n_workers);
 void server_log_fini(struct server_log *);
 /** Row i of a server, counted from 0; and one more, to be filled in. */

@@ -1,7 +1,7 @@
 /* A server that does not wait for all:
  *
  *   a push comes   its shard = AdamW(its shard, g), version += 1, the worker has finished one clock more
- *   then           every worker that wants weights for clock t gets them once  t - slowest <= staleness
+ *   then           every worker that waits for weights of clock t gets them once  t - slowest <= staleness
  *
  * with `slowest` the least number of clocks that a worker has finished. Asynchronous: no bound. The rate follows the
  * worker's clock, and Adam's t the server's version.
@@ -132,8 +132,8 @@ enum status server_serve(void *self) {
     return x->failed;
 }
 
-/* Wait for one message, and serve the others meanwhile (comm_serve): of those that are under way, the worker's that is
- * furthest behind. One always is: the slowest worker may always go on. */
+/* Wait for one message, and serve the others meanwhile (comm_serve): of the messages in flight, the one of the slowest
+ * worker. One always is: the slowest worker may always go on. */
 static enum status wait_for_one(struct server_loop *x) {
     struct worker *one = NULL;
     for (struct worker *w = x->workers; w < x->workers + x->ranks.n_workers; w++) {

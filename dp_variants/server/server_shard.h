@@ -24,7 +24,7 @@ enum server_array { SERVER_WEIGHTS, SERVER_GRADIENTS };
 enum server_way { INTO_MESSAGE, OUT_OF_MESSAGE };
 void server_copy_shard(const struct program *, int k, int n_servers, enum server_array, enum server_way, char *message);
 
-/** Where the next piece of the room begins, after one of so many bytes at *end. Pure. @collective{none} */
+/** Take `bytes` of the buffer at *end: returns where they begin, and moves *end past them. Pure. @collective{none} */
 int64_t server_take(int64_t *end, int64_t bytes);
 /** Room of a rank, and what a step of it sends. Pure. @errors none  @collective{none} */
 int64_t server_room_bytes(const struct program *, const struct server_ranks *, int rank);

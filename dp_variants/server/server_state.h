@@ -62,7 +62,7 @@ int64_t server_slowest(const struct server_loop *);
 /** A rank that only serves: until every worker has finished this clock.  @errors as server_serve, E_TIMEOUT
  *  @collective{none} */
 enum status server_serve_clock(struct server_loop *, int64_t clock);
-/** Apply what has come, and answer who may have weights. Never waits. loop: a struct server_loop.
+/** Apply what has come, and send weights to the workers that may have them. Never waits. loop: a struct server_loop.
  *  @errors E_COMM, E_INTERNAL  @collective{none} */
 enum status server_serve(void *loop);
 

@@ -9,7 +9,7 @@ struct server_sync {
     struct comm_request *requests;   /* [params][of_param]: with each server, or each worker */
     int of_param;
     char *room;                      /* a server's on a rank of its own: a part from every worker but the first, */
-    int64_t slot_bytes;              /* so many bytes apart */
+    int64_t slot_bytes;              /* bytes between two of them */
 };
 
 /** What a step exchanges. Pure. @errors none  @collective{none} */

@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Servers that wait for all: the serial run's numbers in every layout; who owns what; what a server sends and gets; a
+ * Servers that wait for all: the serial run's numbers in every layout; owners; what a server sends and gets; a
  * checkpoint; what is refused, of all modes. */
 #include "lib/ops/codec.h"
 #include "driver/recipe.h"

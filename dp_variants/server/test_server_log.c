@@ -34,7 +34,8 @@ static enum status check_turns(int row, int cell, int value, int n, server_meets
 }
 
 TEST(test_an_order_that_cannot_be_followed_is_refused) {
-    /* each server wants the other's worker first: 0 answers worker 1 after worker 0's clock 1, and 1 the other way */
+    /* each server waits for the other's worker first: 0 answers worker 1 after worker 0's clock 1, and 1 the other
+     * way */
     const int circle[8][5] = {{0, 0, 0, 0, 0}, {0, 1, 0, 0, 0}, {0, 0, 1, 2, 3}, {0, 1, 1, 3, 2},
                               {1, 0, 0, 0, 0}, {1, 1, 0, 0, 0}, {1, 1, 1, 3, 2}, {1, 0, 1, 2, 3}};
     struct server_log log = log_of(circle, 8);

@@ -1,6 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Servers that do not wait for all: how far apart workers may be, whom a server waits for, and where ranks meet. */
+ * Servers that do not wait for all: how far apart workers may be, which workers a server waits for, and where ranks
+ * meet. */
 #include "dp_variants/server/test_server_loop.h"
 
 #include "dp_variants/server/server_log.h"
@@ -33,7 +34,7 @@ static int64_t most_ahead(const char *path, int servers, int workers) {
     return most;
 }
 
-/* The last worker begins when rank 0 has gone ahead by so many clocks. */
+/* The last worker begins when rank 0 has gone ahead by `ahead` clocks. */
 static enum status run_ahead(struct run *r, struct plan p, int64_t ahead) {
     int32_t word = 1;
     struct comm_request request = {0};
@@ -92,7 +93,7 @@ static enum status run_among_the_deaf(struct run *r, struct plan p, const char *
     return OK;
 }
 
-/* Of every server the first rows. */
+/* Every server's log has its first rows, without the last of them. */
 static bool all_but_its_last_come_first(const char *path, int servers, int workers, int worker) {
     struct server_log log;
     bool ok = server_log_read(&log, path, servers, workers) == OK;
@@ -168,7 +169,7 @@ TEST(test_ranks_meet_with_the_same_weights_and_may_save) {
     if (comm_world_size() > 1) assert_true(meets_and_saves(SERVER_OWN));
 }
 
-/* One worker waits for nobody: the serial run, to the bit. */
+/* One worker waits for no other: the serial run, to the bit. */
 TEST(test_one_worker_is_the_serial_run) {
     if (comm_world_size() > 1) skip();
     struct run r[2];

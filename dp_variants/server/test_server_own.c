@@ -34,7 +34,7 @@ static struct plan replicas_plan(int servers) {
     return p;
 }
 
-/* ---- who has which samples ---- */
+/* ---- samples of each rank ---- */
 TEST(test_workers_have_every_sample_once_and_servers_none) {
     for (int dp = 2; dp <= 4; dp++)
         for (int servers = 1; servers < dp; servers++) {

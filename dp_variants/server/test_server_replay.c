@@ -1,9 +1,9 @@
 /* ranks: 1 2 4  device: cpu
  *
- * What a run computes whose servers do not wait for all. It depends on who came first, so it is held against its own
- * record: one process computes every gradient again from the weights that it was of, and has the same bits. And a run
- * can be had again, from its record, or from an order made by hand: the delayed-gradient loop
- * w_{u+1} = AdamW(w_u, g(w_{u - tau})). Bytes and memory, too. */
+ * What a run computes whose servers do not wait for all. It depends on the order of arrival, so it is held against
+ * its own record: one process computes every gradient again from the weights that it was of, and has the same bits.
+ * And a run can be had again, from its record, or from an order made by hand: the delayed-gradient loop w_{u+1} =
+ * AdamW(w_u, g(w_{u - tau})). Bytes and memory, too. */
 #include "dp_variants/server/test_server_loop.h"
 
 #include "dp_variants/server/server_log.h"

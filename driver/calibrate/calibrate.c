@@ -15,9 +15,8 @@ static const char HELP[] =
     "writes it as a\ncluster file, FILE (this.ini): then plan --cluster FILE predicts runs on this machine, compare "
     "--cluster FILE puts prediction\nand measurement side by side, and auto decides by it. R from 2 to the number of "
     "cores; about a minute for models of up to 512 channels; nothing else should run.\n"
-    "Of a GPU: products, attention and all else of small models, and of two layers of a model that is named, by "
-    "events; copies\nin its memory and to the host; a kernel that does nothing. With a rank for each GPU of this host "
-    "exchanges, too.\n";
+    "On a GPU: products, attention and the other ops of small models, and of two layers of --model NAME, by events;\n"
+    "copies in its memory and to the host; an empty kernel. With a rank for each GPU of this host, exchanges, too.\n";
 
 /* plan first: plan_options' offsets hold */
 struct request { struct plan plan; struct options *options; char out[OPTION_TEXT_MAX]; int64_t widest; bool models; };

@@ -55,7 +55,7 @@ static void write_attention(FILE *f, const struct measured *m, const struct clus
     }
 }
 
-/* Of all ops that move, the rate of their sum: what an op takes that no calibration has seen. */
+/* The rate of all moving ops together, for ops that were not calibrated. */
 static double common_rate(const struct measured *m) {
     double bytes = 0, seconds = 0;
     for (int i = 0; i < m->n_movers; i++)
@@ -120,7 +120,7 @@ static void write_file(FILE *f, struct measured *m, enum dtype dtype) {
     write_rows(f, m, dtype, 0, &c);
     write_wires(f, m, n);
     write_figure(f, "switch-us", 1e6 * m->switch_s, "measured: a model cut by tp, all ranks on one core");
-    write_figure(f, "cold-us", 1e6 * m->cold_s, "the same, beside a core for each");
+    write_figure(f, "cold-us", 1e6 * m->cold_s, "the same, with a core for each");
 }
 
 /* ---- a GPU ---- */

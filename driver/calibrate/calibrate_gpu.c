@@ -42,7 +42,8 @@ static enum status time_piece(const struct device *d, const struct buffers *x, p
     return status;
 }
 
-/* Of the host's memory, by as many threads as a rank has cores, from one half of the pinned buffer to the other. */
+/* Time a copy in host memory, by as many threads as a rank has cores, from one half of the pinned buffer to the
+ * other. */
 static double host_copy_s(const struct buffers *x) {
     enum { PIECES = 64 };
     double seconds[TIMES];

@@ -1,4 +1,4 @@
-/* What calibrate measures of a GPU beside the rows of models: copies, and a kernel that does nothing. */
+/* What calibrate measures of a GPU in addition to the rows of models: copies, and a kernel that does nothing. */
 #ifndef TRIVIUM_DRIVER_CALIBRATE_GPU_H
 #define TRIVIUM_DRIVER_CALIBRATE_GPU_H
 

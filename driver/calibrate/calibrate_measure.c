@@ -40,7 +40,7 @@ static void add_product(struct timed_product **to, int *n, struct matmul product
     (*to)[(*n)++] = (struct timed_product){product, seconds};
 }
 
-/* What is beside the main precision are products alone. */
+/* In other precisions than the main one, only products are measured. */
 static void add_row(struct measured *m, const struct call *call, enum row_kind kind, double seconds, bool beside) {
     struct cost cost = op_cost(call, kind);
     if (!(seconds > 0)) return;
@@ -247,7 +247,7 @@ static enum status time_links(const struct calibration *q, const struct device *
 }
 
 /* ---- ranks that share a core ---- */
-/* Of this rank so far: operations with other ranks, and the bytes that they sent. */
+/* This rank's operations with other ranks so far, and the bytes that they sent. */
 static void count_operations(const struct run *r, double *calls, double *bytes) {
     *calls = *bytes = 0;
     for (enum mesh_axis a = AXIS_SELF + 1; a < N_MESH_AXES; a++)

@@ -20,7 +20,7 @@ struct measured {
     struct timed_wire *wires;
     int n_wires;
     double switch_s, cold_s;
-    /* Of a GPU: its name, NULL on a CPU; its speeds; and products in fp32, where the others are in 16 bits. */
+    /* A GPU: its name, NULL on a CPU; its speeds; and products in fp32, where the others are in 16 bits. */
     const char *gpu;
     struct gpu_speeds speeds;
     struct timed_product *fp32;

@@ -7,14 +7,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/** The tokens of a text for a model of this vocabulary. @param bpe NULL: a token is a byte. *tokens is to be freed,
+/** The tokens of a text for a model of this vocabulary. @param bpe NULL: a token is a byte. The caller frees *tokens,
  *  also after a failure.
  *  @errors E_CONFIG: the model's tokens are no bytes, and there is no tokenizer, or one with more tokens than the model
  *  has
  *  @collective{none} */
 enum status text_encode(const char *text, int64_t vocab, struct bpe *bpe, int32_t **tokens, int64_t *n);
 
-/** "1,2,3": the n tokens themselves. *tokens is to be freed, also after a failure.
+/** "1,2,3": the n tokens themselves. The caller frees *tokens, also after a failure.
  *  @errors E_USAGE: no such list; E_CONFIG: a token that the vocabulary has not  @collective{none} */
 enum status text_read_tokens(const char *list, int64_t vocab, int32_t **tokens, int64_t *n);
 

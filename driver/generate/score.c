@@ -161,7 +161,7 @@ static enum status check_arch(const char *arch, const char *where) {
                 "wide-deep", where, arch);
 }
 
-/* Which model it is the checkpoint knows; what was typed stands, and is compared. */
+/* The checkpoint gives the model; options that the user typed stand, and are compared with it. */
 static enum status open_checkpoint(const struct request *q, struct scoring *s) {
     if (!q->checkpoint[0])
         return FAIL(E_USAGE, "score needs the weights of a model; use --checkpoint DIR, what train's --save named");

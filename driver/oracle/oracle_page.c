@@ -173,9 +173,9 @@ static enum status write_page(const void *self, FILE *f) {
     const struct page *page = self;
     static const struct page_picture MAP = {
         "map", "Where it begins, and how it spreads",
-        "A row a layer, and of each step its phases: F forward, B backward, N norm and clipping, U update. A cell has "
-        "its worst tensor (under the pointer: its name), the one with the finding that tensor. What comes after the "
-        "first wrong one may be wrong because of it.",
+        "Rows are layers; columns are steps and their phases: F forward, B backward, N norm and clipping, U update. A "
+        "cell shows its worst tensor (hover for the name); the finding is marked. What comes after the first wrong "
+        "tensor may be wrong because of it.",
         draw_map};
     page_open(f, "A run against its reference");
     write_verdict(f, page->of);

@@ -98,7 +98,7 @@ static void print_failures(const struct request *q, const struct budget *b) {
            q->restart);
 }
 
-/* Of the best layout, or by the mfu that was given. */
+/* Seconds of a step: the best layout's, or by the given mfu. */
 static double step_of(const struct request *q, const struct cluster *c, const struct budget_line *l) {
     double flops = q->plan.arch->flops_per_token(&q->plan) * (double)l->batch * (double)q->plan.seq;
     return l->searched ? l->best.price.step_s
@@ -215,7 +215,7 @@ static enum status each_line(const struct request *q, const struct cluster *c, j
     return OK;
 }
 
-/* ---- pictures: the curve that was printed, and the other one beside it, which begins alike ---- */
+/* ---- pictures: the printed curve, and the other one next to it, which begins alike ---- */
 static enum status other_curve(const struct request *q, const struct cluster *c, const struct budget_line *first,
                                struct budget_curve *curve) {
     int64_t from, to;

@@ -191,7 +191,7 @@ static enum status draw_goodput(const void *self, FILE *f) { return budget_pictu
 
 static const struct page_picture PICTURES[] = {
     {"shares", "Where a step goes",
-     "Of the best layout at each number of ranks. A batch that stays is strong scaling: every rank has less to do. One "
+     "The best layout at each number of ranks. A fixed batch is strong scaling: every rank has less to do. A batch "
      "that grows with ranks is weak scaling. Parts are those of the busiest stage.",
      draw_shares},
     {"mfu", "mfu, and what is left of it",
@@ -199,8 +199,8 @@ static const struct page_picture PICTURES[] = {
      draw_mfu},
     {"goodput", "How often to save",
      "Saves stop training, and a failure undoes the steps since the last one: between the two lies the interval that "
-     "loses least. Young's and Daly's formulas find it; they part where a save takes long beside the time between "
-     "failures. Both axes are logarithmic.",
+     "loses least. Young's and Daly's formulas find it; they differ where a save takes long compared with the time "
+     "between failures. Both axes are logarithmic.",
      draw_goodput}};
 
 struct page { const char *dir; const struct budget_page *budget; };

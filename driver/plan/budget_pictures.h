@@ -1,5 +1,5 @@
-/* A budget as a page, DIR/budget.html, and its pictures beside it: where steps go by the number of ranks, mfu and what
- * is left of it, and what the interval between saves costs. */
+/* A budget as a page, DIR/budget.html, and its pictures in the same folder: where steps go by the number of ranks, mfu
+ * and what is left of it, and what the interval between saves costs. */
 #ifndef TRIVIUM_DRIVER_BUDGET_PICTURES_H
 #define TRIVIUM_DRIVER_BUDGET_PICTURES_H
 

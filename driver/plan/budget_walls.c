@@ -1,4 +1,4 @@
-/* The grid of walls: a search a cell. The row of a model knows what its products reach, and then each cell its wall. */
+/* The grid of walls: one search per cell. A model's row gives what its products reach, and then each cell's wall. */
 #include "driver/plan/budget_walls.h"
 
 #include "driver/chart/chart.h"
@@ -98,7 +98,7 @@ enum status walls_make(const struct plan *base, const struct cluster *c, const s
 }
 
 /* ---- as text ---- */
-/* What is met, and its number: "bubble 31%" says more than "efficiency". */
+/* Print the wall and its number: "bubble 31%" says more than "efficiency". */
 static void say_number(const struct walls_cell *x, char *out, size_t size) {
     if (x->wall == WALL_MEMORY && x->least_gib == 0) snprintf(out, size, "none can be");
     else if (x->wall == WALL_MEMORY) snprintf(out, size, "%.0f GiB at least", x->least_gib);

@@ -16,7 +16,7 @@ struct walls_model { const char *name; int64_t layers, hidden, heads, batch; };
 extern const struct walls_model walls_models[N_WALL_MODELS];
 extern const int64_t walls_sizes[N_WALL_SIZES];
 
-/* One model on so many ranks. */
+/* One model on one number of ranks. */
 struct walls_cell {
     struct wall_of of;
     enum wall wall;
@@ -25,16 +25,16 @@ struct walls_cell {
     char layout[192];                    /* of the fastest that fits, or the smallest; "": none can be */
     double least_gib;                    /* of the smallest, where none fits; 0: none can be */
 };
-/* Of all sizes, those that were asked for: from `first` on, n of them. */
+/* The requested part of all sizes: from `first` on, n of them. */
 struct walls { int first, n; struct walls_cell cell[N_WALL_MODELS][N_WALL_SIZES]; };
 
-/* How training goes on beside its steps, as in budget_of. */
+/* Times of training outside its steps, as in budget_of. */
 struct walls_of { double stall_s, restart_s, interval_s; };
 
 /** Those from `least` to `most` ranks. @errors E_USAGE: there are none  @collective{none} */
 enum status walls_choose_sizes(int64_t least, int64_t most, struct walls *out);
 
-/** Search every cell of these sizes, row by row. `done` (NULL: nobody) is told of each row that is complete.
+/** Search every cell of these sizes, row by row. `done` (or NULL) is called with each complete row.
  *  @param base settings that all models share: device, precision  @errors those of search_layouts  @collective{none} */
 enum status walls_make(const struct plan *base, const struct cluster *, const struct walls_of *,
                        void (*done)(const struct walls *, int row), struct walls *);
@@ -49,7 +49,7 @@ void walls_print_row(FILE *, const struct walls *, int row);
 json_t *walls_json(const struct walls *);
 /** The grid as one <svg>. */
 void walls_svg(const struct walls *, FILE *);
-/** Write DIR/walls.html, and the picture beside it.  @errors E_IO, E_MEMORY  @collective{none} */
+/** Write DIR/walls.html, and its picture.  @errors E_IO, E_MEMORY  @collective{none} */
 enum status walls_write(const char *dir, const struct cluster *, const struct walls *);
 
 #endif

@@ -142,7 +142,7 @@ static void print_text(const struct answer *a) {
         for (enum assumption i = 0; i < N_ASSUMPTIONS; i++) print_tipping(a, i);
     }
     printf("%s\n%s%s\n",
-           s->n_best ? "\nwhy others lose: the best with each choice beside the fastest of all, and the largest "
+           s->n_best ? "\nwhy others lose: the best with each choice against the fastest of all, and the largest "
                        "differences of its time;"
                      : "nothing fits; with each choice one of few bytes (others were cut by a bound);",
            "block:N and uneven stages are tried for the list alone",
@@ -218,7 +218,7 @@ static enum status refuse_all(const struct answer *a) {
 
 static bool rounds_weights(const struct plan *p) { return plan_number(p, "weight-codec") != CODEC_NONE; }
 
-/* What is wrong with data parallelism alone, the first layout that a codec could be for. */
+/* Refuse a codec by the error of data parallelism alone, the first layout that a codec could be for. */
 static enum status refuse_codec(const struct plan_request *q, unsigned fixed) {
     struct plan p = q->plan;
     struct run r = {0};

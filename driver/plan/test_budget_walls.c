@@ -38,7 +38,7 @@ TEST(test_cells_meet_their_walls) {
     for (int i = 0; i < N_WALL_SIZES; i++) assert_int_equal(w.cell[0][i].wall, EXPECTED[i]);
     assert_close(w.cell[0][2].exchanges, 0.4, 1e-12);
     assert_close(w.cell[0][1].mfu_left, 0.5 * 0.7 * 0.95, 1e-12);
-    assert_int_equal(w.cell[0][3].loss, LOSS_FAILURES);              /* half of all time, beside a bubble of a fifth */
+    assert_int_equal(w.cell[0][3].loss, LOSS_FAILURES);              /* half of all time, with a bubble of a fifth */
 }
 
 /* Products become narrow: of a row the widest ones count, so a step of nothing but narrow ones is no compute wall. */

@@ -149,7 +149,7 @@ TEST(test_kept_dots_are_few_and_even) {
     free(f);
 }
 
-/* One that the search has not seen is a dot beside those that were timed, and counted apart; itself again is none. */
+/* One that the search has not seen is one more dot, counted apart; a layout that the search has timed is none. */
 TEST(test_what_is_refined_is_counted_apart) {
     struct searched *s = calloc(1, sizeof *s);
     struct found *f = calloc(1, sizeof *f);

@@ -1,5 +1,5 @@
 /* trivium schedule: a pipeline schedule checked, run against a clock and drawn. The tables are those that training runs
- * (pp/pp_schedule.c); what is measured here stands beside its closed form. */
+ * (pp/pp_schedule.c); prints each measured time next to its closed form. */
 #include "driver/show/schedule.h"
 
 #include "driver/chart/chart.h"

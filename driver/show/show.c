@@ -54,7 +54,7 @@ static const struct option OPTIONS[] = {
      offsetof(struct request, crossings)},
     {"svg", OPTION_TEXT, "", 0, 0, NULL, "",
      "memory, comm: also draw it into this file: the bytes of a rank over one step, by role; with params, those of the "
-     "four ZeRO stages; with mib, who sends what when",
+     "four ZeRO stages; with mib, each rank's messages over time",
      "show", offsetof(struct request, svg)},
 };
 
@@ -158,7 +158,7 @@ static void add_option(void *self, const struct option *o, const char *value, en
     json_array_append_new(self, entry);
 }
 static void print_option(void *self, const struct option *o, const char *value, enum option_source source) {
-    static const char *const sources[] = {"", "from the data", "from the preset", "from the file", "as told"};
+    static const char *const sources[] = {"", "from the data", "from the preset", "from the file", "as given"};
     (void)self;
     printf("%-18s %-24s %-16s %s\n", o->name, value, sources[source], o->meaning);
 }

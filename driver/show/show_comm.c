@@ -26,7 +26,7 @@ static enum status links_of(const struct plan *plan, struct hop_links *links, ch
     const struct level *in = &cluster.level[LEVEL_NODE], *out = &cluster.level[cluster.n_levels - 1];
     *links = (struct hop_links){{in->alpha_s, out->alpha_s}, {1 / in->bytes_per_s, 1 / out->bytes_per_s},
                                 3 / (cluster.memory_bytes_per_s * cluster.stream_part), false};
-    snprintf(source, bytes, "%s", plan->link_inside[0] && plan->link_between[0] ? "as told" : cluster.name);
+    snprintf(source, bytes, "%s", plan->link_inside[0] && plan->link_between[0] ? "as given" : cluster.name);
     return plan_links(plan, links);
 }
 
@@ -144,7 +144,7 @@ static enum status show_rows(const struct plan *plan, const struct network *net,
                     algorithm->name, comm_op_name(net->shape.op), net->shape.n, algorithm->needs ? ": it needs " : "",
                     algorithm->needs ? algorithm->needs : "");
     network_print(plan, net, q->bytes, source);
-    printf("%s: %s\nmessages %s; bytes %s; seconds %s\n\nrank %d:\n   from ms      to ms  what, with whom, elements\n",
+    printf("%s: %s\nmessages %s; bytes %s; seconds %s\n\nrank %d:\n   from ms      to ms  what, peers, elements\n",
            algorithm->name, algorithm->what, algorithm->messages, algorithm->bytes, algorithm->seconds, rank);
     TRY(hop_simulate(algorithm, &net->shape, ELEMENT, &net->links, print_row, &rank, &seconds));
     printf("all ranks are done after %.4f ms\n", 1e3 * seconds);

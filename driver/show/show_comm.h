@@ -5,22 +5,23 @@
 #include "lib/comm/hops/hops.h"
 #include "lib/run/plan.h"
 
-/* One operation, of no model: so many bytes (of the whole) among so many ranks. */
+/* One operation, without a model: `bytes` (of the whole) among n_ranks. */
 struct comm_question { enum comm_op op; double bytes; int n_ranks, rank; const char *svg; bool json; };
 
 /* What an operation is asked about: its shape, on which nodes, over which links. node: owned. */
 struct network { struct hop_shape shape; struct hop_links links; int *node; int n_nodes; };
 enum { NETWORK_ELEMENT = 4 };   /* fp32, in the segments and lines of lib/comm/hops/comm_hops.c */
 
-/** Of `bytes` (of the whole) among n ranks. Links are the plan's, and where it says nothing, its cluster's; `source`
- *  says whose. The caller frees net->node, also after an error. @errors E_CONFIG, E_MEMORY @collective{none} */
+/** The network of an operation of `bytes` (of the whole) among n ranks. Links are the plan's, else its cluster's;
+ *  `source` says which. The caller frees net->node, also after an error. @errors E_CONFIG, E_MEMORY
+ *  @collective{none} */
 enum status network_open(const struct plan *, enum comm_op, int n, double bytes, struct network *net, char *source,
                          size_t source_bytes);
-/** The lines above a table: which operation, among whom, over which links. @collective{none} */
+/** The lines above a table: the operation, its ranks, and the links. @collective{none} */
 void network_print(const struct plan *, const struct network *, double bytes, const char *source);
 
-/** Print in which ranges of bandwidth between nodes each algorithm and codec of gradients beats a ring all-reduce of so
- *  many bytes, by simulation. @errors E_CONFIG: one node; E_MEMORY @collective{none} */
+/** Print in which ranges of bandwidth between nodes each algorithm and codec of gradients beats a ring all-reduce of
+ *  these bytes, by simulation. @errors E_CONFIG: one node; E_MEMORY @collective{none} */
 enum status show_comm_crossings(const struct plan *, const struct comm_question *);
 
 /** Print what every algorithm that has the operation sends, and its seconds; or, where the plan names one

@@ -1,6 +1,6 @@
 /* trivium show comm --crossings: where an algorithm, codec or technique beats a ring, by the bandwidth between nodes.
  *
- * Everything is simulated, with links within nodes and latencies as they are told. A codec is an all-to-all and an
+ * Everything is simulated, with links within nodes and latencies as given. A codec is an all-to-all and an
  * all-gather of codes (dp/dp_coded.c), pairwise, and three passes over the gradients in memory (encode, decode and add,
  * decode): the least that its arithmetic can take. Codecs change the sums, and algorithms do not.
  *
@@ -28,8 +28,8 @@ enum { N_SHOWN = 3 };
 enum among { ALL_RANKS, RANKS_OF_A_NODE, ONE_OF_EACH_NODE };
 struct part { enum comm_op op; enum among among; };
 enum { MAX_PARTS = 3, LOCAL_STEPS = 10 };
-/* One of three: an all-reduce by an algorithm, or of codes; or parts by rings, once in so many steps, whose gathers may
- * be of codes. */
+/* One of three: an all-reduce by an algorithm, or of codes; or parts by rings, once in a number of steps, whose gathers
+ * may be of codes. */
 struct contender {
     const char *name;
     const struct comm_algorithm *algorithm;
@@ -174,7 +174,7 @@ static void print_verdict(const struct contender *c, const struct verdict *v) {
     printf("   ");
     if (c->algorithm == comm_algorithm_find("ring")) printf("is what others are compared with");
     else if (v->n_ranges == 0)
-        printf("at no bandwidth: %s", c->n_parts ? "memory is all that it saves" : "nobody should use it here");
+        printf("at no bandwidth: %s", c->n_parts ? "memory is all that it saves" : "do not use it here");
     for (int i = 0; i < v->n_ranges; i++) {
         const struct range *r = &v->range[i];
         if (i) printf(", and ");

@@ -95,7 +95,7 @@ static void print_group(const struct lines *l, int group) {
     putchar('}');
 }
 
-/* Of the longest name that is printed. */
+/* Width of the longest printed name. */
 static int name_width(const struct plan *plan) {
     const struct mesh_place first = mesh_place_of(&plan->mesh, 0);
     int width = 5;

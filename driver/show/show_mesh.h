@@ -1,4 +1,4 @@
-/* Who talks with whom in a layout, and how much: `trivium show mesh`. */
+/* Which ranks of a layout communicate, and how much: `trivium show mesh`. */
 #ifndef TRIVIUM_DRIVER_SHOW_MESH_H
 #define TRIVIUM_DRIVER_SHOW_MESH_H
 

@@ -20,7 +20,8 @@ static struct state_bytes bytes_undivided(const struct plan *plan) {
     return (struct state_bytes){2, mixed_precision_options(plan)->grad_fp32 ? 4 : 2, 12};
 }
 
-/* What local-steps keeps beside Adam's moments: the weights that replicas began with, and the outer momentum. */
+/* What local-steps keeps in addition to Adam's moments: the weights that replicas began with, and the outer
+ * momentum. */
 static double outer_bytes(const struct plan *plan) {
     return local_options(plan)->steps == 0 ? 0 : plan->precision == PRECISION_FP64 ? 16 : 8;
 }
@@ -57,7 +58,7 @@ static enum status refuse_the_rest(const struct plan *plan) {
     return OK;
 }
 
-/* As plan_settle would, which wants a batch. */
+/* Settles as plan_settle does, which needs a batch. */
 static enum status settle(struct plan *plan) {
     TRY(plan_settle_device(plan));
     if (!technique_zero.wanted(plan)) return OK;

@@ -1,13 +1,13 @@
 /* ranks: 4
  *
- * All-reduce in three ways, from sends and receives: what each sends, and how long it takes beside what the alpha-beta
- * model says.
+ * All-reduce in three ways, from sends and receives: what each sends, and how long it takes against the alpha-beta
+ * model.
  *
  *     mpirun --oversubscribe -n 4 build/example_all_reduce          what is sent
  *     mpirun --oversubscribe -n 4 build/example_all_reduce time     how long it takes: alpha and beta are fitted, then
  *                                                                   the model is tried
- *     mpirun --oversubscribe -n 4 build/example_all_reduce send-first 100000      everybody waits for the send of so
- *                                                                                 many bytes first
+ *     mpirun --oversubscribe -n 4 build/example_all_reduce send-first 100000      every rank first waits for its send
+ * of this many bytes
  *
  * The three are the reference of this lesson's exercise (all_reduce/reference.c), the model that of the second one. */
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
@@ -153,7 +153,7 @@ done:
 
 /* ---- what must not be done ---- */
 
-/* Small messages are carried off at once, and nobody notices. Large ones wait until they are asked for. */
+/* Small messages leave at once, and all goes well. Large ones wait until they are asked for. */
 static enum status send_first(const struct group *g, int64_t bytes) {
     int n = group_size(g), r = group_rank(g);
     static uint8_t out[1 << 24], in[1 << 24];
@@ -162,7 +162,7 @@ static enum status send_first(const struct group *g, int64_t bytes) {
     if (bytes < 0 || bytes > (int64_t)sizeof out)
         return FAIL(E_USAGE, "send-first takes 0 to %lld bytes", (long long)sizeof out);
     TRY(comm_send_start(g, out, bytes, UINT8, (r + 1) % n, 0, &send));
-    TRY(comm_wait(&send));                                            /* nobody has asked for it yet */
+    TRY(comm_wait(&send));                                            /* no receive has been started yet */
     TRY(comm_recv_start(g, in, bytes, UINT8, (r + n - 1) % n, 0, &receive));
     TRY(comm_wait(&receive));
     if (comm_is_rank_0()) printf("%lld bytes went round\n", (long long)bytes);

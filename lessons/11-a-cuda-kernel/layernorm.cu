@@ -1,5 +1,5 @@
 /* Layer normalisation, forward, in four versions: the same numbers, and less and less traffic. lib/ops/layernorm.h has
- * the formula, lib/ops/layernorm_cuda.cu the kernel that the project runs, README.md beside this file the story.
+ * the formula, lib/ops/layernorm_cuda.cu the kernel that the project runs, README.md in this folder the story.
  *
  *   mean = sum_c x[c] / C     var = sum_c (x[c] - mean)^2 / C
  *   y[c] = (x[c] - mean) rstd g[c] + b[c],  rstd = 1 / sqrt(var + eps)
@@ -79,7 +79,7 @@ __global__ static void in_registers(float *y, const float *x, const float *g, co
     float4 *to = (float4 *)(y + (size_t)r * C), kept[KEPT];
     float sum = 0, squares = 0;
 #pragma unroll
-    for (int k = 0; k < KEPT; k++) {                         /* indices that the compiler knows: an array of
+    for (int k = 0; k < KEPT; k++) {                         /* indices that are constants: an array of
                                                               * registers */
         int i = lane + k * LANES;
         kept[k] = i < C / GROUP ? row[i] : make_float4(0, 0, 0, 0);

@@ -3,7 +3,7 @@
  * A checkpoint in its barest form: four ranks hold a quarter of a vector each, save it, and any number of ranks takes
  * it up again.
  *
- *     rank 0   a b c      file rank-0   "0 3  a b c"              of 3 readers, reader 1 wants elements 4 .. 8:
+ *     rank 0   a b c      file rank-0   "0 3  a b c"              of 3 readers, reader 1 needs elements 4 .. 8:
  *     rank 1   d e f      file rank-1   "3 3  d e f"                  from rank-1   e f
  *     rank 2   g h i      file rank-2   "6 3  g h i"                  from rank-2   g h
  *     rank 3   j k l      file rank-3   "9 3  j k l"
@@ -12,9 +12,9 @@
  * what the two share.
  *
  * The order makes it safe. Every rank writes its own file and flushes it; then all agree that all are there; only then
- * does rank 0 write `latest`, the name that readers start from. A job that is killed before leaves files that nobody
- * looks at. Each file is written by atomic_replace: beside, flushed, renamed (the reference of this lesson's exercise),
- * here on a real folder: the six functions below.
+ * does rank 0 write `latest`, the name that readers start from. A job that is killed before leaves files that are never
+ * read. Each file is written by atomic_replace: a temporary file, flushed, renamed (the reference of this lesson's
+ * exercise), here on a real folder: the six functions below.
  *
  * lib/checkpoint/checkpoint_save.c does this for every tensor of a GPT and both of its moments; lib/device/piece.h has
  * pieces of more than one axis. */
@@ -76,7 +76,7 @@ static enum status save(const struct disk *disk) {
     struct piece mine = {.first = rank * n, .n = n};
     for (int i = 0; i < n; i++) mine.x[i] = value(mine.first + i);
     snprintf(name, sizeof name, "rank-%d", rank);
-    /* all are there, or nobody goes on */
+    /* all are there, or no rank goes on */
     TRY(fail_agree(group_world(), atomic_replace(disk, name, &mine, sizeof mine)));
     snprintf(name, sizeof name, "%d files\n", comm_world_size());
     bool writes_latest = comm_is_rank_0();
@@ -144,7 +144,7 @@ int main(int argc, char **argv) {
     enum status status = comm_start(&argc, &argv);
     if (status == OK) status = fail_agree(group_world(), checkpoint());
     else status_report();
-    if (status == OK && comm_is_rank_0()) printf("whoever wrote it, whoever reads it: the same elements\n");
+    if (status == OK && comm_is_rank_0()) printf("any number of writers, any number of readers: the same elements\n");
     comm_finish(true, status_exit_code(status));
     return status_exit_code(status);
 }

@@ -1,6 +1,6 @@
 /* ranks: 1
  *
- * Ten products in fp32, one after the other, beside the same ten in fp64. How far are they apart, in units of what
+ * Ten products in fp32, one after the other, against the same ten in fp64. How far are they apart, in units of what
  * rounding does to each (lesson 17, "Units of rounding")? Then a run with a mistake: product 4 is 0.01 % too large.
  *
  *   x[i+1] = sin(W[i] x[i])      e = max |x - x64| / max |x64|      s = the largest e of eight shaken runs

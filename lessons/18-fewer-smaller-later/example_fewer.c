@@ -95,7 +95,7 @@ static bool rests(int age, double rate) {
 }
 
 static void stale(void) {
-    printf("\nthe largest rate at which a gradient of so many updates ago still comes to rest\n"
+    printf("\nthe largest rate at which a gradient that is `age` updates old still comes to rest\n"
            "  age     played    2 sin(pi / (4 age + 2))\n");
     for (int age = 0; age <= 31; age = 2 * age + 1) {
         double low = 0, high = 4;

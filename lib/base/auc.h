@@ -11,7 +11,8 @@
 
 struct score { double score, label; };   /* label 1: a click; 0: none */
 
-/** Of n scores, which are sorted. NaN where there are no clicks, or nothing else, or a score is NaN. */
+/** The AUC of n scores, which this function sorts. NaN where there are no clicks, or nothing else, or a
+ *  score is NaN. */
 double auc_of(struct score *, int64_t n);
 
 #endif

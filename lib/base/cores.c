@@ -20,7 +20,7 @@ int cores_count(const unsigned char mask[CORES_MASK_BYTES]) {
 int cores_mask(unsigned char mask[CORES_MASK_BYTES]) {
     memset(mask, 0, CORES_MASK_BYTES);
 #ifdef __linux__
-    unsigned long words[CORES_MASK_BYTES / sizeof(unsigned long)] = {0}; /* as the kernel wants them */
+    unsigned long words[CORES_MASK_BYTES / sizeof(unsigned long)] = {0}; /* as the kernel expects them */
     if (sched_getaffinity(0, sizeof words, (cpu_set_t *)words) == 0) memcpy(mask, words, sizeof words);
 #endif
     long online = sysconf(_SC_NPROCESSORS_ONLN);

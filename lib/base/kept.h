@@ -18,7 +18,7 @@ enum status kept_file(const char *what, const char *path, enum input_kind, FILE 
 /** Read a file now that is opened later. One that cannot be read is not kept: its reader says why. */
 void kept_early(const char *path);
 
-/** Of the bytes of all files that are kept, in the order in which they were opened first; 0: none.
+/** Hash of the bytes of all kept files, in the order in which they were opened first; 0: none.
  *  @collective{none} */
 uint64_t kept_hash(void);
 

@@ -7,7 +7,7 @@
 
 /** Was nvtx3/nvToolsExt.h found when this was built? */
 bool nvtx_is_built(void);
-/** Is there a profiler that wants names? */
+/** Is a profiler attached that reads names? */
 bool nvtx_is_heard(void);
 /** A range begins, in the one that is open on this thread; the one that was opened last ends. Without NVTX: nothing. */
 void nvtx_push(const char *name);

@@ -57,7 +57,7 @@ static char *next_line(char *text, int size, void *self) {
     size_t n = r->in.n;
     if (r->status != OK || n == 0) return NULL;
     char *line = trim(r->in.text, &n, ++r->options->line == 1);
-    check_line(r, line, n, size - 3); /* inih wants room for a carriage return, a newline and a 0 */
+    check_line(r, line, n, size - 3); /* inih needs room for a carriage return, a newline and a 0 */
     if (r->status != OK) return NULL;
     memcpy(text, line, n + 1);
     return text;

@@ -41,7 +41,7 @@ enum status option_read_value(const struct option *, const char *text, const cha
 void option_store(const struct option *, const union option_value *, void *field);
 /** The field as text that option_read_value accepts. */
 void option_print_value(const struct option *, const void *field, char *text, size_t size);
-/** What is legal: "an integer from 1 to 64 (ranks)", "on or off", "one of none, full". */
+/** The legal values: "an integer from 1 to 64 (ranks)", "on or off", "one of none, full". */
 void option_print_limits(const struct option *, char *text, size_t size);
 
 /* ---- option_nearest.c ---- */

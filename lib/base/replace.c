@@ -32,7 +32,8 @@ FILE *replace_begin(const char *path) {
     FILE *f = shared_create(fresh);
     if (f && is_there) (void)!fchmod(fileno(f), info.st_mode & 07777);
     bool locked_folder = !f && is_there && (errno == EACCES || errno == EPERM);
-    return locked_folder ? output_file(path, "w") : f;               /* this file may be written, and none beside it */
+    return locked_folder ? output_file(path, "w") : f;               /* this file may be written, but none can be
+                                                                        created next to it */
 }
 
 static bool is_named(const FILE *f, const char *name) {

@@ -1,6 +1,6 @@
-/* Counter-based random numbers: a number is a pure function of (key, counter), so it does not depend on who draws it,
- * when, or in which order. Initial weights, dropout and shuffling use *global* indices as counters; that is why every
- * layout sees the same numbers (docs/architecture.md, "Same numbers in every layout").
+/* Counter-based random numbers: a number is a pure function of (key, counter), so it does not depend on which rank
+ * draws it, when, or in which order. Initial weights, dropout and shuffling use *global* indices as counters; that is
+ * why every layout sees the same numbers (docs/architecture.md, "Same numbers in every layout").
  *
  * Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011 (Philox-4x32-10). */
 #ifndef TRIVIUM_BASE_RNG_H

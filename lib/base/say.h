@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* text: the caller's, of so many bytes, more than 0; used: those that are said, without the 0 at the end */
+/* text: the caller's buffer of `bytes` > 0; used: its length, without the 0 at the end */
 struct line { char *text; size_t bytes, used; };
 
 /** Append, as printf does. */

@@ -15,7 +15,7 @@ static inline void sort_doubles(double *x, int64_t n) {
     if (n > 1) qsort(x, (size_t)n, sizeof *x, sort_compare_doubles);
 }
 
-/** Of n > 0 numbers in order; of an even number, the mean of the two in the middle. */
+/** The median of n > 0 sorted numbers; for an even n, the mean of the two in the middle. */
 static inline double sorted_median(const double *x, int64_t n) { return (x[(n - 1) / 2] + x[n / 2]) / 2; }
 
 #endif

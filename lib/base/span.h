@@ -1,12 +1,12 @@
 /* Spans: what this process did from when to when, written into memory that was allocated before.
  *
  * A recorder is an array. Opening a span takes the next element and reads the clock, closing it reads the clock again;
- * nothing is allocated, formatted or sent until somebody asks (lib/trace/trace.h). Who can be recorded holds a pointer
- * to a recorder, NULL when nothing is recorded: then each function below is one branch that is always taken the same
- * way.
+ * nothing is allocated, formatted or sent until somebody asks (lib/trace/trace.h). Code that can be recorded holds a
+ * pointer to a recorder, NULL when nothing is recorded: then each function below is one branch that is always taken
+ * the same way.
  *
- * Spans lie in the order in which they were opened. What an element means (whose step, which row) only those know who
- * open and read it, so there are numbers here and no names: names are made when the file is written. */
+ * Spans lie in the order in which they were opened. Only the code that opens and reads an element gives it a meaning
+ * (whose step, which row), so there are numbers here and no names: names are made when the file is written. */
 #ifndef TRIVIUM_BASE_SPAN_H
 #define TRIVIUM_BASE_SPAN_H
 

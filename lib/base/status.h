@@ -2,7 +2,7 @@
  *
  * Everything that can fail returns `enum status`. The place that finds the fault says it once, with FAIL: value, limit,
  * remedy. Callers pass it on with TRY. Nothing is printed until somebody reports it (the driver, or fail_agree in
- * lib/comm after the ranks have found out who failed first), so that one failure is one line:
+ * lib/comm after the ranks have found the first that failed), so that one failure is one line:
  *
  *   [rank 5/8 pp0 dp1 tp1 @node03] E_CONFIG tp.c:41 tp_check: tp=3 does not divide heads=16; use 1, 2, 4, 8 or 16
  */
@@ -39,7 +39,7 @@ const char *status_name(enum status);
 /** Exit code of a process that ends with this status: 0; 2 for a bad request (usage, config, data, format); else 1. */
 int status_exit_code(enum status);
 
-/** Who this process is, for the bracket before every error line: "rank 5/8 pp0 dp1 tp1 @node03". Copied; at most 127
+/** This process's name for the bracket before every error line: "rank 5/8 pp0 dp1 tp1 @node03". Copied; at most 127
  *  bytes are kept. Before it is called, lines carry no bracket. */
 void status_identity(const char *text);
 /** What status_identity kept; "" before it. */

@@ -42,7 +42,7 @@ static struct target target;
 static struct options *options;
 
 static void begin(void) {
-    memset(&target, 0x55, sizeof target); /* so that a field that nobody sets is seen */
+    memset(&target, 0x55, sizeof target); /* so that the test sees a field that is never set */
     assert_ok(options_create(TABLES, 3, &target, &options));
 }
 static void end(void) { options_destroy(&options); }
@@ -181,7 +181,7 @@ TEST(test_numbers_that_are_refused) {
     end();
 }
 
-/* A word that stands for a number nobody types. */
+/* A word that stands for a number that users do not type. */
 TEST(test_an_integer_may_be_a_word) {
     char text[16];
     begin();

@@ -23,14 +23,14 @@
  *
  *   everybody   SAVE/.step-00000120/rank-*.safetensors, flushed to the disk
  *   all agree that all are there
- *   rank 0      manifest.json, flushed; the directory renamed to step-00000120; `latest` written beside, flushed,
- *               renamed
+ *   rank 0      manifest.json, flushed; the directory renamed to step-00000120; `latest` written to a new file,
+ *               flushed, renamed
  *
  * A save that fails removes what it has written: a full disk gets no fuller. A job that is killed on the way leaves a
  * directory that begins with a dot, which no reader looks at. The next job that takes SAVE removes it, and so does the
  * next save. `latest` is renamed last: what it names is always whole.
  *
- * Or beside the training (--save-async), which then stands still for a copy in memory only:
+ * Or during training (--save-async), which then stands still for a copy in memory only:
  *
  *   everybody   at the edge of a step, a copy of its own elements (role "save", in host memory); a thread writes it,
  *               and training goes on
@@ -42,7 +42,7 @@
  * that know older versions alone refuse a newer one in one line.
  *
  * Read: the manifest; then each file's size and checksum, shared out over the ranks; then every rank takes from every
- * file the elements that it wants. In the same layout and precision that is bit for bit what was saved.
+ * file the elements that it needs. In the same layout and precision that is bit for bit what was saved.
  *
  * Source for the files: safetensors.h. The names of the moments are PyTorch's (torch.optim.AdamW). */
 #ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_H
@@ -67,7 +67,7 @@ bool checkpoint_is_in(const char *step, const char *save);
  *  @errors E_IO, E_CONFIG, as checkpoint_save; E_EPOCH: another rank 0 has the folder by now  @collective{none} */
 enum status checkpoint_set_aside(const char *save, int64_t mine);
 
-/* ---- the same beside the training ---- */
+/* ---- the same during training ---- */
 struct checkpoint_saver;                 /* a save in flight */
 struct checkpoint_saved {
     bool ended;                          /* the step has its name, and `latest` names it */
@@ -88,10 +88,10 @@ enum status checkpoint_save_poll(struct checkpoint_saver **saver, bool wait, str
 void checkpoint_save_abandon(struct checkpoint_saver **);
 
 /** The step directory that `path` means: itself, if it has a manifest; else what its `latest` names.
- *  @errors E_DATA: neither; E_FORMAT: `latest` does not name a directory beside it  @collective{none} */
+ *  @errors E_DATA: neither; E_FORMAT: `latest` does not name a directory next to it  @collective{none} */
 enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX]);
 
-/** The model that a step directory holds, for who wants to load it without being told its sizes.
+/** The model that a step directory holds, for a caller that loads it without options for its sizes.
  *  @errors E_DATA, E_FORMAT: no manifest, or one that does not say  @collective{none} */
 enum status checkpoint_model(const char *step, struct checkpoint_model *out);
 
@@ -105,7 +105,7 @@ enum checkpoint_part { CHECKPOINT_ALL, CHECKPOINT_WEIGHTS };
 
 /** Take the state, or the weights alone, from a step directory: the weights of any seq if none has its length, else
  *  the first positions of a longer table (rank 0 logs it). After CHECKPOINT_ALL the next step is the one that
- *  would have followed. Every rank returns the same; after a failure the run is not to be used.
+ *  would have followed. Every rank returns the same; after a failure the run must not be used.
  *  @collective{mesh} @errors E_DATA: a file is missing; E_FORMAT: another model's, cut off, damaged, with a weight that
  *  is not finite, or CHECKPOINT_ALL of a checkpoint of weights alone (checkpoint_tensor.h); E_IO, E_MEMORY */
 enum status checkpoint_load(struct run *, const char *step, enum checkpoint_part);

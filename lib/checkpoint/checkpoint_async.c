@@ -1,4 +1,4 @@
-/* Saving beside the training (checkpoint.h tells the story): a copy at the edge of a step, and a thread that writes it.
+/* Saving during training (checkpoint.h tells the story): a copy at the edge of a step, and a thread that writes it.
  *
  * The thread writes this rank's file. Only the training thread talks to other ranks: at later edges it asks whether all
  * files are there; then rank 0's thread publishes. A process killed meanwhile leaves what any unfinished save

@@ -145,7 +145,7 @@ static enum status remove_steps(const char *save, bool hidden, int64_t keep, int
     return status;
 }
 
-/* The small files that are written beside others (checkpoint_replace_text) or for a test (checkpoint_ready). */
+/* Temporary files: those of checkpoint_replace_text and of the test in checkpoint_ready. */
 static void remove_small_ones(const char *save) {
     char path[CHECKPOINT_PATH_MAX];
     DIR *folder = opendir(save);

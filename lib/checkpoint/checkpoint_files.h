@@ -18,9 +18,9 @@ enum status checkpoint_make_folder(const char *path);
 /** Remove a folder with the files in it; not there is fine. Folders in it are left, and then it is too. Of a link, only
  *  the link is removed. @errors E_IO */
 enum status checkpoint_remove_folder(const char *path);
-/** Write text to folder/name by way of a file beside it: old or new, never half. Flushed. @errors E_IO */
+/** Write text to folder/name by way of a temporary file next to it: old or new, never half. Flushed. @errors E_IO */
 enum status checkpoint_replace_text(const char *folder, const char *name, const char *text);
-/** The n steps in SAVE, newest first; of the unfinished ones if `hidden`. *steps is to be freed. @errors E_IO */
+/** The n steps in SAVE, newest first; of the unfinished ones if `hidden`. The caller frees *steps. @errors E_IO */
 enum status checkpoint_list_steps(const char *save, bool hidden, int64_t **steps, int *n);
 /** Remove what killed jobs have left unfinished in SAVE: steps, probes, half a `latest`.
  *  @errors E_IO: some of it stays */

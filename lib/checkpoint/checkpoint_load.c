@@ -70,7 +70,7 @@ static enum status gather_mean(const struct manifest *m, const struct whose *x, 
     return status;
 }
 
-/* Of a table of positions the first ones, where a checkpoint has more. */
+/* The first positions of a table, if the checkpoint's is longer. */
 static struct piece first_positions(const struct manifest *m, struct piece piece) {
     for (int i = 0; i < piece.box.n_axes; i++)
         if (piece.box.axis[i].tag == 'T') piece.box.axis[i].global = max64(piece.box.axis[i].global, m->seq);
@@ -112,7 +112,7 @@ static struct piece resident_piece(const struct param *w) {
     return (struct piece){w->type.shape, own ? w->own_first : 0, own ? w->own_n : type_n(&w->type)};
 }
 
-/* A table with a cache may be larger than this memory: so many elements of it at a time. */
+/* A table with a cache may be larger than this memory: load this number of its elements at a time. */
 static enum status load_table(const struct manifest *m, struct whose x, const struct device *device) {
     enum { BLOCK = 1 << 20 };
     const struct param *w = x.w;

@@ -7,11 +7,11 @@
  * is warned.
  *
  * When rank 0's host falls silent, an elastic job goes on in a new epoch, with another rank 0. The old one may live,
- * frozen or behind a cut network, and its lock with it. So the file has a second line, which job and which epoch, and
- * the rank 0 of a newer epoch of the same job does not wait: it makes another file beside, locks that, and renames it
- * to .lock. The old rank 0 still has a lock, on a file without a name. It reads .lock again before each thing that it
- * does to the folder, and finds that it has been replaced (checkpoint_lock_check). Frozen right after that look it may
- * do this one thing late: give an older step its name, or make `latest` name one, until the next save. */
+ * frozen or behind a cut network, and its lock with it. So the file has a second line, the job and the epoch, and
+ * the rank 0 of a newer epoch of the same job does not wait: it makes another file next to it, locks that, and renames
+ * it to .lock. The old rank 0 still has a lock, on a file without a name. It reads .lock again before each thing that
+ * it does to the folder, and finds that it has been replaced (checkpoint_lock_check). Frozen right after that look it
+ * may do this one thing late: give an older step its name, or make `latest` name one, until the next save. */
 #include "lib/checkpoint/checkpoint_lock.h"
 
 #include "lib/base/clock.h"
@@ -35,9 +35,9 @@ struct checkpoint_lock { int fd; };
 enum { HOST_BYTES = 65, TEXT_BYTES = 256 };
 static const double wait_s = 2;
 
-/* ---- who has it ---- */
+/* ---- its holder ---- */
 
-/* Of a process of this host: when it was started, in the kernel's ticks; 0: there is none. */
+/* The start time of a process of this host, in the kernel's ticks; 0: there is none. */
 static unsigned long long started(long pid) {
     char path[64], text[1024] = "";
     unsigned long long ticks = 0;
@@ -168,7 +168,7 @@ static enum status take_by_text(const char *save, const char *text) {
     return OK;
 }
 
-/* One try. *fd is to be closed if it comes to nothing. */
+/* One try. The caller closes *fd if the try fails. */
 static enum status take(const char *save, const char *path, int *fd, char text[TEXT_BYTES], int *why) {
     TRY(try_file(path, fd, text, why));
     if (*why == 0) return OK;

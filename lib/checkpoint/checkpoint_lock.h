@@ -17,7 +17,7 @@ enum status checkpoint_lock(const char *save, struct checkpoint_lock **out);
 /** Release it. NULL is fine. The end of the process, however it comes, does the same. */
 void checkpoint_unlock(struct checkpoint_lock **);
 
-/** Before rank 0 removes or renames anything in `save`. Fine, too, where nobody has taken it.
+/** Before rank 0 removes or renames anything in `save`. OK, too, if no job holds the lock.
  *  @errors E_EPOCH: a newer epoch of this job has taken it over; E_IO, E_CONFIG  @collective{none} */
 enum status checkpoint_lock_check(const char *save);
 

@@ -103,7 +103,7 @@ static enum status read_replicas(struct manifest *m) {
                 "another checkpoint", m->path, m->replicas, m->n);
 }
 
-/* How large may it be? There is a file beside it for each shard. */
+/* How large may it be? The folder has a file for each shard. */
 static int64_t manifest_limit(const char *folder) {
     int64_t n = 0;
     DIR *d = opendir(folder);

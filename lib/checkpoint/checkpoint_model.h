@@ -21,7 +21,7 @@ static inline int64_t *model_size_of(struct checkpoint_model *m, int i) {
     return (int64_t *)((char *)m + model_sizes[i].at);
 }
 
-/** Of a plan. */
+/** The model of a plan. */
 struct checkpoint_model checkpoint_model_of_plan(const struct plan *);
 /** As a member of a manifest, and back; what is 0 or "" is left out. NULL: no memory. where: of the manifest.
  *  @errors E_FORMAT: it does not say, or what it says is no model */

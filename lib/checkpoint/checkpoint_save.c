@@ -45,7 +45,7 @@ static json_t *techniques_json(const struct run *r) {
     return all;
 }
 
-/* Who saved it: sizes of the mesh, and the names of what was on. */
+/* The layout that saved it: sizes of the mesh, and names of the techniques. */
 static json_t *layout_json(const struct run *r) {
     json_t *layout = json_object();
     char active[512] = "";
@@ -98,8 +98,8 @@ static enum status give_name(const char *save, int64_t step, const char *unfinis
     if (there && renameat2(AT_FDCWD, unfinished, AT_FDCWD, final, RENAME_EXCHANGE) == 0) return OK;
     int why = errno;
     if (there && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
-        TRY(checkpoint_step_path(save, step + 1, true, aside));      /* a name that pruning knows, and no rank has while
-                                                                      * this step is saved */
+        TRY(checkpoint_step_path(save, step + 1, true, aside));      /* a name that pruning removes, and no rank has
+                                                                      * while this step is saved */
         TRY(checkpoint_remove_folder(aside));
         bool is_aside = rename(final, aside) == 0;
         if (is_aside && rename(unfinished, final) == 0) return OK;

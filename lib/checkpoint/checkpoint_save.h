@@ -1,4 +1,4 @@
-/* The parts of a save, which saving at once (checkpoint_save.c) and beside the training (checkpoint_async.c) share.
+/* The parts of a save, which saving at once (checkpoint_save.c) and during training (checkpoint_async.c) share.
  * Private to checkpoint*.c. */
 #ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_SAVE_H
 #define TRIVIUM_CHECKPOINT_CHECKPOINT_SAVE_H
@@ -28,7 +28,7 @@ void checkpoint_shard_plan_fini(struct shard_plan *);
 /** Write and flush the file. By any thread. @errors E_IO, E_MEMORY, E_DEVICE  @collective{none} */
 enum status checkpoint_write_shard(const struct shard_plan *, const char *path, struct shard *out);
 
-/** Copy what is to be stored to host memory, `room` bytes of it: one tensor after the other, each at a multiple of
+/** Copy the tensors of a save to host memory, `room` bytes of it: one tensor after the other, each at a multiple of
  *  ARENA_ALIGN (memory_save_bytes).  @errors E_INTERNAL: too little room; E_DEVICE  @collective{none} */
 enum status checkpoint_take_copy(const struct shard_plan *, char *to, int64_t room);
 /** From here on the plan's tensors are those of such a copy. @collective{none} */

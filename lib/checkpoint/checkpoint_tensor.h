@@ -2,8 +2,8 @@
  * of tensors that come from elsewhere.
  *
  * A checkpoint that is made so holds weights alone: a run may begin with it (--init, in any layout and precision), and
- * cannot go on with it (--resume). It is one file, written as checkpoint.h says: beside, flushed, renamed; a process
- * killed on the way leaves a folder that is never read. */
+ * cannot go on with it (--resume). It is one file, written as checkpoint.h says: a temporary file, flushed, renamed; a
+ * process killed on the way leaves a folder that is never read. */
 #ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_TENSOR_H
 #define TRIVIUM_CHECKPOINT_CHECKPOINT_TENSOR_H
 
@@ -15,7 +15,7 @@
 struct checkpoint_reader;
 
 /** Open a step directory, or what `latest` names. Manifest, sizes, checksums and file headers are checked as in
- *  checkpoint_load. *out is to be closed.  @errors E_DATA, E_FORMAT, E_IO, E_MEMORY  @collective{none} */
+ *  checkpoint_load. The caller closes *out.  @errors E_DATA, E_FORMAT, E_IO, E_MEMORY  @collective{none} */
 enum status checkpoint_open(const char *path, struct checkpoint_reader **out);
 void checkpoint_close(struct checkpoint_reader **);
 /** The step directory. Borrowed. */

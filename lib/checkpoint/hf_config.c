@@ -9,7 +9,7 @@ enum { CONFIG_MAX_BYTES = 4 << 20 };
 enum status hf_config_load(const char *path, json_t **out) {
     *out = NULL;
     if (access(path, F_OK) != 0)
-        return FAIL(E_DATA, "%s is not there; it says the sizes, heads and positions of the tensors beside it", path);
+        return FAIL(E_DATA, "%s is not there; it says the sizes, heads and positions of the tensors next to it", path);
     json_t *config;
     TRY(json_file_read(path, CONFIG_MAX_BYTES, JSON_REJECT_DUPLICATES, &config));
     if (json_is_object(config)) *out = config;

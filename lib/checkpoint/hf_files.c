@@ -66,7 +66,7 @@ static enum status resolve(const char *path, char out[CHECKPOINT_PATH_MAX]) {
     return OK;
 }
 
-/* transformers adds what lies beside a model to it. */
+/* transformers adds adapters that lie next to a model to it. */
 static enum status refuse_adapter(const char *path) {
     char adapter[CHECKPOINT_PATH_MAX];
     TRY(beside(path, "adapter_config.json", adapter));
@@ -80,7 +80,7 @@ static void say_unread_index(const char *path, const char *file) {
     bool there = false;
     if (is_folder(path) && within(path, "model.safetensors.index.json", index, &there) == OK && there &&
         strcmp(file, index))
-        log_info("%s is read, and the index beside it is not", file);
+        log_info("%s is read, and the index next to it is not", file);
 }
 
 static bool ends_in(const char *text, const char *end) {

@@ -2,7 +2,7 @@
  *
  *   model.safetensors                      or    model-00001-of-00003.safetensors ...
  *                                                model.safetensors.index.json: {"weight_map": {"name": "file"}}
- *   config.json beside either
+ *   with either: config.json
  *
  * A path means a folder with one of the two (where both are: the file, as in transformers), the file, or the index. A
  * folder with an adapter is refused. What is read may come from anybody: see
@@ -18,7 +18,7 @@
 struct hf_files;
 struct hf_tensor { const struct safetensors *file; const struct safetensors_entry *entry; };
 
-/** Open all files. *out is to be closed.
+/** Open all files. The caller closes *out.
  *  @errors E_DATA: not there; E_FORMAT: an index that is none, an adapter; those of safetensors_open; E_MEMORY */
 enum status hf_files_open(const char *path, struct hf_files **out);
 void hf_files_close(struct hf_files **);
@@ -30,11 +30,11 @@ struct hf_tensor hf_files_at(const struct hf_files *, int i);
 /** entry NULL: no file has it. */
 struct hf_tensor hf_files_find(const struct hf_files *, const char *name);
 
-/** config.json beside a path's file. @errors E_CONFIG: too long */
+/** The path of config.json in the folder of a path's file. @errors E_CONFIG: too long */
 enum status hf_config_path(const char *path, char out[CHECKPOINT_PATH_MAX]);
 
 enum { HF_MODEL_TYPE_MAX = 64 };
-/** What config.json beside the files that a path means calls the model: "llama"; "" if it is not there, or does not say
+/** The model's type in the config.json of the files that a path means: "llama"; "" if it is not there, or does not say
  *  it. @errors E_FORMAT: no JSON, an adapter; E_DATA: weights of another kind; E_CONFIG: too long a path */
 enum status hf_model_type(const char *path, char out[HF_MODEL_TYPE_MAX]);
 
@@ -42,9 +42,9 @@ enum status hf_model_type(const char *path, char out[HF_MODEL_TYPE_MAX]);
 
 struct hf_writer;
 
-/** Create the file at `path`, or where the tensors have more than shard_bytes (0: no limit), files of at most so many
- *  and an index: path "a/model.safetensors" gives "a/model-00001-of-00002.safetensors". No file may exist. A tensor
- *  larger than the limit has a file of its own. entries: as safetensors_create's.
+/** Create the file at `path`, or where the tensors have more than shard_bytes (0: no limit), files of at most that
+ *  size and an index: path "a/model.safetensors" gives "a/model-00001-of-00002.safetensors". No file may exist. A
+ *  tensor larger than the limit has a file of its own. entries: as safetensors_create's.
  *  @errors those of safetensors_create; E_CONFIG: a path that is too long or, for several files, does not end in
  *  .safetensors; E_MEMORY */
 enum status hf_files_create(const char *path, struct safetensors_entry *entries, int n, int64_t shard_bytes,

@@ -37,7 +37,7 @@ static void share_out(struct hf_writer *w, int64_t limit) {
     w->first[w->n_files] = w->n;
 }
 
-/* Of file i; @return its length */
+/* The path of file i; @return its length */
 static int path_of(const struct hf_writer *w, int i, char out[CHECKPOINT_PATH_MAX + 32]) {
     if (w->n_files == 1) return snprintf(out, CHECKPOINT_PATH_MAX, "%s", w->path);
     int stem = (int)(strlen(w->path) - strlen(SUFFIX));

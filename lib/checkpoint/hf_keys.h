@@ -39,7 +39,7 @@ struct hf_keys {
 enum status hf_keys_read(const char *where, const char *model, const json_t *object,
                          const struct hf_keys *const tables[], bool strict, void *out);
 
-/** Of what all models of transformers share. */
+/** Keys that all models of transformers share. */
 extern const struct hf_keys hf_keys_shared;
 
 /** A value as messages have it: JSON, of 60 bytes at most. Static storage, of four calls. */

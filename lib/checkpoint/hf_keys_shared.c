@@ -17,7 +17,7 @@ static const char NONE[] = "quantization_config compression_config transformers_
                            "layer_types fusion_config kv_sharing_modes num_kv_shared_layers sliding_window "
                            "attention_chunk_size text_config";
 
-/* What is about a task, generation, initial weights, dropout or the call. pad_token_id: of the embedding, the
+/* Keys about a task, generation, initial weights, dropout or the call. pad_token_id: of the embedding, the
  * reference does not train that token's row. */
 static const char FREE[] =
     "architectures transformers_version dtype torch_dtype _pre_quantization_dtype use_bfloat16 tf_legacy_loss "

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of a tokenizer, as save_pretrained of one leaves them. The first ones say what tokens are. */
+/* Files of a tokenizer, as save_pretrained writes them. The first ones say what tokens are. */
 static const char *const FILES[] = {"tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model", "vocab.txt",
                                     "merges.txt", "tokenizer_config.json", "special_tokens_map.json",
                                     "added_tokens.json", "chat_template.jinja", "generation_config.json"};

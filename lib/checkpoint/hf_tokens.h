@@ -1,4 +1,4 @@
-/* What an exported model says of tokens: ids of special ones in config.json, and a tokenizer's files beside it. A
+/* What an exported model says of tokens: ids of special ones in config.json, and the tokenizer's files. A
  * config.json without ids has its family's, and generation in transformers ends at them: a Llama's at token 2, whatever
  * that is. Nothing here is collective. */
 #ifndef TRIVIUM_CHECKPOINT_HF_TOKENS_H
@@ -15,7 +15,7 @@ struct hf_tokens { json_t *bos, *eos, *pad; };
 enum status hf_tokens_init(struct hf_tokens *, const struct checkpoint_model *, const char *folder);
 void hf_tokens_fini(struct hf_tokens *);
 
-/** Put the ids into config.json beside an exported file at `path`, and copy the folder's files of a tokenizer there.
+/** Put the ids into the config.json of an exported file at `path`, and copy the folder's files of a tokenizer there.
  *  None of them may be there.  @errors E_IO; those of hf_config_load */
 enum status hf_tokens_write(const struct hf_tokens *, const char *folder, const char *path);
 

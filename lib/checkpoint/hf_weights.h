@@ -1,5 +1,5 @@
 /* A model's weights in Hugging Face's format, by its table of names (struct published): one safetensors file or several
- * with an index, and config.json beside them (hf_files.h).
+ * with an index, and config.json (hf_files.h).
  *
  * Each weight of ours is one of theirs, or several, one after the other (keys and values; of each expert): nothing is
  * transposed. Import reads F64, F32, BF16 and F16; a missing or misshapen tensor is refused, and any that is none of
@@ -37,7 +37,7 @@ enum status hf_weights_import(const struct hf_weights *, const char *path, int64
                               struct checkpoint_model *out);
 
 /** Write the checkpoint's weights to `path` (above shard_bytes to several files and an index; 0: to one), and
- *  config.json beside it; no file may exist. dtype: N_DTYPES: fp64 if the checkpoint is, else fp32.
+ *  config.json in the same folder; no file may exist. dtype: N_DTYPES: fp64 if the checkpoint is, else fp32.
  *  @errors E_CONFIG, E_IO; those of checkpoint_read_weight  @collective{none} */
 enum status hf_weights_export(const struct hf_weights *, const struct checkpoint_reader *, enum dtype, const char *path,
                               int64_t shard_bytes);

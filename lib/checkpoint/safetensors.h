@@ -35,11 +35,11 @@ struct safetensors_entry {
 
 struct safetensors;
 
-/** Open, and check everything above. *out is to be closed.
+/** Open, and check everything above. The caller closes *out.
  *  @errors E_DATA: cannot be opened; E_FORMAT naming file, tensor, value and limit; E_MEMORY  @collective{none} */
 enum status safetensors_open(const char *path, struct safetensors **out);
 /** Like a file of which only the header's text is here: the tensors' bytes come from `source`, whenever they are read.
- *  label: what messages call it. Checked as a file is, but for its length. *out is to be closed.
+ *  label: what messages call it. Checked as a file is, but for its length. The caller closes *out.
  *  @errors E_FORMAT, E_MEMORY  @collective{none} */
 typedef enum status safetensors_source(void *self, const struct safetensors_entry *, int64_t from, int64_t bytes,
                                        void *to);

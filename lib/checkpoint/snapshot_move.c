@@ -70,7 +70,7 @@ static void note(struct snapshot_mover *m, int i, int64_t at, int64_t bytes) {
     w->at[w->n++] = (struct range){i, (int32_t)(m->n_windows - 1), at, bytes};
 }
 
-/* To p what this rank wants of it, in order; and the same from p. */
+/* Send p the list of what this rank needs from it, in order; receive p's list. */
 static enum status exchange_lists(struct snapshot_mover *m, const int64_t *n_out, const int64_t *n_in) {
     struct comm_request *request = calloc(2 * (size_t)m->size, sizeof *request);
     struct range **out = calloc((size_t)m->size, sizeof *out);
@@ -81,7 +81,7 @@ static enum status exchange_lists(struct snapshot_mover *m, const int64_t *n_out
         out[p] = malloc((size_t)n_out[p] * sizeof **out + 1);
         asked->at = malloc((size_t)n_in[p] * sizeof *asked->at + 1);
         asked->n = n_in[p];
-        if (!out[p] || !asked->at) status = FAIL(E_MEMORY, "no memory for what rank %d wants", p);
+        if (!out[p] || !asked->at) status = FAIL(E_MEMORY, "no memory for the list of rank %d", p);
         for (int64_t k = 0; k < m->wanted.n && status == OK; k++)
             if (m->set->holder[m->wanted.at[k].snapshot] == p) out[p][n++] = m->wanted.at[k];
         if (status == OK && n_in[p])
@@ -184,7 +184,7 @@ enum status snapshot_mover_read(struct snapshot_mover *m, int i, int64_t at, int
     return OK;
 }
 
-/* A load that has failed, or ended earlier than others', still brings them what they want. */
+/* A load that has failed, or ended earlier than others', still serves their requests. */
 enum status snapshot_mover_run(struct snapshot_mover *m, enum status (*load)(void *self), void *self) {
     char why[1024];
     forget(m);

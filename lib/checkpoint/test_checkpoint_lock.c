@@ -1,5 +1,6 @@
 /* ranks: 1  device: cpu */
-/* One job at a time in a SAVE: who is refused, and who is not. Jobs of several processes are tests/checkpoint.sh's. */
+/* One job at a time in a SAVE: which job is refused, and which is not. Jobs of several processes are
+ * tests/checkpoint.sh's. */
 #include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_lock.h"
 #include "lib/checkpoint/checkpoint_save.h"
@@ -95,8 +96,8 @@ static bool is_locked(const char *save, const char *name) {
     return locked;
 }
 
-/* This process is of epoch 0, and that of -1 is older. Nothing else is taken from who lives, and one at a time takes
- * it. All wait at once. */
+/* This process is of epoch 0, and that of -1 is older. Only an older epoch's lock is taken from a process that
+ * lives, and one process at a time takes it. All wait at once. */
 TEST(test_a_newer_epoch_takes_over) {
     struct checkpoint_lock *lock;
     char text[256];
@@ -133,7 +134,7 @@ TEST(test_a_newer_epoch_takes_over) {
     unsetenv("TRIVIUM_JOB");
 }
 
-/* Who has been replaced meanwhile removes nothing, and gives no names. */
+/* A rank 0 that was replaced removes and renames nothing. */
 TEST(test_who_is_replaced_writes_no_more) {
     char unfinished[CHECKPOINT_PATH_MAX];
     const char *save = test_path("replaced");

@@ -179,7 +179,7 @@ TEST(test_shards_have_plain_names_and_each_once) {
     refused("\"3\"", "\"5\"", GOOD "," SHARD("b", "1", "0") "," GOOD, "lists rank-00000.safetensors twice");
 }
 
-/* A pipe that nobody writes to would be waited for until the end of days. */
+/* Opening a pipe without a writer would block forever. */
 TEST(test_pipes_are_no_checkpoints) {
     struct manifest m;
     char *buffer = malloc(MANIFEST_CHECK_BYTES), step[CHECKPOINT_PATH_MAX];

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* A file with this header and so many bytes after it. */
+/* A file with this header and data_bytes bytes after it. */
 static const char *file_of(const char *header, int64_t data_bytes) {
     const char *path = test_path("hostile.safetensors");
     FILE *f = fopen(path, "wb");

@@ -4,7 +4,7 @@
  *
  *   reduce-scatter   each rank encodes its terms, part by part, and sends part r to rank r (an all-to-all of bytes);
  *                    rank r decodes and adds in rank order
- *   all-gather       the sum of the own part is encoded and sent to all, who decode it: the sender too
+ *   all-gather       the sum of the own part is encoded and sent to all; every rank decodes it, the sender too
  *
  * So a term is rounded once and the sum once, where a coded ring would round n times; and all ranks have the same bits.
  * A code has room for the longest part, b = codec_bytes(ceil(count / n)), so a rank sends 2 (n-1) b bytes.

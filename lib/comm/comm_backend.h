@@ -1,7 +1,7 @@
 /* The seam inside lib/comm: what a group is made of, and what a backend must be able to do.
  *
  * An operation is a row of data (struct comm_call). A backend starts it and tests whether it is done; it never blocks,
- * and it knows nothing of deadlines, ledgers and checks: those are the same for every backend and live in comm_ops.c,
+ * and it has no deadlines, ledgers or checks: those are the same for every backend and live in comm_ops.c,
  * comm_wait.c and comm_check.c. Private to this folder. */
 #ifndef TRIVIUM_COMM_BACKEND_H
 #define TRIVIUM_COMM_BACKEND_H
@@ -49,7 +49,7 @@ struct group {
     int axis;                      /* enum mesh_axis of a mesh's group; 0 of any other */
     int64_t n_collectives;         /* same on every member, since all call the same collectives in the same order */
     int64_t n_messages;            /* sends and receives: each member has its own count */
-    int64_t hop_bytes;             /* what its collectives by hops take now, beside their buffers */
+    int64_t hop_bytes;             /* bytes that its collectives by hops take now, without the caller's buffers */
     struct ledger ledger;
 };
 
@@ -71,7 +71,8 @@ struct group *group_counting(const struct group *);
 enum status group_open_world(void);   /* @collective{every process of the job} @errors E_COMM, E_MEMORY */
 void group_close_world(void);         /* @collective{every process of the job} */
 
-/* comm_world.c: where operations are recorded, or NULL; who is shown them; and around what adds to comm_work_s */
+/* comm_world.c: where operations are recorded, or NULL; the observer of operations; and around what adds to
+ * comm_work_s */
 struct spans *comm_recorder(void);
 struct comm_watch comm_watching(void);
 double comm_enter(void);

@@ -1,4 +1,4 @@
-/* Device memory in lib/comm: which operations go to whom. Private to this folder.
+/* Device memory in lib/comm: which transport runs which operations. Private to this folder.
  *
  * A transport takes operations on device memory in groups of more than one rank: comm_nccl.c or comm_staged.c. What it
  * promises:
@@ -49,7 +49,7 @@ void comm_device_progress(void);
 void comm_device_close(void);                        /* comm_use_device.c: its end, in all groups. @collective{world} */
 void comm_device_leave(void);                        /* the same after the ranks have changed. @collective{none} */
 const struct comm_request *comm_device_oldest(double *started_s); /* not ended, *started_s by clock_s; or NULL */
-/* comm_wait.c: the deadline has passed; who is missing? Breaks off what is on the device. @errors
+/* comm_wait.c: the deadline has passed: find the missing ranks. Breaks off what is on the device. @errors
  * E_TIMEOUT  @collective{none} */
 enum status comm_device_late(const char *what);
 void comm_device_abort(void);

@@ -6,7 +6,7 @@
 
 /* into[i] = from[i] and into[i], reduced. */
 typedef void comm_reducer(const void *from, void *into, int64_t n);
-/** Of a floating type, INT32 or UINT8; NULL: there is none. Pure. @collective{none} */
+/** The reducer of a floating type, INT32 or UINT8; NULL: none. Pure. @collective{none} */
 comm_reducer *comm_reducer_of(enum dtype, enum comm_reduction);
 
 #endif

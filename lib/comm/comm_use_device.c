@@ -1,4 +1,4 @@
-/* A device comes into use, and leaves: who moves its memory from then on, and what that means for all groups.
+/* A device comes into use, and leaves: the transport of its memory, and the effect on all groups.
  *
  * A group gets the transport's side (an NCCL communicator, or a second MPI communicator) when it is made, or when the
  * device comes into use, whichever is later: at both times all its members are there. Groups are made by
@@ -26,7 +26,8 @@ void comm_device_close(void) {
 /* What was queued behind the operations runs now, on whatever they have left, while its memory is still there. */
 void comm_device_leave(void) {
     if (comm_device_transport()) comm_device_transport()->leave();
-    if (comm_device() && comm_device()->finish(comm_device()) != OK) status_clear();   /* the next to use it is told */
+    if (comm_device() && comm_device()->finish(comm_device()) != OK) status_clear();   /* its next user gets the
+                                                                                          error */
     comm_device_close();
 }
 
@@ -45,7 +46,8 @@ enum status comm_use_device(const struct device *wanted, enum comm_transport tra
     if (wanted->kind == DEVICE_CPU) return OK;           /* host memory all the same */
     if (transport == COMM_ALONE) {
         if (current && device != wanted)
-            return FAIL(E_INTERNAL, "%s has groups open; %s cannot be used beside it", device->name, wanted->name);
+            return FAIL(E_INTERNAL, "%s has groups open; %s cannot be used at the same time", device->name,
+                        wanted->name);
         comm_device_set(wanted, current);
         return OK;
     }

@@ -13,7 +13,7 @@
  * buffers, and nothing of this group can be trusted afterwards. The driver reports the line and ends the job.
  *
  * A GPU waits by itself. There comm_wait puts a wait into the compute stream and returns, and the deadline falls due
- * where the host wants the GPU's results: comm_wait_device looks at a mark in the same way, and calls the roll for the
+ * where the host reads the GPU's results: comm_wait_device looks at a mark in the same way, and calls the roll for the
  * oldest operation on the device that is not finished. */
 #include "lib/comm/comm_device.h"
 #include "lib/comm/flight/comm_roll.h"
@@ -183,8 +183,8 @@ enum status comm_wait_device(const struct device_mark *mark, const char *what) {
         bool done = false;
         TRY(device->mark_done(device, mark, &done));
         if (done) return OK;
-        if (comm_epoch_has_changed()) return E_EPOCH;        /* what it waits for may need who is gone */
-        waiting = comm_device_oldest(&unused_s);             /* what a roll call is told */
+        if (comm_epoch_has_changed()) return E_EPOCH;        /* what it waits for may need a rank that is gone */
+        waiting = comm_device_oldest(&unused_s);             /* a roll call reports it */
         comm_progress();
         waiting = NULL;
         TRY(comm_device_check());

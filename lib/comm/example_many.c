@@ -1,6 +1,6 @@
 /* ranks: 4
  *
- * Very many collectives: of random operation, size, type and group, several under way at once, started and looked for
+ * Very many collectives: of random operation, size, type and group, several in flight at once, started and tested
  * after random delays. Every element of every result is compared with a closed form, and memory must not grow.
  *
  *   TRIVIUM_EXE=build/example_many build/trivium launch -n 4 --comm-transport own [--nodes 2] 1000000 [SEED [SECONDS]]

@@ -1,4 +1,4 @@
-/* What a step exchanges, named: with whom, which operation, how much, how often, and what may hide it. Ops and
+/* What a step exchanges, by name: peers, operation, bytes, how often, and what may hide it. Ops and
  * techniques append to one list (lib/program/bill.h); bytes and messages are functions of it, and no other code writes
  * those formulas. */
 #ifndef TRIVIUM_COMM_EXCHANGE_H
@@ -26,8 +26,8 @@ struct exchange {
     enum exchange_when when;
     int root;          /* of a broadcast or a reduce: rank of the group */
     double packing;    /* bytes that its rank reads and writes each time to pack and unpack it: work of its own */
-    int64_t every;     /* only one step in so many has it; 0 is 1 */
-    bool along;        /* each time behind the exchange before it: to whoever waits for both, they are one */
+    int64_t every;     /* only one step in this number has it; 0 is 1 */
+    bool along;        /* each directly after the exchange before it: a rank that waits for both sees one */
 };
 
 /** What one rank of a group of n sends: algorithm bytes of the mean step, as the ledger counts them over `every` steps;

@@ -1,4 +1,4 @@
-/* The mesh's arithmetic: a rank's coordinates, and who is in a group with it along every axis. Pure.
+/* The mesh's arithmetic: a rank's coordinates, and the members of its group along every axis. Pure.
  *
  * The group along an axis holds the ranks that differ in its coordinates only, so its colour is the rank that results
  * when those are set to zero. With tp=2 dp=2 pp=2:
@@ -167,8 +167,8 @@ static int rank_along(enum mesh_axis axis, struct mesh_place p, int index) {
     return mesh_rank_of(&p);
 }
 
-/* Of this rank's group: its size, the rank's number in it, its first one's number among all, and how far apart
- * neighbors are numbered. What does not divide has yet to be refused by who cuts so. */
+/* This rank's group: its size, the rank's number in it, its first member's number among all, and the distance
+ * between neighbors' numbers. The caller refuses sizes that do not divide. */
 struct group_of { int size, index, first, apart; };
 static struct part part_of(enum mesh_axis axis, const struct mesh_place *p) {
     int n = n_along(axis, p);

@@ -16,7 +16,7 @@
 enum mesh_dim { DIM_TP, DIM_CP, DIM_DP, DIM_PP, N_DIMS };
 #define MESH_DIMS(type) union { type at[N_DIMS]; struct { type tp, cp, dp, pp; }; }
 
-/** Who talks to whom: ranks that differ in one coordinate only, and other sets that some technique needs. */
+/** Which ranks communicate: those that differ in one coordinate only, and other sets that some technique needs. */
 enum mesh_axis {
     AXIS_SELF,  /* this rank alone */
     AXIS_TP,
@@ -73,17 +73,17 @@ int mesh_stride(enum mesh_axis, const struct mesh_place *);
 struct mesh_place mesh_in_first_replica(const struct mesh_place *);
 /** This rank is the first of its group, or alone. Pure. */
 bool mesh_is_first(enum mesh_axis, const struct mesh_place *);
-/** The cuts (bits) of what a step sees that its weight has not: over whom the weight's gradient is a sum. AXIS_DP is
- *  EP and EDP together: what all replicas cut, less what EP has cut, is cut by EDP. Pure. */
+/** The cuts (bits) of what a step sees that its weight has not: the ranks over which the weight's gradient is a sum.
+ *  AXIS_DP is EP and EDP together: what all replicas cut, less what EP has cut, is cut by EDP. Pure. */
 unsigned mesh_cuts_beyond(unsigned seen, unsigned own);
-/** Of a sum over these axes (bits): which of them is the one over replicas, AXIS_DP or AXIS_EDP. Pure. */
+/** Which axis of a sum (bits) is the one over replicas: AXIS_DP or AXIS_EDP. Pure. */
 enum mesh_axis mesh_replicas(unsigned sum);
-/** Of a param's replicas (AXIS_DP or AXIS_EDP): along which axis they share a state, and along which they have the same
- * shard of it. `replicas` and AXIS_SELF if all share one. Pure. */
+/** The axis along which a param's replicas (AXIS_DP or AXIS_EDP) share a state, and the one along which they have the
+ *  same shard of it. `replicas` and AXIS_SELF if all share one. Pure. */
 enum mesh_axis mesh_shard_axis(enum mesh_axis replicas, const struct mesh_place *);
 enum mesh_axis mesh_replicate_axis(enum mesh_axis replicas, const struct mesh_place *);
-/** Of something that is cut along these axes (bits), and is the same on all ranks of others that hold copies: is this
- *  rank the one that counts it, so that a sum over the mesh has it once? Pure. */
+/** Does this rank count a value that is cut along these axes (bits), with copies along the others, so that a sum over
+ *  the mesh has it once? Pure. */
 bool mesh_speaks(unsigned cuts, const struct mesh_place *);
 
 struct mesh {

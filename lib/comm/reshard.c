@@ -35,7 +35,7 @@ static enum status reshard_shape(const struct call *c, struct type out[MAX_OUT])
                     s->reshard.cuts);
     struct axis *whole = &out[0].shape.axis[g], *part = &out[0].shape.axis[k];
     if (!becomes_whole(s, whole))
-        return FAIL(E_CONFIG, "%s: axis %c is not this rank's part of what it is to become", s->op->name, whole->tag);
+        return FAIL(E_CONFIG, "%s: axis %c is not this rank's part of the result", s->op->name, whole->tag);
     if (part->n % s->parts)
         return FAIL(E_CONFIG, "%s: %d ranks do not divide the %" PRId64 " of axis %c", s->op->name, s->parts, part->n,
                     part->tag);

@@ -115,8 +115,8 @@ TEST(test_coded_sum_sends_what_its_formula_says) {
     assert_true(ok);
 }
 
-/* Of one constant gradient the sums of many steps come as near as what is left at the end: nothing is lost, only late.
- * Without feedback 3 % of the elements are ever sent, always the same ones. */
+/* With one constant gradient, the sums of many steps are off only by the residual at the end: nothing is lost, only
+ * late. Without feedback 3 % of the elements are ever sent, always the same ones. */
 TEST(test_coded_feedback_loses_nothing) {
     enum { COUNT = 200, TIMES = 400 };
     bool ok = true;

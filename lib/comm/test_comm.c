@@ -226,7 +226,7 @@ TEST(test_waiting_is_not_work) {
     struct timespec late = {0, 100000000L};
     timed.time_work = true;
     double start_s = comm_work_s();
-    bool ok = comm_barrier(group_world()) == OK && comm_work_s() == start_s;     /* nobody asked */
+    bool ok = comm_barrier(group_world()) == OK && comm_work_s() == start_s;     /* not requested */
     comm_configure(&timed);
     clock_t used = clock();
     if (comm_is_rank_0()) nanosleep(&late, NULL);

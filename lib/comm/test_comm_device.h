@@ -1,6 +1,6 @@
 /* What the tests of communication on device memory share: a GPU for each rank, memory on it, and numbers to move.
  *
- * DEVICE=cpu skips them. With NCCL each rank wants a GPU of its own; where there are fewer (a machine with one) the
+ * DEVICE=cpu skips them. With NCCL each rank needs a GPU of its own; where there are fewer (a machine with one) the
  * NCCL half is left out. With tests/simt there are SIMT_GPUS=8, and SIMT_STREAMS says in which order queued work
  * runs. */
 #ifndef TRIVIUM_COMM_TEST_COMM_DEVICE_H
@@ -73,7 +73,7 @@ static inline bool holds(const struct gpu *gpu, const void *at, enum dtype dtype
     return ok;
 }
 
-/* Of tests/simt: how often the host has waited for the GPU. Not there on a real one. */
+/* In tests/simt: how often the host has waited for the GPU. Not there on a real one. */
 extern int64_t simt_host_waits(void) __attribute__((weak));
 
 #endif

@@ -56,14 +56,14 @@ TEST(test_nccl_2_30_lets_ranks_share_a_gpu) {
     bool fits, ok = true;
     setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
     setenv("SIMT_NCCL", "22907", 1);
-    ok &= nccl_is_refused(d, "NCCL 2.29.7 wants one for each", "from 2.30 on NCCL_MULTI_RANK_GPU_ENABLE=1");
+    ok &= nccl_is_refused(d, "NCCL 2.29.7 needs one for each", "from 2.30 on NCCL_MULTI_RANK_GPU_ENABLE=1");
     setenv("SIMT_NCCL", "23004", 1);
     ok &= comm_nccl_fits(d, &fits) == OK && fits && sums_on(d, COMM_NCCL);
     ok &= comm_use_device(d, COMM_STAGED) == OK;
     if (!comm_is_rank_0()) setenv("NCCL_MULTI_RANK_GPU_ENABLE", "0", 1);
     ok &= comm_nccl_fits(d, &fits) == OK && !fits;                       /* not on every rank */
     unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
-    ok &= nccl_is_refused(d, "NCCL 2.30.4 wants one for each, as NCCL_MULTI_RANK_GPU_ENABLE is not 1", "set it to 1");
+    ok &= nccl_is_refused(d, "NCCL 2.30.4 needs one for each, as NCCL_MULTI_RANK_GPU_ENABLE is not 1", "set it to 1");
     unsetenv("SIMT_NCCL");
     assert_true(agree_all(ok));
 }

@@ -75,8 +75,8 @@ static bool many_overlap(const struct gpu *g) {
     return ok;
 }
 
-/* Who receives a broadcast has nothing to fetch, and is ready at once: it may not enter before the older sum, which
- * others enter first. */
+/* The receiver of a broadcast has nothing to fetch, and is ready at once: it must not enter before the older sum,
+ * which others enter first. */
 static bool nothing_overtakes(const struct gpu *g) {
     struct comm_request sum, broadcast;
     bool ok = true;

@@ -98,7 +98,7 @@ TEST(test_what_is_larger_goes_alone) {
     assert_int_equal(took, one);
 }
 
-/* Who looks at the last one alone, and never waits, sees it done. */
+/* A rank that tests only the last one, and never waits, sees it done. */
 TEST(test_looking_at_the_last_moves_the_line) {
     struct sums s = {.n = MANY, .op = COMM_ALL_REDUCE, .count = HOP_SEGMENT_BYTES / 4 * comm_world_size()};
     bool ok = start(&s), done = false;

@@ -50,18 +50,18 @@ TEST(test_lowest_rank_speaks) {
     assert_true(agree_all(ok));
 }
 
-/* A rank that ran into a deadline asks nobody: its peers may never come. */
+/* A rank that ran into a deadline asks no other rank: its peers may never come. */
 TEST(test_timeout_does_not_wait) {
     char said[2048];
     bool ok = true;
     if (comm_is_rank_0()) {
-        enum status mine = FAIL(E_TIMEOUT, "nobody came");
-        ok = agree_captured(mine, said, sizeof said) == E_TIMEOUT && strstr(said, "nobody came");
+        enum status mine = FAIL(E_TIMEOUT, "no one came");
+        ok = agree_captured(mine, said, sizeof said) == E_TIMEOUT && strstr(said, "no one came");
     }
     assert_true(agree_all(ok));
 }
 
-/* One rank fails: nobody speaks, and everybody has its sentence. */
+/* One rank fails: no rank prints, and every rank has its sentence. */
 TEST(test_share_tells_all_why) {
     bool ok = true;
     for (int who = 0; who < comm_world_size(); who++) {

@@ -188,7 +188,7 @@ TEST(test_strides_of_groups) {
     assert_int_equal(mesh_stride(AXIS_MIRROR, &p), 96);
 }
 
-/* ---- who sums, who counts ---- */
+/* ---- which ranks sum, which count ---- */
 enum { DP = 1 << AXIS_DP, EP = 1 << AXIS_EP, EDP = 1 << AXIS_EDP, TP = 1 << AXIS_TP };
 
 TEST(test_what_ep_has_cut_is_summed_over_the_rest_of_the_replicas) {
@@ -225,7 +225,7 @@ TEST(test_each_expert_is_counted_by_one_rank) {
 
 enum { SHARD = 1 << AXIS_SHARD, ESHARD = 1 << AXIS_ESHARD, REPLICATE = 1 << AXIS_REPLICATE };
 
-/* Of what is sharded within a part of the replicas, one part counts. */
+/* If a tensor is sharded within a part of the replicas, one part counts. */
 TEST(test_each_shard_is_counted_by_one_rank) {
     const struct mesh_sizes dense = {.tp = 2, .cp = 2, .dp = 4, .shard = 4},
                             few = {.dp = 8, .ep = 2, .shard = 4}, many = {.dp = 8, .ep = 4, .shard = 2};

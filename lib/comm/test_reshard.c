@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: cpu
  *
- * reshard against the global tensor: every element knows its place, so its value says where it belongs. There and back
+ * reshard against the global tensor: an element's value is its place. There and back
  * is the identity, bit for bit; whichever of the two axes comes first; with what lies zig-zag, too. */
 #include "lib/comm/exchange.h"
 #include "lib/comm/mesh.h"

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* What is known of a storage: the block that first reads it in backward, and whether a statistic lies in it. */
+/* A storage: the block that first reads it in backward, and whether a statistic lies in it. */
 struct tenant { int block; bool statistic; };
 
 static void read_by(const struct chunk *k, struct tenant *tenants, const int *operands, int n, int block) {
@@ -23,7 +23,7 @@ static void find_readers(const struct program *p, const struct chunk *k, struct 
     }
 }
 
-/* What is parked belongs to the block whose backward reads it when it is back. */
+/* A parked value belongs to the block whose backward reads it after its return. */
 static void find_parked(const struct chunk *k, struct tenant *tenants, enum tape_kind tape) {
     for (int i = 0; i < k->tapes[tape].n; i++) {
         const struct row *r = &k->tapes[tape].rows[i];

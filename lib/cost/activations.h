@@ -1,9 +1,9 @@
 /* What a microbatch keeps from its forward to its backward, by block: the activation memory of the literature.
  *
  * A tensor belongs to the block whose backward reads it. So the residual stream that enters a layer, which the block
- * before has made, is the layer's own (its first layernorm wants it back), as in Korthikanti et al. 2022, "Reducing
- * Activation Recomputation in Large Transformer Models", section 4. With s = seq, b = micro-batch, h = hidden, a =
- * heads, t = tp and e bytes per element, materialised attention and stored masks, a layer saves, exactly:
+ * before has made, is the layer's own (its first layernorm's backward reads it), as in Korthikanti et al. 2022,
+ * "Reducing Activation Recomputation in Large Transformer Models", section 4. With s = seq, b = micro-batch, h =
+ * hidden, a = heads, t = tp and e bytes per element, materialised attention and stored masks, a layer saves, exactly:
  *
  *   layer input, ln1, res1, ln2            4e sbh        whole on every rank of tp; with sp a t-th part
  *   masks of the two residuals              2 sbh        the same

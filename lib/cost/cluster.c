@@ -72,7 +72,7 @@ static const struct option OPTIONS[] = {
     LEVEL("node", "a node", LEVEL_NODE), LEVEL("rack", "a rack", LEVEL_RACK), LEVEL("net", "the network", LEVEL_NET),
     REAL("call-us", "0", 0, 1e6, "us", "of every collective and message", "levels", call_us),
     REAL("overlap-part", "1", 0, 1, "", "of an exchange that other work can hide", "levels", overlap_part),
-    REAL("overlap-slowdown", "0", 0, 10, "", "what runs beside an exchange takes 1 + this times as long", "levels",
+    REAL("overlap-slowdown", "0", 0, 10, "", "computation during an exchange takes 1 + this times as long", "levels",
          overlap_slowdown),
     REAL("mtbf-hours", "0", 0, 1e9, "h", "mean time between failures of a rank; 0: none", "failures", mtbf_hours),
     REAL("jitter-cv", "0", 0, 1, "", "standard deviation of a node's steps by their mean", "failures", jitter_cv),

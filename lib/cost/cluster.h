@@ -31,7 +31,7 @@ struct level {
 };
 
 enum { MAX_MOVERS = 32 };
-/** Bytes a second of an operation of so many bytes. */
+/** Bytes per second of an operation of `bytes` bytes. */
 double level_speed(const struct level *, double bytes);
 
 struct cluster {
@@ -58,7 +58,7 @@ struct cluster {
     int n_levels;
     double call_s;                           /* of every collective and message */
     double overlap_part;                     /* of an exchange that other work can hide, at most */
-    double overlap_slowdown;                 /* what runs beside an exchange takes 1 + this times as long */
+    double overlap_slowdown;                 /* computation during an exchange takes 1 + this times as long */
 
     double mtbf_rank_s;                      /* mean time between failures of a rank; 0: it never fails */
     double jitter_cv;                        /* standard deviation of a node's step by its mean */

@@ -103,7 +103,7 @@ static double fit_latency(const struct timed_wire *w, int n, int64_t ranks) {
     return used ? x[1] : 0;
 }
 
-/* The speed that an operation of so many bytes reaches, the mean over operations; 0: it was not measured. */
+/* The speed that an operation of `bytes` bytes reaches, the mean over operations; 0: it was not measured. */
 static double speed_at(const struct timed_wire *w, int n, int64_t ranks, double bytes, double alpha_s) {
     double sum = 0, known[2];
     int used = 0;

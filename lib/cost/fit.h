@@ -20,7 +20,7 @@ enum { MAX_UNKNOWNS = 5 };
 double fit_relative(const double *known, const double *seconds, int n, int k, double *x);
 
 struct timed_product { struct matmul product; double seconds; };
-/** product_part, product_m0, _n0, _k0 and launch_s of a cluster that computes so many flops a second: the best fit,
+/** product_part, product_m0, _n0, _k0 and launch_s of a cluster that computes `peak` flops per second: the best fit,
  *  times what makes the sum right, since least squares of relative errors lie below where times scatter. @return as
  *  fit_relative */
 double fit_products(const struct timed_product *, int n, double peak, struct cluster *);

@@ -8,7 +8,7 @@
  *                              covered area is matrix, times what of the waves is tiles, times the tile's own speed:
  *                              the best of four tiles
  *   e = a part of its own      attention by tiles, of the flops that are done
- *   bandwidth s                or an op's own speed: gelu on a CPU is bound by its arithmetic, which nobody counts
+ *   bandwidth s                or an op's own speed: gelu on a CPU is bound by its arithmetic, which is not counted
  *
  * Source: Williams et al. 2009, "Roofline"; NVIDIA, "Matrix multiplication background user's guide" (tile and wave
  * quantization). */

@@ -42,7 +42,7 @@ TEST(test_across_nodes) {
     assert_close(wire_seconds(&c, COMM_ALL_REDUCE, 8e3, 512, 8, 1), 2 * (8e3 / 9e9 + 2 * 9 * 5e-6), 1e-15);
     /* and no tree for those that gather or scatter: every rank is a step */
     assert_close(wire_seconds(&c, COMM_ALL_GATHER, 8e3, 512, 8, 1), 511. / 512 * 8e3 / 10e9 + 511 * 5e-6, 1e-15);
-    /* stride 8: nobody else is inside */
+    /* stride 8: no other rank is inside */
     assert_close(wire_seconds(&c, COMM_REDUCE_SCATTER, S, 4, 8, 1), 3. / 4 * S / 10e9 + 3 * 5e-6, 1e-15);
     assert_close(wire_seconds(&c, COMM_SEND, S, 4, 4, 1), S / 10e9 + 5e-6, 1e-15);
     /* 12 of 15 others are beyond the node */

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* Of n ranks so far apart, how many lie in one circle of this level: the largest divisor that fits. */
+/* How many of n ranks, `stride` apart, lie in one unit of this level: the largest divisor that fits. */
 static int64_t inside(const struct level *l, int64_t n, int64_t stride) {
     int64_t i = l->ranks == INT64_MAX ? n : l->ranks / stride;
     if (i > n) i = n;

@@ -10,7 +10,7 @@
  *
  *   gather and scatter: every rank of the group is a step, whose time is that of the outermost level: (n-1) a there,
  *                   and no a inside
- *   all_to_all      of the n-1 others, so many are beyond each level: max over levels of S beyond/n / bw, and (n-1) a
+ *   all_to_all      `beyond` of the n-1 others are outside each level: max over levels of S beyond/n / bw, and (n-1) a
  *   send            S/bw + a of the outermost level that the group crosses: its slowest link
  *   broadcast       S/bw + log2(i) a at each level
  *
@@ -24,7 +24,7 @@
 #include "lib/cost/cluster.h"
 
 /** @param bytes of the whole: what is reduced, gathered from all, scattered to all or sent. @param n ranks of the
- *  group, stride >= 1 apart. @param pieces >= 1, the operations that carry it together. 0: there is nobody to talk to.
+ *  group, stride >= 1 apart. @param pieces >= 1, the operations that carry it together. 0 for a group of one.
  */
 double wire_seconds(const struct cluster *, enum comm_op, double bytes, int64_t n, int64_t stride, int64_t pieces);
 

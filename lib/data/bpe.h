@@ -28,7 +28,7 @@ struct bpe;
 /** Read a vocabulary and its merges. The files may come from anybody, and all that is said above is checked.
  *  @errors E_DATA: cannot be read; E_FORMAT: file, entry or line, value, limit; E_MEMORY  @collective{none} */
 enum status bpe_open(const char *vocab_path, const char *merges_path, struct bpe **out);
-/** FOLDER/vocab.json and FOLDER/merges.txt, if no file beside them says that the tokenizer is another one than GPT-2's
+/** FOLDER/vocab.json and FOLDER/merges.txt, if no file in the folder names another tokenizer than GPT-2's
  *  (bpe_folder.c). @errors as bpe_open; E_FORMAT: another one, by its name */
 enum status bpe_open_folder(const char *folder, struct bpe **out);
 void bpe_close(struct bpe **);

@@ -1,6 +1,6 @@
 /* Is a folder's tokenizer GPT-2's? vocab.json and merges.txt do not say how text is cut into pieces, which other
  * tokens are special, or whether text is changed first: with another model's folder the tokens would be others, and no
- * line would say so. What says it are the files that published tokenizers have beside the two; each may be missing.
+ * line would say so. Published tokenizers have other files next to the two which do; each may be missing.
  *
  *   tokenizer.json            normalizer: none; pre_tokenizer: ByteLevel, without a blank at the start; model: BPE
  *   tokenizer_config.json     tokenizer_class: GPT2Tokenizer; add_prefix_space: false

@@ -11,7 +11,7 @@
 
 enum { MOST_TOKENS = 1 << 20, MOST_FILE_BYTES = 16 << 20, MOST_LINE_BYTES = 4096, LETTERS = 256 + 68 };
 
-/* What is being read. letter_byte: which byte a letter stands for, -1: none. */
+/* The state of the reader. letter_byte: the byte that a letter stands for, -1: none. */
 struct reader { struct bpe *b; const char *path; json_t *vocab; int16_t letter_byte[LETTERS]; };
 
 /* ---- letters ---- */

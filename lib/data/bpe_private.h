@@ -29,7 +29,7 @@ struct bpe {
 
 #define BPE_END_OF_TEXT "<|endoftext|>"
 
-/** Do the files beside a folder's vocab.json and merges.txt say that the tokenizer is not GPT-2's?
+/** Do the files next to a folder's vocab.json and merges.txt say that the tokenizer is not GPT-2's?
  *  @errors E_FORMAT: yes, with the file, and what in it; E_DATA: a file cannot be read */
 enum status bpe_check_folder(const char *folder);
 /** The rank of merging left and right, or -1. */

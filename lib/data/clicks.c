@@ -107,7 +107,7 @@ enum status clicks_finish(struct clicks_writer **writer, double best_auc) {
     return status;
 }
 
-/* After a finish there is nothing beside any more. */
+/* After a finish the temporary file is gone. */
 void clicks_abandon(struct clicks_writer **writer) {
     struct clicks_writer *w = *writer;
     *writer = NULL;

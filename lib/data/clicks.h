@@ -15,12 +15,12 @@
 #include "lib/data/data.h"
 
 struct clicks_layout { int dense, features, bag, rows; double best_auc; };
-/** Of a sample. */
+/** The number of words of a sample. */
 static inline int64_t clicks_words(const struct clicks_layout *c) {
     return 1 + c->dense + (int64_t)c->features * c->bag;
 }
 
-/** Of a file whose format is DATA_CLICKS; of others all zero. */
+/** The layout of a file whose format is DATA_CLICKS; all zero for others. */
 struct clicks_layout clicks_layout(const struct data_file *);
 /** The last val_fraction of the samples, and the others. @errors E_DATA: either has none */
 enum status clicks_split(const struct data_file *, double val_fraction, struct data_split *train,
@@ -35,7 +35,7 @@ enum status clicks_create(const char *path, const struct clicks_layout *, struct
 /** The next sample, of clicks_words words. @errors E_IO */
 enum status clicks_append(struct clicks_writer *, const int32_t *words);
 int64_t clicks_n(const struct clicks_writer *);
-/** Header and end, flushed, and renamed into place. best_auc: 0 if nobody knows. *writer becomes NULL in any case.
+/** Header and end, flushed, and renamed into place. best_auc: 0 if unknown. *writer becomes NULL in any case.
  *  @errors E_IO; E_DATA: no samples */
 enum status clicks_finish(struct clicks_writer **writer, double best_auc);
 void clicks_abandon(struct clicks_writer **);

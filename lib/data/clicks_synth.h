@@ -6,9 +6,9 @@
  *   dense   X standard normals
  *   label   1 with probability 1 / (1 + e^-logit), logit = bias + sum of a_k x_k + sum over all ids of c_f,id
  *
- * a and c are normals, fixed by the seed. Nobody can order samples better than by this logit; its AUC over the last
- * tenth, with those samples' own labels, stands in the file's header, and is what an evaluation with the default
- * val-fraction of 0.1 is to be held against. Every number is a function of (seed, sample, place). */
+ * a and c are normals, fixed by the seed. No model can order samples better than by this logit; its AUC over the last
+ * tenth, with those samples' own labels, stands in the file's header, and is the bound for an evaluation with the
+ * default val-fraction of 0.1. Every number is a function of (seed, sample, place). */
 #ifndef TRIVIUM_DATA_CLICKS_SYNTH_H
 #define TRIVIUM_DATA_CLICKS_SYNTH_H
 

@@ -43,12 +43,12 @@ static enum status parse(char *line, const char *path, int64_t number, int rows,
         return FAIL(E_FORMAT, "%s, line %" PRId64 ": %s%d fields between tabs, and a line has %d: label, 13 integers, "
                     "26 words", path, number, n > FIELDS ? "over " : "", n > FIELDS ? FIELDS : n, FIELDS);
     if (strcmp(field[0], "0") && strcmp(field[0], "1"))
-        return FAIL(E_FORMAT, "%s, line %" PRId64 ": the label is \"%.20s\", and it is to be 0 or 1", path, number,
+        return FAIL(E_FORMAT, "%s, line %" PRId64 ": the label is \"%.20s\", and it must be 0 or 1", path, number,
                     field[0]);
     words[0] = field[0][0] - '0';
     for (int i = 1; i <= CRITEO_DENSE; i++) {
         if (!read_dense(field[i], &x))
-            return FAIL(E_FORMAT, "%s, line %" PRId64 ": field %d is \"%.20s\", and it is to be an integer of 64 bits, "
+            return FAIL(E_FORMAT, "%s, line %" PRId64 ": field %d is \"%.20s\", and it must be an integer of 64 bits, "
                         "or empty", path, number, i + 1, field[i]);
         memcpy(words + i, &x, sizeof x);
     }

@@ -8,7 +8,7 @@
  *   llm.c     by content: magic 20240520, version 1, u16 tokens; magic 20240801, version 7, u32 tokens
  *   clicks    by content: no tokens, but samples of a recommendation model, as words (clicks.h)
  *   npy       by content: NumPy's array of integers, of one axis (npy.c)
- *   Megatron  NAME.bin with an index NAME.idx beside it: the tokens of all its sequences, in the index's order
+ *   Megatron  NAME.bin with an index NAME.idx: the tokens of all its sequences, in the index's order
  *             (megatron.h)
  *   text      what looks like text (data_text.c): one token a byte, vocabulary 256; or, with a tokenizer, its tokens
  *             (bpe.h)

@@ -37,7 +37,7 @@ static const struct foreign {
     {"tokens of TinyLlama's packed dataset", 0, 9, "LITPKDS\1\0", false, "write them to a .npy file, with NumPy", NULL},
     {"fairseq's index of tokens", 0, 8, "TNTIDX\0\0", false, "give tokens in Megatron's or llm.c's format", NULL},
     {"the index of Megatron data, and no data itself", 0, MEGATRON_MAGIC_BYTES, "MMIDIDX\0\0", false,
-     "give the .bin beside it", NULL},
+     "give the .bin next to it", NULL},
 };
 
 static bool has(const struct data_map *map, int64_t at, const char *bytes, int n) {

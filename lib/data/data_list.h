@@ -13,7 +13,7 @@
 
 struct data_list { int n; char **path; };
 
-/** The files that `names` means; those that are plain names need not exist. *out is to be finished in any case.
+/** The files that `names` means; those that are plain names need not exist. The caller finishes *out in any case.
  *  @errors E_DATA: a pattern that no file fits, a file named twice; E_MEMORY  @collective{none} */
 enum status data_list_init(struct data_list *out, const char *names);
 void data_list_fini(struct data_list *);

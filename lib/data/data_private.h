@@ -37,7 +37,7 @@ struct data_file {
     struct clicks_layout clicks;
 };
 
-/** Map a regular file; an empty one has no address. *map starts as zeros and is to be unmapped in any case. `option`:
+/** Map a regular file; an empty one has no address. *map starts as zeros; the caller unmaps it in any case. `option`:
  *  where another file can be named, for the remedy ("--data").  @errors E_DATA: missing, unreadable, no file;
  *  E_MEMORY */
 enum status data_map(const char *path, const char *option, struct data_map *map);
@@ -54,7 +54,7 @@ enum status data_add(struct data_file *, const unsigned char *at, int64_t n, enu
 /* Readers. Each says whether a part is its own, and adds its tokens if so. */
 /** Clicks? @errors E_FORMAT; E_DATA: not the only file */
 enum status clicks_read(struct data_file *, const struct data_part *, bool *mine);
-/** llm.c's tokens? @errors E_FORMAT, also of what llm.c writes beside tokens, and of a header that is big-endian */
+/** llm.c's tokens? @errors E_FORMAT, also for llm.c's other files, and of a header that is big-endian */
 enum status llmc_read(struct data_file *, const struct data_part *, bool *mine);
 /** NumPy's array? @errors E_FORMAT: not of integers, not of one axis, cut off */
 enum status npy_read(struct data_file *, const struct data_part *, bool *mine);

@@ -30,7 +30,7 @@ enum status data_raw_read(struct data_file *f, const struct data_part *part, enu
     int bytes = data_element_bytes(element);
     const char *name = data_element_name(element);
     if (map->bytes >= LEAST && data_text_is_plain(map, LOOKED_AT))
-        return FAIL(E_FORMAT, "%s is text, and is to be read as %s tokens; leave --data-format out", map->path, name);
+        return FAIL(E_FORMAT, "%s is text, and cannot be read as %s tokens; leave --data-format out", map->path, name);
     if (map->bytes % bytes)
         return FAIL(E_FORMAT,
                     "%s has %" PRId64 " bytes, which are no %s tokens of %d bytes each; give another "

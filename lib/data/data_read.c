@@ -34,7 +34,7 @@ static enum status read_raw(struct data_file *f, const struct data_part *part, e
     TRY(read_by_magic(f, part, &mine));
     if (mine)
         return FAIL(E_FORMAT,
-                    "%s has a header (%s), and is to be read as %s tokens without one; leave --data-format out",
+                    "%s has a header (%s), and cannot be read as %s tokens without one; leave --data-format out",
                     part->map.path, data_format_name(f), data_element_name(element));
     TRY(data_foreign_refuse(&part->map));
     return data_raw_read(f, part, element);
@@ -61,7 +61,7 @@ enum status data_read(struct data_file *f, const struct data_part *part, enum da
     case DATA_AS_LLMC:
         return read_with(f, part, llmc_read, "begin as llm.c's tokens do, with the number 20240520 or 20240801");
     case DATA_AS_MEGATRON:
-        return read_with(f, part, megatron_read, "lie beside Megatron's index, as NAME.bin beside NAME.idx");
+        return read_with(f, part, megatron_read, "lie next to Megatron's index, as NAME.bin and NAME.idx");
     default:
         return read_with(f, part, npy_read, "begin as NumPy's .npy does, with \\x93NUMPY");
     }

@@ -94,7 +94,7 @@ static enum status refuse_tokens(const struct data_map *map, const char *why) {
     bool wide = map->bytes % 4 == 0 && largest(map, 4) < MOST_TOKENS;
     const char *dot = strrchr(map->path, '.'), *element = wide ? "u32" : "u16";
     char hint[64] = "";
-    if (dot && !strcmp(dot, ".bin")) snprintf(hint, sizeof hint, "; beside Megatron's .bin must lie its .idx");
+    if (dot && !strcmp(dot, ".bin")) snprintf(hint, sizeof hint, "; Megatron's .bin needs its .idx next to it");
     if (map->bytes % 2)
         return FAIL(E_FORMAT,
                     "%s is no text: %s; give a file of text or tokens, or --data-format text, if each byte is a "

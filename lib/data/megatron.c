@@ -92,7 +92,7 @@ static enum status read_header(struct index *x) {
     const char *path = x->map.path;
     if (x->map.bytes < MEGATRON_MAGIC_BYTES || memcmp(x->map.at, megatron_magic, MEGATRON_MAGIC_BYTES) != 0)
         return FAIL(E_FORMAT,
-                    "%s stands beside %s and is no Megatron index: it does not begin with MMIDIDX; move it away, or "
+                    "%s lies next to %s and is no Megatron index: it does not begin with MMIDIDX; move it away, or "
                     "write both again",
                     path, x->bin_path);
     if (x->map.bytes < MEGATRON_HEADER_BYTES)

@@ -28,7 +28,7 @@ int megatron_code(enum data_element);
 /** "NAME.idx" for "NAME.bin"; NULL: the path does not end so, or there is no memory. To be freed. */
 char *megatron_index_path(const char *bin_path);
 
-/** Is this part a .bin with an index beside it? If so *mine, and its tokens are added. @errors E_DATA, E_FORMAT,
+/** Is this part a .bin with an index? If so *mine, and its tokens are added. @errors E_DATA, E_FORMAT,
  *  E_MEMORY */
 enum status megatron_read(struct data_file *, const struct data_part *, bool *mine);
 

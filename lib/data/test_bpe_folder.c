@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* What the files beside vocab.json and merges.txt say: a folder that is not GPT-2's is refused, by what makes it
- * another's. */
+/* Files next to vocab.json and merges.txt that name another tokenizer than GPT-2's: the folder is refused, with
+ * the reason. */
 #include "tests/test.h"
 
 #include "lib/data/bpe.h"
@@ -25,7 +25,7 @@ static void copy(const char *name) {
     fclose(in), fclose(out);
 }
 
-/* With this file beside the two. */
+/* Open a folder with this file in addition to the two. */
 static enum status open_with(const char *name, const char *text) {
     struct bpe *b = NULL;
     mkdir(test_path("tokenizer"), 0777);

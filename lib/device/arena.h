@@ -23,7 +23,7 @@ enum role {
 const char *role_name(enum role); /* "param" "grad" "optim" "act" "comm" "work" "save" */
 
 /* Every offset is a multiple of this: a cache line and a vector register of a CPU; of a GPU two cache lines, what
- * cudaMalloc gives, and what cuBLASLt wants of its workspace. */
+ * cudaMalloc gives, and what cuBLASLt requires of its workspace. */
 enum { ARENA_ALIGN = 64, ARENA_ALIGN_CUDA = 256 };
 static inline int64_t arena_align_on(enum device_kind on, int64_t bytes) {
     int64_t align = on == DEVICE_CUDA ? ARENA_ALIGN_CUDA : ARENA_ALIGN;
@@ -53,7 +53,7 @@ enum status arena_init(struct arena *, const struct device *, enum role, int64_t
 /** The same in host memory that `pins` reaches without the host (device.h: pin). @errors E_MEMORY  @collective{none} */
 enum status arena_init_pinned(struct arena *, const struct device *pins, enum role role, int64_t bytes, bool watch);
 void arena_fini(struct arena *);
-/** What an arena of so many bytes allocates: the guard included. */
+/** Bytes that an arena of `bytes` allocates, with its guard. */
 int64_t arena_held_bytes(int64_t bytes);
 
 /** Address of a planned offset. */

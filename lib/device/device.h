@@ -1,8 +1,8 @@
 /* A device holds memory and runs rows in order: the order of issue is the order of execution on its compute stream.
  *
- * The CPU is done with a piece of work when the call returns. A GPU has only been told: the host runs ahead, and learns
- * that a piece is done through a mark. Nothing in a training step may wait for the whole device; what waits, waits for
- * a mark. */
+ * The CPU is done with a piece of work when the call returns. For a GPU the call only enqueues it: the host runs ahead,
+ * and a mark tells when a piece is done. Nothing in a training step may wait for the whole device; what waits, waits
+ * for a mark. */
 #ifndef TRIVIUM_DEVICE_DEVICE_H
 #define TRIVIUM_DEVICE_DEVICE_H
 
@@ -43,7 +43,7 @@ struct device {
     enum status (*upload_start)(const struct device *, void *to, const void *from_pinned, int64_t bytes);
     enum status (*download_start)(const struct device *, void *to_pinned, const void *from, int64_t bytes);
 
-    /* ---- beside the compute stream ---- */
+    /* ---- other streams ---- */
     /* Copy between the device's memory and pinned host memory, after everything issued so far. The host does not wait,
      * nor does what is issued from now on: until copy_join of the same mark, which makes it wait. Copies run one after
      * another. */

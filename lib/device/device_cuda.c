@@ -165,7 +165,7 @@ static void cuda_mark_fini(const struct device *d, struct device_mark *mark) {
     mark->event = NULL;
 }
 
-/* ---- beside the compute stream ---- */
+/* ---- other streams ---- */
 /* What happens on a stream later waits for a mark that was set on another one. */
 static enum status stream_waits(cudaStream_t stream, const struct device_mark *mark) {
     if (mark->event) CUDA_TRY(cudaStreamWaitEvent(stream, (cudaEvent_t)mark->event, 0));

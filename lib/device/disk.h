@@ -11,7 +11,7 @@
  * call pread and pwrite. A disk that does not answer stops its rank, and no signal ends that; the other ranks wait as
  * long as --comm-timeout and name it.
  *
- * What lies in the file has addresses, in pages that nobody can read: a pointer that is followed by mistake is a crash,
+ * What lies in the file has addresses, in pages without read access: a pointer that is followed by mistake is a crash,
  * never a wrong number. They are what arenas and params hold, and what the functions below take. */
 #ifndef TRIVIUM_DEVICE_DISK_H
 #define TRIVIUM_DEVICE_DISK_H
@@ -33,8 +33,8 @@ struct disk_calls {
 };
 extern const struct disk_calls disk_system_calls;
 
-/** A file of `bytes` (a multiple of DISK_PAGE) in the folder. *out is to be closed. DISK_AUTO: io_uring if it is there,
- *  else threads. @param calls borrowed; the io_uring engine reads and writes without them
+/** A file of `bytes` (a multiple of DISK_PAGE) in the folder. The caller closes *out. DISK_AUTO: io_uring if it is
+ *  there, else threads. @param calls borrowed; the io_uring engine reads and writes without them
  *  @errors E_IO: no such folder, or no room (with the system's reason); E_DEVICE: DISK_URING, and there is no
  *  io_uring; E_MEMORY  @collective{none} */
 enum status disk_open(const char *folder, int64_t bytes, enum disk_engine_choice, const struct disk_calls *calls,

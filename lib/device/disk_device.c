@@ -22,7 +22,7 @@ static struct stretch first_stretch(int64_t at, int64_t bytes) {
     return (struct stretch){page, span, skip, bytes < span - skip ? bytes : span - skip};
 }
 
-/* What is put there: bytes, or a pattern that repeats. */
+/* Write n bytes: copied, or a pattern that repeats. */
 static void put(char *to, const char *from, uint64_t pattern, int64_t n) {
     if (from) memcpy(to, from, (size_t)n);
     for (int64_t i = 0; !from && i < n; i += 8) memcpy(to + i, &pattern, n - i < 8 ? (size_t)(n - i) : 8);

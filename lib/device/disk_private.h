@@ -4,8 +4,8 @@
 
 #include "lib/device/disk.h"
 
-/* Who carries transfers out. start: queue what is left of it (from `moved` on); wait: until io->done, with io->result
- * set. */
+/* An engine carries transfers out. start: queue the rest of a transfer (from `moved` on); wait: until io->done, with
+ * io->result set. */
 struct disk_engine {
     const char *name;
     enum status (*open)(struct disk *);

@@ -83,7 +83,7 @@ static inline uint16_t fp16_from_float(float x) {
 }
 
 /* double -> float for a value that will be rounded again, to 16 or 8 bits: truncate, and set the last bit if anything
- * got lost. ("Round to odd"; rounding to nearest twice would turn values just beside a tie into ties. Boldo, Melquiond
+ * got lost. ("Round to odd"; rounding to nearest twice would turn values next to a tie into ties. Boldo, Melquiond
  * 2008.) */
 static inline float dtype_float_to_odd(double x) {
     float nearest = (float)x;

@@ -1,4 +1,4 @@
-/* to[i] = pattern. The runtime's own memset knows patterns of one byte only. */
+/* to[i] = pattern. The runtime's own memset has patterns of one byte only. */
 #include "lib/device/fill.h"
 #include "lib/base/integer.h"
 #include "lib/device/gpu.h"

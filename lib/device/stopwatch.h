@@ -8,7 +8,7 @@
 
 struct stopwatch;
 
-/** For a device whose stream is told and not waited for (device->mark_timed). @errors E_MEMORY */
+/** For a device that runs its stream asynchronously (device->mark_timed). @errors E_MEMORY */
 enum status stopwatch_create(const struct device *, struct stopwatch **out);
 /** Waits for nothing: what was not collected is forgotten. NULL: none. */
 void stopwatch_destroy(struct stopwatch **);

@@ -1,6 +1,6 @@
 /* Tensors are views: an address, and a type. Arenas own the memory (arena.h).
  *
- * Every axis knows its place in the global tensor. A rank that holds heads 4..7 of 16 has the axis {'H', n 4, first 4,
+ * Every axis has its place in the global tensor. A rank that holds heads 4..7 of 16 has the axis {'H', n 4, first 4,
  * global 16}. Initial values, dropout, checkpoints and resharding need nothing else to know which element is which. */
 #ifndef TRIVIUM_DEVICE_TENSOR_H
 #define TRIVIUM_DEVICE_TENSOR_H
@@ -18,9 +18,9 @@ enum { MAX_AXES = 5 };
  * '3' the query-key-value triple, '2' and '1' small literal axes.
  * first + n may exceed global (a padded vocabulary): the elements beyond are padding.
  * What a rank holds of an axis is one run of places, or two: from element `turn` on, places are `jump` further. One
- * run: both 0. `cut`: by which axes of the mesh, as bits (lib/comm/mesh.h). Who sums a gradient follows from it
- * (program_infer). `leaves`: sums over the axis are made of so many runs of the whole, each of ceil(global / leaves)
- * places, which are added up by halves (--sums fixed, lib/ops/gemm/gemm_leaves.h); 0: as is fastest. */
+ * run: both 0. `cut`: by which axes of the mesh, as bits (lib/comm/mesh.h). It says which ranks sum a gradient
+ * (program_infer). `leaves`: a sum over the axis is split into `leaves` runs of ceil(global / leaves) places, which
+ * are added up by halves (--sums fixed, lib/ops/gemm/gemm_leaves.h); 0: as is fastest. */
 struct axis { char tag; int64_t n, first, global, turn, jump; unsigned cut; int leaves; };
 struct shape { int n_axes; struct axis axis[MAX_AXES]; };
 struct type { enum dtype dtype; struct shape shape; };   /* row-major, the last axis contiguous */
@@ -61,7 +61,7 @@ int64_t shape_global_index(const struct shape *, int64_t i);
 unsigned shape_cuts(const struct shape *);
 /** The axis with this tag, or NULL. */
 const struct axis *shape_axis(const struct shape *, char tag);
-/** The same places: who cut them does not matter. */
+/** The same places, cut by whatever axis of the mesh. */
 bool axis_same(const struct axis *, const struct axis *);
 bool shape_same(const struct shape *, const struct shape *);
 

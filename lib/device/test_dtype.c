@@ -248,7 +248,7 @@ TEST(test_fp8_of_all_bf16_is_the_nearest_code) {
         }
 }
 
-/* fp64, a trifle beside every tie: rounded once. */
+/* fp64, a trifle off every tie: rounded once. */
 TEST(test_fp8_of_fp64_rounds_once) {
     for (const struct format *f = FORMATS; f < FORMATS + 2; f++)
         for (int code = 0; code + 1 < f->n_finite; code++) {

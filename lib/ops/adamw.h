@@ -36,7 +36,7 @@ struct adamw_elements {
     const void *grad;
     enum dtype grad_dtype;           /* any floating type */
     void *m, *v;
-    void *master;                    /* fp32, beside a bf16 or fp16 weight; NULL: none */
+    void *master;                    /* fp32, for a bf16 or fp16 weight; NULL: none */
     bool decay;                      /* weight_decay applies; else it is 0 here */
 };
 
@@ -46,8 +46,8 @@ struct adamw_elements {
  *    *multiplier = min(1, clip / (*norm + 1e-6)) unscale; with clip 0: unscale
  *
  *  and NaN if the norm or *loss is not finite: then adamw_update changes nothing, and the host, which learns of it
- *  later, refuses or skips the step. unscale: what undoes the loss scale. All pointers are to the device's memory; loss
- *  may be NULL; norm may be sum_of_squares. In order on the compute stream. @errors E_DEVICE  @collective{none} */
+ *  later, refuses or skips the step. unscale: what undoes the loss scale. All pointers point to the device's memory;
+ *  loss may be NULL; norm may be sum_of_squares. In order on the compute stream. @errors E_DEVICE  @collective{none} */
 enum status adamw_decide(const struct device *, double *multiplier, double *norm, const double *sum_of_squares,
                          const double *loss, double clip, double unscale);
 

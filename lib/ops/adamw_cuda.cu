@@ -7,7 +7,7 @@
  * still side by side.
  *
  * The bits are the CPU's. Every sum is an explicit fused multiply-add, and no product meets a plain + or -, so there is
- * nothing left to fuse; division and square root are IEEE's in double, and in float unless nvcc is told otherwise
+ * nothing left to fuse; division and square root are IEEE's in double, and in float unless options of nvcc change that
  * (--use_fast_math, -prec-div=false, -prec-sqrt=false, -ftz=true: never here). */
 #include "lib/ops/adamw_factors.h"
 #include "lib/ops/chunks.h"
@@ -18,7 +18,7 @@ extern "C" { adamw_cuda_launcher CUDA(adamw); }
 /* BLOCKS on a multiprocessor at a time: in float 1280 threads with 48 bytes or more in flight each. */
 enum { THREADS = 256, BLOCKS = sizeof(real) == 8 ? 2 : 5, VEC = 16 / sizeof(real), CHUNK = THREADS * VEC * 4 };
 
-/* VEC elements of any type, moved as one (doubles beside floats: as two). */
+/* VEC elements of any type, moved as one (doubles with floats: as two). */
 template <class T> struct alignas(sizeof(T) * VEC < 16 ? sizeof(T) * VEC : 16) vec { T x[VEC]; };
 
 struct factors { real keep[2], beta1, one_minus_beta1, beta2, one_minus_beta2, step_size, denominator, eps; };

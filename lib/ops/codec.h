@@ -40,7 +40,7 @@ void codec_encode(const struct codec *, const float *x, int64_t n, void *code);
 
 enum codec_into { CODEC_SET, CODEC_ADD, CODEC_SUBTRACT };
 /** x (n) = the floats that the code stands for, or += or -= them: each is rounded to a float before it is added, so
- *  that all who decode agree on every bit. n: as it was encoded. */
+ *  that all ranks that decode agree on every bit. n: as it was encoded. */
 void codec_decode(const struct codec *, const void *code, int64_t n, float *x, enum codec_into);
 
 /** The same of x (n) in any floating dtype, for codecs of blocks (none, bf16, fp16, int8): each element is rounded to a

@@ -1,5 +1,5 @@
 /* Column sums for the CUDA kernels, in two stages: a block sums one tile of columns over one slice of rows (the op's
- * own kernel, which knows what to add), and leaves a row of partial sums; then the slices are added, in order. See
+ * own kernel, which chooses the terms), and leaves a row of partial sums; then the slices are added, in order. See
  * columns.h. Only *_cuda.cu files include this. */
 #ifndef TRIVIUM_OPS_COLUMNS_CUDA_H
 #define TRIVIUM_OPS_COLUMNS_CUDA_H

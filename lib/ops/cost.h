@@ -8,8 +8,8 @@
  * that is bound by memory, and the bytes of the others. */
 struct cost cost_traffic(const struct call *, enum row_kind);
 
-/** Of two rows that one kernel runs (fusion.h), kind: of the first. What both read counts once; products are not
- *  listed. */
+/** The cost of two rows that one kernel runs (fusion.h); kind: the first row's. What both read counts once;
+ *  products are not listed. */
 struct cost cost_joined(const struct call *first, const struct call *second, enum row_kind kind);
 
 /** Products more, and their flops. */

@@ -9,7 +9,7 @@
  * the logits once, and writes their gradient over them. In evaluation forward makes the loss.
  *
  * Rows with a negative target count nothing (padding of evaluation batches). Columns at or beyond the global vocabulary
- * are padding: they are left out of the sum, and their gradient is zero. The op itself wants the whole vocabulary in
+ * are padding: they are left out of the sum, and their gradient is zero. The op itself needs the whole vocabulary in
  * one place; over shards of it, tp/ runs the same pieces with a maximum and a sum over the ranks in between. They are
  * below.
  *

@@ -37,7 +37,7 @@ enum { MOST_KEPT = 226 * 1024 };   /* of an H100's 227 KiB per block; an A100 ha
 #define LOWEST (-FLT_MAX)
 #endif
 
-/* e^x for x <= 0. Beside 16-bit logits the hardware's 2^x of one product: off by (2 + 1.2 |x|) 2^-24 of itself, which
+/* e^x for x <= 0. With 16-bit logits, the hardware's 2^x of one product: off by (2 + 1.2 |x|) 2^-24 of itself, which
  * for e^x above 2^-24 (x > -17) is 2^-19, far below the result's own rounding of 2^-12 or 2^-9. Elsewhere as exact as
  * the CPU. */
 #if defined ELEM_bf16 || defined ELEM_fp16

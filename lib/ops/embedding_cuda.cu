@@ -8,7 +8,7 @@
  *   sort   a block takes SORT_ROWS rows of the table and reads all tokens, twice: counting its own, by row and by warp,
  *          and those of lower rows, which is where its part of the list begins; then putting its positions in their
  *          places. A warp reads its own stretch of the tokens, so order by (row, warp, place in the stretch) is order
- *          by (row, position). Counts are integers, whose sum knows no order.
+ *          by (row, position). Counts are integers, whose sum does not depend on order.
  *   sum    a warp adds one row's positions, in order; a row with more than ALONE of them is cut into a piece for each
  *          of the block's warps, and the pieces are added in order.
  *

@@ -29,7 +29,7 @@ static inline double layernorm_eps(const struct call *c) {
     return c->step->norm.eps > 0 ? c->step->norm.eps : LAYERNORM_EPS;
 }
 
-/* Of rows that stay in registers for all of backward: groups of 16 bytes, at least 4 elements, a thread; warps a
+/* Rows that stay in registers for all of backward: groups of 16 bytes, at least 4 elements, a thread; warps a
  * block, at most. */
 #define LAYERNORM_BACKWARD_KEPT(bytes) ((bytes) == 2 ? 3 : 4)
 #define LAYERNORM_BACKWARD_WARPS(bytes) ((bytes) == 8 ? 8 : 16)

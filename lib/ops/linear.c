@@ -133,7 +133,7 @@ static struct cost linear_cost(const struct call *call, enum row_kind kind) {
 
 DECLARE_KERNELS_FBW(linear, cpu);
 
-/* One function for all types: cuBLASLt is told the type. */
+/* One function for all types: the type is an argument of cuBLASLt's. */
 kernel linear_forward_cuda, linear_backward_input_cuda, linear_backward_weight_cuda;
 #define CUDA_KERNELS {linear_forward_cuda, linear_backward_input_cuda, linear_backward_weight_cuda}
 

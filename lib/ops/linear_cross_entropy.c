@@ -57,7 +57,7 @@ static int64_t product_work(const struct call *call, int64_t m, int64_t n, int64
     return gemm_work(&form, DEVICE_CPU, call->n_threads);
 }
 
-/* Of the products with one chunk and one block. */
+/* Scratch of the products with one chunk and one block. */
 static int64_t products_work(const struct call *call, int64_t rows, int64_t columns, int64_t C, bool gradient) {
     enum dtype d = op_dtype(call);
     int64_t work = product_work(call, rows, columns, C, (struct gemm){.transpose_b = true, .c_dtype = d});

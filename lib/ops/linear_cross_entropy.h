@@ -15,8 +15,8 @@
  * In evaluation forward makes the loss.
  *
  * Inside a chunk the vocabulary goes in blocks of columns, each a matrix by itself, because products read rows that lie
- * close together faster. A block is to the loss what a rank is under tensor parallelism: a shard of the vocabulary; the
- * maximum and the sum over all shards come from those of each. Over ranks they are reduced in between
+ * close together faster. For the loss a block is what a rank is under tensor parallelism: a shard of the vocabulary;
+ * the maximum and the sum over all shards come from those of each. Over ranks they are reduced in between
  * (tp/tp_linear_cross_entropy.c).
  *
  * dx is summed in the accumulator's dtype over all blocks and rounded once. dW is added to once a chunk, in the

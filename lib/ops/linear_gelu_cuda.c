@@ -20,8 +20,9 @@
  *
  * Backward: dx = (dy W) gelu'(x), of the next linear layer's W and gelu's input x, which forward has kept: cuBLASLt's
  * DGELU epilogue. The gradient of gelu's result is not written. gelu' multiplies the sum before it is rounded, so dx
- * has one rounding less, and other bits. Beside the product's result, gelu's own kernel moves 3 numbers for each of its
- * elements; of them x is left. TransformerEngine uses this epilogue for its bf16 MLP; not measured here yet.
+ * has one rounding less, and other bits. In addition to the product's result, gelu's own kernel moves 3 numbers for
+ * each of its elements; of them x is left. TransformerEngine uses this epilogue for its bf16 MLP; not measured here
+ * yet.
  *
  * Apart: where either gradient is added to one that is there; rows of a length that the library cannot read; and
  * whenever it offers no algorithm.

@@ -2,8 +2,8 @@
  *
  * Everything else follows from these declarations. The lowering (lib/program) derives from `needs` which activations
  * must be saved and for how long, from the aliases which buffers may be shared, from `work` the scratch, from `cost`
- * the bill. No op knows a program, a schedule or a technique; a technique adds ops of its own (tp_enter, tp_exit) the
- * same way.
+ * the bill. No op depends on a program, a schedule or a technique; a technique adds ops of its own (tp_enter, tp_exit)
+ * the same way.
  *
  * Backward is two functions. backward_input makes the gradients of the inputs; backward_weight adds to the gradients of
  * the weights (or sets them: `fresh`). They are separate because a pipeline schedule may want to run them at different
@@ -80,7 +80,7 @@ struct call {
     bool watched;                    /* its memory's high-water mark is measured: see op_touch_work */
     uint64_t seed, n_step;           /* with dropout.stream: the dropout key */
     int64_t first_sample;            /* index of this microbatch's sample 0 in the step's global batch */
-    /* Of the loss (cross_entropy): it is loss_weight, 1 / global tokens, times the sum over tokens; its gradients are
+    /* The loss (cross_entropy) is loss_weight, 1 / global tokens, times the sum over tokens; its gradients are
      * multiplied by loss_scale as well, against underflow. */
     double loss_weight, loss_scale;
     /* Known before there is a device, because scratch depends on them: where it runs, how many OpenMP threads run it at
@@ -92,8 +92,8 @@ struct call {
     /* The loss of each token before it is multiplied by loss_weight is added here, too; NULL: nowhere. In host memory:
      * --sums fixed. */
     struct exact *loss_sum;
-    /* Of weight[0], a table whose rows lie in slots: the slot of each row (rec/rows.h); NULL: all lie in order. In host
-     * memory. */
+    /* If weight[0] is a table whose rows lie in slots: the slot of each row (rec/rows.h); NULL: all lie in order. In
+     * host memory. */
     const int32_t *row_place;
     const struct device *device;     /* set when it runs; NULL in shape, work and cost */
     const struct group *group;       /* of step->mesh_axis */
@@ -108,7 +108,7 @@ struct needs { unsigned bi_in, bi_out, bi_weight, bw_in, bw_out; };
  * over the operand, when the operand dies in this row. */
 enum alias { ALIAS_NONE, ALIAS_VIEW, ALIAS_IN_PLACE };
 
-/* So many products of (m, k) and (k, n): batch. */
+/* `batch` products of (m, k) and (k, n). */
 struct matmul { int64_t m, n, k, batch; };
 enum { MAX_PRODUCTS = 3 };
 struct cost {
@@ -116,7 +116,7 @@ struct cost {
     double bytes;        /* memory traffic with perfect caches: each operand once */
     struct matmul product[MAX_PRODUCTS];   /* what the flops are made of; */
     int n_products;                         /* 0: attention by tiles, which mixes products with the rest, */
-    double left_out;                        /* and leaves out so many flops: the half that a causal mask hides */
+    double left_out;                        /* flops left out: the half that a causal mask hides */
 };
 
 /* What a row exchanges over step->mesh_axis is named with these, of lib/comm/exchange.h, which ops that communicate

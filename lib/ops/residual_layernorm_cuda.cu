@@ -2,8 +2,8 @@
  * See their headers.
  *
  * Memory-bound. Apart, the two move five elements for each one computed: x, residual and s, then s and y. Together
- * four, as s is normalised while its row is in registers; and one launch less. How rows are dealt out to warps, and who
- * adds what to the mean, is as in layernorm_cuda.cu.
+ * four, as s is normalised while its row is in registers; and one launch less. How rows are dealt out to warps, and
+ * which thread adds which terms to the mean, is as in layernorm_cuda.cu.
  *
  * The bits are those of the two kernels apart: s is rounded to the element type before it is normalised, dropout draws
  * by the same counters, and sums are taken in the same order. A change to one file is a change to the other;
@@ -34,8 +34,8 @@ __device__ static inline group normal(const group &x, struct statistics s, const
     return y;
 }
 
-/* total may lie over x, and y over total, group for group: who writes a group has read it, and total is written
- * first. */
+/* total may lie over x, and y over total, group for group: the thread that writes a group has read it, and
+ * total is written first. */
 __global__ static void __launch_bounds__(32 * MAX_ROW_WARPS)
     residual_layernorm_forward_in_registers(elem *total, elem *y, struct statistics *statistics, const elem *x,
                                             const elem *residual, const elem *__restrict__ bias,

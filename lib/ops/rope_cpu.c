@@ -7,7 +7,7 @@ kernel CPU(rope_forward), CPU(rope_backward_input);
 /* Pairs at a time. */
 enum { PAIRS = COLUMNS };
 
-/* Of each pair: its angle from one place to the next. */
+/* Each pair's speed: its angle from one place to the next. */
 static void speeds(const struct call *call, double *speed) {
     int64_t half = rope_sizes(call).D / 2;
     for (int64_t i = 0; i < half; i++) speed[i] = pow(call->step->rope.theta, -(double)i / (double)half);

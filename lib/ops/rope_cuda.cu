@@ -1,6 +1,6 @@
 /* Turning pairs of channels. See rope.h. A block takes a position: its cosines and sines, made once in shared memory,
- * serve all heads of all samples. Angles are made in double, one for each pair and position: beside B H pairs that are
- * turned by it, that is little. Memory-bound: 2 elements moved for each one computed. */
+ * serve all heads of all samples. Angles are made in double, one for each pair and position: little compared with the
+ * B H pairs turned by it. Memory-bound: 2 elements moved for each one computed. */
 #include "lib/ops/cuda.h"
 #include "lib/ops/rope.h"
 
@@ -11,7 +11,7 @@ enum { THREADS = 256, MAX_PAIRS = ROPE_CUDA_MAX_D / 2 };
 /* Places of a shard of the sequence: axis_global. */
 struct places { int64_t first, turn, jump; };
 
-/* Of each pair: its angle from one place to the next. Made by the host, and an argument of the kernel. */
+/* Each pair's speed: its angle from one place to the next. Made by the host, and an argument of the kernel. */
 struct speeds { double of_pair[MAX_PAIRS]; };
 
 static struct speeds speeds_of(double theta, int64_t half) {

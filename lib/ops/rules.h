@@ -1,4 +1,4 @@
-/* What an op is told beyond its operands. Each kind of op has a rule of its own; op->rule says which, and the step
+/* Arguments of an op beyond its operands. Each kind of op has a rule of its own; op->rule says which, and the step
  * carries it. */
 #ifndef TRIVIUM_OPS_RULES_H
 #define TRIVIUM_OPS_RULES_H
@@ -19,7 +19,7 @@ struct dropout_rule {
 /* Whose kernels run blocked attention on CUDA. AUTO: cuDNN's where it can (attention_cudnn.h). CUDNN: what it cannot do
  * is refused, E_CONFIG: a shape when the program is inferred, an element type or a GPU when the first row runs. */
 enum attention_core { ATTENTION_CORE_AUTO, ATTENTION_CORE_OWN, ATTENTION_CORE_CUDNN };
-/* Whom a query sees: the keys up to its own, or all. */
+/* The keys that a query sees: those up to its own, or all. */
 enum attention_mask { MASK_CAUSAL, MASK_FULL };
 struct attention_rule {
     struct dropout_rule dropout;         /* of the probabilities */

@@ -246,7 +246,7 @@ TEST(test_adamw_decides_on_nan_when_something_is_not_finite) {
         assert_true(isnan(decide(4, bad[i], true, 1, 1).multiplier));
         assert_true(isnan(decide(4, -bad[i], true, 0, 1).multiplier));
         assert_close(decide(4, bad[i], true, 0, 1).norm, 2, 0);
-        assert_close(decide(4, bad[i], false, 0, 1).multiplier, 1, 0);   /* nobody showed the loss */
+        assert_close(decide(4, bad[i], false, 0, 1).multiplier, 1, 0);   /* no step passed the loss */
     }
     assert_false(isfinite(decide(INFINITY, 1, true, 1, 1).norm));
 }

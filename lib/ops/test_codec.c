@@ -164,7 +164,7 @@ TEST(test_codec_adds_and_subtracts_what_it_sets) {
     each_codec(check_into);
 }
 
-/* Of other types, block by block: through floats, with the bits and the bytes that a float has. */
+/* Other types go block by block through floats, with the bits and the bytes that a float has. */
 TEST(test_codec_of_other_types_goes_through_floats) {
     static const enum dtype dtypes[] = {FP32, FP64, BF16, FP16};
     static float x[MOST], seen[MOST];

@@ -10,7 +10,7 @@ static int n_vocab = 13, n_padded = 13;
 static void make(struct op_case *c, enum dtype dtype) {
     op_case_start(c, &op_cross_entropy, 2);
     c->n_tokens = n_vocab;
-    c->settings.training = false;        /* in training forward leaves all to backward, which asks nobody */
+    c->settings.training = false;        /* in training forward leaves all to backward, without another call */
     c->settings.loss_weight = 1. / 14;
     c->settings.loss_scale = 8;
     op_case_input(c, op_type_part(op_type(dtype, "BTV", 2, 7, n_vocab), 'V', 0, n_padded));
@@ -109,7 +109,7 @@ TEST(test_cross_entropy_makes_the_loss_in_backward) {
     }
 }
 
-/* A step reads the logits once and writes their gradient once: sectors of 32 bytes. Beside them a few numbers per row,
+/* A step reads the logits once and writes their gradient once: sectors of 32 bytes. In addition, a few numbers per row,
  * of which each warp reads the target. */
 TEST(test_cross_entropy_moves_the_logits_twice) {
     if (!simt_checked || !simt_checked() || test_device()->kind != DEVICE_CUDA) skip();

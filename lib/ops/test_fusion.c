@@ -305,7 +305,7 @@ TEST(test_linear_gelu_is_not_joined_over_scratch) {
 
 /* ---- which pairs ---- */
 
-/* Calls over addresses that nobody looks at: every operand in a page of its own. */
+/* Calls over addresses that are never read: every operand in a page of its own. */
 enum { PAGE = 1 << 16 };
 struct calls { struct step first_step, second_step; struct type x, w, mask, stat; struct call first, second; };
 static char pages[16 * PAGE];
@@ -382,7 +382,7 @@ TEST(test_fusion_is_not_of_rows_that_share_memory) {
                 if (at == pages) at = theirs[operand]->data = page(10);
                 written->data = edge == 0 ? at : edge == 1 ? at + their_bytes - 1 : at - bytes + 1;
                 assert_false(joins(&c, ROW_FORWARD));
-                written->data = edge == 2 ? at - bytes : at + their_bytes;     /* beside it */
+                written->data = edge == 2 ? at - bytes : at + their_bytes;     /* next to it */
                 assert_true(joins(&c, ROW_FORWARD));
             }
 }
@@ -479,7 +479,7 @@ static enum status train_and_listen(struct run *r, struct plan p, struct events 
     return run_step(r);
 }
 
-/* Whoever listens hears the same, in the same order for each kind. */
+/* Listeners get the same events, in the same order for each kind. */
 TEST(test_fusion_keeps_the_events_of_params) {
     static struct events heard[2];
     if (on_cpu()) skip();

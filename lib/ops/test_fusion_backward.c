@@ -146,7 +146,7 @@ TEST(test_layernorm_backward_is_the_cpus) {
     op_case_check_aliases(make_layernorm);
 }
 
-/* x and dy once, and beside them a row's statistics, and g twice, once for each of the row's two passes (from the
+/* x and dy once, a row's statistics, and g twice, once for each of the row's two passes (from the
  * cache): sectors of 32 bytes. */
 TEST(test_layernorm_backward_reads_once) {
     if (!counted()) skip();

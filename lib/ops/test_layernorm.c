@@ -45,7 +45,7 @@ TEST(test_layernorm_survives_a_large_mean) {
     op_case_free(&shifted);
 }
 
-/* Of a row of equal numbers the variance is zero, and rstd is 1 / sqrt(eps). */
+/* A row of equal numbers has variance zero, and rstd is 1 / sqrt(eps). */
 TEST(test_layernorm_adds_its_epsilon) {
     const double eps[] = {0, 1e-12, 0.25};
     for (int i = 0; i < 3; i++) {

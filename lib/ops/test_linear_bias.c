@@ -90,7 +90,7 @@ TEST(test_a_bias_gradient_without_the_epilogue) {
     op_case_free(&one), op_case_free(&two);
 }
 
-/* dy is not read again: the kernel beside the product reads K numbers, and those that they are added to. */
+/* dy is not read again: the kernel next to the product reads K numbers, and those that they are added to. */
 TEST(test_a_bias_gradient_reads_no_rows) {
     struct op_case c;
     if (on_cpu() || !simt_checked || !simt_checked()) skip();

@@ -63,7 +63,7 @@ void op_case_check_aliases(op_case_maker *);
 
 /** The op on the CPU against the op on test_device(), on the same operands: forward, both backwards, and both on top of
  *  what is there; in each dtype for which the device has kernels; weights' gradients in the weight's dtype and in the
- *  accumulator's. Results start as NaN, so an element that nobody writes shows. Masks and other integers must be equal.
+ *  accumulator's. Results start as NaN, so an unwritten element shows. Masks and other integers must be equal.
  *  n and stored as above. On the CPU it compares the op with itself, which says only that the maker is sound. */
 void op_case_check_siblings(op_case_maker *, double n, int stored);
 

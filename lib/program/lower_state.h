@@ -1,4 +1,4 @@
-/* What lower.c and lower_windows.c share while a chunk is lowered. Private to the two. */
+/* What lower.c and lower_windows.c share while a chunk is lowered. Private to lower*.c. */
 #ifndef TRIVIUM_PROGRAM_LOWER_STATE_H
 #define TRIVIUM_PROGRAM_LOWER_STATE_H
 
@@ -6,9 +6,8 @@
 
 enum { CLOSED = NO_VALUE };   /* no window is open for the param */
 
-/* Which params each block opens on each tape, and in which order the blocks come: [tape][block][param],
- * [tape][block]. */
-/* And of slots: the first tape after forward that reads one, and the block that does; -1: none. */
+/* uses[tape][block][param]: the params that each block opens; next[tape][block]: the order of the blocks.
+ * By slot: the first tape after forward that reads it, and the block that does; -1: none. */
 struct lookahead { bool *uses[N_TAPES]; int *next[N_TAPES], *slot_tape, *slot_block; };
 
 enum copy_state { COPY_NONE, COPY_STARTED, COPY_DONE };
@@ -22,7 +21,7 @@ struct lower {
     int *weight_owner[N_TAPES];                  /* by param: the block that its window is open for */
     bool *announced[N_TAPES];                    /* by param: PARAM_NEEDED has been emitted for that block */
     int open_block[N_TAPES];                     /* which block is being emitted */
-    struct lookahead *recorded;                     /* first pass: filled */
+    struct lookahead *recorded;                  /* first pass: filled */
     const struct lookahead *ahead;               /* second pass: followed */
     int *steps, n_steps;                         /* the chunk's steps, in order */
     /* By slot, lower_park.c: the last block whose forward reads it; its value in host memory, and on the device again,

@@ -26,7 +26,7 @@ struct memory_timeline {
     int64_t resident[N_ROLES];           /* part of every point: what is alive from start to end */
 };
 
-/** Of a rank that was planned: device memory only. Free with memory_timeline_fini, also after an error.
+/** The time line of a planned rank: device memory only. Free with memory_timeline_fini, also after an error.
  *  @errors E_CONFIG beyond MEMORY_TIMELINE_POINTS; E_MEMORY  @collective{none} */
 enum status memory_timeline_make(const struct program *, const struct chunk *chunks, const struct schedule *,
                                  const struct memory_plan *, struct memory_timeline *out);

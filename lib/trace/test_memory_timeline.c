@@ -124,7 +124,7 @@ TEST(test_time_line_equals_a_count_of_every_value) {
     }
 }
 
-/* What is always there, by hand: two moments of every weight, and a gradient. */
+/* Permanent memory, by hand: two moments of every weight, and a gradient. */
 TEST(test_time_line_counts_what_is_always_there) {
     struct plan p = parity_plan();
     struct run r = {0};

@@ -46,7 +46,7 @@ static const struct device fast = {.kind = DEVICE_CUDA, .name = "fast", .mark_ti
 
 static void pass_ms(int ms) { nanosleep(&(struct timespec){0, 1000000L * ms}, NULL); }
 
-/* Two rows, and beside them a collective in a stream that does it 30 ms later, in which case it begins after the second
+/* Two rows, and a collective in another stream that runs it 30 ms later, in which case it begins after the second
  * row; a row that was dropped had a wait, and the one in its place has none. */
 TEST(test_times_are_the_devices_on_the_hosts_clock) {
     if (test_device()->kind != DEVICE_CPU) skip();                   /* whose marks comm would look at */
@@ -112,7 +112,7 @@ TEST(test_a_mark_that_cannot_be_set_is_told_at_the_end) {
     spans_fini(&s);
 }
 
-/* ---- the device's trace beside the CPU's ---- */
+/* ---- the device's trace against the CPU's ---- */
 enum { WARM = 1, TRACED = 2 };
 struct seen { struct run run; struct trace_data data; double from_s, to_s; int64_t waits; };
 
@@ -162,7 +162,7 @@ static void finish(struct seen *s) {
     run_destroy(&s->run);
 }
 
-/* Of a lane: what its spans are called, in their order. Rows of events come and go with their time (docs/trace.md). */
+/* The names of a lane's spans, in order. Rows of events come and go with their time (docs/trace.md). */
 static bool in_lane(const struct span *s, int lane) {
     if (lane == 0) return s->kind == SPAN_STEP || s->kind == SPAN_PHASE;
     if (lane == 1)

@@ -7,8 +7,8 @@
 
 /* ---- how many spans a step may have ----
  * Rows, actions and phases are known. Collectives belong to techniques: a row starts at most one or two, and what is
- * done param by param outside of rows comes to at most two a param. Too much room costs memory, too little is counted
- * and told (dropped). */
+ * done param by param outside of rows comes to at most two a param. Spans beyond the capacity are dropped and
+ * counted. */
 static int64_t spans_of_step(const struct run *r) {
     int64_t rows = (int64_t)schedule_n_rows(&r->schedule, r->chunks);
     return 3 * rows + 2 * r->schedule.n + 2 * r->program.n_params + N_PHASES + 64;

@@ -59,7 +59,7 @@ struct trace_rank {
     int n_steps, n_params;               /* of the program: names[0 .. n_steps) are their steps, "linear h0.qkv"; ... */
     const char **names;                  /* [n_names]: ... after them params, "h0.attn.w", and slots, "h0.qkv" */
     char *text;                          /* what names point to, */
-    int64_t text_bytes;                  /* so many bytes */
+    int64_t text_bytes;                  /* their bytes */
 };
 struct trace_data {
     int n_ranks;                         /* 0 on all ranks but rank 0 of the mesh */
@@ -83,7 +83,7 @@ const char *trace_span_name(const struct trace_rank *, const struct span *);
  * of a rank; weight_s is 0 where weight gradients are part of backward.
  * What a collective inside of an action waits for counts as compute. */
 struct trace_bubble { double window_s, idle_s, forward_s, backward_s, weight_s; };
-/** Of gathered data with at least one whole step, at rank 0 of the mesh. @collective{none} */
+/** The bubble of gathered data with at least one whole step, at rank 0 of the mesh. @collective{none} */
 struct trace_bubble trace_bubble(const struct trace_data *);
 
 /** Write the file: Trace Event Format (JSON object form), which ui.perfetto.dev and chrome://tracing open.

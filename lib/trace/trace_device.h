@@ -8,7 +8,7 @@
 
 struct trace_device;
 
-/** For a device whose stream is told and not waited for (device->mark_timed): from here on the recorder, which is
+/** For a device that runs its stream asynchronously (device->mark_timed): from here on the recorder, which is
  *  borrowed, marks its spans there.  @errors E_MEMORY  @collective{none} */
 enum status trace_device_create(const struct device *, struct spans *, struct trace_device **out);
 void trace_device_destroy(struct trace_device **);

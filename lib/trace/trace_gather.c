@@ -66,7 +66,7 @@ static void sample(struct samples *to, const struct span *at, const int64_t aliv
     to->any = true;
 }
 
-/* Of a pair that ran as one kernel, and of what lies between: the most. */
+/* For a pair that ran as one kernel: the largest numbers of its two rows and of what lies between. */
 static void sample_row(struct samples *to, const struct trace *t, const struct span *s) {
     const struct run *r = t->run;
     const struct tape *tape = &r->chunks[s->chunk].tapes[r->schedule.actions[s->action].kind];

@@ -65,7 +65,7 @@ static void print_place(struct writer *w, const struct span *s) {
     if (s->microbatch >= 0) fprintf(w->f, ",\"microbatch\":%d,\"chunk\":%d", s->microbatch, s->chunk);
 }
 
-/* ---- who is who ---- */
+/* ---- names of processes and threads ---- */
 static void name_thing(struct writer *w, const char *what, const char *name, int tid, int sort) {
     begin_event(w, "M", what, tid);
     fprintf(w->f, ",\"args\":{\"name\":\"%s\"}}", name);

@@ -63,14 +63,14 @@ static void read_instead(struct program *p, int from, int slot, int other) {
         for (int k = 0; k < p->steps[i].n_in; k++)
             if (p->steps[i].in[k] == slot) p->steps[i].in[k] = other;
 }
-/* Leave out the step that makes this slot; who read it reads the step's input. */
+/* Leave out the step that makes this slot; its readers read the step's input. */
 static void leave_out(struct program *p, const char *name) {
     int at = maker_of(p, name);
     read_instead(p, at + 1, p->steps[at].out[0], p->steps[at].in[0]);
     memmove(p->steps + at, p->steps + at + 1, (size_t)(p->n_steps - at - 1) * sizeof *p->steps);
     p->n_steps--;
 }
-/* One step more, like `model`, between the slot and who reads it. */
+/* One step more, like `model`, between the slot and its readers. */
 static void insert_after(struct program *p, const char *name, const struct step *model) {
     int at = maker_of(p, name), slot = slot_named(p, name), more = program_add_slot(p, "extra", "slot");
     struct step s = *model;
@@ -94,7 +94,7 @@ TEST(test_types_refuse_to_sum_twice) {
     struct program *p = compile_mesh(1, 1, 2, 1, 0);
     const struct step exit = p->steps[maker_of(p, "h0.proj")];
     insert_after(p, "h0.proj", &exit);
-    assert_refused(p, "h0.proj over tp: R, and it is to be P", "once per rank", "tp_exit");
+    assert_refused(p, "h0.proj over tp: R, and it must be P", "once per rank", "tp_exit");
 }
 
 TEST(test_types_refuse_a_bias_before_the_sum) {
@@ -188,14 +188,14 @@ TEST(test_types_refuse_a_missing_sum_of_gradients) {
     assert_refused(p, "embed.pos over tp", "its gradient from h0.ln1 is P", "from other steps R", "cannot be added");
     p = compile_mesh(1, 1, 2, 2, 3);                                 /* the second stage: head, no embedding */
     leave_out(p, "head.lnf.in");
-    assert_refused(p, "h7.fc2 over tp: P, and it is to be R", "its gradient is not added up");
+    assert_refused(p, "h7.fc2 over tp: P, and it must be R", "its gradient is not added up");
 }
 
 TEST(test_types_refuse_to_sum_whole_gradients) {
     struct program *p = compile_mesh(1, 1, 2, 1, 0);
     const struct step enter = p->steps[maker_of(p, "h0.ln1.in")];
     insert_after(p, "h0.ln1", &enter);
-    assert_refused(p, "extra.slot over tp: R, and it is to be P", "tp_enter");
+    assert_refused(p, "extra.slot over tp: R, and it must be P", "tp_enter");
 }
 
 TEST(test_types_refuse_gradients_that_are_not_summed) {

@@ -19,7 +19,7 @@
  *   a loss         R -> R; S(tokens) -> P, which the run adds up at the end
  *   sums and exchanges    P -> R, P -> S(t), S(t) -> R, S(t) -> S(u) over the step's own axis of the mesh
  *
- * Of a tensor R the gradient is R, or P while each rank knows its own part of the effect; of S(t) it is S(t); of P it
+ * Of a tensor R the gradient is R, or P while each rank has its own part of the effect; of S(t) it is S(t); of P it
  * is R. Two gradients of a slot can only be added if they are alike. This is what Megatron's f and g, and the reshards
  * of experts, are there for; without one of them the types do not fit.
  *
@@ -56,15 +56,15 @@ struct types { struct factors factors; struct typed *slot, *slot_grad, *param, *
 /** Factors of size above one. Pure. */
 struct factors factors_of(const struct mesh_place *);
 
-/** Work out all types of a program for which program_infer has run. `rewrite`: who made it so, for the error. Free
- *  with types_fini, also after an error.
+/** Work out all types of a program for which program_infer has run. `rewrite`: the rewrite that made it so, for
+ *  the error. Free with types_fini, also after an error.
  *  @errors E_INTERNAL: names the slot or param, the rule and the rewrite  @collective{none} */
 enum status types_infer(const struct program *, const char *rewrite, struct types *);
 void types_fini(struct types *);
 /** types_infer, of which only the verdict is kept. @errors as types_infer  @collective{none} */
 enum status types_check(const struct program *, const char *rewrite);
-/** Of the losses that steps have of their own (op.loss_out) this rank will add n_added to the mesh's: is that one of
- *  all copies of each? @errors E_INTERNAL, also as types_infer  @collective{none} */
+/** This rank will add n_added losses of its steps (op.loss_out) to the mesh's sum: is exactly one copy of each
+ *  added? @errors E_INTERNAL, also as types_infer  @collective{none} */
 enum status types_check_losses(const struct program *, int n_added);
 
 /** "R", "S(H)", "P", "V"; "-" for SPREAD_NONE. Static storage, 8 in turn. */

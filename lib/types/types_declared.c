@@ -1,4 +1,4 @@
-/* Two tags have no size that a shard could be told by: B, whose samples come as microbatches, and R, the rows of
+/* Two tags have no size that would identify a shard: B, whose samples come as microbatches, and R, the rows of
  * experts, which each rank counts for itself. */
 #include "lib/types/types_declared.h"
 
@@ -19,7 +19,7 @@ static bool factors_of_cut(const struct factors *f, unsigned cut, unsigned *out)
 }
 
 /* ---- where a shard lies ---- */
-struct position { int64_t n, index; };   /* of so many, counting the innermost factor first */
+struct position { int64_t n, index; };   /* index of n, counting the innermost factor first */
 static struct position position_of(const struct factors *f, unsigned set) {
     struct position p = {1, 0};
     for (int i = 0; i < f->n; i++)
@@ -66,7 +66,7 @@ static bool lies_here(const struct factors *f, const struct axis *a, unsigned se
     return found;
 }
 
-/* Of the factors of its cut, innermost first, as many as its size says. */
+/* Take factors of its cut, innermost first, as many as its size says. */
 static unsigned take_factors(const struct factors *f, const struct axis *a, unsigned cut) {
     int64_t n = a->n;
     unsigned set = 0;

@@ -144,7 +144,7 @@ static enum status same_places(const struct typing_at *a) {
     for (int i = 0; i < a->s->n_in; i++) {
         if (spread_is(a->in[i], PARTIAL)) return refuse_partial(a, name_in(a, i));
         if (spread_is(a->in[i], VARYING) || spread_is(a->in[0], VARYING) || spread_alike(a->in[0], a->in[i])) continue;
-        return refuse(a, name_in(a, i), "%s, and %s beside it is %s", spread_text(a->in[i]), name_in(a, 0),
+        return refuse(a, name_in(a, i), "%s, and %s next to it is %s", spread_text(a->in[i]), name_in(a, 0),
                       spread_text(a->in[0]));
     }
     return OK;
@@ -162,7 +162,7 @@ static enum status check_mixed(const struct typing_at *a) {
     bool across = a->s->op->typing == TYPING_LOCAL_ACROSS && a->over;
     char first = a->s->op->mixes ? a->s->op->mixes[0] : 0;
     if (across && (!spread_is(x, SHARDED) || x.tag != first) && !spread_is(x, VARYING))
-        return refuse(a, name_in(a, 0), "%s, and it is to be S(%c): its shards meet here", spread_text(x), first);
+        return refuse(a, name_in(a, 0), "%s, and it must be S(%c): its shards meet here", spread_text(x), first);
     if (!across && spread_is(x, SHARDED) && mixes(a, x.tag))
         return refuse(a, name_in(a, 0), "%s, and each place needs all of axis %c", spread_text(x), x.tag);
     return OK;
@@ -252,7 +252,7 @@ static enum status becomes(const struct typing_at *a, const char *name, struct s
     *out = have;
     if (!a->over || spread_is(have, VARYING)) return OK;
     if (!spread_alike(have, want) || (want.tag && have.tag != want.tag))
-        return refuse(a, name, "%s, and it is to be %s: %s", spread_text(have), spread_text(want), why);
+        return refuse(a, name, "%s, and it must be %s: %s", spread_text(have), spread_text(want), why);
     *out = to;
     return OK;
 }
@@ -358,7 +358,7 @@ static enum status combine_forward(struct typing_at *a) {
         return refuse(a, name_in(a, 0), "%s, and the rows of this rank's tokens are %s", spread_text(a->in[0]),
                       spread_text(rows));
     if (!spread_is(a->in[2], VARYING) && !spread_alike(a->in[2], a->in[1]))
-        return refuse(a, name_in(a, 2), "%s, and %s beside it is %s", spread_text(a->in[2]), name_in(a, 1),
+        return refuse(a, name_in(a, 2), "%s, and %s next to it is %s", spread_text(a->in[2]), name_in(a, 1),
                       spread_text(a->in[1]));
     a->out[0] = a->in[1];
     return OK;

@@ -1,4 +1,4 @@
-/* What BERT is trained on: text of which some tokens are masked, and which it is to restore.
+/* What BERT is trained on: text with some tokens masked, which BERT restores.
  *
  * Of T tokens exactly M = ceil(0.15 T) are targets, at places that a permutation chooses; all others have target -1 and
  * count nothing. M being the same for every sample, the loss of a step is the sum over the global batch, divided by
@@ -7,14 +7,13 @@
  *
  *   u < 0.8          the token becomes mask-token
  *   0.8 <= u < 0.9   it becomes one of the vocabulary, each as likely
- *   0.9 <= u         it stays, and is to be predicted all the same
+ *   0.9 <= u         it stays, and is predicted all the same
  *
  * A sample is two segments: the first up to a place that is drawn, too, the second the rest. (There are no special
  * tokens in between: data of lib/data is a plain stream, of any tokenizer.)
  *
- * All draws are functions of seed and the sample's number in the run: who reads the sample, in which microbatch, does
- * not matter; in another epoch a text has another number, and other masks (as in RoBERTa: Liu et al. 2019, section
- * 4.1).
+ * All draws are functions of seed and the sample's number in the run: the rank that reads it and its microbatch do not
+ * matter; in another epoch a text has another number, and other masks (as in RoBERTa: Liu et al. 2019, section 4.1).
  *
  * Source: Devlin et al. 2019, section 3.1, task 1. */
 #include "models/bert/bert.h"

@@ -115,7 +115,7 @@ static void poison(const struct run *r) {
             memset(r->program.params[i].weight, 0xff, (size_t)type_bytes(&r->program.params[i].type));
 }
 
-/* tp 1: each process by itself. at_once: tokens of so many sequences. @collective{world} */
+/* tp 1: each process by itself. at_once: number of sequences decoded together. @collective{world} */
 enum status decode_open_of(struct run *r, struct decoder *d, const char *step, int precision, int tp,
                                    int sequences, int at_once) {
     struct plan p = decode_plan(precision);

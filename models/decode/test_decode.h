@@ -33,7 +33,7 @@ enum status decode_checkpoint(int n, char step[CHECKPOINT_PATH_MAX]);
 /** By the training program, forward, alone in each process. */
 enum status decode_whole_logits(const char *step, int precision, int32_t *tokens, double logits[T][V]);
 
-/** tp 1: each process by itself. at_once: tokens of so many sequences. @collective{world} */
+/** tp 1: each process by itself. at_once: number of sequences decoded together. @collective{world} */
 enum status decode_open_of(struct run *, struct decoder *, const char *step, int precision, int tp, int sequences,
                            int at_once);
 enum status decode_open(struct run *, struct decoder *, const char *step, int precision, int tp);

@@ -158,7 +158,7 @@ static void add_loss(struct builder *b, int logits) {
 static enum status check(const struct plan *p) {
     const struct dlrm_options *o = dlrm_options(p);
     if (!o->features || !o->bag || !o->dense)
-        return FAIL(E_CONFIG, "arch=%s: features=%" PRId64 ", bag=%" PRId64 ", dense=%" PRId64 ", and each is to be at "
+        return FAIL(E_CONFIG, "arch=%s: features=%" PRId64 ", bag=%" PRId64 ", dense=%" PRId64 ", and each must be at "
                     "least 1; give --data a file of clicks (trivium data synth-clicks), or all three", p->arch->name,
                     o->features, o->bag, o->dense);
     double rows = (double)o->features * (double)p->vocab, numbers = (double)o->features * (double)o->bag;

@@ -47,7 +47,7 @@ static enum status find_matrix(const struct hf_file *f, const char *what, const 
     return e->n_axes == 2 ? OK : FAIL(E_FORMAT, "%s: tensor %s has %d axes, not 2", f->path, name, e->n_axes);
 }
 
-/* config.json and the tensors beside it. */
+/* Compares config.json with the tensors. */
 static enum status compare_sizes(const char *path, const struct checkpoint_model *said,
                                  const struct checkpoint_model *found) {
     const struct { const char *key; int64_t said, found; } sizes[] = {{"n_layer", said->layers, found->layers},
@@ -56,7 +56,7 @@ static enum status compare_sizes(const char *path, const struct checkpoint_model
                                                                       {"vocab_size", said->vocab, found->vocab}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].said != sizes[i].found)
-            return FAIL(E_FORMAT, "%s says %s=%" PRId64 ", and the tensors beside it say %" PRId64, path, sizes[i].key,
+            return FAIL(E_FORMAT, "%s says %s=%" PRId64 ", and the tensors next to it say %" PRId64, path, sizes[i].key,
                         sizes[i].said, sizes[i].found);
     return OK;
 }

@@ -1,4 +1,4 @@
-/* Weights in Hugging Face's GPT-2 format: safetensors files, and config.json beside them (lib/checkpoint/hf_files.h).
+/* Weights in Hugging Face's GPT-2 format: safetensors files, with their config.json (lib/checkpoint/hf_files.h).
  * The names are in gpt_weights.h.
  *
  * Import: F32, F16, BF16 and F64, names with or without the prefix "transformer." (GPT2LMHeadModel.save_pretrained
@@ -22,8 +22,8 @@
  *  E_MEMORY; those of checkpoint_weights_create  @collective{none} */
 enum status gpt_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
 
-/** Write the checkpoint's weights to `path`, and config.json beside it; neither file may exist. dtype: must be
- *  N_DTYPES, this format offers no choice.
+/** Write the checkpoint's weights to `path`, and config.json into the same folder; neither file may exist.
+ *  dtype: must be N_DTYPES, this format offers no choice.
  *  @errors E_USAGE: a dtype; E_IO; those of checkpoint_read_weight  @collective{none} */
 enum status gpt_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
 /** Have such files a place for all of this model? @errors E_CONFIG: an own head, experts  @collective{none} */

@@ -259,7 +259,7 @@ TEST(test_a_layer_keeps_what_backward_reads_and_nothing_else) {
     }
     for (size_t i = 0; i < 2; i++) {
         snprintf(name, sizeof name, "h1.%s", dropped[i]);
-        if (is_kept(&r.chunks[0], name)) fail_msg("%s is kept, and nobody reads it", name);
+        if (is_kept(&r.chunks[0], name)) fail_msg("%s is kept, and no step reads it", name);
     }
     assert_false(is_kept(&r.chunks[0], "embed.tok"));
     run_destroy(&r);

@@ -1,5 +1,5 @@
-/* Weights in Hugging Face's Llama and Mixtral formats: one safetensors file or several with an index, and config.json
- * beside them (lib/checkpoint/hf_files.h).
+/* Weights in Hugging Face's Llama and Mixtral formats: one safetensors file or several with an index, with their
+ * config.json (lib/checkpoint/hf_files.h).
  *
  * llama_published.c has the names. Each weight of ours is one of theirs, or several, one after the other (keys and
  * values, gate and up; of each expert): nothing is transposed. Both turn pairs of channels that are half a head apart.
@@ -21,13 +21,13 @@
 enum status llama_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
 
 /** Write the checkpoint's weights to `path` (above HF_SHARD_BYTES to several files and an index), and config.json
- *  beside it; no file may exist. dtype: N_DTYPES: fp64 if the checkpoint is, else fp32.
+ *  into the same folder; no file may exist. dtype: N_DTYPES: fp64 if the checkpoint is, else fp32.
  *  @errors E_IO; those of checkpoint_read_weight  @collective{none} */
 enum status llama_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
 /** Do such files have a name for it? @errors E_CONFIG: a llama with experts  @collective{none} */
 enum status llama_hf_check(const struct checkpoint_model *);
 
-/** The same with files of at most so many bytes; 0: one. @errors as llama_hf_export */
+/** The same with files of at most `bytes` bytes; 0: one file. @errors as llama_hf_export */
 enum status llama_hf_export_sharded(const struct checkpoint_reader *, enum dtype, const char *path,
                                     int64_t shard_bytes);
 

@@ -39,7 +39,7 @@ static int dropped(struct builder *b, const char *name, int x) {
     return build_dropout(b, build_step(b, &op_dropout, name, (struct inputs){x, NONE, NONE, NONE}));
 }
 
-/* Whose keys, who sees whom, and the table of distances, or NONE. */
+/* Source of the keys, the mask, and the table of distances or NONE. */
 struct sight { int keys; enum attention_mask mask; bool cross; int bias; };
 
 static int attention(struct builder *b, const char *name, int q, int kv, struct sight s) {

@@ -51,7 +51,7 @@ int64_t t5_n_params(const struct plan *);
 
 /* ---- t5_spans.c ---- */
 
-/** Of a sample: tokens that are taken out, in how many spans; tokens of the encoder, and of the decoder. */
+/** Lengths of a sample: tokens taken out, number of spans, tokens of the encoder, tokens of the decoder. */
 struct t5_lengths { int64_t noise, spans, encoder, decoder; };
 struct t5_lengths t5_lengths(const struct plan *);
 /** struct model's n_targets: the decoder's tokens. */

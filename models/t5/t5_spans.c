@@ -1,4 +1,4 @@
-/* What T5 is trained on: text of which spans are missing, and which it is to write.
+/* What T5 is trained on: text with spans removed, which T5 writes.
  *
  *   text       Thank you for inviting me to your party last week
  *   encoder    Thank you <X> me to your party <Y> week
@@ -15,7 +15,7 @@
  * The decoder begins with token 0, which is T5's padding. There is no end of sequence: texts of lib/data have none, and
  * the length says when it is over.
  *
- * All draws are functions of seed and the sample's number in the run: who reads the sample does not matter, and in
+ * All draws are functions of seed and the sample's number in the run: the rank that reads it does not matter, and in
  * another epoch a text has other spans.
  *
  * Source: Raffel et al. 2020, section 3.1.4; google-research/text-to-text-transfer-transformer,
@@ -49,7 +49,7 @@ struct own_tokens t5_own_tokens(const struct plan *p) {
                                "sentinels"};
 }
 
-/* Cut n tokens into so many runs: mark (bit) the last of each but the last, of n - 1 places. */
+/* Cut n tokens into runs: mark (bit) the last token of each run but the last, in n - 1 places. */
 static void cut(const struct plan *p, const char *what, int64_t number, int64_t n, int64_t runs, int32_t *marks,
                 int32_t bit) {
     for (int64_t i = 0; i + 1 < runs; i++)
@@ -87,7 +87,7 @@ enum status t5_sample(const struct plan *p, int64_t number, int32_t *const whole
     int64_t first = t5_own_tokens(p).first;
     if (first >= p->vocab || first < l.spans)
         return FAIL(E_CONFIG, "sentinels=%" PRId64 " and below: vocab=%" PRId64 " has no token for each of %" PRId64
-                    " spans, beside token 0; use sentinels of %" PRId64 " to %" PRId64 ", or a larger --span", first,
+                    " spans, besides token 0; use sentinels of %" PRId64 " to %" PRId64 ", or a larger --span", first,
                     p->vocab, l.spans, l.spans, p->vocab - 1);
     for (int64_t t = 0; t < p->seq; t++) marks[t] = 0;
     cut(p, "t5.kept", number, p->seq - l.noise, l.spans, marks, 1);

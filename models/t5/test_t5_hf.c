@@ -43,7 +43,7 @@ static void export_to(const char *save, const char *path) {
     checkpoint_close(&r);
 }
 
-/* Of two layers each: the second half of cross-attention's kv is the values', which no round trip would tell. */
+/* Check two layers of each: the second half of cross-attention's kv is the values, which a round trip cannot show. */
 static void check_values(const char *path) {
     struct hf_files *f;
     struct checkpoint_reader *r;

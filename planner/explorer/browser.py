@@ -1,4 +1,4 @@
-"""A headless Chromium, told what to do over a pipe (DevTools protocol): no network, no port, no other package.
+"""A headless Chromium, driven over a pipe (DevTools protocol): no network, no port, no other package.
 
   with Browser() as browser:
       browser.open("build/explorer/explorer.html", fragment="tp=2")

@@ -13,7 +13,7 @@ import sys
 
 LIMIT = 1000000                                             # bytes: it has to open at once, also by mail
 
-# Of lessons only clusters: an exercise's own settings stay outside.
+# From lessons only clusters: an exercise's own settings stay outside.
 CLUSTERS = [path for pattern in ("configs/clusters/*.ini", "lessons/*/puzzle/*.ini") for path in glob.glob(pattern) if not path.endswith("exercise.ini")]
 
 

@@ -1,7 +1,7 @@
 /* What the real cuDNN says of the attention graphs for GPUs that are not there: it checks every descriptor, its
- * heuristics name kernels and the workspace that these want, and NVRTC compiles the first of them, all the way to
+ * heuristics name kernels and the workspace that these need, and NVRTC compiles the first of them, all the way to
  * machine code. Only loading it takes a device, so a plan fails with 5001 (CUDA driver). Any other failure of the first
- * kernel would be one on a GPU too, where the next one, slower, would run instead; so would one that wants more
+ * kernel would be one on a GPU too, where the next one, slower, would run instead; so would one that needs more
  * workspace than attention_cudnn_work plans. tests/more/cudnn.sh builds and runs this, for builds for Hopper, for older
  * GPUs, and for both (TRIVIUM_HOPPER, TRIVIUM_BEFORE_HOPPER); a line a graph.
  *
@@ -49,7 +49,7 @@ static const struct sizes shapes[] = {
     {2, 12, 4, 128, 512, 1024, false, true, FP16},
     {2, 12, 1, 64, 1024, 1024, true, true, BF16}};
 
-/* Of a meeting, queries are half or all of a shard that is as long as the longer side. */
+/* The queries of a meeting are half or all of a shard that is as long as the longer side. */
 static struct attention_pair pair_of(const struct sizes *x) {
     int64_t B = x->B, H = x->H, D = x->D, Tq = x->Tq, Tk = x->Tk, shared = x->shared_by;
     int64_t T = Tq > Tk ? Tq : Tk, within = 3 * H * D, dense = H * D;
@@ -91,13 +91,13 @@ static bool first_kernel_compiles(const struct sizes *x, bool backward) {
     return ok;
 }
 
-/* Of a pair for which no kernel is planned: cuDNN names none, either. */
+/* For a pair without a planned kernel cuDNN names none, either. */
 static bool there_is_none(const struct attention_pair *pair, bool backward) {
     struct attention_choice c;
     return attention_cudnn_work(pair, backward) == 0 && ask(pair, backward, -1, &c) == OK && c.n_configs == 0;
 }
 
-/* What is planned is enough, and on Hopper little more. */
+/* The planned workspace is enough, and on Hopper little more. */
 static bool fits(const struct attention_pair *pair, bool backward, int64_t wanted) {
     int64_t queries = pair->B * pair->H * pair->Tq, dq_sum = backward ? 4 * queries * pair->D : 0;
     int64_t planned = attention_cudnn_work(pair, backward) - dq_sum;
@@ -219,7 +219,7 @@ static bool says_what_has_no_plan(void) {
     int64_t wanted, planned;
     char bytes[96], name[32];
     const char *text = text_of(a100, 1, 64, &wanted, &planned), *end = strchr(text, ';');
-    snprintf(bytes, sizeof bytes, "cuDNN wants %lld bytes of workspace, %lld are planned", (long long)wanted,
+    snprintf(bytes, sizeof bytes, "cuDNN needs %lld bytes of workspace, %lld are planned", (long long)wanted,
              (long long)planned);
     snprintf(name, sizeof name, "forward %s, engine 1", attention_cudnn_name());
     bool ok = wanted > planned && end && !strncmp(text, name, strlen(name)) && strlen(name) == (size_t)(end - text) &&
@@ -230,8 +230,8 @@ static bool says_what_has_no_plan(void) {
     return ok;
 }
 
-/* Heads of more than 128 channels are cuDNN's on an H100; on an A100 backward is our own, whether the build knows that
- * already or cuDNN says so. */
+/* Heads of more than 128 channels are cuDNN's on an H100; on an A100 backward is our own, whether the build decides
+ * that or cuDNN. */
 static bool says_large_heads(void) {
     int64_t wanted, planned;
     const char *why = TRIVIUM_HOPPER ? "cuDNN's heuristics name no kernel" : "(before Hopper backward 128)";

@@ -22,7 +22,7 @@ then echo "ok calibrate_measures_a_gpu"; else not_ok calibrate_measures_a_gpu "c
 "$trivium" plan --cluster "$work/this.ini" --layers 2 --hidden 64 --heads 2 --seq 32 --vocab 256 --global-batch 4 --gpus 1 >"$work/out" 2>"$work/err" &&
     grep -q -- '--precision bf16 --device cuda' "$work/out" && echo "ok plan_reads_what_was_measured" || not_ok plan_reads_what_was_measured "no plan"
 
-# A step that has been profiled, beside the same step by the file.
+# A step that has been profiled, against the same step by the file.
 "$trivium" train --device cuda --layers 2 --hidden 64 --heads 2 --seq 32 --global-batch 4 --micro-batch 4 --fuse off --steps 4 --val-fraction 0 --metrics "" \
     --profile --cluster "$work/this.ini" >"$work/out" 2>"$work/err"
 if awk '/^ms per step/ { on = 1 } on && /^[a-z]/ && !/^(ms|waiting)/ { n++; for (i = 1; i <= NF; i++) if ($i ~ /%$/) measured += $(i - 1); predicted += $NF }

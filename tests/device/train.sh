@@ -31,7 +31,7 @@ losses cpu --device cpu >"$work/cpu.txt" || echo "not ok train on the cpu device
 for transport in mpi nccl; do
     gpus=$(if [ "${DEVICE-}" = cuda ]; then nvidia-smi -L | wc -l; else echo 8; fi)
     if [ "$transport" = nccl ] && [ "$gpus" -lt 8 ]; then
-        echo "skip train dp2 tp2 pp2 with comm=nccl: NCCL wants a GPU for each of 8 ranks, and there are $gpus"
+        echo "skip train dp2 tp2 pp2 with comm=nccl: NCCL needs a GPU for each of 8 ranks, and there are $gpus"
         continue
     fi
     if losses "$transport" --device cuda --comm "$transport" >"$work/$transport.txt"; then

@@ -98,7 +98,7 @@ int renameat2(int c, const char *a, int d, const char *b, unsigned f) {
     return FAILS(below(b), "renameat2", b) ? -1 : REAL(renameat2)(c, a, d, b, f);
 }
 
-/* What is open is closed all the same. */
+/* An open file is closed all the same. */
 int close(int fd) {
     int fails = FAILS(fd_below(fd), "close", NULL), error = errno, code = REAL(close)(fd);
     return fails ? errno = error, -1 : code;

@@ -14,7 +14,7 @@ EXE, DEMO, SO, WORK, EVERY = *sys.argv[1:5], int(sys.argv[5])
 STEPS = 6
 TRAIN = f"""train --device cpu --data {DEMO} --layers 1 --hidden 16 --heads 2 --seq 16 --global-batch 4 --micro-batch 2 --threads 1 --val-fraction 0
     --precision fp64 --lr 1e-3 --min-lr 1e-3 --warmup 0 --log info --save-every 2 --keep 1""".split()
-KINDS = {  # ranks, launch's words, train's words, a run that goes before with so many steps, steps
+KINDS = {  # ranks, launch's words, train's words, the steps of a run that goes before, steps
     "save": (1, [], [], 0, STEPS), "async": (1, [], ["--save-async"], 0, STEPS), "resume": (1, [], ["--resume"], 4, STEPS),
     "noexchange": (1, [], ["--resume-first"], 4, 4), "two": (2, [], ["--dp", "2", "--zero", "1"], 0, STEPS),
     "elastic": (2, ["--elastic", "1"], ["--dp", "2"], 0, STEPS)}
@@ -41,7 +41,7 @@ def files(home):
 
 
 def faults(kind, home, code, err, before, want):
-    """What is wrong after the run, and after the healthy one behind it."""
+    """Errors after the run, and after the healthy one that follows."""
     step, have = files(home)
     last = f"step-{KINDS[kind][4]:08d}"
     if code is None: yield "it hangs"

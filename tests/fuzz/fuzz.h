@@ -32,7 +32,7 @@ void fuzz_write(const char *name, const void *data, size_t size);
 /** The bytes as a text, in a block of its own size: to be freed. A zero byte ends the text, as it would in a file. */
 char *fuzz_text(const uint8_t *data, size_t size);
 
-/** Write here what nobody reads. */
+/** A stream for output that is not read. */
 FILE *fuzz_nowhere(void);
 
 /* Numbers for a target that has no text to parse; 0 after the last byte. */

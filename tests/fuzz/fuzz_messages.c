@@ -2,7 +2,7 @@
 /* What comes from a peer of the own transport, once it has been let in: headers and bodies. The input says which
  * receives wait, when, and how the stream is cut into pieces; then it is the stream, or (so that a mutation gets past a
  * header) frames of which it has the fields. What must hold: a receive that is done has the body of the message of its
- * lane whose turn it was, as whoever reads the stream from its beginning finds it; no other memory is written to; and
+ * lane whose turn it was, as a reader from the stream's beginning finds it; no other memory is written to; and
  * when the stream has ended, so have all receives. */
 #include "lib/comm/direct/messages.h"
 #include "tests/fuzz/fuzz.h"
@@ -35,7 +35,7 @@ static void append(const void *bytes, size_t n) {
     n_stream += n;
 }
 
-/* A byte of lane and kind, and a length; then so many bytes of the input. */
+/* A byte of lane and kind, and a length; then that number of bytes of the input. */
 static void make_frames(struct fuzz_bytes *b) {
     static const int64_t lengths[] = {-1, INT64_MAX, INT64_MIN, 1ll << 40, (1ll << 40) + 1, 1 << 20, 65, 64};
     n_stream = 0;
@@ -52,7 +52,7 @@ static void make_frames(struct fuzz_bytes *b) {
     }
 }
 
-/* ---- what whoever reads it finds: the body of message `turn` of a lane, if all of it has been served ---- */
+/* ---- what a reader finds: the body of message `turn` of a lane, if all of it has been served ---- */
 static const uint8_t *body_of(uint64_t context, int tag, int turn, int64_t *bytes) {
     struct header h;
     for (size_t at = 0; at + sizeof h <= served; at += sizeof h + (size_t)h.bytes) {

@@ -1,9 +1,9 @@
 /* parses: lib/base lib/comm/direct/network.c lib/comm/direct/wire.c lib/comm/direct/greeting.c
  *         lib/comm/direct/sealed.c lib/comm/direct/messages.c lib/comm/membership/membership.c */
 /* What comes on a connection to a rank of the own transport: a greeting, and what follows. The input is what a caller
- * says, or, so that a mutation gets further, what is changed in the words of one who knows the secret. What must hold:
- * nobody is let in but who says a sound greeting with the secret, for this process and epoch, from a member that may
- * call; and who has been let in can end its own connection only.
+ * says, or, so that a mutation gets further, what is changed in the words of a caller with the secret. What must hold:
+ * only a caller with a sound greeting and the secret is let in, for this process and epoch, from a member that may
+ * call; and a caller that is let in can end its own connection only.
  *
  * Sockets of this host (AF_UNIX) instead of TCP: the same calls, faster. */
 #define _GNU_SOURCE
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum { N = 3, ME = 2, EPOCH = 5, WANTED = 4 };
-static const unsigned char secret[GREETING_SECRET] = "nobody guesses what this one is";
+static const unsigned char secret[GREETING_SECRET] = "this one cannot be guessed";
 static const struct epoch epoch = {.number = EPOCH, .n = N, .from = -1, .slot = {0, 7, ME}};     /* slot 7 is called */
 static const bool far[N] = {true, true, false};
 static struct network_address address[8];        /* none listens yet */
@@ -101,7 +101,7 @@ static bool greet(struct network *n, int fd, struct fuzz_bytes *b, uint8_t how, 
     return in;
 }
 
-/* ---- who is let in ---- */
+/* ---- which callers are let in ---- */
 /* Its messages, or what a stranger puts on its connection: whatever that is, own_test ends with a code, or waits. */
 static void listen_to(struct network *n, struct sealed *its, struct fuzz_bytes *b, bool forged) {
     struct own_wire wire[N] = {own_network_wire(n, 0), own_network_wire(n, 1), {0}};

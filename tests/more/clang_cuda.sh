@@ -1,5 +1,5 @@
 #!/bin/bash
-# clang reads every CUDA file, as the GPU's compiler and as the host's: a second opinion beside nvcc's, whose host compiler is gcc.
+# clang reads every CUDA file, as the GPU's compiler and as the host's: a second opinion besides nvcc's, whose host compiler is gcc.
 # Nothing is built. In bf16 and fp32, which between them compile every line; any warning fails.
 #
 # Debian's clang 14 is older than the toolkit, which it does not know. Two shims are all that it misses: a header of texture functions

@@ -1,7 +1,6 @@
 #!/bin/bash
-# What a class needs beside one grade: the table of tools/grade-all, reports, late days and marks, "which claim fails?", who is like
-# whom, leaderboards. Without a sandbox.
-# Run from the project's root, with BUILD (default: build) built.
+# What a class needs besides one grade: the table of tools/grade-all, reports, late days and marks, "which claim fails?", similar
+# submissions, leaderboards. Without a sandbox. Run from the project's root, with BUILD (default: build) built.
 set -u -o pipefail
 # shellcheck source=tests/grade.bash
 . tests/grade.bash
@@ -36,7 +35,7 @@ report $? "or in another format: the table's scores, the claims' weights"
 class --reports "$work/class/out"; [ $? = 2 ] && says "where every folder is a student's" && [ ! -e "$work/class/out" ]
 report $? "reports are not written among what was handed in"
 class --format junit; [ $? = 2 ] && says 'REPORTS=folder'
-report $? "a format of reports wants a folder"
+report $? "a format of reports needs a folder"
 mkdir -p "$work/letters/ann" && cp "$reference" "$work/letters/ann/COST.c"
 tools/grade-all --built --trusted --lessons 02 --exercise cost --out "$work/scores.csv" "$work/letters" >"$work/said" 2>&1
 grep -q '^ann,02,cost,100,.*,graded,there is COST.c instead of cost.c,' "$work/scores.csv"
@@ -49,7 +48,7 @@ touch -d '2026-12-02 18:00:01' "$work/late/eve/cost.c"
 tools/grade-all --built --trusted --deadline '2026-12-01 18:00' --lessons 02 --exercise cost --out "$work/late.csv" "$work/late" >"$work/said" 2>&1
 cut -d, -f 1,4,7,8 "$work/late.csv" | sed 's/; like .*//; s/,like .*/,/' >"$work/columns"
 [ "$(tail -n +2 "$work/columns" | tr -d '\r')" = "$(printf '%s\n' ann,100,graded, 'bob,100,graded,late: 1 day' 'eve,100,graded,late: 2 days' 'tom,0,missing,there is no cost.c')" ]
-report $? "a deadline: begun days, for who is late"
+report $? "a deadline: begun days, for late submissions"
 tools/grade-all --built --trusted --deadline tomorrow --lessons 02 --out "$work/late.csv" "$work/late" >"$work/said" 2>&1; [ $? = 2 ] && says 'DEADLINE=tomorrow is no date'
 report $? "a deadline that is none"
 
@@ -138,7 +137,7 @@ for one in 04\ {ann,bob,{1..10}} 07\ {ann,bob,{1..10}}; do     # the formulas, w
     own "$lesson" --name "$student" --grade "$work/own/answers.txt" && right=$((right + 1))
 done
 [ $right = 24 ]
-report $? "whoever uses the lesson's formulas is right, whatever was drawn"
+report $? "answers by the lesson's formulas are right, whatever was drawn"
 mkdir -p "$work"/sheets4/{ann,bob,eve}/04
 python3 tests/data/grade/worksheet_answers.py 04 ann | tee "$work/sheets4/ann/04/worksheet.txt" >"$work/sheets4/bob/04/worksheet (1).txt"
 printf 'kept = 3e9 * 16 / 0\nstates: much\nfull = nan\n' >"$work/sheets4/eve/04/worksheet.txt"
@@ -153,7 +152,7 @@ grep -q '^ann,04,worksheet,100,4,4,graded,,' "$work/own.csv" && grep -q '^bob,04
     [ "$(wc -l <"$work/own.csv")" = 5 ]
 report $? "grade-all grades the sheets; a neighbor's answers are not right"
 
-# ---- who is like whom ----
+# ---- similar submissions ----
 mkdir -p "$work"/alike/{ann,bob,eve,tom,zoe}/04
 states=lessons/04-zero/states
 cp $states/reference.c "$work/alike/ann/04/states.c"
@@ -167,7 +166,7 @@ rm -r "$work"/alike/{tom,zoe}
 tools/grade-all --built --trusted --lessons 04 --exercise states --out "$work/alike.csv" "$work/alike" >"$work/said" 2>&1
 says 'alike: 04 states            100 %  ann  bob' && grep -q '^ann,04,states,100,9,9,graded,like bob: 100 %,' "$work/alike.csv" &&
     grep -q '^bob,.*like ann: 100 %' "$work/alike.csv" && grep -q '^eve,04,states,100,9,9,graded,,' "$work/alike.csv"
-report $? "a table says who is like whom, and counts nothing off"
+report $? "a table lists similar submissions, and counts nothing off"
 
 # ---- a leaderboard ----
 mkdir -p "$work/par/ann" "$work/par/bob" "$work/par/eve" "$work/par/tom"

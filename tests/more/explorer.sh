@@ -1,5 +1,5 @@
 #!/bin/bash
-# The explorer's page in a headless Chromium, beside build/trivium: what 300 random configurations print, how long the
+# The explorer's page in a headless Chromium, against build/trivium: what 300 random configurations print, how long the
 # largest takes, and what stands in the page (planner/explorer/check.py). Skipped where tools/install-deps explorer browser
 # finds something missing.
 #

@@ -1,6 +1,6 @@
 #!/bin/bash
 # tools/gpu-rented rehearsed: prepare, there and land on the emulated device; there killed at random moments; the programs for
-# a GPU in a root that has no MPI, no BLAS and no network, up to the first call that wants a GPU.
+# a GPU in a root that has no MPI, no BLAS and no network, up to the first call that needs a GPU.
 #
 # Run from the project's root, after SIMT=1 and CUDA=1 have been built. NAME: of those builds (default: build)
 set -u -o pipefail
@@ -152,4 +152,4 @@ unshare -mn bash -c 'mkdir -p "$1/usr/local/cuda/lib64" && mount --bind "$2" "$1
     exec chroot "$1" /usr/bin/env -i PATH=/usr/bin /usr/bin/bash -c "cd /project && $3 tools/gpu-rented there --out /tmp/results --rows machine,programs,124m"' \
     there "$root" "$home" "$interpreter" >"$work/said" 2>&1
 said '^programs +passed .* the pack.s, commit rehearsed' && said '^124m +failed .*E_DEVICE'
-report $? "in a root without MPI, BLAS and network the pack's program runs up to the first call that wants a GPU"
+report $? "in a root without MPI, BLAS and network the pack's program runs up to the first call that needs a GPU"

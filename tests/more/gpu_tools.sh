@@ -79,7 +79,7 @@ check nccl memcheck; row nccl 'not run' 'no GPU' && row memcheck 'not run' 'no G
 report $? "what needs a GPU is not run, and says so"
 
 [ ! -e "$GPU_CHECK_OUT" ] && grep -q '"rehearsal": true' "$GPU_CHECK_DIR/report.json"
-report $? "a rehearsal writes its report beside the logs, and nothing into docs/benchmarks"
+report $? "a rehearsal writes its report next to the logs, and nothing into docs/benchmarks"
 if command -v python3 >/dev/null; then
     python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); assert {s["stage"]: s["result"] for s in r["stages"]}["units-2"] == "failed"' \
         "$GPU_CHECK_DIR/report.json" 2>>"$work/said"

@@ -45,7 +45,7 @@ report $? "a folder's name too long for a report: a line in the table, and the o
 not_read() { grep -qE "^$1,04,worksheet,0,0,4,refused,.*(is a symbolic link|is not a regular file|Is a directory)" "$work/links.csv"; }
 ! grep -rq 'a secret' "$work/of-links" && not_read bob && not_read eve && not_read fay && not_read gus && not_read hal && not_read tom && not_read sue &&
     grep -q '^ann,04,worksheet,.*graded' "$work/links.csv"
-report $? "a sheet behind a link, in a pipe or of a folder is refused, and nobody reads what it leads to"
+report $? "a sheet behind a link, in a pipe or of a folder is refused, and its target is not read"
 [ "$(wc -l <"$work/screen")" = 11 ] && ! LC_ALL=C grep -q $'\x1b' "$work/screen"
 report $? "a name is one line on the terminal, without what that obeys"
 

@@ -45,7 +45,7 @@ if [ -z "$browser" ] || [ ! -e lunr.min.js ]; then
     echo "skip site_search there is no browser, or no lunr.min.js (tools/install-deps docs browser)"
     exit 0
 fi
-search() { # NAME WORDS COUNT TEXT: so many sections, and this in the page
+search() { # NAME WORDS COUNT TEXT: the number of sections, and this in the page
     timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --virtual-time-budget=5000 --dump-dom \
         "file://$PWD/search.html#$2" >"$work/dom" 2>"$work/err"
     grep -q ">$3 sections<" "$work/dom" && grep -qF -- "$4" "$work/dom"

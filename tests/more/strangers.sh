@@ -1,5 +1,5 @@
 #!/bin/bash
-# An elastic job on several hosts among strangers who do not know its secret: tests/strangers.py.
+# An elastic job on several hosts among strangers without its secret: tests/strangers.py.
 #
 # Run from the project's root. BUILD: where the program is (default: build). CASES: which (default: all).
 set -u -o pipefail

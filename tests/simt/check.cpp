@@ -4,8 +4,8 @@
  * Race: two accesses to the same bytes by different threads, at least one of them a write, not both atomic, and nothing
  * between them that orders them. What orders, for threads of one block: a __syncthreads; for lanes of one warp also a
  * __syncwarp. Blocks of one launch are never ordered. Launches always are: on one stream they are, and streams are the
- * fake's business. So "how many barriers has the block passed, how many its warp" at either access is all that is to be
- * known:
+ * fake's business. So "how many barriers has the block passed, how many its warp" at either access is all that the
+ * check needs:
  *
  *   ordered(old, new)   same thread, or old.block_epoch < new.block_epoch,
  *                       or same warp and old.warp_epoch < new.warp_epoch
@@ -30,8 +30,8 @@ extern "C" const char __executable_start[], _end[];          /* the program, as 
 
 enum flags {
     ATOMIC = 1,
-    ANY_LANE = 2,                                            /* more lanes than the one that is named, or nobody knows
-                                                              * which */
+    ANY_LANE = 2,                                            /* more lanes than the one that is named, or unknown
+                                                                lanes */
     ANY_WARP = 4, ANY_BLOCK = 8,                             /* atomics: warps of the block, blocks of the launch before
                                                               * it */
     FRAGMENT = 16, INPUT = 32,                               /* by a tensor core (simt_wmma.h); its inputs, not

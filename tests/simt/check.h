@@ -1,5 +1,5 @@
-/* What the two files of the checker share: check_memory.cpp knows what memory there is, check.cpp who may touch it
- * when. */
+/* What the two files of the checker share: check_memory.cpp keeps the list of memory, check.cpp decides which
+ * thread may touch it when. */
 #ifndef TRIVIUM_SIMT_CHECK_H
 #define TRIVIUM_SIMT_CHECK_H
 
@@ -8,12 +8,12 @@
 
 namespace simt {
 
-/* Who touched a piece of memory, and when: the block by its number, then how many barriers the block and the warp had
- * passed. */
+/* The thread that touched a piece of memory, and when: the block by its number, then how many barriers the block and
+ * the warp had passed. */
 struct mark {
-    uint32_t serial;                                         /* 0: nobody */
+    uint32_t serial;                                         /* 0: no thread */
     uint16_t thread, block_epoch, warp_epoch;
-    uint8_t flags, other_lane;                               /* with ANY_LANE: who else */
+    uint8_t flags, other_lane;                               /* with ANY_LANE: the other lane */
     uint32_t code;                                           /* where in the program: its distance from
                                                               * simt_code_base */
 };
@@ -26,7 +26,7 @@ struct region {
     uintptr_t from, to;                                      /* addresses */
     enum region_kind kind;
     size_t bytes;                                            /* what was asked for */
-    uintptr_t zone, zone_end;                                /* part of it that belongs to nobody */
+    uintptr_t zone, zone_end;                                /* the part that must not be touched */
     const uint32_t *serial;                                  /* of static shared memory: the block that declared it
                                                               * last */
     struct cell *words, *parts;                              /* parts: NULL until one is needed */

@@ -99,7 +99,7 @@ struct region *region_of(uintptr_t at) {
     return recent[turn++ % RECENT] = regions[place];
 }
 
-/* ---- who has memory ---- */
+/* ---- owners of memory ---- */
 void check_shared(unsigned char *from, unsigned char *to, unsigned char *zone, size_t zone_bytes,
                   const uint32_t *serial) {
     struct region *r = region_of((uintptr_t)from);

@@ -1,13 +1,13 @@
 /* The fakes of NVIDIA's libraries, for tests on a machine with no GPU: what they share.
  *
- *   fake_memory.cpp   device memory and pinned memory: who owns an address, and who may touch it
+ *   fake_memory.cpp   device memory and pinned memory: the owner of an address, and accesses
  *   fake_streams.cpp  streams and events: queues of pieces of work that run later
  *   fake_cudart.cpp   the CUDA runtime's functions, on those two
  *   fake_mpi.cpp      MPI calls that also move the streams forward
  *   fake_nccl*.cpp    NCCL, over fake_wire.cpp: MPI, or files
  *   fake_cublaslt.cpp cuBLASLt; its work goes through fake_enqueue
  *
- * A GPU does what it is told some time later, and the host runs ahead. A double that did everything at once would pass
+ * A GPU runs its queue some time later, and the host runs ahead. A double that did everything at once would pass
  * every program that forgets to wait. So here nothing runs until somebody waits or asks, and then in the least
  * convenient order that CUDA allows; what was not waited for shows as wrong numbers. Settings, all by environment:
  *

@@ -1,14 +1,13 @@
 /* cuBLASLt for tests on a machine with no GPU: the functions that gemm_cuda.c calls, from the same header.
  *
- * It multiplies what the descriptors say, column-major, by OpenBLAS, and knows nothing of row-major callers: who
- * describes a product wrongly gets the wrong product. It is as strict as the library's documentation (cublasLtMatmul,
- * data types supported), or stricter: shapes that do not meet, leading dimensions, type combinations, an algorithm used
- * for another problem or for less aligned addresses than it was chosen for, a workspace too small or not aligned to 256
+ * It multiplies what the descriptors say, column-major, by OpenBLAS, and has no notion of row-major callers: a wrong
+ * description gives a wrong product. It is as strict as the library's documentation (cublasLtMatmul, data types
+ * supported), or stricter: shapes that do not meet, leading dimensions, type combinations, an algorithm used for
+ * another problem or for less aligned addresses than it was chosen for, a workspace too small or not aligned to 256
  * bytes.
  *
- * Like the library it cuts a long k in pieces where the workspace has room, and keeps the partial sums there: whoever
- * keeps something else in the workspace loses it. A call only checks and queues; the product is computed in stream
- * order.
+ * Like the library it cuts a long k in pieces where the workspace has room, and keeps the partial sums there: other
+ * data in the workspace are lost. A call only checks and queues; the product is computed in stream order.
  *
  * CUBLASLT_LOG_LEVEL=1 (the library's own variable) prints why it refused. SIMT_EPILOGUES=0: its heuristics offer no
  * algorithm for a product with a bias or gelu. SIMT_COUNT=1 prints what each product moves, each operand once
@@ -51,7 +50,7 @@ struct preference {
     uint64_t magic, workspace;
     uint32_t reduction, align[4];
 };
-/* What is kept in cublasLtMatmulAlgo_t: for which problem, how aligned, with how much workspace, k in how many pieces.
+/* The contents of cublasLtMatmulAlgo_t: for which problem, how aligned, with how much workspace, k in how many pieces.
  */
 struct algorithm {
     uint64_t magic, problem, workspace;

@@ -2,7 +2,7 @@
  *
  * Device memory is mapped page by page, and closed (PROT_NONE) while host code runs: a host that follows a device
  * pointer is stopped with a line, as a real one would crash. While streams run, a block opens at the first touch by a
- * kernel or a copy, and stays open until they rest: what nobody touches costs nothing, however large. Each block ends
+ * kernel or a copy, and stays open until they rest: untouched memory costs nothing, however large. Each block ends
  * at a page that is never open; new memory is all 0xff bytes, NaN in every floating type. Freed memory stays closed, at
  * an address that is not given out again for a while. */
 #include "tests/simt/fake.h"
@@ -45,7 +45,7 @@ static size_t memory_limit(void) {
     return (size_t)(bytes * (*end == 'K' ? 1024.0 : *end == 'M' ? 1048576.0 : *end == 'G' ? 1073741824.0 : 1.0));
 }
 
-/* ---- who owns an address ---- */
+/* ---- the owner of an address ---- */
 static struct block *block_of(const void *at) {
     auto next = blocks.upper_bound((uintptr_t)at);
     if (next == blocks.begin()) return NULL;

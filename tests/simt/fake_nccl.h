@@ -35,7 +35,7 @@ struct ncclComm {
     bool blocking, aborted = false;
     ncclResult_t state = ncclInProgress;          /* what ncclCommGetAsyncError says */
     std::string why;
-    wire_key id;                                  /* who made it, and which of its ids it is */
+    wire_key id;                                  /* its maker, and the number of the id */
     std::vector<int> members;                     /* addresses; empty until all have met */
     uint64_t issued = 0, started = 0, ended = 0;  /* bundles */
     uint64_t n_collectives = 0, next_collective = 0;

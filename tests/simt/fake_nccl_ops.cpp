@@ -183,7 +183,7 @@ static bool step_message(ncclComm *c, nccl_operation &o) {
     return agrees(c, o, o.peer);
 }
 
-/* An operation: all that it wants has arrived, its result is written, and what it sent has left. */
+/* An operation: all its messages have arrived, its result is written, and what it sent has left. */
 static bool step(ncclComm *c, nccl_operation &o) {
     if (!o.started) start(c, o);
     if (!o.finished && o.header.kind != SEND) {

@@ -182,7 +182,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     *least = 0, *greatest = -5;
     return cudaSuccess;
 }
-/* What is queued still runs (runtime API, cudaStreamDestroy). */
+/* Queued work still runs (runtime API, cudaStreamDestroy). */
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     stream *s = handle ? stream_at(handle) : NULL;
     if (!s) return fake_fail(cudaErrorInvalidResourceHandle, "cudaStreamDestroy: no such stream");

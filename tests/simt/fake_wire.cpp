@@ -84,7 +84,7 @@ static bool take_file(const line &l, bytes_t &out) {
     return true;
 }
 
-/* Who has sent something of this key here; WIRE_ANY: nobody. */
+/* Find the sender of a message with this key; WIRE_ANY: none. */
 static int find_sender(const wire_key &key) {
     DIR *d = opendir(folder());
     int found = WIRE_ANY;
@@ -104,7 +104,8 @@ static int find_sender(const wire_key &key) {
 /* ---- either ---- */
 void wire_post(const wire_key &key, int to, const void *at, size_t bytes) {
     if (folder()) write_file(line(key.address, key.number, key.kind, to, wire_self()), at, bytes);
-    else PMPI_Send(at, (int)bytes, MPI_BYTE, to, tag_of(key), fake_world);   /* small enough to wait for nobody */
+    else PMPI_Send(at, (int)bytes, MPI_BYTE, to, tag_of(key), fake_world);   /* small enough to be sent without
+                                                                                waiting */
 }
 
 wire_sent wire_send(const wire_key &key, int to, const bytes_t &message, bool until_taken) {

@@ -81,7 +81,7 @@ simt_fiber_switch:
     .size simt_fiber_switch, . - simt_fiber_switch
 )");
 #else
-#error "tests/simt knows x86-64 and aarch64; write the switch for this processor here"
+#error "tests/simt supports x86-64 and aarch64; write the switch for this processor here"
 #endif
 extern "C" void simt_fiber_switch(void **save, void *load);
 

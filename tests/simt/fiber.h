@@ -12,7 +12,7 @@ struct fiber { void *stack_pointer; char *stack; };
 /** What every fiber runs (schedule.cpp). Never returns. */
 void fiber_main(void);
 
-/** A fiber that nobody uses; owned by this file. At most 1024 may be in use: one for each thread of a block. */
+/** A free fiber; owned by this file. At most 1024 may be in use: one for each thread of a block. */
 struct fiber *fiber_take(void);
 void fiber_give_back(struct fiber *);
 /** All fibers are free again, and start afresh. Not to be called on one of them. */

@@ -109,7 +109,7 @@ void report_at(const char *kind, const struct simt_site *site, const struct simt
 }
 }
 
-/* A process that nobody asked about its reports must not look as if all were well. */
+/* A process whose reports were not read must not exit with 0. */
 __attribute__((destructor)) static void end_with_code_66(void) {
     if (n_reports == 0) return;
     char line[100];

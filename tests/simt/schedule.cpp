@@ -6,7 +6,7 @@
  * block of n threads with a barrier holds n stacks, and passing the barrier is one switch of stacks for each thread.
  *
  * Order: threads begin in the order of their number (SIMT_FORWARD) or against it, and go on in the order in which they
- * came. When nobody can go on and not all have ended, they wait for one another forever: the block is given up, and
+ * came. When no thread can go on and not all have ended, they wait for one another forever: the block is given up, and
  * says so. */
 #include "fiber.h"
 #include "tests/simt/state.h"
@@ -27,7 +27,7 @@ static inline int ready_take(void) {
     return thread;
 }
 
-/* All that wait at the barrier may go on. In most kernels nobody else is ready then, and the two lists change
+/* All that wait at the barrier may go on. In most kernels no other thread is ready then, and the two lists change
  * places. */
 static void ready_put_barrier(void) {
     if (n_ready == 0) {
@@ -47,8 +47,8 @@ static void (*kernel)(void *);
 static void *arguments;
 static int n_begun;
 static bool given_up;
-static struct fiber launcher;                                /* who called block_run */
-static struct fiber *current, *fiber_of[MAX_THREADS];        /* who runs; whom a waiting thread holds, */
+static struct fiber launcher;                                /* the caller of block_run */
+static struct fiber *current, *fiber_of[MAX_THREADS];        /* the running thread's; the fibers of waiting threads, */
 static const struct simt_site *waits_at[MAX_THREADS];        /* and where it waits */
 
 static struct simt_site *barrier_site;
@@ -98,10 +98,10 @@ __attribute__((noinline, cold)) static void stuck(void) {
         if (waits(other) && waits_at[other] != waits_at[first]) break;
     const struct simt_site *a = waits_at[first], *b = other < now.n_threads ? waits_at[other] : NULL;
     if (b)
-        report_at("deadlock", a, b, "%s waits at %s, %s at %s%s, and nobody can go on; the launch is given up",
+        report_at("deadlock", a, b, "%s waits at %s, %s at %s%s, and no thread can go on; the launch is given up",
                   thread_text(first), a->what, thread_text(other), b->what, site_text(b));
     else
-        report_at("deadlock", a, NULL, "%s waits at %s, and nobody can go on; the launch is given up",
+        report_at("deadlock", a, NULL, "%s waits at %s, and no thread can go on; the launch is given up",
                   thread_text(first), a->what);
     give_up();
 }

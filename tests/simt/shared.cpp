@@ -13,7 +13,7 @@ unsigned char *simt_dynamic;
 
 enum { MAX_SECTIONS = 4096, DYNAMIC_CAPACITY = 1 << 20 };
 
-/* Two declarations on the same line of two files are one section; it is filled once a block, whoever comes first. */
+/* Two declarations on the same line of two files are one section; it is filled once per block, by the first thread. */
 struct section { unsigned char *from; uint32_t serial; };
 static struct section sections[MAX_SECTIONS];
 static int n_sections;
@@ -29,7 +29,7 @@ static struct section *section_of(unsigned char *from) {
     return &sections[n_sections++];
 }
 
-/* Through a volatile function: the compiler must not see that nobody reads what is filled here. */
+/* Through a volatile function: the compiler must not see that this memory is never read. */
 static void *(*volatile fill)(void *, int, size_t) = memset;
 
 void simt_shared_enter(uint32_t *serial, unsigned char *from, unsigned char *to, unsigned char *zone,

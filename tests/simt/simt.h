@@ -51,7 +51,7 @@
 #define SIMT_MACHINE
 #endif
 
-/* ---- who runs. One OS thread runs all threads in turn, so these are plain variables ---- */
+/* ---- the running thread. One OS thread runs all threads in turn, so these are plain variables ---- */
 extern "C" {
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;

@@ -1,11 +1,10 @@
-/* Atomics: one OS thread runs everything, so an operation that is not interrupted by a barrier is atomic. The race
- * check knows that atomics do not race with one another, and that they do with plain accesses. Each returns the old
- * value. */
+/* Atomics: one OS thread runs everything, so an operation that is not interrupted by a barrier is atomic. For the
+ * race check atomics do not race with one another, but do with plain accesses. Each returns the old value. */
 #ifndef TRIVIUM_SIMT_SIMT_ATOMIC_H
 #define TRIVIUM_SIMT_SIMT_ATOMIC_H
 
 #ifdef SIMT_CHECK
-/* Tell the checker of an atomic access of so many bytes; code: the instruction after it. */
+/* Tell the checker of an atomic access of `bytes` bytes; code: the instruction after it. */
 extern "C" void simt_check_atomic(const void *at, size_t bytes, const void *code);
 #define SIMT_ATOMIC_CHECK(at) simt_check_atomic((at), sizeof *(at), __builtin_return_address(0))
 #else

@@ -1,6 +1,6 @@
 /* Barriers, fences, and shared memory.
  *
- * Every barrier in the text is a site: an object of its own, which knows file and line. Shared memory is static memory
+ * Every barrier in the text is a site: an object of its own, with its file and line. Shared memory is static memory
  * in linker sections, one for each line (and element type) of the source: blocks run one after the other, so one copy
  * serves all. The first thread of a block that comes to a declaration has it filled with 0xff bytes, NaN in every
  * floating type. */
@@ -45,8 +45,8 @@ static inline void __threadfence_system(void) { __atomic_signal_fence(__ATOMIC_S
 extern "C" {
 extern uint32_t simt_serial;                                 /* the number of the running block, over all launches */
 extern unsigned char *simt_dynamic;                          /* its dynamic shared memory, 128-byte aligned */
-/** A declaration, met for the first time by this block: its bytes, from .. to, hold what nobody wrote; the zone around
- *  them is for nobody to touch. *serial becomes simt_serial. */
+/** A declaration, met for the first time by this block: its bytes, from .. to, hold a pattern of unwritten memory; no
+ *  thread may touch the zone around them. *serial becomes simt_serial. */
 void simt_shared_enter(uint32_t *serial, unsigned char *from, unsigned char *to, unsigned char *zone,
                        size_t zone_bytes);
 }
@@ -57,7 +57,7 @@ void simt_shared_enter(uint32_t *serial, unsigned char *from, unsigned char *to,
 #define SIMT_UNIT once
 #endif
 
-/* In a checked build a zone that belongs to nobody lies between any two declarations. */
+/* In a checked build a zone that must not be touched lies between any two declarations. */
 #ifdef SIMT_CHECK
 #define SIMT_ZONE(section_name)                                                                                        \
     static unsigned char simt_zone_[64] __attribute__((section(section_name), used, aligned(16)));

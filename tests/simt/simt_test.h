@@ -2,7 +2,7 @@
  * interface is CUDA's own and is for .cu files (simt.h). See docs/simt.md.
  *
  * A report is a line about something that a kernel must not do: a race, an access out of bounds, a barrier that not all
- * threads come to. Each place is reported once. A process with a report that nobody cleared ends with exit code 66. */
+ * threads come to. Each place is reported once. A process with a report that was not cleared ends with exit code 66. */
 #ifndef TRIVIUM_SIMT_SIMT_TEST_H
 #define TRIVIUM_SIMT_SIMT_TEST_H
 
@@ -32,7 +32,7 @@ SIMT_API void simt_reports_clear(void);
 /** Whether they are also written to stderr (1, the default; at most 10) or only counted (0: a test that expects
  *  them). */
 SIMT_API void simt_reports_show(int on);
-/** Called after each report, on the stack of the thread that it is about; NULL (default): nobody. */
+/** Called after each report, on the stack of the thread that it is about; NULL (default): no call. */
 SIMT_API void simt_on_report(void (*)(void));
 /** 1 in a build where every access to memory is checked (SIMT=check), else 0: races, bounds and reads before writes are
  *  only found there; barriers, warps and launches are watched in both. */

@@ -10,8 +10,8 @@ static inline void simt_round(float *to, float x) { *to = x; }
 static inline void simt_round(__half *to, float x) { *to = __float2half_rn(x); }
 static inline void simt_round(__nv_bfloat16 *to, float x) { *to = __float2bfloat16_rn(x); }
 
-/* x y has at most 22 bits, so in double x y + z is exact but for its last rounding, and the rounding to float before
- * the one to 16 bits is to odd: what it cuts off stays visible. */
+/* x y has at most 22 bits, so in double x y + z is exact but for its last rounding; the rounding to float before the
+ * one to 16 bits rounds to odd: what it cuts off stays visible. */
 static inline float simt_fma_to_odd(float x, float y, float z) {
     double exact = (double)x * y + z;
     float result = (float)exact;

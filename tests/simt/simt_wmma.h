@@ -2,7 +2,7 @@
  *
  * Which lane holds which elements of a fragment is not specified by CUDA. Here lane l holds elements 8l .. 8l+7 of the
  * matrix in row-major order; num_elements is NVIDIA's (half inputs are held twice). The race check takes every access
- * as made by some lane of the warp, nobody knows which: so a store that another lane's load relies on needs a
+ * as made by some unknown lane of the warp: so a store that another lane's load relies on needs a
  * __syncwarp between. CUDA C++ programming guide, "Warp matrix functions": pointers are 32-byte aligned, strides
  * multiples of 16 bytes. */
 #ifndef TRIVIUM_SIMT_SIMT_WMMA_H

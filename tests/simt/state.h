@@ -1,7 +1,7 @@
 /* What the files of tests/simt share. Kernels see nothing of this.
  *
  *   simt.cpp       a launch: is it allowed; its blocks, one after the other
- *   schedule.cpp   the threads of a block: who runs, who waits; __syncthreads
+ *   schedule.cpp   the threads of a block: which run, which wait; __syncthreads
  *   warp.cpp       what the lanes of a warp do together
  *   site.cpp       places in the text of kernels: barriers with numbers
  *   shared.cpp     shared memory of the running block
@@ -26,7 +26,7 @@ struct running {
     uint16_t block_epoch, warp_epoch[MAX_WARPS];            /* how many barriers the block and its warps have passed */
     unsigned ended[MAX_WARPS], arrived[MAX_WARPS];          /* lanes that have ended; that wait for others of their
                                                              * warp */
-    int thread;                                             /* who runs: threadIdx as one number */
+    int thread;                                             /* the running thread: threadIdx as one number */
     bool reverse;
 };
 extern struct running now;
@@ -80,7 +80,7 @@ enum { TURN_BYTES = 512 };
 const char *place_of(const void *code);
 
 /* ---- check.cpp (empty in a build without checks) ---- */
-/** The shared memory that a declaration names: a region of its own, whose `zone` belongs to nobody. */
+/** The shared memory that a declaration names: a region of its own, whose `zone` must not be touched. */
 void check_shared(unsigned char *from, unsigned char *to, unsigned char *zone, size_t zone_bytes,
                   const uint32_t *serial);
 void check_dynamic(unsigned char *from, size_t capacity, size_t bytes);

@@ -35,7 +35,8 @@ static void device_free(void *at) {
     free(at);
 }
 
-/* CUDA C++ programming guide, "Warp shuffle functions": segments of `width` lanes; who looks beyond gets its own. */
+/* CUDA C++ programming guide, "Warp shuffle functions": segments of `width` lanes; a lane that looks beyond gets its
+ * own value. */
 TEST(test_shuffles_stay_in_their_segment) {
     int *out = device_zeros(128 * sizeof *out);
     for (int width = 1; width <= 32; width *= 2) {
@@ -159,7 +160,7 @@ TEST(test_indices) {
     device_free(out);
 }
 
-/* Halves, every one of them, and what lies between and just beside two neighbors: as lib/device has it, to the bit. */
+/* Halves, every one of them, and what lies between and next to two neighbors: as lib/device has it, to the bit. */
 TEST(test_16_bit_floats_round_as_the_cpus) {
     enum { N = 5 * 65536 };
     float *x = device_zeros(3 * N * sizeof *x), *h_back = x + N, *b_back = x + 2 * N;

@@ -13,11 +13,11 @@ extern "C" {
 /** One warp; lane l brings 100 + l. out[0..31] idx from lane 3 of each segment, then up by 1, down by 1, xor 1: 4 x
  *  32. */
 void simt_test_shuffles(int *out, int width);
-/** One warp, lane l votes l % 3 == 0; out: ballot, any, all, then any and all of nobody, of everybody. */
+/** One warp, lane l votes l % 3 == 0; out: ballot, any, all, then any and all with no votes, with all votes. */
 void simt_test_votes(unsigned *out);
 /** 4 blocks of 64 threads on counters[10]: add, sub, max, min, and, or, xor, inc, CAS-add, float add (as bits). */
 void simt_test_atomics(unsigned *counters);
-/** Numbers taken from a counter, by who takes them: taken[block * threads + thread]. */
+/** Numbers taken from a counter, by the thread that takes them: taken[block * threads + thread]. */
 void simt_test_turns(unsigned *taken, unsigned *counter, int blocks, int threads);
 /** One block turns x around, through static or dynamic shared memory. n <= 1024 */
 void simt_test_turn_around(int *x, int n, int dynamic);

@@ -34,7 +34,7 @@ enum { SECTOR = 32, WORD = 4, BANKS = 32, VECTOR = 16, OPEN = 8 };
 namespace {
 /* Which request: of which warp, after how many barriers, where in the code, the how-many-th time. */
 typedef std::tuple<int, uint32_t, const void *, int> name;
-/* Of one warp: sectors, or words of shared memory, with repetitions. */
+/* Requests of one warp: sectors, or words of shared memory, with repetitions. */
 struct request { bool is_write, is_shared; std::vector<uintptr_t> units; };
 /* What a lane did last: an access that the next one may continue. */
 struct access { uintptr_t end; const void *code; struct request *request; };

@@ -48,7 +48,7 @@ void warps_start(int n_threads) {
 }
 }
 
-/* ---- who is wrong ---- */
+/* ---- the wrong lane ---- */
 static const char *lane_text(const struct warp *w, int lane) { return thread_text(w->first + lane); }
 
 /* Do all of them the same? */

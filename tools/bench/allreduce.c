@@ -6,8 +6,8 @@
  * A line a way and size: algorithm, ranks, bytes, seconds, bus_bandwidth, least_seconds, simulated_seconds. The last
  * is for links that are emulated, and of lib/comm's named algorithms: what their tables take by themselves, in which
  * adding is free (its time is the machine's). Each is first run on small
- * whole numbers and its sum checked; a wrong one ends the job. Then samples are taken: a barrier, and so many runs in a
- * row that they take some milliseconds; a sample is as long as on the slowest rank. Seconds are the median sample's;
+ * whole numbers and its sum checked; a wrong one ends the job. Then samples are taken: a barrier, and enough runs in a
+ * row to take some milliseconds; a sample is as long as on the slowest rank. Seconds are the median sample's;
  * least_seconds, the best one's, says how much else went on meanwhile.
  *
  * Bus bandwidth, the formula of nccl-tests (PERFORMANCE.md). An all-reduce of S bytes on n ranks has to move 2 S
@@ -221,6 +221,6 @@ int main(int argc, char **argv) {
     if (status == OK) status = bench(argc, argv);
     status_report();
     int code = status_exit_code(status);
-    comm_finish(code == 0 || code == 2, code);                        /* all ranks know of a bad request */
+    comm_finish(code == 0 || code == 2, code);                        /* all ranks agree on a bad request */
     return code;
 }

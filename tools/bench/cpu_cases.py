@@ -23,7 +23,8 @@ SHAPES = {
 }
 SIZES = ("layers", "hidden", "heads", "vocab", "seq", "kv_heads", "ffn")
 
-# Unless malloc is told to keep large blocks, PyTorch returns them to the system in each step and asks for them again.
+# Unless an option makes malloc keep large blocks, PyTorch returns them to the system in each step and asks for them
+# again.
 KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": "4294967296",
     "MALLOC_TRIM_THRESHOLD_": "8589934592",

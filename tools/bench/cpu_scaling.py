@@ -1,4 +1,4 @@
-"""How the cost of a step grows with tokens, layers and sequence length, beside what the FLOP count says.
+"""How the cost of a step grows with tokens, layers and sequence length, against the FLOP count.
 
     python3 tools/bench/cpu_scaling.py [--rounds N] [--threads N] [--precision fp32] [--out FILE.json] [--svg FILE.svg] [--from FILE.json]
 
@@ -34,7 +34,7 @@ LINES = {
 
 
 def flops(p, computed):
-    """Of a step: 6 N + 12 L C T a token; computed: with the causal half of attention, and its scores once more in backward."""
+    """FLOPs of a step: 6 N + 12 L C T per token; computed: with the causal half of attention, and its scores once more in backward."""
     n = p["layers"] * 12 * HIDDEN**2 + VOCAB * HIDDEN
     attention = 12 * p["layers"] * HIDDEN * p["seq"] * (7 / 6 / 2 if computed else 1)
     return (6 * n + attention) * p["seq"] * p["batch"]

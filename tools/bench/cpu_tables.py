@@ -123,7 +123,7 @@ def print_table(name, rows):
 
 def print_pairs(rows, pairs):
     if pairs:
-        print("\n| | beside | times as fast |\n|---|---|---:|")
+        print("\n| | against | times as fast |\n|---|---|---:|")
     for ours, theirs in pairs:
         print(f"| {ours} | {theirs} | {times(rows, ours, theirs):.2f} |")
 

@@ -6,7 +6,7 @@
 configs/shakespeare.ini (4 layers, 4 heads, 128 channels, blocks of 64, batch 12, dropout 0) as dp=4, three sequences a
 rank: plain, gradients as bf16, int8, signs and the largest 1 percent, those two with and without feedback, and replicas
 that train apart (local SGD, post-local SGD, DiLoCo). The cases run one after the other. Each keeps its metrics in
-FOLDER and is not run again, so a run that was stopped goes on where it was (--again: all anew). Made of them:
+FOLDER and is not run again, so a run that was stopped goes on where it was (--again: all are run). Made of them:
 
     FOLDER/curves.md     a table: bytes that a rank sent, validation losses, and how far the last is from plain dp's
     FOLDER/curves.svg    training loss (mean of a 50th of the steps) by step, and by bytes sent

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A DLRM beside PyTorch's EmbeddingBag: steps per second on this machine's CPU, by runs in turn.
+"""A DLRM against PyTorch's EmbeddingBag: steps per second on this machine's CPU, by runs in turn.
 
     python3 tools/bench/dlrm.py [--rounds N] [--steps N] [--batch N] [--threads N] [--rows N] [--features N] [--bag N]
 

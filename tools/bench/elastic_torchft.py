@@ -24,7 +24,7 @@ def launch():
                   "--quorum_tick_ms", "100", "--join_timeout_ms", "10000"]
     processes = [subprocess.Popen(lighthouse)]
     for replica in range(REPLICAS):
-        env = dict(os.environ, RANK=str(replica))                # by which elastic.py knows it
+        env = dict(os.environ, RANK=str(replica))                # which elastic.py looks for
         processes.append(subprocess.Popen([sys.executable] + sys.argv + ["--replica", str(replica)], env=env))
     try:
         for process in processes[1:]:

@@ -1,10 +1,10 @@
-/* build/bench-gemm: fp32 products of a linear layer on this machine's CPU, ours (lib/ops/gemm/gemm_fp32.h) beside
+/* build/bench-gemm: fp32 products of a linear layer on this machine's CPU, ours (lib/ops/gemm/gemm_fp32.h) against
  * oneDNN's sgemm, as CSV.
  *
  *   OMP_NUM_THREADS=2 build/bench-gemm [--tokens 1024] [--hidden 768] [--vocab 4096] [--rounds 9]
  *
  * A line a product: form (N as stored, T transposed, of A and B), m, n, k, and medians of the rounds: GFLOP/s of both,
- * their ratio, and of ours the share of the FMA peak of so many cores, which is measured before each product, as a
+ * their ratio, and of ours the share of the FMA peak of these cores, which is measured before each product, as a
  * machine's clock and neighbors change. The two take turns. Operands rotate through half a GiB, so that none is in a
  * cache; where there is a bias, oneDNN gets it as what C starts from, and the time of writing it there is counted. Both
  * results are compared; if they differ by more than rounding, that is an error. So is a product of ours that is faster

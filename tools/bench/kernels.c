@@ -1,4 +1,4 @@
-/* build/bench-kernels: how fast each op runs on a GPU, beside what the GPU's memory and matrix units can do.
+/* build/bench-kernels: how fast each op runs on a GPU, against the limits of its memory and matrix units.
  *
  *   build/bench-kernels [--filter TEXT] [--model gpt2-124m|gpt2-1558m] [--json FILE] [--small]
  *
@@ -9,7 +9,7 @@
  *                   nothing
  *
  * How it measures. Operands hold random numbers. Each case has several sets of them, together more than any cache
- * holds, and runs go around the sets. After a warm-up a sample is so many runs that it takes a few milliseconds,
+ * holds, and runs go around the sets. After a warm-up a sample is enough runs to take a few milliseconds,
  * between two events on the compute stream; the time is the median of the samples, divided. The yardsticks are taken in
  * the same minute: a large copy within the device's memory (bytes read plus bytes written), and a large bf16 product.
  * An op's bytes are those that must move: each operand once. So "of copy" is the share of the bandwidth that any kernel
@@ -53,7 +53,7 @@ static enum status take_samples(const struct bench_case *s, int n, int runs, cud
     return OK;
 }
 
-/* So many runs that a sample takes sample_s, and every set has its turn equally often. */
+/* The number of runs with which a sample takes sample_s, and every set has its turn equally often. */
 static int runs_of_sample(const struct bench_case *s, double run_s, double sample_s) {
     double rounds = ceil(sample_s / (run_s * s->n_sets + 1e-9));
     if (rounds < 1) rounds = 1;

@@ -1,4 +1,4 @@
-/* Timing single ops on a GPU: what a case is, and who makes them. See kernels.c. */
+/* Timing single ops on a GPU: what a case is, and the makers of cases. See kernels.c. */
 #ifndef TRIVIUM_BENCH_KERNELS_H
 #define TRIVIUM_BENCH_KERNELS_H
 
@@ -10,7 +10,7 @@ enum { MAX_SETS = 16, MAX_OPERANDS = 2 * (MAX_IN + MAX_OUT + MAX_WEIGHTS) };
 /* Sizes that cases are made for. */
 struct sizes { const char *model; int64_t B, T, C, H, V, L; };
 
-/* What is timed: run(case, i) queues it once on set i of its operands. */
+/* A timed case: run(case, i) queues it once on set i of its operands. */
 struct bench_case {
     char name[64], shape[64];
     enum status (*run)(const struct bench_case *, int set);

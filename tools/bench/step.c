@@ -2,12 +2,12 @@
  *
  *   build/bench-step [--json FILE] [train's options]    e.g. --layers 2 --hidden 768 --heads 12 --seq 1024
  *
- * The proof: before a step is started, the compute stream is blocked by a host function that returns only when it is
- * told to. Nothing after it can run. If run_step_start comes back while the stream still stands still, then no call in
- * it, of this project or of cuBLASLt, cuDNN or NCCL, waited for the work of the step or for anything before it. If
- * something does wait, the block gives way after HOLD_S seconds, and the run fails. Steps before have loaded the
- * kernels and made the libraries' plans, which may wait. Calls of the CUDA runtime that wait, from this project's code,
- * are counted by name too (the linker's --wrap), so that a failure says where to look.
+ * The proof: before a step is started, the compute stream is blocked by a host function that returns only on request.
+ * Nothing after it can run. If run_step_start comes back while the stream still stands still, then no call in it, of
+ * this project or of cuBLASLt, cuDNN or NCCL, waited for the work of the step or for anything before it. If something
+ * does wait, the block gives way after HOLD_S seconds, and the run fails. Steps before have loaded the kernels and made
+ * the libraries' plans, which may wait. Calls of the CUDA runtime that wait, from this project's code, are counted by
+ * name too (the linker's --wrap), so that a failure says where to look.
  *
  * What breaks it: a GPU takes about a thousand launches ahead, and then the host waits for room. So the model is small
  * in layers; a longer one queues the same calls more often. Between cudaProfilerStart and Stop lies one step,

@@ -1,4 +1,4 @@
-"""Lesson 00: a global batch, split. Lessons 03 and 04: buckets against a clock, who owns what under ZeRO, and how long a gathered weight lives."""
+"""Lesson 00: a global batch, split. Lessons 03 and 04: buckets against a clock, owners under ZeRO, and how long a gathered weight lives."""
 import re
 
 from canvas import BLUE, GREY, LINE, ORANGE, PALE, RANKS, SOFT, Canvas, number, trivium
@@ -88,7 +88,7 @@ STAGES = ["0: nothing is sharded", "1: states", "2: and gradients", "3: and weig
 
 def zero_grid():
     n, kinds = 4, ["weights", "gradients", "states"]
-    c = Canvas("ZeRO on four ranks: who keeps which shard", "For each stage four ranks with their weights, gradients and states, of which each is sharded in four.", 462)
+    c = Canvas("ZeRO on four ranks: the shards that each keeps", "For each stage four ranks with their weights, gradients and states, of which each is sharded in four.", 462)
     for stage, name in enumerate(STAGES):
         said = trivium(f"show memory --params 1e9 --dp {n} --zero {stage} --precision bf16")
         total, *roles = re.search(r"keeps ([\d.]+) GB .*: ([\d.]+) param \+ ([\d.]+) grad \+ ([\d.]+) optim", said).groups()
@@ -140,7 +140,7 @@ def gather_window():
             for ahead, needed, done in uses(lives.get((tape, block), [])):
                 c.box(x(tape, ahead), y, (needed - ahead) * scale, 24, ORANGE, edge=LINE, thick=0.6)
                 c.box(x(tape, needed), y, (done + 1 - needed) * scale, 24, BLUE, edge=LINE, thick=0.6)
-    c.legend(left, 322, [(ORANGE, "being gathered, beside the block before"), (BLUE, "whole on every rank, in use")])
+    c.legend(left, 322, [(ORANGE, "being gathered, during the block before"), (BLUE, "whole on every rank, in use")])
     c.note("A bar ends at PARAM_DONE: the memory is free for the next block. The tied embedding is used at both ends.",
            "Rows of: trivium show program --config configs/demo.ini --dp 2 --zero 3 --layers 4 --rows")
     return c

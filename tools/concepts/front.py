@@ -1,4 +1,4 @@
-"""README: one GPT on eight ranks; who sends to whom, the same losses as one rank, bytes planned and measured."""
+"""README: one GPT on eight ranks; senders and receivers, the same losses as one rank, bytes planned and measured."""
 
 import json
 import os

@@ -10,7 +10,7 @@ def sectors_of(address):
 
 
 def wavefronts_of(word):
-    """Of the busiest bank, how many different words it has to give."""
+    """The number of different words that the busiest bank has to give."""
     words = {word(lane) for lane in range(LANES)}
     return max(sum(1 for w in words if w % BANKS == bank) for bank in range(BANKS))
 

@@ -103,7 +103,7 @@ PIECES = re.compile(r"(?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
 
 
 def file_named(name, page):
-    """The project's file of this name, beside the page or from the root; None."""
+    """The project's file of this name, next to the page or from the root; None."""
     for place in (os.path.normpath(os.path.join(os.path.dirname(page), name)), name):
         if re.fullmatch(r"[\w.-][\w./-]*", name) and not place.startswith("..") and os.path.isfile(os.path.join(anchors.ROOT, place)):
             return place
@@ -157,5 +157,5 @@ def inline(line, page, commands=COMMANDS, links=True):
             found = list(anchors.find(match.group("anchor")))
             out.append(anchor(found[0][1], found[0][2]) if found else escape(match.group(), commands))
     out.append(escape(line[at:], commands))
-    # Doxygen sees no ** beside a tag, which is what links and code have become.
+    # Doxygen sees no ** next to a tag, which is what links and code have become.
     return re.sub(r"\*\*((?:(?!\*\*)[^`])*<(?:a|code)\b(?:(?!\*\*)[^`])*|`[^`]+`)\*\*", r"<b>\1</b>", "".join(out))

@@ -108,7 +108,7 @@ class Base:
         self.forbidden = set().union(*(elf.globals_of(os.path.join(ROOT, o)) for o in self.settings.word["HELPERS"]))
 
     def object_of(self, path):
-        """Of a test: an emulated build has most of them from the CPU's folder."""
+        """The objects of a test: an emulated build has most of them from the CPU's folder."""
         return next(o for o in self.settings.word["TEST_O"] if o.endswith(f"/{os.path.splitext(path)[0]}.o"))
 
     def objects_of_tree(self, whole):
@@ -136,7 +136,7 @@ class Base:
                 raise Trouble(f"{o} is not there; build the project first")
 
     def with_helpers(self, tests):
-        """A suite may use functions of another one, declared in a test_NAME.h beside test_NAME.c and test_NAME_*.c; the runner leaves out
+        """A suite may use functions of another one, declared in a test_NAME.h next to test_NAME.c and test_NAME_*.c; the runner leaves out
         that one's own tests."""
         of_own = self.helpers_of([self.folder + "/" + os.path.basename(t) + ".d" for t in self.exercise.own_tests()])
         found, new = [], tests + [o for o in of_own if o not in tests]

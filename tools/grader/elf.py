@@ -82,5 +82,5 @@ def globals_of(path):
 
 
 def strong_of(path):
-    """Of these the ones that only one object may have: no inline functions."""
+    """The ones that only one object may have: no inline functions."""
     return {s.name for s in read(path)[1] if s.defined and s.bind == GLOBAL}

@@ -33,7 +33,7 @@ class Exercise:
         self.further = words["further"]                   # tests that no claim names; together they are one claim more, of everybody
 
     def with_hidden(self, root=ROOT):
-        """As those grade it who have the hidden tests: each of them is a claim, too."""
+        """The exercise as graded with the hidden tests: each of them is a claim, too."""
         self.for_staff = True
         for path in self.hidden:
             tests = tests_in(path, root)
@@ -130,7 +130,7 @@ def read(lesson, folder, root=ROOT):
     if words["figure"] and kind != "table":
         raise Trouble(f"{ini}: figure = {words['figure']}; a submission that runs could print any, so it is for kind = table")
     if set(words["ranks"]) - {1, 2, 4, 8}:
-        raise Trouble(f"{ini}: ranks = {said['ranks']}; the runner knows 1, 2, 4 and 8")
+        raise Trouble(f"{ini}: ranks = {said['ranks']}; the runner has 1, 2, 4 and 8")
     claims = [read_claim(test, value, ini) for test, value in parser["claims"].items()]
     if not claims:
         raise Trouble(f"{ini}: [claims] is empty; nothing could be scored")
@@ -170,7 +170,7 @@ def exercises_of(lesson, root=ROOT):
 
 
 def exercises(words="", staff=False, root=ROOT):
-    """Of these lessons ("03 05"), or of all ("" and "all"). staff: with the hidden tests."""
+    """Exercises of these lessons ("03 05"), or of all ("" and "all"). staff: with the hidden tests."""
     names = lessons(root) if words.strip() in ("", "all") else [lesson_named(w, root) for w in words.split()]
     return [e.with_hidden(root) if staff else e for name in names for e in exercises_of(name, root)]
 

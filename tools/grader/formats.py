@@ -125,6 +125,6 @@ def as_text(results):
 
 
 FORMATS = {"json": as_json, "junit": as_junit, "gradescope": as_gradescope, "classroom": as_classroom}
-# Of a class: a student's report, and how its file's name ends
+# The formats of a class: a student's report, and how its file's name ends
 REPORTS = {"text": (as_text, ".txt"), "json": (as_json, ".json"), "junit": (as_junit, ".xml"), "gradescope": (as_gradescope, ".json"),
            "classroom": (as_classroom, ".txt")}

@@ -14,7 +14,7 @@ BUDGET = 4                   # how many times the limit of one launch all of the
 
 
 class Outcome:
-    """Of one test: the sizes on which it held; the first size on which it did not, and why."""
+    """One test's result: the sizes on which it held; the first size on which it did not, and why."""
 
     def __init__(self):
         self.held, self.skipped, self.failed_on, self.why = [], [], None, []
@@ -41,7 +41,7 @@ class Grade:
         return not self.after and all(self.holds(o) or (o.skipped and o.failed_on is None) for o in self.rest.values())
 
     def counts(self):
-        """Claims that hold, and all; a weight counts so many times. All are the same number for everybody, whatever became of the submission."""
+        """Claims that hold, and all; a weight multiplies a claim. All are the same number for everybody, whatever became of the submission."""
         further = bool(self.exercise.further)
         total = sum(c.weight for c in self.exercise.claims) + further
         held = sum(c.weight for c, o in self.claims if self.holds(o))
@@ -177,13 +177,13 @@ def brief(lines):
 
 
 def what_is_to_do(line):
-    """Of "... E_TODO FILE:LINE FUNCTION: text" the place and the text."""
+    """The place and the text in "... E_TODO FILE:LINE FUNCTION: text"."""
     where, function, text = [*line.rpartition("E_TODO ")[2].split(" ", 2), "", ""][:3]
     return f"{where}: {text}" if function.endswith(":") else line
 
 
 def last_words(text):
-    """Of an interrupted launch: what a person would look at, without mpirun's frames. The last error line, if any."""
+    """The lines of an interrupted launch that a person would read, without mpirun's frames. The last error line, if any."""
     lines = [line.rstrip()[:300] for line in text.splitlines()]
     errors = [line for line in lines if re.match(r"(\[rank [^]]*\] )?E_[A-Z]+ ", line)]
     if not errors:

@@ -4,7 +4,7 @@ Of every lesson, whichever are given out: one week's handout must not hold the n
 
     given out    its starter is in the tree, and exercise.ini, by which it is graded
     over         as in the project, reference and all (OVER); only what is the staff's is gone
-    later        the starter's code in the tree, no reference; and exercise.ini is called later.ini, by which the Makefile alone knows it
+    later        the starter's code in the tree, no reference; and exercise.ini is called later.ini, a name that only the Makefile reads
 
 Hidden tests, planted mistakes and answers are the staff's, and in no handout. The program that learners run has to work all the
 same: the replaced files are packed into references/, and the Makefile compiles those."""
@@ -56,7 +56,7 @@ def read(path):
 
 
 def without_words(text):
-    """Of a table of rows: ids, numbers, yes and no."""
+    """The columns of a table of rows: ids, numbers, yes and no."""
     rows = [{k: v for k, v in row.items() if k == "id" or isinstance(v, (bool, int, float))} for row in json.loads(text)]
     return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
 
@@ -73,7 +73,7 @@ def untold(e, path):
 
 
 def keep_secrets(e, chosen):
-    """What would tell is not told."""
+    """Leave out what gives the answer away."""
     for path in set(e.secret) & set(chosen):
         chosen[path] = made(e, path, untold(e, path))
 
@@ -87,7 +87,7 @@ def ini_without(e, keys):
 
 
 def bare(e, path):
-    """Of a hidden test what the runner reads, its first line, and the names."""
+    """The parts of a hidden test that the runner reads: its first line, and the names."""
     lines = read(path).splitlines(keepends=True)
     return made(e, path, lines[0] + "".join(lines[next(i for i, line in enumerate(lines) if line.startswith("TESTS(")):]))
 
@@ -103,7 +103,7 @@ class Parts:
         both = sorted({e.number for e in given if e.lesson in over})
         if both:
             raise Trouble(f"lesson {' '.join(both)} is in LESSON and in OVER; it is one or the other")
-        # The file of a later bug hunt stays the right one: nobody has to read code with a bug in it for weeks.
+        # The file of a later bug hunt stays the right one: no one has to read code with a bug in it for weeks.
         self.replaced = {e.replaces: e.starter for e in [*given, *(e for e in self.later if not e.starter_patch)] if e.replaces}
         self.references = {e.reference for e in [*given, *self.later]}
         self.not_graded = {os.path.join(e.folder, "exercise.ini") for e in self.later}

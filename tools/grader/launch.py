@@ -91,7 +91,7 @@ def follow(child, seconds, watch=None):
 
 class Plain:
     """Commands run as this user, from the project's root. For code that is trusted."""
-    checks = True                # may run under AddressSanitizer, which wants more addresses than a sandbox gives
+    checks = True                # may run under AddressSanitizer, which needs more addresses than a sandbox gives
 
     def __init__(self, work):
         self.work = self.host_work = work
@@ -144,7 +144,7 @@ class Plain:
 
 
 class OtherUser(Plain):
-    """The same as another user, who owns nothing: files that only this user (root) can read are hidden, and what is not
+    """The same as another user, without files of its own: files that only this user (root) can read are hidden, and what is not
     writable now belongs to root. No sandbox: for a machine that is thrown away afterwards."""
     checks = False
 
@@ -195,7 +195,7 @@ def seal(token, lines):
 
 class Run:
     """complete: the report's last line came, and fits the others. verdicts: of (file, name). running: the test that did
-    not come back. not_started: nobody has touched the report."""
+    not come back. not_started: the report is untouched."""
 
     def __init__(self, ended, lines, token):
         self.ended, self.verdicts, self.running, self.complete, self.forged, self.not_started = ended, {}, None, False, False, False
@@ -220,7 +220,7 @@ class Run:
 
 
 def run_tests(base, place, ranks, env):
-    """The test program once, on so many ranks; once more if it did not come to its first test: where much else runs, MPI may not start."""
+    """The test program once, on `ranks` ranks; once more if it did not come to its first test: where much else runs, MPI may not start."""
     run = run_once(base, place, ranks, env)
     return run if run.began() else run_once(base, place, ranks, env)
 

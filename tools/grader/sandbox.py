@@ -1,4 +1,4 @@
-"""Commands that nobody trusts: bubblewrap around each, limits on what it may use, and somebody who watches.
+"""Untrusted commands: bubblewrap around each, limits on what it may use, and a process that watches.
 
 A command sees the system's programs and libraries and a tree without the answers, all read-only; a /tmp and a /dev/shm of its own,
 small and in memory; and one folder, which it may write while it compiles and not while it runs. It has no network, no other
@@ -21,11 +21,11 @@ MEMORY_KB = 4 << 20          # of a process (addresses) and of all together (res
 PROCESSES = 256              # threads count
 FILE_KB = 256 << 10
 SCRATCH = 512 << 20          # bytes of /tmp, and of /dev/shm
-USER = 64017                 # nobody's
+USER = 64017                 # nobody, the user
 
 
 def accounts(folder):
-    """What /etc has to say about who and where one is."""
+    """The files of /etc that name the user and the machine."""
     files = {"passwd": "grade:x:1000:1000::/tmp:/bin/sh\n", "group": "grade:x:1000:\n", "hosts": "127.0.0.1 localhost grade\n",
              "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n"}
     os.makedirs(folder)
@@ -105,7 +105,7 @@ class Watch:
 
 
 class Box:
-    """What is the same for all submissions: the bare tree, the linked rests, who commands run as. folder: the grader's own, kept until the end."""
+    """Shared by all submissions: the bare tree, the linked rests, the user that commands run as. folder: the grader's own, kept until the end."""
 
     def __init__(self, folder, tree):
         self.folder, self.tree = folder, tree

@@ -39,7 +39,7 @@ def likeness(a, b):
 
 
 def pairs(e, files):
-    """Of {student: path}: (likeness, student, student) of the pairs that are alike, the most alike first."""
+    """From {student: path}: (likeness, student, student) of the pairs that are alike, the most alike first."""
     if e.kind == "table":
         return []
     with open(os.path.join(ROOT, e.starter), encoding="utf-8") as f:

@@ -1,4 +1,4 @@
-"""Tables of scores: written so that a spreadsheet can read them, and so that nobody ever finds half of one."""
+"""Tables of scores: written so that a spreadsheet can read them, and never half written."""
 import csv
 import io
 import os
@@ -15,7 +15,7 @@ def cell(value):
 
 
 def replace_file(out, text):
-    """As a whole: whoever reads it finds the old one or the new one."""
+    """Replace the file as a whole: a reader finds the old one or the new one."""
     handle, path = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(out)), prefix=".scores-")
     try:                                                      # to the file system names are bytes
         with open(handle, "w", encoding="utf-8", errors="backslashreplace", newline="") as f:

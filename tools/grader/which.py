@@ -18,7 +18,7 @@ WAIT_S = 3           # that a rank of a wrong solution waits for others
 
 
 def candidates(lesson):
-    """(patch, exercise): mistakes that compile, in C, whose claim a student knows."""
+    """(patch, exercise): mistakes that compile, in C, whose claim a student can name."""
     here = exercise.exercises_of(lesson)
     names = [e.name for e in here]
     found = []
@@ -59,10 +59,10 @@ def bare(patch):
 
 
 def text_for(lesson, name):
-    """What is to be filled in."""
+    """The sheet to fill in."""
     chosen = drawn(lesson, name)
-    lines = [f"# Lesson {lesson}, for {name}: each of the patches beside this file plants one mistake. Which claim fails then?",
-             "# Write a claim behind each number:  1 = test_name, or its words, or so many of them that no other claim has them.",
+    lines = [f"# Lesson {lesson}, for {name}: each of the patches next to this file plants one mistake. Which claim fails then?",
+             "# Write a claim behind each number:  1 = test_name, or its words, or enough of them to fit no other claim.",
              "# Any claim that fails with that patch is right."]
     for e in {e.name: e for _, e in chosen}.values():
         lines += ["#", f"# claims of {e.name}:", *(f"#   {c.test}: {c.text}" for c in e.claims)]

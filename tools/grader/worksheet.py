@@ -1,4 +1,4 @@
-"""Questions with numbers of one's own: a layout is drawn by the student's name, and the program itself knows the answer.
+"""Questions with numbers of one's own: a layout is drawn by the student's name, and the program itself computes the answer.
 
 A lesson's questions are in lessons/NN-name/worksheet.ini. A section is a question; what is not one of its four words is drawn:
 
@@ -61,7 +61,7 @@ def text_for(lesson, student):
 # ---- grading ----
 
 def value(text):
-    """Of a number, or of a product and quotient of numbers; None if it is none."""
+    """The value of a number, or of a product and quotient of numbers; None if it is neither."""
     try:
         first, *rest = re.split(r"([*/])", text[:200])
         result = float(first)

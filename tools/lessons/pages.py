@@ -103,7 +103,7 @@ EXPLORER_WORDS = {"rank", "ask", "puzzle"}
 
 
 def check_preset(fragment):
-    """What is wrong with the address of a layout: #tp=2&ask=..."""
+    """The error in the address of a layout: #tp=2&ask=..."""
     with open(os.path.join(anchors.ROOT, "docs", "options.md"), encoding="utf-8") as file:
         options = set(re.findall(r"^\| `--([\w-]+)`", file.read(), flags=re.M))
     for word in fragment.split("&"):

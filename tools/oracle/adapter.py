@@ -75,7 +75,7 @@ def sum_over_ranks(x, group=None):
 
 
 def norm_of(gradients):
-    """Of all of them together: of DTensors the norm of the whole tensor, of others of what is here."""
+    """The norm over all of them: for DTensors that of the whole tensor, for others of the local part."""
     norms = [torch.linalg.vector_norm(g) for g in gradients]
     return torch.linalg.vector_norm(torch.stack([x.full_tensor() if hasattr(x, "full_tensor") else x for x in norms]))
 

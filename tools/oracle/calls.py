@@ -1,6 +1,6 @@
 """What ranks call of each other: collectives-RANK.jsonl, a line a call, for `trivium oracle check`.
 
-Collectives and messages of torch.distributed go through PyTorch's dispatcher, whoever calls them: a script, DTensor, the
+Collectives and messages of torch.distributed go through PyTorch's dispatcher, from any caller: a script, DTensor, the
 C++ of DistributedDataParallel. A dispatch mode sees them in the order in which they are called. Not seen: calls before
 the recorder is made; receives from any source, monitored barriers; what torch.compile has put into a graph; libraries
 that talk to NCCL or MPI by themselves. Each line is written before its call: of a run that hangs, the last lines of the
@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# Of PyTorch's calls: what it is, and which argument is one rank's part (where parts make a whole).
+# PyTorch's calls: the operation, and which argument is one rank's part (where parts make a whole).
 C10D = {"allreduce_": ("all_reduce", 0), "allreduce_coalesced_": ("all_reduce", 0), "broadcast_": ("broadcast", 0),
         "reduce_": ("reduce", 0), "allgather_": ("all_gather", 1), "_allgather_base_": ("all_gather", 1),
         "allgather_into_tensor_coalesced_": ("all_gather", 1), "allgather_coalesced_": ("all_gather", 1),

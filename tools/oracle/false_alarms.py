@@ -36,7 +36,7 @@ def reference_of(work, model, seed):
 
 
 def worst_of(work, number):
-    """Of run `number`: what it is, the worst share of a limit, that tensor; None: the layout is refused."""
+    """Run `number`: its layout, the worst share of a limit, that tensor; None: the layout is refused."""
     draw = random.Random(number)
     model, seed, layout = draw.choice(list(MODELS)), draw.randrange(1, 6), draw.choice(LAYOUTS)
     precision, micro = draw.choice(["fp64", "fp32", "bf16"]), draw.choice([1, 2])

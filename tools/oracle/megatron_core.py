@@ -28,7 +28,7 @@ NAMES = {"embedding.word_embeddings": "model.embed_tokens", "decoder.final_layer
 
 
 def pieces(a, c, name, x):
-    """Of a parameter, or what has its shape: others' names, the part of x, its first element, the whole's shape."""
+    """For a parameter, or a tensor of its shape: others' names, the part of x, its first element, the whole's shape."""
     for ours, theirs in NAMES.items():
         name = name.replace(ours, theirs)
     if "linear_fc1" in name:

@@ -51,7 +51,7 @@ class Names:
         return None if self.patterns else name
 
     def parameters(self, model):
-        """Of each: theirs' name, the parameter, whether it is theirs transposed."""
+        """For each: its name in the other project, the parameter, whether it is theirs transposed."""
         modules = {plain_name(name): module for name, module in model.named_modules()}
         for name, p in model.named_parameters():
             own, _, leaf = plain_name(name).rpartition(".")
@@ -89,7 +89,7 @@ class Reference:
                 p.copy_(weights[name].T if transposed else weights[name])
 
     def batches(self):
-        """Of each step: tokens and targets, (samples, positions)."""
+        """Yield each step's tokens and targets, (samples, positions)."""
         with open(f"{self.folder}/tokens.json") as f:
             both = json.load(f)
         return [(torch.tensor(t), torch.tensor(u)) for t, u in zip(both["tokens"], both["targets"])]

@@ -14,7 +14,7 @@ from recorder import Recorder
 BUGS = {
     "sum": "gradients are added over ranks, not averaged",
     "divided-twice": "the loss is divided by the number of ranks, and FSDP divides again",
-    "unsynced": "the norms of one layer are not sharded, and nobody reduces their gradients",
+    "unsynced": "the norms of one layer are not sharded, and no step reduces their gradients",
     "local-norm": "each rank clips by the norm of its own shards",
     "early-optimizer": "the optimizer is made before sharding, so it has parameters that the model no longer has",
     "tied": "the head has its own copy of the embedding, which is not updated with it",
@@ -44,7 +44,7 @@ def main():
     model = reference.load(DTYPES[a.dtype])
     if a.plant == "tied":
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
-    # foreach=False: a bug below has tensors beside DTensors
+    # foreach=False: a bug below mixes tensors and DTensors
     early = reference.optimizer(model.parameters(), foreach=False)
     shard(model, a)
     recorder = Recorder(a.run, reference, model, dtype=a.dtype, rank=a.rank, by="torch fsdp2")

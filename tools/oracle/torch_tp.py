@@ -28,7 +28,7 @@ BUGS = {
 
 
 def styles(sequence):
-    """Of the model, and of a block."""
+    """The names of the model, and of a block."""
     between = Shard(1) if sequence else Replicate()
     into = PrepareModuleInput(input_layouts=(between,), desired_input_layouts=(Replicate(),))
     attention = PrepareModuleInput(input_kwarg_layouts={"hidden_states": between},

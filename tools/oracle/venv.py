@@ -5,7 +5,7 @@
 
 The second is a folder of its own, build-oracle-venv: 1.9 GB. It needs what compiles extensions of Python: g++ and
 Python's headers (Debian: apt-get install g++ python3-dev python3-venv binutils). DeepSpeed is built here, without its
-kernels; its first run compiles one that it wants, some minutes."""
+kernels; its first run compiles one, which takes some minutes."""
 import os
 import subprocess
 import sys

@@ -140,7 +140,7 @@ def parse(text):
 
 
 def closing_brace(text, at):
-    """Of the brace that was opened before `at`."""
+    """Find the end of the brace that was opened before `at`."""
     depth = 1
     for brace in re.finditer(r'[{}]', text[at:]):
         depth += 1 if brace.group() == '{' else -1

@@ -36,7 +36,7 @@ def places_of(constants):
 
 
 class Memory:
-    """Device memory: allocations at the addresses that the program knows them by, one after the other in `bytes`."""
+    """Device memory: allocations at the program's addresses, one after the other in `bytes`."""
 
     def __init__(self, blocks):
         """blocks: (address, bytes), by address."""
@@ -147,7 +147,7 @@ class Machine:
         return None
 
     def release(self):
-        """Nobody can run: all threads that are left of every block are at its barrier."""
+        """No thread can run: all threads that are left of every block are at its barrier."""
         waiting, pc = self.waiting.reshape(-1, self.width), self.pc.reshape(-1, self.width)
         highest, lowest = np.where(waiting, pc, -1).max(1), np.where(waiting, pc, self.end + 1).min(1)
         if (waiting.any(1) & (highest != lowest)).any():
@@ -239,7 +239,7 @@ class Machine:
         return base in self.registers and self.registers[base].itemsize == 8
 
     def locate(self, parts, operand, lanes, size, align):
-        """Of an instruction's address: the memory that it is in, and the index of each lane in `lanes` there."""
+        """Resolve an instruction's address: the memory that it is in, and the index of each lane in `lanes` there."""
         address = self.address(operand)[lanes]
         if (address % align).any():
             raise Fault(f'address {address[address % align != 0][0]:#x} is no multiple of {align}')

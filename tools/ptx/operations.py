@@ -15,7 +15,7 @@ def operands(m, c, dtype):
     return [m.read(o, dtype) for o in c.operands[1:]]
 
 
-# ---- bf16, of which numpy knows nothing ----
+# ---- bf16, which numpy does not have ----
 
 def bf16_to_f32(bits):
     return (bits.astype(U32) << U32.type(16)).view(F32)
@@ -158,7 +158,7 @@ def vote(m, c, lanes):
 # ---- tensor cores: lane l holds elements 8 l .. 8 l + 7 of a 16 x 16 matrix, row by row. CUDA promises no layout: any will do ----
 
 def warps_and_places(m, c, lanes, address, leading, size):
-    """Of each warp that runs: its number, and the index of its 256 elements in memory."""
+    """For each running warp: its number, and the index of its 256 elements in memory."""
     m.check_members(U32.type(0xffffffff), lanes)
     firsts = np.zeros(m.n_lanes, bool)
     firsts[::32] = lanes[::32]
@@ -283,7 +283,7 @@ def plain(m, c, lanes):
 
 
 def upper_half(x, y):
-    """Of products of 128 bits, in Python's own integers."""
+    """Products of 128 bits, in Python's own integers."""
     x, y = np.broadcast_arrays(x, y)
     return np.array([int(a) * int(b) >> 64 for a, b in zip(x, y)], x.dtype)
 

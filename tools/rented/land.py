@@ -1,4 +1,4 @@
-"""land: the results of there, measured beside predicted, into docs/benchmarks and docs/gpu.md."""
+"""land: the results of there, measured against predicted, into docs/benchmarks and docs/gpu.md."""
 
 import os
 import re

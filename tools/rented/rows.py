@@ -127,7 +127,7 @@ def timed(here):
 
 
 def predicted_bytes(here, options):
-    """Of another program than the pack's predictions are of."""
+    """True if the results are of another program than the pack's predictions."""
     before = len(here.said())
     here.must(here.trivium("show", "memory", *options, "--device", "cuda", "--precision", "bf16", "--json"))
     said = here.said()[before:]
@@ -152,7 +152,7 @@ def calibrate(here):
 
 
 def curve(here):
-    """A small model in bf16 beside the CPU's losses in fp32: the same weights, the same data."""
+    """A small model in bf16 against the CPU's losses in fp32: the same weights, the same data."""
     cpu = common.read_json(os.path.join(PACK, "curve.json"))
     options = ["--device", "cuda", "--precision", "bf16", *common.CURVE, "--steps", str(len(cpu))]
     gpu = [r["loss"] for r in here.metrics("train", *options) if "loss" in r]
@@ -243,11 +243,11 @@ TWO = "dp=2 micro-batch=M | dp=2 zero=3 micro-batch=M | tp=2 micro-batch=M | pp=
 FOUR = "dp=4 micro-batch=M | dp=2 tp=2 sp micro-batch=M | dp=2 pp=2 zero=1 micro-batch=M"
 EIGHT = "dp=2 tp=2 pp=2 micro-batch=M | dp=4 tp=2 zero=2 micro-batch=M"
 SMOKE = "five steps' losses, by each attention and unfused, against the CPU's"
-BESIDE = "beside PyTorch, each at its best batch"
+BESIDE = "against PyTorch, each at its best batch"
 ROWS = [
     Row("machine", 1, 20, "what is here: GPU, driver, toolkit, libraries", partial(stage, "machine")),
     Row("programs", 1, 140, "the pack's, or new ones if they do not load or are of other sources", programs),
-    Row("cudnn", 1, 60, "cuDNN's attention, both ways, beside our kernels", partial(tests, "test_attention_cudnn")),
+    Row("cudnn", 1, 60, "cuDNN's attention, both ways, against our kernels", partial(tests, "test_attention_cudnn")),
     Row("smoke", 1, 45, SMOKE, partial(stage, "smoke")),
     Row("nccl-1", 1, 40, "NCCL with one rank: every operation, type, abort", partial(tests, "test_comm_nccl")),
     Row("124m", 1, 60, "GPT-2 124M as it is by default", train_with()),
@@ -268,7 +268,7 @@ ROWS = [
     Row("350m", 1, 60, "GPT-2 350M", partial(train, "350m")),
     Row("774m", 1, 60, "774M", partial(train, "774m")),
     Row("1558m", 1, 80, "1558M", partial(train, "1558m")),
-    Row("curve", 1, 90, "300 steps in bf16 beside the CPU's in fp32", curve),
+    Row("curve", 1, 90, "300 steps in bf16 against the CPU's in fp32", curve),
     Row("ncu", 2, 150, "a step's kernels, their time and bytes", ncu),
     Row("memcheck", 2, 200, "compute-sanitizer on the kernels' tests: addresses", partial(stage, "memcheck")),
     Row("racecheck", 2, 200, "the same: races in shared memory", partial(stage, "racecheck")),

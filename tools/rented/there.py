@@ -1,4 +1,4 @@
-"""there: on the machine with the GPU, one command with a limit. After each row it writes anew, into the folder --out:
+"""there: on the machine with the GPU, one command with a limit. After each row it rewrites, into the folder --out:
 
     summary.txt    a line a row
     results.json   every number

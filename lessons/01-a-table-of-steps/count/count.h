@@ -22,7 +22,7 @@ enum status count_parameters(const struct gpt_shape *, int64_t *out);
 enum status count_flops_per_token(const struct gpt_shape *, double *out);
 
 /** Bytes of parameters, gradients and what AdamW keeps: all in fp32; or mixed: parameters and gradients of 2 bytes, and
- *  beside the two moments a master copy of the parameters, in fp32. */
+ *  in addition to the two moments a master copy of the parameters, in fp32. */
 struct static_bytes { int64_t param, grad, optim; };
 enum status count_static_bytes(const struct gpt_shape *, bool mixed, struct static_bytes *out);
 

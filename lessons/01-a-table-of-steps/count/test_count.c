@@ -19,7 +19,7 @@ static struct plan plan_of(const struct gpt_shape *m) {
     return p;
 }
 
-/* What is planned: bytes by role, and what the first layer saves. */
+/* The plan: bytes by role, and what the first layer saves. */
 struct planned { int64_t bytes[N_ROLES], layer; };
 
 static struct planned planned_of(struct plan p) {

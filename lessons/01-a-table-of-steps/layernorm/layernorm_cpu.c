@@ -24,7 +24,7 @@ enum status CPU(layernorm_backward_input)(const struct call *call) {
     return FAIL(E_TODO, "layernorm_backward_input is not written yet");
 }
 
-/* dg and db, sums over the rows, *added* to call->dweight[0] and [1] by grad_add (lib/ops/cpu.h), which knows their
+/* dg and db, sums over the rows, *added* to call->dweight[0] and [1] by grad_add (lib/ops/cpu.h), which handles their
  * type. If threads share the work, let each have columns of its own, so that the order of a sum does not depend on how
  * many there are. */
 enum status CPU(layernorm_backward_weight)(const struct call *call) {

@@ -1,7 +1,7 @@
 /* All-reduce from sends and receives, in three ways. What each is, what it sends and what it costs: all_reduce.h.
  *
- * Each step is an exchange: ask for what comes, send what goes, wait for both. Whoever waited for the send first would
- * wait for a peer that does the same. */
+ * Each step is an exchange: ask for what comes, send what goes, wait for both. A rank that waited for its send first
+ * would wait for a peer that does the same. */
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
 
 #include "lib/comm/comm_request.h"

@@ -53,8 +53,8 @@ static enum status sums_are_right(const struct group *g, const char *what, int64
     return guards_stand(count);
 }
 
-/* A short deadline, for the exercise only: whoever fails at once waits longer for the others' agreement than they wait
- * for it. Shorter still once somebody has waited in vain, or a deadlock in all ten tests would take minutes. */
+/* A short deadline, for the exercise only: a rank that fails at once waits longer for the others' agreement than they
+ * wait for it. Shorter still once somebody has waited in vain, or a deadlock in all ten tests would take minutes. */
 static double deadline_s = 2;
 
 static enum status in_time(way *run, const struct group *g, int64_t count) {
@@ -107,7 +107,7 @@ static enum status gather(const struct group *g, float *buffer, int64_t count, f
     (void)unused;
     return all_gather_ring(g, buffer, count);
 }
-/* Only the own part is what it is to be; all else is noise. */
+/* Only the own part must be right; all else is noise. */
 static enum status every_part(const struct group *g, const char *what, way *run, int64_t count) {
     int n = group_size(g), r = group_rank(g);
     for (int64_t i = 0; i < count; i++) {
@@ -146,7 +146,7 @@ static int log2_up(int n) {
     return l;
 }
 
-/* Of this rank, without messages of nothing, which cost no bytes; and the bytes of all ranks. */
+/* This rank's messages and bytes, without empty messages; and the bytes of all ranks. */
 static enum status sent(const struct group *g, int64_t *messages, double *bytes, double *of_all) {
     const struct ledger_entry *e = group_ledger(g)->entry;
     for (enum comm_op op = 0; op < N_COMM_OPS; op++)

@@ -80,7 +80,7 @@ TEST(test_levels_parts_that_do_not_divide) {
         }
 }
 
-/* ---- who sends what to whom ---- */
+/* ---- senders, receivers, bytes ---- */
 
 /* The k-th row of a rank that sends to a peer (or takes from it); NULL: there are fewer. */
 static const struct hop_row *kth(const struct hop_table *table, bool sends, int peer, int k) {

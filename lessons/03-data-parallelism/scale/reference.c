@@ -1,5 +1,5 @@
 /* The gradient of a batch whose ranks hold different numbers of tokens: gradients are divided at their source by the
- * number of all tokens, and from there on only added. Then it does not matter who has how many. */
+ * number of all tokens, and from there on only added. Then the number of tokens on each rank does not matter. */
 #include "lessons/03-data-parallelism/scale/scale.h"
 
 #include <string.h>

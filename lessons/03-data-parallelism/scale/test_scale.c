@@ -20,7 +20,7 @@ static int64_t n_tokens(enum counts counts, int r, int m) {
 
 struct batch { double x[N_MICRO][MOST_TOKENS * SCALE_C], t[N_MICRO][MOST_TOKENS]; struct microbatch micro[N_MICRO]; };
 
-/* The same tokens whoever asks: a function of (rank, microbatch, place). Ranks differ in what they are asked to
+/* The same tokens for every caller: a function of (rank, microbatch, place). Ranks differ in what they are asked to
  * predict, too. */
 static void make_batch(struct batch *b, enum counts counts, int r) {
     for (int m = 0; m < N_MICRO; m++) {

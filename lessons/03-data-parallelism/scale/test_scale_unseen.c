@@ -18,7 +18,7 @@ static void make_one(struct one *b, int r) {
     b->micro = (struct microbatch){7 + 31 * (r % 4) % MOST, b->x, b->t};
 }
 
-/* Of the ranks of the world from `first` on, `by` apart: all tokens on one rank; each has `n` microbatches, 0 or 1. */
+/* The tokens of the world's ranks from `first` on, `by` apart, all on one rank; each has `n` microbatches, 0 or 1. */
 static double serial(int first, int by, const int *n, double *loss, double g[SCALE_C]) {
     static struct one b;
     double all = 0;

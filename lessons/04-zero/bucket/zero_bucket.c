@@ -78,19 +78,19 @@ void zero_buckets_place(struct zero_buckets *z, const struct device *device, voi
     (void)z, (void)device, (void)comm;
 }
 
-/* One reduce-scatter a bucket, by name (bill_exchange, lib/program/bill.h): over its axis, BEHIND_BACKWARD, of so many
- * elements of the whole. Its packing (which the planner prices): the bytes of the whole bucket twice, and of the shard
- * that arrives three times. */
+/* One reduce-scatter a bucket, by name (bill_exchange, lib/program/bill.h): over its axis, BEHIND_BACKWARD, with the
+ * number of elements of the whole. Its packing (which the planner prices): the bytes of the whole bucket twice, and of
+ * the shard that arrives three times. */
 void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *place, struct bill *bill) {
     (void)z, (void)place, (void)bill;
 }
 
 /* ---- running ---- */
 
-/* 1. Is it the param that was predicted? 2. A bucket's first gradient needs the slot: who flies there has to have
- * arrived. 3. Pack the shards rank by rank. 4. With the bucket's last gradient, start comm_reduce_scatter_start. A sum
- * that has arrived goes to the owner's gradient: w->grad where only the own shard is kept (RESIDENT_OWN),
- * else at element own_first of it. */
+/* 1. Is it the param that was predicted? 2. A bucket's first gradient needs the slot: the sum in flight there has to
+ * have arrived. 3. Pack the shards rank by rank. 4. With the bucket's last gradient, start comm_reduce_scatter_start.
+ * A sum that has arrived goes to the owner's gradient: w->grad where only the own shard is kept (RESIDENT_OWN), else
+ * at element own_first of it. */
 enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, int param, const void *buffer,
                                bool accumulate, const struct group *group) {
     (void)z, (void)p, (void)param, (void)buffer, (void)accumulate, (void)group;

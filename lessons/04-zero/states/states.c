@@ -13,7 +13,7 @@ enum status states_largest_model(int stage, int n, struct states x, double room,
 }
 
 enum status states_fewest_ranks(int stage, double params, struct states x, double room, int *n) {
-    /* What is not divided has to fit whatever n is. What is left of the room for the rest? */
+    /* The arrays that are not divided have to fit whatever n is. What is left of the room for the rest? */
     (void)stage, (void)params, (void)x, (void)room, (void)n;
     return FAIL(E_TODO, "states_fewest_ranks is still to be written");
 }

@@ -265,7 +265,7 @@ TEST(test_sharding_talks_no_more_than_needed) {
     assert_ok(play());
     if (comm_is_rank_0())
         printf("    sent a step: %.0f bytes; %.0f are enough\n", result.wire, result.wire_least);
-    assert_true(result.bytes <= result.least);   /* sending nothing is easy for whoever cuts nothing */
+    assert_true(result.bytes <= result.least);   /* a sharding that cuts nothing sends nothing */
     assert_true(result.wire <= result.wire_least);
 }
 

@@ -104,7 +104,7 @@ TEST(test_a_step_sends_under_sp) {
     }
 }
 
-/* A rank whose parts nobody adds updates its own copy by its own part. */
+/* A rank whose parts are not added up updates its own copy by its own part. */
 static void check_gradients(const struct layout *l) {
     struct run r;
     struct plan plan = plan_of(l, PRECISION_FP32);

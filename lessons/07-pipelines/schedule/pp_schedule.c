@@ -7,7 +7,7 @@
  *
  * A schedule is a row (struct pp_schedule): its order is a list of actions (lib/program/schedule.h), made with
  * schedule_add(out, kind, chunk, microbatch). A receive stands directly before the action that reads it and a send
- * directly after the one that made it: RECV_F F SEND_F, RECV_B B SEND_B. Who a chunk's neighbors are is given:
+ * directly after the one that made it: RECV_F F SEND_F, RECV_B B SEND_B. A chunk's neighbors are given:
  * out->hops[chunk][HOP_NEXT] and out->hops[chunk][HOP_BEFORE]; rank -1: none, the model begins or ends here. The run
  * will send what the table says and nothing else.
  *

@@ -87,7 +87,7 @@ static void draw(struct table *t, const struct timeline *line, const struct pp_t
     schedule_chart_text(&chart, stderr);
 }
 
-/* What is wrong with a table that runs, or "". Static storage. */
+/* The error in a table that runs, or "". Static storage. */
 static const char *too_much(const struct table *t, int puzzle, double time, bool fast, bool small) {
     static char text[128];
     text[0] = 0;

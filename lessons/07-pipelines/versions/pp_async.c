@@ -3,7 +3,8 @@
  * Without a flush rank `stage` of p first runs w = p - 1 - stage forwards. Then, step after step, for j = 0 .. k-1: the
  * forward of microbatch j + w and the backward of microbatch j, both counted from the step's first; then it updates.
  * Say for both how many updates ago the weights were made that they read: 0 is the newest on this rank at that moment.
- * What they are to read, as the number of updates that the weights have had, for microbatch q since the last flush:
+ * The version that they must read, as the number of updates that the weights have had, for microbatch q since the last
+ * flush:
  *
  *   PipeDream      max(0, floor((q - w) / k)), forward and backward
  *   vertical sync  max(0, floor((q - (p-1)) / k)), forward and backward, on every stage

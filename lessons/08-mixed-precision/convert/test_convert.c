@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
 /* Conversions, against those of lib/device/dtype.h (which are tested against the compiler's): all 65536 values one way;
- * the other way every number of the format, every tie between two neighbors and the floats just beside it, and a
+ * the other way every number of the format, every tie between two neighbors and the floats next to it, and a
  * stride through all floats. */
 #include "lessons/08-mixed-precision/convert/convert.h"
 #include "lib/device/dtype.h"

@@ -2,9 +2,9 @@
  * 08 the theory.
  *
  * Five things to get right: where the scale is divided out (not in 16 bits), what the norm is of (all ranks, without
- * the scale), who may skip (all or none), what is added to (the master), and that a rank which has nothing to do still
- * takes part in what the group does. comm_all_reduce(group, &x, 1, FP64, COMM_SUM or COMM_MAX) combines a double over
- * the group.
+ * the scale), which ranks may skip (all or none), what is added to (the master), and that a rank which has nothing to
+ * do still takes part in what the group does. comm_all_reduce(group, &x, 1, FP64, COMM_SUM or COMM_MAX) combines a
+ * double over the group.
  *
  *   make grade LESSON=08 FILE=lessons/08-mixed-precision/step/half_step.c */
 #include "lessons/08-mixed-precision/step/half_step.h"

@@ -1,5 +1,5 @@
 /* The contract of the exercise "step": what the optimizer does with fp16 gradients. Weights are divided among the ranks
- * of a group, as ZeRO-1 does: each rank has n of its own, and nobody else has them. */
+ * of a group, as ZeRO-1 does: each rank has n of its own, and no other rank has them. */
 #ifndef TRIVIUM_LESSONS_HALF_STEP_H
 #define TRIVIUM_LESSONS_HALF_STEP_H
 

@@ -1,4 +1,4 @@
-/* What to drop after forward: a knapsack. To keep at most the budget is to free at least what is beyond it. */
+/* What to drop after forward: a knapsack. Keeping at most the budget means freeing at least what is beyond it. */
 #include "lessons/09-recompute/choose/choose.h"
 
 #include <inttypes.h>

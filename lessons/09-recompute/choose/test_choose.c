@@ -186,7 +186,7 @@ static struct measured measure(void) {
     return m;
 }
 
-/* The planner finds saved exactly what was chosen to be kept, and done again exactly the flops that were foretold; and
+/* The planner finds saved exactly what was chosen to be kept, and done again exactly the predicted flops; and
  * the peak sinks with the budget. */
 TEST(test_choose_is_what_the_planner_finds) {
     struct candidate v[LAYERS * PER_LAYER];

@@ -161,8 +161,8 @@ static int index_along(enum mesh_axis axis, const struct mesh_place *p) {
     return index;
 }
 
-/* Of this rank's group: its size, the rank's number in it, its first one's number among all, and how far apart
- * neighbors are numbered. What does not divide has yet to be refused by who cuts so. */
+/* This rank's group: its size, the rank's number in it, its first member's number among all, and the distance
+ * between neighbors' numbers. The caller refuses sizes that do not divide. */
 struct group_of { int size, index, first, apart; };
 static struct part part_of(enum mesh_axis axis, const struct mesh_place *p) {
     int n = n_along(axis, p);

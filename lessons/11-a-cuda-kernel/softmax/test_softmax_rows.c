@@ -15,7 +15,7 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 /* x and y on the device, of exactly R C floats each: one more is out of bounds. y is NaN before. */
 struct rows { int R, C; float *x, *y; enum status status; };
 
-/* n floats and not one more; what a wrong kernel writes after them is reported, and harms nobody. */
+/* n floats and not one more; what a wrong kernel writes after them is reported, and does no harm. */
 static float *device_floats(size_t n) {
     enum { SLACK = 1 << 17 };
     float *at = aligned_alloc(256, (n * sizeof *at + SLACK) / 256 * 256);

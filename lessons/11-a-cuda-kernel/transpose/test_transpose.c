@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* n floats and not one more; what a wrong kernel writes after them is reported, and harms nobody. */
+/* n floats and not one more; what a wrong kernel writes after them is reported, and does no harm. */
 static float *device_floats(size_t n) {
     enum { SLACK = 1 << 17 };
     float *at = aligned_alloc(256, (n * sizeof *at + SLACK) / 256 * 256);
@@ -75,7 +75,7 @@ TEST(test_transpose_in_the_opposite_order) {
     check_sizes(SIMT_REVERSE);
 }
 
-/* Of a matrix of 128 x 96: a kernel that lacks a barrier may move well what it moves, but it has to move all of it. */
+/* A matrix of 128 x 96: a kernel that lacks a barrier may move well what it moves, but it has to move all of it. */
 enum { BYTES = 128 * 96 * 4, SECTORS = BYTES / 32 };
 static struct simt_counts traffic(void) {
     size_t wrong;

@@ -1,8 +1,10 @@
-/* Saving so that nobody ever sees half of it. What each function promises, and what the disk does, is in atomic.h. */
+/* Saving so that no reader ever sees half of it. What each function promises, and what the disk does, is in
+ * atomic.h. */
 #include "lessons/12-checkpoints-and-faults/atomic/atomic.h"
 
 enum status atomic_replace(const struct disk *disk, const char *name, const void *data, int64_t bytes) {
-    /* Who writes to `name` itself can be killed in the middle. Which two things have to be flushed, and when? */
+    /* A process that writes to `name` itself can be killed in the middle. Which two things have to be flushed,
+     * and when? */
     (void)disk, (void)name, (void)data, (void)bytes;
     return FAIL(E_TODO, "atomic_replace is still to be written");
 }

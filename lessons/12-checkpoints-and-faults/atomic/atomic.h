@@ -1,4 +1,4 @@
-/* Saving so that nobody ever sees half of it: the contract of this exercise. The theory is in lesson 12, "All or
+/* Saving so that no reader ever sees half of it: the contract of this exercise. The theory is in lesson 12, "All or
  * nothing".
  *
  * A folder has files step-00000012, ..., each a whole state, and a file `latest` that names the one to go on from:

@@ -1,4 +1,5 @@
-/* Saving so that nobody ever sees half of it: written beside, flushed, renamed; what names it is renamed last. */
+/* Saving so that no reader ever sees half of it: written to a temporary file, flushed, renamed; what names it is
+ * renamed last. */
 #include "lessons/12-checkpoints-and-faults/atomic/atomic.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * A disk in memory that can be stopped after any operation, and that knows what a power cut may leave: of every file
+ * A disk in memory that can be stopped after any operation, and that keeps what a power cut may leave: of every file
  * the flushed bytes, half or all of the others; of the changes of names since the last flush of the folder any subset.
  * Every such remainder is looked at. */
 #include "lessons/12-checkpoints-and-faults/atomic/atomic.h"
@@ -251,7 +251,7 @@ TEST(test_atomic_replaces_a_file) {
     for (int i = 0; i < 2; i++) {
         const char *text = i ? "short" : "a longer text";
         assert_ok(atomic_replace(&disk, "notes", text, (int64_t)strlen(text)));
-        assert_int_equal(p.now.n, 1);                                /* nothing is left beside it */
+        assert_int_equal(p.now.n, 1);                                /* no other file is left */
         const struct content *c = &p.files[p.now.file[find(&p.now, "notes")]].now;
         assert_int_equal(c->n, strlen(text));
         assert_memory_equal(c->data, text, strlen(text));

@@ -18,7 +18,7 @@
  *   cp_block, cp_sums  the place of the block of hop s, and of its sums; there are two of each, used in turns
  *   cp_clear_sums      zeros into sums
  *   cp_meet_backward   one meeting: adds to dq, and to the sums of the block
- *   cp_finish_backward dq, and the rank's own dk and dv, to where the program wants them
+ *   cp_finish_backward dq, and the rank's own dk and dv, to where the program reads them
  *   cp_peer(c, by)     the rank `by` further in the ring
  *
  * From lib/comm/comm.h, all with a deadline in the wait: comm_send_start, comm_recv_start, comm_wait. A place whose

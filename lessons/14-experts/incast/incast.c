@@ -9,7 +9,7 @@ enum status incast_table(int n, int experts, const int64_t *choices, double row_
 }
 
 enum status incast_bound(int n, const double *bytes, const struct incast_link *link, double *seconds) {
-    /* Of every rank: the seconds of what it sends, one after the other, and of what it receives. */
+    /* For every rank: the seconds of what it sends, one after the other, and of what it receives. */
     (void)n, (void)bytes, (void)link, (void)seconds;
     return FAIL(E_TODO, "incast_bound is still to be written");
 }

@@ -44,7 +44,7 @@ TEST(test_incast_balanced_takes_n_minus_1_messages) {
     assert_close(rounds(1, bytes), 0, 0);
 }
 
-/* Each sends one message of 5 s; who receives them all needs 15 s. */
+/* Each sends one message of 5 s; the receiver of all needs 15 s. */
 TEST(test_incast_many_to_one_waits_for_the_receiver) {
     for (int hot = 0; hot < N; hot++) {
         double bytes[N * N] = {0};

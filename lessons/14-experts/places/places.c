@@ -1,5 +1,5 @@
-/* Which experts a token goes to, and who finds no place there. What each function promises is in places.h; the theory
- * is in lesson 14, "Groups and places" and "Two losses". */
+/* Which experts a token goes to, and which tokens find no place there. What each function promises is in places.h;
+ * the theory is in lesson 14, "Groups and places" and "Two losses". */
 #include "lessons/14-experts/places/places.h"
 
 enum status places_per_expert(double capacity, int64_t group, int64_t k, int64_t experts, int64_t *places) {

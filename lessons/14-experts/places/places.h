@@ -1,4 +1,4 @@
-/* Which experts a token goes to, and who finds no place there: the contract of this exercise.
+/* Which experts a token goes to, and which tokens find no place there: the contract of this exercise.
  *
  *     logits (tokens, E)      how well each expert suits a token
  *     choices (tokens, k)     the k experts of each token, the best first

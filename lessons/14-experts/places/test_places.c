@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Places by hand, and beside the router of the project (lib/ops/moe/moe_route.h). */
+ * Places by hand, and against the project's router (lib/ops/moe/moe_route.h). */
 #include "lessons/14-experts/places/places.h"
 #include "lib/ops/moe/moe_route.h"
 #include "lib/ops/test_op.h"
@@ -46,7 +46,7 @@ TEST(test_places_leave_ties_to_the_lower_expert) {
     check_choices((double[]){0, 2, 0, 2}, 4, 3, (int32_t[]){1, 3, 0});
 }
 
-/* ---- who gets one ---- */
+/* ---- which tokens get one ---- */
 static int64_t check_places(const struct places_rule *rule, int64_t tokens, const int32_t *choices,
                             const int32_t *expected) {
     int32_t places[64];
@@ -106,7 +106,7 @@ TEST(test_places_load_loss_is_a_sum_over_groups) {
     assert_close(loss_of(&rule, 4, 8, logits) + loss_of(&rule, 4, 8, logits + 8), loss_of(&rule, 8, 8, logits), 1e-14);
 }
 
-/* ---- beside the project's router ---- */
+/* ---- against the project's router ---- */
 enum { E = 6, T = 12, B = 2 };
 
 static void run_router(struct op_case *c, const struct places_rule *rule, const double *logits) {

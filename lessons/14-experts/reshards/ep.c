@@ -45,7 +45,7 @@ static enum status ep_check(const struct plan *plan) {
 
 /* ---- rewrite ---- */
 /* TODO: over which axis of the mesh the step's axis P is shared, among how many ranks, and which of them this one is:
- * mesh_axis, parts, part. It is the axis that shards experts. Neighbors among the dp x cp replicas: mesh.h knows. */
+ * mesh_axis, parts, part. It is the axis that shards experts. Neighbors among the dp x cp replicas: see mesh.h. */
 static void over_ep(const struct plan *plan, struct step *s) { (void)plan, (void)s; }
 
 /* Given. A new slot, "h0.sent" -> "h0.sent.suffix". @return its number */
@@ -68,8 +68,8 @@ static void insert_reshard(const struct plan *plan, struct program *p, int at, i
     program_insert(p, at, &s);
 }
 
-/* TODO: of the weight's axis 0, the experts, this rank keeps its share; and the axis says by whom it was cut, a bit of
- * `cut`: who sums its gradient follows from that. */
+/* TODO: of the weight's axis 0, the experts, this rank keeps its share; and the axis records the mesh axis that cut
+ * it, a bit of `cut`: the ranks that sum its gradient follow from that. */
 static enum status shard_experts(const struct plan *plan, struct param *w) {
     (void)plan;
     return FAIL(E_TODO, "%s is still to be sharded", w->name);

@@ -1,6 +1,6 @@
 /* ranks: 2 4  device: cpu
  *
- * The program after ep's rewrite, on every rank of four layouts; its bill; and the run beside the serial one. */
+ * The program after ep's rewrite, on every rank of four layouts; its bill; and the run against the serial one. */
 #include "driver/recipe.h"
 #include "ep/ep.h"
 #include "lib/ops/moe/expert_linear.h"

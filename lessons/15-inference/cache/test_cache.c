@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * A cache beside attention over the whole text, written out from its definition. */
+ * A cache against attention over the whole text, written out from its definition. */
 #include "lessons/15-inference/cache/cache.h"
 #include "models/decode/decode.h"
 #include "driver/recipe.h"

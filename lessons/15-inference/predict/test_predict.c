@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Predictions beside what the program plans (decode_cache_bytes, parameters of a compiled model) and the lesson's
+ * Predictions against what the program plans (decode_cache_bytes, parameters of a compiled model) and the lesson's
  * formulas. */
 #include "driver/recipe.h"
 #include "lib/run/run.h"

@@ -1,6 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Layouts for clusters that are not here, priced as trivium plan prices them, beside the best that its search finds. */
+ * Layouts for clusters that are not here, priced as trivium plan prices them, against the best that its search
+ * finds. */
 #include "driver/recipe.h"
 #include "planner/explain.h"
 #include "planner/search.h"
@@ -109,7 +110,7 @@ static double planners(int number) {
 }
 
 #define GIB 1073741824.0
-/* Fits, and takes at most so many times as long as the planner's best. */
+/* Fits, and takes at most `most` times as long as the planner's best. */
 static double check(int number, double most, const char *wanted) {
     static struct price x;
     struct cluster c;
@@ -141,7 +142,8 @@ TEST(test_puzzle_2_is_as_good_as_the_planners) { good(2); }
 TEST(test_puzzle_3_fits_and_is_fair) { fair(3); }
 TEST(test_puzzle_3_is_as_good_as_the_planners) { good(3); }
 
-/* For the leaderboard: the mean of the three, each beside the planner's. Said only where all three can be and fit. */
+/* For the leaderboard: the mean of the three, each relative to the planner's. Said only where all three can be and
+ * fit. */
 static void say_figure(void) {
     static struct price x;
     double sum = 0;
@@ -157,7 +159,7 @@ static void say_figure(void) {
 
 TEST(test_puzzle_3_beats_the_planner) {
     say_figure();
-    check(3, 1, "it is to be faster");
+    check(3, 1, "it must be faster");
 }
 
 TESTS(unit_test(test_puzzle_1_fits_and_is_fair), unit_test(test_puzzle_1_is_as_good_as_the_planners),

@@ -3,7 +3,7 @@
  *   stage i takes    fixed_s[i] + n_i layer_s     seconds of one microbatch, or of all: the unit does not matter
  *   wanted           n_i with sum n_i = layers, 1 <= n_i <= most[i], and the largest of these times as small as can be
  *
- *   fixed_s          seconds beside the layers: of the embedding on the first stage, of the head on the last
+ *   fixed_s          seconds without the layers: of the embedding on the first stage, of the head on the last
  *   most             layers that the stage's memory has room for. Below 1: it has room for none
  *
  * A bound T can be kept if every stage takes as many layers as it may, under T and under most[i], and these are at

@@ -17,7 +17,7 @@
  *   COMM_BARRIER                            2 log2(i) a at each level
  *   COMM_ALL_TO_ALL, COMM_SEND              see wire_time.h; COMM_RECV takes no time
  *
- * Each of `pieces` pays the latencies, and call_s. One rank alone has nobody to talk to: 0. */
+ * Each of `pieces` pays the latencies, and call_s. 0 for a group of one. */
 #include "lib/cost/wire_time.h"
 
 #include <math.h>

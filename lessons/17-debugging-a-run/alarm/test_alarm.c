@@ -11,7 +11,7 @@ static struct whole tensor(double *x) {
     return (struct whole){.name = "h.0.weight.grad", .box = b, .x = x, .n = N};
 }
 
-/* The verdict on x beside y, where rounding explains `scale`. */
+/* The verdict on x against y, where rounding explains `scale`. */
 static struct checked judged(double *x, double *y, const double *slack, double scale) {
     struct whole run = tensor(x), reference = tensor(y);
     struct checked c = {.step = 1, .name = run.name, .phase = "backward", .scale = scale};
@@ -22,7 +22,7 @@ static struct checked judged(double *x, double *y, const double *slack, double s
 TEST(test_alarm_error_is_that_of_the_worst_element) {
     double y[N] = {1, -4, 2, 0.5, 0, 3}, x[N] = {1, -4, 2.5, 0.5, -1, 3.25};
     int64_t at = -1;
-    assert_close(whole_difference(x, y, NULL, N, &at), 0.25, 1e-15);      /* 1 beside 4 */
+    assert_close(whole_difference(x, y, NULL, N, &at), 0.25, 1e-15);      /* 1 against 4 */
     assert_int_equal(at, 4);
     assert_close(whole_difference(y, x, NULL, N, NULL), 0.25, 1e-15);
     for (int i = 0; i < N; i++) x[i] *= 1024, y[i] *= 1024;

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Predictions beside docs/museum.json, which tools/museum measured. A check that was not measured for a bug is not
+ * Predictions against docs/museum.json, which tools/museum measured. A check that was not measured for a bug is not
  * asked, but for the oracle: there "not measured" means that it cannot be asked. */
 #include "lib/base/status.h"
 #include "tests/test.h"

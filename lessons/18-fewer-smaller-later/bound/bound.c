@@ -1,7 +1,7 @@
-/* Who may go on (lesson 18, "The bound"). What each function promises is in bound.h. */
+/* Which workers may go on (lesson 18, "The bound"). What each function promises is in bound.h. */
 #include "lessons/18-fewer-smaller-later/bound/bound.h"
 
-/* TODO: who counts? */
+/* TODO: which workers count? */
 int64_t bound_slowest(const struct bound *b) { return (void)b, -1; }
 
 /* TODO: staleness may be INT64_MAX, and must not overflow. */
@@ -13,7 +13,7 @@ enum status bound_asked(struct bound *b, int w, bool *go) {
 }
 
 enum status bound_pushed(struct bound *b, int w, int64_t clock, bool *go) {
-    /* Is it the clock that was expected? Then count it. Whom may that let go? */
+    /* Is it the clock that was expected? Then count it. Which workers may that let go? */
     (void)b, (void)w, (void)clock, (void)go;
     return FAIL(E_TODO, "bound_pushed is still to be written");
 }

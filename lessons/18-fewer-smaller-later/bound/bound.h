@@ -1,4 +1,4 @@
-/* Who may go on: the rule of a parameter server with bounded staleness, and the contract of this exercise.
+/* Which workers may go on: the rule of a parameter server with bounded staleness, and the contract of this exercise.
  *
  * Worker w has clocks[w] gradients to compute, one per clock, counted from 0. It asks for weights, gets them at once or
  * later, computes, pushes its gradient (which is applied at once), and has then finished one clock more. Workers may
@@ -34,13 +34,13 @@ int64_t bound_slowest(const struct bound *);
 bool bound_allows(const struct bound *, int w);
 
 /** Worker w asks for weights. go[v] is set for every worker v: does v get weights now? It has then stopped waiting.
- *  A server calls this when the message comes, and again only when another one comes: who is not let go by that
- *  message's call waits. @collective{none} @errors none */
+ *  A server calls this when the message comes, and again only when another one comes: a worker that is not let go
+ *  by that message's call waits. @collective{none} @errors none */
 enum status bound_asked(struct bound *, int w, bool *go);
 
-/** Worker w pushes the gradient of this clock: it has finished one more, and go[v] says who gets weights by that. A
- *  clock other than w's next one is a push that came twice, or too early: E_INTERNAL ("worker 3 ..."), and nothing
- *  changes.
+/** Worker w pushes the gradient of this clock: it has finished one more, and go[v] says whether v gets weights by
+ *  that. A clock other than w's next one is a push that came twice, or too early: E_INTERNAL ("worker 3 ..."), and
+ *  nothing changes.
  *  @collective{none} @errors E_INTERNAL */
 enum status bound_pushed(struct bound *, int w, int64_t clock, bool *go);
 

@@ -1,5 +1,6 @@
-/* Who may go on. Only a push moves `slowest`, and it may move it for many: so every worker that waits is looked at
- * after each message, and one that has left counts as infinitely far, or the others would wait for it forever. */
+/* Which workers may go on. Only a push moves `slowest`, and it may move it for many: so every worker that waits is
+ * looked at after each message, and one that has left counts as infinitely far, or the others would wait for it
+ * forever. */
 #include "lessons/18-fewer-smaller-later/bound/bound.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * The rule beside its definition, and then in every schedule there is: all orders in which up to three workers, of up
+ * The rule against its definition, and then in every schedule there is: all orders in which up to three workers, of up
  * to four clocks each, can ask and push. Decisions are the submission's; what must hold is checked in each state that
  * they lead to. */
 #include "dp_variants/server/server.h"
@@ -60,7 +60,7 @@ TEST(test_bound_refuses_a_push_that_came_twice) {
 }
 
 /* ---- every schedule ---- */
-/* What is true, whatever the submission counts. age: updates by others since worker w got its weights. */
+/* The true state, whatever the submission counts. age: updates by others since worker w got its weights. */
 enum phase { IDLE, WAITS, HAS };
 struct world { struct bound b; enum phase phase[WORKERS]; int age[WORKERS]; };
 enum broken { TOO_FAR, STUCK, NEEDLESS, MISCOUNTED, N_BROKEN };
@@ -109,7 +109,7 @@ static bool new_state(struct search *s, const struct world *x) {
 
 static void look(struct search *, const struct world *);
 
-/* x: as it is after the event, with nobody let go yet. */
+/* x: as it is after the event, with no worker let go yet. */
 static void go_on(struct search *s, struct world x, const struct bound *told, const bool *go, const char *event,
                   int w) {
     bool was_waiting[WORKERS];

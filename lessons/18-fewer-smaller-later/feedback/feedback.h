@@ -14,14 +14,14 @@
  *
  *   reduce-scatter   each rank encodes its terms part by part, with `residual`, and sends part r to rank r;
  *                    rank r decodes them and adds in rank order
- *   all-gather       the sum of the own part is encoded, with `sum_residual`, and sent to all, who decode it */
+ *   all-gather       the sum of the own part is encoded, with `sum_residual`, and sent to all, which decode it */
 #ifndef TRIVIUM_LESSONS_FEEDBACK_H
 #define TRIVIUM_LESSONS_FEEDBACK_H
 
 #include "lib/comm/coded.h"
 #include "lib/comm/comm_request.h"
 
-/* What an all-reduce needs beside its buffer. All borrowed. */
+/* What an all-reduce needs in addition to its buffer. All borrowed. */
 struct feedback {
     unsigned char *sent, *got;   /* (n b) bytes each */
     float *residual;             /* (count): of the own terms, zero before the first step; NULL: no feedback */

@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: cpu
  *
- * One claim a test. Codes beside those of lib/ops/codec.c, byte by byte; sums over ranks beside one process that does
+ * One claim a test. Codes against those of lib/ops/codec.c, byte by byte; sums over ranks against one process that does
  * the same to the gradients of all ranks, in rank order (lib/ops/test_codec.h, which has no bytes in between). */
 #include "lessons/18-fewer-smaller-later/feedback/feedback.h"
 #include "lib/base/rng.h"
@@ -51,7 +51,7 @@ TEST(test_feedback_codes_are_the_sign_codecs) {
         }
 }
 
-/* What is encoded is gradient + residual, in float; and the gradient is only read. */
+/* The code is of gradient + residual, in float; and the gradient is only read. */
 TEST(test_feedback_encodes_what_is_owed) {
     float x[MOST], kept[MOST], residual[MOST], term[MOST];
     unsigned char code[4 + MOST / 8 + 4];

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Predictions beside what the program computes: tables of hops counted and simulated (lib/comm/hops/hops.h), codes
+ * Predictions against what the program computes: tables of hops counted and simulated (lib/comm/hops/hops.h), codes
  * (lib/ops/codec.h), and the bill of a compiled step, exchange by exchange (lib/run/sent.h). */
 #include "driver/recipe.h"
 #include "lib/base/integer.h"

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Where the row stands in *out, or is to be inserted. */
+/* Where the row is in *out, or where to insert it. */
 static int64_t find(const struct coalesced *out, int64_t row) {
     int64_t low = 0, high = out->n;
     while (low < high) {

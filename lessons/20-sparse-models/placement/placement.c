@@ -12,7 +12,7 @@ int64_t placement_largest(const struct table *t, int n_tables, int n, const int 
 }
 
 enum status placement_choose(const struct table *t, int n_tables, int n, int64_t most_rows, int *owner) {
-    /* In which order? Which are divided? To whom does each of the others go? */
+    /* In which order? Which are divided? Which rank gets each of the others? */
     (void)t, (void)n_tables, (void)n, (void)most_rows, (void)owner;
     return FAIL(E_TODO, "placement_choose is still to be written");
 }

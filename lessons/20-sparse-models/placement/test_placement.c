@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Loads by hand; the rule in small cases; and beside the best of all placements of up to seven tables on three ranks:
+ * Loads by hand; the rule in small cases; and against the best of all placements of up to seven tables on three ranks:
  * never worse than 4/3 - 1/(3n) of it, which is what the rule promises. */
 #include "lessons/20-sparse-models/placement/placement.h"
 #include "lib/base/rng.h"
@@ -50,14 +50,14 @@ TEST(test_placement_divides_what_is_too_hot) {
 TEST(test_placement_keeps_within_memory) {
     static const struct table t[] = {{60, 5}, {60, 4}, {50, 3}, {10, 2}}, large[] = {{60, 2}, {90, 1}, {60, 2}};
     expect(t, 4, 2, 130, (int[]){0, 1, 1, 0}, "a rank has room for 130 rows");
-    expect(t, 4, 2, 100, (int[]){0, 1, BY_ROW, 1}, "50 rows fit on no rank beside 60, and 25 do");
+    expect(t, 4, 2, 100, (int[]){0, 1, BY_ROW, 1}, "50 rows fit on no rank with 60, and 25 do");
     assert_int_equal(placement_largest(large, 3, 2, (int[]){0, BY_ROW, 1}), 105);
     expect(large, 3, 2, 105, (int[]){0, BY_ROW, 1}, "60 and half of 90 are 105");
     int owner[3];
     assert_fails(placement_choose(large, 3, 2, 104, owner), E_CONFIG, "table 1");
 }
 
-/* ---- beside the best ---- */
+/* ---- against the best ---- */
 static double best_of_all(const struct table *t, int n_tables, int n) {
     double best = INFINITY;
     int owner[7] = {0};

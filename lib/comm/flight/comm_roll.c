@@ -76,7 +76,7 @@ void roll_call(const struct comm_request *request, char *text, size_t text_bytes
     int n = comm_world_size();
     struct roll_entry *entry = calloc((size_t)n, sizeof *entry);
     if (!entry) {
-        snprintf(text, text_bytes, "no memory to ask who is missing");
+        snprintf(text, text_bytes, "no memory to find the missing ranks");
         return;
     }
     roll++;

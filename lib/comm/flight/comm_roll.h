@@ -1,4 +1,4 @@
-/* The roll call: who does not come, and what do the others wait for? Private to this folder. */
+/* The roll call: which ranks are missing, and what do the others wait for? Private to this folder. */
 #ifndef TRIVIUM_COMM_ROLL_H
 #define TRIVIUM_COMM_ROLL_H
 

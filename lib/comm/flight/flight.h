@@ -13,8 +13,8 @@
  *   a sign of life      seen_ns, gap_*_ns                       between rows, and every millisecond of a wait
  *
  * All are stores into mapped memory: no system call, no lock. Times are nanoseconds of wall time, taken from one
- * reading of both clocks at the start and the monotonic clock since. The group is told by a hash of its name, members
- * and number of creation, which is the same on every member. The layout is this machine's; `version` guards it.
+ * reading of both clocks at the start and the monotonic clock since. The group is identified by a hash of its name,
+ * members and number of creation, which is the same on every member. The layout is this machine's; `version` guards it.
  *
  * What breaks. A row may be read while it is written: its `number` is then that of another round, or one field is
  * newer than the rest; for a rank that hangs neither happens. On a GPU with NCCL a collective is QUEUED, not done, when
@@ -128,7 +128,7 @@ enum status flight_set_read(const char *folder, const char *job, struct flight_s
 void flight_set_fini(struct flight_set *);
 /** Remove the rings of a job on this host. */
 void flight_remove(const char *job);
-/** Of rings whose process is gone, remove all but the newest `most`. */
+/** Remove the rings of ended processes, but for the newest `most`. */
 void flight_prune(int most);
 
 /** Row `number`, or NULL: overwritten, or not there yet. */

@@ -120,7 +120,7 @@ void flight_cut(struct flight *f, int64_t at_ns) {
 
 /* ---- all of a folder ---- */
 
-/* It has ended, and whoever should wait for it does not. */
+/* It has ended, and its parent has not waited for it. */
 static bool is_zombie(int pid) {
     char path[64], text[256] = "";
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -170,7 +170,7 @@ static enum status keep_ring(struct finding *finding, const char *folder, const 
     return OK;
 }
 
-/* Open MPI's folder of a job, trivium.JOB, lies beside them, and is no file. */
+/* Open MPI's folder of a job, trivium.JOB, lies in the same folder, and is no file. */
 static enum status find_all(const char *folder, struct finding *finding) {
     *finding = (struct finding){0};
     DIR *dir = opendir(folder);
@@ -184,7 +184,7 @@ static enum status find_all(const char *folder, struct finding *finding) {
     return status;
 }
 
-/* Of this user: those that may be removed. */
+/* Find this user's records, which may be removed. */
 static void find_own(struct finding *all) {
     char folder[FLIGHT_PATH_MAX];
     *all = (struct finding){0};

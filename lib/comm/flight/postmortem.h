@@ -1,9 +1,9 @@
-/* What the flight records of all ranks say together: who holds up a job, and why. Pure functions over rings.
+/* What the flight records of all ranks say together: which rank holds up a job, and why. Pure functions over rings.
  *
  * Collectives are merged by (group, sequence). In this order:
  *   1 mismatch   members call different things as the same collective: the first one, by time
- *   2 missing    others wait in what a rank has not called. Of several the one that is silent, or waits for nobody: A
- *                waits for B, B for C, and C is to blame
+ *   2 missing    others wait in what a rank has not called. Of several, blame the one that is silent or waits for no
+ *   other: if A waits for B and B for C, blame C
  *   3 circle     each of them waits for another: their order differs
  *   4 stuck      all have called it, and it does not end: the one that is silent, or the fewest hops
  * Silent is a rank that has given no sign of life for a second, while others have: stopped, dead or computing.
@@ -30,7 +30,8 @@ struct postmortem_rank {
 struct postmortem {
     enum postmortem_kind kind;
     enum postmortem_mismatch mismatch;
-    int rank, other;                   /* to blame; beside whom: an other caller, one that waits. -1: none */
+    int rank, other;                   /* to blame; and the rank to compare with: another caller, one that
+                                          waits. -1: none */
     const struct flight_row *row, *other_row;   /* what each of them calls; row NULL: it has not called */
     int n_waiting;                     /* ranks in other_row */
     double waited_s;                   /* the longest of these */
@@ -45,7 +46,7 @@ void postmortem_fini(struct postmortem *);
 /** "mismatch" */
 const char *postmortem_kind_name(enum postmortem_kind);
 
-/** The verdict, as a sentence: whom, what, for how long. */
+/** The verdict, as a sentence: the rank, what it did, for how long. */
 void postmortem_text(const struct flight_set *, const struct postmortem *, char *text, size_t bytes);
 /** What one rank did last: "waits in all_reduce of 100 fp32, #12 of dp (4 ranks), for 3.0 s, for rank 1". */
 void postmortem_rank_text(const struct flight_set *, const struct postmortem *, int rank, char *text, size_t bytes);

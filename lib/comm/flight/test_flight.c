@@ -54,7 +54,7 @@ TEST(test_collective_is_a_row_until_it_is_done) {
     bool good = status == OK && before && after;
     const struct flight_row *row = good ? last_row(before) : NULL;
     good &= row && is_call(before, row, COMM_ALL_REDUCE, 40000, FP32) && row->reduction == COMM_MAX;
-    /* whoever comes last may find all there, and then it is done at once */
+    /* the last one to arrive may find all there, and then it is done at once */
     good &= row && (row->state == FLIGHT_STARTED || row->state == FLIGHT_DONE);
     const struct flight_row *done = good ? flight_row_at(after, row->number) : NULL;
     good &= done && done->state == FLIGHT_DONE && done->done_ns >= done->called_ns && done->hops > 0 &&

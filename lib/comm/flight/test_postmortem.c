@@ -26,7 +26,7 @@ static struct flight_set rings(void) {
     return set;
 }
 
-/* Rank r calls, at so many seconds. @return its row */
+/* Rank r calls, at a time in seconds. @return its row */
 static struct flight_row *call(struct flight_set *set, int r, int group, enum comm_op op, int64_t count, double at_s) {
     struct flight *f = set->ring[r];
     int64_t number = ++f->written;

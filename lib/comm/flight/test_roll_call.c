@@ -1,5 +1,6 @@
 /* ranks: 4  device: cpu */
-/* A deadline that passes: the line says who is missing and what the others wait for, and late operations still end. */
+/* A deadline that passes: the line says which rank is missing and what the others wait for, and late operations still
+ * end. */
 #include "tests/test.h"
 
 #include "lib/comm/flight/comm_roll.h"
@@ -8,7 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Longer than a deadline and both graces of a roll call, so that whoever waits has spoken before the late ones come. */
+/* Longer than a deadline and both graces of a roll call, so that waiting ranks have answered before the late ones
+ * come. */
 enum { LATE_MS = 3200 };
 
 static char line[2048];
@@ -60,7 +62,7 @@ static bool recv_patiently_from(int peer) {
 }
 
 /* 0 waits for 1, which waits (with all the time in the world) for 2, which computes but looks at its mail; 3 is deaf.
- * It is in nobody's operation, and named all the same. */
+ * No rank waits for it in an operation, and it is named all the same. */
 static bool a_chain(int rank) {
     bool ok = true;
     outgoing[0] = (float)rank;

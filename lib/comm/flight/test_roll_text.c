@@ -23,7 +23,7 @@ TEST(test_silent_members_come_first) {
 TEST(test_who_waits_in_the_same_is_not_listed) {
     struct mail_state later = in_dp, other_dp = in_dp;
     later.sequence = 13;
-    other_dp.leader = 0; /* a group of the same name beside mine */
+    other_dp.leader = 0; /* another group of the same name */
     struct roll_entry entry[4] = {{.answered = true, .state = in_dp, .member = true}, {.member = true},
                                   {.answered = true, .state = in_dp}, {.answered = true, .state = in_dp}};
     char text[512];

@@ -2,7 +2,7 @@
  *
  * Why not MPI's own. Its nonblocking collectives reduce along a tree: to one rank, and from there to all. That sends
  * S log2(n) where S (n-1)/n would do, leaves all adding to one rank, and copies everything into buffers of its own. Nor
- * can it be asked what it sends. Here every rank can say beforehand, to the byte, what each of them sends to whom.
+ * can it be asked what it sends. Here every rank can say beforehand, to the byte, what each rank sends to which.
  *
  * Overlap. Whatever needs no other row is sent at the start. Within a machine "sent" means: announced; the receiver
  * copies it out of the sender's memory when it looks, even while the sender computes and looks at nothing.
@@ -10,9 +10,9 @@
  * Matching. All messages of a collective have one tag, from its number in its group; two ranks' messages are received
  * in the order in which they were sent (MPI 3.1, section 3.5), which is the order of both tables.
  *
- * Memory. Sums need some beside the caller's buffers (hop_walk_bytes), and as many as there are buckets may be started.
- * Those of a group wait in line, in the order of their starts, while the ones before them take HOP_MEMORY_BYTES. The
- * oldest never waits, on any rank, so the line moves; what needs no memory passes it.
+ * Memory. Sums need some in addition to the caller's buffers (hop_walk_bytes), and as many as there are buckets may be
+ * started. Those of a group wait in line, in the order of their starts, while the ones before them take
+ * HOP_MEMORY_BYTES. The oldest never waits, on any rank, so the line moves; what needs no memory passes it.
  *
  * What breaks: a rank that waits for one collective must push all of them, or two ranks wait for each other's next rows
  * (comm_hops_progress).
@@ -58,7 +58,7 @@ static struct hops *first;       /* of those in flight */
 
 /* ---- which algorithm ---- */
 
-/* A barrier is a sum of one byte, which nobody reads. */
+/* A barrier is a sum of one byte, which is not read. */
 static struct hop_shape shape_of(const struct group *group, const struct comm_call *call) {
     int64_t element = (int64_t)dtype_size(call->dtype);
     bool barrier = call->op == COMM_BARRIER;
@@ -114,7 +114,7 @@ static enum status said(struct hops *x, int code) {
     return E_COMM;
 }
 
-enum message { DATA, STAMP };   /* beside a message on an emulated link travels its stamp */
+enum message { DATA, STAMP };   /* a message on an emulated link travels with its stamp */
 
 static enum status start_message(struct hops *x, enum message what, int peer, void *at, int n,
                                  struct hop_ticket *ticket) {
@@ -185,7 +185,7 @@ static enum status message_combine(void *self, void *terms, void *into, int64_t 
 static const struct hop_transport by_messages = {message_expect, message_send, message_receive,
                                                   message_done, message_combine};
 
-/* ---- a collective under way ---- */
+/* ---- a collective in flight ---- */
 
 /* What needs no memory never waits; what does, for those of its group that came before it. */
 static bool may_begin(const struct hops *x) {
@@ -287,7 +287,7 @@ enum status comm_hops_start(const struct comm_algorithm *algorithm, const struct
 static enum status test(struct comm_request *request, bool *done) {
     struct hops *x = request->handle;
     if (x->walk) advance(x);
-    else comm_hops_progress();                                       /* who is before it in line moves first */
+    else comm_hops_progress();                                       /* the operations before it in line move first */
     *done = x->done;
     if (!x->done && x->failed == TRANSPORT_OK) return OK;
     int failed = x->failed;

@@ -7,7 +7,7 @@
 
 /** The algorithm for a call, or NULL: it is the library's. By the group's rule (comm_settings); where there is none,
  *  large sums and gathers go pairwise. The same answer on every rank of the group.
- *  @errors E_CONFIG: the rule's algorithm cannot do the operation for so many ranks, or on these nodes */
+ *  @errors E_CONFIG: the rule's algorithm cannot do the operation for this number of ranks, or on these nodes */
 enum status comm_hops_choose(const struct group *, const struct comm_call *, const struct comm_algorithm **out);
 
 /** Start a call by an algorithm. request->group must have a communicator.

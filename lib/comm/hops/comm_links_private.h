@@ -5,7 +5,7 @@
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/hops/link_clock.h"
 
-/** Of a message of this rank with a peer of the group: which links it takes, and for how long. */
+/** Describe a message between this rank and a peer of the group: its links, and the time on each. */
 void links_describe(struct hop_ticket *, const struct group *, int peer, int64_t bytes);
 /** It is sent now: its stamp. And may its sender's buffer be used again? */
 void links_send(struct hop_ticket *);

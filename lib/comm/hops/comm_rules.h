@@ -11,7 +11,8 @@ enum status comm_rules_parse(const char *text, struct comm_rule rule[COMM_MAX_AX
 /** The algorithm of an operation under a rule, or NULL: the library's, which has what is small and what no algorithm
  *  has, unless `hops_only`. links: as far as they are known, and auto is then the fastest; or NULL. `group`: for the
  *  error. The same on all ranks that ask the same.
- *  @errors E_CONFIG: the rule's algorithm cannot do the operation for so many ranks, or on these nodes; E_MEMORY */
+ *  @errors E_CONFIG: the rule's algorithm cannot do the operation for this number of ranks, or on these nodes;
+ *  E_MEMORY */
 enum status comm_rule_choose(const struct comm_rule *, const struct hop_shape *, enum dtype, bool hops_only,
                              const struct hop_links *links, const char *group, const struct comm_algorithm **out);
 /** The algorithm with the least simulated seconds; of equal ones the first in comm_algorithms; NULL: none has the

@@ -12,7 +12,7 @@ struct team {
     const int *rank;               /* rank of the group for each rank of the team; NULL: the same */
     int n, me;
     struct range whole;            /* the elements that the team works on, */
-    int64_t piece;                 /* in n pieces of so many; the last ones may have less */
+    int64_t piece;                 /* in n pieces of this size; the last ones may have less */
     int64_t segment;               /* longer rows are cut; 0: never */
     enum hop_space space;          /* where: TO, or SCRATCH */
     struct hop_table *table;
@@ -33,7 +33,7 @@ struct range team_pieces(const struct team *, int i, int j);
 void hop_send(const struct team *, int to, struct range);
 void hop_recv(const struct team *, int from, struct range);
 void hop_add(const struct team *, int from, struct range);
-/** A range is cut into so many segments; segment i of them. */
+/** The number of segments of a range; segment i of them. */
 int64_t hop_segments(const struct team *, struct range);
 struct range hop_segment(const struct team *, struct range, int64_t i);
 /** Send from another space. */

@@ -136,7 +136,7 @@ static void finish(struct world *w, int r, int i, double from, double end) {
     if (w->visit) w->visit(w->self, r, hop, from, end);
 }
 
-/* What is received, added and copied, as far as it can be. */
+/* Receive, add and copy, as far as possible. */
 static bool settle_lane(struct world *w, int r, int l) {
     struct rank *rank = &w->rank[r];
     int i = rank->lane[l];

@@ -4,9 +4,9 @@
  * when all that it waits for is done and the link is free, for s b seconds; then it has left, and the sender's buffer
  * is free. It also occupies the receiver's link for s b seconds, until it has left or until s b after the message
  * before it there, whichever is later; a latency after that it is there. Links serve messages in the order in which
- * they come. So a rank that many send to at once gets one after the other (incast), whoever they are. Adding occupies
- * the rank for s g seconds; what has landed and has no buffer yet (HOP_SLOTS) is added later. Ranks begin together;
- * the result is when the last of them is done.
+ * they come. So a rank that many send to at once gets one message after the other (incast), from whichever senders.
+ * Adding occupies the rank for s g seconds; what has landed and has no buffer yet (HOP_SLOTS) is added later. Ranks
+ * begin together; the result is when the last of them is done.
  *
  * A link: each rank has one for messages inside its node, and one for those between nodes, which with nic_per_node all
  * ranks of the node share. Each way has a link of its own. Source: Hockney 1994 (a + s b); the rest is counting. */

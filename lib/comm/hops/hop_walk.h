@@ -1,6 +1,6 @@
 /* Runs a table of hops, a little further each time it is asked: the interpreter of hops.h.
  *
- * It knows no MPI: a transport moves bytes between two ranks, in the order in which they were handed over. */
+ * It does not use MPI: a transport moves bytes between two ranks, in the order in which they were handed over. */
 #ifndef TRIVIUM_COMM_HOP_WALK_H
 #define TRIVIUM_COMM_HOP_WALK_H
 
@@ -32,7 +32,7 @@ struct hop_transport {
 struct hop_buffers { const void *from; void *to; };
 
 struct hop_walk;
-/** Bytes that a walk uses beside the caller's buffers: scratch, and buffers for terms that arrive. */
+/** Bytes that a walk uses in addition to the caller's buffers: scratch, and buffers for terms that arrive. */
 int64_t hop_walk_bytes(const struct hop_table *, int64_t element_bytes);
 /** Begin. The rows become the walk's, and *table is empty, also after an error; `memory` has hop_walk_bytes, 64 bytes
  *  aligned, and is borrowed like the rest. n: ranks of the group. @errors E_MEMORY */

@@ -1,4 +1,4 @@
-/* Tables of hops: their rows, what they send, and who waits for whom. See hops.h. */
+/* Tables of hops: their rows, what they send, and which rank waits for which. See hops.h. */
 #include "lib/comm/hops/hops.h"
 
 #include "lib/base/integer.h"
@@ -9,7 +9,7 @@
 
 const struct comm_algorithm *const comm_algorithms[] = {
     &hops_pairwise, &hops_ring, &hops_halving, &hops_halving_near, &hops_doubling, &hops_tree, &hops_double_tree,
-    &hops_hierarchical, &hops_main, NULL,   /* hops_message is nobody's choice */
+    &hops_hierarchical, &hops_main, NULL,   /* hops_message cannot be chosen */
 };
 
 const struct comm_algorithm *comm_algorithm_find(const char *name) {

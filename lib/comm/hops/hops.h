@@ -1,5 +1,5 @@
-/* Collectives as tables: for one rank, which elements go to whom, come from whom, and are added to what, in which
- * order.
+/* Collectives as tables: for one rank, which elements go to which rank, come from which, and are added to what, in
+ * which order.
  *
  * An algorithm is a pure function from a shape (operation, ranks, nodes, elements) to the rows of a rank. One
  * interpreter runs any table (hop_walk.h); the same rows, unexecuted, say how many messages and bytes every rank sends

@@ -1,7 +1,7 @@
-/* Algorithms that know nothing of nodes and trees: everybody with everybody, round a ring, all through one rank.
+/* Algorithms without nodes or trees: everybody with everybody, round a ring, all through one rank.
  *
- *   pairwise   each rank sends to every peer the part that the peer sums, and then its sum to all: nobody waits for a
- *              neighbor of a neighbor, and all messages of a phase are under way at once
+ *   pairwise   each rank sends to every peer the part that the peer sums, and then its sum to all: no rank waits for a
+ *   neighbor of a neighbor, and all messages of a phase are in flight at once
  *   ring       part p sets out at rank p + 1, goes round once, and each rank on its way adds its own; the sums go
  *              round once more. Every rank only ever talks to its two neighbors
  *   main       all that ranks have goes to one of them, which adds, and sends the sum back: what torch.nn.DataParallel
@@ -136,7 +136,8 @@ const struct comm_algorithm hops_ring = {
 
 /* ---- main ---- */
 
-/* Of one segment the terms of all, then of the next: so the first sums go back while the last terms still come. */
+/* The terms of all ranks for one segment, then for the next: so the first sums go back while the last terms still
+ * come. */
 static void main_segment(const struct hop_shape *shape, const struct team *team, int root, struct range x) {
     bool adds = shape->op != COMM_BROADCAST, gives = shape->op != COMM_REDUCE;
     if (team->me != root && adds) hop_send(team, root, x);

@@ -12,7 +12,7 @@
  * Ranks from p on, the largest power of two, first hand all they have to rank v - p, and get the result at the end.
  *
  * Order. halving-near and doubling add neighbors first: with a power of two of ranks every sum is the tree (0 + 1) +
- * (2 + 3) over them, whichever rank makes it, as x + y is y + x to the bit. Sums that are to be the same in every
+ * (2 + 3) over them, whichever rank makes it, as x + y is y + x to the bit. Sums that must be the same in every
  * layout are made so (comm_fix_sums).
  *
  * Same bits: of a doubling's two partners one computes x + y and the other y + x, which are the same. */
@@ -37,7 +37,7 @@ static bool fits(const struct hop_shape *shape) {
     return shape->op == COMM_ALL_REDUCE || power_of_two(shape->n) == shape->n;
 }
 
-/* Of the p ranks, who all know the same log2 p distances. */
+/* The log2 p distances, the same on all p ranks. */
 struct steps { int n; bool near; };
 static int distance(const struct steps *steps, int k) { return 1 << (steps->near ? k : steps->n - 1 - k); }
 
@@ -162,7 +162,7 @@ const struct comm_algorithm hops_halving = {
     "a power of two, but for an all_reduce", halving_rows, halving_form,
 };
 const struct comm_algorithm hops_halving_near = {
-    "halving-near", "halving with the nearest partner first, who gets the largest half",
+    "halving-near", "halving with the nearest partner first, which gets the largest half",
     "2 log2 n", "2 S (n-1)/n", "2 log2 n a + 2 S (n-1)/n b + S (n-1)/n g",
     OP(ALL_REDUCE) | OP(REDUCE_SCATTER), fits, "a power of two, but for an all_reduce", halving_near_rows,
     halving_near_form,

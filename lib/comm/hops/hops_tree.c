@@ -5,7 +5,7 @@
  *
  *      0              x's lowest bit is b; its parent is (x xor b) or 2b, and if that place is beyond n: x xor b
  *       \
- *        4            With K segments under way at once the last arrives after (2h + K) steps, h = floor(log2 n); with
+ *        4            With K segments in flight at once the last arrives after (2h + K) steps, h = floor(log2 n); with
  *      /   \          one, a rank waits for all that are below it
  *     2     6
  *    / \   / \
@@ -31,7 +31,7 @@ static int parent_of(int place, int n) {
     return parent < n ? parent : place ^ bit;
 }
 
-/* Of n ranks that are counted from the root: the place of one in either tree, and who has a place. */
+/* Ranks are counted from the root: the place of a rank in either tree, and the rank at a place. */
 static int place_of(int rank, int tree, int n) { return tree == 0 || rank == 0 ? rank : rank % (n - 1) + 1; }
 static int rank_at(int place, int tree, int n) {
     if (tree == 0 || place == 0) return place;
@@ -110,7 +110,7 @@ const struct comm_algorithm hops_tree = {
 };
 
 const struct comm_algorithm hops_double_tree = {
-    "double-tree", "two binary trees with half of the elements each: who has children in one is a leaf of the other",
+    "double-tree", "two binary trees with half of the elements each: an inner node of one is a leaf of the other",
     "2 trees: children + 1", "at most 2 S", "none: see the simulation",
     OP(ALL_REDUCE) | OP(REDUCE) | OP(BROADCAST), NULL, NULL, double_tree_rows, double_tree_form,
 };

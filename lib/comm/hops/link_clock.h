@@ -23,14 +23,14 @@ struct link_clock {
 /** The array of those expected; it is then empty. */
 void link_clock_free(struct link_clock *);
 
-/** Of a message between a rank of `node` and one of `peer_node`: which links it takes, and for how long. */
+/** Describe a message between a rank of `node` and one of `peer_node`: its links, and the time on each. */
 void link_describe(const struct link_clock *, int node, int peer_node, int64_t bytes, struct hop_ticket *);
 /** It is sent now: its stamp, when it has left. */
 void link_send(struct link_clock *, double now, struct hop_ticket *);
 /** It will come. When its sender's stamp is known, the caller puts it there and says so (`stamped`). The ticket stays
  *  where it is until it has landed. @errors E_MEMORY */
 enum status link_expect(struct link_clock *, struct hop_ticket *);
-/** Of those expected, all that have left by now land: `there` is when they may be looked at. */
+/** Of the expected messages, all that have left by now land: `there` is when they may be looked at. */
 void link_land_all(struct link_clock *, double now);
 
 #endif

@@ -20,7 +20,7 @@ static float sum_at(int64_t i) {
     return sum;
 }
 
-/* Of any size, so that every order of adding them rounds differently. */
+/* Terms of any size, so that every order of adding them rounds differently. */
 static float rounded_term(int rank, int64_t i) {
     return (float)ldexp(rng_normal(1, (uint64_t)rank, (uint64_t)i), (int)((i * 5 + rank * 3) % 9) - 4);
 }
@@ -143,7 +143,7 @@ static bool goes_by_hops(const struct group *group, const struct comm_call *call
     return algorithm;
 }
 
-/* What is left to a library is the same on all ranks, or they would wait for each other in different ways. */
+/* All ranks leave the same calls to the library, or they would wait for each other in different ways. */
 TEST(test_small_calls_are_the_librarys) {
     const struct group *world = group_world();
     int64_t least = 64 << 10;

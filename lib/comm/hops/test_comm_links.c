@@ -91,8 +91,8 @@ TEST(test_messages_are_slow_too) {
     assert_true(agree_all(ok));
 }
 
-/* Of one rank with a link five times as slow: everybody's ring waits for what goes through it, and nobody takes the
- * links for others than they were said to be. */
+/* One rank's link is five times as slow: every rank's ring waits for its messages, and the choice of algorithms
+ * still uses the given links. */
 TEST(test_one_slow_link_slows_a_ring) {
     const struct hop_links links = {{0, 0}, {1e-7, 0}, 0, false};
     const struct comm_settings before = *comm_settings_in_force();

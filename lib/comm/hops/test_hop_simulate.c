@@ -73,7 +73,7 @@ TEST(test_hierarchical_on_nodes) {
         }
 }
 
-/* All ranks but one send to it: its link takes them one after the other, whoever they are. */
+/* All ranks but one send to it: its link takes the messages one after the other, from whichever senders. */
 TEST(test_incast_is_one_after_the_other) {
     double out[3] = {0}, in = 0, last = 0;
     for (int r = 0; r < 3; r++) last = link_land(&in, link_leave(&out[r], 0, 2.0), 2.0);
@@ -128,8 +128,9 @@ TEST(test_a_shared_nic_takes_turns) {
     assert_close(shared, 4 * 8000e-6, 1e-12);
 }
 
-/* Four ranks want the NIC of their node at once, and again when they have the answer to their first message. The last
- * one's first message was there before the first one's second: eight messages, and a latency after the last of them. */
+/* Four ranks request the NIC of their node at once, and again when they have the answer to their first message. The
+ * last one's first message was there before the first one's second: eight messages, and a latency after the last of
+ * them. */
 TEST(test_a_shared_nic_serves_whoever_came_first) {
     const int node[] = {0, 0, 0, 0, 1, 1, 1, 1};
     const struct hop_shape shape = shape_of(COMM_ALL_REDUCE, 8, 8000, node);

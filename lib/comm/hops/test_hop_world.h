@@ -2,7 +2,7 @@
  *
  * Symbolically: a buffer holds for each element the set of ranks whose terms are in it (a bit each; pieces are what a
  * gather moves). An ADD must be a disjoint union, so that no term is counted twice, and at the end every element at
- * every rank that is to have the result must be the set of all. */
+ * every rank that receives the result must be the set of all. */
 #ifndef TRIVIUM_COMM_TEST_HOP_WORLD_H
 #define TRIVIUM_COMM_TEST_HOP_WORLD_H
 
@@ -27,7 +27,7 @@ struct world {
     struct at { struct world *world; int rank; } at[MAX_RANKS];
 };
 
-/* handle[0]: its message; handle[1]: where a receiver wants it. */
+/* handle[0]: its message; handle[1]: where a receiver puts it. */
 static inline enum status world_send(void *self, int peer, const void *from, int64_t bytes, struct hop_ticket *ticket) {
     struct at *at = self;
     struct pair *pair = &at->world->pair[at->rank * at->world->n + peer];
@@ -115,7 +115,7 @@ static inline void close_rank(struct rank *rank) {
     free(rank->from), free(rank->to), free(rank->memory);
 }
 
-/* What is the first element that is not what it should be? NULL: none. A sum is told by its terms. */
+/* Describe the first wrong element; NULL: none. A sum is identified by its terms. */
 static inline const char *rank_is_wrong(const struct hop_shape *shape, int r, const struct rank *rank) {
     static char text[256];
     int n = 0;

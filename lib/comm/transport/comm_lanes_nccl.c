@@ -8,7 +8,7 @@
  * What breaks: communicators that all run at once and do not all fit. NCCL runs an operation as a kernel of up to some
  * tens of blocks, and each needs the same block of its peers; if GPU A has room for this operation only and GPU B only
  * for that one, both wait forever. A ring's lanes get few blocks for that reason, and they leave the GPU to the kernels
- * beside them.
+ * that run meanwhile.
  *
  * Source: NCCL user guide, "Creating a Communicator" (with options), "Fault Tolerance" (non-blocking communicators,
  * aborting), "Using multiple NCCL communicators concurrently". */
@@ -23,7 +23,7 @@ enum { RING_BLOCKS = 8 };
 
 static const char usage_remedy[] = "; do two ranks share a GPU? Use --comm mpi, or start one rank per GPU";
 
-/* What a call says after that may be another error: the communicator knows the first one. */
+/* What a call says after that may be another error: the communicator keeps the first one. */
 static bool has_lost_a_peer(const struct lane *lane, ncclResult_t result) {
     ncclResult_t first = ncclSuccess;
     if (lane->comm && ncclCommGetAsyncError(lane->comm, &first) == ncclSuccess && first != ncclSuccess) result = first;

@@ -9,7 +9,7 @@ MPI_Datatype mpi_type(enum dtype dtype) {
     case UINT8:
     case FP8_E4M3:
     case FP8_E5M2: return MPI_UINT8_T;
-    default: return MPI_UINT16_T; /* bf16, fp16: MPI moves them as bits; comm_reduce.c knows what they mean */
+    default: return MPI_UINT16_T; /* bf16, fp16: MPI moves them as bits; comm_reduce.c adds them as numbers */
     }
 }
 

@@ -11,8 +11,8 @@
  * (comm_wait_device): each operation's b is kept in a list, oldest first, until it has happened, so the oldest that is
  * left is the one to ask the others about.
  *
- * When the ranks of an elastic job change (comm.h), nobody joins what is in flight any more. Waits for the GPU and for
- * NCCL end with E_EPOCH, and aborting the communicators ends their kernels. The next epoch makes other ones
+ * When the ranks of an elastic job change (comm.h), no rank joins an operation in flight any more. Waits for the GPU
+ * and for NCCL end with E_EPOCH, and aborting the communicators ends their kernels. The next epoch makes other ones
  * (comm_use_device.c). A peer's death may show here before the epoch does: it is no failure if one opens soon.
  *
  * Sums of bf16 and fp16 are NCCL's own: two numbers are added in fp32 and rounded, as comm_reduce.c does, in an
@@ -248,7 +248,7 @@ bool comm_nccl_shares_gpus(void) {
 static enum status refuse_shared(void) {
     int v = comm_nccl_version();
     return FAIL(E_CONFIG,
-                "ranks share a GPU (%d ranks on this host, %d GPUs), and NCCL %d.%d.%d wants one for each%s; %suse "
+                "ranks share a GPU (%d ranks on this host, %d GPUs), and NCCL %d.%d.%d needs one for each%s; %suse "
                 "--comm mpi, or start one rank per GPU",
                 comm_local_size(), device_cuda_count(), v / 10000, v / 100 % 100, v % 100,
                 v < SHARES_FROM ? " (from 2.30 on " SHARES_IF "=1 lets them share)" : ", as " SHARES_IF " is not 1",

@@ -8,7 +8,7 @@
  *   upload stream                                                            copy to the GPU |"landed"
  *
  * The host pushes each operation from state to state whenever it looks: in comm_progress, and in every comm_wait.
- * comm_wait returns when the upload has been issued and the compute stream told to wait for it; until then the host
+ * comm_wait returns when the upload has been issued and the compute stream waits for it; until then the host
  * waits, as MPI moves nothing by itself. The GPU goes on with what it was given before.
  *
  * Order. MPI matches collectives by the order in which they are started, and that must be the same on all members.
@@ -17,7 +17,7 @@
  * duplicate for each group), so that operations on host memory, which start at once, cannot come between.
  *
  * No circle of waits: a download waits for kernels, and the compute stream waits only for uploads, which are issued
- * before it is told so.
+ * before that wait.
  *
  * What breaks: pinned memory that goes back to the list before the copy from it has run. It is given back when "landed"
  * has happened, not when comm_wait returns.
@@ -79,7 +79,7 @@ static enum status take_pinned(struct staged *s, struct extent e) {
     int64_t bytes = e.in_place ? max64(e.down, e.up) : round_up(e.down, 64) + e.up;
     TRY(pinned_take(device, bytes, &s->pinned));
     s->to = s->pinned->at + (e.in_place ? 0 : round_up(e.down, 64));
-    /* a gathered shard is fetched into its own place, as MPI wants it */
+    /* a gathered shard is fetched into its own place, as MPI requires */
     s->from = s->pinned->at + (s->call.op == COMM_ALL_GATHER ? s->what.group->rank * part_bytes(&s->call) : 0);
     return OK;
 }
@@ -164,7 +164,7 @@ static void sweep(void) {
     for (struct staged **at = &landing; *at;) {
         struct staged *s = *at;
         bool done = s->state == FAILED;
-        /* told at the next wait */
+        /* reported at the next wait */
         if (s->waited && !done && happened(s->event, &done) != OK) status_clear(), done = true;
         if (s->waited && done) {
             *at = s->next;
@@ -248,7 +248,7 @@ static enum status staged_open(const struct device *wanted) {
     return OK;
 }
 
-/* What is still in flight (after a deadline) keeps its memory: MPI and the GPU may still touch it. */
+/* Operations still in flight (after a deadline) keep their memory: MPI and the GPU may still touch it. */
 static void staged_close(void) {
     if (download) cudaStreamSynchronize(download);
     if (upload) cudaStreamSynchronize(upload);
@@ -291,7 +291,7 @@ static void staged_group_close(struct group *group) {
     free(twin);
 }
 
-/* The copies end, and nobody reads what they brought; the messages have been dropped. */
+/* The copies end, and their data are not read; the messages have been dropped. */
 static void staged_leave(void) {
     cudaStreamSynchronize(download);
     cudaStreamSynchronize(upload);

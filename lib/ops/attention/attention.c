@@ -156,7 +156,8 @@ static struct cost blocked_cost(const struct call *call, enum row_kind kind) {
     return cost;
 }
 
-/* Beside what is kept, scores are written and read between the products; backward, dp and ds are, and in part twice. */
+/* In addition to what is kept, scores are written and read between the products; backward, dp and ds are, and in part
+ * twice. */
 static struct cost materialised_cost(const struct call *call, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(call);
     bool backward = kind == ROW_BACKWARD_INPUT;

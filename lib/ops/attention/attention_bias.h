@@ -6,7 +6,7 @@
  *
  * Near distances have a bucket each, farther ones share: from `near` on, buckets grow with the logarithm, up to FAR,
  * and the last has all that is beyond. Where queries see both sides (mask FULL) half of the buckets are for keys that
- * come later; else all are for keys that came before, and there are none for others, which nobody sees.
+ * come later; else all are for keys that came before, and there are none for others, which no query sees.
  *
  *   n = |j - t|      near = half of the side's buckets
  *   n < near: n      else near + floor(near log(n / near) / log(FAR / near)), at most the side's last

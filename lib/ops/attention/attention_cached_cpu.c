@@ -8,7 +8,7 @@ kernel CPU(attention_cached_forward);
 /* The new tokens, and the cache (2,B,J,length,D) up to the first of them. */
 struct cached { struct attention_pair pair; elem *cache; int64_t length, first; };
 
-/* Of one head: its keys (length,D) and values (length,D) in the cache. */
+/* One head: its keys (length,D) and values (length,D) in the cache. */
 struct cached_head { const struct pair_head *x; elem *keys, *values; int64_t first, length; };
 
 static struct cached_head cached_head_of(const struct pair_head *x) {

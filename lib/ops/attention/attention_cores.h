@@ -5,7 +5,7 @@
 
 #include "lib/ops/attention/attention_pair.h"
 
-/* Of one direction: */
+/* Counts of one direction: */
 struct attention_core_count {
     int cudnn, own;            /* pairs that cuDNN runs, and our own kernels */
     uint64_t engines;          /* of cuDNN: bit i is engine i */

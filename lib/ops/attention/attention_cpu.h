@@ -94,7 +94,7 @@ static inline void each_head(const struct attention_pair *p, int64_t reals,
             }
 }
 
-/* Of the heads that share keys: is it the first that works on them, the last? */
+/* Is this head the first, or the last, of those that share keys? */
 static inline bool is_first_of_keys(const struct pair_head *x) { return x->h % x->pair->shared_by == 0; }
 static inline bool is_last_of_keys(const struct pair_head *x) { return (x->h + 1) % x->pair->shared_by == 0; }
 

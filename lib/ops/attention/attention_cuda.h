@@ -8,7 +8,7 @@
 #include "lib/ops/cuda.h"
 #include "lib/ops/dropout.h"
 
-/* What a kernel knows, by value. */
+/* A kernel's arguments, by value. */
 struct attention {
     struct attention_pair p;
     const real *delta;                      /* (B,H,Tq): dy[t] . y[t], for backward */
@@ -43,7 +43,7 @@ __device__ static inline struct head head_of(const struct attention *a, int64_t 
     return head;
 }
 
-/* ---- who sees whom ---- */
+/* ---- the mask ---- */
 __device__ static inline bool sees(const struct attention *a, int64_t t, int64_t j) {
     return j < a->p.Tk && (!a->p.causal || j <= t);
 }
@@ -86,7 +86,7 @@ __device__ static inline int64_t place_of(const struct axis &a, int64_t i) {
     return a.first + i + (i >= a.turn ? a.jump : 0);
 }
 
-/* Of four registers the one numbered i, or set it: an array with an index would lie in memory. */
+/* Read or set register i of four: an array with an index would lie in memory. */
 __device__ static inline uint32_t word_of(const struct philox_counter &c, int i) {
     return i == 0 ? c.v[0] : i == 1 ? c.v[1] : i == 2 ? c.v[2] : c.v[3];
 }

@@ -47,7 +47,7 @@ static bool sizes_fit(int64_t T, int64_t D, double dropout, bool backward) {
     return dropout == 0 && D % 8 == 0 && D <= most_D(backward) && T % 64 == 0;
 }
 static bool dtype_fits(enum dtype dtype) { return dtype == BF16 || dtype == FP16; }
-/* Of the rule: in evaluation nothing is dropped, and still the kernels are those that were planned. */
+/* The rule's probability: evaluation drops nothing, but runs the planned kernels. */
 static double probability(const struct attention_pair *p) { return (double)p->dropout.threshold * 0x1p-32; }
 static bool pair_fits(const struct attention_pair *p, bool backward) {
     return sizes_fit(p->Tq, p->D, probability(p), backward) && p->Tk % 64 == 0 &&
@@ -130,7 +130,7 @@ static const char *why_not(const struct attention_choice *choice, int64_t planne
     static char text[128];
     if (choice->n_configs == 0) return "cuDNN's heuristics name no kernel";
     if (choice->why) return cudnnGetErrorString(choice->why);
-    snprintf(text, sizeof text, "cuDNN wants %lld bytes of workspace, %lld are planned", (long long)choice->wanted,
+    snprintf(text, sizeof text, "cuDNN needs %lld bytes of workspace, %lld are planned", (long long)choice->wanted,
              (long long)planned);
     return text;
 }

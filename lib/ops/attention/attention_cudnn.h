@@ -21,14 +21,14 @@
 extern "C" {
 #endif
 
-/** Could cuDNN run a pair, as far as can be told from sizes and options? Asked for while planning, with no device.
+/** Could cuDNN run a pair, judged by sizes and options? Asked for while planning, with no device.
  *  Backward only where no heads share keys and nothing is added to. Never in a build without cuDNN. */
 bool attention_cudnn_planned(const struct attention_pair *, bool backward);
 
 /** Scratch that is planned for it, in bytes: a sum of dq in fp32, and cuDNN's workspace. */
 int64_t attention_cudnn_work(const struct attention_pair *, bool backward);
-/** Of it, the workspace: what the fastest plans of cuDNN 9.19 ask for, rounded up (tests/cudnn/plans.c). A plan that
- *  wants more is not used. */
+/** Its workspace: that of cuDNN 9.19's fastest plans, rounded up (tests/cudnn/plans.c). A plan that needs more is
+ *  not used. */
 int64_t attention_cudnn_workspace(const struct attention_pair *, bool backward);
 
 /** Refuse, while planning, what was asked of cuDNN by name (ATTENTION_CORE_CUDNN) and it cannot do, or this build has
@@ -39,7 +39,7 @@ enum status attention_cudnn_check(const struct call *);
 /** cuDNN and its version, in words. Borrowed, until the next call. */
 const char *attention_cudnn_name(void);
 
-/* Who runs a pair. */
+/* The library that runs a pair. */
 struct attention_verdict {
     bool by_cudnn;               /* else our own kernels do, */
     const char *why;             /* for this reason; NULL: they were asked for. Borrowed, for the life of the process */

@@ -74,7 +74,7 @@ static void scores(const struct pair_head *x, real *s, const bf16_pair *q, const
 
 /* ---- forward ---- */
 
-/* Of the sequence: columns of keys, a tile after the other, and pairs of values. Of a tile of queries: the rest. */
+/* For the sequence: columns of keys, a tile after the other, and pairs of values. For a tile of queries: the rest. */
 struct forward { bf16_pair *k_columns, *v_pairs, *q, *p; real *y, *s, *max, *sum; };
 
 static struct forward forward_scratch(struct scratch *x, int64_t Tq, int64_t Tk, int64_t D) {
@@ -135,8 +135,8 @@ enum status CPU(attention_pair_forward)(const struct attention_pair *p) {
 
 /* ---- backward ---- */
 
-/* Of the sequence: q and dy as rows and as pairs, delta, lse, dq. Of a tile of keys: k and v as columns, k as pairs,
- * dk, dv. Of a tile of scores: p and ds; p^T and ds^T as left factors, (keys, pairs of queries); ds as rows. */
+/* For the sequence: q and dy as rows and as pairs, delta, lse, dq. For a tile of keys: k and v as columns, k as pairs,
+ * dk, dv. For a tile of scores: p and ds; p^T and ds^T as left factors, (keys, pairs of queries); ds as rows. */
 struct backward {
     bf16_pair *q_rows, *dy_rows, *q_pairs, *dy_pairs, *k_columns, *v_columns, *k_pairs, *p_columns, *ds_columns,
         *ds_rows;

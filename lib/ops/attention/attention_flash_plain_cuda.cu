@@ -1,5 +1,5 @@
 /* Blocked causal attention in fp32 and fp64, without tensor cores: the algorithm of attention_flash_wmma_*_cuda.cu in
- * its barest form. See attention.h for the formulas, attention_tile_cuda.h for who has which part of a tile.
+ * its barest form. See attention.h for the formulas, attention_tile_cuda.h for each thread's part of a tile.
  *
  * Forward: a block has 32 queries and goes over the tiles of keys up to its own, with a running maximum and sum. When a
  * later tile raises the maximum from M to M', what was summed so far is multiplied by e^(M - M').

@@ -222,7 +222,7 @@ static void forward(graph *g) {
  * p second in ds: with p first, cuDNN 9.19 and 9.26 write a Hopper kernel that does not compile
  * (tests/more/cudnn.sh).
  * delta times 1, and dq by way of a sum that has a place of its own, as cuDNN's front end builds them
- * (node/scaled_dot_product_flash_attention.h): without the first cuDNN 9.19 wants 4 B H T^2 bytes of workspace more,
+ * (node/scaled_dot_product_flash_attention.h): without the first cuDNN 9.19 needs 4 B H T^2 bytes of workspace more,
  * without the second 2 B H T^2. */
 static void backward(graph *g) {
     descriptor q = vectors(g, OPERAND_Q), k = vectors(g, OPERAND_K), dy = vectors(g, OPERAND_DY);

@@ -48,13 +48,13 @@ struct attention_choice {
     cudnnBackendDescriptor_t plan;   /* of the first that makes one within the workspace; NULL: none. The graph's */
     int64_t engine;                  /* whose it is: cuDNN's global index */
     int64_t passed_over;             /* engine of the first configuration, where that made no plan, and why not */
-    cudnnStatus_t why;               /* CUDNN_STATUS_SUCCESS: it did, or its plan wants more workspace */
+    cudnnStatus_t why;               /* CUDNN_STATUS_SUCCESS: it did, or its plan needs more workspace */
     int64_t wanted;                  /* bytes of workspace that the first configuration asks for */
     int n_configs;                   /* how many were tried */
 };
 
 /** Ask the heuristics, and try what they name. One of handle and device (a finalised device-property descriptor) is
- *  NULL; with a device, only the first is tried: it is compiled, and nothing can be loaded. A configuration that wants
+ *  NULL; with a device, only the first is tried: it is compiled, and nothing can be loaded. A configuration that needs
  *  more than most_bytes of workspace is not compiled.
  *  @errors E_DEVICE: cuDNN could not be asked */
 enum status attention_graph_plan(struct attention_graph *, cudnnHandle_t handle, cudnnBackendDescriptor_t device,

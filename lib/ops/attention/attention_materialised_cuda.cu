@@ -1,13 +1,14 @@
 /* Attention as its formulas stand, with the probabilities p (B,H,T,T) saved from forward to backward, and their
- * dropout too where the step stores it. See attention.h; attention_tile_cuda.h for who has which part of a tile.
+ * dropout too where the step stores it. See attention.h; attention_tile_cuda.h for each thread's part of a tile.
  *
- * The teaching form: tiles only because a GPU wants neighbors to read neighbors. Scores are made twice, once for the
- * maximum and the sum of a row, once for p; only what the step saves is ever stored, and delta (B,H,T) in backward. */
+ * The teaching form: tiles only because neighboring threads should read neighboring addresses. Scores are made twice,
+ * once for the maximum and the sum of a row, once for p; only what the step saves is ever stored, and delta (B,H,T) in
+ * backward. */
 #include "lib/ops/attention/attention_tile_cuda.h"
 
 extern "C" { kernel CUDA(attention_materialised_forward), CUDA(attention_materialised_backward_input); }
 
-/* What is saved, (B,H,T,T) each. mask and dropped are NULL where dropout is drawn again. */
+/* The saved arrays, (B,H,T,T) each. mask and dropped are NULL where dropout is drawn again. */
 struct saved { elem *p; uint8_t *mask; elem *dropped; };
 
 static struct saved saved_of(const struct call *call) {

@@ -52,7 +52,7 @@ struct attention_pair {
     const struct device *device;
     struct attention_table table;            /* on the CPU alone */
     void *work;                              /* attention_pair_reals for each thread */
-    void (*between)(void);                   /* the first thread calls it after each of its heads; NULL: nobody does */
+    void (*between)(void);                   /* the first thread calls it after each of its heads; NULL: no call */
 };
 
 /* Kernels of a device for an element type. On a GPU they are queued: @errors E_DEVICE, all of them. */

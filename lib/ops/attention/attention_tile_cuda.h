@@ -59,7 +59,7 @@ __device__ static inline void tile_load_channels(const struct tile &x, int d0, i
 template <bool WIDE> __device__ static inline void tile_load(const struct tile &x) {
     if constexpr (!WIDE) tile_load_channels(x, 0, x.D);
 }
-/* Of the tiles that a loop goes on to, when the last ones have been used. */
+/* Load the next tiles of a loop, after the last use of the current ones. */
 template <bool WIDE, class... tiles> __device__ static inline void tile_load_next(const tiles &...x) {
     if constexpr (!WIDE) {
         __syncthreads();
@@ -171,15 +171,15 @@ __device__ static inline void tile_put_gradient(const struct attention *a, const
         }
 }
 
-/* The running softmax of the warp's queries; every lane knows all four. */
+/* The running softmax of the warp's queries; every lane has all four. */
 struct softmax { real max[ROWS], sum[ROWS]; };
 
 __device__ static inline void softmax_start(struct softmax *run) {
     for (int r = 0; r < ROWS; r++) run->max[r] = -(real)INFINITY, run->sum[r] = 0;
 }
 
-/* One more tile: s[r] becomes e^(s[r] - max) under the new maximum. What was summed under the old one is to be
- * multiplied by shrink[r]. No exponent is positive; each row has seen a key, so that no maximum is infinite. */
+/* One more tile: s[r] becomes e^(s[r] - max) under the new maximum. Sums under the old one must be multiplied
+ * by shrink[r]. No exponent is positive; each row has seen a key, so that no maximum is infinite. */
 __device__ static inline void softmax_add(struct softmax *run, real s[ROWS], real shrink[ROWS]) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {

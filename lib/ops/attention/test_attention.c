@@ -331,7 +331,7 @@ TEST(test_attention_of_shared_keys_in_every_precision) {
     sizes(7, 3, 3);
 }
 
-/* What is in `from` (B,T,2,J,D) and in `q`, as qkv (B,T,3,H,D): every head with a copy of its keys. */
+/* Copy `from` (B,T,2,J,D) and `q` to qkv (B,T,3,H,D): every head with a copy of its keys. */
 static void copy_to_all_heads(double *qkv, const double *q, const double *kv) {
     int J = H / shared_by;
     for (int r = 0; r < B * T; r++)

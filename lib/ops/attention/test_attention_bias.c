@@ -115,7 +115,7 @@ TEST(test_gradients_of_attention_with_bias_are_slopes) {
     op_case_check_gradients(make_blocked);
 }
 
-/* Of each the same, the other way round: T x Tk terms meet in a bucket, of two samples. */
+/* The same in backward: T x Tk terms of two samples meet in a bucket. */
 static void check_one_is_the_other(void) {
     struct op_case a, b;
     make_blocked(&a, FP64);

@@ -28,13 +28,13 @@ TEST(test_attention_core_is_the_plans) {
 
 /* In the first lines of a run each direction is said for itself. */
 TEST(test_attention_cores_are_said_for_both_directions) {
-    const char *size = "cuDNN does bf16", *room = "cuDNN wants 8 bytes";
+    const char *size = "cuDNN does bf16", *room = "cuDNN needs 8 bytes";
     const struct attention_core_count by_own = {0, 2, 0, NULL}, refused = {0, 2, 0, size}, without = {0, 2, 0, room};
     assert_string_equal(attention_cores_text(&(struct attention_cores){{by_own, by_own}}), "own kernels");
     assert_string_equal(attention_cores_text(&(struct attention_cores){{refused, refused}}),
                         "own kernels (cuDNN does bf16)");
     assert_string_equal(attention_cores_text(&(struct attention_cores){{refused, without}}),
-                        "forward our own kernels (cuDNN does bf16); backward our own kernels (cuDNN wants 8 bytes)");
+                        "forward our own kernels (cuDNN does bf16); backward our own kernels (cuDNN needs 8 bytes)");
     assert_string_equal(attention_cores_text(&(struct attention_cores){{{0, 0, 0, NULL}}}), "none on this rank");
 }
 
@@ -129,7 +129,7 @@ static void make(struct op_case *c, enum dtype dtype, int T, int D) {
     op_case_finish(c);
 }
 
-/* By cuDNN and nobody else. */
+/* Run by cuDNN alone. */
 static enum status run_by_cudnn(struct op_case *c, enum row_kind kind) {
     c->step.attention.core = ATTENTION_CORE_CUDNN;
     struct call call = op_case_call(c, kind);

@@ -1,6 +1,6 @@
 /* ranks: 1  device: any
  *
- * What queries found in several pairs, put together on the device that the tests are for, beside the formula in fp64:
+ * What queries found in several pairs, put together on the tested device, against the formula in fp64:
  *
  *   lse = log sum_s e^lse_s     y = sum_s e^(lse_s - lse) y_s
  *
@@ -47,7 +47,7 @@ static double drawn(uint64_t i, enum dtype dtype) {
     return dtype_get(one, dtype, 0);
 }
 
-/* Of element i of y: the index of its lse; whether a pair met it (the later ones have queries from FIRST on). */
+/* For element i of y: the index of its lse; whether a pair met it (the later ones have queries from FIRST on). */
 static int64_t lse_of(int64_t i) { return (i / D / H / T * H + i / D % H) * T + i / D / H % T; }
 static bool is_met(int pair, int64_t i) { return pair == 0 || i / D / H % T >= FIRST; }
 
@@ -85,7 +85,7 @@ TEST(test_merge_is_its_formula) {
     for (enum dtype dtype = FP64; dtype <= FP16; dtype++) check_merge(dtype);
 }
 
-/* Of vectors with others between them: width 7 of rows of 10, of samples with a row more. */
+/* Copies of vectors with others between them: width 7 of rows of 10, of samples with a row more. */
 static void check_copy(enum dtype dtype) {
     enum { WIDTH = 7, ROW = 10, SAMPLE = (T + 1) * ROW, ALL = B * SAMPLE, DENSE = B * T * WIDTH };
     const struct attention_pair_kernels *k = attention_pair_kernels(test_device()->kind, dtype);

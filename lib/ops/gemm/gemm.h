@@ -12,7 +12,7 @@
  * What multiplies on the CPU: in fp32, and in bf16 where the processor that this is compiled for multiplies pairs of it
  * (AVX512_BF16, AMX), a packed kernel of our own (gemm_packed.h), at about nine tenths of the peak in every form
  * (docs/benchmarks/); fp16, and bf16 elsewhere, in blocks that are widened into scratch and multiplied in fp32; in fp64
- * OpenBLAS. Who wants to read a product rather than have it soon says `--gemm plain`: gemm_plain_cpu.c, the formula in
+ * OpenBLAS. For a product that is easy to read and slow, give `--gemm plain`: gemm_plain_cpu.c, the formula in
  * three loops. On a GPU cuBLASLt (gemm_cuda.c). A bias goes with the product in all but fp64, where C starts from it.
  * gelu does not: its backward reads what was before it, and a kernel that writes both would save no arithmetic. */
 #ifndef TRIVIUM_OPS_GEMM_H
@@ -94,10 +94,10 @@ enum status gemm_cuda_dgelu(const struct gemm *, const struct device *, const vo
  *  @errors as above */
 enum status gemm_cuda_bias_gradient(const struct gemm *, const struct device *, const void *a, const void *b, void *c,
                                     void *sums, void *work, bool *done);
-/** May P be kept there? cuBLASLt wants rows of a multiple of 8 elements, and we rely on 16-byte alignment only. */
+/** May P be kept there? cuBLASLt needs rows of a multiple of 8 elements, and we rely on 16-byte alignment only. */
 bool gemm_cuda_can_keep(const struct gemm *, const void *pre);
 
-/** gemm_work on CUDA: cuBLASLt's workspace, which it wants aligned as arenas are there. */
+/** gemm_work on CUDA: cuBLASLt's workspace, aligned as arenas are there. */
 int64_t gemm_cuda_workspace(const struct gemm *);
 
 #ifdef __cplusplus

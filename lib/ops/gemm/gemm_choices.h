@@ -36,7 +36,7 @@ void gemm_choices_keep(int n);
 /** Another number after each change, and after a timing that has added rows: plans that were made before it are
  *  dropped (gemm_cuda.c). */
 int64_t gemm_choices_version(void);
-/** Of the products that are used and their algorithms, not of their times; 0: there are none. */
+/** Hash of the products in use and their algorithms, without their times; 0: none. */
 uint64_t gemm_choices_hash(void);
 
 /** From now on gemm_cuda_run does not multiply: what is not in the table is timed and put there. Its C holds anything

@@ -1,8 +1,8 @@
 /* Matrix product on a GPU, by cuBLASLt. The formula is in gemm.h.
  *
- * Row-major seen as column-major. cuBLASLt counts memory by columns: what we store as (rows, columns) row by row is to
- * it a (columns, rows) matrix with leading dimension `columns`: the transpose, at no cost. So we ask it for C^T, which
- * lies where we want C:
+ * Row-major seen as column-major. cuBLASLt counts memory by columns: what we store as (rows, columns) row by row it
+ * sees as a (columns, rows) matrix with leading dimension `columns`: the transpose, at no cost. So we ask it for C^T,
+ * which lies where we want C:
  *
  *   C = op(A) op(B)   is   C^T = op(B)^T op(A)^T
  *
@@ -99,7 +99,7 @@ static uint32_t alignment_of(const void *address) {
     return (uint32_t)(bits & -bits);
 }
 
-/* alpha is told with every product; with fp8 it is another one in every step. */
+/* alpha is an argument of every product; with fp8 it is another one in every step. */
 static bool same_gemm(const struct gemm *x, const struct gemm *y) {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->transpose_a == y->transpose_a &&
            x->transpose_b == y->transpose_b && x->beta == y->beta && x->ab_dtype == y->ab_dtype &&
@@ -124,8 +124,8 @@ static enum status describe_matrix(const struct gemm *g, enum dtype dtype, int64
     return OK;
 }
 
-/* The heuristics look at these addresses for their alignment. The bias's is not to be relied on: gemm_cuda_run wants 16
- * bytes. */
+/* The heuristics look at these addresses for their alignment. The bias's alignment is checked later: gemm_cuda_run
+ * requires 16 bytes. */
 static enum status point(const struct gemm *g, cublasLtMatmulDesc_t operation, const struct operands *x) {
     LT(cublasLtMatmulDescSetAttribute, operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &x->bias, sizeof x->bias);
     if (x->aux)
@@ -194,7 +194,7 @@ static enum status offers(const struct library *l, struct plan *plan, cublasLtMa
         if (candidates[i].state == CUBLAS_STATUS_SUCCESS)
             memcpy(plan->offered[plan->n_offered++], &candidates[i].algo, GEMM_ALGORITHM_BYTES);
     if (plan->n_offered || plan->problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT) return OK;
-    return refused(g, "cublasLtMatmulAlgoGetHeuristic knows no algorithm",
+    return refused(g, "cublasLtMatmulAlgoGetHeuristic found no algorithm",
                    code == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : code);
 }
 
@@ -209,7 +209,7 @@ static void name_of(const struct problem *p, char out[GEMM_PRODUCT_TEXT]) {
              p->align_aux);
 }
 
-/* Is it still one for this product? It was when it was written down: who has changed the file, or the library? */
+/* Is it still one for this product? It was when it was written down: if not, the file or the library has changed. */
 static enum status take_choice(const struct library *l, struct plan *plan, const struct gemm_choice *choice) {
     cublasLtMatmulHeuristicResult_t result;
     memcpy(&plan->algorithm, choice->algorithm, sizeof plan->algorithm);

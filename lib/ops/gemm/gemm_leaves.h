@@ -1,8 +1,8 @@
-/* Products whose sums do not depend on who holds how much of what is summed over. Private to gemm.c.
+/* Products whose sums do not depend on how the summed axis is sharded. Private to gemm.c.
  *
  * Tensor parallelism cuts such a sum, and the ranks' parts are added in another order than one rank adds the whole. So
- * let every layout compute what the widest one would: k is cut in leaves, each as much as one of so many ranks would
- * hold. A leaf is summed from zero, in its own order; then leaves are added by halves:
+ * let every layout compute what the widest one would: k is cut in leaves, each as much as a rank of the widest layout
+ * would hold. A leaf is summed from zero, in its own order; then leaves are added by halves:
  *
  *   c[i,j] = (l0 + l1) + (l2 + l3)        l_s = sum over the leaf s of a[i,p] b[p,j]
  *

@@ -172,7 +172,7 @@ INLINE void micro_kernel_body(int rows, bool packing, int64_t k, struct operands
 static inline void before_micro_kernels(void) {}
 static inline void after_micro_kernels(void) {}
 
-/* The micro-kernels. What is constant in one is written out, so that the compiler knows it. */
+/* The micro-kernels. What is constant in one is written out, so that the compiler can use it. */
 #define MICRO_KERNEL(name, rows, packing, ...) \
     static void name(int64_t n, int64_t k, const struct operands *x, void *c, int64_t ldc, const struct epilogue *end, \
                      const struct prefetch *prefetch) { \

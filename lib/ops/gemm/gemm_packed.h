@@ -1,5 +1,5 @@
 /* A fast matrix product for CPUs: fp32, and bf16 where the processor multiplies pairs of it. It computes what the loops
- * of gemm_plain_cpu.c compute (--gemm plain selects those), so nobody needs to read it to use Trivium.
+ * of gemm_plain_cpu.c compute (--gemm plain selects those), so you need not read it to use Trivium.
  *
  * The words and the loops are those of BLIS (Goto's algorithm):
  *
@@ -40,8 +40,8 @@
  * Included once for each kind of product, after what gemm_micro_kernel.h lists has been defined.
  *
  * Sources: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", sections 4 and 6; Van Zee
- * and van de Geijn 2015, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", section 4. What is packed,
- * when, and by whom is ours. */
+ * and van de Geijn 2015, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", section 4. The choice of
+ * what is packed, when, and by which thread is ours. */
 #ifndef TRIVIUM_OPS_GEMM_PACKED_H
 #define TRIVIUM_OPS_GEMM_PACKED_H
 
@@ -80,7 +80,8 @@ struct product {
 
 /* ---- a micro-tile in its place ---- */
 
-/* Where the matrix ends before the micro-tile does: computed beside it, so that every number is summed the same way. */
+/* Where the matrix ends before the micro-tile does: computed in a separate buffer, so that every number is summed the
+ * same way. */
 static void micro_tile_at_edge(micro_kernel *whole, int64_t k, const struct operands *operands, char *c, int64_t ldc,
                                struct epilogue end, const struct prefetch *prefetch, int64_t rows, int64_t columns) {
     _Alignas(64) char x[MR * NR * sizeof(float)] = {0};

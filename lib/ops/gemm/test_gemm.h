@@ -1,4 +1,4 @@
-/* A product on the device of the test, beside what the formula says. Only gemm's tests include this. */
+/* A product on the device of the test, against the formula. Only gemm's tests include this. */
 #ifndef TRIVIUM_OPS_TEST_GEMM_H
 #define TRIVIUM_OPS_TEST_GEMM_H
 

@@ -104,7 +104,7 @@ TEST(test_a_timed_sum_is_added_once) {
     end();
 }
 
-/* What is in the table decides, and not what is timed now; the plans of another table are forgotten. */
+/* The table decides, not a new timing; the plans of another table are forgotten. */
 TEST(test_the_table_decides) {
     if (!is_emulated()) skip();
     begin("50,10");

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* Products by leaves (gemm_leaves.h): the bits are the same whoever holds how much of what is summed over, and whatever
- * m, n and the number of threads are; and the number is right. */
+/* Products by leaves (gemm_leaves.h): the bits do not depend on the shards of the summed axis, nor on m, n or the
+ * number of threads; and the number is right. */
 #include "lib/base/rng.h"
 #include "lib/ops/gemm/gemm.h"
 #include "tests/test.h"

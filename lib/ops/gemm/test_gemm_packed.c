@@ -4,7 +4,7 @@
 #include "lib/ops/gemm/test_gemm.h"
 #include <omp.h>
 
-/* What is multiplied, what C is, and to which of the depths below; bf16 on processors that do not multiply it, and
+/* Types of the factors and of C, and the depths below; bf16 on processors that do not multiply it, and
  * fp16, go through the same in blocks. */
 static const enum dtype KINDS[][2] = {{FP32, FP32}, {BF16, FP32}, {BF16, BF16}, {FP16, FP16}};
 static const int N_DEPTHS[] = {2, 3, 4, 1};
@@ -14,8 +14,8 @@ enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
  * end in half a pair. */
 static const int64_t DEPTHS[] = {1001, 2800, 4999, 5000};
 
-/* alpha, beta and bias that round; so many columns that a thread takes several panels, or of one form as many rows,
- * which are dealt out then */
+/* alpha, beta and bias that round; enough columns that a thread takes several panels, or in one form enough rows,
+ * which are then dealt out */
 static struct gemm a_product(const enum dtype kind[2], int which, int64_t k) {
     struct gemm g = odd(kind[0], kind[1], which);
     const int64_t few = 27, many = 251;
@@ -154,7 +154,7 @@ TEST(test_gemm_packed_of_every_cut_is_right) {
     omp_set_num_threads(most);
 }
 
-/* Every depth, into C of every kind, beside the formula. */
+/* Every depth, into C of every kind, against the formula. */
 static void is_right(struct gemm g) {
     const int64_t sizes[][2] = {{19, 61}, {61, 19}};
     for (int i = 0; i < 2; i++) {

@@ -3,7 +3,7 @@
  *
  *   c[i,j] += sum_p  low(a[i,p]) low(b[p,j]) + high(a[i,p]) high(b[p,j])        a (m,pairs), b (pairs,n), c (m,n) dense
  *
- * A pair is two neighbors along the axis that is summed over, the first in the lower half. Who packs an odd number of
+ * A pair is two neighbors along the axis that is summed over, the first in the lower half. Packing an odd number of
  * them fills the last pair with a zero, in both factors. Blocks of c in registers, as in tile_product.h; with AMX in
  * amx.h's.
  *
@@ -147,7 +147,7 @@ static inline void store_transposed(bf16_pair *to, dot_vec x[DOT_LANES], int64_t
         if (j + l < n) _mm512_mask_storeu_epi32(to + (j + l) * rows + i, first_lanes(rows - i), (__m512i)x[l]);
 }
 
-/* to (n, pairs of rows) from x (rows,n), rounded to bf16; beside the last of an odd number of rows zeros. */
+/* to (n, pairs of rows) from x (rows,n), rounded to bf16; the last of an odd number of rows is paired with zeros. */
 static inline void pairs_of_columns(bf16_pair *to, const float *x, int64_t rows, int64_t n) {
     for (int64_t j = 0; j < n; j += DOT_LANES)
         for (int64_t i = 0; i < rows; i += 2 * DOT_LANES) {

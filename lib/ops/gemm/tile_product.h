@@ -23,7 +23,7 @@
 typedef real tile_vec __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
 enum { TILE_LANES = VECTOR_BYTES / sizeof(real), TILE_ROWS = 6, TILE_STRIP = VECTOR_REGISTERS == 32 ? 4 : 2 };
 
-/* What of a product is to be made. */
+/* The part of a product to compute. */
 enum tile_part {
     TILE_WHOLE,
     TILE_C_LOWER,        /* c[i,j] for j <= i; what it makes of the others is right or untouched */
@@ -31,8 +31,8 @@ enum tile_part {
     TILE_A_UPPER,        /* a[i,p] is 0 for p < i */
 };
 
-/* What is asked for while products are made, so that it is near when it is wanted: the same rows of up to TILE_ARRAYS
- * arrays, each row `bytes` long; `each` of them after every block of a product, until there are no more. */
+/* Prefetches during products: the same rows of up to TILE_ARRAYS arrays, each row `bytes` long; `each` of them after
+ * every block of a product, until there are no more. */
 enum { TILE_ARRAYS = 8 };
 struct tile_ahead { const char *at[TILE_ARRAYS]; int64_t stride[TILE_ARRAYS], bytes, rows; int n, each, array; };
 
@@ -104,7 +104,7 @@ TILE_INLINE void tile_strip(int vectors, int64_t j, enum tile_part part, struct 
     }
 }
 
-/* What is left of the columns when TILE_LANES does not divide n: no hurry. */
+/* The remaining columns when TILE_LANES does not divide n: not optimised. */
 static inline void tile_edge(real *restrict c, int64_t m, int64_t n, int64_t columns, int64_t k, const real *restrict a,
                              int64_t a_row, int64_t a_column, const real *restrict b) {
     for (int64_t i = 0; i < m; i++)

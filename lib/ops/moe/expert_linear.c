@@ -45,7 +45,7 @@ static struct sizes sizes_of(const struct call *call) {
 /* Rows of x that one product multiplies with W[e]; packed, those of expert e in one box. */
 struct rows { int64_t e, first, n; };
 
-/* The rows of expert e in a box; e = E: those that nobody sent. */
+/* The rows of expert e in a box; e = E: those that no rank sent. */
 static struct rows packed_rows(const struct call *call, const struct sizes *s, int64_t box, int64_t e) {
     const int32_t *count = (const int32_t *)call->in[1].data + box * s->E;
     struct rows r = {e, box * s->rows, 0};
@@ -126,7 +126,7 @@ static enum status each_box_packed(const struct call *call, struct gemm g, const
 }
 
 #ifdef TRIVIUM_CUDA
-/* Only the GPU knows how large the products are. */
+/* Only the GPU has the sizes of the products. */
 static enum status packed_on_cuda(const struct call *call, struct gemm g, const struct operands *x) {
     static packed_product_kernel *const kernels[N_DTYPES] = {[FP64] = packed_product_cuda_fp64,
                                                              [FP32] = packed_product_cuda_fp32,
@@ -167,7 +167,7 @@ static struct cost expert_linear_cost(const struct call *call, enum row_kind kin
     return cost;
 }
 
-/* One function for all types and devices: the product is told both. */
+/* One function for all types and devices: both are arguments of the product. */
 #define KERNELS {expert_linear_forward, expert_linear_backward_input, expert_linear_backward_weight}
 
 const struct op op_expert_linear = {

@@ -8,7 +8,7 @@ static bool same_tokens(const struct axis *a, const struct axis *b) {
     return axis_same(&a[0], &b[0]) && axis_same(&a[1], &b[1]);
 }
 
-/* Rows are cut by whom their tokens are cut. */
+/* Rows are cut by the axes that cut their tokens. */
 static enum status moe_dispatch_shape(const struct call *call, struct type out[MAX_OUT]) {
     const struct step *s = call->step;
     const struct axis *x = call->in[0].type->shape.axis;
@@ -31,7 +31,7 @@ static enum status moe_combine_shape(const struct call *call, struct type out[MA
     TRY(shape_expect_tags(call, 1, "BTk"));
     TRY(shape_expect_tags(call, 2, "BTk"));
     if (y[0].n != boxes.n || y[1].n != 1 || y[2].n != boxes.rows)
-        return shape_refuse(call, "it wants the places of this rank's tokens, of all experts");
+        return shape_refuse(call, "it needs the places of this rank's tokens, of all experts");
     if (call->in[2].type->dtype != dtype_accumulator(call->in[0].type->dtype))
         return shape_refuse(call, "the gates are not in full precision");
     out[0] = (struct type){call->in[0].type->dtype, {3, {t[0], t[1], y[3]}}};

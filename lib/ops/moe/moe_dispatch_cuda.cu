@@ -9,7 +9,7 @@ kernel CUDA(moe_dispatch_forward), CUDA(moe_dispatch_backward_input), CUDA(moe_c
     CUDA(moe_combine_backward_input);
 }
 
-/* Groups of g tokens have S places each in a box of so many rows (moe_pack.h). */
+/* Groups of g tokens have S places each in a box of `rows` rows (moe_pack.h). */
 struct sizes { int64_t tokens, rows; int k, g, S, C; };
 static struct sizes sizes_of(const struct call *call, const struct type *places) {
     int64_t k = call->step->moe.k, tokens = type_n(call->in[1].type) / k;

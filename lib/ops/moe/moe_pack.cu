@@ -1,6 +1,6 @@
 /* The rows of choices, packed. See moe_pack.h. One block, in three steps:
  *
- *   a warp takes an expert   and counts who chose it, 32 choices at a time
+ *   a warp takes an expert   and counts the tokens that chose it, 32 choices at a time
  *   a thread takes a box     and says where each of its experts begins
  *   a warp takes an expert   and gives it rows in the order of choices: where it begins, and how many came before
  *

@@ -1,4 +1,4 @@
-/* Which experts a token goes to, with what weight, and who finds no room there.
+/* Which experts a token goes to, with what weight, and which tokens find no room there.
  *
  *   P = softmax(logits)     e_1 .. e_k: the k largest, of equal ones the lower number
  *   gate_j = P[e_j] / sum_i P[e_i]          k = 1: P[e_1], so that the router has a gradient

@@ -1,10 +1,12 @@
 /* Top-k of the softmax, places by the dropping rule, and the two losses. See moe_route.h. A block takes a group:
  *
  *   a thread takes a token   softmax, choices and gates as on the CPU, so the same experts are chosen
- *   a warp takes an expert   who chose it, 32 choices at a time in the order of places: a place is how many did before;
+ *   a warp takes an expert   the tokens that chose it, 32 choices at a time in the order of places: a place is how many
+ *                            did before;
  *                            and its mean of P, tokens dealt out to lanes
  *
- * Sums are in an order that the sizes fix. Logits are few beside what experts multiply: nothing here is made fast. */
+ * Sums are in an order that the sizes fix. Logits are few compared with the experts' products: nothing here is
+ * optimised. */
 #include "lib/ops/cuda.h"
 #include "lib/ops/moe/moe_route.h"
 #include "lib/ops/sum_double.h"

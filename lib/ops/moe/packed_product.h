@@ -1,12 +1,12 @@
 /* Products of packed rows and their experts' matrices on a GPU, all in one launch. expert_linear.h has the formulas,
  * moe_pack.h says where rows lie. Private to expert_linear.c.
  *
- * How many rows an expert has is data that only the GPU knows. But all rows of a box lie in a box of a known size, so
- * there are few enough tiles of rows, whoever the rows belong to: of R rows of E experts and of nobody,
+ * An expert's number of rows is data that only the GPU has. But all rows of a box lie in a box of a known size, so
+ * there are few enough tiles of rows, however they belong to experts: for R rows of E experts, or of none,
  *
  *   tiles <= R / TILE + E + 1        each of E + 1 has at most one tile that is not full
  *
- * So many blocks are launched; each finds out from the counts whose tile it has, and some that they have none. */
+ * This number of blocks is launched; each finds out from the counts whose tile it has, and some that they have none. */
 #ifndef TRIVIUM_OPS_MOE_PACKED_PRODUCT_H
 #define TRIVIUM_OPS_MOE_PACKED_PRODUCT_H
 
@@ -19,7 +19,7 @@ extern "C" {
 /** c = a b (+ c if gemm.beta is 1), for each of `experts` in each of `boxes` of `rows` rows.
  *  gemm.transpose_a: c (experts, m, n) is by expert, summed over boxes in their order; a (boxes x rows, m), b (boxes x
  *  rows, n). Else b (experts, k, n), or (experts, n, k) with transpose_b, is; a (boxes x rows, k), c (boxes x rows, n),
- *  in which a row of nobody becomes zero, or stays. c_dtype: that of a and b, or their accumulator's. */
+ *  in which a row of no expert becomes zero, or stays. c_dtype: that of a and b, or their accumulator's. */
 struct packed_product {
     struct gemm gemm;
     int64_t boxes, experts, rows;

@@ -151,7 +151,7 @@ __device__ static inline void write(const struct results &c, const struct sums *
 /* ---- whose rows ---- */
 struct run { int64_t first, n; };
 
-/* Rows of expert e in a box of `rows`; e = E: those of nobody. */
+/* Rows of expert e in a box of `rows`; e = E: those of no expert. */
 __device__ static inline struct run rows_of(const int32_t *counts, int E, int64_t rows, int e) {
     struct run r = {0, 0};
     for (int i = 0; i < e; i++) r.first += counts[i];

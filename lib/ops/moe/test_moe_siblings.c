@@ -45,7 +45,7 @@ static void make_moe_route(struct op_case *c, enum dtype d) {
 /* An exponential and its quotient, sums over experts and tokens; P (dP - dot) may cancel. */
 static double route_sum(void) { return 32 + s.rule.experts + n_tokens(); }
 
-/* The choices of token t begin with expert t and go round; who finds no place left in the group is dropped. */
+/* The choices of token t begin with expert t and go round; a token that finds no place left in the group is dropped. */
 static void set_picks(const struct tensor *picks) {
     int32_t *pick = picks->data, taken[64] = {0};
     for (int t = 0; t < n_tokens(); t++) {

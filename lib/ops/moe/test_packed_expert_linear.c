@@ -46,7 +46,7 @@ static void make_integers(const struct tensor *x) {
 }
 
 /* Rows and their gradients have the bits that they have padded (on a GPU, where another kernel multiplies them, of
- * integers); a row that nobody sent is zero, and so is the gradient
+ * integers); a row that no rank sent is zero, and so is the gradient
  * of an expert without rows, where it is set. */
 TEST(test_packed_rows_have_the_bits_of_padded_ones) {
     struct op_case c, padded;

@@ -12,8 +12,8 @@
  * They are sorted by row, stably, so the order of a row's sum is that of samples in every layout that has its bags
  * whole.
  *
- * Stored where: the records in the gradient arena (embedding_bag.h); G beside the table, a number a row; the index in
- * the run's part of the work arena, 16 bytes an id.
+ * Stored where: the records in the gradient arena (embedding_bag.h); G next to the table, one number per row; the index
+ * in the run's part of the work arena, 16 bytes an id.
  *
  * Source: Duchi et al. 2011 (Adagrad); Gupta et al. 2014, rowwise; FBGEMM's EXACT_ROWWISE_ADAGRAD. */
 #ifndef TRIVIUM_OPS_REC_ROWS_H

@@ -6,7 +6,7 @@
 
 void disk_close(struct disk **disk) { (void)disk; }
 
-/* Of a process that is no job's, as comm.c says it. */
+/* The epoch of a process outside any job, as in comm.c. */
 void comm_epoch_members(struct epoch *now, struct epoch *from) {
     *now = (struct epoch){.n = 1, .from = -1};
     *from = (struct epoch){.number = -1};

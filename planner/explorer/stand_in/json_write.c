@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct node {
-    json_t base;                   /* what jansson.h knows of it */
+    json_t base;                   /* the part of it that jansson.h declares */
     const char *key;               /* within an object */
     json_int_t integer;
     double real;

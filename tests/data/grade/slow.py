@@ -92,7 +92,7 @@ def long_names(n):
 CASES = {
     "different calls": lambda: ended("rank 1 calls " + text(", rank 2 ")),
     "different calls, in short lines": lambda: ended(text("rank 1 calls , rank 2 " * 40 + "\n")),
-    "a test that says much about what is to do": lambda: ended("FAILED a b\n    E_TODO" + text("x")),
+    "a test that says much about what to do": lambda: ended("FAILED a b\n    E_TODO" + text("x")),
     "and says it often": lambda: ended("FAILED a b\n" + text("    " + "E_TODO " * 120 + "\n")),
     "errors of ranks": lambda: ended(text("[rank ")),
     "a failed test's line": lambda: ended(text("FAILED a b ")),
