@@ -72,11 +72,11 @@ static void print_help(FILE *f) {
                "  trivium COMMAND --help                             its options\n");
 }
 
-/* Make idle OpenMP threads sleep early. GNU's spin for milliseconds: on a quiet machine no one
- * notices, but where something else runs, each barrier lasts until the spinning thread has used up its turn, and two
- * threads were 20 times slower than one; with a thousand turns, 2 times. (To sleep at once costs small models half
- * their speed on a quiet machine.) The library reads this before main, so the program starts itself once more. If the
- * user set either variable, leave it alone. */
+/* Make idle OpenMP threads sleep early. GNU's spin for milliseconds, which costs nothing on a quiet machine. Where
+ * something else runs, each barrier lasts until the spinning thread has used up its turn: two threads were 20 times
+ * slower than one; with a thousand turns, 2 times. (To sleep at once costs small models half their speed on a quiet
+ * machine.) The library reads this before main, so the program starts itself once more. If the user set either
+ * variable, leave it alone. */
 static void wait_briefly(char **argv) {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("GOMP_SPINCOUNT", "1000", 1)) return;
     char path[PATH_MAX];

@@ -1,4 +1,4 @@
-/* trivium budget: what a training run costs on a cluster that need not be at hand (planner/budget.h). Its mfu is given,
+/* trivium budget: what a training run costs on a cluster you do not have (planner/budget.h). Its mfu is given,
  * or that of the best layout. With --scale that is found for every doubling of the ranks: a curve. */
 #include "driver/plan/budget.h"
 

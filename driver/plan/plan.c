@@ -1,4 +1,4 @@
-/* trivium plan: a layout on a cluster that need not be at hand. The program of every stage is compiled, as for a run,
+/* trivium plan: a layout on a cluster you do not have. The program of every stage is compiled, as for a run,
  * and priced (planner/price.h). */
 #include "driver/plan/plan.h"
 

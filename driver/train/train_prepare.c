@@ -30,8 +30,8 @@ static double peak_of_gpus(const struct training *t) {
     return peak * gpus;
 }
 
-/* One rank of each host measures, while the others sleep: in a sum they would look again and again, on cores that it is
- * to have. A job that goes on has mostly measured before. */
+/* One rank of each host measures, while the others sleep: waiting in an all-reduce would poll on the cores being
+ * measured. A job that goes on has mostly measured before. */
 static enum status find_peak(struct training *t, int threads) {
     const struct plan *p = &t->setup.plan;
     const struct timespec measured = {0, 50000000};

@@ -12,12 +12,10 @@
 #include "lib/run/profile.h"
 #include "lib/run/run.h"
 #include "driver/train/spike.h"
+#include "driver/train/step_meter.h"
 #include "driver/train/straggler.h"
 #include "lib/trace/trace.h"
 #include "lib/trace/trace_nvtx.h"
-
-/* A step: when, its communication, what is parked, and what goes to and from its offload file. */
-struct started { double start_s, bytes, wait_s; int64_t parked; struct disk_traffic disk; };
 
 struct training {
     struct flight_step flight;           /* what others may read of this rank (lib/comm/flight/flight.h) */
@@ -26,7 +24,7 @@ struct training {
     struct checkpoint_lock *lock;        /* rank 0, if the job saves */
     bool lacks_lock;                     /* on every rank: rank 0 could not take it when this epoch began */
     struct metrics metrics;
-    struct started started[STEPS_AHEAD];
+    struct step_meter started[STEPS_AHEAD];  /* of steps, from their start until all is queued */
     double peak_flops;               /* of the job, a second */
     int64_t mem_peak_bytes;          /* of the rank that needs most */
     double started_s, told_s, spent_s;   /* begin of training; last progress line; seconds in steps */
@@ -73,6 +71,17 @@ struct training {
  * calls; alike on every rank, or agreed on (fail_agree) */
 enum status train_prepare(struct training *);
 
+/* ---- train_step.c ---- */
+
+/* The next step, to its numbers, which rank 0 prints and adds to the metrics. Another may have been started then.
+ * @collective{mesh} @errors of run_step_start, run_step_finish and train_watch_step */
+enum status train_step(struct training *);
+
+/* ---- train_summary.c ---- */
+
+/* At the end, by rank 0. @collective{none} */
+void train_summarise(const struct training *);
+
 /* ---- train_attention.c ---- */
 
 /* Whose kernels run the attention of this rank's rows, in words. On a GPU their plans are made here, so that none is
@@ -110,7 +119,7 @@ void train_watch_destroy(struct training *);
 /* ---- train_checkpoint.c ---- */
 
 /* Rank 0: a side failure: metrics or a trace could not be written (E_IO), or an evaluation could not read its samples
- * (E_DATA). Steps are worth more than that: one warning, and training goes on; the job ends with this failure. */
+ * (E_DATA). Warn once and keep training; the exit code reports it. */
 void train_pass_over(struct training *, enum status);
 
 /* Take what --resume or --init name, if one is given. @collective{world} @errors of checkpoint_resolve and

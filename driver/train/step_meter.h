@@ -1,0 +1,23 @@
+/* What this rank spends between two moments: seconds, bytes on the wire, waits, what is parked, what a disk moves.
+ * A run only counts upwards, so a meter subtracts what was counted at its beginning. */
+#ifndef TRIVIUM_DRIVER_STEP_METER_H
+#define TRIVIUM_DRIVER_STEP_METER_H
+
+#include "lib/run/run.h"
+
+/* After step_meter_begin the counts of that moment; after step_meter_end the differences. */
+struct step_meter {
+    double start_s;                      /* clock_s() at the beginning */
+    double spent_s;
+    double bytes, wait_s;                /* over all groups of the mesh: algorithm bytes sent; waits for peers */
+    double sent[2];                      /* hops and messages of this rank: inside its node, to other nodes */
+    int64_t parked;                      /* bytes to host memory and back */
+    struct disk_traffic disk;            /* of the file of what is offloaded; zeros without one */
+};
+
+/** @collective{none} */
+void step_meter_begin(struct step_meter *, const struct run *);
+/** After step_meter_begin, once. @collective{none} */
+void step_meter_end(struct step_meter *, const struct run *);
+
+#endif

@@ -1,0 +1,44 @@
+/* What a run says at its end: steps and tokens, memory as planned and as used, goodput, and a profile. */
+#include "driver/train/train_state.h"
+#include "launch/goodput.h"
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+/* Of this process, or of the time since the ranks have changed; launch --max-restarts says it of all attempts. */
+static void print_goodput(const struct training *t, int64_t steps) {
+    char advice[256];
+    double total_s = clock_s() - t->epoch_s, setup_s = t->started_s - t->epoch_s;
+    printf("goodput %.1f%%%s: %.2f s in steps, of %.2f s; %.2f s set-up and loading, %.2f s stopped for %" PRId64
+           " saves, %.2f s evaluation and others\n",
+           100 * t->spent_s / total_s, t->epoch_s > t->born_s ? " since the ranks have changed" : "", t->spent_s,
+           total_s, setup_s, t->stalls_s, t->n_saves,
+           total_s - setup_s - t->spent_s - t->stalls_s);
+    goodput_advice(t->n_saves ? t->stalls_s / (double)t->n_saves : 0, train_options(&t->setup.plan)->mtbf,
+                   t->spent_s / (double)steps, advice, sizeof advice);
+    if (*advice) printf("%s\n", advice);
+}
+
+void train_summarise(const struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    int64_t steps = t->run.n_done - t->first_step;
+    if (!comm_is_rank_0() || log_get_level() < LOG_INFO || steps <= 0) return;
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    double resident = (double)usage.ru_maxrss / 1024, planned = 0;
+    for (enum role r = 0; r < N_ROLES; r++)
+        planned += (double)(t->run.memory.bytes[TIER_DEVICE][r] + t->run.memory.bytes[TIER_HOST][r]) / (1 << 20);
+    printf("done: %" PRId64 " steps in %.1f s, %.0f tok/s; rank 0 planned %.1f MiB, resident %.1f MiB, unaccounted "
+                            "%.1f MiB (code, libraries, MPI)\n",
+           steps, t->spent_s, (double)steps * (double)p->global_batch * (double)p->seq / t->spent_s, planned, resident,
+           resident - planned);
+    print_goodput(t, steps);
+    if (t->run.schedule.validates)
+        printf("optim-sync: %" PRId64 " of %" PRId64 " updates were guessed wrong and redone\n", t->run.n_redone,
+               steps);
+    if (p->profile)
+        profile_print(&t->run, t->profiled, t->profiled_s, t->forecast.row_s ? &t->forecast : NULL, stdout);
+    fflush(stdout);
+}
