@@ -78,9 +78,11 @@ spoil another_shape_is_said piece "transformer.h.1.mlp.c_fc.weight.grad" "anothe
 rm -rf bad && cp -r ref bad && cp bad/step-1/rank-0.safetensors bad/step-2/rank-0.safetensors
 "$trivium" oracle check bad ref --out page >out 2>&1
 grep -q "first wrong: step 2, forward" out && python3 -c '
-import json, xml.dom.minidom
-xml.dom.minidom.parse("page/check.html"), xml.dom.minidom.parse("page/map.svg")
-rows = json.load(open("page/check.json"))
+import json
+rows, page = json.load(open("page/check.json")), open("page/check.html").read()
+inside = json.JSONDecoder().raw_decode(page[page.index("id=\"data\">") + 10:].lstrip())[0]
+assert inside == rows and rows["kind"] == "check" and rows["suspects"] and rows["calls"]["ranks"] == 0
+assert all(r["layer"] == (int(r["name"].split(".h.")[1].split(".")[0]) if ".h." in r["name"] else -1) for r in rows["rows"])
 assert rows["rows"][rows["first"]]["verdict"] == "wrong" and rows["wrong"] > 10'
 report a_page_and_numbers_are_written $? "$(head -1 out)"
 

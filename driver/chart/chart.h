@@ -1,6 +1,6 @@
-/* Pictures as SVG: stacked bars, stacked areas over a time line, points and lines over two axes, grids of words; their
- * axes and legends. A picture is one <svg> element, readable as a file of its own and inside an HTML page; it needs no
- * script and no other file. All text is escaped (driver/chart/markup.h).
+/* Pictures as SVG, for the commands with --svg: stacked bars, stacked areas over a time line; their axes and legends. A
+ * picture is one <svg> element, a file of its own; it needs no script and no other file. All text is escaped
+ * (driver/chart/markup.h). What pages show is drawn by Vega (driver/report).
  *
  * What is not a number is never drawn: a bar of it says "not known". Zero has no length but its number. Whatever the
  * ratio of the largest to the smallest, each bar has its number after it, so that nothing is lost where a length is
@@ -72,44 +72,6 @@ struct chart_areas {
 };
 /** @return its height */
 double chart_areas_svg(const struct chart_areas *, FILE *);
-
-/* ---- points and lines over two axes ---- */
-/* CHART_LINEAR begins at 0. CHART_LOG has ticks at 1, 2 and 5 times powers of ten (at all multiples where it is less
- * than a decade long), CHART_DOUBLING from the least on by factors of two; neither has what is not above 0. */
-enum chart_axis_kind { CHART_LINEAR, CHART_LOG, CHART_DOUBLING };
-enum chart_shape { CHART_LINE, CHART_DOT, CHART_RING, CHART_RIMMED };   /* rimmed: larger, with a black edge */
-struct chart_point { double x, y; const char *hint; };   /* shown under the pointer; NULL: on a line, no dot */
-struct chart_set {
-    const char *name;                          /* in the legend, unless it is "" */
-    enum chart_colour colour;
-    enum chart_shape shape;
-    const struct chart_point *points;          /* [n]; of a line from left to right */
-    int n;
-};
-struct chart_plot {
-    const char *title, *x_name, *y_name;
-    enum chart_axis_kind x_kind, y_kind;
-    double y_most;                             /* what the upright axis holds at least; 0: as it fits */
-    double y_cap;                              /* what is above lies on the upper edge; 0: nothing is */
-    const struct chart_set *sets;              /* [n_sets]; a later one is drawn over an earlier one */
-    int n_sets;
-    double wall;                               /* on the x axis: what is to the right of it is shaded; NAN: none */
-    const char *wall_name;
-};
-/** Write it as an SVG picture of its own. @return how many points are in it */
-int chart_plot_svg(const struct chart_plot *, FILE *);
-
-/* ---- a grid of words ---- */
-struct chart_cell { int series; char first[40], second[40], hint[160]; };   /* series < 0: an empty cell */
-struct chart_grid {
-    const char *title, *const *row_names, *const *column_names;
-    int n_rows, n_columns;
-    const struct chart_series *series;         /* [n_series] */
-    int n_series;
-    const struct chart_cell *cells;            /* [n_rows][n_columns] */
-};
-/** Write it as an SVG picture of its own. */
-void chart_grid_svg(const struct chart_grid *, FILE *);
 
 /* ---- the file of a picture that --svg names ---- */
 

@@ -192,84 +192,6 @@ TEST(test_chart_areas_leave_out_marks_that_stand_too_close) {
     free(marks);
 }
 
-/* ---- points and lines ---- */
-/* On a logarithmic axis from 1 / 1.15 to 1.15 100 (LEFT 74, 762 wide) 10 lies in the middle; the wall at 10, too. */
-TEST(test_chart_plot_draws_every_point_where_it_lies) {
-    const struct chart_point dots[] = {{1, 2, "one <&>"}, {10, 4, "two"}, {100, 8, NULL}, {NAN, 1, "no"},
-                                       {0, 1, "no logarithm"}, {INFINITY, 1, "no"}};
-    const struct chart_point line[] = {{1, 1, NULL}, {100, 10, NULL}};
-    const struct chart_set sets[] = {{"line", CHART_BLUE, CHART_LINE, line, 2},
-                                     {"dots", CHART_GREEN, CHART_DOT, dots, 6},
-                                     {"none", CHART_SKY, CHART_RING, dots, 0}};
-    const struct chart_plot plot = {"plot", "GiB", "s", CHART_LOG, CHART_LINEAR, 0, 0, sets, 3, 10, "74 GiB"};
-    char *text = NULL;
-    size_t bytes;
-    FILE *f = open_memstream(&text, &bytes);
-    assert_int_equal(chart_plot_svg(&plot, f), 5);
-    fclose(f);
-    assert_int_equal(count(text, "<circle"), 3);
-    assert_int_equal(count(text, "<polyline"), 1);
-    assert_int_equal(count(text, "cx=\"95.80\""), 1);
-    assert_int_equal(count(text, "cx=\"455.00\""), 1);
-    assert_int_equal(count(text, "cx=\"814.20\""), 1);
-    assert_int_equal(count(text, "class=\"wall\" x=\"455.00\""), 1);
-    /* the upright axis goes to 10, 360 high, under a top of 38 + 22 + 28: 8 lies at 160 */
-    assert_int_equal(count(text, "cy=\"160.00\""), 1);
-    assert_int_equal(count(text, "<title>one &lt;&amp;&gt;</title>"), 1);
-    assert_int_equal(count(text, ">none<") + count(text, "nan") + count(text, "inf"), 0);
-    assert_int_equal(count(text, ">line<") + count(text, ">dots<") + count(text, ">74 GiB<"), 3);
-    free(text);
-}
-
-static void write_plot(FILE *f, const void *plot) { chart_plot_svg(plot, f); }
-TEST(test_chart_plot_of_no_point_is_a_picture) {
-    const struct chart_set sets[] = {{"none", CHART_SKY, CHART_RING, NULL, 0}};
-    for (int x = 0; x < 3; x++) {
-        enum chart_axis_kind kind = (enum chart_axis_kind)x;
-        const struct chart_plot plot = {"nothing", "x", "y", kind, kind, 0, 0, sets, 1, NAN, NULL};
-        char *text = written(write_plot, &plot);
-        assert_int_equal(count(text, "</svg>"), 1);
-        assert_int_equal(count(text, "nan") + count(text, "inf") + count(text, "<circle"), 0);
-        free(text);
-    }
-}
-
-TEST(test_chart_plot_doubles) {
-    const struct chart_point line[] = {{64, 1, "a"}, {256, 1, "b"}};
-    const struct chart_set sets[] = {{"", CHART_BLUE, CHART_LINE, line, 2}};
-    const struct chart_plot plot = {"sizes", "ranks", "%", CHART_DOUBLING, CHART_LINEAR, 100, 0, sets, 1, NAN, NULL};
-    char *text = written(write_plot, &plot);
-    assert_int_equal(count(text, ">64<") + count(text, ">128<") + count(text, ">256<") + count(text, ">100<"), 4);
-    assert_int_equal(count(text, "<circle"), 2);
-    free(text);
-}
-
-TEST(test_chart_plot_keeps_what_is_above_its_cap) {
-    const struct chart_point dots[] = {{1, 5, "low"}, {1, 40, "at the edge"}, {1, 4000, "far above"}};
-    const struct chart_set sets[] = {{"", CHART_BLUE, CHART_DOT, dots, 3}};
-    const struct chart_plot plot = {"capped", "x", "y", CHART_LINEAR, CHART_LINEAR, 0, 40, sets, 1, NAN, NULL};
-    char *text = written(write_plot, &plot);
-    assert_int_equal(count(text, "<circle"), 3);
-    assert_int_equal(count(text, "cy=\"66.00\""), 2);                /* 38 + 28: the upper edge */
-    assert_int_equal(count(text, ">40<") + count(text, ">45<"), 1);
-    free(text);
-}
-
-/* ---- grids ---- */
-static void write_grid(FILE *f, const void *grid) { chart_grid_svg(grid, f); }
-TEST(test_chart_grid_has_a_box_a_cell) {
-    const char *const names[] = {"a & b", "c"};
-    const struct chart_cell cells[] = {{0, "memory", "2 > 1", "why"}, {1, "compute", "", "x"}, {-1, "", "", ""},
-                                       {1, "compute", "57%", "y"}};
-    const struct chart_grid grid = {"grid", names, names, 2, 2, two, 2, cells};
-    char *x = written(write_grid, &grid);
-    assert_int_equal(count(x, "<rect"), 1 + 2 + 3);                  /* behind all; the legend; cells */
-    assert_int_equal(count(x, ">a &amp; b<"), 2);
-    assert_int_equal(count(x, ">compute<"), 2);
-    assert_int_equal(count(x, ">2 &gt; 1<") + count(x, "<title>why</title>"), 2);
-    free(x);
-}
-
 /* ---- schedules: the pictures that open their files are what their tables are ---- */
 /* All of a file, to be freed. */
 static char *text_of(const char *path) {
@@ -327,7 +249,4 @@ TESTS(unit_test(test_every_schedule_opens_with_its_table), unit_test(test_chart_
       unit_test(test_markup_escapes_and_replaces), unit_test(test_markup_cuts_between_characters),
       unit_test(test_markup_plain_is_utf8_without_entities), unit_test(test_chart_bars_show_every_group),
       unit_test(test_chart_of_no_group_is_a_picture), unit_test(test_chart_areas_stand_on_each_other),
-      unit_test(test_chart_areas_leave_out_marks_that_stand_too_close),
-      unit_test(test_chart_plot_draws_every_point_where_it_lies), unit_test(test_chart_plot_of_no_point_is_a_picture),
-      unit_test(test_chart_plot_doubles), unit_test(test_chart_plot_keeps_what_is_above_its_cap),
-      unit_test(test_chart_grid_has_a_box_a_cell))
+      unit_test(test_chart_areas_leave_out_marks_that_stand_too_close))

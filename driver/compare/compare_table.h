@@ -8,7 +8,7 @@
 /** Every table of `trivium compare`, of all rows, as text. */
 void compare_table_print(FILE *, const struct compare_row *rows, int n_rows);
 
-/* ---- the same tables for another layout (driver/compare/compare_html.c) ---- */
+/* ---- the same tables for another layout (driver/compare/compare_page.c) ---- */
 enum { COMPARE_CELL_BYTES = 32 };
 
 struct compare_entry { const struct compare_row *row; struct compare_summary sum; int rank, predicted_rank; };

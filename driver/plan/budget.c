@@ -3,8 +3,9 @@
 #include "driver/plan/budget.h"
 
 #include "driver/report/report.h"
-#include "driver/plan/budget_pictures.h"
+#include "driver/plan/budget_page.h"
 #include "driver/plan/budget_walls.h"
+#include "driver/plan/plan_page.h"
 #include "driver/plan/plan_search.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
@@ -160,10 +161,14 @@ static json_t *line_json(const struct request *q, const struct cluster *c, const
     return o;
 }
 
+static json_t *budget_json(const struct request *q, const struct cluster *c, json_t *lines) {
+    return json_pack("{s:s, s:s, s:I, s:f, s:f, s:O}", "model", q->plan.model, "cluster", c->name, "parameters",
+                     (json_int_t)q->plan.arch->n_params(&q->plan), "tokens", tokens_of(q), "flops", flops_of(q),
+                     "lines", lines);
+}
+
 static enum status print_json(const struct request *q, const struct cluster *c, json_t *lines) {
-    json_t *all = json_pack("{s:{s:s, s:s, s:I, s:f, s:f, s:o}}", "budget", "model", q->plan.model, "cluster", c->name,
-                            "parameters", (json_int_t)q->plan.arch->n_params(&q->plan), "tokens", tokens_of(q), "flops",
-                            flops_of(q), "lines", lines);
+    json_t *all = json_pack("{s:o}", "budget", budget_json(q, c, lines));
     if (!all) return FAIL(E_MEMORY, "no memory to print the budget");
     json_dumpf(all, stdout, JSON_INDENT(2));
     printf("\n");
@@ -189,8 +194,9 @@ static int64_t batch_of(const struct request *q, bool weak, int64_t ranks, int64
 
 static enum status tell_line(const struct request *q, const struct cluster *c, const struct budget_line *l,
                              json_t *lines) {
-    if (q->json) json_array_append_new(lines, line_json(q, c, l));
-    else if (q->scale[0]) print_curve_line(q, c, l);
+    json_array_append_new(lines, line_json(q, c, l));
+    if (q->json) return OK;
+    if (q->scale[0]) print_curve_line(q, c, l);
     else if (!l->fits)
         return FAIL(E_CONFIG,
                     "no layout of gpus=%" PRId64 " fits; `trivium plan` says what is missing; or give --mfu", l->ranks);
@@ -228,15 +234,23 @@ static enum status other_curve(const struct request *q, const struct cluster *c,
     return OK;
 }
 
+static enum status write_page(const struct request *q, const struct cluster *c, json_t *lines,
+                              const struct budget_curve curves[2]) {
+    const struct budget_page page = {&q->plan, c, curves, q->save_stall, q->restart};
+    return report_write(q->out, "budget", json_pack("{s:s, s:o, s:o, s:o, s:o}", "kind", "budget", "budget",
+                                                    budget_json(q, c, lines), "parts", plan_part_names(), "curves",
+                                                    budget_curves_json(&page), "goodput", budget_goodput_json(&page)),
+                        JSON_COMPACT);
+}
+
 static enum status make_lines(const struct request *q, const struct cluster *c, json_t *lines) {
     struct budget_curve curves[2] = {{0}};                           /* a batch that stays, and one that grows */
     if (q->out[0]) TRY(report_prepare(q->out));
     enum status status = each_line(q, c, lines, &curves[q->weak]);
     if (status == OK && q->out[0] && q->scale[0])
         status = other_curve(q, c, &curves[q->weak].line[0], &curves[!q->weak]);
-    const struct budget_page page = {&q->plan, c, curves, q->save_stall, q->restart};
-    if (status == OK && q->out[0]) status = budget_pictures_write(q->out, &page);
-    if (status == OK && q->out[0] && !q->json) printf("pictures: %s/budget.html\n", q->out);
+    if (status == OK && q->out[0]) status = write_page(q, c, lines, curves);
+    if (status == OK && q->out[0] && !q->json) report_pictures(q->out, "budget");
     for (int i = 0; i < 2; i++) budget_curve_fini(&curves[i]);
     return status;
 }
@@ -280,8 +294,8 @@ static enum status show_walls(const struct request *q, const struct options *o, 
     if (!q->json) walls_print_head(stdout, &w);
     TRY(walls_make(&q->plan, c, &of, q->json ? NULL : print_wall_row, &w));
     if (q->json) TRY(print_walls_json(&w));
-    if (q->out[0]) TRY(walls_write(q->out, c, &w));
-    if (q->out[0] && !q->json) printf("pictures: %s/walls.html\n", q->out);
+    if (q->out[0]) TRY(report_write(q->out, "walls", walls_page_json(c, &w), JSON_COMPACT));
+    if (q->out[0] && !q->json) report_pictures(q->out, "walls");
     return OK;
 }
 
@@ -308,7 +322,7 @@ static enum status budget(struct request *q, struct options *o, int argc, char *
                     first_given(q->fixed));
     json_t *lines = json_array();
     enum status status = lines ? make_lines(q, &c, lines) : FAIL(E_MEMORY, "no memory for a budget");
-    if (status == OK && q->json) return print_json(q, &c, lines);
+    if (status == OK && q->json) status = print_json(q, &c, lines);
     json_decref(lines);
     return status;
 }

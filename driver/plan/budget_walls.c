@@ -1,9 +1,6 @@
 /* The grid of walls: one search per cell. A model's row gives what its products reach, and then each cell's wall. */
 #include "driver/plan/budget_walls.h"
 
-#include "driver/chart/chart.h"
-#include "driver/chart/markup.h"
-#include "driver/chart/page.h"
 #include "driver/recipe.h"
 #include "planner/budget.h"
 #include "planner/search.h"
@@ -160,77 +157,22 @@ json_t *walls_json(const struct walls *w) {
     return json_pack("{s:o}", "walls", cells);
 }
 
-/* ---- as a picture ---- */
-static const struct chart_series WALLS[N_WALLS] = {
-    {"memory: nothing fits", CHART_GREY}, {"communication: over a third of the step", CHART_VERMILION},
-    {"compute: over 90% of what products reach", CHART_GREEN}, {"efficiency: what takes most is named", CHART_SKY}};
-
-static struct chart_cell chart_cell_of(const struct walls_model *m, int64_t ranks, const struct walls_cell *x) {
-    struct chart_cell out = {.series = x->wall};
-    say_wall(x, out.first, sizeof out.first);
-    say_number(x, out.second, sizeof out.second);
-    snprintf(out.hint, sizeof out.hint, "%s on %" PRId64 " ranks: %s, %s; %.80s", m->name, ranks, out.first, out.second,
-             x->layout);
-    return out;
+/* ---- as a page ---- */
+static json_t *words_json(const struct walls *w, int row, int column) {
+    const struct walls_cell *x = &w->cell[row][column];
+    char first[40], second[40];
+    say_wall(x, first, sizeof first);
+    say_number(x, second, sizeof second);
+    return json_pack("{s:i, s:i, s:i, s:s, s:s}", "row", row, "column", column, "series", x->wall, "first", first,
+                     "second", second);
 }
 
-void walls_svg(const struct walls *w, FILE *f) {
-    struct chart_cell cells[N_WALL_MODELS * N_WALL_SIZES];
-    const char *rows[N_WALL_MODELS], *columns[N_WALL_SIZES];
-    char sizes[N_WALL_SIZES][32], names[N_WALL_MODELS][32];
-    for (int i = 0; i < w->n; i++) {
-        snprintf(sizes[i], sizeof sizes[i], "%" PRId64 " ranks", walls_sizes[w->first + i]);
-        columns[i] = sizes[i];
-    }
-    for (int row = 0; row < N_WALL_MODELS; row++) {
-        snprintf(names[row], sizeof names[row], "%s, batch %" PRId64, walls_models[row].name, walls_models[row].batch);
-        rows[row] = names[row];
-        for (int i = 0; i < w->n; i++)
-            cells[row * w->n + i] = chart_cell_of(&walls_models[row], walls_sizes[w->first + i], &w->cell[row][i]);
-    }
-    chart_grid_svg(&(struct chart_grid){"Which resource ends scaling", rows, columns, N_WALL_MODELS, w->n,
-                                        WALLS, N_WALLS, cells}, f);
-}
-
-static enum status draw_grid(const void *self, FILE *f) {
-    walls_svg(self, f);
-    return OK;
-}
-
-static const struct page_picture GRID = {
-    "walls", "The four walls",
-    "The best layout of each model on each number of ranks, with a batch that stays, and the first of these that it "
-    "meets. Memory: nothing fits. Communication: exchanges of tp, pp, dp, cp and ep take more than a third of the "
-    "step. Compute: mfu is more than 90% of what the model's products reach, so that little but arithmetic is left. "
-    "Efficiency: none of them, and what takes most time is named. The mfu in a cell is what slow machines and failures "
-    "leave of it. Pipelines are those of zb-h1.",
-    draw_grid};
-
-struct page { const char *dir; const struct cluster *cluster; const struct walls *walls; };
-static enum status write_page(const void *self, FILE *f) {
-    const struct page *p = self;
-    const struct walls *w = p->walls;
-    char title[128];
-    snprintf(title, sizeof title, "Which resource ends scaling on %.60s", p->cluster->name);
-    page_open(f, title);
-    TRY(page_add(f, p->dir, &GRID, w));
-    fprintf(f, "<div class=\"wide\"><table class=\"narrow\">\n<thead><tr><th scope=\"col\">model</th>"
-               "<th scope=\"col\">ranks</th><th scope=\"col\" class=\"text\">wall</th>"
-               "<th scope=\"col\" class=\"text\">why</th><th scope=\"col\" class=\"text\">layout</th>"
-               "</tr></thead>\n<tbody>\n");
+json_t *walls_page_json(const struct cluster *c, const struct walls *w) {
+    json_t *page = walls_json(w), *cells = json_array();
     for (int row = 0; row < N_WALL_MODELS; row++)
-        for (int i = 0; i < w->n; i++) {
-            const struct chart_cell c = chart_cell_of(&walls_models[row], walls_sizes[w->first + i], &w->cell[row][i]);
-            fprintf(f, "<tr><th scope=\"row\">%s</th><td>%" PRId64 "</td><td class=\"text\">%s</td><td "
-                       "class=\"text\">%s</td><td class=\"text\">%s</td></tr>\n", walls_models[row].name,
-                    walls_sizes[w->first + i], c.first, c.second, w->cell[row][i].layout);
-        }
-    fprintf(f, "</tbody>\n</table></div>\n");
-    page_close(f);
-    return OK;
-}
-
-enum status walls_write(const char *dir, const struct cluster *c, const struct walls *w) {
-    const struct page page = {dir, c, w};
-    return page_write(dir, "walls.html", write_page, &page);
+        for (int i = 0; i < w->n; i++) json_array_append_new(cells, words_json(w, row, i));
+    json_t *head = json_pack("{s:s, s:s, s:o}", "kind", "walls", "cluster", c->name, "cells", cells);
+    json_object_update(page, head);
+    json_decref(head);
+    return page;
 }

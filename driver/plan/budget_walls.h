@@ -47,9 +47,7 @@ void walls_print_head(FILE *, const struct walls *);
 void walls_print_row(FILE *, const struct walls *, int row);
 /** {"walls": [{"model", "ranks", "wall", ...}, ...]}. NULL: no memory  */
 json_t *walls_json(const struct walls *);
-/** The grid as one <svg>. */
-void walls_svg(const struct walls *, FILE *);
-/** Write DIR/walls.html, and its picture.  @errors E_IO, E_MEMORY  @collective{none} */
-enum status walls_write(const char *dir, const struct cluster *, const struct walls *);
+/** The same for its page: also "cells", with row, column, wall and words of each. NULL: no memory */
+json_t *walls_page_json(const struct cluster *, const struct walls *);
 
 #endif

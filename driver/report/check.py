@@ -111,6 +111,95 @@ def check_plan(page):
     report("pages_of_plan", failures)
 
 
+def check_budget(page):
+    data = read("budget")
+    failures = check_any(page, "budget", 3)
+    curves, fit = data["curves"], [line for curve in data["curves"] for line in curve if line["fits"]]
+
+    def expect(what, found, wanted):
+        if found != wanted:
+            failures.append(f"{what}: {found}, not {wanted}")
+    expect("parts of steps", count(page, "shares", "box"), [sum(s > 0 for line in fit for s in line["parts_s"])])
+    expect("whole steps", texts(page, "shares", "totals-text"), len(fit) * ["100"])
+    expect("dots of mfu", count(page, "mfu", "dot"), [2 * len(fit)])
+    expect("curves of mfu", page.run("return document.querySelector('#mfu ~ figure').querySelectorAll('.curve path').length"), 2 * sum(map(bool, curves)))
+    expect("intervals", count(page, "goodput", "dot"), [2 * len(data["goodput"])])
+    expect("curves of goodput", page.run("return document.querySelector('#goodput ~ figure').querySelectorAll('.curve path').length"), len(data["goodput"]))
+    expect("lines", page.run("return document.querySelectorAll('#lines-table tbody tr').length"), len(data["budget"]["lines"]))
+    report("pages_of_budget", failures)
+
+
+def check_walls(page):
+    data = read("walls")
+    failures = check_any(page, "walls", 1)
+    if count(page, "walls", "box") != [len(data["walls"])]:
+        failures.append(f"cells: {count(page, 'walls', 'box')}, not {len(data['walls'])}")
+    words = texts(page, "walls", "words-text")
+    if words[::2] != [c["first"] for c in data["cells"]]:
+        failures.append(f"words: {words}")
+    report("pages_of_walls", failures)
+
+
+def check_check(page):
+    data = read("check")
+    failures = check_any(page, "check", 1)
+    first = data["rows"][data["first"]]
+    cells = {(r["layer"], r["step"], r["phase"] if r["phase"] in ("backward", "norm", "update") else "forward") for r in data["rows"] if r["verdict"] != "not recorded" and r["step"] <= 5}
+    if count(page, "map", "box") != [len(cells)]:
+        failures.append(f"cells: {count(page, 'map', 'box')}, not {len(cells)}")
+    if texts(page, "map", "words-text").count("first") != 1:
+        failures.append("the finding is not marked once")
+    if first["name"] not in page.run("return document.getElementById('first').textContent"):
+        failures.append(f"the first is not {first['name']}")
+    shown = page.run("return [document.querySelectorAll('#wrong-table tbody tr').length, document.querySelectorAll('main li').length, document.querySelectorAll('#calls-table tbody tr').length]")
+    wrong = [r for r in data["rows"] if r["verdict"] not in ("right", "not recorded")]
+    if shown != [min(20, len(wrong)), len(data["suspects"]), len(data["calls"]["groups"]) if data["calls"]["ranks"] else 0]:
+        failures.append(f"wrong ones, suspects, groups: {shown}")
+    report("pages_of_check", failures)
+
+
+def check_parts(page):
+    """Pictures of made-up numbers: axes, hostile names, zeros, what is not a number; [figure, what of it, wanted]."""
+    page.open(f"{folder}/report.html")
+    drawn = page.run("""
+        const at = async made => { const box = element('div', {}); document.body.append(box); await draw(box, 'test', made); return box; };
+        const texts = (box, name) => [...box.querySelectorAll('.' + name + ' text')].map(t => t.textContent);
+        const centre = path => { const r = path.getBoundingClientRect(); return [(r.left + r.right) / 2, (r.top + r.bottom) / 2]; };
+        const series = [{name: 'first <1>', colour: 'blue'}, {name: 'second', colour: 'orange'}], axis = kind => ({name: kind, kind});
+        const dot = (name, points) => ({name, colour: 'green', shape: 'dot', points});
+        const b = await at(bars({title: 'bars "here"', unit: 'MiB', series, groups: [{name: 'a & b', bars: [{label: 'predicted', values: [1e6, 2e6]}, {label: 'measured', values: [1e6, 0]}]},
+          {name: 'tiny', bars: [{values: [1e-3, 0]}]}, {name: 'zero', bars: [{values: [0, 0]}]}, {name: 'unknown', bars: [{values: [NaN, 1]}]}, {name: 'no', reason: 'refused: <E_CONFIG>', bars: [{values: [77, 0]}]}]}));
+        const wide = [...b.querySelectorAll('.box path')].map(p => p.getBoundingClientRect().width);
+        const p = await at(plot({title: 'plot', x: axis('log'), y: axis('linear'), wall: {at: 10, name: '74 GiB'}, sets: [{name: 'line', colour: 'blue', shape: 'line', points: [{x: 1, y: 1}, {x: 100, y: 10}]},
+          dot('dots', [{x: 1, y: 2, hint: 'one <&>'}, {x: 10, y: 4, hint: 'two'}, {x: 100, y: 8, hint: 'x'}, {x: NaN, y: 1}, {x: 0, y: 1}, {x: Infinity, y: 1}]), dot('none', [])]}));
+        const [left, middle, right] = [...p.querySelectorAll('.dot path')].map(centre), wall = p.querySelector('.wall path').getBoundingClientRect().left;
+        const d = await at(plot({title: 'sizes', x: axis('doubles'), y: axis('linear'), sets: [dot('', [{x: 64, y: 1}, {x: 256, y: 1}])]}));
+        const c = await at(plot({title: 'capped', x: axis('linear'), y: {...axis('linear'), cap: 40}, sets: [dot('', [{x: 1, y: 5}, {x: 1, y: 40}, {x: 1, y: 4000}])]}));
+        const high = [...c.querySelectorAll('.dot path')].map(path => Math.round(centre(path)[1]));
+        const e = await Promise.all(['linear', 'log', 'doubles'].map(kind => at(plot({title: 'nothing', x: axis(kind), y: axis(kind), sets: [dot('none', [])]}))));
+        const g = await at(grid({title: 'grid', rows: ['a & b', 'c'], columns: ['a & b', 'c'], series, cells: [{row: 0, column: 0, series: 0, first: 'memory', second: '2 > 1', hint: 'why'}, {row: 0, column: 1, series: 1, first: 'compute', second: '', hint: 'x'},
+          {row: 1, column: 1, series: 1, first: 'compute', second: '57%', hint: 'y'}]}));
+        const s = await at(areas({title: 'areas', xName: 'rows', unit: 'MiB', series, x: [0, 1, 3], values: [[1, 2, 3], [1, 0, 1]], end: 4, marks: [[0, 'F0'], [3, 'B0']], level: {at: 4.5, name: 'planned'}, highest: 0}));
+        const many = await at(areas({title: 'areas', xName: 'rows', unit: 'MiB', series, x: [0], values: [[1], [1]], end: 1e5, marks: range(1e5).map(i => [i, 'F']), level: {at: 1, name: ''}, highest: 0}));
+        const tops = [...s.querySelectorAll('.pile path')].map(path => path.getBoundingClientRect()), plan = s.querySelector('.plan line').getBoundingClientRect().top;
+        return {names: texts(b, 'words-text'), totals: texts(b, 'totals-text'), boxes: wide.length, twice: Math.round(100 * wide[1] / wide[0]) / 100, broken: [b, p, d, c, ...e, g, s].some(box => box.innerHTML.includes('NaN')),
+          dots: p.querySelectorAll('.dot path').length, lines: p.querySelectorAll('.curve path').length, half: Math.abs(left[0] + right[0] - 2 * middle[0]) < 1, wall: Math.abs(wall - middle[0]) < 1,
+          wallName: texts(p, 'walls-text'), legend: texts(p, 'role-legend-label'), doubles: [64, 128, 256].every(n => texts(d, 'role-axis-label').includes(String(n))),
+          capped: high.length === 3 && high[1] === high[2] && high[0] > high[1], empty: e.map(x => [x.querySelectorAll('svg').length, x.querySelectorAll('.dot path').length].join()),
+          cells: g.querySelectorAll('.box path').length, words: texts(g, 'words-text'), sides: texts(g, 'names-text'), piles: tops.length, marks: texts(s, 'words-text'), under: tops.every(t => t.top > plan),
+          many: many.querySelectorAll('.mark line').length, short: [0, 1234.4, 99.96, 12.34, 0.00123, 123456, NaN, Infinity].map(short), colours: new Set(Object.values(LIGHT).slice(0, 8)).size + new Set(Object.values(DARK).slice(0, 8)).size}""")
+    wanted = {"names": ["a & b", "tiny", "zero", "unknown", "no", "refused: <E_CONFIG>"], "totals": ["3000000", "1000000", "0.001", "0", "not known"], "boxes": 4, "twice": 2, "broken": False,
+              "dots": 3, "lines": 1, "half": True, "wall": True, "wallName": ["74 GiB"], "legend": ["line", "dots"], "doubles": True, "capped": True, "empty": 3 * ["1,0"],
+              "cells": 3, "words": ["memory", "2 > 1", "compute", "", "compute", "57%"], "sides": ["a & b", "c", "a & b", "c"], "piles": 2, "marks": ["F0", "B0"], "under": True,
+              "short": ["0", "1234", "100", "12.3", "0.00123", "123456", "not known", "not known"], "colours": 16, "many": True}
+    drawn["many"] = 250 <= drawn["many"] <= 278             # a line each three pixels
+    for name, keys in (("bars_show_every_group", "names totals boxes twice"), ("plot_draws_every_point_where_it_lies", "dots lines half wall wallName legend"),
+                       ("plot_doubles", "doubles"), ("plot_keeps_what_is_above_its_cap", "capped"), ("plot_of_no_point_is_a_picture", "empty broken"),
+                       ("grid_has_a_box_a_cell", "cells words sides"), ("areas_stand_on_each_other", "piles marks under"), ("areas_leave_out_marks_that_stand_too_close", "many"),
+                       ("numbers_are_short_and_without_exponents", "short"), ("colours_differ", "colours")):
+        report("pages_" + name, [f"{key}: {drawn[key]}, not {wanted[key]}" for key in keys.split() if drawn[key] != wanted[key]])
+
+
 def check_plain(page):
     """Without Vega: no picture, all tables open, and the package's name."""
     with open(f"{folder}/plain", encoding="utf-8") as file:
@@ -127,6 +216,10 @@ def main():
     with browser.Browser() as page:
         check_compare(page)
         check_plan(page)
+        check_budget(page)
+        check_walls(page)
+        check_check(page)
+        check_parts(page)
         check_plain(page)
 
 

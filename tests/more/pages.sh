@@ -20,5 +20,11 @@ made report launch -n 2 compare "${model[@]}" --out "$work" \
     --strategies 'dp=2 | dp=2 zero=1 offload=optimizer | pp=2 | pp=2 schedule=interleaved chunks=2 recompute=full | tp=3 | data=/no/<b>&amp;"'
 searched=(--cluster dgx-a100 --device cuda --precision bf16 --layers 8 --hidden 512 --heads 8 --seq 512 --vocab 4096 --global-batch 64)
 made plan plan "${searched[@]}" --memory-limit 400 --gpus 8 --top 3 --pp 2 --out "$work"
+made budget budget "${searched[@]}" --tokens 1e9 --scale 2:8 --out "$work"
+made walls budget --walls --scale 8:8 --out "$work"
+tiny=(--layers 2 --hidden 32 --heads 2 --seq 16 --global-batch 4 --steps 2)
+"$B/trivium" oracle record --out "$work/one" "${tiny[@]}" >/dev/null 2>&1
+"$B/trivium" launch -n 2 oracle record --out "$work/two" "${tiny[@]}" --dp 2 --lr 1e-2 --precision fp32 >/dev/null 2>&1
+made check oracle check "$work/two" "$work/one" --out "$work"
 driver/report/join "" >"$work/plain"
 python3 driver/report/check.py "$work" || echo "not ok pages_check: it did not reach its end"

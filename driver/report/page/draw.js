@@ -30,7 +30,7 @@ function spec(title, height, data, scales, axes, marks, series, more = {}) {
     data: Object.entries(data).map(([name, values]) => ({name, values})),
     scales: [...scales, {name: 'colour', type: 'ordinal', domain: series.map(s => s.name), range: series.map(s => s.colour)}],
     axes: axes.map(axis => ({grid: axis.orient === 'left' || axis.orient === 'bottom', gridColor: line, domainColor: ink, tickColor: ink, ...plain, ...axis})),
-    legends: series.length < 2 ? [] : [{fill: 'colour', orient: 'top', direction: 'horizontal', columns: 6, symbolType: 'square', labelLimit: 400, ...plain}], marks, ...more};
+    legends: series.length < 2 ? [] : [{fill: 'colour', orient: 'top', direction: 'horizontal', columns: 6, symbolType: 'square', labelLimit: 400, offset: 26, ...plain}], marks, ...more};
 }
 
 // Stacked bars, lying. groups: [{name, reason, bars: [{label, values}]}]; values of a bar as many as series.
@@ -54,7 +54,7 @@ function bars({title, unit, series, groups}) {
   }
   const most = Math.max(...boxes.map(b => b.to), 0) || 1, used = series.filter(s => boxes.some(b => b.series === s.name)).map(hex);
   return spec(title, y, {words, boxes, labels, totals}, [{name: 'x', domain: [0, most], nice: true, range: [left, WIDTH - 70]}],
-    [{orient: 'bottom', scale: 'x', title: unit, format: '.3~r', tickCount: 8}], [
+    [{orient: 'bottom', scale: 'x', title: unit, format: '.7~r', tickCount: 8}], [
       {type: 'rect', name: 'box', from: {data: 'boxes'}, encode: {enter: {x: field('from', 'x'), x2: field('to', 'x'), y: field('y'), height: {value: 15},
         fill: field('series', 'colour'), tooltip: field('hint')}}},
       said('words', {value: 0}, field('y'), 'text', {fontWeight: field('weight'), fontStyle: field('style')}),
@@ -95,8 +95,8 @@ function plot({title, x, y, sets, wall}) {
     return {...place(p), size, opacity, width, fill: set.colour, edge: set.shape === 'ring' ? set.colour : set.shape === 'rimmed' ? colours.ink : colours.paper};
   }));
   const lines = drawn.flatMap(set => set.shape !== 'line' ? [] : set.points.map(p => ({...place(p), set: set.name, stroke: set.colour})));
-  return spec(title, 360, {dots, lines, walls}, [xScale, yScale], [{orient: 'bottom', scale: 'x', title: x.name, format: '.3~r', ...xTicks},
-    {orient: 'left', scale: 'y', title: y.name, format: '.3~r', ...yTicks}], [
+  return spec(title, 360, {dots, lines, walls}, [xScale, yScale], [{orient: 'bottom', scale: 'x', title: x.name, format: '.7~r', ...xTicks},
+    {orient: 'left', scale: 'y', title: y.name, format: '.7~r', ...yTicks}], [
     {type: 'rect', name: 'wall', from: {data: 'walls'}, encode: {enter: {x: field('at', 'x'), x2: {value: WIDTH}, y: {value: 0}, y2: {value: 360}, fill: {value: colours.vermilion}, fillOpacity: {value: 0.1}}}},
     {type: 'rule', from: {data: 'walls'}, encode: {enter: {x: field('at', 'x'), y: {value: -9}, y2: {value: 360}, stroke: {value: colours.ink}, strokeWidth: {value: 2}}}},
     said('walls', field('at', 'x'), {value: -13}, 'name', {align: {value: 'right'}}),
@@ -130,7 +130,7 @@ function areas({title, xName, unit, series, x, values, end, marks, level, highes
   const used = series.map((s, i) => ({name: s.name, colour: colours[s.colour], used: values[i].some(v => v > 0)})).filter(s => s.used);
   return spec(title, 250, {rows: rows.filter(r => used.some(s => s.name === r.series)), lines, words, level: [level]},
     [{name: 'x', domain: [0, end], range: [0, WIDTH]}, {name: 'y', domain: [0, 1.08 * Math.max(highest, level.at)], nice: true, range: [250, 0]}],
-    [{orient: 'bottom', scale: 'x', title: xName, format: '.3~r', grid: false}, {orient: 'left', scale: 'y', title: unit, format: '.3~r', tickCount: 8}], [
+    [{orient: 'bottom', scale: 'x', title: xName, format: '.7~r', grid: false}, {orient: 'left', scale: 'y', title: unit, format: '.7~r', tickCount: 8}], [
     {type: 'group', from: {facet: {name: 'area', data: 'rows', groupby: 'series'}}, marks: [{type: 'area', name: 'pile', from: {data: 'area'}, encode: {enter: {interpolate: {value: 'step-after'},
       x: field('x', 'x'), y: field('high', 'y'), y2: field('low', 'y'), fill: field('series', 'colour'), tooltip: field('series')}}}]},
     {type: 'rule', name: 'mark', from: {data: 'lines'}, encode: {enter: {x: field('x', 'x'), y: {value: -4}, y2: {value: 250}, stroke: {value: colours.ink}, strokeOpacity: {value: 0.25}}}},
@@ -155,7 +155,7 @@ function gantt(p, longest) {
   const kinds = Object.keys(KINDS).filter(kind => p.stages.some(actions => actions.some(a => a[0] === kind)));
   const series = kinds.flatMap(kind => range(p.chunks).map(k => ({name: KINDS[kind][0] + (p.chunks > 1 ? (p.pipes > 1 ? ', way ' : ', chunk ') + k : ''), colour: shadeOf(kind, p.chunks, k)})));
   const made = spec(p.heading || p.title, row * p.stages.length, {idle, boxes, numbers, names}, [{name: 'x', domain: [0, p.makespan], range: [0, wide]}],
-    [{orient: 'bottom', scale: 'x', title: p.unit, format: '.3~r', grid: false}], [
+    [{orient: 'bottom', scale: 'x', title: p.unit, format: '.7~r', grid: false}], [
       {type: 'rect', name: 'wait', from: {data: 'idle'}, encode: {enter: {x: {value: 0}, width: {value: wide}, y: field('y'), height: field('height'), fill: {value: colours.idle}}}},
       {type: 'rect', name: 'box', from: {data: 'boxes'}, encode: {enter: {x: field('from', 'x'), x2: field('to', 'x'), y: field('y'), height: field('height'), fill: field('fill'),
         stroke: {value: colours.paper}, strokeWidth: {value: 0.7}, tooltip: field('hint')}}},

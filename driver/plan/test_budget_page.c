@@ -1,0 +1,97 @@
+/* ranks: 1  device: cpu */
+/* A budget's page from lines that are made up: the numbers of each. */
+#include "tests/test.h"
+
+#include "driver/plan/budget_page.h"
+#include "planner/failure.h"
+#include "planner/why.h"
+#include <math.h>
+
+static json_t *at(json_t *o, size_t i) { return json_array_get(o, i); }
+static double number_at(json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
+
+/* 8, 16, ... ranks; a failure of a rank in a million seconds, a save stops for 5 s. The last line does not fit. */
+enum { N = 4 };
+static void make_curve(struct budget_curve *c, bool searched) {
+    for (int i = 0; i < N; i++) {
+        struct budget_line l = {.ranks = 8 << i, .batch = 64, .fits = i < N - 1, .searched = searched,
+                                .mfu = 0.5 - 0.1 * i};
+        l.best.price.step_s = 4, l.best.price.phase_s[PRICE_PRODUCTS] = 3, l.best.price.phase_s[PRICE_BUBBLE] = 1;
+        l.cost.slowest = 1.25, l.cost.goodput = 0.75, l.cost.mtbf_s = 1e6 / (double)l.ranks;
+        l.cost.young_s = failure_interval_young(5, l.cost.mtbf_s);
+        l.cost.daly_s = failure_interval_daly(5, l.cost.mtbf_s);
+        budget_curve_add(c, &l);
+    }
+}
+
+/* Parts are what the bars are made of: of a line that fits and was searched. */
+TEST(test_shares_are_of_lines_that_fit) {
+    struct budget_curve curves[2] = {{0}};
+    const struct budget_page page = {NULL, NULL, curves, 5, 600};
+    make_curve(&curves[0], true);
+    make_curve(&curves[1], false);                                   /* of a given mfu there are no phases */
+    json_t *all = budget_curves_json(&page);
+    for (size_t i = 0; i < N; i++) {
+        json_t *line = at(at(all, 0), i), *parts = json_object_get(line, "parts_s");
+        assert_int_equal((int64_t)number_at(line, "ranks"), 8 << i);
+        assert_int_equal((int64_t)number_at(line, "global_batch"), 64);
+        assert_true(json_is_true(json_object_get(line, "fits")) == (i < N - 1));
+        assert_null(json_object_get(at(at(all, 1), i), "parts_s"));
+        if (i == N - 1) {
+            assert_null(parts);
+            continue;
+        }
+        assert_close(number_at(line, "step_s"), 4, 1e-12);
+        assert_close(json_number_value(at(parts, PART_PRODUCTS)), 3, 1e-12);
+        assert_close(json_number_value(at(parts, PART_BUBBLE)), 1, 1e-12);
+    }
+    json_decref(all);
+    for (int i = 0; i < 2; i++) budget_curve_fini(&curves[i]);
+}
+
+TEST(test_mfu_has_two_dots_a_line) {
+    struct budget_curve curves[2] = {{0}};
+    const struct budget_page page = {NULL, NULL, curves, 5, 600};
+    make_curve(&curves[1], false);
+    assert_close(budget_mfu_left(&curves[1].line[0]), 0.3, 1e-12);
+    json_t *all = budget_curves_json(&page), *first = at(at(all, 1), 0);
+    assert_int_equal(json_array_size(at(all, 0)), 0);
+    assert_int_equal(json_array_size(at(all, 1)), N);
+    assert_close(number_at(first, "mfu"), 0.5, 1e-12);
+    assert_close(number_at(first, "mfu_left"), 0.3, 1e-12);
+    assert_close(number_at(at(at(all, 1), 1), "mfu_left"), 0.24, 1e-12);
+    assert_null(json_object_get(at(at(all, 1), N - 1), "mfu"));
+    json_decref(all);
+    budget_curve_fini(&curves[1]);
+}
+
+/* Young's and Daly's intervals are marked on each line, with the goodput that failure.h has for them. */
+TEST(test_goodput_marks_both_intervals) {
+    struct budget_curve curves[2] = {{0}};
+    const struct budget_page page = {NULL, NULL, curves, 5, 600};
+    make_curve(&curves[0], true);
+    json_t *all = budget_goodput_json(&page);
+    assert_int_equal(json_array_size(all), N);
+    double from = curves[0].line[N - 1].cost.young_s / 10, to = curves[0].line[0].cost.young_s * 10;
+    for (size_t i = 0; i < N; i++) {
+        const struct budget *b = &curves[0].line[i].cost;
+        json_t *daly = json_object_get(at(all, i), "daly"), *line = json_object_get(at(all, i), "line");
+        assert_int_equal((int64_t)number_at(at(all, i), "ranks"), 8 << i);
+        assert_close(json_number_value(at(daly, 0)), b->daly_s, 1e-9);
+        assert_close(json_number_value(at(daly, 1)), 1 - failure_goodput(b->daly_s, 5, b->mtbf_s, 600), 1e-12);
+        assert_close(json_number_value(at(json_object_get(at(all, i), "young"), 0)), b->young_s, 1e-9);
+        assert_int_equal(json_array_size(line), 81);
+        assert_close(json_number_value(at(at(line, 0), 0)), from, 1e-9 * from);
+        assert_close(json_number_value(at(at(line, 80), 0)), to, 1e-9 * to);
+        assert_close(json_number_value(at(at(line, 80), 1)), 1 - failure_goodput(to, 5, b->mtbf_s, 600), 1e-9);
+    }
+    json_decref(all);
+    for (int i = 0; i < N; i++) curves[0].line[i].cost.young_s = curves[0].line[i].cost.daly_s = NAN;
+    all = budget_goodput_json(&page);                                /* nothing fails */
+    assert_int_equal(json_array_size(all), 0);
+    json_decref(all);
+    budget_curve_fini(&curves[0]);
+}
+
+TESTS(unit_test(test_shares_are_of_lines_that_fit), unit_test(test_mfu_has_two_dots_a_line),
+      unit_test(test_goodput_marks_both_intervals))
