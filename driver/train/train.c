@@ -25,7 +25,7 @@
 /* ---- side failures: metrics, a trace, an evaluation ---- */
 /* At the end of a job that has done all its steps. */
 static enum status report_side_failure(const struct training *t) {
-    enum status status = t->side_status == OK ? OK : FAIL(t->side_status, "%s; all steps are done", t->side_why);
+    enum status status = t->side.status == OK ? OK : FAIL(t->side.status, "%s; all steps are done", t->side.why);
     return fail_agree(group_world(), status);
 }
 
@@ -34,14 +34,14 @@ static enum status report_side_failure(const struct training *t) {
 static void tell_progress(struct training *t) {
     double now = clock_s(),
            done = (double)(t->run.n_done - t->first_step) / (double)(t->setup.plan.steps - t->first_step);
-    if (!comm_is_rank_0() || now - t->told_s < 15 || done >= 1) return;
-    t->told_s = now;
-    int left = (int)((now - t->started_s) * (1 - done) / done);
+    if (!comm_is_rank_0() || now - t->clock.told_s < 15 || done >= 1) return;
+    t->clock.told_s = now;
+    int left = (int)((now - t->clock.started_s) * (1 - done) / done);
     log_info("progress %.0f%%, about %d:%02d:%02d left", 100 * done, left / 3600, left / 60 % 60, left % 60);
 }
 
 static enum status train(struct training *t) {
-    t->started_s = t->told_s = clock_s();
+    t->clock.started_s = t->clock.told_s = clock_s();
     TRY(train_watch_begin(t));
     TRY(train_guard_begin(t));
     while (t->run.n_done < t->setup.plan.steps) {
@@ -64,17 +64,17 @@ static enum status train(struct training *t) {
         tell_progress(t);
     }
     TRY(train_watch_end(t));
-    t->stopping = false;                                             /* too late to stop before the end */
+    t->stop.agreed = false;                                             /* too late to stop before the end */
     return train_trace(t, true);
 }
 
 /* ---- after the last ---- */
 static void release(struct training *t) {
-    free(t->forecast.row_s);
-    checkpoint_save_abandon(&t->saver);
-    checkpoint_unlock(&t->lock);
-    trace_destroy(&t->trace);
-    trace_nvtx_end(&t->nvtx);
+    free(t->profile.forecast.row_s);
+    checkpoint_save_abandon(&t->saver.writing);
+    checkpoint_unlock(&t->saver.lock);
+    trace_destroy(&t->tracer.trace);
+    trace_nvtx_end(&t->tracer.nvtx);
     train_watch_destroy(t);
     run_destroy(&t->run);
     metrics_close(&t->metrics);
@@ -85,10 +85,10 @@ static void release(struct training *t) {
 /* After the last agreement every rank has finished: a later death is harmless, and a rank still waiting may leave, as
  * rank 0 has reported before it what was saved. A death before it begins another epoch, with few steps or none left. */
 static enum status end_epoch(struct training *t, enum status status) {
-    if (status == OK && t->stopping) status = comm_barrier(group_world());
+    if (status == OK && t->stop.agreed) status = comm_barrier(group_world());
     else if (status == OK) {
         status = report_side_failure(t);
-        t->leaves_side_failure = status == E_IO || status == E_DATA;
+        t->side.reported = status == E_IO || status == E_DATA;
     }
     if (status == OK) return comm_epoch_close();
     return status == E_EPOCH && comm_epoch_is_closed() ? OK : status;
@@ -96,7 +96,7 @@ static enum status end_epoch(struct training *t, enum status status) {
 
 static enum status one_epoch(struct training *t, struct train_asked *asked, bool *prepared) {
     enum status status = train_asked_agree(asked);
-    if (status == OK) status = train_setup_of_epoch(asked, &t->setup, &t->from_memory);
+    if (status == OK) status = train_setup_of_epoch(asked, &t->setup, &t->epoch.from_memory);
     if (status == OK) status = train_prepare(t);
     deadline_lift();
     *prepared = status == OK;
@@ -107,7 +107,7 @@ static enum status one_epoch(struct training *t, struct train_asked *asked, bool
 /* Discard all state of the old epoch. A rank that learned of the change from a file, but not from its host, has been
  * partitioned. */
 static enum status begin_again(struct training **t) {
-    double born_s = (*t)->born_s, epoch_s = clock_s();
+    double born_s = (*t)->clock.born_s, epoch_s = clock_s();
     if (!comm_epoch_has_changed() && !comm_epoch_changes())
         return FAIL(E_COMM, "the others go on in another epoch, of which this host has not heard");
     comm_epoch_leave();
@@ -115,8 +115,8 @@ static enum status begin_again(struct training **t) {
     release(*t);
     *t = calloc(1, sizeof **t);
     if (!*t) return FAIL(E_MEMORY, "no memory to begin again with");
-    (*t)->born_s = born_s;
-    (*t)->epoch_s = epoch_s;
+    (*t)->clock.born_s = born_s;
+    (*t)->clock.epoch_s = epoch_s;
     return train_enter_epoch();
 }
 
@@ -133,12 +133,12 @@ int train_main(int argc, char **argv) {
                                                                       * on a full disk */
     deadline_set_for_start(argc, argv);
     struct training *t = calloc(1, sizeof *t);
-    if (t) t->born_s = t->epoch_s = clock_s();
+    if (t) t->clock.born_s = t->clock.epoch_s = clock_s();
     struct train_asked asked = {.argc = argc, .argv = argv};
     enum status status = t ? limits_look_alone() : FAIL(E_MEMORY, "no memory to start with");
     if (status == OK && comm_is_spare()) train_asked_early(&asked);
     if (status == OK) status = comm_start(&argc, &argv);
-    if (status == OK && comm_epoch() > 0) t->epoch_s = clock_s();   /* a spare has waited until now */
+    if (status == OK && comm_epoch() > 0) t->clock.epoch_s = clock_s();   /* a spare has waited until now */
     if (status != OK) {
         status_report();
         return status_exit_code(status);
@@ -151,15 +151,15 @@ int train_main(int argc, char **argv) {
             return status_exit_code(status);
         }
     /* a failure that all ranks have at the same place: they can leave together */
-    bool together = !prepared || (status == E_NUMERIC && !t->run.loop.step) || t->leaves_unsaved;
-    bool agreed = t->leaves_side_failure || (status != OK && together);
-    if (agreed && prepared && !t->leaves_side_failure) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);
+    bool together = !prepared || (status == E_NUMERIC && !t->run.loop.step) || t->saver.leaves_unsaved;
+    bool agreed = t->side.reported || (status != OK && together);
+    if (agreed && prepared && !t->side.reported) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);
     if (status == E_NUMERIC) (void)train_poll_save(t, true);         /* what is being saved is from before that */
     if (status != OK) status_report();                               /* nothing is left to report when the ranks
                                                                       * agreed */
-    if (status == OK || t->leaves_side_failure) train_summarise(t);
+    if (status == OK || t->side.reported) train_summarise(t);
     bool clean = status == OK || agreed;
-    int code = status == OK && t->stopping ? EXIT_CHECKPOINTED : status_exit_code(status);
+    int code = status == OK && t->stop.agreed ? EXIT_CHECKPOINTED : status_exit_code(status);
     if (clean) release(t);
     if (clean) setup_fini(&asked.setup);
     comm_finish(clean, code);

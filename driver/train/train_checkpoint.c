@@ -11,10 +11,10 @@
 /* ---- side failures ---- */
 void train_pass_over(struct training *t, enum status status) {
     if (status == OK) return;
-    if (t->side_status == OK) {
-        t->side_status = status == E_DATA ? E_DATA : E_IO;
-        snprintf(t->side_why, sizeof t->side_why, "%s", status_message());
-        log_warn("%s; training continues", t->side_why);
+    if (t->side.status == OK) {
+        t->side.status = status == E_DATA ? E_DATA : E_IO;
+        snprintf(t->side.why, sizeof t->side.why, "%s", status_message());
+        log_warn("%s; training continues", t->side.why);
     }
     status_clear();
 }
@@ -42,7 +42,7 @@ enum status train_take_checkpoint(struct training *t) {
     if (status == OK && resume) status = checkpoint_check_data(&t->run, step, train_options(p)->other_data);
     TRY(fail_agree(group_world(), status));
     TRY(checkpoint_load(&t->run, step, resume ? CHECKPOINT_ALL : CHECKPOINT_WEIGHTS));
-    t->first_step = t->saved_step = t->run.n_done;
+    t->first_step = t->saver.step = t->run.n_done;
     if (!comm_is_rank_0() || log_get_level() < LOG_INFO) return OK;
     if (!resume) printf("init: weights of %s\n", step);
     else if (t->run.n_done >= p->steps)
@@ -59,21 +59,21 @@ enum status train_take_checkpoint(struct training *t) {
 enum status train_take_snapshots(struct training *t) {
     TRY(elastic_go_on(&t->run));
     t->first_step = t->run.n_done;
-    t->saved_step = comm_epoch_kept();
-    return comm_broadcast(group_world(), &t->saved_step, (int64_t)sizeof t->saved_step, UINT8, 0);
+    t->saver.step = comm_epoch_kept();
+    return comm_broadcast(group_world(), &t->saver.step, (int64_t)sizeof t->saver.step, UINT8, 0);
 }
 
 /* ---- saving ---- */
 bool train_save_is_due(const struct training *t, int64_t n_step) {
     const struct plan *p = &t->setup.plan;
-    return p->save[0] && n_step != t->saved_step &&
+    return p->save[0] && n_step != t->saver.step &&
            (n_step == p->steps || (p->save_every && n_step % p->save_every == 0));
 }
 
 /* A disk that is full now may have room later: training goes on, and the run only fails if its last save does. */
 static enum status pass_over(struct training *t, enum status status, int64_t step) {
-    t->leaves_unsaved = step == t->run.n_done && (t->stopping || step == t->setup.plan.steps);
-    if (t->leaves_unsaved) return status;
+    t->saver.leaves_unsaved = step == t->run.n_done && (t->stop.agreed || step == t->setup.plan.steps);
+    if (t->saver.leaves_unsaved) return status;
     if (comm_is_rank_0()) log_warn("step %" PRId64 " is not saved, and training continues: %s", step, status_message());
     status_clear();
     return OK;
@@ -84,15 +84,15 @@ static enum status note_save(struct training *t, enum status status, int64_t ste
     char why[1024];
     if (status == E_TIMEOUT || status == E_COMM || status == E_EPOCH) return status;
     snprintf(why, sizeof why, "%s", status_message());
-    t->save_failed = status != OK;
-    t->save_failures += t->save_failed;
-    t->stalls_s += stall_s;
-    t->n_saves++;
-    if (comm_is_rank_0()) train_pass_over(t, metrics_save(&t->metrics, step, save_s, stall_s, t->save_failures));
-    if (t->save_failed) return pass_over(t, FAIL(status, "%s", why), step);
-    t->saved_step = step;
+    t->saver.failed = status != OK;
+    t->saver.n_failures += t->saver.failed;
+    t->saver.stalls_s += stall_s;
+    t->saver.n_saves++;
+    if (comm_is_rank_0()) train_pass_over(t, metrics_save(&t->metrics, step, save_s, stall_s, t->saver.n_failures));
+    if (t->saver.failed) return pass_over(t, FAIL(status, "%s", why), step);
+    t->saver.step = step;
     comm_epoch_keep(step);
-    t->saved_spent_s = t->spent_at_save_s;
+    t->saver.spent_s = t->saver.spent_at_begin_s;
     if (comm_is_rank_0() && log_get_level() >= LOG_INFO)
         printf("saved %s/step-%08" PRId64 " | %.1f ms, training stood still for %.1f ms\n", t->setup.plan.save, step,
                1e3 * save_s, 1e3 * stall_s);
@@ -102,7 +102,7 @@ static enum status note_save(struct training *t, enum status status, int64_t ste
 
 /* The last one is waited for in any case, and needs no copy. */
 static bool saves_beside(const struct training *t) {
-    return t->setup.plan.save_async && !t->stopping && t->run.n_done < t->setup.plan.steps;
+    return t->setup.plan.save_async && !t->stop.agreed && t->run.n_done < t->setup.plan.steps;
 }
 
 /* Rank 0's part, whose failure is every rank's. */
@@ -113,9 +113,9 @@ static enum status share(enum status status) {
 }
 
 static enum status lock_again(struct training *t) {
-    if (!t->lacks_lock) return OK;
-    enum status status = share(comm_is_rank_0() ? checkpoint_lock(t->setup.plan.save, &t->lock) : OK);
-    t->lacks_lock = status != OK;
+    if (!t->saver.lacks_lock) return OK;
+    enum status status = share(comm_is_rank_0() ? checkpoint_lock(t->setup.plan.save, &t->saver.lock) : OK);
+    t->saver.lacks_lock = status != OK;
     return status;
 }
 
@@ -131,41 +131,41 @@ static int64_t newest_own_step(const struct training *t) {
 /* Before the first save: steps that this run has not made must not count for --keep. A job in a later epoch may have
  * saved before. */
 static enum status set_others_aside(struct training *t) {
-    if (t->has_set_aside) return OK;
+    if (t->saver.has_set_aside) return OK;
     bool is_first = comm_is_rank_0() && comm_epoch_kept() <= 0;
     TRY(share(is_first ? checkpoint_set_aside(t->setup.plan.save, newest_own_step(t)) : OK));
-    t->has_set_aside = true;
+    t->saver.has_set_aside = true;
     return OK;
 }
 
 enum status train_save(struct training *t) {
     const struct plan *p = &t->setup.plan;
     TRY(train_poll_save(t, true));                                   /* one at a time */
-    if (t->saved_step == t->run.n_done) return OK;
+    if (t->saver.step == t->run.n_done) return OK;
     double start = clock_s();
-    t->spent_at_save_s = t->spent_s;
+    t->saver.spent_at_begin_s = t->clock.spent_s;
     enum status status = lock_again(t);
     if (status == OK) status = set_others_aside(t);
     if (status == OK)
-        status = saves_beside(t) ? checkpoint_save_start(&t->run, p->save, train_options(p)->keep, &t->saver)
+        status = saves_beside(t) ? checkpoint_save_start(&t->run, p->save, train_options(p)->keep, &t->saver.writing)
                                  : checkpoint_save(&t->run, p->save, train_options(p)->keep);
-    t->stall_s = clock_s() - start;
-    return status == OK && t->saver ? OK : note_save(t, status, t->run.n_done, t->stall_s, t->stall_s);
+    const double stall_s = t->saver.stall_s = clock_s() - start;
+    return status == OK && t->saver.writing ? OK : note_save(t, status, t->run.n_done, stall_s, stall_s);
 }
 
 enum status train_poll_save(struct training *t, bool wait) {
     struct checkpoint_saved saved;
     double start = clock_s();
-    if (!t->saver) return OK;
-    enum status status = checkpoint_save_poll(&t->saver, wait, &saved);
-    t->stall_s += clock_s() - start;
-    return status == OK && !saved.ended ? OK : note_save(t, status, saved.step, saved.save_s, t->stall_s);
+    if (!t->saver.writing) return OK;
+    enum status status = checkpoint_save_poll(&t->saver.writing, wait, &saved);
+    t->saver.stall_s += clock_s() - start;
+    return status == OK && !saved.ended ? OK : note_save(t, status, saved.step, saved.save_s, t->saver.stall_s);
 }
 
 /* ---- stopping before the end ---- */
 static enum status hear_who_was_asked(struct training *t) {
-    TRY(comm_wait(&t->asking));
-    t->stopping |= t->asked;
+    TRY(comm_wait(&t->stop.asking));
+    t->stop.agreed |= t->stop.asked;
     return OK;
 }
 
@@ -178,28 +178,28 @@ enum status train_listen(struct training *t) {
                            "asked to stop after step %" PRId64 ", and there is nowhere to save; give --save a folder",
                            t->run.n_done)
                     : OK;
-    if (comm_is_rank_0() && p->time_limit > 0) stop |= clock_s() - t->born_s >= p->time_limit;
+    if (comm_is_rank_0() && p->time_limit > 0) stop |= clock_s() - t->clock.born_s >= p->time_limit;
     TRY(hear_who_was_asked(t));
-    t->asked = stop;
-    return comm_all_reduce_start(group_world(), &t->asked, 1, INT32, COMM_MAX, &t->asking);
+    t->stop.asked = stop;
+    return comm_all_reduce_start(group_world(), &t->stop.asked, 1, INT32, COMM_MAX, &t->stop.asking);
 }
 
 /* Where steps overlap, no rank waits for the others here: all learn of it a step later. */
 enum status train_agree_to_stop(struct training *t) {
     if (t->run.loop.step && t->run.exec.since_flush > 0) return OK;  /* where ranks meet, and not before */
     TRY(train_listen(t));
-    bool later = run_overlaps(&t->run) && !t->trace && t->run.n_done < t->setup.plan.steps;
+    bool later = run_overlaps(&t->run) && !t->tracer.trace && t->run.n_done < t->setup.plan.steps;
     return later ? OK : hear_who_was_asked(t);
 }
 
 bool train_may_leave(const struct training *t) {
     const struct run *r = &t->run;
-    return t->stopping && r->n_started == 0 && r->exec.since_flush == 0 && !r->apart && r->n_done < r->plan.steps;
+    return t->stop.agreed && r->n_started == 0 && r->exec.since_flush == 0 && !r->apart && r->n_done < r->plan.steps;
 }
 
 enum status train_leave(struct training *t) {
     TRY(hear_who_was_asked(t));
-    if (t->saved_step != t->run.n_done) TRY(train_save(t));
+    if (t->saver.step != t->run.n_done) TRY(train_save(t));
     if (comm_is_rank_0() && log_get_level() >= LOG_WARN)
         printf("stopped after step %" PRId64 " of %" PRId64 "; continue with --resume %s\n", t->run.n_done,
                t->setup.plan.steps, t->setup.plan.save);

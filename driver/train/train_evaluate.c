@@ -19,7 +19,7 @@ bool train_evaluation_is_due(const struct training *t, int64_t n_step) {
 
 /* After the last step a new epoch would have nothing else to do. */
 static bool is_to_end(const struct training *t) {
-    return t->stopping || (t->ends && t->run.n_done < t->setup.plan.steps);
+    return t->stop.agreed || (t->epoch.ends && t->run.n_done < t->setup.plan.steps);
 }
 
 static enum status between_batches(void *self, bool *ends) {
@@ -46,7 +46,7 @@ static void note_early_end(const struct training *t, const struct evaluated *e) 
     if (e->all)
         snprintf(where, sizeof where, "ended early, after %" PRId64 " of %" PRId64 " batches", e->batches, e->all);
     log_warn("the evaluation after step %" PRId64 " %s: %s", t->run.n_done, where,
-             t->stopping ? "the job was asked to stop" : "the ranks of the job change");
+             t->stop.agreed ? "the job was asked to stop" : "the ranks of the job change");
 }
 
 static void note_loss(struct training *t, double loss, double seconds) {
@@ -64,7 +64,7 @@ enum status train_evaluate(struct training *t) {
     struct evaluated e = {.batches = 0};
     double start = clock_s();
     const int64_t batches = train_options(&t->setup.plan)->eval_batches;
-    enum status status = t->stopping ? OK : run_evaluate_until(&t->run, batches, between_batches, t, &e);
+    enum status status = t->stop.agreed ? OK : run_evaluate_until(&t->run, batches, between_batches, t, &e);
     if (e.unread) note_failure(t);
     else if (status != OK) return status;
     else if (e.batches < e.all || e.all == 0) note_early_end(t, &e);

@@ -15,10 +15,10 @@ enum { MOST_RETURNS = 3 };
 
 enum status train_guard_begin(struct training *t) {
     if (t->setup.plan.spike_guard == 0) return OK;
-    t->saved_step = -1;
+    t->saver.step = -1;
     TRY(train_save(t));                                              /* something to go back to */
-    t->leaves_unsaved = t->save_failed;
-    return t->save_failed ? FAIL(E_IO, "spike-guard goes back to the last checkpoint, and the first cannot be saved; "
+    t->saver.leaves_unsaved = t->saver.failed;
+    return t->saver.failed ? FAIL(E_IO, "spike-guard goes back to the last checkpoint, and the first cannot be saved; "
                                        "point --save at a writable directory, or leave the guard out")
                           : OK;
 }
@@ -37,41 +37,41 @@ static void note(struct training *t, const struct metrics_rollback *row) {
 static enum status go_back(struct training *t, int64_t step, double limit) {
     struct run *r = &t->run;
     char folder[CHECKPOINT_PATH_MAX];
-    struct metrics_rollback row = {.step = step, .loss = r->loss, .limit = limit, .to_step = t->saved_step};
+    struct metrics_rollback row = {.step = step, .loss = r->loss, .limit = limit, .to_step = t->saver.step};
     int64_t go_on_at = run_samples_before(r, step);
     char saved[OPTION_TEXT_MAX + 32];
-    snprintf(saved, sizeof saved, "%s/step-%08" PRId64, t->setup.plan.save, t->saved_step);
+    snprintf(saved, sizeof saved, "%s/step-%08" PRId64, t->setup.plan.save, t->saver.step);
     TRY(fail_agree(r->mesh.group[AXIS_MESH], checkpoint_resolve(saved, folder)));
     TRY(checkpoint_load(r, folder, CHECKPOINT_ALL));
-    t->n_rollbacks++;
+    t->guard.n_rollbacks++;
     row.first_sample = run_samples_used(r);
     row.n_samples = go_on_at - row.first_sample;
     run_go_on_at_sample(r, go_on_at);
-    t->spent_s = t->saved_spent_s;                                   /* what was done since is done for nothing */
+    t->clock.spent_s = t->saver.spent_s;                                   /* what was done since is done for nothing */
     note(t, &row);
     return OK;
 }
 
 /* May the last checkpoint be gone back to once more? */
 static bool may_go_back(struct training *t) {
-    if (t->returned_to != t->saved_step) t->n_returns = 0;
-    t->returned_to = t->saved_step;
-    return t->n_returns++ < MOST_RETURNS;
+    if (t->guard.step != t->saver.step) t->guard.n_returns = 0;
+    t->guard.step = t->saver.step;
+    return t->guard.n_returns++ < MOST_RETURNS;
 }
 
 enum status train_guard(struct training *t, enum status status, bool *went_back) {
-    double k = t->setup.plan.spike_guard, limit = spike_limit(&t->spike, k), loss = t->run.loss;
+    double k = t->setup.plan.spike_guard, limit = spike_limit(&t->guard.spike, k), loss = t->run.loss;
     *went_back = false;
     if (k == 0 || (status != OK && status != E_NUMERIC) || (status == OK && t->run.skipped)) return status;
     if (status == OK && loss <= limit) {
-        spike_note(&t->spike, loss);
+        spike_note(&t->guard.spike, loss);
         return OK;
     }
     char why[512];
     snprintf(why, sizeof why, "%s", status_message());
     TRY(train_poll_save(t, true));                                   /* what is being written is from before */
     if (!may_go_back(t)) {
-        if (status == OK) spike_note(&t->spike, loss);
+        if (status == OK) spike_note(&t->guard.spike, loss);
         return status == OK ? OK : FAIL(status, "%s", why);
     }
     status_clear();

@@ -116,14 +116,14 @@ enum status train_setup_of_epoch(const struct train_asked *asked, struct setup *
 }
 
 static enum status hear(struct training *t) {
-    TRY(comm_wait(&t->ending));
-    t->ends |= t->asked_to_end != 0;
+    TRY(comm_wait(&t->epoch.asking));
+    t->epoch.ends |= t->epoch.asked != 0;
     return OK;
 }
 
 static enum status ask(struct training *t) {
-    t->asked_to_end = comm_epoch_ends();
-    return comm_all_reduce_start(group_world(), &t->asked_to_end, 1, INT32, COMM_MAX, &t->ending);
+    t->epoch.asked = comm_epoch_ends();
+    return comm_all_reduce_start(group_world(), &t->epoch.asked, 1, INT32, COMM_MAX, &t->epoch.asking);
 }
 
 enum status train_hear_of_epoch(struct training *t) {
@@ -139,8 +139,8 @@ enum status train_end_epoch(struct training *t) {
     bool last = r->n_done == t->setup.plan.steps;
     if (elastic_options(&t->setup.plan)->every == 0) return OK;
     TRY(hear(t));
-    if (t->ends && r->n_started > 0) return OK;
-    if (t->ends && !last && !t->stopping && !r->apart) {
+    if (t->epoch.ends && r->n_started > 0) return OK;
+    if (t->epoch.ends && !last && !t->stop.agreed && !r->apart) {
         TRY(train_poll_save(t, true));
         return elastic_rest(&t->run);
     }

@@ -39,7 +39,7 @@ static enum status find_peak(struct training *t, int threads) {
     t->peak_flops = train_options(p)->peak_tflops * 1e12;
     if (t->peak_flops > 0) return OK;
     if (comm_local_rank() == 0) of_host = p->device == PLAN_DEVICE_CUDA ? peak_of_gpus(t) : peak_of_cpu(p, threads);
-    else if (!t->from_memory) nanosleep(&measured, NULL);
+    else if (!t->epoch.from_memory) nanosleep(&measured, NULL);
     TRY(comm_all_reduce(group_world(), &of_host, 1, FP64, COMM_SUM));
     t->peak_flops = of_host > 0 ? of_host : NAN;
     return OK;
@@ -128,10 +128,10 @@ static enum status lock_save(struct training *t) {
     const struct plan *p = &t->setup.plan;
     const bool goes_on = comm_epoch() > 0;
     if (!p->save[0]) return OK;
-    enum status status = comm_is_rank_0() ? checkpoint_lock(p->save, &t->lock) : OK;
+    enum status status = comm_is_rank_0() ? checkpoint_lock(p->save, &t->saver.lock) : OK;
     status = (goes_on ? fail_warn : fail_agree)(group_world(), status);
-    t->lacks_lock = goes_on && status == E_IO;
-    return t->lacks_lock ? OK : status;
+    t->saver.lacks_lock = goes_on && status == E_IO;
+    return t->saver.lacks_lock ? OK : status;
 }
 
 /* So are metrics that cannot be opened. */
@@ -167,7 +167,7 @@ static enum status forecast_profile(struct training *t) {
     struct cluster c;
     if (!p->profile || !train_options(p)->cluster[0]) return OK;
     TRY(setup_cluster(p, &c));
-    return price_profile(&t->run, &c, &t->forecast);
+    return price_profile(&t->run, &c, &t->profile.forecast);
 }
 
 enum status train_prepare(struct training *t) {
@@ -180,18 +180,18 @@ enum status train_prepare(struct training *t) {
     const char *attention;
     TRY(fail_agree(group_world(), train_watch_prepare(t)));
     TRY(open_files(t));
-    t->setup.plan.undrawn = t->from_memory || setup_from(p)[0];
+    t->setup.plan.undrawn = t->epoch.from_memory || setup_from(p)[0];
     TRY(run_create(&t->run, &train_recipe, p, WATCH_NOTHING));
     TRY(preflight_train(p, t->run.device));
     TRY(fail_agree(group_world(), train_attention(&t->run, &attention)));
     TRY(find_peak(t, threads));
     run_set_data(&t->run, &t->setup.train, &t->setup.val);
-    if (!t->from_memory) TRY(look_at_data(t));
+    if (!t->epoch.from_memory) TRY(look_at_data(t));
     TRY(find_memory(t));
     deadline_lift();
     announce(t, threads, attention);
     remark(t);
-    TRY(t->from_memory ? train_take_snapshots(t) : train_take_checkpoint(t));
+    TRY(t->epoch.from_memory ? train_take_snapshots(t) : train_take_checkpoint(t));
     TRY(elastic_begin(&t->run));
     TRY(forecast_profile(t));
     return train_trace_prepare(t);

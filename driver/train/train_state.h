@@ -17,52 +17,93 @@
 #include "lib/trace/trace.h"
 #include "lib/trace/trace_nvtx.h"
 
-struct training {
-    struct flight_step flight;           /* what others may read of this rank (lib/comm/flight/flight.h) */
-    struct setup setup;
-    struct run run;
-    struct checkpoint_lock *lock;        /* rank 0, if the job saves */
-    bool lacks_lock;                     /* on every rank: rank 0 could not take it when this epoch began */
-    struct metrics metrics;
-    struct step_meter started[STEPS_AHEAD];  /* of steps, from their start until all is queued */
-    double peak_flops;               /* of the job, a second */
-    int64_t mem_peak_bytes;          /* of the rank that needs most */
-    double started_s, told_s, spent_s;   /* begin of training; last progress line; seconds in steps */
+/* ---- each file's part; others may read it ---- */
+
+/* train.c. Moments of clock_s(), and seconds. */
+struct train_clock {
     double born_s;                       /* when the process began: --time-limit counts from here */
     double epoch_s;                      /* when this epoch of an elastic job began; before the first change, born_s */
-    bool stopping;                       /* asked to save and leave: on every rank */
-    int32_t asked;                       /* on any rank; its sum is on its way */
-    struct comm_request asking;
-    struct checkpoint_saver *saver;      /* --save-async: what is being written */
-    double stall_s;                      /* how long training has stood still for it */
-    double stalls_s;                     /* for all of them, */
-    int64_t n_saves;                     /* and how many */
-    bool save_failed;                    /* the last one */
+    double started_s, told_s;            /* when training began; the last line of progress */
+    double spent_s;                      /* in steps */
+};
+
+/* train_checkpoint.c: what is saved. */
+struct train_saver {
+    struct checkpoint_lock *lock;        /* rank 0, if the job saves */
+    struct checkpoint_saver *writing;    /* --save-async: what is being written */
+    int64_t step;                        /* the last that was saved, or loaded */
+    int64_t n_saves, n_failures;
+    double stall_s, stalls_s;            /* how long training has stood still: for the last save; for all */
+    double spent_at_begin_s, spent_s;    /* seconds in steps: when a save began; when `step` was saved */
+    bool lacks_lock;                     /* on every rank: rank 0 could not take it when this epoch began */
     bool has_set_aside;                  /* steps of other runs are out of the folder */
-    bool leaves_unsaved;                 /* the job's last save failed: on every rank at once */
-    bool leaves_side_failure;            /* all steps are done, and there is a side failure: on every rank, reported */
-    double spent_at_save_s, saved_spent_s;   /* seconds in steps when the save was begun, and those before what was
-                                              * saved last */
-    int64_t save_failures;
-    struct spike spike;                  /* --spike-guard: the losses so far; */
-    int64_t returned_to, n_returns;      /* which checkpoint was gone back to last, and how often */
-    int64_t n_rollbacks;                 /* how often to any */
-    bool ends;                           /* this epoch: on every rank; */
-    int32_t asked_to_end;                /* whether any rank has seen that; its sum is on its way */
-    struct comm_request ending;
+    bool failed;                         /* the last save */
+    bool leaves_unsaved;                 /* on every rank: the job's last save failed */
+};
+
+/* train_checkpoint.c: a request to save and leave. */
+struct train_stop {
+    bool agreed;                         /* on every rank */
+    int32_t asked;                       /* any rank; its sum is on its way: */
+    struct comm_request asking;
+};
+
+/* train_checkpoint.c, rank 0: the first failure of metrics, trace or evaluation, and its sentence. */
+struct train_side {
+    enum status status;
+    char why[OPTION_TEXT_MAX + 256];
+    bool reported;                       /* on every rank, after the last step */
+};
+
+/* train_guard.c: --spike-guard. */
+struct train_guard {
+    struct spike spike;                  /* the losses so far */
+    int64_t step, n_returns;             /* the checkpoint that was restored last, and how often */
+    int64_t n_rollbacks;                 /* of any checkpoint */
+};
+
+/* train_membership.c: the end of this epoch. */
+struct train_epoch {
+    bool ends;                           /* agreed on by every rank */
+    int32_t asked;                       /* any rank has seen that it ends; its sum is on its way: */
+    struct comm_request asking;
     bool from_memory;                    /* it goes on from what ranks keep of each other (elastic/) */
-    int64_t first_step, saved_step;      /* where this process began; what was saved last (or taken) */
-    struct train_watch *watch;           /* who is slow (train_straggler.c) */
-    struct trace_nvtx *nvtx;             /* --nvtx; NULL: off */
-    struct trace *trace;                 /* --trace, until it is written; */
-    int64_t trace_first, trace_end;      /* steps that it is of, from 0; */
-    bool tracing;                        /* has it been started, */
-    int64_t trace_rollbacks;             /* and n_rollbacks then */
-    enum status side_status;             /* rank 0: the first failure of metrics, trace or evaluation; its sentence */
-    char side_why[OPTION_TEXT_MAX + 256];
-    int64_t profiled;                    /* steps that --profile counts, and their seconds */
-    double profiled_s;
+};
+
+/* train_trace.c: --nvtx, --trace. */
+struct train_tracer {
+    struct trace_nvtx *nvtx;             /* NULL: off */
+    struct trace *trace;                 /* until it is written; NULL: off, or written */
+    int64_t first, end;                  /* the steps that it covers, from 0 */
+    bool runs;                           /* it has been started: */
+    int64_t n_rollbacks;                 /* the guard's then */
+};
+
+/* train_step.c: --profile. */
+struct train_profile {
+    int64_t n_steps;                     /* that it counts */
+    double spent_s;                      /* in them */
     struct profile_forecast forecast;    /* row_s NULL: no cluster was named */
+};
+
+struct training {
+    struct setup setup;
+    struct run run;
+    struct metrics metrics;
+    struct flight_step flight;           /* what others may read of this rank (lib/comm/flight/flight.h) */
+    struct step_meter started[STEPS_AHEAD];  /* of steps, from their start until all is queued */
+    struct train_watch *watch;           /* who is slow (train_straggler.c) */
+    struct train_clock clock;
+    struct train_saver saver;
+    struct train_stop stop;
+    struct train_side side;
+    struct train_guard guard;
+    struct train_epoch epoch;
+    struct train_tracer tracer;
+    struct train_profile profile;
+    double peak_flops;                   /* of the job, a second */
+    int64_t mem_peak_bytes;              /* planned, of the rank that needs most */
+    int64_t first_step;                  /* where this process began */
 };
 
 /* ---- train_prepare.c ---- */
@@ -138,7 +179,7 @@ enum status train_save(struct training *);
  * @collective{world} @errors as train_save */
 enum status train_poll_save(struct training *, bool wait);
 
-/* At the edge of a step: has any rank been asked to stop, or is the time up? Then t->stopping on every rank.
+/* At the edge of a step: has any rank been asked to stop, or is the time up? Then stop.agreed on every rank.
  * @collective{world, where there is a place to save} @errors E_IO: asked, and nowhere to save */
 enum status train_agree_to_stop(struct training *);
 /* The same between two batches of an evaluation: all ranks learn of the request a batch later.
@@ -169,7 +210,7 @@ void train_tell_shape(const struct training *);
  * their state, and wait for that epoch. @return E_EPOCH then  @collective{world} @errors of elastic_rest */
 enum status train_end_epoch(struct training *);
 
-/* The same between two batches of an evaluation: sets t->ends on every rank, a batch later.
+/* The same between two batches of an evaluation: sets epoch.ends on every rank, a batch later.
  * @collective{world} @errors E_TIMEOUT, E_COMM */
 enum status train_hear_of_epoch(struct training *);
 

@@ -47,7 +47,7 @@ static bool may_start_another(const struct training *t) {
     const struct plan *p = &t->setup.plan;
     int64_t n = r->n_step;
     if (p->device != PLAN_DEVICE_CUDA && !run_overlaps(r)) return false;
-    if (r->may_skip || p->spike_guard > 0 || t->stopping || t->ends || n >= p->steps) return false;
+    if (r->may_skip || p->spike_guard > 0 || t->stop.agreed || t->epoch.ends || n >= p->steps) return false;
     return !train_evaluation_is_due(t, n) && !train_save_is_due(t, n) && !train_trace_is_due(t, n) &&
            !elastic_is_due(r, n);
 }
@@ -58,8 +58,8 @@ static void note_profile(struct training *t, double step_s) {
         profile_restart(&t->run);
         return;
     }
-    t->profiled++;
-    t->profiled_s += step_s;
+    t->profile.n_steps++;
+    t->profile.spent_s += step_s;
 }
 
 /* An asynchronous pipeline is empty, and workers of servers meet, when something else wants the weights; a request to
@@ -67,7 +67,7 @@ static void note_profile(struct training *t, double step_s) {
 static void plan_flush(struct training *t) {
     struct run *r = &t->run;
     int64_t soon = r->n_step + versions_steps_to_flush(r);
-    if (t->stopping && r->exec.since_flush > 0 && r->flush_at > soon) r->flush_at = soon;
+    if (t->stop.agreed && r->exec.since_flush > 0 && r->flush_at > soon) r->flush_at = soon;
     if (r->exec.since_flush > 0 || !(r->schedule.n_frames || r->loop.step)) return;
     for (r->flush_at = r->n_step + 1; r->flush_at < t->setup.plan.steps; r->flush_at++)
         if (train_evaluation_is_due(t, r->flush_at) || train_save_is_due(t, r->flush_at)) break;
@@ -96,7 +96,7 @@ enum status train_step(struct training *t) {
     if (may_start_another(t)) TRY(start_step(t));
     TRY(run_step_finish(&t->run));
     double step_s = run_overlaps(&t->run) ? start_of_next(t) - step->start_s : clock_s() - all.start_s;
-    t->spent_s += step_s;
+    t->clock.spent_s += step_s;
     note_profile(t, step_s);
     step_meter_end(&all, &t->run);
     TRY(watch_step(t, &all, injected_s));

@@ -9,15 +9,16 @@
 
 /* Of this process, or of the time since the ranks have changed; launch --max-restarts says it of all attempts. */
 static void print_goodput(const struct training *t, int64_t steps) {
+    const struct train_clock *c = &t->clock;
+    const struct train_saver *v = &t->saver;
     char advice[256];
-    double total_s = clock_s() - t->epoch_s, setup_s = t->started_s - t->epoch_s;
+    double total_s = clock_s() - c->epoch_s, setup_s = c->started_s - c->epoch_s;
     printf("goodput %.1f%%%s: %.2f s in steps, of %.2f s; %.2f s set-up and loading, %.2f s stopped for %" PRId64
            " saves, %.2f s evaluation and others\n",
-           100 * t->spent_s / total_s, t->epoch_s > t->born_s ? " since the ranks have changed" : "", t->spent_s,
-           total_s, setup_s, t->stalls_s, t->n_saves,
-           total_s - setup_s - t->spent_s - t->stalls_s);
-    goodput_advice(t->n_saves ? t->stalls_s / (double)t->n_saves : 0, train_options(&t->setup.plan)->mtbf,
-                   t->spent_s / (double)steps, advice, sizeof advice);
+           100 * c->spent_s / total_s, c->epoch_s > c->born_s ? " since the ranks have changed" : "", c->spent_s,
+           total_s, setup_s, v->stalls_s, v->n_saves, total_s - setup_s - c->spent_s - v->stalls_s);
+    goodput_advice(v->n_saves ? v->stalls_s / (double)v->n_saves : 0, train_options(&t->setup.plan)->mtbf,
+                   c->spent_s / (double)steps, advice, sizeof advice);
     if (*advice) printf("%s\n", advice);
 }
 
@@ -32,13 +33,14 @@ void train_summarise(const struct training *t) {
         planned += (double)(t->run.memory.bytes[TIER_DEVICE][r] + t->run.memory.bytes[TIER_HOST][r]) / (1 << 20);
     printf("done: %" PRId64 " steps in %.1f s, %.0f tok/s; rank 0 planned %.1f MiB, resident %.1f MiB, unaccounted "
                             "%.1f MiB (code, libraries, MPI)\n",
-           steps, t->spent_s, (double)steps * (double)p->global_batch * (double)p->seq / t->spent_s, planned, resident,
-           resident - planned);
+           steps, t->clock.spent_s, (double)steps * (double)p->global_batch * (double)p->seq / t->clock.spent_s,
+           planned, resident, resident - planned);
     print_goodput(t, steps);
     if (t->run.schedule.validates)
         printf("optim-sync: %" PRId64 " of %" PRId64 " updates were guessed wrong and redone\n", t->run.n_redone,
                steps);
     if (p->profile)
-        profile_print(&t->run, t->profiled, t->profiled_s, t->forecast.row_s ? &t->forecast : NULL, stdout);
+        profile_print(&t->run, t->profile.n_steps, t->profile.spent_s,
+                      t->profile.forecast.row_s ? &t->profile.forecast : NULL, stdout);
     fflush(stdout);
 }

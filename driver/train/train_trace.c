@@ -19,8 +19,8 @@ static void choose_steps(struct training *t) {
     const struct plan *p = &t->setup.plan;
     const struct train_options *o = train_options(p);
     int64_t begin = t->run.n_done, latest = p->steps - o->trace_steps, first = begin + 2 < latest ? begin + 2 : latest;
-    t->trace_first = o->trace_first > 0 ? o->trace_first - 1 : first > begin ? first : begin;
-    t->trace_end = t->trace_first + o->trace_steps < p->steps ? t->trace_first + o->trace_steps : p->steps;
+    t->tracer.first = o->trace_first > 0 ? o->trace_first - 1 : first > begin ? first : begin;
+    t->tracer.end = t->tracer.first + o->trace_steps < p->steps ? t->tracer.first + o->trace_steps : p->steps;
 }
 
 /* Can it be written? What is there stays until there is a trace to take its place. */
@@ -42,7 +42,7 @@ static enum status begin_nvtx(struct training *t) {
     if (!nvtx_is_heard() && comm_is_rank_0())
         log_warn("nvtx=on, and no profiler is attached (NVTX_INJECTION64_PATH is not set): its ranges go nowhere; "
                  "start with nsys profile -t cuda,nvtx");
-    return fail_agree(group_world(), trace_nvtx_begin(&t->run, &t->nvtx));
+    return fail_agree(group_world(), trace_nvtx_begin(&t->run, &t->tracer.nvtx));
 }
 
 enum status train_trace_prepare(struct training *t) {
@@ -50,17 +50,17 @@ enum status train_trace_prepare(struct training *t) {
     if (train_options(p)->nvtx) return begin_nvtx(t);
     if (!p->trace[0]) return OK;
     choose_steps(t);
-    if (t->trace_first < t->run.n_done || t->trace_end <= t->trace_first) {
+    if (t->tracer.first < t->run.n_done || t->tracer.end <= t->tracer.first) {
         if (comm_is_rank_0())
             log_warn("nothing will be traced: this run starts after step %" PRId64 " of %" PRId64, t->run.n_done,
                      p->steps);
         return OK;
     }
     enum status status = try_file(p->trace);
-    if (status == OK) status = trace_create(&t->run, t->trace_end - t->trace_first, &t->trace);
+    if (status == OK) status = trace_create(&t->run, t->tracer.end - t->tracer.first, &t->tracer.trace);
     if (comm_epoch() == 0) return fail_agree(group_world(), status);
     status = fail_warn(group_world(), status);                       /* the job has steps to lose */
-    if (status == E_IO || status == E_MEMORY) trace_destroy(&t->trace);
+    if (status == E_IO || status == E_MEMORY) trace_destroy(&t->tracer.trace);
     return status == E_IO || status == E_MEMORY ? OK : status;
 }
 
@@ -103,7 +103,7 @@ static enum status tell(const struct training *t, const struct trace_data *d) {
     printf("trace %s: steps %" PRId64 " to %" PRId64 ", %d rank%s, %" PRId64
            " spans (%.1f MiB per rank beside the plan), clocks within %.1f us; open it in ui.perfetto.dev\n",
            t->setup.plan.trace, d->first_step + 1, d->first_step + d->n_steps, d->n_ranks, d->n_ranks == 1 ? "" : "s",
-           spans, (double)trace_room_bytes(t->trace) / (1 << 20), 1e6 * uncertainty_s);
+           spans, (double)trace_room_bytes(t->tracer.trace) / (1 << 20), 1e6 * uncertainty_s);
     enum status status = dropped ? OK : tell_bubble(&t->setup.plan, d);
     fflush(stdout);
     return status;
@@ -111,40 +111,40 @@ static enum status tell(const struct training *t, const struct trace_data *d) {
 
 static enum status finish(struct training *t) {
     struct trace_data data;
-    TRY(trace_stop(t->trace));
-    t->tracing = false;
-    enum status status = trace_gather(t->trace, &data);
+    TRY(trace_stop(t->tracer.trace));
+    t->tracer.runs = false;
+    enum status status = trace_gather(t->tracer.trace, &data);
     if (status == OK && data.n_ranks > 0 && data.n_steps > 0) {
         enum status written = trace_write(&data, &t->setup.plan, t->setup.plan.trace);
         if (written == OK) status = tell(t, &data);
         train_pass_over(t, written);
     }
     trace_data_fini(&data);
-    trace_destroy(&t->trace);
+    trace_destroy(&t->tracer.trace);
     return status;
 }
 
 /* --spike-guard has undone steps that were being traced: the trace begins again where training goes on. */
 static void go_back(struct training *t) {
-    int64_t n = t->trace_end - t->trace_first, left = t->setup.plan.steps - t->run.n_done;
-    t->trace_first = t->run.n_done;
-    t->trace_end = t->trace_first + (n < left ? n : left);
-    t->tracing = false;
+    int64_t n = t->tracer.end - t->tracer.first, left = t->setup.plan.steps - t->run.n_done;
+    t->tracer.first = t->run.n_done;
+    t->tracer.end = t->tracer.first + (n < left ? n : left);
+    t->tracer.runs = false;
 }
 
 bool train_trace_is_due(const struct training *t, int64_t n_step) {
-    return t->trace && (n_step == t->trace_first || n_step == t->trace_end);
+    return t->tracer.trace && (n_step == t->tracer.first || n_step == t->tracer.end);
 }
 
 enum status train_trace(struct training *t, bool leaving) {
-    if (!t->trace) return OK;
-    if (t->tracing && t->n_rollbacks != t->trace_rollbacks) go_back(t);
-    if (t->tracing && (t->run.n_done >= t->trace_end || leaving)) return finish(t);
+    if (!t->tracer.trace) return OK;
+    if (t->tracer.runs && t->guard.n_rollbacks != t->tracer.n_rollbacks) go_back(t);
+    if (t->tracer.runs && (t->run.n_done >= t->tracer.end || leaving)) return finish(t);
     if (leaving && comm_is_rank_0())
         log_warn("nothing was traced: this run ends after step %" PRId64 ", and step %" PRId64 " was to be the first",
-                 t->run.n_done, t->trace_first + 1);
-    if (t->tracing || leaving || t->run.n_done != t->trace_first) return OK;
-    t->tracing = true;
-    t->trace_rollbacks = t->n_rollbacks;
-    return trace_start(t->trace);
+                 t->run.n_done, t->tracer.first + 1);
+    if (t->tracer.runs || leaving || t->run.n_done != t->tracer.first) return OK;
+    t->tracer.runs = true;
+    t->tracer.n_rollbacks = t->guard.n_rollbacks;
+    return trace_start(t->tracer.trace);
 }
