@@ -63,9 +63,13 @@ for page in docs/how-to/*.md; do
     rm -rf "$work/tree" && mkdir "$work/tree"
     sed -n 's|^--- a/||p' "$page" | sort -u | xargs -r cp --parents -t "$work/tree"
     tools/docs/extract "$page" "$work/tree" 2>&1 >/dev/null || echo "$page"
+    find "$work/tree" -name '*.[ch]' -o -name '*.cu' | xargs awk -v page="$page" 'length > 120 { print page ": " $0 }' >>"$work/wide"
 done >"$work/out" 2>&1
 if [ ! -s "$work/out" ]; then echo "ok docs_patches_of_the_how_to_pages_apply"
 else not_ok docs_patches_of_the_how_to_pages_apply "see below"; fi
+sort "$work/wide" >"$work/out"
+if [ ! -s "$work/out" ]; then echo "ok docs_sources_of_the_how_to_pages_have_120_columns"
+else not_ok docs_sources_of_the_how_to_pages_have_120_columns "these are wider"; fi
 
 # A mistake that is planted is a patch, too: of the tests, of the museum, of an exercise.
 for patch in $(find tests/mutants -name '*.patch') tests/museum/*.patch lessons/*/mutants/*.patch; do
