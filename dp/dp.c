@@ -58,8 +58,8 @@ enum status dp_clear_gaps(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         if (!param_is_dense(w)) continue;
-        TRY(r->device->clear(r->device, arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], end), w->grad_offset - end));
-        end = w->grad_offset + type_bytes(&w->grad_type);
+        TRY(r->device->clear(r->device, arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], end), param_grad_offset(w) - end));
+        end = param_grad_offset(w) + type_bytes(&w->grad_type);
     }
     return OK;
 }

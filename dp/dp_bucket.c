@@ -18,7 +18,7 @@
 #include "lib/base/grow.h"
 #include <stdlib.h>
 
-static int64_t grad_end(const struct param *w) { return w->grad_offset + type_bytes(&w->grad_type); }
+static int64_t grad_end(const struct param *w) { return param_grad_offset(w) + type_bytes(&w->grad_type); }
 
 /* Does this param still fit? One all-reduce has one dtype and one group. */
 static bool has_room(const struct dp_bucket *b, const struct param *w, int64_t bytes) {
@@ -46,7 +46,7 @@ enum status dp_buckets_init(struct dp_buckets *d, const struct program *p, int64
             end = grad_end(w);
         }
         b->first = i;
-        b->offset = w->grad_offset;
+        b->offset = param_grad_offset(w);
         b->bytes = end - b->offset;
         b->n_params++;
         d->of_param[i] = d->n - 1;

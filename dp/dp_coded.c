@@ -46,7 +46,7 @@ static bool term_at(const struct dp_buckets *d, const struct program *p, const s
     const struct dp_bucket *b = &d->bucket[d->of_param[at / 2]];
     enum mesh_axis axis = b->axis;
     int n = mesh_size(axis, &p->place), rank = mesh_index(axis, &p->place);
-    int64_t first = (w->grad_offset - b->offset) / (int64_t)sizeof(float), end = first + type_n(&w->grad_type);
+    int64_t first = (param_grad_offset(w) - b->offset) / (int64_t)sizeof(float), end = first + type_n(&w->grad_type);
     int64_t begin = of_sum ? max64(first, coded_first(count_of(b), n, rank)) : first;
     if (of_sum) end = min64(end, coded_first(count_of(b), n, rank + 1));
     out->takes_sum = !of_sum && rank == 0 && w->counted;
@@ -124,8 +124,8 @@ static enum status clear_gaps(struct run *r, struct dp_coded *d) {
         if (!w->present) continue;
         int k = d->buckets.of_param[i];
         int64_t gap = (end - d->buckets.bucket[k].offset) / (int64_t)sizeof(float);
-        if (gap > 0) coded_forget(&d->coded[k], gap, (w->grad_offset - end) / (int64_t)sizeof(float));
-        end = w->grad_offset + type_bytes(&w->grad_type);
+        if (gap > 0) coded_forget(&d->coded[k], gap, (param_grad_offset(w) - end) / (int64_t)sizeof(float));
+        end = param_grad_offset(w) + type_bytes(&w->grad_type);
     }
     return dp_clear_gaps(r);
 }

@@ -88,7 +88,7 @@ static bool gaps_are_numbers(const struct run *r) {
     int64_t end = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        for (; end < w->grad_offset; end++)
+        for (; end < param_grad_offset(w); end++)
             if (*(char *)arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], end) != 0) return false;
         end += type_bytes(&w->grad_type);
     }

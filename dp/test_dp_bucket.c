@@ -24,7 +24,7 @@ static int64_t make_params(struct program *p) {
     return memory.bytes[TIER_DEVICE][ROLE_GRAD];
 }
 
-static int64_t grad_end(const struct param *w) { return w->grad_offset + type_bytes(&w->grad_type); }
+static int64_t grad_end(const struct param *w) { return param_grad_offset(w) + type_bytes(&w->grad_type); }
 
 /* ---- bucket boundaries ---- */
 static void check_cover(const struct program *p, const struct dp_buckets *d) {
@@ -35,7 +35,7 @@ static void check_cover(const struct program *p, const struct dp_buckets *d) {
         if (!w->present) continue;
         const struct dp_bucket *b = &d->bucket[d->of_param[i]];
         assert_in_range(i, b->first, b->last);
-        assert_true(b->offset <= w->grad_offset && grad_end(w) <= b->offset + b->bytes);
+        assert_true(b->offset <= param_grad_offset(w) && grad_end(w) <= b->offset + b->bytes);
         members[d->of_param[i]]++;
     }
     for (int k = 0; k < d->n; k++) {
@@ -67,7 +67,7 @@ static void check_size(const struct program *p, const struct dp_bucket *b, int64
     bool cut_by_end = b->first == 0, cut_by_dtype = b->first == DOUBLE || b->first == DOUBLE + 1;
     assert_true(b->bytes >= limit || cut_by_end || cut_by_dtype);
     int second = b->first + 1 == ABSENT ? b->first + 2 : b->first + 1;
-    if (b->n_params > 1) assert_true(grad_end(&p->params[b->last]) - p->params[second].grad_offset < limit);
+    if (b->n_params > 1) assert_true(grad_end(&p->params[b->last]) - param_grad_offset(&p->params[second]) < limit);
 }
 
 TEST(test_dp_bucket_respects_size_and_dtype) {
@@ -100,7 +100,7 @@ static int gradient_of(int rank, int param, int element, int step) {
 
 static void write_gradient(const struct param *w, char *base, int param, int step) {
     for (int e = 0; e < SIZE[param]; e++)
-        dtype_set(base + w->grad_offset, w->grad_type.dtype, e, gradient_of(comm_world_rank(), param, e, step));
+        dtype_set(base + param_grad_offset(w), w->grad_type.dtype, e, gradient_of(comm_world_rank(), param, e, step));
 }
 
 static bool sums_are_serial(const struct program *p, const char *base, int step) {
@@ -108,7 +108,8 @@ static bool sums_are_serial(const struct program *p, const char *base, int step)
         for (int e = 0; e < SIZE[i] && p->params[i].present; e++) {
             int sum = 0;
             for (int rank = 0; rank < comm_world_size(); rank++) sum += gradient_of(rank, i, e, step);
-            if (dtype_get(base + p->params[i].grad_offset, p->params[i].grad_type.dtype, e) != sum) return false;
+            const struct param *w = &p->params[i];
+            if (dtype_get(base + param_grad_offset(w), w->grad_type.dtype, e) != sum) return false;
         }
     return true;
 }

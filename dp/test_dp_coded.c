@@ -61,7 +61,7 @@ static void oracle_fini(struct oracle *o) {
 static enum status keep(struct run *r, void *self, const struct event *e) {
     struct oracle *o = self;
     const struct param *w = &r->program.params[e->param];
-    if (e->final) memcpy((char *)o->own + w->grad_offset, w->grad, (size_t)type_bytes(&w->grad_type));
+    if (e->final) memcpy((char *)o->own + param_grad_offset(w), w->grad, (size_t)type_bytes(&w->grad_type));
     return OK;
 }
 
@@ -71,7 +71,7 @@ static void forget_gaps(struct oracle *o, const struct program *p, const struct 
     int64_t end = at;
     for (int i = b->first; i <= b->last; i++) {
         if (!p->params[i].present) continue;
-        for (; end < p->params[i].grad_offset / (int64_t)sizeof(float); end++) {
+        for (; end < param_grad_offset(&p->params[i]) / (int64_t)sizeof(float); end++) {
             o->sum_residual[end] = 0;
             for (int r = 0; r < n; r++) o->residuals[n * at + r * count + end - at] = 0;
         }
@@ -97,7 +97,8 @@ static bool sums_are_the_oracles(const struct run *r, const struct oracle *o) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         if (w->present && w->shared == AXIS_SELF) /* of two stages: they are summed over these afterwards */
-            same &= codec_same_bits(w->grad, o->sum + w->grad_offset / (int64_t)sizeof(float), type_n(&w->grad_type));
+            same &= codec_same_bits(w->grad, o->sum + param_grad_offset(w) / (int64_t)sizeof(float),
+                                    type_n(&w->grad_type));
     }
     return same;
 }
@@ -107,7 +108,7 @@ static bool gaps_are_zero(const struct run *r) {
     int64_t end = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         if (!r->program.params[i].present) continue;
-        for (; end < r->program.params[i].grad_offset; end++)
+        for (; end < param_grad_offset(&r->program.params[i]); end++)
             if (*(char *)arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], end)) return false;
         end += type_bytes(&r->program.params[i].grad_type);
     }

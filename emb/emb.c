@@ -153,21 +153,23 @@ static void send_pooled(const struct plan *plan, struct program *p, int at) {
 }
 
 /* The table goes to its store; what is kept of rows stays. */
-static void cache_rows(const struct emb_options *o, struct param *table) {
-    const struct axis *a = table->type.shape.axis;
-    if (!o->cache) return;
-    table->weight_tier = o->store == EMB_ON_DISK ? TIER_DISK : TIER_HOST;
-    table->hot_rows = min64(o->cache, a[0].n * a[1].n);
+static enum status cache_rows(const struct emb_options *o, struct program *p, int table) {
+    const struct axis *a = p->params[table].type.shape.axis;
+    if (!o->cache) return OK;
+    p->params[table].weight_tier = o->store == EMB_ON_DISK ? TIER_DISK : TIER_HOST;
+    return program_add_array(p, table, &(struct param_array){
+        .name = HOT_ROWS, .n = min64(o->cache, a[0].n * a[1].n) * a[2].n, .role = ROLE_PARAM, .copies = 1,
+        .dtype = p->params[table].type.dtype});
 }
 
-static void shard_tables(const struct plan *plan, struct program *p, const struct step *s) {
+static enum status shard_tables(const struct plan *plan, struct program *p, const struct step *s) {
     int axis = emb_options(plan)->by == EMB_BY_ROW;                  /* (F,V,D) and (F,V) */
     for (int i = 0; i < s->n_weight; i++) {
         struct axis *a = &p->params[s->weight[i]].type.shape.axis[axis];
         *a = shard(plan, a);
     }
     p->params[s->weight[0]].delay = (int)emb_options(plan)->delay;
-    cache_rows(emb_options(plan), &p->params[s->weight[0]]);
+    return cache_rows(emb_options(plan), p, s->weight[0]);
 }
 
 static enum status check_divides(const struct plan *plan, const struct program *p) {
@@ -186,7 +188,7 @@ static enum status emb_rewrite(const struct plan *plan, struct program *p) {
     if (emb_options(plan)->by == EMB_BY_TABLE) ids[1] = shard(plan, &ids[1]);
     for (int i = p->n_steps - 1; i >= 0; i--) {
         if (p->steps[i].op != &op_embedding_bag) continue;
-        shard_tables(plan, p, &p->steps[i]);
+        TRY(shard_tables(plan, p, &p->steps[i]));
         send_pooled(plan, p, i);
     }
     return OK;
@@ -194,15 +196,25 @@ static enum status emb_rewrite(const struct plan *plan, struct program *p) {
 
 /* All that a step updates is in the cache at once. */
 static enum status check_cache(const struct compiled *c, const struct program *p, int i) {
-    int64_t most = hot_rows_of_step(p, i, c->schedule->n_microbatches), rows = p->params[i].hot_rows;
+    int64_t most = hot_rows_of_step(p, i, c->schedule->n_microbatches), rows = hot_rows_of(&p->params[i]);
     if (rows == 0 || rows >= most) return OK;
     return FAIL(E_CONFIG, "emb-cache=%" PRId64 " rows, and a step can name %" PRId64 " rows of this rank's %s; use "
                 "emb-cache %" PRId64 ", more ranks, or a smaller global-batch", rows, most, p->params[i].name, most);
 }
 
+/* In the precision that the model computes with, which is known now. */
+static enum status type_cache(struct program *p, int i) {
+    const struct param_array *hot = param_array(&p->params[i], HOT_ROWS);
+    if (!hot) return OK;
+    struct param_array typed = *hot;
+    typed.dtype = p->params[i].type.dtype;
+    return program_add_array(p, i, &typed);
+}
+
 /* Techniques that shard or average weights in another way cannot handle tables. */
 static enum status emb_lowered(const struct compiled *c, struct program *p) {
     for (int i = 0; i < p->n_params; i++) TRY(check_cache(c, p, i));
+    for (int i = 0; i < p->n_params; i++) TRY(type_cache(p, i));
     for (int i = 0; i < p->n_params; i++)
         if (p->params[i].update == UPDATE_ROWS && (p->n_apart || p->params[i].shard_axis != AXIS_SELF))
             return FAIL(E_CONFIG, "%s: its rows belong to one replica each, and cannot be averaged or given to another "

@@ -130,7 +130,7 @@ static bool weights_are_rounded_masters(const struct run *r) {
         size_t bytes = (size_t)w->own_n * 2;
         uint16_t *rounded = w->present && w->own_n ? malloc(bytes) : NULL;
         if (!rounded) continue;
-        dtype_convert(rounded, w->type.dtype, w->master_weight, FP32, w->own_n);
+        dtype_convert(rounded, w->type.dtype, param_master(w), FP32, w->own_n);
         bool same = memcmp(rounded, param_own_weight(w), bytes) == 0;
         free(rounded);
         if (!same) return false;
@@ -167,7 +167,7 @@ static enum status first_step_of(const struct plan *plan, struct first_step *out
                                .moments = malloc((size_t)gpt_n_params(plan) * sizeof(double))};
     for (int i = 0; status == OK && i < r.program.n_params; i++)
         for (int64_t k = 0; k < r.program.params[i].own_n; k++)
-            out->moments[out->n++] = dtype_get(r.program.params[i].moment1, FP32, k);
+            out->moments[out->n++] = dtype_get(param_state(&r.program.params[i], 0), FP32, k);
     run_destroy(&r);
     return status;
 }

@@ -118,9 +118,9 @@ static enum status keep_weights(struct recorder *r) {
     for (int i = 0; i < r->run->program.n_params; i++) {
         const struct param *w = &r->run->program.params[i];
         if (!is_learned(w)) continue;
-        TRY(keep_own(r, i, ".moment1", w->moment1, w->state_dtype, 1));
-        TRY(keep_own(r, i, ".moment2", w->moment2, w->state_dtype, 1));
-        TRY(w->master ? keep_own(r, i, ".param", w->master_weight, w->state_dtype, 1)
+        TRY(keep_own(r, i, ".moment1", param_state(w, 0), w->state_dtype, 1));
+        TRY(keep_own(r, i, ".moment2", param_state(w, 1), w->state_dtype, 1));
+        TRY(w->master ? keep_own(r, i, ".param", param_master(w), w->state_dtype, 1)
                       : keep_own(r, i, ".param", param_own_weight(w), w->type.dtype, 1));
     }
     return OK;

@@ -81,9 +81,9 @@ static bool same_param(const struct run *a, const struct run *b, int i) {
     int64_t weight = w->own_n * (int64_t)dtype_size(w->type.dtype);   /* others' come with the next forward */
     if (!param_is_stored(w)) return true;
     return same_array(a, w->weight_tier, param_own_weight(w), b, v->weight_tier, param_own_weight(v), weight) &&
-           same_array(a, w->state_tier, w->moment1, b, v->state_tier, v->moment1, state) &&
-           same_array(a, w->state_tier, w->moment2, b, v->state_tier, v->moment2, state) &&
-           (!w->master || same_array(a, w->state_tier, w->master_weight, b, v->state_tier, v->master_weight, state));
+           same_array(a, w->state_tier, param_state(w, 0), b, v->state_tier, param_state(v, 0), state) &&
+           same_array(a, w->state_tier, param_state(w, 1), b, v->state_tier, param_state(v, 1), state) &&
+           (!w->master || same_array(a, w->state_tier, param_master(w), b, v->state_tier, param_master(v), state));
 }
 
 /* A disk that takes its time, so that what does not wait for it shows. */

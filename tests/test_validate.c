@@ -58,9 +58,9 @@ static bool same_param(const struct run *r, const struct param *a, const struct 
     const struct device *states = run_tier_device(r, a->state_tier);
     int64_t n = param_resident_n(a, a->weight_residence), own = a->own_n;
     return !a->present || (same_array(weights, a->weight, b->weight, n, a->type.dtype) &&
-                           same_array(states, a->moment1, b->moment1, own, a->state_dtype) &&
-                           same_array(states, a->moment2, b->moment2, own, a->state_dtype) &&
-                           same_array(states, a->master_weight, b->master_weight, a->master ? own : 0, a->state_dtype));
+                           same_array(states, param_state(a, 0), param_state(b, 0), own, a->state_dtype) &&
+                           same_array(states, param_state(a, 1), param_state(b, 1), own, a->state_dtype) &&
+                           same_array(states, param_master(a), param_master(b), a->master ? own : 0, a->state_dtype));
 }
 
 struct both {

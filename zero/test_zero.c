@@ -146,11 +146,11 @@ static void check_states(const struct run *r, const struct precision *x) {
         const struct param *w = &r->program.params[i];
         if (!w->present) continue;
         int64_t shard = (type_n(&w->type) + N - 1) / N, whole = shard * N;
-        sum += walk(&param, w->weight_offset, (zero >= 3 ? shard : whole) * x->weight);
-        sum += walk(&grad, w->grad_offset, (zero >= 2 ? shard : whole) * x->grad);
-        sum += walk(&optim, w->moment1_offset, shard * state_size);
-        sum += walk(&optim, w->moment2_offset, shard * state_size);
-        if (x->states == 3) sum += walk(&optim, w->master_offset, shard * state_size);
+        sum += walk(&param, w->arrays[ARRAY_WEIGHT].offset, (zero >= 3 ? shard : whole) * x->weight);
+        sum += walk(&grad, param_grad_offset(w), (zero >= 2 ? shard : whole) * x->grad);
+        sum += walk(&optim, w->arrays[ARRAY_STATE].offset, shard * state_size);
+        sum += walk(&optim, w->arrays[ARRAY_STATE + 1].offset, shard * state_size);
+        if (x->states == 3) sum += walk(&optim, w->arrays[ARRAY_MASTER].offset, shard * state_size);
         formula += (double)whole * zero_bytes_per_param((int)zero, N, (double)x->weight, (double)x->grad,
                                                         (double)(x->states * state_size));
     }

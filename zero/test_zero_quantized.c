@@ -14,6 +14,7 @@
 #include "tests/test.h"
 #include "tp/tp.h"
 #include "zero/zero.h"
+#include "zero/zero_second.h"
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -340,7 +341,8 @@ static struct bytes by_hand(const struct trial *t, int precision) {
         const struct param *w = &r.program.params[row->id];
         if (row->kind != ROW_PARAM_AHEAD) continue;
         int64_t size = (int64_t)dtype_size(w->type.dtype), code = code_bytes(t->codec, w->shard_n);
-        if (w->second_n && at.action->kind != ACTION_F) b.second += (double)(w->second_n * size * (t->second - 1));
+        const struct param_array *second = at.action->kind == ACTION_F ? NULL : zero_second_of(w);
+        if (second) b.second += (double)(second->n * size * (t->second - 1));
         else b.wire += (double)((t->dp - 1) * (is_coded(&r, w) ? code : w->shard_n * size));
         if (is_coded(&r, w) && arena_align(code + 4) > b.room) b.room = arena_align(code + 4);
     }

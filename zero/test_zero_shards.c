@@ -11,6 +11,7 @@
 #include "tests/test.h"
 #include "tp/tp.h"
 #include "zero/zero.h"
+#include "zero/zero_second.h"
 #include <string.h>
 
 /* node: ranks per emulated node; `shard` or `second` is the number that follows from it. */
@@ -167,9 +168,10 @@ static void check_second(int dp, int L, int m) {
         for (int i = 0; i < a.program.n_params; i++) {
             const struct param *w = &a.program.params[i];
             bool read = strstr(w->name, ".g") || (strstr(w->name, ".w") && !strstr(w->name, "wpe"));
-            assert_int_equal(w->second_n, read ? w->padded_n / L : 0);
-            second += arena_align(w->second_n * 8) * (w->second_n > 0);
-            saved += (double)(w->second_n * L) * 8 * m;              /* gathered so often in backward */
+            const struct param_array *kept = zero_second_of(w);
+            assert_int_equal(kept ? kept->n : 0, read ? w->padded_n / L : 0);
+            second += kept ? arena_align(kept->n * 8) : 0;
+            saved += kept ? (double)(kept->n * L) * 8 * m : 0;              /* gathered so often in backward */
         }
         assert_close((double)(a.memory.bytes[TIER_DEVICE][ROLE_PARAM] - b.memory.bytes[TIER_DEVICE][ROLE_PARAM]),
                      (double)second, 64);

@@ -116,7 +116,6 @@ static void divide(const struct plan *plan, struct param *w) {
     enum mesh_axis replicas = param_replicas(w), part = mesh_shard_axis(replicas, &plan->place);
     w->shard_axis = o->secondary ? replicas : part;
     w->replicate_axis = o->secondary ? AXIS_SELF : mesh_replicate_axis(replicas, &plan->place);
-    w->second_axis = o->secondary ? part : AXIS_SELF;
     int n_ranks = mesh_size(w->shard_axis, &plan->place);
     w->shard_n = ceil_div(n, n_ranks);
     w->padded_n = w->shard_n * n_ranks;

@@ -60,7 +60,7 @@ enum status zero_gather_bill(const struct plan *plan, const struct compiled *c, 
     for (int i = 0; i < p->n_params; i++) {
         const struct param *w = &p->params[i];
         if (w->weight_tier == TIER_DISK) bill->disk_read_bytes += n[i].first * round_up(shard_bytes(w), DISK_PAGE);
-        struct exchange first = gather_of(w, w->shard_axis), second = gather_of(w, w->second_axis);
+        struct exchange first = gather_of(w, w->shard_axis), second = gather_of(w, zero_second_axis(w, &p->place));
         if (zero_quantized_bytes(&codec, p, w)) first = zero_quantized_exchange(&codec, p, w);
         first.times = n[i].first, second.times = n[i].second, first.when = second.when = when;
         if (n[i].first) bill_exchange(bill, &p->place, first);
@@ -122,9 +122,11 @@ static int stored_param(const struct run *r, int param) {
 static enum status param_ahead(struct run *r, void *self, const struct event *e) {
     struct zero_gather *z = self;
     const struct param *w = &r->program.params[e->param];
-    if (zero_second_serves(w, e->forward))
-        return comm_all_gather_start(r->mesh.group[w->second_axis], w->second, e->buffer, w->second_n, w->type.dtype,
-                                     &z->gathers[e->param]);
+    if (zero_second_serves(w, e->forward)) {
+        const struct group *near = r->mesh.group[zero_second_axis(w, &r->plan.place)];
+        const struct param_array *second = zero_second_of(w);
+        return comm_all_gather_start(near, second->at, e->buffer, second->n, w->type.dtype, &z->gathers[e->param]);
+    }
     if (w->weight_residence == RESIDENT_OWN) return gather_start(r, z, e->param, e->buffer);
     int param = stored_param(r, e->param);
     if (!z->stale[param]) return OK;

@@ -29,32 +29,50 @@ static void walk(const struct compiled *c, char *gathered) {
         if (r->kind == ROW_PARAM_AHEAD) gathered[r->id] |= at.action->kind == ACTION_F ? IN_FORWARD : IN_BACKWARD;
 }
 
+enum mesh_axis zero_second_axis(const struct param *w, const struct mesh_place *place) {
+    enum mesh_axis part = mesh_shard_axis(param_replicas(w), place);
+    return w->shard_axis == AXIS_SELF || w->shard_axis == part ? AXIS_SELF : part;
+}
+
+static const char SECOND[] = "second shard";
+
+/* On the device, whatever the weight's tier. */
+static enum status add_second(struct program *p, int param) {
+    const struct param *w = &p->params[param];
+    return program_add_array(p, param, &(struct param_array){
+        .name = SECOND, .n = w->padded_n / mesh_size(zero_second_axis(w, &p->place), &p->place), .dtype = w->type.dtype,
+        .role = ROLE_PARAM, .copies = 1});
+}
+
+const struct param_array *zero_second_of(const struct param *w) { return param_array(w, SECOND); }
+
 enum status zero_second_mark(const struct compiled *c, struct program *p) {
     char *gathered = calloc((size_t)p->n_params + 1, sizeof *gathered);
     if (!gathered) return FAIL(E_MEMORY, "no memory for a table of %d params", p->n_params);
+    enum status status = OK;
     walk(c, gathered);
     for (int i = 0; i < p->n_params; i++) {
-        struct param *w = &p->params[i];
-        bool kept = w->second_axis != AXIS_SELF && gathered[i] == (IN_FORWARD | IN_BACKWARD);
+        const struct param *w = &p->params[i];
+        bool kept = zero_second_axis(w, &p->place) != AXIS_SELF && gathered[i] == (IN_FORWARD | IN_BACKWARD);
         kept = kept && !w->gradient_of;                              /* sums.h: it has no weight of its own */
-        w->second_n = kept ? w->padded_n / mesh_size(w->second_axis, &p->place) : 0;
+        if (kept && status == OK) status = add_second(p, i);
     }
     free(gathered);
-    return OK;
+    return status;
 }
 
-static int64_t second_bytes(const struct param *w) { return w->second_n * (int64_t)dtype_size(w->type.dtype); }
-
 enum status zero_second_keep(struct run *r, const struct param *w, const void *whole) {
-    if (!w->second_n) return OK;
-    const char *part = (const char *)whole + mesh_index(w->second_axis, &r->plan.place) * second_bytes(w);
-    return r->device->copy(r->device, w->second, part, second_bytes(w));
+    const struct param_array *second = zero_second_of(w);
+    if (!second) return OK;
+    int index = mesh_index(zero_second_axis(w, &r->plan.place), &r->plan.place);
+    int64_t bytes = param_array_bytes(second);
+    return r->device->copy(r->device, second->at, (const char *)whole + index * bytes, bytes);
 }
 
 enum status zero_second_forget(struct run *r) {
     for (int i = 0; i < r->program.n_params && r->exec.paint; i++) {
-        const struct param *w = &r->program.params[i];
-        if (w->second_n) TRY(arena_paint(&r->arenas[TIER_DEVICE][ROLE_PARAM], w->second, second_bytes(w)));
+        const struct param_array *second = zero_second_of(&r->program.params[i]);
+        if (second) TRY(arena_paint(&r->arenas[TIER_DEVICE][ROLE_PARAM], second->at, param_array_bytes(second)));
     }
     return OK;
 }

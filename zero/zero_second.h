@@ -4,11 +4,16 @@
 
 #include "lib/run/run.h"
 
-/** Which params are gathered in forward and again in backward: these get a second shard (param.second_n), if the plan
- *  has them (param.second_axis). @errors E_MEMORY  @collective{none} */
+/** Which params are gathered in forward and again in backward: these get a second shard, an array more, if the plan
+ *  has them. @errors E_MEMORY  @collective{none} */
 enum status zero_second_mark(const struct compiled *, struct program *);
+/** The axis of the ranks that share a second shard: neighbors, which the mesh groups though all replicas have shards;
+ *  AXIS_SELF: there is none. After the rewrite. Pure. */
+enum mesh_axis zero_second_axis(const struct param *, const struct mesh_place *);
+/** The second shard; NULL: the param has none. Pure. */
+const struct param_array *zero_second_of(const struct param *);
 /** Does a gather in forward, or in backward, come from second shards? Pure. */
-static inline bool zero_second_serves(const struct param *w, bool forward) { return w->second_n && !forward; }
+static inline bool zero_second_serves(const struct param *w, bool forward) { return !forward && zero_second_of(w); }
 
 /** Keep this rank's part of a weight that has just been gathered, whole: padded_n elements. @errors E_DEVICE
  *  @collective{none} */

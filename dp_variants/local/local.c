@@ -127,6 +127,23 @@ static enum status local_rewrite(const struct plan *plan, struct program *p) {
     return OK;
 }
 
+/* Beside the optimizer's states, of own elements. */
+static const char START[] = "outer start", MOMENTUM[] = "outer momentum";
+
+static enum status local_lowered(const struct compiled *c, struct program *p) {
+    (void)c;
+    for (int i = 0; i < p->n_params; i++) {
+        const struct param *w = &p->params[i];
+        struct param_array a = {.name = START, .n = param_state_n(w), .dtype = w->state_dtype, .role = ROLE_OPTIM,
+                                .tier = w->state_tier, .copies = 1};
+        if (!param_is_dense(w)) continue;
+        TRY(program_add_array(p, i, &a));
+        a.name = MOMENTUM, a.saved_as = ".outer_momentum";
+        TRY(program_add_array(p, i, &a));
+    }
+    return OK;
+}
+
 /* ---- when, over which ranks ---- */
 /* True if this step, counted from 0, is local. */
 static bool is_local(const struct run *r) { return r->n_step >= local_options(&r->plan)->from; }
@@ -163,7 +180,7 @@ static void *gradient_of(const struct param *w, enum dtype *dtype) { return *dty
 /* The weights as the optimizer keeps them. */
 static void *weights_of(const struct param *w, enum dtype *dtype) {
     *dtype = w->state_dtype;
-    return w->master ? w->master_weight : w->weight;
+    return w->master ? param_master(w) : w->weight;
 }
 
 static enum status sum_over(struct run *r, struct local *l, enum mesh_axis axis, array_of *array) {
@@ -187,7 +204,7 @@ static enum status remember_start(struct run *r) {
         enum dtype dtype;
         if (!param_is_stored(w)) continue;
         void *x = weights_of(w, &dtype);
-        TRY(r->device->copy(r->device, w->outer_start, x, w->own_n * (int64_t)dtype_size(dtype)));
+        TRY(r->device->copy(r->device, param_array(w, START)->at, x, w->own_n * (int64_t)dtype_size(dtype)));
     }
     r->apart = true;
     return OK;
@@ -223,9 +240,9 @@ static void outer(const struct run *r, const struct outer *o) {
         const struct param *w = &r->program.params[i];
         enum dtype dtype;
         if (!param_is_stored(w)) continue;
-        void *x = weights_of(w, &dtype);
-        if (dtype == FP64) outer_double(o, x, w->outer_start, w->outer_momentum, w->own_n);
-        else outer_float(o, x, w->outer_start, w->outer_momentum, w->own_n);
+        void *x = weights_of(w, &dtype), *start = param_array(w, START)->at, *u = param_array(w, MOMENTUM)->at;
+        if (dtype == FP64) outer_double(o, x, start, u, w->own_n);
+        else outer_float(o, x, start, u, w->own_n);
         if (w->master && !o->begin) dtype_convert(w->weight, w->type.dtype, x, dtype, w->own_n);
     }
 }
@@ -249,8 +266,8 @@ static enum status clear_outer(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         if (!param_is_stored(w)) continue;
-        TRY(r->device->clear(r->device, w->outer_start, w->own_n * (int64_t)dtype_size(w->state_dtype)));
-        TRY(r->device->clear(r->device, w->outer_momentum, w->own_n * (int64_t)dtype_size(w->state_dtype)));
+        TRY(r->device->clear(r->device, param_array(w, START)->at, w->own_n * (int64_t)dtype_size(w->state_dtype)));
+        TRY(r->device->clear(r->device, param_array(w, MOMENTUM)->at, w->own_n * (int64_t)dtype_size(w->state_dtype)));
     }
     return OK;
 }
@@ -279,4 +296,5 @@ static void local_detach(struct run *r, void *self) {
 const struct technique technique_local = {
     .name = "local", .claims = CLAIM_GRAD_SUM,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct local_options)}, .wanted = local_wanted,
-    .check = local_check, .rewrite = local_rewrite, .cost = local_cost, .attach = local_attach, .detach = local_detach};
+    .check = local_check, .rewrite = local_rewrite, .lowered = local_lowered, .cost = local_cost,
+    .attach = local_attach, .detach = local_detach};

@@ -103,8 +103,8 @@ static void oracle_fini(struct oracle *o) {
 static void copy_state(const struct param *from, struct param *to) {
     size_t bytes = (size_t)type_bytes(&from->type);
     memcpy(to->weight, from->weight, bytes);
-    memcpy(to->moment1, from->moment1, bytes);
-    memcpy(to->moment2, from->moment2, bytes);
+    memcpy(param_state(to, 0), param_state(from, 0), bytes);
+    memcpy(param_state(to, 1), param_state(from, 1), bytes);
 }
 
 static void begin_period(struct oracle *o, int64_t step) {
@@ -315,11 +315,11 @@ TEST(test_masters_are_averaged) {
         const struct param *w = &r.program.params[i];
         int64_t n = w->own_n;
         float *first = malloc((size_t)n * sizeof *first);
-        memcpy(first, w->master_weight, (size_t)n * sizeof *first);
+        memcpy(first, param_master(w), (size_t)n * sizeof *first);
         status = comm_broadcast(group_world(), first, n, FP32, 0);
-        same &= memcmp(first, w->master_weight, (size_t)n * sizeof *first) == 0;
+        same &= memcmp(first, param_master(w), (size_t)n * sizeof *first) == 0;
         for (int64_t k = 0; k < n; k++)
-            rounded &= ((uint16_t *)w->weight)[k] == bf16_from_float(((float *)w->master_weight)[k]);
+            rounded &= ((uint16_t *)w->weight)[k] == bf16_from_float(((float *)param_master(w))[k]);
         free(first);
     }
     run_destroy(&r);

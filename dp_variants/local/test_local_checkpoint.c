@@ -12,6 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void *outer_of(const struct param *w) {
+    const struct param_array *a = param_array(w, "outer momentum");
+    return a ? a->at : NULL;
+}
+
 enum { H = 2, BEFORE = 2 * H, AFTER = 2 * H };
 
 static struct plan plan_of(int dp, int tp) {
@@ -49,7 +54,7 @@ static uint64_t bits_of(const struct run *r) {
     uint64_t h = 1469598103934665603u;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        const void *arrays[] = {w->weight, w->moment1, w->moment2, w->outer_momentum};
+        const void *arrays[] = {w->weight, param_state(w, 0), param_state(w, 1), outer_of(w)};
         for (size_t a = 0; a < sizeof arrays / sizeof *arrays && arrays[a]; a++)
             for (int64_t k = 0; k < w->own_n * (int64_t)sizeof(double); k++)
                 h = (h ^ ((const unsigned char *)arrays[a])[k]) * 1099511628211u;
@@ -128,10 +133,10 @@ static enum status keep(const struct run *r, struct kept *all) {
         const struct param *w = &r->program.params[i];
         size_t bytes = (size_t)w->own_n * sizeof(double);
         all[i] = (struct kept){malloc(bytes), malloc(bytes), malloc(bytes), malloc(bytes)};
-        TRY(mean_over_replicas(w->moment1, w->own_n, all[i].moment1));
-        TRY(mean_over_replicas(w->moment2, w->own_n, all[i].moment2));
-        memcpy(all[i].u, w->outer_momentum, bytes);
-        memcpy(all[i].own, w->moment1, bytes);
+        TRY(mean_over_replicas(param_state(w, 0), w->own_n, all[i].moment1));
+        TRY(mean_over_replicas(param_state(w, 1), w->own_n, all[i].moment2));
+        memcpy(all[i].u, outer_of(w), bytes);
+        memcpy(all[i].own, param_state(w, 0), bytes);
     }
     return OK;
 }
@@ -140,9 +145,9 @@ static bool has_the_means(const struct run *r, const struct kept *all) {
     bool ok = true;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        ok &= distance(w->moment1, all[i].moment1, w->own_n) < 1e-14;
-        ok &= distance(w->moment2, all[i].moment2, w->own_n) < 1e-14;
-        if (r->program.n_apart) ok &= distance(w->outer_momentum, all[i].u, w->own_n) == 0;
+        ok &= distance(param_state(w, 0), all[i].moment1, w->own_n) < 1e-14;
+        ok &= distance(param_state(w, 1), all[i].moment2, w->own_n) < 1e-14;
+        if (r->program.n_apart) ok &= distance(outer_of(w), all[i].u, w->own_n) == 0;
     }
     return ok;
 }
@@ -161,7 +166,7 @@ TEST(test_other_replicas_take_the_mean_of_the_moments) {
     if (status == OK) status = keep(&r, all);
     int n = r.program.n_params;
     const struct param *w = &r.program.params[0];
-    bool differ = status == OK && distance(w->moment1, all[0].moment1, w->own_n) > 1e-3;
+    bool differ = status == OK && distance(param_state(w, 0), all[0].moment1, w->own_n) > 1e-3;
     run_destroy(&r);
     assert_ok(status);
     assert_true(agree_all(differ));
@@ -197,7 +202,7 @@ TEST(test_it_begins_from_a_plain_checkpoint) {
     bool ok = status == OK && apart && !r.apart;
     for (int i = 0; i < r.program.n_params && ok; i++)
         for (int64_t k = 0; k < r.program.params[i].own_n; k++)
-            ok &= ((double *)r.program.params[i].outer_momentum)[k] == 0;
+            ok &= ((double *)outer_of(&r.program.params[i]))[k] == 0;
     double loss = 0;
     if (ok) ok = steps(&r, 1, &loss) == OK && fabs(loss / whole.loss[0] - 1) < 1e-10;   /* the same weights */
     run_destroy(&r);

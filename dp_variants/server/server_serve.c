@@ -104,7 +104,7 @@ static enum status apply(struct server_loop *x, int w) {
         const struct param *v = &x->run->program.params[i];
         void *weight = x->weights ? x->weights + at : param_own_weight(v);
         x->elements[i] = (struct adamw_elements){v->own_n, weight, v->type.dtype, worker->message + at, v->type.dtype,
-                                                 v->moment1, v->moment2, NULL, v->decay};
+                                                 param_state(v, 0), param_state(v, 1), NULL, v->decay};
         at += v->own_n * (int64_t)dtype_size(v->type.dtype);
     }
     TRY(adamw_update(x->run->device, &a, x->elements, x->run->program.n_params));

@@ -54,7 +54,8 @@ static void update_part(struct replay *x, const struct param *w, struct server_p
     struct update *u = self;
     (void)x;
     struct adamw_elements e = {part.n, weight + part.first, FP64, u->gradient + part.first, FP64,
-                               (double *)w->moment1 + part.first, (double *)w->moment2 + part.first, NULL, w->decay};
+                               (double *)param_state(w, 0) + part.first, (double *)param_state(w, 1) + part.first, NULL,
+                               w->decay};
     if (u->status == OK) u->status = adamw_update(device_cpu(), &u->adamw, &e, 1);
     u->gradient += type_n(&w->type);
 }

@@ -8,7 +8,7 @@
 /** The piece's elements in `to`, converted to dtype; padding is left as it is. The files are open
  *  (manifest_open_shards).
  *  @errors E_FORMAT: elements are missing, of another shape, or not finite; E_IO, E_MEMORY  @collective{none} */
-enum status checkpoint_gather(const struct manifest *, const char *param, enum state_array, const struct piece *,
+enum status checkpoint_gather(const struct manifest *, const char *param, const char *array, const struct piece *,
                               enum dtype, void *to);
 
 #endif

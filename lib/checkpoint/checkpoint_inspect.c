@@ -26,13 +26,19 @@ static enum status add_tensor(const struct shard_file *s, const char *name, cons
     return OK;
 }
 
-static enum status add_array(const struct shard_file *s, const char *param, enum state_array a,
-                             const struct piece *piece, struct line *lines, int *n) {
-    char name[CHECKPOINT_NAME_MAX];
-    bool of_a_replica = strchr(param, '@');                          /* which saves its own moments alone */
-    snprintf(name, sizeof name, "%s%s", param, state_suffix[a]);
-    if (!safetensors_find(s->file, name) && (a != STATE_WEIGHT || of_a_replica)) return OK;
-    return add_tensor(s, name, piece, lines, n);
+/* All that a file has of a param: what begins with its name and a dot, or is its weight. */
+static enum status add_param(const struct shard_file *s, const char *param, const struct piece *piece,
+                             struct line *lines, int *n) {
+    bool of_a_replica = strchr(param, '@');                          /* which saves its own states alone */
+    size_t length = strlen(param);
+    if (safetensors_find(s->file, param) || !of_a_replica) TRY(add_tensor(s, param, piece, lines, n));
+    for (int i = 0; i < safetensors_n(s->file); i++) {
+        const char *name = safetensors_at(s->file, i)->name;
+        bool of_param = !strncmp(name, param, length) && name[length] == '.' && !strchr(name + length + 1, '.');
+        if (of_param && !json_object_get(s->pieces, name) && !json_object_get(s->terms, name))
+            TRY(add_tensor(s, name, piece, lines, n));
+    }
+    return OK;
 }
 
 static enum status add_file(const struct shard_file *s, struct line *lines, int *n) {
@@ -41,7 +47,7 @@ static enum status add_file(const struct shard_file *s, struct line *lines, int 
     struct piece piece;
     json_object_foreach(s->pieces, name, row) {
         TRY(checkpoint_piece_parse(row, s->name, &piece));
-        for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) TRY(add_array(s, name, a, &piece, lines, n));
+        TRY(add_param(s, name, &piece, lines, n));
     }
     json_object_foreach(s->terms, name, row) {
         TRY(checkpoint_piece_parse(row, s->name, &piece));

@@ -5,6 +5,7 @@
 #include "lib/checkpoint/checkpoint_gather.h"
 #include "lib/checkpoint/checkpoint_load.h"
 #include "lib/checkpoint/checkpoint_terms.h"
+#include "lib/run/hot_rows.h"
 #include "lib/run/optim_rows.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -43,13 +44,13 @@ enum status checkpoint_check_data(const struct run *r, const char *step, bool ot
 /* ---- tensors ---- */
 
 /* Whose of a param: of replicas that differ, from .. from + n - 1, of which the mean is taken. */
-struct whose { const struct param *w; enum state_array a; int from, n; };
+struct whose { const struct param *w; const char *array; int from, n; };
 
 static enum status gather_of(const struct manifest *m, const struct whose *x, int replica, const struct piece *piece,
                              enum dtype dtype, void *to) {
     char name[CHECKPOINT_NAME_MAX];
     checkpoint_param_name(x->w, replica, name);
-    return checkpoint_gather(m, name, x->a, piece, dtype, to);
+    return checkpoint_gather(m, name, x->array, piece, dtype, to);
 }
 
 /* In double, and rounded once. */
@@ -91,20 +92,23 @@ static enum status load_tensor(const struct manifest *m, struct whose x, struct 
     return status;
 }
 
-/* Replicas that differ, as many as saved: each its own moments. Else all have the mean of those that were saved. */
-static enum status load_states(struct run *r, const struct manifest *m, const struct param *w) {
-    const struct device *states = run_tier_device(r, w->state_tier);
+/* Replicas that differ, as many as saved: each its own states. Else all have the mean of those that were saved. What
+ * is the same in all replicas, where they differ, begins at zero if they did not. */
+static enum status load_array(struct run *r, const struct manifest *m, const struct param *w,
+                              const struct param_array *a) {
+    const struct device *device = run_tier_device(r, a->tier);
     struct piece own = {w->type.shape, w->own_first, w->own_n};
-    bool same = m->replicas && m->replicas == r->program.n_apart;
-    struct whose x = {w, STATE_MOMENT1, same ? r->program.apart : 0, same || !m->replicas ? 1 : (int)m->replicas};
-    TRY(load_tensor(m, x, own, w->state_dtype, param_state_n(w), states, w->moment1));
-    x.a = STATE_MOMENT2;
-    TRY(load_tensor(m, x, own, w->state_dtype, param_state_n(w), states, w->moment2));
-    if (!r->program.n_apart) return OK;
-    if (!m->replicas)                                                /* it begins here */
-        return states->clear(states, w->outer_momentum, param_state_n(w) * (int64_t)dtype_size(w->state_dtype));
-    x = (struct whose){w, STATE_OUTER, 0, 1};
-    return load_tensor(m, x, own, w->state_dtype, param_state_n(w), states, w->outer_momentum);
+    bool same = m->replicas && m->replicas == r->program.n_apart, state = array_is_state(w, a);
+    struct whose x = {w, a->saved_as, same ? r->program.apart : 0, same || !m->replicas ? 1 : (int)m->replicas};
+    if (!state && !m->replicas) return device->clear(device, a->at, param_array_bytes(a));
+    if (!state) x.from = 0, x.n = 1;
+    return load_tensor(m, x, own, a->dtype, a->n, device, a->at);
+}
+
+static enum status load_states(struct run *r, const struct manifest *m, const struct param *w) {
+    for (const struct param_array *a = w->arrays; a < w->arrays + w->n_arrays; a++)
+        if (a->copies && a->saved_as && *a->saved_as) TRY(load_array(r, m, w, a));
+    return OK;
 }
 
 static struct piece resident_piece(const struct param *w) {
@@ -129,10 +133,10 @@ static enum status load_weight(struct run *r, const struct manifest *m, const st
     const struct device *weights = run_tier_device(r, w->weight_tier),
                         *states = run_tier_device(r, w->state_tier);
     struct piece own = {w->type.shape, w->own_first, w->own_n};
-    const struct whose x = {w, STATE_WEIGHT, 0, 1};
-    if (w->hot_rows) return load_table(m, x, weights);
+    const struct whose x = {w, "", 0, 1};
+    if (hot_rows_of(w)) return load_table(m, x, weights);
     if (w->master)
-        TRY(load_tensor(m, x, own, w->state_dtype, param_state_n(w), states, w->master_weight));
+        TRY(load_tensor(m, x, own, w->state_dtype, param_state_n(w), states, param_master(w)));
     return load_tensor(m, x, resident_piece(w), w->type.dtype, param_resident_n(w, w->weight_residence), weights,
                        w->weight);
 }

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const state_suffix[N_STATE_ARRAYS] = {"", ".exp_avg", ".exp_avg_sq", ".outer_momentum"};
-
 void checkpoint_param_name(const struct param *w, int replica, char name[CHECKPOINT_NAME_MAX]) {
     int n = snprintf(name, CHECKPOINT_NAME_MAX, "%s", w->name);
     if (replica > 0) snprintf(name + n, CHECKPOINT_NAME_MAX - (size_t)n, "@%d", replica);

@@ -10,8 +10,6 @@ enum { CHECKPOINT_NAME_MAX = NAME_MAX_LEN + 48 };
 /** How a file names what a replica has of its own of a param: "h0.qkv.w@2"; of the first replica, and where they are
  *  the same, "h0.qkv.w". */
 void checkpoint_param_name(const struct param *, int replica, char name[CHECKPOINT_NAME_MAX]);
-/* What follows a param's name in a file. */
-extern const char *const state_suffix[N_STATE_ARRAYS];
 
 /** {"box": [[first, n, global], ...], "run": [first, n]}, a new reference. */
 json_t *checkpoint_piece_json(const struct piece *);

@@ -8,11 +8,9 @@
 
 enum { STAGING_BYTES = 16 << 20 };       /* state of a GPU comes to the host in parts of this size */
 
-static struct stored stored_of(const struct run *r, const struct param *w, enum state_array a) {
-    const void *at[N_STATE_ARRAYS] = {w->master ? w->master_weight : param_own_weight(w), w->moment1, w->moment2,
-                                      w->outer_momentum};
-    enum tier tier = a == STATE_WEIGHT && !w->master ? w->weight_tier : w->state_tier;
-    return (struct stored){run_tier_device(r, tier), at[a], 0};
+static struct stored stored_of(const struct run *r, const struct param *w, const struct param_array *a, int64_t n) {
+    const void *at = a == &w->arrays[ARRAY_WEIGHT] ? param_own_weight(w) : a->at;
+    return (struct stored){run_tier_device(r, a->tier), at, n * (int64_t)dtype_size(a->dtype)};
 }
 
 /* A run that is all of its box has the box's shape. */
@@ -29,16 +27,15 @@ static enum status plan_param(const struct run *r, const struct param *w, struct
     char own[CHECKPOINT_NAME_MAX], name[CHECKPOINT_NAME_MAX + 16];
     checkpoint_param_name(w, r->program.apart, own);
     json_object_set_new(s->pieces, own, checkpoint_piece_json(&piece));
-    for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) {
+    const struct param_array *a;
+    for (int i = 0; (a = param_saved(w, i)); i++) {
         struct safetensors_entry *e = &s->entries[s->n];
-        if (!param_is_saved(&r->program, w, a)) continue;
-        snprintf(name, sizeof name, "%s%s", own, state_suffix[a]);
+        snprintf(name, sizeof name, "%s%s", own, a->saved_as);
         e->name = strdup(name);
         if (!e->name) return FAIL(E_MEMORY, "no memory for the names of a checkpoint");
-        e->dtype = param_saved_dtype(w, a);
+        e->dtype = a->dtype;
         set_shape(e, &piece);
-        s->stored[s->n] = stored_of(r, w, a);
-        s->stored[s->n++].bytes = piece.n * (int64_t)dtype_size(e->dtype);
+        s->stored[s->n++] = stored_of(r, w, a, piece.n);
     }
     return OK;
 }
@@ -62,7 +59,7 @@ enum status checkpoint_plan_shard(const struct run *r, struct shard_plan *s) {
     struct rank_term term;
     int n_terms = 0;
     while (checkpoint_term(r, n_terms, &term)) n_terms++;
-    int most = r->program.n_params * N_STATE_ARRAYS + n_terms;
+    int most = r->program.n_params * MAX_ARRAYS + n_terms;
     *s = (struct shard_plan){.entries = calloc((size_t)most + 1, sizeof *s->entries),
                              .stored = calloc((size_t)most + 1, sizeof *s->stored), .pieces = json_object(),
                              .terms = json_object()};

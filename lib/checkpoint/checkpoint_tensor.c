@@ -66,10 +66,10 @@ enum status checkpoint_read_weight(const struct checkpoint_reader *r, const char
     for (int i = 0; i < shape->n_axes; i++) whole.box.axis[i] = axis_whole(shape->axis[i].tag, shape->axis[i].global);
     whole.n = shape_n(&whole.box);
     TRY(check_amount(r, param, whole.n));
-    return checkpoint_gather(&r->manifest, param, STATE_WEIGHT, &whole, dtype, to);
+    return checkpoint_gather(&r->manifest, param, "", &whole, dtype, to);
 }
 
 enum status checkpoint_read_part(const struct checkpoint_reader *r, const char *param, const struct piece *piece,
                                  enum dtype dtype, void *to) {
-    return checkpoint_gather(&r->manifest, param, STATE_WEIGHT, piece, dtype, to);
+    return checkpoint_gather(&r->manifest, param, "", piece, dtype, to);
 }

@@ -60,11 +60,11 @@ static void *value_at(const void *located, int v) {
 static void *weight_at(const void *located, int param) {
     const struct located *l = located;
     const struct param *w = &l->exec->program->params[param];
-    if (w->hot_rows) return w->hot;
-    if (!w->version_bytes) return w->weight;
-    int n = schedule_versions(l->exec->schedule);
-    int64_t version = l->exec->since_flush - l->at.action->age + n;  /* age < n */
-    return (char *)w->weight_versions + version % n * w->version_bytes;
+    const struct param_array *all = &w->arrays[ARRAY_WEIGHT], *hot;
+    if (w->update == UPDATE_ROWS && (hot = param_array(w, HOT_ROWS))) return hot->at;
+    if (all->copies < 2) return w->weight;
+    int64_t version = l->exec->since_flush - l->at.action->age + all->copies;  /* age < copies */
+    return (char *)all->at + version % all->copies * all->stride;
 }
 /* Of a table: this microbatch's record. */
 static void *grad_at(const void *located, int param) {

@@ -5,77 +5,60 @@
 #include "lib/device/disk.h"
 #include <stdlib.h>
 
-/* ---- params: one place each, in table order ---- */
-struct bump { int64_t *end; enum device_kind on; };
-/* In a file an array begins at a page and ends with one. */
-static int64_t take(struct bump b, int64_t n, enum dtype dtype) {
-    int64_t offset = arena_align_on(b.on, *b.end), bytes = n * (int64_t)dtype_size(dtype);
-    *b.end = offset + (b.on == DEVICE_DISK ? round_up(bytes, DISK_PAGE) : bytes);
-    return offset;
+/* ---- params: the places that all have ---- */
+static void set(struct param *w, enum fixed_array at, bool there, struct param_array a) {
+    w->arrays[at] = a;
+    w->arrays[at].copies = !there ? 0 : a.copies ? a.copies : 1;
 }
 
-static struct bump end_of(struct memory_plan *m, enum role role, enum tier tier, enum device_kind device) {
-    const enum device_kind on[N_TIERS] = {device, DEVICE_CPU, DEVICE_DISK};
-    return (struct bump){&m->bytes[tier][role], on[tier]};
+/* A table's records of every microbatch of the steps whose updates wait, and of this one, lie last: dp sends gradients
+ * as they lie. */
+static void set_grad(struct param *w, int n_microbatches) {
+    if (w->update == UPDATE_ROWS)
+        set(w, ARRAY_GRAD, true, (struct param_array){.name = "grad", .n = n_microbatches * (w->delay + 1) *
+                           w->record_bytes, .dtype = UINT8, .role = ROLE_GRAD, .tier = w->grad_tier, .place = LAST});
+    else
+        set(w, ARRAY_GRAD, param_is_dense(w), (struct param_array){.name = "grad", .n = param_resident_n(w,
+                           w->grad_residence), .dtype = w->grad_type.dtype, .role = ROLE_GRAD, .tier = w->grad_tier});
 }
 
-/* What an update may change, as it was before: beside the original, on the device or in host memory. */
-static void plan_shadow(struct param *w, enum device_kind device, struct memory_plan *m) {
-    struct bump weights = end_of(m, ROLE_OPTIM, w->weight_tier, device);
-    struct bump states = end_of(m, ROLE_OPTIM, w->state_tier, device);
-    w->shadow_offset[SHADOW_WEIGHT] = take(weights, w->own_n, w->type.dtype);
-    for (enum shadow a = SHADOW_MOMENT1; a < (w->master ? N_SHADOWS : SHADOW_MASTER); a++)
-        w->shadow_offset[a] = take(states, param_state_n(w), w->state_dtype);
-}
-
-/* One more gradient of another param: no weight, no states. */
-static void plan_gradient(struct param *w, enum device_kind device, struct memory_plan *m) {
-    if (!param_is_dense(w)) return;
-    struct bump grads = end_of(m, ROLE_GRAD, w->grad_tier, device);
-    w->grad_offset = take(grads, param_resident_n(w, w->grad_residence), w->grad_type.dtype);
-}
-
-static void plan_param(struct param *w, int n_versions, int n_outer, enum device_kind device, struct memory_plan *m) {
-    struct bump weights = end_of(m, ROLE_PARAM, w->weight_tier, device);
-    plan_gradient(w, device, m);
-    if (w->gradient_of) return;
-    struct bump states = end_of(m, ROLE_OPTIM, w->state_tier, device);
-    w->weight_offset = take(weights, param_resident_n(w, w->weight_residence), w->type.dtype);
-    for (int i = 1; i < n_versions; i++) {
-        int64_t next = take(weights, param_resident_n(w, w->weight_residence), w->type.dtype);
-        if (i == 1) w->version_bytes = next - w->weight_offset;
+/* One more gradient of another param has no weight, and no states. */
+static void set_fixed(struct param *w, const struct schedule *s) {
+    static const char *const NAMES[] = {"moment1", "moment2"}, *const SAVED_AS[] = {".exp_avg", ".exp_avg_sq"};
+    bool stored = param_is_stored(w), has_states = stored && param_is_dense(w);
+    struct param_array state = {.n = param_state_n(w), .dtype = w->state_dtype, .role = ROLE_OPTIM,
+                                .tier = w->state_tier};
+    set_grad(w, s->n_microbatches);
+    set(w, ARRAY_WEIGHT, stored, (struct param_array){.name = "weight", .saved_as = w->master ? NULL : "", .n =
+                         param_resident_n(w, w->weight_residence), .dtype = w->type.dtype, .role = ROLE_PARAM,
+                         .tier = w->weight_tier, .copies = schedule_versions(s)});
+    for (int i = 0; i < OPTIMIZER_STATES; i++) {
+        state.name = NAMES[i], state.saved_as = SAVED_AS[i];
+        set(w, ARRAY_STATE + i, has_states, state);
     }
-    if (w->hot_rows) w->hot_offset = take(end_of(m, ROLE_PARAM, TIER_DEVICE, device), param_hot_bytes(w), UINT8);
-    if (w->second_n) w->second_offset = take(end_of(m, ROLE_PARAM, TIER_DEVICE, device), w->second_n, w->type.dtype);
-    if (!param_is_dense(w)) return;
-    w->moment1_offset = take(states, param_state_n(w), w->state_dtype);
-    w->moment2_offset = take(states, param_state_n(w), w->state_dtype);
-    if (w->master) w->master_offset = take(states, param_state_n(w), w->state_dtype);
-    for (int i = 0; i < n_outer; i++) w->outer_offset[i] = take(states, param_state_n(w), w->state_dtype);
+    state.name = "master", state.saved_as = "";
+    set(w, ARRAY_MASTER, has_states && w->master, state);
 }
 
-/* Sums of a gradient that wait for others (sums.h). */
-static void plan_waiting(struct param *w, enum device_kind device, struct memory_plan *m) {
-    w->waiting_offset = take(end_of(m, ROLE_GRAD, w->grad_tier, device), w->n_waiting * param_waiting_n(w), FP32);
-}
-
-/* Records of tables, of every microbatch of the steps whose updates wait, and of this one. */
-static void plan_records(struct param *w, int n_microbatches, enum device_kind device, struct memory_plan *m) {
-    w->n_records = n_microbatches * (w->delay + 1);
-    w->grad_offset = take(end_of(m, ROLE_GRAD, w->grad_tier, device), param_grad_bytes(w), UINT8);
+/* ---- arrays: one behind the other, in table order ---- */
+/* In a file an array begins at a page and ends with one. */
+static void place(struct param_array *a, enum device_kind device, struct memory_plan *m) {
+    const enum device_kind on[N_TIERS] = {device, DEVICE_CPU, DEVICE_DISK};
+    int64_t *end = &m->bytes[a->tier][a->role], bytes = param_array_bytes(a);
+    if (a->tier == TIER_DISK) bytes = round_up(bytes, DISK_PAGE);
+    a->offset = arena_align_on(on[a->tier], *end);
+    a->stride = arena_align_on(on[a->tier], bytes);
+    *end = a->offset + (a->copies - 1) * a->stride + bytes;
 }
 
 void memory_plan_params(struct program *p, const struct schedule *s, struct memory_plan *m) {
     *m = (struct memory_plan){0};
-    for (int i = 0; i < p->n_params; i++)
-        if (p->params[i].present) plan_param(&p->params[i], schedule_versions(s), p->n_apart ? 2 : 0, p->device, m);
-    for (int i = 0; i < p->n_params; i++)
-        if (param_is_stored(&p->params[i]) && s->validates) plan_shadow(&p->params[i], p->device, m);
-    for (int i = 0; i < p->n_params; i++)                            /* last: dp sends gradients as they lie */
-        if (p->params[i].present && p->params[i].n_waiting) plan_waiting(&p->params[i], p->device, m);
-    for (int i = 0; i < p->n_params; i++)
-        if (p->params[i].present && p->params[i].update == UPDATE_ROWS)
-            plan_records(&p->params[i], s->n_microbatches, p->device, m);
+    for (struct param *w = p->params; w < p->params + p->n_params; w++)
+        if (w->present) set_fixed(w, s);
+    for (int at = AMONG_PARAMS; at <= LAST; at++)
+        for (struct param *w = p->params; w < p->params + p->n_params; w++)
+            for (struct param_array *a = w->arrays; w->present && a < w->arrays + w->n_arrays; a++)
+                if (a->copies && (int)a->place == at) place(a, p->device, m);
 }
 
 /* ---- frames: from the action that first writes one to the action that last reads it ---- */
@@ -220,12 +203,12 @@ enum status memory_plan_rest(const struct program *p, const struct chunk *chunks
 }
 
 int64_t memory_save_bytes(const struct program *p, int64_t technique_save_bytes) {
+    const struct param_array *a;
     int64_t end = 0;
     for (int i = 0; i < p->n_params; i++)
-        for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) {
-            bool saved = !p->params[i].gradient_of && param_is_saved(p, &p->params[i], a);
-            int64_t n = saved ? param_own_piece(&p->params[i]).n : 0;
-            if (n > 0) end = arena_align(end) + n * (int64_t)dtype_size(param_saved_dtype(&p->params[i], a));
+        for (int k = 0; (a = param_saved(&p->params[i], k)); k++) {
+            int64_t n = param_own_piece(&p->params[i]).n;
+            if (n > 0) end = arena_align(end) + n * (int64_t)dtype_size(a->dtype);
         }
     return technique_save_bytes > 0 ? arena_align(end) + technique_save_bytes : end;
 }

@@ -87,7 +87,7 @@ int program_add_param(struct program *p, const char *block, const char *name, st
     p->params = table_grow(p->params, p->n_params, sizeof *p->params);
     struct param *w = &p->params[p->n_params];
     *w = (struct param){.type = type, .init_std = init_std, .init_constant = init_constant, .decay = decay,
-                        .counted = true, .in_norm = true};
+                        .counted = true, .in_norm = true, .n_arrays = N_FIXED_ARRAYS};
     w->grad_type = type;
     w->state_dtype = dtype_accumulator(type.dtype);
     join(w->name, block, name);
@@ -155,10 +155,32 @@ struct piece param_own_piece(const struct param *w) {
     return piece_without_padding(p);
 }
 
-bool param_is_saved(const struct program *p, const struct param *w, enum state_array a) {
-    if (w->update != UPDATE_ADAMW && a != STATE_WEIGHT) return false;
-    if (a == STATE_MOMENT1 || a == STATE_MOMENT2) return w->in_norm;
-    return w->counted && (a == STATE_WEIGHT || p->n_apart);
+enum status program_add_array(struct program *p, int param, const struct param_array *array) {
+    struct param *w = &p->params[param];
+    int i = N_FIXED_ARRAYS;
+    while (i < w->n_arrays && strcmp(w->arrays[i].name, array->name) != 0) i++;
+    if (i == MAX_ARRAYS)
+        return FAIL(E_INTERNAL, "%s of %s is one array more than MAX_ARRAYS=%d", array->name, w->name, MAX_ARRAYS);
+    w->arrays[i] = *array;
+    if (i == w->n_arrays) w->n_arrays++;
+    return OK;
+}
+
+const struct param_array *param_array(const struct param *w, const char *name) {
+    for (int i = N_FIXED_ARRAYS; i < w->n_arrays; i++)
+        if (!strcmp(w->arrays[i].name, name)) return &w->arrays[i];
+    return NULL;
+}
+
+static bool is_saved(const struct param *w, const struct param_array *a) {
+    return a->copies && a->saved_as && (array_is_state(w, a) ? w->in_norm : w->counted);
+}
+
+const struct param_array *param_saved(const struct param *w, int i) {
+    for (int others = 0; others < 2; others++)
+        for (const struct param_array *a = w->arrays; a < w->arrays + w->n_arrays; a++)
+            if (is_saved(w, a) && !!*a->saved_as == others && i-- == 0) return a;
+    return NULL;
 }
 
 int64_t param_resident_n(const struct param *w, enum residence at) {
@@ -176,18 +198,13 @@ int64_t param_state_n(const struct param *w) {
     return w->padded_n ? w->shard_n : w->own_n;
 }
 
-int64_t param_grad_bytes(const struct param *w) {
-    if (w->update != UPDATE_ADAMW) return w->n_records * w->record_bytes;
-    return param_resident_n(w, w->grad_residence) * (int64_t)dtype_size(w->grad_type.dtype);
-}
-
-int64_t param_hot_bytes(const struct param *w) {
-    return w->hot_rows ? w->hot_rows * w->type.shape.axis[2].n * (int64_t)dtype_size(w->type.dtype) : 0;
+int param_records_of_step(const struct param *w) {
+    return (int)(w->arrays[ARRAY_GRAD].n / w->record_bytes / (w->delay + 1));
 }
 
 char *param_records(const struct param *w, uint64_t n_step) {
-    int steps = w->delay + 1;
-    return (char *)w->grad + (int)(n_step % (uint64_t)steps) * (w->n_records / steps) * w->record_bytes;
+    int step = (int)(n_step % (uint64_t)(w->delay + 1));
+    return (char *)w->grad + step * param_records_of_step(w) * w->record_bytes;
 }
 
 /* ---- who sums, who counts ---- */

@@ -12,6 +12,7 @@
 #define TRIVIUM_PROGRAM_PROGRAM_H
 
 #include "lib/comm/mesh.h"
+#include "lib/device/arena.h"
 #include "lib/device/piece.h"
 #include "lib/device/tier.h"
 #include "lib/ops/op.h"
@@ -27,8 +28,29 @@ struct slot {
     bool park;                 /* or move to host memory after its last use in forward, and back for backward (park) */
 };
 
-/* What an update changes of a param. */
-enum shadow { SHADOW_WEIGHT, SHADOW_MOMENT1, SHADOW_MOMENT2, SHADOW_MASTER, N_SHADOWS };
+/* An array that a rank keeps of a param between steps: where it lies, and what a checkpoint calls it. Its owner adds it
+ * (program_add_array) and finds it again by its name; memory_plan places it, run_create sets its address. */
+struct param_array {
+    const char *name;          /* "moment1"; a literal */
+    const char *saved_as;      /* what follows the param's name in a checkpoint: ".exp_avg"; NULL: not saved */
+    int64_t n;                 /* elements of one copy, padding included */
+    enum dtype dtype;
+    enum role role;
+    enum tier tier;
+    int copies;                /* side by side, `stride` bytes from one to the next; 0: this param has no such array */
+    enum { AMONG_PARAMS, BEHIND_PARAMS, LAST } place;   /* in its arena: next to the param's other arrays, or later */
+    int64_t offset, stride;    /* of the first copy, in the arena of tier and role */
+    void *at;                  /* its address */
+};
+
+/* Of a table that is in another tier: so many of its rows, where kernels read them (lib/run/hot_rows.h). */
+#define HOT_ROWS "hot rows"
+
+/* Those that have the same place in every list. A state is the optimizer's: of AdamW the two moments. */
+enum { OPTIMIZER_STATES = 2, MAX_ARRAYS = 14 };
+enum fixed_array {
+    ARRAY_GRAD, ARRAY_WEIGHT, ARRAY_STATE, ARRAY_MASTER = ARRAY_STATE + OPTIMIZER_STATES, N_FIXED_ARRAYS
+};
 
 /* By what a param is learned. ROWS: a table, of which a step touches the rows that its bags name; its gradient is what
  * microbatches record (op.record), and rowwise Adagrad updates those rows (lib/run/optim_rows.h). STATE: what is kept
@@ -39,66 +61,47 @@ enum learned_by { UPDATE_ADAMW, UPDATE_ROWS, UPDATE_STATE };
 enum residence { RESIDENT_WHOLE, RESIDENT_OWN, RESIDENT_NONE };
 
 struct param {
+    /* Set by the builder: what is learned, from which values on, and by which rule. */
     char name[NAME_MAX_LEN];
-    struct type type;          /* what this rank computes with; axes sharded by tp */
-    struct type grad_type;     /* the same shape, in the precision in which gradients are accumulated */
-    enum dtype state_dtype;    /* of moments and master weights */
-    bool master;               /* a state_dtype copy of the weights is kept, because `type` is less precise */
+    struct type type;          /* what this rank computes with; rewrites cut axes (tp) and choose the dtype */
     double init_std, init_constant;   /* init_constant + init_std x a standard normal of the global element */
-    bool precise;              /* stays in full precision whatever the model computes in (a router's weight) */
     bool decay;                /* weight decay applies: matrices, not biases or layernorm weights */
-    bool present;              /* some step of this rank uses it */
-    int uses, model_uses;      /* steps of this rank that do; of the whole model */
-    enum learned_by update;
-    /* UPDATE_ROWS: bytes of one record (program_infer), and how many there are: of each microbatch of this step, and of
-     * the `delay` steps before it, whose updates wait. The rate is lr_scale times the step's. */
-    int64_t record_bytes;
-    int n_records, delay;
-    double lr_scale;
-    /* UPDATE_ROWS with the table in another tier: so many rows of it are here at a time, in slots; and where each
-     * row is (lib/run/hot_rows.h). 0: the table is where kernels read it. */
-    int64_t hot_rows, hot_offset;
-    void *hot;
-    const int32_t *hot_place;
+    bool precise;              /* stays in full precision whatever the model computes in (a router's weight) */
     bool cache;                /* not learned: what decode keeps from token to token. Zero at first, never saved */
-    enum mesh_axis shared;     /* the other ranks along this axis hold it too (pp/); AXIS_SELF: none */
-    /* Set by program_infer: the axes of the mesh, as bits, over which its gradient is a sum; and whether this rank's
-     * own elements count in the gradient norm (each element counts on one rank). */
-    unsigned reduce;
-    bool counted;
-    bool in_norm;              /* the same within its replica, where replicas differ (program.n_apart) */
-    /* --sums fixed (sums.h): */
-    int gradient_of;           /* 1 + the param of which this is one more gradient and nothing else; 0: it is one */
-    unsigned summed;           /* of `reduce`, what is summed where the gradient is made */
-    int n_waiting;             /* sums of its gradient wait for others: so many arrays of param_waiting_n */
-    int64_t waiting_offset;
-    float *waiting;
-    bool no_grad;              /* no row of a step adds to its gradient, which is zero (gradients.c) */
+    enum learned_by update;
+    double lr_scale;           /* UPDATE_ROWS: times the step's rate */
+    /* Set by rewrites: in which precision it is learned, in which memory it lies, and who owns which part. */
+    enum dtype state_dtype;    /* of the optimizer's states and of master weights */
+    bool master;               /* a state_dtype copy of the weights is kept, because `type` is less precise */
+    int delay;                 /* UPDATE_ROWS: records of this step and of so many before it wait for their update */
     enum residence weight_residence, grad_residence;
     enum tier weight_tier, state_tier;   /* beyond TIER_DEVICE: offloaded, whatever the device */
     enum tier grad_tier;                 /* all params' is the same */
-    /* Which local elements this rank updates: [own_first, own_first + own_n). padded_n: the whole, rounded up so that
-     * it makes equal shards of shard_n; 0 if it does not. */
-    int64_t own_first, own_n, shard_n, padded_n;   /* sharded: shard_n x ranks = padded_n */
-    /* Over whose ranks a rewrite has divided it, in shards or in parts of any size, AXIS_SELF: it is not; and over
-     * whose ranks each shard is the same, so that what the former have summed of its gradient the latter still have to
-     * (combine.h), AXIS_SELF: no one else has it. */
+    enum mesh_axis shared;     /* the other ranks along this axis hold it too (pp/); AXIS_SELF: none */
+    /* shard_axis: the ranks that hold different parts, in shards or in parts of any size; AXIS_SELF: all is here.
+     * replicate_axis: the ranks that hold the same part, whose gradients are summed afterwards (combine.h). */
     enum mesh_axis shard_axis, replicate_axis;
-    /* A second shard of the weight, of second_n elements, that the ranks of another axis share: what was gathered for
-     * forward, kept for backward (zero/). On the device, whatever the tier. 0: none. */
-    enum mesh_axis second_axis;
-    int64_t second_n, second_offset;
-    void *second;
-    /* Offsets into the arenas, fixed by memory_plan; addresses, set when the run is created. */
-    int64_t weight_offset, grad_offset, moment1_offset, moment2_offset, master_offset;
-    int64_t outer_offset[2];
-    int64_t version_bytes;     /* from one version of the weight to the next, where several are kept */
-    void *weight_versions;     /* the first of them; `weight` is the newest */
-    void *weight, *grad, *moment1, *moment2, *master_weight;
-    void *outer_start, *outer_momentum;   /* of an outer optimizer, where replicas differ: like the moments */
-    /* Where an update may be taken back (lib/run/shadow.h): own elements as they were before it. */
-    int64_t shadow_offset[N_SHADOWS];
-    void *shadow[N_SHADOWS];
+    /* This rank updates the elements [own_first, own_first + own_n). Equal shards of shard_n elements fill padded_n,
+     * the whole rounded up: shard_n x ranks = padded_n. Parts of any size: padded_n is 0. */
+    int64_t own_first, own_n, shard_n, padded_n;
+    int gradient_of;           /* --sums fixed: 1 + the param of which this is one more gradient; 0: it is a param */
+    /* Set by program_infer: who uses it, over which ranks its gradient is a sum, and who counts it. */
+    struct type grad_type;     /* the same shape, in the precision in which gradients are accumulated */
+    bool present;              /* some step of this rank uses it */
+    int uses, model_uses;      /* steps of this rank that do; of the whole model */
+    int64_t record_bytes;      /* UPDATE_ROWS: of what one microbatch records in the place of a gradient */
+    unsigned reduce;           /* axes of the mesh, as bits, over which its gradient is a sum */
+    bool counted;              /* this rank's own elements count in the model's norm: each element on one rank */
+    bool in_norm;              /* the same within its replica, where replicas differ (program.n_apart) */
+    /* Set by lowering: what rows do with its gradient. */
+    bool no_grad;              /* no row of a step adds to it, and it is zero (gradients.c) */
+    unsigned summed;           /* --sums fixed: of `reduce`, what is summed where the gradient is made (sums.h) */
+    /* Set by memory_plan: every array that is kept of it; owners have added theirs before. */
+    int n_arrays;
+    struct param_array arrays[MAX_ARRAYS];
+    /* Set at run_create: addresses. Of several versions of the weight the newest. */
+    void *weight, *grad;
+    const int32_t *hot_place;  /* where each row is in the array HOT_ROWS (lib/run/hot_rows.h); NULL: no such array */
 };
 
 /* What goes from block to block: in most models one slot, in an encoder-decoder two (models/t5/), of which some blocks
@@ -149,21 +152,24 @@ int64_t param_waiting_n(const struct param *);
 static inline bool param_is_gathered(const struct param *w) { return w->present && w->padded_n > 0; }
 /** Has it a gradient of its size, which is summed over ranks, clipped and given to AdamW? */
 static inline bool param_is_dense(const struct param *w) { return w->present && w->update == UPDATE_ADAMW; }
-/** Bytes of its gradient in the arena: of its elements, or its records. */
-int64_t param_grad_bytes(const struct param *);
-/** Bytes of a cache of its rows. */
-int64_t param_hot_bytes(const struct param *);
-/** UPDATE_ROWS: the records of a step; the next microbatch's lies record_bytes further. */
+/** UPDATE_ROWS: how many records one step leaves; and those of a step: the next microbatch's lies record_bytes
+ *  further. */
+int param_records_of_step(const struct param *);
 char *param_records(const struct param *, uint64_t n_step);
+/** Where its gradient begins, in the arena of gradients. */
+static inline int64_t param_grad_offset(const struct param *w) { return w->arrays[ARRAY_GRAD].offset; }
 /** Is it a param, or one more gradient of another one? */
 static inline bool param_is_stored(const struct param *w) { return w->present && !w->gradient_of; }
 
-/* The arrays that are saved of a param (an outer momentum only where replicas differ); and what each is saved in:
- * weights as the optimizer keeps them, if it keeps its own. */
-enum state_array { STATE_WEIGHT, STATE_MOMENT1, STATE_MOMENT2, STATE_OUTER, N_STATE_ARRAYS };
-static inline enum dtype param_saved_dtype(const struct param *w, enum state_array a) {
-    return w->master || a != STATE_WEIGHT ? w->state_dtype : w->type.dtype;
-}
+/** What an owner keeps of a param beyond the fixed places: add it before memory_plan, or change the one of that name.
+ *  An array that is saved has as many elements as the optimizer's states. @errors E_INTERNAL: MAX_ARRAYS are there */
+enum status program_add_array(struct program *, int param, const struct param_array *);
+/** The array of that name; NULL: there is none. */
+const struct param_array *param_array(const struct param *, const char *name);
+/** The address of an array that is there, and of the optimizer's state i and the master; NULL: there is none. */
+static inline void *param_state(const struct param *w, int i) { return w->arrays[ARRAY_STATE + i].at; }
+static inline void *param_master(const struct param *w) { return w->arrays[ARRAY_MASTER].at; }
+static inline int64_t param_array_bytes(const struct param_array *a) { return a->n * (int64_t)dtype_size(a->dtype); }
 
 /** The axis of the mesh over whose ranks the param is the same: they sum its gradient, and may shard it, all of them
  *  together or in parts (shard_axis, replicate_axis). */
@@ -172,10 +178,15 @@ static inline enum mesh_axis param_replicas(const struct param *w) { return mesh
 /** Own elements: what this rank updates. Address of the first, in weight and in gradient. */
 void *param_own_weight(const struct param *);
 void *param_own_grad(const struct param *);
-/** What this rank saves of it: its own elements, without padding. n 0: nothing. And of which arrays: where replicas
- *  differ, of the moments each replica its own, and of all else the first. */
+/** What this rank saves of it: its own elements, without padding. n 0: nothing. And of which arrays, the weight first
+ *  (the master, if there is one): where replicas differ, of the optimizer's states each replica its own, and of all
+ *  else the first.  @return NULL: there are only i */
 struct piece param_own_piece(const struct param *);
-bool param_is_saved(const struct program *, const struct param *, enum state_array);
+const struct param_array *param_saved(const struct param *, int i);
+/** Is it a state of the optimizer, of which replicas that differ have each its own? */
+static inline bool array_is_state(const struct param *w, const struct param_array *a) {
+    return a - w->arrays >= ARRAY_STATE && a - w->arrays < ARRAY_MASTER;
+}
 
 /** An empty program; fini frees its tables. */
 void program_init(struct program *);

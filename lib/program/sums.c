@@ -66,15 +66,24 @@ static enum status check_order(const struct schedule *s, int chunk, enum tape_ki
     return OK;
 }
 
+static const char WAITING[] = "waiting sums";
+
+/* The sums of a gradient that wait for others, behind all gradients: dp sends those as they lie. */
+static enum status add_waiting(struct program *p, int param, int levels) {
+    const struct param *w = &p->params[param];
+    return program_add_array(p, param, &(struct param_array){
+        .name = WAITING, .n = levels * param_waiting_n(w), .dtype = FP32, .role = ROLE_GRAD, .tier = w->grad_tier,
+        .copies = levels > 0, .place = BEHIND_PARAMS});
+}
+
 static enum status mark_tape(struct program *p, const struct tape *t, int n) {
     for (int i = 0; i < t->n; i++) {
         const struct row *r = &t->rows[i];
         if (r->kind != ROW_BACKWARD_WEIGHT) continue;
         const struct call types = program_call(p, &p->steps[r->id]);
         for (int k = 0; k < types.step->n_weight; k++) {
-            struct param *w = &p->params[types.step->weight[k]];
-            w->n_waiting = sums_levels(n);
-            w->summed = sums_over(&types);
+            TRY(add_waiting(p, types.step->weight[k], sums_levels(n)));
+            p->params[types.step->weight[k]].summed = sums_over(&types);
         }
     }
     if (n & (n - 1))
@@ -110,10 +119,12 @@ int64_t sums_first_sample(const struct program *p, const struct mesh_place *at, 
 /* ---- gradients that wait ---- */
 
 enum status sums_push(const struct device *d, const struct param *w, int k, float *sum) {
+    const struct param_array *a = param_array(w, WAITING);
     int64_t n = param_waiting_n(w), bytes = n * (int64_t)sizeof *sum;
+    float *waiting = a->at;
     int level = 0;
-    for (; k >> level & 1; level++) TRY(reduce_accumulate(d, sum, w->waiting + level * n, n, FP32));
-    if (level < w->n_waiting) return d->copy(d, w->waiting + level * n, sum, bytes);
+    for (; k >> level & 1; level++) TRY(reduce_accumulate(d, sum, waiting + level * n, n, FP32));
+    if (level * n < a->n) return d->copy(d, waiting + level * n, sum, bytes);
     TRY(d->copy(d, w->grad, sum, bytes));
     int64_t whole = param_resident_n(w, w->grad_residence) * (int64_t)sizeof *sum;
     return whole > bytes ? d->clear(d, (char *)w->grad + bytes, whole - bytes) : OK;

@@ -44,7 +44,7 @@
  *  (param.gradient_of). After the last rewrite. */
 void sums_split_uses(struct program *);
 
-/** How many sums of each gradient wait at most (param.n_waiting), and over which ranks rows have summed it
+/** How many sums of each gradient wait at most (an array of the param), and over which ranks rows have summed it
  *  (param.summed). After gradients_mark.
  *  @errors E_CONFIG: microbatches come in an order that is none of neighbors, or are no power of two
  *  @collective{none} */

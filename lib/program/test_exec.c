@@ -138,8 +138,8 @@ static void build(void) {
 static void place_params(void) {
     for (int i = 0; i < b.program.n_params; i++) {
         struct param *w = &b.program.params[i];
-        w->weight = arena_at(&b.arenas[ROLE_PARAM], w->weight_offset);
-        w->grad = arena_at(&b.arenas[ROLE_GRAD], w->grad_offset);
+        w->weight = arena_at(&b.arenas[ROLE_PARAM], w->arrays[ARRAY_WEIGHT].offset);
+        w->grad = arena_at(&b.arenas[ROLE_GRAD], param_grad_offset(w));
         if (w->weight_residence == RESIDENT_WHOLE) memcpy(w->weight, b.w, sizeof b.w);
         if (w->grad_residence == RESIDENT_WHOLE) memset(w->grad, 0, sizeof b.w);
     }

@@ -277,11 +277,11 @@ static void check_params(const struct program *p, const struct memory_plan *m) {
     for (int i = 0; i < p->n_params; i++) {
         const struct param *w = &p->params[i];
         if (!w->present) continue;
-        weight[n] = stretch_of(w->weight_offset, type_n(&w->type), w->type.dtype);
-        grad[n++] = stretch_of(w->grad_offset, type_n(&w->type), w->grad_type.dtype);
-        optim[n_optim++] = stretch_of(w->moment1_offset, w->own_n, w->state_dtype);
-        optim[n_optim++] = stretch_of(w->moment2_offset, w->own_n, w->state_dtype);
-        if (w->master) optim[n_optim++] = stretch_of(w->master_offset, w->own_n, w->state_dtype);
+        weight[n] = stretch_of(w->arrays[ARRAY_WEIGHT].offset, type_n(&w->type), w->type.dtype);
+        grad[n++] = stretch_of(param_grad_offset(w), type_n(&w->type), w->grad_type.dtype);
+        optim[n_optim++] = stretch_of(w->arrays[ARRAY_STATE].offset, w->own_n, w->state_dtype);
+        optim[n_optim++] = stretch_of(w->arrays[ARRAY_STATE + 1].offset, w->own_n, w->state_dtype);
+        if (w->master) optim[n_optim++] = stretch_of(w->arrays[ARRAY_MASTER].offset, w->own_n, w->state_dtype);
     }
     check_stretches(weight, n, m->bytes[TIER_DEVICE][ROLE_PARAM]);
     check_stretches(grad, n, m->bytes[TIER_DEVICE][ROLE_GRAD]);
@@ -319,7 +319,7 @@ TEST(test_own_params_take_a_shard) {
     struct param w[2] = {{.type = {FP32, {1, {axis_whole('C', 10)}}}, .grad_type = {FP32, {1, {axis_whole('C', 10)}}},
                           .state_dtype = FP32, .present = true,
                            .weight_residence = RESIDENT_OWN, .grad_residence = RESIDENT_WHOLE,
-                          .own_first = 8, .own_n = 2, .shard_n = 4, .padded_n = 12}};
+                          .own_first = 8, .own_n = 2, .shard_n = 4, .padded_n = 12, .n_arrays = N_FIXED_ARRAYS}};
     w[1] = w[0];
     struct program p = {.n_params = 2, .params = w};
     struct memory_plan m;
@@ -364,7 +364,7 @@ TEST(test_on_cuda_everything_begins_at_256_bytes) {
                     r.memory.ring[1].offset;
     for (int i = 0; i < r.program.n_params; i++) {
         const struct param *w = &r.program.params[i];
-        if (w->present) begin |= w->weight_offset | w->grad_offset | w->moment1_offset | w->moment2_offset;
+        for (int k = 0; w->present && k < w->n_arrays; k++) begin |= w->arrays[k].offset;
     }
     for (int i = 0; i < r.chunks[0].n_storages; i++) begin |= r.chunks[0].storages[i].offset;
     for (int m = 0; m < p.n_microbatches; m++) begin |= memory_frame(&r.memory, FRAME_FB, 0, m);

@@ -170,8 +170,8 @@ static double weight(int i) { return 0.5 + i / 8.0; }
 static void place_params(void) {
     for (int k = 0; k < b.program.n_params; k++) {
         struct param *w = &b.program.params[k];
-        w->weight = arena_at(&b.arenas[ROLE_PARAM], w->weight_offset);
-        w->grad = arena_at(&b.arenas[ROLE_GRAD], w->grad_offset);
+        w->weight = arena_at(&b.arenas[ROLE_PARAM], w->arrays[ARRAY_WEIGHT].offset);
+        w->grad = arena_at(&b.arenas[ROLE_GRAD], param_grad_offset(w));
         for (int64_t i = 0; i < type_n(&w->type); i++) ((double *)w->weight)[i] = weight((int)i);
     }
 }

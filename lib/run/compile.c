@@ -7,6 +7,7 @@
 #include "lib/run/combine.h"
 #include "lib/run/hot_rows.h"
 #include "lib/run/optim_rows.h"
+#include "lib/run/shadow.h"
 
 #include "lib/base/grow.h"
 #include "lib/ops/reduce.h"
@@ -260,6 +261,7 @@ static int64_t run_work_bytes(const struct run *r) {
 static enum status bill_and_plan(struct run *r) {
     const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
     if (r->program.fixed_sums) TRY(sums_mark(&r->program, r->chunks, &r->schedule));
+    if (r->schedule.validates) TRY(shadow_add(&r->program));
     memory_plan_params(&r->program, &r->schedule, &r->memory);
     for (int i = 0; i < r->n_active; i++)
         if (r->active[i]->cost) TRY(r->active[i]->cost(&r->plan, &compiled, &r->bill));

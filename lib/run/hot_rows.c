@@ -23,7 +23,12 @@ struct hot_table {
 struct hot_rows { int32_t *next_ids; int n; struct hot_table table[]; };
 
 /* ---- sizes ---- */
-static bool is_hot(const struct program *p, int i) { return p->params[i].present && p->params[i].hot_rows > 0; }
+int64_t hot_rows_of(const struct param *w) {
+    const struct param_array *a = param_array(w, HOT_ROWS);
+    return a ? a->n / w->type.shape.axis[2].n : 0;
+}
+
+static bool is_hot(const struct program *p, int i) { return p->params[i].present && hot_rows_of(&p->params[i]) > 0; }
 
 static const struct type *ids_of(const struct program *p) { return &p->slots[p->data[DATA_TOKENS]].type; }
 
@@ -34,14 +39,14 @@ int64_t hot_rows_of_step(const struct program *p, int param, int n_microbatches)
 }
 
 static int64_t most_moves(const struct program *p, int i) {
-    return hot_rows_of_step(p, i, p->params[i].n_records / (p->params[i].delay + 1));
+    return hot_rows_of_step(p, i, param_records_of_step(&p->params[i]));
 }
 
 /* Where each array of a table begins in its part of the work arena. */
 struct layout { int64_t place, owner, held, changed, moves, bytes; };
 static struct layout layout_of(const struct program *p, int i) {
     const struct param *w = &p->params[i];
-    int64_t n = rows_of(w), slots = w->hot_rows, number = (int64_t)sizeof(uint32_t);
+    int64_t n = rows_of(w), slots = hot_rows_of(w), number = (int64_t)sizeof(uint32_t);
     struct layout l = {.place = 0, .owner = arena_align(n * number)};
     l.held = l.owner + arena_align(slots * number);
     l.changed = l.held + arena_align(slots * number);
@@ -84,17 +89,17 @@ static void empty(struct hot_table *t) {
 static enum status make_table(struct run *r, int i, char *work, char **window, struct hot_table *t) {
     struct param *w = &r->program.params[i];
     const struct layout l = layout_of(&r->program, i);
-    *t = (struct hot_table){.w = w, .ids = *ids_of(&r->program), .n_rows = rows_of(w), .n_slots = w->hot_rows,
+    *t = (struct hot_table){.w = w, .ids = *ids_of(&r->program), .n_rows = rows_of(w), .n_slots = hot_rows_of(w),
                             .place = (int32_t *)(work + l.place), .owner = (uint32_t *)(work + l.owner),
                             .held = (uint32_t *)(work + l.held), .changed = (bool *)(work + l.changed),
                             .moves = (struct hot_move *)(work + l.moves), .most_moves = most_moves(&r->program, i)};
     t->store = (struct hot_store){.disk = w->weight_tier == TIER_DISK ? r->disk : NULL, .base = w->weight,
-                                  .slots = w->hot, .row_bytes = row_bytes(w), .window = *window,
+                                  .slots = param_array(w, HOT_ROWS)->at, .row_bytes = row_bytes(w), .window = *window,
                                   .size = window_of(&r->program, i, plan_window_bytes(&r->plan))};
     *window += t->store.size.pages * DISK_PAGE;
     w->hot_place = t->place;
     empty(t);
-    TRY(r->device->clear(r->device, w->hot, t->n_slots * t->store.row_bytes));
+    TRY(r->device->clear(r->device, t->store.slots, t->n_slots * t->store.row_bytes));
     return hot_store_create(&t->store);
 }
 

@@ -14,9 +14,9 @@
  * are fetched meanwhile, as many as the window and the free slots allow; the rest is fetched when it is wanted. What
  * is fetched early changes no number, nor does the size of the cache: a row is the same bits wherever it lies.
  *
- * Stored where: the store in the param's tier; the cache, hot_rows D numbers, in the device's memory, role param; place
- * and what rowwise Adagrad keeps, a number a row each, in the device's memory, too: they are 1/D of the table; the
- * window of pages (hot_store.h) in host memory, role work.
+ * Stored where: the store in the param's tier; the cache, rows x D numbers (the array HOT_ROWS), in the device's
+ * memory, role param; place and what rowwise Adagrad keeps, a number a row each, in the device's memory, too: they are
+ * 1/D of the table; the window of pages (hot_store.h) in host memory, role work.
  *
  * What breaks: a slot taken from a row that is wanted now; a row that goes out unwritten; a row that was fetched before
  * its update, and is used after it.
@@ -30,6 +30,8 @@
 
 struct hot_rows;
 
+/** Rows of the table's cache; 0: it has none. Pure. */
+int64_t hot_rows_of(const struct param *);
 /** Rows of a table that a step names on this rank, at most: of n_microbatches. Pure. */
 int64_t hot_rows_of_step(const struct program *, int param, int n_microbatches);
 /** Bytes of the tables above; and of the window, host memory. 0: no param has a cache. After memory_plan_params.

@@ -4,6 +4,7 @@
 #include "lib/run/run.h"
 
 #include "lib/base/rng.h"
+#include "lib/run/hot_rows.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -49,9 +50,10 @@ static enum status put(const struct run *r, enum tier tier, void *to, const void
 
 static enum status upload(const struct run *r, const struct param *w, const struct initial *v) {
     TRY(put(r, w->weight_tier, w->weight, v->weight, v->weight_bytes));
-    if (w->master) TRY(put(r, w->state_tier, w->master_weight, v->master, v->state_bytes));
-    TRY(put(r, w->state_tier, w->moment1, NULL, v->state_bytes));
-    return put(r, w->state_tier, w->moment2, NULL, v->state_bytes);
+    if (w->master) TRY(put(r, w->state_tier, param_master(w), v->master, v->state_bytes));
+    for (int i = ARRAY_STATE; i < ARRAY_MASTER; i++)
+        if (w->arrays[i].copies) TRY(put(r, w->state_tier, w->arrays[i].at, NULL, v->state_bytes));
+    return OK;
 }
 
 static enum status initialise(struct run *r, const struct param *w) {
@@ -86,7 +88,7 @@ static enum status initialise_table(struct run *r, const struct param *w) {
 enum status params_initialise(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (param_is_stored(w)) TRY(w->hot_rows ? initialise_table(r, w) : initialise(r, w));
+        if (param_is_stored(w)) TRY(hot_rows_of(w) ? initialise_table(r, w) : initialise(r, w));
     }
     return OK;
 }

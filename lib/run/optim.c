@@ -83,7 +83,7 @@ double optim_clip_factor(double norm, double clip) {
 
 static struct adamw_elements elements_of(const struct param *w) {
     return (struct adamw_elements){w->own_n, param_own_weight(w), w->type.dtype, param_own_grad(w), w->grad_type.dtype,
-                                   w->moment1, w->moment2, w->master_weight, w->decay};
+                                   param_state(w, 0), param_state(w, 1), param_master(w), w->decay};
 }
 
 static enum status update_on_device(struct run *r, const struct adamw *a) {

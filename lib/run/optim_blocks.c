@@ -10,13 +10,9 @@
 enum { CUT_ELEMENTS = 2048 };
 
 /* ---- what is staged ---- */
-enum tier optim_array_tier(const struct param *w, enum block_array a) {
-    return a == BLOCK_WEIGHT ? w->weight_tier : a == BLOCK_GRAD ? w->grad_tier : w->state_tier;
-}
-
-int64_t optim_array_size(const struct param *w, enum block_array a) {
-    return (int64_t)dtype_size(a == BLOCK_WEIGHT ? w->type.dtype : a == BLOCK_GRAD ? w->grad_type.dtype
-                                                                                   : w->state_dtype);
+/* Bytes of n elements of the array. */
+static int64_t bytes_of(const struct param *w, enum fixed_array a, int64_t n) {
+    return n * (int64_t)dtype_size(w->arrays[a].dtype);
 }
 
 bool optim_is_offloaded(const struct program *p, const struct param *w) {
@@ -24,21 +20,21 @@ bool optim_is_offloaded(const struct program *p, const struct param *w) {
     return w->state_tier == TIER_DISK || (w->state_tier == TIER_HOST && p->device != DEVICE_CPU);
 }
 
-bool optim_is_staged(const struct program *p, const struct param *w, enum block_array a) {
-    enum tier tier = optim_array_tier(w, a);
-    if (a == BLOCK_MASTER && !w->master) return false;
+bool optim_is_staged(const struct program *p, const struct param *w, enum fixed_array a) {
+    enum tier tier = w->arrays[a].tier;
+    if (!w->arrays[a].copies) return false;
     return tier == TIER_DISK || (tier == TIER_DEVICE && p->device != DEVICE_CPU);
 }
 
-bool optim_array_is_read(const struct param *w, enum block_array a) { return a != BLOCK_WEIGHT || !w->master; }
-bool optim_array_is_written(enum block_array a) { return a != BLOCK_GRAD; }
+bool optim_array_is_read(const struct param *w, enum fixed_array a) { return a != ARRAY_WEIGHT || !w->master; }
+bool optim_array_is_written(enum fixed_array a) { return a != ARRAY_GRAD; }
 
 /* ---- cutting ---- */
 /* Bytes of a slot that n elements take: whole pages, so that a file's transfers fit. */
 static int64_t room_of(const struct program *p, const struct param *w, int64_t n) {
     int64_t bytes = 0;
-    for (enum block_array a = 0; a < N_BLOCK_ARRAYS; a++)
-        if (optim_is_staged(p, w, a)) bytes += round_up(n * optim_array_size(w, a), DISK_PAGE);
+    for (enum fixed_array a = 0; a < N_FIXED_ARRAYS; a++)
+        if (optim_is_staged(p, w, a)) bytes += round_up(bytes_of(w, a, n), DISK_PAGE);
     return bytes;
 }
 
@@ -102,20 +98,19 @@ static enum status cut_param(struct cutting *c, int param) {
 
 /* ---- laying out ---- */
 /* States first, part after part, as they lie in the file: neighbors there are neighbors here, and one transfer moves
- * them. */
-static bool in_group(enum block_array a, int group) {
-    return group == 0 ? a <= BLOCK_MASTER : (int)a == BLOCK_MASTER + group;
-}
+ * them. Then weights, and gradients. */
+enum { N_GROUPS = 3 };
+static int group_of(enum fixed_array a) { return a >= ARRAY_STATE ? 0 : a == ARRAY_WEIGHT ? 1 : 2; }
 
 static void lay_out_block(const struct program *p, const struct optim_blocks *o, const struct optim_block *b) {
     int64_t end = 0;
-    for (int group = 0; group <= N_BLOCK_ARRAYS - 1 - BLOCK_MASTER; group++)
+    for (int group = 0; group < N_GROUPS; group++)
         for (struct block_part *part = &o->parts[b->first_part]; part < &o->parts[b->first_part + b->n_parts]; part++)
-            for (enum block_array a = 0; a < N_BLOCK_ARRAYS; a++) {
+            for (enum fixed_array a = 0; a < N_FIXED_ARRAYS; a++) {
                 const struct param *w = &p->params[part->param];
-                if (!in_group(a, group)) continue;
+                if (group_of(a) != group) continue;
                 part->at[a] = optim_is_staged(p, w, a) ? end : -1;
-                if (part->at[a] >= 0) end += round_up(part->n * optim_array_size(w, a), DISK_PAGE);
+                if (part->at[a] >= 0) end += round_up(bytes_of(w, a, part->n), DISK_PAGE);
             }
 }
 
@@ -123,11 +118,11 @@ static void lay_out_block(const struct program *p, const struct optim_blocks *o,
 static int64_t last_byte(const struct program *p, const struct optim_blocks *o, const struct optim_block *b) {
     int64_t end = 0;
     for (int i = b->first_part; i < b->first_part + b->n_parts; i++)
-        for (enum block_array a = 0; a < N_BLOCK_ARRAYS; a++) {
+        for (enum fixed_array a = 0; a < N_FIXED_ARRAYS; a++) {
             const struct param *w = &p->params[o->parts[i].param];
             if (o->parts[i].at[a] < 0) continue;
-            int64_t bytes = o->parts[i].n * optim_array_size(w, a);
-            if (optim_array_tier(w, a) == TIER_DISK) bytes = round_up(bytes, DISK_PAGE);
+            int64_t bytes = bytes_of(w, a, o->parts[i].n);
+            if (w->arrays[a].tier == TIER_DISK) bytes = round_up(bytes, DISK_PAGE);
             if (o->parts[i].at[a] + bytes > end) end = o->parts[i].at[a] + bytes;
         }
     return end;
@@ -144,9 +139,9 @@ static void lay_out(const struct program *p, struct optim_blocks *o) {
 }
 
 static void count_file(const struct param *w, struct optim_blocks *o) {
-    for (enum block_array a = 0; a <= BLOCK_WEIGHT; a++) {
-        if (optim_array_tier(w, a) != TIER_DISK || (a == BLOCK_MASTER && !w->master)) continue;
-        int64_t bytes = round_up(w->own_n * optim_array_size(w, a), DISK_PAGE);
+    for (enum fixed_array a = ARRAY_WEIGHT; a < N_FIXED_ARRAYS; a++) {
+        if (w->arrays[a].tier != TIER_DISK || !w->arrays[a].copies) continue;
+        int64_t bytes = round_up(bytes_of(w, a, w->own_n), DISK_PAGE);
         if (optim_array_is_read(w, a)) o->read_bytes += bytes;
         o->written_bytes += bytes;
     }

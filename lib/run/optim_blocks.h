@@ -18,13 +18,10 @@
 #include "lib/program/program.h"
 
 enum { OPTIM_SLOTS = 3 };
-/* In the order in which they lie in a slot, and the first three in a file. */
-enum block_array { BLOCK_MOMENT1, BLOCK_MOMENT2, BLOCK_MASTER, BLOCK_WEIGHT, BLOCK_GRAD, N_BLOCK_ARRAYS };
-
 struct block_part {
     int param;
     int64_t first, n;                    /* own elements: of the param's own_n, from `first` on */
-    int64_t at[N_BLOCK_ARRAYS];          /* bytes from the slot's begin; -1: not staged */
+    int64_t at[N_FIXED_ARRAYS];          /* bytes from the slot's begin; -1: not staged */
 };
 struct optim_block { int first_part, n_parts; int64_t bytes; };   /* bytes: of the slot, that it needs */
 
@@ -39,14 +36,11 @@ struct optim_blocks {
 
 /** Does the host update this param, through a window? */
 bool optim_is_offloaded(const struct program *, const struct param *);
-/** Does this array of it pass through the slot? In which tier is it? */
-bool optim_is_staged(const struct program *, const struct param *, enum block_array);
-enum tier optim_array_tier(const struct param *, enum block_array);
-/** Bytes of an element of the array. */
-int64_t optim_array_size(const struct param *, enum block_array);
+/** Does this array of it pass through the slot? */
+bool optim_is_staged(const struct program *, const struct param *, enum fixed_array);
 /** Is it read from the file, and written back to it? */
-bool optim_array_is_read(const struct param *, enum block_array);
-bool optim_array_is_written(enum block_array);
+bool optim_array_is_read(const struct param *, enum fixed_array);
+bool optim_array_is_written(enum fixed_array);
 
 /** Cut this rank's update into blocks for slots of at most window_bytes / OPTIM_SLOTS. Nothing is offloaded: no blocks.
  *  @errors E_CONFIG: the window is too small for the least part; E_MEMORY  @collective{none} */

@@ -41,7 +41,7 @@ struct optim_offload {
 
 /* ---- tables ---- */
 static int most_transfers(const struct optim_block *b) {
-    return (int)(b->bytes / TRANSFER_BYTES) + 1 + b->n_parts * (N_BLOCK_ARRAYS + 1);
+    return (int)(b->bytes / TRANSFER_BYTES) + 1 + b->n_parts * (N_FIXED_ARRAYS + 1);
 }
 
 static enum status make_slot(struct run *r, int i, int n_io, struct window_slot *s) {
@@ -82,9 +82,9 @@ void optim_offload_destroy(struct run *r, struct optim_offload **offload) {
 }
 
 /* ---- where an array of a part is, outside of the slot ---- */
-static char *home(const struct param *w, const struct block_part *part, enum block_array a) {
-    void *const at[N_BLOCK_ARRAYS] = {w->moment1, w->moment2, w->master_weight, param_own_weight(w), param_own_grad(w)};
-    return at[a] ? (char *)at[a] + part->first * optim_array_size(w, a) : NULL;
+static char *home(const struct param *w, const struct block_part *part, enum fixed_array a) {
+    char *at = a == ARRAY_WEIGHT ? param_own_weight(w) : a == ARRAY_GRAD ? param_own_grad(w) : w->arrays[a].at;
+    return at ? at + part->first * (int64_t)dtype_size(w->arrays[a].dtype) : NULL;
 }
 
 /* ---- moving a block ---- */
@@ -107,12 +107,12 @@ static enum status copy_part(const struct run *r, bool write, char *memory, char
 }
 
 static enum status move_array(const struct run *r, struct window_slot *s, const struct block_part *part,
-                              enum block_array a, bool write) {
+                              enum fixed_array a, bool write) {
     const struct param *w = &r->program.params[part->param];
-    int64_t bytes = part->n * optim_array_size(w, a), whole = round_up(bytes, DISK_PAGE);
+    int64_t bytes = part->n * (int64_t)dtype_size(w->arrays[a].dtype), whole = round_up(bytes, DISK_PAGE);
     char *memory = s->memory + part->at[a];
     if (part->at[a] < 0 || !(write ? optim_array_is_written(a) : optim_array_is_read(w, a))) return OK;
-    if (optim_array_tier(w, a) != TIER_DISK) return copy_part(r, write, memory, home(w, part, a), bytes);
+    if (w->arrays[a].tier != TIER_DISK) return copy_part(r, write, memory, home(w, part, a), bytes);
     if (write) memset(memory + bytes, 0, (size_t)(whole - bytes));   /* what pads the last page stays zero */
     add_transfer(s, write, memory, home(w, part, a), whole);
     return OK;
@@ -122,7 +122,7 @@ static enum status move_block(const struct run *r, struct window_slot *s, int bl
     const struct optim_block *b = &r->blocks.blocks[block];
     s->n_io = 0;
     for (int i = b->first_part; i < b->first_part + b->n_parts; i++)
-        for (enum block_array a = 0; a < N_BLOCK_ARRAYS; a++)
+        for (enum fixed_array a = 0; a < N_FIXED_ARRAYS; a++)
             TRY(move_array(r, s, &r->blocks.parts[i], a, write));
     for (int i = 0; i < s->n_io; i++) TRY(disk_start(r->disk, &s->io[i]));
     return r->device->mark_set(r->device, &s->mark);
@@ -136,7 +136,7 @@ static enum status settle(const struct run *r, struct window_slot *s) {
 
 /* ---- updating a block ---- */
 static void *in_slot(const struct window_slot *s, const struct param *w, const struct block_part *part,
-                     enum block_array a) {
+                     enum fixed_array a) {
     return part->at[a] < 0 ? home(w, part, a) : s->memory + part->at[a];
 }
 
@@ -147,9 +147,9 @@ static enum status update_block(const struct run *r, const struct window_slot *s
         const struct block_part *part = &r->blocks.parts[b->first_part + i];
         const struct param *w = &r->program.params[part->param];
         e[i] = (struct adamw_elements){
-            part->n, in_slot(s, w, part, BLOCK_WEIGHT), w->type.dtype, in_slot(s, w, part, BLOCK_GRAD),
-            w->grad_type.dtype, in_slot(s, w, part, BLOCK_MOMENT1), in_slot(s, w, part, BLOCK_MOMENT2),
-            w->master ? in_slot(s, w, part, BLOCK_MASTER) : NULL, w->decay};
+            part->n, in_slot(s, w, part, ARRAY_WEIGHT), w->type.dtype, in_slot(s, w, part, ARRAY_GRAD),
+            w->grad_type.dtype, in_slot(s, w, part, ARRAY_STATE), in_slot(s, w, part, ARRAY_STATE + 1),
+            in_slot(s, w, part, ARRAY_MASTER), w->decay};
     }
     return adamw_update(device_cpu(), a, e, b->n_parts);
 }

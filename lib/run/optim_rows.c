@@ -25,11 +25,10 @@ static const struct step *reader_of(const struct program *p, int param) {
 static bool is_table(const struct program *p, int i) {
     return p->params[i].present && p->params[i].update == UPDATE_ROWS && !p->forward_only;
 }
-static int records_of_step(const struct param *w) { return w->n_records / (w->delay + 1); }
 
 static int64_t index_bytes(const struct program *p, int i) {
     const struct step *s = reader_of(p, i);
-    return arena_align(rows_index_bytes(&p->slots[s->in[0]].type, records_of_step(&p->params[i])));
+    return arena_align(rows_index_bytes(&p->slots[s->in[0]].type, param_records_of_step(&p->params[i])));
 }
 
 int64_t optim_rows_work(const struct program *p) {
@@ -41,9 +40,10 @@ int64_t optim_rows_work(const struct program *p) {
 
 static struct table table_of(const struct program *p, int i, void *work) {
     const struct param *w = &p->params[i];
+    const struct param_array *hot = param_array(w, HOT_ROWS);
     const struct step *s = reader_of(p, i);
     struct rows r = {.ids = p->slots[s->in[0]].type, .table = w->type, .record_bytes = w->record_bytes,
-                     .n_records = records_of_step(w), .weight = w->hot_rows ? w->hot : w->weight, .place = w->hot_place,
+                     .n_records = param_records_of_step(w), .weight = hot ? hot->at : w->weight, .place = w->hot_place,
                      .kept = p->params[s->weight[1]].weight};
     r.index = work;
     r.other = r.index + r.n_records * type_n(&r.ids);

@@ -11,27 +11,15 @@
 #include <omp.h>
 #include <stdlib.h>
 
+/* One more gradient of another param reads that one's weight. */
 static void bind_params(struct run *r) {
-    for (int i = 0; i < r->program.n_params; i++) {
-        struct param *w = &r->program.params[i];
+    for (struct param *w = r->program.params; w < r->program.params + r->program.n_params; w++) {
         if (!w->present) continue;
+        for (struct param_array *a = w->arrays; a < w->arrays + w->n_arrays; a++)
+            if (a->copies) a->at = arena_at(&r->arenas[a->tier][a->role], a->offset);
         const struct param *stored = w->gradient_of ? &r->program.params[w->gradient_of - 1] : w;
-        const struct arena *weights = r->arenas[w->weight_tier], *states = r->arenas[w->state_tier];
-        const struct arena *grads = &r->arenas[w->grad_tier][ROLE_GRAD];
-        w->weight = w->weight_versions = arena_at(&weights[ROLE_PARAM], stored->weight_offset);
-        w->hot = arena_at(&r->arenas[TIER_DEVICE][ROLE_PARAM], w->hot_offset);
-        w->second = arena_at(&r->arenas[TIER_DEVICE][ROLE_PARAM], w->second_offset);
-        w->grad = arena_at(grads, w->grad_offset);
-        w->waiting = arena_at(grads, w->waiting_offset);
-        w->moment1 = arena_at(&states[ROLE_OPTIM], w->moment1_offset);
-        w->moment2 = arena_at(&states[ROLE_OPTIM], w->moment2_offset);
-        if (w->master) w->master_weight = arena_at(&states[ROLE_OPTIM], w->master_offset);
-        if (r->program.n_apart) {
-            w->outer_start = arena_at(&states[ROLE_OPTIM], w->outer_offset[0]);
-            w->outer_momentum = arena_at(&states[ROLE_OPTIM], w->outer_offset[1]);
-        }
-        for (enum shadow a = 0; a < N_SHADOWS; a++)
-            w->shadow[a] = arena_at(&(a == SHADOW_WEIGHT ? weights : states)[ROLE_OPTIM], w->shadow_offset[a]);
+        w->weight = stored->arrays[ARRAY_WEIGHT].at;
+        w->grad = w->arrays[ARRAY_GRAD].at;
     }
 }
 

@@ -1,32 +1,42 @@
 #include "lib/run/shadow.h"
 
-/* One array of a param: where it is, and how long. */
-struct original { void *at; int64_t bytes; enum tier tier; };
+/* Of the weight own elements, of states all; NULL: it is no array that an update changes. */
+static const char *const NAMES[N_FIXED_ARRAYS] = {
+    [ARRAY_WEIGHT] = "weight before", [ARRAY_STATE] = "state1 before", [ARRAY_STATE + 1] = "state2 before",
+    [ARRAY_MASTER] = "master before"};
 
-/* Of a file whole pages, which is what was planned. */
-static int64_t kept_bytes(int64_t n, enum dtype dtype, enum tier tier) {
-    int64_t bytes = n * (int64_t)dtype_size(dtype);
-    return tier == TIER_DISK ? round_up(bytes, DISK_PAGE) : bytes;
+static bool is_changed(const struct param *w, enum fixed_array i) {
+    if (!param_is_stored(w) || !NAMES[i]) return false;
+    return i == ARRAY_WEIGHT || (param_is_dense(w) && (i != ARRAY_MASTER || w->master));
 }
 
-static struct original original_of(const struct param *w, enum shadow a) {
-    void *const state[N_SHADOWS] = {NULL, w->moment1, w->moment2, w->master_weight};
-    if (a == SHADOW_WEIGHT)
-        return (struct original){param_own_weight(w), kept_bytes(w->own_n, w->type.dtype, w->weight_tier),
-                                 w->weight_tier};
-    int64_t bytes = state[a] ? kept_bytes(param_state_n(w), w->state_dtype, w->state_tier) : 0;
-    return (struct original){state[a], bytes, w->state_tier};
+enum status shadow_add(struct program *p) {
+    for (int i = 0; i < p->n_params; i++) {
+        const struct param *w = &p->params[i];
+        struct param_array a = {.role = ROLE_OPTIM, .copies = 1, .place = BEHIND_PARAMS};
+        for (enum fixed_array k = 0; k < N_FIXED_ARRAYS; k++) {
+            bool weight = k == ARRAY_WEIGHT;
+            if (!is_changed(w, k)) continue;
+            a.name = NAMES[k], a.n = weight ? w->own_n : param_state_n(w);
+            a.dtype = weight ? w->type.dtype : w->state_dtype, a.tier = weight ? w->weight_tier : w->state_tier;
+            TRY(program_add_array(p, i, &a));
+        }
+    }
+    return OK;
 }
 
 static enum status copy_all(struct run *r, bool back) {
-    for (int i = 0; i < r->program.n_params; i++) {
-        const struct param *w = &r->program.params[i];
-        for (enum shadow a = 0; param_is_stored(w) && a < N_SHADOWS; a++) {
-            struct original o = original_of(w, a);
-            const struct device *device = run_tier_device(r, o.tier);
-            if (o.bytes) TRY(device->copy(device, back ? o.at : w->shadow[a], back ? w->shadow[a] : o.at, o.bytes));
+    for (int i = 0; i < r->program.n_params; i++)
+        for (enum fixed_array k = 0; k < N_FIXED_ARRAYS; k++) {
+            const struct param *w = &r->program.params[i];
+            if (!is_changed(w, k)) continue;
+            const struct param_array *before = param_array(w, NAMES[k]);
+            const struct device *device = run_tier_device(r, before->tier);
+            void *now = k == ARRAY_WEIGHT ? param_own_weight(w) : w->arrays[k].at;
+            int64_t bytes = param_array_bytes(before);
+            if (before->tier == TIER_DISK) bytes = round_up(bytes, DISK_PAGE);       /* whole pages, as planned */
+            if (bytes) TRY(device->copy(device, back ? now : before->at, back ? before->at : now, bytes));
         }
-    }
     return OK;
 }
 

@@ -5,6 +5,8 @@
 
 #include "lib/run/run.h"
 
+/** Places for it, before memory_plan_params. @errors E_INTERNAL  @collective{none} */
+enum status shadow_add(struct program *);
 /** Before the update. @collective{none} @errors E_DEVICE */
 enum status shadow_take(struct run *);
 /** All as it was. Other ranks' copies of own weights, which ZeRO keeps, follow when they are published again.

@@ -50,12 +50,12 @@ static void check_slots(const struct run *r) {
         char *used = calloc(1, (size_t)o->slot_bytes);
         assert_non_null(used);
         for (int i = o->blocks[b].first_part; i < o->blocks[b].first_part + o->blocks[b].n_parts; i++)
-            for (enum block_array a = 0; a < N_BLOCK_ARRAYS; a++) {
+            for (enum fixed_array a = 0; a < N_FIXED_ARRAYS; a++) {
                 const struct param *w = &r->program.params[o->parts[i].param];
-                int64_t bytes = o->parts[i].n * optim_array_size(w, a);
+                int64_t bytes = o->parts[i].n * (int64_t)dtype_size(w->arrays[a].dtype);
                 if (o->parts[i].at[a] < 0) continue;
                 assert_int_equal(o->parts[i].at[a] % DISK_PAGE, 0);
-                if (optim_array_tier(w, a) == TIER_DISK) bytes = round_up(bytes, DISK_PAGE);
+                if (w->arrays[a].tier == TIER_DISK) bytes = round_up(bytes, DISK_PAGE);
                 assert_true(o->parts[i].at[a] + bytes <= o->slot_bytes);
                 most = max64(most, b % OPTIM_SLOTS * o->slot_bytes + o->parts[i].at[a] + bytes);
                 for (int64_t k = 0; k < bytes; k++) assert_int_equal(used[o->parts[i].at[a] + k]++, 0);

@@ -87,7 +87,7 @@ static enum status loss_with(struct run *r, const struct param *w, int64_t at, d
 static enum status gradient_of(const struct run *r, const double *grads, const struct param *w, int64_t at,
                                double *grad) {
     double sum[2] = {0, at >= 0};
-    if (at >= 0) sum[0] = grads[w->grad_offset / 8 + at];
+    if (at >= 0) sum[0] = grads[param_grad_offset(w) / 8 + at];
     TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], sum, 2, FP64, COMM_SUM));
     *grad = sum[0] / sum[1];
     return OK;

@@ -4,19 +4,18 @@
 #include <limits.h>
 
 static enum status copy_weight(struct run *r, struct param *w, int slot) {
-    char *to = (char *)w->weight_versions + slot * w->version_bytes;
-    int64_t bytes = param_resident_n(w, w->weight_residence) * (int64_t)dtype_size(w->type.dtype);
+    const struct param_array *all = &w->arrays[ARRAY_WEIGHT];
+    char *to = (char *)all->at + slot * all->stride;
     const void *from = w->weight;
-    return to == from ? OK : r->device->copy(r->device, to, from, bytes);
+    w->weight = to;
+    return to == from ? OK : r->device->copy(r->device, to, from, param_array_bytes(all));
 }
 
 /* All params' newest weights into this slot, which has the newest then. */
 static enum status newest_to(struct run *r, int slot) {
     for (int i = 0; i < r->program.n_params; i++) {
         struct param *w = &r->program.params[i];
-        if (!w->present || !w->version_bytes) continue;
-        TRY(copy_weight(r, w, slot));
-        w->weight = (char *)w->weight_versions + slot * w->version_bytes;
+        if (w->present && w->arrays[ARRAY_WEIGHT].copies > 1) TRY(copy_weight(r, w, slot));
     }
     return OK;
 }

@@ -9,18 +9,9 @@ static void add(int64_t to[N_ROLES], const int64_t x[N_ROLES], int sign) {
 }
 
 /* ---- what is there from start to end ---- */
-static int64_t elements_bytes(int64_t n, enum dtype dtype) { return n * (int64_t)dtype_size(dtype); }
-
 static void count_param(const struct param *w, int64_t resident[N_ROLES]) {
-    int64_t state = elements_bytes(param_state_n(w), w->state_dtype);
-    if (w->grad_tier == TIER_DEVICE)
-        resident[ROLE_GRAD] += param_grad_bytes(w) +
-                               elements_bytes(w->n_waiting * param_waiting_n(w), FP32);
-    if (w->gradient_of) return;
-    if (w->weight_tier == TIER_DEVICE)
-        resident[ROLE_PARAM] += elements_bytes(param_resident_n(w, w->weight_residence), w->type.dtype);
-    resident[ROLE_PARAM] += param_hot_bytes(w);
-    if (w->state_tier == TIER_DEVICE) resident[ROLE_OPTIM] += (w->master ? 3 : 2) * state;
+    for (const struct param_array *a = w->arrays; a < w->arrays + w->n_arrays; a++)
+        if (a->tier == TIER_DEVICE) resident[a->role] += a->copies * param_array_bytes(a);
 }
 
 static void count_resident(const struct program *p, const struct memory_plan *m, int64_t resident[N_ROLES]) {

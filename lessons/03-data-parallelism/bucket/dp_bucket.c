@@ -5,10 +5,10 @@
  * the ranks by one all-reduce as soon as the last of them is final, while backward still works on earlier layers.
  *
  * What you write are the five functions below; dp/dp_bucket.h says what each promises, and has the structs. Theory:
- * lesson 03, "Buckets". What you need of others: struct param (lib/program/program.h) with `present`, `grad_offset`,
- * `grad_type`; type_bytes (lib/device/tensor.h); dtype_size (lib/device/dtype.h), for bytes into elements; table_grow
- * (lib/base/grow.h); comm_all_reduce_start, comm_wait (lib/comm/comm.h); bill_exchange (lib/program/bill.h) and struct
- * exchange (lib/comm/exchange.h).
+ * lesson 03, "Buckets". What you need of others: struct param (lib/program/program.h) with `present` and `grad_type`,
+ * and its param_grad_offset; type_bytes (lib/device/tensor.h); dtype_size (lib/device/dtype.h), bytes into elements;
+ * table_grow (lib/base/grow.h); comm_all_reduce_start, comm_wait (lib/comm/comm.h); bill_exchange (lib/program/bill.h)
+ * and struct exchange (lib/comm/exchange.h).
  *
  * Grade a copy in my/ with: make grade LESSON=03 FILE=my/dp_bucket.c */
 #include "dp/dp_bucket.h"
