@@ -29,6 +29,7 @@
 #include "lib/comm/transport/host_transport.h"
 #include "lib/comm/comm_device.h"
 #include "lib/comm/membership/comm_membership.h"
+#include "lib/comm/membership/membership_table.h"
 #include "lib/comm/hops/comm_hops.h"
 #include "lib/comm/hops/comm_links.h"
 #include "lib/comm/flight/flight.h"
@@ -81,6 +82,7 @@ static enum status choose_transport(void) {
     bool is_own;
     TRY(own_job_find(&job, &is_own));
     comm_host_transport_is(is_own ? &transport_own : &transport_mpi);
+    comm_membership_is(is_own ? &membership_own : NULL);
     return OK;
 }
 
@@ -121,51 +123,6 @@ enum status comm_start(int *argc, char ***argv) {
     return status;
 }
 
-void comm_epoch_shape(const struct epoch_shape *shape) {
-    if (comm_host_transport()->shape) comm_host_transport()->shape(shape);
-}
-
-void comm_epoch_keep(int64_t number) {
-    if (comm_host_transport()->keep) comm_host_transport()->keep(number);
-}
-int64_t comm_epoch_kept(void) { return comm_host_transport()->kept ? comm_host_transport()->kept() : 0; }
-void comm_epoch_done(int64_t step) {
-    if (comm_host_transport()->done) comm_host_transport()->done(step);
-}
-int comm_epoch(void) { return comm_world_place()->epoch; }
-
-void comm_epoch_members(struct epoch *now, struct epoch *from) {
-    *now = (struct epoch){.n = comm_world_size(), .from = -1};
-    *from = (struct epoch){.number = -1};
-    for (int i = 0; i < now->n && i < EPOCH_MOST_RANKS; i++) now->slot[i] = i;
-    if (comm_host_transport()->members_of_epochs) comm_host_transport()->members_of_epochs(now, from);
-}
-
-void comm_epoch_say_whole(void) {
-    if (comm_host_transport()->say_whole) comm_host_transport()->say_whole();
-}
-bool comm_epoch_is_whole(void) { return comm_host_transport()->is_whole && comm_host_transport()->is_whole(); }
-
-int comm_epoch_wants_shape(void) {
-    return comm_host_transport()->wants_shape ? comm_host_transport()->wants_shape() : 0;
-}
-
-enum status comm_epoch_close(void) {
-    return !comm_host_transport()->close_epoch || comm_host_transport()->close_epoch() ? OK : E_EPOCH;
-}
-bool comm_epoch_has_changed(void) { return comm_host_transport()->has_changed && comm_host_transport()->has_changed(); }
-bool comm_epoch_changes(void) { return comm_host_transport()->changes && comm_host_transport()->changes(); }
-bool comm_epoch_is_closed(void) { return comm_host_transport()->is_closed && comm_host_transport()->is_closed(); }
-
-bool comm_epoch_ends(void) { return comm_host_transport()->ends && comm_host_transport()->ends(); }
-enum status comm_epoch_rest(void) {
-    if (!comm_host_transport()->rest) return FAIL(E_INTERNAL, "ranks of a job under MPI do not change");
-    return comm_host_transport()->rest();
-}
-void comm_epoch_ask_relief(bool wanted) {
-    if (comm_host_transport()->wish) comm_host_transport()->wish(wanted ? EPOCH_WANTS_RELIEF : EPOCH_STAYS);
-}
-
 /* A spare that is new has no settings yet, and all have to send alike. How long it waits is a rank's own. */
 static void forget_settings(void) {
     const struct comm_settings patience = {.timeout_s = comm_settings_in_force()->timeout_s};
@@ -179,17 +136,16 @@ void comm_epoch_leave(void) {
     comm_device_leave();
     comm_given_up_drop();
     forget_settings();
-    if (comm_host_transport()->leave) comm_host_transport()->leave();
+    comm_membership_leave();
 }
 
 enum status comm_epoch_enter(void) {
-    if (!comm_host_transport()->enter) return FAIL(E_INTERNAL, "ranks of a job under MPI do not change");
     const struct group *left = group_first() == group_world() ? group_world()->next : group_first();
     if (left) return FAIL(E_INTERNAL, "group %s is left from the epoch before", left->name);
     group_close_world();
     free(comm_world_place()->host);
     comm_world_place()->host = NULL;
-    TRY(comm_host_transport()->enter(comm_world_place()));
+    TRY(comm_membership_enter(comm_world_place()));
     return open_world();
 }
 

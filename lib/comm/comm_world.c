@@ -15,14 +15,10 @@ static struct comm_settings settings = AT_FIRST;
 
 struct comm_place *comm_world_place(void) { return &place; }
 
-static const struct host_transport *transport = &transport_mpi;
+static const struct host_transport *transport;                    /* NULL before comm_start: a world of one */
 const struct host_transport *comm_host_transport(void) { return transport; }
-static bool has_library = true;              /* MPI's, before there is any */
-void comm_host_transport_is(const struct host_transport *t) {
-    transport = t;
-    has_library = t->collective != NULL;
-}
-bool comm_has_library(void) { return has_library; }
+void comm_host_transport_is(const struct host_transport *t) { transport = t; }
+bool comm_has_library(void) { return !transport || transport->collective; }    /* MPI's, before there is any */
 
 int comm_world_rank(void) { return place.rank; }
 int comm_world_size(void) { return place.size; }

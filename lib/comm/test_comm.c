@@ -240,7 +240,7 @@ TEST(test_waiting_is_not_work) {
 
 /* All have to send alike in the next epoch, and a new spare has no settings; how long a rank waits is its own. */
 TEST(test_an_epoch_keeps_the_deadline_alone) {
-    if (comm_host_transport()->enter) skip(); /* its ranks would have to meet in the next epoch */
+    if (comm_host_transport() != &transport_mpi) skip(); /* its ranks would have to meet in the next epoch */
     const struct comm_settings before = *comm_settings_in_force();
     comm_configure(&(struct comm_settings){.timeout_s = 7, .check_collectives = true, .rule[1].library = true});
     comm_epoch_leave();

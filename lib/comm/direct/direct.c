@@ -20,6 +20,7 @@
 #include "lib/base/log.h"
 #include "lib/comm/direct/lent.h"
 #include "lib/comm/direct/streams.h"
+#include "lib/comm/membership/membership_table.h"
 #include "lib/comm/transport/host_transport.h"
 
 #include <sched.h>
@@ -391,11 +392,13 @@ static bool mail_receive(int *from, struct mail *mail) {
 }
 
 const struct host_transport transport_own = {
-    .name = "the own transport", .version = version, .start = world_start, .share = world_share, .leave = leave,
-    .enter = enter, .shape = set_shape, .wants_shape = wants_shape, .keep = keep, .kept = kept, .done = done,
-    .members_of_epochs = members_of_epochs, .say_whole = say_whole, .is_whole = is_whole, .close_epoch = close_epoch,
-    .is_closed = is_closed, .has_changed = has_changed, .changes = changes, .ends = ends, .rest = rest,
-    .wish = wish, .finish = world_finish, .kill = world_kill, .split = split, .members = members,
-    .duplicate = duplicate, .close = close_communicator, .shared_make = shared_make, .shared_free = shared_free,
-    .send = send_message, .receive = receive_message, .test = test_message, .text = own_code_text, .collective = NULL,
+    .name = "the own transport", .version = version, .start = world_start, .share = world_share,
+    .finish = world_finish, .kill = world_kill, .split = split, .members = members, .duplicate = duplicate,
+    .close = close_communicator, .shared_make = shared_make, .shared_free = shared_free, .send = send_message,
+    .receive = receive_message, .test = test_message, .text = own_code_text, .collective = NULL,
     .mail_open = mail_open, .mail_close = mail_close, .mail_send = mail_send, .mail_receive = mail_receive};
+
+const struct membership membership_own = {
+    .leave = leave, .enter = enter, .shape = set_shape, .wants_shape = wants_shape, .keep = keep, .kept = kept,
+    .done = done, .members = members_of_epochs, .say_whole = say_whole, .is_whole = is_whole, .close = close_epoch,
+    .is_closed = is_closed, .has_changed = has_changed, .changes = changes, .ends = ends, .rest = rest, .wish = wish};

@@ -3,6 +3,7 @@
 #include "lib/base/log.h"
 #include "lib/comm/direct/job.h"
 #include "lib/comm/direct/lent.h"
+#include "lib/comm/membership/membership_table.h"
 #include "lib/comm/transport/host_transport.h"
 #include "tests/test.h"
 
@@ -293,7 +294,9 @@ static bool a_place_on_a_host(struct comm_place *place) {
 }
 
 /* No rank does so by itself: each waits for the word of the lighthouse. */
-static bool close_it(struct comm_place *place) { return (void)place, OWN.close_epoch() && OWN.is_closed(); }
+static bool close_it(struct comm_place *place) {
+    return (void)place, membership_own.close() && membership_own.is_closed();
+}
 
 TEST(test_hosts) {
     static const int16_t of[] = {7, 3, 7, 3};

@@ -1,5 +1,6 @@
 /* ranks: 1  device: cpu */
 /* The transport when its epochs end: processes that this test forks and kills, as an agent sees it. */
+#include "lib/comm/membership/membership_table.h"
 #include "lib/comm/transport/host_transport.h"
 #include "lib/base/clock.h"
 #include "lib/comm/direct/job.h"
@@ -63,8 +64,8 @@ static void live(const struct own_job *job) {
         if (status == OK) status = work_in_an_epoch(&place);
         if (status != E_EPOCH) break;
         free(place.host);
-        OWN.leave();
-        status = OWN.enter(&place);
+        membership_own.leave();
+        status = membership_own.enter(&place);
     }
     if (status == OK) OWN.finish();
     status_report();
@@ -152,7 +153,7 @@ static void lend_and_leave(const struct own_job *job, struct own_memory *common)
     common->word[BUSY] += (uint64_t)rank;
     while (code == TRANSPORT_OK && !done) code = OWN.test(&handle, &done);
     if (rank == 0 && code == TRANSPORT_CHANGED) {
-        OWN.leave();
+        membership_own.leave();
         for (int64_t i = LENT; i > 0; i--) x[i - 1] = 2;
     }
     for (int64_t i = 0; i < LENT && done; i++)
@@ -194,8 +195,8 @@ static void wait_for_the_other(const struct own_job *job) {
     enum status status = OWN.start(NULL, NULL, &place);
     if (status == E_EPOCH) {
         free(place.host);
-        OWN.leave();
-        status = OWN.enter(&place);
+        membership_own.leave();
+        status = membership_own.enter(&place);
         if (status == OK) OWN.finish();
     }
     _exit(status == OK && place.size == 1 ? 0 : status);

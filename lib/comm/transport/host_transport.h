@@ -12,7 +12,6 @@
 #define TRIVIUM_COMM_HOST_TRANSPORT_H
 
 #include "lib/comm/comm_backend.h"
-#include "lib/comm/membership/membership.h"
 #include "lib/comm/transport/comm_mail.h"
 #include <stdatomic.h>
 
@@ -34,31 +33,6 @@ struct host_transport {
     enum status (*start)(int *argc, char ***argv, struct comm_place *);
     /* Rank 0's bytes, for all. */
     enum status (*share)(void *bytes, int n);
-    /* After the ranks have changed: what is in flight is forgotten, and the callers' memory not touched any more. */
-    void (*leave)(void);
-    /* After that, and when all communicators are closed: into the next epoch. A spare waits here
-     * until it is needed. NULL, as those around it: they never change. @errors E_EPOCH: again, too */
-    enum status (*enter)(struct comm_place *);
-    /* Who may be left out of an epoch; rank 0's word counts. */
-    void (*shape)(const struct epoch_shape *);
-    int (*wants_shape)(void);                  /* comm_epoch_wants_shape */
-    /* A number that outlives its ranks; 0 at first. */
-    void (*keep)(int64_t);
-    int64_t (*kept)(void);
-    void (*done)(int64_t step);                /* rank 0 has done so many steps */
-    /* Who is a member; and comm_epoch_say_whole. */
-    void (*members_of_epochs)(struct epoch *now, struct epoch *from);
-    void (*say_whole)(void);
-    bool (*is_whole)(void);
-    /* comm_epoch_close: @return whether this epoch is closed; _is_closed. */
-    bool (*close_epoch)(void);
-    bool (*is_closed)(void);
-    bool (*has_changed)(void);                 /* another epoch has been opened */
-    bool (*changes)(void);                     /* the same, waited for, for a few seconds: a peer has been lost */
-    /* Is it to end; the wait for the next one; what this rank asks for (comm_epoch_ends, _rest, _wish). */
-    bool (*ends)(void);
-    enum status (*rest)(void);
-    void (*wish)(enum epoch_wish);
     void (*finish)(void);
     void (*kill)(int code);                    /* ends every process of the job; does not return. @collective{none} */
 
@@ -95,7 +69,7 @@ struct host_transport {
 };
 
 extern const struct host_transport transport_mpi, transport_own;
-/* comm_world.c: the job's transport, and this process's place; one rank of one before comm_start. */
+/* comm_world.c: the job's transport, NULL before comm_start; and this process's place, one of one until then. */
 const struct host_transport *comm_host_transport(void);
 void comm_host_transport_is(const struct host_transport *);
 struct comm_place *comm_world_place(void);
