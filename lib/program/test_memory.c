@@ -329,6 +329,35 @@ TEST(test_own_params_take_a_shard) {
     assert_int_equal(m.bytes[TIER_DEVICE][ROLE_OPTIM], 3 * ARENA_ALIGN + 4 * 4);
 }
 
+/* Five numbers of an owner's own in two copies: one place, whose second copy begins at the next cache line. */
+TEST(test_an_owner_adds_an_array_once) {
+    struct program p;
+    struct memory_plan m;
+    struct param_array a = {.name = "own", .n = 5, .dtype = FP32, .role = ROLE_OPTIM, .copies = 1, .place = LAST};
+    program_init(&p);
+    int w = program_add_param(&p, "b", "w", (struct type){FP32, {1, {axis_whole('C', 10)}}}, 0, 0, false);
+    p.params[w].present = true, p.params[w].own_n = 10;
+    assert_ok(program_add_array(&p, w, &a));
+    a.copies = 2;
+    assert_ok(program_add_array(&p, w, &a));                         /* the same one, changed */
+    assert_int_equal(p.params[w].n_arrays, N_FIXED_ARRAYS + 1);
+    memory_plan_params(&p, &(struct schedule){0}, &m);
+    const struct param_array *own = param_array(&p.params[w], "own");
+    assert_int_equal(own->offset, 2 * ARENA_ALIGN);                  /* behind two moments of 40 bytes */
+    assert_int_equal(own->stride, ARENA_ALIGN);
+    assert_int_equal(m.bytes[TIER_DEVICE][ROLE_OPTIM], 3 * ARENA_ALIGN + 5 * 4);
+    static char name[MAX_ARRAYS][8];
+    for (int i = N_FIXED_ARRAYS + 1; i < MAX_ARRAYS; i++) {
+        snprintf(name[i], sizeof name[i], "a%d", i);
+        a.name = name[i];
+        assert_ok(program_add_array(&p, w, &a));
+    }
+    a.name = "more";
+    assert_fails(program_add_array(&p, w, &a), E_INTERNAL, "more of b.w", "MAX_ARRAYS=14");
+    assert_null(param_array(&p.params[w], "more"));
+    program_fini(&p);
+}
+
 /* ---- comm: two rings, then what techniques asked for ---- */
 TEST(test_comm_holds_rings_and_then_techniques) {
     struct run r;
@@ -376,5 +405,6 @@ TESTS(unit_test(test_bytes_in_use_at_one_time_never_meet), unit_test(test_bytes_
       unit_test(test_gpipe_keeps_every_microbatch), unit_test(test_1f1b_keeps_as_many_as_are_on_their_way),
       unit_test(test_accumulation_keeps_one_frame), unit_test(test_params_gradients_and_states_lie_side_by_side),
       unit_test(test_master_weights_have_a_place_of_their_own), unit_test(test_own_params_take_a_shard),
+      unit_test(test_an_owner_adds_an_array_once),
       unit_test(test_comm_holds_rings_and_then_techniques),
       unit_test(test_on_cuda_everything_begins_at_256_bytes))
