@@ -3,7 +3,6 @@
 #include "driver/deadline.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
-#include "driver/train/straggler.h"
 #include "driver/train/train_options.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"

@@ -27,7 +27,6 @@
 #include "driver/report/report.h"
 #include "driver/compare/resident.h"
 #include "driver/setup.h"
-#include "driver/train/straggler.h"
 #include "driver/train/train_options.h"
 #include "lib/base/log.h"
 #include "lib/run/products.h"

@@ -1,8 +1,6 @@
 #include "driver/train/straggler.h"
 
-#include "driver/train/train_options.h"
 #include "lib/base/sort.h"
-#include "lib/comm/comm.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,10 +53,4 @@ enum status straggler_inject_parse(const char *text, int n, struct straggler_inj
     }
     return FAIL(E_CONFIG, "inject=%s; use slow=RANK,FACTOR or link=RANK,FACTOR with a rank from 0 to %d and a factor "
                 "from 1 to 100, as in slow=0,1.5", text, n - 1);
-}
-
-double straggler_link_slowdown(const struct plan *p) {
-    struct straggler_inject inject;
-    if (straggler_inject_parse(train_options(p)->inject, plan_ranks(p), &inject) != OK) status_clear();
-    return inject.what == INJECT_SLOW_LINK && inject.rank == comm_world_rank() ? inject.factor : 1;
 }

@@ -34,7 +34,5 @@ struct straggler_inject { enum straggler_what what; int rank; double factor; };
 /** "slow=2,1.5" or "link=2,10" for n ranks; "": nothing. Pure. @errors E_CONFIG with the value and what may stand
  *  there */
 enum status straggler_inject_parse(const char *text, int n, struct straggler_inject *out);
-/** How many times as long the emulated links of this rank take under a settled plan's --inject; 1: as long. */
-double straggler_link_slowdown(const struct plan *);
 
 #endif

@@ -150,4 +150,10 @@ static enum status check(const struct plan *p) {
     return check_checkpoints(p);
 }
 
+double straggler_link_slowdown(const struct plan *p) {
+    struct straggler_inject inject;
+    if (straggler_inject_parse(train_options(p)->inject, plan_ranks(p), &inject) != OK) status_clear();
+    return inject.what == INJECT_SLOW_LINK && inject.rank == comm_world_rank() ? inject.factor : 1;
+}
+
 const struct job train_job = {{OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct train_options)}, check};

@@ -28,5 +28,7 @@ struct train_options {
 
 extern const struct job train_job;
 static inline struct train_options *train_options(const struct plan *p) { return plan_own(p, &train_job.options); }
+/** How many times as long the emulated links of this rank take under a settled plan's --inject; 1: as long. */
+double straggler_link_slowdown(const struct plan *);
 
 #endif

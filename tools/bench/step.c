@@ -15,7 +15,7 @@
  * and that count must agree. */
 #include "driver/recipe.h"
 #include "driver/setup.h"
-#include "driver/train/straggler.h"
+#include "driver/train/train_options.h"
 #include "lib/base/clock.h"
 #include "lib/run/run.h"
 #include <cuda_runtime_api.h>
