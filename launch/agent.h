@@ -1,5 +1,5 @@
-/* The agent: the parent of a host's ranks in a job without MPI (--comm-transport own). `launch` runs it where it would
- * run mpirun, and speaks to it in the same way: by signals, text and an exit code. */
+/* The agent: the parent of a host's ranks in a job without MPI (--comm-transport direct). `launch` runs it where it
+ * would run mpirun, and speaks to it in the same way: by signals, text and an exit code. */
 #ifndef TRIVIUM_LAUNCH_AGENT_H
 #define TRIVIUM_LAUNCH_AGENT_H
 

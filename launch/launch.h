@@ -39,7 +39,7 @@ int launch(int argc, char **argv, launch_supervisor *);
 struct launch_request {
     int n_ranks;
     const char *host, *hostfile; /* NULL: this host only */
-    bool own;                    /* the own transport, without mpirun */
+    bool own;                    /* the direct transport, without mpirun */
     int spares, elastic;         /* of it: idle ranks; fewest ranks that go on without dead ones, 0: none do */
     int respawn;                 /* how many dead ranks are started again, as spares */
     int nodes;                   /* own: hosts that are emulated, with TCP between them; 0: none are */

@@ -19,29 +19,29 @@ const char launch_help[] =
     "--spares)\n"
     "  --host LIST      hosts to run on, host:ranks separated by commas (default: this one)\n"
     "  --hostfile FILE  the same from a file, one `host slots=ranks` per line\n"
-    "  --comm-transport mpi|own\n"
+    "  --comm-transport mpi|direct\n"
     "                   who starts ranks and carries their messages: Open MPI's mpirun (default; not in a build with "
     "MPI=0),\n"
-    "                   or launch itself: no MPI takes part. TRIVIUM_COMM_TRANSPORT=own in the environment says the "
+    "                   or launch itself: no MPI takes part. TRIVIUM_COMM_TRANSPORT=direct in the environment says the "
     "same\n"
-    "  --nodes N        own: as if the ranks were on N hosts: TCP between them, on this one (default: 1)\n"
+    "  --nodes N        direct: as if the ranks were on N hosts: TCP between them, on this one (default: 1)\n"
     "  --agent-command WORDS\n"
-    "                   own, with --host: what starts `trivium agent` on host %h (default: ssh -o BatchMode=yes %h, "
+    "                   direct, with --host: what starts `trivium agent` on host %h (default: ssh -o BatchMode=yes %h, "
     "and nothing\n                   on this host); none: agents come by themselves, with --meet and the job's secret\n"
-    "  --meet HOST:PORT own, with --host: where agents find launch (default: this host as the others see it, any "
+    "  --meet HOST:PORT direct, with --host: where agents find launch (default: this host as the others see it, any "
     "port)\n"
     "  --between-hosts authenticated|encrypted\n"
-    "                   own: what ranks of different hosts say to each other cannot be changed on its way (default), "
-    "nor read\n"
+    "                   direct: what ranks of different hosts say to each other cannot be changed on its way "
+    "(default), nor read\n"
     "  --heartbeat-timeout S\n"
-    "                   own, with --host: a host that gives no sign for S seconds is lost (default: 3)\n"
-    "  --elastic MIN    own: when a rank is killed, the others go on in a new epoch, if they are at least MIN "
+    "                   direct, with --host: a host that gives no sign for S seconds is lost (default: 3)\n"
+    "  --elastic MIN    direct: when a rank is killed, the others go on in a new epoch, if they are at least MIN "
     "(default: the job ends)\n"
     "  --spares N       --elastic: N idle processes more, which take the places of dead ranks (default: 0)\n"
     "  --respawn N      --elastic: a dead rank's process is started again as a spare, at most N times in all, on its "
     "host when that\n                   is there again; when spares make up a replica more, it joins at the edge of a "
     "step (default: 0)\n"
-    "  --hang-timeout S own: a rank that does not move for S seconds, stopped or stuck, is killed (default: 60 with "
+    "  --hang-timeout S direct: a rank that does not move for S seconds, stopped or stuck, is killed (default: 60 with "
     "--elastic,\n                   else none is)\n"
     "  --chaos SEED     --elastic, to see whether it holds: ranks are killed, stopped and slowed at random moments, as "
     "long as\n                   enough are left, and connections cut between hosts; at the end launch says "
@@ -103,12 +103,12 @@ static enum status take_hostfile(struct launch_request *r, const char *name, con
     return OK;
 }
 static enum status take_transport(struct launch_request *r, const char *name, const char *value) {
-    r->own = strcmp(value, "own") == 0;
+    r->own = strcmp(value, "direct") == 0 || strcmp(value, "own") == 0;        /* own: its former name */
     if (!r->own && strcmp(value, "mpi") == 0 && !comm_has_mpi())
-        return FAIL(E_CONFIG, "%s mpi, and this program was built without MPI; use own, or build with MPI "
+        return FAIL(E_CONFIG, "%s mpi, and this program was built without MPI; use direct, or build with MPI "
                     "(tools/install-deps, then make)", name);
     if (r->own || strcmp(value, "mpi") == 0) return OK;
-    return FAIL(E_USAGE, "%s %s is neither mpi nor own", name, value);
+    return FAIL(E_USAGE, "%s %s is neither mpi nor direct", name, value);
 }
 static enum status take_nodes(struct launch_request *r, const char *name, const char *value) {
     return parse_count(name, value, 1, &r->nodes);
@@ -196,7 +196,7 @@ static enum status count_ranks(struct launch_request *r) {
         return FAIL(E_USAGE, "%d spares leave no rank on hosts for %d; use fewer", r->spares, host_list_room(&list));
     int most = r->n_ranks + r->spares + r->respawn;
     if (most > OWN_MOST_RANKS)
-        return FAIL(E_USAGE, "%d ranks, spares and processes of --respawn are more than --comm-transport own takes "
+        return FAIL(E_USAGE, "%d ranks, spares and processes of --respawn are more than --comm-transport direct takes "
                     "(%d); use fewer%s", most, OWN_MOST_RANKS, r->elastic ? "" : ", or --comm-transport mpi");
     return host_list_deal(&list, r->n_ranks + r->spares, host);
 }
@@ -206,7 +206,7 @@ static enum status check_hosts(struct launch_request *r) {
     bool several = r->own && (r->host || r->hostfile);
     const char *given = *r->agent_command ? "--agent-command" : r->meet ? "--meet" : "--heartbeat-timeout";
     if (!several && (*r->agent_command || r->meet || r->heartbeat_s >= 0))
-        return FAIL(E_USAGE, "%s is for --comm-transport own on hosts that are named; give these and --host, too",
+        return FAIL(E_USAGE, "%s is for --comm-transport direct on hosts that are named; give these and --host, too",
                     given);
     if (several && r->nodes > 1)
         return FAIL(E_USAGE, "--nodes %d emulates hosts, and --host names them; use one of them", r->nodes);
@@ -226,17 +226,17 @@ static enum status check_hosts(struct launch_request *r) {
 static enum status check_own(struct launch_request *r) {
     if ((r->spares || r->elastic) && !r->own)
         return FAIL(E_USAGE, "--spares %d and --elastic %d are for jobs whose ranks may die, and MPI ends such a job; "
-                    "give --comm-transport own, too", r->spares, r->elastic);
+                    "give --comm-transport direct, too", r->spares, r->elastic);
     if (r->nodes > 1 && !r->own)
-        return FAIL(E_USAGE, "--nodes %d emulates hosts for --comm-transport own; give that, too, or use train's "
+        return FAIL(E_USAGE, "--nodes %d emulates hosts for --comm-transport direct; give that, too, or use train's "
                     "--ranks-per-node", r->nodes);
     if (r->encrypts && r->nodes <= 1 && !(r->own && (r->host || r->hostfile)))
-        return FAIL(E_USAGE, "--between-hosts encrypted is for --comm-transport own on several hosts; give these and "
-                    "--host or --nodes 2, too");
+        return FAIL(E_USAGE, "--between-hosts encrypted is for --comm-transport direct on several hosts; give these "
+                    "and --host or --nodes 2, too");
     if (r->nodes > r->n_ranks)
         return FAIL(E_USAGE, "--nodes %d are more than -n %d; use at most %d", r->nodes, r->n_ranks, r->n_ranks);
     if (r->hang_s > 0 && !r->own)
-        return FAIL(E_USAGE, "--hang-timeout %g looks at the ranks of --comm-transport own; give that, too, or use "
+        return FAIL(E_USAGE, "--hang-timeout %g looks at the ranks of --comm-transport direct; give that, too, or use "
                     "train's --comm-timeout", r->hang_s);
     if ((r->spares || r->respawn || r->chaos) && !r->elastic)
         return FAIL(E_USAGE, "%s %d is for jobs that go on when a rank dies; give --elastic %d, too",
@@ -246,7 +246,7 @@ static enum status check_own(struct launch_request *r) {
         return FAIL(E_USAGE, "--elastic %d is more than the %d ranks; use at most %d", r->elastic, r->n_ranks,
                     r->n_ranks);
     if (r->own && !launch_is_one_host(r) && !r->host && !r->hostfile)
-        return FAIL(E_USAGE, "--comm-transport own is to know the nodes of this Slurm job by name; give --host, as "
+        return FAIL(E_USAGE, "--comm-transport direct is to know the nodes of this Slurm job by name; give --host, as "
                     "configs/trivium-elastic.sbatch does");
     TRY(check_hosts(r));
     if (r->hang_s < 0) r->hang_s = r->elastic ? 60 : 0;

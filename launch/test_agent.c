@@ -24,7 +24,7 @@ static int run(const char *n, const char *shell, int number, const char *file) {
     assert_int_equal(pipe(text), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        const char *argv[24] = {"--comm-transport", "own", "-n", n}, *command[] = {"/bin/sh", "-c", shell};
+        const char *argv[24] = {"--comm-transport", "direct", "-n", n}, *command[] = {"/bin/sh", "-c", shell};
         int argc = 4;
         for (int i = 0; options[i]; i++) argv[argc++] = options[i];
         for (int i = 0; i < 3; i++) argv[argc++] = command[i];

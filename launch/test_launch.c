@@ -199,10 +199,10 @@ TEST(test_words_are_mpirun_program_command) {
     free(words);
 }
 
-/* Of the own transport, up to seven more words. */
+/* Of the direct transport, up to seven more words. */
 static enum status parse_hosts(struct launch_request *r, const char *a, const char *b, const char *c, const char *d,
                                const char *e, const char *f) {
-    const char *words[] = {"--comm-transport", "own", a, b, c, d, e, f}, *argv[16];
+    const char *words[] = {"--comm-transport", "direct", a, b, c, d, e, f}, *argv[16];
     int n = 0;
     for (int i = 0; i < 8; i++)
         if (words[i]) argv[n++] = words[i];
@@ -251,40 +251,43 @@ TEST(test_several_hosts_of_the_own_transport) {
 TEST(test_words_of_the_own_transport) {
     struct launch_request r;
     char **words, all[512] = "";
-    setenv("TRIVIUM_COMM_TRANSPORT", "own", 1);
-    assert_ok(parse(&r, "-n", "4", "train", "x"));
-    assert_true(r.own);
+    for (int former = 0; former < 2; former++) {                                     /* own: its name until 0.1 */
+        setenv("TRIVIUM_COMM_TRANSPORT", former ? "own" : "direct", 1);
+        assert_ok(parse(&r, "-n", "4", "train", "x"));
+        assert_true(r.own);
+    }
     setenv("TRIVIUM_COMM_TRANSPORT", "tcp", 1);
-    assert_fails(parse(&r, "-n", "4", "train", "x"), E_USAGE, "TRIVIUM_COMM_TRANSPORT tcp", "mpi nor own");
+    assert_fails(parse(&r, "-n", "4", "train", "x"), E_USAGE, "TRIVIUM_COMM_TRANSPORT tcp", "mpi nor direct");
     unsetenv("TRIVIUM_COMM_TRANSPORT");
     assert_ok(parse(&r, "-n", "4", "train", "x"));
     assert_false(r.own);
-    char *own[] = {"--comm-transport", "own", "-n", "4", "--elastic", "2", "--spares", "1", "train", "x"};
+    char *own[] = {"--comm-transport", "direct", "-n", "4", "--elastic", "2", "--spares", "1", "train", "x"};
     assert_ok(launch_parse(10, own, &r));
     assert_true(r.hang_s == 60 && r.chaos == 0);
     assert_ok(launch_words(&r, "/bin/self", "/opt/other", "3", &words));
     for (int i = 0; words[i]; i++) strcat(strcat(all, words[i]), "|");
-    assert_string_equal(all, "/bin/self|agent|--comm-transport|own|-n|4|--elastic|2|--spares|1|-n|3|/opt/other|train|"
+    assert_string_equal(all, "/bin/self|agent|--comm-transport|direct|-n|4|--elastic|2|--spares|1|"
+    "-n|3|/opt/other|train|"
                              "x|");
     free(words);
-    char *chaos[] = {"--comm-transport", "own", "-n", "4", "--chaos", "7", "train"};
+    char *chaos[] = {"--comm-transport", "direct", "-n", "4", "--chaos", "7", "train"};
     assert_fails(launch_parse(7, chaos, &r), E_USAGE, "--chaos 7", "--elastic 4");
     char *hang[] = {"-n", "4", "--hang-timeout", "3", "train"};
-    assert_fails(launch_parse(5, hang, &r), E_USAGE, "--hang-timeout 3", "--comm-transport own");
-    char *seconds[] = {"-n", "4", "--comm-transport", "own", "--hang-timeout", "soon", "train"};
+    assert_fails(launch_parse(5, hang, &r), E_USAGE, "--hang-timeout 3", "--comm-transport direct");
+    char *seconds[] = {"-n", "4", "--comm-transport", "direct", "--hang-timeout", "soon", "train"};
     assert_fails(launch_parse(7, seconds, &r), E_USAGE, "--hang-timeout soon", "86400");
     char *under_mpi[] = {"-n", "2", "--elastic", "1", "train"};
-    assert_fails(launch_parse(5, under_mpi, &r), E_USAGE, "--elastic 1", "--comm-transport own");
-    char *dead[] = {"-n", "2", "--comm-transport", "own", "--respawn", "3", "train"};
+    assert_fails(launch_parse(5, under_mpi, &r), E_USAGE, "--elastic 1", "--comm-transport direct");
+    char *dead[] = {"-n", "2", "--comm-transport", "direct", "--respawn", "3", "train"};
     assert_fails(launch_parse(7, dead, &r), E_USAGE, "--respawn 3", "--elastic 2");
-    char *idle[] = {"-n", "2", "--comm-transport", "own", "--spares", "1", "train"};
+    char *idle[] = {"-n", "2", "--comm-transport", "direct", "--spares", "1", "train"};
     assert_fails(launch_parse(7, idle, &r), E_USAGE, "--spares 1", "--elastic 2");
-    char *fewer[] = {"-n", "4", "--comm-transport", "own", "--elastic", "3", "--max-restarts", "2", "--min-ranks", "2",
-                     "train"};
+    char *fewer[] = {"-n", "4", "--comm-transport", "direct", "--elastic", "3", "--max-restarts", "2", "--min-ranks",
+                     "2", "train"};
     assert_fails(launch_parse(11, fewer, &r), E_USAGE, "--min-ranks 2", "--elastic 3");
     fewer[9] = "3";
     assert_ok(launch_parse(11, fewer, &r));
-    char *most[] = {"-n", "2", "--comm-transport", "own", "--elastic", "3", "train"};
+    char *most[] = {"-n", "2", "--comm-transport", "direct", "--elastic", "3", "train"};
     assert_fails(launch_parse(7, most, &r), E_USAGE, "--elastic 3", "the 2 ranks");
 }
 

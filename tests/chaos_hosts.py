@@ -63,7 +63,7 @@ def one_run(exe, train, work, seed, whole):
     """@return why it is wrong, or None; and what was done"""
     draw, mark, acts = random.Random(seed), f"{MARK}={os.getpid()}.{seed}", []
     rows, saved = os.path.join(work, f"rows.{seed}"), os.path.join(work, f"saved.{seed}")
-    words = [exe, "launch", "--comm-transport", "own"] + draw.choice(HOSTS).split() + ["--elastic", "1", "--heartbeat-timeout", "2"]
+    words = [exe, "launch", "--comm-transport", "direct"] + draw.choice(HOSTS).split() + ["--elastic", "1", "--heartbeat-timeout", "2"]
     words += ["--agent-command", os.path.join(work, "far")] if seed % 2 else []
     layout = draw.choice(LAYOUTS)
     words += train + layout.split() + ["--replicate-every", "1", "--save", saved, "--metrics", rows]

@@ -56,7 +56,7 @@ class Runs:
         if os.path.exists(metrics):
             os.remove(metrics)
         try:
-            done = subprocess.run([self.exe, "launch", "--comm-transport", "own"] + words + ["--metrics", metrics], env=env, cwd=self.work,
+            done = subprocess.run([self.exe, "launch", "--comm-transport", "direct"] + words + ["--metrics", metrics], env=env, cwd=self.work,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=seconds)
         except subprocess.TimeoutExpired as late:
             return None, (late.stderr or b"").decode(), []

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Ranks that go on when others are killed (launch --comm-transport own --elastic): real processes, and what is said of them.
+# Ranks that go on when others are killed (launch --comm-transport direct --elastic): real processes, and what is said of them.
 #
 # Run from the project's root. BUILD: where the program is (default: build). ONLY: a pattern; of the runs of `train`, those with such a name. ALL=1:
 # also the others (tests/long/elastic.sh), of which tests/more/elastic.sh has those that another layout is all there is to.
@@ -27,7 +27,7 @@ not_ok() { # NAME WHY
 # start RANKS LAUNCH_OPTIONS...: the example, in the background, until the file `end` is there
 start() {
     rm -f end
-    env --default-signal "$marker" TRIVIUM_EXE="${exe:-$build/example_membership}" "$build/trivium" launch -n "$1" --comm-transport own "${@:2}" "$PWD/end" >out 2>err </dev/null &
+    env --default-signal "$marker" TRIVIUM_EXE="${exe:-$build/example_membership}" "$build/trivium" launch -n "$1" --comm-transport direct "${@:2}" "$PWD/end" >out 2>err </dev/null &
     job=$!
 }
 says() { grep -qE -- "$1" "${2:-out}"; }
@@ -138,7 +138,7 @@ early() {
     # shellcheck disable=SC2016 # the script's own
     printf '#!/bin/sh\ncase "$TRIVIUM_OWN_JOB" in slot=3\\ *) kill -9 $$;; esac\nexec "%s" "$@"\n' "$build/trivium" >early
     chmod +x early
-    env --default-signal "$marker" TRIVIUM_EXE="$PWD/early" "$build/trivium" launch -n 4 --comm-transport own --elastic 2 train --data "$demo" --dp 2 \
+    env --default-signal "$marker" TRIVIUM_EXE="$PWD/early" "$build/trivium" launch -n 4 --comm-transport direct --elastic 2 train --data "$demo" --dp 2 \
         --tp 2 --steps 2 --metrics '' >out 2>err </dev/null &
     job=$!
     ended $name 1 by_itself || return
@@ -181,7 +181,7 @@ trains() {
     [[ "${options[*]}" = *--inject* ]] || options+=(--inject slow=0,4)
     [ "$from" != memory ] || options=(--save-every 12 "${options[@]}")
     rm -rf saved rows
-    env --default-signal "$marker" "$build/trivium" launch "${launch[@]}" --comm-transport own "${train[@]}" "${options[@]}" $save \
+    env --default-signal "$marker" "$build/trivium" launch "${launch[@]}" --comm-transport direct "${train[@]}" "${options[@]}" $save \
         --metrics rows >out 2>err </dev/null &
     job=$!
     for slot in "$@"; do
@@ -268,11 +268,11 @@ edited() {
     printf 'lr = 1e-3\nmin-lr = 1e-4\nwarmup = 0\n' >my.ini
     cp "$demo" my.txt
     if [ ! -e calm.rows ]; then
-        "$build/trivium" launch -n 4 --comm-transport own "${train[@]}" --config my.ini --data my.txt "${layout[@]}" --save-every 0 --metrics calm.rows \
+        "$build/trivium" launch -n 4 --comm-transport direct "${train[@]}" --config my.ini --data my.txt "${layout[@]}" --save-every 0 --metrics calm.rows \
             >out 2>err </dev/null || { not_ok "$name" "the run to compare with"; return; }
     fi
     rm -f rows
-    env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport own --elastic 2 --spares 1 "${train[@]}" --config my.ini --data my.txt \
+    env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport direct --elastic 2 --spares 1 "${train[@]}" --config my.ini --data my.txt \
         "${layout[@]}" --replicate-every 1 --inject slow=0,4 --save-every 0 --metrics rows >out 2>err </dev/null &
     job=$!
     wait_for 60 has_row 15 || { not_ok "$name" "does not come to step 15"; return; }
@@ -305,7 +305,7 @@ withdraws() { # NAME WHY LAUNCH_OPTIONS... -- COMMAND...: the command is run, an
     while [ "$1" != -- ]; do launch+=("$1"); shift; done
     rm -f rows
     cp "$demo" my.txt
-    env --default-signal "$marker" "${exe:-$build/trivium}" launch -n 4 --comm-transport own "${launch[@]}" "${train[@]}" --data my.txt --dp 4 --zero 1 \
+    env --default-signal "$marker" "${exe:-$build/trivium}" launch -n 4 --comm-transport direct "${launch[@]}" "${train[@]}" --data my.txt --dp 4 --zero 1 \
         --replicate-every 1 --inject slow=0,8 --save-every 0 --metrics rows >out 2>err </dev/null &
     job=$!
     wait_for 60 has_row 15 || { not_ok "$name" "does not come to step 15"; return; }
@@ -326,7 +326,7 @@ replaced() { # NAME VICTIM LAUNCH_OPTIONS...
     [[ $1 =~ ${ONLY-} ]] || return
     rm -f rows
     cp "$build/trivium" mine
-    env --default-signal "$marker" "$PWD/mine" launch -n 4 --comm-transport own --elastic 2 "${@:3}" "${train[@]}" --dp 4 --zero 1 --replicate-every 1 \
+    env --default-signal "$marker" "$PWD/mine" launch -n 4 --comm-transport direct --elastic 2 "${@:3}" "${train[@]}" --dp 4 --zero 1 --replicate-every 1 \
         --inject slow=0,12 --save-every 0 --metrics rows >out 2>err </dev/null &
     job=$!
     wait_for 60 has_row 10 || { not_ok "$name" "does not come to step 10"; return; }
@@ -345,7 +345,7 @@ folder() {
     local name=elastic_a_folder_that_fails_costs_no_step
     [[ $name =~ ${ONLY-} ]] || return
     rm -rf saved rows gone
-    env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport own --elastic 4 --spares 1 "${train[@]}" --dp 4 --zero 1 --replicate-every 1 \
+    env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport direct --elastic 4 --spares 1 "${train[@]}" --dp 4 --zero 1 --replicate-every 1 \
         --inject slow=0,8 --save saved --metrics rows >out 2>err </dev/null &
     job=$!
     wait_for 60 test -e saved/latest || { not_ok $name "does not save"; return; }
@@ -359,7 +359,7 @@ folder() {
     [ -e saved/.lock ] || { not_ok $name "it saves without the lock"; return; }
     [ -d saved/step-00000060 ] && has_row 60 && [ "$(grep -c '"loss"' rows)" -le 61 ] || { not_ok $name "the end is missing, or more than a step was done again"; return; }
     ! says '^E_|\] E_' err || { not_ok $name "an error line"; return; }
-    "$build/trivium" launch -n 1 --comm-transport own "${train[@]}" --resume saved --save saved --metrics '' >out 2>err </dev/null ||
+    "$build/trivium" launch -n 1 --comm-transport direct "${train[@]}" --resume saved --save saved --metrics '' >out 2>err </dev/null ||
         { not_ok $name "what it saved is not whole"; return; }
     echo "ok $name"
 }
@@ -545,7 +545,7 @@ slow() { # NAME LAUNCH_OPTIONS...
     local name=elastic_$1
     all && [[ $1 =~ ${ONLY-} ]] || return 1
     rm -rf rows
-    env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport own --elastic 4 "${@:2}" "${train[@]}" --steps 200 --dp 4 \
+    env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport direct --elastic 4 "${@:2}" "${train[@]}" --steps 200 --dp 4 \
         --replicate-every 5 --replace-stragglers --inject slow=1,3 --save-every 0 --metrics rows >out 2>err </dev/null &
     job=$!
     ended $name 0 by_itself
@@ -566,7 +566,7 @@ fi
 waits() {
     local name=elastic_a_spare_waits_for_long
     all && [[ $name =~ ${ONLY-} ]] || return
-    env --default-signal "$marker" "$build/trivium" launch -n 1 --comm-transport own --elastic 1 --spares 1 "${train[@]}" --save-every 0 --steps 1000000 \
+    env --default-signal "$marker" "$build/trivium" launch -n 1 --comm-transport direct --elastic 1 --spares 1 "${train[@]}" --save-every 0 --steps 1000000 \
         --comm-timeout 1 --log quiet --metrics rows --replicate-every 100 >out 2>err </dev/null &
     job=$!
     sleep 7                                    # 5 s more for the start
@@ -606,7 +606,7 @@ last() { # NAME STEP HOSTS...: rank 1 is killed after this step, if it is still 
     local name=elastic_$1
     [[ $name =~ ${ONLY-} ]] || return
     rm -rf saved rows
-    env --default-signal "$marker" "$build/trivium" launch "${@:3}" --comm-transport own --elastic 2 --spares 1 "${train[@]}" --dp 3 --replicate-every 1 \
+    env --default-signal "$marker" "$build/trivium" launch "${@:3}" --comm-transport direct --elastic 2 --spares 1 "${train[@]}" --dp 3 --replicate-every 1 \
         --save saved --metrics rows >out 2>err </dev/null &
     job=$!
     wait_for 60 has_row "$2" || { not_ok $name "does not come to step $2"; return; }

@@ -233,7 +233,7 @@ judge_clean() { # NAME CODE
     else echo "ok $1"; fi
     leaves_nothing "$1"
 }
-# As refuses, of what only MPI needs: the own transport trains all the same
+# As refuses, of what only MPI needs: the direct transport trains all the same
 mpi_refuses() { # NAME CODE WORD... -- ARGUMENTS...
     local name=$1
     if [ $starter = mpirun ] || [[ $name != launch* ]]; then refuses "$@"; return; fi

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A table of what can be missing when launch starts. Each case trains, with code 0, or it says why not in one line, with another code: none
-# is silent, and none hangs. With mpirun, with the own transport, with elastic ranks and with restarts.
+# is silent, and none hangs. With mpirun, with the direct transport, with elastic ranks and with restarts.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 # shellcheck disable=SC2016 # the shell that a case starts expands them
@@ -67,7 +67,7 @@ all_of() {
     with_mount "$1_no_proc" "/proc/self/exe" /proc size=64k
 }
 all_of mpirun "cannot run mpirun" "Open MPI needs" "Open MPI needs" "Open MPI needs" "--comm-transport mpi"
-all_of own "" "ulimit -n" "" "" "--comm-transport own"
-all_of elastic "" "ulimit -n" "" "" "--comm-transport own --elastic 1"
+all_of own "" "ulimit -n" "" "" "--comm-transport direct"
+all_of elastic "" "ulimit -n" "" "" "--comm-transport direct --elastic 1"
 launch="$trivium launch -n 2 --comm-transport mpi --max-restarts 2"
 run restarts_no_mpirun "cannot run mpirun" 'PATH=/nonexistent exec $launch $train'

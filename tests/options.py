@@ -155,7 +155,7 @@ def files_of(place, only):
 
 def run(case, value, fixtures):
     """(exit code, what it printed, {file: contents}); of a run that failed only its code and the kind of its error. And all that it printed."""
-    launch = ["launch", "-n", case.ranks, "--comm-transport", "own"]
+    launch = ["launch", "-n", case.ranks, "--comm-transport", "direct"]
     launch += ["--elastic", case.ranks, "--spares", case.spares] if case.spares else []
     words = (
         launch

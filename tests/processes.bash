@@ -2,7 +2,7 @@
 # (tests/run runs *.sh.)
 # shellcheck shell=bash disable=SC2013,SC2119,SC2120,SC2154
 
-# What `launch` starts: mpirun, or its own agent (--comm-transport own); and what its lines call it
+# What `launch` starts: mpirun, or its own agent (--comm-transport direct); and what its lines call it
 starter=mpirun starter_name=mpirun
 # shellcheck disable=SC2034 # used by scripts that source this
 [ "${TRIVIUM_COMM_TRANSPORT-}" != own ] || starter=agent starter_name="the agent"

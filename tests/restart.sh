@@ -175,7 +175,7 @@ flipped() {
 # ---- before all that ----
 preflight() {
     local word library=MPI
-    [ $starter = mpirun ] || library="own transport"
+    [ $starter = mpirun ] || library="direct transport"
     if ! "$trivium" launch -n 2 preflight --device cpu --threads 1 --save looked-at >out 2>err; then not_ok preflight "it fails"; return; fi
     for word in "^ranks  *2 on 1 host: " "^libraries .*$library" "^all-reduce  16 MiB in .* GB/s" "^save .*looked-at: 32 MiB by all ranks"; do
         if ! grep -q "$word" out; then not_ok preflight "does not say $word"; return; fi

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Very many collectives on the own transport, each result compared with a closed form, and memory that does not grow
+# Very many collectives on the direct transport, each result compared with a closed form, and memory that does not grow
 # (lib/comm/example_many.c): over shared memory, with large messages read where they lie and through the
 # rings alone, and over TCP between two emulated hosts.
 #
@@ -14,7 +14,7 @@ export TMPDIR=$work # what launch keeps of a failed job goes with it
 # What ranks of one host say where they do not read each other's memory; said=1: it has to be said, and nothing else
 copied_twice='^large messages are copied twice: '
 stress() { # NAME LAUNCH_OPTIONS...
-    TRIVIUM_EXE="$build/example_many" "$build/trivium" launch -n 4 --comm-transport own "${@:2}" "${N:-3000}" "${SEED:-1}" \
+    TRIVIUM_EXE="$build/example_many" "$build/trivium" launch -n 4 --comm-transport direct "${@:2}" "${N:-3000}" "${SEED:-1}" \
         >"$work/out" 2>"$work/err" </dev/null
     local code=$?
     if [ "${said-0}" = 1 ] && [ "$(grep -c "$copied_twice" "$work/err")" != 1 ]; then code="$code, and no rank says so"; fi

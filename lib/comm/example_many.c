@@ -3,7 +3,8 @@
  * Very many collectives: of random operation, size, type and group, several in flight at once, started and tested
  * after random delays. Every element of every result is compared with a closed form, and memory must not grow.
  *
- *   TRIVIUM_EXE=build/example_many build/trivium launch -n 4 --comm-transport own [--nodes 2] 1000000 [SEED [SECONDS]]
+ *   TRIVIUM_EXE=build/example_many build/trivium launch -n 4 --comm-transport direct [--nodes 2] 1000000 [SEED
+ *   [SECONDS]]
  *
  * What collective k is, is a function of (seed, k), and so the same on every rank; delays are each rank's own. What
  * member m of a group puts in at i is (m + 1) (1 + (k + i) mod 7): small whole numbers, whose sums are exact in any

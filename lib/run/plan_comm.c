@@ -33,7 +33,7 @@ enum status plan_settle_comm(const struct plan *p) {
     TRY(plan_links(p, &links));
     for (int a = 0; a < COMM_MAX_AXES && !comm_has_library(); a++)
         if (rule[a].library)
-            return FAIL(E_CONFIG, "comm-algorithm=%.64s: the own transport has no library of collectives; use an "
+            return FAIL(E_CONFIG, "comm-algorithm=%.64s: the direct transport has no library of collectives; use an "
                         "algorithm by its name, or auto", p->comm_algorithm);
     for (int a = 0; a < COMM_MAX_AXES; a++)
         if (rule[a].library && (p->link_inside[0] || p->link_between[0]))

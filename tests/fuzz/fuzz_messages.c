@@ -1,5 +1,5 @@
 /* parses: lib/base lib/comm/direct/messages.c */
-/* What comes from a peer of the own transport, once it has been let in: headers and bodies. The input says which
+/* What comes from a peer of the direct transport, once it has been let in: headers and bodies. The input says which
  * receives wait, when, and how the stream is cut into pieces; then it is the stream, or (so that a mutation gets past a
  * header) frames of which it has the fields. What must hold: a receive that is done has the body of the message of its
  * lane whose turn it was, as a reader from the stream's beginning finds it; no other memory is written to; and

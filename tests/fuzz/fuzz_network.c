@@ -1,9 +1,9 @@
 /* parses: lib/base lib/comm/direct/network.c lib/comm/direct/wire.c lib/comm/direct/greeting.c
  *         lib/comm/direct/sealed.c lib/comm/direct/messages.c lib/comm/membership/membership.c */
-/* What comes on a connection to a rank of the own transport: a greeting, and what follows. The input is what a caller
- * says, or, so that a mutation gets further, what is changed in the words of a caller with the secret. What must hold:
- * only a caller with a sound greeting and the secret is let in, for this process and epoch, from a member that may
- * call; and a caller that is let in can end its own connection only.
+/* What comes on a connection to a rank of the direct transport: a greeting, and what follows. The input is what a
+ * caller says, or, so that a mutation gets further, what is changed in the words of a caller with the secret. What must
+ * hold: only a caller with a sound greeting and the secret is let in, for this process and epoch, from a member that
+ * may call; and a caller that is let in can end its own connection only.
  *
  * Sockets of this host (AF_UNIX) instead of TCP: the same calls, faster. */
 #define _GNU_SOURCE

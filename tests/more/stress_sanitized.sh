@@ -1,5 +1,5 @@
 #!/bin/bash
-# The own transport under sanitizers (tests/stress/Makefile), for a minute each, at the same time: collectives of four processes under
+# The direct transport under sanitizers (tests/stress/Makefile), for a minute each, at the same time: collectives of four processes under
 # AddressSanitizer and UBSan, over shared memory and over TCP; and ranks as threads over the same rings under
 # ThreadSanitizer, which sees one process only (lib/comm/direct/example_threads.c says what that leaves out).
 #
@@ -33,7 +33,7 @@ verdict() { # NAME CODE WORDS: of the standard output, which is in $work/NAME
     head -60 "$work/$1.err" | sed 's/^/#   /'
 }
 address() { # NAME LAUNCH_OPTIONS...
-    TRIVIUM_EXE="$(pwd)/$build/stress/many" "$build/trivium" launch -n 4 --comm-transport own "${@:2}" $endless 2 $((seconds / 2)) \
+    TRIVIUM_EXE="$(pwd)/$build/stress/many" "$build/trivium" launch -n 4 --comm-transport direct "${@:2}" $endless 2 $((seconds / 2)) \
         >"$work/$1" 2>"$work/$1.err" </dev/null
     verdict "$1" $? '^[0-9]{3,} collectives'
 }

@@ -2,8 +2,8 @@
  * addresses arrive in the order in which they were sent.
  *
  *   MPI      the default: the address is the rank in a communicator of the fakes' own (fake_mpi.h)
- *   files    where ranks are started without MPI (`launch --comm-transport own`): SIMT_WIRE=FOLDER, the address is the
- *            process id, a message is a file that its receiver removes. A process that dies leaves its files
+ *   files    where ranks are started without MPI (`launch --comm-transport direct`): SIMT_WIRE=FOLDER, the address is
+ *            the process id, a message is a file that its receiver removes. A process that dies leaves its files
  *
  * SIMT_MEETING=SECONDS: making a communicator takes so long, as NCCL's does.
  * A peer that has died is never heard of again, as over NVLink; with SIMT_DEATHS=seen it is said that it has, as NCCL's

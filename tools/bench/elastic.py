@@ -32,7 +32,7 @@ SIZES = "--layers 6 --hidden 384 --heads 6 --seq 128 --vocab 256"
 if "--small" in sys.argv:
     SIZES = "--layers 2 --hidden 64 --heads 4 --seq 32 --vocab 256"
 TRAIN = SIZES + " --data configs/demo.txt --dp 4 --threads 1 --steps 400 --val-fraction 0 --eval-every 0 --zero 1 --precision fp32 --log quiet"
-OWN = "launch -n 4 --comm-transport own"
+OWN = "launch -n 4 --comm-transport direct"
 KILLED, AFTER, MARK = 2, 13, "TRIVIUM_BENCH_ELASTIC"
 
 

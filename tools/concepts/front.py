@@ -21,7 +21,7 @@ def runs():
     """(losses of 8 ranks, losses of 1 rank, [(planned, measured) bytes of a rank])"""
     with tempfile.TemporaryDirectory() as folder:
         eight, one = os.path.join(folder, "8.jsonl"), os.path.join(folder, "1.jsonl")
-        launch = "launch --comm-transport own -n 8"
+        launch = "launch --comm-transport direct -n 8"
         trivium(f"{launch} train {CONFIG} {LAYOUT} --metrics {eight}")
         trivium(f"train {CONFIG} --metrics {one}")
         trivium(f"{launch} compare {CONFIG} --out {folder} --metrics '' --strategies 'dp=2 tp=2 pp=2'")

@@ -193,7 +193,7 @@ def compare(ranks, strategies, here):
     options = [*sizes, "--global-batch", str(batch), *TRAINS, "--steps", steps, "--cluster", "dgx-h100"]
     command = ["compare", *options, "--out", out, "--strategies", strategies.replace("=M", "=" + small)]
     if ranks > 1:  # through the host: they share a GPU
-        command = ["launch", "--comm-transport", "own", "-n", str(ranks), *command, "--comm", "mpi"]
+        command = ["launch", "--comm-transport", "direct", "-n", str(ranks), *command, "--comm", "mpi"]
     here.must(here.trivium(*command))
     rows = common.read_json(os.path.join(out, "compare.json"))["strategies"]
     here.data["strategies"] = [{k: r[k] for k in KEPT} for r in rows]

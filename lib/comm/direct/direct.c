@@ -1,4 +1,4 @@
-/* The ranks of a job without MPI: `trivium launch --comm-transport own`.
+/* The ranks of a job without MPI: `trivium launch --comm-transport direct`.
  *
  * Idea. MPI's library decides what happens when a process of the job dies: it ends the job. A job that is to go on has
  * to own its transport. What lib/comm asks of one is little (host_transport.h), since collectives are tables of
@@ -77,7 +77,7 @@ static int unless_changed(int code) {
     return TRANSPORT_CHANGED;
 }
 
-static void version(char *text, size_t bytes) { snprintf(text, bytes, "own transport"); }
+static void version(char *text, size_t bytes) { snprintf(text, bytes, "direct transport"); }
 
 /* ---- before there are groups ---- */
 static enum status wait_for(struct own_message **message, const char *what) {
@@ -392,7 +392,7 @@ static bool mail_receive(int *from, struct mail *mail) {
 }
 
 const struct host_transport transport_own = {
-    .name = "the own transport", .version = version, .start = world_start, .share = world_share,
+    .name = "the direct transport", .version = version, .start = world_start, .share = world_share,
     .finish = world_finish, .kill = world_kill, .split = split, .members = members, .duplicate = duplicate,
     .close = close_communicator, .shared_make = shared_make, .shared_free = shared_free, .send = send_message,
     .receive = receive_message, .test = test_message, .text = own_code_text, .collective = NULL,

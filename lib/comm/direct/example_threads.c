@@ -1,6 +1,6 @@
 /* ranks: 1
  *
- * Four ranks of the own transport as threads of one process, so that ThreadSanitizer can see them.
+ * Four ranks of the direct transport as threads of one process, so that ThreadSanitizer can see them.
  *
  *   build/example_threads [ROUNDS [SECONDS]]
  *

@@ -43,7 +43,7 @@ static enum status make_room(const struct own_job *job, int32_t epoch) {
 
 enum status own_memory_make(int n_slots, int n, int *fd) {
     if (n_slots > OWN_MOST_RANKS)
-        return FAIL(E_CONFIG, "%d ranks on one host are more than --comm-transport own takes (%d); use "
+        return FAIL(E_CONFIG, "%d ranks on one host are more than --comm-transport direct takes (%d); use "
                     "fewer%s", n_slots, OWN_MOST_RANKS, n_slots > n ? "" : ", or --comm-transport mpi");
     struct own_job job = {.n_slots = n_slots};
     struct own_memory *memory;

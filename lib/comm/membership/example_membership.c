@@ -2,7 +2,7 @@
  *
  * Ranks that go on when one of them is killed: a sum over all, a thousand times a second, until a file is there.
  *
- *   TRIVIUM_EXE=build/example_membership build/trivium launch -n 4 --comm-transport own --elastic 2 --spares 1 FILE
+ *   TRIVIUM_EXE=build/example_membership build/trivium launch -n 4 --comm-transport direct --elastic 2 --spares 1 FILE
  *
  * Kill a rank, and see who sums now; kill more. Then `touch FILE`. Under MPI, or without a file, it ends after three
  * sums: there the death of a rank is the end of the job. */
