@@ -266,9 +266,8 @@ TEST(test_words_of_the_own_transport) {
     assert_true(r.hang_s == 60 && r.chaos == 0);
     assert_ok(launch_words(&r, "/bin/self", "/opt/other", "3", &words));
     for (int i = 0; words[i]; i++) strcat(strcat(all, words[i]), "|");
-    assert_string_equal(all, "/bin/self|agent|--comm-transport|direct|-n|4|--elastic|2|--spares|1|"
-    "-n|3|/opt/other|train|"
-                             "x|");
+    assert_string_equal(all, "/bin/self|agent|--comm-transport|direct|-n|4|--elastic|2|--spares|1|-n|3|/opt/other|"
+                             "train|x|");
     free(words);
     char *chaos[] = {"--comm-transport", "direct", "-n", "4", "--chaos", "7", "train"};
     assert_fails(launch_parse(7, chaos, &r), E_USAGE, "--chaos 7", "--elastic 4");
