@@ -1,6 +1,6 @@
 #include "driver/deadline.h"
 
-#include "lib/base/status.h"
+#include "lib/base/option.h"
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,18 +34,11 @@ void deadline_set(double seconds, const char *what) {
 
 void deadline_lift(void) { alarm(0); }
 
-/* Before options are read: a file of them may be a pipe, which can be read only once. What is no number is refused
- * later. */
+/* Before options are read. What is no number is refused later. */
 static double given_timeout(int argc, char **argv) {
-    static const char name[] = "--comm-timeout";
-    enum { N = sizeof name - 1 };
-    for (int i = 0; i < argc; i++) {
-        if (strncmp(argv[i], name, N) != 0) continue;
-        const char *value = argv[i][N] == '=' ? argv[i] + N + 1 : argv[i][N] == 0 && i + 1 < argc ? argv[i + 1] : "";
-        double seconds = atof(value);
-        if (seconds > 0 && seconds < DEFAULT_S) return seconds;
-    }
-    return DEFAULT_S;
+    const char *value = options_peek(argc, argv, "comm-timeout");
+    double seconds = value ? atof(value) : 0;
+    return seconds > 0 && seconds < DEFAULT_S ? seconds : DEFAULT_S;
 }
 
 void deadline_set_for_start(int argc, char **argv) {

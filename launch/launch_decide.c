@@ -69,14 +69,12 @@ int launch_fewer_ranks(const struct plan *p, int n_ranks, int least) {
     return 0;
 }
 
-static bool is_option(const char *word, const char *name) {
-    size_t n = strlen(name);
-    return strncmp(word, name, n) == 0 && (word[n] == 0 || word[n] == '=');
-}
-
-static bool is_replaced(const char *word, const struct launch_change *change) {
-    if (change->resume && (is_option(word, "--resume") || is_option(word, "--init"))) return true;
-    return change->dp && is_option(word, "--dp");
+/* How many words from here on. */
+static int n_replaced(char *const *word, int n_left, const struct launch_change *change) {
+    const char *value;
+    int n = change->resume ? options_word(n_left, word, "resume", &value) : 0;
+    if (!n && change->resume) n = options_word(n_left, word, "init", &value);
+    return !n && change->dp ? options_word(n_left, word, "dp", &value) : n;
 }
 
 enum status launch_changed_words(char *const *command, int n_words, const struct launch_change *change,
@@ -86,10 +84,9 @@ enum status launch_changed_words(char *const *command, int n_words, const struct
     *out = words;
     if (!words) return FAIL(E_MEMORY, "no memory for a command line of %d words; close other programs", n_words);
     int n = 0;
-    for (int i = 0; i < n_words; i++) {
-        if (!is_replaced(command[i], change)) words[n++] = command[i];
-        /* its value */
-        else if (!strchr(command[i], '=') && i + 1 < n_words && strncmp(command[i + 1], "--", 2) != 0) i++;
+    for (int i = 0, skip; i < n_words; i += skip ? skip : 1) {
+        skip = n_replaced(command + i, n_words - i, change);
+        if (!skip) words[n++] = command[i];
     }
     if (change->resume) {
         words[n++] = "--resume";

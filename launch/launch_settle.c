@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void add_word(void *self, const struct option *option, const char *text, enum option_source source) {
     struct settled_words *words = self;
@@ -19,14 +18,6 @@ static void count_word(void *self, const struct option *option, const char *text
     *(int *)self += source == FROM_FILE;
 }
 
-/* How many words name a config file here: "--config c" or "--config=c". No option's value begins so. */
-static int words_of_config(char *const *word, int n_left) {
-    static const char name[] = "--config";
-    if (strncmp(*word, name, sizeof name - 1) != 0) return 0;
-    if (word[0][sizeof name - 1] == '=' || n_left == 1) return 1;
-    return word[0][sizeof name - 1] ? 0 : 2;
-}
-
 enum status launch_settle(char *const *command, int n_words, const struct options *read, struct settled_words *out) {
     int n_from_files = 0;
     options_each(read, count_word, &n_from_files);
@@ -35,8 +26,9 @@ enum status launch_settle(char *const *command, int n_words, const struct option
     out->at[out->n++] = command[0];
     options_each(read, add_word, out);
     if (out->n < 0) return FAIL(E_MEMORY, "no memory for a command line of %d words; close other programs", n_words);
+    const char *file;
     for (int i = 1, skip; i < n_words; i += skip ? skip : 1) {
-        skip = words_of_config(command + i, n_words - i);
+        skip = options_word(n_words - i, command + i, "config", &file);
         if (!skip) out->at[out->n++] = command[i];
     }
     return OK;

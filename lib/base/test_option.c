@@ -448,7 +448,28 @@ TEST(test_help_groups_and_explains) {
     assert_null(strstr(strstr(text, "\ntraining:") + 1, "\ntraining:")); /* a group of two tables has one heading */
 }
 
-TESTS(unit_test(test_defaults_fill_every_field), unit_test(test_command_line_takes_both_forms),
+/* ---- before any table is read ---- */
+/* The last place counts, as with options_parse; what is an option itself is no value. */
+TEST(test_a_peek_finds_the_last_value_of_a_name) {
+    char *const words[] = {"--a=1", "--ab", "2", "--a", "3", "--b", "--a", "--c=x=y", "--d"};
+    const char *value = "";
+    assert_string_equal(options_peek(6, words, "a"), "3");
+    assert_null(options_peek(9, words, "a"));
+    assert_string_equal(options_peek(9, words, "ab"), "2");
+    assert_string_equal(options_peek(9, words, "c"), "x=y");
+    assert_null(options_peek(9, words, "d"));
+    assert_null(options_peek(9, words, "absent"));
+    assert_int_equal(options_word(9, words, "a", &value), 1);
+    assert_string_equal(value, "1");
+    assert_int_equal(options_word(8, words + 1, "a", &value), 0);
+    assert_int_equal(options_word(8, words + 1, "ab", &value), 2);
+    assert_int_equal(options_word(4, words + 5, "b", &value), 1);
+    assert_null(value);
+    assert_int_equal(options_word(0, words, "a", &value), 0);
+}
+
+TESTS(unit_test(test_a_peek_finds_the_last_value_of_a_name),
+      unit_test(test_defaults_fill_every_field), unit_test(test_command_line_takes_both_forms),
       unit_test(test_flags_take_a_word_or_none), unit_test(test_choice_with_a_number),
       unit_test(test_choice_with_a_path),
       unit_test(test_numbers_that_are_refused), unit_test(test_integers_keep_all_64_bits),
