@@ -2,8 +2,8 @@
  *
  * Idea. A rank that dies takes its shard of the weights and moments with it. Checkpoints bring it back, from a disk,
  * and from some minutes ago. So let each rank keep its shard also in another rank's memory, as it was after the last
- * steps: then those who are left have everything, and go on within a second (lib/comm/membership/membership.c has who
- * goes on, and when what may be forgotten; lib/checkpoint/snapshot.h what a snapshot is).
+ * steps: then the survivors have everything, and go on within a second (lib/comm/membership/membership.c decides
+ * which ranks go on, and when a copy may be dropped; lib/checkpoint/snapshot.h what a snapshot is).
  *
  *     replica r   own shard after step s         copy of replica r-1's after s         of the same place (tp, cp, pp)
  *                 own shard after s - K          copy of replica r-1's after s - K
@@ -16,7 +16,8 @@
  * run has its own, and the old snapshots stay until the new epoch is whole.
  *
  * Sent when. After step s the shard is copied, and the copy is sent while step s + 1 computes. It has to be there
- * before that step's sums: the rule by which everybody knows, when a step is done, that everybody has the one before.
+ * before that step's sums: so a rank that has finished a step can be sure that every copy of the step before it has
+ * arrived.
  *
  *     step s+1   | forward, backward ...........  | BACKWARD_END: wait | sums, update |
  *     wire       | snapshot of s -> right         |
@@ -76,7 +77,7 @@ static enum status elastic_check(const struct plan *plan) {
     int64_t every = elastic_options(plan)->every;
     if (every == 0)
         return FAIL(E_CONFIG, "replace-stragglers moves a rank's state from its memory to a spare's, and with "
-                              "replicate-every=0 nobody has it there; give replicate-every 1");
+                              "replicate-every=0 no rank has it there; give replicate-every 1");
     if (plan_is_asynchronous(plan))
         return FAIL(E_CONFIG, "replicate-every=%" PRId64 " keeps the state between two steps, and asynchronous "
                               "steps have no such moment; use %s, or replicate-every 0",
@@ -88,7 +89,7 @@ static enum status elastic_check(const struct plan *plan) {
     return OK;
 }
 
-/* Who is where; of a layout that does not run: all on one host. */
+/* The host of each rank; a layout that does not run has all ranks on one host. */
 static struct epoch epoch_of(const struct plan *plan) {
     struct epoch now, from;
     comm_epoch_members(&now, &from);
@@ -96,7 +97,7 @@ static struct epoch epoch_of(const struct plan *plan) {
 }
 
 /* ---- cost ---- */
-/* Of the left neighbor, whose program is another one. */
+/* Bytes of the left neighbor's snapshot; its program may differ from this rank's. */
 static enum status bytes_of_left(const struct plan *plan, int64_t *bytes) {
     struct plan other = *plan;
     struct run left;

@@ -1,7 +1,8 @@
 /* ranks: 1 2 4  more: 8  device: cpu  threads: 1
  *
  * Snapshots of any layout are taken in any other: to the bit where it is the same one, within 1e-10 elsewhere; from
- * who has taken them, and from who has the copy. Bytes of memory and wire are those of the bill. Nothing here dies:
+ * the rank that took them, and from the rank with the copy. Bytes of memory and wire are those of the bill. Nothing
+ * here dies:
  * tests/elastic.sh kills. */
 #include "elastic/elastic_job.h"
 
@@ -72,7 +73,7 @@ static enum status train_and_keep(struct plan p, struct kept *out) {
     return status;
 }
 
-/* The texts of all ranks, as elastic_membership.c has them when nobody has died. */
+/* The texts of all ranks, as elastic_membership.c has them when no rank has died. */
 static enum status share_headers(const struct kept *k, const int *holder, bool copies, struct snapshot_set *set) {
     for (int i = 0; i < set->n; i++) {
         bool mine = holder[i] == comm_world_rank();

@@ -99,7 +99,7 @@ TEST(test_layouts_of_mixtral_equal_serial_fp64) {
 }
 
 /* ---- refusals ---- */
-/* Before a program is built: the types of one would be worked out for a mesh that cannot be. */
+/* Refused before a program is built: the types of an impossible mesh cannot be inferred. */
 static void check_refused(struct plan p, const char *what, const char *remedy) {
     struct run r;
     assert_ok(plan_settle(&p, 0));

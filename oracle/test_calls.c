@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: cpu
  *
- * What ranks call of each other: written as the ledger counts it, read, and members of a group compared. */
+ * Collective calls of the ranks: written as the ledger counts them, read back, and compared within a group. */
 #include "oracle/calls.h"
 #include "lib/comm/comm_backend.h"
 #include "tests/test.h"

@@ -29,7 +29,7 @@ static void place(struct placing_test *t, const struct published *row, const str
     free(x);
 }
 
-/* All of theirs is there; element (i, j) of theirs is the element of ours that `ours` says. */
+/* The other project's tensor is complete, and its element (i, j) is our element `ours`(i, j). */
 typedef int64_t index_of_ours(int64_t i, int64_t j);
 static void assert_matrix(struct placing_test *t, const char *name, int64_t rows, int64_t columns,
                           index_of_ours *ours) {

@@ -163,7 +163,7 @@ TEST(test_park_copies_a_block_ahead) {
 }
 
 /* ---- bytes ---- */
-/* With microbatches that wait for each other: the device keeps two blocks, host memory one frame a microbatch. */
+/* With several microbatches in flight the device keeps two blocks, host memory one frame per microbatch. */
 TEST(test_park_moves_frames_to_the_host) {
     struct plan stays = plan_of(PARK_NONE, 0, RECOMPUTE_NONE), moves = plan_of(PARK_ALL, 0, RECOMPUTE_NONE);
     stays.mesh.pp = moves.mesh.pp = 4;

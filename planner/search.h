@@ -34,7 +34,7 @@ struct search {
  *  @errors those of price_plan, for reasons that are not a layout's; E_MEMORY  @collective{none} */
 enum status search_layouts(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
                            int64_t ranks, bool prune, struct search *out);
-/** The same, and calls told(self, it) for each priced layout, in the order of the search. For one that fits, the step
+/** The same, and calls `told`(self, it) for each priced layout, in the order of the search. For one that fits, the step
  *  is set, but not the times of the bubble and of pp's messages; for one that does not, a lower bound of its bytes.
  *  The result does not depend on `told`. @errors as above  @collective{none} */
 typedef void search_told(void *self, const struct found *);

@@ -6,8 +6,8 @@
  *   efficiency      none of these: the bubble, products that have become narrow, rows that only move, replays, updates,
  *                   slow machines and failures. The one that takes most is named
  *
- * What products reach is a part of the peak: mfu by the part of the step that is in them. Of a model it is the highest
- * over all numbers of ranks, since products become narrow where ranks are many. */
+ * Products reach a part of the peak: mfu divided by their part of the step. A model's reach is the highest over all
+ * numbers of ranks, since products become narrow where ranks are many. */
 #ifndef TRIVIUM_PLANNER_WALLS_H
 #define TRIVIUM_PLANNER_WALLS_H
 

@@ -118,7 +118,7 @@ if command -v git >/dev/null; then
     subjects of_73_characters '73 characters; the limit is 72' "$long"
     subjects an_order '"Add" begins an order' 'Add a check of subjects'
     subjects a_noun '' 'Change of a rank ends its epoch'
-    subjects to_be_squashed 'it is to be squashed' 'fixup! A fact'
+    subjects to_be_squashed 'it must be squashed' 'fixup! A fact'
     subjects with_a_full_stop 'it ends with a full stop' 'Subjects have no full stop.'
     git clone -q --depth 1 "file://$history" "$work/shallow"
     SINCE=$(in_history rev-parse HEAD~1) "$work/shallow/tools/check-style" >"$work/out" 2>&1

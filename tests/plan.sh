@@ -247,7 +247,7 @@ assert all(r["spread"] >= 0 and r["predicted_step_ms"] > 0 and r["predicted_work
 assert all(r["work_ms"] < 2 * 1.1 * r["step_ms"] for r in rows[:2]), rows     # of two cores
 assert forecast["strategies"] == 2 and forecast["pairs"] <= 1, forecast
 text = open(sys.argv[2]).read()
-assert "Predicted on --cluster" in text and "Predicted beside measured, 2 strategies" in text and "Noise, the median spread" in text, text
+assert "Predicted on --cluster" in text and "Predicted against measured, 2 strategies" in text and "Noise, the median spread" in text, text
 P
 report "compare_predicts_what_it_measures" $?
 

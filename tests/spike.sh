@@ -31,7 +31,7 @@ goes_back() {
     local lost
     job 1 serial >out 2>&1 || { echo "not ok spike_goes_back $(grep E_ out)"; return; }
     [ -n "$(spikes serial)" ] || { echo "not ok spike_goes_back nothing was seen"; return; }
-    # back to a multiple of 20, and on behind the samples since, two a step: so never twice to the same one
+    # the run goes back to a multiple of 20 and skips the samples since, two per step: no spike comes twice
     lost=$(spikes serial | awk '{ if ($2 % 20 || $1 <= $2 || $1 - $2 > 20 || $4 < 2 * ($1 - $2) || seen[$2]++) print }')
     if [ -n "$lost" ]; then echo "not ok spike_goes_back $lost"; else echo "ok spike_goes_back"; fi
 }

@@ -127,7 +127,7 @@ static enum status local_rewrite(const struct plan *plan, struct program *p) {
     return OK;
 }
 
-/* Beside the optimizer's states, of own elements. */
+/* Arrays of own elements, in addition to the optimizer's states. */
 static const char START[] = "outer start", MOMENTUM[] = "outer momentum";
 
 static enum status local_lowered(const struct compiled *c, struct program *p) {

@@ -120,7 +120,7 @@ static enum status read_row(struct server_log *l, char *text, const char *path, 
             return bad_line(path, line, i == LOG_WORKER ? "there is no such worker here" : "a number is missing");
         row[i] = i == LOG_MICROSECONDS ? 0 : (int64_t)x;
     }
-    return read_number(&rest, INFINITY, &x) ? bad_line(path, line, "it is too long for so many servers") : OK;
+    return read_number(&rest, INFINITY, &x) ? bad_line(path, line, "it is too long for this number of servers") : OK;
 }
 
 enum status server_log_read(struct server_log *l, const char *path, int n_servers, int n_workers) {

@@ -50,7 +50,7 @@ enum status server_push(struct server_loop *, int64_t clock);
 /** Ask each server for its weights, and wait for them. @errors E_COMM, E_TIMEOUT, those of the server here
  *  @collective{none} */
 enum status server_pull(struct server_loop *);
-/** A worker's clock: its own samples, forward and backward, and what it says of them. @errors those of ops; E_NUMERIC:
+/** A worker's clock: forward and backward of its own samples, and the step's record. @errors those of ops; E_NUMERIC:
  *  not finite  @collective{none} */
 enum status server_compute(struct server_loop *, struct step_record *);
 

@@ -24,7 +24,7 @@ struct memory_chart {
     double planned;                                       /* the planned peaks of all roles: what is allocated */
 };
 
-/** Of a rank that was compiled. The same plan gives the same numbers. *out is to be freed also after an error.
+/** Make the chart of a compiled rank. The same plan gives the same numbers. The caller frees *out, also after an error.
  *  @errors E_CONFIG where a step has too many rows (lib/trace/memory_timeline.h); E_MEMORY  @collective{none} */
 enum status memory_chart_make(const struct run *compiled, struct memory_chart *out);
 void memory_chart_fini(struct memory_chart *);
@@ -32,7 +32,7 @@ void memory_chart_fini(struct memory_chart *);
 /** For a page: "rows" of a step, "row" of each point, "alive_bytes" by role from there to the next point, "marks" as
  *  [row, word], "planned_bytes". NULL: no memory */
 json_t *memory_chart_json(const struct memory_chart *);
-/** Write one <svg>. highest: what the axis has to hold at least, so that pictures beside each other have one scale; 0:
+/** Write one <svg>. highest: what the axis has to hold at least, so that neighboring pictures have one scale; 0:
  *  as it fits.
  *  @return its height in pixels; CHART_WIDTH wide */
 double memory_chart_svg(const struct memory_chart *, const char *title, double highest, FILE *);

@@ -23,13 +23,13 @@ struct schedule_chart {
     struct schedule *stages;
     struct timeline timeline;
     struct pp_times times;                   /* of one action */
-    /* Of a stage; all stages have the same work, so all idle the same in a step. bubble: from a stage's own first
+    /* A stage's times; all stages have the same work, so all idle the same in a step. bubble: from a stage's own first
      * action to its last. */
     double work, idle, bubble;
 };
 
-/** Make the schedules of all stages, check them, run them against the clock. The chart is to be freed also after an
- *  error.
+/** Make the schedules of all stages, check them, run them against the clock. The caller frees the chart, also after
+ *  an error.
  *  @errors E_CONFIG: not legal, or too large; E_INTERNAL: the schedule is not sound; E_MEMORY */
 enum status schedule_chart_make(struct schedule_chart *);
 void schedule_chart_fini(struct schedule_chart *);

@@ -1,4 +1,4 @@
-/* trivium compare: train the same steps under several strategies, one after the other, and put them beside each other.
+/* trivium compare: train the same steps under several strategies, one after the other, and put them side by side.
  *
  * One launch runs them all. A strategy passes through four gates, and at each the ranks of the world agree
  * (fail_share), so that a strategy that cannot run becomes a row with its sentence and the next one begins:
@@ -141,8 +141,7 @@ static int ranks_of(const struct plan *p) {
     return p->mesh.dp == 0 || wanted > world ? world : (int)wanted;
 }
 
-/* Ranks of this host that the layout uses. Ranks are numbered host by host, as mpirun and srun do unless told
- * otherwise. */
+/* Ranks of this host that the layout uses. Ranks are numbered host by host, as mpirun and srun do by default. */
 static int used_on_host(int n_ranks) {
     int used = n_ranks - (comm_world_rank() - comm_local_rank());
     if (used < 1) return 1;
@@ -242,14 +241,14 @@ static void take_timeline(const struct plan *p, struct compare_row *row) {
     memory_chart_fini(&row->timeline);
 }
 
-/* Of the first n. */
+/* Has none of the first n strategies run? */
 static bool none_ran(const struct comparison *c, int n) {
     for (int i = 0; i < n; i++)
         if (c->rows[i].status == OK) return false;
     return true;
 }
 
-/* Of all ranks, where it is measured; on a GPU the processor only says what to do. */
+/* Processor time of all ranks, where it is measured; on a GPU the processor only queues the work. */
 static double work_of(const struct plan *p, const struct compare_row *row) {
     double sum = 0;
     if (!train_options(p)->cluster[0] || p->device != PLAN_DEVICE_CPU) return 0;

@@ -1,4 +1,4 @@
-/* `trivium compare`: strategies trained one after the other, and held beside each other. */
+/* `trivium compare`: strategies trained one after the other, and compared. */
 #ifndef TRIVIUM_DRIVER_COMPARE_H
 #define TRIVIUM_DRIVER_COMPARE_H
 

@@ -64,7 +64,7 @@ struct compare_forecast compare_forecast_of(const struct compare_row *rows, int 
 void compare_forecast_print(FILE *to, const struct compare_row *rows, int n_rows) {
     struct compare_forecast f = compare_forecast_of(rows, n_rows);
     if (f.n < 2) return;
-    fprintf(to, "Predicted beside measured, %d strategies: median error %.1f%% of a step", f.n, 100 * f.step_error);
+    fprintf(to, "Predicted against measured, %d strategies: median error %.1f%% of a step", f.n, 100 * f.step_error);
     if (isfinite(f.work_error)) fprintf(to, ", %.1f%% of the work of all ranks", 100 * f.work_error);
     if (f.regret > 0)
         fprintf(to, "; the one predicted to be fastest takes %.1f%% longer than the fastest.\n", 100 * f.regret);

@@ -1,11 +1,11 @@
-/* Predicted beside measured (--cluster): how well does the planner's model tell strategies apart here?
+/* Predicted against measured (--cluster): how well does the planner's model tell strategies apart here?
  *
  *   noise    how far passes of one strategy lie apart, the median over strategies (--repeat)
  *   pairs    two strategies whose measured steps differ by more than twice the noise; in order: the model says the same
  *            one is the faster
  *   regret   what the strategy that is predicted to be the fastest takes longer than the fastest
  *   errors   |predicted / measured - 1|, the median: of the step, and of the work of all ranks in processor seconds,
- *            which does not depend on who else runs */
+ *            which does not depend on other programs */
 #ifndef TRIVIUM_DRIVER_COMPARE_FORECAST_H
 #define TRIVIUM_DRIVER_COMPARE_FORECAST_H
 

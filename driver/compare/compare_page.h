@@ -1,5 +1,5 @@
 /* The comparison as one page, DIR/report.html, and its JSON, DIR/report.json: what was run, the tables of the terminal,
- * compare.json, and what pictures need beside it, pipelines and memory over a step. */
+ * compare.json, and what pictures need in addition, pipelines and memory over a step. */
 #ifndef TRIVIUM_DRIVER_COMPARE_PAGE_H
 #define TRIVIUM_DRIVER_COMPARE_PAGE_H
 
@@ -16,7 +16,7 @@ struct compare_about {
 /** Now, and this machine: processor, cores, ranks, MPI.  @collective{none} */
 void compare_about_here(struct compare_about *);
 
-/** The JSON of the page; of the strategies asked for the first n_rows are done. *out is to be released.
+/** The JSON of the page; of the strategies asked for the first n_rows are done. The caller releases *out.
  *  @errors E_MEMORY, and those of compare_pipelines  @collective{none} */
 enum status compare_page_json(const struct compare_about *, const struct compare_row *, int n_rows, json_t **out);
 /** Replace both files. @errors E_IO, E_MEMORY, and those of compare_pipelines  @collective{none} */

@@ -15,7 +15,7 @@ enum status compare_report_write(const char *dir, const struct compare_row *rows
 /** What compare.json has. NULL: no memory  @collective{none} */
 json_t *compare_json(const struct compare_row *, int n_rows);
 
-/** A cell as CSV wants it: quoted when it holds a comma, a quote or a line end (RFC 4180). */
+/** A cell of CSV: quoted when it holds a comma, a quote or a line end (RFC 4180). */
 void csv_write_cell(FILE *, const char *text);
 
 #endif

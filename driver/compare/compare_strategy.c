@@ -39,7 +39,7 @@ void strategies_fini(struct strategies *s) {
 
 /* ---- applying ---- */
 
-/* Only what train knows: compare's own options are not a strategy's to change. */
+/* Only options of train: compare's own options are not a strategy's to change. */
 static int find_key(const struct option_table *t, const char *key) {
     for (int i = 0; i < t->n; i++)
         if (!strcmp(t->option[i].name, key)) return i;

@@ -167,8 +167,8 @@ const struct compare_columns compare_speed_columns =
      "spent waiting for pipeline neighbors",
      SPEED, COUNT(SPEED)};
 const struct compare_columns compare_forecast_columns =
-    {"Predicted on --cluster, beside measured, per step: spread: how far passes lie apart; work: processor time of all "
-     "ranks, without operations between them",
+    {"Predicted on --cluster, against measured, per step: spread: how far passes lie apart; work: processor time of "
+     "all ranks, without operations between them",
      FORECAST, COUNT(FORECAST)};
 
 struct compare_entry *compare_entries(const struct compare_row *rows, int n_rows) {

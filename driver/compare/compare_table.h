@@ -13,7 +13,7 @@ enum { COMPARE_CELL_BYTES = 32 };
 
 struct compare_entry { const struct compare_row *row; struct compare_summary sum; int rank, predicted_rank; };
 struct compare_column {
-    const char *title;                                               /* short, and clear only beside its neighbors */
+    const char *title;                                               /* short, and clear only with its neighbors */
     const char *full;                                                /* clear by itself, with the unit */
     const char *key;                                                 /* in compare.json; "a + b": their sum */
     void (*cell)(const struct compare_entry *, int which, char text[COMPARE_CELL_BYTES]);

@@ -35,7 +35,7 @@ TEST(test_bars_separate_and_blanks_do_not_matter) {
     assert_split("||", 3, (const char *const[]){"", "", ""});
 }
 
-/* A strategy of plan options and one that compare has beside them. */
+/* A strategy of plan options and one that compare adds. */
 struct target { struct plan plan; char out[OPTION_TEXT_MAX]; };
 static const struct option OUT[] = {{"out", OPTION_TEXT, "report", 0, 0, NULL, "", "", "",
                                      offsetof(struct target, out)}};

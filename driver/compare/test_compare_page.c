@@ -38,7 +38,7 @@ static struct compare_row rows[2] = {
     {.strategy = "tp=3", .status = E_CONFIG, .reason = "tp=3 does not <divide>"}};
 
 /* ---- the page ---- */
-/* Of the page only what the command has put in: what is before the scripts. */
+/* Only the part of the page that the command wrote: what is before the scripts. */
 TEST(test_report_page_escapes_and_refuses) {
     static char text[1 << 15];
     json_error_t error;

@@ -1,5 +1,5 @@
 /* The layouts that a search has priced, as dots: bytes, seconds, and parts of the step. However many there are, memory
- * is bounded: of those that fit and of those that do not, so many are kept, evenly over the search. */
+ * is bounded: a fixed number is kept of those that fit, and of those that do not, evenly over the search. */
 #ifndef TRIVIUM_DRIVER_PLAN_DOTS_H
 #define TRIVIUM_DRIVER_PLAN_DOTS_H
 
@@ -13,7 +13,7 @@ struct plan_dot { struct layout layout; double step_s, part_s[N_PARTS]; int64_t 
 /* Every `stride`-th of what came; where there is no more room every second one goes. Zeroed is empty. */
 struct dot_sample { int n, most; int64_t seen, stride; struct plan_dot *dot; };
 
-/* refined: of those that fit, what was put beside them after the search. */
+/* refined: number of dots in `fit` added after the search. */
 struct plan_dots { struct dot_sample fit, no_fit; int refined; };
 
 /** Empty; free with plan_dots_fini. */
@@ -22,10 +22,10 @@ void plan_dots_fini(struct plan_dots *);
 
 /** Keep a layout: a search_told of search.h, `self` being the struct plan_dots. */
 void plan_dots_take(void *self, const struct found *);
-/** Keep a layout that was priced in full: in the place of itself, or beside the others, whatever the room. */
+/** Keep a layout that was priced in full: in its own place, or as one more, whatever the room. */
 void plan_dots_put(struct plan_dots *, const struct found *);
 
-/** What those that do not fit would take, of steps and of bytes: the search does not go on once it knows that.
+/** What those that do not fit would take, of steps and of bytes: the search stops pricing once a layout does not fit.
  *  @errors those of price_plan  @collective{none} */
 enum status plan_dots_price_the_rest(struct plan_dots *, const struct recipe *, const struct plan *asked,
                                      unsigned fixed, const struct cluster *);

@@ -20,7 +20,7 @@ struct plan_page {
     const char *command;                 /* what to type for the first; "": nothing fits */
 };
 
-/** The data of the page but for "search". *out is to be released.  @errors those of price_plan; E_MEMORY
+/** The data of the page but for "search". The caller releases *out.  @errors those of price_plan; E_MEMORY
  *  @collective{none} */
 enum status plan_page_json(const struct plan_page *, json_t **out);
 

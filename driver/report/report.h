@@ -15,8 +15,8 @@
  *  @errors E_IO with path and reason  @collective{none} */
 enum status report_prepare(const char *dir);
 
-/** Write a file of the report: beside it first, and in its place when it is whole. write(f, self) returns other than 0
- *  when it failed.
+/** Write a file of the report: to a temporary file first, renamed when it is complete. write(f, self) returns other
+ *  than 0 when it failed.
  *  @errors E_IO  @collective{none} */
 typedef int report_writer(FILE *, const void *self);
 enum status report_replace(const char *dir, const char *name, report_writer *write, const void *self);

@@ -20,15 +20,15 @@
 
 enum { STRAGGLER_STEPS = 20, STRAGGLER_WINDOWS = 3 };
 
-/* Of every rank: its stage, slow windows in a row so far, and in this window how many medians its own time is. */
+/* A rank: its stage, slow windows in a row so far, and its own time in this window in medians. */
 struct straggler_rank { int stage, n_slow; double ratio; bool told; };
 
-/** One window: own_s[0..n) seconds of the ranks. Sets ratio (NaN: no peers), n_slow, and told where it is to be said
- *  now. @errors E_MEMORY */
+/** One window: own_s[0..n) seconds of the ranks. Sets ratio (NaN: no peers), n_slow, and `told` on the ranks to
+ *  report in this window. @errors E_MEMORY */
 enum status straggler_window(struct straggler_rank *of, int n, const double *own_s);
 
-/* --inject slow=RANK,FACTOR: this rank takes so many times as long to compute, by waiting. link=RANK,FACTOR: its
- * emulated links take so many times as long for a byte, both ways (comm_links.h). */
+/* --inject slow=RANK,FACTOR: this rank takes FACTOR times as long to compute, by waiting. link=RANK,FACTOR: its
+ * emulated links take FACTOR times as long per byte, both ways (comm_links.h). */
 enum straggler_what { INJECT_NOTHING, INJECT_SLOW_RANK, INJECT_SLOW_LINK };
 struct straggler_inject { enum straggler_what what; int rank; double factor; };
 /** "slow=2,1.5" or "link=2,10" for n ranks; "": nothing. Pure. @errors E_CONFIG with the value and what may stand

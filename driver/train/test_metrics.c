@@ -137,7 +137,7 @@ TEST(test_evaluation_row_has_val_loss_and_never_loss) {
     json_decref(row);
 }
 
-/* 17 digits name every double; who compares two runs bit for bit may do so from their files. */
+/* 17 digits name every double; so runs can be compared bit for bit from their files. */
 TEST(test_doubles_come_back_bit_for_bit) {
     const double values[] = {0.1, 1.0 / 3, 2, -0.0, 1e22, DBL_MAX, DBL_MIN, 5e-324, 1 + DBL_EPSILON, 6.02214076e23};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -236,7 +236,7 @@ TEST(test_a_run_without_a_row_leaves_no_trace) {
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
-/* Of a file that is renamed, and of the one that takes its place. A rank that replaces another waits for no lock. */
+/* Locks of a renamed file, and of the one that takes its place. A rank that replaces another waits for no lock. */
 TEST(test_two_jobs_do_not_write_one_file) {
     struct metrics m, other;
     path = test_path("shared.jsonl");

@@ -5,15 +5,15 @@
 
 #include "driver/setup.h"
 
-/* Of what a process was asked: hashes by which ranks compare it. files: the small ones that options name (kept.h).
- * program: 0 in epoch 0, in which hosts may have builds of their own. takes_part: it has been compared in an earlier
- * epoch. */
+/* Hashes of a process's options and files, by which ranks compare them. files: the small ones that options name
+ * (kept.h). program: 0 in epoch 0, in which hosts may have builds of their own. takes_part: it has been compared in
+ * an earlier epoch. */
 struct train_identity { uint64_t options, data, program; int64_t takes_part; uint64_t files; };
 
 /* argc, argv: the words after `train`, borrowed. setup: read and not settled, once is_read; files: as above. */
 struct train_asked { int argc; char **argv; struct setup setup; bool is_read, takes_part; uint64_t files; };
 
-/** Of a spare, before it waits: read now what the first ranks read now.
+/** A spare, before it waits, reads the files that the first ranks read at their start.
  *  One that cannot withdraws (comm_withdraw), and does not return.  @collective{none} */
 void train_asked_early(struct train_asked *);
 /** The same for the first ranks. Then all compare what they have read: in epoch 0 the data, which each host may have

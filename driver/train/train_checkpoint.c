@@ -119,7 +119,7 @@ static enum status lock_again(struct training *t) {
     return status;
 }
 
-/* Of the steps in the folder, those up to this one are of this run: it has resumed there. */
+/* The newest step in the folder that is of this run: it has resumed there. */
 static int64_t newest_own_step(const struct training *t) {
     const struct plan *p = &t->setup.plan;
     char step[CHECKPOINT_PATH_MAX];

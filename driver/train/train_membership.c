@@ -11,8 +11,8 @@
  * An epoch may also end because another one is planned: a replica comes back, or a rank leaves
  * (lib/comm/membership/planned.c). Then all agree on a step, and end it there.
  *
- * The global batch is the same, and samples and dropout are functions of seed and step, so the losses are those of the
- * run that nobody killed: to the bit when a spare has taken the dead one's place, to rounding when there are fewer
+ * The global batch is the same, and samples and dropout are functions of seed and step, so the losses are those of a
+ * run without a death: to the bit when a spare has taken the dead one's place, to rounding when there are fewer
  * replicas. */
 #include "driver/train/train_membership.h"
 
@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Would a run of so many replicas begin? Not with three, for instance, where sums go by halves. micro: as it was given,
+/* Would a run with dp replicas begin? Not with three, for instance, where sums go by halves. micro: as it was given,
  * or 0. */
 static bool can_have(const struct plan *p, int64_t dp, int64_t micro) {
     struct plan other = *p;
@@ -72,8 +72,8 @@ static bool is_there(const char *save) {
 
 struct beginning { int64_t saved; bool from_memory, adds_rows; };
 
-/* Rank 0 knows whether this job has saved; all have to begin alike. A job that begins again adds to its rows, too: they
- * are emptied once, before the first step. */
+/* Rank 0 finds out whether this job has saved; all have to begin alike. A job that begins again adds to its rows, too:
+ * they are emptied once, before the first step. */
 static enum status where_to_begin(const struct plan *plan, struct beginning *out) {
     int64_t saved = comm_epoch_kept(), on_disk[2] = {saved, saved && is_there(plan->save) ? saved : 0};
     int32_t rows = has_done_steps;

@@ -5,8 +5,8 @@
 #include "driver/train/train_asked.h"
 
 /** What this epoch is set up with: what was asked for, with the number of replicas that there are now; and whether the
- *  state comes from memory (train_take_snapshots), else from the last checkpoint of this job, if there is one. *out is
- *  to be settled (setup_settle).
+ *  state comes from memory (train_take_snapshots), else from the last checkpoint of this job, if there is one. The
+ *  caller settles *out (setup_settle).
  *  @collective{world} @errors E_EPOCH; E_MEMORY, E_COMM, E_TIMEOUT */
 enum status train_setup_of_epoch(const struct train_asked *, struct setup *out, bool *from_memory);
 

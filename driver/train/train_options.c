@@ -24,7 +24,7 @@ static const struct option OPTIONS[] = {
      OWN(peak_tflops)},
 
     {"data", OPTION_TEXT, "", 0, 0, NULL, "",
-     "text, llm.c .bin, Megatron .bin (with its .idx beside it), .npy, or what data-format says; several of a kind: a,"
+     "text, llm.c .bin, Megatron .bin (with its .idx), .npy, or what data-format says; several of a kind: a,"
      "b or a pattern; empty: configs/demo.txt",
      "data", OWN(data)},
     {"data-format", OPTION_CHOICE, "auto", 0, 0, DATA_AS_CHOICES, "",

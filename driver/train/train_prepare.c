@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* Of the ranks that compute: those that only serve have their share of the host's. */
+/* The peak of the ranks that compute: those that only serve have their share of the host's. */
 static double peak_of_cpu(const struct plan *p, int threads) {
     double wanted = (double)threads * comm_local_size() * (double)p->workers / (double)p->mesh.dp;
     return peak_flops_per_core(plan_product_dtype(p)) * fmin(comm_local_cores(), wanted);
@@ -109,8 +109,8 @@ static void announce(const struct training *t, int threads, const char *attentio
     fflush(stdout);
 }
 
-/* What is allowed, and seldom meant. A user who shortens the run of a configuration file need not be reminded of its
- * warmup. */
+/* Warn of settings that are allowed, and seldom meant. A user who shortens the run of a configuration file need not
+ * be reminded of its warmup. */
 static void remark(const struct training *t) {
     const struct plan *p = &t->setup.plan;
     const struct options *o = t->setup.options;

@@ -92,7 +92,7 @@ struct training {
     struct metrics metrics;
     struct flight_step flight;           /* what others may read of this rank (lib/comm/flight/flight.h) */
     struct step_meter started[STEPS_AHEAD];  /* of steps, from their start until all is queued */
-    struct train_watch *watch;           /* who is slow (train_straggler.c) */
+    struct train_watch *watch;           /* slow ranks (train_straggler.c) */
     struct train_clock clock;
     struct train_saver saver;
     struct train_stop stop;
@@ -108,7 +108,7 @@ struct training {
 
 /* ---- train_prepare.c ---- */
 
-/* From a setup that is to be settled to a run that is ready for its first step. @collective{world} @errors of what it
+/* From an unsettled setup to a run that is ready for its first step. @collective{world} @errors of what it
  * calls; alike on every rank, or agreed on (fail_agree) */
 enum status train_prepare(struct training *);
 
@@ -142,16 +142,16 @@ enum status train_trace(struct training *, bool leaving);
 /* Does the trace begin, or end, after step n_step? */
 bool train_trace_is_due(const struct training *, int64_t n_step);
 
-/* ---- train_straggler.c: who is slow; --inject ---- */
+/* ---- train_straggler.c: slow ranks; --inject ---- */
 
-/* Memory; is what is to be injected possible? @errors E_CONFIG, E_MEMORY */
+/* Memory; is the --inject possible? @errors E_CONFIG, E_MEMORY */
 enum status train_watch_prepare(struct training *);
 /* Before the first step: on which host is which rank? @collective{mesh} @errors E_TIMEOUT, E_COMM */
 enum status train_watch_begin(struct training *);
 /* --inject: wait as long as it takes to be that slow. @return seconds, which are own time @collective{none} */
 double train_watch_slow_down(struct training *);
 /* A step is over: own_s of this rank in it, what was injected included. Every 20 steps the ranks exchange theirs, and
- * rank 0 says who is slow. @collective{mesh} @errors E_TIMEOUT, E_COMM, E_MEMORY */
+ * rank 0 names the slow ones. @collective{mesh} @errors E_TIMEOUT, E_COMM, E_MEMORY */
 enum status train_watch_step(struct training *, double own_s, double injected_s);
 /* After the last step. @collective{mesh} @errors E_TIMEOUT, E_COMM */
 enum status train_watch_end(struct training *);

@@ -62,7 +62,7 @@ static void note_profile(struct training *t, double step_s) {
     t->profile.spent_s += step_s;
 }
 
-/* An asynchronous pipeline is empty, and workers of servers meet, when something else wants the weights; a request to
+/* An asynchronous pipeline is empty, and workers of servers meet, when something else reads the weights; a request to
  * stop has to wait for what all ranks have begun. */
 static void plan_flush(struct training *t) {
     struct run *r = &t->run;
@@ -73,7 +73,7 @@ static void plan_flush(struct training *t) {
         if (train_evaluation_is_due(t, r->flush_at) || train_save_is_due(t, r->flush_at)) break;
 }
 
-/* Of a step that is finished: when the next one was started, or is about to be. */
+/* When the step after a finished one was started, or is about to start. */
 static double start_of_next(const struct training *t) {
     return t->run.n_started ? t->started[t->run.n_done % STEPS_AHEAD].start_s : clock_s();
 }

@@ -1,10 +1,10 @@
-/* Own times of the ranks, every 20 steps; who is slow is said by rank 0 (driver/train/straggler.h). And --inject.
+/* Own times of the ranks, every 20 steps; rank 0 names the slow ones (driver/train/straggler.h). And --inject.
  *
  * The exchange is one fp64 a rank, gathered over the mesh; its bytes are in that group's ledger. It starts at the edge
  * of a window's last step and is waited for at the next edge, so that no rank stands still for it.
  *
- * --replace-stragglers: who is slow asks to be relieved, as long as it is (elastic/, launch --spares). What is injected
- * slows a process, as a bad machine would, and not whoever takes its place. */
+ * --replace-stragglers: a slow rank asks to be relieved, as long as it is slow (elastic/, launch --spares). What is
+ * injected slows a process, as a bad machine would, and not the process that takes its place. */
 #include "driver/train/train_state.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
@@ -55,7 +55,7 @@ static int peers_of(const struct plan *p, int rank) {
 enum status train_watch_begin(struct training *t) {
     struct train_watch *w = t->watch;
     char mine[HOST_BYTES] = "";
-    if (t->run.loop.step) w->n = 0;                                  /* ranks that are apart are not to wait here */
+    if (t->run.loop.step) w->n = 0;                                  /* ranks that train apart must not wait here */
     if (w->n == 0) return OK;
     int32_t crowded = comm_local_size() > comm_local_cores() && w->inject.what == INJECT_NOTHING;
     TRY(comm_all_reduce(t->run.mesh.group[AXIS_MESH], &crowded, 1, INT32, COMM_MAX));

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-/* Of this process, or of the time since the ranks have changed; launch --max-restarts says it of all attempts. */
+/* The goodput of this process, or since the ranks have changed; launch --max-restarts says it of all attempts. */
 static void print_goodput(const struct training *t, int64_t steps) {
     const struct train_clock *c = &t->clock;
     const struct train_saver *v = &t->saver;

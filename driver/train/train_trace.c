@@ -64,7 +64,7 @@ enum status train_trace_prepare(struct training *t) {
     return status == E_IO || status == E_MEMORY ? OK : status;
 }
 
-/* What was measured, beside what the schedule idles against a clock with the mean F, B and W of a microbatch. */
+/* The measured bubble, against what the schedule idles against a clock with the mean F, B and W of a microbatch. */
 static enum status tell_bubble(const struct plan *p, const struct trace_data *d) {
     struct trace_bubble b = trace_bubble(d);
     struct schedule_chart c = {.row = pp_row(p), .n_stages = (int)p->mesh.pp,
@@ -101,7 +101,7 @@ static enum status tell(const struct training *t, const struct trace_data *d) {
                  dropped);
     if (log_get_level() < LOG_INFO) return OK;
     printf("trace %s: steps %" PRId64 " to %" PRId64 ", %d rank%s, %" PRId64
-           " spans (%.1f MiB per rank beside the plan), clocks within %.1f us; open it in ui.perfetto.dev\n",
+           " spans (%.1f MiB per rank in addition to the plan), clocks within %.1f us; open it in ui.perfetto.dev\n",
            t->setup.plan.trace, d->first_step + 1, d->first_step + d->n_steps, d->n_ranks, d->n_ranks == 1 ? "" : "s",
            spans, (double)trace_room_bytes(t->tracer.trace) / (1 << 20), 1e6 * uncertainty_s);
     enum status status = dropped ? OK : tell_bubble(&t->setup.plan, d);
@@ -141,7 +141,7 @@ enum status train_trace(struct training *t, bool leaving) {
     if (t->tracer.runs && t->guard.n_rollbacks != t->tracer.n_rollbacks) go_back(t);
     if (t->tracer.runs && (t->run.n_done >= t->tracer.end || leaving)) return finish(t);
     if (leaving && comm_is_rank_0())
-        log_warn("nothing was traced: this run ends after step %" PRId64 ", and step %" PRId64 " was to be the first",
+        log_warn("nothing was traced: this run ends after step %" PRId64 ", and step %" PRId64 " should be the first",
                  t->run.n_done, t->tracer.first + 1);
     if (t->tracer.runs || leaving || t->run.n_done != t->tracer.first) return OK;
     t->tracer.runs = true;

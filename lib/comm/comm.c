@@ -1,19 +1,19 @@
 /* Entering MPI, and leaving it.
  *
  * The folder in one page:
- *   comm_world.c   who am I, settings, names, formulas    comm_self.c        backend: a group of one
+ *   comm_world.c   this process, settings, names, formulas    comm_self.c        backend: a group of one
  *   comm_group.c   groups and their ledgers               comm_on_host.c     backend: all other groups
- *   comm_ops.c     start an operation (any backend)       host_transport.h          who moves bytes between processes
+ *   comm_ops.c     start an operation (any backend)       host_transport.h          moves bytes between processes
  *   comm_blocking.c   start it and wait                   comm.c             enter and leave
  *   comm_check.c   do all members make the same call?     mesh.c             coordinates -> groups
  *   comm_wait.c    wait for it, with a deadline           fail_agree.c       one failure, known to all
  *   hops*.c        algorithms, as tables                  hop_walk.c         runs a table
  *   comm_hops.c    collectives by tables, over messages   comm_rules.c       which algorithm for which axis
  *   comm_mpi*.c    transport: MPI                         direct/            transport: the job itself
- *   comm_mail.h    messages beside all groups
+ *   comm_mail.h    messages outside all groups
  *   nodes.c        which rank is on which node            hop_simulate.c     how long a table takes on given links
- *   comm_roll*.c   the deadline passed: who is missing?
- *   comm_device.c  memory of a GPU: who moves it          comm_nccl*.c       transport: NCCL
+ *   comm_roll*.c   after a deadline: the missing ranks
+ *   comm_device.c  memory of a GPU: its transport          comm_nccl*.c       transport: NCCL
  *   flight*.c      what this rank did last, for others to read     postmortem*.c   what the ranks' records say together
  *   comm_use_device.c   from here on a GPU's memory is moved, too
  *   comm_pinned.c  pinned memory, kept                    comm_staged.c      transport: pinned memory and MPI
@@ -45,7 +45,7 @@ static bool started;
 
 enum { JOB_NAME_BYTES = 64 };
 
-/* Rank 0 names the job: as it did before, as `launch` does, or by itself. */
+/* Rank 0 names the job: the name of the epoch before, that of `launch`, or a new one. */
 static enum status name_job(char job[JOB_NAME_BYTES]) {
     const char *given = flight_mine() ? flight_mine()->job : getenv("TRIVIUM_JOB");
     if (given && *given && !strchr(given, '/')) snprintf(job, JOB_NAME_BYTES, "%s", given);
@@ -53,7 +53,7 @@ static enum status name_job(char job[JOB_NAME_BYTES]) {
     return comm_host_transport()->share(job, JOB_NAME_BYTES);
 }
 
-/* Of a world of one there is nothing to record. */
+/* A world of one has nothing to record. */
 static enum status open_flight(void) {
     char job[JOB_NAME_BYTES], host[64];
     TRY(name_job(job));

@@ -30,7 +30,7 @@ enum comm_op {
     COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_BROADCAST, COMM_REDUCE, COMM_ALL_TO_ALL,
     COMM_SEND, COMM_RECV, COMM_BARRIER, N_COMM_OPS
 };
-/* Of floating types a NaN on any rank is the result of all three. */
+/* With floating types a NaN on any rank is the result of all three. */
 enum comm_reduction { COMM_SUM, COMM_MAX, COMM_MIN };
 /** "all_reduce" */
 const char *comm_op_name(enum comm_op);
@@ -45,7 +45,7 @@ struct comm_algorithm; /* hops.h */
 struct comm_request; /* what comm_wait waits for; storage is the caller's: struct comm_request in comm_request.h */
 
 /* ---- the world: one per process ---- */
-/* How the collectives of one axis of the mesh (mesh.h; 0: of groups beside it) go on host memory. None given: large
+/* How the collectives of one axis of the mesh (mesh.h; 0: of groups outside it) go on host memory. None given: large
  * sums and gathers pairwise, the rest by the library. An operation that the algorithm does not have goes as if none
  * were given. */
 struct comm_rule { bool library; const struct comm_algorithm *algorithm; };
@@ -67,12 +67,12 @@ enum status comm_start(int *argc, char ***argv);
  *  again; E_INTERNAL: a group is left, or the transport is MPI; E_COMM, E_MEMORY */
 void comm_epoch_leave(void);
 enum status comm_epoch_enter(void);
-/** So many steps are done: rank 0 says it, for who looks after the job (launch --chaos). @collective{none} */
+/** Rank 0 reports the number of finished steps, for launch --chaos. @collective{none} */
 void comm_epoch_done(int64_t step);
 /** Which epoch it is: 0 at first. @collective{none} */
 int comm_epoch(void);
 /** Its members, and those of the epoch to whose snapshots it goes back (from->number -1: there is none, and n is 0).
- *  Ranks are places; who is who in both, the slots say. Under MPI there is one epoch, and none before it.
+ *  Ranks are places; slots identify processes in both. Under MPI there is one epoch, and none before it.
  *  @collective{none} */
 struct epoch;
 void comm_epoch_members(struct epoch *now, struct epoch *from);
@@ -89,11 +89,11 @@ enum status comm_epoch_rest(void);
 /** Ask for this rank to be replaced, or no more; a SIGUSR2 to its process asks to leave, and that stays so.
  *  @collective{none} */
 void comm_epoch_ask_relief(bool wanted);
-/** How the job may shrink (membership/membership.h); until this is told, no rank can be left out. Rank 0's word counts.
+/** How the job may shrink (membership/membership.h); until this call, no rank can be left out. Rank 0's word counts.
  *  @collective{none} */
 struct epoch_shape;
 void comm_epoch_shape(const struct epoch_shape *);
-/** A number that outlives ranks: what rank 0 said last, whoever that was; 0 at first. @collective{none} */
+/** A number that outlives ranks: the last one from rank 0, whichever process that was; 0 at first. @collective{none} */
 void comm_epoch_keep(int64_t number);
 int64_t comm_epoch_kept(void);
 /** Change the settings of the world, the same on every rank; while no operation is in flight. */
@@ -111,7 +111,7 @@ double comm_work_s(void);
 void comm_finish(bool clean, int code);
 int comm_world_rank(void);
 int comm_world_size(void);
-/** Of the world: it speaks for all. */
+/** Is this rank 0 of the world, which speaks for all? */
 static inline bool comm_is_rank_0(void) { return comm_world_rank() == 0; }
 int comm_local_rank(void);     /* place among the ranks of this host, and how many there are */
 int comm_local_size(void);
@@ -129,7 +129,7 @@ bool comm_has_mpi(void);
 const char *comm_library(void);
 
 /* ---- device memory ---- */
-/* Who moves memory of a GPU. */
+/* The transport of a GPU's memory. */
 enum comm_transport {
     COMM_NCCL,     /* NCCL, on streams of its own: a GPU for each rank, or what comm_nccl_fits says */
     COMM_STAGED,   /* through pinned host memory and MPI: ranks may share a GPU */
@@ -214,8 +214,8 @@ void comm_watch_calls(struct comm_watch);
  * Sums of bf16 and fp16 are taken in fp32 per pair and rounded once. Results are the same bits on every rank, and the
  * same bits every time for the same group.
  * @errors E_COMM (also: more elements than MPI takes, or members that disagree under check_collectives); E_INTERNAL for
- * a rank or tag that does not exist; in comm_wait E_TIMEOUT (rank, operation, sequence number, group, who did not
- * come) */
+ * a rank or tag that does not exist; in comm_wait E_TIMEOUT (rank, operation, sequence number, group, the missing
+ * ranks) */
 
 /** x[0..count) = reduction over the group, in place. */
 enum status comm_all_reduce_start(const struct group *, void *x, int64_t count, enum dtype, enum comm_reduction,

@@ -40,7 +40,7 @@ struct group {
     int size, rank;
     const struct comm_backend *backend;   /* of operations on host memory; device memory: comm_device.h */
     void *communicator;            /* the backend's (an MPI_Comm) */
-    void *side;                    /* what the transport of device memory has for this group */
+    void *side;                    /* the device transport's data of this group */
     int n_tags;                    /* group_carry_messages */
     struct group *next;            /* the group that was made after this one */
     int *members;                  /* world rank of each rank of the group */

@@ -1,5 +1,5 @@
-/* Who this process is, how operations behave, what they are called and what they cost: what every other file of the
- * folder may ask, and which asks none of them. */
+/* This process's rank, the settings of operations, their names and costs: every other file of the folder may use
+ * this one, which uses none of them. */
 #include "lib/comm/transport/host_transport.h"
 
 #include "lib/base/cores.h"

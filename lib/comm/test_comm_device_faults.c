@@ -170,7 +170,7 @@ TEST(test_missing_rank_is_named_over_nccl) {
     assert_true(agree_all(ok));
 }
 
-/* Staged, the host waits in comm_wait, and its deadline is the one of host memory; what came late still ends. */
+/* Staged: the host waits in comm_wait with the deadline of host memory; a late operation still ends. */
 TEST(test_missing_rank_is_named_when_staged) {
     const struct gpu *g = test_gpu();
     struct comm_settings before = *comm_settings_in_force(), brief = before;

@@ -25,7 +25,7 @@ struct timed_product { struct matmul product; double seconds; };
  *  fit_relative */
 double fit_products(const struct timed_product *, int n, double peak, struct cluster *);
 
-/** Units (bytes, flops) a second of rows that each also take a launch: of all together. @return as fit_relative */
+/** Units (bytes, flops) per second of all rows together, each of which also takes a launch. @return as fit_relative */
 double fit_rate(const double *units, const double *seconds, int n, double launch_s, double *rate);
 
 /** A collective of all ranks, or a message between two, by one level: bytes as wire_seconds takes them. */

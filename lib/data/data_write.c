@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct output { char *path, *beside; FILE *file; };   /* beside[]: its name until it is complete */
+struct output { char *path, *beside; FILE *file; };   /* `beside`: its name until it is complete */
 
 struct data_writer {
     enum data_target target;

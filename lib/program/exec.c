@@ -47,7 +47,7 @@ static void *storage_at(const struct exec *e, int chunk, int frame, int storage)
     return arena_at(arena_of(e, s), base + s->offset);
 }
 
-/* Of a value of one microbatch; of a param's own weight and gradient. */
+/* Finds a value of one microbatch, or a param's own weight and gradient. */
 struct located { const struct exec *exec; struct place at; };
 
 void *exec_value(const struct exec *e, struct place at, int v) {
@@ -66,7 +66,7 @@ static void *weight_at(const void *located, int param) {
     int64_t version = l->exec->since_flush - l->at.action->age + all->copies;  /* age < copies */
     return (char *)all->at + version % all->copies * all->stride;
 }
-/* Of a table: this microbatch's record. */
+/* This microbatch's record of a table's gradient. */
 static void *grad_at(const void *located, int param) {
     const struct located *l = located;
     const struct param *w = &l->exec->program->params[param];
@@ -79,7 +79,7 @@ void *exec_out(const struct exec *e, int chunk) {
 }
 
 /* ---- rows ---- */
-/* What is otherwise where sums are fixed. */
+/* Settings of a call with fixed sums. */
 static void sums_call(const struct exec *e, struct place at, const struct row *r, struct call *c) {
     c->first_sample = sums_first_sample(e->program, &e->mesh->place, e->schedule, at.action->microbatch, e->micro);
     c->loss_sum = r->kind == ROW_FORWARD && c->step->out[0] == e->program->loss ? e->loss_sum : NULL;
@@ -168,8 +168,8 @@ static enum status start_copy(struct exec *e, struct place at, const struct row 
                                   &e->copies[r->id]);
 }
 
-/* A slot leaves for host memory, or comes back: beside the rows that follow, until its ROW_COPIED. In tests it does so
- * as late as it may, so that who comes too early sees other numbers. Evaluation has no backward that would want it. */
+/* Copy a slot to host memory, or back, while the next rows run, until its ROW_COPIED. Tests delay the copy as long as
+ * allowed, so that a premature read returns wrong numbers. Evaluation has no backward that would read it. */
 static enum status run_copy_row(struct exec *e, struct place at, const struct row *r) {
     bool ends = r->kind == ROW_COPIED;
     if (!at.training) return OK;
@@ -177,7 +177,7 @@ static enum status run_copy_row(struct exec *e, struct place at, const struct ro
     return ends ? e->device->copy_join(e->device, &e->copies[r->id]) : OK;
 }
 
-/* Of the rows between two that are joined, those of some kinds. */
+/* Run the rows of some kinds between two joined rows. */
 static enum status run_between(struct exec *e, struct place at, const struct row *first, const struct row *end,
                                unsigned kinds) {
     for (const struct row *r = first; r < end; r++)
@@ -244,7 +244,8 @@ static enum status add_loss(struct exec *e, const void *loss) {
     return reduce_add(e->device, sums_of(e), loss, e->program->slots[e->program->loss].type.dtype);
 }
 
-/* Of steps within: SUM_AUX_LOSS and the sums after it. Forward rows make them; a replay makes them again, uncounted. */
+/* Add the losses of inner steps: SUM_AUX_LOSS and the sums after it. Forward rows make them; a replay makes them again,
+ * uncounted. */
 static enum status add_losses(struct exec *e, const struct chunk *k, struct place at) {
     for (int i = 0; i < k->n_losses; i++) {
         const char *numbers = exec_value(e, at, k->losses[i].value);
@@ -255,7 +256,7 @@ static enum status add_losses(struct exec *e, const struct chunk *k, struct plac
     return OK;
 }
 
-/* What the chunk reads of the data. */
+/* Copy the data that the chunk reads into its inputs. */
 static enum status feed(struct exec *e, const struct action *a, const struct chunk *k, struct place at) {
     void *data[N_DATA];
     bool any = k->features >= 0;

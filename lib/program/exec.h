@@ -11,7 +11,7 @@
 #include "lib/comm/mesh.h"
 #include "lib/program/memory.h"
 
-/* What is summed over microbatches: the loss of the data; in training that of steps within, and what they say besides
+/* Sums over microbatches: the loss of the data; in training the losses of inner steps, and their statistics
  * (moe_route.h): load of experts, and the share of choices that were dropped, over all layers. */
 enum loss_sum { SUM_LOSS, SUM_AUX_LOSS, SUM_EXPERT_LOAD, SUM_DROPPED, N_LOSS_SUMS };
 
@@ -24,17 +24,17 @@ struct exec_hooks {
     /* Write a microbatch's data, each kind (B,T) int32; NULL: this rank does not need it. */
     enum status (*fetch)(void *self, int microbatch, int32_t *const data[N_DATA]);
     enum status (*param_event)(void *self, const struct param_event *);
-    /* Of a schedule that validates, after its early actions: *again: they have read wrong weights, and the right ones
-     * are in place now. */
+    /* Called after the early actions of a schedule that validates. *again: they have read wrong weights, and the
+     * right ones are in place now. */
     enum status (*settle)(void *self, bool *again);
-    /* Of a model of clicks (struct program): write the dense features of a microbatch, beside fetch; and in evaluation,
-     * see its logits and labels. */
+    /* For a model of clicks (struct program): write the dense features of a microbatch, in addition to fetch; and in
+     * evaluation, get its logits and labels. */
     enum status (*fetch_features)(void *self, int microbatch, void *features);
     enum status (*see_scores)(void *self, const void *logits, const int32_t *labels);
 };
 
-/* After each row of training: what it has made; of an exchange that only starts there, after its ROW_WAIT. For who
- * looks at numbers, and may change them (oracle/). */
+/* After each row of training: what it has made; of an exchange that only starts there, after its ROW_WAIT. For a
+ * watcher that reads numbers, and may change them (oracle/). */
 struct exec_watch { void *self; enum status (*row)(void *self, enum row_kind, const struct call *); };
 
 struct exec {
@@ -46,7 +46,7 @@ struct exec {
     const struct arena *host_arenas;     /* [N_ROLES], in host memory that the device copies from: what is parked */
     const struct device *device;
     struct exec_hooks hooks;
-    struct exec_watch watch;             /* row NULL: nobody looks */
+    struct exec_watch watch;             /* row NULL: no watcher */
     /* Device memory: sums over this rank's microbatches, 0 if none, [N_LOSS_SUMS]. NULL (CPU only): `sums`. */
     double *loss_at;
     struct exact *loss_sum;              /* SUM_LOSS without loss_weight and rounding (sums.h); NULL: no. Borrowed */
@@ -57,7 +57,7 @@ struct exec {
     /* per step, set by the run */
     uint64_t seed, n_step;
     int64_t micro;                       /* sequences of a microbatch */
-    int64_t workers;                     /* replicas that share the batch: the first so many along dp */
+    int64_t workers;                     /* number of replicas that share the batch: the first along dp */
     double loss_weight, loss_scale;
     /* results of exec_run */
     double sums[N_LOSS_SUMS];            /* where loss_at is NULL: what it says */
@@ -74,7 +74,7 @@ struct exec {
     struct comm_request *ring_requests[N_CHANNELS];   /* by slot and stream */
     int ring_used[N_CHANNELS], ring_taken[N_CHANNELS];   /* taken: what this rank has handed to itself */
     const struct schedule *schedule;     /* that is running */
-    /* Of a schedule without a flush, set by the run: the step's number since the last flush, and how many microbatches
+    /* For a schedule without a flush, set by the run: the step's number since the last flush, and how many microbatches
      * from its first on may be begun (INT_MAX: all). */
     int64_t since_flush;
     int n_begin;
@@ -82,7 +82,7 @@ struct exec {
 };
 
 /** Before the first step: run the kernels of an op's rows, once in each action that is a chunk's first of its kind, and
- *  nothing else. What they read is whatever lies there, and what they write is no one's: for who times them.
+ *  nothing else. They read arbitrary memory, and their results are not used: for timing.
  *  @errors those of the kernels  @collective{none: the op does not communicate} */
 enum status exec_rows_of(struct exec *, const struct schedule *, const struct op *);
 

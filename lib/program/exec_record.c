@@ -1,4 +1,4 @@
-/* How long each row takes, and what is told of it: sums by step of the program (`--profile`), spans (`--trace`). */
+/* The time of each row, and its records: sums by step of the program (`--profile`), spans (`--trace`). */
 #include "lib/program/exec_state.h"
 
 #include "lib/base/clock.h"
@@ -6,7 +6,7 @@
 
 static bool counts(struct place at, const struct row *r) { return at.training && row_kind_is_step(r->kind); }
 
-/* A device that is only told what to do has the row's time later, in the same place. */
+/* An asynchronous device delivers the row's time later, in the same place. */
 static enum status note_time(struct exec *e, struct place at, const struct row *r, double seconds) {
     e->seconds[r->kind] += seconds;
     if (!counts(at, r)) return OK;
@@ -37,7 +37,7 @@ static void close_row(struct exec *e, const struct tape *t, int i, int span) {
     if (is_event && span == e->recording->n - 1 && x->end_s - x->start_s < shortest_event_s) e->recording->n--;
 }
 
-/* What the row is, for who marks its begin; what is recorded in it is no row. */
+/* The row's span, for the code that marks its begin; spans recorded in it are no rows. */
 static int open_row(struct exec *e, const struct tape *t, int i, double start_s) {
     struct spans *s = e->recording;
     const struct row *r = &t->rows[i];

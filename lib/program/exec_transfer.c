@@ -1,6 +1,6 @@
 /* Transfers between the stages of a pipeline: a receive lands in the value itself; a send leaves a copy in the ring and
- * goes on. Each stream is a message of its own; they go in order, on one channel, so that the receiver knows which is
- * which. */
+ * goes on. Each stream is a message of its own; they go in order, on one channel, so that the receiver can tell them
+ * apart. */
 #include "lib/program/exec_state.h"
 
 #include "lib/base/clock.h"

@@ -2,7 +2,7 @@
  *
  * Forward is the steps in order. Backward is the steps in reverse; for each, the light weight gradient first (so that
  * dx may overwrite dy), then dx, then the heavy weight gradient (so that it runs while dx is being summed over tp). The
- * one question that lowering keeps asking is: where is this slot's value when a backward row wants to read it? Kept, or
+ * one question that lowering keeps asking is: where is this slot's value when a backward row reads it? Kept, or
  * to be replayed. Around the rows that use a param lies its window: lower_windows.c. */
 #include "lib/program/lower_state.h"
 
@@ -273,7 +273,7 @@ static bool next_is_asynchronous(const struct lower *l, int i) {
     return i > 0 && l->p->steps[l->steps[i - 1]].op->async_backward;
 }
 
-/* Nobody wants the gradient of the data. */
+/* The gradient of the data is not computed. */
 static bool reads_data_only(const struct lower *l, int id) {
     const struct step *s = &l->p->steps[id];
     return s->n_in == 1 && s->in[0] == l->p->features;

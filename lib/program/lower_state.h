@@ -54,7 +54,7 @@ bool lower_park_init(struct lower *);            /* false: no memory */
 void lower_park_fini(struct lower *);
 /* Producers are known now: find which block reads each slot last. */
 void lower_park_begin(struct lower *);
-/* Forward leaves this block: what nobody there reads any more goes to host memory. */
+/* Forward leaves this block: slots without a later reader there go to host memory. */
 void lower_park(struct lower *, int block);
 /* Forward ends: no copy is in flight any more. */
 void lower_park_end(struct lower *);

@@ -10,7 +10,7 @@
 
 static void grad_close(struct lower *l, enum tape_kind tape, int param) {
     int *grad = &l->grad_window[tape][param], at = l->k->tapes[tape].n;
-    bool dense = param_is_dense(&l->p->params[param]);               /* records are nobody's to send */
+    bool dense = param_is_dense(&l->p->params[param]);               /* records are not sent */
     if (*grad != CLOSED && dense)
         lower_row(l, tape, ROW_GRAD_READY, param)->dweight[0] = lower_touch(l, *grad, tape, at);
     *grad = CLOSED;
@@ -50,7 +50,7 @@ static void window_open(struct lower *l, enum tape_kind tape, int param, int blo
     if (is_gathered(l, tape, param)) lower_row(l, tape, ROW_PARAM_AHEAD, param)->weight[0] = *window;
 }
 
-/* All windows of a block, as far as they are to be filled. */
+/* Open all windows of a block that the block fills. */
 static void open_ahead(struct lower *l, enum tape_kind tape, int block) {
     for (int i = 0; block >= 0 && i < l->p->n_params; i++)
         if (is_gathered(l, tape, i) && l->ahead->uses[tape][block * l->p->n_params + i]) window_open(l, tape, i, block);

@@ -31,14 +31,14 @@ struct memory_plan {
  *  params' offsets and starts *out. @collective{none} */
 void memory_plan_params(struct program *, const struct schedule *, struct memory_plan *out);
 /** Second half: everything else. technique_comm_bytes: what techniques asked for in the comm arena, knowing the first
- *  half; run_work_bytes: what the run wants in the work arena.
+ *  half; run_work_bytes: what the run needs in the work arena.
  *  @errors E_MEMORY  @collective{none} */
 enum status memory_plan_rest(const struct program *, const struct chunk *chunks, const struct schedule *,
                              int64_t technique_comm_bytes, int64_t run_work_bytes, struct memory_plan *);
 void memory_plan_fini(struct memory_plan *);
 
 /** Bytes of the copy (role "save", host memory) that this rank's share of the program needs while a checkpoint is
- *  written beside training, and after it what techniques keep (struct bill). */
+ *  written during training, and after it what techniques keep (struct bill). */
 int64_t memory_save_bytes(const struct program *, int64_t technique_save_bytes);
 
 /** Where in the act arena the frame of a chunk's microbatch lies, in bytes; -1: it has none. */

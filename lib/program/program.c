@@ -207,7 +207,7 @@ char *param_records(const struct param *w, uint64_t n_step) {
     return (char *)w->grad + step * param_records_of_step(w) * w->record_bytes;
 }
 
-/* ---- who sums, who counts ---- */
+/* ---- which ranks sum, which count ---- */
 static unsigned cuts_seen(const struct program *p, const struct step *s) {
     unsigned cuts = 0;
     for (int i = 0; i < s->n_in; i++) cuts |= shape_cuts(&p->slots[s->in[i]].type.shape);

@@ -24,7 +24,7 @@ struct slot {
     char name[NAME_MAX_LEN];
     struct type type;          /* worked out by the producing op's shape; set by the builder for data */
     struct type grad_type;     /* of its gradient: the same, but never in fp8 (program_infer) */
-    bool replay;               /* drop after forward; re-run the producing step where backward wants it (recompute) */
+    bool replay;               /* drop after forward; re-run the producing step where backward reads it (recompute) */
     bool park;                 /* or move to host memory after its last use in forward, and back for backward (park) */
 };
 
@@ -43,7 +43,7 @@ struct param_array {
     void *at;                  /* its address */
 };
 
-/* Of a table that is in another tier: so many of its rows, where kernels read them (lib/run/hot_rows.h). */
+/* The cached rows of a table in another tier, where kernels read them (lib/run/hot_rows.h). */
 #define HOT_ROWS "hot rows"
 
 /* Those that have the same place in every list. A state is the optimizer's: of AdamW the two moments. */
@@ -57,7 +57,7 @@ enum fixed_array {
  * for such an update, a number a row; stored and saved as a param is. */
 enum learned_by { UPDATE_ADAMW, UPDATE_ROWS, UPDATE_STATE };
 
-/* What is kept of a param's tensor between steps: all, the part that this rank owns, or nothing. */
+/* The part of a param's tensor that is kept between steps: all, the part that this rank owns, or nothing. */
 enum residence { RESIDENT_WHOLE, RESIDENT_OWN, RESIDENT_NONE };
 
 struct param {
@@ -70,10 +70,11 @@ struct param {
     bool cache;                /* not learned: what decode keeps from token to token. Zero at first, never saved */
     enum learned_by update;
     double lr_scale;           /* UPDATE_ROWS: times the step's rate */
-    /* Set by rewrites: in which precision it is learned, in which memory it lies, and who owns which part. */
+    /* Set by rewrites: the precision in which it is learned, its memory, and the owners of its parts. */
     enum dtype state_dtype;    /* of the optimizer's states and of master weights */
     bool master;               /* a state_dtype copy of the weights is kept, because `type` is less precise */
-    int delay;                 /* UPDATE_ROWS: records of this step and of so many before it wait for their update */
+    int delay;                 /* UPDATE_ROWS: records of this step and of `delay` steps before it wait for their
+                                  update */
     enum residence weight_residence, grad_residence;
     enum tier weight_tier, state_tier;   /* beyond TIER_DEVICE: offloaded, whatever the device */
     enum tier grad_tier;                 /* all params' is the same */
@@ -85,7 +86,7 @@ struct param {
      * the whole rounded up: shard_n x ranks = padded_n. Parts of any size: padded_n is 0. */
     int64_t own_first, own_n, shard_n, padded_n;
     int gradient_of;           /* --sums fixed: 1 + the param of which this is one more gradient; 0: it is a param */
-    /* Set by program_infer: who uses it, over which ranks its gradient is a sum, and who counts it. */
+    /* Set by program_infer: its users, the ranks over which its gradient is a sum, and the rank that counts it. */
     struct type grad_type;     /* the same shape, in the precision in which gradients are accumulated */
     bool present;              /* some step of this rank uses it */
     int uses, model_uses;      /* steps of this rank that do; of the whole model */
@@ -116,8 +117,8 @@ struct block {
 };
 
 /* What comes from outside with every sample, each a slot of (B,T) int32 (of models of clicks: dlrm.h), of which T may
- * be shorter than the text. SEGMENTS: which of two texts a token is of. DECODER: what a decoder reads, beside the
- * encoder's tokens. */
+ * be shorter than the text. SEGMENTS: which of two texts a token is of. DECODER: what a decoder reads, in addition to
+ * the encoder's tokens. */
 enum data_kind { DATA_TOKENS, DATA_TARGETS, DATA_SEGMENTS, DATA_DECODER, N_DATA };
 
 struct program {
@@ -128,7 +129,7 @@ struct program {
     struct step *steps;
     struct block *blocks;
     int data[N_DATA], loss;    /* slots of the data and of the result; -1 where this rank has none */
-    /* Of models of clicks, whose tokens are bags of ids and whose targets are labels: the slots of the dense features,
+    /* For models of clicks, whose tokens are bags of ids and whose targets are labels: the slots of the dense features,
      * and of the logits, which an evaluation looks at; else -1. */
     int features, scores;
     /* Replicas that update by themselves, so that between two averages their weights differ, and their moments always:
@@ -210,7 +211,7 @@ bool block_gives(const struct block *, int slot);
 int program_insert(struct program *, int at, const struct step *);
 
 /** Run every op's shape, in order, and work out what follows: the types of gradients (that of what is cast to fp8 has
- *  the dtype that it was cast from); which params are present, over which ranks their gradients are to be summed, and
+ *  the dtype that it was cast from); which params are present, over which ranks their gradients must be summed, and
  *  which rank counts them. After the builder and after every rewrite.
  *
  *  A gradient adds up over what the step that uses the param sees. Where an axis of the mesh has cut that, but not the

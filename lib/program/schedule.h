@@ -15,7 +15,7 @@ struct action {
     enum action_kind kind;
     int chunk, microbatch;
     int age;               /* how many updates ago the weights were made that it reads; 0: the newest */
-    int nth;               /* so many runs of this chunk's tape came before it in the step (gradients.c) */
+    int nth;               /* number of runs of this chunk's tape before it in the step (gradients.c) */
     bool first, last;      /* the step's first and last run of this chunk's tape (gradients.c); false for transfers */
 };
 static inline struct action action_of(enum action_kind kind, int chunk, int microbatch) {
@@ -44,8 +44,8 @@ struct schedule {
     struct hop (*hops)[2]; /* by chunk; NULL: nothing is sent */
     bool split_weight;     /* weight gradients are actions of their own */
     /* A step that begins before the update of the one before is known to be right (lib/run/update.h): it is looked at
-     * after the first n_early actions, of forwards alone. Where it was wrong they run again; then so many messages a
-     * channel are under way to here that others sent from their own early actions. */
+     * after the first n_early actions, of forwards alone. Where it was wrong they run again; then these are the
+     * messages per channel in flight to this rank, from others' early actions. */
     bool validates;
     int n_early, under_way[N_CHANNELS];
     int send_depth;        /* staging buffers a channel that a deadlock-free run needs; of what is sent at all */

@@ -355,7 +355,7 @@ static struct op counting_ops[8];
 static int64_t counted[MAX_KERNELS];
 static int n_counted;
 
-/* The loss dies after the last row, where it is read, and nobody paints it: the next kernel's counter does. */
+/* The loss dies after the last row, where it is read, and no one paints it: the next kernel's counter does. */
 static uint64_t *dead_loss;
 
 static enum status count_behind(const struct call *c, enum row_kind kind) {

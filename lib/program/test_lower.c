@@ -166,7 +166,7 @@ TEST(test_backward_over_in_lives_as_long_as_the_gradient) {
     assert_int_equal(storage_class(storage_of(input_of("a.z")->din[0])), FRAME_FW);
 }
 
-/* What is recomputed for backward is written over all the same. */
+/* A recomputed value is written over all the same. */
 TEST(test_backward_over_in_shares_what_was_replayed) {
     int y = add(&op_plain, "y", x);
     add(&op_over_in, "z", y);
@@ -184,7 +184,7 @@ TEST(test_in_place_chains_share_one_storage) {
     lower(false);
     assert_true(share(forward_of("a.y")->in[0], k.out[0]));
     assert_true(share(k.dout[0], input_of("a.y")->din[0]));
-    assert_int_equal(k.scratch_bytes[TAPE_F][ROLE_ACT], arena_align(TINY_BYTES) + TINY_BYTES);   /* x beside u */
+    assert_int_equal(k.scratch_bytes[TAPE_F][ROLE_ACT], arena_align(TINY_BYTES) + TINY_BYTES);   /* x next to u */
 }
 
 static enum status wider_shape(const struct call *c, struct type out[MAX_OUT]) {

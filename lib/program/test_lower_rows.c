@@ -7,7 +7,7 @@
 /* ---- recomputation ---- */
 static void mark_replay(const char *slot) { p.slots[p.steps[step_named(slot)].out[0]].replay = true; }
 
-/* t wants z, z is made from y, y from x: x is kept, the two are recomputed, in order, for the two readers once. */
+/* t needs z, z is made from y, y from x: x is kept, the two are recomputed, in order, for the two readers once. */
 TEST(test_replay_emits_the_needed_producers_recursively_and_once) {
     int z = add(&op_plain, "z", add(&op_plain, "y", x));
     add(&op_reads_in, "u", add(&op_reads_in, "t", z));
@@ -31,7 +31,7 @@ TEST(test_replay_is_lazy) {
     mark_replay("a.z");
     mark_replay("a.t");
     lower(false);
-    assert_string_equal(letters(TAPE_B), "it iz iy");                /* nobody reads y, z or t */
+    assert_string_equal(letters(TAPE_B), "it iz iy");                /* no step reads y, z or t */
 }
 
 TEST(test_replay_stops_at_a_kept_slot) {
@@ -75,7 +75,8 @@ TEST(test_weight_gradient_runs_between_exchange_and_wait) {
     assert_int_equal(input_of("a.y")->wait, -1);
 }
 
-/* y's dx is what flies; whoever is born before it lands must lie elsewhere. Shared in place, it flies all the same. */
+/* y's dx is in flight; a value that is born before it lands must lie elsewhere. Shared in place, it is in flight all
+ * the same. */
 static void check_flies_until_wait(const struct op *enter) {
     int w = tiny_param(&p, "w"), y = add(&op_plain, "y", x);
     add_weighted(&op_matrix, "z", add(enter, "e", y), w);

@@ -210,7 +210,7 @@ static int distinct_frames(const struct memory_plan *m) {
 }
 
 /* GPipe keeps all m microbatches, 1F1B as many as are on their way: min(p - i, m) on stage i. The activation arena is
- * scratch and so many frames, and nothing else. */
+ * scratch and these frames, and nothing else. */
 static void check_frames(int schedule, int pp, int m) {
     for (int stage = 0; stage < pp; stage++) {
         struct run r;
@@ -314,7 +314,7 @@ TEST(test_master_weights_have_a_place_of_their_own) {
     run_destroy(&r);
 }
 
-/* A sharded param keeps one shard, as large as every other rank's. */
+/* A sharded param keeps one shard; all ranks' shards have one size. */
 TEST(test_own_params_take_a_shard) {
     struct param w[2] = {{.type = {FP32, {1, {axis_whole('C', 10)}}}, .grad_type = {FP32, {1, {axis_whole('C', 10)}}},
                           .state_dtype = FP32, .present = true,
@@ -381,7 +381,7 @@ TEST(test_comm_holds_rings_and_then_techniques) {
     run_destroy(&r);
 }
 
-/* What cuBLASLt wants of its workspace, and whole cache lines for a GPU's warps. Any process can plan for a GPU. */
+/* What cuBLASLt requires of its workspace, and whole cache lines for a GPU's warps. Any process can plan for a GPU. */
 TEST(test_on_cuda_everything_begins_at_256_bytes) {
     struct run r;
     struct plan p = layout(1, 1, 3, SCHEDULE_1F1B, 4);

@@ -112,14 +112,14 @@ TEST(test_big_intervals_choose_first) {
     assert_int_equal(p.extent, 192);
 }
 
-/* Both ends of an interval are included: who dies at 3 and who is born at 3 are together at 3. */
+/* Both ends of an interval are included: a value that dies at 3 and one that is born at 3 are both alive at 3. */
 TEST(test_ends_are_included) {
     struct interval touching[] = {{64, 0, 0, 3, 0}, {64, 0, 3, 5, 1}}, apart[] = {{64, 0, 0, 3, 0}, {64, 0, 4, 5, 1}};
     assert_int_equal(packed(touching, 2).extent, 128);
     assert_int_equal(packed(apart, 2).extent, 64);
 }
 
-/* ---- the rule, compared with its plainest form: everybody with everybody who chose before ---- */
+/* ---- the rule, compared with its plainest form: each with each that chose before ---- */
 static bool meets_an_earlier(const struct interval *x, int i, int64_t *end) {
     for (int j = 0; j < i; j++) {
         *end = arena_align(end_of(&x[j]));

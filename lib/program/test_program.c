@@ -169,7 +169,7 @@ TEST(test_infer_passes_a_refusal_on) {
     program_fini(&p);
 }
 
-/* Whoever holds which part: the model has as many parameters in every layout. Padding is not learned, so not
+/* The model has as many parameters in every layout. Padding is not learned, so not
  * counted. */
 TEST(test_parameters_are_counted_globally) {
     struct program p;

@@ -20,7 +20,7 @@ struct type build_type(const struct plan *, const char *axes, enum dtype);
 int build_matrix(struct builder *, const char *name, const char *axes, double std);
 int build_vector(struct builder *, const char *name, const char *axes, double constant);
 
-/* Of a step: slots x and second, params weight and bias. */
+/* A step's slots x and second, and its params weight and bias. */
 enum { NONE = -1 };
 struct inputs { int x, second, weight, bias; };
 

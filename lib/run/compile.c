@@ -105,8 +105,9 @@ static enum status choose_techniques(struct run *r) {
     return refuse_uncoded(r);
 }
 
-/* Who looks at the program after every rewrite. NULL: no one, and its types are not checked either. A search prices
- * thousands of programs, which the check would make a fifth slower; of those that it finds none is run unchecked. */
+/* The function that checks the program after every rewrite. NULL: no one, and its types are not checked either. A
+ * search prices thousands of programs, which the check would make a fifth slower; of those that it finds none is run
+ * unchecked. */
 struct watch { rewrite_watcher *watcher; void *self; };
 
 static enum status look(struct run *r, const char *name, const struct watch *watch) {
@@ -157,7 +158,7 @@ static enum status leave_actions_out(struct run *r) {
 }
 
 /* ---- what stages have in common ---- */
-/* What a stem follows from: the plan, but for the rank and for what later techniques are told. */
+/* The key of a stem: the plan, but for the rank and for the options of later techniques. */
 static struct plan key_of_stem(const struct run *r) {
     struct plan key = r->plan;
     bool later = false;

@@ -59,7 +59,7 @@ static enum status evaluate_batches(struct run *r, const struct progress *e, dou
     return status;
 }
 
-/* Of a model of clicks also the AUC. */
+/* A model of clicks has an AUC, too. */
 static enum status evaluate_clicks(struct run *r, const struct progress *e, double *sums) {
     struct scores scores = {0};
     r->scores = &scores;

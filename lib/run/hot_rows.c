@@ -168,7 +168,7 @@ static void take_slot(struct hot_table *t, struct hot_move *m) {
     hold(t, m->slot);
 }
 
-/* Of up to `most` moves; the others are not made. */
+/* Take slots for up to `most` moves; the others are not made. */
 static void take_slots(struct hot_table *t, int64_t most) {
     int64_t n = 0;
     for (; n < t->n_moves && n < most && t->n_held < t->n_slots; n++) take_slot(t, &t->moves[n]);
@@ -222,7 +222,7 @@ enum status hot_rows_need_to_update(struct run *r, const struct param *w, const 
 /* ---- ahead ---- */
 int32_t *hot_rows_next_ids(const struct run *r) { return r->hot ? r->hot->next_ids : NULL; }
 
-/* Beside what is held: `now` stays. A row that is not yet wanted is not counted. */
+/* In addition to what is held: `now` stays. A row that is not yet wanted is not counted. */
 enum status hot_rows_ahead(struct run *r, const int32_t *ids) {
     for (int i = 0; r->hot && i < r->hot->n; i++) {
         struct hot_table *t = &r->hot->table[i];

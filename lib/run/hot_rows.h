@@ -7,8 +7,8 @@
  *                 enough
  *
  * Wanted at a time are the rows that a microbatch looks up, and then those that an update changes, of a whole step. A
- * row that makes room goes back to the store if it has changed. Who reads the store (a checkpoint) has all of them
- * written back first; who writes it has all of them forgotten.
+ * row that makes room goes back to the store if it has changed. A reader of the store (a checkpoint) has all rows
+ * written back first; a writer has all of them dropped.
  *
  * Samples are a pure function of the step, so the rows of the next microbatch are known while this one computes. They
  * are fetched meanwhile, as many as the window and the free slots allow; the rest is fetched when it is wanted. What

@@ -46,9 +46,9 @@ enum status hot_store_create(struct hot_store *);
 /** Waits for what is in flight. */
 void hot_store_destroy(struct hot_store *);
 
-/** See above. `moves` stay until the pass is finished; no pass is under way. @errors E_IO */
+/** See above. `moves` stay until the pass is finished; no pass is in flight. @errors E_IO */
 enum status hot_store_start(struct hot_store *, const struct hot_move *moves, int64_t n);
-/** OK at once if no pass is under way. @errors E_IO */
+/** OK at once if no pass is in flight. @errors E_IO */
 enum status hot_store_finish(struct hot_store *);
 /** Until the file has what went out. @errors E_IO */
 enum status hot_store_wait(struct hot_store *);

@@ -1,6 +1,6 @@
 /* Initial values: element g of the global tensor is init_constant + init_std x normal(seed, name, g), on any rank.
  *
- * They are made in host memory, the weight and the master beside each other, and uploaded: a param at a time. */
+ * They are made in host memory, the weight next to the master, and uploaded: a param at a time. */
 #include "lib/run/run.h"
 
 #include "lib/base/rng.h"
@@ -68,7 +68,8 @@ static enum status initialise(struct run *r, const struct param *w) {
     return status;
 }
 
-/* A table that has a cache may be larger than this memory: so many elements of it at a time, which are whole pages. */
+/* A table that has a cache may be larger than this memory: this is the number of its elements at a time, in whole
+ * pages. */
 static enum status initialise_table(struct run *r, const struct param *w) {
     enum { BLOCK = 1 << 20 };
     int64_t size = (int64_t)dtype_size(w->type.dtype);

@@ -1,5 +1,5 @@
-/* A model: one row of what lib and the driver ask of it. Its list of steps knows no technique, and no technique knows a
- * model: they meet in the letters of axes. How to add one: docs/how-to/add-a-model.md. */
+/* A model: one row of what lib and the driver ask of it. Its list of steps depends on no technique, and no technique on
+ * a model: they meet in the letters of axes. How to add one: docs/how-to/add-a-model.md. */
 #ifndef TRIVIUM_RUN_MODEL_H
 #define TRIVIUM_RUN_MODEL_H
 
@@ -24,7 +24,7 @@ struct model_format {
     /** Write the checkpoint's weights to `path`, which may not be there. dtype: N_DTYPES if the user does not say it.
      *  @errors E_USAGE: a dtype that the format does not have; E_CONFIG, E_IO */
     enum status (*export)(const struct checkpoint_reader *, enum dtype, const char *path);
-    const char *model_type;              /* what config.json beside such files calls the model; NULL: they have none */
+    const char *model_type;              /* the model's type in the config.json of such files; NULL: they have none */
     /** Can such a model be written so? export asks, too. NULL: every one can. Pure.  @errors E_CONFIG */
     enum status (*check)(const struct checkpoint_model *);
 };
@@ -40,7 +40,7 @@ struct model {
     const struct published *published;  /* what others call its tensors; ends with {NULL}; NULL: nothing */
     bool any_seq;                       /* no weight has a sequence's length: a checkpoint serves any --seq */
     bool clicks;                        /* it reads samples of clicks (lib/data/clicks.h), and not tokens */
-    struct own_options options;         /* beside those that all models share, which are the plan's */
+    struct own_options options;         /* in addition to those that all models share, which are the plan's */
     enum status (*build)(const struct plan *, struct program *); /* for one rank, whole and unaltered; pure */
     /* Make data of a sample's text, T tokens and the one that follows each: whole[d] has T places of each kind. NULL:
      * these are its data. A pure function of the plan's seed, the text and the sample's number, which no other of the
@@ -49,7 +49,7 @@ struct model {
     struct own_tokens (*own_tokens)(const struct plan *);            /* pure; NULL: none */
     /* How many places of each sample are predicted, which the loss is the mean of. NULL: seq. */
     int64_t (*n_targets)(const struct plan *);
-    /* Of the whole model; a tied param counts once, padding not at all. */
+    /* Parameters of the whole model; a tied param counts once, padding not at all. */
     int64_t (*n_params)(const struct plan *);
     /* Forward and backward, without recomputation: what MFU counts. */
     double (*flops_per_token)(const struct plan *);

@@ -34,7 +34,7 @@ static struct reduce_buffer *buffers_new(const struct run *r) {
 
 typedef enum status reduction(const struct device *, const struct reduce_buffer *, int n, double *out, void *work);
 
-/* Of own gradients, where they are. `result` is on the device. */
+/* Reduce the own gradients, in place. `result` is on the device. */
 static enum status reduce_own(struct run *r, reduction *reduce, bool counted_only, double *result) {
     const struct device *d = run_grad_device(r);
     struct reduce_buffer *buffers = buffers_new(r);

@@ -4,8 +4,8 @@
  *   its update      those of step n - delay, with the factor that step n - delay's own norm decided
  *
  * So step n reads tables that have the updates of steps up to n - 1 - delay: Persia's hybrid, whose tables are allowed
- * to be late, while the dense part is in time. delay 0 is the synchronous run. Nothing depends on who is fast: a delay
- * of so many steps is the same numbers in every layout.
+ * to be late, while the dense part is in time. delay 0 is the synchronous run. Nothing depends on speed: a delay gives
+ * the same numbers in every layout.
  *
  * Stored where: records of delay + 1 steps in the gradient arena; an index in the run's part of the work arena. What
  * waits is no part of a checkpoint: before one is written it is applied (optim_rows_settle), so that the numbers of
@@ -22,7 +22,7 @@ enum { ROWS_MAX_DELAY = 64 };
 
 /** Bytes of the index of all tables; 0: there are none. After memory_plan_params. Pure. */
 int64_t optim_rows_work(const struct program *);
-/** `work`: so many bytes. *out NULL: no tables. @errors E_MEMORY  @collective{none} */
+/** `work`: memory of that number of bytes. *out NULL: no tables. @errors E_MEMORY  @collective{none} */
 enum status optim_rows_create(const struct run *, void *work, struct optim_rows **out);
 void optim_rows_destroy(struct optim_rows **);
 

@@ -47,7 +47,7 @@ static enum status settle_world(struct plan *p, int world) {
                     mesh_sizes_text(&p->mesh, text, sizeof text), n, INT_MAX);
     if (world > 0 && n != world)
         return FAIL(E_CONFIG,
-                    "%s needs %.0f ranks, and there are %d; use `trivium launch -n %.0f` (or so many slots of --host), "
+                    "%s needs %.0f ranks, and there are %d; use `trivium launch -n %.0f` (or as many slots of --host), "
                     "or leave --dp out",
                     mesh_sizes_text(&p->mesh, text, sizeof text), n, world, n);
     return OK;

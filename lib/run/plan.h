@@ -31,7 +31,7 @@ enum {
 struct recipe;
 struct model;
 
-/* Options that only one technique, model or job knows: `at` of each is an offset into a struct of its own, of `bytes`
+/* Options of one technique, model or job: `at` of each is an offset into a struct of its own, of `bytes`
  * bytes. */
 struct own_options { const struct option *option; int n; size_t bytes; };
 
@@ -96,30 +96,33 @@ struct plan {
 extern const struct option_table plan_options;
 
 /** The struct of these options' owner, in the plan: pp_options(plan) and the like. (Not const, as with strchr:
- *  who has a plan that may be changed may change this.) NULL: their owner is not in the plan's recipe. */
+ *  a caller with a plan that is not const may change this.) NULL: their owner is not in the plan's recipe. */
 void *plan_own(const struct plan *, const struct own_options *);
 
-/** Fill in what follows from the rest (dp from the world, micro-batch as a technique wants it, min-lr, vocab) and
+/** Fill in what follows from the rest (dp from the world, micro-batch as a technique needs it, min-lr, vocab) and
  *  refuse what cannot be: sizes that do not divide, a world that is not the mesh. A world of 0: as many ranks as the
  *  layout takes, dp=0 being 1. Pure but for plan_settle_device.
  *  @errors E_CONFIG with value, limit and remedy  @collective{none} */
 enum status plan_settle(struct plan *, int world);
 /** The part of plan_settle that asks the machine: device and precision where they say auto. @errors E_CONFIG */
 enum status plan_settle_device(struct plan *);
-/** Do steps overlap, so that ranks are at different updates at one time? Who cannot work so refuses in its check. */
+/** Do steps overlap, so that ranks are at different updates at one time? A technique that cannot work so refuses it
+ *  in its check. */
 bool plan_is_asynchronous(const struct plan *);
 /** The option that makes an asynchronous plan a synchronous one, for a message: "schedule 1f1b". */
 const char *plan_synchronous_option(const struct plan *);
-/** Replicas that have no samples, and only serve the others (dp_variants/server/): the last so many along dp. Pure. */
+/** Replicas that have no samples, and only serve the others (dp_variants/server/): their number; they are the last
+ *  along dp. Pure. */
 int64_t plan_serving(const struct plan *);
 /** Has the rank that this copy of a settled plan is for samples? Its share is then the one of number place.rank.dp of
  *  `workers`. */
 static inline bool plan_has_samples(const struct plan *p) { return p->place.rank.dp < p->workers; }
 /** From here on the world behaves as a settled plan says: deadline, algorithms, nodes, links (comm_configure,
- *  comm_emulate_links). time_work: comm_work_s. slowdown: this rank's emulated links take so many times as long; 1
+ *  comm_emulate_links). time_work: comm_work_s. slowdown: this rank's emulated links take this many times as long; 1
  *  @collective{world} @errors E_CONFIG, E_COMM, E_MEMORY */
 enum status plan_use_comm(const struct plan *, bool time_work, double slowdown);
-/** Who moves memory of this GPU among the ranks: NCCL where --comm says so, or says auto and NCCL can; else the host.
+/** The transport of this GPU's memory among the ranks: NCCL where --comm says so, or says auto and NCCL can; else the
+ *  host.
  *  @collective{world} @errors E_COMM, E_DEVICE */
 enum status plan_transport(const struct plan *, const struct device *, enum comm_transport *out);
 /** What it says of links; those of which it says nothing stay as they are. Pure. @errors E_CONFIG */
@@ -131,7 +134,7 @@ struct nodes plan_nodes(const struct plan *);
 bool plan_emulates(const struct plan *);
 /** The part of plan_settle that looks at these options. @errors E_CONFIG */
 enum status plan_settle_comm(const struct plan *);
-/** The node of a rank of the layout: emulated, or its host if this job is as large; -1: nobody knows. */
+/** The node of a rank of the layout: emulated, or its host if this job is as large; -1: unknown. */
 int plan_node(const struct plan *, int rank);
 /** The part of plan_settle about --sums fixed. Pure. @errors E_CONFIG: what it cannot be had with */
 enum status plan_check_sums(const struct plan *);
@@ -146,7 +149,7 @@ bool plan_has_feedback(const struct plan *);
 enum status plan_check_codec(const struct plan *);
 /** Make this copy the plan of one rank. */
 void plan_place(struct plan *, int rank);
-/** Of a settled plan: plan_settle refuses more than an int holds. */
+/** Ranks of a settled plan: plan_settle refuses more than an int holds. */
 static inline int plan_ranks(const struct plan *p) { return (int)mesh_n_ranks(&p->mesh); }
 /** Ranks of one of its replicas: what dp multiplies. */
 static inline int64_t plan_replica_ranks(const struct plan *p) {

@@ -1,4 +1,4 @@
-/* What --grad-codec (lib/ops/codec.h) can be asked for. Whoever sums gradients finds here how they travel. */
+/* The codecs of --grad-codec (lib/ops/codec.h). Techniques that sum gradients find here how to send them. */
 #include "lib/run/plan.h"
 
 #include <inttypes.h>

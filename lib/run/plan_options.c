@@ -125,8 +125,8 @@ static const struct option OPTIONS[] = {
      "offload-to=disk: a folder on a local disk; each rank has a file there, as large as what it offloads, that no one "
      "else sees", "parallelism", AT(offload_path)},
     {"offload-io", OPTION_CHOICE, "auto", 0, 0, "auto|uring|threads", "",
-     "offload-to=disk: who reads and writes; auto: io_uring where the build and the system have it", "parallelism",
-     AT(offload_io)},
+     "offload-to=disk: the engine of reads and writes; auto: io_uring where the build and the system have it",
+     "parallelism", AT(offload_io)},
     {"offload-window", OPTION_REAL, "24", 0.05, 1e6, NULL, "MiB",
      "offload: host memory of a rank in which its update reads, computes and writes, a third each", "parallelism",
      AT(offload_window)},

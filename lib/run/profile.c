@@ -16,7 +16,7 @@ struct line {
 };
 struct lines { int n; struct line *at; };
 
-/* Of each step of the program: the step that a kernel runs with it forward (lib/ops/fusion.h), -1: none; and whose
+/* For each step of the program: the step that a kernel runs with it forward (lib/ops/fusion.h), -1: none; and whose
  * kernel runs its rows of a kind, -1: its own. And of the rows that its kernels run: what they compute and move, and
  * what was predicted of them. */
 struct work { int second, first[ROW_WAIT]; double flops, bytes, forecast_s; };

@@ -11,7 +11,7 @@
 void profile_restart(struct run *);
 
 /* What a planner says of the same: seconds a step, of each step of the program and kind of row; and of the update.
- * row_s (n_steps, ROW_WAIT), owned by who made it. */
+ * row_s (n_steps, ROW_WAIT), owned by its maker. */
 struct profile_forecast { double (*row_s)[ROW_WAIT], update_s; };
 
 /** A table: an operation a row, largest first, and below it its steps of the program by the names that `show program`

@@ -120,7 +120,7 @@ static bool named_before(const struct recipe *r, int model, const char *name) {
     return false;
 }
 
-/* Of one model, or of all; a name that several have once. */
+/* Names of one model's presets, or of all; a shared name once. */
 static const char *all_names(const struct recipe *r, const struct model *of, char *text, size_t size) {
     size_t n = 0;
     for (int i = 0; i < r->n_models; i++)

@@ -13,7 +13,7 @@
 /* How closely a run looks at its own memory. */
 enum run_watch {
     WATCH_NOTHING,
-    WATCH_PEAKS,       /* arenas start full of canaries: the high-water mark of each role can be measured. Steps
+    WATCH_PEAKS,       /* arenas start full of canaries, by which the high-water mark of each role is measured. Steps
                         * cost the same, but on CUDA products and attention then set 8 bytes each */
     WATCH_LIFETIMES    /* and values are painted with NaN when they die, so that a read after death shows: slower, for
                         * tests */
@@ -112,13 +112,13 @@ struct run {
     int n_started;                       /* steps started and not finished: at most STEPS_AHEAD */
 
     struct data_split train, val;
-    struct scores *scores;               /* of the evaluation that runs (scores.h); NULL: it wants none */
+    struct scores *scores;               /* of the evaluation that runs (scores.h); NULL: it has none */
     struct unread *unread;               /* of the evaluation that runs; NULL in training */
     int64_t eval_first;                  /* evaluation: first sample of the batch that is running; -1 in training */
 
     int64_t n_step;                      /* steps started: the next one's number, from 0 */
-    /* For schedules without a flush (versions.h): after so many steps in all the pipeline is to be empty; later ones
-     * must not be set while it is not. What is past already: after every step. */
+    /* For schedules without a flush (versions.h): The step after which the pipeline must be drained. Do not raise it
+     * while the pipeline is filled; a past value drains every step. */
     int64_t flush_at;
     int64_t resumed_step, resumed_samples;   /* the first step of this run, and the samples used before it */
     /* results of the last step that was finished */
@@ -149,7 +149,7 @@ struct run {
  *  @collective{none} */
 enum status run_compile(struct run *, const struct recipe *, const struct plan *, int rank, rewrite_watcher *watcher,
                         void *watcher_self);
-/* What is the same for all stages of a plan, and for plans that differ only in the options of techniques that come
+/* Shared by all stages of a plan, and by plans that differ only in the options of techniques that come
  * after the pipeline's (no technique reads another's): the program as those before it leave it; what each stage has of
  * it, as far as stages were asked for; and all schedules. Zero at first. */
 struct run_stem { struct plan key; int n_stages; struct program whole, *stages; struct schedule *schedules; };

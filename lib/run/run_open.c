@@ -88,7 +88,7 @@ static enum status open_disk(struct run *r) {
                      &disk_system_calls, &r->disk);
 }
 
-/* What is parked in host memory, the update's window there, and sums that come down, a device copies by itself. */
+/* A device copies asynchronously: parked values in host memory, the update's window there, and sums that come down. */
 static enum status open_arena(struct run *r, enum tier tier, enum role role, bool watch) {
     int64_t bytes = r->memory.bytes[tier][role];
     struct arena *a = &r->arenas[tier][role];

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The number of a microbatch's first sample in the step's batch. No layout enters beyond who asks; but where sums are
- * fixed, samples that are added first are neighbors. */
+/* The number of a microbatch's first sample in the step's batch. It depends on the layout through this rank alone;
+ * but where sums are fixed, samples that are added first are neighbors. */
 static int64_t first_number(const struct run *r, int microbatch) {
     const struct plan *p = &r->plan;
     if (!r->program.fixed_sums)

@@ -27,9 +27,8 @@ enum status run_check_ids(const struct run *, const struct data_split *, int64_t
 enum status run_settle(void *run, bool *again);
 
 /* ---- run_events.c ---- */
-/* The executor's hook, of a run: a row has come to what is done with a param, whose weight or gradient lies in
- * `buffer`; its subscribers are told. final: as in struct event.  @errors those of the
- * subscribers */
+/* The executor's hook, of a run: a row has reached an event of a param, whose weight or gradient lies in
+ * `buffer`; calls the subscribers. final: as in struct event.  @errors those of the subscribers */
 enum status run_param_event(void *run, const struct param_event *);
 /* An event that is of no param. @errors those of the subscribers */
 enum status run_emit(struct run *, enum event_kind);

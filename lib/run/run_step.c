@@ -58,7 +58,7 @@ enum status run_settle(void *self, bool *again) {
     return clear_gradients(r);
 }
 
-/* Who awaits the sums has them: the step's numbers start on their way to the host. */
+/* The sums are complete: start copying the step's numbers to the host. */
 static enum status end_step(struct run *r, struct step_record *step) {
     bool again;
     step->skipped = r->skipped;

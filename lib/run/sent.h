@@ -22,7 +22,7 @@ struct sent {
     const char *algorithm;       /* "library": what it sends it does not say, and count is 0 */
     int64_t operations;
     struct hop_count count;
-    int64_t memory;              /* bytes that one operation needs beside its buffers (hop_walk.h) */
+    int64_t memory;              /* bytes that one operation needs in addition to its buffers (hop_walk.h) */
     double library_bytes;        /* algorithm bytes of what goes by the library */
 };
 
@@ -31,14 +31,14 @@ struct sent {
  *  @errors E_CONFIG: the rule's algorithm cannot do it; E_MEMORY */
 enum status sent_by_exchange(const struct sent_rules *, const struct mesh_sizes *, int rank, const struct exchange *,
                              struct sent *);
-/** sum += one, so many times; the algorithm is the last one's. @collective{none} */
+/** sum += one, `times` times; the algorithm is the last one's. @collective{none} */
 void sent_add(struct sent *sum, const struct sent *one, int64_t times);
 /** All of a bill that goes over an axis in the first n_steps: collectives [0] and messages [1]. @collective{none}
  *  @errors as sent_by_exchange */
 enum status sent_by_axis(const struct sent_rules *, const struct mesh_sizes *, int rank, const struct bill *,
                          enum mesh_axis, int64_t n_steps, struct sent sum[2]);
-/** bytes: what the collectives of a step take beside their buffers, at most: by axis what lib/comm/hops/ lets be
- *  under way at once. @collective{none} @errors as sent_by_exchange */
+/** bytes: what the collectives of a step take in addition to their buffers, at most: by axis what lib/comm/hops/
+ *  allows in flight at once. @collective{none} @errors as sent_by_exchange */
 enum status sent_memory(const struct sent_rules *, const struct mesh_sizes *, int rank, const struct bill *,
                         int64_t bytes[N_MESH_AXES]);
 

@@ -1,6 +1,6 @@
 #include "lib/run/shadow.h"
 
-/* Of the weight own elements, of states all; NULL: it is no array that an update changes. */
+/* The weight's own elements, and all of the states; NULL: it is no array that an update changes. */
 static const char *const NAMES[N_FIXED_ARRAYS] = {
     [ARRAY_WEIGHT] = "weight before", [ARRAY_STATE] = "state1 before", [ARRAY_STATE + 1] = "state2 before",
     [ARRAY_MASTER] = "master before"};

@@ -10,7 +10,7 @@
 struct run;
 struct json_t;    /* jansson.h */
 
-/* What is known when a technique is asked for its cost: the rewritten program (params have their offsets), its rows,
+/* Input of a technique's cost: the rewritten program (params have their offsets), its rows,
  * and the order in which this rank runs them. */
 struct compiled { const struct program *program; const struct chunk *chunks; const struct schedule *schedule; };
 
@@ -69,7 +69,7 @@ enum event_kind {
     EVENT_GRAD_UNSCALE,   /* look for non-finite gradients, agree to skip, set the factor that undoes the loss scale */
     EVENT_GRAD_NORM,      /* gradients are complete: the run takes the norm after this */
     EVENT_OPTIM_STEP,     /* the run has updated own elements */
-    EVENT_PARAM_PUBLISH,  /* own elements have changed: other ranks are to see them */
+    EVENT_PARAM_PUBLISH,  /* own elements have changed: other ranks must see them */
     N_EVENTS
 };
 struct event { enum event_kind kind; int param; void *buffer; bool final, forward; };   /* forward: of tape F's rows */

@@ -67,7 +67,7 @@ static void check_slots(const struct run *r) {
     assert_true(o->slot_bytes * OPTIM_SLOTS <= (int64_t)(r->plan.offload_window * (1 << 20)));
 }
 
-/* m and v, a master beside bf16 weights; with params also weights, not read where they are masters rounded. */
+/* m and v, a master with bf16 weights; with params also weights, not read where they are masters rounded. */
 static void check_formula(const struct run *r, int64_t weight_size, bool master, bool params) {
     int64_t read = 0, written = 0;
     for (int i = 0; i < r->program.n_params; i++) {

@@ -15,7 +15,7 @@ static struct plan default_plan(void) {
     return p;
 }
 
-/* Of mesh.shard no option speaks: ranks divided by what the stack held there. */
+/* mesh.shard has no option: ranks divided by what the stack held there. */
 TEST(test_a_plan_of_defaults_keeps_nothing_of_what_the_memory_held) {
     struct plan p, q;
     struct options *o;

@@ -16,7 +16,7 @@ static struct option_table all_options(void) {
 static struct plan default_plan(void) {
     struct plan p;
     struct options *o;
-    memset(&p, 0x55, sizeof p);                                      /* a field that nobody sets stays visible */
+    memset(&p, 0x55, sizeof p);                                      /* a field that is never set stays visible */
     assert_ok(recipe_options_create(NULL, &p, &o));
     options_destroy(&o);
     return p;

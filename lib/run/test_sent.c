@@ -41,7 +41,7 @@ TEST(test_parts_go_inside_and_between) {
     assert_int_equal(sent.count.bytes[1], 1600);
 }
 
-/* What is small is the library's, which does not say what it sends. Nor does a group of one send anything. */
+/* Small operations are the library's, which does not say what it sends. Nor does a group of one send anything. */
 TEST(test_the_library_does_not_say) {
     struct exchange x = {.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = 100, .dtype = FP32};
     struct sent sent = sent_of("auto", &x);

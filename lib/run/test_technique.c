@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * How techniques meet: who takes a claim, in which order they rewrite, what they are told during a step, and what they
- * may take of the comm arena. The techniques here do nothing but write down what happens to them. */
+ * How techniques meet: which takes a claim, in which order they rewrite, which events they get during a step, and what
+ * they may take of the comm arena. The techniques here do nothing but write down what happens to them. */
 #include "driver/recipe.h"
 #include "lib/run/run.h"
 #include "models/gpt/gpt.h"

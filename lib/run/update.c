@@ -9,7 +9,7 @@
 #include "lib/run/versions.h"
 #include <string.h>
 
-/* Without a flush the norm is asked for by clipping alone. A loss scale wants to know at once. */
+/* Without a flush the norm is asked for by clipping alone. A loss scale needs it at once. */
 bool run_overlaps(const struct run *r) {
     return !r->may_skip && (r->schedule.validates || (r->schedule.n_frames > 0 && r->plan.clip == 0));
 }
@@ -134,7 +134,7 @@ enum status update_begin(struct run *r, struct step_record *s) {
 }
 
 /* ---- settling ---- */
-/* The factor is known now. Was it guessed right? Not a number is never right, and nobody goes on from there. */
+/* The factor is known now. Was it guessed right? Not a number is never right, and no step goes on from there. */
 static enum status put_right(struct run *r, struct step_record *s, bool *again) {
     double factor;
     TRY(run_read_scalar(r, &s->on_device[SCALAR_MULTIPLIER], &factor));

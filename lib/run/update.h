@@ -4,8 +4,8 @@
  *   norm^2    = sum over the mesh of the squares of its gradients
  *   factor    = min(1, clip / (norm + 1e-6))        gradients are multiplied by it; NaN: no weight changes
  *
- * Who waits for a sum over all ranks waits for the last of them. Stages of a pipeline end a step one after the other,
- * and could begin the next one so; a sum in between makes them all wait. So there are three ways:
+ * A rank that waits for a sum over all ranks waits for the last of them. Stages of a pipeline end a step one after the
+ * other, and could begin the next one so; a sum in between makes them all wait. So there are three ways:
  *
  *   awaited   both sums, then the update.
  *   guessed   (--optim-sync validate) the update is done at once with factor 1, after a copy of all that it changes is
@@ -23,7 +23,7 @@
  * forward that is dropped taken for the one that comes again.
  *
  * Source: Qi et al. 2023, "Zero bubble pipeline parallelism", section 4. There a stage guesses from the squares of the
- * stages before it. That saves no forward: the first stage knows only its own, and where it is wrong, what all others
+ * stages before it. That saves no forward: the first stage has only its own, and where it is wrong, what all others
  * got from it is wrong, too. */
 #ifndef TRIVIUM_RUN_UPDATE_H
 #define TRIVIUM_RUN_UPDATE_H

@@ -23,7 +23,7 @@ static int find_action(const struct schedule *s, enum action_kind kind, int chun
     return -1;
 }
 
-/* The point of a row_time. Before the first row: at the receive, if it is what was received. After the last: at
+/* The point of a row_time. Before the first row: at the receive, if the value was received. After the last: at
  * the send. */
 static int point_at(const struct run *r, const struct memory_timeline *t, const struct row_time *m, int chunk,
                     int microbatch, bool crosses) {

@@ -3,7 +3,7 @@
 #
 # Run from the project's root. BUILD: where the program is (default: build). RUNS, SEED: how many, from which seed on.
 set -u -o pipefail
-work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)     # in memory: a disk may stand still for longer than is waited here
+work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)     # in memory: a disk may stall for longer than this test waits
 trap 'rm -rf "$work"' EXIT
 if [ ! -r /proc/self/environ ]; then
     echo "skip chaos_hosts: without /proc it cannot be seen whether ranks are left"

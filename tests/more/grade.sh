@@ -91,14 +91,14 @@ python3 -c "import sys, xml.etree.ElementTree as x; sys.exit(len(x.parse(sys.arg
 report $? "what does not compile is XML all the same, and every claim fails"
 grade --format jnit "$work/mine"; [ $? = 2 ] && says 'FORMAT=jnit is not known; the formats are text, json'
 report $? "an unknown format: the list"
-export GRADE_USER=$((60000 + $$ % 4000))                       # what runs as this user is ended: nobody else's may
+export GRADE_USER=$((60000 + $$ % 4000))                       # what runs as this user is ended: no other process may be
 if [ "$(id -u)" = 0 ]; then
     cp "$reference" "$work/mine/02/cost.c"
     sed -i "/^enum status.* {\$/s//&\n    if (can_do_harm()) return FAIL(E_INTERNAL, \"harm\");/" "$work/mine/02/cost.c"
     python3 tests/data/grade/hostile.py --near tests/data/grade/other_user.c >"$work/other_user.c"
     sed -i "1r $work/other_user.c" "$work/mine/02/cost.c"
     grade --exercise cost --user "$GRADE_USER" "$work/mine"
-    report $? "as another user, who can neither read a secret nor replace the program"
+    report $? "as another user, that can neither read a secret nor replace the program"
     grade --exercise cost "$work/mine"; [ $? = 1 ] && says harm
     report $? "which as root it could"
 fi
@@ -114,7 +114,7 @@ grade --staff --format junit "$work/cost.c"; [ $? = 1 ] && says 'failures="1"' &
 report $? "by other formats likewise"
 
 # ---- what is linked ----
-# An exercise's own test includes test_codec.h, and the exercise names the suite beside it, too.
+# An exercise's own test includes test_codec.h, and the exercise names that suite, too.
 mkdir "$work/own" && echo "own.o: lib/ops/test_codec.h" >"$work/direct/test_direct.c.d"
 python3 - "$work/own" >"$work/said" 2>&1 <<'EOF'
 import sys
@@ -128,7 +128,7 @@ suite = base.object_of("lib/ops/test_codec.c")
 linked = base.with_helpers([suite])
 sys.exit(f"linked: {linked}" if linked.count(suite) != 1 else 0)
 EOF
-report $? "a suite is linked once, whoever asks for it"
+report $? "a suite is linked once, however many tests need it"
 
 # ---- what an exercise begins with, and the program with a file in it ----
 patch=$(sed -n 's/^starter_patch *= //p' lessons/17-*/hunt-dp/exercise.ini)

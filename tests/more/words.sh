@@ -16,6 +16,7 @@ else not_ok words_of_every_page "see below"; fi
 tree=$work/tree page=README.md
 mkdir -p "$tree/tools/words"
 cp tools/check-words "$tree/tools"
+cp tools/words/code.py "$tree/tools/words"
 echo '# none' >"$tree/tools/words/exceptions"
 cat >"$work/right" <<'END'
 # A page
@@ -51,6 +52,31 @@ plant bytes_a_step '"bytes a step"; say: per' 's/bytes per step/bytes a step/; s
 plant a_long_sentence 'README.md:3: 36 words in a sentence; at most 35' 's/^A sentence/A sentence of one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty more/'
 plant a_letter '"$m$ messages"; m counts microbatches' 's/\$m\$ microbatches/$m$ messages/'
 plant a_long_cell 'words in a sentence' 's/of twenty words/of twenty words and of one two three four five six seven eight nine ten eleven twelve thirteen/'
+
+# ---- sources: comments, strings and heads of mutants ----
+cat >"$work/source.c" <<'END'
+/* The rank that holds a shard sends it, to be told apart by its tag. Rounding is to nearest. */
+int beside;   /* `beside`: a name in quotes */
+static const char *text = "the rank is gone; "
+                          "give --elastic";
+END
+planted() { # NAME FILE TEXT SED: this edit of a right source is found, in this line
+    local name=words_notice_$1_in_a_source
+    rm -f "$tree"/x.*
+    sed "$4" "$work/source.c" >"$tree/$2"
+    if ! cmp -s "$work/source.c" "$tree/$2" && ! check && grep -qF -- "$2$3" "$work/out"; then echo "ok $name"
+    else not_ok "$name" "does not say: $2$3"; fi
+}
+cp "$work/right" "$tree/$page"
+cp "$work/source.c" "$tree/x.c"
+if check; then echo "ok words_a_right_source_passes"; else not_ok words_a_right_source_passes "it does not"; fi
+planted a_comment x.c ':1: "Whoever"; say: the rank that' 's/The rank that/Whoever/'
+planted an_obligation x.c ':1: "is to"; say: must' 's/to be told apart/and is to be kept/'
+planted a_first_word x.c ':1: begins with "Of"' 's/The rank that/Of a param: the rank that/'
+planted a_message x.c ':3: "knows"; say: has, finds' 's/give --elastic/nothing knows it/'
+planted a_head_of_a_mutant x.patch ':1: "nobody"; say: no rank' 's/^.*The rank.*/# what: a shard that nobody sends/'
+planted a_line_of_a_script x.sh ':1: "beside"; say: next to' 's/^.*The rank.*/# one file beside another/'
+rm -f "$tree"/x.*
 
 # ---- exceptions ----
 sed 's/^A sentence/Nobody writes nobody and/' "$work/right" >"$tree/$page"

@@ -92,7 +92,7 @@ def rank_of(mark, rank):
 def once(command):
     work = tempfile.mkdtemp()
     rows, mark = work + "/rows", "%s=%s" % (MARK, work)
-    # torchrun: with its store shared, a restarted worker finds the addresses of the workers before, which are gone, and no restart ever begins
+    # torchrun: with a shared store a restarted worker reads the addresses of dead workers, and the restart hangs
     env = dict(os.environ, OMP_NUM_THREADS="1", TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1", **{MARK: work})
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
         env.pop(name, None)

@@ -52,7 +52,7 @@ class Calls(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if any(hasattr(t, "placements") for t in types):
-            return NotImplemented                       # a DTensor: what it calls comes by here again
+            return NotImplemented                       # a DTensor: its inner calls come back to this function
         if func.namespace in ("c10d", "_c10d_functional") and not self.paused:
             self.see(func.namespace, func._schema.name.split("::")[1], args)
         return func(*args, **(kwargs or {}))

@@ -13,7 +13,7 @@ void epoch_store_clear(struct epoch_store *s) { *s = (struct epoch_store){0}; }
 /* TODO: of this epoch's snapshots, which count? */
 int64_t epoch_newest(const struct epoch_store *s, int32_t epoch) { return (void)s, (void)epoch, -1; }
 
-/* TODO: here own_step alone decides: who asks has agreed with the others on a step that counts. */
+/* TODO: here own_step alone decides: the caller has agreed with the others on a step that counts. */
 const struct epoch_snapshot *epoch_find(const struct epoch_store *s, int32_t epoch, int64_t step) {
     return (void)s, (void)epoch, (void)step, NULL;
 }

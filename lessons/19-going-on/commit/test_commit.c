@@ -39,7 +39,7 @@ TEST(test_commit_epochs_are_kept_apart) {
     expect_newest(&s, 3, -1, "nothing is of epoch 3");
     assert_null(epoch_find(&s, 2, 5));
     assert_null(epoch_find(&s, 1, 4));
-    assert_null(epoch_find(&s, -1, -1));                             /* nobody goes back to nothing */
+    assert_null(epoch_find(&s, -1, -1));                             /* no rank goes back to nothing */
     const struct epoch_snapshot *x = epoch_find(&s, 1, 5);
     assert_non_null(x);
     assert_int_equal(x->own_step, 5);

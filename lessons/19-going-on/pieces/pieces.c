@@ -7,7 +7,7 @@ int64_t pieces_first(int64_t n, int m, int i) { return (void)n, (void)m, (void)i
 enum status pieces_plan(int64_t n, const struct epoch *from, const struct epoch *now, struct transfer *out, int most,
                         int *n_out) {
     /* For each member of `now`, in order of its place: what is its shard? Which old shards does that overlap? Does it
-     * have them itself? If not, who has? */
+     * have them itself? If not, which process has? */
     (void)n, (void)from, (void)now, (void)out, (void)most;
     *n_out = 0;
     return FAIL(E_TODO, "pieces_plan is still to be written");

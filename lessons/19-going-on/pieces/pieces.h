@@ -1,4 +1,4 @@
-/* Which pieces are missing: who sends what when a new epoch opens, and the contract of this exercise.
+/* Which pieces are missing: senders and receivers when a new epoch opens, and the contract of this exercise.
  *
  * An array of n elements is cut into as many shards as an epoch has members: place i of an epoch of m members has
  *
@@ -8,8 +8,8 @@
  * has copies of place (i + m - 1) mod m. In epoch `now` there are other members, in other places, perhaps fewer. The
  * members of `now` that were members of `from` still have both. Those that were not have nothing.
  *
- * Each member of `now` is to get its shard of the new layout. Whoever has an element of it already, as owner or as a
- * copy, needs no message. All other elements come from the owner in `from`, if that is a member now, else from the
+ * Each member of `now` must get its shard of the new layout. A member that has an element of it already, as owner or as
+ * a copy, needs no message. All other elements come from the owner in `from`, if that is a member now, else from the
  * owner's right neighbor. */
 #ifndef TRIVIUM_LESSONS_PIECES_H
 #define TRIVIUM_LESSONS_PIECES_H

@@ -4,13 +4,13 @@
 
 int64_t pieces_first(int64_t n, int m, int i) { return n * i / m; }
 
-/* Of old shard i: is it with this process, as its own or as the copy of its left neighbor's? */
+/* Is old shard i with this process, as its own or as the copy of its left neighbor's? */
 static bool has(const struct epoch *from, int i, int32_t slot) {
     int place = epoch_place(from, slot);
     return place >= 0 && (place == i || place == (i + 1) % from->n);
 }
 
-/* Who sends it: -1: nobody has it any more. */
+/* The sender of a shard; -1: no process has it any more. */
 static int32_t holder(const struct epoch *from, int i, const struct epoch *now) {
     int32_t owner = from->slot[i], right = from->slot[(i + 1) % from->n];
     if (epoch_place(now, owner) >= 0) return owner;

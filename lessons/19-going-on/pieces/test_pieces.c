@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Transfers beside a loop over all elements, for every layout of up to five ranks and every set of deaths. */
+/* Transfers against a loop over all elements, for every layout of up to five ranks and every set of deaths. */
 #include "lessons/19-going-on/pieces/pieces.h"
 #include "tests/test.h"
 

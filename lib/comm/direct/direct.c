@@ -1,10 +1,10 @@
 /* The ranks of a job without MPI: `trivium launch --comm-transport direct`.
  *
- * Idea. MPI's library decides what happens when a process of the job dies: it ends the job. A job that is to go on has
+ * Idea. MPI's library decides what happens when a process of the job dies: it ends the job. A job that must go on has
  * to own its transport. What lib/comm asks of one is little (host_transport.h), since collectives are tables of
  * messages: a stream of bytes per ordered pair of ranks is enough.
  *
- *   ranks     are started by an agent (launch/agent.h), which tells each who it is and gives it memory (job.h)
+ *   ranks     are started by an agent (launch/agent.h), which gives each its slot and memory (job.h)
  *   epochs    when one dies, and the job is elastic, the agent opens the next epoch (membership.h). A look at one word
  *             tells: from then on nothing that is in flight ends but with "changed", until this rank has entered it
  *   messages  messages.h, over a stream to each other rank: a ring in that memory, or a connection to another host
@@ -42,7 +42,7 @@ static struct own_messages *messages;
 static uint64_t n_splits;
 static const double agent_sees_s = 3;        /* an end, at the latest */
 
-/* Whoever does not do this for a while is dead, stopped or stuck (agent.c). */
+/* A rank whose heartbeat stops is dead, stopped or stuck (agent.c). */
 static void beat(void) {
     atomic_uint *mine = &my.memory->line[my.job.slot].beat;
     atomic_store_explicit(mine, atomic_load_explicit(mine, memory_order_relaxed) + 1, memory_order_relaxed);
@@ -53,8 +53,8 @@ static bool has_changed(void) {
     return atomic_load_explicit(&my.memory->epoch, memory_order_acquire) != my.now.number;
 }
 
-/* The agent is told whom this rank cannot reach (-1: nobody), and given the time to open an epoch, which is then no
- * failure. */
+/* Report the rank that this one cannot reach (-1: none) to the agent, and give it time to open an epoch, which is
+ * then no failure. */
 static bool changes_without(int lost) {
     const struct timespec nap = {0, 1000000};
     double until_s = clock_s() + agent_sees_s;
@@ -166,7 +166,7 @@ static enum status open_streams(void) {
     return messages ? OK : FAIL(E_MEMORY, "no memory for the messages of %d ranks", my.now.n);
 }
 
-/* Of this host's ranks, who have all met by now. */
+/* Try to read the memory of this host's ranks, which have all met by now. */
 static void try_to_read(void) {
     const char *why = own_streams_try_to_read();
     if (why && my.rank == 0 && my.now.number == 0) log_info("large messages are copied twice: %s", why);
@@ -190,7 +190,7 @@ static void done(int64_t step) {
     if (my.rank == 0) my.memory->done = own_done(my.now.number, step);
 }
 
-/* An epoch whose members nobody knows any more is one whose snapshots are overwritten, too. */
+/* An epoch whose members are not kept any more has overwritten snapshots, too. */
 static void members_of_epochs(struct epoch *this, struct epoch *from) {
     *this = my.now;
     if (my.now.from < 0 || my.now.number - my.now.from >= OWN_EPOCHS) return;
@@ -217,7 +217,7 @@ static enum status rest(void) {
     return E_EPOCH;
 }
 
-/* Who is to leave stays so. */
+/* A wish to leave is final. */
 static void wish(enum epoch_wish what) {
     int other = what == EPOCH_STAYS ? EPOCH_WANTS_RELIEF : EPOCH_STAYS;
     atomic_compare_exchange_strong(&my.memory->line[my.job.slot].wish, &other, (int)what);
@@ -232,7 +232,7 @@ static void say_whole(void) { my.memory->board[my.now.number % OWN_EPOCHS][my.jo
 static bool is_whole(void) { return own_epoch_is_whole(my.memory, &my.now); }
 
 /* Into the newest epoch; a spare waits for one of which it is a member, and no alarm that its program has set for the
- * start ends that. When nobody needs it, its agent ends it. */
+ * start ends that. When no epoch needs it, its agent ends it. */
 static enum status enter(struct comm_place *place) {
     const struct timespec nap = {0, 5000000};
     const unsigned alarm_s = alarm(0);
@@ -264,10 +264,10 @@ static enum status world_start(int *argc, char ***argv, struct comm_place *place
     return enter(place);
 }
 
-static enum status world_share(void *bytes, int n) { return share_bytes(bytes, n, "sharing what rank 0 knows"); }
+static enum status world_share(void *bytes, int n) { return share_bytes(bytes, n, "sharing rank 0's text"); }
 
-/* All have come to the end when the first has; who dies after that has nothing left to do. In a job that is closed
- * nobody waits for the others any more. */
+/* All have come to the end when the first has; a rank that dies after that has nothing left to do. In a closed job
+ * no rank waits for the others any more. */
 static void world_finish(void) {
     enum status met = meet("the end of the job");
     if (met != OK && met != E_EPOCH) status_report();
@@ -287,7 +287,7 @@ static int comes_before(const struct of_rank *of, int a, int b) {
     return of[a].key != of[b].key ? of[a].key < of[b].key : a < b;
 }
 
-/* Of those with this rank's colour, by key and then by rank. */
+/* The members with this rank's colour, by key and then by rank. */
 static void sort_members(struct own_communicator *c, const struct of_rank *of) {
     for (int r = 0; r < my.now.n; r++) {
         if (of[r].colour != of[my.rank].colour) continue;

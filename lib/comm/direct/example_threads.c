@@ -5,7 +5,7 @@
  *   build/example_threads [ROUNDS [SECONDS]]
  *
  * Ranks are processes, and a sanitizer sees the threads of one. But what two ranks share without the kernel between
- * them is little: the rings (ring.h), and each other's messages. Both know nothing of processes. So each thread here
+ * them is little: the rings (ring.h), and each other's messages. Neither depends on processes. So each thread here
  * is a rank, with messages of its own over rings that all have, as in own.c, and ThreadSanitizer watches every byte
  * that goes from one to the other. What it does not see: the job's memory (job.h), of which the words that change
  * while others look are all atomic; and what the kernel moves, sockets.

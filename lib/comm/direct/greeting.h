@@ -1,15 +1,15 @@
-/* Who may speak to a process over a network: two processes of one job prove to each other that they know its secret,
+/* Which processes may connect over a network: two processes of one job prove to each other that they have its secret,
  * and say no more of it than codes of what both have seen.
  *
  *   caller                                            called
- *   hello    who, whom, which epoch, a number  ---->
+ *   hello    from, to, epoch, a number  ---->
  *                                              <----  answer   another number, code("answer", hello, answer's number)
  *   proof    code("proof", hello, answer's number) -->
  *                                              <----  welcome  code("welcome", hello, answer's number)
  *
  * Both numbers are of 32 random bytes, and new each time. So a conversation that was recorded proves nothing later. The
- * codes are of different texts, so that none can be sent back. Each message has a fixed length, so none says how much
- * there is to read.
+ * codes are of different texts, so that none can be sent back. Each message has a fixed length, so none announces its
+ * length.
  *
  * What follows on the connection is proven, too, by keys of it that both work out of the same: code("mine", ...) for
  * what the caller says, code("theirs", ...) for what it hears (sealed.h).
@@ -41,19 +41,19 @@ bool greeting_secret(unsigned char secret[GREETING_SECRET]);
 
 /** The caller's first message. @collective{none} */
 struct greeting_hello greeting_say_hello(int32_t from_slot, int32_t to_slot, int32_t epoch);
-/** Is it one, for this process and this epoch? Who it is from is not proven yet. @collective{none} */
+/** Is it one, for this process and this epoch? Its sender is not proven yet. @collective{none} */
 bool greeting_hears(const struct greeting_hello *, int32_t to_slot, int32_t epoch);
-/** The answer of who is called, and knows the secret. @collective{none} */
+/** The answer of the called process, which has the secret. @collective{none} */
 struct greeting_answer greeting_answer_it(const unsigned char *secret, const struct greeting_hello *);
-/** Does the answer prove that its sender knows the secret? Then *out is what the caller has to say.
+/** Does the answer prove that its sender has the secret? Then *out is what the caller has to say.
  *  @collective{none} */
 bool greeting_trusts(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
                      struct greeting_proof *out);
-/** Does the proof, of the answer that was given to this hello, prove that its sender knows the secret?
+/** Does the proof, of the answer that was given to this hello, prove that its sender has the secret?
  *  @collective{none} */
 bool greeting_is_proven(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
                         const struct greeting_proof *);
-/** What the caller hears when it is in, from a process that knows the secret. Pure. @collective{none} */
+/** What the caller hears when it is in, from a process that has the secret. Pure. @collective{none} */
 struct greeting_welcome greeting_welcome_it(const unsigned char *secret, const struct greeting_hello *,
                                             const struct greeting_answer *);
 /** Is it that, of this secret? @collective{none} */

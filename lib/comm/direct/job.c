@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where what lies: own_memory, then the rings of epoch 0, 1, ... None lies where an older one did: who slept since then
- * would write into it. What has no pages takes no room, and the file's end may be at 2^63. */
+/* Where what lies: own_memory, then the rings of epoch 0, 1, ... None lies where an older one did: a process that slept
+ * since then would write into it. What has no pages takes no room, and the file's end may be at 2^63. */
 static const size_t page = 4096;
 static size_t control_bytes(void) { return (sizeof(struct own_memory) + page - 1) / page * page; }
 static size_t rings_bytes(int n_slots) {
@@ -130,7 +130,7 @@ bool own_epoch_rests(const struct own_memory *m, const struct epoch *e) {
     return true;
 }
 
-/* ---- who this process is ---- */
+/* ---- this process ---- */
 void own_job_tell(const struct own_job *job) {
     char text[128];
     snprintf(text, sizeof text, "slot=%d slots=%d fd=%d nodes=%d first=%d ip=%u", job->slot, job->n_slots, job->fd,

@@ -1,9 +1,9 @@
 /* What `launch` and the ranks of a job without MPI have in common: memory that all processes of a host map, and a line
- * of the environment that says where it is and who this process is.
+ * of the environment that says where it is and which slot this process has.
  *
  * A *slot* is a process that an agent has started; its rank is its place in the epoch (membership.h), and a slot
  * without a place is a spare. The memory is a file without a name (memfd_create): the agent makes it, the processes
- * inherit it, and it is gone with the last of them, however that ends. Pages that nobody touches take no room. A job of
+ * inherit it, and it is gone with the last of them, however that ends. Untouched pages take no room. A job of
  * several hosts has an agent on each, and as many memories; what is written in one the agents carry to the others, by
  * way of the lighthouse (launch/host_link.h). In it lie
  *
@@ -11,7 +11,8 @@
  *   words                for emulated links (shared_make)
  *   secret, encrypts, addresses     for connections between hosts (network.h)
  *   hosts                which of them has a slot
- *   epochs               written by the agent, and then the number of the newest: whoever reads that has the epoch
+ *   epochs               written by the agent, and then the number of the newest: a process that reads that has the
+ *   epoch
  *   boards               what each member says in an epoch, each in its own words
  *   rings                of each epoch its own: a stream of bytes for each ordered pair of ranks (ring.h). A process
  *                        that was stopped, and does not know yet that it is no member, writes to the old ones */
@@ -25,8 +26,8 @@
 
 #define OWN_JOB_VARIABLE "TRIVIUM_OWN_JOB"
 /* OWN_CLOSED: a rank says that all have done everything, or the agent opens an epoch: one atomic word decides which of
- * the two was first; of several hosts, the lighthouse's. OWN_EPOCHS: of so many the members are kept; a process that
- * slept longer finds that it is none */
+ * the two was first; of several hosts, the lighthouse's. OWN_EPOCHS: number of epochs whose members are kept; a
+ * process that slept longer finds that it is none */
 enum { OWN_MOST_RANKS = EPOCH_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8, OWN_CLOSED = 1 << 30 };
 /* The most epochs of a job: own_slot_word and own_done have room for no more. */
 enum { OWN_MOST_EPOCHS = 1 << 20 };
@@ -34,8 +35,8 @@ enum { OWN_MOST_EPOCHS = 1 << 20 };
 enum own_state { OWN_STARTING, OWN_RUNNING, OWN_FINISHED, OWN_WITHDRAWN };     /* WITHDRAWN: comm_withdraw */
 /* state: enum own_state; beat: it changes as long as the rank moves. pid, sample, mark: whose memory it is, where a
  * random word lies in it, and that word (lent.h); reads: can it read the memory of the others of this host (enum
- * own_reads)? wish: enum epoch_wish; lost: whom it cannot reach, cut: whom it is to cut itself off (--chaos), both
- * own_slot_word; closes: the epoch that it wants closed, counted from 1, where there are several hosts. A cache
+ * own_reads)? wish: enum epoch_wish; lost: the rank it cannot reach, cut: the rank to cut off (--chaos), both
+ * own_slot_word; closes: the epoch that it asks to close, counted from 1, where there are several hosts. A cache
  * line. */
 enum own_reads { OWN_UNKNOWN, OWN_READS, OWN_CANNOT_READ };
 struct own_line {
@@ -58,20 +59,20 @@ struct own_memory {
     struct epoch_shape shape;          /* rank 0 writes it, of an elastic job; zeros: not yet */
     atomic_int_least64_t kept;         /* comm_epoch_keep */
     atomic_int_least64_t done;         /* comm_epoch_done: own_done */
-    atomic_int epoch;                  /* number of the newest; OWN_CLOSED beside it: there will be no other */
+    atomic_int epoch;                  /* number of the newest; with OWN_CLOSED: there will be no other */
     atomic_int ends;                   /* of the one that the agent has asked to end at the edge of a step; or -1 */
     struct epoch of[OWN_EPOCHS];       /* by number modulo OWN_EPOCHS */
     struct own_board board[OWN_EPOCHS][OWN_MOST_RANKS];
 };
 
-/* n_nodes: slots that follow each other are taken for one of so many hosts, with TCP between them (0 is 1); those from
+/* n_nodes: slots that follow each other are taken for one of n_nodes hosts, with TCP between them (0 is 1); those from
  * n_first on are dealt round them (0: there are none). ip: where this host's ranks listen, IPv4 in the host's byte
  * order; 0: there is no other host. */
 struct own_job { int slot, n_slots, fd, n_nodes, n_first; uint32_t ip; };
 /** The emulated host of a slot. Pure. @collective{none} */
 int own_node(const struct own_job *, int slot);
 
-/** Make the memory of so many slots, of which the first n are the members of epoch 0. *fd stays open in programs that
+/** Make the memory of n_slots slots, of which the first n are the members of epoch 0. *fd stays open in programs that
  *  this process starts. @errors E_CONFIG: more than OWN_MOST_RANKS; E_IO, E_MEMORY  @collective{none} */
 enum status own_memory_make(int n_slots, int n, int *fd);
 /** Map that of the job, and the n_slots^2 rings of an epoch. @errors E_MEMORY  @collective{none} */

@@ -14,7 +14,7 @@
 /* Messages that are so large are lent; smaller ones are faster through a ring. */
 enum { LENT_BYTES = 32 << 10 };
 
-/** Say in this process's line what there is to read, and allow it to the other ranks: all have one parent.
+/** Publish in this process's line what others may read, and allow it to the other ranks: all have one parent.
  *  @collective{none} */
 void own_lent_allow(struct own_line *mine);
 /** Can this process read the memory of that one? @collective{none} */

@@ -38,7 +38,7 @@ const char *own_code_text(int code) {
         [OWN_ENDED] = "the peer has ended",
         [OWN_FORGED] = "what came from the peer was changed on its way, and is not taken",
         [OWN_NO_MESSAGE] = "what comes from the peer is no message",
-        [OWN_OTHER_LENGTH] = "the message is not as long as its receiver wants it"};
+        [OWN_OTHER_LENGTH] = "the message has another length than its receive"};
     return code >= 0 && code <= OWN_OTHER_LENGTH ? text[code] : "unknown failure";
 }
 
@@ -106,7 +106,7 @@ static struct own_message *keep_early(struct own_messages *o, struct peer *p, co
     return m;
 }
 
-/* A lent body is copied from the peer's memory, and the peer is told. */
+/* A lent body is copied from the peer's memory, and the peer gets a note. */
 static void read_lent(struct peer *p, struct own_message *receive, const struct header *header) {
     struct own_message *note = calloc(1, sizeof *note);
     int code = !note ? OWN_NO_MEMORY : OWN_OK;
@@ -136,7 +136,7 @@ static bool is_sound(const struct peer *p, const struct header *h) {
            (h->context != MAIL || (h->magic == MAGIC && h->bytes <= OWN_MAIL_BYTES));
 }
 
-/* The message that a header announces: where its body is to go. */
+/* The message that a header announces: where its body goes. */
 static void take_message(struct own_messages *o, struct peer *p, int from) {
     const struct header *header = &p->header;
     struct own_message *m = list_find(&p->receives, header->context, header->tag);
@@ -267,7 +267,7 @@ void own_messages_close(struct own_messages **messages) {
     for (int r = 0; r < o->size; r++) {
         struct peer *p = &o->peer[r];
         if (p->coming && p->coming->header.context == MAIL) free_early(p->coming);    /* no list has it */
-        end_all(&p->sends, OWN_ENDED);                                                /* notes are nobody's */
+        end_all(&p->sends, OWN_ENDED);                                                /* notes have no receiver */
         for (struct own_message *m; (m = p->unreceived.first);) {
             list_remove(&p->unreceived, m);
             free_early(m);

@@ -3,20 +3,20 @@
  * On a stream each message is a header (context, tag, bytes) and its body, one after the other, as they were sent. The
  * receiver reads the header and looks for the oldest receive of that context and tag that waits:
  *
- *   there is one       the body goes where it wants it, piece by piece
+ *   there is one       the body goes to its buffer, piece by piece
  *   there is none      the body goes to the heap, until one comes. It must not stay in the stream: messages of another
  *                      context behind it may be what this process waits for
  *
  *   peer ->  | header body | header body | he        put and take as much as there is room for, never wait
  *
  * A stream copies each byte twice, into it and out of it. Where a process can read the memory of its peer, a large body
- * stays where it is: the header says where that is (it is lent), the receiver copies it from there as soon as it knows
- * where to, and says so (it is read); then the send is done.
+ * stays where it is: the header says where that is (it is lent), the receiver copies it from there as soon as it has a
+ * buffer, and says so (it is read); then the send is done.
  *
  *   sender   | lent, at |  ....................  | done        the body is the sender's again when the note has come
  *   receiver             copies it | read |
  *
- * A message to itself takes the same way, without a stream. Mail is a message of a context that nobody receives: the
+ * A message to itself takes the same way, without a stream. Mail is a message of a context without receives: the
  * newest few are kept.
  *
  * A stream whose bytes are no message, or that has ended, has failed: so has every message of that peer from then on,
@@ -51,11 +51,11 @@ enum { OWN_MAIL_BYTES = 64 };
 
 /** wire[size]: borrowed; that of `rank` itself is not used. @return NULL: no memory  @collective{none} */
 struct own_messages *own_messages_open(int size, int rank, const struct own_wire *wire);
-/** What is in flight is forgotten; this process does not touch buffers of callers any more. A peer may still read what
+/** Messages in flight are dropped; this process does not touch buffers of callers any more. A peer may still read what
  *  was lent to it: it has to find out that the message is none any more (own.c). @collective{none} */
 void own_messages_close(struct own_messages **);
 
-/** Start one of so many bytes, which stay the caller's until it is done. @return enum own_code  @collective{none} */
+/** Start one of `bytes` bytes, which stay the caller's until it is done. @return enum own_code  @collective{none} */
 int own_send(struct own_messages *, uint64_t context, int to, int tag, const void *at, int64_t bytes,
              struct own_message **out);
 int own_receive(struct own_messages *, uint64_t context, int from, int tag, void *at, int64_t bytes,
@@ -71,10 +71,10 @@ int own_test(struct own_messages *, struct own_message **, bool *done);
  *  has not left. @collective{none} */
 enum { OWN_MAIL_SLOTS = 2 };
 void own_mail_send(struct own_messages *, int to, int slot, const void *at, int n);
-/** The oldest that has come: from whom, and the first n bytes of it, at. @collective{none} */
+/** The oldest that has come: its sender, and its first n bytes, at. @collective{none} */
 bool own_mail_receive(struct own_messages *, int *from, void *at, int n);
 
-/** Bytes of messages that have come and that nobody has received yet. @collective{none} */
+/** Bytes of messages that have come and are not received yet. @collective{none} */
 int64_t own_unreceived(const struct own_messages *);
 
 #endif

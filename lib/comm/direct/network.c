@@ -27,7 +27,7 @@ struct network {
 static const double again_after_s = 0.02;
 
 /* ---- being called ---- */
-/* Who has proven to be a member takes its place, and is told; a second one who says so is shown out. */
+/* A proven member takes its place, and gets a welcome; a second one for the same place is shown out. */
 static void seat(struct network *n, struct wire_caller *c) {
     int r = epoch_place(n->epoch, c->hello.from_slot);
     struct member *m = r >= 0 && n->far[r] && c->hello.from_slot < n->slot ? &n->member[r] : NULL;
@@ -91,7 +91,7 @@ bool own_network_step(struct network *n) {
     bool done = true;
     wire_door_hear(&n->door);
     for (struct wire_caller *c; (c = wire_door_proven(&n->door));) seat(n, c);
-    wire_door_take_calls(&n->door);          /* who is shown out for them has had its say */
+    wire_door_take_calls(&n->door);          /* a caller shown out for them has had its time */
     for (int r = 0; r < n->epoch->n; r++)
         if (n->far[r]) done = step_member(n, r) && done;
     return done;

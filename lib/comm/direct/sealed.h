@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* SEALED_OVER: bytes of a frame beside its body. SEALED_ENDED, SEALED_FORGED: in place of a number of bytes. */
+/* SEALED_OVER: bytes of a frame without its body. SEALED_ENDED, SEALED_FORGED: in place of a number of bytes. */
 enum { SEALED_FRAME = 32 << 10, SEALED_TAG = 16, SEALED_OVER = 4 + SEALED_TAG, SEALED_ENDED = -1, SEALED_FORGED = -2 };
 
 struct sealed {

@@ -30,8 +30,8 @@ static struct own_line *line_of(int rank) { return &self->memory->line[self->now
 
 /* ---- large messages: lent.h ---- */
 /* The body stays where it is while its message is in flight: of a message of an epoch that has ended it does not, and
- * then what is read here may be anything. So whoever asks for a message looks at the epoch after this (own.c). The
- * owner saw the new epoch before it wrote; so whoever has read what it wrote sees that epoch, too. */
+ * then what is read here may be anything. So the receiver of a message looks at the epoch after this (own.c). The
+ * owner saw the new epoch before it wrote; so a reader of what it wrote sees that epoch, too. */
 static bool fetch(void *in, void *to, uint64_t from, size_t n) {
     int sender = (int)((struct ring *)in - rings) / self->now.n;
     bool read = own_lent_read(line_of(sender), to, from, n);
@@ -68,7 +68,7 @@ enum status own_streams_listen(const struct own_self *of) {
     return OK;
 }
 
-/* @return whether all who are to be called have said where */
+/* @return true if all ranks to call have published their addresses */
 static bool find_addresses(void) {
     bool all = true;
     for (int r = 0; r < self->now.n; r++) {

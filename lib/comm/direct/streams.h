@@ -5,7 +5,7 @@
 #include "lib/comm/direct/job.h"
 #include "lib/comm/direct/messages.h"
 
-/* Who this process is: a slot of the job, and, in the epoch that it has entered, a rank. */
+/* This process: a slot of the job, and, in the epoch that it has entered, a rank. */
 struct own_self { struct own_job job; struct own_memory *memory; struct epoch now; int rank; };
 
 /** Listen for calls from other hosts, and say in memory where. Once, and not at all where there are none.

@@ -83,7 +83,7 @@ static void wait_for_rounds(struct job *j) {
     assert_true(j->memory->word[ROUNDS] >= until);
 }
 
-/* Of several hosts, the connections end before there is an epoch. */
+/* With several hosts, the connections end before there is an epoch. */
 static void kill_one(struct job *j, int slot, bool at_once) {
     if (!at_once) wait_for_rounds(j);
     kill(j->pid[slot], SIGKILL);
@@ -136,7 +136,7 @@ TEST(test_they_do_so_over_connections) {
 /* ---- what is lent, when its epoch ends ---- */
 enum { BUSY = 102, LENT = 48 << 20 };         /* BUSY: a word; the receiver begins to read */
 
-/* Rank 0 lends, and overwrites what it has lent as soon as it knows of the next epoch, the end first. Rank 1 may find
+/* Rank 0 lends, and overwrites what it has lent as soon as it sees the next epoch, the end first. Rank 1 may find
  * that the epoch has changed, or have the message; never other bytes. Neither finishes. */
 static void lend_and_leave(const struct own_job *job, struct own_memory *common) {
     struct comm_place place;
@@ -185,7 +185,7 @@ TEST(test_nobody_takes_what_was_lent_in_an_epoch_that_has_ended) {
     }
 }
 
-/* ---- who is never reached ---- */
+/* ---- a rank that is never reached ---- */
 /* Rank 0 at its deadline, and then alone. */
 static void wait_for_the_other(const struct own_job *job) {
     struct comm_place place;
@@ -202,7 +202,7 @@ static void wait_for_the_other(const struct own_job *job) {
     _exit(status == OK && place.size == 1 ? 0 : status);
 }
 
-/* Rank 1 listens, if it is on another host, and is not there. Rank 0 says whom it misses, and waits for an epoch
+/* Rank 1 listens, if it is on another host, and is not there. Rank 0 names the missing rank, and waits for an epoch
  * without it; only if none opens has it failed. */
 static void is_without_the_other(int n_nodes, bool opens) {
     struct own_job job = {.n_slots = 2, .n_nodes = n_nodes};

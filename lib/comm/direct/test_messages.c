@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Messages of several processes, all in this one, over rings that give and take as few bytes as chance wants. */
+/* Messages of several processes, all in this one, over rings that give and take as few bytes at random. */
 #include "lib/base/rng.h"
 #include "lib/comm/direct/message.h"
 #include "lib/comm/direct/messages.h"
@@ -188,7 +188,7 @@ TEST(test_what_is_lent_is_copied_once) {
     for (int i = 0; i < 3; i++) push_all(&w);
     assert_int_equal(own_unreceived(w.of[1]), sizeof a + sizeof b);
     assert_true(own_test(w.of[0], &send_a, &done) == OWN_OK && !done);
-    memset(a, 2, sizeof a);                                          /* nobody has read it yet */
+    memset(a, 2, sizeof a);                                          /* it has not been read yet */
     own_receive(w.of[1], 2, 0, 0, got_b, sizeof got_b, &receive);    /* the second one first */
     assert_true(own_test(w.of[1], &receive, &done) == OWN_OK && done && memcmp(got_b, b, sizeof b) == 0);
     assert_true(own_test(w.of[0], &send_a, &done) == OWN_OK && !done);
@@ -197,7 +197,8 @@ TEST(test_what_is_lent_is_copied_once) {
     assert_true(own_test(w.of[1], &receive, &done) == OWN_OK && done && memcmp(got_a, a, sizeof a) == 0);
     assert_true(own_test(w.of[0], &send_a, &done) == OWN_OK && done);
     assert_int_equal(own_unreceived(w.of[1]), 0);
-    own_send(w.of[0], 1, 1, 0, a, sizeof a, &send_a);                /* and what nobody receives, nobody waits for */
+    own_send(w.of[0], 1, 1, 0, a, sizeof a, &send_a);                /* and no one waits for a message without a
+                                                                        receive */
     push_all(&w);
     world_close(&w);
     lends = false;
@@ -330,7 +331,7 @@ TEST(test_mail_is_beside_messages) {
     assert_false(own_mail_receive(w.of[1], &from, text, 1));
     own_mail_send(w.of[0], 1, 0, "d", 1);                            /* it has left: the slot is free */
     assert_true(own_mail_receive(w.of[1], &from, text, 1) && text[0] == 'd');
-    for (int i = 0; i < 100; i++) {                                  /* nobody reads: the newest stay */
+    for (int i = 0; i < 100; i++) {                                  /* without a reader the newest stay */
         own_mail_send(w.of[0], 1, 0, (char[]){(char)i}, 1);
         push_all(&w);
     }
@@ -359,7 +360,7 @@ TEST(test_a_ring_that_is_given_back) {
     free(r);
 }
 
-/* ---- a peer that ends within a message which nobody has asked for yet ---- */
+/* ---- a peer that ends within a message without a receive yet ---- */
 enum { LONG_BODY = 8 << 20, CAME = 1000 };
 static char came[sizeof(struct header) + CAME];
 static size_t n_taken;

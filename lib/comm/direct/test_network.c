@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* Who may speak to a rank: the greeting, and connections of members among strangers. All in one process: nothing in
- * there waits. */
+/* Which callers a rank lets in: the greeting, and connections of members among strangers. All in one process:
+ * nothing in there waits. */
 #include "lib/base/clock.h"
 #include "lib/comm/direct/greeting.h"
 #include "lib/comm/direct/network.h"
@@ -29,7 +29,7 @@ TEST(test_both_prove_that_they_know_the_secret) {
     assert_false(greeting_trusts(secret, &hello, &wrong, &proof));
     assert_false(greeting_is_proven(other, &hello, &answer, &proof));
     assert_true(memcmp(answer.code, proof.code, GREETING_CODE) != 0);
-    struct greeting_proof reflected;                                 /* what was said is no proof of who hears it */
+    struct greeting_proof reflected;                                 /* the text is no proof for its receiver */
     memcpy(reflected.code, answer.code, GREETING_CODE);
     assert_false(greeting_is_proven(secret, &hello, &answer, &reflected));
 }
@@ -68,7 +68,7 @@ TEST(test_what_was_recorded_proves_nothing_later) {
     struct greeting_answer answer = greeting_answer_it(secret, &hello), again = greeting_answer_it(secret, &hello);
     assert_true(greeting_trusts(secret, &hello, &answer, &proof));
     assert_false(greeting_is_proven(secret, &hello, &again, &proof));    /* the caller's words, once more */
-    assert_false(greeting_trusts(secret, &next, &answer, &none));        /* those of who was called */
+    assert_false(greeting_trusts(secret, &next, &answer, &none));        /* those of the called process */
 }
 
 /* ---- members meet ---- */
@@ -105,7 +105,7 @@ static void end(struct party *p) {
     }
 }
 
-/* @return whether those that are not `without` have met within so many seconds; -1: nobody is left out */
+/* @return whether those that are not `without` have met within `seconds`; -1: none is left out */
 static bool meet(struct party *p, int without, double seconds) {
     double until_s = clock_s() + seconds;
     for (bool all = false; !all; usleep(500)) {
@@ -146,7 +146,7 @@ TEST(test_members_meet) {
     begin(&p);
     assert_true(meet(&p, -1, 10));
     assert_true(talk(&p));
-    own_network_close(&p.network[2]);                                    /* who leaves is seen by all */
+    own_network_close(&p.network[2]);                                    /* all see a rank that leaves */
     struct own_wire w = own_network_wire(p.network[0], 2);
     char byte;
     int64_t k = 0;
@@ -226,7 +226,7 @@ TEST(test_strangers_are_shown_out) {
 
     int idle[8];                                                     /* say nothing */
     for (int i = 0; i < 8; i++) idle[i] = call(&p.address[3]);
-    assert_true(meet(&p, -1, 10));                                   /* and nobody waits for them */
+    assert_true(meet(&p, -1, 10));                                   /* and no rank waits for them */
     assert_true(talk(&p));
     assert_true(own_network_shown_out(p.network[3]) >= 2);
     for (int i = 0; i < 8; i++) close(idle[i]);
@@ -264,7 +264,7 @@ TEST(test_a_crowd_of_idle_callers_keeps_nobody_out) {
     end(&p);
 }
 
-/* ---- who calls ---- */
+/* ---- the calling side ---- */
 /* Has it called, and said so much? It goes on meanwhile. */
 static bool is_said(struct party *p, int r, int fd, void *what, size_t bytes, double seconds) {
     for (double until_s = clock_s() + seconds; clock_s() < until_s; usleep(1000)) {
@@ -274,7 +274,7 @@ static bool is_said(struct party *p, int r, int fd, void *what, size_t bytes, do
     return false;
 }
 
-/* Rank 2's next call of rank 3, whose part the test plays, up to the proof, with what is to be the answer's secret.
+/* Rank 2's next call of rank 3, whose part the test plays, up to the proof, with the secret of the answer.
  * welcome: what it has to hear next. @return the connection; -1: the answer was not trusted, or no call came */
 static int is_called(struct party *p, const unsigned char *secret, double seconds, struct greeting_welcome *welcome) {
     struct greeting_hello hello;
@@ -294,7 +294,7 @@ static int is_called(struct party *p, const unsigned char *secret, double second
     return is_proven ? fd : -1;
 }
 
-/* Who calls is in when it is told so, and waits for that on the connection on which it has proven itself. */
+/* A caller is in when the welcome arrives, and waits for it on the connection on which it has proven itself. */
 TEST(test_who_calls_is_in_when_it_is_welcome) {
     const struct greeting_welcome nonsense = {"x"};
     struct greeting_welcome welcome;
@@ -323,7 +323,7 @@ TEST(test_who_calls_is_in_when_it_is_welcome) {
 }
 
 /* A job of as many ranks as there may be, of which all but one are there and have called when the last one comes; and a
- * crowd of strangers after them, for whom some of them are shown out that have an answer already. */
+ * crowd of strangers after them, for which some callers with an answer are shown out. */
 TEST(test_who_is_shown_out_for_others_calls_again) {
     enum { MOST = EPOCH_MOST_RANKS, LAST = MOST - 1, CROWD = 100 };
     static struct network *network[MOST];
@@ -353,7 +353,7 @@ TEST(test_who_is_shown_out_for_others_calls_again) {
     for (int r = 0; r < LAST; r++) {
         char byte;
         struct own_wire w = own_network_wire(network[r], LAST), back = own_network_wire(network[LAST], r);
-        assert_int_equal(w.take(w.in, &byte, 1), 0);                 /* nobody has hung up */
+        assert_int_equal(w.take(w.in, &byte, 1), 0);                 /* no side has hung up */
         assert_int_equal(back.take(back.in, &byte, 1), 0);
     }
     for (int r = 0; r < MOST; r++) own_network_close(&network[r]);
@@ -361,7 +361,7 @@ TEST(test_who_is_shown_out_for_others_calls_again) {
     close(listening);
 }
 
-/* Who has said its proof is in, whoever calls before that is read. */
+/* A caller that has sent its proof is in, whatever calls come before that is read. */
 TEST(test_a_proof_that_is_here_counts) {
     enum { CROWD = WIRE_STRANGERS + 1 };
     struct party p;
@@ -380,7 +380,7 @@ TEST(test_a_proof_that_is_here_counts) {
 }
 
 /* ---- other jobs, other epochs ---- */
-/* A member's secret is another one: it is no member. And one of an older epoch waits until it knows. */
+/* A member's secret is another one: it is no member. And one of an older epoch waits until it learns of the newer. */
 TEST(test_members_of_another_job_or_epoch_do_not_meet) {
     struct party p;
     begin(&p);

@@ -108,7 +108,7 @@ TEST(test_a_changed_frame_is_none) {
 
 TEST(test_a_frame_counts_once_and_in_its_place) {
     const int orders[][3] = {{0, 0, 1}, {0, 2, 1}, {1, 0, 2}, {0, 1, 1}, {0, 1, 3}};   /* replayed, swapped, left out */
-    const int right[] = {1, 1, 0, 2, 2};                             /* so many of them arrive */
+    const int right[] = {1, 1, 0, 2, 2};                             /* this number of them arrives */
     for (int k = 0; k < 5; k++) {
         struct way w;
         open_way(&w, k % 2);
@@ -138,7 +138,7 @@ TEST(test_a_frame_that_is_cut_off_is_an_end) {
     }
 }
 
-/* Of a connection that has other numbers, or from the other side of this one. */
+/* A frame of a connection with other numbers, or from the other side of this one. */
 TEST(test_a_frame_of_another_stream_is_none) {
     struct way w, other;
     open_way(&w, false);
@@ -149,7 +149,7 @@ TEST(test_a_frame_of_another_stream_is_none) {
     pass(&other, w.frame[0], FRAME);
     is_forged(&other);
     close_way(&other);
-    unsigned char back[FRAME], body[BODY] = {1};                     /* sent back to who has said it */
+    unsigned char back[FRAME], body[BODY] = {1};                     /* sent back to its sender */
     assert_int_equal(sealed_put(&w.to, body, BODY), BODY);
     assert_int_equal(recv(w.far, back, FRAME, MSG_WAITALL), FRAME);
     pass(&w, back, FRAME);

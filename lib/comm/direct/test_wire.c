@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* A door, and those at it: who goes when places are short, and who has had the time to prove itself by then. All in one
- * process: nothing in there waits. What callers and members say to each other is in test_network.c. */
+/* A door, and those at it: which goes when places are short, and which has had the time to prove itself by then. All in
+ * one process: nothing in there waits. What callers and members say to each other is in test_network.c. */
 #include "lib/base/clock.h"
 #include "lib/comm/direct/wire.h"
 #include "tests/test.h"
@@ -93,7 +93,7 @@ TEST(test_the_oldest_of_all_goes_where_all_places_are_taken) {
     close_door();
 }
 
-/* One that knows the secret is called in the middle of a crowd of its own address; an answer takes 20 ms to it. */
+/* A member is called in the middle of a crowd of its own address; an answer takes 20 ms to it. */
 TEST(test_each_has_the_time_to_say_its_proof) {
     struct greeting_hello hello = greeting_say_hello(3, 7, 0);
     struct greeting_answer answer;

@@ -12,7 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const double pause_s = 0.05;          /* each caller that was let to the door has so long, whoever calls next */
+static const double pause_s = 0.05;          /* each caller that was let to the door has this time, whatever calls come
+                                                next */
 
 /* ---- sockets ---- */
 static struct sockaddr_in socket_of(uint32_t ip, uint16_t port) {

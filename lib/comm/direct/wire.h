@@ -45,9 +45,9 @@ struct wire_caller {
 };
 
 struct wire_door {
-    int listening;                           /* -1: nobody can call */
+    int listening;                           /* -1: no one can call */
     const unsigned char *secret;             /* borrowed */
-    int32_t slot, epoch;                     /* whom callers must want, and when */
+    int32_t slot, epoch;                     /* the process that callers must name, and its epoch */
     struct wire_caller caller[WIRE_STRANGERS];
     int64_t shown_out;                       /* so far */
     double again_s;                          /* places were short: when the next calls are taken; 0: at once */
@@ -60,7 +60,7 @@ enum status wire_listen(struct network_address *at, const char *remedy, int *lis
 void wire_door_open(struct wire_door *, int listening, const unsigned char *secret, int32_t slot, int32_t epoch);
 /** Hear all callers. @collective{none} */
 void wire_door_hear(struct wire_door *);
-/** One that has proven that it knows the secret; NULL: there is none. Pure. @collective{none} */
+/** One that has proven that it has the secret; NULL: there is none. Pure. @collective{none} */
 struct wire_caller *wire_door_proven(struct wire_door *);
 /** Take new calls; those that are there already have been heard. @collective{none} */
 void wire_door_take_calls(struct wire_door *);
@@ -87,7 +87,7 @@ struct wire_call {
 /** Begin to call. from: the address to speak from; 0: any. @return whether a call has begun  @collective{none} */
 bool wire_call_begin(struct wire_call *, struct network_address to, uint32_t from, struct greeting_hello);
 /** Go on. After WIRE_IN *out is its connection, to be closed; after WIRE_FAILED, and WIRE_STRANGER (its answer does not
- *  prove that it knows the secret), it is closed. @collective{none} */
+ *  prove that it has the secret), it is closed. @collective{none} */
 enum wire_answer wire_call_step(struct wire_call *, const unsigned char *secret, bool encrypts, struct sealed *out);
 /** Hang up. @collective{none} */
 void wire_call_end(struct wire_call *);

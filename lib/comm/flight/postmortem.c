@@ -103,7 +103,7 @@ static double since_s(const struct flight_set *set, int64_t ns) { return 1e-9 * 
 
 static bool is_silent(const struct postmortem *p, int rank) { return p->of[rank].silent_s > silence_s; }
 
-/* Which of two ranks is to blame: the silent one, longest silent first; then the one that waits for no other. */
+/* Which of two ranks gets the blame: the silent one, longest silent first; then the one that waits for no other. */
 static bool is_worse(const struct postmortem *p, int a, int b) {
     if (b < 0) return true;
     if (is_silent(p, a) || is_silent(p, b)) return p->of[a].silent_s > p->of[b].silent_s;

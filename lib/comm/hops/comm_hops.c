@@ -296,7 +296,7 @@ static enum status test(struct comm_request *request, bool *done) {
         end(x);
         return OK;
     }
-    if (failed == FAILED_HERE)                                           /* its messages may still come: it stays */
+    if (failed == FAILED_HERE)                                           /* keep it: its messages may still come */
         return FAIL(E_COMM, "%s #%lld of group %s cannot go on", comm_op_name(request->op),
                     (long long)request->sequence, request->group->name);
     return transport_failed(request, "finish", failed);

@@ -30,7 +30,7 @@ void link_send(struct link_clock *, double now, struct hop_ticket *);
 /** It will come. When its sender's stamp is known, the caller puts it there and says so (`stamped`). The ticket stays
  *  where it is until it has landed. @errors E_MEMORY */
 enum status link_expect(struct link_clock *, struct hop_ticket *);
-/** Of the expected messages, all that have left by now land: `there` is when they may be looked at. */
+/** Land all expected messages that have left by now: `there` is when they may be looked at. */
 void link_land_all(struct link_clock *, double now);
 
 #endif

@@ -4,8 +4,8 @@
  *
  *   TRIVIUM_EXE=build/example_membership build/trivium launch -n 4 --comm-transport direct --elastic 2 --spares 1 FILE
  *
- * Kill a rank, and see who sums now; kill more. Then `touch FILE`. Under MPI, or without a file, it ends after three
- * sums: there the death of a rank is the end of the job. */
+ * Kill a rank, and see which ranks sum now; kill more. Then `touch FILE`. Under MPI, or without a file, it ends
+ * after three sums: there the death of a rank is the end of the job. */
 #include "lib/comm/comm.h"
 #include "lib/comm/membership/membership.h"
 

@@ -1,16 +1,16 @@
 /* Epochs.
  *
  * Idea. In a job of n ranks each keeps its shard of the states, and a copy of its left neighbor's, as they were after
- * the last step and the one before. When a rank dies, nothing is lost: its right neighbor has its shard. So those who
- * are left agree on a step, give the shards to whoever is a member now, and go on from there. From death to death is an
- * *epoch*: an ordered list of processes, opened by the lighthouse, which sees who has died.
+ * the last step and the one before. When a rank dies, nothing is lost: its right neighbor has its shard. So the
+ * survivors agree on a step, give the shards to the members of the next epoch, and go on from there. From death to
+ * death is an *epoch*: an ordered list of processes, opened by the lighthouse, which sees the deaths.
  *
  *          opened                all have reported          shard here             copy here
  *   RUN  ---------->  REPORT  ------------------->  MOVE  ---------------->  COPY  -------------->  RUN
  *                                  back = least             own snapshot            says "whole"
  *   RUN  ---------->  REST       all members have agreed to end this epoch after this step
  *
- * and from each of these an epoch that is opened meanwhile leads to REPORT again. Nobody waits for the others to be
+ * and from each of these an epoch that is opened meanwhile leads to REPORT again. No rank waits for the others to be
  * whole: the sums of the next step do, and before those are done no snapshot is overwritten.
  *
  * Formula. A rank may go back to the newest step of which it has its own shard *and* its neighbor's:
@@ -20,13 +20,13 @@
  * most, and each still has the older one of them.
  *
  * Stored where. Two epochs with two steps each. The snapshots of the last *whole* epoch are kept until the next one is
- * whole, which is when every member has said so: should another rank die before that, all go back to them again. Whose
- * turn it is to be overwritten follows from that, and needs no message (membership_store.c).
+ * whole, which is when every member has said so: should another rank die before that, all go back to them again. The
+ * snapshot to overwrite next follows from that, without a message (membership_store.c).
  *
  * Sent when. A copy to the right neighbor after every K-th step; shards when an epoch opens.
  *
- * Who writes what: the lighthouse the epochs, and their number last; each rank its own "my newest step" and "I am
- * whole" of an epoch. Nobody writes what another one writes.
+ * Writers: the lighthouse writes the epochs, and their number last; each rank its own "my newest step" and "I am
+ * whole" of an epoch. No two write the same word.
  *
  * What breaks: a snapshot that counts before its copy is there; the old epoch's snapshots overwritten before the new
  * one is whole; a late message of an old epoch taken for one of the new. test_membership.c goes through every order in
@@ -34,15 +34,15 @@
  *
  * Two neighbors that die at once take a shard with them. That is DISK, and it is the only way there.
  *
- * Planned epochs. Nobody has died, but a spare would make one replica more, or a rank is to leave. The lighthouse
+ * Planned epochs. No rank has died, but a spare would make one replica more, or a rank must leave. The lighthouse
  * opens such an epoch only when the present one is whole. It asks for its end; the members agree on a step, at the
  * edge of which each has its shard and its copy; then all rest, and the lighthouse opens the next. So nothing is done
  * again. It opens one also when the reason is gone meanwhile: they wait for it. A process that is started later has a
- * number of its own, never that of a dead one, which is said to have snapshots. One rank leaves at a time, and nobody
+ * number of its own, never that of a dead one, which is said to have snapshots. One rank leaves at a time, and none
  * leaves in an epoch that opens for a death: its neighbor may be the dead one. Until the new epoch is whole, it stays.
  *
  * Only whole replicas can be left out, so the members of the next epoch are those of the replicas that lose least, and
- * whoever else is alive fills their holes (epoch_after).
+ * the other living processes fill their holes (epoch_after).
  *
  * Source: Wang et al. 2023, "Gemini: fast failure recovery in distributed training with in-memory checkpoints"; torchft
  * and TorchElastic for the lighthouse's part. */
@@ -67,10 +67,10 @@ const struct epoch_row epoch_rows[] = {
     {EPOCH_DISK, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "its replica's other ranks are gone"},
     {EPOCH_REPORT, EVENT_REPORTED, EPOCH_MOVE, DO_MOVE, "back is the least; send the shards that it holds"},
     {EPOCH_REPORT, EVENT_GONE, EPOCH_DISK, DO_READ_DISK, "two neighbors died together: the last checkpoint"},
-    {EPOCH_MOVE, EVENT_MOVED, EPOCH_COPY, DO_KEEP, "snapshot of its shard beside the old ones; copy to the right"},
+    {EPOCH_MOVE, EVENT_MOVED, EPOCH_COPY, DO_KEEP, "snapshot of its shard next to the old ones; copy to the right"},
     {EPOCH_DISK, EVENT_MOVED, EPOCH_COPY, DO_KEEP, "the same of a checkpoint, or of where the job begins"},
     {EPOCH_COPY, EVENT_COPIED, EPOCH_RUN, DO_SAY_WHOLE, "it can be lost now without loss: go on after step back"},
-    {EPOCH_RUN, EVENT_ASKED, EPOCH_REST, DO_SAY_RESTS, "nothing is under way: the next epoch goes on from here"},
+    {EPOCH_RUN, EVENT_ASKED, EPOCH_REST, DO_SAY_RESTS, "nothing is in flight: the next epoch goes on from here"},
 };
 const int n_epoch_rows = sizeof epoch_rows / sizeof *epoch_rows;
 
@@ -92,7 +92,7 @@ int epoch_place(const struct epoch *e, int slot) {
     return -1;
 }
 
-/* The most replicas that so many ranks make, at most n: 0 if not one. */
+/* The most replicas that n_alive ranks make, at most n: 0 if not one. */
 static int replicas_of(const struct epoch_shape *shape, int n, int n_alive) {
     int64_t each = (int64_t)shape->n_inner * shape->n_outer;
     for (; n > 0; n--) {
@@ -148,7 +148,7 @@ int epoch_left(const struct epoch_shape *shape, const struct epoch *e, int i) {
 }
 
 /* Which replica of `now` is left out next, besides those that are: the one with the most dead. Of several, one whose
- * neighbors stay, since each shard that nobody has any more is in its right neighbor's memory; and of those one that is
+ * neighbors stay, since each shard without its owner is in its right neighbor's memory; and of those one that is
  * two from another, so that more such are left. */
 static int next_left_out(const struct epoch_shape *shape, const struct epoch *now, const bool *alive, int n,
                          const bool *kept) {
@@ -169,7 +169,7 @@ static int next_left_out(const struct epoch_shape *shape, const struct epoch *no
     return best;
 }
 
-/* The next that lives and has no place, from *spare on. */
+/* The next living process without a place, from slot *spare on. */
 static int take_spare(const bool *alive, const bool *used, int *spare) {
     while (!alive[*spare] || used[*spare]) ++*spare;
     return (*spare)++;

@@ -9,7 +9,7 @@
 enum epoch_state {
     EPOCH_RUN,       /* has said that it is whole, and trains */
     EPOCH_REPORT,    /* has dropped what was in flight, and has said the newest step that it can go back to */
-    EPOCH_MOVE,      /* knows the step that all go back to, and gets its shard of it */
+    EPOCH_MOVE,      /* has the step that all go back to, and gets its shard of it */
     EPOCH_COPY,      /* has its shard, and gets a copy of its left neighbor's */
     EPOCH_REST,      /* has its shard and the copy of the last step, and waits for an epoch that is planned */
     EPOCH_SPARE,     /* is no member */
@@ -23,7 +23,7 @@ enum epoch_event {
     EVENT_GONE,      /* and for some shard neither its owner nor its copy is left */
     EVENT_MOVED,     /* its shard is here */
     EVENT_COPIED,    /* its left neighbor's shard is here, too */
-    EVENT_ASKED,     /* all members know that this epoch is to end, and their shards and copies of this step are here */
+    EVENT_ASKED,     /* all members agree that this epoch ends, and their shards and copies of this step are here */
     N_EPOCH_EVENTS
 };
 enum epoch_action { DO_NOTHING, DO_REPORT, DO_MOVE, DO_KEEP, DO_SAY_WHOLE, DO_SAY_RESTS, DO_READ_DISK };
@@ -67,7 +67,7 @@ static inline bool epoch_refuses(const struct epoch_shape *s, int n) {
 }
 /** The epoch after `now` when only the processes with alive[] are left. Of them those that are no members are spares,
  *  and take the places of the dead. Where they are too few, replicas are left out, those with most dead first, as many
- *  as the shape wants; their living ranks are spares, too. Where they are enough for more replicas, these come after
+ *  as the shape needs; their living ranks are spares, too. Where they are enough for more replicas, these come after
  *  the others. whole: is `now` whole? n 0: no replica is left. Pure. @collective{none} */
 struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive, int n_slots,
                          const struct epoch_shape *);
@@ -95,16 +95,17 @@ struct epoch_snapshot *epoch_room(struct epoch_store *, int32_t epoch, int32_t f
 
 /** The right neighbor of place i, which has a copy of its shard: the same place of another replica, so that a replica
  *  that is left out whole takes no copy with it that is needed; the next one, or with several hosts one on another
- *  host, so that a host that is lost takes no copy with it either. (Of so many as one host has more than half of, as
- *  many as can be are.) Where there is one replica: another place. And the left neighbor, whose right one is i. Pure.
+ *  host, so that a host that is lost takes no copy with it either. (If one host holds more than half of the ranks, as
+ *  many copies as possible go to other hosts.) Where there is one replica: another place. And the left neighbor,
+ *  whose right one is i. Pure.
  *  @collective{none} */
 int epoch_right(const struct epoch_shape *, const struct epoch *, int i);
 int epoch_left(const struct epoch_shape *, const struct epoch *, int i);
-/** Who has the shard of place i of epoch `from` at a step: its owner, else the right neighbor. Both only if they are
- *  members now. @return the slot, *copy: it is the copy; -1: nobody. Pure. @collective{none} */
+/** The process with the shard of place i of epoch `from` at a step: its owner, else the right neighbor. Both only if
+ *  they are members now. @return the slot, *copy: it is the copy; -1: none. Pure. @collective{none} */
 int epoch_holder(const struct epoch *from, const struct epoch_shape *, int i, const struct epoch *now, bool *copy);
 
-/** The step that all go back to: the least that those have said who were members of `from` and are now. said[i]: of
+/** The step that all go back to: the least that the members of both `from` and `now` have said. said[i]: of
  *  place i of `now`; -1: nothing. -1: there is none, or a shard of it is gone. Pure. @collective{none} */
 int64_t epoch_back(const int64_t *said, const struct epoch_shape *, const struct epoch *now, const struct epoch *from);
 

@@ -1,5 +1,6 @@
-/* Who decides which ranks a job has: what the epochs of comm.h and comm_membership.h ask. A transport moves bytes
- * between the ranks that there are; under MPI these never change, and there is no such table. */
+/* Membership decides which ranks a job has: the functions behind the epochs of comm.h and comm_membership.h. A
+ * transport moves bytes between the ranks that there are; under MPI these never change, and there is no such
+ * table. */
 #ifndef TRIVIUM_COMM_MEMBERSHIP_TABLE_H
 #define TRIVIUM_COMM_MEMBERSHIP_TABLE_H
 

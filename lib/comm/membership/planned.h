@@ -1,12 +1,12 @@
-/* Epochs for which nobody has died: more replicas once there are spares for them, and ranks that are to leave. See
+/* Planned epochs, without a death: more replicas once there are spares for them, and ranks that leave on request. See
  * planned.c. */
 #ifndef TRIVIUM_COMM_MEMBERSHIP_PLANNED_H
 #define TRIVIUM_COMM_MEMBERSHIP_PLANNED_H
 
 #include "lib/comm/membership/membership.h"
 
-/* The job as it is: ready[s]: process s lives, has started, and wants to stay; wish[s]: an enum epoch_wish. least: of
- * ranks that go on (--elastic). */
+/* The job as it is: ready[s]: process s lives, has started, and has not asked to leave; wish[s]: an enum epoch_wish.
+ * least: of ranks that go on (--elastic). */
 struct planned_job {
     struct epoch now;                        /* whole */
     const bool *ready, *alive;
@@ -15,8 +15,8 @@ struct planned_job {
     struct epoch_shape shape;
 };
 
-/* leaves: the member that the next epoch is without; -1: none. cannot: one that is to leave, and would take a shard
- * along that nobody else has, or leave too few; -1: none. */
+/* leaves: the member that the next epoch is without; -1: none. cannot: one that asked to leave, and would take the
+ * only copy of a shard along, or leave too few; -1: none. */
 struct planned { struct epoch next; int leaves, cannot; };
 
 /** Is there a better epoch than this one? next.n 0: there is none. Pure. @collective{none} */

@@ -6,7 +6,7 @@
  *   nothing is lost      the shard that is moved is there, at the step that was agreed on, and of that epoch's cut
  *   nothing is undone    they never go back behind a step that all members had whole
  *   disk is the last     only where two neighbors of the epoch that they go back to are gone
- *   nobody waits         a state in which nothing can happen any more is one in which all have come to the end
+ *   no endless wait      a state in which nothing can happen any more is one in which all have come to the end
  *
  * The lighthouse also plans epochs meanwhile (planned.c): there are more ranks once a spare has come, and one leaves.
  *
@@ -26,10 +26,10 @@ enum mistake {
     THE_MOST,         /* they go back to the newest step of all, not to the oldest */
     JOINS_EARLY,      /* a rank joins the next sums before its copy is there */
     LATE_MESSAGE,     /* a copy of an older epoch is taken */
-    RESTS_ALONE,      /* a rank rests as soon as it has seen that the epoch is to end */
+    RESTS_ALONE,      /* a rank rests as soon as it has seen that the epoch must end */
     FORGETS_WHO_RESTS,       /* the reason is gone, and so no epoch is opened */
     SLOT_AGAIN,       /* a process that is started in place of a dead one has its number */
-    LEAVES_WITH_A_DEATH,     /* the epoch that opens for a death is without the one that is to leave, too */
+    LEAVES_WITH_A_DEATH,     /* the epoch that opens for a death is without the one that asked to leave, too */
     ENDS_EARLY,       /* one that has left is ended before the others are whole */
     LEAVES_LAST,      /* the only one that has a shard leaves */
     N_MISTAKES
@@ -243,13 +243,13 @@ static void send_shards(struct checker *c, struct model *m, int slot) {
         if (epoch_holder(&from, &ALL, i, &now, &copy) != slot) continue;
         const struct epoch_snapshot *x = epoch_find(&r->store, from.number, back);
         if (!x || (copy && x->left_step != back)) {
-            violated(c, m, "lost: %d is to send the shard that %d had at step %d, and the %s is not there", slot,
+            violated(c, m, "lost: %d must send the shard that %d had at step %d, and the %s is not there", slot,
                      from.slot[i], (int)back, copy ? "copy" : "shard");
             continue;
         }
         int k = x >= &r->store.kept[1].of[0];
         if (copy && r->left_of[k][x - r->store.kept[k].of] != from.number)
-            violated(c, m, "lost: %d is to send a copy of what %d had, and it is of another cut", slot, from.slot[i]);
+            violated(c, m, "lost: %d must send a copy of what %d had, and it is of another cut", slot, from.slot[i]);
     }
     m->moved[r->epoch] |= (uint8_t)(1 << slot);
     r->step = (int8_t)back;

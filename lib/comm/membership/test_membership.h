@@ -1,5 +1,5 @@
-/* The model of test_membership.c, and in words what happens between two of its states: of a rule that broke the reader
- * wants the order of events, not the state. */
+/* The model of test_membership.c, and in words what happens between two of its states: for a broken rule the reader
+ * needs the order of events, not the state. */
 #ifndef TRIVIUM_COMM_TEST_MEMBERSHIP_H
 #define TRIVIUM_COMM_TEST_MEMBERSHIP_H
 
@@ -12,7 +12,7 @@
 enum { SLOTS = 4, EPOCHS = 6, STEPS = 2, DEATHS = 2 };
 
 struct rank {
-    bool alive, failed, joined, ends;                /* failed: it has died; ends: it knows that this epoch does */
+    bool alive, failed, joined, ends;                /* failed: it has died; ends: it has seen that this epoch ends */
     int8_t state, epoch, step;                       /* steps done */
     int8_t left_of[2][2];                            /* of which epoch the copies in its store are */
     struct epoch_store store;
@@ -24,7 +24,7 @@ struct model {
     int8_t n[EPOCHS], from[EPOCHS], slot[EPOCHS][SLOTS];
     int8_t said[EPOCHS][SLOTS];                      /* the step that it can go back to; -2: nothing yet */
     uint8_t moved[EPOCHS], whole[EPOCHS], rests[EPOCHS];   /* bits: sent its shards; said that it is whole, rests */
-    bool ends[EPOCHS][STEPS + 1];                    /* one of those in the sums had seen that the epoch is to end */
+    bool ends[EPOCHS][STEPS + 1];                    /* one of those in the sums had seen that the epoch must end */
     uint8_t joined[EPOCHS][STEPS + 1], sent[EPOCHS][STEPS + 1];   /* bits: in the sums; its copy is on its way */
 };
 struct world { int members, slots, most, late; bool leaves; };   /* late: of the slots, not there at first */
@@ -62,8 +62,8 @@ static inline void say_of_rank(struct words *w, int slot, const struct model *be
 
 static inline void say_what_happens(struct words *w, const struct model *before, const struct model *after) {
     for (int slot = 0; slot < SLOTS; slot++) say_of_rank(w, slot, before, after);
-    if (after->leaver != before->leaver) say(w, "%d is to leave", after->leaver);
-    if (after->asked >= 0 && after->asked != before->asked) say(w, "epoch %d is to end", after->asked);
+    if (after->leaver != before->leaver) say(w, "%d must leave", after->leaver);
+    if (after->asked >= 0 && after->asked != before->asked) say(w, "epoch %d must end", after->asked);
     for (int e = before->n_epochs; e < after->n_epochs; e++) {
         char members[4 * SLOTS + 1] = "";
         for (int i = 0; i < after->n[e]; i++) sprintf(members + strlen(members), " %d", after->slot[e][i]);

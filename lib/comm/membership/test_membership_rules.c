@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* The rules of epochs that are pure functions, one by one: who is a member, who has a shard, where its copies are, and
- * what all go back to. test_membership.c goes through what they come to together. */
+/* The rules of epochs that are pure functions, one by one: the members, the holder of a shard, the places of its
+ * copies, and the step that all go back to. test_membership.c goes through what they come to together. */
 #include "lib/comm/membership/membership.h"
 #include "tests/test.h"
 
@@ -164,7 +164,7 @@ TEST(test_all_go_back_to_the_least) {
     assert_int_equal(epoch_back(said, &ALL, &now, &from), 6);                /* place 1 is a spare: it has nothing */
     assert_int_equal(epoch_back(other, &ALL, &now, &from), 6);
     assert_int_equal(epoch_back(new, &ALL, &now, &from), -1);                /* one had nothing yet */
-    assert_int_equal(epoch_back(said, &ALL, &two, &from), -1);               /* nobody is left who was there */
+    assert_int_equal(epoch_back(said, &ALL, &two, &from), -1);               /* no former member is left */
     assert_int_equal(epoch_back(said, &ALL, &now, &(struct epoch){.n = 0}), -1);
 }
 

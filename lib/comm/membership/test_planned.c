@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Places are slots 0 to n - 1. Of each slot a letter: r ready, s starting, d dead, w wants relief, l is to leave. */
+/* Places are slots 0 to n - 1. A letter per slot: r ready, s starting, d dead, w asks for relief, l must leave. */
 static struct planned plan_of(const struct epoch_shape *shape, int n, const char *slots, int least) {
     static bool ready[EPOCH_MOST_RANKS], alive[EPOCH_MOST_RANKS];
     static int wish[EPOCH_MOST_RANKS];
@@ -38,7 +38,7 @@ TEST(test_replicas_come_back) {
     assert_true(p.next.number == 5 && p.next.from == 4);
     assert_string_equal(text_of(plan_of(&all, 3, "rrrdrr", 2)), "0 1 2 4");      /* never more than at first */
     assert_string_equal(text_of(plan_of(&all, 4, "rrrrr", 2)), "none");
-    assert_string_equal(text_of(plan_of(&all, 3, "rrrs", 2)), "none");           /* nobody waits for its start */
+    assert_string_equal(text_of(plan_of(&all, 3, "rrrs", 2)), "none");           /* no rank waits for its start */
     assert_string_equal(text_of(plan_of(&tp, 4, "rrrrr", 2)), "none");           /* half a replica */
     assert_string_equal(text_of(plan_of(&tp, 4, "rrrrrr", 2)), "0 1 2 3 4 5");
     assert_string_equal(text_of(plan_of(&batch, 2, "rrr", 2)), "none");          /* 3 does not divide 16 */
@@ -51,7 +51,8 @@ TEST(test_who_leaves) {
     assert_string_equal(text_of(plan_of(&all, 4, "rlrr", 2)), "0 2 3 without 1");
     assert_string_equal(text_of(plan_of(&all, 4, "rllrrr", 2)), "0 4 2 3 without 1");    /* one at a time */
     assert_string_equal(text_of(plan_of(&all, 4, "rlrr", 4)), "none, 1 cannot");         /* too few are left */
-    assert_string_equal(text_of(plan_of(&one, 1, "lr", 1)), "none, 0 cannot");           /* nobody else has its shard */
+    assert_string_equal(text_of(plan_of(&one, 1, "lr", 1)), "none, 0 cannot");           /* no other rank has its
+                                                                                            shard */
     assert_string_equal(text_of(plan_of(&all, 1, "lr", 1)), "0 1");                      /* until somebody has */
     assert_string_equal(text_of(plan_of(&tp, 4, "rrlr", 2)), "0 1 without 2");           /* with its replica */
     assert_string_equal(text_of(plan_of(&all, 3, "rlrsl", 2)), "0 2 without 1");         /* for those that stay */

@@ -1,6 +1,6 @@
 /* Entering and leaving MPI, and splitting the world.
  *
- * MPI's default is to end the process on any error, with a page of its own text. From here on errors are returned, so
+ * By default MPI ends the process on any error, with a page of its own text. From here on errors are returned, so
  * that they become one line with rank, operation and group. */
 #include "lib/comm/transport/comm_mpi.h"
 

@@ -41,7 +41,7 @@ struct staged {
     struct comm_request wire;          /* MPI's */
     double started_s;
     struct pinned *pinned;
-    char *from, *to;                   /* in pinned memory; the same place for what is in place */
+    char *from, *to;                   /* in pinned memory; one buffer for an operation in place */
     cudaEvent_t event;                 /* fetched; later landed */
     bool waited;                       /* the caller's request is done with it */
     enum status failure;

@@ -1,13 +1,13 @@
-/* Who moves bytes between the processes of a job: MPI (comm_mpi*.c), or the job itself (direct/direct.c). A build
- * without MPI has comm_without_mpi.c in the first one's place.
+/* The transport moves bytes between the processes of a job: MPI (comm_mpi*.c), or the job itself (direct/direct.c). A
+ * build without MPI has comm_without_mpi.c in the first one's place.
  *
- * A transport knows ranks, communicators (some ranks in an order, whose messages are apart from all others'), messages
+ * A transport has ranks, communicators (some ranks in an order, whose messages are apart from all others'), messages
  * and mail. Everything else is the same over each of them: groups, ledgers, deadlines, checks, and collectives, which
  * are tables of messages (comm_hops.c). Only MPI has collectives of its own as well.
  *
  * Messages of two ranks in one communicator with one tag are received in the order in which they were sent. Nothing but
  * what is collective ever waits. A message's failure is a number, not a line, since it may show while another one is
- * waited for: who asks for the message words it with text(). Private to this folder. */
+ * waited for: the caller turns the code into a sentence with text(). Private to this folder. */
 #ifndef TRIVIUM_COMM_HOST_TRANSPORT_H
 #define TRIVIUM_COMM_HOST_TRANSPORT_H
 
@@ -37,7 +37,8 @@ struct host_transport {
     void (*kill)(int code);                    /* ends every process of the job; does not return. @collective{none} */
 
     /* ---- communicators ---- @errors E_COMM, E_MEMORY */
-    /* Of the ranks with my colour, ordered by key; its size and my rank in it. colour < 0: of this rank alone.
+    /* A communicator of the ranks with my colour, ordered by key; its size and my rank in it. colour < 0: of
+     * this rank alone.
      * @collective{job; GROUP_ALL_ALONE: none} */
     enum status (*split)(int colour, int key, void **communicator, int *size, int *rank);
     /* members[0 .. size-1]: the world rank of every member. @collective{none} */

@@ -27,7 +27,7 @@ struct gemm_choice {
 const struct gemm_choice *gemm_choices(int *n);
 /** NULL: it is not in the table. Borrowed, as above. */
 const struct gemm_choice *gemm_choice_find(const char *product);
-/** One more; of a product that is there already nothing changes, but that it is used if either is. */
+/** Add a choice. A product that is in the table keeps its algorithm; it is used if either is. */
 void gemm_choice_add(const struct gemm_choice *);
 /** Is it in the table? Then it is used. */
 bool gemm_choice_use(const char *product);

@@ -5,7 +5,7 @@
 kernel CPU(interaction_concat_forward), CPU(interaction_concat_backward_input);
 kernel CPU(interaction_sum_forward), CPU(interaction_sum_backward_input);
 
-/* Samples P B, of which number s has its vectors B D apart. */
+/* Sizes: P B samples; the vectors of a sample are B D elements apart. */
 struct sizes { int64_t samples, F, B, D, X, I; };
 static struct sizes sizes_of(const struct call *call) {
     const struct axis *pooled = call->in[1].type->shape.axis;
