@@ -3,13 +3,12 @@
 #include "driver/checkpoint_tool.h"
 #include "driver/compare/compare.h"
 #include "driver/data_tool.h"
-#include "driver/generate/generate.h"
 #include "driver/generate/score.h"
 #include "driver/oracle/oracle.h"
 #include "driver/plan/budget.h"
 #include "driver/plan/plan.h"
 #include "driver/preflight.h"
-#include "driver/show/schedule.h"
+#include "driver/recipe.h"
 #include "driver/show/show.h"
 #include "driver/train/train.h"
 #include "launch/agent.h"
@@ -25,8 +24,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* meaning: NULL for one that only other commands run. prints: what it prints is what it makes. If only its log was
- * lost, training succeeded: do not report failure, or a supervisor would rerun it. */
+/* main: NULL for one that goes with a technique (recipe_commands). meaning: NULL for one that only other commands run.
+ * prints: what it prints is what it makes. If only its log was lost, training succeeded: do not report failure, or a
+ * supervisor would rerun it. */
 struct command { const char *name; int (*main)(int argc, char **argv); bool prints; const char *meaning; };
 
 static const struct command COMMANDS[] = {
@@ -49,7 +49,7 @@ static const struct command COMMANDS[] = {
      "budget --cluster NAME --gpus N: days, hours of GPUs, saves and failures of a training run"},
     {"oracle", oracle_main, true,
      "oracle record|check: the numbers of a run, and the first number that rounding cannot explain"},
-    {"generate", generate_main, true,
+    {"generate", NULL, true,
      "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
     {"score", score_main, true,
      "score --checkpoint DIR --data FILE: what a trained model says of clicks; tables stay in the files"},
@@ -58,16 +58,25 @@ static const struct command COMMANDS[] = {
     {"data", data_main, true,
      "data tokenize TEXT... --to OUT.bin | synth-clicks | criteo | inspect FILE: files of tokens and clicks"},
     {"agent", agent_main, false, NULL},
-    {"schedule", schedule_main, true,
+    {"schedule", NULL, true,
      "schedule --schedule NAME --pp P --microbatches M: a pipeline schedule checked, timed and drawn"},
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
+
+/* NULL: its technique is not in this program. */
+static int (*main_of(const struct command *c))(int, char **) {
+    if (c->main) return c->main;
+    for (const struct recipe_command *r = recipe_commands; r->name; r++)
+        if (!strcmp(r->name, c->name)) return r->main;
+    return NULL;
+}
 
 static void print_help(FILE *f) {
     fprintf(f, "trivium: train GPT, Llama, Mixtral, BERT, T5 and DLRM with data, tensor, pipeline, context and expert "
                "parallelism\n\n");
     for (int i = 0; i < N_COMMANDS; i++)
-        if (COMMANDS[i].meaning) fprintf(f, "  trivium %-10s %s\n", COMMANDS[i].name, COMMANDS[i].meaning);
+        if (COMMANDS[i].meaning && main_of(&COMMANDS[i]))
+            fprintf(f, "  trivium %-10s %s\n", COMMANDS[i].name, COMMANDS[i].meaning);
     fprintf(f, "\n  trivium launch -n 8 train --dp 2 --tp 2 --pp 2     the three dimensions on one machine\n"
                "  trivium COMMAND --help                             its options\n");
 }
@@ -108,8 +117,8 @@ int main(int argc, char **argv) {
     wait_briefly(argv);
     const char *name = argc > 1 ? argv[1] : "--help";
     for (int i = 0; i < N_COMMANDS; i++)
-        if (!strcmp(name, COMMANDS[i].name)) {
-            int code = COMMANDS[i].main(argc - 2, argv + 2);
+        if (!strcmp(name, COMMANDS[i].name) && main_of(&COMMANDS[i])) {
+            int code = main_of(&COMMANDS[i])(argc - 2, argv + 2);
             return COMMANDS[i].prints ? unless_output_was_lost(code) : code;
         }
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
@@ -118,7 +127,8 @@ int main(int argc, char **argv) {
     }
     char names[256] = "";
     for (size_t i = 0, n = 0; i < N_COMMANDS && n < sizeof names; i++)
-        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", COMMANDS[i].name);
+        if (main_of(&COMMANDS[i]))
+            n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", COMMANDS[i].name);
     FAIL(E_USAGE, "no command is called %s; use one of %s (trivium --help)", name, names);
     status_report();
     return status_exit_code(E_USAGE);

@@ -154,7 +154,7 @@ static struct attention_pair backward_pair(const struct cp_blocks *x, int other,
     return pair;
 }
 
-int cp_meetings(const struct call *call, bool backward, struct attention_pair out[CP_MEETINGS]) {
+int cp_meetings(const struct call *call, bool backward, struct attention_pair *out) {
     struct cp_blocks x = cp_blocks_of(call, 1, 1);
     int own = call->step->part, n = 0;
     for (int other = own - 1; other <= own + 1; other++)

@@ -33,9 +33,8 @@ static inline char *cp_block(const struct cp_blocks *x, int i) { return x->block
 static inline char *cp_sums(const struct cp_blocks *x, int i) { return x->sums + (i % x->n_sums) * x->sum_bytes; }
 
 /* A meeting is with the rank's own keys, with those of an earlier rank, or of a later one. */
-enum { CP_MEETINGS = 3 };
-/** One pair of each kind that the call has, without memory. @return how many */
-int cp_meetings(const struct call *, bool backward, struct attention_pair out[CP_MEETINGS]);
+/** One pair of each kind that the call has, at most ATTENTION_PAIRS, without memory. @return how many */
+int cp_meetings(const struct call *, bool backward, struct attention_pair *out);
 
 /** Own keys and values into a block. @errors E_DEVICE */
 enum status cp_pack_own(const struct cp_blocks *, char *block);
@@ -57,6 +56,6 @@ struct cost cp_attention_cost(const struct call *, enum row_kind);
     .rule = RULE_ATTENTION, .typing = TYPING_LOCAL_ACROSS, .mixes = "TD23", .shape = cp_attention_shape,               \
     .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0) | OUT(1)},                                                      \
     .no_grad_out = OUT(1), .out_name = {[1] = "stat"}, .statistic_out = OUT(1), .has_backward_input = true,            \
-    .cost = cp_attention_cost
+    .cost = cp_attention_cost, .pairs = cp_meetings
 
 #endif

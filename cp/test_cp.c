@@ -101,7 +101,7 @@ static void check_meetings(int part, enum attention_mask mask, int n, const int6
     struct step step = {.op = &op_cp_ring, .n_in = 1, .n_out = 2, .parts = 4, .part = part, .attention.mask = mask};
     const struct call call = {.step = &step, .in = {{NULL, &x}}, .training = true};
     for (int backward = 0; backward < 2; backward++) {
-        struct attention_pair pairs[CP_MEETINGS];
+        struct attention_pair pairs[ATTENTION_PAIRS];
         assert_int_equal(cp_meetings(&call, backward, pairs), n);
         for (int i = 0; i < n; i++) {
             assert_int_equal(pairs[i].Tq, sizes[i][0]);

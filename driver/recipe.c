@@ -1,29 +1,33 @@
 /* The one list of all techniques and models. To add one: include it, and put it in the list. The order is that
  * of rewriting: cp cuts the sequence, ep the experts, tp changes what a layer is, pp picks this rank's layers, the rest
- * mark what is left; elastic keeps what all of them save. */
+ * mark what is left; elastic keeps what all of them save. One without its folder and its lines here is gone from the
+ * program (tests/more/delete.sh). */
 #include "driver/recipe.h"
 
-#include "models/bert/bert.h"
 #include "cp/cp.h"
-#include "models/decode/decode.h"
 #include "dp/dp.h"
 #include "dp/dp_coded.h"
-#include "models/dlrm/dlrm.h"
+#include "dp_variants/local/local.h"
+#include "dp_variants/main_rank/main_rank.h"
+#include "dp_variants/server/server.h"
+#include "driver/chart/pipeline_views.h"
+#include "driver/generate/generate.h"
+#include "driver/show/schedule.h"
+#include "driver/train/train_options.h"
 #include "elastic/elastic.h"
 #include "emb/emb.h"
 #include "ep/ep.h"
-#include "models/gpt/gpt.h"
-#include "models/llama/llama.h"
-#include "dp_variants/local/local.h"
-#include "dp_variants/main_rank/main_rank.h"
 #include "mixed_precision/fp8.h"
 #include "mixed_precision/mixed_precision.h"
+#include "models/bert/bert.h"
+#include "models/decode/decode.h"
+#include "models/dlrm/dlrm.h"
+#include "models/gpt/gpt.h"
+#include "models/llama/llama.h"
+#include "models/t5/t5.h"
 #include "park/park.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
-#include "dp_variants/server/server.h"
-#include "driver/train/train_options.h"
-#include "models/t5/t5.h"
 #include "tp/tp.h"
 #include "zero/zero.h"
 
@@ -32,23 +36,56 @@
 
 static const struct technique *const TECHNIQUES[] = {
     &technique_emb,
-    &technique_cp, &technique_ep, &technique_tp, &technique_pp, &technique_mixed_precision, &technique_fp8,
-    &technique_recompute, &technique_park, &technique_zero, &technique_main_rank, &technique_server,
-    &technique_local, &technique_dp_coded, &technique_dp, &technique_elastic,
+    &technique_cp,
+    &technique_ep,
+    &technique_tp,
+    &technique_pp,
+    &technique_mixed_precision,
+    &technique_fp8,
+    &technique_recompute,
+    &technique_park,
+    &technique_zero,
+    &technique_main_rank,
+    &technique_server,
+    &technique_local,
+    &technique_dp_coded,
+    &technique_dp,
+    &technique_elastic,
 };
 
-static const struct model *const MODELS[] = {&model_gpt,  &model_llama, &model_mixtral,
-                                             &model_bert, &model_t5,    &model_dlrm,
-                                             &model_wide_deep};
+static const struct model *const MODELS[] = {
+    &model_gpt,
+    &model_llama,
+    &model_mixtral,
+    &model_bert,
+    &model_t5,
+    &model_dlrm,
+    &model_wide_deep,
+};
 
 const struct recipe train_recipe = {TECHNIQUES, sizeof TECHNIQUES / sizeof *TECHNIQUES, MODELS,
                                     sizeof MODELS / sizeof *MODELS, &train_job};
 
-static const struct technique *const GENERATE_TECHNIQUES[] = {&technique_tp, &technique_mixed_precision,
-                                                              &technique_decode};
+static const struct technique *const GENERATE_TECHNIQUES[] = {
+    &technique_tp,
+    &technique_mixed_precision,
+    &technique_decode,
+};
 
 const struct recipe generate_recipe = {GENERATE_TECHNIQUES, sizeof GENERATE_TECHNIQUES / sizeof *GENERATE_TECHNIQUES,
                                        NULL, 0, NULL};
+
+/* What goes with one technique: its name is behind the line. */
+const struct recipe_command recipe_commands[] = {
+    {"generate", generate_main},     /* technique_decode */
+    {"schedule", schedule_main},     /* technique_pp */
+    {NULL, NULL},
+};
+static const struct pipeline_views *const PIPELINE_VIEWS[] = {
+    &pipeline_views,                 /* technique_pp */
+    NULL,
+};
+const struct pipeline_views *recipe_draws_pipeline(void) { return PIPELINE_VIEWS[0]; }
 
 void generate_plan(struct plan *p, int64_t sequences) {
     p->global_batch = p->micro_batch = sequences;

@@ -3,6 +3,7 @@
 #define TRIVIUM_DRIVER_RECIPE_H
 
 #include "lib/run/run.h"
+#include <stdio.h>
 
 extern const struct recipe train_recipe;
 
@@ -23,5 +24,31 @@ extern const struct recipe generate_recipe;
 /* Set what generation needs in a plan, before it is settled: the number of sequences, logits that can be looked at, and
  * the cpu unless another is asked for. */
 void generate_plan(struct plan *, int64_t sequences);
+
+/* ---- what of the driver is one technique's ---- */
+/* Commands that go with a technique; ends with {NULL}. */
+struct recipe_command { const char *name; int (*main)(int argc, char **argv); };
+extern const struct recipe_command recipe_commands[];
+
+/* How pipelines are announced, measured and drawn: driver/chart/pipeline_views.c and what it names go with pp. */
+struct cluster;
+struct compare_row;
+struct json_t;
+struct layout;
+struct trace_data;
+typedef enum status pipeline_svg(const struct recipe *, const struct plan *, unsigned fixed, const struct cluster *,
+                                 const struct layout *, FILE *);
+typedef enum status pipeline_json(const struct recipe *, const struct plan *, unsigned fixed, const struct cluster *,
+                                  const struct layout *, struct json_t **out);
+struct pipeline_views {
+    void (*announce)(const struct run *, bool overlaps);     /* train: what follows from the schedule */
+    enum status (*bubble)(const struct plan *, const struct trace_data *);   /* train --trace: measured and expected */
+    void (*note)(const struct plan *, struct compare_row *); /* compare: the row's schedule; */
+    enum status (*of_rows)(const struct compare_row *, int n_rows, struct json_t *out);
+    pipeline_svg *svg;                                       /* plan */
+    pipeline_json *json;
+};
+/** NULL: nothing does. */
+const struct pipeline_views *recipe_draws_pipeline(void);
 
 #endif

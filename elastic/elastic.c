@@ -66,12 +66,6 @@ struct generation *elastic_of(const struct run *r) {
     return NULL;
 }
 
-/* Ranks that only serve belong to all replicas: none can be left out. */
-struct epoch_shape elastic_shape(const struct plan *p) {
-    if (plan_serving(p)) return (struct epoch_shape){plan_ranks(p), 1, p->global_batch, 0, 0, {0}};
-    return (struct epoch_shape){(int)(p->mesh.tp * p->mesh.cp), (int)p->mesh.pp, p->global_batch, 0, 0, {0}};
-}
-
 /* ---- what it cannot do ---- */
 static enum status elastic_check(const struct plan *plan) {
     int64_t every = elastic_options(plan)->every;
@@ -101,7 +95,7 @@ static struct epoch epoch_of(const struct plan *plan) {
 static enum status bytes_of_left(const struct plan *plan, int64_t *bytes) {
     struct plan other = *plan;
     struct run left;
-    const struct epoch_shape shape = elastic_shape(plan);
+    const struct epoch_shape shape = plan_epoch_shape(plan);
     const struct epoch now = epoch_of(plan);
     int rank = epoch_left(&shape, &now, mesh_rank_of(&plan->place));
     *bytes = 0;
@@ -143,7 +137,7 @@ static enum status elastic_attach(struct run *r, void **self) {
                     elastic_options(&r->plan)->every);
     const struct arena *arena = &r->arenas[TIER_HOST][ROLE_SAVE];
     char *at = arena_at(arena, arena->bytes - r->bill.snapshot_bytes);
-    const struct epoch_shape shape = elastic_shape(&r->plan);
+    const struct epoch_shape shape = plan_epoch_shape(&r->plan);
     const struct epoch now = epoch_of(&r->plan);
     int rank = mesh_rank_of(&r->plan.place);
     g->left_rank = epoch_left(&shape, &now, rank);
@@ -193,6 +187,10 @@ static void elastic_detach(struct run *r, void *self) {
     if (!kept) generation_free(g);
 }
 
+static const struct keeper keeper = {elastic_begin, elastic_is_due, elastic_keep, elastic_rest, elastic_leave,
+                                     elastic_report, elastic_go_on};
+
 const struct technique technique_elastic = {
     .name = "elastic", .options = {OPTIONS, 2, sizeof(struct elastic_options)}, .wanted = elastic_wanted,
-    .check = elastic_check, .cost = elastic_cost, .attach = elastic_attach, .detach = elastic_detach};
+    .check = elastic_check, .cost = elastic_cost, .attach = elastic_attach, .detach = elastic_detach,
+    .keeper = &keeper};

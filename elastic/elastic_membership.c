@@ -21,7 +21,7 @@ static void drop_others(int32_t from) {
 }
 
 enum status elastic_report(const struct plan *plan, int64_t on_disk, bool *from_memory) {
-    const struct epoch_shape shape = elastic_shape(plan);
+    const struct epoch_shape shape = plan_epoch_shape(plan);
     struct elastic_job *job = elastic_job();
     struct epoch now, from;
     int64_t said[EPOCH_MOST_RANKS];
@@ -78,7 +78,7 @@ static enum status share_texts(const struct epoch_shape *shape, const struct epo
 enum status elastic_go_on(struct run *r) {
     struct epoch now, from;
     char *manifest = NULL;
-    const struct epoch_shape shape = elastic_shape(&r->plan);
+    const struct epoch_shape shape = plan_epoch_shape(&r->plan);
     int holder[EPOCH_MOST_RANKS];
     comm_epoch_members(&now, &from);
     struct snapshot_set set = {.n = from.n, .holder = holder, .window = SNAPSHOT_WINDOW};

@@ -173,9 +173,15 @@ static void mixed_precision_detach(struct run *r, void *self) {
     free(self);
 }
 
+/* 12: the master, and two moments. */
+static void mixed_precision_state_bytes(const struct plan *plan, struct state_bytes *x) {
+    if (is_16_bit(plan)) *x = (struct state_bytes){2, mixed_precision_options(plan)->grad_fp32 ? 4 : 2, 12};
+}
+
 const struct technique technique_mixed_precision = {
     .name = "mixed_precision", .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS,
                                            sizeof(struct mixed_precision_options)},
     .wanted = mixed_precision_wanted, .check = mixed_precision_check,
-    .rewrite = mixed_precision_rewrite, .attach = mixed_precision_attach, .detach = mixed_precision_detach,
+    .state_bytes = mixed_precision_state_bytes, .rewrite = mixed_precision_rewrite,
+    .attach = mixed_precision_attach, .detach = mixed_precision_detach,
     .save = mixed_precision_save, .load = mixed_precision_load};

@@ -240,8 +240,19 @@ static bool zero_term(const struct run *r, const void *self, int i, struct rank_
     return zero_coded_term(&((const struct zero *)self)->coded, &r->program, i, out);
 }
 
+static void zero_state_bytes(const struct plan *plan, struct state_bytes *x) {
+    const struct zero_options *o = zero_options(plan);
+    const struct mesh_place first = mesh_place_of(&plan->mesh, 0);
+    const int64_t shard = plan->mesh.shard, n = shard && !o->secondary ? shard : mesh_size(AXIS_DP, &first);
+    const double second = o->secondary && shard && o->stage == 3 ? x->weight / (double)shard : 0;
+    x->weight = zero_bytes_per_param((int)o->stage, n, x->weight, 0, 0) + second;
+    x->grad = zero_bytes_per_param((int)o->stage, n, 0, x->grad, 0);
+    x->optim = zero_bytes_per_param((int)o->stage, n, 0, 0, x->optim);
+}
+
 const struct technique technique_zero = {
     .name = "zero", .claims = CLAIM_GRAD_SUM | CLAIM_OPTIM_SHARD, .codes = true,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct zero_options)},
     .wanted = zero_wanted, .settle = zero_shards_settle, .check = zero_check, .rewrite = zero_rewrite,
-    .lowered = zero_second_mark, .cost = zero_cost, .attach = zero_attach, .detach = zero_detach, .term = zero_term};
+    .lowered = zero_second_mark, .state_bytes = zero_state_bytes, .cost = zero_cost, .attach = zero_attach,
+    .detach = zero_detach, .term = zero_term};

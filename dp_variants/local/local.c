@@ -293,8 +293,13 @@ static void local_detach(struct run *r, void *self) {
     free(l);
 }
 
+/* The weights that replicas began with, and the outer momentum: elements as wide as a moment. */
+static void local_state_bytes(const struct plan *plan, struct state_bytes *x) {
+    x->optim += local_options(plan)->steps ? 2 * (double)dtype_size(plan_dtype(plan)) : 0;
+}
+
 const struct technique technique_local = {
     .name = "local", .claims = CLAIM_GRAD_SUM,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct local_options)}, .wanted = local_wanted,
-    .check = local_check, .rewrite = local_rewrite, .lowered = local_lowered, .cost = local_cost,
-    .attach = local_attach, .detach = local_detach};
+    .check = local_check, .rewrite = local_rewrite, .lowered = local_lowered, .state_bytes = local_state_bytes,
+    .cost = local_cost, .attach = local_attach, .detach = local_detach};

@@ -1,9 +1,7 @@
 #include "driver/compare/compare_measure.h"
 
-#include "pp/pp.h"
-#include "pp/pp_schedule.h"
-
 #include "driver/compare/resident.h"
+#include "driver/recipe.h"
 #include "driver/train/metrics.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
@@ -108,7 +106,7 @@ static void take_bill(struct compare_rank *mine, const struct run *r) {
 
 static void fill_row(struct compare_row *row, const struct run *r, double *seconds, int64_t n_timed) {
     const struct plan *p = &r->plan;
-    row->schedule = pp_row(p);
+    if (recipe_draws_pipeline()) recipe_draws_pipeline()->note(p, row);
     row->n_chunks = r->program.n_chunks;
     row->n_microbatches = p->n_microbatches;
     row->n_steps = p->steps;

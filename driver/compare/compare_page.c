@@ -1,8 +1,8 @@
 #include "driver/compare/compare_page.h"
 
-#include "driver/compare/compare_pipeline.h"
 #include "driver/compare/compare_report.h"
 #include "driver/compare/compare_table.h"
+#include "driver/recipe.h"
 #include "driver/report/report.h"
 #include "lib/base/option.h"
 #include <stdio.h>
@@ -121,7 +121,7 @@ enum status compare_page_json(const struct compare_about *about, const struct co
     if (!*out) return FAIL(E_MEMORY, "no memory for the report");
     for (int i = 0; i < n_rows; i++)
         if (rows[i].timeline.n_points) json_array_append_new(timelines, timeline_json(&rows[i]));
-    TRY(compare_pipelines(rows, n_rows, pipelines));
+    if (recipe_draws_pipeline()) TRY(recipe_draws_pipeline()->of_rows(rows, n_rows, pipelines));
     return add_results(*out, rows, n_rows);
 }
 

@@ -3,13 +3,11 @@
 #include "driver/plan/plan.h"
 
 #include "driver/chart/chart.h"
-#include "driver/plan/plan_pipeline.h"
 #include "driver/plan/plan_search.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "lib/base/replace.h"
 #include "planner/search.h"
-#include "pp/pp.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -106,9 +104,12 @@ static enum status draw_pipeline(const struct plan_request *q, const struct clus
     FILE *f;
     if (q->plan.mesh.pp <= 1)
         return FAIL(E_CONFIG, "svg draws a pipeline, and pp=1 has none; give --pp 2 or more, or leave svg out");
-    snprintf(l.split, sizeof l.split, "%.*s", (int)sizeof l.split - 1, pp_options(&q->plan)->split);
+    void *split;
+    if (!recipe_draws_pipeline()) return FAIL(E_CONFIG, "this program draws no pipelines; leave svg out");
+    if (plan_option(&q->plan, "pp-split", &split))
+        snprintf(l.split, sizeof l.split, "%.*s", (int)sizeof l.split - 1, (const char *)split);
     TRY(chart_file_open(q->svg, &f));
-    enum status status = plan_pipeline_svg(&train_recipe, &q->plan, ~0u, c, &l, f);
+    enum status status = recipe_draws_pipeline()->svg(&train_recipe, &q->plan, ~0u, c, &l, f);
     if (status == OK) return chart_file_close(q->svg, f);
     (void)replace_end(q->svg, f, false);
     return status;

@@ -1,6 +1,5 @@
 #include "driver/plan/plan_page.h"
 
-#include "driver/plan/plan_pipeline.h"
 #include "driver/plan/plan_tables.h"
 #include "driver/recipe.h"
 #include "driver/report/report.h"
@@ -57,8 +56,9 @@ enum status plan_page_json(const struct plan_page *p, json_t **out) {
     json_t *pipeline = NULL;
     char text[192];
     *out = NULL;
-    if (p->n_shown)
-        TRY(plan_pipeline_json(&train_recipe, p->asked, p->fixed, p->cluster, &p->search->best[0].layout, &pipeline));
+    if (p->n_shown && recipe_draws_pipeline())
+        TRY(recipe_draws_pipeline()->json(&train_recipe, p->asked, p->fixed, p->cluster, &p->search->best[0].layout,
+                                        &pipeline));
     *out = json_pack("{s:s, s:I, s:I, s:s, s:s, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "kind", "plan",
                      "global_batch", (json_int_t)p->asked->global_batch, "room_bytes",
                      (json_int_t)(p->cluster->memory_bytes - p->cluster->reserve_bytes), "command", p->command,

@@ -1,41 +1,22 @@
 #include "driver/show/show_params.h"
 
-#include "dp_variants/local/local.h"
 #include "driver/chart/memory_chart.h"
-#include "mixed_precision/mixed_precision.h"
-#include "zero/zero.h"
+#include "lib/run/recipe.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of a parameter's weight, gradient and optimizer states: two moments, and where the weight has 16 bits a master
- * copy. */
-struct state_bytes { double weight, grad, optim; };
-
-static struct state_bytes bytes_undivided(const struct plan *plan) {
-    if (plan->precision == PRECISION_FP64) return (struct state_bytes){8, 8, 16};
-    if (plan->precision == PRECISION_FP32) return (struct state_bytes){4, 4, 8};
-    return (struct state_bytes){2, mixed_precision_options(plan)->grad_fp32 ? 4 : 2, 12};
-}
-
-/* What local-steps keeps in addition to Adam's moments: the weights that replicas began with, and the outer
- * momentum. */
-static double outer_bytes(const struct plan *plan) {
-    return local_options(plan)->steps == 0 ? 0 : plan->precision == PRECISION_FP64 ? 16 : 8;
-}
-
-static struct state_bytes bytes_of(const struct plan *plan, int zero, double params) {
-    struct state_bytes x = bytes_undivided(plan);
-    x.optim += outer_bytes(plan);
-    const struct mesh_place first = mesh_place_of(&plan->mesh, 0);
-    int64_t dp = mesh_size(AXIS_DP, &first), secondary = zero_options(plan)->secondary ? plan->mesh.shard : 0;
-    int64_t sharing = plan->mesh.shard && !secondary ? plan->mesh.shard : dp;
-    double second = secondary && zero == 3 ? params * x.weight / (double)secondary : 0;
-    return (struct state_bytes){round(params * zero_bytes_per_param(zero, sharing, x.weight, 0, 0) + second),
-                                round(params * zero_bytes_per_param(zero, sharing, 0, x.grad, 0)),
-                                round(params * zero_bytes_per_param(zero, sharing, 0, 0, x.optim))};
+/* What a rank keeps of them all: two moments, and what techniques make of that. */
+static struct state_bytes bytes_of(const struct plan *plan, double params) {
+    const double element = (double)dtype_size(plan_dtype(plan));
+    struct state_bytes x = {element, element, 2 * element};
+    for (int i = 0; i < plan->recipe->n_techniques; i++) {
+        const struct technique *t = plan->recipe->techniques[i];
+        if (t->state_bytes && t->wanted(plan)) t->state_bytes(plan, &x);
+    }
+    return (struct state_bytes){round(params * x.weight), round(params * x.grad), round(params * x.optim)};
 }
 
 static enum status refuse_the_rest(const struct plan *plan) {
@@ -48,11 +29,12 @@ static enum status refuse_the_rest(const struct plan *plan) {
         return FAIL(E_CONFIG, "params counts what all replicas share, and ep=%" PRId64 " shards experts; leave ep or "
                               "params out",
                     plan->mesh.ep);
-    if (local_options(plan)->steps && zero_options(plan)->stage)
+    const int64_t local_steps = plan_number(plan, "local-steps"), zero = plan_number(plan, "zero");
+    if (local_steps && zero)
         return FAIL(E_CONFIG, "local-steps=%" PRId64 " has states that replicas do not share, and zero=%" PRId64
                               " shards what they share; leave one of them out",
-                    local_options(plan)->steps, zero_options(plan)->stage);
-    if (zero_options(plan)->offload != OFFLOAD_NONE)
+                    local_steps, zero);
+    if (plan_number(plan, "offload"))
         return FAIL(E_CONFIG, "params counts bytes on the device, and offload moves some to the host; leave offload or "
                               "params out");
     return OK;
@@ -61,9 +43,13 @@ static enum status refuse_the_rest(const struct plan *plan) {
 /* Settles as plan_settle does, which needs a batch. */
 static enum status settle(struct plan *plan) {
     TRY(plan_settle_device(plan));
-    if (!technique_zero.wanted(plan)) return OK;
-    TRY(technique_zero.settle(plan));
-    return technique_zero.check(plan);
+    for (int i = 0; i < plan->recipe->n_techniques; i++) {
+        const struct technique *t = plan->recipe->techniques[i];
+        if (!t->state_bytes || !t->settle || !t->wanted(plan)) continue;
+        TRY(t->settle(plan));
+        TRY(t->check(plan));
+    }
+    return OK;
 }
 
 static const char *precision_name(const struct plan *plan) {
@@ -76,7 +62,7 @@ static void print_json(const struct plan *plan, double params, struct state_byte
                               (json_int_t)x.optim);
     json_t *all = json_pack("{s:I, s:I, s:I, s:s, s:o, s:I}", "parameters", (json_int_t)params, "dp",
                             (json_int_t)(plan->mesh.dp ? plan->mesh.dp : 1), "zero",
-                            (json_int_t)zero_options(plan)->stage, "precision", precision_name(plan), "bytes", bytes,
+                            (json_int_t)plan_number(plan, "zero"), "precision", precision_name(plan), "bytes", bytes,
                             "total", (json_int_t)(x.weight + x.grad + x.optim));
     json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
@@ -88,7 +74,7 @@ static void print_line(const struct plan *plan, double params, struct state_byte
     if (plan->mesh.cp > 1) snprintf(cp, sizeof cp, " cp=%" PRId64, plan->mesh.cp);
     printf("%.0f parameters, dp=%" PRId64 "%s zero=%" PRId64 " %s: a rank keeps %.4g GB (1e9 bytes) of model states: "
            "%.4g param + %.4g grad + %.4g optim\n",
-           params, plan->mesh.dp ? plan->mesh.dp : 1, cp, zero_options(plan)->stage, precision_name(plan),
+           params, plan->mesh.dp ? plan->mesh.dp : 1, cp, plan_number(plan, "zero"), precision_name(plan),
            (x.weight + x.grad + x.optim) / 1e9, x.weight / 1e9, x.grad / 1e9, x.optim / 1e9);
 }
 
@@ -96,20 +82,21 @@ enum status show_params(const struct plan *asked, double params, bool json) {
     struct plan settled = *asked, *plan = &settled;
     TRY(refuse_the_rest(plan));
     TRY(settle(plan));
-    struct state_bytes x = bytes_of(plan, (int)zero_options(plan)->stage, params);
+    struct state_bytes x = bytes_of(plan, params);
     if (json) print_json(plan, params, x);
     else print_line(plan, params, x);
     return OK;
 }
 
 /* ---- as a picture ---- */
-static void draw_stages(const struct plan *plan, double params, FILE *f) {
+static void draw_stages(struct plan *plan, double params, FILE *f) {
     static const char *const names[4] = {"zero=0: every rank has all of it", "zero=1: optimizer states sharded",
                                          "zero=2: and gradients", "zero=3: and weights"};
     struct chart_group groups[4] = {{0}};
     char title[128];
     for (int zero = 0; zero < 4; zero++) {
-        struct state_bytes x = bytes_of(plan, zero, params);
+        plan_set_number(plan, "zero", zero);
+        struct state_bytes x = bytes_of(plan, params);
         groups[zero] = (struct chart_group){.name = names[zero], .n_bars = 1};
         double *value = groups[zero].bar[0].value;
         value[ROLE_PARAM] = x.weight / 1e9;
@@ -125,10 +112,11 @@ static void draw_stages(const struct plan *plan, double params, FILE *f) {
 enum status show_params_svg(const struct plan *asked, double params, const char *path) {
     struct plan plan = *asked;
     TRY(refuse_the_rest(&plan));
-    if (local_options(&plan)->steps)
+    const int64_t local_steps = plan_number(&plan, "local-steps");
+    if (local_steps)
         return FAIL(E_CONFIG, "the picture is of zero's stages, which local-steps=%" PRId64 " excludes; leave "
                               "local-steps or svg out",
-                    local_options(&plan)->steps);
+                    local_steps);
     TRY(settle(&plan));
     FILE *f;
     TRY(chart_file_open(path, &f));

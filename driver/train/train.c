@@ -11,7 +11,6 @@
 #include "driver/train/train_asked.h"
 #include "driver/train/train_membership.h"
 #include "driver/train/train_state.h"
-#include "elastic/elastic.h"
 #include "launch/launch.h"
 #include "launch/limits.h"
 #include "launch/stop.h"
@@ -51,8 +50,8 @@ static enum status train(struct training *t) {
         if (went_back) continue;
         TRY(train_poll_save(t, false));
         if (train_save_is_due(t, t->run.n_done)) TRY(train_save(t));
-        if (elastic_is_due(&t->run, t->run.n_done)) TRY(optim_rows_settle(&t->run));
-        TRY(elastic_keep(&t->run));
+        if (t->keeper && t->keeper->is_due(&t->run, t->run.n_done)) TRY(optim_rows_settle(&t->run));
+        if (t->keeper) TRY(t->keeper->keep(&t->run));
         TRY(train_agree_to_stop(t));
         if (train_evaluation_is_due(t, t->run.n_done)) TRY(train_evaluate(t));   /* after the save */
         if (train_may_leave(t)) {
@@ -111,7 +110,7 @@ static enum status begin_again(struct training **t) {
     if (!comm_epoch_has_changed() && !comm_epoch_changes())
         return FAIL(E_COMM, "the others go on in another epoch, of which this host has not heard");
     comm_epoch_leave();
-    elastic_leave(&(*t)->run);
+    if ((*t)->keeper) (*t)->keeper->leave(&(*t)->run);
     release(*t);
     *t = calloc(1, sizeof **t);
     if (!*t) return FAIL(E_MEMORY, "no memory to begin again with");

@@ -1,25 +1,22 @@
 /* Whose kernels attention has: its plans are made before the first step, for what the run's own rows will ask. */
-#include "cp/cp_block.h"
 #include "driver/train/train_state.h"
-#include "lib/ops/attention/attention.h"
 #include "lib/ops/attention/attention_cores.h"
+#include "lib/ops/attention/attention_pair.h"
 
 static enum status add_row(const struct run *r, const struct row *row, struct attention_cores *cores) {
-    struct attention_pair pairs[CP_MEETINGS];
+    struct attention_pair pairs[ATTENTION_PAIRS];
     const bool backward = row->kind == ROW_BACKWARD_INPUT;
     struct call call = program_call(&r->program, &r->program.steps[row->id]);
-    int n = 1;
     call.accumulate = row->accumulate;
     call.device = r->device;
-    if (call.step->op == &op_attention_blocked) pairs[0] = attention_pair_of(&call);
-    else n = cp_meetings(&call, backward, pairs);
+    const int n = call.step->op->pairs(&call, backward, pairs);
     for (int i = 0; i < n; i++) TRY(attention_cores_add(cores, &pairs[i], backward));
     return OK;
 }
 
 static bool is_attention(const struct run *r, const struct row *row) {
     return (row->kind == ROW_FORWARD || row->kind == ROW_BACKWARD_INPUT) &&
-           r->program.steps[row->id].op->rule == RULE_ATTENTION;
+           r->program.steps[row->id].op->pairs;
 }
 
 static enum status add_tape(const struct run *r, const struct tape *t, struct attention_cores *cores) {

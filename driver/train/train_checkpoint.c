@@ -1,6 +1,5 @@
 /* When a training job saves, from what it starts, and how it leaves early. */
 #include "driver/train/train_state.h"
-#include "elastic/elastic.h"
 #include "launch/stop.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
@@ -57,7 +56,7 @@ enum status train_take_checkpoint(struct training *t) {
 
 /* Whether a save is due must not depend on whose host has heard last of one. */
 enum status train_take_snapshots(struct training *t) {
-    TRY(elastic_go_on(&t->run));
+    TRY(t->keeper->go_on(&t->run));
     t->first_step = t->run.n_done;
     t->saver.step = comm_epoch_kept();
     return comm_broadcast(group_world(), &t->saver.step, (int64_t)sizeof t->saver.step, UINT8, 0);

@@ -17,11 +17,11 @@
 #include "driver/train/train_membership.h"
 
 #include "driver/train/train_state.h"
-#include "elastic/elastic.h"
 #include "lib/base/log.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/comm/membership/comm_membership.h"
 #include "lib/comm/comm.h"
+#include "lib/comm/membership/membership.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static bool can_have(const struct plan *p, int64_t dp, int64_t micro) {
 
 void train_tell_shape(const struct training *t) {
     const struct plan *p = &t->setup.plan;
-    struct epoch_shape shape = elastic_shape(p);
+    struct epoch_shape shape = plan_epoch_shape(p);
     if (options_source(t->setup.options, "micro-batch") > FROM_DATA) shape.micro = p->micro_batch;
     const int n_first = comm_epoch_wants_shape() / plan_replica_ranks(p);
     const enum log_level level = log_get_level();
@@ -80,7 +80,8 @@ static enum status where_to_begin(const struct plan *plan, struct beginning *out
     TRY(comm_broadcast(group_world(), on_disk, (int64_t)sizeof on_disk, UINT8, 0));
     TRY(comm_all_reduce(group_world(), &rows, 1, INT32, COMM_MAX));
     *out = (struct beginning){.saved = on_disk[0]};
-    if (elastic_options(plan)->every) TRY(elastic_report(plan, on_disk[1], &out->from_memory));
+    const struct keeper *keeper = plan_keeper(plan);
+    if (keeper) TRY(keeper->report(plan, on_disk[1], &out->from_memory));
     out->adds_rows = rows || out->from_memory;
     return OK;
 }
@@ -127,7 +128,7 @@ static enum status ask(struct training *t) {
 }
 
 enum status train_hear_of_epoch(struct training *t) {
-    if (elastic_options(&t->setup.plan)->every == 0) return OK;
+    if (!t->keeper) return OK;
     TRY(hear(t));
     return ask(t);
 }
@@ -137,12 +138,12 @@ enum status train_hear_of_epoch(struct training *t) {
 enum status train_end_epoch(struct training *t) {
     const struct run *r = &t->run;
     bool last = r->n_done == t->setup.plan.steps;
-    if (elastic_options(&t->setup.plan)->every == 0) return OK;
+    if (!t->keeper) return OK;
     TRY(hear(t));
     if (t->epoch.ends && r->n_started > 0) return OK;
     if (t->epoch.ends && !last && !t->stop.agreed && !r->apart) {
         TRY(train_poll_save(t, true));
-        return elastic_rest(&t->run);
+        return t->keeper->rest(&t->run);
     }
     return last ? OK : ask(t);
 }

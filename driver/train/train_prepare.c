@@ -4,12 +4,10 @@
 #include "driver/preflight.h"
 #include "driver/recipe.h"
 #include "driver/train/train_state.h"
-#include "elastic/elastic.h"
 #include "lib/base/log.h"
 #include "lib/comm/membership/comm_membership.h"
 #include "lib/run/peak.h"
 #include "planner/price.h"
-#include "pp/pp.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -90,18 +88,8 @@ static void announce(const struct training *t, int threads, const char *attentio
     if (t->run.disk)
         printf("offload: %s a rank in %s, by %s%s\n", file_size(&t->run), p->offload_path,
                disk_engine_name(t->run.disk), disk_is_direct(t->run.disk) ? "" : ", through the page cache");
-    if (pp_row(p)->split_weight)
-        printf("schedule: %s puts weight gradients off; loss-chunk %" PRId64 "%s\n",
-               pp_row(p)->name, p->loss_chunk,
-               p->loss_chunk == 0 ? ": the last stage keeps whole logits" : "; 0 lets the last stage do so, too");
-    if (pp_options(p)->optim_sync == OPTIM_SYNC_VALIDATE)
-        printf("optim-sync: updates are guessed while loss and norm are summed%s\n",
-               run_overlaps(&t->run) && p->spike_guard == 0
-                   ? "; the next step begins meanwhile"
-                   : "; with a loss scale or spike-guard no step begins meanwhile, and nothing is gained");
-    if (pp_row(p)->endless)
-        printf("schedule: %s drains for evaluations and checkpoints only; its numbers depend on when they are\n",
-               pp_row(p)->name);
+    const struct pipeline_views *views = recipe_draws_pipeline();
+    if (views) views->announce(&t->run, run_overlaps(&t->run) && p->spike_guard == 0);
     if (plan_emulates(p))
         printf("emulated: nodes and links are what --ranks-per-node and --link-... say, and so are seconds\n");
     printf("data: %s, %" PRId64 " training and %" PRId64 " validation samples\n", data_path(t->setup.data),
@@ -181,6 +169,7 @@ enum status train_prepare(struct training *t) {
     TRY(fail_agree(group_world(), train_watch_prepare(t)));
     TRY(open_files(t));
     t->setup.plan.undrawn = t->epoch.from_memory || setup_from(p)[0];
+    t->keeper = plan_keeper(p);
     TRY(run_create(&t->run, &train_recipe, p, WATCH_NOTHING));
     TRY(preflight_train(p, t->run.device));
     TRY(fail_agree(group_world(), train_attention(&t->run, &attention)));
@@ -192,7 +181,7 @@ enum status train_prepare(struct training *t) {
     announce(t, threads, attention);
     remark(t);
     TRY(t->epoch.from_memory ? train_take_snapshots(t) : train_take_checkpoint(t));
-    TRY(elastic_begin(&t->run));
+    if (t->keeper) TRY(t->keeper->begin(&t->run));
     TRY(forecast_profile(t));
     return train_trace_prepare(t);
 }

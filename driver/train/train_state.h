@@ -89,6 +89,7 @@ struct train_profile {
 struct training {
     struct setup setup;
     struct run run;
+    const struct keeper *keeper;         /* of the state after steps, in memory; NULL: none (--replicate-every) */
     struct metrics metrics;
     struct flight_step flight;           /* what others may read of this rank (lib/comm/flight/flight.h) */
     struct step_meter started[STEPS_AHEAD];  /* of steps, from their start until all is queued */
@@ -167,7 +168,7 @@ void train_pass_over(struct training *, enum status);
  * checkpoint_load */
 enum status train_take_checkpoint(struct training *);
 
-/* Take the state that ranks keep of each other, in a new epoch. @collective{world} @errors of elastic_go_on */
+/* Take the state that ranks keep of each other, in a new epoch. @collective{world} @errors of keeper.go_on */
 enum status train_take_snapshots(struct training *);
 
 /* Is the state after step n_step to be saved? */
@@ -207,7 +208,7 @@ enum status train_evaluate(struct training *);
 void train_tell_shape(const struct training *);
 
 /* At the edge of a step: has the epoch been asked to end, for one that is planned? All learn of it a step later, keep
- * their state, and wait for that epoch. @return E_EPOCH then  @collective{world} @errors of elastic_rest */
+ * their state, and wait for that epoch. @return E_EPOCH then  @collective{world} @errors of keeper.rest */
 enum status train_end_epoch(struct training *);
 
 /* The same between two batches of an evaluation: sets epoch.ends on every rank, a batch later.

@@ -1,7 +1,6 @@
 /* One step of training: begun, finished, measured and reported. Where steps overlap, the next begins meanwhile. */
 #include "driver/train/train_membership.h"
 #include "driver/train/train_state.h"
-#include "elastic/elastic.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/comm/membership/comm_membership.h"
@@ -49,7 +48,7 @@ static bool may_start_another(const struct training *t) {
     if (p->device != PLAN_DEVICE_CUDA && !run_overlaps(r)) return false;
     if (r->may_skip || p->spike_guard > 0 || t->stop.agreed || t->epoch.ends || n >= p->steps) return false;
     return !train_evaluation_is_due(t, n) && !train_save_is_due(t, n) && !train_trace_is_due(t, n) &&
-           !elastic_is_due(r, n);
+           !(t->keeper && t->keeper->is_due(r, n));
 }
 
 /* The first step is left out, if there is another. */

@@ -1,10 +1,9 @@
 /* --nvtx; --trace: which steps, when the file is written, and the line that says what is in it. */
 #include "driver/train/train_state.h"
-#include "driver/chart/schedule_chart.h"
+#include "driver/recipe.h"
 #include "lib/base/log.h"
 #include "lib/base/nvtx.h"
 #include "lib/base/output.h"
-#include "pp/pp.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -64,30 +63,6 @@ enum status train_trace_prepare(struct training *t) {
     return status == E_IO || status == E_MEMORY ? OK : status;
 }
 
-/* The measured bubble, against what the schedule idles against a clock with the mean F, B and W of a microbatch. */
-static enum status tell_bubble(const struct plan *p, const struct trace_data *d) {
-    struct trace_bubble b = trace_bubble(d);
-    struct schedule_chart c = {.row = pp_row(p), .n_stages = (int)p->mesh.pp,
-                               .n_chunks = (int)pp_options(p)->chunks, .n_microbatches = p->n_microbatches,
-                               .time = {b.forward_s, b.backward_s, b.weight_s}};
-    if (c.row->endless) {                                            /* steps overlap: none idles by itself */
-        printf("bubble %.2f ms per step, %.1f%% of forward and backward\n", 1e3 * b.idle_s,
-               100 * b.idle_s / b.window_s);
-        return OK;
-    }
-    enum status status = schedule_chart_make(&c);
-    if (status == OK) {
-        printf("bubble %.2f ms per step, %.1f%% of forward and backward; by the schedule %.2f ms, %.1f%%, with F %.2f "
-               "ms and %s %.2f ms",
-               1e3 * b.idle_s, 100 * b.idle_s / b.window_s, 1e3 * c.idle, 100 * c.idle / c.timeline.makespan,
-               1e3 * c.time.f, c.row->split_weight ? "Bi" : "B", 1e3 * c.time.bi);
-        if (c.row->split_weight) printf(" and W %.2f ms", 1e3 * c.time.w);
-        putchar('\n');
-    }
-    schedule_chart_fini(&c);
-    return status;
-}
-
 static enum status tell(const struct training *t, const struct trace_data *d) {
     double uncertainty_s = 0;
     int64_t spans = 0, dropped = 0;
@@ -104,7 +79,8 @@ static enum status tell(const struct training *t, const struct trace_data *d) {
            " spans (%.1f MiB per rank in addition to the plan), clocks within %.1f us; open it in ui.perfetto.dev\n",
            t->setup.plan.trace, d->first_step + 1, d->first_step + d->n_steps, d->n_ranks, d->n_ranks == 1 ? "" : "s",
            spans, (double)trace_room_bytes(t->tracer.trace) / (1 << 20), 1e6 * uncertainty_s);
-    enum status status = dropped ? OK : tell_bubble(&t->setup.plan, d);
+    enum status status = OK;
+    if (!dropped && recipe_draws_pipeline()) status = recipe_draws_pipeline()->bubble(&t->setup.plan, d);
     fflush(stdout);
     return status;
 }

@@ -32,6 +32,7 @@ struct op;
 struct group;        /* lib/comm/comm.h; ops of this folder never look inside */
 struct comm_request; /* lib/comm/comm.h */
 struct exact;        /* lib/base/exact.h */
+struct attention_pair;   /* lib/ops/attention/attention_pair.h */
 
 /* One line of the program: an op, the slots it reads and writes, the params it uses, and its rule (rules.h). */
 struct step {
@@ -194,6 +195,8 @@ struct op {
     struct cost (*cost)(const struct call *, enum row_kind); /* NULL: nothing worth counting */
     /* op, count, dtype and pieces of each collective of a row, the rest is zero; how many there are. NULL: none */
     int (*exchanges)(const struct call *, enum row_kind, struct exchange *out /* [MAX_EXCHANGES] */);
+    /* attention alone: a pair of each kind that its kernels will meet, without memory; how many. Pure */
+    int (*pairs)(const struct call *, bool backward, struct attention_pair *out /* [ATTENTION_PAIRS] */);
     struct op_kernels kernels[N_DEVICES][N_DTYPES]; /* by op_dtype */
 };
 

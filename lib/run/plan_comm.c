@@ -3,6 +3,7 @@
 
 #include "lib/comm/hops/comm_links.h"
 #include "lib/comm/hops/comm_rules.h"
+#include "lib/comm/membership/membership.h"
 #include <inttypes.h>
 
 enum status plan_links(const struct plan *p, struct hop_links *links) {
@@ -21,6 +22,12 @@ int plan_node(const struct plan *p, int rank) {
     const struct nodes nodes = {(int)p->ranks_per_node, p->placement == PLACEMENT_CYCLIC};
     if (nodes.ranks_per_node) return node_emulated(&nodes, rank, plan_ranks(p));
     return plan_ranks(p) <= comm_world_size() ? comm_host(rank) : -1;
+}
+
+/* Ranks that only serve belong to all replicas: none can be left out. */
+struct epoch_shape plan_epoch_shape(const struct plan *p) {
+    if (plan_serving(p)) return (struct epoch_shape){plan_ranks(p), 1, p->global_batch, 0, 0, {0}};
+    return (struct epoch_shape){(int)(p->mesh.tp * p->mesh.cp), (int)p->mesh.pp, p->global_batch, 0, 0, {0}};
 }
 
 enum status plan_settle_comm(const struct plan *p) {

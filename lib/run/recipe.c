@@ -107,6 +107,14 @@ void plan_set_word(struct plan *p, const char *option, const char *word, int64_t
     if (count) ((int *)at)[1] = (int)count;
 }
 
+const struct keeper *plan_keeper(const struct plan *p) {
+    for (int i = 0; i < p->recipe->n_techniques; i++) {
+        const struct technique *t = p->recipe->techniques[i];
+        if (t->keeper && t->wanted(p)) return t->keeper;
+    }
+    return NULL;
+}
+
 /* ---- presets ---- */
 static const struct model_preset *preset_of(const struct model *m, const char *name) {
     for (const struct model_preset *p = m->presets; p && p->name; p++)

@@ -36,6 +36,9 @@ void plan_set_number(struct plan *, const char *option, int64_t number);
 bool plan_has_word(const struct plan *, const char *option, const char *word);
 void plan_set_word(struct plan *, const char *option, const char *word, int64_t count);
 
+/** The keeper of a technique that the plan switches on; NULL: none. */
+const struct keeper *plan_keeper(const struct plan *);
+
 /** Make this the plan's model. @errors E_CONFIG: unknown name (lists all) */
 enum status recipe_arch(struct plan *, const char *name);
 

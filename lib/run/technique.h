@@ -26,34 +26,65 @@ struct rank_term {
     bool takes_sum;        /* in another layout it gets what all ranks had of its elements, and other terms are zero */
 };
 
+/* Bytes of a parameter's weight, gradient and optimizer states. */
+struct state_bytes { double weight, grad, optim; };
+
+/* What keeps the state after steps in the ranks' memories, to go on from when some have died (elastic/): for train. All
+ * but is_due and leave are @collective{mesh} @errors E_MEMORY, E_DEVICE, E_COMM, E_TIMEOUT, E_EPOCH. */
+struct keeper {
+    enum status (*begin)(struct run *);                  /* before the first step: keep the state */
+    bool (*is_due)(const struct run *, int64_t n_step);  /* is the state after it to be kept? Pure */
+    enum status (*keep)(struct run *);                   /* where it is due: after the last finished step */
+    enum status (*rest)(struct run *);                   /* the same, and wait: this epoch ends here. E_EPOCH */
+    void (*leave)(struct run *);                         /* what it keeps outlives the run */
+    /* In a new epoch, @collective{world}: can all go back to a step in memory, at least as new as on_disk? Then the
+     * new run takes that state. */
+    enum status (*report)(const struct plan *, int64_t on_disk, bool *from_memory);
+    enum status (*go_on)(struct run *);
+};
+
+/* In the order in which a run calls them; what is NULL is left out. All but attach and what follows it are pure. */
 struct technique {
     const char *name;
+    struct own_options options;
     unsigned claims;
     bool yields;      /* when another has taken a claim of its own, it stands back; without this the two are refused */
     bool codes;       /* of CLAIM_GRAD_SUM: gradients travel as plan_codec says */
-    struct own_options options;
+
+    /* ---- ask: while a plan is settled (plan.c), and by the driver and the planner at any time ---- */
     bool (*wanted)(const struct plan *);
-    /* how many of `share` sequences to work on at a time, when the user leaves it open; NULL: no opinion. Pure */
-    int64_t (*micro_batch)(const struct plan *, int64_t share);
-    /* do steps overlap? NULL: no. Else the option that keeps them apart: "schedule 1f1b" */
+    /* do steps overlap? Else NULL. The option that keeps them apart: "schedule 1f1b" */
     const char *(*asynchronous)(const struct plan *);
-    /* replicas without samples, the last along dp (settle refuses dp or more); NULL: none. Pure */
+    /* replicas without samples, the last along dp (settle refuses dp or more) */
     int64_t (*serving)(const struct plan *);
-    void (*prefer)(struct plan *);                                    /* choose what the user leaves open; pure */
+    /* how many of `share` sequences to work on at a time, when the user leaves it open */
+    int64_t (*micro_batch)(const struct plan *, int64_t share);
+    /* what a rank keeps of a parameter, from what those before it in the list have left: show params */
+    void (*state_bytes)(const struct plan *, struct state_bytes *);
+
+    /* ---- settle: plan.c; check again in compile.c and by the planner ---- */
+    void (*prefer)(struct plan *);                                    /* choose what the user leaves open */
     enum status (*settle)(struct plan *);                             /* what follows from the mesh's dimensions */
-    enum status (*check)(const struct plan *);                        /* refuse, with value, limit and remedy; pure */
-    enum status (*rewrite)(const struct plan *, struct program *);    /* edit the tables; pure, no device */
-    enum status (*lowered)(const struct compiled *, struct program *);   /* mark params by their rows, before they get
-                                                                          * their places; pure */
-    enum status (*schedule)(const struct plan *, struct schedule *);  /* CLAIM_SCHEDULE: this rank's actions; pure */
-    enum status (*schedules)(const struct plan *, struct schedule *);  /* those of all stages, zeroed, at once: [pp] */
-    /* add wire and comm bytes; pure */
+    enum status (*check)(const struct plan *);                        /* refuse, with value, limit and remedy */
+
+    /* ---- rewrite, lower, cost: compile.c ---- */
+    enum status (*rewrite)(const struct plan *, struct program *);    /* edit the tables; no device */
+    /* mark params by their rows, before they get their places */
+    enum status (*lowered)(const struct compiled *, struct program *);
+    enum status (*schedule)(const struct plan *, struct schedule *);  /* CLAIM_SCHEDULE: this rank's actions */
+    enum status (*schedules)(const struct plan *, struct schedule *); /* those of all stages, zeroed, at once: [pp] */
+    /* add wire and comm bytes */
     enum status (*cost)(const struct plan *, const struct compiled *, struct bill *);
+
+    /* ---- attach: run_open.c ---- */
     enum status (*attach)(struct run *, void **self);                 /* subscribe; may allocate *self */
     void (*detach)(struct run *, void *self);
+
+    /* ---- keep: lib/checkpoint; keeper: driver/train ---- */
     struct json_t *(*save)(const void *self);                         /* to a checkpoint, alike on all ranks; new */
     enum status (*load)(struct run *, void *self, const struct json_t *);  /* take it again. @errors E_FORMAT */
     bool (*term)(const struct run *, const void *self, int i, struct rank_term *out);   /* false: there are only i */
+    const struct keeper *keeper;
 };
 
 /* One event a phase, so that the order of attaching never matters. */

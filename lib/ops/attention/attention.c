@@ -248,6 +248,12 @@ DECLARE_KERNELS_FB(attention_materialised, cpu);
 DECLARE_KERNELS_FB(attention_blocked, cuda);
 DECLARE_KERNELS_FB(attention_materialised, cuda);
 
+static int blocked_pairs(const struct call *call, bool backward, struct attention_pair *out) {
+    (void)backward;
+    *out = attention_pair_of(call);
+    return 1;
+}
+
 const struct op op_attention_blocked = {
     .name = "attention_blocked",
     .typing = TYPING_LOCAL,
@@ -262,6 +268,7 @@ const struct op op_attention_blocked = {
     .weights_with_input = true,
     .work = blocked_work,
     .cost = blocked_cost,
+    .pairs = blocked_pairs,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({blocked_forward, blocked_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(attention_blocked, cuda))},
 };

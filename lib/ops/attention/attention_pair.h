@@ -55,6 +55,9 @@ struct attention_pair {
     void (*between)(void);                   /* the first thread calls it after each of its heads; NULL: no call */
 };
 
+/* Kinds of pairs that one op may have, at most (op.pairs): with its own keys, those before and those after them. */
+enum { ATTENTION_PAIRS = 3 };
+
 /* Kernels of a device for an element type. On a GPU they are queued: @errors E_DEVICE, all of them. */
 typedef enum status attention_pair_kernel(const struct attention_pair *);
 /** Scratch of a thread, for the pair's sizes. */
