@@ -43,7 +43,7 @@ typedef enum status pipeline_json(const struct recipe *, const struct plan *, un
 struct pipeline_views {
     void (*announce)(const struct run *, bool overlaps);     /* train: what follows from the schedule */
     enum status (*bubble)(const struct plan *, const struct trace_data *);   /* train --trace: measured and expected */
-    void (*note)(const struct plan *, struct compare_row *); /* compare: the row's schedule; */
+    void (*note)(const struct plan *, struct compare_row *); /* compare: the row's schedule */
     enum status (*of_rows)(const struct compare_row *, int n_rows, struct json_t *out);
     pipeline_svg *svg;                                       /* plan */
     pipeline_json *json;
