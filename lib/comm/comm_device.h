@@ -4,8 +4,8 @@
  * promises:
  *
  *   start   the operation comes after everything issued so far on the compute stream
- *   test    says "done" as soon as everything issued from now on on the compute stream comes after the operation. The
- *           data may still be on their way: the GPU waits for them, the host need not
+ *   test    says "done" as soon as later work on the compute stream is ordered after the operation. The data may
+ *           still be in flight: the GPU waits for them, the host need not
  *
  * Groups of one need no transport (comm_self_device.c), and get one only where a test asks. Host memory goes to the
  * group's own backend as if there were no device. */

@@ -315,8 +315,8 @@ static enum status clear_sums(struct exec *e) {
     return e->device->clear(e->device, sums_of(e), N_LOSS_SUMS * sizeof(double));
 }
 
-/* What early actions have made is dropped, and what others' have made and is still on its way here: into the buffer of
- * the channel's first message, which comes again. */
+/* Discard the results of early actions and the messages still in flight. These are received into the buffer of the
+ * channel's first message, which is sent again. */
 static enum status drop_early(struct exec *e, const struct schedule *s) {
     int left[N_CHANNELS];
     memcpy(left, s->under_way, sizeof left);

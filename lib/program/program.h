@@ -79,8 +79,8 @@ struct param {
     enum tier weight_tier, state_tier;   /* beyond TIER_DEVICE: offloaded, whatever the device */
     enum tier grad_tier;                 /* all params' is the same */
     enum mesh_axis shared;     /* the other ranks along this axis hold it too (pp/); AXIS_SELF: none */
-    /* shard_axis: the ranks that hold different parts, in shards or in parts of any size; AXIS_SELF: all is here.
-     * replicate_axis: the ranks that hold the same part, whose gradients are summed afterwards (combine.h). */
+    /* shard_axis: ranks that hold different parts (shards, or parts of any size); AXIS_SELF: this rank holds all.
+     * replicate_axis: ranks that hold the same part; their gradients are summed afterwards (combine.h). */
     enum mesh_axis shard_axis, replicate_axis;
     /* This rank updates the elements [own_first, own_first + own_n). Equal shards of shard_n elements fill padded_n,
      * the whole rounded up: shard_n x ranks = padded_n. Parts of any size: padded_n is 0. */
@@ -132,8 +132,8 @@ struct program {
     /* For models of clicks, whose tokens are bags of ids and whose targets are labels: the slots of the dense features,
      * and of the logits, which an evaluation looks at; else -1. */
     int features, scores;
-    /* Replicas that update by themselves, so that between two averages their weights differ, and their moments always:
-     * how many, and which of them this is (dp_variants/local/). 0: replicas are the same. */
+    /* The number of replicas that update independently (dp_variants/local/), and this one's index. Their weights differ
+     * between two averages, their moments always. 0: replicas are equal. */
     int n_apart, apart;
     enum device_kind device;   /* where it will run, with how many OpenMP threads per rank, and whether products are */
     int n_threads;             /* plain loops: scratch and kernels depend on all three */

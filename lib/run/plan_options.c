@@ -14,8 +14,8 @@ static const struct option OPTIONS[] = {
      "t5-large, dlrm-criteo, wide-deep; sizes below override it",
      "model", AT(model)},
     {"arch", OPTION_TEXT, "", 0, 0, NULL, "",
-     "gpt, llama, mixtral, bert, t5, dlrm or wide-deep: which of the presets of that name is meant, as all have a "
-     "tiny one; without it the first",
+     "gpt, llama, mixtral, bert, t5, dlrm or wide-deep: the architecture to use when several define --model NAME (all "
+     "define tiny); default: the first",
      "model", AT(arch_name)},
     {"layers", OPTION_INT, NULL, 1, 10000, NULL, "", "transformer layers; of t5 half encode, half decode", "model",
      AT(layers)},

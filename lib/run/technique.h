@@ -48,7 +48,7 @@ struct technique {
     const char *name;
     struct own_options options;
     unsigned claims;
-    bool yields;      /* when another has taken a claim of its own, it stands back; without this the two are refused */
+    bool yields;      /* if its claim is taken, this technique is skipped; otherwise the combination is refused */
     bool codes;       /* of CLAIM_GRAD_SUM: gradients travel as plan_codec says */
 
     /* ---- ask: while a plan is settled (plan.c), and by the driver and the planner at any time ---- */

@@ -48,7 +48,7 @@ static bool say(int fd, const void *what, size_t bytes) {
     return send(fd, what, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
 }
 
-/* @return whether all of it is here; *failed: and never will be */
+/* @return true when complete; *failed: the peer closed or the read failed */
 static bool hear(int fd, void *what, size_t bytes, size_t *moved, bool *failed) {
     ssize_t k = recv(fd, (char *)what + *moved, bytes - *moved, MSG_DONTWAIT);
     *failed = k == 0 || (k < 0 && errno != EAGAIN && errno != EINTR);
@@ -193,7 +193,7 @@ void wire_call_end(struct wire_call *c) {
     c->fd = -1;
 }
 
-/* *failed: it never will be. */
+/* @return true when connected; *failed: the connection failed */
 static bool is_connected(struct wire_call *c, bool *failed) {
     struct sockaddr_in peer;
     socklen_t n = sizeof peer, m = sizeof c->error;
