@@ -1,18 +1,18 @@
-/* Starting ranks, and seeing them end.
+/* The agent of one host: starts the ranks and waits for their ends.
  *
  * A rank has ended well if its line of the job's memory says that it has finished (lib/comm/direct/job.h), whatever its
- * exit code: 75, for one, means "saved, to be resumed". Any other end is a failure, even with code 0: its peers would
- * wait for it. Then the agent tells launch who it was, sends the others a TERM, and a second later a KILL, which ends
- * those too that are stopped. Should the agent itself be killed, the kernel kills its ranks.
+ * exit code: code 75, for example, means "saved, to be resumed". Any other end is a failure, even with code 0, because
+ * its peers would wait for it. The agent then names the failed rank to launch and sends the others TERM. A second later
+ * it sends KILL, which also ends stopped ranks. If the agent itself is killed, the kernel kills its ranks.
  *
- * In an elastic job a rank that a signal has killed is a member less: the agent opens the next epoch (membership.h). So
- * is one that came later and has withdrawn (comm_withdraw), but another in its place would withdraw, too. One that ends
- * otherwise has a reason that the others have, too, or that a person has to see: that ends the job. When the
- * first member has said that all is done (comm_epoch_close), or has finished, a death costs nothing; spares are not
- * needed any more.
+ * In an elastic job a rank that a signal kills is lost as a member, and the agent opens the next epoch (membership.h).
+ * A late process that withdraws (comm_withdraw) is lost as well, but no process replaces it, because the replacement
+ * would withdraw too. Any other end of a rank ends the job: its cause holds for the other ranks, or a person must see
+ * it. Once a member has said that all is done (comm_epoch_close), or has finished, a death costs nothing, and spares
+ * are not needed.
  *
- * Epochs are also opened without a death (agent_membership.c). With --respawn, a dead process is started again, as a
- * spare. A rank that stands still (still.h) is killed, and all else follows. */
+ * Epochs are also opened without a death (agent_membership.c). With --respawn, a dead process is started again as a
+ * spare. A rank that does not move (still.h) is killed and then handled as any dead rank. */
 #include "launch/agent.h"
 
 #include "launch/agent_job.h"
@@ -34,7 +34,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const double ends_s = 1;              /* after its TERM a rank has so long */
+static const double ends_s = 1;              /* from TERM to KILL */
 static const double turn_s = 0.1, chaos_turn_s = 0.005;
 
 /* ---- start ---- */
@@ -60,7 +60,7 @@ static enum status start_ranks(struct agent *a) {
     return OK;
 }
 
-/* --respawn: in place of a dead one, with a number of its own (membership.c). */
+/* --respawn: the new process gets the next slot, not the dead one's (membership.c). */
 static void start_another(struct agent *a) {
     if (a->n_started == a->job.n_slots) return;
     int left = a->job.n_slots - a->n_started - 1;
@@ -111,7 +111,7 @@ bool agent_any_has_finished(const struct agent *a) {
     return any;
 }
 
-/* ---- who does not move ---- */
+/* ---- ranks that do not move ---- */
 static void look_who_moves(struct agent *a) {
     double now_s = clock_s(), gap_s = now_s - a->looked_s;
     if (a->hang_s <= 0 || a->ending_s > 0 || gap_s < turn_s / 2) return;
@@ -122,7 +122,7 @@ static void look_who_moves(struct agent *a) {
 }
 
 /* ---- ends ---- */
-/* All that are members have finished: who is left is a spare. */
+/* All members have finished; the processes that are left are spares. */
 static bool only_spares_are_left(const struct agent *a) {
     const struct epoch now = own_epoch_now(a->memory);
     for (int i = 0; i < now.n; i++)
@@ -135,7 +135,7 @@ static void has_ended(struct agent *a, int rank, int status) {
     int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     a->pid[rank] = 0;
     a->n_left--;
-    if (a->ending_s > 0) return;             /* it was told to */
+    if (a->ending_s > 0) return;             /* by the agent's own TERM */
     if (a->left[rank]) {
         fprintf(stderr, "trivium: process %d has left\n", rank);
         return;
@@ -165,7 +165,7 @@ static void look_for_ends(struct agent *a) {
 static void on_signal(struct agent *a, int number) {
     if (number == SIGUSR1) signal_all(a, SIGUSR1);
     if (number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT) {
-        if (a->code == 0) a->code = 1;       /* no rank has failed: of those the code tells (launch.c) */
+        if (a->code == 0) a->code = 1;       /* no rank failed; codes of failed ranks differ (launch.c) */
         agent_end_all(a);
     }
 }
@@ -191,7 +191,7 @@ static enum status run(struct agent *a) {
     sigset_t watched;
     sigemptyset(&watched);
     for (size_t k = 0; k < sizeof signals / sizeof *signals; k++) sigaddset(&watched, signals[k]);
-    signal(SIGUSR1, SIG_DFL);                /* launch has set it to be ignored, and then nobody would see it */
+    signal(SIGUSR1, SIG_DFL);                /* launch has set it to SIG_IGN, which would discard it */
     sigprocmask(SIG_BLOCK, &watched, &a->unblocked);
     TRY(own_memory_make(a->job.n_slots, a->n, &a->job.fd));
     TRY(own_memory_map(&a->job, &a->memory));

@@ -4,10 +4,10 @@
 #define TRIVIUM_LAUNCH_AGENT_H
 
 /** argv: launch's own options, and PROGRAM args... Starts the ranks of PROGRAM and the spares, and waits for all of
- *  them. USR1 is passed on; TERM, and a rank that ends before it has said that it has finished, end the others. But if
- *  a signal has killed it, and enough are left for --elastic, they go on in a new epoch.
- *  @return the exit code: 0; the first of a rank's that is not; 128 + the signal that killed one; 1: it was told to end
- *  itself */
+ *  them. USR1 is passed on. TERM ends all ranks, and so does a rank that ends before it has said that it has finished.
+ *  If a signal killed that rank, and enough are left for --elastic, the others go on in a new epoch.
+ *  @return the exit code: 0; the first code of a rank that is not 0; 128 + the signal that killed a rank; 1: a signal
+ *  ended the agent */
 int agent_main(int argc, char **argv);
 
 #endif

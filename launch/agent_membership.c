@@ -1,9 +1,9 @@
-/* Who goes on, in an elastic job on one host.
+/* The members of an elastic job on one host.
  *
- * An epoch is opened for three reasons: a signal has killed a member; two that live have lost their connection; or a
- * better one can be had at an edge of a step (planned.c): a spare that makes more replicas, or a member that leaves.
- * Who is in it is decided by functions of what the job is (epoch_after, reconnect_look, plan_ahead), which the
- * lighthouse of several hosts asks, too; here is what they are told, and what is said. */
+ * An epoch is opened for three reasons: a signal has killed a member; two live members have lost their connection; or a
+ * better epoch is possible at the edge of a step (planned.c), because spares make up a replica or a member leaves. Pure
+ * functions of the job decide its members (epoch_after, reconnect_look, plan_ahead); the lighthouse of several hosts
+ * calls the same functions. This file collects their arguments and prints their results. */
 #include "launch/agent_job.h"
 #include "launch/next_membership.h"
 
@@ -13,15 +13,16 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* ---- the others go on ---- */
-/* there: room for it */
+/* ---- after a death ---- */
+/* there: storage for view.there, n_slots */
 static struct plan_view view_of(struct agent *a, bool *there) {
     for (int s = 0; s < a->job.n_slots; s++) there[s] = a->pid[s] != 0;
     return (struct plan_view){a->memory, a->job.n_slots, a->n_at_first, a->least, plan_shape(a->memory, a->n), there,
                               a->told, a->left};
 }
 
-/* @return whether it is open: not if the job is closed; nor if there is no room for it, and then the job ends */
+/* @return whether it is open. It is not if the job is closed, or if the memory has no room for it, which ends the
+ * job */
 static bool open_epoch(struct agent *a, const struct epoch *next) {
     bool opened;
     if (own_epoch_open(a->memory, &a->job, next, &opened) == OK) return opened;
@@ -37,7 +38,7 @@ static void say_too_few(const struct agent *a, const struct epoch *now, const st
     fprintf(stderr, "trivium: " TOO_FEW "\n", n_left, next->n, a->least);
 }
 
-/* Open an epoch of those that are left. @return whether they are enough, and there is room for it */
+/* Open an epoch of the live ranks. @return whether enough are left, and the memory has room for it */
 bool agent_go_on(struct agent *a, int slot, int status) {
     const struct epoch now = own_epoch_now(a->memory);
     bool there[OWN_MOST_RANKS], alive[OWN_MOST_RANKS];
@@ -62,7 +63,7 @@ bool agent_go_on(struct agent *a, int slot, int status) {
     return true;
 }
 
-/* ---- two that have lost each other ---- */
+/* ---- lost connections ---- */
 void agent_look_who_is_lost(struct agent *a) {
     bool there[OWN_MOST_RANKS];
     if (!a->least || a->ending_s > 0 || agent_any_has_finished(a)) return;
@@ -75,7 +76,7 @@ void agent_look_who_is_lost(struct agent *a) {
     chaos_died(&a->chaos.costs, clock_s());
 }
 
-/* ---- epochs that are planned ---- */
+/* ---- planned epochs ---- */
 void agent_plan_ahead(struct agent *a) {
     bool there[OWN_MOST_RANKS];
     if (!a->least || a->ending_s > 0 || agent_any_has_finished(a)) return;

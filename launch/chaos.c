@@ -1,19 +1,19 @@
 /* Acts and their costs.
  *
- * The moments are a Poisson process, as failures of machines are: so an act falls into every phase of a step, and of
- * the recovery from the act before. Which act, and to whom, are random numbers of (seed, k): a seed does the same
- * again, as far as the job is at the same place then.
+ * The times of the acts are a Poisson process, as are failures of machines. So acts fall into every phase of a step,
+ * and of the recovery from the previous act. The kind and the victim of act k are random numbers of (seed, k): the same
+ * seed repeats the same acts while the job is in the same state.
  *
  *     kill   SIGKILL                               of 20 acts 11, two at once in every fourth
  *     stop   SIGSTOP, until the agent kills it     5
  *     slow   SIGSTOP, and SIGCONT soon after       4
  *     cut    a connection between two hosts        where there are several, every fifth act instead
  *
- * The time from a death to the next step is measured from the first death since the last step to the first step of a
- * newer epoch; so what is found out late is in it, and so are steps that are done again, if they are few. Goodput is
- * what is left:
- *     1 - sum of these times / time since the first step
- * beside what planner/failure.h foretells of a job that saves after every step, with the median for its restart. */
+ * A recovery lasts from the first death since the last step to the first step of a newer epoch. It includes the time to
+ * notice the death and, if they are few, the steps that are done again. Goodput is the rest:
+ *     1 - sum of recoveries / time since the first step
+ * chaos_print compares it with the goodput that planner/failure.h predicts for a job that saves after every step and
+ * restarts in the median recovery. */
 #include "launch/chaos.h"
 
 #include "lib/base/rng.h"
@@ -27,7 +27,7 @@ static double draw(int seed, int k, int what) {
     return rng_uniform((uint64_t)seed, rng_stream("chaos"), (uint64_t)k * N_DRAWS + (uint64_t)what);
 }
 
-/* One of those that live, and are not `not`; -1: there is none. */
+/* A live slot other than `not`; -1: there is none. */
 static int pick(const struct chaos_job *job, int not, double u) {
     int n = 0, at;
     for (int s = 0; s < job->n_slots; s++) n += job->alive[s] && s != not;
@@ -37,7 +37,7 @@ static int pick(const struct chaos_job *job, int not, double u) {
     return -1;
 }
 
-/* Without these, are enough left? */
+/* Are enough ranks left without the victims of this act? */
 static bool survives(const struct chaos_job *job, const struct chaos_act *act) {
     bool alive[EPOCH_MOST_RANKS];
     for (int s = 0; s < job->n_slots; s++) {
@@ -117,6 +117,6 @@ void chaos_print(struct chaos_costs *c, int seed, double now_s, FILE *out) {
     if (c->n_recovered == 0 || c->from_s == 0) return;
     double median_s = c->recovered_s[c->n_recovered / 2], step_s = (all_s - lost_s) / (double)c->steps;
     double foretold = failure_goodput(step_s, 0, all_s / c->n_recovered, median_s);
-    fprintf(out, "chaos %d: to the next step %.2f s at the median, %.2f s at most; goodput %.1f%%, foretold %.1f%%\n",
+    fprintf(out, "chaos %d: to the next step %.2f s at the median, %.2f s at most; goodput %.1f%%, predicted %.1f%%\n",
             seed, median_s, c->recovered_s[c->n_recovered - 1], 100 * (1 - lost_s / all_s), 100 * foretold);
 }

@@ -31,7 +31,7 @@ static void do_it(struct wreak *w, const struct chaos_act *x, const struct wreak
     }
 }
 
-/* Who is stopped already, or is to die, is no victim, and is not counted on. */
+/* A rank that is stopped, or will be killed, is no victim and does not count as alive. */
 static void act(struct wreak *w, const struct plan_view *v, const struct wreak_hand *hand, double now_s) {
     bool alive[OWN_MOST_RANKS];
     const struct epoch now = own_epoch_now(v->memory);

@@ -1,9 +1,9 @@
-/* How much of a job's time went into steps that count, and how often it should save.
+/* The share of a job's time that went into steps that count, and the interval between saves.
  *
  *   goodput = seconds in steps that count / all seconds        not: set-up, loading, stopped for saves, evaluation,
  *                                                              waiting for a restart, steps that a failure has undone
  *
- * The interval that costs least is Young's: planner/failure.h. */
+ * The cheapest interval is Young's: planner/failure.h. */
 #ifndef TRIVIUM_LAUNCH_GOODPUT_H
 #define TRIVIUM_LAUNCH_GOODPUT_H
 
@@ -11,23 +11,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Young's interval in whole steps, at least one. 0: not known. */
+/** Young's interval in whole steps, at least one. 0: unknown. */
 int64_t goodput_interval_steps(double stall_s, double mtbf_s, double step_s);
 
-/** "a save takes 0.210 s; with a failure every 3600 s, save every 38.9 s: --save-every 94 (Young 1974)"; "" where
- *  something is not known. */
+/** "a save takes 0.210 s; with a failure every 3600 s, save every 38.9 s: --save-every 94 (Young 1974)"; "" if a number
+ *  is unknown. */
 void goodput_advice(double stall_s, double mtbf_s, double step_s, char *out, size_t size);
 
-/* What the rows of a metrics file say of all attempts together. */
+/* Sums over the rows of a metrics file, all attempts together. */
 struct goodput_rows {
-    int64_t n_steps, n_undone;     /* that count; that were done again, or lost with what came after the last
-                                    * checkpoint */
+    int64_t n_steps, n_undone;     /* steps that count; steps that were done again, or lost after the last checkpoint */
     double steps_s, undone_s;      /* seconds in them */
     int64_t n_saves;
-    double stalls_s;               /* seconds of stopped for saves */
+    double stalls_s;               /* seconds that training stopped for saves */
 };
 /** Read rows from byte `from` on. A step that comes again undoes its earlier row and all later ones; steps after
- *  last_step are lost. Lines that are no rows are passed over. @errors E_IO: there is no such file; E_MEMORY */
+ *  last_step are lost. Lines that are no rows are skipped. @errors E_IO: there is no such file; E_MEMORY */
 enum status goodput_read(const char *path, int64_t from, int64_t last_step, struct goodput_rows *out);
 
 #endif

@@ -1,16 +1,16 @@
-/* A host's ranks, and their memory.
+/* The agent of one of several hosts: its ranks, and their memory.
  *
  *   lighthouse --- job, epoch, others' addresses ... ---> this host's own_memory ---> ranks
  *              <-- state, address, whole, ended ...  ---                         <---
  *
- * What the ranks write is looked for every few milliseconds, and said when it has changed; what the lighthouse says is
- * written at once. So for a rank it is as if all hosts had one memory, but for two things. What *all* have done is the
- * lighthouse's word: a rank sees that an epoch is whole only after the lighthouse has seen it, or else it might give up
- * what the next epoch goes back to. And what a process has said is sent before its end is.
+ * The agent reads its ranks' memory every few milliseconds and sends what has changed; it writes what the lighthouse
+ * sends at once. So ranks see one memory across all hosts, with two rules. Only the lighthouse says what *all* ranks
+ * have done: a rank sees that an epoch is whole only after the lighthouse has seen it. Otherwise the rank might discard
+ * the state that the next epoch goes back to. And the agent sends a process's last words before its end.
  *
- * Without the lighthouse, or a sign of it, nobody could tell who is a member, so this host's ranks end: at once when
- * the connection ends, and after GIVE_UP times --heartbeat-timeout when nothing is heard. The lighthouse has then long
- * gone on without them. */
+ * Without the lighthouse, ranks cannot learn the members, so this host's ranks end. They end at once when the
+ * connection ends, and after GIVE_UP times --heartbeat-timeout without a message. By then the lighthouse has long gone
+ * on without them. */
 #include "launch/host.h"
 
 #include "launch/host_door.h"
@@ -37,9 +37,9 @@
 #include <unistd.h>
 
 enum { GIVE_UP = 10, TURN_MS = 5 };
-static const double ends_s = 1;              /* after its TERM a rank has so long */
-static const double comes_s = 60;            /* the lighthouse may be started later */
-static const double looks_s = 0.1;           /* who moves? */
+static const double ends_s = 1;              /* from TERM to KILL */
+static const double comes_s = 60;            /* to wait for a lighthouse that starts later */
+static const double looks_s = 0.1;           /* between two checks of the beats */
 
 struct slot { pid_t pid; struct still still; int state, wish, lost, closes, whole_of, rests_of; uint64_t address; };
 struct host {
@@ -48,17 +48,18 @@ struct host {
     struct own_job job;
     struct own_memory *memory;
     struct host_texts texts;
-    struct slot of[OWN_MOST_RANKS];          /* of this host's slots; what of them has been said */
-    struct epoch_shape shape, shape_before;  /* said; as it was a turn before */
+    struct slot of[OWN_MOST_RANKS];          /* this host's slots; what has been sent of each */
+    struct epoch_shape shape, shape_before;  /* the one that was sent; the last turn's */
     int64_t kept, done;
     int n_left, n_started, code;
-    sigset_t unblocked;                      /* what its ranks are to find unblocked */
+    sigset_t unblocked;                      /* signals that ranks start with */
     bool is_over;
     double ending_s, looked_s;
 };
 
 /* ---- start ---- */
-/* An agent whose name is an address speaks from that, and so do its ranks; else from where the lighthouse is seen. */
+/* An agent whose name is an address, and its ranks, connect from that address; others from the one that the route to
+ * the lighthouse has. */
 static enum status come_in(struct host *h) {
     uint32_t from = 0;
     struct sealed wire;
@@ -74,7 +75,7 @@ static enum status come_in(struct host *h) {
     return OK;
 }
 
-/* Or for the end: launch may be interrupted before all hosts are there. */
+/* Wait for the job, or for the end: launch may be interrupted before all hosts are there. */
 static enum status wait_for_job(struct host *h) {
     struct host_message m;
     for (struct pollfd p = {h->link.fd, POLLIN, 0};; poll(&p, 1, 100)) {
@@ -82,7 +83,7 @@ static enum status wait_for_job(struct host *h) {
         if (host_link_next(&h->link, &m)) {
             if (m.kind == HOST_JOB) return host_job_read(&m, &h->texts);
             if (m.kind == HOST_OVER) return h->is_over = true, h->code = (int)host_link_word(&m).value, OK;
-            if (m.kind != HOST_ALIVE && m.kind != HOST_SIGNAL)       /* of which there is none to pass on */
+            if (m.kind != HOST_ALIVE && m.kind != HOST_SIGNAL)       /* no ranks yet */
                 return FAIL(E_COMM, "the lighthouse has said \"%s\" before the job", host_rows[m.kind].name);
         } else if (h->link.broken) {
             if (h->link.wire.forged)
@@ -111,7 +112,7 @@ static void set_environment(struct host *h) {
     snprintf(threads, sizeof threads, "%d", each > 1 ? each : 1);
     setenv("OMP_NUM_THREADS", threads, 0);
     unsetenv("TRIVIUM_MEET");
-    int nothing = open("/dev/null", O_RDONLY);               /* the secret came that way */
+    int nothing = open("/dev/null", O_RDONLY);               /* standard input carried the secret */
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     if (nothing > STDERR_FILENO) close(nothing);
 }
@@ -126,7 +127,7 @@ static enum status make_memory(struct host *h) {
     h->memory->encrypts = job->encrypts;
     memcpy(h->memory->host, job->host, sizeof job->host);
     struct epoch first = own_epoch_now(h->memory);
-    return own_epoch_open(h->memory, &h->job, &first, NULL); /* again, since now it knows the hosts */
+    return own_epoch_open(h->memory, &h->job, &first, NULL); /* again, with the hosts' numbers */
 }
 
 static enum status start_rank(struct host *h, int s) {
@@ -154,7 +155,7 @@ static enum status start_ranks(struct host *h) {
     return OK;
 }
 
-/* ---- up: what the ranks have written ---- */
+/* ---- up: from the ranks' memory to the lighthouse ---- */
 static void say_of_slot(struct host *h, int s) {
     struct slot *said = &h->of[s];
     int32_t now = own_epoch_now(h->memory).number;
@@ -171,7 +172,7 @@ static void say_of_slot(struct host *h, int s) {
     if (said->rests_of != now && board->rests) host_link_say_word(&h->link, HOST_RESTS, s, said->rests_of = now, 0);
 }
 
-/* Rank 0 may be writing it just now: it counts when it has stood still for a turn. */
+/* Rank 0 may be writing the shape now: send it when it has not changed for a turn. */
 static void say_shape(struct host *h) {
     const struct epoch_shape shape = h->memory->shape;
     bool settled = memcmp(&shape, &h->shape_before, sizeof shape) == 0;
@@ -194,7 +195,7 @@ static void look_for_ends(struct host *h) {
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
         for (int s = 0; s < h->job.n_slots; s++) {
             if (h->of[s].pid != pid) continue;
-            say_what_is_new(h);              /* what it has said comes before its end */
+            say_what_is_new(h);              /* its last words go before its end */
             host_link_say_word(&h->link, HOST_ENDED, s, 0, status);
             h->of[s].pid = 0;
             h->n_left--;
@@ -213,7 +214,7 @@ static void kill_who_hangs(struct host *h) {
     }
 }
 
-/* ---- down: what the lighthouse decides ---- */
+/* ---- down: from the lighthouse to the ranks' memory ---- */
 static void signal_all(const struct host *h, int number) {
     for (int s = 0; s < h->job.n_slots; s++)
         if (h->of[s].pid) kill(h->of[s].pid, number);
@@ -229,15 +230,15 @@ static bool is_elsewhere(const struct host *h, int slot) {
     return slot >= 0 && slot < h->job.n_slots && !is_mine(h, slot);
 }
 
-/* This host's ranks have said so themselves. */
+/* Mark the ranks of other hosts; this host's ranks have marked themselves. */
 static void all_are_whole(struct host *h, int32_t number) {
     const struct epoch now = own_epoch_now(h->memory);
     for (int i = 0; i < now.n && now.number == number; i++)
         if (is_elsewhere(h, now.slot[i])) h->memory->board[number % OWN_EPOCHS][now.slot[i]].whole = 1;
 }
 
-/* A host that comes again hears of the last epochs only. It has no rank yet that could have seen those before.
- * @return whether it is one of this job, and this host has room for it */
+/* A host that comes again receives only the last epochs; it has no rank yet that saw earlier ones.
+ * @return whether it is a valid epoch of this job, and the memory has room for it */
 static bool open_epoch(struct host *h, const char *body) {
     struct epoch next;
     memcpy(&next, body, sizeof next);
@@ -248,7 +249,7 @@ static bool open_epoch(struct host *h, const char *body) {
     return right && own_epoch_open(h->memory, &h->job, &next, &right) == OK && right;
 }
 
-/* @return whether that can be; without room for it the lighthouse hears that it has ended */
+/* @return whether the message is valid; if the process cannot be started, report its end to the lighthouse */
 static bool place(struct host *h, struct host_word word) {
     if (word.slot < 0 || word.slot >= h->job.n_slots || h->of[word.slot].pid) return false;
     h->texts.job.host[word.slot] = h->memory->host[word.slot] = (int16_t)word.value;
@@ -278,7 +279,7 @@ static bool obey(struct host *h, const struct host_message *m) {
         return true;
     case HOST_WHOLE: return all_are_whole(h, word.epoch), true;
     case HOST_ENDS:
-        h->memory->ends = word.epoch;        /* of an older one it says nothing */
+        h->memory->ends = word.epoch;        /* readers ignore an older epoch */
         return true;
     case HOST_CLOSED: return own_epoch_close(h->memory, word.epoch);
     case HOST_PLACE: return place(h, word);
@@ -314,10 +315,10 @@ static void hear(struct host *h) {
 /* ---- together ---- */
 static void on_signals(struct host *h, int signals) {
     for (struct signalfd_siginfo x; read(signals, &x, sizeof x) == (ssize_t)sizeof x;) {
-        if (x.ssi_signo == SIGCHLD) continue;            /* it woke the loop, which looks */
-        if (x.ssi_signo == SIGUSR1 || x.ssi_signo == SIGUSR2) {              /* USR2: all of this host are to leave */
+        if (x.ssi_signo == SIGCHLD) continue;            /* look_for_ends follows */
+        if (x.ssi_signo == SIGUSR1 || x.ssi_signo == SIGUSR2) {              /* USR2: all ranks of this host leave */
             signal_all(h, (int)x.ssi_signo);
-        } else {                                         /* this host goes away; the others may go on */
+        } else {                                         /* this host leaves; the others may go on */
             h->is_over = true;
             h->code = 128 + (int)x.ssi_signo;
             end_all(h);
@@ -345,7 +346,7 @@ static int watch_signals(sigset_t *before) {
     sigset_t watched;
     sigemptyset(&watched);
     for (size_t k = 0; k < sizeof signals / sizeof *signals; k++) sigaddset(&watched, signals[k]);
-    signal(SIGUSR1, SIG_DFL);                /* launch has set it to be ignored, and then nobody would see it */
+    signal(SIGUSR1, SIG_DFL);                /* launch has set it to SIG_IGN, which would discard it */
     sigprocmask(SIG_BLOCK, &watched, before);
     return signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC);
 }

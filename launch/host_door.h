@@ -1,5 +1,5 @@
-/* The door of the lighthouse: agents knock, and only those who know the job's secret come in. The greeting is that of
- * ranks among themselves (lib/comm/direct/wire.h), with a number for "whom" that no rank has. What follows is
+/* The door of the lighthouse: it admits only agents that prove the job's secret. The greeting is that of ranks
+ * (lib/comm/direct/wire.h), with a number for the callee that no rank has. Everything after the greeting is
  * encrypted. */
 #ifndef TRIVIUM_LAUNCH_HOST_DOOR_H
 #define TRIVIUM_LAUNCH_HOST_DOOR_H
@@ -19,19 +19,19 @@ struct host_door {
 
 /** Listen there; port 0: any, which is then in door->at. The secret is copied. @errors E_COMM  @collective{none} */
 enum status host_door_open(struct host_door *, struct network_address at, const unsigned char *secret);
-/** Hear all at the door, and take new calls. @collective{none} */
+/** Read from all callers at the door, and accept new calls. @collective{none} */
 void host_door_step(struct host_door *);
-/** *out: the connection to an agent that has proven by now that it knows the secret, to be closed.
+/** *out: the connection to an agent that has proven the secret; the caller closes it.
  *  @return whether there is one  @collective{none} */
 bool host_door_let_in(struct host_door *, struct sealed *out);
-/** Whom to wait for: at most 1 + WIRE_STRANGERS entries; not for new calls while the door pauses. @return how many
+/** Entries for poll, at most 1 + WIRE_STRANGERS: the callers, and new calls unless the door pauses. @return how many
  *  @collective{none} */
 int host_door_polls(const struct host_door *, struct pollfd *);
 void host_door_close(struct host_door *);
 
-/** Call until a lighthouse answers, also after it hangs up. The limit is in seconds and covers all calls.
- *  from: the address to speak from; 0: any. *out: the connection, to be closed.
- *  @errors E_COMM: no lighthouse is there, or it does not answer or does not know the secret  @collective{none} */
+/** Call until a lighthouse answers, and again after it hangs up. seconds limits all calls together. from: the address
+ *  to speak from; 0: any. *out: the connection; the caller closes it.
+ *  @errors E_COMM: no lighthouse is there, it does not answer, or it has another secret  @collective{none} */
 enum status host_door_knock(struct network_address at, uint32_t from, const unsigned char *secret, double seconds,
                             struct sealed *out);
 

@@ -7,7 +7,7 @@
 
 extern char **environ;
 
-/* Does the environment of a host's ranks get it? */
+/* Does a host's ranks' environment include this setting? */
 static bool is_setting(const char *text) {
     static const char *const begins[] = {"TRIVIUM_", "OMP_", "CUDA_", "NCCL_"};
     bool is = false;
@@ -51,7 +51,7 @@ static bool is_right(const struct host_job *j) {
     return right && j->hang_s >= 0 && j->lost_s > 0;
 }
 
-/* @return whether there are exactly so many strings */
+/* @return whether text holds exactly n_texts strings */
 static bool point_at_each(struct host_texts *t, char *text, size_t bytes) {
     char *at = text, *end = text + bytes;
     for (int i = 0; i < t->job.n_texts; i++) {
@@ -65,7 +65,7 @@ static bool point_at_each(struct host_texts *t, char *text, size_t bytes) {
     return at == end;
 }
 
-/* A loader, for one, does what LD_PRELOAD says, and no lighthouse sends that. */
+/* A lighthouse never sends other settings; LD_PRELOAD, for example, would run foreign code. */
 static enum status check_settings(const struct host_texts *t) {
     for (int i = 0; i < t->job.n_settings; i++)
         if (!is_setting(t->settings[i]))

@@ -1,4 +1,4 @@
-/* What the agent of a host and the lighthouse say to each other: one connection a host, and this table of messages.
+/* The messages between the agents of hosts and the lighthouse, on one connection per host.
  *
  *   message   way   body            when
  *   here      up    text            first of all: the name of the host that the agent speaks for
@@ -6,19 +6,19 @@
  *   state     up    word            a rank runs, or has finished (own_state)
  *   address   up    word            where a rank listens; and
  *   address   down  word            the same, to all other hosts
- *   wish      up    word            a rank is to leave, or wants relief (epoch_wish)
- *   lost      up    word            a rank cannot reach another one, or not any more (own_slot_word)
+ *   wish      up    word            a rank asks to leave, or asks for relief (epoch_wish)
+ *   lost      up    word            a rank has no connection to another one (own_slot_word)
  *   whole     up    word            a rank has said that it is whole in an epoch
- *   whole     down  word            all of them have: nobody goes back behind that epoch any more
- *   ends      down  word            an epoch is to end at the edge of a step (planned.c)
+ *   whole     down  word            all of them have: no rank goes back to an earlier epoch
+ *   ends      down  word            an epoch ends at the next edge of a step (planned.c)
  *   rests     up    word            a rank waits there for the next one
  *   closes    up    word            a rank says that all have done everything in an epoch, and waits
- *   closed    down  word            so it is: no other one will be opened
+ *   closed    down  word            no further epoch will be opened
  *   shape     up    epoch_shape     rank 0: how the job may shrink
  *   kept      both  word            rank 0: comm_epoch_keep; to all other hosts
  *   done      up    word            rank 0: comm_epoch_done
- *   ended     up    word            a process has ended: its wait status. What it has said before comes before
- *   epoch     down  epoch           who is a member from now on
+ *   ended     up    word            a process has ended: its wait status. Its last words were sent before
+ *   epoch     down  epoch           the members from now on
  *   place     down  word            a process more: its slot, and the host that starts it
  *   signal    down  word            for all ranks (slot -1): USR1 is passed on, TERM ends them; for one:
  *                                   KILL, if it has left or cannot be reached; KILL, STOP, CONT by chaos
@@ -26,14 +26,14 @@
  *   over      down  word            nothing is left to do: the agent ends with this code
  *   alive     both  -               half a second has passed without anything else
  *
- * Each is a header (kind, bytes) and a body, whose size is the table's: for text, at most that. An end that says
- * something else has lost the connection, and with it its ranks, and no other host notices. Both ends are of one
- * program; a host of another byte order or another build does not get through the greeting or the first sizes.
+ * Each message is a header (kind, bytes) and a body of the table's size; a text has at most that size. A peer that
+ * sends anything else loses its connection, and its ranks end; other hosts are not affected. Both ends run the same
+ * program: a host of another byte order or another build fails at the greeting or at the first sizes.
  *
  * The connection is sealed and encrypted (lib/comm/direct/sealed.h): a job is a command that runs as the agent's user.
- * What was changed on its way, replayed or left out ends the connection, and nothing of it is a message.
+ * A message that was changed, replayed or dropped on its way ends the connection; no part of it is obeyed.
  *
- * Nothing here waits, but host_link_flush. */
+ * No function here waits, except host_link_flush. */
 #ifndef TRIVIUM_LAUNCH_HOST_LINK_H
 #define TRIVIUM_LAUNCH_HOST_LINK_H
 
@@ -54,10 +54,10 @@ enum { HOST_MOST_TEXT = 1 << 20, HOST_MOST_NAME = 255 };
 struct host_row { const char *name; bool up, down; uint32_t least, most; };    /* bytes of the body */
 extern const struct host_row host_rows[N_HOST_KINDS];
 
-struct host_word { int32_t slot, epoch; int64_t value; };      /* what of these a message needs; the others are 0 */
-/* host[slot]: where it is; -1: nowhere yet. This host starts its own from mine_from on: those before ended with the
- * agent that was here before. encrypts: what ranks say to those of other hosts. The text is n_texts strings, each with
- * its 0: the folder to be in, n_settings NAME=VALUE for the environment, and the words of a rank's command. */
+struct host_word { int32_t slot, epoch; int64_t value; };      /* fields that a message does not need are 0 */
+/* host[slot]: the slot's host; -1: not placed yet. This host starts its slots from mine_from on; earlier ones ended
+ * with this host's previous agent. encrypts: the traffic between ranks of different hosts. The text is n_texts strings,
+ * each with its 0: the working folder, n_settings NAME=VALUE for the environment, and the words of a rank's command. */
 struct host_job {
     int32_t me, n_slots, n, n_settings, n_texts, mine_from;
     int64_t encrypts;
@@ -69,30 +69,30 @@ struct host_link {
     int fd;                          /* of wire; -1: there is none */
     struct sealed wire;
     bool at_lighthouse;
-    const char *broken;              /* why it has ended; NULL: it has not */
+    const char *broken;              /* why it has ended; NULL: it is open */
     double heard_s, said_s;          /* the last time */
     char *in, *out;
-    size_t in_bytes, in_at, out_bytes, out_room;     /* in_at: of in, what has been taken already */
+    size_t in_bytes, in_at, out_bytes, out_room;     /* in_at: bytes of `in` that are consumed */
 };
 
 struct host_message { enum host_kind kind; const char *body; uint32_t bytes; };
 
-/** Takes the connection, also when it fails. @errors E_MEMORY  @collective{none} */
+/** Take the connection, even on failure. @errors E_MEMORY  @collective{none} */
 enum status host_link_open(struct host_link *, struct sealed *, bool at_lighthouse);
 void host_link_close(struct host_link *);
 
-/** Say it as soon as there is room; the body is copied. @collective{none} */
+/** Queue a message; the body is copied. @collective{none} */
 void host_link_say(struct host_link *, enum host_kind, const void *body, size_t bytes);
 void host_link_say_word(struct host_link *, enum host_kind, int slot, int epoch, int64_t value);
-/** Send and read what can be now; say that this end is alive, if it is time. @collective{none} */
+/** Send and read what is possible without waiting; send a sign of life when it is due. @collective{none} */
 void host_link_step(struct host_link *, double now_s);
 /** The next whole message; its body is there until the next call. @collective{none} */
 bool host_link_next(struct host_link *, struct host_message *out);
-/** A body that is a word, as one. @collective{none} */
+/** The body as a word. @collective{none} */
 struct host_word host_link_word(const struct host_message *);
-/** Is there something that is not sent yet? @collective{none} */
+/** Are there bytes that are not sent yet? @collective{none} */
 bool host_link_has_more(const struct host_link *);
-/** Send what is left, within so many seconds. @collective{none} */
+/** Send the rest, for at most this number of seconds. @collective{none} */
 void host_link_flush(struct host_link *, double seconds);
 
 #endif

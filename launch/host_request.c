@@ -1,4 +1,4 @@
-/* What `trivium agent` is told on its command line, in its environment and on its standard input. */
+/* Reads what `trivium agent` gets from its command line, its environment and its standard input. */
 #include "launch/host_request.h"
 
 #include "launch/hosts.h"
@@ -36,7 +36,7 @@ static void default_name(struct host_request *r) {
     else if (gethostname(r->name, sizeof r->name - 1) != 0) strcpy(r->name, "?");
 }
 
-/* It is nobody else's: it leaves the environment that the ranks get. */
+/* The secret is removed from the environment, so that ranks do not inherit it. */
 static enum status read_secret(unsigned char *secret) {
     char line[256];
     const char *text = setting("TRIVIUM_SECRET");
@@ -57,7 +57,7 @@ enum status host_request_read(int argc, char **argv, struct host_request *r) {
     for (int i = 0; i < argc; i += 2) {
         bool is_meet = strcmp(argv[i], "--meet") == 0;
         if (!is_meet && strcmp(argv[i], "--host") != 0)
-            return FAIL(E_USAGE, "agent has no option %s; it knows --meet and --host", argv[i]);
+            return FAIL(E_USAGE, "agent has no option %s; it takes --meet and --host", argv[i]);
         if (i + 1 >= argc) return FAIL(E_USAGE, "%s needs a value; see trivium agent --help", argv[i]);
         if (is_meet) meet = argv[i + 1];
         else snprintf(r->name, sizeof r->name, "%s", argv[i + 1]);

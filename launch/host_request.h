@@ -1,4 +1,4 @@
-/* What the agent of one of several hosts is told: which host it is, where to meet the lighthouse, and the secret. */
+/* The input of the agent of one of several hosts: its host's name, the lighthouse's address, and the secret. */
 #ifndef TRIVIUM_LAUNCH_HOST_REQUEST_H
 #define TRIVIUM_LAUNCH_HOST_REQUEST_H
 
@@ -14,8 +14,8 @@ struct host_request {
 extern const char host_help[];
 /** Are these the words of such an agent, and not launch's? Pure. */
 bool host_is_meant(int argc, char **argv);
-/** From the words after `agent`, and for what they leave out from the environment; the secret is taken out of that.
- *  @errors E_USAGE: an unknown word, no place to meet or no secret; E_CONFIG: an address that is none */
+/** Read the words after `agent`, with defaults from the environment. The secret is removed from the environment.
+ *  @errors E_USAGE: an unknown word, no place to meet or no secret; E_CONFIG: an invalid address */
 enum status host_request_read(int argc, char **argv, struct host_request *out);
 
 #endif

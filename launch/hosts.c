@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* ---- names ---- */
-/* It becomes a word of a start command: no option, and nothing that a shell might read. */
+/* The name becomes a word of a start command: it must be no option, and hold no character that a shell interprets. */
 static bool is_name(const char *name) {
     size_t n = strlen(name);
     return n > 0 && n <= HOST_MOST_NAME && name[0] != '-' &&
@@ -85,7 +85,7 @@ static bool is_one_of(const char *word, size_t n, const char *words) {
     return false;
 }
 
-/* One of `key = value`; *at is moved behind it. */
+/* Read one `key = value`; *at moves to the end of it. */
 static enum status read_key(char **at, int *slots, int *most) {
     char *key = *at, *value;
     size_t n = strcspn(key, " \t=");
@@ -134,7 +134,7 @@ enum status host_list_read_file(const char *path, struct host_list *out) {
     return status;
 }
 
-/* ---- what lies where ---- */
+/* ---- ranks on hosts ---- */
 int host_list_room(const struct host_list *list) {
     int room = 0;
     for (int h = 0; h < list->n; h++) room += list->of[h].n;
@@ -164,7 +164,7 @@ bool host_is_here(uint32_t ip) {
     return here;
 }
 
-/* Of a datagram's socket that is connected, though nothing is ever sent. */
+/* The own address of a connected datagram socket; connecting sends no packet. */
 enum status host_seen_from(uint32_t other, uint32_t *own) {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9), .sin_addr = {htonl(other)}}, from = {0};
     socklen_t n = sizeof from;

@@ -1,4 +1,4 @@
-/* The hosts of a job, as `launch --host` names them, and what lies on which. */
+/* The hosts of a job, as `launch --host` names them, and the ranks on each. */
 #ifndef TRIVIUM_LAUNCH_HOSTS_H
 #define TRIVIUM_LAUNCH_HOSTS_H
 
@@ -8,7 +8,7 @@
 
 enum { MOST_HOSTS = 64, SECRET_TEXT = 2 * GREETING_SECRET + 1 };
 
-/* user: who logs in there, "": not said; n: processes there */
+/* user: the login name there, "": not given; n: processes there */
 struct host_name { char name[HOST_MOST_NAME + 1], user[HOST_MOST_NAME + 1]; int n; };
 struct host_list { int n; struct host_name of[MOST_HOSTS]; };
 
@@ -18,20 +18,20 @@ enum status host_list_read(const char *text, struct host_list *out);
 /** Lines as Open MPI reads them: `host slots=8 max_slots=8`, also user@host, `host:8`, cpu= and count= for slots=; #
  *  begins a remark. @errors E_USAGE: anything else, with file and line; E_IO */
 enum status host_list_read_file(const char *path, struct host_list *out);
-/** host, or user@host: what a start command logs in to. Pure. */
+/** host or user@host, for a start command. Pure. */
 enum { HOST_LOGIN = 2 * HOST_MOST_NAME + 2 };
 void host_login(const struct host_name *, char text[HOST_LOGIN]);
-/** How many processes there is room for. Pure. */
+/** The number of processes that fit. Pure. */
 int host_list_room(const struct host_list *);
-/** Give n_slots processes to the hosts, in their order, as far as each has room; hosts without any are left out. host:
- *  of each process. Pure. @errors E_USAGE: no room for so many */
+/** Give n_slots processes to the hosts in order, up to each one's room; hosts that get none are removed. host: the host
+ *  of each process. Pure. @errors E_USAGE: more processes than room */
 enum status host_list_deal(struct host_list *, int n_slots, int16_t *host);
-/** The place of a name; -1: it is none of them. Pure. */
+/** The index of a name; -1: not in the list. Pure. */
 int host_list_find(const struct host_list *, const char *name);
 
 /** Has this host the address? */
 bool host_is_here(uint32_t ip);
-/** Its own address by which this host is seen by another one. @errors E_COMM */
+/** *own: the address by which host `other` sees this one. @errors E_COMM */
 enum status host_seen_from(uint32_t other, uint32_t *own);
 
 /** The secret of 64 hexadecimal digits. @errors E_USAGE: text is something else, which is not

@@ -1,5 +1,5 @@
-/* trivium launch: from the request (launch_request.c) to mpirun's words and settings, and from mpirun's end to one line
- * and an exit code. */
+/* trivium launch: turns the request (launch_request.c) into mpirun's command line and environment, and mpirun's end
+ * into one line and an exit code. */
 #include "launch/launch.h"
 
 #include "launch/limits.h"
@@ -32,17 +32,17 @@ enum status launch_words(const struct launch_request *request, const char *self,
     const char **words = calloc((size_t)(MOST_OURS + request->n_options + request->n_words), sizeof *words);
     bool elsewhere = request->host || request->hostfile;
     int n = 0;
-    *out = (char **)words; /* execvp promises not to write to them, its type does not say so */
+    *out = (char **)words; /* execvp does not write to them, despite its type */
     if (!words)
         return FAIL(E_MEMORY, "no memory for a command line of %d words; close other programs", request->n_words);
     if (request->own) {
         n = add_words(words, n, agent, 2);
         n = add_words(words, n, (const char *const *)request->options, request->n_options);
-        n = add_words(words, n, ranks, 2); /* fewer than at first, perhaps */
+        n = add_words(words, n, ranks, 2); /* after a restart perhaps fewer */
     } else {
         n = add_words(words, n, mpirun, sizeof mpirun / sizeof *mpirun);
         if (elsewhere) n = add_words(words, n, host, 2);
-        /* mpirun takes its own settings to other hosts, all else by name */
+        /* mpirun exports its own variables to other hosts, others only by name */
         if (elsewhere && getenv("OMP_NUM_THREADS")) n = add_words(words, n, threads, 2);
     }
     words[n++] = program;
@@ -50,7 +50,7 @@ enum status launch_words(const struct launch_request *request, const char *self,
     return OK;
 }
 
-/* ---- the environment; whatever the user has set stays ---- */
+/* ---- the environment; variables that the user has set stay ---- */
 
 static void set_threads(int n_ranks) {
     char text[16];
@@ -60,9 +60,9 @@ static void set_threads(int n_ranks) {
 }
 
 static void set_environment(const struct launch_request *request) {
-    /* To Open MPI two ranks on two cores are not oversubscribed, so it spins; unbound, they are in each other's way. */
+    /* Open MPI spins when ranks do not outnumber cores; ranks that are not bound then compete for a core. */
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    /* mpirun gives its ranks a terminal of their own, whatever their text goes to */
+    /* mpirun gives its ranks a pseudo-terminal, even if standard output is a file */
     setenv("TRIVIUM_TERMINAL", isatty(STDOUT_FILENO) ? "1" : "0", 1);
     setenv("OMPI_MCA_mca_base_component_show_load_errors", "0", 0); /* no complaints about absent network cards */
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
@@ -70,7 +70,7 @@ static void set_environment(const struct launch_request *request) {
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
     }
-    if (!launch_is_one_host(request)) return; /* the network's own transport; each host divides its own cores */
+    if (!launch_is_one_host(request)) return; /* keep the network's transport; each host divides its own cores */
     setenv("OMPI_MCA_pml", "ob1", 0);
     setenv("OMPI_MCA_btl", "self,vader", 0); /* shared memory only */
     if (!request->own) launch_scratch_name();
@@ -91,21 +91,21 @@ static const char *signal_remedy(int number) {
                "if neither, it is a defect in Trivium: report it";
     case SIGABRT: case SIGFPE: case SIGSEGV:
         return "a defect in Trivium; build with `make DEBUG=1 SAN=1`, which shows where, and report it";
-    default: return "find out who sends it, and start it again";
+    default: return "find out what sends it, and start it again";
     }
 }
 
-/* Who starts the ranks. */
+/* The program that starts the ranks, for messages. */
 static const char *starter(const struct launch_request *r) { return r->own ? "the agent" : "mpirun"; }
 
-/* A crash of mpirun is none of Trivium. */
+/* A crash of mpirun is not a defect of Trivium. */
 static const char *starter_remedy(const struct launch_request *r, int number) {
     bool crash = number == SIGABRT || number == SIGBUS || number == SIGFPE || number == SIGILL || number == SIGSEGV;
     return crash && !r->own ? "it crashed: see what it says above and its version (mpirun --version); start it again"
                             : signal_remedy(number);
 }
 
-/* Why a job failed that did not say so itself. */
+/* The error of a job that failed without an E_ line. */
 static enum status explain(const struct launch_request *request, const struct launch_facts *facts,
                            const struct launch_end *end) {
     if (facts->signal)
@@ -131,7 +131,7 @@ static enum status explain(const struct launch_request *request, const struct la
     if (facts->rank >= 0)
         return FAIL(E_COMM, "rank %d of %d ended with code %d and gave no reason; run again with --log debug",
                     facts->rank, request->n_ranks, facts->exit_code);
-    if (end->code > 128) /* mpirun's notice of it can get lost when a rank dies at once */
+    if (end->code > 128) /* mpirun may lose its notice when a rank dies at once */
         return FAIL(E_COMM, "a rank was killed by signal %d (%s); %s", end->code - 128, strsignal(end->code - 128),
                     signal_remedy(end->code - 128));
     return FAIL(E_COMM, "%s ended with code %d and names no rank that failed: it was sent a signal (those are for "
@@ -141,7 +141,7 @@ static enum status explain(const struct launch_request *request, const struct la
 static void conclude(const struct launch_request *request, struct launch_outcome *o) {
     const struct launch_facts *facts = &o->facts;
     o->code = o->end.code;
-    if (o->end.text_lost && o->end.text_lost != EBADF && !o->end.reader_left) /* closed: as its user wants it */
+    if (o->end.text_lost && o->end.text_lost != EBADF && !o->end.reader_left) /* EBADF: the user closed it */
         log_warn("not all of the standard output could be written: %s; send it where there is room",
                  strerror(o->end.text_lost));
     if (o->code == 0 || o->code == EXIT_CHECKPOINTED) return;
@@ -155,7 +155,7 @@ static void conclude(const struct launch_request *request, struct launch_outcome
                 o->end.forced ? " did not end by itself and was killed" : "");
         return;
     }
-    o->code = o->code == 2 && facts->signal == 0 ? 2 : 1; /* 137 and the like are mpirun's way to say "killed" */
+    o->code = o->code == 2 && facts->signal == 0 ? 2 : 1; /* mpirun's 128 + signal means "killed" */
     if (!facts->error_seen) explain(request, facts, &o->end);
     snprintf(o->line, sizeof o->line, "%s", facts->error_seen ? facts->error : status_text());
     status_report();
@@ -176,7 +176,7 @@ enum status launch_attempt(const struct launch_request *request, struct launch_o
     out->facts = filter.facts;
     out->wall_s = clock_s() - start;
     if (status == OK) conclude(request, out);
-    else status_report(); /* now: launch_flight has failures of its own, and drops them */
+    else status_report(); /* before launch_flight, which clears the status */
     launch_flight(status == OK && out->code == 1);
     return status;
 }

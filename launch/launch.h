@@ -1,12 +1,12 @@
-/* `trivium launch`: start the ranks of a job on this host or on several, and make what comes back readable.
+/* `trivium launch`: start the ranks of a job on this host or on several, and keep their output readable.
  *
  *   trivium launch -n 8 [--host LIST | --hostfile FILE] COMMAND args...
  *
  * forks Open MPI's `mpirun`, which runs this same program with `COMMAND args...` as each rank, and waits. Ranks'
  * standard output passes through untouched; when its reader leaves, the job ends. Standard error is read line by line,
- * because a failing job has much to say there and one thing to tell: the first E_ line goes through, the others that
- * follow from it, and mpirun's remarks on them, do not. With --max-restarts a job that dies is started again from its
- * last checkpoint (launch_restart.h).
+ * because a failing job prints much and only the first error matters: the first E_ line goes through; later E_ lines
+ * and mpirun's remarks on them are dropped. With --max-restarts a job that dies is started again from its last
+ * checkpoint (launch_restart.h).
  *
  * Exit code: 0 done, 1 a rank failed, was killed or never started, 2 bad request, 75 checkpointed and to be resumed,
  * 130 interrupted (Ctrl-C), 141 the reader of standard output left (`| head`). */
@@ -19,37 +19,36 @@
 
 enum {
     EXIT_CHECKPOINTED = 75,       /* EX_TEMPFAIL of sysexits.h: "try again" */
-    EXIT_READER_LEFT = 128 + 13,  /* as a shell says it of any program that SIGPIPE ends */
+    EXIT_READER_LEFT = 128 + 13,  /* the shell's code of any program that SIGPIPE ends */
     LAUNCH_MOST_BACKOFF_S = 60,
     LAUNCH_MOST_HANG_S = 86400
 };
 
 struct launch_request;
 
-/** What makes the attempts, one or, with --max-restarts, several until one is the last. *code is launch's. Signals are
- *  watched.
+/** Makes the attempts: one, or with --max-restarts several. *code: the exit code of launch. Signals are watched.
  *  @errors its own, and those of launch_attempt */
 typedef enum status launch_supervisor(const struct launch_request *, int *code);
 
 /** argv[0..argc) are the words after `launch`. Errors are reported here. @return the exit code */
 int launch(int argc, char **argv, launch_supervisor *);
 
-/* ---- what was asked for: launch_request.c ---- */
+/* ---- the request: launch_request.c ---- */
 
 struct launch_request {
     int n_ranks;
     const char *host, *hostfile; /* NULL: this host only */
     bool own;                    /* the direct transport, without mpirun */
-    int spares, elastic;         /* of it: idle ranks; fewest ranks that go on without dead ones, 0: none do */
-    int respawn;                 /* how many dead ranks are started again, as spares */
-    int nodes;                   /* own: hosts that are emulated, with TCP between them; 0: none are */
-    const char *agent_command;   /* own, several hosts: what starts their agents; "": ssh, or nothing; "none" */
-    const char *meet;            /* where agents find launch; NULL: launch says so to those that it starts */
-    bool encrypts;               /* own: what goes between hosts; else it is authenticated only */
-    double heartbeat_s;          /* a host without a sign for so long is lost */
-    double hang_s;               /* a rank that does not move for so long is killed; 0: none is */
-    int chaos;                   /* seed of what is done to ranks on purpose (chaos.h); 0: nothing is */
-    double chaos_s;              /* mean seconds from one such act to the next */
+    int spares, elastic;         /* own: idle processes; the fewest ranks that go on after a death, 0: the job ends */
+    int respawn;                 /* how many dead processes are started again, as spares */
+    int nodes;                   /* own: number of emulated hosts, with TCP between them; 0: none */
+    const char *agent_command;   /* own, several hosts: what starts agents; "": ssh or nothing; "none": nothing */
+    const char *meet;            /* where agents find launch; NULL: launch chooses, and passes it to them */
+    bool encrypts;               /* own: encrypt the traffic between hosts; false: authenticate it only */
+    double heartbeat_s;          /* a host that is silent for this long is lost */
+    double hang_s;               /* a rank that does not move for this long is killed; 0: no limit */
+    int chaos;                   /* seed of failures on purpose (chaos.h); 0: none */
+    double chaos_s;              /* mean seconds between two of them */
     char **options;              /* launch's own words, borrowed from argv */
     int n_options;
     char **command;              /* COMMAND args..., NULL at the end; borrowed from argv */
@@ -57,17 +56,17 @@ struct launch_request {
     bool help;
     /* ---- for the supervisor ---- */
     int max_restarts, min_ranks; /* 0: none; 0: always n_ranks */
-    double backoff_s;            /* before the first restart; each next one waits twice as long */
+    double backoff_s;            /* before the first restart; doubled for each next one */
 };
 
 extern const char launch_help[];
-/** On this host alone, as far as the request and Slurm say. Pure. */
+/** Does the job run on this host alone, by the request and Slurm's environment? Pure. */
 bool launch_is_one_host(const struct launch_request *);
 /** @errors E_USAGE: -n missing, not a number or below 1; an unknown launch option; no command */
 enum status launch_parse(int argc, char **argv, struct launch_request *out);
 
 /** The words of the command line, mpirun's or the agent's (agent.h: launch's own words again), NULL at the end. *out is
- *  owned, `free` it; the words are borrowed. self: this program; program: the ranks'; ranks_text: n_ranks.
+ *  owned, `free` it; the words are borrowed. self: this program; program: the ranks' program; ranks_text: n_ranks.
  *  @errors E_MEMORY */
 enum status launch_words(const struct launch_request *, const char *self, const char *program, const char *ranks_text,
                          char ***out);
@@ -75,18 +74,19 @@ enum status launch_words(const struct launch_request *, const char *self, const 
 /* ---- one run of it: launch.c ---- */
 struct launch_outcome;
 
-/** Start the job, wait for its end, report its one line. Signals are watched. @errors as launch_job and launch_words */
+/** Start the job, wait for its end, and print one line if it failed. Signals are watched. @errors as launch_job and
+ *  launch_words */
 enum status launch_attempt(const struct launch_request *, struct launch_outcome *out);
 
-/* ---- what mpirun's standard error says: launch_filter.c ---- */
+/* ---- mpirun's standard error: launch_filter.c ---- */
 
-/* The first rank that ended badly, as far as mpirun tells; rank -1 where it does not. */
+/* The first rank that failed, from mpirun's text; rank -1: the text names none. */
 struct launch_facts {
     bool error_seen; /* an E_ line has gone through */
     int rank;
-    int signal;      /* that killed it; 0: it exited or aborted by itself */
+    int signal;      /* the signal that killed it; 0: it exited or aborted */
     int exit_code;   /* of a rank that exited or aborted */
-    bool no_shared_memory; /* Open MPI could not make it: the reason, if there is no other */
+    bool no_shared_memory; /* Open MPI could not make it; the reason if no other is known */
     char host[64], signal_name[48];
     char error[512]; /* the E_ line, or its beginning */
 };
@@ -94,27 +94,26 @@ struct launch_facts {
 struct launch_filter {
     struct launch_facts facts;
     enum { FILTER_OUTSIDE, FILTER_AFTER_DASHES, FILTER_IN_BOILERPLATE } state;
-    char held[256]; /* a line of dashes, until the next line tells what it opens */
+    char held[256]; /* a line of dashes, until the next line shows what it opens */
 };
 
 enum launch_verdict { LINE_DROP, LINE_PASS, LINE_HOLD /* not yet */,
                       LINE_PASS_HELD /* filter->held first, then the line */ };
 
-/** As before the first line: outside of any message of mpirun, no facts yet. */
+/** The state before the first line: outside mpirun's messages, no facts. */
 void launch_filter_init(struct launch_filter *);
 
-/** Judge one line (NUL-terminated, with or without its line end) and keep its facts. Pure: writes nothing anywhere
- *  else. */
+/** Judge one line (NUL-terminated, with or without its line end) and store its facts in the filter. Pure otherwise. */
 enum launch_verdict launch_filter_line(struct launch_filter *, const char *line);
 
-/** The text that is held back, "" for none, when no further line comes. Borrowed until the next call. */
+/** The text that is still held when no further line comes, or "". Borrowed until the next call. */
 const char *launch_filter_end(struct launch_filter *);
 
-/* ---- what it says passed on: launch_text.c ---- */
+/* ---- passing text on: launch_text.c ---- */
 
 struct launch_text {
     struct launch_filter *filter;
-    int out_fd, err_fd;         /* pipes from mpirun; -1 after the last of its processes has closed it */
+    int out_fd, err_fd;         /* pipes from mpirun; -1: all its processes have closed them */
     char out[4096];             /* standard output that is not written yet */
     size_t out_at, out_bytes;
     int lost;                   /* errno of the write that lost standard output; EPIPE: its reader left; 0: none */
@@ -124,74 +123,74 @@ struct launch_text {
 
 /** Takes the read ends of both pipes. */
 void launch_text_init(struct launch_text *, struct launch_filter *, int out_fd, int err_fd);
-/** Wait a quarter of a second for text, for room to write it, or for a signal, and pass on what there is. @return
+/** Wait at most a quarter of a second for text, for room to write it, or for a signal; pass on the text. @return
  *  whether there was text */
 bool launch_text_turn(struct launch_text *);
-/** Whether there may be more. */
+/** May more text come? */
 bool launch_text_is_open(const struct launch_text *);
-/** Show what is held back, and close the pipes. */
+/** Print the held text, and close the pipes. */
 void launch_text_finish(struct launch_text *);
 
 /* ---- signals to launch: launch_signals.c ---- */
 
-/** From here until unwatch, HUP INT QUIT TERM USR1 and CHLD are noted instead of obeyed, and PIPE is ignored. @errors
+/** Until launch_unwatch_signals, note HUP INT QUIT TERM USR1 and CHLD instead of obeying them, and ignore PIPE. @errors
  *  E_IO */
 enum status launch_watch_signals(void);
 void launch_unwatch_signals(void);
-/** Readable when one has come; the next one, 0: none. */
+/** A descriptor that is readable when a signal has come; the next signal, 0: none. */
 int launch_signal_fd(void);
 int launch_next_signal(void);
-/** Wait so long. @return 0, or the signal (other than CHLD) that ended the wait */
+/** Wait. @return 0, or the signal (other than CHLD) that ended the wait */
 int launch_pause(double seconds);
-/** A pipe that other programs do not inherit: fd[0] is read, fd[1] written. @errors E_IO */
+/** Make a pipe that is closed on exec: read fd[0], write fd[1]. @errors E_IO */
 enum status launch_pipe(int fd[2]);
 
 /* ---- the child process: launch_job.c ---- */
 
 struct launch_end {
-    int code;    /* exit code of mpirun; 128 + signal when it was killed itself, as shells say it */
+    int code;    /* exit code of mpirun; 128 + signal if it was killed, as in shells */
     bool killed; /* mpirun itself was killed by signal code - 128 */
     int stop_signal; /* the last of HUP INT QUIT TERM that reached launch; 0: none */
     bool asked;      /* one of these, or USR1, has reached launch */
-    bool forced;     /* mpirun did not end when it was told to, and was killed */
-    bool reader_left; /* standard output has no reader any more, which ended the job */
+    bool forced;     /* mpirun did not end after TERM, and was killed */
+    bool reader_left; /* the reader of standard output left, which ended the job */
     int text_lost;   /* errno, when standard output could not be written */
 };
 
-/** Run words[0] from PATH, its standard error through the filter, and pass signals on, until it ends and nothing is
- *  left of it.
+/** Run words[0] from PATH, filter its standard error and pass signals on, until it and all its processes have ended.
  *  @errors E_CONFIG: it is not installed; E_IO: the system refused a pipe or a process; E_COMM: a process that does not
  *  end */
 enum status launch_job(char *const *words, struct launch_filter *, struct launch_end *out);
 
-/* ---- what it leaves: launch_remains.c ---- */
+/* ---- processes and files that remain: launch_remains.c ---- */
 
-/** Mark the environment, so that the job's processes can be told from all others. */
+/** Mark the environment, so that the job's processes can be found. */
 void launch_mark(void);
-/** Of a job on this host alone: Open MPI's files and shared memory go to folders of its own, so that none outlives it.
- *  After launch_mark. */
+/** For a job on this host alone: point Open MPI's files and shared memory to folders of the job, so that they can be
+ *  removed. Call after launch_mark. */
 void launch_scratch_name(void);
-/** For one attempt: make the folders that have been named, and remove them with what is in them. */
+/** For one attempt: make the named folders; remove them with their contents. */
 void launch_scratch_make(void);
 void launch_scratch_remove(void);
-/** Remove a folder with all that is in it. No link is followed. */
+/** Remove a folder and its contents. Follows no links. */
 void launch_remove_tree(const char *path);
 bool launch_mark_in(const char *environment, size_t bytes, const char *mark);
-enum { LAUNCH_LEAVES_S = 1 }; /* what Open MPI starts beside a program goes a moment after it */
-/** Kill what has the mark and still exists after this many seconds, and wait until it is gone. Nothing else is touched.
+enum { LAUNCH_LEAVES_S = 1 }; /* Open MPI's helper processes end shortly after the program */
+/** Kill all marked processes that still exist after this number of seconds, and wait until they are gone. Kills no
+ *  others.
  *  @errors E_COMM */
 enum status launch_end_remains(double patience_s);
 
-/* ---- what its ranks did last: launch_flight.c ---- */
+/* ---- flight records of a failed attempt: launch_flight.c ---- */
 
-/** Of an attempt that failed: say who held it up, and keep its ranks' flight records in TMPDIR/trivium-UID/flight.JOB;
- *  those of the newest 16 jobs stay. In any case none is left in this host's shared memory. After launch_mark, when no
- *  rank is left. */
+/** After a failed attempt: print which rank held it up, and move the ranks' flight records to
+ *  TMPDIR/trivium-UID/flight.JOB; the newest 16 jobs' records stay. In any case remove them from this host's shared
+ *  memory. Call after launch_mark, when no rank is left. */
 void launch_flight(bool failed);
 
 /* How an attempt ended. */
 struct launch_outcome {
-    int code;       /* what launch ends with, if this is the last */
+    int code;       /* launch's exit code, if this is the last attempt */
     struct launch_facts facts;
     struct launch_end end;
     char line[512]; /* the one line of the failure */

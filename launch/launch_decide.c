@@ -1,4 +1,4 @@
-/* Whether, when and with which words a job is started again. Pure. */
+/* Decides whether a job is started again, when, and with which command line. Pure. */
 #include "launch/launch_restart.h"
 
 #include <inttypes.h>
@@ -69,7 +69,7 @@ int launch_fewer_ranks(const struct plan *p, int n_ranks, int least) {
     return 0;
 }
 
-/* How many words from here on. */
+/* The number of words here that the change replaces. */
 static int n_replaced(char *const *word, int n_left, const struct launch_change *change) {
     const char *value;
     int n = change->resume ? options_word(n_left, word, "resume", &value) : 0;
@@ -90,7 +90,7 @@ enum status launch_changed_words(char *const *command, int n_words, const struct
     }
     if (change->resume) {
         words[n++] = "--resume";
-        words[n++] = (char *)change->resume; /* as in launch_words: never written to */
+        words[n++] = (char *)change->resume; /* never written to, as in launch_words */
     }
     if (change->resume) words[n++] = "--metrics-append";
     if (change->dp) {

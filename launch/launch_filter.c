@@ -1,9 +1,9 @@
-/* Which lines of mpirun's standard error a person wants to read.
+/* Chooses the lines of mpirun's standard error that are shown.
  *
- * mpirun says what it has to say in blocks between two lines of dashes. Those that restate "a rank has failed" are
- * dropped and their facts kept; all others (no such host, not enough slots) pass, and so does whatever the ranks print
- * themselves, except E_ lines after the first: one failure strands all ranks, and seven complaints about the eighth
- * hide the cause. */
+ * mpirun prints its messages as blocks between two lines of dashes. Blocks that say only that a rank failed are
+ * dropped, and their facts are kept. All other blocks pass (no such host, not enough slots), and so does the ranks' own
+ * text, except E_ lines after the first: one failure stops all ranks, and the errors of seven others would hide the
+ * cause. */
 #include "launch/launch.h"
 
 #include <errno.h>
@@ -35,11 +35,10 @@ static bool is_dashes(const char *line) {
     return n >= 60 && line[n + strspn(line + n, "\r\n")] == 0;
 }
 
-/* As a rule of a rank that still starts when another is dead and the job's files are gone. */
+/* Usually from a rank that starts after another has died and the job's files are gone. */
 #define NO_SHARED_MEMORY "A system call failed during shared memory initialization"
 
-/* The first line of a block that says no more than that a rank has ended badly. `mpirun` calls itself prterun in Open
- * MPI 5. */
+/* Is this the first line of a block that says only that a rank failed? In Open MPI 5 `mpirun` calls itself prterun. */
 static bool opens_boilerplate(const char *line) {
     return starts_with(line, "Primary job ") || starts_with(line, "MPI_ABORT was invoked on rank ") ||
            starts_with(line, NO_SHARED_MEMORY) || strstr(line, "run noticed that process rank ") ||
@@ -47,14 +46,14 @@ static bool opens_boilerplate(const char *line) {
            strstr(line, "run detected that one or more processes exited with non-zero status");
 }
 
-/* "[n07:99] Read -1, expected 8192, errno = 3": a rank was copying from the memory of one that had just died. */
+/* "[n07:99] Read -1, expected 8192, errno = 3": a rank copied from the memory of one that had just died. */
 static bool is_read_of_the_dead(const char *line) {
     const char *text = *line == '[' ? strstr(line, "] Read ") : NULL;
     int got, wanted, reason;
     return text && sscanf(text, "] Read %d, expected %d, errno = %d", &got, &wanted, &reason) == 3 && reason == ESRCH;
 }
 
-/* What the agent says of the rank that ended the job (agent.c). */
+/* Read the agent's line about the rank that ended the job (agent.c). */
 static bool is_agents(struct launch_facts *facts, const char *line) {
     if (!starts_with(line, "trivium agent: rank ")) return false;
     sscanf(line, "trivium agent: rank %d on host %63s was killed by signal %d (%47[^)])", &facts->rank, facts->host,
@@ -64,9 +63,8 @@ static bool is_agents(struct launch_facts *facts, const char *line) {
     return true;
 }
 
-/* Remarks outside blocks: on the signal that launch itself sent, on blocks that several ranks have sent alike, on one
- * that Open MPI 4.1 at times cannot unpack (MPI_ABORT's), and on a pipe that mpirun's event loop has closed too early
- * when it is told to end. */
+/* Remarks outside blocks: about the signal that launch sent, about equal blocks of several ranks, about an MPI_ABORT
+ * block that Open MPI 4.1 cannot always unpack, and about a pipe that mpirun's event loop closes too early on TERM. */
 static bool is_remark(const char *line) {
     if (is_read_of_the_dead(line) || starts_with(line, "[warn] Epoll ")) return true;
     if (strstr(line, "ORTE_ERROR_LOG: ") && strstr(line, "show_help.c")) return true;
@@ -77,7 +75,7 @@ static bool is_remark(const char *line) {
 static void read_facts(struct launch_facts *facts, const char *line) {
     if (starts_with(line, NO_SHARED_MEMORY)) facts->no_shared_memory = true;
     const char *noticed = strstr(line, "noticed that process rank ");
-    if (noticed && facts->signal == 0) /* a signal is the better explanation of a rank's end than any exit code */
+    if (noticed && facts->signal == 0) /* a signal explains a rank's end better than any exit code */
         sscanf(noticed, "noticed that process rank %d with PID %*d on node %63s exited on signal %d (%47[^)])",
                &facts->rank, facts->host, &facts->signal, facts->signal_name);
     if (facts->rank < 0) sscanf(line, "MPI_ABORT was invoked on rank %d", &facts->rank);
@@ -86,13 +84,13 @@ static void read_facts(struct launch_facts *facts, const char *line) {
     if (facts->exit_code == 0) sscanf(line, "with errorcode %d", &facts->exit_code);
 }
 
-/* Dashes may open one of mpirun's blocks, or end another's. Only the next line tells, so they wait for it. */
+/* Dashes may open one of mpirun's blocks, or end another one. The next line decides, so they are held until then. */
 static enum launch_verdict judge_dashes(struct launch_filter *filter, const char *line) {
     if (filter->state == FILTER_IN_BOILERPLATE) {
         filter->state = FILTER_OUTSIDE;
         return LINE_DROP;
     }
-    if (filter->state == FILTER_AFTER_DASHES) return LINE_PASS; /* passes for the one held: they are alike */
+    if (filter->state == FILTER_AFTER_DASHES) return LINE_PASS; /* in place of the held line, which is equal */
     snprintf(filter->held, sizeof filter->held, "%s", line);
     filter->state = FILTER_AFTER_DASHES;
     return LINE_HOLD;
@@ -107,7 +105,7 @@ static enum launch_verdict judge_text(struct launch_filter *filter, const char *
 }
 
 enum launch_verdict launch_filter_line(struct launch_filter *filter, const char *line) {
-    /* Before anything else, and whatever the state: a rank's line may fall between two lines of mpirun's. */
+    /* First, in any state: a rank's line may fall between two lines of mpirun. */
     if (is_error(line)) {
         bool first = !filter->facts.error_seen;
         filter->facts.error_seen = true;

@@ -1,5 +1,5 @@
-/* What a failed attempt's ranks did last: their flight records are read, put into a folder, and taken out of shared
- * memory. An attempt that ended as somebody wanted leaves none. */
+/* Reads the flight records of a failed attempt's ranks, moves them to a folder, and removes them from shared memory. An
+ * attempt that did not fail leaves none. */
 #include "launch/launch.h"
 
 #include "lib/base/log.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_FOLDERS = 16 };                  /* of jobs that failed; those before them are removed */
+enum { MOST_FOLDERS = 16 };                  /* of failed jobs; older ones are removed */
 
 static enum status write_ring(const struct flight *f, const char *folder) {
     char path[FLIGHT_PATH_MAX];
@@ -43,7 +43,7 @@ static void find_kept(const char *mine, struct kept **all, size_t *n) {
         snprintf(path, sizeof path, "%.3800s/%s", mine, entry->d_name);
         if (strncmp(entry->d_name, "flight.", 7) != 0 || lstat(path, &is) != 0) continue;
         struct kept *grown = realloc(*all, (*n + 1) * sizeof *grown);
-        if (!grown) break;                   /* those that are not seen stay */
+        if (!grown) break;                   /* folders that are not listed stay */
         *all = grown;
         grown[*n].at = is.st_mtim;
         snprintf(grown[(*n)++].name, sizeof grown->name, "%s", entry->d_name);
@@ -64,7 +64,7 @@ static void prune(const char *mine) {
     free(all);
 }
 
-/* A folder a job, in this user's own: of several attempts the last one's records are there. */
+/* One folder per job, in this user's folder. It holds the records of the last attempt. */
 static enum status put_away(const struct flight_set *set, char folder[PATH_MAX]) {
     char mine[PATH_MAX - 128];
     if (shared_folder(getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", mine, sizeof mine) != OK)
@@ -74,7 +74,7 @@ static enum status put_away(const struct flight_set *set, char folder[PATH_MAX])
         return FAIL(E_IO, "cannot make %s: %s; set TMPDIR to a folder that can be written to", folder, strerror(errno));
     for (int r = 0; r < set->size; r++) {
         if (!set->ring[r]) continue;
-        if (set->ring[r]->end_ns == 0) set->ring[r]->end_ns = set->now_ns; /* its number may be another's by now */
+        if (set->ring[r]->end_ns == 0) set->ring[r]->end_ns = set->now_ns; /* the process number may be reused */
         TRY(write_ring(set->ring[r], folder));
     }
     prune(mine);
@@ -100,6 +100,6 @@ void launch_flight(bool failed) {
         if (say_verdict(&set) != OK) log_warn("%s", status_message());
         flight_set_fini(&set);
     }
-    status_clear(); /* there are none where ranks left together, or never started */
+    status_clear(); /* no records: the ranks left together, or never started */
     flight_remove(job);
 }

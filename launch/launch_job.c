@@ -1,12 +1,12 @@
-/* mpirun as a child process: start it, pass its text and our signals on, see it end.
+/* mpirun as a child process: start it, pass on its text and launch's signals, wait for its end.
  *
- * Signals. mpirun has a process group of its own, so that neither Ctrl-C nor `timeout` reaches it except through here.
+ * Signals. mpirun has its own process group, so that Ctrl-C and `timeout` reach it only through launch.
  *   TERM, USR1       "your time is up": mpirun gets USR1 and forwards it; ranks save and exit with code 75
  *   TERM again, INT, HUP, QUIT, or standard output has no reader any more
  *                    "stop now": mpirun gets TERM and ends the ranks. What is left of the job 10 s later, or when "stop
  *                    now" comes again, is killed
- * Should launch itself be killed outright, the kernel sends mpirun a TERM (Linux), and the guard, a process that waits
- * for nothing else, kills what is left after 10 s: no rank is ever left behind. */
+ * If launch itself is killed, the kernel sends TERM to mpirun (Linux). The guard, a process that waits only for
+ * launch's end, kills the job's remaining processes after 10 s, so that no rank outlives the job. */
 #include "launch/launch.h"
 #include "launch/program.h"
 #include "lib/base/clock.h"
@@ -23,22 +23,22 @@
 
 enum { READ_END, WRITE_END };
 
-/* Two of one signal within a second are one request: timeout(1) sends one to its child and one to its child's group. */
+/* The same signal twice within a second is one request: timeout(1) signals both its child and its group. */
 static const double one_request_s = 1;
-/* mpirun loses a request that comes before its ranks exist, so one this early is repeated; to ranks it is a flag. */
+/* mpirun loses a request that comes before its ranks exist, so an early one is repeated; ranks only set a flag. */
 static const double starting_s = 10;
-static const double ends_s = 10; /* a well mpirun ends its ranks within a second or two */
+static const double ends_s = 10; /* mpirun normally needs a second or two */
 
 struct job {
     pid_t mpirun;  /* 0: ended */
     pid_t guard;
-    int alive;     /* the guard's pipe: closed when launch ends, in whatever way */
+    int alive;     /* the guard's pipe, which closes when launch ends */
     int number;    /* the last signal, and when */
     double number_s;
     double started_s, term_s /* first TERM; 0: none */, asked_s /* last USR1 sent for it */;
     double stop_s; /* "stop now"; 0: none */
     struct launch_text text;
-    bool gives_up; /* on text that has no reader, after mpirun's end */
+    bool gives_up; /* on the rest of the text, after mpirun's end */
 };
 
 /* ---- signals ---- */
@@ -46,7 +46,7 @@ struct job {
 static void ask_to_checkpoint(struct job *job) {
     job->asked_s = clock_s();
     kill(job->mpirun, SIGUSR1);
-    kill(job->mpirun, SIGCONT); /* one that was stopped passes nothing on */
+    kill(job->mpirun, SIGCONT); /* a stopped mpirun forwards nothing */
 }
 
 static void force(struct job *job, struct launch_end *end) {
@@ -73,7 +73,7 @@ static bool is_repeated(struct job *job, int number) {
 }
 
 static void on_signal(struct job *job, int number, struct launch_end *end) {
-    if (number == SIGCHLD) return; /* it woke the loop, which looks */
+    if (number == SIGCHLD) return; /* has_ended follows */
     end->asked = true;
     if (number != SIGUSR1) end->stop_signal = number;
     if (job->mpirun == 0) {
@@ -111,9 +111,9 @@ static void guard(int alive) {
     static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
     enum { MOST_FD = 256 };
     char byte;
-    setsid(); /* out of reach of the terminal and of timeout(1) */
+    setsid(); /* signals to the terminal's group do not reach it */
 #ifdef __linux__
-    prctl(PR_SET_NAME, "trivium-guard"); /* for ps, and so that pkill by the program's name leaves it to do its work */
+    prctl(PR_SET_NAME, "trivium-guard"); /* for ps; and pkill by the program's name does not match it */
 #endif
     for (size_t k = 0; k < sizeof ignored / sizeof *ignored; k++) signal(ignored[k], SIG_IGN);
     for (int fd = 0; fd < MOST_FD; fd++)
@@ -149,15 +149,15 @@ static void end_guard(struct job *job) {
 
 /* ---- the process ---- */
 
-/* In the child. Ranks read no standard input: a shell loop's own input must not vanish into them. */
+/* In the child. Standard input is /dev/null, so that ranks do not consume the input of a shell's loop. */
 static void become_mpirun(char *const *words, int out_fd, int err_fd, int failure_fd, pid_t parent) {
     setpgid(0, 0);
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGTERM);
 #endif
-    if (getppid() != parent) _exit(1); /* it died before that */
-    signal(SIGUSR1, SIG_IGN);          /* before mpirun handles it and after: a request must not kill it. Ranks start
-                                        * afresh */
+    if (getppid() != parent) _exit(1); /* launch died before prctl */
+    signal(SIGUSR1, SIG_IGN);          /* a request must not kill mpirun before it installs its handler, or after. Ranks
+                                        * reset it */
     signal(SIGPIPE, SIG_DFL);
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
@@ -169,7 +169,7 @@ static void become_mpirun(char *const *words, int out_fd, int err_fd, int failur
     _exit(127);
 }
 
-/* The failure pipe closes by itself when execvp succeeds, and brings errno when it does not. */
+/* The failure pipe closes when execvp succeeds, and carries errno when it fails. */
 static enum status start(struct job *job, char *const *words, struct launch_filter *filter) {
     int out[2], err[2], failure[2], reason = 0;
     TRY(start_guard(job));
@@ -202,7 +202,7 @@ static bool has_ended(struct job *job, struct launch_end *end) {
     return true;
 }
 
-/* No process is left that could write more. */
+/* All writers have ended. */
 static void pass_the_rest(struct job *job, struct launch_end *end) {
     while (!job->gives_up && launch_text_is_open(&job->text) && launch_text_turn(&job->text)) read_signals(job, end);
     end->reader_left = job->text.lost == EPIPE;

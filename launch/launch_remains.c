@@ -1,12 +1,11 @@
-/* No process of an attempt may outlive it: a rank that still writes would be in the way of the next attempt's.
+/* Ends all processes of an attempt: a rank that still writes would disturb the next attempt.
  *
- * As a rule mpirun has ended them all. But when mpirun itself is killed, its ranks are orphans, each
- * has a process group of its own, and one that is stopped never notices. So every process of this launch carries a mark
- * in its environment, which no other process has, and those are looked up in /proc (Linux). On other hosts it is Open
- * MPI's daemon that ends its ranks when it loses mpirun.
+ * mpirun normally ends them all. If mpirun itself is killed, its ranks are orphans, each in its own process group, and
+ * stopped ranks never notice. So launch puts a mark into the environment of all its processes, and finds them by it in
+ * /proc (Linux). On other hosts Open MPI's daemon ends its ranks when it loses mpirun.
  *
- * Files: mpirun removes its own and the ranks' shared memory (4 MiB per rank in /dev/shm), unless it is killed. So both
- * are told to use folders that launch makes and removes. */
+ * Files: mpirun removes its files and the ranks' shared memory (4 MiB per rank in /dev/shm), unless it is killed. So
+ * settings place both in folders that launch makes and removes. */
 #define _GNU_SOURCE /* nftw */
 #include "launch/launch.h"
 #include "lib/base/clock.h"
@@ -29,16 +28,17 @@ static const double dies_s = 10;
 
 static char mark[64];
 
-/* Open MPI's files: of each, where they go by default, and the setting that changes it. */
+/* Folders for Open MPI's shared memory and files. */
 enum { SHARED_MEMORY, FILES, N_SCRATCH };
-static char scratch[N_SCRATCH][PATH_MAX]; /* "": not ours */
+static char scratch[N_SCRATCH][PATH_MAX]; /* "": Open MPI's default */
 
 void launch_mark(void) {
     snprintf(mark, sizeof mark, "TRIVIUM_JOB=%ld.%.6f", (long)getpid(), clock_s());
     setenv("TRIVIUM_JOB", strchr(mark, '=') + 1, 1);
 }
 
-/* In this user's own folder: a stranger who sees the job's number could have made one in `parent`. */
+/* The folder lies in this user's own one: another user that sees the job's number could make the same name in
+ * `parent`. */
 static void name_scratch(int which, const char *parent, const char *setting) {
     char mine[PATH_MAX - sizeof mark];
     if (getenv(setting) || access(parent, W_OK) != 0) return;
@@ -59,7 +59,7 @@ void launch_scratch_name(void) {
 
 void launch_scratch_make(void) {
     for (int k = 0; k < N_SCRATCH; k++)
-        if (scratch[k][0]) mkdir(scratch[k], 0700); /* where it fails, Open MPI says what it misses */
+        if (scratch[k][0]) mkdir(scratch[k], 0700); /* if it fails, Open MPI reports it */
 }
 
 static int remove_one(const char *path, const struct stat *info, int type, struct FTW *place) {
@@ -75,7 +75,7 @@ void launch_scratch_remove(void) {
         if (scratch[k][0]) launch_remove_tree(scratch[k]);
 }
 
-/* Is the mark one of the variables in this environment (NUL-terminated strings, one after the other)? */
+/* Is `wanted` one of the variables in this environment (consecutive NUL-terminated strings)? */
 bool launch_mark_in(const char *environment, size_t bytes, const char *wanted) {
     size_t n = strlen(wanted) + 1;
     for (size_t at = 0; at + n <= bytes; at += strnlen(environment + at, bytes - at) + 1)
@@ -90,14 +90,14 @@ static bool is_marked(const char *pid) {
     snprintf(path, sizeof path, "/proc/%s/environ", pid);
     FILE *f = fopen(path, "r");
     if (!f) return false; /* another user's, or gone */
-    size_t n = fread(environment, 1, MOST, f); /* of a process that has ended and waits for its parent: nothing */
+    size_t n = fread(environment, 1, MOST, f); /* a zombie's is empty */
     fclose(f);
     return launch_mark_in(environment, n, mark);
 }
 
-/* Is it of the job? If so, it gets the signal (0: none), and not a later process with its number: the descriptor is of
- * the process whose mark is read next, or of one that has ended. Without such descriptors (a kernel before 5.3, some
- * containers) the two calls are microseconds apart. */
+/* Send the signal (0: none) to process `name` if it is marked. @return whether it is marked. The descriptor is opened
+ * before the mark is read, so a later process with the same number never gets the signal. Without such descriptors (a
+ * kernel before 5.3, some containers) the two calls are microseconds apart. */
 static bool end_marked(const char *name, int number) {
     const pid_t pid = (pid_t)strtol(name, NULL, 10);
     const int process = number ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
@@ -108,7 +108,7 @@ static bool end_marked(const char *name, int number) {
     return marked;
 }
 
-/* Sends the signal (0: none) to all that are left. @return how many */
+/* Send the signal (0: none) to all marked processes. @return how many there are */
 static int remains(int number) {
     int n = 0;
     DIR *proc = opendir("/proc");

@@ -1,4 +1,4 @@
-/* What was asked of launch: its options, and which of them go together. */
+/* The request: launch's options, and their combinations. */
 #include "launch/launch.h"
 
 #include "launch/hosts.h"
@@ -20,7 +20,7 @@ const char launch_help[] =
     "  --host LIST      hosts to run on, host:ranks separated by commas (default: this one)\n"
     "  --hostfile FILE  the same from a file, one `host slots=ranks` per line\n"
     "  --comm-transport mpi|direct\n"
-    "                   who starts ranks and carries their messages: Open MPI's mpirun (default; not in a build with "
+    "                   what starts ranks and carries their messages: Open MPI's mpirun (default; not in a build with "
     "MPI=0),\n"
     "                   or launch itself: no MPI takes part. TRIVIUM_COMM_TRANSPORT=direct in the environment says the "
     "same\n"
@@ -103,7 +103,7 @@ static enum status take_hostfile(struct launch_request *r, const char *name, con
     return OK;
 }
 static enum status take_transport(struct launch_request *r, const char *name, const char *value) {
-    r->own = strcmp(value, "direct") == 0 || strcmp(value, "own") == 0;        /* own: its former name */
+    r->own = strcmp(value, "direct") == 0 || strcmp(value, "own") == 0;        /* own: its name before 0.1 */
     if (!r->own && strcmp(value, "mpi") == 0 && !comm_has_mpi())
         return FAIL(E_CONFIG, "%s mpi, and this program was built without MPI; use direct, or build with MPI "
                     "(tools/install-deps, then make)", name);
@@ -171,7 +171,7 @@ static enum status parse_option(struct launch_request *request, const char *name
     while (i < N_LAUNCH_OPTIONS && strcmp(name, LAUNCH_OPTIONS[i].name) != 0) i++;
     if (i == N_LAUNCH_OPTIONS)
         return FAIL(E_USAGE,
-                    "launch has no option %s; it knows -n, --host, --hostfile, --comm-transport, "
+                    "launch has no option %s; it takes -n, --host, --hostfile, --comm-transport, "
                     "--nodes, --agent-command, --meet, --between-hosts, --heartbeat-timeout, --spares, --respawn, "
                     "--elastic, --hang-timeout, --chaos, --chaos-every, --max-restarts, "
                     "--min-ranks and --backoff, and the command's own options come after the command",
@@ -181,11 +181,11 @@ static enum status parse_option(struct launch_request *request, const char *name
 }
 
 bool launch_is_one_host(const struct launch_request *request) {
-    const char *slurm_nodes = getenv("SLURM_JOB_NUM_NODES"); /* mpirun uses all of an allocation */
+    const char *slurm_nodes = getenv("SLURM_JOB_NUM_NODES"); /* mpirun uses the whole allocation */
     return !request->host && !request->hostfile && (!slurm_nodes || atoi(slurm_nodes) <= 1);
 }
 
-/* How many ranks and spares there are, if only the hosts say so; and have these room for them? */
+/* Take the number of ranks from the hosts if -n is missing, and check that the hosts have room for ranks and spares. */
 static enum status count_ranks(struct launch_request *r) {
     struct host_list list;
     int16_t host[OWN_MOST_RANKS];
@@ -201,7 +201,7 @@ static enum status count_ranks(struct launch_request *r) {
     return host_list_deal(&list, r->n_ranks + r->spares, host);
 }
 
-/* Several hosts, each with an agent. */
+/* Check the options for several hosts with agents. */
 static enum status check_hosts(struct launch_request *r) {
     bool several = r->own && (r->host || r->hostfile);
     const char *given = *r->agent_command ? "--agent-command" : r->meet ? "--meet" : "--heartbeat-timeout";
@@ -222,7 +222,7 @@ static enum status check_hosts(struct launch_request *r) {
     return OK;
 }
 
-/* What only launch's own transport can do. */
+/* Check the options that need the direct transport. */
 static enum status check_own(struct launch_request *r) {
     if ((r->spares || r->elastic) && !r->own)
         return FAIL(E_USAGE, "--spares %d and --elastic %d are for jobs whose ranks may die, and MPI ends such a job; "
@@ -246,14 +246,14 @@ static enum status check_own(struct launch_request *r) {
         return FAIL(E_USAGE, "--elastic %d is more than the %d ranks; use at most %d", r->elastic, r->n_ranks,
                     r->n_ranks);
     if (r->own && !launch_is_one_host(r) && !r->host && !r->hostfile)
-        return FAIL(E_USAGE, "--comm-transport direct is to know the nodes of this Slurm job by name; give --host, as "
+        return FAIL(E_USAGE, "--comm-transport direct needs the names of this Slurm job's nodes; give --host, as "
                     "configs/trivium-elastic.sbatch does");
     TRY(check_hosts(r));
     if (r->hang_s < 0) r->hang_s = r->elastic ? 60 : 0;
     return OK;
 }
 
-/* Times of what does not happen without another option. */
+/* Refuse times that have no effect without another option. */
 static enum status check_times(struct launch_request *r) {
     if (r->chaos_s >= 0 && !r->chaos)
         return FAIL(E_USAGE, "--chaos-every %g: there is no chaos, and launch does not read it; give --chaos 1, too, "
@@ -291,7 +291,7 @@ enum status launch_parse(int argc, char **argv, struct launch_request *out) {
         return FAIL(E_USAGE, "--min-ranks %d is for restarts, and there are none; give --max-restarts too",
                     out->min_ranks);
     if (out->min_ranks && out->elastic > out->min_ranks)
-        return FAIL(E_USAGE, "--min-ranks %d is less than --elastic %d, and a restart has to have so many, too; use at "
+        return FAIL(E_USAGE, "--min-ranks %d is less than --elastic %d, and a restart needs as many, too; use at "
                     "least %d", out->min_ranks, out->elastic, out->elastic);
     if (i >= argc) return FAIL(E_USAGE, "launch needs a command; use trivium launch -n %d train ...", out->n_ranks);
     out->options = argv;

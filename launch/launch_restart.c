@@ -1,5 +1,5 @@
-/* trivium launch --max-restarts: attempt after attempt, until one ends well or no other would. And what each attempt is
- * given. */
+/* trivium launch --max-restarts: makes attempts until one succeeds or another one would not help, and prepares the
+ * command line of each. */
 #include "launch/launch_restart.h"
 
 #include "driver/recipe.h"
@@ -19,22 +19,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* All that the loop knows. */
+/* The state of the loop over attempts. */
 struct supervision {
-    const struct launch_request *first;  /* what the user wrote */
-    struct launch_request now;           /* of the attempt to come; now.command is owned when it is not first's */
+    const struct launch_request *first;  /* the user's request */
+    struct launch_request now;           /* the next attempt's; now.command is owned if it is not first's */
     struct options *options;
-    struct plan plan;                    /* what the user asked train for; not settled */
+    struct plan plan;                    /* train's options, not settled */
     struct launch_latest at_start, latest;
-    int64_t best_step;                   /* the furthest that was saved; -1: none */
-    int64_t numeric_step;                /* the furthest that was not finite; 0: none */
+    int64_t best_step;                   /* the latest saved step; -1: none */
+    int64_t numeric_step;                /* the latest step that was not finite; 0: none */
     int n_restarts, n_stuck, n_failures;
-    double started_s, up_s;              /* when launch began; seconds in attempts */
-    struct stat metrics_at_start;        /* the file of metrics; st_size 0: there was none */
+    double started_s, up_s;              /* the start of launch; seconds in attempts */
+    struct stat metrics_at_start;        /* the metrics file; st_size 0: there was none */
     char dp_text[24];
 };
 
-/* ---- what train was asked for ---- */
+/* ---- train's command line ---- */
 
 static enum status read_command(struct supervision *s) {
     const struct launch_request *r = s->first;
@@ -50,7 +50,7 @@ static enum status read_command(struct supervision *s) {
                 r->max_restarts);
 }
 
-/* No checkpoint, or one that cannot be found, is none. */
+/* A missing or unreadable checkpoint counts as none. */
 static struct launch_latest read_latest(const char *save) {
     struct launch_latest latest = {0};
     char path[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
@@ -111,14 +111,14 @@ static void say_last(const struct supervision *s, enum launch_verdict_of_attempt
                  step);
 }
 
-/* A TERM while nothing runs is what it is at other times: leave, to be resumed. */
+/* TERM during the wait means the same as during an attempt: leave, and resume later. */
 static int code_of_signal(const struct supervision *s, int number) {
     log_info("stopped by signal %d while waiting for restart %d", number, s->n_restarts);
     if (number == SIGINT) return EXIT_INTERRUPTED;
     return (number == SIGTERM || number == SIGUSR1) && may_resume(s) ? EXIT_CHECKPOINTED : 1;
 }
 
-/* @return whether there is another attempt */
+/* @return *again: whether another attempt follows */
 static enum status after_attempt(struct supervision *s, const struct launch_outcome *o, bool *again, int *code) {
     s->latest = read_latest(s->plan.save);
     bool progress = launch_is_further(&s->latest, &s->at_start, &s->best_step);
@@ -134,7 +134,8 @@ static enum status after_attempt(struct supervision *s, const struct launch_outc
     s->up_s += o->wall_s;
     say_last(s, verdict);
     if (!*again) return OK;
-    TRY(prepare_next(s, progress || numeric));                       /* in another layout other bits would come */
+    TRY(prepare_next(s, progress || numeric));                       /* a numeric failure is repeated in the same
+                                                                      * layout */
     double wait_s = launch_backoff_s(s->first->backoff_s, s->n_restarts++);
     say_next(s, o, wait_s);
     int number = launch_pause(wait_s);
@@ -143,11 +144,11 @@ static enum status after_attempt(struct supervision *s, const struct launch_outc
     return OK;
 }
 
-/* ---- what it has cost ---- */
+/* ---- goodput ---- */
 
 static const char *metrics_of(const struct supervision *s) { return train_options(&s->plan)->metrics; }
 
-/* Where this job's rows begin: after the rows that were there, unless these have another name by now. */
+/* The offset of this job's first row: after the rows that were there, unless the old file was renamed. */
 static int64_t metrics_from(const struct supervision *s) {
     struct stat now;
     const struct stat *was = &s->metrics_at_start;
@@ -212,7 +213,7 @@ static enum status run_once(const struct launch_request *request, int *code) {
     return status;
 }
 
-/* Ranks of this job may be started later: what they train is read now. */
+/* Ranks of this job may be started later, so the config files are read now. */
 static enum status settle(const struct launch_request *r, struct settled_words *words) {
     struct options *read;
     struct plan plan;

@@ -20,7 +20,7 @@ static void note_signal(int number) {
     int saved = errno;
     unsigned char byte = (unsigned char)number;
     ssize_t n = write(signal_pipe[WRITE_END], &byte, 1);
-    (void)n; /* a full pipe holds more signals than anybody could want */
+    (void)n; /* a full pipe holds enough signals */
     errno = saved;
 }
 
@@ -37,9 +37,9 @@ enum status launch_watch_signals(void) {
     struct sigaction note = {.sa_handler = note_signal, .sa_flags = SA_RESTART}, ignore = {.sa_handler = SIG_IGN};
     for (int k = 0; k < N_WATCHED; k++) {
         sigaction(watched[k], NULL, &watched_before[k]);
-        /* what nohup(1) and the like have ignored stays so */
+        /* signals that nohup(1) or a parent ignores stay ignored */
         if (watched_before[k].sa_handler != SIG_IGN || watched[k] == SIGCHLD)
-            sigaction(watched[k], watched[k] == SIGPIPE ? &ignore : &note, NULL); /* a write says it too */
+            sigaction(watched[k], watched[k] == SIGPIPE ? &ignore : &note, NULL); /* write reports EPIPE */
     }
     return OK;
 }

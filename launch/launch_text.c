@@ -1,8 +1,8 @@
-/* What mpirun and its ranks write: standard output goes through as it comes, standard error by the filter.
+/* Passes on the text of mpirun and its ranks: standard output unchanged, standard error through the filter.
  *
- * Standard output has a pipe of its own as well: mpirun crashes when its reader leaves (`launch ... | head`), and
- * launch knows what that means. A slow reader must not keep launch from its signals, so nothing is written
- * before poll says that there is room; a pipe then takes at least 4096 bytes. */
+ * Standard output has a pipe as well: mpirun crashes when its reader leaves (`launch ... | head`), while launch ends
+ * the job in order. A slow reader must not keep launch from its signals, so launch writes only after poll reports room;
+ * a pipe then takes at least 4096 bytes. */
 #include "launch/launch.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { IDLE_MS = 250 }; /* a message of mpirun is not interrupted for that long */
+enum { IDLE_MS = 250 }; /* mpirun's messages have no pause of this length */
 
 void launch_text_init(struct launch_text *text, struct launch_filter *filter, int out_fd, int err_fd) {
     *text = (struct launch_text){.filter = filter, .out_fd = out_fd, .err_fd = err_fd};
@@ -19,7 +19,7 @@ void launch_text_init(struct launch_text *text, struct launch_filter *filter, in
     fcntl(err_fd, F_SETFL, O_NONBLOCK);
 }
 
-/* @return bytes that came; 0: none, and at the end *fd is closed */
+/* @return the number of bytes read, or 0; at the end of the text *fd is closed */
 static size_t take(int *fd, char *bytes, size_t room) {
     ssize_t n = read(*fd, bytes, room);
     if (n != 0) return n > 0 ? (size_t)n : 0;
@@ -35,8 +35,7 @@ static void read_out(struct launch_text *text) {
     text->out_bytes = take(&text->out_fd, text->out, sizeof text->out);
 }
 
-/* What cannot be written is lost, and the rest as well: a job whose log is lost still trains, and its pipe must not
- * fill up. */
+/* After a failed write all further text is dropped: the job still trains, and its pipe must not fill up. */
 static void write_out(struct launch_text *text) {
     ssize_t n = text->lost ? (ssize_t)text->out_bytes : write(STDOUT_FILENO, text->out + text->out_at, text->out_bytes);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
@@ -48,10 +47,10 @@ static void write_out(struct launch_text *text) {
 /* ---- standard error ---- */
 
 static void show(const struct launch_text *text, const char *line) {
-    if (text->lost == EPIPE) return; /* what the end of a job says whose reader has left */
+    if (text->lost == EPIPE) return; /* errors that the reader's leaving causes */
     for (size_t left = strlen(line); left > 0;) {
         ssize_t n = write(STDERR_FILENO, line, left);
-        if (n < 0 && errno != EINTR) return; /* closed: it has no reader */
+        if (n < 0 && errno != EINTR) return; /* standard error is closed */
         if (n < 0) continue;
         line += n;
         left -= (size_t)n;
@@ -66,12 +65,12 @@ static void end_line(struct launch_text *text) {
     text->line_bytes = 0;
 }
 
-/* A carriage return ends a line as well: progress that rewrites its own line is shown as it comes. */
+/* A carriage return ends a line as well, so that progress that rewrites its line is shown at once. */
 static void read_err(struct launch_text *text) {
     char bytes[4096];
     size_t n = take(&text->err_fd, bytes, sizeof bytes);
     for (size_t i = 0; i < n; i++) {
-        if (bytes[i] == 0) continue; /* would hide the rest of its line */
+        if (bytes[i] == 0) continue; /* NUL would hide the rest of its line */
         text->line[text->line_bytes++] = bytes[i];
         if (bytes[i] == '\n' || bytes[i] == '\r' || text->line_bytes == sizeof text->line - 1) end_line(text);
     }
@@ -80,7 +79,7 @@ static void read_err(struct launch_text *text) {
 /* ---- both ---- */
 
 bool launch_text_turn(struct launch_text *text) {
-    bool full = text->out_bytes > 0; /* a negative file descriptor is not looked at */
+    bool full = text->out_bytes > 0; /* poll ignores a negative descriptor */
     struct pollfd wanted[4] = {{launch_signal_fd(), POLLIN, 0}, {text->err_fd, POLLIN, 0},
                                {full ? -1 : text->out_fd, POLLIN, 0}, {full ? STDOUT_FILENO : -1, POLLOUT, 0}};
     if (poll(wanted, 4, IDLE_MS) == 0) show(text, launch_filter_end(text->filter));

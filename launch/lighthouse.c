@@ -1,5 +1,5 @@
-/* The loop of the lighthouse: agents are started, or come by themselves; when all are here the job begins; then it
- * hears what they say (lighthouse_members.c), until no rank is left. */
+/* The loop of the lighthouse: it starts agents, or waits for them. When all are here the job begins. Then it handles
+ * their messages (lighthouse_members.c) until no rank is left. */
 #define _GNU_SOURCE
 #include "launch/lighthouse.h"
 
@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 enum { TURN_MS = 50, CHAOS_TURN_MS = 5 };
-static const double comes_s = 60, comes_by_itself_s = 600;   /* an agent that is started; one that is not */
-static const double ends_s = 5;                              /* all, after they have been told to */
+static const double comes_s = 60, comes_by_itself_s = 600;   /* to wait for agents that launch starts; for others */
+static const double ends_s = 5;                              /* to wait for the ranks' ends after TERM */
 
 /* ---- coming ---- */
 static void send_job(struct lighthouse *l, int h, int mine_from) {
@@ -41,15 +41,15 @@ static void send_job(struct lighthouse *l, int h, int mine_from) {
     free(body);
 }
 
-/* At first; and again, if there are processes to start. */
+/* An agent may come once, and again after a loss if there are processes to start. */
 static bool may_come(const struct lighthouse *l, int h) {
     bool was_lost = l->host[h].state == HOST_GONE || l->host[h].state == HOST_SILENT;
     bool wanted = l->has_begun && l->request->elastic && l->n_started < l->job.n_slots && l->ending_s == 0;
     return l->host[h].state == HOST_AWAITED || (was_lost && wanted);
 }
 
-/* What the job has come to meanwhile: who is a member, and who was in the epoch that all may go back to, if that is
- * known: else they all go back to the last checkpoint. */
+/* Send the present state of the job: the members, and the members of the epoch that all ranks may go back to. If that
+ * epoch is not known any more, all go back to the last checkpoint. */
 static void welcome_again(struct lighthouse *l, int h) {
     struct host_link *link = &l->host[h].link;
     const struct epoch now = own_epoch_now(l->memory);
@@ -145,7 +145,7 @@ static void look_for_starters(struct lighthouse *l) {
             if (l->host[h].starter == pid && !l->host[h].has_ended) starter_has_ended(l, h, status);
 }
 
-/* This host's own agent needs no ssh, unless it was asked for. */
+/* This host's own agent needs no ssh, unless --agent-command gives it. */
 static enum status start(struct lighthouse *l, int h) {
     const char *command = l->request->agent_command;
     char text[4096], login[HOST_LOGIN], *words[START_MOST_WORDS];
@@ -153,7 +153,7 @@ static enum status start(struct lighthouse *l, int h) {
     uint32_t ip;
     TRY(program_path(&self));
     if (!*command && (host_address_find(l->names.of[h].name, &ip) != OK || !host_is_here(ip))) {
-        status_clear();                      /* a name that nobody but ssh knows */
+        status_clear();                      /* a name that only ssh resolves */
         command = "ssh -o BatchMode=yes %h";
     }
     host_login(&l->names.of[h], login);
@@ -162,7 +162,7 @@ static enum status start(struct lighthouse *l, int h) {
     return start_agent(words, l->memory->secret, &l->unblocked, &l->host[h].starter);
 }
 
-/* Where agents find this host: what was asked for, or as the first other host sees it. */
+/* The address where agents find this host: --meet, or the address that the first other host sees. */
 static enum status find_meeting(struct lighthouse *l, struct network_address *at) {
     *at = (struct network_address){0x7f000001, 0};
     if (l->request->meet) return host_address_read(l->request->meet, 0, at);
@@ -174,7 +174,7 @@ static enum status find_meeting(struct lighthouse *l, struct network_address *at
     return OK;
 }
 
-/* An agent whose host was lost, once more for each loss. */
+/* Start the agent of a lost host again, once for each loss. */
 static void start_again(struct lighthouse *l, double now_s) {
     for (int h = 0; h < l->names.n && l->ending_s == 0; h++) {
         if (l->host[h].again_s == 0 || now_s < l->host[h].again_s) continue;
@@ -218,7 +218,7 @@ static void wait_for_something(struct lighthouse *l, int signals) {
     poll(p, (nfds_t)n, l->chaos.seed ? CHAOS_TURN_MS : TURN_MS);
 }
 
-/* While this process was stopped itself nobody has said anything to it. */
+/* Time during which this process was stopped does not count as silence of the hosts. */
 static void forgive_the_gap(struct lighthouse *l, double now_s) {
     for (int h = 0; h < l->names.n && now_s > l->looked_s + 1; h++) l->host[h].link.heard_s += now_s - l->looked_s;
     l->looked_s = now_s;
@@ -253,7 +253,7 @@ static void turn(struct lighthouse *l, int signals, double from_s) {
     if (only_spares_are_left(l)) lighthouse_end_all(l);
 }
 
-/* What had started the agents ends with them. */
+/* End the agents, and wait for the commands that started them. */
 static void say_goodbye(struct lighthouse *l) {
     const struct timespec nap = {0, 10000000};
     double until_s = clock_s() + 2;
@@ -286,7 +286,7 @@ static enum status prepare(struct lighthouse *l) {
     if (secret && *secret) TRY(host_secret_read(secret, l->memory->secret));
     memcpy(l->memory->host, l->host_of, sizeof l->host_of);
     struct epoch first = own_epoch_now(l->memory);
-    TRY(own_epoch_open(l->memory, &l->job, &first, NULL));   /* again, since now it knows the hosts */
+    TRY(own_epoch_open(l->memory, &l->job, &first, NULL));   /* again, with the hosts' numbers */
     return OK;
 }
 
@@ -296,7 +296,7 @@ static enum status run(struct lighthouse *l) {
     sigemptyset(&watched);
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) sigaddset(&watched, numbers[k]);
     TRY(prepare(l));
-    signal(SIGUSR1, SIG_DFL);                /* launch has set it to be ignored, and then nobody would see it */
+    signal(SIGUSR1, SIG_DFL);                /* launch has set it to SIG_IGN, which would discard it */
     sigprocmask(SIG_BLOCK, &watched, &l->unblocked);
     int signals = signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC);
     if (signals < 0) return FAIL(E_IO, "cannot watch for signals: %s", strerror(errno));

@@ -5,7 +5,7 @@
 
 #include "launch/launch.h"
 
-/** A request with --host or --hostfile. Starts an agent on each host, or waits for them; then as agent_main.
+/** A request with --host or --hostfile. Start an agent on each host, or wait for the agents; then as agent_main.
  *  @return the exit code */
 int lighthouse_main(const struct launch_request *);
 

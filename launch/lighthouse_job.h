@@ -1,5 +1,5 @@
-/* What the files of the lighthouse share. Private to it: lighthouse.c is the loop, lighthouse_members.c says who is a
- * member, lighthouse_start.c how agents are started. */
+/* State shared by the files of the lighthouse, and private to them. lighthouse.c is the loop, lighthouse_members.c
+ * decides the members, lighthouse_start.c starts agents. */
 #ifndef TRIVIUM_LAUNCH_LIGHTHOUSE_JOB_H
 #define TRIVIUM_LAUNCH_LIGHTHOUSE_JOB_H
 
@@ -13,9 +13,9 @@
 #include <sys/types.h>
 
 enum host_state { HOST_AWAITED, HOST_IS_HERE, HOST_SILENT, HOST_GONE };
-/* starter: the process that starts its agent, 0: none; status: how it has ended. */
-/* lost: processes of it that have died; others take their places (--respawn). again_s: when its agent is started again,
- * 0: it is not; is_again: it was. */
+/* starter: the process that starts the host's agent, 0: none; status: the starter's wait status. */
+/* lost: the host's dead processes that have no replacement yet (--respawn). again_s: when its agent is started again,
+ * 0: not planned; is_again: it was. */
 struct a_host {
     enum host_state state;
     struct host_link link;
@@ -29,41 +29,41 @@ struct lighthouse {
     const struct launch_request *request;
     struct host_list names;
     struct a_host host[MOST_HOSTS];
-    struct host_link unnamed[MOST_HOSTS];    /* proven, but have not said yet which host they are */
+    struct host_link unnamed[MOST_HOSTS];    /* admitted agents that have not sent their host's name */
     struct host_door door;
     struct own_job job;                      /* slot: unused */
     struct own_memory *memory;
     int16_t host_of[OWN_MOST_RANKS];
     bool alive[OWN_MOST_RANKS], told[OWN_MOST_RANKS], left[OWN_MOST_RANKS];    /* as in plan_view */
-    int n_started, n_left, code;             /* slots from n_started on are not anywhere yet */
-    char meet[DOOR_TEXT];                    /* where agents find it */
-    sigset_t unblocked;                      /* what they are to find unblocked */
+    int n_started, n_left, code;             /* slots from n_started on have no host yet */
+    char meet[DOOR_TEXT];                    /* the address where agents find it */
+    sigset_t unblocked;                      /* signals that agents start with */
     struct reconnect reconnect;
     struct wreak chaos;
-    int32_t whole_of;                        /* the newest epoch that all hosts know to be whole */
-    char who[256];                           /* has died in this turn; "": nobody */
-    double ending_s, looked_s;               /* 0: not yet; the last turn */
+    int32_t whole_of;                        /* the newest epoch that all hosts received as whole */
+    char who[256];                           /* text of this turn's deaths; "": none */
+    double ending_s, looked_s;               /* 0: not ending; the last turn */
     bool has_begun;
 };
 
-/** Is host h here? Pure. */
+/** Is host h connected? Pure. */
 bool lighthouse_has(const struct lighthouse *, int h);
-/** To all hosts but one. @collective{none} */
+/** Send to all hosts except `but`; -1: to all. @collective{none} */
 void lighthouse_say(struct lighthouse *, int but, enum host_kind, int slot, int epoch, int64_t value);
-/** Tell all ranks to end. */
+/** Send TERM to all ranks, once. */
 void lighthouse_end_all(struct lighthouse *);
-/** The same, with the line of why, which has been recorded. */
+/** The same, after printing the recorded failure. */
 void lighthouse_give_up(struct lighthouse *);
-/** A host and its ranks are gone: HOST_GONE, HOST_SILENT. */
+/** Give up a host and its ranks: HOST_GONE, HOST_SILENT. */
 void lighthouse_lose(struct lighthouse *, int h, enum host_state how, const char *why);
-/** What host h has to say now. */
+/** Handle the messages that host h has sent. */
 void lighthouse_hear(struct lighthouse *, int h, double now_s);
-/** At the end of a turn in which somebody has died. */
+/** At the end of a turn with deaths: open the next epoch, or end the job. */
 void lighthouse_go_on(struct lighthouse *);
-/** Processes in place of those that have died, on hosts that are here (--respawn). */
+/** Start processes in place of dead ones, on connected hosts (--respawn). */
 void lighthouse_place(struct lighthouse *);
-/** At the end of one in which nobody has: two that live may have lost each other, and a better epoch may be had. And
- *  chaos, if it was asked for. */
+/** At the end of a turn without deaths: mend lost connections between live ranks; open a better epoch; act for
+ *  --chaos. */
 void lighthouse_look_ahead(struct lighthouse *);
 
 #endif

@@ -1,23 +1,24 @@
-/* Which ranks are members, on several hosts.
+/* The members of an elastic job on several hosts.
  *
- * A host is a connection to its agent (host.c); what its ranks write arrives over that, and is put into a memory of the
- * same form as theirs. So the decisions are those of the agent of one host, of the same words: epoch_after says who
- * goes on. Only what a death is differs:
+ * A host is a connection to its agent (host.c). What its ranks write arrives there, and the lighthouse writes it into a
+ * memory of the same form as theirs. So the agent of one host and the lighthouse decide by the same functions:
+ * epoch_after chooses the members. Only the signs of a death differ:
  *
  *   an agent says that a process has ended        that one is dead
- *   its connection ends, or it says what is no    all of the host are: the agent has ended or is about to, and the
+ *   its connection ends, or it sends what is no   all of the host are: the agent has ended or is about to, and the
  *   message                                       kernel kills its ranks with it
  *   it gives no sign for --heartbeat-timeout      all of the host count as dead. But they may live, behind a network
- *                                                 that is cut, and think the same of the others
+ *                                                 that is cut, and see the others as silent
  *
- * So that never two parts of a job go on, each without the other, an epoch in place of silent hosts is opened only if
- * more members of the last one are reached than are silent. The silent host's connection is closed, and what had
- * started its agent is killed; should it speak again, it finds that, and its ranks end.
+ * Two parts of a job must never go on separately. So an epoch without silent hosts is opened only if more members of
+ * the last one are reached than are silent. The lighthouse closes a silent host's connection and kills the command that
+ * started its agent. If the agent speaks again, it finds its connection closed, and its ranks end.
  *
- * Deaths of one turn are one epoch. The job begins when all hosts are here. With --respawn, a process more is placed on
- * a host for each that has died there: at once, or when the host's agent has come again. It has a number of its own.
+ * The deaths of one turn lead to one epoch. The job begins when all hosts are here. With --respawn, a host gets a new
+ * process for each one that died there: at once, or when the host's agent has come again. The new process has a slot of
+ * its own.
  *
- * Should the lighthouse itself end, all agents end their ranks; the last checkpoint is there. */
+ * If the lighthouse itself ends, all agents end their ranks; the job resumes from its last checkpoint. */
 #define _GNU_SOURCE
 #include "launch/lighthouse_job.h"
 #include "launch/next_membership.h"
@@ -29,7 +30,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-static const double again_s = 1;             /* after its host was lost an agent is started again */
+static const double again_s = 1;             /* from the loss of a host to the new start of its agent */
 
 /* ---- to all ---- */
 bool lighthouse_has(const struct lighthouse *l, int h) { return l->host[h].state == HOST_IS_HERE; }
@@ -45,15 +46,15 @@ void lighthouse_end_all(struct lighthouse *l) {
     lighthouse_say(l, -1, HOST_SIGNAL, -1, 0, SIGTERM);
 }
 
-/* With the line of why. */
+/* Prints the recorded failure. */
 void lighthouse_give_up(struct lighthouse *l) {
     status_report();
     if (l->code == 0) l->code = 1;
     lighthouse_end_all(l);
 }
 
-/* ---- who goes on ---- */
-/* Or has said that all is done: from now on a death costs nothing. */
+/* ---- after a death ---- */
+/* Has a rank finished, or said that all is done? From then on a death costs nothing. */
 static bool has_finished(const struct lighthouse *l) {
     if (own_epoch_is_closed(l->memory)) return true;
     for (int s = 0; s < l->job.n_slots; s++)
@@ -67,13 +68,13 @@ static struct plan_view view_of(struct lighthouse *l) {
                               plan_shape(l->memory, l->request->n_ranks), l->alive, l->told, l->left};
 }
 
-/* Those who might go on apart from these: members; until all are whole, members of the epoch that they go back to. */
+/* The epoch whose members might go on separately: this one if it is whole, else the one that its members go back to. */
 static const struct epoch *who_counts(const struct lighthouse *l, const struct epoch *now, bool whole) {
     bool known = now->from >= 0 && now->number - now->from < OWN_EPOCHS;
     return whole || !known ? now : &l->memory->of[now->from % OWN_EPOCHS];
 }
 
-/* Of them so many can be reached; and so many may live where nobody sees them. */
+/* Count the members that are reached, that may live on silent hosts, and that are dead. */
 static void count(const struct lighthouse *l, const struct epoch *now, int *n_reached, int *n_silent, int *n_dead) {
     *n_reached = *n_silent = *n_dead = 0;
     for (int i = 0; i < now->n; i++) {
@@ -102,7 +103,7 @@ static enum status next_epoch(struct lighthouse *l, const struct epoch *now, str
     return FAIL(E_COMM, "%s; " TOO_FEW, l->who, n_reached, next->n, l->request->elastic);
 }
 
-/* @return whether there is room for it */
+/* @return whether the memory has room for it */
 static bool open_epoch(struct lighthouse *l, const struct epoch *next) {
     if (own_epoch_open(l->memory, &l->job, next, NULL) != OK) {
         lighthouse_give_up(l);
@@ -114,7 +115,7 @@ static bool open_epoch(struct lighthouse *l, const struct epoch *next) {
     return true;
 }
 
-/* At the end of a turn in which somebody has died. */
+/* At the end of a turn with deaths. */
 void lighthouse_go_on(struct lighthouse *l) {
     const struct epoch now = own_epoch_now(l->memory);
     struct epoch next;
@@ -138,7 +139,7 @@ static void say_signal(void *of, int slot, int number) {
 }
 static void say_cut(void *of, int slot, int other) {
     struct lighthouse *l = of;
-    const int32_t epoch = own_epoch_now(l->memory).number;           /* heard in a later one it is no act */
+    const int32_t epoch = own_epoch_now(l->memory).number;           /* a later epoch ignores it */
     host_link_say_word(&l->host[l->host_of[slot]].link, HOST_CUT, slot, epoch, other);
 }
 
@@ -176,7 +177,7 @@ void lighthouse_look_ahead(struct lighthouse *l) {
     wreak(l, &view);
 }
 
-/* ---- in place of the dead ---- */
+/* ---- replacements of dead processes ---- */
 static void place(struct lighthouse *l, int h) {
     int s = l->n_started++;
     l->host_of[s] = l->memory->host[s] = (int16_t)h;
@@ -200,7 +201,7 @@ static void add_who(struct lighthouse *l, const char *text) {
     snprintf(l->who + n, sizeof l->who - n, "%s%s", n ? "; " : "", text);
 }
 
-/* launch reads this (launch_filter.c). */
+/* launch_filter.c reads this line. */
 static void tell(const struct lighthouse *l, int slot, int status) {
     const char *host = l->names.of[l->host_of[slot]].name;
     if (WIFSIGNALED(status))
@@ -215,14 +216,14 @@ static bool has_ranks(const struct lighthouse *l, int h) {
     return false;
 }
 
-/* As agent.c has it: only a rank that has said that it has finished has ended well. */
+/* As in agent.c, only a rank that has said that it has finished has ended well. */
 static void has_ended(struct lighthouse *l, int slot, int status) {
     bool finished = WIFEXITED(status) && atomic_load(&l->memory->line[slot].state) == OWN_FINISHED;
     int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     char text[128];
     l->alive[slot] = false;
     l->n_left--;
-    if (l->ending_s > 0) return;             /* it was told to */
+    if (l->ending_s > 0) return;             /* by the lighthouse's own TERM */
     if (l->left[slot]) {
         int h = l->host_of[slot];
         fprintf(stderr, "trivium: process %d has left%s%s\n", slot, has_ranks(l, h) ? "" : ", the last one of host ",
@@ -271,7 +272,7 @@ void lighthouse_lose(struct lighthouse *l, int h, enum host_state how, const cha
     lighthouse_give_up(l);
 }
 
-/* ---- what the agents say ---- */
+/* ---- messages of the agents ---- */
 static bool take_shape(struct lighthouse *l, const char *body) {
     struct epoch_shape shape;
     memcpy(&shape, body, sizeof shape);
@@ -282,10 +283,11 @@ static bool take_shape(struct lighthouse *l, const char *body) {
     return right;
 }
 
-/* Only when all have said it may anybody know: what they go back to is given up then. */
+/* Tell hosts that an epoch is whole only after all its members have said so: ranks then discard the state that they
+ * could go back to. */
 static void is_whole(struct lighthouse *l, int slot, int32_t number) {
     const struct epoch now = own_epoch_now(l->memory);
-    if (number != now.number) return;        /* a newer one has been opened meanwhile */
+    if (number != now.number) return;        /* a newer epoch is open */
     l->memory->board[number % OWN_EPOCHS][slot].whole = 1;
     if (l->whole_of == number || !own_epoch_is_whole(l->memory, &now)) return;
     l->whole_of = number;
@@ -293,11 +295,11 @@ static void is_whole(struct lighthouse *l, int slot, int32_t number) {
 }
 
 static void has_address(struct lighthouse *l, int h, int slot, int64_t address) {
-    l->memory->address[slot] = (uint64_t)address;            /* for a host that comes later */
+    l->memory->address[slot] = (uint64_t)address;            /* for hosts that come later */
     lighthouse_say(l, h, HOST_ADDRESS, slot, 0, address);
 }
 
-/* All ranks of an epoch hear that it is closed, or all hear of the next one. */
+/* Either all ranks of an epoch receive that it is closed, or all receive the next one. */
 static void closes(struct lighthouse *l, int32_t number) {
     if (!own_epoch_is_closed(l->memory) && own_epoch_close(l->memory, number))
         lighthouse_say(l, -1, HOST_CLOSED, 0, number, 0);
@@ -307,21 +309,21 @@ static void rests(struct lighthouse *l, int slot, int32_t number) {
     if (number == own_epoch_now(l->memory).number) l->memory->board[number % OWN_EPOCHS][slot].rests = 1;
 }
 
-/* One that leaves does not change its mind. @return whether there is such a wish */
+/* A wish to leave cannot be withdrawn. @return whether `what` is a wish */
 static bool wishes(struct lighthouse *l, int slot, int64_t what) {
     if (what != EPOCH_STAYS && what != EPOCH_WANTS_RELIEF && what != EPOCH_LEAVES) return false;
     if (l->memory->line[slot].wish != EPOCH_LEAVES) l->memory->line[slot].wish = (int)what;
     return true;
 }
 
-/* Of another epoch it does not count (own_word_slot). */
+/* Readers ignore a loss in another epoch (own_word_slot). */
 static bool has_lost(struct lighthouse *l, int slot, int64_t lost) {
     if (lost < 0 || lost > INT32_MAX) return false;
     l->memory->line[slot].lost = (int)lost;
     return true;
 }
 
-/* @return whether host h may say so */
+/* @return whether host h may send this message */
 static bool take(struct lighthouse *l, int h, const struct host_message *m) {
     if (m->kind == HOST_ALIVE) return true;
     if (m->kind == HOST_HERE || !l->has_begun) return false;

@@ -13,7 +13,7 @@
 /* ---- words ---- */
 struct text { char *at, *end; };
 
-/* A word, with each %h replaced; NULL: no room. */
+/* Copy a word with each %h replaced; NULL: no room. */
 static char *put_word(struct text *t, const char *word, size_t n, const char *name) {
     char *from = t->at;
     for (size_t i = 0; i < n; i++) {
@@ -58,7 +58,7 @@ static void become(char *const *words, int in, const sigset_t *unblocked, pid_t 
     _exit(127);
 }
 
-/* A line is less than a pipe holds, so it is written before there is anybody who could end without reading it. */
+/* The line fits into a pipe's buffer, so it is written before fork: a reader that ends early cannot raise SIGPIPE. */
 enum status start_agent(char *const *words, const unsigned char *secret, const sigset_t *unblocked, pid_t *out) {
     int in[2];
     char line[SECRET_TEXT + 1];

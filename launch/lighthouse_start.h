@@ -1,4 +1,4 @@
-/* How the agents of the hosts are started. */
+/* Starts the agents of the hosts. */
 #ifndef TRIVIUM_LAUNCH_LIGHTHOUSE_START_H
 #define TRIVIUM_LAUNCH_LIGHTHOUSE_START_H
 
@@ -8,13 +8,13 @@
 
 enum { START_MOST_WORDS = 64 };
 
-/** The words that start the agent of a host, NULL at the end: those of `command` between blanks, each %h being the
- *  host's name, and then `self agent --meet MEET --host NAME`. command NULL or "": no words before that. text: where
- *  they lie.
+/** The words that start the agent of a host, NULL at the end: the words of `command`, split at blanks, with the host's
+ *  name for each %h, and then `self agent --meet MEET --host NAME`. command NULL or "": no words before these. text:
+ *  storage for the words.
  *  @errors E_USAGE: too many or too long */
 enum status start_words(const char *command, const char *self, const char *meet, const char *name, char text[4096],
                         char *words[START_MOST_WORDS]);
-/** Run them, with the secret as their standard input. @errors E_IO */
+/** Run the words, with the secret on standard input. @errors E_IO */
 enum status start_agent(char *const *words, const unsigned char *secret, const sigset_t *unblocked, pid_t *out);
 
 #endif

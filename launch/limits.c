@@ -1,5 +1,5 @@
-/* The figures are those of Open MPI 4.1: PMIx maps two files of 4 MiB, each rank a segment of 4 MiB and a bit in shared
- * memory; mpirun keeps less than 40 files open and 4 for each rank. */
+/* The figures are those of Open MPI 4.1: PMIx maps two files of 4 MiB; each rank maps a segment of slightly more than 4
+ * MiB in shared memory; mpirun keeps fewer than 40 files open, and 4 per rank. */
 #include "launch/limits.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 enum { MIB = 1 << 20, FILE_BYTES = 5 * MIB, FILES_BYTES = 10 * MIB, SEGMENT_BYTES = 4 * MIB + MIB / 4 };
 enum { OPEN_FILES = 40, OPEN_FILES_A_RANK = 4 };
 
-/* ---- before the libraries: OpenBLAS's constructor asks for its buffers again and again, until it gets them ---- */
+/* ---- before the libraries: OpenBLAS's constructor retries its allocation without end ---- */
 
 enum { BLAS_BYTES = 288 * MIB };
 

@@ -1,15 +1,15 @@
-/* What this machine does not let a job have, found before Open MPI and OpenBLAS stumble over it: they then hang, or
- * fill a page. */
+/* Checks the machine's limits before Open MPI and OpenBLAS run into them: they would hang, or print a page of
+ * errors. */
 #ifndef TRIVIUM_LAUNCH_LIMITS_H
 #define TRIVIUM_LAUNCH_LIMITS_H
 
 #include "lib/base/status.h"
 
-/** Open files, file sizes, TMPDIR and shared memory for mpirun and n ranks on this host. Looked at when they are
- *  about to start; that a job outgrows them later is said where it happens.
- *  @errors E_IO, E_MEMORY: which limit, what it is, what is needed  @collective{none} */
+/** Open files, file sizes, TMPDIR and shared memory for mpirun and n ranks on this host. Checked before the start; a
+ *  job that exceeds a limit later fails where that happens.
+ *  @errors E_IO, E_MEMORY: the limit, its value, the value that is needed  @collective{none} */
 enum status limits_look(int n_ranks);
-/** The same for a process that starts MPI alone, without launch, mpirun or srun; nothing for others.
+/** The same for a process that starts MPI without launch, mpirun or srun; checks nothing otherwise.
  *  @errors E_IO, E_MEMORY  @collective{none} */
 enum status limits_look_alone(void);
 

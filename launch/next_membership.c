@@ -29,7 +29,7 @@ bool plan_should_move(const struct own_memory *m, int s) {
     return state == OWN_RUNNING || (state == OWN_STARTING && now.number > 0 && epoch_place(&now, s) >= 0);
 }
 
-/* What it had is elsewhere: the new epoch is whole. */
+/* A slot outside the epoch that wished to leave. Its state is on other ranks, because the epoch is whole. -1: none. */
 static int who_has_left(const struct plan_view *v, const struct epoch *now) {
     for (int s = 0; s < v->n_slots; s++)
         if (v->there[s] && !v->left[s] && epoch_place(now, s) < 0 && v->memory->line[s].wish == EPOCH_LEAVES) return s;
@@ -74,5 +74,5 @@ void plan_is_open(const struct plan_view *v, const struct epoch *now, const stru
     }
     fprintf(stderr, "trivium: rank %d leaves; epoch %d goes on with %d ranks\n", epoch_place(now, act->slot),
             act->next.number, act->next.n);
-    atomic_store(&v->memory->line[act->slot].wish, EPOCH_LEAVES);                  /* one that was relieved does, too */
+    atomic_store(&v->memory->line[act->slot].wish, EPOCH_LEAVES);                  /* also a relieved rank */
 }

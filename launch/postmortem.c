@@ -1,4 +1,4 @@
-/* trivium postmortem: read the rings, print what each rank did last, and the verdict. */
+/* trivium postmortem: reads the flight records and prints what each rank did last, and the verdict. */
 #include "launch/postmortem.h"
 
 #include "lib/comm/comm.h"
@@ -12,8 +12,8 @@
 static const char help[] =
     "trivium postmortem [JOB|DIR] [--json]\n"
     "\n"
-    "What the flight records of a job's ranks say together: the first call in which they differ, who is missing and\n"
-    "who waits, how far behind each is, and what it did last. JOB: of this host, running or dead (default: the one\n"
+    "Compares the flight records of a job's ranks: the first call in which they differ, which ranks are missing and\n"
+    "which wait, how far behind each is, and what it did last. JOB: of this host, running or dead (default: the one\n"
     "that started last); its records are trivium-UID/trivium.JOB.RANK in /dev/shm, and can be removed by hand. DIR:\n"
     "where `trivium launch` has put the records of a job that failed; for root, another user's trivium-UID, too.\n"
     "\n"

@@ -1,5 +1,5 @@
-/* /proc/self/exe leads to the file itself, whatever its name leads to by now, and even if it has none any more. Its own
- * name is used as long as it can be: ps and pgrep know the process by it. */
+/* /proc/self/exe opens the program's own file, even if its name now belongs to another file or is gone. The name is
+ * used while it is valid, because ps and pgrep show it. */
 #include "launch/program.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 static const char self[] = "/proc/self/exe";
 static char path[PATH_MAX];
 
-/* What the kernel adds to the name of a file that is gone. */
+/* Remove the suffix that the kernel adds to the name of a deleted file. */
 static void cut_off(char *text, const char *end) {
     size_t n = strlen(text), n_end = strlen(end);
     if (n > n_end && strcmp(text + n - n_end, end) == 0 && access(text, F_OK) != 0) text[n - n_end] = 0;

@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Scripts around a rank look for these. */
+/* Scripts that wrap a rank read these variables. */
 static void tell_as_mpirun_does(const struct own_job *job, int local) {
     char slot[16], on_host[16], n[16];
     snprintf(slot, sizeof slot, "%d", job->slot);
@@ -22,7 +22,7 @@ static void tell_as_mpirun_does(const struct own_job *job, int local) {
 
 void rank_become(const struct own_job *job, int local, char **words, const sigset_t *unblocked, pid_t agent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != agent) _exit(1);        /* it died before that */
+    if (getppid() != agent) _exit(1);        /* the agent died before prctl */
     own_job_tell(job);
     tell_as_mpirun_does(job, local);
     signal(SIGUSR1, SIG_DFL);

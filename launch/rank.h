@@ -1,4 +1,4 @@
-/* How an agent makes a process of it a rank. */
+/* Turns a child process of an agent into a rank. */
 #ifndef TRIVIUM_LAUNCH_RANK_H
 #define TRIVIUM_LAUNCH_RANK_H
 
@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 /** In a child that was just forked: become rank job->slot of words[0]. local: its number on this host; unblocked: the
- *  signals as they were before the agent watched them; agent: its process. Does not return. */
+ *  signal mask before the agent blocked signals; agent: the agent's process number. Does not return. */
 void rank_become(const struct own_job *, int local, char **words, const sigset_t *unblocked, pid_t agent)
     __attribute__((noreturn));
 

@@ -1,14 +1,15 @@
-/* A rank whose connection has ended says so in its line of the job's memory, and waits. Often the other one has died,
- * and the connection ends a moment before that is seen. Only if both still live after that moment are they lost to
- * each other: an epoch of the same ranks makes all connections again. If one is lost in that, too, before the epoch is
- * whole, one of the two is on the wrong side of the network; without the greater one, its death is as others are. */
+/* A rank whose connection has ended writes so into its line of the job's memory, and waits. Often its peer has died,
+ * and the connection ends a moment before the death is seen. Only if both still live after that moment is the
+ * connection lost: an epoch of the same ranks makes all connections again. If that epoch loses one, too, before it is
+ * whole, the network separates the two. Then the one with the greater slot is killed, and its death is handled as any
+ * other. */
 #include "launch/reconnect.h"
 
 #include <stdio.h>
 
 static const double moment_s = 0.05;
 
-/* The first that says so, and whom. */
+/* The first member that has lost a live member, and that member. */
 static bool find_lost(const struct reconnect *r, const struct plan_view *v, const struct epoch *now, int lost[2]) {
     for (int i = 0; i < now->n; i++) {
         lost[0] = now->slot[i];

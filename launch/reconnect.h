@@ -1,20 +1,20 @@
-/* Two ranks that live, and have lost the connection between them: what the agent of one host, and the lighthouse of
- * several, do at each turn. */
+/* Two live ranks that have lost their connection. The agent of one host and the lighthouse of several call
+ * reconnect_look at each turn. */
 #ifndef TRIVIUM_LAUNCH_RECONNECT_H
 #define TRIVIUM_LAUNCH_RECONNECT_H
 
 #include "launch/next_membership.h"
 
-/* since_s: when the slots in `lost` were first seen to live without each other; epoch: opened for such a loss;
- * ended: killed for one. -1: none. */
+/* lost: the two slots; since_s: when their loss was first seen; epoch: the epoch opened for a loss; ended: the slot
+ * killed for one. -1: none. */
 struct reconnect { int lost[2], ended; int32_t epoch; double since_s; };
 #define RECONNECT_NOTHING ((struct reconnect){{-1, -1}, -1, -1, 0})
 
-/** PLAN_OPEN: an epoch of the same ranks, in which all connections are new; when it is open, reconnect_is_open.
- *  PLAN_END: that could not be made either, so this process, which is one of the two, is killed; that is said.
+/** PLAN_OPEN: open an epoch of the same ranks, in which all connections are new, then call reconnect_is_open. PLAN_END:
+ *  that connection failed as well; kill process `slot`, one of the two. A line about it has been printed.
  *  @collective{none} */
 struct plan_act reconnect_look(struct reconnect *, const struct plan_view *, double now_s);
-/** The epoch of PLAN_OPEN is: say so. now: the one before. @collective{none} */
+/** Print a line about the epoch of PLAN_OPEN, which is open. now: the epoch before. @collective{none} */
 void reconnect_is_open(struct reconnect *, const struct epoch *now, const struct plan_act *);
 
 #endif

@@ -6,13 +6,13 @@
 
 bool still_too_long(struct still *x, unsigned beat, bool should_move, double now_s, double gap_s, double hang_s) {
     bool moves = beat != x->beat || !should_move || x->moved_s == 0;
-    if (gap_s > 1) x->moved_s += gap_s;      /* the agent was stopped itself */
+    if (gap_s > 1) x->moved_s += gap_s;      /* the agent itself was stopped */
     bool hangs = !moves && now_s - x->moved_s > hang_s;
     if (moves || hangs) *x = (struct still){beat, now_s};
     return hangs;
 }
 
-/* A letter of /proc/PID/stat, after the name, which may hold anything (proc(5)). */
+/* Reads the state letter of /proc/PID/stat. It follows the name, which may hold any character (proc(5)). */
 static const char *what_it_does(pid_t pid) {
     char path[64], line[512];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);

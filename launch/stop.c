@@ -29,7 +29,7 @@ static void *await_interrupt(void *unused) {
     _exit(EXIT_INTERRUPTED);
 }
 
-/* Under mpirun it is mpirun that ends the ranks. What nohup and a shell's & have ignored stays so. */
+/* Under mpirun, mpirun ends the ranks. A SIGINT that nohup or a shell's & ignores stays ignored. */
 static void listen_for_interrupt(void) {
     struct sigaction now;
     pthread_t thread;
@@ -40,14 +40,14 @@ static void listen_for_interrupt(void) {
     sigaddset(&set, SIGINT);
     sigprocmask(SIG_BLOCK, &set, NULL);
     if (pthread_create(&thread, NULL, await_interrupt, NULL) == 0) pthread_detach(thread);
-    else sigprocmask(SIG_UNBLOCK, &set, NULL);                       /* then it ends without a line */
+    else sigprocmask(SIG_UNBLOCK, &set, NULL);                       /* SIGINT then ends the process without the line */
 }
 
 /* ---- the request to save and leave ---- */
 void stop_listen(void) {
     sigset_t set = requests();
-    sigprocmask(SIG_BLOCK, &set, NULL);                              /* in this thread, and so in all that it starts */
-    signal(SIGUSR1, SIG_DFL);                                        /* an ignored signal would not be kept */
+    sigprocmask(SIG_BLOCK, &set, NULL);                              /* in this thread and all that it starts */
+    signal(SIGUSR1, SIG_DFL);                                        /* an ignored signal would be discarded */
     listen_for_interrupt();
 }
 

@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* The agent, with shells for ranks: they never say that they have finished, so each way to end is a failure. */
+/* The agent, with shells as ranks. Shells never say that they have finished, so every end is a failure. */
 #include "launch/agent.h"
 #include "lib/base/clock.h"
 #include "lib/comm/direct/job.h"
@@ -15,9 +15,10 @@
 
 static char err[4096];
 static double took_s;
-static const char *options[12];          /* more of launch's, NULL at the end */
+static const char *options[12];          /* further options of launch, NULL at the end */
 
-/* The agent of n shells, in a process of its own, which gets `number` once `file` is there. @return how it ended */
+/* Run the agent of n shells in a child process, which gets signal `number` once `file` exists. @return its wait
+ * status */
 static int run(const char *n, const char *shell, int number, const char *file) {
     int text[2];
     double from_s = clock_s();
@@ -51,7 +52,7 @@ static int run(const char *n, const char *shell, int number, const char *file) {
 
 static bool says(const char *text) { return strstr(err, text) != NULL; }
 
-/* slot R of SHELL: what this rank does; the others sleep. */
+/* Slot R runs SHELL; the others sleep. */
 #define ONLY_RANK(r, what) "case $" OWN_JOB_VARIABLE " in slot=" #r "*) " what ";; *) exec sleep 100;; esac"
 
 /* One is killed; the others end half a second later. */
@@ -61,14 +62,14 @@ TEST(test_the_first_that_fails_ends_the_others) {
     assert_int_equal(run("3", ONLY_RANK(1, "exit 7"), 0, NULL), 7);
     assert_true(says("trivium agent: rank 1 on host ") && says(" ended with code 7\n"));
     assert_true(took_s < 10);
-    assert_int_equal(run("3", ONLY_RANK(2, "exit 0"), 0, NULL), 1);    /* it has not finished, whatever it says */
+    assert_int_equal(run("3", ONLY_RANK(2, "exit 0"), 0, NULL), 1);    /* code 0, but it has not finished */
     assert_true(says("rank 2 on host ") && says(" ended with code 0\n"));
     assert_int_equal(run("2", ONLY_RANK(0, "kill -9 $$"), 0, NULL), 128 + SIGKILL);
     assert_true(says("rank 0 on host ") && says(" was killed by signal 9 (Killed)\n"));
-    assert_null(strstr(strstr(err, "agent:") + 1, "agent:"));          /* of the others nothing */
+    assert_null(strstr(strstr(err, "agent:") + 1, "agent:"));          /* no line about the others */
 }
 
-/* One that ignores TERM is killed after a second; one that is stopped ends, too. */
+/* A rank that ignores TERM is killed after a second; a stopped rank ends, too. */
 TEST(test_who_does_not_end_is_killed) {
     assert_int_equal(run("2", "trap '' TERM; " ONLY_RANK(1, "sleep 0.3; exit 3"), 0, NULL), 3);
     assert_true(took_s >= 1 && took_s < 10);
@@ -80,7 +81,7 @@ TEST(test_who_does_not_end_is_killed) {
 TEST(test_signals_are_passed_on) {
     char shell[512], file[256];
     snprintf(file, sizeof file, "%s", test_path("ready"));
-    /* each makes the file when it listens, but the last one; then both wait */
+    /* each but the last makes the file when it listens; then both wait */
     snprintf(shell, sizeof shell, "trap 'exit 9' USR1; case $" OWN_JOB_VARIABLE " in slot=0*) sleep 0.2; touch %s;; "
              "esac; while :; do sleep 0.05; done", file);
     assert_int_equal(run("2", shell, SIGUSR1, file), 9);
@@ -91,8 +92,8 @@ TEST(test_signals_are_passed_on) {
     assert_true(took_s < 10);
 }
 
-/* Shells never finish, so each of these jobs ends with a failure at last. Nor do they tell what a replica is: without a
- * spare nobody goes on. */
+/* Shells never finish, so each of these jobs fails at last. Nor do they write the shape of a replica, so without a
+ * spare the job ends. */
 TEST(test_who_is_left_goes_on) {
     options[0] = "--elastic", options[1] = "2";
     assert_int_equal(run("3", ONLY_RANK(1, "kill -9 $$"), 0, NULL), 128 + SIGKILL);
@@ -103,12 +104,12 @@ TEST(test_who_is_left_goes_on) {
     assert_true(says("agent: rank ") && says(" ended with code 4"));
     assert_int_equal(run("3", DIES(3), 0, NULL), 4);
     assert_true(says("has killed spare 3; nothing is lost\n") && !says("epoch 1"));
-    assert_int_equal(run("3", ONLY_RANK(1, "exit 5"), 0, NULL), 5);                     /* by itself: not survived */
+    assert_int_equal(run("3", ONLY_RANK(1, "exit 5"), 0, NULL), 5);                     /* not by a signal: the job
+                                                                                         * ends */
     memset(options, 0, sizeof options);
 }
 
-/* In place of each that dies another one is started, as a spare, as long as there are any: the shells of slots 4 and 5
- * die, too. */
+/* Each dead process is replaced by a new spare, up to --respawn: the shells of slots 4 and 5 die, too. */
 TEST(test_the_dead_are_started_again) {
     const char *const given[] = {"--elastic", "2", "--spares", "1", "--respawn", "2"};
     memcpy(options, given, sizeof given);

@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* What chaos does, and never does; and what it says that it cost. */
+/* The acts of chaos, the acts it never chooses, and the costs it prints. */
 #include "launch/chaos.h"
 #include "tests/test.h"
 
@@ -57,7 +57,8 @@ TEST(test_enough_are_always_left) {
     job.least = 4;
     for (int k = 0; k < 1000; k++) assert_int_equal(chaos_act(3, k, 1, 1, &job).kind, CHAOS_SLOW);
     job.least = 2;
-    for (int k = 0; k < 1000; k++) assert_true(chaos_act(3, k, 1, 0, &job).kind != CHAOS_STOP);      /* nobody looks */
+    for (int k = 0; k < 1000; k++) assert_true(chaos_act(3, k, 1, 0, &job).kind != CHAOS_STOP);      /* no agent would
+                                                                                                      * kill it */
     memset(alive, 0, sizeof alive);
     assert_int_equal(chaos_act(3, 0, 1, 1, &job).n, 0);
 }
@@ -107,7 +108,7 @@ TEST(test_what_it_cost) {
     assert_string_equal(text, "chaos 5: 3 killed, 0 stopped, 0 slowed, 0 cut; 2 new epochs with steps; 1 step "
                               "done again\n"
                               "chaos 5: to the next step 2.00 s at the median, 2.00 s at most; goodput 85.0%, "
-                              "foretold 76.6%\n");
+                              "predicted 76.6%\n");
 }
 
 TESTS(unit_test(test_an_act_is_a_function_of_seed_and_number), unit_test(test_enough_are_always_left),

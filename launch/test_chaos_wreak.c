@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* What chaos does to a job that is a memory and nothing else, and a hand that writes down what it is told. */
+/* Chaos on a job that is only a memory, with a hand that records its calls. */
 #include "launch/chaos_wreak.h"
 #include "tests/test.h"
 
@@ -48,7 +48,7 @@ static void begin(void) {
     }
 }
 
-/* From second `from` to `to`, with a step every hundredth. */
+/* Run from second `from` to `to`, with a step every hundredth of a second. */
 static void go(struct wreak *w, int least, double from_s, double to_s) {
     const struct plan_view view = {.memory = &memory, .n_slots = N, .n_at_first = N, .least = least, .there = there,
                                    .shape = {1, 1, 0, 0, N, {0}}};
@@ -59,7 +59,7 @@ static void go(struct wreak *w, int least, double from_s, double to_s) {
     }
 }
 
-/* None may die: who is slowed goes on, and connections between hosts are cut. */
+/* No rank may die: slowed ranks continue, and connections between hosts are cut. */
 TEST(test_who_is_slowed_goes_on) {
     struct wreak w = {.seed = 7, .mean_s = 0.1};
     begin();
@@ -69,8 +69,8 @@ TEST(test_who_is_slowed_goes_on) {
     assert_true(w.costs.acts[CHAOS_SLOW] == n_of[SIGSTOP] && w.costs.acts[CHAOS_CUT] == n_cut);
 }
 
-/* A slowed rank that gets no core at once may have to wait for one: slowed again meanwhile, it would not have moved for
- * --hang-timeout, and be killed, though no more may be lost. */
+/* A slowed rank that gets no core at once may have to wait for one: if it were slowed again meanwhile, it would not
+ * move for --hang-timeout and be killed, though no rank may be lost. */
 TEST(test_who_was_slowed_rests) {
     struct wreak w = {.seed = 7, .mean_s = 0.05, .hang_s = 1.5};
     begin();
@@ -79,7 +79,7 @@ TEST(test_who_was_slowed_rests) {
     assert_true(least_rest_s > 1.45 && least_rest_s < 2);
 }
 
-/* One may die. That it has is not seen yet; meanwhile no other one is killed, or stopped for good. */
+/* One rank may die. Until its death is seen, no other one is killed or stopped for good. */
 TEST(test_who_is_to_die_is_not_counted_on) {
     struct wreak w = {.seed = 7, .mean_s = 0.1, .hang_s = 1};
     begin();
@@ -88,7 +88,7 @@ TEST(test_who_is_to_die_is_not_counted_on) {
     assert_true(w.costs.acts[CHAOS_SLOW] > 20);
 }
 
-/* Nothing before the first step, after the last, or without a seed. */
+/* There are no acts before the first step, after the last, or without a seed. */
 TEST(test_when_it_acts) {
     const struct plan_view view = {.memory = &memory, .n_slots = N, .n_at_first = N, .least = 1, .there = there};
     struct wreak w = {.seed = 7, .mean_s = 0.1}, none = {.mean_s = 0.1};

@@ -30,7 +30,7 @@ static void close_ends(struct ends *e) {
     host_link_close(&e->lighthouse);
 }
 
-/* The next message of `to`, after some turns of both. */
+/* The next message at `to`, after some turns of both ends. */
 static bool next(struct host_link *from, struct host_link *to, struct host_message *m) {
     for (int i = 0; i < 2000; i++) {
         if (host_link_next(to, m)) return true;
@@ -62,7 +62,7 @@ TEST(test_messages_arrive_in_order) {
     close_ends(&e);
 }
 
-/* Byte by byte it is the same message, and none before its last byte. */
+/* A message that arrives byte by byte is the same, and is there only after its last byte. */
 TEST(test_a_message_is_whole_or_none) {
     struct ends e = open_ends();
     struct host_message m;
@@ -76,7 +76,7 @@ TEST(test_a_message_is_whole_or_none) {
     close_ends(&e);
 }
 
-/* The largest: more than a socket takes at once, and as much as an end has room for. */
+/* The largest message: more than a socket takes at once, and all that an end has room for. */
 TEST(test_a_long_message) {
     struct ends e = open_ends();
     struct host_message m;
@@ -121,7 +121,7 @@ TEST(test_what_is_no_message_ends_the_connection) {
     assert_string_equal(after(UINT32_MAX, 0, true), no);
 }
 
-/* What was said before the end still counts. */
+/* Messages before the end of a connection still count. */
 TEST(test_the_end_comes_after_what_was_said) {
     struct ends e = open_ends();
     struct host_message m;
@@ -174,7 +174,7 @@ TEST(test_what_was_changed_on_its_way_is_no_message) {
     }
 }
 
-/* Whoever reads nothing does not fill this end's memory. */
+/* A peer that reads nothing does not fill this end's memory. */
 TEST(test_who_reads_nothing_is_given_up) {
     struct ends e = open_ends();
     char *body = calloc(1, HOST_MOST_TEXT);
@@ -195,10 +195,10 @@ TEST(test_a_job_is_written_and_read) {
     size_t bytes;
     struct host_texts t;
     setenv("TRIVIUM_TEST_OF_HOSTS", "x=y", 1);
-    setenv("TRIVIUM_SECRET", "nobody reads this", 1);
+    setenv("TRIVIUM_SECRET", "no one reads this", 1);
     assert_ok(host_job_write(&job, words, &body, &bytes));
     unsetenv("TRIVIUM_SECRET");
-    assert_null(memmem(body, bytes, "nobody reads", 12));
+    assert_null(memmem(body, bytes, "no one reads", 12));
     const struct host_message m = {HOST_JOB, body, (uint32_t)bytes};
     assert_ok(host_job_read(&m, &t));
     assert_true(t.job.me == 1 && t.job.n_slots == 3 && t.job.n == 2 && t.job.host[2] == 1 && t.job.hang_s == 60);
@@ -210,14 +210,14 @@ TEST(test_a_job_is_written_and_read) {
     for (int i = 0; words[i]; i++) assert_string_equal(t.words[i], words[i]);
     assert_null(t.words[5]);
     host_texts_free(&t);
-    /* cut short, or with a wrong number of texts, it is none */
+    /* a message that is cut short, or has a wrong number of texts, is no job */
     for (size_t cut = sizeof(struct host_job); cut < bytes; cut++)
         assert_fails(host_job_read(&(struct host_message){HOST_JOB, body, (uint32_t)cut}, &t), E_FORMAT, "this build");
     ((struct host_job *)(void *)body)->n_texts++;
     assert_fails(host_job_read(&m, &t), E_FORMAT, "cut short");
     ((struct host_job *)(void *)body)->n_texts -= 2;
     assert_fails(host_job_read(&m, &t), E_FORMAT, "cut short");
-    /* and no text gets into the environment that is not to */
+    /* and other settings do not get into the environment */
     ((struct host_job *)(void *)body)->n_texts++;
     ((struct host_job *)(void *)body)->n_settings++;
     assert_fails(host_job_read(&m, &t), E_FORMAT, "the setting trivium, which ranks do not get");

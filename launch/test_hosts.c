@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Hosts' names, who comes in at the lighthouse's door, and how an agent is started. */
+/* Names of hosts, the lighthouse's door, and the start of an agent. */
 #include "launch/host_door.h"
 #include "launch/hosts.h"
 #include "launch/lighthouse_start.h"
@@ -92,7 +92,7 @@ TEST(test_ranks_are_dealt_to_hosts) {
     assert_fails(host_list_deal(&list, 8, host), E_USAGE, "8 ranks", "hosts with 7");
     assert_ok(host_list_deal(&list, 4, host));
     assert_true(host[0] == 0 && host[1] == 0 && host[2] == 1 && host[3] == 1);
-    assert_true(list.n == 2 && list.of[1].n == 2);           /* c has none, and is left out */
+    assert_true(list.n == 2 && list.of[1].n == 2);           /* c gets none, and is removed */
     assert_ok(host_list_read("a:2,b:1", &list));
     assert_ok(host_list_deal(&list, 3, host));
     assert_true(host[1] == 0 && host[2] == 1 && list.n == 2);
@@ -112,7 +112,7 @@ TEST(test_addresses) {
     assert_fails(host_address_read("127.0.0.3:70000", 1, &at), E_CONFIG, "HOST:PORT");
     assert_fails(host_address_read(":7070", 1, &at), E_CONFIG, "HOST:PORT");
     assert_true(host_is_here(0x7f000005));                   /* all of 127/8 is */
-    assert_false(host_is_here(0xc6336401));                  /* 198.51.100.1 is nobody's */
+    assert_false(host_is_here(0xc6336401));                  /* 198.51.100.1: documentation only */
     assert_ok(host_seen_from(0x7f000001, &own));
     assert_true(own >> 24 == 127);
 }
@@ -183,7 +183,7 @@ static int ends(pid_t pid) {
     waitpid(pid, &status, 0);
     return WEXITSTATUS(status);
 }
-/* The next that comes in within so many seconds; -1: nobody. */
+/* The connection of the next caller that comes in within this number of seconds; -1: none. */
 static int comes(double seconds) {
     struct sealed wire;
     bool in = false;

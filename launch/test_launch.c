@@ -13,7 +13,7 @@
 
 static struct launch_filter filter;
 
-/* What of `text` the filter lets through, fed line by line as launch_job does. */
+/* The part of `text` that the filter passes, fed line by line as in launch_job. */
 static const char *through(const char *text) {
     static char passed[8192];
     passed[0] = 0;
@@ -108,7 +108,7 @@ TEST(test_filter_reads_what_the_agent_says) {
 
 TEST(test_filter_drops_reads_of_a_dead_rank) {
     assert_string_equal(through("[n1:99] Read -1, expected 8192, errno = 3\n"), "");
-    assert_unchanged("[n1:99] Read -1, expected 8192, errno = 1\n"); /* not allowed to: somebody has to know */
+    assert_unchanged("[n1:99] Read -1, expected 8192, errno = 1\n"); /* EPERM: the user must see it */
     assert_unchanged("[n1:99] Read the manual\n");
 }
 
@@ -199,7 +199,7 @@ TEST(test_words_are_mpirun_program_command) {
     free(words);
 }
 
-/* Of the direct transport, up to seven more words. */
+/* Parse a request for the direct transport with up to seven more words. */
 static enum status parse_hosts(struct launch_request *r, const char *a, const char *b, const char *c, const char *d,
                                const char *e, const char *f) {
     const char *words[] = {"--comm-transport", "direct", a, b, c, d, e, f}, *argv[16];

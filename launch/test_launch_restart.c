@@ -38,7 +38,7 @@ TEST(test_only_what_died_is_started_again) {
     assert_int_equal(launch_judge(&later, 0, 3, 0), ATTEMPT_DONE);
     assert_int_equal(launch_judge(&bad, 0, 3, 0), ATTEMPT_DONE);
     assert_int_equal(launch_judge(&nan, 0, 3, 0), ATTEMPT_DONE);
-    died.end.asked = true; /* whoever sent launch a signal wanted it to end */
+    died.end.asked = true; /* a signal to launch means that it should end */
     assert_int_equal(launch_judge(&died, 0, 3, 0), ATTEMPT_DONE);
 }
 

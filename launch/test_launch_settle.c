@@ -17,7 +17,7 @@ static const char *config(const char *name, const char *text) {
     return path;
 }
 
-/* The words of `text`, with the file's path for each @, settled and joined; and read again they say the same. */
+/* The words of `text`, with the file's path for each @, settled and joined. Parsed again, they set the same options. */
 static const char *settled(const char *text, const char *path, struct plan *before, struct plan *after) {
     static char joined[4096];
     char copy[4096] = "", *command[32] = {NULL};

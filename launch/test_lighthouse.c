@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* The lighthouse, with this test for agents: what it lets whom know, and when it opens an epoch. */
+/* The lighthouse, with this test as its agents: the messages it sends, and the epochs it opens. */
 #include "launch/host_door.h"
 #include "launch/host_job.h"
 #include "launch/hosts.h"
@@ -23,7 +23,7 @@ static bool is_silent[3];
 static struct host_job job;
 
 /* ---- a lighthouse, and agents ---- */
-/* A port that nobody listens on now. */
+/* A port that no process listens on now. */
 static void find_port(void) {
     struct host_door door;
     assert_ok(host_door_open(&door, (struct network_address){0x7f000001, 0}, secret));
@@ -78,7 +78,7 @@ static void come(int h, const char *name) {
     host_link_flush(&host[h], 1);
 }
 
-/* The next message to h within so many seconds, signs of life aside. Those that speak do meanwhile. */
+/* The next message to h within this number of seconds, except signs of life. Hosts that speak send theirs meanwhile. */
 static bool hears(int h, double seconds, struct host_message *m) {
     for (double until_s = clock_s() + seconds; clock_s() < until_s; usleep(1000)) {
         for (int k = 0; k < 3; k++)
@@ -124,7 +124,7 @@ static void leave(int h) {
     host[h].fd = -1;
 }
 
-/* All ends, as soon as the lighthouse has seen the signal: whoever leaves before is a host that is lost.
+/* End the job, once the lighthouse has seen the signal: an agent that leaves earlier would be a lost host.
  * @return the code */
 static int finish(void) {
     struct host_message m;
@@ -154,7 +154,7 @@ static void begin(const char *list, const char *options) {
     for (int h = 0; h < n; h++) hears_job(h);
 }
 
-/* Any rank may be left out: rank 0 has told so. */
+/* Any rank may be left out: rank 0 has sent this shape. */
 static void begin_elastic(const char *list, const char *options) {
     const struct epoch_shape any_number = {1, 1, 0, 0, 0, {0}};
     begin(list, options);
@@ -182,13 +182,14 @@ TEST(test_what_is_passed_on) {
     assert_true(word.slot == 1 && word.value == 0x7f00000112345);
     host_link_say_word(&host[1], HOST_KEPT, 0, 0, 77);
     assert_true(hears_word(0, HOST_KEPT).value == 77);
-    assert_true(hears_nothing(1));                                   /* not back to who has said it */
+    assert_true(hears_nothing(1));                                   /* not back to its sender */
     kill(lighthouse, SIGUSR1);
     assert_true(hears_word(0, HOST_SIGNAL).value == SIGUSR1 && hears_word(1, HOST_SIGNAL).value == SIGUSR1);
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
-/* Nobody knows that an epoch is whole before the lighthouse does, and the next one goes back accordingly. */
+/* Hosts receive that an epoch is whole only after the lighthouse has seen it, and the next epoch goes back
+ * accordingly. */
 TEST(test_whole_is_what_all_have_said) {
     begin_elastic("a:1,b:1,c:1", "--elastic 1");
     host_link_say_word(&host[0], HOST_WHOLE, 0, 0, 0);
@@ -201,7 +202,7 @@ TEST(test_whole_is_what_all_have_said) {
     assert_true(e.number == 1 && e.from == 0 && e.n == 2 && e.slot[0] == 0 && e.slot[1] == 1);
     assert_true(hears_epoch(1).host[1] == 1);
     host_link_say_word(&host[0], HOST_WHOLE, 0, 1, 0);
-    host_link_say_word(&host[1], HOST_WHOLE, 1, 0, 0);               /* of the epoch before: late */
+    host_link_say_word(&host[1], HOST_WHOLE, 1, 0, 0);               /* of the previous epoch: late */
     assert_true(hears_nothing(0));
     leave(1);                                                        /* so epoch 1 was never whole */
     e = hears_epoch(0);
@@ -219,7 +220,7 @@ TEST(test_a_host_that_is_lost_is_one_epoch) {
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
-/* As long as nobody knows which ranks make up a replica, none is left out. */
+/* Until the shape of a replica is known, no rank is left out. */
 TEST(test_before_the_shape_is_known) {
     begin("a:2,b:1,c:1", "--elastic 1 --spares 1");
     leave(1);
@@ -231,7 +232,7 @@ TEST(test_before_the_shape_is_known) {
     assert_int_equal(ends(), 1);
 }
 
-/* What a host may not say is its end, and not the job's. */
+/* A message that a host may not send ends the host, not the job. */
 static void is_lost_after(enum host_kind kind, const void *body, size_t bytes) {
     begin_elastic("a:2,b:1", "--elastic 1");
     host_link_say(&host[1], kind, body, bytes);
@@ -256,7 +257,7 @@ TEST(test_who_says_what_it_may_not_is_lost) {
     is_lost_after(HOST_EPOCH, &(struct epoch){.number = 1, .n = 1}, sizeof(struct epoch));
 }
 
-/* b gives no sign, and may live: more than half are reached, or not. */
+/* Host b is silent and may live; more than half of the ranks are reached, or not. */
 TEST(test_without_a_sign) {
     begin_elastic("a:2,b:1", "--elastic 1 --heartbeat-timeout 1");
     is_silent[1] = true;
@@ -309,7 +310,7 @@ TEST(test_ranks_that_end) {
     assert_int_equal(ends(), 0);
 }
 
-/* A rank is to leave: this epoch ends at the edge of a step, and the process when the next one is whole. */
+/* A rank leaves: this epoch ends at the edge of a step, and the process ends when the next epoch is whole. */
 TEST(test_who_leaves) {
     begin_elastic("a:2,b:1", "--elastic 2");
     for (int s = 0; s < 3; s++) {
@@ -330,7 +331,7 @@ TEST(test_who_leaves) {
     host_link_say_word(&host[1], HOST_WHOLE, 2, 1, 0);
     assert_true(hears_word(0, HOST_WHOLE).epoch == 1 && hears_word(1, HOST_WHOLE).epoch == 1);
     struct host_word word = hears_word(0, HOST_SIGNAL);
-    assert_true(word.slot == 1 && word.value == SIGKILL);            /* and nobody of b */
+    assert_true(word.slot == 1 && word.value == SIGKILL);            /* and no slot of b */
     host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
     assert_true(hears_nothing(0) && hears_nothing(1) && says("process 1 has left"));
     assert_int_equal(finish(), 128 + SIGTERM);
@@ -346,18 +347,18 @@ static void are_whole(int32_t epoch) {
     for (int h = 0; h < 2; h++) assert_int_equal(hears_word(h, HOST_WHOLE).epoch, epoch);
 }
 
-/* Two that live get an epoch of the same ranks; if that cannot be made, the greater one is killed. */
+/* Two live ranks get an epoch of the same ranks; if their connection fails again, the greater one is killed. */
 TEST(test_two_that_have_lost_each_other) {
     begin_elastic("a:2,b:1", "--elastic 2");
     are_whole(0);
     lose_each_other(7);
-    assert_true(hears_nothing(0));                                   /* of no epoch that is */
+    assert_true(hears_nothing(0));                                   /* of an epoch that does not exist */
     lose_each_other(0);
     struct epoch e = hears_epoch(0);
     assert_true(e.number == 1 && e.from == 0 && e.n == 3 && e.slot[2] == 2 && hears_epoch(1).number == 1);
     assert_true(says("ranks 1 and 2 have lost each other; epoch 1 goes on with 3 ranks"));
     are_whole(1);
-    lose_each_other(1);                                              /* again, but it had been made */
+    lose_each_other(1);                                              /* again, but the connection had been made */
     e = hears_epoch(0);
     assert_true(e.number == 2 && e.from == 1 && e.n == 3 && hears_epoch(1).number == 2);
     lose_each_other(2);
@@ -370,7 +371,7 @@ TEST(test_two_that_have_lost_each_other) {
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
-/* The first that says that all is done closes the epoch, for all hosts; from then on a death is nothing. */
+/* The first rank that says that all is done closes the epoch for all hosts; from then on a death costs nothing. */
 TEST(test_when_all_is_done) {
     begin_elastic("a:2,b:1", "--elastic 1 --respawn 1");
     host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
@@ -381,13 +382,13 @@ TEST(test_when_all_is_done) {
     host_link_say_word(&host[1], HOST_CLOSES, 2, 1, 0);
     for (int h = 0; h < 2; h++) assert_int_equal(hears_word(h, HOST_CLOSED).epoch, 1);
     host_link_say_word(&host[0], HOST_CLOSES, 0, 1, 0);
-    assert_true(hears_nothing(0) && hears_nothing(1));               /* all know */
+    assert_true(hears_nothing(0) && hears_nothing(1));               /* all have received it */
     host_link_say_word(&host[0], HOST_ENDED, 0, 0, SIGKILL);
     assert_true(hears_nothing(1) && says("has killed rank 0 on a; nothing is lost"));
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
-/* --chaos: acts go to the hosts of those that run; what that cost is said at the end. */
+/* --chaos: acts go to the hosts of running ranks; the costs are printed at the end. */
 TEST(test_chaos) {
     int n[N_HOST_KINDS] = {0};
     struct host_message m;
@@ -397,7 +398,7 @@ TEST(test_chaos) {
     lose_each_other(0);
     assert_true(hears_epoch(0).number == 1 && hears_epoch(1).number == 1);
     are_whole(1);
-    assert_true(hears_nothing(0) && hears_nothing(1));               /* before the first step there is none */
+    assert_true(hears_nothing(0) && hears_nothing(1));               /* no acts before the first step */
     for (int step = 1; step <= 50; step++) {
         host_link_say_word(&host[0], HOST_DONE, 0, 0, own_done(1, step));
         for (int h = 0; h < 2; h++)
@@ -415,7 +416,7 @@ TEST(test_chaos) {
     assert_true(says("chaos 7: 0 killed"));
 }
 
-/* --respawn: a process in place of a dead one on its host, and of a lost host's once that is here again. */
+/* --respawn: a process replaces a dead one on its host, and a lost host's processes once the host is here again. */
 TEST(test_in_place_of_the_dead) {
     begin_elastic("a:1,b:2", "--elastic 1 --respawn 2");
     assert_true(job.n_slots == 5 && job.host[3] == -1);
@@ -445,7 +446,7 @@ TEST(test_in_place_of_the_dead) {
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
-/* Slot `epoch` - 1 dies, the last epoch was not whole, and nobody hears of that but host a. */
+/* Slot `epoch` - 1 dies, the last epoch was not whole, and only host a receives the next one. */
 static void another_dies(int32_t epoch, int place) {
     host_link_say_word(&host[0], HOST_ENDED, epoch - 1, 0, SIGKILL);
     struct epoch e = hears_epoch(0);
@@ -461,7 +462,7 @@ static void comes_again(void) {
     assert_int_equal(m.kind, HOST_KEPT);
 }
 
-/* Of a host that comes again: who was in the epoch that all go back to, unless nobody knows that any more. */
+/* A host that comes again receives the members of the epoch that all go back to, unless that epoch is too old. */
 TEST(test_epochs_of_who_comes_again) {
     begin_elastic("a:9,b:1", "--elastic 1 --respawn 12");
     leave(1);

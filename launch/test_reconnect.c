@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* When two ranks count as lost to each other, and what is done then; of a job that is a memory and nothing else. */
+/* Lost connections between two live ranks, and the acts that follow, on a job that is only a memory. */
 #include "launch/reconnect.h"
 #include "tests/test.h"
 
@@ -11,7 +11,7 @@ static bool there[N];
 static struct reconnect r;
 static const struct plan_view view = {.memory = &memory, .n_slots = N, .n_at_first = N, .least = 2, .there = there};
 
-/* Epoch `number` of slots 0, 1 and 3, which has come from `from`; nobody has lost anybody yet. */
+/* Epoch `number` of slots 0, 1 and 3, which goes back to `from`; no connection is lost yet. */
 static void is_now(int number, int from, bool whole) {
     const struct epoch e = {.number = number, .from = from, .n = 3, .slot = {0, 1, 3}};
     memory.of[number % OWN_EPOCHS] = e;
@@ -30,7 +30,7 @@ TEST(test_an_epoch_of_the_same_ranks) {
     begin();
     assert_int_equal(at(10), PLAN_NOTHING);
     memory.line[1].lost = own_slot_word(5, 3);
-    assert_int_equal(at(11), PLAN_NOTHING);                          /* it may be that 3 has died */
+    assert_int_equal(at(11), PLAN_NOTHING);                          /* slot 3 may have died */
     const struct plan_act act = reconnect_look(&r, &view, 11.2);
     assert_true(act.what == PLAN_OPEN && act.slot == -1 && act.next.number == 6 && act.next.from == 5);
     assert_true(act.next.n == 3 && act.next.slot[2] == 3);
@@ -58,12 +58,13 @@ TEST(test_what_does_not_count) {
     assert_int_equal(at(12), PLAN_NOTHING);
     memory.line[1].lost = own_slot_word(5, 3);
     assert_int_equal(at(13), PLAN_NOTHING);
-    memory.line[0].lost = own_slot_word(5, 3);                       /* another two: a moment of their own */
+    memory.line[0].lost = own_slot_word(5, 3);                       /* another pair waits its own moment */
     assert_int_equal(at(13.2), PLAN_NOTHING);
     assert_int_equal(at(13.4), PLAN_OPEN);
 }
 
-/* The epoch that was opened for it loses two as well, before it is whole: without the greater one, once. */
+/* The epoch that was opened for a loss loses a connection, too, before it is whole: the greater slot is killed,
+ * once. */
 TEST(test_who_cannot_be_reached_is_killed) {
     begin();
     memory.line[3].lost = own_slot_word(5, 1);
@@ -82,11 +83,11 @@ TEST(test_who_cannot_be_reached_is_killed) {
     assert_non_null(strstr(text, "rank 2 cannot be reached by rank 1, and is killed"));
     assert_true(end.what == PLAN_END && end.slot == 3);
     assert_int_equal(at(14), PLAN_NOTHING);
-    assert_int_equal(at(15), PLAN_NOTHING);                          /* until it is seen to have died */
+    assert_int_equal(at(15), PLAN_NOTHING);                          /* until its death is seen */
     is_now(6, 5, true);
     memory.line[0].lost = own_slot_word(6, 1);
     assert_int_equal(at(16), PLAN_NOTHING);
-    assert_int_equal(at(17), PLAN_OPEN);                             /* whole: so it had been made */
+    assert_int_equal(at(17), PLAN_OPEN);                             /* whole: the connection had been made */
 }
 
 TESTS(unit_test(test_an_epoch_of_the_same_ranks), unit_test(test_who_has_died_is_not_lost),

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* In a process of its own: it has one thread, as a rank has when it begins to listen. @return its exit code, or 128 +
+/* Runs in a child process with one thread, as a rank has when it begins to listen. @return its exit code, or 128 +
  * signal */
 static int outcome_of(int (*work)(void)) {
     int status;
@@ -24,7 +24,7 @@ static int outcome_of(int (*work)(void)) {
 }
 
 static int ask_and_see(void) {
-    signal(SIGUSR1, SIG_IGN); /* as a parent may have left it */
+    signal(SIGUSR1, SIG_IGN); /* as a parent may leave it */
     stop_listen();
     if (stop_was_asked()) return 1;
     raise(SIGUSR1);

@@ -1,4 +1,4 @@
-/* trivium watch: what each rank does now, once a second. */
+/* trivium watch: prints once a second what each rank does. */
 #include "launch/watch.h"
 
 #include "lib/base/input.h"
@@ -27,7 +27,7 @@ struct request { const char *job, *metrics; bool once, json; };
 
 enum { TEXT = 1536, TAIL = 4096 };
 
-/* ---- the last whole row of the metrics file that is a step's; NULL: there is none, or it is an earlier job's ---- */
+/* ---- the last whole row of a step in the metrics file; NULL: there is none, or it is an earlier job's ---- */
 
 static json_t *step_row(const char *line, size_t bytes) {
     json_t *row = json_loadb(line, bytes, 0, NULL);
@@ -36,7 +36,7 @@ static json_t *step_row(const char *line, size_t bytes) {
     return NULL;
 }
 
-/* Until its first row a job leaves the file as it is. */
+/* A job changes the file only with its first row. */
 static bool is_of_job(const struct stat *info, const struct flight_set *set) {
     int64_t written_ns = (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec;
     for (int r = 0; r < set->size; r++)
@@ -66,7 +66,7 @@ static json_t *last_row(const char *path, const struct flight_set *set) {
     return row;
 }
 
-/* ---- a look, for people ---- */
+/* ---- the table ---- */
 
 static void print_rank(const struct flight_set *set, const struct postmortem *p, int rank) {
     char text[TEXT];
@@ -81,7 +81,7 @@ static void print_rank(const struct flight_set *set, const struct postmortem *p,
 }
 
 static void print_table(const struct flight_set *set, const struct postmortem *p, const json_t *row, bool redraw) {
-    if (redraw) fputs("\033[H\033[2J", stdout); /* up, and clear */
+    if (redraw) fputs("\033[H\033[2J", stdout); /* home, and clear */
     printf("job %s, %d ranks, %s", set->job, set->size, set->alive ? "running" : "ended");
     if (row)
         printf("; metrics: step %lld, loss %.4f, %.1f ms", (long long)json_integer_value(json_object_get(row, "step")),
@@ -91,7 +91,7 @@ static void print_table(const struct flight_set *set, const struct postmortem *p
     fflush(stdout);
 }
 
-/* ---- and for programs ---- */
+/* ---- the same as JSON ---- */
 
 static json_t *rank_json(const struct flight_set *set, const struct postmortem *p, int rank) {
     char text[TEXT];
@@ -137,7 +137,7 @@ static enum status watch(const struct request *q) {
         bool alive = set.alive;
         if (status == OK) snprintf(job, sizeof job, "%s", set.job);
         flight_set_fini(&set);
-        if (again && status == E_DATA) { /* it has ended well, and removed its records */
+        if (again && status == E_DATA) { /* the job has ended well and removed its records */
             status_clear();
             return OK;
         }

@@ -2,8 +2,8 @@
 #ifndef TRIVIUM_LAUNCH_WATCH_H
 #define TRIVIUM_LAUNCH_WATCH_H
 
-/** `trivium watch [JOB] [--once] [--json] [--metrics FILE]`: once a second until the job ends. Reads only; no rank
- *  knows of it. @return the exit code */
+/** `trivium watch [JOB] [--once] [--json] [--metrics FILE]`: prints once a second until the job ends. Reads only; ranks
+ *  do not notice it. @return the exit code */
 int watch_main(int argc, char **argv);
 
 #endif

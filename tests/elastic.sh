@@ -126,7 +126,7 @@ too_few() { # NAME LAUNCH_OPTIONS...
     hurt 1 KILL
     ended "$name" 1 || return
     says '^E_COMM .*rank 1 of 3 on host .* was killed by signal 9' err || { not_ok "$name" "does not name the rank"; return; }
-    [ $# = 1 ] || says '^trivium: 2 ranks are left, of which 2 can go on .* --elastic 3 wants more' err || { not_ok "$name" "does not say why"; return; }
+    [ $# = 1 ] || says '^trivium: 2 ranks are left, of which 2 can go on .* --elastic 3 needs more' err || { not_ok "$name" "does not say why"; return; }
     echo "ok $name"
 }
 [[ elastic_fewer_than_asked_for_is_the_end =~ ${ONLY-} ]] && too_few elastic_fewer_than_asked_for_is_the_end --elastic 3
