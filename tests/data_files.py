@@ -111,7 +111,7 @@ CASES = [
     # Megatron's
     ("meg.bin", "auto", u16, ("Megatron, u16 tokens", N, tokens[:2])),
     ("meg.bin", "megatron", u16, ("Megatron, u16 tokens", N, tokens[:2])),
-    ("alone.bin", "auto", u16, "must lie its .idx"),
+    ("alone.bin", "auto", u16, "needs its .idx next to it"),
     ("alone.bin", "megatron", u16, "does not lie next to Megatron's index"),
     ("meg.idx", "auto", BESIDE["meg.idx"], "give the .bin next to it"),
     ("fairseq.bin", "auto", u16, "no Megatron index"),
