@@ -5,7 +5,7 @@
 # What `launch` starts: mpirun, or its own agent (--comm-transport direct); and what its lines call it
 starter=mpirun starter_name=mpirun
 # shellcheck disable=SC2034 # used by scripts that source this
-[ "${TRIVIUM_COMM_TRANSPORT-}" != own ] || starter=agent starter_name="the agent"
+[ "${TRIVIUM_COMM_TRANSPORT-}" != direct ] || starter=agent starter_name="the agent"
 
 # pids [RANK]: all of them, or the one of that rank. The kernel gives a zombie no environment.
 pids() {

@@ -115,7 +115,7 @@ report $? "by other formats likewise"
 
 # ---- what is linked ----
 # An exercise's own test includes test_codec.h, and the exercise names that suite, too.
-mkdir "$work/own" && echo "own.o: lib/ops/test_codec.h" >"$work/direct/test_direct.c.d"
+mkdir "$work/own" && echo "own.o: lib/ops/test_codec.h" >"$work/own/test_own.c.d"
 python3 - "$work/own" >"$work/said" 2>&1 <<'EOF'
 import sys
 from types import SimpleNamespace
