@@ -38,6 +38,10 @@ report $? "trivium compare on the device, on 1 to 8 ranks: bytes as predicted"
 tar xzf "$work/results/results.tgz" -C "$work/pack" && cmp -s "$work/pack/results.json" "$work/results/results.json" && [ -s "$work/pack/logs/compare.log" ]
 report $? "the archive has results and logs"
 
+"$GPU_RENTED_PACK/bin/trivium" train --steps 1000000 >/dev/null 2>&1 & # as one of a call that was killed
+rented there --device simt --rows programs --out "$work/again" && kill $! && said '^programs +passed'
+report $? "a program of the pack still runs: the pack is opened again all the same"
+
 # ---- killed: a row is in the files before its line is printed ----
 for n in 1 2 3; do
     out=$work/killed-$n

@@ -9,6 +9,7 @@ A row begins only if its limit fits into what is left. What is killed has lost t
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -91,6 +92,7 @@ class Here:
 def open_pack(here):
     path = os.path.join(PACK, "pack.json")
     if os.path.exists(common.ARCHIVE):  # each time: a folder of an earlier call may be another pack's
+        shutil.rmtree(PACK, ignore_errors=True)  # a program that still runs from it stays as it is; none writes over it
         common.unpack(common.ARCHIVE, os.path.dirname(PACK))
     if not os.path.exists(path):
         raise Trouble(
