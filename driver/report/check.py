@@ -1,10 +1,11 @@
-"""Opens pages in a headless Chromium and holds what stands in them to their JSON: check.py FOLDER (tests/more/pages.sh)."""
+"""Opens pages in a headless Chromium and compares what stands in them with their JSON: check.py FOLDER."""
+
 import json
 import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../planner/explorer"))
-import browser                                              # noqa: E402
+import browser  # noqa: E402
 
 MIB, GIB = 2**20, 2**30
 folder = sys.argv[1]
@@ -16,17 +17,26 @@ def read(name):
 
 
 def report(name, failures):
-    print(f"ok {name}" if not failures else f"not ok {name}: {failures[0]}" + (f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""))
+    print(
+        f"ok {name}"
+        if not failures
+        else f"not ok {name}: {failures[0]}" + (f" (and {len(failures) - 1} more)" if len(failures) > 1 else "")
+    )
 
 
 def count(page, figure, marks):
     """Marks of a kind in each picture of a figure."""
-    return page.run(f"return [...document.querySelectorAll('#{figure} ~ figure')].slice(0, 1).flatMap(f => [...f.querySelectorAll('svg')]"
-                    f".map(s => s.querySelectorAll('.{marks} > path').length))")
+    return page.run(
+        f"return [...document.querySelectorAll('#{figure} ~ figure')].slice(0, 1).flatMap(f =>"
+        f" [...f.querySelectorAll('svg')].map(s => s.querySelectorAll('.{marks} > path').length))"
+    )
 
 
 def texts(page, figure, marks):
-    return page.run(f"return [...document.querySelector('#{figure} ~ figure').querySelectorAll('.{marks} text')].map(t => t.textContent)")
+    return page.run(
+        f"return [...document.querySelector('#{figure} ~ figure').querySelectorAll('.{marks} text')].map(t =>"
+        " t.textContent)"
+    )
 
 
 def short(x):
@@ -39,22 +49,37 @@ def check_any(page, name, pictures):
     for dark in (False, True):
         page.looks(1100, 900, dark)
         page.open(f"{folder}/{name}.html")
-        seen.append(page.run("return getComputedStyle(document.body).backgroundColor + ' ' + (document.querySelector('.role-title text')?.getAttribute('fill') ?? '')"))
+        seen.append(
+            page.run(
+                "return getComputedStyle(document.body).backgroundColor + ' ' + (document.querySelector('.role-title"
+                " text')?.getAttribute('fill') ?? '')"
+            )
+        )
         if page.errors:
             failures.append(f"the console says: {page.errors[0]}")
     if seen[0] == seen[1] or (pictures and seen[0].split()[-1] == seen[1].split()[-1]):
         failures.append(f"dark is as light: {seen}")
     page.looks(1100, 900)
     page.open(f"{folder}/{name}.html")
-    shown = page.run("return [document.querySelectorAll('figure svg').length, document.querySelectorAll('figure [role=img][aria-label]').length, "
-                     "[...document.querySelectorAll('figure')].every(f => f.previousElementSibling.textContent && f.querySelector('details')), performance.getEntriesByType('resource').length]")
+    shown = page.run(
+        "return [document.querySelectorAll('figure svg').length, document.querySelectorAll('figure"
+        " [role=img][aria-label]').length, [...document.querySelectorAll('figure')].every(f =>"
+        " f.previousElementSibling.textContent && f.querySelector('details')),"
+        " performance.getEntriesByType('resource').length]"
+    )
     if shown != [pictures, pictures, True, 0]:
-        failures.append(f"{name}: pictures, words for each, heading and numbers, other files: {shown}, not {pictures}")
-    rows = page.run("for (const d of document.querySelectorAll('details')) d.open = true; await new Promise(f => setTimeout(f, 300)); "
-                    "return [...document.querySelectorAll('details')].map(d => d.querySelectorAll('tbody tr').length)")
+        failures.append(
+            f"{name}: pictures, words for each, heading and numbers, other files: {shown}, not {pictures}"
+        )
+    rows = page.run(
+        "for (const d of document.querySelectorAll('details')) d.open = true; await new Promise(f => setTimeout(f,"
+        " 300)); return [...document.querySelectorAll('details')].map(d => d.querySelectorAll('tbody tr').length)"
+    )
     if not all(rows):
         failures.append(f"{name}: a table of numbers is empty: {rows}")
-    if "undefined" in page.run("return document.querySelector('main').textContent") or "NaN" in page.run("return document.querySelector('main').innerHTML"):
+    if "undefined" in page.run("return document.querySelector('main').textContent") or "NaN" in page.run(
+        "return document.querySelector('main').innerHTML"
+    ):
         failures.append(f"{name}: undefined, or NaN")
     return failures
 
@@ -68,21 +93,57 @@ def check_compare(page):
     def expect(what, found, wanted):
         if found != wanted:
             failures.append(f"{what}: {found}, not {wanted}")
+
     full = [max(row["per_rank"], key=lambda rank: rank["predicted_total_bytes"]) for row in ran]
-    boxes = sum(rank[f"{which}_{role}_bytes"] > 0 for rank in full for which in ("predicted", "measured") for role in roles)
-    boxes += sum(len(rank[f"{which}_{tier}_roles"]) for rank in full for which in ("predicted", "measured") for tier in ("host", "disk"))
+    boxes = sum(
+        rank[f"{which}_{role}_bytes"] > 0 for rank in full for which in ("predicted", "measured") for role in roles
+    )
+    boxes += sum(
+        len(rank[f"{which}_{tier}_roles"])
+        for rank in full
+        for which in ("predicted", "measured")
+        for tier in ("host", "disk")
+    )
     expect("boxes of memory", count(page, "memory", "box"), [boxes])
-    wanted = [short(rank[f"{which}_{tier}_bytes"] / MIB) for rank in full for tier in ("total", "host", "disk") for which in ("predicted", "measured") if rank[f"predicted_{tier}_bytes"]]
+    wanted = [
+        short(rank[f"{which}_{tier}_bytes"] / MIB)
+        for rank in full
+        for tier in ("total", "host", "disk")
+        for which in ("predicted", "measured")
+        if rank[f"predicted_{tier}_bytes"]
+    ]
     expect("totals of memory", texts(page, "memory", "totals-text"), wanted)
     expect("throughput", texts(page, "throughput", "totals-text"), [short(row["tokens_per_s"]) for row in ran])
-    expect("time of a step", texts(page, "time", "totals-text"), [short(sum(r["step_ms"] for r in row["per_rank"]) / row["ranks"]) for row in ran])
-    sent = [max(sum(v for k, v in rank.items() if k.startswith("comm_") and k.endswith("_bytes")) for rank in row["per_rank"]) / MIB for row in ran]
+    expect(
+        "time of a step",
+        texts(page, "time", "totals-text"),
+        [short(sum(r["step_ms"] for r in row["per_rank"]) / row["ranks"]) for row in ran],
+    )
+    sent = [
+        max(
+            sum(v for k, v in rank.items() if k.startswith("comm_") and k.endswith("_bytes"))
+            for rank in row["per_rank"]
+        )
+        / MIB
+        for row in ran
+    ]
     expect("bytes on the wire", texts(page, "wire", "totals-text"), [short(x) for x in sent])
-    expect("boxes of pipelines", count(page, "pipeline", "box"), [sum(map(len, p["stages"])) for p in data["pipelines"]])
-    piles = page.run("return [...document.querySelector('#timeline ~ figure').querySelectorAll('svg')].map(s => s.querySelectorAll('.pile path').length)")
-    expect("areas of roles", piles, [sum(any(alive) for alive in t["alive_bytes"].values()) for t in data["timelines"]])
+    expect(
+        "boxes of pipelines", count(page, "pipeline", "box"), [sum(map(len, p["stages"])) for p in data["pipelines"]]
+    )
+    piles = page.run(
+        "return [...document.querySelector('#timeline ~ figure').querySelectorAll('svg')].map(s =>"
+        " s.querySelectorAll('.pile path').length)"
+    )
+    expect(
+        "areas of roles", piles, [sum(any(alive) for alive in t["alive_bytes"].values()) for t in data["timelines"]]
+    )
     refused = page.run("return [...document.querySelectorAll('#memory-table .reason')].map(c => c.textContent)")
-    expect("refusals", refused, [f"{row['status']}: {row['error']}" for row in data["compare"]["strategies"] if row["status"] != "ran"])
+    expect(
+        "refusals",
+        refused,
+        [f"{row['status']}: {row['error']}" for row in data["compare"]["strategies"] if row["status"] != "ran"],
+    )
     saved = page.run("return (await views.memory[0].toSVG()).slice(0, 4)")
     expect("a picture as a file", saved, "<svg")
     report("pages_of_compare", failures)
@@ -96,18 +157,29 @@ def check_plan(page):
     def expect(what, found, wanted):
         if found != wanted:
             failures.append(f"{what}: {found}, not {wanted}")
+
     expect("dots", count(page, "memory-time", "dot"), [len(dots["fit"]) + len(dots["no_fit"])])
     expect("the wall", count(page, "memory-time", "wall"), [1])
     # right of it lies what does not fit
     edge = page.run("return document.querySelector('.wall path').getBoundingClientRect().left")
-    right = page.run(f"return [...document.querySelectorAll('.dot path')].filter(d => (d.getBoundingClientRect().left + d.getBoundingClientRect().right) / 2 > {edge}).length")
+    right = page.run(
+        "return [...document.querySelectorAll('.dot path')].filter(d => (d.getBoundingClientRect().left +"
+        f" d.getBoundingClientRect().right) / 2 > {edge}).length"
+    )
     expect("dots beyond the wall", right, len(dots["no_fit"]))
     expect("seconds of a step", texts(page, "phases", "totals-text"), [short(b["step_s"]) for b in best])
     expect("parts of a step", count(page, "phases", "box"), [sum(s > 0 for parts in data["parts_s"] for s in parts)])
     expect("boxes of the pipeline", count(page, "pipeline", "box"), [sum(map(len, data["pipeline"]["stages"]))])
-    rows = page.run("return [...document.querySelectorAll('#layouts-table tbody tr')].map(r => [r.firstChild.textContent, r.lastChild.textContent])")
+    rows = page.run(
+        "return [...document.querySelectorAll('#layouts-table tbody tr')].map(r => [r.firstChild.textContent,"
+        " r.lastChild.textContent])"
+    )
     expect("layouts", rows, [["=" if b["tied"] else "", b["layout"]] for b in best])
-    expect("families", page.run("return document.querySelectorAll('#families-table tbody tr').length"), len(data["families"]))
+    expect(
+        "families",
+        page.run("return document.querySelectorAll('#families-table tbody tr').length"),
+        len(data["families"]),
+    )
     report("pages_of_plan", failures)
 
 
@@ -119,13 +191,26 @@ def check_budget(page):
     def expect(what, found, wanted):
         if found != wanted:
             failures.append(f"{what}: {found}, not {wanted}")
+
     expect("parts of steps", count(page, "shares", "box"), [sum(s > 0 for line in fit for s in line["parts_s"])])
     expect("whole steps", texts(page, "shares", "totals-text"), len(fit) * ["100"])
     expect("dots of mfu", count(page, "mfu", "dot"), [2 * len(fit)])
-    expect("curves of mfu", page.run("return document.querySelector('#mfu ~ figure').querySelectorAll('.curve path').length"), 2 * sum(map(bool, curves)))
+    expect(
+        "curves of mfu",
+        page.run("return document.querySelector('#mfu ~ figure').querySelectorAll('.curve path').length"),
+        2 * sum(map(bool, curves)),
+    )
     expect("intervals", count(page, "goodput", "dot"), [2 * len(data["goodput"])])
-    expect("curves of goodput", page.run("return document.querySelector('#goodput ~ figure').querySelectorAll('.curve path').length"), len(data["goodput"]))
-    expect("lines", page.run("return document.querySelectorAll('#lines-table tbody tr').length"), len(data["budget"]["lines"]))
+    expect(
+        "curves of goodput",
+        page.run("return document.querySelector('#goodput ~ figure').querySelectorAll('.curve path').length"),
+        len(data["goodput"]),
+    )
+    expect(
+        "lines",
+        page.run("return document.querySelectorAll('#lines-table tbody tr').length"),
+        len(data["budget"]["lines"]),
+    )
     report("pages_of_budget", failures)
 
 
@@ -144,16 +229,27 @@ def check_check(page):
     data = read("check")
     failures = check_any(page, "check", 1)
     first = data["rows"][data["first"]]
-    cells = {(r["layer"], r["step"], r["phase"] if r["phase"] in ("backward", "norm", "update") else "forward") for r in data["rows"] if r["verdict"] != "not recorded" and r["step"] <= 5}
+    cells = {
+        (r["layer"], r["step"], r["phase"] if r["phase"] in ("backward", "norm", "update") else "forward")
+        for r in data["rows"]
+        if r["verdict"] != "not recorded" and r["step"] <= 5
+    }
     if count(page, "map", "box") != [len(cells)]:
         failures.append(f"cells: {count(page, 'map', 'box')}, not {len(cells)}")
     if texts(page, "map", "words-text").count("first") != 1:
         failures.append("the finding is not marked once")
     if first["name"] not in page.run("return document.getElementById('first').textContent"):
         failures.append(f"the first is not {first['name']}")
-    shown = page.run("return [document.querySelectorAll('#wrong-table tbody tr').length, document.querySelectorAll('main li').length, document.querySelectorAll('#calls-table tbody tr').length]")
+    shown = page.run(
+        "return [document.querySelectorAll('#wrong-table tbody tr').length, document.querySelectorAll('main"
+        " li').length, document.querySelectorAll('#calls-table tbody tr').length]"
+    )
     wrong = [r for r in data["rows"] if r["verdict"] not in ("right", "not recorded")]
-    if shown != [min(20, len(wrong)), len(data["suspects"]), len(data["calls"]["groups"]) if data["calls"]["ranks"] else 0]:
+    if shown != [
+        min(20, len(wrong)),
+        len(data["suspects"]),
+        len(data["calls"]["groups"]) if data["calls"]["ranks"] else 0,
+    ]:
         failures.append(f"wrong ones, suspects, groups: {shown}")
     report("pages_of_check", failures)
 
@@ -161,43 +257,50 @@ def check_check(page):
 def check_parts(page):
     """Pictures of made-up numbers: axes, hostile names, zeros, what is not a number; [figure, what of it, wanted]."""
     page.open(f"{folder}/report.html")
-    drawn = page.run("""
-        const at = async made => { const box = element('div', {}); document.body.append(box); await draw(box, 'test', made); return box; };
-        const texts = (box, name) => [...box.querySelectorAll('.' + name + ' text')].map(t => t.textContent);
-        const centre = path => { const r = path.getBoundingClientRect(); return [(r.left + r.right) / 2, (r.top + r.bottom) / 2]; };
-        const series = [{name: 'first <1>', colour: 'blue'}, {name: 'second', colour: 'orange'}], axis = kind => ({name: kind, kind});
-        const dot = (name, points) => ({name, colour: 'green', shape: 'dot', points});
-        const b = await at(bars({title: 'bars "here"', unit: 'MiB', series, groups: [{name: 'a & b', bars: [{label: 'predicted', values: [1e6, 2e6]}, {label: 'measured', values: [1e6, 0]}]},
-          {name: 'tiny', bars: [{values: [1e-3, 0]}]}, {name: 'zero', bars: [{values: [0, 0]}]}, {name: 'unknown', bars: [{values: [NaN, 1]}]}, {name: 'no', reason: 'refused: <E_CONFIG>', bars: [{values: [77, 0]}]}]}));
-        const wide = [...b.querySelectorAll('.box path')].map(p => p.getBoundingClientRect().width);
-        const p = await at(plot({title: 'plot', x: axis('log'), y: axis('linear'), wall: {at: 10, name: '74 GiB'}, sets: [{name: 'line', colour: 'blue', shape: 'line', points: [{x: 1, y: 1}, {x: 100, y: 10}]},
-          dot('dots', [{x: 1, y: 2, hint: 'one <&>'}, {x: 10, y: 4, hint: 'two'}, {x: 100, y: 8, hint: 'x'}, {x: NaN, y: 1}, {x: 0, y: 1}, {x: Infinity, y: 1}]), dot('none', [])]}));
-        const [left, middle, right] = [...p.querySelectorAll('.dot path')].map(centre), wall = p.querySelector('.wall path').getBoundingClientRect().left;
-        const d = await at(plot({title: 'sizes', x: axis('doubles'), y: axis('linear'), sets: [dot('', [{x: 64, y: 1}, {x: 256, y: 1}])]}));
-        const c = await at(plot({title: 'capped', x: axis('linear'), y: {...axis('linear'), cap: 40}, sets: [dot('', [{x: 1, y: 5}, {x: 1, y: 40}, {x: 1, y: 4000}])]}));
-        const high = [...c.querySelectorAll('.dot path')].map(path => Math.round(centre(path)[1]));
-        const e = await Promise.all(['linear', 'log', 'doubles'].map(kind => at(plot({title: 'nothing', x: axis(kind), y: axis(kind), sets: [dot('none', [])]}))));
-        const g = await at(grid({title: 'grid', rows: ['a & b', 'c'], columns: ['a & b', 'c'], series, cells: [{row: 0, column: 0, series: 0, first: 'memory', second: '2 > 1', hint: 'why'}, {row: 0, column: 1, series: 1, first: 'compute', second: '', hint: 'x'},
-          {row: 1, column: 1, series: 1, first: 'compute', second: '57%', hint: 'y'}]}));
-        const s = await at(areas({title: 'areas', xName: 'rows', unit: 'MiB', series, x: [0, 1, 3], values: [[1, 2, 3], [1, 0, 1]], end: 4, marks: [[0, 'F0'], [3, 'B0']], level: {at: 4.5, name: 'planned'}, highest: 0}));
-        const many = await at(areas({title: 'areas', xName: 'rows', unit: 'MiB', series, x: [0], values: [[1], [1]], end: 1e5, marks: range(1e5).map(i => [i, 'F']), level: {at: 1, name: ''}, highest: 0}));
-        const tops = [...s.querySelectorAll('.pile path')].map(path => path.getBoundingClientRect()), plan = s.querySelector('.plan line').getBoundingClientRect().top;
-        return {names: texts(b, 'words-text'), totals: texts(b, 'totals-text'), boxes: wide.length, twice: Math.round(100 * wide[1] / wide[0]) / 100, broken: [b, p, d, c, ...e, g, s].some(box => box.innerHTML.includes('NaN')),
-          dots: p.querySelectorAll('.dot path').length, lines: p.querySelectorAll('.curve path').length, half: Math.abs(left[0] + right[0] - 2 * middle[0]) < 1, wall: Math.abs(wall - middle[0]) < 1,
-          wallName: texts(p, 'walls-text'), legend: texts(p, 'role-legend-label'), doubles: [64, 128, 256].every(n => texts(d, 'role-axis-label').includes(String(n))),
-          capped: high.length === 3 && high[1] === high[2] && high[0] > high[1], empty: e.map(x => [x.querySelectorAll('svg').length, x.querySelectorAll('.dot path').length].join()),
-          cells: g.querySelectorAll('.box path').length, words: texts(g, 'words-text'), sides: texts(g, 'names-text'), piles: tops.length, marks: texts(s, 'words-text'), under: tops.every(t => t.top > plan),
-          many: many.querySelectorAll('.mark line').length, short: [0, 1234.4, 99.96, 12.34, 0.00123, 123456, NaN, Infinity].map(short), colours: new Set(Object.values(LIGHT).slice(0, 8)).size + new Set(Object.values(DARK).slice(0, 8)).size}""")
-    wanted = {"names": ["a & b", "tiny", "zero", "unknown", "no", "refused: <E_CONFIG>"], "totals": ["3000000", "1000000", "0.001", "0", "not known"], "boxes": 4, "twice": 2, "broken": False,
-              "dots": 3, "lines": 1, "half": True, "wall": True, "wallName": ["74 GiB"], "legend": ["line", "dots"], "doubles": True, "capped": True, "empty": 3 * ["1,0"],
-              "cells": 3, "words": ["memory", "2 > 1", "compute", "", "compute", "57%"], "sides": ["a & b", "c", "a & b", "c"], "piles": 2, "marks": ["F0", "B0"], "under": True,
-              "short": ["0", "1234", "100", "12.3", "0.00123", "123456", "not known", "not known"], "colours": 16, "many": True}
-    drawn["many"] = 250 <= drawn["many"] <= 278             # a line each three pixels
-    for name, keys in (("bars_show_every_group", "names totals boxes twice"), ("plot_draws_every_point_where_it_lies", "dots lines half wall wallName legend"),
-                       ("plot_doubles", "doubles"), ("plot_keeps_what_is_above_its_cap", "capped"), ("plot_of_no_point_is_a_picture", "empty broken"),
-                       ("grid_has_a_box_a_cell", "cells words sides"), ("areas_stand_on_each_other", "piles marks under"), ("areas_leave_out_marks_that_stand_too_close", "many"),
-                       ("numbers_are_short_and_without_exponents", "short"), ("colours_differ", "colours")):
-        report("pages_" + name, [f"{key}: {drawn[key]}, not {wanted[key]}" for key in keys.split() if drawn[key] != wanted[key]])
+    with open(os.path.join(os.path.dirname(__file__), "check_drawn.js"), encoding="utf-8") as script:
+        drawn = page.run(script.read())
+    wanted = {
+        "names": ["a & b", "tiny", "zero", "unknown", "no", "refused: <E_CONFIG>"],
+        "totals": ["3000000", "1000000", "0.001", "0", "not known"],
+        "boxes": 4,
+        "twice": 2,
+        "broken": False,
+        "dots": 3,
+        "lines": 1,
+        "half": True,
+        "wall": True,
+        "wallName": ["74 GiB"],
+        "legend": ["line", "dots"],
+        "doubles": True,
+        "capped": True,
+        "empty": 3 * ["1,0"],
+        "cells": 3,
+        "words": ["memory", "2 > 1", "compute", "", "compute", "57%"],
+        "sides": ["a & b", "c", "a & b", "c"],
+        "piles": 2,
+        "marks": ["F0", "B0"],
+        "under": True,
+        "short": ["0", "1234", "100", "12.3", "0.00123", "123456", "not known", "not known"],
+        "colours": 16,
+        "many": True,
+    }
+    drawn["many"] = 250 <= drawn["many"] <= 278  # a line each three pixels
+    for name, keys in (
+        ("bars_show_every_group", "names totals boxes twice"),
+        ("plot_draws_every_point_where_it_lies", "dots lines half wall wallName legend"),
+        ("plot_doubles", "doubles"),
+        ("plot_keeps_what_is_above_its_cap", "capped"),
+        ("plot_of_no_point_is_a_picture", "empty broken"),
+        ("grid_has_a_box_a_cell", "cells words sides"),
+        ("areas_stand_on_each_other", "piles marks under"),
+        ("areas_leave_out_marks_that_stand_too_close", "many"),
+        ("numbers_are_short_and_without_exponents", "short"),
+        ("colours_differ", "colours"),
+    ):
+        report(
+            "pages_" + name,
+            [f"{key}: {drawn[key]}, not {wanted[key]}" for key in keys.split() if drawn[key] != wanted[key]],
+        )
 
 
 def check_plain(page):
@@ -207,8 +310,10 @@ def check_plain(page):
     with open(f"{folder}/plain.html", "w", encoding="utf-8") as file:
         file.write(template.replace("@@data@@", json.dumps(read("report")).replace("<", "\\u003c"), 1))
     page.open(f"{folder}/plain.html")
-    shown = page.run("return [document.querySelectorAll('svg').length, [...document.querySelectorAll('details')].every(d => d.open && d.querySelector('tbody tr')), "
-                     "document.body.textContent.includes('tools/install-deps pictures')]")
+    shown = page.run(
+        "return [document.querySelectorAll('svg').length, [...document.querySelectorAll('details')].every(d => d.open"
+        " && d.querySelector('tbody tr')), document.body.textContent.includes('tools/install-deps pictures')]"
+    )
     report("pages_without_vega_have_tables", [*page.errors, *([] if shown == [0, True, True] else [str(shown)])])
 
 

@@ -1,4 +1,5 @@
 """The words of comments, help texts, messages and `# what:` lines, for tools/check-words."""
+
 import os
 import re
 import subprocess
@@ -18,13 +19,25 @@ ALLOWED = [
 SUBJECTS = "ranks|they|programs|both|all|hosts|techniques|kernels|processes|others"
 PERSONS = "one|someone|somebody|users?|readers?|students?|teachers?|those|learners?|people|authors?"
 PHRASES = [  # what is not said in code, what is said instead
-    (r"nobody", "no rank, no step, no one"), (r"whoever", "the rank that, a caller that"), (r"so many(?! that)", "N, or the number's name"),
-    (r"(?:is|are|was|were) (?:not |also |only )?to(?= [a-z])", "must, or the plain verb"), (r"beside", "next to, with, against, during, besides"),
-    (r"told(?! apart)", "gets, receives, says"), (r"who", "the rank that, which ranks"), (r"whom", "which rank"),
-    (r"wants", "needs, requires"), (r"knows", "has, finds, computes"), (rf"(?:{SUBJECTS}) (?:want|know)", "need, have"),
-    (r"foresight|foretell|foretold", "lookahead, predict"), (r"for ever", "forever"), (r"anew", "again"),
+    (r"nobody", "no rank, no step, no one"),
+    (r"whoever", "the rank that, a caller that"),
+    (r"so many(?! that)", "N, or the number's name"),
+    (r"(?:is|are|was|were) (?:not |also |only )?to(?= [a-z])", "must, or the plain verb"),
+    (r"beside", "next to, with, against, during, besides"),
+    (r"told(?! apart)", "gets, receives, says"),
+    (r"who", "the rank that, which ranks"),
+    (r"whom", "which rank"),
+    (r"wants", "needs, requires"),
+    (r"knows", "has, finds, computes"),
+    (rf"(?:{SUBJECTS}) (?:want|know)", "need, have"),
+    (r"foresight|foretell|foretold", "lookahead, predict"),
+    (r"for ever", "forever"),
+    (r"anew", "again"),
 ]
-WORDS = re.compile(rf"(?<![\w'-])(?:{'|'.join(f'(?P<p{i}>{phrase})' for i, (phrase, _) in enumerate(PHRASES))})(?![\w-])", re.IGNORECASE)
+WORDS = re.compile(
+    rf"(?<![\w'-])(?:{'|'.join(f'(?P<p{i}>{phrase})' for i, (phrase, _) in enumerate(PHRASES))})(?![\w-])",
+    re.IGNORECASE,
+)
 FIRST = re.compile(r"\W*(?:@return\W+)?(Of|Who|What is)\b(?!:)")
 C = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 PYTHON = re.compile(r'#[^\n]*|""".*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
@@ -47,8 +60,10 @@ def texts(path, source):
         kind = source[match.start()]
         if kind == "'" and found is C:
             continue
-        gap = source[last[1]:match.start()] if last and kind == source[last[0]] else "no"
-        if (kind == '"' and found is C and not gap.strip()) or (kind in "#/" and found is not WHAT and re.fullmatch(r"\n[ \t]*", gap)):
+        gap = source[last[1] : match.start()] if last and kind == source[last[0]] else "no"
+        if (kind == '"' and found is C and not gap.strip()) or (
+            kind in "#/" and found is not WHAT and re.fullmatch(r"\n[ \t]*", gap)
+        ):
             last[1] = match.end()
             continue
         if last:
@@ -61,7 +76,7 @@ def texts(path, source):
 def plain(path, text):
     """One line of words: no signs of comments, line breaks, quoted names, variables or formats."""
     if path.endswith(".patch"):
-        text = text[len("# what:"):]
+        text = text[len("# what:") :]
     elif text[0] == '"':
         text = re.sub(r'"\s*\n\s*"', "", text.replace(r"\n", "  "))
     text = re.sub(r"\n[ \t]*(?:\*(?!/)|//|#)?[ \t]*|\s+", " ", text)
@@ -72,7 +87,9 @@ def plain(path, text):
 
 def covers(words, text, match):
     """Is this word part of an allowed text?"""
-    return not words or any(found.start() <= match.start() < found.end() for found in re.finditer(re.escape(words), text))
+    return not words or any(
+        found.start() <= match.start() < found.end() for found in re.finditer(re.escape(words), text)
+    )
 
 
 def hits(path, source):
@@ -82,7 +99,9 @@ def hits(path, source):
         line = source.count("\n", 0, start) + 1
         for match in WORDS.finditer(text):
             number = next(i for i in range(len(PHRASES)) if match.group(f"p{i}"))
-            if match.group(0).lower() == "who" and re.search(rf"\b(?:{PERSONS}) $", text[:match.start()], re.IGNORECASE):
+            if match.group(0).lower() == "who" and re.search(
+                rf"\b(?:{PERSONS}) $", text[: match.start()], re.IGNORECASE
+            ):
                 continue
             if not any(path.startswith(where) and covers(words, text, match) for where, words, _ in ALLOWED):
                 yield line, f'"{match.group(0)}"; say: {PHRASES[number][1]}'
@@ -97,7 +116,9 @@ def names(root):
     if found.returncode == 0 and os.path.exists(os.path.join(root, ".git")):
         paths = found.stdout.split("\n")
     else:
-        paths = [os.path.relpath(os.path.join(folder, file), root) for folder, _, files in os.walk(root) for file in files]
+        paths = [
+            os.path.relpath(os.path.join(folder, file), root) for folder, _, files in os.walk(root) for file in files
+        ]
     lists_of_words = ("tools/words/", "tools/check-words", "tests/more/words.sh")
     for path in sorted(paths):
         if not path or path.startswith(("build", "docs/benchmarks/", "tests/fuzz/corpus/") + lists_of_words):
@@ -105,7 +126,10 @@ def names(root):
         name, full = os.path.basename(path), os.path.join(root, path)
         if os.path.islink(full) or not os.path.isfile(full):
             continue
-        if name.endswith((".c", ".h", ".cu", ".cpp", ".cuh", ".py", ".sh", ".bash", ".patch", ".mk")) or name == "Makefile":
+        if (
+            name.endswith((".c", ".h", ".cu", ".cpp", ".cuh", ".py", ".sh", ".bash", ".patch", ".mk"))
+            or name == "Makefile"
+        ):
             yield path
         elif "." not in name and open(full, "rb").read(2) == b"#!":
             yield path

@@ -1,0 +1,165 @@
+// trivium compare
+const SHOWN = ['tp', 'dp', 'shard', 'replicate', 'pp'],
+  along = (of, axes, unit) => sum(axes.map((axis) => of[`comm_${axis}_${unit}`] ?? 0));
+const axesOf = (of) =>
+  Object.keys(of).map((key) => key.match(/^comm_(\w+)_ms$/)?.[1]).filter((axis) => axis && !SHOWN.includes(axis));
+const DP = ['dp', 'shard', 'replicate'],
+  byAxis = (
+    of,
+    unit,
+  ) => [along(of, DP, unit), along(of, ['tp'], unit), along(of, ['pp'], unit), along(of, axesOf(of), unit)];
+
+PAGES.compare = (d) => {
+  const rows = d.compare.strategies,
+    name = (row) => row.strategy || '(as it is)',
+    fullest = (row) => most(row.per_rank, (r) => r.predicted_total_bytes);
+  const groups = (barsOf) =>
+    rows.map((row) => ({
+      name: name(row),
+      reason: row.status === 'ran' ? null : `${row.status}: ${row.error}`,
+      bars: row.status === 'ran' ? barsOf(row) : [],
+    }));
+  const memory = (row) =>
+    ['total', 'host', 'disk'].flatMap((tier) => {
+      const rank = fullest(row),
+        of = (which) =>
+          ROLES.map((r) =>
+            (tier === 'total' ? rank[`${which}_${r}_bytes`] : rank[`${which}_${tier}_roles`]?.[r] ?? 0) / MIB
+          );
+      const label = { total: 'predicted', host: 'on host', disk: 'on disk' }[tier];
+      return tier !== 'total' && !rank[`predicted_${tier}_bytes`]
+        ? []
+        : [{ label, values: of('predicted') }, { label: 'measured', values: of('measured') }];
+    });
+  const time = (row) => {
+    const [dp, tp, pp, rest] = byAxis(row, 'ms'),
+      bubble = Math.min(row.bubble_ms, pp),
+      parts = [dp, tp, pp - bubble, bubble, rest];
+    const step = sum(row.per_rank.map((r) => r.step_ms)) / row.ranks;
+    return [{ values: [Math.max(0, step - sum(parts)), ...parts] }];
+  };
+  const sent = (of) => byAxis(of, 'bytes');
+  const highest = Math.max(...d.timelines.map((t) => t.planned_bytes)) / MIB;
+  return {
+    title: `A comparison of ${plural(d.about.strategies, 'strategy', 'strategies')}`,
+    parts: () => [
+      paragraph(`Begun ${d.about.date}. ${d.about.machine}.`, 'small'),
+      rows.length < d.about.strategies &&
+      element('p', {}, element('strong', { textContent: 'Not complete:' }), ` ${rows.length} of them are done.`),
+      heading('results', 'Results'),
+      paragraph(d.conclusion),
+      ...d.tables.map(table),
+      paragraph(
+        'Bytes are those of the rank that has most, for each column by itself, so that roles need not ' +
+          'sum to the total. A column’s key in compare.json and compare.csv shows while the pointer is ' +
+          'over its head; these files have all digits, and every rank.',
+        'small',
+      ),
+      barFigure(
+        'memory',
+        'Memory',
+        'Bytes of the rank whose planned total is largest. Predicted: the static memory plan, made ' +
+          'before the first step. Measured: the high-water mark of bytes that were written, in arenas that ' +
+          'started full of canaries. The two have to agree to the byte.',
+        {
+          title: 'Memory of the fullest rank, by role',
+          unit: 'MiB',
+          series: ROLES.map(role),
+          groups: groups(memory),
+        },
+      ),
+      barFigure('throughput', 'Throughput', 'Global batch x sequence length / median time of a timed step.', {
+        title: 'Throughput',
+        unit: 'tokens/s',
+        series: [{ name: 'tokens', colour: 'blue' }],
+        groups: groups((row) => [{ values: [row.tokens_per_s ?? NaN] }]),
+      }),
+      barFigure(
+        'time',
+        'Time of a step',
+        'Mean of the ranks over the timed steps. What a rank does not wait is counted as computing; ' +
+          'communication that hides behind computation is not seen.',
+        {
+          title: 'Where the time of a step goes',
+          unit: 'ms, mean of the ranks',
+          series: [
+            { name: 'computing', colour: 'blue' },
+            { name: 'waiting for dp', colour: 'orange' },
+            { name: 'tp', colour: 'green' },
+            { name: 'pp', colour: 'purple' },
+            { name: 'bubble (pipeline neighbors)', colour: 'pale' },
+            { name: 'rest', colour: 'vermilion' },
+          ],
+          groups: groups(time),
+        },
+      ),
+      barFigure(
+        'wire',
+        'Bytes on the wire',
+        'Algorithm bytes, as a ring sends them: all-reduce 2 S (n-1)/n, all-gather and reduce-scatter S ' +
+          '(n-1)/n, send S.',
+        {
+          title: 'Bytes on the wire in a step, by axis',
+          unit: 'MiB sent by the rank that sends most',
+          series: [{ name: 'dp', colour: 'orange' }, { name: 'tp', colour: 'green' }, {
+            name: 'pp',
+            colour: 'purple',
+          }, { name: 'rest (tied embedding; loss, norm)', colour: 'vermilion' }],
+          groups: groups((row) => [{ values: sent(most(row.per_rank, (r) => sum(sent(r)))).map((b) => b / MIB) }]),
+        },
+      ),
+      ganttFigure(
+        'pipeline',
+        'Pipelines',
+        'Predicted: the schedule run against a clock. All stages are alike, a forward or backward (with ' +
+          'its replays) is as long as its floating-point operations, mean of the ranks, and messages take ' +
+          'no time. Traced: the fastest of up to four timed steps as it was, the first replica’s ranks on ' +
+          'one clock; ranks that share a core take turns inside of their boxes. Predicted charts have one ' +
+          'scale, and traced ones another.',
+        d.pipelines,
+      ),
+      figure({
+        name: 'timeline',
+        heading: 'Memory over a step',
+        meaning: 'Bytes alive in each row of a step, on the rank whose planned total is largest; from the plan ' +
+          'alone. What is allocated is the dashed line: the peaks of the roles, which need not come at one ' +
+          'time, and what packing wastes.',
+        specs: d.timelines.map((t) =>
+          areas({
+            title: `${t.strategy}: rank ${t.rank} of ${t.ranks}`,
+            xName: 'rows of a step, in their order: F forward, B backward of a microbatch',
+            unit: 'MiB',
+            series: ROLES_PILED.map(role),
+            x: t.row,
+            values: ROLES_PILED.map((r) => t.alive_bytes[r].map((b) => b / MIB)),
+            end: t.rows,
+            marks: t.marks,
+            level: {
+              at: t.planned_bytes / MIB,
+              name: `planned peaks of all roles together: ${short(t.planned_bytes / MIB)} MiB`,
+            },
+            highest,
+          })
+        ),
+        alt: 'Bytes alive by role, piled up, from the first row of a step to the last',
+        heads: ['', 'row', ...ROLES_PILED],
+        rows: () =>
+          d.timelines.flatMap((t) =>
+            t.row.map((at, k) => [t.strategy, at, ...ROLES_PILED.map((r) => t.alive_bytes[r][k])])
+          ),
+      }),
+      heading('options', 'What was run'),
+      paragraph(
+        'Every strategy trained the same steps on the same samples from the same seed, one after the ' +
+          'other in one launch. What they have in common, beside the defaults:',
+      ),
+      table({
+        heads: ['option', { text: 'value', left: true }, { text: 'from', left: true }, {
+          text: 'meaning',
+          left: true,
+        }],
+        rows: d.about.options.map((o) => [o.name, o.value, o.from, o.meaning]),
+      }),
+    ],
+  };
+};
