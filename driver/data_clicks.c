@@ -1,6 +1,6 @@
 #include "driver/data_clicks.h"
 
-#include "lib/base/option.h"
+#include "driver/command.h"
 #include "lib/data/clicks_synth.h"
 #include "lib/data/criteo.h"
 #include <inttypes.h>
@@ -46,7 +46,8 @@ static enum status criteo(const struct request *q, const char *from) {
     return OK;
 }
 
-static enum status run(struct request *q, struct options *o, int argc, char **argv) {
+static enum status run(void *request, struct options *o, int argc, char **argv) {
+    struct request *q = request;
     bool makes = is_synth(argv[0]), named = argc > 1 && strncmp(argv[1], "--", 2);
     if (named == makes)
         return FAIL(E_USAGE, makes ? "data synth-clicks reads no file; use data synth-clicks --to FILE"
@@ -57,17 +58,10 @@ static enum status run(struct request *q, struct options *o, int argc, char **ar
 }
 
 enum status data_clicks(int argc, char **argv) {
-    struct request q = {.samples = 0};
-    struct options *o = NULL;
-    enum status status = options_create(TABLES, is_synth(argv[0]) ? 2 : 1, &q, &o);
-    if (status == OK && options_ask_for_help(argc, argv)) {
-        printf("trivium data synth-clicks --to OUT [options]\ntrivium data criteo FILE --to OUT [--rows V]\n");
-        options_help(o, stdout);
-    } else if (status == OK) {
-        status = run(&q, o, argc, argv);
-    }
-    options_destroy(&o);
-    return status;
+    const struct command_alone c = {
+        "trivium data synth-clicks --to OUT [options]\ntrivium data criteo FILE --to OUT [--rows V]\n", TABLES,
+        is_synth(argv[0]) ? 2 : 1, false, sizeof(struct request), run};
+    return command_run(&c, argc, argv);
 }
 
 void data_clicks_print(const struct data_file *data) {

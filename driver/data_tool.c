@@ -1,11 +1,11 @@
 /* trivium data: text to files of tokens, and what a file of tokens holds. */
 #include "driver/data_tool.h"
 
+#include "driver/command.h"
 #include "driver/data_clicks.h"
 
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "lib/base/option.h"
 #include "lib/data/bpe.h"
 #include "lib/data/data.h"
 #include "lib/data/data_write.h"
@@ -296,41 +296,32 @@ static char *join(int n, char **words) {
     return list;
 }
 
-static enum status run_request(struct request *q, struct options *o, bool writes, int argc, char **argv) {
-    int n = 0;
+static bool is_tokenize(const char *name) { return !strcmp(name, "tokenize"); }
+
+static enum status run_request(void *request, struct options *o, int argc, char **argv) {
+    int n = 1;
     while (n < argc && is_word(argv[n])) n++;
     TRY(options_parse(o, argc - n, argv + n));
-    if (n == 0)
-        return FAIL(E_USAGE, "data %s needs a file, before the options: data %s FILE", writes ? "tokenize" : "inspect",
-                    writes ? "tokenize" : "inspect");
-    char *inputs = join(n, argv);
-    if (!inputs) return FAIL(E_MEMORY, "no memory for the names of %d files", n);
-    enum status status = writes ? tokenize(q, inputs) : inspect(q, inputs);
+    if (n == 1) return FAIL(E_USAGE, "data %s needs a file, before the options: data %s FILE", argv[0], argv[0]);
+    char *inputs = join(n - 1, argv + 1);
+    if (!inputs) return FAIL(E_MEMORY, "no memory for the names of %d files", n - 1);
+    enum status status = is_tokenize(argv[0]) ? tokenize(request, inputs) : inspect(request, inputs);
     free(inputs);
     return status;
 }
 
 static enum status run_command(int argc, char **argv, bool help) {
-    bool writes = argc > 0 && !strcmp(argv[0], "tokenize");
-    struct request q = {0};
-    struct options *o = NULL;
+    bool writes = argc > 0 && is_tokenize(argv[0]);
     if (!writes && (argc < 1 || (strcmp(argv[0], "inspect") && !help)))
         return FAIL(E_USAGE, "data %.32s is no command; use data tokenize INPUT... --to OUT.bin, data inspect FILE, "
                     "data synth-clicks --to OUT or data criteo FILE --to OUT",
                     argc < 1 ? "" : argv[0]);
-    enum status status = options_create(writes ? TOKENIZE_TABLES : INSPECT_TABLES, 3, &q, &o);
-    if (status == OK && options_ask_for_help(argc, argv)) {
-        printf(
-            writes
-                ? "trivium data tokenize INPUT... --to OUT.bin [options]\nInputs are text; their names come first.\n"
-                : "trivium data inspect FILE... [options]\n"
-                  "(the others, each with --help: tokenize, synth-clicks, criteo)\n");
-        options_help(o, stdout);
-    } else if (status == OK) {
-        status = run_request(&q, o, writes, argc - 1, argv + 1);
-    }
-    options_destroy(&o);
-    return status;
+    const struct command_alone c = {
+        writes ? "trivium data tokenize INPUT... --to OUT.bin [options]\nInputs are text; their names come first.\n"
+               : "trivium data inspect FILE... [options]\n"
+                 "(the others, each with --help: tokenize, synth-clicks, criteo)\n",
+        writes ? TOKENIZE_TABLES : INSPECT_TABLES, 3, false, sizeof(struct request), run_request};
+    return command_run(&c, argc, argv);
 }
 
 int data_main(int argc, char **argv) {

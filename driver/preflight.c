@@ -1,6 +1,6 @@
 #include "driver/preflight.h"
 
-#include "driver/deadline.h"
+#include "driver/command.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "driver/train/train_options.h"
@@ -222,17 +222,7 @@ static enum status preflight(int argc, char **argv) {
 }
 
 int preflight_main(int argc, char **argv) {
-    if (options_ask_for_help(argc, argv)) {
-        fputs(HELP, stdout);
-        return 0;
-    }
-    deadline_set_for_start(argc, argv);
-    enum status status = comm_start(&argc, &argv);
-    deadline_lift();
-    bool started = status == OK;
-    if (started) status = preflight(argc, argv);
-    status_report();
-    int code = status_exit_code(status);
-    if (started) comm_finish(status != E_TIMEOUT && status != E_COMM && status != E_DEVICE, code);
-    return code;
+    if (!options_ask_for_help(argc, argv)) return command_main_of_ranks(preflight, E_DEVICE, argc, argv);
+    fputs(HELP, stdout);
+    return 0;
 }

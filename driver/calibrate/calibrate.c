@@ -1,7 +1,7 @@
 #include "driver/calibrate/calibrate.h"
 
 #include "driver/calibrate/calibrate_file.h"
-#include "driver/deadline.h"
+#include "driver/command.h"
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
 #include <math.h>
@@ -68,7 +68,9 @@ static enum status read_request(struct request *q, int argc, char **argv) {
     return p->device == PLAN_DEVICE_CUDA ? check_gpu(q) : check_cores(q);
 }
 
-static enum status calibrate(struct request *q, int argc, char **argv) {
+static enum status calibrate(int argc, char **argv) {
+    static struct request request;
+    struct request *q = &request;
     struct measured m;
     TRY(fail_agree(group_world(), read_request(q, argc, argv)));
     const struct plan *p = &q->plan;
@@ -78,23 +80,12 @@ static enum status calibrate(struct request *q, int argc, char **argv) {
     if (status == OK)
         status = fail_agree(group_world(), comm_is_rank_0() ? calibrate_write(q->out, &m, plan_product_dtype(p)) : OK);
     measured_fini(&m);
+    options_destroy(&q->options);
     return status;
 }
 
 int calibrate_main(int argc, char **argv) {
-    static struct request q;
-    if (options_ask_for_help(argc, argv)) {
-        fputs(HELP, stdout);
-        return 0;
-    }
-    deadline_set_for_start(argc, argv);
-    enum status status = comm_start(&argc, &argv);
-    deadline_lift();
-    bool started = status == OK;
-    if (started) status = calibrate(&q, argc, argv);
-    options_destroy(&q.options);
-    status_report();
-    int code = status_exit_code(status);
-    if (started) comm_finish(status != E_TIMEOUT && status != E_COMM, code);
-    return code;
+    if (!options_ask_for_help(argc, argv)) return command_main_of_ranks(calibrate, OK, argc, argv);
+    fputs(HELP, stdout);
+    return 0;
 }

@@ -1,7 +1,7 @@
 /* trivium oracle: record what a run computes, and find the first number that is wrong. */
 #include "driver/oracle/oracle.h"
 
-#include "driver/deadline.h"
+#include "driver/command.h"
 #include "driver/oracle/oracle_check.h"
 #include "driver/oracle/oracle_show.h"
 #include "driver/recipe.h"
@@ -98,17 +98,7 @@ static enum status record(int argc, char **argv) {
     return OK;
 }
 
-static int record_main(int argc, char **argv) {
-    deadline_set_for_start(argc, argv);
-    enum status status = comm_start(&argc, &argv);
-    deadline_lift();
-    bool started = status == OK;
-    if (started) status = record(argc, argv);
-    status_report();
-    int code = status_exit_code(status);
-    if (started) comm_finish(status != E_TIMEOUT && status != E_COMM, code);
-    return code;
-}
+static int record_main(int argc, char **argv) { return command_main_of_ranks(record, OK, argc, argv); }
 
 /* ---- which of them ---- */
 static const struct { const char *name; int (*main)(int argc, char **argv); } COMMANDS[] = {

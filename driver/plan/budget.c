@@ -2,6 +2,7 @@
  * or that of the best layout. With --scale that is found for every doubling of the ranks: a curve. */
 #include "driver/plan/budget.h"
 
+#include "driver/command.h"
 #include "driver/report/report.h"
 #include "driver/plan/budget_page.h"
 #include "driver/plan/budget_walls.h"
@@ -299,7 +300,8 @@ static enum status show_walls(const struct request *q, const struct options *o, 
     return OK;
 }
 
-static enum status budget(struct request *q, struct options *o, int argc, char **argv) {
+static enum status budget(void *request, struct options *o, int argc, char **argv) {
+    struct request *q = request;
     struct cluster c;
     TRY(options_parse(o, argc, argv));
     TRY(setup_target(o, &q->plan, &c));
@@ -328,18 +330,8 @@ static enum status budget(struct request *q, struct options *o, int argc, char *
 }
 
 int budget_main(int argc, char **argv) {
-    const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
-    struct request *q = calloc(1, sizeof *q);
-    struct options *o = NULL;
-    enum status status = q ? recipe_options_create(&own, q, &o) : FAIL(E_MEMORY, "no memory to start with");
-    if (status == OK && options_ask_for_help(argc, argv)) {
-        printf("trivium budget [options]\n");
-        options_help(o, stdout);
-    } else if (status == OK) {
-        status = budget(q, o, argc, argv);
-    }
-    status_report();
-    options_destroy(&o);
-    free(q);
-    return status_exit_code(status);
+    static const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
+    static const struct command_alone c = {"trivium budget [options]\n", &own, 1, true,
+                                           sizeof(struct request), budget};
+    return command_main(&c, argc, argv);
 }

@@ -3,6 +3,7 @@
 #include "driver/plan/plan.h"
 
 #include "driver/chart/chart.h"
+#include "driver/command.h"
 #include "driver/plan/plan_search.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
@@ -11,7 +12,6 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static const struct option OPTIONS[] = {
     {"gpus", OPTION_INT, "0", 0, 1 << 24, NULL, "ranks",
@@ -115,7 +115,8 @@ static enum status draw_pipeline(const struct plan_request *q, const struct clus
     return status;
 }
 
-static enum status plan(struct plan_request *q, struct options *o, int argc, char **argv) {
+static enum status plan(void *request, struct options *o, int argc, char **argv) {
+    struct plan_request *q = request;
     struct cluster c;
     struct price x;
     TRY(options_parse(o, argc, argv));
@@ -137,18 +138,8 @@ static enum status plan(struct plan_request *q, struct options *o, int argc, cha
 }
 
 int plan_main(int argc, char **argv) {
-    const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
-    struct plan_request *q = calloc(1, sizeof *q);
-    struct options *o = NULL;
-    enum status status = q ? recipe_options_create(&own, q, &o) : FAIL(E_MEMORY, "no memory to start with");
-    if (status == OK && options_ask_for_help(argc, argv)) {
-        printf("trivium plan [options]\n");
-        options_help(o, stdout);
-    } else if (status == OK) {
-        status = plan(q, o, argc, argv);
-    }
-    status_report();
-    options_destroy(&o);
-    free(q);
-    return status_exit_code(status);
+    static const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
+    static const struct command_alone c = {"trivium plan [options]\n", &own, 1, true,
+                                           sizeof(struct plan_request), plan};
+    return command_main(&c, argc, argv);
 }

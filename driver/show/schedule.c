@@ -3,6 +3,7 @@
 #include "driver/show/schedule.h"
 
 #include "driver/chart/chart.h"
+#include "driver/command.h"
 #include "lib/run/plan.h"
 #include "pp/pp_table.h"
 #include <errno.h>
@@ -196,7 +197,8 @@ static enum status check_table(const struct request *q, const struct options *o,
     return OK;
 }
 
-static enum status parse_and_show(struct request *q, struct options *o, int argc, char **argv) {
+static enum status parse_and_show(void *request, struct options *o, int argc, char **argv) {
+    struct request *q = request;
     TRY(options_parse(o, argc, argv));
     TRY(refuse_unread(q, o));
     double weight = q->time_w > 0 ? q->time_w : q->time_b / 2;
@@ -219,17 +221,8 @@ static enum status parse_and_show(struct request *q, struct options *o, int argc
 }
 
 int schedule_main(int argc, char **argv) {
-    const struct option_table table = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
-    struct request q = {0};
-    struct options *o = NULL;
-    enum status status = options_create(&table, 1, &q, &o);
-    if (status == OK && options_ask_for_help(argc, argv)) {
-        printf("trivium schedule [options]\n");
-        options_help(o, stdout);
-    } else if (status == OK) {
-        status = parse_and_show(&q, o, argc, argv);
-    }
-    status_report();
-    options_destroy(&o);
-    return status_exit_code(status);
+    static const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
+    static const struct command_alone c = {"trivium schedule [options]\n", &own, 1, false,
+                                           sizeof(struct request), parse_and_show};
+    return command_main(&c, argc, argv);
 }

@@ -2,6 +2,7 @@
  * it is pure, so any rank of any layout can be shown from one process. */
 #include "driver/show/show.h"
 
+#include "driver/command.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "driver/show/show_comm.h"
@@ -14,7 +15,6 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* plan first: plan_options' offsets hold */
@@ -205,7 +205,8 @@ static bool is_one_of(const char *word, const char *words) {
     return false;
 }
 
-static enum status show(struct request *q, struct options *o, int argc, char **argv) {
+static enum status show(void *request, struct options *o, int argc, char **argv) {
+    struct request *q = request;
     const char *what = argc > 0 ? argv[0] : "";
     if (!is_one_of(what, "program types memory mesh comm options"))
         return FAIL(E_USAGE, "show what? use show program, types, memory, mesh, comm or options, not '%s'", what);
@@ -244,18 +245,8 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
 }
 
 int show_main(int argc, char **argv) {
-    const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
-    struct request *q = calloc(1, sizeof *q);
-    struct options *o = NULL;
-    enum status status = q ? recipe_options_create(&own, q, &o) : FAIL(E_MEMORY, "no memory to start with");
-    if (status == OK && options_ask_for_help(argc, argv)) {
-        printf("trivium show program|types|memory|mesh|comm|options [options]\n");
-        options_help(o, stdout);
-    } else if (status == OK) {
-        status = show(q, o, argc, argv);
-    }
-    status_report();
-    options_destroy(&o);
-    free(q);
-    return status_exit_code(status);
+    static const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
+    static const struct command_alone c = {"trivium show program|types|memory|mesh|comm|options [options]\n", &own, 1,
+                                           true, sizeof(struct request), show};
+    return command_main(&c, argc, argv);
 }

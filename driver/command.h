@@ -1,0 +1,29 @@
+/* What is around the work of a command: options into a request, help, the report of a failure, an exit code. */
+#ifndef TRIVIUM_DRIVER_COMMAND_H
+#define TRIVIUM_DRIVER_COMMAND_H
+
+#include "lib/base/option.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A command of one process. Its request has request_bytes, and is zeroed; with has_plan it begins with a struct plan,
+ * whose options come first. run gets the words after the command, and begins with options_parse. */
+struct command_alone {
+    const char *usage;                               /* the head of its help */
+    const struct option_table *tables;               /* [n_tables]; one with has_plan */
+    int n_tables;
+    bool has_plan;
+    size_t request_bytes;
+    enum status (*run)(void *request, struct options *, int argc, char **argv);
+};
+/** Print help, if the words ask for it, or run. @errors E_MEMORY; those of run  @collective{none} */
+enum status command_run(const struct command_alone *, int argc, char **argv);
+/** The same, and report a failure. @return the exit code  @collective{none} */
+int command_main(const struct command_alone *, int argc, char **argv);
+
+/** A command of all ranks: start them, run, report, and leave together, unless a failure is one that the others need
+ *  not have: E_TIMEOUT, E_COMM and `alone` (OK: no other).
+ *  @return the exit code  @collective{world} */
+int command_main_of_ranks(enum status (*run)(int argc, char **argv), enum status alone, int argc, char **argv);
+
+#endif
