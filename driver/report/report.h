@@ -22,7 +22,7 @@ typedef int report_writer(FILE *, const void *self);
 enum status report_replace(const char *dir, const char *name, report_writer *write, const void *self);
 
 /** Replace DIR/NAME.json and DIR/NAME.html, the page of this JSON.
- *  @param json its "kind" is one of PAGES (page/figures.js); it is released, whatever happens; NULL: there was no memory
+ *  @param json its "kind" is one of PAGES (page/figures.js); it is released always; NULL: there was no memory
  *  for it
  *  @param flags of jansson, for the file
  *  @errors E_MEMORY, E_IO  @collective{none} */

@@ -194,7 +194,7 @@ def tables():
     with tempfile.TemporaryDirectory() as folder:
         table = os.path.join(folder, TABLE)
         os.makedirs(os.path.dirname(table))
-        for patch in [None, *sorted(glob.glob("lessons/07-pipelines/mutants/table-*.patch"))]:
+        for patch in [None, *sorted(glob.glob("tests/mutants/lessons/07-pipelines/table-*.patch"))]:
             shutil.copy(TABLE, table)
             claim = None
             if patch:

@@ -104,7 +104,7 @@ if [ "$(id -u)" = 0 ]; then
 fi
 
 # ---- hidden tests ----
-patch -s -o "$work/cost.c" "$reference" lessons/02-*/mutants/cost-link-by-heart.patch
+patch -s -o "$work/cost.c" "$reference" tests/mutants/lessons/02-*/cost-link-by-heart.patch
 grade "$work/cost.c" && says 'score 100 of 100' && ! says hidden
 report $? "a learner's grading has no hidden test"
 grade --staff "$work/cost.c"; [ $? = 1 ] && says 'score 88 of 100' && grep -A 1 '^  FAILS' "$work/said" | grep -v 'FAILS' >"$work/below"

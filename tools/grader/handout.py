@@ -115,7 +115,7 @@ class Parts:
                 return what
         if path.startswith("references/") or (path in self.references and path.startswith("lessons/")):
             return "a reference"
-        if re.match(r"lessons/[^/]+/mutants/", path):
+        if path.startswith("tests/mutants/lessons/"):
             return "mistakes of the lesson"
         if path.endswith(".patch") and touched(path) & self.references:
             return "quotes what is replaced"

@@ -1,4 +1,4 @@
-"""Planted mistakes of the exercises: lessons/NN-name/mutants/EXERCISE-mistake.patch (docs/how-to/add-a-lesson.md)."""
+"""Planted mistakes of the exercises: tests/mutants/lessons/NN-name/EXERCISE-mistake.patch (docs/how-to/add-a-lesson.md)."""
 import glob
 import os
 import re
@@ -9,7 +9,7 @@ from . import ROOT, Trouble
 
 def of(e, names):
     """The patches of an exercise: of those whose name begins with its own, not with a longer one's."""
-    for path in sorted(glob.glob(os.path.join(ROOT, "lessons", e.lesson, "mutants", "*.patch"))):
+    for path in sorted(glob.glob(os.path.join(ROOT, "tests/mutants/lessons", e.lesson, "*.patch"))):
         stem = os.path.basename(path)
         if e.name == max((n for n in names if stem.startswith(n + "-")), key=len, default=None):
             yield path
