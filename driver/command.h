@@ -1,4 +1,4 @@
-/* What is around the work of a command: options into a request, help, the report of a failure, an exit code. */
+/* The frame around the work of a command: options into a request, help, the report of a failure, an exit code. */
 #ifndef TRIVIUM_DRIVER_COMMAND_H
 #define TRIVIUM_DRIVER_COMMAND_H
 
