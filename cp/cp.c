@@ -78,7 +78,7 @@ static enum status check_sizes(const struct plan *plan, int64_t in_ring, int64_t
         return FAIL(E_CONFIG,
                     "%" PRId64 " ranks of cp shard the heads, and tp=%" PRId64 ", which together do not divide "
                     "%sheads=%" PRId64 "; use %s",
-                    heads, plan->mesh.tp, plan->kv_heads ? "kv-" : "", plan_kv_heads(plan),
+                    heads, plan->mesh.tp, model_options(plan)->kv_heads ? "kv-" : "", plan_kv_heads(plan),
                     cp_options(plan)->by == CP_BY_ULYSSES ? "cp-by ring" : "cp-heads 1");
     return OK;
 }
@@ -92,7 +92,7 @@ static enum status cp_check(const struct plan *plan) {
                     "; leave cp-by out, or cp-heads",
                     plan->mesh.cp, heads);
     TRY(check_sizes(plan, in_ring, heads));
-    if (in_ring > 1 && plan->attention != ATTENTION_BLOCKED)
+    if (in_ring > 1 && model_options(plan)->attention != ATTENTION_BLOCKED)
         return FAIL(E_CONFIG,
                     "cp-by=%s never has all probabilities of a query; use attention=blocked, or cp-by ulysses",
                     by == CP_BY_RING ? "ring" : "gather");

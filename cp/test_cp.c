@@ -86,7 +86,7 @@ TEST(test_cp_refuses) {
     p = plan_of(&(struct trial){.cp = 4, .heads = 2}, CP_BY_ULYSSES);
     check_refused(p, "cp-by=ulysses", "leave cp-by out, or cp-heads");
     p = plan_of(&(struct trial){.cp = 2}, CP_BY_GATHER);
-    p.attention = ATTENTION_MATERIALISED;
+    model_options(&p)->attention = ATTENTION_MATERIALISED;
     check_refused(p, "cp-by=gather", "attention=blocked");
     p = plan_of(&(struct trial){.cp = 2}, CP_BY_RING);
     assert_ok(plan_settle(&p, 0));

@@ -29,7 +29,7 @@
 #include "lib/run/run.h"
 #include <stdlib.h>
 
-static bool coded_wanted(const struct plan *plan) { return plan->grad_codec != CODEC_NONE; }
+static bool coded_wanted(const struct plan *plan) { return grad_options(plan)->codec != CODEC_NONE; }
 
 /* ---- memory and bill ---- */
 static int64_t count_of(const struct dp_bucket *b) { return b->bytes / (int64_t)sizeof(float); }

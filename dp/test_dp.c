@@ -47,7 +47,7 @@ TEST(test_dp_counts_each_param_on_one_replica) {
 TEST(test_dp_bills_the_ring_formula) {
     struct run r;
     struct plan plan = small_plan(4);
-    plan.bucket_mb = 100;
+    grad_options(&plan)->bucket_mb = 100;
     assert_ok(plan_settle(&plan, 4));
     assert_ok(run_compile(&r, &RECIPE, &plan, 0, NULL, NULL));
     assert_close(r.bill.wire_bytes[AXIS_DP], 2. * (double)r.memory.bytes[TIER_DEVICE][ROLE_GRAD] * 3 / 4, 0);

@@ -14,15 +14,16 @@ enum { STEPS = 3 };
 
 static struct plan plan_of(enum codec_kind codec, enum plan_feedback feedback) {
     struct plan plan = parity_plan();
+    struct grad_options *g = grad_options(&plan);
     plan.layers = 2;
     plan.hidden = 24;                                                /* vectors end inside a cache line: gaps follow */
     plan.precision = PRECISION_FP32;
     plan.mesh.dp = comm_world_size();
     plan.micro_batch = 1;                                            /* several microbatches with 2 and 4 ranks */
-    plan.bucket_mb = 0.008;                                          /* several buckets */
-    plan.grad_codec = codec;
-    plan.grad_feedback = feedback;
-    if (codec == CODEC_TOPK) plan.topk = 5;
+    g->bucket_mb = 0.008;                                          /* several buckets */
+    g->codec = codec;
+    g->feedback = feedback;
+    if (codec == CODEC_TOPK) g->topk = 5;
     return plan;
 }
 
@@ -147,6 +148,7 @@ static enum status train(struct run *r, struct oracle *o, struct outcome *out) {
 }
 
 static void check_against_one_process(struct plan plan) {
+    const struct grad_options *g = grad_options(&plan);
     struct run r;
     struct oracle o = {0};
     struct outcome out = {true, true, true, true, 0};
@@ -159,7 +161,7 @@ static void check_against_one_process(struct plan plan) {
     oracle_fini(&o);
     bool sums = agree_all(status == OK && out.sums), gaps = agree_all(out.gaps), replicas = agree_all(out.replicas);
     if (!sums)
-        print_error("%s, %s, feedback %d\n", layout_name(&plan), codec_name(plan.grad_codec), plan.grad_feedback);
+        print_error("%s, %s, feedback %d\n", layout_name(&plan), codec_name(g->codec), g->feedback);
     assert_true(out.n_buckets > 2);
     assert_true(sums);
     assert_true(gaps);
@@ -270,7 +272,7 @@ TEST(test_coded_refuses_what_it_cannot_do) {
     p = plan_of(CODEC_NONE, FEEDBACK_ON);
     assert_fails(compiled(p), E_CONFIG, "grad-feedback", "grad-codec=none");
     p = plan_of(CODEC_BF16, FEEDBACK_AUTO);
-    p.topk = 2;
+    grad_options(&p)->topk = 2;
     assert_fails(compiled(p), E_CONFIG, "topk=2", "bf16", "grad-codec topk");
 }
 

@@ -19,15 +19,16 @@ static void shared_path(const char *name, char path[CHECKPOINT_PATH_MAX]) {
 
 static struct plan plan_of(enum codec_kind codec, enum plan_feedback feedback) {
     struct plan plan = parity_plan();
+    struct grad_options *g = grad_options(&plan);
     plan.layers = 2;
     plan.hidden = 24;                                                /* gaps between gradients */
     plan.precision = PRECISION_FP32;
     plan.mesh.dp = comm_world_size();
     plan.micro_batch = 1;
-    plan.bucket_mb = 0.008;
-    plan.grad_codec = codec;
-    plan.grad_feedback = feedback;
-    if (codec == CODEC_TOPK) plan.topk = 5;
+    g->bucket_mb = 0.008;
+    g->codec = codec;
+    g->feedback = feedback;
+    if (codec == CODEC_TOPK) g->topk = 5;
     return plan;
 }
 
@@ -171,9 +172,9 @@ TEST(test_coded_residuals_are_conserved_in_another_layout) {
     if (status == OK) status = residuals(&r, &before);
     run_destroy(&r);
     if (status == OK) status = checkpoint_resolve(folder, step);
-    p.bucket_mb = 0.02;                                              /* other parts of the sum */
+    grad_options(&p)->bucket_mb = 0.02;                                              /* other parts of the sum */
     if (status == OK) status = take_over(step, p, &before, &same[0]);
-    p.grad_codec = CODEC_INT8;
+    grad_options(&p)->codec = CODEC_INT8;
     if (status == OK) status = take_over(step, p, &before, &same[1]);
     p.mesh.dp = 2;
     if (comm_world_size() > 2 && status == OK) status = take_over(step, p, &before, &same[2]);

@@ -96,7 +96,8 @@ TEST(test_room_for_one_is_needed_and_two_wanted) {
 /* GPT-2 124M in fp32: 124439808 parameters, with two moments of 4 bytes each. */
 TEST(test_checkpoint_is_master_and_two_moments) {
     struct plan p = {.layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257, .precision = PRECISION_BF16,
-                     .tie = 1, .arch = &model_gpt};
+                     .arch = &model_gpt};
+    model_options(&p)->tie = 1;
     assert_close(preflight_checkpoint_bytes(&p), 124439808.0 * 12, 0);
     p.precision = PRECISION_FP64;
     assert_close(preflight_checkpoint_bytes(&p), 124439808.0 * 24, 0);

@@ -153,8 +153,8 @@ TEST(test_residuals_are_taken_along) {
     p.mesh.dp = comm_world_size();
     p.micro_batch = 1;
     p.hidden = 24;                                                   /* tensors of no round size */
-    p.grad_codec = CODEC_SIGN;
-    p.grad_feedback = FEEDBACK_ON;
+    grad_options(&p)->codec = CODEC_SIGN;
+    grad_options(&p)->feedback = FEEDBACK_ON;
     elastic_options(&p)->every = 1;
     bool ok = agree_all(train_and_keep(p, &kept) == OK);
     for (int copies = 0; copies < 2 && ok; copies++) {

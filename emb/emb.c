@@ -70,9 +70,9 @@ static enum status check_mesh(const struct plan *plan) {
         if (no[i].n > 1)
             return FAIL(E_CONFIG, "%s=%" PRId64 " is for layers of a transformer, and arch=%s has none; use --dp",
                         no[i].name, no[i].n, plan->arch->name);
-    if (plan->experts)
-        return FAIL(E_CONFIG, "experts=%" PRId64 ": arch=%s has no layers with experts; leave it out", plan->experts,
-                    plan->arch->name);
+    if (model_options(plan)->experts)
+        return FAIL(E_CONFIG, "experts=%" PRId64 ": arch=%s has no layers with experts; leave it out",
+                    model_options(plan)->experts, plan->arch->name);
     return OK;
 }
 
@@ -85,11 +85,11 @@ static enum status check_run(const struct plan *plan) {
         return FAIL(E_CONFIG, "arch=%s has tables in fp32 or fp64; use --precision fp32", arch);
     if (plan->sums == PLAN_SUMS_FIXED)
         return FAIL(E_CONFIG, "arch=%s has no fixed order of sums; leave --sums out", arch);
-    if (plan->grad_codec != CODEC_NONE)
+    if (grad_options(plan)->codec != CODEC_NONE)
         return FAIL(E_CONFIG, "arch=%s sends gradients as they are; leave --grad-codec out", arch);
-    if (plan->seq != 1 || plan->dropout > 0)
+    if (plan->seq != 1 || model_options(plan)->dropout > 0)
         return FAIL(E_CONFIG, "arch=%s: seq=%" PRId64 " and dropout=%g, and a sample is one place of which nothing is "
-                    "dropped; leave both out", arch, plan->seq, plan->dropout);
+                    "dropped; leave both out", arch, plan->seq, model_options(plan)->dropout);
     if (plan_serving(plan) > 0)
         return FAIL(E_CONFIG, "arch=%s: %" PRId64 " replicas would only serve, and every replica owns tables; leave "
                     "--server-ranks out", arch, plan_serving(plan));
@@ -103,12 +103,12 @@ static enum status check_store(const struct plan *plan) {
     if (!o->cache)
         return FAIL(E_CONFIG, "emb-store=disk, and emb-cache=0 keeps all rows in memory; give emb-cache the number "
                     "of rows that may be there");
-    if (!plan->offload_path[0])
+    if (!offload_options(plan)->path[0])
         return FAIL(E_CONFIG, "emb-store=disk needs a folder for its files; give --offload-path, on a local disk");
     int64_t least = hot_store_window(INT64_MAX / row - DISK_PAGE, row, 1, 0).pages * DISK_PAGE;
     if (plan_window_bytes(plan) < least)
         return FAIL(E_CONFIG, "offload-window=%g MiB: one row goes to the disk and one comes through at least %.3f MiB "
-                    "of pages; use offload-window %.3f", plan->offload_window, (double)least / (1 << 20),
+                    "of pages; use offload-window %.3f", offload_options(plan)->window, (double)least / (1 << 20),
                     (double)least / (1 << 20) + 0.001);
     return OK;
 }

@@ -40,7 +40,7 @@ static struct plan plan_of(const char *arch) {
     p.steps = 20, p.lr = 1e-2, p.min_lr = 1e-3, p.eps = 1e-6, p.clip = 0.05;
     p.precision = PRECISION_FP64;
     p.device = PLAN_DEVICE_CPU;
-    p.bucket_mb = 0.0005;
+    grad_options(&p)->bucket_mb = 0.0005;
     return p;
 }
 

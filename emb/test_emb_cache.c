@@ -48,6 +48,7 @@ static const struct data_file *clicks(void) {
 
 static struct plan plan_of(const struct trial *t, int64_t cache) {
     struct plan p;
+    struct offload_options *o = offload_options(&p);
     assert_ok(recipe_plan(&p));
     assert_ok(recipe_arch(&p, t->arch));
     *dlrm_options(&p) = (struct dlrm_options){.features = FEATURES, .bag = BAG, .dense = 3, .emb_lr = 0.05};
@@ -55,12 +56,12 @@ static struct plan plan_of(const struct trial *t, int64_t cache) {
     p.layers = p.heads = p.seq = 1;
     p.hidden = t->hidden, p.vocab = ROWS, p.global_batch = BATCH, p.micro_batch = t->micro, p.steps = 20;
     p.clip = 0.05, p.precision = PRECISION_FP64, p.device = PLAN_DEVICE_CPU;
-    p.offload_io = t->io, p.offload_window = t->window;
+    o->io = t->io, o->window = t->window;
     *emb_options(&p) = (struct emb_options){.by = t->by, .delay = t->delay, .cache = cache};
     if (cache) emb_options(&p)->store = t->store;
     zero_options(&p)->stage = t->zero;
-    snprintf(p.offload_path, sizeof p.offload_path, "%s", test_path("offload"));
-    mkdir(p.offload_path, 0700);
+    snprintf(o->path, sizeof o->path, "%s", test_path("offload"));
+    mkdir(o->path, 0700);
     return p;
 }
 
@@ -82,7 +83,7 @@ static enum status open_run(struct run *r, struct plan p, enum run_watch watch) 
     TRY(run_create(r, &train_recipe, &p, watch));
     TRY(clicks_split(clicks(), 0.1, &train, &val));
     run_set_data(r, &train, &val);
-    if (r->disk && p.offload_io == DISK_THREADS) r->disk->calls = &slow;
+    if (r->disk && offload_options(&p)->io == DISK_THREADS) r->disk->calls = &slow;
     return OK;
 }
 
@@ -303,10 +304,10 @@ TEST(test_emb_cache_refuses) {
     emb_options(&p)->store = EMB_ON_DISK;
     refused(p, "emb-store=disk, and emb-cache=0", "give emb-cache");
     p = plan_of(&TRIALS[2], 400);
-    p.offload_path[0] = 0;
+    offload_options(&p)->path[0] = 0;
     refused(p, "needs a folder", "give --offload-path");
     p = plan_of(&TRIALS[2], 400);
-    p.hidden = 4 * PAGE_ROW, p.offload_window = 0.02;
+    p.hidden = 4 * PAGE_ROW, offload_options(&p)->window = 0.02;
     refused(p, "offload-window=0.02 MiB", "use offload-window 0.032");
     p = plan_of(&TRIALS[0], 0);
     assert_ok(recipe_arch(&p, "gpt"));

@@ -40,12 +40,13 @@ static int at_least_1(int n) { return n ? n : 1; }
 /* Groups of two tokens, which even a rank of cp=2 tp=2 with sp has whole, compete for one place: a third is dropped. */
 static struct plan serial_plan(const char *arch, int k, double capacity) {
     struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
     assert_ok(recipe_arch(&p, arch));
     p.layers = 4;
-    p.experts = 8, p.experts_per_token = k, p.moe_group = 2, p.capacity = capacity;
-    p.aux_loss = 0.05, p.z_loss = 0.01;
-    p.ffn = 24;
-    if (!strcmp(arch, "mixtral")) p.tie = 0;
+    m->experts = 8, m->experts_per_token = k, m->moe_group = 2, m->capacity = capacity;
+    m->aux_loss = 0.05, m->z_loss = 0.01;
+    m->ffn = 24;
+    if (!strcmp(arch, "mixtral")) m->tie = 0;
     return p;
 }
 
@@ -70,7 +71,7 @@ static void check_layouts(struct plan serial, int stride, bool packed) {
     enum status status = reference_init(&reference, &serial);
     for (int i = 0; agree_all(status == OK) && i < N_TRIALS; i++) {
         struct plan p = plan_of(serial, &TRIALS[i]);
-        p.moe_packed = packed;
+        model_options(&p)->moe_packed = packed;
         if (mesh_n_ranks(&p.mesh) != comm_world_size() || seen++ % stride) continue;
         enum status tried = plan_settle(&p, comm_world_size());
         failed += !layout_is_serial(&p, tried, &reference);
@@ -110,7 +111,7 @@ static void check_refused(struct plan p, const char *what, const char *remedy) {
 
 TEST(test_ep_refuses) {
     struct plan p = plan_of(serial_plan("gpt", 2, 1), &(struct trial){.ep = 2, .dp = 2});
-    p.experts = 0;
+    model_options(&p)->experts = 0;
     check_refused(p, "ep=2 shards experts, and experts=0", "leave ep out");
     check_refused(plan_of(serial_plan("gpt", 2, 1), &(struct trial){.ep = 3, .dp = 4}), "ep=3", "1, 2, 4");
     check_refused(plan_of(serial_plan("gpt", 2, 1), &(struct trial){.ep = 4, .dp = 2}), "dp x cp = 2", "1, 2");

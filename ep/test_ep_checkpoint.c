@@ -19,8 +19,9 @@ enum { N_LAYOUTS = sizeof LAYOUTS / sizeof *LAYOUTS };
 
 static struct plan plan_of(const struct layout *l) {
     struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
     p.layers = 4;
-    p.experts = 8, p.moe_group = 2, p.capacity = 1;
+    m->experts = 8, m->moe_group = 2, m->capacity = 1;
     p.mesh = (struct mesh_sizes){.tp = l->tp, .cp = l->cp, .dp = l->dp ? l->dp : 1, .pp = l->pp, .ep = l->ep};
     zero_options(&p)->stage = l->zero;
     p.micro_batch = 2;

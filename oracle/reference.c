@@ -314,7 +314,7 @@ enum status record_check(const struct plan *p, bool reference) {
 
 enum status record_reference(const struct record_request *q) {
     const struct plan *p = q->plan;
-    if (plan_ranks(p) != 1 || p->precision != PRECISION_FP64 || p->dropout > 0)
+    if (plan_ranks(p) != 1 || p->precision != PRECISION_FP64 || model_options(p)->dropout > 0)
         return FAIL(E_CONFIG,
                     "a reference is of one rank, in fp64, without dropout; others cannot draw the same masks");
     TRY(write_start(q));

@@ -107,9 +107,10 @@ TEST(test_every_company_records_what_one_rank_does) {
 
 TEST(test_a_llama_too) {
     struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
     p.loss_chunk = 0;
     bool ok = recipe_arch(&p, "llama") == OK;
-    p.kv_heads = 4, p.ffn = 24, p.tie = 0, p.dropout = 0;
+    m->kv_heads = 4, m->ffn = 24, m->tie = 0, m->dropout = 0;
     assert_true(ok && try_layouts(&p, 6));
 }
 
@@ -139,17 +140,18 @@ TEST(test_the_order_has_every_name_once) {
 
 TEST(test_a_model_that_others_do_not_have_is_refused) {
     struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
     assert_ok(record_check(&p, true));
-    p.tie = 0;
+    m->tie = 0;
     assert_fails(record_check(&p, true), E_CONFIG, "tie=off", "tie=on");
     assert_ok(record_check(&p, false));
-    p.experts = 4;
+    m->experts = 4;
     assert_fails(record_check(&p, false), E_CONFIG, "h0.", "arch=mixtral");
-    p.tie = 1;
+    m->tie = 1;
     assert_fails(record_check(&p, true), E_CONFIG, "experts=4", "arch=mixtral");
     assert_ok(recipe_arch(&p, "llama"));
     assert_fails(record_check(&p, true), E_CONFIG, "experts=4", "arch=mixtral");
-    p.experts = 0;
+    m->experts = 0;
     assert_ok(recipe_arch(&p, "bert"));
     assert_fails(record_check(&p, true), E_CONFIG, "arch=bert", "tokens and targets of its own");
     assert_ok(record_check(&p, false));
@@ -164,7 +166,7 @@ TEST(test_a_reference_whose_fp16_overflows_has_no_scale_of_it) {
     char path[600];
     json_t *scale = NULL;
     p.layers = 1, p.hidden = p.heads = 4, p.global_batch = p.micro_batch = 2, p.steps = 1;
-    p.loss_chunk = 0, p.dropout = 0;
+    p.loss_chunk = 0, model_options(&p)->dropout = 0;
     assert_ok(plan_settle(&p, 1));
     fp16 = p;
     mixed_precision_options(&fp16)->scale = 1e12;

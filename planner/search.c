@@ -224,7 +224,7 @@ static int choices_of(const struct searching *s, enum decision d, const struct l
     case DECIDE_TP: most = 2 * min64(s->cluster->level[0].ranks, s->ranks); break;
     case DECIDE_PP: most = p->layers; break;
     case DECIDE_CP: most = p->seq >= 16384 ? 16 : 1; break;
-    case DECIDE_EP: most = p->experts ? p->experts : 1; break;
+    case DECIDE_EP: most = model_options(p)->experts ? model_options(p)->experts : 1; break;
     case DECIDE_MICRO: most = s->fixed >> DECIDE_TP & s->fixed >> DECIDE_PP & 1 ? p->global_batch : 16; break;
     case DECIDE_SCHEDULE: most = c[DECIDE_PP] > 1 ? N_SEARCHED_ORDERS - 1 : 0; break;
     case DECIDE_CHUNKS:

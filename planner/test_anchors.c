@@ -47,14 +47,14 @@ static struct plan gpt(double layers, double hidden, double heads, int64_t seq, 
     assert_ok(recipe_plan(&p));
     snprintf(p.model, sizeof p.model, "anchor");
     p.layers = (int64_t)layers, p.hidden = (int64_t)hidden, p.heads = (int64_t)heads, p.seq = seq, p.vocab = vocab;
-    p.precision = PRECISION_BF16, p.dropout = 0.1;
+    p.precision = PRECISION_BF16, model_options(&p)->dropout = 0.1;
     p.device = p.hidden / p.heads > 128 ? PLAN_DEVICE_CPU : PLAN_DEVICE_CUDA;   /* what our kernels can */
     return p;
 }
 
 static struct plan korthikanti(const double *x, int sp, int recompute) {
     struct plan p = gpt(x[3], x[2], x[1], 2048, 51200);
-    p.attention = ATTENTION_MATERIALISED;
+    model_options(&p)->attention = ATTENTION_MATERIALISED;
     recompute_options(&p)->kind = recompute;
     tp_options(&p)->sp = sp;
     mixed_precision_options(&p)->grad_fp32 = 1;
@@ -115,7 +115,7 @@ static struct anchors rows_of_all_tables(void) {
     for (int i = 0, n = read_table("megatron_sc21_table1", rows, 16); i < n; i++) {
         const double *x = rows[i].cell;
         struct plan p = gpt(x[3], x[2], x[1], 2048, 51200);
-        p.attention = ATTENTION_MATERIALISED;
+        model_options(&p)->attention = ATTENTION_MATERIALISED;
         recompute_options(&p)->kind = RECOMPUTE_FULL;
         mixed_precision_options(&p)->grad_fp32 = 1;
         double flops = 96. * x[7] * 2048 * x[3] * x[2] * x[2] * (1 + 2048 / 6. / x[2] + 51200 / 16. / x[3] / x[2]);
@@ -134,7 +134,7 @@ static struct anchors rows_of_all_tables(void) {
     for (int i = 0, n = read_table("megatron_core_h100", rows, 16); i < n; i++) {
         const double *x = rows[i].cell;
         struct plan p = gpt(x[3], x[2], x[1], 4096, 131072);
-        p.tie = 0;
+        model_options(&p)->tie = 0;
         mixed_precision_options(&p)->grad_fp32 = 1;
         tp_options(&p)->sp = x[4] > 1;
         zero_options(&p)->stage = 1;

@@ -53,7 +53,7 @@ static inline bool layout(int i, struct plan *p) {
     const struct layout *l = &LAYOUTS[i];
     *p = plan_of(l->dp, l->tp, l->pp);
     p->mesh.cp = l->cp, p->mesh.ep = l->ep;
-    if (l->ep) p->experts = 8, p->experts_per_token = 2;
+    if (l->ep) model_options(p)->experts = 8, model_options(p)->experts_per_token = 2;
     pp_options(p)->schedule = l->schedule ? l->schedule : SCHEDULE_1F1B;
     pp_options(p)->chunks = l->chunks ? l->chunks : 1;
     zero_options(p)->stage = l->zero, recompute_options(p)->kind = l->recompute, tp_options(p)->sp = l->sp;

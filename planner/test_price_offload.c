@@ -44,7 +44,7 @@ TEST(test_offload_is_copies_and_an_update_elsewhere) {
     assert_close(stays.phase_s[PRICE_OPTIM] - moved.phase_s[PRICE_OPTIM], spared_s, 0.01 * spared_s);
     assert_close(sum_of(&moved), moved.step_s, 1e-12 * moved.step_s);
     double window = (double)moved.host_bytes - (double)(stays.total_bytes - moved.total_bytes);
-    assert_true(stays.host_bytes == 0 && window > 0 && window <= p.offload_window * (1 << 20));
+    assert_true(stays.host_bytes == 0 && window > 0 && window <= offload_options(&p)->window * (1 << 20));
     assert_close((double)moved.host_bytes - window, 12 * n, 0.01 * 12 * n);
 }
 
@@ -52,7 +52,7 @@ TEST(test_offload_is_copies_and_an_update_elsewhere) {
 TEST(test_sums_of_gradients_come_down_as_they_are_made) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
-    p.micro_batch = 1, p.tie = 0;                                    /* each gradient is made in one place */
+    p.micro_batch = 1, model_options(&p)->tie = 0;                   /* each gradient is made in one place */
     zero_options(&p)->stage = 2, zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
     double n = (double)gpt_n_params(&p) / 16, seconds = price_of(p, &c).phase_s[PRICE_OFFLOAD];
     double host_s = n * (28 + 2 + 4 * 3 * 2) / c.host_memory_bytes_per_s, link_s = n * (2 + 4 * 2) / c.host_bytes_per_s;
@@ -90,7 +90,7 @@ TEST(test_offload_needs_a_host_with_speeds) {
     assert_fails(price_plan(&train_recipe, &p, &c, NULL, &x), E_CONFIG, "host-gbs=25", "host-memory-gbs=0");
     c = gpus();
     zero_options(&p)->offload_to = OFFLOAD_TO_DISK;
-    snprintf(p.offload_path, sizeof p.offload_path, "/tmp");
+    snprintf(offload_options(&p)->path, sizeof offload_options(&p)->path, "/tmp");
     assert_fails(price_plan(&train_recipe, &p, &c, NULL, &x), E_CONFIG, "offload-to=disk", "--offload-to host");
     free(found);
 }

@@ -41,7 +41,8 @@ static double bert_batch(enum plan_precision precision) {
         assert_ok(recipe_plan(&p));
         assert_ok(recipe_arch(&p, "bert"));
         p.layers = 24, p.hidden = 1024, p.heads = 16, p.seq = 512, p.vocab = 30522, p.precision = precision;
-        p.attention = ATTENTION_MATERIALISED, p.device = PLAN_DEVICE_CUDA, p.global_batch = p.micro_batch = batch;
+        model_options(&p)->attention = ATTENTION_MATERIALISED;
+        p.device = PLAN_DEVICE_CUDA, p.global_batch = p.micro_batch = batch;
         assert_ok(plan_settle(&p, 1));
         assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
         for (int role = 0; role < N_ROLES; role++) bytes += (double)r.memory.bytes[TIER_DEVICE][role];

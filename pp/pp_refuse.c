@@ -45,7 +45,7 @@ enum status pp_check_endless(const struct plan *plan) {
                     "optim-sync=validate puts the end of a step right, and with schedule=%s steps have none; leave it "
                     "out",
                     name);
-    if (plan->tie && plan->mesh.pp > 1 && !pp_row(plan)->one_age)
+    if (model_options(plan)->tie && plan->mesh.pp > 1 && !pp_row(plan)->one_age)
         return FAIL(E_CONFIG,
                     "schedule=%s reads weights of another age on every stage, and with tie=on the first and the last "
                     "share a matrix; use tie=off, or schedule=2bw",

@@ -58,7 +58,7 @@ static bool is_cheap(const struct op *op) {
 /* T x T outputs of the attention core, or the outputs of norms and of the MLP's nonlinearity, and what is cast from
  * those alone. Statistics are small and are kept. */
 static void mark_selective(const struct plan *plan, struct program *p, const struct step *s) {
-    bool materialised = plan->attention == ATTENTION_MATERIALISED;
+    bool materialised = model_options(plan)->attention == ATTENTION_MATERIALISED;
     if (materialised && s->op == &op_attention_materialised)
         for (int k = 1; k < s->n_out; k++) p->slots[s->out[k]].replay = true;
     if (!materialised && is_cheap(s->op)) p->slots[s->out[0]].replay = true;

@@ -62,16 +62,16 @@ static void check_marked(const struct plan *plan, const char *in_a_layer) {
 TEST(test_recompute_selective_marks_the_cheap_and_large) {
     struct plan plan = plan_of(RECOMPUTE_SELECTIVE, 0);
     check_marked(&plan, "ln1 ln2 gelu");
-    plan.attention = ATTENTION_MATERIALISED;
+    model_options(&plan)->attention = ATTENTION_MATERIALISED;
     check_marked(&plan, "att.probs");
-    plan.dropout_masks = MASKS_STORE;
+    model_options(&plan)->dropout_masks = MASKS_STORE;
     check_marked(&plan, "att.probs att.mask att.dropped");
 }
 
 TEST(test_recompute_full_marks_all_but_the_output) {
     struct plan plan = plan_of(RECOMPUTE_FULL, 0);
     check_marked(&plan, "ln1 ln1.stat qkv att att.stat proj res1 ln2 ln2.stat fc gelu fc2");
-    plan.dropout_masks = MASKS_STORE;
+    model_options(&plan)->dropout_masks = MASKS_STORE;
     check_marked(&plan, "ln1 ln1.stat qkv att att.stat proj res1 res1.mask ln2 ln2.stat fc gelu fc2 res2.mask");
 }
 
@@ -167,8 +167,8 @@ TEST(test_recompute_saves_less_the_more_it_drops) {
         for (int k = 0; k < 3; k++) {
             struct run r;
             struct plan plan = plan_of(kinds[k], 0);
-            plan.attention = cores[i].attention;
-            plan.dropout_masks = cores[i].masks;
+            model_options(&plan)->attention = cores[i].attention;
+            model_options(&plan)->dropout_masks = cores[i].masks;
             bytes[k] = saved_bytes(&plan, layer);
             compile(&r, &plan, 0);
             peak[k] = r.memory.bytes[TIER_DEVICE][ROLE_ACT];
@@ -244,12 +244,13 @@ static void check_replays(const struct plan *plan, const char *steps) {
 /* No op reads fc2's product, its all-reduce over tp, or the layer's output: they are not recomputed. */
 TEST(test_recompute_replays_each_step_at_most_once) {
     struct plan plan = plan_of(RECOMPUTE_SELECTIVE, 0);
+    struct model_options *m = model_options(&plan);
     check_replays(&plan, " ln1 ln2 gelu ");
-    plan.attention = ATTENTION_MATERIALISED;
+    m->attention = ATTENTION_MATERIALISED;
     check_replays(&plan, " att ");
     plan = plan_of(RECOMPUTE_FULL, 0);
     check_replays(&plan, " ln1 qkv att proj res1 ln2 fc gelu ");
-    plan.dropout_masks = MASKS_STORE;                                /* then the last residual is replayed, too */
+    m->dropout_masks = MASKS_STORE;                                /* then the last residual is replayed, too */
     check_replays(&plan, " ln1 qkv att proj res1 ln2 fc gelu fc2 res2 ");
 }
 
@@ -309,7 +310,7 @@ TEST(test_recompute_selective_flops) {
     struct plan plan = plan_of(RECOMPUTE_SELECTIVE, 0);
     double tokens = (double)plan.global_batch * 8;
     assert_close(bill_of(&plan).flops[ROW_REPLAY], 0, 0);
-    plan.attention = ATTENTION_MATERIALISED;
+    model_options(&plan)->attention = ATTENTION_MATERIALISED;
     assert_close(bill_of(&plan).flops[ROW_REPLAY], tokens * LAYERS * 4 * 8 * 16, 1e-6);
 }
 

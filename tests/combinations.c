@@ -68,11 +68,12 @@ const int *combination_choices(void) {
 struct plan combination_model(int model) {
     const char *arch = MODELS[model].arch;
     struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
     assert_ok(recipe_arch(&p, arch));
-    if (!strcmp(arch, "llama") || !strcmp(arch, "mixtral")) p.kv_heads = p.heads / 2, p.ffn = 24, p.tie = 0;
-    p.experts = MODELS[model].experts;
-    if (p.experts) p.experts_per_token = 2, p.moe_group = 2, p.capacity = 1, p.aux_loss = 0.05;
-    if (!strcmp(arch, "mixtral")) p.capacity = 0, p.moe_packed = 1;
+    if (!strcmp(arch, "llama") || !strcmp(arch, "mixtral")) m->kv_heads = p.heads / 2, m->ffn = 24, m->tie = 0;
+    m->experts = MODELS[model].experts;
+    if (m->experts) m->experts_per_token = 2, m->moe_group = 2, m->capacity = 1, m->aux_loss = 0.05;
+    if (!strcmp(arch, "mixtral")) m->capacity = 0, m->moe_packed = 1;
     if (!strcmp(arch, "t5")) p.seq = 16, t5_options(&p)->noise = 0.25, t5_options(&p)->span = 1;   /* 16 tokens and 8 */
     return p;
 }
@@ -102,8 +103,8 @@ bool combination_plan(const struct combination *c, struct plan *p) {
     pp_options(p)->schedule = SCHEDULES[v[SCHEDULE]].kind;
     pp_options(p)->chunks = SCHEDULES[v[SCHEDULE]].chunks;
     p->micro_batch = MICROS[v[MICRO]];
-    p->attention = CORES[v[CORE]].attention;
-    p->dropout_masks = CORES[v[CORE]].masks;
+    model_options(p)->attention = CORES[v[CORE]].attention;
+    model_options(p)->dropout_masks = CORES[v[CORE]].masks;
     p->loss_chunk = CORES[v[CORE]].loss_chunk;
     if (!strcmp(MODELS[v[MODEL]].arch, "t5") && p->mesh.cp > 1) return false;   /* models/t5/t5.c */
     enum status status = plan_settle(p, plan_ranks(p));

@@ -26,7 +26,7 @@ struct plan parity_plan(void) {
     p.layers = p.heads = p.seq = 8;
     p.hidden = p.global_batch = p.micro_batch = 16;
     p.vocab = 131;
-    p.dropout = 0.1;
+    model_options(&p)->dropout = 0.1;
     p.steps = 20;
     p.lr = 1e-2;
     p.min_lr = 1e-3;
@@ -35,7 +35,7 @@ struct plan parity_plan(void) {
     p.precision = PRECISION_FP64;
     p.device = PLAN_DEVICE_CPU;
     p.mesh.dp = 1;
-    p.bucket_mb = 0.01;
+    grad_options(&p)->bucket_mb = 0.01;
     return p;
 }
 
@@ -46,6 +46,7 @@ static const char *if_more(char text[32], const char *name, int64_t n, int64_t u
 }
 
 const char *layout_name(const struct plan *p) {
+    const struct model_options *m = model_options(p);
     static const char *const offloads[] = {"", " offload-optimizer", " offload-params"};
     static const char *const recomputes[] = {"", " selective", " full", " uniform", " block"};
     static const char *const parks[] = {"", " park-attention", " park-all", " park-block"};
@@ -63,8 +64,8 @@ const char *layout_name(const struct plan *p) {
              pp_row(p)->name, if_more(chunks, "chunks", pipe->chunks, 1), (int)p->micro_batch,
              pipe->split[0] ? " split " : "", pipe->split, if_more(zero, "zero", z->stage, 0),
              if_more(shard, z->secondary ? "second" : "shard", p->mesh.shard, 0), offloads[z->offload],
-             recomputes[recompute_options(p)->kind], p->attention == ATTENTION_MATERIALISED ? " materialised" : "",
-             p->dropout_masks == MASKS_STORE ? " stored" : "", p->loss_chunk > 0 ? " loss-chunk" : "",
+             recomputes[recompute_options(p)->kind], m->attention == ATTENTION_MATERIALISED ? " materialised" : "",
+             m->dropout_masks == MASKS_STORE ? " stored" : "", p->loss_chunk > 0 ? " loss-chunk" : "",
              parks[park_options(p)->kind], styles[main_rank_options(p)->style],
              if_more(servers, "servers", server_options(p)->servers, 0));
     return name;

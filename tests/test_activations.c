@@ -29,8 +29,8 @@ static struct plan plan_of(const struct shape_of *shape, int tp) {
     p.heads = shape->heads;
     p.mesh.tp = tp;
     p.precision = PRECISION_BF16;
-    p.attention = ATTENTION_MATERIALISED;
-    p.dropout_masks = MASKS_STORE;
+    model_options(&p)->attention = ATTENTION_MATERIALISED;
+    model_options(&p)->dropout_masks = MASKS_STORE;
     return p;
 }
 
@@ -128,22 +128,24 @@ static int64_t element_size(const struct plan *p) {
 
 /* Elements and mask bytes of a layer, over tp. materialised: p, mask, m p. blocked: never a mask, never T x T. */
 static int64_t counted_bytes(const struct plan *p) {
+    const struct model_options *m = model_options(p);
     int64_t e = element_size(p), sbh = p->seq * p->micro_batch * p->hidden, t = p->mesh.tp;
-    int64_t mask = p->dropout > 0 && p->dropout_masks == MASKS_STORE, square = e + mask * (1 + e);
-    if (p->attention == ATTENTION_BLOCKED) square = 0;
+    int64_t mask = m->dropout > 0 && m->dropout_masks == MASKS_STORE, square = e + mask * (1 + e);
+    if (m->attention == ATTENTION_BLOCKED) square = 0;
     return sbh * (4 * e + 2 * mask) + sbh * 12 * e / t + p->heads * p->seq * p->seq * p->micro_batch * square / t;
 }
 
 static int64_t statistics_bytes(const struct plan *p) {
     int64_t size = p->precision == PRECISION_FP64 ? 8 : 4;
-    int64_t lse = p->attention == ATTENTION_BLOCKED ? p->heads * p->seq * p->micro_batch * size / p->mesh.tp : 0;
-    return layernorm_bytes(p) + lse;
+    int64_t lse = p->heads * p->seq * p->micro_batch * size / p->mesh.tp;
+    return layernorm_bytes(p) + (model_options(p)->attention == ATTENTION_BLOCKED ? lse : 0);
 }
 
 static void check_every_kind(struct plan *p) {
-    for (p->attention = ATTENTION_BLOCKED; p->attention <= ATTENTION_MATERIALISED; p->attention++)
-        for (p->dropout_masks = MASKS_REDRAW; p->dropout_masks <= MASKS_STORE; p->dropout_masks++)
-            for (p->dropout = 0; p->dropout < 0.2; p->dropout += 0.1)
+    struct model_options *m = model_options(p);
+    for (m->attention = ATTENTION_BLOCKED; m->attention <= ATTENTION_MATERIALISED; m->attention++)
+        for (m->dropout_masks = MASKS_REDRAW; m->dropout_masks <= MASKS_STORE; m->dropout_masks++)
+            for (m->dropout = 0; m->dropout < 0.2; m->dropout += 0.1)
                 assert_layers(p, counted_bytes(p), statistics_bytes(p));
 }
 
@@ -162,8 +164,8 @@ TEST(test_a_layer_saves_by_element_size_attention_and_masks) {
 TEST(test_selective_with_blocked_attention_saves_ten_elements) {
     for (int i = 0; i < N_SHAPES; i++) {
         struct plan p = plan_of(&SHAPES[i], 1);
-        p.attention = ATTENTION_BLOCKED;
-        p.dropout_masks = MASKS_REDRAW;
+        model_options(&p)->attention = ATTENTION_BLOCKED;
+        model_options(&p)->dropout_masks = MASKS_REDRAW;
         recompute_options(&p)->kind = RECOMPUTE_SELECTIVE;
         assert_layers(&p, 10 * 2 * p.seq * p.micro_batch * p.hidden, statistics_bytes(&p));
     }

@@ -202,7 +202,7 @@ static void check(const struct plan *plan, const struct trial *x) {
 
 static struct plan plan_of(int schedule, int dp, int k) {
     struct plan p = parity_plan();
-    p.tie = 0, p.clip = 0, p.loss_chunk = 0;
+    model_options(&p)->tie = 0, p.clip = 0, p.loss_chunk = 0;
     p.mesh.dp = dp, p.mesh.pp = comm_world_size() / dp;
     p.global_batch = 16 * dp;
     p.micro_batch = 16 / k;
@@ -239,7 +239,7 @@ TEST(test_endless_pipelines_in_company) {
 TEST(test_2bw_clips_and_ties) {
     struct plan p = plan_of(SCHEDULE_2BW, 1, 8);
     struct trial x = {SCHEDULE_2BW, (int)p.mesh.pp, 8, {4, 3}};
-    p.tie = 1, p.clip = 0.5;
+    model_options(&p)->tie = 1, p.clip = 0.5;
     assert_ok(plan_settle(&p, comm_world_size()));
     check(&p, &x);
 }
@@ -305,7 +305,7 @@ TEST(test_what_endless_pipelines_cannot_do_is_refused) {
     struct plan p = plan_of(SCHEDULE_PIPEDREAM, 1, 2), q;
     p.mesh.pp = 4, p.n_microbatches = 2;
     assert_ok(technique_pp.check(&p));
-    q = p, q.tie = 1;
+    q = p, model_options(&q)->tie = 1;
     assert_fails(technique_pp.check(&q), E_CONFIG, "pipedream", "tie=off");
     q = p, q.clip = 1;
     assert_fails(technique_pp.check(&q), E_CONFIG, "pipedream", "clip=0");

@@ -98,10 +98,11 @@ TEST(test_cuda_equals_cpu_in_fp64) {
 TEST(test_llama_on_the_device_equals_cpu) {
     skip_on_cpu();
     struct plan p = small_plan(PRECISION_FP64);
+    struct model_options *m = model_options(&p);
     assert_ok(recipe_arch(&p, "llama"));
-    p.hidden = 32, p.kv_heads = 2, p.ffn = 24, p.tie = 0;
+    p.hidden = 32, m->kv_heads = 2, m->ffn = 24, m->tie = 0;
     check(p, is_exact, 0, 0, 6);
-    p.attention = ATTENTION_MATERIALISED;
+    m->attention = ATTENTION_MATERIALISED;
     check(p, is_exact, 0, 3, 14);
 }
 
@@ -112,7 +113,7 @@ TEST(test_bert_on_the_device_equals_cpu) {
     assert_ok(recipe_arch(&p, "bert"));
     p.hidden = 32, p.layers = 4;
     check(p, is_exact, 0, 1, 6);
-    p.attention = ATTENTION_MATERIALISED;
+    model_options(&p)->attention = ATTENTION_MATERIALISED;
     check(p, is_exact, 0, 4, 14);
 }
 
@@ -124,8 +125,9 @@ TEST(test_shards_of_a_sequence_on_the_device_equal_cpu) {
     if (world == 1 || world == 8) skip();
     struct reference ref;
     struct plan plan = small_plan(PRECISION_FP64);
+    struct model_options *m = model_options(&plan);
     assert_ok(recipe_arch(&plan, "llama"));
-    plan.hidden = 32, plan.kv_heads = 4, plan.ffn = 24, plan.tie = 0, plan.seq = 16, plan.layers = 2;
+    plan.hidden = 32, m->kv_heads = 4, m->ffn = 24, m->tie = 0, plan.seq = 16, plan.layers = 2;
     struct trial t = {&ref, is_exact, 0, 0};
     enum status status = reference_init(&ref, &plan);
     for (int by = 0; by < 3 && agree_all(status == OK); by++) {
@@ -172,17 +174,18 @@ TEST(test_experts_on_the_device_equal_cpu) {
     };
     struct reference ref;
     struct plan plan = small_plan(PRECISION_FP64);
+    struct model_options *m = model_options(&plan);
     assert_ok(recipe_arch(&plan, "mixtral"));
-    plan.hidden = 32, plan.kv_heads = 2, plan.ffn = 24, plan.tie = 0;
-    plan.experts = 8, plan.experts_per_token = 2, plan.moe_group = 2, plan.capacity = 1;
-    plan.aux_loss = 0.05, plan.z_loss = 0.01, plan.layers = 2;
+    plan.hidden = 32, m->kv_heads = 2, m->ffn = 24, m->tie = 0;
+    m->experts = 8, m->experts_per_token = 2, m->moe_group = 2, m->capacity = 1;
+    m->aux_loss = 0.05, m->z_loss = 0.01, plan.layers = 2;
     struct trial t = {&ref, is_exact, 0, 0};
     enum status status = reference_init(&ref, &plan);
     for (size_t j = 0; j < 2 * (sizeof TRIALS / sizeof *TRIALS) && agree_all(status == OK); j++) {
         struct plan p = plan;
         size_t i = j / 2;
         p.mesh.dp = TRIALS[i].dp, p.mesh.cp = TRIALS[i].cp, p.mesh.tp = TRIALS[i].tp, p.mesh.pp = TRIALS[i].pp;
-        p.mesh.ep = TRIALS[i].ep, p.moe_packed = j % 2;
+        p.mesh.ep = TRIALS[i].ep, model_options(&p)->moe_packed = j % 2;
         if (mesh_n_ranks(&p.mesh) != comm_world_size()) continue;
         tp_options(&p)->sp = TRIALS[i].sp, zero_options(&p)->stage = TRIALS[i].zero;
         p.device = PLAN_DEVICE_CUDA, p.comm = i % 2 ? PLAN_COMM_MPI : PLAN_COMM_AUTO, p.micro_batch = 2;
@@ -222,8 +225,8 @@ TEST(test_every_schedule_on_the_device_equals_cpu) {
 TEST(test_cuda_equals_cpu_with_materialised_attention_and_stored_masks) {
     skip_on_cpu();
     struct plan p = small_plan(PRECISION_FP64);
-    p.attention = ATTENTION_MATERIALISED;
-    p.dropout_masks = MASKS_STORE;
+    model_options(&p)->attention = ATTENTION_MATERIALISED;
+    model_options(&p)->dropout_masks = MASKS_STORE;
     check(p, is_exact, 0, 1, 6);
 }
 

@@ -36,14 +36,15 @@ static bool on_cpu(void) { return test_device()->kind == DEVICE_CPU; }
 /* Layouts whose steps may not wait: every technique but offload, whose update is the host's. */
 static struct plan plan_of(int layout) {
     struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
     int n = comm_world_size();
     p.precision = PRECISION_BF16;
     p.micro_batch = 2;
     *(layout == 1 ? &p.mesh.tp : layout == 2 ? &p.mesh.pp : &p.mesh.dp) = n;
     zero_options(&p)->stage = layout == 0 ? 3 : 0;
     tp_options(&p)->sp = layout == 1 && n > 1;
-    if (layout >= 3) p.mesh.ep = n, p.experts = 8, p.experts_per_token = 2, p.moe_group = 4, p.z_loss = 0.01;
-    if (layout == 4) p.capacity = 0, p.moe_packed = 1;
+    if (layout >= 3) p.mesh.ep = n, m->experts = 8, m->experts_per_token = 2, m->moe_group = 4, m->z_loss = 0.01;
+    if (layout == 4) m->capacity = 0, m->moe_packed = 1;
     recompute_options(&p)->kind = layout == 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE;
     return p;
 }

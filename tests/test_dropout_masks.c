@@ -12,7 +12,7 @@ static struct plan masks_plan(int precision, int attention) {
     struct plan p = parity_plan();
     int n = comm_world_size();
     p.precision = precision;
-    p.attention = attention;
+    model_options(&p)->attention = attention;
     p.mesh.tp = n >= 2 ? 2 : 1;
     p.mesh.pp = n >= 4 ? 2 : 1;
     p.mesh.dp = n >= 8 ? 2 : 1;
@@ -35,7 +35,7 @@ static enum status count_differing(const struct plan *plan, const struct referen
     TRY(bits_of(*plan, ref, &redrawn));
     for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
         struct plan p = *plan;
-        p.dropout_masks = MASKS_STORE;
+        model_options(&p)->dropout_masks = MASKS_STORE;
         recompute_options(&p)->kind = recompute;
         TRY(bits_of(p, ref, &stored));
         *differing += stored != redrawn;

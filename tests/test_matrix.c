@@ -115,8 +115,8 @@ static enum outcome try_combination(const struct combination *c, const struct re
     bool ok = agree_all(status == OK && is_same(&d));
     if ((!ok || filter) && comm_is_rank_0())
         dprintf(STDERR_FILENO, "%s, %d experts, %s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B "
-                "wire %.1e padding %g\n", combination_arch(c->value[MODEL]), (int)p.experts, layout_name(&p),
-                status_name(status), d.loss, d.norm, d.grad, d.weight, d.memory, d.wire, d.padding);
+                "wire %.1e padding %g\n", combination_arch(c->value[MODEL]), (int)model_options(&p)->experts,
+                layout_name(&p), status_name(status), d.loss, d.norm, d.grad, d.weight, d.memory, d.wire, d.padding);
     status_report();
     return ok ? SAME : DIFFERENT;
 }

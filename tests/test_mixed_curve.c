@@ -13,7 +13,7 @@ enum { STEPS = 200, SMOOTHED = 10 };
 
 static struct plan curve_plan(enum plan_precision precision, bool fp8) {
     struct plan p = parity_plan();
-    p.layers = 2, p.hidden = 64, p.heads = 4, p.seq = 32, p.vocab = 256, p.dropout = 0;
+    p.layers = 2, p.hidden = 64, p.heads = 4, p.seq = 32, p.vocab = 256, model_options(&p)->dropout = 0;
     p.steps = STEPS, p.warmup = 20, p.global_batch = p.micro_batch = 8;
     p.lr = 1e-3, p.min_lr = 1e-4, p.eps = 1e-8, p.clip = 1;
     p.precision = precision;

@@ -39,19 +39,21 @@ enum { N_TRIALS = sizeof TRIALS / sizeof *TRIALS };
 
 static struct plan plan_of(const struct trial *t, bool offload) {
     struct plan p = parity_plan();
+    struct offload_options *o = offload_options(&p);
     const char *next = t->order;
     for (int world = comm_world_size(); world > 1; world /= 2, next++)
         *(*next == 'd' ? &p.mesh.dp : *next == 't' ? &p.mesh.tp : &p.mesh.pp) *= 2;
     p.device = test_device()->kind == DEVICE_CUDA ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
-    p.precision = t->precision, p.micro_batch = 2, p.offload_io = t->io, p.offload_window = t->window;
-    if (t->validate) p.micro_batch = 1, p.tie = 0, p.loss_chunk = 0, pp_options(&p)->schedule = SCHEDULE_ZB_H2;
+    p.precision = t->precision, p.micro_batch = 2, o->io = t->io, o->window = t->window;
+    if (t->validate)
+        p.micro_batch = 1, model_options(&p)->tie = 0, p.loss_chunk = 0, pp_options(&p)->schedule = SCHEDULE_ZB_H2;
     pp_options(&p)->optim_sync = t->validate;
     if (p.device == PLAN_DEVICE_CUDA) p.clip = 0;                    /* see same_numbers */
     zero_options(&p)->stage = t->zero;
     if (!offload) return p;
     zero_options(&p)->offload = t->offload, zero_options(&p)->offload_to = t->to;
-    snprintf(p.offload_path, sizeof p.offload_path, "%s", test_path("offload"));
-    mkdir(p.offload_path, 0700);
+    snprintf(o->path, sizeof o->path, "%s", test_path("offload"));
+    mkdir(o->path, 0700);
     return p;
 }
 

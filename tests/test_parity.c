@@ -59,7 +59,7 @@ TEST(test_materialised_attention_equals_blocked_serial) {
     struct plan plan = parity_plan();
     struct difference d = {0};
     enum status status = reference_init(&ref, &plan);
-    plan.attention = ATTENTION_MATERIALISED;
+    model_options(&plan)->attention = ATTENTION_MATERIALISED;
     plan.mesh.tp = comm_world_size() > 1 ? 2 : 1;
     plan.mesh.dp = comm_world_size() / plan.mesh.tp;
     plan.micro_batch = 1;

@@ -21,7 +21,7 @@ typedef void go_through(const struct plan *, struct tally *);
 static struct plan fixed_plan(const char *arch, enum plan_precision precision) {
     struct plan p = parity_plan();
     assert_ok(recipe_arch(&p, arch));
-    if (strcmp(arch, "gpt")) p.kv_heads = p.heads / 2, p.ffn = 24;
+    if (strcmp(arch, "gpt")) model_options(&p)->kv_heads = p.heads / 2, model_options(&p)->ffn = 24;
     p.sums = PLAN_SUMS_FIXED;
     p.precision = precision;
     mixed_precision_options(&p)->grad_fp32 = precision == PRECISION_BF16;

@@ -117,7 +117,7 @@ static void check(struct plan p, struct trial t, int redone) {
 
 static struct plan pipeline(int schedule) {
     struct plan p = parity_plan();
-    p.mesh.pp = comm_world_size(), p.micro_batch = 1, p.tie = 0;
+    p.mesh.pp = comm_world_size(), p.micro_batch = 1, model_options(&p)->tie = 0;
     p.loss_chunk = 0;
     pp_options(&p)->schedule = schedule;
     return p;

@@ -60,7 +60,7 @@ static enum status tp_check(const struct plan *plan) {
     if (plan->heads % plan->mesh.tp)
         return FAIL(E_CONFIG, "tp=%" PRId64 " does not divide heads=%" PRId64 "; use %s", plan->mesh.tp, plan->heads,
                     plan_divisors(plan->heads, plan->heads));
-    int64_t ffn = plan->experts ? plan->mesh.tp : plan_ffn(plan);    /* experts are not sharded over tp */
+    int64_t ffn = model_options(plan)->experts ? plan->mesh.tp : plan_ffn(plan);    /* tp cuts no experts */
     if (plan_kv_heads(plan) % plan->mesh.tp || ffn % plan->mesh.tp)
         return FAIL(E_CONFIG,
                     "tp=%" PRId64 " does not divide both kv-heads=%" PRId64 " and ffn=%" PRId64 "; use one of %s",

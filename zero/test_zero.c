@@ -239,7 +239,7 @@ TEST(test_zero_refuses_offload_of_what_is_not_divided) {
     assert_ok(technique_zero.check(&plan));
     zero_options(&plan)->offload_to = OFFLOAD_TO_DISK;
     assert_fails(technique_zero.check(&plan), E_CONFIG, "needs a folder", "--offload-path");
-    snprintf(plan.offload_path, sizeof plan.offload_path, "/tmp");
+    snprintf(offload_options(&plan)->path, sizeof offload_options(&plan)->path, "/tmp");
     assert_ok(technique_zero.check(&plan));
     zero_options(&plan)->offload = OFFLOAD_NONE;
     assert_fails(technique_zero.check(&plan), E_CONFIG, "offload-to=disk", "offload=none", "use offload optimizer");

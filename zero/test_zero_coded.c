@@ -14,16 +14,17 @@ enum { STEPS = 3 };
 
 static struct plan plan_of(int stage, enum codec_kind codec, enum plan_feedback feedback) {
     struct plan plan = parity_plan();
+    struct grad_options *g = grad_options(&plan);
     plan.layers = 2;
     plan.hidden = 18;                                                /* padding behind biases on 4 ranks */
-    plan.heads = plan.kv_heads = 3;
+    plan.heads = model_options(&plan)->kv_heads = 3;
     plan.precision = PRECISION_FP32;
     plan.mesh.dp = comm_world_size();
     plan.micro_batch = 1;
-    plan.bucket_mb = 0.008;                                          /* some of several params; two slots in turn */
-    plan.grad_codec = codec;
-    plan.grad_feedback = feedback;
-    if (codec == CODEC_TOPK) plan.topk = 5;
+    g->bucket_mb = 0.008;                                          /* some of several params; two slots in turn */
+    g->codec = codec;
+    g->feedback = feedback;
+    if (codec == CODEC_TOPK) g->topk = 5;
     zero_options(&plan)->stage = stage;
     return plan;
 }
@@ -166,6 +167,7 @@ static enum status train(struct run *r, struct oracle *o, struct outcome *out) {
 }
 
 static void check_against_one_process(struct plan plan) {
+    const struct grad_options *g = grad_options(&plan);
     struct run r;
     struct oracle o = {0};
     struct outcome out = {true, true, 0};
@@ -178,7 +180,7 @@ static void check_against_one_process(struct plan plan) {
     oracle_fini(&o);
     bool sums = agree_all(status == OK && out.sums);
     if (!sums)
-        print_error("%s, %s, feedback %d\n", layout_name(&plan), codec_name(plan.grad_codec), plan.grad_feedback);
+        print_error("%s, %s, feedback %d\n", layout_name(&plan), codec_name(g->codec), g->feedback);
     assert_true(sums);
     assert_true(out.n_buckets > 2);
     assert_true(out.fell);
@@ -214,7 +216,7 @@ TEST(test_zero_coded_memory_and_wire_are_the_planned_ones) {
     struct reference reference;
     serial.layers = 2;
     serial.hidden = 18;
-    serial.heads = serial.kv_heads = 3;
+    serial.heads = model_options(&serial)->kv_heads = 3;
     serial.precision = PRECISION_FP32;
     enum status status = reference_init(&reference, &serial);
     struct difference d[4][N] = {{{0}}};

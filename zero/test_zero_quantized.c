@@ -53,14 +53,17 @@ static int at_least_1(int n) { return n ? n : 1; }
 /* On 4 ranks shards are padded: vectors have 18, 54 and 72 elements. */
 static struct plan serial_plan(bool experts) {
     struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
     p.layers = 4;
-    p.hidden = 18, p.heads = p.kv_heads = 6;
-    if (experts) p.experts = 8, p.experts_per_token = 2, p.moe_group = 2, p.capacity = 1, p.aux_loss = 0.05, p.ffn = 24;
+    p.hidden = 18, p.heads = m->kv_heads = 6;
+    if (experts)
+        m->experts = 8, m->experts_per_token = 2, m->moe_group = 2, m->capacity = 1, m->aux_loss = 0.05, m->ffn = 24;
     return p;
 }
 
 static struct plan plan_of(const struct trial *t, int precision) {
     struct plan p = serial_plan(t->ep > 0);
+    struct offload_options *o = offload_options(&p);
     if (t->hidden) p.hidden = t->hidden;
     p.precision = precision;
     p.mesh.dp = at_least_1(t->dp), p.mesh.cp = at_least_1(t->cp), p.mesh.tp = at_least_1(t->tp);
@@ -75,11 +78,11 @@ static struct plan plan_of(const struct trial *t, int precision) {
     pp_options(&p)->chunks = t->schedule == SCHEDULE_INTERLEAVED ? 2 : 1;
     p.micro_batch = t->micro ? t->micro : 16 / p.mesh.dp;
     fp8_options(&p)->on = t->fp8;
-    p.grad_codec = t->grad;
+    grad_options(&p)->codec = t->grad;
     if (!t->disk) return p;
     zero_options(&p)->offload_to = OFFLOAD_TO_DISK;
-    snprintf(p.offload_path, sizeof p.offload_path, "%s", test_path("offload"));
-    mkdir(p.offload_path, 0700);
+    snprintf(o->path, sizeof o->path, "%s", test_path("offload"));
+    mkdir(o->path, 0700);
     return p;
 }
 
@@ -393,7 +396,8 @@ TEST(test_quantized_refuses) {
     p = plan_of(&(struct trial){.dp = 2, .codec = CODEC_BF16}, PRECISION_FP16);
     check_refused(p, "so has precision=fp16", "weight-codec int8");
     p = plan_of(&t, PRECISION_FP32);
-    p.hidden = 16, p.heads = p.kv_heads = 8, p.vocab = 128, p.sums = PLAN_SUMS_FIXED, p.micro_batch = 1;
+    p.heads = model_options(&p)->kv_heads = 8;
+    p.hidden = 16, p.vocab = 128, p.sums = PLAN_SUMS_FIXED, p.micro_batch = 1;
     check_refused(p, "sums=fixed cannot have the bits", "use sums fast");
     p = plan_of(&t, PRECISION_FP32);
     p.device = PLAN_DEVICE_CUDA;

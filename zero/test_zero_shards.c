@@ -55,8 +55,10 @@ static int at_least_1(int n) { return n ? n : 1; }
 
 static struct plan serial_plan(bool experts) {
     struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
     p.layers = 4;
-    if (experts) p.experts = 8, p.experts_per_token = 2, p.moe_group = 2, p.capacity = 1, p.aux_loss = 0.05, p.ffn = 24;
+    if (experts)
+        m->experts = 8, m->experts_per_token = 2, m->moe_group = 2, m->capacity = 1, m->aux_loss = 0.05, m->ffn = 24;
     return p;
 }
 

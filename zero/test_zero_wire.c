@@ -93,7 +93,7 @@ TEST(test_zero_wire_counts_in_every_precision) {
 static double bill_of(int zero, double bucket_mb) {
     struct run r;
     struct plan plan = plan_of(zero, 4, 1, 2);
-    plan.bucket_mb = bucket_mb;
+    grad_options(&plan)->bucket_mb = bucket_mb;
     assert_ok(plan_settle(&plan, 4));
     assert_ok(run_compile(&r, &train_recipe, &plan, 0, NULL, NULL));
     double bytes = r.bill.wire_bytes[AXIS_DP];

@@ -85,7 +85,7 @@ static enum status check_disk(const struct plan *plan, const struct zero_options
     if (o->offload_to != OFFLOAD_TO_DISK) return OK;
     if (o->offload == OFFLOAD_NONE)
         return FAIL(E_CONFIG, "offload-to=disk, and offload=none leaves nothing to put there; use offload optimizer");
-    if (!plan->offload_path[0])
+    if (!offload_options(plan)->path[0])
         return FAIL(E_CONFIG, "offload-to=disk needs a folder for its files; give --offload-path, on a local disk");
     return OK;
 }
@@ -139,7 +139,7 @@ static enum status zero_rewrite(const struct plan *plan, struct program *p) {
 /* ---- cost ---- */
 static bool scatters_every(const struct plan *plan) { return zero_options(plan)->stage >= 2; }
 
-static bool is_coded(const struct plan *plan) { return plan->grad_codec != CODEC_NONE; }
+static bool is_coded(const struct plan *plan) { return grad_options(plan)->codec != CODEC_NONE; }
 
 static enum status predict(const struct plan *plan, const struct compiled *c, struct zero_buckets *z) {
     return zero_buckets_init(z, c, scatters_every(plan), plan_bucket_bytes(plan));

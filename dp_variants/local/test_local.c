@@ -23,7 +23,7 @@ enum { H = 3, STEPS = 2 * H, MAX_DP = 8 };
 static struct plan plan_of(int dp, struct local_options options) {
     struct plan p = parity_plan();
     p.layers = 2;
-    p.dropout = 0;
+    model_options(&p)->dropout = 0;
     p.steps = STEPS;
     p.mesh.dp = dp;
     p.micro_batch = 2;
@@ -60,11 +60,13 @@ static enum status fetch(void *self, int microbatch, int32_t *const data[N_DATA]
 }
 
 static struct plan serial_of(const struct plan *p) {
+    const struct model_options *model = model_options(p);
     struct plan serial = parity_plan();
-    serial.layers = p->layers, serial.dropout = p->dropout, serial.steps = p->steps;
+    struct model_options *m = model_options(&serial);
+    serial.layers = p->layers, m->dropout = model->dropout, serial.steps = p->steps;
     serial.micro_batch = p->micro_batch, serial.clip = p->clip;
-    serial.experts = p->experts, serial.experts_per_token = p->experts_per_token;
-    serial.capacity = p->capacity, serial.moe_group = p->moe_group, serial.aux_loss = p->aux_loss;
+    m->experts = model->experts, m->experts_per_token = model->experts_per_token;
+    m->capacity = model->capacity, m->moe_group = model->moe_group, m->aux_loss = model->aux_loss;
     return serial;
 }
 
@@ -257,7 +259,8 @@ TEST(test_local_steps_in_company_are_those_of_one_process) {
 /* Routers' losses are scaled like the other. */
 TEST(test_local_steps_with_experts_are_those_of_one_process) {
     struct plan p = plan_of(comm_world_size(), DILOCO);
-    p.experts = 4, p.experts_per_token = 2, p.moe_group = 2, p.capacity = 1, p.aux_loss = 0.05;
+    struct model_options *m = model_options(&p);
+    m->experts = 4, m->experts_per_token = 2, m->moe_group = 2, m->capacity = 1, m->aux_loss = 0.05;
     assert_true(is_oracles(&p));
 }
 
@@ -269,7 +272,7 @@ TEST(test_one_local_step_is_dp_where_updates_are_linear) {
     struct reference ref;
     struct difference d = {0};
     struct plan p = plan_of(1, (struct local_options){0, 0, 1, 0});
-    p.eps = 1e12, p.lr = 1e11, p.min_lr = 1e11, p.clip = 0, p.weight_decay = 0, p.dropout = 0.1;
+    p.eps = 1e12, p.lr = 1e11, p.min_lr = 1e11, p.clip = 0, p.weight_decay = 0, model_options(&p)->dropout = 0.1;
     enum status status = reference_init(&ref, &p);
     p.mesh.dp = comm_world_size();
     *local_options(&p) = (struct local_options){1, 0, 1, 0};
@@ -288,7 +291,7 @@ TEST(test_before_its_first_local_step_it_is_dp) {
     struct reference ref;
     struct difference d = {0};
     struct plan p = plan_of(1, (struct local_options){0, 0, 1, 0});
-    p.dropout = 0.1, p.steps = 7;
+    model_options(&p)->dropout = 0.1, p.steps = 7;
     enum status status = reference_init(&ref, &p);
     p.mesh.dp = comm_world_size();
     *local_options(&p) = (struct local_options){7, PARITY_STEPS, 1, 0};
@@ -396,7 +399,7 @@ TEST(test_local_refuses_what_it_cannot_do) {
     assert_fails(compiled(p), E_CONFIG, "local-steps=3", "sums=fixed", "sums fast");
     p = good, zero_options(&p)->stage = 1;
     assert_fails(compiled(p), E_CONFIG, "zero", "local", "leave out what is given of zero", "or of local");
-    p = good, p.experts = 4, p.mesh.ep = 2;
+    p = good, model_options(&p)->experts = 4, p.mesh.ep = 2;
     assert_fails(compiled(p), E_CONFIG, "local-steps=3", "ep=2", "ep 1");
     p = good, p.steps = 7;
     assert_fails(compiled(p), E_CONFIG, "steps=7", "local-steps=3", "multiple");
@@ -404,7 +407,7 @@ TEST(test_local_refuses_what_it_cannot_do) {
     assert_fails(compiled(p), E_CONFIG, "save-every=4", "local-steps=3", "multiple");
     p.save_every = 2 * H;
     assert_ok(compiled(p));
-    p = good, p.mesh.pp = 2, pp_options(&p)->schedule = SCHEDULE_PIPEDREAM, p.clip = 0, p.tie = 0;
+    p = good, p.mesh.pp = 2, pp_options(&p)->schedule = SCHEDULE_PIPEDREAM, p.clip = 0, model_options(&p)->tie = 0;
     assert_fails(compiled(p), E_CONFIG, "local-steps=3", "asynchronous", "1f1b");
     p = good, *local_options(&p) = (struct local_options){0, 0, 0.7, 0};
     assert_fails(compiled(p), E_CONFIG, "outer-lr=0.7", "local-steps=0", "give local-steps");

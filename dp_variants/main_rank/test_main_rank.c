@@ -152,7 +152,7 @@ TEST(test_main_rank_trains_an_asynchronous_pipeline_as_dp_does) {
         struct plan p = parity_plan();
         main_rank_options(&p)->style = style;
         p.mesh.dp = p.mesh.pp = 2;
-        p.tie = 0, p.clip = 0, p.micro_batch = 2;
+        model_options(&p)->tie = 0, p.clip = 0, p.micro_batch = 2;
         pp_options(&p)->schedule = SCHEDULE_PIPEDREAM;
         enum status status = open_run(&r, p);
         r.flush_at = 4;
@@ -226,7 +226,8 @@ TEST(test_main_rank_refuses_in_one_line) {
     struct plan p = main_plan(), fixed = main_plan(), zero = main_plan(), coded = main_plan();
     fixed.sums = PLAN_SUMS_FIXED;
     zero_options(&zero)->stage = 1;
-    coded.grad_codec = CODEC_INT8, coded.mesh.dp = 2, coded.micro_batch = 1, coded.precision = PRECISION_FP32;
+    grad_options(&coded)->codec = CODEC_INT8;
+    coded.mesh.dp = 2, coded.micro_batch = 1, coded.precision = PRECISION_FP32;
     assert_ok(plan_settle(&p, 1));
     assert_ok(technique_main_rank.check(&p));
     assert_fails(technique_main_rank.check(&fixed), E_CONFIG, "dp-style=main", "sums=fixed", "dp-style=all-reduce");

@@ -195,7 +195,8 @@ TEST(test_servers_and_others_that_sum_are_refused) {
     struct run r;
     struct plan zero = server_plan(1), coded = server_plan(1);
     zero_options(&zero)->stage = 1;
-    coded.grad_codec = CODEC_INT8, coded.mesh.dp = 2, coded.micro_batch = 1, coded.precision = PRECISION_FP32;
+    grad_options(&coded)->codec = CODEC_INT8;
+    coded.mesh.dp = 2, coded.micro_batch = 1, coded.precision = PRECISION_FP32;
     assert_ok(plan_settle(&zero, 1));
     assert_fails(run_compile(&r, &train_recipe, &zero, 0, NULL, NULL), E_CONFIG, "servers", "zero", "leave");
     run_destroy(&r);

@@ -16,7 +16,7 @@ static inline struct plan loop_plan(int servers, enum server_where where, int mo
     struct plan p = parity_plan();
     int workers = comm_world_size() - (where == SERVER_OWN ? servers : 0);
     p.layers = 2;
-    p.dropout = 0;
+    model_options(&p)->dropout = 0;
     p.clip = 0;
     p.steps = CLOCKS;
     p.mesh.dp = comm_world_size();

@@ -244,8 +244,8 @@ TEST(test_own_ranks_refuse_in_one_line) {
     REFUSES(p.global_batch = 16, "dp=3", "only serve", "global-batch=16", "global-batch 18");
     REFUSES(p.micro_batch = 3, "micro-batch=3", "4");
     REFUSES(p.mesh.cp = 2, "server-ranks=own", "cp=2", "shared");
-    REFUSES((p.mesh.pp = 2, p.tie = 0, p.clip = 0, pp_options(&p)->schedule = SCHEDULE_PIPEDREAM), "1 replicas only",
-            "flush");
+    REFUSES((p.mesh.pp = 2, model_options(&p)->tie = 0, p.clip = 0, pp_options(&p)->schedule = SCHEDULE_PIPEDREAM),
+            "1 replicas only", "flush");
     REFUSES((p.mesh.pp = 2, pp_options(&p)->optim_sync = OPTIM_SYNC_VALIDATE), "only serve", "optim-sync wait");
 }
 

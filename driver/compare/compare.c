@@ -166,7 +166,7 @@ static enum status open_run(struct request *q, struct compare_row *row, struct r
     const struct plan *p = &q->setup.plan;
     TRY(plan_use_comm(p, train_options(p)->cluster[0] != 0, straggler_link_slowdown(p)));
     row->n_ranks = plan_ranks(p);
-    row->coded = p->grad_codec != CODEC_NONE;
+    row->coded = grad_options(p)->codec != CODEC_NONE;
     row->quantized = plan_number(p, "weight-codec") != CODEC_NONE;
     row->apart = plan_number(p, "local-steps") > 0;
     row->layout = mesh_place_of(&p->mesh, 0);

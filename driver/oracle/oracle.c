@@ -84,7 +84,7 @@ static enum status record(int argc, char **argv) {
     if (plan_option(&fp16, "loss-scale", &scale)) *(double *)scale = fp16_loss_scale;
     const struct record_request r = {&train_recipe, p, &fp16, fp16_loss_scale, &q.setup.train,
                                      (enum record_depth)q.depth, q.out};
-    bool reference = plan_ranks(p) == 1 && p->precision == PRECISION_FP64 && p->dropout == 0;
+    bool reference = plan_ranks(p) == 1 && p->precision == PRECISION_FP64 && model_options(p)->dropout == 0;
     TRY(fail_agree(group_world(), record_check(p, reference)));
     TRY(fail_agree(group_world(), comm_is_rank_0() ? make_folder(q.out) : OK));
     setup_threads(p, comm_local_size());

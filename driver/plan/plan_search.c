@@ -235,11 +235,11 @@ static enum status refuse_codec(const struct plan_request *q, unsigned fixed) {
 
 static enum status refuse_number(const struct plan_request *q, unsigned fixed) {
     const struct plan *p = &q->plan;
-    if (p->grad_codec != CODEC_NONE || rounds_weights(p)) TRY(refuse_codec(q, fixed));
+    if (grad_options(p)->codec != CODEC_NONE || rounds_weights(p)) TRY(refuse_codec(q, fixed));
     return FAIL(E_CONFIG,
                 "no layout of gpus=%" PRId64 " can be: dp, tp, pp and the like must divide them, and global-batch=%"
                 PRId64 ", layers=%" PRId64 ", heads=%" PRId64 " and kv-heads=%" PRId64 "; use %s",
-                q->gpus, p->global_batch, p->layers, p->heads, p->kv_heads ? p->kv_heads : p->heads,
+                q->gpus, p->global_batch, p->layers, p->heads, plan_kv_heads(p),
                 fixed ? "fewer options, as one that is given cannot be" : "a power of two");
 }
 

@@ -28,7 +28,7 @@ static enum status add_tape(const struct run *r, const struct tape *t, struct at
 enum status train_attention(const struct run *r, const char **text) {
     struct attention_cores cores = {{{0}}};
     *text = "materialised";
-    if (r->device->kind != DEVICE_CUDA || r->plan.attention != ATTENTION_BLOCKED) return OK;
+    if (r->device->kind != DEVICE_CUDA || model_options(&r->plan)->attention != ATTENTION_BLOCKED) return OK;
     for (int c = 0; c < r->program.n_chunks; c++)
         for (int k = 0; k < N_TAPES; k++) TRY(add_tape(r, &r->chunks[c].tapes[k], &cores));
     *text = attention_cores_text(&cores);

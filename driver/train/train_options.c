@@ -6,9 +6,9 @@
 #include "lib/data/data.h"
 #include <inttypes.h>
 
-/* The struct of a job's options begins where the plan's `own` does (recipe.h). */
-#define OWN(field) offsetof(struct plan, own) + offsetof(struct train_options, field)
+/* The struct of a job's options comes after the shared ones (recipe.h). */
 #define AT(field) offsetof(struct plan, field)
+#define OWN(field) AT(own) + sizeof(struct shared_options) + offsetof(struct train_options, field)
 #define BIG 1e15
 
 static const struct option OPTIONS[] = {

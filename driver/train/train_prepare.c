@@ -86,7 +86,7 @@ static void announce(const struct training *t, int threads, const char *attentio
            threads == 1 ? "" : "s", setup_binding(), p->global_batch, p->micro_batch,
            p->workers < p->mesh.dp ? "workers" : "dp", p->workers, p->n_microbatches);
     if (t->run.disk)
-        printf("offload: %s a rank in %s, by %s%s\n", file_size(&t->run), p->offload_path,
+        printf("offload: %s a rank in %s, by %s%s\n", file_size(&t->run), offload_options(p)->path,
                disk_engine_name(t->run.disk), disk_is_direct(t->run.disk) ? "" : ", through the page cache");
     const struct pipeline_views *views = recipe_draws_pipeline();
     if (views) views->announce(&t->run, run_overlaps(&t->run) && p->spike_guard == 0);

@@ -19,7 +19,8 @@ static enum status report_step(struct training *t, double step_s, const struct s
         .bubble_s = p->device == PLAN_DEVICE_CPU ? r->exec.transfer_s : NAN,
         .skipped = r->skipped, .loss_scale = r->loss_scale, .tokens_seen = run_samples_used(r) * p->seq,
         .emulated = plan_emulates(p), .on_disk = r->disk != NULL, .disk = step->disk,
-        .experts = p->experts > 0, .aux_loss = r->aux_loss, .expert_load = r->expert_load, .dropped = r->dropped};
+        .experts = model_options(p)->experts > 0, .aux_loss = r->aux_loss, .expert_load = r->expert_load,
+        .dropped = r->dropped};
     train_note_step();
     if (!comm_is_rank_0()) return OK;
     comm_epoch_done(r->n_done);

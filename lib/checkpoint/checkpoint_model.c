@@ -13,13 +13,14 @@ const struct model_size model_sizes[N_MODEL_SIZES] = {
 enum { SEQ = 3, UNTIED = 5, ROPE_THETA = 8, EXPERTS_PER_TOKEN = 10, DROPLESS = 11, USUAL_THETA = 10000 };
 
 struct checkpoint_model checkpoint_model_of_plan(const struct plan *p) {
+    const struct model_options *o = model_options(p);
     struct checkpoint_model m = {.layers = p->layers, .hidden = p->hidden, .heads = p->heads, .seq = p->seq,
-                                 .vocab = p->vocab, .untied = !p->tie};
+                                 .vocab = p->vocab, .untied = !o->tie};
     if (p->arch && strcmp(p->arch->name, "gpt")) snprintf(m.arch, sizeof m.arch, "%s", p->arch->name);
-    if (plan_kv_heads(p) != p->heads) m.kv_heads = p->kv_heads;
-    if (plan_ffn(p) != 4 * p->hidden) m.ffn = p->ffn;
-    if (p->rope_theta != USUAL_THETA) m.rope_theta = p->rope_theta;
-    if (p->experts) m.experts = p->experts, m.experts_per_token = p->experts_per_token, m.dropless = p->capacity == 0;
+    if (plan_kv_heads(p) != p->heads) m.kv_heads = o->kv_heads;
+    if (plan_ffn(p) != 4 * p->hidden) m.ffn = o->ffn;
+    if (o->rope_theta != USUAL_THETA) m.rope_theta = o->rope_theta;
+    if (o->experts) m.experts = o->experts, m.experts_per_token = o->experts_per_token, m.dropless = o->capacity == 0;
     return m;
 }
 

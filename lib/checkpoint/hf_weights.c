@@ -29,10 +29,11 @@ static void name_of(const struct published *row, int part, int layer, char name[
 /* ---- the model's weights: a program that is only built ---- */
 
 static enum status build(const struct hf_weights *kind, const struct checkpoint_model *m, struct program *p) {
-    struct plan plan = {.layers = m->layers, .hidden = m->hidden, .heads = m->heads, .kv_heads = m->kv_heads,
-                        .ffn = m->ffn, .rope_theta = m->rope_theta, .seq = m->seq, .vocab = m->vocab,
-                        .experts = m->experts, .experts_per_token = m->experts_per_token, .tie = !m->untied,
+    struct plan plan = {.layers = m->layers, .hidden = m->hidden, .heads = m->heads, .seq = m->seq, .vocab = m->vocab,
                         .micro_batch = 1, .global_batch = 1};
+    *model_options(&plan) = (struct model_options){
+        .kv_heads = m->kv_heads, .ffn = m->ffn, .rope_theta = m->rope_theta, .experts = m->experts,
+        .experts_per_token = m->experts_per_token, .tie = !m->untied};
     program_init(p);
     return kind->build(&plan, p);
 }

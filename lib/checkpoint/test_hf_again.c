@@ -35,7 +35,7 @@ static void export_new(const struct kind *k, bool tied) {
     struct checkpoint_reader *reader;
     struct plan p = parity_plan();
     assert_ok(recipe_arch(&p, k->arch));
-    p.layers = 2, p.hidden = 16, p.heads = 4, p.tie = tied;
+    p.layers = 2, p.hidden = 16, p.heads = 4, model_options(&p)->tie = tied;
     memset(&r, 0, sizeof r);
     assert_ok(plan_settle(&p, 1));
     assert_ok(run_create(&r, &train_recipe, &p, WATCH_NOTHING));

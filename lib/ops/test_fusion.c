@@ -405,7 +405,7 @@ static struct plan program_plan(enum plan_precision precision, int kind) {
     p.layers = 2;
     p.global_batch = 4, p.micro_batch = 2;
     p.precision = precision;
-    p.dropout_masks = kind == 1 ? MASKS_STORE : MASKS_REDRAW;
+    model_options(&p)->dropout_masks = kind == 1 ? MASKS_STORE : MASKS_REDRAW;
     recompute_options(&p)->kind = kind == 2 ? RECOMPUTE_FULL : kind == 1 ? RECOMPUTE_SELECTIVE : RECOMPUTE_NONE;
     mixed_precision_options(&p)->init = 4096, mixed_precision_options(&p)->min = 1,
     mixed_precision_options(&p)->window = 1000, mixed_precision_options(&p)->hysteresis = 2;

@@ -18,7 +18,7 @@ static struct axis axis_of(const struct plan *c, char tag) {
     if (tag == 'D') return axis_whole('D', c->hidden / c->heads);
     if (tag == 'J') return axis_whole('J', plan_kv_heads(c));
     if (tag == 'K' || tag == 'F') return axis_whole(tag, plan_ffn(c));
-    if (tag == 'E') return axis_whole('E', c->experts);
+    if (tag == 'E') return axis_whole('E', model_options(c)->experts);
     if (tag == 'R') return axis_whole('R', ATTENTION_BUCKETS);
     if (tag == 'V') return (struct axis){.tag = 'V', .n = plan_vocab_rows(c, 1), .global = c->vocab};
     return axis_whole(tag, tag - '0');
@@ -43,10 +43,10 @@ int build_vector(struct builder *b, const char *name, const char *axes, double c
 }
 
 /* ---- steps ---- */
-static bool stores_masks(const struct plan *plan) { return plan->dropout > 0 && plan->dropout_masks == MASKS_STORE; }
+static bool stores_masks(const struct model_options *m) { return m->dropout > 0 && m->dropout_masks == MASKS_STORE; }
 
 static void add_outputs(struct builder *b, struct step *s, const char *name) {
-    int n = op_n_out(s->op, stores_masks(b->plan));
+    int n = op_n_out(s->op, stores_masks(model_options(b->plan)));
     s->out[s->n_out++] = program_add_slot(b->p, block_name(b), name);
     while (s->n_out < n) {
         char more[NAME_MAX_LEN];
@@ -56,9 +56,10 @@ static void add_outputs(struct builder *b, struct step *s, const char *name) {
 }
 
 static struct moe_rule moe_rule(const struct plan *p) {
-    int64_t k = p->experts_per_token, group = plan_moe_group(p);
-    return (struct moe_rule){.experts = p->experts, .k = k, .group = group, .aux = p->aux_loss, .z = p->z_loss,
-                             .places = moe_places(p->capacity, group, k, p->experts), .packed = p->moe_packed};
+    const struct model_options *m = model_options(p);
+    int64_t k = m->experts_per_token, group = plan_moe_group(p);
+    return (struct moe_rule){.experts = m->experts, .k = k, .group = group, .aux = m->aux_loss, .z = m->z_loss,
+                             .places = moe_places(m->capacity, group, k, m->experts), .packed = m->moe_packed};
 }
 
 static void set_rule(const struct plan *plan, struct step *s, const char *site) {
@@ -66,7 +67,7 @@ static void set_rule(const struct plan *plan, struct step *s, const char *site) 
     if (dropout) dropout->stream = rng_stream(site);
     if (s->op->rule == RULE_ATTENTION) s->attention.core = (enum attention_core)plan->attention_core;
     if (s->op->rule == RULE_HEAD) s->head.rows = plan->loss_chunk;
-    if (s->op->rule == RULE_ROPE) s->rope.theta = (double)plan->rope_theta;
+    if (s->op->rule == RULE_ROPE) s->rope.theta = (double)model_options(plan)->rope_theta;
     if (s->op->rule == RULE_MOE) s->moe = moe_rule(plan);
 }
 
@@ -84,7 +85,7 @@ int build_step(struct builder *b, const struct op *op, const char *name, struct 
 }
 
 int build_dropout(struct builder *b, int slot) {
-    step_dropout(&b->p->steps[b->p->n_steps - 1])->p = b->plan->dropout;
+    step_dropout(&b->p->steps[b->p->n_steps - 1])->p = model_options(b->plan)->dropout;
     return slot;
 }
 

@@ -41,7 +41,7 @@ static int also_reads(struct builder *b, int slot, int out) {
 int build_experts(struct builder *b, int h, bool gated, double down_std) {
     int gates = build_step(b, &op_moe_route, "route", (struct inputs){router(b, h), NONE, NONE, NONE});
     int picks = second_output(b), counts = NONE;
-    if (b->plan->moe_packed) {
+    if (model_options(b->plan)->moe_packed) {
         picks = build_step(b, &op_moe_pack, "pack", (struct inputs){picks, NONE, NONE, NONE});
         counts = second_output(b);
     }

@@ -63,9 +63,9 @@ static enum status refuse_absent(const struct run *r) {
 
 /* A codec that the one who sums gradients does not know of would be left out without a word. */
 static enum status refuse_uncoded(const struct run *r) {
-    const char *codec = codec_name((enum codec_kind)r->plan.grad_codec);
+    const char *codec = codec_name((enum codec_kind)grad_options(&r->plan)->codec);
     char text[256];
-    for (int i = 0; i < r->n_active && r->plan.grad_codec != CODEC_NONE; i++)
+    for (int i = 0; i < r->n_active && grad_options(&r->plan)->codec != CODEC_NONE; i++)
         if (r->active[i]->claims & CLAIM_GRAD_SUM && !r->active[i]->codes)
             return FAIL(E_CONFIG,
                         "grad-codec=%s is for the sums of dp and zero, and %s sums gradients in its own way; use "
@@ -75,13 +75,14 @@ static enum status refuse_uncoded(const struct run *r) {
 }
 
 static enum status refuse_other_gradients(const struct run *r) {
-    for (int i = 0; i < r->program.n_params && r->plan.grad_codec != CODEC_NONE; i++) {
+    int codec = grad_options(&r->plan)->codec;
+    for (int i = 0; i < r->program.n_params && codec != CODEC_NONE; i++) {
         const struct param *w = &r->program.params[i];
         if (w->present && w->grad_type.dtype != FP32)
             return FAIL(E_CONFIG,
                         "grad-codec=%s codes fp32 gradients, and that of %s is %s; use grad-fp32 on, precision fp32, "
                         "or grad-codec none",
-                        codec_name((enum codec_kind)r->plan.grad_codec), w->name, dtype_name(w->grad_type.dtype));
+                        codec_name((enum codec_kind)codec), w->name, dtype_name(w->grad_type.dtype));
     }
     return OK;
 }

@@ -120,7 +120,7 @@ static int64_t chosen_loss_chunk(const struct plan *p) {
  * hidden units, and 5 of a T x T score if it is stored. */
 static enum status check_countable(const struct plan *p) {
     double tokens = (double)p->micro_batch * p->n_microbatches * (double)p->seq;
-    double scores = p->attention == ATTENTION_MATERIALISED ? 5.0 * (double)p->heads * (double)p->seq : 0;
+    double scores = model_options(p)->attention == ATTENTION_MATERIALISED ? 5.0 * (double)p->heads * (double)p->seq : 0;
     double layer = 24.0 * (double)p->hidden + 4.0 * (double)plan_ffn(p) + scores;
     double numbers = (double)(p->layers + 1) * layer + 8.0 * (double)p->vocab;
     if (8 * tokens * numbers < 0x1p62) return OK;
@@ -161,27 +161,28 @@ enum status plan_settle_device(struct plan *p) {
     return OK;
 }
 
-static enum status check_experts(const struct plan *p) {
-    if (p->experts == 0) return OK;
-    if (p->experts_per_token > p->experts)
+static enum status check_model(const struct plan *p) {
+    const struct model_options *m = model_options(p);
+    if (p->hidden % p->heads)
+        return FAIL(E_CONFIG, "heads=%" PRId64 " does not divide hidden=%" PRId64 "; use one of %s", p->heads,
+                    p->hidden, plan_divisors(p->hidden, 256));
+    if (p->heads % plan_kv_heads(p))
+        return FAIL(E_CONFIG, "kv-heads=%" PRId64 " does not divide heads=%" PRId64 "; use one of %s", m->kv_heads,
+                    p->heads, plan_divisors(p->heads, 256));
+    if (m->experts == 0) return OK;
+    if (m->experts_per_token > m->experts)
         return FAIL(E_CONFIG, "experts-per-token=%" PRId64 " is more than experts=%" PRId64 "; use at most %" PRId64,
-                    p->experts_per_token, p->experts, p->experts);
+                    m->experts_per_token, m->experts, m->experts);
     if (plan_is_asynchronous(p))
         return FAIL(E_CONFIG,
                     "experts=%" PRId64 " have losses of every stage, which asynchronous steps cannot add up; use %s",
-                    p->experts, plan_synchronous_option(p));
+                    m->experts, plan_synchronous_option(p));
     return OK;
 }
 
 enum status plan_settle(struct plan *p, int world) {
     TRY(plan_settle_device(p));
-    if (p->hidden % p->heads)
-        return FAIL(E_CONFIG, "heads=%" PRId64 " does not divide hidden=%" PRId64 "; use one of %s", p->heads,
-                    p->hidden, plan_divisors(p->hidden, 256));
-    if (p->heads % plan_kv_heads(p))
-        return FAIL(E_CONFIG, "kv-heads=%" PRId64 " does not divide heads=%" PRId64 "; use one of %s", p->kv_heads,
-                    p->heads, plan_divisors(p->heads, 256));
-    TRY(check_experts(p));
+    TRY(check_model(p));
     TRY(settle_world(p, world));
     TRY(settle_mesh(p));
     TRY(settle_batch(p));

@@ -36,19 +36,25 @@ struct epoch_shape;                      /* lib/comm/membership/membership.h */
  * bytes. */
 struct own_options { const struct option *option; int n; size_t bytes; };
 
+/* Options of several owners, first in the plan's `own`: of models; of the techniques that sum gradients; of those that
+ * offload. */
+struct model_options {
+    int64_t kv_heads, ffn, rope_theta;   /* 0 of the first two: plan_kv_heads, plan_ffn */
+    int64_t experts, experts_per_token;  /* experts 0: a dense MLP */
+    int64_t moe_group;                   /* 0: plan_moe_group */
+    double capacity, aux_loss, z_loss, dropout;
+    int moe_packed;                      /* rows of experts without empty places (moe_pack.h) */
+    int attention, dropout_masks;        /* enum plan_attention; enum plan_masks */
+    int tie;                             /* the head's matrix is the embedding's */
+};
+struct grad_options { double bucket_mb, topk; int codec, feedback; };   /* MiB; percent; codec_kind; plan_feedback */
+struct offload_options { double window; char path[OPTION_TEXT_MAX]; int io; };   /* MiB; ""; disk_engine_choice */
+struct shared_options { struct model_options model; struct grad_options grad; struct offload_options offload; };
+
 struct plan {
     /* model */
     char model[OPTION_TEXT_MAX], arch_name[OPTION_TEXT_MAX];
     int64_t layers, hidden, heads, seq, vocab;
-    int64_t kv_heads, ffn, rope_theta;   /* 0 of the first two: plan_kv_heads, plan_ffn */
-    int64_t experts, experts_per_token;  /* experts 0: a dense MLP */
-    int64_t moe_group;                   /* 0: plan_moe_group */
-    double capacity, aux_loss, z_loss;
-    int moe_packed;                      /* rows of experts without empty places (moe_pack.h) */
-    double dropout;
-    int attention;
-    int tie;                             /* the head's matrix is the embedding's */
-    int dropout_masks;
     int64_t loss_chunk;
     /* training */
     int64_t steps, global_batch, micro_batch, warmup, seed;
@@ -57,11 +63,6 @@ struct plan {
     int sums;                            /* enum plan_sums: lib/program/sums.h */
     /* parallelism */
     struct mesh_sizes mesh;              /* dp 0: as many as the world has room for */
-    double bucket_mb, offload_window;    /* MiB */
-    int grad_codec, grad_feedback;       /* enum codec_kind; enum plan_feedback */
-    double topk;                         /* percent */
-    char offload_path[OPTION_TEXT_MAX];  /* a folder for what is offloaded to a disk; "": none */
-    int offload_io;                      /* enum disk_engine_choice */
     /* machine */
     int device, comm, attention_core, fuse, gemm;   /* attention_core: enum attention_core */
     char gemm_algorithms[OPTION_TEXT_MAX];   /* products.h; "": none */
@@ -80,7 +81,7 @@ struct plan {
     double time_limit, spike_guard;
 
     const struct model *arch;            /* whose preset `model` is (recipe_preset); until then the recipe's first */
-    /* options of the recipe's job, techniques and models, each in its own part of this (plan_own) */
+    /* struct shared_options; then those of the recipe's job, techniques and models, each in its own part (plan_own) */
     const struct recipe *recipe;
     unsigned char own[PLAN_OWN_BYTES] __attribute__((aligned(8)));   /* char: any type may be read from it */
 
@@ -96,6 +97,14 @@ struct plan {
 /** The option table of everything above but `own` and the job, in --help order. */
 extern const struct option_table plan_options;
 
+/** These owners' structs in the plan. (Not const, as plan_own.) */
+static inline struct model_options *model_options(const struct plan *p) { return (void *)p->own; }
+static inline struct grad_options *grad_options(const struct plan *p) {
+    return &((struct shared_options *)p->own)->grad;
+}
+static inline struct offload_options *offload_options(const struct plan *p) {
+    return &((struct shared_options *)p->own)->offload;
+}
 /** The struct of these options' owner, in the plan: pp_options(plan) and the like. (Not const, as with strchr:
  *  a caller with a plan that is not const may change this.) NULL: their owner is not in the plan's recipe. */
 void *plan_own(const struct plan *, const struct own_options *);
@@ -142,9 +151,9 @@ struct epoch_shape plan_epoch_shape(const struct plan *);
 /** The part of plan_settle about --sums fixed. Pure. @errors E_CONFIG: what it cannot be had with */
 enum status plan_check_sums(const struct plan *);
 /** Gradients of as many bytes fill a bucket. Pure. */
-static inline int64_t plan_bucket_bytes(const struct plan *p) { return (int64_t)(p->bucket_mb * 1024 * 1024); }
+static inline int64_t plan_bucket_bytes(const struct plan *p) { return (int64_t)(grad_options(p)->bucket_mb * 0x1p20); }
 /** Host memory of a rank through which it reaches a file, at most. Pure. */
-static inline int64_t plan_window_bytes(const struct plan *p) { return (int64_t)(p->offload_window * 1024 * 1024); }
+static inline int64_t plan_window_bytes(const struct plan *p) { return (int64_t)(offload_options(p)->window * 0x1p20); }
 /** As what gradients travel; and does what that rounds away return in the next step? Pure. */
 struct codec plan_codec(const struct plan *);
 bool plan_has_feedback(const struct plan *);
@@ -163,12 +172,16 @@ static inline int64_t plan_replica_ranks(const struct plan *p) {
 
 /** Heads of keys and values, which heads / kv-heads share: as many as heads if the plan does not say. And hidden units
  *  of the MLP. */
-static inline int64_t plan_kv_heads(const struct plan *p) { return p->kv_heads ? p->kv_heads : p->heads; }
-static inline int64_t plan_ffn(const struct plan *p) { return p->ffn ? p->ffn : 4 * p->hidden; }
+static inline int64_t plan_kv_heads(const struct plan *p) {
+    return model_options(p)->kv_heads ? model_options(p)->kv_heads : p->heads;
+}
+static inline int64_t plan_ffn(const struct plan *p) {
+    return model_options(p)->ffn ? model_options(p)->ffn : 4 * p->hidden;
+}
 
 /** Tokens that compete for the places of an expert. What the plan does not say depends on no layout. */
 static inline int64_t plan_moe_group(const struct plan *p) {
-    return p->moe_group ? p->moe_group : p->seq < 256 ? p->seq : 256;
+    return model_options(p)->moe_group ? model_options(p)->moe_group : p->seq < 256 ? p->seq : 256;
 }
 
 /** What the model is built in: fp64 for fp64, else fp32 (mixed_precision/ narrows it when it rewrites). */

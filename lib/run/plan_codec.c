@@ -3,19 +3,23 @@
 
 #include <inttypes.h>
 
-struct codec plan_codec(const struct plan *p) { return (struct codec){(enum codec_kind)p->grad_codec, p->topk}; }
+struct codec plan_codec(const struct plan *p) {
+    return (struct codec){(enum codec_kind)grad_options(p)->codec, grad_options(p)->topk};
+}
 
 bool plan_has_feedback(const struct plan *p) {
-    return p->grad_feedback == FEEDBACK_ON ||
-           (p->grad_feedback == FEEDBACK_AUTO && codec_wants_feedback((enum codec_kind)p->grad_codec));
+    const struct grad_options *g = grad_options(p);
+    return g->feedback == FEEDBACK_ON ||
+           (g->feedback == FEEDBACK_AUTO && codec_wants_feedback((enum codec_kind)g->codec));
 }
 
 static enum status check_options(const struct plan *p) {
-    const char *codec = codec_name((enum codec_kind)p->grad_codec);
-    if (p->topk != 1 && p->grad_codec != CODEC_TOPK)
-        return FAIL(E_CONFIG, "topk=%g is for grad-codec=topk, not %s; leave topk out, or use grad-codec topk", p->topk,
+    const struct grad_options *g = grad_options(p);
+    const char *codec = codec_name((enum codec_kind)g->codec);
+    if (g->topk != 1 && g->codec != CODEC_TOPK)
+        return FAIL(E_CONFIG, "topk=%g is for grad-codec=topk, not %s; leave topk out, or use grad-codec topk", g->topk,
                     codec);
-    if (p->grad_codec == CODEC_NONE && p->grad_feedback != FEEDBACK_AUTO)
+    if (g->codec == CODEC_NONE && g->feedback != FEEDBACK_AUTO)
         return FAIL(E_CONFIG, "grad-feedback belongs to grad-codec, and grad-codec=none rounds nothing away; leave "
                               "grad-feedback out, or use grad-codec bf16, fp16, int8, sign or topk");
     return OK;
@@ -42,9 +46,9 @@ static enum status check_layout(const struct plan *p, const char *codec) {
 }
 
 enum status plan_check_codec(const struct plan *p) {
-    const char *codec = codec_name((enum codec_kind)p->grad_codec);
+    const char *codec = codec_name((enum codec_kind)grad_options(p)->codec);
     TRY(check_options(p));
-    if (p->grad_codec == CODEC_NONE) return OK;
+    if (grad_options(p)->codec == CODEC_NONE) return OK;
     TRY(check_layout(p, codec));
     if (p->precision == PRECISION_FP64 || p->precision == PRECISION_FP16)
         return FAIL(E_CONFIG,

@@ -32,7 +32,7 @@ static enum status check_numbers(const struct plan *p) {
 static enum status check_order(const struct plan *p) {
     const struct { const char *name, *what; int64_t n, most; } without[] = {
         {"cp", "attention over shards of a sequence", p->mesh.cp, 1},
-        {"experts", "tokens that are routed", p->experts, 0},
+        {"experts", "tokens that are routed", model_options(p)->experts, 0},
         {"loss-chunk", "gradients of the head that are summed by tokens", p->loss_chunk, 0}};
     for (size_t i = 0; i < sizeof without / sizeof *without; i++)
         if (without[i].n > without[i].most)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- own options lie in a plan one after the other: the job's, those of techniques in the recipe's order, of models
- * ---- */
+/* ---- own options lie in a plan one after the other: the shared ones, the job's, those of techniques in the recipe's
+ * order, of models ---- */
 static int n_owners(const struct recipe *r) { return r->n_techniques + r->n_models; }
 static const struct own_options *owner(const struct recipe *r, int i) {
     return i < r->n_techniques ? &r->techniques[i]->options : &r->models[i - r->n_techniques]->options;
@@ -21,8 +21,9 @@ static size_t room_of(const struct own_options *o) {
 
 void *plan_own(const struct plan *p, const struct own_options *o) {
     const struct job *job = p->recipe->job;
-    size_t at = job ? room_of(&job->options) : 0;
-    if (job && o == &job->options) return (unsigned char *)p->own;
+    size_t at = sizeof(struct shared_options);
+    if (job && o == &job->options) return (unsigned char *)p->own + at;
+    if (job) at += room_of(&job->options);
     for (int i = 0; i < n_owners(p->recipe); at += room_of(owner(p->recipe, i++)))
         if (owner(p->recipe, i) == o) return (unsigned char *)p->own + at;
     return NULL;
@@ -32,7 +33,7 @@ enum status recipe_options_join(const struct recipe *recipe, struct option_table
     static const struct job none = {.check = NULL};
     const struct own_options *job = recipe->job ? &recipe->job->options : &none.options;
     int n = plan_options.n + job->n;
-    size_t used = room_of(job);
+    size_t used = sizeof(struct shared_options) + room_of(job);
     for (int i = 0; i < n_owners(recipe); i++) n += owner(recipe, i)->n;
     struct option *all = calloc((size_t)n, sizeof *all);
     *table = (struct option_table){all, plan_options.n + job->n};

@@ -9,7 +9,7 @@
 enum { MAX_TECHNIQUES = 20 };
 
 /* The command that trains: options of struct plan and of a struct of its own, and their check, the last of
- * plan_settle. `at` of these options is an offset into the plan; the struct begins at plan.own. */
+ * plan_settle. `at` of these options is an offset into the plan; the struct follows the shared ones in plan.own. */
 struct job { struct own_options options; enum status (*check)(const struct plan *); };
 
 struct recipe {

@@ -80,11 +80,12 @@ static enum status open_device(struct run *r) {
 /* Room for the arenas of the file, each with its guard. */
 static enum status open_disk(struct run *r) {
     const struct plan *p = &r->plan;
+    const struct offload_options *o = offload_options(p);
     int64_t bytes = 0;
     for (enum role role = 0; role < N_ROLES; role++)
         if (r->memory.bytes[TIER_DISK][role]) bytes += arena_held_bytes(r->memory.bytes[TIER_DISK][role]);
     if (!bytes) return OK;
-    return disk_open(p->offload_path, round_up(bytes, DISK_PAGE), (enum disk_engine_choice)p->offload_io,
+    return disk_open(o->path, round_up(bytes, DISK_PAGE), (enum disk_engine_choice)o->io,
                      &disk_system_calls, &r->disk);
 }
 

@@ -11,9 +11,10 @@
 
 static struct plan moe_plan(int experts, int k, double capacity) {
     struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
     p.layers = 4;
-    p.experts = experts, p.experts_per_token = k, p.moe_group = 2, p.capacity = capacity;
-    p.aux_loss = 0.05, p.z_loss = 0.01;
+    m->experts = experts, m->experts_per_token = k, m->moe_group = 2, m->capacity = capacity;
+    m->aux_loss = 0.05, m->z_loss = 0.01;
     p.micro_batch = 2;
     p.mesh.dp = comm_world_size();
     return p;
@@ -24,7 +25,7 @@ TEST(test_experts_are_refused_where_they_cannot_be) {
     struct plan p = moe_plan(8, 9, 1);
     assert_fails(plan_settle(&p, 0), E_CONFIG, "experts-per-token=9", "experts=8");
     p = moe_plan(8, 2, 1);
-    p.mesh.pp = 2, p.tie = 0;
+    p.mesh.pp = 2, model_options(&p)->tie = 0;
     pp_options(&p)->schedule = SCHEDULE_PIPEDREAM;
     assert_fails(plan_settle(&p, 0), E_CONFIG, "experts=8", "use schedule 1f1b");
 }
@@ -46,7 +47,7 @@ TEST(test_mixtral_without_experts_is_refused) {
 TEST(test_a_group_must_lie_on_one_rank) {
     struct plan p = moe_plan(8, 2, 1);
     struct run r;
-    p.mesh.cp = 2, p.moe_group = 0;
+    p.mesh.cp = 2, model_options(&p)->moe_group = 0;
     assert_int_equal(plan_moe_group(&p), 8);
     assert_fails(compiled(p, 0, &r), E_CONFIG, "moe-group=8", "the run of 2 tokens", "moe-group 2");
     run_destroy(&r);
@@ -59,7 +60,7 @@ TEST(test_counts_are_those_of_the_program) {
     for (int i = 0; i < 3; i++) {
         struct plan p = moe_plan(8, 2, 1);
         struct program program;
-        p.ffn = 24;
+        model_options(&p)->ffn = 24;
         program_init(&program);
         assert_ok(recipe_arch(&p, archs[i]));
         assert_ok(p.arch->build(&p, &program));
@@ -119,7 +120,7 @@ static enum status first_step(struct plan p, struct run *r) {
 TEST(test_losses_of_all_layers_and_microbatches_count_once) {
     struct run r;
     struct plan p = moe_plan(4, 4, 0);
-    p.z_loss = 0;
+    model_options(&p)->z_loss = 0;
     recompute_options(&p)->kind = RECOMPUTE_FULL;
     assert_ok(first_step(p, &r));
     assert_close(r.aux_loss, 4 * 0.05, 1e-14);
@@ -166,7 +167,7 @@ TEST(test_gradients_of_a_model_with_experts_are_slopes) {
         struct plan p = moe_plan(8, 1 + i % 2, i < 2 ? 1 : 0);
         struct run r;
         double worst = 0;
-        p.layers = 2, p.dropout = 0, p.loss_chunk = 0, p.mesh.dp = 1, p.micro_batch = 16;
+        p.layers = 2, model_options(&p)->dropout = 0, p.loss_chunk = 0, p.mesh.dp = 1, p.micro_batch = 16;
         assert_ok(recipe_arch(&p, i % 2 ? "llama" : "gpt"));
         assert_ok(plan_settle(&p, 1));
         enum status status = run_create(&r, &train_recipe, &p, WATCH_NOTHING);
@@ -183,7 +184,7 @@ TEST(test_losses_of_routers_are_reported_apart) {
     struct run with, without;
     struct plan p = moe_plan(8, 2, 0);
     enum status status = first_step(p, &with);
-    p.aux_loss = p.z_loss = 0;
+    model_options(&p)->aux_loss = model_options(&p)->z_loss = 0;
     if (agree_all(status == OK)) status = first_step(p, &without);
     assert_ok(status);
     assert_true(with.aux_loss > 4 * 0.05 && with.expert_load >= 1 && with.expert_load <= 4);
@@ -207,7 +208,7 @@ TEST(test_evaluation_has_no_losses_of_routers) {
     double with, without;
     struct plan p = moe_plan(8, 2, 1);
     enum status status = evaluated(p, &with);
-    p.aux_loss = p.z_loss = 0;
+    model_options(&p)->aux_loss = model_options(&p)->z_loss = 0;
     if (agree_all(status == OK)) status = evaluated(p, &without);
     assert_ok(status);
     assert_close(with, without, 0);

@@ -13,8 +13,9 @@
 
 static struct plan disk_plan(int precision, int offload, double window) {
     struct plan p = parity_plan();
-    p.precision = precision, p.mesh.dp = 2, p.micro_batch = 2, p.offload_window = window;
-    snprintf(p.offload_path, sizeof p.offload_path, "/tmp");
+    struct offload_options *o = offload_options(&p);
+    p.precision = precision, p.mesh.dp = 2, p.micro_batch = 2, o->window = window;
+    snprintf(o->path, sizeof o->path, "/tmp");
     *zero_options(&p) = (struct zero_options){.stage = 3, .offload = offload, .offload_to = OFFLOAD_TO_DISK};
     return p;
 }
@@ -64,7 +65,7 @@ static void check_slots(const struct run *r) {
     }
     assert_int_equal(o->bytes, most);
     assert_int_equal(r->memory.bytes[TIER_HOST][ROLE_WORK], most);
-    assert_true(o->slot_bytes * OPTIM_SLOTS <= (int64_t)(r->plan.offload_window * (1 << 20)));
+    assert_true(o->slot_bytes * OPTIM_SLOTS <= (int64_t)(offload_options(&r->plan)->window * (1 << 20)));
 }
 
 /* m and v, a master with bf16 weights; with params also weights, not read where they are masters rounded. */

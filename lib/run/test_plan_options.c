@@ -63,24 +63,27 @@ TEST(test_every_option_says_what_it_means) {
     }
 }
 
-/* Every field before `arch` belongs to exactly one option: bytes that belong to none are padding before an
- * 8-byte field, fewer than 8 in a row. In `own` a technique's struct may have padding where it likes, and no byte has
- * two options. */
+/* Every field before `arch`, and of struct shared_options, belongs to exactly one option: bytes that belong to none are
+ * padding before an 8-byte field, fewer than 8 in a row. In the rest of `own` a technique's struct may have padding
+ * where it likes, and no byte has two options. */
 TEST(test_every_field_has_one_option) {
     static int owners[sizeof(struct plan)];
     struct option_table all = all_options();
+    size_t shared_end = offsetof(struct plan, own) + sizeof(struct shared_options);
     memset(owners, 0, sizeof owners);
     owners[offsetof(struct plan, mesh.shard)] = 1;                   /* worked out by zero/ */
     for (int i = 0; i < all.n; i++) {
         const struct option *o = &all.option[i];
-        bool owned = o->at >= offsetof(struct plan, arch);
-        size_t end = owned ? offsetof(struct plan, own) + PLAN_OWN_BYTES : offsetof(struct plan, arch);
+        bool shared = o->at >= offsetof(struct plan, own) && o->at < shared_end;
+        bool owned = o->at >= offsetof(struct plan, arch) && !shared;
+        size_t end = owned || shared ? offsetof(struct plan, own) + PLAN_OWN_BYTES : offsetof(struct plan, arch);
         assert_true(owned ? i >= plan_options.n : i < plan_options.n + train_job.options.n);
         assert_in_range(o->at + field_size(o), owned ? offsetof(struct plan, own) + field_size(o) : 1, end);
         for (size_t k = 0; k < field_size(o); k++) owners[o->at + k]++;
     }
     for (size_t at = 0, unowned = 0; at < sizeof(struct plan); at++) {
-        unowned = owners[at] || at >= offsetof(struct plan, arch) ? 0 : unowned + 1;
+        bool field = at < offsetof(struct plan, arch) || (at >= offsetof(struct plan, own) && at < shared_end);
+        unowned = owners[at] || !field ? 0 : unowned + 1;
         if (owners[at] > 1 || unowned >= 8) fail_msg("byte %zu of struct plan belongs to %d options", at, owners[at]);
     }
 }
@@ -105,7 +108,7 @@ TEST(test_defaults_are_the_promised_ones) {
     assert_ok(plan_settle_device(&p));
     if (p.device == PLAN_DEVICE_CPU) assert_int_equal(p.precision, PRECISION_FP32);
     if (p.device == PLAN_DEVICE_CUDA) assert_int_equal(p.precision, PRECISION_BF16);
-    assert_true(p.attention == ATTENTION_BLOCKED && p.check_collectives == false);
+    assert_true(model_options(&p)->attention == ATTENTION_BLOCKED && p.check_collectives == false);
     assert_string_equal(train_options(&p)->metrics, "metrics.jsonl");
     assert_string_equal(pp_options(&p)->split, "");
 }
@@ -121,7 +124,7 @@ TEST(test_choices_are_in_the_order_of_their_enums) {
     options_destroy(&o);
     assert_ok(status);
     assert_true(pp_options(&p)->schedule == SCHEDULE_GPIPE && p.precision == PRECISION_FP64 &&
-                p.attention == ATTENTION_MATERIALISED);
+                model_options(&p)->attention == ATTENTION_MATERIALISED);
     assert_int_equal(train_options(&p)->log, 3);
     assert_int_equal(plan_dtype(&p), FP64);
     p.precision = PRECISION_FP32;

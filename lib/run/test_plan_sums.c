@@ -48,13 +48,13 @@ TEST(test_fixed_sums_refuse_what_has_no_order) {
     assert_fails(plan_settle(&p, 1), E_CONFIG, "precision=fp16", "fp32 and bf16", "sums=fast");
     p = fixed_plan(), p.mesh.cp = 2;
     assert_fails(plan_settle(&p, 2), E_CONFIG, "shards of a sequence", "cp=2", "use cp=1", "sums=fast");
-    p = fixed_plan(), p.experts = 4;
+    p = fixed_plan(), model_options(&p)->experts = 4;
     assert_fails(plan_settle(&p, 1), E_CONFIG, "routed", "experts=4", "use experts=0", "sums=fast");
     p = fixed_plan(), strcpy(p.comm_algorithm, "dp=ring");
     assert_fails(plan_settle(&p, 1), E_CONFIG, "as a tree", "comm-algorithm=dp=ring", "comm-algorithm=auto", "fast");
     p = fixed_plan(), p.loss_chunk = 64;
     assert_fails(plan_settle(&p, 1), E_CONFIG, "by tokens", "loss-chunk=64", "use loss-chunk=0", "sums=fast");
-    p = fixed_plan(), p.mesh.pp = 2, p.tie = 0, pp_options(&p)->schedule = SCHEDULE_2BW;
+    p = fixed_plan(), p.mesh.pp = 2, model_options(&p)->tie = 0, pp_options(&p)->schedule = SCHEDULE_2BW;
     assert_fails(plan_settle(&p, 2), E_CONFIG, "asynchronous", "use schedule 1f1b", "sums=fast");
 }
 
@@ -62,6 +62,7 @@ TEST(test_fixed_sums_refuse_what_has_no_order) {
 TEST(test_techniques_refuse_what_has_no_fixed_sum) {
     struct run r;
     struct plan p = fixed_plan();
+    struct model_options *m = model_options(&p);
     p.precision = PRECISION_BF16;
     assert_ok(plan_settle(&p, 1));
     assert_fails(run_compile(&r, &train_recipe, &p, 0, NULL, NULL), E_CONFIG, "grad-fp32=off", "use grad-fp32", "fast");
@@ -70,12 +71,12 @@ TEST(test_techniques_refuse_what_has_no_fixed_sum) {
     assert_ok(plan_settle(&p, 1));
     assert_fails(run_compile(&r, &train_recipe, &p, 0, NULL, NULL), E_CONFIG, "fp8=on", "leave fp8 out", "sums=fast");
     run_destroy(&r);
-    p = fixed_plan(), p.mesh.tp = 4, p.ffn = 68, p.heads = 4;        /* 68 = 4 x 17 */
+    p = fixed_plan(), p.mesh.tp = 4, m->ffn = 68, p.heads = 4;        /* 68 = 4 x 17 */
     assert_ok(plan_settle(&p, 4));
     assert_ok(technique_tp.check(&p));
-    p.heads = 8, p.mesh.tp = 8, p.ffn = 72, p.hidden = 64, tp_options(&p)->sp = 1, p.seq = 24, p.vocab = 61;
+    p.heads = 8, p.mesh.tp = 8, m->ffn = 72, p.hidden = 64, tp_options(&p)->sp = 1, p.seq = 24, p.vocab = 61;
     assert_ok(technique_tp.check(&p));
-    p.mesh.tp = 16, p.heads = 16, p.ffn = 64, p.seq = 32;
+    p.mesh.tp = 16, p.heads = 16, m->ffn = 64, p.seq = 32;
     assert_fails(technique_tp.check(&p), E_CONFIG, "at most 8 equal parts", "tp=16", "tp=8 or less", "sums=fast");
 }
 

@@ -67,7 +67,8 @@ TEST(test_techniques_bring_options_into_the_plan) {
 }
 
 TEST(test_options_that_do_not_fit_are_refused) {
-    const struct technique large = {.name = "large", .options = {FIRST, 1, PLAN_OWN_BYTES - 4}};
+    const size_t most = PLAN_OWN_BYTES - sizeof(struct shared_options);
+    const struct technique large = {.name = "large", .options = {FIRST, 1, most - 4}};
     const struct technique *const list[] = {&large, &second};
     const struct recipe recipe = {.techniques = list, .n_techniques = 2};
     struct option_table table;

@@ -18,7 +18,7 @@ bool run_overlaps(const struct run *r) {
 static enum status note_health(struct run *r, const struct step_record *s) {
     if (r->may_skip) return OK;
     TRY(reduce_add(r->device, r->health, &s->on_device[SCALAR_LOSS], FP64));
-    if (r->plan.experts) TRY(reduce_add(r->device, r->health, &s->on_device[SCALAR_AUX_LOSS], FP64));
+    if (model_options(&r->plan)->experts) TRY(reduce_add(r->device, r->health, &s->on_device[SCALAR_AUX_LOSS], FP64));
     enum run_scalar squares = r->norm_axis == AXIS_MESH ? SCALAR_SQUARES : SCALAR_MESH_SQUARES;
     return reduce_add(r->device, r->health, &s->on_device[squares], FP64);
 }
@@ -97,7 +97,7 @@ enum status update_sum_loss(struct run *r, struct step_record *s) {
     if (r->program.fixed_sums) return sum_loss_exactly(r, s);
     double *loss = &s->on_device[SCALAR_LOSS];
     if (!program_counts_loss(&r->program)) TRY(r->device->clear(r->device, loss, sizeof *loss));
-    int n = r->plan.experts ? N_LOSS_SUMS : 1;                       /* those of a dense model are zero */
+    int n = model_options(&r->plan)->experts ? N_LOSS_SUMS : 1;      /* those of a dense model are zero */
     TRY(comm_all_reduce_start(r->mesh.group[AXIS_MESH], loss, n, FP64, COMM_SUM, &s->loss));
     return run_overlaps(r) ? OK : comm_wait(&s->loss);
 }

@@ -147,7 +147,8 @@ TEST(test_types_refuse_attention_over_a_shard) {
 
 static struct plan plan_with_experts(void) {
     struct plan plan = plan_of(4, 1, 1, 1);
-    plan.experts = 8, plan.experts_per_token = 2, plan.moe_group = 2, plan.mesh.ep = 2;
+    struct model_options *m = model_options(&plan);
+    m->experts = 8, m->experts_per_token = 2, m->moe_group = 2, plan.mesh.ep = 2;
     return plan;
 }
 TEST(test_types_refuse_experts_without_their_exchange) {
@@ -284,7 +285,8 @@ TEST(test_types_split_the_mesh_into_factors) {
 /* Groups of experts that straddle cp: what lies over them is not typed, and not refused. */
 TEST(test_types_leave_open_what_is_no_product) {
     struct plan plan = plan_of(2, 3, 1, 1);
-    plan.experts = 8, plan.experts_per_token = 2, plan.moe_group = 2, plan.mesh.ep = 2, plan.seq = 12;
+    struct model_options *m = model_options(&plan);
+    m->experts = 8, m->experts_per_token = 2, m->moe_group = 2, plan.mesh.ep = 2, plan.seq = 12;
     for (int rank = 0; rank < 6; rank++) {
         struct program *p = compile(&plan, rank);
         struct types t;

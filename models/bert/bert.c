@@ -34,7 +34,7 @@ static int residual(struct builder *b, const char *name, const char *bias, int x
 
 static int attention(struct builder *b, int x) {
     const struct op *core =
-        b->plan->attention == ATTENTION_BLOCKED ? &op_attention_blocked : &op_attention_materialised;
+        model_options(b->plan)->attention == ATTENTION_BLOCKED ? &op_attention_blocked : &op_attention_materialised;
     int y = build_dropout(b, build_step(b, core, "att", (struct inputs){x, NONE, NONE, NONE}));
     last_step(b)->attention.mask = MASK_FULL;
     return y;
@@ -80,17 +80,19 @@ static void head(struct builder *b, int x, int word) {
     int w = build_matrix(b, "dense.w", "CC", STD), bias = build_vector(b, "dense.b", "C", 0);
     x = build_step(b, &op_linear, "dense", (struct inputs){x, NONE, w, bias});
     x = norm(b, "ln", "ln.g", "ln.b", gelu(b, "gelu", x));
-    build_head(b, x, b->plan->tie ? word : build_matrix(b, "w", "VC", STD), build_vector(b, "b", "V", 0));
+    bool tie = model_options(b->plan)->tie;
+    build_head(b, x, tie ? word : build_matrix(b, "w", "VC", STD), build_vector(b, "b", "V", 0));
 }
 
 static enum status check(const struct plan *plan) {
+    const struct model_options *m = model_options(plan);
     if (plan_kv_heads(plan) != plan->heads)
         return FAIL(E_CONFIG,
                     "kv-heads=%" PRId64 ": every head of bert has keys of its own; use arch llama, or leave it out",
-                    plan->kv_heads);
-    if (plan->experts)
+                    m->kv_heads);
+    if (m->experts)
         return FAIL(E_CONFIG, "experts=%" PRId64 ": bert has one MLP a layer; use arch gpt, or leave it out",
-                    plan->experts);
+                    m->experts);
     return OK;
 }
 
@@ -107,7 +109,7 @@ enum status bert_build(const struct plan *plan, struct program *p) {
 static int64_t layer_matrices(const struct plan *c) { return 4 * c->hidden * c->hidden + 2 * c->hidden * plan_ffn(c); }
 int64_t bert_n_params(const struct plan *c) {
     int64_t C = c->hidden, embedding = (c->vocab + c->seq + 2 + 2) * C;
-    int64_t head = C * C + 3 * C + c->vocab + (c->tie ? 0 : c->vocab * C);
+    int64_t head = C * C + 3 * C + c->vocab + (model_options(c)->tie ? 0 : c->vocab * C);
     return embedding + c->layers * (layer_matrices(c) + 9 * C + plan_ffn(c)) + head;
 }
 int64_t bert_matmul_params(const struct plan *c) {

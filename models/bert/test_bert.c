@@ -118,12 +118,13 @@ TEST(test_the_same_text_has_other_masks_in_another_epoch) {
 TEST(test_bert_refuses) {
     static struct sample s;
     struct plan p = serial_plan();
+    struct model_options *m = model_options(&p);
     struct program program;
     struct run r;
     program_init(&program);
-    p.kv_heads = 2;
+    m->kv_heads = 2;
     assert_fails(bert_build(&p, &program), E_CONFIG, "kv-heads=2", "arch llama");
-    p.kv_heads = 0, p.experts = 4;
+    m->kv_heads = 0, m->experts = 4;
     assert_fails(bert_build(&p, &program), E_CONFIG, "experts=4", "arch gpt");
     program_fini(&program);
     p = serial_plan();

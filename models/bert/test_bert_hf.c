@@ -20,7 +20,7 @@ static const char *checkpoint(void) {
     if (save[0]) return save;
     snprintf(save, sizeof save, "%s", test_path("trained"));
     assert_ok(recipe_arch(&p, "bert"));
-    p.layers = 2, p.hidden = 16, p.heads = 4, p.ffn = 24;
+    p.layers = 2, p.hidden = 16, p.heads = 4, model_options(&p)->ffn = 24;
     memset(&r, 0, sizeof r);
     assert_ok(plan_settle(&p, 1));
     assert_ok(run_create(&r, &train_recipe, &p, WATCH_NOTHING));

@@ -10,14 +10,15 @@ int decode_experts;
 
 struct plan decode_plan(int precision) {
     struct plan p = parity_plan();
-    p.experts = decode_experts, p.capacity = 0, p.moe_group = 5;
+    struct model_options *m = model_options(&p);
+    m->experts = decode_experts, m->capacity = 0, m->moe_group = 5;
     p.layers = LAYERS;
     p.heads = HEADS;
     p.seq = T;
     p.precision = precision;
     p.loss_chunk = 0;
     assert_ok(recipe_arch(&p, decode_arch));
-    if (!strcmp(decode_arch, "llama")) p.hidden = 32, p.heads = 8, p.kv_heads = 4, p.ffn = 24, p.tie = 0;
+    if (!strcmp(decode_arch, "llama")) p.hidden = 32, p.heads = 8, m->kv_heads = 4, m->ffn = 24, m->tie = 0;
     return p;
 }
 

@@ -28,7 +28,7 @@ static int residual(struct builder *b, const char *name, const char *bias, int x
 
 static int attention_half(struct builder *b, int x, double residual_std) {
     const struct op *core =
-        b->plan->attention == ATTENTION_BLOCKED ? &op_attention_blocked : &op_attention_materialised;
+        model_options(b->plan)->attention == ATTENTION_BLOCKED ? &op_attention_blocked : &op_attention_materialised;
     int h = layernorm(b, "ln1", "ln1.g", "ln1.b", x);
     int w = build_matrix(b, "qkv.w", "3HDC", 0.02), bias = build_vector(b, "qkv.b", "3HD", 0);
     h = build_step(b, &op_linear, "qkv", (struct inputs){h, NONE, w, bias});
@@ -40,7 +40,8 @@ static int attention_half(struct builder *b, int x, double residual_std) {
 
 static int mlp_half(struct builder *b, int x, double residual_std) {
     int h = layernorm(b, "ln2", "ln2.g", "ln2.b", x);
-    if (b->plan->experts) return residual(b, "res2", "fc2.b", build_experts(b, h, false, residual_std), x);
+    if (model_options(b->plan)->experts)
+        return residual(b, "res2", "fc2.b", build_experts(b, h, false, residual_std), x);
     int w = build_matrix(b, "fc.w", "KC", 0.02), bias = build_vector(b, "fc.b", "K", 0);
     h = build_step(b, &op_linear, "fc", (struct inputs){h, NONE, w, bias});
     h = build_step(b, &op_gelu, "gelu", (struct inputs){h, NONE, NONE, NONE});
@@ -68,7 +69,7 @@ static int embedding(struct builder *b, int *wte) {
 static void head(struct builder *b, int x, int wte) {
     program_add_block(b->p, "head", x, false);
     x = layernorm(b, "lnf", "lnf.g", "lnf.b", x);
-    build_head(b, x, b->plan->tie ? wte : build_matrix(b, "w", "VC", 0.02), NONE);
+    build_head(b, x, model_options(b->plan)->tie ? wte : build_matrix(b, "w", "VC", 0.02), NONE);
 }
 
 enum status gpt_build(const struct plan *plan, struct program *p) {
@@ -76,7 +77,7 @@ enum status gpt_build(const struct plan *plan, struct program *p) {
     if (plan_kv_heads(plan) != plan->heads)
         return FAIL(E_CONFIG,
                     "kv-heads=%" PRId64 ": every head of gpt has keys of its own; use arch llama, or leave it out",
-                    plan->kv_heads);
+                    model_options(plan)->kv_heads);
     int wte, x = embedding(&b, &wte);
     for (int64_t l = 0; l < plan->layers; l++) x = layer(&b, (int)l, x);
     head(&b, x, wte);
@@ -87,16 +88,17 @@ enum status gpt_build(const struct plan *plan, struct program *p) {
 /* The MLP's matrices; with experts those of n of them, and the router. */
 static int64_t mlp_matrices(const struct plan *c, int64_t n) {
     int64_t mlp = 2 * c->hidden * plan_ffn(c);
-    return c->experts ? n * mlp + c->experts * c->hidden : mlp;
+    return model_options(c)->experts ? n * mlp + model_options(c)->experts * c->hidden : mlp;
 }
 int64_t gpt_n_params(const struct plan *c) {
-    int64_t C = c->hidden, inner_bias = c->experts ? 0 : plan_ffn(c);
-    int64_t layer = 4 * C * C + mlp_matrices(c, c->experts) + 9 * C + inner_bias;
-    return (c->tie ? 1 : 2) * c->vocab * C + c->seq * C + c->layers * layer + 2 * C;
+    const struct model_options *m = model_options(c);
+    int64_t C = c->hidden, inner_bias = m->experts ? 0 : plan_ffn(c);
+    int64_t layer = 4 * C * C + mlp_matrices(c, m->experts) + 9 * C + inner_bias;
+    return (m->tie ? 1 : 2) * c->vocab * C + c->seq * C + c->layers * layer + 2 * C;
 }
 int64_t gpt_matmul_params(const struct plan *c) {
     int64_t C = c->hidden;
-    return c->layers * (4 * C * C + mlp_matrices(c, c->experts_per_token)) + c->vocab * C;
+    return c->layers * (4 * C * C + mlp_matrices(c, model_options(c)->experts_per_token)) + c->vocab * C;
 }
 double gpt_flops_per_token(const struct plan *c) {
     return 6.0 * (double)gpt_matmul_params(c) + 12.0 * (double)c->layers * (double)c->hidden * (double)c->seq;

@@ -58,8 +58,9 @@ enum status gpt_weights_check(const struct checkpoint_model *m, const char *file
 
 enum status gpt_weights_init(struct gpt_weights *g, const struct checkpoint_model *m) {
     struct plan plan = {.layers = m->layers, .hidden = m->hidden, .heads = m->heads, .seq = m->seq, .vocab = m->vocab,
-                        .micro_batch = 1, .global_batch = 1, .tie = 1};
+                        .micro_batch = 1, .global_batch = 1};
     struct program p;
+    model_options(&plan)->tie = 1;
     *g = (struct gpt_weights){.model = *m};
     program_init(&p);
     enum status status = gpt_build(&plan, &p);

@@ -182,7 +182,7 @@ TEST(test_embedding_and_head_are_tied_by_one_param) {
 TEST(test_an_untied_head_has_a_matrix_of_its_own) {
     struct plan plan;
     struct program tied = program_of_tiny(&plan), p;
-    plan.tie = 0;
+    model_options(&plan)->tie = 0;
     program_init(&p);
     assert_ok(gpt_build(&plan, &p));
     assert_ok(program_infer(&p));

@@ -26,7 +26,7 @@ static int residual(struct builder *b, const char *name, int x, int stream) {
 
 static int attention_half(struct builder *b, int x, double residual_std) {
     const struct op *core =
-        b->plan->attention == ATTENTION_BLOCKED ? &op_attention_blocked : &op_attention_materialised;
+        model_options(b->plan)->attention == ATTENTION_BLOCKED ? &op_attention_blocked : &op_attention_materialised;
     int h = rmsnorm(b, "norm1", "norm1.g", x);
     int q = linear(b, "q", "q.w", "HDC", 0.02, h), kv = linear(b, "kv", "kv.w", "2JDC", 0.02, h);
     q = build_step(b, &op_rope, "q.turned", (struct inputs){q, NONE, NONE, NONE});
@@ -37,7 +37,7 @@ static int attention_half(struct builder *b, int x, double residual_std) {
 
 static int mlp_half(struct builder *b, int x, double residual_std) {
     int h = rmsnorm(b, "norm2", "norm2.g", x);
-    if (b->plan->experts) return residual(b, "res2", build_experts(b, h, true, residual_std), x);
+    if (model_options(b->plan)->experts) return residual(b, "res2", build_experts(b, h, true, residual_std), x);
     h = linear(b, "up", "up.w", "2KC", 0.02, h);
     h = build_step(b, &op_swiglu, "swiglu", (struct inputs){h, NONE, NONE, NONE});
     return residual(b, "res2", linear(b, "down", "down.w", "CK", residual_std, h), x);
@@ -62,7 +62,7 @@ static int embedding(struct builder *b, int *table) {
 static void head(struct builder *b, int x, int table) {
     program_add_block(b->p, "head", x, false);
     x = rmsnorm(b, "norm", "norm.g", x);
-    build_head(b, x, b->plan->tie ? table : build_matrix(b, "w", "VC", 0.02), NONE);
+    build_head(b, x, model_options(b->plan)->tie ? table : build_matrix(b, "w", "VC", 0.02), NONE);
 }
 
 /* Rotary positions turn pairs of channels. */
@@ -88,14 +88,15 @@ enum status llama_build(const struct plan *plan, struct program *p) {
  * router. */
 static int64_t layer_matrices(const struct plan *c, int64_t n) {
     int64_t C = c->hidden, key_width = plan_kv_heads(c) * (C / c->heads), mlp = 3 * plan_ffn(c) * C;
-    return 2 * C * C + 2 * key_width * C + (c->experts ? n * mlp + c->experts * C : mlp);
+    return 2 * C * C + 2 * key_width * C + (model_options(c)->experts ? n * mlp + model_options(c)->experts * C : mlp);
 }
 int64_t llama_n_params(const struct plan *c) {
+    const struct model_options *m = model_options(c);
     int64_t C = c->hidden;
-    return (c->tie ? 1 : 2) * c->vocab * C + c->layers * (layer_matrices(c, c->experts) + 2 * C) + C;
+    return (m->tie ? 1 : 2) * c->vocab * C + c->layers * (layer_matrices(c, m->experts) + 2 * C) + C;
 }
 int64_t llama_matmul_params(const struct plan *c) {
-    return c->layers * layer_matrices(c, c->experts_per_token) + c->vocab * c->hidden;
+    return c->layers * layer_matrices(c, model_options(c)->experts_per_token) + c->vocab * c->hidden;
 }
 double llama_flops_per_token(const struct plan *c) {
     return 6.0 * (double)llama_matmul_params(c) + 12.0 * (double)c->layers * (double)c->hidden * (double)c->seq;
@@ -106,7 +107,7 @@ const struct model model_llama = {
     .any_seq = true, .build = llama_build, .n_params = llama_n_params, .flops_per_token = llama_flops_per_token};
 
 static enum status mixtral_build(const struct plan *plan, struct program *p) {
-    if (plan->experts == 0)
+    if (model_options(plan)->experts == 0)
         return FAIL(E_CONFIG, "arch=mixtral is a mixture of experts, and experts=0; give --experts, or use arch llama");
     return llama_build(plan, p);
 }

@@ -86,7 +86,7 @@ TEST(test_the_cache_of_llama2_70b_is_an_eighth_for_sharing_keys) {
     assert_ok(preset(&p, "llama2-70b"));
     p.precision = PRECISION_BF16;
     assert_close(8 * (double)decode_cache_bytes(&p) / 1e9, 10.7, 0.05);
-    p.kv_heads = 64;
+    model_options(&p)->kv_heads = 64;
     assert_close(8 * (double)decode_cache_bytes(&p) / 1e9, 86, 0.5);
     assert_close(8 * (double)decode_cache_bytes(&p) / 2 / 1e9, 40, 4);
 }
@@ -124,7 +124,7 @@ TEST(test_arch_chooses_among_presets_of_a_name) {
     snprintf(p.arch_name, sizeof p.arch_name, "llama");
     assert_ok(recipe_preset(&p, o));
     assert_ptr_equal(p.arch, &model_llama);
-    assert_int_equal(p.kv_heads, 2);
+    assert_int_equal(model_options(&p)->kv_heads, 2);
     snprintf(p.model, sizeof p.model, "gpt2-124m");
     assert_fails(recipe_preset(&p, o), E_CONFIG, "of arch=llama is called model=gpt2-124m", "tiny, tinyllama-1.1b");
     snprintf(p.arch_name, sizeof p.arch_name, "lama");
@@ -134,9 +134,9 @@ TEST(test_arch_chooses_among_presets_of_a_name) {
 
 TEST(test_impossible_sizes_are_refused) {
     struct plan p = parity_plan();
-    p.kv_heads = 3;
+    model_options(&p)->kv_heads = 3;
     assert_fails(plan_settle(&p, 1), E_CONFIG, "kv-heads=3", "heads=8", "1, 2, 4, 8");
-    p.kv_heads = 2, p.mesh.tp = 4;
+    model_options(&p)->kv_heads = 2, p.mesh.tp = 4;
     assert_ok(plan_settle(&p, 4));
     assert_fails(technique_tp.check(&p), E_CONFIG, "tp=4", "kv-heads=2", "use one of 1, 2");
     struct program program;
@@ -150,12 +150,13 @@ TEST(test_impossible_sizes_are_refused) {
 /* 8 heads of 4 channels share 2 heads of keys; the MLP's width is no multiple of hidden. */
 static struct plan serial_plan(void) {
     struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
     p.arch = &model_llama;
     p.hidden = 32;
-    p.kv_heads = 2;
-    p.ffn = 24;
-    p.rope_theta = 100;
-    p.tie = 0;
+    m->kv_heads = 2;
+    m->ffn = 24;
+    m->rope_theta = 100;
+    m->tie = 0;
     return p;
 }
 
@@ -220,7 +221,7 @@ TEST(test_materialised_attention_of_shared_keys_equals_blocked) {
     struct plan serial = serial_plan(), p = serial;
     enum status status = reference_init(&reference, &serial);
     struct tally t = {&reference, 0, 0};
-    p.attention = ATTENTION_MATERIALISED;
+    model_options(&p)->attention = ATTENTION_MATERIALISED;
     p.mesh.tp = comm_world_size() > 1 ? 2 : 1;
     p.mesh.dp = comm_world_size() / p.mesh.tp;
     p.micro_batch = 1;

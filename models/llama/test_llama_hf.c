@@ -14,9 +14,10 @@
 
 static struct plan plan_of(int precision) {
     struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
     assert_ok(recipe_arch(&p, "llama"));
     p.precision = precision;
-    p.layers = 2, p.hidden = 16, p.heads = 4, p.kv_heads = 2, p.ffn = 24, p.rope_theta = 500, p.tie = 0;
+    p.layers = 2, p.hidden = 16, p.heads = 4, m->kv_heads = 2, m->ffn = 24, m->rope_theta = 500, m->tie = 0;
     return p;
 }
 
@@ -111,7 +112,7 @@ TEST(test_experts_have_their_names) {
     struct shape up = {4, {axis_whole('E', E), axis_whole('2', 2), axis_whole('F', F), axis_whole('C', C)}};
     static double all[E * 2 * F * C], one[F * C];
     assert_ok(recipe_arch(&p, "mixtral"));
-    p.experts = E, p.experts_per_token = 2;
+    model_options(&p)->experts = E, model_options(&p)->experts_per_token = 2;
     make_checkpoint(p, test_path("experts"));
     path_in(path, "mixtral", "model.safetensors");
     path_in(again, "mixtral-again", "model.safetensors");

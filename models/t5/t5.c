@@ -43,7 +43,7 @@ static int dropped(struct builder *b, const char *name, int x) {
 struct sight { int keys; enum attention_mask mask; bool cross; int bias; };
 
 static int attention(struct builder *b, const char *name, int q, int kv, struct sight s) {
-    bool blocked = b->plan->attention == ATTENTION_BLOCKED;
+    bool blocked = model_options(b->plan)->attention == ATTENTION_BLOCKED;
     const struct op *core = blocked ? &op_attention_blocked : &op_attention_materialised;
     int y = build_dropout(b, build_step(b, core, name, (struct inputs){q, kv, s.bias, NONE}));
     struct attention_rule *rule = &last_step(b)->attention;
@@ -126,11 +126,11 @@ static void head(struct builder *b, const struct t5_lengths *l, int wte) {
     int block = program_add_block(b->p, "head", NONE, false);
     b->p->blocks[block].in[DECODER] = y;
     y = dropped(b, "out", norm(b, "ln", "ln.g", y));
-    if (b->plan->tie) {
+    if (model_options(b->plan)->tie) {
         y = build_step(b, &op_scale, "scaled", (struct inputs){y, NONE, NONE, NONE});
         last_step(b)->scale.by = std_of(b->plan->hidden);
     }
-    build_head(b, y, b->plan->tie ? wte : build_matrix(b, "w", "VC", 1), NONE);
+    build_head(b, y, model_options(b->plan)->tie ? wte : build_matrix(b, "w", "VC", 1), NONE);
     b->p->slots[b->p->data[DATA_TARGETS]].type.shape.axis[1] = axis_whole('T', l->decoder);
 }
 
@@ -139,13 +139,14 @@ static enum status refuse(const char *option, int64_t value, const char *why) {
 }
 
 static enum status check(const struct plan *p) {
+    const struct model_options *m = model_options(p);
     if (p->layers % 2)
         return FAIL(E_CONFIG, "layers=%" PRId64 ": half of t5's layers encode, as many decode; use layers %" PRId64,
                     p->layers, p->layers + 1);
     if (plan_kv_heads(p) != p->heads)
-        return refuse("kv-heads", p->kv_heads, "every head of t5 has keys of its own; use arch llama, or leave it out");
-    if (p->experts)
-        return refuse("experts", p->experts, "t5 has one MLP a layer; use arch gpt, or leave it out");
+        return refuse("kv-heads", m->kv_heads, "every head of t5 has keys of its own; use arch llama, or leave it out");
+    if (m->experts)
+        return refuse("experts", m->experts, "t5 has one MLP a layer; use arch gpt, or leave it out");
     if (p->mesh.cp > 1)
         return refuse("cp", p->mesh.cp, "t5 has two sequences, and cp shards one; use cp 1, and tp with sp");
     if (p->sums == PLAN_SUMS_FIXED)
@@ -175,7 +176,7 @@ int64_t t5_matmul_params(const struct plan *c) {
 
 int64_t t5_n_params(const struct plan *c) {
     int64_t C = c->hidden, norms = c->layers / 2 * 5 * C + 2 * C;
-    return t5_matmul_params(c) + (c->tie ? 0 : c->vocab * C) + norms + 2 * ATTENTION_BUCKETS * c->heads;
+    return t5_matmul_params(c) + (model_options(c)->tie ? 0 : c->vocab * C) + norms + 2 * ATTENTION_BUCKETS * c->heads;
 }
 
 double t5_flops_per_token(const struct plan *c) {

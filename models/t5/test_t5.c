@@ -159,9 +159,9 @@ TEST(test_t5_refuses) {
     program_init(&program);
     p.layers = 7;
     assert_fails(t5_build(&p, &program), E_CONFIG, "layers=7", "use layers 8");
-    p = serial_plan(), p.kv_heads = 2;
+    p = serial_plan(), model_options(&p)->kv_heads = 2;
     assert_fails(t5_build(&p, &program), E_CONFIG, "kv-heads=2", "arch llama");
-    p = serial_plan(), p.experts = 4;
+    p = serial_plan(), model_options(&p)->experts = 4;
     assert_fails(t5_build(&p, &program), E_CONFIG, "experts=4", "arch gpt");
     p = serial_plan(), p.mesh.cp = 2;
     assert_fails(t5_build(&p, &program), E_CONFIG, "cp=2", "two sequences");
@@ -300,7 +300,7 @@ TEST(test_layouts_of_t5_equal_serial_fp64) {
     bool ready = agree_all(status == OK);
     for (int i = comm_world_size() % 3; ready && i < N_COMPANIES; i += layouts_want_all() ? 1 : 3) {
         struct plan p = layout_in_company(serial, i);
-        if (i % 2) p.attention = ATTENTION_MATERIALISED;
+        if (i % 2) model_options(&p)->attention = ATTENTION_MATERIALISED;
         try_settled(&t, &p);
     }
     reference_fini(&reference);

@@ -82,9 +82,10 @@ static enum status measure_alone(struct disk *disk, enum direction d, int rounds
 }
 
 static enum status measure_disk(const struct run *r, int rounds, double best[N_DIRECTIONS]) {
+    const struct offload_options *o = offload_options(&r->plan);
     struct disk *disk;
     int64_t bytes = round_up(r->bill.disk_read_bytes + r->bill.disk_written_bytes, 2 * TRANSFER);
-    TRY(disk_open(r->plan.offload_path, bytes, (enum disk_engine_choice)r->plan.offload_io, &disk_system_calls, &disk));
+    TRY(disk_open(o->path, bytes, (enum disk_engine_choice)o->io, &disk_system_calls, &disk));
     printf("the disk alone, %.0f MiB by %s%s:\n", (double)bytes / (1 << 20), disk_engine_name(disk),
            disk_is_direct(disk) ? "" : ", THROUGH THE PAGE CACHE");
     enum status status = OK;
@@ -129,7 +130,7 @@ static enum status run(int argc, char **argv, int rounds) {
     static struct setup setup;
     struct run r = {0};
     enum status status = setup_init(&setup, argc, argv, 1);
-    if (status == OK && !setup.plan.offload_path[0])
+    if (status == OK && !offload_options(&setup.plan)->path[0])
         status = FAIL(E_USAGE, "nothing to measure; give --offload optimizer --offload-to disk --offload-path DIR");
     TRY_DONE(status);
     setup_threads(&setup.plan, 1);

@@ -82,11 +82,12 @@ TEST(test_static_bytes_are_planned) {
 
 static void assert_layer(const struct gpt_shape *m, bool stored, enum plan_precision precision, int64_t element_bytes) {
     struct plan p = plan_of(m);
+    struct model_options *model = model_options(&p);
     int64_t bytes = -1;
     p.precision = precision;
-    p.attention = stored ? ATTENTION_MATERIALISED : ATTENTION_BLOCKED;
-    p.dropout_masks = stored ? MASKS_STORE : MASKS_REDRAW;
-    p.dropout = 0.1;
+    model->attention = stored ? ATTENTION_MATERIALISED : ATTENTION_BLOCKED;
+    model->dropout_masks = stored ? MASKS_STORE : MASKS_REDRAW;
+    model->dropout = 0.1;
     struct planned planned = planned_of(p);
     assert_ok(count_layer_activations(m, MICRO_BATCH, element_bytes, stored, &bytes));
     assert_int_equal(bytes, planned.layer);

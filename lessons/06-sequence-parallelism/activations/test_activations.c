@@ -17,8 +17,8 @@ static struct plan plan_of(const struct layout *l, int precision) {
     p.layers = l->layers, p.hidden = l->C, p.heads = l->heads, p.seq = l->T, p.micro_batch = l->B;
     p.global_batch = l->B * l->microbatches;
     p.mesh.tp = l->tp, tp_options(&p)->sp = l->sp, p.precision = precision, p.loss_chunk = 0;
-    p.attention = l->materialised ? ATTENTION_MATERIALISED : ATTENTION_BLOCKED;
-    p.dropout_masks = l->stored_masks ? MASKS_STORE : MASKS_REDRAW;
+    model_options(&p)->attention = l->materialised ? ATTENTION_MATERIALISED : ATTENTION_BLOCKED;
+    model_options(&p)->dropout_masks = l->stored_masks ? MASKS_STORE : MASKS_REDRAW;
     return p;
 }
 

@@ -31,15 +31,16 @@
 static bool ep_wanted(const struct plan *plan) { return plan->mesh.ep > 1; }
 
 static enum status ep_check(const struct plan *plan) {
+    const struct model_options *m = model_options(plan);
     int64_t ep = plan->mesh.ep, replicas = plan->mesh.dp * (plan->mesh.cp ? plan->mesh.cp : 1);
-    if (plan->experts == 0)
+    if (m->experts == 0)
         return FAIL(E_CONFIG, "ep=%" PRId64 " shards experts, and experts=0; give --experts, or leave ep out", ep);
-    if (plan->experts % ep || replicas % ep)
+    if (m->experts % ep || replicas % ep)
         return FAIL(E_CONFIG,
                     "ep=%" PRId64 " does not divide both experts=%" PRId64 " and dp x cp = %" PRId64 "; use one of "
                     "ep=%s, or more experts",
-                    ep, plan->experts, replicas,
-                    plan_divisors(common_divisor(plan->experts, replicas), plan->experts));
+                    ep, m->experts, replicas,
+                    plan_divisors(common_divisor(m->experts, replicas), m->experts));
     return OK;
 }
 

@@ -19,9 +19,10 @@ enum { N_LAYOUTS = sizeof LAYOUTS / sizeof *LAYOUTS };
 /* Groups of two tokens compete for one place: a third of the choices is dropped. */
 static struct plan plan_of(const struct layout *l) {
     struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
     p.layers = LAYERS;
-    p.experts = EXPERTS, p.experts_per_token = 2, p.moe_group = 2, p.capacity = 1;
-    p.aux_loss = 0.05, p.z_loss = 0.01, p.ffn = 24;
+    m->experts = EXPERTS, m->experts_per_token = 2, m->moe_group = 2, m->capacity = 1;
+    m->aux_loss = 0.05, m->z_loss = 0.01, m->ffn = 24;
     if (l) p.mesh.dp = l->dp, p.mesh.cp = l->cp, p.mesh.ep = l->ep, zero_options(&p)->stage = l->zero;
     p.micro_batch = 2;
     return p;
