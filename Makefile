@@ -213,7 +213,8 @@ $(B)/$(KERNELS)/%.o: %.cpp $(B)/$(KERNELS).flags
 
 # The page of reports, in the program: its template, with Vega where that is installed (tools/install-deps pictures)
 VEGA ?= $(wildcard /usr/share/javascript/vega)
-$(SHARED)/report.html: driver/report/join $(wildcard driver/report/page/*) planner/explorer/page/element.js $(SHARED)/vega.flags
+$(SHARED)/report.html: driver/report/join $(wildcard driver/report/page/*) planner/explorer/page/element.js \
+    $(SHARED)/vega.flags
 	@mkdir -p $(@D)
 	$(Q)driver/report/join $(VEGA) >$@
 $(SHARED)/driver/report/page_text.o: $(SHARED)/report.html
@@ -281,7 +282,7 @@ deps:
 # What these targets build, they build on all cores, unless -j was given.
 ON_ALL_CORES = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 
-# Two steps, because the libraries' flags are only known once they are installed. Without what draws, pages have their tables.
+# Two steps, because the libraries' flags are only known once they are installed. Without Vega pages have their tables.
 demo: deps
 	@! command -v apt-get >/dev/null || tools/install-deps pictures || true
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build
@@ -383,4 +384,6 @@ include tools/teach.mk
 clean:
 	rm -rf build build-*
 
-.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build cuda-kernels check-all check-mutants check-lessons docs explorer fuzz check-deps sizes clean
+.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps \
+    demo check check-build check-more check-kernels kernels-build cover-build cuda-kernels check-all check-mutants \
+    check-lessons docs explorer fuzz check-deps sizes clean

@@ -5,14 +5,16 @@
 A table is a shape, an instruction set (native: what this machine has; x86-64-v3: AVX2, a build by
 `make ARCH=x86-64-v3 BUILD_NAME=build-v3`), a precision and a number of threads; or a comparison of jobs of several
 ranks. Every case (cpu_cases.py) is a process of its own. The cases of a table take turns, round after round,
-so that whatever the machine does meanwhile happens to all; a figure is the median of the rounds, with smallest and largest, and a ratio is the quotient of two medians of one table. The first steps of a process are left out.
+so that whatever the machine does meanwhile happens to all; a figure is the median of the rounds, with smallest and
+largest, and a ratio is the quotient of two medians of one table. The first steps of a process are left out.
 
     trivium   BUILD/trivium train: milliseconds a step from its metrics, peak resident memory from the kernel
     torch     gpt_torch.py, by the newest PyTorch of PyPI (torch_venv.py): eager and compiled, in bf16 each by autocast
               and with bf16 weights and fp32 masters, eager with GNU's and Intel's OpenMP. The fastest
               counts; a way that is 15% slower in the first round is not run again. For AVX2 it has no bf16 worth the
               name: there its fp32 counts.
-    llm.c     DIR/train_gpt2, built by you; its source says for which batch and length. One that uses AVX-512 is compared with the native build, one that does not with x86-64-v3.
+    llm.c     DIR/train_gpt2, built by you; its source says for which batch and length. One that uses AVX-512 is
+              compared with the native build, one that does not with x86-64-v3.
 
 Checked: all first losses are about the same; the products of the layers nowhere exceed 1.02 of the measured peak.
 Exit code 1 if not. --out keeps what the file has of other tables, so that they can be measured in parts.

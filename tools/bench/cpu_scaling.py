@@ -34,7 +34,8 @@ LINES = {
 
 
 def flops(p, computed):
-    """FLOPs of a step: 6 N + 12 L C T per token; computed: with the causal half of attention, and its scores once more in backward."""
+    """FLOPs of a step: 6 N + 12 L C T per token; computed: with the causal half of attention, and its scores once more
+    in backward."""
     n = p["layers"] * 12 * HIDDEN**2 + VOCAB * HIDDEN
     attention = 12 * p["layers"] * HIDDEN * p["seq"] * (7 / 6 / 2 if computed else 1)
     return (6 * n + attention) * p["seq"] * p["batch"]

@@ -11,6 +11,7 @@ def dump(value, file, width=1000, indent=0):
     items = value.items() if isinstance(value, dict) else [(None, v) for v in value]
     brackets = "{}" if isinstance(value, dict) else "[]"
     for i, (key, part) in enumerate(items):
-        file.write((brackets[0] if i == 0 else ",") + "\n" + " " * (indent + 1) + ("" if key is None else json.dumps(key) + ": "))
+        file.write((brackets[0] if i == 0 else ",") + "\n" + " " * (indent + 1))
+        file.write("" if key is None else json.dumps(key) + ": ")
         dump(part, file, width, indent + 1)
     file.write("\n" + " " * indent + brackets[1])

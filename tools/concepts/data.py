@@ -1,4 +1,5 @@
-"""Lesson 00: a global batch, split. Lessons 03 and 04: buckets against a clock, owners under ZeRO, and how long a gathered weight lives."""
+"""Lesson 00: a global batch, split. Lessons 03 and 04: buckets against a clock, owners under ZeRO, and how long a
+gathered weight lives."""
 import re
 
 from canvas import BLUE, GREY, LINE, ORANGE, PALE, RANKS, SOFT, Canvas, number, trivium
@@ -88,7 +89,9 @@ STAGES = ["0: nothing is sharded", "1: states", "2: and gradients", "3: and weig
 
 def zero_grid():
     n, kinds = 4, ["weights", "gradients", "states"]
-    c = Canvas("ZeRO on four ranks: the shards that each keeps", "For each stage four ranks with their weights, gradients and states, of which each is sharded in four.", 462)
+    c = Canvas("ZeRO on four ranks: the shards that each keeps",
+               "For each stage four ranks with their weights, gradients and states, of which each is sharded in four.",
+               462)
     for stage, name in enumerate(STAGES):
         said = trivium(f"show memory --params 1e9 --dp {n} --zero {stage} --precision bf16")
         total, *roles = re.search(r"keeps ([\d.]+) GB .*: ([\d.]+) param \+ ([\d.]+) grad \+ ([\d.]+) optim", said).groups()

@@ -87,7 +87,8 @@ def prefill_decode():
     c.text(456, 292, f"One text: {1e3 / passing(1, 0)[1]:.0f} tokens per second, arithmetic idle.", size=12)
     c.text(456, 310, "Together: weights are read once for all texts.", size=12)
     left, scale = 16, 828 / MEMORY
-    c.text(left, 376, f"80 GB: weights {weights / 1e9:.1f} GB, and {texts} caches of {cache / 1e9:.2f} GB (128 KiB per position)", size=13, bold=True)
+    caches = f"{texts} caches of {cache / 1e9:.2f} GB (128 KiB per position)"
+    c.text(left, 376, f"80 GB: weights {weights / 1e9:.1f} GB, and {caches}", size=13, bold=True)
     c.box(left, 386, weights * scale, 30, GREEN, "weights", size=12)
     for i in range(texts):
         c.box(left + (weights + i * cache) * scale, 386, cache * scale, 30, PINK, edge="#ffffff", thick=0.7)

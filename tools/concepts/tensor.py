@@ -142,7 +142,8 @@ def mesh():
         x, y = place(r)
         c.dot(x, y, 17, PAPER_FILL[r // 4], INK)
         c.text(x, y + 5, str(r), anchor="middle", bold=True, size=14)
-    for i, (axis, *lines) in enumerate([("tp", "innermost, neighbors", "each layer, so the fastest links"), ("dp", "once per step, during backward"),
+    for i, (axis, *lines) in enumerate([("tp", "innermost, neighbors", "each layer, so the fastest links"),
+                                        ("dp", "once per step, during backward"),
                                         ("pp", "one activation per microbatch", "may cross nodes")]):
         y = 84 + i * 76
         c.line([(540, y - 5), (580, y - 5)], colours[axis], 4 if axis == "tp" else 3, dashed=axis == "pp")

@@ -1,8 +1,9 @@
 """What a reader of the site's pages needs and Doxygen does not make: a search of their whole text, links to the next
 and the previous page, and headings whose address can be copied.
 
-The search is lunr.js (https://lunrjs.com), in the browser: it finds words by their stems and takes wild cards. A page is
-indexed by its sections, so that a hit leads to the place. The texts lie in a script, so it works from file://, too."""
+The search is lunr.js (https://lunrjs.com), in the browser: it finds words by their stems and takes wild cards. A page
+is indexed by its sections, so that a hit leads to the place. The texts lie in a script, so it works from file://,
+too."""
 import html
 import json
 import os

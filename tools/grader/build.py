@@ -136,8 +136,8 @@ class Base:
                 raise Trouble(f"{o} is not there; build the project first")
 
     def with_helpers(self, tests):
-        """A suite may use functions of another one, declared in a test_NAME.h next to test_NAME.c and test_NAME_*.c; the runner leaves out
-        that one's own tests."""
+        """A suite may use functions of another one, declared in a test_NAME.h next to test_NAME.c and test_NAME_*.c;
+        the runner leaves out that one's own tests."""
         of_own = self.helpers_of([self.folder + "/" + os.path.basename(t) + ".d" for t in self.exercise.own_tests()])
         found, new = [], tests + [o for o in of_own if o not in tests]
         while new:

@@ -41,7 +41,8 @@ def _end(pipe, process, seconds):
 
 
 def each(pieces, jobs=1, seconds=SECONDS):
-    """Run (key, function) pairs; yield (key, result or None, why there is none) as they end. `jobs` at a time, begun in their order."""
+    """Run (key, function) pairs; yield (key, result or None, why there is none) as they end. `jobs` at a time, begun in
+    their order."""
     running, pieces = {}, iter(pieces)
     while True:
         for key, function in itertools.islice(pieces, max(1, jobs) - len(running)):

@@ -15,8 +15,8 @@ NAME_SHOWN = 100             # letters of a submission's name that a message quo
 # What a compiler makes of C, and named sections. Not: tables of functions that run before or after main (.init_array, .ctors, .init, ...)
 HARMLESS = re.compile(r"(\.(text|data|bss|rodata|tbss|tdata|lbss|ldata|lrodata|rel|rela|comment|note|debug|eh_frame|symtab|symtab_shndx"
                       r"|strtab|shstrtab|group|gcc_except_table)([._].*)?|[A-Za-z_]\w*|)")
-# The C library's functions on memory, text and numbers; those that say something; and those that end a program, which is found when it runs. The
-# mathematical library has harmless functions only.
+# The C library's functions on memory, text and numbers; those that say something; and those that end a program, which
+# is found when it runs. The mathematical library has harmless functions only.
 OF_C = set("""
     memccpy memchr memcmp memcpy memmem memmove mempcpy memrchr memset stpcpy stpncpy strcasecmp strcat strchr strchrnul strcmp strcpy strcspn strdup
     strerror strlen strncasecmp strncat strncmp strncpy strndup strnlen strpbrk strrchr strspn strstr strtok strtok_r strsep

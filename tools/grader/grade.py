@@ -41,7 +41,8 @@ class Grade:
         return not self.after and all(self.holds(o) or (o.skipped and o.failed_on is None) for o in self.rest.values())
 
     def counts(self):
-        """Claims that hold, and all; a weight multiplies a claim. All are the same number for everybody, whatever became of the submission."""
+        """Claims that hold, and all; a weight multiplies a claim. All are the same number for everybody, whatever
+        became of the submission."""
         further = bool(self.exercise.further)
         total = sum(c.weight for c in self.exercise.claims) + further
         held = sum(c.weight for c, o in self.claims if self.holds(o))
@@ -183,7 +184,8 @@ def what_is_to_do(line):
 
 
 def last_words(text):
-    """The lines of an interrupted launch that a person would read, without mpirun's frames. The last error line, if any."""
+    """The lines of an interrupted launch that a person would read, without mpirun's frames. The last error line, if
+    any."""
     lines = [line.rstrip()[:300] for line in text.splitlines()]
     errors = [line for line in lines if re.match(r"(\[rank [^]]*\] )?E_[A-Z]+ ", line)]
     if not errors:

@@ -4,7 +4,8 @@ Of every lesson, whichever are given out: one week's handout must not hold the n
 
     given out    its starter is in the tree, and exercise.ini, by which it is graded
     over         as in the project, reference and all (OVER); only what is the staff's is gone
-    later        the starter's code in the tree, no reference; and exercise.ini is called later.ini, a name that only the Makefile reads
+    later        the starter's code in the tree, no reference; and exercise.ini is called later.ini, a name that only
+                 the Makefile reads
 
 Hidden tests, planted mistakes and answers are the staff's, and in no handout. The program that learners run has to work all the
 same: the replaced files are packed into references/, and the Makefile compiles those."""

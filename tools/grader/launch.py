@@ -144,8 +144,8 @@ class Plain:
 
 
 class OtherUser(Plain):
-    """The same as another user, without files of its own: files that only this user (root) can read are hidden, and what is not
-    writable now belongs to root. No sandbox: for a machine that is thrown away afterwards."""
+    """The same as another user, without files of its own: files that only this user (root) can read are hidden, and
+    what is not writable now belongs to root. No sandbox: for a machine that is thrown away afterwards."""
     checks = False
 
     def __init__(self, work, user):
@@ -220,7 +220,8 @@ class Run:
 
 
 def run_tests(base, place, ranks, env):
-    """The test program once, on `ranks` ranks; once more if it did not come to its first test: where much else runs, MPI may not start."""
+    """The test program once, on `ranks` ranks; once more if it did not come to its first test: where much else runs,
+    MPI may not start."""
     run = run_once(base, place, ranks, env)
     return run if run.began() else run_once(base, place, ranks, env)
 

@@ -105,7 +105,8 @@ class Watch:
 
 
 class Box:
-    """Shared by all submissions: the bare tree, the linked rests, the user that commands run as. folder: the grader's own, kept until the end."""
+    """Shared by all submissions: the bare tree, the linked rests, the user that commands run as. folder: the grader's
+    own, kept until the end."""
 
     def __init__(self, folder, tree):
         self.folder, self.tree = folder, tree

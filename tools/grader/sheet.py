@@ -1,7 +1,8 @@
 """Filled-in sheets, graded as exercises are: "which claim fails?" (which.py), and numbers of one's own (worksheet.py).
 
-A kind of sheet is a module: NAME of the exercise, TITLE, SHEET the file's name; there(lesson): has the lesson one; questions(lesson, student): how they
-are called; graded(lesson, student, text, built): the answers, each with number, text, right, `told` (what to say if it is wrong) and understood."""
+A kind of sheet is a module: NAME of the exercise, TITLE, SHEET the file's name; there(lesson): has the lesson one;
+questions(lesson, student): how they are called; graded(lesson, student, text, built): the answers, each with number,
+text, right, `told` (what to say if it is wrong) and understood."""
 import re
 from types import SimpleNamespace
 

@@ -61,8 +61,10 @@ def bare(patch):
 def text_for(lesson, name):
     """The sheet to fill in."""
     chosen = drawn(lesson, name)
-    lines = [f"# Lesson {lesson}, for {name}: each of the patches next to this file plants one mistake. Which claim fails then?",
-             "# Write a claim behind each number:  1 = test_name, or its words, or enough of them to fit no other claim.",
+    lines = [f"# Lesson {lesson}, for {name}: each of the patches next to this file plants one mistake. "
+             "Which claim fails then?",
+             "# Write a claim behind each number:  1 = test_name, or its words, or enough of them to fit no other "
+             "claim.",
              "# Any claim that fails with that patch is right."]
     for e in {e.name: e for _, e in chosen}.values():
         lines += ["#", f"# claims of {e.name}:", *(f"#   {c.test}: {c.text}" for c in e.claims)]

@@ -1,4 +1,5 @@
-"""Questions with numbers of one's own: a layout is drawn by the student's name, and the program itself computes the answer.
+"""Questions with numbers of one's own: a layout is drawn by the student's name, and the program itself computes the
+answer.
 
 A lesson's questions are in lessons/NN-name/worksheet.ini. A section is a question; what is not one of its four words is drawn:
 
