@@ -1,6 +1,6 @@
 #!/bin/bash
-# What the Makefile decides by itself: the CUDA device is built where a GPU is visible, for that GPU's architecture, and one line
-# says when a toolkit is left unused. Nothing is compiled. Run from the project's root.
+# What the Makefile decides by itself: the CUDA device is built where a GPU is visible, for that GPU's architecture, and
+# one line says when a toolkit is left unused. Nothing is compiled. Run from the project's root.
 set -u -o pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -4,9 +4,12 @@
   python3 tests/chaos_hosts.py BUILD WORK FIRST_SEED RUNS
 
 Of every second run the agents are no children of launch, which cannot end them: a stopped agent's ranks live on, as behind a cut network.
-The seed says which layout a run has, which rank or host is hurt, how and when: also before the job has begun, and during the recovery from the act before. Then
-  the job has come to its end: every step is in the metrics, and the loss of each row is within 1e-10 (fp64) of that of a run without kills
-  or it has ended with the line that says why it must not go on: too few are left, or half of the ranks may live out of sight
+The seed says which layout a run has, which rank or host is hurt, how and when: also before the job has begun, and
+during the recovery from the act before. Then
+  the job has come to its end: every step is in the metrics, and the loss of each row is within 1e-10 (fp64) of that of
+    a run without kills
+  or it has ended with the line that says why it must not go on: too few are left, or half of the ranks may live out of
+    sight
   and no process is left.
 """
 import json
@@ -63,7 +66,8 @@ def one_run(exe, train, work, seed, whole):
     """@return why it is wrong, or None; and what was done"""
     draw, mark, acts = random.Random(seed), f"{MARK}={os.getpid()}.{seed}", []
     rows, saved = os.path.join(work, f"rows.{seed}"), os.path.join(work, f"saved.{seed}")
-    words = [exe, "launch", "--comm-transport", "direct"] + draw.choice(HOSTS).split() + ["--elastic", "1", "--heartbeat-timeout", "2"]
+    words = [exe, "launch", "--comm-transport", "direct"] + draw.choice(HOSTS).split()
+    words += ["--elastic", "1", "--heartbeat-timeout", "2"]
     words += ["--agent-command", os.path.join(work, "far")] if seed % 2 else []
     layout = draw.choice(LAYOUTS)
     words += train + layout.split() + ["--replicate-every", "1", "--save", saved, "--metrics", rows]

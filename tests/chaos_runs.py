@@ -4,8 +4,9 @@
 
 Each run takes a layout, spares, an algorithm and a distance of snapshots by its seed; `launch --chaos` kills, stops and slows its ranks, and cuts
 connections where there are several hosts, emulated or with an agent each; dead ranks are started again in two of three. Then
-  every step is in the metrics, and the loss of each row, also of those that were done again, is that of a run without kills:
-  to the bit as long as the number of ranks stayed (a spare took each dead one's place), else within 1e-10 (fp64)
+  every step is in the metrics, and the loss of each row, also of those that were done again, is that of a run without
+    kills: to the bit as long as the number of ranks stayed (a spare took each dead one's place), else within 1e-10
+    (fp64)
   no process and no shared memory is left
 With `cuda` the ranks have GPUs, which may be emulated (a build with SIMT=1, docs/simt.md), and sums go through NCCL or the host.
 The last line says how long it took from a death to the next step, over all runs.
@@ -56,8 +57,9 @@ class Runs:
         if os.path.exists(metrics):
             os.remove(metrics)
         try:
-            done = subprocess.run([self.exe, "launch", "--comm-transport", "direct"] + words + ["--metrics", metrics], env=env, cwd=self.work,
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=seconds)
+            done = subprocess.run([self.exe, "launch", "--comm-transport", "direct"] + words + ["--metrics", metrics],
+                                  env=env, cwd=self.work, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, timeout=seconds)
         except subprocess.TimeoutExpired as late:
             return None, (late.stderr or b"").decode(), []
         return done.returncode, done.stderr.decode(), losses(metrics)

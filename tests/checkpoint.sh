@@ -1,6 +1,7 @@
 #!/bin/bash
 # Kill at any moment, restart, and nothing is lost: a job that saves all the time is killed at a random moment, a rank of it or all of it,
-# as often as not in the middle of a save. It is started again from `latest`, and the last checkpoint must have the bytes of that of a job without a kill.
+# as often as not in the middle of a save. It is started again from `latest`, and the last checkpoint must have the
+# bytes of that of a job without a kill.
 #
 # Run from the project's root. BUILD: where the program is (default: build). KILLS: how many runs are killed (default: 5). SEED: which
 # moments (default: from the clock, and said).
@@ -147,7 +148,8 @@ metrics_that_cannot_be_written() {
     if same_bytes unmeasured; then echo "ok $name"; else echo "not ok $name it ends with other bytes"; fi
 }
 
-# Rank 0 alone cannot write its metrics, after a save that every rank has passed over: it says so, and no rank waits for it.
+# Rank 0 alone cannot write its metrics, after a save that every rank has passed over: it says so, and no rank waits for
+# it.
 metrics_on_a_full_disk() {
     local code
     with_a_disk 2300k "job disk --metrics disk/metrics.jsonl >full 2>&1" &

@@ -26,7 +26,8 @@ else not_ok docs_every_folder_is_on_the_map_and_names_its_files "see below"; fi
 if tools/sizes >"$work/out" 2>&1; then echo "ok docs_no_part_is_over_its_budget"
 else not_ok docs_no_part_is_over_its_budget "see below"; fi
 objects=${BUILD:-build}/obj                                   # of make check-build; a GPU's have arrows of their own
-if [ ! -f "$objects/lib/base/status.o" ] || grep -qs TRIVIUM_CUDA "$objects/cuda.flags"; then echo "skip docs_no_more_circles this is no build for CPUs"
+if [ ! -f "$objects/lib/base/status.o" ] || grep -qs TRIVIUM_CUDA "$objects/cuda.flags"; then
+    echo "skip docs_no_more_circles this is no build for CPUs"
 elif tools/circles >"$work/out" 2>&1; then echo "ok docs_no_more_circles"
 else not_ok docs_no_more_circles "see below"; fi
 if tools/docs/options --check >"$work/out" 2>&1; then echo "ok docs_options_are_those_of_the_program"
@@ -63,7 +64,8 @@ for page in docs/how-to/*.md; do
     rm -rf "$work/tree" && mkdir "$work/tree"
     sed -n 's|^--- a/||p' "$page" | sort -u | xargs -r cp --parents -t "$work/tree"
     tools/docs/extract "$page" "$work/tree" 2>&1 >/dev/null || echo "$page"
-    find "$work/tree" -name '*.[ch]' -o -name '*.cu' | xargs awk -v page="$page" 'length > 120 { print page ": " $0 }' >>"$work/wide"
+    find "$work/tree" -name '*.[ch]' -o -name '*.cu' |
+        xargs awk -v page="$page" 'length > 120 { print page ": " $0 }' >>"$work/wide"
 done >"$work/out" 2>&1
 if [ ! -s "$work/out" ]; then echo "ok docs_patches_of_the_how_to_pages_apply"
 else not_ok docs_patches_of_the_how_to_pages_apply "see below"; fi
@@ -180,7 +182,8 @@ on_map() { # NAME TEXT FILE SED: after this edit of a page the check fails and s
 }
 on_map right '' README.md ''
 on_map another_line 'README.md: the map must say of `dp`: sums' dp/README.md '1s/data parallelism/sums/'
-on_map another_line_of_a_room 'lib/README.md: the map must say of `small`: small sums' lib/README.md 's/small sums/sums/'
+on_map another_line_of_a_room 'lib/README.md: the map must say of `small`: small sums' \
+    lib/README.md 's/small sums/sums/'
 on_map without_a_first_line 'lib/small/README.md: the first line must be "# lib/small: LINE"' lib/small/README.md 1d
 on_map without_a_file 'lib/small/README.md does not name add_cpu.c' lib/small/README.md 's/add.h/the sum/'
 on_map without_the_head_of_a_header 'dp/dp.h: the first line must be a comment' dp/dp.h '1s/.*/void f(void);/'

@@ -8,7 +8,10 @@ reference=$(echo lessons/02-*/cost)/reference.c
 scale=$(echo lessons/03-*/scale) # an exercise whose tests need several ranks
 name=$(basename "$0" .sh)
 if [ ! -f "$reference" ]; then echo "skip $name: no reference of lesson 02, cost (a handout)"; exit; fi
-if grep -q fsanitize=address "$BUILD/settings"; then echo "skip $name: a sanitizer's build needs more addresses than a submission may have"; exit; fi
+if grep -q fsanitize=address "$BUILD/settings"; then
+    echo "skip $name: a sanitizer's build needs more addresses than a submission may have"
+    exit
+fi
 
 # so that make finds all of it current
 settings="CUDA=$(grep -c "^TEST_CFLAGS=.*TRIVIUM_CUDA" "$BUILD/settings") $(grep -q -- -Werror "$BUILD/flags" && echo WERROR=1)"

@@ -241,7 +241,9 @@ def judge(trivium, family, what, work, data):
     theirs, why = loss_of(family, f"{work}/model", data, seq)
     if theirs is None:
         return f"imported, and transformers does not load it: {why}"
-    return "imported" if not isinstance(ours, str) and abs(ours / theirs - 1) <= TOLERANCE else f"imported: loss {ours} against {theirs}"
+    if not isinstance(ours, str) and abs(ours / theirs - 1) <= TOLERANCE:
+        return "imported"
+    return f"imported: loss {ours} against {theirs}"
 
 
 def main(trivium, family, every):

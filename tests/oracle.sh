@@ -82,7 +82,8 @@ import json
 rows, page = json.load(open("page/check.json")), open("page/check.html").read()
 inside = json.JSONDecoder().raw_decode(page[page.index("id=\"data\">") + 10:].lstrip())[0]
 assert inside == rows and rows["kind"] == "check" and rows["suspects"] and rows["calls"]["ranks"] == 0
-assert all(r["layer"] == (int(r["name"].split(".h.")[1].split(".")[0]) if ".h." in r["name"] else -1) for r in rows["rows"])
+assert all(r["layer"] == (int(r["name"].split(".h.")[1].split(".")[0]) if ".h." in r["name"] else -1)
+           for r in rows["rows"])
 assert rows["rows"][rows["first"]]["verdict"] == "wrong" and rows["wrong"] > 10'
 report a_page_and_numbers_are_written $? "$(head -1 out)"
 

@@ -52,7 +52,8 @@ shown=$("$B/trivium" show memory "${model[@]}" --device cuda --precision bf16 $o
 grep -q "\"memory_bytes\": $shown," "$work/search.json"
 report "a_found_layout_has_the_bytes_of_show_memory" $?
 
-# The page has a dot for each layout that was priced, and the numbers of the JSON. What a browser draws of it: tests/more/pages.sh
+# The page has a dot for each layout that was priced, and the numbers of the JSON. What a browser draws of it:
+# tests/more/pages.sh
 "$B/trivium" plan "${model[@]}" --gpus 8 --top 5 --pp 2 --json --out "$work/pictures" >"$work/drawn.json" 2>"$work/err"
 report "plan_draws_what_it_found" $?
 python3 - "$work" <<'P'
@@ -80,7 +81,8 @@ assert all(abs(sum(p) - b["step_s"]) < 1e-9 * b["step_s"] for p, b in zip(page["
 assert page["pipeline"]["heading"].startswith(best[0]["layout"]) and len(page["pipeline"]["stages"]) == 2
 families = search["families"]
 several = [f for f in families if sum(g["decision"] == f["decision"] for g in families) > 1]
-assert [r[3] for r in page["tipping"]] == [search["tipping"][k]["layout"] for k in ("wire_bytes_per_s", "product_part", "reserve_bytes")]
+tipping = [search["tipping"][k]["layout"] for k in ("wire_bytes_per_s", "product_part", "reserve_bytes")]
+assert [r[3] for r in page["tipping"]] == tipping
 assert page["tipping"][0][1] == f'{search["tipping"]["wire_bytes_per_s"]["now"] / 1e9:.3g} GB/s', page["tipping"]
 assert [r[0] for r in page["families"]] == [f["decision"] for f in several], page["families"]
 steps = {(f["decision"], f["choice"]): f["best"] for f in several}
@@ -89,7 +91,8 @@ for cells in page["families"]:
     assert cells[-1] == b["layout"] and (not b["fits"] or float(cells[2]) == float(f'{b["step_s"]:.4g}')), cells
 P
 report "the_page_of_a_plan_says_what_the_json_says" $?
-"$B/trivium" plan "${model[@]}" --gpus 8 --top 5 --pp 2 --json >"$work/plain.json" 2>"$work/err" && cmp -s "$work/plain.json" "$work/drawn.json"
+"$B/trivium" plan "${model[@]}" --gpus 8 --top 5 --pp 2 --json >"$work/plain.json" 2>"$work/err" &&
+    cmp -s "$work/plain.json" "$work/drawn.json"
 report "drawing_does_not_change_what_is_found" $?
 
 # A plan for this machine, and its run.
@@ -149,16 +152,20 @@ budget = json.load(open(work + "/curve.json"))["budget"]
 page = json.load(open(work + "/curve/budget.json"))
 lines = budget["lines"]
 assert page["kind"] == "budget" and page["budget"] == budget and 'id="data"' in open(work + "/curve/budget.html").read()
-assert [len(c) for c in page["curves"]] == 2 * [len(lines)] and [g["ranks"] for g in page["goodput"]] == [l["ranks"] for l in lines]
+assert [len(c) for c in page["curves"]] == 2 * [len(lines)]
+assert [g["ranks"] for g in page["goodput"]] == [l["ranks"] for l in lines]
 products = page["parts"].index("products")
 for l, c, g in zip(lines, page["curves"][0], page["goodput"]):
     assert abs(sum(l["phases_s"].values()) - l["step_s"]) < 1e-9 * l["step_s"], l
-    assert [c[k] for k in ("ranks", "global_batch", "mfu", "step_s")] == [l[k] for k in ("ranks", "global_batch", "mfu", "step_s")], c
-    assert abs(c["mfu_left"] - l["mfu"] / l["slowest"] * l["goodput"]) < 1e-12 and c["parts_s"][products] == l["phases_s"]["products"]
+    assert all(c[k] == l[k] for k in ("ranks", "global_batch", "mfu", "step_s")), c
+    assert abs(c["mfu_left"] - l["mfu"] / l["slowest"] * l["goodput"]) < 1e-12
+    assert c["parts_s"][products] == l["phases_s"]["products"]
     assert abs(sum(c["parts_s"]) - l["step_s"]) < 1e-9 * l["step_s"]
-    assert g["daly"][0] == l["daly_s"] and abs(1 - g["daly"][1] - l["goodput"]) < 1e-9 and g["young"][0] == l["young_s"], (g["daly"], l)
+    assert g["daly"][0] == l["daly_s"] and abs(1 - g["daly"][1] - l["goodput"]) < 1e-9, (g["daly"], l)
+    assert g["young"][0] == l["young_s"], l
     assert min(lost for _, lost in g["line"]) >= 0.999 * g["daly"][1], g
-assert [c["global_batch"] for c in page["curves"][1]] == [l["global_batch"] * l["ranks"] // lines[0]["ranks"] for l in lines]
+batches = [l["global_batch"] * l["ranks"] // lines[0]["ranks"] for l in lines]
+assert [c["global_batch"] for c in page["curves"][1]] == batches
 P
 report "budget_draws_its_curves" $?
 
@@ -175,7 +182,8 @@ assert [w["model"] for w in walls] == ["1.3B", "13B", "175B", "310B", "1T"] and 
 assert [w["wall"] for w in walls[2:]] == 3 * ["memory"] and all(w["fits"] for w in walls[:2]), walls
 assert all(w["mfu_left"] < w["mfu"] < w["reach"] < 1 for w in walls[:2]), walls
 assert page["kind"] == "walls" and page["walls"] == walls and 'id="data"' in open(work + "/walls/walls.html").read()
-assert [(c["row"], c["column"], c["first"].split(",")[0]) for c in page["cells"]] == [(i, 0, w["wall"]) for i, w in enumerate(walls)]
+cells = [(c["row"], c["column"], c["first"].split(",")[0]) for c in page["cells"]]
+assert cells == [(i, 0, w["wall"]) for i, w in enumerate(walls)]
 P
 report "budget_draws_four_walls" $?
 
@@ -247,7 +255,8 @@ assert all(r["spread"] >= 0 and r["predicted_step_ms"] > 0 and r["predicted_work
 assert all(r["work_ms"] < 2 * 1.1 * r["step_ms"] for r in rows[:2]), rows     # of two cores
 assert forecast["strategies"] == 2 and forecast["pairs"] <= 1, forecast
 text = open(sys.argv[2]).read()
-assert "Predicted on --cluster" in text and "Predicted against measured, 2 strategies" in text and "Noise, the median spread" in text, text
+for words in ("Predicted on --cluster", "Predicted against measured, 2 strategies", "Noise, the median spread"):
+    assert words in text, text
 P
 report "compare_predicts_what_it_measures" $?
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# report.html of `trivium compare`: complete by itself, and with the numbers of compare.json; strategies with hostile names, and those
-# that were refused, are in it too. What a browser draws of it: tests/more/pages.sh
+# report.html of `trivium compare`: complete by itself, and with the numbers of compare.json; strategies with hostile
+# names, and those that were refused, are in it too. What a browser draws of it: tests/more/pages.sh
 set -u -o pipefail
 B=${BUILD:-build}
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0} # MPI keeps what it allocates on the way
@@ -96,11 +96,13 @@ def pictures_have_their_numbers():
 
 def pipelines_are_predicted_and_traced():
     charts = report["pipelines"]
-    assert [c["heading"] for c in charts] == [f"{how}: {names[i]}" for i in (2, 3) for how in ("predicted", "traced")], charts
+    headings = [f"{how}: {names[i]}" for i in (2, 3) for how in ("predicted", "traced")]
+    assert [c["heading"] for c in charts] == headings, charts
     for chart, chunks in zip(charts, (1, 1, 2, 2)):
         assert len(chart["stages"]) == 2 and chart["chunks"] == chunks and 0 <= chart["idle"] < chart["makespan"]
         for actions in chart["stages"]:                                                # one thing after the other
-            assert len(actions) == 2 * 4 * chunks and all(0 <= a[3] < a[4] <= chart["makespan"] * (1 + 1e-9) for a in actions), actions
+            assert len(actions) == 2 * 4 * chunks, actions
+            assert all(0 <= a[3] < a[4] <= chart["makespan"] * (1 + 1e-9) for a in actions), actions
             assert all(a[4] <= b[3] * (1 + 1e-5) + 1e-9 for a, b in zip(actions, actions[1:])), actions
 
 def timelines_end_at_the_plan():
@@ -112,8 +114,9 @@ def timelines_end_at_the_plan():
         assert len(alive) == len(line["row"]) > 10 and max(alive) <= line["planned_bytes"], line["strategy"]
         assert line["marks"][0][1].startswith("F0") and line["row"] == sorted(line["row"])
 
-for check in (the_page_has_the_json, complete_by_itself, every_strategy_once, numbers_are_those_of_the_json, refused_rows_are_shown,
-              pictures_have_their_numbers, pipelines_are_predicted_and_traced, timelines_end_at_the_plan):
+for check in (the_page_has_the_json, complete_by_itself, every_strategy_once, numbers_are_those_of_the_json,
+              refused_rows_are_shown, pictures_have_their_numbers, pipelines_are_predicted_and_traced,
+              timelines_end_at_the_plan):
     try:
         check()
         print("ok report:", check.__name__.replace("_", " "))
@@ -125,7 +128,8 @@ PYTHONIOENCODING=utf-8 python3 "$out/read.py" "$out/report" 2>"$out/stderr" || {
 # A comparison without pipelines leaves none of an earlier one's behind.
 # shellcheck disable=SC2086
 "$B/trivium" compare $model --strategies "dp=1 | tp=3" --out "$out/report" >"$out/stdout" 2>"$out/stderr"
-if grep -q '"pipelines":\[\]' "$out/report/report.json" && grep -q '"pipelines":\[\]' "$out/report/report.html"; then echo "ok report: no picture of an earlier comparison stays"
+if grep -q '"pipelines":\[\]' "$out/report/report.json" && grep -q '"pipelines":\[\]' "$out/report/report.html"; then
+    echo "ok report: no picture of an earlier comparison stays"
 else echo "not ok report: no picture of an earlier comparison stays"; fi
 
 # ---- show memory --svg ----

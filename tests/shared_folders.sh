@@ -23,7 +23,10 @@ not_ok() { # NAME WHY
     sed 's/^/#   /' err 2>/dev/null
 }
 fresh() { rm -rf shm tmp && mkdir -m 1777 shm tmp; }
-job() { env "$marker" timeout -k 2 40 "$trivium" launch -n 2 --comm-transport direct "${small[@]}" "$@" >out 2>err </dev/null; }
+job() {
+    env "$marker" timeout -k 2 40 "$trivium" launch -n 2 --comm-transport direct "${small[@]}" "$@" \
+        >out 2>err </dev/null
+}
 # A job of many steps that is asked to end when its records are there, and cannot save: it fails
 fails() {
     : >out

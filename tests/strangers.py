@@ -31,7 +31,8 @@ class Job:
         self.exe, self.work, self.name, self.agents = os.path.join(os.path.abspath(build), "trivium"), work, name, []
         self.rows, self.said = os.path.join(work, name + ".rows"), os.path.join(work, name + ".err")
         self.environment = dict(os.environ, OMP_NUM_THREADS="1", TRIVIUM_SECRET=SECRET)
-        words = [self.exe, "launch", "--comm-transport", "direct", "--host", ",".join(h + ":2" for h in HOSTS), "--spares", "2", "--elastic", "2"]
+        words = [self.exe, "launch", "--comm-transport", "direct", "--host", ",".join(h + ":2" for h in HOSTS)]
+        words += ["--spares", "2", "--elastic", "2"]
         words += ["--meet", f"127.0.0.1:{self.at[1]}"] + ([] if started else ["--agent-command", "none"]) + list(more)
         words += [os.path.abspath("configs/demo.txt") if word == "DEMO" else word for word in TRAIN] + ["--steps", str(steps), "--metrics", self.rows]
         with open(self.said, "w") as file:

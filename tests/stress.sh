@@ -14,10 +14,12 @@ export TMPDIR=$work # what launch keeps of a failed job goes with it
 # What ranks of one host say where they do not read each other's memory; said=1: it has to be said, and nothing else
 copied_twice='^large messages are copied twice: '
 stress() { # NAME LAUNCH_OPTIONS...
-    TRIVIUM_EXE="$build/example_many" "$build/trivium" launch -n 4 --comm-transport direct "${@:2}" "${N:-3000}" "${SEED:-1}" \
-        >"$work/out" 2>"$work/err" </dev/null
+    TRIVIUM_EXE="$build/example_many" "$build/trivium" launch -n 4 --comm-transport direct "${@:2}" \
+        "${N:-3000}" "${SEED:-1}" >"$work/out" 2>"$work/err" </dev/null
     local code=$?
-    if [ "${said-0}" = 1 ] && [ "$(grep -c "$copied_twice" "$work/err")" != 1 ]; then code="$code, and no rank says so"; fi
+    if [ "${said-0}" = 1 ] && [ "$(grep -c "$copied_twice" "$work/err")" != 1 ]; then
+        code="$code, and no rank says so"
+    fi
     if [ "$code" = 0 ] && ! grep -qv "$copied_twice" "$work/err" && grep -q "^${N:-3000} collectives in" "$work/out"; then
         echo "ok $1 ($(cat "$work/out"))"
     else

@@ -1,8 +1,8 @@
 """Expert parallelism, as ep/ep.c does it; lesson 14. A Mixtral: blocks of llama's, with experts in place of the MLP.
 
-Each rank keeps E/n experts. A token's k experts each have a number of places per sample; a token that finds none is dropped. An
-all-to-all takes the places to their experts, one brings the results back, and backward does the same: 4 per layer, each
-sends (n-1)/n of B E S C numbers, S places. What an expert's gradient sums is on its rank already."""
+Each rank keeps E/n experts. A token's k experts each have a number of places per sample; a token that finds none is
+dropped. An all-to-all takes the places to their experts, one brings the results back, and backward does the same: 4
+per layer, each sends (n-1)/n of B E S C numbers, S places. What an expert's gradient sums is on its rank already."""
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F

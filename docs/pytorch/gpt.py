@@ -1,4 +1,5 @@
-"""A GPT-2 as functions of its weights, and the loop that trains it. The other files of this folder each change one thing.
+"""A GPT-2 as functions of its weights, and the loop that trains it. The other files of this folder each change one
+thing.
 
     build/trivium oracle record --out ref --layers 2 --hidden 32 --heads 4 --seq 16 --steps 4
     torchrun --nproc-per-node 2 docs/pytorch/dp.py ref

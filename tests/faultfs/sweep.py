@@ -24,8 +24,8 @@ def run(home, kind, words, env=None):
     n, launch, more, _, _ = KINDS[kind]
     save = home + "/save"
     more = [w for w in more if not w.startswith("--resume")]
-    words = [EXE, "launch", "-n", str(n), "--comm-transport", "direct", *launch, *TRAIN, "--save", save, "--metrics", home + "/metrics.jsonl",
-             *more, *words]
+    words = [EXE, "launch", "-n", str(n), "--comm-transport", "direct", *launch, *TRAIN, "--save", save,
+             "--metrics", home + "/metrics.jsonl", *more, *words]
     env = dict(os.environ, OMP_NUM_THREADS="1", TMPDIR=WORK, **(env or {}))
     try: p = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired: return None, ""

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Seeds of a fuzz target in one file, tests/fuzz/corpus/NAME/seeds: for each a line "NAME BYTES", its bytes, and a line break.
+"""Seeds of a fuzz target in one file, tests/fuzz/corpus/NAME/seeds: for each a line "NAME BYTES", its bytes, and a
+line break.
 
     tests/fuzz/seeds.py FILE FOLDER       puts each into FOLDER as a file, for libFuzzer"""
 import os

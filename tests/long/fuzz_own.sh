@@ -1,6 +1,7 @@
 #!/bin/bash
-# What comes on a connection of the direct transport, made by libFuzzer: ten million greetings (fuzz_network.c), ten million streams of messages
-# (fuzz_messages.c) and a million sealed streams (fuzz_sealed.c), side by side. docs/fuzzing.md has what it found.
+# What comes on a connection of the direct transport, made by libFuzzer: ten million greetings (fuzz_network.c), ten
+# million streams of messages (fuzz_messages.c) and a million sealed streams (fuzz_sealed.c), side by side.
+# docs/fuzzing.md has what it found.
 #
 # Run from the project's root. BUILD: where the fuzzers go (default: build). RUNS: of greetings and of messages (default: 10000000); sealed: a tenth.
 set -u -o pipefail

@@ -15,10 +15,12 @@ try() {
     for page in ${4-} "$1"; do
         tools/docs/extract "docs/how-to/add-$page.md" "$tree" || { report "the page on $1: its files" 1; return; }
     done
-    (cd "$tree" && export BUILD=build && make -j2 WERROR=1 build build/trivium-tests && TEST_RANKS="$2" tests/run "$3" && tools/check-deps && tools/check-map) >"$copy/log" 2>&1
+    (cd "$tree" && export BUILD=build && make -j2 WERROR=1 build build/trivium-tests &&
+        TEST_RANKS="$2" tests/run "$3" && tools/check-deps && tools/check-map) >"$copy/log" 2>&1
     local code=$?
     [ $code = 0 ] || tail -30 "$copy/log"
-    report "the page on $1: what it shows builds without a warning, passes its tests, includes what it may, and is on the map" $code
+    local holds="builds without a warning, passes its tests, includes what it may, and is on the map"
+    report "the page on $1: what it shows $holds" $code
 }
 try a-technique "2 4" wire16
 try a-model "1 2 4" mlp

@@ -23,7 +23,8 @@ train=(train --steps 3 --precision fp64 --log warn)
     "$alone/trivium" "${train[@]}" --metrics "$work/serial.jsonl" >>"$work/said" 2>&1 &&
     [ "$(losses "$work/with.jsonl")" = "$(losses "$work/without.jsonl")" ] && [ "$(losses "$work/serial.jsonl" | wc -l)" = 3 ]
 report $? "launch starts four ranks by itself, whose losses are those over MPI; one rank trains"
-BUILD=$alone TEST_LAUNCH=own TEST_NOT='lib/comm/direct lib/comm/membership' TEST_RANKS=4 TEST_PARTS=units tests/run lib/comm/ >"$work/said" 2>&1
+BUILD=$alone TEST_LAUNCH=own TEST_NOT='lib/comm/direct lib/comm/membership' TEST_RANKS=4 TEST_PARTS=units \
+    tests/run lib/comm/ >"$work/said" 2>&1
 report $? "unit tests of lib/comm on 4 ranks (TEST_LAUNCH=own): $(tail -1 "$work/said")"
 
 OMPI_COMM_WORLD_SIZE=8 "$alone/trivium" "${train[@]}" >"$work/said" 2>&1

@@ -39,7 +39,8 @@ model=(--layers 1 --hidden 16 --heads 2 --seq 8 --vocab 256 --global-batch 2 --l
         "$trivium" checkpoint export ck --to hf hf/model.safetensors && cp hf/* hfi && rm hfi/model.safetensors &&
         echo '{"weight_map": {}}' >hfi/model.safetensors.index.json && echo '{}' >bpe/vocab.json && echo '#version: 0.2' >bpe/merges.txt &&
         "$trivium" oracle record --out ref --data text.txt "${model[@]}" --steps 1 &&
-        "$trivium" launch -n 2 --comm-transport direct oracle record --out run --data text.txt "${model[@]}" --steps 1 --dp 2 --precision fp32
+        "$trivium" launch -n 2 --comm-transport direct oracle record --out run --data text.txt "${model[@]}" --steps 1 \
+        --dp 2 --precision fp32
 } >out 2>err || { echo "not ok bombs: the files to spoil $(tail -3 err)" && exit 1; }
 
 # ---- JSON: a value takes 80 bytes of memory and three of text ----
@@ -84,7 +85,8 @@ truncate -s 3G other && cp --sparse=always other big
 instead run/collectives-0.jsonl bomb calls_line 2 "collectives-0.jsonl, line 1 has more than 1048576 bytes" -- oracle check run ref
 bomb criteo_line 2 "big, line 1 has more than 65536 bytes" -- data criteo big --to new.bin --rows 100
 bomb schedule_line 2 "file:big, line 1 has more than 1048576 bytes" -- schedule --schedule file:big --pp 2 --microbatches 4
-bomb hostfile_line 2 "--hostfile big, line 1 has more than 4096 bytes" -- launch -n 2 --comm-transport direct --hostfile big train
+bomb hostfile_line 2 "--hostfile big, line 1 has more than 4096 bytes" -- \
+    launch -n 2 --comm-transport direct --hostfile big train
 bomb order_line 2 "server-order=big has more than 67108864 bytes" -- train --data text.txt "${model[@]}" --val-fraction 0 --servers 1 --server-mode async --clip 0 --server-order big --steps 1
 rm big
 

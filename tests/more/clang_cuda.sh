@@ -1,6 +1,6 @@
 #!/bin/bash
-# clang reads every CUDA file, as the GPU's compiler and as the host's: a second opinion besides nvcc's, whose host compiler is gcc.
-# Nothing is built. In bf16 and fp32, which between them compile every line; any warning fails.
+# clang reads every CUDA file, as the GPU's compiler and as the host's: a second opinion besides nvcc's, whose host
+# compiler is gcc. Nothing is built. In bf16 and fp32, which between them compile every line; any warning fails.
 #
 # Debian's clang 14 is older than the toolkit, which it does not know. Two shims are all that it misses: a header of texture functions
 # that the toolkit no longer has, and the stores of 16 bytes without interpretation (__stwb) that clang learned later.

@@ -1,6 +1,7 @@
 #!/bin/bash
-# What a class needs besides one grade: the table of tools/grade-all, reports, late days and marks, "which claim fails?", similar
-# submissions, leaderboards. Without a sandbox. Run from the project's root, with BUILD (default: build) built.
+# What a class needs besides one grade: the table of tools/grade-all, reports, late days and marks, "which claim
+# fails?", similar submissions, leaderboards. Without a sandbox. Run from the project's root, with BUILD (default:
+# build) built.
 set -u -o pipefail
 # shellcheck source=tests/grade.bash
 . tests/grade.bash

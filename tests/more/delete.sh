@@ -14,13 +14,20 @@ CC=$(setting CC) LIBS=$(setting LIBS) CFLAGS=$(setting TEST_CFLAGS)
 objects() { tr ' ' '\n' | grep . | sed "s|^$B/[^/]*/|& |"; }         # "FOLDER FILE.o"
 objects <<<"$(setting LIB_O) $B/obj/trivium.o" >"$work/program"
 objects <<<"$(setting TEST_O)" >"$work/tests"
-report() { if [ "$1" = 0 ]; then echo "ok delete: $2"; else echo "not ok delete: $2"; sed 's/^/    /' "$work/said" | head -20; fi; }
+report() {
+    if [ "$1" = 0 ]; then echo "ok delete: $2"; else
+        echo "not ok delete: $2"
+        sed 's/^/    /' "$work/said" | head -20
+    fi
+}
 
 folders=$(ls -d dp tp pp cp ep emb zero mixed_precision recompute park elastic dp_variants/*/ models/*/ | sed 's|/$||')
 # Files of the driver that go with it: a command, and what draws pipelines. recipe.c has their rows.
 along() {
     case $1 in
-    pp) echo 'driver/chart/(pipeline_views|schedule_[a-z]*)|driver/show/schedule(_all)?|driver/plan/plan_pipeline|driver/compare/compare_pipeline' ;;
+    pp) printf '%s|' 'driver/chart/(pipeline_views|schedule_[a-z]*)' 'driver/show/schedule(_all)?'
+        printf '%s|' driver/plan/plan_pipeline
+        echo driver/compare/compare_pipeline ;;
     models/decode) echo 'driver/generate/generate(_text)?' ;;
     *) echo nothing ;;
     esac
@@ -36,7 +43,8 @@ declare -A together=(
 # Lines of recipe.c that name what the folder's headers declare, or include what is gone
 recipe_without() { # FOLDER ALONG
     local names
-    names=$(grep -hoE '^extern const struct (technique|model) [^;]*' "$1"/*.h | grep -oE '(technique|model)_[a-z0-9_]+' | paste -sd'|')
+    names=$(grep -hoE '^extern const struct (technique|model) [^;]*' "$1"/*.h |
+        grep -oE '(technique|model)_[a-z0-9_]+' | paste -sd'|')
     grep -vE "\\b($names)\\b|\"($1/.*|$2)\.h\"" driver/recipe.c
 }
 
@@ -67,7 +75,10 @@ done
 
 # Options that the program asks a plan for by name: without such an option the answer is always no
 "$B/trivium" train --help >"$work/help"
-git grep -hoE 'plan_(number|set_number|has_word|set_word|option)\([^"()]*"[a-z-]+"' -- driver planner | grep -oE '"[a-z-]+"' | tr -d '"' | sort -u >"$work/asked"
-while IFS= read -r name; do grep -qE "^ *--$name( |\$)" "$work/help" || echo "no option is called $name"; done <"$work/asked" >"$work/said"
+git grep -hoE 'plan_(number|set_number|has_word|set_word|option)\([^"()]*"[a-z-]+"' -- driver planner |
+    grep -oE '"[a-z-]+"' | tr -d '"' | sort -u >"$work/asked"
+while IFS= read -r name; do
+    grep -qE "^ *--$name( |\$)" "$work/help" || echo "no option is called $name"
+done <"$work/asked" >"$work/said"
 [ -s "$work/asked" ] && [ ! -s "$work/said" ]
 report $? "options that are asked for by name are there: $(wc -l <"$work/asked")"

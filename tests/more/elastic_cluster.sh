@@ -13,7 +13,8 @@ export wait_step=0.05
 trap 'end_all; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 mkdir bin
-# srun: the rest of its words, from `bash` on, on each of three nodes, which are this one. scontrol: the nodes' names; its other arguments.
+# srun: the rest of its words, from `bash` on, on each of three nodes, which are this one. scontrol: the nodes' names;
+# its other arguments.
 cat >bin/srun <<'END'
 #!/bin/bash
 echo "$*" >>calls

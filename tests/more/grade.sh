@@ -91,7 +91,7 @@ python3 -c "import sys, xml.etree.ElementTree as x; sys.exit(len(x.parse(sys.arg
 report $? "what does not compile is XML all the same, and every claim fails"
 grade --format jnit "$work/mine"; [ $? = 2 ] && says 'FORMAT=jnit is not known; the formats are text, json'
 report $? "an unknown format: the list"
-export GRADE_USER=$((60000 + $$ % 4000))                       # what runs as this user is ended: no other process may be
+export GRADE_USER=$((60000 + $$ % 4000)) # what runs as this user is ended: no other process may be
 if [ "$(id -u)" = 0 ]; then
     cp "$reference" "$work/mine/02/cost.c"
     sed -i "/^enum status.* {\$/s//&\n    if (can_do_harm()) return FAIL(E_INTERNAL, \"harm\");/" "$work/mine/02/cost.c"

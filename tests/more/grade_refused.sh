@@ -1,7 +1,7 @@
 #!/bin/bash
 # What tools/grade refuses of a submission, by lesson 02's exercise "cost": what would run outside of the tests, what reaches for the
-# runner, and what could take the place of a function of the project or of the C library. No tool for ELF is needed to see it.
-# Run from the project's root, with BUILD (default: build) built.
+# runner, and what could take the place of a function of the project or of the C library. No tool for ELF is needed to
+# see it. Run from the project's root, with BUILD (default: build) built.
 set -u -o pipefail
 # shellcheck source=tests/grade.bash
 . tests/grade.bash

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Script tests that start ranks, on the direct transport instead of MPI (TRIVIUM_COMM_TRANSPORT=direct is --comm-transport direct): the same lines, exit
-# codes and bytes are wanted of both. Where a test hurts mpirun, it hurts the agent here (starter, tests/processes.bash).
+# Script tests that start ranks, on the direct transport instead of MPI (TRIVIUM_COMM_TRANSPORT=direct is
+# --comm-transport direct): the same lines, exit codes and bytes are wanted of both. Where a test hurts mpirun, it hurts
+# the agent here (starter, tests/processes.bash).
 #
 # Run from the project's root. BUILD: where the program is (default: build). ON_OWN: which (default: two quick ones); all: every one that
 # there is, and of signals.sh every case (tests/long/own.sh).

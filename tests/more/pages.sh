@@ -1,24 +1,31 @@
 #!/bin/bash
-# The pages that commands write, in a headless Chromium: each picture has as many marks as its JSON says, light and dark, and the page has no
-# complaint and asks for no other file (driver/report/check.py). And a page of a build without Vega: its tables, and what is missing.
+# The pages that commands write, in a headless Chromium: each picture has as many marks as its JSON says, light and
+# dark, and the page has no complaint and asks for no other file (driver/report/check.py). And a page of a build without
+# Vega: its tables, and what is missing.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 set -u -o pipefail
 B=${BUILD:-build}
 missing=$(tools/install-deps --check pictures browser) || { echo "skip pages ${missing#*: }"; exit 0; }
-if ! grep -q 'data-vega="yes"' "$B/obj/report.html"; then echo "skip pages this build is without Vega: make build, now that it is installed"; exit 0; fi
+if ! grep -q 'data-vega="yes"' "$B/obj/report.html"; then
+    echo "skip pages this build is without Vega: make build, now that it is installed"
+    exit 0
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 made() { # NAME COMMAND...
     local name=$1
     shift
-    "$B/trivium" "$@" >"$work/out" 2>"$work/err" || [ -e "$work/$name.json" ] || { echo "not ok pages_written: trivium $*"; sed 's/^/# /' "$work/err"; }
+    "$B/trivium" "$@" >"$work/out" 2>"$work/err" || [ -e "$work/$name.json" ] ||
+        { echo "not ok pages_written: trivium $*"; sed 's/^/# /' "$work/err"; }
 }
 model=(--layers 4 --hidden 32 --heads 4 --seq 16 --global-batch 8 --micro-batch 2 --steps 3)
+pipelines='pp=2 | pp=2 schedule=interleaved chunks=2 recompute=full'
 made report launch -n 2 compare "${model[@]}" --out "$work" \
-    --strategies 'dp=2 | dp=2 zero=1 offload=optimizer | pp=2 | pp=2 schedule=interleaved chunks=2 recompute=full | tp=3 | data=/no/<b>&amp;"'
-searched=(--cluster dgx-a100 --device cuda --precision bf16 --layers 8 --hidden 512 --heads 8 --seq 512 --vocab 4096 --global-batch 64)
+    --strategies "dp=2 | dp=2 zero=1 offload=optimizer | $pipelines | tp=3 | data=/no/<b>&amp;\""
+searched=(--cluster dgx-a100 --device cuda --precision bf16 --layers 8 --hidden 512 --heads 8 --seq 512 --vocab 4096
+    --global-batch 64)
 made plan plan "${searched[@]}" --memory-limit 400 --gpus 8 --top 3 --pp 2 --out "$work"
 made budget budget "${searched[@]}" --tokens 1e9 --scale 2:8 --out "$work"
 made walls budget --walls --scale 8:8 --out "$work"

@@ -1,7 +1,8 @@
 #!/bin/bash
-# The direct transport under sanitizers (tests/stress/Makefile), for a minute each, at the same time: collectives of four processes under
-# AddressSanitizer and UBSan, over shared memory and over TCP; and ranks as threads over the same rings under
-# ThreadSanitizer, which sees one process only (lib/comm/direct/example_threads.c says what that leaves out).
+# The direct transport under sanitizers (tests/stress/Makefile), for a minute each, at the same time: collectives of
+# four processes under AddressSanitizer and UBSan, over shared memory and over TCP; and ranks as threads over the same
+# rings under ThreadSanitizer, which sees one process only (lib/comm/direct/example_threads.c says what that leaves
+# out).
 #
 # Run from the project's root. BUILD: where the program is (default: build). STRESS_SECONDS: in all, of each sanitizer (default: 60).
 set -u -o pipefail
@@ -33,8 +34,8 @@ verdict() { # NAME CODE WORDS: of the standard output, which is in $work/NAME
     head -60 "$work/$1.err" | sed 's/^/#   /'
 }
 address() { # NAME LAUNCH_OPTIONS...
-    TRIVIUM_EXE="$(pwd)/$build/stress/many" "$build/trivium" launch -n 4 --comm-transport direct "${@:2}" $endless 2 $((seconds / 2)) \
-        >"$work/$1" 2>"$work/$1.err" </dev/null
+    TRIVIUM_EXE="$(pwd)/$build/stress/many" "$build/trivium" launch -n 4 --comm-transport direct "${@:2}" \
+        $endless 2 $((seconds / 2)) >"$work/$1" 2>"$work/$1.err" </dev/null
     verdict "$1" $? '^[0-9]{3,} collectives'
 }
 {
