@@ -1,4 +1,4 @@
-#include "driver/chart/chart_draw.h"
+#include "driver/chart/chart.h"
 
 #include "driver/chart/markup.h"
 #include "lib/base/output.h"
@@ -60,6 +60,13 @@ void chart_label(FILE *f, double x, double y, enum chart_anchor anchor, const ch
     fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchors[anchor]);
     markup_short(f, text, most_characters);
     fprintf(f, "</text>\n");
+}
+
+void chart_words(FILE *f, double x, double y, enum chart_anchor anchor, const char *words, int most_characters,
+                 const char *style) {
+    fprintf(f, "<g paint-order=\"stroke\" stroke=\"#fdfdfb\" stroke-width=\"4\"%s>\n", style);
+    chart_label(f, x, y, anchor, words, most_characters);
+    fprintf(f, "</g>\n");
 }
 
 void chart_line(FILE *f, double x1, double y1, double x2, double y2, const char *colour, bool dashed) {

@@ -1,10 +1,6 @@
-/* Pictures as SVG, for the commands with --svg: stacked bars, stacked areas over a time line; their axes and legends. A
- * picture is one <svg> element, a file of its own; it needs no script and no other file. All text is escaped
- * (driver/chart/markup.h). What pages show is drawn by Vega (driver/report).
- *
- * What is not a number is never drawn: a bar of it says "not known". Zero has no length but its number. Whatever the
- * ratio of the largest to the smallest, each bar has its number after it, so that nothing is lost where a length is
- * below a pixel. */
+/* What pictures as SVG are drawn with, for the commands with --svg: axes, boxes, lines, words, a legend. A picture is
+ * one <svg> element, a file of its own; it needs no script and no other file. All text is escaped
+ * (driver/chart/markup.h). What pages show is drawn by Vega (driver/report). */
 #ifndef TRIVIUM_DRIVER_CHART_H
 #define TRIVIUM_DRIVER_CHART_H
 
@@ -12,7 +8,7 @@
 #include "lib/base/status.h"
 #include <stdio.h>
 
-enum { CHART_WIDTH = 860, CHART_MOST_SERIES = 8, CHART_MOST_BARS = 6, CHART_MOST_TICKS = 8, CHART_NUMBER_BYTES = 32 };
+enum { CHART_WIDTH = 860, CHART_MOST_TICKS = 8, CHART_NUMBER_BYTES = 32 };
 
 /* Eight colours that differ also to the colour-blind. Source: Okabe and Ito, "Color universal design", 2008 (black is
  * grey here). */
@@ -33,45 +29,32 @@ double chart_scale_at(const struct chart_scale *, double value);
  *  is not finite. */
 const char *chart_number(double value, char text[CHART_NUMBER_BYTES]);
 
-/* ---- stacked bars, lying, in groups under a name ---- */
+/* ---- boxes, lines, words; lengths are pixels ---- */
+#define CHART_INK "#1a1a1a"
+#define CHART_GRID "#dcdcd8"
+enum { CHART_MARGIN = 16, CHART_TITLE_BASE = 26 };
+
 struct chart_series { const char *name; enum chart_colour colour; };
 
-struct chart_bar {
-    const char *label;                         /* left of it: "measured"; NULL: none */
-    double value[CHART_MOST_SERIES];           /* of each series; not negative */
-};
-struct chart_group {
-    const char *name;                          /* above its bars, cut where it is too long */
-    const char *reason;                        /* why there are no bars; NULL: there are */
-    int n_bars;
-    struct chart_bar bar[CHART_MOST_BARS];
-};
-struct chart_bars {
-    const char *title, *unit;                  /* "MiB": under the axis */
-    const struct chart_series *series;         /* [n_series]; of a single one there is no legend */
-    int n_series;
-    const struct chart_group *groups;          /* [n_groups] */
-    int n_groups;
-};
-/** Write the bars as an SVG picture of their own. */
-void chart_bars_svg(const struct chart_bars *, FILE *);
+/** <svg> with its title; chart_close ends it. */
+void chart_open(FILE *, double width, double height, const char *title);
+void chart_close(FILE *);
 
-/* ---- stacked areas ---- */
-struct chart_mark { double x; const char *label; };  /* an upright line, with a word at its head */
-struct chart_areas {
-    const char *title, *x_name, *unit;
-    const struct chart_series *series;
-    int n_series, n_points, n_marks;
-    const double *x;                           /* [n_points], rising; the value holds from there to the next point */
-    const double *value;                       /* [n_points][n_series], not negative */
-    double x_end;                              /* where the last point's value ends */
-    double highest;                            /* what the upright axis has to hold at least; 0: as it fits */
-    double level;                              /* a dashed line across, and what it is called; NAN: none */
-    const char *level_name;
-    const struct chart_mark *marks;
-};
-/** @return its height */
-double chart_areas_svg(const struct chart_areas *, FILE *);
+/** A swatch and a name a series that is used (bit i of `used`), in as many lines as they need, from height `top` on. f
+ *  NULL: only measure.
+ *  @return the height under the last line; `top` for a single series, which needs none */
+double chart_legend(FILE *f, const struct chart_series *, int n_series, unsigned used, double top);
+
+/** The approximate width of a text of n characters. */
+double chart_text_width(int n_characters);
+enum chart_anchor { CHART_LEFT, CHART_MIDDLE, CHART_RIGHT };
+void chart_label(FILE *, double x, double y, enum chart_anchor, const char *text, int most_characters);
+void chart_line(FILE *, double x1, double y1, double x2, double y2, const char *colour, bool dashed);
+/** A box, with what it is shown for while the pointer is over it (NULL: nothing). */
+void chart_box(FILE *, double x, double y, double width, double height, enum chart_colour, const char *hint);
+/** Words with the paper's colour around them: no line runs through them. style: ' font-weight="bold"', or "". */
+void chart_words(FILE *, double x, double y, enum chart_anchor, const char *words, int most_characters,
+                 const char *style);
 
 /* ---- the file of a picture that --svg names ---- */
 

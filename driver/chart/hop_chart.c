@@ -1,6 +1,6 @@
 #include "driver/chart/hop_chart.h"
 
-#include "driver/chart/chart_draw.h"
+#include "driver/chart/chart.h"
 #include <stdio.h>
 #include <stdlib.h>
 

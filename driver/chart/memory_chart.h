@@ -1,5 +1,5 @@
-/* Memory over one step as a picture: bytes alive by role, row by row, read off the plan
- * (lib/trace/memory_timeline.h). */
+/* Memory over one step: bytes alive by role, row by row, read off the plan (lib/trace/memory_timeline.h); as JSON for
+ * pages, and as a picture. */
 #ifndef TRIVIUM_DRIVER_MEMORY_CHART_H
 #define TRIVIUM_DRIVER_MEMORY_CHART_H
 
@@ -14,14 +14,16 @@ extern const struct chart_series memory_chart_roles[];
 /* A picture has at most this many points; where a step has more rows, a point is the fullest of several. */
 enum { MEMORY_CHART_POINTS = 1500, MEMORY_CHART_LABEL_BYTES = 24 };
 
-/* All in MiB. Zero is a chart without points. */
+/* label: "F3"; "F3.1" of chunk 1 where there are several */
+struct memory_mark { int row; char label[MEMORY_CHART_LABEL_BYTES]; };
+
+/* Zero is a chart without points. */
 struct memory_chart {
     int n_rows, n_points, n_marks;
-    double *x, *value;                                    /* [n_points]; [n_points][N_ROLES], from the lowest series to
-                                                           * the highest */
-    struct chart_mark *marks;                             /* [n_marks]: the first row of each forward and backward */
-    char (*labels)[MEMORY_CHART_LABEL_BYTES];             /* "F3"; "F3.1" of chunk 1 where there are several */
-    double planned;                                       /* the planned peaks of all roles: what is allocated */
+    int *row;                                             /* [n_points]: rising; a point's bytes hold to the next one */
+    int64_t (*alive)[N_ROLES];                            /* [n_points] bytes */
+    struct memory_mark *marks;                            /* [n_marks]: the first row of each forward and backward */
+    int64_t planned;                                      /* the planned peaks of all roles: what is allocated */
 };
 
 /** Make the chart of a compiled rank. The same plan gives the same numbers. The caller frees *out, also after an error.
@@ -32,9 +34,7 @@ void memory_chart_fini(struct memory_chart *);
 /** For a page: "rows" of a step, "row" of each point, "alive_bytes" by role from there to the next point, "marks" as
  *  [row, word], "planned_bytes". NULL: no memory */
 json_t *memory_chart_json(const struct memory_chart *);
-/** Write one <svg>. highest: what the axis has to hold at least, so that neighboring pictures have one scale; 0:
- *  as it fits.
- *  @return its height in pixels; CHART_WIDTH wide */
-double memory_chart_svg(const struct memory_chart *, const char *title, double highest, FILE *);
+/** Write one <svg>, CHART_WIDTH wide: the roles in MiB, piled up as stairs. */
+void memory_chart_svg(const struct memory_chart *, const char *title, FILE *);
 
 #endif

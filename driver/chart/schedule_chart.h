@@ -16,8 +16,7 @@ struct schedule_chart {
     int memory;                              /* for schedules that go by it, and by the times; 0: as they say */
     double held;                             /* for them: the share of activations that W needs; 0: all of it */
     const char *heading, *unit;              /* of the picture: above its title; of its time. NULL: none. Borrowed */
-    double plot, width;                      /* of the picture, in pixels: the time line, and at least in all; 0: as it
-                                              * fits */
+    double plot;                             /* the picture's time line, in pixels; 0: as it fits */
     /* what follows */
     int send_depth;
     struct schedule *stages;
@@ -45,7 +44,5 @@ void schedule_chart_text(const struct schedule_chart *, FILE *);
 json_t *schedule_chart_json(const struct schedule_chart *);
 /** As a picture of its own. */
 void schedule_chart_svg(const struct schedule_chart *, FILE *);
-/** The width and height of that, in pixels. */
-void schedule_chart_size(const struct schedule_chart *, double *width, double *height);
 
 #endif

@@ -93,14 +93,8 @@ static void draw_stage(const struct canvas *v, int stage) {
 }
 
 /* ---- around them ---- */
-static double width_of(const struct canvas *v) { return fmax(LEFT + v->plot + RIGHT, v->c->width); }
+static double width_of(const struct canvas *v) { return LEFT + v->plot + RIGHT; }
 static double height_of(const struct canvas *v) { return y_of(v, v->c->n_stages) + LEGEND; }
-
-void schedule_chart_size(const struct schedule_chart *c, double *width, double *height) {
-    struct canvas v = canvas_of(c, NULL);
-    *width = round(width_of(&v));
-    *height = round(height_of(&v));
-}
 
 static void draw_title(const struct canvas *v) {
     const struct schedule_chart *c = v->c;

@@ -1,11 +1,11 @@
 /* ranks: 1  device: cpu */
-/* Axes, numbers and escaping; and that a picture has what it was given: hostile names, zeros, ratios of a million, what
- * is not a number. */
+/* Axes, numbers and escaping; and that a picture has what it was given. */
 #define _GNU_SOURCE /* open_memstream */
 #include "tests/test.h"
 
 #include "driver/chart/chart.h"
 #include "driver/chart/markup.h"
+#include "driver/chart/memory_chart.h"
 #include "driver/chart/schedule_chart.h"
 #include <float.h>
 #include <math.h>
@@ -115,8 +115,7 @@ TEST(test_markup_plain_is_utf8_without_entities) {
 }
 
 /* ---- pictures ---- */
-static void write_bars(FILE *f, const void *chart) { chart_bars_svg(chart, f); }
-static void write_areas(FILE *f, const void *chart) { assert_true(chart_areas_svg(chart, f) > 300); }
+static void write_memory(FILE *f, const void *chart) { memory_chart_svg(chart, "memory <1>", f); }
 
 static int count(const char *text, const char *words) {
     int n = 0;
@@ -124,68 +123,48 @@ static int count(const char *text, const char *words) {
     return n;
 }
 
-static const struct chart_series two[] = {{"first <1>", CHART_BLUE}, {"second", CHART_ORANGE}};
-
-TEST(test_chart_bars_show_every_group) {
-    const struct chart_group groups[] = {
-        {.name = "a & b", .n_bars = 2, .bar = {{"predicted", {1e6, 2e6}}, {"measured", {1e6, 0}}}},
-        {.name = "tiny", .n_bars = 1, .bar = {{NULL, {1e-3, 0}}}},
-        {.name = "zero", .n_bars = 1, .bar = {{NULL, {0, 0}}}},
-        {.name = "unknown", .n_bars = 1, .bar = {{NULL, {NAN, 1}}}},
-        {.name = "no", .reason = "refused: <E_CONFIG>", .n_bars = 1, .bar = {{NULL, {77, 0}}}}};
-    char *x = written(write_bars, &(struct chart_bars){"bars \"here\"", "MiB", two, 2, groups, 5});
-    assert_int_equal(count(x, "<svg "), 1);
-    assert_int_equal(count(x, "a &amp; b"), 1);
-    assert_int_equal(count(x, "<text"), count(x, "</text>"));
-    assert_int_equal(count(x, "<rect"), 1 + 2 + 4);                  /* behind all; the legend; bars that are more than
-                                                                      * nothing */
-    /* two of them on the axis too */
-    assert_int_equal(count(x, ">3000000<") + count(x, ">1000000<") + count(x, ">0.001<"), 3 + 2);
-    assert_int_equal(count(x, ">not known<"), 1);
-    assert_int_equal(count(x, "refused: &lt;E_CONFIG&gt;"), 1);
-    assert_int_equal(count(x, "nan") + count(x, "inf") + count(x, "=\"-"), 0);
-    free(x);
-}
-
-TEST(test_chart_of_no_group_is_a_picture) {
-    char *x = written(write_bars, &(struct chart_bars){"nothing", "MiB", two, 2, NULL, 0});
-    assert_int_equal(count(x, "</svg>"), 1);
-    assert_int_equal(count(x, "nan"), 0);
-    free(x);
-}
-
 TEST(test_chart_areas_stand_on_each_other) {
-    const double x[] = {0, 1, 3}, value[] = {1, 1, 2, NAN, 3, 1};
-    const struct chart_mark marks[] = {{0, "F0"}, {3, "B0"}};
-    char *text = written(write_areas, &(struct chart_areas){
-        .title = "areas", .x_name = "rows", .unit = "MiB", .series = two, .n_series = 2, .n_points = 3, .n_marks = 2,
-        .x = x, .value = value, .x_end = 4, .level = 4.5, .level_name = "planned", .marks = marks});
+    enum { MIB = 1 << 20 };
+    int row[] = {0, 1, 3};
+    int64_t alive[][N_ROLES] = {{[ROLE_PARAM] = MIB, [ROLE_GRAD] = MIB}, {[ROLE_PARAM] = 2 * MIB},
+                                {[ROLE_PARAM] = 3 * MIB, [ROLE_GRAD] = MIB}};
+    struct memory_mark marks[] = {{0, "F0"}, {3, "B0"}};
+    char *text = written(write_memory, &(struct memory_chart){.n_rows = 4, .n_points = 3, .n_marks = 2, .row = row,
+                                                              .alive = alive, .marks = marks, .planned = 9 * MIB / 2});
     /* the axis goes to 5; the plot is 250 high under a top of 38 + 22 + 18: 1 lies at 278, 2 at 228, 3 at 178, 4 at
      * 128 */
     assert_non_null(strstr(text, "d=\"M 74.0 278.0 266.5 278.0 266.5 228.0 651.5 228.0 651.5 178.0 844.0 178.0"));
     assert_non_null(
         strstr(text,
                "d=\"M 74.0 228.0 266.5 228.0 266.5 228.0 651.5 228.0 651.5 128.0 844.0 128.0 844.0 178.0 651.5 178.0"));
-    assert_int_equal(count(text, ">F0<") + count(text, ">B0<") + count(text, ">planned<"), 3);
+    assert_int_equal(count(text, ">F0<") + count(text, ">B0<") + count(text, ">planned peaks of all roles"), 3);
+    assert_int_equal(count(text, ">memory &lt;1&gt;<"), 2);
     assert_int_equal(count(text, "nan"), 0);
+    free(text);
+}
+
+TEST(test_chart_of_no_rows_is_a_picture) {
+    char *text = written(write_memory, &(struct memory_chart){.n_rows = 0});
+    assert_int_equal(count(text, "</svg>"), 1);
+    assert_int_equal(count(text, "nan") + count(text, "inf"), 0);
     free(text);
 }
 
 /* 770 pixels, a line each three: a picture of many marks is no larger than one of some. */
 TEST(test_chart_areas_leave_out_marks_that_stand_too_close) {
     enum { MANY = 100000 };
-    const double x[] = {0}, value[] = {1, 1};
-    struct chart_mark *marks = calloc(MANY, sizeof *marks);
+    int row[] = {0};
+    int64_t alive[][N_ROLES] = {{[ROLE_PARAM] = 1 << 20, [ROLE_GRAD] = 1 << 20}};
+    struct memory_mark *marks = calloc(MANY, sizeof *marks);
     assert_non_null(marks);
-    for (int i = 0; i < MANY; i++) marks[i] = (struct chart_mark){i, "F"};
-    struct chart_areas c = {.title = "areas", .x_name = "rows", .unit = "MiB", .series = two, .n_series = 2,
-                            .n_points = 1, .n_marks = MANY, .x = x,
-                            .value = value, .x_end = MANY, .level = NAN, .marks = marks};
-    char *text = written(write_areas, &c);
+    for (int i = 0; i < MANY; i++) marks[i] = (struct memory_mark){i, "F"};
+    struct memory_chart c = {.n_rows = MANY, .n_points = 1, .n_marks = MANY, .row = row, .alive = alive,
+                             .marks = marks};
+    char *text = written(write_memory, &c);
     assert_in_range(count(text, "#00000040"), 250, 257);
     free(text);
-    c.x_end = c.n_marks = 20;
-    text = written(write_areas, &c);
+    c.n_rows = c.n_marks = 20;
+    text = written(write_memory, &c);
     assert_int_equal(count(text, "#00000040"), 20);
     assert_int_equal(count(text, ">F<"), 20);
     free(text);
@@ -247,6 +226,6 @@ TESTS(unit_test(test_every_schedule_opens_with_its_table), unit_test(test_chart_
       unit_test(test_chart_scale_of_nothing_is_still_an_axis),
       unit_test(test_chart_numbers_are_short_and_without_exponents), unit_test(test_chart_colours_differ),
       unit_test(test_markup_escapes_and_replaces), unit_test(test_markup_cuts_between_characters),
-      unit_test(test_markup_plain_is_utf8_without_entities), unit_test(test_chart_bars_show_every_group),
-      unit_test(test_chart_of_no_group_is_a_picture), unit_test(test_chart_areas_stand_on_each_other),
+      unit_test(test_markup_plain_is_utf8_without_entities), unit_test(test_chart_areas_stand_on_each_other),
+      unit_test(test_chart_of_no_rows_is_a_picture),
       unit_test(test_chart_areas_leave_out_marks_that_stand_too_close))

@@ -164,39 +164,34 @@ TEST(test_traced_pipeline_with_a_hole_is_not_drawn) {
 }
 
 /* ---- memory over a step ---- */
-static double alive_mib(const struct memory_point *p) {
+static int64_t bytes_of(const int64_t alive[N_ROLES]) {
     int64_t sum = 0;
-    for (enum role role = 0; role < N_ROLES; role++) sum += p->alive[role];
-    return (double)sum / (1 << 20);
+    for (enum role role = 0; role < N_ROLES; role++) sum += alive[role];
+    return sum;
 }
 
 /* A point is the fullest of the rows from its own to the next point's. */
 static void check_points(const struct memory_chart *c, const struct memory_timeline *t) {
     for (int i = 0; i < c->n_points; i++) {
-        int from = (int)c->x[i], to = i + 1 < c->n_points ? (int)c->x[i + 1] : t->n;
-        double sum = 0, most = 0;
-        for (int role = 0; role < N_ROLES; role++) sum += c->value[i * N_ROLES + role];
-        for (int row = from; row < to; row++) most = fmax(most, alive_mib(&t->points[row]));
-        assert_close(sum, most, 1e-12);
-        assert_true(sum <= c->planned);
+        int to = i + 1 < c->n_points ? c->row[i + 1] : t->n;
+        int64_t most = 0;
+        for (int row = c->row[i]; row < to; row++)
+            most = bytes_of(t->points[row].alive) > most ? bytes_of(t->points[row].alive) : most;
+        assert_int_equal(bytes_of(c->alive[i]), most);
+        assert_true(most <= c->planned);
     }
 }
 
-/* The page's numbers are the chart's, in bytes. */
+/* The page's numbers are the chart's. */
 static void check_json(const struct memory_chart *c) {
     json_t *o = memory_chart_json(c), *alive = json_object_get(o, "alive_bytes");
     assert_int_equal(json_array_size(json_object_get(o, "row")), c->n_points);
     assert_int_equal(json_array_size(json_object_get(o, "marks")), c->n_marks);
     assert_int_equal(json_object_size(alive), N_ROLES);
-    for (int i = 0; i < c->n_points; i++) {
-        double sum = 0, bytes = 0;
-        const char *role;
-        json_t *of;
-        for (int k = 0; k < N_ROLES; k++) sum += c->value[i * N_ROLES + k];
-        json_object_foreach(alive, role, of) bytes += json_number_value(json_array_get(of, (size_t)i));
-        assert_close(bytes, sum * (1 << 20), 0.5);
-    }
-    assert_close(number_at(o, "planned_bytes"), c->planned * (1 << 20), 0.5);
+    for (int i = 0; i < c->n_points; i++)
+        for (enum role role = 0; role < N_ROLES; role++)
+            assert_int_equal(json_integer_value(at(alive, role_name(role), (size_t)i)), c->alive[i][role]);
+    assert_int_equal(json_integer_value(json_object_get(o, "planned_bytes")), c->planned);
     json_decref(o);
 }
 

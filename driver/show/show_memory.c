@@ -228,7 +228,7 @@ static void draw(const struct plan *plan, int rank, const struct memory_chart *c
     char title[256], mesh[128];
     snprintf(title, sizeof title, "Memory over a step, rank %d of %d: %s", rank, plan_ranks(plan),
              mesh_sizes_text(&plan->mesh, mesh, sizeof mesh));
-    memory_chart_svg(chart, title, 0, f);
+    memory_chart_svg(chart, title, f);
 }
 
 static enum status make_chart(const struct plan *plan, int rank, struct memory_chart *chart) {

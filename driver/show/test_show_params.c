@@ -68,6 +68,35 @@ TEST(test_show_params_says_it_in_words) {
     assert_true(right);
 }
 
+/* ---- as a picture ---- */
+static int count(const char *text, const char *words) {
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, words)); at++) n++;
+    return n;
+}
+
+/* A box a part, behind all, and in the legend; each stage's total after its bar; and on the axis its own numbers. */
+TEST(test_show_params_draws_every_stage) {
+    static char text[1 << 14];
+    char options[400];
+    int code;
+    snprintf(options, sizeof options, "--params 7.5e9 --dp 64 --precision bf16 --svg %.300s",
+             test_path("states.svg"));
+    free(show(options, &code));
+    assert_int_equal(code, 0);
+    FILE *f = fopen(test_path("states.svg"), "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    assert_int_equal(count(text, "<svg ") + count(text, "</svg>"), 2);
+    assert_int_equal(count(text, "<rect"), 1 + 3 + 4 * 3);
+    assert_int_equal(count(text, "<text"), count(text, "</text>"));
+    assert_int_equal(count(text, ">31.4<") + count(text, ">16.6<") + count(text, ">1.88<"), 3);
+    assert_int_equal(count(text, ">120<"), 2);
+    assert_int_equal(count(text, "<title>param: 15 GB (1e9 bytes)</title>"), 3);
+    assert_int_equal(count(text, "nan") + count(text, "inf") + count(text, "=\"-"), 0);
+}
+
 /* ---- the paper's table: every cell, to one unit of its last printed digit ---- */
 static double last_digit(const char *cell) {
     const char *point = strchr(cell, '.');
@@ -133,6 +162,7 @@ TEST(test_show_params_refuses_what_the_formulas_do_not_know) {
 
 TESTS(unit_test(test_show_params_counts_states_by_stage_and_precision),
       unit_test(test_show_params_repeats_what_it_was_asked), unit_test(test_show_params_says_it_in_words),
+      unit_test(test_show_params_draws_every_stage),
       unit_test(test_show_params_reproduces_the_papers_table),
       unit_test(test_show_refuses_options_that_it_would_not_read),
       unit_test(test_show_params_refuses_what_the_formulas_do_not_know))
