@@ -42,3 +42,11 @@ int command_main_of_ranks(enum status (*run)(int argc, char **argv), enum status
     if (started) comm_finish(status != E_TIMEOUT && status != E_COMM && (status == OK || status != alone), code);
     return code;
 }
+
+enum status command_print(json_t *json, size_t flags) {
+    if (!json) return FAIL(E_MEMORY, "no memory to print it as JSON");
+    json_dumpf(json, stdout, flags);
+    putchar('\n');
+    json_decref(json);
+    return OK;
+}

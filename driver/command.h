@@ -3,6 +3,7 @@
 #define TRIVIUM_DRIVER_COMMAND_H
 
 #include "lib/base/option.h"
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -25,5 +26,9 @@ int command_main(const struct command_alone *, int argc, char **argv);
  *  not have: E_TIMEOUT, E_COMM and `alone` (OK: no other).
  *  @return the exit code  @collective{world} */
 int command_main_of_ranks(enum status (*run)(int argc, char **argv), enum status alone, int argc, char **argv);
+
+/** Print JSON as the answer of a command. @param json released, whatever happens; NULL: there was no memory for it
+ *  @param flags of jansson  @errors E_MEMORY  @collective{none} */
+enum status command_print(json_t *json, size_t flags);
 
 #endif

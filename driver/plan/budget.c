@@ -142,7 +142,6 @@ static void print_curve_line(const struct request *q, const struct cluster *c, c
 }
 
 /* ---- as JSON ---- */
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 static json_t *line_json(const struct request *q, const struct cluster *c, const struct budget_line *l) {
     const struct budget *b = &l->cost;
     char text[192];
@@ -155,7 +154,7 @@ static json_t *line_json(const struct request *q, const struct cluster *c, const
         {"interval_s", b->interval_s}, {"goodput", b->goodput}, {"wall_s", b->wall_s}, {"failures", b->failures},
         {"failing_day", b->failing_day}, {"gpu_hours", b->rank_hours}, {"price", b->price}, {"joules", b->joules}};
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++)
-        json_object_set_new(o, NUMBERS[i].name, number(NUMBERS[i].x));
+        json_object_set_new(o, NUMBERS[i].name, report_number(NUMBERS[i].x));
     if (!l->searched) return o;
     json_object_set_new(o, "layout", json_string(layout_text(&l->best.layout, text, sizeof text)));
     json_object_set_new(o, "phases_s", plan_phases_json(&l->best.price));
@@ -166,15 +165,6 @@ static json_t *budget_json(const struct request *q, const struct cluster *c, jso
     return json_pack("{s:s, s:s, s:I, s:f, s:f, s:O}", "model", q->plan.model, "cluster", c->name, "parameters",
                      (json_int_t)q->plan.arch->n_params(&q->plan), "tokens", tokens_of(q), "flops", flops_of(q),
                      "lines", lines);
-}
-
-static enum status print_json(const struct request *q, const struct cluster *c, json_t *lines) {
-    json_t *all = json_pack("{s:o}", "budget", budget_json(q, c, lines));
-    if (!all) return FAIL(E_MEMORY, "no memory to print the budget");
-    json_dumpf(all, stdout, JSON_INDENT(2));
-    printf("\n");
-    json_decref(all);
-    return OK;
 }
 
 /* ---- all lines ---- */
@@ -268,15 +258,6 @@ static void print_wall_row(const struct walls *w, int row) {
     fflush(stdout);
 }
 
-static enum status print_walls_json(const struct walls *w) {
-    json_t *all = walls_json(w);
-    if (!all) return FAIL(E_MEMORY, "no memory to print the walls");
-    json_dumpf(all, stdout, JSON_INDENT(2));
-    printf("\n");
-    json_decref(all);
-    return OK;
-}
-
 static enum status show_walls(const struct request *q, const struct options *o, const struct cluster *c) {
     static const char *const OURS[] = {"model", "gpus", "global-batch", "layers", "hidden", "heads", "tokens"};
     static struct walls w;
@@ -294,7 +275,7 @@ static enum status show_walls(const struct request *q, const struct options *o, 
     if (q->out[0]) TRY(report_prepare(q->out));
     if (!q->json) walls_print_head(stdout, &w);
     TRY(walls_make(&q->plan, c, &of, q->json ? NULL : print_wall_row, &w));
-    if (q->json) TRY(print_walls_json(&w));
+    if (q->json) TRY(command_print(walls_json(&w), JSON_INDENT(2)));
     if (q->out[0]) TRY(report_write(q->out, "walls", walls_page_json(c, &w), JSON_COMPACT));
     if (q->out[0] && !q->json) report_pictures(q->out, "walls");
     return OK;
@@ -324,7 +305,8 @@ static enum status budget(void *request, struct options *o, int argc, char **arg
                     first_given(q->fixed));
     json_t *lines = json_array();
     enum status status = lines ? make_lines(q, &c, lines) : FAIL(E_MEMORY, "no memory for a budget");
-    if (status == OK && q->json) status = print_json(q, &c, lines);
+    if (status == OK && q->json)
+        status = command_print(json_pack("{s:o}", "budget", budget_json(q, &c, lines)), JSON_INDENT(2));
     json_decref(lines);
     return status;
 }

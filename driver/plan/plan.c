@@ -84,17 +84,14 @@ json_t *plan_bytes_json(const struct price *x) {
 }
 
 static enum status print_json(const struct plan *p, const struct cluster *c, const struct price *x) {
-    json_t *all = json_pack("{s:{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:b, s:o, s:o}}", "plan", "cluster",
-                            c->name, "model", p->model, "layout", layout_of(p), "ranks", plan_ranks(p), "step_s",
-                            x->step_s, "tokens_per_s", tokens_of(p) / x->step_s, "mfu", x->mfu, "memory_bytes",
-                            (json_int_t)x->total_bytes, "room_bytes", (json_int_t)(c->memory_bytes - c->reserve_bytes),
-                            "host_bytes", (json_int_t)x->host_bytes, "fits", x->fits, "phases_s", plan_phases_json(x),
-                            "bytes", plan_bytes_json(x));
-    if (!all) return FAIL(E_MEMORY, "no memory to print the plan");
-    json_dumpf(all, stdout, JSON_INDENT(2));
-    printf("\n");
-    json_decref(all);
-    return OK;
+    return command_print(
+        json_pack("{s:{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:b, s:o, s:o}}", "plan", "cluster",
+                  c->name, "model", p->model, "layout", layout_of(p), "ranks", plan_ranks(p), "step_s",
+                  x->step_s, "tokens_per_s", tokens_of(p) / x->step_s, "mfu", x->mfu, "memory_bytes",
+                  (json_int_t)x->total_bytes, "room_bytes", (json_int_t)(c->memory_bytes - c->reserve_bytes),
+                  "host_bytes", (json_int_t)x->host_bytes, "fits", x->fits, "phases_s", plan_phases_json(x),
+                  "bytes", plan_bytes_json(x)),
+        JSON_INDENT(2));
 }
 
 /* ---- the command ---- */

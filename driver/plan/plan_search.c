@@ -1,6 +1,7 @@
 /* trivium plan --gpus: the search, its answer as text and as JSON, and the run of it. */
 #include "driver/plan/plan_search.h"
 
+#include "driver/command.h"
 #include "driver/report/report.h"
 #include "driver/plan/plan_tables.h"
 #include "driver/recipe.h"
@@ -189,15 +190,6 @@ static json_t *search_json(const struct answer *a) {
                      (json_int_t)s->stat.priced, "no_fit", (json_int_t)s->stat.no_fit);
 }
 
-static enum status print_json(const struct answer *a) {
-    json_t *all = json_pack("{s:o}", "search", search_json(a));
-    if (!all) return FAIL(E_MEMORY, "no memory to print the search");
-    json_dumpf(all, stdout, JSON_INDENT(2));
-    printf("\n");
-    json_decref(all);
-    return OK;
-}
-
 /* ---- the search ---- */
 /* The least infeasible one, its largest role, and what would help. */
 static enum status refuse_all(const struct answer *a) {
@@ -301,7 +293,7 @@ static enum status answer(struct answer *a) {
     if (q->out[0]) TRY(report_prepare(q->out));
     TRY(find(a));
     a->seconds = clock_s() - started;
-    if (q->json) TRY(print_json(a));
+    if (q->json) TRY(command_print(json_pack("{s:o}", "search", search_json(a)), JSON_INDENT(2)));
     else print_text(a);
     if (q->out[0]) TRY(draw(a));
     if (q->out[0] && !q->json) printf("\n"), report_pictures(q->out, "plan");

@@ -105,7 +105,7 @@ static json_t *actions_json(const struct schedule_chart *c, int stage, bool comp
     return all;
 }
 
-static void print_json(const struct schedule_chart *c) {
+static enum status print_json(const struct schedule_chart *c) {
     json_t *stages = json_array(), *peaks = json_array();
     for (int i = 0; i < c->n_stages; i++) {
         json_array_append_new(stages, json_pack("{s:i, s:i, s:o, s:o}", "stage", i, "weight_versions",
@@ -123,10 +123,8 @@ static void print_json(const struct schedule_chart *c) {
                   c->bubble / c->work,
                   "send_depth", c->send_depth, "peak_in_flight", peaks, "stages", stages);
     json_object_update(all, more);
-    json_dumpf(all, stdout, JSON_INDENT(2));
-    putchar('\n');
     json_decref(more);
-    json_decref(all);
+    return command_print(all, JSON_INDENT(2));
 }
 
 /* ---- as a file ---- */
@@ -154,10 +152,7 @@ static enum status show(const struct request *q, struct schedule_chart *c) {
     TRY(schedule_chart_make(c));
     if (q->svg[0]) TRY(write_svg(c, q->svg));
     if (q->csv) return print_csv(c);
-    if (q->json) {
-        print_json(c);
-        return OK;
-    }
+    if (q->json) return print_json(c);
     print_head(c);
     schedule_chart_text(c, stdout);
     print_bubble(c);

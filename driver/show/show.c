@@ -170,10 +170,7 @@ static enum status show_options(struct request *q, struct options *o) {
     }
     json_t *all = json_array();
     options_each(o, add_option, all);
-    json_dumpf(all, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(all);
-    return OK;
+    return command_print(all, JSON_INDENT(2));
 }
 
 /* What an option of ours is for stands before the colon of its meaning; without one it is for all. */

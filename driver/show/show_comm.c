@@ -2,6 +2,7 @@
 #include "driver/show/show_comm.h"
 
 #include "driver/chart/hop_chart.h"
+#include "driver/command.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "lib/comm/hops/comm_rules.h"
@@ -108,15 +109,12 @@ static enum status compare_algorithms(const struct plan *plan, const struct netw
         if (status == OK && json) json_array_append_new(all, answer_json(comm_algorithms[i], &answer));
         if (status == OK && !json) print_answer(comm_algorithms[i], &answer);
     }
-    if (status == OK && json) {
-        json_dumpf(all, stdout, JSON_INDENT(1));
-        putchar('\n');
-    } else if (status == OK) {
+    if (status == OK && json) return command_print(all, JSON_INDENT(1));
+    if (status == OK)
         printf("messages and bytes: of the rank that sends most; in segments of %d KiB. n ranks, S bytes, L ranks a "
                "node, N "
                "nodes;\na latency and b seconds a byte of a link (0 inside, 1 between), g seconds a byte added\n",
                SEGMENT * ELEMENT >> 10);
-    }
     json_decref(all);
     return status;
 }
@@ -248,11 +246,8 @@ enum status show_comm_step(const struct plan *plan, int rank, bool json) {
                                  (json_int_t)sent.count.bytes[0], (json_int_t)sent.count.bytes[1], "library_bytes",
                                  sent.library_bytes));
     }
-    if (status == OK && json) {
-        json_dumpf(lines, stdout, JSON_INDENT(1));
-        putchar('\n');
-    }
     run_destroy(&r);
+    if (status == OK && json) return command_print(lines, JSON_INDENT(1));
     json_decref(lines);
     return status;
 }

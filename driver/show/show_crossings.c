@@ -11,6 +11,7 @@
  * steps (dp_variants/local/). Groups of ranks that go at the same time share a node's NIC, if it has one. */
 #include "driver/show/show_comm.h"
 
+#include "driver/command.h"
 #include "lib/base/integer.h"
 #include "lib/comm/hops/hop_simulate.h"
 #include "lib/ops/codec.h"
@@ -230,8 +231,8 @@ enum status show_comm_crossings(const struct plan *plan, const struct comm_quest
                "%28s 0.125 GB/s    1.25 GB/s    12.5 GB/s\n", "", "");
     }
     if (status == OK) status = compare(&net, all);
-    if (status == OK && all) json_dumpf(all, stdout, JSON_INDENT(1)), putchar('\n');
-    json_decref(all);
     free(net.node);
+    if (status == OK && q->json) return command_print(all, JSON_INDENT(1));
+    json_decref(all);
     return status;
 }

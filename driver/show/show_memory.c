@@ -2,6 +2,7 @@
 #include "driver/show/show_memory.h"
 
 #include "driver/chart/memory_chart.h"
+#include "driver/command.h"
 #include "driver/recipe.h"
 #include "lib/cost/activations.h"
 #include "lib/run/sent.h"
@@ -214,12 +215,9 @@ enum status show_memory(const struct plan *plan, bool json) {
     json_t *all = json_pack("{s:I, s:i, s:i, s:o, s:o, s:I}", "parameters", (json_int_t)plan->arch->n_params(plan),
                             "n_ranks", plan_ranks(plan), "microbatches", plan->n_microbatches, "ranks", ranks,
                             "activations", saved_json(&saved), "collectives", (json_int_t)collectives);
-    if (status == OK && json) {
-        json_dumpf(all, stdout, JSON_INDENT(2));
-        putchar('\n');
-    }
-    json_decref(all);
     saved_fini(&saved);
+    if (status == OK && json) return command_print(all, JSON_INDENT(2));
+    json_decref(all);
     return status;
 }
 

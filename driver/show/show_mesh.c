@@ -5,6 +5,7 @@
  * compiled. */
 #include "driver/show/show_mesh.h"
 
+#include "driver/command.h"
 #include "driver/recipe.h"
 #include <inttypes.h>
 #include <jansson.h>
@@ -144,27 +145,20 @@ static json_t *lines_json(const struct lines *l) {
                      l->nodes, "bytes", l->bytes, "groups", groups);
 }
 
-static enum status write_json(json_t *axes) {
-    return json_dumpf(axes, stdout, JSON_INDENT(1)) || putchar('\n') == EOF
-               ? FAIL(E_IO, "cannot write the groups of the mesh")
-               : OK;
-}
-
 enum status show_mesh(const struct plan *plan, bool json) {
     double bytes[N_MESH_AXES] = {0};
     TRY(add_up(plan, bytes));
     json_t *axes = json_array();
-    enum status status = axes ? OK : FAIL(E_MEMORY, "no memory for a list of groups");
+    enum status status = OK;
     if (!json) print_head(plan);
     for (enum mesh_axis a = AXIS_SELF + 1; a < AXIS_MESH && status == OK; a++) {
         struct lines l;
         status = lines_init(&l, plan, a, bytes[a]);
-        if (status == OK && json && json_array_append_new(axes, lines_json(&l)))
-            status = FAIL(E_MEMORY, "no memory for the groups of %d ranks", plan_ranks(plan));
+        if (status == OK && json) json_array_append_new(axes, lines_json(&l));
         if (status == OK && !json && l.size > 1) print_lines(plan, &l);
         free(l.member);
     }
-    if (status == OK && json) status = write_json(axes);
+    if (status == OK && json) return command_print(axes, JSON_INDENT(1));
     json_decref(axes);
     return status;
 }

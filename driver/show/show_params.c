@@ -1,6 +1,7 @@
 #include "driver/show/show_params.h"
 
 #include "driver/chart/memory_chart.h"
+#include "driver/command.h"
 #include "lib/run/recipe.h"
 #include <inttypes.h>
 #include <jansson.h>
@@ -57,16 +58,14 @@ static const char *precision_name(const struct plan *plan) {
     return names[plan->precision];
 }
 
-static void print_json(const struct plan *plan, double params, struct state_bytes x) {
+static enum status print_json(const struct plan *plan, double params, struct state_bytes x) {
     json_t *bytes = json_pack("{s:I, s:I, s:I}", "param", (json_int_t)x.weight, "grad", (json_int_t)x.grad, "optim",
                               (json_int_t)x.optim);
-    json_t *all = json_pack("{s:I, s:I, s:I, s:s, s:o, s:I}", "parameters", (json_int_t)params, "dp",
-                            (json_int_t)(plan->mesh.dp ? plan->mesh.dp : 1), "zero",
-                            (json_int_t)plan_number(plan, "zero"), "precision", precision_name(plan), "bytes", bytes,
-                            "total", (json_int_t)(x.weight + x.grad + x.optim));
-    json_dumpf(all, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(all);
+    return command_print(json_pack("{s:I, s:I, s:I, s:s, s:o, s:I}", "parameters", (json_int_t)params, "dp",
+                                   (json_int_t)(plan->mesh.dp ? plan->mesh.dp : 1), "zero",
+                                   (json_int_t)plan_number(plan, "zero"), "precision", precision_name(plan), "bytes",
+                                   bytes, "total", (json_int_t)(x.weight + x.grad + x.optim)),
+                         JSON_INDENT(2));
 }
 
 static void print_line(const struct plan *plan, double params, struct state_bytes x) {
@@ -83,8 +82,8 @@ enum status show_params(const struct plan *asked, double params, bool json) {
     TRY(refuse_the_rest(plan));
     TRY(settle(plan));
     struct state_bytes x = bytes_of(plan, params);
-    if (json) print_json(plan, params, x);
-    else print_line(plan, params, x);
+    if (json) return print_json(plan, params, x);
+    print_line(plan, params, x);
     return OK;
 }
 
