@@ -98,7 +98,7 @@ static enum status add_results(json_t *page, const struct compare_row *rows, int
     if (forecast) json_array_append_new(tables, table_json("forecast-table", &compare_forecast_columns, entries, n));
     json_object_set_new(page, "conclusion", report_words(print_conclusion, &results));
     json_object_set_new(page, "tables", tables);
-    free(entries);
+    compare_entries_free(entries, n);
     return OK;
 }
 

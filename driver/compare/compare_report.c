@@ -66,7 +66,7 @@ static void set_speed(json_t *o, const struct compare_row *row) {
     set_real(o, ran, row->distance, "", "loss_distance", "");
 }
 
-static json_t *row_json(const struct compare_row *row) {
+json_t *compare_row_json(const struct compare_row *row) {
     bool ran = row->status == OK;
     struct compare_summary s = ran ? compare_summarise(row) : (struct compare_summary){0};
     json_t *o = json_object();
@@ -134,7 +134,7 @@ static void set_forecast(json_t *root, const struct compare_row *rows, int n_row
 json_t *compare_json(const struct compare_row *rows, int n_rows) {
     json_t *all = json_array();
     for (int i = 0; i < n_rows; i++) {
-        json_t *row = row_json(&rows[i]), *ranks = json_array();
+        json_t *row = compare_row_json(&rows[i]), *ranks = json_array();
         for (int r = 0; rows[i].status == OK && r < rows[i].n_ranks; r++)
             json_array_append_new(ranks, rank_json(&rows[i].ranks[r], r));
         json_object_set_new(row, "per_rank", ranks);
@@ -191,7 +191,7 @@ static void write_line(FILE *f, json_t *row, bool keys) {
 static int write_csv(FILE *f, const void *self) {
     const struct report *report = self;
     for (int i = 0; i < report->n_rows; i++) {
-        json_t *row = row_json(&report->rows[i]);
+        json_t *row = compare_row_json(&report->rows[i]);
         if (i == 0) write_line(f, row, true);
         write_line(f, row, false);
         json_decref(row);

@@ -12,6 +12,8 @@
  *  @errors E_IO, E_MEMORY  @collective{none} */
 enum status compare_report_write(const char *dir, const struct compare_row *rows, int n_rows);
 
+/** What both have of a row. NULL: no memory  @collective{none} */
+json_t *compare_row_json(const struct compare_row *);
 /** What compare.json has. NULL: no memory  @collective{none} */
 json_t *compare_json(const struct compare_row *, int n_rows);
 

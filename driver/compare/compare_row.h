@@ -64,10 +64,6 @@ struct compare_summary {
 };
 /** @collective{none} */
 struct compare_summary compare_summarise(const struct compare_row *);
-/** The sum of by_axis over the axes that have no column of their own. */
-double compare_rest_of(const double by_axis[N_MESH_AXES]);
-/** by_axis, along tp, dp or pp: along dp that of all replicas and of the two parts that --shard makes of them. */
-double compare_along(const double by_axis[N_MESH_AXES], enum mesh_axis);
 
 /** A strategy was run once more. */
 void compare_row_add_pass(struct compare_row *, double step_s, double work_s);

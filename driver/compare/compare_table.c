@@ -1,8 +1,9 @@
-/* A table is a list of columns, a column a title and a function that writes a cell. Columns are as wide as their widest
+/* A table is a list of columns, a column a title and a number of compare.json. Columns are as wide as their widest
  * cell, and those without any text are left out. */
 #include "driver/compare/compare_table.h"
 
 #include "driver/compare/compare_forecast.h"
+#include "driver/compare/compare_report.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,146 +17,74 @@ void compare_mib(double bytes, char *text, size_t text_bytes) {
     snprintf(text, text_bytes, "%.*f", fabs(mib) < 100 ? 2 : fabs(mib) < 1000 ? 1 : 0, mib);
 }
 
-static void cell_mib(double bytes, char *text) { compare_mib(bytes, text, COMPARE_CELL_BYTES); }
-static void cell_percent(double share, char *text) { snprintf(text, COMPARE_CELL_BYTES, "%.1f", 100 * share); }
-
-static void cell_role(const struct compare_entry *e, int role, char *text) {
-    cell_mib((double)e->sum.predicted[role], text);
-}
-static void cell_rare_role(const struct compare_entry *e, int role, char *text) {
-    if (e->sum.predicted[role]) cell_role(e, role, text);
-}
-static void cell_total(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    cell_mib((double)e->sum.predicted_tier[TIER_DEVICE], text);
-}
-static void cell_measured(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    cell_mib((double)e->sum.measured_tier[TIER_DEVICE], text);
-}
-static void cell_tier(const struct compare_entry *e, int tier, char *text) {
-    if (e->sum.predicted_tier[tier]) cell_mib((double)e->sum.predicted_tier[tier], text);
-}
-static void cell_resident(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    cell_mib((double)e->sum.resident, text);
-}
-static void cell_unaccounted(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    cell_mib((double)e->sum.unaccounted, text);
-}
-
-static void cell_ranks(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    snprintf(text, COMPARE_CELL_BYTES, "%d x %d", e->row->n_ranks, e->row->n_threads);
-}
-static void cell_step(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->row->step_s);
-}
-static void cell_tokens(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    snprintf(text, COMPARE_CELL_BYTES, "%.0f", e->row->tokens_per_s);
-}
-double compare_along(const double by_axis[N_MESH_AXES], enum mesh_axis axis) {
-    return by_axis[axis] + (axis == AXIS_DP ? by_axis[AXIS_SHARD] + by_axis[AXIS_REPLICATE] : 0);
-}
-double compare_rest_of(const double by_axis[N_MESH_AXES]) {
+/* By axis, those without a column of their own. unit: "bytes" or "ms". */
+static double rest_of(json_t *row, const char *unit) {
     const unsigned shown = 1 << AXIS_TP | 1 << AXIS_DP | 1 << AXIS_SHARD | 1 << AXIS_REPLICATE | 1 << AXIS_PP;
     double rest = 0;
-    for (enum mesh_axis a = AXIS_SELF + 1; a < N_MESH_AXES; a++)
-        if (!(shown >> a & 1)) rest += by_axis[a];
+    for (enum mesh_axis a = AXIS_SELF + 1; a < N_MESH_AXES; a++) {
+        char key[64];
+        snprintf(key, sizeof key, "comm_%s_%s", mesh_axis_name(a), unit);
+        if (!(shown >> a & 1)) rest += json_number_value(json_object_get(row, key));
+    }
     return rest;
 }
-static void cell_sent(const struct compare_entry *e, int axis, char *text) {
-    cell_mib(compare_along(e->sum.sent_bytes, (enum mesh_axis)axis), text);
-}
-static void cell_sent_rest(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    cell_mib(compare_rest_of(e->sum.sent_bytes), text);
-}
-static void cell_waited(const struct compare_entry *e, int axis, char *text) {
-    snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * compare_along(e->sum.waited_s, (enum mesh_axis)axis));
-}
-static void cell_waited_rest(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * compare_rest_of(e->sum.waited_s));
-}
-static void cell_bubble(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    cell_percent(e->sum.bubble_share, text);
-}
-static void cell_extra_flops(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    cell_percent(e->sum.extra_flops, text);
-}
-static void cell_spread(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    if (e->row->n_passes > 1) cell_percent(compare_row_spread(e->row), text);
-}
-static void cell_predicted(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    if (e->row->predicted_step_s > 0) snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->row->predicted_step_s);
-}
-static void cell_predicted_work(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    if (e->row->predicted_work_s > 0 && e->row->work_s > 0)
-        snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->row->predicted_work_s);
-}
-static void cell_work(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    if (e->row->work_s > 0) snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->row->work_s);
-}
-static void cell_rank(const struct compare_entry *e, int which, char *text) {
-    if (e->row->predicted_step_s > 0) snprintf(text, COMPARE_CELL_BYTES, "%d", which ? e->predicted_rank : e->rank);
-}
-static void cell_loss(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    snprintf(text, COMPARE_CELL_BYTES, "%.6f", e->row->loss);
-}
-static void cell_distance(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    snprintf(text, COMPARE_CELL_BYTES, "%.1g", e->row->distance);
+
+/* NAN where one of the keys has no number. */
+static double value_of(json_t *row, const char *key) {
+    double sum = 0;
+    for (const char *at = key; *at; at += strspn(at, " +")) {
+        char one[64];
+        const int n = (int)strcspn(at, " ");
+        snprintf(one, sizeof one, "%.*s", n, at);
+        const json_t *x = json_object_get(row, one);
+        sum += json_is_number(x) ? json_number_value(x) : NAN;
+        at += n;
+    }
+    return sum;
 }
 
+#define OF_DP(unit) "comm_dp_" unit " + comm_shard_" unit " + comm_replicate_" unit
+#define REST(unit) "comm_*_" unit " of the other axes"
 static const struct compare_column MEMORY[] = {
-    {"param", "param", "predicted_param_bytes", cell_role, ROLE_PARAM},
-    {"grad", "grad", "predicted_grad_bytes", cell_role, ROLE_GRAD},
-    {"optim", "optim", "predicted_optim_bytes", cell_role, ROLE_OPTIM},
-    {"act", "act", "predicted_act_bytes", cell_role, ROLE_ACT},
-    {"comm", "comm", "predicted_comm_bytes", cell_role, ROLE_COMM},
-    {"work", "work", "predicted_work_bytes", cell_role, ROLE_WORK},
-    {"save", "save", "predicted_save_bytes", cell_rare_role, ROLE_SAVE},
-    {"total", "total", "predicted_total_bytes", cell_total, 0},
-    {"measured", "measured total", "measured_total_bytes", cell_measured, 0},
-    {"on host", "on host", "predicted_host_bytes", cell_tier, TIER_HOST},
-    {"on disk", "on disk", "predicted_disk_bytes", cell_tier, TIER_DISK},
-    {"resident", "resident", "resident_bytes", cell_resident, 0},
-    {"unaccounted", "unaccounted", "unaccounted_bytes", cell_unaccounted, 0},
+    {"param", "param", "predicted_param_bytes", CELL_MIB},
+    {"grad", "grad", "predicted_grad_bytes", CELL_MIB},
+    {"optim", "optim", "predicted_optim_bytes", CELL_MIB},
+    {"act", "act", "predicted_act_bytes", CELL_MIB},
+    {"comm", "comm", "predicted_comm_bytes", CELL_MIB},
+    {"work", "work", "predicted_work_bytes", CELL_MIB},
+    {"save", "save", "predicted_save_bytes", CELL_RARE_MIB},
+    {"total", "total", "predicted_total_bytes", CELL_MIB},
+    {"measured", "measured total", "measured_total_bytes", CELL_MIB},
+    {"on host", "on host", "predicted_host_bytes", CELL_RARE_MIB},
+    {"on disk", "on disk", "predicted_disk_bytes", CELL_RARE_MIB},
+    {"resident", "resident", "resident_bytes", CELL_MIB},
+    {"unaccounted", "unaccounted", "unaccounted_bytes", CELL_MIB},
 };
 static const struct compare_column SPEED[] = {
-    {"ranks", "ranks x threads", "ranks x threads", cell_ranks, 0}, {"step ms", "step, ms", "step_ms", cell_step, 0},
-    {"tok/s", "tokens/s", "tokens_per_s", cell_tokens, 0},
-    {"sent dp", "sent dp, MiB", "comm_dp_bytes + comm_shard_bytes + comm_replicate_bytes", cell_sent, AXIS_DP},
-    {"tp", "sent tp, MiB", "comm_tp_bytes", cell_sent, AXIS_TP},
-    {"pp", "sent pp, MiB", "comm_pp_bytes", cell_sent, AXIS_PP},
-    {"rest", "sent rest, MiB", "comm_tie_bytes + comm_mesh_bytes", cell_sent_rest, 0},
-    {"wait dp", "waited dp, ms", "comm_dp_ms + comm_shard_ms + comm_replicate_ms", cell_waited, AXIS_DP},
-    {"tp", "waited tp, ms", "comm_tp_ms", cell_waited, AXIS_TP},
-    {"pp", "waited pp, ms", "comm_pp_ms", cell_waited, AXIS_PP},
-    {"rest", "waited rest, ms", "comm_tie_ms + comm_mesh_ms", cell_waited_rest, 0},
-    {"bubble %", "bubble, %", "bubble_share", cell_bubble, 0},
-    {"flops +%", "more flops, %", "extra_flops", cell_extra_flops, 0},
-    {"loss", "loss", "loss", cell_loss, 0}, {"distance", "distance of loss", "loss_distance", cell_distance, 0},
+    {"ranks", "ranks x threads", "ranks x threads", CELL_RANKS},
+    {"step ms", "step, ms", "step_ms", CELL_TENTHS},
+    {"tok/s", "tokens/s", "tokens_per_s", CELL_WHOLE},
+    {"sent dp", "sent dp, MiB", OF_DP("bytes"), CELL_MIB},
+    {"tp", "sent tp, MiB", "comm_tp_bytes", CELL_MIB},
+    {"pp", "sent pp, MiB", "comm_pp_bytes", CELL_MIB},
+    {"rest", "sent rest, MiB", REST("bytes"), CELL_REST_MIB},
+    {"wait dp", "waited dp, ms", OF_DP("ms"), CELL_TENTHS},
+    {"tp", "waited tp, ms", "comm_tp_ms", CELL_TENTHS},
+    {"pp", "waited pp, ms", "comm_pp_ms", CELL_TENTHS},
+    {"rest", "waited rest, ms", REST("ms"), CELL_REST_MS},
+    {"bubble %", "bubble, %", "bubble_share", CELL_PERCENT},
+    {"flops +%", "more flops, %", "extra_flops", CELL_PERCENT},
+    {"loss", "loss", "loss", CELL_LOSS},
+    {"distance", "distance of loss", "loss_distance", CELL_DISTANCE},
 };
 static const struct compare_column FORECAST[] = {
-    {"step ms", "step, ms", "step_ms", cell_step, 0},
-    {"predicted step", "predicted step, ms", "predicted_step_ms", cell_predicted, 0},
-    {"rank", "rank by step", "rank", cell_rank, 0},
-    {"predicted rank", "predicted rank", "predicted_rank", cell_rank, 1},
-    {"work ms", "work of all ranks, ms", "work_ms", cell_work, 0},
-    {"predicted work", "predicted work, ms", "predicted_work_ms", cell_predicted_work, 0},
-    {"spread %", "spread of passes, %", "spread", cell_spread, 0},
+    {"step ms", "step, ms", "step_ms", CELL_TENTHS},
+    {"predicted step", "predicted step, ms", "predicted_step_ms", CELL_TENTHS},
+    {"rank", "rank by step", "rank", CELL_WHOLE},
+    {"predicted rank", "predicted rank", "predicted_rank", CELL_WHOLE},
+    {"work ms", "work of all ranks, ms", "work_ms", CELL_TENTHS},
+    {"predicted work", "predicted work, ms", "predicted_work_ms", CELL_TENTHS},
+    {"spread %", "spread of passes, %", "spread", CELL_PERCENT},
 };
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 
@@ -174,17 +103,38 @@ const struct compare_columns compare_forecast_columns =
 struct compare_entry *compare_entries(const struct compare_row *rows, int n_rows) {
     struct compare_entry *entries = calloc((size_t)n_rows, sizeof *entries);
     for (int i = 0; entries && i < n_rows; i++) {
-        entries[i].row = &rows[i];
-        if (rows[i].status == OK) entries[i].sum = compare_summarise(&rows[i]);
-        entries[i].rank = 1 + compare_faster(rows, n_rows, &rows[i], false);
-        entries[i].predicted_rank = 1 + compare_faster(rows, n_rows, &rows[i], true);
+        const struct compare_row *row = &rows[i];
+        json_t *o = compare_row_json(row);
+        if (row->status == OK && row->predicted_step_s > 0) {
+            json_object_set_new(o, "rank", json_integer(1 + compare_faster(rows, n_rows, row, false)));
+            json_object_set_new(o, "predicted_rank", json_integer(1 + compare_faster(rows, n_rows, row, true)));
+        }
+        if (!(row->work_s > 0)) json_object_del(o, "predicted_work_ms");             /* nothing to compare it with */
+        entries[i] = (struct compare_entry){row, o};
     }
     return entries;
 }
 
+void compare_entries_free(struct compare_entry *entries, int n) {
+    for (int i = 0; entries && i < n; i++) json_decref(entries[i].json);
+    free(entries);
+}
+
 void compare_cell(const struct compare_column *c, const struct compare_entry *e, char text[COMPARE_CELL_BYTES]) {
+    const double x = c->kind >= CELL_RANKS ? 0 : value_of(e->json, c->key);
     text[0] = 0;
-    if (e->row->status == OK) c->cell(e, c->which, text);
+    if (e->row->status != OK || isnan(x) || (c->kind == CELL_RARE_MIB && x == 0)) return;
+    switch (c->kind) {
+    case CELL_MIB: case CELL_RARE_MIB: compare_mib(x, text, COMPARE_CELL_BYTES); return;
+    case CELL_WHOLE: snprintf(text, COMPARE_CELL_BYTES, "%.0f", x); return;
+    case CELL_TENTHS: snprintf(text, COMPARE_CELL_BYTES, "%.1f", x); return;
+    case CELL_PERCENT: snprintf(text, COMPARE_CELL_BYTES, "%.1f", 100 * x); return;
+    case CELL_LOSS: snprintf(text, COMPARE_CELL_BYTES, "%.6f", x); return;
+    case CELL_DISTANCE: snprintf(text, COMPARE_CELL_BYTES, "%.1g", x); return;
+    case CELL_RANKS: snprintf(text, COMPARE_CELL_BYTES, "%d x %d", e->row->n_ranks, e->row->n_threads); return;
+    case CELL_REST_MIB: compare_mib(rest_of(e->json, "bytes"), text, COMPARE_CELL_BYTES); return;
+    case CELL_REST_MS: snprintf(text, COMPARE_CELL_BYTES, "%.1f", rest_of(e->json, "ms"));
+    }
 }
 
 bool compare_column_used(const struct compare_column *c, const struct compare_entry *entries, int n) {
@@ -294,15 +244,16 @@ static void print_fastest(FILE *f, const struct compare_entry *fastest) {
 
 void compare_conclusion(FILE *f, const struct compare_entry *entries, int n) {
     const struct compare_entry *least = NULL, *fastest = NULL;
+    const char total[] = "predicted_total_bytes";
     char text[COMPARE_CELL_BYTES];
     for (int i = 0; i < n; i++) {
         const struct compare_entry *e = &entries[i];
         if (e->row->status != OK) continue;
-        if (!least || e->sum.predicted_tier[TIER_DEVICE] < least->sum.predicted_tier[TIER_DEVICE]) least = e;
+        if (!least || value_of(e->json, total) < value_of(least->json, total)) least = e;
         if (!fastest || e->row->tokens_per_s > fastest->row->tokens_per_s) fastest = e;
     }
     if (!least) return;
-    cell_mib((double)least->sum.predicted_tier[TIER_DEVICE], text);
+    compare_mib(value_of(least->json, total), text, sizeof text);
     fprintf(f, "Least memory on the fullest rank: %s (%s MiB). ", compare_row_name(least->row), text);
     print_fastest(f, fastest);
 }
@@ -337,5 +288,5 @@ void compare_table_print(FILE *f, const struct compare_row *rows, int n_rows) {
     compare_conclusion(f, entries, n_rows);
     compare_forecast_print(f, rows, n_rows);
     fflush(f);
-    free(entries);
+    compare_entries_free(entries, n_rows);
 }
