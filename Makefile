@@ -67,7 +67,7 @@ ONCE_CU := $(filter-out $(ELEM_CU),$(ALL_CU))
 
 # What sees CUDA: TRIVIUM_CUDA itself, a header that asks for it, or the toolkit's. tests/build.sh: nothing else does.
 # With cuDNN the files that are about it have a folder of their own: all other objects are those of a build without
-SEES_CUDA := $(shell grep -lE '^.(if|include).*(CUDA|cuda|cublas|cudnn|nccl|device/gpu\.h|ops/kernels\.h|test_gemm\.h|comm_lanes|simt/fake)' \
+SEES_CUDA := $(shell grep -lE '^.(if|include).*(CUDA|cuda|cublas|cudnn|nccl|device/gpu\.h|ops/(optimizer_)?kernels\.h|test_gemm\.h|comm_lanes|simt/fake)' \
     $(ALL_C) $(wildcard tests/*.c tests/simt/*.c tools/bench/*.c lessons/*/*.c lessons/*/*/*.c))
 folder = $(if $(filter $(1),$(SEES_CUDA)),$(if $(and $(WITH_CUDNN),$(filter %_cudnn.c,$(1))),$(B)/with-cudnn,$(OBJ)),$(SHARED))
 obj = $(foreach c,$(1),$(call folder,$(c))/$(c:.c=.o))

@@ -6,7 +6,7 @@
  *   2. Updates are too small to change a weight.   Add them to an fp32 master copy; compute with the copy, rounded.
  *
  * Exits with 0 if what it prints is what it claims. */
-#include "lib/ops/adamw.h"
+#include "lib/ops/optimizer.h"
 #include "lib/ops/gemm/gemm.h"
 #include "lib/ops/reduce.h"
 #include <math.h>
@@ -88,9 +88,10 @@ static double train(int steps, double lr, float *master) {
     dtype_set(&grad, BF16, 0, 0.5);
     for (int t = 1; t <= steps; t++) {
         const double as_it_is = 1;
-        struct adamw a = {.lr = lr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .grad_multiplier = &as_it_is, .step = t};
-        struct adamw_elements e = {1, &weight, BF16, &grad, BF16, &m, &v, master, .decay = false};
-        if (adamw_update(device_cpu(), &a, &e, 1) != OK) fail();
+        struct optimizer_settings a = {.lr = lr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
+                                       .grad_multiplier = &as_it_is, .step = t};
+        struct optimizer_elements e = {1, &weight, BF16, &grad, BF16, {&m, &v}, master, .decay = false};
+        if (optimizer_update(&optimizer_adamw, device_cpu(), &a, &e, 1) != OK) fail();
     }
     return dtype_get(&weight, BF16, 0);
 }

@@ -263,7 +263,8 @@ enum status price_profile(const struct run *r, const struct cluster *c,
     *out = (struct profile_forecast){.row_s = calloc((size_t)r->program.n_steps + 1, sizeof *out->row_s)};
     if (!out->row_s) return FAIL(E_MEMORY, "no memory to price %d steps", r->program.n_steps);
     price_each_row(&rank, r, out->row_s);
-    out->update_s = (price_update_bytes(&r->program) - price_offload(r).update_bytes) / op_bytes_per_s(&rank, "adamw");
+    out->update_s = (price_update_bytes(&r->program) - price_offload(r).update_bytes) /
+                    op_bytes_per_s(&rank, r->program.optimizer->name);
     return OK;
 }
 

@@ -4,7 +4,7 @@
  *   link   a rank's own gradients down and own weights up; where no master copy is kept, the weights down first. Sums
  *          of gradients that live in host memory (stages 2 and 3) come down in each microbatch instead, and weights
  *          that do (offload=params) go up each time that a block's are gathered
- *   host   AdamW there: what it reads and writes of the host's memory; and of such gradients the norm and each sum
+ *   host   the update there: what it reads and writes of the host's memory; and of such gradients the norm and each sum
  *
  * Nothing hides either: the copies are queued between the rows, and the host waits for the gradients (what breaks, in
  * optim_offload.c, zero_bucket.c). Source: Ren et al. 2021, "ZeRO-Offload", section 4. */
@@ -20,10 +20,11 @@ static double update_link_bytes(const struct param *w) {
     return (double)w->own_n * ((w->grad_tier == TIER_DEVICE ? gradient : 0) + weights);
 }
 
-static double update_host_bytes(const struct param *w) {
+static double update_host_bytes(const struct optimizer *o, const struct param *w) {
     double state = (double)dtype_size(w->state_dtype), gradient = (double)dtype_size(w->grad_type.dtype);
     double read = (w->grad_tier == TIER_DEVICE ? 1 : 2) * gradient;
-    return (double)w->own_n * (6 * state + read + (w->master ? (double)dtype_size(w->type.dtype) : 0));
+    double rounded = w->master ? (double)dtype_size(w->type.dtype) : 0;
+    return (double)w->own_n * (2 * (1 + o->n_states) * state + read + rounded);
 }
 
 struct price_offload price_offload(const struct run *r) {
@@ -33,7 +34,7 @@ struct price_offload price_offload(const struct run *r) {
     for (int i = 0; i < p->n_params; i++)
         if (is_host_s(r, &p->params[i])) {
             out.link_bytes += update_link_bytes(&p->params[i]);
-            out.update_bytes += update_host_bytes(&p->params[i]);
+            out.update_bytes += update_host_bytes(p->optimizer, &p->params[i]);
         }
     out.host_bytes = out.update_bytes;
     for (const struct row *row; (row = schedule_next_row(&r->schedule, r->chunks, &at));) {

@@ -130,17 +130,18 @@ static enum status price_schedule(const struct cluster *c, struct stage *g) {
     return OK;
 }
 
-/* AdamW reads and writes a weight and two moments, and reads the gradient, which the norm has read before; where a copy
- * in full precision is kept, the model's own weight is written, too. */
-static double update_bytes(const struct param *w) {
+/* The optimizer reads and writes a weight and its states, and reads the gradient, which the norm has read before; where
+ * a copy in full precision is kept, the model's own weight is written, too. */
+static double update_bytes(const struct optimizer *o, const struct param *w) {
     double state = (double)dtype_size(w->state_dtype), gradient = (double)dtype_size(w->grad_type.dtype);
-    return (double)w->own_n * (6 * state + 2 * gradient + (w->master ? (double)dtype_size(w->type.dtype) : 0));
+    double rounded = w->master ? (double)dtype_size(w->type.dtype) : 0;
+    return (double)w->own_n * (2 * (1 + o->n_states) * state + 2 * gradient + rounded);
 }
 
 double price_update_bytes(const struct program *p) {
     double bytes = 0;
     for (int i = 0; i < p->n_params; i++)
-        if (param_is_stored(&p->params[i]) && !p->params[i].cache) bytes += update_bytes(&p->params[i]);
+        if (param_is_stored(&p->params[i]) && !p->params[i].cache) bytes += update_bytes(p->optimizer, &p->params[i]);
     return bytes;
 }
 
@@ -168,7 +169,7 @@ static void price_end(const struct cluster *c, struct stage *g) {
     g->end_s[PRICE_MEMORY] = packing;
     g->end_s[PRICE_GATHER] += beside(c, blocks, g->busy_s) + beside(c, forward, g->first_s);
     struct price_offload o = price_offload(&g->run);
-    double update_s = (price_update_bytes(p) - o.update_bytes) / op_bytes_per_s(c, "adamw");
+    double update_s = (price_update_bytes(p) - o.update_bytes) / op_bytes_per_s(c, p->optimizer->name);
     if (o.link_bytes > 0)
         g->end_s[PRICE_OFFLOAD] = o.link_bytes / c->host_bytes_per_s + o.host_bytes / c->host_memory_bytes_per_s;
     g->end_s[PRICE_OPTIM] += update_s;

@@ -6,7 +6,6 @@
  * gradients of every update, and the weights at the end have to be equal within 1e-10 in fp64. */
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint.h"
-#include "lib/ops/adamw.h"
 #include "mixed_precision/mixed_precision.h"
 #include "pp/pp.h"
 #include "tests/layouts.h"
@@ -92,8 +91,8 @@ static enum status update(struct oracle *o, const struct trial *x, int first, in
         memcpy(w->weight, o->weight[u][i], (size_t)type_n(&w->type) * sizeof(double));
     }
     TRY(optim_squares(r));
-    TRY(adamw_decide(r->device, &r->scalars[SCALAR_MULTIPLIER], &r->scalars[SCALAR_NORM], &r->scalars[SCALAR_SQUARES],
-                     r->health, r->plan.clip, 1));
+    TRY(optimizer_decide(r->device, &r->scalars[SCALAR_MULTIPLIER], &r->scalars[SCALAR_NORM],
+                         &r->scalars[SCALAR_SQUARES], r->health, r->plan.clip, 1));
     TRY(optim_step(r, &(struct step_record){.n_update = u, .lr = plan_lr(&r->plan, u), .on_device = r->scalars}));
     r->n_update++;
     keep_weights(o, u + 1);

@@ -15,7 +15,7 @@
  * 2020, "ZeRO", section 5; zero/zero.c does this for a GPT. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
-#include "lib/ops/adamw.h"
+#include "lib/ops/optimizer.h"
 #include "lib/ops/gemm/gemm.h"
 #include <math.h>
 #include <stdio.h>
@@ -39,9 +39,10 @@ static enum status scatter(struct state *s) {
 }
 static enum status update(struct state *s) {
     const double as_it_is = 1;
-    struct adamw a = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .grad_multiplier = &as_it_is, .step = 1};
-    struct adamw_elements own = {s->shard, s->own_W, FP64, s->own_dW, FP64, s->m, s->v, NULL, .decay = true};
-    return adamw_update(device_cpu(), &a, &own, 1);
+    struct optimizer_settings a = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
+                                   .grad_multiplier = &as_it_is, .step = 1};
+    struct optimizer_elements own = {s->shard, s->own_W, FP64, s->own_dW, FP64, {s->m, s->v}, NULL, .decay = true};
+    return optimizer_update(&optimizer_adamw, device_cpu(), &a, &own, 1);
 }
 
 /* Samples first .. first + n: their dx, and their partial gradient in dW. */

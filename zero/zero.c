@@ -132,7 +132,7 @@ static void divide(const struct plan *plan, struct param *w) {
 
 static enum status zero_rewrite(const struct plan *plan, struct program *p) {
     for (int i = 0; i < p->n_params; i++)
-        if (p->params[i].update == UPDATE_ADAMW) divide(plan, &p->params[i]);
+        if (p->params[i].update == UPDATE_DENSE) divide(plan, &p->params[i]);
     return OK;
 }
 

@@ -12,7 +12,7 @@
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/comm_request.h"
-#include "lib/ops/adamw.h"
+#include "lib/ops/optimizer.h"
 #include "lib/ops/gemm/gemm.h"
 #include <math.h>
 #include <stdio.h>
@@ -45,9 +45,11 @@ static enum status sum_on_rank_0(struct state *s) {
 
 static enum status update(struct state *s) {
     const double as_it_is = 1;
-    struct adamw a = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .grad_multiplier = &as_it_is, .step = 1};
-    struct adamw_elements all = {N, s->W, FP64, s->dW, FP64, s->m, s->v, NULL, .decay = true};
-    return group_rank(s->group) == 0 ? adamw_update(device_cpu(), &a, &all, 1) : OK;   /* the others have no moments */
+    struct optimizer_settings a = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
+                                   .grad_multiplier = &as_it_is, .step = 1};
+    struct optimizer_elements all = {N, s->W, FP64, s->dW, FP64, {s->m, s->v}, NULL, .decay = true};
+    if (group_rank(s->group) > 0) return OK;                         /* the others have no moments */
+    return optimizer_update(&optimizer_adamw, device_cpu(), &a, &all, 1);
 }
 
 static enum status step(struct state *s, const struct group *group) {

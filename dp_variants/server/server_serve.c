@@ -97,17 +97,16 @@ static enum status apply(struct server_loop *x, int w) {
     static const double as_it_is = 1;
     const struct plan *p = &x->run->plan;
     struct worker *worker = &x->workers[w];
-    struct adamw a = {.lr = plan_lr(p, worker->finished), .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps,
-                      .weight_decay = p->weight_decay, .grad_multiplier = &as_it_is, .step = x->version + 1};
+    struct optimizer_settings a = optim_settings(p, plan_lr(p, worker->finished), x->version + 1, &as_it_is);
     int64_t at = 0;
     for (int i = 0; i < x->run->program.n_params; i++) {
         const struct param *v = &x->run->program.params[i];
-        void *weight = x->weights ? x->weights + at : param_own_weight(v);
-        x->elements[i] = (struct adamw_elements){v->own_n, weight, v->type.dtype, worker->message + at, v->type.dtype,
-                                                 param_state(v, 0), param_state(v, 1), NULL, v->decay};
+        x->elements[i] = param_elements(v);
+        x->elements[i].grad = worker->message + at;
+        if (x->weights) x->elements[i].weight = x->weights + at;
         at += v->own_n * (int64_t)dtype_size(v->type.dtype);
     }
-    TRY(adamw_update(x->run->device, &a, x->elements, x->run->program.n_params));
+    TRY(optimizer_update(x->run->program.optimizer, x->run->device, &a, x->elements, x->run->program.n_params));
     if (server_options(p)->record[0]) note(x, w);
     x->version++;
     worker->finished++;

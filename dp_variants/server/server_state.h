@@ -6,7 +6,6 @@
 #include "dp_variants/server/server_log.h"
 #include "dp_variants/server/server_loop.h"
 #include "dp_variants/server/server_shard.h"
-#include "lib/ops/adamw.h"
 #include "lib/run/run.h"
 
 enum stage { AWAITED, ARRIVED, OWED, ANSWERED, MET };   /* a push; a push; weights; weights on their way; all done */
@@ -29,7 +28,7 @@ struct server_loop {
     int last;                            /* whose push it applied last: the next in turn comes first */
     enum status failed;
     struct server_log log, order;
-    struct adamw_elements *elements;     /* [params] */
+    struct optimizer_elements *elements;     /* [params] */
     double born_s;
 };
 

@@ -9,7 +9,6 @@
 #include "dp_variants/server/server_log.h"
 #include "driver/recipe.h"
 #include "lib/base/integer.h"
-#include "lib/ops/adamw.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,14 +48,13 @@ static void grad_to(struct replay *x, const struct param *w, struct server_part 
     memcpy(to + part.first, (double *)w->grad + part.first, 8 * (size_t)part.n);
 }
 
-struct update { const double *gradient; struct adamw adamw; enum status status; };
+struct update { const double *gradient; struct optimizer_settings settings; enum status status; };
 static void update_part(struct replay *x, const struct param *w, struct server_part part, double *weight, void *self) {
     struct update *u = self;
-    (void)x;
-    struct adamw_elements e = {part.n, weight + part.first, FP64, u->gradient + part.first, FP64,
-                               (double *)param_state(w, 0) + part.first, (double *)param_state(w, 1) + part.first, NULL,
-                               w->decay};
-    if (u->status == OK) u->status = adamw_update(device_cpu(), &u->adamw, &e, 1);
+    struct optimizer_elements e = {part.n, weight + part.first, FP64, u->gradient + part.first, FP64, {NULL}, NULL,
+                                   w->decay};
+    for (int i = 0; i < x->run.program.optimizer->n_states; i++) e.state[i] = (double *)param_state(w, i) + part.first;
+    if (u->status == OK) u->status = optimizer_update(x->run.program.optimizer, device_cpu(), &u->settings, &e, 1);
     u->gradient += type_n(&w->type);
 }
 
@@ -108,8 +106,7 @@ static enum status apply_update(struct replay *x, int k, int worker, int64_t clo
     const double one = 1;
     int64_t v = x->version[k]++;
     struct update u = {x->gradient[worker][clock],
-                       {.lr = plan_lr(p, clock), .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps,
-                        .weight_decay = p->weight_decay, .grad_multiplier = &one, .step = v + 1}, OK};
+                       optim_settings(p, plan_lr(p, clock), v + 1, &one), OK};
     x->past[k][v + 1] = malloc(8 * (size_t)x->n_elements);
     memcpy(x->past[k][v + 1], x->past[k][v], 8 * (size_t)x->n_elements);
     each_part(x, k, update_part, x->past[k][v + 1], &u);

@@ -69,7 +69,8 @@ static void add_run(struct measured *m, const struct run *r, row_times *seconds,
             m->all_s += median;
         }
     }
-    if (!beside) add_mover(m, "adamw", price_update_bytes(&r->program), compare_median(update_s, TIMED));
+    if (!beside)
+        add_mover(m, r->program.optimizer->name, price_update_bytes(&r->program), compare_median(update_s, TIMED));
 }
 
 static enum status time_steps(struct run *r, struct measured *m, bool beside) {

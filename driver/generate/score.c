@@ -86,7 +86,7 @@ static enum status see_scores(void *self, const void *logits, const int32_t *lab
 static enum status load_dense(struct scoring *s) {
     for (int i = 0; i < s->run.program.n_params; i++) {
         const struct param *w = &s->run.program.params[i];
-        if (w->update == UPDATE_ADAMW)
+        if (w->update == UPDATE_DENSE)
             TRY(checkpoint_read_weight(s->reader, w->name, &w->type.shape, w->type.dtype, w->weight));
     }
     return OK;

@@ -147,7 +147,7 @@ enum status checkpoint_load_params(struct run *r, const struct manifest *m, enum
         const struct param *w = &r->program.params[i];
         if (!param_is_stored(w) || w->cache || (w->update == UPDATE_STATE && part != CHECKPOINT_ALL)) continue;
         TRY(load_weight(r, m, w));
-        if (part == CHECKPOINT_ALL && w->update == UPDATE_ADAMW) TRY(load_states(r, m, w));
+        if (part == CHECKPOINT_ALL && w->update == UPDATE_DENSE) TRY(load_states(r, m, w));
     }
     return OK;
 }

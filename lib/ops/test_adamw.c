@@ -1,6 +1,6 @@
 /* ranks: 1  device: any */
 #include "lib/base/rng.h"
-#include "lib/ops/adamw.h"
+#include "lib/ops/optimizer.h"
 #include "tests/test.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 enum { N = 12304, LENGTH = N - 5, MOST = 2000 };   /* more than one chunk of a GPU's; the last few elements fill no
                                                     * vector */
 static const double multiplier = 0.5;
-static const struct adamw settings = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
-                                      .grad_multiplier = &multiplier, .step = 3};
+static const struct optimizer_settings settings = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
+                                                   .weight_decay = 0.1, .grad_multiplier = &multiplier, .step = 3};
 
 /* What a case is made of. */
 struct kinds { enum dtype weight, grad; bool master, decay; };
@@ -34,24 +34,25 @@ static struct buffers *buffers_new(struct kinds k) {
 
 static void *at(void *x, enum dtype d, int64_t i) { return (char *)x + i * (int64_t)dtype_size(d); }
 
-static struct adamw_elements elements(struct buffers *there, struct kinds k, int64_t first, int64_t n) {
+static struct optimizer_elements elements(struct buffers *there, struct kinds k, int64_t first, int64_t n) {
     enum dtype moments = dtype_accumulator(k.weight);
-    return (struct adamw_elements){n, at(there->weight, k.weight, first), k.weight, at(there->grad, k.grad, first),
-                                   k.grad, at(there->m, moments, first), at(there->v, moments, first),
-                                   k.master ? at(there->master, FP32, first) : NULL, k.decay};
+    return (struct optimizer_elements){n, at(there->weight, k.weight, first), k.weight,
+                                       at(there->grad, k.grad, first), k.grad,
+                                       {at(there->m, moments, first), at(there->v, moments, first)},
+                                       k.master ? at(there->master, FP32, first) : NULL, k.decay};
 }
 
 /* One update of elements cut[i] .. cut[i+1], all in one call, on the device. */
 static void update_on(const struct device *d, struct buffers *b, struct kinds k, const int64_t *cut, int n) {
-    static struct adamw_elements e[MOST];
+    static struct optimizer_elements e[MOST];
     struct buffers *there;
     void *memory;
     assert_ok(d->allocate(d, sizeof *b, &memory));
     assert_ok(d->upload(d, there = memory, b, sizeof *b));
     for (int i = 0; i < n; i++) e[i] = elements(there, k, cut[i], cut[i + 1] - cut[i]);
-    struct adamw a = settings;
+    struct optimizer_settings a = settings;
     a.grad_multiplier = &there->multiplier;
-    assert_ok(adamw_update(d, &a, e, n));
+    assert_ok(optimizer_update(&optimizer_adamw, d, &a, e, n));
     assert_ok(d->download(d, b, there, sizeof *b));
     d->release(d, memory, sizeof *b);
 }
@@ -168,8 +169,8 @@ TEST(test_adamw_takes_sets_of_every_dtype_in_one_call) {
                                          {FP64, FP64, false, true}, {FP16, FP16, true, true}};
     const struct device *d = test_device();
     struct buffers *alone[5], *there[5];
-    struct adamw_elements e[5];
-    struct adamw a = settings;
+    struct optimizer_elements e[5];
+    struct optimizer_settings a = settings;
     for (int i = 0; i < 5; i++) {
         void *memory;
         alone[i] = buffers_new(kinds[i]);
@@ -179,7 +180,7 @@ TEST(test_adamw_takes_sets_of_every_dtype_in_one_call) {
         update(alone[i], kinds[i]);
     }
     a.grad_multiplier = &there[0]->multiplier;
-    assert_ok(adamw_update(d, &a, e, 5));
+    assert_ok(optimizer_update(&optimizer_adamw, d, &a, e, 5));
     struct buffers *b = malloc(sizeof *b);
     for (int i = 0; i < 5; i++) {
         assert_ok(d->download(d, b, there[i], sizeof *b));
@@ -203,9 +204,10 @@ TEST(test_adamw_changes_nothing_when_the_multiplier_is_nan) {
 }
 
 TEST(test_adamw_refuses_integers) {
-    struct adamw_elements e[] = {{.weight_dtype = FP32, .grad_dtype = FP32},
+    struct optimizer_elements e[] = {{.weight_dtype = FP32, .grad_dtype = FP32},
                                  {.weight_dtype = FP32, .grad_dtype = INT32}};
-    assert_fails(adamw_update(test_device(), &settings, e, 2), E_CONFIG, "adamw", "fp32", "int32");
+    assert_fails(optimizer_update(&optimizer_adamw, test_device(), &settings, e, 2), E_CONFIG, "adamw", "fp32",
+                 "int32");
 }
 
 /* ---- the decision ---- */
@@ -218,15 +220,15 @@ static struct decision decide(double squares, double loss, bool with_loss, doubl
     void *memory;
     assert_ok(d->allocate(d, sizeof here, &memory));
     assert_ok(d->upload(d, there = memory, &here, sizeof here));
-    assert_ok(adamw_decide(d, &there->multiplier, &there->norm, &there->squares, with_loss ? &there->loss : NULL, clip,
-                           unscale));
+    assert_ok(optimizer_decide(d, &there->multiplier, &there->norm, &there->squares, with_loss ? &there->loss : NULL,
+                               clip, unscale));
     assert_ok(d->download(d, &here, there, sizeof here));
     d->release(d, memory, sizeof here);
     return here;
 }
 
 /* Bit for bit what is written here, whatever the device: the norm is rounded before 1e-6 is added. */
-TEST(test_adamw_decides_clipping_and_unscaling_in_one_factor) {
+TEST(test_optimizer_decides_clipping_and_unscaling_in_one_factor) {
     for (uint64_t i = 0; i < 200; i++) {
         double squares = 9 * rng_uniform(1, 6, i), unscale = rng_uniform(1, 7, i), clip = i % 3 == 0 ? 0 : 1;
         volatile double norm = sqrt(squares) * unscale, longer = norm + 1e-6, factor = clip / longer;
@@ -238,7 +240,7 @@ TEST(test_adamw_decides_clipping_and_unscaling_in_one_factor) {
     assert_close(decide(4, 1, true, 1, -0.25).multiplier, -0.25, 0);
 }
 
-TEST(test_adamw_decides_on_nan_when_something_is_not_finite) {
+TEST(test_optimizer_decides_on_nan_when_something_is_not_finite) {
     static const double bad[] = {NAN, INFINITY};
     for (int i = 0; i < 2; i++) {
         assert_true(isnan(decide(bad[i], 1, true, 1, 1).multiplier));
@@ -255,5 +257,5 @@ TESTS(unit_test(test_adamw_is_its_formula), unit_test(test_adamw_has_the_same_bi
       unit_test(test_adamw_does_not_depend_on_how_elements_are_split),
       unit_test(test_adamw_takes_sets_of_every_dtype_in_one_call),
       unit_test(test_adamw_changes_nothing_when_the_multiplier_is_nan), unit_test(test_adamw_refuses_integers),
-      unit_test(test_adamw_decides_clipping_and_unscaling_in_one_factor),
-      unit_test(test_adamw_decides_on_nan_when_something_is_not_finite))
+      unit_test(test_optimizer_decides_clipping_and_unscaling_in_one_factor),
+      unit_test(test_optimizer_decides_on_nan_when_something_is_not_finite))

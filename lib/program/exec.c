@@ -119,7 +119,7 @@ static int64_t resident_bytes(const struct param *w) {
 static enum status prepare_gradients(struct exec *e, struct place at, const struct row *r, struct call *c) {
     for (int i = 0; i < c->step->n_weight; i++) {
         int param = c->step->weight[i];
-        if (!is_fresh(at, r, i) || e->program->params[param].update != UPDATE_ADAMW) continue;
+        if (!is_fresh(at, r, i) || e->program->params[param].update != UPDATE_DENSE) continue;
         int64_t from = 0, end = r->dweight[i] == RESIDENT ? resident_bytes(&e->program->params[param])
                                                           : e->chunks[at.chunk].values[r->dweight[i]].bytes;
         if (c->step->op->sets_dweight >> i & 1) {

@@ -23,8 +23,7 @@ static void set_grad(struct param *w, int n_microbatches) {
 }
 
 /* One more gradient of another param has no weight, and no states. */
-static void set_fixed(struct param *w, const struct schedule *s) {
-    static const char *const NAMES[] = {"moment1", "moment2"}, *const SAVED_AS[] = {".exp_avg", ".exp_avg_sq"};
+static void set_fixed(struct param *w, const struct optimizer *o, const struct schedule *s) {
     bool stored = param_is_stored(w), has_states = stored && param_is_dense(w);
     struct param_array state = {.n = param_state_n(w), .dtype = w->state_dtype, .role = ROLE_OPTIM,
                                 .tier = w->state_tier};
@@ -33,8 +32,8 @@ static void set_fixed(struct param *w, const struct schedule *s) {
                          param_resident_n(w, w->weight_residence), .dtype = w->type.dtype, .role = ROLE_PARAM,
                          .tier = w->weight_tier, .copies = schedule_versions(s)});
     for (int i = 0; i < OPTIMIZER_STATES; i++) {
-        state.name = NAMES[i], state.saved_as = SAVED_AS[i];
-        set(w, ARRAY_STATE + i, has_states, state);
+        state.name = o->state[i].name, state.saved_as = o->state[i].saved_as;
+        set(w, ARRAY_STATE + i, has_states && i < o->n_states, state);
     }
     state.name = "master", state.saved_as = "";
     set(w, ARRAY_MASTER, has_states && w->master, state);
@@ -54,7 +53,7 @@ static void place(struct param_array *a, enum device_kind device, struct memory_
 void memory_plan_params(struct program *p, const struct schedule *s, struct memory_plan *m) {
     *m = (struct memory_plan){0};
     for (struct param *w = p->params; w < p->params + p->n_params; w++)
-        if (w->present) set_fixed(w, s);
+        if (w->present) set_fixed(w, p->optimizer, s);
     for (int at = AMONG_PARAMS; at <= LAST; at++)
         for (struct param *w = p->params; w < p->params + p->n_params; w++)
             for (struct param_array *a = w->arrays; w->present && a < w->arrays + w->n_arrays; a++)

@@ -6,7 +6,8 @@
 #include <string.h>
 
 void program_init(struct program *p) {
-    *p = (struct program){.data = {-1, -1, -1, -1}, .loss = -1, .features = -1, .scores = -1, .n_chunks = 1};
+    *p = (struct program){.data = {-1, -1, -1, -1}, .loss = -1, .features = -1, .scores = -1, .n_chunks = 1,
+                          .optimizer = &optimizer_adamw};
 }
 
 void program_fini(struct program *p) {
@@ -150,6 +151,13 @@ void *param_own_grad(const struct param *w) {
     return (char *)w->grad + first * (int64_t)dtype_size(w->grad_type.dtype);
 }
 
+struct optimizer_elements param_elements(const struct param *w) {
+    struct optimizer_elements e = {w->own_n, param_own_weight(w), w->type.dtype, param_own_grad(w),
+                                   w->grad_type.dtype, {NULL}, param_master(w), w->decay};
+    for (int i = 0; i < OPTIMIZER_STATES; i++) e.state[i] = param_state(w, i);
+    return e;
+}
+
 struct piece param_own_piece(const struct param *w) {
     struct piece p = {w->type.shape, w->own_first, w->present && w->in_norm ? w->own_n : 0};
     return piece_without_padding(p);
@@ -185,8 +193,7 @@ const struct param_array *param_saved(const struct param *w, int i) {
 
 int64_t param_resident_n(const struct param *w, enum residence at) {
     if (at == RESIDENT_NONE) return 0;
-    if (at == RESIDENT_OWN) return w->shard_n;                       /* of zero one size on every rank, so that gathers
-                                                                      * are even */
+    if (at == RESIDENT_OWN) return w->shard_n;                       /* one size on every rank: even gathers */
     return w->padded_n ? w->padded_n : type_n(&w->type);
 }
 int64_t param_waiting_n(const struct param *w) {
@@ -194,7 +201,7 @@ int64_t param_waiting_n(const struct param *w) {
 }
 
 int64_t param_state_n(const struct param *w) {
-    if (w->update != UPDATE_ADAMW) return 0;
+    if (w->update != UPDATE_DENSE) return 0;
     return w->padded_n ? w->shard_n : w->own_n;
 }
 

@@ -16,6 +16,7 @@
 #include "lib/device/piece.h"
 #include "lib/device/tier.h"
 #include "lib/ops/op.h"
+#include "lib/ops/optimizer.h"
 #include <stdio.h>
 
 enum { NAME_MAX_LEN = 40 };
@@ -47,15 +48,15 @@ struct param_array {
 #define HOT_ROWS "hot rows"
 
 /* Those that have the same place in every list. A state is the optimizer's: of AdamW the two moments. */
-enum { OPTIMIZER_STATES = 2, MAX_ARRAYS = 14 };
+enum { MAX_ARRAYS = 14 };
 enum fixed_array {
     ARRAY_GRAD, ARRAY_WEIGHT, ARRAY_STATE, ARRAY_MASTER = ARRAY_STATE + OPTIMIZER_STATES, N_FIXED_ARRAYS
 };
 
-/* By what a param is learned. ROWS: a table, of which a step touches the rows that its bags name; its gradient is what
- * microbatches record (op.record), and rowwise Adagrad updates those rows (lib/run/optim_rows.h). STATE: what is kept
- * for such an update, a number a row; stored and saved as a param is. */
-enum learned_by { UPDATE_ADAMW, UPDATE_ROWS, UPDATE_STATE };
+/* By what a param is learned. DENSE: by the program's optimizer. ROWS: a table, of which a step touches the rows that
+ * its bags name; its gradient is what microbatches record (op.record), and rowwise Adagrad updates those rows
+ * (lib/run/optim_rows.h). STATE: what is kept for such an update, a number a row; stored and saved as a param is. */
+enum learned_by { UPDATE_DENSE, UPDATE_ROWS, UPDATE_STATE };
 
 /* The part of a param's tensor that is kept between steps: all, the part that this rank owns, or nothing. */
 enum residence { RESIDENT_WHOLE, RESIDENT_OWN, RESIDENT_NONE };
@@ -135,6 +136,7 @@ struct program {
     /* The number of replicas that update independently (dp_variants/local/), and this one's index. Their weights differ
      * between two averages, their moments always. 0: replicas are equal. */
     int n_apart, apart;
+    const struct optimizer *optimizer;   /* by what dense params are learned */
     enum device_kind device;   /* where it will run, with how many OpenMP threads per rank, and whether products are */
     int n_threads;             /* plain loops: scratch and kernels depend on all three */
     bool plain_gemm;
@@ -151,8 +153,8 @@ int64_t param_state_n(const struct param *);
 int64_t param_waiting_n(const struct param *);
 /** Must its weight be gathered before a block reads it? No whole one is kept, or other ranks update shards of it. */
 static inline bool param_is_gathered(const struct param *w) { return w->present && w->padded_n > 0; }
-/** Has it a gradient of its size, which is summed over ranks, clipped and given to AdamW? */
-static inline bool param_is_dense(const struct param *w) { return w->present && w->update == UPDATE_ADAMW; }
+/** Has it a gradient of its size, which is summed over ranks, clipped and given to the optimizer? */
+static inline bool param_is_dense(const struct param *w) { return w->present && w->update == UPDATE_DENSE; }
 /** UPDATE_ROWS: how many records one step leaves; and those of a step: the next microbatch's lies record_bytes
  *  further. */
 int param_records_of_step(const struct param *);
@@ -179,6 +181,8 @@ static inline enum mesh_axis param_replicas(const struct param *w) { return mesh
 /** Own elements: what this rank updates. Address of the first, in weight and in gradient. */
 void *param_own_weight(const struct param *);
 void *param_own_grad(const struct param *);
+/** Own elements with their states and master, for an optimizer. */
+struct optimizer_elements param_elements(const struct param *);
 /** What this rank saves of it: its own elements, without padding. n 0: nothing. And of which arrays, the weight first
  *  (the master, if there is one): where replicas differ, of the optimizer's states each replica its own, and of all
  *  else the first.  @return NULL: there are only i */

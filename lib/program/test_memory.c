@@ -321,7 +321,7 @@ TEST(test_own_params_take_a_shard) {
                            .weight_residence = RESIDENT_OWN, .grad_residence = RESIDENT_WHOLE,
                           .own_first = 8, .own_n = 2, .shard_n = 4, .padded_n = 12, .n_arrays = N_FIXED_ARRAYS}};
     w[1] = w[0];
-    struct program p = {.n_params = 2, .params = w};
+    struct program p = {.n_params = 2, .params = w, .optimizer = &optimizer_adamw};
     struct memory_plan m;
     memory_plan_params(&p, &(struct schedule){0}, &m);
     assert_int_equal(m.bytes[TIER_DEVICE][ROLE_PARAM], ARENA_ALIGN + 4 * 4);

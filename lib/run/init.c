@@ -31,8 +31,7 @@ static void draw(const struct param *w, uint64_t seed, const struct initial *v) 
         int64_t global = shape_global_index(&w->type.shape, first + i);
         double normal = global >= 0 && w->init_std > 0 ? rng_normal(seed, stream, (uint64_t)global) : 0;
         double value = global >= 0 ? w->init_constant + w->init_std * normal : 0;
-        if (w->master) value = (double)(float)value;                 /* the weight is the master rounded, from the
-                                                                      * start */
+        if (w->master) value = (double)(float)value;                 /* weight: the master rounded */
         dtype_set(v->weight, w->type.dtype, i, value);
         int64_t own = first + i - w->own_first;
         if (v->state_bytes && own >= 0 && own < w->own_n) dtype_set(v->master, w->state_dtype, own, value);

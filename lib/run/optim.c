@@ -1,4 +1,4 @@
-/* Gradient norm, clipping and AdamW: over own elements only, so that no technique is mentioned.
+/* Gradient norm, clipping and the update: over own elements only, so that no technique is mentioned.
  *
  *   norm^2 = sum over the mesh of sum over counted params of g^2      each element of the model counted by one rank
  *            (over one replica, and by one of its ranks, where replicas differ: run.norm_axis)
@@ -6,11 +6,10 @@
  *
  * All of it happens where the gradients are: on a GPU the norm never visits the host, so the update is queued after
  * backward without anybody waiting. (Gradients in host memory, of zero with offload, are summed there.) The price: a
- * number that is not finite cannot stop the host at once. adamw_decide turns it into a multiplier of NaN, with which
- * adamw_update changes nothing; the host reads the numbers later, and refuses then. */
+ * number that is not finite cannot stop the host at once. optimizer_decide turns it into a multiplier of NaN, with
+ * which optimizer_update changes nothing; the host reads the numbers later, and refuses then. */
 #include "lib/run/run.h"
 
-#include "lib/ops/adamw.h"
 #include "lib/ops/reduce.h"
 #include "lib/run/optim_offload.h"
 #include "lib/run/optim_rows.h"
@@ -28,16 +27,12 @@ static int own_gradients(const struct run *r, bool counted_only, struct reduce_b
     return n;
 }
 
-static struct reduce_buffer *buffers_new(const struct run *r) {
-    return malloc(((size_t)r->program.n_params + 1) * sizeof(struct reduce_buffer));
-}
-
 typedef enum status reduction(const struct device *, const struct reduce_buffer *, int n, double *out, void *work);
 
 /* Reduce the own gradients, in place. `result` is on the device. */
 static enum status reduce_own(struct run *r, reduction *reduce, bool counted_only, double *result) {
     const struct device *d = run_grad_device(r);
-    struct reduce_buffer *buffers = buffers_new(r);
+    struct reduce_buffer *buffers = malloc(((size_t)r->program.n_params + 1) * sizeof *buffers);
     double there;
     if (!buffers) return FAIL(E_MEMORY, "no memory for a table of %d gradients", r->program.n_params);
     int n = own_gradients(r, counted_only, buffers);
@@ -81,30 +76,28 @@ double optim_clip_factor(double norm, double clip) {
     return clip > 0 && factor < 1 ? factor : 1;
 }
 
-static struct adamw_elements elements_of(const struct param *w) {
-    return (struct adamw_elements){w->own_n, param_own_weight(w), w->type.dtype, param_own_grad(w), w->grad_type.dtype,
-                                   param_state(w, 0), param_state(w, 1), param_master(w), w->decay};
+struct optimizer_settings optim_settings(const struct plan *p, double lr, int64_t step, const double *multiplier) {
+    return (struct optimizer_settings){.lr = lr, .weight_decay = p->weight_decay, .beta1 = p->beta1,
+                                       .beta2 = p->beta2, .eps = p->eps, .grad_multiplier = multiplier, .step = step};
 }
 
-static enum status update_on_device(struct run *r, const struct adamw *a) {
-    struct adamw_elements *table = malloc(((size_t)r->program.n_params + 1) * sizeof *table);
+static enum status update_on_device(struct run *r, const struct optimizer_settings *a) {
+    struct optimizer_elements *table = malloc(((size_t)r->program.n_params + 1) * sizeof *table);
     int n = 0;
     if (!table) return FAIL(E_MEMORY, "no memory for a table of %d params", r->program.n_params);
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         if (param_is_dense(w) && param_is_stored(w) && w->own_n > 0 && !optim_is_offloaded(&r->program, w))
-            table[n++] = elements_of(w);
+            table[n++] = param_elements(w);
     }
-    enum status status = adamw_update(r->device, a, table, n);
+    enum status status = optimizer_update(r->program.optimizer, r->device, a, table, n);
     free(table);
     return status;
 }
 
 enum status optim_step(struct run *r, const struct step_record *s) {
-    const struct plan *p = &r->plan;
-    const struct adamw a = {.lr = s->lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps,
-                            .weight_decay = p->weight_decay,
-                            .grad_multiplier = &s->on_device[SCALAR_MULTIPLIER], .step = s->n_update + 1};
+    const struct optimizer_settings a = optim_settings(&r->plan, s->lr, s->n_update + 1,
+                                                       &s->on_device[SCALAR_MULTIPLIER]);
     TRY(update_on_device(r, &a));
     TRY(optim_rows_step(r, s));
     return optim_offload_update(r, &a);

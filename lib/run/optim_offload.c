@@ -1,9 +1,9 @@
 /* The update of what is offloaded: a window of three slots moves over the blocks (optim_blocks.h).
  *
  *   slot     b % 3     (b + 1) % 3      (b + 2) % 3
- *            AdamW b   read b + 1       write b - 1
+ *            update b  read b + 1       write b - 1
  *
- *   file     m, v, w32  --read-->  slot   m, v, w32 = AdamW(g)  --write-->  file
+ *   file     m, v, w32  --read-->  slot   m, v, w32 = AdamW(g)  --write-->  file        (or what the optimizer has)
  *   device   g          --copy-->  slot   w16 = round(w32)      --copy-->   device   w16        on a GPU; a CPU reads
  *                                                                           and writes g and w16 where they are
  *
@@ -11,10 +11,10 @@
  * copied to the device here: zero/ uploads what a block needs.
  *
  * A step ends when the file has all of it, so that a checkpoint and the next step read what was written. What cannot
- * hide is the first read and the last write; a disk that is slower than AdamW is waited for (disk_wait_ms).
+ * hide is the first read and the last write; a disk that is slower than the update is waited for (disk_wait_ms).
  *
  * What breaks: a slot that is used again while it is still being written; a block read while the step before is still
- * writing it; AdamW before its gradient has come down; a refused step (multiplier NaN) that writes back slots which
+ * writing it; an update before its gradient has come down; a refused step (multiplier NaN) that writes back slots which
  * were never read.
  *
  * Source: Ren et al. 2021, "ZeRO-Offload"; Rajbhandari et al. 2021, "ZeRO-Infinity", section 6. */
@@ -36,7 +36,7 @@ struct window_slot {
 
 struct optim_offload {
     struct window_slot slots[OPTIM_SLOTS];
-    struct adamw_elements *elements;     /* of a block */
+    struct optimizer_elements *elements;     /* of a block */
 };
 
 /* ---- tables ---- */
@@ -140,18 +140,19 @@ static void *in_slot(const struct window_slot *s, const struct param *w, const s
     return part->at[a] < 0 ? home(w, part, a) : s->memory + part->at[a];
 }
 
-static enum status update_block(const struct run *r, const struct window_slot *s, int block, const struct adamw *a) {
+static enum status update_block(const struct run *r, const struct window_slot *s, int block,
+                                const struct optimizer_settings *a) {
     const struct optim_block *b = &r->blocks.blocks[block];
-    struct adamw_elements *e = r->offload->elements;
+    struct optimizer_elements *e = r->offload->elements;
     for (int i = 0; i < b->n_parts; i++) {
         const struct block_part *part = &r->blocks.parts[b->first_part + i];
         const struct param *w = &r->program.params[part->param];
-        e[i] = (struct adamw_elements){
-            part->n, in_slot(s, w, part, ARRAY_WEIGHT), w->type.dtype, in_slot(s, w, part, ARRAY_GRAD),
-            w->grad_type.dtype, in_slot(s, w, part, ARRAY_STATE), in_slot(s, w, part, ARRAY_STATE + 1),
-            in_slot(s, w, part, ARRAY_MASTER), w->decay};
+        e[i] = param_elements(w);
+        e[i].n = part->n, e[i].master = in_slot(s, w, part, ARRAY_MASTER);
+        e[i].weight = in_slot(s, w, part, ARRAY_WEIGHT), e[i].grad = in_slot(s, w, part, ARRAY_GRAD);
+        for (int k = 0; k < OPTIMIZER_STATES; k++) e[i].state[k] = in_slot(s, w, part, ARRAY_STATE + k);
     }
-    return adamw_update(device_cpu(), a, e, b->n_parts);
+    return optimizer_update(r->program.optimizer, device_cpu(), a, e, b->n_parts);
 }
 
 /* ---- the window ---- */
@@ -163,7 +164,7 @@ static enum status read_start(const struct run *r, int block) {
     return move_block(r, slot_of(r, block), block, false);
 }
 
-static enum status update_all(const struct run *r, const struct adamw *a) {
+static enum status update_all(const struct run *r, const struct optimizer_settings *a) {
     TRY(read_start(r, 0));
     for (int b = 0; b < r->blocks.n_blocks; b++) {
         TRY(read_start(r, b + 1));
@@ -175,12 +176,12 @@ static enum status update_all(const struct run *r, const struct adamw *a) {
     return OK;
 }
 
-enum status optim_offload_update(struct run *r, const struct adamw *a) {
+enum status optim_offload_update(struct run *r, const struct optimizer_settings *a) {
     double multiplier;
     if (!r->offload) return OK;
     TRY(run_read_scalar(r, a->grad_multiplier, &multiplier));
     if (isnan(multiplier)) return OK;
-    struct adamw here = *a;
+    struct optimizer_settings here = *a;
     here.grad_multiplier = &multiplier;
     return update_all(r, &here);
 }

@@ -1,8 +1,7 @@
-/* AdamW for params whose optimizer states are in host memory or in a file; see optim_offload.c. */
+/* The update of params whose optimizer states are in host memory or in a file; see optim_offload.c. */
 #ifndef TRIVIUM_RUN_OPTIM_OFFLOAD_H
 #define TRIVIUM_RUN_OPTIM_OFFLOAD_H
 
-#include "lib/ops/adamw.h"
 #include "lib/run/run.h"
 
 /** The window's tables for a compiled run whose memory is there; with nothing offloaded, *out is NULL.
@@ -14,6 +13,6 @@ void optim_offload_destroy(struct run *, struct optim_offload **);
 /** Update everything that is offloaded, and wait until the file has it. `a` is that of the device's update: its
  *  multiplier is read from the device; with NaN nothing is moved. Without anything offloaded: OK.
  *  @collective{none} @errors E_IO, E_DEVICE, E_TIMEOUT */
-enum status optim_offload_update(struct run *, const struct adamw *a);
+enum status optim_offload_update(struct run *, const struct optimizer_settings *a);
 
 #endif

@@ -48,7 +48,7 @@ enum run_scalar {
     SCALAR_DROPPED = SCALAR_LOSS + SUM_DROPPED,
     SCALAR_SQUARES,      /* sum of the squares of all gradients, as they lie (scaled), over norm_axis; */
     SCALAR_MESH_SQUARES, /* and over the mesh: finite if every replica's is */
-    SCALAR_NORM, SCALAR_MULTIPLIER,   /* what adamw_decide makes of it */
+    SCALAR_NORM, SCALAR_MULTIPLIER,   /* what optimizer_decide makes of it */
     SCALAR_OVERFLOW,     /* fp16: is any gradient not finite? */
     SCALAR_LOSS_OVERFLOW,   /* or the loss? */
     N_SCALARS
@@ -178,7 +178,7 @@ void run_destroy(struct run *);
 /** Which data the run trains on and evaluates with; borrowed files. val may have 0 tokens. */
 void run_set_data(struct run *, const struct data_split *train, const struct data_split *val);
 
-/** One optimizer step: n_microbatches forward and backward, gradients summed, clipped, AdamW. Results in the struct.
+/** One optimizer step: n_microbatches forward and backward, gradients summed, clipped, applied. Results in the struct.
  *  @collective{mesh} @errors E_NUMERIC: the loss or the norm is not finite (before any weight changes); E_TIMEOUT,
  *  E_COMM */
 enum status run_step(struct run *);
@@ -261,9 +261,11 @@ void optim_exact_squares(struct run *, double numbers[EXACT_NUMBERS]);
 enum status optim_non_finite(struct run *, bool *found);
 /** min(1, clip / (norm + 1e-6)); 1 when clip is 0. As PyTorch and Megatron. */
 double optim_clip_factor(double norm, double clip);
-/** AdamW over own elements, as a step's record says: its rate, gradients times its SCALAR_MULTIPLIER (NaN: nothing
+/** The update of own elements, as a step's record says: its rate, gradients times its SCALAR_MULTIPLIER (NaN: nothing
  *  changes), as update n_update. @collective{none} @errors E_MEMORY, E_DEVICE */
 enum status optim_step(struct run *, const struct step_record *);
+/** The plan's settings, for update `step` (from 1) with this rate; multiplier: on the device. Pure. */
+struct optimizer_settings optim_settings(const struct plan *, double lr, int64_t step, const double *multiplier);
 
 /* ---- init.c ---- */
 /** Initial values of what this rank holds: a pure function of (seed, name, global element). Moments are zero.

@@ -68,8 +68,7 @@ static enum status open_device(struct run *r) {
     enum comm_transport transport = COMM_ALONE;
     int n = device_cuda_count();
     enum status status = device_cuda(n > 0 ? comm_local_rank() % n : 0, &r->device);
-    if (plan_ranks(&r->plan) > 1) {                                  /* else every process by itself: no one to talk
-                                                                      * to */
+    if (plan_ranks(&r->plan) > 1) {                                  /* else each process is alone */
         TRY(fail_agree(group_world(), status));
         TRY(plan_transport(&r->plan, r->device, &transport));
     }

@@ -78,8 +78,7 @@ enum status run_check_threads(const struct run *r) {
 static enum status run_phases(struct run *r, struct step_record *step) {
     run_enter(r, PHASE_CLEAR);
     TRY(versions_begin_step(r));
-    if (!r->schedule.validates || !unsettled(r)) TRY(clear_gradients(r));   /* else run_settle does, when they are done
-                                                                             * with */
+    if (!r->schedule.validates || !unsettled(r)) TRY(clear_gradients(r));   /* else run_settle does */
     run_enter(r, PHASE_SCHEDULE);
     TRY(exec_run(&r->exec, &r->schedule, true));                     /* every microbatch forward and backward */
     if (!plan_has_samples(&r->plan)) TRY(run_emit(r, EVENT_NO_SAMPLES));

@@ -2,7 +2,6 @@
 
 #include "lib/base/clock.h"
 #include "lib/device/stopwatch.h"
-#include "lib/ops/adamw.h"
 #include "lib/ops/reduce.h"
 #include "lib/run/run_state.h"
 #include "lib/run/shadow.h"
@@ -26,7 +25,7 @@ static enum status note_health(struct run *r, const struct step_record *s) {
 /* The factor, from the squares as they are now: one rank's or all ranks'. */
 static enum status decide(struct run *r, const struct step_record *s, double clip) {
     double *x = s->on_device;
-    return adamw_decide(r->device, &x[SCALAR_MULTIPLIER], &x[SCALAR_NORM], &x[SCALAR_SQUARES], r->health, clip,
+    return optimizer_decide(r->device, &x[SCALAR_MULTIPLIER], &x[SCALAR_NORM], &x[SCALAR_SQUARES], r->health, clip,
                         s->unscale);
 }
 

@@ -33,7 +33,7 @@
 /** The loss of the step that is running, from this rank's scalars: summed, or on its way. @collective{mesh}
  *  @errors E_DEVICE, E_TIMEOUT, E_COMM */
 enum status update_sum_loss(struct run *, struct step_record *);
-/** Gradients are complete, own elements summed over all replicas: norm, clipping, AdamW, and publishing what changed.
+/** Gradients are complete, own elements summed over all replicas: norm, clipping, update, and publishing what changed.
  *  @collective{mesh} @errors E_MEMORY, E_DEVICE, E_TIMEOUT, E_COMM */
 enum status update_begin(struct run *, struct step_record *);
 /** Wait for the sums, if they are on their way; put a wrong guess right (*again), and have the numbers come down to the

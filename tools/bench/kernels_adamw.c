@@ -2,15 +2,15 @@
 #include "tools/bench/kernels.h"
 
 #include "lib/device/arena.h"
-#include "lib/ops/adamw.h"
+#include "lib/ops/optimizer.h"
 #include "lib/ops/reduce.h"
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { MAX_PARAMS = 1024 };
 struct update {
-    struct adamw adamw;
-    struct adamw_elements of[MAX_PARAMS];
+    struct optimizer_settings settings;
+    struct optimizer_elements of[MAX_PARAMS];
     struct reduce_buffer grad[MAX_PARAMS];
     int n;
     double *sum;
@@ -19,8 +19,8 @@ struct update {
 };
 
 static void param(struct update *u, int64_t n, bool decay) {
-    if (u->n < MAX_PARAMS) u->of[u->n++] = (struct adamw_elements){.n = n, .weight_dtype = BF16, .grad_dtype = BF16,
-                                                                   .decay = decay};
+    if (u->n < MAX_PARAMS) u->of[u->n++] = (struct optimizer_elements){.n = n, .weight_dtype = BF16,
+                                                                       .grad_dtype = BF16, .decay = decay};
     u->elements += n;
 }
 static void list_params(struct update *u, const struct sizes *z) {
@@ -40,8 +40,8 @@ static int64_t place(struct update *u, char *memory) {
     int64_t at = 0;
     for (int part = 0; part < 5; part++)
         for (int i = 0; i < u->n; i++) {
-            struct adamw_elements *e = &u->of[i];
-            void **places[] = {&e->weight, NULL, &e->master, &e->m, &e->v};
+            struct optimizer_elements *e = &u->of[i];
+            void **places[] = {&e->weight, NULL, &e->master, &e->state[0], &e->state[1]};
             if (memory && part == 1) e->grad = memory + at;
             else if (memory) *places[part] = memory + at;
             at += arena_align(e->n * size[part]);
@@ -50,7 +50,8 @@ static int64_t place(struct update *u, char *memory) {
 }
 
 static enum status fill_update(struct update *u, const struct pool *p, char *memory) {
-    int64_t at_master = (char *)u->of[0].master - memory, at_v = (char *)u->of[0].v - memory, all = place(u, NULL);
+    int64_t at_master = (char *)u->of[0].master - memory, at_v = (char *)u->of[0].state[1] - memory;
+    int64_t all = place(u, NULL);
     TRY(pool_fill(p, memory, p->normal_bf16, at_master, 0));
     TRY(pool_fill(p, memory + at_master, p->normal_fp32, at_v - at_master, 1));
     TRY(pool_fill(p, memory + at_v, p->uniform_fp32, all - at_v, 2));
@@ -58,7 +59,7 @@ static enum status fill_update(struct update *u, const struct pool *p, char *mem
     u->sum = (double *)(memory + all);
     u->work = memory + all + 2 * ARENA_ALIGN;
     double *multiplier = u->sum + ARENA_ALIGN / 8;
-    u->adamw.grad_multiplier = multiplier;
+    u->settings.grad_multiplier = multiplier;
     for (int i = 0; i < u->n; i++) u->grad[i] = (struct reduce_buffer){u->of[i].grad, BF16, u->of[i].n};
     return p->device->upload(p->device, multiplier, &one, sizeof one);
 }
@@ -66,7 +67,7 @@ static enum status fill_update(struct update *u, const struct pool *p, char *mem
 static enum status run_update(const struct bench_case *s, int set) {
     (void)set;
     const struct update *u = s->self;
-    return adamw_update(s->device, &u->adamw, u->of, u->n);
+    return optimizer_update(&optimizer_adamw, s->device, &u->settings, u->of, u->n);
 }
 static enum status run_norm(const struct bench_case *s, int set) {
     (void)set;
@@ -79,7 +80,8 @@ static enum status make_update(struct bench_case *s, const struct pool *p, const
     if (!u) return FAIL(E_MEMORY, "no memory for a case");
     s->self = u;
     list_params(u, z);
-    u->adamw = (struct adamw){.lr = 1e-5, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .step = 100};
+    u->settings = (struct optimizer_settings){.lr = 1e-5, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
+                                              .weight_decay = 0.1, .step = 100};
     s->n_sets = 1;       /* a model's states are larger than any cache */
     s->memory_bytes = place(u, NULL) + 2 * ARENA_ALIGN + arena_align(reduce_work(p->device->kind));
     TRY(p->device->allocate(p->device, s->memory_bytes, &s->memory));

@@ -1,0 +1,48 @@
+#include "lib/ops/optimizer_kernels.h"
+#include <math.h>
+
+/* ---- the update ---- */
+
+static bool is_floating(enum dtype d) { return d == FP64 || d == FP32 || d == BF16 || d == FP16; }
+
+static enum status check(const struct optimizer *o, const struct optimizer_elements *e, int n) {
+    for (int i = 0; i < n; i++)
+        if (!is_floating(e[i].weight_dtype) || !is_floating(e[i].grad_dtype))
+            return FAIL(E_CONFIG, "%s has no kernel for %s weights with %s gradients; use fp64, fp32, bf16 or fp16",
+                        o->name, dtype_name(e[i].weight_dtype), dtype_name(e[i].grad_dtype));
+    return OK;
+}
+
+/* Each of the GPU's launchers takes its own dtype out of the list. */
+enum status optimizer_update(const struct optimizer *o, const struct device *device,
+                             const struct optimizer_settings *a, const struct optimizer_elements *e, int n) {
+    struct optimizer_factors f = o->factors(a);
+    TRY(check(o, e, n));
+    for (int d = 0; d < N_DTYPES && device->kind == DEVICE_CUDA; d++)
+        if (o->cuda[d]) TRY(o->cuda[d](device->stream, &f, a->grad_multiplier, e, n));
+    if (device->kind == DEVICE_CUDA || isnan(*a->grad_multiplier)) return OK;
+    for (int i = 0; i < n; i++) o->cpu[e[i].weight_dtype](&f, *a->grad_multiplier, &e[i]);
+    return OK;
+}
+
+/* ---- the decision ---- */
+
+/* volatile: rounded here, or the compiler might fuse the product with + 1e-6, and the factor not be that of the
+ * norm. */
+static enum status decide_cpu(double *multiplier, double *norm, const double *sum_of_squares, const double *loss,
+                              double clip, double unscale) {
+    volatile double rounded = sqrt(*sum_of_squares) * fabs(unscale);
+    double length = rounded, factor = clip / (length + 1e-6);
+    bool usable = isfinite(length) && (!loss || isfinite(*loss));
+    *norm = length;
+    *multiplier = usable ? (clip > 0 && factor < 1 ? factor : 1) * unscale : (double)NAN;
+    return OK;
+}
+
+enum status optimizer_decide(const struct device *device, double *multiplier, double *norm,
+                             const double *sum_of_squares, const double *loss, double clip, double unscale) {
+    WITH_CUDA(if (device->kind == DEVICE_CUDA)
+                  return optimizer_decide_cuda(device->stream, multiplier, norm, sum_of_squares, loss, clip, unscale);)
+    (void)device;
+    return decide_cpu(multiplier, norm, sum_of_squares, loss, clip, unscale);
+}
