@@ -22,7 +22,7 @@ static const char HELP[] =
     "step's folder, or what --save named\n"
     "  export    its weights for another project: hf, a GPT-2 or Llama of Hugging Face (FILE.safetensors "
     "in F32, of an fp64 run in F64,\n"
-    "            and config.json; a large Llama in several files with an index); llmc, "
+    "            and config.json; a large model in several files with an index); llmc, "
     "a model file of llm.c (fp32, or bf16).\n"
     "            hf: FILE may be a folder; --tokenizer copies a tokenizer's files there, and config.json has its ids "
     "of special tokens\n"
@@ -76,7 +76,7 @@ static enum status format_of(const char *name, const char *arch, const char *typ
 struct export_request { char to[OPTION_TEXT_MAX], tokenizer[OPTION_TEXT_MAX]; int precision; };
 static const struct option EXPORT[] = {
     {"to", OPTION_TEXT, "", 0, 0, NULL, "", "format of the file", "export", offsetof(struct export_request, to)},
-    {"precision", OPTION_CHOICE, NULL, 0, 0, "fp32|bf16", "", "llmc: of the weights", "export",
+    {"precision", OPTION_CHOICE, NULL, 0, 0, "fp32|bf16", "", "of the weights", "export",
      offsetof(struct export_request, precision)},
     {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "", "hf: folder of a tokenizer, whose files go along", "export",
      offsetof(struct export_request, tokenizer)},

@@ -2,7 +2,7 @@
 
 #include "lib/base/log.h"
 #include "lib/checkpoint/hf_again.h"
-#include "lib/checkpoint/hf_files.h"
+#include "lib/ops/pieces.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,12 +71,13 @@ static enum status find_part(const struct import *m, int i, int part, struct hf_
     int n_axes = published_shape(row, &m->program.params[i].type.shape, shape);
     if (!e) return FAIL(E_FORMAT, "%s: tensor %s is missing", path, name);
     if (e->dtype > FP16)
-        return FAIL(E_FORMAT, "%s: tensor %s is %s; weights are F64, F32, BF16 or F16", path, name, e->dtype_name);
-    if (e->n_axes != n_axes) return FAIL(E_FORMAT, "%s: tensor %s has %d axes, not %d", path, name, e->n_axes, n_axes);
+        return FAIL(E_FORMAT, "%s: tensor %s is %s; weights are F64, F32, BF16 or F16", path, e->name, e->dtype_name);
+    if (e->n_axes != n_axes)
+        return FAIL(E_FORMAT, "%s: tensor %s has %d axes, not %d", path, e->name, e->n_axes, n_axes);
     for (int a = 0; a < n_axes; a++)
         if (e->shape[a] != shape[a])
-            return FAIL(E_FORMAT, "%s: axis %d of tensor %s is %" PRId64 ", not %" PRId64, path, a, name, e->shape[a],
-                        shape[a]);
+            return FAIL(E_FORMAT, "%s: axis %d of tensor %s is %" PRId64 ", not %" PRId64, path, a, e->name,
+                        e->shape[a], shape[a]);
     return OK;
 }
 
@@ -120,13 +121,31 @@ static enum status refuse_others(const struct import *m, int found) {
     return OK;
 }
 
+static enum status check_finite(const struct import *m, const struct safetensors_entry *e, const void *x, int64_t n) {
+    if (dtype_all_finite(x, e->dtype, n)) return OK;
+    return FAIL(E_FORMAT, "%s: %s holds a number that is not finite", hf_files_path(m->files), e->name);
+}
+
+/* A matrix is transposed in memory; all else is copied a piece at a time. */
+static enum status copy_transposed(struct import *m, struct hf_tensor t) {
+    const struct safetensors_entry *e = t.entry;
+    int64_t size = (int64_t)dtype_size(e->dtype), bytes = e->end - e->begin;
+    char *room = malloc((size_t)(2 * bytes));
+    enum status status = room ? safetensors_read(t.file, e, 0, bytes, room)
+                              : FAIL(E_MEMORY, "no memory to transpose %s of %" PRId64 " bytes", e->name, bytes);
+    if (status == OK) status = check_finite(m, e, room, bytes / size);
+    if (status == OK) status = pieces_transpose(device_cpu(), room + bytes, room, e->shape[0], e->shape[1], size);
+    if (status == OK) status = checkpoint_weights_append(m->writer, room + bytes, bytes);
+    free(room);
+    return status;
+}
+
 static enum status copy_part(struct import *m, struct hf_tensor t) {
     int64_t size = (int64_t)dtype_size(t.entry->dtype), bytes = t.entry->end - t.entry->begin;
     for (int64_t at = 0; at < bytes; at += AT_A_TIME * size) {
         int64_t now = bytes - at < AT_A_TIME * size ? bytes - at : AT_A_TIME * size;
         TRY(safetensors_read(t.file, t.entry, at, now, m->room));
-        if (!dtype_all_finite(m->room, t.entry->dtype, now / size))
-            return FAIL(E_FORMAT, "%s: %s holds a number that is not finite", hf_files_path(m->files), t.entry->name);
+        TRY(check_finite(m, t.entry, m->room, now / size));
         TRY(checkpoint_weights_append(m->writer, m->room, now));
     }
     return OK;
@@ -134,24 +153,30 @@ static enum status copy_part(struct import *m, struct hf_tensor t) {
 
 static enum status copy_all(struct import *m) {
     for (int i = 0; i < m->program.n_params; i++) {
+        const struct shape *ours = &m->program.params[i].type.shape;
         const struct published *row;
         int layer;
         TRY(row_at(m->kind, &m->program, i, &row, &layer));
-        for (int j = 0; j < n_parts(row, &m->program.params[i].type.shape); j++) {
+        for (int j = 0; j < n_parts(row, ours); j++) {
             struct hf_tensor t;
             TRY(find_part(m, i, j, &t));
-            TRY(copy_part(m, t));
+            TRY(published_is_transposed(row, ours) ? copy_transposed(m, t) : copy_part(m, t));
         }
     }
     return OK;
 }
 
-static enum status import(struct import *m, const char *path, const char *save) {
+static enum status read_sizes(struct import *m, int64_t heads) {
     char config[CHECKPOINT_PATH_MAX];
+    TRY(hf_config_path(hf_files_path(m->files), config));
+    if (m->kind->sizes_read) return m->kind->sizes_read(m->files, config, heads, &m->model);
+    return m->kind->config_read(config, &m->model);
+}
+
+static enum status import(struct import *m, const char *path, int64_t heads, const char *save) {
     int found = 0;
     TRY(hf_files_open(path, &m->files));
-    TRY(hf_config_path(hf_files_path(m->files), config));
-    TRY(m->kind->config_read(config, &m->model));
+    TRY(read_sizes(m, heads));
     TRY(build(m->kind, &m->model, &m->program));
     m->list = calloc((size_t)m->program.n_params, sizeof *m->list);
     m->part = calloc((size_t)hf_files_n(m->files) + 1, sizeof *m->part);
@@ -165,13 +190,13 @@ static enum status import(struct import *m, const char *path, const char *save) 
 
 enum status hf_weights_import(const struct hf_weights *kind, const char *path, int64_t heads, const char *save,
                               struct checkpoint_model *out) {
-    if (heads)
+    if (heads && !kind->sizes_read)
         return FAIL(E_USAGE, "heads=%" PRId64 ", and config.json says the heads of a %s: leave it out", heads,
                     kind->name);
     struct import *m = calloc(1, sizeof *m);
     if (!m) return FAIL(E_MEMORY, "no memory to import %s", path);
     m->kind = kind;
-    enum status status = import(m, path, save);
+    enum status status = import(m, path, heads, save);
     *out = m->model;
     if (m->writer) checkpoint_weights_abandon(&m->writer);
     hf_files_close(&m->files);
@@ -241,11 +266,20 @@ static enum status list_entries(struct export *e, int64_t experts) {
 }
 
 static enum status write_weight(struct export *e, const struct param *w) {
-    int64_t bytes = type_n(&w->type) * (int64_t)dtype_size(e->dtype);
-    void *room = malloc((size_t)bytes);
-    enum status status = room ? checkpoint_read_weight(e->from, w->name, &w->type.shape, e->dtype, room)
+    const struct shape *shape = &w->type.shape;
+    int64_t size = (int64_t)dtype_size(e->dtype), bytes = type_n(&w->type) * size, theirs[PUBLISHED_AXES];
+    const struct published *row;
+    int layer;
+    TRY(row_at(e->kind, &e->program, (int)(w - e->program.params), &row, &layer));
+    bool transposed = published_is_transposed(row, shape);
+    char *room = malloc((size_t)(transposed ? 2 * bytes : bytes));
+    enum status status = room ? checkpoint_read_weight(e->from, w->name, shape, e->dtype, room)
                               : FAIL(E_MEMORY, "no memory for %s of %" PRId64 " bytes", w->name, bytes);
-    if (status == OK) status = hf_files_append(e->writer, room, bytes);
+    if (status == OK && transposed) {
+        published_shape(row, shape, theirs);
+        status = pieces_transpose(device_cpu(), room + bytes, room, theirs[1], theirs[0], size);
+    }
+    if (status == OK) status = hf_files_append(e->writer, transposed ? room + bytes : room, bytes);
     free(room);
     return status;
 }

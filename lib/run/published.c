@@ -36,3 +36,7 @@ int published_shape(const struct published *row, const struct shape *ours, int64
         else theirs[n] *= shape_axis(ours, *c)->n;
     return n + 1;
 }
+
+bool published_is_transposed(const struct published *row, const struct shape *ours) {
+    return strchr(row->axes, ' ') && row->axes[strlen(row->axes) - 1] != ours->axis[ours->n_axes - 1].tag;
+}

@@ -1,5 +1,5 @@
 /* What others call a model's tensors, and how theirs lie in ours: the names of Hugging Face's transformers, by which
- * recordings of different programs are compared (oracle/), and weights come and go (gpt_hf.h, hf_weights.h).
+ * recordings of different programs are compared (oracle/), and weights come and go (hf_weights.h).
  *
  *   ours                  theirs                              axes       ours has      theirs
  *   h%d.qkv.w             transformer.h.%d.attn.c_attn.weight  "C 3HD"   (3,H,D,C)     (C, 3 x H x D): transposed
@@ -24,5 +24,7 @@ const struct published *published_find(const struct published *table, const char
 /** The shape of one tensor of theirs, of a whole tensor of ours that has the row's axes.
  *  @return the number of axes  @collective{none} */
 int published_shape(const struct published *, const struct shape *ours, int64_t theirs[PUBLISHED_AXES]);
+/** Is theirs the transpose of ours: a matrix that ends with another axis? As in GPT-2's Conv1D. @collective{none} */
+bool published_is_transposed(const struct published *, const struct shape *ours);
 
 #endif

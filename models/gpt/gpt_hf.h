@@ -4,11 +4,10 @@
  * Import: F32, F16, BF16 and F64, names with or without the prefix "transformer." (GPT2LMHeadModel.save_pretrained
  * writes it; the older files of the openai-community/gpt2 models do not have it). lm_head.weight is accepted if it
  * equals wte.weight byte by byte: the head is tied. The causal masks of old files (h.N.attn.bias, h.N.attn.masked_bias)
- * are ignored. Any other tensor, and a missing or misshapen one, is refused. So is a config.json of another function
+ * are left out. Any other tensor, and a missing or misshapen one, is refused. So is a config.json of another function
  * (another activation, epsilon or scale; gpt_hf_config.c has all its keys). The number of heads is only in config.json.
  *
- * Export: as save_pretrained does, with "transformer." and without lm_head.weight; F32, or F64 if the checkpoint is in
- * F64.
+ * Export: as save_pretrained does, with "transformer." and without lm_head.weight.
  *
  * Source: huggingface/transformers, models/gpt2/modeling_gpt2.py (Conv1D, gelu_new) and configuration_gpt2.py. */
 #ifndef TRIVIUM_GPT_GPT_HF_H
@@ -23,8 +22,7 @@
 enum status gpt_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
 
 /** Write the checkpoint's weights to `path`, and config.json into the same folder; neither file may exist.
- *  dtype: must be N_DTYPES, this format offers no choice.
- *  @errors E_USAGE: a dtype; E_IO; those of checkpoint_read_weight  @collective{none} */
+ *  dtype: as there.  @errors those of hf_weights_export  @collective{none} */
 enum status gpt_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
 /** Have such files a place for all of this model? @errors E_CONFIG: an own head, experts  @collective{none} */
 enum status gpt_hf_check(const struct checkpoint_model *);

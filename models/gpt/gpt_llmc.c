@@ -24,7 +24,6 @@ struct llmc_file {
     int64_t bytes, padded_vocab;
     enum dtype dtype;
     struct gpt_weights weights;
-    int64_t *at;                         /* byte offset of each weight */
 };
 
 static enum status open_file(struct llmc_file *f) {
@@ -67,47 +66,73 @@ static enum status read_header(struct llmc_file *f, struct checkpoint_model *m) 
                 f->padded_vocab, m->vocab);
 }
 
-/* The header determines the offset of each weight, and the end of the last one, which must be the end of the file. */
-static enum status find_places(struct llmc_file *f) {
-    const struct gpt_weights *g = &f->weights;
-    int64_t at = HEADER_BYTES, size = (int64_t)dtype_size(f->dtype);
-    f->at = calloc((size_t)g->n, sizeof *f->at);
-    if (!f->at) return FAIL(E_MEMORY, "no memory for the list of %d weights", g->n);
-    for (int i = 0; i < g->n; i++) {
-        f->at[i] = at;
-        at += (i == 0 ? f->padded_vocab * g->weight[0].columns : gpt_weight_n(&g->weight[i])) * size;
-    }
-    if (at == f->bytes) return OK;
+static int64_t elements(const struct gpt_weights *g, int i) { return shape_n(&g->weight[i].shape); }
+static int64_t most_elements(const struct gpt_weights *g) {
+    int64_t most = 0;
+    for (int i = 0; i < g->n; i++) most = elements(g, i) > most ? elements(g, i) : most;
+    return most;
+}
+/* Elements in the file: the first weight is the embedding, with rows of padding. */
+static int64_t elements_there(const struct gpt_weights *g, int i, int64_t padded_vocab) {
+    return i == 0 ? padded_vocab * g->model.hidden : elements(g, i);
+}
+
+/* The header determines where the last weight ends, which must be the end of the file. */
+static enum status check_end(const struct llmc_file *f) {
+    int64_t end = HEADER_BYTES;
+    for (int i = 0; i < f->weights.n; i++)
+        end += elements_there(&f->weights, i, f->padded_vocab) * (int64_t)dtype_size(f->dtype);
+    if (end == f->bytes) return OK;
     return FAIL(E_FORMAT, "%s is %s: its header makes %" PRId64 " bytes, and it has %" PRId64, f->path,
-                f->bytes < at ? "truncated" : "too long", at, f->bytes);
+                f->bytes < end ? "truncated" : "too long", end, f->bytes);
 }
 
 /* ---- import ---- */
 
-static enum dtype source_dtype(const struct gpt_source *s, int i) {
-    (void)i;
-    return ((const struct llmc_file *)s->self)->dtype;
+static enum status copy_weights(const struct llmc_file *f, struct checkpoint_writer *w) {
+    const struct gpt_weights *g = &f->weights;
+    int64_t at = HEADER_BYTES, size = (int64_t)dtype_size(f->dtype);
+    void *room = malloc((size_t)(most_elements(g) * size));
+    enum status status = room ? OK : FAIL(E_MEMORY, "no memory for the largest weight of %s", f->path);
+    for (int i = 0; i < g->n && status == OK; i++) {
+        status = read_bytes(f, at, elements(g, i) * size, room);
+        at += elements_there(g, i, f->padded_vocab) * size;
+        if (status == OK && !dtype_all_finite(room, f->dtype, elements(g, i)))
+            status = FAIL(E_FORMAT, "%s: %s holds a number that is not finite", f->path, g->weight[i].name);
+        if (status == OK) status = checkpoint_weights_append(w, room, elements(g, i) * size);
+    }
+    free(room);
+    return status;
 }
 
-static enum status source_read(const struct gpt_source *s, int i, void *to) {
-    const struct llmc_file *f = s->self;
-    return read_bytes(f, f->at[i], gpt_weight_n(&f->weights.weight[i]) * (int64_t)dtype_size(f->dtype), to);
+static enum status create(const struct llmc_file *f, const char *save, struct checkpoint_writer **w) {
+    const struct gpt_weights *g = &f->weights;
+    struct checkpoint_weight *list = calloc((size_t)g->n, sizeof *list);
+    if (!list) return FAIL(E_MEMORY, "no memory for the list of %d weights", g->n);
+    for (int i = 0; i < g->n; i++)
+        list[i] = (struct checkpoint_weight){g->weight[i].name, g->weight[i].shape, f->dtype};
+    enum status status = checkpoint_weights_create(save, &g->model, list, g->n, w);
+    free(list);
+    return status;
 }
 
 static enum status import(struct llmc_file *f, const char *save, struct checkpoint_model *out) {
+    struct checkpoint_writer *w = NULL;
     TRY(open_file(f));
     TRY(read_header(f, out));
     TRY(gpt_weights_init(&f->weights, out));
-    TRY(find_places(f));
-    struct gpt_source source = {f->path, source_dtype, source_read, f};
-    return gpt_weights_import(&f->weights, &source, save);
+    TRY(check_end(f));
+    TRY(create(f, save, &w));
+    enum status status = copy_weights(f, w);
+    if (status == OK) return checkpoint_weights_finish(&w);
+    checkpoint_weights_abandon(&w);
+    return status;
 }
 
 enum status gpt_llmc_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out) {
     if (heads) return FAIL(E_USAGE, "heads=%" PRId64 ", and an llm.c file says its heads itself; leave it out", heads);
     struct llmc_file f = {.path = path};
     enum status status = import(&f, save, out);
-    free(f.at);
     gpt_weights_fini(&f.weights);
     if (f.file) fclose(f.file);
     return status;
@@ -145,17 +170,24 @@ static enum status put_header(const struct llmc_output *o, const struct checkpoi
     return put_bytes(o, header, sizeof header);
 }
 
-static enum status put(void *self, const struct gpt_weight *w, const void *elements) {
-    const struct llmc_output *o = self;
+static enum status put_weights(const struct gpt_weights *g, const struct checkpoint_reader *r,
+                               const struct llmc_output *o) {
     int64_t size = (int64_t)dtype_size(o->dtype);
-    TRY(put_bytes(o, elements, gpt_weight_n(w) * size));
-    bool padded = !strcmp(w->name, "embed.wte");
-    return padded ? put_padding(o, (o->padded_vocab - w->rows) * w->columns * size) : OK;
+    void *room = malloc((size_t)(most_elements(g) * size));
+    enum status status = room ? OK : FAIL(E_MEMORY, "no memory for the largest weight of %s", o->path);
+    for (int i = 0; i < g->n && status == OK; i++) {
+        int64_t n = elements(g, i), there = elements_there(g, i, o->padded_vocab);
+        status = checkpoint_read_weight(r, g->weight[i].name, &g->weight[i].shape, o->dtype, room);
+        if (status == OK) status = put_bytes(o, room, n * size);
+        if (status == OK) status = put_padding(o, (there - n) * size);
+    }
+    free(room);
+    return status;
 }
 
 static enum status write_file(const struct gpt_weights *g, const struct checkpoint_reader *r, struct llmc_output *o) {
     TRY(put_header(o, &g->model));
-    TRY(gpt_weights_export(g, r, o->dtype, put, o));
+    TRY(put_weights(g, r, o));
     return fflush(o->file) == 0 && fsync(fileno(o->file)) == 0 ? OK
                                                                : FAIL(E_IO, "writing %s: %s", o->path, strerror(errno));
 }

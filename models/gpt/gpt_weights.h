@@ -1,4 +1,4 @@
-/* GPT-2's weights and their names in other projects: the common part of their formats (gpt_hf.h, gpt_llmc.h).
+/* GPT-2's weights and their names in other projects (gpt_hf.h, gpt_llmc.h).
  *
  *   ours          shape          llm.c                                 Hugging Face
  *   embed.wte     (V, C)         wte, rows up to a multiple of 128     (names: gpt_published.c)
@@ -21,16 +21,7 @@
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "lib/run/published.h"
 
-struct gpt_weight {
-    const struct published *row;         /* of gpt_published */
-    int64_t layer;                       /* 0 for a weight outside layers */
-    char name[PUBLISHED_NAME_MAX];       /* ours */
-    struct shape shape;                  /* whole */
-    int64_t rows, columns;               /* as a matrix: columns are the input's; a vector is 1 row */
-    int n_axes;                          /* in Hugging Face's file, with the shape `theirs`: */
-    int64_t theirs[PUBLISHED_AXES];
-    bool transposed;                     /* (columns, rows) */
-};
+struct gpt_weight { char name[PUBLISHED_NAME_MAX]; struct shape shape; };   /* ours; whole */
 
 /* In llm.c's order: row by row of the table, each over all layers. */
 struct gpt_weights { struct checkpoint_model model; struct gpt_weight *weight; int n; };
@@ -42,31 +33,5 @@ enum status gpt_weights_check(const struct checkpoint_model *, const char *files
 /** The list for a model of these sizes, already checked. @errors E_MEMORY; those of gpt_build  @collective{none} */
 enum status gpt_weights_init(struct gpt_weights *, const struct checkpoint_model *);
 void gpt_weights_fini(struct gpt_weights *);
-
-static inline int64_t gpt_weight_n(const struct gpt_weight *w) { return w->rows * w->columns; }
-
-/** to (columns, rows) = from (rows, columns)^T, elements of dtype. */
-void gpt_transpose(void *to, const void *from, int64_t rows, int64_t columns, enum dtype);
-
-/* A format as a source of weights: dtype of the i-th of the list, and its elements, in our order. */
-struct gpt_source {
-    const char *path;
-    enum dtype (*dtype)(const struct gpt_source *, int i);
-    enum status (*read)(const struct gpt_source *, int i, void *to);
-    void *self;
-};
-
-/** Write a weights-only checkpoint into `save` from the source, in its precision.
- *  @errors those of the source and of checkpoint_weights_create; E_FORMAT naming a weight that is not finite;
- *  E_MEMORY  @collective{none} */
-enum status gpt_weights_import(const struct gpt_weights *, const struct gpt_source *, const char *save);
-
-/* A format as a sink: called for each weight of the list in order, with its elements in our order and this dtype. */
-typedef enum status gpt_sink(void *self, const struct gpt_weight *, const void *elements);
-
-/** Pass every weight of the checkpoint to the sink. @errors those of checkpoint_read_weight and of the sink;
- *  E_MEMORY  @collective{none} */
-enum status gpt_weights_export(const struct gpt_weights *, const struct checkpoint_reader *, enum dtype, gpt_sink *,
-                               void *self);
 
 #endif
