@@ -11,8 +11,8 @@ extern const struct recipe train_recipe;
  *  table at every call; static storage.
  *  @errors E_INTERNAL: they need more room than the plan has; E_MEMORY  @collective{none} */
 enum status recipe_options(struct option_table *out);
-/** options_create with these, and with `more` (NULL: none) after them. The target begins with a struct plan: it is
- *  cleared, whatever it holds, and its recipe and arch are set.
+/** options_create with these, and with `more` (NULL: none) after them. The target begins with a struct plan; this call
+ *  clears it and sets its recipe and arch.
  *  @errors as above, and as options_create  @collective{none} */
 enum status recipe_options_create(const struct option_table *more, void *target, struct options **out);
 /** A plan of defaults. @errors as above */

@@ -34,7 +34,7 @@ static enum status make_directories(const char *dir) {
     snprintf(path, sizeof path, "%s", dir);
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        mkdir(path, 0777);                                           /* what is missing after all is said below */
+        mkdir(path, 0777);                                           /* if this fails, so does the last mkdir below */
         *slash = '/';
     }
     return mkdir(path, 0777) == 0 || errno == EEXIST ? OK : cannot("make the directory", path);

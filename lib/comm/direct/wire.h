@@ -45,7 +45,7 @@ struct wire_caller {
 };
 
 struct wire_door {
-    int listening;                           /* -1: no one can call */
+    int listening;                           /* the socket; -1: closed, no caller can connect */
     const unsigned char *secret;             /* borrowed */
     int32_t slot, epoch;                     /* the process that callers must name, and its epoch */
     struct wire_caller caller[WIRE_STRANGERS];
