@@ -1,6 +1,6 @@
-/* Zig-zag: of 2 cp pieces of the sequence rank r has numbers r and 2 cp - 1 - r (axis_zigzag). Of a contiguous cut the
- * last rank would see all keys and the first only its own, and everyone would wait for the last. Which of r's pieces of
- * queries meet which of j's pieces of keys:
+/* Zig-zag: the sequence is cut into 2 cp pieces, and rank r has pieces r and 2 cp - 1 - r (axis_zigzag). With a
+ * contiguous cut the last rank's queries would see all keys and the first rank's only their own: all would wait for the
+ * last. The queries of rank r meet the keys of rank j:
  *
  *   j = r    a causal sequence of its own
  *   j < r    all queries see the first piece of keys, none the second

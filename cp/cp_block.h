@@ -5,13 +5,13 @@
 
 #include "lib/ops/attention/attention_pair.h"
 
-/* Blocks: keys and values of a rank, (2,B,T/cp,J,D), dense; and their gradients, as reals. Ring: 2 of each, in turns.
- * Gather: one a rank, and one more of gradients. */
+/* A block: keys and values of a rank, (2,B,T/cp,J,D), dense; its gradients are reals of that shape. The ring has two
+ * blocks and two of gradients, used in turns; the gather one block per rank, and one more of gradients. */
 struct cp_blocks {
     const struct call *call;
-    struct attention_pair pair;          /* of the rank's own queries; cp_pair_with says what it sees */
+    struct attention_pair pair;          /* of the rank's own queries; a meeting sets which keys they see */
     const struct attention_pair_kernels *k;
-    int n, n_sums;                       /* that are there at a time */
+    int n, n_sums;                       /* number of blocks, and of blocks of gradients, in memory at a time */
     int64_t count, bytes, sum_bytes;     /* of a block: elements, bytes, bytes of its gradients */
     int64_t queries;                     /* elements of the rank's queries */
     char *blocks, *sums;                 /* [n] and, in backward, [n_sums] */

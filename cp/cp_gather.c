@@ -1,7 +1,7 @@
-/* Attention over gathered keys and values: every rank has those of all, and keeps its own queries.
+/* Attention over gathered keys and values: every rank gets all keys and values, and keeps its own queries.
  *
  *   forward    all-gather of K and V; the rank's queries meet one block after the other (cp_block.c)
- *   backward   all-gather again; each rank has a part of everybody's dk and dv, as reals: a reduce-scatter
+ *   backward   all-gather again; each rank makes a part of all dk and dv, as reals: a reduce-scatter adds them
  *
  * Sent a layer, S = 2 B T/cp C elements: (cp - 1) S forward; backward (cp - 1) S and (cp - 1) S reals. One hop less
  * than the ring, in two operations; but nothing is computed meanwhile, and all T keys of the layer lie in scratch.

@@ -4,9 +4,9 @@
  * meanwhile it sends that block on to r + 1, and receives the next from r - 1. After cp hops every query has met every
  * key that it may see (cp_block.c).
  *
- * Backward goes round once more. With a block travels what has been summed of its dk and dv, as reals: it is sent on
- * when it has been added to, one hop more than the block itself, and so it comes home. The sum begins with the owner
- * and follows the ring: its order is the layout's.
+ * Backward goes round once more. The sums of a block's dk and dv (reals) travel with the block: each rank adds its part
+ * and sends them on, one hop more than the block itself, so that they end at the owner. The sum begins with the owner
+ * and follows the ring: its order depends on the layout.
  *
  * Sent a layer, S = 2 B T/cp C elements: forward (cp - 1) S; backward (cp - 1) S, and cp S reals. Stored in scratch:
  * two blocks, and in backward the reals of two.

@@ -10,7 +10,7 @@ struct dp_bucket {
     int first, last, n_params;
     int64_t offset, bytes;
     enum dtype dtype;
-    enum mesh_axis axis;            /* over which its params are the same */
+    enum mesh_axis axis;            /* its params are the same on all ranks of this axis */
     int n_ready;                    /* gradients that are final in this step */
     struct comm_request request;
 };

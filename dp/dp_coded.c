@@ -1,16 +1,16 @@
 /* Gradients that travel as codes.
  *
  * Idea: the sum of gradients does not need all bits of its terms. Each rank encodes its gradients in a half to a
- * fiftieth of the bytes (lib/ops/codec.h). With error feedback, what that rounds away is added to the next step's.
+ * fiftieth of the bytes (lib/ops/codec.h). With error feedback, the rounding error is added to the next gradient.
  *
- * Formula, with C(x) what x is taken for after its code, e and f residuals that begin as zero:
+ * Formula, with C(x) the value that x has after encoding and decoding, e and f residuals that begin as zero:
  *     y_r = g_r + e_r     e_r = y_r - C(y_r)          each rank, of its own gradient
  *     z = sum_r C(y_r) + f     f = z - C(z)     g = C(z)         rank p for its own part of the bucket; then all-gather
- * In rank order, so that all replicas have the same bits, and one process that does the same has them too. The serial
- * run has others: it is no reference for this.
+ * Ranks are added in order, so all replicas have the same bits, and so has one process that encodes the same parts. The
+ * serial run does not encode: it is no reference for this.
  *
- * Stored where: in the comm arena, for every bucket two slots of its code's bytes, since all buckets may be in flight
- * at once; and with feedback e (4 bytes per element) and f (4/dp).
+ * Stored where: in the comm arena. Every bucket has two slots as large as its code, since all buckets may be in flight
+ * at once; feedback adds e (4 bytes per element) and f (4/dp).
  *
  * Sent when: the last final gradient of a bucket starts its all-to-all of codes, which overlaps with the rest of
  * backward. BACKWARD_END adds, and gathers the coded sums of all buckets. With b = bytes of the code of 1/dp of a

@@ -1,17 +1,17 @@
 /* Embedding tables, sharded.
  *
  * Idea: tables are nearly all of a recommendation model, and a sample uses few of their rows. So the dense part is
- * replicated, as with data parallelism, and the tables are divided among the same ranks. Samples do not go to where
- * their rows are, nor rows to the samples; their sums do.
+ * replicated, as with data parallelism, and the tables are divided among the same ranks. Neither samples nor rows
+ * travel: the owners of the rows send sums of rows.
  *
  *   by table   a rank has F/n tables. It looks up for the samples of all n replicas, and an all-to-all brings each
  *              replica its samples' pooled vectors: (n, F/n, B, D) -> (1, F, B, D)
- *   by row     a rank has V/n rows of every table, and adds up what it has of each bag; the sums of the ranks' parts
- *              are scattered: (n, F, B, D) partial -> (1, F, B, D)
+ *   by row     a rank has V/n rows of every table, and adds up its own rows of each bag; a reduce-scatter adds the
+ *              ranks' parts: (n, F, B, D) partial -> (1, F, B, D)
  *
- * Backward is the same the other way round: the owner gets dpooled of all samples, by an all-to-all or an all-gather.
- * A row's owner gets every use of it, so its gradient is complete there: no sum over ranks follows, and the owner
- * updates it. The ids need no message, since every rank can read every sample.
+ * Backward is the reverse: the owner gets dpooled of all samples, by an all-to-all or an all-gather. So a row's
+ * gradient is complete at its owner, which updates the row: no sum over ranks follows. The ids need no message, since
+ * every rank can read every sample.
  *
  * Stored where: tables, and what is kept of their rows, F V (D + 1) / n numbers a rank; records of the owner's bags in
  * the gradient arena (lib/ops/rec/embedding_bag.h).
@@ -22,8 +22,8 @@
  * Late updates (--emb-delay): lib/run/optim_rows.h. Tables that are larger than memory (--emb-cache, --emb-store): the
  * rewrite says in which tier a table is and how many of its rows are cached; lib/run/hot_rows.h does the rest.
  *
- * What breaks: a sender's gradients of a row squared by themselves; a row's gradient summed over the replicas again; an
- * owner that looks up its own samples only.
+ * What breaks: an owner that squares each sender's gradient of a row, and not their sum; a row's gradient that is
+ * summed over the replicas again; an owner that looks up its own samples only.
  *
  * Source: Naumov et al. 2019 and Mudigere et al. 2022 (DLRM: hybrid parallelism, by table and by row); Lian et al. 2021
  * (Persia: late updates of tables, with a dense part in time). */

@@ -1,4 +1,4 @@
-/* Tables of recommendation models, sharded over the replicas, and updates that are late. See emb.c. */
+/* Tables of recommendation models, sharded over the replicas, and late updates of their rows. See emb.c. */
 #ifndef TRIVIUM_EMB_EMB_H
 #define TRIVIUM_EMB_EMB_H
 

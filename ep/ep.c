@@ -3,19 +3,19 @@
  * Idea: a token uses k of E experts, but a rank that holds them all holds E. Of the dp x cp replicas, which have
  * different tokens, let ep neighbors each keep E/ep experts, and send tokens to where their experts are.
  *
- *   dispatch -> (E, P/ep, R, C)   a place for every expert, sending rank and row; this rank has what it sends
- *   reshard  -> (E/ep, P, R, C)   an all-to-all: this rank has what its experts get, of all ep ranks
+ *   dispatch -> (E, P/ep, R, C)   a place for every expert, sending rank and row; this rank has the rows that it sends
+ *   reshard  -> (E/ep, P, R, C)   an all-to-all: this rank has the rows of its experts, of all ep ranks
  *   experts     (E/ep, P, R, C)   E/ep products, of ep R rows each
  *   reshard  -> (E, P/ep, R, C)   back, and combine
  *
  * Backward is the same two exchanges. Sizes do not depend on where tokens go (lib/ops/moe/moe_route.h): an empty place
- * is a row of zeros, and is sent. Packed (lib/ops/moe/moe_pack.h), E is ep boxes of R rows, sent the same way, and the
- * number of used rows of each box is sent along. Nothing is computed here, so all layouts give the serial run's
- * numbers.
+ * is a row of zeros, and is sent. When rows are packed (lib/ops/moe/moe_pack.h), a box of R rows for each of the ep
+ * ranks takes the place of E, and each box has its number of used rows. ep computes nothing itself, so all layouts give
+ * the serial run's numbers.
  *
- * Stored where: E/ep experts per rank, and their states. dp cp / ep ranks have the same ones (AXIS_EDP): dp/ sums their
- * gradients over these, zero/ shards them over these. All else as without ep. tp ranks each have all
- * the experts of their replica, and repeat their work; with sp each has other tokens.
+ * Stored where: E/ep experts per rank, and their states. dp cp / ep ranks have the same experts (AXIS_EDP): dp/ sums
+ * their gradients over these ranks, and zero/ shards them. All other params are as without ep. Each tp rank has all
+ * experts of its replica, and repeats their work; with sp each has other tokens.
  *
  * Sent when: forward and backward of each layer and microbatch, 2 + 2 times (ep-1)/ep of E R C elements.
  *

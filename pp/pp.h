@@ -29,9 +29,9 @@ struct pp_shape pp_shape_of_plan(const struct plan *);
 enum status pp_schedule(const struct plan *, struct schedule *);
 enum status pp_schedules(const struct plan *, struct schedule *);
 
-/** The costs that --schedule-times and --schedule-memory say; false: they are no numbers, or too few. */
+/** The costs of --schedule-times and --schedule-memory; false: not numbers, or too few. */
 bool pp_read_times(const struct pp_options *, struct pp_costs *);
-/** @errors E_CONFIG: they cannot be read, or the schedule does not go by them */
+/** @errors E_CONFIG: they cannot be read, or the schedule's order does not depend on them */
 enum status pp_check_times(const struct plan *);
 /** @errors E_CONFIG: a schedule without a flush, and something that needs all stages at one update */
 enum status pp_check_endless(const struct plan *);

@@ -7,8 +7,8 @@
  * 2  .  .  F0 F1 .  .  B0--- F2 B1--- F3 B2--- F4 B3--- F5 B4--- F6 B5--- F7 B6--- .  B7--- .  .  .  .
  * 3  .  .  .  F0 B0--- F1 B1--- F2 B2--- F3 B3--- F4 B4--- F5 B5--- F6 B6--- F7 B7--- .  .  .  .  .  .
  *
- * The price: a gradient is stale, and which weights a microbatch reads depends on its stage. With w = p - 1 - stage and
- * t the microbatch since the last flush, the updates that the weights have had which t reads:
+ * The price: a gradient is stale, and the weights that a microbatch reads depend on the stage. Let w = p - 1 - stage,
+ * and t the microbatch's number since the last flush. Each formula counts the updates in the weights that t reads:
  *
  * PipeDream: max(0, floor((t - w) / k)), forward and backward. A stage keeps (stashes) what a microbatch's forward has
  * read until its backward. Invented to remove the flush. ceil(w / k) + 1 versions of the weights.
@@ -34,8 +34,8 @@
  * 2  F 0 0 0 0 0 1 1 1  B 0 0 0 0 1 1 1 1  1 version
  * 3  F 0 0 0 0 1 1 1 1  B 0 0 0 0 1 1 1 1  1 version
  *
- * The schedule says how many updates ago the weights were made that an action reads (its age), as seen from the newest
- * on its rank; the executor finds the slot (lib/run/versions.h).
+ * The schedule has an age for each action: how many updates its weights are older than the newest on its rank. The
+ * executor finds their slot (lib/run/versions.h).
  *
  * Source: Narayanan et al. 2019 (PipeDream), section 3.3; Narayanan et al. 2021, "Memory-efficient pipeline-parallel
  * DNN training" (2BW); Yang et al. 2021 (PipeMare). */

@@ -1,7 +1,7 @@
 /* Controllable memory: V-Half and V-Min. p = 4, m = 8, F = Bi = W = 1 of a rank; small letters: the way back.
  *
- * What a pipeline keeps is how long a microbatch's activations live, from F to W, over how often a microbatch comes. So
- * design the life of one microbatch, the building block, and repeat it every 6 units: F, B and W of two chunks are 6.
+ * A rank keeps the life time of a microbatch's activations, from F to W, divided by the time between two microbatches.
+ * So design the life of one microbatch, the building block, and repeat it every 6 units: F, B, W of two chunks are 6.
  * On the vee the way down and the way back balance: every rank keeps the same.
  *
  *   rank i does F0 at a i, F1 at t1 + b (p-1-i), B1 at t2 + c i, B0 at t3 + d (p-1-i), and W in the units left over

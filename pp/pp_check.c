@@ -2,8 +2,8 @@
  *
  *   by itself       a stage runs F, then B (then W, if weight gradients are split off) of every chunk and microbatch,
  *                   each once
- *   transfers       a receive is directly before the action that reads it and a send directly after the action that
- *                   made it: the sent data is in scratch memory, which the next action overwrites. The first virtual
+ *   transfers       a receive is directly before the action that reads the message, a send directly after the action
+ *                   that made it: sent data is in scratch memory, which the next action overwrites. The first virtual
  *                   stage has no stage before it, the last none after it; every other edge has both ends
  *   with others     in simulation, each receive gets its own message, none is left over, and all stages finish
  *

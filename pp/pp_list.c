@@ -1,17 +1,17 @@
 /* Orders by list scheduling: one simulated run of all ranks.
  *
- * Whenever a rank is free it takes, of what it could begin first: a backward that is there, else a forward that its
- * limits allow, else a weight gradient, if nothing comes for a good part of its time. The order in which it takes them
- * is its schedule.
+ * A free rank takes the action that it could begin first: a backward whose gradient has arrived, else a forward within
+ * its limits, else a weight gradient if no message arrives for a good part of its time. The order in which it takes
+ * actions is its schedule.
  *
- * Of forwards the deepest stage goes first, of backwards the shallowest: both are nearest to the end of their way. A
- * rank's memory is counted in chunks of microbatches: F keeps one, B frees what W does not need, W the rest. A shallow
- * stage leaves room for the deeper stages of its rank; else the first ones fill it, and no microbatch ever comes back.
+ * Forwards of the deepest stage go first, and backwards of the shallowest: both are nearest to their end. A rank's
+ * memory is counted in chunks of microbatches: F keeps one, B frees what W does not need, W the rest. A shallow stage
+ * leaves room for the deeper stages of its rank; otherwise it fills the memory, and no microbatch ever comes back.
  *
  * Times are integers and ties go to the lower rank, so that every rank computes the same.
  *
- * What breaks: a rank that decides by what it cannot know yet. A decision looks at arrivals that are certain, never at
- * other ranks' plans. */
+ * What breaks: a decision by events that have not happened yet. A decision looks at messages that have been sent, never
+ * at what other ranks will do. */
 #include "pp/pp_orders.h"
 
 #include "lib/base/grow.h"

@@ -4,7 +4,7 @@
 
 #include "pp/pp_schedule.h"
 
-/** All stages without an action: what order_all is given. */
+/** All stages, without actions yet: the input of order_all. */
 void pp_begin_all(const struct pp_schedule *, const struct pp_shape *, struct schedule *stages);
 
 struct pp_count {
@@ -22,17 +22,17 @@ struct pp_phase { int times; const char *letters; };
  *  @collective{none} */
 void pp_phases(const struct pp_phase *, int n_phases, struct schedule *out);
 
-/* What a free rank takes, of what is there. */
+/* The kind of action that a free rank takes first. */
 enum pp_prefer { PP_BACKWARD_FIRST, PP_FORWARD_FIRST, PP_IN_TURNS };
 struct pp_policy {
     enum pp_prefer prefer;
     int memory;                  /* chunks of microbatches in flight on a rank, at most; 0: any number */
     int slope, more;             /* forwards ahead of backwards on virtual stage s, at most: slope (n_virtual - s) +
                                   * more; slope 0: any number */
-    int gap;                     /* a W is put in where nothing comes for this part of its time, in percent */
+    int gap;                     /* a W fills an idle time of at least this part of its own, in percent */
 };
-/** The actions of all stages, stages[n_stages], in one simulated run. @return false: with so little memory it does not
- *  end; what there is of it is in stages.  @collective{none} */
+/** The actions of all stages, stages[n_stages], in one simulated run. @return false: with so little memory the run does
+ *  not end; stages has the actions until then.  @collective{none} */
 bool pp_list(const struct pp_schedule *, const struct pp_shape *, const struct pp_policy *, struct schedule *stages);
 
 #endif

@@ -1,5 +1,5 @@
-/* What a plan may not ask of its schedule: times that it does not go by (--schedule-times, --schedule-memory), and what
- * cannot be without a flush. */
+/* What a schedule refuses of a plan: --schedule-times and --schedule-memory that its order does not depend on, and what
+ * is impossible without a flush. */
 #include "pp/pp.h"
 
 #include <stdlib.h>

@@ -12,14 +12,14 @@
 /* The input of a schedule: stages of the pipeline (ranks along pp), model chunks per stage, microbatches per step. */
 struct pp_shape {
     int n_stages, n_chunks, n_microbatches;
-    /* What orders by list scheduling go by: the times of an action's F, Bi and W and of a message, integers of any
-     * unit; of what F keeps, how much W needs, in thousandths; and how many chunks of microbatches a rank may keep. 0:
-     * F = Bi = W, all of it, and as many as the row says. */
+    /* The input of list scheduling: times of F, Bi, W and of a message, integers of any unit; held: how much of what F
+     * keeps W needs, in thousandths; memory: the chunks of microbatches that a rank may keep. Zeros: F = Bi = W, all
+     * of it, and the row's number. */
     struct pp_costs { int64_t f, bi, w, transfer; int held, memory; } cost;
     const struct pp_table *table;   /* of a user's schedule */
 };
 
-/* How long a stage's forward, input gradient and weight gradient of a microbatch take, in all its chunks together. */
+/* Times of a stage's forward, input gradient and weight gradient of a microbatch, summed over its chunks. */
 struct pp_work { double f, bi, w; };
 
 /* The virtual stages of the model, in its order, and the rank of each. */
@@ -48,11 +48,11 @@ struct pp_schedule {
      * but the actions is set. */
     void (*order)(const struct pp_shape *, int stage, struct schedule *out);
     void (*order_all)(const struct pp_shape *, struct schedule *stages);   /* of all stages at once, in its place */
-    /* Staging buffers per channel with which no send ever waits for room, the least number of them: the number of
-     * copies of sent activations that a stage keeps. NULL: 1. */
+    /* The least number of staging buffers per channel with which no send ever waits for room: the number of copies
+     * of sent activations that a stage keeps. NULL: 1. */
     int (*depth)(const struct pp_schedule *, const struct pp_shape *);
-    /* Closed forms, by which the tests judge the order; NULL: none is known. Peak: of pp_peak_in_flight. Bubble, and
-     * its formula in words: what a stage idles from its own first action to its last, when a transfer takes no time. */
+    /* Closed forms that the tests hold the order against; NULL: none is known. peak: of pp_peak_in_flight. bubble, and
+     * its formula as text: the time a stage idles between its own first and last action if transfers take no time. */
     int (*peak)(const struct pp_shape *, int stage);
     double (*bubble)(const struct pp_shape *, const struct pp_work *);
     const char *bubble_text;
@@ -98,8 +98,8 @@ int pp_n_virtual(const struct pp_placement *, const struct pp_shape *);
 /** The shape's cost, of times in any unit and the share of a microbatch's activations that W needs (0: all of it). */
 struct pp_costs pp_costs_of(const struct pp_work *, double transfer, double held, int memory);
 
-/** Refuse a shape that has no schedule. Pure.
- *  @errors E_CONFIG: chunks with a schedule that takes none, or without a pipeline; what the row refuses */
+/** Refuse a shape that the schedule does not support. Pure.
+ *  @errors E_CONFIG: chunks with a schedule that takes none, or without a pipeline; or the row refuses the shape */
 enum status pp_schedule_legal(const struct pp_schedule *, const struct pp_shape *);
 
 /** The actions of one stage of a legal schedule: 0 <= stage < n_stages. send_depth is left 0. Free with schedule_fini.
@@ -108,11 +108,11 @@ void pp_schedule_make(const struct pp_schedule *, const struct pp_shape *, int s
 /** Those of all stages: stages[n_stages]. */
 void pp_schedules_make(const struct pp_schedule *, const struct pp_shape *, struct schedule *stages);
 
-/** A schedule without a flush as a table with an end: the fill, this many updates, and the drain. Its hops are the
- *  original's; free the actions alone. */
+/** A schedule without a flush, unrolled: the fill, this many updates, and the drain. It borrows the original's hops:
+ *  free the actions alone. */
 void pp_unroll(const struct schedule *, int updates, struct schedule *out);
 
-/** The stage's schedule, made before, will begin steps before the one before is known to be right: its early actions,
+/** Mark the early actions of a stage's finished schedule, those that begin before the last step is known to be right,
  *  and the messages in flight then (struct schedule; pp_validate.c). */
 void pp_validate(const struct pp_schedule *, const struct pp_shape *, struct schedule *stage);
 
@@ -134,8 +134,8 @@ int pp_simulated_depth(const struct pp_schedule *, const struct pp_shape *);
 /** The row's depth. */
 int pp_send_depth(const struct pp_schedule *, const struct pp_shape *);
 
-/** The largest number of (chunk, microbatch) pairs in flight at any time: forward has run, what frees its activations
- *  (backward, or the weight gradient where that is apart) has not. */
+/** The largest number of (chunk, microbatch) pairs in flight at any time: the forward has run, but not yet the action
+ *  that frees its activations (backward, or W where that is an action of its own). */
 int pp_peak_in_flight(const struct schedule *);
 
 #endif

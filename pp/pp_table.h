@@ -22,7 +22,7 @@ struct pp_table {
 enum status pp_table_read(const char *path, struct pp_table **out);
 void pp_table_free(struct pp_table **);
 
-/** The table of a path, read once and kept by the process until another is wanted; not to be freed.
+/** The table of a path, read once and kept by the process until a call names another path; borrowed.
  *  @errors as pp_table_read  @collective{none} */
 enum status pp_table_of(const char *path, const struct pp_table **out);
 
@@ -30,7 +30,7 @@ enum status pp_table_of(const char *path, const struct pp_table **out);
 void pp_table_write(const struct pp_schedule *, const struct pp_shape *, const struct schedule *stages, FILE *);
 
 /* ---- pp_table_row.c ---- */
-/** Its row and placement, of what has been read. */
+/** Make the table's row and placement from what has been read. */
 void pp_table_make_row(struct pp_table *);
 
 /* ---- pp_table_check.c ---- */

@@ -2,8 +2,8 @@
  *
  *   once        every stage's F and B (or F, I, W) of every microbatch, and in this order
  *   neighbors   a stage is on the rank of the stage before it, or on its neighbor in the ring: messages go no further
- *   in order    what one rank sends another in one direction is received in the order in which it is sent
- *   the end     no rank waits for what comes after something that waits for itself */
+ *   in order    messages from one rank to another in one direction are received in the order in which they are sent
+ *   the end     no cycle of ranks that wait for each other */
 #include "pp/pp_table.h"
 
 #include "lib/base/grow.h"

@@ -8,7 +8,7 @@
 /* In any unit: an action of each kind on one chunk and microbatch; a message's transfer. */
 struct pp_times { double tape[N_TAPES], transfer; };
 
-/** Those of a row's actions, when a stage's work on a microbatch takes this long; a chunk takes its share of it. */
+/** The times of a row's actions when a stage's work on a microbatch takes this long; a chunk takes its share. */
 struct pp_times pp_times_of(const struct pp_schedule *, const struct pp_shape *, const struct pp_work *,
                             double transfer);
 

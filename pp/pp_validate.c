@@ -1,17 +1,17 @@
 /* How far a step may go on weights that may be wrong (--optim-sync validate; lib/run/update.h).
  *
- * Early actions of a stage are its first forwards: all that it does before a backward writes gradients. They run again
- * when the weights were wrong, on all stages together; until then a stage waits for no other. So no early action may
- * wait for one that is not early on its own stage: the cut is *consistent*.
+ * Early actions of a stage are its first forwards: all actions before the first backward, which writes gradients. If
+ * the weights were wrong, all stages run them again together; until then a stage waits for no other. So an early action
+ * may only wait for actions that are early on their own stages: the cut is *consistent*.
  *
  *   early(stage)  = the longest beginning of its order without a backward, whose receives all have early sends
  *
- * From the first backward on, and from a receive whose send is late, the cut moves to the front until that holds. On a
- * line it holds at once: every stage warms up longer than the next. On a V it may not.
+ * The cut begins at the first backward and moves to the front while some receive before it has a late send. On a line
+ * that never happens: every stage warms up longer than the next. On a V it may.
  *
- * What was sent early need not have been received early: those messages come to a stage that has begun again, and it
- * first drops them, by channel (under_way). Here p = 4, m = 8 of ZB-H2: stage 0 has 7 early forwards, stage 1 has 5:
- * two are in flight.
+ * A message sent early may be received late: it reaches a stage that has begun again, which drops it first, by channel
+ * (under_way). Here p = 4, m = 8 of ZB-H2: stage 0 has 7 early forwards and stage 1 has 5, so two messages are in
+ * flight.
  *
  * The idea of a consistent cut: Chandy and Lamport 1985. */
 #include "pp/pp_schedule.h"

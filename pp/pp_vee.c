@@ -1,7 +1,7 @@
 /* Down the ranks and back: ZB-V and DualPipeV. p = 4, m = 8, F = Bi = W = 1 of a rank; small letters: the way back.
  *
- * ZB-V. Rank 0 has the first stage and the last: no bubble, in 1F1B's memory, because what a rank keeps longest of the
- * way down it keeps shortest of the way back. Invented to have ZB-H2's bubble with half of its memory.
+ * ZB-V. Rank 0 has the first stage and the last: no bubble, in 1F1B's memory, because a rank that keeps activations
+ * long on the way down keeps them briefly on the way back. Invented to have ZB-H2's bubble with half of its memory.
  * Bubble 0 if F = Bi = W; peak 2p chunks of half a stage on every rank, p microbatches; 1 copy of the weights.
  * 0  F0F1F2F3F4F5F6f0b0w0f1b1w1f2b2w2f3b3w3F7B0W0f4b4w4B1W1f5b5w5B2W2f6b6w6B3W3f7b7w7B4W4B5W5B6W6B7W7. . .
  * 1  . F0F1F2F3F4f0F5f1b0w0f2b1w1f3b2w2F6B0W0f4b3w3F7B1W1f5b4w4B2W2f6b5w5B3W3f7b6w6B4b7B5W4B6W5B7W6w7W7. .

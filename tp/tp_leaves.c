@@ -1,8 +1,8 @@
 /* Leaves of the axes that tp may cut.
  *
  * With --sums fixed (lib/program/sums.h) every layout sums as the widest one does, which has MOST_LEAVES tp ranks, or
- * as many as divide the axis. Which axes, and how many leaves, is known before anything is cut: one rank has the same.
- * A vocabulary need not divide; its last leaves are short or empty, and ranks pad them to whole ones.
+ * as many as divide the axis. Axes and numbers of leaves follow from the model alone: one rank has the same. A
+ * vocabulary need not divide; its last leaves are short or empty, and ranks pad them to whole ones.
  *
  * Tokens have leaves, too, as sp cuts them. All activations get the axis from the token ids. */
 #include "tp/tp_leaves.h"

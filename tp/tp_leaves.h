@@ -1,4 +1,4 @@
-/* With --sums fixed: what sums over an axis that tp may cut are made of. See tp_leaves.c. */
+/* With --sums fixed: the parts, or leaves, of a sum over an axis that tp may cut. See tp_leaves.c. */
 #ifndef TRIVIUM_TP_TP_LEAVES_H
 #define TRIVIUM_TP_TP_LEAVES_H
 

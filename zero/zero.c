@@ -10,8 +10,8 @@
  * Formula (bytes per parameter and rank; w = g = 2, s = 12 in bf16 with fp32 states):
  *   stage 1   w + g + s/N = 4 + 12/N       stage 2   w + (g + s)/N = 2 + 14/N       stage 3   (w + g + s)/N = 16/N
  *
- * N replicas hold the same param: dp x cp of them, or those of an expert (param_replicas). They need not all share a
- * state (zero_shards.c), and backward need not gather from all (zero_second.c).
+ * N replicas hold the same param: dp x cp of them, or fewer for an expert (param_replicas). A state may be sharded over
+ * some of them (zero_shards.c), and backward may gather from some (zero_second.c).
  *
  * Stored where: every param is sharded by itself into N equal shards, rounded up; rank r owns elements r shard to
  * (r + 1) shard - 1. So a tied weight has the same shards on both pipeline stages. Whole gradients (stages 2, 3) and

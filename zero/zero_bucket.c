@@ -11,8 +11,8 @@
  * The copy has a second use: the gradient's buffer is free as soon as it has been copied. So stages 2 and 3 keep whole
  * gradients of only one block at a time.
  *
- * With offload own gradients are in host memory at stages 2 and 3: a bucket's shard goes down when its slot is wanted
- * again, or backward ends, and the host adds it.
+ * With offload, own gradients are in host memory at stages 2 and 3: a bucket's shard is copied to the host when its
+ * slot is needed again or backward ends, and the host adds it.
  *
  * Two slots alternate: one bucket is filled while the other is in flight. The order of gradients is predicted from the
  * rows and the schedule, so every bucket's size, and the memory of the slots, is known before the first step.

@@ -1,15 +1,15 @@
 /* Gradients on their way to their owners, as codes (--grad-codec).
  *
- * Idea: buckets as in zero_bucket.c, rank by rank. But a full one is encoded shard by shard, and goes as an all-to-all
- * of bytes instead of a reduce-scatter; the owner decodes its shard of all ranks and adds in rank order
- * (lib/comm/coded.h). That is the first half of what dp does. The second half falls away: a sum stays with its owner,
+ * Idea: buckets as in zero_bucket.c, rank by rank. But a full bucket is encoded shard by shard and sent in an
+ * all-to-all of bytes instead of a reduce-scatter; the owner decodes its shard of all ranks and adds in rank order
+ * (lib/comm/coded.h). That is the first half of what dp does. There is no second half: a sum stays with its owner,
  * unrounded.
  *
- * Formula, with C(x) what x is taken for after its code, for each gradient g_r of rank r that gets ready:
+ * Formula, with C(x) the value of x after encoding and decoding, for each gradient g_r of rank r that gets ready:
  *     y_r = g_r + e_r     e_r = y_r - C(y_r)     own gradient (+)= sum_r C(y_r)
- * Stages 2 and 3 do so for each microbatch: what one leaves the next takes along.
+ * Stages 2 and 3 do so for each microbatch: a microbatch's residual is added to the next one's gradient.
  *
- * Stored where: in the comm arena, for each of two slots twice a bucket's codes; with feedback e, by param, whole on
+ * Stored where: in the comm arena. Each of two slots has twice a bucket's codes. Feedback adds e, by param, whole on
  * every rank: 4 bytes per parameter that ZeRO does not shard.
  *
  * Sent when: as in zero.c, in b n (n-1)/n bytes, b n = the codes of all n shards of a bucket.

@@ -7,15 +7,15 @@
 
 struct zero_coded {
     struct codec codec;
-    struct coded slot[ZERO_SLOTS];       /* sent and got: the codes of all shards of a slot's bucket, */
-    int64_t code_bytes[ZERO_SLOTS];      /* and their bytes, of the largest that uses it */
+    struct coded slot[ZERO_SLOTS];       /* codes sent and received: of all shards of a slot's bucket */
+    int64_t code_bytes[ZERO_SLOTS];      /* their bytes, for the largest bucket of the slot */
     int n_residuals;                     /* entries of the two tables, by param; 0: no feedback */
     int64_t *residual_n;                 /* elements; 0: it has no gradient here */
     float **residual;
 };
 
-/** For these buckets, of gradients in fp32 and in host memory. codec: as what they travel; feedback: what that rounds
- *  away is added to the param's next gradient. @errors E_MEMORY  @collective{none} */
+/** For these buckets, of gradients in fp32 and in host memory. codec: their code on the wire; feedback: its rounding
+ *  error is added to the param's next gradient. @errors E_MEMORY  @collective{none} */
 enum status zero_coded_init(struct zero_coded *, const struct zero_buckets *, const struct program *, struct codec,
                             bool feedback);
 void zero_coded_fini(struct zero_coded *);
@@ -23,9 +23,9 @@ void zero_coded_fini(struct zero_coded *);
 /** Bytes of comm memory for codes and residuals; lay them out there, zeroed. */
 int64_t zero_coded_comm_bytes(const struct zero_coded *);
 void zero_coded_place(struct zero_coded *, void *comm);
-/** Bills the all-to-alls of a step, one per bucket, and what a checkpoint has of the residuals. */
+/** Bills the all-to-alls of a step, one per bucket, and the residuals in a checkpoint. */
 void zero_coded_bill(const struct zero_coded *, const struct zero_buckets *, const struct program *, struct bill *);
-/** What the gradients of param i left, as a term of checkpoints; false: there are only i (technique.h). */
+/** The residual of param i, as a term of checkpoints; false: i is beyond the last one (technique.h). */
 bool zero_coded_term(const struct zero_coded *, const struct program *, int i, struct rank_term *out);
 
 /** Instead of the reduce-scatter of a slot's bucket, whose `full` is filled; it changes.

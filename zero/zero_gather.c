@@ -3,16 +3,15 @@
  * Idea: a block's weights are gathered a block ahead, while the block before computes. PARAM_AHEAD starts a
  * gather, PARAM_NEEDED waits for it.
  *
- *   stages 1, 2   a weight that its owners have updated is gathered in place, once, by whatever forward comes first:
- *                 the next step's, or an evaluation's. Between steps nothing is in flight
+ *   stages 1, 2   the first forward after an update gathers the weight in place, once: the next step's forward, or an
+ *                 evaluation's. Between steps nothing is in flight
  *   stage 3       each forward and each backward gathers into a buffer, which is freed behind the block; with second
  *                 shards (zero_second.c) backward does so within a node, with a codec (zero_quantized.c) as codes
  *
- * The weights of an endless pipeline have versions, and its next forward may be with older ones: there they are
- * gathered in the update. A weight shard in host memory or in a file is brought up first; from a file this rank waits
- * for it.
+ * The weights of an endless pipeline have versions, and its next forward may use older ones: there the update gathers
+ * them. A weight shard in host memory or in a file is copied to the device first; this rank waits for a read of a file.
  *
- * What breaks: a forward that begins before its gather has ended, or reads what is old; a gather too many, since the
+ * What breaks: a forward that begins before its gather has ended, or reads old weights; a gather too many, since the
  * bill counts them. */
 #include "zero/zero_gather.h"
 

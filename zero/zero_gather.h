@@ -6,19 +6,19 @@
 #include "zero/zero_quantized.h"
 
 struct zero_gather {
-    struct zero_quantized quantized; /* as what weights travel */
+    struct zero_quantized quantized; /* the code of weights on the wire */
     struct comm_request *gathers;    /* by param: the gather of its weights */
-    bool *stale;                     /* by param, stages 1 and 2: its owners may have other weights than this rank */
+    bool *stale;                     /* by param, stages 1 and 2: its owners may have newer weights than this rank */
 };
 
-/** Bill the gathers of a step, what of a file they read, and the comm memory that zero_gather_open takes.
+/** Bill the gathers of a step, the bytes that they read from a file, and the comm memory that zero_gather_open takes.
  *  @errors E_MEMORY  @collective{none} */
 enum status zero_gather_bill(const struct plan *, const struct compiled *, struct bill *);
 
-/** Take its memory, and subscribe to what happens to params. *z is zero before. @errors E_MEMORY, E_DEVICE, E_INTERNAL
+/** Take its memory, and subscribe to the events of params. *z is zero before. @errors E_MEMORY, E_DEVICE, E_INTERNAL
  *  @collective{none} */
 enum status zero_gather_open(struct run *, struct zero_gather *z);
-/** Also of one that could not be opened. */
+/** Also after an open that failed. */
 void zero_gather_close(struct zero_gather *);
 
 #endif

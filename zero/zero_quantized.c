@@ -3,18 +3,18 @@
  * Idea: a weight that is used once and thrown away need not arrive with all its bits. Each owner keeps its shard exact
  * and sends a code of it; everyone computes with what the codes stand for.
  *
- * Formula, with C(x) what x is taken for after its code (lib/ops/codec.h), w_r the shard of rank r:
+ * Formula, with C(x) the value of x after encoding and decoding (lib/ops/codec.h), w_r the shard of rank r:
  *     every use    w^ = C(w_0) C(w_1) ... C(w_(n-1))      on every rank, on the owner too
  *     update       w_r <- AdamW(w_r, d loss / d w^)       of the exact shard: a straight-through estimator
  * The owner, too, takes C(w_r) and not w_r: else one replica's model would differ from another's, and from tp's and
- * the tied head's copies. Nothing is left for the next gather, as a residual of gradients is: the exact shard has it.
+ * the tied head's copies. There is no residual, as gradients have one: the owner's exact shard loses nothing.
  * An evaluation computes with w^, as forward does; a checkpoint has w.
  *
  * Blocks of a code begin with a shard. So w^ depends on how many ranks share a param (--shard, dp, tp, ep), and a
  * layout's reference is one process that rounds by the same parts, not the serial run.
  *
- * Which: params whose code is shorter than their shard, b < s, with b bytes of a code and s of a shard of shard_n
- * elements. An int8 of one element has 5 bytes, with its scale. And none that no other rank has a part of.
+ * Which: params that other ranks have parts of, and whose code is shorter than their shard: b < s, with b bytes of a
+ * code and s of a shard of shard_n elements. (An int8 code of one element has 5 bytes, with its scale.)
  * Second shards (zero_second.c) are parts of w^, and are gathered within the node as they are: two roundings by blocks
  * that lie differently would give backward other weights than forward.
  *
@@ -24,9 +24,8 @@
  *     codes                              [ b of 0 | b of 1 | ... | b of n-1 ]        ends where whole ends
  *
  * Shard r ends at (r + 1) s, and codes r + 1 ... begin at n s - (n - 1 - r) b = (r + 1) s + (n - 1 - r) (s - b), which
- * is not before that: decoding shard r writes over no code that is still to be read, but perhaps over its own. So that
- * is copied out first, to room for one code in the comm arena. Encoding goes through the same room, since a shard that
- * was brought up from a file lies in whole, too.
+ * is not before that: decoding shard r overwrites no later code, but perhaps its own. So its code is first copied to a
+ * room in the comm arena. Encoding uses the same room, since a shard that was read from a file lies in whole, too.
  *
  * Sent when: as in zero.c, in (n-1) b bytes per gather. A short shard's code is filled up with zeros.
  *

@@ -5,27 +5,27 @@
 #include "lib/comm/comm_request.h"
 #include "lib/run/technique.h"
 
-/* As what weights travel, none included; room (zero_quantized_room_bytes): for the code of one shard. */
+/* The code of weights on the wire, which may be none; room (zero_quantized_room_bytes): for the code of one shard. */
 struct zero_quantized { struct codec codec; unsigned char *room; };
 
 /** Refuse what a settled plan cannot combine with --weight-codec. Pure. @errors E_CONFIG with value, limit and
  *  remedy */
 enum status zero_quantized_check(const struct plan *);
-/** As what a plan's weights travel. Pure. */
+/** The code in which a plan's weights travel. Pure. */
 struct codec zero_quantized_codec(const struct plan *);
 
 /** Bytes of the codes of all shards, which a gather carries; 0: this param is gathered as it is. Pure. */
 int64_t zero_quantized_bytes(const struct codec *, const struct program *, const struct param *);
 /** Comm memory for `room`; none without a codec. Pure. */
 int64_t zero_quantized_room_bytes(const struct codec *, const struct program *);
-/** The exchange of one gather of a param that travels as a code. Pure. */
+/** The exchange that gathers a param's codes. Pure. */
 struct exchange zero_quantized_exchange(const struct codec *, const struct program *, const struct param *);
 
 /** Encode own (shard_n elements, where it is stored or anywhere in whole) and start the gather of all codes into the
  *  end of whole (padded_n elements). @collective{group} @errors E_COMM */
 enum status zero_quantized_start(const struct zero_quantized *, const struct program *, const struct param *,
                                  const struct group *, const void *own, void *whole, struct comm_request *);
-/** The gather is done: whole becomes what the codes stand for, the own shard too; padding is zero. @collective{none} */
+/** After the gather: whole gets the decoded values, the own shard's too; padding is zero. @collective{none} */
 void zero_quantized_decode(const struct zero_quantized *, const struct program *, const struct param *, void *whole);
 
 #endif

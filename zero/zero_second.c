@@ -7,15 +7,15 @@
  *              keep part k of L of what came: the second shard        P / L bytes, role param
  *   backward   gather over the node from second shards (1/L)          P (L-1)/L        within the node
  *
- * Price: P/L bytes of weights more a rank. Gradients and states stay sharded over all n. That is the difference from
- * hybrid sharding (zero_shards.c), which leaves but one sum between nodes, and shards everything over L only.
+ * Price: P/L bytes of weights more a rank. Gradients and states stay sharded over all n. Hybrid sharding
+ * (zero_shards.c) differs: it shards everything over L only, and leaves one sum between nodes.
  *
- * Which: params that backward gathers, so no biases, which it does not read. A chunk's forward has run before its
- * backward, and has gathered all its params.
+ * Which: params that backward gathers; it does not read biases. A chunk's forward has run before its backward, and has
+ * gathered all its params.
  *
  * What breaks: a second shard from before the update, or from before a checkpoint was loaded (DeepSpeed issues 4886,
- * 5059, 7606: training goes on, wrongly). So forward never reads one, and writes it each time, whatever it holds. In
- * tests PARAM_PUBLISH fills it with NaN.
+ * 5059, 7606: training goes on, wrongly). So forward never reads second shards, and writes them each time. In tests
+ * PARAM_PUBLISH fills them with NaN.
  *
  * Source: Wang et al. 2023, "ZeRO++", section 3.2 (hpZ). */
 #include "zero/zero_second.h"

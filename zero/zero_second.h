@@ -4,11 +4,11 @@
 
 #include "lib/run/run.h"
 
-/** Which params are gathered in forward and again in backward: these get a second shard, an array more, if the plan
- *  has them. @errors E_MEMORY  @collective{none} */
+/** Give each param that is gathered in forward and again in backward a second shard, one array more, if the plan has
+ *  second shards. @errors E_MEMORY  @collective{none} */
 enum status zero_second_mark(const struct compiled *, struct program *);
-/** The axis of the ranks that share a second shard: neighbors, which the mesh groups though all replicas have shards;
- *  AXIS_SELF: there is none. After the rewrite. Pure. */
+/** The axis of the ranks that share a second copy: neighbors, while first shards are divided over all replicas;
+ *  AXIS_SELF: the param has no second shard. After the rewrite. Pure. */
 enum mesh_axis zero_second_axis(const struct param *, const struct mesh_place *);
 /** The second shard; NULL: the param has none. Pure. */
 const struct param_array *zero_second_of(const struct param *);

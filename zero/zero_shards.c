@@ -9,8 +9,8 @@
  *
  * Price: (w + g + s) / L bytes a parameter instead of / (L N).
  *
- * The axes are the mesh's (AXIS_SHARD, AXIS_REPLICATE). The sum over AXIS_REPLICATE is no business of zero: after
- * BACKWARD_END the run adds up what is left of own gradients (lib/run/combine.h), and one copy counts in the norm.
+ * The axes are the mesh's (AXIS_SHARD, AXIS_REPLICATE). zero does not sum over AXIS_REPLICATE: after BACKWARD_END the
+ * run adds up the partial sums of own gradients (lib/run/combine.h), and one copy counts in the norm.
  *
  * Source: Zhao et al. 2023, "PyTorch FSDP", section 3.2.2 (hybrid sharding). */
 #include "zero/zero_shards.h"

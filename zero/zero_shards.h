@@ -1,4 +1,4 @@
-/* How many replicas share a state, or a second copy: all, those of a node, or a number. See zero_shards.c. */
+/* The number of replicas that share a state, or a second copy: all, those of a node, or N. See zero_shards.c. */
 #ifndef TRIVIUM_ZERO_ZERO_SHARDS_H
 #define TRIVIUM_ZERO_ZERO_SHARDS_H
 
