@@ -1,9 +1,9 @@
 /* Elastic training.
  *
- * Idea. A rank that dies takes its shard of the weights and moments with it. Checkpoints bring it back, from a disk,
- * and from some minutes ago. So let each rank keep its shard also in another rank's memory, as it was after the last
- * steps: then the survivors have everything, and go on within a second (lib/comm/membership/membership.c decides
- * which ranks go on, and when a copy may be dropped; lib/checkpoint/snapshot.h what a snapshot is).
+ * Idea. A rank that dies takes its shard of the weights and moments with it. A checkpoint on disk has the shard, but
+ * some minutes old. So let each rank keep its shard of the last steps also in another rank's memory: then the survivors
+ * have everything, and go on within a second. (lib/comm/membership/membership.c chooses the ranks that go on, and when
+ * a copy may be dropped; lib/checkpoint/snapshot.h defines a snapshot.)
  *
  *     replica r   own shard after step s         copy of replica r-1's after s         of the same place (tp, cp, pp)
  *                 own shard after s - K          copy of replica r-1's after s - K
@@ -12,12 +12,11 @@
  *     memory   2 (B + B of the left neighbor)      on the host, role save
  *     wire     B in K steps, to the right neighbor
  *
- * Stored where: in the run's memory. When an epoch ends its run is destroyed, and this memory is handed over: the new
- * run has its own, and the old snapshots stay until the new epoch is whole.
+ * Stored where: in the run's memory. When an epoch ends, its run is destroyed and this memory is handed over: the new
+ * run has memory of its own, and the old snapshots stay until the new epoch is whole.
  *
- * Sent when. After step s the shard is copied, and the copy is sent while step s + 1 computes. It has to be there
- * before that step's sums: so a rank that has finished a step can be sure that every copy of the step before it has
- * arrived.
+ * Sent when. After step s the shard is copied, and the copy is sent while step s + 1 computes. It must arrive before
+ * the sums of step s + 1. So when a rank has finished a step, every copy of the step before has arrived.
  *
  *     step s+1   | forward, backward ...........  | BACKWARD_END: wait | sums, update |
  *     wire       | snapshot of s -> right         |

@@ -1,4 +1,4 @@
-/* Elastic training: every rank's state in two memories, and going on from there when ranks have died. See elastic.c. */
+/* Elastic training: two memories have every rank's state, from which the job goes on when ranks die. See elastic.c. */
 #ifndef TRIVIUM_ELASTIC_ELASTIC_H
 #define TRIVIUM_ELASTIC_ELASTIC_H
 
@@ -6,7 +6,7 @@
 
 extern const struct technique technique_elastic;
 
-/* every 0: off. replace: ranks that are slow (driver/train/train_straggler.c). */
+/* every: steps between snapshots, 0: off. replace: slow ranks get replaced (driver/train/train_straggler.c). */
 struct elastic_options { int64_t every; int replace; };
 static inline struct elastic_options *elastic_options(const struct plan *p) {
     return plan_own(p, &technique_elastic.options);

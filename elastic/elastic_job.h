@@ -1,4 +1,4 @@
-/* What a process keeps for the others, beyond its runs. Private to this folder. */
+/* A process's snapshots, which outlive its runs. Private to this folder. */
 #ifndef TRIVIUM_ELASTIC_ELASTIC_JOB_H
 #define TRIVIUM_ELASTIC_ELASTIC_JOB_H
 
@@ -14,29 +14,29 @@ struct generation {
     int64_t own_bytes, left_bytes;
     char *own[2], *left[2];              /* by their place in epoch_store.kept.of */
     char *own_header, *left_header;
-    struct epoch_snapshot *coming;       /* its left neighbor's is on its way; NULL: nothing is */
+    struct epoch_snapshot *coming;       /* the snapshot whose copy is in flight; NULL: none is */
     struct comm_request sending, receiving;
-    struct arena handed_over;            /* base NULL: the run is there */
+    struct arena handed_over;            /* the ended run's memory; base NULL: the run still has it */
     bool goes_on;                        /* its run ends, and another one goes on */
 };
 
 /* One per process, which is in one job. of[k]: the memory that store.kept[k] describes. */
 struct elastic_job {
     enum epoch_state state;
-    int64_t back;                        /* the step that all go back to, since they have reported */
+    int64_t back;                        /* the step that all go back to, once all have reported */
     struct epoch_store store;
     struct generation *of[2];
 };
 struct elastic_job *elastic_job(void);
 
-/** What to do, now that this has happened. @collective{none} */
+/** Tell the state machine of an event. @return the action to take. @collective{none} */
 enum epoch_action elastic_happens(enum epoch_event);
-/** The copy that is on its way is here: the snapshot counts. @collective{left and right neighbor}
+/** Wait for the copy in flight; then its snapshot counts. @collective{left and right neighbor}
  *  @errors E_COMM, E_TIMEOUT, E_EPOCH */
 enum status elastic_finish(struct generation *);
-/** Nothing of it is needed any more. */
+/** Free generation k. */
 void elastic_drop(int k);
-/* ---- what the technique's keeper is made of (lib/run/technique.h); nothing where the technique is off ---- */
+/* ---- the technique's keeper (lib/run/technique.h); these do nothing where the technique is off ---- */
 /** Before the first step: keep the state, and say that this rank can be lost (comm_epoch_say_whole).
  *  @collective{mesh} @errors E_MEMORY, E_DEVICE, E_COMM, E_TIMEOUT, E_EPOCH */
 enum status elastic_begin(struct run *);
@@ -48,13 +48,13 @@ enum status elastic_keep(struct run *);
 /** A planned change ends this epoch, on all ranks: keep the state after the last finished step, and wait for its
  *  copies. @return E_EPOCH  @collective{mesh} @errors as elastic_begin */
 enum status elastic_rest(struct run *);
-/** Before the run is destroyed: what it keeps outlives it. @collective{none} */
+/** Before the run is destroyed: take over the memory of its snapshots. @collective{none} */
 void elastic_leave(struct run *);
-/** Can all go back to a step that they have in memory, at least as new as the one on disk (0: none is there)?
+/** Can all go back to a step in memory that is at least as new as the one on disk (0: there is none)?
  *  *from_memory: yes, with elastic_go_on; else from disk.
  *  @collective{world} @errors E_COMM, E_TIMEOUT, E_EPOCH */
 enum status elastic_report(const struct plan *, int64_t on_disk, bool *from_memory);
-/** The new run takes that state; its next step is the one after it.
+/** Load the state of step `back` into the new run, which continues with the next step.
  *  @collective{world} @errors of snapshot_load */
 enum status elastic_go_on(struct run *);
 

@@ -1,4 +1,4 @@
-/* A new epoch: which step all go back to, and the state of that step in the layout that is left.
+/* A new epoch: the step that all go back to, and its state in the new layout.
  *
  *     REPORT   all say the newest step of which they have their own shard and their neighbor's; back = the least
  *     MOVE     the headers of all shards, from their holder (the owner, or its right neighbor); then the load, which

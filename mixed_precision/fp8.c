@@ -7,21 +7,21 @@
  *     code = fp8(s x)         x = code / s          s = largest / (2^margin max of the last H amax)
  *
  * amax is the largest |x| of one step. It is known when the step is over: the scale of a step comes from the steps
- * before it, hence *delayed*. What is larger than it was saturates. Tensors change little from step to step, the
- * maximum of H steps forgives a small one, and each unit of margin leaves room for twice as large ones.
+ * before it, hence *delayed*. Numbers beyond the range saturate. That is rare: tensors change little from step to step,
+ * the maximum of H steps outlasts a step of small numbers, and each unit of margin leaves room for twice as large ones.
  *
- * In the code: every linear step of a layer becomes cast_fp8 and linear_fp8 (lib/ops/fp8.h). Head, embedding and
- * whatever is no product stay in the model's dtype, and so do weights and gradients: this technique adds to
- * mixed_precision.c, and does not replace it. Three tensors per weight, x, W and dy, are numbered by the weight's
- * number in the model's table, which is the same on all ranks.
+ * In the code: every linear step of a layer becomes cast_fp8 and linear_fp8 (lib/ops/fp8.h). Head, embedding and all
+ * other ops stay in the model's dtype, and so do weights and gradients: this technique adds to mixed_precision.c, and
+ * does not replace it. Each weight has three tensors with a scale, x, W and dy, numbered by the weight's number in the
+ * model's table, which is the same on all ranks.
  *
  * Why delayed: the scale is one number for the *whole* tensor of a whole step, over all ranks and microbatches. MAX is
  * exact in any order, so it is the same in every layout; replays and split weight gradients see the same scale, because
- * it is fixed during the step. A scale of the tensor that is there just now (current scaling) would be one of a
- * microbatch's part, and results would depend on the microbatch's size.
+ * it is fixed during the step. A scale of the present tensor (current scaling) would be that of one microbatch's part,
+ * and results would depend on the microbatch's size.
  *
- * The first step has no amax. Its scales are 1 for x and W; and for dy, which the mean over the global batch has
- * divided by its number of tokens, that number. So has a tensor that has been zero in all steps of the history.
+ * The first step has no amax. Its scales are 1 for x and W. For dy the scale is the global batch's number of tokens, by
+ * which the mean has divided it. A tensor that was zero in all steps of the history has these scales, too.
  *
  * Stored where: this step's amax, 3 numbers per weight, in the comm arena; on the host as many scales, and the history,
  * which checkpoints keep. Activations: 1 byte for each number of a linear layer's input.

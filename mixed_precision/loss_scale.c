@@ -7,8 +7,8 @@
  *   `window` steps without overflow          scale = 2 scale; credit = hysteresis
  *
  * The credit (hysteresis) forgives a single bad batch: halving at once would cost `window` steps to double again.
- * Overflows need not be adjacent to use it up. At the start, from 2^32 downward, it is used up once: after that each
- * overflow halves.
+ * Overflows need not be adjacent to use it up. At the start, on the way down from 2^32, it is used up once; then each
+ * overflow halves the scale.
  *
  * Powers of two change the exponent only: scaling and unscaling lose no digit.
  *

@@ -1,10 +1,10 @@
 /* Parking activations in host memory.
  *
- * Idea: what forward makes for backward is not read for a long time in between, least of all in the first layers, whose
- * backward comes last. So it need not lie in the device's memory meanwhile: copy it to host memory after its last use
- * in forward, and back before its first use in backward. Copies overlap with computation, a block ahead.
+ * Idea: activations wait for backward, longest in the first layers, whose backward comes last. They need not be in the
+ * device's memory meanwhile: copy them to host memory after their last use in forward, and back before their first use
+ * in backward. Copies overlap with computation, a block ahead.
  *
- *   attention   what attention reads and makes: qkv and its output, a fourth of a layer
+ *   attention   attention's input and output, qkv and y: a fourth of a layer
  *   all         everything of a layer that backward reads
  *   block:N     the same, of the first N layers of a stage
  *
@@ -13,14 +13,14 @@
  *
  * In the code: a slot is marked `park`. The lowering makes it three values, of which one is in host memory, and rows
  * PARK, UNPARK and COPIED between them (lib/program/lower_park.c); the planner packs frames of host memory on the same
- * time line as the device's. A slot is kept, replayed or parked: what recompute has marked stays replayed, and what it
- * keeps, the input of a layer or a group, may be parked. Statistics are small and stay. Numbers do not change: a copy
- * has the same bits.
+ * time line as the device's. A slot is kept, replayed or parked: slots that recompute has marked stay replayed, and
+ * those that it keeps, the input of a layer or a group, may be parked. Statistics are small and stay. Numbers do not
+ * change: a copy has the same bits.
  *
  * Stored where: on the device two blocks' values at a time, in host memory a frame per microbatch in flight. Sent when:
  * between ranks never.
- * What breaks: memory of the device used again while it is still being copied; a row that reads before its copy is
- * back; host memory of one microbatch written by another.
+ * What breaks: device memory that is used again while it is still being copied; a row that reads before its copy is
+ * back; host memory of one microbatch that another writes.
  *
  * Source: Rajbhandari et al. 2021, "ZeRO-Infinity", section 5.1.1; Ren et al. 2021 for what fits the bus. */
 #include "park/park.h"

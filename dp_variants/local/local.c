@@ -1,12 +1,12 @@
 /* Local steps: replicas that communicate once in H steps.
  *
  * Idea: data parallelism sums gradients in every step, so that replicas never differ. Where the wire between them is
- * slow, let each replica take H steps of its own instead, on its own samples, and then average what they have become.
+ * slow, let each replica take H steps of its own instead, on its own samples, and then average their weights.
  *
  * Formula. The inner steps are the run's own: AdamW on the gradient g_r of the replica's samples, clipped by its norm.
  * After step n, if H divides n (and n > k, see below), with w the weights that all replicas began with, w_r what
  * replica r has made of them, and u = 0 at first:
- *     d = 1/dp sum_r (w - w_r)                  where the replicas went: minus the gradient of an outer step
+ *     d = 1/dp sum_r (w - w_r)                  the mean way back to w: the gradient of an outer step
  *     u = mu u + d                              Nesterov's momentum, as PyTorch has it
  *     w = w - lr (d + mu u)                     then w_r = w for every r
  *
@@ -26,9 +26,8 @@
  * gradients are summed over it in every step as ever. The norm is a sum over one replica (AXIS_MODEL). Two numbers of 8
  * bytes go over the mesh in every step: the loss, and whether all norms are finite.
  *
- * What breaks: the sign of d; a sum for a mean; moments or a norm that are one replica's and taken for all; a
- * checkpoint in between, when there is no one model. Where a replica's samples are all there is (n = 1) nothing is
- * averaged: dp below 2 is refused.
+ * What breaks: the sign of d; a sum for a mean; one replica's moments or norm used by all; a checkpoint between two
+ * averages, when the replicas' models differ. A single replica averages nothing: dp below 2 is refused.
  *
  * Source: Stich 2019, "Local SGD converges fast and communicates little"; Lin et al. 2018, "Don't use large
  * mini-batches, use local SGD" (post-local); Douillard et al. 2023, "DiLoCo". */

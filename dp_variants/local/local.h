@@ -12,9 +12,9 @@ static inline struct local_options *local_options(const struct plan *p) {
     return plan_own(p, &technique_local.options);
 }
 
-/** The outer step of one element, in place: *w is a replica's weight less what was agreed at first (start - w), summed
- *  over n replicas; then it is what all of them go on from. start, u: what they began with, and the outer momentum.
- *      d = *w / n      u = mu u + d      w = start - lr (d + mu u)
+/** The outer step of one element. sum: start - w_r, summed over n replicas; start: the weight that all replicas began
+ *  with; u: the outer momentum, updated. @return the weight that all go on from:
+ *      d = sum / n      u = mu u + d      w = start - lr (d + mu u)
  *  @collective{none} */
 static inline double local_outer(double sum, double start, double n, double lr, double mu, double *u) {
     double d = sum / n;

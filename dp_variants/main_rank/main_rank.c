@@ -1,7 +1,7 @@
 /* One main rank: what torch.nn.DataParallel does.
  *
  * Idea: of n replicas, replica 0 is the main one. All send it their gradients; it adds them, has the only optimizer,
- * updates, and sends everybody the new weights.
+ * updates, and sends all the new weights.
  *
  * Formula, as in dp/: g = sum_r g_r, each g_r divided by the tokens of the whole batch. Only rank 0 ever has g.
  *
@@ -11,8 +11,8 @@
  * Sent when: BACKWARD_END reduces every gradient to replica 0; PARAM_PUBLISH broadcasts every weight from it. Nothing
  * is hidden behind backward. With G bytes of gradients and W of weights:
  *     rank 0: in (n-1) G, out (n-1) W     others: out G, in W
- * The ledger's algorithm bytes are G + W on every rank, as a ring would need for these two operations; what each has
- * really sent (ledger_entry.sent) shows rank 0. The algorithm is `main` unless the user says otherwise.
+ * The ledger's algorithm bytes are G + W on every rank, as a ring would need for these two operations; the bytes that
+ * each really sent (ledger_entry.sent) show rank 0's load. The algorithm is `main` unless the user chooses another.
  *
  * What breaks: replicas that keep their old weights; a rank that updates with its own gradient alone.
  *

@@ -1,21 +1,21 @@
 /* Parameter servers.
  *
  * Idea: P of the replicas are servers. Each keeps the optimizer of one P-th of every param. A worker pushes each server
- * its shard of the gradient, and pulls the shards of the weights. Where every server waits for all workers (sync), this
- * is data parallelism by other messages. Where it does not (ssp, async), no worker waits for a slow one, and gradients
- * are stale. Servers share ranks with workers, the first of n replicas that all work; or they have ranks of their own,
- * the last of n, and the other W = n - P share the batch.
+ * its shard of the gradient, and pulls the shards of the weights. If every server waits for all workers (sync), this is
+ * data parallelism by other messages. If not (ssp, async), no worker waits for a slow one, and gradients are stale.
+ * Shared servers are on the first of n ranks, which all work. Servers on ranks of their own are on the last of n, and
+ * the other W = n - P ranks share the batch.
  *
  * Formula, sync: g = sum over workers of g_w, on server k for its elements; the same update as in dp/. ssp, async: an
  * update with one worker's mean gradient at a time, see server_serve.c.
  *
- * Stored where: weights, gradients and activations on all that work; moments and masters of a param's k-th part on
- * server k. On a rank of its own it has that part of the weights, too, and nothing else of the model.
+ * Stored where: weights, gradients and activations on all workers; moments and masters of a param's k-th part on
+ * server k. A server on a rank of its own has that part of the weights, too, and nothing else of the model.
  *
  * Sent when: see server_sync.c, server_loop.c. With S bytes of gradients and as many of weights, per step:
- *     shared   worker: out S, in S, but for what stays on its rank      server adds: in, out (n-1) S/P
+ *     shared   worker: out S, in S, without the part of its own rank    server adds: in, out (n-1) S/P
  *     own      worker: out S, in S                                      server: in, out W S/P
- * so with P = n shared servers the busiest link carries what an all-reduce's does: 2 S (n-1)/n. One is main_rank.
+ * so with P = n shared servers the busiest link carries as much as in an all-reduce: 2 S (n-1)/n. P = 1 is main_rank.
  *
  * What breaks: parts with gaps or overlaps; a norm of one server alone; a worker that keeps old weights of one server.
  *

@@ -19,14 +19,15 @@ static inline struct server_options *server_options(const struct plan *p) {
     return plan_own(p, &technique_server.options);
 }
 
-/** Which of n elements server k of n_servers has: [n k / n_servers, n (k + 1) / n_servers). Pure. @collective{none} */
+/** The part of n elements on server k of n_servers: [n k / n_servers, n (k + 1) / n_servers). Pure.
+ *  @collective{none} */
 struct server_part { int64_t first, n; };
 struct server_part server_part(int64_t n, int k, int n_servers);
 
 /* Roles of a param's replicas: worker w is rank w of them, server k is rank first_server + k. Servers that
  * share their ranks with workers are the first; those on ranks of their own are the last, so that rank 0 has a loss. */
 struct server_ranks { int n_servers, n_workers, first_server; };
-/** replicas: AXIS_DP or AXIS_EDP. Those of an expert are fewer than others, and may be fewer than servers. Pure.
+/** replicas: AXIS_DP or AXIS_EDP. An expert has fewer replicas than other params, perhaps fewer than servers. Pure.
  *  @collective{none} */
 struct server_ranks server_ranks_of(const struct plan *, enum mesh_axis replicas);
 /** Which server a rank is; -1: none. Pure. @collective{none} */
@@ -35,8 +36,8 @@ static inline int server_of_rank(const struct server_ranks *x, int rank) {
     return k >= 0 && k < x->n_servers ? k : -1;
 }
 
-/** May a worker have the weights for its clock t, when the slowest has finished `slowest` clocks? Yes if it is at most
- *  `staleness` ahead: t - slowest <= staleness. Pure. @collective{none} */
+/** May a worker have the weights for its clock t, when the slowest worker has finished `slowest` clocks? Yes if
+ *  t - slowest <= staleness. Pure. @collective{none} */
 static inline bool server_allows(int64_t clock, int64_t slowest, int64_t staleness) {
     return clock - slowest <= staleness;
 }

@@ -1,12 +1,12 @@
-/* A server on a rank of its own that waits for all: what it does while workers compute.
+/* A server on a rank of its own that waits for all. While workers compute, it handles two events:
  *
  *   NO_SAMPLES      param by param, as backward completes them: its part comes from every worker, and they are added in
  *                   the order of the workers:  g = ((g_0 + g_1) + g_2) + ...
  *                   (norm, clip factor and AdamW are the run's, over what it owns)
  *   PARAM_PUBLISH   its part goes to every worker
  *
- * Stored where: the first worker's part comes to where the gradient is; role comm has room for those of the others, of
- * one param at a time: (W - 1) max_i |part_i|.
+ * Stored where: the first worker's part is received in the gradient's place; role comm has room for the other workers'
+ * parts of one param at a time: (W - 1) max_i |part_i|.
  *
  * What breaks: a worker that is left out of the sum, or added twice. */
 #include "dp_variants/server/server_sync.h"

@@ -1,17 +1,17 @@
-/* Workers and servers that do not wait for all. A worker's clock is in server_work.c, what a server does in
- * server_serve.c, what they send each other in server_shard.h; here is the step that they make up.
+/* Workers and servers that do not wait for all. A worker's clock is in server_work.c, a server's work in
+ * server_serve.c, their messages in server_shard.h; this file has the step that consists of both.
  *
- * Staleness 0 is not sync: workers go clock by clock, but each update is with one gradient, and those of a clock were
- * computed with older weights than they are applied to.
+ * Staleness 0 is not sync: workers go clock by clock, but each update takes one gradient, and the weights that it
+ * updates are newer than those that the gradient was computed with.
  *
- * Where a server shares a rank with a worker, it works in that rank's comm_progress and waits (comm_serve): between two
- * rows of the worker, which is how long others wait for it. Its weights are therefore a copy: what its worker computes
- * with must not change below it. On a rank of its own it does nothing but wait for messages, and answers at once; a
- * step of such a rank is over when every worker has finished that clock.
+ * A server that shares a rank with a worker works inside that rank's comm_progress and waits (comm_serve): between two
+ * rows of the worker, so others wait for at most one row. It updates a copy of its weights, because the worker's must
+ * not change during a step. A server on a rank of its own waits for messages and answers at once; its step is over when
+ * every worker has finished that clock.
  *
- * Meeting. Evaluation, checkpoints and the end want the same whole weights everywhere. So the pull after the last clock
- * before one (run.flush_at) is answered when all have finished it: staleness 0, once. Nothing is in flight then, and
- * servers start from the weights that are there.
+ * Meeting. Evaluation, checkpoints and the end need the same whole weights everywhere. So the pull after the last clock
+ * before one of them (run.flush_at) is answered when all have finished it: staleness 0, once. Nothing is in flight
+ * then, and servers start from the present weights.
  *
  * Source: Ho et al. 2013, "More effective distributed ML via a stale synchronous parallel parameter server"; Dean et
  * al. 2012, "Large scale distributed deep networks" (Downpour). */

@@ -3,14 +3,14 @@
  *   a push comes   its shard = AdamW(its shard, g), version += 1, the worker has finished one clock more
  *   then           every worker that waits for weights of clock t gets them once  t - slowest <= staleness
  *
- * with `slowest` the least number of clocks that a worker has finished. Asynchronous: no bound. The rate follows the
- * worker's clock, and Adam's t the server's version.
+ * with `slowest` the least number of clocks that a worker has finished. Asynchronous: no bound. The learning rate
+ * depends on the worker's clock, Adam's t on the server's version.
  *
- * --server-order: pushes are applied in the recorded order, those that come early are held back, and a worker is
- * answered at the recorded version. So a run can be had again, to the bit.
+ * --server-order: pushes are applied in the recorded order, early ones wait, and a worker is answered at the recorded
+ * version. So a run can be repeated to the bit.
  *
- * What breaks: a version noted of one server only; `slowest` of some workers only; a push applied twice; an answer that
- * changes while it is being sent. */
+ * What breaks: a record with one server's version only; `slowest` of some workers only; a push applied twice; an answer
+ * that changes while it is being sent. */
 #include "dp_variants/server/server_state.h"
 
 #include "lib/base/clock.h"

@@ -1,4 +1,4 @@
-/* What workers and servers of an asynchronous run send each other: a server's shard of every param, and a header.
+/* Messages between workers and servers of an asynchronous run: a server's shard of every param, and a header.
  *
  *   message of server k:  [ its part of param 0 | of param 1 | ... | clock | version of server 0 | of server 1 | ... ]
  *
@@ -7,14 +7,14 @@
  * messages is role comm:
  *
  *   worker  a message of each server's shard: for its push, and then for the answer
- *   server  a message for each worker; and if it works, too, a copy of its weights: those that it computes with must
- *           not change below it */
+ *   server  a message for each worker; on a rank that also works, a copy of its weights: the worker's must not change
+ *           during a step */
 #ifndef TRIVIUM_SERVER_SERVER_SHARD_H
 #define TRIVIUM_SERVER_SERVER_SHARD_H
 
 #include "dp_variants/server/server.h"
 
-/** Bytes of server k's shard, of where its message has the header, and of all of it. Pure. @collective{none} */
+/** Bytes of server k's shard; the offset of the header in its message; bytes of the message. Pure. @collective{none} */
 int64_t server_shard_bytes(const struct program *, int k, int n_servers);
 int64_t server_header_at(const struct program *, int k, int n_servers);
 int64_t server_message_bytes(const struct program *, int k, int n_servers);
@@ -24,9 +24,9 @@ enum server_array { SERVER_WEIGHTS, SERVER_GRADIENTS };
 enum server_way { INTO_MESSAGE, OUT_OF_MESSAGE };
 void server_copy_shard(const struct program *, int k, int n_servers, enum server_array, enum server_way, char *message);
 
-/** Take `bytes` of the buffer at *end: returns where they begin, and moves *end past them. Pure. @collective{none} */
+/** Take `bytes` of a buffer. @return their offset, the old *end; *end moves past them. Pure. @collective{none} */
 int64_t server_take(int64_t *end, int64_t bytes);
-/** Room of a rank, and what a step of it sends. Pure. @errors none  @collective{none} */
+/** A rank's bytes of role comm; the bill of its step. Pure. @errors none  @collective{none} */
 int64_t server_room_bytes(const struct program *, const struct server_ranks *, int rank);
 enum status server_loop_cost(const struct plan *, const struct program *, struct bill *);
 

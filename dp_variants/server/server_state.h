@@ -1,5 +1,5 @@
-/* What the files of an asynchronous run share: its step (server_loop.c), what a worker does (server_work.c) and what a
- * server does (server_serve.c). Private to them. */
+/* The state of an asynchronous run: its step (server_loop.c), a worker (server_work.c) and a server (server_serve.c)
+ * share it. Private to these files. */
 #ifndef TRIVIUM_SERVER_SERVER_STATE_H
 #define TRIVIUM_SERVER_SERVER_STATE_H
 
@@ -8,24 +8,25 @@
 #include "dp_variants/server/server_shard.h"
 #include "lib/run/run.h"
 
-enum stage { AWAITED, ARRIVED, OWED, ANSWERED, MET };   /* a push; a push; weights; weights on their way; all done */
+/* A server's view of a worker: it waits for a push; has it; owes weights; sends them; all clocks are done. */
+enum stage { AWAITED, ARRIVED, OWED, ANSWERED, MET };
 struct worker { enum stage stage; int64_t finished; char *message; struct comm_request request; };
-struct shard { char *message; struct comm_request request; };        /* of server k, as the worker has it */
+struct shard { char *message; struct comm_request request; };        /* a worker's message to or from server k */
 
 struct server_loop {
     struct run *run;
     struct server_ranks ranks;
-    int rank, server;                    /* along AXIS_DP; which server it is, -1: none */
+    int rank, server;                    /* along AXIS_DP; the number of the server on it, -1: none */
     bool works;
     int64_t staleness, first_clock, meeting;   /* the clocks at which ranks met, and will meet again */
     /* the worker */
     struct shard *shards;                /* [servers] */
-    int64_t *versions;                   /* of each server, that the weights are of */
+    int64_t *versions;                   /* of the weights here, by server */
     /* the server */
     struct worker *workers;              /* [workers] */
-    char *weights;                       /* a copy of its shard, apart from its worker's; NULL: the params are it */
+    char *weights;                       /* a copy of its shard, apart from its worker's; NULL: it uses the params */
     int64_t version;
-    int last;                            /* whose push it applied last: the next in turn comes first */
+    int last;                            /* the worker of its last push: the next worker in turn comes first */
     enum status failed;
     struct server_log log, order;
     struct optimizer_elements *elements;     /* [params] */
@@ -38,7 +39,7 @@ static inline int64_t *server_header(const struct server_loop *x, char *message,
 }
 
 enum { TAG_PUSH = 1, TAG_PULL = 2 };
-/** Start a message of server k, to a rank along AXIS_DP, or from one. A rank's own stays in its memory, on no wire.
+/** Start a message of server k, to a rank along AXIS_DP, or from one. A rank's own message stays in its memory.
  *  @errors E_COMM  @collective{none} */
 enum status server_send(const struct server_loop *, int k, const char *message, int to, int tag, struct comm_request *);
 enum status server_receive(const struct server_loop *, int k, char *message, int from, int tag, struct comm_request *);
@@ -58,10 +59,11 @@ enum status server_compute(struct server_loop *, struct step_record *);
 enum status server_await(struct server_loop *, int worker);
 /** The fewest clocks that a worker has finished. Pure. @collective{none} */
 int64_t server_slowest(const struct server_loop *);
-/** A rank that only serves: until every worker has finished this clock.  @errors as server_serve, E_TIMEOUT
+/** On a rank that only serves: serve until every worker has finished this clock.  @errors as server_serve, E_TIMEOUT
  *  @collective{none} */
 enum status server_serve_clock(struct server_loop *, int64_t clock);
-/** Apply what has come, and send weights to the workers that may have them. Never waits. loop: a struct server_loop.
+/** Apply the pushes that have come, and send weights to the workers that may have them. Never waits. loop: a
+ *  struct server_loop.
  *  @errors E_COMM, E_INTERNAL  @collective{none} */
 enum status server_serve(void *loop);
 

@@ -5,9 +5,9 @@
  *                   (norm, clip factor and AdamW are the run's, over what each server owns: lib/run/optim.c)
  *   PARAM_PUBLISH   part k comes from server k
  *
- * Servers that work have terms of the sums, too, and want whole weights: part k is a reduction to server k, and its
- * weights a broadcast. On ranks of their own they have neither, and are in no collective with each other: a worker
- * sends part k, and receives it, as messages whose tag is the param's number. The other end: server_alone.c.
+ * Shared servers add gradients of their own and need whole weights: part k is a reduction to server k, and its weights
+ * a broadcast. Servers on ranks of their own do neither, and are in no collective with each other: a worker sends
+ * part k, and receives it, as messages whose tag is the param's number. The other end: server_alone.c.
  *
  * What breaks: a worker that keeps old weights of one server. */
 #include "dp_variants/server/server_sync.h"

@@ -1,6 +1,6 @@
 /* A worker's clock t, where servers do not wait for all:
  *
- *   pull   wait for every server's weights for clock t                    (after a meeting they are there)
+ *   pull   wait for every server's weights for clock t                    (not after a meeting: it has them)
  *          forward and backward of its own samples                        g, the mean gradient of these
  *   push   g, its clock and the versions that it was computed with        to every server its shard */
 #include "dp_variants/server/server_state.h"

@@ -9,8 +9,8 @@
  * distribution itself (lib/ops/gelu_erf.h). word is tied: one param, used twice; --tie off: two.
  *
  * Trained to restore masked tokens (bert_mask.c): exactly ceil(0.15 T) places of each sample, so that the loss is
- * divided by a number that is known before any rank has seen the data. Of the second task, whether the one text follows
- * the other, and of its pooled output there is nothing (Liu et al. 2019 do better without it).
+ * divided by a number that is known before any rank has seen the data. The second task (does the one text follow the
+ * other?) and its pooled output are left out (Liu et al. 2019 do better without them).
  *
  * Source: Devlin et al. 2019 (BERT), section 3 and appendix A. */
 #ifndef TRIVIUM_BERT_BERT_H
@@ -41,8 +41,8 @@ int64_t bert_n_params(const struct plan *);
 
 /** Masked places of a sample: ceil(0.15 seq). */
 int64_t bert_n_masked(const struct plan *);
-/** The mask. Unless the options say it, it is 103 where vocab is a published one (of bert-base and bert-large, uncased,
- *  cased, Chinese and multilingual), else the vocabulary's last. */
+/** The mask token: the options', else 103 where vocab is a published one (of bert-base and bert-large, uncased, cased,
+ *  Chinese and multilingual), else the vocabulary's last. */
 struct own_tokens bert_own_tokens(const struct plan *);
 /** struct model's sample: mask whole[DATA_TOKENS], and write targets and segments. @errors E_CONFIG: mask-token is not
  *  in the vocabulary  @collective{none} */

@@ -1,10 +1,10 @@
 /* Weights in Hugging Face's BERT format, BertForMaskedLM (lib/checkpoint/hf_weights.h; bert_published.c has the names).
  *
- * Read, too: files of BertForPreTraining, whose pooler and second head (cls.seq_relationship) are left out, and the
- * old names of norms, gamma and beta. Where config.json ties the head, cls.predictions.decoder is the word embeddings
- * and cls.predictions.bias once more: left out if it is that to the byte, else the file is refused. A head of its own
- * has its bias under both names (bert_hf.c). A config.json of another function is refused: another activation than
- * gelu, another epsilon than 1e-12, relative positions, a decoder.
+ * Import also reads files of BertForPreTraining, without their pooler and second head (cls.seq_relationship), and the
+ * old names of norms, gamma and beta. Where config.json ties the head, cls.predictions.decoder repeats the word
+ * embeddings and cls.predictions.bias: it is left out if it equals them to the byte, else the file is refused. A head
+ * of its own has its bias under both names (bert_hf.c). A config.json of another function is refused: another
+ * activation than gelu, another epsilon than 1e-12, relative positions, a decoder.
  *
  * Source: huggingface/transformers, models/bert/modeling_bert.py and configuration_bert.py. */
 #ifndef TRIVIUM_BERT_BERT_HF_H
@@ -16,13 +16,13 @@
 enum status bert_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
 /** As hf_weights_export, in files of at most HF_SHARD_BYTES. @errors those  @collective{none} */
 enum status bert_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
-/** Do such files have a name for it? @errors E_CONFIG: no bert  @collective{none} */
+/** Can such files hold this model? @errors E_CONFIG: no bert  @collective{none} */
 enum status bert_hf_check(const struct checkpoint_model *);
 
 /* ---- config.json (bert_hf_config.c) ---- */
 
-/** The model that config.json says.
- *  @errors E_DATA: it is not there; E_FORMAT: it says no BERT that Trivium computes */
+/** Read the model's sizes from config.json.
+ *  @errors E_DATA: there is no file; E_FORMAT: it describes no BERT that Trivium computes */
 enum status bert_hf_config_read(const char *path, struct checkpoint_model *out);
 /** @errors E_IO, E_MEMORY */
 enum status bert_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);

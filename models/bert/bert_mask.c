@@ -1,9 +1,9 @@
-/* What BERT is trained on: text with some tokens masked, which BERT restores.
+/* BERT's training task: some tokens of a text are masked, and BERT restores them.
  *
  * Of T tokens exactly M = ceil(0.15 T) are targets, at places that a permutation chooses; all others have target -1 and
- * count nothing. M being the same for every sample, the loss of a step is the sum over the global batch, divided by
- * batch x M: no rank has to ask the others how many they have (which is the usual mistake: each dividing by its own
- * count makes a mean of means).
+ * count nothing. M is the same for every sample, so the loss of a step is the sum over the global batch divided by
+ * batch x M: no rank has to ask the others for their counts. (The usual mistake is that each divides by its own count,
+ * which makes a mean of means.)
  *
  *   u < 0.8          the token becomes mask-token
  *   0.8 <= u < 0.9   it becomes one of the vocabulary, each as likely

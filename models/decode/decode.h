@@ -7,8 +7,8 @@
 /** The last technique in a recipe, after those that determine a rank's shards (tp) and the precision. */
 extern const struct technique technique_decode;
 
-/** The next n tokens begin at this position, from 0: change one axis, and infer every op's shapes again. n is at most
- *  what the program was planned for (plan.prefill).  @errors E_CONFIG: beyond the sequence  @collective{none} */
+/** Set the position (from 0) and number of the next tokens: change one axis, and infer every op's shapes again. n is at
+ *  most plan.prefill.  @errors E_CONFIG: beyond the sequence  @collective{none} */
 enum status decode_move(struct program *, int64_t position, int64_t n);
 
 /** Bytes of a rank's keys and values of one sequence: 2 x layers x seq x width of the key heads / tp x bytes of an

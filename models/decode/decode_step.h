@@ -27,7 +27,7 @@ void decoder_fini(struct decoder *);
  *  @collective{mesh} @errors E_CONFIG: a token that is not in the vocabulary, or more tokens than seq; E_TIMEOUT,
  *  E_COMM */
 enum status decoder_read(struct decoder *, const int32_t *tokens, int64_t n, const double **logits);
-/** From one row of the logits to the next. */
+/** Elements from one row of the logits to the next. */
 int64_t decoder_row(const struct decoder *);
 
 /** Let all sequences read the prompt, then generate n tokens of each. Each is sampled from the scores after the

@@ -16,8 +16,8 @@
  * Params of dlrm: F V D, and for every layer of n inputs and m outputs n m + m.
  * Flops of a sample: 6 for every number of a matrix, and 6 (F+1)^2 D for the dots.
  *
- * Axes: P replicas, B samples, F features, M places of a bag, V rows, D numbers of a row, X dense features, I what
- * comes out of the interaction, K and C the hidden layers of an MLP in turn.
+ * Axes: P replicas, B samples, F features, M places of a bag, V rows, D numbers of a row, X dense features, I numbers
+ * of the interaction's output, K and C the hidden layers of an MLP in turn.
  *
  * Source: Naumov et al. 2019, "Deep Learning Recommendation Model"; Cheng et al. 2016, "Wide & Deep Learning". */
 #ifndef TRIVIUM_DLRM_DLRM_H
@@ -30,7 +30,7 @@ extern const struct model model_dlrm, model_wide_deep;
 enum { DLRM_MAX_LAYERS = 16 };
 /* Options of both models. */
 struct dlrm_options {
-    int64_t features, bag, dense;        /* F, M, X: the data's, unless they are given */
+    int64_t features, bag, dense;        /* F, M, X; default: those of the data */
     char bottom[OPTION_TEXT_MAX], top[OPTION_TEXT_MAX];   /* widths of hidden layers: "512-256"; "": none */
     double emb_lr;                       /* of rows; 0: lr */
 };

@@ -24,7 +24,7 @@ enum status gpt_hf_import(const char *path, int64_t heads, const char *save, str
 /** Write the checkpoint's weights to `path`, and config.json into the same folder; neither file may exist.
  *  dtype: as there.  @errors those of hf_weights_export  @collective{none} */
 enum status gpt_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
-/** Have such files a place for all of this model? @errors E_CONFIG: an own head, experts  @collective{none} */
+/** Can such files hold this model? @errors E_CONFIG: an own head, experts  @collective{none} */
 enum status gpt_hf_check(const struct checkpoint_model *);
 
 #endif

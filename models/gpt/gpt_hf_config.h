@@ -4,8 +4,8 @@
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 
-/** The model that the file says.
- *  @errors E_DATA: it is not there; E_FORMAT: it says no GPT-2 that Trivium computes */
+/** Read the model's sizes from the file.
+ *  @errors E_DATA: there is no file; E_FORMAT: it describes no GPT-2 that Trivium computes */
 enum status gpt_hf_config_read(const char *path, struct checkpoint_model *out);
 
 /** Write it. @errors E_IO, E_MEMORY */

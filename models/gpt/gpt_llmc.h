@@ -26,7 +26,7 @@ enum status gpt_llmc_import(const char *path, int64_t heads, const char *save, s
  *  @errors E_USAGE: another dtype; E_IO; E_CONFIG: sizes that do not fit the header; those of checkpoint_read_weight
  *  @collective{none} */
 enum status gpt_llmc_export(const struct checkpoint_reader *, enum dtype, const char *path);
-/** Have such files a place for all of this model? @errors E_CONFIG: an own head, experts  @collective{none} */
+/** Can such files hold this model? @errors E_CONFIG: an own head, experts  @collective{none} */
 enum status gpt_llmc_check(const struct checkpoint_model *);
 
 #endif

@@ -26,7 +26,7 @@ struct gpt_weight { char name[PUBLISHED_NAME_MAX]; struct shape shape; };   /* o
 /* In llm.c's order: row by row of the table, each over all layers. */
 struct gpt_weights { struct checkpoint_model model; struct gpt_weight *weight; int n; };
 
-/** Is it a GPT-2, as these files (named in the refusal) hold: a tied head, dense layers, an MLP of 4 x hidden?
+/** Is it a GPT-2 that these files (named in the refusal) can hold: a tied head, dense layers, an MLP of 4 x hidden?
  *  @errors E_CONFIG */
 enum status gpt_weights_check(const struct checkpoint_model *, const char *files);
 

@@ -2,7 +2,8 @@
  * config.json (lib/checkpoint/hf_files.h).
  *
  * llama_published.c has the names. Each weight of ours is one of theirs, or several, one after the other (keys and
- * values, gate and up; of each expert): nothing is transposed. Both turn pairs of channels that are half a head apart.
+ * values, gate and up; of each expert): nothing is transposed. Both projects rotate pairs of channels that are half a
+ * head apart.
  * Import reads F64, F32, BF16 and F16; tables of rotary frequencies (old files have them) are left out, and a tied
  * lm_head that is the embedding to the byte; any other tensor, and a missing or misshapen one, is refused. So is a
  * config.json of another function: biases, another activation, another epsilon than 1e-5, scaled positions, a sliding
@@ -24,7 +25,7 @@ enum status llama_hf_import(const char *path, int64_t heads, const char *save, s
  *  into the same folder; no file may exist. dtype: N_DTYPES: fp64 if the checkpoint is, else fp32.
  *  @errors E_IO; those of checkpoint_read_weight  @collective{none} */
 enum status llama_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
-/** Do such files have a name for it? @errors E_CONFIG: a llama with experts  @collective{none} */
+/** Can such files hold this model? @errors E_CONFIG: a llama with experts  @collective{none} */
 enum status llama_hf_check(const struct checkpoint_model *);
 
 /** The same with files of at most `bytes` bytes; 0: one file. @errors as llama_hf_export */
@@ -33,8 +34,8 @@ enum status llama_hf_export_sharded(const struct checkpoint_reader *, enum dtype
 
 /* ---- config.json (llama_hf_config.c) ---- */
 
-/** The model that config.json says.
- *  @errors E_DATA: it is not there; E_FORMAT: it says no Llama that Trivium computes */
+/** Read the model's sizes from config.json.
+ *  @errors E_DATA: there is no file; E_FORMAT: it describes no Llama that Trivium computes */
 enum status llama_hf_config_read(const char *path, struct checkpoint_model *out);
 /** @errors E_IO, E_MEMORY */
 enum status llama_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);

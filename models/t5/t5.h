@@ -14,10 +14,10 @@
  * param, used three times: by encoder, decoder and head; --tie off: the head has its own, and does not divide by
  * sqrt(C).
  *
- * --layers counts both: the first half encodes. A pipeline cuts where it likes: from block to block go two streams,
- * what the encoder has made so far, and the decoder's. Encoder layers pass the decoder's embedding on, decoder layers
- * the encoder's output. Both are embedded on the first stage, so the table is tied between the first and the last
- * alone; stages whose layers read the same bias sum its gradient (pp/).
+ * --layers counts both: the first half encodes. A pipeline may cut anywhere: two streams go from block to block, the
+ * encoder's and the decoder's. Encoder layers pass the decoder's embedding on, decoder layers the encoder's output.
+ * Both are embedded on the first stage, so the table is tied between the first and the last stage alone; stages whose
+ * layers read the same bias sum its gradient (pp/).
  *
  * Trained on span corruption (t5_spans.c), whose lengths are the same for each sample: of seq tokens
  * T_e = seq - noise + spans go into the encoder and T_d = noise + spans into the decoder, which predicts as many.

@@ -1,19 +1,19 @@
-/* What T5 is trained on: text with spans removed, which T5 writes.
+/* T5's training task: spans of a text are removed, and T5 writes them.
  *
  *   text       Thank you for inviting me to your party last week
  *   encoder    Thank you <X> me to your party <Y> week
  *   decoder    <start> <X> for inviting <Y>     writes     <X> for inviting <Y> last
  *
- * Of seq tokens round(noise seq) are taken out, in round(that / span) spans, at least one each: by these two numbers
- * all samples have the same lengths, so that nothing is padded, and the loss is divided by a number that no rank has to
- * ask for. Where spans lie is drawn: noise tokens are cut into that many runs, each way as likely as any other, what
- * stays likewise, and runs of the two take turns, beginning with one that stays.
+ * round(noise seq) of the seq tokens are removed, in round(that / span) spans, at least one each. So all samples have
+ * the same lengths: nothing is padded, and the loss is divided by a number that no rank has to ask for. The places of
+ * spans are drawn: removed tokens are cut into that many runs, each way as likely as any other, the others likewise,
+ * and the two kinds of runs take turns, beginning with one that stays.
  *
- * In the place of span i stands a token of its own (a sentinel), `sentinels - i`. Published T5 has 32099 - i: its
- * tokenizer has 32000 pieces and 100 sentinels, and the table of 32128 rows is padded beyond. Of another vocabulary
- * they are counted from the end, where no text should have a token (driver/setup.c refuses those that a tokenizer has).
- * The decoder begins with token 0, which is T5's padding. There is no end of sequence: texts of lib/data have none, and
- * the length says when it is over.
+ * A token of its own (a sentinel), `sentinels - i`, takes the place of span i. Published T5 has 32099 - i: its
+ * tokenizer has 32000 pieces and 100 sentinels, and the table is padded to 32128 rows. In another vocabulary sentinels
+ * are the last tokens, which no text should contain (driver/setup.c refuses those that a tokenizer has). The decoder
+ * begins with token 0, which is T5's padding. There is no end-of-sequence token: texts of lib/data have none, and
+ * lengths are fixed.
  *
  * All draws are functions of seed and the sample's number in the run: the rank that reads it does not matter, and in
  * another epoch a text has other spans.
