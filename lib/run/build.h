@@ -1,5 +1,5 @@
-/* What a model writes its list of steps with (struct model, build): params and steps by name, in the block that was
- * opened last, and axes by letter, so that a technique can speak of "heads" and not of "dimension 1 of the qkv weight".
+/* Functions with which a model writes its list of steps (struct model, build). Params and steps have names, and belong
+ * to the block that was opened last. Axes have letters, so that a technique finds "heads" and not "dimension 1 of qkv".
  *
  *   B sequences   T positions   C channels   H heads   J heads of keys and values   D channels of a head
  *   K hidden units of the MLP   F those of an expert   E experts   V vocabulary   R relative positions, in buckets
@@ -24,7 +24,7 @@ int build_vector(struct builder *, const char *name, const char *axes, double co
 enum { NONE = -1 };
 struct inputs { int x, second, weight, bias; };
 
-/** Append a step that makes slot `name`, and what else its op keeps: `name`.stat, `name`.mask. Its rule is the plan's,
+/** Append a step that makes slot `name` and the op's other outputs: `name`.stat, `name`.mask. Its rule is the plan's,
  *  with dropout off.
  *  @return its first output */
 int build_step(struct builder *, const struct op *, const char *name, struct inputs);

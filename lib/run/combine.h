@@ -1,10 +1,9 @@
-/* Partial gradients: what a param's gradient is a sum over, beyond the replicas (dp and zero sum those, while backward
- * runs).
+/* Partial gradients: sums over other axes than the replicas (dp and zero sum over replicas, while backward runs).
  *
- * With sequence parallelism a layernorm sees T/tp of the tokens, and has as much of its gradient on each tp rank; a
- * tied weight has one part from either end of the pipeline; and where only some of the replicas share shards (zero/,
- * --shard) the others have the rest of a shard's gradient. Which params and which axes follows from the program
- * (param.reduce, program_infer), so that one routine does for every technique.
+ * With sequence parallelism a layernorm sees T/tp of the tokens, so each tp rank has a part of its gradient; a tied
+ * weight has one part from each end of the pipeline; and where only some replicas share shards (zero/, --shard) the
+ * others have the rest of a shard's gradient. The params and their axes follow from the program (param.reduce,
+ * program_infer), so that one routine serves every technique.
  *
  * Sent when: after the sum over replicas, own elements only. They are many and small: all of an axis are in flight at
  * once. */
@@ -16,7 +15,7 @@
 /** @collective{mesh} @errors E_TIMEOUT, E_COMM, E_DEVICE */
 enum status combine_gradients(struct run *);
 
-/** What that sends, 2 S (n-1)/n of each sum over n ranks, is added to the axis' bytes. Pure. */
+/** Bill these sums: each adds 2 S (n-1)/n to the bytes of its axis of n ranks. Pure. */
 void combine_bill(const struct program *, struct bill *);
 
 #endif

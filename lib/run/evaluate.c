@@ -1,8 +1,7 @@
 /* Evaluation: the forward half of the same rows, dropout off, over the validation split in order.
  *
  * A global batch at a time: sample eval_first + i is the batch's number i, so replicas share the work as in training.
- * What lies beyond the end has targets -1, which cross_entropy leaves out; so all of the split counts, each target
- * once.
+ * Samples beyond the end have targets -1, which cross_entropy leaves out; so all of the split counts, each target once.
  *
  * A rank that cannot read a sample must not leave the others alone in the middle of a batch: the sample counts as one
  * beyond the end, and the ranks agree on the failure after the last batch. */

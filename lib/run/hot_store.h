@@ -1,13 +1,13 @@
 /* Rows between the store of a table, in host memory or in a file, and the slots of its cache (hot_rows.h).
  *
- *   move    a slot is given to a row: what was in it goes out to the store, if it has changed, and the row comes in
+ *   move    a slot gets another row: its old row goes out to the store if it has changed, and the new one comes in
  *   pass    as many moves as the window has pages for:
  *
  *             start    wait for the writes of the pass before; read every page that holds a row of the pass
  *             finish   copy rows out, slot -> page; then rows in, page -> slot; write the pages that rows went out to
  *
- * A file is read and written in whole pages, and other rows lie in them: so a page is read before a row goes out to it,
- * and is in the window once, whatever goes out and comes in. Between the two calls the disk works, and the step
+ * A file is read and written in whole pages, which hold other rows, too. So a page is read before a row goes out to it,
+ * and is in the window once, for all rows that go out and come in. Between the two calls the disk works, and the step
  * computes. In host memory `finish` copies, and there is no window.
  *
  * What breaks: a row that comes in before the one that had its slot has gone out; a page that is read while it is still
@@ -31,17 +31,17 @@ struct hot_store {
     int64_t n_moves;
     /* of a file: */
     char *window;                        /* pages; borrowed, aligned to one */
-    int64_t n_pages, *page;              /* ascending: which of the table's lies in each of the window */
+    int64_t n_pages, *page;              /* the table's page in each page of the window, ascending */
     bool *changed;
     struct disk_io *io;                  /* in flight: reads of a started pass, then writes of a finished one */
     int n_io;
 };
 
-/** The window of a table in a file, of which n_moves at most are wanted at a time: of at most window_bytes, but at
- *  least one move's; of not more pages than the table has. Pure. */
+/** The window of a table in a file, with at most n_moves at a time: at most window_bytes, but room for one move; not
+ *  more pages than the table has. Pure. */
 struct hot_window hot_store_window(int64_t n_rows, int64_t row_bytes, int64_t n_moves, int64_t window_bytes);
 
-/** Everything down to `size`, and the window, is set. @errors E_MEMORY */
+/** The caller has set the members down to `size`, and the window. @errors E_MEMORY */
 enum status hot_store_create(struct hot_store *);
 /** Waits for what is in flight. */
 void hot_store_destroy(struct hot_store *);
@@ -50,7 +50,7 @@ void hot_store_destroy(struct hot_store *);
 enum status hot_store_start(struct hot_store *, const struct hot_move *moves, int64_t n);
 /** OK at once if no pass is in flight. @errors E_IO */
 enum status hot_store_finish(struct hot_store *);
-/** Until the file has what went out. @errors E_IO */
+/** Wait until the rows that went out are in the file. @errors E_IO */
 enum status hot_store_wait(struct hot_store *);
 
 #endif

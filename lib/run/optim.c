@@ -5,9 +5,9 @@
  *   factor = min(1, clip / (norm + 1e-6))
  *
  * All of it happens where the gradients are: on a GPU the norm never visits the host, so the update is queued after
- * backward without anybody waiting. (Gradients in host memory, of zero with offload, are summed there.) The price: a
- * number that is not finite cannot stop the host at once. optimizer_decide turns it into a multiplier of NaN, with
- * which optimizer_update changes nothing; the host reads the numbers later, and refuses then. */
+ * backward without a wait. (Gradients in host memory, of zero with offload, are summed there.) The price: a number that
+ * is not finite cannot stop the host at once. optimizer_decide turns it into a multiplier of NaN, with which
+ * optimizer_update changes nothing; the host reads the numbers later, and fails then. */
 #include "lib/run/run.h"
 
 #include "lib/ops/reduce.h"

@@ -1,17 +1,17 @@
-/* The update of what is offloaded, cut into blocks: what of which param goes through a window of memory together.
+/* The update of offloaded params, cut into blocks: elements that pass through a window of memory together.
  *
- *   block     own elements of one or more params, in the order of the params; as much as fits into a slot
+ *   block     own elements of one or more params, in the order of the params; as many as fit into a slot
  *   slot      the host memory that a block has while it is read, updated and written. There are three: one block is
  *             read while another is updated and a third is written
  *   staged    an array that passes through the slot: states in a file; and on a GPU gradients and weights. States in
  *             host memory are updated where they are
  *
- * Arrays in a file begin at a page and end with one (memory.c), and a param is cut at whole pages. So a step reads and
- * writes of each staged array of a file
+ * Arrays in a file begin and end at page boundaries (memory.c), and a param is cut at whole pages. So with any window a
+ * step reads and writes, of each staged array of a file,
  *
  *   round_up(own_n x size, DISK_PAGE)    bytes
  *
- * whatever the window; of a weight that is the master rounded, nothing is read. */
+ * A weight that is the rounded master is not read. */
 #ifndef TRIVIUM_RUN_OPTIM_BLOCKS_H
 #define TRIVIUM_RUN_OPTIM_BLOCKS_H
 
@@ -23,20 +23,20 @@ struct block_part {
     int64_t first, n;                    /* own elements: of the param's own_n, from `first` on */
     int64_t at[N_FIXED_ARRAYS];          /* bytes from the slot's begin; -1: not staged */
 };
-struct optim_block { int first_part, n_parts; int64_t bytes; };   /* bytes: of the slot, that it needs */
+struct optim_block { int first_part, n_parts; int64_t bytes; };   /* bytes: what it takes of a slot */
 
 struct optim_blocks {
     struct block_part *parts;
     struct optim_block *blocks;
     int n_parts, n_blocks;
     int64_t slot_bytes;                  /* of one slot, a multiple of DISK_PAGE */
-    int64_t bytes;                       /* of all, up to the last one that is used: host memory, role work */
+    int64_t bytes;                       /* of all used slots: host memory, role work */
     int64_t read_bytes, written_bytes;   /* of the file, by one update of this rank */
 };
 
 /** Does the host update this param, through a window? */
 bool optim_is_offloaded(const struct program *, const struct param *);
-/** Does this array of it pass through the slot? */
+/** Does this array of the param pass through the slot? */
 bool optim_is_staged(const struct program *, const struct param *, enum fixed_array);
 /** Is it read from the file, and written back to it? */
 bool optim_array_is_read(const struct param *, enum fixed_array);

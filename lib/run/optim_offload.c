@@ -1,4 +1,4 @@
-/* The update of what is offloaded: a window of three slots moves over the blocks (optim_blocks.h).
+/* The update of offloaded params: a window of three slots moves over the blocks (optim_blocks.h).
  *
  *   slot     b % 3     (b + 1) % 3      (b + 2) % 3
  *            update b  read b + 1       write b - 1
@@ -10,8 +10,8 @@
  * States in host memory are not moved at all: that is the point of ZeRO-Offload. With weights offloaded too, nothing is
  * copied to the device here: zero/ uploads what a block needs.
  *
- * A step ends when the file has all of it, so that a checkpoint and the next step read what was written. What cannot
- * hide is the first read and the last write; a disk that is slower than the update is waited for (disk_wait_ms).
+ * A step ends when the file has all of it, so that a checkpoint and the next step read the new values. The first read
+ * and the last write cannot hide; the update waits for a disk that is slower than the update (disk_wait_ms).
  *
  * What breaks: a slot that is used again while it is still being written; a block read while the step before is still
  * writing it; an update before its gradient has come down; a refused step (multiplier NaN) that writes back slots which

@@ -10,8 +10,8 @@ enum status optim_offload_create(struct run *, struct optim_offload **out);
 /** Waits for what is in flight. */
 void optim_offload_destroy(struct run *, struct optim_offload **);
 
-/** Update everything that is offloaded, and wait until the file has it. `a` is that of the device's update: its
- *  multiplier is read from the device; with NaN nothing is moved. Without anything offloaded: OK.
+/** Update all offloaded params, and wait until the file has them. a: as in the device's update; its multiplier is read
+ *  from the device, and with NaN nothing is moved. OK if nothing is offloaded.
  *  @collective{none} @errors E_IO, E_DEVICE, E_TIMEOUT */
 enum status optim_offload_update(struct run *, const struct optimizer_settings *a);
 

@@ -1,11 +1,11 @@
-/* The denominator of mfu: on a CPU what the cores can do at best, measured; on a GPU what its data sheet says. */
+/* The denominator of mfu: the peak of the cores, measured, or the peak of a GPU by its data sheet. */
 #ifndef TRIVIUM_RUN_PEAK_H
 #define TRIVIUM_RUN_PEAK_H
 
 #include "lib/device/dtype.h"
 
 /** Flops a second of this thread in a loop of independent fused multiply-adds, fp64 or fp32 (best of a few runs, about
- *  20 ms); in bf16 of products of pairs added to fp32, where the processor that this is compiled for has them (AMX,
+ *  20 ms). In bf16: of products of pairs added to fp32, if the processor that this is compiled for has them (AMX,
  *  AVX512_BF16). Otherwise bf16, like fp16, computes in fp32 and is measured as such. @collective{none} */
 double peak_flops_per_core(enum dtype);
 

@@ -1,4 +1,4 @@
-/* How a requested plan is settled: what it leaves open is worked out, and what it asks for is checked. */
+/* How a requested plan is settled: open values are filled in, and all values are checked. */
 #include "lib/run/recipe.h"
 
 #include "lib/base/integer.h"

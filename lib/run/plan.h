@@ -1,6 +1,6 @@
-/* The plan: what the user asked for. One struct in two states. A *requested* plan is what the option table filled in;
- * it may leave things open. plan_settle works them out and checks what was asked: a *settled* plan is read by everyone
- * and changed by no one. */
+/* The plan: the user's options. One struct in two states. The option table fills in a *requested* plan, which may leave
+ * things open. plan_settle works them out and checks the options: all code reads a *settled* plan, and none changes
+ * it. */
 #ifndef TRIVIUM_RUN_PLAN_H
 #define TRIVIUM_RUN_PLAN_H
 
@@ -73,7 +73,7 @@ struct plan {
     char link_inside[OPTION_TEXT_MAX], link_between[OPTION_TEXT_MAX];   /* "": as they are */
     int64_t threads;                     /* OpenMP's, a rank; 0: not said, see run_compile and run_create */
     int check_collectives, check_types;
-    /* the job, as far as others than the driver read of it; a recipe's job has the options (recipe.h) */
+    /* the job: the part that lib reads; a recipe's job has the options (recipe.h) */
     double memory_limit;                 /* MiB; 0: none */
     int64_t eval_every, save_every;
     char save[OPTION_TEXT_MAX], resume[OPTION_TEXT_MAX], trace[OPTION_TEXT_MAX];
@@ -109,38 +109,38 @@ static inline struct offload_options *offload_options(const struct plan *p) {
  *  a caller with a plan that is not const may change this.) NULL: their owner is not in the plan's recipe. */
 void *plan_own(const struct plan *, const struct own_options *);
 
-/** Fill in what follows from the rest (dp from the world, micro-batch as a technique needs it, min-lr, vocab) and
- *  refuse what cannot be: sizes that do not divide, a world that is not the mesh. A world of 0: as many ranks as the
- *  layout takes, dp=0 being 1. Pure but for plan_settle_device.
+/** Fill in open values (dp from the world, micro-batch as a technique needs it, min-lr, vocab) and refuse impossible
+ *  ones: sizes that do not divide, a world of another size than the mesh. A world of 0: as many ranks as the layout
+ *  takes; dp=0 then means 1. Pure but for plan_settle_device.
  *  @errors E_CONFIG with value, limit and remedy  @collective{none} */
 enum status plan_settle(struct plan *, int world);
 /** The part of plan_settle that asks the machine: device and precision where they say auto. @errors E_CONFIG */
 enum status plan_settle_device(struct plan *);
-/** Do steps overlap, so that ranks are at different updates at one time? A technique that cannot work so refuses it
- *  in its check. */
+/** Do steps overlap, so that ranks are at different updates at one time? A technique that does not support this refuses
+ *  it in its check. */
 bool plan_is_asynchronous(const struct plan *);
 /** The option that makes an asynchronous plan a synchronous one, for a message: "schedule 1f1b". */
 const char *plan_synchronous_option(const struct plan *);
 /** Replicas that have no samples, and only serve the others (dp_variants/server/): their number; they are the last
  *  along dp. Pure. */
 int64_t plan_serving(const struct plan *);
-/** Has the rank that this copy of a settled plan is for samples? Its share is then the one of number place.rank.dp of
- *  `workers`. */
+/** Does this copy's rank train on samples? Then it has share number place.rank.dp of `workers` shares. Of a settled
+ *  plan. */
 static inline bool plan_has_samples(const struct plan *p) { return p->place.rank.dp < p->workers; }
-/** From here on the world behaves as a settled plan says: deadline, algorithms, nodes, links (comm_configure,
- *  comm_emulate_links). time_work: comm_work_s. slowdown: this rank's emulated links take this many times as long; 1
- *  @collective{world} @errors E_CONFIG, E_COMM, E_MEMORY */
+/** Configure the world as a settled plan says: deadline, algorithms, nodes, links (comm_configure,
+ *  comm_emulate_links). time_work: comm_work_s. slowdown: this rank's emulated links take this many times as long, at
+ *  least 1.  @collective{world} @errors E_CONFIG, E_COMM, E_MEMORY */
 enum status plan_use_comm(const struct plan *, bool time_work, double slowdown);
 /** The transport of this GPU's memory among the ranks: NCCL where --comm says so, or says auto and NCCL can; else the
  *  host.
  *  @collective{world} @errors E_COMM, E_DEVICE */
 enum status plan_transport(const struct plan *, const struct device *, enum comm_transport *out);
-/** What it says of links; those of which it says nothing stay as they are. Pure. @errors E_CONFIG */
+/** Read the plan's links; links that it does not name stay unchanged. Pure. @errors E_CONFIG */
 struct hop_links;
 enum status plan_links(const struct plan *, struct hop_links *);
 /** Its emulated nodes; of 0 ranks: none. Pure. */
 struct nodes plan_nodes(const struct plan *);
-/** Are nodes or links not real? What is measured then must be marked. Pure. */
+/** Are nodes or links emulated? Then results must say so. Pure. */
 bool plan_emulates(const struct plan *);
 /** The part of plan_settle that looks at these options. @errors E_CONFIG */
 enum status plan_settle_comm(const struct plan *);
@@ -148,30 +148,30 @@ enum status plan_settle_comm(const struct plan *);
 int plan_node(const struct plan *, int rank);
 /** What may be left out of an epoch: replicas, of tp cp x pp ranks. Pure. */
 struct epoch_shape plan_epoch_shape(const struct plan *);
-/** The part of plan_settle about --sums fixed. Pure. @errors E_CONFIG: what it cannot be had with */
+/** The part of plan_settle about --sums fixed. Pure. @errors E_CONFIG: options that it cannot be combined with */
 enum status plan_check_sums(const struct plan *);
-/** Gradients of as many bytes fill a bucket. Pure. */
+/** Bytes of gradients that fill a bucket. Pure. */
 static inline int64_t plan_bucket_bytes(const struct plan *p) { return (int64_t)(grad_options(p)->bucket_mb * 0x1p20); }
-/** Host memory of a rank through which it reaches a file, at most. Pure. */
+/** The most host memory through which a rank reads and writes a file. Pure. */
 static inline int64_t plan_window_bytes(const struct plan *p) { return (int64_t)(offload_options(p)->window * 0x1p20); }
-/** As what gradients travel; and does what that rounds away return in the next step? Pure. */
+/** The code in which gradients travel; is its rounding error added to the next step's gradient? Pure. */
 struct codec plan_codec(const struct plan *);
 bool plan_has_feedback(const struct plan *);
-/** The part of plan_settle about --grad-codec. Pure. @errors E_CONFIG: what it cannot be had with */
+/** The part of plan_settle about --grad-codec. Pure. @errors E_CONFIG: options that it cannot be combined with */
 enum status plan_check_codec(const struct plan *);
 /** Make this copy the plan of one rank. */
 void plan_place(struct plan *, int rank);
 /** Ranks of a settled plan: plan_settle refuses more than an int holds. */
 static inline int plan_ranks(const struct plan *p) { return (int)mesh_n_ranks(&p->mesh); }
-/** Ranks of one of its replicas: what dp multiplies. */
+/** Ranks of one replica; dp multiplies this number. */
 static inline int64_t plan_replica_ranks(const struct plan *p) {
     struct mesh_sizes one = p->mesh;
     one.dp = 1;
     return (int64_t)mesh_n_ranks(&one);
 }
 
-/** Heads of keys and values, which heads / kv-heads share: as many as heads if the plan does not say. And hidden units
- *  of the MLP. */
+/** Heads of keys and values, each shared by heads / kv-heads heads; by default as many as heads. And hidden units of
+ *  the MLP. */
 static inline int64_t plan_kv_heads(const struct plan *p) {
     return model_options(p)->kv_heads ? model_options(p)->kv_heads : p->heads;
 }
@@ -179,19 +179,19 @@ static inline int64_t plan_ffn(const struct plan *p) {
     return model_options(p)->ffn ? model_options(p)->ffn : 4 * p->hidden;
 }
 
-/** Tokens that compete for the places of an expert. What the plan does not say depends on no layout. */
+/** Tokens that compete for the places of an expert. The default depends on no layout. */
 static inline int64_t plan_moe_group(const struct plan *p) {
     return model_options(p)->moe_group ? model_options(p)->moe_group : p->seq < 256 ? p->seq : 256;
 }
 
-/** What the model is built in: fp64 for fp64, else fp32 (mixed_precision/ narrows it when it rewrites). */
+/** The dtype that the model is built in: fp64 for fp64, else fp32 (mixed_precision/ narrows it when it rewrites). */
 enum dtype plan_dtype(const struct plan *);
-/** What products are multiplied in. */
+/** The dtype of products' operands. */
 enum dtype plan_product_dtype(const struct plan *);
 
-/** Rows of the vocabulary that each of `parts` ranks has. What they have beyond the vocabulary is padding: zero,
- *  never trained, never saved. On CUDA a multiple of 64, so that rows of logits start at multiples of 16 bytes:
- *  where they do not, as with GPT-2's 50257, all three products of the head take slow kernels. */
+/** Rows of the vocabulary that each of `parts` ranks has. Rows beyond the vocabulary are padding: zero, never trained,
+ *  never saved. On CUDA a multiple of 64, so that rows of logits start at multiples of 16 bytes: with GPT-2's 50257,
+ *  for example, all three products of the head would take slow kernels. */
 int64_t plan_vocab_rows(const struct plan *, int64_t parts);
 
 /** Learning rate of 0-based update n (a step that is not skipped): linear warmup to lr over `warmup` steps, then half a

@@ -1,4 +1,4 @@
-/* What a plan says of communication, for lib/comm. */
+/* A plan's options of communication, for lib/comm. */
 #include "lib/run/plan.h"
 
 #include "lib/comm/hops/comm_links.h"

@@ -1,4 +1,4 @@
-/* What --sums fixed (lib/program/sums.h) can be asked for. What belongs to a technique alone it refuses itself. */
+/* What --sums fixed (lib/program/sums.h) cannot be combined with. Techniques refuse their own options themselves. */
 #include "lib/run/plan.h"
 
 #include <inttypes.h>

@@ -6,20 +6,19 @@
 #include "lib/run/run.h"
 #include <stdio.h>
 
-/** Forget what has been noted. After a run's first step, which touches all memory and compiles the products'
- *  kernels. */
+/** Drop all times: called after a run's first step, which touches all memory and compiles the products' kernels. */
 void profile_restart(struct run *);
 
-/* What a planner says of the same: seconds a step, of each step of the program and kind of row; and of the update.
+/* A planner's prediction of the same: seconds a step, of each step of the program and kind of row; and of the update.
  * row_s (n_steps, ROW_WAIT), owned by its maker. */
 struct profile_forecast { double (*row_s)[ROW_WAIT], update_s; };
 
-/** A table: an operation a row, largest first, and below it its steps of the program by the names that `show program`
- *  has for them, largest first; the same step of all layers is one row ("h*.qkv"), n: of how many. Milliseconds of a
- *  step forward (with replays), backward to the input, backward to the weights, share of the step; how much a second
- *  its rows computed (flops that are done; half of causal attention's are not) or, if nothing that counts, moved
- *  (op_cost). A kernel that runs two rows is the first's, with the cost of both: a row forward is then "a + b"; one
- *  that runs both rows of a step's backward is in the column of the weights. Last, what is no operation.
+/** Print a table. It has a row for each operation, largest first, and below it the operation's steps by the names of
+ *  `show program`, largest first; the same step of all layers is one row ("h*.qkv", n: the number of layers). Columns:
+ *  milliseconds forward (with replays), backward to the input, backward to the weights; share of the step; and flops a
+ *  second (without the half that causal attention skips) or, without flops, bytes a second (op_cost). A kernel that
+ *  runs two rows counts for the first, with the cost of both: forward it is named "a + b"; both rows of a step's
+ *  backward count as backward to the weights. The last rows are times outside operations.
  *  @param forecast one column more; NULL: none
  *  @param steps, step_s how many steps were noted, and the sum of their times */
 void profile_print(const struct run *, int64_t steps, double step_s, const struct profile_forecast *forecast, FILE *);

@@ -1,5 +1,5 @@
-/* What others call a model's tensors, and how theirs lie in ours: the names of Hugging Face's transformers, by which
- * recordings of different programs are compared (oracle/), and weights come and go (hf_weights.h).
+/* Other projects' names of a model's tensors, and how their tensors lie in ours: the names of Hugging Face's
+ * transformers, for comparing recordings (oracle/), and for import and export of weights (hf_weights.h).
  *
  *   ours                  theirs                              axes       ours has      theirs
  *   h%d.qkv.w             transformer.h.%d.attn.c_attn.weight  "C 3HD"   (3,H,D,C)     (C, 3 x H x D): transposed

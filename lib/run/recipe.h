@@ -25,14 +25,13 @@ struct recipe {
  *  E_INTERNAL: they need more room than the plan has; E_MEMORY */
 enum status recipe_options_join(const struct recipe *, struct option_table *table);
 
-/* ---- what a plan asks of a technique or model that the caller does not know ---- */
-/** Its option of this name; *at is its value in the plan. NULL: no technique or model of the plan's recipe has it, and
- *  then nothing can ask for it. */
+/* ---- options of techniques and models, for callers that include none of them ---- */
+/** The option of this name; *at is its value in the plan. NULL: no technique or model of the plan's recipe has it. */
 const struct option *plan_option(const struct plan *, const char *name, void **at);
 /** The value of an integer, a switch or a choice (its index); 0 without such an option. Set it: nothing without one. */
 int64_t plan_number(const struct plan *, const char *option);
 void plan_set_number(struct plan *, const char *option, int64_t number);
-/** Does a choice or a text say this word? Set it; count: the N of a choice that ends in ":N", 0: it does not. */
+/** Does a choice or a text have this value? Set it; count: the N of a choice that ends in ":N", else 0. */
 bool plan_has_word(const struct plan *, const char *option, const char *word);
 void plan_set_word(struct plan *, const char *option, const char *word, int64_t count);
 
@@ -42,8 +41,8 @@ const struct keeper *plan_keeper(const struct plan *);
 /** Make this the plan's model. @errors E_CONFIG: unknown name (lists all) */
 enum status recipe_arch(struct plan *, const char *name);
 
-/** The model and the sizes that plan->model names, among those of plan->arch_name if that says one: sets plan->arch,
- *  and the options of its preset, below whatever the user set.
+/** Find the preset that plan->model names, of the architecture plan->arch_name if that is not "": set plan->arch, and
+ *  the preset's options except those that the user set.
  *  @errors E_CONFIG: unknown name (lists all) */
 enum status recipe_preset(struct plan *, struct options *);
 

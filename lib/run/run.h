@@ -54,24 +54,24 @@ enum run_scalar {
     N_SCALARS
 };
 
-/* A step that has been started: what the host knew then, and where the device's numbers come down. */
+/* A step that has been started: the host's numbers of it, and where the device's numbers are copied to. */
 struct step_record {
     int64_t n_step, n_update;
     double lr, loss_scale, unscale;
     bool skipped;
     bool settled;                        /* the sums below are known, and so its update is right (update.h) */
-    struct comm_request loss, squares;   /* their sums over the mesh, on their way; */
+    struct comm_request loss, squares;   /* their sums over the mesh, in flight; */
     double loss_numbers[EXACT_NUMBERS], square_numbers[EXACT_NUMBERS];   /* without rounding (--sums fixed) */
-    double *on_device, *scalars;         /* [N_SCALARS] there, and here when the mark is reached */
+    double *on_device, *scalars;         /* [N_SCALARS] on the device; on the host once the mark is reached */
     struct device_mark mark;
 };
 /* Why a sample of an evaluation could not be read: the first one of this rank; "": all could. */
 struct unread { char why[512]; };
 enum { STEPS_AHEAD = 2 };              /* a second step may be started before the first is finished */
 
-/* A step between its beginning and its end: run_step's own phases, unless a technique that updates in its own time has
- * set another at attach. It leaves loss and norm in step->on_device, and counts exec.since_flush: ranks meet, and have
- * whole weights, after the steps where that is 0 (flush_at). */
+/* The body of a step: run_step's own phases, or those that a technique with updates of its own has set at attach. It
+ * leaves loss and norm in step->on_device, and counts exec.since_flush: after steps where that is 0, ranks meet and
+ * have whole weights (flush_at). */
 struct step_loop { enum status (*step)(struct run *, void *self, struct step_record *); void *self; };
 
 struct run {
@@ -125,8 +125,8 @@ struct run {
     int64_t n_done;                      /* steps finished */
     double loss, grad_norm, clip_factor, lr;   /* of a skipped step norm and factor are NaN: not computed. Norm and
                                                 * factor are this replica's where norm_axis says so */
-    /* With experts (moe_route.h): what the routers' losses are of the loss; the mean over groups and layers of what an
-     * expert gets at most, by the mean; and the share of choices that were dropped. Else 0. */
+    /* With experts (moe_route.h), else 0: the routers' part of the loss; the fullest expert's tokens divided by the
+     * mean, averaged over groups and layers; and the share of choices that were dropped. */
     double aux_loss, expert_load, dropped;
     double auc;                          /* of the last evaluation, of a model of clicks; else NaN */
     double loss_scale;                   /* of this step's gradients; exec.loss_scale is the next step's */
@@ -134,9 +134,9 @@ struct run {
     enum mesh_axis norm_axis;            /* over whose ranks the norm is a sum: all, or one replica's (local) */
     bool apart;                          /* replicas' weights differ now: not to be saved */
     bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */
-    double unscale;                      /* what undoes loss_scale: gradients x unscale are the true ones */
+    double unscale;                      /* 1 / loss_scale: gradients x unscale are the true ones */
     int64_t n_update;                    /* steps that updated: Adam's t */
-    int64_t n_redone;                    /* of them: on a wrong guess first (update.h) */
+    int64_t n_redone;                    /* of them, those done again after a wrong guess (update.h) */
     double update_s;                     /* time in optim_norm and optim_step (profile.h) */
     struct spans *spans;                 /* where steps and phases are recorded; NULL: nowhere. Borrowed (trace.h) */
     int step_span, phase_span;           /* those that are open */
@@ -149,12 +149,12 @@ struct run {
  *  @collective{none} */
 enum status run_compile(struct run *, const struct recipe *, const struct plan *, int rank, rewrite_watcher *watcher,
                         void *watcher_self);
-/* Shared by all stages of a plan, and by plans that differ only in the options of techniques that come
- * after the pipeline's (no technique reads another's): the program as those before it leave it; what each stage has of
- * it, as far as stages were asked for; and all schedules. Zero at first. */
+/* Shared by all stages of a plan, and by plans that differ only in options of techniques after the pipeline (no
+ * technique reads another's options): the program before the pipeline's rewrite; the programs of stages compiled so
+ * far; and all schedules. Zero at first. */
 struct run_stem { struct plan key; int n_stages; struct program whole, *stages; struct schedule *schedules; };
-/** run_compile of the first rank of stages of plans, one after another: what one has in common with the one before is
- *  not made again. For pricing: types are not checked.  @errors as run_compile  @collective{none} */
+/** run_compile for the first rank of a stage; the stem keeps the parts that the next call may share. For pricing: types
+ *  are not checked.  @errors as run_compile  @collective{none} */
 enum status run_compile_stage(struct run *, const struct recipe *, const struct plan *, int stage, int n_stages,
                               struct run_stem *);
 void run_stem_fini(struct run_stem *);
@@ -169,13 +169,13 @@ enum status run_create(struct run *, const struct recipe *, const struct plan *,
  *  attach. For a layout that leaves ranks of the world unused, those call run_idle meanwhile. Failures are each
  *  rank's own: agree (fail_agree, fail_share) before the first step.  @collective{world} @errors E_MEMORY, E_COMM */
 enum status run_open(struct run *compiled, enum run_watch);
-/** What a rank beyond the layout does while the others run_open: it takes part in making the groups. Nothing but
- *  run_destroy works on the result.  @collective{world} @errors E_MEMORY, E_COMM */
+/** For a rank beyond the layout, while the others run_open: take part in making the groups. Only run_destroy works on
+ *  the result.  @collective{world} @errors E_MEMORY, E_COMM */
 enum status run_idle(struct run *, const struct plan *);
 /** Works after a failed create, a mere compile and run_idle, too. @collective{mesh, after run_create} */
 void run_destroy(struct run *);
 
-/** Which data the run trains on and evaluates with; borrowed files. val may have 0 tokens. */
+/** Set the data of training and evaluation; borrowed files. val may have 0 tokens. */
 void run_set_data(struct run *, const struct data_split *train, const struct data_split *val);
 
 /** One optimizer step: n_microbatches forward and backward, gradients summed, clipped, applied. Results in the struct.
@@ -199,7 +199,7 @@ bool run_overlaps(const struct run *);
  *  printed, and training can go on.
  *  @collective{mesh} @errors E_DATA, the same on every rank; E_TIMEOUT, E_COMM */
 enum status run_evaluate(struct run *, int64_t n_batches, double *loss);
-/** Asked after each batch but the last: is the evaluation to end here? The same on every rank. */
+/** Called after each batch but the last: set *ends to end the evaluation here, the same on every rank. */
 typedef enum status evaluation_watcher(void *self, bool *ends);
 /* loss: NaN unless all batches were evaluated. unread: E_DATA is every rank's, after the last batch; else a rank has
  * left a batch, and the others wait for it. */
@@ -214,8 +214,8 @@ enum status run_check_first_batch(const struct run *);
  *  @collective{mesh} @errors E_DATA, of which the first failing rank warns (fail_warn) */
 enum status run_check_validation(const struct run *, int64_t n_batches);
 
-/** Samples that the finished steps have used, those of the runs that this one resumes included; or those before a step,
- *  counted from 0. */
+/** Samples used by the finished steps, or by all steps before one (counted from 0), with those of the runs that this
+ *  one resumes. */
 int64_t run_samples_used(const struct run *);
 int64_t run_samples_before(const struct run *, int64_t step);
 /** The next step begins with this sample of the shuffled order. Between steps, on all ranks alike. */
@@ -233,7 +233,7 @@ enum status run_check_threads(const struct run *);
 
 /** Measured high-water mark of each role in bytes, in every tier. @errors E_INTERNAL under WATCH_NOTHING */
 enum status run_measure(const struct run *, int64_t bytes[N_TIERS][N_ROLES]);
-/** What a tier's bytes are copied with: the run's device, the host, or the run's file. */
+/** The device that copies a tier's bytes: the run's device, the host, or the run's file. */
 static inline const struct device *run_tier_device(const struct run *r, enum tier tier) {
     return tier == TIER_DEVICE ? r->device : tier == TIER_HOST ? device_cpu() : disk_device(r->disk);
 }

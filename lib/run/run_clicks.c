@@ -1,6 +1,6 @@
-/* Samples of clicks, and which of them a rank gets. The axis P is the replicas: a rank has the dense features and
- * labels of its own samples, P = 1 of dp; and the ids of as many replicas and features as its slot says. Any rank can
- * read any sample, so an owner of tables reads what others' samples look up, and no id is ever sent. */
+/* Samples of clicks, and a rank's part of them. The axis P is the replicas: a rank has the dense features and labels of
+ * its own samples, P = 1 of dp; and the ids of as many replicas and features as its slot has. Any rank can read any
+ * sample, so an owner of tables reads the ids of other ranks' samples itself, and no id is ever sent. */
 #include "lib/data/clicks.h"
 #include "lib/run/hot_rows.h"
 #include "lib/run/run_state.h"

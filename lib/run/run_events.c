@@ -1,4 +1,4 @@
-/* What a run tells while it works: events, which techniques subscribe to, and spans of its phases. */
+/* Signals of a running step: events, which techniques subscribe to, and spans of its phases. */
 #include "lib/run/run_state.h"
 
 #include "lib/base/grow.h"

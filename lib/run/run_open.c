@@ -1,4 +1,4 @@
-/* A run's memory, groups and techniques: from tables to something that can step, and back. */
+/* A run's memory, groups and techniques: they turn its tables into a run that can step, and free it again. */
 #include "lib/run/run_state.h"
 
 #include "lib/device/stopwatch.h"

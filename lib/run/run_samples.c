@@ -1,4 +1,4 @@
-/* Which samples a step trains on, what the model makes of them, and which of their places this rank gets. */
+/* The samples of a step, the model's data made from them, and this rank's places of that data. */
 #include "lib/run/run_state.h"
 
 #include "lib/program/sums.h"

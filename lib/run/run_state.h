@@ -1,5 +1,5 @@
-/* What the files of a run share: its memory and groups (run_open.c), its samples (run_samples.c), what it tells
- * (run_events.c), its step (run_step.c) and the numbers of one (run_scalars.c). Private to them. */
+/* Declarations shared by the files of a run: its memory and groups (run_open.c), samples (run_samples.c), events
+ * (run_events.c), step (run_step.c) and the step's numbers (run_scalars.c). Private to them. */
 #ifndef TRIVIUM_RUN_RUN_STATE_H
 #define TRIVIUM_RUN_RUN_STATE_H
 

@@ -1,4 +1,4 @@
-/* What a model of clicks said of the samples of an evaluation, kept for auc_of. */
+/* The predictions of a model of clicks in an evaluation, kept for auc_of. */
 #ifndef TRIVIUM_RUN_SCORES_H
 #define TRIVIUM_RUN_SCORES_H
 
@@ -9,7 +9,7 @@ struct scores { int64_t n, room; struct score *at; };
 
 /** Remember n logits and their labels; where a label is negative there is no sample. @errors E_MEMORY */
 enum status scores_add(struct scores *, const void *logits, enum dtype, const int32_t *labels, int64_t n);
-/** *auc: of what all ranks of the group have remembered, NaN as auc_of has it.
+/** *auc: of the predictions of all ranks of the group; NaN as in auc_of.
  *  @collective{group} @errors E_MEMORY, E_COMM, E_TIMEOUT */
 enum status scores_auc(const struct scores *, const struct group *, double *auc);
 void scores_fini(struct scores *);

@@ -1,6 +1,6 @@
 /* What the exchanges of a step really send: messages and bytes inside a rank's node and between nodes, by the tables
- * that carry them (lib/comm/hops/). The bill has algorithm bytes, which every transport is measured by, and which cost
- * nothing to add up; a search for a layout prices thousands of bills and asks for no tables. */
+ * that carry them (lib/comm/hops/). The bill has algorithm bytes instead: they are the same for every transport and
+ * cheap to add up, for a search that prices thousands of layouts. */
 #ifndef TRIVIUM_RUN_SENT_H
 #define TRIVIUM_RUN_SENT_H
 
@@ -8,7 +8,7 @@
 #include "lib/program/bill.h"
 #include "lib/run/plan.h"
 
-/* How collectives go, where, and over which links. */
+/* The algorithms of collectives, the nodes and the links. */
 struct sent_rules {
     struct comm_rule rule[COMM_MAX_AXES];
     struct nodes nodes;
@@ -19,7 +19,7 @@ struct sent_rules {
 enum status sent_rules_of(const struct plan *, struct sent_rules *);
 
 struct sent {
-    const char *algorithm;       /* "library": what it sends it does not say, and count is 0 */
+    const char *algorithm;       /* "library": its messages are unknown, and count is 0 */
     int64_t operations;
     struct hop_count count;
     int64_t memory;              /* bytes that one operation needs in addition to its buffers (hop_walk.h) */
@@ -33,12 +33,12 @@ enum status sent_by_exchange(const struct sent_rules *, const struct mesh_sizes 
                              struct sent *);
 /** sum += one, `times` times; the algorithm is the last one's. @collective{none} */
 void sent_add(struct sent *sum, const struct sent *one, int64_t times);
-/** All of a bill that goes over an axis in the first n_steps: collectives [0] and messages [1]. @collective{none}
+/** All exchanges of a bill over an axis in the first n_steps: collectives [0] and messages [1]. @collective{none}
  *  @errors as sent_by_exchange */
 enum status sent_by_axis(const struct sent_rules *, const struct mesh_sizes *, int rank, const struct bill *,
                          enum mesh_axis, int64_t n_steps, struct sent sum[2]);
-/** bytes: what the collectives of a step take in addition to their buffers, at most: by axis what lib/comm/hops/
- *  allows in flight at once. @collective{none} @errors as sent_by_exchange */
+/** bytes: the most memory that the collectives of a step take in addition to their buffers, by axis, with as many in
+ *  flight as lib/comm/hops/ allows. @collective{none} @errors as sent_by_exchange */
 enum status sent_memory(const struct sent_rules *, const struct mesh_sizes *, int rank, const struct bill *,
                         int64_t bytes[N_MESH_AXES]);
 

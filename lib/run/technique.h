@@ -14,36 +14,36 @@ struct json_t;    /* jansson.h */
  * and the order in which this rank runs them. */
 struct compiled { const struct program *program; const struct chunk *chunks; const struct schedule *schedule; };
 
-/* What only one technique can do in a run. The first in the driver's list that is wanted takes the claim. */
+/* A part of a run that only one technique can take: the first in the driver's list that is on takes the claim. */
 enum claim { CLAIM_GRAD_SUM = 1, CLAIM_SCHEDULE = 2, CLAIM_OPTIM_SHARD = 4 };
 
-/* What each rank has of an array that is a sum over the ranks, as residuals are: fp32, in the device's memory. A
- * checkpoint keeps it in the rank's own file, as the tensor "PARAM.KIND". */
+/* A rank's term of an array that is a sum over the ranks, as residuals are: fp32, in the device's memory. A checkpoint
+ * keeps it in the rank's own file, as the tensor "PARAM.KIND". */
 struct rank_term {
     const char *param, *kind;
     struct piece piece;    /* which elements of the param; n 0: none */
     float *at;
-    bool takes_sum;        /* in another layout it gets what all ranks had of its elements, and other terms are zero */
+    bool takes_sum;        /* in another layout it gets the sum of all ranks' terms, and other terms are zero */
 };
 
 /* Bytes of a parameter's weight, gradient and optimizer states. */
 struct state_bytes { double weight, grad, optim; };
 
-/* What keeps the state after steps in the ranks' memories, to go on from when some have died (elastic/): for train. All
- * but is_due and leave are @collective{mesh} @errors E_MEMORY, E_DEVICE, E_COMM, E_TIMEOUT, E_EPOCH. */
+/* How a technique keeps the state after steps in the ranks' memories, so that train can go on when ranks die
+ * (elastic/). All but is_due and leave are @collective{mesh} @errors E_MEMORY, E_DEVICE, E_COMM, E_TIMEOUT, E_EPOCH. */
 struct keeper {
     enum status (*begin)(struct run *);                  /* before the first step: keep the state */
     bool (*is_due)(const struct run *, int64_t n_step);  /* is the state after it to be kept? Pure */
     enum status (*keep)(struct run *);                   /* where it is due: after the last finished step */
     enum status (*rest)(struct run *);                   /* the same, and wait: this epoch ends here. E_EPOCH */
-    void (*leave)(struct run *);                         /* what it keeps outlives the run */
+    void (*leave)(struct run *);                         /* the kept state outlives the run */
     /* In a new epoch, @collective{world}: can all go back to a step in memory, at least as new as on_disk? Then the
      * new run takes that state. */
     enum status (*report)(const struct plan *, int64_t on_disk, bool *from_memory);
     enum status (*go_on)(struct run *);
 };
 
-/* In the order in which a run calls them; what is NULL is left out. All but attach and what follows it are pure. */
+/* In the order in which a run calls them; NULL members are skipped. All before attach are pure. */
 struct technique {
     const char *name;
     struct own_options options;
@@ -59,7 +59,7 @@ struct technique {
     int64_t (*serving)(const struct plan *);
     /* how many of `share` sequences to work on at a time, when the user leaves it open */
     int64_t (*micro_batch)(const struct plan *, int64_t share);
-    /* what a rank keeps of a parameter, from what those before it in the list have left: show params */
+    /* bytes of a parameter that a rank keeps, changed from those that the techniques before it left: show params */
     void (*state_bytes)(const struct plan *, struct state_bytes *);
 
     /* ---- settle: plan.c; check again in compile.c and by the planner ---- */

@@ -13,14 +13,15 @@
 
 #include "lib/run/run.h"
 
-/** Before a step's first action: what may be begun; after a flush, all versions are the newest. @errors E_DEVICE */
+/** Before a step's first action: set the number of microbatches that may begin; after a flush, copy the newest weights
+ *  to all versions. @errors E_DEVICE */
 enum status versions_begin_step(struct run *);
 /** Before its update: the next version begins as a copy of the newest. @errors E_DEVICE */
 enum status versions_begin_update(struct run *);
 /** After its update: the step is counted, or flushed. @errors E_DEVICE */
 enum status versions_end_step(struct run *);
 
-/** Updates from now on after which every rank can have an empty pipeline, whatever it has begun. Pure. */
+/** The number of updates from now after which every rank's pipeline can be empty. Pure. */
 int64_t versions_steps_to_flush(const struct run *);
 
 #endif
