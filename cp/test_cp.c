@@ -41,8 +41,8 @@ static struct plan plan_of(const struct trial *t, int by) {
     cp_options(&p)->by = by;
     p.mesh.cp_heads = at_least_1(t->heads);
     p.micro_batch = t->micro ? t->micro : 16 / p.mesh.dp;
-    tp_options(&p)->sp = t->sp;
-    zero_options(&p)->stage = t->zero;
+    plan_set_number(&p, "sp", t->sp);
+    plan_set_number(&p, "zero", t->zero);
     zero_options(&p)->offload = t->offload;
     recompute_options(&p)->kind = t->recompute;
     pp_options(&p)->schedule = t->schedule ? t->schedule : SCHEDULE_1F1B;

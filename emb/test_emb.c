@@ -12,7 +12,6 @@
 #include "dp_variants/local/local.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "zero/zero.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -66,7 +65,7 @@ static struct plan trial_plan(const struct trial *t, const char *arch) {
     p.micro_batch = t->micro;
     emb_options(&p)->by = t->by;
     emb_options(&p)->delay = t->delay;
-    zero_options(&p)->stage = t->zero;
+    plan_set_number(&p, "zero", t->zero);
     return p;
 }
 
@@ -86,7 +85,7 @@ static bool is_oracle(struct plan p, const struct oracle *oracle) {
     status_report();
     bool ok = status == OK && off < 1e-10 && weights < 1e-10 && d.memory == 0 && d.wire < 1e-12;
     if (!ok) fprintf(stderr, "by %d micro %d zero %d delay %d: %s, off %.1e weights %.1e memory %g wire %.1e\n",
-                     emb_options(&p)->by, (int)p.micro_batch, (int)zero_options(&p)->stage,
+                     emb_options(&p)->by, (int)p.micro_batch, (int)plan_number(&p, "zero"),
                      (int)emb_options(&p)->delay, status_name(status), off, weights, d.memory, d.wire);
     return agree_all(ok);
 }
@@ -134,7 +133,7 @@ TEST(test_wide_deep_equals_its_serial_run) {
     double serial[ORACLE_STEPS], here[ORACLE_STEPS];
     for (int i = 0; i < N_TRIALS; i++) {
         struct plan p = trial_plan(&TRIALS[i], "wide-deep"), alone = p;
-        zero_options(&alone)->stage = 0;
+        plan_set_number(&alone, "zero", 0);
         alone.micro_batch = 0;
         losses(alone, 1, serial);
         losses(p, comm_world_size(), here);

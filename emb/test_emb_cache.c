@@ -15,7 +15,6 @@
 #include "models/dlrm/dlrm.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "zero/zero.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +58,7 @@ static struct plan plan_of(const struct trial *t, int64_t cache) {
     o->io = t->io, o->window = t->window;
     *emb_options(&p) = (struct emb_options){.by = t->by, .delay = t->delay, .cache = cache};
     if (cache) emb_options(&p)->store = t->store;
-    zero_options(&p)->stage = t->zero;
+    plan_set_number(&p, "zero", t->zero);
     snprintf(o->path, sizeof o->path, "%s", test_path("offload"));
     mkdir(o->path, 0700);
     return p;

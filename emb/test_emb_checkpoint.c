@@ -8,7 +8,6 @@
 #include "lib/data/clicks_synth.h"
 #include "models/dlrm/dlrm.h"
 #include "tests/test.h"
-#include "zero/zero.h"
 #include <stdio.h>
 
 enum { FEATURES = 8, VOCAB = 40 };
@@ -33,7 +32,7 @@ static enum status open_run(const struct layout *l, struct run *r) {
     p.layers = p.heads = p.seq = 1;
     p.hidden = 4, p.vocab = VOCAB, p.global_batch = 16, p.steps = 10, p.precision = PRECISION_FP64;
     p.device = PLAN_DEVICE_CPU;
-    emb_options(&p)->by = l->by, emb_options(&p)->delay = l->delay, zero_options(&p)->stage = l->zero;
+    emb_options(&p)->by = l->by, emb_options(&p)->delay = l->delay, plan_set_number(&p, "zero", l->zero);
     TRY(plan_settle(&p, comm_world_size()));
     TRY(run_create(r, &train_recipe, &p, WATCH_NOTHING));
     TRY(clicks_split(file, 0.1, &train, &val));

@@ -54,8 +54,8 @@ static struct plan plan_of(struct plan p, const struct trial *t) {
     p.mesh.dp = at_least_1(t->dp), p.mesh.cp = at_least_1(t->cp), p.mesh.tp = at_least_1(t->tp);
     p.mesh.pp = at_least_1(t->pp), p.mesh.ep = at_least_1(t->ep);
     cp_options(&p)->by = t->by;
-    tp_options(&p)->sp = t->sp;
-    zero_options(&p)->stage = t->zero;
+    plan_set_number(&p, "sp", t->sp);
+    plan_set_number(&p, "zero", t->zero);
     zero_options(&p)->offload = t->offload;
     recompute_options(&p)->kind = t->recompute;
     pp_options(&p)->schedule = t->schedule ? t->schedule : SCHEDULE_1F1B;

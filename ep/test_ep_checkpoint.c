@@ -7,7 +7,6 @@
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "tp/tp.h"
-#include "zero/zero.h"
 #include <stdio.h>
 
 static const struct layout { int ranks, ep, dp, cp, tp, pp, zero; } LAYOUTS[] = {
@@ -23,7 +22,7 @@ static struct plan plan_of(const struct layout *l) {
     p.layers = 4;
     m->experts = 8, m->moe_group = 2, m->capacity = 1;
     p.mesh = (struct mesh_sizes){.tp = l->tp, .cp = l->cp, .dp = l->dp ? l->dp : 1, .pp = l->pp, .ep = l->ep};
-    zero_options(&p)->stage = l->zero;
+    plan_set_number(&p, "zero", l->zero);
     p.micro_batch = 2;
     return p;
 }

@@ -11,8 +11,6 @@
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "tp/tp.h"
-#include "zero/zero.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,8 +50,8 @@ static struct plan plan_of(const struct trial *t) {
     p.mesh.pp = at_least_1(t->pp);
     p.micro_batch = 2;
     cp_options(&p)->by = t->by;
-    tp_options(&p)->sp = t->sp;
-    zero_options(&p)->stage = t->zero;
+    plan_set_number(&p, "sp", t->sp);
+    plan_set_number(&p, "zero", t->zero);
     recompute_options(&p)->kind = t->recompute;
     pp_options(&p)->schedule = t->schedule ? t->schedule : SCHEDULE_1F1B;
     return p;

@@ -4,7 +4,6 @@
 #include "mixed_precision/fp8.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "zero/zero.h"
 
 /* Sizes that tensor cores take: 16 divides the 2 x 8 tokens of a microbatch, 16 channels, 48 of qkv, 64 hidden
  * units. */
@@ -14,7 +13,7 @@ static struct plan device_plan(enum plan_precision precision) {
     p.loss_chunk = 0;                                                /* CUDA has the head and its loss as two */
     p.micro_batch = 2;
     p.mesh.dp = comm_world_size();
-    zero_options(&p)->stage = comm_world_size() > 1;
+    plan_set_number(&p, "zero", comm_world_size() > 1);
     fp8_options(&p)->on = true;
     return p;
 }
@@ -26,7 +25,7 @@ static void check(enum plan_precision precision, double loss, double grad) {
     struct plan serial = device_plan(precision), p = serial;
     struct reference reference;
     struct difference d = {0};
-    serial.mesh.dp = 1, zero_options(&serial)->stage = 0;
+    serial.mesh.dp = 1, plan_set_number(&serial, "zero", 0);
     enum status status = plan_settle(&p, comm_world_size());
     if (status == OK) status = reference_init(&reference, &serial);
     if (status == OK) status = layout_compare(&p, &reference, &d);

@@ -285,9 +285,8 @@ TEST(test_one_rank_overflows_and_all_skip) {
 /* With sharded gradients it is normal that only one rank sees an overflow. */
 TEST(test_one_rank_overflows_and_all_skip_under_zero) {
     struct plan p = plan_of(PRECISION_FP16);
-    for (zero_options(&p)->stage = 1; zero_options(&p)->stage <= 3; zero_options(&p)->stage++)
-        each_layout(p, check_skipping);
-    zero_options(&p)->stage = 3;
+    for (int stage = 1; stage <= 3; stage++) plan_set_number(&p, "zero", stage), each_layout(p, check_skipping);
+    plan_set_number(&p, "zero", 3);
     zero_options(&p)->offload = OFFLOAD_PARAMS;
     each_layout(p, check_skipping);
 }

@@ -10,7 +10,6 @@
 #include "recompute/recompute.h"
 #include "tests/test.h"
 #include "tp/tp.h"
-#include "zero/zero.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +55,7 @@ static struct plan korthikanti(const double *x, int sp, int recompute) {
     struct plan p = gpt(x[3], x[2], x[1], 2048, 51200);
     model_options(&p)->attention = ATTENTION_MATERIALISED;
     recompute_options(&p)->kind = recompute;
-    tp_options(&p)->sp = sp;
+    plan_set_number(&p, "sp", sp);
     mixed_precision_options(&p)->grad_fp32 = 1;
     return p;
 }
@@ -136,8 +135,8 @@ static struct anchors rows_of_all_tables(void) {
         struct plan p = gpt(x[3], x[2], x[1], 4096, 131072);
         model_options(&p)->tie = 0;
         mixed_precision_options(&p)->grad_fp32 = 1;
-        tp_options(&p)->sp = x[4] > 1;
-        zero_options(&p)->stage = 1;
+        plan_set_number(&p, "sp", x[4] > 1);
+        plan_set_number(&p, "zero", 1);
         double best = INFINITY;
         struct price its = {0};
         for (int micro = 1; micro <= 4; micro *= 2)

@@ -150,7 +150,7 @@ TEST(test_what_hides_is_slower) {
 TEST(test_one_forward_hides_what_zero_1_gathers) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
-    zero_options(&p)->stage = 1;
+    plan_set_number(&p, "zero", 1);
     p.micro_batch = 1;                                               /* of 4 */
     struct price none = price_of(p, &c);
     c.overlap_part = 1;
@@ -170,9 +170,9 @@ TEST(test_what_zero_shards) {
     p.micro_batch = 1;                                               /* 4 microbatches */
     c.call_s = 0, c.level[0].alpha_s = c.level[1].alpha_s = 0;
     struct price whole = price_of(p, &c);
-    zero_options(&p)->stage = 1;
+    plan_set_number(&p, "zero", 1);
     struct price one = price_of(p, &c);
-    zero_options(&p)->stage = 3;
+    plan_set_number(&p, "zero", 3);
     struct price three = price_of(p, &c);
     assert_close(one.phase_s[PRICE_OPTIM], whole.phase_s[PRICE_OPTIM] / 16, 0.02 * one.phase_s[PRICE_OPTIM]);
     double ratio = three.phase_s[PRICE_GATHER] / one.phase_s[PRICE_GATHER];
@@ -185,7 +185,7 @@ TEST(test_packing_is_work_in_memory) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
     double whole_s = price_of(p, &c).phase_s[PRICE_MEMORY], n = (double)gpt_n_params(&p);
-    zero_options(&p)->stage = 1;
+    plan_set_number(&p, "zero", 1);
     double packing_s = n * 2 * (2 + 3.0 / 16) / (c.memory_bytes_per_s * c.stream_part);
     assert_close(price_of(p, &c).phase_s[PRICE_MEMORY] - whole_s, packing_s, 0.01 * packing_s);
 }
@@ -198,7 +198,7 @@ TEST(test_codes_of_weights_are_less_wire_and_more_work) {
     struct run r;
     double n = 0;
     p.device = PLAN_DEVICE_CPU;
-    zero_options(&p)->stage = 3;
+    plan_set_number(&p, "zero", 3);
     c.call_s = 0, c.level[0].alpha_s = c.level[1].alpha_s = 0;
     struct price plain = price_of(p, &c);
     struct plan settled = p;

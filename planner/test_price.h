@@ -56,7 +56,7 @@ static inline bool layout(int i, struct plan *p) {
     if (l->ep) model_options(p)->experts = 8, model_options(p)->experts_per_token = 2;
     pp_options(p)->schedule = l->schedule ? l->schedule : SCHEDULE_1F1B;
     pp_options(p)->chunks = l->chunks ? l->chunks : 1;
-    zero_options(p)->stage = l->zero, recompute_options(p)->kind = l->recompute, tp_options(p)->sp = l->sp;
+    plan_set_number(p, "zero", l->zero), recompute_options(p)->kind = l->recompute, plan_set_number(p, "sp", l->sp);
     zero_options(p)->offload = l->offload;
     return true;
 }

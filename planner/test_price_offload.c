@@ -32,7 +32,7 @@ TEST(test_parking_is_copies_beside_the_rows) {
 TEST(test_offload_is_copies_and_an_update_elsewhere) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
-    zero_options(&p)->stage = 1;
+    plan_set_number(&p, "zero", 1);
     double n = (double)gpt_n_params(&p) / 16;
     struct price stays = price_of(p, &c);
     zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
@@ -53,7 +53,7 @@ TEST(test_sums_of_gradients_come_down_as_they_are_made) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
     p.micro_batch = 1, model_options(&p)->tie = 0;                   /* each gradient is made in one place */
-    zero_options(&p)->stage = 2, zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
+    plan_set_number(&p, "zero", 2), zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
     double n = (double)gpt_n_params(&p) / 16, seconds = price_of(p, &c).phase_s[PRICE_OFFLOAD];
     double host_s = n * (28 + 2 + 4 * 3 * 2) / c.host_memory_bytes_per_s, link_s = n * (2 + 4 * 2) / c.host_bytes_per_s;
     assert_close(seconds, host_s + link_s, 0.001 * (host_s + link_s));
@@ -65,7 +65,7 @@ TEST(test_offloaded_weights_go_up_before_each_gather) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
     p.micro_batch = 1;                                               /* 4 microbatches */
-    zero_options(&p)->stage = 3, zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
+    plan_set_number(&p, "zero", 3), zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
     double states_s = price_of(p, &c).phase_s[PRICE_OFFLOAD];
     double weights_s = (double)gpt_n_params(&p) / 16 * 2 / c.host_bytes_per_s;
     zero_options(&p)->offload = OFFLOAD_PARAMS;
@@ -79,7 +79,7 @@ TEST(test_offload_needs_a_host_with_speeds) {
     struct plan p = plan_of(4, 1, 1);
     struct price x;
     struct search *found = calloc(1, sizeof *found);
-    zero_options(&p)->stage = 1, zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
+    plan_set_number(&p, "zero", 1), zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
     assert_ok(cluster_read("cpu-2core", &cpu));
     p.device = PLAN_DEVICE_CPU, p.precision = PRECISION_FP32;
     assert_close(price_of(p, &cpu).phase_s[PRICE_OFFLOAD], 0, 0);

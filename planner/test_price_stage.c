@@ -70,9 +70,9 @@ TEST(test_stages_from_a_stem_are_the_run_s) {
         for (int keep = 0; keep < 6; keep++) {
             int n = p.mesh.pp ? (int)p.mesh.pp : 1;
             struct plan q = p;
-            zero_options(&q)->stage = n > 1 ? keep % 2 : keep % 4, recompute_options(&q)->kind = keep / 2;
-            if (zero_options(&q)->stage < 3 && zero_options(&q)->offload) zero_options(&q)->offload = OFFLOAD_OPTIMIZER;
-            if (zero_options(&q)->stage == 0) zero_options(&q)->offload = OFFLOAD_NONE;
+            plan_set_number(&q, "zero", n > 1 ? keep % 2 : keep % 4), recompute_options(&q)->kind = keep / 2;
+            if (plan_number(&q, "zero") < 3 && zero_options(&q)->offload) zero_options(&q)->offload = OFFLOAD_OPTIMIZER;
+            if (plan_number(&q, "zero") == 0) zero_options(&q)->offload = OFFLOAD_NONE;
             if (keep == 5 && n > 1 && pp_options(&q)->schedule == SCHEDULE_1F1B)
                 pp_options(&q)->schedule = SCHEDULE_GPIPE;           /* the same cut, but another order */
             assert_ok(plan_settle(&q, 0));

@@ -119,7 +119,7 @@ TEST(test_what_is_fixed_stays) {
     struct cluster c = gpus(79);
     struct search s;
     p.mesh.tp = 2, p.micro_batch = 4;
-    zero_options(&p)->stage = 1, recompute_options(&p)->kind = RECOMPUTE_SELECTIVE, pp_options(&p)->chunks = 2;
+    plan_set_number(&p, "zero", 1), recompute_options(&p)->kind = RECOMPUTE_SELECTIVE, pp_options(&p)->chunks = 2;
     search(&p, 1 << DECIDE_TP | 1 << DECIDE_MICRO | 1 << DECIDE_ZERO | 1 << DECIDE_RECOMPUTE, &c, 8, true, &s);
     assert_true(s.n_best > 0);
     for (int i = 0; i < s.n_best; i++) {

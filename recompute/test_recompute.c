@@ -7,7 +7,6 @@
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "tp/tp.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -260,7 +259,7 @@ TEST(test_recompute_replays_collectives_only_when_wanted) {
     struct plan plan = plan_of(RECOMPUTE_FULL, 0);
     plan.mesh.tp = 2;
     check_replays(&plan, " ln1 qkv att proj.part proj res1 ln2 fc gelu ");
-    tp_options(&plan)->sp = 1;
+    plan_set_number(&plan, "sp", 1);
     check_replays(&plan, " ln1 ln1.in qkv att proj.part proj res1 ln2 ln2.in fc gelu lnf.in ");
     recompute_options(&plan)->kind = RECOMPUTE_NONE;
     check_replays(&plan, " ln1.in ln2.in lnf.in ");

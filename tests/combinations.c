@@ -89,8 +89,8 @@ bool combination_plan(const struct combination *c, struct plan *p) {
     p->mesh.ep = EPS[v[EP]];
     p->mesh.cp_heads = CP_FORMS[v[CP_FORM]].heads;
     cp_options(p)->by = CP_FORMS[v[CP_FORM]].by;
-    tp_options(p)->sp = v[SP];
-    zero_options(p)->stage = SUMS[v[SUM]].zero;
+    plan_set_number(p, "sp", v[SP]);
+    plan_set_number(p, "zero", SUMS[v[SUM]].zero);
     zero_options(p)->offload = SUMS[v[SUM]].offload;
     zero_options(p)->shard = SUMS[v[SUM]].shard;
     zero_options(p)->secondary = SUMS[v[SUM]].second;

@@ -60,7 +60,7 @@ const char *layout_name(const struct plan *p) {
         snprintf(cp, sizeof cp, "cp%d %s heads%d ", (int)p->mesh.cp, cp_forms[cp_options(p)->by],
                  (int)p->mesh.cp_heads);
     snprintf(name, sizeof name, "%sdp%d%s tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s%s%s%s%s", cp, (int)p->mesh.dp,
-             if_more(ep, "ep", p->mesh.ep, 1), (int)p->mesh.tp, (int)p->mesh.pp, tp_options(p)->sp ? " sp" : "",
+             if_more(ep, "ep", p->mesh.ep, 1), (int)p->mesh.tp, (int)p->mesh.pp, plan_number(p, "sp") ? " sp" : "",
              pp_row(p)->name, if_more(chunks, "chunks", pipe->chunks, 1), (int)p->micro_batch,
              pipe->split[0] ? " split " : "", pipe->split, if_more(zero, "zero", z->stage, 0),
              if_more(shard, z->secondary ? "second" : "shard", p->mesh.shard, 0), offloads[z->offload],
@@ -400,7 +400,7 @@ struct plan layout_scheduled_in_company(struct plan serial, int company, int sch
     struct plan p = layout_in_company(serial, company);
     struct mesh_sizes *n = &p.mesh;
     if (n->pp == 1) n->pp = 2, *(n->dp > 1 ? &n->dp : &n->tp) /= 2;
-    if (n->tp == 1) tp_options(&p)->sp = 0;
+    if (n->tp == 1) plan_set_number(&p, "sp", 0);
     pp_options(&p)->schedule = schedule;
     pp_options(&p)->chunks = pp_schedule_at(schedule)->chunked ? 2 : 1;
     p.loss_chunk = company % 2 ? 0 : -1;
@@ -459,9 +459,9 @@ struct plan layout_in_company(struct plan p, int company) {
     const char *next = c->order;
     for (int world = comm_world_size(); world > 1; world /= 2, next++)
         *(*next == 'd' ? &p.mesh.dp : *next == 't' ? &p.mesh.tp : &p.mesh.pp) *= 2;
-    zero_options(&p)->stage = c->zero, zero_options(&p)->offload = c->offload,
+    plan_set_number(&p, "zero", c->zero), zero_options(&p)->offload = c->offload,
     recompute_options(&p)->kind = c->recompute, recompute_options(&p)->n = c->recompute_n;
-    tp_options(&p)->sp = c->sp && p.mesh.tp > 1;
+    plan_set_number(&p, "sp", c->sp && p.mesh.tp > 1);
     if (c->chunks && p.mesh.pp > 1) pp_options(&p)->schedule = SCHEDULE_INTERLEAVED, pp_options(&p)->chunks = c->chunks;
     if (c->schedule && p.mesh.pp > 1) pp_options(&p)->schedule = c->schedule;
     p.micro_batch = 2;

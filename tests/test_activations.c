@@ -9,7 +9,6 @@
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "tp/tp.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,10 +86,10 @@ static void assert_layers(const struct plan *p, int64_t bytes, int64_t statistic
 static int64_t paper_bytes(const struct plan *p) {
     int64_t sbh = p->seq * p->micro_batch * p->hidden, asbs = p->heads * p->seq * p->micro_batch * p->seq,
             t = p->mesh.tp;
-    if (recompute_options(p)->kind == RECOMPUTE_FULL) return 2 * sbh / (tp_options(p)->sp ? t : 1);
+    if (recompute_options(p)->kind == RECOMPUTE_FULL) return 2 * sbh / (plan_number(p, "sp") ? t : 1);
     if (recompute_options(p)->kind == RECOMPUTE_SELECTIVE)
-        return tp_options(p)->sp ? 34 * sbh / t : 10 * sbh + 24 * sbh / t;
-    return tp_options(p)->sp ? (34 * sbh + 5 * asbs) / t : 10 * sbh + 24 * sbh / t + 5 * asbs / t;
+        return plan_number(p, "sp") ? 34 * sbh / t : 10 * sbh + 24 * sbh / t;
+    return plan_number(p, "sp") ? (34 * sbh + 5 * asbs) / t : 10 * sbh + 24 * sbh / t + 5 * asbs / t;
 }
 
 /* Mean and rstd of two layernorms in fp32; none when the layer is recomputed. */
@@ -98,7 +97,7 @@ static int64_t layernorm_bytes(const struct plan *p) {
     int64_t size = p->precision == PRECISION_FP64 ? 8 : 4;
     return recompute_options(p)->kind == RECOMPUTE_FULL
                ? 0
-               : 2 * 2 * p->seq * p->micro_batch * size / (tp_options(p)->sp ? p->mesh.tp : 1);
+               : 2 * 2 * p->seq * p->micro_batch * size / (plan_number(p, "sp") ? p->mesh.tp : 1);
 }
 
 TEST(test_a_layer_saves_what_korthikanti_et_al_print) {
@@ -107,7 +106,7 @@ TEST(test_a_layer_saves_what_korthikanti_et_al_print) {
             for (int sp = 0; sp <= (tp > 1); sp++)
                 for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
                     struct plan p = plan_of(&SHAPES[i], tp);
-                    tp_options(&p)->sp = sp;
+                    plan_set_number(&p, "sp", sp);
                     recompute_options(&p)->kind = recompute;
                     assert_layers(&p, paper_bytes(&p), layernorm_bytes(&p));
                 }

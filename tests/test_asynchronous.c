@@ -118,7 +118,7 @@ static enum status oracle_init(struct oracle *o, const struct trial *x, const st
     serial.settled = false;
     pp_options(&serial)->schedule = SCHEDULE_1F1B;
     pp_options(&serial)->split[0] = 0;
-    zero_options(&serial)->stage = 0;
+    plan_set_number(&serial, "zero", 0);
     TRY(plan_settle(&serial, 1));
     TRY(run_create(&o->run, &train_recipe, &serial, WATCH_NOTHING));
     TRY(layout_use_demo(&o->run));
@@ -227,7 +227,7 @@ TEST(test_endless_pipelines_in_company) {
         for (int zero = 0; zero <= 1; zero++) {
             struct plan p = plan_of(schedule, 2, 4);
             struct trial x = {schedule, (int)p.mesh.pp, 4, {4, 2}};
-            zero_options(&p)->stage = zero;
+            plan_set_number(&p, "zero", zero);
             if (p.mesh.pp == 4) snprintf(pp_options(&p)->split, sizeof pp_options(&p)->split, "1,3,2,2");
             assert_ok(plan_settle(&p, comm_world_size()));
             check(&p, &x);
@@ -312,7 +312,7 @@ TEST(test_what_endless_pipelines_cannot_do_is_refused) {
     assert_fails(technique_pp.check(&q), E_CONFIG, "spike-guard=6", "leave it out");
     q = p, pp_options(&q)->schedule = SCHEDULE_2BW;
     assert_fails(technique_pp.check(&q), E_CONFIG, "2bw", "pp=4 and 2 microbatches");
-    q = p, zero_options(&q)->stage = 2;
+    q = p, plan_set_number(&q, "zero", 2);
     assert_fails(technique_zero.check(&q), E_CONFIG, "zero=2", "use schedule 1f1b, or zero 1");
     q = p, q.precision = PRECISION_FP16;
     assert_fails(technique_mixed_precision.check(&q), E_CONFIG, "loss scale", "bf16");

@@ -44,7 +44,7 @@ static struct plan nth_plan(int i) {
     struct plan p = parity_plan();
     if (i < N_COMPANIES) return layout_in_company(p, i);
     p.mesh.dp = comm_world_size(), p.micro_batch = 2;
-    zero_options(&p)->stage = 3;
+    plan_set_number(&p, "zero", 3);
     if (p.mesh.dp > 2) *(i == SECOND ? &zero_options(&p)->secondary : &zero_options(&p)->shard) = 2;
     return p;
 }

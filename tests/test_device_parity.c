@@ -10,8 +10,6 @@
 #include "pp/pp.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "tp/tp.h"
-#include "zero/zero.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,7 +185,7 @@ TEST(test_experts_on_the_device_equal_cpu) {
         p.mesh.dp = TRIALS[i].dp, p.mesh.cp = TRIALS[i].cp, p.mesh.tp = TRIALS[i].tp, p.mesh.pp = TRIALS[i].pp;
         p.mesh.ep = TRIALS[i].ep, model_options(&p)->moe_packed = j % 2;
         if (mesh_n_ranks(&p.mesh) != comm_world_size()) continue;
-        tp_options(&p)->sp = TRIALS[i].sp, zero_options(&p)->stage = TRIALS[i].zero;
+        plan_set_number(&p, "sp", TRIALS[i].sp), plan_set_number(&p, "zero", TRIALS[i].zero);
         p.device = PLAN_DEVICE_CUDA, p.comm = i % 2 ? PLAN_COMM_MPI : PLAN_COMM_AUTO, p.micro_batch = 2;
         status = plan_settle(&p, comm_world_size());
         if (status == OK) try_layout(&t, &p);

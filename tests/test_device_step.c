@@ -10,8 +10,6 @@
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "tp/tp.h"
-#include "zero/zero.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +39,8 @@ static struct plan plan_of(int layout) {
     p.precision = PRECISION_BF16;
     p.micro_batch = 2;
     *(layout == 1 ? &p.mesh.tp : layout == 2 ? &p.mesh.pp : &p.mesh.dp) = n;
-    zero_options(&p)->stage = layout == 0 ? 3 : 0;
-    tp_options(&p)->sp = layout == 1 && n > 1;
+    plan_set_number(&p, "zero", layout == 0 ? 3 : 0);
+    plan_set_number(&p, "sp", layout == 1 && n > 1);
     if (layout >= 3) p.mesh.ep = n, m->experts = 8, m->experts_per_token = 2, m->moe_group = 4, m->z_loss = 0.01;
     if (layout == 4) m->capacity = 0, m->moe_packed = 1;
     recompute_options(&p)->kind = layout == 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE;
@@ -154,7 +152,7 @@ TEST(test_the_profile_is_the_devices_time) {
     struct run r = {0};
     char *table = NULL;
     size_t size;
-    p.profile = 1, zero_options(&p)->stage = 0;                     /* whose gathers come between two rows */
+    p.profile = 1, plan_set_number(&p, "zero", 0);                     /* whose gathers come between two rows */
     assert_ok(open_run(&r, &p));
     assert_ok(run_step(&r));
     profile_restart(&r);

@@ -6,7 +6,6 @@
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "tp/tp.h"
 
 static struct plan masks_plan(int precision, int attention) {
     struct plan p = parity_plan();
@@ -16,7 +15,7 @@ static struct plan masks_plan(int precision, int attention) {
     p.mesh.tp = n >= 2 ? 2 : 1;
     p.mesh.pp = n >= 4 ? 2 : 1;
     p.mesh.dp = n >= 8 ? 2 : 1;
-    tp_options(&p)->sp = p.mesh.tp > 1;
+    plan_set_number(&p, "sp", p.mesh.tp > 1);
     p.micro_batch = 2;
     return p;
 }

@@ -10,7 +10,6 @@
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "zero/zero.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +29,7 @@ static struct plan plan_of(bool parallel, int precision) {
     p.layers = 2;
     p.global_batch = 8;
     p.micro_batch = 2;
-    if (parallel) p.mesh.dp = p.mesh.tp = p.mesh.pp = 2, zero_options(&p)->stage = 1;
+    if (parallel) p.mesh.dp = p.mesh.tp = p.mesh.pp = 2, plan_set_number(&p, "zero", 1);
     return p;
 }
 

@@ -49,7 +49,7 @@ static struct plan plan_of(const struct trial *t, bool offload) {
         p.micro_batch = 1, model_options(&p)->tie = 0, p.loss_chunk = 0, pp_options(&p)->schedule = SCHEDULE_ZB_H2;
     pp_options(&p)->optim_sync = t->validate;
     if (p.device == PLAN_DEVICE_CUDA) p.clip = 0;                    /* see same_numbers */
-    zero_options(&p)->stage = t->zero;
+    plan_set_number(&p, "zero", t->zero);
     if (!offload) return p;
     zero_options(&p)->offload = t->offload, zero_options(&p)->offload_to = t->to;
     snprintf(o->path, sizeof o->path, "%s", test_path("offload"));

@@ -95,7 +95,7 @@ static void some_companies(const struct plan *plan, struct tally *t, int from) {
 static void second_shards(const struct plan *plan, struct tally *t) {
     struct plan p = *plan;
     p.mesh.dp = comm_world_size(), p.micro_batch = 2;
-    zero_options(&p)->stage = 3, zero_options(&p)->secondary = p.mesh.dp > 2 ? 2 : 0;
+    plan_set_number(&p, "zero", 3), zero_options(&p)->secondary = p.mesh.dp > 2 ? 2 : 0;
     if (agree_all(plan_settle(&p, comm_world_size()) == OK)) try_layout(t, &p);
     else status_report();
 }

@@ -104,7 +104,7 @@ TEST(test_zero_counts_every_element_of_the_model_once) {
     for (int zero = 1; zero <= 3; zero++) {
         struct plan plan = small_plan(3, 2, 2, zero);
         plan.seq = 8;
-        for (tp_options(&plan)->sp = 0; tp_options(&plan)->sp <= 1; tp_options(&plan)->sp++) check_mesh(&plan);
+        for (int sp = 0; sp <= 1; sp++) plan_set_number(&plan, "sp", sp), check_mesh(&plan);
     }
 }
 

@@ -68,7 +68,7 @@ static struct plan plan_of(const struct trial *t, int precision) {
     p.precision = precision;
     p.mesh.dp = at_least_1(t->dp), p.mesh.cp = at_least_1(t->cp), p.mesh.tp = at_least_1(t->tp);
     p.mesh.pp = at_least_1(t->pp), p.mesh.ep = at_least_1(t->ep);
-    tp_options(&p)->sp = t->sp;
+    plan_set_number(&p, "sp", t->sp);
     zero_options(&p)->stage = 3;
     zero_options(&p)->weight_codec = t->codec;
     zero_options(&p)->offload = t->offload;

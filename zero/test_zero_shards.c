@@ -65,7 +65,7 @@ static struct plan serial_plan(bool experts) {
 static struct plan plan_of(struct plan p, const struct trial *t) {
     p.mesh.dp = at_least_1(t->dp), p.mesh.cp = at_least_1(t->cp), p.mesh.tp = at_least_1(t->tp);
     p.mesh.pp = at_least_1(t->pp), p.mesh.ep = at_least_1(t->ep);
-    tp_options(&p)->sp = t->sp;
+    plan_set_number(&p, "sp", t->sp);
     zero_options(&p)->stage = t->zero;
     zero_options(&p)->offload = t->offload;
     zero_options(&p)->shard = t->node && t->shard ? SHARD_NODE : t->shard;

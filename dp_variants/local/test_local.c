@@ -12,8 +12,6 @@
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "tp/tp.h"
-#include "zero/zero.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -250,7 +248,7 @@ TEST(test_local_steps_in_company_are_those_of_one_process) {
         if (model * 2 > n) continue;
         struct plan p = plan_of((int)(n / model), *company[i].options);
         p.mesh.tp = company[i].tp, p.mesh.cp = company[i].cp, p.mesh.pp = company[i].pp;
-        tp_options(&p)->sp = company[i].sp;
+        plan_set_number(&p, "sp", company[i].sp);
         recompute_options(&p)->kind = company[i].recompute;
         assert_true(is_oracles(&p));
     }
@@ -397,7 +395,7 @@ TEST(test_local_refuses_what_it_cannot_do) {
     assert_fails(compiled(p), E_CONFIG, "local-steps=3", "device=cuda", "device cpu");
     p = good, p.precision = PRECISION_FP32, p.hidden = 64, p.sums = PLAN_SUMS_FIXED;
     assert_fails(compiled(p), E_CONFIG, "local-steps=3", "sums=fixed", "sums fast");
-    p = good, zero_options(&p)->stage = 1;
+    p = good, plan_set_number(&p, "zero", 1);
     assert_fails(compiled(p), E_CONFIG, "zero", "local", "leave out what is given of zero", "or of local");
     p = good, model_options(&p)->experts = 4, p.mesh.ep = 2;
     assert_fails(compiled(p), E_CONFIG, "local-steps=3", "ep=2", "ep 1");

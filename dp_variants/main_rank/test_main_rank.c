@@ -10,7 +10,6 @@
 #include "pp/pp.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "zero/zero.h"
 #include <string.h>
 
 static struct plan main_plan(void) {
@@ -225,7 +224,7 @@ TEST(test_main_rank_refuses_in_one_line) {
     struct run r;
     struct plan p = main_plan(), fixed = main_plan(), zero = main_plan(), coded = main_plan();
     fixed.sums = PLAN_SUMS_FIXED;
-    zero_options(&zero)->stage = 1;
+    plan_set_number(&zero, "zero", 1);
     grad_options(&coded)->codec = CODEC_INT8;
     coded.mesh.dp = 2, coded.micro_batch = 1, coded.precision = PRECISION_FP32;
     assert_ok(plan_settle(&p, 1));

@@ -10,7 +10,6 @@
 #include "dp_variants/server/test_server.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "zero/zero.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -194,7 +193,7 @@ TEST(test_servers_refuse_in_one_line) {
 TEST(test_servers_and_others_that_sum_are_refused) {
     struct run r;
     struct plan zero = server_plan(1), coded = server_plan(1);
-    zero_options(&zero)->stage = 1;
+    plan_set_number(&zero, "zero", 1);
     grad_options(&coded)->codec = CODEC_INT8;
     coded.mesh.dp = 2, coded.micro_batch = 1, coded.precision = PRECISION_FP32;
     assert_ok(plan_settle(&zero, 1));

@@ -12,8 +12,6 @@
 #include "mixed_precision/mixed_precision.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
-#include "tp/tp.h"
-#include "zero/zero.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,15 +55,15 @@ TEST(test_settings_stand_above_the_command_line) {
     static struct target t;
     assert_ok(apply("tp=2 zero=3\tgrad-fp32 sp=off recompute=uniform:2 pp-split=1,3", &t));
     assert_int_equal(t.plan.mesh.tp, 2);
-    assert_int_equal(zero_options(&t.plan)->stage, 3);
+    assert_int_equal(plan_number(&t.plan, "zero"), 3);
     assert_int_equal(mixed_precision_options(&t.plan)->grad_fp32, 1);
-    assert_int_equal(tp_options(&t.plan)->sp, 0);
+    assert_int_equal(plan_number(&t.plan, "sp"), 0);
     assert_int_equal(recompute_options(&t.plan)->kind, RECOMPUTE_UNIFORM);
     assert_int_equal(recompute_options(&t.plan)->n, 2);
     assert_string_equal(pp_options(&t.plan)->split, "1,3");
     assert_ok(apply("", &t));
     assert_int_equal(t.plan.mesh.tp, 4);
-    assert_int_equal(tp_options(&t.plan)->sp, 1);
+    assert_int_equal(plan_number(&t.plan, "sp"), 1);
 }
 
 TEST(test_bad_settings_name_strategy_and_key) {

@@ -74,7 +74,7 @@ TEST(test_techniques_refuse_what_has_no_fixed_sum) {
     p = fixed_plan(), p.mesh.tp = 4, m->ffn = 68, p.heads = 4;        /* 68 = 4 x 17 */
     assert_ok(plan_settle(&p, 4));
     assert_ok(technique_tp.check(&p));
-    p.heads = 8, p.mesh.tp = 8, m->ffn = 72, p.hidden = 64, tp_options(&p)->sp = 1, p.seq = 24, p.vocab = 61;
+    p.heads = 8, p.mesh.tp = 8, m->ffn = 72, p.hidden = 64, plan_set_number(&p, "sp", 1), p.seq = 24, p.vocab = 61;
     assert_ok(technique_tp.check(&p));
     p.mesh.tp = 16, p.heads = 16, m->ffn = 64, p.seq = 32;
     assert_fails(technique_tp.check(&p), E_CONFIG, "at most 8 equal parts", "tp=16", "tp=8 or less", "sums=fast");

@@ -9,8 +9,6 @@
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "tp/tp.h"
-#include "zero/zero.h"
 #include <limits.h>
 #include <stdlib.h>
 
@@ -110,8 +108,8 @@ TEST(test_time_line_equals_a_count_of_every_value) {
         p = parity_plan();
         p.mesh.dp = p.mesh.tp = p.mesh.pp = 2;
         p.micro_batch = 2;
-        zero_options(&p)->stage = company % 4;
-        tp_options(&p)->sp = company / 2 % 2;
+        plan_set_number(&p, "zero", company % 4);
+        plan_set_number(&p, "sp", company / 2 % 2);
         recompute_options(&p)->kind = company % 3 == 0   ? RECOMPUTE_NONE
                                       : company % 3 == 1 ? RECOMPUTE_SELECTIVE
                                                          : RECOMPUTE_FULL;

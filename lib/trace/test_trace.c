@@ -7,8 +7,6 @@
 #include "pp/pp.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "tp/tp.h"
-#include "zero/zero.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +29,7 @@ static int list_layouts(struct plan *p) {
         p[0].mesh.pp = 2;
         p[1].mesh.tp = 2;
         p[2].mesh.dp = 2;
-        zero_options(&p[2])->stage = 3;
+        plan_set_number(&p[2], "zero", 3);
     }
     if (world == 4) {
         p[0].mesh.pp = p[0].mesh.dp = 2;
@@ -39,8 +37,8 @@ static int list_layouts(struct plan *p) {
         pp_options(&p[1])->schedule = SCHEDULE_INTERLEAVED;
         pp_options(&p[1])->chunks = 2;
         p[2].mesh.dp = p[2].mesh.tp = 2;
-        zero_options(&p[2])->stage = 1;
-        tp_options(&p[2])->sp = true;
+        plan_set_number(&p[2], "zero", 1);
+        plan_set_number(&p[2], "sp", true);
     }
     return n;
 }

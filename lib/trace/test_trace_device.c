@@ -9,8 +9,6 @@
 #include "models/llama/llama.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "tp/tp.h"
-#include "zero/zero.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -125,8 +123,8 @@ static struct plan plan_of(int layout, bool on_device) {
     p.fuse = false, p.loss_chunk = 0;                                /* the same rows on both */
     p.device = on_device ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
     *(layout == 0 ? &p.mesh.tp : layout == 1 ? &p.mesh.pp : &p.mesh.dp) = n;
-    tp_options(&p)->sp = layout == 0 && n > 1;
-    zero_options(&p)->stage = layout == 2 ? 1 : 0;
+    plan_set_number(&p, "sp", layout == 0 && n > 1);
+    plan_set_number(&p, "zero", layout == 2 ? 1 : 0);
     return p;
 }
 

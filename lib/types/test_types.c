@@ -11,7 +11,6 @@
 #include "tests/test.h"
 #include "tp/tp.h"
 #include "tp/tp_region.h"
-#include "zero/zero.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,7 +111,7 @@ TEST(test_types_refuse_a_norm_of_a_partial_sum) {
 
 TEST(test_types_refuse_a_missing_scatter) {
     struct plan plan = plan_of(1, 1, 2, 1);
-    tp_options(&plan)->sp = 1;
+    plan_set_number(&plan, "sp", 1);
     struct program *p = compile(&plan, 1);
     leave_out(p, "h0.proj");
     assert_refused(p, "h0.proj.part over tp", "P, a partial sum");
@@ -226,7 +225,7 @@ TEST(test_types_refuse_to_count_copies) {
     param_named(p, "h0.ln1.g")->counted = true;
     assert_refused(p, "h0.ln1.g is counted on this rank, which is not the first");
     struct plan plan = plan_of(4, 1, 1, 1);
-    zero_options(&plan)->stage = 1;
+    plan_set_number(&plan, "zero", 1);
     p = compile(&plan, 2);
     param_named(p, "h0.qkv.w")->own_first = 0;
     assert_refused(p, "h0.qkv.w: own elements from 0", "over dp");

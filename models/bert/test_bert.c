@@ -10,8 +10,6 @@
 #include "lib/ops/attention/attention.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "tp/tp.h"
-#include "zero/zero.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,8 +191,8 @@ static void try_cp(struct tally *t, struct plan serial) {
         struct plan p = serial;
         p.mesh.cp = world >= 8 ? 4 : 2, p.mesh.tp = world >= 4 ? 2 : 1, p.mesh.dp = 1;
         cp_options(&p)->by = by;
-        tp_options(&p)->sp = p.mesh.tp > 1;
-        zero_options(&p)->stage = by == CP_BY_RING ? 3 : 1;
+        plan_set_number(&p, "sp", p.mesh.tp > 1);
+        plan_set_number(&p, "zero", by == CP_BY_RING ? 3 : 1);
         p.micro_batch = 2;
         try_settled(t, &p);
     }

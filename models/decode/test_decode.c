@@ -3,7 +3,6 @@
  * A token at a time with a cache against the training program's forward pass over the whole sequence: the same scores
  * at every position. Both load the same checkpoint, which a layout of all ranks has saved. */
 #include "models/decode/test_decode.h"
-#include "zero/zero.h"
 
 const char *decode_arch = "gpt";
 int decode_experts;
@@ -44,7 +43,7 @@ enum status decode_make_checkpoint(int steps, void (*change)(struct run *), char
     TRY(comm_broadcast(group_world(), folder, sizeof folder, UINT8, 0));
     p.mesh.dp = comm_world_size() == 4 ? 2 : 1;
     p.mesh.tp = comm_world_size() == 1 ? 1 : 2;
-    zero_options(&p)->stage = 1;
+    plan_set_number(&p, "zero", 1);
     p.micro_batch = 2;
     enum status status = layout_open(&r, p, WATCH_NOTHING);
     for (int i = 0; i < steps && status == OK; i++) status = run_step(&r);

@@ -2,8 +2,6 @@
  *
  * Bytes of the cache, of memory and of the wire by their formulas; and what is refused. */
 #include "models/decode/test_decode.h"
-#include "tp/tp.h"
-#include "zero/zero.h"
 
 static int64_t written_bytes(const struct run *r) {
     int64_t bytes = 0;
@@ -107,9 +105,9 @@ TEST(test_decode_refuses_other_layouts) {
     assert_fails(compile(q), E_CONFIG, "dp is requested");
     q = p, q.mesh.pp = 2;
     assert_fails(compile(q), E_CONFIG, "pp is requested");
-    q = p, q.mesh.tp = 2, tp_options(&q)->sp = 1;
+    q = p, q.mesh.tp = 2, plan_set_number(&q, "sp", 1);
     assert_fails(compile(q), E_CONFIG, "the sequence is sharded", "leave sp out");
-    q = p, zero_options(&q)->stage = 3;
+    q = p, plan_set_number(&q, "zero", 3);
     assert_fails(compile(q), E_CONFIG, "zero is requested", "leave out what is given of");
     q = p, q.loss_chunk = 4;
     assert_fails(compile(q), E_CONFIG, "loss-chunk=4");

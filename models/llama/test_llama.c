@@ -10,7 +10,6 @@
 #include "tests/test.h"
 #include "tp/tp.h"
 #include "tp/tp_region.h"
-#include "zero/zero.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,8 +176,8 @@ static void try_cp(struct tally *t) {
         p.mesh.cp = 2, p.mesh.tp = world >= 4 ? 2 : 1, p.mesh.dp = world / (2 * p.mesh.tp);
         cp_options(&p)->by = by;
         if (by == CP_BY_ULYSSES) p.mesh.tp = 1, p.mesh.pp = world / 2 / p.mesh.dp;   /* two heads of keys */
-        tp_options(&p)->sp = p.mesh.tp > 1;
-        zero_options(&p)->stage = by == CP_BY_RING ? 3 : 1;
+        plan_set_number(&p, "sp", p.mesh.tp > 1);
+        plan_set_number(&p, "zero", by == CP_BY_RING ? 3 : 1);
         p.micro_batch = 2;
         try_settled(t, p);
     }

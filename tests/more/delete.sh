@@ -37,7 +37,7 @@ along() {
 declare -A together=(
     [cp]=9 [dp_variants/local]=2 [dp_variants/main_rank]=2 [dp_variants/server]=2 [emb]=1 [mixed_precision]=17
     [models/bert]=2 [models/decode]=2 [models/dlrm]=4 [models/gpt]=12 [models/llama]=4 [models/t5]=4 [park]=4
-    [pp]=41 [recompute]=25 [tp]=32 [zero]=39
+    [pp]=41 [recompute]=25 [tp]=19 [zero]=17
 )
 
 # Lines of recipe.c that name what the folder's headers declare, or include what is gone
