@@ -123,42 +123,37 @@ static enum status open_trial(const struct calibration *q, struct trial t, enum 
     return create_trial(q, precision, t.ranks, sizeof argv / sizeof *argv, argv, s, r);
 }
 
-/* Every rank by itself. */
-static enum status train_trial(const struct calibration *q, struct trial t, struct measured *m) {
+/* Every rank by itself. `status`: of what opened the run, which ends here. */
+static enum status time_and_close(enum status status, const struct calibration *q, struct setup *s, struct run *r,
+                                  struct measured *m) {
+    if (status == OK) status = time_steps(r, m, s->plan.precision != (int)q->precision);
+    run_destroy(r);
+    setup_fini(s);
+    return fail_agree(group_world(), status);
+}
+
+static enum status train_trial(const struct calibration *q, struct trial t, enum plan_precision precision,
+                               struct measured *m) {
     struct setup s = {.data = NULL};
     struct run r = {0};
-    enum status status = open_trial(q, t, q->precision, &s, &r);
-    if (status == OK) status = time_steps(&r, m, false);
-    run_destroy(&r);
-    setup_fini(&s);
-    return fail_agree(group_world(), status);
+    return time_and_close(open_trial(q, t, precision, &s, &r), q, &s, &r, m);
 }
 
 static enum status time_rows(const struct calibration *q, struct measured *m) {
     int middle = q->widest / 2;
     for (int ffn = 32; ffn <= middle; ffn *= 2)                      /* as tp cuts it */
-        TRY(train_trial(q, (struct trial){"gpt", middle, ffn, 1, 64, 1}, m));
+        TRY(train_trial(q, (struct trial){"gpt", middle, ffn, 1, 64, 1}, q->precision, m));
     for (int hidden = 32; hidden <= q->widest; hidden *= 2)
         for (int micro = 1; micro <= 16; micro *= 4) {
-            TRY(train_trial(q, (struct trial){"gpt", hidden, 0, micro, 64, 1}, m));
-            if (hidden >= 64) TRY(train_trial(q, (struct trial){"llama", hidden, 0, micro, 64, 1}, m));
+            TRY(train_trial(q, (struct trial){"gpt", hidden, 0, micro, 64, 1}, q->precision, m));
+            if (hidden >= 64) TRY(train_trial(q, (struct trial){"llama", hidden, 0, micro, 64, 1}, q->precision, m));
             TRY(comm_barrier(group_world()));                        /* all at the same time */
         }
-    return train_trial(q, (struct trial){"gpt", 128, 0, 1, 512, 1}, m);      /* attention of a longer sequence */
+    /* attention of a longer sequence */
+    return train_trial(q, (struct trial){"gpt", 128, 0, 1, 512, 1}, q->precision, m);
 }
 
 /* ---- rows of a GPU ---- */
-static enum status train_on_gpu(const struct calibration *q, struct trial t, enum plan_precision precision,
-                                struct measured *m) {
-    struct setup s = {.data = NULL};
-    struct run r = {0};
-    enum status status = open_trial(q, t, precision, &s, &r);
-    if (status == OK) status = time_steps(&r, m, precision != q->precision);
-    run_destroy(&r);
-    setup_fini(&s);
-    return fail_agree(group_world(), status);
-}
-
 /* Two layers of the model that was named. */
 static enum status train_model(const struct calibration *q, struct measured *m) {
     struct setup s = {.data = NULL};
@@ -167,11 +162,7 @@ static enum status train_model(const struct calibration *q, struct measured *m) 
                                micro, "--threads", "1", "--log", "quiet", "--device", "cuda"};
     if (!*q->model) return OK;
     snprintf(micro, sizeof micro, "%d", q->micro);
-    enum status status = create_trial(q, q->precision, 1, sizeof argv / sizeof *argv, argv, &s, &r);
-    if (status == OK) status = time_steps(&r, m, false);
-    run_destroy(&r);
-    setup_fini(&s);
-    return fail_agree(group_world(), status);
+    return time_and_close(create_trial(q, q->precision, 1, sizeof argv / sizeof *argv, argv, &s, &r), q, &s, &r, m);
 }
 
 /* Widths of the models from an eighth of the widest on, batches of up to 8 tokens a channel. */
@@ -179,10 +170,10 @@ static enum status time_gpu_rows(const struct calibration *q, struct measured *m
     int first = q->widest / 8 < 64 ? 64 : q->widest / 8, seq = q->widest / 2 < 1024 ? q->widest / 2 : 1024;
     for (int hidden = first; hidden <= q->widest; hidden *= 2)
         for (int micro = 1; micro <= 16 && micro * seq <= 8 * q->widest; micro *= 4) {
-            TRY(train_on_gpu(q, (struct trial){"gpt", hidden, 0, micro, seq, 1}, q->precision, m));
-            TRY(train_on_gpu(q, (struct trial){"llama", hidden, 0, micro, seq, 1}, q->precision, m));
+            TRY(train_trial(q, (struct trial){"gpt", hidden, 0, micro, seq, 1}, q->precision, m));
+            TRY(train_trial(q, (struct trial){"llama", hidden, 0, micro, seq, 1}, q->precision, m));
             if (q->precision == PRECISION_FP32 || micro > 1) continue;
-            TRY(train_on_gpu(q, (struct trial){"gpt", hidden, 0, micro, seq, 1}, PRECISION_FP32, m));
+            TRY(train_trial(q, (struct trial){"gpt", hidden, 0, micro, seq, 1}, PRECISION_FP32, m));
         }
     return train_model(q, m);
 }
