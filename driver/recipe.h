@@ -36,17 +36,14 @@ struct compare_row;
 struct json_t;
 struct layout;
 struct trace_data;
-typedef enum status pipeline_svg(const struct recipe *, const struct plan *, unsigned fixed, const struct cluster *,
-                                 const struct layout *, FILE *);
-typedef enum status pipeline_json(const struct recipe *, const struct plan *, unsigned fixed, const struct cluster *,
-                                  const struct layout *, struct json_t **out);
+typedef enum status pipeline_draw(const struct recipe *, const struct plan *, unsigned fixed, const struct cluster *,
+                                  const struct layout *, FILE *svg, struct json_t **json);
 struct pipeline_views {
     void (*announce)(const struct run *, bool overlaps);     /* train: what follows from the schedule */
     enum status (*bubble)(const struct plan *, const struct trace_data *);   /* train --trace: measured and expected */
     void (*note)(const struct plan *, struct compare_row *); /* compare: the row's schedule */
     enum status (*of_rows)(const struct compare_row *, int n_rows, struct json_t *out);
-    pipeline_svg *svg;                                       /* plan */
-    pipeline_json *json;
+    pipeline_draw *draw;                                     /* plan */
 };
 /** NULL: nothing does. */
 const struct pipeline_views *recipe_draws_pipeline(void);

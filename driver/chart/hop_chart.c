@@ -1,6 +1,7 @@
 #include "driver/chart/hop_chart.h"
 
 #include "driver/chart/chart.h"
+#include "lib/base/grow.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,8 +11,7 @@ struct event { int rank, peer; enum hop_kind kind; double from, to; };
 struct canvas {
     const struct hop_shape *shape;
     struct event *event;
-    int n, room;
-    bool no_memory;
+    int n;
     double scale;
     FILE *f;
 };
@@ -19,15 +19,7 @@ struct canvas {
 static void collect(void *self, int rank, const struct hop_row *hop, double from, double to) {
     struct canvas *c = self;
     if (hop->kind == HOP_COPY) return;
-    if (c->n == c->room) {
-        struct event *more = realloc(c->event, (size_t)(2 * c->room + 64) * sizeof *more);
-        if (!more) {
-            c->no_memory = true;
-            return;
-        }
-        c->event = more;
-        c->room = 2 * c->room + 64;
-    }
+    c->event = table_grow(c->event, c->n, sizeof *c->event);
     c->event[c->n++] = (struct event){rank, hop->peer, hop->kind, from, to};
 }
 
@@ -92,7 +84,6 @@ enum status hop_chart(const struct comm_algorithm *algorithm, const struct hop_s
     struct canvas c = {.shape = shape};
     double seconds;
     enum status status = hop_simulate(algorithm, shape, element_bytes, links, collect, &c, &seconds);
-    if (status == OK && c.no_memory) status = FAIL(E_MEMORY, "no memory to draw %d hops", c.n);
     c.scale = seconds > 0 ? PLOT / seconds : 1;
     if (status == OK) status = chart_file_open(path, &c.f);
     if (c.f) {

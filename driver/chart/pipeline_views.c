@@ -51,5 +51,4 @@ static enum status bubble(const struct plan *p, const struct trace_data *d) {
 
 static void note(const struct plan *p, struct compare_row *row) { row->schedule = pp_row(p); }
 
-const struct pipeline_views pipeline_views = {announce, bubble, note, compare_pipelines, plan_pipeline_svg,
-                                              plan_pipeline_json};
+const struct pipeline_views pipeline_views = {announce, bubble, note, compare_pipelines, plan_pipeline};

@@ -106,7 +106,7 @@ static enum status draw_pipeline(const struct plan_request *q, const struct clus
     if (plan_option(&q->plan, "pp-split", &split))
         snprintf(l.split, sizeof l.split, "%.*s", (int)sizeof l.split - 1, (const char *)split);
     TRY(chart_file_open(q->svg, &f));
-    enum status status = recipe_draws_pipeline()->svg(&train_recipe, &q->plan, ~0u, c, &l, f);
+    enum status status = recipe_draws_pipeline()->draw(&train_recipe, &q->plan, ~0u, c, &l, f, NULL);
     if (status == OK) return chart_file_close(q->svg, f);
     (void)replace_end(q->svg, f, false);
     return status;

@@ -57,8 +57,8 @@ enum status plan_page_json(const struct plan_page *p, json_t **out) {
     char text[192];
     *out = NULL;
     if (p->n_shown && recipe_draws_pipeline())
-        TRY(recipe_draws_pipeline()->json(&train_recipe, p->asked, p->fixed, p->cluster, &p->search->best[0].layout,
-                                        &pipeline));
+        TRY(recipe_draws_pipeline()->draw(&train_recipe, p->asked, p->fixed, p->cluster, &p->search->best[0].layout,
+                                          NULL, &pipeline));
     *out = json_pack("{s:s, s:I, s:I, s:s, s:s, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "kind", "plan",
                      "global_batch", (json_int_t)p->asked->global_batch, "room_bytes",
                      (json_int_t)(p->cluster->memory_bytes - p->cluster->reserve_bytes), "command", p->command,

@@ -29,11 +29,8 @@ static void take_time_line(struct schedule_chart *c, struct price_time_line *t) 
     c->idle = c->timeline.makespan - c->work;
 }
 
-/* Where the pipeline goes: to a file as a picture, or out as JSON. */
-struct wanted { FILE *svg; json_t *json; };
-
-static void draw(const struct plan *p, const struct layout *l, int64_t all, struct price_time_line *t,
-                 struct wanted *w) {
+static void draw(const struct plan *p, const struct layout *l, int64_t all, struct price_time_line *t, FILE *svg,
+                 json_t **json) {
     char heading[HEADING_BYTES], text[192];
     struct schedule_chart c = {.row = pp_row(p), .n_stages = t->n_stages, .n_microbatches = p->n_microbatches,
                                .heading = heading, .plot = PLOT};
@@ -44,15 +41,16 @@ static void draw(const struct plan *p, const struct layout *l, int64_t all, stru
                  (int)all);
     else snprintf(heading, sizeof heading, "%s", text);
     take_time_line(&c, t);
-    if (w->svg) schedule_chart_svg(&c, w->svg);
-    else w->json = schedule_chart_json(&c);
+    if (svg) schedule_chart_svg(&c, svg);
+    if (json) *json = schedule_chart_json(&c);
     schedule_chart_fini(&c);
 }
 
-static enum status pipeline(const struct recipe *recipe, const struct plan *asked, unsigned fixed,
-                            const struct cluster *c, const struct layout *l, struct wanted *w) {
+enum status plan_pipeline(const struct recipe *recipe, const struct plan *asked, unsigned fixed,
+                          const struct cluster *c, const struct layout *l, FILE *svg, json_t **json) {
     struct plan p = *asked;
     struct price_time_line t;
+    if (json) *json = NULL;
     layout_apply(l, fixed, &p);
     if (!layout_is_legal(recipe, &p) || p.mesh.pp <= 1) return OK;
     int64_t all = p.n_microbatches, per_microbatch = p.global_batch / all;
@@ -62,20 +60,7 @@ static enum status pipeline(const struct recipe *recipe, const struct plan *aske
     p.global_batch = per_microbatch * plan_pipeline_microbatches((int)l->choice[DECIDE_PP], chunks, (int)all);
     if (!layout_is_legal(recipe, &p)) return FAIL(E_INTERNAL, "a layout that was priced has no shorter step");
     enum status status = price_time_line(recipe, &p, c, l->split[0] != 0, &t);
-    if (status == OK) draw(&p, l, all, &t, w);
+    if (status == OK) draw(&p, l, all, &t, svg, json);
     price_time_line_fini(&t);
-    return status;
-}
-
-enum status plan_pipeline_svg(const struct recipe *recipe, const struct plan *asked, unsigned fixed,
-                              const struct cluster *c, const struct layout *l, FILE *f) {
-    return pipeline(recipe, asked, fixed, c, l, &(struct wanted){.svg = f});
-}
-
-enum status plan_pipeline_json(const struct recipe *recipe, const struct plan *asked, unsigned fixed,
-                               const struct cluster *c, const struct layout *l, json_t **out) {
-    struct wanted w = {0};
-    enum status status = pipeline(recipe, asked, fixed, c, l, &w);
-    *out = w.json;
     return status;
 }

@@ -12,13 +12,10 @@
  *  pipeline (two at least) that make up the limit. A schedule repeats itself between filling and draining. */
 int plan_pipeline_microbatches(int n_stages, int n_chunks, int n_microbatches);
 
-/** Write one <svg>; nothing for a layout without a pipeline.
+/** Write one <svg>, where svg is not NULL; and JSON (schedule_chart_json), where json is not: to be released. Nothing
+ *  and NULL for a layout without a pipeline.
  *  @errors those of price_plan  @collective{none} */
-enum status plan_pipeline_svg(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
-                              const struct layout *, FILE *);
-/** The same as JSON (schedule_chart_json), to be released; NULL for a layout without a pipeline.
- *  @errors those of price_plan  @collective{none} */
-enum status plan_pipeline_json(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
-                               const struct layout *, json_t **out);
+enum status plan_pipeline(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
+                          const struct layout *, FILE *svg, json_t **json);
 
 #endif

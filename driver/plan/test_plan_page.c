@@ -252,13 +252,13 @@ TEST(test_a_pipeline_has_a_box_an_action) {
     json_t *x;
     s->plan = small();
     assert_ok(cluster_read("dgx-a100", &s->cluster));
-    assert_ok(plan_pipeline_json(&train_recipe, &s->plan, 0, &s->cluster, &l, &x));
+    assert_ok(plan_pipeline(&train_recipe, &s->plan, 0, &s->cluster, &l, NULL, &x));
     assert_int_equal(boxes_of(x, "F"), 4 * 8);                       /* 64 sequences, 2 replicas of 4 at a time */
     assert_int_equal(boxes_of(x, "B"), 4 * 8);
     assert_string_equal(text_at(x, "title"), "1f1b: 4 stages, 8 microbatches");
     json_decref(x);
     l.choice[DECIDE_PP] = 1, l.dp = 8;
-    assert_ok(plan_pipeline_json(&train_recipe, &s->plan, 0, &s->cluster, &l, &x));
+    assert_ok(plan_pipeline(&train_recipe, &s->plan, 0, &s->cluster, &l, NULL, &x));
     assert_null(x);
     free(s);
 }
