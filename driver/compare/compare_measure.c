@@ -25,10 +25,9 @@ static double work_s(void) { return processor_s() - comm_work_s(); }
 /* factor -1 before the first timed step, +1 after the last: what the ledgers held before drops out. */
 static void add_ledgers(struct tally *t, const struct mesh *mesh, double factor) {
     for (enum mesh_axis axis = AXIS_SELF + 1; axis < N_MESH_AXES; axis++) {
-        double bytes, wait_s;
-        metrics_ledger(mesh->group[axis], &bytes, &wait_s);
-        t->sent_bytes[axis] += factor * bytes;
-        t->waited_s[axis] += factor * wait_s;
+        const struct ledger_entry e = metrics_ledger(mesh->group[axis]);
+        t->sent_bytes[axis] += factor * e.bytes;
+        t->waited_s[axis] += factor * e.wait_s;
     }
 }
 

@@ -100,21 +100,13 @@ void metrics_print(const struct metrics_row *r) {
     fflush(stdout);
 }
 
-void metrics_ledger(const struct group *group, double *bytes, double *wait_s) {
-    const struct ledger *l = group_ledger(group);
-    *bytes = *wait_s = 0;
+struct ledger_entry metrics_ledger(const struct group *group) {
+    struct ledger_entry sum = {0};
     for (int op = 0; op < N_COMM_OPS; op++) {
-        *bytes += l->entry[op].bytes;
-        *wait_s += l->entry[op].wait_s;
+        const struct ledger_entry *e = &group_ledger(group)->entry[op];
+        sum.bytes += e->bytes;
+        sum.wait_s += e->wait_s;
+        for (int between = 0; between < 2; between++) sum.sent[between] += e->sent[between];
     }
-}
-
-void metrics_comm(const struct mesh *mesh, double *bytes, double *wait_s) {
-    *bytes = *wait_s = 0;
-    for (int a = AXIS_SELF + 1; a < N_MESH_AXES; a++) {
-        double group_bytes, group_wait_s;
-        metrics_ledger(mesh->group[a], &group_bytes, &group_wait_s);
-        *bytes += group_bytes;
-        *wait_s += group_wait_s;
-    }
+    return sum;
 }

@@ -63,9 +63,8 @@ enum status metrics_save(struct metrics *, int64_t step, double save_s, double s
  *  standard output. */
 void metrics_print(const struct metrics_row *);
 
-/** One group's ledger over all operations / all of this rank's groups together, since they were made: algorithm bytes
- *  that this rank sent, and seconds that it waited. */
-void metrics_ledger(const struct group *, double *bytes, double *wait_s);
-void metrics_comm(const struct mesh *, double *bytes, double *wait_s);
+/** One group's ledger over all operations, since it was made: algorithm bytes that this rank sent, seconds that it
+ *  waited, and what its hops and messages sent. The rest is 0. */
+struct ledger_entry metrics_ledger(const struct group *);
 
 #endif

@@ -5,11 +5,12 @@
 
 static struct step_meter counts(const struct run *r) {
     struct step_meter m = {.start_s = clock_s(), .parked = r->exec.parked_bytes};
-    metrics_comm(&r->mesh, &m.bytes, &m.wait_s);
-    for (int a = AXIS_SELF + 1; a < N_MESH_AXES; a++)
-        for (int op = 0; op < N_COMM_OPS; op++)
-            for (int between = 0; between < 2; between++)
-                m.sent[between] += group_ledger(r->mesh.group[a])->entry[op].sent[between];
+    for (int a = AXIS_SELF + 1; a < N_MESH_AXES; a++) {
+        const struct ledger_entry e = metrics_ledger(r->mesh.group[a]);
+        m.bytes += e.bytes;
+        m.wait_s += e.wait_s;
+        for (int between = 0; between < 2; between++) m.sent[between] += e.sent[between];
+    }
     if (r->disk) m.disk = disk_traffic(r->disk);
     return m;
 }
