@@ -22,8 +22,8 @@ enum status command_run(const struct command_alone *, int argc, char **argv);
 /** The same, and report a failure. @return the exit code  @collective{none} */
 int command_main(const struct command_alone *, int argc, char **argv);
 
-/** A command of all ranks: start them, run, report, and leave together, unless a failure is one that the others need
- *  not have: E_TIMEOUT, E_COMM and `alone` (OK: no other).
+/** A command of all ranks: start them, run, report, and leave together. After E_TIMEOUT, E_COMM and the status `alone`
+ *  (OK: no other) the others may not have failed, and this rank ends the job.
  *  @return the exit code  @collective{world} */
 int command_main_of_ranks(enum status (*run)(int argc, char **argv), enum status alone, int argc, char **argv);
 

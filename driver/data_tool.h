@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_DRIVER_DATA_TOOL_H
 #define TRIVIUM_DRIVER_DATA_TOOL_H
 
-/** `trivium data tokenize INPUT... --to OUT`: text to a file of tokens. `trivium data inspect FILE`: what a file holds.
+/** `trivium data tokenize INPUT... --to OUT`: text to a file of tokens. `trivium data inspect FILE`: a file's contents.
  *  No device, no peers. Returns the exit code. */
 int data_main(int argc, char **argv);
 

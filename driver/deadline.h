@@ -1,5 +1,5 @@
-/* A deadline for what has none of its own: MPI's start, making groups, opening a pipe. An alarm that says why it ends
- * the process. */
+/* A deadline for calls without one: MPI's start, making groups, opening a pipe. An alarm ends the process and says
+ * why. */
 #ifndef TRIVIUM_DRIVER_DEADLINE_H
 #define TRIVIUM_DRIVER_DEADLINE_H
 
@@ -9,8 +9,8 @@
 void deadline_set(double seconds, const char *what);
 void deadline_lift(void);
 
-/** For MPI_Init, which can wait forever for a process that never came, and all up to the next deadline: comm-timeout,
- *  as the command line has it, and a moment for programs to be loaded. argv[0..argc): the command's words.
+/** For MPI_Init, which can wait forever for a process that never came, and for all until the next deadline: the command
+ *  line's comm-timeout, and some seconds for loading programs. argv[0..argc): the command's words.
  *  @collective{none} */
 void deadline_set_for_start(int argc, char **argv);
 

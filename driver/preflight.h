@@ -1,4 +1,4 @@
-/* Before a long job: what could be wrong with hosts, devices, network and disk, found in seconds instead of hours.
+/* Checks before a long job: faults of hosts, devices, network and disk, found in seconds instead of hours.
  *
  *   trivium train --save DIR ...            looks at DIR before the first step (preflight_train)
  *   trivium launch -n N preflight [--save DIR] [train's options]      the table: hosts, what differs, how
@@ -11,15 +11,15 @@
 #include "lib/run/plan.h"
 #include <stdio.h>
 
-/** argv: words after `preflight`, train's options; it looks at save, device, comm, threads and comm-timeout. @return
- *  the exit code: 0 also where something looks wrong but works; 1 the folder or the network fails; 2 bad request, or
+/** argv: words after `preflight`, train's options; it reads save, device, comm, threads and comm-timeout. @return the
+ *  exit code: 0, also if something looks wrong but works; 1: the folder or the network fails; 2: a bad request, or
  *  ranks of different programs or libraries.
  *  @collective{every process of the job} */
 int preflight_main(int argc, char **argv);
 
-/** Can the folder be written, by all, and has it room? Says ranks, hosts, device and room in one line, with a warning
- *  where there is room for only one checkpoint. Nothing to do without --save. In a later epoch of an elastic job a
- *  folder that cannot be written, or has no room, is a warning.
+/** Can all ranks write the folder, and has it room? Prints ranks, hosts, device and room in one line, with a warning if
+ *  only one checkpoint fits. Nothing to do without --save. In a later epoch of an elastic job a folder that cannot be
+ *  written, or has no room, is a warning.
  *  @collective{world} @errors as checkpoint_ready and checkpoint_room, the same on every rank and reported */
 enum status preflight_train(const struct plan *, const struct device *);
 
@@ -29,7 +29,7 @@ double preflight_checkpoint_bytes(const struct plan *);
 /** *hash: XXH3 of this process's program, whether its file still has a name or not. @errors E_IO  @collective{none} */
 enum status preflight_program(uint64_t *hash);
 
-/* ---- what each rank says of itself ---- */
+/* ---- a rank's report ---- */
 
 struct preflight_rank {
     char host[64], device[96], library[128];
@@ -38,7 +38,7 @@ struct preflight_rank {
     int32_t gpu_shared;                      /* its GPU is another rank's as well */
 };
 
-/** What looks wrong, a line each ("wrong: ..."), in words for people. Pure.
+/** Print a line for each finding ("wrong: ..."), in words for people. Pure.
  *  *differ: programs or libraries are not the same on all ranks. @return how many lines */
 int preflight_findings(const struct preflight_rank *, int n_ranks, FILE *, bool *differ);
 

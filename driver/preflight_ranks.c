@@ -1,4 +1,4 @@
-/* What the ranks say of themselves, and what of it looks wrong. Pure. */
+/* Findings in the ranks' reports. Pure. */
 #include "driver/preflight.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* The one list of all techniques and models. To add one: include it, and put it in the list. The order is that
- * of rewriting: cp cuts the sequence, ep the experts, tp changes what a layer is, pp picks this rank's layers, the rest
- * mark what is left; elastic keeps what all of them save. One without its folder and its lines here is gone from the
- * program (tests/more/delete.sh). */
+/* The one list of all techniques and models. To add one: include it, and put it in the list. The order is that of
+ * rewriting: cp cuts the sequence, ep the experts, tp the layers' matrices, pp picks this rank's layers, the others
+ * mark the rest; elastic keeps the state of all of them. To remove one, delete its folder and its lines here
+ * (tests/more/delete.sh). */
 #include "driver/recipe.h"
 
 #include "cp/cp.h"

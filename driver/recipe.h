@@ -18,19 +18,20 @@ enum status recipe_options_create(const struct option_table *more, void *target,
 /** A plan of defaults. @errors as above */
 enum status recipe_plan(struct plan *);
 
-/* What it generates with: those techniques that a single sequence can use, and the rewrite that makes a decoder of the
- * model. */
+/* The recipe of `trivium generate`: the techniques that a single sequence can use, and the rewrite that makes a decoder
+ * of the model. */
 extern const struct recipe generate_recipe;
-/* Set what generation needs in a plan, before it is settled: the number of sequences, logits that can be looked at, and
- * the cpu unless another is asked for. */
+/* Set generation's options in a plan, before it is settled: the number of sequences, logits that can be read, and the
+ * cpu unless another device is given. */
 void generate_plan(struct plan *, int64_t sequences);
 
-/* ---- what of the driver is one technique's ---- */
+/* ---- parts of the driver that belong to one technique ---- */
 /* Commands that go with a technique; ends with {NULL}. */
 struct recipe_command { const char *name; int (*main)(int argc, char **argv); };
 extern const struct recipe_command recipe_commands[];
 
-/* How pipelines are announced, measured and drawn: driver/chart/pipeline_views.c and what it names go with pp. */
+/* How pipelines are announced, measured and drawn: driver/chart/pipeline_views.c and the files that it names belong to
+ * pp. */
 struct cluster;
 struct compare_row;
 struct json_t;
@@ -45,7 +46,7 @@ struct pipeline_views {
     enum status (*of_rows)(const struct compare_row *, int n_rows, struct json_t *out);
     pipeline_draw *draw;                                     /* plan */
 };
-/** NULL: nothing does. */
+/** NULL: there is no pipeline technique. */
 const struct pipeline_views *recipe_draws_pipeline(void);
 
 #endif

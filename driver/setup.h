@@ -11,7 +11,7 @@ struct setup {
     struct plan plan;
     struct options *options;
     struct data_file *data, *val_data;
-    bool borrows_data;                       /* another setup has them too, and closes them */
+    bool borrows_data;                       /* another setup owns the files, and closes them */
     struct data_split train, val;
 };
 
@@ -19,7 +19,7 @@ struct setup {
  *  same.
  *  @errors E_USAGE, E_CONFIG, E_DATA, E_FORMAT  @collective{none} */
 enum status setup_init(struct setup *, int argc, char **argv, int world);
-/** The same for a setup whose options somebody else has made (for its plan, and more) and read.
+/** The same for a setup whose options the caller has made (for its plan, and more) and read.
  *  @errors E_USAGE, E_CONFIG, E_DATA, E_FORMAT, E_MEMORY  @collective{none} */
 enum status setup_open(struct setup *, int world);
 /** Its two parts: read the files; then settle the plan for a number of ranks.
@@ -33,13 +33,12 @@ enum status setup_copy(struct setup *out, const struct setup *);
 void setup_fini(struct setup *);
 
 /** The part without data, for `show`: *plan is the first member of the target of `options`. world 0: dp tp pp, dp at
- *  least 1. vocab falls back to 256. What says auto is chosen
- *  (planner/choose.h). @errors E_USAGE: an unknown preset; E_CONFIG: what cannot be
- *  together  @collective{none} */
+ *  least 1. vocab's default is 256. Options with the value auto are chosen (planner/choose.h).
+ *  @errors E_USAGE: an unknown preset; E_CONFIG: options that cannot be combined  @collective{none} */
 enum status setup_plan(struct options *, struct plan *plan, int world);
 
-/** The preset, or with --init and --resume what the checkpoint says of its model (but not of one of clicks, whose data
- *  say it). What was said stands, as does a --model other than tiny, and checkpoint_load compares.
+/** Set the sizes of the preset, or with --init and --resume those of the checkpoint's model (not for clicks, whose data
+ *  have them). Options that the user set stay, as does a --model other than tiny; checkpoint_load compares.
  *  @errors E_CONFIG: no such preset; E_DATA, E_FORMAT: no checkpoint  @collective{none} */
 enum status setup_model(struct options *, struct plan *plan);
 /** The checkpoint that a run goes on from or begins with; "": none. Borrowed. */
@@ -55,11 +54,11 @@ enum status setup_cluster(const struct plan *, struct cluster *);
  *  becomes cuda and precision bf16 unless the options set them. @errors those of cluster_read */
 enum status setup_target(struct options *, struct plan *, struct cluster *);
 
-/** Use plan->threads (or comm_local_cores / local ranks) OpenMP threads; warn when this rank may not run on as many
- *  cores. Returns how many it uses. */
+/** Use plan->threads (or comm_local_cores / local ranks) OpenMP threads; warn when this rank may run on fewer cores.
+ *  @return the number of threads */
 int setup_threads(const struct plan *, int local_ranks);
 
-/** On how many cores this process may run, at least 1: cores_allowed, rounded down. */
+/** The number of cores on which this process may run, at least 1: cores_allowed, rounded down. */
 int setup_allowed_cores(void);
 /** The same in words: "free on 8 cores", "bound to 1 of 8 cores", "a quota of 1.5 of 8 cores". Static storage. */
 const char *setup_binding(void);

@@ -1,4 +1,4 @@
-/* Which model, and of what sizes: the user's words, a preset, or the checkpoint that a run begins with. */
+/* The model and its sizes: from the user's options, a preset, or the checkpoint that a run begins with. */
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "driver/train/train_options.h"

@@ -1,25 +1,26 @@
-/* trivium launch -n R calibrate: what a core of this machine, or a GPU, computes, moves and exchanges in a second, as a
- * cluster file that plan, compare --cluster and auto read. On cores:
+/* trivium launch -n R calibrate: the speed of this machine's cores, or of a GPU, in computing, copying and exchanging,
+ * as a cluster file that plan, compare --cluster and auto read. On cores:
  *
  *   peak       a loop of multiply-adds (lib/run/peak.h)
  *   rows       small models of many widths and batches are trained, each rank its own, all at the same time, so that
- *              they share the memory as ranks of a run do. Of each row the median over steps; then what fits best
+ *              they share the memory as ranks of a run do. The median over steps of each row's time is fitted
  *              (lib/cost/fit.h): four constants of products and the launch, a speed for each op that only moves, and
  *              the parts of the peak that attention reaches
- *   switch,    a model is cut by tp, and all ranks share one core: what is neither work nor exchange is waiting for it;
- *   cold       and work takes longer than on a core for each
+ *   switch,    a model is cut by tp, and all ranks share one core: time that is neither work nor exchange is waiting
+ *   cold       for the core; and work takes longer than on a core for each rank
  *   exchanges  all_reduce, all_gather and messages of 1 KiB to 16 MiB among all ranks: one latency and one speed
  *
  * On a GPU, all by events of its compute stream:
  *
  *   rows       the same of models of two layers, in 16 bits, and of two layers of a model that is named; in fp32 the
  *              products alone. The peak is the data sheet's, or the fastest product's
- *   copies     in its memory, and pinned memory there and back; and a kernel that does nothing, from one of a full
- *              queue to the next
+ *   copies     in its memory, and from pinned memory and back; and the time from one empty kernel of a full queue to
+ *   the
+ *              next
  *   exchanges  as above, with several ranks: one each GPU, or sharing one through the host
  *
- * About a minute. With as many ranks as cores. What products of more ranks take is never measured: whole runs of many
- * ranks are for checking (compare --cluster). */
+ * It takes about a minute, with as many ranks as cores. Products of more ranks are never measured: compare --cluster
+ * checks predictions against whole runs of many ranks. */
 #ifndef TRIVIUM_DRIVER_CALIBRATE_H
 #define TRIVIUM_DRIVER_CALIBRATE_H
 

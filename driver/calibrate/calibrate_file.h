@@ -1,4 +1,4 @@
-/* What was measured, as a cluster file: fitted constants, each with how it was found. */
+/* The measured speeds as a cluster file: fitted constants, each with its origin. */
 #ifndef TRIVIUM_DRIVER_CALIBRATE_FILE_H
 #define TRIVIUM_DRIVER_CALIBRATE_FILE_H
 

@@ -1,4 +1,4 @@
-/* What calibrate measures of a GPU in addition to the rows of models: copies, and a kernel that does nothing. */
+/* Calibrate's measurements of a GPU besides the rows of models: copies, and an empty kernel. */
 #ifndef TRIVIUM_DRIVER_CALIBRATE_GPU_H
 #define TRIVIUM_DRIVER_CALIBRATE_GPU_H
 

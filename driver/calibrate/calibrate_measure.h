@@ -1,4 +1,4 @@
-/* What calibrate measures (calibrate.h): the peak, rows of small models, exchanges, and what a shared core costs. */
+/* Calibrate's measurements (calibrate.h): the peak, rows of small models, exchanges, and the cost of a shared core. */
 #ifndef TRIVIUM_DRIVER_CALIBRATE_MEASURE_H
 #define TRIVIUM_DRIVER_CALIBRATE_MEASURE_H
 

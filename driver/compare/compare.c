@@ -8,12 +8,11 @@
  *   train     the steps; only a non-finite loss is agreed on        ranks beyond the layout: comm_idle, asleep
  *   gather    what each rank measured, to rank 0
  *
- * A failure in the middle of a step cannot be agreed on, as in train: the rank that notices ends the job. The
- * report is written after every row, so what was compared until then is not lost.
+ * A failure in the middle of a step cannot be agreed on, as in train: the rank that notices ends the job. The report is
+ * written after every row, so the rows before are not lost.
  *
- * What is fair: same steps, data, seed and process; threads are the cores divided by the ranks that a strategy uses,
- * and ranks that it does not use sleep. What is not: ranks that outnumber cores take turns, so times then tell little
- * of a cluster. */
+ * Fair: same steps, data, seed and process; threads are the cores divided by the ranks that a strategy uses, and unused
+ * ranks sleep. Unfair: ranks that outnumber cores take turns, so their times do not predict a cluster's. */
 #include "driver/compare/compare.h"
 
 #include "driver/compare/compare_forecast.h"

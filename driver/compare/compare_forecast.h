@@ -3,7 +3,7 @@
  *   noise    how far passes of one strategy lie apart, the median over strategies (--repeat)
  *   pairs    two strategies whose measured steps differ by more than twice the noise; in order: the model says the same
  *            one is the faster
- *   regret   what the strategy that is predicted to be the fastest takes longer than the fastest
+ *   regret   the extra time of the strategy that the model calls the fastest, over the fastest measured
  *   errors   |predicted / measured - 1|, the median: of the step, and of the work of all ranks in processor seconds,
  *            which does not depend on other programs */
 #ifndef TRIVIUM_DRIVER_COMPARE_FORECAST_H
@@ -16,7 +16,7 @@
 
 struct compare_forecast { int n, pairs, in_order; double noise, regret, step_error, work_error; };
 
-/** Fills in what a row is predicted to take; left at 0, with a warning, where it cannot be. @param plan settled
+/** Fill in a row's predicted times; without a prediction they stay 0, with a warning. @param plan settled
  *  @param uneven a pp-split was given  @collective{none} */
 void compare_predict(const struct plan *plan, const struct cluster *, bool uneven, struct compare_row *);
 /** Rows without a prediction are left out. Pure. */

@@ -1,9 +1,8 @@
-/* trivium score: the probability of a click, of every sample of a file; one process.
+/* trivium score: the probability of a click for every sample of a file, in one process.
  *
- * A service that answers has no room for the tables either. So only the dense part of the model is loaded; for each
- * batch the rows that its bags name are looked up where the checkpoint has them, in the files of whatever ranks saved
- * it, by table or by row (lib/device/piece.h). The program that runs is the model with tables of just as many rows as a
- * batch has places, and ids are those places. */
+ * A serving machine may have no room for the tables. So only the dense part of the model is loaded. The rows that a
+ * batch names are read from the files of the ranks that saved the checkpoint, by table or by row (lib/device/piece.h).
+ * The program is the model with tables that have one row for each place of a batch; ids are these places. */
 #include "driver/generate/score.h"
 
 #include "driver/recipe.h"

@@ -1,4 +1,4 @@
-/* trivium score: what a trained model of clicks says of samples. See score.c. */
+/* trivium score: a trained model's probability of a click for each sample of a file. See score.c. */
 #ifndef TRIVIUM_DRIVER_SCORE_H
 #define TRIVIUM_DRIVER_SCORE_H
 

@@ -1,5 +1,5 @@
-/* trivium budget: what a training run costs on a cluster you do not have (planner/budget.h). Its mfu is given,
- * or that of the best layout. With --scale that is found for every doubling of the ranks: a curve. */
+/* trivium budget: the cost of a training run on a cluster you do not have (planner/budget.h). Its mfu is given, or that
+ * of the best layout. With --scale the best layout is found for every doubling of the ranks: a curve. */
 #include "driver/plan/budget.h"
 
 #include "driver/command.h"

@@ -7,7 +7,7 @@
 #include "planner/search.h"
 #include <jansson.h>
 
-/* One number of ranks: the best layout (not searched: mfu was given), and what it all costs. */
+/* One number of ranks: the best layout (not searched: mfu was given), and the run's cost. */
 struct budget_line { int64_t ranks, batch; bool fits, searched; struct found best; double mfu; struct budget cost; };
 
 /* Lines by rising ranks. Zeroed is empty. */

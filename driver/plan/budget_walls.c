@@ -1,4 +1,4 @@
-/* The grid of walls: one search per cell. A model's row gives what its products reach, and then each cell's wall. */
+/* The grid of walls: one search per cell. A model's row yields the peak of its products, and then each cell's wall. */
 #include "driver/plan/budget_walls.h"
 
 #include "driver/recipe.h"

@@ -22,8 +22,8 @@ struct walls_cell {
     enum wall wall;
     enum loss loss;                      /* and the part of the time that it takes: of a layout that fits */
     double loss_part, exchanges, mfu_left;
-    char layout[192];                    /* of the fastest that fits, or the smallest; "": none can be */
-    double least_gib;                    /* of the smallest, where none fits; 0: none can be */
+    char layout[192];                    /* the fastest that fits, or the smallest; "": no layout is possible */
+    double least_gib;                    /* of the smallest layout, if none fits; 0: no layout is possible */
 };
 /* The requested part of all sizes: from `first` on, n of them. */
 struct walls { int first, n; struct walls_cell cell[N_WALL_MODELS][N_WALL_SIZES]; };
@@ -38,8 +38,8 @@ enum status walls_choose_sizes(int64_t least, int64_t most, struct walls *out);
  *  @param base settings that all models share: device, precision  @errors those of search_layouts  @collective{none} */
 enum status walls_make(const struct plan *base, const struct cluster *, const struct walls_of *,
                        void (*done)(const struct walls *, int row), struct walls *);
-/** Say what n cells meet whose `of` is known, but for the reach of their model: the highest of theirs.
- *  @param row (n) read and written */
+/** Set the walls of n cells of a model. Their `of` is complete but for the model's reach, which is the highest of the
+ *  cells.  @param row (n) read and written */
 void walls_judge_row(struct walls_cell *row, int n);
 
 /** The head of the text, and a row of it. */

@@ -2,8 +2,8 @@
 #ifndef TRIVIUM_DRIVER_PLAN_H
 #define TRIVIUM_DRIVER_PLAN_H
 
-/** `trivium plan --cluster NAME [--gpus N] [options of train] [--json]`: what a step of this layout would take on a
- *  described cluster, and whether it fits; with --gpus, the best of N ranks. Returns the exit code.
+/** `trivium plan --cluster NAME [--gpus N] [options of train] [--json]`: the time and memory of a step of this layout
+ *  on a described cluster; with --gpus, the best layout of N ranks. Returns the exit code.
  *  @collective{none} */
 int plan_main(int argc, char **argv);
 

@@ -1,5 +1,5 @@
-/* The layouts that a search has priced, as dots: bytes, seconds, and parts of the step. However many there are, memory
- * is bounded: a fixed number is kept of those that fit, and of those that do not, evenly over the search. */
+/* The layouts that a search has priced, as dots: bytes, seconds, and parts of the step. Memory is bounded: of the
+ * layouts that fit, and of those that do not, a fixed number is kept, evenly over the search. */
 #ifndef TRIVIUM_DRIVER_PLAN_DOTS_H
 #define TRIVIUM_DRIVER_PLAN_DOTS_H
 
@@ -25,7 +25,7 @@ void plan_dots_take(void *self, const struct found *);
 /** Keep a layout that was priced in full: in its own place, or as one more, whatever the room. */
 void plan_dots_put(struct plan_dots *, const struct found *);
 
-/** What those that do not fit would take, of steps and of bytes: the search stops pricing once a layout does not fit.
+/** Price the layouts that do not fit, in seconds and bytes: the search stops pricing a layout once it does not fit.
  *  @errors those of price_plan  @collective{none} */
 enum status plan_dots_price_the_rest(struct plan_dots *, const struct recipe *, const struct plan *asked,
                                      unsigned fixed, const struct cluster *);

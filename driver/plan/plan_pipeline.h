@@ -8,8 +8,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/** Microbatches that are drawn: all, or, where their boxes could not be told apart, the fewest full rounds through the
- *  pipeline (two at least) that make up the limit. A schedule repeats itself between filling and draining. */
+/** The number of microbatches to draw: all, or, where their boxes could not be told apart, the fewest full rounds
+ *  through the pipeline (at least two) that make up the limit. A schedule repeats itself between fill and drain. */
 int plan_pipeline_microbatches(int n_stages, int n_chunks, int n_microbatches);
 
 /** Write one <svg>, where svg is not NULL; and JSON (schedule_chart_json), where json is not: to be released. Nothing

@@ -16,10 +16,10 @@ struct plan_request {
     char write[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX], svg[OPTION_TEXT_MAX];
 };
 
-/** Does the plan ask for a training that is another one in every layout? Then none is the best. @errors E_CONFIG */
+/** Refuse options with which every layout trains differently: then no layout is the best. @errors E_CONFIG */
 enum status plan_search_is_of_one_training(const struct plan *);
-/** What a search leaves as it is. @param fixed out: a bit for each decision that was given (planner/search.h)
- *  @errors E_CONFIG: given, and only a search can find it  @collective{none} */
+/** The decisions that the user has made. @param fixed out: a bit for each of them (planner/search.h)
+ *  @errors E_CONFIG: a given value that only a search can find  @collective{none} */
 enum status plan_search_fixed(const struct options *, const struct plan *, unsigned *fixed);
 /** Search, print what was found, write its options to --write, and with --run start it: then it only returns on
  *  failure. @errors E_CONFIG: nothing fits, or nothing can be; those of search_layouts; E_IO  @collective{none} */

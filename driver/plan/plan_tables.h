@@ -1,5 +1,5 @@
-/* What a search found, in the words that its text and its page share: the layouts with their ties, what would tip the
- * choice (planner/explain.h), and why others lose. */
+/* The result of a search, in the words that its text and its page share: the layouts with their ties, the assumptions
+ * that would tip the choice (planner/explain.h), and why others lose. */
 #ifndef TRIVIUM_DRIVER_PLAN_TABLES_H
 #define TRIVIUM_DRIVER_PLAN_TABLES_H
 
@@ -15,9 +15,9 @@ void plan_write_now(FILE *, enum assumption, const struct tipping *);
 /** "above 64 GB/s", or that nothing near changes the choice. */
 void plan_write_tipping(FILE *, enum assumption, const struct tipping *);
 
-/** Has the family's decision another choice? Else there is nothing to say of it. */
+/** Has the family's decision another choice? Else it is not printed. */
 bool plan_family_is_open(const struct search *, int family);
-/** " tp +1.2 s, bubble -0.3 s": where the time of one goes that the other does not take; the three largest. */
+/** " tp +1.2 s, bubble -0.3 s": the three largest differences between two prices, by part of the step. */
 void plan_write_differences(FILE *, const struct price *, const struct price *best);
 
 /** Rows of the page's tables, cells as text. [assumption, now, another wins, which], none where nothing fits; and of

@@ -8,7 +8,7 @@
 /* One operation, without a model: `bytes` (of the whole) among n_ranks. */
 struct comm_question { enum comm_op op; double bytes; int n_ranks, rank; const char *svg; bool json; };
 
-/* What an operation is asked about: its shape, on which nodes, over which links. node: owned. */
+/* An operation's shape, nodes and links. node: owned. */
 struct network { struct hop_shape shape; struct hop_links links; int *node; int n_nodes; };
 enum { NETWORK_ELEMENT = 4 };   /* fp32, in the segments and lines of lib/comm/hops/comm_hops.c */
 
@@ -24,9 +24,9 @@ void network_print(const struct plan *, const struct network *, double bytes, co
  *  these bytes, by simulation. @errors E_CONFIG: one node; E_MEMORY @collective{none} */
 enum status show_comm_crossings(const struct plan *, const struct comm_question *);
 
-/** Print what every algorithm that has the operation sends, and its seconds; or, where the plan names one
- *  (comm_algorithm), its rows on a rank, and draw it into svg ("": not). Nodes and links are the plan's, and where it
- *  says nothing, its cluster's. @errors E_CONFIG; E_MEMORY; E_IO  @collective{none} */
+/** Print the messages, bytes and seconds of every algorithm of the operation; or, if the plan names one
+ *  (comm_algorithm), its rows on a rank, and draw it into svg ("": not). Nodes and links are the plan's, else its
+ *  cluster's. @errors E_CONFIG; E_MEMORY; E_IO  @collective{none} */
 enum status show_comm_operation(const struct plan *, const struct comm_question *);
 
 /** Print what a rank of a settled plan exchanges in a step, axis by axis: by which algorithm, in how many messages, and

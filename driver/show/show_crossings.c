@@ -4,11 +4,11 @@
  * all-gather of codes (dp/dp_coded.c), pairwise, and three passes over the gradients in memory (encode, decode and add,
  * decode): the least that its arithmetic can take. Codecs change the sums, and algorithms do not.
  *
- * A technique is what it sends for these bytes of weights and as many of gradients, in a step of one microbatch, by
- * rings too: zero 3 scatters gradients and gathers weights twice, as they are or as codes (a shard to encode, all to
- * decode); shared by a node it does so inside, and sums what is left over the nodes; with a second shard backward
- * gathers inside (zero/). Replicas that train apart average once in H
- * steps (dp_variants/local/). Groups of ranks that go at the same time share a node's NIC, if it has one. */
+ * A technique's time is that of its exchanges, by rings too, for these bytes of weights and as many of gradients in a
+ * step of one microbatch. zero 3 scatters gradients and gathers weights twice, as they are or as codes (one shard is
+ * encoded, all are decoded). With shards over a node it does so inside, and sums its own gradients over the nodes; with
+ * a second shard backward gathers inside (zero/). Replicas that train apart average once in H steps
+ * (dp_variants/local/). Groups of ranks that send at the same time share a node's NIC, if it has one. */
 #include "driver/show/show_comm.h"
 
 #include "driver/command.h"

@@ -4,9 +4,9 @@
 
 #include "lib/run/plan.h"
 
-/** Print them, of a settled plan, with what lies in host memory and on disk, and what each kind of block saves. Of a
- *  layout of more than 64 ranks, one replica of each stage. JSON has also what each of them sends by axis, and its
- *  flops, in a step. @errors the techniques'; E_MEMORY @collective{none} */
+/** Print a settled plan's bytes on devices, in host memory and on disk, and the activations that each kind of block
+ *  keeps. Of a layout of more than 64 ranks, one replica of each stage. JSON also has each rank's bytes sent by axis
+ *  and its flops, in a step. @errors the techniques'; E_MEMORY @collective{none} */
 enum status show_memory(const struct plan *, bool json);
 /** Draw a rank's bytes over a step, by role. @errors as show_memory; E_IO @collective{none} */
 enum status show_memory_svg(const struct plan *, int rank, const char *svg, bool json);

@@ -1,4 +1,4 @@
-/* What a rank keeps of N parameters, without a model: `trivium show memory --params N`. */
+/* Bytes of N parameters on a rank, without a model: `trivium show memory --params N`. */
 #ifndef TRIVIUM_DRIVER_SHOW_PARAMS_H
 #define TRIVIUM_DRIVER_SHOW_PARAMS_H
 
@@ -6,11 +6,10 @@
 
 /** Print the bytes of weights, gradients and optimizer states that one of dp replicas keeps of `params` parameters, by
  *  the formulas of zero/zero.h: no model, no activations, no padding. plan need not be settled.
- *  @errors E_CONFIG for options that the formulas do not know: tp, pp, offload  @collective{none} */
+ *  @errors E_CONFIG for options that are not in the formulas: tp, pp, offload  @collective{none} */
 enum status show_params(const struct plan *, double params, bool json);
 
-/** Draw the same for all four ZeRO stages, whichever the plan has, into an SVG file. @errors as above;
- *  E_IO  @collective{none} */
+/** Draw the same for all four ZeRO stages into an SVG file. @errors as above; E_IO  @collective{none} */
 enum status show_params_svg(const struct plan *, double params, const char *path);
 
 #endif

@@ -5,7 +5,7 @@
 #include "lib/base/option.h"
 #include <stdbool.h>
 
-/* What of the view is asked for: a picture (svg), states of a number (params), one operation (mib), a table of
+/* The requested part of a view: a picture (svg), states of a number (params), one operation (mib), a table of
  * bandwidths (crossings), rows of one algorithm (comm-algorithm). */
 struct show_asked { bool svg, params, mib, crossings, algorithm; };
 

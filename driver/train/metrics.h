@@ -1,5 +1,5 @@
-/* What a step says of itself: one line for people, one JSON object a line for programs. Rank 0 writes; the others hold
- * a closed file. */
+/* A step's numbers: one line for people, one JSON object a line for programs. Rank 0 writes; the others hold a closed
+ * file. */
 #ifndef TRIVIUM_DRIVER_METRICS_H
 #define TRIVIUM_DRIVER_METRICS_H
 
@@ -32,15 +32,15 @@ struct metrics {
     bool cut_off;                      /* the last row is there in part */
 };
 
-/* append: after the rows that are there. take_over: the lock of a rank that this job has replaced does not count. */
+/* append: after the file's rows. take_over: ignore the lock of a rank that this job has replaced. */
 struct metrics_manner { bool append, take_over; };
-/** Open a file and lock it. What is in it stays as it is until the first row: then the rows of an earlier run get
- *  another name (metrics-1.jsonl of metrics.jsonl), unless the new ones are appended. Waits up to two seconds for
- *  another job's end. path "": no file.
+/** Open a file and lock it. It is unchanged until the first row: then the rows of an earlier run get another name
+ *  (metrics-1.jsonl of metrics.jsonl), unless the new ones are appended. Waits up to two seconds for another job's end.
+ *  path "": no file.
  *  @errors E_USAGE with path and reason; E_IO: the disk is full or fails, or another job writes it;
  *  E_MEMORY  @collective{none} */
 enum status metrics_open(struct metrics *, const char *path, struct metrics_manner);
-/** A file that has got no row, and was not there before, is removed. */
+/** Removes a new file that has no row. */
 void metrics_close(struct metrics *);
 /** Before a row is written. Private to metrics*.c. @return false: see errno */
 bool metrics_begin(struct metrics *);
@@ -54,8 +54,8 @@ enum status metrics_evaluation(struct metrics *, int64_t step, double val_loss, 
 struct metrics_rollback { int64_t step; double loss, limit; int64_t to_step, first_sample, n_samples; };
 /** `step spike_loss spike_limit rolled_back_to skipped_first_sample skipped_samples`. @errors E_IO */
 enum status metrics_rollback(struct metrics *, const struct metrics_rollback *);
-/** A row of a checkpoint: `step save_ms stall_ms save_failures` (start to end; how long training stood still for it;
- *  how many have failed so far, this one included). @errors E_IO */
+/** A row of a checkpoint: `step save_ms stall_ms save_failures` (from start to end; the time that training stood still
+ *  for it; failures so far, with this one). @errors E_IO */
 enum status metrics_save(struct metrics *, int64_t step, double save_s, double stall_s, int64_t failures);
 
 /** `step 12/2000 | loss 2.3107 | norm 0.83 | lr 6.00e-04 | 41.2 ms | 49710 tok/s | mfu 38.1% | mem 412 MiB`, and ` |

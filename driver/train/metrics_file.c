@@ -1,4 +1,4 @@
-/* The file of metrics, and which job writes it.
+/* The file of metrics, and its lock.
  *
  * A job that is refused, or has nothing left to do, must not touch the rows of an earlier run; and two jobs must not
  * write one file. So a job locks the file at its start (flock, which the kernel releases with the process), and begins

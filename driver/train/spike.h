@@ -2,8 +2,8 @@
  *
  *   loss > mean + k s      mean and standard deviation s of the last 64 losses that were none; or it is not finite
  *
- * The first 16 losses are taken as they are: there is nothing to hold them against. While the loss falls fast, s is
- * large, and little is a spike. Every rank has the same losses, so all decide alike.
+ * The first 16 losses are accepted, with nothing to compare them to. While the loss falls fast, s is large, and few
+ * losses are spikes. Every rank has the same losses, so all decide alike.
  *
  * What to do then: Chowdhery et al. 2022 (PaLM), section 5.1: go back to a checkpoint and leave out the data that led
  * there. */

@@ -1,5 +1,5 @@
-/* What this rank spends between two moments: seconds, bytes on the wire, waits, what is parked, what a disk moves.
- * A run only counts upwards, so a meter subtracts what was counted at its beginning. */
+/* This rank's counters between two moments: seconds, bytes on the wire, waits, parked bytes, a disk's bytes. A run only
+ * counts upwards, so a meter subtracts the counts at its beginning. */
 #ifndef TRIVIUM_DRIVER_STEP_METER_H
 #define TRIVIUM_DRIVER_STEP_METER_H
 

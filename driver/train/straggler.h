@@ -1,16 +1,16 @@
-/* Which rank computes slower than its like, and for how long?
+/* Stragglers: ranks that compute slower than their peers for a while.
  *
  *   own time of a step = its seconds - those in which this rank waited for others
  *
  * A synchronous step is as slow as its slowest rank; all others wait, so that only own times tell them apart. Every 20
  * steps (a window) the ranks' mean own times are compared. A rank is slow in a window if it takes more than 1.2 times
  * the median of its peers: ranks of the same pipeline stage, which have the same work (servers on ranks of their own
- * are peers of each other); the median of an even number is the lower of the two in the middle. It is a straggler after
- * 3 windows in a row, and said to be one then, and again whenever that has doubled.
+ * are peers of each other); the median of an even number is the lower of the two in the middle. After 3 slow windows in
+ * a row it is a straggler, and is reported then, and again each time that number has doubled.
  *
  * What breaks: a stage with one rank has no peers. Where ranks outnumber cores they take each other's time, which looks
- * like own time: nothing is compared there, but under --inject. Whatever else runs on a machine makes its ranks slow,
- * and that is what is said. On a GPU the host does not see what its stream waits for: not measured. */
+ * like own time: nothing is compared there, but under --inject. Other programs on a machine make its ranks slow, and
+ * they are reported, too. On a GPU the host does not see its stream's waits: not measured. */
 #ifndef TRIVIUM_DRIVER_STRAGGLER_H
 #define TRIVIUM_DRIVER_STRAGGLER_H
 

@@ -1,5 +1,5 @@
-/* A process that comes later and cannot read what the others have read withdraws, and they go on without it: it is a
- * death that comes before its work. */
+/* A process that joins later and cannot read the others' files withdraws, and they go on without it, as after a death
+ * before its first step. */
 #include "driver/train/train_asked.h"
 
 #include "driver/preflight.h"

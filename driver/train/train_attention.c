@@ -1,4 +1,4 @@
-/* Whose kernels attention has: its plans are made before the first step, for what the run's own rows will ask. */
+/* The kernels of attention, ours or cuDNN's: plans for the run's rows are made before the first step. */
 #include "driver/train/train_state.h"
 #include "lib/ops/attention/attention_cores.h"
 #include "lib/ops/attention/attention_pair.h"

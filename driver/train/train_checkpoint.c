@@ -1,4 +1,4 @@
-/* When a training job saves, from what it starts, and how it leaves early. */
+/* When a training job saves, the checkpoint that it starts from, and how it leaves early. */
 #include "driver/train/train_state.h"
 #include "launch/stop.h"
 #include "lib/base/clock.h"

@@ -1,12 +1,12 @@
 /* Going on in a new epoch: as if the job had been started again, without starting it.
  *
- * When a rank of an elastic job dies, every wait of the others ends with E_EPOCH. They drop what they have, meet in
- * the new epoch, and set up again as they were asked to (train_asked.h), but for --dp, which follows from the number
- * of ranks. Where they go on:
+ * When a rank of an elastic job dies, every wait of the others ends with E_EPOCH. They drop the old epoch's state, meet
+ * in the new epoch, and set up again by the same request (train_asked.h), but for --dp, which follows from the number
+ * of ranks. They go on from
  *
- *     memory      after the last step that all have, of themselves or of those who died (--replicate-every; elastic/)
- *     disk        where this job has saved last, if some shard is nowhere in memory; or if that is newer
- *     beginning   where the user's words begin, if there is no checkpoint either
+ *     memory      the last step whose shards, of the living and the dead, are all there (--replicate-every; elastic/)
+ *     disk        this job's last checkpoint, if a shard is missing in memory, or if the checkpoint is newer
+ *     beginning   the start that the options say, if there is no checkpoint either
  *
  * An epoch may also end because another one is planned: a replica comes back, or a rank leaves
  * (lib/comm/membership/planned.c). Then all agree on a step, and end it there.

@@ -1,4 +1,4 @@
-/* The options of a training job: their table, and what cannot be together. */
+/* The options of a training job: their table, and the combinations that are refused. */
 #include "driver/train/train_options.h"
 
 #include "driver/train/straggler.h"

@@ -1,6 +1,5 @@
-/* What a command line says of a training job and its files, and neither the program nor a technique reads: the options
- * of the driver's own struct, in the plan. (What lib/run or a technique reads too, such as save-every, is in struct
- * plan itself.) */
+/* Options of a training job and its files that only the driver reads: a struct of the driver's own, in the plan.
+ * (Options that lib/run or a technique also reads, such as save-every, are in struct plan itself.) */
 #ifndef TRIVIUM_DRIVER_TRAIN_OPTIONS_H
 #define TRIVIUM_DRIVER_TRAIN_OPTIONS_H
 
@@ -28,7 +27,7 @@ struct train_options {
 
 extern const struct job train_job;
 static inline struct train_options *train_options(const struct plan *p) { return plan_own(p, &train_job.options); }
-/** How many times as long the emulated links of this rank take under a settled plan's --inject; 1: as long. */
+/** The factor by which a settled plan's --inject slows this rank's emulated links; 1: not at all. */
 double straggler_link_slowdown(const struct plan *);
 
 #endif

@@ -1,5 +1,5 @@
-/* What a training job does before its first step: read what was asked for, make the run, say what it is, and take the
- * state that it begins with. */
+/* A training job before its first step: read the request, make the run, announce it, and load the state that it begins
+ * with. */
 #include "driver/deadline.h"
 #include "driver/preflight.h"
 #include "driver/recipe.h"

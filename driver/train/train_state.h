@@ -44,7 +44,7 @@ struct train_saver {
 /* train_checkpoint.c: a request to save and leave. */
 struct train_stop {
     bool agreed;                         /* on every rank */
-    int32_t asked;                       /* any rank; its sum is on its way: */
+    int32_t asked;                       /* any rank was asked; its sum is in flight: */
     struct comm_request asking;
 };
 
@@ -65,9 +65,9 @@ struct train_guard {
 /* train_membership.c: the end of this epoch. */
 struct train_epoch {
     bool ends;                           /* agreed on by every rank */
-    int32_t asked;                       /* any rank has seen that it ends; its sum is on its way: */
+    int32_t asked;                       /* any rank has seen that it ends; the sum is in flight: */
     struct comm_request asking;
-    bool from_memory;                    /* it goes on from what ranks keep of each other (elastic/) */
+    bool from_memory;                    /* it goes on from snapshots in memory (elastic/) */
 };
 
 /* train_trace.c: --nvtx, --trace. */
@@ -91,7 +91,7 @@ struct training {
     struct run run;
     const struct keeper *keeper;         /* of the state after steps, in memory; NULL: none (--replicate-every) */
     struct metrics metrics;
-    struct flight_step flight;           /* what others may read of this rank (lib/comm/flight/flight.h) */
+    struct flight_step flight;           /* progress that others may read (lib/comm/flight/flight.h) */
     struct step_meter started[STEPS_AHEAD];  /* of steps, from their start until all is queued */
     struct train_watch *watch;           /* slow ranks (train_straggler.c) */
     struct train_clock clock;
@@ -115,7 +115,7 @@ enum status train_prepare(struct training *);
 
 /* ---- train_step.c ---- */
 
-/* The next step, to its numbers, which rank 0 prints and adds to the metrics. Another may have been started then.
+/* Finish the next step; rank 0 prints its numbers and adds them to the metrics. Another step may be started by then.
  * @collective{mesh} @errors of run_step_start, run_step_finish and train_watch_step */
 enum status train_step(struct training *);
 
@@ -147,11 +147,12 @@ bool train_trace_is_due(const struct training *, int64_t n_step);
 
 /* Memory; is the --inject possible? @errors E_CONFIG, E_MEMORY */
 enum status train_watch_prepare(struct training *);
-/* Before the first step: on which host is which rank? @collective{mesh} @errors E_TIMEOUT, E_COMM */
+/* Before the first step: exchange the ranks' hosts. @collective{mesh} @errors E_TIMEOUT, E_COMM */
 enum status train_watch_begin(struct training *);
-/* --inject: wait as long as it takes to be that slow. @return seconds, which are own time @collective{none} */
+/* --inject: wait until this rank is as slow as injected. @return the seconds, which count as own time
+ * @collective{none} */
 double train_watch_slow_down(struct training *);
-/* A step is over: own_s of this rank in it, what was injected included. Every 20 steps the ranks exchange theirs, and
+/* After a step: add this rank's own_s, with the injected part. Every 20 steps the ranks exchange their own times, and
  * rank 0 names the slow ones. @collective{mesh} @errors E_TIMEOUT, E_COMM, E_MEMORY */
 enum status train_watch_step(struct training *, double own_s, double injected_s);
 /* After the last step. @collective{mesh} @errors E_TIMEOUT, E_COMM */
@@ -164,19 +165,19 @@ void train_watch_destroy(struct training *);
  * (E_DATA). Warn once and keep training; the exit code reports it. */
 void train_pass_over(struct training *, enum status);
 
-/* Take what --resume or --init name, if one is given. @collective{world} @errors of checkpoint_resolve and
+/* Load the checkpoint of --resume or --init, if one is given. @collective{world} @errors of checkpoint_resolve and
  * checkpoint_load */
 enum status train_take_checkpoint(struct training *);
 
-/* Take the state that ranks keep of each other, in a new epoch. @collective{world} @errors of keeper.go_on */
+/* In a new epoch, load the state from the ranks' snapshots. @collective{world} @errors of keeper.go_on */
 enum status train_take_snapshots(struct training *);
 
 /* Is the state after step n_step to be saved? */
 bool train_save_is_due(const struct training *, int64_t n_step);
-/* Save now. A failure is said, counted, and no failure of the job, unless this is its last save.
+/* Save now. A failure is reported and counted; the job fails only if this is its last save.
  * @collective{world} @errors E_IO, E_CONFIG, E_MEMORY: the last save failed, on every rank; E_TIMEOUT, E_COMM */
 enum status train_save(struct training *);
-/* At the edge of a step: is what --save-async writes on the disk? `wait`: until it is. Failures as train_save has them.
+/* At the edge of a step: is the checkpoint of --save-async complete? `wait`: wait for it. Failures as in train_save.
  * @collective{world} @errors as train_save */
 enum status train_poll_save(struct training *, bool wait);
 
@@ -186,10 +187,9 @@ enum status train_agree_to_stop(struct training *);
 /* The same between two batches of an evaluation: all ranks learn of the request a batch later.
  * @collective{world, where there is a place to save} @errors as train_agree_to_stop */
 enum status train_listen(struct training *);
-/* Asked to stop, and no step is in flight. (A step that has been started is finished before a checkpoint is made of
- * it.) */
+/* Was the job asked to stop, and is no step in flight? (A started step is finished before a checkpoint is made.) */
 bool train_may_leave(const struct training *);
-/* The last checkpoint, and where to go on. @collective{world} @errors of train_save */
+/* Write the last checkpoint, and print how to go on. @collective{world} @errors of train_save */
 enum status train_leave(struct training *);
 
 
@@ -204,11 +204,11 @@ enum status train_evaluate(struct training *);
 
 /* ---- train_membership.c ---- */
 
-/* How the job may shrink: which numbers of replicas it can have. Rank 0's part. @collective{none} */
+/* Rank 0: tell the lighthouse which numbers of replicas the job can have. @collective{none} */
 void train_tell_shape(const struct training *);
 
-/* At the edge of a step: has the epoch been asked to end, for one that is planned? All learn of it a step later, keep
- * their state, and wait for that epoch. @return E_EPOCH then  @collective{world} @errors of keeper.rest */
+/* At the edge of a step: was the epoch asked to end for a planned one? All learn of it a step later, keep their state,
+ * and wait for the new epoch. @return E_EPOCH then  @collective{world} @errors of keeper.rest */
 enum status train_end_epoch(struct training *);
 
 /* The same between two batches of an evaluation: sets epoch.ends on every rank, a batch later.
@@ -219,9 +219,9 @@ enum status train_hear_of_epoch(struct training *);
 
 /* Before the first step: saves, so that there is something to go back to. @collective{world} @errors of train_save */
 enum status train_guard_begin(struct training *);
-/* After each step, with what came of it: is its loss a spike, or not finite? Then back to the last checkpoint and on
- * after the samples since.
- * @return `status` where it does nothing, or can do no more  @collective{world} @errors of checkpoint_load */
+/* After each step, with its status: if its loss is a spike, or not finite, load the last checkpoint and skip the
+ * samples since.  @return `status` if it does nothing, or can do no more  @collective{world} @errors of
+ * checkpoint_load */
 enum status train_guard(struct training *, enum status status, bool *went_back);
 
 #endif

@@ -3,8 +3,8 @@
  * The exchange is one fp64 a rank, gathered over the mesh; its bytes are in that group's ledger. It starts at the edge
  * of a window's last step and is waited for at the next edge, so that no rank stands still for it.
  *
- * --replace-stragglers: a slow rank asks to be relieved, as long as it is slow (elastic/, launch --spares). What is
- * injected slows a process, as a bad machine would, and not the process that takes its place. */
+ * --replace-stragglers: a slow rank asks to be relieved, as long as it is slow (elastic/, launch --spares). --inject
+ * slows a process, as a bad machine would, and not the process that takes its place. */
 #include "driver/train/train_state.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"

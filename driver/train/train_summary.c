@@ -1,4 +1,4 @@
-/* What a run says at its end: steps and tokens, memory as planned and as used, goodput, and a profile. */
+/* The lines at a run's end: steps and tokens, memory planned and used, goodput, and a profile. */
 #include "driver/train/train_state.h"
 #include "launch/goodput.h"
 #include "lib/base/clock.h"
