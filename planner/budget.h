@@ -1,7 +1,7 @@
-/* What a training run costs: from a step's speed to days, hours of GPUs, money and energy.
+/* The cost of a training run: from a step's speed to days, hours of GPUs, money and energy.
  *
- *   flops      6 N D: of each parameter and token a multiplication and an addition forward, and twice as many backward.
- *              The model's own formula counts attention, too, and of experts those that are active
+ *   flops      6 N D: per parameter and token a multiplication and an addition forward, and twice as many backward. The
+ *              model's own formula also counts attention, and only the active experts
  *   ideal      flops / (ranks x peak x mfu)
  *   days       ideal x slowest of the machines / goodput                                          failure.h
  *

@@ -1,6 +1,6 @@
-/* What a plan leaves to the planner: --micro-batch auto, --recompute auto, --pp-split auto.
+/* Choices that a plan leaves to the planner: --micro-batch auto, --recompute auto, --pp-split auto.
  *
- * The first two are a search in which all else is fixed (search.h). What it finds, and any layout, is then refined:
+ * The first two are a search in which all else is fixed (search.h). Its result, and any other layout, is then refined:
  *
  *   recompute   layers are alike, so of two ways to keep their activations the best mixture uses the cheaper one for
  *               as many layers as memory allows: block:N, full for the first N of a stage and nothing for the others,
@@ -13,17 +13,17 @@
 
 #include "planner/search.h"
 
-/** Try both on a layout that was found; what `fixed` has a bit of stays (search_layouts).
+/** Try both on a layout that was found; decisions with a bit in `fixed` stay (search_layouts).
  *  @errors those of price_plan; E_MEMORY  @collective{none} */
 enum status choose_refine(const struct recipe *, const struct plan *asked, unsigned fixed, bool split,
                           const struct cluster *, struct found *);
 
-/** Replace what says auto in an unsettled plan. Nothing says it: nothing is done.
- *  @param text what was chosen, as it would be typed
+/** Replace the values auto in an unsettled plan, if it has any.
+ *  @param text the choices, as they would be typed
  *  @errors E_CONFIG: nothing fits, with the least bytes; or a schedule of chunks and --pp-split auto; those of
  *  price_plan  @collective{none} */
 enum status choose_auto(const struct recipe *, const struct cluster *, struct plan *, char *text, size_t size);
-/** Does anything say auto? */
+/** Has any option the value auto? */
 bool choose_is_asked(const struct plan *);
 
 #endif

@@ -1,9 +1,9 @@
-/* What a search's answer rests on.
+/* How certain a search's answer is.
  *
- *   tied      half of the published step times are predicted within MODEL_ERROR (README): a layout that is no further
- *             from the best may be better. Of those, the one that needs least memory comes first
- *   tipping   three assumptions are uncertain: the outermost wire, the products' efficiency, and the memory that no
- *   points    plan holds. For each, the nearest value at which another one of the layouts that were kept wins */
+ *   tied      half of the published step times are predicted within MODEL_ERROR (README): a layout that is within it of
+ *             the best may be better. Of the tied layouts, the one that needs least memory comes first
+ *   tipping   three assumptions are uncertain: the outermost wire, the products' efficiency, and the memory outside the
+ *   points    plan. For each, the nearest value at which another one of the kept layouts wins */
 #ifndef TRIVIUM_PLANNER_EXPLAIN_H
 #define TRIVIUM_PLANNER_EXPLAIN_H
 
@@ -15,8 +15,8 @@
 int explain_order(struct search *);
 
 enum assumption { ASSUME_WIRE, ASSUME_PRODUCTS, ASSUME_RESERVE, N_ASSUMPTIONS };
-/* wire: bytes a second; products: of the peak; reserve: bytes. beyond: the value that the other layout needs, or more
- * of it where beyond > now, or less; 0: no value from a quarter to four times as much changes anything. */
+/* wire: bytes a second; products: part of the peak; reserve: bytes. beyond: the other layout wins above this value if
+ * beyond > now, else below it; 0: no value from a quarter to four times `now` changes the winner. */
 struct tipping { double now, beyond; struct layout other; };
 
 /** For the shortest step of a search. Layouts that were kept are priced again on other clusters.

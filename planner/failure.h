@@ -1,4 +1,4 @@
-/* What a large cluster loses: steps that wait for the slowest machine, and machines that fail.
+/* The losses of a large cluster: steps wait for the slowest machine, and machines fail.
  *
  *   slowest of n    a step of n machines, each normal(1, cv), takes 1 + cv E[largest of n normals]; and a machine that
  *                   is slow (one in 1/q, by a factor f) is among n with 1 - (1 - q)^n. The product of the two is an
@@ -16,7 +16,7 @@
 #ifndef TRIVIUM_PLANNER_FAILURE_H
 #define TRIVIUM_PLANNER_FAILURE_H
 
-/** How much longer a step is than on machines that are all as fast as their mean; >= 1. @param n machines, >= 1
+/** A step's time, relative to machines that are all as fast as their mean; >= 1. @param n machines, >= 1
  *  @param cv standard deviation by mean  @param slow_part of the machines, slow_factor times as slow (>= 1) */
 double failure_slowest(double n, double cv, double slow_part, double slow_factor);
 

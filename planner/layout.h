@@ -27,23 +27,23 @@ const char *choice_text(enum decision, int64_t choice);
 /* blocks: the N of KEEP_SOME. split: "8,8,8,6", layers of the stages; "": evenly. */
 struct layout { int64_t choice[N_DECISIONS], dp, blocks; char split[96]; };
 
-/** "dp16 tp4 pp16 micro-batch 2 chunks 6 zero 1 selective": what is not the usual. */
+/** "dp16 tp4 pp16 micro-batch 2 chunks 6 zero 1 selective": choices other than the default. */
 const char *layout_text(const struct layout *, char *text, size_t size);
-/** "--dp 16 --tp 4 --sp on --pp 16 ...": what to type for it; choices of 0 that stand for nothing are left out. */
+/** "--dp 16 --tp 4 --sp on --pp 16 ...": its options; choices of 0 that mean "off" are left out. */
 const char *layout_options(const struct layout *, char *text, size_t size);
 
 /** The layout of a plan, as it was asked for and not settled: its dp only where it is given. */
 struct layout layout_of_plan(const struct plan *);
-/** What the plan becomes with a layout, but for what `fixed` has a bit of. Not settled. */
+/** Set a layout's choices in the plan, except decisions with a bit in `fixed`. Not settled. */
 void layout_apply(const struct layout *, unsigned fixed, struct plan *);
 
 /** Is something offloaded to the host's memory? Are activations parked there? */
 bool layout_offloads(const struct plan *);
 bool layout_parks(const struct plan *);
 
-/** Settle the plan, and ask every technique. false: it cannot be (no message is left). */
+/** Settle the plan, with every technique's check. false: it is refused (no message is left). */
 bool layout_is_legal(const struct recipe *, struct plan *);
-/** The plan that was asked for, with a layout, settled. false: it cannot be. */
+/** The asked plan with a layout, settled. false: it is refused. */
 bool layout_settle(const struct recipe *, const struct layout *, unsigned fixed, const struct plan *asked,
                    struct plan *out);
 

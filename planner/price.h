@@ -1,25 +1,24 @@
 /* Seconds of a training step, before it runs: from the rows that would run, and a cluster.
  *
- * A rank of every stage is compiled (lib/run). Of each tape the rows are added up: what they compute (op_time.h) and
- * what they exchange (wire_time.h), which gives the time of an action. The schedule's simulator
- * (lib/cost/timeline.h) makes a step of the actions of all stages. What a step does outside its schedule is added at
- * its end:
+ * A rank of every stage is compiled (lib/run). The time of an action is the sum over its tape's rows, of their
+ * computation (op_time.h) and exchanges (wire_time.h). The schedule's simulator (lib/cost/timeline.h) combines the
+ * actions of all stages to a step. Work outside the schedule is added at the step's end:
  *
- *   step = time line of the schedule + what the sum over replicas does not hide + gathers + sums over the mesh + update
+ *   step = time line of the schedule + exposed sum over replicas + gathers + sums over the mesh + update
  *
  * What hides an exchange (enum exchange_when):
  *   in a row          an asynchronous row: the rows until its wait. A message inside a row: the row itself
  *   behind backward   the last microbatch's backward, of which overlap_part is used
  *   behind a block    as much of the stage's work
  *   at the end        nothing; nor offload: copies from and to the host, and the host's update
- * And what hides it is slower meanwhile, by overlap_slowdown of what it hides.
+ * The work that hides an exchange is slowed down by overlap_slowdown of the hidden time.
  *
- * Where ranks share cores (cluster.cores), these also copy what is exchanged, so nothing hides it. A rank that waits
- * leaves its core to another one: a step is all their work, divided by the cores, unless the chain of one rank, as
+ * If ranks share cores (cluster.cores), the cores also copy the messages, so nothing hides exchanges. A rank that waits
+ * leaves its core to another one: a step takes all ranks' work divided by the cores, unless the chain of one rank, as
  * above, is longer.
  *
- * Phases say where the step of the busiest stage goes. They add up to the step: what no phase of work has is the wait
- * for other stages, with a wire that takes no time the bubble, and the rest the wire's. */
+ * Phases divide the step of the busiest stage, and add up to it. Time outside phases of work is the wait for other
+ * stages: the bubble is this wait with a wire that takes no time, and the rest is the wire's. */
 #ifndef TRIVIUM_PLANNER_PRICE_H
 #define TRIVIUM_PLANNER_PRICE_H
 
@@ -61,12 +60,12 @@ struct price {
     bool fits;                           /* in addition to what the cluster reserves */
 };
 
-/* uneven: stages may have any number of layers (pp-split), so each is compiled. only_if_it_fits: else only bytes are
- * known, and step_s is 0; or, one_is_enough, those of the first stage found that is too full. only_the_step: phases of
- * bubble and pp are left at 0. stem: of the plan priced before, which may be like this one; NULL: none. */
+/* uneven: stages may have any number of layers (pp-split), so each is compiled. only_if_it_fits: a plan that does not
+ * fit gets only bytes, and step_s 0; with one_is_enough only those of the first stage found too full. only_the_step:
+ * phases of bubble and pp stay 0. stem: of the plan priced before, which may share parts with this one; NULL: none. */
 struct price_wish { bool uneven, only_if_it_fits, one_is_enough, only_the_step; struct run_stem *stem; };
 
-/** Does the cluster say what the plan needs?
+/** Has the cluster all the numbers that pricing the plan needs?
  *  @errors E_CONFIG: no peak in its precision; offload, and no speed of the host; an asynchronous schedule */
 enum status price_check(const struct plan *, const struct cluster *);
 
@@ -78,8 +77,8 @@ enum status price_plan(const struct recipe *, const struct plan *plan, const str
 enum status price_plan_on(const struct recipe *, const struct plan *, const struct cluster *, int n,
                           const struct price_wish *, struct price *out);
 
-/** What `--profile` is held against: the rows of a run, compiled or created, and its update, what the device does of
- *  it. Free out->row_s.  @errors those of price_check; E_MEMORY  @collective{none} */
+/** The prediction that `--profile` prints: the rows of a run, compiled or created, and the device's part of its update.
+ *  Free out->row_s.  @errors those of price_check; E_MEMORY  @collective{none} */
 enum status price_profile(const struct run *, const struct cluster *,
                           struct profile_forecast *out);
 
@@ -88,8 +87,8 @@ double price_update_bytes(const struct program *);
 
 /* The schedules of all stages, and when each of their actions starts and ends, in s. */
 struct price_time_line { int n_stages; struct schedule *schedules; struct timeline timeline; };
-/** That of a step, from the first action to the last: without what follows it. Free *out with price_time_line_fini,
- *  also after an error. @param uneven as in price_wish  @errors as above  @collective{none} */
+/** The time line of a step, from the first action to the last, without the work after it. Free *out with
+ *  price_time_line_fini, also after an error. @param uneven as in price_wish  @errors as above  @collective{none} */
 enum status price_time_line(const struct recipe *, const struct plan *, const struct cluster *, bool uneven,
                             struct price_time_line *out);
 void price_time_line_fini(struct price_time_line *);

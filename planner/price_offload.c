@@ -1,13 +1,13 @@
-/* What offload moves in a step, on a GPU (lib/run/optim_offload.c, zero/zero.c). On a CPU the host's memory is the
- * device's, and nothing moves.
+/* The bytes that offload moves in a step, on a GPU (lib/run/optim_offload.c, zero/zero.c). On a CPU the host's memory
+ * is the device's, and nothing moves.
  *
  *   link   a rank's own gradients down and own weights up; where no master copy is kept, the weights down first. Sums
  *          of gradients that live in host memory (stages 2 and 3) come down in each microbatch instead, and weights
  *          that do (offload=params) go up each time that a block's are gathered
- *   host   the update there: what it reads and writes of the host's memory; and of such gradients the norm and each sum
+ *   host   the host's reads and writes in the update; and, for gradients in host memory, in the norm and in each sum
  *
- * Nothing hides either: the copies are queued between the rows, and the host waits for the gradients (what breaks, in
- * optim_offload.c, zero_bucket.c). Source: Ren et al. 2021, "ZeRO-Offload", section 4. */
+ * Nothing hides either: the copies are queued between the rows, and the host waits for the gradients. Source: Ren et
+ * al. 2021, "ZeRO-Offload", section 4. */
 #include "planner/price_stage.h"
 
 static bool is_host_s(const struct run *r, const struct param *w) {

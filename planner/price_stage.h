@@ -1,5 +1,5 @@
-/* Seconds of one stage of the pipeline: its rows and what they exchange, each tape once, and what follows its schedule.
- * price.h says what hides what. */
+/* Seconds of one stage of the pipeline: its rows and their exchanges, each tape once, and the work after its schedule.
+ * price.h defines what hides an exchange. */
 #ifndef TRIVIUM_PLANNER_PRICE_STAGE_H
 #define TRIVIUM_PLANNER_PRICE_STAGE_H
 
@@ -11,7 +11,7 @@ struct stage {
     const struct stage *like;             /* that one; itself, if it is compiled */
     struct run run;
     struct chunk_price *chunk;
-    double send_s, cold_s;                /* a message to a neighbor; and what it costs the rows after it */
+    double send_s, cold_s;                /* a message to a neighbor; and the slowdown of the rows after it */
     double busy_s, forward_s, own_s, phase_s[N_PRICE_PHASES];
     double window_s, first_s;             /* one microbatch's backward, all chunks; its forward */
     double end_s[N_PRICE_PHASES];         /* outside the schedule */
@@ -28,7 +28,7 @@ struct price_offload price_offload(const struct run *);
  *  in it, unless the row does not wait. @param row_s (n_steps, ROW_WAIT) added to  @collective{none} */
 void price_each_row(const struct cluster *rank, const struct run *, double (*row_s)[ROW_WAIT]);
 
-/** What follows its schedule: the sum of end_s.  @collective{none} */
+/** Seconds after its schedule: the sum of end_s.  @collective{none} */
 double stage_end_s(const struct stage *);
 
 #endif

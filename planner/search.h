@@ -1,15 +1,15 @@
-/* Search: which layout of n ranks takes the shortest step, and why the others do not.
+/* Search: find the layout of n ranks with the shortest step, and why the others lose.
  *
  * A layout is a choice in each *decision*. All combinations are tried, and each ends in one of these:
  *
- *   refused   plan_settle or a technique's check says that it cannot be
+ *   refused   by plan_settle or a technique's check
  *   too large the states and activations of its layers alone are beyond the cluster's memory
- *   bound     it takes more than 1.25 times the best so far: its microbatches through the layers of a stage, with
- *             filling and draining and nothing else, already do
+ *   bound     its microbatches through the layers of a stage, with fill and drain and nothing else, already take more
+ *             than 1.25 times the best step so far
  *   priced    (price.h); it may not fit
  *
- * Nothing is cut before every choice of it has been seen in a priced layout. Of each choice the best layout is kept, a
- * *family* of the table: compared with the optimum it says what the choice costs, and in which phase. */
+ * A layout is only bound after each of its choices was seen in a priced layout. For each choice the best layout is
+ * kept, a *family* of the table: compared with the optimum it shows the cost of the choice, and the phase. */
 #ifndef TRIVIUM_PLANNER_SEARCH_H
 #define TRIVIUM_PLANNER_SEARCH_H
 
@@ -29,9 +29,9 @@ struct search {
     struct search_stat { int64_t seen, refused, too_large, bound, priced, no_fit; } stat;
 };
 
-/** @param asked as typed, not settled; what `fixed` has a bit for is left as it is there. `prune` false: nothing is
+/** @param asked as typed, not settled; decisions with a bit in `fixed` keep its values. `prune` false: nothing is
  *  bound. Free *out with search_fini, also after an error.
- *  @errors those of price_plan, for reasons that are not a layout's; E_MEMORY  @collective{none} */
+ *  @errors those of price_plan that do not depend on the layout; E_MEMORY  @collective{none} */
 enum status search_layouts(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
                            int64_t ranks, bool prune, struct search *out);
 /** The same, and calls `told`(self, it) for each priced layout, in the order of the search. For one that fits, the step

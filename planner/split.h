@@ -1,4 +1,4 @@
-/* Which stage of a pipeline gets how many layers, so that the slowest stage is as fast as can be.
+/* Split the layers among the stages of a pipeline so that the slowest stage is as fast as possible.
  *
  *   stage i takes fixed_i + n_i t seconds, sum n_i = layers, 1 <= n_i <= most_i            minimize the largest
  *
@@ -12,8 +12,8 @@
 #include "lib/base/status.h"
 #include <stdint.h>
 
-/** @param fixed_s [n]  @param most [n]; < 1: such a stage cannot be  @param layers_of [n], out. Of several such splits
- *  the one with the most layers on the last stages: the first ones keep more microbatches.
+/** @param fixed_s [n]  @param most [n]; < 1: the stage cannot hold a layer  @param layers_of [n], out. Among equal
+ *  splits the one with the most layers on the last stages: the first stages keep more microbatches.
  *  @errors E_CONFIG: the stages cannot hold the layers; E_MEMORY  @collective{none} */
 enum status split_layers(int n, int64_t layers, double layer_s, const double *fixed_s, const int64_t *most,
                          int64_t *layers_of);

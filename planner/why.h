@@ -1,4 +1,4 @@
-/* Where the time of a layout's step goes, in parts that a picture can tell apart, and by which part it loses.
+/* The parts of a layout's step, few enough for a picture, and the part by which it loses.
  *
  *   products, memory, replay    rows that compute, that move, and that run again
  *   layers                      exchanges of tp, cp and ep inside a layer
@@ -6,8 +6,8 @@
  *   replicas                    sums over replicas, and gathers of sharded weights
  *   update                      the optimizer, also on the host, and sums over the mesh
  *
- * A layout that the search has priced for its step alone (struct price_wish) does not know its bubble from its
- * messages: what its phases leave of the step is both, and counts as bubble. */
+ * If the search has priced a layout for its step alone (struct price_wish), bubble and messages are not told apart: the
+ * time outside its phases is both, and counts as bubble. */
 #ifndef TRIVIUM_PLANNER_WHY_H
 #define TRIVIUM_PLANNER_WHY_H
 
@@ -21,13 +21,13 @@ const char *part_name(enum part);
 /** Seconds of the parts; they add up to step_s. @param phase_s (N_PRICE_PHASES), s  @param out (N_PARTS), s */
 void part_seconds(const double phase_s[N_PRICE_PHASES], double step_s, double out[N_PARTS]);
 
-/* Why a layout is not the one to take. */
+/* Why a layout is not the best. */
 enum why { WHY_TIED, WHY_NO_FIT, WHY_COMPUTE, WHY_REPLAY, WHY_LAYERS, WHY_PIPELINE, WHY_REPLICAS, N_WHYS };
 /** "the pipeline (bubble and messages)" */
 const char *why_name(enum why);
 
-/** By which it loses most against the fastest: the largest difference, of rows, replays, exchanges in layers, the
- *  pipeline, and what follows it. Tied: within MODEL_ERROR of the fastest (explain.h).
+/** The part by which it loses most against the fastest: the largest difference in rows, replays, exchanges in layers,
+ *  the pipeline, or the work after it. Tied: within MODEL_ERROR of the fastest (explain.h).
  *  @param x, best (N_PARTS), s: their parts, which add up to their steps */
 enum why why_of(const double x[N_PARTS], bool fits, const double best[N_PARTS]);
 

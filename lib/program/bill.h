@@ -1,4 +1,4 @@
-/* The bill: what a step of one rank costs, read off the same rows that run. */
+/* The bill: a step's costs on one rank, counted from the same rows that run. */
 #ifndef TRIVIUM_PROGRAM_BILL_H
 #define TRIVIUM_PROGRAM_BILL_H
 
@@ -14,18 +14,18 @@ struct bill {
     int64_t parked_bytes;                /* copied to host memory and back, in a step (slot.park) */
     int64_t disk_read_bytes, disk_written_bytes;   /* of this rank's offload file, in a step that updates */
     int64_t technique_comm_bytes;        /* part of bytes[ROLE_COMM] that techniques asked for */
-    int64_t technique_host_bytes;        /* host memory in which sums of gradients come down (zero/); role comm */
-    int64_t snapshot_bytes;              /* host memory of what ranks keep of each other (elastic/); role save */
-    int64_t technique_save_bytes;        /* of the copy of a checkpoint: what techniques keep a rank (bill_saved) */
+    int64_t technique_host_bytes;        /* host memory that receives sums of gradients (zero/); role comm */
+    int64_t snapshot_bytes;              /* host memory of snapshots (elastic/); role save */
+    int64_t technique_save_bytes;        /* of the copy of a checkpoint: the techniques' arrays (bill_saved) */
 };
 
-/** One line more, and its bytes. place: of the rank whose bill it is. @collective{none} */
+/** Add an exchange and its bytes. place: of the rank whose bill it is. @collective{none} */
 void bill_exchange(struct bill *, const struct mesh_place *, struct exchange);
-/** One array more of `bytes` bytes that every checkpoint has of this rank. @collective{none} */
+/** Add an array of `bytes` bytes to this rank's part of every checkpoint. @collective{none} */
 void bill_saved(struct bill *, int64_t bytes);
 void bill_fini(struct bill *);
 
-/** Flops and exchanges of all rows of a step, and what the schedule sends over AXIS_PP. Adds to *bill; techniques add
+/** Add flops and exchanges of all rows of a step, and the schedule's messages over AXIS_PP, to *bill; techniques add
  *  theirs.
  *  @collective{none} */
 void bill_rows(const struct program *, const struct chunk *chunks, const struct schedule *, struct bill *);

@@ -1,8 +1,8 @@
-/* The executor: interprets the schedule, and for each action the rows of its tape. It decides nothing: what is set,
- * complete or joined is marked in the rows (gradients.c, join.c).
+/* The executor: interprets the schedule, and for each action the rows of its tape. It decides nothing: the rows have
+ * marks for gradients that are set or complete, and for joined kernels (gradients.c, join.c).
  *
- * What it owns: the requests in flight. What it is given: program, chunks, schedule, memory plan, arenas, mesh; and
- * three callbacks, for data, for parameter events and for nothing else. */
+ * It owns the requests in flight. Its input is program, chunks, schedule, memory plan, arenas and mesh, and the
+ * callbacks of struct exec_hooks. */
 #ifndef TRIVIUM_PROGRAM_EXEC_H
 #define TRIVIUM_PROGRAM_EXEC_H
 
@@ -33,8 +33,8 @@ struct exec_hooks {
     enum status (*see_scores)(void *self, const void *logits, const int32_t *labels);
 };
 
-/* After each row of training: what it has made; of an exchange that only starts there, after its ROW_WAIT. For a
- * watcher that reads numbers, and may change them (oracle/). */
+/* Called after each row of training; for an exchange that a row only starts, after its ROW_WAIT. A watcher reads the
+ * row's results, and may change them (oracle/). */
 struct exec_watch { void *self; enum status (*row)(void *self, enum row_kind, const struct call *); };
 
 struct exec {
@@ -60,7 +60,7 @@ struct exec {
     int64_t workers;                     /* number of replicas that share the batch: the first along dp */
     double loss_weight, loss_scale;
     /* results of exec_run */
-    double sums[N_LOSS_SUMS];            /* where loss_at is NULL: what it says */
+    double sums[N_LOSS_SUMS];            /* if loss_at is NULL: the same sums */
     double seconds[N_ROW_KINDS];         /* time in rows by kind */
     double transfer_s;                   /* waiting for neighbors: the bubble, and the wire */
     int64_t parked_bytes;                /* of training: copied to host memory and back */
@@ -72,7 +72,7 @@ struct exec {
     struct comm_request *step_requests;  /* by step: asynchronous rows in flight */
     struct device_mark *copies;          /* by slot: parked, or on its way back */
     struct comm_request *ring_requests[N_CHANNELS];   /* by slot and stream */
-    int ring_used[N_CHANNELS], ring_taken[N_CHANNELS];   /* taken: what this rank has handed to itself */
+    int ring_used[N_CHANNELS], ring_taken[N_CHANNELS];   /* taken: messages from this rank to itself */
     const struct schedule *schedule;     /* that is running */
     /* For a schedule without a flush, set by the run: the step's number since the last flush, and how many microbatches
      * from its first on may be begun (INT_MAX: all). */
@@ -81,8 +81,8 @@ struct exec {
     struct feed *feed;                   /* batches on their way to the device (exec_feed.c) */
 };
 
-/** Before the first step: run the kernels of an op's rows, once in each action that is a chunk's first of its kind, and
- *  nothing else. They read arbitrary memory, and their results are not used: for timing.
+/** For timing, before the first step: run only the kernels of an op's rows, once in each action that is a chunk's first
+ *  of its kind. They read arbitrary memory, and their results are not used.
  *  @errors those of the kernels  @collective{none: the op does not communicate} */
 enum status exec_rows_of(struct exec *, const struct schedule *, const struct op *);
 
@@ -90,16 +90,16 @@ enum status exec_rows_of(struct exec *, const struct schedule *, const struct op
 enum status exec_init(struct exec *);
 void exec_fini(struct exec *);
 
-/** Run every action of the schedule, early ones twice if need be. Whole gradients hold this step's alone afterwards,
- *  whatever they held; shards of gradients (RESIDENT_OWN) are their technique's to clear and to add to. training:
- *  dropout is on and frames are the microbatch's own; otherwise the schedule has only forward actions, and every
- *  microbatch uses frame 0.
+/** Run every action of the schedule, early ones twice if need be. Then whole gradients have this step's values; shards
+ *  of gradients (RESIDENT_OWN) are cleared and added to by their technique. training: dropout is on, and each
+ *  microbatch has a frame of its own; otherwise the schedule has only forward actions, and every microbatch uses frame
+ *  0.
  *  @collective{mesh} @errors of ops and comm */
 enum status exec_run(struct exec *, const struct schedule *, bool training);
 
-/** After exec_run: where the value lies that leaves a chunk's forward tape (its last block's out, of the first
- *  stream), in device memory;
- *  NULL: none does. Of a program that is forward only; in others, its frame may have gone on to another microbatch. */
+/** After exec_run: the address, in device memory, of the output of a chunk's forward tape (its last block's out, of the
+ *  first stream); NULL: it has none. Only for a program that is forward only; in others another microbatch may have
+ *  overwritten the frame. */
 void *exec_out(const struct exec *, int chunk);
 
 #endif

@@ -1,9 +1,8 @@
 /* Batches on their way to the device.
  *
- * The host writes a microbatch into pinned memory and queues the copy; the compute stream makes it when it gets there,
- * which may be milliseconds later. So the host reads the next batches from the file while the GPU works on earlier
- * ones: it is ahead of the device by as much as it has queued. A slot may be written again when the mark after its
- * copy is done; with a slot for every microbatch of a step that is always long ago, and no one waits.
+ * The host writes a microbatch into pinned memory and queues the copy, which the compute stream may reach milliseconds
+ * later. So the host reads the next batches from the file while the GPU works on earlier ones. A slot may be written
+ * again when the mark after its copy is done; with a slot for every microbatch of a step the host never waits for it.
  *
  * On the CPU the hooks write straight into the program's values. */
 #include "lib/program/exec_feed.h"

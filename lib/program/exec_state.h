@@ -1,5 +1,5 @@
-/* What the executor's files share: the interpreter (exec.c), transfers between stages (exec_transfer.c), fixed
- * sums (exec_sums.c), times and spans (exec_record.c). Private to them. */
+/* Declarations shared by the executor's files: the interpreter (exec.c), transfers between stages (exec_transfer.c),
+ * fixed sums (exec_sums.c), times and spans (exec_record.c). Private to them. */
 #ifndef TRIVIUM_PROGRAM_EXEC_STATE_H
 #define TRIVIUM_PROGRAM_EXEC_STATE_H
 
@@ -12,10 +12,10 @@ struct place { int chunk, frame; const struct action *action; bool training; };
 void *exec_value(const struct exec *, struct place, int value);
 
 /* ---- exec_transfer.c ---- */
-/* A send or a receive; the span of the action, where it is recorded, learns its bytes.
+/* Run a send or a receive; its bytes are added to the action's span, if it is recorded.
  * @collective{pp: its other end takes part} @errors E_TIMEOUT, E_COMM, E_DEVICE */
 enum status exec_transfer(struct exec *, const struct action *, struct place, struct span *recorded);
-/* Wait until all that was sent has left. @collective{pp: its other end takes part} @errors E_TIMEOUT, E_COMM */
+/* Wait until all sends have left. @collective{pp: its other end takes part} @errors E_TIMEOUT, E_COMM */
 enum status exec_finish_sends(struct exec *);
 
 /* ---- exec_sums.c ---- */

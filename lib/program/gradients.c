@@ -1,18 +1,17 @@
 /* The life of a gradient in a step.
  *
- * A weight's gradient is a sum over the microbatches, and over all rows that use the weight. The first of them finds
- * nothing there yet: it sets the gradient, or has it cleared before. After the last one the sum is complete, and may be
- * sent away. Which rows these are follows from the order of the actions. A tape is the same for every microbatch, so
- * the first row is one of some tape's first action in the step, and the last row one of some tape's last:
+ * A weight's gradient is a sum over the microbatches, and over all rows that use the weight. The first row sets the
+ * gradient, or it is cleared before. After the last row the sum is complete, and may be sent. The order of the actions
+ * determines both. A tape is the same for every microbatch, so the first row is in some tape's first action of the
+ * step, and the last row in some tape's last:
  *
  *     begins(row, action)    = row.fresh and action.first
  *     completes(row, action) = row.final and action.last
  *
- * The first is of gradients that lie in their arena; one that is a value of the chunk begins with every action.
- * This covers accumulation, tied weights, several chunks on a rank and weight gradients that are actions of their own.
+ * begins() is for gradients in their arena; a gradient that is a value of the chunk begins in every action. This covers
+ * accumulation, tied weights, several chunks on a rank and weight gradients that are actions of their own.
  *
- * What breaks if it is wrong: a sum that keeps the step before, or loses a microbatch; a message that leaves with half
- * a sum. */
+ * What breaks: a sum that keeps the last step's, or loses a microbatch; a message that is sent with half a sum. */
 #include "lib/program/gradients.h"
 
 #include <stdlib.h>

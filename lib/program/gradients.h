@@ -1,4 +1,4 @@
-/* The life of a gradient in a step: which row begins it, and which completes it; see gradients.c. */
+/* The life of a gradient in a step: the row that begins it, and the row that completes it; see gradients.c. */
 #ifndef TRIVIUM_PROGRAM_GRADIENTS_H
 #define TRIVIUM_PROGRAM_GRADIENTS_H
 
@@ -9,7 +9,7 @@
  *  @errors E_MEMORY  @collective{none} */
 enum status gradients_mark(struct program *, struct chunk *chunks, struct schedule *);
 
-/** Is the gradient complete after this ROW_GRAD_READY, in this action? It is so once a step. */
+/** Is the gradient complete after this ROW_GRAD_READY, in this action? True once a step. */
 static inline bool row_is_final(const struct row *r, const struct action *a) { return r->final && a->last; }
 
 #endif

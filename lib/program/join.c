@@ -1,13 +1,13 @@
-/* Two rows as one kernel (lib/ops/fusion.h): which neighbors are joined is settled here, once for all microbatches.
+/* Two neighboring rows as one kernel (lib/ops/fusion.h): the pairs are found here, once for all microbatches.
  *
- * Whether a pair may be joined is a question of ops, of types and of what lies over what. The last is known before
- * there is memory: in an action, the values of one class and role lie in one stretch, and each param by itself. So the
- * operands are bound to addresses in stretches without an owner, far from each other, and never read.
+ * Whether a pair may be joined depends on ops, types and overlaps of operands. Overlaps are known before memory is
+ * allocated: in an action, the values of one class and role lie in one stretch, and each param by itself. So the
+ * operands are bound to addresses in unowned stretches, far from each other, and never read.
  *
- * Between the two rows may be events of params. What the second needs is then asked for before the kernel, a little
- * earlier; what is done is done after it, a little later. But only events that move no memory may change their order
- * with it: the buffer of a sharded param ends with DONE, and begins with AHEAD. Copies of slots may: what is copied
- * lives until it is awaited, so a copy may begin after the kernel and be awaited before it. */
+ * Events of params may lie between the two rows. PARAM_NEEDED of the second row then comes before the kernel, a little
+ * earlier, and PARAM_DONE after it, a little later. But only events that move no memory may change places with the
+ * kernel: the buffer of a sharded param ends with DONE, and begins with AHEAD. Copies of slots may: the copied slot
+ * lives until the copy is awaited, so a copy may begin after the kernel and be awaited before it. */
 #include "lib/program/lower.h"
 
 void row_bind(const struct row *r, const struct addresses *a, struct call *c) {

@@ -1,9 +1,9 @@
 /* Steps -> rows over values.
  *
  * Forward is the steps in order. Backward is the steps in reverse; for each, the light weight gradient first (so that
- * dx may overwrite dy), then dx, then the heavy weight gradient (so that it runs while dx is being summed over tp). The
- * one question that lowering keeps asking is: where is this slot's value when a backward row reads it? Kept, or
- * to be replayed. Around the rows that use a param lies its window: lower_windows.c. */
+ * dx may overwrite dy), then dx, then the heavy weight gradient (so that it runs while dx is being summed over tp). For
+ * each slot that a backward row reads, lowering finds the value: it was kept, or is replayed. Around the rows that use
+ * a param is its window: lower_windows.c. */
 #include "lib/program/lower_state.h"
 
 #include "lib/base/grow.h"

@@ -8,7 +8,7 @@
  * A *value* is one buffer with a birth and a death on the time line F, B, W. Values that cross from one action to
  * another live in a *frame* (one a microbatch); the rest is *scratch* and is reused by every action.
  *
- * Everything about memory and order is decided here, from what ops declare. The executor derives nothing. */
+ * Everything about memory and order is decided here, from the ops' declarations. The executor derives nothing. */
 #ifndef TRIVIUM_PROGRAM_LOWER_H
 #define TRIVIUM_PROGRAM_LOWER_H
 
@@ -19,7 +19,7 @@
 enum tape_kind { TAPE_F, TAPE_B, TAPE_W, N_TAPES };
 
 /* Operand of a row: a value of the chunk, or one of these. */
-enum { NO_VALUE = -1, RESIDENT = -2 /* the whole param lies in its arena */ };
+enum { NO_VALUE = -1, RESIDENT = -2 /* the whole param, in its arena */ };
 
 struct row {
     enum row_kind kind;
@@ -55,7 +55,7 @@ struct storage {
     int next_dying;            /* the next that dies in the same row; -1: it is the last */
 };
 
-/* By the first and the last tape that touch a storage; what is parked has frames of its own, in host memory. */
+/* By the first and the last tape that touch a storage; parked values have frames of their own, in host memory. */
 enum frame_class { FRAME_FB, FRAME_FW, FRAME_BW, PARKED_FB, PARKED_FW, N_FRAMES, SCRATCH };
 enum frame_class storage_class(const struct storage *);
 
@@ -70,8 +70,8 @@ struct chunk {
     int in[MAX_STREAMS], out[MAX_STREAMS], din[MAX_STREAMS], dout[MAX_STREAMS];
     int data[N_DATA], loss;
     int features, scores;              /* of clicks (struct program); scores: to the end of tape F */
-    int n_losses;                      /* what other steps add to the loss (op->loss_out), where this rank counts it: */
-    struct loss_value *losses;         /* there at the end of tape F */
+    int n_losses;                      /* other steps' terms of the loss (op->loss_out), if this rank counts it: */
+    struct loss_value *losses;         /* complete at the end of tape F */
     enum tape_kind loss_tape;          /* at its end there is the loss, in training (all_in_backward); else TAPE_F */
     int64_t frame_bytes[N_FRAMES];                 /* of one microbatch; role act */
     int64_t scratch_bytes[N_TAPES][N_ROLES];       /* packed over the tape's rows, each role by itself */
@@ -96,8 +96,8 @@ void row_bind(const struct row *, const struct addresses *, struct call *);
 void chunk_join(const struct program *, struct chunk *);
 
 /* ---- storage.c: values that may share bytes, and their offsets ---- */
-/** Which values share storage (in-place ops), then frame and scratch offsets. Called by chunk_lower.  @errors
- *  E_MEMORY */
+/** Find the values that share storage (in-place ops), then set frame and scratch offsets. Called by chunk_lower.
+ *  @errors E_MEMORY */
 enum status chunk_place(const struct program *, struct chunk *);
 
 /* An interval of time that needs bytes; both ends included. */
@@ -105,7 +105,7 @@ struct interval { int64_t bytes, offset; int from, to, id; };
 struct packing {
     int64_t extent;            /* end of the highest byte */
     int64_t floor;             /* the most bytes alive at one time, which nothing can beat */
-    int64_t looks;             /* what it cost: how often an interval, or the node of a tree, was looked at */
+    int64_t looks;             /* the work: intervals and nodes of the tree that were visited */
 };
 /** Give every interval an offset such that those that overlap in time do not overlap in bytes: first fit, biggest
  *  first, among equals the earliest first. Offsets are multiples of what the device aligns to. Reorders x; ids come

@@ -1,4 +1,4 @@
-/* Slots that wait in host memory (slot.park): where they leave, and where they come back.
+/* Slots that wait in host memory (slot.park): the rows that copy them there and back.
  *
  *   F   block b ... | PARK x  block b + 1 ... | COPIED x        x: a slot that b's forward was the last to read
  *   B   UNPARK x  block b + 1 ... | COPIED x  block b ...       x: a slot that b's backward is the first to read
@@ -7,8 +7,8 @@
  * one on the device until its COPIED in F, one in host memory from PARK to the COPIED in B, and a new one on the device
  * from UNPARK on. So between F and B it has no place on the device, and the planner packs all three like any others.
  *
- * A slot is kept, replayed or parked. What is replayed is never copied, nor is what no row of backward reads. What
- * replays read may be parked like all else.
+ * A slot is kept, replayed or parked. Replayed slots, and slots that no row of backward reads, are never copied. Inputs
+ * of replays may be parked like all others.
  *
  * Source: Rajbhandari et al. 2021, "ZeRO-Infinity", section 5.1.1 (activation checkpoints in host memory). */
 #include "lib/program/lower_state.h"

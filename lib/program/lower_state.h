@@ -24,8 +24,8 @@ struct lower {
     struct lookahead *recorded;                  /* first pass: filled */
     const struct lookahead *ahead;               /* second pass: followed */
     int *steps, n_steps;                         /* the chunk's steps, in order */
-    /* By slot, lower_park.c: the last block whose forward reads it; its value in host memory, and on the device again,
-     * or NO_VALUE; what its copy waits for. */
+    /* By slot, lower_park.c: the last block whose forward reads it; its value in host memory, and the one back on the
+     * device, or NO_VALUE; the state of its copy. */
     int *last_block, *parked, *unparked;
     enum copy_state *copy;
 };
@@ -33,39 +33,39 @@ struct lower {
 /* n entries of `initial`, to be freed; NULL without memory. */
 int *lower_table(int n, int initial);
 
-/* A new value, born at this row; one that is used here, and lives at least until now; a new row at the end of the
- * tape. */
+/* lower_value: a new value, born at this row. lower_touch: this row uses the value, which lives at least until here.
+ * lower_row: a new row at the end of the tape. */
 int lower_value(struct lower *, const char *name, int64_t bytes, enum role, enum tape_kind, int row);
 int lower_touch(struct lower *, int value, enum tape_kind, int row);
 struct row *lower_row(struct lower *, enum tape_kind, enum row_kind, int id);
 
 /* ---- lower_windows.c ---- */
-/* Rows of this block come now: the windows of the block before are closed. */
+/* Begin this block's rows: close the windows of the block before. */
 void lower_window_enter(struct lower *, enum tape_kind, int block);
-/* The block is done: all its gradients, and the weights that were not opened for the next one. */
+/* End the block: close the windows of its gradients, and of weights that were not opened for the next block. */
 void lower_windows_close(struct lower *, enum tape_kind);
 /* A row of the open block is about to use the param. */
 void lower_weight_open(struct lower *, enum tape_kind, int param);
-/* Where the gradient of a param is added up, for operand i of row r at `at`. */
+/* The operand in which a param's gradient is added up, for operand i of row r at `at`. */
 int lower_grad_open(struct lower *, enum tape_kind, int param, struct row *r, int i, int at);
 
 /* ---- lower_park.c ---- */
 bool lower_park_init(struct lower *);            /* false: no memory */
 void lower_park_fini(struct lower *);
-/* Producers are known now: find which block reads each slot last. */
+/* Once producers are known: find the block that reads each slot last. */
 void lower_park_begin(struct lower *);
 /* Forward leaves this block: slots without a later reader there go to host memory. */
 void lower_park(struct lower *, int block);
 /* Forward ends: no copy is in flight any more. */
 void lower_park_end(struct lower *);
-/* Backward comes to this block soon: what it reads starts on its way back. */
+/* Before backward reaches this block: start the copies of the slots that it reads. */
 void lower_unpark(struct lower *, enum tape_kind, int block);
 /* A row of backward is about to read the slot. @return its value there */
 int lower_unparked(struct lower *, int slot, enum tape_kind);
 /* The same in the pass that records: the slot is read. */
 void lower_note_read(struct lower *, int slot, enum tape_kind);
 
-/* Room for what each block of a program uses; false: no memory. */
+/* Allocate the tables for a program's blocks; false: no memory. */
 bool lookahead_init(struct lookahead *, const struct program *);
 void lookahead_fini(struct lookahead *);
 

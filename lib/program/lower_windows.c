@@ -1,9 +1,9 @@
 /* Parameter windows. The first row of a block that uses a param is preceded by PARAM_NEEDED, the block ends with
  * GRAD_READY and PARAM_DONE. For a resident param these are only events; for a sharded one they bound the life of the
  * gathered copy, which is then a value like any other. Its life starts a block earlier, with PARAM_AHEAD, so that
- * gathering hides behind the block before. A resident param of which other ranks update shards is announced a block
- * earlier, too, but in forward alone: what forward has gathered, backward still has. What the next block will use is
- * known from lowering everything once without looking ahead. */
+ * gathering hides behind the block before. A resident param whose shards other ranks update is announced a block
+ * earlier, too, but in forward alone: backward still has the gathered param. A first pass of lowering, without looking
+ * ahead, records the params that each block uses. */
 #include "lib/program/lower_state.h"
 
 #include <stdlib.h>

@@ -1,21 +1,21 @@
 /* The static memory plan: every byte of every role gets its place before the first step.
  *
- *   act    [ scratch | frames ]   scratch: what one action needs and drops; frames: what a microbatch keeps from its F
- *                                 to its B (or W), packed over the schedule's time line like rooms in a hotel
+ *   act    [ scratch | frames ]   scratch: values of one action; frames: values that a microbatch keeps from its F to
+ *                                 its B (or W), packed over the schedule's time line like rooms in a hotel
  *   work   [ the run's numbers | scratch ]
  *   comm   [ scratch (gathered params) | rings | techniques' buffers ]
  *   param, grad, optim            one place a param
- *   act, in host memory           frames of what is parked, packed on the same time line
+ *   act, in host memory           frames of parked values, packed on the same time line
  *
- * The peak of a role is the end of its highest byte. The same numbers are what arenas are allocated with, what `show
- * memory` prints, and what the high-water mark is compared with. */
+ * The peak of a role is the end of its highest byte. Arenas are allocated with these numbers, `show memory` prints
+ * them, and the high-water mark is compared with them. */
 #ifndef TRIVIUM_PROGRAM_MEMORY_H
 #define TRIVIUM_PROGRAM_MEMORY_H
 
 #include "lib/program/schedule.h"
 
 struct memory_plan {
-    int64_t bytes[N_TIERS][N_ROLES]; /* planned peak by role; in host memory and on disk: what is offloaded */
+    int64_t bytes[N_TIERS][N_ROLES]; /* planned peak by role; in host memory and on disk: of offloaded arrays */
     int64_t scratch_bytes[N_ROLES];  /* part of it: scratch */
     int64_t scratch_offset[N_ROLES]; /* where it starts: 0; in work after the run's numbers, which are always written */
     int64_t frames_floor;            /* most frame bytes alive at once */
@@ -24,26 +24,26 @@ struct memory_plan {
     /* comm: a ring of staging buffers for each channel that this rank sends on; a buffer has a place for each stream */
     struct stage_ring { int slots; int64_t offset, bytes, stream[MAX_STREAMS]; } ring[N_CHANNELS];
     int64_t technique_offset;        /* comm: where the techniques' part starts */
-    int64_t run_bytes;               /* work: what the run keeps there, at the arena's start */
+    int64_t run_bytes;               /* work: of the run's own numbers, at the arena's start */
 };
 
 /** First half: places for params (as many versions as the schedule keeps), gradients and optimizer states; sets the
  *  params' offsets and starts *out. @collective{none} */
 void memory_plan_params(struct program *, const struct schedule *, struct memory_plan *out);
-/** Second half: everything else. technique_comm_bytes: what techniques asked for in the comm arena, knowing the first
- *  half; run_work_bytes: what the run needs in the work arena.
+/** Second half: everything else. technique_comm_bytes: the techniques' part of the comm arena, which depends on the
+ *  first half; run_work_bytes: the run's part of the work arena.
  *  @errors E_MEMORY  @collective{none} */
 enum status memory_plan_rest(const struct program *, const struct chunk *chunks, const struct schedule *,
                              int64_t technique_comm_bytes, int64_t run_work_bytes, struct memory_plan *);
 void memory_plan_fini(struct memory_plan *);
 
-/** Bytes of the copy (role "save", host memory) that this rank's share of the program needs while a checkpoint is
- *  written during training, and after it what techniques keep (struct bill). */
+/** Bytes of the copy (role "save", host memory) of this rank's share of the program, from which a checkpoint is written
+ *  during training; the techniques' arrays (struct bill) are at its end. */
 int64_t memory_save_bytes(const struct program *, int64_t technique_save_bytes);
 
 /** Where in the act arena the frame of a chunk's microbatch lies, in bytes; -1: it has none. */
 int64_t memory_frame(const struct memory_plan *, enum frame_class, int chunk, int microbatch);
-/** A microbatch that has frames in this chunk: the first. */
+/** The first microbatch that has frames in this chunk. */
 int memory_first_microbatch(const struct memory_plan *, int chunk);
 
 #endif

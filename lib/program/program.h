@@ -29,7 +29,7 @@ struct slot {
     bool park;                 /* or move to host memory after its last use in forward, and back for backward (park) */
 };
 
-/* An array that a rank keeps of a param between steps: where it lies, and what a checkpoint calls it. Its owner adds it
+/* An array of a param that a rank keeps between steps: its place, and its name in checkpoints. Its owner adds it
  * (program_add_array) and finds it again by its name; memory_plan places it, run_create sets its address. */
 struct param_array {
     const char *name;          /* "moment1"; a literal */
@@ -53,9 +53,9 @@ enum fixed_array {
     ARRAY_GRAD, ARRAY_WEIGHT, ARRAY_STATE, ARRAY_MASTER = ARRAY_STATE + OPTIMIZER_STATES, N_FIXED_ARRAYS
 };
 
-/* By what a param is learned. DENSE: by the program's optimizer. ROWS: a table, of which a step touches the rows that
- * its bags name; its gradient is what microbatches record (op.record), and rowwise Adagrad updates those rows
- * (lib/run/optim_rows.h). STATE: what is kept for such an update, a number a row; stored and saved as a param is. */
+/* The rule that updates a param. DENSE: the program's optimizer. ROWS: of a table, a step uses the rows that its bags
+ * name; its gradient is the microbatches' records (op.record), and rowwise Adagrad updates those rows
+ * (lib/run/optim_rows.h). STATE: Adagrad's state of a table, a number a row; stored and saved as a param is. */
 enum learned_by { UPDATE_DENSE, UPDATE_ROWS, UPDATE_STATE };
 
 /* The part of a param's tensor that is kept between steps: all, the part that this rank owns, or nothing. */
@@ -68,7 +68,7 @@ struct param {
     double init_std, init_constant;   /* init_constant + init_std x a standard normal of the global element */
     bool decay;                /* weight decay applies: matrices, not biases or layernorm weights */
     bool precise;              /* stays in full precision whatever the model computes in (a router's weight) */
-    bool cache;                /* not learned: what decode keeps from token to token. Zero at first, never saved */
+    bool cache;                /* not learned: decode's key-value cache. Zero at first, never saved */
     enum learned_by update;
     double lr_scale;           /* UPDATE_ROWS: times the step's rate */
     /* Set by rewrites: the precision in which it is learned, its memory, and the owners of its parts. */
@@ -91,7 +91,7 @@ struct param {
     struct type grad_type;     /* the same shape, in the precision in which gradients are accumulated */
     bool present;              /* some step of this rank uses it */
     int uses, model_uses;      /* steps of this rank that do; of the whole model */
-    int64_t record_bytes;      /* UPDATE_ROWS: of what one microbatch records in the place of a gradient */
+    int64_t record_bytes;      /* UPDATE_ROWS: of one microbatch's record, which takes the place of a gradient */
     unsigned reduce;           /* axes of the mesh, as bits, over which its gradient is a sum */
     bool counted;              /* this rank's own elements count in the model's norm: each element on one rank */
     bool in_norm;              /* the same within its replica, where replicas differ (program.n_apart) */
@@ -106,8 +106,9 @@ struct param {
     const int32_t *hot_place;  /* where each row is in the array HOT_ROWS (lib/run/hot_rows.h); NULL: no such array */
 };
 
-/* What goes from block to block: in most models one slot, in an encoder-decoder two (models/t5/), of which some blocks
- * only pass one on. A stream has the same number in all blocks, so that a stage sends what the next one expects. */
+/* Streams: the slots that go from block to block. Most models have one, an encoder-decoder two (models/t5/), of which
+ * some blocks only pass one on. A stream has the same number in all blocks, so that a stage sends what the next one
+ * expects. */
 enum { MAX_STREAMS = 2 };
 
 struct block {
@@ -117,9 +118,8 @@ struct block {
     bool is_layer;
 };
 
-/* What comes from outside with every sample, each a slot of (B,T) int32 (of models of clicks: dlrm.h), of which T may
- * be shorter than the text. SEGMENTS: which of two texts a token is of. DECODER: what a decoder reads, in addition to
- * the encoder's tokens. */
+/* The data of a sample, each kind a slot of (B,T) int32 (of models of clicks: dlrm.h); T may be shorter than the text.
+ * SEGMENTS: the number of a token's text, of two. DECODER: the decoder's input, in addition to the encoder's tokens. */
 enum data_kind { DATA_TOKENS, DATA_TARGETS, DATA_SEGMENTS, DATA_DECODER, N_DATA };
 
 struct program {
@@ -155,8 +155,8 @@ int64_t param_waiting_n(const struct param *);
 static inline bool param_is_gathered(const struct param *w) { return w->present && w->padded_n > 0; }
 /** Has it a gradient of its size, which is summed over ranks, clipped and given to the optimizer? */
 static inline bool param_is_dense(const struct param *w) { return w->present && w->update == UPDATE_DENSE; }
-/** UPDATE_ROWS: how many records one step leaves; and those of a step: the next microbatch's lies record_bytes
- *  further. */
+/** UPDATE_ROWS: the number of records of one step; and the address of a step's records, record_bytes from one
+ *  microbatch's to the next. */
 int param_records_of_step(const struct param *);
 char *param_records(const struct param *, uint64_t n_step);
 /** Where its gradient begins, in the arena of gradients. */
@@ -164,7 +164,7 @@ static inline int64_t param_grad_offset(const struct param *w) { return w->array
 /** Is it a param, or one more gradient of another one? */
 static inline bool param_is_stored(const struct param *w) { return w->present && !w->gradient_of; }
 
-/** What an owner keeps of a param beyond the fixed places: add it before memory_plan, or change the one of that name.
+/** Add an owner's array to a param, before memory_plan, or change the array of that name.
  *  An array that is saved has as many elements as the optimizer's states. @errors E_INTERNAL: MAX_ARRAYS are there */
 enum status program_add_array(struct program *, int param, const struct param_array *);
 /** The array of that name; NULL: there is none. */
@@ -183,12 +183,12 @@ void *param_own_weight(const struct param *);
 void *param_own_grad(const struct param *);
 /** Own elements with their states and master, for an optimizer. */
 struct optimizer_elements param_elements(const struct param *);
-/** What this rank saves of it: its own elements, without padding. n 0: nothing. And of which arrays, the weight first
- *  (the master, if there is one): where replicas differ, of the optimizer's states each replica its own, and of all
- *  else the first.  @return NULL: there are only i */
+/** The piece of a param that this rank saves: its own elements, without padding; n 0: none. And its i-th array to save,
+ *  the weight first (the master, if there is one). Where replicas differ, each saves its own optimizer's states, and
+ *  the first replica all other arrays.  @return NULL: there are only i */
 struct piece param_own_piece(const struct param *);
 const struct param_array *param_saved(const struct param *, int i);
-/** Is it a state of the optimizer, of which replicas that differ have each its own? */
+/** Is it a state of the optimizer? Replicas that differ have each its own. */
 static inline bool array_is_state(const struct param *w, const struct param_array *a) {
     return a - w->arrays >= ARRAY_STATE && a - w->arrays < ARRAY_MASTER;
 }
@@ -199,7 +199,7 @@ void program_fini(struct program *);
 /** Leave out slots and params that no step uses, and that no block of this rank passes on; a block whose boundary is
  *  one of them has none (-1). */
 void program_drop_unused(struct program *);
-/** The same tables once more, for another place; free it. */
+/** A copy of the tables, for another place; the caller frees it. */
 void program_copy(const struct program *, const struct mesh_place *, struct program *out);
 
 /* Builders. Names longer than NAME_MAX_LEN - 1 are cut. Returned indices stay valid; pointers only until the next add.
@@ -218,14 +218,15 @@ int program_insert(struct program *, int at, const struct step *);
  *  the dtype that it was cast from); which params are present, over which ranks their gradients must be summed, and
  *  which rank counts them. After the builder and after every rewrite.
  *
- *  A gradient adds up over what the step that uses the param sees. Where an axis of the mesh has cut that, but not the
- *  param itself, each rank has a part of the sum:
+ *  A gradient is a sum over the inputs and outputs of the steps that use the param. If an axis of the mesh has cut
+ *  these, but not the param itself, each rank has a part of the sum:
  *      reduce(w) = union over the steps that use w of  cuts(inputs, outputs) - cuts(w)          (mesh_cuts_beyond)
- *  and what is neither cut nor divided into shards is the same on all ranks of an axis: the first of them counts it.
+ *  A param that is neither cut nor divided into shards is the same on all ranks of an axis: the first of them counts
+ *  it.
  *  @errors E_CONFIG from the ops  @collective{none} */
 enum status program_infer(struct program *);
 
-/** Is this rank's loss a part of the mesh's sum, or the same as that of another rank which counts it? */
+/** Is this rank's loss a term of the mesh's sum? Else another rank with the same loss counts it. */
 bool program_counts_loss(const struct program *);
 
 /** A call with every type filled in and no data, for shape, work and cost. */

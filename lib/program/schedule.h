@@ -1,5 +1,5 @@
-/* The schedule: what this rank does in a step, action by action. Pure functions make it (pp/, or schedule_accumulate
- * below); the executor, the memory planner, the simulator and the charts read the same table. */
+/* The schedule: this rank's actions of a step, in order. Pure functions make it (pp/, or schedule_accumulate below);
+ * the executor, the memory planner, the simulator and the charts read the same table. */
 #ifndef TRIVIUM_PROGRAM_SCHEDULE_H
 #define TRIVIUM_PROGRAM_SCHEDULE_H
 
@@ -14,7 +14,7 @@ static inline bool action_is_compute(enum action_kind k) { return k <= ACTION_W;
 struct action {
     enum action_kind kind;
     int chunk, microbatch;
-    int age;               /* how many updates ago the weights were made that it reads; 0: the newest */
+    int age;               /* it reads weights this many updates older than the newest */
     int nth;               /* number of runs of this chunk's tape before it in the step (gradients.c) */
     bool first, last;      /* the step's first and last run of this chunk's tape (gradients.c); false for transfers */
 };
@@ -33,33 +33,33 @@ struct schedule {
     int n;
     struct action *actions;
     int n_microbatches;    /* of a step */
-    /* Without a flush (asynchronous): the first n_fill actions come once, the rest are every step's, and microbatch
-     * n_microbatches + 1 is the next step's second; n_ahead of them have some rank begun when another ends its step.
-     * n_versions of the weights are kept, for actions with an age. 0: a step is the whole table, and begins when the
-     * one before has ended. */
+    /* Without a flush (asynchronous): the first n_fill actions come once, the others in every step, and microbatch
+     * n_microbatches + 1 is the next step's second. When one rank ends its step, another may have begun n_ahead
+     * microbatches of the next. n_versions of the weights are kept, for actions with an age. 0: a step is the whole
+     * table, and begins when the one before has ended. */
     int n_fill, n_frames, n_ahead, n_versions;
     int rank;              /* along AXIS_PP, whose schedule it is */
     int n_ways;            /* of any rank's messages: 0 none, 1 along the ranks, 2 against them, too */
     int n_pipes;           /* 2: two directions, and chunk k of each rank is of pipe k; 0 and 1: one */
     struct hop (*hops)[2]; /* by chunk; NULL: nothing is sent */
     bool split_weight;     /* weight gradients are actions of their own */
-    /* A step that begins before the update of the one before is known to be right (lib/run/update.h): it is looked at
-     * after the first n_early actions, of forwards alone. Where it was wrong they run again; then these are the
-     * messages per channel in flight to this rank, from others' early actions. */
+    /* A step may begin before the last update is known to be right (lib/run/update.h). The update is checked after the
+     * first n_early actions, all forwards; if it was wrong they run again. under_way: messages per channel that are in
+     * flight to this rank then, from other ranks' early actions. */
     bool validates;
     int n_early, under_way[N_CHANNELS];
-    int send_depth;        /* staging buffers a channel that a deadlock-free run needs; of what is sent at all */
+    int send_depth;        /* staging buffers that a used channel needs for a run without deadlock */
 };
 
-/** One more action at the end. */
+/** Add an action at the end. */
 void schedule_add(struct schedule *, enum action_kind, int chunk, int microbatch);
 void schedule_fini(struct schedule *);
-/** The same once more; free it. */
+/** A copy, for the caller to free. */
 void schedule_copy(const struct schedule *, int n_chunks, struct schedule *out);
 /** Where the other end of a send or receive is, and on which channel it travels. */
 struct hop schedule_hop(const struct schedule *, const struct action *transfer);
 int schedule_channel(const struct schedule *, const struct action *transfer);
-/** Which values it moves, by stream, each a message of its own, in this order; and their bytes together. */
+/** The values that it moves, by stream, each a message of its own, in this order; and the sum of their bytes. */
 const int *chunk_moves(const struct chunk *, enum action_kind transfer);
 int64_t chunk_moved_bytes(const struct chunk *, enum action_kind transfer);
 
@@ -73,8 +73,8 @@ static inline int schedule_versions(const struct schedule *s) { return s->n_vers
 /** Does the microbatch pass this chunk? Of two pipes the first has the first half of the microbatches. */
 bool schedule_passes(const struct schedule *, int chunk, int microbatch);
 
-/* The rows of a step, in their order. Begin with {0}; *action is the one that the last row returned belongs to. ends:
- * only those of actions that are the first or the last of their tape (gradients.h). */
+/* An iterator over the rows of a step, in order. Begin with {0}; action: that of the last row returned. ends: visit
+ * only actions that are the first or the last of their tape (gradients.h). */
 struct row_walk { const struct action *action; int next_action, next_row; bool ends; };
 /** @return the next row; NULL: there is none */
 struct row *schedule_next_row(const struct schedule *, const struct chunk *, struct row_walk *);

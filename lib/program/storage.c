@@ -2,8 +2,8 @@
  *
  * An in-place op writes its result over its operand. That is allowed when the operand dies in that very row, the result
  * is born there, and both have the same size and role. It is decided here, after all lifetimes are known, so an op only
- * has to say that its kernel could. Backward may write over what it reads of forward, too: then the bytes of a frame go
- * on as a gradient (the logits, the largest tensor of all, become dlogits). */
+ * declares that its kernel can work in place. Backward may also write over activations that it reads: then the bytes of
+ * a frame become a gradient (the logits, the largest tensor of all, become dlogits). */
 #include "lib/program/lower.h"
 
 #include <stdlib.h>

@@ -1,17 +1,17 @@
 /* --sums fixed: the same bits in every layout.
  *
- * Floating-point addition is not associative, so a sum has as many results as there are orders of adding. A layout is
- * an order: dp adds replicas' gradients, tp parts of products, microbatches one after the other. A fixed sum is what
- * the widest layout would compute, whatever the layout is:
+ * Floating-point addition is not associative, so the result of a sum depends on the order of adding. A layout is an
+ * order: dp adds replicas' gradients, tp parts of products, microbatches one after the other. With fixed sums every
+ * layout adds as the widest one does:
  *
  *   a leaf    a part that no layout divides: one sample of the batch, or where sp may cut the tokens, as many as one
  *             of 8 tp ranks would have; of a product that tp cuts, as much as such a rank would sum (struct axis,
  *             leaves)
  *   the tree  leaves are added by halves of their global numbers: ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7))
  *
- * A rank, or a microbatch, with a power of two of leaves that begin at a multiple of it has a whole subtree; adding
- * goes on with the same tree, over microbatches and over ranks. As a + b is b + a to the bit, only neighbors matter.
- * So what follows has one order in every layout:
+ * A rank or a microbatch has a whole subtree if its number of leaves is a power of two and they begin at a multiple of
+ * it; adding goes on with the same tree, over microbatches and over ranks. a + b is b + a to the bit, so only neighbors
+ * matter. So these sums have one order in every layout:
  *
  *   products cut by tp   lib/ops/gemm/gemm_leaves.h, and the loss's sum over the vocabulary
  *   sums over ranks      lib/comm/hops/hops_halving.c
@@ -23,10 +23,10 @@
  *                        pipeline
  *   loss and norm        sums without rounding, in no order at all (lib/base/exact.h)
  *
- * What remains has one order anyhow: normalisation and attention sum within a token, or a head of a sample.
+ * All other sums have one order anyhow: normalisation and attention sum within a token, or a head of a sample.
  *
- * Costs: a weight gradient is made in as many products as there are samples, and added to those before; log2 of the
- * microbatches' number of gradients wait (role grad), and of a microbatch's samples (scratch). `compare` shows it.
+ * Costs: a weight gradient is made in one product per sample. log2(microbatches) gradients wait in role grad, and
+ * log2(a microbatch's samples) in scratch. `compare` shows the costs.
  *
  * What breaks it: a leaf that begins where this rank begins; a running sum over microbatches; anything that is added in
  * the order in which it arrives.
@@ -44,9 +44,9 @@
  *  (param.gradient_of). After the last rewrite. */
 void sums_split_uses(struct program *);
 
-/** How many sums of each gradient wait at most (an array of the param), and over which ranks rows have summed it
- *  (param.summed). After gradients_mark.
- *  @errors E_CONFIG: microbatches come in an order that is none of neighbors, or are no power of two
+/** Add an array to each param for its waiting sums, and mark the ranks over which rows sum its gradient (param.summed).
+ *  After gradients_mark.
+ *  @errors E_CONFIG: microbatches come in an order that does not add neighbors, or their number is no power of two
  *  @collective{none} */
 enum status sums_mark(struct program *, const struct chunk *, const struct schedule *);
 
@@ -54,10 +54,10 @@ enum status sums_mark(struct program *, const struct chunk *, const struct sched
 int64_t sums_first_sample(const struct program *, const struct mesh_place *, const struct schedule *, int microbatch,
                           int64_t micro);
 
-/** The gradients of a weight's other uses are added to its own: own elements, when they are whole.  @errors E_DEVICE */
+/** Add the gradients of a weight's other uses to its own: own elements, when they are whole.  @errors E_DEVICE */
 enum status sums_add_uses(const struct device *, const struct program *);
-/** The sum of microbatch k's gradient, which is overwritten, joins those before it, and after the last it is the
- *  param's gradient: resident elements or less, the rest is cleared.  @errors E_DEVICE */
+/** Add the sum of microbatch k's gradient, which is overwritten, to those before it. After the last microbatch the
+ *  result is the param's gradient; the rest of its resident elements is cleared.  @errors E_DEVICE */
 enum status sums_push(const struct device *, const struct param *, int k, float *sum);
 
 #endif

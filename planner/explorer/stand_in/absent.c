@@ -1,5 +1,5 @@
-/* What commands of the page may call although no run is opened and no job is there. All else that the page has not
- * (kernels, MPI, files of checkpoints) is left unresolved, and would trap if it were called. */
+/* Functions that the page's commands may call without a run or a job. All others that the page lacks (kernels, MPI,
+ * files of checkpoints) are left unresolved, and would trap if they were called. */
 #include "lib/comm/membership/comm_membership.h"
 #include "lib/comm/membership/membership.h"
 #include "lib/device/disk.h"
