@@ -8,7 +8,8 @@
 #include <stddef.h>
 
 /* A command of one process. Its request has request_bytes, and is zeroed; with has_plan it begins with a struct plan,
- * whose options come first. run gets the words after the command, and begins with options_parse. */
+ * whose options come first. run gets the words after the command, and begins with options_parse; it may be NULL for
+ * words that ask for help. */
 struct command_alone {
     const char *usage;                               /* the head of its help */
     const struct option_table *tables;               /* [n_tables]; one with has_plan */

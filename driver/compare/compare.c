@@ -15,6 +15,7 @@
  * ranks sleep. Unfair: ranks that outnumber cores take turns, so their times do not predict a cluster's. */
 #include "driver/compare/compare.h"
 
+#include "driver/command.h"
 #include "driver/compare/compare_forecast.h"
 #include "driver/compare/compare_measure.h"
 #include "driver/compare/compare_page.h"
@@ -56,6 +57,7 @@ static const struct option OPTIONS[] = {
      "directory for report.html, a page with pictures, compare.csv and compare.json", "compare",
      offsetof(struct request, out)},
 };
+static const struct option_table OWN = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
 
 struct comparison {
     struct request base;
@@ -67,13 +69,8 @@ struct comparison {
 };
 
 /* ---- the request ---- */
-static enum status create_options(struct request *q) {
-    const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
-    return recipe_options_create(&own, q, &q->setup.options);
-}
-
 static enum status read_request(struct request *q, int argc, char **argv) {
-    TRY(create_options(q));
+    TRY(recipe_options_create(&OWN, q, &q->setup.options));
     return options_parse(q->setup.options, argc, argv);
 }
 
@@ -344,19 +341,12 @@ static void release(struct comparison *c) {
     free(c);
 }
 
-static int print_help(void) {
-    static struct request q;
-    if (create_options(&q) == OK) {
-        printf("trivium compare [options] --strategies \"a | b | ...\"\n"
-               "Trains each strategy's steps in one launch; compares memory, speed, communication and loss.\n\n");
-        options_help(q.setup.options, stdout);
-    }
-    options_destroy(&q.setup.options);
-    return 0;
-}
-
 int compare_main(int argc, char **argv) {
-    if (options_ask_for_help(argc, argv)) return print_help();
+    static const struct command_alone help = {
+        "trivium compare [options] --strategies \"a | b | ...\"\n"
+        "Trains each strategy's steps in one launch; compares memory, speed, communication and loss.\n\n",
+        &OWN, 1, true, sizeof(struct request), NULL};
+    if (options_ask_for_help(argc, argv)) return command_main(&help, argc, argv);
     unsetenv("OMP_NUM_THREADS");                                     /* said for one number of ranks; here it changes
                                                                       * (--threads) */
     deadline_set_for_start(argc, argv);

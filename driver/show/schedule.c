@@ -113,18 +113,14 @@ static enum status print_json(const struct schedule_chart *c) {
                                                 "transfers", actions_json(c, i, false)));
         json_array_append_new(peaks, json_integer(pp_peak_in_flight(&c->stages[i])));
     }
-    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f}", "schedule", c->row->name, "weight_copies",
-                            c->row->place->n_pipes, "pp", c->n_stages,
-                            "microbatches", c->n_microbatches, "chunks", c->n_chunks, "time_f", c->time.f, "time_b",
-                            c->time.bi + c->time.w, "time_w", c->time.w, "time_c", c->transfer);
-    json_t *more =
-        json_pack("{s:f, s:f, s:f, s:f, s:f, s:i, s:o, s:o}", "makespan", c->timeline.makespan, "idle", c->idle,
+    return command_print(
+        json_pack("{s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:o, s:o}", "schedule",
+                  c->row->name, "weight_copies", c->row->place->n_pipes, "pp", c->n_stages, "microbatches",
+                  c->n_microbatches, "chunks", c->n_chunks, "time_f", c->time.f, "time_b", c->time.bi + c->time.w,
+                  "time_w", c->time.w, "time_c", c->transfer, "makespan", c->timeline.makespan, "idle", c->idle,
                   "bubble", c->bubble, "bubble_fraction", c->bubble / c->timeline.makespan, "bubble_over_work",
-                  c->bubble / c->work,
-                  "send_depth", c->send_depth, "peak_in_flight", peaks, "stages", stages);
-    json_object_update(all, more);
-    json_decref(more);
-    return command_print(all, JSON_INDENT(2));
+                  c->bubble / c->work, "send_depth", c->send_depth, "peak_in_flight", peaks, "stages", stages),
+        JSON_INDENT(2));
 }
 
 /* ---- as a file ---- */

@@ -221,30 +221,20 @@ enum status show_memory(const struct plan *plan, bool json) {
     return status;
 }
 
-/* The picture of one rank's step. */
-static void draw(const struct plan *plan, int rank, const struct memory_chart *chart, FILE *f) {
-    char title[256], mesh[128];
-    snprintf(title, sizeof title, "Memory over a step, rank %d of %d: %s", rank, plan_ranks(plan),
-             mesh_sizes_text(&plan->mesh, mesh, sizeof mesh));
-    memory_chart_svg(chart, title, f);
-}
-
-static enum status make_chart(const struct plan *plan, int rank, struct memory_chart *chart) {
-    struct run r;
-    enum status status = run_compile(&r, &train_recipe, plan, rank, NULL, NULL);
-    if (status == OK) status = memory_chart_make(&r, chart);
-    run_destroy(&r);
-    return status;
-}
-
 /* The file is only touched when there is something to draw. */
 enum status show_memory_svg(const struct plan *plan, int rank, const char *svg, bool json) {
     struct memory_chart chart = {0};
+    struct run r;
+    char title[256], mesh[128];
     FILE *f = NULL;
-    enum status status = make_chart(plan, rank, &chart);
+    enum status status = run_compile(&r, &train_recipe, plan, rank, NULL, NULL);
+    if (status == OK) status = memory_chart_make(&r, &chart);
+    run_destroy(&r);
     if (status == OK) status = chart_file_open(svg, &f);
     if (f) {
-        draw(plan, rank, &chart, f);
+        snprintf(title, sizeof title, "Memory over a step, rank %d of %d: %s", rank, plan_ranks(plan),
+                 mesh_sizes_text(&plan->mesh, mesh, sizeof mesh));
+        memory_chart_svg(&chart, title, f);
         status = chart_file_close(svg, f);
     }
     memory_chart_fini(&chart);

@@ -6,8 +6,8 @@
  * that never came; a deadline ends that. */
 #include "driver/train/train.h"
 
+#include "driver/command.h"
 #include "driver/deadline.h"
-#include "driver/recipe.h"
 #include "driver/train/train_asked.h"
 #include "driver/train/train_membership.h"
 #include "driver/train/train_state.h"
@@ -120,13 +120,8 @@ static enum status begin_again(struct training **t) {
 }
 
 int train_main(int argc, char **argv) {
-    if (options_ask_for_help(argc, argv)) {
-        struct plan plan;
-        struct options *o;
-        if (recipe_options_create(NULL, &plan, &o) == OK) options_help(o, stdout);
-        options_destroy(&o);
-        return 0;
-    }
+    static const struct command_alone help = {.usage = "", .has_plan = true, .request_bytes = sizeof(struct plan)};
+    if (options_ask_for_help(argc, argv)) return command_main(&help, argc, argv);
     stop_listen();
     signal(SIGXFSZ, SIG_IGN);                                        /* a file that may not grow is a failed write, as
                                                                       * on a full disk */
