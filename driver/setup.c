@@ -230,11 +230,6 @@ enum status setup_read(struct setup *s) {
     return open_data(s);
 }
 
-enum status setup_copy(struct setup *s, const struct setup *from) {
-    *s = (struct setup){.plan = from->plan, .data = from->data, .val_data = from->val_data, .borrows_data = true};
-    return options_copy(from->options, &s->plan, &s->options);
-}
-
 enum status setup_settle(struct setup *s, int world) {
     TRY(settle(&s->plan, world));
     TRY(check_bytes(s));
@@ -243,8 +238,9 @@ enum status setup_settle(struct setup *s, int world) {
 }
 
 void setup_fini(struct setup *s) {
-    if (!s->borrows_data) data_close(&s->data);
-    if (!s->borrows_data) data_close(&s->val_data);
+    if (s->is_borrowed) return;
+    data_close(&s->data);
+    data_close(&s->val_data);
     options_destroy(&s->options);
 }
 

@@ -11,7 +11,7 @@ struct setup {
     struct plan plan;
     struct options *options;
     struct data_file *data, *val_data;
-    bool borrows_data;                       /* another setup owns the files, and closes them */
+    bool is_borrowed;                        /* options and data are another setup's, which closes them */
     struct data_split train, val;
 };
 
@@ -27,9 +27,6 @@ enum status setup_open(struct setup *, int world);
 enum status setup_read(struct setup *);
 /** @errors as setup_open  @collective{none} */
 enum status setup_settle(struct setup *, int world);
-/** The same options and data for another setup_settle. The data are borrowed. The caller finishes *out.
- *  @errors E_MEMORY  @collective{none} */
-enum status setup_copy(struct setup *out, const struct setup *);
 void setup_fini(struct setup *);
 
 /** The part without data, for `show`: *plan is the first member of the target of `options`. world 0: dp tp pp, dp at

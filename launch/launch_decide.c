@@ -1,7 +1,6 @@
-/* Decides whether a job is started again, when, and with which command line. Pure. */
+/* Decides whether a job is started again, when, and with how many ranks. Pure. */
 #include "launch/launch_restart.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,37 +66,4 @@ int launch_fewer_ranks(const struct plan *p, int n_ranks, int least) {
         if (p->micro_batch == 0 || p->global_batch / workers % p->micro_batch == 0) return (int)(dp * each);
     }
     return 0;
-}
-
-/* The number of words here that the change replaces. */
-static int n_replaced(char *const *word, int n_left, const struct launch_change *change) {
-    const char *value;
-    int n = change->resume ? options_word(n_left, word, "resume", &value) : 0;
-    if (!n && change->resume) n = options_word(n_left, word, "init", &value);
-    return !n && change->dp ? options_word(n_left, word, "dp", &value) : n;
-}
-
-enum status launch_changed_words(char *const *command, int n_words, const struct launch_change *change,
-                                 char dp_text[24], char ***out, int *n_out) {
-    enum { MOST_NEW = 8 };
-    char **words = calloc((size_t)n_words + MOST_NEW, sizeof *words);
-    *out = words;
-    if (!words) return FAIL(E_MEMORY, "no memory for a command line of %d words; close other programs", n_words);
-    int n = 0;
-    for (int i = 0, skip; i < n_words; i += skip ? skip : 1) {
-        skip = n_replaced(command + i, n_words - i, change);
-        if (!skip) words[n++] = command[i];
-    }
-    if (change->resume) {
-        words[n++] = "--resume";
-        words[n++] = (char *)change->resume; /* never written to, as in launch_words */
-    }
-    if (change->resume) words[n++] = "--metrics-append";
-    if (change->dp) {
-        snprintf(dp_text, 24, "%" PRId64, change->dp);
-        words[n++] = "--dp";
-        words[n++] = dp_text;
-    }
-    *n_out = n;
-    return OK;
 }

@@ -22,20 +22,21 @@
 /* The state of the loop over attempts. */
 struct supervision {
     const struct launch_request *first;  /* the user's request */
-    struct launch_request now;           /* the next attempt's; now.command is owned if it is not first's */
+    struct launch_request now;           /* the next attempt's, with the words */
+    struct settled_words words;
     struct options *options;
-    struct plan plan;                    /* train's options, not settled */
+    struct plan plan;                    /* train's options, as the user and the config files set them */
     struct launch_latest at_start, latest;
     int64_t best_step;                   /* the latest saved step; -1: none */
     int64_t numeric_step;                /* the latest step that was not finite; 0: none */
     int n_restarts, n_stuck, n_failures;
     double started_s, up_s;              /* the start of launch; seconds in attempts */
     struct stat metrics_at_start;        /* the metrics file; st_size 0: there was none */
-    char dp_text[24];
 };
 
 /* ---- train's command line ---- */
 
+/* Ranks of this job may be started later, so the config files are read now. */
 static enum status read_command(struct supervision *s) {
     const struct launch_request *r = s->first;
     if (strcmp(r->command[0], "train") != 0)
@@ -43,11 +44,24 @@ static enum status read_command(struct supervision *s) {
                     r->command[0]);
     TRY(recipe_options_create(NULL, &s->plan, &s->options));
     TRY(options_parse(s->options, r->n_words - 1, r->command + 1));
-    if (s->plan.save[0]) return OK;
+    if (s->plan.save[0] || !r->max_restarts) return OK;
     return FAIL(E_CONFIG,
                 "--max-restarts %d, and train saves nothing to restart from; give train --save a folder, and "
                 "--save-every",
                 r->max_restarts);
+}
+
+static enum status settle_words(struct supervision *s, const char *resume, int64_t dp) {
+    struct plan plan = s->plan;
+    struct options *changed;
+    TRY(options_copy(s->options, &plan, &changed));
+    settled_words_free(&s->words);
+    enum status status = launch_change(changed, resume, dp);
+    if (status == OK) status = launch_settle(s->first->command[0], changed, &s->words);
+    options_destroy(&changed);
+    s->now.command = s->words.at;
+    s->now.n_words = s->words.n;
+    return status;
 }
 
 /* A missing or unreadable checkpoint counts as none. */
@@ -67,12 +81,6 @@ static struct launch_latest read_latest(const char *save) {
 
 /* ---- the next attempt ---- */
 
-static void forget_words(struct supervision *s) {
-    if (s->now.command != s->first->command) free(s->now.command);
-    s->now.command = s->first->command;
-    s->now.n_words = s->first->n_words;
-}
-
 static bool may_resume(const struct supervision *s) { return launch_is_newer(&s->latest, &s->at_start); }
 
 static enum status prepare_next(struct supervision *s, bool progress) {
@@ -80,12 +88,8 @@ static enum status prepare_next(struct supervision *s, bool progress) {
         s->first->min_ranks && !progress ? launch_fewer_ranks(&s->plan, s->now.n_ranks, s->first->min_ranks) : 0;
     if (fewer) s->now.n_ranks = fewer;
     bool shrunk = s->now.n_ranks != s->first->n_ranks && s->plan.mesh.dp > 0;
-    struct launch_change change = {
-        .resume = may_resume(s) ? s->plan.save : NULL,
-        .dp = shrunk ? s->now.n_ranks / plan_replica_ranks(&s->plan) : 0};
-    forget_words(s);
-    return launch_changed_words(s->first->command, s->first->n_words, &change, s->dp_text, &s->now.command,
-                                &s->now.n_words);
+    return settle_words(s, may_resume(s) ? s->plan.save : NULL,
+                        shrunk ? s->now.n_ranks / plan_replica_ranks(&s->plan) : 0);
 }
 
 static void say_next(const struct supervision *s, const struct launch_outcome *o, double wait_s) {
@@ -181,7 +185,6 @@ static void say_goodput(const struct supervision *s, int code) {
 
 static enum status supervise(struct supervision *s, int *code) {
     struct launch_outcome outcome;
-    TRY(read_command(s));
     s->started_s = clock_s();
     if (stat(metrics_of(s), &s->metrics_at_start) != 0) s->metrics_at_start = (struct stat){.st_size = 0};
     s->at_start = s->latest = read_latest(s->plan.save);
@@ -193,19 +196,6 @@ static enum status supervise(struct supervision *s, int *code) {
     return OK;
 }
 
-static enum status run_with_restarts(const struct launch_request *first, int *code) {
-    struct supervision *s = calloc(1, sizeof *s);
-    if (!s) return FAIL(E_MEMORY, "no memory to start with; close other programs");
-    s->first = first;
-    s->best_step = -1;
-    s->now = *first;
-    enum status status = supervise(s, code);
-    forget_words(s);
-    options_destroy(&s->options);
-    free(s);
-    return status;
-}
-
 static enum status run_once(const struct launch_request *request, int *code) {
     struct launch_outcome outcome = {0};
     enum status status = launch_attempt(request, &outcome);
@@ -213,25 +203,20 @@ static enum status run_once(const struct launch_request *request, int *code) {
     return status;
 }
 
-/* Ranks of this job may be started later, so the config files are read now. */
-static enum status settle(const struct launch_request *r, struct settled_words *words) {
-    struct options *read;
-    struct plan plan;
-    TRY(recipe_options_create(NULL, &plan, &read));
-    enum status status = options_parse(read, r->n_words - 1, r->command + 1);
-    if (status == OK) status = launch_settle(r->command, r->n_words, read, words);
-    options_destroy(&read);
-    return status;
-}
-
-static enum status supervise_job(const struct launch_request *asked, int *code) {
-    struct launch_request r = *asked;
-    struct settled_words words = {0};
-    bool trains = strcmp(r.command[0], "train") == 0 && !options_ask_for_help(r.n_words - 1, r.command + 1);
-    enum status status = trains && (r.elastic || r.max_restarts) ? settle(&r, &words) : OK;
-    if (words.at) r.command = words.at, r.n_words = words.n;
-    if (status == OK) status = r.max_restarts ? run_with_restarts(&r, code) : run_once(&r, code);
-    settled_words_free(&words);
+static enum status supervise_job(const struct launch_request *r, int *code) {
+    bool trains = strcmp(r->command[0], "train") == 0 && !options_ask_for_help(r->n_words - 1, r->command + 1);
+    if (!r->max_restarts && !(r->elastic && trains)) return run_once(r, code);
+    struct supervision *s = calloc(1, sizeof *s);
+    if (!s) return FAIL(E_MEMORY, "no memory to start with; close other programs");
+    s->first = r;
+    s->best_step = -1;
+    s->now = *r;
+    enum status status = read_command(s);
+    if (status == OK) status = settle_words(s, NULL, 0);
+    if (status == OK) status = r->max_restarts ? supervise(s, code) : run_once(&s->now, code);
+    settled_words_free(&s->words);
+    options_destroy(&s->options);
+    free(s);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* `launch --max-restarts N train --save DIR ...`: a job that dies is started again from its last checkpoint.
  *
- *   attempt --died--> is a restart of use? --> wait (backoff, doubled each time) --> the same words, with --resume DIR
- *   --> attempt
+ *   attempt --died--> is a restart of use? --> wait (backoff, doubled each time) --> the same options, but for --resume
+ *   DIR --> attempt
  *
  * There is no restart after success (0), a requested checkpoint (75), a bad request (2), or any signal to launch.
  * Launch gives up after LAUNCH_MOST_STUCK restarts in a row without a new checkpoint, because their cause persists.
@@ -11,7 +11,7 @@
  * diverges, and the job ends.
  *
  * The checkpoint is the one that DIR/latest names, if it is newer than the start of launch: the folder may hold an
- * older run's. Without such a checkpoint the job starts with the user's command line.
+ * older run's. Without such a checkpoint the job starts with the user's options.
  *
  * Fewer ranks (--min-ranks M). Launch cannot distinguish a lost host, a rank that cannot be started and a rank that
  * dies before the first save, so one rule covers all: after an attempt without a new checkpoint the next one uses fewer
@@ -60,17 +60,6 @@ double launch_backoff_s(double base, int k);
 /** The most ranks, fewer than n_ranks and at least `least`, that the plan's tp, pp, batch and microbatch can use; 0:
  *  none. */
 int launch_fewer_ranks(const struct plan *, int n_ranks, int least);
-
-/* Changes to the user's command line. */
-struct launch_change {
-    const char *resume;      /* NULL: nothing */
-    int64_t dp;              /* 0: unchanged */
-};
-/** The command with the change: the user's --resume, --init and --dp that it replaces are removed, new ones are
- *  appended. *out, n_out words, is owned (`free`), NULL at its end; the words are borrowed from the command and from
- *  the change, dp's text from dp_text. @errors E_MEMORY */
-enum status launch_changed_words(char *const *command, int n_words, const struct launch_change *, char dp_text[24],
-                                 char ***out, int *n_out);
 
 /** "E_COMM, rank 2 of 4 on host a was killed by signal 9 (Killed)": the code and sentence of an error line, without its
  *  place and remedy. */

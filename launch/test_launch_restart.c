@@ -4,7 +4,6 @@
 #include "launch/launch_restart.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- why ---- */
@@ -113,40 +112,6 @@ TEST(test_fewer_ranks_keep_tp_pp_and_divide_the_batch) {
     assert_int_equal(launch_fewer_ranks(&p, 24, 13), 0);
 }
 
-/* ---- with which words ---- */
-static const char *changed(const char *text, struct launch_change change) {
-    static char joined[512];
-    char copy[512], dp[24], *command[32], **words;
-    int n = 0, n_out;
-    snprintf(copy, sizeof copy, "%s", text);
-    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) command[n++] = word;
-    assert_ok(launch_changed_words(command, n, &change, dp, &words, &n_out));
-    joined[0] = 0;
-    for (int i = 0; i < n_out; i++) strcat(strcat(joined, i ? " " : ""), words[i]);
-    assert_null(words[n_out]);
-    free(words);
-    return joined;
-}
-
-TEST(test_words_resume_from_the_save_folder) {
-    struct launch_change none = {0}, resume = {.resume = "S"};
-    assert_string_equal(changed("train --save S --init w --dp 2", none), "train --save S --init w --dp 2");
-    assert_string_equal(changed("train --save S", resume), "train --save S --resume S --metrics-append");
-    assert_string_equal(changed("train --resume other --save S", resume), "train --save S --resume S --metrics-append");
-    assert_string_equal(changed("train --resume=other --init=w --save S", resume),
-                        "train --save S --resume S --metrics-append");
-    assert_string_equal(changed("train --init w --save S --sp", resume),
-                        "train --save S --sp --resume S --metrics-append");
-}
-
-TEST(test_words_take_nothing_else_away) {
-    struct launch_change resume = {.resume = "S"}, shrink = {.dp = 3};
-    assert_string_equal(changed("train --resumed x --save S", resume),
-                        "train --resumed x --save S --resume S --metrics-append");
-    assert_string_equal(changed("train --resume --steps 4", resume), "train --steps 4 --resume S --metrics-append");
-    assert_string_equal(changed("train --dp 4 --dp-x 1 --resume o", shrink), "train --dp-x 1 --resume o --dp 3");
-}
-
 /* ---- whose process ---- */
 TEST(test_mark_is_a_whole_variable) {
     static const char environment[] = "A=1\0TRIVIUM_JOB=12.5\0B=TRIVIUM_JOB=12.6";
@@ -161,5 +126,5 @@ TESTS(unit_test(test_reason_is_code_and_sentence), unit_test(test_only_what_died
       unit_test(test_a_loss_that_is_not_finite_is_tried_once_more),
       unit_test(test_restarts_end), unit_test(test_checkpoint_is_new_by_name_or_time),
       unit_test(test_progress_is_a_further_step_of_this_job), unit_test(test_wait_doubles_up_to_a_minute),
-      unit_test(test_fewer_ranks_keep_tp_pp_and_divide_the_batch), unit_test(test_words_resume_from_the_save_folder),
-      unit_test(test_words_take_nothing_else_away), unit_test(test_mark_is_a_whole_variable))
+      unit_test(test_fewer_ranks_keep_tp_pp_and_divide_the_batch),
+      unit_test(test_mark_is_a_whole_variable))

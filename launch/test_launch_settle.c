@@ -17,39 +17,51 @@ static const char *config(const char *name, const char *text) {
     return path;
 }
 
-/* The words of `text`, with the file's path for each @, settled and joined. Parsed again, they set the same options. */
-static const char *settled(const char *text, const char *path, struct plan *before, struct plan *after) {
+/* The words that set what `text` sets, with the file's path for each @, but for the change; joined. Parsed again, they
+ * set the same options. */
+static const char *changed(const char *text, const char *path, const char *resume, int64_t dp, struct plan *before,
+                           struct plan *after) {
     static char joined[4096];
     char copy[4096] = "", *command[32] = {NULL};
     int n = 0;
     for (char one[2] = ""; (one[0] = *text); text++) strcat(copy, *text == '@' ? path : one);
     for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) command[n++] = word;
     struct options *read, *again;
-    struct settled_words words;
+    struct settled_words words, same;
     assert_ok(recipe_options_create(NULL, before, &read));
     assert_ok(options_parse(read, n - 1, command + 1));
-    assert_ok(launch_settle(command, n, read, &words));
+    assert_ok(launch_change(read, resume, dp));
+    assert_ok(launch_settle(command[0], read, &words));
     assert_null(words.at[words.n]);
     assert_ok(recipe_options_create(NULL, after, &again));
     assert_ok(options_parse(again, words.n - 1, words.at + 1));
+    assert_ok(launch_settle(command[0], again, &same));
     joined[0] = 0;
-    for (int i = 0; i < words.n; i++) strcat(strcat(joined, i ? " " : ""), words.at[i]);
+    for (int i = 0; i < words.n; i++) {
+        assert_string_equal(same.at[i], words.at[i]);
+        strcat(strcat(joined, i ? " " : ""), words.at[i]);
+    }
+    settled_words_free(&same);
     settled_words_free(&words);
     options_destroy(&again);
     options_destroy(&read);
     return joined;
 }
 
+static const char *settled(const char *text, const char *path, struct plan *before, struct plan *after) {
+    return changed(text, path, NULL, 0, before, after);
+}
+
 TEST(test_what_config_files_say_is_in_the_words) {
     struct plan before, after;
     const char *path = config("c.ini", "lr = 0.1\nsteps = 7\nmicro-batch = auto\nmetrics =\n");
     assert_string_equal(settled("train --dp 2 --config @ --steps 9", path, &before, &after),
-                        "train --micro-batch=auto --lr=0.1 --metrics= --dp 2 --steps 9");
+                        "train --steps=9 --micro-batch=auto --lr=0.1 --dp=2 --metrics=");
     assert_int_equal(after.steps, 9);
     assert_true(after.lr == before.lr && after.micro_batch == before.micro_batch && !*train_options(&after)->metrics);
     settled("train --config=@", path, &before, &after);
     assert_int_equal(after.steps, 7);
-    assert_string_equal(settled("train --dp 2", path, &before, &after), "train --dp 2");
+    assert_string_equal(settled("train --dp 2", path, &before, &after), "train --dp=2");
 }
 
 /* The file that a config file may name has at most this line's length. */
@@ -61,4 +73,25 @@ TEST(test_a_long_value_is_whole) {
     assert_string_equal(strstr(settled("train --config @", path, &before, &after), "file:"), strstr(text, "file:"));
 }
 
-TESTS(unit_test(test_what_config_files_say_is_in_the_words), unit_test(test_a_long_value_is_whole))
+TEST(test_another_attempt_goes_on_from_the_save_folder) {
+    struct plan before, after;
+    assert_string_equal(changed("train --save S --init w --dp 2", "", NULL, 0, &before, &after),
+                        "train --dp=2 --save=S --init=w");
+    assert_string_equal(changed("train --save S", "", "S", 0, &before, &after),
+                        "train --save=S --resume=S --init= --metrics-append=on");
+    assert_string_equal(changed("train --resume=other --init w --save S --sp", "", "S", 0, &before, &after),
+                        "train --save=S --resume=S --init= --metrics-append=on --sp=on");
+    assert_string_equal(after.resume, "S");
+    assert_string_equal(train_options(&after)->init, "");
+}
+
+TEST(test_another_attempt_changes_nothing_else) {
+    struct plan before, after;
+    assert_string_equal(changed("train --dp 4 --resume o --steps 4", "", NULL, 3, &before, &after),
+                        "train --steps=4 --dp=3 --resume=o");
+    assert_int_equal(after.mesh.dp, 3);
+}
+
+TESTS(unit_test(test_what_config_files_say_is_in_the_words), unit_test(test_a_long_value_is_whole),
+      unit_test(test_another_attempt_goes_on_from_the_save_folder),
+      unit_test(test_another_attempt_changes_nothing_else))

@@ -320,20 +320,24 @@ withdraws() { # NAME WHY LAUNCH_OPTIONS... -- COMMAND...: the command is run, an
 }
 withdraws who_comes_later_and_finds_other_data 'its data are others' --elastic 2 --respawn 1 -- other_data
 withdraws who_comes_later_and_finds_no_data 'my.txt: No such file' --elastic 2 --respawn 2 -- rm my.txt
-# A build puts another program into the place of this one: a rank that comes later runs the same as the others.
+# A build puts another program into the place of this one, and a config file is edited: a rank that comes later runs the same as the others, with
+# the same options.
 replaced() { # NAME VICTIM LAUNCH_OPTIONS...
     local name=elastic_$1
     [[ $1 =~ ${ONLY-} ]] || return
     rm -f rows
     cp "$build/trivium" mine
-    env --default-signal "$marker" "$PWD/mine" launch -n 4 --comm-transport direct --elastic 2 "${@:3}" "${train[@]}" --dp 4 --zero 1 --replicate-every 1 \
+    printf 'lr = 1e-3\nmin-lr = 1e-4\nwarmup = 0\n' >my.ini
+    env --default-signal "$marker" "$PWD/mine" launch -n 4 --comm-transport direct --elastic 2 "${@:3}" "${train[@]}" --config my.ini --dp 4 --zero 1 --replicate-every 1 \
         --inject slow=0,12 --save-every 0 --metrics rows >out 2>err </dev/null &
     job=$!
     wait_for 60 has_row 10 || { not_ok "$name" "does not come to step 10"; return; }
     cp "$(type -P false)" new && mv new mine
+    sed -i s/1e-3/1e-1/ my.ini
     if [ "${2#agent:}" = "$2" ]; then kill -KILL "$(process "$2")"; else hurt_agent "${2#agent:}" KILL; fi
     ended "$name" 0 by_itself || return
     says 'there are spares for more; epoch [23] goes on with 4 ranks' err || { not_ok "$name" "nobody joins"; return; }
+    says 'has withdrawn' err && { not_ok "$name" "who comes later is another"; return; }
     has_row 60 && echo "ok $name"
 }
 replaced its_program_is_replaced 2 --respawn 1

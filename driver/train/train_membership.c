@@ -86,27 +86,24 @@ static enum status where_to_begin(const struct plan *plan, struct beginning *out
     return OK;
 }
 
-/* As if its user had typed it. */
-static enum status change(struct setup *s, int64_t dp, const struct beginning *b) {
-    char number[24], save[OPTION_TEXT_MAX];
-    bool resumes = b->saved && !b->from_memory;
-    snprintf(number, sizeof number, "%" PRId64, dp);
-    snprintf(save, sizeof save, "%s", s->plan.save);
-    TRY(options_set(s->options, "dp", number, FROM_COMMAND_LINE));
-    if (resumes) TRY(options_set(s->options, "resume", save, FROM_COMMAND_LINE));
-    if (resumes) TRY(options_set(s->options, "init", "", FROM_COMMAND_LINE));
-    return resumes || b->adds_rows ? options_set(s->options, "metrics-append", "on", FROM_COMMAND_LINE) : OK;
+static void change(struct plan *p, int64_t dp, const struct beginning *b) {
+    const bool resumes = b->saved && !b->from_memory;
+    p->mesh.dp = dp;
+    if (resumes) memcpy(p->resume, p->save, sizeof p->resume);
+    if (resumes) train_options(p)->init[0] = 0;
+    if (resumes || b->adds_rows) train_options(p)->metrics_append = 1;
 }
 
 enum status train_setup_of_epoch(const struct train_asked *asked, struct setup *out, bool *from_memory) {
     struct beginning begin;
     *from_memory = false;
-    TRY(setup_copy(out, &asked->setup));
+    *out = asked->setup;
+    out->is_borrowed = true;
     if (comm_epoch() == 0) return OK;
     log_set_level((enum log_level)train_options(&out->plan)->log);   /* a spare has said nothing before */
     const int64_t dp = comm_world_size() / plan_replica_ranks(&out->plan);
     TRY(where_to_begin(&out->plan, &begin));
-    TRY(change(out, dp, &begin));
+    change(&out->plan, dp, &begin);
     *from_memory = begin.from_memory;
     if (comm_is_rank_0())
         log_info("epoch %d: %d ranks, dp %" PRId64 ", from %s", comm_epoch(), comm_world_size(), dp,

@@ -130,19 +130,14 @@ static const char *value_of(const char *after_name, int argc, char *const *argv,
     return NULL;
 }
 
-int options_word(int argc, char *const *argv, const char *name, const char **value) {
-    const size_t n = strlen(name);
-    int i = 0;
-    if (argc < 1 || strncmp(argv[0], "--", 2) != 0 || strncmp(argv[0] + 2, name, n) != 0) return 0;
-    const char *after = argv[0] + 2 + n;
-    if (*after && *after != '=') return 0;
-    *value = value_of(after, argc, argv, &i);
-    return i + 1;
-}
-
 const char *options_peek(int argc, char *const *argv, const char *name) {
+    const size_t n = strlen(name);
     const char *value = NULL;
-    for (int i = 0; i < argc; i++) options_word(argc - i, argv + i, name, &value);
+    for (int i = 0; i < argc; i++) {
+        if (strncmp(argv[i], "--", 2) != 0 || strncmp(argv[i] + 2, name, n) != 0) continue;
+        const char *after = argv[i] + 2 + n;
+        if (!*after || *after == '=') value = value_of(after, argc, argv, &i);
+    }
     return value;
 }
 

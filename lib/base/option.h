@@ -51,9 +51,6 @@ enum status options_copy(const struct options *, void *target, struct options **
  *  an inline comment (`;` anywhere, `#` after a blank) (file:line in the message) */
 enum status options_parse(struct options *, int argc, char *const *argv);
 
-/** How many of the words argv[0..argc), from the first on, give option `name`: 0: none; 1: "--name=value", or a name
- *  without a value; 2: "--name value". *value: borrowed; NULL: none. @collective{none} */
-int options_word(int argc, char *const *argv, const char *name, const char **value);
 /** The value of an option before any table is read: that of its last place among the words, as in options_parse; NULL:
  *  it is not there, or has no value. A --config file is not read: it may be a pipe, which can be read only once.
  *  Borrowed; not checked. @collective{none} */

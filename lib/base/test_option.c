@@ -452,20 +452,12 @@ TEST(test_help_groups_and_explains) {
 /* The last place counts, as with options_parse; what is an option itself is no value. */
 TEST(test_a_peek_finds_the_last_value_of_a_name) {
     char *const words[] = {"--a=1", "--ab", "2", "--a", "3", "--b", "--a", "--c=x=y", "--d"};
-    const char *value = "";
     assert_string_equal(options_peek(6, words, "a"), "3");
     assert_null(options_peek(9, words, "a"));
     assert_string_equal(options_peek(9, words, "ab"), "2");
     assert_string_equal(options_peek(9, words, "c"), "x=y");
     assert_null(options_peek(9, words, "d"));
     assert_null(options_peek(9, words, "absent"));
-    assert_int_equal(options_word(9, words, "a", &value), 1);
-    assert_string_equal(value, "1");
-    assert_int_equal(options_word(8, words + 1, "a", &value), 0);
-    assert_int_equal(options_word(8, words + 1, "ab", &value), 2);
-    assert_int_equal(options_word(4, words + 5, "b", &value), 1);
-    assert_null(value);
-    assert_int_equal(options_word(0, words, "a", &value), 0);
 }
 
 TESTS(unit_test(test_a_peek_finds_the_last_value_of_a_name),
