@@ -1,9 +1,9 @@
-/* What ranks call of each other: a line a call, DIR/collectives-RANK.jsonl (docs/oracle-format.md).
+/* The ranks' communication calls, a line each, in DIR/collectives-RANK.jsonl (docs/oracle-format.md).
  *
  *   {"rank":0,"step":1,"sequence":7,"op":"all_reduce","group":[0,1],"name":"dp","count":96,"dtype":"fp32","bytes":384}
  *
- * Whatever a run computes, members of a group must make the same calls: op, count and dtype, in the same order. A
- * message has "peer" and "tag" besides; those from one rank to another with one tag must be received as they were
+ * In any run, members of a group must make the same calls: op, count and dtype, in the same order. A message also has
+ * "peer" and "tag"; messages from one rank to another with one tag must be received in the order in which they were
  * sent. */
 #ifndef TRIVIUM_ORACLE_CALLS_H
 #define TRIVIUM_ORACLE_CALLS_H
@@ -19,7 +19,7 @@ struct call_log { FILE *to; char *text; size_t n; int64_t step, sequence; };
 
 /** @errors E_MEMORY  @collective{none} */
 enum status call_log_init(struct call_log *);
-/** Forget the last step's; from now on what this rank calls is a call of `step`, until call_log_stop. */
+/** Drop the last step's lines; from now until call_log_stop, this rank's calls are logged as calls of `step`. */
 void call_log_start(struct call_log *, int64_t step);
 void call_log_stop(struct call_log *);
 /** Append the step's lines to the rank's file. @errors E_IO  @collective{none} */
@@ -31,7 +31,7 @@ enum { CALL_TEXT_MAX = 1024, CALL_OP_MAX = 32, CALL_DTYPE_MAX = 16, CALL_GROUP_M
 
 /* label: "dp (ranks 0, 1)". calls: of all members together, messages too. */
 struct call_group { char *label; int *member, n_members; int64_t calls; double bytes; };
-/* channel: those with one number are in one order. peer -1: a collective. order: as they were read. */
+/* channel: calls with one number must be in one order. peer -1: a collective. order: the order of the file. */
 struct called {
     int rank, peer, group, channel, order;
     int64_t step, sequence, count;
@@ -51,8 +51,8 @@ struct call_finding {
 struct calls {
     struct called *call;
     struct call_group *group;
-    json_t *groups, *channels;           /* the number of each label; of what is in one order */
-    bool no_memory;                      /* for one more of these */
+    json_t *groups, *channels;           /* the number of each label; of each channel */
+    bool no_memory;                      /* there was none for another entry */
     bool *read;                          /* [n_ranks] is there a file? */
     int n_calls, n_groups, n_ranks;          /* ranks 0: no such file */
     struct call_finding *finding;        /* the first of each channel, the earliest first */
@@ -60,7 +60,7 @@ struct calls {
 };
 
 /** Read a recording's files, if there are any, and compare. The caller closes *out in any case.
- *  @errors E_FORMAT: a line that is none; E_IO, E_MEMORY  @collective{none} */
+ *  @errors E_FORMAT: a line that is no call; E_IO, E_MEMORY  @collective{none} */
 enum status calls_check(const char *folder, struct calls *out);
 void calls_close(struct calls *);
 /** "rank 1 calls all_reduce of 96 fp32 and rank 0 ...": one line, without its end. @collective{none} */

@@ -1,9 +1,8 @@
-/* Holding a recording against a reference: which tensor is the first that is wrong?
+/* Compares a recording with a reference, and finds the first wrong tensor.
  *
- * When a tensor is wrong: verdict.h. AdamW's step is m / sqrt(v): where m is smaller than what rounding may do to it,
- * the sign is rounding's, and the weight may go either way (check_slack.c). Such elements, and no others, may be off by
- * that much more. Where the run says what ranks called of each other, members of a group must have made the same calls
- * (calls.h). */
+ * verdict.h defines wrong. AdamW's step is m / sqrt(v): if m is smaller than its rounding error, its sign is open, and
+ * the weight may move either way (check_slack.c). Only such elements may be off by that much more. If the run has a log
+ * of communication calls, members of a group must have made the same calls (calls.h). */
 #ifndef TRIVIUM_ORACLE_CHECK_H
 #define TRIVIUM_ORACLE_CHECK_H
 
@@ -29,8 +28,8 @@ enum status check_recordings(const char *run, const char *reference, struct chec
 void check_close(struct check *);
 
 /* ---- check_slack.c ---- */
-/** How far each element of a weight may be off because of the signs of steps up to this one; NULL: not at all, or it
- *  is no weight. Borrowed until the next step of the tensor. Once a step.  @errors E_MEMORY */
+/** The difference that each element of a weight may have because of open signs of steps up to this one; NULL: none, or
+ *  it is no weight. Borrowed until the next step of the tensor. Call once a step.  @errors E_MEMORY */
 enum status check_slack(struct check *, struct kept *reference, const struct checked *, const double **out);
 void check_slack_fini(struct check *);
 

@@ -1,9 +1,9 @@
 /* Signs that rounding decides.
  *
  * A weight moves by lr u, u = m' / (sqrt(v') + eps), m' and v' the corrected moments. At first u is the sign of the
- * gradient; it stays near 1. If m is off by up to d, which is what rounding explains of the first moment (check.h), u
- * is off by about 2 |u| d / |m|, and where d > |m| the sign is open: by up to 2. So after n steps an element may be off
- * by
+ * gradient; it stays near 1. If m is off by up to d, the error that rounding explains in the first moment (check.h), u
+ * is off by about 2 |u| d / |m|; if d > |m| the sign is open, and u is off by up to 2. So after n steps an element may
+ * be off by
  *
  *   sum over steps of  lr min(2, 2 max(1, |u|) d / |m|)
  *

@@ -1,13 +1,13 @@
-/* Numbers of one step by name: pieces of tensors, as ranks have given them, in memory.
+/* Numbers of one step by name: pieces of tensors from the ranks, in memory.
  *
- *   name       a tensor as others call it, and what of it: transformer.h.0.attn.c_attn.weight.grad (.act, .act_grad,
- *              .grad, .moment1, .moment2, .param); or a number: loss, grad_norm
- *   box        which part of the whole tensor
+ *   name       a tensor's published name and its kind: transformer.h.0.attn.c_attn.weight.grad (.act, .act_grad, .grad,
+ *              .moment1, .moment2, .param); or a number: loss, grad_norm
+ *   box        the part of the whole tensor
  *   part       0 of 1: its values. i of n: the i-th of n summands
  *   rank       the rank that has it
  *
- * Putting a tensor together (kept_whole) is where ranks are held against each other: parts are added, each once, and
- * two ranks that have the same elements, or the same part of them, must have the same values. */
+ * kept_whole puts a tensor together, and compares the ranks: parts are added, each once, and two ranks that have the
+ * same elements, or the same part of them, must have the same values. */
 #ifndef TRIVIUM_ORACLE_KEPT_H
 #define TRIVIUM_ORACLE_KEPT_H
 
@@ -38,15 +38,15 @@ struct whole {
     const char *name;
     struct box box;                      /* all of it */
     double *x;
-    int64_t n, missing;                  /* elements, and those of which a part, or all, is on no rank */
-    /* Where two ranks differ most: relative to max |x|; 0: nowhere. */
+    int64_t n, missing;                  /* elements; those that no rank has, or of which a part is missing */
+    /* The largest difference between two ranks, relative to max |x|; 0: none. */
     double apart;
     int rank, other;
 };
 /** Pieces of this name: their number, and the first's index; sorts if need be. */
 int kept_find(struct kept *, const char *name, int *first);
 /** Put it together; the caller frees *out (whole_fini) in any case.
- *  @errors E_FORMAT: pieces that are not of one tensor, or of one 64 times as large, or parts not of one sum; E_MEMORY;
+ *  @errors E_FORMAT: pieces of different tensors, of a tensor 64 times as large, or parts of different sums; E_MEMORY;
  *  E_DATA: no piece of that name */
 enum status kept_whole(struct kept *, const char *name, struct whole *out);
 void whole_fini(struct whole *);

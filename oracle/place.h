@@ -1,10 +1,10 @@
-/* Where what a rank holds of one of our tensors lies in tensors as others name and shape them (lib/run/published.h).
+/* Places of a rank's elements in published tensors, which have other names and shapes (lib/run/published.h).
  *
  * A rank holds a product of ranges, one an axis (tp cuts heads, cp takes two runs of positions, padding reaches beyond
- * the end), and of that a run of elements (ZeRO's shard). Theirs are boxes: [first, first + n) along each of their
- * axes. So what is held is taken apart until each part is a box of theirs:
+ * the end), and of that a run of elements (ZeRO's shard). Published tensors are divided into boxes: [first, first + n)
+ * along each of their axes. So the held elements are taken apart until each part is a box:
  *
- *   a run           at most two boxes an axis: the ends of its rows, and what is whole between them
+ *   a run           at most two boxes an axis: the ends of its rows, and the whole rows between them
  *   two runs        a box each
  *   (3, H, D)       one axis of theirs, 3 x H x D: a range of heads is a range there only within one of the three
  *   (2, J, D, C)    keys, values: a tensor each */
@@ -23,7 +23,7 @@ struct box { int n_axes; int64_t of[THEIR_AXES], first[THEIR_AXES], n[THEIR_AXES
 int64_t box_n(const struct box *);
 int64_t box_whole_n(const struct box *);
 
-/* A box, and where its elements are in what is held: loop over the counts, in this order, from `offset`. */
+/* A box, and its elements' places in the rank's array: loop over the counts, in this order, from `offset`. */
 struct placed {
     char name[PUBLISHED_NAME_MAX];
     struct box box;

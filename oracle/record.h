@@ -1,7 +1,8 @@
 /* Recording a run: its numbers of a step, under their published names.
  *
- *   .act         what a module gives            after its forward row, a microbatch at a time
- *   .act_grad    the loss's gradient of that    when its first reader's backward row is done: all others came before
+ *   .act         a module's output              after its forward row, a microbatch at a time
+ *   .act_grad    the loss's gradient of it      after its first reader's backward row, which is the last of its
+ *   readers'
  *   .grad        a weight's gradient            at EVENT_GRAD_NORM: summed over ranks, not yet clipped; own elements
  *   .param .moment1 .moment2                    after the update; own elements
  *   loss, grad_norm, clip_factor, lr            after the step
@@ -16,13 +17,13 @@
 #include "oracle/kept.h"
 #include <jansson.h>
 
-/* How much of a step is kept; each has what is above it. LAYERS: what blocks and the last norm give. OPS: what all
- * modules give that have a name. */
+/* The recorded part of a step; each includes those before it. LAYERS: outputs of blocks and of the last norm. OPS:
+ * outputs of all modules that have a name. */
 enum record_depth { RECORD_SCALARS, RECORD_PARAMS, RECORD_LAYERS, RECORD_OPS };
 #define RECORD_DEPTHS "scalars|params|layers|ops"
 
-/* Roundings elsewhere: every result of a row is multiplied by 1 + u eps, u uniform in [-1, 1] from a counter of seed,
- * row and element. eps 0: it is left alone. Source: Parker 1997 (Monte Carlo arithmetic). */
+/* Random roundings: every result of a row is multiplied by 1 + u eps, u uniform in [-1, 1] from a counter of seed, row
+ * and element. eps 0: none. Source: Parker 1997 (Monte Carlo arithmetic). */
 struct shaking { double eps; uint64_t seed; };
 
 struct recorder {
@@ -36,11 +37,11 @@ struct recorder {
     uint64_t n_rows;
 };
 
-/** Look at every step of a run that has been created, from the next one on; until recorder_detach, before run_destroy.
- *  The run's rows are those of its plan: fused ones have what each would have.
+/** Record every step of a created run, from the next one on, until recorder_detach, which comes before run_destroy. The
+ *  run's rows are those of its plan; fused rows are recorded as if they were separate.
  *  @errors E_CONFIG: a device, schedule or model that cannot be recorded; E_MEMORY  @collective{none} */
 enum status recorder_attach(struct recorder *, struct run *, enum record_depth, struct shaking);
-/** Before each step: forget the last one's. */
+/** Before each step: drop the last step's numbers. */
 void recorder_begin(struct recorder *);
 /** After each step: its numbers, weights and moments. @errors E_MEMORY, E_INTERNAL  @collective{none} */
 enum status recorder_end(struct recorder *);

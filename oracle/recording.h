@@ -1,11 +1,9 @@
-/* A recording: what a training run computed, tensor by tensor, in files that any program can write
- * (docs/oracle-format.md).
+/* A recording: the tensors of a training run, in files that any program can write (docs/oracle-format.md).
  *
- *   DIR/recording.json             its writer, its precision, the number of steps; a reference has besides the model,
- *                                  the
+ *   DIR/recording.json             its writer, its precision, the number of steps; a reference also has the model, the
  *                                  optimizer, and the order in which a step makes its tensors
- *   DIR/step-1/rank-0.safetensors  what rank 0 has of the first step: NAME, a whole tensor, or NAME#k, a piece, of
- *                                  which the file's metadata say so: {"first": [0, 64], "of": [128, 384]}
+ *   DIR/step-1/rank-0.safetensors  rank 0's part of the first step: NAME, a whole tensor, or NAME#k, a piece, whose
+ *                                  place the file's metadata have: {"first": [0, 64], "of": [128, 384]}
  *   DIR/scale-fp32.json            how far rounding moves each tensor; of a reference (reference.h) */
 #ifndef TRIVIUM_ORACLE_RECORDING_H
 #define TRIVIUM_ORACLE_RECORDING_H
@@ -33,7 +31,7 @@ enum status recording_read(const struct recording *, int64_t step, struct kept *
 /** Write one rank's pieces of a step; fp64 in fp64, all else in fp32. The step's folder must not have the file.
  *  @errors E_IO, E_MEMORY  @collective{none} */
 enum status recording_write(const char *folder, int64_t step, int rank, const struct kept *, enum dtype);
-/** recording.json: `head` and what every one has. @errors E_IO  @collective{none} */
+/** Write recording.json: `head` and the fields of every recording. @errors E_IO  @collective{none} */
 enum status recording_write_head(const char *folder, json_t *head, enum dtype, int64_t steps);
 
 #endif

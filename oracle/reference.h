@@ -1,5 +1,5 @@
-/* A reference: what a serial run in fp64 computes, everything that another program needs to compute the same, and how
- * far rounding may take it.
+/* A reference: the results of a serial run in fp64, all inputs that another program needs to compute the same, and the
+ * differences that rounding may cause.
  *
  *   DIR/model/                     the weights to start from, and config.json, as Hugging Face's transformers read them
  *   DIR/start/                     the same weights as a checkpoint, for --init
@@ -27,13 +27,13 @@ struct record_request {
     const char *folder;                  /* exists */
 };
 
-/** Can it be recorded, so that others can be held against it? Pure: before anything is written.
- *  @errors E_CONFIG: a model that others do not have  @collective{none} */
+/** Can the plan be recorded, so that others can be compared with it? Pure: before anything is written.
+ *  @errors E_CONFIG: a model without published names  @collective{none} */
 enum status record_check(const struct plan *, bool reference);
-/** Train and write what every rank has: a recording. @collective{world} @errors those of run_create and run_step;
+/** Train, and write every rank's numbers: a recording. @collective{world} @errors those of run_create and run_step;
  *  E_CONFIG, E_IO, E_MEMORY */
 enum status record_run(const struct record_request *);
-/** The same of a plan of one rank, in fp64 and without dropout, and all that a reference has besides. One process.
+/** The same for a plan of one rank, in fp64 and without dropout, with all other files of a reference. One process.
  *  @collective{world} @errors also E_CONFIG: another plan */
 enum status record_reference(const struct record_request *);
 

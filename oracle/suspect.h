@@ -1,8 +1,8 @@
-/* What a wrong tensor looks like: suspects, from signatures.
+/* Suspects: likely causes of a wrong tensor, by signatures.
  *
- * A signature is a relation between the wrong tensor and what it should be that a known kind of mistake leaves behind:
- * exactly half of it, what it was a step before, its rows in another order. It is a hint and no proof; so each says
- * what would confirm it. All are exact: within what rounding explains of the tensor (check.h). */
+ * A signature is a relation between the wrong and the right tensor that a known kind of mistake leaves behind: exactly
+ * half of it, its values a step before, its rows in another order. It is a hint and no proof; so each says what would
+ * confirm it. All are exact, within the tensor's rounding error (check.h). */
 #ifndef TRIVIUM_ORACLE_SUSPECT_H
 #define TRIVIUM_ORACLE_SUSPECT_H
 
@@ -22,7 +22,7 @@ struct evidence {
     double clip_factor;
 };
 
-/* detail: in numbers. */
+/* detail: the numbers. */
 struct suspicion { const char *id, *what, *confirm; char detail[160]; };
 
 /** The signatures that fit, at most MAX_SUSPECTS, the most particular first. @return how many  @collective{none} */
@@ -33,7 +33,7 @@ enum status suspect_first(const struct check *, struct suspicion out[MAX_SUSPECT
 
 /* ---- the parts ---- */
 typedef bool signature(const struct evidence *, char detail[160]);
-/* suspect_ranks.c: which ranks have which values */
+/* suspect_ranks.c: compares the ranks' values */
 signature suspect_unsummed, suspect_unaveraged, suspect_untied, suspect_one_rank;
 /* suspect_shape.c: the tensor against itself */
 signature suspect_zero, suspect_ratio, suspect_stale, suspect_shifted, suspect_transposed, suspect_permuted,

@@ -1,4 +1,4 @@
-/* The gradient norm, and what AdamW makes of gradients. Names as in Loshchilov and Hutter 2019, algorithm 2. */
+/* The gradient norm, and AdamW's update. Names as in Loshchilov and Hutter 2019, algorithm 2. */
 #include "oracle/suspect.h"
 
 #include <inttypes.h>

@@ -1,12 +1,12 @@
-/* Is a tensor wrong, and which is the first?
+/* The verdict on each tensor, and the first wrong one.
  *
  *   e(X) = max |X_run - X_reference| / max |X_reference|        the error of a tensor
- *   s(X)                                                        what rounding explains (scale.json; reference.h)
+ *   s(X)                                                        the error that rounding explains (reference.h)
  *   wrong: e(X) > CHECK_FACTOR s(X)
  *
- * Tensors are looked at in the order in which a step makes them, step by step. What comes after the first wrong one may
- * be wrong because of it: only the first is a finding, the rest are its consequences. A tensor that two ranks have, and
- * not alike, is wrong whatever the reference says; so is one that ranks have given only in part. */
+ * Tensors are compared in the order in which a step makes them, step by step. Tensors after the first wrong one may be
+ * wrong because of it: only the first is a finding. A tensor of which two ranks have different values is wrong with any
+ * reference; so is a tensor of which a part is missing. */
 #ifndef TRIVIUM_ORACLE_VERDICT_H
 #define TRIVIUM_ORACLE_VERDICT_H
 
@@ -28,16 +28,16 @@ struct checked {
     double norm;                         /* of the reference's, for findings about norms */
 };
 
-/** max (|x - y| - slack) / max |y|, at least 0; where y is all zero, without dividing. NaN counts as infinite. slack:
- *  NULL: none. *at: where, unless NULL; 0 if nowhere. */
+/** max (|x - y| - slack) / max |y|, at least 0; not divided if y is all zero. NaN counts as infinite. slack: NULL:
+ *  none. *at, unless NULL: the index of the maximum; 0 if there is no difference. */
 double whole_difference(const double *x, const double *y, const double *slack, int64_t n, int64_t *at);
 
-/** A tensor of the run, put together, held against the reference's. slack: as above. c->scale is given; verdict, error,
- *  at, missing, apart, rank and other are set: of a tensor of another shape or in part no error and no place. */
+/** Compare a whole tensor of the run with the reference's. slack: as above. c->scale is given; verdict, error, at,
+ *  missing, apart, rank and other are set: error and at not for a tensor of another shape or with missing parts. */
 void verdict_of(const struct whole *run, const struct whole *reference, const double *slack, struct checked *c);
 
-/** The verdict of rows in the order in which they are made. *n_compared: all but those not recorded; *n_wrong: all
- *  but those and the right ones. @return the first that is wrong; -1: none */
+/** The verdict on rows in their order. *n_compared: all rows but those not recorded; *n_wrong: those of them that are
+ *  not right. @return the first wrong row; -1: none */
 int verdict_first(const struct checked *row, int n, int *n_compared, int *n_wrong);
 
 #endif

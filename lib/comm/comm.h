@@ -5,8 +5,8 @@
  * `nccl` or `staged` (comm_use_device). Only this folder looks at a group's size; no other code asks whether it is one.
  *
  * Waiting. Ranks may outnumber cores, and MPI makes no progress by itself, so a wait is MPI_Test + sched_yield until
- * done or until the deadline. At the deadline the rank calls the roll: every rank that is itself waiting answers with
- * what it waits for; the silent ones are named. (Measured alternatives: docs/architecture.md, "Waiting".)
+ * done or until the deadline. At the deadline the rank calls the roll: every waiting rank answers with the operation
+ * that it waits for; the silent ones are named. (Measured alternatives: docs/architecture.md, "Waiting".)
  *
  * Counting. Each group keeps a ledger: calls, algorithm bytes, seconds, by operation. With n ranks and a buffer of S
  * bytes (the whole one, not the shard) the algorithm bytes that one rank sends are
@@ -35,19 +35,19 @@ enum comm_reduction { COMM_SUM, COMM_MAX, COMM_MIN };
 /** "all_reduce" */
 const char *comm_op_name(enum comm_op);
 
-/* messages, sent: what this rank has really sent, inside its node [0] and between nodes [1]: as messages, and by
- * collectives that go by hops. The library does not say what it sends: of its calls there are library_calls. */
+/* messages, sent: this rank's real messages and their bytes, inside its node [0] and between nodes [1], also those of
+ * collectives by hops. The library's messages are unknown: library_calls counts its calls. */
 struct ledger_entry { int64_t calls, library_calls, messages[2]; double bytes, sent[2], wait_s; };
 struct ledger { struct ledger_entry entry[N_COMM_OPS]; int64_t hop_bytes; /* most memory of hops at once */ };
 
 struct group;        /* opaque; made by the mesh */
 struct comm_algorithm; /* hops.h */
-struct comm_request; /* what comm_wait waits for; storage is the caller's: struct comm_request in comm_request.h */
+struct comm_request; /* an operation for comm_wait; the caller has the storage (comm_request.h) */
 
 /* ---- the world: one per process ---- */
-/* How the collectives of one axis of the mesh (mesh.h; 0: of groups outside it) go on host memory. None given: large
- * sums and gathers pairwise, the rest by the library. An operation that the algorithm does not have goes as if none
- * were given. */
+/* The algorithm of the collectives of one axis of the mesh (mesh.h; 0: of groups outside it) on host memory. By
+ * default, and for operations that the algorithm does not have: large sums and gathers pairwise, the others by the
+ * library. */
 struct comm_rule { bool library; const struct comm_algorithm *algorithm; };
 enum { COMM_MAX_AXES = 24 };
 struct comm_settings {
@@ -60,50 +60,50 @@ struct comm_settings {
 /** Start MPI (asks for MPI_THREAD_FUNNELED; warns if it gets less). Without mpirun this is a world of one. Sets the
  *  process identity to "rank r/n @host". @collective{every process of the job} @errors E_COMM */
 enum status comm_start(int *argc, char ***argv);
-/** Ranks of a job may change (`launch --elastic`): then a wait says E_EPOCH. First leave: what is in flight is dropped,
- *  its requests and buffers are the caller's again, and nothing may be called but the ends of groups. Then enter: rank
- *  and size are new, and so is the world's group; all other groups must have been destroyed. A process that is no
- *  member waits in there until it is one. @collective{the members of the new epoch} @errors E_EPOCH: they have changed
- *  again; E_INTERNAL: a group is left, or the transport is MPI; E_COMM, E_MEMORY */
+/** Ranks of a job may change (`launch --elastic`): then a wait returns E_EPOCH. First leave: operations in flight are
+ *  dropped, their requests and buffers are the caller's again, and only groups may be destroyed. Then enter: rank, size
+ *  and the world's group are new; all other groups must have been destroyed. A process that is no member waits here
+ *  until it is one. @collective{the members of the new epoch} @errors E_EPOCH: they have changed again; E_INTERNAL: a
+ *  group is left, or the transport is MPI; E_COMM, E_MEMORY */
 void comm_epoch_leave(void);
 enum status comm_epoch_enter(void);
 /** Rank 0 reports the number of finished steps, for launch --chaos. @collective{none} */
 void comm_epoch_done(int64_t step);
-/** Which epoch it is: 0 at first. @collective{none} */
+/** The number of the epoch, 0 at first. @collective{none} */
 int comm_epoch(void);
-/** Its members, and those of the epoch to whose snapshots it goes back (from->number -1: there is none, and n is 0).
+/** Its members, and those of the epoch whose snapshots it goes back to (from->number -1: there is none, and n is 0).
  *  Ranks are places; slots identify processes in both. Under MPI there is one epoch, and none before it.
  *  @collective{none} */
 struct epoch;
 void comm_epoch_members(struct epoch *now, struct epoch *from);
-/** This rank can be lost from here on without loss (membership/membership.h). @collective{none} */
+/** Say that this rank is whole: from here on its death loses nothing (membership/membership.h). @collective{none} */
 void comm_epoch_say_whole(void);
 /** Have all members of this epoch said so? @collective{none} */
 bool comm_epoch_is_whole(void);
-/** Has this epoch been asked to end at the edge of a step, for one that is planned (membership/membership.h)? Ranks see
- *  it at different times, and have to agree. @collective{none} */
+/** Was this epoch asked to end at the edge of a step, for a planned one (membership/membership.h)? Ranks see it at
+ *  different times, and have to agree. @collective{none} */
 bool comm_epoch_ends(void);
-/** They have, and this rank has kept its state of the last step: wait for the next epoch. @return E_EPOCH
+/** Wait for the next epoch, after ranks have agreed and kept their state of the last step. @return E_EPOCH
  *  @collective{members} @errors E_INTERNAL: the transport is MPI */
 enum status comm_epoch_rest(void);
 /** Ask for this rank to be replaced, or no more; a SIGUSR2 to its process asks to leave, and that stays so.
  *  @collective{none} */
 void comm_epoch_ask_relief(bool wanted);
-/** How the job may shrink (membership/membership.h); until this call, no rank can be left out. Rank 0's word counts.
+/** How the job may shrink (membership/membership.h); until this call, no rank can be left out. Rank 0's call counts.
  *  @collective{none} */
 struct epoch_shape;
 void comm_epoch_shape(const struct epoch_shape *);
-/** A number that outlives ranks: the last one from rank 0, whichever process that was; 0 at first. @collective{none} */
+/** A number that outlives ranks: the last one that any process kept as rank 0; 0 at first. @collective{none} */
 void comm_epoch_keep(int64_t number);
 int64_t comm_epoch_kept(void);
 /** Change the settings of the world, the same on every rank; while no operation is in flight. */
 void comm_configure(const struct comm_settings *);
-/** From here on every sum of host memory over a power of two of ranks is a binary tree over them, neighbors first,
- *  however small it is and whatever the rules say (hops_halving.c). Between two calls no operation may be in flight.
+/** From here on every sum of host memory over a power of two of ranks, of any size and under any rule, is a binary tree
+ *  over them, neighbors first (hops_halving.c). No operation may be in flight during the call.
  *  @collective{world} */
 void comm_fix_sums(bool on);
-/** Processor seconds of this thread so far, under time_work, that operations have taken: to start, to move forward and
- *  to wait for. What is left of a rank's processor time is its own work. @collective{none} */
+/** Under time_work, this thread's processor seconds in operations so far: starting, advancing and awaiting them. The
+ *  rest of a rank's processor time is its own work. @collective{none} */
 double comm_work_s(void);
 /** Leave MPI. Unless `clean`, and when an operation that ran into its deadline is still in flight, kills the job with
  *  exit code `code` (MPI_Abort). In a world of one there is no peer to kill: it returns, and the caller exits.
@@ -131,40 +131,39 @@ const char *comm_library(void);
 /* ---- device memory ---- */
 /* The transport of a GPU's memory. */
 enum comm_transport {
-    COMM_NCCL,     /* NCCL, on streams of its own: a GPU for each rank, or what comm_nccl_fits says */
+    COMM_NCCL,     /* NCCL, on streams of its own: a GPU for each rank, or shared ones if comm_nccl_fits */
     COMM_STAGED,   /* through pinned host memory and MPI: ranks may share a GPU */
     COMM_ALONE     /* none: only groups of one rank will be used. This call is not collective */
 };
-/** From here on, operations on memory that `device` owns go through the transport, in all groups, whenever made. An
- *  operation's buffers are all the device's or all the host's. A second call with the same arguments does nothing;
- *  another transport takes the place of the first. The CPU: nothing to do.
+/** From here on, operations on memory of `device` go through the transport, in old and new groups. An operation's
+ *  buffers are all the device's or all the host's. A second call with the same arguments does nothing; another
+ *  transport replaces the first. The CPU: nothing to do.
  *
- *  Order: start puts the operation after everything issued so far on the compute stream; comm_wait puts everything
- *  issued afterwards after the operation. With NCCL neither waits: the data may still be on their way when comm_wait
- *  returns, and only the GPU must not look at them earlier. STAGED waits until they are on their way back to the GPU.
+ *  Order: start puts the operation after all work issued so far on the compute stream; comm_wait puts all later work
+ *  after the operation. With NCCL neither waits: the data may still be in flight when comm_wait returns; later work on
+ *  the GPU waits for them. STAGED waits until the copy back to the GPU is queued.
  *  @collective{world, but COMM_ALONE} @errors E_CONFIG: NCCL, and ranks share a GPU; E_COMM, E_DEVICE, E_MEMORY */
 enum status comm_use_device(const struct device *device, enum comm_transport);
-/** Do two ranks compute on one GPU? Asked of the GPUs themselves, not of their numbers, which may be each rank's own.
+/** Do two ranks compute on one GPU? Compares the GPUs' identities; their numbers may differ between ranks.
  *  @collective{world} @errors E_COMM, E_DEVICE */
 enum status comm_device_shared(const struct device *device, bool *shared);
 /** Can NCCL move memory of these GPUs? Where ranks share one: with NCCL 2.30 and newer, if all ranks have
  *  NCCL_MULTI_RANK_GPU_ENABLE=1. @collective{world} @errors E_COMM, E_DEVICE */
 enum status comm_nccl_fits(const struct device *device, bool *fits);
-/** Has an operation on the device failed since it was started? A look; does not wait. comm_wait_device looks too.
+/** Has an operation on the device failed since it was started? Does not wait. comm_wait_device checks, too.
  *  @errors E_COMM, E_DEVICE */
 enum status comm_device_check(void);
-/** Wait for work on the device, `what`, until the deadline of every wait; meanwhile everything else goes on. At the
- *  deadline the roll is called, as in comm_wait, for the oldest operation on the device that has not ended; NCCL's
- *  communicators are then broken off, and device memory moves no more. @errors E_TIMEOUT, E_COMM,
- *  E_DEVICE  @collective{none} */
+/** Wait for work on the device, named `what`, until the deadline; other operations advance meanwhile. At the deadline
+ *  the roll is called, as in comm_wait, for the oldest unfinished operation on the device; then NCCL's communicators
+ *  are aborted, and no more device memory is moved. @errors E_TIMEOUT, E_COMM, E_DEVICE  @collective{none} */
 enum status comm_wait_device(const struct device_mark *, const char *what);
-/** The same for all that is queued by now. Before a call that waits for the device itself, and would not see that a
- *  peer of NCCL's is gone: upload, download, finish. @errors as comm_wait_device  @collective{none} */
+/** The same for all work queued by now. Call it before a call that waits for the device itself and would not notice a
+ *  lost peer: upload, download, finish. @errors as comm_wait_device  @collective{none} */
 enum status comm_wait_queued(const struct device *, const char *what);
 
 /* ---- groups ---- */
 /** Split the world: ranks of one colour form a group, ordered by key (ties by world rank). colour < 0: *out is a group
- *  of one; GROUP_ALL_ALONE: so it is on every rank, and nothing need be agreed on. `name` ("tp") is copied and appears
+ *  of one; GROUP_ALL_ALONE: every rank gets a group of one, without communication. `name` ("tp") is copied and appears
  *  in errors and ledgers. @collective{world} @errors E_COMM, E_MEMORY */
 enum { GROUP_ALL_ALONE = -2 };
 enum status group_create(const char *name, int colour, int key, struct group **out);
@@ -173,9 +172,9 @@ struct group *group_world(void);
 /** This rank alone; owned by comm, never destroyed. */
 struct group *group_self(void);
 void group_destroy(struct group **); /* @collective{group} */
-/** Messages between device buffers will travel in this group, between neighbors in the ring of its ranks, with tags 0
- *  to n_tags - 1 (at most 4): comm_lanes_nccl.c needs to know before the first of them. Tags 0 and 3 go to the next
- *  rank, 1 and 2 to the one before. @collective{group} @errors as group_create */
+/** Prepare the group for messages between device buffers of neighbors in the ring of its ranks, with tags 0 to
+ *  n_tags - 1 (at most 4), before the first of them (comm_lanes_nccl.c). Tags 0 and 3 go to the next rank, 1 and 2 to
+ *  the one before. @collective{group} @errors as group_create */
 enum status group_carry_messages(struct group *, int n_tags);
 int group_size(const struct group *);
 int group_rank(const struct group *);
@@ -185,9 +184,8 @@ void group_ledger_reset(struct group *);
 /** Algorithm bytes of one operation, as the ledger counts them. n: size of the group; bytes: of the whole buffer. */
 double comm_algorithm_bytes(enum comm_op, int n, double bytes);
 
-/** From here on a span is opened for each collective of more than one rank (messages are the schedule's to record):
- *  from its start until this rank learns that it is done, which is in comm_wait. Borrowed; NULL: no more. Between two
- *  calls no collective may be in flight.
+/** From here on record a span for each collective of more than one rank (the schedule records messages): from its start
+ *  until comm_wait finds it done. Borrowed; NULL: stop. No collective may be in flight during the call.
  *  @collective{none} */
 void comm_record(struct spans *);
 
@@ -204,7 +202,7 @@ struct comm_seen {
     int size;
 };
 struct comm_watch { void *self; void (*call)(void *self, const struct comm_seen *); };
-/** From here on every such operation is shown when it starts, in the order of the calls. call NULL: no more.
+/** From here on `call` gets every such operation when it starts, in order. call NULL: stop.
  *  @collective{none} */
 void comm_watch_calls(struct comm_watch);
 
@@ -224,41 +222,38 @@ enum status comm_all_reduce_start(const struct group *, void *x, int64_t count, 
 enum status comm_all_gather_start(const struct group *, const void *shard, void *full, int64_t count, enum dtype,
                                   struct comm_request *);
 /** shard[i] = sum over ranks of full[rank * count + i]. shard may be its own place inside full only when the group has
- *  one
- *  rank; otherwise the two must not overlap. */
+ *  one rank; otherwise the two must not overlap. */
 enum status comm_reduce_scatter_start(const struct group *, const void *full, void *shard, int64_t count, enum dtype,
                                       struct comm_request *);
 enum status comm_broadcast_start(const struct group *, void *x, int64_t count, enum dtype, int root,
                                  struct comm_request *);
-/** At root x becomes the reduction; elsewhere x is left as it was. */
+/** At root x becomes the reduction; elsewhere x is unchanged. */
 enum status comm_reduce_start(const struct group *, void *x, int64_t count, enum dtype, enum comm_reduction, int root,
                               struct comm_request *);
-/** to[r * count + i] = what rank r has at from[my rank * count + i]. */
+/** to[r * count + i] = rank r's from[my rank * count + i]. */
 enum status comm_all_to_all_start(const struct group *, const void *from, void *to, int64_t count, enum dtype,
                                   struct comm_request *);
 /** Point to point; messages between two ranks with one tag arrive in the order sent. 0 <= tag <= 16383. A rank may send
- *  to
- *  itself. */
+ *  to itself. */
 enum status comm_send_start(const struct group *, const void *x, int64_t count, enum dtype, int to, int tag,
                             struct comm_request *);
 enum status comm_recv_start(const struct group *, void *x, int64_t count, enum dtype, int from, int tag,
                             struct comm_request *);
 enum status comm_barrier(const struct group *);
-/** A barrier for a rank that has nothing to do until the others come, which may take them hours: it looks every few
- *  milliseconds and sleeps between, so that it costs them no time, and it has no deadline (theirs end the job). They
- *  meet it in comm_barrier. */
+/** A barrier for an idle rank; the others, which call comm_barrier, may come hours later. It checks every few
+ *  milliseconds and sleeps in between, so that it costs them no time, and has no deadline (theirs end the job). */
 enum status comm_idle(const struct group *);
 
 /** Wait until done or deadline; OK at once for a request that is not in flight. Afterwards it is not in flight.
  *  After E_TIMEOUT the operation cannot be taken back: MPI may touch its buffers until the process ends, so report and
  *  leave through comm_finish(false, 1). */
 enum status comm_wait(struct comm_request *);
-/** Is it done? A look: never blocks, has no deadline. What is done, is not in flight any more; and the other way round.
+/** Is it done, and so no longer in flight? Never blocks, has no deadline.
  *  @collective{none} @errors E_COMM, E_DEVICE */
 enum status comm_test(struct comm_request *, bool *done);
-/** From here on `call` is called by comm_progress and between the looks of comm_wait: what this rank does for others
- *  while it computes or waits. It may test, start and compute, and must not wait; calls do not nest. A failure ends a
- *  wait, and is its; comm_progress keeps silent about it, so `call` must fail again next time. call NULL: no more.
+/** From here on comm_progress and the loop of comm_wait call `call`, with which this rank serves others while it
+ *  computes or waits. It may test, start and compute, and must not wait; calls do not nest. If it fails in a wait, the
+ *  wait fails; comm_progress ignores the failure, so `call` must fail again next time. call NULL: stop.
  *  @collective{none} */
 struct comm_service { void *self; enum status (*call)(void *self); };
 void comm_serve(struct comm_service);
@@ -273,14 +268,12 @@ enum status comm_reduce_scatter(const struct group *, const void *full, void *sh
 enum status comm_all_to_all(const struct group *, const void *from, void *to, int64_t count, enum dtype);
 enum status comm_broadcast(const struct group *, void *x, int64_t count, enum dtype, int root);
 
-/** Do all ranks of the group agree that things are well? Every rank passes its own status; if any failed, the lowest
- *  failing
- *  rank reports its line (status_report), and every rank gets that rank's code. OK only if all are OK. A rank that
- *  passes E_TIMEOUT asks no peer: it reports and gets E_TIMEOUT back. If the agreement itself fails, its line is
- *  recorded, not reported.
+/** Agree on a status. Every rank passes its own; if any failed, the lowest failing rank reports its line
+ *  (status_report), and every rank gets that rank's code. OK only if all are OK. A rank that passes E_TIMEOUT asks no
+ *  peer: it reports and gets E_TIMEOUT back. If the agreement itself fails, its line is recorded, not reported.
  *  @collective{group; every rank must reach it, failed or not} @errors any code; E_TIMEOUT, E_COMM of its own */
 enum status fail_agree(const struct group *, enum status mine);
-/** The same for what shall not end the job: that rank's sentence is a warning, with "training continues".
+/** The same for failures that do not end the job: that rank's sentence is a warning, with "training continues".
  *  @collective{group; every rank must reach it, failed or not} @errors as fail_agree */
 enum status fail_warn(const struct group *, enum status mine);
 /** One of these two. */

@@ -1,4 +1,4 @@
-/* The seam inside lib/comm: what a group is made of, and what a backend must be able to do.
+/* The seam inside lib/comm: the parts of a group, and the functions of a backend.
  *
  * An operation is a row of data (struct comm_call). A backend starts it and tests whether it is done; it never blocks,
  * and it has no deadlines, ledgers or checks: those are the same for every backend and live in comm_ops.c,
@@ -29,9 +29,9 @@ struct comm_backend {
     const char *name;
     /* Start the call. Sets request->handle, or leaves it NULL when there is nothing to wait for. */
     enum status (*start)(const struct comm_call *, struct comm_request *);
-    /* Look once, push it forward if possible. When done the handle becomes NULL. */
+    /* Check once, and advance the operation if possible. When done the handle becomes NULL. */
     enum status (*test)(struct comm_request *, bool *done);
-    /* "Done" is: given to a stream, which waits by itself, and in which start has marked the span's begin and end. */
+    /* "Done" means given to a stream, which waits by itself, and in which start has marked the span's begin and end. */
     bool queues;
 };
 
@@ -55,7 +55,7 @@ struct group {
 
 extern const struct comm_backend comm_self, comm_on_host, comm_hops;
 
-/* What comm_configure was last given; its defaults before, and after NULL. */
+/* The settings of the last comm_configure; defaults before it, and after NULL. */
 const struct comm_settings *comm_settings_in_force(void);
 void comm_settings_are(const struct comm_settings *);
 
@@ -98,7 +98,7 @@ const struct comm_request *comm_waiting(void); /* what this rank is waiting for,
 void comm_wait_standing_by(bool on);
 /* Have the operations that ran into their deadline ended after all? @collective{none} */
 bool comm_given_up_done(void);
-/* Nothing of them is in flight any more. @collective{none} */
+/* Forget these operations: they are no longer in flight. @collective{none} */
 void comm_given_up_drop(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* --check-collectives: before each collective its members show each other what they are about to call.
+/* --check-collectives: before each collective its members compare their calls.
  *
  * Ranks that call different collectives do not fail in MPI: they hang, or they exchange bytes that mean something else.
  * With the check each rank gathers a card of every member and compares them all with the first, so that every member

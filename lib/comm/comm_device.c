@@ -1,4 +1,4 @@
-/* Which operations use device memory, and the transport that runs them. */
+/* Finds the operations on device memory, and the transport that runs them. */
 #include "lib/comm/comm_device.h"
 
 static const struct device *device;          /* whose memory is not the host's */

@@ -1,9 +1,9 @@
-/* Device memory in lib/comm: which transport runs which operations. Private to this folder.
+/* Device memory in lib/comm: the transport of each operation. Private to this folder.
  *
- * A transport takes operations on device memory in groups of more than one rank: comm_nccl.c or comm_staged.c. What it
+ * A transport takes operations on device memory in groups of more than one rank: comm_nccl.c or comm_staged.c. It
  * promises:
  *
- *   start   the operation comes after everything issued so far on the compute stream
+ *   start   the operation comes after all work issued so far on the compute stream
  *   test    says "done" as soon as later work on the compute stream is ordered after the operation. The data may
  *           still be in flight: the GPU waits for them, the host need not
  *
@@ -20,12 +20,12 @@ struct comm_device_transport {
     enum status (*open)(const struct device *);      /* @collective{world} */
     void (*close)(void);
     enum status (*group_open)(struct group *);       /* sets group->side. @collective{group} */
-    /* It carries messages with tags first .. group->n_tags - 1, too. NULL: no preparation. @collective{group} */
+    /* Prepare the group for messages with tags first .. group->n_tags - 1. NULL: not needed. @collective{group} */
     enum status (*messages_open)(struct group *, int first);
     void (*group_close)(struct group *);             /* @collective{group} */
     void (*progress)(void);                          /* never blocks */
-    enum status (*check)(void);                      /* has anything failed since it was started? */
-    /* The operation of this rank that was started longest ago and is not finished, or NULL; and when it was started. */
+    enum status (*check)(void);                      /* has any started operation failed? */
+    /* This rank's oldest unfinished operation, or NULL; and when it was started. */
     const struct comm_request *(*oldest)(double *started_s);
     void (*give_up)(void);                            /* end what is in flight, without the peers */
     void (*leave)(void);                              /* the ranks have changed: forget it, too */
@@ -49,7 +49,7 @@ void comm_device_progress(void);
 void comm_device_close(void);                        /* comm_use_device.c: its end, in all groups. @collective{world} */
 void comm_device_leave(void);                        /* the same after the ranks have changed. @collective{none} */
 const struct comm_request *comm_device_oldest(double *started_s); /* not ended, *started_s by clock_s; or NULL */
-/* comm_wait.c: the deadline has passed: find the missing ranks. Breaks off what is on the device. @errors
+/* comm_wait.c: after the deadline: find the missing ranks, and abort the operations on the device. @errors
  * E_TIMEOUT  @collective{none} */
 enum status comm_device_late(const char *what);
 void comm_device_abort(void);

@@ -3,8 +3,8 @@
  * A group is a communicator with a name for error lines, a backend chosen by its size, and the world ranks of its
  * members, so that a message can always speak of world ranks: those are what users see in their job listing.
  *
- * The API takes `const struct group *`, as which ranks a group has never changes. Its counters do; group_counting is
- * the one place where the const is taken off (no group is ever defined const). */
+ * The API takes `const struct group *`, because a group's ranks never change. Its counters do; group_counting is the
+ * one place where the const is removed (no group is ever defined const). */
 #include "lib/comm/transport/host_transport.h"
 #include "lib/comm/comm_device.h"
 #include "lib/comm/flight/flight.h"

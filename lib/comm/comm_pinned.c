@@ -1,5 +1,5 @@
-/* Pinned memory takes milliseconds to get, and getting it may stop the GPU. So it is got once and kept: a list for each
- * power of two. After the first step a training run asks for nothing that is not there. */
+/* Allocating pinned memory takes milliseconds, and may stop the GPU. So it is allocated once and kept, in a list for
+ * each power of two. After the first step a training run finds all its memory there. */
 #include "lib/comm/comm_device.h"
 
 #include <stdlib.h>

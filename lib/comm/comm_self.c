@@ -4,8 +4,8 @@
  * Only a gather, scatter or all-to-all into another buffer moves anything: its result must be there. Callers therefore
  * never ask whether a group has one rank; tp=1 or dp=1 costs a function call.
  *
- * A message to oneself is the exception: it is real, as somebody has to hold it until it is received (a pipeline whose
- * stages all live on one rank). The transport does that, without touching a wire. */
+ * A message to oneself is the exception: it must be held until it is received (a pipeline whose stages are all on one
+ * rank). The transport does that, without touching a wire. */
 #include "lib/comm/comm_backend.h"
 
 static enum status self_start(const struct comm_call *call, struct comm_request *request) {

@@ -1,9 +1,9 @@
 /* Device memory in a group of one rank: copies on the compute stream, in the order of the calls. Nothing is waited for.
  *
- * A message to oneself (a pipeline whose stages all live on one rank) has to be held until it is received. Received
- * first: the send copies straight into the place that waits. Sent first: the message is kept in pinned host memory,
- * since device memory cannot be had in the middle of a step. Both copies are on the compute stream, which is all the
- * order they need; a mark says when the pinned memory is free again. Messages of one group and tag are received in the
+ * A message to oneself (a pipeline whose stages are all on one rank) must be held until it is received. If the receive
+ * comes first, the send copies straight into its buffer. If the send comes first, the message is kept in pinned host
+ * memory, since device memory cannot be allocated in the middle of a step. Both copies are on the compute stream, which
+ * orders them; a mark tells when the pinned memory is free again. Messages of one group and tag are received in the
  * order in which they were sent. */
 #include "lib/comm/comm_device.h"
 

@@ -1,8 +1,8 @@
 /* A device comes into use, and leaves: the transport of its memory, and the effect on all groups.
  *
- * A group gets the transport's side (an NCCL communicator, or a second MPI communicator) when it is made, or when the
- * device comes into use, whichever is later: at both times all its members are there. Groups are made by
- * the whole world in one order, so walking the list of groups meets the same members everywhere. */
+ * A group gets the transport's side (an NCCL communicator, or a second MPI communicator) when both it and the device
+ * are there: then all its members make this call. The whole world makes groups in one order, so walking the list of
+ * groups meets the same members everywhere. */
 #include "lib/comm/comm_device.h"
 
 static enum comm_transport transport_in_use;

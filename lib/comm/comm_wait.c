@@ -1,12 +1,12 @@
-/* Waiting: look, give the core to somebody else, look again, until done or until the deadline.
+/* Waiting: check, yield the core, check again, until done or until the deadline.
  *
  * Ranks may outnumber cores, so a rank that spins keeps its peer from running: with 8 ranks on 2 cores that costs 35 to
  * 100 times. sched_yield between looks brings it down to 1.1 to 1.3; short naps and progress threads are worse
  * (docs/architecture.md, "Waiting"). A look also moves everything else forward, since MPI works only while it is
  * called.
  *
- * A rank that stands by is the exception: it waits for others to finish something long that needs it not, so its naps
- * delay no rank, and a deadline would only say that the others are busy.
+ * A rank that stands by is the exception: it waits for others to finish long work in which it takes no part. Its naps
+ * delay no rank, and it has no deadline.
  *
  * While it waits a rank answers the pings of others, about every millisecond. At its own deadline it calls the roll
  * (comm_roll.c), and the operation is given up: MPI has no way to take back a collective, so it may still touch its

@@ -1,5 +1,5 @@
-/* This process's rank, the settings of operations, their names and costs: every other file of the folder may use
- * this one, which uses none of them. */
+/* This process's rank, the settings of operations, their names and costs. All files of the folder may use this one; it
+ * uses none of them. */
 #include "lib/comm/transport/host_transport.h"
 
 #include "lib/base/cores.h"

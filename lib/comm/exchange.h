@@ -1,12 +1,11 @@
-/* What a step exchanges, by name: peers, operation, bytes, how often, and what may hide it. Ops and
- * techniques append to one list (lib/program/bill.h); bytes and messages are functions of it, and no other code writes
- * those formulas. */
+/* The exchanges of a step: peers, operation, bytes, times, and the work that may hide them. Ops and techniques append
+ * to one list (lib/program/bill.h); bytes and messages are functions of it, and no other code has those formulas. */
 #ifndef TRIVIUM_COMM_EXCHANGE_H
 #define TRIVIUM_COMM_EXCHANGE_H
 
 #include "lib/comm/mesh.h"
 
-/* What else may run meanwhile. */
+/* The work that may run meanwhile. */
 enum exchange_when {
     IN_ROW,            /* nothing, or the weight gradient that stands after an asynchronous row */
     BESIDE_BLOCKS,     /* the pipeline's other microbatches */
@@ -19,18 +18,18 @@ enum exchange_when {
 struct exchange {
     enum mesh_axis axis;
     enum comm_op op;
-    int64_t count;     /* elements of the whole: what is reduced, sent, gathered from all or scattered to all */
+    int64_t count;     /* elements of the whole buffer: reduced, sent, gathered from all or scattered to all */
     enum dtype dtype;
     int pieces;        /* the number of operations that carry it together; 0 is 1 */
     int64_t times;     /* a step; 0 is 1 */
     enum exchange_when when;
     int root;          /* of a broadcast or a reduce: rank of the group */
-    double packing;    /* bytes that its rank reads and writes each time to pack and unpack it: work of its own */
+    double packing;    /* bytes that its rank reads and writes each time to pack and unpack it */
     int64_t every;     /* only one step in this number has it; 0 is 1 */
-    bool along;        /* each directly after the exchange before it: a rank that waits for both sees one */
+    bool along;        /* each directly follows the previous exchange: a rank waits once for both */
 };
 
-/** What one rank of a group of n sends: algorithm bytes of the mean step, as the ledger counts them over `every` steps;
+/** Algorithm bytes that one rank of a group of n sends in the mean step, as the ledger counts them over `every` steps;
  *  and operations of a step that has it. */
 double exchange_bytes(const struct exchange *, int n);
 int64_t exchange_operations(const struct exchange *);

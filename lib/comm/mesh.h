@@ -11,12 +11,12 @@
 
 #include "lib/comm/comm.h"
 
-/** What a rank has a coordinate for: as at[DIM_TP] where all are gone through, as .tp where one is meant. A dimension
- *  more is a name in both lines and a row in mesh.c. */
+/** The dimensions: at[DIM_TP] in loops over all of them, .tp for one. To add one: a name in both lines, and a row in
+ *  mesh.c. */
 enum mesh_dim { DIM_TP, DIM_CP, DIM_DP, DIM_PP, N_DIMS };
 #define MESH_DIMS(type) union { type at[N_DIMS]; struct { type tp, cp, dp, pp; }; }
 
-/** Which ranks communicate: those that differ in one coordinate only, and other sets that some technique needs. */
+/** Sets of ranks that communicate: those that differ in one coordinate only, and others that a technique needs. */
 enum mesh_axis {
     AXIS_SELF,  /* this rank alone */
     AXIS_TP,
@@ -31,8 +31,8 @@ enum mesh_axis {
     AXIS_PP,
     AXIS_TIE,   /* the first and last pipeline stage: both hold the tied embedding */
     AXIS_MIRROR,/* stage i and stage pp - 1 - i: with pipelines in both directions they hold the same layers */
-    AXIS_HALF,  /* stages of the same half of the pipeline, if there are as many in both: what the layers of an encoder
-                 * share, or those of its decoder (models/t5/) */
+    AXIS_HALF,  /* stages of the same half of the pipeline, if both have as many: the layers of an encoder share params
+                 * along it, and so do those of its decoder (models/t5/) */
     AXIS_MESH,  /* every rank of the layout */
     AXIS_MODEL, /* one replica of the model: ranks of the same number along dp */
     N_MESH_AXES
@@ -43,12 +43,12 @@ const char *mesh_axis_name(enum mesh_axis);
 /** Does a report of layouts name the dimension, of n ranks? tp, dp and pp always, others where n is above 1. Pure. */
 bool mesh_dim_is_shown(enum mesh_dim, int64_t n);
 
-/** Ranks along each dimension, as options give them; of those along cp, how many shard heads together; and of the
- * replicas, how many shard experts. 0: not given, and counts as 1. shard: how many replicas share a state; 0: all. It
- * divides their number; of ep and shard one divides the other. */
+/** Ranks along each dimension, as options give them. cp_heads: ranks along cp that shard heads together; ep: replicas
+ * that shard experts. 0: not given, and counts as 1. shard: replicas that share a state; 0: all. It divides their
+ * number; of ep and shard one divides the other. */
 struct mesh_sizes { MESH_DIMS(int64_t); int64_t cp_heads, ep, shard; };
 
-/** One rank of a layout: how many there are along each dimension, and which of them it is. */
+/** One rank of a layout: the number of ranks along each dimension, and its coordinates. */
 struct mesh_place { MESH_DIMS(int) n, rank; int cp_heads, ep, shard; };
 
 /** The product of the sizes: exact below 2^53. */
@@ -64,7 +64,7 @@ const char *mesh_place_text(const struct mesh_place *, char *text, size_t size);
 /** Ranks of one colour along an axis form its group, in ascending order; the colour is the first of them. -1: the rank
  *  is alone. Pure. */
 int mesh_colour(enum mesh_axis, const struct mesh_place *);
-/** Ranks of this rank's group along an axis, and which of them it is; 1 and 0 if it is alone. Pure. */
+/** The size of this rank's group along an axis, and its index there; 1 and 0 if it is alone. Pure. */
 int mesh_size(enum mesh_axis, const struct mesh_place *);
 int mesh_index(enum mesh_axis, const struct mesh_place *);
 /** How far apart neighbors of the group lie in the world; 1 if it is alone. Pure. */
@@ -73,10 +73,10 @@ int mesh_stride(enum mesh_axis, const struct mesh_place *);
 struct mesh_place mesh_in_first_replica(const struct mesh_place *);
 /** This rank is the first of its group, or alone. Pure. */
 bool mesh_is_first(enum mesh_axis, const struct mesh_place *);
-/** The cuts (bits) of what a step sees that its weight has not: the ranks over which the weight's gradient is a sum.
- *  AXIS_DP is EP and EDP together: what all replicas cut, less what EP has cut, is cut by EDP. Pure. */
+/** The axes (bits) that cut a step's tensors (seen) but not its weight (own): those over which the weight's gradient is
+ *  a sum. AXIS_DP is EP and EDP together: DP without EP is EDP. Pure. */
 unsigned mesh_cuts_beyond(unsigned seen, unsigned own);
-/** Which axis of a sum (bits) is the one over replicas: AXIS_DP or AXIS_EDP. Pure. */
+/** The axis of a sum (bits) that is over replicas: AXIS_DP or AXIS_EDP. Pure. */
 enum mesh_axis mesh_replicas(unsigned sum);
 /** The axis along which a param's replicas (AXIS_DP or AXIS_EDP) share a state, and the one along which they have the
  *  same shard of it. `replicas` and AXIS_SELF if all share one. Pure. */

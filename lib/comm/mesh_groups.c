@@ -1,7 +1,7 @@
 /* The mesh's groups: the world is split once for each axis, by the colours of mesh.c.
  *
- * Every rank of the world makes the same calls in the same order, also those that the layout does not use, and also one
- * that has already failed: a split waits for everybody. Afterwards all agree. */
+ * Every rank of the world makes the same calls in the same order, also a rank that the layout does not use or that has
+ * already failed: a split waits for all ranks. Afterwards all agree. */
 #include "lib/comm/mesh.h"
 
 #include "lib/comm/comm_backend.h"

@@ -1,8 +1,7 @@
-/* On which node each rank of the world is: ranks of one host, or emulated nodes.
+/* The node of each rank of the world: its host, or an emulated node.
  *
- * Emulated (comm_settings.ranks_per_node = k > 0): ranks are taken to be on nodes of k, in blocks (rank / k) or dealt
- * round the nodes (rank modulo their number), whatever hosts they are on. That is how a laptop shows what crosses a
- * network. */
+ * Emulated (comm_settings.ranks_per_node = k > 0): ranks count as being on nodes of k, in blocks (rank / k) or dealt
+ * round the nodes (rank modulo their number). So a laptop can count the bytes that would cross a network. */
 #ifndef TRIVIUM_COMM_NODES_H
 #define TRIVIUM_COMM_NODES_H
 
@@ -18,7 +17,7 @@ struct nodes { int ranks_per_node; bool cyclic; };   /* 0: the hosts' */
 int node_emulated(const struct nodes *, int rank, int n);
 /** The node of a world rank: emulated, or the host's. 0 before comm_start. */
 int comm_node(int world_rank);
-/** Its host, whatever is emulated: numbered from 0; 0 before comm_start. */
+/** Its real host: numbered from 0; 0 before comm_start. */
 int comm_host(int world_rank);
 
 #ifdef __cplusplus

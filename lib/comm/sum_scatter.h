@@ -1,7 +1,7 @@
-/* A reduce-scatter as an op: of a partial sum (G, ..) every rank gets the whole sum of its part (G/n, ..) of the first
- * axis; backward the parts of the gradient are gathered.
+/* A reduce-scatter as an op: from partial sums (G, ..) every rank gets the whole sum of its part (G/n, ..) of the first
+ * axis; backward gathers the parts of the gradient.
  *
- * step->reshard.cuts is the tag of G, `moves` which bits of axis.cut it gets. G is the outermost axis, so that parts
+ * step->reshard.cuts is the tag of G, `moves` the bits of axis.cut that it gets. G is the outermost axis, so that parts
  * lie together and nothing is packed. Sent: S (n-1)/n of the S bytes of the whole, forward and backward, over
  * step->mesh_axis. Ranks are added in the transport's order. */
 #ifndef TRIVIUM_COMM_SUM_SCATTER_H

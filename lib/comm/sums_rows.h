@@ -1,5 +1,5 @@
 /* A row of weight gradients with --sums fixed, leaf by leaf (lib/program/sums.h has the idea): over samples, and over
- * the ranks that have other tokens of the same ones. */
+ * the ranks that have other tokens of the same samples. */
 #ifndef TRIVIUM_COMM_SUMS_ROWS_H
 #define TRIVIUM_COMM_SUMS_ROWS_H
 
@@ -14,14 +14,14 @@ static inline int sums_levels(int64_t n) {
     return levels;
 }
 
-/** The axes of the mesh, as bits, whose ranks see other tokens of the same samples, and whose sum a row makes. Pure. */
+/** The axes of the mesh, as bits, whose ranks have other tokens of the same samples: a row sums over them. Pure. */
 unsigned sums_over(const struct call *);
 /** Scratch of a row of weight gradients, leaf by leaf. */
 int64_t sums_work(const struct call *);
 /** Run it: sum[i] is then the gradient of weight[i], in that scratch; over the ranks that have other tokens of the same
  *  samples (sp), too.  @collective{the axes that cut the tokens} @errors those of the op; E_TIMEOUT, E_COMM */
 enum status sums_run(const struct call *, const struct mesh *, float *sum[MAX_WEIGHTS]);
-/** What that sends, and how many lines there are. */
+/** The exchanges of a row. @return their number */
 int sums_exchanges(const struct call *, struct exchange out[MAX_WEIGHTS]);
 
 #endif

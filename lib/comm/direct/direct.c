@@ -1,19 +1,19 @@
 /* The ranks of a job without MPI: `trivium launch --comm-transport direct`.
  *
- * Idea. MPI's library decides what happens when a process of the job dies: it ends the job. A job that must go on has
- * to own its transport. What lib/comm asks of one is little (host_transport.h), since collectives are tables of
- * messages: a stream of bytes per ordered pair of ranks is enough.
+ * Idea. When a process of the job dies, MPI's library ends the job. A job that must go on needs a transport of its own.
+ * lib/comm needs little of one (host_transport.h), since collectives are tables of messages: a stream of bytes per
+ * ordered pair of ranks is enough.
  *
  *   ranks     are started by an agent (launch/agent.h), which gives each its slot and memory (job.h)
- *   epochs    when one dies, and the job is elastic, the agent opens the next epoch (membership.h). A look at one word
- *             tells: from then on nothing that is in flight ends but with "changed", until this rank has entered it
+ *   epochs    when a rank of an elastic job dies, the agent opens the next epoch (membership.h), which ranks see in one
+ *             word of the memory. Then all operations in flight end with "changed", until this rank has entered it
  *   messages  messages.h, over a stream to each other rank: a ring in that memory, or a connection to another host
  *             (streams.c). Sender and receiver must both look, which every wait does, and the driver between the rows
  *             of a step
- *   splits    every rank's colour and key are gathered, and each works out the same groups; the context of a
+ *   splits    every rank's colour and key are gathered, and each computes the same groups; the context of a
  *             communicator is the number of its split, since groups of one split have no rank in common
- *   the end   a rank says in its line of the memory that it has finished; one that ends without has failed, whatever
- *             its exit code is, and the agent ends the others
+ *   the end   a rank writes into its line of the memory that it has finished; a rank that ends without doing so has
+ *             failed, with any exit code, and the agent ends the others
  *
  * What breaks: a rank that neither waits nor looks lets its rings run full, and its peers wait. */
 #include "lib/base/cores.h"

@@ -1,5 +1,5 @@
-/* Which processes may connect over a network: two processes of one job prove to each other that they have its secret,
- * and say no more of it than codes of what both have seen.
+/* The greeting of a connection over a network: two processes of one job prove to each other that they have its secret.
+ * Only codes made with it travel.
  *
  *   caller                                            called
  *   hello    from, to, epoch, a number  ---->
@@ -7,15 +7,14 @@
  *   proof    code("proof", hello, answer's number) -->
  *                                              <----  welcome  code("welcome", hello, answer's number)
  *
- * Both numbers are of 32 random bytes, and new each time. So a conversation that was recorded proves nothing later. The
- * codes are of different texts, so that none can be sent back. Each message has a fixed length, so none announces its
- * length.
+ * Both numbers are 32 random bytes, new each time. So a recorded conversation proves nothing later. The codes are of
+ * different texts, so that none can be sent back. All messages have fixed lengths.
  *
- * What follows on the connection is proven, too, by keys of it that both work out of the same: code("mine", ...) for
- * what the caller says, code("theirs", ...) for what it hears (sealed.h).
+ * Later frames on the connection are proven by keys that both compute in the same way: code("mine", ...) for the
+ * caller's frames, code("theirs", ...) for the other direction (sealed.h).
  *
- * The called process may show the caller out before it has read the proof, and so the caller is in only when it is
- * welcome; if the connection ends before, it calls again. wire.h holds this conversation.
+ * The called process may hang up before it has read the proof, so the caller is admitted only by the welcome; if the
+ * connection ends before, it calls again. wire.h holds this conversation.
  *
  * The codes are HMAC-SHA-512-256 (libsodium, crypto_auth). Source: ISO/IEC 9798-4, three-pass mutual authentication. */
 #ifndef TRIVIUM_COMM_DIRECT_GREETING_H
@@ -45,7 +44,7 @@ struct greeting_hello greeting_say_hello(int32_t from_slot, int32_t to_slot, int
 bool greeting_hears(const struct greeting_hello *, int32_t to_slot, int32_t epoch);
 /** The answer of the called process, which has the secret. @collective{none} */
 struct greeting_answer greeting_answer_it(const unsigned char *secret, const struct greeting_hello *);
-/** Does the answer prove that its sender has the secret? Then *out is what the caller has to say.
+/** Does the answer prove that its sender has the secret? Then *out is the caller's proof.
  *  @collective{none} */
 bool greeting_trusts(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
                      struct greeting_proof *out);
@@ -53,10 +52,10 @@ bool greeting_trusts(const unsigned char *secret, const struct greeting_hello *,
  *  @collective{none} */
 bool greeting_is_proven(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
                         const struct greeting_proof *);
-/** What the caller hears when it is in, from a process that has the secret. Pure. @collective{none} */
+/** The last message, which admits the caller, from a process that has the secret. Pure. @collective{none} */
 struct greeting_welcome greeting_welcome_it(const unsigned char *secret, const struct greeting_hello *,
                                             const struct greeting_answer *);
-/** Is it that, of this secret? @collective{none} */
+/** Is it such a message, made with this secret? @collective{none} */
 bool greeting_is_welcome(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
                          const struct greeting_welcome *);
 /** The keys of this connection, and of no other one: of the secret and both numbers. Pure. @collective{none} */
