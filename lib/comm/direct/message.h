@@ -1,4 +1,4 @@
-/* What messages.c keeps: a message in flight, and lists of them. Private to messages.c. */
+/* The data of messages.c: a message in flight, and lists of them. Private to messages.c. */
 #ifndef TRIVIUM_COMM_DIRECT_MESSAGE_H
 #define TRIVIUM_COMM_DIRECT_MESSAGE_H
 

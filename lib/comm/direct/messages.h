@@ -1,7 +1,7 @@
-/* Messages over streams of bytes: what a process has in flight to and from each peer.
+/* Messages over streams of bytes, in flight to and from each peer.
  *
- * On a stream each message is a header (context, tag, bytes) and its body, one after the other, as they were sent. The
- * receiver reads the header and looks for the oldest receive of that context and tag that waits:
+ * On a stream the messages follow each other in the order sent, each as a header (context, tag, bytes) and its body.
+ * The receiver reads the header and looks for the oldest waiting receive of that context and tag:
  *
  *   there is one       the body goes to its buffer, piece by piece
  *   there is none      the body goes to the heap, until one comes. It must not stay in the stream: messages of another
@@ -9,9 +9,9 @@
  *
  *   peer ->  | header body | header body | he        put and take as much as there is room for, never wait
  *
- * A stream copies each byte twice, into it and out of it. Where a process can read the memory of its peer, a large body
- * stays where it is: the header says where that is (it is lent), the receiver copies it from there as soon as it has a
- * buffer, and says so (it is read); then the send is done.
+ * A stream copies each byte twice, into it and out of it. If a process can read the memory of its peer, a large body is
+ * *lent*: it stays where it is, and the header has its address. The receiver copies it from there as soon as it has a
+ * buffer, and sends a note (it is read); then the send is done.
  *
  *   sender   | lent, at |  ....................  | done        the body is the sender's again when the note has come
  *   receiver             copies it | read |
@@ -19,8 +19,8 @@
  * A message to itself takes the same way, without a stream. Mail is a message of a context without receives: the
  * newest few are kept.
  *
- * A stream whose bytes are no message, or that has ended, has failed: so has every message of that peer from then on,
- * and no other. Not thread-safe. Private to lib/comm. */
+ * A stream whose bytes are no message, or that has ended, has failed, and with it all later messages of that peer, but
+ * no others. Not thread-safe. Private to lib/comm. */
 #ifndef TRIVIUM_COMM_DIRECT_MESSAGES_H
 #define TRIVIUM_COMM_DIRECT_MESSAGES_H
 
@@ -28,10 +28,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The two streams of a peer: up to n bytes, and how many there were; -1: the stream has ended; -2:
- * what came was not said by the peer (sealed.h). lend: may the peer read
- * this body where it lies? fetch: copy what lies at `from` in the peer's memory; false: it cannot be read any more.
- * NULL, both: nothing is lent, and nothing is taken for lent. */
+/* The two streams of a peer. put, take: move up to n bytes, and return how many; -1: the stream has ended; -2: the
+ * bytes are not the peer's (sealed.h). lend: may the peer read this body in place? fetch: copy n bytes from the peer's
+ * memory; false: it can no longer be read. Both NULL: nothing is lent. */
 struct own_wire {
     void *out, *in;
     int64_t (*put)(void *out, const void *from, size_t n);
@@ -51,8 +50,8 @@ enum { OWN_MAIL_BYTES = 64 };
 
 /** wire[size]: borrowed; that of `rank` itself is not used. @return NULL: no memory  @collective{none} */
 struct own_messages *own_messages_open(int size, int rank, const struct own_wire *wire);
-/** Messages in flight are dropped; this process does not touch buffers of callers any more. A peer may still read what
- *  was lent to it: it has to find out that the message is none any more (own.c). @collective{none} */
+/** Drop messages in flight; callers' buffers are not touched any more. A peer may still read a lent body; it then
+ *  notices that the message is void (streams.c). @collective{none} */
 void own_messages_close(struct own_messages **);
 
 /** Start one of `bytes` bytes, which stay the caller's until it is done. @return enum own_code  @collective{none} */
@@ -60,11 +59,11 @@ int own_send(struct own_messages *, uint64_t context, int to, int tag, const voi
              struct own_message **out);
 int own_receive(struct own_messages *, uint64_t context, int from, int tag, void *at, int64_t bytes,
                 struct own_message **out);
-/** Move everything as far as it goes now. Never waits. @collective{none} */
+/** Advance all messages as far as possible. Never waits. @collective{none} */
 void own_push(struct own_messages *);
-/** Is it done? Then, and when it has failed, it is freed and NULL. Moves what its peer has, and now and then all,
- *  since others may wait for room: with many in flight a look at each of all peers' streams would cost more than the
- *  copies. @return enum own_code  @collective{none} */
+/** Is it done? Then, and when it has failed, it is freed and NULL. Advances its peer's messages, and now and then those
+ *  of all peers, since others may wait for room: with many messages in flight, checking all peers' streams for each
+ *  would cost more than the copies. @return enum own_code  @collective{none} */
 int own_test(struct own_messages *, struct own_message **, bool *done);
 
 /** Mail of n <= OWN_MAIL_BYTES bytes; slot: of several to one peer, the newest is dropped while the last of its slot

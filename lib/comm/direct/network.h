@@ -21,17 +21,17 @@ struct network;   /* opaque: the connections of an epoch */
  *  @errors E_MEMORY  @collective{none} */
 enum status own_network_open(const struct epoch *, int32_t slot, const bool *far, const struct network_address *address,
                              const unsigned char *secret, bool encrypts, int listening, struct network **out);
-/** What can be done now. @return whether all are there  @collective{none} */
+/** Do what is possible without waiting. @return whether all members are connected  @collective{none} */
 bool own_network_step(struct network *);
-/** The streams of member r, for own_messages; only of those that are far, and when all are there. @collective{none} */
+/** The streams of far member r, for own_messages, once all are connected. @collective{none} */
 struct own_wire own_network_wire(struct network *, int r);
-/** A far member that is not there, though it has an address; -1: none. @collective{none} */
+/** A far member that is not connected, though it has an address; -1: none. @collective{none} */
 int own_network_missing(const struct network *);
-/** A member whose stream has ended, -1: none. And end the one of member r, as a network that fails would.
+/** A member whose stream has ended, -1: none. own_network_cut ends that of member r, as a failing network would.
  *  @collective{none} */
 int own_network_lost(const struct network *);
 void own_network_cut(struct network *, int r);
-/** How many were shown out so far. @collective{none} */
+/** The number of callers shown out so far. @collective{none} */
 int64_t own_network_shown_out(const struct network *);
 void own_network_close(struct network **);
 

@@ -1,10 +1,10 @@
 /* A stream of bytes from one process to another, in memory that both map.
  *
- * head counts the bytes that were put, tail those that were taken; byte i lies at i modulo RING_BYTES. Only the writer
- * changes head, after the bytes are there; only the reader changes tail, after it has copied them: so neither needs a
- * lock, and each sees whole bytes (release and acquire). Both counters have a cache line of their own. A ring of zeros
- * is empty. One that is given back, of an epoch long gone, becomes zeros while a process that was stopped may look at
- * it, between the two counters: it has no room, and nothing in it.
+ * head counts the bytes that were put, tail those that were taken; byte i is at i modulo RING_BYTES. Only the writer
+ * changes head, after writing the bytes; only the reader changes tail, after copying them: so neither needs a lock, and
+ * each sees whole bytes (release and acquire). Both counters have a cache line of their own. A ring of zeros is empty.
+ * The rings of old epochs are given back and become zeros, perhaps while a stopped process is between reading the two
+ * counters: it then sees no room, and no bytes.
  *
  * Source: Lamport 1977, "Proving the correctness of multiprocess programs" (one writer, one reader). */
 #ifndef TRIVIUM_COMM_DIRECT_RING_H

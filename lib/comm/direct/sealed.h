@@ -1,15 +1,15 @@
-/* A stream of bytes over a connection whose ends have greeted each other (greeting.h), of which nothing is taken that
- * the other end has not said. It goes in frames:
+/* A stream of bytes over a connection whose ends have greeted each other (greeting.h). It delivers only bytes that the
+ * other end has sent. It consists of frames:
  *
  *   | n, 4 bytes | body, n bytes | tag, 16 bytes |       tag = code(key of the direction, number of the frame, n, body)
  *
- * Both ends work the two keys out of the secret and of the numbers of their greeting, so each connection has its own.
- * The frames of a direction are numbered 0, 1, 2 ..., and the number is not sent. A frame that was changed, left out,
- * sent twice, put in another place, or is of another connection or of the other direction has no right tag: the stream
- * has ended, as forged, and no byte of it is delivered. A connection that is cut ends the stream after a whole frame; a
- * message that is cut off so is none (messages.h, host_link.h).
+ * Both ends derive the two keys from the secret and the numbers of their greeting, so each connection has its own. The
+ * frames of a direction are numbered 0, 1, 2 ..., and the number is not sent. The tag of a frame is wrong if it was
+ * changed, left out, sent twice, moved, or taken from another connection or direction: then the stream ends, as forged,
+ * and no byte of the frame is delivered. A connection that is cut ends the stream after a whole frame; a message that
+ * is incomplete then is dropped (messages.h, host_link.h).
  *
- * encrypts: the body is encrypted, too. Without, anybody on the way can read it, and the tag costs half as much.
+ * encrypts: the body is encrypted, too. Otherwise it can be read on its way, and the tag costs half as much.
  *
  * The tag and the cipher are ChaCha20-Poly1305 (RFC 8439; libsodium, crypto_aead_chacha20poly1305_ietf), the body being
  * its text, or, as it is not encrypted, its additional data. Source: records of TLS 1.3, RFC 8446 section 5.
@@ -48,10 +48,10 @@ struct sealed {
 enum status sealed_open(struct sealed *, int fd, const struct greeting_keys *key, bool calls, bool encrypts);
 void sealed_close(struct sealed *);
 
-/** Up to n bytes, as many as go now. After fewer than n the caller has to come again with the rest, the same bytes.
+/** Send up to n bytes, without waiting. After fewer than n the caller must call again with the rest, the same bytes.
  *  @return how many; SEALED_ENDED, SEALED_FORGED  @collective{none} */
 int64_t sealed_put(void *sealed, const void *from, size_t n);
-/** Up to n bytes that the other end has said, as many as there are now.
+/** Receive up to n bytes from the other end, without waiting.
  *  @return how many; after the last one SEALED_ENDED, SEALED_FORGED  @collective{none} */
 int64_t sealed_take(void *sealed, void *to, size_t n);
 /** "what it sent was changed on its way". Pure. */

@@ -1,15 +1,15 @@
-/* The streams of an epoch: how bytes get from a rank to each other one.
+/* The streams of an epoch, from each rank to each other rank.
  *
  *   same host       a ring for each ordered pair, in the memory that all processes of the host map (ring.h). Each byte
  *                   is copied twice, into it and out of it; a large message once, by the receiver, from the sender's
  *                   own memory (lent.h)
  *   another host    a TCP connection, after a proof of the job's secret (network.h)
  *
- * What messages.h asks of a stream is the same for both: put and take as many bytes as go now, and never wait.
+ * Both do the same for messages.h: put and take as many bytes as possible, and never wait.
  *
- *   ring of (q, p), q's bytes to p:   rings[q n + p]       so a ring's place in the array says whose it is
+ *   ring of (q, p), q's bytes to p:   rings[q n + p]       so a ring's index names its two ranks
  *
- * What breaks: taking what was read from another's memory for a message before the epoch was looked at (fetch). */
+ * What breaks: using bytes read from another rank's memory as a message before checking the epoch (fetch). */
 #include "lib/comm/direct/streams.h"
 #include "lib/comm/direct/lent.h"
 #include "lib/comm/direct/network.h"

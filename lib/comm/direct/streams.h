@@ -1,4 +1,4 @@
-/* The streams of an epoch: how bytes get from a rank to each other one. See streams.c. Nothing here waits. */
+/* The streams of an epoch, from each rank to each other rank. See streams.c. Nothing here waits. */
 #ifndef TRIVIUM_COMM_DIRECT_STREAMS_H
 #define TRIVIUM_COMM_DIRECT_STREAMS_H
 
@@ -8,20 +8,20 @@
 /* This process: a slot of the job, and, in the epoch that it has entered, a rank. */
 struct own_self { struct own_job job; struct own_memory *memory; struct epoch now; int rank; };
 
-/** Listen for calls from other hosts, and say in memory where. Once, and not at all where there are none.
+/** Listen for calls from other hosts, and publish the address in memory. Call once; does nothing on a single host.
  *  @errors E_COMM  @collective{none} */
 enum status own_streams_listen(const struct own_self *);
-/** Begin to make the streams of its epoch. The process's own; self stays the caller's until they are closed. When they
- *  are met, they are made. @errors E_COMM, E_MEMORY  @collective{none} */
+/** Begin to make the streams of this epoch, one set per process; own_streams_meet completes them. self is borrowed
+ *  until they are closed. @errors E_COMM, E_MEMORY  @collective{none} */
 enum status own_streams_open(const struct own_self *self);
-/** Go on with it: are all members of other hosts reached? @collective{none} */
+/** Continue. @return whether all members on other hosts are reached  @collective{none} */
 bool own_streams_meet(void);
 void own_streams_close(void);
 /** One for each member. Borrowed. @collective{none} */
 const struct own_wire *own_streams_wires(void);
 
-/** Say in memory whether large messages may be lent to this rank: whether it can read the memory of all others of its
- *  host, which have said by now where. @return NULL, or why they may not  @collective{none} */
+/** Publish whether large messages may be lent to this rank, that is, whether it can read the memory of all other ranks
+ *  of its host, which have published their words by now. @return NULL, or why they may not  @collective{none} */
 const char *own_streams_try_to_read(void);
 
 /** A rank that is not reached yet, though it listens; -1: there is none. @collective{none} */

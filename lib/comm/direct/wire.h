@@ -6,13 +6,13 @@
  *   calling   connect -> hello -> answer? -> proof -> welcome? -> in
  *
  * At a *door* are callers that have not proven anything yet: at most WIRE_STRANGERS, of one address at most
- * WIRE_OF_ONE_ADDRESS, each for at most WIRE_GREETING_S seconds. The next one takes the place of the oldest, of its own
- * address if that has all of its places. A caller that is slow, says nonsense or does not know the secret is shown out.
+ * WIRE_OF_ONE_ADDRESS, each for at most WIRE_GREETING_S seconds. If the places are full, the next caller replaces the
+ * oldest, that of its own address if that address has all of its places. A caller that is slow, sends nonsense or lacks
+ * the secret is shown out.
  *
- * So a crowd that calls and says nothing keeps no member out, and costs little. When places are taken from others, the
- * door pauses before the next calls, and each caller that it took has the time to say its proof. The others wait in
- * the kernel's queue. A caller that is shown out calls again; one that waits keeps its connection, as a new one would
- * have to queue again.
+ * So a crowd of silent callers keeps no member out, and costs little. After a replacement the door pauses before the
+ * next calls, so that each admitted caller has the time to send its proof. The others wait in the kernel's queue. A
+ * caller that is shown out calls again; one that waits keeps its connection, as a new one would have to queue again.
  *
  * Nothing here waits. Private to lib/comm and the driver. */
 #ifndef TRIVIUM_COMM_DIRECT_WIRE_H
@@ -32,13 +32,13 @@ enum { WIRE_STRANGERS = 256, WIRE_OF_ONE_ADDRESS = WIRE_STRANGERS / 2, WIRE_GREE
 struct network_address { uint32_t ip; uint16_t port; };
 
 /* ---- being called ---- */
-/* One at the door. stage: what is waited for. */
+/* A caller at the door. stage: the awaited message. */
 struct wire_caller {
     enum { WIRE_NOBODY, WIRE_HELLO, WIRE_PROOF, WIRE_PROVEN } stage;
     int fd;
     uint32_t ip;
     double until_s;
-    size_t moved;                            /* bytes of what is waited for */
+    size_t moved;                            /* bytes of the awaited message so far */
     struct greeting_hello hello;
     struct greeting_answer answer;
     struct greeting_proof proof;
@@ -50,7 +50,7 @@ struct wire_door {
     int32_t slot, epoch;                     /* the process that callers must name, and its epoch */
     struct wire_caller caller[WIRE_STRANGERS];
     int64_t shown_out;                       /* so far */
-    double again_s;                          /* places were short: when the next calls are taken; 0: at once */
+    double again_s;                          /* end of the pause before the next calls; 0: none */
 };
 
 /** Listen there; port 0: on one that the system chooses, which is then in *at. *listening: the socket; to be closed.
@@ -60,12 +60,12 @@ enum status wire_listen(struct network_address *at, const char *remedy, int *lis
 void wire_door_open(struct wire_door *, int listening, const unsigned char *secret, int32_t slot, int32_t epoch);
 /** Hear all callers. @collective{none} */
 void wire_door_hear(struct wire_door *);
-/** One that has proven that it has the secret; NULL: there is none. Pure. @collective{none} */
+/** A caller that has proven that it has the secret; NULL: none. Pure. @collective{none} */
 struct wire_caller *wire_door_proven(struct wire_door *);
-/** Take new calls; those that are there already have been heard. @collective{none} */
+/** Accept new calls, after wire_door_hear. @collective{none} */
 void wire_door_take_calls(struct wire_door *);
-/** Say to one that is proven that it is in. *out: its connection, to be closed. @return whether it is still there, and
- *  there is memory for it  @collective{none} */
+/** Send the welcome to a proven caller. *out: its connection, which the caller of this closes. @return whether it is
+ *  still there, and there is memory for it  @collective{none} */
 bool wire_door_welcome(struct wire_door *, struct wire_caller *, bool encrypts, struct sealed *out);
 void wire_door_show_out(struct wire_door *, struct wire_caller *);
 /** Show all out. @collective{none} */

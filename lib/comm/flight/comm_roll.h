@@ -1,10 +1,10 @@
-/* The roll call: which ranks are missing, and what do the others wait for? Private to this folder. */
+/* The roll call: it finds the missing ranks, and the operations that the others wait for. Private to this folder. */
 #ifndef TRIVIUM_COMM_ROLL_H
 #define TRIVIUM_COMM_ROLL_H
 
 #include "lib/comm/transport/comm_mail.h"
 
-/* What a roll call learnt of one rank. */
+/* The result of a roll call for one rank. */
 struct roll_entry {
     bool member;             /* of the group that the caller waits in */
     bool answered;
@@ -17,13 +17,12 @@ struct mail_state roll_state(const struct comm_request *);
 /** Answer the pings that have arrived. Never blocks. @collective{none} */
 void roll_answer(void);
 
-/** Ask every rank of the world, collect answers for about a second, and write into `text` what was learnt. The others
- *  answer from whatever they wait in. @collective{none} */
+/** Ask every rank of the world, collect answers for about a second, and write the result into `text`. The others answer
+ *  inside their waits. @collective{none} */
 void roll_call(const struct comm_request *, char *text, size_t text_bytes);
 
 /** The sentence of a roll call, of entry[0..n_ranks) by world rank; pure. Members of the group are named before others,
- *  and
- *  only a few ranks of each kind. entry[my_rank] does not matter. */
+ *  and only a few ranks of each kind. entry[my_rank] does not matter. */
 void roll_text(char *text, size_t text_bytes, const struct roll_entry *entry, int n_ranks, int my_rank,
                const struct mail_state *mine);
 

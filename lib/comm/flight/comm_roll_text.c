@@ -1,4 +1,4 @@
-/* What a roll call found, as a sentence: which ranks are silent, and which wait in another operation. */
+/* The result of a roll call as a sentence: the silent ranks, and those that wait in another operation. */
 #include "lib/comm/flight/comm_roll.h"
 
 #include "lib/base/say.h"

@@ -1,9 +1,9 @@
-/* The flight record: what each rank last did with others, in a file of shared memory that outlives it.
+/* The flight record: each rank's last communication, in a file of shared memory that outlives the rank.
  *
- * A hang says nothing, and a rank that was killed cannot. So every rank writes down each collective and message of more
- * than one rank while it happens, always: a ring of the last 4096 rows of 64 bytes, trivium.JOB.RANK in the user's own
- * folder /dev/shm/trivium-UID (lib/base/shared.h: others may write to /dev/shm). The kernel keeps the pages when the
- * process dies by whatever signal, and any process of this user may read them while it hangs.
+ * Neither a hang nor a killed rank prints anything. So every rank always records each collective and message of more
+ * than one rank while it happens, in a ring of the last 4096 rows of 64 bytes: trivium.JOB.RANK in the user's own
+ * folder /dev/shm/trivium-UID (lib/base/shared.h: others may write to /dev/shm). The kernel keeps the pages when a
+ * signal kills the process, and any process of this user may read them while it hangs.
  * lib/comm/flight/postmortem.h compares the rings of all ranks.
  *
  *   what is stored      where                                   when
@@ -57,7 +57,7 @@ struct flight_group {
     int64_t called;                /* collectives */
 };
 
-/* What a training rank says of its last step. bytes: sent inside the node and to other nodes. */
+/* A training rank's last step. bytes: sent inside the node and to other nodes. */
 struct flight_step { int64_t step; double own_s, wait_s, bytes[2]; };
 
 struct flight {
@@ -69,7 +69,7 @@ struct flight {
     int64_t written;               /* rows since the start; the last min(written, n_rows) are there */
     int64_t seen_ns;
     int64_t gap_from_ns, gap_to_ns;        /* the last time that nothing was seen of it for a second */
-    int64_t wait_row, wait_since_ns;       /* the number of the row that it waits for; 0: it does not wait */
+    int64_t wait_row, wait_since_ns;       /* the number of the awaited row; 0: it does not wait */
     struct flight_step step;
     struct flight_group group[FLIGHT_GROUPS];
     struct flight_row row[FLIGHT_ROWS] __attribute__((aligned(64)));
@@ -80,8 +80,7 @@ struct flight {
 /** Open this process's ring, trivium.JOB.PROCESS in flight_folder(). Where it cannot be made nothing is recorded, and
  *  `speaks` says so in one warning. The other functions then do nothing. */
 void flight_open(const char *job, int process, int rank, int size, const char *host, bool speaks);
-/** In a new epoch: it begins as if it were opened now, by another rank. Its rows are forgotten, since the ranks in them
- *  are others now. */
+/** In a new epoch: empty the ring, and use it for this rank from now on. The ranks in its old rows are others now. */
 void flight_rank_is(int rank, int size);
 /** Close it, and remove it unless `keep`. */
 void flight_close(bool keep);
@@ -100,7 +99,7 @@ void flight_hop_is(int64_t number, int hop, int hops);
 /** This rank waits for a row since then (clock_s); number 0: no more. */
 void flight_waits(int64_t number, double since_s);
 void flight_seen(double now_s);
-/** The step that runs, and what the last one took. */
+/** The running step's number, and the last step's times and bytes. */
 void flight_step_is(const struct flight_step *);
 
 /* ---- reading: flight_read.c ---- */
@@ -115,15 +114,15 @@ struct flight *flight_blank(void);
  *  E_MEMORY */
 enum status flight_read(const char *path, struct flight **out);
 
-/** As it was then: later rows and ends are taken back. (A rank that was stopped goes on for a moment when its job is
- *  killed; what counts is what it had done when the first rank gave up.) Pure. */
+/** Restore the ring's state at a time: remove later rows and ends. (A stopped rank goes on for a moment when its job is
+ *  killed; its state when the first rank gave up is the one that counts.) Pure. */
 void flight_cut(struct flight *, int64_t at_ns);
 
 /* The rings of one job: by rank, [size]; NULL: not found. now_ns: when the first one gave up, and rings are cut there;
  * where none has, wall time while a rank runs, else when one was last heard of. */
 struct flight_set { int size, n_found; struct flight **ring; int64_t now_ns; bool alive; char job[64]; };
-/** Read what is in `folder` of a job, "": of the one that started last. Rings of another world size than its newest one
- *  are left out. @errors E_DATA: none, and which jobs there are; E_MEMORY */
+/** Read a job's rings in `folder`; job "": the one that started last. Rings of another world size than its newest one
+ *  are left out. @errors E_DATA: no rings; it lists the jobs that have some; E_MEMORY */
 enum status flight_set_read(const char *folder, const char *job, struct flight_set *out);
 void flight_set_fini(struct flight_set *);
 /** Remove the rings of a job on this host. */

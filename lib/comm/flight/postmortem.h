@@ -1,11 +1,11 @@
-/* What the flight records of all ranks say together: which rank holds up a job, and why. Pure functions over rings.
+/* Finds the rank that holds up a job, and why, by the flight records of all ranks. Pure functions over rings.
  *
  * Collectives are merged by (group, sequence). In this order:
- *   1 mismatch   members call different things as the same collective: the first one, by time
- *   2 missing    others wait in what a rank has not called. Of several, blame the one that is silent or waits for no
- *   other: if A waits for B and B for C, blame C
+ *   1 mismatch   members make different calls as the same collective: the first one, by time
+ *   2 missing    others wait in a call that a rank has not made. Of several such ranks, blame the one that is silent or
+ *                waits for no other: if A waits for B and B for C, blame C
  *   3 circle     each of them waits for another: their order differs
- *   4 stuck      all have called it, and it does not end: the one that is silent, or the fewest hops
+ *   4 stuck      all have called it, and it does not end: blame the silent rank, or the one with the fewest hops
  * Silent is a rank that has given no sign of life for a second, while others have: stopped, dead or computing.
  *
  * What breaks: rows that were overwritten cannot be compared (a mismatch more than 4096 calls ago); on a GPU with NCCL
@@ -16,12 +16,12 @@
 #include "lib/comm/flight/flight.h"
 
 enum postmortem_kind { POSTMORTEM_NONE, POSTMORTEM_MISMATCH, POSTMORTEM_MISSING, POSTMORTEM_CIRCLE, POSTMORTEM_STUCK };
-/* What the next calls of both say of a mismatch. */
+/* The kind of a mismatch, by the next calls of both ranks. */
 enum postmortem_mismatch { MISMATCH_DIFFERS, MISMATCH_SWAPPED, MISMATCH_LEFT_OUT, MISMATCH_ONE_MORE };
 
 struct postmortem_rank {
     const struct flight_row *last;     /* called last; NULL: nothing */
-    const struct flight_row *waits;    /* in what it waits; NULL: it does not */
+    const struct flight_row *waits;    /* the call in which it waits; NULL: it does not */
     double waited_s, silent_s;         /* for so long; since its last sign of life */
     int waits_for;                     /* world rank; -1: none that is known */
     int64_t behind;                    /* collectives of a group that others have called and it has not: the most */

@@ -1,18 +1,18 @@
 /* Collectives on host memory by tables of hops (hops.h), over the transport's messages: a backend.
  *
  * Why not MPI's own. Its nonblocking collectives reduce along a tree: to one rank, and from there to all. That sends
- * S log2(n) where S (n-1)/n would do, leaves all adding to one rank, and copies everything into buffers of its own. Nor
- * can it be asked what it sends. Here every rank can say beforehand, to the byte, what each rank sends to which.
+ * S log2(n) where S (n-1)/n would do, leaves all adding to one rank, and copies everything into buffers of its own. Its
+ * messages are also unknown. Here every rank can compute beforehand, to the byte, each rank's messages.
  *
- * Overlap. Whatever needs no other row is sent at the start. Within a machine "sent" means: announced; the receiver
- * copies it out of the sender's memory when it looks, even while the sender computes and looks at nothing.
+ * Overlap. Rows that depend on no other row are sent at the start. Within a machine "sent" means announced: the
+ * receiver copies the data out of the sender's memory, even while the sender computes.
  *
  * Matching. All messages of a collective have one tag, from its number in its group; two ranks' messages are received
  * in the order in which they were sent (MPI 3.1, section 3.5), which is the order of both tables.
  *
- * Memory. Sums need some in addition to the caller's buffers (hop_walk_bytes), and as many as there are buckets may be
- * started. Those of a group wait in line, in the order of their starts, while the ones before them take
- * HOP_MEMORY_BYTES. The oldest never waits, on any rank, so the line moves; what needs no memory passes it.
+ * Memory. Sums need memory in addition to the caller's buffers (hop_walk_bytes), and one per bucket may be in flight. A
+ * group's sums wait in line, in the order of their starts, while those before them take HOP_MEMORY_BYTES. The oldest
+ * never waits, on any rank, so the line moves; calls that need no memory pass it.
  *
  * What breaks: a rank that waits for one collective must push all of them, or two ranks wait for each other's next rows
  * (comm_hops_progress).

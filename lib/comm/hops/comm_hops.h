@@ -14,10 +14,10 @@ enum status comm_hops_choose(const struct group *, const struct comm_call *, con
  *  @collective{group; send and receive: its two ranks} @errors E_MEMORY, E_COMM */
 enum status comm_hops_start(const struct comm_algorithm *, const struct comm_call *, struct comm_request *);
 
-/** Forget all of them; their buffers are not touched any more. @collective{none} */
+/** Drop all started calls; their buffers are not touched any more. @collective{none} */
 void comm_hops_drop(void);
 
-/** Push every table forward. Every wait calls this, since a peer may need what comes next of another one.
+/** Advance every table. Every wait calls this, since a peer may need the next rows of another collective.
  *  @collective{none} */
 void comm_hops_progress(void);
 

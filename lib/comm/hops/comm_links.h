@@ -1,11 +1,12 @@
-/* Links that are slow on purpose: what a laptop shows of a network.
+/* Emulated links, slow on purpose: a network on a laptop.
  *
- * A message is sent as ever, together with a stamp: when it would have left its sender's link. The receiver takes it
- * only when it would be through its own link and a latency later (hop_simulate.h has the model). Nothing sleeps, so
- * computing overlaps as it would. Only what goes by hops is slow, so under emulation everything but the barrier does.
+ * A message is sent as usual, with a stamp: the time at which it would have left its sender's link. The receiver takes
+ * it only when it would be through its own link and a latency later (hop_simulate.h has the model). Nothing sleeps, so
+ * computation overlaps as on a real network. Only collectives by hops are slowed down, so under emulation all but the
+ * barrier go by hops.
  *
- * Sums and bytes are real, seconds are not: output calls them "emulated". All ranks must be on one host, whose
- * clock they share; and links must be slow against a scheduler's tick (20 ms a message where ranks outnumber cores). */
+ * Sums and bytes are real, seconds are not: output calls them "emulated". All ranks must be on one host and share its
+ * clock; and links must be slow against a scheduler's tick (20 ms a message where ranks outnumber cores). */
 #ifndef TRIVIUM_COMM_COMM_LINKS_H
 #define TRIVIUM_COMM_COMM_LINKS_H
 
@@ -15,8 +16,8 @@
  *  second of them ",node" or ",rank": whose NIC it is. Pure. @errors E_CONFIG naming the option */
 enum status comm_link_parse(const char *option, const char *text, int between, struct hop_links *links);
 
-/** From here on links are these; NULL: as they are. slower: this rank's own take this many times as long per byte,
- *  which the choice of an algorithm ignores; 1: they do not. While nothing is in flight.
+/** From here on emulate these links; NULL: the real ones. slower: this rank's own links take this many times as long
+ *  per byte, which the choice of an algorithm ignores; 1: not slower. Call it while nothing is in flight.
  *  @collective{world} @errors E_CONFIG: ranks on more than one host; E_COMM, E_MEMORY */
 enum status comm_emulate_links(const struct hop_links *, double slower);
 /** Those in force, or NULL. */

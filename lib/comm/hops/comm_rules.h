@@ -1,4 +1,4 @@
-/* --comm-algorithm: which algorithm the collectives of each axis take. */
+/* --comm-algorithm: the algorithm of the collectives of each axis. */
 #ifndef TRIVIUM_COMM_COMM_RULES_H
 #define TRIVIUM_COMM_COMM_RULES_H
 
@@ -8,9 +8,9 @@
 /** "auto", "library", an algorithm's name; or a list of these by axis: "dp=hierarchical,tp=pairwise", where axes that
  *  are not named are auto. Pure. @errors E_CONFIG: an unknown algorithm or axis, with those that there are */
 enum status comm_rules_parse(const char *text, struct comm_rule rule[COMM_MAX_AXES]);
-/** The algorithm of an operation under a rule, or NULL: the library's, which has what is small and what no algorithm
- *  has, unless `hops_only`. links: as far as they are known, and auto is then the fastest; or NULL. `group`: for the
- *  error. The same on all ranks that ask the same.
+/** The algorithm of an operation under a rule; NULL: the library, for small operations and for those that no algorithm
+ *  has, unless `hops_only`. links: if known, auto is the fastest algorithm on them; or NULL. `group`: for the error.
+ *  The same on all ranks for the same arguments.
  *  @errors E_CONFIG: the rule's algorithm cannot do the operation for this number of ranks, or on these nodes;
  *  E_MEMORY */
 enum status comm_rule_choose(const struct comm_rule *, const struct hop_shape *, enum dtype, bool hops_only,

@@ -1,4 +1,4 @@
-/* What algorithms are written with. Private to lib/comm/hops_*.c.
+/* Functions with which algorithms write their rows. Private to lib/comm/hops/hops_*.c.
  *
  * A team is some ranks of the group, in an order; team rank i owns piece i of a range of elements. Hierarchical
  * algorithms are calls on teams within a node and across nodes. */

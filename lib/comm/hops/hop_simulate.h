@@ -1,12 +1,12 @@
-/* How long a table takes on given links, without running it.
+/* The time of a table on given links, without running it.
  *
- * The model, which emulated links (comm_links.h) follow too. A message of s bytes occupies its sender's link from
- * when all that it waits for is done and the link is free, for s b seconds; then it has left, and the sender's buffer
- * is free. It also occupies the receiver's link for s b seconds, until it has left or until s b after the message
- * before it there, whichever is later; a latency after that it is there. Links serve messages in the order in which
- * they come. So a rank that many send to at once gets one message after the other (incast), from whichever senders.
- * Adding occupies the rank for s g seconds; what has landed and has no buffer yet (HOP_SLOTS) is added later. Ranks
- * begin together; the result is when the last of them is done.
+ * The model, which emulated links (comm_links.h) follow too. A message of s bytes occupies its sender's link for s b
+ * seconds, as soon as all rows that it waits for are done and the link is free; then it has left, and the sender's
+ * buffer is free. It also occupies the receiver's link for s b seconds, until it has left or until s b after the
+ * message before it there, whichever is later; a latency after that it arrives. Links serve messages in the order in
+ * which they come. So messages of many senders to one rank arrive one after the other (incast). Adding occupies the
+ * rank for s g seconds; a message that arrives before a buffer is free (HOP_SLOTS) is added later. Ranks begin
+ * together; the result is the time at which the last of them is done.
  *
  * A link: each rank has one for messages inside its node, and one for those between nodes, which with nic_per_node all
  * ranks of the node share. Each way has a link of its own. Source: Hockney 1994 (a + s b); the rest is counting. */
@@ -15,8 +15,8 @@
 
 #include "lib/comm/hops/hops.h"
 
-/** When a message that is ready now has left, by its sender's link; and when one that has left is through, by its
- *  receiver's. free_at: until when the link is occupied; that time, afterwards. */
+/** The time at which a message that is ready now has left, by its sender's link; and at which one that has left is
+ *  through its receiver's link. free_at: the time until which the link is occupied, updated. */
 double link_leave(double *free_at, double now, double busy_s);
 double link_land(double *free_at, double left, double busy_s);
 

@@ -1,4 +1,4 @@
-/* Runs a table of hops, a little further each time it is asked: the interpreter of hops.h.
+/* The interpreter of hops.h: each call runs a table a little further.
  *
  * It does not use MPI: a transport moves bytes between two ranks, in the order in which they were handed over. */
 #ifndef TRIVIUM_COMM_HOP_WALK_H
@@ -6,8 +6,8 @@
 
 #include "lib/comm/hops/hops.h"
 
-/* What a transport remembers of a message in flight; it stays where it is until that is done. All but `handle` belongs
- * to emulated links (link_clock.h): when it has left, is there; how long it occupies a link, and which. */
+/* A transport's data of a message in flight, at a fixed address until the message is done. All but `handle` belongs to
+ * emulated links (link_clock.h): the times at which it has left and arrives, its seconds on a link, and the link. */
 struct hop_ticket {
     void *handle[2];
     double stamp, there, busy_s;
@@ -38,9 +38,9 @@ int64_t hop_walk_bytes(const struct hop_table *, int64_t element_bytes);
  *  aligned, and is borrowed like the rest. n: ranks of the group. @errors E_MEMORY */
 enum status hop_walk_open(struct hop_table *, int n, int64_t element_bytes, const struct hop_buffers *, void *memory,
                           const struct hop_transport *, void *self, struct hop_walk **out);
-/** As far as it goes now. @errors of the transport */
+/** Run it as far as possible without waiting. @errors of the transport */
 enum status hop_walk_push(struct hop_walk *, bool *done);
-/** Rows that have ended, of how many. */
+/** The number of rows that have ended; *of: of all. */
 int hop_walk_done(const struct hop_walk *, int *of);
 void hop_walk_close(struct hop_walk **);
 

@@ -1,4 +1,4 @@
-/* Tables of hops: their rows, what they send, and which rank waits for which. See hops.h. */
+/* Tables of hops: their rows, messages and bytes, and the waits between rows. See hops.h. */
 #include "lib/comm/hops/hops.h"
 
 #include "lib/base/integer.h"

@@ -1,10 +1,9 @@
-/* Collectives as tables: for one rank, which elements go to which rank, come from which, and are added to what, in
- * which order.
+/* Collectives as tables: the rows of a rank say, in order, which elements it sends, receives and adds, and with which
+ * peer.
  *
  * An algorithm is a pure function from a shape (operation, ranks, nodes, elements) to the rows of a rank. One
- * interpreter runs any table (hop_walk.h); the same rows, unexecuted, say how many messages and bytes every rank sends
- * inside a node and between nodes (hops_count), how long it takes on given links (hop_simulate.h), and what a learner
- * sees (`trivium show comm`).
+ * interpreter runs any table (hop_walk.h). Without running, the same rows yield every rank's messages and bytes inside
+ * a node and between nodes (hops_count), the time on given links (hop_simulate.h), and the rows of `trivium show comm`.
  *
  * A row names its elements where they lie in the *whole* buffer: rank r's part of n is [r count, (r + 1) count) for
  * gather, scatter and all_to_all. Spaces:
@@ -14,13 +13,12 @@
  *   SCRATCH   as large as the whole: partial sums of reduce_scatter (from is const) and of reduce (only the root's x
  *             may change)
  *
- * Order. Rows of a table need not wait for each other, but (1) a row that touches elements that an earlier row
- * touches waits for it, unless both only read; (2) rows of one peer and direction begin in their order. An ADD may
- * *arrive* early, in one of HOP_SLOTS buffers that stay in a core's cache, which ADDs take in the table's order; it
- * waits with the adding. So whatever arrives first, sums are made in the
- * table's order: the same bits every time. Each sum is made at one rank, or at all from the same two terms: the same
- * bits everywhere. The rows of two ranks for each other name the same numbers of elements in the same order: that is
- * all the matching there is.
+ * Order. Rows of a table need not wait for each other, with two exceptions: (1) a row that touches elements of an
+ * earlier row waits for it, unless both only read; (2) rows of one peer and direction begin in their order. The terms
+ * of an ADD may *arrive* early, in one of HOP_SLOTS buffers that stay in a core's cache, which ADDs take in the table's
+ * order; they are added later. So sums are made in the table's order, with the same bits every time, in any order of
+ * arrival. Each sum is made at one rank, or at all ranks from the same two terms: the same bits everywhere. The rows of
+ * two ranks for each other have the same numbers of elements in the same order: messages need no other matching.
  *
  * Sources: Thakur, Rabenseifner and Gropp 2005 (pairwise, ring, halving, doubling, tree); Rabenseifner 2004 (ranks
  * beyond a power of two); Sanders, Speck and Traff 2009 (two trees); Patarasuk and Yuan 2009 (the least number of
@@ -42,7 +40,7 @@ enum {
     HOP_LINE_BYTES = 64              /* and parts begin at a cache line, if the buffer does */
 };
 enum { HOP_SLOTS = 2 };   /* an ADD cannot arrive before the one HOP_SLOTS before it is done */
-/* A group's collectives that need memory take at most so much of it at a time, or are one; the others wait in line. */
+/* The memory that a group's collectives may take at a time; one alone may take more, and the others wait in line. */
 enum { HOP_MEMORY_BYTES = 4 << 20 };
 
 struct hop_row {
@@ -51,7 +49,7 @@ struct hop_row {
     int peer;                       /* rank of the group; of a COPY, this rank */
     int64_t first, count;           /* elements of the space */
     int64_t source_first;           /* of a COPY */
-    bool after_sums;                /* waits for all ADDs before it: they are waited for elsewhere, it is not */
+    bool after_sums;                /* waits for all ADDs before it: peers need their sums sooner than this row */
 };
 
 struct hop_table {
@@ -74,10 +72,10 @@ struct hop_shape {
 };
 /** Elements of the whole buffer. */
 int64_t hop_shape_whole(const struct hop_shape *);
-/** On which node a rank of the group is. */
+/** The node of a rank of the group. */
 int hop_node(const struct hop_shape *, int rank);
 
-/** What a link costs, for messages inside a node [0] and between nodes [1]. */
+/** The costs of a link, for messages inside a node [0] and between nodes [1]. */
 struct hop_links {
     double latency_s[2], s_per_byte[2];
     double s_per_byte_added;

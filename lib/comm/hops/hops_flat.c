@@ -1,11 +1,12 @@
-/* Algorithms without nodes or trees: everybody with everybody, round a ring, all through one rank.
+/* Algorithms without nodes or trees: between all pairs, round a ring, or through one rank.
  *
  *   pairwise   each rank sends to every peer the part that the peer sums, and then its sum to all: no rank waits for a
- *   neighbor of a neighbor, and all messages of a phase are in flight at once
- *   ring       part p sets out at rank p + 1, goes round once, and each rank on its way adds its own; the sums go
- *              round once more. Every rank only ever talks to its two neighbors
- *   main       all that ranks have goes to one of them, which adds, and sends the sum back: what torch.nn.DataParallel
- *              and a single parameter server do. That rank's link carries n - 1 times what others' links do */
+ *              neighbor of a neighbor, and all messages of a phase are in flight at once
+ *   ring       part p starts at rank p + 1 and goes round once, and each rank on its way adds its own terms; the sums
+ *   go
+ *              round once more. Every rank talks only to its two neighbors
+ *   main       one rank receives all terms, adds them, and sends the sum back, as torch.nn.DataParallel and a single
+ *              parameter server do. Its link carries n - 1 times the bytes of the others' links */
 #include "lib/comm/hops/hop_rows.h"
 
 #include "lib/base/integer.h"

@@ -1,6 +1,6 @@
 /* Two levels: within each node, between nodes, within each node.
  *
- *   reduce-scatter round the ranks of a node: place i of L has the node's sum of part i
+ *   reduce-scatter round the ranks of a node: place i of L gets the node's sum of part i
  *   all-reduce of part i round the N ranks that have place i in their nodes
  *   all-gather round the ranks of the node
  *

@@ -1,9 +1,10 @@
-/* When the messages of a rank leave and are there, on emulated links: the model of hop_simulate.h, a rank at a time.
+/* The times at which a rank's messages leave and arrive on emulated links: the model of hop_simulate.h, one rank at a
+ * time.
  *
- * It reads no clock and moves no bytes: its caller says what time it is. For comm_links.c that is the host's.
+ * It reads no clock and moves no bytes: its caller passes the time. comm_links.c passes the host's.
  *
- * A message lands when it has left its sender, not when its receiver asks for it: the link of a rank that has no buffer
- * free yet is used all the same, as the simulation has it. So messages are expected before anything begins. */
+ * A message lands when it has left its sender, even if its receiver has no free buffer yet, as in the simulation. So
+ * messages must be announced (link_expect) before anything begins. */
 #ifndef TRIVIUM_COMM_LINK_CLOCK_H
 #define TRIVIUM_COMM_LINK_CLOCK_H
 
@@ -12,7 +13,7 @@
 
 enum { LINK_OUT, LINK_IN, LINK_WAYS };
 
-/** One rank's links, and what will come over them. */
+/** One rank's links, and the messages that will come over them. */
 struct link_clock {
     const struct hop_links *links;            /* borrowed */
     _Atomic(uint64_t) *nic;                   /** [node LINK_WAYS + way]: shared NICs, bits of a double; borrowed */
@@ -27,10 +28,10 @@ void link_clock_free(struct link_clock *);
 void link_describe(const struct link_clock *, int node, int peer_node, int64_t bytes, struct hop_ticket *);
 /** It is sent now: its stamp, when it has left. */
 void link_send(struct link_clock *, double now, struct hop_ticket *);
-/** It will come. When its sender's stamp is known, the caller puts it there and says so (`stamped`). The ticket stays
- *  where it is until it has landed. @errors E_MEMORY */
+/** Announce a message. When its sender's stamp is known, the caller stores it and sets `stamped`. The ticket's address
+ *  is fixed until it has landed. @errors E_MEMORY */
 enum status link_expect(struct link_clock *, struct hop_ticket *);
-/** Land all expected messages that have left by now: `there` is when they may be looked at. */
+/** Land all expected messages that have left by now: sets `there`, the time of arrival. */
 void link_land_all(struct link_clock *, double now);
 
 #endif

@@ -1,4 +1,4 @@
-/* What callers ask of a job whose ranks may change, and what holds where they never do. */
+/* Questions about a job whose ranks may change, and the answers where they never do. */
 #include "lib/comm/membership/comm_membership.h"
 
 #include "lib/comm/comm.h"

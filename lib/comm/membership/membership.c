@@ -1,17 +1,17 @@
 /* Epochs.
  *
- * Idea. In a job of n ranks each keeps its shard of the states, and a copy of its left neighbor's, as they were after
- * the last step and the one before. When a rank dies, nothing is lost: its right neighbor has its shard. So the
- * survivors agree on a step, give the shards to the members of the next epoch, and go on from there. From death to
- * death is an *epoch*: an ordered list of processes, opened by the lighthouse, which sees the deaths.
+ * Idea. In a job of n ranks each keeps its shard of the states and a copy of its left neighbor's, after the last step
+ * and after the one before. When a rank dies, nothing is lost: its right neighbor has its shard. So the survivors agree
+ * on a step, give the shards to the members of the next epoch, and go on from there. An *epoch* is the time from death
+ * to death, with an ordered list of processes. The lighthouse, which sees the deaths, opens it.
  *
  *          opened                all have reported          shard here             copy here
  *   RUN  ---------->  REPORT  ------------------->  MOVE  ---------------->  COPY  -------------->  RUN
  *                                  back = least             own snapshot            says "whole"
  *   RUN  ---------->  REST       all members have agreed to end this epoch after this step
  *
- * and from each of these an epoch that is opened meanwhile leads to REPORT again. No rank waits for the others to be
- * whole: the sums of the next step do, and before those are done no snapshot is overwritten.
+ * From each of these states a newer epoch leads to REPORT again. No rank waits for the others to be whole: the sums of
+ * the next step do, and before those are done no snapshot is overwritten.
  *
  * Formula. A rank may go back to the newest step of which it has its own shard *and* its neighbor's:
  *     newest(r) = max { s : own(r, s) and left(r, s) }          back = min over r of newest(r)
@@ -19,9 +19,9 @@
  * at least; the snapshot of s + 1 then takes the place of that of s - 1. Newest steps of two ranks differ by one at
  * most, and each still has the older one of them.
  *
- * Stored where. Two epochs with two steps each. The snapshots of the last *whole* epoch are kept until the next one is
- * whole, which is when every member has said so: should another rank die before that, all go back to them again. The
- * snapshot to overwrite next follows from that, without a message (membership_store.c).
+ * Stored where. Two epochs with two steps each. An epoch is *whole* when every member has said so. The snapshots of the
+ * last whole epoch are kept until the next one is whole: if another rank dies before that, all go back to them again.
+ * This rule chooses the snapshot to overwrite, without a message (membership_store.c).
  *
  * Sent when. A copy to the right neighbor after every K-th step; shards when an epoch opens.
  *
@@ -34,12 +34,12 @@
  *
  * Two neighbors that die at once take a shard with them. That is DISK, and it is the only way there.
  *
- * Planned epochs. No rank has died, but a spare would make one replica more, or a rank must leave. The lighthouse
- * opens such an epoch only when the present one is whole. It asks for its end; the members agree on a step, at the
- * edge of which each has its shard and its copy; then all rest, and the lighthouse opens the next. So nothing is done
- * again. It opens one also when the reason is gone meanwhile: they wait for it. A process that is started later has a
- * number of its own, never that of a dead one, which is said to have snapshots. One rank leaves at a time, and none
- * leaves in an epoch that opens for a death: its neighbor may be the dead one. Until the new epoch is whole, it stays.
+ * Planned epochs. No rank has died, but a spare would make one replica more, or a rank must leave. The lighthouse plans
+ * an epoch only when the present one is whole, and asks for its end. The members agree on a step, at whose edge each
+ * has its shard and its copy; then all rest, and the lighthouse opens the next epoch, even if the reason for it is
+ * gone. So nothing is done again. A process that is started later gets a new number, never that of a dead one, which
+ * counts as having snapshots. One rank leaves at a time, and none in an epoch that opens for a death: its neighbor may
+ * be the dead rank. It stays until the new epoch is whole.
  *
  * Only whole replicas can be left out, so the members of the next epoch are those of the replicas that lose least, and
  * the other living processes fill their holes (epoch_after).

@@ -1,4 +1,4 @@
-/* Epochs: how the ranks that are left go on when one has died, and what must not be forgotten. See membership.c. */
+/* Epochs: how the survivors go on when a rank dies, and the snapshots that they must keep. See membership.c. */
 #ifndef TRIVIUM_COMM_MEMBERSHIP_H
 #define TRIVIUM_COMM_MEMBERSHIP_H
 
@@ -18,9 +18,9 @@ enum epoch_state {
 };
 enum epoch_event {
     EVENT_MEMBER,    /* the lighthouse has opened a new epoch, and this rank is one of its members */
-    EVENT_NO_MEMBER, /* it has, and this rank is none */
-    EVENT_REPORTED,  /* all members that have something to go back to have said what */
-    EVENT_GONE,      /* and for some shard neither its owner nor its copy is left */
+    EVENT_NO_MEMBER, /* a new epoch is open, and this rank is no member */
+    EVENT_REPORTED,  /* all members with a step to go back to have reported it */
+    EVENT_GONE,      /* the same, and of some shard neither owner nor copy is left */
     EVENT_MOVED,     /* its shard is here */
     EVENT_COPIED,    /* its left neighbor's shard is here, too */
     EVENT_ASKED,     /* all members agree that this epoch ends, and their shards and copies of this step are here */
@@ -28,7 +28,7 @@ enum epoch_event {
 };
 enum epoch_action { DO_NOTHING, DO_REPORT, DO_MOVE, DO_KEEP, DO_SAY_WHOLE, DO_SAY_RESTS, DO_READ_DISK };
 
-/* What a member asks the lighthouse for: another one in its place, if there is a spare; or to leave in any case. */
+/* A member's request to the lighthouse: a spare in its place, if there is one; or to leave in any case. */
 enum epoch_wish { EPOCH_STAYS, EPOCH_WANTS_RELIEF, EPOCH_LEAVES };
 
 struct epoch_row {
@@ -47,7 +47,8 @@ const char *epoch_state_name(enum epoch_state);
 
 /* ---- what an epoch is ---- */
 enum { EPOCH_MOST_RANKS = 256 };
-/* Written by the lighthouse before the epoch's number is, and never changed. slot[i]: which process has place i. */
+/* The lighthouse writes an epoch before it publishes the number, and never changes it. slot[i]: the process of
+ * place i. */
 struct epoch {
     int32_t number, n;
     int32_t from;                        /* the epoch whose snapshots it goes back to: the last whole one; -1: none */
@@ -56,57 +57,54 @@ struct epoch {
 };
 /** The place of a process; -1: it is no member. Pure. @collective{none} */
 int epoch_place(const struct epoch *, int slot);
-/* What may be left out: whole replicas. A rank's place is inner + n_inner (replica + n_replicas outer), where
- * n_replicas is what the number of ranks leaves (tp and cp are inner, pp is outer). batch samples have to divide by the
- * replicas, and what is left by micro; 0: they need not. {1, 1}: every rank is a replica. most: there are never more
- * ranks, as many as the job had at first; 0: never more than now. Bit n of refused: n replicas it cannot have for
- * another reason. */
+/* The shape of a job: an epoch may leave out whole replicas. A rank's place is inner + n_inner (replica + n_replicas
+ * outer), where n_replicas = ranks / (n_inner n_outer); tp and cp are inner, pp is outer. The replicas must divide
+ * batch samples, and micro the quotient; 0: they need not. {1, 1}: every rank is a replica. most: the largest number of
+ * ranks, that at the job's start; 0: as many as now. Bit n of refused: n replicas are impossible for another reason. */
 struct epoch_shape { int32_t n_inner, n_outer; int64_t batch, micro; int32_t most; uint64_t refused[4]; };
 static inline bool epoch_refuses(const struct epoch_shape *s, int n) {
     return n < 256 && s->refused[n / 64] >> n % 64 & 1;
 }
-/** The epoch after `now` when only the processes with alive[] are left. Of them those that are no members are spares,
- *  and take the places of the dead. Where they are too few, replicas are left out, those with most dead first, as many
- *  as the shape needs; their living ranks are spares, too. Where they are enough for more replicas, these come after
- *  the others. whole: is `now` whole? n 0: no replica is left. Pure. @collective{none} */
+/** The epoch after `now` when only the processes with alive[] are left. Living processes that are no members are
+ *  spares, and take the places of the dead. If there are too few, as many replicas as needed are left out, those with
+ *  most dead first; their living ranks become spares, too. If there are enough for more replicas, these come after the
+ *  others. whole: is `now` whole? n 0: no replica is left. Pure. @collective{none} */
 struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive, int n_slots,
                          const struct epoch_shape *);
 
-/* ---- what a rank keeps: membership_store.c ---- */
+/* ---- a rank's snapshots: membership_store.c ---- */
 /* A step's snapshot: of its own shard, and the copy of its left neighbor's. -1: there is none. */
 struct epoch_snapshot { int64_t own_step, left_step; };
 /* The last two steps of one epoch, and of the one before it: four of each in memory. epoch -1: unused. */
 struct epoch_store { struct { int32_t epoch; struct epoch_snapshot of[2]; } kept[2]; };
 
-/** To whose snapshots the epoch after `now` goes back: to those of `now` if that is whole; else to those that it goes
- *  back to itself. Pure. @collective{none} */
+/** The epoch whose snapshots the epoch after `now` goes back to: `now` itself if it is whole, else now->from. Pure.
+ *  @collective{none} */
 int32_t epoch_from(const struct epoch *now, bool whole);
-/** Nothing is kept. Pure. @collective{none} */
+/** Empty the store. Pure. @collective{none} */
 void epoch_store_clear(struct epoch_store *);
 /** The newest step whose shard and copy are both there, in the snapshots of an epoch; -1: none. Pure.
  *  @collective{none} */
 int64_t epoch_newest(const struct epoch_store *, int32_t epoch);
-/** Where the snapshot of a step lies: which of the two kept epochs and which of its two; NULL: it is not there. Pure.
- *  @collective{none} */
+/** The snapshot of a step in an epoch, one of four in the store; NULL: it is not there. Pure. @collective{none} */
 const struct epoch_snapshot *epoch_find(const struct epoch_store *, int32_t epoch, int64_t step);
-/** Room for another snapshot in `epoch`, which goes back to `from`: never in what is kept of `from`, unless they are
- *  the same; and in place of the older one. Whatever was there is forgotten. Pure. @collective{none} */
+/** Room for another snapshot in `epoch`, which goes back to `from`. It takes the place of the older one of an epoch,
+ *  and never that of a snapshot of `from`, unless the two are the same. The old snapshot is forgotten. Pure.
+ *  @collective{none} */
 struct epoch_snapshot *epoch_room(struct epoch_store *, int32_t epoch, int32_t from);
 
-/** The right neighbor of place i, which has a copy of its shard: the same place of another replica, so that a replica
- *  that is left out whole takes no copy with it that is needed; the next one, or with several hosts one on another
- *  host, so that a host that is lost takes no copy with it either. (If one host holds more than half of the ranks, as
- *  many copies as possible go to other hosts.) Where there is one replica: another place. And the left neighbor,
- *  whose right one is i. Pure.
- *  @collective{none} */
+/** The right neighbor of place i, which has a copy of its shard: the same place of another replica, so that no shard is
+ *  lost with a replica that is left out; the next replica, or with several hosts one on another host, so that no shard
+ *  is lost with a host. (If one host holds more than half of the ranks, as many copies as possible go to other hosts.)
+ *  With one replica: another place. epoch_left: the place whose right neighbor is i. Pure. @collective{none} */
 int epoch_right(const struct epoch_shape *, const struct epoch *, int i);
 int epoch_left(const struct epoch_shape *, const struct epoch *, int i);
-/** The process with the shard of place i of epoch `from` at a step: its owner, else the right neighbor. Both only if
- *  they are members now. @return the slot, *copy: it is the copy; -1: none. Pure. @collective{none} */
+/** The process that has the shard of place i of epoch `from`: its owner if that is a member now, else the right
+ *  neighbor if that is one. @return the slot, *copy: it has the copy; -1: none. Pure. @collective{none} */
 int epoch_holder(const struct epoch *from, const struct epoch_shape *, int i, const struct epoch *now, bool *copy);
 
-/** The step that all go back to: the least that the members of both `from` and `now` have said. said[i]: of
- *  place i of `now`; -1: nothing. -1: there is none, or a shard of it is gone. Pure. @collective{none} */
+/** The step that all go back to: the least that members of both `from` and `now` have reported. said[i]: the report of
+ *  place i of `now`; -1: none. @return -1: there is no such step, or a shard of it is gone. Pure. @collective{none} */
 int64_t epoch_back(const int64_t *said, const struct epoch_shape *, const struct epoch *now, const struct epoch *from);
 
 #endif

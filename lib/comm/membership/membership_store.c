@@ -1,5 +1,4 @@
-/* Which snapshots a rank keeps, which of them count, and which may be overwritten: the part of membership.c in which
- * nothing may be forgotten. */
+/* The snapshots that a rank keeps, those that count, and the one to overwrite next: what membership.c relies on. */
 #include "lib/comm/membership/membership.h"
 
 #include <stddef.h>

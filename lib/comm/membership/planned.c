@@ -1,18 +1,17 @@
-/* What the agent plans.
+/* The agent's plans.
  *
- *   more      a spare has come, or some had been left over, and they make up one replica more: dp grows again, to what
- *             it was at first
+ *   more      spares, new ones or ranks left over, make up one replica more: dp grows again, at most to its first value
  *   relief    a rank that is slow (train --replace-stragglers) asks for it, and there is a spare
  *   leaving   a rank has been asked to leave (SIGUSR2): a spare takes its place, or dp is one less
  *
  * All three go the same way (membership.c): the agent asks for the end of this epoch, the ranks agree on a step and
  * rest at its edge, the agent opens the next one. Nothing is done again.
  *
- * One rank leaves at a time: its shard is then its right neighbor's copy. It stays alive, as a spare that is taken only
- * when somebody dies, until the new epoch is whole; then the agent ends it. Two that leave at once could be neighbors.
+ * One rank leaves at a time: its right neighbor has the copy of its shard. It stays alive, as a spare that is used only
+ * after a death, until the new epoch is whole; then the agent ends it. Two ranks that leave at once could be neighbors.
  *
- * What breaks: counting processes that have not started yet, for which all others would wait; taking a rank back that
- * has just left. */
+ * What breaks: counting processes that have not started yet, because all others would wait for them; taking back a rank
+ * that has just left. */
 #include "lib/comm/membership/planned.h"
 
 #include <string.h>

@@ -5,8 +5,8 @@
 
 #include "lib/comm/membership/membership.h"
 
-/* The job as it is: ready[s]: process s lives, has started, and has not asked to leave; wish[s]: an enum epoch_wish.
- * least: of ranks that go on (--elastic). */
+/* The state of the job. ready[s]: process s lives, has started, and has not asked to leave; wish[s]: an enum
+ * epoch_wish. least: the fewest ranks that go on (--elastic). */
 struct planned_job {
     struct epoch now;                        /* whole */
     const bool *ready, *alive;
@@ -15,13 +15,13 @@ struct planned_job {
     struct epoch_shape shape;
 };
 
-/* leaves: the member that the next epoch is without; -1: none. cannot: one that asked to leave, and would take the
- * only copy of a shard along, or leave too few; -1: none. */
+/* leaves: the member that leaves with the next epoch; -1: none. cannot: a member that asked to leave, but has the only
+ * copy of a shard, or is one of the fewest ranks; -1: none. */
 struct planned { struct epoch next; int leaves, cannot; };
 
 /** Is there a better epoch than this one? next.n 0: there is none. Pure. @collective{none} */
 struct planned planned_epoch(const struct planned_job *);
-/** The epoch after this one when the reason for it is gone, and all members wait for it. Pure. @collective{none} */
+/** The next epoch when its reason is gone, but all members wait for it. Pure. @collective{none} */
 struct epoch planned_anyway(const struct planned_job *);
 
 #endif

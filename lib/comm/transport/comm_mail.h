@@ -9,7 +9,7 @@
 
 enum mail_kind { MAIL_PING, MAIL_ANSWER, N_MAIL_KINDS };
 
-/* What a rank says it is doing. Sent as bytes: a job runs one binary on one kind of machine. */
+/* A rank's present activity. Sent as bytes: a job runs one binary on one kind of machine. */
 struct mail_state {
     int32_t waiting;       /* 0: computing; the rest is then zero */
     int32_t op, size;      /* operation, and size of its group */

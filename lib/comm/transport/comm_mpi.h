@@ -1,4 +1,4 @@
-/* What the MPI files of this folder share. <mpi.h> is included here and nowhere else; comm_mpi*.c include this.
+/* Shared by the MPI files of this folder, comm_mpi*.c. Only this file includes <mpi.h>.
  *
  * Handles: an MPI_Request is a pointer in Open MPI and an int in MPICH. Outside these files both are a `void *`, which
  * holds either; a live handle is never all zero bits, so NULL can mean "none". */

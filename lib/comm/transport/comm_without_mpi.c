@@ -1,8 +1,8 @@
-/* In the place of comm_mpi*.c where a build has no MPI (make MPI=0): a process that is started by itself is a world of
- * one rank. Ranks of a larger job are launch's (direct/direct.c).
+/* Replaces comm_mpi*.c in a build without MPI (make MPI=0): a process that is started by itself is a world of one rank.
+ * launch starts the ranks of larger jobs (direct/direct.c).
  *
- * What breaks: mpirun starts eight of such programs, and each trains alone, as rank 0 of 1. So a program that another
- * starter has started as one of several refuses to begin. */
+ * What breaks: if mpirun starts eight such programs, each would train alone, as rank 0 of 1. So a program that mpirun
+ * or another starter runs as one of several refuses to begin. */
 #include "lib/comm/transport/host_transport.h"
 
 #include <stdio.h>

@@ -5,9 +5,9 @@
  * and mail. Everything else is the same over each of them: groups, ledgers, deadlines, checks, and collectives, which
  * are tables of messages (comm_hops.c). Only MPI has collectives of its own as well.
  *
- * Messages of two ranks in one communicator with one tag are received in the order in which they were sent. Nothing but
- * what is collective ever waits. A message's failure is a number, not a line, since it may show while another one is
- * waited for: the caller turns the code into a sentence with text(). Private to this folder. */
+ * Messages of two ranks in one communicator with one tag are received in the order in which they were sent. Only
+ * collective functions wait. A message's failure is a code, not an error line, since it may appear in the wait for
+ * another message: the caller turns the code into a sentence with text(). Private to this folder. */
 #ifndef TRIVIUM_COMM_HOST_TRANSPORT_H
 #define TRIVIUM_COMM_HOST_TRANSPORT_H
 
