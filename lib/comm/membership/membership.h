@@ -88,9 +88,8 @@ void epoch_store_clear(struct epoch_store *);
 int64_t epoch_newest(const struct epoch_store *, int32_t epoch);
 /** The snapshot of a step in an epoch, one of four in the store; NULL: it is not there. Pure. @collective{none} */
 const struct epoch_snapshot *epoch_find(const struct epoch_store *, int32_t epoch, int64_t step);
-/** Room for another snapshot in `epoch`, which goes back to `from`. It takes the place of the older one of an epoch,
- *  and never that of a snapshot of `from`, unless the two are the same. The old snapshot is forgotten. Pure.
- *  @collective{none} */
+/** Room for another snapshot in `epoch`, which goes back to `from`: in place of the epoch's older snapshot. An epoch's
+ *  first snapshot drops both snapshots of another epoch, but never those of `from`. Pure. @collective{none} */
 struct epoch_snapshot *epoch_room(struct epoch_store *, int32_t epoch, int32_t from);
 
 /** The right neighbor of place i, which has a copy of its shard: the same place of another replica, so that no shard is
