@@ -173,9 +173,10 @@ static void mixed_precision_detach(struct run *r, void *self) {
     free(self);
 }
 
-/* 12: the master, and two moments. */
+/* The master and the optimizer's states are fp32. */
 static void mixed_precision_state_bytes(const struct plan *plan, struct state_bytes *x) {
-    if (is_16_bit(plan)) *x = (struct state_bytes){2, mixed_precision_options(plan)->grad_fp32 ? 4 : 2, 12};
+    const double n = 1 + plan_optimizer(plan)->n_states;
+    if (is_16_bit(plan)) *x = (struct state_bytes){2, mixed_precision_options(plan)->grad_fp32 ? 4 : 2, 4 * n};
 }
 
 const struct technique technique_mixed_precision = {

@@ -138,6 +138,9 @@ static enum status check(const struct run *run) {
         return FAIL(E_CONFIG,
                     "asynchronous steps have no numbers of their own to compare with others; use %s",
                     plan_synchronous_option(p));
+    if (run->program.optimizer != &optimizer_adamw)
+        return FAIL(E_CONFIG, "optimizer=%s: the oracle follows the moments of AdamW alone; use --optimizer adamw",
+                    run->program.optimizer->name);
     if (!p->arch->published) return FAIL(E_CONFIG, "arch=%s has no published names", p->arch->name);
     return OK;
 }

@@ -214,6 +214,7 @@ static enum status show(void *request, struct options *o, int argc, char **argv)
     TRY(refuse_what_it_does_not_read_here(q, o, what));
     if (!strcmp(what, "memory") && q->params > 0) {
         TRY(show_params_refuse_unread(o));
+        TRY(optimizer_check_options(plan_optimizer(&q->plan), o));
         TRY(show_params(&q->plan, q->params, q->json));
         return q->svg[0] ? show_params_svg(&q->plan, q->params, q->svg) : OK;
     }

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a rank keeps of them all: two moments, and what techniques make of that. */
+/* What a rank keeps of them all: the optimizer's states, and what techniques make of that. */
 static struct state_bytes bytes_of(const struct plan *plan, double params) {
     const double element = (double)dtype_size(plan_dtype(plan));
-    struct state_bytes x = {element, element, 2 * element};
+    struct state_bytes x = {element, element, plan_optimizer(plan)->n_states * element};
     for (int i = 0; i < plan->recipe->n_techniques; i++) {
         const struct technique *t = plan->recipe->techniques[i];
         if (t->state_bytes && t->wanted(plan)) t->state_bytes(plan, &x);

@@ -30,7 +30,7 @@ enum status show_refuse_unread(const struct options *o, const char *what, const 
 static bool params_read(const char *name) {
     static const char *const names[] = {"params", "json", "svg", "dp", "cp", "tp", "pp", "ep", "zero", "shard",
                                         "zero-secondary", "ranks-per-node", "offload", "precision", "grad-fp32",
-                                        "local-steps", "device", "log"};
+                                        "local-steps", "device", "log", "optimizer", "momentum"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return true;
     return false;

@@ -7,9 +7,11 @@
  *   SAVE/.lock            which job writes here; one at a time (checkpoint_lock.h)
  *
  * What is stored. Each element of each tensor once: by the rank whose own it is and that counts it
- * (lib/program/program.h). Of a param h0.qkv.w: "h0.qkv.w", the master weights where there are some, "h0.qkv.w.exp_avg"
- * and "h0.qkv.w.exp_avg_sq", in the precision of the optimizer. Padding of the vocabulary is left out. A tensor that is
- * a whole box of the global one has the box's shape; a run of one (ZeRO) has one axis. Which box and which run is in
+ * (lib/program/program.h). Of a param h0.qkv.w: "h0.qkv.w", the master weights where there are some, and the states of
+ * the optimizer in its precision: "h0.qkv.w.exp_avg" and "h0.qkv.w.exp_avg_sq" of AdamW, "h0.qkv.w.momentum_buffer" of
+ * SGD. The manifest has the settings under the optimizer's name, and another one does not go on from it. Padding of
+ * the vocabulary is left out. A tensor that is a whole box of the global one has the box's shape; a run of one (ZeRO)
+ * has one axis. Which box and which run is in
  * the file's metadata (piece.h), so that a file explains itself. Besides: the step, the number of updates (Adam's t),
  * the samples used so far, the seed, and what techniques keep: alike on all ranks (the loss scale) in the manifest, of
  * each rank (residuals) in its file (checkpoint_terms.h). Dropout, initial values and the order of samples follow from

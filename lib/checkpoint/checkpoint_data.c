@@ -58,10 +58,15 @@ json_t *checkpoint_data_json(const struct run *r) {
     return NULL;
 }
 
-json_t *checkpoint_adamw_json(const struct plan *p) {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "beta1", p->beta1, "beta2", p->beta2, "eps", p->eps,
-                     "weight_decay", p->weight_decay, "lr", p->lr, "min_lr", p->min_lr, "warmup", (double)p->warmup,
-                     "clip", p->clip);
+json_t *checkpoint_optimizer_json(const struct plan *p) {
+    const char *const *reads = plan_optimizer(p)->reads;
+    json_t *all = json_object();
+    for (int i = 0; reads[i]; i++)
+        for (const struct option *o = plan_options.option; o < plan_options.option + plan_options.n; o++)
+            if (!strcmp(o->name, reads[i])) json_object_set_new(all, o->name, value_json(o, (const char *)p));
+    json_object_update_new(all, json_pack("{s:f, s:f, s:f, s:f, s:f}", "weight_decay", p->weight_decay, "lr", p->lr,
+                                          "min_lr", p->min_lr, "warmup", (double)p->warmup, "clip", p->clip));
+    return all;
 }
 
 /* ---- is it the same? ---- */
@@ -165,14 +170,15 @@ static void say_of_algorithms(const json_t *manifest, const char *where) {
 }
 
 enum status checkpoint_data_compare(const json_t *manifest, const char *where, const struct run *r, bool other_data) {
-    const json_t *theirs = json_object_get(manifest, "data"), *adamw = json_object_get(manifest, "adamw");
-    json_t *mine = checkpoint_data_json(r), *settings = checkpoint_adamw_json(&r->plan);
+    const json_t *theirs = json_object_get(manifest, "data");
+    const json_t *used = json_object_get(manifest, plan_optimizer(&r->plan)->name);
+    json_t *mine = checkpoint_data_json(r), *settings = checkpoint_optimizer_json(&r->plan);
     enum status status = mine && settings ? OK : FAIL(E_MEMORY, "no memory to compare %s with this run", where);
     if (status == OK && json_object_get(theirs, "train")) status = compare_data(theirs, mine, where, r, other_data);
     else if (status == OK && comm_is_rank_0())
         log_warn("%s does not say what it was trained on, as an older version wrote it; whether these data are the "
                  "same is not known", where);
-    if (status == OK) say_of_settings(adamw, settings, where, "settings of the optimizer");
+    if (status == OK) say_of_settings(used, settings, where, "settings of the optimizer");
     if (status == OK) say_of_algorithms(manifest, where);
     json_decref(mine);
     json_decref(settings);

@@ -13,9 +13,9 @@
 #include "lib/run/run.h"
 #include <jansson.h>
 
-/** The manifest's members "data" and "adamw" of a run as it is. New references; NULL: no memory. */
+/** The manifest's members "data" and of the optimizer's name, of a run as it is. New references; NULL: no memory. */
 json_t *checkpoint_data_json(const struct run *);
-json_t *checkpoint_adamw_json(const struct plan *);
+json_t *checkpoint_optimizer_json(const struct plan *);
 /** Put the table of cuBLASLt's algorithms that this process multiplies by (lib/run/products.h) into the member
  *  "layout", as "gemm-algorithms"; nothing where there is none. */
 void checkpoint_algorithms(json_t *layout);

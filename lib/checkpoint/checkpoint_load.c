@@ -183,6 +183,18 @@ static enum status has_moments(const struct manifest *m) {
                 m->path, m->folder);
 }
 
+static enum status same_optimizer(const struct manifest *m, const struct plan *p) {
+    const char *key, *mine = plan_optimizer(p)->name, *theirs = optimizer_adamw.name;
+    json_t *value;
+    json_object_foreach(m->json, key, value)
+        if (optimizer_named(key)) theirs = key;
+    if (!strcmp(mine, theirs)) return OK;
+    return FAIL(E_FORMAT,
+                "%s was trained by %s, and this run is by %s, which keeps other states; leave optimizer and momentum "
+                "as they were, or begin a run with --init %s",
+                m->path, theirs, mine, m->folder);
+}
+
 /* ---- together ---- */
 
 enum status checkpoint_load(struct run *r, const char *step, enum checkpoint_part part) {
@@ -192,6 +204,7 @@ enum status checkpoint_load(struct run *r, const char *step, enum checkpoint_par
     if (status == OK) status = same_model(&m, &r->plan, part);
     if (status == OK && part == CHECKPOINT_ALL) status = has_moments(&m);
     if (status == OK && part == CHECKPOINT_ALL) status = same_seed(&m, &r->plan);
+    if (status == OK && part == CHECKPOINT_ALL) status = same_optimizer(&m, &r->plan);
     status = fail_agree(mesh, status);
     /* each its share */
     if (status == OK) status = fail_agree(mesh, manifest_check_shards(&m, group_rank(mesh), group_size(mesh)));

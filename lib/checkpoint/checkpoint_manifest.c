@@ -118,10 +118,10 @@ static enum status load_json(struct manifest *m) {
 
 static bool is_known(const char *key, int64_t version) {
     static const char *const known[] = {"format", "version", "step",   "update",     "samples", "seed",
-                                        "model",  "layout",  "adamw",  "techniques", "holds",   "shards",
-                                        "replicas"};
+                                        "model",  "layout",  "techniques", "holds",      "shards",  "replicas"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(key, known[i])) return true;
+    if (optimizer_named(key)) return true;
     return (version > 1 && !strcmp(key, "xxh3")) || (version > 2 && !strcmp(key, "data"));
 }
 

@@ -67,8 +67,8 @@ json_t *checkpoint_manifest(const struct run *r) {
                   CHECKPOINT_VERSION, "step", text_of_int(r->n_done), "update", text_of_int(r->n_update), "samples",
                   text_of_int(run_samples_used(r)), "seed", text_of_int(p->seed), "model",
                   checkpoint_model_json(&model), "layout",
-                  layout_json(r), "data", checkpoint_data_json(r), "adamw", checkpoint_adamw_json(p), "techniques",
-                  techniques_json(r));
+                  layout_json(r), "data", checkpoint_data_json(r), plan_optimizer(p)->name,
+                  checkpoint_optimizer_json(p), "techniques", techniques_json(r));
     if (manifest && r->program.n_apart)
         json_object_set_new(manifest, "replicas", text_of_int(r->program.n_apart));
     return manifest;

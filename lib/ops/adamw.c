@@ -25,5 +25,6 @@ static struct optimizer_factors factors_of(const struct optimizer_settings *a) {
 }
 
 const struct optimizer optimizer_adamw = {
-    .name = "adamw", .n_states = 2, .state = {{"moment1", ".exp_avg"}, {"moment2", ".exp_avg_sq"}},
+    .name = "adamw", .reads = {"beta1", "beta2", "eps"}, .n_states = 2,
+    .state = {{"moment1", ".exp_avg"}, {"moment2", ".exp_avg_sq"}},
     .factors = factors_of, OPTIMIZER_KERNELS(adamw)};

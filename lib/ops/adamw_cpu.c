@@ -13,6 +13,7 @@ static inline real update(const real *x, real decay, real w, real g, real *state
 }
 
 void CPU(adamw)(const struct optimizer_factors *f, double grad_multiplier, const struct optimizer_elements *e) {
+    const struct factors x = rounded(f, grad_multiplier, e->decay);
 #pragma omp parallel for
-    for (int64_t first = 0; first < e->n; first += PIECE) update_piece(f, grad_multiplier, e, first, 2);
+    for (int64_t first = 0; first < e->n; first += PIECE) update_piece(&x, e, first, 2);
 }

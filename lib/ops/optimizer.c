@@ -1,5 +1,43 @@
 #include "lib/ops/optimizer_kernels.h"
+
+#include "lib/base/option.h"
 #include <math.h>
+#include <string.h>
+
+/* ---- the rows ---- */
+
+#define OPTIMIZER_ROW(choice, row, word) &row,
+static const struct optimizer *const ROWS[] = {EVERY_OPTIMIZER(OPTIMIZER_ROW)};
+
+const struct optimizer *optimizer_of(enum optimizer_choice choice, double momentum) {
+    const struct optimizer *o = ROWS[choice];
+    return momentum == 0 && o->plain ? o->plain : o;
+}
+
+const struct optimizer *optimizer_named(const char *name) {
+    for (int i = 0; i < N_OPTIMIZERS; i++)
+        for (const struct optimizer *o = ROWS[i]; o; o = o->plain)
+            if (!strcmp(o->name, name)) return o;
+    return NULL;
+}
+
+static bool reads(const struct optimizer *o, const char *option) {
+    for (int i = 0; o->reads[i]; i++)
+        if (!strcmp(o->reads[i], option)) return true;
+    return false;
+}
+
+enum status optimizer_check_options(const struct optimizer *mine, const struct options *options) {
+    static const char *const words[] = {EVERY_OPTIMIZER(OPTIMIZER_TEXT)};
+    for (int i = 0; i < N_OPTIMIZERS; i++)
+        for (int k = 0; ROWS[i]->reads[k]; k++) {
+            const char *option = ROWS[i]->reads[k];
+            if (reads(mine, option) || options_source(options, option) == FROM_DEFAULT) continue;
+            return FAIL(E_CONFIG, "%s is read by optimizer=%s, and not by %s; leave %s out, or use optimizer %s",
+                        option, words[i], mine->name, option, words[i]);
+        }
+    return OK;
+}
 
 /* ---- the update ---- */
 

@@ -19,11 +19,12 @@
 extern "C" {
 #endif
 
+struct options;
 enum { OPTIMIZER_STATES = 2, OPTIMIZER_FACTORS = 7 };   /* of a row, at most */
 
 /* The numbers of one update, of which a row reads some. */
 struct optimizer_settings {
-    double lr, weight_decay, beta1, beta2, eps;
+    double lr, weight_decay, beta1, beta2, eps, momentum;
     const double *grad_multiplier;   /* one double in the device's memory; NaN: change nothing */
     int64_t step;                    /* t, from 1 */
 };
@@ -57,6 +58,8 @@ typedef enum status optimizer_cuda_launcher(void *stream, const struct optimizer
 
 struct optimizer {
     const char *name;
+    const char *reads[4];            /* the options that are its own; NULL behind them */
+    const struct optimizer *plain;   /* the row in its place where momentum is 0; NULL: it has no momentum */
     int n_states;
     /* "moment1"; and what follows the param's name in a checkpoint: ".exp_avg" */
     struct { const char *name, *saved_as; } state[OPTIMIZER_STATES];
@@ -65,7 +68,24 @@ struct optimizer {
     optimizer_cuda_launcher *cuda[N_DTYPES];
 };
 
-extern const struct optimizer optimizer_adamw;
+/* In the order of --optimizer's words. */
+#define EVERY_OPTIMIZER(X)                        \
+    X(OPTIMIZER_ADAMW, optimizer_adamw, "adamw")  \
+    X(OPTIMIZER_SGD, optimizer_sgd, "sgd")
+#define OPTIMIZER_CHOICE(choice, row, word) choice,
+#define OPTIMIZER_TEXT(choice, row, word) word,
+#define OPTIMIZER_WORD(choice, row, word) "|" word
+#define OPTIMIZER_WORDS (&(EVERY_OPTIMIZER(OPTIMIZER_WORD))[1])   /* "adamw|sgd", as typed */
+/** Its values are the places of the words. */
+enum optimizer_choice { EVERY_OPTIMIZER(OPTIMIZER_CHOICE) N_OPTIMIZERS };
+extern const struct optimizer optimizer_adamw, optimizer_sgd, optimizer_sgd_plain;
+
+/** The row of a choice. Pure. */
+const struct optimizer *optimizer_of(enum optimizer_choice, double momentum);
+/** The row of this name; NULL: none has it. Pure. */
+const struct optimizer *optimizer_named(const char *name);
+/** Refuse an option that was given and that another optimizer reads, and this one does not. @errors E_CONFIG */
+enum status optimizer_check_options(const struct optimizer *, const struct options *);
 
 /** What one step's gradients are multiplied by, decided where the norm is, so that the host need not wait for it:
  *

@@ -16,29 +16,36 @@
 
 enum { PIECE = 1024 };   /* elements that a thread takes at a time */
 
+/* The factors of one set of elements, rounded. */
+struct factors { real scale, decay, x[OPTIMIZER_FACTORS]; };
+
+static inline struct factors rounded(const struct optimizer_factors *f, double grad_multiplier, bool decay) {
+    struct factors r = {(real)grad_multiplier, (real)f->decay[decay], {0}};
+    for (int k = 0; k < OPTIMIZER_FACTORS; k++) r.x[k] = (real)f->x[k];
+    return r;
+}
+
 /* The new weight: x are the row's factors, `decay` that of these elements, g the gradient times its multiplier, and
  * state[k] this element's, changed in place. Every sum here is an explicit fused multiply-add, and no product meets a
  * plain + or -: were there one, the compiler might fuse it in the vector loop and not in the remainder, and an
  * element's bits would depend on its place. */
 static inline real update(const real *x, real decay, real w, real g, real *state);
 
-static inline __attribute__((always_inline)) real update_at(const real *x, real decay, real w, real g, int n_states,
+static inline __attribute__((always_inline)) real update_at(const struct factors *f, real w, real grad, int n_states,
                                                             real *const *state, int64_t i) {
     real s[OPTIMIZER_STATES] = {0};
     for (int k = 0; k < n_states; k++) s[k] = state[k][i];
-    w = update(x, decay, w, g, s);
+    w = update(f->x, f->decay, w, f->scale * grad, s);
     for (int k = 0; k < n_states; k++) state[k][i] = s[k];
     return w;
 }
 
 /* Elements first .. first + PIECE-1, or what is left of them. n_states: a constant. */
-static inline __attribute__((always_inline)) void update_piece(const struct optimizer_factors *f, double multiplier,
+static inline __attribute__((always_inline)) void update_piece(const struct factors *f,
                                                                const struct optimizer_elements *e, int64_t first,
                                                                int n_states) {
     int64_t n = e->n - first < PIECE ? e->n - first : PIECE;
-    real x[OPTIMIZER_FACTORS], decay = (real)f->decay[e->decay], scale = (real)multiplier;
     real widened[PIECE], *state[OPTIMIZER_STATES];
-    for (int k = 0; k < OPTIMIZER_FACTORS; k++) x[k] = (real)f->x[k];
     for (int k = 0; k < n_states; k++) state[k] = (real *)e->state[k] + first;
     elem *weight = (elem *)e->weight + first;
     real *master = e->master ? (real *)e->master + first : NULL;
@@ -48,13 +55,13 @@ static inline __attribute__((always_inline)) void update_piece(const struct opti
     if (master)
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
-            master[i] = update_at(x, decay, master[i], scale * grad[i], n_states, state, i);
+            master[i] = update_at(f, master[i], grad[i], n_states, state, i);
             weight[i] = store(master[i]);
         }
     else
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
-            weight[i] = store(update_at(x, decay, load(weight[i]), scale * grad[i], n_states, state, i));
+            weight[i] = store(update_at(f, load(weight[i]), grad[i], n_states, state, i));
 }
 
 #endif

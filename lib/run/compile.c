@@ -292,6 +292,7 @@ static enum status begin(struct run *r, const struct recipe *recipe, const struc
     program_init(&r->program);
     if (!plan->settled) return FAIL(E_INTERNAL, "the plan is as it was requested; call plan_settle first");
     r->program.place = r->plan.place;
+    r->program.optimizer = plan_optimizer(plan);
     r->program.device = plan->device == PLAN_DEVICE_CUDA ? DEVICE_CUDA : DEVICE_CPU;
     r->program.n_threads = plan->threads ? (int)plan->threads : 1;
     r->program.fixed_sums = plan->sums == PLAN_SUMS_FIXED;

@@ -78,7 +78,8 @@ double optim_clip_factor(double norm, double clip) {
 
 struct optimizer_settings optim_settings(const struct plan *p, double lr, int64_t step, const double *multiplier) {
     return (struct optimizer_settings){.lr = lr, .weight_decay = p->weight_decay, .beta1 = p->beta1,
-                                       .beta2 = p->beta2, .eps = p->eps, .grad_multiplier = multiplier, .step = step};
+                                       .beta2 = p->beta2, .eps = p->eps, .momentum = p->momentum,
+                                       .grad_multiplier = multiplier, .step = step};
 }
 
 static enum status update_on_device(struct run *r, const struct optimizer_settings *a) {

@@ -9,6 +9,7 @@
 #include "lib/comm/nodes.h"
 #include "lib/device/dtype.h"
 #include "lib/ops/codec.h"
+#include "lib/ops/optimizer.h"
 #include "lib/ops/rules.h"
 #include <stdint.h>
 
@@ -58,8 +59,8 @@ struct plan {
     int64_t loss_chunk;
     /* training */
     int64_t steps, global_batch, micro_batch, warmup, seed;
-    double lr, min_lr, weight_decay, beta1, beta2, eps, clip;
-    int precision;
+    double lr, min_lr, weight_decay, beta1, beta2, eps, momentum, clip;
+    int precision, optimizer;            /* enum optimizer_choice */
     int sums;                            /* enum plan_sums: lib/program/sums.h */
     /* parallelism */
     struct mesh_sizes mesh;              /* dp 0: as many as the world has room for */
@@ -193,6 +194,11 @@ enum dtype plan_product_dtype(const struct plan *);
  *  never saved. On CUDA a multiple of 64, so that rows of logits start at multiples of 16 bytes: with GPT-2's 50257,
  *  for example, all three products of the head would take slow kernels. */
 int64_t plan_vocab_rows(const struct plan *, int64_t parts);
+
+/** The row of --optimizer and --momentum. Pure. */
+static inline const struct optimizer *plan_optimizer(const struct plan *p) {
+    return optimizer_of((enum optimizer_choice)p->optimizer, p->momentum);
+}
 
 /** Learning rate of 0-based update n (a step that is not skipped): linear warmup to lr over `warmup` steps, then half a
  *  cosine down to min-lr at the last step. Source: Radford et al. 2018; Brown et al. 2020, appendix B. */

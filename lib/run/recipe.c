@@ -169,6 +169,7 @@ enum status recipe_arch(struct plan *plan, const char *name) {
 enum status recipe_preset(struct plan *plan, struct options *o) {
     char names[1024] = "";
     bool any = !plan->arch_name[0];
+    TRY(optimizer_check_options(plan_optimizer(plan), o));
     if (!any) TRY(recipe_arch(plan, plan->arch_name));
     for (int i = 0; i < plan->recipe->n_models; i++) {
         const struct model *m = plan->recipe->models[i];

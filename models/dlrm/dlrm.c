@@ -161,6 +161,9 @@ static enum status check(const struct plan *p) {
         return FAIL(E_CONFIG, "arch=%s: features=%" PRId64 ", bag=%" PRId64 ", dense=%" PRId64 ", and each must be at "
                     "least 1; give --data a file of clicks (trivium data synth-clicks), or all three", p->arch->name,
                     o->features, o->bag, o->dense);
+    if (plan_optimizer(p) != &optimizer_adamw)
+        return FAIL(E_CONFIG, "optimizer=%s: the tables of arch=%s are learned by rowwise Adagrad, which reads adamw's "
+                    "eps; use optimizer adamw", plan_optimizer(p)->name, p->arch->name);
     double rows = (double)o->features * (double)p->vocab, numbers = (double)o->features * (double)o->bag;
     if (rows * (double)p->hidden > 1e15 || rows > 4e9 || numbers * (double)p->global_batch > 4e9)
         return FAIL(E_CONFIG, "arch=%s: %.3g rows of tables and %.3g ids a step; at most 4e9 of either can be counted",

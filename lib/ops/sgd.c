@@ -1,0 +1,24 @@
+/* SGD with momentum. For each element, with g its gradient times the multiplier:
+ *
+ *   g = g + weight_decay w                         (L2: the decay goes through the momentum, too)
+ *   b = momentum b + g                             b = g at the first step, as states begin with zero
+ *   w = w - lr b
+ *
+ * Without momentum b is g, and there is no state. Source: Sutskever et al. 2013, "On the importance of initialization
+ * and momentum in deep learning", with the rate outside of the momentum, as torch.optim.SGD has it. */
+#include "lib/ops/sgd.h"
+#include "lib/ops/optimizer_kernels.h"
+
+DECLARE_OPTIMIZER(sgd);
+DECLARE_OPTIMIZER(sgd_plain);
+
+static struct optimizer_factors factors_of(const struct optimizer_settings *a) {
+    return (struct optimizer_factors){.decay = {0, a->weight_decay}, .x = {[MOMENTUM] = a->momentum, [LR] = a->lr}};
+}
+
+const struct optimizer optimizer_sgd_plain = {
+    .name = "sgd", .reads = {"momentum"}, .factors = factors_of, OPTIMIZER_KERNELS(sgd_plain)};
+
+const struct optimizer optimizer_sgd = {
+    .name = "sgd-momentum", .reads = {"momentum"}, .plain = &optimizer_sgd_plain, .n_states = 1,
+    .state = {{"momentum", ".momentum_buffer"}}, .factors = factors_of, OPTIMIZER_KERNELS(sgd)};

@@ -1,0 +1,23 @@
+/* SGD; see sgd.c. */
+#include "lib/ops/sgd.h"
+#include "lib/ops/optimizer_cpu.h"
+
+optimizer_cpu_kernel CPU(sgd), CPU(sgd_plain);
+
+/* Where no state is kept, *b is a zero. */
+static inline real update(const real *x, real decay, real w, real g, real *b) {
+    *b = FMA(x[MOMENTUM], *b, FMA(decay, w, g));
+    return FMA(-x[LR], *b, w);
+}
+
+void CPU(sgd)(const struct optimizer_factors *f, double grad_multiplier, const struct optimizer_elements *e) {
+    const struct factors x = rounded(f, grad_multiplier, e->decay);
+#pragma omp parallel for
+    for (int64_t first = 0; first < e->n; first += PIECE) update_piece(&x, e, first, 1);
+}
+
+void CPU(sgd_plain)(const struct optimizer_factors *f, double grad_multiplier, const struct optimizer_elements *e) {
+    const struct factors x = rounded(f, grad_multiplier, e->decay);
+#pragma omp parallel for
+    for (int64_t first = 0; first < e->n; first += PIECE) update_piece(&x, e, first, 0);
+}

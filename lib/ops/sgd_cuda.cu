@@ -1,0 +1,21 @@
+/* SGD; see sgd.c, and sgd_cpu.c for the same arithmetic. */
+#include "lib/ops/sgd.h"
+#include "lib/ops/optimizer_cuda.h"
+
+extern "C" { optimizer_cuda_launcher CUDA(sgd), CUDA(sgd_plain); }
+
+/* Where no state is kept, *b is a zero. */
+__device__ static inline real update(const real *x, real decay, real w, real g, real *b) {
+    *b = fma(x[MOMENTUM], *b, fma(decay, w, g));
+    return fma(-x[LR], *b, w);
+}
+
+enum status CUDA(sgd)(void *stream, const struct optimizer_factors *f, const double *grad_multiplier,
+                      const struct optimizer_elements *e, int n) {
+    return optimizer_launch<1>(stream, f, grad_multiplier, e, n);
+}
+
+enum status CUDA(sgd_plain)(void *stream, const struct optimizer_factors *f, const double *grad_multiplier,
+                            const struct optimizer_elements *e, int n) {
+    return optimizer_launch<0>(stream, f, grad_multiplier, e, n);
+}
