@@ -1,5 +1,6 @@
 #!/bin/bash
-# Ranks that go on when others are killed (launch --comm-transport direct --elastic): real processes, and what is said of them.
+# Ranks that go on when others are killed (launch --comm-transport direct --elastic): real processes, and what is said
+# of them.
 #
 # Run from the project's root. BUILD: where the program is (default: build). ONLY: a pattern; of the runs of `train`, those with such a name. ALL=1:
 # also the others (tests/long/elastic.sh), of which tests/more/elastic.sh has those that another layout is all there is to.
@@ -27,7 +28,8 @@ not_ok() { # NAME WHY
 # start RANKS LAUNCH_OPTIONS...: the example, in the background, until the file `end` is there
 start() {
     rm -f end
-    env --default-signal "$marker" TRIVIUM_EXE="${exe:-$build/example_membership}" "$build/trivium" launch -n "$1" --comm-transport direct "${@:2}" "$PWD/end" >out 2>err </dev/null &
+    env --default-signal "$marker" TRIVIUM_EXE="${exe:-$build/example_membership}" "$build/trivium" launch -n "$1" \
+        --comm-transport direct "${@:2}" "$PWD/end" >out 2>err </dev/null &
     job=$!
 }
 says() { grep -qE -- "$1" "${2:-out}"; }
@@ -64,7 +66,8 @@ survives() {
     wait_for 20 says '^epoch 3: 2 ranks' || { not_ok $name "does not go on with two"; return; }
     ended $name 0 || return
     says 'signal 9 \(Killed\) has killed rank 2; epoch 1 goes on with 4 ranks' err &&
-        says 'signal 11 .* has killed rank 1; epoch 3 goes on with 2 ranks' err || { not_ok $name "does not name the rank"; return; }
+        says 'signal 11 .* has killed rank 1; epoch 3 goes on with 2 ranks' err ||
+            { not_ok $name "does not name the rank"; return; }
     [ "$(grep -c '^E_' err)" = 0 ] || { not_ok $name "an error line"; return; }
     echo "ok $name"
 }
@@ -95,7 +98,8 @@ stopped() {
     says 'has not moved' err && { not_ok $name "it had gone on"; return; }
     hurt 1 STOP
     wait_for 20 says '^epoch 1: 2 ranks' || { not_ok $name "does not go on"; return; }
-    says '^trivium: process 1 has not moved for 1 s \(it is stopped\), and is killed' err || { not_ok $name "does not name the rank"; return; }
+    says '^trivium: process 1 has not moved for 1 s \(it is stopped\), and is killed' err ||
+        { not_ok $name "does not name the rank"; return; }
     ended $name 0 && echo "ok $name"
 }
 [[ stopped =~ ${ONLY-} ]] && stopped
@@ -104,7 +108,8 @@ stopped() {
 stuck() { # NAME LAUNCH_OPTIONS...
     local name=$1 exe=$PWD/stuck
     # shellcheck disable=SC2016 # the script's own
-    printf '#!/bin/sh\ncase "$TRIVIUM_OWN_JOB" in slot=4\\ *) exec sleep 60;; esac\nexec "%s" "$@"\n' "$build/example_membership" >stuck
+    printf '#!/bin/sh\ncase "$TRIVIUM_OWN_JOB" in slot=4\\ *) exec sleep 60;; esac\nexec "%s" "$@"\n' \
+        "$build/example_membership" >stuck
     chmod +x stuck
     start 4 --elastic 2 --spares 1 --hang-timeout 1 "${@:2}"
     wait_for 20 says '^epoch 0: 4 ranks' || { not_ok "$name" "does not start"; return; }
@@ -125,8 +130,10 @@ too_few() { # NAME LAUNCH_OPTIONS...
     wait_for 20 says '^epoch 0: 3 ranks' || { not_ok "$name" "does not start"; return; }
     hurt 1 KILL
     ended "$name" 1 || return
-    says '^E_COMM .*rank 1 of 3 on host .* was killed by signal 9' err || { not_ok "$name" "does not name the rank"; return; }
-    [ $# = 1 ] || says '^trivium: 2 ranks are left, of which 2 can go on .* --elastic 3 needs more' err || { not_ok "$name" "does not say why"; return; }
+    says '^E_COMM .*rank 1 of 3 on host .* was killed by signal 9' err ||
+        { not_ok "$name" "does not name the rank"; return; }
+    [ $# = 1 ] || says '^trivium: 2 ranks are left, of which 2 can go on .* --elastic 3 needs more' err ||
+        { not_ok "$name" "does not say why"; return; }
     echo "ok $name"
 }
 [[ elastic_fewer_than_asked_for_is_the_end =~ ${ONLY-} ]] && too_few elastic_fewer_than_asked_for_is_the_end --elastic 3
@@ -138,11 +145,13 @@ early() {
     # shellcheck disable=SC2016 # the script's own
     printf '#!/bin/sh\ncase "$TRIVIUM_OWN_JOB" in slot=3\\ *) kill -9 $$;; esac\nexec "%s" "$@"\n' "$build/trivium" >early
     chmod +x early
-    env --default-signal "$marker" TRIVIUM_EXE="$PWD/early" "$build/trivium" launch -n 4 --comm-transport direct --elastic 2 train --data "$demo" --dp 2 \
+    env --default-signal "$marker" TRIVIUM_EXE="$PWD/early" "$build/trivium" launch -n 4 --comm-transport direct \
+        --elastic 2 train --data "$demo" --dp 2 \
         --tp 2 --steps 2 --metrics '' >out 2>err </dev/null &
     job=$!
     ended $name 1 by_itself || return
-    says '^E_COMM .*rank 3 of 4 on host .* was killed by signal 9' err && ! says 'goes on' err || { not_ok $name "does not name the rank"; return; }
+    says '^E_COMM .*rank 3 of 4 on host .* was killed by signal 9' err && ! says 'goes on' err ||
+        { not_ok $name "does not name the rank"; return; }
     echo "ok $name"
 }
 [[ early =~ ${ONLY-} ]] && early
@@ -165,10 +174,11 @@ train=(train --data "$demo" --layers 2 --hidden 64 --heads 4 --seq 32 --global-b
 has_row() { grep -q "^{\"step\":$1," rows 2>/dev/null; }
 # trains NAME MOST RANKS LAUNCH_OPTIONS... -- TRAIN_OPTIONS... -- SLOT...: these slots are killed, each ten steps after the one before (those in
 # one word at once); agent:HOST, an agent; again:HOST, the one that has come in its place; stop:HOST, an agent is stopped; drain:HOST, its ranks
-# leave on request. Every step's loss is that of `whole` but for MOST, relative. $from: where they go on; $says: what launch says, too; $hurts: the
-# signal, and what launch says of each rank that gets it; $n_rows: how many there are, if no step may be done again. Rank 0 is slowed, so that steps take
-# longer than finding the rank to hurt: else the job may be done before. Where they must go on from memory, checkpoints are older, and none is
-# due for long after the first two times: a newer one would be taken
+# leave on request. Every step's loss is that of `whole` but for MOST, relative. $from: where they go on; $says: what
+# launch says, too; $hurts: the signal, and what launch says of each rank that gets it; $n_rows: how many there are, if
+# no step may be done again. Rank 0 is slowed, so that steps take longer than finding the rank to hurt: else the job may
+# be done before. Where they must go on from memory, checkpoints are older, and none is due for long after the first two
+# times: a newer one would be taken
 patience=60 save='--save saved' from='' says='' hurts='KILL has killed|is lost' n_rows=
 trains() {
     local name=elastic_$1 most=$2 launch=(-n "$3") options=() step=5 code
@@ -181,7 +191,8 @@ trains() {
     [[ "${options[*]}" = *--inject* ]] || options+=(--inject slow=0,4)
     [ "$from" != memory ] || options=(--save-every 12 "${options[@]}")
     rm -rf saved rows
-    env --default-signal "$marker" "$build/trivium" launch "${launch[@]}" --comm-transport direct "${train[@]}" "${options[@]}" $save \
+    env --default-signal "$marker" "$build/trivium" launch "${launch[@]}" --comm-transport direct "${train[@]}" \
+        "${options[@]}" $save \
         --metrics rows >out 2>err </dev/null &
     job=$!
     for slot in "$@"; do
@@ -268,11 +279,13 @@ edited() {
     printf 'lr = 1e-3\nmin-lr = 1e-4\nwarmup = 0\n' >my.ini
     cp "$demo" my.txt
     if [ ! -e calm.rows ]; then
-        "$build/trivium" launch -n 4 --comm-transport direct "${train[@]}" --config my.ini --data my.txt "${layout[@]}" --save-every 0 --metrics calm.rows \
+        "$build/trivium" launch -n 4 --comm-transport direct "${train[@]}" --config my.ini --data my.txt \
+            "${layout[@]}" --save-every 0 --metrics calm.rows \
             >out 2>err </dev/null || { not_ok "$name" "the run to compare with"; return; }
     fi
     rm -f rows
-    env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport direct --elastic 2 --spares 1 "${train[@]}" --config my.ini --data my.txt \
+    env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport direct --elastic 2 --spares 1 \
+        "${train[@]}" --config my.ini --data my.txt \
         "${layout[@]}" --replicate-every 1 --inject slow=0,4 --save-every 0 --metrics rows >out 2>err </dev/null &
     job=$!
     wait_for 60 has_row 15 || { not_ok "$name" "does not come to step 15"; return; }
@@ -305,7 +318,8 @@ withdraws() { # NAME WHY LAUNCH_OPTIONS... -- COMMAND...: the command is run, an
     while [ "$1" != -- ]; do launch+=("$1"); shift; done
     rm -f rows
     cp "$demo" my.txt
-    env --default-signal "$marker" "${exe:-$build/trivium}" launch -n 4 --comm-transport direct "${launch[@]}" "${train[@]}" --data my.txt --dp 4 --zero 1 \
+    env --default-signal "$marker" "${exe:-$build/trivium}" launch -n 4 --comm-transport direct "${launch[@]}" \
+        "${train[@]}" --data my.txt --dp 4 --zero 1 \
         --replicate-every 1 --inject slow=0,8 --save-every 0 --metrics rows >out 2>err </dev/null &
     job=$!
     wait_for 60 has_row 15 || { not_ok "$name" "does not come to step 15"; return; }
@@ -320,15 +334,16 @@ withdraws() { # NAME WHY LAUNCH_OPTIONS... -- COMMAND...: the command is run, an
 }
 withdraws who_comes_later_and_finds_other_data 'its data are others' --elastic 2 --respawn 1 -- other_data
 withdraws who_comes_later_and_finds_no_data 'my.txt: No such file' --elastic 2 --respawn 2 -- rm my.txt
-# A build puts another program into the place of this one, and a config file is edited: a rank that comes later runs the same as the others, with
-# the same options.
+# A build puts another program into the place of this one, and a config file is edited: a rank that comes later runs the
+# same as the others, with the same options.
 replaced() { # NAME VICTIM LAUNCH_OPTIONS...
     local name=elastic_$1
     [[ $1 =~ ${ONLY-} ]] || return
     rm -f rows
     cp "$build/trivium" mine
     printf 'lr = 1e-3\nmin-lr = 1e-4\nwarmup = 0\n' >my.ini
-    env --default-signal "$marker" "$PWD/mine" launch -n 4 --comm-transport direct --elastic 2 "${@:3}" "${train[@]}" --config my.ini --dp 4 --zero 1 --replicate-every 1 \
+    env --default-signal "$marker" "$PWD/mine" launch -n 4 --comm-transport direct --elastic 2 "${@:3}" \
+        "${train[@]}" --config my.ini --dp 4 --zero 1 --replicate-every 1 \
         --inject slow=0,12 --save-every 0 --metrics rows >out 2>err </dev/null &
     job=$!
     wait_for 60 has_row 10 || { not_ok "$name" "does not come to step 10"; return; }
@@ -349,7 +364,8 @@ folder() {
     local name=elastic_a_folder_that_fails_costs_no_step
     [[ $name =~ ${ONLY-} ]] || return
     rm -rf saved rows gone
-    env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport direct --elastic 4 --spares 1 "${train[@]}" --dp 4 --zero 1 --replicate-every 1 \
+    env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport direct --elastic 4 --spares 1 \
+        "${train[@]}" --dp 4 --zero 1 --replicate-every 1 \
         --inject slow=0,8 --save saved --metrics rows >out 2>err </dev/null &
     job=$!
     wait_for 60 test -e saved/latest || { not_ok $name "does not save"; return; }
@@ -363,7 +379,8 @@ folder() {
     [ -e saved/.lock ] || { not_ok $name "it saves without the lock"; return; }
     [ -d saved/step-00000060 ] && has_row 60 && [ "$(grep -c '"loss"' rows)" -le 61 ] || { not_ok $name "the end is missing, or more than a step was done again"; return; }
     ! says '^E_|\] E_' err || { not_ok $name "an error line"; return; }
-    "$build/trivium" launch -n 1 --comm-transport direct "${train[@]}" --resume saved --save saved --metrics '' >out 2>err </dev/null ||
+    "$build/trivium" launch -n 1 --comm-transport direct "${train[@]}" --resume saved --save saved \
+        --metrics '' >out 2>err </dev/null ||
         { not_ok $name "what it saved is not whole"; return; }
     echo "ok $name"
 }
@@ -383,8 +400,8 @@ trains two_hosts_are_as_one 1e-10 4 --host $two -- --dp 2 --tp 2 --zero 1 --
 # Its ranks train on until it is missed, so here that may be.
 all && trains a_host_without_a_sign_is_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 --heartbeat-timeout 1 -- --dp 4 --zero 1 \
     --replicate-every 1 -- stop:127.0.0.4
-# So does a rank 0 without a sign of life, and it has the lock of the checkpoints' folder: the new one takes that over. Its agent is no child of launch,
-# which would end it.
+# So does a rank 0 without a sign of life, and it has the lock of the checkpoints' folder: the new one takes that over.
+# Its agent is no child of launch, which would end it.
 # shellcheck disable=SC2016 # the script's own
 printf '#!/bin/sh\nexec 3<&0\nsetsid "$@" <&3 &\nexec sleep 300\n' >far
 chmod +x far
@@ -397,7 +414,8 @@ all && trains spares_of_a_third_host_get_the_shards 1e-10 4 --host $two,127.0.0.
 all && trains a_host_is_lost_with_its_shards 1e-10 4 --host $two --elastic 2 -- --dp 4 --zero 3 --replicate-every 1 -- agent:127.0.0.3
 all && trains a_rank_and_a_host_are_lost 1e-10 4 --host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1 --elastic 2 -- --dp 4 --zero 2 --replicate-every 1 -- \
     1 agent:127.0.0.4
-# No rank may die here, so chaos cuts connections between the hosts (with this seed), or slows ranks; each cut is an epoch of the same ranks.
+# No rank may die here, so chaos cuts connections between the hosts (with this seed), or slows ranks; each cut is an
+# epoch of the same ranks.
 from='' says='ranks [0-3] and [0-3] have lost each other; epoch [0-9]+ goes on with 4 ranks'
 trains connections_that_are_cut_are_made_again 1e-10 4 --host $two --elastic 4 --hang-timeout 5 --chaos 1360 --chaos-every 0.3 -- --dp 4 --zero 3 \
     --replicate-every 1 --
@@ -444,7 +462,8 @@ by_themselves() {
 }
 [[ by_themselves =~ ${ONLY-} ]] && by_themselves
 
-# Ctrl-C while a host is awaited: agents that are there already end as launch does, and without a word. That one is there is known when another is sent away.
+# Ctrl-C while a host is awaited: agents that are there already end as launch does, and without a word. That one is
+# there is known when another is sent away.
 too_early() {
     local name=elastic_an_interrupt_before_all_are_there right agents=() codes=
     rm -f one two
@@ -549,7 +568,8 @@ slow() { # NAME LAUNCH_OPTIONS...
     local name=elastic_$1
     all && [[ $1 =~ ${ONLY-} ]] || return 1
     rm -rf rows
-    env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport direct --elastic 4 "${@:2}" "${train[@]}" --steps 200 --dp 4 \
+    env --default-signal "$marker" "$build/trivium" launch -n 4 --comm-transport direct --elastic 4 "${@:2}" \
+        "${train[@]}" --steps 200 --dp 4 \
         --replicate-every 5 --replace-stragglers --inject slow=1,3 --save-every 0 --metrics rows >out 2>err </dev/null &
     job=$!
     ended $name 0 by_itself
@@ -570,7 +590,8 @@ fi
 waits() {
     local name=elastic_a_spare_waits_for_long
     all && [[ $name =~ ${ONLY-} ]] || return
-    env --default-signal "$marker" "$build/trivium" launch -n 1 --comm-transport direct --elastic 1 --spares 1 "${train[@]}" --save-every 0 --steps 1000000 \
+    env --default-signal "$marker" "$build/trivium" launch -n 1 --comm-transport direct --elastic 1 --spares 1 \
+        "${train[@]}" --save-every 0 --steps 1000000 \
         --comm-timeout 1 --log quiet --metrics rows --replicate-every 100 >out 2>err </dev/null &
     job=$!
     sleep 7                                    # 5 s more for the start
@@ -610,7 +631,8 @@ last() { # NAME STEP HOSTS...: rank 1 is killed after this step, if it is still 
     local name=elastic_$1
     [[ $name =~ ${ONLY-} ]] || return
     rm -rf saved rows
-    env --default-signal "$marker" "$build/trivium" launch "${@:3}" --comm-transport direct --elastic 2 --spares 1 "${train[@]}" --dp 3 --replicate-every 1 \
+    env --default-signal "$marker" "$build/trivium" launch "${@:3}" --comm-transport direct --elastic 2 --spares 1 \
+        "${train[@]}" --dp 3 --replicate-every 1 \
         --save saved --metrics rows >out 2>err </dev/null &
     job=$!
     wait_for 60 has_row "$2" || { not_ok $name "does not come to step $2"; return; }
