@@ -1,4 +1,5 @@
-"""Planted mistakes of the exercises: tests/mutants/lessons/NN-name/EXERCISE-mistake.patch (docs/how-to/add-a-lesson.md)."""
+"""Planted mistakes of the exercises: tests/mutants/lessons/NN-name/EXERCISE-mistake.patch
+(docs/how-to/add-a-lesson.md)."""
 import glob
 import os
 import re

@@ -1,8 +1,9 @@
-"""Which claim fails? Each student gets other planted mistakes of a lesson, and says for each which claim it breaks: by the test's
-name, or in the claim's words.
+"""Which claim fails? Each student gets other planted mistakes of a lesson, and says for each which claim it breaks: by
+the test's name, or in the claim's words.
 
-The patches are those of tests/mutants/lessons/NN-name, drawn by the student's name, so that what was given out need not be kept. An answer is right when the
-claim that it names fails for the reference with that mistake: the tests say so, not a list of answers."""
+The patches are those of tests/mutants/lessons/NN-name, drawn by the student's name, so that what was given out need not
+be kept. An answer is right when the claim that it names fails for the reference with that mistake: the tests say so,
+not a list of answers."""
 import hashlib
 import json
 import os
