@@ -27,3 +27,4 @@ try a-model "1 2 4" mlp
 try an-axis "2 4 8" lp a-model
 try an-op 1 relu2
 try a-schedule "1 4" eager
+try an-optimizer 1 lion
