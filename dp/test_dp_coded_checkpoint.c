@@ -228,7 +228,7 @@ TEST(test_coded_copy_has_the_planned_size) {
     struct shard_plan s = {0};
     struct run r;
     int64_t bytes[N_TIERS][N_ROLES], *host = bytes[TIER_HOST];
-    p.save_async = true;
+    plan_set_number(&p, "save-async", true);
     snprintf(p.save, sizeof p.save, "somewhere");
     enum status status = open_run(&r, p);
     if (status == OK) status = steps(&r, 1);

@@ -218,7 +218,7 @@ static void keep_file(void *self, const struct option *o, const char *text, enum
 static enum status keep_cluster(const struct plan *plan) {
     struct cluster c;
     struct plan p = *plan;
-    if (!choose_is_asked(&p) && !(p.profile && train_options(&p)->cluster[0])) return OK;
+    if (!choose_is_asked(&p) && !(train_options(&p)->profile && train_options(&p)->cluster[0])) return OK;
     TRY(plan_settle_device(&p));
     return setup_cluster(&p, &c);
 }

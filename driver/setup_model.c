@@ -5,7 +5,9 @@
 #include "lib/checkpoint/checkpoint.h"
 #include <string.h>
 
-const char *setup_from(const struct plan *p) { return p->resume[0] ? p->resume : train_options(p)->init; }
+const char *setup_from(const struct plan *p) {
+    return train_options(p)->resume[0] ? train_options(p)->resume : train_options(p)->init;
+}
 
 enum status setup_sizes(const struct checkpoint_model *m, struct options *o, enum option_source source) {
     for (int i = 0; i < N_MODEL_SIZES; i++) {
@@ -24,7 +26,7 @@ static bool names_a_model(const struct options *o, const struct plan *p) {
 enum status setup_model(struct options *o, struct plan *p) {
     char step[CHECKPOINT_PATH_MAX];
     struct checkpoint_model m;
-    bool both = p->resume[0] && train_options(p)->init[0];           /* plan_settle refuses that */
+    bool both = train_options(p)->resume[0] && train_options(p)->init[0];   /* plan_settle refuses that */
     if (!setup_from(p)[0] || both) return recipe_preset(p, o);
     TRY(checkpoint_resolve(setup_from(p), step));
     TRY(checkpoint_model(step, &m));

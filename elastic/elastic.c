@@ -75,10 +75,10 @@ static enum status elastic_check(const struct plan *plan) {
         return FAIL(E_CONFIG, "replicate-every=%" PRId64 " keeps the state between two steps, and asynchronous "
                               "steps have no such moment; use %s, or replicate-every 0",
                     every, plan_synchronous_option(plan));
-    if (plan->spike_guard > 0)
+    if (plan_says(plan, "spike-guard"))
         return FAIL(E_CONFIG, "replicate-every=%" PRId64 " goes back to the last step, and spike-guard=%g to a "
                               "checkpoint, with other samples; leave spike-guard out, or replicate-every",
-                    every, plan->spike_guard);
+                    every, plan_real(plan, "spike-guard"));
     return OK;
 }
 

@@ -198,7 +198,7 @@ static void check_bytes(struct plan p, int n) {
 TEST(test_bytes_are_those_of_the_bill) {
     for (int i = 0; i < N_COMPANIES; i += 3) check_bytes(layout_in_company(parity_plan(), i), 2);
     struct plan p = layout_in_company(parity_plan(), 0);
-    p.save_async = true;                                             /* its copy lies before them */
+    plan_set_number(&p, "save-async", true);                           /* its copy lies before them */
     snprintf(p.save, sizeof p.save, "somewhere");
     check_bytes(p, 1);
 }
@@ -260,7 +260,7 @@ TEST(test_what_has_kept_nothing_takes_nothing_along) {
 TEST(test_what_has_no_edge_between_steps_is_refused) {
     struct plan p = nth_plan(0);
     struct run r;
-    p.spike_guard = 3;
+    plan_set_number(&p, "spike-guard", 3);
     p.save_every = 1;
     snprintf(p.save, sizeof p.save, "somewhere");
     assert_ok(plan_settle(&p, comm_world_size()));

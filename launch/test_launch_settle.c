@@ -81,7 +81,7 @@ TEST(test_another_attempt_goes_on_from_the_save_folder) {
                         "train --save=S --resume=S --init= --metrics-append=on");
     assert_string_equal(changed("train --resume=other --init w --save S --sp", "", "S", 0, &before, &after),
                         "train --save=S --resume=S --init= --metrics-append=on --sp=on");
-    assert_string_equal(after.resume, "S");
+    assert_string_equal(train_options(&after)->resume, "S");
     assert_string_equal(train_options(&after)->init, "");
 }
 

@@ -2,6 +2,7 @@
  * is impossible without a flush. */
 #include "pp/pp.h"
 
+#include "lib/run/recipe.h"
 #include <stdlib.h>
 
 /* Four positive numbers (a message may take no time), or five. */
@@ -55,10 +56,10 @@ enum status pp_check_endless(const struct plan *plan) {
                     "schedule=%s takes the gradients of an update at weights of different ages, and clip=%g needs the "
                     "norm of one gradient; use clip=0, or schedule=2bw",
                     name, plan->clip);
-    if (plan->spike_guard > 0)
+    if (plan_says(plan, "spike-guard"))
         return FAIL(E_CONFIG,
                     "spike-guard=%g undoes steps that are over, and with schedule=%s the next have begun; leave "
                     "it out",
-                    plan->spike_guard, name);
+                    plan_real(plan, "spike-guard"), name);
     return OK;
 }

@@ -308,7 +308,7 @@ TEST(test_what_endless_pipelines_cannot_do_is_refused) {
     assert_fails(technique_pp.check(&q), E_CONFIG, "pipedream", "tie=off");
     q = p, q.clip = 1;
     assert_fails(technique_pp.check(&q), E_CONFIG, "pipedream", "clip=0");
-    q = p, q.spike_guard = 6;
+    q = p, plan_set_number(&q, "spike-guard", 6);
     assert_fails(technique_pp.check(&q), E_CONFIG, "spike-guard=6", "leave it out");
     q = p, pp_options(&q)->schedule = SCHEDULE_2BW;
     assert_fails(technique_pp.check(&q), E_CONFIG, "2bw", "pp=4 and 2 microbatches");

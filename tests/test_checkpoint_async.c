@@ -32,7 +32,7 @@ static enum status open_run(struct run *r, int layout, int precision) {
     struct plan p = layout_in_company(parity_plan(), layout);
     p.device = test_device()->kind == DEVICE_CUDA ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
     p.precision = precision;
-    p.save_async = true;
+    plan_set_number(&p, "save-async", true);
     snprintf(p.save, sizeof p.save, "somewhere");
     TRY(layout_open(r, p, WATCH_PEAKS));
     return steps(r, BEFORE);

@@ -152,7 +152,8 @@ TEST(test_the_profile_is_the_devices_time) {
     struct run r = {0};
     char *table = NULL;
     size_t size;
-    p.profile = 1, plan_set_number(&p, "zero", 0);                     /* whose gathers come between two rows */
+    plan_set_number(&p, "profile", 1);
+    plan_set_number(&p, "zero", 0);                                  /* whose gathers come between two rows */
     assert_ok(open_run(&r, &p));
     assert_ok(run_step(&r));
     profile_restart(&r);

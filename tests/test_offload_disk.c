@@ -175,7 +175,7 @@ static enum status train_and_save(struct plan p, const char *folder, bool async,
     struct checkpoint_saver *saver = NULL;
     struct checkpoint_saved saved;
     double first[4];
-    p.save_async = async;
+    plan_set_number(&p, "save-async", async);
     snprintf(p.save, sizeof p.save, "%s", folder);
     enum status status = layout_open(&r, p, WATCH_NOTHING);
     if (status == OK) status = steps(&r, 2, first);

@@ -70,7 +70,7 @@ static struct plan plan_of(struct plan p, const struct trial *t) {
     zero_options(&p)->offload = t->offload;
     zero_options(&p)->shard = t->node && t->shard ? SHARD_NODE : t->shard;
     zero_options(&p)->secondary = t->node && t->second ? SHARD_NODE : t->second;
-    p.ranks_per_node = t->node;
+    comm_options(&p)->ranks_per_node = t->node;
     recompute_options(&p)->kind = t->recompute;
     pp_options(&p)->schedule = t->schedule ? t->schedule : SCHEDULE_1F1B;
     pp_options(&p)->chunks = t->schedule == SCHEDULE_INTERLEAVED ? 2 : 1;
@@ -191,7 +191,7 @@ TEST(test_second_copies_keep_gathers_of_backward_within_a_part) {
 /* ---- nodes ---- */
 static int64_t shard_on_nodes(struct trial t, int placement, enum status *status) {
     struct plan p = plan_of(serial_plan(false), &t);
-    p.placement = placement;
+    comm_options(&p)->placement = placement;
     p.micro_batch = 1;
     zero_options(&p)->shard = SHARD_NODE;
     *status = plan_settle(&p, 0);

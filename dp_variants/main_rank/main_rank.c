@@ -33,9 +33,10 @@ static const struct option OPTIONS[] = {
 static bool main_wanted(const struct plan *plan) { return main_rank_options(plan)->style == DP_STYLE_MAIN; }
 
 static void main_prefer(struct plan *plan) {
-    bool open = !plan->comm_algorithm[0] || !strcmp(plan->comm_algorithm, "auto");
+    struct comm_options *c = comm_options(plan);
+    bool open = !c->algorithm[0] || !strcmp(c->algorithm, "auto");
     if (open && plan->sums == PLAN_SUMS_FAST)
-        snprintf(plan->comm_algorithm, sizeof plan->comm_algorithm, "dp=main,edp=main");
+        snprintf(c->algorithm, sizeof c->algorithm, "dp=main,edp=main");
 }
 
 static enum status main_check(const struct plan *plan) {

@@ -213,11 +213,11 @@ TEST(test_main_rank_prefers_its_algorithm_and_obeys_the_user) {
     struct plan p = replicas_plan();
     p.mesh.dp = 1, p.micro_batch = 2;
     struct plan told = p;
-    snprintf(told.comm_algorithm, sizeof told.comm_algorithm, "dp=tree");
+    snprintf(comm_options(&told)->algorithm, sizeof comm_options(&told)->algorithm, "dp=tree");
     assert_ok(plan_settle(&p, 1));
     assert_ok(plan_settle(&told, 1));
-    assert_string_equal(p.comm_algorithm, "dp=main,edp=main");
-    assert_string_equal(told.comm_algorithm, "dp=tree");
+    assert_string_equal(comm_options(&p)->algorithm, "dp=main,edp=main");
+    assert_string_equal(comm_options(&told)->algorithm, "dp=tree");
 }
 
 TEST(test_main_rank_refuses_in_one_line) {

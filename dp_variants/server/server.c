@@ -78,9 +78,10 @@ static const char *server_asynchronous(const struct plan *plan) {
 
 /* Sums as messages to and from each server, unless the user says otherwise. */
 static void server_prefer(struct plan *plan) {
-    bool open = !plan->comm_algorithm[0] || !strcmp(plan->comm_algorithm, "auto");
+    struct comm_options *c = comm_options(plan);
+    bool open = !c->algorithm[0] || !strcmp(c->algorithm, "auto");
     if (open && plan->sums == PLAN_SUMS_FAST && !server_asynchronous(plan))
-        snprintf(plan->comm_algorithm, sizeof plan->comm_algorithm, "dp=main,edp=main");
+        snprintf(c->algorithm, sizeof c->algorithm, "dp=main,edp=main");
 }
 
 /* ---- rewrite: owners ---- */

@@ -97,7 +97,8 @@ static enum status clock_of(struct run *r, void *self, struct step_record *s) {
 /* ---- create, destroy ---- */
 static bool meets(const void *self, int64_t clock) {
     const struct plan *p = self;
-    return (p->eval_every && clock % p->eval_every == 0) || (p->save[0] && p->save_every && clock % p->save_every == 0);
+    int64_t every = plan_number(p, "eval-every");
+    return (every && clock % every == 0) || (p->save[0] && p->save_every && clock % p->save_every == 0);
 }
 
 static enum status read_files(struct server_loop *x) {

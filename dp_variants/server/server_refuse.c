@@ -1,6 +1,7 @@
 /* What servers cannot do, a line each: the value, the limit, and what to do instead. */
 #include "dp_variants/server/server.h"
 
+#include "lib/run/recipe.h"
 #include <inttypes.h>
 
 static const char *mode_name(const struct plan *plan) {
@@ -52,7 +53,10 @@ static enum status check_own(const struct plan *p) {
 
 /* ---- updates of their own time ---- */
 static const char *no_meeting(const struct plan *p) {
-    return p->trace[0] ? "trace" : p->save_async ? "save-async" : p->spike_guard > 0 ? "spike-guard" : NULL;
+    static const char *const meet[] = {"trace", "save-async", "spike-guard"};
+    for (size_t i = 0; i < sizeof meet / sizeof *meet; i++)
+        if (plan_says(p, meet[i])) return meet[i];
+    return NULL;
 }
 
 static enum status check_asynchronous(const struct plan *p, const char *mode) {
@@ -74,9 +78,9 @@ static enum status check_asynchronous(const struct plan *p, const char *mode) {
     if (no_meeting(p))
         return FAIL(E_CONFIG, "%s has ranks meet at steps, and with server-mode=%s they meet for evaluations and saves "
                     "alone; leave it out, or use server-mode sync", no_meeting(p), mode);
-    if (server_options(p)->order[0] && (p->resume[0] || p->time_limit > 0))
+    if (server_options(p)->order[0] && (plan_says(p, "resume") || plan_says(p, "time-limit")))
         return FAIL(E_CONFIG, "server-order plays a run from its first step to its last, and %s does not; leave one of "
-                    "them out", p->resume[0] ? "resume" : "time-limit");
+                    "them out", plan_says(p, "resume") ? "resume" : "time-limit");
     return OK;
 }
 

@@ -7,6 +7,7 @@
 #include "lib/comm/comm_backend.h"
 #include "pp/pp.h"
 #include "dp_variants/server/server.h"
+#include "driver/train/train_options.h"
 #include "dp_variants/server/test_server.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -184,10 +185,10 @@ TEST(test_servers_refuse_in_one_line) {
     REFUSES(p.mesh.tp = 2, "tp=2", "server-mode=async", "sync");
     REFUSES(p.precision = PRECISION_BF16, "precision=bf16", "async");
     REFUSES(p.device = PLAN_DEVICE_CUDA, "device=cuda", "async");
-    REFUSES(p.spike_guard = 3, "spike-guard", "async");
-    REFUSES(p.save_async = 1, "save-async", "async");
-    REFUSES(p.trace[0] = 'x', "trace", "async");
-    REFUSES((o->order[0] = p.resume[0] = 'x'), "server-order", "resume");
+    REFUSES(plan_set_number(&p, "spike-guard", 3), "spike-guard", "async");
+    REFUSES(plan_set_number(&p, "save-async", 1), "save-async", "async");
+    REFUSES(train_options(&p)->trace[0] = 'x', "trace", "async");
+    REFUSES((o->order[0] = train_options(&p)->resume[0] = 'x'), "server-order", "resume");
 }
 
 TEST(test_servers_and_others_that_sum_are_refused) {

@@ -102,7 +102,7 @@ static enum status create_trial(const struct calibration *q, enum plan_precision
     s->plan.device = q->device;
     s->plan.precision = precision;
     s->plan.fuse = false;                                            /* a row is one operation's */
-    s->plan.profile = q->device == PLAN_DEVICE_CUDA;                 /* by events */
+    plan_set_number(&s->plan, "profile", q->device == PLAN_DEVICE_CUDA);   /* by events */
     TRY(plan_settle(&s->plan, ranks));
     TRY(run_create(r, &train_recipe, &s->plan, WATCH_NOTHING));
     run_set_data(r, &s->train, &s->val);

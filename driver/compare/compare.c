@@ -167,7 +167,7 @@ static enum status open_run(struct request *q, struct compare_row *row, struct r
     row->apart = plan_number(p, "local-steps") > 0;
     row->layout = mesh_place_of(&p->mesh, 0);
     row->ranks = calloc((size_t)comm_world_size(), sizeof *row->ranks);
-    deadline_set(p->comm_timeout, "set-up of a strategy");           /* making groups has no deadline of its own */
+    deadline_set(comm_options(p)->timeout, "set-up of a strategy");  /* making groups has no deadline of its own */
     enum status status = is_used(row) ? run_open(r, WATCH_PEAKS) : run_idle(r, p);
     deadline_lift();
     TRY(status);

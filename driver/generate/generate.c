@@ -162,7 +162,7 @@ static enum status prepare(struct generation *g, int argc, char **argv) {
     enum status status = read_request(g, argc, argv, step);
     TRY(fail_agree(group_world(), status));
     const struct plan *p = &g->request.plan;
-    deadline_set(p->comm_timeout, "set-up");
+    deadline_set(comm_options(p)->timeout, "set-up");
     TRY(plan_use_comm(p, false, 1));
     setup_threads(p, comm_local_size());
     TRY(run_create(&g->run, &generate_recipe, p, WATCH_NOTHING));

@@ -189,7 +189,7 @@ static enum status refuse_what_it_does_not_read_here(const struct request *q, co
     struct comm_rule rule[COMM_MAX_AXES];
     struct plan plan = q->plan;
     TRY(plan_settle_comm(&plan));
-    TRY(comm_rules_parse(plan.comm_algorithm, rule));
+    TRY(comm_rules_parse(comm_options(&plan)->algorithm, rule));
     return show_refuse_unread(o, what, &(struct show_asked){q->svg[0], q->params > 0, q->mib > 0, q->crossings,
                                                             rule[0].algorithm});
 }

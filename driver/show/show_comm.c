@@ -22,12 +22,13 @@ enum { ELEMENT = NETWORK_ELEMENT, SEGMENT = HOP_SEGMENT_BYTES / ELEMENT, LINE = 
 
 /* Reading two and writing one of memory for each that is added. */
 static enum status links_of(const struct plan *plan, struct hop_links *links, char *source, size_t bytes) {
+    const struct comm_options *c = comm_options(plan);
     struct cluster cluster;
     TRY(setup_cluster(plan, &cluster));
     const struct level *in = &cluster.level[LEVEL_NODE], *out = &cluster.level[cluster.n_levels - 1];
     *links = (struct hop_links){{in->alpha_s, out->alpha_s}, {1 / in->bytes_per_s, 1 / out->bytes_per_s},
                                 3 / (cluster.memory_bytes_per_s * cluster.stream_part), false};
-    snprintf(source, bytes, "%s", plan->link_inside[0] && plan->link_between[0] ? "as given" : cluster.name);
+    snprintf(source, bytes, "%s", c->link_inside[0] && c->link_between[0] ? "as given" : cluster.name);
     return plan_links(plan, links);
 }
 
@@ -70,7 +71,8 @@ static enum status answer_of(const struct comm_algorithm *algorithm, const struc
 void network_print(const struct plan *plan, const struct network *net, double bytes, const char *source) {
     printf("%s of %.6g MiB (fp32) among %d ranks on %d node%s", comm_op_name(net->shape.op), bytes / 1048576,
            net->shape.n, net->n_nodes, net->n_nodes == 1 ? "" : "s");
-    if (net->n_nodes > 1) printf(", %s", plan->placement == PLACEMENT_CYCLIC ? "dealt round the nodes" : "in blocks");
+    bool cyclic = comm_options(plan)->placement == PLACEMENT_CYCLIC;
+    if (net->n_nodes > 1) printf(", %s", cyclic ? "dealt round the nodes" : "in blocks");
     printf("\nlinks (%s): inside a node %.3g us and %.3g GB/s", source, 1e6 * net->links.latency_s[0],
            1e-9 / net->links.s_per_byte[0]);
     if (net->n_nodes > 1)
@@ -157,7 +159,7 @@ enum status show_comm_operation(const struct plan *plan, const struct comm_quest
     struct comm_rule rule[COMM_MAX_AXES];
     char source[64];
     TRY(plan_settle_comm(plan));
-    TRY(comm_rules_parse(plan->comm_algorithm, rule));
+    TRY(comm_rules_parse(comm_options(plan)->algorithm, rule));
     if (q->rank >= q->n_ranks)
         return FAIL(E_CONFIG, "rank=%d is not one of the %d ranks; use 0 to %d", q->rank, q->n_ranks, q->n_ranks - 1);
     enum status status = network_open(plan, q->op, q->n_ranks, q->bytes, &net, source, sizeof source);

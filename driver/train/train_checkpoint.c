@@ -31,14 +31,15 @@ static void warn_of_others(const char *save) {
 
 enum status train_take_checkpoint(struct training *t) {
     const struct plan *p = &t->setup.plan;
+    const struct train_options *o = train_options(p);
     char step[CHECKPOINT_PATH_MAX];
-    bool resume = p->resume[0] != 0;
+    bool resume = o->resume[0] != 0;
     if (!resume && p->save[0]) warn_of_others(p->save);
-    if (!resume && train_options(p)->other_data && comm_is_rank_0())
+    if (!resume && o->other_data && comm_is_rank_0())
         log_warn("other-data has no part in a run without --resume");
     if (!setup_from(p)[0]) return OK;
     enum status status = checkpoint_resolve(setup_from(p), step);
-    if (status == OK && resume) status = checkpoint_check_data(&t->run, step, train_options(p)->other_data);
+    if (status == OK && resume) status = checkpoint_check_data(&t->run, step, o->other_data);
     TRY(fail_agree(group_world(), status));
     TRY(checkpoint_load(&t->run, step, resume ? CHECKPOINT_ALL : CHECKPOINT_WEIGHTS));
     t->first_step = t->saver.step = t->run.n_done;
@@ -101,7 +102,7 @@ static enum status note_save(struct training *t, enum status status, int64_t ste
 
 /* The last one is waited for in any case, and needs no copy. */
 static bool saves_beside(const struct training *t) {
-    return t->setup.plan.save_async && !t->stop.agreed && t->run.n_done < t->setup.plan.steps;
+    return train_options(&t->setup.plan)->save_async && !t->stop.agreed && t->run.n_done < t->setup.plan.steps;
 }
 
 /* Rank 0's part, whose failure is every rank's. */
@@ -121,8 +122,9 @@ static enum status lock_again(struct training *t) {
 /* The newest step in the folder that is of this run: it has resumed there. */
 static int64_t newest_own_step(const struct training *t) {
     const struct plan *p = &t->setup.plan;
+    const struct train_options *o = train_options(p);
     char step[CHECKPOINT_PATH_MAX];
-    bool is_there = p->resume[0] && checkpoint_resolve(p->resume, step) == OK && checkpoint_is_in(step, p->save);
+    bool is_there = o->resume[0] && checkpoint_resolve(o->resume, step) == OK && checkpoint_is_in(step, p->save);
     status_clear();
     return is_there ? t->first_step : -1;
 }
@@ -171,13 +173,14 @@ static enum status hear_who_was_asked(struct training *t) {
 /* The rank that was asked tells the others; rank 0's clock is the one that counts. */
 enum status train_listen(struct training *t) {
     const struct plan *p = &t->setup.plan;
+    const struct train_options *o = train_options(p);
     int32_t stop = stop_was_asked();
     if (!p->save[0])
         return stop ? FAIL(E_IO,
                            "asked to stop after step %" PRId64 ", and there is nowhere to save; give --save a folder",
                            t->run.n_done)
                     : OK;
-    if (comm_is_rank_0() && p->time_limit > 0) stop |= clock_s() - t->clock.born_s >= p->time_limit;
+    if (comm_is_rank_0() && o->time_limit > 0) stop |= clock_s() - t->clock.born_s >= o->time_limit;
     TRY(hear_who_was_asked(t));
     t->stop.asked = stop;
     return comm_all_reduce_start(group_world(), &t->stop.asked, 1, INT32, COMM_MAX, &t->stop.asking);

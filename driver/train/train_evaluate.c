@@ -14,7 +14,7 @@
 bool train_evaluation_is_due(const struct training *t, int64_t n_step) {
     const struct plan *p = &t->setup.plan;
     if (data_split_samples(&t->setup.val) == 0) return false;
-    return n_step == p->steps || (p->eval_every && n_step % p->eval_every == 0);
+    return n_step == p->steps || (train_options(p)->eval_every && n_step % train_options(p)->eval_every == 0);
 }
 
 /* After the last step a new epoch would have nothing else to do. */

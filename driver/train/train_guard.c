@@ -14,7 +14,7 @@
 enum { MOST_RETURNS = 3 };
 
 enum status train_guard_begin(struct training *t) {
-    if (t->setup.plan.spike_guard == 0) return OK;
+    if (train_options(&t->setup.plan)->spike_guard == 0) return OK;
     t->saver.step = -1;
     TRY(train_save(t));                                              /* something to go back to */
     t->saver.leaves_unsaved = t->saver.failed;
@@ -60,7 +60,7 @@ static bool may_go_back(struct training *t) {
 }
 
 enum status train_guard(struct training *t, enum status status, bool *went_back) {
-    double k = t->setup.plan.spike_guard, limit = spike_limit(&t->guard.spike, k), loss = t->run.loss;
+    double k = train_options(&t->setup.plan)->spike_guard, limit = spike_limit(&t->guard.spike, k), loss = t->run.loss;
     *went_back = false;
     if (k == 0 || (status != OK && status != E_NUMERIC) || (status == OK && t->run.skipped)) return status;
     if (status == OK && loss <= limit) {

@@ -89,7 +89,7 @@ static enum status where_to_begin(const struct plan *plan, struct beginning *out
 static void change(struct plan *p, int64_t dp, const struct beginning *b) {
     const bool resumes = b->saved && !b->from_memory;
     p->mesh.dp = dp;
-    if (resumes) memcpy(p->resume, p->save, sizeof p->resume);
+    if (resumes) memcpy(train_options(p)->resume, p->save, sizeof train_options(p)->resume);
     if (resumes) train_options(p)->init[0] = 0;
     if (resumes || b->adds_rows) train_options(p)->metrics_append = 1;
 }

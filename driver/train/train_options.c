@@ -39,7 +39,7 @@ static const struct option OPTIONS[] = {
     {"val-fraction", OPTION_REAL, "0.1", 0, 0.9, NULL, "", "part of data held out; 0: no evaluation", "data",
      OWN(val_fraction)},
     {"eval-every", OPTION_INT, "250", 0, BIG, NULL, "steps",
-     "evaluate every N steps and after the last; 0: only after the last", "data", AT(eval_every)},
+     "evaluate every N steps and after the last; 0: only after the last", "data", OWN(eval_every)},
     {"eval-batches", OPTION_INT, "0", 0, BIG, NULL, "batches",
      "global batches of an evaluation; 0: all of the validation data", "data", OWN(eval_batches)},
 
@@ -49,22 +49,22 @@ static const struct option OPTIONS[] = {
      "checkpoints", AT(save_every)},
     {"save-async", OPTION_BOOL, "off", 0, 0, NULL, "",
      "copy the state and continue training while a thread writes it; costs memory for the copy", "checkpoints",
-     AT(save_async)},
+     OWN(save_async)},
     {"keep", OPTION_INT, "2", 0, BIG, NULL, "", "newest checkpoints of this run that are kept; 0: all",
      "checkpoints", OWN(keep)},
     {"spike-guard", OPTION_REAL, "0", 0, 1e6, NULL, "",
      "if the loss exceeds the mean of the last 64 by X standard deviations, or is not finite: restore the last "
      "checkpoint and skip the samples since; 0: off",
-     "checkpoints", AT(spike_guard)},
+     "checkpoints", OWN(spike_guard)},
     {"time-limit", OPTION_REAL, "0", 0, 1e9, NULL, "s",
      "save and exit with code 75 after this time; 0: none. SIGUSR1 requests the same at any time", "checkpoints",
-     AT(time_limit)},
+     OWN(time_limit)},
     {"mtbf", OPTION_REAL, "0", 0, 1e12, NULL, "s",
      "mean time between failures of the machines in use: the summary then says how often to save; 0: unknown",
      "checkpoints", OWN(mtbf)},
     {"resume", OPTION_TEXT, "", 0, 0, NULL, "",
      "continue from a checkpoint, saved in any layout: a step's folder, or what save named; the model's sizes are its "
-     "own, and need not be said", "checkpoints", AT(resume)},
+     "own, and need not be said", "checkpoints", OWN(resume)},
     {"other-data", OPTION_BOOL, "off", 0, 0, NULL, "",
      "resume with data, a split, a tokenizer or masks other than the checkpoint's, which is refused without it",
      "checkpoints", OWN(other_data)},
@@ -79,13 +79,13 @@ static const struct option OPTIONS[] = {
      OWN(metrics_append)},
     {"profile", OPTION_BOOL, "off", 0, 0, NULL, "",
      "at the end, where rank 0's time went: each operation and step of a layer, forward and backward", "output",
-     AT(profile)},
+     OWN(profile)},
     {"nvtx", OPTION_BOOL, "off", 0, 0, NULL, "",
      "steps, microbatches and rows as NVTX ranges, for nsys: what is queued in each has its name", "output", OWN(nvtx)},
     {"trace", OPTION_TEXT, "", 0, 0, NULL, "",
      "file for a time line of some steps, all ranks on one clock: Perfetto's (and Chrome's) JSON; empty: "
      "none",
-     "output", AT(trace)},
+     "output", OWN(trace)},
     {"trace-first", OPTION_INT, "0", 0, BIG, NULL, "step",
      "the first step that is traced, counted from 1; 0: this run's third, or earlier in a run too short for that",
      "output", OWN(trace_first)},
@@ -101,7 +101,7 @@ static enum status check_inject(const struct plan *p) {
     const char *text = train_options(p)->inject;
     struct straggler_inject inject;
     TRY(straggler_inject_parse(text, plan_ranks(p), &inject));
-    if (inject.what == INJECT_SLOW_LINK && !p->link_inside[0] && !p->link_between[0])
+    if (inject.what == INJECT_SLOW_LINK && !plan_emulates_links(p))
         return FAIL(E_CONFIG, "inject=%.64s makes an emulated link slower, and there is none; give --link-inside or "
                     "--link-between", text);
     return OK;
@@ -112,14 +112,14 @@ static enum status check_trace(const struct plan *p) {
     if (o->nvtx && !nvtx_is_built())
         return FAIL(E_CONFIG, "nvtx=on, and this build has no NVTX: nvtx3/nvToolsExt.h was not found; put its folder "
                               "into CPATH and make again, or leave nvtx out");
-    if (o->nvtx && p->trace[0])
+    if (o->nvtx && o->trace[0])
         return FAIL(E_CONFIG,
                     "nvtx=on with trace=%.64s: both record a run's rows, and one can; leave nvtx out, or trace",
-                    p->trace);
-    if (!p->trace[0] && o->trace_first > 0)
+                    o->trace);
+    if (!o->trace[0] && o->trace_first > 0)
         return FAIL(E_CONFIG, "trace-first=%" PRId64 " without trace; give --trace a file, or leave trace-first out",
                     o->trace_first);
-    if (p->trace[0] && o->trace_first > p->steps)
+    if (o->trace[0] && o->trace_first > p->steps)
         return FAIL(E_CONFIG,
                     "trace-first=%" PRId64 " is after the last step, and steps=%" PRId64 "; use a smaller one, or 0",
                     o->trace_first, p->steps);
@@ -127,20 +127,20 @@ static enum status check_trace(const struct plan *p) {
 }
 
 static enum status check_checkpoints(const struct plan *p) {
-    const char *init = train_options(p)->init;
+    const struct train_options *o = train_options(p);
     if (p->save_every > 0 && !p->save[0])
         return FAIL(E_CONFIG, "save-every=%" PRId64 ", and no place to save; give --save a folder", p->save_every);
-    if (p->save_async && !p->save[0]) return FAIL(E_CONFIG, "save-async, and no place to save; give --save a folder");
-    if (p->spike_guard > 0 && (!p->save[0] || p->save_every == 0))
+    if (o->save_async && !p->save[0]) return FAIL(E_CONFIG, "save-async, and no place to save; give --save a folder");
+    if (o->spike_guard > 0 && (!p->save[0] || p->save_every == 0))
         return FAIL(E_CONFIG,
                     "spike-guard=%g goes back to the last checkpoint, and none is made; give --save and --save-every",
-                    p->spike_guard);
-    if (p->time_limit > 0 && !p->save[0])
+                    o->spike_guard);
+    if (o->time_limit > 0 && !p->save[0])
         return FAIL(E_CONFIG, "time-limit=%g s, and no place to save what is done by then; give --save a folder",
-                    p->time_limit);
-    if (p->resume[0] && init[0])
-        return FAIL(E_CONFIG, "resume=%.64s continues a run, and init=%.64s begins one; give one of them", p->resume,
-                    init);
+                    o->time_limit);
+    if (o->resume[0] && o->init[0])
+        return FAIL(E_CONFIG, "resume=%.64s continues a run, and init=%.64s begins one; give one of them", o->resume,
+                    o->init);
     return OK;
 }
 

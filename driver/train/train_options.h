@@ -1,5 +1,5 @@
-/* Options of a training job and its files that only the driver reads: a struct of the driver's own, in the plan.
- * (Options that lib/run or a technique also reads, such as save-every, are in struct plan itself.) */
+/* Options of a training job and its files: a struct of the driver's own, in the plan. (Options that lib/run or a
+ * technique also reads are in struct plan itself, such as save-every, or are asked for by name: plan_option.) */
 #ifndef TRIVIUM_DRIVER_TRAIN_OPTIONS_H
 #define TRIVIUM_DRIVER_TRAIN_OPTIONS_H
 
@@ -13,16 +13,17 @@ struct train_options {
     char data[OPTION_TEXT_MAX], val_data[OPTION_TEXT_MAX], tokenizer[OPTION_TEXT_MAX];
     int data_as;                         /* enum data_as (lib/data/data.h) */
     double val_fraction;
-    int64_t eval_batches;
+    int64_t eval_every, eval_batches;
     /* checkpoints */
-    char init[OPTION_TEXT_MAX];
+    char resume[OPTION_TEXT_MAX], init[OPTION_TEXT_MAX];
     int64_t keep;
+    int save_async;
     int other_data;                      /* may a run that goes on have other data? */
-    double mtbf;
+    double mtbf, time_limit, spike_guard;
     /* output */
-    char metrics[OPTION_TEXT_MAX], inject[OPTION_TEXT_MAX];
+    char metrics[OPTION_TEXT_MAX], inject[OPTION_TEXT_MAX], trace[OPTION_TEXT_MAX];
     int64_t trace_first, trace_steps;
-    int metrics_append, nvtx, log;       /* log: enum log_level */
+    int metrics_append, profile, nvtx, log;       /* log: enum log_level */
 };
 
 extern const struct job train_job;

@@ -89,7 +89,7 @@ static void announce(const struct training *t, int threads, const char *attentio
         printf("offload: %s a rank in %s, by %s%s\n", file_size(&t->run), offload_options(p)->path,
                disk_engine_name(t->run.disk), disk_is_direct(t->run.disk) ? "" : ", through the page cache");
     const struct pipeline_views *views = recipe_draws_pipeline();
-    if (views) views->announce(&t->run, run_overlaps(&t->run) && p->spike_guard == 0);
+    if (views) views->announce(&t->run, run_overlaps(&t->run) && train_options(p)->spike_guard == 0);
     if (plan_emulates(p))
         printf("emulated: nodes and links are what --ranks-per-node and --link-... say, and so are seconds\n");
     printf("data: %s, %" PRId64 " training and %" PRId64 " validation samples\n", data_path(t->setup.data),
@@ -144,7 +144,7 @@ static enum status open_files(struct training *t) {
 /* A first batch with tokens of another model ends the job. Steps are worth more than evaluations: a warning names data
  * that no evaluation can read, and training goes on. Each evaluation then fails by itself (train_evaluate.c). */
 static enum status look_at_data(const struct training *t) {
-    if (!t->setup.plan.resume[0]) TRY(run_check_first_batch(&t->run));
+    if (!train_options(&t->setup.plan)->resume[0]) TRY(run_check_first_batch(&t->run));
     enum status status = run_check_validation(&t->run, train_options(&t->setup.plan)->eval_batches);
     return status == E_DATA ? OK : status;
 }
@@ -153,7 +153,7 @@ static enum status look_at_data(const struct training *t) {
 static enum status forecast_profile(struct training *t) {
     const struct plan *p = &t->setup.plan;
     struct cluster c;
-    if (!p->profile || !train_options(p)->cluster[0]) return OK;
+    if (!train_options(p)->profile || !train_options(p)->cluster[0]) return OK;
     TRY(setup_cluster(p, &c));
     return price_profile(&t->run, &c, &t->profile.forecast);
 }
@@ -161,7 +161,7 @@ static enum status forecast_profile(struct training *t) {
 enum status train_prepare(struct training *t) {
     TRY(fail_agree(group_world(), setup_settle(&t->setup, comm_world_size())));
     const struct plan *p = &t->setup.plan;
-    deadline_set(p->comm_timeout, "set-up");
+    deadline_set(comm_options(p)->timeout, "set-up");
     TRY(plan_use_comm(p, false, straggler_link_slowdown(p)));
     if (comm_is_rank_0()) train_tell_shape(t);
     int threads = setup_threads(p, comm_local_size());

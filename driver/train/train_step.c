@@ -47,7 +47,8 @@ static bool may_start_another(const struct training *t) {
     const struct plan *p = &t->setup.plan;
     int64_t n = r->n_step;
     if (p->device != PLAN_DEVICE_CUDA && !run_overlaps(r)) return false;
-    if (r->may_skip || p->spike_guard > 0 || t->stop.agreed || t->epoch.ends || n >= p->steps) return false;
+    if (r->may_skip || train_options(p)->spike_guard > 0 || t->stop.agreed || t->epoch.ends) return false;
+    if (n >= p->steps) return false;
     return !train_evaluation_is_due(t, n) && !train_save_is_due(t, n) && !train_trace_is_due(t, n) &&
            !(t->keeper && t->keeper->is_due(r, n));
 }

@@ -39,7 +39,7 @@ void train_summarise(const struct training *t) {
     if (t->run.schedule.validates)
         printf("optim-sync: %" PRId64 " of %" PRId64 " updates were guessed wrong and redone\n", t->run.n_redone,
                steps);
-    if (p->profile)
+    if (train_options(p)->profile)
         profile_print(&t->run, t->profile.n_steps, t->profile.spent_s,
                       t->profile.forecast.row_s ? &t->profile.forecast : NULL, stdout);
     fflush(stdout);

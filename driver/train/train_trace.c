@@ -46,8 +46,9 @@ static enum status begin_nvtx(struct training *t) {
 
 enum status train_trace_prepare(struct training *t) {
     const struct plan *p = &t->setup.plan;
-    if (train_options(p)->nvtx) return begin_nvtx(t);
-    if (!p->trace[0]) return OK;
+    const struct train_options *o = train_options(p);
+    if (o->nvtx) return begin_nvtx(t);
+    if (!o->trace[0]) return OK;
     choose_steps(t);
     if (t->tracer.first < t->run.n_done || t->tracer.end <= t->tracer.first) {
         if (comm_is_rank_0())
@@ -55,7 +56,7 @@ enum status train_trace_prepare(struct training *t) {
                      p->steps);
         return OK;
     }
-    enum status status = try_file(p->trace);
+    enum status status = try_file(o->trace);
     if (status == OK) status = trace_create(&t->run, t->tracer.end - t->tracer.first, &t->tracer.trace);
     if (comm_epoch() == 0) return fail_agree(group_world(), status);
     status = fail_warn(group_world(), status);                       /* the job has steps to lose */
@@ -77,8 +78,9 @@ static enum status tell(const struct training *t, const struct trace_data *d) {
     if (log_get_level() < LOG_INFO) return OK;
     printf("trace %s: steps %" PRId64 " to %" PRId64 ", %d rank%s, %" PRId64
            " spans (%.1f MiB per rank in addition to the plan), clocks within %.1f us; open it in ui.perfetto.dev\n",
-           t->setup.plan.trace, d->first_step + 1, d->first_step + d->n_steps, d->n_ranks, d->n_ranks == 1 ? "" : "s",
-           spans, (double)trace_room_bytes(t->tracer.trace) / (1 << 20), 1e6 * uncertainty_s);
+           train_options(&t->setup.plan)->trace, d->first_step + 1, d->first_step + d->n_steps, d->n_ranks,
+           d->n_ranks == 1 ? "" : "s", spans, (double)trace_room_bytes(t->tracer.trace) / (1 << 20),
+           1e6 * uncertainty_s);
     enum status status = OK;
     if (!dropped && recipe_draws_pipeline()) status = recipe_draws_pipeline()->bubble(&t->setup.plan, d);
     fflush(stdout);
@@ -91,7 +93,7 @@ static enum status finish(struct training *t) {
     t->tracer.runs = false;
     enum status status = trace_gather(t->tracer.trace, &data);
     if (status == OK && data.n_ranks > 0 && data.n_steps > 0) {
-        enum status written = trace_write(&data, &t->setup.plan, t->setup.plan.trace);
+        enum status written = trace_write(&data, &t->setup.plan, train_options(&t->setup.plan)->trace);
         if (written == OK) status = tell(t, &data);
         train_pass_over(t, written);
     }

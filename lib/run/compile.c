@@ -276,8 +276,8 @@ static enum status bill_and_plan(struct run *r) {
     r->bill.disk_written_bytes += r->blocks.written_bytes;
     TRY(memory_plan_rest(&r->program, r->chunks, &r->schedule, r->bill.technique_comm_bytes, run_work_bytes(r),
                          &r->memory));
-    int64_t copy = r->plan.save_async && r->plan.save[0] ? memory_save_bytes(&r->program, r->bill.technique_save_bytes)
-                                                         : 0;
+    bool copies = r->plan.save[0] && plan_says(&r->plan, "save-async");
+    int64_t copy = copies ? memory_save_bytes(&r->program, r->bill.technique_save_bytes) : 0;
     r->memory.bytes[TIER_HOST][ROLE_SAVE] = r->bill.snapshot_bytes ? arena_align(copy) + r->bill.snapshot_bytes : copy;
     bill_rows(&r->program, r->chunks, &r->schedule, &r->bill);
     bill_sends(&r->program, &r->schedule, &r->bill);

@@ -25,7 +25,7 @@ enum plan_attention { ATTENTION_BLOCKED, ATTENTION_MATERIALISED };
 enum {
     PLAN_MAX_STAGES = 512,
     PLAN_MAX_MICROBATCHES = 1 << 20,     /* a schedule has rows for each, and searching more takes too long */
-    PLAN_OWN_BYTES = 16384,
+    PLAN_OWN_BYTES = 24576,
     PLAN_AUTO = -1                       /* micro_batch: the planner's to choose, before the plan is settled */
 };
 
@@ -38,7 +38,7 @@ struct epoch_shape;                      /* lib/comm/membership/membership.h */
 struct own_options { const struct option *option; int n; size_t bytes; };
 
 /* Options of several owners, first in the plan's `own`: of models; of the techniques that sum gradients; of those that
- * offload. */
+ * offload; and of lib/comm. */
 struct model_options {
     int64_t kv_heads, ffn, rope_theta;   /* 0 of the first two: plan_kv_heads, plan_ffn */
     int64_t experts, experts_per_token;  /* experts 0: a dense MLP */
@@ -50,7 +50,19 @@ struct model_options {
 };
 struct grad_options { double bucket_mb, topk; int codec, feedback; };   /* MiB; percent; codec_kind; plan_feedback */
 struct offload_options { double window; char path[OPTION_TEXT_MAX]; int io; };   /* MiB; ""; disk_engine_choice */
-struct shared_options { struct model_options model; struct grad_options grad; struct offload_options offload; };
+struct comm_options {
+    double timeout;                      /* s */
+    int64_t ranks_per_node;              /* 0: nodes are hosts */
+    int placement;
+    char algorithm[OPTION_TEXT_MAX];
+    char link_inside[OPTION_TEXT_MAX], link_between[OPTION_TEXT_MAX];   /* "": as they are */
+};
+struct shared_options {
+    struct model_options model;
+    struct grad_options grad;
+    struct offload_options offload;
+    struct comm_options comm;
+};
 
 struct plan {
     /* model */
@@ -67,19 +79,12 @@ struct plan {
     /* machine */
     int device, comm, attention_core, fuse, gemm;   /* attention_core: enum attention_core */
     char gemm_algorithms[OPTION_TEXT_MAX];   /* products.h; "": none */
-    double comm_timeout;
-    char comm_algorithm[OPTION_TEXT_MAX];
-    int64_t ranks_per_node;              /* 0: nodes are hosts */
-    int placement;
-    char link_inside[OPTION_TEXT_MAX], link_between[OPTION_TEXT_MAX];   /* "": as they are */
     int64_t threads;                     /* OpenMP's, a rank; 0: not said, see run_compile and run_create */
     int check_collectives, check_types;
     /* the job: the part that lib reads; a recipe's job has the options (recipe.h) */
     double memory_limit;                 /* MiB; 0: none */
-    int64_t eval_every, save_every;
-    char save[OPTION_TEXT_MAX], resume[OPTION_TEXT_MAX], trace[OPTION_TEXT_MAX];
-    int save_async, profile;
-    double time_limit, spike_guard;
+    int64_t save_every;
+    char save[OPTION_TEXT_MAX];
 
     const struct model *arch;            /* whose preset `model` is (recipe_preset); until then the recipe's first */
     /* struct shared_options; then those of the recipe's job, techniques and models, each in its own part (plan_own) */
@@ -105,6 +110,9 @@ static inline struct grad_options *grad_options(const struct plan *p) {
 }
 static inline struct offload_options *offload_options(const struct plan *p) {
     return &((struct shared_options *)p->own)->offload;
+}
+static inline struct comm_options *comm_options(const struct plan *p) {
+    return &((struct shared_options *)p->own)->comm;
 }
 /** The struct of these options' owner, in the plan: pp_options(plan) and the like. (Not const, as with strchr:
  *  a caller with a plan that is not const may change this.) NULL: their owner is not in the plan's recipe. */
@@ -143,6 +151,9 @@ enum status plan_links(const struct plan *, struct hop_links *);
 struct nodes plan_nodes(const struct plan *);
 /** Are nodes or links emulated? Then results must say so. Pure. */
 bool plan_emulates(const struct plan *);
+static inline bool plan_emulates_links(const struct plan *p) {
+    return comm_options(p)->link_inside[0] || comm_options(p)->link_between[0];
+}
 /** The part of plan_settle that looks at these options. @errors E_CONFIG */
 enum status plan_settle_comm(const struct plan *);
 /** The node of a rank of the layout: emulated, or its host if this job is as large; -1: unknown. */

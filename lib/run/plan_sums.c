@@ -49,11 +49,12 @@ static enum status check_order(const struct plan *p) {
 
 /* Sums over ranks have an algorithm of their own (comm_fix_sums). */
 static enum status check_algorithm(const struct plan *p) {
-    if (!p->comm_algorithm[0] || !strcmp(p->comm_algorithm, "auto")) return OK;
+    const struct comm_options *c = comm_options(p);
+    if (!c->algorithm[0] || !strcmp(c->algorithm, "auto")) return OK;
     return FAIL(E_CONFIG,
                 "sums=fixed adds ranks as a tree, and comm-algorithm=%.64s says how else; use comm-algorithm=auto, or "
                 "sums=fast",
-                p->comm_algorithm);
+                c->algorithm);
 }
 
 enum status plan_check_sums(const struct plan *p) {

@@ -57,16 +57,32 @@ enum status recipe_options_join(const struct recipe *recipe, struct option_table
 }
 
 /* ---- questions to a plan ---- */
-const struct option *plan_option(const struct plan *p, const char *name, void **at) {
-    for (int i = 0; p->recipe && i < n_owners(p->recipe); i++) {
-        const struct own_options *own = owner(p->recipe, i);
-        for (int k = 0; k < own->n; k++) {
-            if (strcmp(own->option[k].name, name)) continue;
-            *at = (char *)plan_own(p, own) + own->option[k].at;
-            return &own->option[k];
-        }
-    }
+static const struct option *find(const struct own_options *own, const char *name) {
+    for (int i = 0; i < own->n; i++)
+        if (!strcmp(own->option[i].name, name)) return &own->option[i];
     return NULL;
+}
+
+const struct option *plan_option(const struct plan *p, const char *name, void **at) {
+    const struct option *o = p->recipe && p->recipe->job ? find(&p->recipe->job->options, name) : NULL;
+    if (o) *at = (char *)p + o->at;
+    for (int i = 0; !o && p->recipe && i < n_owners(p->recipe); i++) {
+        const struct own_options *own = owner(p->recipe, i);
+        if ((o = find(own, name))) *at = (char *)plan_own(p, own) + o->at;
+    }
+    return o;
+}
+
+double plan_real(const struct plan *p, const char *option) {
+    void *at;
+    return plan_option(p, option, &at) ? *(double *)at : 0;
+}
+
+bool plan_says(const struct plan *p, const char *option) {
+    void *at;
+    const struct option *o = plan_option(p, option, &at);
+    return o && (o->type == OPTION_TEXT ? *(char *)at != 0 : o->type == OPTION_REAL ? *(double *)at != 0
+                                                                                    : plan_number(p, option) != 0);
 }
 
 int64_t plan_number(const struct plan *p, const char *option) {
@@ -79,6 +95,7 @@ void plan_set_number(struct plan *p, const char *option, int64_t number) {
     void *at;
     const struct option *o = plan_option(p, option, &at);
     if (o && o->type == OPTION_INT) *(int64_t *)at = number;
+    else if (o && o->type == OPTION_REAL) *(double *)at = (double)number;
     else if (o) *(int *)at = (int)number;
 }
 

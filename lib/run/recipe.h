@@ -25,12 +25,16 @@ struct recipe {
  *  E_INTERNAL: they need more room than the plan has; E_MEMORY */
 enum status recipe_options_join(const struct recipe *, struct option_table *table);
 
-/* ---- options of techniques and models, for callers that include none of them ---- */
-/** The option of this name; *at is its value in the plan. NULL: no technique or model of the plan's recipe has it. */
+/* ---- options of jobs, techniques and models, for callers that include none of them ---- */
+/** The option of this name; *at is its value in the plan. NULL: no job, technique or model of the plan's recipe has it.
+ */
 const struct option *plan_option(const struct plan *, const char *name, void **at);
 /** The value of an integer, a switch or a choice (its index); 0 without such an option. Set it: nothing without one. */
 int64_t plan_number(const struct plan *, const char *option);
 void plan_set_number(struct plan *, const char *option, int64_t number);
+/** The value of a real; 0 without such an option. And is any option not 0, off or empty? */
+double plan_real(const struct plan *, const char *option);
+bool plan_says(const struct plan *, const char *option);
 /** Does a choice or a text have this value? Set it; count: the N of a choice that ends in ":N", else 0. */
 bool plan_has_word(const struct plan *, const char *option, const char *word);
 void plan_set_word(struct plan *, const char *option, const char *word, int64_t count);

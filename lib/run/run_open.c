@@ -116,7 +116,7 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
     TRY(optim_offload_create(r, &r->offload));
     TRY(place_scalars(r));
     prepare_exec(r);
-    if (r->plan.profile && r->device->mark_timed) TRY(stopwatch_create(r->device, &r->exec.stopwatch));
+    if (plan_says(&r->plan, "profile") && r->device->mark_timed) TRY(stopwatch_create(r->device, &r->exec.stopwatch));
     return exec_init(&r->exec);
 }
 

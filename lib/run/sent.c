@@ -9,9 +9,9 @@
 
 enum status sent_rules_of(const struct plan *plan, struct sent_rules *out) {
     *out = (struct sent_rules){.nodes = plan_nodes(plan),
-                               .links_known = plan->link_inside[0] || plan->link_between[0]};
+                               .links_known = plan_emulates_links(plan)};
     TRY(plan_links(plan, &out->links));
-    return comm_rules_parse(plan->comm_algorithm, out->rule);
+    return comm_rules_parse(comm_options(plan)->algorithm, out->rule);
 }
 
 static bool is_message(const struct exchange *x) { return x->op == COMM_SEND || x->op == COMM_RECV; }

@@ -91,16 +91,17 @@ TEST(test_every_field_has_one_option) {
 /* ... and so no default is forgotten. */
 TEST(test_defaults_are_the_promised_ones) {
     struct plan p = default_plan();
+    const struct train_options *o = train_options(&p);
     assert_string_equal(p.model, "tiny");
     assert_close(p.eps, 1e-8, 0);
     assert_close(p.beta1, 0.9, 0);
     assert_close(p.beta2, 0.95, 0);
     assert_close(p.weight_decay, 0.1, 0);
     assert_close(p.clip, 1.0, 0);
-    assert_close(train_options(&p)->val_fraction, 0.1, 0);
-    assert_close(p.comm_timeout, 600, 0);
-    assert_true(p.warmup == 0 && p.eval_every == 250 && p.layers == 0 && p.vocab == 0);
-    assert_int_equal(train_options(&p)->eval_batches, 0);
+    assert_close(o->val_fraction, 0.1, 0);
+    assert_close(comm_options(&p)->timeout, 600, 0);
+    assert_true(p.warmup == 0 && o->eval_every == 250 && p.layers == 0 && p.vocab == 0);
+    assert_int_equal(o->eval_batches, 0);
     assert_true(p.mesh.dp == 0 && p.mesh.tp == 1 && p.mesh.pp == 1 && pp_options(&p)->schedule == SCHEDULE_1F1B &&
                 p.precision == PRECISION_AUTO);
     assert_true(p.device == PLAN_DEVICE_AUTO && p.comm == PLAN_COMM_AUTO && p.attention_core == ATTENTION_CORE_AUTO &&
@@ -109,7 +110,7 @@ TEST(test_defaults_are_the_promised_ones) {
     if (p.device == PLAN_DEVICE_CPU) assert_int_equal(p.precision, PRECISION_FP32);
     if (p.device == PLAN_DEVICE_CUDA) assert_int_equal(p.precision, PRECISION_BF16);
     assert_true(model_options(&p)->attention == ATTENTION_BLOCKED && p.check_collectives == false);
-    assert_string_equal(train_options(&p)->metrics, "metrics.jsonl");
+    assert_string_equal(o->metrics, "metrics.jsonl");
     assert_string_equal(pp_options(&p)->split, "");
 }
 

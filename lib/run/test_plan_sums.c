@@ -50,7 +50,7 @@ TEST(test_fixed_sums_refuse_what_has_no_order) {
     assert_fails(plan_settle(&p, 2), E_CONFIG, "shards of a sequence", "cp=2", "use cp=1", "sums=fast");
     p = fixed_plan(), model_options(&p)->experts = 4;
     assert_fails(plan_settle(&p, 1), E_CONFIG, "routed", "experts=4", "use experts=0", "sums=fast");
-    p = fixed_plan(), strcpy(p.comm_algorithm, "dp=ring");
+    p = fixed_plan(), strcpy(comm_options(&p)->algorithm, "dp=ring");
     assert_fails(plan_settle(&p, 1), E_CONFIG, "as a tree", "comm-algorithm=dp=ring", "comm-algorithm=auto", "fast");
     p = fixed_plan(), p.loss_chunk = 64;
     assert_fails(plan_settle(&p, 1), E_CONFIG, "by tokens", "loss-chunk=64", "use loss-chunk=0", "sums=fast");

@@ -72,7 +72,7 @@ TEST(test_options_that_do_not_fit_are_refused) {
     const struct technique *const list[] = {&large, &second};
     const struct recipe recipe = {.techniques = list, .n_techniques = 2};
     struct option_table table;
-    assert_fails(recipe_options_join(&recipe, &table), E_INTERNAL, "options of second", "8 bytes", "0 of the 16384");
+    assert_fails(recipe_options_join(&recipe, &table), E_INTERNAL, "options of second", "8 bytes", "0 of the 24576");
     free((void *)table.option);
 }
 
