@@ -13,7 +13,7 @@
  *     wire     B in K steps, to the right neighbor
  *
  * Stored where: in the run's memory. When an epoch ends, its run is destroyed and this memory is handed over: the new
- * run has memory of its own, and the old snapshots stay until the new epoch is whole.
+ * run has memory of its own, and the old snapshots stay until the new epoch is committed.
  *
  * Sent when. After step s the shard is copied, and the copy is sent while step s + 1 computes. It must arrive before
  * the sums of step s + 1. So when a rank has finished a step, every copy of the step before has arrived.
@@ -48,12 +48,12 @@ static bool elastic_wanted(const struct plan *plan) {
     return elastic_options(plan)->every > 0 || elastic_options(plan)->replace;
 }
 
-static struct elastic_job job = {.state = EPOCH_DISK,
+static struct elastic_job job = {.state = MEMBER_DISK,
                                  .store.kept = {{-1, {{-1, -1}, {-1, -1}}}, {-1, {{-1, -1}, {-1, -1}}}}};
 struct elastic_job *elastic_job(void) { return &job; }
 
-enum epoch_action elastic_happens(enum epoch_event event) {
-    const struct epoch_row *row = epoch_row(job.state, event);
+enum member_action elastic_happens(enum member_event event) {
+    const struct member_row *row = member_row(job.state, event);
     if (!row) return DO_NOTHING;
     job.state = row->next;
     return row->action;
@@ -83,10 +83,10 @@ static enum status elastic_check(const struct plan *plan) {
 }
 
 /* The host of each rank; a layout that does not run has all ranks on one host. */
-static struct epoch epoch_of(const struct plan *plan) {
-    struct epoch now, from;
+static struct membership epoch_of(const struct plan *plan) {
+    struct membership now, from;
     comm_epoch_members(&now, &from);
-    return now.n == plan_ranks(plan) ? now : (struct epoch){.n = plan_ranks(plan)};
+    return now.n == plan_ranks(plan) ? now : (struct membership){.n = plan_ranks(plan)};
 }
 
 /* ---- cost ---- */
@@ -94,9 +94,9 @@ static struct epoch epoch_of(const struct plan *plan) {
 static enum status bytes_of_left(const struct plan *plan, int64_t *bytes) {
     struct plan other = *plan;
     struct run left;
-    const struct epoch_shape shape = plan_epoch_shape(plan);
-    const struct epoch now = epoch_of(plan);
-    int rank = epoch_left(&shape, &now, mesh_rank_of(&plan->place));
+    const struct membership_shape shape = plan_membership_shape(plan);
+    const struct membership now = epoch_of(plan);
+    int rank = membership_left(&shape, &now, mesh_rank_of(&plan->place));
     *bytes = 0;
     if (now.n == 1) return OK;
     *elastic_options(&other) = (struct elastic_options){0};
@@ -136,11 +136,11 @@ static enum status elastic_attach(struct run *r, void **self) {
                     elastic_options(&r->plan)->every);
     const struct arena *arena = &r->arenas[TIER_HOST][ROLE_SAVE];
     char *at = arena_at(arena, arena->bytes - r->bill.snapshot_bytes);
-    const struct epoch_shape shape = plan_epoch_shape(&r->plan);
-    const struct epoch now = epoch_of(&r->plan);
+    const struct membership_shape shape = plan_membership_shape(&r->plan);
+    const struct membership now = epoch_of(&r->plan);
     int rank = mesh_rank_of(&r->plan.place);
-    g->left_rank = epoch_left(&shape, &now, rank);
-    g->right_rank = epoch_right(&shape, &now, rank);
+    g->left_rank = membership_left(&shape, &now, rank);
+    g->right_rank = membership_right(&shape, &now, rank);
     g->own_bytes = snapshot_bytes(&r->program, r->bill.technique_save_bytes);
     g->left_bytes = r->bill.snapshot_bytes / 2 - g->own_bytes;
     for (int i = 0; i < 2; i++, at += g->left_bytes) {
@@ -182,11 +182,11 @@ static void elastic_detach(struct run *r, void *self) {
     (void)r;
     if (!g->goes_on && elastic_finish(g) != OK) status_clear();
     for (int k = 0; k < 2 && !g->goes_on; k++) elastic_drop(k);
-    if (!g->goes_on) job.state = EPOCH_DISK;
+    if (!g->goes_on) job.state = MEMBER_DISK;
     if (!kept) generation_free(g);
 }
 
-static const struct keeper keeper = {elastic_begin, elastic_is_due, elastic_keep, elastic_rest, elastic_leave,
+static const struct keeper keeper = {elastic_begin, elastic_is_due, elastic_keep, elastic_drain, elastic_leave,
                                      elastic_report, elastic_go_on};
 
 const struct technique technique_elastic = {

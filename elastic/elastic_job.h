@@ -12,9 +12,9 @@
 struct generation {
     int left_rank, right_rank;           /* of the mesh */
     int64_t own_bytes, left_bytes;
-    char *own[2], *left[2];              /* by their place in epoch_store.kept.of */
+    char *own[2], *left[2];              /* by their place in membership_store.kept.of */
     char *own_header, *left_header;
-    struct epoch_snapshot *coming;       /* the snapshot whose copy is in flight; NULL: none is */
+    struct membership_snapshot *coming;  /* the snapshot whose copy is in flight; NULL: none is */
     struct comm_request sending, receiving;
     struct arena handed_over;            /* the ended run's memory; base NULL: the run still has it */
     bool goes_on;                        /* its run ends, and another one goes on */
@@ -22,22 +22,22 @@ struct generation {
 
 /* One per process, which is in one job. of[k]: the memory that store.kept[k] describes. */
 struct elastic_job {
-    enum epoch_state state;
+    enum member_state state;
     int64_t back;                        /* the step that all go back to, once all have reported */
-    struct epoch_store store;
+    struct membership_store store;
     struct generation *of[2];
 };
 struct elastic_job *elastic_job(void);
 
 /** Tell the state machine of an event. @return the action to take. @collective{none} */
-enum epoch_action elastic_happens(enum epoch_event);
+enum member_action elastic_happens(enum member_event);
 /** Wait for the copy in flight; then its snapshot counts. @collective{left and right neighbor}
  *  @errors E_COMM, E_TIMEOUT, E_EPOCH */
 enum status elastic_finish(struct generation *);
 /** Free generation k. */
 void elastic_drop(int k);
 /* ---- the technique's keeper (lib/run/technique.h); these do nothing where the technique is off ---- */
-/** Before the first step: keep the state, and say that this rank can be lost (comm_epoch_say_whole).
+/** Before the first step: keep the state, and say that this rank can be lost (comm_epoch_commit).
  *  @collective{mesh} @errors E_MEMORY, E_DEVICE, E_COMM, E_TIMEOUT, E_EPOCH */
 enum status elastic_begin(struct run *);
 /** Is the state after step n_step to be kept? Pure. @collective{none} */
@@ -47,7 +47,7 @@ bool elastic_is_due(const struct run *, int64_t n_step);
 enum status elastic_keep(struct run *);
 /** A planned change ends this epoch, on all ranks: keep the state after the last finished step, and wait for its
  *  copies. @return E_EPOCH  @collective{mesh} @errors as elastic_begin */
-enum status elastic_rest(struct run *);
+enum status elastic_drain(struct run *);
 /** Before the run is destroyed: take over the memory of its snapshots. @collective{none} */
 void elastic_leave(struct run *);
 /** Can all go back to a step in memory that is at least as new as the one on disk (0: there is none)?

@@ -41,7 +41,7 @@ static enum status exchange_headers(const struct group *mesh, struct generation 
 
 /* ---- snapshots ---- */
 /* Which of the job's two generations the snapshot belongs to; whose it was is not needed any more. */
-static int generation_of(const struct epoch_snapshot *x, struct generation *g) {
+static int generation_of(const struct membership_snapshot *x, struct generation *g) {
     struct elastic_job *job = elastic_job();
     int k = x >= job->store.kept[1].of;
     if (job->of[k] != g) {
@@ -56,10 +56,10 @@ static int generation_of(const struct epoch_snapshot *x, struct generation *g) {
 static enum status keep(struct run *r, struct generation *g) {
     struct elastic_job *job = elastic_job();
     const struct group *mesh = mesh_of(r);
-    struct epoch now, from;
+    struct membership now, from;
     TRY(elastic_finish(g));
     comm_epoch_members(&now, &from);
-    struct epoch_snapshot *x = epoch_room(&job->store, now.number, from.number);
+    struct membership_snapshot *x = membership_room(&job->store, now.number, from.number);
     int i = (int)(x - job->store.kept[generation_of(x, g)].of);
     TRY(snapshot_take(r, g->own[i], g->own_bytes));
     x->own_step = r->n_done;
@@ -82,7 +82,7 @@ enum status elastic_begin(struct run *r) {
     if (group_size(mesh_of(r)) > 1) TRY(exchange_headers(mesh_of(r), g));
     TRY(keep(r, g));
     TRY(elastic_finish(g));
-    if (elastic_happens(EVENT_COPIED) == DO_SAY_WHOLE) comm_epoch_say_whole();
+    if (elastic_happens(EVENT_COPIED) == DO_COMMIT) comm_epoch_commit();
     return OK;
 }
 
@@ -93,21 +93,21 @@ bool elastic_is_due(const struct run *r, int64_t n_step) {
 
 /* Once all copies of this epoch are complete, no rank goes back to the one before. */
 static void forget_others(const struct generation *g) {
-    for (int k = 0; k < 2 && comm_epoch_is_whole(); k++)
+    for (int k = 0; k < 2 && comm_epoch_is_committed(); k++)
         if (elastic_job()->of[k] != g) elastic_drop(k);
 }
 
-enum status elastic_rest(struct run *r) {
+enum status elastic_drain(struct run *r) {
     struct generation *g = elastic_of(r);
-    struct epoch now, from;
+    struct membership now, from;
     comm_epoch_members(&now, &from);
-    if (!epoch_find(&elastic_job()->store, now.number, r->n_done)) {
+    if (!membership_find(&elastic_job()->store, now.number, r->n_done)) {
         forget_others(g);
         TRY(optim_rows_settle(r));               /* late updates: they are due with a snapshot */
         TRY(keep(r, g));
     }
     TRY(elastic_finish(g));
-    return elastic_happens(EVENT_ASKED) == DO_SAY_RESTS ? comm_epoch_rest() : OK;
+    return elastic_happens(EVENT_ASKED) == DO_DRAIN ? comm_epoch_drain() : OK;
 }
 
 enum status elastic_keep(struct run *r) {

@@ -21,16 +21,16 @@ static void drop_others(int32_t from) {
 }
 
 enum status elastic_report(const struct plan *plan, int64_t on_disk, bool *from_memory) {
-    const struct epoch_shape shape = plan_epoch_shape(plan);
+    const struct membership_shape shape = plan_membership_shape(plan);
     struct elastic_job *job = elastic_job();
-    struct epoch now, from;
-    int64_t said[EPOCH_MOST_RANKS];
+    struct membership now, from;
+    int64_t said[MEMBERSHIP_MOST_RANKS];
     elastic_happens(EVENT_MEMBER);
     comm_epoch_members(&now, &from);
     drop_others(from.number);
-    int64_t mine = from.number < 0 ? -1 : epoch_newest(&job->store, from.number);
+    int64_t mine = from.number < 0 ? -1 : membership_newest(&job->store, from.number);
     TRY(comm_all_gather(group_world(), &mine, said, (int64_t)sizeof mine, UINT8));
-    job->back = epoch_back(said, &shape, &now, &from);
+    job->back = membership_back(said, &shape, &now, &from);
     *from_memory = elastic_happens(job->back >= 0 && job->back >= on_disk ? EVENT_REPORTED : EVENT_GONE) == DO_MOVE;
     return OK;
 }
@@ -38,12 +38,12 @@ enum status elastic_report(const struct plan *plan, int64_t on_disk, bool *from_
 /* ---- MOVE ---- */
 /* What this process has of place i, if it is the one that all ask for it. */
 struct held { const char *header, *snapshot; };
-static struct held held_here(const struct epoch *from, const struct epoch_shape *shape, int i,
-                             const struct epoch *now) {
+static struct held held_here(const struct membership *from, const struct membership_shape *shape, int i,
+                             const struct membership *now) {
     struct elastic_job *job = elastic_job();
-    const struct epoch_snapshot *x = epoch_find(&job->store, from->number, job->back);
+    const struct membership_snapshot *x = membership_find(&job->store, from->number, job->back);
     bool copy;
-    bool mine = epoch_holder(from, shape, i, now, &copy) == now->slot[comm_world_rank()];
+    bool mine = membership_holder(from, shape, i, now, &copy) == now->slot[comm_world_rank()];
     if (!mine || !x) return (struct held){NULL, NULL};
     int k = x >= job->store.kept[1].of, at = (int)(x - job->store.kept[k].of);
     const struct generation *g = job->of[k];
@@ -62,12 +62,13 @@ static enum status share_text(const char *mine, int root, char **out) {
 }
 
 /* A snapshot begins with its manifest. */
-static enum status share_texts(const struct epoch_shape *shape, const struct epoch *now, const struct epoch *from,
+static enum status share_texts(const struct membership_shape *shape, const struct membership *now,
+                               const struct membership *from,
                                struct snapshot_set *set, int *holder, char **manifest) {
     bool copy;
     for (int i = 0; i < from->n; i++) {
         struct held here = held_here(from, shape, i, now);
-        holder[i] = epoch_place(now, epoch_holder(from, shape, i, now, &copy));
+        holder[i] = membership_place(now, membership_holder(from, shape, i, now, &copy));
         set->here[i] = here.snapshot;
         if (i == 0) TRY(share_text(here.snapshot, holder[i], manifest));
         TRY(share_text(here.header, holder[i], &set->header[i]));
@@ -76,10 +77,10 @@ static enum status share_texts(const struct epoch_shape *shape, const struct epo
 }
 
 enum status elastic_go_on(struct run *r) {
-    struct epoch now, from;
+    struct membership now, from;
     char *manifest = NULL;
-    const struct epoch_shape shape = plan_epoch_shape(&r->plan);
-    int holder[EPOCH_MOST_RANKS];
+    const struct membership_shape shape = plan_membership_shape(&r->plan);
+    int holder[MEMBERSHIP_MOST_RANKS];
     comm_epoch_members(&now, &from);
     struct snapshot_set set = {.n = from.n, .holder = holder, .window = SNAPSHOT_WINDOW};
     set.header = calloc((size_t)from.n, sizeof *set.header);

@@ -57,7 +57,7 @@ static enum status train_and_keep(struct plan p, struct kept *out) {
     if (status == OK) status = steps(&r, BEFORE, NULL);
     struct generation *g = status == OK ? elastic_of(&r) : NULL;
     if (g) status = elastic_finish(g);
-    const struct epoch_snapshot *x = epoch_find(&elastic_job()->store, 0, BEFORE);
+    const struct membership_snapshot *x = membership_find(&elastic_job()->store, 0, BEFORE);
     if (g && (!x || x->left_step != BEFORE)) status = FAIL(E_INTERNAL, "no snapshot of step %d", BEFORE);
     if (status == OK && g) {
         int at = x->own_step == elastic_job()->store.kept[0].of[1].own_step;
@@ -213,14 +213,14 @@ TEST(test_every_third_step_is_kept) {
     for (int i = 0; i < 8 && status == OK; i++) {
         status = steps(&r, 1, NULL);
         if (status == OK) status = elastic_finish(elastic_of(&r));
-        newest[i] = epoch_newest(&elastic_job()->store, 0);
+        newest[i] = membership_newest(&elastic_job()->store, 0);
     }
-    bool both = epoch_find(&elastic_job()->store, 0, 3) && epoch_find(&elastic_job()->store, 0, 6);
+    bool both = membership_find(&elastic_job()->store, 0, 3) && membership_find(&elastic_job()->store, 0, 6);
     run_destroy(&r);
     assert_true(agree_all(status == OK));
     for (int i = 0; i < 8; i++) assert_int_equal(newest[i], (i + 1) / 3 * 3);
     assert_true(both);
-    assert_int_equal(epoch_newest(&elastic_job()->store, 0), -1);    /* it is over: nothing is kept */
+    assert_int_equal(membership_newest(&elastic_job()->store, 0), -1);    /* it is over: nothing is kept */
 }
 
 /* The copy is not counted before it is there: it is waited for before the step's sums. */
@@ -228,9 +228,9 @@ TEST(test_a_copy_counts_when_it_is_there) {
     struct run r;
     enum status status = open_run(&r, nth_plan(0), WATCH_NOTHING);
     if (status == OK) status = steps(&r, 1, NULL);
-    int64_t before = epoch_newest(&elastic_job()->store, 0);
+    int64_t before = membership_newest(&elastic_job()->store, 0);
     if (status == OK) status = run_step(&r);
-    int64_t after = epoch_newest(&elastic_job()->store, 0);
+    int64_t after = membership_newest(&elastic_job()->store, 0);
     run_destroy(&r);
     assert_true(agree_all(status == OK));
     assert_int_equal(before, comm_world_size() == 1 ? 1 : 0);
@@ -248,12 +248,12 @@ TEST(test_what_has_kept_nothing_takes_nothing_along) {
     if (status == OK) status = layout_open(&r, nth_plan(0), WATCH_NOTHING);     /* and then another one dies */
     elastic_leave(&r);
     run_destroy(&r);
-    int64_t newest = epoch_newest(&elastic_job()->store, 0);
+    int64_t newest = membership_newest(&elastic_job()->store, 0);
     if (status == OK) status = layout_open(&r, nth_plan(0), WATCH_NOTHING);
     run_destroy(&r);                                                 /* the end of the job */
     assert_true(agree_all(status == OK));
     assert_int_equal(newest, 2);
-    assert_int_equal(epoch_newest(&elastic_job()->store, 0), -1);
+    assert_int_equal(membership_newest(&elastic_job()->store, 0), -1);
 }
 
 /* ---- what it cannot do ---- */

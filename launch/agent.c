@@ -94,7 +94,7 @@ static void tell(int rank, int status) {
 }
 
 bool agent_should_move(const struct agent *a, int slot) {
-    return a->pid[slot] && plan_should_move(a->memory, slot);
+    return a->pid[slot] && member_should_move(a->memory, slot);
 }
 
 bool agent_has_finished(const struct agent *a, int slot) {
@@ -106,7 +106,7 @@ bool agent_has_withdrawn(const struct agent *a, int slot) {
 }
 
 bool agent_any_has_finished(const struct agent *a) {
-    bool any = own_epoch_is_closed(a->memory);
+    bool any = own_membership_is_closed(a->memory);
     for (int s = 0; s < a->job.n_slots; s++) any |= agent_has_finished(a, s);
     return any;
 }
@@ -124,7 +124,7 @@ static void look_who_moves(struct agent *a) {
 /* ---- ends ---- */
 /* All members have finished; the processes that are left are spares. */
 static bool only_spares_are_left(const struct agent *a) {
-    const struct epoch now = own_epoch_now(a->memory);
+    const struct membership now = own_membership_now(a->memory);
     for (int i = 0; i < now.n; i++)
         if (a->pid[now.slot[i]]) return false;
     return true;
@@ -176,7 +176,7 @@ static void wait_for_all(struct agent *a, const sigset_t *watched) {
         look_for_ends(a);
         look_who_moves(a);
         agent_look_who_is_lost(a);
-        agent_plan_ahead(a);
+        agent_look_ahead(a);
         agent_wreak_chaos(a);
         if (a->n_left == 0) return;
         if (only_spares_are_left(a)) agent_end_all(a);

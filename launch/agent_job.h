@@ -19,7 +19,7 @@ struct agent {
     int n, least;                            /* ranks at first; the fewest that go on, 0: no epochs */
     int n_at_first, n_started;               /* processes; those of --respawn come later */
     int n_left, code;                        /* code: the agent's exit code */
-    bool told[OWN_MOST_RANKS], left[OWN_MOST_RANKS];   /* its wish to leave was refused; it has left */
+    bool told[OWN_MOST_RANKS], left[OWN_MOST_RANKS];   /* its request to leave was refused; it has left */
     bool encrypts;                           /* the traffic between emulated hosts */
     double ending_s;                         /* when the ranks got TERM; 0: not yet */
     double hang_s, looked_s;                 /* 0: no limit; the last check of the beats */
@@ -31,7 +31,7 @@ struct agent {
 /* ---- agent.c ---- */
 /** TERM to all ranks, once. */
 void agent_end_all(struct agent *);
-/** The rank lives, and others may wait for it (plan_should_move). */
+/** The rank lives, and others may wait for it (member_should_move). */
 bool agent_should_move(const struct agent *, int slot);
 bool agent_has_finished(const struct agent *, int slot);
 bool agent_has_withdrawn(const struct agent *, int slot);
@@ -44,7 +44,7 @@ bool agent_any_has_finished(const struct agent *);
 bool agent_go_on(struct agent *, int slot, int status);
 /** Called at each turn: mend lost connections between live ranks; open a better epoch; act for --chaos. */
 void agent_look_who_is_lost(struct agent *);
-void agent_plan_ahead(struct agent *);
+void agent_look_ahead(struct agent *);
 void agent_wreak_chaos(struct agent *);
 
 #endif

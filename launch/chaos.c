@@ -39,21 +39,21 @@ static int pick(const struct chaos_job *job, int not, double u) {
 
 /* Are enough ranks left without the victims of this act? */
 static bool survives(const struct chaos_job *job, const struct chaos_act *act) {
-    bool alive[EPOCH_MOST_RANKS];
+    bool alive[MEMBERSHIP_MOST_RANKS];
     for (int s = 0; s < job->n_slots; s++) {
         alive[s] = job->alive[s];
         for (int i = 0; i < act->n; i++) alive[s] &= s != act->slot[i];
     }
-    struct epoch next = epoch_after(&job->now, job->whole, alive, job->n_slots, &job->shape);
+    struct membership next = membership_after(&job->now, job->committed, alive, job->n_slots, &job->shape);
     return next.n > 0 && next.n >= job->least;
 }
 
 /* Two members on different hosts. */
 static bool find_ends(const struct chaos_job *job, int seed, int k, int slot[2]) {
-    bool there[EPOCH_MOST_RANKS];
+    bool there[MEMBERSHIP_MOST_RANKS];
     struct chaos_job of = *job;
     of.alive = there;
-    for (int s = 0; s < job->n_slots; s++) there[s] = job->alive[s] && epoch_place(&job->now, s) >= 0;
+    for (int s = 0; s < job->n_slots; s++) there[s] = job->alive[s] && membership_place(&job->now, s) >= 0;
     slot[0] = pick(&of, -1, draw(seed, k, OF_SLOT));
     for (int s = 0; s < job->n_slots && slot[0] >= 0; s++) there[s] &= job->node[s] != job->node[slot[0]];
     slot[1] = slot[0] < 0 ? -1 : pick(&of, -1, draw(seed, k, OF_SECOND));
@@ -64,7 +64,7 @@ struct chaos_act chaos_act(int seed, int k, double mean_s, double hang_s, const 
     double kind = 20 * draw(seed, k, OF_KIND);
     struct chaos_act act = {.n = 1, .seconds = -mean_s * log1p(-draw(seed, k, OF_TIME)),
                             .slow_s = (hang_s > 0 ? fmin(hang_s, 1) : 1) * 0.5 * draw(seed, k, OF_SLOW)};
-    if (job->node && job->whole && draw(seed, k, OF_CUT) < 0.2 && find_ends(job, seed, k, act.slot)) {
+    if (job->node && job->committed && draw(seed, k, OF_CUT) < 0.2 && find_ends(job, seed, k, act.slot)) {
         act.kind = CHAOS_CUT;
         act.n = 2;
         return act;

@@ -14,18 +14,18 @@ struct chaos_act { enum chaos_kind kind; int n, slot[2]; double seconds, slow_s;
 /* The state of the job: its live slots, and the fewest that go on. node: the host of each slot; NULL: all are on one
  * host. */
 struct chaos_job {
-    struct epoch now;
-    bool whole;
+    struct membership now;
+    bool committed;
     const bool *alive;
     int n_slots, least;
-    struct epoch_shape shape;
+    struct membership_shape shape;
     const int *node;
 };
 
 /** Act k of a seed, for the job's present state. mean_s: the mean time between two acts. hang_s: the agent kills a rank
  *  that is stopped for that long, and slowed ranks are stopped for less; 0: no rank is stopped for good. Where a death
- *  would leave too few ranks, the act slows one. Connections are cut only in whole epochs, because a connection that
- *  cannot be made costs a rank (agent.c). Pure. @collective{none} */
+ *  would leave too few ranks, the act slows one. Connections are cut only in committed epochs, because a connection
+ *  that cannot be made costs a rank (agent.c). Pure. @collective{none} */
 struct chaos_act chaos_act(int seed, int k, double mean_s, double hang_s, const struct chaos_job *);
 
 /* ---- costs ---- */

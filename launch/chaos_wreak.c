@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-static void go_on_with_slowed(struct wreak *w, const struct plan_view *v, const struct wreak_hand *hand, double now_s) {
+static void go_on_with_slowed(struct wreak *w, const struct members *v, const struct wreak_hand *hand, double now_s) {
     for (int s = 0; s < v->n_slots; s++) {
         if (w->goes_on_s[s] == 0 || now_s < w->goes_on_s[s]) continue;
         if (v->there[s]) hand->signal(hand->of, s, SIGCONT);
@@ -32,20 +32,20 @@ static void do_it(struct wreak *w, const struct chaos_act *x, const struct wreak
 }
 
 /* A rank that is stopped, or will be killed, is no victim and does not count as alive. */
-static void act(struct wreak *w, const struct plan_view *v, const struct wreak_hand *hand, double now_s) {
+static void act(struct wreak *w, const struct members *v, const struct wreak_hand *hand, double now_s) {
     bool alive[OWN_MOST_RANKS];
-    const struct epoch now = own_epoch_now(v->memory);
+    const struct membership now = own_membership_now(v->memory);
     for (int s = 0; s < v->n_slots; s++)
         alive[s] = v->there[s] && atomic_load(&v->memory->line[s].state) == OWN_RUNNING && w->goes_on_s[s] == 0;
     bool may_cut = w->costs.last_epoch == now.number && w->costs.in_epoch >= CHAOS_STEPS_BEFORE_A_CUT;
-    const struct chaos_job job = {now, own_epoch_is_whole(v->memory, &now), alive, v->n_slots, v->least, v->shape,
-                                  may_cut ? hand->node : NULL};
+    const struct chaos_job job = {now, own_membership_is_committed(v->memory, &now), alive, v->n_slots, v->least,
+                                  v->shape, may_cut ? hand->node : NULL};
     const struct chaos_act x = chaos_act(w->seed, w->n_acts++, w->mean_s, w->hang_s, &job);
     w->act_s = now_s + x.seconds;
     do_it(w, &x, hand, now_s);
 }
 
-void wreak_chaos(struct wreak *w, const struct plan_view *v, bool all_is_done, const struct wreak_hand *hand,
+void wreak_chaos(struct wreak *w, const struct members *v, bool all_is_done, const struct wreak_hand *hand,
                  double now_s) {
     int64_t done = atomic_load(&v->memory->done);
     if (!w->seed) return;

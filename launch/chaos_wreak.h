@@ -24,6 +24,6 @@ struct wreak_hand {
 
 /** Called at each turn: count the steps and carry out due acts, from the first step on. all_is_done: no more acts.
  *  @collective{none} */
-void wreak_chaos(struct wreak *, const struct plan_view *, bool all_is_done, const struct wreak_hand *, double now_s);
+void wreak_chaos(struct wreak *, const struct members *, bool all_is_done, const struct wreak_hand *, double now_s);
 
 #endif

@@ -1,12 +1,12 @@
 /* The agent of one of several hosts: its ranks, and their memory.
  *
  *   lighthouse --- job, epoch, others' addresses ... ---> this host's own_memory ---> ranks
- *              <-- state, address, whole, ended ...  ---                         <---
+ *              <-- state, address, committed, ended ...  ---                         <---
  *
  * The agent reads its ranks' memory every few milliseconds and sends what has changed; it writes what the lighthouse
  * sends at once. So ranks see one memory across all hosts, with two rules. Only the lighthouse says what *all* ranks
- * have done: a rank sees that an epoch is whole only after the lighthouse has seen it. Otherwise the rank might discard
- * the state that the next epoch goes back to. And the agent sends a process's last words before its end.
+ * have done: a rank sees that an epoch is committed only after the lighthouse has seen it. Otherwise the rank might
+ * discard the state that the next epoch goes back to. And the agent sends a process's last words before its end.
  *
  * Without the lighthouse, ranks cannot learn the members, so this host's ranks end. They end at once when the
  * connection ends, and after GIVE_UP times --heartbeat-timeout without a message. By then the lighthouse has long gone
@@ -41,7 +41,8 @@ static const double ends_s = 1;              /* from TERM to KILL */
 static const double comes_s = 60;            /* to wait for a lighthouse that starts later */
 static const double looks_s = 0.1;           /* between two checks of the beats */
 
-struct slot { pid_t pid; struct still still; int state, wish, lost, closes, whole_of, rests_of; uint64_t address; };
+struct slot { pid_t pid; struct still still; int state, request, lost, closes, committed_of, drained_of;
+              uint64_t address; };
 struct host {
     struct host_request asked;
     struct host_link link;
@@ -49,7 +50,7 @@ struct host {
     struct own_memory *memory;
     struct host_texts texts;
     struct slot of[OWN_MOST_RANKS];          /* this host's slots; what has been sent of each */
-    struct epoch_shape shape, shape_before;  /* the one that was sent; the last turn's */
+    struct membership_shape shape, shape_before;  /* the one that was sent; the last turn's */
     int64_t kept, done;
     int n_left, n_started, code;
     sigset_t unblocked;                      /* signals that ranks start with */
@@ -126,15 +127,15 @@ static enum status make_memory(struct host *h) {
     memcpy(h->memory->secret, h->asked.secret, sizeof h->asked.secret);
     h->memory->encrypts = job->encrypts;
     memcpy(h->memory->host, job->host, sizeof job->host);
-    struct epoch first = own_epoch_now(h->memory);
-    return own_epoch_open(h->memory, &h->job, &first, NULL); /* again, with the hosts' numbers */
+    struct membership first = own_membership_now(h->memory);
+    return own_membership_open(h->memory, &h->job, &first, NULL); /* again, with the hosts' numbers */
 }
 
 static enum status start_rank(struct host *h, int s) {
     pid_t self = getpid();
     struct own_job job = h->job;
     job.slot = s;
-    h->of[s].whole_of = h->of[s].rests_of = -1;
+    h->of[s].committed_of = h->of[s].drained_of = -1;
     h->of[s].pid = fork();
     if (h->of[s].pid == 0) rank_become(&job, h->n_started, h->texts.words, &h->unblocked, self);
     if (h->of[s].pid < 0) {
@@ -158,23 +159,25 @@ static enum status start_ranks(struct host *h) {
 /* ---- up: from the ranks' memory to the lighthouse ---- */
 static void say_of_slot(struct host *h, int s) {
     struct slot *said = &h->of[s];
-    int32_t now = own_epoch_now(h->memory).number;
+    int32_t now = own_membership_now(h->memory).number;
     struct own_line *line = &h->memory->line[s];
-    int state = line->state, wish = line->wish, lost = line->lost, closes = line->closes;
+    int state = line->state, request = line->request, lost = line->lost, closes = line->closes;
     const struct own_board *board = &h->memory->board[now % OWN_EPOCHS][s];
     uint64_t address = atomic_load(&h->memory->address[s]);
     if (address != said->address) host_link_say_word(&h->link, HOST_ADDRESS, s, 0, (int64_t)(said->address = address));
     if (state != said->state) host_link_say_word(&h->link, HOST_STATE, s, 0, said->state = state);
-    if (wish != said->wish) host_link_say_word(&h->link, HOST_WISH, s, 0, said->wish = wish);
+    if (request != said->request) host_link_say_word(&h->link, HOST_REQUEST, s, 0, said->request = request);
     if (lost != said->lost) host_link_say_word(&h->link, HOST_LOST, s, 0, said->lost = lost);
     if (closes != said->closes) host_link_say_word(&h->link, HOST_CLOSES, s, (said->closes = closes) - 1, 0);
-    if (said->whole_of != now && board->whole) host_link_say_word(&h->link, HOST_WHOLE, s, said->whole_of = now, 0);
-    if (said->rests_of != now && board->rests) host_link_say_word(&h->link, HOST_RESTS, s, said->rests_of = now, 0);
+    if (said->committed_of != now && board->committed)
+        host_link_say_word(&h->link, HOST_COMMITTED, s, said->committed_of = now, 0);
+    if (said->drained_of != now && board->drained)
+        host_link_say_word(&h->link, HOST_DRAINED, s, said->drained_of = now, 0);
 }
 
 /* Rank 0 may be writing the shape now: send it when it has not changed for a turn. */
 static void say_shape(struct host *h) {
-    const struct epoch_shape shape = h->memory->shape;
+    const struct membership_shape shape = h->memory->shape;
     bool settled = memcmp(&shape, &h->shape_before, sizeof shape) == 0;
     h->shape_before = shape;
     if (!settled || memcmp(&shape, &h->shape, sizeof shape) == 0) return;
@@ -208,7 +211,7 @@ static void kill_who_hangs(struct host *h) {
     h->looked_s = now_s;
     for (int s = 0; s < h->job.n_slots; s++) {
         const struct own_line *line = &h->memory->line[s];
-        bool should = h->of[s].pid && plan_should_move(h->memory, s);
+        bool should = h->of[s].pid && member_should_move(h->memory, s);
         if (still_too_long(&h->of[s].still, line->beat, should, now_s, gap_s, hang_s))
             still_kill(s, h->of[s].pid, hang_s);
     }
@@ -231,22 +234,22 @@ static bool is_elsewhere(const struct host *h, int slot) {
 }
 
 /* Mark the ranks of other hosts; this host's ranks have marked themselves. */
-static void all_are_whole(struct host *h, int32_t number) {
-    const struct epoch now = own_epoch_now(h->memory);
+static void all_have_committed(struct host *h, int32_t number) {
+    const struct membership now = own_membership_now(h->memory);
     for (int i = 0; i < now.n && now.number == number; i++)
-        if (is_elsewhere(h, now.slot[i])) h->memory->board[number % OWN_EPOCHS][now.slot[i]].whole = 1;
+        if (is_elsewhere(h, now.slot[i])) h->memory->board[number % OWN_EPOCHS][now.slot[i]].committed = 1;
 }
 
 /* A host that comes again receives only the last epochs; it has no rank yet that saw earlier ones.
  * @return whether it is a valid epoch of this job, and the memory has room for it */
-static bool open_epoch(struct host *h, const char *body) {
-    struct epoch next;
+static bool open_membership(struct host *h, const char *body) {
+    struct membership next;
     memcpy(&next, body, sizeof next);
-    const int32_t now = own_epoch_now(h->memory).number;
+    const int32_t now = own_membership_now(h->memory).number;
     bool right = next.number > now && next.from < next.number && next.n >= 1 && next.n <= h->job.n_slots;
     for (int i = 0; right && i < next.n; i++) right = next.slot[i] >= 0 && next.slot[i] < h->job.n_slots;
     if (right && h->n_started == 0) h->memory->epoch = next.number - 1;
-    return right && own_epoch_open(h->memory, &h->job, &next, &right) == OK && right;
+    return right && own_membership_open(h->memory, &h->job, &next, &right) == OK && right;
 }
 
 /* @return whether the message is valid; if the process cannot be started, report its end to the lighthouse */
@@ -268,7 +271,7 @@ static bool pass_signal(struct host *h, int slot, int64_t number) {
 }
 
 static bool obey(struct host *h, const struct host_message *m) {
-    if (m->kind == HOST_EPOCH) return open_epoch(h, m->body);
+    if (m->kind == HOST_EPOCH) return open_membership(h, m->body);
     if (m->kind == HOST_ALIVE) return true;
     if (m->kind == HOST_JOB) return false;
     const struct host_word word = host_link_word(m);
@@ -277,11 +280,11 @@ static bool obey(struct host *h, const struct host_message *m) {
         if (!is_elsewhere(h, word.slot)) return false;
         atomic_store(&h->memory->address[word.slot], (uint64_t)word.value);
         return true;
-    case HOST_WHOLE: return all_are_whole(h, word.epoch), true;
+    case HOST_COMMITTED: return all_have_committed(h, word.epoch), true;
     case HOST_ENDS:
         h->memory->ends = word.epoch;        /* readers ignore an older epoch */
         return true;
-    case HOST_CLOSED: return own_epoch_close(h->memory, word.epoch);
+    case HOST_CLOSED: return own_membership_close(h->memory, word.epoch);
     case HOST_PLACE: return place(h, word);
     case HOST_KEPT:
         h->memory->kept = h->kept = word.value;

@@ -6,15 +6,15 @@
  *   state     up    word            a rank runs, or has finished (own_state)
  *   address   up    word            where a rank listens; and
  *   address   down  word            the same, to all other hosts
- *   wish      up    word            a rank asks to leave, or asks for relief (epoch_wish)
+ *   request   up    word            a rank asks to leave, or asks for relief (member_request)
  *   lost      up    word            a rank has no connection to another one (own_slot_word)
- *   whole     up    word            a rank has said that it is whole in an epoch
- *   whole     down  word            all of them have: no rank goes back to an earlier epoch
+ *   committed up    word            a rank has committed in an epoch
+ *   committed down  word            all of them have: no rank goes back to an earlier epoch
  *   ends      down  word            an epoch ends at the next edge of a step (planned.c)
- *   rests     up    word            a rank waits there for the next one
+ *   drained   up    word            a rank waits there for the next one
  *   closes    up    word            a rank says that all have done everything in an epoch, and waits
  *   closed    down  word            no further epoch will be opened
- *   shape     up    epoch_shape     rank 0: how the job may shrink
+ *   shape     up    shape           rank 0: how the job may shrink
  *   kept      both  word            rank 0: comm_epoch_keep; to all other hosts
  *   done      up    word            rank 0: comm_epoch_done
  *   ended     up    word            a process has ended: its wait status. Its last words were sent before
@@ -45,7 +45,7 @@
 #include <stdint.h>
 
 enum host_kind {
-    HOST_HERE, HOST_JOB, HOST_STATE, HOST_ADDRESS, HOST_WISH, HOST_LOST, HOST_WHOLE, HOST_ENDS, HOST_RESTS,
+    HOST_HERE, HOST_JOB, HOST_STATE, HOST_ADDRESS, HOST_REQUEST, HOST_LOST, HOST_COMMITTED, HOST_ENDS, HOST_DRAINED,
     HOST_CLOSES, HOST_CLOSED, HOST_SHAPE, HOST_KEPT, HOST_DONE, HOST_ENDED, HOST_EPOCH, HOST_PLACE, HOST_SIGNAL,
     HOST_CUT, HOST_OVER, HOST_ALIVE, N_HOST_KINDS
 };

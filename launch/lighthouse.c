@@ -52,8 +52,8 @@ static bool may_come(const struct lighthouse *l, int h) {
  * epoch is not known any more, all go back to the last checkpoint. */
 static void welcome_again(struct lighthouse *l, int h) {
     struct host_link *link = &l->host[h].link;
-    const struct epoch now = own_epoch_now(l->memory);
-    const struct epoch *from = &l->memory->of[now.from > 0 ? now.from % OWN_EPOCHS : 0];
+    const struct membership now = own_membership_now(l->memory);
+    const struct membership *from = &l->memory->of[now.from > 0 ? now.from % OWN_EPOCHS : 0];
     fprintf(stderr, "trivium: host %s is here again\n", l->names.of[h].name);
     send_job(l, h, l->n_started);
     for (int s = 0; s < l->n_started; s++)
@@ -61,7 +61,7 @@ static void welcome_again(struct lighthouse *l, int h) {
     host_link_say_word(link, HOST_KEPT, 0, 0, l->memory->kept);
     if (now.from > 0 && from->number == now.from) host_link_say(link, HOST_EPOCH, from, sizeof *from);
     if (now.number > 0) host_link_say(link, HOST_EPOCH, &now, sizeof now);
-    if (own_epoch_is_whole(l->memory, &now)) host_link_say_word(link, HOST_WHOLE, 0, now.number, 0);
+    if (own_membership_is_committed(l->memory, &now)) host_link_say_word(link, HOST_COMMITTED, 0, now.number, 0);
 }
 
 static void seat(struct lighthouse *l, struct host_link *link, const struct host_message *m) {
@@ -225,7 +225,7 @@ static void forgive_the_gap(struct lighthouse *l, double now_s) {
 }
 
 static bool only_spares_are_left(const struct lighthouse *l) {
-    const struct epoch now = own_epoch_now(l->memory);
+    const struct membership now = own_membership_now(l->memory);
     for (int i = 0; i < now.n; i++)
         if (l->alive[now.slot[i]]) return false;
     return l->has_begun;
@@ -285,8 +285,8 @@ static enum status prepare(struct lighthouse *l) {
     TRY(own_memory_map(&l->job, &l->memory));
     if (secret && *secret) TRY(host_secret_read(secret, l->memory->secret));
     memcpy(l->memory->host, l->host_of, sizeof l->host_of);
-    struct epoch first = own_epoch_now(l->memory);
-    TRY(own_epoch_open(l->memory, &l->job, &first, NULL));   /* again, with the hosts' numbers */
+    struct membership first = own_membership_now(l->memory);
+    TRY(own_membership_open(l->memory, &l->job, &first, NULL));   /* again, with the hosts' numbers */
     return OK;
 }
 
@@ -311,7 +311,7 @@ static enum status run(struct lighthouse *l) {
 
 int lighthouse_main(const struct launch_request *request) {
     static struct lighthouse l;
-    l = (struct lighthouse){.request = request, .door.wire.listening = -1, .whole_of = -1,
+    l = (struct lighthouse){.request = request, .door.wire.listening = -1, .committed_of = -1,
                             .reconnect = RECONNECT_NOTHING,
                             .chaos = {.seed = request->chaos, .mean_s = request->chaos_s, .hang_s = request->hang_s}};
     for (int i = 0; i < MOST_HOSTS; i++) l.unnamed[i].fd = l.host[i].link.fd = -1;

@@ -34,13 +34,13 @@ struct lighthouse {
     struct own_job job;                      /* slot: unused */
     struct own_memory *memory;
     int16_t host_of[OWN_MOST_RANKS];
-    bool alive[OWN_MOST_RANKS], told[OWN_MOST_RANKS], left[OWN_MOST_RANKS];    /* as in plan_view */
+    bool alive[OWN_MOST_RANKS], told[OWN_MOST_RANKS], left[OWN_MOST_RANKS];    /* as in struct members */
     int n_started, n_left, code;             /* slots from n_started on have no host yet */
     char meet[DOOR_TEXT];                    /* the address where agents find it */
     sigset_t unblocked;                      /* signals that agents start with */
     struct reconnect reconnect;
     struct wreak chaos;
-    int32_t whole_of;                        /* the newest epoch that all hosts received as whole */
+    int32_t committed_of;                    /* the newest epoch that all hosts received as committed */
     char who[256];                           /* text of this turn's deaths; "": none */
     double ending_s, looked_s;               /* 0: not ending; the last turn */
     bool has_begun;

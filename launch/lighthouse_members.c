@@ -2,7 +2,7 @@
  *
  * A host is a connection to its agent (host.c). What its ranks write arrives there, and the lighthouse writes it into a
  * memory of the same form as theirs. So the agent of one host and the lighthouse decide by the same functions:
- * epoch_after chooses the members. Only the signs of a death differ:
+ * membership_after chooses the members. Only the signs of a death differ:
  *
  *   an agent says that a process has ended        that one is dead
  *   its connection ends, or it sends what is no   all of the host are: the agent has ended or is about to, and the
@@ -56,26 +56,28 @@ void lighthouse_give_up(struct lighthouse *l) {
 /* ---- after a death ---- */
 /* Has a rank finished, or said that all is done? From then on a death costs nothing. */
 static bool has_finished(const struct lighthouse *l) {
-    if (own_epoch_is_closed(l->memory)) return true;
+    if (own_membership_is_closed(l->memory)) return true;
     for (int s = 0; s < l->job.n_slots; s++)
         if (atomic_load(&l->memory->line[s].state) == OWN_FINISHED) return true;
     return false;
 }
 
-static struct plan_view view_of(struct lighthouse *l) {
+static struct members view_of(struct lighthouse *l) {
     const int n_at_first = l->job.n_slots - l->request->respawn;
-    return (struct plan_view){l->memory, l->job.n_slots, n_at_first, l->request->elastic,
-                              plan_shape(l->memory, l->request->n_ranks), l->alive, l->told, l->left};
+    return (struct members){l->memory, l->job.n_slots, n_at_first, l->request->elastic,
+                            members_shape(l->memory, l->request->n_ranks), l->alive, l->told, l->left};
 }
 
-/* The epoch whose members might go on separately: this one if it is whole, else the one that its members go back to. */
-static const struct epoch *who_counts(const struct lighthouse *l, const struct epoch *now, bool whole) {
+/* The epoch whose members might go on separately: this one if it is committed, else the one that its members go back
+ * to. */
+static const struct membership *who_counts(const struct lighthouse *l, const struct membership *now, bool committed) {
     bool known = now->from >= 0 && now->number - now->from < OWN_EPOCHS;
-    return whole || !known ? now : &l->memory->of[now->from % OWN_EPOCHS];
+    return committed || !known ? now : &l->memory->of[now->from % OWN_EPOCHS];
 }
 
 /* Count the members that are reached, that may live on silent hosts, and that are dead. */
-static void count(const struct lighthouse *l, const struct epoch *now, int *n_reached, int *n_silent, int *n_dead) {
+static void count(const struct lighthouse *l, const struct membership *now, int *n_reached, int *n_silent,
+                  int *n_dead) {
     *n_reached = *n_silent = *n_dead = 0;
     for (int i = 0; i < now->n; i++) {
         bool silent = l->host[l->host_of[now->slot[i]]].state == HOST_SILENT;
@@ -85,11 +87,11 @@ static void count(const struct lighthouse *l, const struct epoch *now, int *n_re
     }
 }
 
-static enum status next_epoch(struct lighthouse *l, const struct epoch *now, struct epoch *next) {
-    const struct plan_view view = view_of(l);
-    const bool whole = own_epoch_is_whole(l->memory, now);
+static enum status next_membership_of(struct lighthouse *l, const struct membership *now, struct membership *next) {
+    const struct members view = view_of(l);
+    const bool committed = own_membership_is_committed(l->memory, now);
     bool alive[OWN_MOST_RANKS];
-    const struct epoch *counted = who_counts(l, now, whole);
+    const struct membership *counted = who_counts(l, now, committed);
     int n_reached, n_silent, n_dead;
     count(l, counted, &n_reached, &n_silent, &n_dead);
     if (!l->request->elastic)
@@ -97,19 +99,19 @@ static enum status next_epoch(struct lighthouse *l, const struct epoch *now, str
     if (n_silent >= n_reached && n_silent > 0)
         return FAIL(E_COMM, "%s; %d of %d ranks may live there, and the %d that are reached are not more: both parts "
                     "might go on, so none does. Start it again", l->who, n_silent, counted->n, n_reached);
-    plan_alive(&view, now, whole, alive);
-    *next = epoch_after(now, whole, alive, l->job.n_slots, &view.shape);
+    members_alive(&view, now, committed, alive);
+    *next = membership_after(now, committed, alive, l->job.n_slots, &view.shape);
     if (next->n > 0 && next->n >= l->request->elastic) return OK;
     return FAIL(E_COMM, "%s; " TOO_FEW, l->who, n_reached, next->n, l->request->elastic);
 }
 
 /* @return whether the memory has room for it */
-static bool open_epoch(struct lighthouse *l, const struct epoch *next) {
-    if (own_epoch_open(l->memory, &l->job, next, NULL) != OK) {
+static bool open_membership(struct lighthouse *l, const struct membership *next) {
+    if (own_membership_open(l->memory, &l->job, next, NULL) != OK) {
         lighthouse_give_up(l);
         return false;
     }
-    const struct epoch now = own_epoch_now(l->memory);
+    const struct membership now = own_membership_now(l->memory);
     for (int h = 0; h < l->names.n; h++)
         if (lighthouse_has(l, h)) host_link_say(&l->host[h].link, HOST_EPOCH, &now, sizeof now);
     return true;
@@ -117,16 +119,16 @@ static bool open_epoch(struct lighthouse *l, const struct epoch *next) {
 
 /* At the end of a turn with deaths. */
 void lighthouse_go_on(struct lighthouse *l) {
-    const struct epoch now = own_epoch_now(l->memory);
-    struct epoch next;
+    const struct membership now = own_membership_now(l->memory);
+    struct membership next;
     bool member = false;
     for (int i = 0; i < now.n; i++) member |= !l->alive[now.slot[i]];
     if (!member || has_finished(l)) {
         if (l->request->elastic) fprintf(stderr, "trivium: %s; nothing is lost\n", l->who);
-    } else if (next_epoch(l, &now, &next) == OK) {
+    } else if (next_membership_of(l, &now, &next) == OK) {
         fprintf(stderr, "trivium: %s; epoch %d goes on with %d ranks\n", l->who, next.number, next.n);
         chaos_died(&l->chaos.costs, clock_s());
-        open_epoch(l, &next);
+        open_membership(l, &next);
     } else {
         lighthouse_give_up(l);
     }
@@ -139,28 +141,28 @@ static void say_signal(void *of, int slot, int number) {
 }
 static void say_cut(void *of, int slot, int other) {
     struct lighthouse *l = of;
-    const int32_t epoch = own_epoch_now(l->memory).number;           /* a later epoch ignores it */
+    const int32_t epoch = own_membership_now(l->memory).number;      /* a later epoch ignores it */
     host_link_say_word(&l->host[l->host_of[slot]].link, HOST_CUT, slot, epoch, other);
 }
 
-static void look_who_is_lost(struct lighthouse *l, const struct plan_view *view) {
-    const struct epoch now = own_epoch_now(l->memory);
-    const struct plan_act act = reconnect_look(&l->reconnect, view, clock_s());
-    if (act.what == PLAN_END) say_signal(l, act.slot, SIGKILL);
-    if (act.what != PLAN_OPEN || !open_epoch(l, &act.next)) return;
+static void look_who_is_lost(struct lighthouse *l, const struct members *view) {
+    const struct membership now = own_membership_now(l->memory);
+    const struct membership_act act = reconnect_look(&l->reconnect, view, clock_s());
+    if (act.what == MEMBERS_END) say_signal(l, act.slot, SIGKILL);
+    if (act.what != MEMBERS_CHANGE || !open_membership(l, &act.next)) return;
     reconnect_is_open(&l->reconnect, &now, &act);
     chaos_died(&l->chaos.costs, clock_s());
 }
 
-static void plan(struct lighthouse *l, const struct plan_view *view) {
-    const struct epoch now = own_epoch_now(l->memory);
-    const struct plan_act act = plan_ahead(view, l->chaos.goes_on_s);
-    if (act.what == PLAN_ASK) lighthouse_say(l, -1, HOST_ENDS, 0, now.number, 0);
-    if (act.what == PLAN_END) say_signal(l, act.slot, SIGKILL);
-    if (act.what == PLAN_OPEN && open_epoch(l, &act.next)) plan_is_open(view, &now, &act);
+static void plan(struct lighthouse *l, const struct members *view) {
+    const struct membership now = own_membership_now(l->memory);
+    const struct membership_act act = next_membership(view, l->chaos.goes_on_s);
+    if (act.what == MEMBERS_DRAIN) lighthouse_say(l, -1, HOST_ENDS, 0, now.number, 0);
+    if (act.what == MEMBERS_END) say_signal(l, act.slot, SIGKILL);
+    if (act.what == MEMBERS_CHANGE && open_membership(l, &act.next)) next_membership_is_open(view, &now, &act);
 }
 
-static void wreak(struct lighthouse *l, const struct plan_view *view) {
+static void wreak(struct lighthouse *l, const struct members *view) {
     int node[OWN_MOST_RANKS];
     for (int s = 0; s < l->job.n_slots; s++) node[s] = l->host_of[s];
     const struct wreak_hand hand = {l, say_signal, say_cut, node};
@@ -169,7 +171,7 @@ static void wreak(struct lighthouse *l, const struct plan_view *view) {
 
 void lighthouse_look_ahead(struct lighthouse *l) {
     if (!l->request->elastic || !l->has_begun || l->ending_s > 0) return;
-    const struct plan_view view = view_of(l);
+    const struct members view = view_of(l);
     if (!has_finished(l)) {
         look_who_is_lost(l, &view);
         plan(l, &view);
@@ -231,8 +233,8 @@ static void has_ended(struct lighthouse *l, int slot, int status) {
         return;
     }
     if (l->request->elastic && WIFSIGNALED(status)) {
-        const struct epoch now = own_epoch_now(l->memory);
-        int place = epoch_place(&now, slot);
+        const struct membership now = own_membership_now(l->memory);
+        int place = membership_place(&now, slot);
         snprintf(text, sizeof text, "signal %d (%s) has killed %s %d on %.64s", WTERMSIG(status),
                  strsignal(WTERMSIG(status)), place < 0 ? "spare" : "rank", place < 0 ? slot : place,
                  l->names.of[l->host_of[slot]].name);
@@ -274,24 +276,24 @@ void lighthouse_lose(struct lighthouse *l, int h, enum host_state how, const cha
 
 /* ---- messages of the agents ---- */
 static bool take_shape(struct lighthouse *l, const char *body) {
-    struct epoch_shape shape;
+    struct membership_shape shape;
     memcpy(&shape, body, sizeof shape);
     bool right = shape.n_inner >= 1 && shape.n_outer >= 1 && shape.n_inner <= OWN_MOST_RANKS &&
                  shape.n_outer <= OWN_MOST_RANKS && shape.batch >= 0 && shape.micro >= 0 &&
-                 own_epoch_now(l->memory).n % (shape.n_inner * shape.n_outer) == 0;
+                 own_membership_now(l->memory).n % (shape.n_inner * shape.n_outer) == 0;
     if (right) l->memory->shape = shape;
     return right;
 }
 
-/* Tell hosts that an epoch is whole only after all its members have said so: ranks then discard the state that they
+/* Tell hosts that an epoch is committed only after all its members have said so: ranks then discard the state that they
  * could go back to. */
-static void is_whole(struct lighthouse *l, int slot, int32_t number) {
-    const struct epoch now = own_epoch_now(l->memory);
+static void is_committed(struct lighthouse *l, int slot, int32_t number) {
+    const struct membership now = own_membership_now(l->memory);
     if (number != now.number) return;        /* a newer epoch is open */
-    l->memory->board[number % OWN_EPOCHS][slot].whole = 1;
-    if (l->whole_of == number || !own_epoch_is_whole(l->memory, &now)) return;
-    l->whole_of = number;
-    lighthouse_say(l, -1, HOST_WHOLE, 0, number, 0);
+    l->memory->board[number % OWN_EPOCHS][slot].committed = 1;
+    if (l->committed_of == number || !own_membership_is_committed(l->memory, &now)) return;
+    l->committed_of = number;
+    lighthouse_say(l, -1, HOST_COMMITTED, 0, number, 0);
 }
 
 static void has_address(struct lighthouse *l, int h, int slot, int64_t address) {
@@ -301,18 +303,18 @@ static void has_address(struct lighthouse *l, int h, int slot, int64_t address) 
 
 /* Either all ranks of an epoch receive that it is closed, or all receive the next one. */
 static void closes(struct lighthouse *l, int32_t number) {
-    if (!own_epoch_is_closed(l->memory) && own_epoch_close(l->memory, number))
+    if (!own_membership_is_closed(l->memory) && own_membership_close(l->memory, number))
         lighthouse_say(l, -1, HOST_CLOSED, 0, number, 0);
 }
 
-static void rests(struct lighthouse *l, int slot, int32_t number) {
-    if (number == own_epoch_now(l->memory).number) l->memory->board[number % OWN_EPOCHS][slot].rests = 1;
+static void is_drained(struct lighthouse *l, int slot, int32_t number) {
+    if (number == own_membership_now(l->memory).number) l->memory->board[number % OWN_EPOCHS][slot].drained = 1;
 }
 
-/* A wish to leave cannot be withdrawn. @return whether `what` is a wish */
-static bool wishes(struct lighthouse *l, int slot, int64_t what) {
-    if (what != EPOCH_STAYS && what != EPOCH_WANTS_RELIEF && what != EPOCH_LEAVES) return false;
-    if (l->memory->line[slot].wish != EPOCH_LEAVES) l->memory->line[slot].wish = (int)what;
+/* A request to leave cannot be withdrawn. @return whether `what` is a request */
+static bool takes_request(struct lighthouse *l, int slot, int64_t what) {
+    if (what != MEMBER_STAYS && what != MEMBER_WANTS_RELIEF && what != MEMBER_LEAVES) return false;
+    if (l->memory->line[slot].request != MEMBER_LEAVES) l->memory->line[slot].request = (int)what;
     return true;
 }
 
@@ -337,10 +339,10 @@ static bool take(struct lighthouse *l, int h, const struct host_message *m) {
     if (word.slot < 0 || word.slot >= l->job.n_slots) return false;
     if (l->host_of[word.slot] != h || !l->alive[word.slot]) return false;
     if (m->kind == HOST_ADDRESS) has_address(l, h, word.slot, word.value);
-    else if (m->kind == HOST_WHOLE) is_whole(l, word.slot, word.epoch);
+    else if (m->kind == HOST_COMMITTED) is_committed(l, word.slot, word.epoch);
     else if (m->kind == HOST_CLOSES) closes(l, word.epoch);
-    else if (m->kind == HOST_RESTS) rests(l, word.slot, word.epoch);
-    else if (m->kind == HOST_WISH) return wishes(l, word.slot, word.value);
+    else if (m->kind == HOST_DRAINED) is_drained(l, word.slot, word.epoch);
+    else if (m->kind == HOST_REQUEST) return takes_request(l, word.slot, word.value);
     else if (m->kind == HOST_LOST) return has_lost(l, word.slot, word.value);
     else if (m->kind == HOST_ENDED) has_ended(l, word.slot, (int)word.value);
     else if (word.value >= OWN_STARTING && word.value <= OWN_WITHDRAWN)

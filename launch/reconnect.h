@@ -10,11 +10,11 @@
 struct reconnect { int lost[2], ended; int32_t epoch; double since_s; };
 #define RECONNECT_NOTHING ((struct reconnect){{-1, -1}, -1, -1, 0})
 
-/** PLAN_OPEN: open an epoch of the same ranks, in which all connections are new, then call reconnect_is_open. PLAN_END:
- *  that connection failed as well; kill process `slot`, one of the two. A line about it has been printed.
+/** MEMBERS_CHANGE: open an epoch of the same ranks, in which all connections are new, then call reconnect_is_open.
+ *  MEMBERS_END: that connection failed as well; kill process `slot`, one of the two. A line about it has been printed.
  *  @collective{none} */
-struct plan_act reconnect_look(struct reconnect *, const struct plan_view *, double now_s);
-/** Print a line about the epoch of PLAN_OPEN, which is open. now: the epoch before. @collective{none} */
-void reconnect_is_open(struct reconnect *, const struct epoch *now, const struct plan_act *);
+struct membership_act reconnect_look(struct reconnect *, const struct members *, double now_s);
+/** Print a line about the epoch of MEMBERS_CHANGE, which is open. now: the epoch before. @collective{none} */
+void reconnect_is_open(struct reconnect *, const struct membership *now, const struct membership_act *);
 
 #endif

@@ -79,9 +79,9 @@ TEST(test_what_is_cut) {
         assert_true(alive[a.slot[0]] && alive[a.slot[1]] && a.slot[0] < 4 && a.slot[1] < 4);
     }
     assert_close(cuts / (double)N, 0.2, 0.04);
-    job.whole = false;
+    job.committed = false;
     for (int k = 0; k < N; k++) assert_true(chaos_act(3, k, 1, 1, &job).kind != CHAOS_CUT);
-    job.whole = true;
+    job.committed = true;
     job.node = one;
     for (int k = 0; k < N; k++) assert_true(chaos_act(3, k, 1, 1, &job).kind != CHAOS_CUT);
 }

@@ -38,20 +38,20 @@ static void begin(void) {
     memset(is_stopped, 0, sizeof is_stopped);
     memset(is_killed, 0, sizeof is_killed);
     n_cut = 0;
-    memory.of[0] = (struct epoch){.number = 0, .from = -1, .n = N, .slot = {0, 1, 2, 3}};
+    memory.of[0] = (struct membership){.number = 0, .from = -1, .n = N, .slot = {0, 1, 2, 3}};
     least_rest_s = INFINITY;
     for (int s = 0; s < N; s++) {
         went_on_s[s] = -INFINITY;
         there[s] = true;
         memory.line[s].state = OWN_RUNNING;
-        memory.board[0][s].whole = 1;
+        memory.board[0][s].committed = 1;
     }
 }
 
 /* Run from second `from` to `to`, with a step every hundredth of a second. */
 static void go(struct wreak *w, int least, double from_s, double to_s) {
-    const struct plan_view view = {.memory = &memory, .n_slots = N, .n_at_first = N, .least = least, .there = there,
-                                   .shape = {1, 1, 0, 0, N, {0}}};
+    const struct members view = {.memory = &memory, .n_slots = N, .n_at_first = N, .least = least, .there = there,
+                                 .shape = {1, 1, 0, 0, N, {0}}};
     for (double now_s = from_s; now_s < to_s; now_s += 0.01) {
         clock_now_s = now_s;
         memory.done = own_done(0, (int64_t)(100 * now_s));
@@ -90,7 +90,7 @@ TEST(test_who_is_to_die_is_not_counted_on) {
 
 /* There are no acts before the first step, after the last, or without a seed. */
 TEST(test_when_it_acts) {
-    const struct plan_view view = {.memory = &memory, .n_slots = N, .n_at_first = N, .least = 1, .there = there};
+    const struct members view = {.memory = &memory, .n_slots = N, .n_at_first = N, .least = 1, .there = there};
     struct wreak w = {.seed = 7, .mean_s = 0.1}, none = {.mean_s = 0.1};
     begin();
     for (double now_s = 1; now_s < 9; now_s += 0.01) wreak_chaos(&w, &view, false, &hand, now_s);

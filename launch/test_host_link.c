@@ -43,7 +43,7 @@ static bool next(struct host_link *from, struct host_link *to, struct host_messa
 TEST(test_messages_arrive_in_order) {
     struct ends e = open_ends();
     struct host_message m;
-    struct epoch epoch = {.number = 3, .n = 2, .slot = {5, 4}, .host = {1, 0}}, got;
+    struct membership epoch = {.number = 3, .n = 2, .slot = {5, 4}, .host = {1, 0}}, got;
     host_link_say(&e.agent, HOST_HERE, "n01", 3);
     for (int i = 0; i < 500; i++) host_link_say_word(&e.agent, HOST_STATE, i, 2 * i, -i);
     assert_true(next(&e.agent, &e.lighthouse, &m));
@@ -66,7 +66,7 @@ TEST(test_messages_arrive_in_order) {
 TEST(test_a_message_is_whole_or_none) {
     struct ends e = open_ends();
     struct host_message m;
-    uint32_t bytes[6] = {HOST_WHOLE, sizeof(struct host_word), 7, 9, 0, 0};
+    uint32_t bytes[6] = {HOST_COMMITTED, sizeof(struct host_word), 7, 9, 0, 0};
     for (size_t i = 0; i < sizeof bytes; i++) {
         assert_int_equal(sealed_put(&e.agent.wire, (char *)bytes + i, 1), 1);
         host_link_step(&e.lighthouse, e.lighthouse.said_s);
@@ -110,7 +110,7 @@ TEST(test_what_is_no_message_ends_the_connection) {
     assert_string_equal(after(HOST_ALIVE, 0, true), "a message");
     assert_string_equal(after(HOST_STATE, sizeof(struct host_word), true), "waits");
     assert_string_equal(after(HOST_STATE, sizeof(struct host_word), false), no);     /* the lighthouse has no state */
-    assert_string_equal(after(HOST_EPOCH, sizeof(struct epoch), true), no);          /* and agents open no epoch */
+    assert_string_equal(after(HOST_EPOCH, sizeof(struct membership), true), no);     /* and agents open no epoch */
     assert_string_equal(after(HOST_STATE, sizeof(struct host_word) - 1, true), no);
     assert_string_equal(after(HOST_STATE, sizeof(struct host_word) + 1, true), no);
     assert_string_equal(after(HOST_HERE, HOST_MOST_NAME + 1, true), no);

@@ -98,9 +98,9 @@ static struct host_word hears_word(int h, enum host_kind kind) {
     assert_int_equal(m.kind, kind);
     return host_link_word(&m);
 }
-static struct epoch hears_epoch(int h) {
+static struct membership hears_epoch(int h) {
     struct host_message m;
-    struct epoch e;
+    struct membership e;
     assert_true(hears(h, 5, &m));
     assert_int_equal(m.kind, HOST_EPOCH);
     memcpy(&e, m.body, sizeof e);
@@ -156,7 +156,7 @@ static void begin(const char *list, const char *options) {
 
 /* Any rank may be left out: rank 0 has sent this shape. */
 static void begin_elastic(const char *list, const char *options) {
-    const struct epoch_shape any_number = {1, 1, 0, 0, 0, {0}};
+    const struct membership_shape any_number = {1, 1, 0, 0, 0, {0}};
     begin(list, options);
     host_link_say(&host[0], HOST_SHAPE, &any_number, sizeof any_number);
     host_link_flush(&host[0], 1);
@@ -188,23 +188,23 @@ TEST(test_what_is_passed_on) {
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
-/* Hosts receive that an epoch is whole only after the lighthouse has seen it, and the next epoch goes back
+/* Hosts receive that an epoch is committed only after the lighthouse has seen it, and the next epoch goes back
  * accordingly. */
 TEST(test_whole_is_what_all_have_said) {
     begin_elastic("a:1,b:1,c:1", "--elastic 1");
-    host_link_say_word(&host[0], HOST_WHOLE, 0, 0, 0);
-    host_link_say_word(&host[1], HOST_WHOLE, 1, 0, 0);
+    host_link_say_word(&host[0], HOST_COMMITTED, 0, 0, 0);
+    host_link_say_word(&host[1], HOST_COMMITTED, 1, 0, 0);
     assert_true(hears_nothing(0) && hears_nothing(2));
-    host_link_say_word(&host[2], HOST_WHOLE, 2, 0, 0);
-    for (int h = 0; h < 3; h++) assert_int_equal(hears_word(h, HOST_WHOLE).epoch, 0);
+    host_link_say_word(&host[2], HOST_COMMITTED, 2, 0, 0);
+    for (int h = 0; h < 3; h++) assert_int_equal(hears_word(h, HOST_COMMITTED).epoch, 0);
     leave(2);
-    struct epoch e = hears_epoch(0);
+    struct membership e = hears_epoch(0);
     assert_true(e.number == 1 && e.from == 0 && e.n == 2 && e.slot[0] == 0 && e.slot[1] == 1);
     assert_true(hears_epoch(1).host[1] == 1);
-    host_link_say_word(&host[0], HOST_WHOLE, 0, 1, 0);
-    host_link_say_word(&host[1], HOST_WHOLE, 1, 0, 0);               /* of the previous epoch: late */
+    host_link_say_word(&host[0], HOST_COMMITTED, 0, 1, 0);
+    host_link_say_word(&host[1], HOST_COMMITTED, 1, 0, 0);           /* of the previous epoch: late */
     assert_true(hears_nothing(0));
-    leave(1);                                                        /* so epoch 1 was never whole */
+    leave(1);                                                        /* so epoch 1 was never committed */
     e = hears_epoch(0);
     assert_true(e.number == 2 && e.from == 0 && e.n == 1 && e.slot[0] == 0);
     assert_int_equal(finish(), 128 + SIGTERM);
@@ -213,7 +213,7 @@ TEST(test_whole_is_what_all_have_said) {
 TEST(test_a_host_that_is_lost_is_one_epoch) {
     begin_elastic("a:2,b:3,c:3", "--elastic 5 --spares 3");
     leave(1);
-    struct epoch e = hears_epoch(0);
+    struct membership e = hears_epoch(0);
     assert_true(e.number == 1 && e.n == 5 && e.slot[2] == 5 && e.slot[3] == 6 && e.slot[4] == 7 && e.host[4] == 2);
     assert_true(hears_epoch(2).number == 1 && hears_nothing(0));
     assert_true(says("host b is lost (its connection has ended); epoch 1 goes on with 5 ranks"));
@@ -224,7 +224,7 @@ TEST(test_a_host_that_is_lost_is_one_epoch) {
 TEST(test_before_the_shape_is_known) {
     begin("a:2,b:1,c:1", "--elastic 1 --spares 1");
     leave(1);
-    struct epoch e = hears_epoch(0);
+    struct membership e = hears_epoch(0);
     assert_true(e.number == 1 && e.n == 3 && e.slot[2] == 3 && hears_epoch(2).number == 1);
     leave(2);
     assert_true(hears_word(0, HOST_SIGNAL).value == SIGTERM && says("2 ranks are left, of which 0 can go on"));
@@ -236,7 +236,7 @@ TEST(test_before_the_shape_is_known) {
 static void is_lost_after(enum host_kind kind, const void *body, size_t bytes) {
     begin_elastic("a:2,b:1", "--elastic 1");
     host_link_say(&host[1], kind, body, bytes);
-    struct epoch e = hears_epoch(0);
+    struct membership e = hears_epoch(0);
     assert_true(e.number == 1 && e.n == 2);
     struct host_message m;
     assert_true(!hears(1, 0.3, &m) && host[1].broken);
@@ -244,24 +244,24 @@ static void is_lost_after(enum host_kind kind, const void *body, size_t bytes) {
 }
 TEST(test_who_says_what_it_may_not_is_lost) {
     const struct host_word of_a = {.slot = 0, .value = 9}, of_nobody = {.slot = 99}, no_state = {.slot = 2, .value = 7},
-                            no_wish = {.slot = 2, .value = 5}, no_loss = {.slot = 2, .value = -1};
-    const struct epoch_shape no_shape = {0, 1, 0, 0, 0, {0}}, of_four = {4, 1, 0, 0, 0, {0}};
+                            no_request = {.slot = 2, .value = 5}, no_loss = {.slot = 2, .value = -1};
+    const struct membership_shape no_shape = {0, 1, 0, 0, 0, {0}}, of_four = {4, 1, 0, 0, 0, {0}};
     is_lost_after(HOST_ENDED, &of_a, sizeof of_a);
     is_lost_after(HOST_ADDRESS, &of_nobody, sizeof of_nobody);
     is_lost_after(HOST_STATE, &no_state, sizeof no_state);
-    is_lost_after(HOST_WISH, &no_wish, sizeof no_wish);
+    is_lost_after(HOST_REQUEST, &no_request, sizeof no_request);
     is_lost_after(HOST_LOST, &no_loss, sizeof no_loss);
     is_lost_after(HOST_SHAPE, &no_shape, sizeof no_shape);
     is_lost_after(HOST_SHAPE, &of_four, sizeof of_four);
     is_lost_after(HOST_HERE, "b", 1);
-    is_lost_after(HOST_EPOCH, &(struct epoch){.number = 1, .n = 1}, sizeof(struct epoch));
+    is_lost_after(HOST_EPOCH, &(struct membership){.number = 1, .n = 1}, sizeof(struct membership));
 }
 
 /* Host b is silent and may live; more than half of the ranks are reached, or not. */
 TEST(test_without_a_sign) {
     begin_elastic("a:2,b:1", "--elastic 1 --heartbeat-timeout 1");
     is_silent[1] = true;
-    struct epoch e = hears_epoch(0);
+    struct membership e = hears_epoch(0);
     assert_true(e.number == 1 && e.n == 2 && says("host b is lost (no sign of it for the 1 s of --heartbeat-timeout)"));
     assert_int_equal(finish(), 128 + SIGTERM);
 
@@ -274,8 +274,8 @@ TEST(test_without_a_sign) {
 
     /* one after the other is as many as at once */
     begin_elastic("a:2,b:1,c:1", "--elastic 1 --heartbeat-timeout 1");
-    for (int s = 0; s < 4; s++) host_link_say_word(&host[s < 2 ? 0 : s - 1], HOST_WHOLE, s, 0, 0);
-    for (int h = 0; h < 3; h++) assert_int_equal(hears_word(h, HOST_WHOLE).epoch, 0);
+    for (int s = 0; s < 4; s++) host_link_say_word(&host[s < 2 ? 0 : s - 1], HOST_COMMITTED, s, 0, 0);
+    for (int h = 0; h < 3; h++) assert_int_equal(hears_word(h, HOST_COMMITTED).epoch, 0);
     is_silent[2] = true;
     assert_int_equal(hears_epoch(0).n, 3);
     is_silent[1] = true;
@@ -289,7 +289,7 @@ TEST(test_without_a_sign) {
 TEST(test_ranks_that_end) {
     begin_elastic("a:2,b:1", "--elastic 1");
     host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
-    struct epoch e = hears_epoch(1);
+    struct membership e = hears_epoch(1);
     assert_true(e.number == 1 && e.n == 2 && e.slot[1] == 2);
     assert_true(says("signal 9 (Killed) has killed rank 1 on a; epoch 1"));
     host_link_say_word(&host[1], HOST_ENDED, 2, 0, 5 << 8);
@@ -310,26 +310,26 @@ TEST(test_ranks_that_end) {
     assert_int_equal(ends(), 0);
 }
 
-/* A rank leaves: this epoch ends at the edge of a step, and the process ends when the next epoch is whole. */
+/* A rank leaves: this epoch ends at the edge of a step, and the process ends when the next epoch is committed. */
 TEST(test_who_leaves) {
     begin_elastic("a:2,b:1", "--elastic 2");
     for (int s = 0; s < 3; s++) {
         host_link_say_word(&host[s / 2], HOST_STATE, s, 0, OWN_RUNNING);
-        host_link_say_word(&host[s / 2], HOST_WHOLE, s, 0, 0);
+        host_link_say_word(&host[s / 2], HOST_COMMITTED, s, 0, 0);
     }
-    assert_true(hears_word(0, HOST_WHOLE).epoch == 0 && hears_word(1, HOST_WHOLE).epoch == 0);
-    host_link_say_word(&host[0], HOST_WISH, 1, 0, EPOCH_LEAVES);
+    assert_true(hears_word(0, HOST_COMMITTED).epoch == 0 && hears_word(1, HOST_COMMITTED).epoch == 0);
+    host_link_say_word(&host[0], HOST_REQUEST, 1, 0, MEMBER_LEAVES);
     assert_true(hears_word(0, HOST_ENDS).epoch == 0 && hears_word(1, HOST_ENDS).epoch == 0);
-    for (int s = 0; s < 2; s++) host_link_say_word(&host[0], HOST_RESTS, s, 0, 0);
+    for (int s = 0; s < 2; s++) host_link_say_word(&host[0], HOST_DRAINED, s, 0, 0);
     assert_true(hears_nothing(0));                                   /* rank 2 does not yet */
-    host_link_say_word(&host[1], HOST_RESTS, 2, 0, 0);
-    struct epoch e = hears_epoch(0);
+    host_link_say_word(&host[1], HOST_DRAINED, 2, 0, 0);
+    struct membership e = hears_epoch(0);
     assert_true(e.number == 1 && e.from == 0 && e.n == 2 && e.slot[0] == 0 && e.slot[1] == 2);
     assert_true(hears_epoch(1).number == 1 && says("rank 1 leaves; epoch 1 goes on with 2 ranks"));
-    host_link_say_word(&host[0], HOST_WHOLE, 0, 1, 0);
+    host_link_say_word(&host[0], HOST_COMMITTED, 0, 1, 0);
     assert_true(hears_nothing(0));                                   /* it may still be needed */
-    host_link_say_word(&host[1], HOST_WHOLE, 2, 1, 0);
-    assert_true(hears_word(0, HOST_WHOLE).epoch == 1 && hears_word(1, HOST_WHOLE).epoch == 1);
+    host_link_say_word(&host[1], HOST_COMMITTED, 2, 1, 0);
+    assert_true(hears_word(0, HOST_COMMITTED).epoch == 1 && hears_word(1, HOST_COMMITTED).epoch == 1);
     struct host_word word = hears_word(0, HOST_SIGNAL);
     assert_true(word.slot == 1 && word.value == SIGKILL);            /* and no slot of b */
     host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
@@ -342,22 +342,22 @@ static void lose_each_other(int32_t epoch) {
     host_link_say_word(&host[0], HOST_LOST, 1, 0, own_slot_word(epoch, 2));
     host_link_say_word(&host[1], HOST_LOST, 2, 0, own_slot_word(epoch, 1));
 }
-static void are_whole(int32_t epoch) {
-    for (int s = 0; s < 3; s++) host_link_say_word(&host[s / 2], HOST_WHOLE, s, epoch, 0);
-    for (int h = 0; h < 2; h++) assert_int_equal(hears_word(h, HOST_WHOLE).epoch, epoch);
+static void all_commit(int32_t epoch) {
+    for (int s = 0; s < 3; s++) host_link_say_word(&host[s / 2], HOST_COMMITTED, s, epoch, 0);
+    for (int h = 0; h < 2; h++) assert_int_equal(hears_word(h, HOST_COMMITTED).epoch, epoch);
 }
 
 /* Two live ranks get an epoch of the same ranks; if their connection fails again, the greater one is killed. */
 TEST(test_two_that_have_lost_each_other) {
     begin_elastic("a:2,b:1", "--elastic 2");
-    are_whole(0);
+    all_commit(0);
     lose_each_other(7);
     assert_true(hears_nothing(0));                                   /* of an epoch that does not exist */
     lose_each_other(0);
-    struct epoch e = hears_epoch(0);
+    struct membership e = hears_epoch(0);
     assert_true(e.number == 1 && e.from == 0 && e.n == 3 && e.slot[2] == 2 && hears_epoch(1).number == 1);
     assert_true(says("ranks 1 and 2 have lost each other; epoch 1 goes on with 3 ranks"));
-    are_whole(1);
+    all_commit(1);
     lose_each_other(1);                                              /* again, but the connection had been made */
     e = hears_epoch(0);
     assert_true(e.number == 2 && e.from == 1 && e.n == 3 && hears_epoch(1).number == 2);
@@ -394,10 +394,10 @@ TEST(test_chaos) {
     struct host_message m;
     begin_elastic("a:2,b:1", "--elastic 3 --hang-timeout 0.1 --chaos-every 0.02 --chaos 7");
     for (int s = 0; s < 3; s++) host_link_say_word(&host[s / 2], HOST_STATE, s, 0, OWN_RUNNING);
-    are_whole(0);
+    all_commit(0);
     lose_each_other(0);
     assert_true(hears_epoch(0).number == 1 && hears_epoch(1).number == 1);
-    are_whole(1);
+    all_commit(1);
     assert_true(hears_nothing(0) && hears_nothing(1));               /* no acts before the first step */
     for (int step = 1; step <= 50; step++) {
         host_link_say_word(&host[0], HOST_DONE, 0, 0, own_done(1, step));
@@ -435,7 +435,7 @@ TEST(test_in_place_of_the_dead) {
     assert_true(job.me == 1 && job.mine_from == 4 && job.host[1] == 1 && job.host[4] == -1);
     struct host_word of_0 = hears_word(1, HOST_ADDRESS);
     assert_true(of_0.slot == 0 && of_0.value == 99 && hears_word(1, HOST_KEPT).value == 0);
-    struct epoch now = hears_epoch(1);
+    struct membership now = hears_epoch(1);
     assert_true(now.number == 2 && now.n == 1 && now.slot[0] == 0);
     assert_true(hears_word(0, HOST_PLACE).slot == 4 && hears_word(1, HOST_PLACE).value == 1);
     leave(1);
@@ -446,10 +446,10 @@ TEST(test_in_place_of_the_dead) {
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
-/* Slot `epoch` - 1 dies, the last epoch was not whole, and only host a receives the next one. */
+/* Slot `epoch` - 1 dies, the last epoch was not committed, and only host a receives the next one. */
 static void another_dies(int32_t epoch, int place) {
     host_link_say_word(&host[0], HOST_ENDED, epoch - 1, 0, SIGKILL);
-    struct epoch e = hears_epoch(0);
+    struct membership e = hears_epoch(0);
     assert_true(e.number == epoch && e.from == 1 && e.n == 10 - epoch);
     assert_int_equal(hears_word(0, HOST_PLACE).slot, place);
 }
@@ -467,11 +467,11 @@ TEST(test_epochs_of_who_comes_again) {
     begin_elastic("a:9,b:1", "--elastic 1 --respawn 12");
     leave(1);
     assert_true(hears_epoch(0).number == 1);
-    for (int s = 0; s < 9; s++) host_link_say_word(&host[0], HOST_WHOLE, s, 1, 0);
-    assert_int_equal(hears_word(0, HOST_WHOLE).epoch, 1);
+    for (int s = 0; s < 9; s++) host_link_say_word(&host[0], HOST_COMMITTED, s, 1, 0);
+    assert_int_equal(hears_word(0, HOST_COMMITTED).epoch, 1);
     for (int32_t epoch = 2; epoch <= 8; epoch++) another_dies(epoch, 8 + epoch);
     comes_again();
-    struct epoch from = hears_epoch(1), now = hears_epoch(1);
+    struct membership from = hears_epoch(1), now = hears_epoch(1);
     assert_true(from.number == 1 && from.n == 9 && now.number == 8 && now.from == 1);
     assert_true(hears_word(0, HOST_PLACE).slot == 17 && hears_word(1, HOST_PLACE).slot == 17);
     leave(1);

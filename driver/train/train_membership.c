@@ -46,7 +46,7 @@ static bool can_have(const struct plan *p, int64_t dp, int64_t micro) {
 
 void train_tell_shape(const struct training *t) {
     const struct plan *p = &t->setup.plan;
-    struct epoch_shape shape = plan_epoch_shape(p);
+    struct membership_shape shape = plan_membership_shape(p);
     if (options_source(t->setup.options, "micro-batch") > FROM_DATA) shape.micro = p->micro_batch;
     const int n_first = comm_epoch_wants_shape() / plan_replica_ranks(p);
     const enum log_level level = log_get_level();
@@ -140,7 +140,7 @@ enum status train_end_epoch(struct training *t) {
     if (t->epoch.ends && r->n_started > 0) return OK;
     if (t->epoch.ends && !last && !t->stop.agreed && !r->apart) {
         TRY(train_poll_save(t, true));
-        return t->keeper->rest(&t->run);
+        return t->keeper->drain(&t->run);
     }
     return last ? OK : ask(t);
 }

@@ -208,7 +208,7 @@ enum status train_evaluate(struct training *);
 void train_tell_shape(const struct training *);
 
 /* At the edge of a step: was the epoch asked to end for a planned one? All learn of it a step later, keep their state,
- * and wait for the new epoch. @return E_EPOCH then  @collective{world} @errors of keeper.rest */
+ * and wait for the new epoch. @return E_EPOCH then  @collective{world} @errors of keeper.drain */
 enum status train_end_epoch(struct training *);
 
 /* The same between two batches of an evaluation: sets epoch.ends on every rank, a batch later.

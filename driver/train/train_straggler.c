@@ -34,7 +34,7 @@ enum status train_watch_prepare(struct training *t) {
     if (!w) return FAIL(E_MEMORY, "no memory to watch for slow ranks");
     int n = plan_ranks(p);
     /* processes, of which there were more once */
-    TRY(straggler_inject_parse(inject, comm_epoch() == 0 ? n : EPOCH_MOST_RANKS, &w->inject));
+    TRY(straggler_inject_parse(inject, comm_epoch() == 0 ? n : MEMBERSHIP_MOST_RANKS, &w->inject));
     if (p->device != PLAN_DEVICE_CPU && inject[0])
         return FAIL(E_CONFIG, "inject=%s makes the host wait, and the GPU would not notice; use device=cpu", inject);
     if (p->device != PLAN_DEVICE_CPU || n == 1) return OK;
@@ -80,7 +80,7 @@ void train_watch_destroy(struct training *t) {
 
 /* This process, counted from 0; a rank until ranks change. */
 static int my_process(void) {
-    struct epoch now, from;
+    struct membership now, from;
     comm_epoch_members(&now, &from);
     return now.slot[comm_world_rank()];
 }

@@ -59,10 +59,10 @@ static enum status open_flight(void) {
     TRY(name_job(job));
     flight_rank_is(comm_world_rank(), comm_world_size());
     if (comm_world_size() == 1 || flight_mine()) return OK;
-    struct epoch now, from;
+    struct membership now, from;
     comm_epoch_members(&now, &from);
     comm_host_name(host, sizeof host);
-    flight_open(job, comm_world_size() <= EPOCH_MOST_RANKS ? now.slot[comm_world_rank()] : comm_world_rank(),
+    flight_open(job, comm_world_size() <= MEMBERSHIP_MOST_RANKS ? now.slot[comm_world_rank()] : comm_world_rank(),
                 comm_world_rank(), comm_world_size(), host, comm_local_rank() == 0);
     return OK;
 }
@@ -82,7 +82,7 @@ static enum status choose_transport(void) {
     bool is_own;
     TRY(own_job_find(&job, &is_own));
     comm_host_transport_is(is_own ? &transport_own : &transport_mpi);
-    comm_membership_is(is_own ? &membership_own : NULL);
+    comm_membership_is(is_own ? &membership_direct : NULL);
     return OK;
 }
 

@@ -74,25 +74,26 @@ int comm_epoch(void);
 /** Its members, and those of the epoch whose snapshots it goes back to (from->number -1: there is none, and n is 0).
  *  Ranks are places; slots identify processes in both. Under MPI there is one epoch, and none before it.
  *  @collective{none} */
-struct epoch;
-void comm_epoch_members(struct epoch *now, struct epoch *from);
-/** Say that this rank is whole: from here on its death loses nothing (membership/membership.h). @collective{none} */
-void comm_epoch_say_whole(void);
-/** Have all members of this epoch said so? @collective{none} */
-bool comm_epoch_is_whole(void);
+struct membership;
+void comm_epoch_members(struct membership *now, struct membership *from);
+/** Say that this rank is committed: from here on its death loses nothing (membership/membership.h).
+ *  @collective{none} */
+void comm_epoch_commit(void);
+/** Have all members of this epoch committed? @collective{none} */
+bool comm_epoch_is_committed(void);
 /** Was this epoch asked to end at the edge of a step, for a planned one (membership/membership.h)? Ranks see it at
  *  different times, and have to agree. @collective{none} */
 bool comm_epoch_ends(void);
 /** Wait for the next epoch, after ranks have agreed and kept their state of the last step. @return E_EPOCH
  *  @collective{members} @errors E_INTERNAL: the transport is MPI */
-enum status comm_epoch_rest(void);
+enum status comm_epoch_drain(void);
 /** Ask for this rank to be replaced, or no more; a SIGUSR2 to its process asks to leave, and that stays so.
  *  @collective{none} */
 void comm_epoch_ask_relief(bool wanted);
 /** How the job may shrink (membership/membership.h); until this call, no rank can be left out. Rank 0's call counts.
  *  @collective{none} */
-struct epoch_shape;
-void comm_epoch_shape(const struct epoch_shape *);
+struct membership_shape;
+void comm_epoch_shape(const struct membership_shape *);
 /** A number that outlives ranks: the last one that any process kept as rank 0; 0 at first. @collective{none} */
 void comm_epoch_keep(int64_t number);
 int64_t comm_epoch_kept(void);

@@ -31,7 +31,7 @@ enum {
 
 struct recipe;
 struct model;
-struct epoch_shape;                      /* lib/comm/membership/membership.h */
+struct membership_shape;                 /* lib/comm/membership/membership.h */
 
 /* Options of one technique, model or job: `at` of each is an offset into a struct of its own, of `bytes`
  * bytes. */
@@ -159,7 +159,7 @@ enum status plan_settle_comm(const struct plan *);
 /** The node of a rank of the layout: emulated, or its host if this job is as large; -1: unknown. */
 int plan_node(const struct plan *, int rank);
 /** What may be left out of an epoch: replicas, of tp cp x pp ranks. Pure. */
-struct epoch_shape plan_epoch_shape(const struct plan *);
+struct membership_shape plan_membership_shape(const struct plan *);
 /** The part of plan_settle about --sums fixed. Pure. @errors E_CONFIG: options that it cannot be combined with */
 enum status plan_check_sums(const struct plan *);
 /** Bytes of gradients that fill a bucket. Pure. */

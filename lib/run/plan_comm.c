@@ -26,9 +26,9 @@ int plan_node(const struct plan *p, int rank) {
 }
 
 /* Ranks that only serve belong to all replicas: none can be left out. */
-struct epoch_shape plan_epoch_shape(const struct plan *p) {
-    if (plan_serving(p)) return (struct epoch_shape){plan_ranks(p), 1, p->global_batch, 0, 0, {0}};
-    return (struct epoch_shape){(int)(p->mesh.tp * p->mesh.cp), (int)p->mesh.pp, p->global_batch, 0, 0, {0}};
+struct membership_shape plan_membership_shape(const struct plan *p) {
+    if (plan_serving(p)) return (struct membership_shape){plan_ranks(p), 1, p->global_batch, 0, 0, {0}};
+    return (struct membership_shape){(int)(p->mesh.tp * p->mesh.cp), (int)p->mesh.pp, p->global_batch, 0, 0, {0}};
 }
 
 enum status plan_settle_comm(const struct plan *p) {

@@ -35,7 +35,7 @@ struct keeper {
     enum status (*begin)(struct run *);                  /* before the first step: keep the state */
     bool (*is_due)(const struct run *, int64_t n_step);  /* is the state after it to be kept? Pure */
     enum status (*keep)(struct run *);                   /* where it is due: after the last finished step */
-    enum status (*rest)(struct run *);                   /* the same, and wait: this epoch ends here. E_EPOCH */
+    enum status (*drain)(struct run *);                  /* the same, and wait: this epoch ends here. E_EPOCH */
     void (*leave)(struct run *);                         /* the kept state outlives the run */
     /* In a new epoch, @collective{world}: can all go back to a step in memory, at least as new as on_disk? Then the
      * new run takes that state. */

@@ -20,7 +20,7 @@
 
 enum { N = 3, ME = 2, EPOCH = 5, WANTED = 4 };
 static const unsigned char secret[GREETING_SECRET] = "this one cannot be guessed";
-static const struct epoch epoch = {.number = EPOCH, .n = N, .from = -1, .slot = {0, 7, ME}};     /* slot 7 is called */
+static const struct membership epoch = {.number = EPOCH, .n = N, .from = -1, .slot = {0, 7, ME}}; /* slot 7 is called */
 static const bool far[N] = {true, true, false};
 static struct network_address address[8];        /* none listens yet */
 

@@ -27,7 +27,8 @@ int64_t pieces_first(int64_t n, int m, int i);
  *  other, from one sender to one receiver, are one transfer. out: room for `most`. from->n and now->n are at least 1.
  *  @errors E_DATA: the owner of a shard that has elements and its right neighbor are both no members now: "shard 2 is
  *  gone: ...", with the two slots; E_INTERNAL: more than `most` transfers. Then *n_out is 0.  @collective{none} */
-enum status pieces_plan(int64_t n, const struct epoch *from, const struct epoch *now, struct transfer *out, int most,
+enum status pieces_plan(int64_t n, const struct membership *from, const struct membership *now, struct transfer *out,
+                        int most,
                         int *n_out);
 
 #endif

@@ -5,19 +5,19 @@
 int64_t pieces_first(int64_t n, int m, int i) { return n * i / m; }
 
 /* Is old shard i with this process, as its own or as the copy of its left neighbor's? */
-static bool has(const struct epoch *from, int i, int32_t slot) {
-    int place = epoch_place(from, slot);
+static bool has(const struct membership *from, int i, int32_t slot) {
+    int place = membership_place(from, slot);
     return place >= 0 && (place == i || place == (i + 1) % from->n);
 }
 
 /* The sender of a shard; -1: no process has it any more. */
-static int32_t holder(const struct epoch *from, int i, const struct epoch *now) {
+static int32_t holder(const struct membership *from, int i, const struct membership *now) {
     int32_t owner = from->slot[i], right = from->slot[(i + 1) % from->n];
-    if (epoch_place(now, owner) >= 0) return owner;
-    return epoch_place(now, right) >= 0 ? right : -1;
+    if (membership_place(now, owner) >= 0) return owner;
+    return membership_place(now, right) >= 0 ? right : -1;
 }
 
-static enum status check(int64_t n, const struct epoch *from, const struct epoch *now) {
+static enum status check(int64_t n, const struct membership *from, const struct membership *now) {
     for (int i = 0; i < from->n; i++)
         if (pieces_first(n, from->n, i) < pieces_first(n, from->n, i + 1) && holder(from, i, now) < 0)
             return FAIL(E_DATA, "shard %d is gone: processes %d and %d, which had it, are no members; go back to a "
@@ -39,7 +39,8 @@ static bool add(struct list *l, struct transfer x) {
     return true;
 }
 
-enum status pieces_plan(int64_t n, const struct epoch *from, const struct epoch *now, struct transfer *out, int most,
+enum status pieces_plan(int64_t n, const struct membership *from, const struct membership *now, struct transfer *out,
+                        int most,
                         int *n_out) {
     struct list l = {out, most, 0};
     *n_out = 0;

@@ -8,14 +8,14 @@
 
 enum { RANKS = 5, SPARES = 2, SLOTS = RANKS + SPARES, MOST = 64, ELEMENTS = 60 };
 
-static struct epoch epoch_of(int n, const int *slots) {
-    struct epoch e = {.number = 1, .from = 0, .n = n};
+static struct membership epoch_of(int n, const int *slots) {
+    struct membership e = {.number = 1, .from = 0, .n = n};
     for (int i = 0; i < n; i++) e.slot[i] = slots[i];
     return e;
 }
 
-static bool has_element(const struct epoch *from, int64_t n, int32_t slot, int64_t e) {
-    int place = epoch_place(from, slot), left = (place + from->n - 1) % from->n;
+static bool has_element(const struct membership *from, int64_t n, int32_t slot, int64_t e) {
+    int place = membership_place(from, slot), left = (place + from->n - 1) % from->n;
     if (place < 0) return false;
     for (int k = 0; k < 2; k++) {
         int i = k ? left : place;
@@ -24,7 +24,7 @@ static bool has_element(const struct epoch *from, int64_t n, int32_t slot, int64
     return false;
 }
 
-static int32_t owner_of(const struct epoch *from, int64_t n, int64_t e) {
+static int32_t owner_of(const struct membership *from, int64_t n, int64_t e) {
     for (int i = 0; i < from->n; i++)
         if (n * i / from->n <= e && e < n * (i + 1) / from->n) return from->slot[i];
     return -1;
@@ -38,7 +38,7 @@ static const char *text_of(const struct transfer *x) {
 }
 
 /* "1 to 4: [4, 8); 2 to 0: ..." */
-static const char *plan(int64_t n, const struct epoch *from, const struct epoch *now) {
+static const char *plan(int64_t n, const struct membership *from, const struct membership *now) {
     static char all[1024];
     struct transfer out[MOST];
     int n_out;
@@ -49,7 +49,7 @@ static const char *plan(int64_t n, const struct epoch *from, const struct epoch 
 }
 
 TEST(test_pieces_of_the_same_layout) {
-    struct epoch from = epoch_of(4, (int[]){0, 1, 2, 3}), now = epoch_of(4, (int[]){0, 9, 2, 3});
+    struct membership from = epoch_of(4, (int[]){0, 1, 2, 3}), now = epoch_of(4, (int[]){0, 9, 2, 3});
     assert_int_equal(pieces_first(16, 4, 3), 12);
     assert_int_equal(pieces_first(7, 4, 1), 1);
     assert_int_equal(pieces_first(7, 4, 4), 7);
@@ -61,7 +61,7 @@ TEST(test_pieces_of_the_same_layout) {
 
 /* Place 0 had [0, 4) and a copy of [12, 16); of its new [0, 5) element 4 is missing. */
 TEST(test_pieces_of_a_smaller_layout) {
-    struct epoch from = epoch_of(4, (int[]){0, 1, 2, 3}), now = epoch_of(3, (int[]){0, 2, 3});
+    struct membership from = epoch_of(4, (int[]){0, 1, 2, 3}), now = epoch_of(3, (int[]){0, 2, 3});
     assert_string_equal(plan(16, &from, &now), "2 to 0: [4, 5)");
     now = epoch_of(2, (int[]){1, 3});
     assert_string_equal(plan(16, &from, &now), "");
@@ -71,7 +71,7 @@ TEST(test_pieces_of_a_smaller_layout) {
 }
 
 TEST(test_pieces_of_what_is_gone) {
-    struct epoch from = epoch_of(4, (int[]){5, 6, 7, 8}), now = epoch_of(2, (int[]){5, 8});
+    struct membership from = epoch_of(4, (int[]){5, 6, 7, 8}), now = epoch_of(2, (int[]){5, 8});
     struct transfer out[MOST];
     int n_out = 7;
     assert_fails(pieces_plan(16, &from, &now, out, MOST, &n_out), E_DATA, "shard 1", "6", "7");
@@ -90,7 +90,8 @@ static const char *const said[] = {"an element does not come", "an element comes
                                    "two transfers could be one"};
 struct search { bool broken[N_BROKEN]; char where[N_BROKEN][160]; int64_t plans; };
 
-static void found(struct search *s, enum broken what, int64_t n, const struct epoch *from, const struct epoch *now) {
+static void found(struct search *s, enum broken what, int64_t n, const struct membership *from,
+                  const struct membership *now) {
     if (s->broken[what]) return;
     s->broken[what] = true;
     int at = snprintf(s->where[what], sizeof s->where[what], "%d elements, members", (int)n);
@@ -101,7 +102,8 @@ static void found(struct search *s, enum broken what, int64_t n, const struct ep
         at += snprintf(s->where[what] + at, sizeof s->where[what] - (size_t)at, " %d", (int)now->slot[i]);
 }
 
-static void look_at_receiver(struct search *s, int64_t n, const struct epoch *from, const struct epoch *now, int p,
+static void look_at_receiver(struct search *s, int64_t n, const struct membership *from, const struct membership *now,
+                             int p,
                              const struct transfer *out, int n_out) {
     int times[ELEMENTS] = {0};
     int32_t slot = now->slot[p];
@@ -112,7 +114,7 @@ static void look_at_receiver(struct search *s, int64_t n, const struct epoch *fr
             times[e]++;
             if (!has_element(from, n, out[k].from_slot, e)) found(s, NOT_THERE, n, from, now);
             if (has_element(from, n, slot, e)) found(s, IN_VAIN, n, from, now);
-            if (epoch_place(now, owner) >= 0 && owner != out[k].from_slot) found(s, OTHER_SENDER, n, from, now);
+            if (membership_place(now, owner) >= 0 && owner != out[k].from_slot) found(s, OTHER_SENDER, n, from, now);
         }
     }
     for (int64_t e = n * p / now->n; e < n * (p + 1) / now->n; e++) {
@@ -121,7 +123,7 @@ static void look_at_receiver(struct search *s, int64_t n, const struct epoch *fr
     }
 }
 
-static void look_at(struct search *s, int64_t n, const struct epoch *from, const struct epoch *now) {
+static void look_at(struct search *s, int64_t n, const struct membership *from, const struct membership *now) {
     struct transfer out[MOST];
     int n_out = 0, lost = 0;
     for (int64_t e = 0; e < n; e++) {
@@ -138,7 +140,7 @@ static void look_at(struct search *s, int64_t n, const struct epoch *from, const
     s->plans++;
     for (int p = 0; p < now->n; p++) look_at_receiver(s, n, from, now, p, out, n_out);
     for (int k = 1; k < n_out; k++) {
-        int a = epoch_place(now, out[k - 1].to_slot), b = epoch_place(now, out[k].to_slot);
+        int a = membership_place(now, out[k - 1].to_slot), b = membership_place(now, out[k].to_slot);
         if (a > b || (a == b && out[k - 1].first >= out[k].first)) found(s, UNSORTED, n, from, now);
         if (a == b && out[k - 1].from_slot == out[k].from_slot && out[k - 1].first + out[k - 1].n == out[k].first)
             found(s, APART, n, from, now);
@@ -146,8 +148,8 @@ static void look_at(struct search *s, int64_t n, const struct epoch *from, const
 }
 
 /* The living close ranks; or spares take the places of the dead. */
-static void with_deaths(struct search *s, int64_t n, const struct epoch *from, unsigned dead) {
-    struct epoch fewer = {.number = 2, .from = 1}, filled = *from;
+static void with_deaths(struct search *s, int64_t n, const struct membership *from, unsigned dead) {
+    struct membership fewer = {.number = 2, .from = 1}, filled = *from;
     int spare = RANKS;
     for (int i = 0; i < from->n; i++) {
         if (!(dead >> i & 1)) fewer.slot[fewer.n++] = from->slot[i];
@@ -167,7 +169,7 @@ static struct search everything(void) {
     static const int64_t sizes[] = {0, 1, 3, 7, 12, 60};
     struct search s = {.plans = 0};
     for (int m = 1; m <= RANKS; m++) {
-        struct epoch from = epoch_of(m, (int[]){3, 1, 4, 0, 2});
+        struct membership from = epoch_of(m, (int[]){3, 1, 4, 0, 2});
         for (unsigned dead = 0; dead < 1u << m; dead++)
             for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) with_deaths(&s, sizes[k], &from, dead);
     }
@@ -192,7 +194,7 @@ TEST(test_pieces_are_in_order) {
 }
 
 TEST(test_pieces_refuse_what_does_not_fit) {
-    struct epoch from = epoch_of(5, (int[]){0, 1, 2, 3, 4}), now = epoch_of(3, (int[]){0, 2, 4});
+    struct membership from = epoch_of(5, (int[]){0, 1, 2, 3, 4}), now = epoch_of(3, (int[]){0, 2, 4});
     struct transfer out[MOST];
     int n_out = 9;
     assert_ok(pieces_plan(60, &from, &now, out, MOST, &n_out));

@@ -173,7 +173,7 @@ static void try_to_read(void) {
 }
 
 /* ---- what is written down for the agent, and for the ranks of later epochs ---- */
-static void set_shape(const struct epoch_shape *shape) {
+static void set_shape(const struct membership_shape *shape) {
     if (my.rank == 0) my.memory->shape = *shape;
 }
 
@@ -191,7 +191,7 @@ static void done(int64_t step) {
 }
 
 /* An epoch whose members are not kept any more has overwritten snapshots, too. */
-static void members_of_epochs(struct epoch *this, struct epoch *from) {
+static void members_of_epochs(struct membership *this, struct membership *from) {
     *this = my.now;
     if (my.now.from < 0 || my.now.number - my.now.from >= OWN_EPOCHS) return;
     *from = my.memory->of[my.now.from % OWN_EPOCHS];
@@ -200,36 +200,36 @@ static void members_of_epochs(struct epoch *this, struct epoch *from) {
 /* With several hosts the lighthouse's memory decides: it closes this epoch, or has opened another one. */
 static bool close_epoch(void) {
     const struct timespec nap = {0, 1000000};
-    if (!my.job.ip) return own_epoch_close(my.memory, my.now.number);
+    if (!my.job.ip) return own_membership_close(my.memory, my.now.number);
     my.memory->line[my.job.slot].closes = my.now.number + 1;
     while (!has_changed()) nanosleep(&nap, NULL);
-    return own_epoch_close(my.memory, my.now.number);
+    return own_membership_close(my.memory, my.now.number);
 }
-static bool is_closed(void) { return own_epoch_is_closed(my.memory); }
+static bool is_closed(void) { return own_membership_is_closed(my.memory); }
 
 /* ---- epochs that are planned ---- */
 static bool ends(void) { return my.memory->ends == my.now.number; }
 
-static enum status rest(void) {
+static enum status drain(void) {
     const struct timespec nap = {0, 1000000};
-    my.memory->board[my.now.number % OWN_EPOCHS][my.job.slot].rests = 1;
+    my.memory->board[my.now.number % OWN_EPOCHS][my.job.slot].drained = 1;
     while (!has_changed()) nanosleep(&nap, NULL);
     return E_EPOCH;
 }
 
-/* A wish to leave is final. */
-static void wish(enum epoch_wish what) {
-    int other = what == EPOCH_STAYS ? EPOCH_WANTS_RELIEF : EPOCH_STAYS;
-    atomic_compare_exchange_strong(&my.memory->line[my.job.slot].wish, &other, (int)what);
+/* A request to leave is final. */
+static void request(enum member_request what) {
+    int other = what == MEMBER_STAYS ? MEMBER_WANTS_RELIEF : MEMBER_STAYS;
+    atomic_compare_exchange_strong(&my.memory->line[my.job.slot].request, &other, (int)what);
 }
 
 static void on_request_to_leave(int number) {
     (void)number;
-    atomic_store(&my.memory->line[my.job.slot].wish, EPOCH_LEAVES);
+    atomic_store(&my.memory->line[my.job.slot].request, MEMBER_LEAVES);
 }
 
-static void say_whole(void) { my.memory->board[my.now.number % OWN_EPOCHS][my.job.slot].whole = 1; }
-static bool is_whole(void) { return own_epoch_is_whole(my.memory, &my.now); }
+static void commit(void) { my.memory->board[my.now.number % OWN_EPOCHS][my.job.slot].committed = 1; }
+static bool is_committed(void) { return own_membership_is_committed(my.memory, &my.now); }
 
 /* Into the newest epoch; a spare waits for one of which it is a member, and no alarm that its program has set for the
  * start ends that. When no epoch needs it, its agent ends it. */
@@ -237,8 +237,8 @@ static enum status enter(struct comm_place *place) {
     const struct timespec nap = {0, 5000000};
     const unsigned alarm_s = alarm(0);
     for (;;) {
-        my.now = own_epoch_now(my.memory);
-        if ((my.rank = epoch_place(&my.now, my.job.slot)) >= 0) break;
+        my.now = own_membership_now(my.memory);
+        if ((my.rank = membership_place(&my.now, my.job.slot)) >= 0) break;
         beat();
         nanosleep(&nap, NULL);
     }
@@ -369,7 +369,7 @@ static void cut_if_told(void) {
     int slot = own_word_slot(atomic_load_explicit(told, memory_order_relaxed), my.now.number);
     if (slot < 0) return;
     *told = 0;
-    int rank = epoch_place(&my.now, slot);
+    int rank = membership_place(&my.now, slot);
     if (rank >= 0) own_streams_cut(rank);
 }
 
@@ -398,7 +398,8 @@ const struct host_transport transport_own = {
     .receive = receive_message, .test = test_message, .text = own_code_text, .collective = NULL,
     .mail_open = mail_open, .mail_close = mail_close, .mail_send = mail_send, .mail_receive = mail_receive};
 
-const struct membership membership_own = {
+const struct membership_table membership_direct = {
     .leave = leave, .enter = enter, .shape = set_shape, .wants_shape = wants_shape, .keep = keep, .kept = kept,
-    .done = done, .members = members_of_epochs, .say_whole = say_whole, .is_whole = is_whole, .close = close_epoch,
-    .is_closed = is_closed, .has_changed = has_changed, .changes = changes, .ends = ends, .rest = rest, .wish = wish};
+    .done = done, .members = members_of_epochs, .commit = commit, .is_committed = is_committed, .close = close_epoch,
+    .is_closed = is_closed, .has_changed = has_changed, .changes = changes, .ends = ends, .drain = drain,
+    .request = request};

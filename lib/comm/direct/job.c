@@ -47,7 +47,7 @@ enum status own_memory_make(int n_slots, int n, int *fd) {
                     "fewer%s", n_slots, OWN_MOST_RANKS, n_slots > n ? "" : ", or --comm-transport mpi");
     struct own_job job = {.n_slots = n_slots};
     struct own_memory *memory;
-    struct epoch first = {.number = 0, .n = n, .from = -1};
+    struct membership first = {.number = 0, .n = n, .from = -1};
     for (int i = 0; i < n; i++) first.slot[i] = i;
     job.fd = *fd = memfd_create("trivium", 0);
     if (*fd < 0) return FAIL(E_MEMORY, "no memory that ranks can share: memfd_create: %s", strerror(errno));
@@ -58,7 +58,7 @@ enum status own_memory_make(int n_slots, int n, int *fd) {
         return status;
     }
     memory->ends = -1;
-    status = own_epoch_open(memory, &job, &first, NULL);
+    status = own_membership_open(memory, &job, &first, NULL);
     bool random = greeting_secret(memory->secret);
     own_memory_unmap(memory);
     if (random) return status;
@@ -90,18 +90,19 @@ enum status own_rings_map(const struct own_job *job, int32_t epoch, struct ring 
 void own_rings_unmap(const struct own_job *job, struct ring *rings) { munmap(rings, rings_bytes(job->n_slots)); }
 
 /* ---- epochs ---- */
-struct epoch own_epoch_now(const struct own_memory *m) {
+struct membership own_membership_now(const struct own_memory *m) {
     return m->of[(atomic_load_explicit(&m->epoch, memory_order_acquire) & ~OWN_CLOSED) % OWN_EPOCHS];
 }
 
-bool own_epoch_close(struct own_memory *m, int32_t number) {
+bool own_membership_close(struct own_memory *m, int32_t number) {
     int now = number;
     atomic_compare_exchange_strong(&m->epoch, &now, number | OWN_CLOSED);
     return now == number || now == (number | OWN_CLOSED);
 }
-bool own_epoch_is_closed(const struct own_memory *m) { return (atomic_load(&m->epoch) & OWN_CLOSED) != 0; }
+bool own_membership_is_closed(const struct own_memory *m) { return (atomic_load(&m->epoch) & OWN_CLOSED) != 0; }
 
-enum status own_epoch_open(struct own_memory *m, const struct own_job *job, const struct epoch *next, bool *opened) {
+enum status own_membership_open(struct own_memory *m, const struct own_job *job, const struct membership *next,
+                                bool *opened) {
     int at = next->number % OWN_EPOCHS, before = next->number ? next->number - 1 : 0;
     if (next->number >= OWN_MOST_EPOCHS)
         return FAIL(E_MEMORY, "no room for epoch %d, which is the limit of a job; start it again from its last "
@@ -119,14 +120,14 @@ enum status own_epoch_open(struct own_memory *m, const struct own_job *job, cons
     return OK;
 }
 
-bool own_epoch_is_whole(const struct own_memory *m, const struct epoch *e) {
+bool own_membership_is_committed(const struct own_memory *m, const struct membership *e) {
     for (int i = 0; i < e->n; i++)
-        if (!m->board[e->number % OWN_EPOCHS][e->slot[i]].whole) return false;
+        if (!m->board[e->number % OWN_EPOCHS][e->slot[i]].committed) return false;
     return true;
 }
-bool own_epoch_rests(const struct own_memory *m, const struct epoch *e) {
+bool own_membership_is_drained(const struct own_memory *m, const struct membership *e) {
     for (int i = 0; i < e->n; i++)
-        if (!m->board[e->number % OWN_EPOCHS][e->slot[i]].rests) return false;
+        if (!m->board[e->number % OWN_EPOCHS][e->slot[i]].drained) return false;
     return true;
 }
 

@@ -28,14 +28,14 @@
 /* OWN_CLOSED: a rank says that all have done everything, or the agent opens an epoch: one atomic word decides which of
  * the two was first; of several hosts, the lighthouse's. OWN_EPOCHS: number of epochs whose members are kept; a
  * process that slept longer finds that it is none */
-enum { OWN_MOST_RANKS = EPOCH_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8, OWN_CLOSED = 1 << 30 };
+enum { OWN_MOST_RANKS = MEMBERSHIP_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8, OWN_CLOSED = 1 << 30 };
 /* The most epochs of a job: own_slot_word and own_done have room for no more. */
 enum { OWN_MOST_EPOCHS = 1 << 20 };
 
 enum own_state { OWN_STARTING, OWN_RUNNING, OWN_FINISHED, OWN_WITHDRAWN };     /* WITHDRAWN: comm_withdraw */
 /* state: enum own_state; beat: it changes as long as the rank moves. pid, sample, mark: whose memory it is, where a
  * random word lies in it, and that word (lent.h); reads: can it read the memory of the others of this host (enum
- * own_reads)? wish: enum epoch_wish; lost: the rank it cannot reach, cut: the rank to cut off (--chaos), both
+ * own_reads)? request: enum member_request; lost: the rank it cannot reach, cut: the rank to cut off (--chaos), both
  * own_slot_word; closes: the epoch that it asks to close, counted from 1, where there are several hosts. A cache
  * line. */
 enum own_reads { OWN_UNKNOWN, OWN_READS, OWN_CANNOT_READ };
@@ -44,10 +44,10 @@ struct own_line {
     atomic_uint beat;
     atomic_int pid, reads;
     atomic_uint_least64_t sample, mark;
-    atomic_int wish, lost, cut, closes;
+    atomic_int request, lost, cut, closes;
     char alone[16];
 };
-struct own_board { atomic_int whole, rests; };                 /* it has said that it is, that it does */
+struct own_board { atomic_int committed, drained; };           /* a member has said so */
 
 struct own_memory {
     struct own_line line[OWN_MOST_RANKS];
@@ -56,12 +56,12 @@ struct own_memory {
     bool encrypts;                           /* what goes between hosts (sealed.h) */
     int16_t host[OWN_MOST_RANKS];            /* of a slot, numbered from 0; written before any rank is started */
     atomic_uint_least64_t address[OWN_MOST_RANKS];   /* where a slot listens: ip << 16 | port; 0: it does not */
-    struct epoch_shape shape;          /* rank 0 writes it, of an elastic job; zeros: not yet */
+    struct membership_shape shape;     /* rank 0 writes it, of an elastic job; zeros: not yet */
     atomic_int_least64_t kept;         /* comm_epoch_keep */
     atomic_int_least64_t done;         /* comm_epoch_done: own_done */
     atomic_int epoch;                  /* number of the newest; with OWN_CLOSED: there will be no other */
     atomic_int ends;                   /* of the one that the agent has asked to end at the edge of a step; or -1 */
-    struct epoch of[OWN_EPOCHS];       /* by number modulo OWN_EPOCHS */
+    struct membership of[OWN_EPOCHS];  /* by number modulo OWN_EPOCHS */
     struct own_board board[OWN_EPOCHS][OWN_MOST_RANKS];
 };
 
@@ -93,17 +93,18 @@ static inline int32_t own_done_epoch(int64_t done) { return (int32_t)(done >> 40
 static inline int64_t own_done_step(int64_t done) { return done & (((int64_t)1 << 40) - 1); }
 
 /** The newest epoch, as all slots see it. @collective{none} */
-struct epoch own_epoch_now(const struct own_memory *);
-/** Open the next one, for all to see. The agent's alone; rings of epochs before the last whole one are given back.
+struct membership own_membership_now(const struct own_memory *);
+/** Open the next one, for all to see. The agent's alone; rings of epochs before the last committed one are given back.
  *  opened, if not NULL: false if the one before is closed, and then there is no other one.
  *  @errors E_IO, E_MEMORY: there is no room for its rings, or it is OWN_MOST_EPOCHS  @collective{none} */
-enum status own_epoch_open(struct own_memory *, const struct own_job *, const struct epoch *next, bool *opened);
+enum status own_membership_open(struct own_memory *, const struct own_job *, const struct membership *next,
+                                bool *opened);
 /** Close this epoch, if it is still the newest. @return whether it is closed  @collective{none} */
-bool own_epoch_close(struct own_memory *, int32_t number);
-bool own_epoch_is_closed(const struct own_memory *);
-/** Have all members said that they are whole? That they rest? @collective{none} */
-bool own_epoch_is_whole(const struct own_memory *, const struct epoch *);
-bool own_epoch_rests(const struct own_memory *, const struct epoch *);
+bool own_membership_close(struct own_memory *, int32_t number);
+bool own_membership_is_closed(const struct own_memory *);
+/** Have all members committed? Have all drained? @collective{none} */
+bool own_membership_is_committed(const struct own_memory *, const struct membership *);
+bool own_membership_is_drained(const struct own_memory *, const struct membership *);
 
 /** Write the job into the environment of a process that is started next. */
 void own_job_tell(const struct own_job *);

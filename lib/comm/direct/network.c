@@ -14,7 +14,7 @@ struct member {
 };
 
 struct network {
-    const struct epoch *epoch;
+    const struct membership *epoch;
     int32_t slot;
     const bool *far;
     const struct network_address *address;
@@ -29,7 +29,7 @@ static const double again_after_s = 0.02;
 /* ---- being called ---- */
 /* A proven member takes its place, and gets a welcome; a second one for the same place is shown out. */
 static void seat(struct network *n, struct wire_caller *c) {
-    int r = epoch_place(n->epoch, c->hello.from_slot);
+    int r = membership_place(n->epoch, c->hello.from_slot);
     struct member *m = r >= 0 && n->far[r] && c->hello.from_slot < n->slot ? &n->member[r] : NULL;
     if (!m || m->stage != AWAY) {
         wire_door_show_out(&n->door, c);
@@ -62,7 +62,7 @@ static void go_on_calling(struct network *n, struct member *m) {
 }
 
 /* ---- together ---- */
-enum status own_network_open(const struct epoch *epoch, int32_t slot, const bool *far,
+enum status own_network_open(const struct membership *epoch, int32_t slot, const bool *far,
                          const struct network_address *address, const unsigned char *secret, bool encrypts,
                          int listening, struct network **out) {
     struct network *n = *out = calloc(1, sizeof *n);

@@ -19,7 +19,8 @@ struct network;   /* opaque: the connections of an epoch */
 /** Begin to meet the members of an epoch; far[r]: is member r on another host? address[slot]: where it listens; secret:
  *  the job's. All of them are borrowed until own_network_close. encrypts: as sealed.h has it.
  *  @errors E_MEMORY  @collective{none} */
-enum status own_network_open(const struct epoch *, int32_t slot, const bool *far, const struct network_address *address,
+enum status own_network_open(const struct membership *, int32_t slot, const bool *far,
+                             const struct network_address *address,
                              const unsigned char *secret, bool encrypts, int listening, struct network **out);
 /** Do what is possible without waiting. @return whether all members are connected  @collective{none} */
 bool own_network_step(struct network *);

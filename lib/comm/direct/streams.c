@@ -98,7 +98,7 @@ static int64_t put(void *out, const void *from, size_t n) { return (int64_t)ring
 static int64_t take(void *in, void *to, size_t n) { return (int64_t)ring_take(in, to, n); }
 
 static bool is_far(int r) {
-    const struct epoch *now = &self->now;
+    const struct membership *now = &self->now;
     const struct own_job *job = &self->job;
     return now->host[r] != now->host[self->rank] || own_node(job, now->slot[r]) != own_node(job, job->slot);
 }

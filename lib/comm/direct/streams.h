@@ -6,7 +6,7 @@
 #include "lib/comm/direct/messages.h"
 
 /* This process: a slot of the job, and, in the epoch that it has entered, a rank. */
-struct own_self { struct own_job job; struct own_memory *memory; struct epoch now; int rank; };
+struct own_self { struct own_job job; struct own_memory *memory; struct membership now; int rank; };
 
 /** Listen for calls from other hosts, and publish the address in memory. Call once; does nothing on a single host.
  *  @errors E_COMM  @collective{none} */

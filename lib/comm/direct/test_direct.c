@@ -48,9 +48,9 @@ static bool run(int n, rank_main *main) {
     assert_ok(own_memory_make(n, n, &job.fd));
     assert_ok(own_memory_map(&job, &memory));
     if (hosts) {                /* as an agent of several hosts does */
-        struct epoch first = own_epoch_now(memory);
+        struct membership first = own_membership_now(memory);
         memcpy(memory->host, hosts, (size_t)n * sizeof *hosts);
-        assert_ok(own_epoch_open(memory, &job, &first, NULL));
+        assert_ok(own_membership_open(memory, &job, &first, NULL));
     }
     for (job.slot = 0; job.slot < n; job.slot++) {
         pid[job.slot] = fork();
@@ -66,7 +66,7 @@ static bool run(int n, rank_main *main) {
     bool ok = true;
     for (int r = 0; closes && r < n; r++)
         while (memory->line[r].closes != 1) usleep(1000);
-    ok &= !closes || (!own_epoch_is_closed(memory) && own_epoch_close(memory, 0));
+    ok &= !closes || (!own_membership_is_closed(memory) && own_membership_close(memory, 0));
     for (int r = 0; r < n; r++) {
         int status;
         waitpid(pid[r], &status, 0);
@@ -295,7 +295,7 @@ static bool a_place_on_a_host(struct comm_place *place) {
 
 /* No rank does so by itself: each waits for the word of the lighthouse. */
 static bool close_it(struct comm_place *place) {
-    return (void)place, membership_own.close() && membership_own.is_closed();
+    return (void)place, membership_direct.close() && membership_direct.is_closed();
 }
 
 TEST(test_hosts) {
@@ -318,12 +318,12 @@ TEST(test_no_two_epochs_have_the_same_rings) {
     struct ring *rings[2];
     assert_ok(own_memory_make(2, 2, &job.fd));
     assert_ok(own_memory_map(&job, &memory));
-    struct epoch next = own_epoch_now(memory);
+    struct membership next = own_membership_now(memory);
     assert_ok(own_rings_map(&job, 0, &rings[0]));
     for (int32_t number = 4096; number < OWN_MOST_EPOCHS; number *= 2) {
         next.number = number;
         memory->epoch = number - 1;
-        assert_ok(own_epoch_open(memory, &job, &next, NULL));
+        assert_ok(own_membership_open(memory, &job, &next, NULL));
         assert_ok(own_rings_map(&job, number, &rings[1]));
         memset(rings[0]->data, 1, 100);
         assert_int_equal(rings[1]->data[0], 0);
@@ -331,7 +331,7 @@ TEST(test_no_two_epochs_have_the_same_rings) {
     }
     next.number = OWN_MOST_EPOCHS;
     memory->epoch = OWN_MOST_EPOCHS - 1;
-    assert_fails(own_epoch_open(memory, &job, &next, NULL), E_MEMORY, "epoch 1048576", "checkpoint");
+    assert_fails(own_membership_open(memory, &job, &next, NULL), E_MEMORY, "epoch 1048576", "checkpoint");
     assert_int_equal(memory->epoch, OWN_MOST_EPOCHS - 1);
     own_rings_unmap(&job, rings[0]);
     own_memory_unmap(memory);

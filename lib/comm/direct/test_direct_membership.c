@@ -17,7 +17,7 @@
 #define OWN transport_own
 
 /* ---- ranks that die ---- */
-enum { STOP = 100, ROUNDS = 101 };            /* words: the test's wish; rounds that rank 0 has made */
+enum { STOP = 100, ROUNDS = 101 };            /* words: the test's request; rounds that rank 0 has made */
 static struct own_memory *shared_memory;      /* this child's */
 
 /* One round: every rank sends numbers of this epoch and round around the ring. */
@@ -64,8 +64,8 @@ static void live(const struct own_job *job) {
         if (status == OK) status = work_in_an_epoch(&place);
         if (status != E_EPOCH) break;
         free(place.host);
-        membership_own.leave();
-        status = membership_own.enter(&place);
+        membership_direct.leave();
+        status = membership_direct.enter(&place);
     }
     if (status == OK) OWN.finish();
     status_report();
@@ -90,9 +90,10 @@ static void kill_one(struct job *j, int slot, bool at_once) {
     waitpid(j->pid[slot], NULL, 0);
     if (j->own.n_nodes > 1) usleep(300000);
     j->alive[slot] = false;
-    struct epoch now = own_epoch_now(j->memory), next = epoch_after(&now, true, j->alive, j->n_slots,
-                                                                            &(struct epoch_shape){1, 1, 0, 0, 0, {0}});
-    assert_ok(own_epoch_open(j->memory, &j->own, &next, NULL));
+    const struct membership_shape any = {1, 1, 0, 0, 0, {0}};
+    const struct membership now = own_membership_now(j->memory);
+    const struct membership next = membership_after(&now, true, j->alive, j->n_slots, &any);
+    assert_ok(own_membership_open(j->memory, &j->own, &next, NULL));
 }
 
 /* Four ranks and a spare; two die one after the other, and another one while the rest has hardly entered. */
@@ -106,12 +107,12 @@ static void go_on_without_the_dead(int n_nodes) {
         if (j.pid[j.own.slot] == 0) live(&j.own);
     }
     kill_one(&j, 2, false);
-    struct epoch now = own_epoch_now(j.memory);
+    struct membership now = own_membership_now(j.memory);
     assert_true(now.number == 1 && now.n == 4 && now.slot[2] == 4);          /* the spare has its place */
     kill_one(&j, 0, false);
     kill_one(&j, 4, true);
     wait_for_rounds(&j);
-    now = own_epoch_now(j.memory);
+    now = own_membership_now(j.memory);
     j.memory->word[STOP] = 1;
     assert_true(now.number == 3 && now.n == 2 && now.slot[0] == 1 && now.slot[1] == 3);
     for (int s = 0; s < 5; s++) {
@@ -153,7 +154,7 @@ static void lend_and_leave(const struct own_job *job, struct own_memory *common)
     common->word[BUSY] += (uint64_t)rank;
     while (code == TRANSPORT_OK && !done) code = OWN.test(&handle, &done);
     if (rank == 0 && code == TRANSPORT_CHANGED) {
-        membership_own.leave();
+        membership_direct.leave();
         for (int64_t i = LENT; i > 0; i--) x[i - 1] = 2;
     }
     for (int64_t i = 0; i < LENT && done; i++)
@@ -172,9 +173,9 @@ TEST(test_nobody_takes_what_was_lent_in_an_epoch_that_has_ended) {
             if ((pid[job.slot] = fork()) == 0) lend_and_leave(&job, common);
         for (int i = 0; i < 20000 && common->word[BUSY] == 0; i++) usleep(500);
         usleep(1000 * (unsigned)trial);
-        struct epoch next = own_epoch_now(common);
+        struct membership next = own_membership_now(common);
         next.number++;
-        assert_ok(own_epoch_open(common, &job, &next, NULL));
+        assert_ok(own_membership_open(common, &job, &next, NULL));
         for (int r = 0; r < 2; r++) {
             int status = -1;
             waitpid(pid[r], &status, 0);
@@ -195,8 +196,8 @@ static void wait_for_the_other(const struct own_job *job) {
     enum status status = OWN.start(NULL, NULL, &place);
     if (status == E_EPOCH) {
         free(place.host);
-        membership_own.leave();
-        status = membership_own.enter(&place);
+        membership_direct.leave();
+        status = membership_direct.enter(&place);
         if (status == OK) OWN.finish();
     }
     _exit(status == OK && place.size == 1 ? 0 : status);
@@ -219,8 +220,8 @@ static void is_without_the_other(int n_nodes, bool opens) {
     if (pid == 0) wait_for_the_other(&job);
     while (clock_s() < from_s + 1.3 || (memory->line[0].lost != lost && clock_s() < from_s + 10)) usleep(1000);
     assert_int_equal(memory->line[0].lost, lost);
-    const struct epoch next = {.number = 1, .n = 1, .from = -1, .slot = {0}};
-    if (opens) assert_ok(own_epoch_open(memory, &job, &next, NULL));
+    const struct membership next = {.number = 1, .n = 1, .from = -1, .slot = {0}};
+    if (opens) assert_ok(own_membership_open(memory, &job, &next, NULL));
     waitpid(pid, &status, 0);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), opens ? 0 : E_TIMEOUT);
@@ -236,25 +237,26 @@ TEST(test_who_is_never_reached_is_named) {
 }
 
 /* ---- the end of the last epoch ---- */
-static bool opens(struct own_memory *memory, const struct own_job *job, const struct epoch *next) {
+static bool opens(struct own_memory *memory, const struct own_job *job, const struct membership *next) {
     bool opened;
-    assert_ok(own_epoch_open(memory, job, next, &opened));
+    assert_ok(own_membership_open(memory, job, next, &opened));
     return opened;
 }
 
 TEST(test_an_epoch_is_closed_or_followed) {
     struct own_job job = {.n_slots = 3};
     struct own_memory *memory;
-    struct epoch next = {.number = 1, .n = 2, .slot = {0, 2}};
+    struct membership next = {.number = 1, .n = 2, .slot = {0, 2}};
     assert_ok(own_memory_make(3, 3, &job.fd));
     assert_ok(own_memory_map(&job, &memory));
     assert_true(opens(memory, &job, &next));
-    assert_false(own_epoch_close(memory, 0));                        /* another was opened before */
-    assert_false(own_epoch_is_closed(memory));
-    assert_true(own_epoch_close(memory, 1) && own_epoch_close(memory, 1));
+    assert_false(own_membership_close(memory, 0));                   /* another was opened before */
+    assert_false(own_membership_is_closed(memory));
+    assert_true(own_membership_close(memory, 1) && own_membership_close(memory, 1));
     next.number = 2;
     assert_false(opens(memory, &job, &next));
-    assert_true(own_epoch_is_closed(memory) && own_epoch_now(memory).number == 1 && own_epoch_now(memory).n == 2);
+    assert_true(own_membership_is_closed(memory) && own_membership_now(memory).number == 1 &&
+                own_membership_now(memory).n == 2);
     own_memory_unmap(memory);
     close(job.fd);
 }

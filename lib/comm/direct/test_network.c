@@ -74,7 +74,7 @@ TEST(test_what_was_recorded_proves_nothing_later) {
 /* ---- members meet ---- */
 enum { N = 4 };
 struct party {
-    struct epoch epoch;
+    struct membership epoch;
     bool far[N][N];
     struct network_address address[N];
     int listening[N];
@@ -325,11 +325,11 @@ TEST(test_who_calls_is_in_when_it_is_welcome) {
 /* A job of as many ranks as there may be, of which all but one are there and have called when the last one comes; and a
  * crowd of strangers after them, for which some callers with an answer are shown out. */
 TEST(test_who_is_shown_out_for_others_calls_again) {
-    enum { MOST = EPOCH_MOST_RANKS, LAST = MOST - 1, CROWD = 100 };
+    enum { MOST = MEMBERSHIP_MOST_RANKS, LAST = MOST - 1, CROWD = 100 };
     static struct network *network[MOST];
     static bool of_last[MOST], of_others[MOST] = {[LAST] = true};
     static struct network_address address[MOST];
-    struct epoch epoch = {.number = 3, .from = 2, .n = MOST};
+    struct membership epoch = {.number = 3, .from = 2, .n = MOST};
     unsigned char secret[GREETING_SECRET];
     int listening, idle[CROWD];
     assert_true(greeting_secret(secret));
@@ -390,7 +390,7 @@ TEST(test_members_of_another_job_or_epoch_do_not_meet) {
     assert_true(meet(&p, -1, 10));
     end(&p);
     begin(&p);
-    struct epoch old = p.epoch;
+    struct membership old = p.epoch;
     old.number = 2;
     own_network_close(&p.network[0]);
     assert_ok(own_network_open(&old, 0, p.far[0], p.address, p.secret[0], false, p.listening[0], &p.network[0]));

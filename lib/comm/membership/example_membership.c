@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const struct epoch_shape any_number = {.n_inner = 1, .n_outer = 1};     /* every rank is a replica */
+static const struct membership_shape any_number = {.n_inner = 1, .n_outer = 1};     /* every rank is a replica */
 static int32_t n_sums, n_epochs;             /* sums of this rank; epochs that it has seen */
 
 /* The sum of 1 over all ranks, and of "the file is there"; a sum that E_EPOCH has ended is done again. */

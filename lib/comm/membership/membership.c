@@ -7,11 +7,11 @@
  *
  *          opened                all have reported          shard here             copy here
  *   RUN  ---------->  REPORT  ------------------->  MOVE  ---------------->  COPY  -------------->  RUN
- *                                  back = least             own snapshot            says "whole"
- *   RUN  ---------->  REST       all members have agreed to end this epoch after this step
+ *                                  back = least             own snapshot            says "committed"
+ *   RUN  ---------->  DRAINED    all members have agreed to end this epoch after this step
  *
- * From each of these states a newer epoch leads to REPORT again. No rank waits for the others to be whole: the sums of
- * the next step do, and before those are done no snapshot is overwritten.
+ * From each of these states a newer epoch leads to REPORT again. No rank waits for the others to be committed: the sums
+ * of the next step do, and before those are done no snapshot is overwritten.
  *
  * Formula. A rank may go back to the newest step of which it has its own shard *and* its neighbor's:
  *     newest(r) = max { s : own(r, s) and left(r, s) }          back = min over r of newest(r)
@@ -19,30 +19,30 @@
  * at least; the snapshot of s + 1 then takes the place of that of s - 1. Newest steps of two ranks differ by one at
  * most, and each still has the older one of them.
  *
- * Stored where. Two epochs with two steps each. An epoch is *whole* when every member has said so. The snapshots of the
- * last whole epoch are kept until the next one is whole: if another rank dies before that, all go back to them again.
- * This rule chooses the snapshot to overwrite, without a message (membership_store.c).
+ * Stored where. Two epochs with two steps each. An epoch is *committed* when every member has said so. The snapshots of
+ * the last committed epoch are kept until the next one is committed: if another rank dies before that, all go back to
+ * them again. This rule chooses the snapshot to overwrite, without a message (membership_store.c).
  *
  * Sent when. A copy to the right neighbor after every K-th step; shards when an epoch opens.
  *
- * Writers: the lighthouse writes the epochs, and their number last; each rank its own "my newest step" and "I am
- * whole" of an epoch. No two write the same word.
+ * Writers: the lighthouse writes the epochs, and their number last; each rank its own "my newest step" and "I have
+ * committed" of an epoch. No two write the same word.
  *
  * What breaks: a snapshot that counts before its copy is there; the old epoch's snapshots overwritten before the new
- * one is whole; a late message of an old epoch taken for one of the new. test_membership.c goes through every order in
- * which three ranks can do all this while two die, with each of these mistakes and without.
+ * one is committed; a late message of an old epoch taken for one of the new. test_membership.c goes through every order
+ * in which three ranks can do all this while two die, with each of these mistakes and without.
  *
  * Two neighbors that die at once take a shard with them. That is DISK, and it is the only way there.
  *
  * Planned epochs. No rank has died, but a spare would make one replica more, or a rank must leave. The lighthouse plans
- * an epoch only when the present one is whole, and asks for its end. The members agree on a step, at whose edge each
- * has its shard and its copy; then all rest, and the lighthouse opens the next epoch, even if the reason for it is
- * gone. So nothing is done again. A process that is started later gets a new number, never that of a dead one, which
- * counts as having snapshots. One rank leaves at a time, and none in an epoch that opens for a death: its neighbor may
- * be the dead rank. It stays until the new epoch is whole.
+ * an epoch only when the present one is committed, and asks for its end. The members agree on a step, at whose edge
+ * each has its shard and its copy; then all have drained, and the lighthouse opens the next epoch, even if the reason
+ * for it is gone. So nothing is done again. A process that is started later gets a new number, never that of a dead
+ * one, which counts as having snapshots. One rank leaves at a time, and none in an epoch that opens for a death: its
+ * neighbor may be the dead rank. It stays until the new epoch is committed.
  *
  * Only whole replicas can be left out, so the members of the next epoch are those of the replicas that lose least, and
- * the other living processes fill their holes (epoch_after).
+ * the other living processes fill their holes (membership_after).
  *
  * Source: Wang et al. 2023, "Gemini: fast failure recovery in distributed training with in-memory checkpoints"; torchft
  * and TorchElastic for the lighthouse's part. */
@@ -50,71 +50,71 @@
 
 #include <stddef.h>
 
-const struct epoch_row epoch_rows[] = {
-    {EPOCH_RUN, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "drop what is in flight, say the newest step to go back to"},
-    {EPOCH_REPORT, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "another one has died: say it for the newer epoch"},
-    {EPOCH_MOVE, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "the same; what has moved so far does not count"},
-    {EPOCH_COPY, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "the same"},
-    {EPOCH_REST, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "the epoch that was planned, or another one has died"},
-    {EPOCH_SPARE, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "a spare is needed; it has nothing to go back to"},
-    {EPOCH_RUN, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "its replica's other ranks are gone: it is a spare now"},
-    {EPOCH_REPORT, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "the same"},
-    {EPOCH_MOVE, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "the same"},
-    {EPOCH_COPY, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "the same"},
-    {EPOCH_REST, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "it has left, or its replica has"},
-    {EPOCH_SPARE, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "still a spare"},
-    {EPOCH_DISK, EVENT_MEMBER, EPOCH_REPORT, DO_REPORT, "it has nothing to go back to, or had not yet read it"},
-    {EPOCH_DISK, EVENT_NO_MEMBER, EPOCH_SPARE, DO_NOTHING, "its replica's other ranks are gone"},
-    {EPOCH_REPORT, EVENT_REPORTED, EPOCH_MOVE, DO_MOVE, "back is the least; send the shards that it holds"},
-    {EPOCH_REPORT, EVENT_GONE, EPOCH_DISK, DO_READ_DISK, "two neighbors died together: the last checkpoint"},
-    {EPOCH_MOVE, EVENT_MOVED, EPOCH_COPY, DO_KEEP, "snapshot of its shard next to the old ones; copy to the right"},
-    {EPOCH_DISK, EVENT_MOVED, EPOCH_COPY, DO_KEEP, "the same of a checkpoint, or of where the job begins"},
-    {EPOCH_COPY, EVENT_COPIED, EPOCH_RUN, DO_SAY_WHOLE, "it can be lost now without loss: go on after step back"},
-    {EPOCH_RUN, EVENT_ASKED, EPOCH_REST, DO_SAY_RESTS, "nothing is in flight: the next epoch goes on from here"},
+const struct member_row member_rows[] = {
+    {MEMBER_RUN, EVENT_MEMBER, MEMBER_REPORT, DO_REPORT, "drop what is in flight, say the newest step to go back to"},
+    {MEMBER_REPORT, EVENT_MEMBER, MEMBER_REPORT, DO_REPORT, "another one has died: say it for the newer epoch"},
+    {MEMBER_MOVE, EVENT_MEMBER, MEMBER_REPORT, DO_REPORT, "the same; what has moved so far does not count"},
+    {MEMBER_COPY, EVENT_MEMBER, MEMBER_REPORT, DO_REPORT, "the same"},
+    {MEMBER_DRAINED, EVENT_MEMBER, MEMBER_REPORT, DO_REPORT, "the epoch that was planned, or another one has died"},
+    {MEMBER_SPARE, EVENT_MEMBER, MEMBER_REPORT, DO_REPORT, "a spare is needed; it has nothing to go back to"},
+    {MEMBER_RUN, EVENT_NO_MEMBER, MEMBER_SPARE, DO_NOTHING, "its replica's other ranks are gone: it is a spare now"},
+    {MEMBER_REPORT, EVENT_NO_MEMBER, MEMBER_SPARE, DO_NOTHING, "the same"},
+    {MEMBER_MOVE, EVENT_NO_MEMBER, MEMBER_SPARE, DO_NOTHING, "the same"},
+    {MEMBER_COPY, EVENT_NO_MEMBER, MEMBER_SPARE, DO_NOTHING, "the same"},
+    {MEMBER_DRAINED, EVENT_NO_MEMBER, MEMBER_SPARE, DO_NOTHING, "it has left, or its replica has"},
+    {MEMBER_SPARE, EVENT_NO_MEMBER, MEMBER_SPARE, DO_NOTHING, "still a spare"},
+    {MEMBER_DISK, EVENT_MEMBER, MEMBER_REPORT, DO_REPORT, "it has nothing to go back to, or had not yet read it"},
+    {MEMBER_DISK, EVENT_NO_MEMBER, MEMBER_SPARE, DO_NOTHING, "its replica's other ranks are gone"},
+    {MEMBER_REPORT, EVENT_REPORTED, MEMBER_MOVE, DO_MOVE, "back is the least; send the shards that it holds"},
+    {MEMBER_REPORT, EVENT_GONE, MEMBER_DISK, DO_READ_DISK, "two neighbors died together: the last checkpoint"},
+    {MEMBER_MOVE, EVENT_MOVED, MEMBER_COPY, DO_KEEP, "snapshot of its shard next to the old ones; copy to the right"},
+    {MEMBER_DISK, EVENT_MOVED, MEMBER_COPY, DO_KEEP, "the same of a checkpoint, or of where the job begins"},
+    {MEMBER_COPY, EVENT_COPIED, MEMBER_RUN, DO_COMMIT, "it can be lost now without loss: go on after step back"},
+    {MEMBER_RUN, EVENT_ASKED, MEMBER_DRAINED, DO_DRAIN, "nothing is in flight: the next epoch goes on from here"},
 };
-const int n_epoch_rows = sizeof epoch_rows / sizeof *epoch_rows;
+const int n_member_rows = sizeof member_rows / sizeof *member_rows;
 
-const struct epoch_row *epoch_row(enum epoch_state state, enum epoch_event event) {
-    for (int i = 0; i < n_epoch_rows; i++)
-        if (epoch_rows[i].state == state && epoch_rows[i].event == event) return &epoch_rows[i];
+const struct member_row *member_row(enum member_state state, enum member_event event) {
+    for (int i = 0; i < n_member_rows; i++)
+        if (member_rows[i].state == state && member_rows[i].event == event) return &member_rows[i];
     return NULL;
 }
 
-const char *epoch_state_name(enum epoch_state state) {
-    static const char *const name[] = {"RUN", "REPORT", "MOVE", "COPY", "REST", "SPARE", "DISK"};
-    return (unsigned)state < N_EPOCH_STATES ? name[state] : "?";
+const char *member_state_name(enum member_state state) {
+    static const char *const name[] = {"RUN", "REPORT", "MOVE", "COPY", "DRAINED", "SPARE", "DISK"};
+    return (unsigned)state < N_MEMBER_STATES ? name[state] : "?";
 }
 
 /* ---- members ---- */
-int epoch_place(const struct epoch *e, int slot) {
+int membership_place(const struct membership *e, int slot) {
     for (int i = 0; i < e->n; i++)
         if (e->slot[i] == slot) return i;
     return -1;
 }
 
 /* The most replicas that n_alive ranks make, at most n: 0 if not one. */
-static int replicas_of(const struct epoch_shape *shape, int n, int n_alive) {
+static int replicas_of(const struct membership_shape *shape, int n, int n_alive) {
     int64_t each = (int64_t)shape->n_inner * shape->n_outer;
     for (; n > 0; n--) {
         bool divides = shape->batch == 0 ||
                        (shape->batch % n == 0 && (shape->micro == 0 || shape->batch / n % shape->micro == 0));
-        if (n * each <= n_alive && divides && !epoch_refuses(shape, n)) return n;
+        if (n * each <= n_alive && divides && !membership_refuses(shape, n)) return n;
     }
     return 0;
 }
 
 /* What the ranks of a replica are in an epoch of n replicas: place k of it. */
-static int place_in(const struct epoch_shape *shape, int n, int replica, int k) {
+static int place_in(const struct membership_shape *shape, int n, int replica, int k) {
     return k % shape->n_inner + shape->n_inner * (replica + n * (k / shape->n_inner));
 }
 
-static int replica_of(const struct epoch_shape *shape, int n, int i) { return i / shape->n_inner % n; }
+static int replica_of(const struct membership_shape *shape, int n, int i) { return i / shape->n_inner % n; }
 
 /* Where the copies of a place go round: the same place of all replicas, or with one replica all its places; those of a
  * host side by side. */
-struct circle { int n, at, place[EPOCH_MOST_RANKS]; };
+struct circle { int n, at, place[MEMBERSHIP_MOST_RANKS]; };
 
-static void find_circle(const struct epoch_shape *shape, const struct epoch *e, int i, struct circle *c) {
+static void find_circle(const struct membership_shape *shape, const struct membership *e, int i, struct circle *c) {
     const int each = shape->n_inner * shape->n_outer, n = e->n / each, outer = i / shape->n_inner / n;
     c->n = n == 1 ? each : n;
     for (int k = 0; k < c->n; k++) {
@@ -127,7 +127,7 @@ static void find_circle(const struct epoch_shape *shape, const struct epoch *e, 
 
 /* How far the neighbor is, to either side: as many as the host has that has most. So everybody's is on another host,
  * unless one has more than half of them; then as many as can be are. */
-static int reach(const struct epoch *e, const struct circle *c) {
+static int reach(const struct membership *e, const struct circle *c) {
     int most = 0;
     for (int k = 0, same = 0; k < c->n; k++) {
         same = k > 0 && e->host[c->place[k]] == e->host[c->place[k - 1]] ? same + 1 : 1;
@@ -136,12 +136,12 @@ static int reach(const struct epoch *e, const struct circle *c) {
     return most < c->n ? most : 1;
 }
 
-int epoch_right(const struct epoch_shape *shape, const struct epoch *e, int i) {
+int membership_right(const struct membership_shape *shape, const struct membership *e, int i) {
     struct circle c;
     find_circle(shape, e, i, &c);
     return c.place[(c.at + reach(e, &c)) % c.n];
 }
-int epoch_left(const struct epoch_shape *shape, const struct epoch *e, int i) {
+int membership_left(const struct membership_shape *shape, const struct membership *e, int i) {
     struct circle c;
     find_circle(shape, e, i, &c);
     return c.place[(c.at + c.n - reach(e, &c) % c.n) % c.n];
@@ -150,18 +150,19 @@ int epoch_left(const struct epoch_shape *shape, const struct epoch *e, int i) {
 /* Which replica of `now` is left out next, besides those that are: the one with the most dead. Of several, one whose
  * neighbors stay, since each shard without its owner is in its right neighbor's memory; and of those one that is
  * two from another, so that more such are left. */
-static int next_left_out(const struct epoch_shape *shape, const struct epoch *now, const bool *alive, int n,
+static int next_left_out(const struct membership_shape *shape, const struct membership *now, const bool *alive, int n,
                          const bool *kept) {
     int best = -1, most = -1;
     for (int r = 0; r < n; r++) {
         int dead = 0;
         bool alone = true, second = false;
         for (int k = 0; k < shape->n_inner * shape->n_outer; k++) {
-            int i = place_in(shape, n, r, k), right = epoch_right(shape, now, i), left = epoch_left(shape, now, i);
+            int i = place_in(shape, n, r, k);
+            int right = membership_right(shape, now, i), left = membership_left(shape, now, i);
             dead += !alive[now->slot[i]];
             alone &= kept[replica_of(shape, n, right)] && kept[replica_of(shape, n, left)];
-            second |= !kept[replica_of(shape, n, epoch_right(shape, now, right))];
-            second |= !kept[replica_of(shape, n, epoch_left(shape, now, left))];
+            second |= !kept[replica_of(shape, n, membership_right(shape, now, right))];
+            second |= !kept[replica_of(shape, n, membership_left(shape, now, left))];
         }
         int gain = 4 * dead + 2 * alone + second;
         if (kept[r] && gain >= most) best = r, most = gain;
@@ -175,11 +176,11 @@ static int take_spare(const bool *alive, const bool *used, int *spare) {
     return (*spare)++;
 }
 
-struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive, int n_slots,
-                         const struct epoch_shape *shape) {
-    struct epoch next = {.number = now->number + 1, .from = epoch_from(now, whole)};
+struct membership membership_after(const struct membership *now, bool committed, const bool *alive, int n_slots,
+                                   const struct membership_shape *shape) {
+    struct membership next = {.number = now->number + 1, .from = membership_from(now, committed)};
     const int each = shape->n_inner * shape->n_outer, n_before = now->n / each;
-    bool kept[EPOCH_MOST_RANKS], used[EPOCH_MOST_RANKS] = {false};
+    bool kept[MEMBERSHIP_MOST_RANKS], used[MEMBERSHIP_MOST_RANKS] = {false};
     int n_alive = 0, spare = 0, at = 0;
     for (int s = 0; s < n_slots; s++) n_alive += alive[s];
     const int n = replicas_of(shape, shape->most > now->n ? shape->most / each : n_before, n_alive);
@@ -200,21 +201,22 @@ struct epoch epoch_after(const struct epoch *now, bool whole, const bool *alive,
     return next;
 }
 
-int epoch_holder(const struct epoch *from, const struct epoch_shape *shape, int i, const struct epoch *now,
-                 bool *copy) {
-    int owner = from->slot[i], right = from->slot[epoch_right(shape, from, i)];
-    *copy = epoch_place(now, owner) < 0;
+int membership_holder(const struct membership *from, const struct membership_shape *shape, int i,
+                      const struct membership *now,
+                      bool *copy) {
+    int owner = from->slot[i], right = from->slot[membership_right(shape, from, i)];
+    *copy = membership_place(now, owner) < 0;
     if (!*copy) return owner;
-    return from->n > 1 && epoch_place(now, right) >= 0 ? right : -1;
+    return from->n > 1 && membership_place(now, right) >= 0 ? right : -1;
 }
 
-int64_t epoch_back(const int64_t *said, const struct epoch_shape *shape, const struct epoch *now,
-                   const struct epoch *from) {
+int64_t membership_back(const int64_t *said, const struct membership_shape *shape, const struct membership *now,
+                        const struct membership *from) {
     int64_t back = -1;
     bool copy, first = true;
     for (int i = 0; i < from->n; i++) {
-        int place = epoch_place(now, from->slot[i]);
-        if (epoch_holder(from, shape, i, now, &copy) < 0) return -1;
+        int place = membership_place(now, from->slot[i]);
+        if (membership_holder(from, shape, i, now, &copy) < 0) return -1;
         if (place < 0) continue;
         if (first || said[place] < back) back = said[place];
         first = false;

@@ -5,10 +5,11 @@
  *   leaving   a rank has been asked to leave (SIGUSR2): a spare takes its place, or dp is one less
  *
  * All three go the same way (membership.c): the agent asks for the end of this epoch, the ranks agree on a step and
- * rest at its edge, the agent opens the next one. Nothing is done again.
+ * drain at its edge, the agent opens the next one. Nothing is done again.
  *
  * One rank leaves at a time: its right neighbor has the copy of its shard. It stays alive, as a spare that is used only
- * after a death, until the new epoch is whole; then the agent ends it. Two ranks that leave at once could be neighbors.
+ * after a death, until the new epoch is committed; then the agent ends it. Two ranks that leave at once could be
+ * neighbors.
  *
  * What breaks: counting processes that have not started yet, because all others would wait for them; taking back a rank
  * that has just left. */
@@ -17,34 +18,34 @@
 #include <string.h>
 
 /* Those that stay members, and spares that are ready. */
-static struct epoch without(const struct planned_job *job, int leaves) {
-    bool alive[EPOCH_MOST_RANKS];
+static struct membership without(const struct planned_job *job, int leaves) {
+    bool alive[MEMBERSHIP_MOST_RANKS];
     for (int s = 0; s < job->n_slots; s++)
-        alive[s] = s != leaves && (job->ready[s] || (job->alive[s] && epoch_place(&job->now, s) >= 0));
-    return epoch_after(&job->now, true, alive, job->n_slots, &job->shape);
+        alive[s] = s != leaves && (job->ready[s] || (job->alive[s] && membership_place(&job->now, s) >= 0));
+    return membership_after(&job->now, true, alive, job->n_slots, &job->shape);
 }
 
 /* Every shard of this epoch is where a member of the next one has it. */
-static bool is_safe(const struct planned_job *job, const struct epoch *next) {
+static bool is_safe(const struct planned_job *job, const struct membership *next) {
     bool copy;
     for (int i = 0; i < job->now.n; i++)
-        if (epoch_holder(&job->now, &job->shape, i, next, &copy) < 0) return false;
+        if (membership_holder(&job->now, &job->shape, i, next, &copy) < 0) return false;
     return next->n > 0 && next->n >= job->least;
 }
 
-struct epoch planned_anyway(const struct planned_job *job) { return without(job, -1); }
+struct membership planned_anyway(const struct planned_job *job) { return without(job, -1); }
 
-struct planned planned_epoch(const struct planned_job *job) {
+struct planned planned_membership(const struct planned_job *job) {
     struct planned plan = {.leaves = -1, .cannot = -1};
     for (int i = 0; i < job->now.n; i++) {
         int s = job->now.slot[i];
-        if (job->wish[s] == EPOCH_STAYS) continue;
-        struct epoch next = without(job, s);
+        if (job->request[s] == MEMBER_STAYS) continue;
+        struct membership next = without(job, s);
         bool safe = is_safe(job, &next);
-        if (safe && (job->wish[s] == EPOCH_LEAVES || next.n >= job->now.n))
+        if (safe && (job->request[s] == MEMBER_LEAVES || next.n >= job->now.n))
             return (struct planned){next, s, -1};
-        if (!safe && job->wish[s] == EPOCH_LEAVES) plan.cannot = s;
+        if (!safe && job->request[s] == MEMBER_LEAVES) plan.cannot = s;
     }
-    struct epoch next = without(job, -1);
+    struct membership next = without(job, -1);
     return next.n > job->now.n ? (struct planned){next, -1, -1} : plan;
 }

@@ -4,7 +4,7 @@
  * can be reached
  *
  *   nothing is lost      the shard that is moved is there, at the step that was agreed on, and of that epoch's cut
- *   nothing is undone    they never go back behind a step that all members had whole
+ *   nothing is undone    they never go back behind a step that all members had committed
  *   disk is the last     only where two neighbors of the epoch that they go back to are gone
  *   no endless wait      a state in which nothing can happen any more is one in which all have come to the end
  *
@@ -17,20 +17,20 @@
 
 #include <stdlib.h>
 
-static const struct epoch_shape ALL = {1, 1, 0, 0, 0, {0}};       /* every rank is a replica */
+static const struct membership_shape ALL = {1, 1, 0, 0, 0, {0}};  /* every rank is a replica */
 enum mistake {
     NONE,
     COUNTS_EARLY,     /* the prototype's: a snapshot counts before its copy is there */
-    NO_WHOLE,         /* the prototype's: an epoch is gone back to whether it is whole or not */
+    NO_COMMIT,        /* the prototype's: an epoch is gone back to whether it is committed or not */
     ONE_GENERATION,   /* with a new epoch's first snapshot those of the old one are forgotten */
     THE_MOST,         /* they go back to the newest step of all, not to the oldest */
     JOINS_EARLY,      /* a rank joins the next sums before its copy is there */
     LATE_MESSAGE,     /* a copy of an older epoch is taken */
-    RESTS_ALONE,      /* a rank rests as soon as it has seen that the epoch must end */
-    FORGETS_WHO_RESTS,       /* the reason is gone, and so no epoch is opened */
+    DRAINS_ALONE,     /* a rank drains as soon as it has seen that the epoch must end */
+    FORGETS_WHO_DRAINED,     /* the reason is gone, and so no epoch is opened */
     SLOT_AGAIN,       /* a process that is started in place of a dead one has its number */
     LEAVES_WITH_A_DEATH,     /* the epoch that opens for a death is without the one that asked to leave, too */
-    ENDS_EARLY,       /* one that has left is ended before the others are whole */
+    ENDS_EARLY,       /* one that has left is ended before the others have committed */
     LEAVES_LAST,      /* the only one that has a shard leaves */
     N_MISTAKES
 };
@@ -40,7 +40,7 @@ struct checker {
     enum mistake mistake;
     struct world world;
     int n_slots;
-    struct epoch_shape shape;
+    struct membership_shape shape;
     struct model *state;                             /* [n], of which the first `done` have been looked at */
     uint32_t *after;                                 /* [n]: the one that each was reached from */
     uint32_t *table;                                 /* 1 + index; 0: free */
@@ -100,8 +100,8 @@ static void say_way_to(const struct checker *c, struct words *w, int64_t k) {
 }
 
 /* ---- epochs of the model as membership.h has them ---- */
-static struct epoch epoch_of(const struct model *m, int e) {
-    struct epoch x = {.number = e, .n = m->n[e], .from = m->from[e]};
+static struct membership epoch_of(const struct model *m, int e) {
+    struct membership x = {.number = e, .n = m->n[e], .from = m->from[e]};
     for (int i = 0; i < x.n; i++) x.slot[i] = m->slot[e][i];
     return x;
 }
@@ -111,12 +111,12 @@ static uint8_t members(const struct model *m, int e) {
     return bits;
 }
 static int left_of(const struct model *m, int e, int slot) {
-    struct epoch x = epoch_of(m, e);
-    return x.slot[(epoch_place(&x, slot) + x.n - 1) % x.n];
+    struct membership x = epoch_of(m, e);
+    return x.slot[(membership_place(&x, slot) + x.n - 1) % x.n];
 }
-static bool is_whole(const struct model *m, int e) { return m->whole[e] == members(m, e); }
+static bool is_committed(const struct model *m, int e) { return m->committed[e] == members(m, e); }
 
-static void open_epoch(struct checker *c, struct model *m, const struct epoch *next) {
+static void open_membership(struct checker *c, struct model *m, const struct membership *next) {
     if (m->n_epochs == EPOCHS) {
         violated(c, m, "the model has room for fewer epochs than there are");
         return;
@@ -128,68 +128,68 @@ static void open_epoch(struct checker *c, struct model *m, const struct epoch *n
     for (int r = 0; r < SLOTS; r++) m->said[e][r] = -2;
 }
 
-/* One that has left is no spare, once all are whole without it. */
-static bool is_of_use(const struct checker *c, const struct model *m, int r, const struct epoch *now) {
+/* One that has left is no spare, once all have committed without it. */
+static bool is_of_use(const struct checker *c, const struct model *m, int r, const struct membership *now) {
     bool leaves = r == m->leaver && (c->mistake == LEAVES_WITH_A_DEATH ||
-                                     (epoch_place(now, r) < 0 && is_whole(m, now->number)));
+                                     (membership_place(now, r) < 0 && is_committed(m, now->number)));
     return m->rank[r].alive && !leaves;
 }
 
 /* The lighthouse has seen a death. */
 static void open_for_death(struct checker *c, struct model *m) {
     bool alive[SLOTS];
-    struct epoch now = epoch_of(m, m->n_epochs - 1);
+    struct membership now = epoch_of(m, m->n_epochs - 1);
     for (int r = 0; r < c->n_slots; r++) alive[r] = is_of_use(c, m, r, &now);
-    struct epoch next = epoch_after(&now, c->mistake == NO_WHOLE || is_whole(m, now.number), alive, c->n_slots,
-                                    &c->shape);
-    open_epoch(c, m, &next);
+    struct membership next = membership_after(&now, c->mistake == NO_COMMIT || is_committed(m, now.number), alive,
+                                              c->n_slots, &c->shape);
+    open_membership(c, m, &next);
 }
 
 /* It has not yet seen the deaths of members, if there are any. @return whether there is something to plan */
 static bool plan(struct checker *c, struct model *m) {
     bool ready[SLOTS], alive[SLOTS];
-    int wish[SLOTS];
-    struct planned_job job = {epoch_of(m, m->n_epochs - 1), ready, alive, wish, c->n_slots, 1, c->shape};
-    if (!is_whole(m, job.now.number)) return false;
+    int request[SLOTS];
+    struct planned_job job = {epoch_of(m, m->n_epochs - 1), ready, alive, request, c->n_slots, 1, c->shape};
+    if (!is_committed(m, job.now.number)) return false;
     for (int r = 0; r < c->n_slots; r++) {
-        wish[r] = r == m->leaver ? EPOCH_LEAVES : EPOCH_STAYS;
-        alive[r] = m->rank[r].alive || epoch_place(&job.now, r) >= 0;
-        ready[r] = alive[r] && !wish[r];
+        request[r] = r == m->leaver ? MEMBER_LEAVES : MEMBER_STAYS;
+        alive[r] = m->rank[r].alive || membership_place(&job.now, r) >= 0;
+        ready[r] = alive[r] && !request[r];
     }
-    struct planned planned = planned_epoch(&job);
+    struct planned planned = planned_membership(&job);
     if (c->mistake == LEAVES_LAST && planned.cannot >= 0) {
         ready[planned.cannot] = false;
-        planned.next = epoch_after(&job.now, true, ready, c->n_slots, &c->shape);
+        planned.next = membership_after(&job.now, true, ready, c->n_slots, &c->shape);
     }
     if (m->asked != job.now.number) {
         m->asked = planned.next.n ? (int8_t)job.now.number : -1;
         return planned.next.n > 0;
     }
-    if (m->rests[job.now.number] != members(m, job.now.number)) return false;
-    if (planned.next.n == 0 && c->mistake == FORGETS_WHO_RESTS) return false;
+    if (m->drained[job.now.number] != members(m, job.now.number)) return false;
+    if (planned.next.n == 0 && c->mistake == FORGETS_WHO_DRAINED) return false;
     if (planned.next.n == 0) planned.next = planned_anyway(&job);
-    open_epoch(c, m, &planned.next);
+    open_membership(c, m, &planned.next);
     return true;
 }
 
 /* ---- a rank's snapshots ---- */
 static int64_t newest(const struct checker *c, const struct rank *r, int e) {
-    int64_t most = epoch_newest(&r->store, e);
+    int64_t most = membership_newest(&r->store, e);
     for (int64_t s = 0; c->mistake == COUNTS_EARLY && s <= STEPS; s++)
-        if (epoch_find(&r->store, e, s) && s > most) most = s;
+        if (membership_find(&r->store, e, s) && s > most) most = s;
     return most;
 }
 
-static void forget(struct epoch_store *s, int k) {
+static void forget(struct membership_store *s, int k) {
     s->kept[k].epoch = -1;
-    for (int i = 0; i < 2; i++) s->kept[k].of[i] = (struct epoch_snapshot){-1, -1};
+    for (int i = 0; i < 2; i++) s->kept[k].of[i] = (struct membership_snapshot){-1, -1};
 }
 
 /* Its own shard of a step: kept, and on its way to the right. */
 static void keep_own(struct checker *c, struct model *m, int slot, int step) {
     struct rank *r = &m->rank[slot];
     int from = m->from[r->epoch];
-    epoch_room(&r->store, r->epoch, from)->own_step = step;
+    membership_room(&r->store, r->epoch, from)->own_step = step;
     for (int k = 0; k < 2; k++)
         if (c->mistake == ONE_GENERATION && r->store.kept[k].epoch < r->epoch) forget(&r->store, k);
     for (int k = 0; k < 2; k++)
@@ -206,7 +206,7 @@ static bool take_copy(struct checker *c, struct model *m, int slot) {
     for (int old = c->mistake == LATE_MESSAGE ? 0 : e; old <= e; old++)
         if (m->sent[old][step] >> left_of(m, e, slot) & 1 && came < 0) came = old;
     for (int at = 0; at < 4 && came >= 0; at++) {
-        struct epoch_snapshot *x = &r->store.kept[at / 2].of[at % 2];
+        struct membership_snapshot *x = &r->store.kept[at / 2].of[at % 2];
         if (r->store.kept[at / 2].epoch != e || x->own_step != step || x->left_step == step) continue;
         x->left_step = step;
         r->left_of[at / 2][at % 2] = (int8_t)came;
@@ -215,13 +215,13 @@ static bool take_copy(struct checker *c, struct model *m, int slot) {
     return false;
 }
 
-/* What all members had whole is never undone. */
+/* What all members had committed is never undone. */
 static void note_committed(struct model *m) {
     int e = m->n_epochs - 1;
-    for (int s = m->committed + 1; s <= STEPS; s++) {
+    for (int s = m->step_committed + 1; s <= STEPS; s++) {
         for (int i = 0; i < m->n[e]; i++)
-            if (!is_whole(m, e) || epoch_newest(&m->rank[m->slot[e][i]].store, e) < s) return;
-        m->committed = (int8_t)s;
+            if (!is_committed(m, e) || membership_newest(&m->rank[m->slot[e][i]].store, e) < s) return;
+        m->step_committed = (int8_t)s;
     }
 }
 
@@ -229,19 +229,19 @@ static void note_committed(struct model *m) {
 /* Those that it sends are there, at that step, and of the epoch that all go back to. */
 static void send_shards(struct checker *c, struct model *m, int slot) {
     struct rank *r = &m->rank[slot];
-    const struct epoch now = epoch_of(m, r->epoch), from = epoch_of(m, now.from);
+    const struct membership now = epoch_of(m, r->epoch), from = epoch_of(m, now.from);
     int64_t back = c->mistake == THE_MOST ? -1 : STEPS + 1;
     for (int i = 0; i < from.n; i++) {
         int said = m->said[r->epoch][from.slot[i]];
-        if (epoch_place(&now, from.slot[i]) < 0) continue;
+        if (membership_place(&now, from.slot[i]) < 0) continue;
         if (c->mistake == THE_MOST ? said > back : said < back) back = said;
     }
-    if (back < m->committed)
-        violated(c, m, "undone: back to step %d, and all had step %d whole", (int)back, m->committed);
+    if (back < m->step_committed)
+        violated(c, m, "undone: back to step %d, and all had step %d committed", (int)back, m->step_committed);
     for (int i = 0; i < from.n; i++) {
         bool copy;
-        if (epoch_holder(&from, &ALL, i, &now, &copy) != slot) continue;
-        const struct epoch_snapshot *x = epoch_find(&r->store, from.number, back);
+        if (membership_holder(&from, &ALL, i, &now, &copy) != slot) continue;
+        const struct membership_snapshot *x = membership_find(&r->store, from.number, back);
         if (!x || (copy && x->left_step != back)) {
             violated(c, m, "lost: %d must send the shard that %d had at step %d, and the %s is not there", slot,
                      from.slot[i], (int)back, copy ? "copy" : "shard");
@@ -256,9 +256,9 @@ static void send_shards(struct checker *c, struct model *m, int slot) {
     c->went_back++;
 }
 
-static void act(struct checker *c, struct model *m, int slot, enum epoch_event event) {
+static void act(struct checker *c, struct model *m, int slot, enum member_event event) {
     struct rank *r = &m->rank[slot];
-    const struct epoch_row *row = epoch_row((enum epoch_state)r->state, event);
+    const struct member_row *row = member_row((enum member_state)r->state, event);
     if (!row) {
         violated(c, m, "a state has no row for what happens in it");
         return;
@@ -272,8 +272,8 @@ static void act(struct checker *c, struct model *m, int slot, enum epoch_event e
         break;
     case DO_MOVE: send_shards(c, m, slot); break;
     case DO_KEEP: keep_own(c, m, slot, r->step); break;
-    case DO_SAY_WHOLE: m->whole[r->epoch] |= (uint8_t)(1 << slot); break;
-    case DO_SAY_RESTS: m->rests[r->epoch] |= (uint8_t)(1 << slot); break;
+    case DO_COMMIT: m->committed[r->epoch] |= (uint8_t)(1 << slot); break;
+    case DO_DRAIN: m->drained[r->epoch] |= (uint8_t)(1 << slot); break;
     case DO_READ_DISK: c->to_disk++; break;
     default:
         if (event == EVENT_NO_MEMBER) r->epoch = (int8_t)(m->n_epochs - 1);
@@ -282,23 +282,23 @@ static void act(struct checker *c, struct model *m, int slot, enum epoch_event e
 
 /* ---- what may happen next ---- */
 static bool all_have_said(const struct model *m, int e) {
-    const struct epoch now = epoch_of(m, e);
+    const struct membership now = epoch_of(m, e);
     if (m->from[e] < 0) return true;
     for (int i = 0; i < m->n[m->from[e]]; i++) {
         int slot = m->slot[m->from[e]][i];
-        if (epoch_place(&now, slot) >= 0 && m->said[e][slot] == -2) return false;
+        if (membership_place(&now, slot) >= 0 && m->said[e][slot] == -2) return false;
     }
     return true;
 }
 
 static bool is_gone(struct checker *c, const struct model *m, int e) {
     if (m->from[e] < 0) return true;
-    const struct epoch now = epoch_of(m, e), from = epoch_of(m, m->from[e]);
+    const struct membership now = epoch_of(m, e), from = epoch_of(m, m->from[e]);
     bool copy, gone = false;
     for (int i = 0; i < from.n; i++) {
         int right = from.slot[(i + 1) % from.n];
         bool both = m->rank[from.slot[i]].failed && m->rank[right].failed, lost;
-        lost = epoch_holder(&from, &ALL, i, &now, &copy) < 0;
+        lost = membership_holder(&from, &ALL, i, &now, &copy) < 0;
         if (lost && !both) violated(c, m, "disk: a shard whose owner or right neighbor lives");
         gone |= lost;
     }
@@ -310,26 +310,26 @@ static bool step_rank(struct checker *c, const struct model *before, int slot) {
     const struct rank *r = &before->rank[slot];
     const int newest_epoch = before->n_epochs - 1, e = r->epoch;
     struct model m = *before;
-    enum epoch_event event = N_EPOCH_EVENTS;
-    const struct epoch latest = epoch_of(before, newest_epoch);
-    if (!r->alive || r->state == EPOCH_DISK) return false;
+    enum member_event event = N_MEMBER_EVENTS;
+    const struct membership latest = epoch_of(before, newest_epoch);
+    if (!r->alive || r->state == MEMBER_DISK) return false;
     if (newest_epoch > e) {
-        act(c, &m, slot, epoch_place(&latest, slot) >= 0 ? EVENT_MEMBER : EVENT_NO_MEMBER);
+        act(c, &m, slot, membership_place(&latest, slot) >= 0 ? EVENT_MEMBER : EVENT_NO_MEMBER);
         reach(c, &m);
         m = *before;
     }
-    if (r->state == EPOCH_REPORT && all_have_said(before, e))
+    if (r->state == MEMBER_REPORT && all_have_said(before, e))
         event = is_gone(c, before, e) ? EVENT_GONE : EVENT_REPORTED;
-    if (r->state == EPOCH_MOVE && before->moved[e] == members(before, e)) event = EVENT_MOVED;
-    if (r->state == EPOCH_COPY && take_copy(c, &m, slot)) event = EVENT_COPIED;
-    if (event < N_EPOCH_EVENTS) {
+    if (r->state == MEMBER_MOVE && before->moved[e] == members(before, e)) event = EVENT_MOVED;
+    if (r->state == MEMBER_COPY && take_copy(c, &m, slot)) event = EVENT_COPIED;
+    if (event < N_MEMBER_EVENTS) {
         act(c, &m, slot, event);
         note_committed(&m);
         reach(c, &m);
         return true;
     }
     bool any = newest_epoch > e;
-    if (r->state != EPOCH_RUN) return any;
+    if (r->state != MEMBER_RUN) return any;
     if (take_copy(c, &m, slot)) {
         note_committed(&m);
         reach(c, &m);
@@ -337,7 +337,7 @@ static bool step_rank(struct checker *c, const struct model *before, int slot) {
         any = true;
     }
     bool has_copy = newest(c, r, e) == r->step || c->mistake == JOINS_EARLY;
-    bool ends = r->ends || (c->mistake == RESTS_ALONE && before->asked == e && r->step < STEPS);
+    bool ends = r->ends || (c->mistake == DRAINS_ALONE && before->asked == e && r->step < STEPS);
     if (!r->joined && ends) {
         if (!has_copy) return any;
         act(c, &m, slot, EVENT_ASKED);
@@ -362,7 +362,7 @@ static bool step_rank(struct checker *c, const struct model *before, int slot) {
 
 /* What may happen at any time, and need not. */
 static void step_world(struct checker *c, const struct model *before) {
-    const struct epoch latest = epoch_of(before, before->n_epochs - 1);
+    const struct membership latest = epoch_of(before, before->n_epochs - 1);
     for (int r = 0; r < c->n_slots; r++) {
         struct model m = *before;
         if (!before->rank[r].alive || before->deaths == DEATHS) continue;
@@ -379,24 +379,24 @@ static void step_world(struct checker *c, const struct model *before) {
 }
 
 /* A process is started in place of a dead one: once the others go on without that. */
-static bool start_another(struct checker *c, struct model *m, const struct epoch *latest) {
+static bool start_another(struct checker *c, struct model *m, const struct membership *latest) {
     int r = c->n_slots - c->world.late + m->started;
     if (m->started == c->world.late || m->started == m->deaths) return false;
     for (int i = 0; c->mistake == SLOT_AGAIN && i < c->n_slots; i++)
         if (m->rank[i].failed) r = i;
-    if (epoch_place(latest, r) >= 0) return false;
+    if (membership_place(latest, r) >= 0) return false;
     m->started++;
     m->rank[r].alive = true;
     m->rank[r].failed = false;
-    m->rank[r].state = EPOCH_SPARE;
+    m->rank[r].state = MEMBER_SPARE;
     m->rank[r].epoch = (int8_t)(m->n_epochs - 1);
-    epoch_store_clear(&m->rank[r].store);
+    membership_store_clear(&m->rank[r].store);
     return true;
 }
 
 static void step_others(struct checker *c, const struct model *before, bool *any) {
     struct model m = *before;
-    const struct epoch latest = epoch_of(before, before->n_epochs - 1);
+    const struct membership latest = epoch_of(before, before->n_epochs - 1);
     bool dead = false;
     if (latest.n == 0) return;                       /* all are dead: the job is over */
     for (int i = 0; i < latest.n; i++) dead |= !before->rank[latest.slot[i]].alive;
@@ -414,8 +414,8 @@ static void step_others(struct checker *c, const struct model *before, bool *any
     if (start_another(c, &m, &latest)) reach(c, &m);
     m = *before;
     int left = before->leaver;
-    bool has_left = left >= 0 && before->rank[left].alive && epoch_place(&latest, left) < 0;
-    if (has_left && (is_whole(before, latest.number) || c->mistake == ENDS_EARLY)) {
+    bool has_left = left >= 0 && before->rank[left].alive && membership_place(&latest, left) < 0;
+    if (has_left && (is_committed(before, latest.number) || c->mistake == ENDS_EARLY)) {
         m.rank[left].alive = false;
         reach(c, &m);
     }
@@ -424,10 +424,10 @@ static void step_others(struct checker *c, const struct model *before, bool *any
 
 /* Nothing more can happen: all members are at the end, or wait for the disk. */
 static void look_at_the_end(struct checker *c, const struct model *m) {
-    const struct epoch latest = epoch_of(m, m->n_epochs - 1);
+    const struct membership latest = epoch_of(m, m->n_epochs - 1);
     for (int i = 0; i < latest.n; i++) {
         const struct rank *r = &m->rank[latest.slot[i]];
-        bool at_end = r->state == EPOCH_DISK || (r->state == EPOCH_RUN && r->step == STEPS);
+        bool at_end = r->state == MEMBER_DISK || (r->state == MEMBER_RUN && r->step == STEPS);
         if (r->alive && !at_end) violated(c, m, "stuck: somebody waits and nothing can happen");
     }
     c->ended++;
@@ -441,13 +441,13 @@ static struct checker check(struct world world, enum mistake mistake) {
     m.n_epochs = 1;
     m.n[0] = (int8_t)n_members;
     m.from[0] = -1;
-    m.committed = m.asked = m.leaver = -1;
+    m.step_committed = m.asked = m.leaver = -1;
     for (int r = 0; r < SLOTS; r++) {
         struct rank *x = &m.rank[r];
-        epoch_store_clear(&x->store);
+        membership_store_clear(&x->store);
         memset(x->left_of, -1, sizeof x->left_of);
         x->alive = r < n_slots - world.late;
-        x->state = r < n_members ? EPOCH_COPY : EPOCH_SPARE;
+        x->state = r < n_members ? MEMBER_COPY : MEMBER_SPARE;
         if (r < n_members) m.slot[0][r] = (int8_t)r;
     }
     for (int r = 0; r < n_members; r++) keep_own(&c, &m, r, 0);
@@ -493,7 +493,7 @@ TEST(test_in_every_order_nothing_is_lost) {
 
 TEST(test_every_mistake_is_found) {
     static const struct world worlds[N_MISTAKES] = {             /* in which it shows; zeros: three members */
-        [ONE_GENERATION] = {3, 4, 0, 0, 0}, [RESTS_ALONE] = {2, 3, 3, 0, 0}, [FORGETS_WHO_RESTS] = {2, 3, 3, 0, 0},
+        [ONE_GENERATION] = {3, 4, 0, 0, 0}, [DRAINS_ALONE] = {2, 3, 3, 0, 0}, [FORGETS_WHO_DRAINED] = {2, 3, 3, 0, 0},
         [SLOT_AGAIN] = {2, 3, 2, 1, 0}, [LEAVES_WITH_A_DEATH] = {3, 3, 0, 0, 1}, [ENDS_EARLY] = {3, 3, 0, 0, 1},
         [LEAVES_LAST] = {1, 2, 0, 0, 1}};
     for (enum mistake mistake = NONE + 1; mistake < N_MISTAKES; mistake++) {

@@ -15,15 +15,16 @@ struct rank {
     bool alive, failed, joined, ends;                /* failed: it has died; ends: it has seen that this epoch ends */
     int8_t state, epoch, step;                       /* steps done */
     int8_t left_of[2][2];                            /* of which epoch the copies in its store are */
-    struct epoch_store store;
+    struct membership_store store;
 };
 struct model {
     struct rank rank[SLOTS];
-    int8_t n_epochs, deaths, started, committed;     /* started: in place of dead ones */
+    int8_t n_epochs, deaths, started, step_committed;     /* started: in place of dead ones */
     int8_t asked, leaver;                            /* to end: an epoch; to leave: a slot; -1: none */
     int8_t n[EPOCHS], from[EPOCHS], slot[EPOCHS][SLOTS];
     int8_t said[EPOCHS][SLOTS];                      /* the step that it can go back to; -2: nothing yet */
-    uint8_t moved[EPOCHS], whole[EPOCHS], rests[EPOCHS];   /* bits: sent its shards; said that it is whole, rests */
+    /* bits: sent its shards; has committed, has drained */
+    uint8_t moved[EPOCHS], committed[EPOCHS], drained[EPOCHS];
     bool ends[EPOCHS][STEPS + 1];                    /* one of those in the sums had seen that the epoch must end */
     uint8_t joined[EPOCHS][STEPS + 1], sent[EPOCHS][STEPS + 1];   /* bits: in the sums; its copy is on its way */
 };
@@ -47,10 +48,10 @@ static inline void say_of_rank(struct words *w, int slot, const struct model *be
     if (a->alive && !b->alive) say(w, "%d %s", slot, b->failed ? "dies" : "ends");
     if (!a->alive && b->alive) say(w, "%d starts", slot);
     if (a->state != b->state || a->epoch != b->epoch) {
-        int said = b->state == EPOCH_REPORT ? after->said[b->epoch][slot] : -2;
+        int said = b->state == MEMBER_REPORT ? after->said[b->epoch][slot] : -2;
         if (said >= 0) say(w, "%d has step %d of epoch %d", slot, said, after->from[b->epoch]);
         else if (said == -1) say(w, "%d has nothing of epoch %d", slot, after->from[b->epoch]);
-        else say(w, "%d: %s", slot, epoch_state_name((enum epoch_state)b->state));
+        else say(w, "%d: %s", slot, member_state_name((enum member_state)b->state));
     } else if (a->step != b->step) {
         say(w, "%d keeps its shard of step %d", slot, b->step);
     } else if (!a->joined && b->joined) {

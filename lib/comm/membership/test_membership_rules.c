@@ -7,38 +7,38 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct epoch_shape ALL = {1, 1, 0, 0, 0, {0}};       /* every rank is a replica */
+static const struct membership_shape ALL = {1, 1, 0, 0, 0, {0}};  /* every rank is a replica */
 
 /* The slots of the epoch after `now`, whose places are slots 0 to n - 1, without the dead ones: "0 1 4 3". */
-static const char *after(const struct epoch_shape *shape, int n, int n_slots, const char *dead) {
+static const char *after(const struct membership_shape *shape, int n, int n_slots, const char *dead) {
     static char text[256];
-    struct epoch now = {.number = 4, .from = 3, .n = n};
-    bool alive[EPOCH_MOST_RANKS];
+    struct membership now = {.number = 4, .from = 3, .n = n};
+    bool alive[MEMBERSHIP_MOST_RANKS];
     for (int s = 0; s < n_slots; s++) alive[s] = !strchr(dead, '0' + s);
     for (int s = 0; s < n; s++) now.slot[s] = s;
-    struct epoch next = epoch_after(&now, true, alive, n_slots, shape);
+    struct membership next = membership_after(&now, true, alive, n_slots, shape);
     text[0] = 0;
     for (int i = 0; i < next.n; i++) sprintf(text + strlen(text), "%s%d", i ? " " : "", (int)next.slot[i]);
     return text;
 }
 
 TEST(test_who_is_a_member) {
-    const struct epoch now = {.number = 4, .from = 3, .n = 3, .slot = {0, 5, 2}};
-    const struct epoch_shape all = {1, 1, 0, 0, 0, {0}};
-    struct epoch next = epoch_after(&now, true, (bool[]){true, true, true, true, true, false}, 6, &all);
+    const struct membership now = {.number = 4, .from = 3, .n = 3, .slot = {0, 5, 2}};
+    const struct membership_shape all = {1, 1, 0, 0, 0, {0}};
+    struct membership next = membership_after(&now, true, (bool[]){true, true, true, true, true, false}, 6, &all);
     assert_true(next.number == 5 && next.from == 4 && next.n == 3);
     assert_true(next.slot[0] == 0 && next.slot[1] == 1 && next.slot[2] == 2);        /* the first spare, in its place */
-    next = epoch_after(&now, false, (bool[]){false, false, true, false, false, true}, 6, &all);
+    next = membership_after(&now, false, (bool[]){false, false, true, false, false, true}, 6, &all);
     assert_true(next.from == 3 && next.n == 2 && next.slot[0] == 5 && next.slot[1] == 2);
-    next = epoch_after(&now, false, (bool[]){false, false, false, true, true, false}, 6, &all);
+    next = membership_after(&now, false, (bool[]){false, false, false, true, true, false}, 6, &all);
     assert_true(next.n == 2 && next.slot[0] == 3 && next.slot[1] == 4);
-    assert_int_equal(epoch_place(&now, 5), 1);
-    assert_int_equal(epoch_place(&now, 1), -1);
+    assert_int_equal(membership_place(&now, 5), 1);
+    assert_int_equal(membership_place(&now, 1), -1);
 }
 
 /* tp 2, dp 3: replicas {0 1} {2 3} {4 5}. tp 1, pp 2, dp 3: {0 3} {1 4} {2 5}. */
 TEST(test_replicas_are_left_out_whole) {
-    const struct epoch_shape tp = {2, 1, 0, 0, 0, {0}}, pp = {1, 2, 0, 0, 0, {0}}, both = {2, 2, 0, 0, 0, {0}};
+    const struct membership_shape tp = {2, 1, 0, 0, 0, {0}}, pp = {1, 2, 0, 0, 0, {0}}, both = {2, 2, 0, 0, 0, {0}};
     assert_string_equal(after(&tp, 6, 6, "2"), "0 1 4 5");
     assert_string_equal(after(&tp, 6, 6, "25"), "0 1 4 3");             /* the second's hole is filled */
     assert_string_equal(after(&tp, 6, 7, "2"), "0 1 6 3 4 5");          /* a spare, in the dead one's place */
@@ -50,12 +50,12 @@ TEST(test_replicas_are_left_out_whole) {
 }
 
 TEST(test_the_batch_is_kept) {
-    const struct epoch_shape batch = {1, 1, 12, 0, 0, {0}}, micro = {1, 1, 16, 4, 0, {0}};
+    const struct membership_shape batch = {1, 1, 12, 0, 0, {0}}, micro = {1, 1, 16, 4, 0, {0}};
     assert_string_equal(after(&batch, 6, 6, "5"), "0 1 2 4");           /* 5 does not divide 12; 4 has 3's shard */
     assert_string_equal(after(&batch, 4, 4, "0"), "1 2 3");
     assert_string_equal(after(&micro, 4, 4, "1"), "0 2");               /* 3 does not divide 16 */
-    assert_string_equal(after(&(struct epoch_shape){1, 1, 12, 4, 0, {0}}, 4, 5, "13"), "0 4 2");
-    assert_string_equal(after(&(struct epoch_shape){1, 1, 12, 6, 0, {0}}, 4, 4, "1"), "0 2");
+    assert_string_equal(after(&(struct membership_shape){1, 1, 12, 4, 0, {0}}, 4, 5, "13"), "0 4 2");
+    assert_string_equal(after(&(struct membership_shape){1, 1, 12, 6, 0, {0}}, 4, 4, "1"), "0 2");
 }
 
 /* One dies, and as many as half of the replicas are left out: each shard has its owner left, or its copy. */
@@ -63,56 +63,58 @@ TEST(test_who_is_left_out_takes_no_shard_along) {
     for (int n = 2; n <= 16; n++)
         for (int left = (n + 1) / 2; left < n; left++)
             for (int dead = 0; dead < n; dead++) {
-                const struct epoch_shape shape = {1, 1, left, 0, 0, {0}};
-                struct epoch now = {.number = 4, .from = 3, .n = n};
-                bool alive[EPOCH_MOST_RANKS], copy;
+                const struct membership_shape shape = {1, 1, left, 0, 0, {0}};
+                struct membership now = {.number = 4, .from = 3, .n = n};
+                bool alive[MEMBERSHIP_MOST_RANKS], copy;
                 for (int s = 0; s < n; s++) now.slot[s] = s, alive[s] = s != dead;
-                const struct epoch next = epoch_after(&now, true, alive, n, &shape);
+                const struct membership next = membership_after(&now, true, alive, n, &shape);
                 assert_int_equal(next.n, left);
-                for (int i = 0; i < n; i++) assert_true(epoch_holder(&now, &shape, i, &next, &copy) >= 0);
+                for (int i = 0; i < n; i++) assert_true(membership_holder(&now, &shape, i, &next, &copy) >= 0);
             }
 }
 
 TEST(test_some_numbers_are_refused) {
-    const struct epoch_shape powers = {1, 1, 0, 0, 6, {1 << 3 | 1 << 5}};
+    const struct membership_shape powers = {1, 1, 0, 0, 6, {1 << 3 | 1 << 5}};
     assert_string_equal(after(&powers, 4, 4, "1"), "0 2");              /* no three */
     assert_string_equal(after(&powers, 2, 5, ""), "0 1 2 3");           /* no five, and so four */
-    assert_true(epoch_refuses(&(struct epoch_shape){.refused = {0, 0, 2, 0}}, 129) && !epoch_refuses(&powers, 300));
+    assert_true(membership_refuses(&(struct membership_shape){.refused = {0, 0, 2, 0}}, 129) &&
+                !membership_refuses(&powers, 300));
 }
 
 TEST(test_who_has_a_shard) {
-    const struct epoch from = {.n = 3, .slot = {0, 1, 2}}, now = {.n = 2, .slot = {0, 2}}, one = {.n = 1, .slot = {0}};
+    const struct membership from = {.n = 3, .slot = {0, 1, 2}}, now = {.n = 2, .slot = {0, 2}};
+    const struct membership one = {.n = 1, .slot = {0}};
     bool copy;
-    assert_true(epoch_holder(&from, &ALL, 0, &now, &copy) == 0 && !copy);
-    assert_true(epoch_holder(&from, &ALL, 1, &now, &copy) == 2 && copy);
-    assert_true(epoch_holder(&from, &ALL, 2, &one, &copy) == 0 && copy);
-    assert_int_equal(epoch_holder(&from, &ALL, 1, &one, &copy), -1);
-    assert_int_equal(epoch_holder(&one, &ALL, 0, &(struct epoch){.n = 1, .slot = {3}}, &copy), -1);
+    assert_true(membership_holder(&from, &ALL, 0, &now, &copy) == 0 && !copy);
+    assert_true(membership_holder(&from, &ALL, 1, &now, &copy) == 2 && copy);
+    assert_true(membership_holder(&from, &ALL, 2, &one, &copy) == 0 && copy);
+    assert_int_equal(membership_holder(&from, &ALL, 1, &one, &copy), -1);
+    assert_int_equal(membership_holder(&one, &ALL, 0, &(struct membership){.n = 1, .slot = {3}}, &copy), -1);
 }
 
 /* tp 2, pp 2, dp 2: replicas {0 1 4 5} {2 3 6 7}. */
 TEST(test_copies_are_in_another_replica) {
-    const struct epoch_shape both = {2, 2, 0, 0, 0, {0}}, tp = {2, 1, 0, 0, 0, {0}};
-    const struct epoch eight = {.n = 8}, four = {.n = 4}, one = {.n = 1};
+    const struct membership_shape both = {2, 2, 0, 0, 0, {0}}, tp = {2, 1, 0, 0, 0, {0}};
+    const struct membership eight = {.n = 8}, four = {.n = 4}, one = {.n = 1};
     const int right[] = {2, 3, 0, 1, 6, 7, 4, 5};
     for (int i = 0; i < 8; i++) {
-        assert_int_equal(epoch_right(&both, &eight, i), right[i]);
-        assert_int_equal(epoch_left(&both, &eight, right[i]), i);
-        assert_int_equal(epoch_right(&tp, &eight, i), (i + 2) % 8);
-        assert_int_equal(epoch_right(&both, &four, i % 4), (i + 1) % 4);      /* one replica */
-        assert_int_equal(epoch_left(&tp, &eight, i), (i + 6) % 8);
+        assert_int_equal(membership_right(&both, &eight, i), right[i]);
+        assert_int_equal(membership_left(&both, &eight, right[i]), i);
+        assert_int_equal(membership_right(&tp, &eight, i), (i + 2) % 8);
+        assert_int_equal(membership_right(&both, &four, i % 4), (i + 1) % 4); /* one replica */
+        assert_int_equal(membership_left(&tp, &eight, i), (i + 6) % 8);
     }
-    assert_int_equal(epoch_right(&ALL, &one, 0), 0);
+    assert_int_equal(membership_right(&ALL, &one, 0), 0);
 }
 
 /* How many places have their copy on another host; each has one, of another replica where there is one. */
-static int count_crossing(const struct epoch_shape *shape, const struct epoch *e) {
+static int count_crossing(const struct membership_shape *shape, const struct membership *e) {
     int crossing = 0, n = e->n / (shape->n_inner * shape->n_outer);
-    bool taken[EPOCH_MOST_RANKS] = {false};
+    bool taken[MEMBERSHIP_MOST_RANKS] = {false};
     for (int i = 0; i < e->n; i++) {
-        int right = epoch_right(shape, e, i);
+        int right = membership_right(shape, e, i);
         assert_false(taken[right]);
-        assert_int_equal(epoch_left(shape, e, right), i);
+        assert_int_equal(membership_left(shape, e, right), i);
         assert_true(n == 1 || right / shape->n_inner % n != i / shape->n_inner % n);
         taken[right] = true;
         crossing += e->host[i] != e->host[right];
@@ -122,8 +124,8 @@ static int count_crossing(const struct epoch_shape *shape, const struct epoch *e
 
 /* As many copies as can be are on another host: all, where none has more than half. */
 TEST(test_copies_are_on_another_host) {
-    const struct epoch_shape tp = {2, 1, 0, 0, 0, {0}}, pp = {1, 2, 0, 0, 0, {0}}, whole = {4, 1, 0, 0, 0, {0}};
-    const struct { struct epoch e; const struct epoch_shape *shape; int crossing; } cases[] = {
+    const struct membership_shape tp = {2, 1, 0, 0, 0, {0}}, pp = {1, 2, 0, 0, 0, {0}}, whole = {4, 1, 0, 0, 0, {0}};
+    const struct { struct membership e; const struct membership_shape *shape; int crossing; } cases[] = {
         {{.n = 4, .host = {0, 0, 1, 1}}, &ALL, 4},           /* two on each: the same place of the next host */
         {{.n = 6, .host = {0, 0, 1, 1, 2, 2}}, &ALL, 6},
         {{.n = 6, .host = {5, 5, 5, 2, 2, 2}}, &ALL, 6},
@@ -140,7 +142,7 @@ TEST(test_copies_are_on_another_host) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         assert_int_equal(count_crossing(cases[k].shape, &cases[k].e), cases[k].crossing);
     for (int k = 0; k < 1 << 12; k++) {                              /* six places on four hosts, in every way */
-        struct epoch e = {.n = 6};
+        struct membership e = {.n = 6};
         int on[4] = {0}, most = 0;
         for (int i = 0; i < 6; i++) on[e.host[i] = (int16_t)(k >> 2 * i & 3)]++;
         for (int h = 0; h < 4; h++) most = on[h] > most ? on[h] : most;
@@ -150,35 +152,36 @@ TEST(test_copies_are_on_another_host) {
 
 /* So a host that is lost takes no shard with it: the holder of each is on the other one. */
 TEST(test_a_lost_host_takes_no_shard_with_it) {
-    const struct epoch from = {.n = 4, .slot = {0, 1, 2, 3}, .host = {0, 0, 1, 1}}, left = {.n = 2, .slot = {2, 3}};
+    const struct membership from = {.n = 4, .slot = {0, 1, 2, 3}, .host = {0, 0, 1, 1}};
+    const struct membership left = {.n = 2, .slot = {2, 3}};
     bool copy;
-    assert_true(epoch_holder(&from, &ALL, 0, &left, &copy) == 2 && copy);
-    assert_true(epoch_holder(&from, &ALL, 1, &left, &copy) == 3 && copy);
-    assert_true(epoch_holder(&from, &ALL, 3, &left, &copy) == 3 && !copy);
+    assert_true(membership_holder(&from, &ALL, 0, &left, &copy) == 2 && copy);
+    assert_true(membership_holder(&from, &ALL, 1, &left, &copy) == 3 && copy);
+    assert_true(membership_holder(&from, &ALL, 3, &left, &copy) == 3 && !copy);
 }
 
 TEST(test_all_go_back_to_the_least) {
-    const struct epoch from = {.n = 3, .slot = {0, 1, 2}}, now = {.n = 3, .slot = {0, 4, 2}};
-    const struct epoch two = {.n = 1, .slot = {4}};
+    const struct membership from = {.n = 3, .slot = {0, 1, 2}}, now = {.n = 3, .slot = {0, 4, 2}};
+    const struct membership two = {.n = 1, .slot = {4}};
     const int64_t said[] = {7, -1, 6}, other[] = {6, -1, 7}, new[] = {-1, -1, 6};
-    assert_int_equal(epoch_back(said, &ALL, &now, &from), 6);                /* place 1 is a spare: it has nothing */
-    assert_int_equal(epoch_back(other, &ALL, &now, &from), 6);
-    assert_int_equal(epoch_back(new, &ALL, &now, &from), -1);                /* one had nothing yet */
-    assert_int_equal(epoch_back(said, &ALL, &two, &from), -1);               /* no former member is left */
-    assert_int_equal(epoch_back(said, &ALL, &now, &(struct epoch){.n = 0}), -1);
+    assert_int_equal(membership_back(said, &ALL, &now, &from), 6);           /* place 1 is a spare: it has nothing */
+    assert_int_equal(membership_back(other, &ALL, &now, &from), 6);
+    assert_int_equal(membership_back(new, &ALL, &now, &from), -1);           /* one had nothing yet */
+    assert_int_equal(membership_back(said, &ALL, &two, &from), -1);          /* no former member is left */
+    assert_int_equal(membership_back(said, &ALL, &now, &(struct membership){.n = 0}), -1);
 }
 
 TEST(test_rows_are_whole) {
-    for (int i = 0; i < n_epoch_rows; i++) {
-        const struct epoch_row *x = &epoch_rows[i];
-        assert_ptr_equal(epoch_row(x->state, x->event), x);                           /* one row, no other */
+    for (int i = 0; i < n_member_rows; i++) {
+        const struct member_row *x = &member_rows[i];
+        assert_ptr_equal(member_row(x->state, x->event), x);                          /* one row, no other */
         assert_non_null(x->what);
     }
-    for (int s = 0; s < N_EPOCH_STATES; s++)
-        assert_non_null(epoch_row((enum epoch_state)s, EVENT_MEMBER));
-    assert_null(epoch_row(EPOCH_RUN, EVENT_COPIED));
-    assert_string_equal(epoch_state_name(EPOCH_COPY), "COPY");
-    assert_string_equal(epoch_state_name(N_EPOCH_STATES), "?");
+    for (int s = 0; s < N_MEMBER_STATES; s++)
+        assert_non_null(member_row((enum member_state)s, EVENT_MEMBER));
+    assert_null(member_row(MEMBER_RUN, EVENT_COPIED));
+    assert_string_equal(member_state_name(MEMBER_COPY), "COPY");
+    assert_string_equal(member_state_name(N_MEMBER_STATES), "?");
 }
 
 TESTS(unit_test(test_who_is_a_member), unit_test(test_replicas_are_left_out_whole),

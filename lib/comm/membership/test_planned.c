@@ -7,17 +7,18 @@
 #include <string.h>
 
 /* Places are slots 0 to n - 1. A letter per slot: r ready, s starting, d dead, w asks for relief, l must leave. */
-static struct planned plan_of(const struct epoch_shape *shape, int n, const char *slots, int least) {
-    static bool ready[EPOCH_MOST_RANKS], alive[EPOCH_MOST_RANKS];
-    static int wish[EPOCH_MOST_RANKS];
-    struct planned_job job = {{.number = 4, .n = n, .from = 3}, ready, alive, wish, (int)strlen(slots), least, *shape};
+static struct planned plan_of(const struct membership_shape *shape, int n, const char *slots, int least) {
+    static bool ready[MEMBERSHIP_MOST_RANKS], alive[MEMBERSHIP_MOST_RANKS];
+    static int request[MEMBERSHIP_MOST_RANKS];
+    struct planned_job job = {{.number = 4, .n = n, .from = 3}, ready, alive, request, (int)strlen(slots), least,
+                              *shape};
     for (int s = 0; s < n; s++) job.now.slot[s] = s;
     for (int s = 0; slots[s]; s++) {
-        wish[s] = slots[s] == 'w' ? EPOCH_WANTS_RELIEF : slots[s] == 'l' ? EPOCH_LEAVES : EPOCH_STAYS;
+        request[s] = slots[s] == 'w' ? MEMBER_WANTS_RELIEF : slots[s] == 'l' ? MEMBER_LEAVES : MEMBER_STAYS;
         ready[s] = slots[s] == 'r';
         alive[s] = slots[s] != 'd';
     }
-    return planned_epoch(&job);
+    return planned_membership(&job);
 }
 
 /* "0 1 4 without 2"; "none". */
@@ -32,7 +33,7 @@ static const char *text_of(struct planned p) {
 }
 
 TEST(test_replicas_come_back) {
-    const struct epoch_shape all = {1, 1, 0, 0, 4, {0}}, tp = {2, 1, 0, 0, 6, {0}}, batch = {1, 1, 16, 0, 4, {0}};
+    const struct membership_shape all = {1, 1, 0, 0, 4, {0}}, tp = {2, 1, 0, 0, 6, {0}}, batch = {1, 1, 16, 0, 4, {0}};
     struct planned p = plan_of(&all, 3, "rrrr", 2);
     assert_string_equal(text_of(p), "0 1 2 3");
     assert_true(p.next.number == 5 && p.next.from == 4);
@@ -46,7 +47,7 @@ TEST(test_replicas_come_back) {
 }
 
 TEST(test_who_leaves) {
-    const struct epoch_shape all = {1, 1, 0, 0, 4, {0}}, tp = {2, 1, 0, 0, 4, {0}}, one = {1, 1, 0, 0, 1, {0}};
+    const struct membership_shape all = {1, 1, 0, 0, 4, {0}}, tp = {2, 1, 0, 0, 4, {0}}, one = {1, 1, 0, 0, 1, {0}};
     assert_string_equal(text_of(plan_of(&all, 4, "rlrrr", 2)), "0 4 2 3 without 1");
     assert_string_equal(text_of(plan_of(&all, 4, "rlrr", 2)), "0 2 3 without 1");
     assert_string_equal(text_of(plan_of(&all, 4, "rllrrr", 2)), "0 4 2 3 without 1");    /* one at a time */
@@ -59,7 +60,7 @@ TEST(test_who_leaves) {
 }
 
 TEST(test_who_is_relieved) {
-    const struct epoch_shape all = {1, 1, 0, 0, 4, {0}};
+    const struct membership_shape all = {1, 1, 0, 0, 4, {0}};
     assert_string_equal(text_of(plan_of(&all, 4, "rwrrr", 2)), "0 4 2 3 without 1");
     assert_string_equal(text_of(plan_of(&all, 4, "rwrr", 2)), "none");                   /* slow is better than none */
     assert_string_equal(text_of(plan_of(&all, 4, "rwrrs", 2)), "none");

@@ -7,7 +7,7 @@
 void disk_close(struct disk **disk) { (void)disk; }
 
 /* The epoch of a process outside any job, as in comm.c. */
-void comm_epoch_members(struct epoch *now, struct epoch *from) {
-    *now = (struct epoch){.n = 1, .from = -1};
-    *from = (struct epoch){.number = -1};
+void comm_epoch_members(struct membership *now, struct membership *from) {
+    *now = (struct membership){.n = 1, .from = -1};
+    *from = (struct membership){.number = -1};
 }
