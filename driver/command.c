@@ -45,8 +45,7 @@ int command_main_of_ranks(enum status (*run)(int argc, char **argv), enum status
 
 enum status command_print(json_t *json, size_t flags) {
     if (!json) return FAIL(E_MEMORY, "no memory to print it as JSON");
-    json_dumpf(json, stdout, flags);
-    putchar('\n');
+    bool written = json_dumpf(json, stdout, flags) == 0 && putchar('\n') != EOF;
     json_decref(json);
-    return OK;
+    return written ? OK : FAIL(E_IO, "not all of the standard output could be written; send it where there is room");
 }

@@ -29,7 +29,7 @@ int command_main(const struct command_alone *, int argc, char **argv);
 int command_main_of_ranks(enum status (*run)(int argc, char **argv), enum status alone, int argc, char **argv);
 
 /** Print JSON as the answer of a command. @param json released, whatever happens; NULL: there was no memory for it
- *  @param flags of jansson  @errors E_MEMORY  @collective{none} */
+ *  @param flags of jansson  @errors E_MEMORY; E_IO: it could not be written  @collective{none} */
 enum status command_print(json_t *json, size_t flags);
 
 #endif

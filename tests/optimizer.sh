@@ -1,6 +1,7 @@
 #!/bin/bash
-# SGD from the command line: what holds for AdamW in every layout holds for it, too. Layouts and offloads make the losses of one rank; a run
-# goes on from a checkpoint in another layout; another optimizer's checkpoint, and options that it does not read, are refused in a line.
+# SGD from the command line: what holds for AdamW in every layout holds for it, too. Layouts and offloads make the
+# losses of one rank; a run goes on from a checkpoint in another layout; another optimizer's checkpoint, and options
+# that SGD does not read, are refused in a line.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 set -u -o pipefail
@@ -10,18 +11,23 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 mkdir disk
 
-common=(--layers 4 --hidden 32 --heads 4 --seq 16 --global-batch 8 --val-fraction 0 --precision fp64 --optimizer sgd --lr 0.1 --log warn)
+common=(--layers 4 --hidden 32 --heads 4 --seq 16 --global-batch 8 --val-fraction 0 --precision fp64 --optimizer sgd
+    --lr 0.1 --log warn)
 # losses NAME RANKS OPTIONS: step and loss of each line, to 12 digits
 losses() {
     local name=$1 n=$2
     shift 2
-    "$trivium" launch -n "$n" train "${common[@]}" --metrics "$name.jsonl" "$@" >log 2>&1 || { grep -m1 E_ log; return 1; }
+    "$trivium" launch -n "$n" train "${common[@]}" --metrics "$name.jsonl" "$@" >log 2>&1 || {
+        grep -m1 E_ log
+        return 1
+    }
     sed -nE 's/^\{"step":([0-9]+),.*"loss":([0-9.]+).*/\1 \2/p' "$name.jsonl" | awk '{ printf "%d %.11f\n", $1, $2 }'
 }
 same() {                                              # NAME EXPECTED: the losses on stdin are these
     local got
     got=$(cat)
-    if [ -n "$got" ] && [ "$got" = "$2" ]; then echo "ok $1"; else echo "not ok $1: $(tr '\n' ' ' <<<"$got"), not $(tr '\n' ' ' <<<"$2")"; fi
+    if [ -n "$got" ] && [ "$got" = "$2" ]; then echo "ok $1"
+    else echo "not ok $1: $(tr '\n' ' ' <<<"$got"), not $(tr '\n' ' ' <<<"$2")"; fi
 }
 refused() {                                           # NAME WORDS COMMAND...
     local name=$1 words=$2
@@ -34,26 +40,39 @@ refused() {                                           # NAME WORDS COMMAND...
 one=$(losses one 1 --steps 4)
 plain=$(losses plain 1 --steps 4 --momentum 0)
 [ "$one" != "$plain" ] && echo "ok sgd_momentum_is_read" || echo "not ok sgd_momentum_is_read: $one"
-losses guess 2 --steps 4 --pp 2 --micro-batch 1 --schedule zb-2p --optim-sync validate --clip 1 | same sgd_guesses_as_one_rank "$one"
-losses disk 2 --steps 4 --dp 2 --zero 1 --offload optimizer --offload-to disk --offload-path disk | same sgd_offloads_to_disk "$one"
+losses guess 2 --steps 4 --pp 2 --micro-batch 1 --schedule zb-2p --optim-sync validate --clip 1 |
+    same sgd_guesses_as_one_rank "$one"
+losses disk 2 --steps 4 --dp 2 --zero 1 --offload optimizer --offload-to disk --offload-path disk |
+    same sgd_offloads_to_disk "$one"
 losses none 2 --steps 4 --dp 2 --zero 3 --offload params --offload-to disk --offload-path disk --momentum 0 |
     same sgd_without_states_offloads "$plain"
 unclipped=$(losses unclipped 1 --steps 4 --clip 0)
-losses ssp 2 --steps 4 --dp 2 --servers 1 --server-ranks own --server-mode ssp --clip 0 | same sgd_of_a_server_is_that_of_one_rank "$unclipped"
+losses ssp 2 --steps 4 --dp 2 --servers 1 --server-ranks own --server-mode ssp --clip 0 |
+    same sgd_of_a_server_is_that_of_one_rank "$unclipped"
 
 losses begun 1 --steps 4 --save ck --save-every 2 --keep 0 >begun || echo "not ok sgd_saves: $(cat begun)"
-losses went 4 --steps 4 --dp 2 --tp 2 --zero 2 --resume ck/step-00000002 | same sgd_goes_on_in_another_layout "$(tail -2 <<<"$one")"
+losses went 4 --steps 4 --dp 2 --tp 2 --zero 2 --resume ck/step-00000002 |
+    same sgd_goes_on_in_another_layout "$(tail -2 <<<"$one")"
 losses from 1 --steps 4 --momentum 0 --save ck0 >begun || echo "not ok sgd_saves: $(cat begun)"
 
 resume=("$trivium" train "${common[@]:0:12}" --val-fraction 0 --steps 5 --log warn)
 refused adamw_does_not_go_on_from_sgd "trained by sgd-momentum, and this run is by adamw" "${resume[@]}" --resume ck
-refused sgd_without_momentum_does_not_go_on_from_it "this run is by sgd," "${resume[@]}" --optimizer sgd --momentum 0 --resume ck
-refused sgd_does_not_go_on_without_its_momentum "trained by sgd, and this run is by sgd-momentum" "${resume[@]}" --optimizer sgd --resume ck0
+refused sgd_without_momentum_does_not_go_on_from_it "this run is by sgd," \
+    "${resume[@]}" --optimizer sgd --momentum 0 --resume ck
+refused sgd_does_not_go_on_without_its_momentum "trained by sgd, and this run is by sgd-momentum" \
+    "${resume[@]}" --optimizer sgd --resume ck0
 refused sgd_reads_no_beta "beta1 is read by optimizer=adamw" "${resume[@]}" --optimizer sgd --beta1 0.9
 refused adamw_reads_no_momentum "momentum is read by optimizer=sgd" "${resume[@]}" --momentum 0.9
-refused adamw_plans_no_momentum "momentum is read by optimizer=sgd" "$trivium" show memory --params 1e9 --momentum 0.9
-refused the_oracle_follows_adamw "the oracle follows the moments of AdamW alone" "$trivium" oracle record --out rec --optimizer sgd
-refused tables_are_not_by_sgd "rowwise Adagrad" "$trivium" show memory --arch dlrm --features 2 --bag 2 --dense 2 --optimizer sgd
+refused adamw_plans_no_momentum "momentum is read by optimizer=sgd" \
+    "$trivium" show memory --params 1e9 --momentum 0.9
+refused the_oracle_follows_adamw "the oracle follows the moments of AdamW alone" \
+    "$trivium" oracle record --out rec --optimizer sgd
+refused sgd_without_momentum_has_nothing_to_offload "no states to offload; use offload none" \
+    "$trivium" launch -n 2 train "${common[@]}" --steps 1 --dp 2 --momentum 0 --zero 1 --offload optimizer
+refused tables_are_not_by_sgd "rowwise Adagrad" \
+    "$trivium" show memory --arch dlrm --features 2 --bag 2 --dense 2 --optimizer sgd
 
-bytes=$("$trivium" show memory --params 1e9 --dp 1 --precision bf16 --optimizer sgd --json | sed -n 's/.*"optim": \([0-9]*\).*/\1/p')
-[ "$bytes" = 8000000000 ] && echo "ok sgd_keeps_8_bytes_a_parameter" || echo "not ok sgd_keeps_8_bytes_a_parameter: $bytes"
+bytes=$("$trivium" show memory --params 1e9 --dp 1 --precision bf16 --optimizer sgd --json |
+    sed -n 's/.*"optim": \([0-9]*\).*/\1/p')
+if [ "$bytes" = 8000000000 ]; then echo "ok sgd_keeps_8_bytes_a_parameter"
+else echo "not ok sgd_keeps_8_bytes_a_parameter: $bytes"; fi

@@ -90,6 +90,11 @@ static enum status check_disk(const struct plan *plan, const struct zero_options
     return OK;
 }
 
+/* Without momentum SGD keeps no state, and in full precision no master weights. */
+static bool has_states(const struct plan *plan) {
+    return plan_optimizer(plan)->n_states || (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_FP64);
+}
+
 static enum status zero_check(const struct plan *plan) {
     const struct zero_options *o = zero_options(plan);
     TRY(zero_quantized_check(plan));
@@ -100,6 +105,8 @@ static enum status zero_check(const struct plan *plan) {
         return FAIL(E_CONFIG,
                     "offload=params needs sharded parameters, and zero=%" PRId64 "; use zero 3, or offload optimizer",
                     o->stage);
+    if (o->offload == OFFLOAD_OPTIMIZER && o->stage == 1 && !has_states(plan))
+        return FAIL(E_CONFIG, "offload=optimizer, and sgd without momentum has no states to offload; use offload none");
     TRY(check_disk(plan, o));
     if (plan_is_asynchronous(plan) && (o->stage > 1 || o->offload != OFFLOAD_NONE))
         return FAIL(E_CONFIG,

@@ -154,7 +154,8 @@ enum status show_mesh(const struct plan *plan, bool json) {
     for (enum mesh_axis a = AXIS_SELF + 1; a < AXIS_MESH && status == OK; a++) {
         struct lines l;
         status = lines_init(&l, plan, a, bytes[a]);
-        if (status == OK && json) json_array_append_new(axes, lines_json(&l));
+        if (status == OK && json && json_array_append_new(axes, lines_json(&l)))
+            status = FAIL(E_MEMORY, "no memory for the groups of %d ranks", plan_ranks(plan));
         if (status == OK && !json && l.size > 1) print_lines(plan, &l);
         free(l.member);
     }
