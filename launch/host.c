@@ -50,7 +50,7 @@ struct host {
     struct own_memory *memory;
     struct host_texts texts;
     struct slot of[OWN_MOST_RANKS];          /* this host's slots; what has been sent of each */
-    struct membership_shape shape, shape_before;  /* the one that was sent; the last turn's */
+    struct membership_shape shape, shape_before;  /* the shape that was sent last; the shape at the last turn */
     int64_t kept, done;
     int n_left, n_started, code;
     sigset_t unblocked;                      /* signals that ranks start with */

@@ -5,7 +5,7 @@
 
 #include "lib/base/status.h"
 
-/** The path of this process's program at the first call; call it early. Static storage. @errors E_IO */
+/** The path that this process's program had at the first call, so call it early. Static storage. @errors E_IO */
 enum status program_path(const char **out);
 /** Is there another file at this path now, or none? Call after program_path. */
 bool program_is_replaced(void);

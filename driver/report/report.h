@@ -30,7 +30,7 @@ enum status report_write(const char *dir, const char *name, json_t *json, size_t
 
 /** Was Vega there when this program was built? */
 bool report_has_pictures(void);
-/** "pictures: DIR/NAME.html", or that the page has none yet, and the command that installs what draws them. */
+/** Print "pictures: DIR/NAME.html"; or, without Vega, that the page has none, and the command that installs Vega. */
 void report_pictures(const char *dir, const char *name);
 
 /** A text as JSON, its bytes that are not UTF-8 replaced. NULL: no memory */

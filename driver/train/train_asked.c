@@ -32,7 +32,7 @@ static void withdraw(enum status why) {
     _exit(status_exit_code(why));
 }
 
-/* What it says of the files the first ranks say, too. */
+/* The log is quiet meanwhile, because the first ranks print the same messages about these files. */
 void train_asked_early(struct train_asked *a) {
     const enum log_level level = log_get_level();
     log_set_level(LOG_QUIET);

@@ -29,7 +29,7 @@ void exact_add_squares(struct exact *sum, const float *x, int64_t n);
 
 /** As numbers that ranks can add up in fp64, exactly and in any order, for up to 2^20 ranks. */
 void exact_numbers(const struct exact *, double numbers[EXACT_NUMBERS]);
-/** The sum that such numbers, or a sum of them, stand for: rounded to nearest, or not finite if a part was not. */
+/** The value of such numbers, or of their sum over ranks, rounded to nearest; not finite if any term was not. */
 double exact_value(const double numbers[EXACT_NUMBERS]);
 
 #endif

@@ -26,7 +26,7 @@ static enum status add_tensor(const struct shard_file *s, const char *name, cons
     return OK;
 }
 
-/* All that a file has of a param: what begins with its name and a dot, or is its weight. */
+/* Add all tensors that a file has of a param: its weight, and those whose names begin with the param's and a dot. */
 static enum status add_param(const struct shard_file *s, const char *param, const struct piece *piece,
                              struct line *lines, int *n) {
     bool of_a_replica = strchr(param, '@');                          /* which saves its own states alone */

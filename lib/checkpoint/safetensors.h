@@ -64,7 +64,7 @@ enum status safetensors_read(const struct safetensors *, const struct safetensor
 struct safetensors_writer;
 struct safetensors_pair { const char *key, *text; };
 
-/** The header's text alone. A new one; NULL: no memory. @collective{none} */
+/** @return the header's text alone, newly allocated; NULL: no memory. @collective{none} */
 char *safetensors_header(struct safetensors_entry *entries, int n, const struct safetensors_pair *metadata,
                          int n_metadata);
 /** Create `path` (which must not exist) and write the header. Offsets are worked out here: entries[i].begin and .end

@@ -19,7 +19,7 @@ struct letter {
     struct device_mark mark;                     /* pinned is free */
     struct letter *next;
 };
-static struct letter *letters, *spent;           /* in order of their calls; waiting for their mark */
+static struct letter *letters, *spent;           /* in order of their calls; those whose marks are not done */
 
 static int64_t bytes_of(const struct comm_call *call) { return call->count * (int64_t)dtype_size(call->dtype); }
 

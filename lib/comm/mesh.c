@@ -237,7 +237,7 @@ enum mesh_axis mesh_replicate_axis(enum mesh_axis replicas, const struct mesh_pl
     return replicas == AXIS_EDP ? AXIS_EREPLICATE : AXIS_REPLICATE;
 }
 
-/* Replicas are numbered; ep and shard cut their number into three digits, each of which some of the axes cover. */
+/* A replica's index has three digits, split at the sizes of ep and shard; each axis covers some of them. */
 static bool covers(unsigned cuts, const struct mesh_place *p, int from, int to) {
     bool covered = false;
     for (enum mesh_axis a = 0; a < N_MESH_AXES; a++) {

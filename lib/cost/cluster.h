@@ -61,7 +61,7 @@ struct cluster {
     double overlap_slowdown;                 /* computation during an exchange takes 1 + this times as long */
 
     double mtbf_rank_s;                      /* mean time between failures of a rank; 0: it never fails */
-    double jitter_cv;                        /* standard deviation of a node's step by its mean */
+    double jitter_cv;                        /* of a node's step time: standard deviation / mean */
     double watts, price_per_hour;            /* of a rank; 0: not known */
 };
 

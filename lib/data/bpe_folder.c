@@ -30,7 +30,7 @@ static enum status load(const char *path, json_t **out) {
     return access(path, F_OK) != 0 ? OK : json_file_read(path, MOST_BYTES, 0, out);
 }
 
-/* A token's text, or an object that has it; NULL: neither. */
+/* The text of a token, which is a JSON string, or an object whose "content" is one. NULL: it is neither. */
 static const char *content_of(const json_t *token) {
     const json_t *content = json_is_object(token) ? json_object_get(token, "content") : token;
     return json_string_value(content);

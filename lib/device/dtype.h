@@ -114,8 +114,8 @@ static inline float e4m3_to_float(uint8_t x) {
 /* It is the upper half of an fp16. */
 static inline float e5m2_to_float(uint8_t x) { return fp16_to_float((uint16_t)((uint16_t)x << 8)); }
 
-/* As fp16_from_float, which explains it. shift: mantissa bits that go; step: a float whose unit in the
- * last place is the smallest number; gap: the difference of the biases; least: the smallest normal number. */
+/* As fp16_from_float, which explains it. shift: mantissa bits that are dropped; gap: difference of the exponent biases;
+ * step: a float whose last place is worth the smallest subnormal of fp8; least: its smallest normal number. */
 DTYPE_FUNCTION uint8_t fp8_round(float x, int shift, uint32_t gap, float step, float least, float most,
                                  uint32_t most_code) {
     uint32_t sign = dtype_bits_of(x) >> 24 & 0x80u, magnitude = dtype_bits_of(x) & 0x7fffffffu;

@@ -94,8 +94,8 @@ __device__ static inline void group_grad_add(void *gradient, int gradient_is_rea
 enum { SUM_THREADS = 256, SUM_WARPS = SUM_THREADS / 32 };
 enum { SUM_SHARED = (SUM_WARPS - 1) * WARP_COLUMNS };     /* reals, for block_sum_groups */
 
-/** The sum of v over the block's warps, in their order, arrives in warp 0. The shared array is turned so that
- *  neighboring lanes touch neighboring words; it may be used again after the caller's next __syncthreads. */
+/** Sum v over the block's warps, in their order, into warp 0. The shared array is transposed, so that neighboring lanes
+ *  touch neighboring words; it may be used again after the caller's next __syncthreads. */
 __device__ static inline void block_sum_groups(real *v, real *shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int j = 0; j < GROUP && warp > 0; j++) shared[(warp - 1) * WARP_COLUMNS + j * 32 + lane] = v[j];

@@ -4,7 +4,7 @@
 #include "lib/ops/kernels.h"
 
 enum { ALONE = 16 << 10 };   /* elements that are not worth a second thread */
-enum { BLOCK = 1024, BLOCKS = 4096, LANES = 16 };   /* elements in a block; blocks between two combinations */
+enum { BLOCK = 1024, BLOCKS = 4096, LANES = 16 };   /* elements in a block; blocks that are added up together */
 
 static const void *at(const void *x, enum dtype dtype, int64_t i) {
     return (const char *)x + i * (int64_t)dtype_size(dtype);

@@ -20,8 +20,7 @@ __device__ static inline real only_sum_of_row(real v, real *shared) {
 #define FOR_ROWS_OF_BLOCK(r, R)                                                                                        \
     for (int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; r < (R); r += (int64_t)gridDim.x * blockDim.y)
 
-/* fma by name, here and below: no compiler rounds otherwise in one kernel than in the other that has to keep its
- * bits. */
+/* Explicit fma, here and below, so that the compiler rounds alike in two kernels whose results must have equal bits. */
 __device__ static inline real add_square(real sum, real x) { return fma(x, x, sum); }
 
 static inline int64_t row_length(const struct call *call) { return call->weight[0].type->shape.axis[0].n; }

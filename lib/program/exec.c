@@ -168,8 +168,9 @@ static enum status start_copy(struct exec *e, struct place at, const struct row 
                                   &e->copies[r->id]);
 }
 
-/* Copy a slot to host memory, or back, while the next rows run, until its ROW_COPIED. Tests delay the copy as long as
- * allowed, so that a premature read returns wrong numbers. Evaluation has no backward that would read it. */
+/* Start to copy a slot to host memory, or back. The next rows run meanwhile, and the row ROW_COPIED waits for the end.
+ * Tests start the copy only there, so that a premature read returns wrong numbers. Evaluation has no backward, and so
+ * copies nothing. */
 static enum status run_copy_row(struct exec *e, struct place at, const struct row *r) {
     bool ends = r->kind == ROW_COPIED;
     if (!at.training) return OK;

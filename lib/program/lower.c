@@ -279,9 +279,9 @@ static bool reads_data_only(const struct lower *l, int id) {
     return s->n_in == 1 && s->in[0] == l->p->features;
 }
 
-/* Is the input gradient of step i followed by that of step i - 1, in one kernel (lib/ops/fusion.h)? Then what stands
- * between the two goes elsewhere: a weight's gradient behind them, replays before them. On a GPU alone, and there with
- * --fuse off as well: memory is planned before rows are joined. */
+/* Do the input gradients of steps i and i - 1 run as one kernel (lib/ops/fusion.h)? Then nothing may stand between
+ * them: weight gradients move after the pair, replays before it. Only on a GPU, even with --fuse off: memory is planned
+ * before rows are joined. */
 static bool joins_next(const struct lower *l, int i) {
     if (i == 0 || l->p->device != DEVICE_CUDA) return false;
     const struct step *s = &l->p->steps[l->steps[i]], *next = &l->p->steps[l->steps[i - 1]];

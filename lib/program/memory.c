@@ -158,7 +158,7 @@ static void place_streams(const int64_t largest[MAX_STREAMS], struct stage_ring 
     }
 }
 
-/* A sender leaves a copy and goes on; enough slots that no rank ever waits for a peer that waits for it. */
+/* A sender leaves a copy and goes on. The ring has enough slots that no two ranks ever wait for each other. */
 static void plan_ring(const struct chunk *chunks, const struct schedule *s, int channel, enum device_kind on,
                       struct stage_ring *ring, int64_t *end) {
     int n_sends = 0;

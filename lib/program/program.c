@@ -135,7 +135,7 @@ static void params_settle(struct program *p) {
     for (int i = 0; i < p->n_params; i++) {
         struct param *w = &p->params[i];
         w->grad_type.shape = w->type.shape;
-        if (w->shard_axis) continue;                                 /* among ranks, by a rewrite: its business */
+        if (w->shard_axis) continue;                                 /* a rewrite has sharded it, and sets these */
         w->own_first = 0;
         w->own_n = w->present && !p->forward_only ? type_n(&w->type) : 0;
     }

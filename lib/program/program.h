@@ -62,7 +62,7 @@ enum learned_by { UPDATE_DENSE, UPDATE_ROWS, UPDATE_STATE };
 enum residence { RESIDENT_WHOLE, RESIDENT_OWN, RESIDENT_NONE };
 
 struct param {
-    /* Set by the builder: what is learned, from which values on, and by which rule. */
+    /* Set by the builder: what is learned, its initial values, and its update rule. */
     char name[NAME_MAX_LEN];
     struct type type;          /* what this rank computes with; rewrites cut axes (tp) and choose the dtype */
     double init_std, init_constant;   /* init_constant + init_std x a standard normal of the global element */

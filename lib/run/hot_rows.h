@@ -60,8 +60,9 @@ enum status hot_rows_write_back(struct run *);
 /** Empty the cache: the store is about to change. @collective{none} @errors E_IO */
 enum status hot_rows_forget(struct run *);
 
-/* Since the run was created, over all tables: rows that were wanted, each once a time; of them those that had to be
- * fetched, and of those that were begun ahead; rows that were written back. */
+/* Counts since the run was created, over all tables. wanted: rows that microbatches use, each once per microbatch;
+ * fetched: those of them that were read from the store; ahead: reads that began early; written: rows that were written
+ * back. */
 struct hot_traffic { int64_t wanted, fetched, ahead, written; };
 struct hot_traffic hot_rows_traffic(const struct run *);
 

@@ -42,7 +42,7 @@ bool optim_is_staged(const struct program *, const struct param *, enum fixed_ar
 bool optim_array_is_read(const struct param *, enum fixed_array);
 bool optim_array_is_written(enum fixed_array);
 
-/** Cut this rank's update into blocks for slots of at most window_bytes / OPTIM_SLOTS. Nothing is offloaded: no blocks.
+/** Cut this rank's update into blocks for slots of at most window_bytes / OPTIM_SLOTS; none if nothing is offloaded.
  *  @errors E_CONFIG: the window is too small for the least part; E_MEMORY  @collective{none} */
 enum status optim_blocks_make(const struct program *, int64_t window_bytes, struct optim_blocks *out);
 void optim_blocks_fini(struct optim_blocks *);

@@ -156,7 +156,8 @@ static inline bool plan_emulates_links(const struct plan *p) {
 }
 /** The part of plan_settle that looks at these options. @errors E_CONFIG */
 enum status plan_settle_comm(const struct plan *);
-/** The node of a rank of the layout: emulated, or its host if this job is as large; -1: unknown. */
+/** The node of a rank of the layout: the emulated one, or else its host if this job has all of the plan's ranks; -1:
+ *  unknown. */
 int plan_node(const struct plan *, int rank);
 /** What may be left out of an epoch: replicas, of tp cp x pp ranks. Pure. */
 struct membership_shape plan_membership_shape(const struct plan *);

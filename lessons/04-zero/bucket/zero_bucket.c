@@ -35,11 +35,11 @@ static void predict(struct zero_buckets *z, const struct compiled *c, bool every
     }
 }
 
-/* z->params[0 .. n_params) is the sequence. Cut it into z->buckets, in order: a gradient goes into the last bucket if
- * that is of its dtype and axis (shard_axis) and its n_ranks parts together have fewer than `bytes` bytes; else it
- * starts a new one, whose n_ranks are those of the axis (mesh_size; p->place is this rank's). A bucket's count is the
- * elements of one part: the shard_n of its params; dtype_size (lib/device/dtype.h) makes bytes of elements, table_grow
- * (lib/base/grow.h) makes room as above. */
+/* z->params[0 .. n_params) is the sequence. Cut it into z->buckets, in order: a gradient joins the last bucket if the
+ * two have the same dtype and axis (shard_axis), and the bucket's n_ranks parts together have fewer than `bytes` bytes;
+ * else it starts a new one, whose n_ranks are those of the axis (mesh_size; p->place is this rank's). A bucket's count
+ * is the elements of one part: the shard_n of its params. dtype_size (lib/device/dtype.h) is the bytes of an element;
+ * table_grow (lib/base/grow.h) makes room as above. */
 static enum status cut(struct zero_buckets *z, const struct program *p, int64_t bytes) {
     (void)z, (void)p, (void)bytes;
     return FAIL(E_TODO, "cutting the sequence into buckets is still to be written");

@@ -28,7 +28,7 @@ const char *own_streams_try_to_read(void);
 int own_streams_missing(void);
 /** The rank to which a connection has been lost; -1: there is none. @collective{none} */
 int own_streams_lost(void);
-/** Cut the connection to a rank (--chaos). Of this host: none is cut. @collective{none} */
+/** Cut the connection to a rank (--chaos). A rank of this host has none, and nothing is cut. @collective{none} */
 void own_streams_cut(int rank);
 
 #endif

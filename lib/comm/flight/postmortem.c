@@ -110,7 +110,7 @@ static bool is_worse(const struct postmortem *p, int a, int b) {
     return !p->of[a].waits && p->of[b].waits;
 }
 
-/* The member that has not called it yet. */
+/* The member most likely to blame, of those that have not yet called the row's operation; -1: none. */
 static int missing_of(const struct flight_set *set, const struct postmortem *p, const struct flight_row *row) {
     int worst = -1;
     for (int r = 0; r < set->size; r++) {

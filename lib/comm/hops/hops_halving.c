@@ -87,7 +87,8 @@ static void exchange_all(const struct team *team, const struct steps *steps) {
     }
 }
 
-/* The ranks beyond p, before and after `rows` of the others. */
+/* Run rows() on the first p ranks. Before it each rank beyond p sends its data to one of them, and after it gets the
+ * result back. */
 static void with_the_rest(const struct hop_shape *shape, int rank, struct hop_table *table, bool near,
                           void (*rows)(const struct hop_shape *, const struct team *, const struct steps *)) {
     struct team all = team_of_all(shape, rank, table);

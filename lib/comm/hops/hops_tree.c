@@ -3,7 +3,7 @@
  * The tree is in order: the ranks below place x are a run of neighbors, odd places are leaves, and place 0 is the root
  * with one child (Sanders, Speck and Traff 2009, section 3):
  *
- *      0              x's lowest bit is b; its parent is (x xor b) or 2b, and if that place is beyond n: x xor b
+ *      0              x's lowest set bit is b; its parent is (x ^ b) | 2b, or x ^ b if that place is beyond n
  *       \
  *        4            With K segments in flight at once the last arrives after (2h + K) steps, h = floor(log2 n); with
  *      /   \          one, a rank waits for all that are below it

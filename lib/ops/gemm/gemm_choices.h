@@ -33,8 +33,8 @@ void gemm_choice_add(const struct gemm_choice *);
 bool gemm_choice_use(const char *product);
 /** Forget all but the first n. */
 void gemm_choices_keep(int n);
-/** Another number after each change, and after a timing that has added rows: plans that were made before it are
- *  dropped (gemm_cuda.c). */
+/** A version number. It changes with each change of the table, and after a timing that has added rows; plans of an
+ *  older version are dropped (gemm_cuda.c). */
 int64_t gemm_choices_version(void);
 /** Hash of the products in use and their algorithms, without their times; 0: none. */
 uint64_t gemm_choices_hash(void);

@@ -93,7 +93,7 @@ static enum status refused(const struct gemm *g, const char *what, cublasStatus_
 
 /* ---- the problem ---- */
 
-/* Arenas align to 64 bytes; vector and TMA loads want 16. Telling more than 64 would only make one plan into many. */
+/* Arenas align to 64 bytes; vector and TMA loads want 16. Reporting more than 64 would only duplicate plans. */
 static uint32_t alignment_of(const void *address) {
     uintptr_t bits = (uintptr_t)address | 64;
     return (uint32_t)(bits & -bits);

@@ -53,8 +53,9 @@ struct operands {
 /* The epilogue: c = alpha sum + bias + beta c. wide: C is fp32; else it is made of numbers. */
 struct epilogue { float alpha, beta; const number *bias; bool wide; };
 
-/* What a micro-kernel prefetches on the way: every LINE depths one cache line of each of MR rows of A (the next
- * micro-panel), and one of what is packed next. NULL: nothing. A few lines at a time, because a burst would delay B. */
+/* What a micro-kernel prefetches as it computes. Every LINE depths it fetches one cache line of each of MR rows of A
+ * (the next micro-panel), and one line of what is packed next. NULL: nothing. A few lines at a time, because a burst
+ * would delay B. */
 struct prefetch { const number *rows; int64_t stride; const number *line; int64_t step; };
 
 INLINE void prefetch_next(const struct prefetch *x, int64_t lines) {

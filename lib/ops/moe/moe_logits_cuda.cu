@@ -1,7 +1,7 @@
 /* logits = x W^T for a few rows of W. See moe_logits.h. No library multiplies these: x and W have different types.
- * Tokens and experts are taken TOKENS and EXPERTS at a time, so that what is read is used as often. Forward a warp's
- * lanes hold different channels of a sum, in backward_input different results; dW is a column sum over the tokens for
- * each expert (columns_cuda.h). */
+ * A tile is TOKENS x EXPERTS, so that each x that is loaded serves EXPERTS products, and each weight TOKENS. In forward
+ * a warp's lanes hold different channels of one sum, in backward_input different results; dW is a column sum over the
+ * tokens for each expert (columns_cuda.h). */
 #include "lib/ops/columns_cuda.h"
 #include "lib/ops/moe/moe_logits.h"
 
