@@ -2,7 +2,6 @@
  *
  * Promises 1 and 2 for every optimizer but AdamW, which the other tests have: layouts that go through all techniques
  * make the numbers of the serial run, and bytes are those of the row's states. */
-#include "dp_variants/main_rank/main_rank.h"
 #include "driver/recipe.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -43,7 +42,7 @@ static void check_companies(double momentum, int first, int stride) {
     struct plan main_rank = serial;
     main_rank.mesh.dp = comm_world_size();
     main_rank.micro_batch = 2;
-    main_rank_options(&main_rank)->style = comm_world_size() > 1;
+    if (comm_world_size() > 1) plan_set_word(&main_rank, "dp-style", "main", 0);
     if (ok) ok = is_serial(main_rank, &reference);
     reference_fini(&reference);
     assert_ok(status);
