@@ -38,7 +38,12 @@ static void check_companies(double momentum, int first, int stride) {
     struct reference reference;
     enum status status = reference_init(&reference, &serial);
     bool ok = agree_all(status == OK);
-    for (int i = first; ok && i < N_COMPANIES; i += stride) ok = is_serial(layout_in_company(serial, i), &reference);
+    for (int i = first; ok && i < N_COMPANIES; i += stride) {
+        struct plan p = layout_in_company(serial, i);
+        /* zero 1 offloads states, and there are none */
+        if (momentum == 0 && plan_number(&p, "zero") == 1) plan_set_word(&p, "offload", "none", 0);
+        ok = is_serial(p, &reference);
+    }
     struct plan main_rank = serial;
     main_rank.mesh.dp = comm_world_size();
     main_rank.micro_batch = 2;
