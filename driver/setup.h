@@ -19,7 +19,7 @@ struct setup {
  *  same.
  *  @errors E_USAGE, E_CONFIG, E_DATA, E_FORMAT  @collective{none} */
 enum status setup_init(struct setup *, int argc, char **argv, int world);
-/** The same for a setup whose options the caller has made (for its plan, and more) and read.
+/** As setup_init, but the caller has already made and parsed the options: the plan's, and its own.
  *  @errors E_USAGE, E_CONFIG, E_DATA, E_FORMAT, E_MEMORY  @collective{none} */
 enum status setup_open(struct setup *, int world);
 /** Its two parts: read the files; then settle the plan for a number of ranks.

@@ -12,7 +12,7 @@
 struct generation {
     int left_rank, right_rank;           /* of the mesh */
     int64_t own_bytes, left_bytes;
-    char *own[2], *left[2];              /* by their place in membership_store.kept.of */
+    char *own[2], *left[2];              /* indexed as membership_store.kept.of */
     char *own_header, *left_header;
     struct membership_snapshot *coming;  /* the snapshot whose copy is in flight; NULL: none is */
     struct comm_request sending, receiving;

@@ -90,7 +90,7 @@ static enum launch_verdict judge_dashes(struct launch_filter *filter, const char
         filter->state = FILTER_OUTSIDE;
         return LINE_DROP;
     }
-    if (filter->state == FILTER_AFTER_DASHES) return LINE_PASS; /* in place of the held line, which is equal */
+    if (filter->state == FILTER_AFTER_DASHES) return LINE_PASS; /* this line stands for the held one, which is equal */
     snprintf(filter->held, sizeof filter->held, "%s", line);
     filter->state = FILTER_AFTER_DASHES;
     return LINE_HOLD;

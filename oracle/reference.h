@@ -33,7 +33,8 @@ enum status record_check(const struct plan *, bool reference);
 /** Train, and write every rank's numbers: a recording. @collective{world} @errors those of run_create and run_step;
  *  E_CONFIG, E_IO, E_MEMORY */
 enum status record_run(const struct record_request *);
-/** The same for a plan of one rank, in fp64 and without dropout, with all other files of a reference. One process.
+/** As record_run, for a plan of one rank, in fp64 and without dropout. It writes a reference's other files, too. One
+ *  process.
  *  @collective{world} @errors also E_CONFIG: another plan */
 enum status record_reference(const struct record_request *);
 

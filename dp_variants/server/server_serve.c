@@ -71,7 +71,7 @@ static enum status answer(struct server_loop *x) {
     return OK;
 }
 
-/* In turn, so that no worker is always the first; or as the order says. -1: none. */
+/* The worker whose push is applied next: by the recorded order, else in turn, so that none is always first; -1: none */
 static int next_push(const struct server_loop *x) {
     if (x->order.n && x->version < x->order.n[x->server]) {
         int w = (int)server_log_row(&x->order, x->server, (int)x->version)[LOG_WORKER];

@@ -191,7 +191,7 @@ double comm_algorithm_bytes(enum comm_op, int n, double bytes);
 void comm_record(struct spans *);
 
 /* An operation that this rank calls in a group of more than one. members, peer: world ranks; bytes: as the ledger
- * counts them. Borrowed while it is shown. */
+ * counts them. Valid only during the call of comm_watch. */
 struct comm_seen {
     enum comm_op op;
     enum dtype dtype;

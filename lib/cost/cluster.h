@@ -56,7 +56,7 @@ struct cluster {
 
     struct level level[MAX_LEVELS];
     int n_levels;
-    double call_s;                           /* of every collective and message */
+    double call_s;                           /* fixed cost of each collective and message */
     double overlap_part;                     /* of an exchange that other work can hide, at most */
     double overlap_slowdown;                 /* computation during an exchange takes 1 + this times as long */
 

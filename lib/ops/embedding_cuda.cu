@@ -85,8 +85,8 @@ __device__ static inline void inclusive_sums(int32_t *counts) {
 __global__ static void __launch_bounds__(SORT_THREADS)
     embedding_sort_positions(int32_t *position, int32_t *start, const int32_t *__restrict__ token, int64_t R,
                              struct vocabulary v, int32_t n_rows) {
-    __shared__ int32_t place[SORT_WARPS][SORT_ROWS];   /* a count, then where the warp's next position of the row
-                                                        * goes */
+    __shared__ int32_t place[SORT_WARPS][SORT_ROWS];   /* [warp][row]: a count; later the index in position[]
+                                                        * that the warp writes next */
     __shared__ int32_t total[SORT_ROWS], lower;
     int i = threadIdx.x, lane = i % 32, warp = i / 32;
     int32_t row0 = (int32_t)blockIdx.x * SORT_ROWS, k[AHEAD];

@@ -214,7 +214,7 @@ char *param_records(const struct param *w, uint64_t n_step) {
     return (char *)w->grad + step * param_records_of_step(w) * w->record_bytes;
 }
 
-/* ---- which ranks sum, which count ---- */
+/* ---- over which axes a gradient is summed; which rank counts a param or a loss ---- */
 static unsigned cuts_seen(const struct program *p, const struct step *s) {
     unsigned cuts = 0;
     for (int i = 0; i < s->n_in; i++) cuts |= shape_cuts(&p->slots[s->in[i]].type.shape);

@@ -20,7 +20,7 @@ struct type build_type(const struct plan *, const char *axes, enum dtype);
 int build_matrix(struct builder *, const char *name, const char *axes, double std);
 int build_vector(struct builder *, const char *name, const char *axes, double constant);
 
-/* A step's slots x and second, and its params weight and bias. */
+/* The inputs of a step: slots `x` and `second`, params `weight` and `bias`; NONE: it has no such input. */
 enum { NONE = -1 };
 struct inputs { int x, second, weight, bias; };
 

@@ -1,12 +1,12 @@
 /* Exercise: put the weight gradients where 1F1B idles (lesson 07, "Splitting the backward").
  *
  * Backward makes two things. B is the gradient of the input, which the stage before waits for; W that of the weights,
- * which no stage waits for. `out` takes actions of its kinds ACTION_F, ACTION_B and ACTION_W, in any order in which B
+ * which no stage waits for. `out` takes actions of kinds ACTION_F, ACTION_B and ACTION_W, in any order in which B
  * comes after F and W after B of a microbatch: pp_add(out, action_of(ACTION_W, 0, microbatch)). Sends and receives are
  * put in for you.
  *
- *   ZB-H1   no more microbatches in flight (from F to W) on any stage than 1F1B has on its first: min(p, m); and if F,
- *           Bi and W are alike, a third of its bubble: (p-1)(F+Bi-W)
+ *   ZB-H1   no more microbatches in flight (from F to W) on any stage than 1F1B has on its first stage: min(p, m); and
+ *           if F, Bi (the time of B) and W are equal, a third of its bubble: (p-1)(F+Bi-W)
  *   ZB-H2   min(2p-1, m) in flight, and no bubble from a stage's own first action to its last: (p-1)(F+Bi-2W)
  *
  * Draw what you have: build/trivium schedule --schedule zb-h1 --pp 4 --microbatches 8. The orders are free: what counts

@@ -14,8 +14,9 @@
  * broadcast and reduce count places from their root.
  *
  * In one tree half of the ranks are leaves and send S, while the others send 3 S: to a parent and to two children. Two
- * trees have half of the elements each. Their roots are the same rank; in the second one all others are a place further
- * on, so that a rank at an even place, which has children, gets an odd one, a leaf. So no rank sends more than 2 S. */
+ * trees have half of the elements each. Their roots are the same rank; in the second tree every other rank moves up one
+ * place, so that a rank at an even place, which has children, gets an odd one, a leaf. So no rank sends more than 2 S.
+ */
 #include "lib/comm/hops/hop_rows.h"
 
 #include "lib/base/integer.h"

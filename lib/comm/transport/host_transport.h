@@ -70,7 +70,7 @@ struct host_transport {
 };
 
 extern const struct host_transport transport_mpi, transport_own;
-/* comm_world.c: the job's transport, NULL before comm_start; and this process's place, one of one until then. */
+/* comm_world.c: the job's transport, NULL before comm_start; and this process's place, rank 0 of 1 until then. */
 const struct host_transport *comm_host_transport(void);
 void comm_host_transport_is(const struct host_transport *);
 struct comm_place *comm_world_place(void);

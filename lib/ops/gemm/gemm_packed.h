@@ -170,8 +170,8 @@ INLINE void pack_along(number *restrict out, int width, int64_t panels, const nu
         pack_rows(out + q * panel + p * width, width, x + p * stride + q * width, stride, (int)(k - p));
 }
 
-/* B's columns first .. first + n-1 at depths p .. p + k-1. `rest`: only what micro-kernels do not pack on the way, the
- * micro-panel at B's end. */
+/* B's columns first .. first + n-1 at depths p .. p + k-1. `rest`: pack only the last, partial
+ * micro-panel; micro-kernels pack the full ones as they compute. */
 static void pack_b(number *out, const struct side *b, int64_t first, int64_t n, int64_t p, int64_t k, bool rest) {
     const number *x = b->at + first * b->stride + p * b->step;
     int64_t full = n / NR, left = n % NR, panel = NR * padded(k);

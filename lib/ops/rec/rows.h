@@ -54,7 +54,7 @@ static inline int64_t rows_of_id(const struct type *ids, const struct type *tabl
     return id < 0 || v < 0 || v >= t[1].n ? -1 : f * t[1].n + v;
 }
 
-/** Find the occurrences of this rank's rows, and sort them by row, stably: index and n. @collective{none} */
+/** Find the occurrences of this rank's rows. Sets index, sorted stably by row, and n. @collective{none} */
 void rows_sort(struct rows *);
 /** The squares of the coalesced gradient, in sum. After rows_sort. @errors E_CONFIG: a dtype without a kernel */
 enum status rows_squares(const struct rows *, double *out);
