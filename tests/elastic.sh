@@ -1,6 +1,6 @@
 #!/bin/bash
-# Ranks that go on when others are killed (launch --comm-transport direct --elastic): real processes, and what is said
-# of them.
+# Elastic jobs of real processes (launch --comm-transport direct --elastic): the other ranks go on when some are killed,
+# and launch reports which ranks these were.
 #
 # Run from the project's root. BUILD: where the program is (default: build). ONLY: a pattern; of the runs of `train`, those with such a name. ALL=1:
 # also the others (tests/long/elastic.sh), of which tests/more/elastic.sh has those that another layout is all there is to.
@@ -352,7 +352,7 @@ replaced() { # NAME VICTIM LAUNCH_OPTIONS...
     if [ "${2#agent:}" = "$2" ]; then kill -KILL "$(process "$2")"; else hurt_agent "${2#agent:}" KILL; fi
     ended "$name" 0 by_itself || return
     says 'there are spares for more; epoch [23] goes on with 4 ranks' err || { not_ok "$name" "nobody joins"; return; }
-    says 'has withdrawn' err && { not_ok "$name" "who comes later is another"; return; }
+    says 'has withdrawn' err && { not_ok "$name" "a rank that joined later counts as withdrawn"; return; }
     has_row 60 && echo "ok $name"
 }
 replaced its_program_is_replaced 2 --respawn 1

@@ -1,6 +1,6 @@
-// What stands in a page: around each picture its heading, its meaning, words for those who do not see it, and its
-// numbers as a table. PAGES: what each kind of JSON becomes, {title, parts}; parts() makes what stands in the page, once its
-// colours are known.
+// The elements of a page: around each picture its heading, its meaning, a description for screen readers, and its
+// numbers as a table. PAGES has a function for each kind of JSON, which returns {title, parts}; parts() makes the
+// elements of the page, after the colours are chosen.
 const PAGES = {}, views = {}, drawing = [];
 
 // heads: words, or {text, title, left}; a row's first cell names it; a cell {reason} is all of its row.
