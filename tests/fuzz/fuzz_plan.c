@@ -4,7 +4,7 @@
  * lib/ops/adamw.c lib/ops/sgd.c lib/run/plan_codec.c lib/run/plan_comm.c lib/run/plan_sums.c lib/run/recipe.c
  * driver/train/straggler.c driver/train/train_options.c driver/recipe.c models/bert cp
  * models/dlrm dp elastic emb ep models/gpt models/llama dp_variants/local dp_variants/main_rank mixed_precision
- * park pp recompute dp_variants/server models/t5 tp zero driver/show/show_params.c */
+ * park pp recompute dp_variants/server models/t5 tp zero driver/command.c driver/show/show_params.c */
 /* What follows from a command line: presets, sizes that must divide, layouts; and `show memory --params`. The first two
  * bytes are the number of ranks, the rest words, one a line. */
 #include "driver/recipe.h"
