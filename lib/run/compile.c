@@ -111,7 +111,23 @@ static enum status choose_techniques(struct run *r) {
  * unchecked. */
 struct watch { rewrite_watcher *watcher; void *self; };
 
+/* run_fetch writes all sequences of a microbatch into a slot of the data. A program of clicks reads rows as they are
+ * sharded. */
+static enum status refuse_sharded_batch(const struct run *r, const char *name) {
+    const struct program *p = &r->program;
+    for (int d = 0; d < N_DATA && p->features < 0; d++) {
+        if (p->data[d] < 0) continue;
+        const struct axis *b = shape_axis(&p->slots[p->data[d]].type.shape, 'B');
+        if (!b || b->n != r->plan.micro_batch)
+            return FAIL(E_INTERNAL, "after %s a slot of the data has %" PRId64 " of a microbatch's %" PRId64
+                                    " sequences, and a rank reads all of them; shard axis T",
+                        name, b ? b->n : 0, r->plan.micro_batch);
+    }
+    return OK;
+}
+
 static enum status look(struct run *r, const char *name, const struct watch *watch) {
+    TRY(refuse_sharded_batch(r, name));
     TRY(program_infer(&r->program));
     if (!watch) return OK;
     if (r->plan.check_types) TRY(types_check(&r->program, name));

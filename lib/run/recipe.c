@@ -75,7 +75,8 @@ const struct option *plan_option(const struct plan *p, const char *name, void **
 
 double plan_real(const struct plan *p, const char *option) {
     void *at;
-    return plan_option(p, option, &at) ? *(double *)at : 0;
+    const struct option *o = plan_option(p, option, &at);
+    return !o ? 0 : o->type == OPTION_REAL ? *(double *)at : (double)plan_number(p, option);
 }
 
 bool plan_says(const struct plan *p, const char *option) {
@@ -88,7 +89,9 @@ bool plan_says(const struct plan *p, const char *option) {
 int64_t plan_number(const struct plan *p, const char *option) {
     void *at;
     const struct option *o = plan_option(p, option, &at);
-    return !o ? 0 : o->type == OPTION_INT ? *(int64_t *)at : *(int *)at;
+    if (!o || o->type == OPTION_TEXT) return 0;
+    if (o->type == OPTION_REAL) return (int64_t)*(double *)at;
+    return o->type == OPTION_INT ? *(int64_t *)at : *(int *)at;
 }
 
 void plan_set_number(struct plan *p, const char *option, int64_t number) {

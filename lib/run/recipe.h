@@ -29,11 +29,13 @@ enum status recipe_options_join(const struct recipe *, struct option_table *tabl
 /** The option of this name; *at is its value in the plan. NULL: no job, technique or model of the plan's recipe has it.
  */
 const struct option *plan_option(const struct plan *, const char *name, void **at);
-/** The value of an integer, a switch or a choice (its index); 0 without such an option. Set it: nothing without one. */
+/** The value of an integer, a switch or a choice (its index); a real's value toward 0; 0 for a text, and without such
+ *  an option. Set it: nothing without such an option. */
 int64_t plan_number(const struct plan *, const char *option);
 void plan_set_number(struct plan *, const char *option, int64_t number);
-/** The value of a real; 0 without such an option. And is any option not 0, off or empty? */
+/** The value of a real, or plan_number of another kind. */
 double plan_real(const struct plan *, const char *option);
+/** Is an option of any kind not 0, off or empty? */
 bool plan_says(const struct plan *, const char *option);
 /** Does a choice or a text have this value? Set it; count: the N of a choice that ends in ":N", else 0. */
 bool plan_has_word(const struct plan *, const char *option, const char *word);

@@ -60,6 +60,8 @@ TEST(test_techniques_bring_options_into_the_plan) {
     plan_set_number(&plan, "test-nowhere", 1);                       /* no technique of the recipe has it */
     assert_int_equal(plan_number(&plan, "test-on"), 1);
     assert_int_equal(plan_number(&plan, "test-every"), 9);
+    assert_int_equal(plan_number(&plan, "test-strength"), 0);        /* not the bits of 0.25 */
+    assert_close(plan_real(&plan, "test-every"), 9, 0);
     assert_int_equal(plan_number(&plan, "test-nowhere"), 0);
     assert_false(plan_has_word(&plan, "test-nowhere", ""));
     options_destroy(&o);

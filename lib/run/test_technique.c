@@ -123,6 +123,23 @@ TEST(test_two_with_one_claim_are_refused) {
     assert_ok(compile(&peaceful, &p));
 }
 
+static enum status halve_batch(const struct plan *plan, struct program *p) {
+    (void)plan;
+    struct shape *tokens = &p->slots[p->data[DATA_TOKENS]].type.shape;
+    for (int i = 0; i < tokens->n_axes; i++)
+        if (tokens->axis[i].tag == 'B') tokens->axis[i].n /= 2;
+    return OK;
+}
+
+/* A rank would write all sequences of a microbatch past the end of the slot. */
+TEST(test_one_that_shards_the_batch_of_the_data_is_refused) {
+    const struct technique halves = {.name = "halves", .wanted = always, .rewrite = halve_batch};
+    struct plan p = small_plan();
+    RECIPE(one, &halves);
+    assert_fails(compile(&one, &p), E_INTERNAL, "after halves a slot of the data has 4 of a microbatch's 8 sequences",
+                 "shard axis T");
+}
+
 /* As dp before zero: it stands back, and is not on at all. */
 TEST(test_one_that_yields_stands_back) {
     const struct technique a = {.name = "a", .claims = CLAIM_GRAD_SUM, .wanted = always, .rewrite = rewrite_a};
@@ -230,7 +247,8 @@ TEST(test_events_of_a_step_come_in_phases) {
 }
 
 TESTS(unit_test(test_techniques_rewrite_in_the_order_of_the_recipe),
-      unit_test(test_a_refusing_check_ends_the_compilation), unit_test(test_two_with_one_claim_are_refused),
+      unit_test(test_a_refusing_check_ends_the_compilation),
+      unit_test(test_one_that_shards_the_batch_of_the_data_is_refused), unit_test(test_two_with_one_claim_are_refused),
       unit_test(test_one_that_yields_stands_back), unit_test(test_the_schedule_comes_from_who_has_one),
       unit_test(test_techniques_take_the_comm_bytes_they_asked_for),
       unit_test(test_taking_more_or_less_than_asked_for_is_refused), unit_test(test_events_of_a_step_come_in_phases))
