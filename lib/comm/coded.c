@@ -17,7 +17,7 @@ int64_t coded_own_count(int64_t count, int n_ranks, int rank) {
     return coded_first(count, n_ranks, rank + 1) - coded_first(count, n_ranks, rank);
 }
 
-/* One rank's part: where its elements are, how many, and which bytes of a slot are its code. */
+/* The part of one rank: its first element, its number of elements, and the bytes of its code within `sent`. */
 struct part { int64_t first, n, slot, slot_bytes; };
 static struct part part_of(const struct coded *c, int rank) {
     int n = group_size(c->group);
@@ -33,8 +33,8 @@ void coded_forget(struct coded *c, int64_t first, int64_t n) {
     if (begin < end) memset(c->sum_residual + begin - own.first, 0, (size_t)(end - begin) * sizeof(float));
 }
 
-/* x (n of the part) with what was left last time; what is rounded away now is left. Bytes that a short part has no use
- * for are zero: they are sent too. */
+/* Encode x (n of the part) plus its residual `left`; the new rounding error becomes the residual. A short part's code
+ * is padded with zeros, which are sent, too. */
 static void encode(const struct coded *c, const struct part *p, const float *x, float *left) {
     unsigned char *code = c->sent + p->slot;
     int64_t used = codec_bytes(&c->codec, p->n);

@@ -45,7 +45,7 @@ static bool started;
 
 enum { JOB_NAME_BYTES = 64 };
 
-/* Rank 0 names the job: the name of the epoch before, that of `launch`, or a new one. */
+/* Rank 0 names the job: by the name of the epoch before, or else the name that `launch` gave it, or else a new name. */
 static enum status name_job(char job[JOB_NAME_BYTES]) {
     const char *given = flight_mine() ? flight_mine()->job : getenv("TRIVIUM_JOB");
     if (given && *given && !strchr(given, '/')) snprintf(job, JOB_NAME_BYTES, "%s", given);
@@ -53,7 +53,7 @@ static enum status name_job(char job[JOB_NAME_BYTES]) {
     return comm_host_transport()->share(job, JOB_NAME_BYTES);
 }
 
-/* A world of one has nothing to record. */
+/* Open the flight record. A world of one rank has none. */
 static enum status open_flight(void) {
     char job[JOB_NAME_BYTES], host[64];
     TRY(name_job(job));
@@ -67,7 +67,8 @@ static enum status open_flight(void) {
     return OK;
 }
 
-/* `launch` reads the rings itself. */
+/* Close the flight record, and print how to read it. Under `launch` nothing is printed, because launch reads it
+ * itself. */
 static void close_flight(bool clean) {
     char job[64] = "";
     if (flight_mine()) snprintf(job, sizeof job, "%s", flight_mine()->job);
@@ -76,7 +77,7 @@ static void close_flight(bool clean) {
         log_info("what each rank did last with others is kept: trivium postmortem %s", job);
 }
 
-/* MPI, unless `launch` has started this rank as one of a job without. */
+/* The transport is MPI, unless `launch` has started this rank in a job without MPI. */
 static enum status choose_transport(void) {
     struct own_job job;
     bool is_own;
@@ -97,7 +98,7 @@ void comm_withdraw(const char *why) {
     struct own_job job;
     bool is_own;
     char text[1024];
-    snprintf(text, sizeof text, "%s", why);  /* it may lie in what is recorded last */
+    snprintf(text, sizeof text, "%s", why);  /* `why` may point into the message that is recorded last */
     if (own_job_find(&job, &is_own) == OK && is_own) {
         fprintf(stderr, "trivium: process %d cannot take part: %s\n", job.slot, text);
         own_job_withdraw(&job);
@@ -106,7 +107,7 @@ void comm_withdraw(const char *why) {
 
 static enum status open_world(void) {
     comm_world_identity();
-    TRY(open_flight());                      /* a spare that is new has none yet */
+    TRY(open_flight());                      /* a new spare has no flight record yet */
     return group_open_world();
 }
 
@@ -116,14 +117,15 @@ enum status comm_start(int *argc, char ***argv) {
     started = status == OK || status == E_EPOCH;
     if (status == OK) status = comm_host_transport()->mail_open();
     if (status == OK) status = open_world();
-    while (status == E_EPOCH) {              /* another rank has died before all were there */
+    while (status == E_EPOCH) {              /* another rank has died before all ranks had started */
         comm_epoch_leave();
         status = comm_epoch_enter();
     }
     return status;
 }
 
-/* A spare that is new has no settings yet, and all have to send alike. How long it waits is a rank's own. */
+/* Settings go back to the defaults, because a new spare has only these, and all ranks have to send alike. The timeout
+ * may differ between ranks, and stays. */
 static void forget_settings(void) {
     const struct comm_settings patience = {.timeout_s = comm_settings_in_force()->timeout_s};
     comm_settings_are(&patience);
@@ -151,7 +153,7 @@ enum status comm_epoch_enter(void) {
 
 void comm_finish(bool clean, int code) {
     if (!started) return;
-    fflush(NULL); /* MPI_Abort throws unwritten lines away */
+    fflush(NULL); /* MPI_Abort discards output that is not flushed */
     if (clean && !comm_given_up_done()) {
         log_warn(
             "an operation that ran into its deadline is still in flight; ending the job instead of waiting for it");

@@ -1,8 +1,8 @@
 /* The seam inside lib/comm: the parts of a group, and the functions of a backend.
  *
- * An operation is a row of data (struct comm_call). A backend starts it and tests whether it is done; it never blocks,
- * and it has no deadlines, ledgers or checks: those are the same for every backend and live in comm_ops.c,
- * comm_wait.c and comm_check.c. Private to this folder. */
+ * An operation is a struct comm_call. A backend starts it and tests whether it is done, and never blocks. Deadlines,
+ * ledgers and checks are the same for every backend and are in comm_wait.c, comm_ops.c and comm_check.c. Private to
+ * this folder. */
 #ifndef TRIVIUM_COMM_BACKEND_H
 #define TRIVIUM_COMM_BACKEND_H
 
@@ -13,12 +13,12 @@
 /* The MPI standard guarantees tags up to 32767. The upper half is for collectives by hops (comm_hops.c). */
 enum { GROUP_NAME_BYTES = 16, COMM_TAG_MAX = 16383 };
 
-/* One operation. In-place operations have from == to. */
+/* One operation. For operations in place, from == to. */
 struct comm_call {
     enum comm_op op;
     const void *from;
     void *to;
-    int64_t count;                 /* elements; for gather, scatter and all_to_all those of one rank's part */
+    int64_t count;                 /* number of elements; for gather, scatter and all_to_all: of one rank's part */
     enum dtype dtype;
     enum comm_reduction reduction;
     int peer;                      /* root, destination or source: a rank of the group */
@@ -29,76 +29,77 @@ struct comm_backend {
     const char *name;
     /* Start the call. Sets request->handle, or leaves it NULL when there is nothing to wait for. */
     enum status (*start)(const struct comm_call *, struct comm_request *);
-    /* Check once, and advance the operation if possible. When done the handle becomes NULL. */
+    /* Check once, and advance the operation if possible. When it is done, the handle becomes NULL. */
     enum status (*test)(struct comm_request *, bool *done);
-    /* "Done" means given to a stream, which waits by itself, and in which start has marked the span's begin and end. */
+    /* For this backend "done" means that a stream has the operation and waits for it; start has marked the span's begin
+     * and end in the stream. */
     bool queues;
 };
 
 struct group {
     char name[GROUP_NAME_BYTES];
     int size, rank;
-    const struct comm_backend *backend;   /* of operations on host memory; device memory: comm_device.h */
+    const struct comm_backend *backend;   /* runs operations on host memory; for device memory: comm_device.h */
     void *communicator;            /* the backend's (an MPI_Comm) */
-    void *side;                    /* the device transport's data of this group */
+    void *side;                    /* the data that the device transport keeps for this group */
     int n_tags;                    /* group_carry_messages */
-    struct group *next;            /* the group that was made after this one */
+    struct group *next;            /* the group that was created after this one */
     int *members;                  /* world rank of each rank of the group */
     int *node;                     /* node of each rank of the group (nodes.h) */
-    int flight;                    /* its place in the flight record, or -1 */
-    int axis;                      /* enum mesh_axis of a mesh's group; 0 of any other */
-    int64_t n_collectives;         /* same on every member, since all call the same collectives in the same order */
+    int flight;                    /* the index of this group in the flight record, or -1 */
+    int axis;                      /* enum mesh_axis if the mesh made the group, else 0 */
+    int64_t n_collectives;         /* the same on every member, since all call the same collectives in the same order */
     int64_t n_messages;            /* sends and receives: each member has its own count */
-    int64_t hop_bytes;             /* bytes that its collectives by hops take now, without the caller's buffers */
+    int64_t hop_bytes;             /* memory that collectives by hops use now, without the caller's buffers */
     struct ledger ledger;
 };
 
 extern const struct comm_backend comm_self, comm_on_host, comm_hops;
 
-/* The settings of the last comm_configure; defaults before it, and after NULL. */
+/* The settings of the last comm_configure; the defaults before the first call, and after a call with NULL. */
 const struct comm_settings *comm_settings_in_force(void);
 void comm_settings_are(const struct comm_settings *);
 
 static inline bool comm_is_message(enum comm_op op) { return op == COMM_SEND || op == COMM_RECV; }
 
-/* This process is "rank r/n @host" from here on. */
+/* Sets the process identity to "rank r/n @host". */
 void comm_world_identity(void);
 
-/* comm_group.c: the two groups that comm owns, a group's counters, and all groups of more than this rank, oldest
- * first */
+/* comm_group.c: the oldest group of more than one rank, which starts a list of all; the two groups that comm owns; and
+ * a group with its counters writable */
 struct group *group_first(void);
 struct group *group_counting(const struct group *);
 enum status group_open_world(void);   /* @collective{every process of the job} @errors E_COMM, E_MEMORY */
 void group_close_world(void);         /* @collective{every process of the job} */
 
-/* comm_world.c: where operations are recorded, or NULL; the observer of operations; and around what adds to
+/* comm_world.c: the recorder of operations, or NULL; their observer; and enter and leave around code whose time adds to
  * comm_work_s */
 struct spans *comm_recorder(void);
 struct comm_watch comm_watching(void);
 double comm_enter(void);
 void comm_leave(double entered_s);
 
-/* This rank sends a message of an operation to a rank of the group. */
+/* Count a message of this operation from this rank to rank `peer` of the group. */
 static inline void group_count_message(struct group *group, enum comm_op op, int peer, int64_t bytes) {
     bool between = group->node[group->rank] != group->node[peer];
     group->ledger.entry[op].messages[between]++;
     group->ledger.entry[op].sent[between] += (double)bytes;
 }
 
-/* comm_ops.c: the barrier's first half. @collective{group} @errors E_COMM, E_TIMEOUT, E_MEMORY, E_INTERNAL */
+/* comm_ops.c: start a barrier. @collective{group} @errors E_COMM, E_TIMEOUT, E_MEMORY, E_INTERNAL */
 enum status comm_barrier_start(const struct group *, struct comm_request *);
 
-/* comm_check.c: do all members of the group make this same call? Blocking. @collective{group}
- * @errors E_COMM: they do not, and how they differ; E_TIMEOUT, E_MEMORY */
+/* comm_check.c: do all members of the group make this same call? Blocking. @collective{group} @errors E_COMM: they do
+ * not, and the message has the difference; E_TIMEOUT, E_MEMORY */
 enum status comm_check(struct group *, const struct comm_call *, const struct comm_request *);
 
 /* comm_wait.c */
 const struct comm_request *comm_waiting(void); /* what this rank is waiting for, or NULL */
-/* This rank waits for others that are busy: it naps, and has no deadline. */
+/* This rank waits for ranks that are busy for long: between two checks it sleeps, and it has no deadline. */
 void comm_wait_standing_by(bool on);
-/* Have the operations that ran into their deadline ended after all? @collective{none} */
+/* Have all operations that timed out ended by now? @collective{none} */
 bool comm_given_up_done(void);
-/* Forget these operations: they are no longer in flight. @collective{none} */
+/* Drop the operations that timed out: they are no longer in flight. @collective{none} */
 void comm_given_up_drop(void);
 
 #endif

@@ -1,11 +1,11 @@
 /* --check-collectives: before each collective its members compare their calls.
  *
  * Ranks that call different collectives do not fail in MPI: they hang, or they exchange bytes that mean something else.
- * With the check each rank gathers a card of every member and compares them all with the first, so that every member
- * finds the same mismatch, says the same sentence and returns E_COMM; no rank waits.
+ * With the check each rank gathers a description (struct card) of every member's call and compares them all with the
+ * first. So every member finds the same mismatch, reports the same message and returns E_COMM, and no rank hangs.
  *
- * Cost: one small all_gather a collective, and every start becomes a meeting point, so that nothing overlaps. It is a
- * tool for finding faults, not for training. A member that calls no collective at all is found by the deadline
+ * Cost: one small all_gather per collective, and every start synchronizes the group, so that nothing overlaps. It is
+ * a tool for finding faults, not for training. A member that calls no collective at all is found by the deadline
  * instead. */
 #include "lib/comm/comm_backend.h"
 
@@ -30,7 +30,7 @@ static struct card card_of(const struct comm_call *call) {
 
 /* "all_reduce of 100 fp32", "reduce (max) of 7 fp64 with root 2" */
 static void describe(char *text, size_t bytes, const struct group *group, const struct card *card) {
-    static const char *const names[] = {"", " (max)", " (min)"}; /* a sum goes without saying */
+    static const char *const names[] = {"", " (max)", " (min)"}; /* a sum is the default, and is not printed */
     char root[32] = "";
     if (has_root((enum comm_op)card->op)) snprintf(root, sizeof root, " with root %d", group->members[card->root]);
     snprintf(text, bytes, "%s%s of %lld %s%s", comm_op_name((enum comm_op)card->op), names[card->reduction],
@@ -54,12 +54,13 @@ enum status comm_check(struct group *group, const struct comm_call *call, const 
     if (!cards) return FAIL(E_MEMORY, "no memory for the cards of %d ranks", group->size);
     cards[group->rank] = card_of(call);
     struct comm_call show = {COMM_ALL_GATHER, &cards[group->rank], cards, sizeof *cards, .dtype = UINT8};
-    /* the request carries the caller's operation: that is what a rank waits in, should a peer not come */
+    /* the request has the caller's operation: if a peer does not come, the message names the operation in which this
+     * rank waits */
     struct comm_request request = {.backend = group->backend, .group = group, .op = call->op,
                                    .sequence = of->sequence, .flight = of->flight};
     enum status status = group->backend->start(&show, &request);
     if (status == OK) status = comm_wait(&request);
-    if (status == E_TIMEOUT) return status; /* MPI may still write the cards, so they stay */
+    if (status == E_TIMEOUT) return status; /* MPI may still write the cards, so they are not freed */
     if (status == OK) status = compare(group, cards, of->sequence);
     free(cards);
     return status;

@@ -1,8 +1,8 @@
 /* Finds the operations on device memory, and the transport that runs them. */
 #include "lib/comm/comm_device.h"
 
-static const struct device *device;          /* whose memory is not the host's */
-static const struct comm_device_transport *transport;       /* of groups of more than one rank */
+static const struct device *device;          /* the device in use; never the CPU */
+static const struct comm_device_transport *transport;       /* for groups of more than one rank */
 static bool serves_one;                      /* and of one */
 
 const struct device *comm_device(void) { return device; }

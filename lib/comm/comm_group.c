@@ -1,7 +1,7 @@
 /* Groups, and the ledger that each keeps.
  *
- * A group is a communicator with a name for error lines, a backend chosen by its size, and the world ranks of its
- * members, so that a message can always speak of world ranks: those are what users see in their job listing.
+ * A group is a communicator with a name for error messages, a backend chosen by its size, and the world ranks of its
+ * members. Error messages name world ranks, because these are in the user's job listing.
  *
  * The API takes `const struct group *`, because a group's ranks never change. Its counters do; group_counting is the
  * one place where the const is removed (no group is ever defined const). */
@@ -14,11 +14,11 @@
 
 static int self_member[1];
 static struct group self = {.name = "self", .size = 1, .backend = &comm_self, .members = self_member, .flight = -1};
-static struct group *world = &self; /* before comm_start, and without it, the world is this rank */
+static struct group *world = &self; /* before comm_start, or without it, the world is this rank alone */
 
-static struct group *first;          /* of those that group_create has made */
+static struct group *first;          /* the oldest group that group_create has made */
 enum { MOST_IN_EPOCH = 1 << 16 };
-static int n_made;                   /* of this epoch, the same on every rank, as such a call is the world's */
+static int n_made;  /* the groups of this epoch; the same on every rank, as group_create is collective over the world */
 
 struct group *group_self(void) { return &self; }
 struct group *group_first(void) { return first; }
@@ -51,7 +51,7 @@ void comm_configure(const struct comm_settings *wanted) {
     for (struct group *group = first; group; group = group->next) find_nodes(group);
 }
 
-/* A rank that fails in here has still taken part in the split, so that the others are not stranded in it. */
+/* A rank that fails in this function has still taken part in the split, so that the others do not hang in it. */
 enum status group_create(const char *name, int colour, int key, struct group **out) {
     struct group *group = calloc(1, sizeof *group);
     struct group split = {.flight = -1};
@@ -95,7 +95,8 @@ void group_destroy(struct group **group) {
     *group = NULL;
 }
 
-/* self gets a communicator too: a rank may send a message to itself, and somebody must hold it until it is received. */
+/* The group self gets a communicator, too: a rank may send a message to itself, and the transport must hold it until it
+ * is received. */
 enum status group_open_world(void) {
     struct group *everyone;
     n_made = comm_world_place()->epoch * MOST_IN_EPOCH;

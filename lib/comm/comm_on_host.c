@@ -1,10 +1,11 @@
-/* The backend of groups of more than one rank, on host memory: by hops (comm_hops.c), or as the transport's own. */
+/* The backend of groups of more than one rank, on host memory: by hops (comm_hops.c), or by the transport's
+ * collectives. */
 #include "lib/comm/transport/host_transport.h"
 #include "lib/comm/hops/comm_hops.h"
 
 #include <limits.h>
 
-/* Counts are an `int` on the wire. The limit holds for the whole buffer, since libraries multiply count by rank. */
+/* The transport's counts are `int`. The limit holds for the whole buffer, since libraries multiply count by rank. */
 static enum status check_count(const struct group *group, const struct comm_call *call) {
     bool parts = call->op == COMM_ALL_GATHER || call->op == COMM_REDUCE_SCATTER || call->op == COMM_ALL_TO_ALL;
     int64_t limit = INT_MAX / (parts ? group->size : 1);

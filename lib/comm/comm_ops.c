@@ -1,11 +1,11 @@
-/* Starting an operation: number it, check it, count it, hand it to the backend: the group's, or that of
- * device memory.
+/* Starting an operation: number it, check it, count it, and pass it to its backend.
  *
- * Each public function writes down one row (struct comm_call); `begin` is the one road that all of them take. */
+ * Each public function fills in one struct comm_call; `begin` does everything else for all of them. */
 #include "lib/comm/comm_device.h"
 #include "lib/comm/flight/flight.h"
 
-/* Bytes of the whole buffer, as the ledger's formulas want it: count is one rank's part where the parts differ. */
+/* Bytes of the whole buffer, which the ledger's formulas use. For gather, scatter and all_to_all, count is one rank's
+ * part of it. */
 static double whole_bytes(const struct group *group, const struct comm_call *call) {
     bool parts = call->op == COMM_ALL_GATHER || call->op == COMM_REDUCE_SCATTER || call->op == COMM_ALL_TO_ALL;
     return (double)call->count * (double)dtype_size(call->dtype) * (parts ? group->size : 1);
@@ -23,7 +23,8 @@ static enum status check_arguments(const struct group *group, const struct comm_
 }
 
 /* ---- recording (lib/base/span.h) ---- */
-/* Between steps (evaluation, checkpoints) nothing is recorded: room was made for steps. @return 1 + the span */
+/* Only steps are recorded, not evaluation and checkpoints, because the recorder's memory is sized for steps. @return 1
+ * + the span, or 0 */
 static int open_span(const struct group *group, const struct comm_call *call, double bytes) {
     struct spans *recorder = comm_recorder();
     if (!recorder || recorder->now.step < 0 || group->size == 1 || comm_is_message(call->op)) return 0;

@@ -1,5 +1,5 @@
 /* Allocating pinned memory takes milliseconds, and may stop the GPU. So it is allocated once and kept, in a list for
- * each power of two. After the first step a training run finds all its memory there. */
+ * each power of two. After the first step a training run takes all its pinned memory from these lists. */
 #include "lib/comm/comm_device.h"
 
 #include <stdlib.h>

@@ -1,11 +1,10 @@
 /* Reductions: sums of bf16 and fp16 in fp32, and extrema in which NaN wins.
  *
- * A pair of 16-bit numbers is added in fp32 and rounded once: round16(float(a) + float(b)). Over n ranks a number
- * takes part in at most n - 1 such additions (log2(n) in a balanced tree); test_comm_bits.c derives its bound from
- * that.
+ * A pair of 16-bit numbers is added in fp32 and rounded once: round16(float(a) + float(b)). Over n ranks a number takes
+ * part in at most n - 1 such additions (log2(n) in a balanced tree); test_comm_bits.c derives its bound from that.
  *
- * A comparison with > is false for NaN, so whether a NaN survived would depend on which side it stands. An overflow in
- * one rank's gradients must be seen by all, in every layout: here the maximum or minimum with a NaN is NaN. */
+ * A comparison with > is false for NaN, so whether a NaN survived would depend on its side of the comparison. All ranks
+ * must see an overflow in one rank's gradients, in every layout: so the maximum or minimum with a NaN is NaN. */
 #include "lib/comm/comm_reduce.h"
 
 #include <math.h>
@@ -20,7 +19,7 @@ static inline int64_t same_int(int64_t x) { return x; }
 #define LARGER_INT(a, b) ((a) > (b) ? (a) : (b))
 #define SMALLER_INT(a, b) ((a) < (b) ? (a) : (b))
 
-/* into[i] = combine(from[i], into[i]), read from and written back to storage. */
+/* into[i] = combine(from[i], into[i]), with loads by `read` and stores by `write`. */
 #define REDUCTION(name, storage, wide, read, write, combine)                                                           \
     static void name(const void *from, void *into, int64_t n) {                                                       \
         const storage *x = from;                                                                                       \

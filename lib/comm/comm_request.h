@@ -1,4 +1,4 @@
-/* The storage of a request, for callers that embed one. Fields belong to lib/comm. */
+/* The storage of a request, for callers that embed one. Only lib/comm uses the fields. */
 #ifndef TRIVIUM_COMM_REQUEST_H
 #define TRIVIUM_COMM_REQUEST_H
 
@@ -7,14 +7,14 @@
 struct comm_backend;
 
 struct comm_request {
-    void *handle;              /* the backend's (an MPI_Request); NULL: not in flight */
+    void *handle;              /* the backend's data (an MPI_Request); NULL: not in flight */
     const struct comm_backend *backend;
     struct group *group;
     enum comm_op op;
     int peer;                  /* destination or source of a message, as a rank of the group */
     int span;                  /* 1 + its span (comm_record); 0: it is not recorded */
     int64_t flight;            /* number of its row in the flight record; 0: none */
-    int64_t sequence;          /* counts the collectives of its group, or the messages of this rank, from 0 */
+    int64_t sequence;          /* number of the collective in its group, or of the message on this rank, from 0 */
 };
 
 #endif

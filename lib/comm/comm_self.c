@@ -1,11 +1,11 @@
 /* The backend of a group of one: a sum over one rank is its own term, so there is nothing to send and nothing to wait
  * for.
  *
- * Only a gather, scatter or all-to-all into another buffer moves anything: its result must be there. Callers therefore
- * never ask whether a group has one rank; tp=1 or dp=1 costs a function call.
+ * Only a gather, scatter or all-to-all into another buffer copies data. Callers therefore never ask whether a group has
+ * one rank; with tp=1 or dp=1 an operation costs a function call.
  *
- * A message to oneself is the exception: it must be held until it is received (a pipeline whose stages are all on one
- * rank). The transport does that, without touching a wire. */
+ * A message to the rank itself is the exception: it must be held until it is received (a pipeline whose stages are all
+ * on one rank). The transport holds it in memory. */
 #include "lib/comm/comm_backend.h"
 
 static enum status self_start(const struct comm_call *call, struct comm_request *request) {

@@ -1,15 +1,15 @@
 /* Device memory in a group of one rank: copies on the compute stream, in the order of the calls. Nothing is waited for.
  *
- * A message to oneself (a pipeline whose stages are all on one rank) must be held until it is received. If the receive
- * comes first, the send copies straight into its buffer. If the send comes first, the message is kept in pinned host
- * memory, since device memory cannot be allocated in the middle of a step. Both copies are on the compute stream, which
- * orders them; a mark tells when the pinned memory is free again. Messages of one group and tag are received in the
- * order in which they were sent. */
+ * A message of a rank to itself (a pipeline whose stages are all on one rank) must be held until it is received. If the
+ * receive comes first, the send copies straight into its buffer. If the send comes first, the message is kept in pinned
+ * host memory, since device memory cannot be allocated in the middle of a step. Both copies are on the compute stream,
+ * which orders them; a mark shows when the pinned memory is free again. Messages of one group and tag are received in
+ * the order in which they were sent. */
 #include "lib/comm/comm_device.h"
 
 #include <stdlib.h>
 
-enum letter_state { SENT, AWAITED, MATCHED };    /* kept in pinned memory; received and not sent; both */
+enum letter_state { SENT, AWAITED, MATCHED };    /* sent, and kept in pinned memory; received, but not sent yet; both */
 
 struct letter {
     enum letter_state state;
@@ -19,7 +19,7 @@ struct letter {
     struct device_mark mark;                     /* pinned is free */
     struct letter *next;
 };
-static struct letter *letters, *spent;           /* in order of their calls; those whose marks are not done */
+static struct letter *letters, *spent;           /* in order of their calls; matched ones whose marks are not done */
 
 static int64_t bytes_of(const struct comm_call *call) { return call->count * (int64_t)dtype_size(call->dtype); }
 
@@ -37,12 +37,12 @@ static enum status check_size(const struct comm_request *request, const struct c
                 (long long)bytes_of(sent), request->group->name, sent->tag, (long long)bytes_of(awaited));
 }
 
-/* Letters whose pinned memory has been read to the end. */
+/* Free the letters whose pinned memory has been read to the end. */
 static void sweep(const struct device *device) {
     for (struct letter **at = &spent; *at;) {
         struct letter *l = *at;
         bool done = true;
-        /* shows wherever the device is waited for */
+        /* the next wait for the device reports the error */
         if (device->mark_done(device, &l->mark, &done) != OK) status_clear();
         if (!done) {
             at = &l->next;

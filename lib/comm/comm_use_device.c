@@ -1,8 +1,8 @@
 /* A device comes into use, and leaves: the transport of its memory, and the effect on all groups.
  *
- * A group gets the transport's side (an NCCL communicator, or a second MPI communicator) when both it and the device
- * are there: then all its members make this call. The whole world makes groups in one order, so walking the list of
- * groups meets the same members everywhere. */
+ * A group gets its data of the transport (an NCCL communicator, or a second MPI communicator) as soon as both the group
+ * and the device are in use, in a call of all its members. All ranks create groups in one order, so a walk along the
+ * list of groups is collective. */
 #include "lib/comm/comm_device.h"
 
 static enum comm_transport transport_in_use;
@@ -23,18 +23,17 @@ void comm_device_close(void) {
     comm_device_set(NULL, NULL);
 }
 
-/* What was queued behind the operations runs now, on whatever they have left, while its memory is still there. */
+/* Work that was queued behind the operations runs now, on incomplete data, while its memory is still allocated. */
 void comm_device_leave(void) {
     if (comm_device_transport()) comm_device_transport()->leave();
-    if (comm_device() && comm_device()->finish(comm_device()) != OK) status_clear();   /* its next user gets the
-                                                                                          error */
+    if (comm_device() && comm_device()->finish(comm_device()) != OK) status_clear();   /* the next call reports it */
     comm_device_close();
 }
 
 static enum status open_groups(void) {
     enum status status = OK;
     for (struct group *g = group_first(); g; g = g->next) {
-        enum status opened = comm_device_group_open(g);  /* a rank that has failed goes on: the others wait for it */
+        enum status opened = comm_device_group_open(g);  /* a rank that failed continues: the others wait for it */
         if (status == OK) status = opened;
     }
     return status;
@@ -43,7 +42,7 @@ static enum status open_groups(void) {
 enum status comm_use_device(const struct device *wanted, enum comm_transport transport) {
     const struct device *device = comm_device();
     const struct comm_device_transport *current = comm_device_transport();
-    if (wanted->kind == DEVICE_CPU) return OK;           /* host memory all the same */
+    if (wanted->kind == DEVICE_CPU) return OK;           /* operations on host memory need no change */
     if (transport == COMM_ALONE) {
         if (current && device != wanted)
             return FAIL(E_INTERNAL, "%s has groups open; %s cannot be used at the same time", device->name,
@@ -52,7 +51,7 @@ enum status comm_use_device(const struct device *wanted, enum comm_transport tra
         return OK;
     }
     int32_t news = !(current && device == wanted && transport_in_use == transport);
-    TRY(comm_all_reduce(group_world(), &news, 1, INT32, COMM_MAX));  /* to one rank it may be the same GPU, to another
+    TRY(comm_all_reduce(group_world(), &news, 1, INT32, COMM_MAX));  /* one rank may have a new device when another has
                                                                       * not */
     if (!news) return OK;
     comm_device_close();

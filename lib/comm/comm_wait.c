@@ -1,20 +1,20 @@
 /* Waiting: check, yield the core, check again, until done or until the deadline.
  *
  * Ranks may outnumber cores, so a rank that spins keeps its peer from running: with 8 ranks on 2 cores that costs 35 to
- * 100 times. sched_yield between looks brings it down to 1.1 to 1.3; short naps and progress threads are worse
- * (docs/architecture.md, "Waiting"). A look also moves everything else forward, since MPI works only while it is
- * called.
+ * 100 times the time. sched_yield between two checks reduces that to 1.1 to 1.3 times; short sleeps and progress
+ * threads are worse (docs/architecture.md, "Waiting"). A check also advances all other operations, since MPI works only
+ * while it is called.
  *
- * A rank that stands by is the exception: it waits for others to finish long work in which it takes no part. Its naps
- * delay no rank, and it has no deadline.
+ * A rank that stands by is the exception: it waits for ranks to finish long work in which it takes no part. It sleeps
+ * between two checks, which delays no other rank, and it has no deadline.
  *
- * While it waits a rank answers the pings of others, about every millisecond. At its own deadline it calls the roll
- * (comm_roll.c), and the operation is given up: MPI has no way to take back a collective, so it may still touch its
- * buffers, and nothing of this group can be trusted afterwards. The driver reports the line and ends the job.
+ * A waiting rank answers the roll calls of other ranks, about every millisecond. At its own deadline it sends a roll
+ * call (comm_roll.c) and gives the operation up. MPI has no way to take back a collective, so it may still touch its
+ * buffers, and the group cannot be used any more. The driver reports the message and ends the job.
  *
- * A GPU waits by itself. There comm_wait puts a wait into the compute stream and returns, and the deadline falls due
- * where the host reads the GPU's results: comm_wait_device looks at a mark in the same way, and calls the roll for the
- * oldest operation on the device that is not finished. */
+ * For device memory comm_wait puts a wait into the compute stream and returns. The deadline then holds where the host
+ * reads the GPU's results: comm_wait_device checks a mark in the same way, and sends the roll call for the oldest
+ * unfinished operation on the device. */
 #include "lib/comm/comm_device.h"
 #include "lib/comm/flight/comm_roll.h"
 #include "lib/comm/flight/flight.h"
@@ -24,7 +24,7 @@
 #include <sched.h>
 
 static const double answer_every_s = 1e-3;
-static double next_answer_s; /* outlives a wait: many short waits in a row must answer too */
+static double next_answer_s; /* kept from wait to wait, so that a rank also answers during many short waits */
 static const struct comm_request *waiting;
 static const struct timespec idle_sleep = {0, 5000000};
 static bool idle;
@@ -36,7 +36,7 @@ static int n_given_up;
 const struct comm_request *comm_waiting(void) { return waiting; }
 void comm_wait_standing_by(bool on) { idle = on; }
 
-/* ---- what is done for others meanwhile ---- */
+/* ---- serving other ranks meanwhile ---- */
 static struct comm_service service;
 static bool serving;
 
@@ -57,7 +57,7 @@ static enum status test_until(struct comm_request *request, double deadline_s, b
         comm_hops_progress();
         comm_device_progress();
         TRY(serve());
-        double now_s = clock_s(); /* after the look: a rank that was itself asleep finds what came meanwhile */
+        double now_s = clock_s(); /* after the test: a rank that was stopped still finds what came meanwhile */
         if (now_s >= deadline_s && !idle) return OK;
         if (now_s >= next_answer_s) {
             roll_answer();
@@ -91,7 +91,7 @@ static void mark_wait(const struct comm_request *request) {
     if (request->span) span_mark(comm_recorder(), request->span - 1, SPAN_WAITS, NULL);
 }
 
-/* What a stream does by itself ends in that stream, where its backend has marked it. */
+/* The span of an operation on a stream ends where its backend has put a mark into that stream. */
 static void close_span(const struct comm_request *request, double from_s) {
     struct spans *spans = comm_recorder();
     if (!request->span || !spans) return;
@@ -133,7 +133,7 @@ enum status comm_wait(struct comm_request *request) {
 enum status comm_test(struct comm_request *request, bool *done) {
     *done = !request->handle;
     if (*done) return OK;
-    if (request->backend->queues) mark_wait(request);                /* the look is the wait */
+    if (request->backend->queues) mark_wait(request);                /* on a stream, this test is the wait */
     double entered_s = comm_enter();
     TRY(request->backend->test(request, done));
     comm_leave(entered_s);
@@ -145,7 +145,7 @@ enum status comm_test(struct comm_request *request, bool *done) {
 
 /* ---- waiting for a GPU ---- */
 
-/* No operation of this rank is open: what runs on the GPU is only slow, or hangs by itself. */
+/* No operation of this rank is open, so the work on the GPU is only slow, or hangs by itself. */
 static enum status device_is_late(const struct device *device, const char *what, double timeout_s) {
     return FAIL(E_TIMEOUT,
                 "%s did not finish on %s within %g s, and no operation with other ranks is open there; raise "
@@ -183,8 +183,8 @@ enum status comm_wait_device(const struct device_mark *mark, const char *what) {
         bool done = false;
         TRY(device->mark_done(device, mark, &done));
         if (done) return OK;
-        if (comm_epoch_has_changed()) return E_EPOCH;        /* what it waits for may need a rank that is gone */
-        waiting = comm_device_oldest(&unused_s);             /* a roll call reports it */
+        if (comm_epoch_has_changed()) return E_EPOCH;        /* the work may depend on a rank that is gone */
+        waiting = comm_device_oldest(&unused_s);             /* this rank's answer to a roll call */
         comm_progress();
         waiting = NULL;
         TRY(comm_device_check());
@@ -205,7 +205,7 @@ enum status comm_wait_queued(const struct device *device, const char *what) {
 void comm_progress(void) {
     double entered_s = comm_enter();
     flight_seen(clock_s());
-    roll_answer(); /* looking for mail moves what MPI does by itself forward too */
+    roll_answer(); /* to look for mail also makes MPI advance its own operations */
     comm_hops_progress();
     comm_device_progress();
     comm_leave(entered_s);

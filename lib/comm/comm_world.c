@@ -1,5 +1,5 @@
-/* This process's rank, the settings of operations, their names and costs. All files of the folder may use this one; it
- * uses none of them. */
+/* This process's rank, the settings of operations, their names and costs. All files of the folder may include this one,
+ * and it depends on none of them. */
 #include "lib/comm/transport/host_transport.h"
 
 #include "lib/base/cores.h"
@@ -15,10 +15,10 @@ static struct comm_settings settings = AT_FIRST;
 
 struct comm_place *comm_world_place(void) { return &place; }
 
-static const struct host_transport *transport;                    /* NULL before comm_start: a world of one */
+static const struct host_transport *transport;                    /* NULL before comm_start, in a world of one rank */
 const struct host_transport *comm_host_transport(void) { return transport; }
 void comm_host_transport_is(const struct host_transport *t) { transport = t; }
-bool comm_has_library(void) { return !transport || transport->collective; }    /* MPI's, before there is any */
+bool comm_has_library(void) { return !transport || transport->collective; }    /* before comm_start: MPI's */
 
 int comm_world_rank(void) { return place.rank; }
 int comm_world_size(void) { return place.size; }
@@ -46,7 +46,7 @@ void comm_leave(double entered_s) {
     if (settings.time_work) work_s += thread_s() - entered_s;
 }
 
-/* "node03" rather than "node03.cluster.example.org": error lines should stay short. */
+/* "node03" and not "node03.cluster.example.org", so that error messages stay short. */
 void comm_host_name(char *host, size_t bytes) {
     if (gethostname(host, bytes) != 0) snprintf(host, bytes, "unknown");
     host[bytes - 1] = 0;
@@ -84,7 +84,7 @@ double comm_algorithm_bytes(enum comm_op op, int n, double bytes) {
     case COMM_BROADCAST:
     case COMM_REDUCE:
     case COMM_SEND: return n > 1 ? bytes : 0.0;
-    default: return 0.0; /* recv: counted where it was sent; barrier: carries nothing */
+    default: return 0.0; /* recv: the send counts the bytes; barrier: it has none */
     }
 }
 

@@ -1,21 +1,21 @@
 /* The ranks of a job without MPI: `trivium launch --comm-transport direct`.
  *
- * Idea. When a process of the job dies, MPI's library ends the job. A job that must go on needs a transport of its own.
- * lib/comm needs little of one (host_transport.h), since collectives are tables of messages: a stream of bytes per
+ * Idea. When a process of the job dies, the MPI library ends the job. A job that must survive needs its own transport.
+ * It needs few functions (host_transport.h), since collectives are tables of messages: one stream of bytes for each
  * ordered pair of ranks is enough.
  *
  *   ranks     are started by an agent (launch/agent.h), which gives each its slot and memory (job.h)
- *   epochs    when a rank of an elastic job dies, the agent opens the next epoch (membership.h), which ranks see in one
- *             word of the memory. Then all operations in flight end with "changed", until this rank has entered it
+ *   epochs    when a rank of an elastic job dies, the agent opens the next epoch (membership.h), which ranks see in a
+ *             word of the memory. From then until a rank has entered the epoch, its operations end with "changed"
  *   messages  messages.h, over a stream to each other rank: a ring in that memory, or a connection to another host
- *             (streams.c). Sender and receiver must both look, which every wait does, and the driver between the rows
+ *             (streams.c). Sender and receiver must both advance it: every wait does, and the driver between rows
  *             of a step
- *   splits    every rank's colour and key are gathered, and each computes the same groups; the context of a
- *             communicator is the number of its split, since groups of one split have no rank in common
- *   the end   a rank writes into its line of the memory that it has finished; a rank that ends without doing so has
+ *   splits    colours and keys of all ranks are gathered, and each rank computes the same groups; the context of a
+ *             communicator is the number of its split, which is enough, as groups of one split share no rank
+ *   the end   a rank that has finished writes this into its line of the memory; a rank that ends without that has
  *             failed, with any exit code, and the agent ends the others
  *
- * What breaks: a rank that neither waits nor looks lets its rings run full, and its peers wait. */
+ * What breaks: the rings of a rank that neither waits nor advances its messages become full, and its peers wait. */
 #include "lib/base/cores.h"
 #include "lib/base/log.h"
 #include "lib/comm/direct/lent.h"
@@ -36,13 +36,13 @@ _Static_assert(sizeof(struct mail) <= OWN_MAIL_BYTES && (int)N_MAIL_KINDS <= (in
 
 struct own_communicator { uint64_t context; int size, rank, n_duplicates; int member[]; };   /* member: ranks */
 
-enum { WORLD = 0 };                          /* context of what the transport itself sends */
+enum { WORLD = 0 };                          /* context of the transport's own messages */
 static struct own_self my;
 static struct own_messages *messages;
 static uint64_t n_splits;
-static const double agent_sees_s = 3;        /* an end, at the latest */
+static const double agent_sees_s = 3;        /* the agent sees the end of a rank within this time */
 
-/* A rank whose heartbeat stops is dead, stopped or stuck (agent.c). */
+/* Advance this rank's heartbeat. When it stops, the agent takes the rank for dead, stopped or stuck (agent.c). */
 static void beat(void) {
     atomic_uint *mine = &my.memory->line[my.job.slot].beat;
     atomic_store_explicit(mine, atomic_load_explicit(mine, memory_order_relaxed) + 1, memory_order_relaxed);
@@ -53,8 +53,8 @@ static bool has_changed(void) {
     return atomic_load_explicit(&my.memory->epoch, memory_order_acquire) != my.now.number;
 }
 
-/* Report the rank that this one cannot reach (-1: none) to the agent, and give it time to open an epoch, which is
- * then no failure. */
+/* Report to the agent the rank that this one cannot reach (-1: none), and wait some seconds for a new epoch. @return
+ * true: the agent has opened one, so the lost connection is no failure */
 static bool changes_without(int lost) {
     const struct timespec nap = {0, 1000000};
     double until_s = clock_s() + agent_sees_s;
@@ -66,8 +66,8 @@ static bool changes_without(int lost) {
 
 static bool changes(void) { return changes_without(-1); }
 
-/* A connection to another host ends with its rank, which may be before the agent has seen that; or by itself; or what
- * came on it was forged. In an epoch all connections are new. */
+/* A connection to another host ends when its rank dies, possibly before the agent sees the death; or it breaks by
+ * itself; or it carried forged data. A new epoch has only new connections. */
 static int unless_changed(int code) {
     if (code != OWN_ENDED && code != OWN_FORGED) return code;
     const int lost = own_streams_lost();
@@ -79,12 +79,12 @@ static int unless_changed(int code) {
 
 static void version(char *text, size_t bytes) { snprintf(text, bytes, "direct transport"); }
 
-/* ---- before there are groups ---- */
+/* ---- messages before there are groups ---- */
 static enum status wait_for(struct own_message **message, const char *what) {
     double timeout_s = comm_settings_in_force()->timeout_s, deadline_s = clock_s() + timeout_s;
     for (bool done = false; !done; sched_yield()) {
         int code = unless_changed(own_test(messages, message, &done));
-        if (has_changed()) return E_EPOCH;                   /* after it: fetch in streams.c */
+        if (has_changed()) return E_EPOCH;                   /* after the fetch: see streams.c */
         if (code != OWN_OK) return FAIL(E_COMM, "%s: %s", what, own_code_text(code));
         if (!done && clock_s() > deadline_s)
             return changes_without(-1) ? E_EPOCH
@@ -108,7 +108,7 @@ static enum status share_bytes(void *bytes, int n, const char *what) {
     return OK;
 }
 
-/* all[r]: the n bytes of each rank, by way of rank 0. */
+/* all[r] (n bytes of each rank) is gathered on rank 0, which sends it to all. */
 static enum status gather_bytes(void *all, int n, const char *what) {
     char *at = all;
     if (my.rank != 0) TRY(pass(true, 0, at + (size_t)my.rank * (size_t)n, n, what));
@@ -122,7 +122,7 @@ static enum status meet(const char *what) {
 }
 
 /* ---- the world ---- */
-/* The hosts of an epoch are numbered as its ranks come to them. */
+/* The number of rank r's host: an epoch's hosts are numbered in the order of their first ranks. */
 static int host_of(const struct comm_place *place, int r, int n_hosts) {
     for (int q = 0; q < r; q++)
         if (my.now.host[q] == my.now.host[r]) return place->host[q];
@@ -132,7 +132,7 @@ static int host_of(const struct comm_place *place, int r, int n_hosts) {
 static enum status find_place(struct comm_place *place) {
     unsigned char mask[CORES_MASK_BYTES];
     int n_hosts = 0;
-    cores_mask(mask);                        /* of all ranks of a host: they inherit their agent's */
+    cores_mask(mask);                      /* the same for all ranks of a host, which inherit the mask of their agent */
     *place = (struct comm_place){my.rank, my.now.n, 0, 0, cores_count(mask), NULL, my.now.number};
     place->host = calloc((size_t)my.now.n, sizeof *place->host);
     if (!place->host) return FAIL(E_MEMORY, "no memory for the hosts of %d ranks", my.now.n);
@@ -166,13 +166,13 @@ static enum status open_streams(void) {
     return messages ? OK : FAIL(E_MEMORY, "no memory for the messages of %d ranks", my.now.n);
 }
 
-/* Try to read the memory of this host's ranks, which have all met by now. */
+/* Try to read the memory of the other ranks of this host, after all have entered the epoch. */
 static void try_to_read(void) {
     const char *why = own_streams_try_to_read();
     if (why && my.rank == 0 && my.now.number == 0) log_info("large messages are copied twice: %s", why);
 }
 
-/* ---- what is written down for the agent, and for the ranks of later epochs ---- */
+/* ---- what a rank writes for the agent, and for the ranks of later epochs ---- */
 static void set_shape(const struct membership_shape *shape) {
     if (my.rank == 0) my.memory->shape = *shape;
 }
@@ -190,14 +190,14 @@ static void done(int64_t step) {
     if (my.rank == 0) my.memory->done = own_done(my.now.number, step);
 }
 
-/* An epoch whose members are not kept any more has overwritten snapshots, too. */
+/* The snapshots of `from` have been overwritten if its members are no longer kept, so *from then stays none. */
 static void members_of_epochs(struct membership *this, struct membership *from) {
     *this = my.now;
     if (my.now.from < 0 || my.now.number - my.now.from >= OWN_EPOCHS) return;
     *from = my.memory->of[my.now.from % OWN_EPOCHS];
 }
 
-/* With several hosts the lighthouse's memory decides: it closes this epoch, or has opened another one. */
+/* With several hosts the lighthouse decides: it closes this epoch, unless it has opened another one. */
 static bool close_epoch(void) {
     const struct timespec nap = {0, 1000000};
     if (!my.job.ip) return own_membership_close(my.memory, my.now.number);
@@ -207,7 +207,7 @@ static bool close_epoch(void) {
 }
 static bool is_closed(void) { return own_membership_is_closed(my.memory); }
 
-/* ---- epochs that are planned ---- */
+/* ---- the planned end of an epoch ---- */
 static bool ends(void) { return my.memory->ends == my.now.number; }
 
 static enum status drain(void) {
@@ -217,7 +217,7 @@ static enum status drain(void) {
     return E_EPOCH;
 }
 
-/* A request to leave is final. */
+/* Ask for relief, or take that back. A request to leave is final. */
 static void request(enum member_request what) {
     int other = what == MEMBER_STAYS ? MEMBER_WANTS_RELIEF : MEMBER_STAYS;
     atomic_compare_exchange_strong(&my.memory->line[my.job.slot].request, &other, (int)what);
@@ -231,8 +231,8 @@ static void on_request_to_leave(int number) {
 static void commit(void) { my.memory->board[my.now.number % OWN_EPOCHS][my.job.slot].committed = 1; }
 static bool is_committed(void) { return own_membership_is_committed(my.memory, &my.now); }
 
-/* Into the newest epoch; a spare waits for one of which it is a member, and no alarm that its program has set for the
- * start ends that. When no epoch needs it, its agent ends it. */
+/* Enter the newest epoch. A spare waits for an epoch of which it is a member; the program's alarm for the start is off
+ * meanwhile. If no epoch ever needs the spare, its agent ends it. */
 static enum status enter(struct comm_place *place) {
     const struct timespec nap = {0, 5000000};
     const unsigned alarm_s = alarm(0);
@@ -266,8 +266,8 @@ static enum status world_start(int *argc, char ***argv, struct comm_place *place
 
 static enum status world_share(void *bytes, int n) { return share_bytes(bytes, n, "sharing rank 0's text"); }
 
-/* All have come to the end when the first has; a rank that dies after that has nothing left to do. In a closed job
- * no rank waits for the others any more. */
+/* When one rank has come to the end, all have, and the death of a rank after that loses nothing. In a closed job no
+ * rank waits for another one. */
 static void world_finish(void) {
     enum status met = meet("the end of the job");
     if (met != OK && met != E_EPOCH) status_report();
@@ -278,7 +278,7 @@ static void world_finish(void) {
     my.memory = NULL;
 }
 
-static void world_kill(int code) { _Exit(code); }     /* the agent ends the others */
+static void world_kill(int code) { _Exit(code); }     /* the agent ends the other ranks */
 
 /* ---- communicators ---- */
 struct of_rank { int32_t colour, key; };
@@ -287,7 +287,7 @@ static int comes_before(const struct of_rank *of, int a, int b) {
     return of[a].key != of[b].key ? of[a].key < of[b].key : a < b;
 }
 
-/* The members with this rank's colour, by key and then by rank. */
+/* The members are the ranks with this rank's colour, ordered by key and then by rank. */
 static void sort_members(struct own_communicator *c, const struct of_rank *of) {
     for (int r = 0; r < my.now.n; r++) {
         if (of[r].colour != of[my.rank].colour) continue;
@@ -319,7 +319,7 @@ static enum status members(void *communicator, int size, int *out) {
     return OK;
 }
 
-/* A split's number has 32 bits, and above them those of its duplicates. */
+/* A context has the number of the split in its lower 32 bits, and the number of the duplicate above them. */
 static enum status duplicate(void *communicator, void **out) {
     struct own_communicator *c = communicator;
     size_t bytes = sizeof *c + (size_t)my.now.n * sizeof *c->member;
@@ -363,7 +363,7 @@ static int receive_message(void *communicator, void *at, int n, enum dtype dtype
     return own_receive(messages, c->context, c->member[from], tag, at, bytes, (struct own_message **)handle);
 }
 
-/* --chaos: a connection to another host is cut. */
+/* --chaos: cut a connection to another host if the agent asks for it. */
 static void cut_if_told(void) {
     atomic_int *told = &my.memory->line[my.job.slot].cut;
     int slot = own_word_slot(atomic_load_explicit(told, memory_order_relaxed), my.now.number);
@@ -376,7 +376,7 @@ static void cut_if_told(void) {
 static int test_message(void **handle, bool *done) {
     cut_if_told();
     int code = unless_changed(own_test(messages, (struct own_message **)handle, done));
-    if (has_changed()) return *handle = NULL, *done = false, TRANSPORT_CHANGED;      /* after it: fetch in streams.c */
+    if (has_changed()) return *handle = NULL, *done = false, TRANSPORT_CHANGED;   /* after the fetch: see streams.c */
     return code;
 }
 

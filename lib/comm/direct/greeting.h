@@ -1,5 +1,5 @@
 /* The greeting of a connection over a network: two processes of one job prove to each other that they have its secret.
- * Only codes made with it travel.
+ * The secret itself is never sent, only codes made with it.
  *
  *   caller                                            called
  *   hello    from, to, epoch, a number  ---->
@@ -7,14 +7,14 @@
  *   proof    code("proof", hello, answer's number) -->
  *                                              <----  welcome  code("welcome", hello, answer's number)
  *
- * Both numbers are 32 random bytes, new each time. So a recorded conversation proves nothing later. The codes are of
- * different texts, so that none can be sent back. All messages have fixed lengths.
+ * Both numbers are 32 random bytes, new each time. So a recorded conversation proves nothing later. Each code is of
+ * another text, so that no code can be sent back as another one. All messages have fixed lengths.
  *
- * Later frames on the connection are proven by keys that both compute in the same way: code("mine", ...) for the
- * caller's frames, code("theirs", ...) for the other direction (sealed.h).
+ * Later frames on the connection are authenticated with keys that both sides compute in the same way: code("mine", ...)
+ * for the caller's frames, code("theirs", ...) for the other direction (sealed.h).
  *
- * The called process may hang up before it has read the proof, so the caller is admitted only by the welcome; if the
- * connection ends before, it calls again. wire.h holds this conversation.
+ * The called process may close the connection before it has read the proof, so the caller counts as admitted only after
+ * the welcome; if the connection ends earlier, it connects again. wire.h runs this handshake.
  *
  * The codes are HMAC-SHA-512-256 (libsodium, crypto_auth). Source: ISO/IEC 9798-4, three-pass mutual authentication. */
 #ifndef TRIVIUM_COMM_DIRECT_GREETING_H
@@ -40,25 +40,24 @@ bool greeting_secret(unsigned char secret[GREETING_SECRET]);
 
 /** The caller's first message. @collective{none} */
 struct greeting_hello greeting_say_hello(int32_t from_slot, int32_t to_slot, int32_t epoch);
-/** Is it one, for this process and this epoch? Its sender is not proven yet. @collective{none} */
+/** Is this a hello to this process in this epoch? Its sender is not proven yet. @collective{none} */
 bool greeting_hears(const struct greeting_hello *, int32_t to_slot, int32_t epoch);
-/** The answer of the called process, which has the secret. @collective{none} */
+/** The answer of the called process, made with the secret. @collective{none} */
 struct greeting_answer greeting_answer_it(const unsigned char *secret, const struct greeting_hello *);
-/** Does the answer prove that its sender has the secret? Then *out is the caller's proof.
- *  @collective{none} */
+/** Does the answer prove that its sender has the secret? If so, *out is the caller's proof. @collective{none} */
 bool greeting_trusts(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
                      struct greeting_proof *out);
-/** Does the proof, of the answer that was given to this hello, prove that its sender has the secret?
+/** Does the proof, which replies to the answer to this hello, prove that its sender has the secret?
  *  @collective{none} */
 bool greeting_is_proven(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
                         const struct greeting_proof *);
-/** The last message, which admits the caller, from a process that has the secret. Pure. @collective{none} */
+/** The last message, which admits the caller and is made with the secret. Pure. @collective{none} */
 struct greeting_welcome greeting_welcome_it(const unsigned char *secret, const struct greeting_hello *,
                                             const struct greeting_answer *);
-/** Is it such a message, made with this secret? @collective{none} */
+/** Is this a welcome of this conversation, made with this secret? @collective{none} */
 bool greeting_is_welcome(const unsigned char *secret, const struct greeting_hello *, const struct greeting_answer *,
                          const struct greeting_welcome *);
-/** The keys of this connection, and of no other one: of the secret and both numbers. Pure. @collective{none} */
+/** The keys of this connection only, computed from the secret and both numbers. Pure. @collective{none} */
 struct greeting_keys greeting_keys_of(const unsigned char *secret, const struct greeting_hello *,
                                       const struct greeting_answer *);
 

@@ -11,8 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where what lies: own_memory, then the rings of epoch 0, 1, ... None lies where an older one did: a process that slept
- * since then would write into it. What has no pages takes no room, and the file's end may be at 2^63. */
+/* The layout of the file: own_memory, then the rings of epoch 0, 1, ... Rings of a new epoch never reuse an older one's
+ * place, because a process that slept meanwhile would write into them. Unused pages take no memory, and the file may
+ * grow to 2^63 bytes. */
 static const size_t page = 4096;
 static size_t control_bytes(void) { return (sizeof(struct own_memory) + page - 1) / page * page; }
 static size_t rings_bytes(int n_slots) {
@@ -28,7 +29,8 @@ int own_node(const struct own_job *job, int slot) {
     return slot < n_first ? (int)((int64_t)slot * job->n_nodes / n_first) : slot % job->n_nodes;
 }
 
-/* Room for the rings of an epoch: the file grows with the epochs, as `ulimit -f` counts what has no pages, too. */
+/* Make room for the rings of an epoch. The file grows only with the epochs, since `ulimit -f` also counts unused
+ * pages. */
 static enum status make_room(const struct own_job *job, int32_t epoch) {
     const off_t bytes = (off_t)rings_at(job->n_slots, epoch) + (off_t)rings_bytes(job->n_slots);
     struct stat file;
@@ -114,7 +116,7 @@ enum status own_membership_open(struct own_memory *m, const struct own_job *job,
     bool first = atomic_compare_exchange_strong(&m->epoch, &before, next->number);
     if (opened) *opened = first;
     if (!first) return OK;
-    if (next->number >= 2)                   /* those of the last one may still be read by ranks that do not know yet */
+    if (next->number >= 2)        /* ranks that have not seen this epoch yet may still read the rings of the last one */
         fallocate(job->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)rings_at(job->n_slots, next->number - 2),
                   (off_t)rings_bytes(job->n_slots));
     return OK;

@@ -6,13 +6,16 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* No other process has it there: neither an older nor a later one with this process's number. */
+/* The random word: no other process has it at this address, not even an older or a later process with the same
+ * number. */
 static uint64_t sample;
 
 void own_lent_allow(struct own_line *mine) {
     (void)!sodium_init();
     randombytes_buf(&sample, sizeof sample);
-    prctl(PR_SET_PTRACER, (unsigned long)getppid(), 0, 0, 0);        /* to its children, too; without Yama refused */
+    prctl(PR_SET_PTRACER, (unsigned long)getppid(), 0, 0, 0);        /* the children of the agent may read this process,
+                                                                      * too; without Yama the call fails, and is not
+                                                                      * needed */
     mine->pid = (int)getpid();
     mine->sample = (uintptr_t)&sample;
     mine->mark = sample;
@@ -27,7 +30,7 @@ static bool read_some(const struct own_line *of, void *to, uint64_t from, size_t
 }
 
 bool own_lent_read(const struct own_line *of, void *to, uint64_t from, size_t n) {
-    const size_t most = 1 << 30;                                     /* a call reads at most 2 GiB */
+    const size_t most = 1 << 30;                                     /* one call reads at most 2 GiB */
     for (size_t at = 0, k; at < n; at += k) {
         k = n - at < most ? n - at : most;
         if (!read_some(of, (char *)to + at, from + at, k)) return false;

@@ -6,27 +6,28 @@
 
 #include <stdbool.h>
 
-/* A header's last word, "trvm": its body follows; "trvl": its body is lent; "trvr": the oldest lent one of this context
- * and tag is read. */
+/* The last word of a header. MAGIC "trvm": the body follows; LENT "trvl": the body is lent; READ "trvr": the receiver
+ * has read the oldest lent body of this context and tag. */
 enum { MAGIC = 0x7472766d, LENT = 0x7472766c, READ = 0x74727672 };
 static const uint64_t MAIL = UINT64_MAX;
 static const int64_t MOST_BYTES = (int64_t)1 << 40;
 
 struct header { uint64_t context; int64_t bytes; uint64_t at; int32_t tag; uint32_t magic; };   /* at: of a lent body */
 
-/* A CALLERS is freed by own_test. An EARLY one has come before its receive, and its body is its own. A LETTER is one of
- * the peer's mail, on its way out. A NOTE says that a body is read, and is freed when it has left. */
+/* CALLERS: an operation of a caller, which own_test frees. EARLY: it came before its receive, and owns its body.
+ * LETTER: mail to the peer, on its way out. NOTE: it tells the peer that its lent body is read, and is freed once it is
+ * sent. */
 enum kind { CALLERS, EARLY, LETTER, NOTE };
 
 struct own_message {
     struct own_message *next;
-    struct own_message *older, *newer;   /* of those that are callers' */
+    struct own_message *older, *newer;   /* in the list of all CALLERS messages */
     struct header header;
     enum kind kind;
     int peer, code;
     char *at;
-    size_t room;                    /* of an EARLY one's body, so far */
-    size_t moved;                   /* of a send: of header and body together; else of the body */
+    size_t room;                    /* bytes allocated so far for the body of an EARLY message */
+    size_t moved;                   /* bytes moved so far: of header and body for a send, else of the body */
     bool done;
 };
 

@@ -8,14 +8,14 @@
 
 struct peer {
     struct own_wire wire;
-    int code;                       /* not OWN_OK: its streams have failed */
-    struct list sends;              /* in the order of their starts: the first is on the stream */
-    struct list lent;               /* whose headers have left: the peer reads them */
-    struct list receives;           /* that wait for a header */
-    struct list unreceived;         /* that came, and wait for a receive */
-    struct header header;           /* of the one that comes now */
+    int code;                       /* not OWN_OK: the streams to this peer have failed */
+    struct list sends;              /* in the order of their starts; the first one is being written */
+    struct list lent;               /* sends whose header is written and whose body the peer reads */
+    struct list receives;           /* receives that wait for a header */
+    struct list unreceived;         /* messages that came, and wait for a receive */
+    struct header header;           /* of the message that is being read */
     size_t header_moved;
-    struct own_message *coming;     /* whose body comes now: a receive, or one of `unreceived`; NULL: a header */
+    struct own_message *coming;     /* whose body is being read: a receive, or one of `unreceived`; NULL: a header is */
     struct { struct own_message message; char bytes[OWN_MAIL_BYTES]; bool leaving; } mail[OWN_MAIL_SLOTS];
 };
 
@@ -27,7 +27,7 @@ struct own_messages {
     struct peer *peer;              /* [size] */
     struct letter inbox[INBOX];
     uint64_t arrived, read;         /* letters */
-    struct own_message *newest;     /* of those that are callers' */
+    struct own_message *newest;     /* the newest CALLERS message */
     int64_t unreceived;
     unsigned looks;                 /* in vain */
 };
@@ -88,7 +88,8 @@ static void arrived(struct own_messages *o, struct peer *p, struct own_message *
     free_early(m);
 }
 
-/* Not all of the memory that a header asks for: more as it comes (make_room). What is lent takes none. */
+/* At first only a part of the memory that the header asks for; make_room adds more as the body comes. A lent body needs
+ * none. */
 static struct own_message *keep_early(struct own_messages *o, struct peer *p, const struct header *header, int from) {
     struct own_message *m = calloc(1, sizeof *m);
     size_t bytes = header->magic == LENT ? 0 : (size_t)header->bytes;
@@ -121,7 +122,7 @@ static void read_lent(struct peer *p, struct own_message *receive, const struct 
     list_add(&p->sends, note);
 }
 
-/* The peer has read a body: the oldest of its context and tag, since receives take them in that order. */
+/* The peer has read a lent body: the oldest one of this context and tag, since receives take them in that order. */
 static void was_read(struct peer *p, const struct header *header) {
     struct own_message *m = list_find(&p->lent, header->context, header->tag);
     p->header_moved = 0;
@@ -136,7 +137,7 @@ static bool is_sound(const struct peer *p, const struct header *h) {
            (h->context != MAIL || (h->magic == MAGIC && h->bytes <= OWN_MAIL_BYTES));
 }
 
-/* The message that a header announces: where its body goes. */
+/* A header announces a message: find where its body goes. */
 static void take_message(struct own_messages *o, struct peer *p, int from) {
     const struct header *header = &p->header;
     struct own_message *m = list_find(&p->receives, header->context, header->tag);
@@ -163,7 +164,7 @@ static void take_header(struct own_messages *o, struct peer *p, int from) {
     else take_message(o, p, from);
 }
 
-/* Up to n bytes of the stream. @return whether there were as many */
+/* Read up to n bytes of the stream. @return were there n? */
 static bool take(struct peer *p, void *to, size_t n, size_t *moved) {
     int64_t k = p->wire.take(p->wire.in, to, n);
     if (k < 0) fail(p, code_of_end(k));
@@ -171,7 +172,7 @@ static bool take(struct peer *p, void *to, size_t n, size_t *moved) {
     return k == (int64_t)n;
 }
 
-/* For an early body there is twice as much as has come. @return false: there is no memory */
+/* The memory of an early body doubles when it is full. @return false: there is no memory */
 static bool make_room(struct own_message *m) {
     size_t bytes = (size_t)m->header.bytes, room = 2 * m->room < bytes ? 2 * m->room : bytes;
     if (m->moved < m->room || m->room == bytes) return true;
@@ -226,7 +227,7 @@ static void push_and_pull(struct own_messages *o, int r) {
     if (r == o->rank || p->code != OWN_OK) return;
     if (p->sends.first) push(p);
     pull(o, p, r);
-    if (p->sends.first) push(p);             /* notes on what it has read */
+    if (p->sends.first) push(p);             /* notes about the bodies that pull has read */
 }
 
 void own_push(struct own_messages *o) {
@@ -288,7 +289,7 @@ static struct own_message *new_message(struct own_messages *o, uint64_t context,
     return o->newest = m;
 }
 
-/* A receive meets a message that came before it, in whole or in part. */
+/* A receive finds a message that came before it, in whole or in part. */
 static void adopt(struct own_messages *o, struct peer *p, struct own_message *receive, struct own_message *early) {
     list_remove(&p->unreceived, early);
     o->unreceived -= early->header.bytes;
