@@ -52,7 +52,7 @@ static void bill_copy(const struct chunk *k, const struct row *r, int64_t times,
     if (r->kind == ROW_PARK || r->kind == ROW_UNPARK) b->parked_bytes += times * k->values[r->in[0]].bytes;
 }
 
-/* How often an action comes in a step. */
+/* The number of times that a step runs this action. */
 static int64_t times_of(const struct schedule *s, enum action_kind kind, int chunk) {
     int64_t times = 0;
     for (int i = s->n_fill; i < s->n; i++) times += s->actions[i].kind == kind && s->actions[i].chunk == chunk;
@@ -70,7 +70,7 @@ void bill_rows(const struct program *p, const struct chunk *chunks, const struct
 }
 
 /* ---- messages of the pipeline ---- */
-/* What leaves a chunk: its last block's outputs forward, the gradients of its first block's inputs backward. */
+/* The tensors that leave a chunk: forward, its last block's outputs; backward, its first block's input gradients. */
 static const int *boundary(const struct program *p, int chunk, bool forward) {
     const int *slots = NULL;
     for (int i = 0; i < p->n_blocks; i++) {

@@ -47,7 +47,8 @@ static void *storage_at(const struct exec *e, int chunk, int frame, int storage)
     return arena_at(arena_of(e, s), base + s->offset);
 }
 
-/* Finds a value of one microbatch, or a param's own weight and gradient. */
+/* The argument of the functions that find addresses: a value of one microbatch, or a param's own weight and
+ * gradient. */
 struct located { const struct exec *exec; struct place at; };
 
 void *exec_value(const struct exec *e, struct place at, int v) {
@@ -66,7 +67,7 @@ static void *weight_at(const void *located, int param) {
     int64_t version = l->exec->since_flush - l->at.action->age + all->copies;  /* age < copies */
     return (char *)all->at + version % all->copies * all->stride;
 }
-/* This microbatch's record of a table's gradient. */
+/* The address of this microbatch's record of a table's gradient. */
 static void *grad_at(const void *located, int param) {
     const struct located *l = located;
     const struct param *w = &l->exec->program->params[param];
@@ -79,7 +80,7 @@ void *exec_out(const struct exec *e, int chunk) {
 }
 
 /* ---- rows ---- */
-/* Settings of a call with fixed sums. */
+/* Set the fields of a call that fixed sums read. */
 static void sums_call(const struct exec *e, struct place at, const struct row *r, struct call *c) {
     c->first_sample = sums_first_sample(e->program, &e->mesh->place, e->schedule, at.action->microbatch, e->micro);
     c->loss_sum = r->kind == ROW_FORWARD && c->step->out[0] == e->program->loss ? e->loss_sum : NULL;
@@ -131,7 +132,7 @@ static enum status prepare_gradients(struct exec *e, struct place at, const stru
     return OK;
 }
 
-/* A gradient that no row adds to is zero. */
+/* Clear the gradients to which no row adds. */
 static enum status clear_unwritten(const struct exec *e) {
     for (int i = 0; i < e->program->n_params; i++) {
         const struct param *w = &e->program->params[i];
@@ -168,9 +169,9 @@ static enum status start_copy(struct exec *e, struct place at, const struct row 
                                   &e->copies[r->id]);
 }
 
-/* Start to copy a slot to host memory, or back. The next rows run meanwhile, and the row ROW_COPIED waits for the end.
- * Tests start the copy only there, so that a premature read returns wrong numbers. Evaluation has no backward, and so
- * copies nothing. */
+/* Start to copy a slot to host memory, or back. The next rows run meanwhile, and the row ROW_COPIED waits for the copy.
+ * In tests the copy starts only in ROW_COPIED, so that a read before it returns wrong numbers. Evaluation has no
+ * backward pass, and so it copies nothing. */
 static enum status run_copy_row(struct exec *e, struct place at, const struct row *r) {
     bool ends = r->kind == ROW_COPIED;
     if (!at.training) return OK;
@@ -178,7 +179,7 @@ static enum status run_copy_row(struct exec *e, struct place at, const struct ro
     return ends ? e->device->copy_join(e->device, &e->copies[r->id]) : OK;
 }
 
-/* Run the rows of some kinds between two joined rows. */
+/* Run the rows of these kinds that lie between two joined rows. */
 static enum status run_between(struct exec *e, struct place at, const struct row *first, const struct row *end,
                                unsigned kinds) {
     for (const struct row *r = first; r < end; r++)
@@ -186,7 +187,7 @@ static enum status run_between(struct exec *e, struct place at, const struct row
     return OK;
 }
 
-/* Two rows as one kernel, and the events between them (join.c). */
+/* Run two rows as one kernel, with the param events between them (join.c). */
 static enum status run_joined_rows(struct exec *e, struct place at, const struct row *r) {
     const struct row *last = r + r->joined - 1;
     struct call first = call_of(e, at, r), second = call_of(e, at, last);
@@ -199,7 +200,8 @@ static enum status run_joined_rows(struct exec *e, struct place at, const struct
     return run_between(e, at, r + 1, last, 1u << ROW_PARAM_DONE | 1u << ROW_PARK | 1u << ROW_UNPARK);
 }
 
-/* An exchange that an earlier row of the tape has started: now there is something to look at. */
+/* Wait for an exchange that an earlier row of the tape has started. Its results are complete now, so the watcher reads
+ * them. */
 static enum status run_wait_row(struct exec *e, struct place at, const struct row *r) {
     TRY(comm_wait(&e->step_requests[r->id]));
     if (!e->watch.row) return OK;
@@ -245,8 +247,8 @@ static enum status add_loss(struct exec *e, const void *loss) {
     return reduce_add(e->device, sums_of(e), loss, e->program->slots[e->program->loss].type.dtype);
 }
 
-/* Add the losses of inner steps: SUM_AUX_LOSS and the sums after it. Forward rows make them; a replay makes them again,
- * uncounted. */
+/* Add the losses of inner steps: SUM_AUX_LOSS and the sums after it. Only forward rows are counted; a replay computes
+ * the same losses again. */
 static enum status add_losses(struct exec *e, const struct chunk *k, struct place at) {
     for (int i = 0; i < k->n_losses; i++) {
         const char *numbers = exec_value(e, at, k->losses[i].value);
@@ -257,7 +259,7 @@ static enum status add_losses(struct exec *e, const struct chunk *k, struct plac
     return OK;
 }
 
-/* Copy the data that the chunk reads into its inputs. */
+/* Copy the chunk's input data (tokens, targets, ...) into its values. */
 static enum status feed(struct exec *e, const struct action *a, const struct chunk *k, struct place at) {
     void *data[N_DATA];
     bool any = k->features >= 0;
@@ -283,7 +285,8 @@ static enum status run_compute(struct exec *e, const struct action *a, struct pl
     return k->loss >= 0 && (enum tape_kind)a->kind == loss_tape ? add_loss(e, exec_value(e, at, k->loss)) : OK;
 }
 
-/* Without a flush microbatches are counted on from step to step. */
+/* The frame of an action's microbatch. In a schedule without a flush, microbatches are numbered on from step to
+ * step. */
 static int frame_of(const struct exec *e, const struct action *a) {
     int64_t n = schedule_frames(e->schedule), before = e->since_flush % n * (e->schedule->n_microbatches % n);
     return (int)((before + a->microbatch) % n);
@@ -316,8 +319,8 @@ static enum status clear_sums(struct exec *e) {
     return e->device->clear(e->device, sums_of(e), N_LOSS_SUMS * sizeof(double));
 }
 
-/* Discard the results of early actions and the messages still in flight. These are received into the buffer of the
- * channel's first message, which is sent again. */
+/* Discard the results of early actions and the messages still in flight. Such a message is received into the buffer of
+ * the channel's first message, which is sent again later. */
 static enum status drop_early(struct exec *e, const struct schedule *s) {
     int left[N_CHANNELS];
     memcpy(left, s->under_way, sizeof left);
@@ -330,7 +333,7 @@ static enum status drop_early(struct exec *e, const struct schedule *s) {
     return clear_sums(e);
 }
 
-/* *next: the action to go on with. */
+/* Check the last update. *next: the index of the action that runs next, 0 if early actions run again. */
 static enum status settle(struct exec *e, const struct schedule *s, int *next) {
     bool again = false;
     TRY(e->hooks.settle(e->hooks.self, &again));

@@ -1,5 +1,5 @@
-/* The executor: interprets the schedule, and for each action the rows of its tape. It decides nothing: the rows have
- * marks for gradients that are set or complete, and for joined kernels (gradients.c, join.c).
+/* The executor: interprets the schedule, and for each action the rows of its tape. It decides nothing: marks in the
+ * rows say which gradients a row sets or completes, and which rows run as one kernel (gradients.c, join.c).
  *
  * It owns the requests in flight. Its input is program, chunks, schedule, memory plan, arenas and mesh, and the
  * callbacks of struct exec_hooks. */
@@ -11,30 +11,31 @@
 #include "lib/comm/mesh.h"
 #include "lib/program/memory.h"
 
-/* Sums over microbatches: the loss of the data; in training the losses of inner steps, and their statistics
- * (moe_route.h): load of experts, and the share of choices that were dropped, over all layers. */
+/* Sums over microbatches. SUM_LOSS: the loss of the data. In training, too: the auxiliary losses of steps inside the
+ * model, and over all layers the load of experts and the share of dropped choices (moe_route.h). */
 enum loss_sum { SUM_LOSS, SUM_AUX_LOSS, SUM_EXPERT_LOAD, SUM_DROPPED, N_LOSS_SUMS };
 
-/* ROW_PARAM_AHEAD, _NEEDED, _DONE: buffer is the weight to start filling, to have filled, to release. ROW_GRAD_READY:
- * buffer is the gradient; final: no later row of this step adds to it. forward: a row of tape F. */
+/* An event of a param. buffer: for ROW_PARAM_AHEAD the weight to start filling, for _NEEDED to have filled, for _DONE
+ * to release; for ROW_GRAD_READY the gradient. final: no later row of this step adds to the gradient. forward: the row
+ * is in tape F. */
 struct param_event { enum row_kind kind; int param; void *buffer; bool final, forward; };
 
 struct exec_hooks {
     void *self;
-    /* Write a microbatch's data, each kind (B,T) int32; NULL: this rank does not need it. */
+    /* Write a microbatch's data, each kind (B,T) int32; a NULL entry: this rank does not need that kind. */
     enum status (*fetch)(void *self, int microbatch, int32_t *const data[N_DATA]);
     enum status (*param_event)(void *self, const struct param_event *);
-    /* Called after the early actions of a schedule that validates. *again: they have read wrong weights, and the
-     * right ones are in place now. */
+    /* Called after the early actions of a schedule that validates. *again: the early actions have read wrong weights
+     * and must run again; the right weights are in place now. */
     enum status (*settle)(void *self, bool *again);
-    /* For a model of clicks (struct program): write the dense features of a microbatch, in addition to fetch; and in
-     * evaluation, get its logits and labels. */
+    /* For a model of clicks (struct program): write the dense features of a microbatch (fetch writes the rest). In
+     * evaluation the hook also reads the microbatch's logits and labels. */
     enum status (*fetch_features)(void *self, int microbatch, void *features);
     enum status (*see_scores)(void *self, const void *logits, const int32_t *labels);
 };
 
-/* Called after each row of training; for an exchange that a row only starts, after its ROW_WAIT. A watcher reads the
- * row's results, and may change them (oracle/). */
+/* Called after each row of training. If the row only starts an exchange, the call comes after its ROW_WAIT. A watcher
+ * reads the row's results, and may change them (oracle/). */
 struct exec_watch { void *self; enum status (*row)(void *self, enum row_kind, const struct call *); };
 
 struct exec {
@@ -43,63 +44,64 @@ struct exec {
     const struct memory_plan *memory;
     const struct mesh *mesh;
     const struct arena *arenas;          /* [N_ROLES] */
-    const struct arena *host_arenas;     /* [N_ROLES], in host memory that the device copies from: what is parked */
+    const struct arena *host_arenas;     /* [N_ROLES], parked values, in host memory that the device copies from */
     const struct device *device;
     struct exec_hooks hooks;
     struct exec_watch watch;             /* row NULL: no watcher */
-    /* Device memory: sums over this rank's microbatches, 0 if none, [N_LOSS_SUMS]. NULL (CPU only): `sums`. */
+    /* Sums over this rank's microbatches, [N_LOSS_SUMS] in device memory; 0 where nothing is summed. NULL (CPU only):
+     * the array `sums` is used. */
     double *loss_at;
-    struct exact *loss_sum;              /* SUM_LOSS without loss_weight and rounding (sums.h); NULL: no. Borrowed */
-    bool watched;                        /* arenas' high-water marks are measured */
-    bool paint;                          /* overwrite values with NaN when they die: reads after death show (tests) */
+    struct exact *loss_sum;        /* the sum SUM_LOSS without weight and rounding (sums.h); NULL: not kept. Borrowed */
+    bool watched;                        /* measure the arenas' high-water marks */
+    bool paint;                         /* tests: overwrite values with NaN when they die, so that a later read shows */
     struct stopwatch *stopwatch;         /* times rows of training on the device; NULL: the host's clock. Borrowed */
-    struct spans *spans;                 /* actions and rows of training are recorded here; NULL: nowhere. Borrowed */
-    /* per step, set by the run */
+    struct spans *spans;                 /* records actions and rows of training; NULL: nothing is recorded. Borrowed */
+    /* The run sets these for each step. */
     uint64_t seed, n_step;
     int64_t micro;                       /* sequences of a microbatch */
-    int64_t workers;                     /* number of replicas that share the batch: the first along dp */
+    int64_t workers;                     /* number of replicas, along dp, that share the batch: only the first ones */
     double loss_weight, loss_scale;
     /* results of exec_run */
-    double sums[N_LOSS_SUMS];            /* if loss_at is NULL: the same sums */
+    double sums[N_LOSS_SUMS];            /* the same sums, if loss_at is NULL */
     double seconds[N_ROW_KINDS];         /* time in rows by kind */
-    double transfer_s;                   /* waiting for neighbors: the bubble, and the wire */
-    int64_t parked_bytes;                /* of training: copied to host memory and back */
-    /* by step of the program, over all steps of training so far (ROW_FORWARD .. ROW_BACKWARD_WEIGHT); of a fused pair:
-     * the first's */
+    double transfer_s;                   /* time of waiting for neighbor stages (bubble and wire) */
+    int64_t parked_bytes;                /* bytes that training has copied to host memory and back */
+    /* Seconds by step of the program, over all steps of training so far (ROW_FORWARD .. ROW_BACKWARD_WEIGHT). The time
+     * of a fused pair is counted at its first step. */
     double (*step_seconds)[ROW_WAIT];
     /* internals */
-    struct spans *recording;             /* spans, while a step of training runs */
-    struct comm_request *step_requests;  /* by step: asynchronous rows in flight */
-    struct device_mark *copies;          /* by slot: parked, or on its way back */
+    struct spans *recording;             /* = spans while a step of training runs; else NULL */
+    struct comm_request *step_requests;  /* asynchronous exchanges in flight, by step */
+    struct device_mark *copies;          /* copies of slots to host memory or back, by slot */
     struct comm_request *ring_requests[N_CHANNELS];   /* by slot and stream */
-    int ring_used[N_CHANNELS], ring_taken[N_CHANNELS];   /* taken: messages from this rank to itself */
+    int ring_used[N_CHANNELS], ring_taken[N_CHANNELS];   /* ring_taken: slots of messages from this rank to itself */
     const struct schedule *schedule;     /* that is running */
-    /* For a schedule without a flush, set by the run: the step's number since the last flush, and how many microbatches
-     * from its first on may be begun (INT_MAX: all). */
+    /* For a schedule without a flush, set by the run: the number of steps since the last flush, and the number of
+     * microbatches, from this step's first one, that may begin (INT_MAX: all). */
     int64_t since_flush;
     int n_begin;
-    struct feed *feed;                   /* batches on their way to the device (exec_feed.c) */
+    struct feed *feed;                   /* microbatches that are being copied to the device (exec_feed.c) */
 };
 
-/** For timing, before the first step: run only the kernels of an op's rows, once in each action that is a chunk's first
- *  of its kind. They read arbitrary memory, and their results are not used.
+/** For timing, before the first step: run only the kernels of an op's rows, and only in the first action of each kind
+ *  of each chunk. They read arbitrary memory, and their results are not used.
  *  @errors those of the kernels  @collective{none: the op does not communicate} */
 enum status exec_rows_of(struct exec *, const struct schedule *, const struct op *);
 
-/** Allocate the internals; everything else in *e must be set already. @errors E_MEMORY  @collective{none} */
+/** Allocate the internals; all other fields of *e must be set before. @errors E_MEMORY @collective{none} */
 enum status exec_init(struct exec *);
 void exec_fini(struct exec *);
 
-/** Run every action of the schedule, early ones twice if need be. Then whole gradients have this step's values; shards
- *  of gradients (RESIDENT_OWN) are cleared and added to by their technique. training: dropout is on, and each
- *  microbatch has a frame of its own; otherwise the schedule has only forward actions, and every microbatch uses frame
- *  0.
+/** Run every action of the schedule; early actions run twice if the last update was wrong. Afterwards whole gradients
+ *  have this step's values. A shard of a gradient (RESIDENT_OWN) is cleared by its technique, which also adds to it.
+ *  training: dropout is on, and each microbatch has a frame of its own. Without training the schedule has only forward
+ *  actions, and every microbatch uses frame 0.
  *  @collective{mesh} @errors of ops and comm */
 enum status exec_run(struct exec *, const struct schedule *, bool training);
 
-/** After exec_run: the address, in device memory, of the output of a chunk's forward tape (its last block's out, of the
- *  first stream); NULL: it has none. Only for a program that is forward only; in others another microbatch may have
- *  overwritten the frame. */
+/** After exec_run: the address, in device memory, of the output of a chunk's forward tape (its last block's first
+ *  stream); NULL: it has none. Only for a program without training (forward_only); elsewhere another microbatch may
+ *  have overwritten the frame. */
 void *exec_out(const struct exec *, int chunk);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * The host writes a microbatch into pinned memory and queues the copy, which the compute stream may reach milliseconds
  * later. So the host reads the next batches from the file while the GPU works on earlier ones. A slot may be written
- * again when the mark after its copy is done; with a slot for every microbatch of a step the host never waits for it.
+ * again when the mark after its copy is done; if there is a slot for every microbatch of a step, the host never waits.
  *
  * On the CPU the hooks write straight into the program's values. */
 #include "lib/program/exec_feed.h"
@@ -12,7 +12,7 @@
 
 struct feed {
     const struct device *device;
-    int64_t begin[N_DATA + 1];           /* bytes of a slot before those of each kind, and of all */
+    int64_t begin[N_DATA + 1];           /* where each kind begins in a slot, in bytes; the last entry: a slot's size */
     int n_slots, next;
     struct { char *pinned; struct device_mark copied; } slot[FEED_SLOTS];
 };

@@ -1,4 +1,4 @@
-/* The time of each row, and its records: sums by step of the program (`--profile`), spans (`--trace`). */
+/* Times of rows, and where they are recorded: sums by step of the program (`--profile`), spans (`--trace`). */
 #include "lib/program/exec_state.h"
 
 #include "lib/base/clock.h"
@@ -6,7 +6,7 @@
 
 static bool counts(struct place at, const struct row *r) { return at.training && row_kind_is_step(r->kind); }
 
-/* An asynchronous device delivers the row's time later, in the same place. */
+/* Record the time of a row. On an asynchronous device the stopwatch adds it later, to the same sum. */
 static enum status note_time(struct exec *e, struct place at, const struct row *r, double seconds) {
     e->seconds[r->kind] += seconds;
     if (!counts(at, r)) return OK;
@@ -25,7 +25,7 @@ int record_action(struct exec *e, const struct action *a, int index) {
     return span_open(e->recording, SPAN_ACTION, (int)a->kind);
 }
 
-/* An event in which no technique had anything to do says nothing, and there are as many of them as of all others. */
+/* Most events have no technique that acts on them. An event shorter than this is not recorded. */
 static const double shortest_event_s = 1e-6;
 
 static void close_row(struct exec *e, const struct tape *t, int i, int span) {
@@ -37,7 +37,7 @@ static void close_row(struct exec *e, const struct tape *t, int i, int span) {
     if (is_event && span == e->recording->n - 1 && x->end_s - x->start_s < shortest_event_s) e->recording->n--;
 }
 
-/* The row's span, for the code that marks its begin; spans recorded in it are no rows. */
+/* Open the span of a row. Spans that are recorded inside it are not marked as rows. */
 static int open_row(struct exec *e, const struct tape *t, int i, double start_s) {
     struct spans *s = e->recording;
     const struct row *r = &t->rows[i];

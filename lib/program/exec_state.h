@@ -5,14 +5,14 @@
 
 #include "lib/program/exec.h"
 
-/* The action that is running, as its rows see it. */
+/* The action that is running, and the frame of its microbatch. */
 struct place { int chunk, frame; const struct action *action; bool training; };
 
 /* Address of a value of the place's chunk; NULL for NO_VALUE. */
 void *exec_value(const struct exec *, struct place, int value);
 
 /* ---- exec_transfer.c ---- */
-/* Run a send or a receive; its bytes are added to the action's span, if it is recorded.
+/* Run a send or a receive. If the action is recorded, its span counts the bytes.
  * @collective{pp: its other end takes part} @errors E_TIMEOUT, E_COMM, E_DEVICE */
 enum status exec_transfer(struct exec *, const struct action *, struct place, struct span *recorded);
 /* Wait until all sends have left. @collective{pp: its other end takes part} @errors E_TIMEOUT, E_COMM */
@@ -23,9 +23,9 @@ enum status exec_finish_sends(struct exec *);
 enum status exec_weight_sums(const struct exec *, struct place, const struct row *, const struct call *);
 
 /* ---- exec_record.c ---- */
-/* @return the action's span, to be closed; -1: nothing is recorded */
+/* Open the action's span. @return the span, which the caller closes; -1: nothing is recorded */
 int record_action(struct exec *, const struct action *, int index);
-/* Around a row, or a pair that runs as one. @errors E_DEVICE */
+/* Called before and after a row, or a pair of rows that runs as one kernel. @errors E_DEVICE */
 struct timed_row { double start_s; int span; };
 enum status record_row_start(struct exec *, struct place, const struct tape *, int row, struct timed_row *);
 enum status record_row_end(struct exec *, struct place, const struct tape *, int row, const struct timed_row *);

@@ -4,7 +4,7 @@
 #include "lib/ops/reduce.h"
 #include "lib/program/sums.h"
 
-/* A gradient that is a value of the chunk: set by the first row that adds to it. */
+/* Put a sum into a gradient that is a value of the chunk: the first row sets it, and later rows add to it. */
 static enum status put(const struct exec *e, struct place at, const struct row *r, const struct call *c, int i,
                        const float *sum) {
     int64_t n = type_n(c->dweight[i].type), of_sum = n * (int64_t)sizeof *sum;

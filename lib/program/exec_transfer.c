@@ -1,6 +1,6 @@
-/* Transfers between the stages of a pipeline: a receive lands in the value itself; a send leaves a copy in the ring and
- * goes on. Each stream is a message of its own; they go in order, on one channel, so that the receiver can tell them
- * apart. */
+/* Transfers between the stages of a pipeline: a receive writes into the value itself; a send puts a copy into the ring
+ * and does not wait. Each stream is a message of its own. All streams go over one channel, in order, so that the
+ * receiver can tell them apart. */
 #include "lib/program/exec_state.h"
 
 #include "lib/base/clock.h"
@@ -10,14 +10,14 @@ static void *ring_slot(const struct exec *e, int channel, int slot, int stream) 
     return arena_at(&e->arenas[ROLE_COMM], ring->offset + slot * arena_align(ring->bytes) + ring->stream[stream]);
 }
 
-/* A message of one stream: value v, from or to a rank; slot: of this rank's ring. */
+/* A message of one stream: the value v, to or from a rank. slot: its place in this rank's ring. */
 struct message { int v, stream, rank, channel, slot; };
 
 static enum status receive(struct exec *e, const struct message *m, struct place at) {
     int64_t bytes = e->chunks[at.chunk].values[m->v].bytes;
     void *to = exec_value(e, at, m->v);
     struct comm_request request = {0};
-    if (m->rank == e->schedule->rank)                                /* this rank has left it in its own ring */
+    if (m->rank == e->schedule->rank)                        /* the sender is this rank: the message lies in its ring */
         return e->device->copy(e->device, to, ring_slot(e, m->channel, m->slot, m->stream), bytes);
     TRY(comm_recv_start(e->mesh->group[AXIS_PP], to, bytes, UINT8, m->rank, m->channel, &request));
     return comm_wait(&request);
@@ -27,7 +27,7 @@ static enum status send(struct exec *e, const struct message *m, struct place at
     int64_t bytes = e->chunks[at.chunk].values[m->v].bytes;
     struct comm_request *request = &e->ring_requests[m->channel][m->slot * MAX_STREAMS + m->stream];
     void *copy = ring_slot(e, m->channel, m->slot, m->stream);
-    TRY(comm_wait(request));                                         /* the slot's last message has left */
+    TRY(comm_wait(request));                                        /* the message that had this slot before has left */
     TRY(e->device->copy(e->device, copy, exec_value(e, at, m->v), bytes));
     if (m->rank == e->schedule->rank) return OK;
     return comm_send_start(e->mesh->group[AXIS_PP], copy, bytes, UINT8, m->rank, m->channel, request);
@@ -39,7 +39,7 @@ enum status exec_finish_sends(struct exec *e) {
     return OK;
 }
 
-/* The ring's slots are taken in turn: by what is sent, and by what this rank receives from itself. */
+/* Ring slots are used in turn. A channel has one counter for sends, and one for receives from this rank itself. */
 static int next_slot(struct exec *e, int channel, bool sends) {
     int *turn = sends ? &e->ring_used[channel] : &e->ring_taken[channel];
     return (*turn)++ % e->memory->ring[channel].slots;

@@ -1,9 +1,9 @@
 /* The life of a gradient in a step.
  *
  * A weight's gradient is a sum over the microbatches, and over all rows that use the weight. The first row sets the
- * gradient, or it is cleared before. After the last row the sum is complete, and may be sent. The order of the actions
- * determines both. A tape is the same for every microbatch, so the first row is in some tape's first action of the
- * step, and the last row in some tape's last:
+ * gradient, unless the gradient is cleared before and every row adds. After the last row the sum is complete, and may
+ * be sent. The order of the actions determines both. A tape is the same for every microbatch, so the first row is in
+ * some tape's first action of the step, and the last row in some tape's last action:
  *
  *     begins(row, action)    = row.fresh and action.first
  *     completes(row, action) = row.final and action.last
@@ -11,7 +11,8 @@
  * begins() is for gradients in their arena; a gradient that is a value of the chunk begins in every action. This covers
  * accumulation, tied weights, several chunks on a rank and weight gradients that are actions of their own.
  *
- * What breaks: a sum that keeps the last step's, or loses a microbatch; a message that is sent with half a sum. */
+ * What breaks if a mark is wrong: a sum still contains the last step's gradient, or lacks a microbatch; or half a sum
+ * is sent. */
 #include "lib/program/gradients.h"
 
 #include <stdlib.h>

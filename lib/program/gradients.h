@@ -1,11 +1,11 @@
-/* The life of a gradient in a step: the row that begins it, and the row that completes it; see gradients.c. */
+/* The life of a gradient in a step: its first row, and its last; see gradients.c. */
 #ifndef TRIVIUM_PROGRAM_GRADIENTS_H
 #define TRIVIUM_PROGRAM_GRADIENTS_H
 
 #include "lib/program/schedule.h"
 
-/** Set action.first, .last and .nth, row.fresh of resident gradients and row.final, and param.no_grad. Once, after
- *  lowering and before anything that reads them: techniques' cost, the executor.
+/** Set action.first, .last and .nth, row.final, param.no_grad, and row.fresh of resident gradients. Call it once, after
+ *  lowering and before the techniques' cost and the executor, which read these.
  *  @errors E_MEMORY  @collective{none} */
 enum status gradients_mark(struct program *, struct chunk *chunks, struct schedule *);
 

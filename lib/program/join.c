@@ -1,13 +1,14 @@
-/* Two neighboring rows as one kernel (lib/ops/fusion.h): the pairs are found here, once for all microbatches.
+/* Two neighboring rows as one kernel (lib/ops/fusion.h): this file finds the pairs, once for all microbatches.
  *
  * Whether a pair may be joined depends on ops, types and overlaps of operands. Overlaps are known before memory is
- * allocated: in an action, the values of one class and role lie in one stretch, and each param by itself. So the
- * operands are bound to addresses in unowned stretches, far from each other, and never read.
+ * allocated: in an action, the values of one class and role lie in one stretch of memory, and each param has a stretch
+ * of its own. So the operands are bound to made-up addresses, a stretch far from the next, which are compared but never
+ * read.
  *
  * Events of params may lie between the two rows. PARAM_NEEDED of the second row then comes before the kernel, a little
  * earlier, and PARAM_DONE after it, a little later. But only events that move no memory may change places with the
- * kernel: the buffer of a sharded param ends with DONE, and begins with AHEAD. Copies of slots may: the copied slot
- * lives until the copy is awaited, so a copy may begin after the kernel and be awaited before it. */
+ * kernel: the buffer of a sharded param lives from AHEAD to DONE, so these stay in place. Copies of slots may change
+ * places, too, because the copied slot lives until the wait for its copy. */
 #include "lib/program/lower.h"
 
 void row_bind(const struct row *r, const struct addresses *a, struct call *c) {
@@ -57,8 +58,8 @@ static bool may_change_order(const struct row *r) {
     return r->kind == ROW_PARAM_NEEDED || (!moves_memory && (r->kind == ROW_PARAM_DONE || r->kind == ROW_PARAM_AHEAD));
 }
 
-/* Join row i of the tape to the next row that is a step's, if there is a kernel for the two; or to none, if there is
- * one for it alone. */
+/* Join row i of the tape to the next row that runs a step, if one kernel can run both. Otherwise set a kernel for row i
+ * alone, if there is one. */
 static void join(const struct program *p, const struct chunk *k, const struct tape *t, int i) {
     struct row *r = &t->rows[i];
     int next = i + 1;

@@ -1,9 +1,9 @@
 /* Steps -> rows over values.
  *
- * Forward is the steps in order. Backward is the steps in reverse; for each, the light weight gradient first (so that
- * dx may overwrite dy), then dx, then the heavy weight gradient (so that it runs while dx is being summed over tp). For
- * each slot that a backward row reads, lowering finds the value: it was kept, or is replayed. Around the rows that use
- * a param is its window: lower_windows.c. */
+ * The forward tape has the steps in order. The backward tape has the steps in reverse, and for each step the light
+ * weight gradient first (so that dx may overwrite dy), then dx, then the heavy weight gradient (so that it runs while
+ * dx is being summed over tp). For each slot that a backward row reads, lowering finds the value: it was kept, or it is
+ * computed again (a replay). Events before and after the rows that use a param bound its window (lower_windows.c). */
 #include "lib/program/lower_state.h"
 
 #include "lib/base/grow.h"
@@ -79,7 +79,7 @@ static int gradient_value(struct lower *l, int slot, enum tape_kind tape, int ro
     return lower_value(l, s->name, type_bytes(&s->grad_type), ROLE_ACT, tape, row);
 }
 
-/* The value is used here: it lives at least until now. */
+/* A row uses the value, so it lives at least until this row. */
 int lower_touch(struct lower *l, int v, enum tape_kind tape, int row) {
     if (v < 0) return v;
     struct row_time *death = &l->k->values[v].death;
@@ -111,8 +111,8 @@ static int kept(struct lower *l, int slot, enum tape_kind tape) {
     return l->parked[slot] < 0 ? l->activation[slot] : lower_unparked(l, slot, tape);
 }
 
-/* The value of a slot for a backward row (or a replay) to read. What no row here computes (a neighbor's activations,
- * data) is kept, marked or not: it cannot be recomputed. */
+/* The value of a slot for a backward row (or a replay) to read. A value that no row of this chunk computes (a
+ * neighbor's activations, data) is kept even if it is marked for recomputation. */
 static int require(struct lower *l, int slot, enum tape_kind tape) {
     int from = l->producer[slot];
     if (from >= 0 && is_view(&l->p->steps[from])) return require(l, l->p->steps[from].in[0], tape);
@@ -172,7 +172,8 @@ static void emit_backward_weight(struct lower *l, int id, enum tape_kind tape) {
     r->work = work_value(l, s, ROW_BACKWARD_WEIGHT, tape, at);
 }
 
-/* A VIEW passes the gradient on without a kernel, unless another use of the slot has put one there already. */
+/* Does a VIEW pass the gradient on without a kernel? Not if another use of the slot has left a gradient there
+ * already. */
 static bool passes_through(const struct lower *l, const struct step *s, int i) {
     return s->op->backward_alias == ALIAS_VIEW && i == s->op->alias_in && l->gradient[s->in[i]] < 0;
 }
@@ -222,10 +223,11 @@ static bool reads_slot(const struct lower *l, int slot) {
     return false;
 }
 
-/* A value that somebody else writes before forward starts: data, or a neighbor's activations. */
+/* A value that is written before forward starts: data, or a neighbor's activations. */
 static int external(struct lower *l, int slot) { return slot_value(l, slot, TAPE_F, -1); }
 
-/* Numbers of a step that add to the loss. Of ranks that have seen the same, one counts them. */
+/* Find the outputs of a step that are terms of the loss. If several ranks compute the same term, one of them counts
+ * it. */
 static void find_losses(struct lower *l, const struct step *s) {
     struct chunk *k = l->k;
     for (int i = 0; i < s->n_out; i++) {
@@ -261,7 +263,8 @@ static void lower_forward(struct lower *l, const int *in, const int *out) {
     for (int i = 0; i < l->n_steps; i++) find_losses(l, &p->steps[l->steps[i]]);
 }
 
-/* Which tape the training step's loss comes from: read when that tape has ended. */
+/* Decide whether the training loss is complete only after the backward tape. The loss is read at the end of its
+ * tape. */
 static void loss_in_backward(struct lower *l) {
     struct chunk *k = l->k;
     if (k->loss < 0 || !l->p->steps[l->producer[l->p->loss]].op->all_in_backward) return;
@@ -273,15 +276,15 @@ static bool next_is_asynchronous(const struct lower *l, int i) {
     return i > 0 && l->p->steps[l->steps[i - 1]].op->async_backward;
 }
 
-/* The gradient of the data is not computed. */
+/* Does the step read only data? Data have no gradient. */
 static bool reads_data_only(const struct lower *l, int id) {
     const struct step *s = &l->p->steps[id];
     return s->n_in == 1 && s->in[0] == l->p->features;
 }
 
-/* Do the input gradients of steps i and i - 1 run as one kernel (lib/ops/fusion.h)? Then nothing may stand between
- * them: weight gradients move after the pair, replays before it. Only on a GPU, even with --fuse off: memory is planned
- * before rows are joined. */
+/* Do the input gradients of steps i and i - 1 run as one kernel (lib/ops/fusion.h)? Then no row may stand between the
+ * two: weight gradients move after the pair, replays before it. The answer is yes only on a GPU, but there even with
+ * --fuse off, because memory is planned before rows are joined. */
 static bool joins_next(const struct lower *l, int i) {
     if (i == 0 || l->p->device != DEVICE_CUDA) return false;
     const struct step *s = &l->p->steps[l->steps[i]], *next = &l->p->steps[l->steps[i - 1]];
@@ -303,7 +306,7 @@ static void lower_backward(struct lower *l, bool split_weight) {
         if (joins_next(l, i)) replay_before(l, &l->p->steps[id], &l->p->steps[l->steps[i - 1]]);
         if (op->has_backward_input && !reads_data_only(l, id)) emit_backward_input(l, id, TAPE_B);
         int started = l->k->tapes[TAPE_B].n - 1;
-        if (held >= 0) emit_backward_weight(l, held, TAPE_B);        /* under the exchange that has just started */
+        if (held >= 0) emit_backward_weight(l, held, TAPE_B);     /* runs while the exchange that has started goes on */
         held = -1;
         if (op->async_backward) {
             l->k->tapes[TAPE_B].rows[started].wait = l->k->tapes[TAPE_B].n;
@@ -316,7 +319,7 @@ static void lower_backward(struct lower *l, bool split_weight) {
     }
 }
 
-/* All of W comes after all of B, so W may read what B replayed, and never the other way round. */
+/* All of tape W runs after all of tape B. So W may read a value that B replayed, but B none that W replayed. */
 static void lower_deferred(struct lower *l) {
     for (int i = l->n_steps - 1; i >= 0; i--)
         if (l->p->steps[l->steps[i]].op->defer_weight) emit_backward_weight(l, l->steps[i], TAPE_W);
@@ -345,7 +348,7 @@ static void lower_all(struct lower *l, bool split_weight) {
         if (in[i] >= 0) l->k->din[i] = lower_touch(l, l->gradient[in[i]], TAPE_B, l->k->tapes[TAPE_B].n);
 }
 
-/* Weights are gathered, or slots parked, a block before they are read. */
+/* Are weights gathered, or slots parked, one block before their use? */
 static bool must_look_ahead(const struct program *p) {
     for (int i = 0; i < p->n_params; i++)
         if (param_is_gathered(&p->params[i])) return true;

@@ -4,7 +4,7 @@
  *
  * A chunk is a run of consecutive blocks on one rank. Its tapes are what the rank does for one microbatch:
  *   F  forward rows       B  backward rows (replays, input gradients, weight gradients)
- *   W  deferred weight gradients, when a schedule splits them off; else they are in B and W is empty
+ *   W  deferred weight gradients, if the schedule splits them off; otherwise they are in B
  * A *value* is one buffer with a birth and a death on the time line F, B, W. Values that cross from one action to
  * another live in a *frame* (one a microbatch); the rest is *scratch* and is reused by every action.
  *
@@ -18,44 +18,45 @@
 
 enum tape_kind { TAPE_F, TAPE_B, TAPE_W, N_TAPES };
 
-/* Operand of a row: a value of the chunk, or one of these. */
+/* The index of a row's operand: a value of the chunk, or one of these constants. */
 enum { NO_VALUE = -1, RESIDENT = -2 /* the whole param, in its arena */ };
 
 struct row {
     enum row_kind kind;
-    int id;                    /* of the step; of the param for PARAM_AHEAD, _NEEDED, _DONE, GRAD_READY; of the slot
-                                * for PARK, UNPARK and COPIED, which copy in[0] to out[0] */
+    int id;                    /* of the step; of the param for PARAM_* and GRAD_READY; of the slot for PARK, UNPARK and
+                                * COPIED, which copy in[0] to out[0] */
     int in[MAX_IN], out[MAX_OUT], din[MAX_IN], dout[MAX_OUT], weight[MAX_WEIGHTS], dweight[MAX_WEIGHTS], work;
     unsigned accumulate;       /* bit i: din[i] += */
-    unsigned fresh;            /* bit i: dweight[i] holds nothing yet; a resident one in the step's first action only */
-    bool final;                /* GRAD_READY: completes the gradient, in the step's last action (gradients.c) */
-    int wait;                  /* the ROW_WAIT that ends this row; -1: it ends by itself */
-    /* One kernel for this row and the last of the `joined` rows that begin with it (join.c), or for this row alone
-     * (joined is 1); NULL: each by itself. */
+    unsigned fresh;            /* bit i: the row sets dweight[i]; if it is resident, in the first action only */
+    bool final;              /* GRAD_READY: the gradient is complete, if this is the step's last action (gradients.c) */
+    int wait;                  /* the ROW_WAIT that completes this row; -1: the row completes by itself */
+    /* The kernel that runs this row and the `joined` - 1 rows after it (join.c), or this row alone (joined is 1). NULL:
+     * each row runs its own kernel. */
     fused_kernel *fused;
     int joined;
-    int dying;                 /* the first of the storages that die in this row; -1: none */
+    int dying;                 /* index of the first storage that dies in this row; -1: none */
 };
 struct tape { int n; struct row *rows; };
 
-struct row_time { enum tape_kind tape; int row; };   /* row -1: before the first; n: after the last */
+struct row_time { enum tape_kind tape; int row; };   /* row -1: before the first row; n: after the last */
 struct value {
     const char *name;
     int64_t bytes;
     enum role role;
     struct row_time birth, death;
-    int storage;               /* values written over each other share one */
-    enum tier tier;            /* TIER_HOST: what is parked there */
+    int storage;               /* index; values that are written over each other have the same */
+    enum tier tier;            /* TIER_HOST: the storage of a parked value */
 };
 struct storage {
     int64_t bytes, offset;
     enum role role;
     struct row_time birth, death;
     enum tier tier;
-    int next_dying;            /* the next that dies in the same row; -1: it is the last */
+    int next_dying;            /* index of the next storage that dies in the same row; -1: none */
 };
 
-/* By the first and the last tape that touch a storage; parked values have frames of their own, in host memory. */
+/* The lifetime of a storage, by the first and the last tape that use it. Parked values have frames of their own, in
+ * host memory. */
 enum frame_class { FRAME_FB, FRAME_FW, FRAME_BW, PARKED_FB, PARKED_FW, N_FRAMES, SCRATCH };
 enum frame_class storage_class(const struct storage *);
 
@@ -66,24 +67,25 @@ struct chunk {
     int n_values, n_storages;
     struct value *values;
     struct storage *storages;
-    /* Values that cross the chunk's edges, by stream; NO_VALUE: none. One that only passes through is in and out. */
+    /* Values that cross the chunk's edges, by stream; NO_VALUE: none. A value that only passes through is in both
+     * arrays. */
     int in[MAX_STREAMS], out[MAX_STREAMS], din[MAX_STREAMS], dout[MAX_STREAMS];
     int data[N_DATA], loss;
-    int features, scores;              /* of clicks (struct program); scores: to the end of tape F */
-    int n_losses;                      /* other steps' terms of the loss (op->loss_out), if this rank counts it: */
-    struct loss_value *losses;         /* complete at the end of tape F */
-    enum tape_kind loss_tape;          /* at its end there is the loss, in training (all_in_backward); else TAPE_F */
+    int features, scores;              /* of a model of clicks (struct program); scores lives to the end of tape F */
+    int n_losses;                      /* terms of the loss that other steps compute (op->loss_out) */
+    struct loss_value *losses;         /* and that this rank counts; complete at the end of tape F */
+    enum tape_kind loss_tape;        /* in training the loss is complete at its end; TAPE_F unless op.all_in_backward */
     int64_t frame_bytes[N_FRAMES];                 /* of one microbatch; role act */
     int64_t scratch_bytes[N_TAPES][N_ROLES];       /* packed over the tape's rows, each role by itself */
-    int64_t scratch_floor[N_TAPES][N_ROLES];       /* the most that is alive at once: no packing can beat it */
+    int64_t scratch_floor[N_TAPES][N_ROLES];       /* the most bytes alive at once: no packing needs less */
 };
 
-/** Lower one chunk. split_weight: deferrable weight gradients go to tape W.
+/** Lower one chunk. split_weight: weight gradients that can be deferred go to tape W.
  *  @errors E_MEMORY  @collective{none} */
 enum status chunk_lower(const struct program *, int chunk, bool split_weight, struct chunk *out);
 void chunk_fini(struct chunk *);
 
-/* Where the operands of a row lie: a value of the chunk, a resident weight, a resident gradient. */
+/* Functions that return the address of a value of the chunk, of a resident weight, of a resident gradient. */
 struct addresses {
     const void *self;
     void *(*value)(const void *self, int value);
@@ -92,7 +94,7 @@ struct addresses {
 /** Put the addresses of a row's operands into the call of its step. */
 void row_bind(const struct row *, const struct addresses *, struct call *);
 
-/** Find the neighboring rows that one kernel can run, after chunk_lower: sets row.fused and row.joined (join.c). */
+/** Find the neighboring rows that one kernel can run, and set row.fused and row.joined (join.c). After chunk_lower. */
 void chunk_join(const struct program *, struct chunk *);
 
 /* ---- storage.c: values that may share bytes, and their offsets ---- */
@@ -100,16 +102,16 @@ void chunk_join(const struct program *, struct chunk *);
  *  @errors E_MEMORY */
 enum status chunk_place(const struct program *, struct chunk *);
 
-/* An interval of time that needs bytes; both ends included. */
+/* A buffer of `bytes` bytes that is alive from `from` to `to`, both included. */
 struct interval { int64_t bytes, offset; int from, to, id; };
 struct packing {
-    int64_t extent;            /* end of the highest byte */
-    int64_t floor;             /* the most bytes alive at one time, which nothing can beat */
-    int64_t looks;             /* the work: intervals and nodes of the tree that were visited */
+    int64_t extent;            /* bytes from 0 to the end of the highest interval */
+    int64_t floor;             /* the most bytes alive at one time: no packing needs less */
+    int64_t looks;             /* a count of the work: intervals and tree nodes visited */
 };
-/** Give every interval an offset such that those that overlap in time do not overlap in bytes: first fit, biggest
- *  first, among equals the earliest first. Offsets are multiples of what the device aligns to. Reorders x; ids come
- *  back in x[i].id.
+/** Give every interval an offset such that intervals that overlap in time do not overlap in bytes. First fit, biggest
+ *  first; of equal sizes the earliest first. Offsets are multiples of the device's alignment. Reorders x; x[i].id still
+ *  identifies each interval.
  *  @errors E_MEMORY  @collective{none} */
 enum status interval_pack(struct interval *x, int n, enum device_kind on, struct packing *out);
 

@@ -1,11 +1,12 @@
-/* Slots that wait in host memory (slot.park): the rows that copy them there and back.
+/* Slots that are kept in host memory between forward and backward (slot.park): the rows that copy them there and back.
  *
  *   F   block b ... | PARK x  block b + 1 ... | COPIED x        x: a slot that b's forward was the last to read
  *   B   UNPARK x  block b + 1 ... | COPIED x  block b ...       x: a slot that b's backward is the first to read
  *
- * PARK and UNPARK start a copy, COPIED waits for it; so each copy has a block to hide behind. A slot is three values:
- * one on the device until its COPIED in F, one in host memory from PARK to the COPIED in B, and a new one on the device
- * from UNPARK on. So between F and B it has no place on the device, and the planner packs all three like any others.
+ * PARK and UNPARK start a copy, and COPIED waits for it, so each copy overlaps with a block's computation. A slot is
+ * three values: one on the device until its COPIED in F, one in host memory from PARK to the COPIED in B, and a new one
+ * on the device from UNPARK on. So between F and B the slot takes no memory of the device. The planner packs all three
+ * values like any others.
  *
  * A slot is kept, replayed or parked. Replayed slots, and slots that no row of backward reads, are never copied. Inputs
  * of replays may be parked like all others.
@@ -17,7 +18,7 @@
 
 static bool is_view(const struct step *s) { return s->op->forward_alias == ALIAS_VIEW; }
 
-/* The slot whose value this one is: a view has none of its own. */
+/* The slot that has the value: a view has no value of its own, so it returns the slot that it is a view of. */
 static int slot_behind(const struct lower *l, int slot) {
     int from = l->producer[slot];
     return from >= 0 && is_view(&l->p->steps[from]) ? slot_behind(l, l->p->steps[from].in[0]) : slot;
@@ -53,7 +54,7 @@ void lower_note_read(struct lower *l, int slot, enum tape_kind tape) {
     l->recorded->slot_block[slot] = l->open_block[tape];
 }
 
-/* Does backward read what forward has made? Of a replayed slot it never does. */
+/* Is the slot parked? Not if backward replays it, because then it does not read forward's value. */
 static bool is_parked(const struct lower *l, int slot) {
     return l->p->slots[slot].park && l->activation[slot] >= 0 && l->ahead->slot_tape[slot] >= 0;
 }
@@ -84,7 +85,7 @@ void lower_park_end(struct lower *l) {
 
 void lower_park(struct lower *l, int block) {
     if (!l->ahead || block < 0) return;
-    lower_park_end(l);                                               /* the block has hidden those before it */
+    lower_park_end(l);                                               /* these copies have overlapped with the block */
     for (int i = 0; i < l->p->n_slots; i++)
         if (l->last_block[i] == block && is_parked(l, i)) start_copy(l, TAPE_F, i, l->activation[i], &l->parked[i]);
 }

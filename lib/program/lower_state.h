@@ -4,10 +4,10 @@
 
 #include "lib/program/lower.h"
 
-enum { CLOSED = NO_VALUE };   /* no window is open for the param */
+enum { CLOSED = NO_VALUE };   /* the state of a param without an open window */
 
-/* uses[tape][block][param]: the params that each block opens; next[tape][block]: the order of the blocks.
- * By slot: the first tape after forward that reads it, and the block that does; -1: none. */
+/* uses[tape][block][param]: does the block use the param? next[tape][block]: the block that comes next. slot_tape,
+ * slot_block: the tape after forward, and the block in it, that read the slot first; -1: none. */
 struct lookahead { bool *uses[N_TAPES]; int *next[N_TAPES], *slot_tape, *slot_block; };
 
 enum copy_state { COPY_NONE, COPY_STARTED, COPY_DONE };
@@ -15,22 +15,22 @@ enum copy_state { COPY_NONE, COPY_STARTED, COPY_DONE };
 struct lower {
     const struct program *p;
     struct chunk *k;
-    int *activation, *replayed, *gradient;       /* by slot: the value that holds it now, or NO_VALUE */
-    int *producer;                               /* by slot: the step that makes it, or -1 */
+    int *activation, *replayed, *gradient;       /* by slot: index of the value that holds it now, or NO_VALUE */
+    int *producer;                               /* by slot: index of the step that makes it, or -1 */
     int *weight_window[N_TAPES], *grad_window[N_TAPES];  /* by param: CLOSED, RESIDENT or a value */
-    int *weight_owner[N_TAPES];                  /* by param: the block that its window is open for */
-    bool *announced[N_TAPES];                    /* by param: PARAM_NEEDED has been emitted for that block */
-    int open_block[N_TAPES];                     /* which block is being emitted */
+    int *weight_owner[N_TAPES];                  /* by param: the block for which its window is open */
+    bool *announced[N_TAPES];                    /* by param: PARAM_NEEDED has been emitted for weight_owner */
+    int open_block[N_TAPES];                     /* the block whose rows are being emitted */
     struct lookahead *recorded;                  /* first pass: filled */
     const struct lookahead *ahead;               /* second pass: followed */
     int *steps, n_steps;                         /* the chunk's steps, in order */
-    /* By slot, lower_park.c: the last block whose forward reads it; its value in host memory, and the one back on the
+    /* By slot (lower_park.c): the last block whose forward reads it; its value in host memory, and its new value on the
      * device, or NO_VALUE; the state of its copy. */
     int *last_block, *parked, *unparked;
     enum copy_state *copy;
 };
 
-/* n entries of `initial`, to be freed; NULL without memory. */
+/* A table of n entries, each `initial`, which the caller frees; NULL: no memory. */
 int *lower_table(int n, int initial);
 
 /* lower_value: a new value, born at this row. lower_touch: this row uses the value, which lives at least until here.
@@ -44,25 +44,25 @@ struct row *lower_row(struct lower *, enum tape_kind, enum row_kind, int id);
 void lower_window_enter(struct lower *, enum tape_kind, int block);
 /* End the block: close the windows of its gradients, and of weights that were not opened for the next block. */
 void lower_windows_close(struct lower *, enum tape_kind);
-/* A row of the open block is about to use the param. */
+/* Open the param's window, if it is closed: the next row of the open block uses the param. */
 void lower_weight_open(struct lower *, enum tape_kind, int param);
-/* The operand in which a param's gradient is added up, for operand i of row r at `at`. */
+/* The operand in which row r of tape index `at` adds up its i-th param's gradient. */
 int lower_grad_open(struct lower *, enum tape_kind, int param, struct row *r, int i, int at);
 
 /* ---- lower_park.c ---- */
 bool lower_park_init(struct lower *);            /* false: no memory */
 void lower_park_fini(struct lower *);
-/* Once producers are known: find the block that reads each slot last. */
+/* Find the block that reads each slot last. Called once the slots' producers are set. */
 void lower_park_begin(struct lower *);
-/* Forward leaves this block: slots without a later reader there go to host memory. */
+/* At the end of a block's forward: start to copy the slots that no later block of forward reads to host memory. */
 void lower_park(struct lower *, int block);
-/* Forward ends: no copy is in flight any more. */
+/* At the end of forward: wait for all copies in flight. */
 void lower_park_end(struct lower *);
-/* Before backward reaches this block: start the copies of the slots that it reads. */
+/* Before backward reaches a block: start to copy the slots that it reads back to the device. */
 void lower_unpark(struct lower *, enum tape_kind, int block);
-/* A row of backward is about to read the slot. @return its value there */
+/* Called before a row of backward reads a parked slot. @return the slot's new value on the device */
 int lower_unparked(struct lower *, int slot, enum tape_kind);
-/* The same in the pass that records: the slot is read. */
+/* For the first pass: record that backward reads the slot. */
 void lower_note_read(struct lower *, int slot, enum tape_kind);
 
 /* Allocate the tables for a program's blocks; false: no memory. */

@@ -1,9 +1,9 @@
-/* Parameter windows. The first row of a block that uses a param is preceded by PARAM_NEEDED, the block ends with
- * GRAD_READY and PARAM_DONE. For a resident param these are only events; for a sharded one they bound the life of the
- * gathered copy, which is then a value like any other. Its life starts a block earlier, with PARAM_AHEAD, so that
- * gathering hides behind the block before. A resident param whose shards other ranks update is announced a block
- * earlier, too, but in forward alone: backward still has the gathered param. A first pass of lowering, without looking
- * ahead, records the params that each block uses. */
+/* Parameter windows. PARAM_NEEDED comes before the first row of a block that uses a param; GRAD_READY and PARAM_DONE
+ * come at the end of the block. For a resident param these are only events; for a sharded one they bound the life of
+ * the gathered copy, which is then a value like any other. Its life starts a block earlier, with PARAM_AHEAD, so that
+ * gathering hides behind the block before. A resident param whose shards other ranks update is also announced a block
+ * earlier, but only in forward, because backward still has the gathered param. Lowering runs twice: the first pass,
+ * without PARAM_AHEAD, records the params that each block uses. */
 #include "lib/program/lower_state.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void weight_close(struct lower *l, enum tape_kind tape, int param) {
     l->announced[tape][param] = false;
 }
 
-/* The block is done: all its gradients, and the weights that were not opened for the next one. */
+/* Close the windows of the block's gradients, and of the weights that are not open for the next block. */
 void lower_windows_close(struct lower *l, enum tape_kind tape) {
     for (int i = 0; i < l->p->n_params; i++) {
         grad_close(l, tape, i);
@@ -39,7 +39,7 @@ static bool is_gathered(const struct lower *l, enum tape_kind tape, int param) {
     return is_sharded(l, param) || (tape == TAPE_F && param_is_gathered(&l->p->params[param]));
 }
 
-/* Open a param's window for a block; a sharded one becomes a value, and PARAM_AHEAD may start to fill it. */
+/* Open a param's window for a block. A sharded param gets a value, and PARAM_AHEAD may start to fill it. */
 static void window_open(struct lower *l, enum tape_kind tape, int param, int block) {
     const struct param *w = &l->p->params[param];
     int *window = &l->weight_window[tape][param], at = l->k->tapes[tape].n;
@@ -50,7 +50,7 @@ static void window_open(struct lower *l, enum tape_kind tape, int param, int blo
     if (is_gathered(l, tape, param)) lower_row(l, tape, ROW_PARAM_AHEAD, param)->weight[0] = *window;
 }
 
-/* Open all windows of a block that the block fills. */
+/* Open the windows of the params that a block is the next to use. */
 static void open_ahead(struct lower *l, enum tape_kind tape, int block) {
     for (int i = 0; block >= 0 && i < l->p->n_params; i++)
         if (is_gathered(l, tape, i) && l->ahead->uses[tape][block * l->p->n_params + i]) window_open(l, tape, i, block);
@@ -63,13 +63,12 @@ void lower_window_enter(struct lower *l, enum tape_kind tape, int block) {
     if (tape == TAPE_F) lower_park(l, before);
     l->open_block[tape] = block;
     if (l->recorded && before >= 0) l->recorded->next[tape][before] = block;
-    if (l->ahead && before < 0) open_ahead(l, tape, block);          /* nothing hides the first block's: those first */
+    if (l->ahead && before < 0) open_ahead(l, tape, block);          /* no earlier block overlaps with these */
     if (l->ahead) open_ahead(l, tape, l->ahead->next[tape][block]);
     if (l->ahead && before < 0) lower_unpark(l, tape, block);
     if (l->ahead) lower_unpark(l, tape, l->ahead->next[tape][block]);
 }
 
-/* A row of the open block is about to use the param. */
 void lower_weight_open(struct lower *l, enum tape_kind tape, int param) {
     int block = l->open_block[tape];
     if (l->recorded) l->recorded->uses[tape][block * l->p->n_params + param] = true;
@@ -80,8 +79,8 @@ void lower_weight_open(struct lower *l, enum tape_kind tape, int param) {
     l->announced[tape][param] = true;
 }
 
-/* Where the gradient of a param is added up: its place in the grad arena, or a fresh value that is scattered at
- * GRAD_READY. */
+/* The operand in which a param's gradient is added up: its place in the grad arena, or a new value, which is
+ * reduce-scattered at GRAD_READY. */
 int lower_grad_open(struct lower *l, enum tape_kind tape, int param, struct row *r, int i, int at) {
     const struct param *w = &l->p->params[param];
     int *window = &l->grad_window[tape][param];

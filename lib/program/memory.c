@@ -11,8 +11,8 @@ static void set(struct param *w, enum fixed_array at, bool there, struct param_a
     w->arrays[at].copies = !there ? 0 : a.copies ? a.copies : 1;
 }
 
-/* A table's records of every microbatch of the steps whose updates wait, and of this one, lie last: dp sends gradients
- * as they lie. */
+/* A table keeps the records of all microbatches of this step, and of the steps whose updates wait. They lie last in the
+ * arena, because dp sends the other gradients as one stretch. */
 static void set_grad(struct param *w, int n_microbatches) {
     if (w->update == UPDATE_ROWS)
         set(w, ARRAY_GRAD, true, (struct param_array){.name = "grad", .n = n_microbatches * (w->delay + 1) *
@@ -22,7 +22,7 @@ static void set_grad(struct param *w, int n_microbatches) {
                            w->grad_residence), .dtype = w->grad_type.dtype, .role = ROLE_GRAD, .tier = w->grad_tier});
 }
 
-/* One more gradient of another param has no weight, and no states. */
+/* With --sums fixed, a weight's additional gradient has neither weight nor states. */
 static void set_fixed(struct param *w, const struct optimizer *o, const struct schedule *s) {
     bool stored = param_is_stored(w), has_states = stored && param_is_dense(w);
     struct param_array state = {.n = param_state_n(w), .dtype = w->state_dtype, .role = ROLE_OPTIM,
@@ -40,7 +40,7 @@ static void set_fixed(struct param *w, const struct optimizer *o, const struct s
 }
 
 /* ---- arrays: one behind the other, in table order ---- */
-/* In a file an array begins at a page and ends with one. */
+/* On disk an array begins at a page boundary and ends at one. */
 static void place(struct param_array *a, enum device_kind device, struct memory_plan *m) {
     const enum device_kind on[N_TIERS] = {device, DEVICE_CPU, DEVICE_DISK};
     int64_t *end = &m->bytes[a->tier][a->role], bytes = param_array_bytes(a);
@@ -76,8 +76,8 @@ int memory_first_microbatch(const struct memory_plan *m, int chunk) {
     return 0;
 }
 
-/* Does this action open (or close) frames of the class? A frame opens when its input lands, so at a receive if there is
- * one. */
+/* Does this action open (or close) frames of the class? A frame opens when its input arrives: at the receive, if there
+ * is one. */
 static bool opens(enum frame_class c, enum action_kind k) {
     return c == FRAME_BW ? k == RECV_B || k == ACTION_B : k == RECV_F || k == ACTION_F;
 }
@@ -93,7 +93,7 @@ static void frame_intervals(const struct chunk *chunks, const struct schedule *s
         for (enum frame_class c = 0; c < N_FRAMES; c++) {
             struct interval *frame = &x[frame_index(m, c, a->chunk, a->microbatch % m->n_microbatches)];
             frame->bytes = chunks[a->chunk].frame_bytes[c];
-            if (s->n_frames) {                                       /* taken in turns, without an end */
+            if (s->n_frames) {                 /* microbatches take these frames in turns, so a frame is always alive */
                 frame->from = 0, frame->to = s->n;
                 continue;
             }
@@ -107,7 +107,7 @@ static bool is_parked(const struct memory_plan *m, int frame) {
     return frame / (m->n_chunks * m->n_microbatches) >= PARKED_FB;
 }
 
-/* The frames of one tier, of all n, from base on. @errors E_MEMORY */
+/* Pack the frames of one tier (n frames are of both tiers); offsets start at base. @errors E_MEMORY */
 static enum status pack_frames(const struct interval *all, int n, bool parked, enum device_kind on, int64_t base,
                                struct memory_plan *m, struct packing *out) {
     struct interval *x = malloc(((size_t)n + 1) * sizeof *x);
@@ -149,7 +149,7 @@ static void plan_scratch(const struct chunk *chunks, struct memory_plan *m) {
                     m->scratch_bytes[r] = chunks[k].scratch_bytes[t][r];
 }
 
-/* A slot's places: the largest of each stream, one behind the other. */
+/* Place the streams of a ring's slot one after the other, each with the size of its largest message. */
 static void place_streams(const int64_t largest[MAX_STREAMS], struct stage_ring *ring) {
     for (int i = 0; i < MAX_STREAMS; i++) {
         if (!largest[i]) continue;
@@ -178,7 +178,7 @@ static void plan_ring(const struct chunk *chunks, const struct schedule *s, int 
     if (ring->slots) *end = ring->offset + (ring->slots - 1) * arena_align(ring->bytes) + ring->bytes;
 }
 
-/* comm: [ gathered params | a ring a channel | what techniques asked for ] */
+/* The comm arena: [ gathered params | one ring for each channel | the techniques' buffers ]. */
 static void plan_comm(const struct chunk *chunks, const struct schedule *s, enum device_kind on,
                       int64_t technique_bytes, struct memory_plan *m) {
     int64_t end = m->scratch_bytes[ROLE_COMM];

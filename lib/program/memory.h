@@ -15,35 +15,36 @@
 #include "lib/program/schedule.h"
 
 struct memory_plan {
-    int64_t bytes[N_TIERS][N_ROLES]; /* planned peak by role; in host memory and on disk: of offloaded arrays */
+    int64_t bytes[N_TIERS][N_ROLES]; /* planned peak by role; tiers host and disk: of offloaded arrays */
     int64_t scratch_bytes[N_ROLES];  /* part of it: scratch */
-    int64_t scratch_offset[N_ROLES]; /* where it starts: 0; in work after the run's numbers, which are always written */
+    int64_t scratch_offset[N_ROLES]; /* start of a role's scratch: 0; in work the end of run_bytes */
     int64_t frames_floor;            /* most frame bytes alive at once */
-    int n_chunks, n_microbatches;    /* n_microbatches: frames that microbatches take turns in (schedule_frames) */
+    int n_chunks, n_microbatches;    /* n_microbatches: number of frames that microbatches use in turns */
     int64_t *frame_offset;           /* [class][chunk][microbatch] in the act arena; -1: no such frame */
-    /* comm: a ring of staging buffers for each channel that this rank sends on; a buffer has a place for each stream */
+    /* In role comm: a ring of staging buffers for each channel on which this rank sends. Each buffer has room for every
+     * stream. */
     struct stage_ring { int slots; int64_t offset, bytes, stream[MAX_STREAMS]; } ring[N_CHANNELS];
-    int64_t technique_offset;        /* comm: where the techniques' part starts */
-    int64_t run_bytes;               /* work: of the run's own numbers, at the arena's start */
+    int64_t technique_offset;        /* in role comm: start of the techniques' buffers */
+    int64_t run_bytes;               /* in role work: size of the run's own numbers, which come first */
 };
 
-/** First half: places for params (as many versions as the schedule keeps), gradients and optimizer states; sets the
- *  params' offsets and starts *out. @collective{none} */
+/** First half of the plan: place the params (as many versions as the schedule keeps), gradients and optimizer states,
+ *  and start *out. @collective{none} */
 void memory_plan_params(struct program *, const struct schedule *, struct memory_plan *out);
-/** Second half: everything else. technique_comm_bytes: the techniques' part of the comm arena, which depends on the
- *  first half; run_work_bytes: the run's part of the work arena.
+/** Second half of the plan: place everything else. technique_comm_bytes: the techniques' part of the comm arena, which
+ *  depends on the first half; run_work_bytes: the run's part of the work arena.
  *  @errors E_MEMORY  @collective{none} */
 enum status memory_plan_rest(const struct program *, const struct chunk *chunks, const struct schedule *,
                              int64_t technique_comm_bytes, int64_t run_work_bytes, struct memory_plan *);
 void memory_plan_fini(struct memory_plan *);
 
-/** Bytes of the copy (role "save", host memory) of this rank's share of the program, from which a checkpoint is written
- *  during training; the techniques' arrays (struct bill) are at its end. */
+/** Bytes of the host copy (role "save") of this rank's part of the program. A checkpoint is written from this copy
+ *  while training goes on. The techniques' arrays (struct bill) are at its end. */
 int64_t memory_save_bytes(const struct program *, int64_t technique_save_bytes);
 
-/** Where in the act arena the frame of a chunk's microbatch lies, in bytes; -1: it has none. */
+/** The offset, in bytes, of a frame in the act arena; -1: the microbatch has no such frame in this chunk. */
 int64_t memory_frame(const struct memory_plan *, enum frame_class, int chunk, int microbatch);
-/** The first microbatch that has frames in this chunk. */
+/** The first microbatch that has a frame in this chunk. */
 int memory_first_microbatch(const struct memory_plan *, int chunk);
 
 #endif

@@ -1,7 +1,7 @@
 /* Packing intervals of time into bytes. Used for the rows of a tape and for the frames of a schedule.
  *
  * First fit, biggest first; among equals the earliest first. For intervals of one size this is optimal (it is interval
- * colouring, greedy by start); for mixed sizes it is a heuristic, and `floor` says how far from the bound it ended.
+ * colouring, greedy by start); for mixed sizes it is a heuristic, and `floor` is the lower bound.
  *
  * A step may have a million frames, so not all are compared with all:
  *   the biggest   meet only each other. One sweep over the time line gives each the lowest slot that is free: n log n
@@ -32,12 +32,13 @@ struct pack {
     struct interval *x;
     int n, n_biggest;
     enum device_kind on;
-    struct edge *edges;                  /* [2 n] in the order of time */
-    int *by_start, *start;               /* [n] intervals in the order of their starts; where each is in that order */
-    int *latest, n_leaves;               /* the tree: [1] is the root, [n_leaves + k] is by_start[k]. The latest `to` of
-                                          * all below that have a place; INT_MIN: none has */
-    int *free_slots, n_free;             /* a heap: the lowest first */
-    struct interval **met;               /* those that overlap the one that is looked at */
+    struct edge *edges;                  /* [2 n] the intervals' begins and ends, in order of time */
+    int *by_start, *start;               /* [n] intervals in the order of their starts, and those starts */
+    int *latest, n_leaves;               /* the tree: the root is [1], the leaf of by_start[k] is [n_leaves + k]. A
+                                          * node's number is the latest `to` below it, of intervals with a place;
+                                          * INT_MIN: none */
+    int *free_slots, n_free;             /* a heap of free slots, the lowest one first */
+    struct interval **met;               /* placed intervals that overlap in time with the current one */
     int n_met;
     struct packing *result;
 };
@@ -97,7 +98,7 @@ static void swap(int *a, int *b) {
 }
 
 static void give_slot(struct pack *p, int slot) {
-    int *heap = p->free_slots - 1, at = ++p->n_free; /* heap[1] is the lowest; below heap[k]: [2k] and [2k + 1] */
+    int *heap = p->free_slots - 1, at = ++p->n_free; /* heap[1] is the lowest; children of k: 2k, 2k + 1 */
     heap[at] = slot;
     for (; at > 1 && heap[at] < heap[at / 2]; at /= 2, p->result->looks++) swap(&heap[at], &heap[at / 2]);
 }
@@ -113,7 +114,7 @@ static int take_slot(struct pack *p) {
     return lowest;
 }
 
-/* Along the time line: slots for the biggest, and the most bytes that are alive at once. */
+/* Go along the time line: give the biggest intervals their slots, and find the most bytes that are alive at once. */
 static void sweep(struct pack *p) {
     int64_t slot_bytes = arena_align_on(p->on, p->x[0].bytes), alive = 0;
     int n_slots = 0;
@@ -128,7 +129,8 @@ static void sweep(struct pack *p) {
 }
 
 /* ---- the others ---- */
-/* Collect those below the node that have a place and overlap x: by_start[first] is the node's first. */
+/* Collect the intervals below a tree node that have a place and overlap x in time. by_start[first] is the node's first
+ * interval. */
 static void meet(struct pack *p, const struct interval *x, int node, int first, int n_leaves) {
     p->result->looks++;
     if (p->latest[node] < x->from || p->x[p->by_start[first]].from > x->to) return;
@@ -145,7 +147,7 @@ static int lower(const void *a, const void *b) {
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* The lowest offset at which x meets none of those that have a place. */
+/* The lowest offset at which x overlaps no placed interval. */
 static int64_t first_fit(struct pack *p, const struct interval *x) {
     int64_t at = 0;
     p->n_met = 0;

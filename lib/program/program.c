@@ -1,4 +1,4 @@
-/* Building the tables, and inferring what follows from them. */
+/* The tables of a program: how they grow, and the fields that are inferred from them. */
 #include "lib/program/program.h"
 
 #include "lib/base/grow.h"
@@ -28,7 +28,7 @@ void program_copy(const struct program *p, const struct mesh_place *place, struc
 }
 
 /* ---- leaving out ---- */
-/* Old numbers to new ones; what has no mark gets -1. @return how many have */
+/* Number the marked entries 0, 1, ...; an entry without a mark gets -1. @return how many are marked */
 static int number_marked(int *marks, int n) {
     int used = 0;
     for (int i = 0; i < n; i++) marks[i] = marks[i] ? used++ : -1;
@@ -110,7 +110,7 @@ bool block_gives(const struct block *b, int slot) {
 }
 
 int program_insert(struct program *p, int at, const struct step *step) {
-    struct step copy = *step;                                        /* step may point into the table that moves */
+    struct step copy = *step;                           /* `step` may point into the table, which moves when it grows */
     p->steps = table_grow(p->steps, p->n_steps, sizeof *p->steps);
     memmove(p->steps + at + 1, p->steps + at, (size_t)(p->n_steps - at) * sizeof copy);
     p->steps[at] = copy;
@@ -135,7 +135,7 @@ static void params_settle(struct program *p) {
     for (int i = 0; i < p->n_params; i++) {
         struct param *w = &p->params[i];
         w->grad_type.shape = w->type.shape;
-        if (w->shard_axis) continue;                                 /* a rewrite has sharded it, and sets these */
+        if (w->shard_axis) continue;                            /* a rewrite has sharded it, and has set these fields */
         w->own_first = 0;
         w->own_n = w->present && !p->forward_only ? type_n(&w->type) : 0;
     }
@@ -193,7 +193,7 @@ const struct param_array *param_saved(const struct param *w, int i) {
 
 int64_t param_resident_n(const struct param *w, enum residence at) {
     if (at == RESIDENT_NONE) return 0;
-    if (at == RESIDENT_OWN) return w->shard_n;                       /* one size on every rank: even gathers */
+    if (at == RESIDENT_OWN) return w->shard_n;               /* same size on every rank, so that all-gathers are even */
     return w->padded_n ? w->padded_n : type_n(&w->type);
 }
 int64_t param_waiting_n(const struct param *w) {
@@ -227,7 +227,7 @@ static void count_uses(struct program *p) {
     for (int i = 0; i < p->n_steps; i++)
         for (int k = 0; k < p->steps[i].n_weight; k++) p->params[p->steps[i].weight[k]].uses++;
     for (struct param *w = p->params; w < p->params + p->n_params; w++)
-        if (w->uses > w->model_uses) w->model_uses = w->uses;        /* before a pipeline is cut */
+        if (w->uses > w->model_uses) w->model_uses = w->uses; /* keep the count of the whole model, before pp cuts it */
 }
 
 static void infer_reduce(struct program *p) {
@@ -242,13 +242,13 @@ static void infer_reduce(struct program *p) {
     }
 }
 
-/* The rank that counts these targets counts their loss. */
+/* If several ranks compute the loss of the same targets, only one of them counts it. */
 bool program_counts_loss(const struct program *p) {
     int targets = p->data[DATA_TARGETS];
     return targets >= 0 && mesh_speaks(shape_cuts(&p->slots[targets].type.shape), &p->place);
 }
 
-/* As if its replica were the only one. */
+/* Is this the rank that counts the param, if its replica is taken as the only one? */
 static bool counts_in_replica(const struct program *p, const struct param *w, unsigned cut) {
     struct mesh_place within = mesh_in_first_replica(&p->place);
     return mesh_speaks(cut, &within) && mesh_is_first(w->shared, &within);
@@ -269,7 +269,7 @@ static void set_slot_type(struct program *p, const struct step *s, int slot, con
 }
 
 static void note_record(struct program *p, const struct step *s) {
-    const struct call c = program_call(p, s);                        /* once more: its outputs have their types now */
+    const struct call c = program_call(p, s);                      /* call it again: the outputs have their types now */
     p->params[s->weight[0]].record_bytes = s->op->record(&c);
 }
 

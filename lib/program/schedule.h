@@ -1,12 +1,12 @@
-/* The schedule: this rank's actions of a step, in order. Pure functions make it (pp/, or schedule_accumulate below);
- * the executor, the memory planner, the simulator and the charts read the same table. */
+/* The schedule: this rank's actions of a step, in order. Pure functions make it: those of pp/, or schedule_accumulate.
+ * The executor, the memory planner, the simulator and the charts read the same table. */
 #ifndef TRIVIUM_PROGRAM_SCHEDULE_H
 #define TRIVIUM_PROGRAM_SCHEDULE_H
 
 #include "lib/base/status.h"
 #include "lib/program/lower.h"
 
-/* The first three are the tapes. A receive stands directly before the action that reads it. */
+/* The first three run the tapes F, B and W. A receive comes immediately before the action that reads it. */
 enum action_kind { ACTION_F = TAPE_F, ACTION_B = TAPE_B, ACTION_W = TAPE_W, SEND_F, RECV_F, SEND_B, RECV_B, N_ACTIONS };
 const char *action_name(enum action_kind);
 static inline bool action_is_compute(enum action_kind k) { return k <= ACTION_W; }
@@ -14,18 +14,18 @@ static inline bool action_is_compute(enum action_kind k) { return k <= ACTION_W;
 struct action {
     enum action_kind kind;
     int chunk, microbatch;
-    int age;               /* it reads weights this many updates older than the newest */
-    int nth;               /* number of runs of this chunk's tape before it in the step (gradients.c) */
-    bool first, last;      /* the step's first and last run of this chunk's tape (gradients.c); false for transfers */
+    int age;               /* number of updates by which the weights that it reads are older than the newest */
+    int nth;               /* how often the step has run this chunk's tape before (gradients.c) */
+    bool first, last;      /* the step's first and last run of the chunk's tape (gradients.c); false for transfers */
 };
 static inline struct action action_of(enum action_kind kind, int chunk, int microbatch) {
     return (struct action){.kind = kind, .chunk = chunk, .microbatch = microbatch};
 }
 
-/* The edge from a chunk to its neighbor in the model: the next virtual stage, or the one before. rank: along AXIS_PP;
- * -1: the model ends here; this rank's own: handed over in memory, on no wire. A message travels on channel
- * way + (backward ? 1 : 0); way is 0 where stages follow each other along the ranks, 2 against them. So each channel
- * into a rank has one sender, and its messages are received in the order in which they were sent. */
+/* The edge from a chunk to its neighbor in the model: the next virtual stage, or the one before. rank: of the neighbor,
+ * along AXIS_PP; -1: the chunk is at the model's end; this rank itself: the message is copied in memory. The message's
+ * channel is way + (backward ? 1 : 0). way is 0 if the next stage is on the next rank, 2 if it is on the rank before.
+ * So each channel into a rank has one sender, and its messages are received in the order in which they were sent. */
 struct hop { int rank, chunk, way; };
 enum { HOP_NEXT, HOP_BEFORE, N_CHANNELS = 4 };
 
@@ -33,56 +33,57 @@ struct schedule {
     int n;
     struct action *actions;
     int n_microbatches;    /* of a step */
-    /* Without a flush (asynchronous): the first n_fill actions come once, the others in every step, and microbatch
-     * n_microbatches + 1 is the next step's second. When one rank ends its step, another may have begun n_ahead
-     * microbatches of the next. n_versions of the weights are kept, for actions with an age. 0: a step is the whole
-     * table, and begins when the one before has ended. */
+    /* Without a flush (asynchronous pipelines) the first n_fill actions run once, the others in every step;
+     * microbatches are numbered on into the next step. When one rank ends its step, another may have begun n_ahead
+     * microbatches of the next. n_versions of the weights are kept, for actions with an age. All 0: there is a
+     * flush, so a step runs the whole table after the step before has ended. */
     int n_fill, n_frames, n_ahead, n_versions;
-    int rank;              /* along AXIS_PP, whose schedule it is */
-    int n_ways;            /* of any rank's messages: 0 none, 1 along the ranks, 2 against them, too */
-    int n_pipes;           /* 2: two directions, and chunk k of each rank is of pipe k; 0 and 1: one */
-    struct hop (*hops)[2]; /* by chunk; NULL: nothing is sent */
-    bool split_weight;     /* weight gradients are actions of their own */
-    /* A step may begin before the last update is known to be right (lib/run/update.h). The update is checked after the
-     * first n_early actions, all forwards; if it was wrong they run again. under_way: messages per channel that are in
-     * flight to this rank then, from other ranks' early actions. */
+    int rank;              /* of the rank whose schedule this is, along AXIS_PP */
+    int n_ways;           /* directions in which ranks send: 0 none, 1 to the next rank, 2 to the rank before as well */
+    int n_pipes;           /* 2: two directions, and chunk k of a rank belongs to pipeline k; 0 or 1: one */
+    struct hop (*hops)[2]; /* [chunk][forward, backward]; NULL: nothing is sent */
+    bool split_weight;     /* weight gradients run as actions of their own */
+    /* A step may begin before the last update is checked (lib/run/update.h). The check comes after the first n_early
+     * actions, all forward; if the update was wrong, these actions run again. under_way: for each channel, the messages
+     * from other ranks' early actions that are then in flight to this rank. */
     bool validates;
     int n_early, under_way[N_CHANNELS];
-    int send_depth;        /* staging buffers that a used channel needs for a run without deadlock */
+    int send_depth;        /* staging buffers of a channel, so that a run cannot deadlock */
 };
 
 /** Add an action at the end. */
 void schedule_add(struct schedule *, enum action_kind, int chunk, int microbatch);
 void schedule_fini(struct schedule *);
-/** A copy, for the caller to free. */
+/** Copy a schedule; the caller frees the copy. */
 void schedule_copy(const struct schedule *, int n_chunks, struct schedule *out);
-/** Where the other end of a send or receive is, and on which channel it travels. */
+/** The other end of a send or receive, and the way of its channel. */
 struct hop schedule_hop(const struct schedule *, const struct action *transfer);
 int schedule_channel(const struct schedule *, const struct action *transfer);
-/** The values that it moves, by stream, each a message of its own, in this order; and the sum of their bytes. */
+/** The values that a transfer moves, by stream, each a message of its own, in this order; and the sum of their
+ *  bytes. */
 const int *chunk_moves(const struct chunk *, enum action_kind transfer);
 int64_t chunk_moved_bytes(const struct chunk *, enum action_kind transfer);
 
-/** Sample b of microbatch m is number first + b of a step's batch, which n replicas share; this is replica d of them:
- *  first = (m n + d) B, for microbatches of B samples. */
+/** The number, in a step's batch, of the first sample of replica d's microbatch m: (m n + d) B, for n replicas and
+ *  microbatches of B samples. */
 static inline int64_t schedule_first_sample(int64_t m, int64_t d, int64_t n, int64_t B) { return (m * n + d) * B; }
 
-/** Frames that microbatches take turns in, and versions of the weights. */
+/** The number of frames that microbatches use in turns; the number of versions of the weights. */
 static inline int schedule_frames(const struct schedule *s) { return s->n_frames ? s->n_frames : s->n_microbatches; }
 static inline int schedule_versions(const struct schedule *s) { return s->n_versions ? s->n_versions : 1; }
-/** Does the microbatch pass this chunk? Of two pipes the first has the first half of the microbatches. */
+/** Does the microbatch pass through this chunk? Of two pipelines, the first gets the first half of the microbatches. */
 bool schedule_passes(const struct schedule *, int chunk, int microbatch);
 
-/* An iterator over the rows of a step, in order. Begin with {0}; action: that of the last row returned. ends: visit
- * only actions that are the first or the last of their tape (gradients.h). */
+/* An iterator over the rows of a step, in order. Begin with {0}. action: the action of the row that was returned last.
+ * ends: visit only the first and the last action of each tape (gradients.h). */
 struct row_walk { const struct action *action; int next_action, next_row; bool ends; };
 /** @return the next row; NULL: there is none */
 struct row *schedule_next_row(const struct schedule *, const struct chunk *, struct row_walk *);
 /** How many there are. */
 size_t schedule_n_rows(const struct schedule *, const struct chunk *);
 
-/** One stage: forward, backward, microbatch by microbatch (gradient accumulation).
- *  @errors none: the type is that of every schedule */
+/** The schedule of one stage: forward and backward of each microbatch in turn (gradient accumulation).
+ *  @errors none: the return type is that of every schedule function */
 enum status schedule_accumulate(int n_microbatches, struct schedule *out);
 
 #endif

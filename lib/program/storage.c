@@ -1,7 +1,7 @@
-/* From values to bytes: which values may be written over each other, and where each storage lies.
+/* Storage of values: which values may be written over each other, and at which offset each storage lies.
  *
  * An in-place op writes its result over its operand. That is allowed when the operand dies in that very row, the result
- * is born there, and both have the same size and role. It is decided here, after all lifetimes are known, so an op only
+ * is born there, and both have the same size and role. This file decides it, after all lifetimes are known; an op only
  * declares that its kernel can work in place. Backward may also write over activations that it reads: then the bytes of
  * a frame become a gradient (the logits, the largest tensor of all, become dlogits). */
 #include "lib/program/lower.h"
@@ -18,13 +18,13 @@ static void share(struct chunk *k, int operand, int result, struct row_time now)
     struct storage *s = &k->storages[from->storage];
     if (from->bytes != to->bytes || from->role != to->role || !same_time(to->birth, now)) return;
     if (later(from->death, now) || later(s->death, now)) return;
-    k->storages[to->storage].bytes = 0;                              /* the result's own storage is not needed */
+    k->storages[to->storage].bytes = 0;                /* the result is in the operand's storage, so its own is empty */
     to->storage = from->storage;
     s->death = to->death;
 }
 
-/* What an asynchronous row touches stays alive until its wait. After sharing: an operand written in place flies as the
- * result does. */
+/* Operands of an asynchronous row stay alive until its wait. Called after storages are shared, so that this holds for
+ * an operand that is written in place. */
 static void keep_until_wait(struct chunk *k, const struct row *r, enum tape_kind tape) {
     const int flying[] = {r->dout[0], r->din[0], r->work};
     struct row_time end = {tape, r->wait};
@@ -60,7 +60,8 @@ static void make_storages(const struct program *p, struct chunk *k) {
         for (int i = 0; i < k->tapes[t].n; i++) share_row(p, k, t, i);
 }
 
-/* Where values are painted as they die, every row asks which: looking through all was a sixth of the tests' time. */
+/* List the storages that die in each row, for painting. To search all storages at every row took a sixth of the tests'
+ * time. */
 static void list_dying(struct chunk *k) {
     for (enum tape_kind t = 0; t < N_TAPES; t++)
         for (int i = 0; i < k->tapes[t].n; i++) k->tapes[t].rows[i].dying = -1;
@@ -80,7 +81,7 @@ enum frame_class storage_class(const struct storage *s) {
     return s->death.tape == TAPE_B ? FRAME_FB : FRAME_FW;
 }
 
-/* All values of a frame are alive together at the boundary they cross, so they simply lie side by side. */
+/* All values of a frame are alive at the same time, between two tapes, so they lie side by side. */
 static void place_frames(enum device_kind on, struct chunk *k) {
     for (int i = 0; i < k->n_storages; i++) {
         struct storage *s = &k->storages[i];

@@ -45,7 +45,7 @@ static enum status refuse_order(const struct action *a) {
                 a->microbatch);
 }
 
-/* Do a chunk's microbatches come from first to last, or the other way round? a: of two, the later. */
+/* Do a chunk's microbatches run in rising or in falling order? a: the later of two actions. */
 static bool is_in_order(const struct action *before, const struct action *a, int *way) {
     int now = a->microbatch - before->microbatch;
     bool ok = (now == 1 || now == -1) && (*way == 0 || *way == now);
@@ -68,7 +68,8 @@ static enum status check_order(const struct schedule *s, int chunk, enum tape_ki
 
 static const char WAITING[] = "waiting sums";
 
-/* The sums of a gradient that wait for others, behind all gradients: dp sends those as they lie. */
+/* Add the array for partial sums of a gradient that wait for others. It comes after all gradients, because dp sends
+ * those as one stretch. */
 static enum status add_waiting(struct program *p, int param, int levels) {
     const struct param *w = &p->params[param];
     return program_add_array(p, param, &(struct param_array){

@@ -1,8 +1,8 @@
 /* --sums fixed: the same bits in every layout.
  *
- * Floating-point addition is not associative, so the result of a sum depends on the order of adding. A layout is an
- * order: dp adds replicas' gradients, tp parts of products, microbatches one after the other. With fixed sums every
- * layout adds as the widest one does:
+ * Floating-point addition is not associative, so the result of a sum depends on the order of adding. Each layout has
+ * its own order: dp adds replicas' gradients, tp adds parts of products, and microbatches are added one after the
+ * other. With fixed sums every layout adds in the order of the widest layout:
  *
  *   a leaf    a part that no layout divides: one sample of the batch, or where sp may cut the tokens, as many as one
  *             of 8 tp ranks would have; of a product that tp cuts, as much as such a rank would sum (struct axis,
@@ -40,24 +40,25 @@
 #include "lib/comm/sums_rows.h"
 #include "lib/program/schedule.h"
 
-/** Give every use of a weight but its first a param of its own, which has a gradient and nothing else
- *  (param.gradient_of). After the last rewrite. */
+/** For every use of a weight after its first, add a param that has only a gradient (param.gradient_of). Called after
+ *  the last rewrite. */
 void sums_split_uses(struct program *);
 
-/** Add an array to each param for its waiting sums, and mark the ranks over which rows sum its gradient (param.summed).
- *  After gradients_mark.
+/** Add to each param an array for partial sums that wait for others, and mark the ranks over which rows sum its
+ *  gradient (param.summed). After gradients_mark.
  *  @errors E_CONFIG: microbatches come in an order that does not add neighbors, or their number is no power of two
  *  @collective{none} */
 enum status sums_mark(struct program *, const struct chunk *, const struct schedule *);
 
-/** The number in the step's global batch of the first sample of a rank's microbatch. Pure. */
+/** The number, in the step's global batch, of the first sample of a rank's microbatch. Pure. */
 int64_t sums_first_sample(const struct program *, const struct mesh_place *, const struct schedule *, int microbatch,
                           int64_t micro);
 
-/** Add the gradients of a weight's other uses to its own: own elements, when they are whole.  @errors E_DEVICE */
+/** Add the gradients of a weight's other uses to its own gradient: own elements, once complete.  @errors E_DEVICE */
 enum status sums_add_uses(const struct device *, const struct program *);
-/** Add the sum of microbatch k's gradient, which is overwritten, to those before it. After the last microbatch the
- *  result is the param's gradient; the rest of its resident elements is cleared.  @errors E_DEVICE */
+/** Add microbatch k's gradient, `sum`, to the partial sums of the microbatches before it; `sum` is overwritten. After
+ *  the last microbatch the result is the param's gradient; the rest of its resident elements is cleared. @errors
+ *  E_DEVICE */
 enum status sums_push(const struct device *, const struct param *, int k, float *sum);
 
 #endif
