@@ -1,7 +1,6 @@
 /* A rank's queries and the keys of one rank after the other: what the ring (cp_ring.c) and the gather (cp_gather.c)
  * have in common. */
-#ifndef TRIVIUM_CP_CP_BLOCK_H
-#define TRIVIUM_CP_CP_BLOCK_H
+#pragma once
 
 #include "lib/ops/attention/attention_pair.h"
 
@@ -57,5 +56,3 @@ struct cost cp_attention_cost(const struct call *, enum row_kind);
     .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0) | OUT(1)},                                                      \
     .no_grad_out = OUT(1), .out_name = {[1] = "stat"}, .statistic_out = OUT(1), .has_backward_input = true,            \
     .cost = cp_attention_cost, .pairs = cp_meetings
-
-#endif

@@ -1,9 +1,6 @@
 /* Attention over gathered keys and values. See cp_gather.c. */
-#ifndef TRIVIUM_CP_CP_GATHER_H
-#define TRIVIUM_CP_CP_GATHER_H
+#pragma once
 
 #include "lib/ops/op.h"
 
 extern const struct op op_cp_gather;
-
-#endif

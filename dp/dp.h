@@ -1,6 +1,5 @@
 /* Data parallelism: each replica has the whole model and a share of the batch; gradients are all-reduced. See dp.c. */
-#ifndef TRIVIUM_DP_DP_H
-#define TRIVIUM_DP_DP_H
+#pragma once
 
 #include "lib/run/technique.h"
 
@@ -9,5 +8,3 @@ extern const struct technique technique_dp;
 /** Zero what lies between the gradients of the grad arena (alignment), which buckets send too.
  *  @errors E_DEVICE  @collective{none} */
 enum status dp_clear_gaps(struct run *);
-
-#endif

@@ -1,6 +1,5 @@
 /* Buckets: consecutive params whose gradients share one all-reduce. See dp_bucket.c. */
-#ifndef TRIVIUM_DP_DP_BUCKET_H
-#define TRIVIUM_DP_DP_BUCKET_H
+#pragma once
 
 #include "lib/comm/comm_request.h"
 #include "lib/program/bill.h"
@@ -30,5 +29,3 @@ enum status dp_buckets_finish(struct dp_buckets *);
 
 /** Bills the all-reduces of a step: one per bucket over its axis, after backward. place: of the billed rank. */
 void dp_buckets_bill(const struct dp_buckets *, const struct mesh_place *, struct bill *);
-
-#endif

@@ -1,9 +1,6 @@
 /* `trivium checkpoint`: inspect, export and import checkpoints. */
-#ifndef TRIVIUM_DRIVER_CHECKPOINT_TOOL_H
-#define TRIVIUM_DRIVER_CHECKPOINT_TOOL_H
+#pragma once
 
 /** `trivium checkpoint`: inspect what a checkpoint holds and whether it is whole, export its weights to other projects'
  *  formats, import theirs; no device, no peers. Returns the exit code. */
 int checkpoint_main(int argc, char **argv);
-
-#endif

@@ -1,6 +1,5 @@
 /* The frame around the work of a command: options into a request, help, the report of a failure, an exit code. */
-#ifndef TRIVIUM_DRIVER_COMMAND_H
-#define TRIVIUM_DRIVER_COMMAND_H
+#pragma once
 
 #include "lib/base/option.h"
 #include <jansson.h>
@@ -31,5 +30,3 @@ int command_main_of_ranks(enum status (*run)(int argc, char **argv), enum status
 /** Print JSON as the answer of a command. @param json released, whatever happens; NULL: there was no memory for it
  *  @param flags of jansson  @errors E_MEMORY; E_IO: it could not be written  @collective{none} */
 enum status command_print(json_t *json, size_t flags);
-
-#endif

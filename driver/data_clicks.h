@@ -1,6 +1,5 @@
 /* trivium data synth-clicks and data criteo: files of clicks. */
-#ifndef TRIVIUM_DRIVER_DATA_CLICKS_H
-#define TRIVIUM_DRIVER_DATA_CLICKS_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/data/data.h"
@@ -13,5 +12,3 @@ bool data_clicks_is(const char *word);
 enum status data_clicks(int argc, char **argv);
 /** data inspect, of a file of clicks. */
 void data_clicks_print(const struct data_file *);
-
-#endif

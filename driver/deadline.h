@@ -1,7 +1,6 @@
 /* A deadline for calls without one: MPI's start, making groups, opening a pipe. An alarm ends the process and says
  * why. */
-#ifndef TRIVIUM_DRIVER_DEADLINE_H
-#define TRIVIUM_DRIVER_DEADLINE_H
+#pragma once
 
 /** From here until deadline_lift or the next call: after this many seconds (rounded up) one E_TIMEOUT line, and
  *  code 1.
@@ -13,5 +12,3 @@ void deadline_lift(void);
  *  line's comm-timeout, and some seconds for loading programs. argv[0..argc): the command's words.
  *  @collective{none} */
 void deadline_set_for_start(int argc, char **argv);
-
-#endif

@@ -3,8 +3,7 @@
  *   trivium train --save DIR ...            looks at DIR before the first step (preflight_train)
  *   trivium launch -n N preflight [--save DIR] [train's options]      the table: hosts, what differs, how
  *                                                                     fast */
-#ifndef TRIVIUM_DRIVER_PREFLIGHT_H
-#define TRIVIUM_DRIVER_PREFLIGHT_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/device/device.h"
@@ -44,5 +43,3 @@ int preflight_findings(const struct preflight_rank *, int n_ranks, FILE *, bool 
 
 /** "2 hosts: n01 x 4, n02 x 4", at most `most` by name. *n_hosts as well. Ranks of a host need not be neighbors. */
 void preflight_hosts(const struct preflight_rank *, int n_ranks, int most, char *out, size_t size, int *n_hosts);
-
-#endif

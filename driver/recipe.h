@@ -1,6 +1,5 @@
 /* What Trivium trains: the models, and the fixed list of techniques in the order of rewriting. */
-#ifndef TRIVIUM_DRIVER_RECIPE_H
-#define TRIVIUM_DRIVER_RECIPE_H
+#pragma once
 
 #include "lib/run/run.h"
 #include <stdio.h>
@@ -48,5 +47,3 @@ struct pipeline_views {
 };
 /** NULL: there is no pipeline technique. */
 const struct pipeline_views *recipe_draws_pipeline(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* From argv to a settled plan and open data: the same for every command that trains. */
-#ifndef TRIVIUM_DRIVER_SETUP_H
-#define TRIVIUM_DRIVER_SETUP_H
+#pragma once
 
 #include "lib/base/option.h"
 #include "lib/data/data.h"
@@ -59,5 +58,3 @@ int setup_threads(const struct plan *, int local_ranks);
 int setup_allowed_cores(void);
 /** The same in words: "free on 8 cores", "bound to 1 of 8 cores", "a quota of 1.5 of 8 cores". Static storage. */
 const char *setup_binding(void);
-
-#endif

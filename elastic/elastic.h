@@ -1,6 +1,5 @@
 /* Elastic training: two memories have every rank's state, from which the job goes on when ranks die. See elastic.c. */
-#ifndef TRIVIUM_ELASTIC_ELASTIC_H
-#define TRIVIUM_ELASTIC_ELASTIC_H
+#pragma once
 
 #include "lib/run/technique.h"
 
@@ -11,5 +10,3 @@ struct elastic_options { int64_t every; int replace; };
 static inline struct elastic_options *elastic_options(const struct plan *p) {
     return plan_own(p, &technique_elastic.options);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A process's snapshots, which outlive its runs. Private to this folder. */
-#ifndef TRIVIUM_ELASTIC_ELASTIC_JOB_H
-#define TRIVIUM_ELASTIC_ELASTIC_JOB_H
+#pragma once
 
 #include "elastic/elastic.h"
 #include "lib/comm/comm_request.h"
@@ -60,5 +59,3 @@ enum status elastic_go_on(struct run *);
 
 /** The run's generation; NULL: the technique is off. */
 struct generation *elastic_of(const struct run *);
-
-#endif

@@ -1,6 +1,5 @@
 /* Tables of recommendation models, sharded over the replicas, and late updates of their rows. See emb.c. */
-#ifndef TRIVIUM_EMB_EMB_H
-#define TRIVIUM_EMB_EMB_H
+#pragma once
 
 #include "lib/run/technique.h"
 
@@ -12,5 +11,3 @@ struct emb_options { int by; int64_t delay, cache; int store; };
 static inline struct emb_options *emb_options(const struct plan *p) {
     return (struct emb_options *)plan_own(p, &technique_emb.options);
 }
-
-#endif

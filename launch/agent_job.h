@@ -1,7 +1,6 @@
 /* State shared by the files of the agent, and private to them. agent.c starts ranks and waits for their ends;
  * agent_membership.c decides which ranks go on. */
-#ifndef TRIVIUM_LAUNCH_AGENT_JOB_H
-#define TRIVIUM_LAUNCH_AGENT_JOB_H
+#pragma once
 
 #include "launch/chaos_wreak.h"
 #include "launch/reconnect.h"
@@ -46,5 +45,3 @@ bool agent_go_on(struct agent *, int slot, int status);
 void agent_look_who_is_lost(struct agent *);
 void agent_look_ahead(struct agent *);
 void agent_wreak_chaos(struct agent *);
-
-#endif

@@ -1,7 +1,6 @@
 /* Chaos: `launch --chaos SEED` kills, stops and slows ranks of an elastic job, as a test of its recovery. See
  * chaos.c. */
-#ifndef TRIVIUM_LAUNCH_CHAOS_H
-#define TRIVIUM_LAUNCH_CHAOS_H
+#pragma once
 
 #include "lib/comm/membership/membership.h"
 #include <stdio.h>
@@ -43,5 +42,3 @@ void chaos_died(struct chaos_costs *, double now_s);
 void chaos_look(struct chaos_costs *, int32_t epoch, int64_t step, double now_s);
 /** Print the costs in two lines. @collective{none} */
 void chaos_print(struct chaos_costs *, int seed, double now_s, FILE *);
-
-#endif

@@ -1,6 +1,5 @@
 /* Carries out what chaos_act draws, for the agent of one host or the lighthouse of several. */
-#ifndef TRIVIUM_LAUNCH_CHAOS_WREAK_H
-#define TRIVIUM_LAUNCH_CHAOS_WREAK_H
+#pragma once
 
 #include "launch/chaos.h"
 #include "launch/next_membership.h"
@@ -25,5 +24,3 @@ struct wreak_hand {
 /** Called at each turn: count the steps and carry out due acts, from the first step on. all_is_done: no more acts.
  *  @collective{none} */
 void wreak_chaos(struct wreak *, const struct members *, bool all_is_done, const struct wreak_hand *, double now_s);
-
-#endif

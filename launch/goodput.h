@@ -4,8 +4,7 @@
  *                                                              waiting for a restart, steps that a failure has undone
  *
  * The cheapest interval is Young's: planner/failure.h. */
-#ifndef TRIVIUM_LAUNCH_GOODPUT_H
-#define TRIVIUM_LAUNCH_GOODPUT_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stddef.h>
@@ -28,5 +27,3 @@ struct goodput_rows {
 /** Read rows from byte `from` on. A step that comes again undoes its earlier row and all later ones; steps after
  *  last_step are lost. Lines that are no rows are skipped. @errors E_IO: there is no such file; E_MEMORY */
 enum status goodput_read(const char *path, int64_t from, int64_t last_step, struct goodput_rows *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* The door of the lighthouse: it admits only agents that prove the job's secret. The greeting is that of ranks
  * (lib/comm/direct/wire.h), with a number for the callee that no rank has. Everything after the greeting is
  * encrypted. */
-#ifndef TRIVIUM_LAUNCH_HOST_DOOR_H
-#define TRIVIUM_LAUNCH_HOST_DOOR_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/comm/direct/wire.h"
@@ -41,5 +40,3 @@ enum status host_address_read(const char *text, int least_port, struct network_a
 enum status host_address_find(const char *name, uint32_t *ip);
 /** "10.0.0.1:7070" */
 void host_address_text(const struct network_address *, char text[DOOR_TEXT]);
-
-#endif

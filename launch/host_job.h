@@ -1,6 +1,5 @@
 /* Writes and reads the message `job` of host_link.h. */
-#ifndef TRIVIUM_LAUNCH_HOST_JOB_H
-#define TRIVIUM_LAUNCH_HOST_JOB_H
+#pragma once
 
 #include "launch/host_link.h"
 
@@ -15,5 +14,3 @@ enum status host_job_write(const struct host_job *, char *const *words, char **b
 /** @errors E_FORMAT: it is no job, or it holds another setting; E_MEMORY */
 enum status host_job_read(const struct host_message *, struct host_texts *out);
 void host_texts_free(struct host_texts *);
-
-#endif

@@ -34,8 +34,7 @@
  * A message that was changed, replayed or dropped on its way ends the connection; no part of it is obeyed.
  *
  * No function here waits, except host_link_flush. */
-#ifndef TRIVIUM_LAUNCH_HOST_LINK_H
-#define TRIVIUM_LAUNCH_HOST_LINK_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/comm/direct/job.h"
@@ -94,5 +93,3 @@ struct host_word host_link_word(const struct host_message *);
 bool host_link_has_more(const struct host_link *);
 /** Send the rest, for at most this number of seconds. @collective{none} */
 void host_link_flush(struct host_link *, double seconds);
-
-#endif

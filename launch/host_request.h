@@ -1,6 +1,5 @@
 /* The input of the agent of one of several hosts: its host's name, the lighthouse's address, and the secret. */
-#ifndef TRIVIUM_LAUNCH_HOST_REQUEST_H
-#define TRIVIUM_LAUNCH_HOST_REQUEST_H
+#pragma once
 
 #include "launch/host_door.h"
 #include "launch/host_link.h"
@@ -17,5 +16,3 @@ bool host_is_meant(int argc, char **argv);
 /** Read the words after `agent`, with defaults from the environment. The secret is removed from the environment.
  *  @errors E_USAGE: an unknown word, no place to meet or no secret; E_CONFIG: an invalid address */
 enum status host_request_read(int argc, char **argv, struct host_request *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* The hosts of a job, as `launch --host` names them, and the ranks on each. */
-#ifndef TRIVIUM_LAUNCH_HOSTS_H
-#define TRIVIUM_LAUNCH_HOSTS_H
+#pragma once
 
 #include "launch/host_link.h"
 #include "lib/base/status.h"
@@ -39,5 +38,3 @@ enum status host_seen_from(uint32_t other, uint32_t *own);
 enum status host_secret_read(const char *text, unsigned char secret[GREETING_SECRET]);
 /** The digits of a secret. Pure. */
 void host_secret_text(const unsigned char secret[GREETING_SECRET], char text[SECRET_TEXT]);
-
-#endif

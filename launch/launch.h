@@ -10,8 +10,7 @@
  *
  * Exit code: 0 done, 1 a rank failed, was killed or never started, 2 bad request, 75 checkpointed and to be resumed,
  * 130 interrupted (Ctrl-C), 141 the reader of standard output left (`| head`). */
-#ifndef TRIVIUM_LAUNCH_H
-#define TRIVIUM_LAUNCH_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdbool.h>
@@ -196,5 +195,3 @@ struct launch_outcome {
     char line[512]; /* the one line of the failure */
     double wall_s;
 };
-
-#endif

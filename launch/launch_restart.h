@@ -17,8 +17,7 @@
  * dies before the first save, so one rule covers all: after an attempt without a new checkpoint the next one uses fewer
  * ranks. It takes the next smaller dp, with the same tp and pp and at least M ranks, that divides the batch. --host
  * stays as it is. */
-#ifndef TRIVIUM_LAUNCH_RESTART_H
-#define TRIVIUM_LAUNCH_RESTART_H
+#pragma once
 
 #include "launch/launch.h"
 #include "lib/run/plan.h"
@@ -64,5 +63,3 @@ int launch_fewer_ranks(const struct plan *, int n_ranks, int least);
 /** "E_COMM, rank 2 of 4 on host a was killed by signal 9 (Killed)": the code and sentence of an error line, without its
  *  place and remedy. */
 void launch_reason(const char *line, char *out, size_t size);
-
-#endif

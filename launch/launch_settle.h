@@ -1,6 +1,5 @@
 /* Config files are read once, so that a rank that is started later gets the same options as the first ones. */
-#ifndef TRIVIUM_LAUNCH_SETTLE_H
-#define TRIVIUM_LAUNCH_SETTLE_H
+#pragma once
 
 #include "lib/base/option.h"
 #include <stdint.h>
@@ -16,5 +15,3 @@ void settled_words_free(struct settled_words *);
 /** The change of train's options for another attempt. resume: the checkpoints that it goes on from, in place of the
  *  user's --resume and --init; NULL: the user's. dp: 0: the user's. @errors E_USAGE  @collective{none} */
 enum status launch_change(struct options *, const char *resume, int64_t dp);
-
-#endif

@@ -1,7 +1,6 @@
 /* State shared by the files of the lighthouse, and private to them. lighthouse.c is the loop, lighthouse_members.c
  * decides the members, lighthouse_start.c starts agents. */
-#ifndef TRIVIUM_LAUNCH_LIGHTHOUSE_JOB_H
-#define TRIVIUM_LAUNCH_LIGHTHOUSE_JOB_H
+#pragma once
 
 #include "launch/chaos_wreak.h"
 #include "launch/host_door.h"
@@ -65,5 +64,3 @@ void lighthouse_place(struct lighthouse *);
 /** At the end of a turn without deaths: mend lost connections between live ranks; open a better epoch; act for
  *  --chaos. */
 void lighthouse_look_ahead(struct lighthouse *);
-
-#endif

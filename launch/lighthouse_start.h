@@ -1,6 +1,5 @@
 /* Starts the agents of the hosts. */
-#ifndef TRIVIUM_LAUNCH_LIGHTHOUSE_START_H
-#define TRIVIUM_LAUNCH_LIGHTHOUSE_START_H
+#pragma once
 
 #include "launch/hosts.h"
 #include <signal.h>
@@ -16,5 +15,3 @@ enum status start_words(const char *command, const char *self, const char *meet,
                         char *words[START_MOST_WORDS]);
 /** Run the words, with the secret on standard input. @errors E_IO */
 enum status start_agent(char *const *words, const unsigned char *secret, const sigset_t *unblocked, pid_t *out);
-
-#endif

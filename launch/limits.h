@@ -1,7 +1,6 @@
 /* Checks the machine's limits before Open MPI and OpenBLAS run into them: they would hang, or print a page of
  * errors. */
-#ifndef TRIVIUM_LAUNCH_LIMITS_H
-#define TRIVIUM_LAUNCH_LIMITS_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -12,5 +11,3 @@ enum status limits_look(int n_ranks);
 /** The same for a process that starts MPI without launch, mpirun or srun; checks nothing otherwise.
  *  @errors E_IO, E_MEMORY  @collective{none} */
 enum status limits_look_alone(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Planned epochs, for the agent of one host and the lighthouse of several, which call next_membership at each turn. */
-#ifndef TRIVIUM_LAUNCH_NEXT_MEMBERSHIP_H
-#define TRIVIUM_LAUNCH_NEXT_MEMBERSHIP_H
+#pragma once
 
 #include "lib/comm/direct/job.h"
 
@@ -40,5 +39,3 @@ bool member_should_move(const struct own_memory *, int s);
 struct membership_act next_membership(const struct members *, const double *goes_on_s);
 /** Print a line about the epoch of MEMBERS_CHANGE, which is open. now: the epoch before. @collective{none} */
 void next_membership_is_open(const struct members *, const struct membership *now, const struct membership_act *);
-
-#endif

@@ -1,7 +1,6 @@
 /* This program, as it was when the job began. A build may replace the file while the job runs; ranks and agents that
  * are started later still run the same build as the first ones. */
-#ifndef TRIVIUM_LAUNCH_PROGRAM_H
-#define TRIVIUM_LAUNCH_PROGRAM_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -11,5 +10,3 @@ enum status program_path(const char **out);
 bool program_is_replaced(void);
 /** execvp of words[0]; if words[0] is program_path, run this process's own file. Returns only on failure (errno). */
 void program_run(char *const *words);
-
-#endif

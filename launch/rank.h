@@ -1,6 +1,5 @@
 /* Turns a child process of an agent into a rank. */
-#ifndef TRIVIUM_LAUNCH_RANK_H
-#define TRIVIUM_LAUNCH_RANK_H
+#pragma once
 
 #include "lib/comm/direct/job.h"
 #include <signal.h>
@@ -10,5 +9,3 @@
  *  signal mask before the agent blocked signals; agent: the agent's process number. Does not return. */
 void rank_become(const struct own_job *, int local, char **words, const sigset_t *unblocked, pid_t agent)
     __attribute__((noreturn));
-
-#endif

@@ -1,7 +1,6 @@
 /* Two live ranks that have lost their connection. The agent of one host and the lighthouse of several call
  * reconnect_look at each turn. */
-#ifndef TRIVIUM_LAUNCH_RECONNECT_H
-#define TRIVIUM_LAUNCH_RECONNECT_H
+#pragma once
 
 #include "launch/next_membership.h"
 
@@ -16,5 +15,3 @@ struct reconnect { int lost[2], ended; int32_t epoch; double since_s; };
 struct membership_act reconnect_look(struct reconnect *, const struct members *, double now_s);
 /** Print a line about the epoch of MEMBERS_CHANGE, which is open. now: the epoch before. @collective{none} */
 void reconnect_is_open(struct reconnect *, const struct membership *now, const struct membership_act *);
-
-#endif

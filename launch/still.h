@@ -1,8 +1,7 @@
 /* Finds ranks that do not move. A rank's line of the job's memory has a beat, which the rank increments whenever it
  * works for its transport. A rank that should move and whose beat does not change for --hang-timeout is stopped or
  * stuck, and its agent kills it. Time during which the agent itself was stopped does not count. */
-#ifndef TRIVIUM_LAUNCH_STILL_H
-#define TRIVIUM_LAUNCH_STILL_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -15,5 +14,3 @@ struct still { unsigned beat; double moved_s; };
 bool still_too_long(struct still *, unsigned beat, bool should_move, double now_s, double gap_s, double hang_s);
 /** Kill the process, and print a line with its state: stopped, sleeping, computing. */
 void still_kill(int slot, pid_t, double hang_s);
-
-#endif

@@ -6,8 +6,7 @@
  * 3.11 do, uxlfoundation/oneDNN issue 4845), and the handler's frame would overwrite the memory below. SIGINT is
  * blocked too, unless another process (mpirun, launch) handles it. A separate thread waits for it, so that even a stuck
  * process prints one line and ends as a shell expects. */
-#ifndef TRIVIUM_LAUNCH_STOP_H
-#define TRIVIUM_LAUNCH_STOP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ bool stop_was_asked(void);
 
 enum { EXIT_INTERRUPTED = 128 + 2 }; /* the shell's code of any program that SIGINT ends */
 #define INTERRUPTED "interrupted: the steps since the last checkpoint (--save) are lost; --resume continues from it"
-
-#endif

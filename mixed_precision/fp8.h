@@ -1,6 +1,5 @@
 /* fp8: linear layers multiply operands of 8 bits, with delayed scaling. See fp8.c. */
-#ifndef TRIVIUM_MIXED_PRECISION_FP8_H
-#define TRIVIUM_MIXED_PRECISION_FP8_H
+#pragma once
 
 #include "lib/run/technique.h"
 
@@ -11,5 +10,3 @@ struct fp8_options {
     int64_t history, margin;             /* steps whose amax counts; powers of two below the largest number */
 };
 static inline struct fp8_options *fp8_options(const struct plan *p) { return plan_own(p, &technique_fp8.options); }
-
-#endif

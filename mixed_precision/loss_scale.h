@@ -1,6 +1,5 @@
 /* The loss scale: a number and the rule that adjusts it. See loss_scale.c. */
-#ifndef TRIVIUM_MIXED_PRECISION_LOSS_SCALE_H
-#define TRIVIUM_MIXED_PRECISION_LOSS_SCALE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ void loss_scale_update(struct loss_scale *, bool overflow);
 /** Stuck: LOSS_SCALE_PATIENCE x hysteresis overflows in a row at the lowest scale. Then the scale is not the cause. */
 enum { LOSS_SCALE_PATIENCE = 2 };
 bool loss_scale_is_stuck(const struct loss_scale *);
-
-#endif

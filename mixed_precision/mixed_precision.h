@@ -1,6 +1,5 @@
 /* Mixed precision: compute in bf16 or fp16, keep masters and states in fp32. See mixed_precision.c. */
-#ifndef TRIVIUM_MIXED_PRECISION_MIXED_PRECISION_H
-#define TRIVIUM_MIXED_PRECISION_MIXED_PRECISION_H
+#pragma once
 
 #include "lib/run/technique.h"
 
@@ -14,5 +13,3 @@ struct mixed_precision_options {
 static inline struct mixed_precision_options *mixed_precision_options(const struct plan *p) {
     return plan_own(p, &technique_mixed_precision.options);
 }
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Letters: B sequences in a microbatch, T positions, C channels, H heads, D = C/H, K = 4C, V vocabulary, L layers;
  *          R = B T rows; t, d, p sizes of tensor, data and pipeline parallelism. Arrays are row-major. */
-#ifndef NANO_H
-#define NANO_H
+#pragma once
 
 #include <stdint.h>
 
@@ -96,5 +95,3 @@ void model_tie(struct model *);
 /* ---- random numbers, in parallel.c: a function of seed, name and place, so that any rank can draw it ---- */
 double random_normal(uint64_t seed, const char *name, int64_t element);
 int64_t random_permute(uint64_t seed, const char *name, uint64_t epoch, uint64_t n, uint64_t i);
-
-#endif

@@ -5,8 +5,7 @@
  * In any run, members of a group must make the same calls: op, count and dtype, in the same order. A message also has
  * "peer" and "tag"; messages from one rank to another with one tag must be received in the order in which they were
  * sent. */
-#ifndef TRIVIUM_ORACLE_CALLS_H
-#define TRIVIUM_ORACLE_CALLS_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include <jansson.h>
@@ -65,5 +64,3 @@ enum status calls_check(const char *folder, struct calls *out);
 void calls_close(struct calls *);
 /** "rank 1 calls all_reduce of 96 fp32 and rank 0 ...": one line, without its end. @collective{none} */
 void call_finding_text(const struct calls *, const struct call_finding *, char *text, size_t bytes);
-
-#endif

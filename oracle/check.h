@@ -3,8 +3,7 @@
  * verdict.h defines wrong. AdamW's step is m / sqrt(v): if m is smaller than its rounding error, its sign is open, and
  * the weight may move either way (check_slack.c). Only such elements may be off by that much more. If the run has a log
  * of communication calls, members of a group must have made the same calls (calls.h). */
-#ifndef TRIVIUM_ORACLE_CHECK_H
-#define TRIVIUM_ORACLE_CHECK_H
+#pragma once
 
 #include "oracle/calls.h"
 #include "oracle/reference.h"
@@ -32,5 +31,3 @@ void check_close(struct check *);
  *  it is no weight. Borrowed until the next step of the tensor. Call once a step.  @errors E_MEMORY */
 enum status check_slack(struct check *, struct kept *reference, const struct checked *, const double **out);
 void check_slack_fini(struct check *);
-
-#endif

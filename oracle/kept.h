@@ -8,8 +8,7 @@
  *
  * kept_whole puts a tensor together, and compares the ranks: parts are added, each once, and two ranks that have the
  * same elements, or the same part of them, must have the same values. */
-#ifndef TRIVIUM_ORACLE_KEPT_H
-#define TRIVIUM_ORACLE_KEPT_H
+#pragma once
 
 #include "oracle/place.h"
 
@@ -50,5 +49,3 @@ int kept_find(struct kept *, const char *name, int *first);
  *  E_DATA: no piece of that name */
 enum status kept_whole(struct kept *, const char *name, struct whole *out);
 void whole_fini(struct whole *);
-
-#endif

@@ -8,8 +8,7 @@
  *   two runs        a box each
  *   (3, H, D)       one axis of theirs, 3 x H x D: a range of heads is a range there only within one of the three
  *   (2, J, D, C)    keys, values: a tensor each */
-#ifndef TRIVIUM_ORACLE_PLACE_H
-#define TRIVIUM_ORACLE_PLACE_H
+#pragma once
 
 #include "lib/device/tensor.h"
 #include "lib/base/status.h"
@@ -36,5 +35,3 @@ struct placed {
 typedef enum status place_visit(void *self, const struct placed *);
 enum status place_each(const struct published *row, int layer, const struct shape *held, int64_t run_first,
                        int64_t run_n, place_visit *visit, void *self);
-
-#endif

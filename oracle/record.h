@@ -9,8 +9,7 @@
  *
  * Samples are those of the step's global batch, so microbatches and dp are boxes along the first axis, as tp and cp are
  * along others: nothing here depends on a layout. */
-#ifndef TRIVIUM_ORACLE_RECORD_H
-#define TRIVIUM_ORACLE_RECORD_H
+#pragma once
 
 #include "lib/run/run.h"
 #include "oracle/calls.h"
@@ -53,5 +52,3 @@ enum status record_check_names(const struct plan *);
 /** Names of a step's tensors in the order in which a serial run of the plan makes them, as an array of
  *  {"name", "phase"}: new.  @errors those of the model's build  @collective{none} */
 enum status record_order(const struct plan *, enum record_depth, json_t **out);
-
-#endif

@@ -5,8 +5,7 @@
  *   DIR/step-1/rank-0.safetensors  rank 0's part of the first step: NAME, a whole tensor, or NAME#k, a piece, whose
  *                                  place the file's metadata have: {"first": [0, 64], "of": [128, 384]}
  *   DIR/scale-fp32.json            how far rounding moves each tensor; of a reference (reference.h) */
-#ifndef TRIVIUM_ORACLE_RECORDING_H
-#define TRIVIUM_ORACLE_RECORDING_H
+#pragma once
 
 #include "oracle/kept.h"
 #include <jansson.h>
@@ -33,5 +32,3 @@ enum status recording_read(const struct recording *, int64_t step, struct kept *
 enum status recording_write(const char *folder, int64_t step, int rank, const struct kept *, enum dtype);
 /** Write recording.json: `head` and the fields of every recording. @errors E_IO  @collective{none} */
 enum status recording_write_head(const char *folder, json_t *head, enum dtype, int64_t steps);
-
-#endif

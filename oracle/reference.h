@@ -9,8 +9,7 @@
  *   DIR/scale-fp32.json ...        for each precision, of each tensor: the largest difference that SHAKEN_RUNS runs
  *                                  have from the fp64 one. They are in that precision, every result of every row is
  *                                  moved by up to a rounding (struct shaking), and microbatches are of other sizes */
-#ifndef TRIVIUM_ORACLE_REFERENCE_H
-#define TRIVIUM_ORACLE_REFERENCE_H
+#pragma once
 
 #include "oracle/record.h"
 #include "oracle/recording.h"
@@ -45,5 +44,3 @@ void scale_path(const char *folder, enum dtype, char out[RECORDING_PATH_MAX]);
 enum status scale_read(const char *folder, enum dtype, json_t **out);
 /** The scale of a tensor in a step, from 1. NAN: it has none. */
 double scale_of(const json_t *, int64_t step, const char *name);
-
-#endif

@@ -3,8 +3,7 @@
  * A signature is a relation between the wrong and the right tensor that a known kind of mistake leaves behind: exactly
  * half of it, its values a step before, its rows in another order. It is a hint and no proof; so each says what would
  * confirm it. All are exact, within the tensor's rounding error (check.h). */
-#ifndef TRIVIUM_ORACLE_SUSPECT_H
-#define TRIVIUM_ORACLE_SUSPECT_H
+#pragma once
 
 #include "oracle/check.h"
 
@@ -44,5 +43,3 @@ signature suspect_norm_counts, suspect_unclipped, suspect_coupled_decay, suspect
 
 /** Is |x - y| within the limit, for each of n elements, y times `factor`? */
 bool suspect_same(const struct evidence *, const double *x, const double *y, double factor);
-
-#endif

@@ -7,8 +7,7 @@
  * Tensors are compared in the order in which a step makes them, step by step. Tensors after the first wrong one may be
  * wrong because of it: only the first is a finding. A tensor of which two ranks have different values is wrong with any
  * reference; so is a tensor of which a part is missing. */
-#ifndef TRIVIUM_ORACLE_VERDICT_H
-#define TRIVIUM_ORACLE_VERDICT_H
+#pragma once
 
 #include "oracle/kept.h"
 
@@ -39,5 +38,3 @@ void verdict_of(const struct whole *run, const struct whole *reference, const do
 /** The verdict on rows in their order. *n_compared: all rows but those not recorded; *n_wrong: those of them that are
  *  not right. @return the first wrong row; -1: none */
 int verdict_first(const struct checked *row, int n, int *n_compared, int *n_wrong);
-
-#endif

@@ -9,8 +9,7 @@
  * 8 N D (Narayanan et al. 2021, section 5.1: 175B, 300e9 tokens, 1024 GPUs at 140 Tflop/s: 34 days).
  *
  * Source: Kaplan et al. 2020, section 2.1 (6 N D); failures: see there. */
-#ifndef TRIVIUM_PLANNER_BUDGET_H
-#define TRIVIUM_PLANNER_BUDGET_H
+#pragma once
 
 #include "lib/cost/cluster.h"
 
@@ -30,5 +29,3 @@ struct budget {
 
 /** @param of all above 0 but for the last three, which may be 0  @collective{none} */
 struct budget budget_make(const struct cluster *, const struct budget_of *of);
-
-#endif

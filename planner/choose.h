@@ -8,8 +8,7 @@
  *   pp-split    layers to stages so that the slowest is as fast as can be, within each stage's memory (split.h)
  *
  * Either is kept if the step is shorter for it. */
-#ifndef TRIVIUM_PLANNER_CHOOSE_H
-#define TRIVIUM_PLANNER_CHOOSE_H
+#pragma once
 
 #include "planner/search.h"
 
@@ -25,5 +24,3 @@ enum status choose_refine(const struct recipe *, const struct plan *asked, unsig
 enum status choose_auto(const struct recipe *, const struct cluster *, struct plan *, char *text, size_t size);
 /** Has any option the value auto? */
 bool choose_is_asked(const struct plan *);
-
-#endif

@@ -4,8 +4,7 @@
  *             the best may be better. Of the tied layouts, the one that needs least memory comes first
  *   tipping   three assumptions are uncertain: the outermost wire, the products' efficiency, and the memory outside the
  *   points    plan. For each, the nearest value at which another one of the kept layouts wins */
-#ifndef TRIVIUM_PLANNER_EXPLAIN_H
-#define TRIVIUM_PLANNER_EXPLAIN_H
+#pragma once
 
 #include "planner/search.h"
 
@@ -23,5 +22,3 @@ struct tipping { double now, beyond; struct layout other; };
  *  @errors those of price_plan; E_MEMORY  @collective{none} */
 enum status explain_tipping(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
                             const struct search *, struct tipping out[N_ASSUMPTIONS]);
-
-#endif

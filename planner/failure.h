@@ -13,8 +13,7 @@
  *
  * Source: Young 1974, "A first order approximation to the optimum checkpoint interval"; Daly 2006, "A higher order
  * estimate of the optimum checkpoint interval for restart dumps", eq. 20 and 37; Blom 1958 (largest of n normals). */
-#ifndef TRIVIUM_PLANNER_FAILURE_H
-#define TRIVIUM_PLANNER_FAILURE_H
+#pragma once
 
 /** A step's time, relative to machines that are all as fast as their mean; >= 1. @param n machines, >= 1
  *  @param cv standard deviation by mean  @param slow_part of the machines, slow_factor times as slow (>= 1) */
@@ -33,5 +32,3 @@ double failure_goodput(double interval_s, double stall_s, double mtbf_s, double 
 
 /** The chance that at least one of n fails, each with chance p. */
 double failure_of_any(double n, double p);
-
-#endif

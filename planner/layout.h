@@ -1,8 +1,7 @@
 /* A layout: a choice in each decision that a plan leaves open, and the plan that it makes.
  *
  * The planner depends on names of techniques' options, and on no technique. */
-#ifndef TRIVIUM_PLANNER_LAYOUT_H
-#define TRIVIUM_PLANNER_LAYOUT_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -46,5 +45,3 @@ bool layout_is_legal(const struct recipe *, struct plan *);
 /** The asked plan with a layout, settled. false: it is refused. */
 bool layout_settle(const struct recipe *, const struct layout *, unsigned fixed, const struct plan *asked,
                    struct plan *out);
-
-#endif

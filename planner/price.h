@@ -19,8 +19,7 @@
  *
  * Phases divide the step of the busiest stage, and add up to it. Time outside phases of work is the wait for other
  * stages: the bubble is this wait with a wire that takes no time, and the rest is the wire's. */
-#ifndef TRIVIUM_PLANNER_PRICE_H
-#define TRIVIUM_PLANNER_PRICE_H
+#pragma once
 
 #include "lib/cost/cluster.h"
 #include "lib/cost/timeline.h"
@@ -92,5 +91,3 @@ struct price_time_line { int n_stages; struct schedule *schedules; struct timeli
 enum status price_time_line(const struct recipe *, const struct plan *, const struct cluster *, bool uneven,
                             struct price_time_line *out);
 void price_time_line_fini(struct price_time_line *);
-
-#endif

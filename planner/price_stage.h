@@ -1,7 +1,6 @@
 /* Seconds of one stage of the pipeline: its rows and their exchanges, each tape once, and the work after its schedule.
  * price.h defines what hides an exchange. */
-#ifndef TRIVIUM_PLANNER_PRICE_STAGE_H
-#define TRIVIUM_PLANNER_PRICE_STAGE_H
+#pragma once
 
 #include "planner/price.h"
 
@@ -30,5 +29,3 @@ void price_each_row(const struct cluster *rank, const struct run *, double (*row
 
 /** Seconds after its schedule: the sum of end_s.  @collective{none} */
 double stage_end_s(const struct stage *);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * A layout is only bound after each of its choices was seen in a priced layout. For each choice the best layout is
  * kept, a *family* of the table: compared with the optimum it shows the cost of the choice, and the phase. */
-#ifndef TRIVIUM_PLANNER_SEARCH_H
-#define TRIVIUM_PLANNER_SEARCH_H
+#pragma once
 
 #include "planner/layout.h"
 #include "planner/price.h"
@@ -42,5 +41,3 @@ enum status search_layouts_telling(const struct recipe *, const struct plan *ask
                                    const struct cluster *, int64_t ranks, bool prune, search_told *told, void *self,
                                    struct search *out);
 void search_fini(struct search *);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * A bound T can be kept if every stage takes as many layers as it may under T and most_i, and all layers are taken. The
  * least such T is one of the numbers fixed_i + k t, so a search among those, sorted, is exact: no tolerance. */
-#ifndef TRIVIUM_PLANNER_SPLIT_H
-#define TRIVIUM_PLANNER_SPLIT_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdint.h>
@@ -17,5 +16,3 @@
  *  @errors E_CONFIG: the stages cannot hold the layers; E_MEMORY  @collective{none} */
 enum status split_layers(int n, int64_t layers, double layer_s, const double *fixed_s, const int64_t *most,
                          int64_t *layers_of);
-
-#endif

@@ -1,6 +1,5 @@
 /* Plans to price, and clusters to price them on. */
-#ifndef TRIVIUM_PLANNER_TEST_PRICE_H
-#define TRIVIUM_PLANNER_TEST_PRICE_H
+#pragma once
 
 #include "driver/recipe.h"
 #include "planner/search.h"
@@ -67,5 +66,3 @@ static inline struct cluster bare(void) {
     c.overlap_part = 0, c.overlap_slowdown = 0;
     return c;
 }
-
-#endif

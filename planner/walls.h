@@ -8,8 +8,7 @@
  *
  * Products reach a part of the peak: mfu divided by their part of the step. A model's reach is the highest over all
  * numbers of ranks, since products become narrow where ranks are many. */
-#ifndef TRIVIUM_PLANNER_WALLS_H
-#define TRIVIUM_PLANNER_WALLS_H
+#pragma once
 
 #include "planner/price.h"
 
@@ -32,5 +31,3 @@ double wall_exchanges(const struct wall_of *);
 enum wall wall_of(const struct wall_of *);
 /** The largest loss of time, apart from wide products, and *part, its share. For a layout that fits. */
 enum loss wall_loss(const struct wall_of *, double *part);
-
-#endif

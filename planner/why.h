@@ -8,8 +8,7 @@
  *
  * If the search has priced a layout for its step alone (struct price_wish), bubble and messages are not told apart: the
  * time outside its phases is both, and counts as bubble. */
-#ifndef TRIVIUM_PLANNER_WHY_H
-#define TRIVIUM_PLANNER_WHY_H
+#pragma once
 
 #include "planner/price.h"
 
@@ -30,5 +29,3 @@ const char *why_name(enum why);
  *  the pipeline, or the work after it. Tied: within MODEL_ERROR of the fastest (explain.h).
  *  @param x, best (N_PARTS), s: their parts, which add up to their steps */
 enum why why_of(const double x[N_PARTS], bool fits, const double best[N_PARTS]);
-
-#endif

@@ -1,6 +1,5 @@
 /* Pipeline parallelism: each rank has a run of consecutive layers, and microbatches flow through. See pp.c. */
-#ifndef TRIVIUM_PP_PP_H
-#define TRIVIUM_PP_PP_H
+#pragma once
 
 #include "lib/run/technique.h"
 #include "pp/pp_schedule.h"
@@ -40,5 +39,3 @@ enum status pp_check_endless(const struct plan *);
  *  first ones. stage_of has plan->layers entries. @errors E_CONFIG: more virtual stages than layers; a split that does
  *  not name as many positive counts that sum to layers */
 enum status pp_assign_layers(const struct plan *, int *stage_of);
-
-#endif

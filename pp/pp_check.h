@@ -1,6 +1,5 @@
 /* Is a set of schedules sound? See pp_check.c. */
-#ifndef TRIVIUM_PP_PP_CHECK_H
-#define TRIVIUM_PP_PP_CHECK_H
+#pragma once
 
 #include "lib/program/schedule.h"
 
@@ -8,5 +7,3 @@
  *  direction.
  *  @errors E_INTERNAL with the first fault: "stage 2, action 14: ..."; E_MEMORY  @collective{none} */
 enum status pp_check_schedules(const struct schedule *stages, int n_stages, int n_chunks, int depth);
-
-#endif

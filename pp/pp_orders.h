@@ -1,6 +1,5 @@
 /* Three makers of orders: by counting (pp_count.c), by phases (pp_phases.c), by list scheduling (pp_list.c). */
-#ifndef TRIVIUM_PP_PP_ORDERS_H
-#define TRIVIUM_PP_PP_ORDERS_H
+#pragma once
 
 #include "pp/pp_schedule.h"
 
@@ -34,5 +33,3 @@ struct pp_policy {
 /** The actions of all stages, stages[n_stages], in one simulated run. @return false: with so little memory the run does
  *  not end; stages has the actions until then.  @collective{none} */
 bool pp_list(const struct pp_schedule *, const struct pp_shape *, const struct pp_policy *, struct schedule *stages);
-
-#endif

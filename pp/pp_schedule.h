@@ -4,8 +4,7 @@
  *
  * GPipe, 1F1B and interleaved are in pp_schedule.c, others in files of their own; the list of them and the rest are in
  * pp_schedules.c. How to add one: docs/how-to/add-a-schedule.md. */
-#ifndef TRIVIUM_PP_PP_SCHEDULE_H
-#define TRIVIUM_PP_PP_SCHEDULE_H
+#pragma once
 
 #include "lib/program/schedule.h"
 
@@ -137,5 +136,3 @@ int pp_send_depth(const struct pp_schedule *, const struct pp_shape *);
 /** The largest number of (chunk, microbatch) pairs in flight at any time: the forward has run, but not yet the action
  *  that frees its activations (backward, or W where that is an action of its own). */
 int pp_peak_in_flight(const struct schedule *);
-
-#endif

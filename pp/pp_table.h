@@ -1,6 +1,5 @@
 /* A schedule that the user has written: a table in a file. See pp_table.c. */
-#ifndef TRIVIUM_PP_PP_TABLE_H
-#define TRIVIUM_PP_PP_TABLE_H
+#pragma once
 
 #include "pp/pp_schedule.h"
 #include <stdio.h>
@@ -38,5 +37,3 @@ void pp_table_make_row(struct pp_table *);
 enum status pp_table_check(const struct pp_table *);
 /** "1F0 (line 2, cell 3)". Static storage, 2 in turn. */
 const char *pp_cell_text(const struct pp_table *, const struct pp_cell *);
-
-#endif

@@ -1,6 +1,5 @@
 /* A row's schedules in simulated time, where all stages are alike (lib/cost/timeline.h). */
-#ifndef TRIVIUM_PP_PP_TIMELINE_H
-#define TRIVIUM_PP_PP_TIMELINE_H
+#pragma once
 
 #include "lib/cost/timeline.h"
 #include "pp/pp_schedule.h"
@@ -15,5 +14,3 @@ struct pp_times pp_times_of(const struct pp_schedule *, const struct pp_shape *,
 /** As timeline_make.  @errors E_INTERNAL, E_MEMORY, as there */
 enum status pp_timeline_make(const struct schedule *stages, int n_stages, int depth, const struct pp_times *,
                              struct timeline *out);
-
-#endif

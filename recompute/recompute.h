@@ -1,6 +1,5 @@
 /* Recomputation: activations are dropped after forward and recomputed where backward needs them. See recompute.c. */
-#ifndef TRIVIUM_RECOMPUTE_RECOMPUTE_H
-#define TRIVIUM_RECOMPUTE_RECOMPUTE_H
+#pragma once
 
 #include "lib/run/technique.h"
 
@@ -12,5 +11,3 @@ struct recompute_options { int kind, n; };   /* n: of uniform:N and block:N */
 static inline struct recompute_options *recompute_options(const struct plan *p) {
     return plan_own(p, &technique_recompute.options);
 }
-
-#endif

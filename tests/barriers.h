@@ -2,8 +2,7 @@
  * goes unnoticed. Every __syncthreads and __syncwarp that a test passes (tests/simt numbers them: one for each kernel
  * that comes to it) is taken away in turn, and the tests that pass it are run again until one fails or tests/simt
  * reports something: threads in forward order first, then in reverse. tests/barriers.c. */
-#ifndef TRIVIUM_TESTS_BARRIERS_H
-#define TRIVIUM_TESTS_BARRIERS_H
+#pragma once
 
 #include "tests/test.h"
 
@@ -16,5 +15,3 @@ enum verdict { PASSED, SKIPPED, FAILED }; /* in the order of a maximum: one rank
 enum verdict test_run_here(const char *file, const struct CMUnitTest *);
 /** Would the runner run this test here? */
 bool test_selected(const struct test_suite *, const char *name, const char *filter);
-
-#endif

@@ -1,7 +1,6 @@
 /* The combinations of techniques that tests go through: every value of every choice with every other. See
  * test_matrix.c, which runs them, and test_types_matrix.c, which only compiles them. */
-#ifndef TRIVIUM_TESTS_COMBINATIONS_H
-#define TRIVIUM_TESTS_COMBINATIONS_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -23,5 +22,3 @@ struct plan combination_model(int model);
 const char *combination_arch(int model);
 /** The plan of a combination; false when a technique refuses it. */
 bool combination_plan(const struct combination *, struct plan *);
-
-#endif

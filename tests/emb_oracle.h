@@ -1,6 +1,5 @@
 /* DLRM in loops over samples, for tests: no op of this project, no record, no exchange. */
-#ifndef TRIVIUM_TESTS_EMB_ORACLE_H
-#define TRIVIUM_TESTS_EMB_ORACLE_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -25,5 +24,3 @@ void oracle_fini(struct oracle *);
 /** The largest difference of what this rank owns, tables, kept numbers and other weights, relative to the tensor's
  *  largest. */
 double oracle_difference(const struct oracle *, const struct run *);
-
-#endif

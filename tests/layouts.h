@@ -1,7 +1,6 @@
 /* Layouts to try, a serial run to hold them against, and what "the same" means (docs/architecture.md, promises 1 and
  * 2). */
-#ifndef TRIVIUM_TESTS_LAYOUTS_H
-#define TRIVIUM_TESTS_LAYOUTS_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -73,5 +72,3 @@ bool layouts_want_all(void);
 
 /** Call visit for every legal layout of `world` ranks: factorisations, schedules, microbatch sizes, stage splits. */
 void layouts_each(const struct plan *base, int world, void (*visit)(void *, const struct plan *), void *self);
-
-#endif

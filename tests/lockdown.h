@@ -5,12 +5,9 @@
  * mapped, made so, shared, or moved over other code. The program's own memory stays as it is protected (addresses of
  * CMocka's functions are constants there), and no /proc/self/mem can be opened. The filter of system calls stays for
  * the rest of the process, and for its children. It needs Linux on x86-64 or aarch64; elsewhere there is none. */
-#ifndef TRIVIUM_TESTS_LOCKDOWN_H
-#define TRIVIUM_TESTS_LOCKDOWN_H
+#pragma once
 
 #include <stdbool.h>
 
 /** On every thread of this process. False: the kernel does not take the filter, and a line on stderr says why. */
 bool lockdown(void);
-
-#endif

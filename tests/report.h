@@ -11,8 +11,7 @@
  * graded runs in this very process. It may exit, and it may change, replace or redirect the file, but it does not know
  * the token unless it searches the memory for it; a grader believes no report whose last line does not fit the
  * others. */
-#ifndef TRIVIUM_TESTS_REPORT_H
-#define TRIVIUM_TESTS_REPORT_H
+#pragma once
 
 #include "tests/barriers.h"
 
@@ -22,5 +21,3 @@ bool report_open(void);
 void report_begin(const char *file, const char *name);
 void report_verdict(enum verdict, const char *file, const char *name);
 void report_end(void);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * In tests of more than one rank never assert between collectives: an assert jumps out and strands the peers. Compute,
  * agree across ranks (agree_max, agree_all), then assert. */
-#ifndef TRIVIUM_TESTS_TEST_H
-#define TRIVIUM_TESTS_TEST_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,5 +79,3 @@ int test_paths_clearings(void);
 
 /** Both are there, and hold the same bytes. */
 bool test_same_files(const char *a, const char *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* With --sums fixed: the parts, or leaves, of a sum over an axis that tp may cut. See tp_leaves.c. */
-#ifndef TRIVIUM_TP_TP_LEAVES_H
-#define TRIVIUM_TP_TP_LEAVES_H
+#pragma once
 
 #include "lib/run/technique.h"
 
@@ -10,5 +9,3 @@ void tp_leaves_mark(struct program *);
 int64_t tp_leaves_part(const struct axis *, int64_t ranks);
 /** Do the plan's tp ranks have whole leaves? @errors E_CONFIG  @collective{none} */
 enum status tp_leaves_check(const struct plan *);
-
-#endif

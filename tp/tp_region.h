@@ -1,6 +1,5 @@
 /* tp_enter and tp_exit: the two ends of a region in which every tp rank works on its own shard. See tp_region.c. */
-#ifndef TRIVIUM_TP_TP_REGION_H
-#define TRIVIUM_TP_TP_REGION_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -8,5 +7,3 @@
 extern const struct op op_tp_enter;
 /** x -> all-reduce of x over tp; backward: dx = dy.  (B,T,C) whole on every rank. */
 extern const struct op op_tp_exit;
-
-#endif

@@ -1,7 +1,6 @@
 /* sp_enter and sp_exit: the ends of a tensor parallel region when activations between regions are sharded along the
  * sequence. See tp_sequence.c. */
-#ifndef TRIVIUM_TP_TP_SEQUENCE_H
-#define TRIVIUM_TP_TP_SEQUENCE_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -9,5 +8,3 @@
 extern const struct op op_sp_enter;
 /** (B,T,C), a partial sum -> (B,T/tp,C): reduce-scatter; backward: all-gather. */
 extern const struct op op_sp_exit;
-
-#endif

@@ -1,6 +1,5 @@
 /* ZeRO: data parallel replicas shard the states that each of them would otherwise hold whole. See zero.c. */
-#ifndef TRIVIUM_ZERO_ZERO_H
-#define TRIVIUM_ZERO_ZERO_H
+#pragma once
 
 #include "lib/run/technique.h"
 
@@ -23,5 +22,3 @@ static inline struct zero_options *zero_options(const struct plan *p) { return p
  *  with w, g, s the bytes of a parameter's weight, gradient and optimizer states (2, 2, 12 in bf16 with fp32 states).
  *  @source Rajbhandari et al. 2020, section 3 and figure 1  @collective{none} */
 double zero_bytes_per_param(int stage, int64_t n, double weight, double grad, double states);
-
-#endif

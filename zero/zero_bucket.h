@@ -1,6 +1,5 @@
 /* Buckets of gradients, reduce-scattered to their owners. See zero_bucket.c. */
-#ifndef TRIVIUM_ZERO_ZERO_BUCKET_H
-#define TRIVIUM_ZERO_ZERO_BUCKET_H
+#pragma once
 
 #include "lib/comm/comm_request.h"
 #include "lib/run/technique.h"
@@ -58,5 +57,3 @@ enum status zero_buckets_ready(struct zero_buckets *, const struct program *, in
 /** Wait for all buckets in flight, and reset for the next step. @collective{group} @errors E_COMM, E_TIMEOUT,
  *  E_INTERNAL */
 enum status zero_buckets_finish(struct zero_buckets *, const struct program *, bool accumulate);
-
-#endif

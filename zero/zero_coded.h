@@ -1,6 +1,5 @@
 /* Buckets of gradients that travel to their owners as codes. See zero_coded.c. */
-#ifndef TRIVIUM_ZERO_ZERO_CODED_H
-#define TRIVIUM_ZERO_ZERO_CODED_H
+#pragma once
 
 #include "lib/comm/coded.h"
 #include "zero/zero_bucket.h"
@@ -34,5 +33,3 @@ enum status zero_coded_start(struct zero_coded *, const struct zero_buckets *, c
                              const struct zero_slot *, const struct group *);
 /** Afterwards slot.shard is this rank's shard of the sum. @collective{group} @errors E_COMM, E_TIMEOUT */
 enum status zero_coded_wait(struct zero_coded *, const struct zero_slot *);
-
-#endif

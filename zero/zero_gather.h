@@ -1,6 +1,5 @@
 /* Weights on their way from their owners to their readers. See zero_gather.c. */
-#ifndef TRIVIUM_ZERO_ZERO_GATHER_H
-#define TRIVIUM_ZERO_ZERO_GATHER_H
+#pragma once
 
 #include "lib/run/run.h"
 #include "zero/zero_quantized.h"
@@ -20,5 +19,3 @@ enum status zero_gather_bill(const struct plan *, const struct compiled *, struc
 enum status zero_gather_open(struct run *, struct zero_gather *z);
 /** Also after an open that failed. */
 void zero_gather_close(struct zero_gather *);
-
-#endif

@@ -1,6 +1,5 @@
 /* Copy into a bucket, add out of it: the only kernels that ZeRO has of its own. See zero_bucket.c. */
-#ifndef TRIVIUM_ZERO_ZERO_PACK_H
-#define TRIVIUM_ZERO_ZERO_PACK_H
+#pragma once
 
 #include "lib/device/device.h"
 #include "lib/device/dtype.h"
@@ -26,5 +25,4 @@ enum status zero_add_cuda(void *stream, void *own, const void *sum, int64_t n, e
 
 #ifdef __cplusplus
 }
-#endif
 #endif

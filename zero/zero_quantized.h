@@ -1,6 +1,5 @@
 /* Weights that are gathered as codes. See zero_quantized.c. */
-#ifndef TRIVIUM_ZERO_ZERO_QUANTIZED_H
-#define TRIVIUM_ZERO_ZERO_QUANTIZED_H
+#pragma once
 
 #include "lib/comm/comm_request.h"
 #include "lib/run/technique.h"
@@ -27,5 +26,3 @@ enum status zero_quantized_start(const struct zero_quantized *, const struct pro
                                  const struct group *, const void *own, void *whole, struct comm_request *);
 /** After the gather: whole gets the decoded values, the own shard's too; padding is zero. @collective{none} */
 void zero_quantized_decode(const struct zero_quantized *, const struct program *, const struct param *, void *whole);
-
-#endif

@@ -1,6 +1,5 @@
 /* A second copy of gathered weights, kept within a node for backward. See zero_second.c. */
-#ifndef TRIVIUM_ZERO_ZERO_SECOND_H
-#define TRIVIUM_ZERO_ZERO_SECOND_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -21,5 +20,3 @@ enum status zero_second_keep(struct run *, const struct param *, const void *who
 /** Weights have changed: no second shard is valid until the next forward. In tests they are filled with NaN, so that a
  *  backward that reads one shows. @errors E_DEVICE  @collective{none} */
 enum status zero_second_forget(struct run *);
-
-#endif

@@ -1,6 +1,5 @@
 /* The number of replicas that share a state, or a second copy: all, those of a node, or N. See zero_shards.c. */
-#ifndef TRIVIUM_ZERO_ZERO_SHARDS_H
-#define TRIVIUM_ZERO_ZERO_SHARDS_H
+#pragma once
 
 #include "lib/run/technique.h"
 
@@ -9,5 +8,3 @@
 enum status zero_shards_settle(struct plan *);
 /** Check a settled plan that asks for such a number. Pure. @errors E_CONFIG with value, limit and remedy */
 enum status zero_shards_check(const struct plan *);
-
-#endif

@@ -1,6 +1,5 @@
 /* Local steps: replicas train by themselves for a while, then average their weights. See local.c. */
-#ifndef TRIVIUM_LOCAL_LOCAL_H
-#define TRIVIUM_LOCAL_LOCAL_H
+#pragma once
 
 #include "lib/run/technique.h"
 
@@ -21,5 +20,3 @@ static inline double local_outer(double sum, double start, double n, double lr, 
     *u = mu * *u + d;
     return start - lr * (d + mu * *u);
 }
-
-#endif

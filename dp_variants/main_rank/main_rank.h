@@ -1,6 +1,5 @@
 /* Data parallelism with one rank that sums and updates, as torch.nn.DataParallel has it. See main_rank.c. */
-#ifndef TRIVIUM_MAIN_RANK_MAIN_RANK_H
-#define TRIVIUM_MAIN_RANK_MAIN_RANK_H
+#pragma once
 
 #include "lib/run/technique.h"
 
@@ -11,5 +10,3 @@ struct main_rank_options { int style; };       /* enum dp_style */
 static inline struct main_rank_options *main_rank_options(const struct plan *p) {
     return plan_own(p, &technique_main_rank.options);
 }
-
-#endif

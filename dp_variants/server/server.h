@@ -1,7 +1,6 @@
 /* Parameter servers: some replicas keep the optimizer, a shard each, and the others push gradients to them and pull
  * weights. See server.c; servers that wait for all: server_sync.c; servers that do not: server_loop.c. */
-#ifndef TRIVIUM_SERVER_SERVER_H
-#define TRIVIUM_SERVER_SERVER_H
+#pragma once
 
 #include "lib/run/technique.h"
 
@@ -46,5 +45,3 @@ static inline bool server_allows(int64_t clock, int64_t slowest, int64_t stalene
  *  @errors E_CONFIG  @collective{none} */
 enum status server_check(const struct plan *);
 enum status server_settle(struct plan *);
-
-#endif

@@ -5,8 +5,7 @@
  * server applied the gradient of worker's clock (0, 1, ... its step); it was computed with shard k in version_k, which
  * counts the gradients that server k had applied. Lines of one server are in the order of applying. Seconds: since the
  * run was made, for pictures; they are not read again. */
-#ifndef TRIVIUM_SERVER_SERVER_LOG_H
-#define TRIVIUM_SERVER_SERVER_LOG_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/comm/comm.h"
@@ -37,5 +36,3 @@ typedef bool server_meets(const void *self, int64_t clock);
  *  once and in order on every server, and versions that exist in time and have the worker's own last gradient. Pure.
  *  @errors E_CONFIG  @collective{none} */
 enum status server_log_check(const struct server_log *, int64_t n_clocks, server_meets *, const void *self);
-
-#endif

@@ -1,6 +1,5 @@
 /* A step of workers and servers that do not wait for all (ssp, async). See server_loop.c. */
-#ifndef TRIVIUM_SERVER_SERVER_LOOP_H
-#define TRIVIUM_SERVER_SERVER_LOOP_H
+#pragma once
 
 #include "lib/run/technique.h"
 
@@ -10,5 +9,3 @@ struct server_loop;
  *  @collective{none} */
 enum status server_loop_create(struct run *, struct server_loop **);
 void server_loop_destroy(struct server_loop **);   /* NULL is fine */
-
-#endif

@@ -9,8 +9,7 @@
  *   worker  a message of each server's shard: for its push, and then for the answer
  *   server  a message for each worker; on a rank that also works, a copy of its weights: the worker's must not change
  *           during a step */
-#ifndef TRIVIUM_SERVER_SERVER_SHARD_H
-#define TRIVIUM_SERVER_SERVER_SHARD_H
+#pragma once
 
 #include "dp_variants/server/server.h"
 
@@ -29,5 +28,3 @@ int64_t server_take(int64_t *end, int64_t bytes);
 /** A rank's bytes of role comm; the bill of its step. Pure. @errors none  @collective{none} */
 int64_t server_room_bytes(const struct program *, const struct server_ranks *, int rank);
 enum status server_loop_cost(const struct plan *, const struct program *, struct bill *);
-
-#endif

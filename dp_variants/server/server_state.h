@@ -1,7 +1,6 @@
 /* The state of an asynchronous run: its step (server_loop.c), a worker (server_work.c) and a server (server_serve.c)
  * share it. Private to these files. */
-#ifndef TRIVIUM_SERVER_SERVER_STATE_H
-#define TRIVIUM_SERVER_SERVER_STATE_H
+#pragma once
 
 #include "dp_variants/server/server_log.h"
 #include "dp_variants/server/server_loop.h"
@@ -66,5 +65,3 @@ enum status server_serve_clock(struct server_loop *, int64_t clock);
  *  struct server_loop.
  *  @errors E_COMM, E_INTERNAL  @collective{none} */
 enum status server_serve(void *loop);
-
-#endif

@@ -1,6 +1,5 @@
 /* Servers that wait for all (sync), in the run's own step. See server_sync.c. */
-#ifndef TRIVIUM_SERVER_SERVER_SYNC_H
-#define TRIVIUM_SERVER_SERVER_SYNC_H
+#pragma once
 
 #include "lib/comm/comm_request.h"
 #include "lib/run/technique.h"
@@ -23,5 +22,3 @@ void server_sync_destroy(struct server_sync **);   /* NULL is fine */
 enum status server_alone_cost(const struct plan *, const struct program *, struct bill *);
 /** Take the room, and subscribe. @errors E_MEMORY, E_INTERNAL  @collective{none} */
 enum status server_alone_create(struct run *, struct server_sync *);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the tests of servers share. */
-#ifndef TRIVIUM_SERVER_TEST_SERVER_H
-#define TRIVIUM_SERVER_TEST_SERVER_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/run/run.h"
@@ -17,5 +16,3 @@ static inline enum status go_on_from(struct run *r, const char *folder, bool sav
     *loss = r->loss;
     return OK;
 }
-
-#endif

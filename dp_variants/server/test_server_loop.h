@@ -1,6 +1,5 @@
 /* What the tests of servers that do not wait share: their plan, and a run of CLOCKS clocks. */
-#ifndef TRIVIUM_SERVER_TEST_SERVER_LOOP_H
-#define TRIVIUM_SERVER_TEST_SERVER_LOOP_H
+#pragma once
 
 #include "dp_variants/server/server.h"
 #include "lib/base/clock.h"
@@ -55,5 +54,3 @@ static inline enum status run_clocks(struct run *r, struct plan p, double slow_s
     }
     return OK;
 }
-
-#endif

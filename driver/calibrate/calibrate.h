@@ -21,11 +21,8 @@
  *
  * It takes about a minute, with as many ranks as cores. Products of more ranks are never measured: compare --cluster
  * checks predictions against whole runs of many ranks. */
-#ifndef TRIVIUM_DRIVER_CALIBRATE_H
-#define TRIVIUM_DRIVER_CALIBRATE_H
+#pragma once
 
 /** argv: words after `calibrate`. @return the exit code: 0; 1 a file cannot be written; 2 bad request
  *  @collective{every process of the job} */
 int calibrate_main(int argc, char **argv);
-
-#endif

@@ -1,6 +1,5 @@
 /* Calibrate's measurements of a GPU besides the rows of models: copies, and an empty kernel. */
-#ifndef TRIVIUM_DRIVER_CALIBRATE_GPU_H
-#define TRIVIUM_DRIVER_CALIBRATE_GPU_H
+#pragma once
 
 #include "lib/device/device.h"
 
@@ -15,5 +14,3 @@ struct gpu_speeds {
 /** Times by events of the compute stream, each of several times. @param bytes of a copy
  *  @collective{none} @errors E_MEMORY, E_DEVICE */
 enum status calibrate_gpu(const struct device *, int64_t bytes, struct gpu_speeds *out);
-
-#endif

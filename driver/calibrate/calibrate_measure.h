@@ -1,6 +1,5 @@
 /* Calibrate's measurements (calibrate.h): the peak, rows of small models, exchanges, and the cost of a shared core. */
-#ifndef TRIVIUM_DRIVER_CALIBRATE_MEASURE_H
-#define TRIVIUM_DRIVER_CALIBRATE_MEASURE_H
+#pragma once
 
 #include "driver/calibrate/calibrate_gpu.h"
 #include "lib/cost/fit.h"
@@ -42,5 +41,3 @@ struct calibration {
  *  @collective{world} @errors those of run_create and run_step; E_MEMORY, E_DATA, E_DEVICE */
 enum status calibrate_measure(const struct calibration *, struct measured *out);
 void measured_fini(struct measured *);
-
-#endif

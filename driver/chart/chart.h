@@ -1,8 +1,7 @@
 /* What pictures as SVG are drawn with, for the commands with --svg: axes, boxes, lines, words, a legend. A picture is
  * one <svg> element, a file of its own; it needs no script and no other file. All text is escaped
  * (driver/chart/markup.h). What pages show is drawn by Vega (driver/report). */
-#ifndef TRIVIUM_DRIVER_CHART_H
-#define TRIVIUM_DRIVER_CHART_H
+#pragma once
 
 #include <stdbool.h>
 #include "lib/base/status.h"
@@ -63,5 +62,3 @@ void chart_words(FILE *, double x, double y, enum chart_anchor, const char *word
 enum status chart_file_open(const char *path, FILE **out);
 /** Close it. @errors E_IO when not all of it could be written  @collective{none} */
 enum status chart_file_close(const char *path, FILE *);
-
-#endif

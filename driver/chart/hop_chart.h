@@ -1,12 +1,9 @@
 /* A collective as a picture: a line a rank, time to the right; what it sends, what it adds, and the messages between.
  * */
-#ifndef TRIVIUM_DRIVER_HOP_CHART_H
-#define TRIVIUM_DRIVER_HOP_CHART_H
+#pragma once
 
 #include "lib/comm/hops/hop_simulate.h"
 
 /** Draw a simulated collective into the file. @errors E_IO; those of hop_simulate  @collective{none} */
 enum status hop_chart(const struct comm_algorithm *, const struct hop_shape *, int64_t element_bytes,
                       const struct hop_links *, const char *path);
-
-#endif

@@ -1,6 +1,5 @@
 /* Text for HTML and SVG files: nothing that a person typed may become a tag, and every file stays well-formed XML. */
-#ifndef TRIVIUM_DRIVER_MARKUP_H
-#define TRIVIUM_DRIVER_MARKUP_H
+#pragma once
 
 #include <stdio.h>
 
@@ -17,5 +16,3 @@ char *markup_plain(const char *text);
 
 /** Characters of a text, a byte that is not UTF-8 counting as one. */
 int markup_length(const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* Memory over one step: bytes alive by role, row by row, read off the plan (lib/trace/memory_timeline.h); as JSON for
  * pages, and as a picture. */
-#ifndef TRIVIUM_DRIVER_MEMORY_CHART_H
-#define TRIVIUM_DRIVER_MEMORY_CHART_H
+#pragma once
 
 #include "driver/chart/chart.h"
 #include "lib/run/run.h"
@@ -36,5 +35,3 @@ void memory_chart_fini(struct memory_chart *);
 json_t *memory_chart_json(const struct memory_chart *);
 /** Write one <svg>, CHART_WIDTH wide: the roles in MiB, piled up as stairs. */
 void memory_chart_svg(const struct memory_chart *, const char *title, FILE *);
-
-#endif

@@ -1,6 +1,5 @@
 /* A pipeline schedule against a clock, and the ways to draw it. */
-#ifndef TRIVIUM_DRIVER_SCHEDULE_CHART_H
-#define TRIVIUM_DRIVER_SCHEDULE_CHART_H
+#pragma once
 
 #include "pp/pp_schedule.h"
 #include "pp/pp_timeline.h"
@@ -44,5 +43,3 @@ void schedule_chart_text(const struct schedule_chart *, FILE *);
 json_t *schedule_chart_json(const struct schedule_chart *);
 /** As a picture of its own. */
 void schedule_chart_svg(const struct schedule_chart *, FILE *);
-
-#endif

@@ -1,10 +1,7 @@
 /* `trivium compare`: strategies trained one after the other, and compared. */
-#ifndef TRIVIUM_DRIVER_COMPARE_H
-#define TRIVIUM_DRIVER_COMPARE_H
+#pragma once
 
 /** `trivium compare [options] --strategies "a | b | ..."`, one rank of it; starts and leaves MPI. Returns the exit
  *  code.
  *  @collective{job} */
 int compare_main(int argc, char **argv);
-
-#endif

@@ -6,8 +6,7 @@
  *   regret   the extra time of the strategy that the model calls the fastest, over the fastest measured
  *   errors   |predicted / measured - 1|, the median: of the step, and of the work of all ranks in processor seconds,
  *            which does not depend on other programs */
-#ifndef TRIVIUM_DRIVER_COMPARE_FORECAST_H
-#define TRIVIUM_DRIVER_COMPARE_FORECAST_H
+#pragma once
 
 #include "driver/compare/compare_row.h"
 #include "lib/cost/cluster.h"
@@ -23,5 +22,3 @@ void compare_predict(const struct plan *plan, const struct cluster *, bool uneve
 struct compare_forecast compare_forecast_of(const struct compare_row *, int n_rows);
 /** Two sentences; nothing without two rows that are predicted. */
 void compare_forecast_print(FILE *, const struct compare_row *, int n_rows);
-
-#endif

@@ -1,6 +1,5 @@
 /* Training a strategy's steps and measuring them. */
-#ifndef TRIVIUM_DRIVER_COMPARE_MEASURE_H
-#define TRIVIUM_DRIVER_COMPARE_MEASURE_H
+#pragma once
 
 #include "driver/compare/compare_row.h"
 
@@ -17,5 +16,3 @@ double compare_median(double *seconds, int64_t n);
  *  @collective{mesh} @errors of run_step; E_MEMORY */
 enum { COMPARE_TRACED = 4 };
 enum status compare_measure(struct run *, struct trace *, struct compare_row *, struct compare_rank *mine);
-
-#endif

@@ -1,7 +1,6 @@
 /* The comparison as one page, DIR/report.html, and its JSON, DIR/report.json: what was run, the tables of the terminal,
  * compare.json, and what pictures need in addition, pipelines and memory over a step. */
-#ifndef TRIVIUM_DRIVER_COMPARE_PAGE_H
-#define TRIVIUM_DRIVER_COMPARE_PAGE_H
+#pragma once
 
 #include "driver/compare/compare_row.h"
 #include <jansson.h>
@@ -21,5 +20,3 @@ void compare_about_here(struct compare_about *);
 enum status compare_page_json(const struct compare_about *, const struct compare_row *, int n_rows, json_t **out);
 /** Replace both files. @errors E_IO, E_MEMORY, and those of compare_pipelines  @collective{none} */
 enum status compare_page_write(const char *dir, const struct compare_about *, const struct compare_row *, int n_rows);
-
-#endif

@@ -1,8 +1,7 @@
 /* The comparison as files: DIR/compare.json, with every rank of every row, and DIR/compare.csv, a line a row. Both hold
  * the same keys (docs/metrics.md). They are replaced whole after each row, so that a job that dies leaves the rows
  * before. */
-#ifndef TRIVIUM_DRIVER_COMPARE_REPORT_H
-#define TRIVIUM_DRIVER_COMPARE_REPORT_H
+#pragma once
 
 #include "driver/compare/compare_row.h"
 #include <jansson.h>
@@ -19,5 +18,3 @@ json_t *compare_json(const struct compare_row *, int n_rows);
 
 /** A cell of CSV: quoted when it holds a comma, a quote or a line end (RFC 4180). */
 void csv_write_cell(FILE *, const char *text);
-
-#endif

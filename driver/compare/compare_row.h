@@ -2,8 +2,7 @@
  *
  * Memory and bytes on the wire are those of the rank that has most, since that is what must fit. Waiting is the mean
  * over ranks, since every rank takes part in every step. All but memory is a mean over the timed steps. */
-#ifndef TRIVIUM_DRIVER_COMPARE_ROW_H
-#define TRIVIUM_DRIVER_COMPARE_ROW_H
+#pragma once
 
 #include "driver/chart/memory_chart.h"
 #include "lib/trace/trace.h"
@@ -79,5 +78,3 @@ int compare_fullest(const struct compare_row *);
 int64_t roles_total(const int64_t bytes[N_ROLES]);
 /** Planned bytes of a rank in memory: the device's and the host's. */
 int64_t compare_rank_predicted(const struct compare_rank *);
-
-#endif

@@ -3,8 +3,7 @@
  * A bar separates strategies. Each is a list of settings separated by blanks, key=value with the names of train's
  * options, or the bare key of one that is on or off; they stand above what all strategies have in common. An empty one
  * changes nothing. */
-#ifndef TRIVIUM_DRIVER_COMPARE_STRATEGY_H
-#define TRIVIUM_DRIVER_COMPARE_STRATEGY_H
+#pragma once
 
 #include "lib/base/option.h"
 
@@ -21,5 +20,3 @@ void strategies_fini(struct strategies *);
  *  twice
  *  @collective{none} */
 enum status strategy_apply(const char *text, int number, const struct option_table *known, struct options *);
-
-#endif

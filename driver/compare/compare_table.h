@@ -1,6 +1,5 @@
 /* The comparison for people: a table of memory, a table of speed, and what to read off. */
-#ifndef TRIVIUM_DRIVER_COMPARE_TABLE_H
-#define TRIVIUM_DRIVER_COMPARE_TABLE_H
+#pragma once
 
 #include "driver/compare/compare_row.h"
 #include <jansson.h>
@@ -39,5 +38,3 @@ void compare_conclusion(FILE *, const struct compare_entry *, int n);
 
 /** "12.34" of a number of bytes: MiB with about four digits. */
 void compare_mib(double bytes, char *text, size_t text_bytes);
-
-#endif

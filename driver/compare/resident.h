@@ -1,6 +1,5 @@
 /* Resident memory of this process, as the kernel counts it. */
-#ifndef TRIVIUM_DRIVER_RESIDENT_H
-#define TRIVIUM_DRIVER_RESIDENT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,5 +9,3 @@ void resident_reset(void);
 
 /** The most bytes that were resident at once since the reset; 0 where it is unknown. */
 int64_t resident_peak_bytes(void);
-
-#endif

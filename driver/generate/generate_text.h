@@ -1,6 +1,5 @@
 /* Between text and tokens, for `trivium generate`: by a byte-level BPE (lib/data/bpe.h), or a token a byte. */
-#ifndef TRIVIUM_DRIVER_GENERATE_TEXT_H
-#define TRIVIUM_DRIVER_GENERATE_TEXT_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/data/bpe.h"
@@ -22,5 +21,3 @@ enum status text_read_tokens(const char *list, int64_t vocab, int32_t **tokens, 
  *  tokenizer. escape: write control bytes, but tab and newline, as \x1b; a terminal would obey them.
  *  @errors E_IO  @collective{none} */
 enum status text_print(FILE *, int32_t token, int64_t vocab, const struct bpe *bpe, bool escape);
-
-#endif

@@ -1,6 +1,5 @@
 /* A check as a page, DIR/check.html, and all its numbers in DIR/check.json. */
-#ifndef TRIVIUM_DRIVER_ORACLE_ORACLE_PAGE_H
-#define TRIVIUM_DRIVER_ORACLE_ORACLE_PAGE_H
+#pragma once
 
 #include "oracle/suspect.h"
 #include <jansson.h>
@@ -14,5 +13,3 @@ int oracle_layer_of(const char *name);
 json_t *oracle_page_json(const struct oracle_page *);
 /** Make DIR if need be, and write both files. @errors E_IO, E_MEMORY  @collective{none} */
 enum status oracle_page_write(const char *dir, const struct oracle_page *);
-
-#endif

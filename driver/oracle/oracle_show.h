@@ -1,9 +1,6 @@
 /* `trivium oracle show`: the tensors of a recording, or one of them. */
-#ifndef TRIVIUM_DRIVER_ORACLE_ORACLE_SHOW_H
-#define TRIVIUM_DRIVER_ORACLE_ORACLE_SHOW_H
+#pragma once
 
 /** `trivium oracle show DIR [STEP [NAME]]`: the tensors of a recording, or one of them. Returns the exit code.
  *  @collective{none} */
 int oracle_show_main(int argc, char **argv);
-
-#endif

@@ -1,10 +1,7 @@
 /* `trivium budget`: days, GPU hours, money and energy of a training run. */
-#ifndef TRIVIUM_DRIVER_BUDGET_H
-#define TRIVIUM_DRIVER_BUDGET_H
+#pragma once
 
 /** `trivium budget --model M --cluster NAME --gpus N --tokens D [--mfu X] [--scale N:M [--weak]] [--json]`: days,
  *  hours of GPUs, money and energy of a training run, with its failures; with --scale, the best layout at each number
  *  of ranks. Returns the exit code.  @collective{none} */
 int budget_main(int argc, char **argv);
-
-#endif

@@ -1,7 +1,6 @@
 /* A budget as a page, DIR/budget.html, and its data, DIR/budget.json: where steps go by the number of ranks, mfu and
  * what is left of it, and what the interval between saves costs. */
-#ifndef TRIVIUM_DRIVER_BUDGET_PAGE_H
-#define TRIVIUM_DRIVER_BUDGET_PAGE_H
+#pragma once
 
 #include "planner/budget.h"
 #include "planner/search.h"
@@ -32,5 +31,3 @@ json_t *budget_curves_json(const struct budget_page *);
 /** For some numbers of ranks, evenly over the longer curve: [interval_s, lost] along "line", and for "young" and
  *  "daly"; lost is the part of all time that saves and failures take. Empty where nothing fails. */
 json_t *budget_goodput_json(const struct budget_page *);
-
-#endif

@@ -1,7 +1,6 @@
 /* trivium budget --walls: for models from 1B to 1T parameters and 8 to 16384 ranks, which resource ends scaling
  * (planner/walls.h). */
-#ifndef TRIVIUM_DRIVER_BUDGET_WALLS_H
-#define TRIVIUM_DRIVER_BUDGET_WALLS_H
+#pragma once
 
 #include "lib/cost/cluster.h"
 #include "lib/run/plan.h"
@@ -49,5 +48,3 @@ void walls_print_row(FILE *, const struct walls *, int row);
 json_t *walls_json(const struct walls *);
 /** The same for its page: also "cells", with row, column, wall and words of each. NULL: no memory */
 json_t *walls_page_json(const struct cluster *, const struct walls *);
-
-#endif

@@ -1,10 +1,7 @@
 /* `trivium plan`: the step time of a layout on a described cluster. */
-#ifndef TRIVIUM_DRIVER_PLAN_H
-#define TRIVIUM_DRIVER_PLAN_H
+#pragma once
 
 /** `trivium plan --cluster NAME [--gpus N] [options of train] [--json]`: the time and memory of a step of this layout
  *  on a described cluster; with --gpus, the best layout of N ranks. Returns the exit code.
  *  @collective{none} */
 int plan_main(int argc, char **argv);
-
-#endif

@@ -1,7 +1,6 @@
 /* The layouts that a search has priced, as dots: bytes, seconds, and parts of the step. Memory is bounded: of the
  * layouts that fit, and of those that do not, a fixed number is kept, evenly over the search. */
-#ifndef TRIVIUM_DRIVER_PLAN_DOTS_H
-#define TRIVIUM_DRIVER_PLAN_DOTS_H
+#pragma once
 
 #include "planner/search.h"
 #include "planner/why.h"
@@ -29,5 +28,3 @@ void plan_dots_put(struct plan_dots *, const struct found *);
  *  @errors those of price_plan  @collective{none} */
 enum status plan_dots_price_the_rest(struct plan_dots *, const struct recipe *, const struct plan *asked,
                                      unsigned fixed, const struct cluster *);
-
-#endif

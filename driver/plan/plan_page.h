@@ -1,7 +1,6 @@
 /* What a search found as a page, DIR/plan.html, and its data, DIR/plan.json: the search as `plan --json` prints it,
  * every layout that is kept (plan_dots.h), the pipeline of the first, and the rows of tables (plan_tables.h). */
-#ifndef TRIVIUM_DRIVER_PLAN_PAGE_H
-#define TRIVIUM_DRIVER_PLAN_PAGE_H
+#pragma once
 
 #include "driver/plan/plan_dots.h"
 #include "planner/explain.h"
@@ -27,5 +26,3 @@ enum status plan_page_json(const struct plan_page *, json_t **out);
 /** Names of a step's parts, in their order, and the seconds of each. */
 json_t *plan_part_names(void);
 json_t *plan_parts_json(const struct price *);
-
-#endif

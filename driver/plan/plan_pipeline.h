@@ -1,7 +1,6 @@
 /* The pipeline of a layout as a picture: each stage with its own times, messages as long as the cluster's wires make
  * them. */
-#ifndef TRIVIUM_DRIVER_PLAN_PIPELINE_H
-#define TRIVIUM_DRIVER_PLAN_PIPELINE_H
+#pragma once
 
 #include "planner/layout.h"
 #include "planner/price.h"
@@ -17,5 +16,3 @@ int plan_pipeline_microbatches(int n_stages, int n_chunks, int n_microbatches);
  *  @errors those of price_plan  @collective{none} */
 enum status plan_pipeline(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
                           const struct layout *, FILE *svg, json_t **json);
-
-#endif

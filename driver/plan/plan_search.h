@@ -1,6 +1,5 @@
 /* `trivium plan --gpus N`: the search for the fastest layout. */
-#ifndef TRIVIUM_DRIVER_PLAN_SEARCH_H
-#define TRIVIUM_DRIVER_PLAN_SEARCH_H
+#pragma once
 
 #include "lib/base/option.h"
 #include "lib/cost/cluster.h"
@@ -30,5 +29,3 @@ json_t *plan_phases_json(const struct price *);
 json_t *plan_bytes_json(const struct price *);
 /** "  of which products 86.1% ...": a line. */
 void plan_print_phases(const struct price *);
-
-#endif

@@ -1,7 +1,6 @@
 /* The result of a search, in the words that its text and its page share: the layouts with their ties, the assumptions
  * that would tip the choice (planner/explain.h), and why others lose. */
-#ifndef TRIVIUM_DRIVER_PLAN_TABLES_H
-#define TRIVIUM_DRIVER_PLAN_TABLES_H
+#pragma once
 
 #include "driver/plan/plan_page.h"
 
@@ -25,5 +24,3 @@ void plan_write_differences(FILE *, const struct price *, const struct price *be
  *  in the place of where it goes. */
 json_t *plan_rows_tipping(const struct plan_page *);
 json_t *plan_rows_families(const struct plan_page *);
-
-#endif

@@ -3,8 +3,7 @@
  * DIR/NAME.html is the template of driver/report/page with the JSON of DIR/NAME.json inside: it needs no other file and
  * no network. Its scripts make tables and pictures, by "kind"; Vega draws, which the build puts into the template where
  * its package is installed. Without it a page has its tables, and report_pictures says what to do. */
-#ifndef TRIVIUM_DRIVER_REPORT_H
-#define TRIVIUM_DRIVER_REPORT_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <jansson.h>
@@ -42,5 +41,3 @@ json_t *report_words(void (*print)(FILE *, const void *self), const void *self);
 
 /* The page around its JSON, zero-terminated (page_text.c). */
 extern const char report_template[];
-
-#endif

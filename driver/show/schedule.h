@@ -1,6 +1,5 @@
 /* `trivium schedule`: a pipeline schedule in letters or as a picture, and its closed forms. */
-#ifndef TRIVIUM_DRIVER_SCHEDULE_H
-#define TRIVIUM_DRIVER_SCHEDULE_H
+#pragma once
 
 #include "driver/chart/schedule_chart.h"
 
@@ -14,5 +13,3 @@ enum status schedule_all(const struct schedule_chart *like, const struct schedul
 /** `trivium schedule --schedule NAME --pp P --microbatches M [--chunks V] [--json] [--svg FILE]`: a pipeline schedule
  *  checked, run against a clock, and drawn; no device, no peers. Returns the exit code. */
 int schedule_main(int argc, char **argv);
-
-#endif

@@ -1,6 +1,5 @@
 /* `trivium show comm`: how collectives go, what each rank sends, and how long that takes on the plan's links. */
-#ifndef TRIVIUM_DRIVER_SHOW_COMM_H
-#define TRIVIUM_DRIVER_SHOW_COMM_H
+#pragma once
 
 #include "lib/comm/hops/hops.h"
 #include "lib/run/plan.h"
@@ -33,5 +32,3 @@ enum status show_comm_operation(const struct plan *, const struct comm_question 
  *  how many bytes inside a node and between nodes. @errors as show_comm_operation, and the techniques'
  *  @collective{none} */
 enum status show_comm_step(const struct plan *, int rank, bool json);
-
-#endif

@@ -1,6 +1,5 @@
 /* `trivium show memory`: the planned bytes of every rank, by role. */
-#ifndef TRIVIUM_DRIVER_SHOW_MEMORY_H
-#define TRIVIUM_DRIVER_SHOW_MEMORY_H
+#pragma once
 
 #include "lib/run/plan.h"
 
@@ -13,5 +12,3 @@ enum status show_memory_svg(const struct plan *, int rank, const char *svg, bool
 /** Refuse what a run of this plan would refuse: a rank that needs more than memory-limit.
  *  @errors E_MEMORY; the techniques' @collective{none} */
 enum status show_memory_limit(const struct plan *);
-
-#endif

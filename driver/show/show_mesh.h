@@ -1,6 +1,5 @@
 /* The groups of ranks that communicate in a layout, and their bytes: `trivium show mesh`. */
-#ifndef TRIVIUM_DRIVER_SHOW_MESH_H
-#define TRIVIUM_DRIVER_SHOW_MESH_H
+#pragma once
 
 #include "lib/run/plan.h"
 
@@ -9,5 +8,3 @@
  *  the bill (of the stage that sends most). JSON has all groups.
  *  @errors E_CONFIG from the techniques; E_MEMORY; E_IO  @collective{none} */
 enum status show_mesh(const struct plan *, bool json);
-
-#endif

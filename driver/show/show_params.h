@@ -1,6 +1,5 @@
 /* Bytes of N parameters on a rank, without a model: `trivium show memory --params N`. */
-#ifndef TRIVIUM_DRIVER_SHOW_PARAMS_H
-#define TRIVIUM_DRIVER_SHOW_PARAMS_H
+#pragma once
 
 #include "lib/run/plan.h"
 
@@ -11,5 +10,3 @@ enum status show_params(const struct plan *, double params, bool json);
 
 /** Draw the same for all four ZeRO stages into an SVG file. @errors as above; E_IO  @collective{none} */
 enum status show_params_svg(const struct plan *, double params, const char *path);
-
-#endif

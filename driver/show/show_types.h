@@ -1,6 +1,5 @@
 /* How every tensor lies over the mesh: `trivium show types`. */
-#ifndef TRIVIUM_DRIVER_SHOW_TYPES_H
-#define TRIVIUM_DRIVER_SHOW_TYPES_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -9,5 +8,3 @@
  *  @errors E_INTERNAL: names the first rank whose types do not fit, the tensor and the rewrite; E_CONFIG: as the
  *  techniques, or --check-types off; E_MEMORY  @collective{none} */
 enum status show_types(const struct plan *, const struct recipe *, int rank);
-
-#endif

@@ -1,6 +1,5 @@
 /* Options that `trivium show` accepts for a view, and that this view reads only with another option. */
-#ifndef TRIVIUM_DRIVER_SHOW_UNREAD_H
-#define TRIVIUM_DRIVER_SHOW_UNREAD_H
+#pragma once
 
 #include "lib/base/option.h"
 #include <stdbool.h>
@@ -14,5 +13,3 @@ enum status show_refuse_unread(const struct options *, const char *what, const s
 
 /** The same for `show memory --params`, whose formulas read few options of a run. @errors E_USAGE @collective{none} */
 enum status show_params_refuse_unread(const struct options *);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the tests of `trivium show` share. Only they include this. */
-#ifndef TRIVIUM_DRIVER_TEST_SHOW_H
-#define TRIVIUM_DRIVER_TEST_SHOW_H
+#pragma once
 
 #include "driver/show/show.h"
 #include <stdio.h>
@@ -22,5 +21,3 @@ static inline char *show_text(const char *what, const char *options, int *code) 
     stdout = screen;
     return said;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* A step's numbers: one line for people, one JSON object a line for programs. Rank 0 writes; the others hold a closed
  * file. */
-#ifndef TRIVIUM_DRIVER_METRICS_H
-#define TRIVIUM_DRIVER_METRICS_H
+#pragma once
 
 #include "lib/run/run.h"
 #include <stdio.h>
@@ -66,5 +65,3 @@ void metrics_print(const struct metrics_row *);
 /** One group's ledger over all operations, since it was made: algorithm bytes that this rank sent, seconds that it
  *  waited, and what its hops and messages sent. The rest is 0. */
 struct ledger_entry metrics_ledger(const struct group *);
-
-#endif

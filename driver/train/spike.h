@@ -7,8 +7,7 @@
  *
  * What to do then: Chowdhery et al. 2022 (PaLM), section 5.1: go back to a checkpoint and leave out the data that led
  * there. */
-#ifndef TRIVIUM_DRIVER_SPIKE_H
-#define TRIVIUM_DRIVER_SPIKE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@ struct spike {
 double spike_limit(const struct spike *, double k);
 /** A loss that was accepted. */
 void spike_note(struct spike *, double loss);
-
-#endif

@@ -1,7 +1,6 @@
 /* This rank's counters between two moments: seconds, bytes on the wire, waits, parked bytes, a disk's bytes. A run only
  * counts upwards, so a meter subtracts the counts at its beginning. */
-#ifndef TRIVIUM_DRIVER_STEP_METER_H
-#define TRIVIUM_DRIVER_STEP_METER_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -19,5 +18,3 @@ struct step_meter {
 void step_meter_begin(struct step_meter *, const struct run *);
 /** After step_meter_begin, once. @collective{none} */
 void step_meter_end(struct step_meter *, const struct run *);
-
-#endif

@@ -11,8 +11,7 @@
  * What breaks: a stage with one rank has no peers. Where ranks outnumber cores they take each other's time, which looks
  * like own time: nothing is compared there, but under --inject. Other programs on a machine make its ranks slow, and
  * they are reported, too. On a GPU the host does not see its stream's waits: not measured. */
-#ifndef TRIVIUM_DRIVER_STRAGGLER_H
-#define TRIVIUM_DRIVER_STRAGGLER_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/run/plan.h"
@@ -34,5 +33,3 @@ struct straggler_inject { enum straggler_what what; int rank; double factor; };
 /** "slow=2,1.5" or "link=2,10" for n ranks; "": nothing. Pure. @errors E_CONFIG with the value and what may stand
  *  there */
 enum status straggler_inject_parse(const char *text, int n, struct straggler_inject *out);
-
-#endif

@@ -1,8 +1,5 @@
 /* `trivium train`: the training job of one rank. */
-#ifndef TRIVIUM_DRIVER_TRAIN_H
-#define TRIVIUM_DRIVER_TRAIN_H
+#pragma once
 
 /** `trivium train [options]`, one rank of it; starts and leaves MPI. Returns the exit code. @collective{job} */
 int train_main(int argc, char **argv);
-
-#endif

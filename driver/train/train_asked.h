@@ -1,7 +1,6 @@
 /* The request of a process: its options and its data are read once, for all epochs. A file that is edited, replaced or
  * removed meanwhile changes the next job only. */
-#ifndef TRIVIUM_DRIVER_TRAIN_ASKED_H
-#define TRIVIUM_DRIVER_TRAIN_ASKED_H
+#pragma once
 
 #include "driver/setup.h"
 
@@ -25,5 +24,3 @@ enum status train_asked_agree(struct train_asked *);
 /** Why rank `me` of n cannot take part with the others; NULL: it can. It is compared with rank 0 in epoch 0, later with
  *  the ranks that already take part. Pure. @collective{none} */
 const char *train_identity_differs(const struct train_identity *all, int n, int me);
-
-#endif

@@ -1,6 +1,5 @@
 /* A training job whose ranks change: the setup of each epoch. See train_membership.c. */
-#ifndef TRIVIUM_DRIVER_TRAIN_MEMBERSHIP_H
-#define TRIVIUM_DRIVER_TRAIN_MEMBERSHIP_H
+#pragma once
 
 #include "driver/train/train_asked.h"
 
@@ -16,5 +15,3 @@ void train_note_step(void);
 /** After E_EPOCH, when the old epoch's state is freed: enter the newest epoch that all its members enter.
  *  @collective{the members of the new epoch} @errors those of comm_epoch_enter but E_EPOCH */
 enum status train_enter_epoch(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* Options of a training job and its files: a struct of the driver's own, in the plan. (Options that lib/run or a
  * technique also reads are in struct plan itself, such as save-every, or are asked for by name: plan_option.) */
-#ifndef TRIVIUM_DRIVER_TRAIN_OPTIONS_H
-#define TRIVIUM_DRIVER_TRAIN_OPTIONS_H
+#pragma once
 
 #include "lib/run/recipe.h"
 
@@ -30,5 +29,3 @@ extern const struct job train_job;
 static inline struct train_options *train_options(const struct plan *p) { return plan_own(p, &train_job.options); }
 /** The factor by which a settled plan's --inject slows this rank's emulated links; 1: not at all. */
 double straggler_link_slowdown(const struct plan *);
-
-#endif

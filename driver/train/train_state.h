@@ -1,6 +1,5 @@
 /* A training job of one rank. Private to train*.c. */
-#ifndef TRIVIUM_DRIVER_TRAIN_STATE_H
-#define TRIVIUM_DRIVER_TRAIN_STATE_H
+#pragma once
 
 #include "driver/setup.h"
 #include "driver/train/train_options.h"
@@ -223,5 +222,3 @@ enum status train_guard_begin(struct training *);
  * samples since.  @return `status` if it does nothing, or can do no more  @collective{world} @errors of
  * checkpoint_load */
 enum status train_guard(struct training *, enum status status, bool *went_back);
-
-#endif

@@ -4,8 +4,7 @@
  *   AUC = sum over clicks of (others that score lower + half of those that score the same) / (clicks x others)
  *
  * Every score is kept and sorted: no histogram. Source: Hanley and McNeil 1982. */
-#ifndef TRIVIUM_BASE_AUC_H
-#define TRIVIUM_BASE_AUC_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ struct score { double score, label; };   /* label 1: a click; 0: none */
 /** The AUC of n scores, which this function sorts. NaN where there are no clicks, or nothing else, or a
  *  score is NaN. */
 double auc_of(struct score *, int64_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* Wall time in seconds, monotonic, from an arbitrary origin. */
-#ifndef TRIVIUM_BASE_CLOCK_H
-#define TRIVIUM_BASE_CLOCK_H
+#pragma once
 
 #include <time.h>
 
@@ -16,5 +15,3 @@ static inline double processor_s(void) {
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
-
-#endif

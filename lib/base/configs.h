@@ -1,6 +1,5 @@
 /* The project's folder configs/: examples, clusters, the demonstration's text. */
-#ifndef TRIVIUM_BASE_CONFIGS_H
-#define TRIVIUM_BASE_CONFIGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,5 +8,3 @@
  *  directory. @param path written: where it is, or where it is missing in the current directory
  *  @return whether it is there  @collective{none} */
 bool configs_find(const char *name, char *path, size_t size);
-
-#endif

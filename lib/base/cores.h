@@ -1,6 +1,5 @@
 /* How many cores this process may use: fewer than the machine has, under taskset, a batch system, or in a container. */
-#ifndef TRIVIUM_BASE_CORES_H
-#define TRIVIUM_BASE_CORES_H
+#pragma once
 
 enum { CORES_MASK_BYTES = 1024 };
 
@@ -15,5 +14,3 @@ double cores_quota(const char *root);
 
 /** Both: cores of the mask, no more than the quota. @collective{none} */
 double cores_allowed(void);
-
-#endif

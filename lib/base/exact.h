@@ -12,8 +12,7 @@
  * Sources: Kulisch 2013, "Computer Arithmetic and Validity", chapter 8 (the long accumulator); Collange, Defour,
  * Graillat and Iakymchuk 2015, "Numerical reproducibility for the parallel reduction on multi- and many-core
  * architectures"; Demmel and Nguyen 2013 for what reproducibility without it takes. */
-#ifndef TRIVIUM_BASE_EXACT_H
-#define TRIVIUM_BASE_EXACT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -31,5 +30,3 @@ void exact_add_squares(struct exact *sum, const float *x, int64_t n);
 void exact_numbers(const struct exact *, double numbers[EXACT_NUMBERS]);
 /** The value of such numbers, or of their sum over ranks, rounded to nearest; not finite if any term was not. */
 double exact_value(const double numbers[EXACT_NUMBERS]);
-
-#endif

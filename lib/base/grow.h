@@ -1,8 +1,7 @@
 /* Tables that hold descriptions (steps, rows, actions), kilobytes at most: growing, making and copying one. A process
  * that cannot have those cannot report either, so it ends. Memory for numbers comes from arenas and is refused
  * politely. */
-#ifndef TRIVIUM_BASE_GROW_H
-#define TRIVIUM_BASE_GROW_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,5 +31,3 @@ static inline void *table_copy(const void *table, int n, size_t size) {
     if (!out) abort();
     return memcpy(out, table, (size_t)n * size);
 }
-
-#endif

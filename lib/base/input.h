@@ -2,8 +2,7 @@
  *
  * Such a file may be anything: a FIFO, at which open() waits without end, a device without an end, or one line of
  * 3 GiB. So it is opened without waiting, and read in lines of a limited length. */
-#ifndef TRIVIUM_BASE_INPUT_H
-#define TRIVIUM_BASE_INPUT_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stddef.h>
@@ -38,5 +37,3 @@ enum status input_open(struct input *out, const char *what, const char *path, en
 /** The next line. @errors E_FORMAT: it is longer, or has a zero byte; E_IO: it cannot be read  @collective{none} */
 enum status input_line(struct input *);
 void input_close(struct input *);
-
-#endif

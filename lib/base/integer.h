@@ -1,6 +1,5 @@
 /* Arithmetic of sizes. */
-#ifndef TRIVIUM_BASE_INTEGER_H
-#define TRIVIUM_BASE_INTEGER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ static inline int64_t common_divisor(int64_t a, int64_t b) {
     }
     return a;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* JSON files that others have written. */
-#ifndef TRIVIUM_BASE_JSON_FILE_H
-#define TRIVIUM_BASE_JSON_FILE_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <jansson.h>
@@ -19,5 +18,3 @@ enum status json_file_read(const char *path, int64_t max_bytes, size_t flags, js
 /** Write a file, over one that is there, and flush it to the disk. @param flags jansson's  @errors E_IO
  *  @collective{none} */
 enum status json_file_write(const char *path, const json_t *, size_t flags);
-
-#endif

@@ -1,8 +1,7 @@
 /* Small files that say what a run does: a cluster, a table of a schedule, an order of pushes. A job that goes on when
  * its ranks change asks for them again, and gets what it has read first: what is edited or removed meanwhile is the
  * next job's. */
-#ifndef TRIVIUM_BASE_KEPT_H
-#define TRIVIUM_BASE_KEPT_H
+#pragma once
 
 #include "lib/base/input.h"
 
@@ -21,5 +20,3 @@ void kept_early(const char *path);
 /** Hash of the bytes of all kept files, in the order in which they were opened first; 0: none.
  *  @collective{none} */
 uint64_t kept_hash(void);
-
-#endif

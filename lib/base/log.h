@@ -1,6 +1,5 @@
 /* Progress for people, on standard error or standard output. Errors go through status.h. */
-#ifndef TRIVIUM_BASE_LOG_H
-#define TRIVIUM_BASE_LOG_H
+#pragma once
 
 enum log_level { LOG_QUIET, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
@@ -15,5 +14,3 @@ void log_line(enum log_level, const char *format, ...) __attribute__((format(pri
 #define log_warn(...) log_line(LOG_WARN, __VA_ARGS__)
 #define log_info(...) log_line(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_line(LOG_DEBUG, __VA_ARGS__)
-
-#endif

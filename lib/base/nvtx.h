@@ -1,7 +1,6 @@
 /* NVTX: names for stretches of the host's time, which NVIDIA's profilers show above what was queued in them. They cost
  * nothing where no profiler is attached (NVTX_INJECTION64_PATH, which nsys sets). */
-#ifndef TRIVIUM_BASE_NVTX_H
-#define TRIVIUM_BASE_NVTX_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@ bool nvtx_is_heard(void);
 /** A range begins, in the one that is open on this thread; the one that was opened last ends. Without NVTX: nothing. */
 void nvtx_push(const char *name);
 void nvtx_pop(void);
-
-#endif

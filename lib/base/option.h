@@ -2,8 +2,7 @@
  *
  * Precedence: command line over file over preset over data over default. A value remembers where it came from, so that
  * a preset never overrides what a person typed. */
-#ifndef TRIVIUM_BASE_OPTION_H
-#define TRIVIUM_BASE_OPTION_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stddef.h>
@@ -77,5 +76,3 @@ void options_each(const struct options *,
 void options_help(const struct options *, FILE *);
 /** Is --help among the words, or -h where it cannot be an option's value? */
 bool options_ask_for_help(int argc, char *const *argv);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the option*.c files share. No other file includes this. */
-#ifndef TRIVIUM_BASE_OPTION_PRIVATE_H
-#define TRIVIUM_BASE_OPTION_PRIVATE_H
+#pragma once
 
 #include "lib/base/option.h"
 
@@ -49,5 +48,3 @@ void option_print_limits(const struct option *, char *text, size_t size);
 int edit_distance(const char *a, const char *b);
 /** The known name that the mistyped one most resembles; NULL if none is close. `config` counts as known. */
 const char *option_nearest(const struct options *, const char *name);
-
-#endif

@@ -1,7 +1,6 @@
 /* Files that the user names to be written. A FIFO that no process reads would be waited for without end, and without a
  * word; here it is an error. */
-#ifndef TRIVIUM_BASE_OUTPUT_H
-#define TRIVIUM_BASE_OUTPUT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -12,5 +11,3 @@ int output_open(const char *path, int flags);
 FILE *output_file(const char *path, const char *mode);
 /** Why one of these failed, in words; borrowed until the next strerror. @collective{none} */
 const char *output_why(int error);
-
-#endif

@@ -3,8 +3,7 @@
  * why every layout sees the same numbers (docs/architecture.md, "Same numbers in every layout").
  *
  * Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011 (Philox-4x32-10). */
-#ifndef TRIVIUM_BASE_RNG_H
-#define TRIVIUM_BASE_RNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -54,5 +53,4 @@ uint64_t rng_permute(uint64_t seed, uint64_t stream, uint64_t step, uint64_t n, 
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* Text that grows in a buffer of fixed size: what does not fit is dropped. */
-#ifndef TRIVIUM_BASE_SAY_H
-#define TRIVIUM_BASE_SAY_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ __attribute__((format(printf, 2, 3))) static inline void say(struct line *line, 
     line->used += (size_t)(n > 0 ? n : 0);
     if (line->used >= line->bytes) line->used = line->bytes - 1;
 }
-
-#endif

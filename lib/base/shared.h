@@ -4,8 +4,7 @@
  * be written over; a FIFO, at which open() waits without end; a device. So every file of such a folder is opened here:
  * no link is followed, nothing is waited for, and what is no regular file is refused. What is this user's alone lies in
  * a folder of its own, which no stranger can look into or write to. */
-#ifndef TRIVIUM_BASE_SHARED_H
-#define TRIVIUM_BASE_SHARED_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stddef.h>
@@ -29,5 +28,3 @@ enum status shared_folder_name(const char *parent, char *out, size_t size);
 /** The same; make it where there is none. No other user can read it or write to it.
  *  @errors E_IO: it cannot be made, is another user's, or is a link; E_CONFIG: too long  @collective{none} */
 enum status shared_folder(const char *parent, char *out, size_t size);
-
-#endif

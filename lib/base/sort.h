@@ -1,6 +1,5 @@
 /* Numbers in order. */
-#ifndef TRIVIUM_BASE_SORT_H
-#define TRIVIUM_BASE_SORT_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,5 +16,3 @@ static inline void sort_doubles(double *x, int64_t n) {
 
 /** The median of n > 0 sorted numbers; for an even n, the mean of the two in the middle. */
 static inline double sorted_median(const double *x, int64_t n) { return (x[(n - 1) / 2] + x[n / 2]) / 2; }
-
-#endif

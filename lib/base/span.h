@@ -7,8 +7,7 @@
  *
  * Spans lie in the order in which they were opened. Only the code that opens and reads an element gives it a meaning
  * (whose step, which row), so there are numbers here and no names: names are made when the file is written. */
-#ifndef TRIVIUM_BASE_SPAN_H
-#define TRIVIUM_BASE_SPAN_H
+#pragma once
 
 #include "lib/base/clock.h"
 #include "lib/base/status.h"
@@ -107,5 +106,4 @@ static inline struct span *span_at(struct spans *s, int span) { return span >= 0
 
 #ifdef __cplusplus
 }
-#endif
 #endif

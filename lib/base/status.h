@@ -6,8 +6,7 @@
  *
  *   [rank 5/8 pp0 dp1 tp1 @node03] E_CONFIG tp.c:41 tp_check: tp=3 does not divide heads=16; use 1, 2, 4, 8 or 16
  */
-#ifndef TRIVIUM_BASE_STATUS_H
-#define TRIVIUM_BASE_STATUS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -83,5 +82,4 @@ void status_clear(void);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

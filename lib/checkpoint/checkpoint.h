@@ -47,8 +47,7 @@
  * file the elements that it needs. In the same layout and precision that is bit for bit what was saved.
  *
  * Source for the files: safetensors.h. The names of the moments are PyTorch's (torch.optim.AdamW). */
-#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_H
-#define TRIVIUM_CHECKPOINT_CHECKPOINT_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint_model.h"
 #include "lib/run/run.h"
@@ -115,5 +114,3 @@ enum status checkpoint_load(struct run *, const char *step, enum checkpoint_part
 /** What a checkpoint is of, its files, and its tensors with global shapes, as text; every file's checksum is compared.
  *  @errors as checkpoint_load  @collective{none} */
 enum status checkpoint_inspect(const char *path, FILE *);
-
-#endif

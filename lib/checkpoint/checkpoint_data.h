@@ -7,8 +7,7 @@
  *
  * kind, tokens and xxh3 (data_hash) are of the whole stream, first and n of the part that the split gives. Tokens are
  * compared, and not the files that hold them: the same tokens of a text, of llm.c's or Megatron's file are the same. */
-#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_DATA_H
-#define TRIVIUM_CHECKPOINT_CHECKPOINT_DATA_H
+#pragma once
 
 #include "lib/run/run.h"
 #include <jansson.h>
@@ -22,5 +21,3 @@ void checkpoint_algorithms(json_t *layout);
 /** Has a run the data of this manifest? `where`: the manifest's path. What need not be refused, rank 0 logs.
  *  @errors E_DATA: others, without other_data  @collective{none} */
 enum status checkpoint_data_compare(const json_t *manifest, const char *where, const struct run *, bool other_data);
-
-#endif

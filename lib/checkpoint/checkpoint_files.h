@@ -1,6 +1,5 @@
 /* Directories of checkpoints. Private to checkpoint*.c. Nothing here is collective. */
-#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_FILES_H
-#define TRIVIUM_CHECKPOINT_CHECKPOINT_FILES_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint.h"
 
@@ -28,5 +27,3 @@ enum status checkpoint_remove_unfinished(const char *save);
 /** Remove all but the `keep` newest steps in SAVE, and what was left unfinished, except the step `spare`.
  *  @errors E_IO: some of it stays */
 enum status checkpoint_prune(const char *save, int64_t keep, int64_t spare);
-
-#endif

@@ -1,6 +1,5 @@
 /* A piece of a tensor, put together out of all the files that have parts of it. Private to checkpoint*.c. */
-#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_GATHER_H
-#define TRIVIUM_CHECKPOINT_CHECKPOINT_GATHER_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint_manifest.h"
 #include "lib/checkpoint/checkpoint_piece.h"
@@ -10,5 +9,3 @@
  *  @errors E_FORMAT: elements are missing, of another shape, or not finite; E_IO, E_MEMORY  @collective{none} */
 enum status checkpoint_gather(const struct manifest *, const char *param, const char *array, const struct piece *,
                               enum dtype, void *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* Where the step that `latest` names lies. Private to checkpoint*.c. Nothing here is collective. */
-#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_LATEST_H
-#define TRIVIUM_CHECKPOINT_CHECKPOINT_LATEST_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -8,5 +7,3 @@
  *  removed, by the job that has the folder.
  *  @errors E_IO: it cannot be renamed, and stays where it is; or `latest` cannot be read; E_CONFIG */
 enum status checkpoint_restore_name(const char *save);
-
-#endif

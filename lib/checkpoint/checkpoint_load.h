@@ -1,7 +1,6 @@
 /* The parts of a load, of files (checkpoint_load.c) or of what other ranks keep in memory (snapshot.c). The manifest's
  * shards are open. Private to lib/checkpoint. */
-#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_LOAD_H
-#define TRIVIUM_CHECKPOINT_CHECKPOINT_LOAD_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint_manifest.h"
 
@@ -9,5 +8,3 @@
 enum status checkpoint_load_params(struct run *, const struct manifest *, enum checkpoint_part);
 /** Steps, updates and samples, and what techniques keep. @errors E_FORMAT  @collective{none} */
 enum status checkpoint_load_progress(struct run *, const struct manifest *);
-
-#endif

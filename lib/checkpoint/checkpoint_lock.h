@@ -1,7 +1,6 @@
 /* Which job may write into SAVE: one at a time. Two would replace and remove each other's steps, and each end with
  * code 0. */
-#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_LOCK_H
-#define TRIVIUM_CHECKPOINT_CHECKPOINT_LOCK_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdbool.h>
@@ -23,5 +22,3 @@ enum status checkpoint_lock_check(const char *save);
 
 /** Does the text of a lock name a process of this host that is still there? For file systems without locks. */
 bool checkpoint_owner_lives(const char *text);
-
-#endif

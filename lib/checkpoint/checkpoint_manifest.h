@@ -1,6 +1,5 @@
 /* The manifest of a checkpoint, and its files. Private to checkpoint*.c. Nothing here is collective. */
-#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_MANIFEST_H
-#define TRIVIUM_CHECKPOINT_CHECKPOINT_MANIFEST_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/safetensors.h"
@@ -56,5 +55,3 @@ enum status manifest_check_shards(const struct manifest *, int first, int stride
 enum status manifest_open_shards(struct manifest *);
 /** What its metadata say of a shard's file, which is open. path: of it. @errors E_FORMAT: not which parts it has */
 enum status manifest_read_parts(struct shard_file *, const char *path);
-
-#endif

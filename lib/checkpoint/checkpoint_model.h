@@ -1,6 +1,5 @@
 /* What a checkpoint says of its model: which it is, and its sizes. */
-#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_MODEL_H
-#define TRIVIUM_CHECKPOINT_CHECKPOINT_MODEL_H
+#pragma once
 
 #include "lib/run/model.h"
 #include <jansson.h>
@@ -36,5 +35,3 @@ enum status checkpoint_model_compare(const struct checkpoint_model *, const stru
 
 /** The option that asks for size i of the model, and its value; false: there is none. */
 bool checkpoint_model_option(const struct checkpoint_model *, int i, const char **name, char value[24]);
-
-#endif

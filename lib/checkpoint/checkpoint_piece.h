@@ -1,6 +1,5 @@
 /* What a checkpoint's files hold of the params. Private to checkpoint*.c. */
-#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_PIECE_H
-#define TRIVIUM_CHECKPOINT_CHECKPOINT_PIECE_H
+#pragma once
 
 #include "lib/checkpoint/safetensors.h"
 #include "lib/program/program.h"
@@ -25,5 +24,3 @@ enum status checkpoint_piece_check(const struct piece *, const struct safetensor
 enum status checkpoint_piece_find(const json_t *row, const struct safetensors *, const char *where,
                                   const char *name, const struct piece *wanted, struct piece *out,
                                   const struct safetensors_entry **entry);
-
-#endif

@@ -1,6 +1,5 @@
 /* Before the first step: can checkpoints be written where they belong? Better now than after a night. */
-#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_READY_H
-#define TRIVIUM_CHECKPOINT_CHECKPOINT_READY_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include <stdbool.h>
@@ -21,5 +20,3 @@ enum status checkpoint_ready(const char *save, int64_t probe_bytes, fail_agreeme
 /** Is there room for a checkpoint of this many bytes (it is written before an old one is removed), and for two? Pure.
  *  @errors E_IO: not even for one */
 enum status checkpoint_room(const char *save, double free_bytes, double checkpoint_bytes, bool *tight);
-
-#endif

@@ -1,7 +1,6 @@
 /* The parts of a save, which saving at once (checkpoint_save.c) and during training (checkpoint_async.c) share.
  * Private to checkpoint*.c. */
-#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_SAVE_H
-#define TRIVIUM_CHECKPOINT_CHECKPOINT_SAVE_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_piece.h"
@@ -60,5 +59,3 @@ enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step,
  *  @collective{group}
  *  @errors that of the first rank that failed; E_TIMEOUT, E_COMM */
 enum status checkpoint_agree(const struct group *, enum status mine);
-
-#endif

@@ -4,8 +4,7 @@
  * A checkpoint that is made so holds weights alone: a run may begin with it (--init, in any layout and precision), and
  * cannot go on with it (--resume). It is one file, written as checkpoint.h says: a temporary file, flushed, renamed; a
  * process killed on the way leaves a folder that is never read. */
-#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_TENSOR_H
-#define TRIVIUM_CHECKPOINT_CHECKPOINT_TENSOR_H
+#pragma once
 
 #include "lib/device/tensor.h"
 #include "lib/checkpoint/checkpoint.h"
@@ -51,5 +50,3 @@ enum status checkpoint_weights_append(struct checkpoint_writer *, const void *fr
 enum status checkpoint_weights_finish(struct checkpoint_writer **writer);
 /** Leave nothing of it. */
 void checkpoint_weights_abandon(struct checkpoint_writer **);
-
-#endif

@@ -7,8 +7,7 @@
  * Read: if every rank finds in the file of its own number just the terms that it has itself, it takes those, bit for
  * bit. In any other layout the terms that take sums (struct rank_term) get, file by file, all that there is of their
  * elements, and the others are zero. So the sum over the ranks stays what it was, but for rounding. */
-#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_TERMS_H
-#define TRIVIUM_CHECKPOINT_CHECKPOINT_TERMS_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint_manifest.h"
 
@@ -27,5 +26,3 @@ enum status checkpoint_load_terms(struct run *, const struct manifest *);
 enum status checkpoint_terms_fit(const struct run *, const struct manifest *, bool *same);
 /** And take them.  @errors E_FORMAT, E_IO, E_MEMORY  @collective{none} */
 enum status checkpoint_take_terms(struct run *, const struct manifest *, bool same);
-
-#endif

@@ -2,8 +2,7 @@
  * others do not. What is left out is compared first: where it differs, the file is of another model.
  *
  * Source: huggingface/transformers, _tied_weights_keys of each model, and PreTrainedModel.tie_weights. */
-#ifndef TRIVIUM_CHECKPOINT_HF_AGAIN_H
-#define TRIVIUM_CHECKPOINT_HF_AGAIN_H
+#pragma once
 
 #include "lib/checkpoint/hf_files.h"
 #include "lib/checkpoint/hf_weights.h"
@@ -15,5 +14,3 @@ struct hf_tensor hf_again_find(const struct hf_weights *, const struct hf_files 
  *  something else; E_IO */
 enum status hf_again_check(const struct hf_weights *, const struct hf_files *, const struct checkpoint_model *,
                            struct hf_tensor, bool *extra);
-
-#endif

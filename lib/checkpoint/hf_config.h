@@ -1,6 +1,5 @@
 /* config.json of Hugging Face's models: what reading and writing one have in common. */
-#ifndef TRIVIUM_CHECKPOINT_HF_CONFIG_H
-#define TRIVIUM_CHECKPOINT_HF_CONFIG_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/device/dtype.h"
@@ -12,5 +11,3 @@ enum status hf_config_load(const char *path, json_t **out);
 enum status hf_config_save(const char *path, json_t *config);
 /** "float32" and so on. Static storage. */
 const char *hf_config_dtype(enum dtype);
-
-#endif

@@ -7,8 +7,7 @@
  * A path means a folder with one of the two (where both are: the file, as in transformers), the file, or the index. A
  * folder with an adapter is refused. What is read may come from anybody: see
  * safetensors.h; an index names files in its own folder. Nothing here is collective. */
-#ifndef TRIVIUM_CHECKPOINT_HF_FILES_H
-#define TRIVIUM_CHECKPOINT_HF_FILES_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/safetensors.h"
@@ -55,5 +54,3 @@ enum status hf_files_append(struct hf_writer *, const void *from, int64_t bytes)
 enum status hf_files_finish(struct hf_writer **writer);
 /** Remove what was written. */
 void hf_files_abandon(struct hf_writer **writer);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A key that is in no table is one that the reference does not read either: one line names those. What a file does not
  * say is what the reference takes then. */
-#ifndef TRIVIUM_CHECKPOINT_HF_KEYS_H
-#define TRIVIUM_CHECKPOINT_HF_KEYS_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <jansson.h>
@@ -44,5 +43,3 @@ extern const struct hf_keys hf_keys_shared;
 
 /** A value as messages have it: JSON, of 60 bytes at most. Static storage, of four calls. */
 const char *hf_keys_show(const json_t *value);
-
-#endif

@@ -1,8 +1,7 @@
 /* What an exported model says of tokens: ids of special ones in config.json, and the tokenizer's files. A
  * config.json without ids has its family's, and generation in transformers ends at them: a Llama's at token 2, whatever
  * that is. Nothing here is collective. */
-#ifndef TRIVIUM_CHECKPOINT_HF_TOKENS_H
-#define TRIVIUM_CHECKPOINT_HF_TOKENS_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint.h"
 
@@ -18,5 +17,3 @@ void hf_tokens_fini(struct hf_tokens *);
 /** Put the ids into the config.json of an exported file at `path`, and copy the folder's files of a tokenizer there.
  *  None of them may be there.  @errors E_IO; those of hf_config_load */
 enum status hf_tokens_write(const struct hf_tokens *, const char *folder, const char *path);
-
-#endif

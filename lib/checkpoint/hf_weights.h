@@ -5,8 +5,7 @@
  * transposed where its row of the table says so (published_is_transposed). Import reads F64, F32, BF16 and F16; a
  * missing or misshapen tensor is refused, and any that is none of the model's, but for those that it leaves out. What
  * else a model decides is a row of functions. */
-#ifndef TRIVIUM_CHECKPOINT_HF_WEIGHTS_H
-#define TRIVIUM_CHECKPOINT_HF_WEIGHTS_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "lib/checkpoint/hf_files.h"
@@ -48,5 +47,3 @@ enum status hf_weights_import(const struct hf_weights *, const char *path, int64
 enum status hf_weights_export(const struct hf_weights *, const struct checkpoint_reader *, enum dtype, const char *path,
                               int64_t shard_bytes);
 #define HF_SHARD_BYTES 5000000000 /* as save_pretrained's */
-
-#endif

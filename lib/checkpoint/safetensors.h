@@ -12,8 +12,7 @@
  * one ends where the file ends. What its reader 0.8 does of many odd files: test_safetensors_cases.c.
  *
  * Source: https://github.com/huggingface/safetensors (README, "Format"). */
-#ifndef TRIVIUM_CHECKPOINT_SAFETENSORS_H
-#define TRIVIUM_CHECKPOINT_SAFETENSORS_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/device/dtype.h"
@@ -84,5 +83,3 @@ void safetensors_abandon(struct safetensors_writer **);
 
 /** "F32" for FP32 and so on; NULL for none. */
 const char *safetensors_dtype_name(enum dtype);
-
-#endif

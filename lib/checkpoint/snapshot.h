@@ -16,8 +16,7 @@
  *               read        when a window has been read: the next one, from and to everybody
  *
  * So a rank has one window of others' bytes at a time, whatever the size of the model. */
-#ifndef TRIVIUM_CHECKPOINT_SNAPSHOT_H
-#define TRIVIUM_CHECKPOINT_SNAPSHOT_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -45,5 +44,3 @@ struct snapshot_set {
  *  @collective{world} @errors E_FORMAT: they are not whole, or of another model; E_MEMORY, E_DEVICE, E_COMM, E_TIMEOUT;
  *  E_EPOCH: another rank has died meanwhile */
 enum status snapshot_load(struct run *, const struct snapshot_set *);
-
-#endif

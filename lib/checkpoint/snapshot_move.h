@@ -1,7 +1,6 @@
 /* Bytes of snapshots that other ranks have, brought while a load reads them (snapshot.h tells the story). Private to
  * lib/checkpoint. */
-#ifndef TRIVIUM_CHECKPOINT_SNAPSHOT_MOVE_H
-#define TRIVIUM_CHECKPOINT_SNAPSHOT_MOVE_H
+#pragma once
 
 #include "lib/checkpoint/snapshot.h"
 
@@ -15,5 +14,3 @@ enum status snapshot_mover_read(struct snapshot_mover *, int i, int64_t at, int6
 /** Run `load` twice; what it reads in between, and how often, must be the same, and it must be no collective.
  *  @collective{world} @errors those of the load, on this rank alone; E_COMM, E_TIMEOUT, E_EPOCH, E_MEMORY */
 enum status snapshot_mover_run(struct snapshot_mover *, enum status (*load)(void *self), void *self);
-
-#endif

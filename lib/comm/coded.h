@@ -15,8 +15,7 @@
  * is only added late.
  *
  * Source: Seide et al. 2014, "1-bit stochastic gradient descent", section 3; Karimireddy et al. 2019. */
-#ifndef TRIVIUM_COMM_CODED_H
-#define TRIVIUM_COMM_CODED_H
+#pragma once
 
 #include "lib/comm/comm_request.h"
 #include "lib/ops/codec.h"
@@ -55,5 +54,3 @@ enum status coded_reduce_scatter_wait(struct coded *);
 enum status coded_all_gather_start(struct coded *);
 /** Wait until x (count) is the whole sum, the same on all ranks. @collective{group} @errors E_TIMEOUT, E_COMM */
 enum status coded_all_gather_wait(struct coded *);
-
-#endif

@@ -14,8 +14,7 @@
  *   all_reduce 2 S (n-1)/n | all_gather, reduce_scatter, all_to_all S (n-1)/n | broadcast, reduce, send S | recv,
  *   barrier 0
  * which is what a ring moves, and what "bus bandwidth" divides by time (nccl-tests, PERFORMANCE.md). */
-#ifndef TRIVIUM_COMM_COMM_H
-#define TRIVIUM_COMM_COMM_H
+#pragma once
 
 #include "lib/base/span.h"
 #include "lib/base/status.h"
@@ -293,5 +292,4 @@ enum status fail_share(const struct group *, enum status mine, char *text, int64
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -3,8 +3,7 @@
  * An operation is a struct comm_call. A backend starts it and tests whether it is done, and never blocks. Deadlines,
  * ledgers and checks are the same for every backend and are in comm_wait.c, comm_ops.c and comm_check.c. Private to
  * this folder. */
-#ifndef TRIVIUM_COMM_BACKEND_H
-#define TRIVIUM_COMM_BACKEND_H
+#pragma once
 
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
@@ -101,5 +100,3 @@ void comm_wait_standing_by(bool on);
 bool comm_given_up_done(void);
 /* Drop the operations that timed out: they are no longer in flight. @collective{none} */
 void comm_given_up_drop(void);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Groups of one rank need no transport (comm_self_device.c), except in tests (comm_device_serve_one). Operations on
  * host memory go to the group's own backend. */
-#ifndef TRIVIUM_COMM_DEVICE_H
-#define TRIVIUM_COMM_DEVICE_H
+#pragma once
 
 #include "lib/comm/comm_backend.h"
 #include "lib/device/device.h"
@@ -65,5 +64,3 @@ enum status pinned_take(const struct device *, int64_t bytes, struct pinned **ou
 void pinned_give(struct pinned *);
 /** Free all pinned memory that is not in use. */
 void pinned_close(const struct device *);
-
-#endif

@@ -1,6 +1,5 @@
 /* The reductions of two buffers of host memory, element by element. */
-#ifndef TRIVIUM_COMM_COMM_REDUCE_H
-#define TRIVIUM_COMM_COMM_REDUCE_H
+#pragma once
 
 #include "lib/comm/comm.h"
 
@@ -8,5 +7,3 @@
 typedef void comm_reducer(const void *from, void *into, int64_t n);
 /** The reducer of a floating type, INT32 or UINT8; NULL: other types have none. Pure. @collective{none} */
 comm_reducer *comm_reducer_of(enum dtype, enum comm_reduction);
-
-#endif

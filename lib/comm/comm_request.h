@@ -1,6 +1,5 @@
 /* The storage of a request, for callers that embed one. Only lib/comm uses the fields. */
-#ifndef TRIVIUM_COMM_REQUEST_H
-#define TRIVIUM_COMM_REQUEST_H
+#pragma once
 
 #include "lib/comm/comm.h"
 
@@ -16,5 +15,3 @@ struct comm_request {
     int64_t flight;            /* number of its row in the flight record; 0: none */
     int64_t sequence;          /* number of the collective in its group, or of the message on this rank, from 0 */
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* The exchanges of a step: peers, operation, bytes, times, and the work that may hide them. Ops and techniques append
  * to one list (lib/program/bill.h); bytes and messages are functions of it, and no other code has those formulas. */
-#ifndef TRIVIUM_COMM_EXCHANGE_H
-#define TRIVIUM_COMM_EXCHANGE_H
+#pragma once
 
 #include "lib/comm/mesh.h"
 
@@ -33,5 +32,3 @@ struct exchange {
  *  and operations of a step that has it. */
 double exchange_bytes(const struct exchange *, int n);
 int64_t exchange_operations(const struct exchange *);
-
-#endif

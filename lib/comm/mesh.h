@@ -6,8 +6,7 @@
  * within a node; then cp, which talks in every layer, too; pp is outermost, since it sends least. dp cp ranks hold the
  * same weights and see other tokens: they are *replicas*, whose gradients are one sum. Source: Narayanan et al. 2021,
  * section 3.2. */
-#ifndef TRIVIUM_COMM_MESH_H
-#define TRIVIUM_COMM_MESH_H
+#pragma once
 
 #include "lib/comm/comm.h"
 
@@ -97,5 +96,3 @@ struct mesh {
  *  @collective{world} @errors E_CONFIG if the world is too small, E_COMM, E_MEMORY */
 enum status mesh_init(struct mesh *, const struct mesh_sizes *);
 void mesh_fini(struct mesh *); /* @collective{world} */
-
-#endif

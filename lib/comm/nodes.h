@@ -2,8 +2,7 @@
  *
  * Emulated (comm_settings.ranks_per_node = k > 0): ranks count as being on nodes of k, in blocks (rank / k) or dealt
  * round the nodes (rank modulo their number). So a laptop can count the bytes that would cross a network. */
-#ifndef TRIVIUM_COMM_NODES_H
-#define TRIVIUM_COMM_NODES_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -22,5 +21,4 @@ int comm_host(int world_rank);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

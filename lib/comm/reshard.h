@@ -13,12 +13,9 @@
  *   K before G    (outer, n, K/n ..) ->  (n, outer, K/n ..)  exchange   (n, rows, G/n ..)   ->  (rows, n, G/n ..)
  *
  * Source: Jacobs et al. 2023, "DeepSpeed Ulysses"; Lepikhin et al. 2020, "GShard". */
-#ifndef TRIVIUM_COMM_RESHARD_H
-#define TRIVIUM_COMM_RESHARD_H
+#pragma once
 
 #include "lib/ops/op.h"
 
 extern const struct op op_reshard;
 extern const struct op op_reshard_counts;      /* the same for integers, which have no gradient */
-
-#endif

@@ -4,11 +4,8 @@
  * step->reshard.cuts is the tag of G, `moves` the bits of axis.cut that it gets. G is the outermost axis, so that parts
  * lie together and nothing is packed. Sent: S (n-1)/n of the S bytes of the whole, forward and backward, over
  * step->mesh_axis. Ranks are added in the transport's order. */
-#ifndef TRIVIUM_COMM_SUM_SCATTER_H
-#define TRIVIUM_COMM_SUM_SCATTER_H
+#pragma once
 
 #include "lib/ops/op.h"
 
 extern const struct op op_sum_scatter;
-
-#endif

@@ -1,7 +1,6 @@
 /* A row of weight gradients with --sums fixed, leaf by leaf (lib/program/sums.h has the idea): over samples, and over
  * the ranks that have other tokens of the same samples. */
-#ifndef TRIVIUM_COMM_SUMS_ROWS_H
-#define TRIVIUM_COMM_SUMS_ROWS_H
+#pragma once
 
 #include "lib/comm/exchange.h"
 #include "lib/comm/mesh.h"
@@ -23,5 +22,3 @@ int64_t sums_work(const struct call *);
 enum status sums_run(const struct call *, const struct mesh *, float *sum[MAX_WEIGHTS]);
 /** The exchanges of a row. @return their number */
 int sums_exchanges(const struct call *, struct exchange out[MAX_WEIGHTS]);
-
-#endif

@@ -3,8 +3,7 @@
  * DEVICE=cpu skips them. With NCCL each rank needs a GPU of its own; where there are fewer (a machine with one) the
  * NCCL half is left out. With tests/simt there are SIMT_GPUS=8, and SIMT_STREAMS says in which order queued work
  * runs. */
-#ifndef TRIVIUM_COMM_TEST_COMM_DEVICE_H
-#define TRIVIUM_COMM_TEST_COMM_DEVICE_H
+#pragma once
 
 #include "tests/test.h"
 
@@ -75,5 +74,3 @@ static inline bool holds(const struct gpu *gpu, const void *at, enum dtype dtype
 
 /* In tests/simt: how often the host has waited for the GPU. Not there on a real one. */
 extern int64_t simt_host_waits(void) __attribute__((weak));
-
-#endif

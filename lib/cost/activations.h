@@ -23,8 +23,7 @@
  *
  * Statistics are a number or two for each position or head, and left out of the paper's formulas. They are counted
  * apart, in numbers of the accumulator's size: 2 x 2 sb of the layernorms (with sp: /t), abs/t of blocked attention. */
-#ifndef TRIVIUM_COST_ACTIVATIONS_H
-#define TRIVIUM_COST_ACTIVATIONS_H
+#pragma once
 
 #include "lib/program/lower.h"
 
@@ -33,5 +32,3 @@ struct activations { int64_t bytes, statistics, parked; };   /* parked: in host 
 /** Bytes of a microbatch that the chunk's blocks save from tape F for tapes B and W, each tensor once, without the
  *  padding that aligns them in their frame. Adds to blocks[0 .. p->n_blocks). @errors E_MEMORY  @collective{none} */
 enum status activations_count(const struct program *, const struct chunk *, struct activations *blocks);
-
-#endif

@@ -6,8 +6,7 @@
  *             are faster. Ranks are numbered so that neighbors share a level (lib/comm/mesh.h)
  *
  * All seconds are s, all sizes bytes, all speeds bytes or flops a second. */
-#ifndef TRIVIUM_COST_CLUSTER_H
-#define TRIVIUM_COST_CLUSTER_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/device/dtype.h"
@@ -73,5 +72,3 @@ enum status cluster_read(const char *name_or_path, struct cluster *out);
 /** Give a rank no more than `bytes` of its memory, all of it for the program's own plan. 0: no limit.
  *  @collective{none} */
 void cluster_limit_memory(struct cluster *, int64_t bytes);
-
-#endif

@@ -7,8 +7,7 @@
  * so the constants that make the sum of squares of the relative errors least are those of a linear system; none may be
  * negative. Source: Lawson, Hanson 1974, "Solving least squares problems", chapter 23; here by descent, one constant
  * after the other, which converges because the system is convex, and is short. */
-#ifndef TRIVIUM_COST_FIT_H
-#define TRIVIUM_COST_FIT_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "lib/cost/cluster.h"
@@ -33,5 +32,3 @@ struct timed_wire { enum comm_op op; double bytes, seconds; };
 /** A level's latency, from operations of 16 KiB or less, and its speed by size, from larger ones. @param ranks of the
  *  group; the timed operations of each kind in ascending sizes, the same of all */
 void fit_wires(const struct timed_wire *, int n, int64_t ranks, struct level *);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Source: Williams et al. 2009, "Roofline"; NVIDIA, "Matrix multiplication background user's guide" (tile and wave
  * quantization). */
-#ifndef TRIVIUM_COST_OP_TIME_H
-#define TRIVIUM_COST_OP_TIME_H
+#pragma once
 
 #include "lib/cost/cluster.h"
 #include "lib/ops/op.h"
@@ -27,5 +26,3 @@ double op_bytes_per_s(const struct cluster *, const char *op);
 /** compute and memory: how long either takes; total: the longer one, and the launch. A row of no cost takes no time. */
 struct seconds { double compute, memory, total; };
 struct seconds op_seconds(const struct cluster *, const char *op, enum dtype, const struct cost *, enum row_kind);
-
-#endif

@@ -1,6 +1,5 @@
 /* A schedule in simulated time: when every action of every stage starts and ends. See timeline.c. */
-#ifndef TRIVIUM_COST_TIMELINE_H
-#define TRIVIUM_COST_TIMELINE_H
+#pragma once
 
 #include "lib/program/schedule.h"
 
@@ -31,5 +30,3 @@ double timeline_bubble(const struct timeline *, const struct schedule *stages);
 
 /** "recv_F of chunk 0, microbatch 3": an action as text. Static storage, 2 in turn. */
 const char *action_text(const struct action *);
-
-#endif

@@ -17,8 +17,7 @@
  * bw is that of the level, times the part of it that an operation of S bytes reaches (level.part_by_size).
  * Messages in pieces pay a for each. Every call costs call_s on top. Contention between groups that share a link is not
  * in it. Source: Thakur et al. 2005; Rabenseifner 2004; the NCCL documentation for what is a ring and what a tree. */
-#ifndef TRIVIUM_COST_WIRE_TIME_H
-#define TRIVIUM_COST_WIRE_TIME_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "lib/cost/cluster.h"
@@ -30,5 +29,3 @@ double wire_seconds(const struct cluster *, enum comm_op, double bytes, int64_t 
 
 /** The outermost level that a group crosses: 0 is inside a node. */
 int wire_level(const struct cluster *, int64_t n, int64_t stride);
-
-#endif

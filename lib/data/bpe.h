@@ -17,8 +17,7 @@
  * tables.
  *
  * Source: Radford et al. 2019, section 2.2; openai/gpt-2, src/encoder.py. */
-#ifndef TRIVIUM_DATA_BPE_H
-#define TRIVIUM_DATA_BPE_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdint.h>
@@ -47,5 +46,3 @@ enum status bpe_encode(struct bpe *, const char *text, int64_t bytes, bpe_sink *
 
 /** The bytes of one token, borrowed, not terminated; NULL: no such token. */
 const char *bpe_token(const struct bpe *, int64_t token, int64_t *bytes);
-
-#endif

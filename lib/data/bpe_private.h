@@ -1,6 +1,5 @@
 /* What the files of the tokenizer share. */
-#ifndef TRIVIUM_DATA_BPE_PRIVATE_H
-#define TRIVIUM_DATA_BPE_PRIVATE_H
+#pragma once
 
 #include "lib/data/bpe.h"
 
@@ -44,5 +43,3 @@ void bpe_split_close(struct bpe *);
 int64_t bpe_split_valid(const struct bpe *, const char *text, int64_t bytes);
 /** How long the first piece of text[0..bytes) is, which is UTF-8, bytes > 0. @errors E_INTERNAL */
 enum status bpe_split_next(const struct bpe *, const char *text, int64_t bytes, int64_t *piece);
-
-#endif

@@ -9,8 +9,7 @@
  * as text is. The word at the end stands for the next token that a sample of text reads.
  *
  * Written by `trivium data synth-clicks` (clicks_synth.h) and `trivium data criteo` (criteo.h). */
-#ifndef TRIVIUM_DATA_CLICKS_H
-#define TRIVIUM_DATA_CLICKS_H
+#pragma once
 
 #include "lib/data/data.h"
 
@@ -39,5 +38,3 @@ int64_t clicks_n(const struct clicks_writer *);
  *  @errors E_IO; E_DATA: no samples */
 enum status clicks_finish(struct clicks_writer **writer, double best_auc);
 void clicks_abandon(struct clicks_writer **);
-
-#endif

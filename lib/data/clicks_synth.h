@@ -9,12 +9,9 @@
  * a and c are normals, fixed by the seed. No model can order samples better than by this logit; its AUC over the last
  * tenth, with those samples' own labels, stands in the file's header, and is the bound for an evaluation with the
  * default val-fraction of 0.1. Every number is a function of (seed, sample, place). */
-#ifndef TRIVIUM_DATA_CLICKS_SYNTH_H
-#define TRIVIUM_DATA_CLICKS_SYNTH_H
+#pragma once
 
 #include "lib/data/clicks.h"
 
 /** Write n samples to `path`; *best_auc as in the header. @errors E_IO, E_MEMORY, E_DATA: n is 0 */
 enum status clicks_synth(const char *path, const struct clicks_layout *, int64_t n, uint64_t seed, double *best_auc);
-
-#endif

@@ -17,8 +17,7 @@
  * What is none of these is refused, by its name where it has one (data_foreign.c): no file is taken for text because no
  * other format fits. Files are memory-mapped and only read. Several files of one format are one stream (data_list.h);
  * empty ones among them have no part in it. */
-#ifndef TRIVIUM_DATA_DATA_H
-#define TRIVIUM_DATA_DATA_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdint.h>
@@ -93,5 +92,3 @@ int64_t data_shuffled(const struct data_split *, uint64_t seed, int64_t s);
 enum status data_sample(const struct data_split *, int64_t i, int64_t vocab, int32_t *tokens, int32_t *targets);
 /** Could data_sample read samples first .. first + n - 1? Reads all of them. @errors E_DATA, as data_sample */
 enum status data_check(const struct data_split *, int64_t first, int64_t n, int64_t vocab);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * Files come in the order of their names, byte by byte, whatever order they were given in: every rank and every machine
  * sees the same stream. */
-#ifndef TRIVIUM_DATA_DATA_LIST_H
-#define TRIVIUM_DATA_DATA_LIST_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -17,5 +16,3 @@ struct data_list { int n; char **path; };
  *  @errors E_DATA: a pattern that no file fits, a file named twice; E_MEMORY  @collective{none} */
 enum status data_list_init(struct data_list *out, const char *names);
 void data_list_fini(struct data_list *);
-
-#endif

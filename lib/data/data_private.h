@@ -5,8 +5,7 @@
  *   stretches   [0, 700) [700, 1000)       [1000, 1800)        first token of each; the index of a.bin has a gap
  *
  * A file is one stretch, unless it is a Megatron file whose index jumps. */
-#ifndef TRIVIUM_DATA_DATA_PRIVATE_H
-#define TRIVIUM_DATA_DATA_PRIVATE_H
+#pragma once
 
 #include "lib/data/clicks.h"
 #include "lib/data/data.h"
@@ -81,5 +80,3 @@ enum status data_foreign_refuse_wide(const struct data_map *);
 enum status data_hash_tokens(struct data_file *);
 /** Make the text of a file its tokens. @errors E_CONFIG: it holds tokens already; those of bpe_encode */
 enum status data_tokenize(struct data_file *, struct bpe *tokenizer);
-
-#endif

@@ -1,6 +1,5 @@
 /* Tokens that texts have, or that mean something of their own: no model should put another mark in their place. */
-#ifndef TRIVIUM_DATA_DATA_TAKEN_H
-#define TRIVIUM_DATA_DATA_TAKEN_H
+#pragma once
 
 #include "lib/data/data.h"
 
@@ -10,5 +9,3 @@ struct data_taken { int64_t first, end; const char *what; };
 /** All of a tokenizer's; of data that hold tokens already the special ones, where the format or the size of the
  *  vocabulary (50257: GPT-2's) says whose they are. first = end: none is known.  @collective{none} */
 struct data_taken data_taken(const struct data_file *, int64_t vocab);
-
-#endif

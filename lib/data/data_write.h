@@ -3,8 +3,7 @@
  * What is written is called NAME.tmp-PID until it is whole; then it is renamed. Killed at any moment, NAME is what it
  * was, or missing, or whole (with Megatron's two files an old NAME.bin goes first and the new one comes last, so that
  * .bin and .idx belong together). */
-#ifndef TRIVIUM_DATA_DATA_WRITE_H
-#define TRIVIUM_DATA_DATA_WRITE_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdint.h>
@@ -29,5 +28,3 @@ int64_t data_write_n_documents(const struct data_writer *);
 enum status data_write_finish(struct data_writer **writer);
 /** Remove what was written so far. */
 void data_write_abandon(struct data_writer **);
-
-#endif

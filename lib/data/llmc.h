@@ -1,11 +1,8 @@
 /* The numbers of llm.c's .bin format (llmc.c), for its reader and its writer. */
-#ifndef TRIVIUM_DATA_LLMC_H
-#define TRIVIUM_DATA_LLMC_H
+#pragma once
 
 #include <stdint.h>
 
 enum { LLMC_HEADER_BYTES = 256 * 4, LLMC_MAGIC_U16 = 20240520, LLMC_VERSION_U16 = 1, LLMC_MAGIC_U32 = 20240801,
        LLMC_VERSION_U32 = 7 };
 struct llmc_header { int32_t magic, version, n_tokens; };
-
-#endif

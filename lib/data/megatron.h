@@ -14,8 +14,7 @@
  * size of NAME.bin.
  *
  * Source: NVIDIA/Megatron-LM, megatron/core/datasets/indexed_dataset.py (_IndexWriter, _IndexReader). */
-#ifndef TRIVIUM_DATA_MEGATRON_H
-#define TRIVIUM_DATA_MEGATRON_H
+#pragma once
 
 #include "lib/data/data_private.h"
 
@@ -31,5 +30,3 @@ char *megatron_index_path(const char *bin_path);
 /** Is this part a .bin with an index? If so *mine, and its tokens are added. @errors E_DATA, E_FORMAT,
  *  E_MEMORY */
 enum status megatron_read(struct data_file *, const struct data_part *, bool *mine);
-
-#endif

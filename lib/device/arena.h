@@ -4,8 +4,7 @@
  *
  * Watching: a fresh arena is filled with a canary, with a guard after its end. The highest byte that no longer holds
  * the canary is the measured high-water mark; it is found without the plan, so it can contradict the plan. */
-#ifndef TRIVIUM_DEVICE_ARENA_H
-#define TRIVIUM_DEVICE_ARENA_H
+#pragma once
 
 #include "lib/base/integer.h"
 #include "lib/device/device.h"
@@ -67,5 +66,3 @@ enum status arena_measure(const struct arena *, int64_t *bytes);
 /** Paint what has died with ARENA_DEAD: memory[0..bytes) of a watched arena, up to the last byte that was written. The
  *  rest stays canary, so painting does not move the high-water mark. @errors of the device  @collective{none} */
 enum status arena_paint(const struct arena *, void *memory, int64_t bytes);
-
-#endif

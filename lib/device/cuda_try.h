@@ -1,6 +1,5 @@
 /* Calls of CUDA's runtime, in C files that only builds with CUDA have. */
-#ifndef TRIVIUM_DEVICE_CUDA_TRY_H
-#define TRIVIUM_DEVICE_CUDA_TRY_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <cuda_runtime_api.h>
@@ -11,5 +10,3 @@
         cudaError_t error_ = (call);                                                                                   \
         if (error_ != cudaSuccess) return FAIL(E_DEVICE, "%s: %s", #call, cudaGetErrorString(error_));                 \
     } while (0)
-
-#endif

@@ -3,8 +3,7 @@
  * The CPU is done with a piece of work when the call returns. For a GPU the call only enqueues it: the host runs ahead,
  * and a mark tells when a piece is done. Nothing in a training step may wait for the whole device; what waits, waits
  * for a mark. */
-#ifndef TRIVIUM_DEVICE_DEVICE_H
-#define TRIVIUM_DEVICE_DEVICE_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdint.h>
@@ -91,5 +90,4 @@ enum status device_wait(const struct device *, const struct device_mark *, doubl
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -13,8 +13,7 @@
  *
  * What lies in the file has addresses, in pages without read access: a pointer that is followed by mistake is a crash,
  * never a wrong number. They are what arenas and params hold, and what the functions below take. */
-#ifndef TRIVIUM_DEVICE_DISK_H
-#define TRIVIUM_DEVICE_DISK_H
+#pragma once
 
 #include "lib/device/device.h"
 #include <sys/types.h>
@@ -72,5 +71,3 @@ enum status disk_wait(struct disk *, struct disk_io *);
 /* Since it was opened: bytes of all transfers, and the seconds that disk_wait has taken. */
 struct disk_traffic { int64_t read_bytes, written_bytes; double wait_s; };
 struct disk_traffic disk_traffic(const struct disk *);
-
-#endif

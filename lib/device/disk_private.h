@@ -1,6 +1,5 @@
 /* What disk*.c share. */
-#ifndef TRIVIUM_DEVICE_DISK_PRIVATE_H
-#define TRIVIUM_DEVICE_DISK_PRIVATE_H
+#pragma once
 
 #include "lib/device/disk.h"
 
@@ -36,5 +35,3 @@ static inline int64_t disk_offset(const struct disk *d, const void *place) { ret
 /** The functions of the device (disk_device.c). */
 void disk_device_init(struct disk *);
 enum { DISK_BOUNCE = 1 << 20 };
-
-#endif

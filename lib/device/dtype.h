@@ -1,7 +1,6 @@
 /* Element types. fp64 and fp32 compute as they are; bf16 and fp16 are stored so and computed in fp32, rounded once. fp8
  * is for operands of products alone (lib/ops/linear_fp8.h). */
-#ifndef TRIVIUM_DEVICE_DTYPE_H
-#define TRIVIUM_DEVICE_DTYPE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -143,5 +142,4 @@ void dtype_set(void *x, enum dtype, int64_t i, double value);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

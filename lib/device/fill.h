@@ -1,6 +1,5 @@
 /* Filling device memory with a 64-bit pattern; part of the CUDA device. */
-#ifndef TRIVIUM_DEVICE_FILL_H
-#define TRIVIUM_DEVICE_FILL_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdint.h>
@@ -14,5 +13,4 @@ enum status fill_words(void *to, uint64_t pattern, int64_t n_words, void *stream
 
 #ifdef __cplusplus
 }
-#endif
 #endif

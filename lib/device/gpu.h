@@ -7,8 +7,7 @@
  * A kernel launch is written LAUNCH(kernel, grid, block, shared_bytes, stream)(arguments...). Kernels never leave their
  * file; what does are extern "C" launchers, which return gpu_launched("name"). No template may have __shared__
  * variables. */
-#ifndef TRIVIUM_DEVICE_GPU_H
-#define TRIVIUM_DEVICE_GPU_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -37,5 +36,3 @@ static inline enum status gpu_launched(const char *kernel) {
     if (error == cudaSuccess) return OK;
     return FAIL(E_DEVICE, "kernel %s: %s", kernel, cudaGetErrorString(error));
 }
-
-#endif

@@ -14,8 +14,7 @@
  * Loading a checkpoint in another layout is this: for each piece that is wanted, and each piece that is there, copy
  * what they share. The elements that two pieces share are found row by row along the last axis, and neighbors that
  * follow each other in both are handed out as one: between equal layouts that is one copy. */
-#ifndef TRIVIUM_DEVICE_PIECE_H
-#define TRIVIUM_DEVICE_PIECE_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/device/tensor.h"
@@ -37,5 +36,3 @@ int64_t piece_real_n(const struct piece *);
 
 /** Without the rows of a padded vocabulary, which are the first axis' last. */
 struct piece piece_without_padding(struct piece);
-
-#endif

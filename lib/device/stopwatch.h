@@ -1,8 +1,7 @@
 /* How long pieces of the compute stream take, without waiting for them: an event before each and one after it, read
  * when both have passed. Two events cost the stream about a microsecond; they are there only where somebody asks for
  * the times. */
-#ifndef TRIVIUM_DEVICE_STOPWATCH_H
-#define TRIVIUM_DEVICE_STOPWATCH_H
+#pragma once
 
 #include "lib/device/device.h"
 
@@ -19,5 +18,3 @@ enum status stopwatch_start(struct stopwatch *);
 enum status stopwatch_stop(struct stopwatch *, double *seconds);
 /** Add the times of all pieces that have ended. Does not wait. @errors E_DEVICE */
 enum status stopwatch_collect(struct stopwatch *);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Every axis has its place in the global tensor. A rank that holds heads 4..7 of 16 has the axis {'H', n 4, first 4,
  * global 16}. Initial values, dropout, checkpoints and resharding need nothing else to know which element is which. */
-#ifndef TRIVIUM_DEVICE_TENSOR_H
-#define TRIVIUM_DEVICE_TENSOR_H
+#pragma once
 
 #include "lib/device/dtype.h"
 #include <stdbool.h>
@@ -73,5 +72,4 @@ void shape_print(const struct shape *, char *text, size_t size);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -6,8 +6,7 @@
  * out[1] the mask, uint8 (B,T,C): only in steps that store it, which then do not draw again
  *
  * With a shard of the sequence, row t of P is the *global* position: P is whole, and its gradient is a partial sum. */
-#ifndef TRIVIUM_OPS_ADD_POSITION_H
-#define TRIVIUM_OPS_ADD_POSITION_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -19,5 +18,4 @@ extern const struct op op_add_position;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

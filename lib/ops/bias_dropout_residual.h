@@ -9,8 +9,7 @@
  * Backward reads nothing but dy (and the mask, where there is one), so nothing else is saved: y may lie over x, which
  * dies here, and dresidual is dy itself. Position, channel and sample are global: a shard of T or C draws its own part
  * of the mask. */
-#ifndef TRIVIUM_OPS_BIAS_DROPOUT_RESIDUAL_H
-#define TRIVIUM_OPS_BIAS_DROPOUT_RESIDUAL_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -22,5 +21,4 @@ extern const struct op op_bias_dropout_residual, op_dropout_residual;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

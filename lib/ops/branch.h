@@ -5,8 +5,7 @@
  * readers of x made.
  *
  * in[0] x   out[0] y, the same type. Elementwise, so any shard of any axis will do. */
-#ifndef TRIVIUM_OPS_BRANCH_H
-#define TRIVIUM_OPS_BRANCH_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -18,5 +17,4 @@ extern const struct op op_branch;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

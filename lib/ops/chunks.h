@@ -5,8 +5,7 @@
  * The table of tensors travels by value, as the kernel's argument (4 KB at most): no copy to the device, no memory of
  * its own. As PyTorch's multi_tensor_apply, which stores a tensor number for every block instead; a search needs less
  * room, so that hundreds of tensors take a handful of launches. Only .cu files include this. */
-#ifndef TRIVIUM_OPS_CHUNKS_H
-#define TRIVIUM_OPS_CHUNKS_H
+#pragma once
 
 #include "lib/device/gpu.h"
 
@@ -20,5 +19,3 @@ __device__ static inline int tensor_of_chunk(const int32_t *first, int n, int32_
     }
     return low;
 }
-
-#endif

@@ -17,8 +17,7 @@
  * Source: Seide et al. 2014, "1-bit stochastic gradient descent" (sign); Karimireddy et al. 2019, "Error feedback fixes
  * SignSGD" (the scale mean|x|); Lin et al. 2018, "Deep gradient compression" (topk); Wang et al. 2023, "ZeRO++" (int8
  * by blocks). */
-#ifndef TRIVIUM_OPS_CODEC_H
-#define TRIVIUM_OPS_CODEC_H
+#pragma once
 
 #include "lib/device/dtype.h"
 #include <stdbool.h>
@@ -52,5 +51,3 @@ void codec_decode_as(const struct codec *, const void *code, int64_t n, void *x,
 int64_t codec_topk_count(double percent, int64_t n);
 void codec_topk_encode(const float *x, int64_t n, int64_t k, unsigned char *code);   /* x (n), k pairs: 8 k bytes */
 void codec_topk_decode(const unsigned char *code, int64_t k, float *x, int64_t n, enum codec_into);   /* x (n) */
-
-#endif

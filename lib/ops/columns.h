@@ -5,8 +5,7 @@
  * The matrix is cut into tiles of columns (16 bytes, at least 4 elements, for each lane of a warp) and slices of rows;
  * a block sums one tile of one slice. COLUMN_BLOCKS of them fill the largest GPU (132 multiprocessors) twice over with
  * 4 blocks each; a slice has at least COLUMN_ROWS rows, so that its sum costs more than the writing of it. */
-#ifndef TRIVIUM_OPS_COLUMNS_H
-#define TRIVIUM_OPS_COLUMNS_H
+#pragma once
 
 #include "lib/base/integer.h"
 #include "lib/device/dtype.h"
@@ -30,5 +29,3 @@ static inline int64_t column_slices(int64_t R, int64_t C, enum dtype d) {
 static inline int64_t column_sum_work(int64_t R, int64_t C, enum dtype d, int n_sums) {
     return n_sums * column_slices(R, C, d) * C * (int64_t)dtype_size(dtype_accumulator(d));
 }
-
-#endif

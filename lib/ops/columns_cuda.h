@@ -1,8 +1,7 @@
 /* Column sums for the CUDA kernels, in two stages: a block sums one tile of columns over one slice of rows (the op's
  * own kernel, which chooses the terms), and leaves a row of partial sums; then the slices are added, in order. See
  * columns.h. Only *_cuda.cu files include this. */
-#ifndef TRIVIUM_OPS_COLUMNS_CUDA_H
-#define TRIVIUM_OPS_COLUMNS_CUDA_H
+#pragma once
 
 #include "lib/base/integer.h"
 #include "lib/ops/columns.h"
@@ -50,5 +49,3 @@ static inline enum status columns_finish(const struct call *call, int n_sums, in
     (g0->data, is_real(g0), g1->data, is_real(g1), (const real *)call->work, (int)n_slices, (int)C);
     return gpu_launched("columns_add_slices");
 }
-
-#endif

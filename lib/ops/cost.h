@@ -1,6 +1,5 @@
 /* Memory traffic of a row, derived from what the op declares. */
-#ifndef TRIVIUM_OPS_COST_H
-#define TRIVIUM_OPS_COST_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -14,5 +13,3 @@ struct cost cost_joined(const struct call *first, const struct call *second, enu
 
 /** Products more, and their flops. */
 void cost_product(struct cost *, int64_t m, int64_t n, int64_t k, int64_t batch);
-
-#endif

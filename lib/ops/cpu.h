@@ -1,6 +1,5 @@
 /* What the CPU kernels share, written once for the four element types of real.h. Only *_cpu.c files include this. */
-#ifndef TRIVIUM_OPS_CPU_H
-#define TRIVIUM_OPS_CPU_H
+#pragma once
 
 #include "lib/base/integer.h"
 #include "lib/ops/op.h"
@@ -68,5 +67,3 @@ static inline void grad_add(const struct tensor *dweight, int64_t first, const r
         for (int64_t i = 0; i < n; i++) grad[i] = store(load(grad[i]) + value[i]);
     }
 }
-
-#endif

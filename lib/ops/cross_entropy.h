@@ -15,8 +15,7 @@
  *
  * A target at or beyond the global vocabulary is refused on the CPU (E_DATA). A GPU's host has gone on by then: there
  * such a row makes the loss NaN, reads nothing out of bounds, and the step is refused for its loss. */
-#ifndef TRIVIUM_OPS_CROSS_ENTROPY_H
-#define TRIVIUM_OPS_CROSS_ENTROPY_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -63,5 +62,4 @@ enum status cross_entropy_check_targets(const struct vocab_rows *);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -6,8 +6,7 @@
  *   load(x)   elem -> real                 store(x)  real -> elem, rounded once
  *   CUDA(f)   the name a launcher f gets in this compilation: f_cuda_fp32, ...
  *   pack      16 bytes of elems, moved as one: PACK of them */
-#ifndef TRIVIUM_OPS_CUDA_H
-#define TRIVIUM_OPS_CUDA_H
+#pragma once
 
 #include "lib/device/gpu.h"
 #include "lib/base/integer.h"
@@ -106,5 +105,3 @@ static inline unsigned grid_of(int64_t n, int64_t per_block) {
     return (unsigned)(blocks < 1 ? 1 : blocks > 4096 ? 4096 : blocks);
 }
 static inline void *stream_of(const struct call *call) { return call->device->stream; }
-
-#endif

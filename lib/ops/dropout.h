@@ -14,8 +14,7 @@
  * random numbers.
  *
  * Source: Srivastava et al. 2014; counters after Salmon et al. 2011 (lib/base/rng.h). */
-#ifndef TRIVIUM_OPS_DROPOUT_H
-#define TRIVIUM_OPS_DROPOUT_H
+#pragma once
 
 #include "lib/base/rng.h"
 #include "lib/ops/op.h"
@@ -56,5 +55,3 @@ static inline struct dropout dropout_of(const struct call *call) {
                         rng_key(call->seed, rule->stream, call->n_step), call->first_sample, dropout_mask(call)};
     return d;
 }
-
-#endif

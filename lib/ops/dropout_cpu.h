@@ -1,6 +1,5 @@
 /* Dropout factors for the CPU kernels; see dropout.h. Only *_cpu.c files include this. */
-#ifndef TRIVIUM_OPS_DROPOUT_CPU_H
-#define TRIVIUM_OPS_DROPOUT_CPU_H
+#pragma once
 
 #include "lib/ops/cpu.h"
 #include "lib/ops/dropout.h"
@@ -78,5 +77,3 @@ static inline void dropout_backward(const struct call *call, const elem *dy, ele
             for (int64_t c = 0; c < n; c++) put(dx + at + c, m[c] * load(dy[at + c]), add);
         }
 }
-
-#endif

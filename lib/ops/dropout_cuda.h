@@ -7,8 +7,7 @@
  * Cost: 20 multiplications of 32 x 32 bits for four elements, about 12 instructions for each. Behind 3 elements of
  * memory traffic that hides; behind one (a bias gradient that draws again) it is the larger part, and a stored mask is
  * faster. */
-#ifndef TRIVIUM_OPS_DROPOUT_CUDA_H
-#define TRIVIUM_OPS_DROPOUT_CUDA_H
+#pragma once
 
 #include "lib/ops/groups_cuda.h"
 #include "lib/ops/dropout.h"
@@ -144,5 +143,3 @@ static inline enum status dropout_backward(const struct call *call, elem *dresid
 __device__ static inline real dropped_sum(elem residual, real m, elem x, elem bias) {
     return fma(m, load(x) + load(bias), load(residual));
 }
-
-#endif

@@ -6,8 +6,7 @@
  *
  * With a shard of the vocabulary, tokens of another shard (and negative ones, which pad evaluation batches) give zeros:
  * the sum over the shards is the whole. A token at or beyond the global vocabulary is refused. */
-#ifndef TRIVIUM_OPS_EMBEDDING_H
-#define TRIVIUM_OPS_EMBEDDING_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -19,5 +18,4 @@ extern const struct op op_embedding;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -7,8 +7,7 @@
  * below a tenth of a unit in the last place: r^8/8! in float, r^14/14! in double. n is found by adding a number so
  * large that a unit is its last bit; shifted into the exponent's place, those bits are 2^n. The error is below 2 units
  * in the last place. What would be below the normal range is 0, and so is e^-infinity. NaN stays NaN. */
-#ifndef TRIVIUM_OPS_EXP_H
-#define TRIVIUM_OPS_EXP_H
+#pragma once
 
 #include "lib/ops/real.h"
 
@@ -64,5 +63,3 @@ static inline real real_exp(real x) {
     real power = exp_series(r) * power_of_two(shifted);
     return x < EXP_LOWEST ? 0 : power;
 }
-
-#endif

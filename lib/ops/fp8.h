@@ -14,8 +14,7 @@
  * Once more, from a replay, changes nothing.
  *
  * Source: Micikevicius et al. 2022, "FP8 formats for deep learning". */
-#ifndef TRIVIUM_OPS_FP8_H
-#define TRIVIUM_OPS_FP8_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -45,5 +44,4 @@ enum status fp8_supported(const struct device *);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* What linear_fp8 has of kernels of its own on CUDA, fp8_cuda.cu; compiled for each element type. */
-#ifndef TRIVIUM_OPS_FP8_CUDA_H
-#define TRIVIUM_OPS_FP8_CUDA_H
+#pragma once
 
 #include "lib/ops/fp8.h"
 
@@ -19,5 +18,4 @@ typedef enum status fp8_turn_kernel(const struct call *, const uint8_t *code, in
 
 #ifdef __cplusplus
 }
-#endif
 #endif

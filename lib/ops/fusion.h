@@ -23,8 +23,7 @@
  * operands, its scratch, a result that is never read. Run apart, that is right; run together, one is written while the
  * other is still read. Such a pair is not joined. The exception is the value between them, or the dy of both: the
  * second may write over what it reads. And the second's weights must be there before the first runs. */
-#ifndef TRIVIUM_OPS_FUSION_H
-#define TRIVIUM_OPS_FUSION_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -64,5 +63,4 @@ int64_t fusion_joined(void);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -5,8 +5,7 @@
  *
  * in[0] x   out[0] y, the same type. Elementwise, so any shard of any axis will do. Source: Hendrycks and Gimpel 2016.
  */
-#ifndef TRIVIUM_OPS_GELU_H
-#define TRIVIUM_OPS_GELU_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -21,5 +20,4 @@ extern const struct op op_gelu;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

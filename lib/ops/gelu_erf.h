@@ -7,8 +7,7 @@
  *
  * in[0] x   out[0] y, the same type. Elementwise, so any shard of any axis will do. Source: Hendrycks and Gimpel 2016,
  * section 2. */
-#ifndef TRIVIUM_OPS_GELU_ERF_H
-#define TRIVIUM_OPS_GELU_ERF_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -23,5 +22,4 @@ extern const struct op op_gelu_erf;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

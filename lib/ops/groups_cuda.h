@@ -4,8 +4,7 @@
  * because one Philox block draws for four (dropout_cuda.h). A warp covers WARP_COLUMNS columns of a row at a time.
  * Where C is no multiple of GROUP, or a row does not start on 16 bytes, `packed` is false: the same groups, moved
  * element by element. */
-#ifndef TRIVIUM_OPS_GROUPS_CUDA_H
-#define TRIVIUM_OPS_GROUPS_CUDA_H
+#pragma once
 
 #include "lib/ops/cuda.h"
 
@@ -103,5 +102,3 @@ __device__ static inline void block_sum_groups(real *v, real *shared) {
     for (int w = 0; w < SUM_WARPS - 1 && warp == 0; w++)
         for (int j = 0; j < GROUP; j++) v[j] += shared[w * WARP_COLUMNS + j * 32 + lane];
 }
-
-#endif

@@ -4,8 +4,7 @@
  *   .kernels = {[DEVICE_CPU] = KERNELS_FB(gelu, cpu)}
  *
  * The letters say which kernels the op has: F forward, B backward_input, W backward_weight. */
-#ifndef TRIVIUM_OPS_KERNELS_H
-#define TRIVIUM_OPS_KERNELS_H
+#pragma once
 
 /* An entry of the table that only builds with CUDA have: .kernels = {[DEVICE_CPU] = ..., WITH_CUDA([DEVICE_CUDA] =
  * ...)} */
@@ -43,5 +42,3 @@
 #define KERNELS_FBW(op, device)                                                                                        \
     {[FP64] = KERNELS_FBW_OF(op, device##_fp64), [FP32] = KERNELS_FBW_OF(op, device##_fp32),                           \
      [BF16] = KERNELS_FBW_OF(op, device##_bf16), [FP16] = KERNELS_FBW_OF(op, device##_fp16)}
-
-#endif

@@ -11,8 +11,7 @@
  * does not sum the row again   weight[0] g (C)   weight[1] b (C)
  *
  * The last axis must be whole: a shard has not the row's mean. Source: Ba, Kiros, Hinton 2016. */
-#ifndef TRIVIUM_OPS_LAYERNORM_H
-#define TRIVIUM_OPS_LAYERNORM_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -44,5 +43,4 @@ int64_t layernorm_slices(int64_t R, int64_t C, enum dtype);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

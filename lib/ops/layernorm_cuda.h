@@ -1,7 +1,6 @@
 /* Rows of layernorm in a block's registers: what its CUDA kernels share. Only *_cuda.cu files include this. See
  * layernorm_cuda.cu. */
-#ifndef TRIVIUM_OPS_LAYERNORM_CUDA_H
-#define TRIVIUM_OPS_LAYERNORM_CUDA_H
+#pragma once
 
 #include "lib/ops/layernorm.h"
 #include "lib/ops/rows_cuda.h"
@@ -43,5 +42,3 @@ __device__ static inline void add_row(real *dg, real *db, const group &x, const 
         db[j] += load(dy.x[j]);
     }
 }
-
-#endif

@@ -15,8 +15,7 @@
  *   db[k]   += sum_r dy[r,k]
  *
  * in[0] x   out[0] y   weight[0] W   weight[1] b, optional, with W's leading axes */
-#ifndef TRIVIUM_OPS_LINEAR_H
-#define TRIVIUM_OPS_LINEAR_H
+#pragma once
 
 #include "lib/ops/gemm/gemm.h"
 #include "lib/ops/op.h"
@@ -48,5 +47,4 @@ struct gemm linear_gemm(const struct call *, enum row_kind);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* The bias gradient of a linear layer, for its CPU kernels in every precision. Only *_cpu.c files include this. */
-#ifndef TRIVIUM_OPS_LINEAR_CPU_H
-#define TRIVIUM_OPS_LINEAR_CPU_H
+#pragma once
 
 #include "lib/base/integer.h"
 #include "lib/ops/cpu.h"
@@ -35,5 +34,3 @@ static void bias_gradient(const struct tensor *dbias, const elem *dy, int64_t R,
         grad_add(dbias, first, sum, n);
     }
 }
-
-#endif

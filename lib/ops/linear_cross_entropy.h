@@ -24,8 +24,7 @@
  *
  * Only on the CPU. Source: Hsu et al. 2024, "Liger Kernel", section 3.2 (FusedLinearCrossEntropy), which computes the
  * gradients in forward instead. */
-#ifndef TRIVIUM_OPS_LINEAR_CROSS_ENTROPY_H
-#define TRIVIUM_OPS_LINEAR_CROSS_ENTROPY_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -57,5 +56,3 @@ struct linear_cross_entropy_sizes linear_cross_entropy_sizes(const struct call *
  *  end, and five numbers per token. */
 struct linear_cross_entropy_scratch { int64_t logits, dx, numbers, bytes; };
 struct linear_cross_entropy_scratch linear_cross_entropy_scratch(const struct call *, enum row_kind);
-
-#endif

@@ -8,8 +8,7 @@
  * Backward is two functions. backward_input makes the gradients of the inputs; backward_weight adds to the gradients of
  * the weights (or sets them: `fresh`). They are separate because a pipeline schedule may want to run them at different
  * times, and because what each reads differs: a linear layer needs W for dx, and x for dW. */
-#ifndef TRIVIUM_OPS_OP_H
-#define TRIVIUM_OPS_OP_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/device/device.h"
@@ -229,5 +228,4 @@ struct cost op_cost(const struct call *, enum row_kind);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

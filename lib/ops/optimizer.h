@@ -9,8 +9,7 @@
  * An element's result depends on that element alone, bit for bit: not on the number of threads, nor on how a tensor is
  * cut into shards, nor on where an element falls in a vector loop, nor on the device. The kernels say which products
  * are fused and leave the compiler none to choose. */
-#ifndef TRIVIUM_OPS_OPTIMIZER_H
-#define TRIVIUM_OPS_OPTIMIZER_H
+#pragma once
 
 #include "lib/device/device.h"
 #include "lib/device/dtype.h"
@@ -105,5 +104,4 @@ enum status optimizer_update(const struct optimizer *, const struct device *, co
 
 #ifdef __cplusplus
 }
-#endif
 #endif

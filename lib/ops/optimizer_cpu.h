@@ -1,7 +1,6 @@
 /* The loops of every optimizer on the CPU. elem is the weight's type; states, master and arithmetic are real. Only
  * *_cpu.c files include this: each says what becomes of one element (update), and calls update_piece from its loop. */
-#ifndef TRIVIUM_OPS_OPTIMIZER_CPU_H
-#define TRIVIUM_OPS_OPTIMIZER_CPU_H
+#pragma once
 
 #include "lib/ops/optimizer.h"
 #include "lib/ops/real.h"
@@ -63,5 +62,3 @@ static inline __attribute__((always_inline)) void update_piece(const struct fact
         for (int64_t i = 0; i < n; i++)
             weight[i] = store(update_at(f, load(weight[i]), grad[i], n_states, state, i));
 }
-
-#endif

@@ -11,8 +11,7 @@
  * The bits are the CPU's. Every sum is an explicit fused multiply-add, and no product meets a plain + or -, so there is
  * nothing left to fuse; division and square root are IEEE's in double, and in float unless options of nvcc change that
  * (--use_fast_math, -prec-div=false, -prec-sqrt=false, -ftz=true: never here). */
-#ifndef TRIVIUM_OPS_OPTIMIZER_CUDA_H
-#define TRIVIUM_OPS_OPTIMIZER_CUDA_H
+#pragma once
 
 #include "lib/ops/chunks.h"
 #include "lib/ops/cuda.h"
@@ -181,5 +180,3 @@ static enum status optimizer_launch(void *stream, const struct optimizer_factors
     }
     return launch(&t, stream);
 }
-
-#endif

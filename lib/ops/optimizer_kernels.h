@@ -1,6 +1,5 @@
 /* Between optimizer.c, the rows and their kernels. */
-#ifndef TRIVIUM_OPS_OPTIMIZER_KERNELS_H
-#define TRIVIUM_OPS_OPTIMIZER_KERNELS_H
+#pragma once
 
 #include "lib/ops/kernels.h"
 #include "lib/ops/optimizer.h"
@@ -26,5 +25,4 @@ enum status optimizer_decide_cuda(void *stream, double *multiplier, double *norm
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* Transpose of a matrix whose elements are pieces of memory: it converts between a batch of whole sequences and the
  * ranks' shards of it. See tp_sequence.c. */
-#ifndef TRIVIUM_OPS_PIECES_H
-#define TRIVIUM_OPS_PIECES_H
+#pragma once
 
 #include "lib/device/device.h"
 
@@ -20,5 +19,4 @@ enum status pieces_transpose_cuda(void *stream, void *to, const void *from, int6
 
 #ifdef __cplusplus
 }
-#endif
 #endif

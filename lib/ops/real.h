@@ -6,8 +6,7 @@
  *   CPU(f)    the name f gets in this compilation: f_cpu_fp32, ...
  *
  * Only *_cpu.c files include this header. */
-#ifndef TRIVIUM_OPS_REAL_H
-#define TRIVIUM_OPS_REAL_H
+#pragma once
 
 #include "lib/device/dtype.h"
 
@@ -43,6 +42,4 @@ static inline real load(elem x) { return fp16_to_float(x); }
 static inline elem store(real x) { return fp16_from_float(x); }
 #else
 #error "compile with -DELEM=fp32 -DELEM_fp32 (or fp64, bf16, fp16)"
-#endif
-
 #endif

@@ -10,8 +10,7 @@
  *
  * Everything is issued in order on the device's compute stream, and the results stay in the device's memory: nothing
  * waits. */
-#ifndef TRIVIUM_OPS_REDUCE_H
-#define TRIVIUM_OPS_REDUCE_H
+#pragma once
 
 #include "lib/device/device.h"
 #include "lib/device/dtype.h"
@@ -43,5 +42,4 @@ enum status reduce_accumulate(const struct device *, void *sum, const void *x, i
 
 #ifdef __cplusplus
 }
-#endif
 #endif

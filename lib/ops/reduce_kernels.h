@@ -1,6 +1,5 @@
 /* Between reduce.c, reduce_cuda.c and the kernels. */
-#ifndef TRIVIUM_OPS_REDUCE_KERNELS_H
-#define TRIVIUM_OPS_REDUCE_KERNELS_H
+#pragma once
 
 #include "lib/ops/reduce.h"
 
@@ -42,5 +41,4 @@ enum status reduce_total_cuda(void *stream, const double *partial, int n, double
 
 #ifdef __cplusplus
 }
-#endif
 #endif

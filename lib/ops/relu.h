@@ -1,8 +1,7 @@
 /* ReLU:  y = max(x, 0)      dx = dy where x > 0, else 0
  *
  * in[0] x   out[0] y, the same type. Elementwise, so any shard of any axis will do. NaN stays NaN. */
-#ifndef TRIVIUM_OPS_RELU_H
-#define TRIVIUM_OPS_RELU_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -14,5 +13,4 @@ extern const struct op op_relu;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

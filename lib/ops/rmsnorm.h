@@ -9,8 +9,7 @@
  * again   weight[0] g (C)
  *
  * The last axis must be whole: a shard has not the row's mean square. Source: Zhang and Sennrich 2019. */
-#ifndef TRIVIUM_OPS_RMSNORM_H
-#define TRIVIUM_OPS_RMSNORM_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -28,5 +27,4 @@ extern const struct op op_rmsnorm;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

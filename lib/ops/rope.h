@@ -16,8 +16,7 @@
  *
  * Which channels are a pair is a convention; this one, halves, is that of GPT-NeoX and of Llama's files on Hugging
  * Face. The paper pairs neighbors, 2 i and 2 i + 1. Source: Su et al. 2021 (RoFormer). */
-#ifndef TRIVIUM_OPS_ROPE_H
-#define TRIVIUM_OPS_ROPE_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -36,5 +35,4 @@ struct rope_sizes rope_sizes(const struct call *);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

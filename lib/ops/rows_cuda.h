@@ -1,7 +1,6 @@
 /* Rows that stay in a block's registers, for the CUDA kernels of layernorm and rmsnorm. Only *_cuda.cu files include
  * this. See layernorm_cuda.cu for how rows are dealt out. */
-#ifndef TRIVIUM_OPS_ROWS_CUDA_H
-#define TRIVIUM_OPS_ROWS_CUDA_H
+#pragma once
 
 #include "lib/ops/groups_cuda.h"
 
@@ -34,5 +33,3 @@ static inline struct rows_launch rows_launch(int64_t R, int64_t C) {
     return l;
 }
 static inline int fits_in_registers(int64_t C) { return C <= MAX_ROW_WARPS * KEPT * WARP_COLUMNS; }
-
-#endif

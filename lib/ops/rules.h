@@ -1,7 +1,6 @@
 /* Arguments of an op beyond its operands. Each kind of op has a rule of its own; op->rule says which, and the step
  * carries it. */
-#ifndef TRIVIUM_OPS_RULES_H
-#define TRIVIUM_OPS_RULES_H
+#pragma once
 
 #include "lib/device/tensor.h"
 
@@ -63,5 +62,3 @@ struct fp8_rule {
     const double *scale;
     double *amax;
 };
-
-#endif

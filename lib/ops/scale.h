@@ -1,8 +1,7 @@
 /* Scaling:  y = x by      dx = dy by      by: the step's rule
  *
  * in[0] x   out[0] y, the same type. Elementwise, so any shard of any axis will do. */
-#ifndef TRIVIUM_OPS_SCALE_H
-#define TRIVIUM_OPS_SCALE_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -14,5 +13,4 @@ extern const struct op op_scale;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,4 @@
 /* Between sgd.c and its kernels: the names of its factors. Private to them. */
-#ifndef TRIVIUM_OPS_SGD_H
-#define TRIVIUM_OPS_SGD_H
+#pragma once
 
 enum { MOMENTUM, LR };
-
-#endif

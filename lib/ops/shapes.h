@@ -1,6 +1,5 @@
 /* Shape checks that several ops share. Each refuses with the op's name and both shapes. */
-#ifndef TRIVIUM_OPS_SHAPES_H
-#define TRIVIUM_OPS_SHAPES_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -13,5 +12,3 @@ enum status shape_expect_vector(const struct call *, int i);
 
 /** Refuse a step: "<op>: <why>: in[0] (...), weight[0] (...)". @errors E_CONFIG always */
 enum status shape_refuse(const struct call *, const char *why);
-
-#endif

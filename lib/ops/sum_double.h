@@ -1,6 +1,5 @@
 /* Sums in double over a thread block, in an order that is fixed by the sizes alone. Only .cu files include this. */
-#ifndef TRIVIUM_OPS_SUM_DOUBLE_H
-#define TRIVIUM_OPS_SUM_DOUBLE_H
+#pragma once
 
 #include "lib/device/gpu.h"
 
@@ -18,5 +17,3 @@ __device__ static inline double block_sum_double(double v, double *shared) {
     __syncthreads();
     return warp_sum_double(lane < n_warps ? shared[lane] : 0.);
 }
-
-#endif

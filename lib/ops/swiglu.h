@@ -6,8 +6,7 @@
  *
  * in[0] x (B,T,2,K): the gate a, then u   out[0] y (B,T,K)   Elementwise over K, so any shard of K will do.
  * Source: Shazeer 2020 (GLU variants). */
-#ifndef TRIVIUM_OPS_SWIGLU_H
-#define TRIVIUM_OPS_SWIGLU_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -19,5 +18,4 @@ extern const struct op op_swiglu;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

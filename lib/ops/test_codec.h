@@ -1,7 +1,6 @@
 /* A second, plain form of every codec, for tests: what n floats are taken for, with no bytes in between. Sorts, divides
  * and rounds with the C library where codec.c goes by bits. */
-#ifndef TRIVIUM_OPS_TEST_CODEC_H
-#define TRIVIUM_OPS_TEST_CODEC_H
+#pragma once
 
 #include "lib/device/dtype.h"
 #include "lib/ops/codec.h"
@@ -100,5 +99,3 @@ static inline void codec_plain_all_reduce(const struct codec *c, int n_ranks, in
     free(term);
     free(seen);
 }
-
-#endif

@@ -8,8 +8,7 @@
  *   }
  *
  * and hands it to the checks below. What an op did not declare in `needs` arrives as NULL, as in a run. */
-#ifndef TRIVIUM_OPS_TEST_OP_H
-#define TRIVIUM_OPS_TEST_OP_H
+#pragma once
 
 #include "lib/base/rng.h"
 #include "lib/ops/op.h"
@@ -87,5 +86,3 @@ double tensor_error(const struct tensor *value, const struct tensor *reference);
 void tensor_copy_values(const struct tensor *to, const struct tensor *from);
 /** x -= y */
 void tensor_subtract(const struct tensor *x, const struct tensor *y);
-
-#endif

@@ -1,8 +1,7 @@
 /* The vector registers of the machine that is compiled for. Loops that keep sums in registers size their blocks by
  * them: sums that no register is left for lie on the stack, at a quarter of the speed or less. Longer vectors are
  * split. */
-#ifndef TRIVIUM_OPS_VECTOR_H
-#define TRIVIUM_OPS_VECTOR_H
+#pragma once
 
 #if defined __AVX512F__
 #define VECTOR_BYTES 64
@@ -16,6 +15,4 @@
 #else
 #define VECTOR_BYTES 16
 #define VECTOR_REGISTERS 16
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* The bill: a step's costs on one rank, counted from the same rows that run. */
-#ifndef TRIVIUM_PROGRAM_BILL_H
-#define TRIVIUM_PROGRAM_BILL_H
+#pragma once
 
 #include "lib/comm/exchange.h"
 #include "lib/program/memory.h"
@@ -33,5 +32,3 @@ void bill_sends(const struct program *, const struct schedule *, struct bill *);
 
 /** Algorithm bytes that a row of this kind sends. */
 double bill_row_bytes(const struct call *, enum row_kind);
-
-#endif

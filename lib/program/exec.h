@@ -3,8 +3,7 @@
  *
  * It owns the requests in flight. Its input is program, chunks, schedule, memory plan, arenas and mesh, and the
  * callbacks of struct exec_hooks. */
-#ifndef TRIVIUM_PROGRAM_EXEC_H
-#define TRIVIUM_PROGRAM_EXEC_H
+#pragma once
 
 #include "lib/base/span.h"
 #include "lib/comm/comm_request.h"
@@ -103,5 +102,3 @@ enum status exec_run(struct exec *, const struct schedule *, bool training);
  *  stream); NULL: it has none. Only for a program without training (forward_only); elsewhere another microbatch may
  *  have overwritten the frame. */
 void *exec_out(const struct exec *, int chunk);
-
-#endif

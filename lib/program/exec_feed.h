@@ -1,6 +1,5 @@
 /* Copies of microbatches to the device; see exec_feed.c. */
-#ifndef TRIVIUM_PROGRAM_EXEC_FEED_H
-#define TRIVIUM_PROGRAM_EXEC_FEED_H
+#pragma once
 
 #include "lib/program/exec.h"
 
@@ -17,5 +16,3 @@ void feed_destroy(struct feed **);
  *  all slots.
  *  @errors those of the hook; E_DEVICE, E_TIMEOUT  @collective{none} */
 enum status feed_microbatch(struct feed *, const struct exec_hooks *, int microbatch, void *const data[N_DATA]);
-
-#endif

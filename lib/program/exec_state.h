@@ -1,7 +1,6 @@
 /* Declarations shared by the executor's files: the interpreter (exec.c), transfers between stages (exec_transfer.c),
  * fixed sums (exec_sums.c), times and spans (exec_record.c). Private to them. */
-#ifndef TRIVIUM_PROGRAM_EXEC_STATE_H
-#define TRIVIUM_PROGRAM_EXEC_STATE_H
+#pragma once
 
 #include "lib/program/exec.h"
 
@@ -29,5 +28,3 @@ int record_action(struct exec *, const struct action *, int index);
 struct timed_row { double start_s; int span; };
 enum status record_row_start(struct exec *, struct place, const struct tape *, int row, struct timed_row *);
 enum status record_row_end(struct exec *, struct place, const struct tape *, int row, const struct timed_row *);
-
-#endif

@@ -1,6 +1,5 @@
 /* The life of a gradient in a step: its first row, and its last; see gradients.c. */
-#ifndef TRIVIUM_PROGRAM_GRADIENTS_H
-#define TRIVIUM_PROGRAM_GRADIENTS_H
+#pragma once
 
 #include "lib/program/schedule.h"
 
@@ -11,5 +10,3 @@ enum status gradients_mark(struct program *, struct chunk *chunks, struct schedu
 
 /** Is the gradient complete after this ROW_GRAD_READY, in this action? True once a step. */
 static inline bool row_is_final(const struct row *r, const struct action *a) { return r->final && a->last; }
-
-#endif

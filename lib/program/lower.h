@@ -9,8 +9,7 @@
  * another live in a *frame* (one a microbatch); the rest is *scratch* and is reused by every action.
  *
  * Everything about memory and order is decided here, from the ops' declarations. The executor derives nothing. */
-#ifndef TRIVIUM_PROGRAM_LOWER_H
-#define TRIVIUM_PROGRAM_LOWER_H
+#pragma once
 
 #include "lib/device/arena.h"
 #include "lib/ops/fusion.h"
@@ -114,5 +113,3 @@ struct packing {
  *  identifies each interval.
  *  @errors E_MEMORY  @collective{none} */
 enum status interval_pack(struct interval *x, int n, enum device_kind on, struct packing *out);
-
-#endif

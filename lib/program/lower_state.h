@@ -1,6 +1,5 @@
 /* What lower.c and lower_windows.c share while a chunk is lowered. Private to lower*.c. */
-#ifndef TRIVIUM_PROGRAM_LOWER_STATE_H
-#define TRIVIUM_PROGRAM_LOWER_STATE_H
+#pragma once
 
 #include "lib/program/lower.h"
 
@@ -68,5 +67,3 @@ void lower_note_read(struct lower *, int slot, enum tape_kind);
 /* Allocate the tables for a program's blocks; false: no memory. */
 bool lookahead_init(struct lookahead *, const struct program *);
 void lookahead_fini(struct lookahead *);
-
-#endif

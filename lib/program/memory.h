@@ -9,8 +9,7 @@
  *
  * The peak of a role is the end of its highest byte. Arenas are allocated with these numbers, `show memory` prints
  * them, and the high-water mark is compared with them. */
-#ifndef TRIVIUM_PROGRAM_MEMORY_H
-#define TRIVIUM_PROGRAM_MEMORY_H
+#pragma once
 
 #include "lib/program/schedule.h"
 
@@ -46,5 +45,3 @@ int64_t memory_save_bytes(const struct program *, int64_t technique_save_bytes);
 int64_t memory_frame(const struct memory_plan *, enum frame_class, int chunk, int microbatch);
 /** The first microbatch that has a frame in this chunk. */
 int memory_first_microbatch(const struct memory_plan *, int chunk);
-
-#endif

@@ -8,8 +8,7 @@
  * A model builds it (models/), techniques rewrite it (tp inserts steps and narrows axes, pp drops other stages' blocks,
  * recompute marks slots), and lowering (lower.h) turns it into rows. Nothing here needs a device or a peer: any process
  * can build and rewrite the program of any rank, so a laptop can plan a cluster. */
-#ifndef TRIVIUM_PROGRAM_PROGRAM_H
-#define TRIVIUM_PROGRAM_PROGRAM_H
+#pragma once
 
 #include "lib/comm/mesh.h"
 #include "lib/device/arena.h"
@@ -239,5 +238,3 @@ int64_t program_n_params(const struct program *);
 
 /** Print the tables as text: one line a step with op, inputs, outputs, shapes, params and marks. */
 void program_print(const struct program *, FILE *);
-
-#endif

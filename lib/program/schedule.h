@@ -1,7 +1,6 @@
 /* The schedule: this rank's actions of a step, in order. Pure functions make it: those of pp/, or schedule_accumulate.
  * The executor, the memory planner, the simulator and the charts read the same table. */
-#ifndef TRIVIUM_PROGRAM_SCHEDULE_H
-#define TRIVIUM_PROGRAM_SCHEDULE_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/program/lower.h"
@@ -85,5 +84,3 @@ size_t schedule_n_rows(const struct schedule *, const struct chunk *);
 /** The schedule of one stage: forward and backward of each microbatch in turn (gradient accumulation).
  *  @errors none: the return type is that of every schedule function */
 enum status schedule_accumulate(int n_microbatches, struct schedule *out);
-
-#endif

@@ -34,8 +34,7 @@
  * Sources: Demmel and Nguyen 2013, "Fast reproducible floating-point summation"; Villa, Chavarria-Miranda, Gurumoorthi,
  * Marquez and Krishnamoorthy 2009, "Effects of floating-point non-associativity on numerical computations on massively
  * multithreaded systems"; Blelloch 1990 for the tree. */
-#ifndef TRIVIUM_PROGRAM_SUMS_H
-#define TRIVIUM_PROGRAM_SUMS_H
+#pragma once
 
 #include "lib/comm/sums_rows.h"
 #include "lib/program/schedule.h"
@@ -60,5 +59,3 @@ enum status sums_add_uses(const struct device *, const struct program *);
  *  the last microbatch the result is the param's gradient; the rest of its resident elements is cleared. @errors
  *  E_DEVICE */
 enum status sums_push(const struct device *, const struct param *, int k, float *sum);
-
-#endif

@@ -1,6 +1,5 @@
 /* A bench for the tests of lowering: one program, its one chunk, and ways to look at the result. */
-#ifndef TRIVIUM_PROGRAM_TEST_LOWER_H
-#define TRIVIUM_PROGRAM_TEST_LOWER_H
+#pragma once
 
 #include "lib/program/lower.h"
 #include "lib/program/test_tiny.h"
@@ -91,5 +90,3 @@ static inline const char *letters(enum tape_kind tape) {
 static inline const struct storage *storage_of(int v) { return &k.storages[k.values[v].storage]; }
 static inline bool crosses(int v) { return storage_class(storage_of(v)) != SCRATCH; }
 static inline bool share(int v, int w) { return k.values[v].storage == k.values[w].storage; }
-
-#endif

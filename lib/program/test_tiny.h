@@ -5,8 +5,7 @@
  *                                       .has_backward_input = true};
  *   program_init(&p);
  *   int x = tiny_block(&p, "a"), y = tiny_add(&p, &op_square, "y", x, NONE, NONE); */
-#ifndef TRIVIUM_PROGRAM_TEST_TINY_H
-#define TRIVIUM_PROGRAM_TEST_TINY_H
+#pragma once
 
 #include "lib/program/program.h"
 #include "tests/test.h"
@@ -46,5 +45,3 @@ static inline int tiny_add(struct program *p, const struct op *op, const char *n
     program_insert(p, p->n_steps, &s);
     return s.out[0];
 }
-
-#endif

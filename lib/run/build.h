@@ -4,8 +4,7 @@
  *   B sequences   T positions   C channels   H heads   J heads of keys and values   D channels of a head
  *   K hidden units of the MLP   F those of an expert   E experts   V vocabulary   R relative positions, in buckets
  *   1 to 9: of that length */
-#ifndef TRIVIUM_RUN_BUILD_H
-#define TRIVIUM_RUN_BUILD_H
+#pragma once
 
 #include "lib/run/plan.h"
 #include "lib/program/program.h"
@@ -44,5 +43,3 @@ void build_head(struct builder *, int x, int table, int bias);
  *  experts. gated: an expert's hidden units are swiglu's, else gelu's. down_std: initial deviation of what leads back
  *  to the residual. @return the slot of the experts' weighted sum (B,T,C) */
 int build_experts(struct builder *, int h, bool gated, double down_std);
-
-#endif

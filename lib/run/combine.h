@@ -7,8 +7,7 @@
  *
  * Sent when: after the sum over replicas, own elements only. They are many and small: all of an axis are in flight at
  * once. */
-#ifndef TRIVIUM_RUN_COMBINE_H
-#define TRIVIUM_RUN_COMBINE_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -17,5 +16,3 @@ enum status combine_gradients(struct run *);
 
 /** Bill these sums: each adds 2 S (n-1)/n to the bytes of its axis of n ranks. Pure. */
 void combine_bill(const struct program *, struct bill *);
-
-#endif

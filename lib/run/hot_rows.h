@@ -22,8 +22,7 @@
  * fetched before its update, and is used after it.
  *
  * Source: Mudigere et al. 2022, section 4.1.3 (rows cached in device memory); FBGEMM's TBE with UVM_CACHING. */
-#ifndef TRIVIUM_RUN_HOT_ROWS_H
-#define TRIVIUM_RUN_HOT_ROWS_H
+#pragma once
 
 #include "lib/ops/rec/rows.h"
 #include "lib/run/run.h"
@@ -65,5 +64,3 @@ enum status hot_rows_forget(struct run *);
  * back. */
 struct hot_traffic { int64_t wanted, fetched, ahead, written; };
 struct hot_traffic hot_rows_traffic(const struct run *);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * What breaks: a row that comes in before the one that had its slot has gone out; a page that is read while it is still
  * being written. */
-#ifndef TRIVIUM_RUN_HOT_STORE_H
-#define TRIVIUM_RUN_HOT_STORE_H
+#pragma once
 
 #include "lib/device/disk.h"
 
@@ -52,5 +51,3 @@ enum status hot_store_start(struct hot_store *, const struct hot_move *moves, in
 enum status hot_store_finish(struct hot_store *);
 /** Wait until the rows that went out are in the file. @errors E_IO */
 enum status hot_store_wait(struct hot_store *);
-
-#endif

@@ -1,7 +1,6 @@
 /* A model: one row of what lib and the driver ask of it. Its list of steps depends on no technique, and no technique on
  * a model: they meet in the letters of axes. How to add one: docs/how-to/add-a-model.md. */
-#ifndef TRIVIUM_RUN_MODEL_H
-#define TRIVIUM_RUN_MODEL_H
+#pragma once
 
 #include "lib/program/program.h"
 #include "lib/run/plan.h"
@@ -59,5 +58,3 @@ struct model {
 static inline int64_t model_targets(const struct plan *p) {
     return p->arch->n_targets ? p->arch->n_targets(p) : p->seq;
 }
-
-#endif

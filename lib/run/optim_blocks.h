@@ -12,8 +12,7 @@
  *   round_up(own_n x size, DISK_PAGE)    bytes
  *
  * A weight that is the rounded master is not read. */
-#ifndef TRIVIUM_RUN_OPTIM_BLOCKS_H
-#define TRIVIUM_RUN_OPTIM_BLOCKS_H
+#pragma once
 
 #include "lib/program/program.h"
 
@@ -46,5 +45,3 @@ bool optim_array_is_written(enum fixed_array);
  *  @errors E_CONFIG: the window is too small for the least part; E_MEMORY  @collective{none} */
 enum status optim_blocks_make(const struct program *, int64_t window_bytes, struct optim_blocks *out);
 void optim_blocks_fini(struct optim_blocks *);
-
-#endif

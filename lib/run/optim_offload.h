@@ -1,6 +1,5 @@
 /* The update of params whose optimizer states are in host memory or in a file; see optim_offload.c. */
-#ifndef TRIVIUM_RUN_OPTIM_OFFLOAD_H
-#define TRIVIUM_RUN_OPTIM_OFFLOAD_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -14,5 +13,3 @@ void optim_offload_destroy(struct run *, struct optim_offload **);
  *  from the device, and with NaN nothing is moved. OK if nothing is offloaded.
  *  @collective{none} @errors E_IO, E_DEVICE, E_TIMEOUT */
 enum status optim_offload_update(struct run *, const struct optimizer_settings *a);
-
-#endif

@@ -12,8 +12,7 @@
  * steps depend on the steps at which checkpoints are written.
  *
  * Source: Lian et al. 2021, "Persia". */
-#ifndef TRIVIUM_RUN_OPTIM_ROWS_H
-#define TRIVIUM_RUN_OPTIM_ROWS_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -36,5 +35,3 @@ enum status optim_rows_step(struct run *, const struct step_record *);
 enum status optim_rows_settle(struct run *);
 /** Drop waiting records and cached rows: the run goes on from another state. @collective{none} @errors E_IO */
 enum status optim_rows_forget(struct run *);
-
-#endif

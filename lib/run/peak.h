@@ -1,6 +1,5 @@
 /* The denominator of mfu: the peak of the cores, measured, or the peak of a GPU by its data sheet. */
-#ifndef TRIVIUM_RUN_PEAK_H
-#define TRIVIUM_RUN_PEAK_H
+#pragma once
 
 #include "lib/device/dtype.h"
 
@@ -13,5 +12,3 @@ double peak_flops_per_core(enum dtype);
  *  is not in the table. fp32 is without TF32, as training here computes.  @source NVIDIA's data sheets 
  *  @collective{none} */
 double peak_flops_of_gpu(const char *name, enum dtype);
-
-#endif

@@ -1,8 +1,7 @@
 /* The plan: the user's options. One struct in two states. The option table fills in a *requested* plan, which may leave
  * things open. plan_settle works them out and checks the options: all code reads a *settled* plan, and none changes
  * it. */
-#ifndef TRIVIUM_RUN_PLAN_H
-#define TRIVIUM_RUN_PLAN_H
+#pragma once
 
 #include "lib/base/option.h"
 #include "lib/comm/mesh.h"
@@ -218,5 +217,3 @@ double plan_lr(const struct plan *, int64_t n_step);
 
 /** "1 2 4 8 16": the divisors of n up to `limit`, for remedies. Static storage. */
 const char *plan_divisors(int64_t n, int64_t limit);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * What breaks: a file of another GPU, or of another version of the library, where the bytes that stand for an algorithm
  * mean another one, or none. It is refused. */
-#ifndef TRIVIUM_RUN_PRODUCTS_H
-#define TRIVIUM_RUN_PRODUCTS_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -22,5 +21,3 @@
  *  begun. @errors E_FORMAT: the file is damaged; E_CONFIG: it, or a rank's GPU, is not for this one; E_IO: it cannot be
  *  written; E_DEVICE  @collective{mesh} */
 enum status products_choose(struct run *);
-
-#endif

@@ -1,7 +1,6 @@
 /* Where a rank's time went, by operation and by step of a layer. On the CPU a row is done when it has returned; on a
  * GPU it is only queued, and two events around it tell its time when the step is done (lib/device/stopwatch.h). */
-#ifndef TRIVIUM_RUN_PROFILE_H
-#define TRIVIUM_RUN_PROFILE_H
+#pragma once
 
 #include "lib/run/run.h"
 #include <stdio.h>
@@ -22,5 +21,3 @@ struct profile_forecast { double (*row_s)[ROW_WAIT], update_s; };
  *  @param forecast one column more; NULL: none
  *  @param steps, step_s how many steps were noted, and the sum of their times */
 void profile_print(const struct run *, int64_t steps, double step_s, const struct profile_forecast *forecast, FILE *);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * A row is of a param or of a slot. %d: the layer. axes: theirs in order, each made of ours. Axes of ours that are not
  * among them choose the tensor: E is its %e, another which of the names. */
-#ifndef TRIVIUM_RUN_PUBLISHED_H
-#define TRIVIUM_RUN_PUBLISHED_H
+#pragma once
 
 #include "lib/device/tensor.h"
 
@@ -26,5 +25,3 @@ const struct published *published_find(const struct published *table, const char
 int published_shape(const struct published *, const struct shape *ours, int64_t theirs[PUBLISHED_AXES]);
 /** Is theirs the transpose of ours: a matrix that ends with another axis? As in GPT-2's Conv1D. @collective{none} */
 bool published_is_transposed(const struct published *, const struct shape *ours);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a program can train: its models, and its techniques in the order of rewriting. The driver has the one list
  * (driver/recipe.c). */
-#ifndef TRIVIUM_RUN_RECIPE_H
-#define TRIVIUM_RUN_RECIPE_H
+#pragma once
 
 #include "lib/run/model.h"
 #include "lib/run/technique.h"
@@ -51,5 +50,3 @@ enum status recipe_arch(struct plan *, const char *name);
  *  the preset's options except those that the user set.
  *  @errors E_CONFIG: unknown name (lists all) */
 enum status recipe_preset(struct plan *, struct options *);
-
-#endif

@@ -1,6 +1,5 @@
 /* A training run of one rank: compile (pure), create (memory, groups), step, evaluate. */
-#ifndef TRIVIUM_RUN_RUN_H
-#define TRIVIUM_RUN_RUN_H
+#pragma once
 
 #include "lib/base/exact.h"
 #include "lib/data/data.h"
@@ -271,5 +270,3 @@ struct optimizer_settings optim_settings(const struct plan *, double lr, int64_t
 /** Initial values of what this rank holds: a pure function of (seed, name, global element). Moments are zero.
  *  @errors E_MEMORY, E_DEVICE */
 enum status params_initialise(struct run *);
-
-#endif

@@ -1,7 +1,6 @@
 /* Declarations shared by the files of a run: its memory and groups (run_open.c), samples (run_samples.c), events
  * (run_events.c), step (run_step.c) and the step's numbers (run_scalars.c). Private to them. */
-#ifndef TRIVIUM_RUN_RUN_STATE_H
-#define TRIVIUM_RUN_RUN_STATE_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -37,5 +36,3 @@ enum status run_emit(struct run *, enum event_kind);
 void run_record_step(struct run *);
 void run_enter(struct run *, enum run_phase);
 void run_record_end(struct run *);
-
-#endif

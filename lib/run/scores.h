@@ -1,6 +1,5 @@
 /* The predictions of a model of clicks in an evaluation, kept for auc_of. */
-#ifndef TRIVIUM_RUN_SCORES_H
-#define TRIVIUM_RUN_SCORES_H
+#pragma once
 
 #include "lib/base/auc.h"
 #include "lib/comm/comm.h"
@@ -13,5 +12,3 @@ enum status scores_add(struct scores *, const void *logits, enum dtype, const in
  *  @collective{group} @errors E_MEMORY, E_COMM, E_TIMEOUT */
 enum status scores_auc(const struct scores *, const struct group *, double *auc);
 void scores_fini(struct scores *);
-
-#endif

@@ -1,8 +1,7 @@
 /* What the exchanges of a step really send: messages and bytes inside a rank's node and between nodes, by the tables
  * that carry them (lib/comm/hops/). The bill has algorithm bytes instead: they are the same for every transport and
  * cheap to add up, for a search that prices thousands of layouts. */
-#ifndef TRIVIUM_RUN_SENT_H
-#define TRIVIUM_RUN_SENT_H
+#pragma once
 
 #include "lib/comm/hops/hops.h"
 #include "lib/program/bill.h"
@@ -41,5 +40,3 @@ enum status sent_by_axis(const struct sent_rules *, const struct mesh_sizes *, i
  *  flight as lib/comm/hops/ allows. @collective{none} @errors as sent_by_exchange */
 enum status sent_memory(const struct sent_rules *, const struct mesh_sizes *, int rank, const struct bill *,
                         int64_t bytes[N_MESH_AXES]);
-
-#endif

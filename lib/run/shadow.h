@@ -1,7 +1,6 @@
 /* A copy of the state before an update: own weights, both moments and the master copy (role optim). With it a wrong
  * update is undone to the bit. */
-#ifndef TRIVIUM_RUN_SHADOW_H
-#define TRIVIUM_RUN_SHADOW_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -12,5 +11,3 @@ enum status shadow_take(struct run *);
 /** Copy it back. Other ranks' copies of own weights, which ZeRO keeps, follow when they are published again.
  *  @collective{none} @errors E_DEVICE */
 enum status shadow_restore(struct run *);
-
-#endif

@@ -1,8 +1,7 @@
 /* A technique: one row of functions. It refuses what it cannot do, rewrites the program, says what it costs, and
  * subscribes to the run's events. It never includes another technique, asks whether another is on, or whether a group
  * has size one. */
-#ifndef TRIVIUM_RUN_TECHNIQUE_H
-#define TRIVIUM_RUN_TECHNIQUE_H
+#pragma once
 
 #include "lib/program/bill.h"
 #include "lib/run/plan.h"
@@ -108,5 +107,3 @@ typedef enum status subscriber(struct run *, void *self, const struct event *);
 
 /** Call fn at every event of this kind, in the order of subscribing. @errors E_MEMORY */
 enum status run_subscribe(struct run *, enum event_kind, subscriber *fn, void *self);
-
-#endif

@@ -25,8 +25,7 @@
  * Source: Qi et al. 2023, "Zero bubble pipeline parallelism", section 4. There a stage guesses from the squares of the
  * stages before it. That saves no forward: the first stage has only its own squares, and if its guess is wrong, so is
  * all that the other stages received from it. */
-#ifndef TRIVIUM_RUN_UPDATE_H
-#define TRIVIUM_RUN_UPDATE_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -39,5 +38,3 @@ enum status update_begin(struct run *, struct step_record *);
 /** Wait for the sums in flight; correct a wrong guess (*again), and start the copy of the numbers to the host. OK at
  *  once for a step that is settled. @collective{mesh} @errors as update_begin */
 enum status update_settle(struct run *, struct step_record *, bool *again);
-
-#endif

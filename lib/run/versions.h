@@ -8,8 +8,7 @@
  * At a flush the pipeline is empty and everything is the newest: then checkpoints, evaluation and another layout find
  * ordinary weights. A flush changes the numbers of an asynchronous run (the first microbatches after it read fresh
  * weights), so it is part of what is trained: run.flush_at. */
-#ifndef TRIVIUM_RUN_VERSIONS_H
-#define TRIVIUM_RUN_VERSIONS_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -23,5 +22,3 @@ enum status versions_end_step(struct run *);
 
 /** The number of updates from now after which every rank's pipeline can be empty. Pure. */
 int64_t versions_steps_to_flush(const struct run *);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * The two differ by what packing wastes: alignment, holes that no value fits in, and frames, which are kept whole from
  * their first value to their last. */
-#ifndef TRIVIUM_TRACE_MEMORY_TIMELINE_H
-#define TRIVIUM_TRACE_MEMORY_TIMELINE_H
+#pragma once
 
 #include "lib/program/memory.h"
 
@@ -34,5 +33,3 @@ void memory_timeline_fini(struct memory_timeline *);
 
 /** The most that is alive at once of a role. */
 int64_t memory_timeline_peak(const struct memory_timeline *, enum role);
-
-#endif

@@ -21,8 +21,7 @@
  * Clocks. CLOCK_MONOTONIC of two hosts have nothing in common, and on one host that they agree is a habit, not a
  * promise. So every rank asks rank 0 for the time (trace_clock.h), before the first step and after the last, and its
  * times are moved to rank 0's clock by the line through both. */
-#ifndef TRIVIUM_TRACE_TRACE_H
-#define TRIVIUM_TRACE_TRACE_H
+#pragma once
 
 #include "lib/base/span.h"
 #include "lib/run/run.h"
@@ -89,5 +88,3 @@ struct trace_bubble trace_bubble(const struct trace_data *);
 /** Write the file: Trace Event Format (JSON object form), which ui.perfetto.dev and chrome://tracing open.
  *  docs/trace.md says what is in it. @errors E_IO with path and reason  @collective{none} */
 enum status trace_write(const struct trace_data *, const struct plan *, const char *path);
-
-#endif

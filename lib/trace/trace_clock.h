@@ -1,6 +1,5 @@
 /* One clock for all ranks. See trace_clock.c. */
-#ifndef TRIVIUM_TRACE_TRACE_CLOCK_H
-#define TRIVIUM_TRACE_TRACE_CLOCK_H
+#pragma once
 
 #include "lib/comm/comm.h"
 
@@ -21,5 +20,3 @@ double clock_at_rank_0(const struct clock_offset *before, const struct clock_off
 /** Measure this rank's offset to rank 0 of the group, by now(), which is clock_s but for tests. On rank 0: exactly 0.
  *  @collective{group} @errors E_COMM, E_TIMEOUT */
 enum status clock_measure(const struct group *, clock_reader *now, struct clock_offset *out);
-
-#endif

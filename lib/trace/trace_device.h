@@ -1,7 +1,6 @@
 /* Times of spans by the device's own clock: an event at each of their places, in the stream that does the work, read
  * when the steps are done. See trace_device.c. */
-#ifndef TRIVIUM_TRACE_TRACE_DEVICE_H
-#define TRIVIUM_TRACE_TRACE_DEVICE_H
+#pragma once
 
 #include "lib/base/span.h"
 #include "lib/device/device.h"
@@ -21,5 +20,3 @@ enum status trace_device_stop(struct trace_device *, struct spans *);
 
 /** After stop: times are at most so far from the host's clock. */
 double trace_device_uncertainty_s(const struct trace_device *);
-
-#endif

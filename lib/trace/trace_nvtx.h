@@ -1,6 +1,5 @@
 /* A run's steps, phases, actions and rows as NVTX ranges (lib/base/nvtx.h), with the names that a trace has. */
-#ifndef TRIVIUM_TRACE_TRACE_NVTX_H
-#define TRIVIUM_TRACE_TRACE_NVTX_H
+#pragma once
 
 #include "lib/run/run.h"
 
@@ -12,5 +11,3 @@ struct trace_nvtx;
 enum status trace_nvtx_begin(struct run *, struct trace_nvtx **out);
 /** At the latest before run_destroy. NULL: none. */
 void trace_nvtx_end(struct trace_nvtx **);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a trace is made of. Private to trace*.c. */
-#ifndef TRIVIUM_TRACE_TRACE_STATE_H
-#define TRIVIUM_TRACE_TRACE_STATE_H
+#pragma once
 
 #include "lib/trace/memory_timeline.h"
 #include "lib/trace/trace.h"
@@ -24,5 +23,3 @@ enum status trace_names_of(const struct run *, struct trace_rank *out);
 /* Where in text, which is there, is which name? @errors E_MEMORY */
 enum status trace_names_find(struct trace_rank *);
 void trace_names_fini(struct trace_rank *);
-
-#endif

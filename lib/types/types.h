@@ -34,8 +34,7 @@
  *
  * Source: Yuan et al. 2021, "OneFlow" (arXiv 2110.15032: S, B and P); Xu et al. 2021, "GSPMD" (arXiv 2105.04663);
  * meta-pytorch/spmd_types (R, I, V, P and S, and the gradients' types). */
-#ifndef TRIVIUM_TYPES_TYPES_H
-#define TRIVIUM_TYPES_TYPES_H
+#pragma once
 
 #include "lib/program/program.h"
 
@@ -71,5 +70,3 @@ enum status types_check_losses(const struct program *, int n_added);
 const char *spread_text(struct spread);
 /** One line a slot and a param: its type and its gradient's, by factor. */
 void types_print(const struct program *, const struct types *, FILE *);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a shape by itself says of how a tensor lies over the mesh. Private to lib/types/types*.c. */
-#ifndef TRIVIUM_TYPES_TYPES_DECLARED_H
-#define TRIVIUM_TYPES_TYPES_DECLARED_H
+#pragma once
 
 #include "lib/types/types.h"
 
@@ -13,5 +12,3 @@ enum status types_declared(const struct program *, const struct factors *, const
  *  @errors E_INTERNAL  @collective{none} */
 enum status types_agree(const struct program *, const struct factors *, const struct shape *, const char *name,
                         const char *rewrite, const struct typed *);
-
-#endif

@@ -1,6 +1,5 @@
 /* The rules of types.h: one step, over one factor of the mesh. Private to lib/types/types*.c. */
-#ifndef TRIVIUM_TYPES_TYPES_RULES_H
-#define TRIVIUM_TYPES_TYPES_RULES_H
+#pragma once
 
 #include "lib/types/types.h"
 
@@ -34,5 +33,3 @@ static inline bool spread_alike(struct spread a, struct spread b) {
     char ta = a.tag == 'J' ? 'H' : a.tag, tb = b.tag == 'J' ? 'H' : b.tag;
     return a.kind == b.kind && (a.kind != SHARDED || ta == tb);
 }
-
-#endif

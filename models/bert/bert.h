@@ -13,8 +13,7 @@
  * other?) and its pooled output are left out (Liu et al. 2019 do better without them).
  *
  * Source: Devlin et al. 2019 (BERT), section 3 and appendix A. */
-#ifndef TRIVIUM_BERT_BERT_H
-#define TRIVIUM_BERT_BERT_H
+#pragma once
 
 #include "lib/run/model.h"
 
@@ -47,5 +46,3 @@ struct own_tokens bert_own_tokens(const struct plan *);
 /** struct model's sample: mask whole[DATA_TOKENS], and write targets and segments. @errors E_CONFIG: mask-token is not
  *  in the vocabulary  @collective{none} */
 enum status bert_sample(const struct plan *, int64_t number, int32_t *const whole[N_DATA]);
-
-#endif

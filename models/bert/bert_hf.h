@@ -7,8 +7,7 @@
  * activation than gelu, another epsilon than 1e-12, relative positions, a decoder.
  *
  * Source: huggingface/transformers, models/bert/modeling_bert.py and configuration_bert.py. */
-#ifndef TRIVIUM_BERT_BERT_HF_H
-#define TRIVIUM_BERT_BERT_HF_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 
@@ -26,5 +25,3 @@ enum status bert_hf_check(const struct checkpoint_model *);
 enum status bert_hf_config_read(const char *path, struct checkpoint_model *out);
 /** @errors E_IO, E_MEMORY */
 enum status bert_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);
-
-#endif

@@ -1,6 +1,5 @@
 /* Decoding: the training program, rewritten to read one new token at a time. See decode.c. */
-#ifndef TRIVIUM_DECODE_DECODE_H
-#define TRIVIUM_DECODE_DECODE_H
+#pragma once
 
 #include "lib/run/technique.h"
 
@@ -14,5 +13,3 @@ enum status decode_move(struct program *, int64_t position, int64_t n);
 /** Bytes of a rank's keys and values of one sequence: 2 x layers x seq x width of the key heads / tp x bytes of an
  *  element. */
 int64_t decode_cache_bytes(const struct plan *);
-
-#endif

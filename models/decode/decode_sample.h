@@ -7,8 +7,7 @@
  * candidates become equally likely. Among equal scores the lowest token comes first, for the highest and for the k-th.
  * All in fp64, in the order of the tokens: ranks with the same scores choose the same token. So does another layout,
  * unless its rounding moves a score across a draw. */
-#ifndef TRIVIUM_DECODE_DECODE_SAMPLE_H
-#define TRIVIUM_DECODE_DECODE_SAMPLE_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdint.h>
@@ -28,5 +27,3 @@ int32_t sample_pick(const double *weights, int64_t n, double sum, double u);
  *  @param logits (n)   @param weights (n) scratch   @errors E_NUMERIC: a score that is not finite  @collective{none} */
 enum status sample_token(const struct sampling *, const double *logits, int64_t n, int64_t sequence, int64_t position,
                          double *weights, int32_t *token);
-
-#endif

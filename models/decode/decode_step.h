@@ -1,6 +1,5 @@
 /* Tokens in, the logits of the next ones out. See decode_step.c. */
-#ifndef TRIVIUM_DECODE_DECODE_STEP_H
-#define TRIVIUM_DECODE_DECODE_STEP_H
+#pragma once
 
 #include "lib/run/run.h"
 #include "models/decode/decode_sample.h"
@@ -37,5 +36,3 @@ int64_t decoder_row(const struct decoder *);
 typedef enum status decoder_emit(void *self, int64_t sequence, int32_t token);
 enum status decoder_write(struct decoder *, const struct sampling *, const int32_t *prompt, int64_t n_prompt, int64_t n,
                           decoder_emit *, void *self);
-
-#endif

@@ -1,6 +1,5 @@
 /* A bench for the tests of decoding: small models, their checkpoints, the training program's scores, and decoders. */
-#ifndef TRIVIUM_DECODE_TEST_DECODE_H
-#define TRIVIUM_DECODE_TEST_DECODE_H
+#pragma once
 
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint.h"
@@ -43,5 +42,3 @@ void decode_close(struct run *, struct decoder *);
 int decode_one_thread(void **state);
 int decode_all_threads(void **state);
 #define alone_test(function) cmocka_unit_test_setup_teardown(function, decode_one_thread, decode_all_threads)
-
-#endif

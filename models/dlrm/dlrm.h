@@ -20,8 +20,7 @@
  * of the interaction's output, K and C the hidden layers of an MLP in turn.
  *
  * Source: Naumov et al. 2019, "Deep Learning Recommendation Model"; Cheng et al. 2016, "Wide & Deep Learning". */
-#ifndef TRIVIUM_DLRM_DLRM_H
-#define TRIVIUM_DLRM_DLRM_H
+#pragma once
 
 #include "lib/run/model.h"
 
@@ -40,5 +39,3 @@ static inline struct dlrm_options *dlrm_options(const struct plan *p) {
 
 /** Numbers in the matrices of the plan's model, tables and biases left out. Pure. */
 int64_t dlrm_matrix_params(const struct plan *);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * No technique is mentioned here; tp, pp and the others rewrite what gpt_build makes.
  * Source: Radford et al. 2019 (GPT-2); Brown et al. 2020, table 2.1 (GPT-3 sizes). */
-#ifndef TRIVIUM_GPT_GPT_H
-#define TRIVIUM_GPT_GPT_H
+#pragma once
 
 #include "lib/run/model.h"
 
@@ -28,5 +27,3 @@ int64_t gpt_matmul_params(const struct plan *);
 double gpt_flops_per_token(const struct plan *);
 /** Parameters of the whole model; the tied head counts once, padding not at all. */
 int64_t gpt_n_params(const struct plan *);
-
-#endif

@@ -10,8 +10,7 @@
  * Export: as save_pretrained does, with "transformer." and without lm_head.weight.
  *
  * Source: huggingface/transformers, models/gpt2/modeling_gpt2.py (Conv1D, gelu_new) and configuration_gpt2.py. */
-#ifndef TRIVIUM_GPT_GPT_HF_H
-#define TRIVIUM_GPT_GPT_HF_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 
@@ -26,5 +25,3 @@ enum status gpt_hf_import(const char *path, int64_t heads, const char *save, str
 enum status gpt_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
 /** Can such files hold this model? @errors E_CONFIG: an own head, experts  @collective{none} */
 enum status gpt_hf_check(const struct checkpoint_model *);
-
-#endif

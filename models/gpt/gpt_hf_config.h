@@ -1,6 +1,5 @@
 /* config.json of a Hugging Face GPT-2. Private to gpt_hf*.c. */
-#ifndef TRIVIUM_GPT_GPT_HF_CONFIG_H
-#define TRIVIUM_GPT_GPT_HF_CONFIG_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 
@@ -10,5 +9,3 @@ enum status gpt_hf_config_read(const char *path, struct checkpoint_model *out);
 
 /** Write it. @errors E_IO, E_MEMORY */
 enum status gpt_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);
-
-#endif

@@ -10,8 +10,7 @@
  * are refused.
  *
  * Source: karpathy/llm.c, train_gpt2.c (gpt2_build_from_checkpoint) and llmc/utils.h. */
-#ifndef TRIVIUM_GPT_GPT_LLMC_H
-#define TRIVIUM_GPT_GPT_LLMC_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 
@@ -28,5 +27,3 @@ enum status gpt_llmc_import(const char *path, int64_t heads, const char *save, s
 enum status gpt_llmc_export(const struct checkpoint_reader *, enum dtype, const char *path);
 /** Can such files hold this model? @errors E_CONFIG: an own head, experts  @collective{none} */
 enum status gpt_llmc_check(const struct checkpoint_model *);
-
-#endif

@@ -15,8 +15,7 @@
  * only for Hugging Face, whose GPT-2 stores them as (in, out) (its Conv1D, as in OpenAI's TensorFlow code). All three
  * compute the same function: GELU in its tanh form, layernorm with epsilon 1e-5, the head tied to wte, scores divided
  * by sqrt(D). */
-#ifndef TRIVIUM_GPT_GPT_WEIGHTS_H
-#define TRIVIUM_GPT_GPT_WEIGHTS_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "lib/run/published.h"
@@ -33,5 +32,3 @@ enum status gpt_weights_check(const struct checkpoint_model *, const char *files
 /** The list for a model of these sizes, already checked. @errors E_MEMORY; those of gpt_build  @collective{none} */
 enum status gpt_weights_init(struct gpt_weights *, const struct checkpoint_model *);
 void gpt_weights_fini(struct gpt_weights *);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Source: Touvron et al. 2023 (LLaMA; Llama 2); Grattafiori et al. 2024 (Llama 3); Jiang et al. 2024
  * (Mixtral). */
-#ifndef TRIVIUM_LLAMA_LLAMA_H
-#define TRIVIUM_LLAMA_LLAMA_H
+#pragma once
 
 #include "lib/run/model.h"
 
@@ -33,5 +32,3 @@ int64_t llama_matmul_params(const struct plan *);
 double llama_flops_per_token(const struct plan *);
 /** Parameters of the whole model; a tied head counts once, padding not at all. */
 int64_t llama_n_params(const struct plan *);
-
-#endif

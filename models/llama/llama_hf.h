@@ -10,8 +10,7 @@
  * window.
  *
  * Source: huggingface/transformers, models/llama/modeling_llama.py and configuration_llama.py. */
-#ifndef TRIVIUM_LLAMA_LLAMA_HF_H
-#define TRIVIUM_LLAMA_LLAMA_HF_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 
@@ -39,5 +38,3 @@ enum status llama_hf_export_sharded(const struct checkpoint_reader *, enum dtype
 enum status llama_hf_config_read(const char *path, struct checkpoint_model *out);
 /** @errors E_IO, E_MEMORY */
 enum status llama_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);
-
-#endif

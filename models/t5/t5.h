@@ -25,8 +25,7 @@
  * This is T5 of 2020 (checkpoints t5-small to t5-large). T5 1.1 has a gated MLP, which is not here.
  *
  * Source: Raffel et al. 2020, section 2.1; huggingface/transformers, models/t5/modeling_t5.py, for initial weights. */
-#ifndef TRIVIUM_T5_T5_H
-#define TRIVIUM_T5_T5_H
+#pragma once
 
 #include "lib/run/model.h"
 
@@ -63,5 +62,3 @@ struct own_tokens t5_own_tokens(const struct plan *);
  *  the decoder's; what lies beyond their lengths means nothing. whole[DATA_SEGMENTS] is scratch.
  *  @errors E_CONFIG: the vocabulary has not a sentinel for each span  @collective{none} */
 enum status t5_sample(const struct plan *, int64_t number, int32_t *const whole[N_DATA]);
-
-#endif

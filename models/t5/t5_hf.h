@@ -8,8 +8,7 @@
  * depths.
  *
  * Source: huggingface/transformers, models/t5/modeling_t5.py and configuration_t5.py. */
-#ifndef TRIVIUM_T5_T5_HF_H
-#define TRIVIUM_T5_T5_HF_H
+#pragma once
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 
@@ -27,5 +26,3 @@ enum status t5_hf_check(const struct checkpoint_model *);
 enum status t5_hf_config_read(const char *path, struct checkpoint_model *out);
 /** @errors E_IO, E_MEMORY */
 enum status t5_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);
-
-#endif

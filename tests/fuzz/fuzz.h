@@ -4,8 +4,7 @@
  *
  * and that defines LLVMFuzzerTestOneInput: give the bytes to a parser; when it accepts them, check with MUST what it
  * promises. The inputs to start from are in corpus/NAME/. docs/fuzzing.md has the rest. */
-#ifndef TRIVIUM_TESTS_FUZZ_H
-#define TRIVIUM_TESTS_FUZZ_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -38,5 +37,3 @@ FILE *fuzz_nowhere(void);
 /* Numbers for a target that has no text to parse; 0 after the last byte. */
 struct fuzz_bytes { const uint8_t *at; size_t left; };
 uint64_t fuzz_number(struct fuzz_bytes *, int n_bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the two files of the checker share: check_memory.cpp keeps the list of memory, check.cpp decides which
  * thread may touch it when. */
-#ifndef TRIVIUM_SIMT_CHECK_H
-#define TRIVIUM_SIMT_CHECK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,4 +37,3 @@ struct region *region_of(uintptr_t at);
 struct cell *region_parts(struct region *, size_t word);
 
 }
-#endif

@@ -20,8 +20,7 @@
  *   SIMT_GPUS     how many GPUs there are (8)
  *   SIMT_MEMORY   bytes of each, with K, M or G after it (2G)
  *   SIMT_GUARD    1 (default): host code that touches device memory is ended with a line on stderr; 0: it may */
-#ifndef TRIVIUM_SIMT_FAKE_H
-#define TRIVIUM_SIMT_FAKE_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <functional>
@@ -72,5 +71,3 @@ void simt_memory_allocated(void *at, size_t bytes) __attribute__((weak));
 void simt_memory_freed(void *at) __attribute__((weak));
 int simt_take_error(void) __attribute__((weak));
 }
-
-#endif

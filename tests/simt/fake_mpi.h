@@ -1,6 +1,5 @@
 /* What the fakes use of MPI: the profiling interface, so that their own calls are not taken for the program's. */
-#ifndef TRIVIUM_SIMT_FAKE_MPI_H
-#define TRIVIUM_SIMT_FAKE_MPI_H
+#pragma once
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -12,5 +11,3 @@
 
 /* All ranks, apart from the program's messages. MPI_COMM_NULL before MPI_Init. */
 extern MPI_Comm fake_world;
-
-#endif

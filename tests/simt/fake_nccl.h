@@ -1,7 +1,6 @@
 /* NCCL's fake: a communicator and an operation, shared by fake_nccl.cpp (communicators, calls) and fake_nccl_ops.cpp
  * (how an operation is carried out). */
-#ifndef TRIVIUM_SIMT_FAKE_NCCL_H
-#define TRIVIUM_SIMT_FAKE_NCCL_H
+#pragma once
 
 #include "tests/simt/fake.h"
 #include "tests/simt/fake_wire.h"
@@ -52,5 +51,3 @@ size_t nccl_type_bytes(ncclDataType_t);
 const char *nccl_kind_name(int kind);
 /** A look at a bundle at the head of its stream; true when it is done. */
 bool nccl_bundle_step(ncclComm *, nccl_bundle *);
-
-#endif

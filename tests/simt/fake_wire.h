@@ -8,8 +8,7 @@
  * SIMT_MEETING=SECONDS: making a communicator takes so long, as NCCL's does.
  * A peer that has died is never heard of again, as over NVLink; with SIMT_DEATHS=seen it is said that it has, as NCCL's
  * connections over a network do. */
-#ifndef TRIVIUM_SIMT_FAKE_WIRE_H
-#define TRIVIUM_SIMT_FAKE_WIRE_H
+#pragma once
 
 #include "tests/simt/fake_mpi.h"
 
@@ -37,5 +36,3 @@ bool wire_has_left(wire_sent &);
 /** A look. */
 bool wire_take(const wire_key &, int from, bytes_t &out);
 bool wire_is_dead(int address);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A fiber runs `fiber_main`, which never returns. A fiber that is given back keeps its place in fiber_main and goes on
  * there when it is taken again; fiber_reset starts it afresh (its frames are dropped, nothing in them is destroyed). */
-#ifndef TRIVIUM_SIMT_FIBER_H
-#define TRIVIUM_SIMT_FIBER_H
+#pragma once
 
 namespace simt {
 
@@ -25,4 +24,3 @@ void fiber_switch(struct fiber *from, struct fiber *to);
 bool fiber_owns(const void *address);
 
 }
-#endif

@@ -9,8 +9,7 @@
  *
  * Types come from the CUDA toolkit's own headers; where there is none, from tests/simt/toolkit. Names that CUDA does
  * not have all begin with simt_. */
-#ifndef TRIVIUM_SIMT_SIMT_H
-#define TRIVIUM_SIMT_SIMT_H
+#pragma once
 
 #include <math.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ constexpr int warpSize = 32;
 #include "tests/simt/simt_math.h"
 #include "tests/simt/simt_types.h"
 #include "tests/simt/simt_wmma.h"
-
-#endif

@@ -1,7 +1,6 @@
 /* Atomics: one OS thread runs everything, so an operation that is not interrupted by a barrier is atomic. For the
  * race check atomics do not race with one another, but do with plain accesses. Each returns the old value. */
-#ifndef TRIVIUM_SIMT_SIMT_ATOMIC_H
-#define TRIVIUM_SIMT_SIMT_ATOMIC_H
+#pragma once
 
 #ifdef SIMT_CHECK
 /* Tell the checker of an atomic access of `bytes` bytes; code: the instruction after it. */
@@ -52,5 +51,3 @@ SIMT_ATOMIC_CAS(int)
 SIMT_ATOMIC_CAS(unsigned)
 SIMT_ATOMIC_CAS(unsigned long long)
 SIMT_ATOMIC_CAS(unsigned short)
-
-#endif

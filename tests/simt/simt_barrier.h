@@ -4,8 +4,7 @@
  * in linker sections, one for each line (and element type) of the source: blocks run one after the other, so one copy
  * serves all. The first thread of a block that comes to a declaration has it filled with 0xff bytes, NaN in every
  * floating type. */
-#ifndef TRIVIUM_SIMT_SIMT_BARRIER_H
-#define TRIVIUM_SIMT_SIMT_BARRIER_H
+#pragma once
 
 struct simt_site {
     const char *what, *file;
@@ -81,5 +80,3 @@ void simt_shared_enter(uint32_t *serial, unsigned char *from, unsigned char *to,
 
 /* The block's dynamic shared memory, under a name: SHARED_DYNAMIC(float, row); */
 #define SHARED_DYNAMIC(type, name) type *name = (type *)simt_dynamic
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A launch is checked when it is issued, as CUDA does. Then the grid, the kernel and its arguments become one block of
  * plain bytes that can be run now, or copied and run when its stream comes to it (simt_submit, simt_test.h). */
-#ifndef TRIVIUM_SIMT_SIMT_LAUNCH_H
-#define TRIVIUM_SIMT_SIMT_LAUNCH_H
+#pragma once
 
 struct simt_kernel { const char *name, *file; int line; };   /* the text of a LAUNCH */
 
@@ -67,5 +66,3 @@ inline simt_launcher<Parameters...> simt_launch_of(void (*function)(Parameters..
 /* The runtime does not know kernels here; tests/simt does. */
 #define cudaFuncSetAttribute(kernel, attribute, value) \
     simt_allow_shared((const void *)(kernel), (int)(attribute), (value))
-
-#endif

@@ -1,7 +1,6 @@
 /* CUDA's functions that C's library does not have. The fast ones (__expf) are exact here and off by some units in the
  * last place on a GPU: a test with a tolerance of its own must leave room for that. */
-#ifndef TRIVIUM_SIMT_SIMT_MATH_H
-#define TRIVIUM_SIMT_SIMT_MATH_H
+#pragma once
 
 /* ---- names that glibc declares for itself, and does not have: so these are macros ---- */
 static inline float simt_expf(float x) { return expf(x); }
@@ -133,5 +132,3 @@ template <class T> inline T __ldcg(const T *at) { return *at; }
 template <class T> inline T __ldca(const T *at) { return *at; }
 template <class T> inline void __stcs(T *at, T value) { *at = value; }
 template <class T> inline void __stcg(T *at, T value) { *at = value; }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A report is a line about something that a kernel must not do: a race, an access out of bounds, a barrier that not all
  * threads come to. Each place is reported once. A process with a report that was not cleared ends with exit code 66. */
-#ifndef TRIVIUM_SIMT_SIMT_TEST_H
-#define TRIVIUM_SIMT_SIMT_TEST_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -90,5 +89,4 @@ SIMT_API void simt_memory_freed(void *at);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* Arithmetic of 16-bit floats that NVIDIA's headers declare for GPUs only. As on a GPU: computed in float, rounded
  * once. */
-#ifndef TRIVIUM_SIMT_SIMT_TYPES_H
-#define TRIVIUM_SIMT_SIMT_TYPES_H
+#pragma once
 
 static inline float simt_float(float x) { return x; }
 static inline float simt_float(__half x) { return __half2float(x); }
@@ -43,5 +42,3 @@ static inline __nv_bfloat162 __hfma2(__nv_bfloat162 x, __nv_bfloat162 y, __nv_bf
     return __halves2bfloat162(__hfma(__low2bfloat16(x), __low2bfloat16(y), __low2bfloat16(z)),
                               __hfma(__high2bfloat16(x), __high2bfloat16(y), __high2bfloat16(z)));
 }
-
-#endif

@@ -3,8 +3,7 @@
  * All lanes that the mask names must come; each brings a value and gets back the value that its source lane brought. A
  * shuffle moves registers only: it does not order memory (the guide says so), so the race check does not count it as a
  * barrier. */
-#ifndef TRIVIUM_SIMT_SIMT_WARP_H
-#define TRIVIUM_SIMT_SIMT_WARP_H
+#pragma once
 
 extern "C" {
 /** Wait for the lanes of the mask; returns what `source` brought. */
@@ -59,5 +58,3 @@ template <class T> inline T simt_shuffle_xor(struct simt_site *site, unsigned ma
 #define __any_sync(mask, predicate) ((int)(simt_warp_ballot(SIMT_SITE("__any_sync"), (mask), (predicate) != 0) != 0))
 #define __all_sync(mask, predicate) ((int)(simt_warp_ballot(SIMT_SITE("__all_sync"), (mask), (predicate) == 0) == 0))
 #define __activemask() simt_warp_active()
-
-#endif

@@ -5,8 +5,7 @@
  * as made by some unknown lane of the warp: so a store that another lane's load relies on needs a
  * __syncwarp between. CUDA C++ programming guide, "Warp matrix functions": pointers are 32-byte aligned, strides
  * multiples of 16 bytes. */
-#ifndef TRIVIUM_SIMT_SIMT_WMMA_H
-#define TRIVIUM_SIMT_SIMT_WMMA_H
+#pragma once
 
 enum simt_fragment_use { SIMT_INPUT, SIMT_ACCUMULATOR, SIMT_STORE };
 
@@ -132,4 +131,3 @@ inline void simt_mma(struct simt_site *site, fragment<accumulator, 16, 16, 16, D
 
 }
 }
-#endif

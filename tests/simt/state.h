@@ -7,8 +7,7 @@
  *   shared.cpp     shared memory of the running block
  *   report.cpp     reports; place.cpp: file and line of an address of code
  *   check*.cpp     every access to memory (SIMT=check); traffic.cpp: how much of it, in a GPU's units */
-#ifndef TRIVIUM_SIMT_STATE_H
-#define TRIVIUM_SIMT_STATE_H
+#pragma once
 
 #include "tests/simt/simt.h"
 #include "tests/simt/simt_test.h"
@@ -94,4 +93,3 @@ void traffic_launch_starts(void);
 void traffic_launch_ends(void);
 
 }
-#endif

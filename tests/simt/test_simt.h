@@ -1,7 +1,6 @@
 /* The kernels that tests/simt is tested with, and how a test runs one: at once, on memory that it says kernels may
  * touch. */
-#ifndef TRIVIUM_SIMT_TEST_SIMT_H
-#define TRIVIUM_SIMT_TEST_SIMT_H
+#pragma once
 
 #include "tests/simt/simt_test.h"
 
@@ -71,5 +70,4 @@ int simt_test_fault(enum simt_fault, int *global);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

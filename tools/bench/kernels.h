@@ -1,6 +1,5 @@
 /* Timing single ops on a GPU: what a case is, and the makers of cases. See kernels.c. */
-#ifndef TRIVIUM_BENCH_KERNELS_H
-#define TRIVIUM_BENCH_KERNELS_H
+#pragma once
 
 #include "lib/device/device.h"
 #include "lib/ops/op.h"
@@ -42,5 +41,3 @@ extern case_maker large_product, adamw_case, norm_case;
 extern case_maker *const case_makers[];
 /** A case whose name stays empty has nothing to time (no such library here). Frees what a maker made. */
 void bench_case_fini(struct bench_case *);
-
-#endif

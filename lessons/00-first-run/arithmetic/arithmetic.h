@@ -1,8 +1,7 @@
 /* The arithmetic of a step: the contract of lesson 00's exercise.
  *
  *     global-batch sequences per step = dp replicas x microbatches x micro-batch        tokens = global-batch x seq */
-#ifndef TRIVIUM_LESSONS_ARITHMETIC_H
-#define TRIVIUM_LESSONS_ARITHMETIC_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -31,5 +30,3 @@ enum status batch_tokens(const struct batch *, int64_t *out);
  *  @param flops_per_token forward and backward   @param step_s seconds of the step
  *  @param peak_flops flops per second of all devices together */
 enum status batch_mfu(const struct batch *, double flops_per_token, double step_s, double peak_flops, double *out);
-
-#endif

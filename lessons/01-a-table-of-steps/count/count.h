@@ -4,8 +4,7 @@
  * The model is GPT-2's: embeddings of tokens and positions; L layers of layernorm, attention (one matrix for q, k and
  * v, one for the way out), layernorm, two matrices with GELU between; a last layernorm; the head is the token embedding
  * again. Every linear and layernorm has a bias, but for the head. */
-#ifndef TRIVIUM_LESSONS_COUNT_H
-#define TRIVIUM_LESSONS_COUNT_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -32,5 +31,3 @@ enum status count_static_bytes(const struct gpt_shape *, bool mixed, struct stat
  *  Otherwise nothing of size seq x seq is kept, and no mask. */
 enum status count_layer_activations(const struct gpt_shape *, int64_t micro_batch, int64_t element_bytes, bool stored,
                                     int64_t *out);
-
-#endif

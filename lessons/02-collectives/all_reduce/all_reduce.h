@@ -18,8 +18,7 @@
  * be sent.
  *
  * @source Patarasuk and Yuan 2009 (ring); Thakur, Rabenseifner and Gropp 2005, section 4.4 (halving-doubling) */
-#ifndef TRIVIUM_LESSONS_ALL_REDUCE_H
-#define TRIVIUM_LESSONS_ALL_REDUCE_H
+#pragma once
 
 #include "lib/comm/comm.h"
 
@@ -48,5 +47,3 @@ enum status all_reduce_tree(const struct group *, float *x, int64_t count, float
  *  exchanged, and then all the way back, where p is the largest power of two up to n. The n - p ranks from p on first
  *  hand all of x to rank r - p, and get the sum from it. */
 enum status all_reduce_halving_doubling(const struct group *, float *x, int64_t count, float *scratch);
-
-#endif

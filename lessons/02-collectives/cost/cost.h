@@ -11,8 +11,7 @@
  *                        and when p < n, before and after it a whole message: 2 (alpha + S beta) + S gamma more
  *
  * @source Hockney 1994 (the model); Thakur, Rabenseifner and Gropp 2005 (the rest) */
-#ifndef TRIVIUM_LESSONS_COST_H
-#define TRIVIUM_LESSONS_COST_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -36,5 +35,3 @@ enum status cost_crossover(int n, const struct link_cost *, double *bytes);
  *  largest message only. Sets alpha_s and beta_s of *out, and leaves gamma_s as it is.
  *  @errors E_CONFIG if all sizes are the same (n < 2 too): there is no such line */
 enum status cost_fit(const double *bytes, const double *seconds, int n, struct link_cost *out);
-
-#endif

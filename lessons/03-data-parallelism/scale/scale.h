@@ -6,8 +6,7 @@
  *
  *     L = 1/N_tok  sum of loss(token) over the N_tok tokens of all microbatches of all ranks
  *     g = dL/dw    what every rank must have in the end */
-#ifndef TRIVIUM_LESSONS_SCALE_H
-#define TRIVIUM_LESSONS_SCALE_H
+#pragma once
 
 #include "lib/comm/comm.h"
 
@@ -48,5 +47,3 @@ enum status scale_step(const struct group *group, const struct microbatch *mine,
  *  so that the average is g. A rank without tokens has the loss 0; a finite factor is fine there. all_tokens >
  *  0.  @collective{none} */
 enum status scale_factor_of_mean(double own_tokens, double all_tokens, int n_ranks, double *factor);
-
-#endif

@@ -2,8 +2,7 @@
  * and "What is on the wire".
  *
  * n ranks are replicas of each other (data parallelism). stage 0 is plain data parallelism, 1 to 3 are ZeRO's. */
-#ifndef TRIVIUM_LESSONS_STATES_H
-#define TRIVIUM_LESSONS_STATES_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdint.h>
@@ -33,5 +32,3 @@ enum status states_sent(int stage, int n, int m, double weight_bytes, double *by
  *  equal shards, rounded up; a rank that keeps a tensor whole keeps all n shards of it, with the padding of the last
  *  ones. x has whole numbers.  @collective{none} */
 enum status states_of_rank(int stage, int n, struct states x, const int64_t *size, int n_tensors, int64_t *bytes);
-
-#endif

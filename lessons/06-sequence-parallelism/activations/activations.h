@@ -1,7 +1,6 @@
 /* What a layer saves, what a step sends and which gradients are parts, on paper: the contract of the exercise (lesson
  * 06, "What it costs"). */
-#ifndef TRIVIUM_LESSON_06_ACTIVATIONS_H
-#define TRIVIUM_LESSON_06_ACTIVATIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ double sent_bytes(const struct layout *, int64_t statistic);
  *  elements. name: "wte", "wpe", "lnf.g" or "lnf.b"; of a layer "ln1.g", "ln1.b", "qkv.w", "qkv.b", "proj.w", "proj.b",
  *  "ln2.g", "ln2.b", "fc.w", "fc.b", "fc2.w" or "fc2.b". */
 int has_partial_gradient(const struct layout *, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* The contract of the exercise "convert": from 32 bits to 16 and back, with integers alone. */
-#ifndef TRIVIUM_LESSONS_CONVERT_H
-#define TRIVIUM_LESSONS_CONVERT_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -32,5 +31,3 @@ enum status convert_to_fp16(uint16_t *to, const float *from, int64_t n);
  *  stays NaN. */
 enum status convert_from_bf16(float *to, const uint16_t *from, int64_t n);
 enum status convert_from_fp16(float *to, const uint16_t *from, int64_t n);
-
-#endif

@@ -1,7 +1,6 @@
 /* The contract of the exercise "step": what the optimizer does with fp16 gradients. Weights are divided among the ranks
  * of a group, as ZeRO-1 does: each rank has n of its own, and no other rank has them. */
-#ifndef TRIVIUM_LESSONS_HALF_STEP_H
-#define TRIVIUM_LESSONS_HALF_STEP_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "lib/device/dtype.h"
@@ -24,5 +23,3 @@ struct half_result { bool skipped; double norm; };           /* norm of the true
  *  @collective{group} @errors E_COMM, E_TIMEOUT */
 enum status half_step(const struct group *group, const struct half_options *, int64_t n, uint16_t *weight,
                       float *master, const uint16_t *gradient, struct half_result *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* What to drop after forward: the contract of this exercise. The theory is in lesson 09, "What a byte costs" and "The
  * square root". */
-#ifndef TRIVIUM_LESSONS_CHOOSE_H
-#define TRIVIUM_LESSONS_CHOOSE_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdint.h>
@@ -24,5 +23,3 @@ enum status choose_values(const struct candidate *values, int n, int64_t unit, i
  *  `saved`. *group = the N from 1 to n_layers with the least bytes; of two that are equal the smaller one, which does
  *  less work again.  @collective{none} */
 enum status choose_group(int n_layers, int in_flight, int64_t input, int64_t saved, int *group);
-
-#endif

@@ -1,6 +1,5 @@
 /* The contract of the exercise "softmax": a CUDA kernel for rows of any length. */
-#ifndef TRIVIUM_LESSON_SOFTMAX_ROWS_H
-#define TRIVIUM_LESSON_SOFTMAX_ROWS_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -16,5 +15,4 @@ enum status softmax_rows(float *y, const float *x, int R, int C);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* The contract of the exercise "transpose". */
-#ifndef TRIVIUM_LESSON_TRANSPOSE_H
-#define TRIVIUM_LESSON_TRANSPOSE_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -16,5 +15,4 @@ enum status transpose(float *y, const float *x, int R, int C);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

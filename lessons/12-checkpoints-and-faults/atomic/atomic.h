@@ -18,8 +18,7 @@
  *                        any part, in any order
  *   rename               one name at a time, all or nothing: under `to` is the old file or the new one, never
  *                        neither, never half */
-#ifndef TRIVIUM_LESSONS_ATOMIC_H
-#define TRIVIUM_LESSONS_ATOMIC_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <inttypes.h>
@@ -54,5 +53,3 @@ enum status atomic_replace(const struct disk *disk, const char *name, const void
  *  @collective{none} @errors those of the disk, at once; then the step can be saved again, whatever has been left
  *  behind */
 enum status atomic_save(const struct disk *disk, int64_t step, const void *state, int64_t bytes, int64_t old);
-
-#endif

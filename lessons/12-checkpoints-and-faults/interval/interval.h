@@ -4,8 +4,7 @@
  * wall-clock time on average, at any moment alike, while it trains or saves (failures are a Poisson process). A failure
  * throws away everything since the last complete save; then it takes `restart` seconds until the job trains again,
  * during which nothing fails. */
-#ifndef TRIVIUM_LESSONS_INTERVAL_H
-#define TRIVIUM_LESSONS_INTERVAL_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdint.h>
@@ -32,5 +31,3 @@ enum status interval_steps(struct faults f, double step_s, int64_t *steps);
  *  of work are done and saved).
  *  @collective{none} */
 enum status interval_wasted_exactly(struct faults f, double tau, double *fraction);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * (The factor 1 / sqrt(D) is in q already.) The keys are not all there at once: they come one by one, or in blocks, or
  * lie on other ranks. */
-#ifndef TRIVIUM_LESSONS_MERGE_H
-#define TRIVIUM_LESSONS_MERGE_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include <math.h>
@@ -57,5 +56,3 @@ enum status merge_ranks(const struct group *, struct found *x, int n);
  *  @collective{none} */
 enum status merge_gradient(const double q[MERGE_D], const struct found *all, const double dy[MERGE_D],
                            const struct keys *block, double dq[MERGE_D], double (*dk)[MERGE_D], double (*dv)[MERGE_D]);
-
-#endif

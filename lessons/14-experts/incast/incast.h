@@ -5,8 +5,7 @@
  * As in lesson 02 a message of m bytes takes alpha + m beta seconds. A rank sends one message at a time and receives
  * one at a time, and does both at once: it has one link out and one link in. Where there are no bytes there is no
  * message, and no alpha. */
-#ifndef TRIVIUM_LESSONS_INCAST_H
-#define TRIVIUM_LESSONS_INCAST_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdint.h>
@@ -25,5 +24,3 @@ enum status incast_bound(int n, const double *bytes, const struct incast_link *,
 /** The seconds of n - 1 rounds. In round k = 1 .. n-1 every rank r sends to rank r + k and receives from rank r - k,
  *  modulo n. The next round begins when the longest message of this one has arrived. */
 enum status incast_rounds(int n, const double *bytes, const struct incast_link *, double *seconds);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * Tokens lie one after the other in groups of g: tokens 0 .. g - 1 are one group, g .. 2 g - 1 the next. Only choices
  * of one group compete. An expert has S places for each group. */
-#ifndef TRIVIUM_LESSONS_PLACES_H
-#define TRIVIUM_LESSONS_PLACES_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <math.h>
@@ -50,5 +49,3 @@ enum status places_give(const struct places_rule *, int64_t tokens, const int32_
  *  N = all_tokens, those of the whole batch on all ranks. */
 enum status places_load_loss(const struct places_rule *, int64_t tokens, int64_t all_tokens, const double *logits,
                              const int32_t *choices, double *loss);
-
-#endif

@@ -14,8 +14,7 @@
  *   s[j] = q[t] . k[j] / sqrt(D)      p[j] = e^s[j] / sum_j e^s[j]      y[t] = sum_j p[j] v[j]
  *
  * Scores may be in the thousands: e^s alone overflows. */
-#ifndef TRIVIUM_LESSONS_CACHE_H
-#define TRIVIUM_LESSONS_CACHE_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdint.h>
@@ -36,5 +35,3 @@ int64_t cache_bytes(int64_t layers, int64_t key_heads, int64_t channels, int64_t
  *  `length` grows by n. More than there is room for: E_CONFIG ("room ..."), and neither the cache nor y changes.
  *  n >= 1. @collective{none} @errors E_CONFIG */
 enum status cache_read(struct cache *, const double *q, const double *k, const double *v, int64_t n, double *y);
-
-#endif

@@ -10,8 +10,7 @@
  *   the rule     worker w gets weights for its clock t = finished[w] when t - slowest <= staleness
  *
  * staleness INT64_MAX is no bound (async). */
-#ifndef TRIVIUM_LESSONS_BOUND_H
-#define TRIVIUM_LESSONS_BOUND_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdbool.h>
@@ -48,5 +47,3 @@ enum status bound_pushed(struct bound *, int w, int64_t clock, bool *go);
  *  update that it makes, with n workers of many clocks? No bound: INT64_MAX, for more than one worker.
  *  @collective{none} */
 int64_t bound_most_stale(int n_workers, int64_t staleness);
-
-#endif

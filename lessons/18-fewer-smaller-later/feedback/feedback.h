@@ -15,8 +15,7 @@
  *   reduce-scatter   each rank encodes its terms part by part, with `residual`, and sends part r to rank r;
  *                    rank r decodes them and adds in rank order
  *   all-gather       the sum of the own part is encoded, with `sum_residual`, and sent to all, which decode it */
-#ifndef TRIVIUM_LESSONS_FEEDBACK_H
-#define TRIVIUM_LESSONS_FEEDBACK_H
+#pragma once
 
 #include "lib/comm/coded.h"
 #include "lib/comm/comm_request.h"
@@ -42,5 +41,3 @@ enum status feedback_decode(const unsigned char *code, int64_t n, float *x, bool
 /** x (count) = the sum over the group, the same bits on every rank: two collectives of codes.
  *  @collective{group} @errors E_COMM, E_TIMEOUT */
 enum status feedback_all_reduce(const struct group *, float *x, int64_t count, struct feedback *);
-
-#endif

@@ -11,8 +11,7 @@
  * Each member of `now` must get its shard of the new layout. A member that has an element of it already, as owner or as
  * a copy, needs no message. All other elements come from the owner in `from`, if that is a member now, else from the
  * owner's right neighbor. */
-#ifndef TRIVIUM_LESSONS_PIECES_H
-#define TRIVIUM_LESSONS_PIECES_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/comm/membership/membership.h"
@@ -30,5 +29,3 @@ int64_t pieces_first(int64_t n, int m, int i);
 enum status pieces_plan(int64_t n, const struct membership *from, const struct membership *now, struct transfer *out,
                         int most,
                         int *n_out);
-
-#endif

@@ -7,8 +7,7 @@
  *   update      G_v += mean over d of (factor g_d)^2;   w_v -= lr factor g / (sqrt(G_v) + eps)
  *
  * The arrays of a struct coalesced are the caller's, with room for n rows. */
-#ifndef TRIVIUM_LESSONS_COALESCE_H
-#define TRIVIUM_LESSONS_COALESCE_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdint.h>
@@ -28,5 +27,3 @@ double coalesced_squares(const struct coalesced *, int64_t D);
  *  @collective{none} */
 void coalesced_update(const struct coalesced *, int64_t D, double lr, double eps, double factor, double *w,
                       double *kept);
-
-#endif

@@ -7,8 +7,7 @@
  *               with more lookups than the share of a rank, all lookups / n, is divided. Every other goes to the rank
  *               with the fewest lookups so far that has room (of equals, the smaller rank). If none has room, it is
  *               divided */
-#ifndef TRIVIUM_LESSONS_PLACEMENT_H
-#define TRIVIUM_LESSONS_PLACEMENT_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdint.h>
@@ -26,5 +25,3 @@ int64_t placement_largest(const struct table *t, int n_tables, int n, const int 
  *  the same. @param t [n_tables], n ranks; owner written
  *  @errors E_CONFIG: a table fits nowhere, and not divided either ("table 3 ...")  @collective{none} */
 enum status placement_choose(const struct table *t, int n_tables, int n, int64_t most_rows, int *owner);
-
-#endif

@@ -17,8 +17,7 @@
  * the welcome; if the connection ends earlier, it connects again. wire.h runs this handshake.
  *
  * The codes are HMAC-SHA-512-256 (libsodium, crypto_auth). Source: ISO/IEC 9798-4, three-pass mutual authentication. */
-#ifndef TRIVIUM_COMM_DIRECT_GREETING_H
-#define TRIVIUM_COMM_DIRECT_GREETING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,5 +59,3 @@ bool greeting_is_welcome(const unsigned char *secret, const struct greeting_hell
 /** The keys of this connection only, computed from the secret and both numbers. Pure. @collective{none} */
 struct greeting_keys greeting_keys_of(const unsigned char *secret, const struct greeting_hello *,
                                       const struct greeting_answer *);
-
-#endif

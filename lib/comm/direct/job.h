@@ -16,8 +16,7 @@
  *   boards               what each member reports in an epoch, each in its own words of memory
  *   rings                for each epoch: a stream of bytes for each ordered pair of ranks (ring.h). A process
  *                        that was stopped, and has not yet seen a newer epoch, writes to the old rings */
-#ifndef TRIVIUM_COMM_DIRECT_JOB_H
-#define TRIVIUM_COMM_DIRECT_JOB_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/comm/direct/greeting.h"
@@ -113,5 +112,3 @@ void own_job_tell(const struct own_job *);
 enum status own_job_find(struct own_job *out, bool *is_one);
 /** Write into the job's memory that this process, which ends now, counts as dead. */
 void own_job_withdraw(const struct own_job *);
-
-#endif

@@ -5,8 +5,7 @@
  * publishes the address of a random word, and reads the others' words. The word also differs where the process number
  * means another process, because of containers. Each later read fetches the word with the bytes, because another
  * process may get the number of a dead rank before the next epoch opens. Private to lib/comm. */
-#ifndef TRIVIUM_COMM_DIRECT_LENT_H
-#define TRIVIUM_COMM_DIRECT_LENT_H
+#pragma once
 
 #include "lib/comm/direct/job.h"
 
@@ -21,5 +20,3 @@ bool own_lent_try(const struct own_line *of);
 /** Read n bytes at address `from` of that rank's memory. @return false: the memory cannot be read, the rank has ended,
  *  or another process has its number by now @collective{none} */
 bool own_lent_read(const struct own_line *of, void *to, uint64_t from, size_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* The data of messages.c: a message in flight, and lists of them. Private to messages.c. */
-#ifndef TRIVIUM_COMM_DIRECT_MESSAGE_H
-#define TRIVIUM_COMM_DIRECT_MESSAGE_H
+#pragma once
 
 #include "lib/comm/direct/messages.h"
 
@@ -54,5 +53,3 @@ static inline struct own_message *list_find(const struct list *l, uint64_t conte
     while (m && (m->header.context != context || m->header.tag != tag)) m = m->next;
     return m;
 }
-
-#endif

@@ -21,8 +21,7 @@
  *
  * A stream whose bytes are no message, or that has ended, has failed, and with it all later messages of that peer, but
  * no others. Not thread-safe. Private to lib/comm. */
-#ifndef TRIVIUM_COMM_DIRECT_MESSAGES_H
-#define TRIVIUM_COMM_DIRECT_MESSAGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ bool own_mail_receive(struct own_messages *, int *from, void *at, int n);
 
 /** Bytes of messages that have come and are not received yet. @collective{none} */
 int64_t own_unreceived(const struct own_messages *);
-
-#endif

@@ -6,8 +6,7 @@
  * (sealed.h). A call that is refused is made again; one without an answer for WIRE_GREETING_S seconds, too.
  *
  * Nothing here waits: own_network_step does what can be done now. Private to lib/comm. */
-#ifndef TRIVIUM_COMM_DIRECT_NETWORK_H
-#define TRIVIUM_COMM_DIRECT_NETWORK_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/comm/direct/messages.h"
@@ -35,5 +34,3 @@ void own_network_cut(struct network *, int r);
 /** The number of callers shown out so far. @collective{none} */
 int64_t own_network_shown_out(const struct network *);
 void own_network_close(struct network **);
-
-#endif

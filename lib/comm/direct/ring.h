@@ -7,8 +7,7 @@
  * counters: it then sees no room, and no bytes.
  *
  * Source: Lamport 1977, "Proving the correctness of multiprocess programs" (one writer, one reader). */
-#ifndef TRIVIUM_COMM_DIRECT_RING_H
-#define TRIVIUM_COMM_DIRECT_RING_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ static inline size_t ring_take(struct ring *r, void *to, size_t n) {
     atomic_store_explicit(&r->tail, tail + n, memory_order_release);
     return n;
 }
-
-#endif

@@ -15,8 +15,7 @@
  * its text, or, as it is not encrypted, its additional data. Source: records of TLS 1.3, RFC 8446 section 5.
  *
  * Not thread-safe. Private to lib/comm and the driver. */
-#ifndef TRIVIUM_COMM_DIRECT_SEALED_H
-#define TRIVIUM_COMM_DIRECT_SEALED_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/comm/direct/greeting.h"
@@ -56,5 +55,3 @@ int64_t sealed_put(void *sealed, const void *from, size_t n);
 int64_t sealed_take(void *sealed, void *to, size_t n);
 /** "what it sent was changed on its way". Pure. */
 const char *sealed_why(const struct sealed *);
-
-#endif

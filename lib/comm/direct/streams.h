@@ -1,6 +1,5 @@
 /* The streams of an epoch, from each rank to each other rank. See streams.c. Nothing here waits. */
-#ifndef TRIVIUM_COMM_DIRECT_STREAMS_H
-#define TRIVIUM_COMM_DIRECT_STREAMS_H
+#pragma once
 
 #include "lib/comm/direct/job.h"
 #include "lib/comm/direct/messages.h"
@@ -30,5 +29,3 @@ int own_streams_missing(void);
 int own_streams_lost(void);
 /** Cut the connection to a rank (--chaos). A rank of this host has none, and nothing is cut. @collective{none} */
 void own_streams_cut(int rank);
-
-#endif

@@ -15,8 +15,7 @@
  * caller that is shown out calls again; one that waits keeps its connection, as a new one would have to queue again.
  *
  * Nothing here waits. Private to lib/comm and the driver. */
-#ifndef TRIVIUM_COMM_DIRECT_WIRE_H
-#define TRIVIUM_COMM_DIRECT_WIRE_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/comm/direct/greeting.h"
@@ -91,5 +90,3 @@ bool wire_call_begin(struct wire_call *, struct network_address to, uint32_t fro
 enum wire_answer wire_call_step(struct wire_call *, const unsigned char *secret, bool encrypts, struct sealed *out);
 /** Hang up. @collective{none} */
 void wire_call_end(struct wire_call *);
-
-#endif

@@ -1,6 +1,5 @@
 /* The roll call: it finds the missing ranks, and the operations that the others wait for. Private to this folder. */
-#ifndef TRIVIUM_COMM_ROLL_H
-#define TRIVIUM_COMM_ROLL_H
+#pragma once
 
 #include "lib/comm/transport/comm_mail.h"
 
@@ -28,5 +27,3 @@ void roll_text(char *text, size_t text_bytes, const struct roll_entry *entry, in
 
 /** "all_reduce #12 of group dp (2 ranks)"; a message also says from or to which rank. Pure. */
 void roll_describe(char *text, size_t text_bytes, const struct mail_state *);
-
-#endif

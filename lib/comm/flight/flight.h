@@ -23,8 +23,7 @@
  *
  * Source: PyTorch's flight recorder; its users ask for a version and the number of dropped rows (pytorch #117883,
  * #125173). */
-#ifndef TRIVIUM_COMM_FLIGHT_H
-#define TRIVIUM_COMM_FLIGHT_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdbool.h>
@@ -138,5 +137,3 @@ const struct flight_group *flight_group_find(const struct flight *, uint32_t has
 static inline int64_t flight_dropped(const struct flight *f) {
     return f->written > FLIGHT_ROWS ? f->written - FLIGHT_ROWS : 0;
 }
-
-#endif

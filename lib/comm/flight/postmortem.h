@@ -10,8 +10,7 @@
  *
  * What breaks: rows that were overwritten cannot be compared (a mismatch more than 4096 calls ago); on a GPU with NCCL
  * the host goes on before the collective is done, so that a mismatch is found, and a wait only at its deadline. */
-#ifndef TRIVIUM_COMM_POSTMORTEM_H
-#define TRIVIUM_COMM_POSTMORTEM_H
+#pragma once
 
 #include "lib/comm/flight/flight.h"
 
@@ -50,5 +49,3 @@ const char *postmortem_kind_name(enum postmortem_kind);
 void postmortem_text(const struct flight_set *, const struct postmortem *, char *text, size_t bytes);
 /** What one rank did last: "waits in all_reduce of 100 fp32, #12 of dp (4 ranks), for 3.0 s, for rank 1". */
 void postmortem_rank_text(const struct flight_set *, const struct postmortem *, int rank, char *text, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* Collectives on host memory by tables of hops, over MPI's messages. Private to this folder. */
-#ifndef TRIVIUM_COMM_COMM_HOPS_H
-#define TRIVIUM_COMM_COMM_HOPS_H
+#pragma once
 
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/hops/hops.h"
@@ -20,5 +19,3 @@ void comm_hops_drop(void);
 /** Advance every table. Every wait calls this, since a peer may need the next rows of another collective.
  *  @collective{none} */
 void comm_hops_progress(void);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Sums and bytes are real, seconds are not: output calls them "emulated". All ranks must be on one host and share its
  * clock; and links must be slow against a scheduler's tick (20 ms a message where ranks outnumber cores). */
-#ifndef TRIVIUM_COMM_COMM_LINKS_H
-#define TRIVIUM_COMM_COMM_LINKS_H
+#pragma once
 
 #include "lib/comm/hops/hop_walk.h"
 
@@ -22,5 +21,3 @@ enum status comm_link_parse(const char *option, const char *text, int between, s
 enum status comm_emulate_links(const struct hop_links *, double slower);
 /** Those in force, or NULL. */
 const struct hop_links *comm_links_emulated(void);
-
-#endif

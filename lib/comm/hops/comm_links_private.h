@@ -1,6 +1,5 @@
 /* Emulated links, for the transport of comm_hops.c. Private to this folder. */
-#ifndef TRIVIUM_COMM_COMM_LINKS_PRIVATE_H
-#define TRIVIUM_COMM_COMM_LINKS_PRIVATE_H
+#pragma once
 
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/hops/link_clock.h"
@@ -16,5 +15,3 @@ struct hop_ticket **links_expected(int *n);
 /** Those that have left land, now that stamps were looked for. And is one there? */
 void links_land(void);
 bool links_is_there(const struct hop_ticket *);
-
-#endif

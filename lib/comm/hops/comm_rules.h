@@ -1,6 +1,5 @@
 /* --comm-algorithm: the algorithm of the collectives of each axis. */
-#ifndef TRIVIUM_COMM_COMM_RULES_H
-#define TRIVIUM_COMM_COMM_RULES_H
+#pragma once
 
 #include "lib/comm/hops/hops.h"
 #include "lib/comm/mesh.h"
@@ -21,5 +20,3 @@ enum status comm_fastest(const struct hop_shape *, int64_t element_bytes, const 
                          const struct comm_algorithm **out);
 /** "pairwise", "library" or "auto". */
 const char *comm_rule_name(const struct comm_rule *);
-
-#endif

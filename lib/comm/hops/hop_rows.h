@@ -2,8 +2,7 @@
  *
  * A team is some ranks of the group, in an order; team rank i owns piece i of a range of elements. Hierarchical
  * algorithms are calls on teams within a node and across nodes. */
-#ifndef TRIVIUM_COMM_HOP_ROWS_H
-#define TRIVIUM_COMM_HOP_ROWS_H
+#pragma once
 
 #include "lib/comm/hops/hops.h"
 
@@ -52,5 +51,3 @@ void ring_all_gather(const struct team *);
 
 extern const struct comm_algorithm hops_pairwise, hops_ring, hops_halving, hops_halving_near, hops_doubling, hops_tree,
     hops_double_tree, hops_hierarchical, hops_main, hops_message;
-
-#endif

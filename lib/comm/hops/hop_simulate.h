@@ -10,8 +10,7 @@
  *
  * A link: each rank has one for messages inside its node, and one for those between nodes, which with nic_per_node all
  * ranks of the node share. Each way has a link of its own. Source: Hockney 1994 (a + s b); the rest is counting. */
-#ifndef TRIVIUM_COMM_HOP_SIMULATE_H
-#define TRIVIUM_COMM_HOP_SIMULATE_H
+#pragma once
 
 #include "lib/comm/hops/hops.h"
 
@@ -27,5 +26,3 @@ typedef void hop_visit(void *self, int rank, const struct hop_row *, double from
  *  @errors E_MEMORY; E_INTERNAL: tables that wait for each other */
 enum status hop_simulate(const struct comm_algorithm *, const struct hop_shape *, int64_t element_bytes,
                          const struct hop_links *, hop_visit *visit, void *self, double *seconds);
-
-#endif

@@ -1,8 +1,7 @@
 /* The interpreter of hops.h: each call runs a table a little further.
  *
  * It does not use MPI: a transport moves bytes between two ranks, in the order in which they were handed over. */
-#ifndef TRIVIUM_COMM_HOP_WALK_H
-#define TRIVIUM_COMM_HOP_WALK_H
+#pragma once
 
 #include "lib/comm/hops/hops.h"
 
@@ -43,5 +42,3 @@ enum status hop_walk_push(struct hop_walk *, bool *done);
 /** The number of rows that have ended; *of: of all. */
 int hop_walk_done(const struct hop_walk *, int *of);
 void hop_walk_close(struct hop_walk **);
-
-#endif

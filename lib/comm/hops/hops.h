@@ -23,8 +23,7 @@
  * Sources: Thakur, Rabenseifner and Gropp 2005 (pairwise, ring, halving, doubling, tree); Rabenseifner 2004 (ranks
  * beyond a power of two); Sanders, Speck and Traff 2009 (two trees); Patarasuk and Yuan 2009 (the least number of
  * bytes); Mikami et al. 2018 (hierarchical). */
-#ifndef TRIVIUM_COMM_HOPS_H
-#define TRIVIUM_COMM_HOPS_H
+#pragma once
 
 #include "lib/comm/comm.h"
 
@@ -115,5 +114,3 @@ struct hop_count hops_count(const struct hop_table *, const struct hop_shape *, 
 bool hops_conflict(const struct hop_row *earlier, const struct hop_row *later);
 /** Both to, or both from, one peer (rule 2). */
 bool hops_same_lane(const struct hop_row *, const struct hop_row *);
-
-#endif

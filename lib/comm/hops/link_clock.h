@@ -5,8 +5,7 @@
  *
  * A message lands when it has left its sender, even if its receiver has no free buffer yet, as in the simulation. So
  * messages must be announced (link_expect) before anything begins. */
-#ifndef TRIVIUM_COMM_LINK_CLOCK_H
-#define TRIVIUM_COMM_LINK_CLOCK_H
+#pragma once
 
 #include "lib/comm/hops/hop_walk.h"
 #include <stdatomic.h>
@@ -33,5 +32,3 @@ void link_send(struct link_clock *, double now, struct hop_ticket *);
 enum status link_expect(struct link_clock *, struct hop_ticket *);
 /** Land all expected messages that have left by now: sets `there`, the time of arrival. */
 void link_land_all(struct link_clock *, double now);
-
-#endif

@@ -3,8 +3,7 @@
  * Symbolically: a buffer holds for each element the set of ranks whose terms are in it (a bit each; pieces are what a
  * gather moves). An ADD must be a disjoint union, so that no term is counted twice, and at the end every element at
  * every rank that receives the result must be the set of all. */
-#ifndef TRIVIUM_COMM_TEST_HOP_WORLD_H
-#define TRIVIUM_COMM_TEST_HOP_WORLD_H
+#pragma once
 
 #include "lib/comm/hops/hop_walk.h"
 #include "tests/test.h"
@@ -166,5 +165,3 @@ static inline const char *run(const struct comm_algorithm *algorithm, const stru
     free(world.pair);
     return wrong;
 }
-
-#endif

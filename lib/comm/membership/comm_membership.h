@@ -1,6 +1,5 @@
 /* Spares, and the last epoch of a job whose ranks may change (comm.h has the other functions). */
-#ifndef TRIVIUM_COMM_COMM_MEMBERSHIP_H
-#define TRIVIUM_COMM_COMM_MEMBERSHIP_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdbool.h>
@@ -32,5 +31,3 @@ bool comm_epoch_changes(void);
 enum status comm_epoch_close(void);
 /** Has a rank done so? @collective{none} */
 bool comm_epoch_is_closed(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Epochs: how the survivors go on when a rank dies, and the snapshots that they must keep. See membership.c. */
-#ifndef TRIVIUM_COMM_MEMBERSHIP_H
-#define TRIVIUM_COMM_MEMBERSHIP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -107,5 +106,3 @@ int membership_holder(const struct membership *from, const struct membership_sha
  *  place i of `now`; -1: none. @return -1: there is no such step, or a shard of it is gone. Pure. @collective{none} */
 int64_t membership_back(const int64_t *said, const struct membership_shape *, const struct membership *now,
                         const struct membership *from);
-
-#endif

@@ -1,8 +1,7 @@
 /* Membership decides which ranks a job has: the functions behind the epochs of comm.h and comm_membership.h. A
  * transport moves bytes between the ranks that there are; under MPI these never change, and there is no such
  * table. */
-#ifndef TRIVIUM_COMM_MEMBERSHIP_TABLE_H
-#define TRIVIUM_COMM_MEMBERSHIP_TABLE_H
+#pragma once
 
 #include "lib/comm/membership/membership.h"
 #include "lib/base/status.h"
@@ -42,5 +41,3 @@ void comm_membership_is(const struct membership_table *);
 /* leave, if there is a table; enter. @errors E_INTERNAL: there is none; those of enter */
 void comm_membership_leave(void);
 enum status comm_membership_enter(struct comm_place *);
-
-#endif

@@ -1,7 +1,6 @@
 /* Planned epochs, without a death: more replicas once there are spares for them, and ranks that leave on request. See
  * planned.c. */
-#ifndef TRIVIUM_COMM_MEMBERSHIP_PLANNED_H
-#define TRIVIUM_COMM_MEMBERSHIP_PLANNED_H
+#pragma once
 
 #include "lib/comm/membership/membership.h"
 
@@ -23,5 +22,3 @@ struct planned { struct membership next; int leaves, cannot; };
 struct planned planned_membership(const struct planned_job *);
 /** The next epoch when its reason is gone, but all members wait for it. Pure. @collective{none} */
 struct membership planned_anyway(const struct planned_job *);
-
-#endif

@@ -1,7 +1,6 @@
 /* The model of test_membership.c, and in words what happens between two of its states: for a broken rule the reader
  * needs the order of events, not the state. */
-#ifndef TRIVIUM_COMM_TEST_MEMBERSHIP_H
-#define TRIVIUM_COMM_TEST_MEMBERSHIP_H
+#pragma once
 
 #include "lib/comm/membership/membership.h"
 
@@ -71,5 +70,3 @@ static inline void say_what_happens(struct words *w, const struct model *before,
         say(w, "epoch %d opens:%s, back to epoch %d", e, members, after->from[e]);
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* NCCL's maximum drops NaN; ours must not (comm.h). Part of comm_nccl.c. */
-#ifndef TRIVIUM_COMM_EXTREMA_H
-#define TRIVIUM_COMM_EXTREMA_H
+#pragma once
 
 #include "lib/comm/comm.h"
 
@@ -15,5 +14,4 @@ enum status extrema_decode(void *x, int element_bytes, int64_t n, void *stream);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -10,8 +10,7 @@
  * and each (tag, colour) has a lane. A lane of a rank then only ever sends or only ever receives, always with the same
  * peer, in the order of the calls: two ranks that both send before they receive cannot block each other, as they would
  * on one lane (an interleaved pipeline does just that). */
-#ifndef TRIVIUM_COMM_LANES_H
-#define TRIVIUM_COMM_LANES_H
+#pragma once
 
 #include "lib/comm/comm_device.h"
 #include "lib/device/cuda_try.h"
@@ -45,5 +44,3 @@ enum status lane_of(const struct group *, const struct comm_call *, struct lane 
 enum status lane_settle(const struct group *, struct lane *, ncclResult_t, const char *what);
 /** Has NCCL reported an error since? @errors E_COMM */
 enum status lanes_check(const struct group *);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * They travel on a communicator of their own, so that they never match a message of the program. Sending never blocks
  * (a peer may be dead); receiving takes only what has already arrived. Private to this folder. */
-#ifndef TRIVIUM_COMM_MAIL_H
-#define TRIVIUM_COMM_MAIL_H
+#pragma once
 
 #include "lib/comm/comm_backend.h"
 
@@ -22,5 +21,3 @@ struct mail { int32_t kind, roll; struct mail_state state; };
 /* host_transport.h sends it: mail_send to a world rank, dropped if an earlier one of this kind to it has not left;
  * mail_receive takes one that has arrived, *from its sender's world rank; false if there is none. It also moves
  * everything in flight forward. Neither waits. @collective{none} */
-
-#endif

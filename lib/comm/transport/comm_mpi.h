@@ -2,8 +2,7 @@
  *
  * Handles: an MPI_Request is a pointer in Open MPI and an int in MPICH. Outside these files both are a `void *`, which
  * holds either; a live handle is never all zero bits, so NULL can mean "none". */
-#ifndef TRIVIUM_COMM_MPI_H
-#define TRIVIUM_COMM_MPI_H
+#pragma once
 
 #include "lib/comm/transport/host_transport.h"
 
@@ -64,5 +63,3 @@ bool mpi_mail_receive(int *from, struct mail *);
 enum status mpi_reductions_open(void);
 void mpi_reductions_close(void);
 MPI_Op mpi_reduction(enum dtype, enum comm_reduction);
-
-#endif

@@ -8,8 +8,7 @@
  * Messages of two ranks in one communicator with one tag are received in the order in which they were sent. Only
  * collective functions wait. A message's failure is a code, not an error line, since it may appear in the wait for
  * another message: the caller turns the code into a sentence with text(). Private to this folder. */
-#ifndef TRIVIUM_COMM_HOST_TRANSPORT_H
-#define TRIVIUM_COMM_HOST_TRANSPORT_H
+#pragma once
 
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/transport/comm_mail.h"
@@ -77,5 +76,3 @@ struct comm_place *comm_world_place(void);
 
 /* comm_on_host.c: the line of a request that its transport has failed to `verb`. @errors E_COMM, always */
 enum status transport_failed(const struct comm_request *, const char *verb, int code);
-
-#endif

@@ -34,8 +34,7 @@
  * Flops are counted for the full T x T square, as the MFU formula's 12 L C T does: forward 4 T C a token, backward 8. A
  * kernel does about half of that where it is causal; the blocked backward makes s once more, which is not counted (it
  * is recomputation). */
-#ifndef TRIVIUM_OPS_ATTENTION_H
-#define TRIVIUM_OPS_ATTENTION_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -87,5 +86,4 @@ enum { ATTENTION_CUDA_MAX_D = 256 };
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -17,8 +17,7 @@
  *
  * Source: Raffel et al. 2020 (T5), section 2.1; huggingface/transformers, T5Attention._relative_position_bucket, which
  * counts distances from the query to the key, as here. */
-#ifndef TRIVIUM_OPS_ATTENTION_BIAS_H
-#define TRIVIUM_OPS_ATTENTION_BIAS_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -36,5 +35,3 @@ static inline bool attention_has_bias(const struct call *c) {
 int64_t attention_bias_bytes(const struct call *, enum row_kind);
 /** The table fits the queries' heads. @errors E_CONFIG */
 enum status attention_bias_check(const struct call *);
-
-#endif

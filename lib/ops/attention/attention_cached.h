@@ -16,8 +16,7 @@
  * whole, J the key heads: keys, then values, each head's one after the other, so that a query reads memory from front
  * to end. It is the one weight that a forward row writes. Positions beyond the newest are never read, whatever lies
  * there. Forward only, on the CPU; no dropout. */
-#ifndef TRIVIUM_OPS_ATTENTION_CACHED_H
-#define TRIVIUM_OPS_ATTENTION_CACHED_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -26,5 +25,3 @@ extern const struct op op_attention_cached;
 /** The cache of a step whose last input is of this type, qkv (B,T,3,H,D) or kv (B,T,2,J,D): heads as they are there
  *  (they may be a shard), T whole. */
 struct type attention_cache_type(const struct type *keys);
-
-#endif

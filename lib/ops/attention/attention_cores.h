@@ -1,7 +1,6 @@
 /* Whose kernels blocked attention has on a GPU, in both directions: what the plans say that cuDNN has made, not what it
  * might do. For the first lines of a run, before its first step. */
-#ifndef TRIVIUM_OPS_ATTENTION_CORES_H
-#define TRIVIUM_OPS_ATTENTION_CORES_H
+#pragma once
 
 #include "lib/ops/attention/attention_pair.h"
 
@@ -20,5 +19,3 @@ enum status attention_cores_add(struct attention_cores *, const struct attention
 /** In words: "cuDNN 9.19.0 (forward engine 6, backward engine 6)"; "own kernels (this build has no cuDNN)". Borrowed,
  *  until the next call. */
 const char *attention_cores_text(const struct attention_cores *);
-
-#endif

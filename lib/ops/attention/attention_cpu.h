@@ -1,7 +1,6 @@
 /* What the attention kernels of the CPU share: heads, their scratch, and the draws of dropout. Only *_cpu.c files
  * include this. */
-#ifndef TRIVIUM_OPS_ATTENTION_CPU_H
-#define TRIVIUM_OPS_ATTENTION_CPU_H
+#pragma once
 
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/attention/attention_bias.h"
@@ -130,5 +129,3 @@ static inline void pair_factors(const struct pair_head *x, real *m, int64_t t, i
         dropout_factors(&p->dropout, m + i, axis_global(&p->keys, j + i), end - i, place, head, sample);
     }
 }
-
-#endif

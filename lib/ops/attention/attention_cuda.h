@@ -1,7 +1,6 @@
 /* What the CUDA attention kernels share: where a head lies, which tile a block has, and the draws of dropout. Only
  * attention*_cuda.cu files include this. */
-#ifndef TRIVIUM_OPS_ATTENTION_CUDA_H
-#define TRIVIUM_OPS_ATTENTION_CUDA_H
+#pragma once
 
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/attention/attention_pair.h"
@@ -122,5 +121,3 @@ enum status CUDA(attention_flash_forward)(const struct attention *);
 /** Its gradients, from lse and delta. @errors E_DEVICE */
 enum status CUDA(attention_flash_backward)(const struct attention *);
 }
-
-#endif

@@ -11,8 +11,7 @@
  * The numbers that come out have not been
  * compared with anything yet. cuDNN's backward may add to dq atomically, so that its last bits may differ from run to
  * run: where bits matter, prefer ATTENTION_CORE_OWN (rules.h). */
-#ifndef TRIVIUM_OPS_ATTENTION_CUDNN_H
-#define TRIVIUM_OPS_ATTENTION_CUDNN_H
+#pragma once
 
 #include "lib/ops/attention/attention_pair.h"
 #include "lib/ops/op.h"
@@ -53,5 +52,4 @@ attention_pair_kernel attention_cudnn_forward, attention_cudnn_backward;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

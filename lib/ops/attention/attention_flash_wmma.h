@@ -17,8 +17,7 @@
  *
  * Tiles hold D rounded up to DP, a compiled size, with zeros; a row has 8 elems more, so that 8 rows of one column of
  * 16 bytes lie in different banks. Positions after T are zeros. */
-#ifndef TRIVIUM_OPS_ATTENTION_FLASH_WMMA_H
-#define TRIVIUM_OPS_ATTENTION_FLASH_WMMA_H
+#pragma once
 
 #include "lib/ops/attention/attention_cuda.h"
 
@@ -187,5 +186,3 @@ __device__ static inline struct rows_out gradient_rows(const struct attention *a
      : (D) <= 160 ? launch<160>(__VA_ARGS__)                                                                           \
      : (D) <= 224 ? launch<224>(__VA_ARGS__)                                                                           \
                   : launch<256>(__VA_ARGS__))
-
-#endif

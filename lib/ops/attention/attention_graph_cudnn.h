@@ -1,7 +1,6 @@
 /* Attention as a graph of cuDNN operations, and the plan that cuDNN makes of it. Only attention*_cudnn.c and their test
  * include this, and only where there is a cuDNN. */
-#ifndef TRIVIUM_OPS_ATTENTION_GRAPH_CUDNN_H
-#define TRIVIUM_OPS_ATTENTION_GRAPH_CUDNN_H
+#pragma once
 
 #include "lib/ops/attention/attention_pair.h"
 #include <cudnn.h>
@@ -62,5 +61,3 @@ enum status attention_graph_plan(struct attention_graph *, cudnnHandle_t handle,
 
 /** A device by its description, for asking without one. */
 cudnnBackendDescriptor_t attention_graph_device(struct attention_graph *, const char *json);
-
-#endif

@@ -5,8 +5,7 @@
  *   y_s, lse_s of each pair     lse = log sum_s e^lse_s     y = sum_s e^(lse_s - lse) y_s
  *
  * Backward of a pair needs lse and y of all keys together; the gradients of queries and keys are sums over pairs. */
-#ifndef TRIVIUM_OPS_ATTENTION_PAIR_H
-#define TRIVIUM_OPS_ATTENTION_PAIR_H
+#pragma once
 
 #include "lib/device/dtype.h"
 #include "lib/device/tensor.h"
@@ -119,5 +118,4 @@ struct attention_pair attention_pair_of(const struct call *);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

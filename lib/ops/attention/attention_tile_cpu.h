@@ -1,7 +1,6 @@
 /* What the two blocked attention kernels of the CPU do with a tile of scores. See attention_blocked_cpu.c. Only *_cpu.c
  * files include this. */
-#ifndef TRIVIUM_OPS_ATTENTION_TILE_CPU_H
-#define TRIVIUM_OPS_ATTENTION_TILE_CPU_H
+#pragma once
 
 #include "lib/ops/attention/attention_cpu.h"
 
@@ -78,5 +77,3 @@ static inline void load_statistics(const struct pair_head *x, real *lse, real *d
         lse[t] = x->lse[t];
     }
 }
-
-#endif

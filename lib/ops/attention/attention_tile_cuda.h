@@ -10,8 +10,7 @@
  * brings in the channels that it needs, 128 at a time, itself; else the kernel has loaded whole tiles before.
  *
  * Only attention*_cuda.cu files include this. */
-#ifndef TRIVIUM_OPS_ATTENTION_TILE_CUDA_H
-#define TRIVIUM_OPS_ATTENTION_TILE_CUDA_H
+#pragma once
 
 #include "lib/ops/attention/attention_cuda.h"
 
@@ -210,5 +209,3 @@ __device__ static inline void tile_draw(real *m, const struct attention *a, cons
     for (int i = 0; i < 4; i++) m[r * TILE + j + i] = four[i];
     __syncwarp();
 }
-
-#endif

@@ -10,8 +10,7 @@
  * depths start from 0 apart, by FMAs that take and give zero for subnormal numbers; then the two are added, and
  * that to C.
  * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, LDTILECFG, TDPBF16PS. */
-#ifndef TRIVIUM_OPS_AMX_H
-#define TRIVIUM_OPS_AMX_H
+#pragma once
 
 #include <immintrin.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ static inline void amx_set_up(int64_t rows, int64_t columns, int64_t pairs) {
     }
     _tile_loadconfig(&s);
 }
-
-#endif

@@ -15,8 +15,7 @@
  * OpenBLAS. For a product that is easy to read and slow, give `--gemm plain`: gemm_plain_cpu.c, the formula in
  * three loops. On a GPU cuBLASLt (gemm_cuda.c). A bias goes with the product in all but fp64, where C starts from it.
  * gelu does not: its backward reads what was before it, and a kernel that writes both would save no arithmetic. */
-#ifndef TRIVIUM_OPS_GEMM_H
-#define TRIVIUM_OPS_GEMM_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/device/device.h"
@@ -102,5 +101,4 @@ int64_t gemm_cuda_workspace(const struct gemm *);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

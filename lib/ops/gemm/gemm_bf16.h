@@ -6,8 +6,7 @@
  *
  * Each product is added as an FMA adds it, exact and with one rounding to nearest. Subnormal numbers count as zero,
  * results too. Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VDPBF16PS. */
-#ifndef TRIVIUM_OPS_GEMM_BF16_H
-#define TRIVIUM_OPS_GEMM_BF16_H
+#pragma once
 
 #include "lib/ops/gemm/gemm.h"
 
@@ -22,5 +21,3 @@ int64_t gemm_bf16_work(const struct gemm *, int n_threads);
 /** As gemm_run: a, b and bias are bf16, c is of c_dtype. Each thread takes 0.5 MiB of its stack.
  *  @param work gemm_bf16_work bytes */
 void gemm_bf16_run(const struct gemm *, const void *a, const void *b, const void *bias, void *c, void *work);
-
-#endif

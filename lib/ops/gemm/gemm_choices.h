@@ -6,8 +6,7 @@
  * memory: it is filled before the first step (lib/run/products.c), and then only read.
  *
  * A product that is not in the table has the library's first algorithm, as all have without the option. */
-#ifndef TRIVIUM_OPS_GEMM_CHOICES_H
-#define TRIVIUM_OPS_GEMM_CHOICES_H
+#pragma once
 
 #include "lib/base/status.h"
 #include <stdbool.h>
@@ -63,5 +62,3 @@ struct gemm_candidates {
     enum status (*run)(void *self, int i);
 };
 enum status gemm_cuda_time(const struct gemm_candidates *);
-
-#endif

@@ -1,6 +1,5 @@
 /* fp32 products on the CPU, by the packed kernel of gemm_packed.h. Private to gemm.c. */
-#ifndef TRIVIUM_OPS_GEMM_FP32_H
-#define TRIVIUM_OPS_GEMM_FP32_H
+#pragma once
 
 #include "lib/ops/gemm/gemm.h"
 
@@ -12,5 +11,3 @@ int64_t gemm_fp32_work(const struct gemm *);
  *  @param work gemm_fp32_work bytes */
 void gemm_fp32_run(const struct gemm *, const float *a, int64_t lda, const float *b, int64_t ldb, const float *bias,
                    float *c, int64_t ldc, void *work);
-
-#endif

@@ -14,8 +14,7 @@
  * be, and so is every sum of two, as ranks add them (comm_reduce.c).
  *
  * Costs: a C in fp32 for each level of the tree, and its traffic. */
-#ifndef TRIVIUM_OPS_GEMM_LEAVES_H
-#define TRIVIUM_OPS_GEMM_LEAVES_H
+#pragma once
 
 #include "lib/ops/gemm/gemm.h"
 
@@ -25,5 +24,3 @@ int64_t gemm_leaves_work(const struct gemm *, int n_threads);
 /** As gemm_run, for fp32, bf16 and fp16 with alpha 1, beta 0 and no bias: a sum that others go on with has no more than
  *  its terms. @param work gemm_leaves_work bytes @errors E_INTERNAL: anything else; as gemm_run */
 enum status gemm_leaves_run(const struct gemm *, const void *a, const void *b, const void *bias, void *c, void *work);
-
-#endif

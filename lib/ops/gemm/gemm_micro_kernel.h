@@ -11,8 +11,7 @@
  *   multiply_add  sum + a b, in fp32: a unit in each lane of b
  *   unit_rows     a vector of units from PER_UNIT rows of numbers, `stride` apart
  *   widen, narrow a vector's lanes from and to stored numbers */
-#ifndef TRIVIUM_OPS_GEMM_MICRO_KERNEL_H
-#define TRIVIUM_OPS_GEMM_MICRO_KERNEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -206,7 +205,5 @@ static inline micro_kernel *micro_kernel_for(const struct operands *x, int64_t r
     if (x->pack) return packed ? micro_kernel_packed_a_packs_b : micro_kernel_packs_b;
     return packed ? micro_kernel_packed_a : micro_kernel_by_rows[rows];
 }
-
-#endif
 
 #endif

@@ -5,8 +5,7 @@
  *
  * Zeros that fill up KR depths change nothing, and there are never fewer depths than 32; for fewer rows the registers
  * are set up shorter. */
-#ifndef TRIVIUM_OPS_GEMM_MICRO_KERNEL_AMX_H
-#define TRIVIUM_OPS_GEMM_MICRO_KERNEL_AMX_H
+#pragma once
 
 #include "lib/ops/gemm/amx.h"
 
@@ -91,5 +90,3 @@ static void micro_kernel_packs_b(int64_t rows, int64_t k, const struct operands 
 static inline micro_kernel *micro_kernel_for(const struct operands *x, int64_t rows) {
     return (void)rows, x->pack ? micro_kernel_packs_b : micro_kernel_plain;
 }
-
-#endif

@@ -42,8 +42,7 @@
  * Sources: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", sections 4 and 6; Van Zee
  * and van de Geijn 2015, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", section 4. The choice of
  * what is packed, when, and by which thread is ours. */
-#ifndef TRIVIUM_OPS_GEMM_PACKED_H
-#define TRIVIUM_OPS_GEMM_PACKED_H
+#pragma once
 
 #include "lib/base/integer.h"
 #include "lib/ops/gemm/gemm.h"
@@ -441,5 +440,3 @@ static void product(const struct gemm *g, const number *a, int64_t lda, const nu
         after_micro_kernels();
     }
 }
-
-#endif

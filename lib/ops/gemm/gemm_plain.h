@@ -1,11 +1,8 @@
 /* The product in plain loops, for each element type (gemm_plain_cpu.c). Private to gemm.c. */
-#ifndef TRIVIUM_OPS_GEMM_PLAIN_H
-#define TRIVIUM_OPS_GEMM_PLAIN_H
+#pragma once
 
 #include "lib/ops/gemm/gemm.h"
 
 /** As gemm_run; sums are taken one after the other, p = 0 .. k-1. No scratch. */
 typedef void gemm_plain(const struct gemm *, const void *a, const void *b, const void *bias, void *c);
 gemm_plain gemm_plain_cpu_fp64, gemm_plain_cpu_fp32, gemm_plain_cpu_bf16, gemm_plain_cpu_fp16;
-
-#endif

@@ -1,7 +1,6 @@
 /* Vectors of fp32, or of units of 32 bits, on this machine; for gemm_micro_kernel.h. Included after `number` is
  * defined. */
-#ifndef TRIVIUM_OPS_GEMM_VECTOR_H
-#define TRIVIUM_OPS_GEMM_VECTOR_H
+#pragma once
 
 #include "lib/ops/gemm/transpose.h"
 #include "lib/ops/vector.h"
@@ -18,5 +17,3 @@ typedef float loose_vec __attribute__((vector_size(4 * LANES), aligned(_Alignof(
 
 INLINE vec load(const void *x) { return *(const loose_vec *)x; }
 INLINE void store(void *to, vec x) { *(loose_vec *)to = x; }
-
-#endif

@@ -1,6 +1,5 @@
 /* A product on the device of the test, against the formula. Only gemm's tests include this. */
-#ifndef TRIVIUM_OPS_TEST_GEMM_H
-#define TRIVIUM_OPS_TEST_GEMM_H
+#pragma once
 
 #include "lib/device/arena.h"
 #include "lib/ops/gemm/gemm.h"
@@ -152,5 +151,3 @@ static inline struct gemm odd(enum dtype ab, enum dtype c, int which) {
                          .ab_dtype = ab,
                          .c_dtype = c};
 }
-
-#endif

@@ -10,8 +10,7 @@
  * By vectors subnormal numbers count as zero, and of a pair first the upper product is added, then the lower, each with
  * one rounding, as by an FMA.
  * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VDPBF16PS. */
-#ifndef TRIVIUM_OPS_TILE_DOT_H
-#define TRIVIUM_OPS_TILE_DOT_H
+#pragma once
 
 #include "lib/ops/gemm/gemm_bf16.h"
 #include "lib/ops/gemm/transpose.h"
@@ -174,5 +173,3 @@ static inline void pairs_of_row(bf16_pair *to, const float *x, int64_t n) {
         _mm256_mask_storeu_epi32(to + i / 2, (__mmask8)((1u << (left + 1) / 2) - 1), rounded);
     }
 }
-
-#endif

@@ -14,8 +14,7 @@
  * Written with gcc's vectors, as long as the machine's (vector.h).
  * Source: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", section 4 (the inner
  * kernel). */
-#ifndef TRIVIUM_OPS_TILE_PRODUCT_H
-#define TRIVIUM_OPS_TILE_PRODUCT_H
+#pragma once
 
 #include "lib/ops/real.h"
 #include "lib/ops/vector.h"
@@ -121,5 +120,3 @@ static void tile_multiply_add(enum tile_part part, struct tile_ahead *ahead, rea
     for (; j + TILE_LANES <= n; j += TILE_LANES) tile_strip(1, j, part, ahead, c, m, n, k, a, a_row, a_column, b);
     if (j < n) tile_edge(c + j, m, n, n - j, k, a, a_row, a_column, b + j);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * and 2i + 1: each time the highest bit of a number's column becomes the lowest of its row, and the highest of its row
  * the lowest of its column, a perfect shuffle of all N^2; after log2 N times rows and columns have changed places. N/2
  * log2 N pairs of shuffles for N^2 numbers; one by one it would be N^2 loads and stores. */
-#ifndef TRIVIUM_OPS_TRANSPOSE_H
-#define TRIVIUM_OPS_TRANSPOSE_H
+#pragma once
 
 /** Defines `static void name(vec x[N])`. vec: a gcc vector of N numbers; index: one of N integers of the same width. */
 #define DEFINE_TRANSPOSE(name, vec, index, N) \
@@ -22,5 +21,3 @@
             _Pragma("GCC unroll 16") for (int i = 0; i < (N); i++) x[i] = y[i]; \
         } \
     }
-
-#endif

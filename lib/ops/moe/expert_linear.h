@@ -14,11 +14,8 @@
  * not tell, one kernel of our own makes them all (packed_product.h).
  *
  * Source: Lepikhin et al. 2020, "GShard". */
-#ifndef TRIVIUM_OPS_MOE_EXPERT_LINEAR_H
-#define TRIVIUM_OPS_MOE_EXPERT_LINEAR_H
+#pragma once
 
 #include "lib/ops/op.h"
 
 extern const struct op op_expert_linear;
-
-#endif

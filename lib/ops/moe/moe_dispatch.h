@@ -13,8 +13,7 @@
  * E experts, P sending ranks, of which each has itself here (ep/ exchanges P for E), R rows: S places of each group
  * (moe_route.h). Sizes do not depend on the data: an empty place is a row of zeros. Sums are over j = 1 .. k in order,
  * those over channels in lanes. Source: Lepikhin et al. 2020, "GShard". */
-#ifndef TRIVIUM_OPS_MOE_MOE_DISPATCH_H
-#define TRIVIUM_OPS_MOE_MOE_DISPATCH_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -26,5 +25,4 @@ extern const struct op op_moe_dispatch, op_moe_combine;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

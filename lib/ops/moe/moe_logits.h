@@ -8,8 +8,7 @@
  *
  * There are few experts, so these are plain loops. Sums over channels are in lanes (cpu.h), over tokens in their order:
  * the same bits on any number of threads. Source: Fedus et al. 2021 (Switch), section 2.4. */
-#ifndef TRIVIUM_OPS_MOE_MOE_LOGITS_H
-#define TRIVIUM_OPS_MOE_MOE_LOGITS_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -21,5 +20,4 @@ extern const struct op op_moe_logits;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -15,8 +15,7 @@
  *
  * Rows of an expert are in the order of tokens. Integers only; a decision, so it is kept and never recomputed.
  * Source: Gale et al. 2022, "MegaBlocks", section 4 (dropless by products of different sizes). */
-#ifndef TRIVIUM_OPS_MOE_MOE_PACK_H
-#define TRIVIUM_OPS_MOE_MOE_PACK_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -33,5 +32,4 @@ struct moe_boxes moe_boxes(const struct step *, int64_t tokens);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

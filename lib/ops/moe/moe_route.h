@@ -23,8 +23,7 @@
  *
  * Source: Lepikhin et al. 2020 (groups, places); Fedus et al. 2021 (aux loss, k = 1); Zoph et al. 2022 (z loss);
  * Jiang et al. 2024 (Mixtral's gates); DeepSeek-AI 2024 (balance by sequence). */
-#ifndef TRIVIUM_OPS_MOE_MOE_ROUTE_H
-#define TRIVIUM_OPS_MOE_MOE_ROUTE_H
+#pragma once
 
 #include "lib/ops/op.h"
 
@@ -47,5 +46,4 @@ struct moe_route_scratch moe_route_scratch(const struct call *, enum row_kind);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

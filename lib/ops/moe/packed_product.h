@@ -7,8 +7,7 @@
  *   tiles <= R / TILE + E + 1        each of E + 1 has at most one tile that is not full
  *
  * This number of blocks is launched; each finds out from the counts whose tile it has, and some that they have none. */
-#ifndef TRIVIUM_OPS_MOE_PACKED_PRODUCT_H
-#define TRIVIUM_OPS_MOE_PACKED_PRODUCT_H
+#pragma once
 
 #include "lib/ops/gemm/gemm.h"
 
@@ -34,5 +33,4 @@ extern packed_product_kernel packed_product_cuda_fp64, packed_product_cuda_fp32,
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -13,11 +13,8 @@
  * one after another in the gradient arena; they are always written whole, and what happens to them is rows.h.
  *
  * Source: torch.nn.EmbeddingBag, mode="sum"; Naumov et al. 2019, "DLRM". */
-#ifndef TRIVIUM_OPS_REC_EMBEDDING_BAG_H
-#define TRIVIUM_OPS_REC_EMBEDDING_BAG_H
+#pragma once
 
 #include "lib/ops/op.h"
 
 extern const struct op op_embedding_bag;
-
-#endif

@@ -10,11 +10,8 @@
  *   dots, backward:  da_i = sum over j of dy_ij a_j      dx = da_0 + dy of x
  *
  * Source: Naumov et al. 2019, "DLRM"; Cheng et al. 2016, "Wide & Deep". */
-#ifndef TRIVIUM_OPS_REC_INTERACTION_H
-#define TRIVIUM_OPS_REC_INTERACTION_H
+#pragma once
 
 #include "lib/ops/op.h"
 
 extern const struct op op_interaction_dots, op_interaction_concat, op_interaction_sum;
-
-#endif

@@ -16,8 +16,7 @@
  * in the run's part of the work arena, 16 bytes an id.
  *
  * Source: Duchi et al. 2011 (Adagrad); Gupta et al. 2014, rowwise; FBGEMM's EXACT_ROWWISE_ADAGRAD. */
-#ifndef TRIVIUM_OPS_REC_ROWS_H
-#define TRIVIUM_OPS_REC_ROWS_H
+#pragma once
 
 #include "lib/device/arena.h"
 #include "lib/ops/op.h"
@@ -64,5 +63,3 @@ enum status rows_update(const struct rows *, double lr, double eps, double multi
 /* The kernels, by element type (rows_cpu.c). */
 typedef double rows_squares_kernel(const struct rows *);
 typedef void rows_update_kernel(const struct rows *, double lr, double eps, double multiplier);
-
-#endif

@@ -1,6 +1,5 @@
 /* Included before each source: names that clang or wasi-libc has not. None of it runs in a browser. */
-#ifndef TRIVIUM_EXPLORER_ABSENT_H
-#define TRIVIUM_EXPLORER_ABSENT_H
+#pragma once
 
 /* gcc's, in packed products (lib/ops/gemm/transpose.h) */
 #define __builtin_shuffle(a, b, order) (__builtin_trap(), (void)(b), (void)(order), (a))
@@ -8,5 +7,3 @@
 int execl(const char *path, const char *word, ...);
 /* of folders in which nothing can be opened (lib/base/durable.c); the page has no folders */
 int syncfs(int fd);
-
-#endif

@@ -1,7 +1,6 @@
 /* The part of cuBLASLt's interface that Trivium uses, for machines without a toolkit; tests/simt/fake_cublaslt.c
  * computes. */
-#ifndef TRIVIUM_TOOLKIT_CUBLASLT_H
-#define TRIVIUM_TOOLKIT_CUBLASLT_H
+#pragma once
 
 #include "cuda_runtime_api.h"
 
@@ -93,5 +92,3 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void
                               const void *beta, const void *c, cublasLtMatrixLayout_t c_layout, void *d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *, void *workspace,
                               size_t workspace_bytes, cudaStream_t);
-
-#endif

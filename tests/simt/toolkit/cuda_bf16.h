@@ -1,6 +1,5 @@
 /* bfloat16, for machines without a toolkit: the upper half of a float. */
-#ifndef TRIVIUM_TOOLKIT_CUDA_BF16_H
-#define TRIVIUM_TOOLKIT_CUDA_BF16_H
+#pragma once
 
 #include "toolkit_half.h"
 
@@ -39,5 +38,3 @@ static inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits) {
     return x;
 }
 static inline bool __hisnan(__nv_bfloat16 x) { return (x.bits & 0x7fff) > 0x7f80; }
-
-#endif

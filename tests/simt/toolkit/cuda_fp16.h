@@ -1,6 +1,5 @@
 /* IEEE half precision, for machines without a toolkit: 1 sign, 5 exponent and 10 fraction bits. */
-#ifndef TRIVIUM_TOOLKIT_CUDA_FP16_H
-#define TRIVIUM_TOOLKIT_CUDA_FP16_H
+#pragma once
 
 #include "toolkit_half.h"
 
@@ -52,5 +51,3 @@ static inline __half __ushort_as_half(unsigned short bits) {
     return x;
 }
 static inline bool __hisnan(__half x) { return (x.bits & 0x7fff) > 0x7c00; }
-
-#endif

@@ -1,8 +1,7 @@
 /* The part of CUDA's runtime interface that Trivium uses, for machines without a toolkit: declarations only, with
  * NVIDIA's names and numbers; tests/simt/fake_*.cpp does what they promise. Where there is a toolkit its own headers
  * are used instead, and the tests that pass with either say that the two agree. */
-#ifndef TRIVIUM_TOOLKIT_CUDA_RUNTIME_API_H
-#define TRIVIUM_TOOLKIT_CUDA_RUNTIME_API_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -100,5 +99,4 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* The part of NCCL's interface that Trivium uses, for machines without it; tests/simt/fake_nccl*.cpp does it over
  * MPI. */
-#ifndef TRIVIUM_TOOLKIT_NCCL_H
-#define TRIVIUM_TOOLKIT_NCCL_H
+#pragma once
 
 #include "cuda_runtime_api.h"
 
@@ -67,5 +66,4 @@ ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t, int peer, ncclComm
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* What cuda_fp16.h and cuda_bf16.h share: a float of 16 bits is its bits; arithmetic is in float, rounded once, to
  * nearest and ties to even, as the hardware does. */
-#ifndef TRIVIUM_TOOLKIT_HALF_H
-#define TRIVIUM_TOOLKIT_HALF_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -40,5 +39,3 @@ static inline uint32_t toolkit_shift_rounded(uint64_t x, int n) {
     static inline bool operator>(type x, type y) { return to(x) > to(y); }                                             \
     static inline bool operator<=(type x, type y) { return to(x) <= to(y); }                                           \
     static inline bool operator>=(type x, type y) { return to(x) >= to(y); }
-
-#endif

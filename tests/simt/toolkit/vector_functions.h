@@ -1,6 +1,5 @@
 /* make_float4(x, y, z, w) and the like. */
-#ifndef TRIVIUM_TOOLKIT_VECTOR_FUNCTIONS_H
-#define TRIVIUM_TOOLKIT_VECTOR_FUNCTIONS_H
+#pragma once
 
 #include "vector_types.h"
 
@@ -31,5 +30,3 @@ TOOLKIT_MAKE(long long, longlong)
 TOOLKIT_MAKE(unsigned long long, ulonglong)
 TOOLKIT_MAKE(float, float)
 TOOLKIT_MAKE(double, double)
-
-#endif

@@ -1,7 +1,6 @@
 /* CUDA's short vectors and dim3, for machines without a toolkit: the same sizes and alignments as NVIDIA's
  * vector_types.h. */
-#ifndef TRIVIUM_TOOLKIT_VECTOR_TYPES_H
-#define TRIVIUM_TOOLKIT_VECTOR_TYPES_H
+#pragma once
 
 #define TOOLKIT_VECTORS(type, name, bytes)                                                                             \
     struct name##1 { type x; };                                                                                        \
@@ -30,5 +29,3 @@ struct dim3 {
 #endif
 };
 typedef struct dim3 dim3;
-
-#endif
