@@ -15,10 +15,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum span_kind {
     SPAN_STEP,      /* a whole step of the run */
     SPAN_PHASE,     /* a part of it; what: enum run_phase (lib/run/run.h) */
@@ -103,7 +99,3 @@ static inline void span_close(struct spans *s, int span) {
     span_mark(s, span, SPAN_ENDS, NULL);
 }
 static inline struct span *span_at(struct spans *s, int span) { return span >= 0 ? &s->span[span] : NULL; }
-
-#ifdef __cplusplus
-}
-#endif

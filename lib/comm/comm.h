@@ -22,10 +22,6 @@
 #include "lib/comm/nodes.h"
 #include "lib/device/dtype.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum comm_op {
     COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_BROADCAST, COMM_REDUCE, COMM_ALL_TO_ALL,
     COMM_SEND, COMM_RECV, COMM_BARRIER, N_COMM_OPS
@@ -289,7 +285,3 @@ typedef enum status fail_agreement(const struct group *, enum status mine);
  *  lowest failed rank (status_message) in text, or "" when all are OK, and its own recorded message is cleared.
  *  @collective{group; every rank must reach it, failed or not} @errors as fail_agree */
 enum status fail_share(const struct group *, enum status mine, char *text, int64_t text_bytes);
-
-#ifdef __cplusplus
-}
-#endif

@@ -6,10 +6,6 @@
 
 #include "lib/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct nodes { int ranks_per_node; bool cyclic; };   /* 0: the hosts' */
 
 /** The node of a rank of n, emulated: 0 <= rank < n, ranks_per_node > 0; the last node may have fewer. Pure. */
@@ -18,7 +14,3 @@ int node_emulated(const struct nodes *, int rank, int n);
 int comm_node(int world_rank);
 /** Its real host: numbered from 0; 0 before comm_start. */
 int comm_host(int world_rank);
-
-#ifdef __cplusplus
-}
-#endif

@@ -8,10 +8,6 @@
 #include "lib/base/status.h"
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum device_kind { DEVICE_CPU, DEVICE_CUDA, N_DEVICES, DEVICE_DISK = N_DEVICES };   /* a disk has no kernels */
 
 /* A place in the compute stream: everything issued before it. Storage is the caller's; zero means never set, which is
@@ -87,7 +83,3 @@ int device_cuda_count(void);
  *  @errors E_TIMEOUT naming what was waited for, E_DEVICE */
 enum status device_wait(const struct device *, const struct device_mark *, double timeout_s, void (*idle)(void),
                         const char *what);
-
-#ifdef __cplusplus
-}
-#endif

@@ -6,10 +6,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Conversions that kernels call too. */
 #ifdef __CUDACC__
 #define DTYPE_FUNCTION __host__ __device__ static inline
@@ -139,7 +135,3 @@ void dtype_convert(void *to, enum dtype to_type, const void *from, enum dtype fr
 /** One element as double / from double, at index i. */
 double dtype_get(const void *x, enum dtype, int64_t i);
 void dtype_set(void *x, enum dtype, int64_t i, double value);
-
-#ifdef __cplusplus
-}
-#endif

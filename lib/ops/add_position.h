@@ -10,12 +10,4 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct op op_add_position;
-
-#ifdef __cplusplus
-}
-#endif

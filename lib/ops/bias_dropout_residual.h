@@ -13,12 +13,4 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct op op_bias_dropout_residual, op_dropout_residual;
-
-#ifdef __cplusplus
-}
-#endif

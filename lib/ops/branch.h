@@ -9,12 +9,4 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct op op_branch;
-
-#ifdef __cplusplus
-}
-#endif

@@ -29,16 +29,8 @@ struct dropout {
     uint8_t *mask;            /* 1: kept, 0: dropped; forward writes it, backward reads it. NULL: not stored */
 };
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** y = m x, by itself: in[0] x (B,T,C) or (B,T,K), out[0] y, out[1] the mask where it is stored. */
 extern const struct op op_dropout;
-
-#ifdef __cplusplus
-}
-#endif
 
 /** The output that keeps the mask, or NULL. */
 static inline uint8_t *dropout_mask(const struct call *call) {

@@ -18,10 +18,6 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /** in[0] x   out[0] code(x), of the same shape */
 extern const struct op op_cast_fp8;
 /** in[0] code(x)   out[0] y   weight[0] W   weight[1] b, optional. Axes as in linear.h */
@@ -41,7 +37,3 @@ struct fp8_work fp8_work(const struct call *, enum row_kind);
 
 /** Can the device multiply in fp8? The CPU emulates it. @errors E_CONFIG naming the GPU */
 enum status fp8_supported(const struct device *);
-
-#ifdef __cplusplus
-}
-#endif

@@ -9,15 +9,7 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define GELU_SQRT_2_OVER_PI 0.79788456080286535588
 #define GELU_CUBIC 0.044715
 
 extern const struct op op_gelu;
-
-#ifdef __cplusplus
-}
-#endif

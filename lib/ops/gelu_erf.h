@@ -11,15 +11,7 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define GELU_SQRT_HALF 0.70710678118654752440
 #define GELU_1_OVER_SQRT_2_PI 0.39894228040143267794
 
 extern const struct op op_gelu_erf;
-
-#ifdef __cplusplus
-}
-#endif

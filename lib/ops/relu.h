@@ -5,12 +5,4 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct op op_relu;
-
-#ifdef __cplusplus
-}
-#endif

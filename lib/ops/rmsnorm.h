@@ -13,10 +13,6 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define RMSNORM_EPS 1e-5
 /** eps of a call: what its rule says, else RMSNORM_EPS. */
 static inline double rmsnorm_eps(const struct call *c) {
@@ -24,7 +20,3 @@ static inline double rmsnorm_eps(const struct call *c) {
 }
 
 extern const struct op op_rmsnorm;
-
-#ifdef __cplusplus
-}
-#endif

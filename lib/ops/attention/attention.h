@@ -38,10 +38,6 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct op op_attention_blocked, op_attention_materialised;
 
 /** Sizes of a call, from in[0] and in[1]. */
@@ -83,7 +79,3 @@ enum { ATTENTION_TILE = 64 };
 
 /** The largest head on CUDA, where tiles of vectors lie in shared memory, and sums over them in registers. */
 enum { ATTENTION_CUDA_MAX_D = 256 };
-
-#ifdef __cplusplus
-}
-#endif

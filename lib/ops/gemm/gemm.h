@@ -22,10 +22,6 @@
 #include "lib/device/dtype.h"
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* k is `pieces` equal runs. Of each the first `depth` numbers count, and leaf s takes numbers s leaf to (s + 1) leaf. A
  * leaf's pieces are summed one after the other, and the n leaves, a power of two, by halves (gemm_leaves.h). */
 struct gemm_leaves { int n; int64_t pieces, leaf, depth; };
@@ -98,7 +94,3 @@ bool gemm_cuda_can_keep(const struct gemm *, const void *pre);
 
 /** gemm_work on CUDA: cuBLASLt's workspace, aligned as arenas are there. */
 int64_t gemm_cuda_workspace(const struct gemm *);
-
-#ifdef __cplusplus
-}
-#endif

@@ -17,12 +17,4 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct op op_moe_dispatch, op_moe_combine;
-
-#ifdef __cplusplus
-}
-#endif

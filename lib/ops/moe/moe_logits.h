@@ -12,12 +12,4 @@
 
 #include "lib/ops/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct op op_moe_logits;
-
-#ifdef __cplusplus
-}
-#endif
