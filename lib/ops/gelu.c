@@ -1,11 +1,7 @@
 #include "lib/ops/gelu.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
-
-static enum status gelu_shape(const struct call *call, struct type out[MAX_OUT]) {
-    out[0] = *call->in[0].type;
-    return OK;
-}
+#include "lib/ops/shapes.h"
 
 DECLARE_KERNELS_FB(gelu, cpu);
 DECLARE_KERNELS_FB(gelu, cuda);
@@ -13,7 +9,7 @@ DECLARE_KERNELS_FB(gelu, cuda);
 const struct op op_gelu = {
     .name = "gelu",
     .typing = TYPING_LOCAL,
-    .shape = gelu_shape,
+    .shape = shape_as_input,
     .needs = {.bi_in = IN(0)},
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,

@@ -1,11 +1,7 @@
 #include "lib/ops/relu.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
-
-static enum status relu_shape(const struct call *call, struct type out[MAX_OUT]) {
-    out[0] = *call->in[0].type;
-    return OK;
-}
+#include "lib/ops/shapes.h"
 
 DECLARE_KERNELS_FB(relu, cpu);
 DECLARE_KERNELS_FB(relu, cuda);
@@ -13,7 +9,7 @@ DECLARE_KERNELS_FB(relu, cuda);
 const struct op op_relu = {
     .name = "relu",
     .typing = TYPING_LOCAL,
-    .shape = relu_shape,
+    .shape = shape_as_input,
     .needs = {.bi_out = OUT(0)},           /* y > 0 says it as well, and the next product keeps y anyway */
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,

@@ -1,11 +1,7 @@
 #include "lib/ops/scale.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
-
-static enum status scale_shape(const struct call *call, struct type out[MAX_OUT]) {
-    out[0] = *call->in[0].type;
-    return OK;
-}
+#include "lib/ops/shapes.h"
 
 DECLARE_KERNELS_FB(scale, cpu);
 DECLARE_KERNELS_FB(scale, cuda);
@@ -14,7 +10,7 @@ const struct op op_scale = {
     .name = "scale",
     .typing = TYPING_LOCAL,
     .rule = RULE_SCALE,
-    .shape = scale_shape,
+    .shape = shape_as_input,
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,
     .alias_in = 0,

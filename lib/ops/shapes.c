@@ -11,6 +11,11 @@ enum status shape_refuse(const struct call *call, const char *why) {
                 step->n_weight > 0 ? dtype_name(call->weight[0].type->dtype) : "", w);
 }
 
+enum status shape_as_input(const struct call *call, struct type out[MAX_OUT]) {
+    out[0] = *call->in[0].type;
+    return OK;
+}
+
 enum status shape_expect_tags(const struct call *call, int i, const char *tags) {
     const struct shape *s = &call->in[i].type->shape;
     bool ok = s->n_axes == (int)strlen(tags);
