@@ -12,44 +12,27 @@ static const void *at(const void *x, enum dtype dtype, int64_t i) {
 
 /* ---- on the CPU ---- */
 
-/* LANES partial sums, so that the loop vectorises; then added in order. */
-static double sum_of_squares(const double *x, int64_t n) {
-    double lane[LANES] = {0}, sum = 0;
-    int64_t i = 0;
-    while (i + LANES <= n)
-        for (int l = 0; l < LANES; l++, i++) lane[l] += x[i] * x[i];
-    for (int l = 0; i < n; l++, i++) lane[l] += x[i] * x[i];
-    for (int l = 0; l < LANES; l++) sum += lane[l];
-    return sum;
-}
+/* The sum of term(i), i < n, in LANES partial sums, so that the loop vectorises; then added in order. */
+#define SUM_LANES(i, n, term)                                                                                          \
+    ({                                                                                                                 \
+        double lane[LANES] = {0}, sum = 0;                                                                             \
+        int64_t i = 0;                                                                                                 \
+        while (i + LANES <= (n))                                                                                       \
+            for (int l = 0; l < LANES; l++, i++) lane[l] += (term);                                                    \
+        for (int l = 0; i < (n); l++, i++) lane[l] += (term);                                                          \
+        for (int l = 0; l < LANES; l++) sum += lane[l];                                                                \
+        sum;                                                                                                           \
+    })
 
-/* The same of floats, as they lie: a norm reads all gradients, and nearly always these. */
-static double sum_of_squares_fp32(const float *x, int64_t n) {
-    double lane[LANES] = {0}, sum = 0;
-    int64_t i = 0;
-    while (i + LANES <= n)
-        for (int l = 0; l < LANES; l++, i++) lane[l] += (double)x[i] * (double)x[i];
-    for (int l = 0; i < n; l++, i++) lane[l] += (double)x[i] * (double)x[i];
-    for (int l = 0; l < LANES; l++) sum += lane[l];
-    return sum;
-}
-
-/* 0 if all are finite, else 1: x - x is 0 for a finite x only, and NaN for the others. */
-static double has_non_finite(const double *x, int64_t n) {
-    double lane[LANES] = {0}, sum = 0;
-    int64_t i = 0;
-    while (i + LANES <= n)
-        for (int l = 0; l < LANES; l++, i++) lane[l] += x[i] - x[i];
-    for (int l = 0; i < n; l++, i++) lane[l] += x[i] - x[i];
-    for (int l = 0; l < LANES; l++) sum += lane[l];
-    return sum == 0 ? 0 : 1;
-}
-
+/* Floats are squared as they lie: a norm reads all gradients, and nearly always these. Of what is not finite the sum is
+ * 0 or 1: x - x is 0 for a finite x only, and NaN for the others. */
 static double reduce_block(enum reduction what, const void *x, enum dtype dtype, int64_t n) {
+    const float *narrow = x;
     double wide[BLOCK];
-    if (what == REDUCE_SQUARES && dtype == FP32) return sum_of_squares_fp32(x, n);
+    if (what == REDUCE_SQUARES && dtype == FP32) return SUM_LANES(i, n, (double)narrow[i] * (double)narrow[i]);
     dtype_convert(wide, FP64, x, dtype, n);
-    return what == REDUCE_SQUARES ? sum_of_squares(wide, n) : has_non_finite(wide, n);
+    if (what == REDUCE_SQUARES) return SUM_LANES(i, n, wide[i] * wide[i]);
+    return SUM_LANES(i, n, wide[i] - wide[i]) == 0 ? 0 : 1;
 }
 
 /* The sum over all blocks. */
