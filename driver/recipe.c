@@ -10,7 +10,6 @@
 #include "dp_variants/local/local.h"
 #include "dp_variants/main_rank/main_rank.h"
 #include "dp_variants/server/server.h"
-#include "driver/chart/pipeline_views.h"
 #include "driver/generate/generate.h"
 #include "driver/show/schedule.h"
 #include "driver/train/train_options.h"

@@ -45,5 +45,6 @@ struct pipeline_views {
     enum status (*of_rows)(const struct compare_row *, int n_rows, struct json_t *out);
     pipeline_draw *draw;                                     /* plan */
 };
+extern const struct pipeline_views pipeline_views;           /* gone with pp */
 /** NULL: there is no pipeline technique. */
 const struct pipeline_views *recipe_draws_pipeline(void);

@@ -26,11 +26,7 @@ static enum status compile_stage(const struct recipe *recipe, const struct plan 
 }
 
 static int64_t room_of(const struct cluster *c) { return c->memory_bytes - c->reserve_bytes; }
-static int64_t bytes_of(const struct run *r) {
-    int64_t sum = 0;
-    for (int role = 0; role < N_ROLES; role++) sum += r->memory.bytes[TIER_DEVICE][role];
-    return sum;
-}
+static int64_t bytes_of(const struct run *r) { return roles_total(r->memory.bytes[TIER_DEVICE]); }
 
 static bool alike(const struct run *a, const struct run *b) {
     return a->program.n_steps == b->program.n_steps && a->program.n_chunks == b->program.n_chunks &&

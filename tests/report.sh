@@ -135,20 +135,23 @@ if grep -q '"pipelines":\[\]' "$out/report/report.json" && grep -q '"pipelines":
     echo "ok report: no picture of an earlier comparison stays"
 else echo "not ok report: no picture of an earlier comparison stays"; fi
 
-# ---- show memory --svg ----
+# ---- show memory --out ----
 show() { "$B/trivium" show memory "$@" >"$out/stdout" 2>"$out/stderr"; }
 # shellcheck disable=SC2086
-if show $model --pp 2 --rank 1 --svg "$out/a.svg" && show $model --pp 2 --rank 1 --svg "$out/b.svg" && cmp -s "$out/a.svg" "$out/b.svg" &&
-    grep -q '>Memory over a step, rank 1 of 2: pp=2<' "$out/a.svg" && grep -q '>B3<' "$out/a.svg" && python3 -c 'import sys, xml.etree.ElementTree as E; E.parse(sys.argv[1])' "$out/a.svg"; then
-    echo "ok report: show memory --svg draws a rank's step, the same every time"
-else echo "not ok report: show memory --svg draws a rank's step, the same every time"; fi
-if show --params 7.5e9 --dp 64 --precision bf16 --svg "$out/a.svg" && [ "$(grep -oE '>(120|31.4|16.6|1.88)</text>' "$out/a.svg" | sort -u | wc -l)" = 4 ]; then
-    echo "ok report: show memory --params --svg draws the four stages of the ZeRO paper"
-else echo "not ok report: show memory --params --svg draws the four stages of the ZeRO paper"; fi
+if show $model --pp 2 --rank 1 --out "$out/a" && show $model --pp 2 --rank 1 --out "$out/b" && cmp -s "$out/a/memory.html" "$out/b/memory.html" &&
+    grep -q '"strategy":"pp=2","rank":1,"ranks":2' "$out/a/memory.json" && grep -q '"B3"' "$out/a/memory.json" &&
+    show $model --pp 2 --rank 1 --json && python3 - "$out/stdout" "$out/a/memory.json" <<'P'; then
+import json, sys
+shown, page = (json.load(open(name)) for name in sys.argv[1:])
+assert shown["timeline"] == page["timeline"] and page["kind"] == "memory"
+assert shown["timeline"]["planned_bytes"] == shown["ranks"][1]["total"]
+P
+    echo "ok report: show memory writes a rank's step, the same every time"
+else echo "not ok report: show memory writes a rank's step, the same every time"; fi
 good=1
 for options in "--params 1e9" "--layers 2 --hidden 32 --heads 2"; do
     # shellcheck disable=SC2086
-    show $options --svg "$out/no/such/folder.svg"
-    [ $? = 1 ] && grep -q '^E_IO .*no/such/folder.svg' "$out/stderr" || good=0
+    show $options --out /dev/null/folder
+    [ $? = 1 ] && grep -q '^E_IO .*/dev/null/folder' "$out/stderr" || good=0
 done
-if [ $good = 1 ]; then echo "ok report: a picture that cannot be written is an error"; else echo "not ok report: a picture that cannot be written is an error"; fi
+if [ $good = 1 ]; then echo "ok report: a page that cannot be written is an error"; else echo "not ok report: a page that cannot be written is an error"; fi

@@ -1,6 +1,5 @@
 #include "driver/chart/markup.h"
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,16 +55,15 @@ char *markup_plain(const char *text) {
     return plain;
 }
 
-void markup_text(FILE *f, const char *text) { write_characters(f, text, INT_MAX); }
-
-int markup_length(const char *text) {
+/* A byte that is not UTF-8 counts as one. */
+static int length_of(const char *text) {
     int length = 0;
     for (int n; *text; text += n, length++) next_character(text, &n);
     return length;
 }
 
 void markup_short(FILE *f, const char *text, int n_chars) {
-    bool cut = markup_length(text) > n_chars;
+    bool cut = length_of(text) > n_chars;
     write_characters(f, text, cut ? n_chars - 3 : n_chars);
     if (cut) fputs("...", f);
 }

@@ -1,10 +1,9 @@
 /* What train and compare say of pipelines. It goes with pp, and so do driver/chart/schedule_*, driver/show/schedule*,
  * driver/plan/plan_pipeline.* and driver/compare/compare_pipeline.*. */
-#include "driver/chart/pipeline_views.h"
-
 #include "driver/chart/schedule_chart.h"
 #include "driver/compare/compare_pipeline.h"
 #include "driver/plan/plan_pipeline.h"
+#include "driver/recipe.h"
 #include "lib/trace/trace.h"
 #include "pp/pp.h"
 #include <inttypes.h>

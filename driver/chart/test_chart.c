@@ -1,72 +1,12 @@
 /* ranks: 1  device: cpu */
-/* Axes, numbers and escaping; and that a picture has what it was given. */
+/* Escaping, and the schedules in letters. */
 #define _GNU_SOURCE /* open_memstream */
 #include "tests/test.h"
 
-#include "driver/chart/chart.h"
 #include "driver/chart/markup.h"
-#include "driver/chart/memory_chart.h"
 #include "driver/chart/schedule_chart.h"
-#include <float.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- axes ---- */
-static void check_scale(double most, double end, double step) {
-    struct chart_scale s = chart_scale_of(most);
-    assert_close(s.end, end, 1e-12 * end);
-    assert_close(s.step, step, 1e-12 * step);
-    assert_close(s.n_steps * s.step, s.end, 1e-12 * end);
-}
-
-TEST(test_chart_scale_has_round_steps) {
-    check_scale(1, 1, 0.2);
-    check_scale(17.4, 20, 5);
-    check_scale(8, 8, 1);
-    check_scale(8.1, 10, 2);
-    check_scale(40, 40, 5);
-    check_scale(3e-7, 3e-7, 5e-8);
-    check_scale(1e12, 1e12, 2e11);
-}
-
-TEST(test_chart_scale_holds_the_largest_in_few_steps) {
-    for (double most = 1e-9; most < 1e15; most *= 1.37) {
-        struct chart_scale s = chart_scale_of(most);
-        assert_true(s.end >= most * (1 - 1e-9) && s.end - s.step < most * (1 + 1e-9));
-        assert_true(s.n_steps >= 1 && s.n_steps <= CHART_MOST_TICKS);
-    }
-}
-
-TEST(test_chart_scale_of_nothing_is_still_an_axis) {
-    const double nothing[] = {0, -3, NAN, INFINITY, -INFINITY};
-    for (int i = 0; i < 5; i++) check_scale(nothing[i], 1, 0.2);
-    assert_true(isfinite(chart_scale_of(DBL_MIN / 4).end) && chart_scale_of(DBL_MIN / 4).end > 0);
-    struct chart_scale s = chart_scale_of(10);
-    assert_true(chart_scale_at(&s, NAN) == 0 && chart_scale_at(&s, -1) == 0 && chart_scale_at(&s, INFINITY) == 0);
-    assert_close(chart_scale_at(&s, 5), 0.5, 1e-12);
-}
-
-static void check_number(double value, const char *expected) {
-    char text[CHART_NUMBER_BYTES];
-    assert_string_equal(chart_number(value, text), expected);
-}
-
-TEST(test_chart_numbers_are_short_and_without_exponents) {
-    check_number(0, "0");
-    check_number(1234.4, "1234");
-    check_number(99.96, "100");
-    check_number(12.34, "12.3");
-    check_number(0.00123, "0.00123");
-    check_number(123456, "123456");
-    check_number(NAN, "not known");
-    check_number(INFINITY, "not known");
-}
-
-TEST(test_chart_colours_differ) {
-    for (int i = 0; i < N_CHART_COLOURS; i++)
-        for (int j = 0; j < i; j++) assert_string_not_equal(chart_colour(i), chart_colour(j));
-}
 
 /* ---- text ---- */
 static char *written(void (*write)(FILE *, const void *), const void *self) {
@@ -78,7 +18,7 @@ static char *written(void (*write)(FILE *, const void *), const void *self) {
     return text;
 }
 
-static void write_text(FILE *f, const void *text) { markup_text(f, text); }
+static void write_text(FILE *f, const void *text) { markup_short(f, text, 1000); }
 static void write_eight(FILE *f, const void *text) { markup_short(f, text, 8); }
 
 static void check_written(void (*write)(FILE *, const void *), const char *text, const char *expected) {
@@ -105,70 +45,13 @@ TEST(test_markup_cuts_between_characters) {
     check_written(write_eight, "123456789", "12345...");
     check_written(write_eight, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4<\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4",
                   "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4&lt;...");
-    assert_int_equal(markup_length("\xc3\xa4\xff" "b"), 3);
+    check_written(write_eight, "\xc3\xa4\xff" "345678", "\xc3\xa4\xef\xbf\xbd" "345678");
 }
 
 TEST(test_markup_plain_is_utf8_without_entities) {
     char *x = markup_plain("<\xc3\xa4\xc3&\x01");
     assert_string_equal(x, "<\xc3\xa4\xef\xbf\xbd&\xef\xbf\xbd");
     free(x);
-}
-
-/* ---- pictures ---- */
-static void write_memory(FILE *f, const void *chart) { memory_chart_svg(chart, "memory <1>", f); }
-
-static int count(const char *text, const char *words) {
-    int n = 0;
-    for (const char *at = text; (at = strstr(at, words)); at++) n++;
-    return n;
-}
-
-TEST(test_chart_areas_stand_on_each_other) {
-    enum { MIB = 1 << 20 };
-    int row[] = {0, 1, 3};
-    int64_t alive[][N_ROLES] = {{[ROLE_PARAM] = MIB, [ROLE_GRAD] = MIB}, {[ROLE_PARAM] = 2 * MIB},
-                                {[ROLE_PARAM] = 3 * MIB, [ROLE_GRAD] = MIB}};
-    struct memory_mark marks[] = {{0, "F0"}, {3, "B0"}};
-    char *text = written(write_memory, &(struct memory_chart){.n_rows = 4, .n_points = 3, .n_marks = 2, .row = row,
-                                                              .alive = alive, .marks = marks, .planned = 9 * MIB / 2});
-    /* the axis goes to 5; the plot is 250 high under a top of 38 + 22 + 18: 1 lies at 278, 2 at 228, 3 at 178, 4 at
-     * 128 */
-    assert_non_null(strstr(text, "d=\"M 74.0 278.0 266.5 278.0 266.5 228.0 651.5 228.0 651.5 178.0 844.0 178.0"));
-    assert_non_null(
-        strstr(text,
-               "d=\"M 74.0 228.0 266.5 228.0 266.5 228.0 651.5 228.0 651.5 128.0 844.0 128.0 844.0 178.0 651.5 178.0"));
-    assert_int_equal(count(text, ">F0<") + count(text, ">B0<") + count(text, ">planned peaks of all roles"), 3);
-    assert_int_equal(count(text, ">memory &lt;1&gt;<"), 2);
-    assert_int_equal(count(text, "nan"), 0);
-    free(text);
-}
-
-TEST(test_chart_of_no_rows_is_a_picture) {
-    char *text = written(write_memory, &(struct memory_chart){.n_rows = 0});
-    assert_int_equal(count(text, "</svg>"), 1);
-    assert_int_equal(count(text, "nan") + count(text, "inf"), 0);
-    free(text);
-}
-
-/* 770 pixels, a line each three: a picture of many marks is no larger than one of some. */
-TEST(test_chart_areas_leave_out_marks_that_stand_too_close) {
-    enum { MANY = 100000 };
-    int row[] = {0};
-    int64_t alive[][N_ROLES] = {{[ROLE_PARAM] = 1 << 20, [ROLE_GRAD] = 1 << 20}};
-    struct memory_mark *marks = calloc(MANY, sizeof *marks);
-    assert_non_null(marks);
-    for (int i = 0; i < MANY; i++) marks[i] = (struct memory_mark){i, "F"};
-    struct memory_chart c = {.n_rows = MANY, .n_points = 1, .n_marks = MANY, .row = row, .alive = alive,
-                             .marks = marks};
-    char *text = written(write_memory, &c);
-    assert_in_range(count(text, "#00000040"), 250, 257);
-    free(text);
-    c.n_rows = c.n_marks = 20;
-    text = written(write_memory, &c);
-    assert_int_equal(count(text, "#00000040"), 20);
-    assert_int_equal(count(text, ">F<"), 20);
-    free(text);
-    free(marks);
 }
 
 /* ---- schedules: the pictures that open their files are what their tables are ---- */
@@ -221,11 +104,5 @@ TEST(test_every_schedule_opens_with_its_table) {
     }
 }
 
-TESTS(unit_test(test_every_schedule_opens_with_its_table), unit_test(test_chart_scale_has_round_steps),
-      unit_test(test_chart_scale_holds_the_largest_in_few_steps),
-      unit_test(test_chart_scale_of_nothing_is_still_an_axis),
-      unit_test(test_chart_numbers_are_short_and_without_exponents), unit_test(test_chart_colours_differ),
-      unit_test(test_markup_escapes_and_replaces), unit_test(test_markup_cuts_between_characters),
-      unit_test(test_markup_plain_is_utf8_without_entities), unit_test(test_chart_areas_stand_on_each_other),
-      unit_test(test_chart_of_no_rows_is_a_picture),
-      unit_test(test_chart_areas_leave_out_marks_that_stand_too_close))
+TESTS(unit_test(test_every_schedule_opens_with_its_table), unit_test(test_markup_escapes_and_replaces),
+      unit_test(test_markup_cuts_between_characters), unit_test(test_markup_plain_is_utf8_without_entities))

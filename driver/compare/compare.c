@@ -15,6 +15,7 @@
  * ranks sleep. Unfair: ranks that outnumber cores take turns, so their times do not predict a cluster's. */
 #include "driver/compare/compare.h"
 
+#include "driver/chart/memory_chart.h"
 #include "driver/command.h"
 #include "driver/compare/compare_forecast.h"
 #include "driver/compare/compare_measure.h"
@@ -229,12 +230,11 @@ static void tell_row(const struct comparison *c, int i, const struct compare_row
 static void take_timeline(const struct plan *p, struct compare_row *row) {
     struct run r = {0};
     enum status status = run_compile(&r, &train_recipe, p, compare_fullest(row), NULL, NULL);
-    if (status == OK) status = memory_chart_make(&r, &row->timeline);
+    if (status == OK) status = memory_chart_json(&r, report_text(compare_row_name(row)), &row->timeline);
     run_destroy(&r);
     if (status == OK) return;
     log_warn("%s: its memory over a step is not drawn: %s", compare_row_name(row), status_message());
     status_clear();
-    memory_chart_fini(&row->timeline);
 }
 
 /* Has none of the first n strategies run? */

@@ -102,16 +102,6 @@ static enum status add_results(json_t *page, const struct compare_row *rows, int
     return OK;
 }
 
-/* ---- memory over a step ---- */
-static json_t *timeline_json(const struct compare_row *row) {
-    const struct memory_chart *t = &row->timeline;
-    json_t *o = memory_chart_json(t);
-    json_object_set_new(o, "strategy", report_text(compare_row_name(row)));
-    json_object_set_new(o, "rank", json_integer(compare_fullest(row)));
-    json_object_set_new(o, "ranks", json_integer(row->n_ranks));
-    return o;
-}
-
 /* ---- the page ---- */
 enum status compare_page_json(const struct compare_about *about, const struct compare_row *rows, int n_rows,
                               json_t **out) {
@@ -120,7 +110,7 @@ enum status compare_page_json(const struct compare_about *about, const struct co
                      compare_json(rows, n_rows), "timelines", timelines, "pipelines", pipelines);
     if (!*out) return FAIL(E_MEMORY, "no memory for the report");
     for (int i = 0; i < n_rows; i++)
-        if (rows[i].timeline.n_points) json_array_append_new(timelines, timeline_json(&rows[i]));
+        if (rows[i].timeline) json_array_append(timelines, rows[i].timeline);
     if (recipe_draws_pipeline()) TRY(recipe_draws_pipeline()->of_rows(rows, n_rows, pipelines));
     return add_results(*out, rows, n_rows);
 }

@@ -7,13 +7,7 @@ void compare_row_fini(struct compare_row *row) {
     free(row->ranks);
     row->ranks = NULL;
     trace_data_fini(&row->trace);
-    memory_chart_fini(&row->timeline);
-}
-
-int64_t roles_total(const int64_t bytes[N_ROLES]) {
-    int64_t total = 0;
-    for (enum role role = 0; role < N_ROLES; role++) total += bytes[role];
-    return total;
+    json_decref(row->timeline);
 }
 
 int64_t compare_rank_predicted(const struct compare_rank *rank) {

@@ -4,8 +4,9 @@
  * over ranks, since every rank takes part in every step. All but memory is a mean over the timed steps. */
 #pragma once
 
-#include "driver/chart/memory_chart.h"
+#include "lib/run/run.h"
 #include "lib/trace/trace.h"
+#include <jansson.h>
 
 enum { COMPARE_REASON_BYTES = 1024 };
 
@@ -44,7 +45,7 @@ struct compare_row {
     double loss, distance;               /* of the last step; relative to the first row that ran, NaN without one */
     struct compare_rank *ranks;          /* [n_ranks], owned */
     struct trace_data trace;             /* rank 0, CPU, pipelines: timed steps of all ranks; else empty. Owned */
-    struct memory_chart timeline;        /* rank 0: of the fullest rank. Owned */
+    json_t *timeline;                    /* rank 0: of the fullest rank (memory_chart.h); NULL: none. Owned */
 };
 /** Free what the row owns. */
 void compare_row_fini(struct compare_row *);
@@ -74,7 +75,5 @@ double compare_row_spread(const struct compare_row *);
 /** The rank whose planned total is largest, the first of several. Of a row that ran. */
 int compare_fullest(const struct compare_row *);
 
-/** The sum of bytes over all roles. */
-int64_t roles_total(const int64_t bytes[N_ROLES]);
 /** Planned bytes of a rank in memory: the device's and the host's. */
 int64_t compare_rank_predicted(const struct compare_rank *);

@@ -254,6 +254,34 @@ def check_check(page):
     report("pages_of_check", failures)
 
 
+def check_show(page):
+    data, failures = read("shown/memory")["timeline"], check_any(page, "shown/memory", 1)
+    piles = page.run("return document.querySelectorAll('#timeline ~ figure .pile path').length")
+    if piles != sum(any(alive) for alive in data["alive_bytes"].values()):
+        failures.append(f"areas of roles: {piles}")
+    if texts(page, "timeline", "words-text")[0] != data["marks"][0][1]:
+        failures.append(f"marks: {texts(page, 'timeline', 'words-text')}")
+    report("pages_of_show_memory", failures)
+    failures = check_any(page, "states/memory", 1)
+    if texts(page, "states", "totals-text") != ["120", "31.4", "16.6", "1.88"]:
+        failures.append(f"the ZeRO paper's stages: {texts(page, 'states', 'totals-text')}")
+    if count(page, "states", "box") != [12]:
+        failures.append(f"boxes: {count(page, 'states', 'box')}, not a param, grad and optim of each stage")
+    report("pages_of_show_params", failures)
+    data, failures = read("shown/comm"), check_any(page, "shown/comm", 1)
+    kinds = [e[0] for e in data["events"]]
+    lines = page.run("return document.querySelectorAll('#hops ~ figure .message line').length")
+    if lines != kinds.count("send"):
+        failures.append(f"messages: {lines}, not {kinds.count('send')}")
+    boxes = sum(e[0] != "receive" and e[4] > e[3] for e in data["events"])
+    if count(page, "hops", "box") != [boxes]:
+        failures.append(f"boxes: {count(page, 'hops', 'box')}, not {boxes}")
+    names = ["sends within its node", "sends to another node", "adds"]
+    if texts(page, "hops", "role-legend-label") != names:
+        failures.append(f"legend: {texts(page, 'hops', 'role-legend-label')}")
+    report("pages_of_show_comm", failures)
+
+
 def check_parts(page):
     """Pictures of made-up numbers: axes, hostile names, zeros, what is not a number; [figure, what of it, wanted]."""
     page.open(f"{folder}/report.html")
@@ -324,6 +352,7 @@ def main():
         check_budget(page)
         check_walls(page)
         check_check(page)
+        check_show(page)
         check_parts(page)
         check_plain(page)
 

@@ -110,6 +110,14 @@ enum status report_write(const char *dir, const char *name, json_t *json, size_t
     return status;
 }
 
+enum status report_page(const char *dir, const char *name, json_t *json, bool quiet) {
+    enum status status = report_prepare(dir);
+    if (status == OK) status = report_write(dir, name, json, JSON_COMPACT);
+    else json_decref(json);
+    if (status == OK && !quiet) report_pictures(dir, name);
+    return status;
+}
+
 bool report_has_pictures(void) { return !strstr(report_template, NO_VEGA); }
 
 void report_pictures(const char *dir, const char *name) {

@@ -27,6 +27,10 @@ enum status report_replace(const char *dir, const char *name, report_writer *wri
  *  @errors E_MEMORY, E_IO  @collective{none} */
 enum status report_write(const char *dir, const char *name, json_t *json, size_t flags);
 
+/** Make the directory, and write there; print where the pictures are unless `quiet`.
+ *  @param json as in report_write  @errors as report_prepare and report_write  @collective{none} */
+enum status report_page(const char *dir, const char *name, json_t *json, bool quiet);
+
 /** Was Vega there when this program was built? */
 bool report_has_pictures(void);
 /** Print "pictures: DIR/NAME.html"; or, without Vega, that the page has none, and the command that installs Vega. */

@@ -24,12 +24,13 @@ struct request {
     int json, rows, decode, op, crossings;
     double params, mib;
     int64_t ranks;
-    char svg[OPTION_TEXT_MAX];
+    char out[OPTION_TEXT_MAX];
 };
 
 static const struct option OPTIONS[] = {
     {"rank", OPTION_INT, "0", 0, 1e9, NULL, "",
-     "program, types, memory and comm: whose program, types or messages to show, or whose memory to draw", "show",
+     "program, types, memory and comm: whose program, types or messages to show, or whose memory to draw; with json, "
+     "whose memory over a step to list", "show",
      offsetof(struct request, rank)},
     {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show",
      offsetof(struct request, rows)},
@@ -52,10 +53,10 @@ static const struct option OPTIONS[] = {
     {"crossings", OPTION_BOOL, "off", 0, 0, NULL, "",
      "comm: with mib, the bandwidths between nodes at which each algorithm and codec beats a ring", "show",
      offsetof(struct request, crossings)},
-    {"svg", OPTION_TEXT, "", 0, 0, NULL, "",
-     "memory, comm: also draw it into this file: the bytes of a rank over one step, by role; with params, those of the "
-     "four ZeRO stages; with mib, each rank's messages over time",
-     "show", offsetof(struct request, svg)},
+    {"out", OPTION_TEXT, "", 0, 0, NULL, "",
+     "memory, comm: also write a page into this directory: the bytes of a rank over one step, by role; with params, "
+     "those of the four ZeRO stages; with mib, each rank's messages over time",
+     "show", offsetof(struct request, out)},
 };
 
 /* ---- show program ---- */
@@ -190,7 +191,7 @@ static enum status refuse_what_it_does_not_read_here(const struct request *q, co
     struct plan plan = q->plan;
     TRY(plan_settle_comm(&plan));
     TRY(comm_rules_parse(comm_options(&plan)->algorithm, rule));
-    return show_refuse_unread(o, what, &(struct show_asked){q->svg[0], q->params > 0, q->mib > 0, q->crossings,
+    return show_refuse_unread(o, what, &(struct show_asked){q->out[0], q->json, q->params > 0, q->mib > 0, q->crossings,
                                                             rule[0].algorithm});
 }
 
@@ -216,13 +217,13 @@ static enum status show(void *request, struct options *o, int argc, char **argv)
         TRY(show_params_refuse_unread(o));
         TRY(optimizer_check_options(plan_optimizer(&q->plan), o));
         TRY(show_params(&q->plan, q->params, q->json));
-        return q->svg[0] ? show_params_svg(&q->plan, q->params, q->svg) : OK;
+        return q->out[0] ? show_params_page(&q->plan, q->params, q->out, q->json) : OK;
     }
     if (!strcmp(what, "comm") && q->crossings && q->mib <= 0)
         return FAIL(E_USAGE, "--crossings compares all-reduces, and mib=0 has no size; give --mib 25, a bucket");
     if (!strcmp(what, "comm") && q->mib > 0) {
         const struct comm_question question = {(enum comm_op)q->op, q->mib * 1048576, (int)q->ranks,
-                                               (int)q->rank, q->svg, q->json};
+                                               (int)q->rank, q->out, q->json};
         return (q->crossings ? show_comm_crossings : show_comm_operation)(&q->plan, &question);
     }
     if (q->decode && q->plan.mesh.dp > 1)
@@ -237,8 +238,8 @@ static enum status show(void *request, struct options *o, int argc, char **argv)
     if (!strcmp(what, "program")) return show_program(q);
     if (!strcmp(what, "types")) return show_types(&q->plan, q->decode ? &generate_recipe : &train_recipe, (int)q->rank);
     if (!strcmp(what, "comm")) return show_comm_step(&q->plan, (int)q->rank, q->json);
-    TRY(show_memory(&q->plan, q->json));
-    if (q->svg[0]) TRY(show_memory_svg(&q->plan, (int)q->rank, q->svg, q->json));
+    TRY(show_memory(&q->plan, q->json, options_source(o, "rank") == FROM_DEFAULT ? -1 : (int)q->rank));
+    if (q->out[0]) TRY(show_memory_page(&q->plan, (int)q->rank, q->out, q->json));
     return show_memory_limit(&q->plan);
 }
 

@@ -1,9 +1,9 @@
 /* trivium show comm: tables of hops, counted and simulated (lib/comm/hops/hops.h, hop_simulate.h). Nothing runs. */
 #include "driver/show/show_comm.h"
 
-#include "driver/chart/hop_chart.h"
 #include "driver/command.h"
 #include "driver/recipe.h"
+#include "driver/report/report.h"
 #include "driver/setup.h"
 #include "lib/comm/hops/comm_rules.h"
 #include "lib/comm/hops/hop_simulate.h"
@@ -133,6 +133,26 @@ static void print_row(void *self, int rank, const struct hop_row *hop, double fr
     printf("  %s[%" PRId64 ", %" PRId64 ")\n", spaces[hop->space], hop->first, hop->first + hop->count);
 }
 
+static void add_event(void *self, int rank, const struct hop_row *hop, double from_s, double to_s) {
+    static const char *const kinds[] = {"send", "receive", "add"};
+    if (hop->kind == HOP_COPY) return;
+    json_array_append_new(self, json_pack("[s, i, i, f, f]", kinds[hop->kind], rank, hop->peer, 1e3 * from_s,
+                                          1e3 * to_s));
+}
+
+static enum status write_page(const struct network *net, const struct comm_question *q,
+                              const struct comm_algorithm *algorithm) {
+    json_t *events = json_array(), *nodes = json_array();
+    double seconds;
+    enum status status = hop_simulate(algorithm, &net->shape, ELEMENT, &net->links, add_event, events, &seconds);
+    for (int r = 0; r < net->shape.n; r++) json_array_append_new(nodes, json_integer(hop_node(&net->shape, r)));
+    json_t *page = json_pack("{s:s, s:s, s:s, s:f, s:o, s:o}", "kind", "comm", "op", comm_op_name(net->shape.op),
+                             "algorithm", algorithm->name, "ms", 1e3 * seconds, "nodes", nodes, "events", events);
+    if (status == OK) return report_page(q->out, "comm", page, false);
+    json_decref(page);
+    return status;
+}
+
 static enum status show_rows(const struct plan *plan, const struct network *net, const struct comm_question *q,
                              const struct comm_algorithm *algorithm, const char *source) {
     int rank = q->rank;
@@ -148,10 +168,7 @@ static enum status show_rows(const struct plan *plan, const struct network *net,
            algorithm->name, algorithm->what, algorithm->messages, algorithm->bytes, algorithm->seconds, rank);
     TRY(hop_simulate(algorithm, &net->shape, ELEMENT, &net->links, print_row, &rank, &seconds));
     printf("all ranks are done after %.4f ms\n", 1e3 * seconds);
-    if (!q->svg[0]) return OK;
-    TRY(hop_chart(algorithm, &net->shape, ELEMENT, &net->links, q->svg));
-    printf("drawn in %s\n", q->svg);
-    return OK;
+    return q->out[0] ? write_page(net, q, algorithm) : OK;
 }
 
 enum status show_comm_operation(const struct plan *plan, const struct comm_question *q) {

@@ -5,7 +5,7 @@
 #include "lib/run/plan.h"
 
 /* One operation, without a model: `bytes` (of the whole) among n_ranks. */
-struct comm_question { enum comm_op op; double bytes; int n_ranks, rank; const char *svg; bool json; };
+struct comm_question { enum comm_op op; double bytes; int n_ranks, rank; const char *out; bool json; };
 
 /* An operation's shape, nodes and links. node: owned. */
 struct network { struct hop_shape shape; struct hop_links links; int *node; int n_nodes; };
@@ -24,8 +24,8 @@ void network_print(const struct plan *, const struct network *, double bytes, co
 enum status show_comm_crossings(const struct plan *, const struct comm_question *);
 
 /** Print the messages, bytes and seconds of every algorithm of the operation; or, if the plan names one
- *  (comm_algorithm), its rows on a rank, and draw it into svg ("": not). Nodes and links are the plan's, else its
- *  cluster's. @errors E_CONFIG; E_MEMORY; E_IO  @collective{none} */
+ *  (comm_algorithm), its rows on a rank, and write a page that draws it into the folder out ("": not). Nodes and links
+ *  are the plan's, else its cluster's. @errors E_CONFIG; E_MEMORY; E_IO  @collective{none} */
 enum status show_comm_operation(const struct plan *, const struct comm_question *);
 
 /** Print what a rank of a settled plan exchanges in a step, axis by axis: by which algorithm, in how many messages, and

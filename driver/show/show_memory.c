@@ -4,6 +4,7 @@
 #include "driver/chart/memory_chart.h"
 #include "driver/command.h"
 #include "driver/recipe.h"
+#include "driver/report/report.h"
 #include "lib/cost/activations.h"
 #include "lib/run/sent.h"
 #include <inttypes.h>
@@ -181,8 +182,19 @@ static bool is_shown(const struct plan *plan, int rank) {
     return plan_ranks(plan) <= 64 || mesh_colour(AXIS_PP, &place) == 0;
 }
 
-enum status show_memory(const struct plan *plan, bool json) {
-    json_t *ranks = json_array();
+static enum status timeline_of(const struct plan *plan, int rank, json_t **out) {
+    struct run r;
+    char mesh[128];
+    enum status status = run_compile(&r, &train_recipe, plan, rank, NULL, NULL);
+    json_t *name = json_string(mesh_sizes_text(&plan->mesh, mesh, sizeof mesh));
+    if (status == OK) status = memory_chart_json(&r, name, out);
+    else json_decref(name);
+    run_destroy(&r);
+    return status;
+}
+
+enum status show_memory(const struct plan *plan, bool json, int timeline_rank) {
+    json_t *ranks = json_array(), *timeline = NULL;
     struct saved saved = {0};
     struct memory_line largest = {0}, most_disk = {0};
     enum status status = OK;
@@ -216,31 +228,17 @@ enum status show_memory(const struct plan *plan, bool json) {
                             "n_ranks", plan_ranks(plan), "microbatches", plan->n_microbatches, "ranks", ranks,
                             "activations", saved_json(&saved), "collectives", (json_int_t)collectives);
     saved_fini(&saved);
+    if (status == OK && timeline_rank >= 0) status = timeline_of(plan, timeline_rank, &timeline);
+    if (timeline) json_object_set_new(all, "timeline", timeline);
     if (status == OK && json) return command_print(all, JSON_INDENT(2));
     json_decref(all);
     return status;
 }
 
-/* The file is only touched when there is something to draw. */
-enum status show_memory_svg(const struct plan *plan, int rank, const char *svg, bool json) {
-    struct memory_chart chart = {0};
-    struct run r;
-    char title[256], mesh[128];
-    FILE *f = NULL;
-    enum status status = run_compile(&r, &train_recipe, plan, rank, NULL, NULL);
-    if (status == OK) status = memory_chart_make(&r, &chart);
-    run_destroy(&r);
-    if (status == OK) status = chart_file_open(svg, &f);
-    if (f) {
-        snprintf(title, sizeof title, "Memory over a step, rank %d of %d: %s", rank, plan_ranks(plan),
-                 mesh_sizes_text(&plan->mesh, mesh, sizeof mesh));
-        memory_chart_svg(&chart, title, f);
-        status = chart_file_close(svg, f);
-    }
-    memory_chart_fini(&chart);
-    if (status == OK && !json)
-        printf("\nthe memory of rank %d over a step is drawn in %s\n", rank, svg);
-    return status;
+enum status show_memory_page(const struct plan *plan, int rank, const char *dir, bool json) {
+    json_t *timeline;
+    TRY(timeline_of(plan, rank, &timeline));
+    return report_page(dir, "memory", json_pack("{s:s, s:o}", "kind", "memory", "timeline", timeline), json);
 }
 
 enum status show_memory_limit(const struct plan *plan) {

@@ -9,12 +9,12 @@ struct need { const char *what, *option; bool met; const char *remedy; };
 enum status show_refuse_unread(const struct options *o, const char *what, const struct show_asked *x) {
     const bool rows = x->mib && x->algorithm && !x->crossings;
     const struct need needs[] = {
-        {"memory", "rank", x->svg && !x->params, "give --svg memory.svg without --params"},
+        {"memory", "rank", (x->out || x->json) && !x->params, "give --json or --out report without --params"},
         {"memory", "decode", !x->params, "leave --params out"},
         {"comm", "rank", !x->mib || rows, "give --comm-algorithm ring without --crossings"},
         {"comm", "op", x->mib && !x->crossings, "give --mib 25 without --crossings"},
         {"comm", "ranks", x->mib, "give --mib 25"},
-        {"comm", "svg", rows, "give --mib 25 --comm-algorithm ring without --crossings"},
+        {"comm", "out", rows, "give --mib 25 --comm-algorithm ring without --crossings"},
         {"comm", "json", !rows, "leave --comm-algorithm out"},
     };
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
@@ -28,7 +28,7 @@ enum status show_refuse_unread(const struct options *o, const char *what, const 
 
 /* Those that the formulas read, and those that show_params refuses itself, with a better reason. */
 static bool params_read(const char *name) {
-    static const char *const names[] = {"params", "json", "svg", "dp", "cp", "tp", "pp", "ep", "zero", "shard",
+    static const char *const names[] = {"params", "json", "out", "dp", "cp", "tp", "pp", "ep", "zero", "shard",
                                         "zero-secondary", "ranks-per-node", "offload", "precision", "grad-fp32",
                                         "local-steps", "device", "log", "optimizer", "momentum"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

@@ -68,33 +68,26 @@ TEST(test_show_params_says_it_in_words) {
     assert_true(right);
 }
 
-/* ---- as a picture ---- */
-static int count(const char *text, const char *words) {
-    int n = 0;
-    for (const char *at = text; (at = strstr(at, words)); at++) n++;
-    return n;
+/* ---- as a page ---- */
+static double gigabytes(json_t *stage) {
+    return (json_number_value(json_object_get(stage, "param")) + json_number_value(json_object_get(stage, "grad")) +
+            json_number_value(json_object_get(stage, "optim"))) / 1e9;
 }
 
-/* A box a part, behind all, and in the legend; each stage's total after its bar; and on the axis its own numbers. */
-TEST(test_show_params_draws_every_stage) {
-    static char text[1 << 14];
+TEST(test_show_params_writes_every_stage) {
+    static const double paper[] = {120, 31.4, 16.6, 1.88};
     char options[400];
+    json_error_t error;
     int code;
-    snprintf(options, sizeof options, "--params 7.5e9 --dp 64 --precision bf16 --svg %.300s",
-             test_path("states.svg"));
+    snprintf(options, sizeof options, "--params 7.5e9 --dp 64 --precision bf16 --out %.300s", test_path("states"));
     free(show(options, &code));
     assert_int_equal(code, 0);
-    FILE *f = fopen(test_path("states.svg"), "r");
-    assert_non_null(f);
-    text[fread(text, 1, sizeof text - 1, f)] = 0;
-    fclose(f);
-    assert_int_equal(count(text, "<svg ") + count(text, "</svg>"), 2);
-    assert_int_equal(count(text, "<rect"), 1 + 3 + 4 * 3);
-    assert_int_equal(count(text, "<text"), count(text, "</text>"));
-    assert_int_equal(count(text, ">31.4<") + count(text, ">16.6<") + count(text, ">1.88<"), 3);
-    assert_int_equal(count(text, ">120<"), 2);
-    assert_int_equal(count(text, "<title>param: 15 GB (1e9 bytes)</title>"), 3);
-    assert_int_equal(count(text, "nan") + count(text, "inf") + count(text, "=\"-"), 0);
+    json_t *page = json_load_file(test_path("states/memory.json"), 0, &error);
+    assert_non_null(page);
+    assert_int_equal(json_array_size(json_object_get(page, "stages")), 4);
+    for (size_t zero = 0; zero < 4; zero++)
+        assert_close(gigabytes(json_array_get(json_object_get(page, "stages"), zero)), paper[zero], 0.05);
+    json_decref(page);
 }
 
 /* ---- the paper's table: every cell, to one unit of its last printed digit ---- */
@@ -150,7 +143,7 @@ TEST(test_show_refuses_options_that_it_would_not_read) {
     check_line("program", "--mib 4", "E_USAGE", "--mib", "is for show comm");
     check_line("mesh", "--rows", "E_USAGE", "--rows", "is for show program");
     check_line("mesh", "--decode", "E_USAGE", "--decode", "is for show program, types and memory");
-    check_line("mesh", "--svg x.svg", "E_USAGE", "--svg", "is for show memory");
+    check_line("mesh", "--out x", "E_USAGE", "--out", "is for show memory");
     check_line("options", "--params 1e9", "E_USAGE", "--params", "is for show memory");
     check_line("program", "--json", "E_USAGE", "--json", "show memory, mesh, comm and options");
 }
@@ -162,7 +155,7 @@ TEST(test_show_params_refuses_what_the_formulas_do_not_know) {
 
 TESTS(unit_test(test_show_params_counts_states_by_stage_and_precision),
       unit_test(test_show_params_repeats_what_it_was_asked), unit_test(test_show_params_says_it_in_words),
-      unit_test(test_show_params_draws_every_stage),
+      unit_test(test_show_params_writes_every_stage),
       unit_test(test_show_params_reproduces_the_papers_table),
       unit_test(test_show_refuses_options_that_it_would_not_read),
       unit_test(test_show_params_refuses_what_the_formulas_do_not_know))

@@ -44,9 +44,7 @@ static enum status find_peak(struct training *t, int threads) {
 }
 
 static enum status find_memory(struct training *t) {
-    int64_t bytes = 0;
-    for (enum role r = 0; r < N_ROLES; r++) bytes += t->run.memory.bytes[TIER_DEVICE][r];
-    double most = (double)bytes;
+    double most = (double)roles_total(t->run.memory.bytes[TIER_DEVICE]);
     TRY(comm_all_reduce(group_world(), &most, 1, FP64, COMM_MAX));
     t->mem_peak_bytes = (int64_t)most;
     return OK;
@@ -54,9 +52,7 @@ static enum status find_memory(struct training *t) {
 
 static const char *file_size(const struct run *r) {
     static char text[32];
-    double bytes = 0;
-    for (enum role role = 0; role < N_ROLES; role++) bytes += (double)r->memory.bytes[TIER_DISK][role];
-    snprintf(text, sizeof text, "%.1f MiB", bytes / (1 << 20));
+    snprintf(text, sizeof text, "%.1f MiB", (double)roles_total(r->memory.bytes[TIER_DISK]) / (1 << 20));
     return text;
 }
 

@@ -28,9 +28,8 @@ void train_summarise(const struct training *t) {
     if (!comm_is_rank_0() || log_get_level() < LOG_INFO || steps <= 0) return;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    double resident = (double)usage.ru_maxrss / 1024, planned = 0;
-    for (enum role r = 0; r < N_ROLES; r++)
-        planned += (double)(t->run.memory.bytes[TIER_DEVICE][r] + t->run.memory.bytes[TIER_HOST][r]) / (1 << 20);
+    int64_t bytes = roles_total(t->run.memory.bytes[TIER_DEVICE]) + roles_total(t->run.memory.bytes[TIER_HOST]);
+    double resident = (double)usage.ru_maxrss / 1024, planned = (double)bytes / (1 << 20);
     printf("done: %" PRId64 " steps in %.1f s, %.0f tok/s; rank 0 planned %.1f MiB, resident %.1f MiB, unaccounted "
                             "%.1f MiB (code, libraries, MPI)\n",
            steps, t->clock.spent_s, (double)steps * (double)p->global_batch * (double)p->seq / t->clock.spent_s,

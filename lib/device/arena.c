@@ -11,6 +11,12 @@ const char *role_name(enum role role) {
     return (unsigned)role < N_ROLES ? names[role] : "unknown";
 }
 
+int64_t roles_total(const int64_t bytes[N_ROLES]) {
+    int64_t total = 0;
+    for (enum role role = 0; role < N_ROLES; role++) total += bytes[role];
+    return total;
+}
+
 /* What lies after base: the plan, rounded up to whole words, and the guard. */
 int64_t arena_held_bytes(int64_t bytes) { return arena_align(bytes) + GUARD_BYTES; }
 static int64_t held_bytes(const struct arena *a) { return arena_held_bytes(a->bytes); }

@@ -20,6 +20,8 @@ enum role {
     N_ROLES
 };
 const char *role_name(enum role); /* "param" "grad" "optim" "act" "comm" "work" "save" */
+/** The sum over all roles. @param bytes of each role  @return bytes  @collective{none} */
+int64_t roles_total(const int64_t bytes[N_ROLES]);
 
 /* Every offset is a multiple of this: a cache line and a vector register of a CPU; of a GPU two cache lines, what
  * cudaMalloc gives, and what cuBLASLt requires of its workspace. */

@@ -173,8 +173,7 @@ enum status run_idle(struct run *r, const struct plan *plan) {
 }
 
 enum status run_check_memory(const struct run *r) {
-    double mib = 0, limit = r->plan.memory_limit;
-    for (int role = 0; role < N_ROLES; role++) mib += (double)r->memory.bytes[TIER_DEVICE][role] / (1 << 20);
+    double mib = (double)roles_total(r->memory.bytes[TIER_DEVICE]) / (1 << 20), limit = r->plan.memory_limit;
     if (limit == 0 || mib <= limit) return OK;
     return FAIL(E_MEMORY, "rank %d would need %.2f MiB, and memory-limit is %g MiB; use more ranks, zero or recompute",
                 mesh_rank_of(&r->plan.place), mib, limit);

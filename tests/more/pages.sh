@@ -33,5 +33,8 @@ tiny=(--layers 2 --hidden 32 --heads 2 --seq 16 --global-batch 4 --steps 2)
 "$B/trivium" oracle record --out "$work/one" "${tiny[@]}" >/dev/null 2>&1
 "$B/trivium" launch -n 2 oracle record --out "$work/two" "${tiny[@]}" --dp 2 --lr 1e-2 --precision fp32 >/dev/null 2>&1
 made check oracle check "$work/two" "$work/one" --out "$work"
+made shown/memory show memory "${model[@]:0:12}" --pp 2 --rank 1 --out "$work/shown"
+made states/memory show memory --params 7.5e9 --dp 64 --precision bf16 --out "$work/states"
+made shown/comm show comm --mib 1 --ranks 8 --ranks-per-node 4 --comm-algorithm hierarchical --out "$work/shown"
 driver/report/join "" >"$work/plain"
 python3 driver/report/check.py "$work" || echo "not ok pages_check: it did not reach its end"

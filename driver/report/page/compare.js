@@ -39,7 +39,6 @@ PAGES.compare = (d) => {
     return [{ values: [Math.max(0, step - sum(parts)), ...parts] }];
   };
   const sent = (of) => byAxis(of, 'bytes');
-  const highest = Math.max(...d.timelines.map((t) => t.planned_bytes)) / MIB;
   return {
     title: `A comparison of ${plural(d.about.strategies, 'strategy', 'strategies')}`,
     parts: () => [
@@ -118,36 +117,7 @@ PAGES.compare = (d) => {
           'scale, and traced ones another.',
         d.pipelines,
       ),
-      figure({
-        name: 'timeline',
-        heading: 'Memory over a step',
-        meaning: 'Bytes alive in each row of a step, on the rank whose planned total is largest; from the plan ' +
-          'alone. What is allocated is the dashed line: the peaks of the roles, which need not come at one ' +
-          'time, and what packing wastes.',
-        specs: d.timelines.map((t) =>
-          areas({
-            title: `${t.strategy}: rank ${t.rank} of ${t.ranks}`,
-            xName: 'rows of a step, in their order: F forward, B backward of a microbatch',
-            unit: 'MiB',
-            series: ROLES_PILED.map(role),
-            x: t.row,
-            values: ROLES_PILED.map((r) => t.alive_bytes[r].map((b) => b / MIB)),
-            end: t.rows,
-            marks: t.marks,
-            level: {
-              at: t.planned_bytes / MIB,
-              name: `planned peaks of all roles together: ${short(t.planned_bytes / MIB)} MiB`,
-            },
-            highest,
-          })
-        ),
-        alt: 'Bytes alive by role, piled up, from the first row of a step to the last',
-        heads: ['', 'row', ...ROLES_PILED],
-        rows: () =>
-          d.timelines.flatMap((t) =>
-            t.row.map((at, k) => [t.strategy, at, ...ROLES_PILED.map((r) => t.alive_bytes[r][k])])
-          ),
-      }),
+      timelineFigure(d.timelines, 'on the rank whose planned total is largest'),
       heading('options', 'What was run'),
       paragraph(
         'Every strategy trained the same steps on the same samples from the same seed, one after the ' +

@@ -12,7 +12,7 @@ function jobs() {
   const hasPipeline = Number(state.get('pp')) > 1;
   return [
     {name: 'options', args: ['show', 'options', ...words, '--json']},
-    {name: 'memory', args: ['show', 'memory', ...words, '--json', '--rank', rank, '--svg', 'memory.svg']},
+    {name: 'memory', args: ['show', 'memory', ...words, '--json', '--rank', rank]},
     {name: 'plan', args: ['plan', ...words, '--json', ...(hasPipeline ? ['--svg', 'pipeline.svg'] : [])]},
     {name: 'comm', args: ['show', 'comm', ...words, '--rank', rank]},
     ...(at('program').open ? [{name: 'program', args: ['show', 'program', ...words, '--rank', rank]}] : []),
@@ -24,7 +24,7 @@ const shown = {memory: null, plan: null};
 function take(result) {
   if (result.code !== 0) { refuse(result); return; }
   if (result.name === 'options') controls.show(JSON.parse(result.out));
-  if (result.name === 'memory') takeMemory(JSON.parse(result.out), result.written['memory.svg']);
+  if (result.name === 'memory') takeMemory(JSON.parse(result.out));
   if (result.name === 'plan') takePlan(JSON.parse(result.out).plan, result.written['pipeline.svg']);
   if (result.name === 'comm') at('comm').querySelector('pre').textContent = result.out;
   if (result.name === 'program') drawProgram(at('rewrites'), at('tables'), result.out);
@@ -39,7 +39,7 @@ function refuse(result) {
 
 const chosenRank = () => shown.memory.ranks.find(rank => rank.rank === (Number(state.get('rank')) || 0)) ?? shown.memory.ranks[0];
 
-function takeMemory(memory, picture) {
+function takeMemory(memory) {
   shown.memory = memory;
   at('results').classList.remove('empty');
   const rank = chosenRank();
@@ -50,7 +50,7 @@ function takeMemory(memory, picture) {
   drawWire(at('wire'), rank);
   drawSummary(at('summary'), memory, null);
   drawCommands(at('commands'), state.words(clusterFiles), memory.n_ranks, rank.rank);
-  at('over-step').innerHTML = picture ?? '';
+  drawOverStep(at('over-step'), memory.timeline);
 }
 function drawBars() {
   drawMemory(at('memory'), shown.memory, shown.plan?.room_bytes, chosenRank().rank, rank => change('rank', String(rank)));
