@@ -1,11 +1,11 @@
-/* Agreeing on a failure: ranks that would each fail, or not, leave together with one line.
+/* Agreeing on a failure: all ranks leave together, and one error message is printed.
  *
- * Each rank contributes one number, rank x codes + code if it failed and the largest number if not; the minimum is then
- * the lowest failing rank and its code at once. That rank speaks; the others forget their own lines, which say the same
- * or follow from it.
+ * Each rank contributes one number, rank x codes + code if it failed and the largest number if not; the minimum then
+ * has both the lowest failing rank and its code. That rank prints its message; the other ranks drop their own, which
+ * repeat it or follow from it.
  *
  * What breaks: after E_TIMEOUT the group has an operation in flight that its peers may never join, so no agreement over
- * it can be trusted: the rank speaks for itself, and its driver ends the job. */
+ * it is possible: the rank reports its own failure, and its driver ends the job. */
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 
@@ -13,7 +13,8 @@
 
 static const int n_codes = N_STATUS;
 
-/* The agreement itself failed. Its line is recorded; what this rank wanted to say before it is the likelier cause. */
+/* The agreement itself failed, and its message is recorded. This rank's earlier failure is the more likely cause, so it
+ * is printed, too. */
 static enum status without_agreement(enum status agreement, enum status mine, const char *my_line) {
     if (mine != OK) log_warn("before that: %s", my_line);
     return agreement;
@@ -23,7 +24,7 @@ struct first_failure { int rank; enum status code; }; /* code OK: no rank failed
 
 static enum status find_first(const struct group *group, enum status mine, struct first_failure *out) {
     char my_line[1024];
-    snprintf(my_line, sizeof my_line, "%s", status_text()); /* the exchange below may record a line of its own */
+    snprintf(my_line, sizeof my_line, "%s", status_text()); /* the exchange below may record another message */
     int32_t first = mine == OK ? INT32_MAX : group_rank(group) * n_codes + (int32_t)mine;
     enum status agreement = comm_all_reduce(group, &first, 1, INT32, COMM_MIN);
     if (agreement != OK) return without_agreement(agreement, mine, my_line);
@@ -32,7 +33,7 @@ static enum status find_first(const struct group *group, enum status mine, struc
     return OK;
 }
 
-/* speak: what the first that failed does with its line. */
+/* speak: how the lowest failed rank prints its message. */
 static enum status agree(const struct group *group, enum status mine, void (*speak)(void)) {
     struct first_failure first;
     if (mine == E_EPOCH) return mine;

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-/* A member that is called is AWAY, CALLED and THERE; one that calls is AWAY, and THERE. */
+/* A member that connects to us goes from AWAY to THERE; a member that we call goes from AWAY through CALLED to
+ * THERE. */
 struct member {
     enum { AWAY, CALLED, THERE } stage;
     struct sealed stream;           /* when it is there */
-    double until_s, again_s;        /* the end of its greeting; when it is called again */
+    double until_s, again_s;        /* until when its greeting may last; when to call it again */
     struct wire_call call;
 };
 
@@ -27,7 +28,7 @@ struct network {
 static const double again_after_s = 0.02;
 
 /* ---- being called ---- */
-/* A proven member takes its place, and gets a welcome; a second one for the same place is shown out. */
+/* A proven caller becomes a connected member, and gets a welcome. A second caller for the same member is rejected. */
 static void seat(struct network *n, struct wire_caller *c) {
     int r = membership_place(n->epoch, c->hello.from_slot);
     struct member *m = r >= 0 && n->far[r] && c->hello.from_slot < n->slot ? &n->member[r] : NULL;
@@ -49,7 +50,8 @@ static void call(struct network *n, int r) {
         m->stage = CALLED;
 }
 
-/* It may have closed on us because it is still in another epoch, or has too many callers, and so we try again. */
+/* If the member has closed the connection, because it is still in another epoch or has too many callers, call it
+ * again. */
 static void go_on_calling(struct network *n, struct member *m) {
     enum wire_answer answer = wire_call_step(&m->call, n->secret, n->encrypts, &m->stream);
     if (answer == WIRE_IN) {
@@ -91,7 +93,7 @@ bool own_network_step(struct network *n) {
     bool done = true;
     wire_door_hear(&n->door);
     for (struct wire_caller *c; (c = wire_door_proven(&n->door));) seat(n, c);
-    wire_door_take_calls(&n->door);          /* a caller shown out for them has had its time */
+    wire_door_take_calls(&n->door);          /* last: it may replace callers, which have been read above */
     for (int r = 0; r < n->epoch->n; r++)
         if (n->far[r]) done = step_member(n, r) && done;
     return done;

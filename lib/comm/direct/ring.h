@@ -1,10 +1,10 @@
 /* A stream of bytes from one process to another, in memory that both map.
  *
- * head counts the bytes that were put, tail those that were taken; byte i is at i modulo RING_BYTES. Only the writer
- * changes head, after writing the bytes; only the reader changes tail, after copying them: so neither needs a lock, and
- * each sees whole bytes (release and acquire). Both counters have a cache line of their own. A ring of zeros is empty.
- * The rings of old epochs are given back and become zeros, perhaps while a stopped process is between reading the two
- * counters: it then sees no room, and no bytes.
+ * head counts the bytes that were put, and tail the bytes that were taken; byte i is at i modulo RING_BYTES. Only the
+ * writer changes head, after writing the bytes. Only the reader changes tail, after copying them. So neither needs a
+ * lock, and each sees whole bytes (release and acquire). Both counters have a cache line of their own. A ring of zeros
+ * is empty. The memory of old epochs' rings is freed and reads as zeros, perhaps after a stopped process has read one
+ * of the two counters: it then sees no room, and no bytes.
  *
  * Source: Lamport 1977, "Proving the correctness of multiprocess programs" (one writer, one reader). */
 #pragma once
@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { RING_BYTES = 256 << 10 };   /* both halves of a copy stay in a core's L2; a power of two */
+enum { RING_BYTES = 256 << 10 };   /* a power of two; source and destination of a copy fit into a core's L2 */
 
 struct ring {
     atomic_uint_least64_t head;
@@ -24,7 +24,7 @@ struct ring {
     char data[RING_BYTES];
 };
 
-/** Put up to n bytes. @return how many there was room for. The writer's alone. @collective{none} */
+/** Put up to n bytes. @return how many fitted. Only the writer may call it. @collective{none} */
 static inline size_t ring_put(struct ring *r, const void *from, size_t n) {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
     size_t room = RING_BYTES - (size_t)(head - atomic_load_explicit(&r->tail, memory_order_acquire));
@@ -37,7 +37,7 @@ static inline size_t ring_put(struct ring *r, const void *from, size_t n) {
     return n;
 }
 
-/** Take up to n bytes. @return how many there were. The reader's alone. @collective{none} */
+/** Take up to n bytes. @return how many there were. Only the reader may call it. @collective{none} */
 static inline size_t ring_take(struct ring *r, void *to, size_t n) {
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
     size_t there = (size_t)(atomic_load_explicit(&r->head, memory_order_acquire) - tail);

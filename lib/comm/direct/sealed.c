@@ -16,7 +16,7 @@ enum status sealed_open(struct sealed *s, int fd, const struct greeting_keys *ke
     *s = (struct sealed){.fd = fd, .encrypts = encrypts, .key = *key, .in = malloc(IN_ROOM)};
     if (encrypts) s->cipher = malloc(SEALED_FRAME);
     if (!calls) memcpy(s->key.mine, key->theirs, GREETING_KEY), memcpy(s->key.theirs, key->mine, GREETING_KEY);
-    bool ready = sodium_init() >= 0;         /* the fastest code for this processor */
+    bool ready = sodium_init() >= 0;         /* selects the fastest code for this processor */
     if (ready && s->in && (s->cipher || !encrypts)) return OK;
     sealed_close(s);
     return FAIL(E_MEMORY, "no memory for a connection (%d bytes)", IN_ROOM + SEALED_FRAME);
@@ -36,7 +36,7 @@ const char *sealed_why(const struct sealed *s) {
     return s->error ? strerror(s->error) : "its connection has ended";
 }
 
-/* No two frames of a key have the same; the length is in it, and so in the tag. */
+/* Two frames under one key never have the same nonce. The length is part of it, so that the tag covers the length. */
 static void make_nonce(uint64_t number, uint32_t bytes, unsigned char nonce[NONCE]) {
     memcpy(nonce, &bytes, sizeof bytes);
     memcpy(nonce + sizeof bytes, &number, sizeof number);
@@ -51,7 +51,7 @@ static int64_t end(struct sealed *s, int error) {
 /* ---- out ---- */
 static void seal(struct sealed *s, const void *body, uint32_t n) {
     unsigned char nonce[NONCE];
-    const uint32_t text = s->encrypts ? n : 0;                       /* the rest of it is additional data */
+    const uint32_t text = s->encrypts ? n : 0;                     /* the other bytes of the body are additional data */
     make_nonce(s->n_out++, n, nonce);
     crypto_aead_chacha20poly1305_ietf_encrypt_detached(text ? s->cipher : nonce, s->tag, NULL, body, text, body,
                                                        n - text, NULL, nonce, s->key.mine);
@@ -59,7 +59,7 @@ static void seal(struct sealed *s, const void *body, uint32_t n) {
     s->moved = 0;
 }
 
-/* The parts of a frame that have not left. @return how many */
+/* The parts of a frame that are not sent yet. @return their number */
 static int find_rest(const struct iovec frame[3], size_t moved, struct iovec rest[3]) {
     int n = 0;
     for (int i = 0; i < 3; i++) {
@@ -92,13 +92,13 @@ int64_t sealed_put(void *sealed, const void *from, size_t n) {
 /* ---- in ---- */
 static bool is_right(const struct sealed *s, unsigned char *body, uint32_t n) {
     unsigned char nonce[NONCE];
-    const uint32_t text = s->encrypts ? n : 0;                       /* the rest of it is additional data */
+    const uint32_t text = s->encrypts ? n : 0;                     /* the other bytes of the body are additional data */
     make_nonce(s->n_in, n, nonce);
     return crypto_aead_chacha20poly1305_ietf_decrypt_detached(body, NULL, body, text, body + n, body, n - text, nonce,
                                                               s->key.theirs) == 0;
 }
 
-/* @return whether a whole frame was there; it is proven, or the stream has ended */
+/* @return was a whole frame received? If so, its tag is right, or the stream has ended as forged */
 static bool open_frame(struct sealed *s) {
     size_t there = s->in_bytes - s->in_at;
     uint32_t n;
@@ -112,7 +112,7 @@ static bool open_frame(struct sealed *s) {
     return true;
 }
 
-/* @return whether anything has come */
+/* @return has any byte come? */
 static bool read_more(struct sealed *s) {
     memmove(s->in, s->in + s->in_at, s->in_bytes -= s->in_at);       /* less than a frame */
     s->in_at = 0;
@@ -123,7 +123,7 @@ static bool read_more(struct sealed *s) {
     return k > 0;
 }
 
-/* A frame is proven when what came before it is taken: what was said before an end counts. */
+/* A frame is checked only after the frames before it are taken, so that data before an end is still delivered. */
 int64_t sealed_take(void *sealed, void *to, size_t n) {
     struct sealed *s = sealed;
     size_t moved = 0;

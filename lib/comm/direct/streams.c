@@ -1,13 +1,13 @@
 /* The streams of an epoch, from each rank to each other rank.
  *
  *   same host       a ring for each ordered pair, in the memory that all processes of the host map (ring.h). Each byte
- *                   is copied twice, into it and out of it; a large message once, by the receiver, from the sender's
- *                   own memory (lent.h)
+ *                   is copied twice, into it and out of it. The receiver of a large message copies it once, from the
+ *                   sender's own memory (lent.h)
  *   another host    a TCP connection, after a proof of the job's secret (network.h)
  *
- * Both do the same for messages.h: put and take as many bytes as possible, and never wait.
+ * Both offer the same to messages.h: put and take as many bytes as possible, and never block.
  *
- *   ring of (q, p), q's bytes to p:   rings[q n + p]       so a ring's index names its two ranks
+ *   ring of (q, p), q's bytes to p:   rings[q n + p]       so q and p follow from the index of a ring
  *
  * What breaks: using bytes read from another rank's memory as a message before checking the epoch (fetch). */
 #include "lib/comm/direct/streams.h"
@@ -20,18 +20,18 @@
 
 static const struct own_self *self;
 static struct ring *rings;                   /* of this epoch, [n][n] */
-static int listening = -1;                   /* for calls from other hosts; -1: there are none */
-static bool far[OWN_MOST_RANKS];             /* which members are on other hosts, */
+static int listening = -1;                   /* the socket for connections from other hosts; -1: none */
+static bool far[OWN_MOST_RANKS];             /* [rank]: is this member on another host? */
 static struct network_address address[OWN_MOST_RANKS];   /* where each slot listens, */
-static struct network *network;              /* and the connections to them */
+static struct network *network;              /* the connections to far members */
 static struct own_wire wire[OWN_MOST_RANKS]; /* of each member */
 
 static struct own_line *line_of(int rank) { return &self->memory->line[self->now.slot[rank]]; }
 
-/* ---- large messages: lent.h ---- */
-/* The body stays where it is while its message is in flight: of a message of an epoch that has ended it does not, and
- * then what is read here may be anything. So the receiver of a message looks at the epoch after this (own.c). The
- * owner saw the new epoch before it wrote; so a reader of what it wrote sees that epoch, too. */
+/* ---- large messages (lent.h) ---- */
+/* The body stays in place while its message is in flight. After the end of its epoch the sender may overwrite it, and
+ * these bytes may be anything; so the receiver checks the epoch after this copy (direct.c). The sender saw the new
+ * epoch before it overwrote the body, so a reader of overwritten bytes also sees the new epoch. */
 static bool fetch(void *in, void *to, uint64_t from, size_t n) {
     int sender = (int)((struct ring *)in - rings) / self->now.n;
     bool read = own_lent_read(line_of(sender), to, from, n);
@@ -39,7 +39,7 @@ static bool fetch(void *in, void *to, uint64_t from, size_t n) {
     return read;
 }
 
-/* What a GPU's driver has mapped cannot be read by others, nor by this process in that way. */
+/* Memory that a GPU's driver has mapped cannot be lent: other processes cannot read it, and this test read fails. */
 static bool lend(void *out, const void *body, size_t n) {
     char byte;
     int receiver = (int)((struct ring *)out - rings) % self->now.n;
@@ -68,7 +68,7 @@ enum status own_streams_listen(const struct own_self *of) {
     return OK;
 }
 
-/* @return true if all ranks to call have published their addresses */
+/* @return have all members that this rank calls published their addresses? */
 static bool find_addresses(void) {
     bool all = true;
     for (int r = 0; r < self->now.n; r++) {
@@ -93,7 +93,7 @@ void own_streams_cut(int rank) {
     if (network) own_network_cut(network, rank);
 }
 
-/* ---- all of them ---- */
+/* ---- the streams of all members ---- */
 static int64_t put(void *out, const void *from, size_t n) { return (int64_t)ring_put(out, from, n); }
 static int64_t take(void *in, void *to, size_t n) { return (int64_t)ring_take(in, to, n); }
 

@@ -12,8 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const double pause_s = 0.05;          /* each caller that was let to the door has this time, whatever calls come
-                                                next */
+static const double pause_s = 0.05;          /* during this pause admitted callers cannot be replaced */
 
 /* ---- sockets ---- */
 static struct sockaddr_in socket_of(uint32_t ip, uint16_t port) {
@@ -43,7 +42,7 @@ enum status wire_listen(struct network_address *at, const char *remedy, int *lis
     return FAIL(E_COMM, "cannot listen on %s:%u: %s; %s", text, at->port, strerror(error), remedy);
 }
 
-/* Messages of a greeting are small: into an empty socket they go at once, or not at all. */
+/* Messages of a greeting are small: an empty socket takes a whole one at once, or the send has failed. */
 static bool say(int fd, const void *what, size_t bytes) {
     return send(fd, what, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
 }
@@ -123,7 +122,7 @@ static struct wire_caller *older(struct wire_caller *a, struct wire_caller *b) {
     return !a || b->until_s < a->until_s ? b : a;
 }
 
-/* For a caller from this address: a free place, or that of the oldest, which is shown out. */
+/* A place for a caller from this address: a free place, or that of the oldest caller, which is rejected. */
 static struct wire_caller *place_for(struct wire_door *d, uint32_t ip) {
     struct wire_caller *free = NULL, *oldest = NULL, *its_oldest = NULL;
     int n_its = 0;
@@ -143,8 +142,8 @@ static struct wire_caller *place_for(struct wire_door *d, uint32_t ip) {
     return goes;
 }
 
-/* A process that has too many files open is short of places, too: one is made for the next turn, if somebody calls: the
- * kernel says that there are too many even where no call waits. */
+/* The process has too many open files: reject the oldest caller, so that the next turn has a file for a new call. The
+ * kernel reports too many files even where no call waits, so check that one does. */
 static void is_short_of_files(struct wire_door *d) {
     struct pollfd calls = {d->listening, POLLIN, 0};
     struct wire_caller *oldest = NULL;
@@ -155,7 +154,7 @@ static void is_short_of_files(struct wire_door *d) {
     d->again_s = clock_s() + pause_s;
 }
 
-/* At once no more than have a place each, even if all are of one address. */
+/* Accept in one turn no more calls than have places, even if all come from one address. */
 void wire_door_take_calls(struct wire_door *d) {
     if (d->listening < 0 || clock_s() < d->again_s) return;
     d->again_s = 0;
@@ -213,7 +212,8 @@ static enum wire_answer come_in(struct wire_call *c, const unsigned char *secret
     return WIRE_FAILED;
 }
 
-/* After its proof it does not hang up by itself: it may have been given its place, and would not be given it twice. */
+/* After its proof a caller does not close the connection by itself: the peer may have admitted it, and would not admit
+ * it twice. */
 enum wire_answer wire_call_step(struct wire_call *c, const unsigned char *secret, bool encrypts, struct sealed *out) {
     bool failed = false, trusted = true, in = false;
     if (c->stage == WIRE_CONNECTING && is_connected(c, &failed)) {

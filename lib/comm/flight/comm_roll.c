@@ -1,18 +1,18 @@
-/* The roll call: at its deadline a rank asks everybody "are you there, and what do you wait for?"
+/* The roll call: at its deadline a rank asks all ranks "are you there, and what do you wait for?"
  *
- * The peer that did not come is often innocent: A waits for B, B waits for C, and C was stopped. So the question goes
- * to every rank of the world, not only to the group. A rank inside comm_wait or comm_progress answers at once, with
- * the operation it waits in. Silence for a second then means stopped, dead, or computing without a look at its mail; an
- * answer that names another operation means that the program's order differs between ranks, or shows the next link of
- * the chain.
+ * The peer that did not come is often not the cause: A waits for B, B waits for C, and C was stopped. So the question
+ * goes to every rank of the world, not only to the group. A rank inside comm_wait or comm_progress answers at once,
+ * with the operation in which it waits. A rank that does not answer for a second is stopped, dead, or computing without
+ * reading its mail. An answer with another operation means that the order of calls differs between ranks, or is the
+ * next link of the chain.
  *
  *   rank A                         rank B (waits)                  rank C (stopped)
  *   deadline: ping -> B, C         answer -> A: "recv #4 ..."      -
  *   one second later: "no answer from rank C; rank B waits in recv #4 of group pp from rank C"
  *
- * Several ranks run into their deadlines almost together. Each calls the roll and answers the others meanwhile; a rank
- * that was pinged by a lower one, then or less than a second before, stands back for another second, so that the lower
- * one's line is the one that ends the job. */
+ * Several ranks reach their deadlines almost at the same time. Each sends a roll call, and answers other ranks
+ * meanwhile. A rank that a lower rank pings meanwhile, or has pinged less than a second before, waits for another
+ * second, so that the lower rank's message ends the job. */
 #include "lib/comm/flight/comm_roll.h"
 #include "lib/comm/transport/host_transport.h"
 #include "lib/comm/flight/flight.h"
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 
 static const double grace_s = 1.0;
-static double lower_called_s = -1e9; /* when a rank below this one pinged last */
+static double lower_called_s = -1e9; /* when a rank below this one last sent a ping */
 
 struct mail_state roll_state(const struct comm_request *request) {
     struct mail_state state = {.peer = -1};
@@ -50,7 +50,7 @@ void roll_answer(void) {
         if (mail.kind == MAIL_PING) answer(from, &mail); /* an answer that comes after its roll call is dropped */
 }
 
-/* Read mail for the length of a grace. Returns whether a rank below this one is calling the roll too. */
+/* Read mail for grace_s seconds. @return does a rank below this one send a roll call, too? */
 static bool collect(struct roll_entry *entry, int32_t roll) {
     double from_s = clock_s(), until_s = from_s + grace_s;
     while (clock_s() < until_s) {
@@ -71,7 +71,7 @@ static bool collect(struct roll_entry *entry, int32_t roll) {
 }
 
 void roll_call(const struct comm_request *request, char *text, size_t text_bytes) {
-    static int32_t roll; /* tells the answers of one roll call from those of the one before */
+    static int32_t roll; /* number of the roll call, by which its answers are recognized */
     const struct group *group = request->group;
     int n = comm_world_size();
     struct roll_entry *entry = calloc((size_t)n, sizeof *entry);

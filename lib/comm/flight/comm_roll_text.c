@@ -1,4 +1,4 @@
-/* The result of a roll call as a sentence: the silent ranks, and those that wait in another operation. */
+/* The result of a roll call as a sentence: the silent ranks, and the ranks that wait in another operation. */
 #include "lib/comm/flight/comm_roll.h"
 
 #include "lib/base/say.h"
@@ -24,7 +24,7 @@ static void say_state(struct line *line, int rank, const struct mail_state *stat
     else say(line, "rank %d is computing", rank);
 }
 
-/* Two passes, members of the group first: with hundreds of silent ranks those few are the ones to look at. */
+/* Members of the group come first, because among hundreds of silent ranks the cause is most likely one of them. */
 static int say_silent(struct line *line, const struct roll_entry *entry, int n_ranks, int my_rank) {
     int n_silent = 0;
     for (int members = 1; members >= 0; members--)

@@ -1,4 +1,5 @@
-/* Writing the flight record: see flight.h. One ring a process; MPI is called by one thread alone. */
+/* Writing the flight record: see flight.h. A process has one ring, and only one thread writes it, because only one
+ * calls MPI. */
 #include "lib/comm/flight/flight.h"
 
 #include "lib/base/clock.h"
@@ -33,7 +34,7 @@ static int64_t real_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Room is reserved: a store into a page for which a full file system has none would kill the rank. */
+/* The file's pages are allocated at once: on a full file system a store into a missing page would kill the rank. */
 static struct flight *map_file(void) {
     int fd = shared_open(path, SHARED_NEW, 0600);
     if (fd < 0) return NULL;
@@ -47,7 +48,8 @@ static struct flight *map_file(void) {
     return NULL;
 }
 
-/* Rings that began later count for more (flight_read.c): the one of a dead rank's successor for more than its own. */
+/* The start time is new, because a reader prefers the newest ring of a rank (flight_read.c): that of the successor of a
+ * dead rank. */
 void flight_rank_is(int rank, int size) {
     if (!ring) return;
     ring->rank = rank;
@@ -83,7 +85,7 @@ void flight_open(const char *job, int process, int rank, int size, const char *h
     snprintf(ring->host, sizeof ring->host, "%s", host);
     snprintf(ring->job, sizeof ring->job, "%s", job);
     ring->start_ns = ring->seen_ns = real_ns();
-    memcpy(ring->magic, "TRVFLGHT", sizeof ring->magic); /* last: it can be read from here on */
+    memcpy(ring->magic, "TRVFLGHT", sizeof ring->magic); /* written last: from here on the ring is readable */
 }
 
 void flight_close(bool keep) {
@@ -96,7 +98,7 @@ void flight_close(bool keep) {
 
 /* ---- groups ---- */
 
-/* An entry that was never used, else of the group that was destroyed first of those here. */
+/* An entry that was never used, or else the first entry whose group has been destroyed; -1: none. */
 static int free_entry(void) {
     if (ring->n_groups < FLIGHT_GROUPS) return (int)ring->n_groups++;
     for (int g = 0; g < FLIGHT_GROUPS; g++)
@@ -131,7 +133,7 @@ void flight_group_close(int group) {
 static struct flight_row *row_of(int64_t number) {
     if (!ring || number <= 0) return NULL;
     struct flight_row *row = &ring->row[number % FLIGHT_ROWS];
-    return row->number == number ? row : NULL; /* else it has been overwritten meanwhile */
+    return row->number == number ? row : NULL; /* NULL: it has been overwritten meanwhile */
 }
 
 int64_t flight_called(int group, bool collective, const struct flight_row *call) {

@@ -1,4 +1,5 @@
-/* Reading flight records, of this job or of another: copies, checked, so that a reader never trusts a file. */
+/* Reading flight records of any job. Every field of a file is checked before it is used, because a file may be
+ * damaged. */
 #include "lib/comm/flight/flight.h"
 
 #include "lib/base/shared.h"
@@ -28,10 +29,10 @@ const char *flight_folder(void) {
 
 enum { MOST_RANKS = 1 << 20 };
 
-/* Readers subtract times and counts from each other. */
+/* In this range, differences of two times or counts do not overflow. */
 static bool is_count(int64_t n) { return n >= 0 && n <= INT64_MAX / 4; }
 
-/* Size 0: one that is being opened. */
+/* Size 0: the group is being opened. */
 static bool group_is_sound(const struct flight_group *g, int world) {
     int64_t last = g->first + (int64_t)g->stride * ((int64_t)g->size - 1);
     bool members = g->stride == 0 || (g->first >= 0 && g->first < world && last >= 0 && last < world);
@@ -43,7 +44,7 @@ static bool row_is_sound(const struct flight_row *r) {
            is_count(r->number) && is_count(r->called_ns) && is_count(r->done_ns) && is_count(r->sequence);
 }
 
-/* What a damaged file says must not lead a reader out of its tables. */
+/* With checked fields, a damaged file cannot make a reader leave its arrays. */
 static bool is_sound(const struct flight *f) {
     bool sound = f->n_rows == FLIGHT_ROWS && f->n_groups <= FLIGHT_GROUPS && f->size > 0 && f->size <= MOST_RANKS &&
                  f->rank >= 0 && f->rank < f->size && is_count(f->written) && memchr(f->host, 0, sizeof f->host) &&
@@ -118,9 +119,9 @@ void flight_cut(struct flight *f, int64_t at_ns) {
     }
 }
 
-/* ---- all of a folder ---- */
+/* ---- all rings of a folder ---- */
 
-/* It has ended, and its parent has not waited for it. */
+/* Has the process ended, but its parent not yet waited for it? */
 static bool is_zombie(int pid) {
     char path[64], text[256] = "";
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -156,7 +157,7 @@ static void finding_fini(struct finding *finding) {
 static enum status keep_ring(struct finding *finding, const char *folder, const char *name) {
     struct found found;
     snprintf(found.path, sizeof found.path, "%s/%.255s", folder, name);
-    if (flight_read(found.path, &found.ring) != OK) { /* another's file, or one that begins just now */
+    if (flight_read(found.path, &found.ring) != OK) { /* a file of another program, or a ring that is being opened */
         status_clear();
         return OK;
     }
@@ -170,7 +171,7 @@ static enum status keep_ring(struct finding *finding, const char *folder, const 
     return OK;
 }
 
-/* Open MPI's folder of a job, trivium.JOB, lies in the same folder, and is no file. */
+/* Open MPI may have a folder trivium.JOB in the same folder; flight_read rejects it. */
 static enum status find_all(const char *folder, struct finding *finding) {
     *finding = (struct finding){0};
     DIR *dir = opendir(folder);
@@ -184,7 +185,7 @@ static enum status find_all(const char *folder, struct finding *finding) {
     return status;
 }
 
-/* Find this user's records, which may be removed. */
+/* Find this user's rings, which this process may remove. */
 static void find_own(struct finding *all) {
     char folder[FLIGHT_PATH_MAX];
     *all = (struct finding){0};
@@ -251,7 +252,7 @@ static enum status none_found(const char *folder, const char *job, const struct 
     return FAIL(E_DATA, "%s has no flight record of job %s; there are %s", folder, job, jobs);
 }
 
-/* The first rank that gave up ends the job: from then on its clock stands still. */
+/* The first rank that gave up ends the job, so the set's clock stops at that time. */
 static void stop_clock(struct flight_set *set) {
     int64_t first_ns = 0;
     for (int r = 0; r < set->size; r++) {

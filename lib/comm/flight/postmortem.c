@@ -12,7 +12,7 @@ static bool is_message(const struct flight_row *row) { return row->op == COMM_SE
 
 static int64_t called(const struct flight_set *set, int rank, uint32_t hash) {
     const struct flight_group *group = set->ring[rank] ? flight_group_find(set->ring[rank], hash) : NULL;
-    return group ? group->called : -1; /* not a member, or unknown */
+    return group ? group->called : -1; /* -1: not a member, or it has no record */
 }
 static int64_t most_called(const struct flight_set *set, uint32_t hash) {
     int64_t most = 0;
@@ -21,7 +21,7 @@ static int64_t most_called(const struct flight_set *set, uint32_t hash) {
     return most;
 }
 
-/* ---- mismatches: all calls of all rings, in the order of (group, sequence, rank) ---- */
+/* ---- mismatches: the calls of all rings, sorted by (group, sequence, rank) ---- */
 
 struct call { const struct flight_row *row; int rank; };
 struct calls { struct call *at; size_t n; };
@@ -51,7 +51,7 @@ static bool same(const struct flight_row *a, const struct flight_row *b) {
            (!reduces || a->reduction == b->reduction);
 }
 
-/* What a rank calls after a call, in the same group, or NULL. */
+/* The next call of the same rank in the same group, or NULL. */
 static const struct flight_row *next_of(const struct calls *calls, const struct call *call) {
     struct flight_row wanted = *call->row;
     wanted.sequence++;
@@ -66,7 +66,7 @@ static enum postmortem_mismatch compare_next(const struct calls *calls, const st
     return early && late ? MISMATCH_SWAPPED : early ? MISMATCH_LEFT_OUT : late ? MISMATCH_ONE_MORE : MISMATCH_DIFFERS;
 }
 
-/* One collective, of n members: is there one that differs from most? */
+/* Compare the calls of n members to one collective: does one differ from most? */
 static void look_at(const struct calls *calls, const struct call *run, size_t n, struct postmortem *p) {
     const struct call *differs = NULL;
     size_t alike = 0;
@@ -97,20 +97,20 @@ static enum status find_mismatch(const struct flight_set *set, struct postmortem
     return OK;
 }
 
-/* ---- which rank waits for which ---- */
+/* ---- for which rank each rank waits ---- */
 
 static double since_s(const struct flight_set *set, int64_t ns) { return 1e-9 * (double)(set->now_ns - ns); }
 
 static bool is_silent(const struct postmortem *p, int rank) { return p->of[rank].silent_s > silence_s; }
 
-/* Which of two ranks gets the blame: the silent one, longest silent first; then the one that waits for no other. */
+/* Is rank a more to blame than b? A silent rank is, the longest silent most; otherwise a rank that does not wait. */
 static bool is_worse(const struct postmortem *p, int a, int b) {
     if (b < 0) return true;
     if (is_silent(p, a) || is_silent(p, b)) return p->of[a].silent_s > p->of[b].silent_s;
     return !p->of[a].waits && p->of[b].waits;
 }
 
-/* The member most likely to blame, of those that have not yet called the row's operation; -1: none. */
+/* The member most to blame of those that have not yet called the row's operation; -1: none. */
 static int missing_of(const struct flight_set *set, const struct postmortem *p, const struct flight_row *row) {
     int worst = -1;
     for (int r = 0; r < set->size; r++) {
@@ -150,7 +150,7 @@ static bool waits_in(const struct postmortem_rank *rank, const struct flight_row
            is_message(rank->waits) == is_message(row);
 }
 
-/* A rank's own row of a collective that it has called and that is not done, or NULL. */
+/* The row of this rank for the same collective, if the rank has called it and it is not done; or else NULL. */
 static const struct flight_row *open_row(const struct flight_set *set, int rank, const struct flight_row *row) {
     const struct flight *f = set->ring[rank];
     for (int i = 0; f && i < FLIGHT_ROWS; i++) {
@@ -177,7 +177,7 @@ static void blame(const struct flight_set *set, struct postmortem *p, enum postm
     if (!is_message(p->other_row) && n >= 0) p->behind = most_called(set, p->other_row->group) - n;
 }
 
-/* From rank to rank along "waits for", to one that waits for none, or is silent, or was met before. */
+/* Follow "waits for" from rank to rank, to a rank that waits for none or is silent, at most once around a circle. */
 static int follow(const struct flight_set *set, const struct postmortem *p, int rank, int *before) {
     for (int i = 0; i < set->size && p->of[rank].waits_for >= 0 && !is_silent(p, rank); i++) {
         *before = rank;
@@ -188,7 +188,8 @@ static int follow(const struct flight_set *set, const struct postmortem *p, int 
 
 static double part_done(const struct flight_row *row) { return row->hops ? (double)row->hop / row->hops : 0; }
 
-/* All members that are known have called it. -1: nothing tells one from the others. */
+/* All known members have called the collective: the silent one, or the one with the fewest hops done; -1: they cannot
+ * be distinguished. */
 static int least_far(const struct flight_set *set, const struct postmortem *p, const struct flight_row *row) {
     int worst = -1;
     double least = 1;

@@ -9,7 +9,7 @@ const char *postmortem_kind_name(enum postmortem_kind kind) {
     return names[kind];
 }
 
-/* "all_reduce (max) of 100 fp32", "send of 7 fp32 to rank 3 with tag 1" */
+/* A call as text: "all_reduce (max) of 100 fp32", "send of 7 fp32 to rank 3 with tag 1" */
 static void say_call(struct line *line, const struct flight_row *row) {
     static const char *const reductions[] = {"", " (max)", " (min)"};
     bool reduces = row->op == COMM_ALL_REDUCE || row->op == COMM_REDUCE || row->op == COMM_REDUCE_SCATTER;
@@ -21,7 +21,7 @@ static void say_call(struct line *line, const struct flight_row *row) {
     else if (row->peer >= 0) say(line, " with root %d", row->peer);
 }
 
-/* "#12 of dp (4 ranks), step 7" */
+/* A call's number and group as text: "#12 of dp (4 ranks), step 7" */
 static void say_where(struct line *line, const struct flight_set *set, int rank, const struct flight_row *row) {
     const struct flight_group *group = flight_group_find(set->ring[rank], row->group);
     say(line, "#%lld of ", (long long)row->sequence);
@@ -85,7 +85,7 @@ static void say_mismatch(struct line *line, const struct flight_set *set, const 
     if (p->mismatch == MISMATCH_ONE_MORE) say(line, ", and that next: rank %d calls one more", p->rank);
 }
 
-/* A member that is missing, or is in it and gets no further. */
+/* The sentence about a member that has not called a collective, or is stuck in it. */
 static void say_blamed(struct line *line, const struct flight_set *set, const struct postmortem *p) {
     if (p->rank < 0) {
         say(line, "all have called it, and it does not end: rank %d ", p->other);

@@ -1,6 +1,6 @@
-/* The algorithm of a collective by simulation. See comm_rules.h.
+/* The fastest algorithm of a collective, by simulation. See comm_rules.h.
  *
- * A shape is exchanged in every step and simulated once: answers stay, the last ROOM of them. */
+ * The same shapes come in every step, so each is simulated once, and the last ROOM answers are kept. */
 #include "lib/comm/hops/comm_rules.h"
 
 #include "lib/comm/hops/hop_simulate.h"

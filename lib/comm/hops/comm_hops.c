@@ -1,24 +1,25 @@
 /* Collectives on host memory by tables of hops (hops.h), over the transport's messages: a backend.
  *
- * Why not MPI's own. Its nonblocking collectives reduce along a tree: to one rank, and from there to all. That sends
- * S log2(n) where S (n-1)/n would do, leaves all adding to one rank, and copies everything into buffers of its own. Its
- * messages are also unknown. Here every rank can compute beforehand, to the byte, each rank's messages.
+ * Why not MPI's collectives. The nonblocking ones reduce along a tree to one rank, and from there to all. That sends S
+ * log2(n) bytes where S (n-1)/n are enough, does all additions on one rank, and copies everything into extra buffers.
+ * MPI's messages are also unknown. With tables every rank can compute the messages of all ranks beforehand, to the
+ * byte.
  *
- * Overlap. Rows that depend on no other row are sent at the start. Within a machine "sent" means announced: the
- * receiver copies the data out of the sender's memory, even while the sender computes.
+ * Overlap. Rows that depend on no other row are sent at the start. Within a machine a send only announces the data: the
+ * receiver copies them out of the sender's memory, even while the sender computes.
  *
- * Matching. All messages of a collective have one tag, from its number in its group; two ranks' messages are received
- * in the order in which they were sent (MPI 3.1, section 3.5), which is the order of both tables.
+ * Matching. All messages of a collective have one tag, made from its number in its group; messages between two ranks
+ * are received in the order in which they were sent (MPI 3.1, section 3.5), which is the order of both tables.
  *
- * Memory. Sums need memory in addition to the caller's buffers (hop_walk_bytes), and one per bucket may be in flight. A
- * group's sums wait in line, in the order of their starts, while those before them take HOP_MEMORY_BYTES. The oldest
- * never waits, on any rank, so the line moves; calls that need no memory pass it.
+ * Memory. Sums need memory in addition to the caller's buffers (hop_walk_bytes), and one sum per bucket may be in
+ * flight. The sums of a group begin in the order of their calls, and a sum waits while older ones use HOP_MEMORY_BYTES.
+ * The oldest sum never waits, on any rank, so the queue moves; calls that need no memory overtake it.
  *
- * What breaks: a rank that waits for one collective must push all of them, or two ranks wait for each other's next rows
- * (comm_hops_progress).
+ * What breaks: a rank that waits for one collective must advance all others, too, or two ranks wait for each other's
+ * next rows (comm_hops_progress).
  *
  * Measured on two ranks of one machine, 64 MiB: reduce_scatter 57 ms by MPI, all_gather 14, all_reduce 113; the
- * messages alone 7.5 ms for half of it each way. */
+ * messages alone, half of the bytes each way, 7.5 ms. */
 #include "lib/comm/hops/comm_hops.h"
 
 #include "lib/base/integer.h"
@@ -43,14 +44,14 @@ struct hops {
     enum dtype dtype;
     enum comm_reduction reduction;
     int tag;
-    int64_t flight;              /* its row in the flight record */
-    struct hop_table table;      /* the walk's, when it has begun */
+    int64_t flight;              /* the number of its row in the flight record */
+    struct hop_table table;      /* moves into the walk when it begins */
     struct hop_buffers buffers;
-    struct hop_walk *walk;       /* NULL: it waits in line */
+    struct hop_walk *walk;       /* NULL: it waits for memory */
     int64_t bytes;               /* hop_walk_bytes */
     void *memory;
     bool done;
-    int failed;                  /* what the transport said, until somebody asks */
+    int failed;                  /* the transport's code, kept until the next test */
     uint8_t barrier;
 };
 
@@ -58,7 +59,7 @@ static struct hops *first;       /* of those in flight */
 
 /* ---- which algorithm ---- */
 
-/* A barrier is a sum of one byte, which is not read. */
+/* A barrier is a sum of one byte whose value is not used. */
 static struct hop_shape shape_of(const struct group *group, const struct comm_call *call) {
     int64_t element = (int64_t)dtype_size(call->dtype);
     bool barrier = call->op == COMM_BARRIER;
@@ -69,7 +70,8 @@ static struct hop_shape shape_of(const struct group *group, const struct comm_ca
 static bool fixed_sums;          /* comm_fix_sums */
 void comm_fix_sums(bool on) { fixed_sums = on; }
 
-/* Is it a sum, and is the order in which it adds the neighbors'? Small ones take the fewest steps. */
+/* The algorithm of a sum whose order of additions is fixed, neighbors first; NULL: no such sum. A small sum takes the
+ * fewest steps. */
 static const struct comm_algorithm *fixed_sum(const struct comm_call *call, const struct hop_shape *shape) {
     enum { SMALL_BYTES = 16 << 10 };
     bool small = hop_shape_whole(shape) * (int64_t)dtype_size(call->dtype) < SMALL_BYTES;
@@ -114,7 +116,7 @@ static enum status said(struct hops *x, int code) {
     return E_COMM;
 }
 
-enum message { DATA, STAMP };   /* a message on an emulated link travels with its stamp */
+enum message { DATA, STAMP };   /* on an emulated link a message has a second message, its stamp */
 
 static enum status start_message(struct hops *x, enum message what, int peer, void *at, int n,
                                  struct hop_ticket *ticket) {
@@ -187,7 +189,7 @@ static const struct hop_transport by_messages = {message_expect, message_send, m
 
 /* ---- a collective in flight ---- */
 
-/* What needs no memory never waits; what does, for those of its group that came before it. */
+/* A collective that needs no memory never waits. Others wait for older collectives of their group. */
 static bool may_begin(const struct hops *x) {
     if (x->bytes == 0) return true;
     for (const struct hops *y = first; y != x; y = y->next)
@@ -208,7 +210,7 @@ static enum status begin(struct hops *x) {
     return OK;
 }
 
-/* As soon as it is done, and not when somebody asks: those in line cannot ask. */
+/* Free the memory as soon as the collective is done, not at its caller's next test, because later ones wait for it. */
 static void give_back(struct hops *x) {
     free(x->memory);
     x->memory = NULL;
@@ -287,7 +289,7 @@ enum status comm_hops_start(const struct comm_algorithm *algorithm, const struct
 static enum status test(struct comm_request *request, bool *done) {
     struct hops *x = request->handle;
     if (x->walk) advance(x);
-    else comm_hops_progress();                                       /* the operations before it in line move first */
+    else comm_hops_progress();                                /* advance the older operations for which it waits, too */
     *done = x->done;
     if (!x->done && x->failed == TRANSPORT_OK) return OK;
     int failed = x->failed;
@@ -296,7 +298,7 @@ static enum status test(struct comm_request *request, bool *done) {
         end(x);
         return OK;
     }
-    if (failed == FAILED_HERE)                                           /* keep it: its messages may still come */
+    if (failed == FAILED_HERE)                                           /* not freed: its messages may still come */
         return FAIL(E_COMM, "%s #%lld of group %s cannot go on", comm_op_name(request->op),
                     (long long)request->sequence, request->group->name);
     return transport_failed(request, "finish", failed);

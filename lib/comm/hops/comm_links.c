@@ -1,5 +1,5 @@
-/* Emulated links. See comm_links.h, and link_clock.h for when a message is there: here it is the host's clock that
- * counts, and NICs of nodes are words of memory that all ranks of the host share. */
+/* Emulated links; see comm_links.h. link_clock.h computes when a message arrives, from the host's clock. The NICs of
+ * nodes are words of memory that all ranks of the host share. */
 #include "lib/comm/hops/comm_links.h"
 
 #include "lib/base/clock.h"

@@ -4,14 +4,15 @@
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/hops/link_clock.h"
 
-/** Describe a message between this rank and a peer of the group: its links, and the time on each. */
+/** Describe a message between this rank and a peer of the group: its links, and its time on each. */
 void links_describe(struct hop_ticket *, const struct group *, int peer, int64_t bytes);
-/** It is sent now: its stamp. And may its sender's buffer be used again? */
+/** Stamp a message that is sent now. Has it left its link, so that the sender's buffer may be reused? */
 void links_send(struct hop_ticket *);
 bool links_has_left(const struct hop_ticket *);
-/** A message will come (link_clock.h); those that have not landed. @errors E_MEMORY */
+/** Announce a message that will be received (link_clock.h); and all announced messages that have not landed. @errors
+ *  E_MEMORY */
 enum status links_expect(struct hop_ticket *);
 struct hop_ticket **links_expected(int *n);
-/** Those that have left land, now that stamps were looked for. And is one there? */
+/** After new stamps were received: let the messages that have left land. Has a message arrived? */
 void links_land(void);
 bool links_is_there(const struct hop_ticket *);

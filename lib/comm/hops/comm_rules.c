@@ -7,7 +7,7 @@
 
 _Static_assert((int)N_MESH_AXES <= (int)COMM_MAX_AXES, "a rule for each axis");
 
-enum { LEAST_BYTES = 64 << 10 };   /* of the whole buffer; below, latency counts, and trees and doubling have less */
+enum { LEAST_BYTES = 64 << 10 };  /* of the whole buffer; below, latency dominates, and trees and doubling are faster */
 
 static const struct comm_algorithm *auto_algorithm(const struct hop_shape *shape, enum dtype dtype, bool hops_only) {
     static const struct comm_algorithm *const in_turn[] = {&hops_pairwise, &hops_tree, &hops_message};

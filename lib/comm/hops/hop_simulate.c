@@ -1,8 +1,8 @@
-/* Tables of all ranks in virtual time. See hop_simulate.h.
+/* Runs the tables of all ranks in virtual time. See hop_simulate.h.
  *
- * Links are first come, first served, so events must be looked at in the order of their times: each round takes the
- * earliest send that may begin, or the earliest message that has left, and then finishes all that follows from it. No
- * event that becomes possible later can be earlier, since it waits for one that was not. */
+ * Links are first come, first served, so events must be handled in the order of their times: each round takes the
+ * earliest send that may begin, or the earliest message that has left, and then finishes every row that follows from
+ * it. An event that becomes possible later cannot be earlier, since it waits for an event that was not earlier. */
 #include "lib/comm/hops/hop_simulate.h"
 
 #include "lib/base/integer.h"
@@ -14,22 +14,22 @@
 enum { NONE = -1 };
 
 struct row {
-    int next;                  /* of its lane: the same peer and direction */
-    int buffer;                /* of an ADD: the one before it that has its buffer, or NONE */
-    int clear;                 /* earlier rows that have been looked at, */
-    double at;                 /* and when the last of those in its way was done, or ended before it in its lane */
+    int next;                  /* the next row with the same peer and direction */
+    int buffer;                /* of an ADD: the earlier ADD that uses its buffer, or NONE */
+    int clear;                 /* number of earlier rows that have been checked for conflicts */
+    double at;                 /* when the last of the rows ended for which this one waits, so far */
     double end;                /* NAN: not yet */
 };
-struct turn { int row; double ready, begins; };     /* a SEND, or NONE, that never begins */
+struct turn { int row; double ready, begins; };     /* a SEND; NONE: no SEND can begin */
 struct rank {
     struct hop_table table;
     struct row *row;
-    int *lane, *last;          /* first row that is not done, and the last one, of each lane */
+    int *lane, *last;          /* [lane]: the first row that is not done, and the last row */
     double busy_until;         /* adding */
-    struct turn turn;          /* its earliest SEND, looked for again once something has changed */
+    struct turn turn;          /* its earliest SEND; searched again after a change (turn_known false) */
     bool turn_known;
 };
-struct mail { double *there; int n, n_taken; };     /* of an ordered pair of ranks: arrivals, in order */
+struct mail { double *there; int n, n_taken; };     /* messages of an ordered pair of ranks: arrival times, in order */
 struct flight { int from, to; double left, busy, latency, *in; };
 
 struct world {
@@ -40,7 +40,7 @@ struct world {
     struct mail *mail;         /* [from n + to] */
     struct flight *flight;     /* messages that have left */
     int n_flights;
-    double *out[2], *in[2];    /* when links are free: [0] inside and [1] between; of each rank, or node */
+    double *out[2], *in[2];    /* [inside 0, between 1][rank or node]: when each link is free */
     hop_visit *visit;
     void *self;
     double end;
@@ -112,7 +112,7 @@ static void close_world(struct world *w) {
 
 /* ---- rows ---- */
 
-/* Since when nothing stands in a row's way; NAN: something does. */
+/* The time since which a row may begin; NAN: it may not begin yet. */
 static double clear_at(struct rank *rank, int i) {
     struct row *row = &rank->row[i];
     if (row->buffer != NONE && isnan(rank->row[row->buffer].end)) return NAN;
@@ -136,7 +136,7 @@ static void finish(struct world *w, int r, int i, double from, double end) {
     if (w->visit) w->visit(w->self, r, hop, from, end);
 }
 
-/* Receive, add and copy, as far as possible. */
+/* End the lane's next row, which receives, adds or copies. @return false: it cannot end yet */
 static bool settle_lane(struct world *w, int r, int l) {
     struct rank *rank = &w->rank[r];
     int i = rank->lane[l];
@@ -164,13 +164,13 @@ static void settle(struct world *w, int r) {
     }
 }
 
-/* The link of a rank for messages to or from another, one way or the other. */
+/* The link of `rank` for messages to `other` (way: out) or from it (way: in). */
 static double *link_of(const struct world *w, double *const way[2], int rank, int other) {
     int node = hop_node(w->shape, rank), between = node != hop_node(w->shape, other);
     return &way[between][between && w->links->nic_per_node ? node : rank];
 }
 
-/* The ranks of a node that share its NIC find it busy. */
+/* The earliest SENDs of the node's ranks must be searched again, because their shared NIC is now busy. */
 static void forget_turns(struct world *w, int node) {
     for (int r = 0; r < w->shape->n; r++)
         if (hop_node(w->shape, r) == node) w->rank[r].turn_known = false;
@@ -198,7 +198,7 @@ static void land(struct world *w, int f) {
     settle(w, flight.to);
 }
 
-/* A rank's earliest SEND. Of those that wait for one link that goes first which was ready first. */
+/* A rank's earliest SEND. If several wait for one link, the one that was ready first goes first. */
 static struct turn turn_of(const struct world *w, int r) {
     struct turn first = {NONE, 0, INFINITY};
     for (int p = 0; p < w->shape->n; p++) {
@@ -212,8 +212,8 @@ static struct turn turn_of(const struct world *w, int r) {
     return first;
 }
 
-/* The earliest of all ranks' SENDs, by the same rule. Only ranks of which something has changed are looked at again:
- * with all lanes of all ranks at every event, 64 ranks would take seconds. */
+/* The rank with the earliest SEND of all, by the same rule. Only ranks with changes are searched again: to search all
+ * lanes of all ranks at every event would take seconds for 64 ranks. */
 static int next_sender(struct world *w) {
     int first = 0;
     for (int r = 0; r < w->shape->n; r++) {
@@ -226,7 +226,8 @@ static int next_sender(struct world *w) {
     return first;
 }
 
-/* The earliest event of all; false: there is none. Of equal times what was sent first lands first. */
+/* Handle the earliest event of all; false: there is none. Of messages that left at the same time, the one sent first
+ * lands first. */
 static bool next_event(struct world *w) {
     int flight = NONE, rank = next_sender(w);
     const struct turn turn = w->rank[rank].turn;

@@ -1,15 +1,15 @@
 /* The interpreter of tables of hops. See hop_walk.h, and hops.h for the two rules of order.
  *
- * A *lane* is the rows that go to one peer, or come from it, in their order; copies are a lane of their own. Of each
- * lane the first row that has not begun is looked at, and the first that has not ended. So a look costs as much as
- * there are lanes, not rows.
+ * A *lane* has the rows that send to one peer, or that receive from it, in their order; copies have a lane of their
+ * own. In each lane only the first row that has not begun and the first that has not ended are checked. So the cost of
+ * a check grows with the number of lanes, not of rows.
  *
- *   begins   when no earlier row stands in its way (rule 1); an ADD when one of two buffers for terms is free
- *   ends     when its message has; an ADD when in addition no earlier row stands in its way: then it is added
+ *   begins   when it conflicts with no unfinished earlier row (rule 1); an ADD when one of two term buffers is free
+ *   ends     when its message ends; an ADD also waits for conflicting earlier rows, and then its terms are added
  *
- * What stands in the way can only become less: each row remembers how many of the earlier ones are out of it (`clear`).
+ * Conflicts can only disappear, so each row counts the earlier rows that are known not to conflict any more (`clear`).
  *
- * Terms come in two buffers that stay in a core's cache: one is added while the other is on its way. */
+ * Terms arrive in two buffers that stay in a core's cache: one is added while the other is being received. */
 #include "lib/comm/hops/hop_walk.h"
 
 #include "lib/base/integer.h"
@@ -22,11 +22,11 @@ enum { NONE = -1 };
 struct row_state {
     struct hop_ticket ticket;
     int next;                /* of its lane */
-    int clear;               /* rows before this one do not stand in its way */
-    int add;                 /* of an ADD: how many ADDs are before it */
+    int clear;               /* the first `clear` rows do not conflict with it any more */
+    int add;                 /* of an ADD: the number of ADDs before it */
     bool done;
 };
-struct lane { int begin, end, last; };   /* rows: next to begin, first that has not ended, the last one */
+struct lane { int begin, end, last; };   /* rows: the next to begin, the first that has not ended, the last */
 
 struct hop_walk {
     struct hop_table table;
@@ -39,7 +39,7 @@ struct hop_walk {
     int *add;                /* row of each ADD */
     struct lane *lane;
     int n_lanes, n_done;
-    bool expects;            /* the transport has the message's size */
+    bool expects;            /* the transport has been given all message sizes */
 };
 
 static int64_t slot_bytes(const struct hop_table *table, int64_t element_bytes) {
@@ -58,7 +58,7 @@ static struct lane *lane_of(struct hop_walk *walk, const struct hop_row *row) {
     return &walk->lane[walk->n_lanes++];
 }
 
-/* Lanes in the order of their first rows: so rows that may begin at once do so in the table's order. */
+/* Lanes are in the order of their first rows, so that rows that may begin at once begin in the table's order. */
 static void line_up(struct hop_walk *walk) {
     int n_adds = 0;
     for (int i = 0; i < walk->table.n; i++) {
@@ -162,7 +162,7 @@ static enum status begin(struct hop_walk *walk, int i) {
     }
 }
 
-/* A transport that is asked again about a message that has arrived says so again. */
+/* Has the row ended? `done` may be asked again for a message that has arrived, and returns true again. */
 static enum status end(struct hop_walk *walk, int i, bool *ended) {
     const struct hop_row *hop = &walk->table.hop[i];
     struct row_state *row = &walk->row[i];
@@ -174,7 +174,7 @@ static enum status end(struct hop_walk *walk, int i, bool *ended) {
     return walk->transport->combine(walk->self, slot(walk, row), place(walk, hop->space, hop->first), hop->count);
 }
 
-/* The first of the table's SENDs that may begin, or NULL: its lane. */
+/* The lane of the table's first SEND that may begin, or NULL. */
 static struct lane *next_to_give(struct hop_walk *walk) {
     struct lane *next = NULL;
     for (int l = 0; l < walk->n_lanes; l++) {
@@ -191,8 +191,8 @@ static enum status begin_next(struct hop_walk *walk, struct lane *lane) {
     return OK;
 }
 
-/* After each row that ends, those that it was in the way of begin. What can be given is given first: a peer waits for
- * it, and a receive may cost the time of a copy. */
+/* After each row that ends, begin the rows that waited for it. SENDs begin first, because a peer waits for them, and a
+ * receive may take the time of a copy. */
 static enum status push_lane(struct hop_walk *walk, struct lane *lane, bool *moved) {
     for (bool ended = true; ended; *moved |= ended) {
         for (struct lane *give; (give = next_to_give(walk)); *moved = true) TRY(begin_next(walk, give));

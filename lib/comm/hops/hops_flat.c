@@ -1,10 +1,9 @@
 /* Algorithms without nodes or trees: between all pairs, round a ring, or through one rank.
  *
- *   pairwise   each rank sends to every peer the part that the peer sums, and then its sum to all: no rank waits for a
- *              neighbor of a neighbor, and all messages of a phase are in flight at once
- *   ring       part p starts at rank p + 1 and goes round once, and each rank on its way adds its own terms; the sums
- *   go
- *              round once more. Every rank talks only to its two neighbors
+ *   pairwise   each rank sends to every peer the part that the peer sums, and then its own sum to all. All messages of
+ *              a phase are in flight at once
+ *   ring       part p starts at rank p + 1 and goes round once, and each rank on its way adds its own terms; then the
+ *              sums go round once more. Every rank exchanges messages only with its two neighbors
  *   main       one rank receives all terms, adds them, and sends the sum back, as torch.nn.DataParallel and a single
  *              parameter server do. Its link carries n - 1 times the bytes of the others' links */
 #include "lib/comm/hops/hop_rows.h"
@@ -17,21 +16,22 @@
 
 static double added(const struct hop_links *links, double bytes) { return bytes * links->s_per_byte_added; }
 
-/* n - 1 terms come over one link, one after the other, and each is added once it is there. What is faster of coming and
- * adding hides behind the other, but at one end: the first term comes before any is added, and the last is added when
- * no more come. */
+/* n - 1 terms come over one link, one after the other, and each is added after it has come. The shorter of transfer and
+ * addition is hidden behind the longer one, except at the ends: no term is added before the first has come, and the
+ * last is added after all transfers. */
 static double taken_and_added(const struct hop_links *links, int n, double bytes) {
     double coming = bytes * links->s_per_byte[0], adding = added(links, bytes);
     return coming + adding + (n - 2) * fmax(coming, adding);
 }
 
-/* Does a phase of sums belong to the operation; a phase of gathering? */
+/* Has the operation a phase of sums? Has it a phase of gathering? */
 static bool sums(enum comm_op op) { return op == COMM_ALL_REDUCE || op == COMM_REDUCE_SCATTER; }
 static bool gathers(enum comm_op op) { return op == COMM_ALL_REDUCE || op == COMM_ALL_GATHER; }
 
 /* ---- pairwise ---- */
 
-/* Its sum is made in the result at once: no scratch. Terms of rank r - 1 first, then of r - 2, ... */
+/* This rank's sum is made directly in the result, without scratch. It adds the terms of rank r - 1, then of r - 2,
+ * ... */
 static void pairwise_sum(const struct hop_shape *shape, const struct team *team) {
     bool scatter = shape->op == COMM_REDUCE_SCATTER;
     struct range own = team_piece(team, team->me), sum = scatter ? (struct range){0, shape->count} : own;
@@ -41,8 +41,8 @@ static void pairwise_sum(const struct hop_shape *shape, const struct team *team)
     for (int k = 1; k < team->n; k++) hop_add(team, team_rank(team, team->me - k), sum);
 }
 
-/* Its own sum is given before any other is taken. Within a machine taking is copying, a whole part at once: meanwhile
- * nothing is added, and peers would wait. */
+/* A rank sends its own sum before it receives any. Within a machine a receive copies a whole part at once; meanwhile
+ * the rank adds nothing, and peers would wait. */
 static void pairwise_gather(const struct team *team) {
     for (int k = 1; k < team->n; k++) hop_send(team, team_rank(team, team->me + k), team_piece(team, team->me));
     for (int k = 1; k < team->n; k++) hop_recv(team, team_rank(team, team->me - k), team_piece(team, team->me - k));
@@ -57,7 +57,7 @@ static void pairwise_all_to_all(const struct team *team) {
 static void pairwise_rows(const struct hop_shape *shape, int rank, struct hop_table *table) {
     struct team team = team_of_all(shape, rank, table), late = team;
     team.space = late.space = HOP_TO;
-    late.segment *= 8;        /* nothing is added to it, so rows may be longer; while one is copied, others wait */
+    late.segment *= 8;        /* rows may be longer, because nothing is added to them, but a copy makes peers wait */
     late.after_sums = true;
     if (sums(shape->op)) pairwise_sum(shape, &team);
     else hop_copy_in(shape, &team);
@@ -98,7 +98,7 @@ void ring_all_gather(const struct team *team) {
     }
 }
 
-/* From the root on, or to it: each rank but the last passes on what comes, segment by segment. */
+/* Along the ring from the root, or to it: each rank but the last forwards what it receives, segment by segment. */
 static void ring_broadcast(const struct hop_shape *shape, const struct team *team) {
     int place = (team->me - shape->root + team->n) % team->n;
     if (place > 0) hop_recv(team, team_rank(team, team->me - 1), team->whole);
@@ -137,8 +137,7 @@ const struct comm_algorithm hops_ring = {
 
 /* ---- main ---- */
 
-/* The terms of all ranks for one segment, then for the next: so the first sums go back while the last terms still
- * come. */
+/* Segment by segment: the sums of the first segments go back while terms of later ones still come. */
 static void main_segment(const struct hop_shape *shape, const struct team *team, int root, struct range x) {
     bool adds = shape->op != COMM_BROADCAST, gives = shape->op != COMM_REDUCE;
     if (team->me != root && adds) hop_send(team, root, x);
@@ -173,7 +172,8 @@ const struct comm_algorithm hops_main = {
 };
 
 /* ---- a message ---- */
-/* Point to point, as a table of one row: shape.root is the peer. Links that are emulated take it like any other. */
+/* A point-to-point message as a table of one row; shape.root is the peer. So emulated links need no special case for
+ * it. */
 
 static void message_rows(const struct hop_shape *shape, int rank, struct hop_table *table) {
     struct team team = team_of_all(shape, rank, table);
