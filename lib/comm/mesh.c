@@ -1,7 +1,7 @@
 /* The mesh's arithmetic: a rank's coordinates, and the members of its group along every axis. Pure.
  *
- * The group along an axis holds the ranks that differ in its coordinates only, so its colour is the rank that results
- * when those are set to zero. With tp=2 dp=2 pp=2:
+ * The group along an axis has the ranks that differ only in the axis's coordinates, so its colour is the rank with
+ * these coordinates set to zero. With tp=2 dp=2 pp=2:
  *
  *   tp: {0 1} {2 3} {4 5} {6 7}     dp: {0 2} {1 3} {4 6} {5 7}     pp: {0 4} {1 5} {2 6} {3 7} */
 #include "lib/comm/mesh.h"
@@ -10,9 +10,9 @@
 #include <stdio.h>
 
 static const char *const DIMS[N_DIMS] = {[DIM_TP] = "tp", [DIM_CP] = "cp", [DIM_DP] = "dp", [DIM_PP] = "pp"};
-enum { ALWAYS_SHOWN = 1 << DIM_TP | 1 << DIM_DP | 1 << DIM_PP };   /* others where there are ranks along them */
+enum { ALWAYS_SHOWN = 1 << DIM_TP | 1 << DIM_DP | 1 << DIM_PP };   /* others if n > 1 */
 
-/* Groups of some stages only: the first stage of this one's group; -1: it is alone. */
+/* For groups of two stages: the first stage of this rank's group; -1: the rank is alone. */
 static int first_of_ends(const struct mesh_place *p) {
     return p->n.pp > 1 && (p->rank.pp == 0 || p->rank.pp == p->n.pp - 1) ? 0 : -1;
 }
@@ -22,9 +22,9 @@ static int first_of_mirror(const struct mesh_place *p) {
 }
 
 enum { ALL_DIMS = (1 << N_DIMS) - 1, REPLICAS = 1 << DIM_DP | 1 << DIM_CP };
-/* A group may be a part of those that differ along these dimensions, counted innermost first: `size` of them, `apart`
- * numbers from each other. n: how many they are. What would be another axis once more is one rank: AXIS_EDP without ep,
- * and AXIS_SHARD where all replicas share a state, are AXIS_DP. */
+/* n ranks differ along an axis's dimensions, numbered with the innermost dimension first. A group may be a part of
+ * them: `size` ranks whose numbers are `apart` from each other. An axis that would repeat another one has one rank:
+ * AXIS_EDP without ep, and AXIS_SHARD if all replicas share a state, would be AXIS_DP. */
 struct part { int apart, size; };
 static int at_least_1(int n) { return n ? n : 1; }                   /* 0: not given */
 static int n_sharing(const struct mesh_place *p, int n) { return p->shard ? p->shard : n; }
@@ -61,9 +61,9 @@ static struct part ereplicate_of(const struct mesh_place *p, int n) {
     return p->ep > 1 ? (struct part){apart, n / apart} : (struct part){1, 1};
 }
 
-/* along: bits of the dimensions in which members differ; part: of those, NULL: all. copies: what is not cut along the
- * axis is the same on all its ranks (of replicas: covers). first_stage: where a group is a pair of stages, its first. A
- * new axis is a row. */
+/* along: bits of the dimensions in which members differ. part: the part of these ranks, NULL: all. copies: a value that
+ * is not cut along the axis is the same on all its ranks (for replicas: covers). first_stage: for a group of two
+ * stages, its first one. A new axis is a row. */
 static const struct axis_row {
     const char *name;
     unsigned along;
@@ -143,8 +143,8 @@ const char *mesh_place_text(const struct mesh_place *p, char *text, size_t size)
 }
 
 /* ---- groups ---- */
-/* Ranks that differ along the axis's dimensions, all of them: how many, which of them this is (the innermost dimension
- * counts first, so that they ascend), and the one with another number. */
+/* All ranks that differ along the axis's dimensions: their number, the index of this one (the innermost dimension
+ * counts first, so that ranks ascend), and the rank with another index. */
 static int size_of(const struct mesh_place *p, int d) { return p->n.at[d] ? p->n.at[d] : 1; }   /* 0: no layout yet */
 static int n_along(enum mesh_axis axis, const struct mesh_place *p) {
     int n = 1;
@@ -167,8 +167,8 @@ static int rank_along(enum mesh_axis axis, struct mesh_place p, int index) {
     return mesh_rank_of(&p);
 }
 
-/* This rank's group: its size, the rank's number in it, its first member's number among all, and the distance
- * between neighbors' numbers. The caller refuses sizes that do not divide. */
+/* This rank's group: its size, the rank's index in it, and among all ranks along the axis the index of its first member
+ * and the distance between neighbors. The caller checks that the sizes divide. */
 struct group_of { int size, index, first, apart; };
 static struct part part_of(enum mesh_axis axis, const struct mesh_place *p) {
     int n = n_along(axis, p);
@@ -217,7 +217,7 @@ struct mesh_place mesh_in_first_replica(const struct mesh_place *p) {
 
 bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) { return mesh_index(axis, p) == 0; }
 
-/* Replicas are told apart by EP and EDP: a cut along them all is one along both. */
+/* A cut along all replicas is a cut along both EP and EDP. */
 enum { BOTH = 1 << AXIS_EP | 1 << AXIS_EDP };
 static unsigned unfolded(unsigned cuts) { return cuts >> AXIS_DP & 1 ? (cuts | BOTH) & ~(1u << AXIS_DP) : cuts; }
 static unsigned folded(unsigned cuts) {
@@ -237,7 +237,8 @@ enum mesh_axis mesh_replicate_axis(enum mesh_axis replicas, const struct mesh_pl
     return replicas == AXIS_EDP ? AXIS_EREPLICATE : AXIS_REPLICATE;
 }
 
-/* A replica's index has three digits, split at the sizes of ep and shard; each axis covers some of them. */
+/* Do the cuts cover this part of a replica's index? The index has three parts, split at the sizes of ep and shard; each
+ * axis covers some of them. */
 static bool covers(unsigned cuts, const struct mesh_place *p, int from, int to) {
     bool covered = false;
     for (enum mesh_axis a = 0; a < N_MESH_AXES; a++) {

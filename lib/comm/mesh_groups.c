@@ -1,7 +1,7 @@
 /* The mesh's groups: the world is split once for each axis, by the colours of mesh.c.
  *
- * Every rank of the world makes the same calls in the same order, also a rank that the layout does not use or that has
- * already failed: a split waits for all ranks. Afterwards all agree. */
+ * Every rank of the world makes the same calls in the same order, even a rank that the layout does not use or that has
+ * failed, because a split waits for all ranks. At the end all ranks agree on a status. */
 #include "lib/comm/mesh.h"
 
 #include "lib/comm/comm_backend.h"
@@ -43,14 +43,14 @@ enum status mesh_init(struct mesh *mesh, const struct mesh_sizes *sizes) {
     mesh->group[AXIS_SELF] = group_self();
     for (enum mesh_axis axis = AXIS_SELF + 1; axis < N_MESH_AXES; axis++) {
         int colour = used ? mesh_colour(axis, &mesh->place) : -1;
-        const struct mesh_place first = mesh_place_of(sizes, 0);         /* it has company where anybody has */
+        const struct mesh_place first = mesh_place_of(sizes, 0);  /* if rank 0 is alone along the axis, every rank is */
         if (mesh_size(axis, &first) == 1) colour = GROUP_ALL_ALONE;
         enum status made = group_create(mesh_axis_name(axis), colour, rank, &mesh->group[axis]);
         if (made == OK) mesh->group[axis]->axis = (int)axis;
         if (status == OK) status = made;
     }
     if (used) set_identity(&mesh->place);
-    else comm_world_identity();                                      /* beyond the layout there are no coordinates */
+    else comm_world_identity();                                      /* a rank outside the layout has no coordinates */
     return fail_agree(group_world(), status);
 }
 

@@ -14,7 +14,8 @@ static int place_of(const struct shape *s, char tag) {
     return a ? (int)(a - s->axis) : -1;
 }
 
-/* The axis that this one is a part of: a run of places, or what the rule says. */
+/* Make *a the whole axis of which it is this rank's part: a contiguous one, or step->reshard.whole. @return is it this
+ * part? */
 static bool becomes_whole(const struct step *s, struct axis *a) {
     struct axis whole = *a;
     if (s->reshard.whole.n) whole = s->reshard.whole;
@@ -45,7 +46,7 @@ static enum status reshard_shape(const struct call *c, struct type out[MAX_OUT])
 }
 
 /* ---- the exchange ---- */
-/* What lies before an axis, and the bytes of one of n equal parts of it with all that lies behind it. */
+/* before: the product of the axes before this one; bytes: of one of n equal parts of it, with all axes after it. */
 struct pieces { int64_t before, bytes; };
 
 static struct pieces pieces_along(const struct type *whole, int axis, int n) {
@@ -55,7 +56,7 @@ static struct pieces pieces_along(const struct type *whole, int axis, int n) {
     return p;
 }
 
-/* `from` has axis `cuts` whole, `to` has axis `gathers` whole. */
+/* In `from` the axis `cuts` is whole; in `to` the axis `gathers` is. */
 static enum status exchange(const struct call *c, const struct tensor *from, const struct tensor *to, char gathers,
                             char cuts) {
     int n = c->step->parts;

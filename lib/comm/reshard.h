@@ -2,11 +2,11 @@
  *
  *   (.., G/n, .., K, ..)  ->  (.., G, .., K/n, ..)     step->reshard: the tags of G and of K
  *
- * Backward is the same with the two exchanged. Nothing is computed: the result is bitwise. Before attention, Ulysses
- * gathers tokens and shards heads; expert parallelism gathers groups of tokens and shards experts.
+ * Backward is the same with G and K exchanged. Elements are only moved, so the result has the same bits. Before
+ * attention, Ulysses gathers tokens and shards heads; expert parallelism gathers groups of tokens and shards experts.
  *
- * G is a run of places on each rank, or the rule says what it was (zig-zag). Sent: S (n-1)/n of the S bytes that a rank
- * holds, over step->mesh_axis, forward and backward. An exchange takes equal pieces that lie together, so they are
+ * Each rank's part of G is contiguous, or step->reshard.whole gives the order (zig-zag). Sent: S (n-1)/n of the S bytes
+ * of a rank, over step->mesh_axis, forward and backward. The exchange needs equal contiguous pieces, so elements are
  * transposed before it, into scratch, and after it (lib/ops/pieces.h):
  *
  *   K behind G    (rows, n, K/n ..)  ->  (n, rows, K/n ..)   exchange   (n, outer, G/n ..)  ->  (outer, n, G/n ..)
@@ -18,4 +18,4 @@
 #include "lib/ops/op.h"
 
 extern const struct op op_reshard;
-extern const struct op op_reshard_counts;      /* the same for integers, which have no gradient */
+extern const struct op op_reshard_counts;      /* for integers, which have no gradient */

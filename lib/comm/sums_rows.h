@@ -1,4 +1,4 @@
-/* A row of weight gradients with --sums fixed, leaf by leaf (lib/program/sums.h has the idea): over samples, and over
+/* A row of weight gradients with --sums fixed, leaf by leaf (lib/program/sums.h explains it): over samples, and over
  * the ranks that have other tokens of the same samples. */
 #pragma once
 
@@ -13,12 +13,13 @@ static inline int sums_levels(int64_t n) {
     return levels;
 }
 
-/** The axes of the mesh, as bits, whose ranks have other tokens of the same samples: a row sums over them. Pure. */
+/** The axes of the mesh, as bits, whose ranks have other tokens of the same samples; the row sums over them. Pure. */
 unsigned sums_over(const struct call *);
-/** Scratch of a row of weight gradients, leaf by leaf. */
+/** Bytes of scratch of a row of weight gradients that runs leaf by leaf. */
 int64_t sums_work(const struct call *);
-/** Run it: sum[i] is then the gradient of weight[i], in that scratch; over the ranks that have other tokens of the same
- *  samples (sp), too.  @collective{the axes that cut the tokens} @errors those of the op; E_TIMEOUT, E_COMM */
+/** Run the row: sum[i] is then the gradient of weight[i], in its scratch, summed also over the ranks that have other
+ *  tokens of the same samples (sp). @collective{the axes that cut the tokens} @errors those of the op; E_TIMEOUT,
+ *  E_COMM */
 enum status sums_run(const struct call *, const struct mesh *, float *sum[MAX_WEIGHTS]);
 /** The exchanges of a row. @return their number */
 int sums_exchanges(const struct call *, struct exchange out[MAX_WEIGHTS]);

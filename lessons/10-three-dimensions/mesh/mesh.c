@@ -14,9 +14,9 @@
 #include <stdio.h>
 
 static const char *const DIMS[N_DIMS] = {[DIM_TP] = "tp", [DIM_CP] = "cp", [DIM_DP] = "dp", [DIM_PP] = "pp"};
-enum { ALWAYS_SHOWN = 1 << DIM_TP | 1 << DIM_DP | 1 << DIM_PP };   /* others where there are ranks along them */
+enum { ALWAYS_SHOWN = 1 << DIM_TP | 1 << DIM_DP | 1 << DIM_PP };   /* others if n > 1 */
 
-/* Groups of some stages only: the first stage of this one's group; -1: it is alone. */
+/* For groups of two stages: the first stage of this rank's group; -1: the rank is alone. */
 static int first_of_ends(const struct mesh_place *p) {
     return p->n.pp > 1 && (p->rank.pp == 0 || p->rank.pp == p->n.pp - 1) ? 0 : -1;
 }
@@ -26,9 +26,9 @@ static int first_of_mirror(const struct mesh_place *p) {
 }
 
 enum { ALL_DIMS = (1 << N_DIMS) - 1, REPLICAS = 1 << DIM_DP | 1 << DIM_CP };
-/* A group may be a part of those that differ along these dimensions, counted innermost first: `size` of them, `apart`
- * numbers from each other. n: how many they are. What would be another axis once more is one rank: AXIS_EDP without ep,
- * and AXIS_SHARD where all replicas share a state, are AXIS_DP. */
+/* n ranks differ along an axis's dimensions, numbered with the innermost dimension first. A group may be a part of
+ * them: `size` ranks whose numbers are `apart` from each other. An axis that would repeat another one has one rank:
+ * AXIS_EDP without ep, and AXIS_SHARD if all replicas share a state, would be AXIS_DP. */
 struct part { int apart, size; };
 static int at_least_1(int n) { return n ? n : 1; }                   /* 0: not given */
 static int n_sharing(const struct mesh_place *p, int n) { return p->shard ? p->shard : n; }
@@ -65,9 +65,9 @@ static struct part ereplicate_of(const struct mesh_place *p, int n) {
     return p->ep > 1 ? (struct part){apart, n / apart} : (struct part){1, 1};
 }
 
-/* along: bits of the dimensions in which members differ; part: of those, NULL: all. copies: what is not cut along the
- * axis is the same on all its ranks (of replicas: covers). first_stage: where a group is a pair of stages, its first. A
- * new axis is a row. */
+/* along: bits of the dimensions in which members differ. part: the part of these ranks, NULL: all. copies: a value that
+ * is not cut along the axis is the same on all its ranks (for replicas: covers). first_stage: for a group of two
+ * stages, its first one. A new axis is a row. */
 static const struct axis_row {
     const char *name;
     unsigned along;
@@ -161,8 +161,8 @@ static int index_along(enum mesh_axis axis, const struct mesh_place *p) {
     return index;
 }
 
-/* This rank's group: its size, the rank's number in it, its first member's number among all, and the distance
- * between neighbors' numbers. The caller refuses sizes that do not divide. */
+/* This rank's group: its size, the rank's index in it, and among all ranks along the axis the index of its first member
+ * and the distance between neighbors. The caller checks that the sizes divide. */
 struct group_of { int size, index, first, apart; };
 static struct part part_of(enum mesh_axis axis, const struct mesh_place *p) {
     int n = n_along(axis, p);
@@ -220,7 +220,7 @@ struct mesh_place mesh_in_first_replica(const struct mesh_place *p) {
 
 bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) { return mesh_index(axis, p) == 0; }
 
-/* Replicas are told apart by EP and EDP: a cut along them all is one along both. */
+/* A cut along all replicas is a cut along both EP and EDP. */
 enum { BOTH = 1 << AXIS_EP | 1 << AXIS_EDP };
 static unsigned unfolded(unsigned cuts) { return cuts >> AXIS_DP & 1 ? (cuts | BOTH) & ~(1u << AXIS_DP) : cuts; }
 static unsigned folded(unsigned cuts) {

@@ -1,21 +1,22 @@
 /* Halving and doubling: partners at distance 1, 2, 4, ... or the other way round.
  *
- *   halving       step d = p/2, p/4, ..., 1: ranks v and v xor d share what both have half and half: each sends the
- *                 half that is the other's to keep, and adds what comes to its own. After log2 p steps rank v has the
+ *   halving       step d = p/2, p/4, ..., 1: ranks v and v xor d halve the range that both have: each sends one half to
+ *                 the other, and adds the other's terms to the half that it keeps. After log2 p steps rank v has the
  *                 sum of part v; the same steps backwards gather. Few messages, and the fewest bytes
  *   halving-near  the same with d = 1 first: the largest messages go to the nearest ranks, so that with nodes of 2^k
- *                 neighbors little leaves a node. So rank v would end with another part than v, which an all_reduce
- *                 hides. In a reduce_scatter the parts that go and stay in step d = 2^k are those whose bit k differs
- *                 from v's, or does not: n/2d rows each
+ *                 neighbors few bytes leave a node. Rank v then ends with another part than v, which is hidden in an
+ *                 all_reduce. In a reduce_scatter, step d = 2^k sends the parts whose bit k differs from v's, and
+ *                 keeps the others: n/2d rows each
  *   doubling      partners exchange *all* and both add: the fewest steps, for small buffers
  *
- * Ranks from p on, the largest power of two, first hand all they have to rank v - p, and get the result at the end.
+ * p is the largest power of two <= n. Each rank v >= p first sends all its terms to rank v - p, and gets the result at
+ * the end.
  *
- * Order. halving-near and doubling add neighbors first: with a power of two of ranks every sum is the tree (0 + 1) +
- * (2 + 3) over them, whichever rank makes it, as x + y is y + x to the bit. Sums that must be the same in every
- * layout are made so (comm_fix_sums).
+ * Order. halving-near and doubling add neighbors first: with a power of two of ranks every sum is the tree (0 + 1) + (2
+ * + 3) over them, on every rank, as x + y and y + x have the same bits. Sums that must be the same in every layout use
+ * this (comm_fix_sums).
  *
- * Same bits: of a doubling's two partners one computes x + y and the other y + x, which are the same. */
+ * Same bits: of the two partners in a doubling, one computes x + y and the other y + x, which have the same bits. */
 #include "lib/comm/hops/hop_rows.h"
 
 #include <math.h>
@@ -32,16 +33,16 @@ static int log2_of(int p) {
     while (1 << k < p) k++;
     return k;
 }
-/* The power of two only where each rank must end with its own part. */
+/* Does it fit? If each rank must end with its own part, n must be a power of two. */
 static bool fits(const struct hop_shape *shape) {
     return shape->op == COMM_ALL_REDUCE || power_of_two(shape->n) == shape->n;
 }
 
-/* The log2 p distances, the same on all p ranks. */
+/* The log2 p distances between partners, the same on all p ranks. */
 struct steps { int n; bool near; };
 static int distance(const struct steps *steps, int k) { return 1 << (steps->near ? k : steps->n - 1 - k); }
 
-/* What a rank sums before step k is cut in two. */
+/* In step k a rank's range is cut in two: one half it keeps, the other goes to its partner. */
 struct half { struct range mine, theirs; int partner; };
 static struct half half_at(const struct team *team, const struct steps *steps, int k) {
     int lo = 0, hi = team->n;
@@ -62,7 +63,7 @@ static void halve(const struct team *team, const struct steps *steps) {
         hop_add(team, half.partner, half.mine);
     }
 }
-/* Nearest first, each rank to its own part: of those that agree with it in the bits before k, those of bit k. */
+/* Nearest partner first: in step k a rank sends the parts whose bit k differs from its own, of those it still has. */
 static void halve_parts(const struct team *team, const struct steps *steps) {
     for (int k = 0; k < steps->n; k++) {
         int d = 1 << k, partner = team_rank(team, team->me ^ d);
@@ -87,7 +88,7 @@ static void exchange_all(const struct team *team, const struct steps *steps) {
     }
 }
 
-/* Run rows() on the first p ranks. Before it each rank beyond p sends its data to one of them, and after it gets the
+/* Run rows() on the first p ranks. Each rank beyond p first sends its data to one of them, and at the end gets the
  * result back. */
 static void with_the_rest(const struct hop_shape *shape, int rank, struct hop_table *table, bool near,
                           void (*rows)(const struct hop_shape *, const struct team *, const struct steps *)) {
@@ -129,7 +130,8 @@ static void doubling_rows(const struct hop_shape *shape, int rank, struct hop_ta
     with_the_rest(shape, rank, table, true, doubling);
 }
 
-/* Guests: a message of all more, each way. How long depends on what else comes to their hosts: simulated. */
+/* If n is no power of two, a rank sends one more message of all elements. The time depends on other messages, so it is
+ * simulated. */
 static struct hop_form with_guests(const struct hop_shape *shape, struct hop_form form, double bytes) {
     if (power_of_two(shape->n) == shape->n) return form;
     return (struct hop_form){form.messages + 1, form.bytes + bytes, NAN};
@@ -143,7 +145,7 @@ static struct hop_form halving_form(const struct hop_shape *shape, double bytes,
     return with_guests(shape, (struct hop_form){phases * steps, sent, seconds}, bytes);
 }
 
-/* A reduce_scatter's rows are the parts': how long they take is simulated. */
+/* A reduce_scatter sends each part as a row of its own, so its time is simulated. */
 static struct hop_form halving_near_form(const struct hop_shape *shape, double bytes, const struct hop_links *links) {
     struct hop_form form = halving_form(shape, bytes, links);
     if (shape->op == COMM_REDUCE_SCATTER) form.messages = shape->n - 1, form.seconds = NAN;

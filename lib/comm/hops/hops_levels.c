@@ -4,15 +4,15 @@
  *   all-reduce of part i round the N ranks that have place i in their nodes
  *   all-gather round the ranks of the node
  *
- * S (L-1)/L of the bytes each way stay inside; 2 (S/L) (N-1)/N leave each rank for other nodes, the fewest that can.
- * All nodes must have the same number of ranks. */
+ * L: ranks of a node, N: nodes. Each rank sends S (L-1)/L bytes each way inside its node, and 2 (S/L) (N-1)/N to other
+ * nodes, the fewest possible. All nodes must have the same number of ranks. */
 #include "lib/comm/hops/hop_rows.h"
 
 #include <stdlib.h>
 
 #define OP(op) (1u << COMM_##op)
 
-/* How many ranks before `rank` are on node x, and on how many nodes the group is. */
+/* The number of ranks below `rank` that are on this node. */
 static int on_node_before(const struct hop_shape *shape, int node, int rank) {
     int n = 0;
     for (int r = 0; r < rank; r++) n += hop_node(shape, r) == node;
@@ -20,7 +20,7 @@ static int on_node_before(const struct hop_shape *shape, int node, int rank) {
 }
 static int ranks_a_node(const struct hop_shape *shape) { return on_node_before(shape, hop_node(shape, 0), shape->n); }
 
-/* More than one node, more than one rank on each, all equal: else a ring does the same. */
+/* Does each node have the same number of ranks? */
 static bool fits(const struct hop_shape *shape) {
     int of_a_node = ranks_a_node(shape);
     for (int r = 0; r < shape->n; r++)

@@ -1,22 +1,23 @@
 /* Binary trees in which sums go up and the result comes down, segment by segment.
  *
- * The tree is in order: the ranks below place x are a run of neighbors, odd places are leaves, and place 0 is the root
+ * The tree is in order: the subtree of place x has consecutive places, odd places are leaves, and place 0 is the root
  * with one child (Sanders, Speck and Traff 2009, section 3):
  *
  *      0              x's lowest set bit is b; its parent is (x ^ b) | 2b, or x ^ b if that place is beyond n
  *       \
  *        4            With K segments in flight at once the last arrives after (2h + K) steps, h = floor(log2 n); with
- *      /   \          one, a rank waits for all that are below it
+ *      /   \          one segment, a rank waits for its whole subtree
  *     2     6
  *    / \   / \
  *   1   3 5   7
  *
- * broadcast and reduce count places from their root.
+ * In broadcast and reduce, places are counted from the root of the call.
  *
- * In one tree half of the ranks are leaves and send S, while the others send 3 S: to a parent and to two children. Two
- * trees have half of the elements each. Their roots are the same rank; in the second tree every other rank moves up one
- * place, so that a rank at an even place, which has children, gets an odd one, a leaf. So no rank sends more than 2 S.
- */
+ * In one tree half of the ranks are leaves and send S bytes, while inner ranks send 3 S: to a parent and to two
+ * children. So two trees carry half of the elements each. They have the same root; in the second tree all other ranks
+ * move up by one place, so that a rank at an even place, which has children, gets an odd place, a leaf. So no rank
+ * sends more than 2 S.
+ * */
 #include "lib/comm/hops/hop_rows.h"
 
 #include "lib/base/integer.h"
@@ -32,7 +33,8 @@ static int parent_of(int place, int n) {
     return parent < n ? parent : place ^ bit;
 }
 
-/* Ranks are counted from the root: the place of a rank in either tree, and the rank at a place. */
+/* Ranks are counted from the root of the call. place_of: the place of a rank in a tree; rank_at: the rank at a
+ * place. */
 static int place_of(int rank, int tree, int n) { return tree == 0 || rank == 0 ? rank : rank % (n - 1) + 1; }
 static int rank_at(int place, int tree, int n) {
     if (tree == 0 || place == 0) return place;
@@ -57,7 +59,7 @@ static void down(const struct team *team, const struct node *node, struct range 
     for (int c = 0; c < node->n_children; c++) hop_send(team, node->child[c], x);
 }
 
-/* All segments go up before the first comes down: so nothing that comes down is in the way of what goes up. */
+/* All segments go up before the first comes down, so that no row for the way down delays a row for the way up. */
 static void rows_of(const struct hop_shape *shape, int rank, int n_trees, struct hop_table *table) {
     struct team team = team_of_all(shape, rank, table);
     int root = shape->op == COMM_ALL_REDUCE ? 0 : shape->root;
@@ -80,7 +82,7 @@ static void double_tree_rows(const struct hop_shape *shape, int rank, struct hop
     rows_of(shape, rank, 2, table);
 }
 
-/* Seconds depend on the segments: simulated. */
+/* The seconds depend on the segments, so they have no closed form and are simulated. */
 static struct hop_form form_of(const struct hop_shape *shape, double bytes, int n_trees) {
     struct team team = {.n = shape->n};
     int most = 0;

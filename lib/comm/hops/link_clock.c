@@ -1,7 +1,7 @@
 /* Emulated links of one rank. See link_clock.h.
  *
- * A link is a time until which it is occupied. A rank's own are its own variables; those of a node are words that its
- * ranks share. A message that has left lands after all that left before it. */
+ * A link is represented by the time until which it is occupied. A rank's own links are in its own memory, the NIC of a
+ * node in words that its ranks share. Messages land in the order in which they have left. */
 #include "lib/comm/hops/link_clock.h"
 
 #include "lib/comm/hops/hop_simulate.h"
@@ -14,7 +14,7 @@ void link_clock_free(struct link_clock *clock) {
     *clock = (struct link_clock){0};
 }
 
-/* Occupy a link that the ranks of a node share: the rank that exchanges the word has it. */
+/* Occupy a link that the ranks of a node share: the rank whose exchange of the word succeeds gets it. */
 static double pass_shared(_Atomic(uint64_t) *word, double (*pass)(double *, double, double), double now, double busy) {
     for (uint64_t was = *word;;) {
         double free_at, result;

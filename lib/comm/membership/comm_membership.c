@@ -1,4 +1,4 @@
-/* Questions about a job whose ranks may change, and the answers where they never do. */
+/* The epochs of a job whose ranks may change, and fixed answers for a job whose ranks never change. */
 #include "lib/comm/membership/comm_membership.h"
 
 #include "lib/comm/comm.h"

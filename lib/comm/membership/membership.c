@@ -1,51 +1,54 @@
 /* Epochs.
  *
- * Idea. In a job of n ranks each keeps its shard of the states and a copy of its left neighbor's, after the last step
- * and after the one before. When a rank dies, nothing is lost: its right neighbor has its shard. So the survivors agree
- * on a step, give the shards to the members of the next epoch, and go on from there. An *epoch* is the time from death
- * to death, with an ordered list of processes. The lighthouse, which sees the deaths, opens it.
+ * Idea. Each rank keeps two snapshots, of the last step and of the step before it. A snapshot has its own shard of the
+ * states and a copy of its left neighbor's. When a rank dies, nothing is lost, because its right neighbor has its
+ * shard. So the survivors agree on a step, give the shards to the members of the next epoch, and continue from this
+ * step. An *epoch* is the time from death to death, with an ordered list of processes. The lighthouse, which sees the
+ * deaths, opens it.
  *
  *          opened                all have reported          shard here             copy here
  *   RUN  ---------->  REPORT  ------------------->  MOVE  ---------------->  COPY  -------------->  RUN
  *                                  back = least             own snapshot            says "committed"
  *   RUN  ---------->  DRAINED    all members have agreed to end this epoch after this step
  *
- * From each of these states a newer epoch leads to REPORT again. No rank waits for the others to be committed: the sums
- * of the next step do, and before those are done no snapshot is overwritten.
+ * From each of these states a newer epoch leads to REPORT again. No rank waits until the others are committed, because
+ * the sums of the next step wait for all ranks, and no snapshot is overwritten before these sums are done.
  *
  * Formula. A rank may go back to the newest step of which it has its own shard *and* its neighbor's:
  *     newest(r) = max { s : own(r, s) and left(r, s) }          back = min over r of newest(r)
- * A rank joins the sums of step s + 1 only after its newest is s. So when those sums are done, everybody's newest is s
- * at least; the snapshot of s + 1 then takes the place of that of s - 1. Newest steps of two ranks differ by one at
- * most, and each still has the older one of them.
+ * A rank joins the sums of step s + 1 only after its newest is s. So when these sums are done, every rank's newest is
+ * at least s, and the snapshot of s + 1 may overwrite that of s - 1. The newest steps of two ranks differ by at most
+ * one, and both ranks still have the older step.
  *
- * Stored where. Two epochs with two steps each. An epoch is *committed* when every member has said so. The snapshots of
- * the last committed epoch are kept until the next one is committed: if another rank dies before that, all go back to
- * them again. This rule chooses the snapshot to overwrite, without a message (membership_store.c).
+ * Stored where. A rank has room for two epochs with two steps each. An epoch is *committed* when every member has
+ * committed. The snapshots of the last committed epoch are kept until the next one is committed, because all ranks go
+ * back to them again if another rank dies before that. This rule chooses the snapshot to overwrite, without a message
+ * (membership_store.c).
  *
  * Sent when. A copy to the right neighbor after every K-th step; shards when an epoch opens.
  *
- * Writers: the lighthouse writes the epochs, and their number last; each rank its own "my newest step" and "I have
- * committed" of an epoch. No two write the same word.
+ * Writers: the lighthouse writes each epoch, and then its number. Each rank writes its own newest step, and whether it
+ * has committed. No two processes write the same word.
  *
- * What breaks: a snapshot that counts before its copy is there; the old epoch's snapshots overwritten before the new
- * one is committed; a late message of an old epoch taken for one of the new. test_membership.c goes through every order
- * in which three ranks can do all this while two die, with each of these mistakes and without.
+ * What breaks: a snapshot that counts before its copy has come; the old epoch's snapshots overwritten before the new
+ * one is committed; a late message of an old epoch used in the new one. test_membership.c tries every order of these
+ * events for three ranks of which two die, with each of these mistakes and without.
  *
- * Two neighbors that die at once take a shard with them. That is DISK, and it is the only way there.
+ * If two neighbors die at once, a shard is lost, and all ranks read the last checkpoint: state DISK. No other event
+ * leads to it.
  *
- * Planned epochs. No rank has died, but a spare would make one replica more, or a rank must leave. The lighthouse plans
- * an epoch only when the present one is committed, and asks for its end. The members agree on a step, at whose edge
- * each has its shard and its copy; then all have drained, and the lighthouse opens the next epoch, even if the reason
- * for it is gone. So nothing is done again. A process that is started later gets a new number, never that of a dead
- * one, which counts as having snapshots. One rank leaves at a time, and none in an epoch that opens for a death: its
- * neighbor may be the dead rank. It stays until the new epoch is committed.
+ * Planned epochs. No rank has died, but with a spare there can be one more replica, or a rank must leave. The
+ * lighthouse plans an epoch only when the present one is committed, and asks for its end. The members agree on a last
+ * step, after which each has its shard and its copy. Then all members are drained, and the lighthouse opens the next
+ * epoch, even if the reason for it is gone. So no step is repeated. A process that is started later gets a new number,
+ * never that of a dead process, which would count as having snapshots. One rank leaves at a time, and none in an epoch
+ * that opens after a death, because its neighbor may be the dead rank. It stays until the new epoch is committed.
  *
- * Only whole replicas can be left out, so the members of the next epoch are those of the replicas that lose least, and
- * the other living processes fill their holes (membership_after).
+ * Only whole replicas can be left out, so the next epoch keeps the replicas with the fewest dead ranks, and other
+ * living processes take the places of the dead ones (membership_after).
  *
  * Source: Wang et al. 2023, "Gemini: fast failure recovery in distributed training with in-memory checkpoints"; torchft
- * and TorchElastic for the lighthouse's part. */
+ * and TorchElastic for the lighthouse. */
 #include "lib/comm/membership/membership.h"
 
 #include <stddef.h>
@@ -92,7 +95,7 @@ int membership_place(const struct membership *e, int slot) {
     return -1;
 }
 
-/* The most replicas that n_alive ranks make, at most n: 0 if not one. */
+/* The largest number of replicas, at most n, that n_alive ranks can form; 0: none. */
 static int replicas_of(const struct membership_shape *shape, int n, int n_alive) {
     int64_t each = (int64_t)shape->n_inner * shape->n_outer;
     for (; n > 0; n--) {
@@ -103,15 +106,15 @@ static int replicas_of(const struct membership_shape *shape, int n, int n_alive)
     return 0;
 }
 
-/* What the ranks of a replica are in an epoch of n replicas: place k of it. */
+/* The place in an epoch of n replicas of rank k of a replica. */
 static int place_in(const struct membership_shape *shape, int n, int replica, int k) {
     return k % shape->n_inner + shape->n_inner * (replica + n * (k / shape->n_inner));
 }
 
 static int replica_of(const struct membership_shape *shape, int n, int i) { return i / shape->n_inner % n; }
 
-/* Where the copies of a place go round: the same place of all replicas, or with one replica all its places; those of a
- * host side by side. */
+/* The ring of places along which place i is copied: the same place of all replicas, or all places if there is one
+ * replica. Places of one host are adjacent. at: the index of place i. */
 struct circle { int n, at, place[MEMBERSHIP_MOST_RANKS]; };
 
 static void find_circle(const struct membership_shape *shape, const struct membership *e, int i, struct circle *c) {
@@ -125,8 +128,8 @@ static void find_circle(const struct membership_shape *shape, const struct membe
     for (c->at = 0; c->place[c->at] != i;) c->at++;
 }
 
-/* How far the neighbor is, to either side: as many as the host has that has most. So everybody's is on another host,
- * unless one has more than half of them; then as many as can be are. */
+/* The distance to both neighbors in the ring: the largest number of its places on one host. So every neighbor is on
+ * another host, unless one host has more than half of the places; then as many as possible are. */
 static int reach(const struct membership *e, const struct circle *c) {
     int most = 0;
     for (int k = 0, same = 0; k < c->n; k++) {
@@ -147,9 +150,9 @@ int membership_left(const struct membership_shape *shape, const struct membershi
     return c.place[(c.at + c.n - reach(e, &c) % c.n) % c.n];
 }
 
-/* Which replica of `now` is left out next, besides those that are: the one with the most dead. Of several, one whose
- * neighbors stay, since each shard without its owner is in its right neighbor's memory; and of those one that is
- * two from another, so that more such are left. */
+/* The replica of `now` to leave out next: the one with the most dead ranks. Among equals, prefer one whose neighbors
+ * both stay, since the right neighbor has the shards of dead ranks; then one at distance two from a replica already
+ * left out, so that more such choices remain. */
 static int next_left_out(const struct membership_shape *shape, const struct membership *now, const bool *alive, int n,
                          const bool *kept) {
     int best = -1, most = -1;
@@ -170,7 +173,7 @@ static int next_left_out(const struct membership_shape *shape, const struct memb
     return best;
 }
 
-/* The next living process without a place, from slot *spare on. */
+/* The next living process without a place; the search begins at slot *spare. */
 static int take_spare(const bool *alive, const bool *used, int *spare) {
     while (!alive[*spare] || used[*spare]) ++*spare;
     return (*spare)++;

@@ -1,23 +1,24 @@
 /* The agent's plans.
  *
- *   more      spares, new ones or ranks left over, make up one replica more: dp grows again, at most to its first value
- *   relief    a rank that is slow (train --replace-stragglers) asks for it, and there is a spare
- *   leaving   a rank has been asked to leave (SIGUSR2): a spare takes its place, or dp is one less
+ *   more      spares, new processes or ranks left out before, form one more replica: dp grows again, at most to its
+ *             first value
+ *   relief    a slow rank (train --replace-stragglers) asks to be replaced, and there is a spare
+ *   leaving   a rank has been asked to leave (SIGUSR2): a spare takes its place, or dp decreases by one
  *
- * All three go the same way (membership.c): the agent asks for the end of this epoch, the ranks agree on a step and
- * drain at its edge, the agent opens the next one. Nothing is done again.
+ * All three work in the same way (membership.c): the agent asks for the end of this epoch, the ranks agree on a last
+ * step and drain after it, and the agent opens the next epoch. No step is repeated.
  *
- * One rank leaves at a time: its right neighbor has the copy of its shard. It stays alive, as a spare that is used only
- * after a death, until the new epoch is committed; then the agent ends it. Two ranks that leave at once could be
- * neighbors.
+ * One rank leaves at a time, because its right neighbor has the copy of its shard, and two ranks that leave at once
+ * could be neighbors. It stays alive, as a spare that is used only after a death, until the new epoch is committed;
+ * then the agent ends it.
  *
- * What breaks: counting processes that have not started yet, because all others would wait for them; taking back a rank
- * that has just left. */
+ * What breaks: counting processes that have not started yet, because all others would wait for them; making a rank that
+ * has just left a member again. */
 #include "lib/comm/membership/planned.h"
 
 #include <string.h>
 
-/* Those that stay members, and spares that are ready. */
+/* The epoch of the members that stay, without `leaves`, and of the spares that are ready. */
 static struct membership without(const struct planned_job *job, int leaves) {
     bool alive[MEMBERSHIP_MOST_RANKS];
     for (int s = 0; s < job->n_slots; s++)
@@ -25,7 +26,7 @@ static struct membership without(const struct planned_job *job, int leaves) {
     return membership_after(&job->now, true, alive, job->n_slots, &job->shape);
 }
 
-/* Every shard of this epoch is where a member of the next one has it. */
+/* Does a member of the next epoch have each shard of this epoch, and has it enough ranks? */
 static bool is_safe(const struct planned_job *job, const struct membership *next) {
     bool copy;
     for (int i = 0; i < job->now.n; i++)

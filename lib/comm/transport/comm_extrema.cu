@@ -1,13 +1,14 @@
 /* Floating-point numbers as integers of the same order.
  *
- * The bits of a positive number, read as an integer, grow with it. A negative one has the sign bit set, and its other
- * bits grow with its size: flipping them turns the order round. So with b the bits as a signed integer
+ * The bits of a positive number, read as an integer, grow with the number. A negative number has the sign bit set, and
+ * its other bits grow with its absolute value, so flipping them reverses their order. So with b the bits as a signed
+ * integer
  *
- *   encode(b) = b >= 0 ? b : b ^ 0x7fffffff         and decode is the same function
+ *   encode(b) = b >= 0 ? b : b ^ 0x7fffffff         decode is the same function
  *
- * NaN are the numbers beyond infinity. For a maximum each becomes 0x7fffffff, a NaN above all; for a minimum
- * 0x80000000, which decodes to 0xffffffff, a NaN below all. -0 stands just below +0. Memory-bound; 8 bytes per thread
- * would not be faster than the links that carry the result. */
+ * The bits of NaN are beyond those of infinity. For a maximum each NaN becomes 0x7fffffff, a NaN above all numbers; for
+ * a minimum 0x80000000, which decodes to 0xffffffff, a NaN below all. -0 is the number below +0. The kernels are
+ * limited by memory bandwidth, and faster than the links. */
 #include "lib/comm/transport/comm_extrema.h"
 #include "lib/base/integer.h"
 #include "lib/device/gpu.h"

@@ -1,4 +1,4 @@
-/* NCCL's maximum drops NaN; ours must not (comm.h). Part of comm_nccl.c. */
+/* Maxima and minima in NCCL: NCCL drops NaN, but comm.h demands that NaN wins. Part of comm_nccl.c. */
 #pragma once
 
 #include "lib/comm/comm.h"
@@ -7,8 +7,8 @@
 extern "C" {
 #endif
 
-/** Turn n floats (element_bytes 4) or doubles (8) into integers of that size which stand in the same order, with NaN
- *  above all of them (COMM_MAX) or below (COMM_MIN); and back. In order on the stream. @errors E_DEVICE */
+/** Turn n floats (element_bytes 4) or doubles (8) into integers of that size in the same order, with NaN above all
+ *  numbers (COMM_MAX) or below (COMM_MIN); and back. In the order of the stream. @errors E_DEVICE */
 enum status extrema_encode(void *x, int element_bytes, int64_t n, enum comm_reduction, void *stream);
 enum status extrema_decode(void *x, int element_bytes, int64_t n, void *stream);
 

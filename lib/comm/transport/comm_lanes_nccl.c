@@ -1,14 +1,13 @@
-/* Making NCCL communicators, looking after them, and taking them down. See comm_lanes.h.
+/* Making NCCL communicators, checking them for errors, and closing them. See comm_lanes.h.
  *
- * Rank 0 of the group asks NCCL for an id, and the group's MPI communicator carries it to the others. All members are
- * there: a group is made by all of them together. Communicators are made with blocking = 0, so that a peer that never
- * comes is found by our deadline; every call may then answer "in progress", and is not queued on its stream before that
- * is over.
+ * Rank 0 of the group asks NCCL for an id, and broadcasts it on the group's MPI communicator, since all members make a
+ * group together. Communicators are made with blocking = 0, so that our deadline finds a peer that never comes. A call
+ * may then return "in progress", and is not queued on its stream before this ends.
  *
- * What breaks: communicators that all run at once and do not all fit. NCCL runs an operation as a kernel of up to some
- * tens of blocks, and each needs the same block of its peers; if GPU A has room for this operation only and GPU B only
- * for that one, both wait forever. A ring's lanes get few blocks for that reason, and they leave the GPU to the kernels
- * that run meanwhile.
+ * What breaks: communicators that run at once but do not all fit on the GPU. NCCL runs an operation as a kernel of up
+ * to some tens of blocks, and each block needs the same block on its peers. If GPU A has room only for one operation
+ * and GPU B only for another, both wait forever. So the ring's lanes get few blocks, which also leaves the GPU to other
+ * kernels.
  *
  * Source: NCCL user guide, "Creating a Communicator" (with options), "Fault Tolerance" (non-blocking communicators,
  * aborting), "Using multiple NCCL communicators concurrently". */
@@ -23,7 +22,7 @@ enum { RING_BLOCKS = 8 };
 
 static const char usage_remedy[] = "; do two ranks share a GPU? Use --comm mpi, or start one rank per GPU";
 
-/* What a call says after that may be another error: the communicator keeps the first one. */
+/* Is the cause a lost peer? The communicator keeps its first error, whereas `result` may be a later one. */
 static bool has_lost_a_peer(const struct lane *lane, ncclResult_t result) {
     ncclResult_t first = ncclSuccess;
     if (lane->comm && ncclCommGetAsyncError(lane->comm, &first) == ncclSuccess && first != ncclSuccess) result = first;
@@ -60,7 +59,7 @@ enum status lane_settle(const struct group *group, struct lane *lane, ncclResult
 /* ---- making ---- */
 struct invitation { ncclUniqueId id; int32_t made; };
 
-/* By the group's own backend, past the ledger: the user did not ask for it. */
+/* Broadcast by the group's own backend. The ledger does not count it, because it is not an operation of the caller. */
 static enum status share(struct group *group, struct invitation *invitation) {
     struct ledger before = group->ledger;
     struct comm_call call = {COMM_BROADCAST, invitation, invitation, sizeof *invitation, .dtype = UINT8};
@@ -79,7 +78,7 @@ static enum status make_stream(cudaStream_t *stream) {
     return OK;
 }
 
-/* A rank that cannot make a stream still takes part in the rest, so that the others are not stranded. */
+/* A rank that cannot make a stream still takes part in the rest, so that the other ranks do not hang. */
 static enum status lane_open(struct group *group, struct lane *lane, int max_blocks) {
     struct invitation invitation = {.made = 0};
     if (group->rank == 0) invitation.made = ncclGetUniqueId(&invitation.id) == ncclSuccess;
@@ -108,7 +107,7 @@ static int colour_of(int edge, int n) { return n % 2 && edge == n - 1 ? 2 : edge
 
 static bool to_next(int tag) { return tag == 0 || tag == 3; }
 
-/* The edge that a message of this tag from `from` to `to` takes; -1: none. */
+/* The edge of the ring for a message with this tag from `from` to `to`; -1: none. */
 static int edge_of(int from, int to, int tag, int n) {
     if (to_next(tag) && to == (from + 1) % n) return from;
     if (!to_next(tag) && from == (to + 1) % n) return to;
@@ -137,7 +136,8 @@ enum status lane_of(const struct group *group, const struct comm_call *call, str
     return OK;
 }
 
-/* One byte along the edges of a lane: NCCL connects two peers at their first message, and both hosts wait for that. */
+/* Send one byte along the edges of a lane: NCCL connects two peers at their first message, and both hosts wait for
+ * that. */
 static enum status say_hello(struct group *group, struct lane *lane, int tag, int colour, char *byte) {
     int n = group->size, rank = group->rank, step = to_next(tag) ? 1 : n - 1, next = (rank + step) % n,
         before = (rank + n - step) % n;
@@ -161,12 +161,12 @@ enum status lanes_open_ring(struct group *group, int first_tag) {
             if (made == OK && byte) made = say_hello(group, lane, tag, colour, byte);
             if (status == OK) status = made;
         }
-    if (status != OK) lanes_abort(group);        /* no neighbor may come any more, and the release waits for the GPU */
+    if (status != OK) lanes_abort(group);        /* release waits for the GPU, where the byte may wait for a neighbor */
     if (byte) device->release(device, byte, 1);
     return status;
 }
 
-/* ---- looking, and taking down ---- */
+/* ---- checking and closing ---- */
 static void for_each_lane(struct lanes *lanes, void (*act)(struct lane *, void *), void *with) {
     act(&lanes->collectives, with);
     for (int i = 0; i < LANE_TAGS * LANE_COLOURS; i++) act(&lanes->ring[i / LANE_COLOURS][i % LANE_COLOURS], with);
@@ -198,7 +198,7 @@ static void drop_stream(struct lane *lane) {
 static void abort_lane(struct lane *lane, void *with) {
     (void)with;
     if (lane->comm) ncclCommAbort(lane->comm);
-    lane->comm = NULL;                           /* the stream goes on: what follows in it is ours */
+    lane->comm = NULL;                           /* the stream stays, as our own work follows on it */
 }
 
 static void close_lane(struct lane *lane, void *with) {

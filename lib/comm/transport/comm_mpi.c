@@ -1,10 +1,10 @@
-/* MPI as a transport: messages, and collectives that are MPI's own nonblocking ones.
+/* MPI as a transport: its messages, and its nonblocking collectives.
  *
  * Same bits. IEEE addition is commutative but not associative, so a sum depends on the order in which the ranks are
  * combined, and on nothing else. Open MPI's nonblocking collectives (libnbc) follow a tree fixed by group size, rank
  * and message size, and never by order of arrival; an in-place all_reduce is a reduction to one rank and a broadcast,
- * so that every rank gets the very same bits. test_comm_bits.c holds both. (A library that reduces in order of arrival
- * would break promise 1.)
+ * so that every rank gets the same bits. test_comm_bits.c tests both. (A library that reduces in order of arrival would
+ * break promise 1.)
  *
  * What breaks: MPI counts are `int`. Larger buffers are refused (comm_on_host.c); gradient buckets and shards are far
  * smaller. */
@@ -18,7 +18,7 @@ static int start_all_gather(const struct group *group, const struct comm_call *c
     return MPI_Iallgather(from, count, type, call->to, count, type, mpi_comm_of(group->communicator), request);
 }
 
-/* MPI requires IN_PLACE at the root and the buffer as a source elsewhere. */
+/* MPI requires MPI_IN_PLACE as the source at the root, and the buffer on other ranks. */
 static int start_reduce(const struct group *group, const struct comm_call *call, MPI_Request *request) {
     bool root = group->rank == call->peer;
     return MPI_Ireduce(root ? MPI_IN_PLACE : call->from, root ? call->to : NULL, (int)call->count,

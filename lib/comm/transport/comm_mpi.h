@@ -1,7 +1,7 @@
 /* Shared by the MPI files of this folder, comm_mpi*.c. Only this file includes <mpi.h>.
  *
- * Handles: an MPI_Request is a pointer in Open MPI and an int in MPICH. Outside these files both are a `void *`, which
- * holds either; a live handle is never all zero bits, so NULL can mean "none". */
+ * Handles: an MPI_Request is a pointer in Open MPI and an int in MPICH. Outside these files it is a `void *`, which can
+ * hold either. A valid handle is never all zero bits, so NULL means "none". */
 #pragma once
 
 #include "lib/comm/transport/host_transport.h"
@@ -35,25 +35,25 @@ static inline MPI_Comm mpi_comm_of(void *handle) {
     return comm;
 }
 
-/* comm_mpi_text.c: MPI's own words for an error code, in static storage; and how a dtype travels. */
+/* comm_mpi_text.c: MPI's own text for an error code, in static storage; and the MPI type as which a dtype is sent. */
 const char *mpi_error_text(int code);
 MPI_Datatype mpi_type(enum dtype);
 
-/* One MPI call that must succeed; its name and MPI's reason go into the line. */
+/* Call an MPI function that must succeed; on failure the message has its name and MPI's reason. */
 #define MPI_TRY(name, ...)                                                                                             \
     do {                                                                                                               \
         int mpi_code_ = name(__VA_ARGS__);                                                                             \
         if (mpi_code_ != MPI_SUCCESS) return FAIL(E_COMM, #name ": %s", mpi_error_text(mpi_code_));                    \
     } while (0)
 
-/* comm_mpi.c: the transport's messages, of n elements at `at`, and collectives. @errors E_COMM
- * @collective{none, but mpi_collective} */
+/* comm_mpi.c: the transport's messages, of n elements at `at`, and its collectives. @errors E_COMM @collective{none,
+ * but mpi_collective} */
 int mpi_send(void *communicator, const void *at, int n, enum dtype, int to, int tag, void **handle);
 int mpi_receive(void *communicator, void *at, int n, enum dtype, int from, int tag, void **handle);
 int mpi_test(void **handle, bool *done);
 enum status mpi_collective(const struct comm_call *, struct comm_request *);
-/* comm_mpi_mail.c: its mail; *from: the sender's world rank. @errors E_COMM, E_MEMORY
- * @collective{world, to open and to close} */
+/* comm_mpi_mail.c: the transport's mail; *from: the sender's world rank. @errors E_COMM, E_MEMORY @collective{world, to
+ * open and to close} */
 enum status mpi_mail_open(void);
 void mpi_mail_close(void);
 void mpi_mail_send(int to, const struct mail *);

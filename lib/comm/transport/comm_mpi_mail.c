@@ -1,9 +1,9 @@
-/* Control messages: a duplicate of the world's communicator, and an outbox with one place for each kind and peer.
+/* Control messages, on a duplicate of the world's communicator, with one send buffer for each kind and peer.
  *
- * MPI_Isend needs its buffer until the message has left, and a stopped peer may never let it. So each (kind, peer) has
- * a buffer of its own, and a second message of that kind to that peer is dropped while the first is in flight: nothing
- * can pile up, and no rank waits. The messages are small enough to be sent eagerly, before the receiver has asked for
- * them. */
+ * MPI_Isend needs its buffer until the message is sent, which may never happen if the peer is stopped. So each (kind,
+ * peer) has its own buffer, and a second message of this kind to this peer is dropped while the first is in flight:
+ * messages cannot pile up, and no rank waits. The messages are small enough to be sent eagerly, before the receiver has
+ * posted its receive. */
 #include "lib/comm/transport/comm_mpi.h"
 
 #include <stdlib.h>
@@ -28,8 +28,8 @@ static bool has_left(struct letter *letter) {
     return MPI_Test(&letter->request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
 }
 
-/* A letter that has not left (its peer is leaving too, and reads no more) keeps its buffer: MPI may still look at
- * it. */
+/* If a letter is still being sent, because its peer is leaving and reads no more mail, the buffers stay: MPI may still
+ * read them. */
 void mpi_mail_close(void) {
     if (control == MPI_COMM_NULL) return;
     bool all_left = true;
@@ -44,7 +44,7 @@ void mpi_mail_send(int to, const struct mail *mail) {
     struct letter *letter = &outbox[to * N_MAIL_KINDS + mail->kind];
     if (!has_left(letter)) return;
     letter->mail = *mail;
-    /* a failure here means that the peer is gone, which is what the roll call is about to find out */
+    /* a failure means that the peer is gone, which the roll call will find out */
     MPI_Isend(&letter->mail, (int)sizeof letter->mail, MPI_BYTE, to, 0, control, &letter->request);
 }
 
@@ -54,6 +54,6 @@ bool mpi_mail_receive(int *from, struct mail *mail) {
     MPI_Status status;
     if (MPI_Iprobe(MPI_ANY_SOURCE, 0, control, &arrived, &status) != MPI_SUCCESS || !arrived) return false;
     *from = status.MPI_SOURCE;
-    /* does not block: the message has been matched by the probe, and only this thread receives */
+    /* does not block: the probe has found the message, and no other thread receives */
     return MPI_Recv(mail, (int)sizeof *mail, MPI_BYTE, *from, 0, control, MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }

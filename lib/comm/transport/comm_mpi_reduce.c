@@ -24,7 +24,7 @@ static MPI_User_function *const functions[N_DTYPES][COMM_MIN + 1] = {
 };
 
 enum status mpi_reductions_open(void) {
-    enum { COMMUTES = 1 }; /* a + b is b + a to the bit; MPI may then choose the cheaper trees */
+    enum { COMMUTES = 1 }; /* a + b and b + a have the same bits, so MPI may use cheaper trees */
     for (int dtype = 0; dtype < N_DTYPES; dtype++)
         for (int reduction = COMM_SUM; reduction <= COMM_MIN; reduction++)
             if (functions[dtype][reduction])

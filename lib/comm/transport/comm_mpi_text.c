@@ -1,4 +1,4 @@
-/* How a dtype travels, and what MPI says when it fails. */
+/* The MPI type as which a dtype is sent, and MPI's text for an error. */
 #include "lib/comm/transport/comm_mpi.h"
 
 MPI_Datatype mpi_type(enum dtype dtype) {
@@ -9,7 +9,7 @@ MPI_Datatype mpi_type(enum dtype dtype) {
     case UINT8:
     case FP8_E4M3:
     case FP8_E5M2: return MPI_UINT8_T;
-    default: return MPI_UINT16_T; /* bf16, fp16: MPI moves them as bits; comm_reduce.c adds them as numbers */
+    default: return MPI_UINT16_T; /* bf16, fp16: MPI only moves the bits; comm_reduce.c adds the numbers */
     }
 }
 

@@ -1,7 +1,7 @@
 /* Entering and leaving MPI, and splitting the world.
  *
- * By default MPI ends the process on any error, with a page of its own text. From here on errors are returned, so
- * that they become one line with rank, operation and group. */
+ * By default MPI ends the process on any error, with a page of its own text. This file makes MPI return errors, so that
+ * they become one line with rank, operation and group. */
 #include "lib/comm/transport/comm_mpi.h"
 
 #include "lib/base/cores.h"
@@ -17,12 +17,12 @@ static void version(char *text, size_t bytes) {
     char whole[MPI_MAX_LIBRARY_VERSION_STRING + 1];
     int length = 0;
     if (MPI_Get_library_version(whole, &length) != MPI_SUCCESS) snprintf(whole, sizeof whole, "an unknown MPI");
-    whole[strcspn(whole, ",\n")] = 0;   /* its name and version; how it was built follows */
+    whole[strcspn(whole, ",\n")] = 0;   /* keep the name and version, without the build's details */
     snprintf(text, bytes, "%.256s", whole);
 }
 
-/* Ranks may be bound to cores of their own, or share what a taskset or a batch system has left them: together they have
- * all of these. */
+/* Ranks may be bound to separate cores, or share the cores of a taskset or a batch system: together they have the union
+ * of their masks. */
 static enum status count_cores(MPI_Comm host, struct comm_place *place) {
     unsigned char mine[CORES_MASK_BYTES], all[CORES_MASK_BYTES];
     cores_mask(mine);
@@ -57,12 +57,12 @@ static enum status find_place(struct comm_place *place) {
 
 static enum status world_start(int *argc, char ***argv, struct comm_place *place) {
     int provided;
-    /* FUNNELED: OpenMP threads exist, and only the main one talks to MPI */
+    /* FUNNELED: OpenMP threads exist, and only the main thread calls MPI */
     MPI_TRY(MPI_Init_thread, argc, argv, MPI_THREAD_FUNNELED, &provided);
     if (provided < MPI_THREAD_FUNNELED)
         log_warn("this MPI promises no thread support (level %d); use an MPI built with threads if runs crash",
                  provided);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* communicators made from these inherit it */
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* communicators made from these inherit the handler */
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     TRY(find_place(place));
     TRY(mpi_reductions_open());
@@ -81,7 +81,7 @@ static void world_finish(void) {
 
 static void world_kill(int code) {
     MPI_Abort(MPI_COMM_WORLD, code);
-    _Exit(code); /* not reached with any MPI that keeps the standard's advice */
+    _Exit(code); /* not reached, if MPI_Abort ends the process as the standard advises */
 }
 
 static enum status split(int colour, int key, void **communicator, int *size, int *rank) {
@@ -121,7 +121,7 @@ static enum status duplicate(void *communicator, void **out) {
     return OK;
 }
 
-/* Rank 0 of the host has all of it. */
+/* Rank 0 of the host allocates all words. */
 static enum status shared_make(int n_words, struct host_shared *out) {
     MPI_Comm host;
     MPI_Win window;

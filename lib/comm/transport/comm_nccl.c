@@ -1,24 +1,25 @@
-/* NCCL as the transport of device memory: every operation is queued on a stream, and the host waits for none.
+/* NCCL as the transport of device memory: every operation is queued on a stream, and the host does not wait for it.
  *
  *   compute stream  ..kernels.. |a   ..kernels that do not touch the buffer..   waits for b ..kernels..
  *   lane's stream               waits for a;  NCCL operation |b
  *
- * start records a and b; comm_wait only puts the second wait into the compute stream, and returns. The lane
- * (comm_lanes.h) is a communicator with a stream of its own, of the highest priority: communication that is ready
- * should not queue after kernels that are.
+ * start records a and b; comm_wait only puts the wait for b into the compute stream, and returns. A lane (comm_lanes.h)
+ * is a communicator with its own stream, of the highest priority, so that communication that is ready does not wait for
+ * other kernels that are ready.
  *
- * An operation that a peer does not join never ends, on this GPU too. The host notices where it waits for the GPU
- * (comm_wait_device): each operation's b is kept in a list, oldest first, until it has happened, so the oldest that is
- * left is the one to ask the others about.
+ * If a peer does not join an operation, it never ends on this GPU. The host notices this where it waits for the GPU
+ * (comm_wait_device). It keeps the event b of each operation in a list, oldest first, until it has happened, so the
+ * roll call asks for the first operation in the list.
  *
  * When the ranks of an elastic job change (comm.h), no rank joins an operation in flight any more. Waits for the GPU
- * and for NCCL end with E_EPOCH, and aborting the communicators ends their kernels. The next epoch makes other ones
- * (comm_use_device.c). A peer's death may show here before the epoch does: it is no failure if one opens soon.
+ * and for NCCL end with E_EPOCH, and to abort the communicators ends their kernels. The next epoch makes new
+ * communicators (comm_use_device.c). NCCL may report a peer's death before the next epoch opens: if one opens soon,
+ * this is no failure.
  *
- * Sums of bf16 and fp16 are NCCL's own: two numbers are added in fp32 and rounded, as comm_reduce.c does, in an
- * order that the topology fixes. Every rank gets the same bits, and the same job on the same machines the same ones
- * again, unless NCCL is allowed to choose otherwise (NCCL_ALGO). A maximum or minimum of floats goes through integers,
- * since NCCL's drops NaN (comm_extrema.cu).
+ * Sums of bf16 and fp16 are NCCL's own: two numbers are added in fp32 and rounded, as comm_reduce.c does, in an order
+ * that the topology fixes. Every rank gets the same bits, and so does the same job on the same machines each time,
+ * unless NCCL may choose another algorithm (NCCL_ALGO). A maximum or minimum of floats is taken of integers, since NCCL
+ * drops NaN (comm_extrema.cu).
  *
  * Source: NCCL user guide, "CUDA Stream Semantics", "Collective Operations", "Point-to-point communication"
  * (all-to-all). */
@@ -34,15 +35,15 @@ struct flight {
     cudaEvent_t event;                 /* b */
     struct comm_request what;
     double started_s;
-    bool waited, landed;               /* the caller is done with it; b has happened */
+    bool waited, landed;               /* the caller has waited; b has happened */
     struct flight *next;
 };
 
 static const struct device *device;
 static struct flight *flights, **flights_end = &flights, *unused;   /* in flight, oldest first */
-static bool broken;                    /* aborted after a deadline, or because the ranks have changed */
+static bool broken;                    /* aborted after a deadline, or after the ranks have changed */
 static double next_look_s;
-static enum status failure;            /* what a look at the communicators has found */
+static enum status failure;            /* the error that the last check of the communicators found */
 static char failure_text[512];
 static const double look_every_s = 10e-3;
 
@@ -78,8 +79,8 @@ static void unlink_first(void) {
     if (f->waited) give_flight(f);
 }
 
-/* Oldest first, up to the first that is not finished: one look an operation, and not all of them each time. A failed
- * GPU shows wherever the device is waited for. */
+/* Remove finished operations, oldest first, up to the first unfinished one. The next wait for the device reports a
+ * failed GPU. */
 static void sweep(void) {
     while (flights && cudaEventQuery(flights->event) == cudaSuccess) unlink_first();
 }
@@ -134,7 +135,7 @@ static ncclResult_t issue(const struct group *group, const struct comm_call *cal
     }
 }
 
-/* Does the order of the numbers matter, so that they travel as integers? */
+/* Is it a maximum or minimum of floats, which is taken of integers? */
 static bool is_encoded(const struct comm_call *call) {
     bool reduces = call->op == COMM_ALL_REDUCE || call->op == COMM_REDUCE;
     return reduces && call->reduction != COMM_SUM && (call->dtype == FP32 || call->dtype == FP64);
@@ -159,7 +160,7 @@ static enum status fly(const struct comm_call *call, const struct group *group, 
     span_mark(comm_recorder(), f->what.span - 1, SPAN_BEGINS, lane->stream);
     TRY(queue_call(group, call, lane));
     span_mark(comm_recorder(), f->what.span - 1, SPAN_ENDS, lane->stream);
-    CUDA_TRY(cudaEventRecord(f->event, lane->stream));      /* the wait above keeps the older record */
+    CUDA_TRY(cudaEventRecord(f->event, lane->stream));      /* the wait above still waits for the older record */
     return OK;
 }
 
@@ -196,7 +197,7 @@ static enum status nccl_test(struct comm_request *request, bool *done) {
     return OK;
 }
 
-/* ---- looking after them ---- */
+/* ---- checking the communicators ---- */
 static enum status look_at_all(void) {
     for (struct group *g = group_first(); g; g = g->next) TRY(lanes_check(g));
     return OK;
@@ -222,8 +223,8 @@ static const struct comm_request *nccl_oldest(double *started_s) {
     return &flights->what;
 }
 
-/* All at once (NCCL 2.22): an abort may wait for the whole GPU, and so for kernels of communicators that are not
- * aborted yet. */
+/* Abort all communicators as one NCCL group (NCCL 2.22), because one abort may wait for the whole GPU, and so for
+ * kernels of communicators that are not aborted yet. */
 static void nccl_give_up(void) {
     ncclGroupStart();
     for (struct group *g = group_first(); g; g = g->next) lanes_abort(g);
@@ -266,7 +267,7 @@ static enum status nccl_open(const struct device *wanted) {
     return shared && !comm_nccl_shares_gpus() ? refuse_shared() : OK;
 }
 
-/* The group's communicators are gone, so what flew in them has ended. */
+/* The operations of the group have ended, because its communicators are gone. */
 static void nccl_group_close(struct group *group) {
     lanes_close(group);
     for (struct flight **at = &flights; *at;) {
@@ -299,7 +300,7 @@ const struct comm_device_transport comm_nccl = {
     .leave = nccl_give_up,
 };
 
-/* ---- whose GPU is it? ---- */
+/* ---- which GPU does each rank use? ---- */
 struct gpu_card { char host[64], uuid[16]; };
 
 static enum status fill_card(const struct device *wanted, struct gpu_card *card) {
@@ -310,7 +311,7 @@ static enum status fill_card(const struct device *wanted, struct gpu_card *card)
     return OK;
 }
 
-/* A rank that does not know its GPU still shows its (empty) card, so that the others are not stranded. */
+/* A rank that cannot identify its GPU still takes part, so that the other ranks do not hang. */
 enum status comm_device_shared(const struct device *wanted, bool *shared) {
     int n = comm_world_size();
     struct gpu_card mine = {{0}, {0}}, *all = calloc((size_t)n, sizeof *all);

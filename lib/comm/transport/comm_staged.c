@@ -1,26 +1,27 @@
 /* Device memory through the host: GPU -> pinned memory -> MPI -> pinned memory -> GPU. Ranks may share a GPU.
  *
- * One operation, and what waits for what:
+ * One operation, and its waits:
  *
  *   compute stream  ..kernels.. |mark                                          |waits for "landed" ..kernels..
  *   download stream             waits for mark; copy to pinned |"fetched"
  *   host                                            "fetched"? MPI operation ... done?
  *   upload stream                                                            copy to the GPU |"landed"
  *
- * The host pushes each operation from state to state whenever it looks: in comm_progress, and in every comm_wait.
- * comm_wait returns when the upload has been issued and the compute stream waits for it; until then the host
- * waits, as MPI moves nothing by itself. The GPU goes on with what it was given before.
+ * The host advances each operation from state to state in comm_progress and in every comm_wait. comm_wait returns when
+ * the upload has been issued and the compute stream waits for it. Until then the host waits, as MPI moves nothing by
+ * itself, and the GPU continues with earlier work.
  *
- * Order. MPI matches collectives by the order in which they are started, and that must be the same on all members.
- * Downloads end when they end; so operations enter MPI strictly in the order of the calls, those of all groups
- * together: an operation whose data are there waits for the one before it. They have communicators of their own (a
- * duplicate for each group), so that operations on host memory, which start at once, cannot come between.
+ * Order. MPI matches collectives by the order in which they are started, which must be the same on all members.
+ * Downloads may end in another order, so operations enter MPI strictly in the order of the calls, of all groups
+ * together: an operation waits for the one before it, even if its data have been fetched. They use separate
+ * communicators (a duplicate for each group), so that operations on host memory, which start at once, are not matched
+ * with them.
  *
- * No circle of waits: a download waits for kernels, and the compute stream waits only for uploads, which are issued
- * before that wait.
+ * There is no deadlock: a download waits for kernels, and the compute stream waits only for uploads that are already
+ * issued.
  *
- * What breaks: pinned memory that goes back to the list before the copy from it has run. It is given back when "landed"
- * has happened, not when comm_wait returns.
+ * What breaks: pinned memory that is reused before the copy from it has run. It is given back when "landed" has
+ * happened, not when comm_wait returns.
  *
  * Source: MPI 3.1, section 5.12 (nonblocking collectives are matched in the order of their calls); CUDA programming
  * guide, "Asynchronous Concurrent Execution". */
@@ -43,7 +44,7 @@ struct staged {
     struct pinned *pinned;
     char *from, *to;                   /* in pinned memory; one buffer for an operation in place */
     cudaEvent_t event;                 /* fetched; later landed */
-    bool waited;                       /* the caller's request is done with it */
+    bool waited;                       /* comm_wait has returned for the caller's request */
     enum status failure;
     char text[512];                    /* why */
     struct staged *next;
@@ -51,14 +52,14 @@ struct staged {
 
 static const struct device *device;
 static cudaStream_t download, upload;
-static struct staged *pending, **pending_end = &pending;   /* in the order of the calls: FETCHING and ON_THE_WIRE */
-static struct staged *landing;                             /* given to the upload stream, or failed */
+static struct staged *pending, **pending_end = &pending;   /* FETCHING and ON_THE_WIRE, in the order of the calls */
+static struct staged *landing;                             /* on the upload stream, or failed */
 static struct staged *unused;                              /* with their events */
 
-/* ---- how much of which buffer ---- */
+/* ---- the bytes of each buffer ---- */
 static int64_t part_bytes(const struct comm_call *call) { return call->count * (int64_t)dtype_size(call->dtype); }
 
-struct extent { int64_t down, up; bool in_place; };        /* bytes from and to the GPU; one pinned buffer or two */
+struct extent { int64_t down, up; bool in_place; };  /* bytes from the GPU and to it; does one pinned buffer suffice? */
 
 static struct extent extent_of(const struct group *group, const struct comm_call *call) {
     int64_t part = part_bytes(call), whole = part * group->size;
@@ -79,7 +80,7 @@ static enum status take_pinned(struct staged *s, struct extent e) {
     int64_t bytes = e.in_place ? max64(e.down, e.up) : round_up(e.down, 64) + e.up;
     TRY(pinned_take(device, bytes, &s->pinned));
     s->to = s->pinned->at + (e.in_place ? 0 : round_up(e.down, 64));
-    /* a gathered shard is fetched into its own place, as MPI requires */
+    /* the shard of a gather is fetched to its place in the whole, as MPI requires */
     s->from = s->pinned->at + (s->call.op == COMM_ALL_GATHER ? s->what.group->rank * part_bytes(&s->call) : 0);
     return OK;
 }
@@ -152,7 +153,7 @@ static enum status push(struct staged *s, bool may_enter) {
     return OK;
 }
 
-/* A failure waits here for the comm_wait of its operation. */
+/* Keep a failure until the comm_wait of its operation. */
 static void note_failure(struct staged *s, enum status status) {
     s->state = FAILED;
     s->failure = status;
@@ -164,7 +165,7 @@ static void sweep(void) {
     for (struct staged **at = &landing; *at;) {
         struct staged *s = *at;
         bool done = s->state == FAILED;
-        /* reported at the next wait */
+        /* the next wait for the device reports the error */
         if (s->waited && !done && happened(s->event, &done) != OK) status_clear(), done = true;
         if (s->waited && done) {
             *at = s->next;
@@ -199,10 +200,10 @@ static void staged_progress(void) {
 static enum status fetch(struct staged *s, struct extent e) {
     CUDA_TRY(cudaEventRecord(s->event, (cudaStream_t)device->stream));
     CUDA_TRY(cudaStreamWaitEvent(download, s->event, 0));
-    /* kernels may still read what will be written */
+    /* kernels may still read the memory that the upload will write */
     if (e.up > 0) CUDA_TRY(cudaStreamWaitEvent(upload, s->event, 0));
     if (e.down > 0) CUDA_TRY(cudaMemcpyAsync(s->from, s->call.from, (size_t)e.down, cudaMemcpyDeviceToHost, download));
-    if (e.down > 0) CUDA_TRY(cudaEventRecord(s->event, download));      /* the waits above keep the older record */
+    if (e.down > 0) CUDA_TRY(cudaEventRecord(s->event, download)); /* the waits above still wait for the older record */
     return OK;
 }
 
@@ -248,7 +249,7 @@ static enum status staged_open(const struct device *wanted) {
     return OK;
 }
 
-/* Operations still in flight (after a deadline) keep their memory: MPI and the GPU may still touch it. */
+/* Operations that are in flight after a deadline keep their memory: MPI and the GPU may still touch it. */
 static void staged_close(void) {
     if (download) cudaStreamSynchronize(download);
     if (upload) cudaStreamSynchronize(upload);
@@ -286,12 +287,12 @@ static void staged_group_close(struct group *group) {
     struct group *twin = group->side;
     bool in_use = false;
     for (struct staged *s = pending; s; s = s->next) in_use |= s->what.group == group;
-    if (in_use) return;                                    /* given up: MPI still has it, and the job is about to end */
+    if (in_use) return;                                   /* given up: MPI still uses it, and the job is about to end */
     comm_host_transport()->close(&twin->communicator);
     free(twin);
 }
 
-/* The copies end, and their data are not read; the messages have been dropped. */
+/* The messages have been dropped. Wait for the copies, and forget all operations. */
 static void staged_leave(void) {
     cudaStreamSynchronize(download);
     cudaStreamSynchronize(upload);

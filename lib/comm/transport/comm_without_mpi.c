@@ -1,8 +1,8 @@
-/* Replaces comm_mpi*.c in a build without MPI (make MPI=0): a process that is started by itself is a world of one rank.
- * launch starts the ranks of larger jobs (direct/direct.c).
+/* Replaces comm_mpi*.c in a build without MPI (make MPI=0): a process that `launch` has not started is a world of one
+ * rank. `launch` starts the ranks of larger jobs (direct/direct.c).
  *
- * What breaks: if mpirun starts eight such programs, each would train alone, as rank 0 of 1. So a program that mpirun
- * or another starter runs as one of several refuses to begin. */
+ * What breaks: if mpirun starts eight such processes, each would train alone, as rank 0 of 1. So a process that mpirun
+ * or srun has started as one of several fails at once. */
 #include "lib/comm/transport/host_transport.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ bool comm_has_mpi(void) { return false; }
 
 static void version(char *text, size_t bytes) { snprintf(text, bytes, "none"); }
 
-/* Where mpirun of Open MPI, of MPICH and its kin, and srun say how many they have started. */
+/* The variables in which Open MPI's mpirun, MPICH's mpirun and srun put the number of processes. */
 static enum status world_start(int *argc, char ***argv, struct comm_place *place) {
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
     (void)argc, (void)argv;
@@ -30,7 +30,7 @@ static enum status world_share(void *bytes, int n) { return (void)bytes, (void)n
 static void world_finish(void) {}
 static void world_kill(int code) { _Exit(code); }
 
-/* ---- communicators of one rank: a handle needs an address, and nothing is behind it ---- */
+/* ---- communicators of one rank: a handle is any address ---- */
 static char one;
 static enum status split(int colour, int key, void **communicator, int *size, int *rank) {
     (void)colour, (void)key;
@@ -55,7 +55,7 @@ static void shared_free(struct host_shared *shared) {
     *shared = (struct host_shared){0};
 }
 
-/* ---- messages: what a rank sends to itself is comm_self.c's business ---- */
+/* ---- messages: comm_self.c handles messages of a rank to itself ---- */
 enum { NO_PEER = 1 };
 static int send_message(void *communicator, const void *at, int n, enum dtype dtype, int to, int tag, void **handle) {
     (void)communicator, (void)at, (void)n, (void)dtype, (void)to, (void)tag;

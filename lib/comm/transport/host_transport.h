@@ -1,63 +1,62 @@
-/* The transport moves bytes between the processes of a job: MPI (comm_mpi*.c), or the job itself (direct/direct.c). A
- * build without MPI has comm_without_mpi.c in the first one's place.
+/* The transport moves bytes between the processes of a job: by MPI (comm_mpi*.c), or directly (direct/direct.c). A
+ * build without MPI has comm_without_mpi.c in place of comm_mpi*.c.
  *
- * A transport has ranks, communicators (some ranks in an order, whose messages are apart from all others'), messages
- * and mail. Everything else is the same over each of them: groups, ledgers, deadlines, checks, and collectives, which
- * are tables of messages (comm_hops.c). Only MPI has collectives of its own as well.
+ * A transport has ranks, communicators (an ordered list of ranks, whose messages match no others), messages and mail.
+ * Groups, ledgers, deadlines, checks, and collectives as tables of messages (comm_hops.c) are the same over every
+ * transport. Only MPI also has its own collectives.
  *
  * Messages of two ranks in one communicator with one tag are received in the order in which they were sent. Only
- * collective functions wait. A message's failure is a code, not an error line, since it may appear in the wait for
- * another message: the caller turns the code into a sentence with text(). Private to this folder. */
+ * collective functions block. The failure of a message is a code, not an error message, since it may appear in the wait
+ * for another message; the caller turns it into a sentence with text(). Private to this folder. */
 #pragma once
 
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/transport/comm_mail.h"
 #include <stdatomic.h>
 
-/* local_cores: those of all ranks of this host. host[r]: the host of world rank r, numbered from 0; owned, or NULL */
+/* local_cores: of all ranks of this host. host[r]: the host of world rank r, numbered from 0; owned, or NULL */
 struct comm_place { int rank, size, local_rank, local_size, local_cores, *host, epoch; };
 
 /* Words of memory that all ranks of this host share. */
 struct host_shared { _Atomic(uint64_t) *word; void *window; };
 
-enum { TRANSPORT_OK = 0, TRANSPORT_CHANGED = 1 << 20 };   /* CHANGED: the job's ranks have; no failure */
+enum { TRANSPORT_OK = 0, TRANSPORT_CHANGED = 1 << 20 }; /* CHANGED: the job's ranks have changed, which is no failure */
 
 struct host_transport {
     const char *name;
-    /* "Open MPI v4.1.4": its name and version. */
+    /* The library's name and version, such as "Open MPI v4.1.4". */
     void (*version)(char *text, size_t bytes);
 
     /* ---- the world ---- @collective{job} @errors E_COMM, E_MEMORY */
-    /* argc and argv: main's, or NULL. Errors are returned from here on instead of ending the process. */
+    /* Enter the world. argc and argv: main's, or NULL. From now on errors are returned and do not end the process. */
     enum status (*start)(int *argc, char ***argv, struct comm_place *);
-    /* Rank 0's bytes, for all. */
+    /* Broadcast rank 0's bytes. */
     enum status (*share)(void *bytes, int n);
     void (*finish)(void);
     void (*kill)(int code);                    /* ends every process of the job; does not return. @collective{none} */
 
     /* ---- communicators ---- @errors E_COMM, E_MEMORY */
-    /* A communicator of the ranks with my colour, ordered by key; its size and my rank in it. colour < 0: of
-     * this rank alone.
-     * @collective{job; GROUP_ALL_ALONE: none} */
+    /* A communicator of the ranks with this rank's colour, ordered by key; and its size, and this rank's rank in it.
+     * colour < 0: of this rank alone. @collective{job; GROUP_ALL_ALONE: none} */
     enum status (*split)(int colour, int key, void **communicator, int *size, int *rank);
     /* members[0 .. size-1]: the world rank of every member. @collective{none} */
     enum status (*members)(void *communicator, int size, int *members);
-    /* The same ranks again, apart from what is sent in the first. @collective{communicator} */
+    /* A second communicator of the same ranks, whose messages match none of the first. @collective{communicator} */
     enum status (*duplicate)(void *communicator, void **out);
     void (*close)(void **communicator);        /* @collective{communicator} */
 
-    /* ---- memory of a host ---- n_words zeros. @collective{the host} @errors E_COMM, E_MEMORY */
+    /* ---- memory of a host ---- n_words words of zeros. @collective{the host} @errors E_COMM, E_MEMORY */
     enum status (*shared_make)(int n_words, struct host_shared *out);
     void (*shared_free)(struct host_shared *);
 
-    /* ---- messages ---- @return TRANSPORT_OK, or what text() words  @collective{none} */
-    /* The elements stay the caller's until *handle, which is set here, is NULL again. */
+    /* ---- messages ---- @return TRANSPORT_OK, or a code for text() @collective{none} */
+    /* The caller must keep the elements until *handle, which the call sets, is NULL again. */
     int (*send)(void *communicator, const void *at, int n, enum dtype, int to, int tag, void **handle);
     int (*receive)(void *communicator, void *at, int n, enum dtype, int from, int tag, void **handle);
-    int (*test)(void **handle, bool *done);    /* a look; also moves everything else forward */
+    int (*test)(void **handle, bool *done);    /* check once; also advances all other operations */
     const char *(*text)(int code);
 
-    /* Start a collective, whose handle is tested as a message's. NULL: it has none, and all go by hops.
+    /* Start a collective, whose handle is tested like a message's. NULL: it has no collectives, and all go by hops.
      * @errors E_COMM */
     enum status (*collective)(const struct comm_call *, struct comm_request *);
 
@@ -69,10 +68,11 @@ struct host_transport {
 };
 
 extern const struct host_transport transport_mpi, transport_own;
-/* comm_world.c: the job's transport, NULL before comm_start; and this process's place, rank 0 of 1 until then. */
+/* comm_world.c: the job's transport, NULL before comm_start; and this process's place, rank 0 of 1 before
+ * comm_start. */
 const struct host_transport *comm_host_transport(void);
 void comm_host_transport_is(const struct host_transport *);
 struct comm_place *comm_world_place(void);
 
-/* comm_on_host.c: the line of a request that its transport has failed to `verb`. @errors E_COMM, always */
+/* comm_on_host.c: record the error that the transport failed to `verb` a request. @errors E_COMM, always */
 enum status transport_failed(const struct comm_request *, const char *verb, int code);
