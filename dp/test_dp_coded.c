@@ -138,11 +138,11 @@ static enum status train(struct run *r, struct oracle *o, struct outcome *out) {
     for (int s = 0; s < STEPS; s++) {
         TRY(run_step(r));
         for (int i = 0; i < o->buckets.n; i++) TRY(sum_bucket(o, r, &o->buckets.bucket[i]));
-        if (s == 0) first = r->loss;
+        if (s == 0) first = r->last.loss;
         out->sums &= sums_are_the_oracles(r, o);
         out->gaps &= gaps_are_zero(r);
     }
-    out->fell = r->loss < first;
+    out->fell = r->last.loss < first;
     out->replicas = replicas_are_equal(r);
     return OK;
 }

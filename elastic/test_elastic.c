@@ -28,7 +28,7 @@ static enum status steps(struct run *r, int n, double *losses) {
     for (int i = 0; i < n; i++) {
         TRY(run_step(r));
         TRY(elastic_keep(r));
-        if (losses) losses[i] = r->loss;
+        if (losses) losses[i] = r->last.loss;
     }
     return OK;
 }

@@ -21,7 +21,7 @@ static enum status open_run(const struct layout *l, struct run *r) {
     struct data_split train, val;
     struct plan p;
     double best;
-    *r = (struct run){.eval_first = -1};
+    *r = (struct run){0};
     if (!file) {
         TRY(clicks_synth(test_path("clicks"), &(struct clicks_layout){3, FEATURES, 2, VOCAB, 0}, 300, 5, &best));
         TRY(data_open(test_path("clicks"), &file));
@@ -52,7 +52,7 @@ static enum status save(const struct layout *l, const char *folder, double *loss
     if (status == OK) status = steps(&r, 3);
     if (status == OK) status = checkpoint_save(&r, folder, 0);
     if (status == OK) status = steps(&r, 5);
-    *loss = r.loss;
+    *loss = r.last.loss;
     run_destroy(&r);
     return status;
 }
@@ -66,7 +66,7 @@ static enum status load(const struct layout *l, const char *folder, double *loss
     if (status == OK) status = checkpoint_resolve(folder, step);
     if (status == OK) status = checkpoint_load(&r, step, CHECKPOINT_ALL);
     if (status == OK) status = steps(&r, 5);
-    *loss = r.loss;
+    *loss = r.last.loss;
     run_destroy(&r);
     return status;
 }

@@ -38,7 +38,7 @@ static enum status save(const struct layout *l, const char *folder, double *loss
     if (status == OK) status = run_step(&r);
     if (status == OK) status = checkpoint_save(&r, folder, 0);
     if (status == OK) status = run_step(&r);
-    *loss = r.loss;
+    *loss = r.last.loss;
     run_destroy(&r);
     return status;
 }
@@ -50,7 +50,7 @@ static enum status load(const struct layout *l, const char *folder, double *loss
     if (status == OK) status = checkpoint_resolve(folder, step);
     if (status == OK) status = checkpoint_load(&r, step, CHECKPOINT_ALL);
     if (status == OK) status = run_step(&r);
-    *loss = r.loss;
+    *loss = r.last.loss;
     run_destroy(&r);
     return status;
 }

@@ -244,7 +244,7 @@ TEST(test_evaluation_leaves_no_trace) {
             status = run_step(&r);
             if (status == OK && evaluates) status = run_evaluate(&r, 2, &val);
         }
-        loss[evaluates] = r.loss;
+        loss[evaluates] = r.last.loss;
         run_destroy(&r);
         assert_ok(status);
     }
@@ -274,7 +274,8 @@ TEST(test_one_rank_sees_infinity_and_all_skip) {
         int64_t n_update = r.n_update;
         poison.rank = poisoned[i];
         status = run_step(&r);
-        ok = ok && r.skipped == (poisoned[i] >= 0) && r.n_update == n_update + (poisoned[i] < 0) && isfinite(r.loss);
+        ok = ok && r.skipped == (poisoned[i] >= 0) && r.n_update == n_update + (poisoned[i] < 0) &&
+             isfinite(r.last.loss);
     }
     ok = agree_all(ok);
     run_destroy(&r);
@@ -305,7 +306,7 @@ static void shared_path(const char *name, char path[CHECKPOINT_PATH_MAX]) {
 static enum status take_steps(struct run *r, int n, double *losses) {
     for (int i = 0; i < n; i++) {
         TRY(run_step(r));
-        losses[i] = r->loss;
+        losses[i] = r->last.loss;
     }
     return OK;
 }

@@ -163,7 +163,7 @@ static enum status first_step_of(const struct plan *plan, struct first_step *out
     struct run r;
     enum status status = start(&r, plan);
     if (status == OK) status = run_step(&r);
-    *out = (struct first_step){.norm = r.grad_norm, .lr = r.lr,
+    *out = (struct first_step){.norm = r.last.grad_norm, .lr = r.last.lr,
                                .moments = malloc((size_t)gpt_n_params(plan) * sizeof(double))};
     for (int i = 0; status == OK && i < r.program.n_params; i++)
         for (int64_t k = 0; k < r.program.params[i].own_n; k++)
@@ -247,7 +247,7 @@ static enum status poisoned_step(struct run *r, struct poison *poison, int rank,
     poison->rank = rank;
     TRY(run_step(r));
     *out = (struct seen){r->skipped, hash_weights(r) == weights, hash_states(r) == states,
-                         r->n_update, r->loss_scale, r->exec.loss_scale, r->grad_norm};
+                         r->n_update, r->last.loss_scale, r->exec.loss_scale, r->last.grad_norm};
     return OK;
 }
 
@@ -310,7 +310,7 @@ TEST(test_a_skipped_step_keeps_its_learning_rate_for_the_next) {
     if (status == OK) status = run_subscribe(&r, EVENT_GRAD_COMBINE, put_infinity, &poison);
     for (int i = 0; i < 3 && status == OK; i++) {
         status = poisoned_step(&r, &poison, i == 1 ? 0 : -1, &seen);
-        lr[i] = r.lr;
+        lr[i] = r.last.lr;
     }
     run_destroy(&r);
     assert_ok(status);

@@ -175,10 +175,10 @@ enum status recorder_end(struct recorder *r) {
     const struct run *run = r->run;
     int rank = comm_world_rank();
     call_log_stop(&r->calls);
-    TRY(kept_add_number(&r->kept, "loss", rank, run->loss));
-    TRY(kept_add_number(&r->kept, "grad_norm", rank, run->grad_norm));
-    TRY(kept_add_number(&r->kept, "clip_factor", rank, run->clip_factor));
-    TRY(kept_add_number(&r->kept, "lr", rank, run->lr));
+    TRY(kept_add_number(&r->kept, "loss", rank, run->last.loss));
+    TRY(kept_add_number(&r->kept, "grad_norm", rank, run->last.grad_norm));
+    TRY(kept_add_number(&r->kept, "clip_factor", rank, run->last.clip_factor));
+    TRY(kept_add_number(&r->kept, "lr", rank, run->last.lr));
     return keep_weights(r);
 }
 

@@ -113,8 +113,8 @@ static double *as_double(const void *x, enum dtype dtype, int64_t n) {
 }
 
 static void remember(struct reference *ref, int step) {
-    ref->loss[step] = ref->run.loss;
-    ref->norm[step] = ref->run.grad_norm;
+    ref->loss[step] = ref->run.last.loss;
+    ref->norm[step] = ref->run.last.grad_norm;
     for (int i = 0; i < ref->run.program.n_params; i++) {
         const struct param *w = &ref->run.program.params[i];
         ref->grad[step][i] = as_double(w->grad, w->grad_type.dtype, type_n(&w->type));
@@ -310,10 +310,10 @@ double layout_own_difference(const struct run *r, const struct param *w, bool gr
 static enum status steps_compare(struct run *r, const struct reference *ref, struct difference *d) {
     for (int s = 0; s < PARITY_STEPS; s++) {
         TRY(run_step(r));
-        d->loss = worse(d->loss, relative(r->loss, ref->loss[s]));
+        d->loss = worse(d->loss, relative(r->last.loss, ref->loss[s]));
         if (s == 0) d->first_loss = d->loss;
-        d->norm = worse(d->norm, relative(r->grad_norm, ref->norm[s]));
-        d->bits = hash(d->bits, &r->loss, sizeof r->loss);
+        d->norm = worse(d->norm, relative(r->last.grad_norm, ref->norm[s]));
+        d->bits = hash(d->bits, &r->last.loss, sizeof r->last.loss);
         compare_grads(r, ref, s, d);
     }
     compare_weights(r, ref, d);

@@ -81,7 +81,7 @@ static enum status update(struct oracle *o, const struct trial *x, int first, in
             double loss;
             put_weights(o, x, first, t, kind == ACTION_B);
             TRY(run_action(o, kind, j, x->k));
-            TRY(run_read_scalar(r, &r->scalars[SCALAR_LOSS], &loss));    /* of the action that makes it; else 0 */
+            TRY(run_read_scalar(r, &run_scalars(r)[SCALAR_LOSS], &loss));    /* of the action that makes it; else 0 */
             o->loss[u] += loss;
         }
     }
@@ -91,9 +91,10 @@ static enum status update(struct oracle *o, const struct trial *x, int first, in
         memcpy(w->weight, o->weight[u][i], (size_t)type_n(&w->type) * sizeof(double));
     }
     TRY(optim_squares(r));
-    TRY(optimizer_decide(r->device, &r->scalars[SCALAR_MULTIPLIER], &r->scalars[SCALAR_NORM],
-                         &r->scalars[SCALAR_SQUARES], r->health, r->plan.clip, 1));
-    TRY(optim_step(r, &(struct step_record){.n_update = u, .lr = plan_lr(&r->plan, u), .on_device = r->scalars}));
+    TRY(optimizer_decide(r->device, &run_scalars(r)[SCALAR_MULTIPLIER], &run_scalars(r)[SCALAR_NORM],
+                         &run_scalars(r)[SCALAR_SQUARES], r->health, r->plan.clip, 1));
+    TRY(optim_step(r, &(struct step_record){
+                          .n_update = u, .result.lr = plan_lr(&r->plan, u), .on_device = run_scalars(r)}));
     r->n_update++;
     keep_weights(o, u + 1);
     return OK;
@@ -174,7 +175,7 @@ static enum status compare_steps(struct run *r, struct oracle *o, const struct t
     for (int u = 0; u < n_updates(x); u++) {
         r->flush_at = u < x->updates[0] ? x->updates[0] : n_updates(x);
         TRY(run_step(r));
-        d->loss = worse(d->loss, fabs(r->loss - o->loss[u]) / o->loss[u]);
+        d->loss = worse(d->loss, fabs(r->last.loss - o->loss[u]) / o->loss[u]);
         d->grad = worse(d->grad, worst_param(r, o, o->grad[u], true));
     }
     d->weight = worst_param(r, o, o->weight[n_updates(x)], false);
@@ -248,7 +249,7 @@ static enum status steps_until(struct run *r, int end, int flush, double *losses
     while (r->n_done < end) {
         r->flush_at = r->n_done < flush ? flush : end;
         TRY(run_step(r));
-        losses[r->n_done - 1] = r->loss;
+        losses[r->n_done - 1] = r->last.loss;
     }
     return OK;
 }

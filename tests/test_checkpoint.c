@@ -34,7 +34,7 @@ static enum status open_run(struct run *r, struct plan p) {
 static enum status steps(struct run *r, int n, double *losses) {
     for (int i = 0; i < n; i++) {
         TRY(run_step(r));
-        if (losses) losses[i] = r->loss;
+        if (losses) losses[i] = r->last.loss;
     }
     return OK;
 }
@@ -134,8 +134,8 @@ static struct plan plan_in(int precision) {
 static enum status scaled_steps(struct run *r, double losses[AFTER], double scales[AFTER]) {
     for (int i = 0; i < AFTER; i++) {
         TRY(run_step(r));
-        losses[i] = r->loss;
-        scales[i] = r->loss_scale;
+        losses[i] = r->last.loss;
+        scales[i] = r->last.loss_scale;
     }
     return OK;
 }

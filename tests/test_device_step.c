@@ -79,7 +79,7 @@ static enum status losses_of(struct run *r, bool ahead, int n, double *loss) {
         if (r->n_started == 0) TRY(run_step_start(r));
         if (ahead && r->n_step < n) TRY(run_step_start(r));
         TRY(run_step_finish(r));
-        loss[i] = r->loss;
+        loss[i] = r->last.loss;
         if (r->n_done != i + 1) return FAIL(E_INTERNAL, "step %d is counted as %d", i + 1, (int)r->n_done);
     }
     return OK;

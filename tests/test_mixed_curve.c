@@ -29,7 +29,7 @@ static enum status train(struct run *r, struct data_file *file, double loss[STEP
     run_set_data(r, &all, &none);
     for (int i = 0; i < STEPS; i++) {
         TRY(run_step(r));
-        loss[i] = r->loss;
+        loss[i] = r->last.loss;
     }
     return OK;
 }

@@ -133,7 +133,7 @@ static enum status losses_from(const char *save, struct plan p, double losses[ST
     if (status == OK) status = checkpoint_load(&r, step, CHECKPOINT_WEIGHTS);
     for (int i = 0; i < STEPS && status == OK; i++) {
         status = run_step(&r);
-        losses[i] = r.loss;
+        losses[i] = r.last.loss;
     }
     run_destroy(&r);
     return status;

@@ -60,7 +60,7 @@ static struct plan plan_of(const struct trial *t, bool offload) {
 static enum status steps(struct run *r, int n, double *numbers) {
     for (int i = 0; i < n; i++) {
         TRY(run_step(r));
-        numbers[2 * i] = r->loss, numbers[2 * i + 1] = r->grad_norm;
+        numbers[2 * i] = r->last.loss, numbers[2 * i + 1] = r->last.grad_norm;
     }
     return OK;
 }

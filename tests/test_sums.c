@@ -122,7 +122,7 @@ static enum status train(struct plan p, int n, const char *resume, const char *s
     if (status == OK && resume) status = checkpoint_resolve(resume, step);
     if (status == OK && resume) status = checkpoint_load(&r, step, CHECKPOINT_ALL);
     for (int i = 0; i < n && status == OK; i++) status = run_step(&r);
-    *loss = r.loss;
+    *loss = r.last.loss;
     if (status == OK && save) status = checkpoint_save(&r, save, 0);
     run_destroy(&r);
     return status;

@@ -30,8 +30,8 @@ static enum status train(struct run *r, struct trial *t, double numbers[MAX_STEP
         if (r->n_started == 0) TRY(run_step_start(r));
         if (run_overlaps(r) && r->n_step < t->steps) TRY(run_step_start(r));
         TRY(run_step_finish(r));
-        numbers[r->n_done - 1][0] = r->loss;
-        numbers[r->n_done - 1][1] = r->grad_norm;
+        numbers[r->n_done - 1][0] = r->last.loss;
+        numbers[r->n_done - 1][1] = r->last.grad_norm;
     }
     return OK;
 }

@@ -189,7 +189,7 @@ static enum status train_and_evaluate(const struct plan *plan, struct outcome *o
     if (status == OK) status = run_step(&r);
     if (status == OK) status = run_evaluate(&r, 1, &o->value);
     if (status == OK) status = run_step(&r);
-    o->loss = r.loss;
+    o->loss = r.last.loss;
     o->gathers = status == OK && plan->mesh.dp > 1 ? gathers(&r) / params_until(&r, r.program.n_blocks) : 2;
     run_destroy(&r);
     return status;

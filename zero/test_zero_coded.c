@@ -159,10 +159,10 @@ static enum status train(struct run *r, struct oracle *o, struct outcome *out) {
     for (int s = 0; s < STEPS; s++) {
         TRY(run_step(r));
         TRY(sum_all(o, r));
-        if (s == 0) first = r->loss;
+        if (s == 0) first = r->last.loss;
         out->sums &= sums_are_the_oracles(r, o);
     }
-    out->fell = r->loss < first;
+    out->fell = r->last.loss < first;
     return OK;
 }
 

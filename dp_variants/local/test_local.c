@@ -52,8 +52,7 @@ static enum status fetch(void *self, int microbatch, int32_t *const data[N_DATA]
     struct replica *x = self;
     struct run *r = &x->run;
     int64_t first = ((int64_t)microbatch * x->dp + x->number) * r->plan.micro_batch;
-    r->resumed_step = r->n_step;
-    r->resumed_samples = x->step * x->dp * r->plan.global_batch + first - microbatch * r->plan.micro_batch;
+    run_go_on_at_sample(r, x->step * x->dp * r->plan.global_batch + first - microbatch * r->plan.micro_batch);
     return x->fetch(r, microbatch, data);
 }
 
@@ -137,8 +136,8 @@ static enum status oracle_step(struct oracle *o, int64_t n, double *loss, double
     *loss = 0;
     if (n < o->options.from) {
         TRY(run_step(&o->plain));
-        *loss = o->plain.loss;
-        for (int d = 0; d < o->dp; d++) norm[d] = o->plain.grad_norm;
+        *loss = o->plain.last.loss;
+        for (int d = 0; d < o->dp; d++) norm[d] = o->plain.last.grad_norm;
         return OK;
     }
     if (n == o->options.from || n % o->options.steps == 0) begin_period(o, n);
@@ -146,7 +145,7 @@ static enum status oracle_step(struct oracle *o, int64_t n, double *loss, double
         struct run *r = &o->replica[d].run;
         o->replica[d].step = r->n_step = r->n_done = r->n_update = n;
         TRY(run_step(r));
-        *loss += r->loss / o->dp, norm[d] = r->grad_norm;
+        *loss += r->last.loss / o->dp, norm[d] = r->last.grad_norm;
     }
     if ((n + 1) % o->options.steps == 0) outer_step(o);
     return OK;
@@ -182,8 +181,8 @@ static enum status step_beside(struct run *r, struct oracle *o, int64_t n, struc
     int d = r->plan.place.rank.dp;
     TRY(run_step(r));
     TRY(oracle_step(o, n, &loss, norm));
-    out->loss = worst(out->loss, fabs(r->loss / loss - 1));
-    out->norm = worst(out->norm, fabs(r->grad_norm / norm[d] - 1));
+    out->loss = worst(out->loss, fabs(r->last.loss / loss - 1));
+    out->norm = worst(out->norm, fabs(r->last.grad_norm / norm[d] - 1));
     out->weight = worst(out->weight, weights_differ(r, oracle_run(o, n, d)));
     if (n + 2 == STEPS) out->apart = weights_differ(r, oracle_run(o, n, (d + 1) % o->dp));   /* they do differ */
     return OK;

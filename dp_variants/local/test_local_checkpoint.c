@@ -37,7 +37,7 @@ static void shared_path(const char *name, char path[CHECKPOINT_PATH_MAX]) {
 static enum status steps(struct run *r, int n, double *losses) {
     for (int i = 0; i < n; i++) {
         TRY(run_step(r));
-        if (losses) losses[i] = r->loss;
+        if (losses) losses[i] = r->last.loss;
     }
     return OK;
 }

@@ -157,7 +157,7 @@ TEST(test_main_rank_trains_an_asynchronous_pipeline_as_dp_does) {
         r.flush_at = 4;
         for (int i = 0; i < 4 && status == OK; i++) {
             status = run_step(&r);
-            loss[style][i] = r.loss;
+            loss[style][i] = r.last.loss;
         }
         run_destroy(&r);
         ok = agree_all(status == OK);
@@ -177,7 +177,7 @@ static enum status resume(struct run *r, int style, const char *folder, double *
     TRY(checkpoint_load(r, step, CHECKPOINT_ALL));
     TRY(run_step(r));
     TRY(run_step(r));
-    *loss = r->loss;
+    *loss = r->last.loss;
     return OK;
 }
 
@@ -186,7 +186,7 @@ static enum status save_and_go_on(struct run *r, const char *folder, double *los
     TRY(checkpoint_save(r, folder, 0));
     TRY(run_step(r));
     TRY(run_step(r));
-    *loss = r->loss;
+    *loss = r->last.loss;
     return OK;
 }
 

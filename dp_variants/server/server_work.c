@@ -54,7 +54,7 @@ static enum status own_numbers(const struct server_loop *x, struct step_record *
     free(grads);
     TRY(status);
     at[SCALAR_NORM] = sqrt(at[SCALAR_SQUARES]);
-    s->lr = plan_lr(&r->plan, r->n_step);
+    s->result.lr = plan_lr(&r->plan, r->n_step);
     if (isfinite(at[SCALAR_LOSS]) && isfinite(at[SCALAR_NORM])) return OK;
     return FAIL(E_NUMERIC, "step %" PRId64 " of this worker has loss %g and gradient norm %g, which it does not push; "
                 "lower lr=%g, raise warmup=%" PRId64 ", or look at the data", r->n_step + 1, at[SCALAR_LOSS],

@@ -13,6 +13,6 @@ static inline enum status go_on_from(struct run *r, const char *folder, bool sav
     if (save) TRY(checkpoint_save(r, folder, 0));
     TRY(run_step(r));
     TRY(run_step(r));
-    *loss = r->loss;
+    *loss = r->last.loss;
     return OK;
 }

@@ -176,7 +176,7 @@ TEST(test_one_worker_is_the_serial_run) {
     struct run r[2];
     const int modes[] = {SERVER_SYNC, SERVER_ASYNC};
     for (int i = 0; i < 2; i++) assert_ok(run_clocks(&r[i], loop_plan(i, SERVER_SHARED, modes[i]), 0));
-    assert_true(r[0].loss == r[1].loss && r[0].grad_norm == r[1].grad_norm);
+    assert_true(r[0].last.loss == r[1].last.loss && r[0].last.grad_norm == r[1].last.grad_norm);
     for (int i = 0; i < r[0].program.n_params; i++)
         assert_memory_equal(r[0].program.params[i].weight, r[1].program.params[i].weight,
                             (size_t)type_bytes(&r[0].program.params[i].type));

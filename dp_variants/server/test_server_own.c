@@ -101,7 +101,8 @@ static enum status run_both(struct run r[2], struct trial t) {
 }
 
 static bool are_the_same(const struct run *serial, const struct run *r) {
-    bool same = serial->loss == r->loss && serial->grad_norm == r->grad_norm && serial->loss_scale == r->loss_scale &&
+    const struct step_result *x = &serial->last, *y = &r->last;
+    bool same = x->loss == y->loss && x->grad_norm == y->grad_norm && x->loss_scale == y->loss_scale &&
                 serial->n_update == r->n_update;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *a = &serial->program.params[i], *b = &r->program.params[i];

@@ -112,7 +112,7 @@ static void fill_row(struct compare_row *row, const struct run *r, double *secon
     row->n_timed = n_timed;
     row->step_s = compare_median(seconds, n_timed);
     row->tokens_per_s = (double)p->global_batch * (double)p->seq / row->step_s;
-    row->loss = r->loss;
+    row->loss = r->last.loss;
 }
 
 enum status compare_measure(struct run *r, struct trace *trace, struct compare_row *row, struct compare_rank *mine) {

@@ -143,13 +143,14 @@ static enum status close_out(const struct request *q, struct scoring *s) {
 }
 
 static enum status score(const struct request *q, struct scoring *s) {
-    double loss, start = clock_s();
+    struct evaluated out;
+    double start = clock_s();
     TRY(open_model(q, s));
     TRY(open_out(q, s));
-    TRY(run_evaluate(&s->run, 0, &loss));
+    TRY(run_evaluate_until(&s->run, 0, NULL, NULL, &out));
     TRY(close_out(q, s));
     printf("%" PRId64 " samples: loss %.12g, auc %.12g; %" PRId64 " rows looked up, %.2f s\n",
-           data_split_samples(&s->run.val), loss, s->run.auc, s->n_looked_up, clock_s() - start);
+           data_split_samples(&s->run.val), out.loss, out.auc, s->n_looked_up, clock_s() - start);
     return OK;
 }
 

@@ -49,15 +49,15 @@ static void note_early_end(const struct training *t, const struct evaluated *e) 
              t->stop.agreed ? "the job was asked to stop" : "the ranks of the job change");
 }
 
-static void note_loss(struct training *t, double loss, double seconds) {
+static void note_loss(struct training *t, const struct evaluated *e, double seconds) {
     char auc[48] = "";
     if (!comm_is_rank_0()) return;
-    if (!isnan(t->run.auc)) snprintf(auc, sizeof auc, " | val auc %.5f", t->run.auc);
+    if (!isnan(e->auc)) snprintf(auc, sizeof auc, " | val auc %.5f", e->auc);
     if (log_get_level() >= LOG_INFO)
-        printf("eval %" PRId64 "/%" PRId64 " | val loss %.4f%s | %.1f ms\n", t->run.n_done, t->setup.plan.steps, loss,
-               auc, 1e3 * seconds);
+        printf("eval %" PRId64 "/%" PRId64 " | val loss %.4f%s | %.1f ms\n", t->run.n_done, t->setup.plan.steps,
+               e->loss, auc, 1e3 * seconds);
     fflush(stdout);
-    train_pass_over(t, metrics_evaluation(&t->metrics, t->run.n_done, loss, t->run.auc));
+    train_pass_over(t, metrics_evaluation(&t->metrics, t->run.n_done, e->loss, e->auc));
 }
 
 enum status train_evaluate(struct training *t) {
@@ -68,6 +68,6 @@ enum status train_evaluate(struct training *t) {
     if (e.unread) note_failure(t);
     else if (status != OK) return status;
     else if (e.batches < e.all || e.all == 0) note_early_end(t, &e);
-    else note_loss(t, e.loss, clock_s() - start);
+    else note_loss(t, &e, clock_s() - start);
     return train_agree_to_stop(t);
 }

@@ -37,7 +37,7 @@ static void note(struct training *t, const struct metrics_rollback *row) {
 static enum status go_back(struct training *t, int64_t step, double limit) {
     struct run *r = &t->run;
     char folder[CHECKPOINT_PATH_MAX];
-    struct metrics_rollback row = {.step = step, .loss = r->loss, .limit = limit, .to_step = t->saver.step};
+    struct metrics_rollback row = {.step = step, .loss = r->last.loss, .limit = limit, .to_step = t->saver.step};
     int64_t go_on_at = run_samples_before(r, step);
     char saved[OPTION_TEXT_MAX + 32];
     snprintf(saved, sizeof saved, "%s/step-%08" PRId64, t->setup.plan.save, t->saver.step);
@@ -60,7 +60,8 @@ static bool may_go_back(struct training *t) {
 }
 
 enum status train_guard(struct training *t, enum status status, bool *went_back) {
-    double k = train_options(&t->setup.plan)->spike_guard, limit = spike_limit(&t->guard.spike, k), loss = t->run.loss;
+    double k = train_options(&t->setup.plan)->spike_guard, limit = spike_limit(&t->guard.spike, k);
+    double loss = t->run.last.loss;
     *went_back = false;
     if (k == 0 || (status != OK && status != E_NUMERIC) || (status == OK && t->run.skipped)) return status;
     if (status == OK && loss <= limit) {

@@ -10,17 +10,18 @@
 static enum status report_step(struct training *t, double step_s, const struct step_meter *step) {
     const struct plan *p = &t->setup.plan;
     const struct run *r = &t->run;
+    const struct step_result *x = &r->last;
     double tokens = (double)p->global_batch * (double)p->seq, flops = p->arch->flops_per_token(p);
     struct metrics_row row = {
-        .step = r->n_done, .steps = p->steps, .loss = r->loss, .grad_norm = r->grad_norm, .lr = r->lr, .step_s = step_s,
+        .step = r->n_done, .steps = p->steps, .loss = x->loss, .grad_norm = x->grad_norm, .lr = x->lr, .step_s = step_s,
         .tokens_per_s = tokens / step_s, .mfu = flops * tokens / step_s / t->peak_flops, .flops_per_token = flops,
         .mem_peak_bytes = t->mem_peak_bytes, .comm_bytes = step->bytes, .comm_s = step->wait_s,
         .parked_bytes = step->parked,
         .bubble_s = p->device == PLAN_DEVICE_CPU ? r->exec.transfer_s : NAN,
-        .skipped = r->skipped, .loss_scale = r->loss_scale, .tokens_seen = run_samples_used(r) * p->seq,
+        .skipped = r->skipped, .loss_scale = x->loss_scale, .tokens_seen = run_samples_used(r) * p->seq,
         .emulated = plan_emulates(p), .on_disk = r->disk != NULL, .disk = step->disk,
-        .experts = model_options(p)->experts > 0, .aux_loss = r->aux_loss, .expert_load = r->expert_load,
-        .dropped = r->dropped};
+        .experts = model_options(p)->experts > 0, .aux_loss = x->aux_loss, .expert_load = x->expert_load,
+        .dropped = x->dropped};
     train_note_step();
     if (!comm_is_rank_0()) return OK;
     comm_epoch_done(r->n_done);

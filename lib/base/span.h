@@ -51,6 +51,7 @@ struct spans {
     int64_t dropped;             /* spans for which there was no room left */
     struct span now;             /* what new spans begin as: step, action, microbatch, chunk */
     struct span *span;           /* [capacity] */
+    int open_step, open_phase;   /* those of the step that runs */
     struct span_marker marker;   /* mark NULL: the host's times are the work's */
 };
 

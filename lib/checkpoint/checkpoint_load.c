@@ -156,9 +156,9 @@ enum status checkpoint_load_params(struct run *r, const struct manifest *m, enum
 
 enum status checkpoint_load_progress(struct run *r, const struct manifest *m) {
     const json_t *techniques = json_object_get(m->json, "techniques");
-    r->n_step = r->n_done = r->resumed_step = m->step;
+    r->n_step = r->n_done = m->step;
     r->n_update = m->update;
-    r->resumed_samples = m->samples;
+    run_go_on_at_sample(r, m->samples);
     r->apart = false;
     TRY(r->device->clear(r->device, r->health, sizeof(double)));   /* all is finite again */
     for (int i = 0; i < r->n_active; i++) {

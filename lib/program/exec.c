@@ -81,12 +81,13 @@ void *exec_out(const struct exec *e, int chunk) {
 
 /* ---- rows ---- */
 /* Set the fields of a call that fixed sums read. */
-static void sums_call(const struct exec *e, struct place at, const struct row *r, struct call *c) {
+static void sums_call(struct exec *e, struct place at, const struct row *r, struct call *c) {
     c->first_sample = sums_first_sample(e->program, &e->mesh->place, e->schedule, at.action->microbatch, e->micro);
-    c->loss_sum = r->kind == ROW_FORWARD && c->step->out[0] == e->program->loss ? e->loss_sum : NULL;
+    bool sums_loss = e->program->fixed_sums && r->kind == ROW_FORWARD && c->step->out[0] == e->program->loss;
+    c->loss_sum = sums_loss ? &e->loss_sum : NULL;
 }
 
-static struct call call_of(const struct exec *e, struct place at, const struct row *r) {
+static struct call call_of(struct exec *e, struct place at, const struct row *r) {
     struct call c = program_call(e->program, &e->program->steps[r->id]);
     const struct located here = {e, at};
     row_bind(r, &(struct addresses){&here, value_at, weight_at, grad_at}, &c);
@@ -315,7 +316,7 @@ enum status exec_rows_of(struct exec *e, const struct schedule *s, const struct 
 
 /* ---- a step ---- */
 static enum status clear_sums(struct exec *e) {
-    if (e->loss_sum) *e->loss_sum = (struct exact){.n_added = 0};
+    e->loss_sum = (struct exact){.n_added = 0};
     return e->device->clear(e->device, sums_of(e), N_LOSS_SUMS * sizeof(double));
 }
 

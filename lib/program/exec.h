@@ -5,6 +5,7 @@
  * callbacks of struct exec_hooks. */
 #pragma once
 
+#include "lib/base/exact.h"
 #include "lib/base/span.h"
 #include "lib/comm/comm_request.h"
 #include "lib/comm/mesh.h"
@@ -50,7 +51,6 @@ struct exec {
     /* Sums over this rank's microbatches, [N_LOSS_SUMS] in device memory; 0 where nothing is summed. NULL (CPU only):
      * the array `sums` is used. */
     double *loss_at;
-    struct exact *loss_sum;        /* the sum SUM_LOSS without weight and rounding (sums.h); NULL: not kept. Borrowed */
     bool watched;                        /* measure the arenas' high-water marks */
     bool paint;                         /* tests: overwrite values with NaN when they die, so that a later read shows */
     struct stopwatch *stopwatch;         /* times rows of training on the device; NULL: the host's clock. Borrowed */
@@ -61,6 +61,7 @@ struct exec {
     int64_t workers;                     /* number of replicas, along dp, that share the batch: only the first ones */
     double loss_weight, loss_scale;
     /* results of exec_run */
+    struct exact loss_sum;               /* fixed_sums: the sum SUM_LOSS without weight and rounding (sums.h) */
     double sums[N_LOSS_SUMS];            /* the same sums, if loss_at is NULL */
     double seconds[N_ROW_KINDS];         /* time in rows by kind */
     double transfer_s;                   /* time of waiting for neighbor stages (bubble and wire) */

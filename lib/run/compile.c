@@ -303,7 +303,7 @@ static enum status bill_and_plan(struct run *r) {
 
 /* ---- all of it ---- */
 static enum status begin(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank) {
-    *r = (struct run){.plan = *plan, .recipe = recipe, .eval_first = -1};
+    *r = (struct run){.plan = *plan, .recipe = recipe};
     plan_place(&r->plan, rank);
     program_init(&r->program);
     if (!plan->settled) return FAIL(E_INTERNAL, "the plan is as it was requested; call plan_settle first");

@@ -1,6 +1,6 @@
 /* Evaluation: the forward half of the same rows, dropout off, over the validation split in order.
  *
- * A global batch at a time: sample eval_first + i is the batch's number i, so replicas share the work as in training.
+ * A global batch at a time: sample first + i is the batch's number i, so replicas share the work as in training.
  * Samples beyond the end have targets -1, which cross_entropy leaves out; so all of the split counts, each target once.
  *
  * A rank that cannot read a sample must not leave the others alone in the middle of a batch: the sample counts as one
@@ -8,7 +8,6 @@
 #include "lib/base/integer.h"
 #include "lib/comm/comm.h"
 #include "lib/run/run_state.h"
-#include "lib/run/scores.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -31,8 +30,8 @@ static void forward_schedule(const struct run *r, struct schedule *s) {
 /* This batch's loss on this rank: numbers that add without rounding where sums are fixed, else one. */
 static enum status add_batch(struct run *r, double sums[EXACT_NUMBERS]) {
     double numbers[EXACT_NUMBERS] = {0};
-    if (r->program.fixed_sums) exact_numbers(&r->loss_sum, numbers);
-    else TRY(run_read_scalar(r, &r->scalars[SCALAR_LOSS], numbers));
+    if (r->program.fixed_sums) exact_numbers(&r->exec.loss_sum, numbers);
+    else TRY(run_read_scalar(r, &run_scalars(r)[SCALAR_LOSS], numbers));
     for (int i = 0; i < EXACT_NUMBERS; i++) sums[i] += numbers[i];
     return OK;
 }
@@ -47,43 +46,34 @@ static enum status evaluate_batches(struct run *r, const struct progress *e, dou
     r->exec.loss_weight = 1;                                          /* the plain sum over tokens */
     enum status status = OK;
     for (bool ends = false; !is_whole(e) && !ends && status == OK;) {
-        r->eval_first = e->out->batches * r->plan.global_batch;
+        r->evaluation->first = e->out->batches * r->plan.global_batch;
         status = exec_run(&r->exec, e->schedule, false);
         if (status == OK) status = add_batch(r, sums);
         e->out->batches += status == OK;
         if (status == OK && e->watch && !is_whole(e)) status = e->watch(e->self, &ends);
     }
     r->exec.loss_weight = scale;
-    r->eval_first = -1;
-    return status;
-}
-
-/* A model of clicks has an AUC, too. */
-static enum status evaluate_clicks(struct run *r, const struct progress *e, double *sums) {
-    struct scores scores = {0};
-    r->scores = &scores;
-    enum status status = evaluate_batches(r, e, sums);
-    r->scores = NULL;
-    if (status == OK && is_whole(e)) status = scores_auc(&scores, r->mesh.group[AXIS_MESH], &r->auc);
-    scores_fini(&scores);
     return status;
 }
 
 /* All ranks have run the same batches, so they can agree on a failure of one rank. */
-static enum status agree(const struct run *r, const struct unread *mine) {
+static enum status agree(const struct run *r, const char *mine) {
     char text[512];
-    enum status status = mine->why[0] ? FAIL(E_DATA, "%s", mine->why) : OK;
+    enum status status = mine[0] ? FAIL(E_DATA, "%s", mine) : OK;
     status = fail_share(r->mesh.group[AXIS_MESH], status, text, sizeof text);
     return status == OK || !text[0] ? status : FAIL(status, "%s", text);
 }
 
 static enum status run_batches(struct run *r, const struct progress *e, double *sums) {
-    struct unread unread = {""};
-    r->unread = &unread;
-    enum status status = (r->program.scores >= 0 ? evaluate_clicks : evaluate_batches)(r, e, sums);
-    r->unread = NULL;
-    if (status != OK) return status;
-    status = agree(r, &unread);
+    struct evaluation now = {0};
+    r->evaluation = &now;
+    enum status status = evaluate_batches(r, e, sums);
+    r->evaluation = NULL;
+    if (status == OK && is_whole(e) && r->program.scores >= 0)
+        status = scores_auc(&now.scores, r->mesh.group[AXIS_MESH], &e->out->auc);
+    scores_fini(&now.scores);
+    TRY(status);
+    status = agree(r, now.unread);
     e->out->unread = status == E_DATA;
     return status;
 }
@@ -108,7 +98,7 @@ enum status run_evaluate_until(struct run *r, int64_t n_batches, evaluation_watc
                                struct evaluated *out) {
     if (data_split_samples(&r->val) < 1)
         return FAIL(E_DATA, "there is no validation data; give val-data, or a val-fraction above 0");
-    *out = (struct evaluated){.loss = NAN, .all = n_batches_of(r, n_batches)};
+    *out = (struct evaluated){.loss = NAN, .auc = NAN, .all = n_batches_of(r, n_batches)};
     TRY(run_check_threads(r));
     if (r->exec.since_flush > 0)
         return FAIL(E_INTERNAL, "evaluation after step %" PRId64 ", and the pipeline is not empty", r->n_done);
@@ -116,7 +106,6 @@ enum status run_evaluate_until(struct run *r, int64_t n_batches, evaluation_watc
     struct schedule s;
     const struct progress e = {&s, watch, self, out};
     forward_schedule(r, &s);
-    r->auc = NAN;
     enum status status = run_batches(r, &e, sums);
     s.hops = NULL;                                                   /* they are the training schedule's */
     schedule_fini(&s);

@@ -44,8 +44,8 @@ static enum status reduce_own(struct run *r, reduction *reduce, bool counted_onl
 }
 
 enum status optim_squares(struct run *r) {
-    TRY(reduce_own(r, reduce_sum_of_squares, true, &r->scalars[SCALAR_SQUARES]));
-    return optim_rows_squares(r, &r->scalars[SCALAR_SQUARES]);
+    TRY(reduce_own(r, reduce_sum_of_squares, true, &run_scalars(r)[SCALAR_SQUARES]));
+    return optim_rows_squares(r, &run_scalars(r)[SCALAR_SQUARES]);
 }
 
 void optim_exact_squares(struct run *r, double numbers[EXACT_NUMBERS]) {
@@ -58,15 +58,15 @@ void optim_exact_squares(struct run *r, double numbers[EXACT_NUMBERS]) {
 }
 
 enum status optim_non_finite(struct run *r, bool *found) {
-    const struct reduce_buffer losses = {&r->scalars[SCALAR_LOSS], FP64, 1 + SUM_AUX_LOSS};
-    double *overflow = &r->scalars[SCALAR_OVERFLOW], *in_loss = &r->scalars[SCALAR_LOSS_OVERFLOW];
+    const struct reduce_buffer losses = {&run_scalars(r)[SCALAR_LOSS], FP64, 1 + SUM_AUX_LOSS};
+    double *overflow = &run_scalars(r)[SCALAR_OVERFLOW], *in_loss = &run_scalars(r)[SCALAR_LOSS_OVERFLOW];
     TRY(reduce_own(r, reduce_non_finite, false, overflow));
     TRY(reduce_non_finite(r->device, &losses, 1, in_loss, r->reduce_work));
     TRY(reduce_add(r->device, overflow, in_loss, FP64));
     /* Every element is some rank's own, so together they see all; and all get the same answer. */
-    TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &r->scalars[SCALAR_OVERFLOW], 1, FP64, COMM_MAX));
+    TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &run_scalars(r)[SCALAR_OVERFLOW], 1, FP64, COMM_MAX));
     double count;
-    TRY(run_read_scalar(r, &r->scalars[SCALAR_OVERFLOW], &count));
+    TRY(run_read_scalar(r, &run_scalars(r)[SCALAR_OVERFLOW], &count));
     *found = count != 0;
     return OK;
 }
@@ -97,7 +97,7 @@ static enum status update_on_device(struct run *r, const struct optimizer_settin
 }
 
 enum status optim_step(struct run *r, const struct step_record *s) {
-    const struct optimizer_settings a = optim_settings(&r->plan, s->lr, s->n_update + 1,
+    const struct optimizer_settings a = optim_settings(&r->plan, s->result.lr, s->n_update + 1,
                                                        &s->on_device[SCALAR_MULTIPLIER]);
     TRY(update_on_device(r, &a));
     TRY(optim_rows_step(r, s));

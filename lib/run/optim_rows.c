@@ -108,7 +108,7 @@ enum status optim_rows_step(struct run *r, const struct step_record *s) {
     if (!o) return OK;
     if (o->next == o->end) o->next = s->n_step;
     o->end = s->n_step + 1;
-    o->lr = s->lr;
+    o->lr = s->result.lr;
     o->factor[s->n_step % (o->delay + 1)] = s->on_device[SCALAR_MULTIPLIER];
     while (o->end - o->next > o->delay) TRY(apply_next(r, o));
     return OK;

@@ -53,19 +53,28 @@ enum run_scalar {
     N_SCALARS
 };
 
+/* What a step reports. */
+struct step_result {
+    double loss;
+    double grad_norm, clip_factor;       /* this replica's where norm_axis says so; NaN of a skipped step */
+    double lr;
+    double loss_scale;                   /* of this step's gradients; exec.loss_scale is the next step's */
+    /* With experts (moe_route.h), else 0: the routers' part of the loss; the fullest expert's tokens divided by the
+     * mean, averaged over groups and layers; and the share of choices that were dropped. */
+    double aux_loss, expert_load, dropped;
+};
+
 /* A step that has been started: the host's numbers of it, and where the device's numbers are copied to. */
 struct step_record {
+    struct step_result result;           /* lr and loss_scale from the start, the rest once the step is finished */
     int64_t n_step, n_update;
-    double lr, loss_scale, unscale;
-    bool skipped;
+    double unscale;
     bool settled;                        /* the sums below are known, and so its update is right (update.h) */
     struct comm_request loss, squares;   /* their sums over the mesh, in flight; */
     double loss_numbers[EXACT_NUMBERS], square_numbers[EXACT_NUMBERS];   /* without rounding (--sums fixed) */
     double *on_device, *scalars;         /* [N_SCALARS] on the device; on the host once the mark is reached */
     struct device_mark mark;
 };
-/* Why a sample of an evaluation could not be read: the first one of this rank; "": all could. */
-struct unread { char why[512]; };
 enum { STEPS_AHEAD = 2 };              /* a second step may be started before the first is finished */
 
 /* The body of a step: run_step's own phases, or those that a technique with updates of its own has set at attach. It
@@ -75,70 +84,64 @@ struct step_loop { enum status (*step)(struct run *, void *self, struct step_rec
 
 struct run {
     struct plan plan;                    /* with this rank's place */
+
+    /* Set by run_compile, and read only from then on. */
     const struct recipe *recipe;
+    const struct technique *active[MAX_TECHNIQUES];
+    int n_active, n_stem;                /* n_stem of them come before the pipeline's (struct run_stem) */
     struct program program;
     struct chunk *chunks;
     struct schedule schedule;
     struct memory_plan memory;
     struct bill bill;
     struct optim_blocks blocks;          /* of the update, as far as it is offloaded */
-    const struct technique *active[MAX_TECHNIQUES];
-    void *self[MAX_TECHNIQUES];
-    int n_active, n_stem;                /* n_stem of them come before the pipeline's (struct run_stem) */
 
-    /* from here on: set by run_create */
+    /* Set by run_create: memory, groups, and where the numbers of a step lie. */
     const struct device *device;
     struct mesh mesh;
-    struct arena arenas[N_TIERS][N_ROLES];
-    struct exec exec;
-    struct subscription *subscriptions;
-    int n_subscriptions;
-    struct step_loop loop;               /* step NULL: lib/run's */
-    struct comm_request *combining;      /* one a param (combine.h) */
-    int64_t comm_taken;                  /* of the techniques' part of the comm arena */
     enum run_watch watch;
-
-    /* Device memory: [N_SCALARS] of the step that was started last; and the sum of everything that must be finite, of
-     * all steps: once it is NaN, no weight changes any more. */
-    double *scalars, *health;
-    struct exact loss_sum;               /* of the step that runs (--sums fixed) */
+    struct arena arenas[N_TIERS][N_ROLES];
+    struct disk *disk;                   /* TIER_DISK: this rank's file; NULL: none */
+    struct exec exec;                    /* .loss_at: N_SCALARS of the step that was started last, on the device */
+    double *health;                      /* on the device: the sum of everything that must be finite, of all steps. Once
+                                          * it is NaN, no weight changes any more */
     void *reduce_work;
+    struct comm_request *combining;      /* one a param (combine.h) */
     struct optim_offload *offload;       /* NULL: nothing is */
     struct optim_rows *rows;             /* of tables (optim_rows.h); NULL: there are none */
     struct hot_rows *hot;                /* caches of their rows (hot_rows.h); NULL: tables are here */
-    struct disk *disk;                   /* TIER_DISK: this rank's file; NULL: none */
-    struct step_record record[STEPS_AHEAD];
-    int n_started;                       /* steps started and not finished: at most STEPS_AHEAD */
 
+    /* Set by the techniques when they attach, at the end of run_create. */
+    void *self[MAX_TECHNIQUES];
+    struct subscription *subscriptions;
+    int n_subscriptions;
+    int64_t comm_taken;                  /* of the techniques' part of the comm arena */
+    struct step_loop loop;               /* step NULL: lib/run's */
+    enum mesh_axis norm_axis;            /* over whose ranks the norm is a sum: all, or one replica's (local) */
+    bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */
+
+    /* Set by the driver, between steps: what to train on, and when the pipeline is empty. */
     struct data_split train, val;
-    struct scores *scores;               /* of the evaluation that runs (scores.h); NULL: it has none */
-    struct unread *unread;               /* of the evaluation that runs; NULL in training */
-    int64_t eval_first;                  /* evaluation: first sample of the batch that is running; -1 in training */
-
-    int64_t n_step;                      /* steps started: the next one's number, from 0 */
+    int64_t first_sample;                /* of step 0 in the shuffled order, as if all steps had this run's batch */
     /* For schedules without a flush (versions.h): The step after which the pipeline must be drained. Do not raise it
      * while the pipeline is filled; a past value drains every step. */
     int64_t flush_at;
-    int64_t resumed_step, resumed_samples;   /* the first step of this run, and the samples used before it */
-    /* results of the last step that was finished */
-    int64_t n_done;                      /* steps finished */
-    double loss, grad_norm, clip_factor, lr;   /* of a skipped step norm and factor are NaN: not computed. Norm and
-                                                * factor are this replica's where norm_axis says so */
-    /* With experts (moe_route.h), else 0: the routers' part of the loss; the fullest expert's tokens divided by the
-     * mean, averaged over groups and layers; and the share of choices that were dropped. */
-    double aux_loss, expert_load, dropped;
-    double auc;                          /* of the last evaluation, of a model of clicks; else NaN */
-    double loss_scale;                   /* of this step's gradients; exec.loss_scale is the next step's */
-    bool skipped;                        /* GRAD_UNSCALE found an overflow on some rank: this step updates nothing */
-    enum mesh_axis norm_axis;            /* over whose ranks the norm is a sum: all, or one replica's (local) */
-    bool apart;                          /* replicas' weights differ now: not to be saved */
-    bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */
-    double unscale;                      /* 1 / loss_scale: gradients x unscale are the true ones */
+
+    /* Set by every step that is started. */
+    int64_t n_step;                      /* steps started: the next one's number, from 0 */
     int64_t n_update;                    /* steps that updated: Adam's t */
     int64_t n_redone;                    /* of them, those done again after a wrong guess (update.h) */
+    struct step_record record[STEPS_AHEAD];
+    int n_started;                       /* steps started and not finished: at most STEPS_AHEAD */
+    double unscale;                      /* 1 / loss_scale: gradients x unscale are the true ones */
+    bool skipped;                        /* GRAD_UNSCALE found an overflow on some rank: this step updates nothing */
+    bool apart;                          /* replicas' weights differ now: not to be saved */
     double update_s;                     /* time in optim_norm and optim_step (profile.h) */
-    struct spans *spans;                 /* where steps and phases are recorded; NULL: nowhere. Borrowed (trace.h) */
-    int step_span, phase_span;           /* those that are open */
+
+    /* Set by every step that is finished, and by an evaluation. */
+    int64_t n_done;                      /* steps finished */
+    struct step_result last;             /* of the last one */
+    struct evaluation *evaluation;       /* the one that runs (run_state.h); NULL in training */
 };
 
 /** Everything that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. After every
@@ -200,9 +203,9 @@ bool run_overlaps(const struct run *);
 enum status run_evaluate(struct run *, int64_t n_batches, double *loss);
 /** Called after each batch but the last: set *ends to end the evaluation here, the same on every rank. */
 typedef enum status evaluation_watcher(void *self, bool *ends);
-/* loss: NaN unless all batches were evaluated. unread: E_DATA is every rank's, after the last batch; else a rank has
- * left a batch, and the others wait for it. */
-struct evaluated { double loss; int64_t batches, all; bool unread; };
+/* loss: NaN unless all batches were evaluated; auc: likewise, and NaN unless the model is one of clicks. unread: E_DATA
+ * is every rank's, after the last batch; else a rank has left a batch, and the others wait for it. */
+struct evaluated { double loss, auc; int64_t batches, all; bool unread; };
 /** The same, and the watcher may end it early. @collective{mesh} @errors as run_evaluate; of the watcher */
 enum status run_evaluate_until(struct run *, int64_t n_batches, evaluation_watcher *, void *self,
                                struct evaluated *out);
@@ -241,6 +244,9 @@ static inline const struct device *run_tier_device(const struct run *r, enum tie
 static inline const struct device *run_grad_device(const struct run *r) {
     return run_tier_device(r, r->program.n_params ? r->program.params[0].grad_tier : TIER_DEVICE);
 }
+
+/** The scalars of the step that was started last, on the device: [N_SCALARS]. */
+static inline double *run_scalars(const struct run *r) { return r->exec.loss_at; }
 
 /** Until the mark after `what` is done. @collective{none} @errors E_DEVICE, E_TIMEOUT, E_COMM */
 enum status run_wait(const struct run *, const struct device_mark *, const char *what);

@@ -4,7 +4,6 @@
 #include "lib/data/clicks.h"
 #include "lib/run/hot_rows.h"
 #include "lib/run/run_state.h"
-#include "lib/run/scores.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -50,10 +49,10 @@ static enum status sample_of(const struct run *r, struct batch at, const struct 
                              const int32_t **words) {
     const struct plan *plan = &r->plan;
     int64_t number = schedule_first_sample(at.microbatch, (int)axis_global(P, p), plan->workers, plan->micro_batch) + b;
-    bool training = r->eval_first < 0;
+    bool training = !r->evaluation;
     const struct data_split *split = training ? &r->train : &r->val;
     int64_t i = training ? data_shuffled(split, (uint64_t)plan->seed, run_samples_before(r, at.step) + number)
-                         : r->eval_first + number;
+                         : r->evaluation->first + number;
     *words = NULL;
     if (i >= data_split_samples(split)) return OK;
     *words = clicks_sample(split, i);
@@ -78,7 +77,7 @@ static enum status fetch_ids(const struct run *r, struct batch at, int32_t *ids)
 
 /* The rows that they name come to where kernels read them; and those of the microbatch after this one are begun. */
 static enum status fetch_rows(struct run *r, struct batch at, const int32_t *ids) {
-    int32_t *next = r->eval_first < 0 ? hot_rows_next_ids(r) : NULL;
+    int32_t *next = r->evaluation ? NULL : hot_rows_next_ids(r);
     TRY(hot_rows_need(r, ids));
     if (!next) return OK;
     bool last = at.microbatch + 1 == r->plan.n_microbatches;
@@ -92,7 +91,7 @@ enum status run_fetch_ids(void *self, int microbatch, int32_t *const data[N_DATA
     int32_t *labels = data[DATA_TARGETS];
     const struct axis *a = shape_of(r, r->program.data[DATA_TARGETS])->axis;
     const int32_t *words;
-    TRY(check_layout(r, r->eval_first < 0 ? &r->train : &r->val));
+    TRY(check_layout(r, r->evaluation ? &r->val : &r->train));
     if (data[DATA_TOKENS]) {
         TRY(fetch_ids(r, at, data[DATA_TOKENS]));
         TRY(fetch_rows(r, at, data[DATA_TOKENS]));
@@ -124,5 +123,5 @@ enum status run_fetch_features(void *self, int microbatch, void *to) {
 enum status run_see_scores(void *self, const void *logits, const int32_t *labels) {
     struct run *r = self;
     const struct type *t = &r->program.slots[r->program.scores].type;
-    return r->scores ? scores_add(r->scores, logits, t->dtype, labels, type_n(t)) : OK;
+    return r->evaluation ? scores_add(&r->evaluation->scores, logits, t->dtype, labels, type_n(t)) : OK;
 }

@@ -34,21 +34,24 @@ const char *run_phase_name(enum run_phase phase) {
 }
 
 void run_record_step(struct run *r) {
-    if (!r->spans) return;
-    r->spans->now.step = (int32_t)r->n_step;
-    r->step_span = span_open(r->spans, SPAN_STEP, 0);
-    r->phase_span = -1;
+    struct spans *s = r->exec.spans;
+    if (!s) return;
+    s->now.step = (int32_t)r->n_step;
+    s->open_step = span_open(s, SPAN_STEP, 0);
+    s->open_phase = -1;
 }
 
 void run_enter(struct run *r, enum run_phase phase) {
-    if (!r->spans || r->spans->now.step < 0) return;                 /* an update that is done again after its step */
-    span_close(r->spans, r->phase_span);
-    r->phase_span = span_open(r->spans, SPAN_PHASE, (int)phase);
+    struct spans *s = r->exec.spans;
+    if (!s || s->now.step < 0) return;                               /* an update that is done again after its step */
+    span_close(s, s->open_phase);
+    s->open_phase = span_open(s, SPAN_PHASE, (int)phase);
 }
 
 void run_record_end(struct run *r) {
-    if (!r->spans) return;
-    span_close(r->spans, r->phase_span);
-    span_close(r->spans, r->step_span);
-    r->spans->now.step = -1;
+    struct spans *s = r->exec.spans;
+    if (!s) return;
+    span_close(s, s->open_phase);
+    span_close(s, s->open_step);
+    s->now.step = -1;
 }

@@ -34,8 +34,8 @@ static void prepare_exec(struct run *r) {
     r->exec = (struct exec){
         .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh,
         .arenas = r->arenas[TIER_DEVICE], .host_arenas = r->arenas[TIER_HOST], .device = r->device,
-        .loss_at = r->scalars, .workers = p->workers,
-        .loss_sum = r->program.fixed_sums ? &r->loss_sum : NULL, .hooks = hooks_of(r),
+        .loss_at = r->record[0].on_device, .workers = p->workers,
+        .hooks = hooks_of(r),
         .watched = r->watch != WATCH_NOTHING,
         .paint = r->watch == WATCH_LIFETIMES, .seed = (uint64_t)p->seed,
         .micro = p->micro_batch, .loss_scale = 1,
@@ -58,7 +58,6 @@ static enum status place_scalars(struct run *r) {
         r->record[i].scalars = pinned;
         r->record[i].on_device = r->health + 1 + i * N_SCALARS;
     }
-    r->scalars = r->record[0].on_device;
     return OK;
 }
 

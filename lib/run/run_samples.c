@@ -18,12 +18,11 @@ static int64_t first_number(const struct run *r, int microbatch) {
 
 /* Samples go on where they stopped, though the batch may be of another size now. */
 int64_t run_samples_before(const struct run *r, int64_t step) {
-    return r->resumed_samples + (step - r->resumed_step) * r->plan.global_batch;
+    return r->first_sample + step * r->plan.global_batch;
 }
 int64_t run_samples_used(const struct run *r) { return run_samples_before(r, r->n_done); }
 void run_go_on_at_sample(struct run *r, int64_t sample) {
-    r->resumed_step = r->n_step;
-    r->resumed_samples = sample;
+    r->first_sample = sample - r->n_step * r->plan.global_batch;
 }
 
 static enum status read_sample(const struct run *r, const struct data_split *split, int64_t sample, int64_t counted,
@@ -33,8 +32,8 @@ static enum status read_sample(const struct run *r, const struct data_split *spl
     return p->arch->sample ? p->arch->sample(p, counted, whole) : OK;
 }
 
-static void note_unread(struct unread *u) {
-    if (!u->why[0]) snprintf(u->why, sizeof u->why, "%s", status_message());
+static void note_unread(struct evaluation *e) {
+    if (!e->unread[0]) snprintf(e->unread, sizeof e->unread, "%s", status_message());
     status_clear();
 }
 
@@ -42,14 +41,15 @@ static void note_unread(struct unread *u) {
  * samples from 0 up, over the whole run; evaluation from -1 down. */
 static enum status fetch_sample(const struct run *r, int64_t number, int32_t *const whole[N_DATA]) {
     const struct plan *p = &r->plan;
-    bool training = r->eval_first < 0;
+    bool training = !r->evaluation;
     const struct data_split *split = training ? &r->train : &r->val;
-    int64_t counted = training ? run_samples_before(r, r->n_step) + number : -1 - (r->eval_first + number);
-    int64_t sample = training ? data_shuffled(split, (uint64_t)p->seed, counted) : r->eval_first + number;
+    int64_t at = number + (training ? run_samples_before(r, r->n_step) : r->evaluation->first);
+    int64_t counted = training ? at : -1 - at;
+    int64_t sample = training ? data_shuffled(split, (uint64_t)p->seed, at) : at;
     if (training || sample < data_split_samples(split)) {
         enum status status = read_sample(r, split, sample, counted, whole);
-        if (status == OK || !r->unread) return status;
-        note_unread(r->unread);
+        if (status == OK || training) return status;
+        note_unread(r->evaluation);
     }
     for (int64_t t = 0; t < p->seq; t++) {                           /* beyond the end: no loss is taken here */
         whole[DATA_TOKENS][t] = whole[DATA_SEGMENTS][t] = whole[DATA_DECODER][t] = 0;

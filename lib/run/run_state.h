@@ -3,6 +3,14 @@
 #pragma once
 
 #include "lib/run/run.h"
+#include "lib/run/scores.h"
+
+/* An evaluation that runs (evaluate.c). */
+struct evaluation {
+    int64_t first;                       /* sample of the batch that is running */
+    char unread[512];                    /* why this rank could not read its first such sample; "": it read all */
+    struct scores scores;                /* of a model of clicks */
+};
 
 /* ---- run_samples.c ---- */
 /* The executor's hook, of a run: a microbatch's data, at the places of a sequence that this rank holds.

@@ -34,12 +34,11 @@ static struct step_record *begin_step(struct run *r) {
     struct step_record *s = &r->record[r->n_step % STEPS_AHEAD];
     r->exec.n_step = (uint64_t)r->n_step;
     r->skipped = s->settled = false;
-    r->scalars = s->on_device;
-    r->exec.loss_at = &r->scalars[SCALAR_LOSS];
+    r->exec.loss_at = s->on_device;
     s->n_step = r->n_step;
     s->n_update = r->n_update;
-    s->lr = plan_lr(&r->plan, r->n_update);
-    s->loss_scale = r->exec.loss_scale;
+    s->result.lr = plan_lr(&r->plan, r->n_update);
+    s->result.loss_scale = r->exec.loss_scale;
     return s;
 }
 
@@ -61,7 +60,6 @@ enum status run_settle(void *self, bool *again) {
 /* The sums are complete: start copying the step's numbers to the host. */
 static enum status end_step(struct run *r, struct step_record *step) {
     bool again;
-    step->skipped = r->skipped;
     r->n_step++;
     r->n_started++;
     return run_overlaps(r) ? OK : update_settle(r, step, &again);
@@ -132,19 +130,18 @@ enum status run_step_finish(struct run *r) {
     TRY(run_wait(r, &step->mark, what));
     if (r->exec.stopwatch) TRY(stopwatch_collect(r->exec.stopwatch));
     r->n_started--;
-    r->aux_loss = step->scalars[SCALAR_AUX_LOSS];
-    r->loss = step->scalars[SCALAR_LOSS] + r->aux_loss;
-    r->expert_load = step->scalars[SCALAR_EXPERT_LOAD] / (double)r->plan.layers;
-    r->dropped = step->scalars[SCALAR_DROPPED] / (double)r->plan.layers;
-    r->grad_norm = step->skipped ? NAN : step->scalars[SCALAR_NORM];
-    if (r->norm_axis != AXIS_MESH && !isfinite(step->scalars[SCALAR_MESH_SQUARES])) r->grad_norm = NAN;
-    r->clip_factor = step->skipped ? NAN : optim_clip_factor(r->grad_norm, r->plan.clip);
-    r->lr = step->lr;
-    r->loss_scale = step->loss_scale;
-    r->skipped = step->skipped;
+    struct step_result *x = &step->result;
+    x->aux_loss = step->scalars[SCALAR_AUX_LOSS];
+    x->loss = step->scalars[SCALAR_LOSS] + x->aux_loss;
+    x->expert_load = step->scalars[SCALAR_EXPERT_LOAD] / (double)r->plan.layers;
+    x->dropped = step->scalars[SCALAR_DROPPED] / (double)r->plan.layers;
+    x->grad_norm = r->skipped ? NAN : step->scalars[SCALAR_NORM];
+    if (r->norm_axis != AXIS_MESH && !isfinite(step->scalars[SCALAR_MESH_SQUARES])) x->grad_norm = NAN;
+    x->clip_factor = r->skipped ? NAN : optim_clip_factor(x->grad_norm, r->plan.clip);
+    r->last = *x;
     /* every rank has the same numbers: all leave here or none */
-    if (!r->may_skip) TRY(refuse_non_finite(r, step, "loss", r->loss));
-    if (!r->skipped) TRY(refuse_non_finite(r, step, "gradient norm", r->grad_norm));
+    if (!r->may_skip) TRY(refuse_non_finite(r, step, "loss", x->loss));
+    if (!r->skipped) TRY(refuse_non_finite(r, step, "gradient norm", x->grad_norm));
     r->n_done = step->n_step + 1;
     return OK;
 }

@@ -123,9 +123,9 @@ TEST(test_losses_of_all_layers_and_microbatches_count_once) {
     model_options(&p)->z_loss = 0;
     recompute_options(&p)->kind = RECOMPUTE_FULL;
     assert_ok(first_step(p, &r));
-    assert_close(r.aux_loss, 4 * 0.05, 1e-14);
-    assert_close(r.expert_load, 1, 1e-14);
-    assert_close(r.dropped, 0, 0);
+    assert_close(r.last.aux_loss, 4 * 0.05, 1e-14);
+    assert_close(r.last.expert_load, 1, 1e-14);
+    assert_close(r.last.dropped, 0, 0);
     run_destroy(&r);
 }
 
@@ -136,8 +136,8 @@ static enum status loss_at(struct run *r, double *w, double value, double *loss)
     double before = *w, aux = 0;
     *w = value;
     enum status status = exec_run(&r->exec, &r->schedule, true);
-    if (status == OK) status = run_read_scalar(r, &r->scalars[SCALAR_LOSS], loss);
-    if (status == OK) status = run_read_scalar(r, &r->scalars[SCALAR_AUX_LOSS], &aux);
+    if (status == OK) status = run_read_scalar(r, &run_scalars(r)[SCALAR_LOSS], loss);
+    if (status == OK) status = run_read_scalar(r, &run_scalars(r)[SCALAR_AUX_LOSS], &aux);
     *loss += aux;
     *w = before;
     return status;
@@ -187,10 +187,10 @@ TEST(test_losses_of_routers_are_reported_apart) {
     model_options(&p)->aux_loss = model_options(&p)->z_loss = 0;
     if (agree_all(status == OK)) status = first_step(p, &without);
     assert_ok(status);
-    assert_true(with.aux_loss > 4 * 0.05 && with.expert_load >= 1 && with.expert_load <= 4);
-    assert_close(with.dropped, 0, 0);
-    assert_close(without.aux_loss, 0, 0);
-    assert_close(with.loss - with.aux_loss, without.loss, 1e-14 * without.loss);
+    assert_true(with.last.aux_loss > 4 * 0.05 && with.last.expert_load >= 1 && with.last.expert_load <= 4);
+    assert_close(with.last.dropped, 0, 0);
+    assert_close(without.last.aux_loss, 0, 0);
+    assert_close(with.last.loss - with.last.aux_loss, without.last.loss, 1e-14 * without.last.loss);
     run_destroy(&with);
     run_destroy(&without);
 }

@@ -215,7 +215,7 @@ static enum status two_steps(struct plan p, bool evaluate_between, double losses
     enum status status = create(&r, &p);
     for (int i = 0; i < 2 && status == OK; i++) {
         status = run_step(&r);
-        losses[i] = r.loss;
+        losses[i] = r.last.loss;
         if (status == OK && evaluate_between) status = run_evaluate(&r, 0, &ignored);
     }
     run_destroy(&r);

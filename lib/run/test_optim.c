@@ -95,7 +95,7 @@ TEST(test_norm_is_that_of_all_gradients) {
     assert_ok(run_step(&r));
     double n = (double)program_n_params(&r.program), norm = plain_norm();
     assert_true(norm > 0.1);
-    assert_close(r.grad_norm, norm, norm * n * 0x1p-53);
+    assert_close(r.last.grad_norm, norm, norm * n * 0x1p-53);
 }
 
 /* A pipeline's second copy of the embedding, a replica's copy of everything: somebody else counts it. */
@@ -106,10 +106,10 @@ TEST(test_norm_leaves_out_what_is_counted_elsewhere) {
     struct param *w = &r.program.params[0];
     w->in_norm = false;
     assert_ok(optim_squares(&r));
-    double without = sqrt(r.scalars[SCALAR_SQUARES]);
+    double without = sqrt(run_scalars(&r)[SCALAR_SQUARES]);
     w->in_norm = true;
     assert_ok(optim_squares(&r));
-    double norm = sqrt(r.scalars[SCALAR_SQUARES]);
+    double norm = sqrt(run_scalars(&r)[SCALAR_SQUARES]);
     double its = 0;
     for (int64_t i = 0; i < type_n(&w->type); i++) its += pow(((double *)w->grad)[i], 2);
     assert_true(its > 0.01 * norm * norm);
@@ -130,8 +130,8 @@ TEST(test_step_reports_the_norm_before_clipping) {
     struct plan p = plan_with(0.01, 0.1);
     create(&p);
     assert_ok(run_step(&r));
-    assert_true(r.grad_norm > 0.1);
-    assert_close(r.clip_factor, 0.01 / (r.grad_norm + 1e-6), 1e-15);
+    assert_true(r.last.grad_norm > 0.1);
+    assert_close(r.last.clip_factor, 0.01 / (r.last.grad_norm + 1e-6), 1e-15);
 }
 
 /* ---- AdamW ---- */
@@ -170,7 +170,7 @@ static void check_adamw(const struct plan *plan) {
 TEST(test_three_steps_are_adamw_with_clipping) {
     struct plan p = plan_with(0.5, 0.1);
     check_adamw(&p);
-    assert_true(r.clip_factor < 1);
+    assert_true(r.last.clip_factor < 1);
 }
 
 TEST(test_three_steps_are_adamw_without_clipping) {
@@ -195,7 +195,7 @@ TEST(test_warmup_reaches_the_optimizer) {
     struct plan p = plan_with(0.5, 0.1);
     p.warmup = 4;
     check_adamw(&p);
-    assert_close(r.lr, p.lr * 3 / 4, 0);
+    assert_close(r.last.lr, p.lr * 3 / 4, 0);
 }
 
 /* ---- own elements ---- */
@@ -210,8 +210,8 @@ TEST(test_only_own_elements_are_updated) {
     memcpy(before, after, (size_t)n * 8);
     w->own_first = 3;
     w->own_n = 20;
-    r.scalars[SCALAR_MULTIPLIER] = 1;
-    enum status status = optim_step(&r, &(struct step_record){.lr = 0.1, .on_device = r.scalars});
+    run_scalars(&r)[SCALAR_MULTIPLIER] = 1;
+    enum status status = optim_step(&r, &(struct step_record){.result.lr = 0.1, .on_device = run_scalars(&r)});
     int moved_own = 0, moved_other = 0;
     for (int64_t i = 0; i < n; i++) *(i >= 3 && i < 23 ? &moved_own : &moved_other) += before[i] != after[i];
     free(before);

@@ -79,7 +79,7 @@ static enum status loss_with(struct run *r, const struct param *w, int64_t at, d
     if (x) *x += nudge;
     enum status status = step_again(r);
     if (x) *x = keep;
-    *loss = r->loss;
+    *loss = r->last.loss;
     return status;
 }
 

@@ -60,7 +60,7 @@ static enum status send_exactly(struct run *r, double numbers[EXACT_NUMBERS], st
     return comm_all_reduce_start(r->mesh.group[AXIS_MESH], numbers, EXACT_NUMBERS, FP64, COMM_SUM, request);
 }
 static enum status sum_loss_exactly(struct run *r, struct step_record *s) {
-    exact_numbers(&r->loss_sum, s->loss_numbers);
+    exact_numbers(&r->exec.loss_sum, s->loss_numbers);
     if (!program_counts_loss(&r->program)) memset(s->loss_numbers, 0, sizeof s->loss_numbers);
     TRY(send_exactly(r, s->loss_numbers, &s->loss));
     return run_overlaps(r) ? OK : know_loss(r, s);

@@ -65,8 +65,8 @@ static enum status run_steps(struct traced *t) {
     add_ledgers(&t->run.mesh, -1, bytes);
     for (int i = 0; i < TRACED; i++) {
         TRY(run_step(&t->run));
-        t->loss[i] = t->run.loss;
-        t->norm[i] = t->run.grad_norm;
+        t->loss[i] = t->run.last.loss;
+        t->norm[i] = t->run.last.grad_norm;
     }
     add_ledgers(&t->run.mesh, 1, bytes);
     memcpy(t->ledger_bytes, bytes, sizeof bytes);

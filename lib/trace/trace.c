@@ -29,7 +29,7 @@ enum status trace_create(struct run *r, int64_t n_steps, struct trace **out) {
 }
 
 static void record_into(const struct trace *t, struct spans *spans) {
-    t->run->spans = t->run->exec.spans = spans;
+    t->run->exec.spans = spans;
     comm_record(spans);
 }
 

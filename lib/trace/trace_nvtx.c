@@ -39,7 +39,7 @@ enum status trace_nvtx_begin(struct run *r, struct trace_nvtx **out) {
         return status;
     }
     t->spans.marker = (struct span_marker){t, mark};
-    r->spans = r->exec.spans = &t->spans;
+    r->exec.spans = &t->spans;
     return OK;
 }
 
@@ -47,7 +47,7 @@ void trace_nvtx_end(struct trace_nvtx **out) {
     struct trace_nvtx *t = *out;
     *out = NULL;
     if (!t) return;
-    if (t->run->spans == &t->spans) t->run->spans = t->run->exec.spans = NULL;
+    if (t->run->exec.spans == &t->spans) t->run->exec.spans = NULL;
     spans_fini(&t->spans);
     trace_names_fini(&t->names);
     free(t);

@@ -149,7 +149,7 @@ TEST(test_the_loss_begins_at_log_vocabulary) {
     assert_ok(run_evaluate(&r, 0, &val));
     assert_ok(run_step(&r));
     assert_close(val, log(131), 0.02);
-    assert_close(r.loss, log(131), 0.02);
+    assert_close(r.last.loss, log(131), 0.02);
     run_destroy(&r);
 }
 

@@ -200,7 +200,7 @@ TEST(test_the_loss_begins_as_that_of_random_logits) {
     assert_ok(run_evaluate(&r, 0, &val));
     assert_ok(run_step(&r));
     assert_close(val, log(131) + 0.5, 0.6);
-    assert_close(r.loss, log(131) + 0.5, 0.6);
+    assert_close(r.last.loss, log(131) + 0.5, 0.6);
     run_destroy(&r);
 }
 

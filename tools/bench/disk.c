@@ -103,7 +103,7 @@ static enum status measure_update(struct run *r, int rounds, double *rate) {
     double seconds[MOST_ROUNDS], waits[MOST_ROUNDS];
     TRY(grad->device->clear(grad->device, grad->base, grad->bytes));
     TRY(r->device->upload(r->device, &s->on_device[SCALAR_MULTIPLIER], &one, sizeof one));
-    s->lr = 1e-4;
+    s->result.lr = 1e-4;
     for (int i = -1; i < rounds; i++) {
         double start = clock_s(), waited = disk_traffic(r->disk).wait_s;
         TRY(optim_step(r, s));

@@ -207,8 +207,8 @@ static enum status train(const struct plan *plan) {
         r.program.params[i].in_norm = line_of_param(&r.program.params[i])->all || r.plan.place.rank.tp == 0;
     for (int i = 0; status == OK && i < PARITY_STEPS; i++) {
         status = run_step(&r);
-        result.loss[i] = r.loss;
-        result.norm[i] = r.grad_norm;
+        result.loss[i] = r.last.loss;
+        result.norm[i] = r.last.grad_norm;
     }
     run_destroy(&r);
     return status;
