@@ -9,17 +9,17 @@
  * What is stored. Each element of each tensor once: by the rank whose own it is and that counts it
  * (lib/program/program.h). Of a param h0.qkv.w: "h0.qkv.w", the master weights where there are some, and the states of
  * the optimizer in its precision: "h0.qkv.w.exp_avg" and "h0.qkv.w.exp_avg_sq" of AdamW, "h0.qkv.w.momentum_buffer" of
- * SGD. The manifest has the settings under the optimizer's name, and another one does not go on from it. Padding of
- * the vocabulary is left out. A tensor that is a whole box of the global one has the box's shape; a run of one (ZeRO)
- * has one axis. Which box and which run is in
- * the file's metadata (piece.h), so that a file explains itself. Besides: the step, the number of updates (Adam's t),
- * the samples used so far, the seed, and what techniques keep: alike on all ranks (the loss scale) in the manifest, of
- * each rank (residuals) in its file (checkpoint_terms.h). Dropout, initial values and the order of samples follow from
- * seed and counters: there is no other random state.
+ * SGD. The manifest has the optimizer's settings under its name, and a run with another optimizer cannot go on from it.
+ * Padding of the vocabulary is left out. A tensor that is a whole box of the global one has the box's shape; a run of
+ * elements (ZeRO) has one axis. The file's metadata say which box and run (piece.h). The manifest also has the step,
+ * the number of updates (Adam's t), the samples used so far, the seed, and techniques' state that all ranks share (the
+ * loss scale). State of one rank (residuals) is in its file (checkpoint_terms.h). Dropout, initial values and the order
+ * of samples follow from seed and counters: there is no other random state.
  *
  * Where replicas train apart (dp_variants/local/) their weights are equal when a checkpoint is written, and the first
- * replica stores them, with "h0.qkv.w.outer_momentum". Moments differ: replica 2 has its own as "h0.qkv.w@2.exp_avg",
- * and the manifest says how many replicas. As many take each its own again; any other run takes their mean.
+ * replica stores them, with "h0.qkv.w.outer_momentum". Moments differ: those of replica 2 are "h0.qkv.w@2.exp_avg", and
+ * the manifest has the number of replicas. In a run with the same number each replica loads its own moments; any other
+ * run loads the mean.
  *
  * Written so that a reader never sees half of it:
  *
@@ -32,18 +32,18 @@
  * directory that begins with a dot, which no reader looks at. The next job that takes SAVE removes it, and so does the
  * next save. `latest` is renamed last: what it names is always whole.
  *
- * Or during training (--save-async), which then stands still for a copy in memory only:
+ * Or during training (--save-async), which then pauses only for a copy in memory:
  *
  *   everybody   at the edge of a step, a copy of its own elements (role "save", in host memory); a thread writes it,
  *               and training goes on
  *   later edges "are all files there?", one small all-reduce; when they are, rank 0's thread writes the manifest and
  *   gives the names
  *
- * The manifest has a checksum of its own members too. Version 1 had none, and is still read: damage in its numbers goes
- * unseen, unless they cannot be. Since version 3 it says what data the run was trained on (checkpoint_data.h). Programs
- * that know older versions alone refuse a newer one in one line.
+ * The manifest also has a checksum of its own members. Version 1 has none and is still read; damage to its numbers
+ * shows only if they become impossible. Since version 3 the manifest records the training data (checkpoint_data.h). A
+ * program that reads only older versions refuses a newer one in one line.
  *
- * Read: the manifest; then each file's size and checksum, shared out over the ranks; then every rank takes from every
+ * Read: the manifest; then each file's size and checksum, divided among the ranks; then every rank takes from every
  * file the elements that it needs. In the same layout and precision that is bit for bit what was saved.
  *
  * Source for the files: safetensors.h. The names of the moments are PyTorch's (torch.optim.AdamW). */
@@ -55,40 +55,43 @@
 
 enum { CHECKPOINT_VERSION = 3, CHECKPOINT_PATH_MAX = 1024 };
 
-/** Write the state after the last finished step into `save` (made if need be), then remove all but the `keep` newest
- *  steps (0: none is removed). No other job may write there (checkpoint_lock.h). What was there before is untouched
- *  when it fails: every rank then has the same recorded line, nothing is printed, and training can go on.
+/** Write the state after the last finished step into the folder `save`, then remove all but the `keep` newest steps (0:
+ *  none is removed). The folder is made if it does not exist, and no other job may write there (checkpoint_lock.h). If
+ *  the save fails, the older steps are untouched, every rank has the same error recorded, nothing is printed, and
+ *  training can go on.
  *  @collective{mesh} @errors E_IO with path and reason; E_CONFIG: too long a path; E_MEMORY */
 enum status checkpoint_save(struct run *, const char *save, int64_t keep);
 
-/** Is this step directory one of SAVE's? @collective{none} */
+/** Is this step directory in the folder SAVE? @collective{none} */
 bool checkpoint_is_in(const char *step, const char *save);
-/** Before the first save of a run: move the steps of other runs, whose numbers are above `mine` (-1: all of them), to
- *  SAVE/aside-N, and say so. mine: the step that this run has resumed from SAVE. By the rank that has the lock.
- *  @errors E_IO, E_CONFIG, as checkpoint_save; E_EPOCH: another rank 0 has the folder by now  @collective{none} */
+/** Before the first save of a run: move the steps of other runs (numbers above `mine`; -1: all) to SAVE/aside-N, and
+ *  log it. mine: the step that this run has resumed from SAVE. Called by the rank that has the lock.
+ *  @errors E_IO, E_CONFIG, as checkpoint_save; E_EPOCH: another rank 0 has the folder now  @collective{none} */
 enum status checkpoint_set_aside(const char *save, int64_t mine);
 
 /* ---- the same during training ---- */
 struct checkpoint_saver;                 /* a save in flight */
 struct checkpoint_saved {
-    bool ended;                          /* the step has its name, and `latest` names it */
+    bool ended;                          /* the step's folder has its name, and `latest` names it */
     int64_t step;
-    double save_s;                       /* from the start to the last byte, as this rank's thread saw it */
+    double save_s;                       /* seconds from the start to the last byte, on this rank's thread */
 };
 
-/** Copy the state after the last finished step, and let a thread write it. *out is NULL after a failure, which is every
- *  rank's as in checkpoint_save. One at a time.
+/** Copy the state after the last finished step, and start a thread that writes it. A failure is every rank's, as in
+ *  checkpoint_save, and then *out is NULL. Only one save runs at a time.
  *  @collective{mesh} @errors as checkpoint_save; E_INTERNAL: no copy was planned */
 enum status checkpoint_save_start(struct run *, const char *save, int64_t keep, struct checkpoint_saver **out);
-/** At the edge of a step: has it ended? `wait`: until it has. When it has ended, well or not, *saver is NULL; after
- *  E_TIMEOUT and E_COMM the thread is left alone, and the process should end.
- *  @collective{mesh} @errors what any rank's thread met, the same on every rank; E_TIMEOUT, E_COMM */
+/** At the edge of a step: has the save ended? `wait`: wait until it has. Once it has ended, with or without an error,
+ *  *saver is NULL. After E_TIMEOUT and E_COMM the thread is left running, and the process should end.
+ *  @collective{mesh} @errors of any rank's thread, the same on every rank; E_TIMEOUT, E_COMM */
 enum status checkpoint_save_poll(struct checkpoint_saver **saver, bool wait, struct checkpoint_saved *out);
-/** Wait for this rank's thread and forget the save; it stays unfinished on the disk. NULL is fine. Before run_destroy.
+/** Wait for this rank's thread and forget the save, which stays unfinished on disk. Called before run_destroy; NULL is
+ *  allowed.
  *  @collective{none} */
 void checkpoint_save_abandon(struct checkpoint_saver **);
 
-/** The step directory that `path` means: itself, if it has a manifest; else what its `latest` names.
+/** The step directory that `path` means: `path` itself, if it has a manifest; otherwise the directory that
+ *  `path`/latest names.
  *  @errors E_DATA: neither; E_FORMAT: `latest` does not name a directory next to it  @collective{none} */
 enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX]);
 
@@ -96,21 +99,23 @@ enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX])
  *  @errors E_DATA, E_FORMAT: no manifest, or one that does not say  @collective{none} */
 enum status checkpoint_model(const char *step, struct checkpoint_model *out);
 
-/** Is a run, before it goes on from a step directory, trained on the same data, and with the same settings of the
- *  optimizer? Data that differ are refused without other_data, and logged with it. Of what does not
- *  change the samples, and of a checkpoint that does not say its data, rank 0 logs a line.
+/** Before a run goes on from a step directory: are the data and the optimizer's settings the same? Other data are an
+ *  error, or with other_data a log line. Rank 0 logs differences that do not change the samples, and a checkpoint
+ *  without a record of its data.
  *  @errors E_DATA: other data, another split, samples made in another way; as checkpoint_model  @collective{none} */
 enum status checkpoint_check_data(const struct run *, const char *step, bool other_data);
 
 enum checkpoint_part { CHECKPOINT_ALL, CHECKPOINT_WEIGHTS };
 
-/** Take the state, or the weights alone, from a step directory: the weights of any seq if none has its length, else
- *  the first positions of a longer table (rank 0 logs it). After CHECKPOINT_ALL the next step is the one that
- *  would have followed. Every rank returns the same; after a failure the run must not be used.
+/** Load the state, or only the weights, from a step directory. The checkpoint's seq may differ if no weight has that
+ *  length; of a longer table of positions the first ones are loaded (rank 0 logs it). After CHECKPOINT_ALL the next
+ *  step is the one that would have followed. Every rank returns the same status; after a failure the run must not be
+ *  used.
  *  @collective{mesh} @errors E_DATA: a file is missing; E_FORMAT: another model's, cut off, damaged, with a weight that
- *  is not finite, or CHECKPOINT_ALL of a checkpoint of weights alone (checkpoint_tensor.h); E_IO, E_MEMORY */
+ *  is not finite, or CHECKPOINT_ALL of a weights-only checkpoint (checkpoint_tensor.h); E_IO, E_MEMORY */
 enum status checkpoint_load(struct run *, const char *step, enum checkpoint_part);
 
-/** What a checkpoint is of, its files, and its tensors with global shapes, as text; every file's checksum is compared.
+/** Print as text: the kind of checkpoint, its files, and its tensors with global shapes. Every file's checksum is
+ *  compared.
  *  @errors as checkpoint_load  @collective{none} */
 enum status checkpoint_inspect(const char *path, FILE *);

@@ -1,14 +1,15 @@
 /* The steps of other runs in SAVE.
  *
- * A run that starts from scratch, or goes back to step 10 of 40, finds steps that it has not made. Were they counted,
- * --keep would remove the newest steps of this run, whose numbers are smaller, and keep those of the other. So before
- * its first save a run moves them, by renames, into a folder of their own, which can be resumed:
+ * A run that starts from scratch, or goes back to step 10 of 40, finds steps that it has not made. If --keep counted
+ * these, it would keep them and remove the newest steps of this run, because their numbers are smaller. So before its
+ * first save a run renames them into a separate folder, from which a run can resume:
  *
  *     SAVE/aside-1/step-00000040     and what lies between
  *     SAVE/aside-1/latest            the newest of them
  *     SAVE/latest                    the step that this run has resumed; a run from scratch has none before its save
  *
- * `latest` changes first: killed at any moment, it names a step of this run, or is not there. */
+ * `latest` changes first: if the process is killed at any moment, `latest` names a step of this run or does not
+ * exist. */
 #include "lib/checkpoint/checkpoint.h"
 
 #include "lib/base/durable.h"
@@ -48,7 +49,7 @@ static enum status name_latest(const char *folder, int64_t step) {
     return checkpoint_replace_text(folder, "latest", name);
 }
 
-/* mine: the newest step of this run that is there, and that `latest` may name; -1: none */
+/* Replace `latest`. mine: this run's newest step in the folder, which `latest` may name; -1: there is none. */
 static enum status change_latest(const char *save, int64_t mine) {
     char latest[CHECKPOINT_PATH_MAX];
     if (mine >= 0) return name_latest(save, mine);
@@ -64,7 +65,7 @@ static enum status move_step(const char *save, const char *aside, int64_t step) 
     return rename(from, to) == 0 ? OK : FAIL(E_IO, "cannot rename %s to %s: %s", from, to, strerror(errno));
 }
 
-/* steps: newest first; the first n of them are others'. */
+/* Move the first n of `steps` (newest first), which are other runs' steps. */
 static enum status move_steps(const char *save, const int64_t *steps, int n, int64_t mine) {
     char aside[CHECKPOINT_PATH_MAX];
     TRY(checkpoint_lock_check(save));
@@ -72,7 +73,7 @@ static enum status move_steps(const char *save, const int64_t *steps, int n, int
     TRY(name_latest(aside, steps[0]));
     TRY(change_latest(save, mine));
     for (int i = n - 1; i >= 0; i--) TRY(move_step(save, aside, steps[i]));
-    TRY(durable_folder(aside));                                      /* first: there before they are here no more */
+    TRY(durable_folder(aside));                            /* so that the new name is on disk before the old one goes */
     TRY(durable_folder(save));
     log_warn("%d checkpoint%s of another run, up to step %" PRId64 ", %s in %s now", n, n == 1 ? "" : "s", steps[0],
              n == 1 ? "is" : "are", aside);

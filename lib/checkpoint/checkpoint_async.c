@@ -1,8 +1,8 @@
-/* Saving during training (checkpoint.h tells the story): a copy at the edge of a step, and a thread that writes it.
+/* Saving during training (overview in checkpoint.h): a copy at the edge of a step, and a thread that writes it.
  *
- * The thread writes this rank's file. Only the training thread talks to other ranks: at later edges it asks whether all
- * files are there; then rank 0's thread publishes. A process killed meanwhile leaves what any unfinished save
- * leaves. */
+ * The thread writes this rank's file. Only the training thread communicates with other ranks. At later edges of steps
+ * it asks whether all files are written; when they are, rank 0's thread publishes the step. A process that is killed
+ * meanwhile leaves an unfinished folder, like any other save. */
 #include "lib/base/clock.h"
 #include "lib/base/integer.h"
 #include "lib/comm/comm.h"
@@ -22,17 +22,17 @@ struct checkpoint_saver {
     json_t *manifest;                    /* rank 0 */
     struct shard mine, *all;             /* all: [ranks] */
     bool publishing;
-    bool running;                        /* there is a thread to be joined */
+    bool running;                        /* a thread exists and must be joined */
     pthread_t thread;
-    atomic_bool done;                    /* set by the thread when it has nothing more to do */
-    enum status status;                  /* of its work, and its sentence */
+    atomic_bool done;                    /* set by the thread when it has finished */
+    enum status status;                  /* result of the thread's work, and its error message */
     char why[1024];
     double started_s, ended_s;
 };
 
 /* ---- the copy ---- */
 
-/* Memory of the host to memory of the host, by all threads. */
+/* Copy within host memory, with all threads. */
 static void copy_on_host(char *to, const char *from, int64_t bytes) {
     enum { PART = 1 << 20 };
     int64_t parts = ceil_div(bytes, PART);
@@ -83,7 +83,7 @@ static enum status start_thread(struct checkpoint_saver *s) {
     return error ? FAIL(E_MEMORY, "cannot start a thread that writes the checkpoint: %s", strerror(error)) : OK;
 }
 
-/* Waits for the thread, if there is one. @return what came of its work */
+/* Join the thread, if there is one. @return the result of its work */
 static enum status end_thread(struct checkpoint_saver *s) {
     if (!s->running) return OK;
     pthread_join(s->thread, NULL);
@@ -115,7 +115,7 @@ static enum status begin_writing(struct checkpoint_saver *s, struct run *r) {
 
 enum status checkpoint_save_start(struct run *r, const char *save, int64_t keep, struct checkpoint_saver **out) {
     *out = NULL;
-    TRY(optim_rows_settle(r));                                       /* late updates are no part of it */
+    TRY(optim_rows_settle(r));                                      /* finish late updates, so that the save has them */
     struct checkpoint_saver *s = *out = calloc(1, sizeof *s);
     const struct group *mesh = r->mesh.group[AXIS_MESH];
     if (s) {
@@ -126,14 +126,14 @@ enum status checkpoint_save_start(struct run *r, const char *save, int64_t keep,
     }
     enum status status = checkpoint_agree(mesh, s ? prepare(s, r, save) : FAIL(E_MEMORY, "no memory to save"));
     if (status == OK) status = checkpoint_agree(mesh, begin_writing(s, r));
-    if (checkpoint_is_stranded(status)) *out = NULL;                 /* its thread may hang: the process ends it */
+    if (checkpoint_is_stranded(status)) *out = NULL;     /* its thread may hang, so it is left until the process ends */
     if (status == OK || checkpoint_is_stranded(status)) return status;
     checkpoint_save_abandon(out);
-    status = checkpoint_agree(mesh, status);                         /* then every rank's thread has ended */
+    status = checkpoint_agree(mesh, status);                         /* afterwards no rank's thread runs any more */
     return checkpoint_undo(mesh, save, r->n_done, status);
 }
 
-/* All files are there: rank 0 publishes, and the others have nothing more to do. */
+/* Called when all files are written: rank 0's thread publishes the step, and the other ranks do nothing. */
 static enum status start_publishing(struct checkpoint_saver *s) {
     TRY(comm_all_gather(s->mesh, &s->mine, s->all, sizeof s->mine, UINT8));
     s->publishing = true;
@@ -157,7 +157,7 @@ enum status checkpoint_save_poll(struct checkpoint_saver **saver, bool wait, str
     bool ended = false;
     enum status status = go_on(s, wait, &ended);
     *out = (struct checkpoint_saved){ended && status == OK, s->step, s->ended_s - s->started_s};
-    status = checkpoint_undo(s->mesh, s->save, s->step, status);     /* after a failure no thread runs on any rank */
+    status = checkpoint_undo(s->mesh, s->save, s->step, status);     /* no rank's thread runs after a failure */
     if ((status != OK || ended) && !checkpoint_is_stranded(status)) checkpoint_save_abandon(saver);
     return status;
 }

@@ -85,7 +85,7 @@ static bool is_same_part(const json_t *a, const json_t *b) {
     return is_same_stream(a, b) && same(a, b, "first") && same(a, b, "n");
 }
 
-/* "x 1 (was 2), y ..." of the numbers and texts that both have, and that differ; "": none. */
+/* List the numbers and texts that are in both objects and differ: "x 1 (was 2), y ..."; "": none differs. */
 static void list_changes(const json_t *theirs, const json_t *mine, char out[TEXT_BYTES]) {
     const char *key;
     json_t *x;
@@ -104,7 +104,7 @@ static void list_changes(const json_t *theirs, const json_t *mine, char out[TEXT
     }
 }
 
-/* What of the samples is not what it was, as a sentence's beginning; "": nothing. */
+/* Begin a sentence that names what has changed about the samples; "": nothing has changed. */
 static void find_others(const json_t *theirs, const json_t *mine, const struct run *r, char out[TEXT_BYTES]) {
     const json_t *a = json_object_get(theirs, "train"), *b = json_object_get(mine, "train");
     char changes[TEXT_BYTES] = "";
@@ -156,7 +156,7 @@ void checkpoint_algorithms(json_t *layout) {
     if (gemm_choices_hash()) json_object_set_new(layout, "gemm-algorithms", json_string(hash));
 }
 
-/* Another layout has other products, and its sums are other ones in any case. */
+/* Warn of another table of cuBLASLt's algorithms. (In another layout the products and sums differ in any case.) */
 static void say_of_algorithms(const json_t *manifest, const char *where) {
     const char *theirs = json_string_value(json_object_get(json_object_get(manifest, "layout"), "gemm-algorithms"));
     json_t *here = json_object();

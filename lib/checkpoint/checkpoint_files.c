@@ -43,7 +43,7 @@ int64_t checkpoint_step_of_name(const char *name) {
 /* ---- folders ---- */
 
 static enum status make_one(const char *path) {
-    if (mkdir(path, 0777) == 0) return durable_name(path);       /* or a power cut takes all that is saved in it */
+    if (mkdir(path, 0777) == 0) return durable_name(path);       /* so that a power cut cannot remove it */
     if (errno == EEXIST) return OK;
     return FAIL(E_IO, "cannot make the folder %s: %s; point --save at a writable directory", path, strerror(errno));
 }
@@ -96,7 +96,7 @@ enum status checkpoint_replace_text(const char *folder, const char *name, const 
     TRY(checkpoint_path(folder, hidden, beside));
     enum status status = write_text(beside, text);
     if (status == OK && rename(beside, path) != 0) status = FAIL(E_IO, "cannot rename %s: %s", beside, strerror(errno));
-    if (status != OK) unlink(beside);                                /* on a full disk its room is needed */
+    if (status != OK) unlink(beside);                                /* frees its room if the disk is full */
     return status == OK ? durable_folder(folder) : status;
 }
 
@@ -130,7 +130,7 @@ static enum status remove_step(const char *save, bool hidden, int64_t step) {
     return checkpoint_remove_folder(path);
 }
 
-/* One that cannot be removed keeps no other from it. */
+/* Remove steps. If one cannot be removed, the others are still removed. */
 static enum status remove_steps(const char *save, bool hidden, int64_t keep, int64_t spare) {
     int64_t *steps;
     int n;
@@ -145,7 +145,7 @@ static enum status remove_steps(const char *save, bool hidden, int64_t keep, int
     return status;
 }
 
-/* Temporary files: those of checkpoint_replace_text and of the test in checkpoint_ready. */
+/* Remove temporary files: those of checkpoint_replace_text and of the test in checkpoint_ready. */
 static void remove_small_ones(const char *save) {
     char path[CHECKPOINT_PATH_MAX];
     DIR *folder = opendir(save);

@@ -1,9 +1,9 @@
-/* Directories of checkpoints. Private to checkpoint*.c. Nothing here is collective. */
+/* Folders and file names of checkpoints. Private to checkpoint*.c. No function here is collective. */
 #pragma once
 
 #include "lib/checkpoint/checkpoint.h"
 
-/** SAVE/step-00000012, or with a dot before the name while it is being written; SAVE/.../rank-00003.safetensors.
+/** The path SAVE/step-00000012, or SAVE/.step-00000012 while it is being written; and SAVE/.../rank-00003.safetensors.
  *  @errors E_CONFIG: longer than CHECKPOINT_PATH_MAX */
 enum status checkpoint_step_path(const char *save, int64_t step, bool unfinished, char out[CHECKPOINT_PATH_MAX]);
 enum status checkpoint_shard_path(const char *folder, int rank, char out[CHECKPOINT_PATH_MAX]);
@@ -12,18 +12,19 @@ enum status checkpoint_path(const char *folder, const char *name, char out[CHECK
 /** The number in "step-00000012"; -1 for any other name. */
 int64_t checkpoint_step_of_name(const char *name);
 
-/** Make a folder and those above it, durably; there already is fine. @errors E_IO */
+/** Make a folder and its parents, durably. It may exist already. @errors E_IO */
 enum status checkpoint_make_folder(const char *path);
-/** Remove a folder with the files in it; not there is fine. Folders in it are left, and then it is too. Of a link, only
- *  the link is removed. @errors E_IO */
+/** Remove a folder and the files in it; it need not exist. If it contains folders, these and the folder itself stay. If
+ *  it is a link, only the link is removed. @errors E_IO */
 enum status checkpoint_remove_folder(const char *path);
-/** Write text to folder/name by way of a temporary file next to it: old or new, never half. Flushed. @errors E_IO */
+/** Write text to folder/name through a temporary file, flushed, so that readers see the old text or the new one.
+ *  @errors E_IO */
 enum status checkpoint_replace_text(const char *folder, const char *name, const char *text);
-/** The n steps in SAVE, newest first; of the unfinished ones if `hidden`. The caller frees *steps. @errors E_IO */
+/** List the n steps in SAVE, newest first; `hidden`: the unfinished ones. The caller frees *steps. @errors E_IO */
 enum status checkpoint_list_steps(const char *save, bool hidden, int64_t **steps, int *n);
-/** Remove what killed jobs have left unfinished in SAVE: steps, probes, half a `latest`.
- *  @errors E_IO: some of it stays */
+/** Remove what killed jobs have left in SAVE: unfinished steps, probe files, a half-written `latest`.
+ *  @errors E_IO: something could not be removed */
 enum status checkpoint_remove_unfinished(const char *save);
-/** Remove all but the `keep` newest steps in SAVE, and what was left unfinished, except the step `spare`.
- *  @errors E_IO: some of it stays */
+/** Remove all but the `keep` newest steps in SAVE, and everything unfinished except the step `spare`.
+ *  @errors E_IO: something could not be removed */
 enum status checkpoint_prune(const char *save, int64_t keep, int64_t spare);

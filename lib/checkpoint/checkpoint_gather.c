@@ -6,7 +6,7 @@
 
 enum { READ_BYTES = 1 << 20 };
 
-/* A tensor that is being put together in host memory, out of the files that have parts of it. */
+/* A tensor that is being assembled in host memory from the files that have parts of it. */
 struct target {
     struct piece piece;
     enum dtype dtype;
@@ -59,7 +59,7 @@ enum status checkpoint_gather(const struct manifest *m, const char *param, const
                               const struct piece *piece, enum dtype dtype, void *to) {
     struct target t = {.piece = *piece, .dtype = dtype, .at = to, .buffer = malloc(READ_BYTES)};
     if (!t.buffer) return FAIL(E_MEMORY, "no memory to read %s", param);
-    /* NaN: two files with the same part cannot hide that another is missing */
+    /* fill with NaN, so that a missing part shows even where another file has a part twice */
     memset(to, 0xff, (size_t)piece_real_n(piece) * dtype_size(dtype));
     enum status status = gather(m, param, array, &t);
     free(t.buffer);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor over all files: how many of its elements are there, and in how many pieces. */
+/* A tensor over all files: the number n of elements found, and of pieces. */
 struct line { const char *name; char dtype[16]; struct shape global; int64_t n; int pieces; };
 
 static struct line *line_of(struct line *lines, int *n, const char *name) {
@@ -26,10 +26,10 @@ static enum status add_tensor(const struct shard_file *s, const char *name, cons
     return OK;
 }
 
-/* Add all tensors that a file has of a param: its weight, and those whose names begin with the param's and a dot. */
+/* Add all tensors of a param in a file: its weight, and those whose names begin with the param's name and a dot. */
 static enum status add_param(const struct shard_file *s, const char *param, const struct piece *piece,
                              struct line *lines, int *n) {
-    bool of_a_replica = strchr(param, '@');                          /* which saves its own states alone */
+    bool of_a_replica = strchr(param, '@');                          /* a later replica has saved only its own states */
     size_t length = strlen(param);
     if (safetensors_find(s->file, param) || !of_a_replica) TRY(add_tensor(s, param, piece, lines, n));
     for (int i = 0; i < safetensors_n(s->file); i++) {

@@ -1,10 +1,10 @@
-/* A step that is saved once more changes places with the old one. Where the file system cannot exchange two folders
- * (NFS), that is two renames (give_name in checkpoint_save.c), and between them the step has no name:
+/* If a step is saved again, its new folder is exchanged with the old one. A file system that cannot exchange two
+ * folders (NFS) needs two renames (give_name in checkpoint_save.c), and between them the step has no name:
  *
  *   .step-N = new, step-N = old  ->  .step-N = new, .step-N+1 = old  ->  step-N = new, .step-N+1 = old
  *
- * A job that dies there leaves `latest` naming nothing, and both copies whole. Readers look for the step under the
- * hidden names, too, and the next job that writes gives it its name before it removes what is hidden. */
+ * If a job dies there, `latest` names no folder, but both copies are complete. So readers also look for the step under
+ * the hidden names. The next job that writes renames it to step-N before it removes hidden folders. */
 #include "lib/checkpoint/checkpoint_latest.h"
 
 #include "lib/base/durable.h"
@@ -25,7 +25,7 @@ static bool is_file(const char *folder, const char *name) {
     return there;
 }
 
-/* What `latest` says; -1: it is there, and names no step. @errors E_DATA: it is not there; E_IO */
+/* Read the name in `latest`, and its step; -1: it names no step. @errors E_DATA: there is no `latest`; E_IO */
 static enum status read_latest(const char *save, char name[64], int64_t *step) {
     char latest[CHECKPOINT_PATH_MAX];
     TRY(checkpoint_path(save, "latest", latest));
@@ -45,7 +45,7 @@ static enum status read_latest(const char *save, char name[64], int64_t *step) {
     return OK;
 }
 
-/* The new one first, then the old one. One that is not whole is none. */
+/* Find a hidden copy of the step, the new one first. A copy that is not complete does not count. */
 static bool find_hidden(const char *save, int64_t step, char path[CHECKPOINT_PATH_MAX]) {
     bool found = false;
     for (int64_t hidden = step; hidden <= step + 1 && !found; hidden++) {
@@ -62,7 +62,7 @@ enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX])
     char name[64] = "", hidden[CHECKPOINT_PATH_MAX];
     int64_t number;
     if (is_file(path, "manifest.json")) {
-        snprintf(step, CHECKPOINT_PATH_MAX, "%s", path); /* it fits: its manifest has a longer name */
+        snprintf(step, CHECKPOINT_PATH_MAX, "%s", path); /* fits, because the path of its manifest is longer */
         return OK;
     }
     TRY(read_latest(path, name, &number));

@@ -43,7 +43,7 @@ enum status checkpoint_check_data(const struct run *r, const char *step, bool ot
 
 /* ---- tensors ---- */
 
-/* Whose of a param: of replicas that differ, from .. from + n - 1, of which the mean is taken. */
+/* An array of a param. If replicas differ, those from `from` to from + n - 1 have it, and the mean is loaded. */
 struct whose { const struct param *w; const char *array; int from, n; };
 
 static enum status gather_of(const struct manifest *m, const struct whose *x, int replica, const struct piece *piece,
@@ -53,7 +53,7 @@ static enum status gather_of(const struct manifest *m, const struct whose *x, in
     return checkpoint_gather(m, name, x->array, piece, dtype, to);
 }
 
-/* In double, and rounded once. */
+/* The mean over replicas, summed in double and rounded once. */
 static enum status gather_mean(const struct manifest *m, const struct whose *x, const struct piece *piece,
                                enum dtype dtype, void *to) {
     int64_t n = piece->n;
@@ -71,19 +71,19 @@ static enum status gather_mean(const struct manifest *m, const struct whose *x, 
     return status;
 }
 
-/* The first positions of a table, if the checkpoint's is longer. */
+/* If the checkpoint's table of positions is longer: the piece that has the first positions. */
 static struct piece first_positions(const struct manifest *m, struct piece piece) {
     for (int i = 0; i < piece.box.n_axes; i++)
         if (piece.box.axis[i].tag == 'T') piece.box.axis[i].global = max64(piece.box.axis[i].global, m->seq);
     return piece;
 }
 
-/* room_n: elements of the place, padding included. */
+/* Load a tensor to an address. room_n: elements of memory there, with padding. */
 static enum status load_tensor(const struct manifest *m, struct whose x, struct piece piece, enum dtype dtype,
                                int64_t room_n, const struct device *device, void *to) {
     int64_t bytes = room_n * (int64_t)dtype_size(dtype);
     piece = first_positions(m, piece);
-    void *at = calloc(1, (size_t)bytes + 1);                         /* padding stays zero, as it is in training */
+    void *at = calloc(1, (size_t)bytes + 1);                         /* zero, because padding is zero in training */
     enum status status = at ? OK : FAIL(E_MEMORY, "no memory to read %s", x.w->name);
     if (status == OK)
         status = x.n == 1 ? gather_of(m, &x, x.from, &piece, dtype, at) : gather_mean(m, &x, &piece, dtype, at);
@@ -92,8 +92,8 @@ static enum status load_tensor(const struct manifest *m, struct whose x, struct 
     return status;
 }
 
-/* Replicas that differ, as many as saved: each its own states. Else all have the mean of those that were saved. What
- * is the same in all replicas, where they differ, begins at zero if they did not. */
+/* If the run has as many independent replicas as the checkpoint, each loads its own states; otherwise all load the
+ * mean. An array that only such replicas have (outer momentum) starts at zero if the checkpoint lacks it. */
 static enum status load_array(struct run *r, const struct manifest *m, const struct param *w,
                               const struct param_array *a) {
     const struct device *device = run_tier_device(r, a->tier);
@@ -116,7 +116,7 @@ static struct piece resident_piece(const struct param *w) {
     return (struct piece){w->type.shape, own ? w->own_first : 0, own ? w->own_n : type_n(&w->type)};
 }
 
-/* A table with a cache may be larger than this memory: load this number of its elements at a time. */
+/* Load a table in parts of this number of elements, because a table with a cache may be larger than memory. */
 static enum status load_table(const struct manifest *m, struct whose x, const struct device *device) {
     enum { BLOCK = 1 << 20 };
     const struct param *w = x.w;

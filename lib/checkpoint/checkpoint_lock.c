@@ -1,17 +1,17 @@
 /* The lock is flock's, on SAVE/.lock. The kernel releases it when the process ends, so the lock of a dead job blocks no
- * other. NFS passes it on to its server, which releases it some time after a host has died. The file says which process
- * has the lock, for the line that refuses another job.
+ * other. NFS passes it on to its server, which releases it some time after a host has died. The file names the process
+ * that has the lock, for the error message of another job.
  *
- * Some file systems have no locks (Lustre, as it is often mounted). There the text alone has to do. It has the start
- * time of the process too, because process ids are used again. Of processes on other hosts it proves nothing: the user
- * is warned.
+ * Some file systems have no locks (Lustre, as it is often mounted). There only the text in the file protects the
+ * folder. It has the start time of the process too, because process ids are used again. It proves nothing about
+ * processes on other hosts, so the user is warned.
  *
- * When rank 0's host falls silent, an elastic job goes on in a new epoch, with another rank 0. The old one may live,
- * frozen or behind a cut network, and its lock with it. So the file has a second line, the job and the epoch, and
- * the rank 0 of a newer epoch of the same job does not wait: it makes another file next to it, locks that, and renames
- * it to .lock. The old rank 0 still has a lock, on a file without a name. It reads .lock again before each thing that
- * it does to the folder, and finds that it has been replaced (checkpoint_lock_check). Frozen right after that look it
- * may do this one thing late: give an older step its name, or make `latest` name one, until the next save. */
+ * When rank 0's host falls silent, an elastic job goes on in a new epoch, with another rank 0. The old rank 0 may still
+ * run, frozen or behind a cut network, and hold the lock. So the file's second line has the job and the epoch. The rank
+ * 0 of a newer epoch of the same job does not wait: it makes and locks a new file, and renames it to .lock. The old
+ * rank 0 still has a lock, on a file without a name. Before each change of the folder it reads .lock again, and finds
+ * that .lock has been replaced (checkpoint_lock_check). If it freezes after that check, it may still make this one
+ * change late: name an older step, or make `latest` name one, until the next save. */
 #include "lib/checkpoint/checkpoint_lock.h"
 
 #include "lib/base/clock.h"
@@ -37,7 +37,7 @@ static const double wait_s = 2;
 
 /* ---- its holder ---- */
 
-/* The start time of a process of this host, in the kernel's ticks; 0: there is none. */
+/* The start time of a process of this host, in kernel ticks; 0: no such process. */
 static unsigned long long started(long pid) {
     char path[64], text[1024] = "";
     unsigned long long ticks = 0;
@@ -47,7 +47,7 @@ static unsigned long long started(long pid) {
     size_t n = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     text[n] = 0;
-    const char *at = strrchr(text, ')');                             /* field 2, a name, may hold blanks and brackets */
+    const char *at = strrchr(text, ')');                        /* field 2, the name, may contain blanks and brackets */
     for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
     return at && sscanf(at, "%llu", &ticks) == 1 ? ticks : 0;
 }
@@ -57,7 +57,7 @@ static void host_name(char host[HOST_BYTES]) {
     host[HOST_BYTES - 1] = 0;
 }
 
-/* The job that `launch` has named; "": there is none, and nothing to take over. */
+/* The name of this job, from `launch`; "": it has none, and takes over no lock. */
 static const char *own_job(void) {
     const char *job = getenv("TRIVIUM_JOB");
     return job && !strchr(job, ' ') ? job : "";
@@ -85,7 +85,7 @@ static bool is_here(const struct owner *o) {
     return strcmp(host, o->host) == 0;
 }
 
-/* By how many epochs is the owner's older than this rank's? 0: also if it is of another job. */
+/* The number of epochs by which the owner's is older than this rank's; 0: the owner is of another job. */
 static int epochs_behind(const char *text) {
     const char *line = strchr(text, '\n');
     char job[64];
@@ -116,14 +116,15 @@ static bool has_name(int fd, const char *path) {
            file.st_dev == named.st_dev;
 }
 
-/* The text is that of the last owner. *why: 0: locked; EWOULDBLOCK: by somebody else; else why there are no locks. */
+/* Try to lock the file. text: its content. *why: 0: locked; EWOULDBLOCK: another process has it; other values: the file
+ * system has no locks. */
 static enum status try_file(const char *path, int *fd, char text[TEXT_BYTES], int *why) {
     memset(text, 0, TEXT_BYTES);
     *fd = shared_open(path, SHARED_UPDATE, 0666);
     if (*fd < 0)
         return FAIL(E_IO, "cannot write %s: %s; point --save at a writable directory", path, shared_why(errno));
     *why = flock(*fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EINTR ? EWOULDBLOCK : errno;
-    if (!has_name(*fd, path)) *why = EWOULDBLOCK;                    /* somebody has taken it over meanwhile */
+    if (!has_name(*fd, path)) *why = EWOULDBLOCK;                    /* another process has replaced the file */
     if (pread(*fd, text, TEXT_BYTES - 1, 0) >= 0) return OK;
     return FAIL(E_IO, "cannot read %s: %s", path, strerror(errno));
 }
@@ -145,7 +146,7 @@ static enum status read_lock(const char *save, char text[TEXT_BYTES]) {
     return read || error == ENOENT ? OK : FAIL(E_IO, "cannot read %s: %s", path, shared_why(error));
 }
 
-/* From an older epoch of this job. Two newer epochs may want it at once: one at a time has the new file. */
+/* Take the lock over from an older epoch of this job. If two newer epochs try at once, only one gets the new file. */
 static enum status take_over(const char *save, const char *path, int *fd, int *why) {
     char text[TEXT_BYTES], beside[CHECKPOINT_PATH_MAX];
     TRY(checkpoint_path(save, ".lock-taken-over", beside));
@@ -168,7 +169,7 @@ static enum status take_by_text(const char *save, const char *text) {
     return OK;
 }
 
-/* One try. The caller closes *fd if the try fails. */
+/* Try once. If that fails, the caller closes *fd. */
 static enum status take(const char *save, const char *path, int *fd, char text[TEXT_BYTES], int *why) {
     TRY(try_file(path, fd, text, why));
     if (*why == 0) return OK;
@@ -208,15 +209,15 @@ enum status checkpoint_lock(const char *save, struct checkpoint_lock **out) {
         return status;
     }
     *out = l;
-    bool written = write_own(l->fd); /* first: until then it is of an older epoch, and may be taken over by one */
+    bool written = write_own(l->fd); /* before anything else: with the old text, an older epoch could take it over */
     status = checkpoint_restore_name(save);
     if (status != OK) {
         checkpoint_unlock(out);
         return status;
     }
-    (void)checkpoint_remove_unfinished(save);                        /* what needs its name or its room says so later */
+    (void)checkpoint_remove_unfinished(save);            /* if a leftover gets in the way later, that step reports it */
     status_clear();
-    if (!written) (void)write_own(l->fd);        /* a full disk may have no room for it: it is for others to read */
+    if (!written) (void)write_own(l->fd);        /* a full disk may have had no room; the text is for other jobs */
     return OK;
 }
 

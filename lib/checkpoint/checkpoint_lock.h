@@ -1,5 +1,5 @@
-/* Which job may write into SAVE: one at a time. Two would replace and remove each other's steps, and each end with
- * code 0. */
+/* The lock that lets only one job write into SAVE. Without it two jobs would replace and remove each other's steps, and
+ * both would end with code 0. */
 #pragma once
 
 #include "lib/base/status.h"
@@ -7,18 +7,18 @@
 
 struct checkpoint_lock;
 
-/** Make the folder `save`, take it for this process, and remove what earlier jobs have left unfinished there. By one
- *  rank of a job, before any rank writes. Waits up to two seconds: the job that has it may just be ending. From an
- *  older epoch of its own job it takes it at once, whether that rank 0 lives or not.
- *  @errors E_IO: another job has it, and which; it cannot be written; E_CONFIG: too long a path; E_MEMORY
+/** Make the folder `save`, lock it for this process, and remove unfinished steps of earlier jobs. Called by one rank of
+ *  a job, before any rank writes. It waits up to two seconds for a job that is ending. If an older epoch of its own job
+ *  has the lock, it takes the lock over at once, even if that rank 0 still runs.
+ *  @errors E_IO: another job (which is named) has it, or it cannot be written; E_CONFIG: too long a path; E_MEMORY
  *  @collective{none} */
 enum status checkpoint_lock(const char *save, struct checkpoint_lock **out);
-/** Release it. NULL is fine. The end of the process, however it comes, does the same. */
+/** Release the lock; NULL is allowed. The kernel also releases it when the process ends. */
 void checkpoint_unlock(struct checkpoint_lock **);
 
-/** Before rank 0 removes or renames anything in `save`. OK, too, if no job holds the lock.
+/** Called before rank 0 removes or renames anything in `save`. Also OK if no job holds the lock.
  *  @errors E_EPOCH: a newer epoch of this job has taken it over; E_IO, E_CONFIG  @collective{none} */
 enum status checkpoint_lock_check(const char *save);
 
-/** Does the text of a lock name a process of this host that is still there? For file systems without locks. */
+/** Does the lock's text name a process of this host that still runs? For file systems without locks. */
 bool checkpoint_owner_lives(const char *text);

@@ -27,8 +27,8 @@ void manifest_fini(struct manifest *m) {
     json_decref(m->names);
 }
 
-/* 64-bit numbers are texts, of these digits alone: strtoull by itself would take blanks, signs and 0x too. 0: not one,
- * *ok is false. */
+/* Read a 64-bit number, which is a text of these digits only (strtoull would also accept blanks, signs and 0x). If it
+ * is not one, *ok is false, and the result is 0. */
 static uint64_t digits(const json_t *from, const char *key, const char *letters, int base, bool *ok) {
     const char *text = json_string_value(json_object_get(from, key));
     *ok = text && *text && text[strspn(text, letters)] == 0;
@@ -54,7 +54,7 @@ static enum status read_hash(const struct manifest *m, const json_t *from, uint6
 }
 
 enum status manifest_hash(const json_t *manifest, uint64_t *out) {
-    json_t *others = json_copy((json_t *)manifest);                  /* shallow; jansson counts references in it */
+    json_t *others = json_copy((json_t *)manifest);              /* a shallow copy, because jansson counts references */
     if (others) json_object_del(others, "xxh3");
     char *text = others ? json_dumps(others, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     if (text) *out = XXH3_64bits(text, strlen(text));
@@ -94,7 +94,7 @@ static enum status read_shards(struct manifest *m) {
     return OK;
 }
 
-/* Each has a file at least. */
+/* Read the number of replicas. Each of them has at least one file. */
 static enum status read_replicas(struct manifest *m) {
     if (!json_object_get(m->json, "replicas")) return OK;
     TRY(read_count(m, m->json, "replicas", &m->replicas));
@@ -103,7 +103,7 @@ static enum status read_replicas(struct manifest *m) {
                 "another checkpoint", m->path, m->replicas, m->n);
 }
 
-/* How large may it be? The folder has a file for each shard. */
+/* The largest size that the manifest may have, by the number of files in its folder. */
 static int64_t manifest_limit(const char *folder) {
     int64_t n = 0;
     DIR *d = opendir(folder);
@@ -125,7 +125,8 @@ static bool is_known(const char *key, int64_t version) {
     return (version > 1 && !strcmp(key, "xxh3")) || (version > 2 && !strcmp(key, "data"));
 }
 
-/* Version 1 has no checksum. A damaged name of a member does not make the one out of the other: it is not known. */
+/* Check the version. Version 1 has no checksum. Damage to a member's name cannot turn another version into 1, because
+ * unknown names are refused. */
 static enum status check_version(const struct manifest *m) {
     const char *format = json_string_value(json_object_get(m->json, "format")), *key;
     if (!format || strcmp(format, "trivium checkpoint") != 0)
@@ -188,7 +189,7 @@ enum status manifest_read(struct manifest *m, const char *folder) {
 
 /* ---- files: are they what was written? ---- */
 
-/* The size is looked at before the content: a pipe or a device might never end. */
+/* Open a shard's file. Its size is checked before anything is read, because a pipe or a device might never end. */
 static enum status open_shard(const struct shard_file *s, const char *path, int *fd) {
     struct stat info;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

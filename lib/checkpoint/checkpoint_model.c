@@ -36,7 +36,7 @@ json_t *checkpoint_model_json(const struct checkpoint_model *model) {
     return NULL;
 }
 
-/* Sizes that every manifest has; others are 0 where it does not say. */
+/* Must every manifest have this size? Other sizes are 0 if the manifest lacks them. */
 static bool must_be_said(int i) { return model_sizes[i].least > 0; }
 
 enum status checkpoint_model_read(const json_t *manifest, const char *where, struct checkpoint_model *out) {

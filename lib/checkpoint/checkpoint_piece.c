@@ -42,7 +42,7 @@ enum status checkpoint_piece_parse(const json_t *row, const char *where, struct 
     return ok ? OK : FAIL(E_FORMAT, "%s: its metadata do not say which part of the tensor it has", where);
 }
 
-/* The number of elements follows from the shape, and must be that of the piece: else reading would go beyond. */
+/* The number of elements follows from the shape. It must be the piece's, or reading would go beyond the tensor. */
 enum status checkpoint_piece_check(const struct piece *p, const struct safetensors_entry *e, const char *where,
                                    const char *name) {
     int64_t bytes;

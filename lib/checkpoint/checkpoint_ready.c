@@ -12,14 +12,14 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* A name that prune and resolve take for no step; what a killed job leaves is written over by the next. */
+/* The name of a probe file. Prune and resolve do not take it for a step, and a probe of a killed job is overwritten. */
 static enum status probe_path(const char *save, int rank, char out[CHECKPOINT_PATH_MAX]) {
     char name[32];
     snprintf(name, sizeof name, ".probe-%05d", rank);
     return checkpoint_path(save, name, out);
 }
 
-/* The longest name that a save can need: a step of as many digits as steps have at most. */
+/* Is there room for the longest name that a save can need (a step number with the most digits)? */
 static enum status names_fit(const char *save) {
     char step[CHECKPOINT_PATH_MAX], shard[CHECKPOINT_PATH_MAX];
     TRY(checkpoint_step_path(save, INT64_C(999999999999999999), true, step));
@@ -49,7 +49,7 @@ static enum status write_probe(const char *path, int64_t bytes) {
     return ok ? OK : FAIL(E_IO, "cannot write %s: %s; point --save at a writable directory", path, shared_why(why));
 }
 
-/* A file system of one host only would leave each host with some of the files. */
+/* Does this rank see rank 0's file? If not, the file system is local, and each host would keep only its own files. */
 static enum status see_rank_0(const char *save) {
     char path[CHECKPOINT_PATH_MAX];
     TRY(probe_path(save, 0, path));

@@ -1,4 +1,5 @@
-/* Before the first step: can checkpoints be written where they belong? Better now than after a night. */
+/* A test before the first step: can checkpoints be written in the folder? It saves a run that would fail hours
+ * later. */
 #pragma once
 
 #include "lib/comm/comm.h"
@@ -6,17 +7,18 @@
 #include <stdint.h>
 
 struct checkpoint_ready {
-    double free_bytes;           /* that this user may still write there */
-    double probe_s;              /* that all ranks together needed to write their probes, flush and see them */
+    double free_bytes;           /* bytes that this user may still write there */
+    double probe_s;              /* seconds for all ranks to write, flush and see their probes */
 };
 
-/** Make the folder `save`; each rank writes probe_bytes into a file of its own there, flushed; sees rank 0's, so that
- *  it is one folder for all of them; and removes its own. The same result on every rank, by `agree`.
- *  @collective{world} @errors E_IO with path and reason: said already, as `agree` says it; E_CONFIG: a path with no
- *  room for the names of a checkpoint; E_MEMORY */
+/** Make the folder `save`. Each rank writes probe_bytes into a file of its own there and flushes it, looks for rank 0's
+ *  file to prove that all see the same folder, and removes its own file. `agree` gives every rank the same result.
+ *  @collective{world} @errors E_IO with path and reason: printed already, by `agree`; E_CONFIG: a path with no room for
+ *  the names of a checkpoint; E_MEMORY */
 enum status checkpoint_ready(const char *save, int64_t probe_bytes, fail_agreement *agree,
                              struct checkpoint_ready *out);
 
-/** Is there room for a checkpoint of this many bytes (it is written before an old one is removed), and for two? Pure.
- *  @errors E_IO: not even for one */
+/** Is there room for one checkpoint of this size, and for two (*tight: not for two)? A new one is written before an
+ *  old one is removed. Pure.
+ *  @errors E_IO: there is not room for one */
 enum status checkpoint_room(const char *save, double free_bytes, double checkpoint_bytes, bool *tight);

@@ -20,7 +20,7 @@
 
 static json_t *text_of_int(int64_t x) {
     char text[32];
-    snprintf(text, sizeof text, "%" PRId64, x);                      /* as text: many readers keep numbers as doubles */
+    snprintf(text, sizeof text, "%" PRId64, x);             /* as text, because many readers store numbers as doubles */
     return json_string(text);
 }
 
@@ -36,7 +36,7 @@ static json_t *shards_json(const struct shard *shards, int n) {
     return list;
 }
 
-/* What techniques keep; under their names. */
+/* The techniques' state, by their names. */
 static json_t *techniques_json(const struct run *r) {
     json_t *all = json_object();
     for (int i = 0; i < r->n_active; i++)
@@ -45,7 +45,7 @@ static json_t *techniques_json(const struct run *r) {
     return all;
 }
 
-/* The layout that saved it: sizes of the mesh, and names of the techniques. */
+/* The layout of the run that saves: sizes of the mesh, and names of the techniques. */
 static json_t *layout_json(const struct run *r) {
     json_t *layout = json_object();
     char active[512] = "";
@@ -88,9 +88,9 @@ static enum status write_manifest(json_t *manifest, const char *folder, const st
     return status;
 }
 
-/* A step that is saved once more changes places with the old one, which pruning then removes: whatever `latest` names
- * is there all the time. File systems that cannot exchange (NFS and other shared ones) have a moment in between in
- * which the step has no name; checkpoint_latest.c finds it then. */
+/* If a step is saved again, its folder is exchanged with the old one, which pruning then removes, so `latest` always
+ * names a complete step. On file systems that cannot exchange folders (NFS and others) the step has no name for a
+ * moment; checkpoint_latest.c finds it even then. */
 static enum status give_name(const char *save, int64_t step, const char *unfinished, const char *final) {
     char aside[CHECKPOINT_PATH_MAX];
     if (rename(unfinished, final) == 0) return OK;
@@ -104,12 +104,12 @@ static enum status give_name(const char *save, int64_t step, const char *unfinis
         bool is_aside = rename(final, aside) == 0;
         if (is_aside && rename(unfinished, final) == 0) return OK;
         why = errno;
-        if (is_aside) (void)rename(aside, final);                    /* else it is found where it is */
+        if (is_aside) (void)rename(aside, final);                 /* if this fails, too, checkpoint_latest.c finds it */
     }
     return FAIL(E_IO, "cannot rename %s to %s: %s", unfinished, final, strerror(why));
 }
 
-/* The step is saved, whatever becomes of older ones: what cannot be removed now is tried again by the next save. */
+/* Remove old steps. If that fails, the step is saved all the same, and the next save tries again. */
 static void prune(const char *save, int64_t keep, int64_t step) {
     if (checkpoint_prune(save, keep, step) == OK) return;
     log_warn("older checkpoints in %s stay: %s", save, status_message());
@@ -137,7 +137,7 @@ enum status checkpoint_begin(const char *save, const char *unfinished) {
     TRY(checkpoint_lock_check(save));
     TRY(checkpoint_make_folder(save));
     TRY(checkpoint_restore_name(save));
-    (void)checkpoint_remove_unfinished(save);                        /* what stays of others does no harm */
+    (void)checkpoint_remove_unfinished(save);                        /* leftovers of others do no harm */
     TRY(checkpoint_remove_folder(unfinished));
     if (mkdir(unfinished, 0777) == 0) return OK;
     return FAIL(E_IO, "cannot make the folder %s: %s", unfinished, strerror(errno));
@@ -158,7 +158,7 @@ enum status checkpoint_undo(const struct group *mesh, const char *save, int64_t 
     if (checkpoint_lock_check(save) == OK && checkpoint_step_path(save, step, true, unfinished) == OK &&
         checkpoint_remove_folder(unfinished) == OK)
         return status;
-    return FAIL(status, "%s", why);                                  /* not why it stays: the next save tries again */
+    return FAIL(status, "%s", why);                          /* without the reason, because the next save tries again */
 }
 
 static enum status write_own(const struct run *r, const char *folder, struct shard *out) {
@@ -182,7 +182,7 @@ enum status checkpoint_save(struct run *r, const char *save, int64_t keep) {
     const struct group *mesh = r->mesh.group[AXIS_MESH];
     if (r->exec.since_flush > 0)
         return FAIL(E_INTERNAL, "a checkpoint after step %" PRId64 ", and the pipeline is not empty", r->n_done);
-    TRY(optim_rows_settle(r));                                       /* late updates are no part of it */
+    TRY(optim_rows_settle(r));                                      /* finish late updates, so that the save has them */
     int n = group_size(mesh);
     bool first = group_rank(mesh) == 0;
     char unfinished[CHECKPOINT_PATH_MAX];

@@ -1,4 +1,4 @@
-/* One rank's file: which tensors, where their elements lie, and writing them. */
+/* One rank's file: the list of its tensors, their memory, and writing them. */
 #include "lib/checkpoint/checkpoint_save.h"
 #include "lib/checkpoint/checkpoint_terms.h"
 #include <inttypes.h>
@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STAGING_BYTES = 16 << 20 };       /* state of a GPU comes to the host in parts of this size */
+enum { STAGING_BYTES = 16 << 20 };       /* the size of a part in which GPU memory is copied to the host */
 
 static struct stored stored_of(const struct run *r, const struct param *w, const struct param_array *a, int64_t n) {
     const void *at = a == &w->arrays[ARRAY_WEIGHT] ? param_own_weight(w) : a->at;
     return (struct stored){run_tier_device(r, a->tier), at, n * (int64_t)dtype_size(a->dtype)};
 }
 
-/* A run that is all of its box has the box's shape. */
+/* A piece that is its whole box gets the box's shape; any other piece has one axis. */
 static void set_shape(struct safetensors_entry *e, const struct piece *p) {
     bool whole = p->first == 0 && p->n == shape_n(&p->box);
     e->n_axes = whole ? p->box.n_axes : 1;

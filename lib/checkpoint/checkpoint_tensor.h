@@ -1,9 +1,9 @@
-/* Whole tensors of a checkpoint, for programs without a mesh: take them out of any layout's files, or make a checkpoint
- * of tensors that come from elsewhere.
+/* Whole tensors of a checkpoint, for programs without a mesh: read them from the files of any layout, or write a
+ * checkpoint of imported tensors.
  *
- * A checkpoint that is made so holds weights alone: a run may begin with it (--init, in any layout and precision), and
- * cannot go on with it (--resume). It is one file, written as checkpoint.h says: a temporary file, flushed, renamed; a
- * process killed on the way leaves a folder that is never read. */
+ * Such a checkpoint has only weights: a run may begin with it (--init, in any layout and precision), but cannot go on
+ * from it (--resume). It has one file of tensors, written as in checkpoint.h: into an unfinished folder, flushed,
+ * renamed. A process that is killed meanwhile leaves a folder that is never read. */
 #pragma once
 
 #include "lib/device/tensor.h"
@@ -13,23 +13,24 @@
 
 struct checkpoint_reader;
 
-/** Open a step directory, or what `latest` names. Manifest, sizes, checksums and file headers are checked as in
- *  checkpoint_load. The caller closes *out.  @errors E_DATA, E_FORMAT, E_IO, E_MEMORY  @collective{none} */
+/** Open a step directory, or the one that `latest` names. Manifest, sizes, checksums and file headers are checked as in
+ *  checkpoint_load. The caller closes *out. @errors E_DATA, E_FORMAT, E_IO, E_MEMORY  @collective{none} */
 enum status checkpoint_open(const char *path, struct checkpoint_reader **out);
 void checkpoint_close(struct checkpoint_reader **);
 /** The step directory. Borrowed. */
 const char *checkpoint_folder(const struct checkpoint_reader *);
 struct checkpoint_model checkpoint_model_of(const struct checkpoint_reader *);
 
-/** In which precision a weight is stored; files that disagree: the first one's. @errors E_FORMAT: no file has it */
+/** The precision in which a weight is stored. If files disagree, the first one counts. @errors E_FORMAT: no file has
+ *  it */
 enum status checkpoint_weight_dtype(const struct checkpoint_reader *, const char *param, enum dtype *out);
-/** The whole weight, its elements converted to dtype. Global sizes of `shape` must be those of the files; where a
- *  rank's place is in it plays no part.  @errors E_FORMAT: elements are missing or not finite, or it has another shape;
- *  E_IO, E_MEMORY  @collective{none} */
+/** Read a whole weight, converted to dtype. The global sizes of `shape` must match the files; its local part is
+ *  ignored. @errors E_FORMAT: elements are missing or not finite, or it has another shape; E_IO, E_MEMORY
+ *  @collective{none} */
 enum status checkpoint_read_weight(const struct checkpoint_reader *, const char *param, const struct shape *,
                                    enum dtype, void *to);
 
-/** A piece of it, of a box that is the whole tensor, its elements converted to dtype.
+/** Read a piece of a weight, converted to dtype. The piece's box must be the whole tensor.
  *  @errors as checkpoint_read_weight  @collective{none} */
 enum status checkpoint_read_part(const struct checkpoint_reader *, const char *param, const struct piece *, enum dtype,
                                  void *to);
@@ -39,13 +40,13 @@ enum status checkpoint_read_part(const struct checkpoint_reader *, const char *p
 struct checkpoint_writer;
 struct checkpoint_weight { const char *param; struct shape shape; enum dtype dtype; };
 
-/** Begin a checkpoint of weights alone in the folder `save`, which is made if need be. @errors E_CONFIG: checkpoints
- *  are there already; E_IO, E_MEMORY  @collective{none} */
+/** Begin a weights-only checkpoint in the folder `save`, which is made if it does not exist. @errors E_CONFIG:
+ *  checkpoints are there already; E_IO, E_MEMORY  @collective{none} */
 enum status checkpoint_weights_create(const char *save, const struct checkpoint_model *,
                                       const struct checkpoint_weight *weights, int n, struct checkpoint_writer **out);
-/** The next bytes of the weights, in the order of the list. @errors E_IO; E_INTERNAL: more than the list says */
+/** Append the next bytes of the weights, in the order of the list. @errors E_IO; E_INTERNAL: more than the list has */
 enum status checkpoint_weights_append(struct checkpoint_writer *, const void *from, int64_t bytes);
-/** Flush, give it its name and make it the latest. *writer becomes NULL in any case. @errors E_IO; E_INTERNAL: bytes
+/** Flush, rename the folder and make it the latest. *writer becomes NULL in any case. @errors E_IO; E_INTERNAL: bytes
  *  are missing */
 enum status checkpoint_weights_finish(struct checkpoint_writer **writer);
 /** Leave nothing of it. */

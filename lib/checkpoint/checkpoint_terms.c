@@ -7,7 +7,7 @@
 #include <string.h>
 
 bool checkpoint_term(const struct run *r, int i, struct rank_term *out) {
-    for (int k = 0; k < r->n_active; k++)                            /* only one sums gradients: it has all of them */
+    for (int k = 0; k < r->n_active; k++)                  /* only the active technique that sums gradients has terms */
         if (r->active[k]->term && r->self[k]) return r->active[k]->term(r, r->self[k], i, out);
     return false;
 }
@@ -26,7 +26,7 @@ static bool same_piece(const struct piece *a, const struct piece *b) {
     return same;
 }
 
-/* Has the file this rank's terms, and no others? */
+/* Does the file have exactly the terms that this rank has? */
 static bool has_just_mine(const struct run *r, const struct shard_file *s) {
     struct rank_term t;
     size_t n = 0;
@@ -45,7 +45,7 @@ static bool has_just_mine(const struct run *r, const struct shard_file *s) {
 enum status checkpoint_terms_fit(const struct run *r, const struct manifest *m, bool *out) {
     const struct group *mesh = r->mesh.group[AXIS_MESH];
     int32_t same = m->n == group_size(mesh) && has_just_mine(r, &m->shards[group_rank(mesh)]);
-    status_clear();                                                  /* of a row that is none: the sum looks again */
+    status_clear();                                       /* a malformed row is an error later, when terms are summed */
     TRY(comm_all_reduce(mesh, &same, 1, INT32, COMM_MIN));
     *out = same;
     return OK;
@@ -53,7 +53,7 @@ enum status checkpoint_terms_fit(const struct run *r, const struct manifest *m, 
 
 /* ---- reading ---- */
 enum { READ_ELEMENTS = 1 << 16 };
-/* A term that is being put together in host memory. */
+/* A term that is being assembled in host memory. */
 struct target {
     struct piece piece;
     float *at;
@@ -82,7 +82,7 @@ static enum status add_row(const struct shard_file *s, const char *name, const j
     return piece_common(&t->piece, &piece, add, t);
 }
 
-/* Everything that a file has of the param, of whatever kind; or the one tensor `only`. */
+/* Add all of the file's terms for this param, of any kind; or only the tensor `only`. */
 static enum status add_file(const struct shard_file *s, const char *param, const char *only, struct target *t) {
     const char *name;
     json_t *row;
@@ -98,7 +98,7 @@ static enum status load_term(struct run *r, const struct manifest *m, bool same,
                              struct target *t) {
     char name[CHECKPOINT_TERM_NAME];
     checkpoint_term_name(term->param, term->kind, name);
-    /* x + -0 is x, of -0 too: in the same layout bit for bit */
+    /* -0 + x is x bit for bit, even if x is -0 */
     for (int64_t i = 0; i < term->piece.n; i++) t->at[i] = same ? -0.f : 0;
     if (same) TRY(add_file(&m->shards[group_rank(r->mesh.group[AXIS_MESH])], term->param, name, t));
     for (int i = 0; i < m->n && !same && term->takes_sum; i++) TRY(add_file(&m->shards[i], term->param, NULL, t));

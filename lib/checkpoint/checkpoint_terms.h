@@ -1,28 +1,29 @@
-/* What techniques keep of each rank that is a term of a sum over the ranks (struct rank_term): residuals. Private to
+/* State of techniques that each rank has, and whose sum over the ranks counts (struct rank_term): residuals. Private to
  * checkpoint*.c.
  *
- * In the file of rank r, the tensor "PARAM.KIND"; its metadata "terms" say of which param and which part of it. Files
- * without any have no such metadata. Elements of different files may be the same ones: it is their sum that counts.
+ * The file of rank r has a tensor "PARAM.KIND". Its metadata "terms" name the param, and the part of it. A file without
+ * terms has no such metadata. Several files may have terms for the same elements, because only their sum counts.
  *
- * Read: if every rank finds in the file of its own number just the terms that it has itself, it takes those, bit for
- * bit. In any other layout the terms that take sums (struct rank_term) get, file by file, all that there is of their
- * elements, and the others are zero. So the sum over the ranks stays what it was, but for rounding. */
+ * Read: if the file of each rank's number has exactly the terms of that rank, every rank loads them bit for bit. In any
+ * other layout, the terms that take sums (struct rank_term) add up the terms of all files for their elements, and the
+ * others are zero. So the sum over the ranks stays the same, except for rounding. */
 #pragma once
 
 #include "lib/checkpoint/checkpoint_manifest.h"
 
 enum { CHECKPOINT_TERM_NAME = NAME_MAX_LEN + 16 };
 
-/** Term i of all that the run's techniques have on this rank; false: there are only i. */
+/** Term i of this rank, over all techniques of the run; false: there are only i terms. */
 bool checkpoint_term(const struct run *, int i, struct rank_term *out);
 /** "h0.qkv.w.residual" */
 void checkpoint_term_name(const char *param, const char *kind, char out[CHECKPOINT_TERM_NAME]);
 
-/** Set all terms of the run from the files, which are open. A checkpoint without any leaves zeros, and one whose terms
- *  the run has no use for drops them: rank 0 warns of both.
+/** Set all terms of the run from the open files. If the checkpoint has no terms, they are zero; if the run has none,
+ *  the checkpoint's are dropped. Rank 0 warns of both.
  *  @collective{mesh} @errors E_FORMAT: not finite, or metadata that do not fit; E_IO, E_MEMORY, E_COMM, E_TIMEOUT */
 enum status checkpoint_load_terms(struct run *, const struct manifest *);
-/** Its two halves. Are they of this layout?  @collective{mesh} @errors E_COMM, E_TIMEOUT */
+/** First half of checkpoint_load_terms: do the files have the terms of this layout?  @collective{mesh} @errors E_COMM,
+ *  E_TIMEOUT */
 enum status checkpoint_terms_fit(const struct run *, const struct manifest *, bool *same);
-/** And take them.  @errors E_FORMAT, E_IO, E_MEMORY  @collective{none} */
+/** Second half: load the terms.  @errors E_FORMAT, E_IO, E_MEMORY  @collective{none} */
 enum status checkpoint_take_terms(struct run *, const struct manifest *, bool same);

@@ -10,7 +10,7 @@ struct checkpoint_writer {
     struct checkpoint_model model;
     struct safetensors_writer *file;
     struct checkpoint_lock *lock;
-    bool begun;                          /* the unfinished folder is this writer's */
+    bool begun;                          /* this writer has made the unfinished folder */
 };
 
 /* ---- the file ---- */
@@ -98,7 +98,7 @@ enum status checkpoint_weights_finish(struct checkpoint_writer **writer) {
     return status;
 }
 
-/* What cannot be removed keeps its dot, and is never read. */
+/* Remove the folder. If that fails, it keeps its dot, and is never read. */
 void checkpoint_weights_abandon(struct checkpoint_writer **writer) {
     struct checkpoint_writer *w = *writer;
     if (!w) return;

@@ -7,7 +7,7 @@ static bool applies(const struct hf_again *a, const struct checkpoint_model *m) 
     return a->when != HF_AGAIN_TIED || !m->untied;
 }
 
-/* Is the second of the two the one that counts? */
+/* Is the tensor `name` read, in place of the tensor `as`? */
 static bool is_read(const struct hf_again *a, const struct checkpoint_model *m) {
     return a->when == HF_AGAIN_READ_IF_UNTIED && m->untied;
 }

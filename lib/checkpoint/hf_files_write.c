@@ -6,13 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* first[i]: the first entry of file i; first[n_files]: n. Files are created one after the other. */
+/* Files are created one after the other. first[i] is the first entry of file i, and first[n_files] is n. */
 struct hf_writer {
     char path[CHECKPOINT_PATH_MAX];
     struct safetensors_entry *entries;       /* the caller's until finish */
-    int n, n_files, file;                    /* file: that is being written */
+    int n, n_files, file;                    /* file: index of the file that is being written */
     int *first;
-    int64_t left;                            /* bytes that it still lacks */
+    int64_t left;                            /* bytes that this file still lacks */
     struct safetensors_writer *writer;
     json_t *index;
 };
@@ -25,7 +25,7 @@ static int64_t bytes_of(const struct safetensors_entry *e) {
     return n;
 }
 
-/* As many entries in a file as are within the limit, at least one. */
+/* Put as many entries into each file as fit into the limit, but at least one. */
 static void share_out(struct hf_writer *w, int64_t limit) {
     int64_t bytes = 0;
     for (int i = 0; i < w->n; i++) {
@@ -37,7 +37,7 @@ static void share_out(struct hf_writer *w, int64_t limit) {
     w->first[w->n_files] = w->n;
 }
 
-/* The path of file i; @return its length */
+/* Make the path of file i. @return its length */
 static int path_of(const struct hf_writer *w, int i, char out[CHECKPOINT_PATH_MAX + 32]) {
     if (w->n_files == 1) return snprintf(out, CHECKPOINT_PATH_MAX, "%s", w->path);
     int stem = (int)(strlen(w->path) - strlen(SUFFIX));
@@ -99,7 +99,7 @@ enum status hf_files_append(struct hf_writer *w, const void *from, int64_t bytes
     return OK;
 }
 
-/* {"metadata": {"total_size": bytes}, "weight_map": {name: file}} */
+/* Write the index: {"metadata": {"total_size": bytes}, "weight_map": {name: file}} */
 static enum status write_index(struct hf_writer *w) {
     char path[CHECKPOINT_PATH_MAX + 32];
     json_int_t total = 0;

@@ -9,7 +9,7 @@ enum { WORD_MAX = 64, SHOWN_MAX = 80, LIST_MAX = 1000 };
 
 /* ---- words and values ---- */
 
-/* The next word of a list, in which | and blanks are in between; false: there is none. */
+/* The next word of a list whose words are separated by | and blanks; false: there is none. */
 static bool next_word(const char **list, char word[WORD_MAX]) {
     static const char between[] = "| \n";
     const char *at = *list + strspn(*list, between);
@@ -35,13 +35,14 @@ const char *hf_keys_show(const json_t *x) {
     return out;
 }
 
-/* What a table's text means. */
+/* The JSON value of a text in a table. */
 static json_t *value_of(const char *text) {
     json_t *x = json_loads(text, JSON_DECODE_ANY, NULL);
     return x ? x : json_string(text);
 }
 
-/* Where a table has 2, 2.0 is another: the reference refuses it. Where it has 1e-5 or 0.0, any number may be it. */
+/* Are they the same? If the table has an integer, 2.0 is not 2, as in the reference; if it has 1e-5 or 0.0, any equal
+ * number counts. */
 static bool same(const json_t *x, const json_t *wanted) {
     return json_is_real(wanted) && json_is_number(x) ? json_number_value(x) == json_real_value(wanted)
                                                      : json_equal(x, wanted);
@@ -62,7 +63,8 @@ static bool is_wanted(const json_t *x, const char *wanted) {
 
 struct place { const char *where, *model; void *out; };
 
-/* Its value, by whichever of its names; *value NULL: by none. *name: that one, else its first. */
+/* Find the key's value under any of its names; *value NULL: none is there. *name: the name that is, or the key's
+ * first. */
 static enum status find_value(const struct place *p, const json_t *object, const struct hf_key *key,
                               char name[WORD_MAX], const json_t **value) {
     const char *names = key->names;
@@ -130,7 +132,7 @@ static bool is_known(const struct hf_keys *t, const char *name) {
     return has_word(t->none, name) || has_word(t->free, name);
 }
 
-/* Keys that are in no table. */
+/* Report the keys that are in no table. */
 static enum status say_others(const struct place *p, const json_t *object, const struct hf_keys *const tables[],
                               bool strict) {
     char list[LIST_MAX] = "";

@@ -1,8 +1,8 @@
-/* config.json by a table: every key that the model's reference reads (transformers: modeling, configuration and what
- * all models share), and what import does with it. tests/hf_keys.py holds the tables against transformers' own files.
+/* config.json by a table: every key that the reference, transformers, reads (modeling, configuration and shared code),
+ * and what import does with it. tests/hf_keys.py compares the tables with transformers' own files.
  *
- * A key that is in no table is one that the reference does not read either: one line names those. What a file does not
- * say is what the reference takes then. */
+ * The reference does not read a key that is in no table; one line names such keys. For a key that a file lacks, the
+ * table has the reference's default. */
 #pragma once
 
 #include "lib/base/status.h"
@@ -11,35 +11,35 @@
 #include <stdint.h>
 
 enum hf_use {
-    HF_SIZE,    /* a whole number from 1, to an int64_t; null, where `missing` is null: 0 */
-    HF_FLAG,    /* true or false, to an int64_t */
-    HF_MUST,    /* must be one of the values in `wanted`: the model computes no other */
-    HF_READ     /* the model's own code reads it */
+    HF_SIZE,    /* a whole number from 1, to an int64_t; null is 0 if `missing` is null */
+    HF_FLAG,    /* true or false, stored in an int64_t */
+    HF_MUST,    /* must have one of the values in `wanted`: the model computes no other */
+    HF_READ     /* the model's own code reads this key */
 };
 
-/* missing: the reference's value where the file does not say the key; NULL: it must be said. wanted: values with | in
- * between. Both are JSON, or the bare text of a string. */
+/* missing: the reference's default for a key that the file lacks; NULL: the key is required. wanted: allowed values,
+ * separated by |. Both are JSON, or a string without quotes. */
 struct hf_key {
-    const char *names;                   /* "n_head|num_attention_heads": one key by any of its names */
+    const char *names;                   /* "n_head|num_attention_heads": alternative names of the key */
     enum hf_use use;
     const char *missing, *wanted;
-    size_t at;                           /* HF_SIZE, HF_FLAG: in the struct that is filled */
+    size_t at;                           /* HF_SIZE, HF_FLAG: offset in the struct that is filled */
 };
 
-/* none: words that must be null or not said; free: words that do not change the function. NULL: no such. */
+/* none: keys that must be null or absent; free: keys that do not change the computation. NULL: no such keys. */
 struct hf_keys {
     const struct hf_key *key;            /* ends with {NULL} */
     const char *none, *free;
 };
 
-/** Read the object by these tables into *out, whose offsets they have. where: of the object, in messages; model: what
- *  it describes, "llama". strict: a key that is in no table is refused; else one line names all of those.
- *  @param tables borrowed, ends with NULL  @errors E_FORMAT naming key, value and what it may be  @collective{none} */
+/** Read the object into *out by these tables, whose offsets are in *out. where, model: for messages, the object's path
+ *  and the model's name ("llama"). strict: refuse a key that is in no table; otherwise one line names such keys.
+ *  @param tables borrowed, ends with NULL @errors E_FORMAT naming key, value and allowed values @collective{none} */
 enum status hf_keys_read(const char *where, const char *model, const json_t *object,
                          const struct hf_keys *const tables[], bool strict, void *out);
 
 /** Keys that all models of transformers share. */
 extern const struct hf_keys hf_keys_shared;
 
-/** A value as messages have it: JSON, of 60 bytes at most. Static storage, of four calls. */
+/** A value as JSON text for messages, of 60 bytes at most. In static storage, which the fourth next call reuses. */
 const char *hf_keys_show(const json_t *value);

@@ -1,24 +1,26 @@
 #include "lib/checkpoint/hf_keys.h"
 
-/* What transformers' common code reads of any model's config.json. Some of it only older versions read. */
+/* Keys that transformers' common code reads from any model's config.json. Some of them are read only by older
+ * versions. */
 
 static const struct hf_key KEYS[] = {
-    {"is_causal", HF_MUST, "true", "true", 0},                /* false: of a decoder, all tokens see all */
+    {"is_causal", HF_MUST, "true", "true", 0},                /* false: in a decoder, all tokens attend to all */
     {"torchscript", HF_MUST, "false", "false", 0},            /* true: a tied head is a copy */
     {"tie_encoder_decoder", HF_MUST, "false", "false", 0},
     {"pruned_heads", HF_MUST, "null", "null|{}", 0},
     {"per_layer_config", HF_MUST, "null", "null|{}", 0},
-    {"auto_map", HF_MUST, "null", "null|{}", 0},              /* code of the model's own */
+    {"auto_map", HF_MUST, "null", "null|{}", 0},              /* the model brings code of its own */
     {0},
 };
 
-/* Weights of another kind or in another file, another config.json, a window (of Mixtral; of others in generation). */
+/* Keys of features that import lacks: other weight formats and files, another config.json, sliding windows (in Mixtral;
+ * in others, in generation). */
 static const char NONE[] = "quantization_config compression_config transformers_weights configuration_files "
                            "layer_types fusion_config kv_sharing_modes num_kv_shared_layers sliding_window "
                            "attention_chunk_size text_config";
 
-/* Keys about a task, generation, initial weights, dropout or the call. pad_token_id: of the embedding, the
- * reference does not train that token's row. */
+/* Keys about a task, generation, initial weights, dropout or the call. pad_token_id only tells the reference not to
+ * train this token's row of the embedding. */
 static const char FREE[] =
     "architectures transformers_version dtype torch_dtype _pre_quantization_dtype use_bfloat16 tf_legacy_loss "
     "name_or_path _name_or_path _commit_hash is_decoder is_encoder_decoder add_cross_attention "

@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Files of a tokenizer, as save_pretrained writes them. The first ones say what tokens are. */
+/* Files of a tokenizer, as save_pretrained writes them. The first ones have the vocabulary. */
 static const char *const FILES[] = {"tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model", "vocab.txt",
                                     "merges.txt", "tokenizer_config.json", "special_tokens_map.json",
                                     "added_tokens.json", "chat_template.jinja", "generation_config.json"};
 enum { N_FILES = sizeof FILES / sizeof *FILES, N_VOCABULARIES = 5 };
 
-/* Published vocabularies by their size; -1: there is none. Source: each model's config.json. */
+/* Published vocabularies, by their size; -1: no such special token. Source: each model's config.json. */
 static const struct known { const char *arch; int64_t vocab; int bos, eos, pad; } KNOWN[] = {
     {"", 50257, 50256, 50256, -1},   {"llama", 32000, 1, 2, -1},   {"llama", 128256, 128000, 128001, -1},
     {"mixtral", 32000, 1, 2, -1},    {"t5", 32128, -1, 1, 0},      {"bert", 30522, -1, -1, 0},
@@ -24,7 +24,7 @@ static const struct known { const char *arch; int64_t vocab; int bos, eos, pad; 
 
 static json_t *id_or_null(int64_t id) { return id < 0 ? json_null() : json_integer((json_int_t)id); }
 
-/* T5's decoder begins with token 0, its padding. */
+/* Take the ids of a published vocabulary. T5's decoder begins with token 0, its padding. */
 static void take_known(struct hf_tokens *t, const struct checkpoint_model *m) {
     struct known k = {.bos = -1, .eos = -1, .pad = strcmp(m->arch, "t5") ? -1 : 0};
     for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)

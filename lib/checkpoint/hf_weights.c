@@ -12,7 +12,8 @@ enum { AT_A_TIME = 1 << 16 };
 
 /* ---- names ---- */
 
-/* Tensors of theirs that are one weight of ours, of this shape: of each expert, or once, the names of the row. */
+/* The number of our weights' parts in one row: how many tensors of theirs it names (for each expert, if there are
+ * experts). */
 static int of_each(const struct published *row) {
     int n = 1;
     while (n < PUBLISHED_PARTS && row->theirs[n]) n++;
@@ -38,7 +39,7 @@ static enum status build(const struct hf_weights *kind, const struct checkpoint_
     return kind->build(&plan, p);
 }
 
-/* Part of weight i, in files. */
+/* The row of the table that names weight i, and the weight's layer. */
 static enum status row_at(const struct hf_weights *kind, const struct program *p, int i, const struct published **row,
                           int *layer) {
     *row = published_find(kind->names, p->params[i].name, layer);
@@ -53,7 +54,7 @@ struct import {
     struct checkpoint_model model;
     struct program program;
     struct checkpoint_weight *list;
-    const struct safetensors_entry **part;   /* in files: of all weights */
+    const struct safetensors_entry **part;   /* tensors in the files: all parts of all weights */
     struct checkpoint_writer *writer;
     char room[AT_A_TIME * sizeof(double)];
 };
@@ -81,7 +82,7 @@ static enum status find_part(const struct import *m, int i, int part, struct hf_
     return OK;
 }
 
-/* Tensors that become one weight must be of one type. */
+/* Find the tensors of a weight. If there are several, they must have the same dtype. */
 static enum status find_weight(struct import *m, int i, int *found) {
     const struct param *w = &m->program.params[i];
     const struct published *row;
@@ -94,7 +95,7 @@ static enum status find_weight(struct import *m, int i, int *found) {
         if (part.entry->dtype != first.entry->dtype)
             return FAIL(E_FORMAT, "%s: %s and %s are of different types", hf_files_path(m->files), first.entry->name,
                         part.entry->name);
-        if (*found < hf_files_n(m->files)) m->part[*found] = part.entry;         /* no two parts are one tensor */
+        if (*found < hf_files_n(m->files)) m->part[*found] = part.entry;         /* true: no two parts are one tensor */
     }
     m->list[i] = (struct checkpoint_weight){w->name, w->type.shape, first.entry->dtype};
     return OK;
@@ -126,7 +127,7 @@ static enum status check_finite(const struct import *m, const struct safetensors
     return FAIL(E_FORMAT, "%s: %s holds a number that is not finite", hf_files_path(m->files), e->name);
 }
 
-/* A matrix is transposed in memory; all else is copied a piece at a time. */
+/* Copy a tensor. A matrix is transposed in memory; other tensors are copied in pieces. */
 static enum status copy_transposed(struct import *m, struct hf_tensor t) {
     const struct safetensors_entry *e = t.entry;
     int64_t size = (int64_t)dtype_size(e->dtype), bytes = e->end - e->begin;
@@ -241,7 +242,7 @@ static enum status list_weight(struct export *e, int i) {
     return OK;
 }
 
-/* The weight that is written once more under this row's name, or NULL. */
+/* The weight that export writes again under this row's name, or NULL. */
 static const struct param *written_again(const struct export *e, const struct hf_again *a,
                                          const struct published **row) {
     int layer;

@@ -13,10 +13,10 @@
 
 struct safetensors {
     char *path;
-    int fd, n;                           /* fd -1: there is no file, and tensors' bytes come from `source` */
+    int fd, n;                           /* fd -1: no file; the tensors' bytes come from `source` */
     safetensors_source *source;
     void *self;
-    int64_t data_at, data_bytes;         /* where the tensors begin in the file; how many bytes they are */
+    int64_t data_at, data_bytes;         /* in the file: begin of the tensors, and their size */
     struct safetensors_entry *entries;
     json_t *metadata;                    /* an object, or NULL */
 };
@@ -106,7 +106,7 @@ static enum status read_header(struct safetensors *f, json_t **header) {
     return status == OK ? check_header(f, *header, &why) : status;
 }
 
-/* A whole number that is not negative, in *out. */
+/* Read a whole number that is not negative into *out. */
 static bool whole(const json_t *x, int64_t *out) {
     *out = json_is_integer(x) ? (int64_t)json_integer_value(x) : -1;
     return *out >= 0;
@@ -158,7 +158,7 @@ static int by_place(const void *a, const void *b) {
     return (x->end > y->end) - (x->end < y->end);
 }
 
-/* In order, each tensor begins where the one before ended: no overlap, no hole. */
+/* Check that each tensor begins where the one before ended: no overlap, no hole. */
 static enum status check_places(struct safetensors *f) {
     int64_t end = 0;
     qsort(f->entries, (size_t)f->n, sizeof *f->entries, by_place);

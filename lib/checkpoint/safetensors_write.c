@@ -1,8 +1,8 @@
-/* A file goes to the disk in parts of some MiB, past the system's cache where the file system can (O_DIRECT): a
- * checkpoint is not read again soon, and filling the cache with it costs more than the disk does. Measured with 1.5 GB
- * on a machine whose disk takes 1.1 GB/s: 1.5 s in this way, 4.8 s through the cache and flushed, nearly all of it the
- * processor's. Direct writes need memory, place and length in multiples of BLOCK: hence the buffer; what is left at the
- * end goes through the cache. */
+/* A file is written in parts of some MiB, and bypasses the page cache if the file system can (O_DIRECT). A checkpoint
+ * is not read again soon, and to fill the cache with it takes longer than the disk. Measured with 1.5 GB on a machine
+ * whose disk takes 1.1 GB/s: 1.5 s with O_DIRECT; 4.8 s through the cache and flushed, nearly all of it processor time.
+ * Direct writes need address, offset and length in multiples of BLOCK. So there is a buffer, and the rest at the end of
+ * the file is written through the cache. */
 #define _GNU_SOURCE /* O_DIRECT */
 #include "lib/checkpoint/safetensors.h"
 
@@ -21,14 +21,13 @@ struct safetensors_writer {
     char *path;
     int fd;
     bool direct;                         /* past the cache */
-    int64_t written, total;              /* bytes of the file: taken so far, the last of them still in `part`; and in
-                                          * all */
+    int64_t written, total;              /* bytes of the file: taken so far (the last are still in `part`); in all */
     char *part;                          /* [PART_BYTES] */
     int64_t part_bytes;
     XXH3_state_t *hash;
 };
 
-/* From here on through the cache. */
+/* Write through the page cache from here on. */
 static void stop_direct(struct safetensors_writer *w) {
     w->direct = false;
     fcntl(w->fd, F_SETFL, fcntl(w->fd, F_GETFL) & ~O_DIRECT);
@@ -39,7 +38,7 @@ static enum status write_part(struct safetensors_writer *w) {
     for (int64_t done = 0; done < w->part_bytes;) {
         ssize_t n = write(w->fd, w->part + done, (size_t)(w->part_bytes - done));
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && errno == EINVAL && w->direct) {                 /* it opens files so, and does not write to them */
+        if (n < 0 && errno == EINVAL && w->direct) {              /* the file system accepts O_DIRECT, but not writes */
             stop_direct(w);
             continue;
         }
@@ -64,13 +63,13 @@ static enum status out(struct safetensors_writer *w, const void *from, int64_t b
     return OK;
 }
 
-/* tmpfs and some others refuse O_DIRECT. */
+/* Create the file. tmpfs and some other file systems refuse O_DIRECT. */
 static enum status create_file(struct safetensors_writer *w) {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
     w->fd = open(w->path, flags | O_DIRECT, 0666);
     w->direct = w->fd >= 0;
     if (w->fd < 0 && errno == EINVAL) {
-        unlink(w->path);                                             /* it may be there all the same, empty */
+        unlink(w->path);                                             /* a failed open may have created an empty file */
         w->fd = open(w->path, flags, 0666);
     }
     return w->fd >= 0 ? OK : FAIL(E_IO, "cannot create %s: %s", w->path, strerror(errno));
@@ -90,7 +89,7 @@ static json_t *row_of(struct safetensors_entry *e, int64_t *end) {
                      (json_int_t)e->begin, (json_int_t)e->end);
 }
 
-/* The header as text, filled up with blanks so that the tensors begin at a multiple of 8. */
+/* The header's text, padded with blanks so that the tensors begin at a multiple of 8. */
 static char *header_of(struct safetensors_entry *entries, int n, const struct safetensors_pair *metadata,
                        int n_metadata, int64_t *data_bytes) {
     json_t *header = json_object(), *texts = n_metadata ? json_object() : NULL;

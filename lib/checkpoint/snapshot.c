@@ -54,7 +54,7 @@ enum status snapshot_take(const struct run *r, char *to, int64_t bytes) {
 }
 
 /* ---- loading ---- */
-/* One of the set, as a file of a checkpoint. at[k]: where tensor k lies in it. */
+/* One snapshot of the set, opened like a file of a checkpoint. at[k]: the offset of tensor k in it. */
 struct source { struct snapshot_mover *mover; int i; const struct safetensors *file; int64_t *at; };
 struct load { struct run *r; struct manifest m; struct source *source; bool same_terms; };
 

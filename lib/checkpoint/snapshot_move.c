@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A part of a snapshot, and the window in which it is read. */
+/* A byte range of a snapshot, and the window in which it is read. */
 struct range { int32_t snapshot, window; int64_t at, bytes; };
-struct ranges { struct range *at; int64_t n, next; };    /* next: the first that is not sent, or not here yet */
-struct peer { struct ranges asked; char *in; int64_t taken; };   /* asked: of this rank, by that one */
+struct ranges { struct range *at; int64_t n, next; };    /* next: the first range not yet sent or received */
+struct peer { struct ranges asked; char *in; int64_t taken; };   /* asked: ranges that this peer needs */
 
 struct snapshot_mover {
     const struct snapshot_set *set;
@@ -18,7 +18,7 @@ struct snapshot_mover {
     struct ranges wanted;
     int64_t read;                        /* of them */
     int64_t noted_bytes;                 /* in the last window */
-    int64_t window, n_windows;           /* window: the one that is here; -1: none */
+    int64_t window, n_windows;           /* window: the one in memory now; -1: none */
     int size, rank;
     struct peer *peer;                   /* [size] */
 };
@@ -70,7 +70,7 @@ static void note(struct snapshot_mover *m, int i, int64_t at, int64_t bytes) {
     w->at[w->n++] = (struct range){i, (int32_t)(m->n_windows - 1), at, bytes};
 }
 
-/* Send p the list of what this rank needs from it, in order; receive p's list. */
+/* Send each rank p the list of ranges that this rank needs from it; receive p's list. */
 static enum status exchange_lists(struct snapshot_mover *m, const int64_t *n_out, const int64_t *n_in) {
     struct comm_request *request = calloc(2 * (size_t)m->size, sizeof *request);
     struct range **out = calloc((size_t)m->size, sizeof *out);
@@ -119,7 +119,7 @@ static int64_t bytes_in(const struct ranges *r, int64_t window) {
     return bytes;
 }
 
-/* What rank p reads of this one in the window that is next, packed; NULL: no memory. */
+/* Pack the bytes that rank p reads from this rank in the next window; NULL: no memory. */
 static char *pack(struct snapshot_mover *m, int p, int64_t bytes) {
     struct ranges *asked = &m->peer[p].asked;
     char *out = malloc((size_t)bytes + 1), *to = out;
@@ -143,7 +143,7 @@ static enum status start_window(struct snapshot_mover *m, int p, int64_t in, cha
     return bytes ? comm_send_start(group_world(), *out, bytes, UINT8, p, 0, &request[1]) : OK;
 }
 
-/* The next one, between all. */
+/* Exchange the next window between all ranks. */
 static enum status bring_window(struct snapshot_mover *m) {
     int64_t *in = calloc((size_t)m->size, sizeof *in);
     char **out = calloc((size_t)m->size, sizeof *out);
@@ -184,7 +184,7 @@ enum status snapshot_mover_read(struct snapshot_mover *m, int i, int64_t at, int
     return OK;
 }
 
-/* A load that has failed, or ended earlier than others', still serves their requests. */
+/* A rank whose load has failed or ended early still serves the other ranks' requests. */
 enum status snapshot_mover_run(struct snapshot_mover *m, enum status (*load)(void *self), void *self) {
     char why[1024];
     forget(m);
