@@ -147,7 +147,7 @@ static enum status param_needed(struct run *r, void *self, const struct event *e
 static enum status paint_others(struct run *r, const struct param *w) {
     int64_t size = (int64_t)dtype_size(w->type.dtype), end = w->own_first + w->shard_n;
     const struct arena *weights = &r->arenas[TIER_DEVICE][ROLE_PARAM];
-    if (r->watch != WATCH_LIFETIMES) return OK;
+    if (!r->exec.paint) return OK;
     TRY(arena_paint(weights, w->weight, w->own_first * size));
     return arena_paint(weights, (char *)w->weight + end * size, (w->padded_n - end) * size);
 }

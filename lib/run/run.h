@@ -99,7 +99,6 @@ struct run {
     /* Set by run_create: memory, groups, and where the numbers of a step lie. */
     const struct device *device;
     struct mesh mesh;
-    enum run_watch watch;
     struct arena arenas[N_TIERS][N_ROLES];
     struct disk *disk;                   /* TIER_DISK: this rank's file; NULL: none */
     struct exec exec;                    /* .loss_at: N_SCALARS of the step that was started last, on the device */
@@ -123,7 +122,7 @@ struct run {
     /* Set by the driver, between steps: what to train on, and when the pipeline is empty. */
     struct data_split train, val;
     int64_t first_sample;                /* of step 0 in the shuffled order, as if all steps had this run's batch */
-    /* For schedules without a flush (versions.h): The step after which the pipeline must be drained. Do not raise it
+    /* For schedules without a flush (versions.h): the step after which the pipeline must be drained. Do not raise it
      * while the pipeline is filled; a past value drains every step. */
     int64_t flush_at;
 

@@ -29,15 +29,15 @@ static struct exec_hooks hooks_of(struct run *r) {
                                run_see_scores};
 }
 
-static void prepare_exec(struct run *r) {
+static void prepare_exec(struct run *r, enum run_watch watch) {
     const struct plan *p = &r->plan;
     r->exec = (struct exec){
         .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh,
         .arenas = r->arenas[TIER_DEVICE], .host_arenas = r->arenas[TIER_HOST], .device = r->device,
         .loss_at = r->record[0].on_device, .workers = p->workers,
         .hooks = hooks_of(r),
-        .watched = r->watch != WATCH_NOTHING,
-        .paint = r->watch == WATCH_LIFETIMES, .seed = (uint64_t)p->seed,
+        .watched = watch != WATCH_NOTHING,
+        .paint = watch == WATCH_LIFETIMES, .seed = (uint64_t)p->seed,
         .micro = p->micro_batch, .loss_scale = 1,
         .loss_weight = 1.0 / ((double)p->global_batch * (double)model_targets(p))};
 }
@@ -99,7 +99,6 @@ static enum status open_arena(struct run *r, enum tier tier, enum role role, boo
 
 static enum status allocate(struct run *r, enum run_watch wanted) {
     bool watch = wanted != WATCH_NOTHING;
-    r->watch = wanted;
     r->unscale = 1;
     r->norm_axis = AXIS_MESH;
     TRY(open_disk(r));
@@ -114,7 +113,7 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
     TRY(params_initialise(r));
     TRY(optim_offload_create(r, &r->offload));
     TRY(place_scalars(r));
-    prepare_exec(r);
+    prepare_exec(r, wanted);
     if (plan_says(&r->plan, "profile") && r->device->mark_timed) TRY(stopwatch_create(r->device, &r->exec.stopwatch));
     return exec_init(&r->exec);
 }
@@ -235,7 +234,7 @@ enum status run_take_comm(struct run *r, int64_t bytes, void **out) {
 }
 
 enum status run_measure(const struct run *r, int64_t bytes[N_TIERS][N_ROLES]) {
-    if (r->watch == WATCH_NOTHING) return FAIL(E_INTERNAL, "the run was created without watching its memory");
+    if (!r->exec.watched) return FAIL(E_INTERNAL, "the run was created without watching its memory");
     for (enum tier tier = 0; tier < N_TIERS; tier++)
         for (enum role role = 0; role < N_ROLES; role++) {
             bytes[tier][role] = 0;
