@@ -1,60 +1,62 @@
-/* A model: one row of what lib and the driver ask of it. Its list of steps depends on no technique, and no technique on
- * a model: they meet in the letters of axes. How to add one: docs/how-to/add-a-model.md. */
+/* A model: one row of data and functions that lib and the driver read. Its list of steps depends on no technique, and
+ * no technique depends on a model: both name axes by the same letters. How to add one: docs/how-to/add-a-model.md. */
 #pragma once
 
 #include "lib/program/program.h"
 #include "lib/run/plan.h"
 #include "lib/run/published.h"
 
-/* Sizes that people know by a name: options and values, as in "layers=12 hidden=768". What the user sets stands above
- * them. */
+/* The sizes of a model that has a name: options and values, as in "layers=12 hidden=768". An option that the user sets
+ * overrides its preset. */
 struct model_preset { const char *name, *options; };
 
 struct checkpoint_model;
 struct checkpoint_reader;
 
-/* A file of another project that holds this model's weights: `checkpoint import --from` and `export --to` its name.
- * Both functions are called by one process. */
+/* A file format of another project for this model's weights, named in `checkpoint import --from` and `export --to`. One
+ * process calls both functions. */
 struct model_format {
     const char *name;
-    /** Make a checkpoint of weights alone in `save` of the file at `path`. heads: 0 if the user does not say them.
-     *  *out is what model it is. @errors E_USAGE: heads that the file says itself; E_DATA, E_FORMAT, E_CONFIG, E_IO */
+    /** Convert the file at `path` to a checkpoint of weights alone in the folder `save`. heads: the user's number, or
+     *  0. *out: the model of the file. @errors E_USAGE: heads given although the file has them; E_DATA, E_FORMAT,
+     *  E_CONFIG, E_IO */
     enum status (*import)(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
-    /** Write the checkpoint's weights to `path`, which may not be there. dtype: N_DTYPES if the user does not say it.
+    /** Write the checkpoint's weights to `path`, which must not exist. dtype: the user's, or N_DTYPES.
      *  @errors E_USAGE: a dtype that the format does not have; E_CONFIG, E_IO */
     enum status (*export)(const struct checkpoint_reader *, enum dtype, const char *path);
-    const char *model_type;              /* the model's type in the config.json of such files; NULL: they have none */
-    /** Can such a model be written so? export asks, too. NULL: every one can. Pure.  @errors E_CONFIG */
+    const char *model_type;              /* "model_type" in the format's config.json; NULL: it has no config.json */
+    /** Refuse a model that the format cannot hold; export calls it, too. NULL: it holds all. Pure.  @errors E_CONFIG */
     enum status (*check)(const struct checkpoint_model *);
 };
 
-/* Tokens that a model puts into samples itself, in the place of a text's: n of them, the first and those below it.
- * option: that chooses the first; said: it does. what: they are, for messages. */
+/* Token ids that a model itself puts into samples, in place of the text's tokens: the n ids first, first - 1, ...
+ * option: the name of the option that sets `first`; said: the user set it. what: a noun for messages. */
 struct own_tokens { int64_t first, n; bool said; const char *what, *option; };
 
 struct model {
     const char *name;
-    const struct model_preset *presets; /* by which --model chooses this row; ends with {NULL} */
+    const struct model_preset *presets; /* the names that --model takes for this row; ends with {NULL} */
     const struct model_format *formats; /* ends with {NULL}; NULL: none */
-    const struct published *published;  /* what others call its tensors; ends with {NULL}; NULL: nothing */
-    bool any_seq;                       /* no weight has a sequence's length: a checkpoint serves any --seq */
-    bool clicks;                        /* it reads samples of clicks (lib/data/clicks.h), and not tokens */
-    struct own_options options;         /* in addition to those that all models share, which are the plan's */
-    enum status (*build)(const struct plan *, struct program *); /* for one rank, whole and unaltered; pure */
-    /* Make data of a sample's text, T tokens and the one that follows each: whole[d] has T places of each kind. NULL:
-     * these are its data. A pure function of the plan's seed, the text and the sample's number, which no other of the
-     * run has (of evaluation: negative). @errors E_CONFIG */
+    const struct published *published;  /* tensor names of published files; ends with {NULL}; NULL: none */
+    bool any_seq;                       /* no weight depends on --seq, so a checkpoint serves any --seq */
+    bool clicks;                        /* its samples are clicks (lib/data/clicks.h) instead of tokens */
+    struct own_options options;         /* the model's own; all models share struct model_options */
+    enum status (*build)(const struct plan *, struct program *); /* the whole model, not sharded; pure */
+    /* Change a sample in place: whole[d] has seq elements of each kind of data, at first the text's tokens and, as
+     * targets, the token after each. NULL: the model trains on these. The result depends on the plan's seed, the text
+     * and the sample's number alone; each sample of a run has its own number, in evaluation a negative one.
+     * @errors E_CONFIG */
     enum status (*sample)(const struct plan *, int64_t number, int32_t *const whole[N_DATA]);
     struct own_tokens (*own_tokens)(const struct plan *);            /* pure; NULL: none */
-    /* How many places of each sample are predicted, which the loss is the mean of. NULL: seq. */
+    /* The number of positions of each sample that have a target; the loss is their mean. NULL: seq. */
     int64_t (*n_targets)(const struct plan *);
-    /* Parameters of the whole model; a tied param counts once, padding not at all. */
+    /* The number of parameters of the whole model. A tied param counts once; padding does not count. */
     int64_t (*n_params)(const struct plan *);
-    /* Forward and backward, without recomputation: what MFU counts. */
+    /* Floating-point operations of forward and backward for a token, without recomputation: MFU's numerator. */
     double (*flops_per_token)(const struct plan *);
 };
 
-/** Targets of each sample. */
+/** The number of targets of each sample. */
 static inline int64_t model_targets(const struct plan *p) {
     return p->arch->n_targets ? p->arch->n_targets(p) : p->seq;
 }

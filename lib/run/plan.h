@@ -1,6 +1,6 @@
-/* The plan: the user's options. One struct in two states. The option table fills in a *requested* plan, which may leave
- * things open. plan_settle works them out and checks the options: all code reads a *settled* plan, and none changes
- * it. */
+/* The plan: the user's options. One struct has two states. The option table fills in a *requested* plan, in which some
+ * values may be open. plan_settle computes these and checks all. All other code reads a *settled* plan, and never
+ * changes it. */
 #pragma once
 
 #include "lib/base/option.h"
@@ -23,23 +23,23 @@ enum plan_masks { MASKS_REDRAW, MASKS_STORE };
 enum plan_attention { ATTENTION_BLOCKED, ATTENTION_MATERIALISED };
 enum {
     PLAN_MAX_STAGES = 512,
-    PLAN_MAX_MICROBATCHES = 1 << 20,     /* a schedule has rows for each, and searching more takes too long */
+    PLAN_MAX_MICROBATCHES = 1 << 20,     /* a schedule has rows for each microbatch, and a search among more is slow */
     PLAN_OWN_BYTES = 24576,
-    PLAN_AUTO = -1                       /* micro_batch: the planner's to choose, before the plan is settled */
+    PLAN_AUTO = -1                       /* micro_batch: the planner chooses it before the plan is settled */
 };
 
 struct recipe;
 struct model;
 struct membership_shape;                 /* lib/comm/membership/membership.h */
 
-/* Options of one technique, model or job: `at` of each is an offset into a struct of its own, of `bytes`
- * bytes. */
+/* The options of one owner: a technique, a model or a job. `at` of each option is an offset into the owner's struct,
+ * which has `bytes` bytes. */
 struct own_options { const struct option *option; int n; size_t bytes; };
 
-/* Options of several owners, first in the plan's `own`: of models; of the techniques that sum gradients; of those that
- * offload; and of lib/comm. */
+/* Options that several owners share, at the start of the plan's `own`: those of all models, of all techniques that sum
+ * gradients, of all techniques that offload, and of lib/comm. */
 struct model_options {
-    int64_t kv_heads, ffn, rope_theta;   /* 0 of the first two: plan_kv_heads, plan_ffn */
+    int64_t kv_heads, ffn, rope_theta;   /* plan_kv_heads and plan_ffn replace a 0 */
     int64_t experts, experts_per_token;  /* experts 0: a dense MLP */
     int64_t moe_group;                   /* 0: plan_moe_group */
     double capacity, aux_loss, z_loss, dropout;
@@ -54,7 +54,7 @@ struct comm_options {
     int64_t ranks_per_node;              /* 0: nodes are hosts */
     int placement;
     char algorithm[OPTION_TEXT_MAX];
-    char link_inside[OPTION_TEXT_MAX], link_between[OPTION_TEXT_MAX];   /* "": as they are */
+    char link_inside[OPTION_TEXT_MAX], link_between[OPTION_TEXT_MAX];   /* "": not emulated */
 };
 struct shared_options {
     struct model_options model;
@@ -74,35 +74,35 @@ struct plan {
     int precision, optimizer;            /* enum optimizer_choice */
     int sums;                            /* enum plan_sums: lib/program/sums.h */
     /* parallelism */
-    struct mesh_sizes mesh;              /* dp 0: as many as the world has room for */
+    struct mesh_sizes mesh;              /* dp 0: plan_settle fills the world */
     /* machine */
     int device, comm, attention_core, fuse, gemm;   /* attention_core: enum attention_core */
     char gemm_algorithms[OPTION_TEXT_MAX];   /* products.h; "": none */
-    int64_t threads;                     /* OpenMP's, a rank; 0: not said, see run_compile and run_create */
+    int64_t threads;                     /* OpenMP threads of a rank; 0: chosen by run_compile and run_create */
     int check_collectives, check_types;
-    /* the job: the part that lib reads; a recipe's job has the options (recipe.h) */
+    /* the job's options that lib reads; train_options are the others (recipe.h) */
     double memory_limit;                 /* MiB; 0: none */
     int64_t save_every;
     char save[OPTION_TEXT_MAX];
 
-    const struct model *arch;            /* whose preset `model` is (recipe_preset); until then the recipe's first */
-    /* struct shared_options; then those of the recipe's job, techniques and models, each in its own part (plan_own) */
+    const struct model *arch;            /* the model that has the preset `model`; before recipe_preset the first */
+    /* own: struct shared_options, then a struct for each of the recipe's job, techniques and models (plan_own) */
     const struct recipe *recipe;
-    unsigned char own[PLAN_OWN_BYTES] __attribute__((aligned(8)));   /* char: any type may be read from it */
+    unsigned char own[PLAN_OWN_BYTES] __attribute__((aligned(8)));   /* char, because C lets it alias all types */
 
-    /* ---- worked out by plan_settle ---- */
+    /* ---- set by plan_settle ---- */
     bool settled;
-    int64_t workers;                     /* replicas that share the batch: the first along dp; the others only serve */
+    int64_t workers;                     /* the first replicas along dp, which share the batch; the others serve them */
     int n_microbatches;
-    struct mesh_place place;             /* of the rank that this copy of the plan is for; set by plan_place */
-    int64_t prefill;                     /* models/decode/: tokens of a prompt that are read at once; 0: one */
-    bool undrawn;                        /* the weights come from elsewhere at once: begin with zeros, and draw none */
+    struct mesh_place place;             /* the place of this copy's rank; set by plan_place */
+    int64_t prefill;                     /* tokens of a prompt in one forward (models/decode/); 0: one */
+    bool undrawn;                        /* weights are loaded right after: initialize them to 0, not at random */
 };
 
-/** The option table of everything above but `own` and the job, in --help order. */
+/** The options whose fields are in struct plan, without those of the job, in the order of --help. */
 extern const struct option_table plan_options;
 
-/** These owners' structs in the plan. (Not const, as plan_own.) */
+/** The shared structs in a plan. The result is not const, for the reason given at plan_own. */
 static inline struct model_options *model_options(const struct plan *p) { return (void *)p->own; }
 static inline struct grad_options *grad_options(const struct plan *p) {
     return &((struct shared_options *)p->own)->grad;
@@ -113,77 +113,78 @@ static inline struct offload_options *offload_options(const struct plan *p) {
 static inline struct comm_options *comm_options(const struct plan *p) {
     return &((struct shared_options *)p->own)->comm;
 }
-/** The struct of these options' owner, in the plan: pp_options(plan) and the like. (Not const, as with strchr:
- *  a caller with a plan that is not const may change this.) NULL: their owner is not in the plan's recipe. */
+/** The owner's struct in a plan; NULL: the owner is not in the plan's recipe. pp_options(plan) is an example. The
+ *  result is not const, like strchr's, because a caller whose plan is not const may change it. */
 void *plan_own(const struct plan *, const struct own_options *);
 
-/** Fill in open values (dp from the world, micro-batch as a technique needs it, min-lr, vocab) and refuse impossible
- *  ones: sizes that do not divide, a world of another size than the mesh. A world of 0: as many ranks as the layout
- *  takes; dp=0 then means 1. Pure but for plan_settle_device.
+/** Compute open values (dp from the world, micro-batch from a technique, min-lr, vocab), and refuse impossible values:
+ *  sizes that do not divide, a world whose size is not the mesh's. world 0: the layout's own number of ranks, with dp 1
+ *  for dp=0. Pure, except for plan_settle_device.
  *  @errors E_CONFIG with value, limit and remedy  @collective{none} */
 enum status plan_settle(struct plan *, int world);
-/** The part of plan_settle that asks the machine: device and precision where they say auto. @errors E_CONFIG */
+/** The part of plan_settle that reads the machine: it replaces auto in device and precision. @errors E_CONFIG */
 enum status plan_settle_device(struct plan *);
-/** Do steps overlap, so that ranks are at different updates at one time? A technique that does not support this refuses
- *  it in its check. */
+/** Do steps overlap, so that ranks are at different updates at the same time? A technique that cannot run with this
+ *  refuses it in its check. */
 bool plan_is_asynchronous(const struct plan *);
 /** The option that makes an asynchronous plan a synchronous one, for a message: "schedule 1f1b". */
 const char *plan_synchronous_option(const struct plan *);
-/** Replicas that have no samples, and only serve the others (dp_variants/server/): their number; they are the last
- *  along dp. Pure. */
+/** The number of replicas without samples, which serve the others (dp_variants/server/). They are the last along dp.
+ *  Pure. */
 int64_t plan_serving(const struct plan *);
-/** Does this copy's rank train on samples? Then it has share number place.rank.dp of `workers` shares. Of a settled
- *  plan. */
+/** Does this copy's rank train on samples? If so, it has share place.rank.dp of `workers` shares. The plan is settled.
+ */
 static inline bool plan_has_samples(const struct plan *p) { return p->place.rank.dp < p->workers; }
-/** Configure the world as a settled plan says: deadline, algorithms, nodes, links (comm_configure,
- *  comm_emulate_links). time_work: comm_work_s. slowdown: this rank's emulated links take this many times as long, at
- *  least 1.  @collective{world} @errors E_CONFIG, E_COMM, E_MEMORY */
+/** Configure the world from a settled plan: deadline, algorithms, nodes, links (comm_configure, comm_emulate_links).
+ *  time_work: see comm_work_s. slowdown: factor on the times of this rank's emulated links, at least 1.
+ *  @collective{world} @errors E_CONFIG, E_COMM, E_MEMORY */
 enum status plan_use_comm(const struct plan *, bool time_work, double slowdown);
-/** The transport of this GPU's memory among the ranks: NCCL where --comm says so, or says auto and NCCL can; else the
- *  host.
+/** The transport between the GPU memories of the ranks: NCCL if --comm is nccl, or if it is auto and NCCL works; else
+ *  the host.
  *  @collective{world} @errors E_COMM, E_DEVICE */
 enum status plan_transport(const struct plan *, const struct device *, enum comm_transport *out);
 /** Read the plan's links; links that it does not name stay unchanged. Pure. @errors E_CONFIG */
 struct hop_links;
 enum status plan_links(const struct plan *, struct hop_links *);
-/** Its emulated nodes; of 0 ranks: none. Pure. */
+/** The plan's emulated nodes; nodes of 0 ranks: none are emulated. Pure. */
 struct nodes plan_nodes(const struct plan *);
-/** Are nodes or links emulated? Then results must say so. Pure. */
+/** Are nodes or links emulated? If so, reports must name it. Pure. */
 bool plan_emulates(const struct plan *);
 static inline bool plan_emulates_links(const struct plan *p) {
     return comm_options(p)->link_inside[0] || comm_options(p)->link_between[0];
 }
-/** The part of plan_settle that looks at these options. @errors E_CONFIG */
+/** The part of plan_settle that checks comm_options. @errors E_CONFIG */
 enum status plan_settle_comm(const struct plan *);
-/** The node of a rank of the layout: the emulated one, or else its host if this job has all of the plan's ranks; -1:
- *  unknown. */
+/** The node of a rank of the layout: its emulated node; else its host, if this job has all of the plan's ranks; else
+ *  -1, unknown. */
 int plan_node(const struct plan *, int rank);
-/** What may be left out of an epoch: replicas, of tp cp x pp ranks. Pure. */
+/** The unit that a new membership may leave out: a replica of tp x cp x pp ranks. Pure. */
 struct membership_shape plan_membership_shape(const struct plan *);
 /** The part of plan_settle about --sums fixed. Pure. @errors E_CONFIG: options that it cannot be combined with */
 enum status plan_check_sums(const struct plan *);
-/** Bytes of gradients that fill a bucket. Pure. */
+/** The number of bytes of gradients that fill a bucket. Pure. */
 static inline int64_t plan_bucket_bytes(const struct plan *p) { return (int64_t)(grad_options(p)->bucket_mb * 0x1p20); }
-/** The most host memory through which a rank reads and writes a file. Pure. */
+/** The bytes of the buffer in host memory through which a rank reads and writes its file, at most. Pure. */
 static inline int64_t plan_window_bytes(const struct plan *p) { return (int64_t)(offload_options(p)->window * 0x1p20); }
-/** The code in which gradients travel; is its rounding error added to the next step's gradient? Pure. */
+/** The codec of gradients that are sent. plan_has_feedback: is its rounding error added to the next step's gradient?
+ *  Both are pure. */
 struct codec plan_codec(const struct plan *);
 bool plan_has_feedback(const struct plan *);
 /** The part of plan_settle about --grad-codec. Pure. @errors E_CONFIG: options that it cannot be combined with */
 enum status plan_check_codec(const struct plan *);
 /** Make this copy the plan of one rank. */
 void plan_place(struct plan *, int rank);
-/** Ranks of a settled plan: plan_settle refuses more than an int holds. */
+/** The number of ranks of a settled plan. It fits into an int, because plan_settle refuses more. */
 static inline int plan_ranks(const struct plan *p) { return (int)mesh_n_ranks(&p->mesh); }
-/** Ranks of one replica; dp multiplies this number. */
+/** The number of ranks of one replica: all ranks divided by dp. */
 static inline int64_t plan_replica_ranks(const struct plan *p) {
     struct mesh_sizes one = p->mesh;
     one.dp = 1;
     return (int64_t)mesh_n_ranks(&one);
 }
 
-/** Heads of keys and values, each shared by heads / kv-heads heads; by default as many as heads. And hidden units of
- *  the MLP. */
+/** The number of heads of keys and values, each shared by heads / kv-heads heads; the default is heads. plan_ffn: the
+ *  number of hidden units of the MLP. */
 static inline int64_t plan_kv_heads(const struct plan *p) {
     return model_options(p)->kv_heads ? model_options(p)->kv_heads : p->heads;
 }
@@ -191,19 +192,19 @@ static inline int64_t plan_ffn(const struct plan *p) {
     return model_options(p)->ffn ? model_options(p)->ffn : 4 * p->hidden;
 }
 
-/** Tokens that compete for the places of an expert. The default depends on no layout. */
+/** The number of tokens that compete for the places of an expert. The default is the same in all layouts. */
 static inline int64_t plan_moe_group(const struct plan *p) {
     return model_options(p)->moe_group ? model_options(p)->moe_group : p->seq < 256 ? p->seq : 256;
 }
 
-/** The dtype that the model is built in: fp64 for fp64, else fp32 (mixed_precision/ narrows it when it rewrites). */
+/** The dtype in which a model builds its program: fp64 for fp64, else fp32. mixed_precision/ narrows it later. */
 enum dtype plan_dtype(const struct plan *);
-/** The dtype of products' operands. */
+/** The dtype of the operands of matrix products. */
 enum dtype plan_product_dtype(const struct plan *);
 
-/** Rows of the vocabulary that each of `parts` ranks has. Rows beyond the vocabulary are padding: zero, never trained,
- *  never saved. On CUDA a multiple of 64, so that rows of logits start at multiples of 16 bytes: with GPT-2's 50257,
- *  for example, all three products of the head would take slow kernels. */
+/** The number of rows of the vocabulary on each of `parts` ranks. Rows beyond the vocabulary are padding: they are
+ *  zero, never trained and never saved. On CUDA the number is a multiple of 64, so that rows of logits start at
+ *  multiples of 16 bytes. With 50257 rows, GPT-2's, all three products of the head would run slow kernels. */
 int64_t plan_vocab_rows(const struct plan *, int64_t parts);
 
 /** The row of --optimizer and --momentum. Pure. */
@@ -211,9 +212,9 @@ static inline const struct optimizer *plan_optimizer(const struct plan *p) {
     return optimizer_of((enum optimizer_choice)p->optimizer, p->momentum);
 }
 
-/** Learning rate of 0-based update n (a step that is not skipped): linear warmup to lr over `warmup` steps, then half a
- *  cosine down to min-lr at the last step. Source: Radford et al. 2018; Brown et al. 2020, appendix B. */
+/** The learning rate of update n_step, counted from 0 without skipped steps: linear warmup to lr over `warmup` steps,
+ *  then half a cosine down to min-lr at the last step. Source: Radford et al. 2018; Brown et al. 2020, appendix B. */
 double plan_lr(const struct plan *, int64_t n_step);
 
-/** "1 2 4 8 16": the divisors of n up to `limit`, for remedies. Static storage. */
+/** The divisors of n up to `limit`, as "1, 2, 4, 8, 16", for remedies. Static storage. */
 const char *plan_divisors(int64_t n, int64_t limit);

@@ -1,6 +1,6 @@
-/* A technique: one row of functions. It refuses what it cannot do, rewrites the program, says what it costs, and
- * subscribes to the run's events. It never includes another technique, asks whether another is on, or whether a group
- * has size one. */
+/* A technique: one row of functions. It refuses plans that it does not support, rewrites the program, bills its cost,
+ * and subscribes to the run's events. It never includes another technique's header, and never tests whether another
+ * technique is on or whether a group has size one. */
 #pragma once
 
 #include "lib/program/bill.h"
@@ -9,100 +9,102 @@
 struct run;
 struct json_t;    /* jansson.h */
 
-/* Input of a technique's cost: the rewritten program (params have their offsets), its rows,
- * and the order in which this rank runs them. */
+/* The compiled program of a rank: the rewritten program, its rows, and the order in which this rank runs them. In
+ * `cost` the params have their offsets. */
 struct compiled { const struct program *program; const struct chunk *chunks; const struct schedule *schedule; };
 
-/* A part of a run that only one technique can take: the first in the driver's list that is on takes the claim. */
+/* A part of a run that only one technique can own: the first technique in the driver's list that is on owns it. */
 enum claim { CLAIM_GRAD_SUM = 1, CLAIM_SCHEDULE = 2, CLAIM_OPTIM_SHARD = 4 };
 
-/* A rank's term of an array that is a sum over the ranks, as residuals are: fp32, in the device's memory. A checkpoint
- * keeps it in the rank's own file, as the tensor "PARAM.KIND". */
+/* This rank's term of an array whose value is the sum of all ranks' terms; residuals of a codec are such terms. It is
+ * fp32, in device memory. A checkpoint stores it in the rank's own file, as the tensor "PARAM.KIND". */
 struct rank_term {
     const char *param, *kind;
-    struct piece piece;    /* which elements of the param; n 0: none */
+    struct piece piece;    /* the elements of the param that the term has; n 0: none */
     float *at;
-    bool takes_sum;        /* in another layout it gets the sum of all ranks' terms, and other terms are zero */
+    bool takes_sum;        /* in another layout this term loads the sum of all ranks' terms, the others 0 */
 };
 
-/* Bytes of a parameter's weight, gradient and optimizer states. */
+/* Bytes that a parameter takes on a rank: its weight, its gradient, and its optimizer states. */
 struct state_bytes { double weight, grad, optim; };
 
-/* How a technique keeps the state after steps in the ranks' memories, so that train can go on when ranks die
+/* Functions that keep copies of the training state in the memory of ranks, so that training continues after a rank dies
  * (elastic/). All but is_due and leave are @collective{mesh} @errors E_MEMORY, E_DEVICE, E_COMM, E_TIMEOUT, E_EPOCH. */
 struct keeper {
-    enum status (*begin)(struct run *);                  /* before the first step: keep the state */
-    bool (*is_due)(const struct run *, int64_t n_step);  /* is the state after it to be kept? Pure */
-    enum status (*keep)(struct run *);                   /* where it is due: after the last finished step */
-    enum status (*drain)(struct run *);                  /* the same, and wait: this epoch ends here. E_EPOCH */
-    void (*leave)(struct run *);                         /* the kept state outlives the run */
-    /* In a new epoch, @collective{world}: can all go back to a step in memory, at least as new as on_disk? Then the
-     * new run takes that state. */
+    enum status (*begin)(struct run *);                  /* copy the state before the first step */
+    bool (*is_due)(const struct run *, int64_t n_step);  /* must the state after step n_step be copied? Pure */
+    enum status (*keep)(struct run *);                   /* copy the state after the last finished step, if is_due */
+    enum status (*drain)(struct run *);                  /* keep, and wait for the copies: the epoch ends. E_EPOCH */
+    void (*leave)(struct run *);                         /* release all but the copies, which outlive the run */
+    /* In a new epoch, @collective{world}: do the ranks together hold the state of a step that is at least as new as
+     * on_disk? go_on then loads that state into the new run. */
     enum status (*report)(const struct plan *, int64_t on_disk, bool *from_memory);
     enum status (*go_on)(struct run *);
 };
 
-/* In the order in which a run calls them; NULL members are skipped. All before attach are pure. */
+/* The functions stand in the order in which a run calls them. A NULL function is skipped. Those before attach are
+ * pure. */
 struct technique {
     const char *name;
     struct own_options options;
     unsigned claims;
     bool yields;      /* if its claim is taken, this technique is skipped; otherwise the combination is refused */
-    bool codes;       /* of CLAIM_GRAD_SUM: gradients travel as plan_codec says */
+    bool codes;       /* with CLAIM_GRAD_SUM: it sends gradients in the codec of plan_codec */
 
-    /* ---- ask: while a plan is settled (plan.c), and by the driver and the planner at any time ---- */
+    /* ---- questions: asked by plan_settle, the driver and the planner ---- */
     bool (*wanted)(const struct plan *);
-    /* do steps overlap? Else NULL. The option that keeps them apart: "schedule 1f1b" */
+    /* if steps overlap: the option that makes them synchronous, as in "schedule 1f1b"; if they do not: NULL */
     const char *(*asynchronous)(const struct plan *);
-    /* replicas without samples, the last along dp (settle refuses dp or more) */
+    /* the number of replicas without samples, which are the last along dp; settle refuses a number of dp or more */
     int64_t (*serving)(const struct plan *);
-    /* how many of `share` sequences to work on at a time, when the user leaves it open */
+    /* the size of a microbatch, of `share` sequences in a step, if the user does not set it */
     int64_t (*micro_batch)(const struct plan *, int64_t share);
-    /* bytes of a parameter that a rank keeps, changed from those that the techniques before it left: show params */
+    /* change the bytes of a parameter that a rank keeps; the input is the result of the techniques before. For
+     * `show memory --params` */
     void (*state_bytes)(const struct plan *, struct state_bytes *);
 
-    /* ---- settle: plan.c; check again in compile.c and by the planner ---- */
-    void (*prefer)(struct plan *);                                    /* choose what the user leaves open */
-    enum status (*settle)(struct plan *);                             /* what follows from the mesh's dimensions */
-    enum status (*check)(const struct plan *);                        /* refuse, with value, limit and remedy */
+    /* ---- settle: called by plan.c; compile.c and the planner call check again ---- */
+    void (*prefer)(struct plan *);                                    /* set options that the user left open */
+    enum status (*settle)(struct plan *);                             /* derive sizes from the mesh's dimensions */
+    enum status (*check)(const struct plan *);                        /* refuse a plan, with value, limit and remedy */
 
-    /* ---- rewrite, lower, cost: compile.c ---- */
-    enum status (*rewrite)(const struct plan *, struct program *);    /* edit the tables; no device */
-    /* mark params by their rows, before they get their places */
+    /* ---- rewrite, lower, cost: called by compile.c ---- */
+    enum status (*rewrite)(const struct plan *, struct program *);    /* edit the program's tables, without a device */
+    /* mark params by the rows that use them, before memory is planned */
     enum status (*lowered)(const struct compiled *, struct program *);
     enum status (*schedule)(const struct plan *, struct schedule *);  /* CLAIM_SCHEDULE: this rank's actions */
-    enum status (*schedules)(const struct plan *, struct schedule *); /* those of all stages, zeroed, at once: [pp] */
-    /* add wire and comm bytes */
+    enum status (*schedules)(const struct plan *, struct schedule *); /* actions of all stages: zeroed [pp] */
+    /* add the bytes that it sends and the buffers that it needs */
     enum status (*cost)(const struct plan *, const struct compiled *, struct bill *);
 
-    /* ---- attach: run_open.c ---- */
+    /* ---- attach: called by run_open.c ---- */
     enum status (*attach)(struct run *, void **self);                 /* subscribe; may allocate *self */
     void (*detach)(struct run *, void *self);
 
-    /* ---- keep: lib/checkpoint; keeper: driver/train ---- */
-    struct json_t *(*save)(const void *self);                         /* to a checkpoint, alike on all ranks; new */
-    enum status (*load)(struct run *, void *self, const struct json_t *);  /* take it again. @errors E_FORMAT */
-    bool (*term)(const struct run *, const void *self, int i, struct rank_term *out);   /* false: there are only i */
+    /* ---- keep: called by lib/checkpoint; keeper: by driver/train ---- */
+    struct json_t *(*save)(const void *self);                         /* for a checkpoint, equal on all ranks; new */
+    enum status (*load)(struct run *, void *self, const struct json_t *);  /* load it. @errors E_FORMAT */
+    bool (*term)(const struct run *, const void *self, int i, struct rank_term *out);   /* false: no term i */
     const struct keeper *keeper;
 };
 
-/* One event a phase, so that the order of attaching never matters. */
+/* Each phase of a step has its own event, so that the order in which techniques attach never matters. */
 enum event_kind {
-    EVENT_PARAM_AHEAD,    /* a block will use the param soon (param_is_gathered; whole ones in forward only): may start
-                           * filling event->buffer */
-    EVENT_PARAM_NEEDED,   /* a block uses the param now: event->buffer must hold it */
-    EVENT_PARAM_DONE,     /* the block is through with it */
-    EVENT_GRAD_READY,     /* event->buffer holds its gradient; `final`: nothing more will be added this step */
-    EVENT_NO_SAMPLES,     /* of a replica that only serves: others go forward and backward now */
-    EVENT_BACKWARD_END,   /* the schedule is done: flush what is in flight */
-    EVENT_GRAD_COMBINE,   /* own gradients are whole, still scaled: the run has added up what is left (combine.h) */
-    EVENT_GRAD_UNSCALE,   /* look for non-finite gradients, agree to skip, set the factor that undoes the loss scale */
-    EVENT_GRAD_NORM,      /* gradients are complete: the run takes the norm after this */
+    EVENT_PARAM_AHEAD,    /* a block will use the param soon: a technique may start to fill event->buffer. For gathered
+                           * params (param_is_gathered); for whole ones in forward only */
+    EVENT_PARAM_NEEDED,   /* a block uses the param now: event->buffer must hold its weight */
+    EVENT_PARAM_DONE,     /* the block does not use the param again in this action */
+    EVENT_GRAD_READY,     /* event->buffer holds the param's gradient; `final`: this step adds no more to it */
+    EVENT_NO_SAMPLES,     /* on a replica without samples: the other replicas compute forward and backward now */
+    EVENT_BACKWARD_END,   /* the schedule is done: wait for all messages in flight */
+    EVENT_GRAD_COMBINE,   /* own gradients are complete, and still scaled: the run has added all parts (combine.h) */
+    EVENT_GRAD_UNSCALE,   /* look for non-finite gradients, agree to skip the step, set run.unscale */
+    EVENT_GRAD_NORM,      /* the run computes the gradients' norm after this event */
     EVENT_OPTIM_STEP,     /* the run has updated own elements */
-    EVENT_PARAM_PUBLISH,  /* own elements have changed: other ranks must see them */
+    EVENT_PARAM_PUBLISH,  /* own elements have changed: send them to the other ranks */
     N_EVENTS
 };
-struct event { enum event_kind kind; int param; void *buffer; bool final, forward; };   /* forward: of tape F's rows */
+struct event { enum event_kind kind; int param; void *buffer; bool final, forward; };   /* forward: from tape F */
 typedef enum status subscriber(struct run *, void *self, const struct event *);
 
 /** Call fn at every event of this kind, in the order of subscribing. @errors E_MEMORY */
