@@ -270,7 +270,7 @@ help:
 	@echo 'make marks TABLES="a.csv b.csv" REQUIRED="00/arithmetic 01/gelu" [OUT=marks.csv]   such tables to a class list'
 	@echo 'make check-exercises [LESSON=03]  the exercises: references get full marks, planted mistakes are rejected'
 	@echo
-	@echo 'make nano           the whole idea in 850 lines, next to the large project (nano/README.md)'
+	@echo 'make nano           the whole idea in 840 lines, next to the large project (nano/README.md)'
 	@echo 'make build          build/trivium          make examples  build/example_*'
 	@echo 'make clean'
 	@echo
@@ -288,7 +288,7 @@ demo: deps
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build
 	@BUILD=$(B) tools/demo
 
-# The whole idea in 850 lines, apart from the rest (nano/README.md).
+# The whole idea in 840 lines, apart from the rest (nano/README.md).
 nano: build
 	@BUILD=$(B) tests/nano.sh
 
