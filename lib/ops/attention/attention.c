@@ -23,8 +23,8 @@ struct attention_sizes attention_sizes(const struct call *call) {
     return s;
 }
 
-/* Queries (B,T,H,D), keys and values (B,T,2,J,D), of the same places or of another sequence; every head's keys are
- * here. */
+/* Queries (B,T,H,D); keys and values (B,T,2,J,D), of the same positions or, with `cross`, of another sequence. The rank
+ * has the key head of each of its query heads. */
 static bool same_places(const struct call *call, const struct axis *q, const struct axis *kv) {
     if (!call->step->attention.cross) return axis_same(q, kv);
     return !axis_is_sharded(kv) && call->step->attention.mask == MASK_FULL;
@@ -60,7 +60,7 @@ struct type attention_out(const struct call *call) {
     return (struct type){q->dtype, {4, {a[0], a[1], h[0], h[1]}}};
 }
 
-/* Axes B, H, and after them `more`. */
+/* Axes of lse: (B,H,T). */
 static struct shape shape_by_head(const struct call *call) {
     struct shape y = attention_out(call).shape;
     return (struct shape){3, {y.axis[0], y.axis[2], y.axis[1]}};
@@ -112,8 +112,8 @@ static int64_t blocked_reals(const struct call *call, enum row_kind kind) {
     return attention_pair_reals(DEVICE_CPU, op_dtype(call), &pair, kind == ROW_BACKWARD_INPUT);
 }
 
-/* Forward: a row of the mask, a row of p. Backward: a row of dp, a row of the mask; dk and dv of the sequence, a row of
- * dq. */
+/* Forward: a row of the mask and a row of p. Backward: a row of dp, of the mask and of dq; dk and dv of the whole
+ * sequence. */
 int64_t attention_materialised_reals(const struct call *call, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(call);
     return kind == ROW_BACKWARD_INPUT ? 2 * s.Tk + (2 * s.Tk + 1) * s.D : 2 * s.Tk;
@@ -126,7 +126,7 @@ int64_t attention_delta_bytes(const struct call *call, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(call);
     return kind == ROW_BACKWARD_INPUT ? s.B * s.T * s.H * (int64_t)dtype_size(dtype_accumulator(op_dtype(call))) : 0;
 }
-/* Room for either core, as which of them runs is only known with a device. */
+/* Room for either core, because only a device decides which of the two runs. */
 static int64_t blocked_cuda_work(const struct call *call, enum row_kind kind) {
     int64_t own = attention_delta_bytes(call, kind), cudnn = 0;
     WITH_CUDA(const struct attention_pair pair = attention_pair_of(call);
@@ -156,8 +156,8 @@ static struct cost blocked_cost(const struct call *call, enum row_kind kind) {
     return cost;
 }
 
-/* In addition to what is kept, scores are written and read between the products; backward, dp and ds are, and in part
- * twice. */
+/* Traffic on top of the saved tensors: forward writes and reads the scores between its products; backward writes and
+ * reads dp and ds, in part twice. */
 static struct cost materialised_cost(const struct call *call, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(call);
     bool backward = kind == ROW_BACKWARD_INPUT;
@@ -168,7 +168,7 @@ static struct cost materialised_cost(const struct call *call, enum row_kind kind
     return cost;
 }
 
-/* ---- blocked attention on the CPU: one pair, the whole sequence with itself ---- */
+/* ---- blocked attention: the whole sequence is one pair ---- */
 
 DECLARE_ATTENTION_PAIR_KERNELS(cpu);
 DECLARE_ATTENTION_PAIR_KERNELS(cuda);
@@ -183,7 +183,7 @@ const struct attention_pair_kernels *attention_pair_kernels(enum device_kind dev
     return k->forward ? k : NULL;
 }
 
-/* On a GPU delta, for our own kernels, or cuDNN's workspace. */
+/* On a GPU: delta of our own kernels or cuDNN's workspace, whichever is larger. */
 extern attention_pair_counter attention_pair_reals_cpu_fp64, attention_pair_reals_cpu_fp32,
     attention_pair_reals_cpu_bf16, attention_pair_reals_cpu_fp16;
 int64_t attention_pair_reals(enum device_kind device, enum dtype d, const struct attention_pair *p, bool backward) {
@@ -196,7 +196,7 @@ int64_t attention_pair_reals(enum device_kind device, enum dtype d, const struct
     return max64(own, cudnn);
 }
 
-/* Query, key or value (part 0, 1, 2) in one tensor (B,T,3,H,D), or in two. */
+/* Query, key or value (part 0, 1, 2): in one tensor (B,T,3,H,D), or in two tensors, q and kv. */
 static struct attention_vectors part_of(const struct call *call, const struct tensor *in, int part) {
     struct attention_sizes s = attention_sizes(call);
     bool is_key = part > 0, apart = call->step->n_in > 1;
@@ -206,7 +206,7 @@ static struct attention_vectors part_of(const struct call *call, const struct te
     return (struct attention_vectors){at, (is_key ? s.Tk : s.T) * row, row, is_key ? s.H / s.J : 1};
 }
 
-/* The scratch begins with what the bias needs, if there is one. */
+/* The scratch begins with the arrays of the bias, if the step has a bias. */
 static struct attention_table table_of(const struct call *call) {
     if (!attention_has_bias(call)) return (struct attention_table){.rows = NULL};
     struct attention_sizes s = attention_sizes(call);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A bound that is a whole number is one here, too, whatever the logarithm rounds to. */
+/* A bound that is a whole number stays one, however the logarithm rounds (1e-9). */
 static int far_bucket(int64_t n, int near) {
     double growth = log((double)n / near) / log((double)ATTENTION_FAR / near);
     return near + (int)fmin(near - 1, floor(near * growth + 1e-9));

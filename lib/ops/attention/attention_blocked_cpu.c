@@ -1,15 +1,15 @@
 /* Causal attention by tiles of queries and keys; no T x T array. See attention.h. One head of one sample at a time;
  * threads divide the heads. Inside a head the order is fixed, so the result does not depend on the number of threads.
  *
- * Forward, for a tile of queries, goes over the tiles of keys with a running maximum and sum. When a later tile raises
- * the maximum from M to M', what has been summed so far is multiplied by e^(M - M'). No exponent is ever positive.
- * Backward goes the other way round: for a tile of keys, whose dk and dv stay in scratch, over the tiles of queries.
+ * Forward takes a tile of queries and loops over the tiles of keys with a running maximum and sum. When a later tile
+ * raises the maximum from M to M', the sums so far are multiplied by e^(M - M'). No exponent is ever positive. Backward
+ * takes a tile of keys, whose dk and dv stay in scratch, and loops over the tiles of queries.
  *
- * Where a tile of queries meets the keys of the same positions, what lies above the diagonal is left out, as far as
- * blocks of rows allow. While products are made, the memory of the head that comes next is asked for.
+ * Where a tile of queries meets the keys of the same positions, the products leave out what lies above the diagonal, in
+ * whole blocks of rows. The memory of the next head is prefetched during the products.
  *
- * What all tiles of the other side read is brought into scratch once a head, dense and in real: keys (transposed) and
- * values in forward, queries and dy in backward. It fits the second-level cache up to some thousand tokens. bf16 has
+ * The operands of the inner loop are copied to scratch once a head, dense and in real: keys (transposed) and values in
+ * forward, queries and dy in backward. They fit into the second-level cache up to some thousand tokens. bf16 has
  * kernels of its own where the CPU multiplies pairs of bf16: attention_dots_cpu.c. */
 #include "lib/ops/attention/attention_tile_cpu.h"
 
@@ -56,11 +56,11 @@ static void transpose_tile(real *restrict to, const real *restrict from, int64_t
         for (int64_t d = i < rows ? columns : 0; d < D; d++) to[d * n + i] = from[i * D + d];
 }
 
-/* A tile of queries with the tile of keys of the same positions: no query sees a later key. */
+/* On the diagonal, the queries and the keys of a tile have the same positions, and no query sees a later key. */
 static enum tile_part part_if(bool diagonal, enum tile_part part) { return diagonal ? part : TILE_WHOLE; }
 static bool is_diagonal(const struct pair_head *x, int64_t t0, int64_t j0) { return x->pair->causal && t0 == j0; }
 
-/* s (nq,nk) = q k^T for queries t0 .. and keys j0 .., -infinity where a key is later than its query. */
+/* s (nq,nk) = q k^T for queries from t0 on and keys from j0 on; -infinity where a key is later than its query. */
 static void scores(const struct pair_head *x, struct tile_ahead *ahead, real *s, const real *q,
                    const real *k_transposed, int64_t t0, int64_t nq, int64_t j0, int64_t nk) {
     int64_t D = x->pair->D;
@@ -70,7 +70,7 @@ static void scores(const struct pair_head *x, struct tile_ahead *ahead, real *s,
     hide_later_keys(x, s, t0, nq, j0, nk);
 }
 
-/* ---- prefetch while products are made: rows of a head are far apart, so no hardware prefetches them ---- */
+/* ---- prefetch during products: rows of a head are far apart, so that the hardware does not prefetch them ---- */
 
 static void prefetch_rows(struct tile_ahead *x, const struct pair_head *head, const struct attention_vectors *v) {
     int64_t size = head->pair->sums && (v == &head->pair->dq || v == &head->pair->dk || v == &head->pair->dv)
@@ -85,8 +85,8 @@ static void prefetch_qkv(struct tile_ahead *x, const struct pair_head *head) {
     prefetch_rows(x, head, &head->pair->v);
 }
 
-/* All rows of each, spread over the products of a head, `products` for each tile with each: from the first on, at
- * least a row a block. */
+/* Spread the prefetch of all rows over the products of a head, of which each tile of queries has `products` with each
+ * tile of keys. Every block of rows prefetches at least one row, from the first block on. */
 static void spread(struct tile_ahead *x, const struct attention_pair *p, int products) {
     int64_t of_queries = ceil_div(p->Tq, TILE), of_keys = ceil_div(p->Tk, TILE);
     int64_t tiles = p->causal ? of_queries * (of_queries + 1) / 2 : of_queries * of_keys;
@@ -96,7 +96,7 @@ static void spread(struct tile_ahead *x, const struct attention_pair *p, int pro
     x->each = (int)((x->rows * x->n + times - 1) / times);
 }
 
-/* The head after this one: for all but a thread's last, its next. */
+/* The head after this one, which is the thread's next head unless this is the thread's last. */
 static bool next_head(const struct pair_head *head, struct pair_head *next) {
     int64_t i = head->b * head->pair->H + head->h + 1;
     if (i == head->pair->B * head->pair->H) return false;
@@ -114,7 +114,7 @@ static struct tile_ahead ahead_in_forward(const struct pair_head *head) {
     return x;
 }
 
-/* What this head will write, too. */
+/* Backward also prefetches the gradients that this head will write. */
 static struct tile_ahead ahead_in_backward(const struct pair_head *head) {
     struct tile_ahead x = {0};
     struct pair_head next;
@@ -132,7 +132,7 @@ static struct tile_ahead ahead_in_backward(const struct pair_head *head) {
 
 /* ---- forward ---- */
 
-/* k_transposed (Tk,D): each tile of keys transposed by itself */
+/* k_transposed (Tk,D): each tile of keys is transposed separately */
 struct forward { real *k_transposed, *v, *q, *y, *s, *max, *sum; struct tile_ahead *ahead; };
 
 static struct forward forward_scratch(struct scratch *x, int64_t Tq, int64_t Tk, int64_t D, struct tile_ahead *ahead) {
@@ -148,7 +148,8 @@ static struct forward forward_scratch(struct scratch *x, int64_t Tq, int64_t Tk,
     return w;
 }
 
-/* All keys and values of the head. The tile of queries is free until the first is loaded. */
+/* Load all keys and values of the head. Keys pass through w->q, which is free until the first tile of queries is
+ * loaded. */
 static void load_keys(const struct pair_head *x, const struct forward *w) {
     int64_t Tk = x->pair->Tk, D = x->pair->D, row = x->pair->k.row;
     for (int64_t j0 = 0; j0 < Tk; j0 += TILE) {
@@ -202,7 +203,7 @@ struct backward {
     struct tile_ahead *ahead;
 };
 
-/* dk and dv are of a tile of keys; of all keys where several heads add to them. */
+/* dk and dv have room for one tile of keys, or for all keys where several heads add to them. */
 static struct backward backward_scratch(struct scratch *x, int64_t Tq, int64_t Tk, int64_t D, int64_t shared_by,
                                         struct tile_ahead *ahead) {
     int64_t queries = Tq * D, keys = min64(TILE, Tk) * D, square = min64(TILE, Tq) * min64(TILE, Tk);
@@ -230,10 +231,10 @@ int64_t CPU(attention_pair_reals)(const struct attention_pair *p, bool backward)
     return x.n;
 }
 
-/* Where in dk and dv the tile of keys at j0 is. */
+/* Offset of the tile of keys at j0 in dk and dv. */
 static int64_t sums_at(const struct pair_head *x, int64_t j0) { return x->pair->shared_by > 1 ? j0 * x->pair->D : 0; }
 
-/* What all queries of the head need: q / sqrt(D), dy, lse and delta. */
+/* Load, for all queries of the head: q / sqrt(D), dy, lse and delta. */
 static void load_queries(const struct pair_head *x, const struct backward *w) {
     const struct attention_pair *p = x->pair;
     load_tile(w->q, x->q, p->q.row, p->Tq, p->D, (real)p->scale);
@@ -241,7 +242,7 @@ static void load_queries(const struct pair_head *x, const struct backward *w) {
     load_statistics(x, w->lse, w->delta);
 }
 
-/* The tile of queries at t0 with the tile of keys at j0: adds to dk, dv and dq. */
+/* Add the share of the tile of queries at t0 and the tile of keys at j0 to dk, dv and dq. */
 static void backward_tile(const struct pair_head *x, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
                           int64_t nk) {
     int64_t D = x->pair->D, sums = sums_at(x, j0);

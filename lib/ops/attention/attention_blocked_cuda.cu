@@ -15,8 +15,8 @@ attention_pair_kernel CUDA(attention_pair_forward), CUDA(attention_pair_backward
 
 enum { THREADS = 256 };
 
-/* `lanes` neighbors, a power of two, share a row of D numbers of y and of dy; delta is (B,H,Tq). Every thread comes to
- * the shuffles, those after the last row too. */
+/* `lanes` neighboring threads, a power of two, share a row of D numbers of y and of dy; delta is (B,H,Tq). All threads
+ * take part in the shuffles, also the threads after the last row. */
 __global__ static void __launch_bounds__(THREADS)
 attention_delta_lanes_per_row(real *delta, struct attention_pair p, int lanes, int packed) {
     int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row = thread / lanes, n = p.B * p.Tq * p.H;
@@ -36,7 +36,7 @@ attention_delta_lanes_per_row(real *delta, struct attention_pair p, int lanes, i
     if (row < n && part == 0) delta[(b * p.H + h) * p.Tq + t] = sum;
 }
 
-/* As many lanes as a row has packs (or elements), rounded up to a power of two. */
+/* The packs (or elements) of a row, rounded up to a power of two. */
 static int lanes_of(const struct attention *a) {
     int64_t pieces = a->packed ? a->p.D / PACK : a->p.D;
     int lanes = 1;
@@ -52,7 +52,7 @@ static enum status make_delta(const struct attention *a, real *delta) {
     return gpu_launched("attention_delta_lanes_per_row");
 }
 
-/* ---- a pair; scratch: delta of our own kernels, or cuDNN's workspace ---- */
+/* ---- a pair; the scratch has delta of our own kernels, or cuDNN's workspace ---- */
 
 enum status CUDA(attention_pair_forward)(const struct attention_pair *p) {
     struct attention_verdict verdict;

@@ -20,14 +20,14 @@ static enum status attention_cached_shape(const struct call *call, struct type o
     return OK;
 }
 
-/* A row of scores a thread, as long as the sequence may get. */
+/* Each thread has a row of scores, as long as the sequence may become. */
 static int64_t attention_cached_work(const struct call *call, enum row_kind kind) {
     (void)kind;
     return attention_threads(call) * call->in[0].type->shape.axis[1].global *
            (int64_t)dtype_size(dtype_accumulator(op_dtype(call)));
 }
 
-/* Two multiply-adds for each channel of every key that is seen; every key and value that is there is read once. */
+/* Two multiply-adds for each channel of every key that is seen; each cached key and value is read once. */
 static struct cost attention_cached_cost(const struct call *call, enum row_kind kind) {
     (void)kind;
     struct attention_sizes s = attention_sizes(call);

@@ -1,11 +1,11 @@
-/* Attention over a cache of keys and values. See attention_cached.h. Threads divide the heads; a query is one row of
- * scores, so nothing is done by tiles: the work is reading the cache once. */
+/* Attention over a cache of keys and values. See attention_cached.h. Threads divide the heads; a query has only one row
+ * of scores, so that it needs no tiles: it reads the cache once. */
 #include "lib/ops/attention/attention_cached.h"
 #include "lib/ops/attention/attention_cpu.h"
 
 kernel CPU(attention_cached_forward);
 
-/* The new tokens, and the cache (2,B,J,length,D) up to the first of them. */
+/* The pair of the new tokens; the cache (2,B,J,length,D), and the position of the first new token in it. */
 struct cached { struct attention_pair pair; elem *cache; int64_t length, first; };
 
 /* One head: its keys (length,D) and values (length,D) in the cache. */
@@ -54,7 +54,7 @@ static void forward_head(const struct pair_head *x, struct scratch scratch) {
     const struct attention_pair *p = x->pair;
     struct cached_head c = cached_head_of(x);
     real *scores = take(&scratch, c.length);
-    scores[c.length - 1] = 0;                                        /* so that what is planned is what is touched */
+    scores[c.length - 1] = 0;                                        /* written so that planned bytes are touched */
     if (is_first_of_keys(x))
         for (int64_t t = 0; t < p->Tq; t++) remember(&c, t);
     for (int64_t t = 0; t < p->Tq; t++) {

@@ -1,19 +1,19 @@
-/* Whose kernels blocked attention has on a GPU, in both directions: what the plans say that cuDNN has made, not what it
- * might do. For the first lines of a run, before its first step. */
+/* Which kernels run blocked attention on a GPU, forward and backward, by the plans that cuDNN has made. A run prints
+ * this before its first step. */
 #pragma once
 
 #include "lib/ops/attention/attention_pair.h"
 
 /* Counts of one direction: */
 struct attention_core_count {
-    int cudnn, own;            /* pairs that cuDNN runs, and our own kernels */
-    uint64_t engines;          /* of cuDNN: bit i is engine i */
-    const char *why;           /* why the first of `own` is not cuDNN's; NULL: our own kernels were asked for */
+    int cudnn, own;            /* pairs that cuDNN runs; pairs that our own kernels run */
+    uint64_t engines;          /* bit i: cuDNN's engine i runs a pair */
+    const char *why;           /* why our kernels run the first pair of `own`; NULL: they were asked for */
 };
-struct attention_cores { struct attention_core_count row[2]; };   /* forward, backward; zero at first */
+struct attention_cores { struct attention_core_count row[2]; };   /* [0] forward, [1] backward; zero at first */
 
-/** Count a pair, for which the device's kernels make their plan now. The pair has a device, and no memory.
- *  @errors E_CONFIG: cuDNN was asked for by name and has no plan  @collective{none} */
+/** Count a pair; the device's kernels make their plan for it now. The pair has a device, and no memory. @errors
+ *  E_CONFIG: cuDNN was asked for by name and has no plan @collective{none} */
 enum status attention_cores_add(struct attention_cores *, const struct attention_pair *, bool backward);
 
 /** In words: "cuDNN 9.19.0 (forward engine 6, backward engine 6)"; "own kernels (this build has no cuDNN)". Borrowed,

@@ -9,7 +9,7 @@
 #include "lib/ops/exp.h"
 #include <omp.h>
 
-/* A thread's scratch, handed out from its beginning. at NULL: it is only counted, for the plan. */
+/* A thread's scratch, which take() divides from its beginning on. at NULL: take() only counts, for the plan. */
 struct scratch { real *at; int64_t n; };
 static inline void *take(struct scratch *x, int64_t n) {
     void *at = x->at ? x->at + x->n : NULL;
@@ -17,7 +17,7 @@ static inline void *take(struct scratch *x, int64_t n) {
     return at;
 }
 
-/* One head of one sample of a pair: where its vectors of position 0 lie. */
+/* One head of one sample of a pair: addresses of its vectors at position 0. */
 struct pair_head {
     const struct attention_pair *pair;
     int64_t b, h;
@@ -46,7 +46,7 @@ static inline struct pair_head pair_head_of(const struct attention_pair *p, int6
     return x;
 }
 
-/* Before the heads: the bias by distance, and nothing found yet of its gradient. */
+/* Before the heads run: spread the bias over the distances, and clear its gradient by distance. */
 static inline void spread_bias(const struct attention_pair *p) {
     int64_t n = p->Tq + p->Tk - 1;
     const elem *rows = p->table.rows;
@@ -57,7 +57,7 @@ static inline void spread_bias(const struct attention_pair *p) {
     for (int64_t i = 0; rows && found && i < p->B * p->H * n; i++) found[i] = 0;
 }
 
-/* After the heads: sample by sample, distance by distance, into the buckets. */
+/* After the heads have run: add the gradient by distance to the buckets, sample by sample, distance by distance. */
 static inline void gather_bias(const struct attention_pair *p) {
     int64_t n = p->Tq + p->Tk - 1;
     const real *found = p->table.found;
@@ -70,7 +70,7 @@ static inline void gather_bias(const struct attention_pair *p) {
     }
 }
 
-/* s (nq,nk), queries t0 .. and keys j0 .. */
+/* s (nq,nk) += bias, for queries from t0 on and keys from j0 on */
 static inline void add_bias(const struct pair_head *x, real *s, int64_t t0, int64_t nq, int64_t j0, int64_t nk) {
     for (int64_t i = 0; x->bias && i < nq; i++)
         for (int64_t j = 0; j < nk; j++) s[i * nk + j] += x->bias[j0 + j - t0 - i];
@@ -79,7 +79,8 @@ static inline void add_bias_gradient(const struct pair_head *x, const real *ds, 
     for (int64_t j = 0; x->dbias && j < nk; j++) x->dbias[j0 + j - t] += ds[j];
 }
 
-/* All heads, divided over the threads, each with `reals` of scratch; those that share keys one after the other. */
+/* Run all heads, divided over the threads, each with `reals` of scratch. Heads that share keys run one after the
+ * other. */
 static inline void each_head(const struct attention_pair *p, int64_t reals,
                              void (*run)(const struct pair_head *, struct scratch)) {
     int64_t shared = p->shared_by;
@@ -93,7 +94,7 @@ static inline void each_head(const struct attention_pair *p, int64_t reals,
             }
 }
 
-/* Is this head the first, or the last, of those that share keys? */
+/* Is this head the first (the last) of the heads that share its keys? */
 static inline bool is_first_of_keys(const struct pair_head *x) { return x->h % x->pair->shared_by == 0; }
 static inline bool is_last_of_keys(const struct pair_head *x) { return (x->h + 1) % x->pair->shared_by == 0; }
 
@@ -106,7 +107,7 @@ static inline void store_tile(elem *to, int64_t stride, const real *from, int64_
         for (int64_t d = 0; d < D; d++) put(to + i * stride + d, factor * from[i * D + d], add);
 }
 
-/* Gradients of the vectors from position t on: to elements, or on top of real sums. */
+/* Store gradients of the vectors from position t on in elements, or add them to sums in real. */
 static inline void store_gradients(const struct pair_head *x, const struct attention_vectors *v, int64_t t, int64_t n,
                                    const real *from, real factor) {
     int64_t D = x->pair->D, at = offset_of(x, v) + t * v->row;
@@ -119,7 +120,7 @@ static inline void store_gradients(const struct pair_head *x, const struct atten
         for (int64_t d = 0; d < D; d++) ((real *)v->at)[at + i * v->row + d] += factor * from[i * D + d];
 }
 
-/* m[0 .. n-1] for query t and keys j ..: keys may be two runs of places. */
+/* m[0 .. n-1] for query t and the keys from j on. The pair's keys may be two ranges of positions. */
 static inline void pair_factors(const struct pair_head *x, real *m, int64_t t, int64_t j, int64_t n) {
     const struct attention_pair *p = x->pair;
     int64_t turn = p->keys.jump ? max64(0, min64(p->keys.turn - j, n)) : n;

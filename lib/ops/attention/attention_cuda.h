@@ -12,7 +12,7 @@ struct attention {
     struct attention_pair p;
     const real *delta;                      /* (B,H,Tq): dy[t] . y[t], for backward */
     int packed;       /* D is a multiple of PACK: every position of every head starts at a multiple of 16 bytes */
-    int blocks_of_4;  /* four neighboring keys from a multiple of 4 on lie in one Philox block, at its beginning */
+    int blocks_of_4;  /* keys 4i .. 4i + 3 draw from one Philox block, from its first word on */
 };
 
 static inline int by_4(const struct axis *a) { return a->first % 4 == 0 && (!a->jump || (a->turn | a->jump) % 4 == 0); }
@@ -23,8 +23,8 @@ static inline struct attention attention_of_pair(const struct attention_pair *p,
 }
 static inline void *pair_stream(const struct attention_pair *p) { return p->device->stream; }
 
-/* One head of one sample: where its vectors of position 0 are; those of gradients, which are elements or reals, as
- * indices. */
+/* One head of one sample: addresses of its vectors at position 0; indices for gradients, which are elements or
+ * reals. */
 struct head { int64_t b, h; const elem *q, *k, *v, *dy; elem *y; real *lse; const real *delta; int64_t dq, dk, dv; };
 
 __device__ static inline int64_t offset_of(const struct attention_vectors &v, int64_t b, int64_t h, int64_t D) {
@@ -46,25 +46,27 @@ __device__ static inline struct head head_of(const struct attention *a, int64_t 
 __device__ static inline bool sees(const struct attention *a, int64_t t, int64_t j) {
     return j < a->p.Tk && (!a->p.causal || j <= t);
 }
-/* One after the last key of a tile at j0 that query t sees; at most n. */
+/* One after the last key that query t sees in the tile at j0; at most n. */
 __device__ static inline int seen_of_tile(const struct attention *a, int64_t t, int64_t j0, int n) {
     int64_t end = a->p.causal && t + 1 < a->p.Tk ? t + 1 : a->p.Tk;
     return end - j0 < n ? (int)(end - j0) : n;
 }
-/* Tiles of keys that queries before t_end meet end here; tiles of queries that a tile of keys meets begin here. */
+/* The end of the tiles of keys that queries before t_end see; the beginning of the tiles of queries that see a tile of
+ * keys. */
 __device__ static inline int64_t end_of_keys(const struct attention *a, int64_t t_end) {
     return a->p.causal && t_end < a->p.Tk ? t_end : a->p.Tk;
 }
 __device__ static inline int64_t first_query(const struct attention *a, int64_t j0) { return a->p.causal ? j0 : 0; }
 
-/* gradient[i] = or += value; reals are sums. */
+/* gradient[i] = value or += value; a gradient in real is a sum. */
 __device__ static inline void put_gradient(const struct attention *a, void *gradient, int64_t i, real value, int add) {
     if (a->p.sums) ((real *)gradient)[i] += value;
     else put((elem *)gradient + i, value, add);
 }
 
 /* A block has one tile of one head; the tiles of a head follow each other, so that blocks that run at the same time
- * read the same keys and values. T: of queries; of keys, and then a block goes through all heads that share them. */
+ * read the same keys and values. T counts queries, or keys, in which case a block loops over all heads that share the
+ * keys. */
 static inline int64_t tiles_of(int64_t T, int tile) { return (T + tile - 1) / tile; }
 static inline unsigned query_blocks(const struct attention *a, int tile) {
     return (unsigned)(a->p.B * a->p.H * tiles_of(a->p.Tq, tile));
@@ -73,9 +75,9 @@ static inline unsigned key_blocks(const struct attention *a, int tile) {
     return (unsigned)(a->p.B * a->p.H / a->p.shared_by * tiles_of(a->p.Tk, tile));
 }
 __device__ static inline int64_t block_head(int64_t T, int tile) { return blockIdx.x / ((T + tile - 1) / tile); }
-/* First position of the block's tile, from the start of the sequence ... */
+/* The first position of the block's tile, with tiles counted from the start of the sequence. */
 __device__ static inline int64_t block_tile(int64_t T, int tile) { return blockIdx.x % ((T + tile - 1) / tile) * tile; }
-/* ... or from its end: late queries have the most keys, and what takes longest should start first. */
+/* The same, counted from the end: late queries have the most keys, and the longest work should start first. */
 __device__ static inline int64_t block_tile_from_end(int64_t T, int tile) {
     int64_t n = (T + tile - 1) / tile;
     return (n - 1 - blockIdx.x % n) * tile;
@@ -85,7 +87,7 @@ __device__ static inline int64_t place_of(const struct axis &a, int64_t i) {
     return a.first + i + (i >= a.turn ? a.jump : 0);
 }
 
-/* Read or set register i of four: an array with an index would lie in memory. */
+/* Read or set register i of four. An array with a variable index would be in memory, not in registers. */
 __device__ static inline uint32_t word_of(const struct philox_counter &c, int i) {
     return i == 0 ? c.v[0] : i == 1 ? c.v[1] : i == 2 ? c.v[2] : c.v[3];
 }
@@ -94,7 +96,7 @@ __device__ static inline void set_of_four(real m[4], int i, real value) {
     for (int k = 0; k < 4; k++) m[k] = k == i ? value : m[k];
 }
 
-/* m[t, j .. j+3], j a multiple of 4: one Philox block, or words of several. Ones when dropout is off. */
+/* m[t, j .. j+3], j a multiple of 4, from one Philox block, or from words of several. All are 1 when dropout is off. */
 __device__ static inline void draw_four(real m[4], const struct attention *a, const struct head *head, int64_t t,
                                         int64_t j) {
     const struct dropout &d = a->p.dropout;
@@ -114,10 +116,10 @@ __device__ static inline void draw_four(real m[4], const struct attention *a, co
     }
 }
 
-/* The blocked kernels of a pair, for the element types that they are for (attention_flash_*_cuda.cu). */
+/* The blocked kernels of a pair; attention_flash_*_cuda.cu define them, each file for its element types. */
 extern "C" {
 /** y and lse of the pair. @errors E_DEVICE */
 enum status CUDA(attention_flash_forward)(const struct attention *);
-/** Its gradients, from lse and delta. @errors E_DEVICE */
+/** The pair's gradients, from lse and delta. @errors E_DEVICE */
 enum status CUDA(attention_flash_backward)(const struct attention *);
 }

@@ -40,14 +40,14 @@ enum status attention_cudnn_backward(const struct attention_pair *p) {
 
 /* ---- which pairs ---- */
 
-/* T in whole tiles and heads of whole 16 bytes: what every version of cuDNN's kernels does. Backward of more than 128
- * channels is Hopper's alone. */
+/* What every version of cuDNN's kernels can do: T in whole tiles and heads of whole 16 bytes. Backward of more than 128
+ * channels needs Hopper. */
 static int64_t most_D(bool backward) { return backward && !TRIVIUM_HOPPER ? 128 : 256; }
 static bool sizes_fit(int64_t T, int64_t D, double dropout, bool backward) {
     return dropout == 0 && D % 8 == 0 && D <= most_D(backward) && T % 64 == 0;
 }
 static bool dtype_fits(enum dtype dtype) { return dtype == BF16 || dtype == FP16; }
-/* The rule's probability: evaluation drops nothing, but runs the planned kernels. */
+/* The probability of the rule, also in evaluation, which drops nothing but runs the planned kernels. */
 static double probability(const struct attention_pair *p) { return (double)p->dropout.threshold * 0x1p-32; }
 static bool pair_fits(const struct attention_pair *p, bool backward) {
     return sizes_fit(p->Tq, p->D, probability(p), backward) && p->Tk % 64 == 0 &&
@@ -68,7 +68,7 @@ bool attention_cudnn_planned(const struct attention_pair *p, bool backward) {
     return p->core != ATTENTION_CORE_OWN && dtype_fits(p->dtype) && pair_fits(p, backward);
 }
 
-/* Why cuDNN is not even asked; NULL: it is, or our own kernels were asked for. */
+/* Why cuDNN is not asked; NULL: it is asked, or our own kernels were asked for. */
 static const char *why_unplanned(const struct attention_pair *p, bool backward) {
     if (p->core == ATTENTION_CORE_OWN) return NULL;
     if (backward && (p->sums || p->add_queries || p->add_keys)) return "cuDNN does not add to gradients";
@@ -125,7 +125,7 @@ static enum status handle_of(const struct device *device, cudnnHandle_t *out) {
     return OK;
 }
 
-/* Why cuDNN's first choice is not the plan. */
+/* Why the plan is not cuDNN's first choice. */
 static const char *why_not(const struct attention_choice *choice, int64_t planned) {
     static char text[128];
     if (choice->n_configs == 0) return "cuDNN's heuristics name no kernel";
@@ -159,7 +159,7 @@ static enum status make_plan(struct cached *c, const struct attention_pair *p) {
     return c->plan ? OK : FAIL(E_DEVICE, "%s", why_not(&choice, planned));
 }
 
-/* What failed and for what, once for each shape; the own kernels go on. */
+/* Report once for each shape what failed; our own kernels run instead. */
 static void tell_failure(const struct cached *c) {
     log_warn("cuDNN makes no plan for attention %s of (B %lld, T %lld and %lld, H %lld, D %lld) %s; our own kernels do "
              "it: %s", direction(c->backward), (long long)c->s.B, (long long)c->s.Tq, (long long)c->s.Tk,

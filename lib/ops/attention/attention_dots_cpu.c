@@ -1,7 +1,7 @@
-/* Blocked causal attention in bf16 on CPUs that multiply pairs of bf16. The algorithm, and which tiles meet when, are
- * those of attention_blocked_cpu.c, which serves everywhere else; here all six products are tile_dot.h's. So p and ds,
- * which are fp32 when they are made, are rounded to bf16 before they are multiplied, as FlashAttention does on a GPU;
- * sums stay fp32.
+/* Blocked causal attention in bf16 on CPUs that multiply pairs of bf16. The algorithm and the order of tiles are those
+ * of attention_blocked_cpu.c, which other CPUs run; in this file all six products are tile_dot.h's. So p and ds, which
+ * are fp32 when they are made, are rounded to bf16 before they are multiplied, as FlashAttention does on a GPU; sums
+ * stay fp32.
  *
  * A product needs its factors paired along the axis that it sums over, and every matrix is summed over both its axes:
  *
@@ -9,8 +9,9 @@
  *   backward   q k^T  over d        dy v^T over d
  *              p^T dy over queries  ds^T q over queries  ds k over keys
  *
- * hence two packings of most: "rows" (positions, pairs of d) for a left factor, "columns" (pairs of d, positions)
- * transposed, and "pairs" (pairs of positions, d) for a right one. They are made once a head or once a tile. */
+ * So most matrices have two packings: "rows" (positions, pairs of d) for a left factor, "columns" (pairs of d,
+ * positions) transposed, and "pairs" (pairs of positions, d) for a right one. They are made once a head or once a
+ * tile. */
 #include "lib/ops/attention/attention_tile_cpu.h"
 
 #if defined ELEM_bf16 && ATTENTION_DOTS
@@ -22,8 +23,8 @@ attention_pair_counter CPU(attention_pair_reals);
 
 static int64_t half(int64_t n) { return (n + 1) / 2; }
 
-/* Scratch is handed out in whole cache lines: n words of 4 bytes, rounded up. What lies last is cleared with the words
- * that fill its last line, so that all of the scratch is written (lib/device/arena.h). */
+/* Scratch is handed out in whole cache lines: n words of 4 bytes, rounded up. The last array is cleared with its
+ * padding, so that all of the scratch is written (lib/device/arena.h). */
 static int64_t lines(int64_t n) { return round_up(n, 16); }
 
 /* ---- packing: n positions of D numbers, `stride` apart ---- */
@@ -61,7 +62,7 @@ static void pack_pairs(bf16_pair *to, const elem *from, int64_t stride, int64_t 
     for (int64_t d = 0; d < D && n % 2; d++) to[n / 2 * D + d] = from[(n - 1) * stride + d];
 }
 
-/* s (nq,nk) = scale q k^T for queries t0 .. and keys j0 .., -infinity where a key is later than its query. */
+/* s (nq,nk) = scale q k^T for queries from t0 on and keys from j0 on; -infinity where a key is later than its query. */
 static void scores(const struct pair_head *x, real *s, const bf16_pair *q, const bf16_pair *k_columns, int64_t t0,
                    int64_t nq, int64_t j0, int64_t nk) {
     real scale = (real)x->pair->scale;
@@ -74,7 +75,7 @@ static void scores(const struct pair_head *x, real *s, const bf16_pair *q, const
 
 /* ---- forward ---- */
 
-/* For the sequence: columns of keys, a tile after the other, and pairs of values. For a tile of queries: the rest. */
+/* For the sequence: columns of keys, tile after tile, and pairs of values. For a tile of queries: all other arrays. */
 struct forward { bf16_pair *k_columns, *v_pairs, *q, *p; real *y, *s, *max, *sum; };
 
 static struct forward forward_scratch(struct scratch *x, int64_t Tq, int64_t Tk, int64_t D) {
@@ -174,7 +175,7 @@ int64_t CPU(attention_pair_reals)(const struct attention_pair *p, bool backward)
     return x.n;
 }
 
-/* Where in dk and dv the tile of keys at j0 is. */
+/* Offset of the tile of keys at j0 in dk and dv. */
 static int64_t sums_at(const struct pair_head *x, int64_t j0) { return x->pair->shared_by > 1 ? j0 * x->pair->D : 0; }
 
 static void load_queries(const struct pair_head *x, const struct backward *w) {
@@ -186,7 +187,7 @@ static void load_queries(const struct pair_head *x, const struct backward *w) {
     load_statistics(x, w->lse, w->delta);
 }
 
-/* From scores and dy v^T: p and ds, rounded, in the packings that the products want. */
+/* p and ds from scores and dy v^T, rounded, in the packings that the products read. */
 static void gradients_of_scores(const struct pair_head *x, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
                                 int64_t nk) {
     for (int64_t i = 0; i < nq; i++) {
@@ -197,7 +198,7 @@ static void gradients_of_scores(const struct pair_head *x, const struct backward
     pairs_of_columns(w->ds_columns, w->ds, nq, nk);
 }
 
-/* The tile of queries at t0 with the tile of keys at j0: adds to dk, dv and dq. */
+/* Add the share of the tile of queries at t0 and the tile of keys at j0 to dk, dv and dq. */
 static void backward_tile(const struct pair_head *x, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
                           int64_t nk) {
     int64_t D = x->pair->D, D2 = half(D), sums = sums_at(x, j0);

@@ -2,10 +2,10 @@
  * its barest form. See attention.h for the formulas, attention_tile_cuda.h for each thread's part of a tile.
  *
  * Forward: a block has 32 queries and goes over the tiles of keys up to its own, with a running maximum and sum. When a
- * later tile raises the maximum from M to M', what was summed so far is multiplied by e^(M - M').
- * Backward, p again from lse, without atomics: one kernel gives a block 32 keys and goes over the queries from there
- * on, of all heads that share them, adding up dk and dv; another gives a block 32 queries and goes over the keys,
- * adding up dq. Both make the scores. */
+ * later tile raises the maximum from M to M', what was summed so far is multiplied by e^(M - M'). Backward recomputes p
+ * from lse and needs no atomics. In one kernel a block has 32 keys, loops over the later queries of all heads that
+ * share these keys, and sums dk and dv. In another a block has 32 queries, loops over the keys, and sums dq. Both
+ * compute the scores. */
 #if defined ELEM_fp64 || defined ELEM_fp32
 #include "lib/ops/attention/attention_tile_cuda.h"
 

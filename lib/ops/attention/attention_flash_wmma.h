@@ -33,7 +33,7 @@ enum {
 template <int N> static constexpr int S_LD = N + 8;
 template <int N> static constexpr int P_LD = 2 * S_LD<N>;
 
-#define LOG2_E 1.4426950408889634f   /* e^x = 2^(x log2 e): the hardware has the second */
+#define LOG2_E 1.4426950408889634f   /* e^x = 2^(x log2 e): the hardware computes 2^x */
 #define LN_2 0.6931471805599453f
 
 namespace wmma = nvcuda::wmma;
@@ -48,14 +48,14 @@ struct __align__(16) four_floats { float x[4]; };
 __device__ static inline int lane(void) { return threadIdx.x % 32; }
 __device__ static inline int first_row(void) { return threadIdx.x / 32 * ROWS; }   /* of the warp's 16 */
 
-/* Bytes of shared memory: tiles of 64 vectors, and of N; n squares, each the scratch of all warps; two statistics of N
- * positions. */
+/* Bytes of shared memory: tiles of 64 vectors; tiles of N vectors; squares, each the scratch of all warps; and two
+ * statistics of N positions. */
 template <int DP, int N> static inline size_t wmma_shared(int n_row_tiles, int n_column_tiles, int n_squares) {
     return (size_t)(n_row_tiles * TILE + n_column_tiles * N) * (DP + 8) * sizeof(elem) +
            (size_t)(n_squares * TILE * S_LD<N> + 2 * N) * sizeof(float);
 }
 
-/* tile[i] = row t0 + i of `from`, N of them. 16 bytes at a time where the head size allows it. */
+/* tile[i] = row t0 + i of `from`, for N rows; 16 bytes at a time where the head size allows it. */
 template <int DP, int N = TILE>
 __device__ static inline void wmma_load(elem *tile, const elem *from, int64_t stride, int64_t t0, int64_t T,
                                         const struct attention *a) {
@@ -101,7 +101,7 @@ __device__ static inline void wmma_scores(float *scratch, const elem *a, const e
 template <int DP, int N = TILE>
 __device__ static inline void wmma_accumulate(accumulator c[DP / 16], const float *scratch, const elem *b) {
     const elem *p = (const elem *)scratch;
-#pragma unroll 1   /* more at once would not fit into registers */
+#pragma unroll 1   /* a larger unrolled loop would not fit into registers */
     for (int k = 0; k < N; k += 16) {
         left rows;
         wmma::load_matrix_sync(rows, p + k, P_LD<N>);
@@ -119,7 +119,7 @@ template <int DP> __device__ static inline void wmma_clear(accumulator c[DP / 16
     for (int n = 0; n < DP / 16; n++) wmma::fill_fragment(c[n], 0.0f);
 }
 
-/* Row r of c times the factor that lies in row r of the scratch. */
+/* Multiply row r of c by the factor in row r of the scratch. */
 template <int DP> __device__ static inline void wmma_rescale(accumulator c[DP / 16], const float *scratch) {
     accumulator factor;
     wmma::load_matrix_sync(factor, scratch + F_AT, S_LD<TILE>, wmma::mem_row_major);
@@ -129,7 +129,8 @@ template <int DP> __device__ static inline void wmma_rescale(accumulator c[DP / 
         for (int i = 0; i < factor.num_elements; i++) c[n].x[i] *= factor.x[i];
 }
 
-/* Eight elements of a row of the result, those that are there: = or += factor x `from`; or reals, +=. */
+/* Store up to eight elements (n) of a row of the result: = or += factor x `from`. A result in real is always added
+ * to. */
 __device__ static inline void store_eight(void *to, int64_t at, const float *from, int n, float factor,
                                           const struct attention *a, int sums, int accumulate) {
     elem *eight = (elem *)to + at;
@@ -146,8 +147,8 @@ __device__ static inline void store_eight(void *to, int64_t at, const float *fro
     }
 }
 
-/* Rows t, t + 1, ... t + 15 (before T) of what begins at element `first` of `to`: = or += factor c; through the
- * scratch, N columns at a time. */
+/* Store rows t .. t + 15 (before T) of a result that begins at element `first` of `to`: = or += factor c. They pass
+ * through the scratch, N columns at a time. */
 struct rows_out { void *to; int64_t first, stride, T; int sums, accumulate; };
 template <int DP, int N = TILE>
 __device__ static inline void wmma_store(struct rows_out out, int64_t t, const accumulator c[DP / 16], float factor,
@@ -169,7 +170,7 @@ __device__ static inline void wmma_store(struct rows_out out, int64_t t, const a
     }
 }
 
-/* A gradient's rows: of which `first` is the head's position 0. */
+/* The rows of a gradient. first: the element of the head's position 0. */
 __device__ static inline struct rows_out gradient_rows(const struct attention *a, const struct attention_vectors &to,
                                                        int64_t first, int64_t T, int add) {
     struct rows_out out = {to.at, first, to.row, T, a->p.sums, add};

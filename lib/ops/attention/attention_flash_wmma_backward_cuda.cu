@@ -8,11 +8,12 @@
  *             (of one head after the other that shares them)
  *   queries   a block has 64 queries and goes over the keys up to there:     dq += ds k
  *
- * Both make scores and dy v^T: 7 products where one kernel with atomic additions to dq needs 5, but the same bits each
- * time. Scores, dy v^T and sums are fp32; p and ds are rounded to the element type once, for their products.
+ * Both compute scores and dy v^T: that makes 7 products, where one kernel with atomic additions to dq needs 5, but the
+ * bits are the same each time. Scores, dy v^T and sums are fp32; p and ds are rounded to the element type once, for
+ * their products.
  *
- * dk and dv of 64 keys are 2 x 64 D floats, which stay in registers: 128 of a thread's 255 where D is 128. Heads of
- * more have the first kernel twice, once for each; scores are made a third time. */
+ * dk and dv of 64 keys are 2 x 64 D floats, which stay in registers: 128 of a thread's 255 where D is 128. For larger
+ * heads the first kernel runs twice, once for dk and once for dv, and computes the scores a third time. */
 #if defined ELEM_bf16 || defined ELEM_fp16
 #include "lib/ops/attention/attention_flash_wmma.h"
 
@@ -23,7 +24,7 @@ enum what { DK = 1, DV = 2 };
 /* Columns in a tile. */
 template <int DP> static constexpr int COLUMNS = DP > 160 ? TILE / 2 : TILE;
 
-/* lse (in powers of two) and delta of N queries; after the last an infinite lse, which makes p zero. */
+/* lse (base 2) and delta of N queries. After the last query lse is infinite, which makes p zero. */
 template <int N>
 __device__ static inline void load_statistics(float *lse, float *delta, int64_t t0, const struct attention *a,
                                               const struct head *head) {
@@ -33,7 +34,7 @@ __device__ static inline void load_statistics(float *lse, float *delta, int64_t 
     delta[threadIdx.x] = t < a->p.Tq ? head->delta[t] : 0.0f;
 }
 
-/* s (16 keys, N queries) becomes m p, dp = v dy^T becomes ds, as elems in the same rows: what is wanted of the two. A
+/* s (16 keys, N queries) becomes m p, dp = v dy^T becomes ds, as elems in the same rows; WHAT selects one or both. A
  * lane has queries l and (of 64) l + 32, and of each four keys at a time, which are one Philox block. t0, j0: first
  * query, first key. */
 template <int N, int WHAT>
@@ -70,8 +71,8 @@ __device__ static inline void score_gradient_of_keys(float *s, float *dp, const 
     __syncwarp();
 }
 
-/* With heads up to 64 a multiprocessor's shared memory has room for this many blocks, on H100 and A100: registers
- * must not be what leaves one out. */
+/* For heads up to 64 channels, a multiprocessor of an H100 or A100 has shared memory for this many blocks. Registers
+ * must not lower that number. */
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 900
 enum { KEYS_BLOCKS = 2 };
 #else
@@ -110,7 +111,7 @@ flash_backward_keys_wmma(struct attention a) {
             if (WHAT & DK) wmma_accumulate<DP, N>(dk, dp, q);
         }
     }
-    head = head_of(&a, first_head); /* again: what is needed after the loop alone needs no registers in it */
+    head = head_of(&a, first_head);   /* again: values used only after the loop take no registers in it */
     const struct rows_out to_k = gradient_rows(&a, a.p.dk, head.dk, a.p.Tk, a.p.add_keys),
                           to_v = gradient_rows(&a, a.p.dv, head.dv, a.p.Tk, a.p.add_keys);
     if (WHAT & DK) wmma_store<DP, N>(to_k, j, dk, (float)a.p.scale, s, &a);

@@ -16,8 +16,8 @@
 /* The running softmax of one query, in powers of two; both lanes of a row have the same. */
 struct softmax { float max, sum; };
 
-/* The lane's row of scratch: scores become m p and the factor by which y shrinks. t: its query; j0: first key of the
- * tile. */
+/* The lane's row of scratch: scores become m p, and the factor by which y shrinks is added. t: the lane's query; j0:
+ * first key of the tile. */
 __device__ static inline void soften(float *scratch, struct softmax *run, int64_t t, int64_t j0,
                                      const struct attention *a, const struct head *head) {
     float *row = scratch + lane() / 2 * S_LD<TILE>, s[TILE / 2], tile_max = -INFINITY, tile_sum = 0;
@@ -35,7 +35,7 @@ __device__ static inline void soften(float *scratch, struct softmax *run, int64_
     }
     float max = fmaxf(run->max, fmaxf(tile_max, __shfl_xor_sync(0xffffffffu, tile_max, 1)));
     float shrink = exp2f(run->max - max);
-    __syncwarp();   /* every score of the row is read: p may lie over it */
+    __syncwarp();   /* the whole row of scores is read, so p may overwrite it */
 #pragma unroll
     for (int i = 0; i < TILE / 8; i++) {
         int j = 8 * i + 4 * odd;
@@ -57,7 +57,7 @@ __device__ static inline void soften(float *scratch, struct softmax *run, int64_
     __syncwarp();
 }
 
-/* y / l, through the factors, and lse. */
+/* Store y / l, by the factors in the scratch, and lse. */
 template <int DP>
 __device__ static inline void finish(accumulator o[DP / 16], float *scratch, const struct softmax *run, int64_t t0,
                                      const struct attention *a, const struct head *head) {

@@ -6,7 +6,7 @@
 typedef cudnnBackendDescriptor_t descriptor;
 typedef struct attention_graph graph;
 
-/* ---- descriptors: make, set, finish; the first failure is kept, and what comes after it does nothing ---- */
+/* ---- descriptors: make, set, finish; the first failure is kept, and later calls do nothing ---- */
 
 static void check(graph *g, cudnnStatus_t status, const char *at) {
     if (g->failed || status == CUDNN_STATUS_SUCCESS) return;
@@ -92,7 +92,7 @@ static descriptor vectors_transposed(graph *g, enum attention_operand name) {
     int64_t stride[4] = {s->sample[name], s->D, 1, s->row[name]};
     return tensor(g, name, n, stride, g->elem, false, false);
 }
-/* (B,H,Tq). Some backward kernels of cuDNN before 9.26 read it as if it were packed (their issue 1023): there it is. */
+/* lse (B,H,Tq), packed, because some backward kernels of cuDNN before 9.26 assume that it is (cuDNN's issue 1023). */
 static descriptor lse(graph *g) {
     const struct attention_graph_shape *s = &g->s;
     int64_t n[4] = {s->B, s->H, s->Tq, 1}, stride[4] = {s->H * s->lse_row, s->lse_row, 1, 1};
@@ -103,7 +103,7 @@ static descriptor number(graph *g, enum attention_operand name) {
     return tensor(g, name, ones, ones, CUDNN_DATA_FLOAT, false, true);
 }
 
-/* (B,H,Tq,D) in fp32, in the order that the kernel likes. It is scratch. */
+/* The sum of dq, (B,H,Tq,D) in fp32, in the order that cuDNN's kernel prefers. It is scratch. */
 static descriptor dq_sum(graph *g) {
     const struct attention_graph_shape *s = &g->s;
     int64_t n[4] = {s->B, s->H, s->Tq, s->D}, stride[4] = {s->H * s->Tq * s->D, s->Tq * s->D, s->D, 1};
@@ -111,7 +111,7 @@ static descriptor dq_sum(graph *g) {
                            false);
 }
 
-/* Between operations: (B,H,Tq,columns), nowhere in memory. */
+/* A tensor between two operations: (B,H,Tq,columns), without memory. */
 static descriptor between(graph *g, int64_t columns, cudnnDataType_t type) {
     const struct attention_graph_shape *s = &g->s;
     int64_t n[4] = {s->B, s->H, s->Tq, columns}, stride[4] = {s->H * s->Tq * columns, s->Tq * columns, columns, 1};
@@ -192,7 +192,7 @@ static descriptor transpose(graph *g, descriptor x) {
 
 /* ---- attention ---- */
 
-/* s = q k^T scale; of a causal pair, where the column is beyond the row, the number OPERAND_MASKED */
+/* s = q k^T scale; in a causal pair, a score whose column is beyond its row becomes the number OPERAND_MASKED */
 static descriptor scores(graph *g, descriptor q, descriptor scale) {
     descriptor s = product(g, q, vectors_transposed(g, OPERAND_K), square(g));
     s = pointwise(g, CUDNN_POINTWISE_MUL, s, scale, square(g));
@@ -218,12 +218,11 @@ static void forward(graph *g) {
     product(g, p, v, vectors(g, OPERAND_Y));
 }
 
-/* delta = rowsum(dy y)   p = e^(s - lse)   dv = p^T dy   ds = (dy v^T - delta) p scale   dq = ds k   dk = ds^T q
- * p second in ds: with p first, cuDNN 9.19 and 9.26 write a Hopper kernel that does not compile
- * (tests/more/cudnn.sh).
- * delta times 1, and dq by way of a sum that has a place of its own, as cuDNN's front end builds them
- * (node/scaled_dot_product_flash_attention.h): without the first cuDNN 9.19 needs 4 B H T^2 bytes of workspace more,
- * without the second 2 B H T^2. */
+/* delta = rowsum(dy y) p = e^(s - lse) dv = p^T dy ds = (dy v^T - delta) p scale dq = ds k dk = ds^T q p is the second
+ * factor in ds, because with p first cuDNN 9.19 and 9.26 write a Hopper kernel that does not compile
+ * (tests/more/cudnn.sh). delta is multiplied by 1, and dq passes through a sum with its own memory, as in cuDNN's front
+ * end (node/scaled_dot_product_flash_attention.h). Without the factor 1 cuDNN 9.19 needs 4 B H T^2 bytes of workspace
+ * more, without the sum 2 B H T^2. */
 static void backward(graph *g) {
     descriptor q = vectors(g, OPERAND_Q), k = vectors(g, OPERAND_K), dy = vectors(g, OPERAND_DY);
     descriptor scale = number(g, OPERAND_SCALE);
@@ -281,7 +280,7 @@ descriptor attention_graph_device(graph *g, const char *json) {
 
 enum { MOST_CONFIGS = 16 };
 
-/* What the heuristics of one mode name, in order of preference. */
+/* The configurations that the heuristics of one mode name, in order of preference. */
 static int configs_of(graph *g, cudnnBackendHeurMode_t mode, descriptor device, descriptor configs[MOST_CONFIGS]) {
     int64_t n = 0;
     descriptor h = make(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -296,7 +295,7 @@ static int configs_of(graph *g, cudnnBackendHeurMode_t mode, descriptor device, 
     return status == CUDNN_STATUS_SUCCESS ? (int)(n < MOST_CONFIGS ? n : MOST_CONFIGS) : 0;
 }
 
-/* The engine that a configuration is of; -1: cuDNN does not say. */
+/* The engine of a configuration; -1: cuDNN does not say. */
 static int64_t engine_of(graph *g, descriptor config) {
     int64_t index = -1, n = 0;
     descriptor engine = make(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -312,7 +311,7 @@ static int64_t workspace_of(descriptor config) {
     return bytes;
 }
 
-/* *out NULL: this configuration makes no plan here, or one that takes more than the configuration said. */
+/* *out NULL: this configuration makes no plan here, or a plan that takes more than the configuration announced. */
 static cudnnStatus_t plan_of(graph *g, descriptor config, cudnnHandle_t handle, descriptor device, int64_t most_bytes,
                              descriptor *out) {
     int64_t bytes = 0, n = 0;

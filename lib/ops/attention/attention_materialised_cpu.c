@@ -4,8 +4,8 @@
 
 kernel CPU(attention_materialised_forward), CPU(attention_materialised_backward_input);
 
-/* The queries with all keys, and what is saved of them, (B,H,T,Tk) each. mask and dropped are NULL where dropout is
- * drawn again. */
+/* The pair of the queries with all keys, and the saved tensors, (B,H,T,Tk) each. mask and dropped are NULL where
+ * dropout is drawn again. */
 struct materialised { struct attention_pair pair; elem *p; uint8_t *mask; elem *dropped; };
 
 static struct materialised materialised_of(const struct call *call) {
@@ -16,7 +16,7 @@ static struct materialised materialised_of(const struct call *call) {
     return m;
 }
 
-/* The same of one head, (T,Tk) each. */
+/* The saved tensors of one head, (T,Tk) each. */
 struct saved { elem *p; uint8_t *mask; elem *dropped; };
 
 static struct saved saved_of(const struct pair_head *x) {
@@ -30,7 +30,7 @@ static int64_t end_of_seen(const struct pair_head *x, int64_t t) { return x->pai
 
 static real dot(const elem *a, const elem *b, int64_t n) { return SUM_OVER(i, n, load(a[i]) * load(b[i])); }
 
-/* p[j] for the n keys that query t sees, one row of the softmax: p = e^(s - max) / sum. */
+/* One row of the softmax: p[j] = e^(s - max) / sum for the n keys that query t sees. */
 static void probabilities(const struct pair_head *x, int64_t t, real *p, int64_t n) {
     const elem *q = x->q + t * x->pair->q.row;
     real scale = (real)x->pair->scale;
@@ -49,11 +49,10 @@ static void draw(const struct pair_head *x, real *m, int64_t t, int64_t n) {
         for (int64_t j = 0; j < n; j++) m[j] = 1;
 }
 
-/* m p as backward reads it: from the p that was saved, and rounded, whether it was stored or is recomputed. */
+/* m p from the p that was saved, and rounded, so that a recomputed m p equals a stored one. */
 static elem dropped_of(real m, elem p) { return store(m * load(p)); }
 
-/* Row t of everything that is saved, of which n columns are seen: all Tk, so that what is planned is what is
- * written. */
+/* Save row t, of which the first n columns are seen. All Tk columns are written, as the plan counts them. */
 static void save_row(const struct saved *saved, const real *p, const real *m, int64_t t, int64_t n, int64_t Tk) {
     int64_t at = t * Tk;
     for (int64_t j = 0; j < Tk; j++) saved->p[at + j] = store(j < n ? p[j] : 0);
@@ -87,9 +86,9 @@ enum status CPU(attention_materialised_forward)(const struct call *call) {
 
 /* ---- backward ---- */
 
-struct backward { real *dp, *m, *dk, *dv, *dq; };   /* rows of Tk; (Tk,D) sums over the heads; a row of D */
+struct backward { real *dp, *m, *dk, *dv, *dq; };   /* dp, m: (Tk); dk, dv: (Tk,D), summed over heads; dq: (D) */
 
-/* m of query t: what forward drew. */
+/* m of query t, as forward drew it. */
 static void factors(const struct pair_head *x, const struct saved *saved, real *m, int64_t t) {
     if (x->pair->dropout.on && saved->mask)
         mask_load(&x->pair->dropout, saved->mask + t * x->pair->Tk, m, end_of_seen(x, t));
@@ -97,14 +96,14 @@ static void factors(const struct pair_head *x, const struct saved *saved, real *
         draw(x, m, t, end_of_seen(x, t));
 }
 
-/* m p of query t over its m. */
+/* For query t, m becomes m p. */
 static void dropped_row(const struct pair_head *x, const struct saved *saved, real *m, int64_t t) {
     int64_t at = t * x->pair->Tk, n = end_of_seen(x, t);
     for (int64_t j = 0; j < n; j++)
         m[j] = load(saved->dropped ? saved->dropped[at + j] : dropped_of(m[j], saved->p[at + j]));
 }
 
-/* ds of query t over dp, and m p over m: what the sums below are made of. */
+/* For query t, dp becomes ds and m becomes m p, which the sums below read. */
 static void score_gradient(const struct pair_head *x, const struct saved *saved, int64_t t, const struct backward *w) {
     const elem *dy = x->dy + t * x->pair->dy.row, *p = saved->p + t * x->pair->Tk;
     int64_t n = end_of_seen(x, t);
@@ -137,7 +136,7 @@ static void backward_head(const struct pair_head *x, struct scratch scratch) {
     struct backward w;
     w.dp = take(&scratch, Tk), w.m = take(&scratch, Tk);
     w.dk = take(&scratch, Tk * D), w.dv = take(&scratch, Tk * D), w.dq = take(&scratch, D);
-    if (is_first_of_keys(x)) clear(w.dk, 2 * Tk * D);                /* and dv, which lies behind it */
+    if (is_first_of_keys(x)) clear(w.dk, 2 * Tk * D);                /* dk, and dv, which lies behind it */
     for (int64_t t = 0; t < p->Tq; t++) {
         score_gradient(x, &saved, t, &w);
         add_query(x, t, &w);

@@ -1,9 +1,9 @@
-/* Attention as its formulas stand, with the probabilities p (B,H,T,T) saved from forward to backward, and their
- * dropout too where the step stores it. See attention.h; attention_tile_cuda.h for each thread's part of a tile.
+/* Attention as its formulas stand, with the probabilities p (B,H,T,T) saved from forward to backward, and their dropout
+ * too where the step stores it. See attention.h; attention_tile_cuda.h for each thread's part of a tile.
  *
- * The teaching form: tiles only because neighboring threads should read neighboring addresses. Scores are made twice,
- * once for the maximum and the sum of a row, once for p; only what the step saves is ever stored, and delta (B,H,T) in
- * backward. */
+ * This is the teaching form. It has tiles only so that neighboring threads read neighboring addresses. Scores are
+ * computed twice, once for the maximum and the sum of a row, once for p. Only what the step saves is stored, and delta
+ * (B,H,T) in backward. */
 #include "lib/ops/attention/attention_tile_cuda.h"
 
 extern "C" { kernel CUDA(attention_materialised_forward), CUDA(attention_materialised_backward_input); }
@@ -17,17 +17,17 @@ static struct saved saved_of(const struct call *call) {
     return saved;
 }
 
-/* Row t of a head in any of them. */
+/* Index of row t of a head in each of the saved arrays. */
 __device__ static inline int64_t saved_row(const struct attention *a, const struct head *head, int64_t t) {
     return ((head->b * a->p.H + head->h) * a->p.Tq + t) * a->p.Tk;
 }
 
-/* m p as backward reads it: from the p that was saved, and rounded, whether it was stored or is recomputed. */
+/* m p from the p that was saved, and rounded, so that a recomputed m p equals a stored one. */
 __device__ static inline elem dropped_of(real m, elem p) { return store(m * load(p)); }
 
 /* ---- forward ---- */
 
-/* The tile's part of everything that is saved: all T columns in the end, so that what is planned is what is written. */
+/* Save the tile's part of all saved arrays. In the end all T columns are written, as the plan counts them. */
 __device__ static void save_tile(const struct saved *saved, const real p[ROWS], const real m[ROWS], int64_t t0,
                                  int64_t j, const struct attention *a, const struct head *head) {
     for (int r = 0; r < ROWS; r++) {
@@ -65,7 +65,7 @@ materialised_forward_warp_per_four_queries(struct attention a, struct saved save
     }
     tile_clear(o);
     for (int64_t j0 = 0; j0 < T; j0 += TILE) {
-        for (int r = 0; r < ROWS; r++) s[r] = 0;   /* p of keys that no query here sees */
+        for (int r = 0; r < ROWS; r++) s[r] = 0;   /* p is 0 where no query of the tile sees the key */
         if (j0 < end) {   /* the same for the whole block */
             k.t0 = v.t0 = (int)j0;
             tile_load_next<WIDE>(k, v);
@@ -160,13 +160,14 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
     tile_put_gradient(&a, a.p.dq, head.dq, t0, T, dq, (real)a.p.scale, a.p.add_queries);
 }
 
-/* Square `to` [query][key], whose rows are one number longer than TILE, so that a column can be read at once. */
+/* Write x to the square `to` [query][key]. Its rows are one number longer than TILE, so that a column can be read at
+ * once. */
 __device__ static void put_square(real *to, const real x[ROWS]) {
     for (int r = 0; r < ROWS; r++) to[(first_row() + r) * (TILE + 1) + lane()] = x[r];
 }
 __device__ static real from_square(const real *square, int r) { return square[lane() * (TILE + 1) + first_row() + r]; }
 
-/* dk and dv. Rows are keys, columns queries: what was saved is read with lanes along the keys, and turned in shared
+/* dk and dv. Rows are keys, columns queries: saved numbers are read with lanes along the keys, and transposed in shared
  * memory. */
 template <bool WIDE>
 __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)

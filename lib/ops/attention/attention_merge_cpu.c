@@ -1,5 +1,5 @@
-/* Putting together what a query found in several pairs. See attention_pair.h. Memory-bound, a small part of a pair's
- * time: a pair has as many products for each of these numbers as it has keys. */
+/* Merge the results of a query's several pairs. See attention_pair.h. Memory-bound, a small part of a pair's time: a
+ * pair has as many products for each of these numbers as it has keys. */
 #include "lib/ops/attention/attention_pair.h"
 #include "lib/ops/cpu.h"
 #include "lib/ops/exp.h"

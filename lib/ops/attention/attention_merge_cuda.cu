@@ -1,5 +1,5 @@
-/* Putting together what a query found in several pairs, and vectors lying dense. See attention_pair.h; the same
- * formulas as attention_merge_cpu.c. Memory-bound, an element a thread. */
+/* Merge the results of a query's several pairs, and copy vectors to and from dense arrays. See attention_pair.h; the
+ * formulas are those of attention_merge_cpu.c. Memory-bound, an element a thread. */
 #include "lib/ops/attention/attention_cuda.h"
 
 extern "C" {
@@ -21,7 +21,7 @@ __global__ static void merge_begin_element_per_thread(struct attention_merge m) 
     }
 }
 
-/* A block takes a query of a head: every thread reads both lse before one writes. */
+/* A block has one query of a head: every thread reads both lse before one thread writes. */
 __global__ static void merge_block_per_row(struct attention_merge m) {
     int64_t T = m.T - m.first, n = m.B * m.H * T;
     for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {

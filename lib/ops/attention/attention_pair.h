@@ -1,6 +1,6 @@
 /* Queries and keys that meet: what the kernels of blocked attention work on. Attention over a whole sequence is one
- * pair. Where a sequence is sharded (cp/), a rank's queries meet the keys of one rank after the other, each time as a
- * pair; what comes out is put together by the running softmax:
+ * pair. Where a sequence is sharded (cp/), a rank's queries make a pair with the keys of each rank in turn, and the
+ * running softmax merges the results:
  *
  *   y_s, lse_s of each pair     lse = log sum_s e^lse_s     y = sum_s e^(lse_s - lse) y_s
  *
@@ -16,13 +16,12 @@
 extern "C" {
 #endif
 
-/* Vectors of D elements: that of position t of head h of sample b is at + sample b + row t + D (h / shared_by), in
- * elements. */
+/* Vectors of D elements. The vector of position t of head h of sample b is sample b + row t + D (h / shared_by)
+ * elements after `at`. */
 struct attention_vectors { void *at; int64_t sample, row, shared_by; };
 
-/* A bias by relative position (attention_bias.h): its rows, elements (R,H), NULL: there is none; its gradient, to be
- * added to; and in scratch, reals, the same by distance (H, Tq + Tk - 1), and what is found of its gradient (B, H,
- * Tq + Tk - 1), NULL in forward. */
+/* A bias by relative position (attention_bias.h). rows: elements (R,H), NULL: no bias. gradient: is added to. Reals in
+ * scratch: by_distance (H, Tq + Tk - 1); found (B, H, Tq + Tk - 1), the gradient by distance, NULL in forward. */
 struct attention_table {
     const void *rows;
     struct tensor gradient;
@@ -32,21 +31,21 @@ struct attention_table {
 
 struct attention_pair {
     int64_t B, H, D, Tq, Tk;
-    int64_t shared_by;                       /* heads that have the same keys and values, one after the other */
-    double scale;                            /* of the scores: 1 / sqrt(D) */
+    int64_t shared_by;                       /* neighboring heads that share the same keys and values */
+    double scale;                            /* factor of the scores: 1 / sqrt(D) */
     enum dtype dtype;                        /* the elements' */
     enum attention_core core;                /* on CUDA: whose kernels */
-    bool causal;                             /* Tq = Tk, the same places: query i sees keys 0 .. i. Else all */
-    /* For dropout, whose draws go by places in the whole sequence. */
+    bool causal;                            /* Tq = Tk, the same positions: query i sees keys 0 .. i. false: all keys */
+    /* For dropout, which draws by position in the whole sequence. */
     struct dropout dropout;
     struct axis queries, keys;
     int64_t first_head;
-    struct attention_vectors q, k, v, y;     /* of the element's type; y is written by forward, read by backward */
+    struct attention_vectors q, k, v, y;     /* elements; forward writes y, backward reads it */
     struct attention_vectors dy, dq, dk, dv;
     void *lse;                               /* reals: query t of head h of sample b at lse_row (b H + h) + t */
     int64_t lse_row;
-    bool sums;                               /* dq, dk, dv are reals, and added to */
-    bool add_queries, add_keys;              /* dq; dk and dv: they are elements, and added to */
+    bool sums;                               /* dq, dk, dv are sums in real, and added to */
+    bool add_queries, add_keys;              /* dq, or dk and dv, are elements that are added to */
     int n_threads;
     const struct device *device;
     struct attention_table table;            /* on the CPU alone */
@@ -54,16 +53,16 @@ struct attention_pair {
     void (*between)(void);                   /* the first thread calls it after each of its heads; NULL: no call */
 };
 
-/* Kinds of pairs that one op may have, at most (op.pairs): with its own keys, those before and those after them. */
+/* The most kinds of pairs in one op (op.pairs): with the rank's own keys, with earlier keys, with later keys. */
 enum { ATTENTION_PAIRS = 3 };
 
-/* Kernels of a device for an element type. On a GPU they are queued: @errors E_DEVICE, all of them. */
+/* A device's kernels for an element type. On a GPU a call queues the kernel. @errors E_DEVICE, all of them. */
 typedef enum status attention_pair_kernel(const struct attention_pair *);
-/** Scratch of a thread, for the pair's sizes. */
+/** Reals of scratch that a thread needs for a pair of these sizes. */
 typedef int64_t attention_pair_counter(const struct attention_pair *, bool backward);
 
-/* Several pairs of the same queries: sums of y and lse as reals, dense (B,T,H,D) and (B,H,T); and what one pair found,
- * for queries from `first` on, where they lie in the same order: y as elements. */
+/* Merges pairs of the same queries. y (B,T,H,D) and lse (B,H,T) are the merged results so far, dense reals. y_pair
+ * (elements) and lse_pair are one pair's, in the same order, and valid for queries from `first` on. */
 struct attention_merge {
     int64_t B, T, H, D, first;
     void *y, *lse;
@@ -74,7 +73,7 @@ struct attention_merge {
 typedef enum status attention_merge_kernel(const struct attention_merge *);
 typedef enum status attention_merge_end_kernel(const struct attention_merge *, void *y, void *lse);
 
-/* Vectors of `width` elements, and the same dense. */
+/* Vectors of `width` elements, and a dense copy of them. */
 struct attention_copy {
     struct attention_vectors vectors;
     void *dense;
@@ -93,9 +92,9 @@ struct attention_pair_kernels {
     attention_pack_kernel *pack;             /* dense (B,T,width) = vectors */
     attention_unpack_kernel *unpack;         /* vectors of elements = or += dense reals */
 };
-/** Scratch of a pair, in reals, for each thread; also for a device that this build has no kernels for. */
+/** Reals of scratch of a pair for each thread, also for a device for which this build has no kernels. */
 int64_t attention_pair_reals(enum device_kind, enum dtype, const struct attention_pair *, bool backward);
-/** @return NULL: this build has none for the device */
+/** @return NULL: this build has no kernels for the device */
 const struct attention_pair_kernels *attention_pair_kernels(enum device_kind, enum dtype);
 
 #define ATTENTION_PAIR_KERNELS_OF(suffix)                                                                              \

@@ -1,5 +1,5 @@
-/* What the two blocked attention kernels of the CPU do with a tile of scores. See attention_blocked_cpu.c. Only *_cpu.c
- * files include this. */
+/* Functions on a tile of scores that the two blocked attention kernels of the CPU share. See attention_blocked_cpu.c.
+ * Only *_cpu.c files include this. */
 #pragma once
 
 #include "lib/ops/attention/attention_cpu.h"
@@ -13,15 +13,15 @@ static inline void hide_later_keys(const struct pair_head *x, real *s, int64_t t
         for (int64_t j = t0 + i + 1 - j0; j < nk; j++) s[i * nk + j] = -(real)INFINITY;
 }
 
-/* Tiles of keys that a tile of queries meets end here; tiles of queries that a tile of keys meets begin here. */
+/* The end of the tiles of keys that a tile of queries sees; the beginning of the tiles of queries that see a tile of
+ * keys. */
 static inline int64_t end_of_keys(const struct attention_pair *p, int64_t t0) {
     return p->causal ? min64(t0 + TILE, p->Tk) : p->Tk;
 }
 static inline int64_t first_query(const struct attention_pair *p, int64_t j0) { return p->causal ? j0 : 0; }
 
-/* The running softmax of a tile: s (nq,nk) becomes e^(s - max), and what was summed under the old maximum, sum and y
- * (nq,D), is scaled down. A step for all rows, then the next: rows do not wait for each other, but the steps of one
- * would. */
+/* The running softmax of a tile: s (nq,nk) becomes e^(s - max); sum and y (nq,D), made under the old maximum, are
+ * scaled down. Each step runs over all rows before the next, because the steps of one row wait for each other. */
 static inline void soften(real *s, int64_t nq, int64_t nk, real *max, real *sum, real *y, int64_t D) {
     real shrink[TILE];
     for (int64_t i = 0; i < nq; i++) {
@@ -43,7 +43,7 @@ static inline void apply_dropout(const struct pair_head *x, real *s, int64_t t, 
     for (int64_t j = 0; j < nk; j++) s[j] *= m[j];
 }
 
-/* y and lse of queries t0 .. t0 + nq-1, from what has been summed over all keys. */
+/* y and lse of queries t0 .. t0 + nq-1, from the sums over all keys. */
 static inline void finish_queries(const struct pair_head *x, const real *y, const real *max, const real *sum,
                                   int64_t t0, int64_t nq) {
     int64_t D = x->pair->D;
@@ -53,7 +53,7 @@ static inline void finish_queries(const struct pair_head *x, const real *y, cons
     }
 }
 
-/* From scores and dy v^T: p becomes m p, ds becomes p (m dy v^T - delta), for one query. */
+/* For one query, whose scores are in p and whose dy v^T is in ds: p becomes m p, ds becomes p (m dy v^T - delta). */
 static inline void score_gradient(const struct pair_head *x, real *p, real *ds, real lse, real delta, int64_t t,
                                   int64_t j0, int64_t nk) {
     real m[TILE];

@@ -16,10 +16,11 @@
 
 enum { TILE = 32, WARPS = 8, THREADS = 32 * WARPS, ROWS = TILE / WARPS, WIDTH = 128, CHUNKS = WIDTH / 32 };
 
-/* What a thread has of the warp's four vectors: chunks of 32 channels. */
+/* Chunks of 32 channels: a thread has one element of each chunk of the warp's four vectors. */
 template <bool WIDE> static constexpr int CHUNKS_OF = WIDE ? ATTENTION_CUDA_MAX_D / 32 : CHUNKS;
 
-/* Blocks on a multiprocessor at a time: in double, and WIDE, the vectors of a thread take most of 255 registers. */
+/* Blocks on a multiprocessor at a time. In double and in the WIDE form a thread's vectors take most of 255
+ * registers. */
 template <bool WIDE> static constexpr int BLOCKS_OF = WIDE || sizeof(real) == 8 ? 1 : 2;
 
 /* Runs launch<WIDE>(...). */
@@ -35,10 +36,10 @@ static inline size_t tile_shared(const struct attention *a, int n_tiles, int n_s
     return (size_t)(n_tiles * TILE * tile_ld(a) + n_squares * TILE * TILE) * sizeof(real);
 }
 
-/* A tile, and which rows it is of: t0 to t0 + TILE of `from`, D channels each; zero after T. */
+/* A tile: rows t0 to t0 + TILE of `from`, D channels each. Rows after T are zero. */
 struct tile { real *at; int ld, D; const elem *from; int64_t stride; int T, t0; };
 
-/* The place of the next tile: behind this one. */
+/* The address of the next tile, behind this one. */
 __device__ static inline real *tile_end(const struct tile &x) { return x.at + TILE * x.ld; }
 
 __device__ static inline struct tile tile_of(real *at, int ld, int D, const elem *from, int64_t stride, int64_t T,
@@ -54,7 +55,7 @@ __device__ static inline void tile_load_channels(const struct tile &x, int d0, i
             x.at[i * x.ld + d] = x.t0 + i < x.T ? load(x.from[(int64_t)(x.t0 + i) * x.stride + d0 + d]) : (real)0;
 }
 
-/* All of it, where there is room for that; not WIDE. */
+/* Load all channels, unless WIDE, where they do not fit. */
 template <bool WIDE> __device__ static inline void tile_load(const struct tile &x) {
     if constexpr (!WIDE) tile_load_channels(x, 0, x.D);
 }
@@ -74,7 +75,7 @@ __device__ static inline void tile_add_dots(real s[ROWS], const struct tile &a, 
         for (int r = 0; r < ROWS; r++) s[r] += rows[r * a.ld + d] * column[d];
 }
 
-/* s[r] = a[r] . b[lane]. WIDE: all threads of the block come here. */
+/* s[r] = a[r] . b[lane]. WIDE: all threads of the block must call it. */
 template <bool WIDE> __device__ static inline void tile_dots(real s[ROWS], const struct tile &a, const struct tile &b) {
     for (int r = 0; r < ROWS; r++) s[r] = 0;
     if constexpr (!WIDE) {
@@ -107,7 +108,8 @@ __device__ static inline void tile_add_chunks(real c[ROWS][N_CHUNKS], int first,
         }
 }
 
-/* The warp's squares are written, and tile_add_products may read them; which WIDE waits for the block itself. */
+/* The warp has written its squares, and tile_add_products may read them. In the WIDE form the barrier is inside
+ * tile_add_products. */
 template <bool WIDE> __device__ static inline void tile_squares_are_written(void) {
     if constexpr (!WIDE) __syncwarp();
 }
@@ -143,7 +145,7 @@ template <int N> __device__ static inline void tile_scale(real (&c)[ROWS][N], co
         for (int i = 0; i < N; i++) c[r][i] *= factor[r];
 }
 
-/* Row t0 + r of y = c[r], for the warp's rows. */
+/* Store row t0 + r of y = c[r], for the warp's rows. */
 template <int N>
 __device__ static inline void tile_store(elem *y, int64_t stride, int64_t t0, int64_t T, int D,
                                          const real (&c)[ROWS][N]) {
@@ -156,7 +158,7 @@ __device__ static inline void tile_store(elem *y, int64_t stride, int64_t t0, in
         }
 }
 
-/* Row t0 + r of a gradient, of which `first` is the head's: = or += factor x c[r]. */
+/* Store row t0 + r of a gradient: = or += factor x c[r]. first: the element of the head's position 0. */
 template <int N>
 __device__ static inline void tile_put_gradient(const struct attention *a, const struct attention_vectors &to,
                                                 int64_t first, int64_t t0, int64_t T, const real (&c)[ROWS][N],
@@ -170,7 +172,7 @@ __device__ static inline void tile_put_gradient(const struct attention *a, const
         }
 }
 
-/* The running softmax of the warp's queries; every lane has all four. */
+/* The running softmax of the warp's four queries; every lane has the values of all four. */
 struct softmax { real max[ROWS], sum[ROWS]; };
 
 __device__ static inline void softmax_start(struct softmax *run) {
