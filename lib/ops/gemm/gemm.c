@@ -10,7 +10,7 @@
 #include <omp.h>
 
 /* Edge of the square blocks in which 16-bit matrices are widened. An element is widened once for every BLOCK
- * multiply-adds it takes part in; three blocks of fp32 fit the second-level cache of a few cores. */
+ * multiply-adds that read it; three blocks of fp32 fit the second-level cache of a few cores. */
 enum { BLOCK = 384 };
 
 /* ---- fp64 ---- */
@@ -39,7 +39,7 @@ static enum status fp64_run(const struct gemm *g, const double *a, const double 
 
 /* ---- bf16 and fp16: blocks widened to fp32, C kept in fp32 until all of k is summed ---- */
 
-/* Block sizes; scratch (m,k), (k,n), (m,n) in that order, and their product's own. */
+/* Block sizes; scratch of (m,k), (k,n) and (m,n) numbers, in that order; and the scratch of the blocks' product. */
 struct blocks { int64_t m, n, k; float *a, *b, *c; void *product; };
 
 static struct blocks blocks_of(const struct gemm *g, void *work) {
@@ -57,8 +57,8 @@ static struct gemm block_product(const struct gemm *g, int64_t m, int64_t n, int
     return part;
 }
 
-/* What cuBLASLt keeps there: partial sums of C, when it cuts a long k in pieces so that the whole GPU has work. 32 MiB
- * is what NVIDIA recommends for Hopper; a C so small that 32 pieces of it fill less needs less, and small models plan
+/* cuBLASLt's workspace holds partial sums of C, when the library cuts a long k in pieces so that the whole GPU has
+ * work. NVIDIA recommends 32 MiB for Hopper. If 32 pieces of C need less, less is planned, so that small models plan
  * little. */
 int64_t gemm_cuda_workspace(const struct gemm *g) {
     const int64_t least = 64 << 10, most = 32 << 20, pieces = 32;
@@ -78,7 +78,7 @@ int64_t gemm_work(const struct gemm *g, enum device_kind on, int n_threads) {
     return (int64_t)sizeof(float) * (s.m * s.k + s.k * s.n + s.m * s.n) + gemm_fp32_work(&block);
 }
 
-/* The (rows, columns) block at (row, column) of a matrix with `stride` elements a row, to fp32 or back. */
+/* Copy the (rows, columns) block at (row, column) of a matrix with `stride` elements a row to fp32, or back. */
 static void block_copy(void *to, enum dtype to_dtype, int64_t to_stride, const void *from, enum dtype from_dtype,
                        int64_t from_stride, int64_t rows, int64_t columns) {
     int64_t to_bytes = to_stride * (int64_t)dtype_size(to_dtype),
@@ -90,7 +90,7 @@ static void block_copy(void *to, enum dtype to_dtype, int64_t to_stride, const v
 
 static const void *at(const void *x, enum dtype d, int64_t i) { return (const char *)x + i * (int64_t)dtype_size(d); }
 
-/* The block of op(X) at (row, column), widened as it is stored: (rows, columns), or (columns, rows) when transposed. */
+/* Widen the block of op(X) at (row, column) as it is stored: (rows, columns), or (columns, rows) when transposed. */
 static void widen(float *to, const void *x, enum dtype dtype, bool transposed, int64_t stride, int64_t row,
                   int64_t column, int64_t rows, int64_t columns) {
     if (transposed)
@@ -99,7 +99,7 @@ static void widen(float *to, const void *x, enum dtype dtype, bool transposed, i
         block_copy(to, FP32, columns, at(x, dtype, row * stride + column), dtype, stride, rows, columns);
 }
 
-/* What a block of C starts from: beta C + bias. */
+/* The start value of a block of C: beta C + bias. */
 static void start_block(const struct gemm *g, const void *bias, const void *c, float *block, int64_t i, int64_t j,
                         int64_t rows, int64_t columns) {
     float beta = (float)g->beta;

@@ -26,7 +26,7 @@ INLINE vec widen(const number *x) { return above(sixteen(x)); }
 INLINE void narrow(number *to, vec x) { _mm256_storeu_si256((__m256i_u *)to, (__m256i)_mm512_cvtneps_pbh((__m512)x)); }
 #include "lib/ops/gemm/gemm_packed.h"
 
-/* Linux lends a process AMX's registers when it asks for them, once: 8 KB more that a switch of threads has to save. */
+/* Linux lets a process use AMX's registers after one request: a switch of threads then saves 8 KB more. */
 #ifdef GEMM_AMX
 #include <pthread.h>
 #include <sys/syscall.h>

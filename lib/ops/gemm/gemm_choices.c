@@ -8,7 +8,7 @@
 static struct gemm_choice *choices;
 static int n_choices;
 static int64_t version;
-static bool timing, added;           /* while it was timed: the table is another one when that ends */
+static bool timing, added;           /* products are being timed; a row was added meanwhile */
 
 const struct gemm_choice *gemm_choices(int *n) {
     *n = n_choices;
@@ -49,7 +49,7 @@ void gemm_choices_keep(int n) {
 
 int64_t gemm_choices_version(void) { return version; }
 
-/* A sum: in whatever order they were added. */
+/* A sum of hashes, so that the order of the rows does not matter. */
 uint64_t gemm_choices_hash(void) {
     uint64_t hash = 0;
     for (int i = 0; i < n_choices; i++)

@@ -14,23 +14,24 @@
 
 enum { GEMM_PRODUCT_TEXT = 128, GEMM_ALGORITHM_BYTES = 64 };
 
-/* product: sizes, types, epilogue and alignments, as text. first_s: of the algorithm that the library names first. */
+/* product: sizes, types, epilogue and alignments, as text. first_s: seconds of the algorithm that the library ranks
+ * first. */
 struct gemm_choice {
     char product[GEMM_PRODUCT_TEXT];
-    unsigned char algorithm[GEMM_ALGORITHM_BYTES];   /* cublasLtMatmulAlgo_t, which a file may keep */
+    unsigned char algorithm[GEMM_ALGORITHM_BYTES];   /* a cublasLtMatmulAlgo_t, which a file may store */
     double seconds, first_s;
     bool used;                                       /* by a row of this run */
 };
 
-/** The table: n of them, borrowed until the next call that changes it. */
+/** The table, of n choices. Borrowed until the next call that changes it. */
 const struct gemm_choice *gemm_choices(int *n);
-/** NULL: it is not in the table. Borrowed, as above. */
+/** The choice for a product; NULL: the table has none. Borrowed, as above. */
 const struct gemm_choice *gemm_choice_find(const char *product);
-/** Add a choice. A product that is in the table keeps its algorithm; it is used if either is. */
+/** Add a choice. If the table has the product already, its algorithm stays. The entry is used if either choice is. */
 void gemm_choice_add(const struct gemm_choice *);
-/** Is it in the table? Then it is used. */
+/** Is the product in the table? If so, mark it as used. */
 bool gemm_choice_use(const char *product);
-/** Forget all but the first n. */
+/** Drop all choices but the first n. */
 void gemm_choices_keep(int n);
 /** A version number. It changes with each change of the table, and after a timing that has added rows; plans of an
  *  older version are dropped (gemm_cuda.c). */
@@ -38,19 +39,19 @@ int64_t gemm_choices_version(void);
 /** Hash of the products in use and their algorithms, without their times; 0: none. */
 uint64_t gemm_choices_hash(void);
 
-/** From now on gemm_cuda_run does not multiply: what is not in the table is timed and put there. Its C holds anything
- *  after that, and is not read. */
+/** From now on gemm_cuda_run does not multiply: it times products that are not in the table, and adds them. C then
+ *  holds arbitrary numbers, and is not read. */
 void gemm_choices_time(bool on);
 bool gemm_choices_timing(void);
 
-/** What cublasLtGetVersion says; 0: this build has no CUDA. A file of another version is not for this one. */
+/** The result of cublasLtGetVersion; 0: this build has no CUDA. A file of another version is not used. */
 int64_t gemm_library_version(void);
 /** The same, only in builds with CUDA. */
 int64_t gemm_cuda_version(void);
 
 /** Time n candidates, first the library's first, and put the fastest into the table (gemm_time_cuda.c; only in builds
- *  with CUDA). Another than the first is taken where it saves a hundredth at least.
- *  @param run queue candidate i on the device's stream; its refusal leaves it out, and the first may not refuse
+ *  with CUDA). A later candidate wins only if it is at least a hundredth faster than the first. @param run queues
+ *  candidate i on the device's stream; a candidate that it refuses is left out, but the first may not be refused
  *  @errors E_DEVICE */
 struct device;
 struct gemm_candidates {

@@ -48,7 +48,7 @@ typedef enum status bias_kernel(const struct gemm *, const struct device *, cons
 extern bias_kernel gemm_start_from_bias_cuda_fp64, gemm_start_from_bias_cuda_fp32, gemm_start_from_bias_cuda_bf16,
     gemm_start_from_bias_cuda_fp16;
 
-/* What an algorithm is chosen for. The addresses count by their alignment only, in bytes. */
+/* The properties by which an algorithm is chosen. Of the addresses only the alignment counts, in bytes. */
 struct problem {
     struct gemm gemm;
     uint32_t epilogue;                /* CUBLASLT_EPILOGUE_... */
@@ -56,8 +56,8 @@ struct problem {
 };
 
 struct operands {
-    const void *a, *b, *bias;         /* bias: or, with BGRADB, where its gradient goes */
-    void *aux;                        /* what gelu reads, or has read; NULL: kept nowhere */
+    const void *a, *b, *bias;         /* bias, or with BGRADB the bias's gradient */
+    void *aux;                        /* gelu's input, written or read; NULL: it is not kept */
     void *c;
 };
 
@@ -66,13 +66,13 @@ struct plan {
     struct problem problem;
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t a, b, c;   /* of our A, B, C */
-    int n_offered;                    /* algorithms; 0: there is none */
+    int n_offered;                    /* number of algorithms; 0: the library offers none */
     unsigned char offered[CANDIDATES][GEMM_ALGORITHM_BYTES];   /* the library's first choice first */
     cublasLtMatmulAlgo_t algorithm;   /* the one that is run */
 };
 _Static_assert(sizeof(cublasLtMatmulAlgo_t) == GEMM_ALGORITHM_BYTES, "the table keeps whole algorithms");
 
-/* What a process keeps for each GPU until it ends. */
+/* A process keeps this for each GPU until it ends. */
 struct library {
     cublasLtHandle_t handle;
     struct plan *plans;
@@ -93,13 +93,13 @@ static enum status refused(const struct gemm *g, const char *what, cublasStatus_
 
 /* ---- the problem ---- */
 
-/* Arenas align to 64 bytes; vector and TMA loads want 16. Reporting more than 64 would only duplicate plans. */
+/* Arenas align to 64 bytes; vector and TMA loads need 16. Reporting more than 64 would only duplicate plans. */
 static uint32_t alignment_of(const void *address) {
     uintptr_t bits = (uintptr_t)address | 64;
     return (uint32_t)(bits & -bits);
 }
 
-/* alpha is an argument of every product; with fp8 it is another one in every step. */
+/* alpha is left out: it is an argument of each call, and with fp8 it differs in every step. */
 static bool same_gemm(const struct gemm *x, const struct gemm *y) {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->transpose_a == y->transpose_a &&
            x->transpose_b == y->transpose_b && x->beta == y->beta && x->ab_dtype == y->ab_dtype &&
@@ -124,7 +124,7 @@ static enum status describe_matrix(const struct gemm *g, enum dtype dtype, int64
     return OK;
 }
 
-/* The heuristics look at these addresses for their alignment. The bias's alignment is checked later: gemm_cuda_run
+/* Set the addresses, of which the heuristics read the alignment. The bias's alignment is checked later: gemm_cuda_run
  * requires 16 bytes. */
 static enum status point(const struct gemm *g, cublasLtMatmulDesc_t operation, const struct operands *x) {
     LT(cublasLtMatmulDescSetAttribute, operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &x->bias, sizeof x->bias);
@@ -134,7 +134,7 @@ static enum status point(const struct gemm *g, cublasLtMatmulDesc_t operation, c
     return OK;
 }
 
-/* The matrix of aux lies as C does; it has the type of C, unless another were asked for. */
+/* aux is a matrix with the layout of C, and by default with the type of C. */
 static enum status describe_operation(const struct problem *p, const struct operands *x, cublasLtMatmulDesc_t *out) {
     const struct gemm *g = &p->gemm;
     bool wide = g->ab_dtype == FP64;
@@ -182,8 +182,8 @@ static enum status prefer(const struct problem *p, cublasLtMatmulPreference_t pr
     return OK;
 }
 
-/* The heuristics' answers come best first; one that carries an error is not for use. A refusal is an error only where
- * there is no doing without: of a product with no epilogue. */
+/* The heuristics' answers come best first; an answer that carries an error must not be used. A refusal is an error only
+ * for a product with no epilogue, which has no other way. */
 static enum status offers(const struct library *l, struct plan *plan, cublasLtMatmulPreference_t preference) {
     const struct gemm *g = &plan->problem.gemm;
     cublasLtMatmulHeuristicResult_t candidates[CANDIDATES];
@@ -198,7 +198,7 @@ static enum status offers(const struct library *l, struct plan *plan, cublasLtMa
                    code == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : code);
 }
 
-/* What an algorithm is chosen for, as the table of choices names it. beta is not in it: it does not choose. */
+/* The name of a problem in the table of choices. It leaves out beta, which does not affect the choice. */
 static void name_of(const struct problem *p, char out[GEMM_PRODUCT_TEXT]) {
     const struct gemm *g = &p->gemm;
     enum dtype a = g->fp8 ? g->a_code : g->ab_dtype, b = g->fp8 ? g->b_code : g->ab_dtype;
@@ -209,7 +209,8 @@ static void name_of(const struct problem *p, char out[GEMM_PRODUCT_TEXT]) {
              p->align_aux);
 }
 
-/* Is it still one for this product? It was when it was written down: if not, the file or the library has changed. */
+/* Is the algorithm still valid for this product? It was when it was recorded: if not, the file or the library has
+ * changed. */
 static enum status take_choice(const struct library *l, struct plan *plan, const struct gemm_choice *choice) {
     cublasLtMatmulHeuristicResult_t result;
     memcpy(&plan->algorithm, choice->algorithm, sizeof plan->algorithm);
@@ -260,7 +261,7 @@ static const char *epilogue_name(uint32_t epilogue) {
     }
 }
 
-/* Once for each problem, as its plan is kept. */
+/* Report a refusal once for each problem, because the problem's plan is kept. */
 static void tell_refusal(const struct problem *p) {
     const struct gemm *g = &p->gemm;
     log_info("cuBLASLt adds no %s to a product of m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " %s; a kernel of ours does",
@@ -301,7 +302,7 @@ static void drop_plans(struct library *l) {
     }
 }
 
-/* Plans of another table of choices are none. */
+/* Plans that were made with another version of the table of choices are dropped. */
 static enum status library_open(const struct gemm *g, const struct device *d, struct library **out) {
     struct library *l = *out = &libraries[d->index];
     if (!l->handle) LT(cublasLtCreate, &l->handle);
@@ -316,7 +317,7 @@ int64_t gemm_cuda_version(void) { return (int64_t)cublasLtGetVersion(); }
 
 /* ---- running ---- */
 
-/* alpha and beta, in the type that sums are taken in; the library reads them before it returns. */
+/* alpha and beta, in the type of the sums; the library reads them before it returns. */
 union scalar {
     double fp64;
     float fp32;
@@ -360,7 +361,7 @@ struct timed {
     void *work;
 };
 
-/* C is set, whatever beta is: run again and again, a sum would grow without end. */
+/* beta is 0, whatever the product's is: in repeated runs a sum would grow without end. */
 static enum status run_candidate(void *self, int i) {
     const struct timed *t = self;
     struct gemm set = t->plan->problem.gemm;
@@ -395,7 +396,7 @@ static enum status run(const struct gemm *g, const struct device *d, uint32_t ep
     return multiply(l, plan, g, d, x, &plan->algorithm, work);
 }
 
-/* Beyond the epilogue: bias + beta C is written to C, and the product is added to that. */
+/* The way without an epilogue: bias + beta C is written to C, and the product is added to C. */
 static enum status start_from_bias(const struct gemm *g, const struct device *d, const void *bias, void *c) {
     static bias_kernel *const start[N_DTYPES] = {
         [FP64] = gemm_start_from_bias_cuda_fp64, [FP32] = gemm_start_from_bias_cuda_fp32,

@@ -1,4 +1,5 @@
-/* c[r,n] = bias[n] + beta c[r,n]: what a product starts from whose bias the library cannot add itself (gemm_cuda.c).
+/* c[r,n] = bias[n] + beta c[r,n]: the start value of C, if the library cannot add the product's bias itself
+ * (gemm_cuda.c).
  *
  * Memory-bound: c is written once, by neighboring threads; bias stays in cache. */
 #include "lib/ops/cuda.h"

@@ -3,7 +3,7 @@
 
 #include "lib/ops/gemm/gemm.h"
 
-/** Scratch bytes; the same on every machine. 0 unless A is transposed. */
+/** Bytes of scratch: 0 unless A is transposed. The size is the same on every machine. */
 int64_t gemm_fp32_work(const struct gemm *);
 
 /** As gemm_run, for fp32, with rows of A, B and C that lie lda, ldb, ldc elements apart; threads are OpenMP's.

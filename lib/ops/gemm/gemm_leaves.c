@@ -4,7 +4,7 @@
 #include "lib/device/arena.h"
 #include <omp.h>
 
-enum { MOST_LEVELS = 16, ALONE = 16 << 10 };   /* elements that are not worth a second thread */
+enum { MOST_LEVELS = 16, ALONE = 16 << 10 };   /* so few elements are not worth a second thread */
 
 static int levels_of(const struct gemm *g) {
     int n = 0;
@@ -12,7 +12,7 @@ static int levels_of(const struct gemm *g) {
     return n;
 }
 
-/* A piece of a leaf: `n` numbers of the depth, to be added to what `started` says is there. */
+/* A piece of a leaf: `n` numbers of the depth. started: the piece is added to the sum in C. */
 static struct gemm part_of(const struct gemm *g, int64_t n, bool started) {
     struct gemm part = *g;
     part.k = n;

@@ -1,8 +1,8 @@
 /* The micro-kernel of gemm_packed.h: a micro-tile of C, MR x NR, in vector registers. (Or, where the file that includes
  * this defines GEMM_AMX, in AMX's registers: gemm_micro_kernel_amx.h.)
  *
- * The file that includes this first defines what the product is made of, includes gemm_vector.h, and says how to
- * compute with it:
+ * The file that includes this first defines the types of the product, includes gemm_vector.h, and defines how to
+ * compute with them:
  *
  *   number        of A, B and bias as they are stored
  *   PER_UNIT      of them, neighbors in depth, are a unit of 32 bits: an fp32 number, or two of bf16
@@ -18,9 +18,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* MR and NR, by the registers that there are: accumulators, a row of B, and one number of A. KR: depths that one
- * instruction multiplies; what is packed is padded to a multiple of it. A_BY_ROWS: packed micro-panels of A are rows
- * too, not (depth, MR). */
+/* MR and NR fit the number of registers: accumulators, a row of B, and one number of A. KR: depths that one
+ * instruction multiplies; packed data is padded to a multiple of KR. A_BY_ROWS: packed micro-panels of A are rows,
+ * not (depth, MR). */
 #if defined GEMM_AMX
 enum { MR = 32, VECTORS = 2, KR = 32, A_BY_ROWS = 1 };
 #elif VECTOR_REGISTERS == 32
@@ -34,7 +34,7 @@ enum { KR = PER_UNIT, A_BY_ROWS = 0 };
 enum {
     NR = LANES * VECTORS,
     LINE = 64 / sizeof(number), /* numbers in a cache line */
-    C_LEAD = 16,                /* the micro-tile of C is prefetched this many lines of depth before it is needed */
+    C_LEAD = 16,                /* C's micro-tile is prefetched this many lines of depth before its use */
 };
 
 /* What a micro-kernel reads: unit p of row i of A at a[i a_stride + p a_step], row p of B's units at b + p b_step.
@@ -52,9 +52,9 @@ struct operands {
 /* The epilogue: c = alpha sum + bias + beta c. wide: C is fp32; else it is made of numbers. */
 struct epilogue { float alpha, beta; const number *bias; bool wide; };
 
-/* What a micro-kernel prefetches as it computes. Every LINE depths it fetches one cache line of each of MR rows of A
- * (the next micro-panel), and one line of what is packed next. NULL: nothing. A few lines at a time, because a burst
- * would delay B. */
+/* The addresses that a micro-kernel prefetches as it computes. Every LINE depths it fetches one cache line of each of
+ * MR rows of A (the next micro-panel), and one line of the next block to pack. NULL: nothing. It fetches a few lines at
+ * a time, because a burst would delay B. */
 struct prefetch { const number *rows; int64_t stride; const number *line; int64_t step; };
 
 INLINE void prefetch_next(const struct prefetch *x, int64_t lines) {
@@ -64,7 +64,7 @@ INLINE void prefetch_next(const struct prefetch *x, int64_t lines) {
     if (x->line) __builtin_prefetch(x->line + lines * x->step);
 }
 
-/* A unit of A, of which only `there` numbers exist: the others are zero. */
+/* A unit of A, of which only `there` numbers exist; its other numbers are zero. */
 INLINE unit unit_at(const number *x, int there) {
     unit u = 0;
     memcpy(&u, x, (size_t)there * sizeof(number));
@@ -85,7 +85,7 @@ INLINE int64_t c_size(const struct epilogue *end) {
     return end->wide ? (int64_t)sizeof(float) : (int64_t)sizeof(number);
 }
 
-/* Row `i` of the micro-tile of C. */
+/* Prefetch row `i` of the micro-tile of C. */
 INLINE void prefetch_c(const void *c, int64_t i, int64_t ldc, const struct epilogue *end) {
 #pragma GCC unroll 3
     for (int64_t j = 0; j < NR * c_size(end); j += 64)
@@ -94,7 +94,7 @@ INLINE void prefetch_c(const void *c, int64_t i, int64_t ldc, const struct epilo
 
 /* From sums to C. */
 INLINE void apply_epilogue(int rows, vec sum[MR][VECTORS], void *restrict c, int64_t ldc, const struct epilogue *end) {
-    if (end->alpha != 1) /* apart, or a compiler might contract it with the next in some micro-kernels only */
+    if (end->alpha != 1) /* a separate loop, or a compiler might contract it with the next in some micro-kernels only */
 #pragma GCC unroll 8
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 3
@@ -113,8 +113,8 @@ INLINE void apply_epilogue(int rows, vec sum[MR][VECTORS], void *restrict c, int
         }
 }
 
-/* A thread calls before_micro_kernels before its first and after_micro_kernels after its last.
- * Computes `rows` rows; where A is packed in units, all MR. */
+/* Computes `rows` rows, or all MR where A is packed in units. A thread calls before_micro_kernels before its first
+ * micro-kernel, and after_micro_kernels after its last. */
 typedef void micro_kernel(int64_t rows, int64_t k, const struct operands *, void *c, int64_t ldc,
                           const struct epilogue *, const struct prefetch *);
 
@@ -122,8 +122,8 @@ typedef void micro_kernel(int64_t rows, int64_t k, const struct operands *, void
 #include "lib/ops/gemm/gemm_micro_kernel_amx.h"
 #else
 
-/* One unit of depth: a row of B times MR units of A. Rows of A from MR / 2 on have a base of their own: one address
- * register does not reach eight. */
+/* One unit of depth: a row of B times MR units of A. Rows of A from MR / 2 on have a base address of their own, because
+ * one address register does not reach eight rows. */
 INLINE void rank_1_update(vec sum[MR][VECTORS], int rows, bool packing, int there, const number *lower,
                           const struct operands *x) {
     vec row[VECTORS];
@@ -172,7 +172,7 @@ INLINE void micro_kernel_body(int rows, bool packing, int64_t k, struct operands
 static inline void before_micro_kernels(void) {}
 static inline void after_micro_kernels(void) {}
 
-/* The micro-kernels. What is constant in one is written out, so that the compiler can use it. */
+/* The micro-kernels. Constants are written out in each, so that the compiler can use them. */
 #define MICRO_KERNEL(name, rows, packing, ...) \
     static void name(int64_t n, int64_t k, const struct operands *x, void *c, int64_t ldc, const struct epilogue *end, \
                      const struct prefetch *prefetch) { \
@@ -199,7 +199,7 @@ MICRO_KERNEL(micro_kernel_packed_a, MR, false, {x->a, PER_UNIT, MR * PER_UNIT, x
 MICRO_KERNEL(micro_kernel_packs_b, MR, true, {x->a, x->a_stride, PER_UNIT, x->b, x->b_step, x->pack})
 MICRO_KERNEL(micro_kernel_packed_a_packs_b, MR, true, {x->a, PER_UNIT, MR * PER_UNIT, x->b, x->b_step, x->pack})
 
-/* rows: where A lies by rows and nothing is packed; the other micro-kernels compute all MR. */
+/* The micro-kernel for `rows` rows. Fewer than MR are possible only where A lies by rows and nothing is packed. */
 static inline micro_kernel *micro_kernel_for(const struct operands *x, int64_t rows) {
     bool packed = x->a_step != PER_UNIT;
     if (x->pack) return packed ? micro_kernel_packed_a_packs_b : micro_kernel_packs_b;

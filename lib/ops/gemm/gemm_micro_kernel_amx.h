@@ -3,13 +3,12 @@
  * Rows of A are read where they lie; where A is stored transposed, packing makes rows of it. A micro-panel of B, 32
  * columns of 16 pairs, lies as the registers want it. The function that matters is micro_kernel_body.
  *
- * Zeros that fill up KR depths change nothing, and there are never fewer depths than 32; for fewer rows the registers
- * are set up shorter. */
+ * Zeros fill the depths up to a multiple of KR and change no sum; for fewer rows the registers are set up shorter. */
 #pragma once
 
 #include "lib/ops/gemm/amx.h"
 
-/* KR depths of B, as they are stored, to pairs. */
+/* Pack KR depths of B, as they are stored, to pairs. */
 INLINE void pack_kr(number *to, const number *b, int64_t b_step) {
 #pragma GCC unroll 4
     for (int q = 0; q < KR / PER_UNIT; q++)
@@ -19,10 +18,10 @@ INLINE void pack_kr(number *to, const number *b, int64_t b_step) {
                   unit_rows(b + q * b_step + v * LANES, b_step / PER_UNIT));
 }
 
-/* KR depths: `stride` is that of A's rows, b is packed. */
+/* Multiply KR depths. `stride` is that of A's rows; b is packed. */
 INLINE void rank_k_update(bool two, const number *a, int64_t stride, const number *b) {
     const size_t a_bytes = (size_t)stride * sizeof *a, b_bytes = NR * sizeof(unit);
-    __asm__ volatile("" ::: "memory"); /* what was packed is in memory; gcc does not know that these loads read it */
+    __asm__ volatile("" ::: "memory");   /* gcc does not see that these loads read the packed data */
     _tile_loadd(6, b, b_bytes);
     _tile_loadd(7, b + LANES * PER_UNIT, b_bytes);
     _tile_loadd(4, a, a_bytes);
@@ -34,7 +33,7 @@ INLINE void rank_k_update(bool two, const number *a, int64_t stride, const numbe
     _tile_dpbf16ps(3, 5, 7);
 }
 
-/* The last depths of A, fewer than KR, and zeros. */
+/* Copy the last depths of A, which are fewer than KR, and fill up with zeros. */
 INLINE void last_of_a(number to[MR][KR], const struct operands *x, int64_t rows, int64_t there) {
     memset(to, 0, sizeof(number) * MR * KR);
     for (int64_t i = 0; i < rows; i++) memcpy(to[i], x->a + i * x->a_stride, sizeof(number) * (size_t)there);
@@ -43,7 +42,7 @@ INLINE void last_of_a(number to[MR][KR], const struct operands *x, int64_t rows,
 static void before_micro_kernels(void) { amx_set_up(MR, NR, KR / PER_UNIT); }
 static void after_micro_kernels(void) { _tile_release(); }
 
-/* Rows of A are not prefetched here: the hardware does it, and AMX leaves no time for it. */
+/* Rows of A are not prefetched: the hardware prefetches them, and AMX leaves no time for it. */
 INLINE void micro_kernel_body(int64_t rows, bool packing, int64_t k, struct operands x, void *restrict c,
                               int64_t ldc, const struct epilogue *end, const struct prefetch *prefetch) {
     _Alignas(64) vec sum[MR][VECTORS];

@@ -1,5 +1,5 @@
-/* A fast matrix product for CPUs: fp32, and bf16 where the processor multiplies pairs of it. It computes what the loops
- * of gemm_plain_cpu.c compute (--gemm plain selects those), so you need not read it to use Trivium.
+/* A fast matrix product for CPUs: fp32, and bf16 where the processor multiplies pairs of it. It computes the same
+ * product as the loops of gemm_plain_cpu.c (`--gemm plain`), so you need not read it to use Trivium.
  *
  * The words and the loops are those of BLIS (Goto's algorithm):
  *
@@ -12,7 +12,7 @@
  *   macro-kernel  the two loops around the micro-kernel that multiply a block by all of the other side
  *   packing       copying a side into micro-panels, (depth, NR) each, in the order in which they are read
  *
- * BLIS packs both sides. Here, where numbers lie by rows:
+ * BLIS packs both sides. This file packs less, where numbers lie by rows:
  *
  *   B is packed      a block at a time, by the thread that uses it; all rows of A pass by. Where B is stored by rows,
  *                    the first micro-kernel that reads a micro-panel packs it on the way (if the depth is whole units).
@@ -28,9 +28,9 @@
  * NR columns and k depths has NR * padded(k) of them, whatever a unit is. AMX takes KR = 32 depths at once, filled up
  * with zeros too, and reads A by rows: where A is stored transposed, packing makes rows of it.
  *
- * The depth is cut in equal passes of at most KC. If C is fp32, a pass adds to what the one before left there. If C is
- * bf16, that would round, and all of the depth is one pass: a thread packs one micro-panel of B at a time where that is
- * more than KC, in `work` and not on its stack where it is more than 2 KC. So the order in which
+ * The depth is cut in equal passes of at most KC. If C is fp32, a pass adds to the sums that the previous pass left in
+ * C. If C is bf16, that would round, and all of the depth is one pass. If this pass is deeper than KC, a thread packs
+ * one micro-panel of B at a time; if it is deeper than 2 KC, in `work` and not on its stack. So the order in which
  *
  *   c[i,j] = beta c[i,j] + bias[j] + alpha sum_p a[i,p] b[p,j]
  *
@@ -50,11 +50,11 @@
 #include <omp.h>
 
 enum {
-    KC = 1024 * PER_UNIT,       /* depths of a pass, at most, except where C is bf16 */
-    MC = (int)MR > 8 ? 64 : 48, /* rows of A in a block, where threads share out rows */
-    NC = 2 * MC,                /* columns of B in a block, at most: NC * KC are 393 KB (AMX: 524) */
-    TASKS = 4,                  /* per thread, where there are rows enough: so that none waits long for the last */
-    ALONE = 32 << 10,           /* multiply-adds that are not worth a second thread */
+    KC = 1024 * PER_UNIT,       /* the most depths in a pass, unless C is bf16 */
+    MC = (int)MR > 8 ? 64 : 48, /* rows of A in a block, where threads divide the rows */
+    NC = 2 * MC,                /* the most columns of B in a block: NC * KC are 393 KB (AMX: 524) */
+    TASKS = 4,                  /* tasks per thread, if rows suffice, so that no thread waits long at the end */
+    ALONE = 32 << 10,           /* so few multiply-adds are not worth a second thread */
 };
 /* A thread's stack holds NC * KC numbers: a block of columns, one of rows, or one micro-panel twice as deep. */
 _Static_assert(NC % (int)NR == 0 && MC % (int)MR == 0 && MC >= (int)NR && NC >= 2 * MC && KC % (int)LINE == 0,
@@ -62,25 +62,25 @@ _Static_assert(NC % (int)NR == 0 && MC % (int)MR == 0 && MC >= (int)NR && NC >= 
 
 static int64_t padded(int64_t k) { return round_up(k, KR); }
 
-/* One side of a product: the number of its row or column i at depth p lies at at[i stride + p step]. One of the two is
- * 1. */
+/* One side of a product: the number of its row or column i at depth p is at[i stride + p step]. Either stride or step
+ * is 1. */
 struct side { const number *at; int64_t n, stride, step; };
 
 struct product {
     struct side a, b;
-    int64_t k, kc;          /* depth: all of it, and of a pass (the last may be shorter) */
+    int64_t k, kc;          /* the whole depth; the depth of a pass (the last may be shorter) */
     char *c;
     int64_t ldc, nc;        /* columns of a block */
     struct epilogue end;
-    number *packed;         /* the side that is packed whole, if one is */
-    number *deep;           /* for each thread its block, where the thread's stack is too small */
+    number *packed;         /* the side that is packed whole; NULL: none */
+    number *deep;           /* each thread's block, where its stack is too small */
     int64_t *taken;         /* tasks that threads have taken */
 };
 
-/* ---- a micro-tile in its place ---- */
+/* ---- a micro-tile of C ---- */
 
-/* Where the matrix ends before the micro-tile does: computed in a separate buffer, so that every number is summed the
- * same way. */
+/* A micro-tile that extends beyond the matrix is computed in a separate buffer, so that every number is summed the same
+ * way. */
 static void micro_tile_at_edge(micro_kernel *whole, int64_t k, const struct operands *operands, char *c, int64_t ldc,
                                struct epilogue end, const struct prefetch *prefetch, int64_t rows, int64_t columns) {
     _Alignas(64) char x[MR * NR * sizeof(float)] = {0};
@@ -94,7 +94,7 @@ static void micro_tile_at_edge(micro_kernel *whole, int64_t k, const struct oper
     for (int64_t i = 0; i < rows; i++) memcpy(c + i * ldc * size, x + i * row, bytes);
 }
 
-/* A micro-panel of A times one of B, to C from row i, column j on, in the pass that begins at depth p. */
+/* Multiply a micro-panel of A by one of B, to C from row i, column j on, in the pass that begins at depth p. */
 INLINE void micro_tile(const struct product *g, int64_t i, int64_t j, int64_t p, const struct operands *x,
                        const struct prefetch *prefetch) {
     int64_t rows = min64(MR, g->a.n - i), columns = min64(NR, g->b.n - j), k = min64(g->kc, g->k - p);
@@ -113,14 +113,14 @@ INLINE void micro_tile(const struct product *g, int64_t i, int64_t j, int64_t p,
 
 DEFINE_TRANSPOSE(transpose, vec, lanes, LANES)
 
-/* The last KR depths of a micro-panel, from depth k on. */
+/* Clear the last KR depths of a micro-panel, from depth k on. */
 static void zero_fill(number *panel, int width, int64_t k) {
     int64_t from = round_up(k, PER_UNIT) * width;
     memset(panel + from, 0, sizeof(number) * (size_t)(padded(k) * width - from));
 }
 
-/* NR rows of k numbers each, `stride` apart, to (k, NR). LANES rows at a time: as many streams as the hardware
- * prefetches. */
+/* Pack NR rows of k numbers each, `stride` apart, to (k, NR). It reads LANES rows at a time, as many streams as the
+ * hardware prefetches. */
 static void pack_across(number *restrict out, const number *restrict x, int64_t stride, int64_t k) {
     zero_fill(out, NR, k);
     for (int v = 0; v < VECTORS; v++, x += LANES * stride, out += LANES * PER_UNIT) {
@@ -141,7 +141,7 @@ static void pack_across(number *restrict out, const number *restrict x, int64_t 
     }
 }
 
-/* The same for the edge, where there are fewer than `width`: simple, not fast. */
+/* The same at the edge, where there are fewer rows than `width`. Simple, not fast. */
 static void pack_edge(number *out, int width, const number *x, const struct side *s, int64_t n, int64_t k) {
     for (int64_t p = 0; p < padded(k); p += PER_UNIT)
         for (int64_t j = 0; j < width; j++)
@@ -149,14 +149,14 @@ static void pack_edge(number *out, int width, const number *x, const struct side
                 out[p * width + j * PER_UNIT + t] = j < n && p + t < k ? x[j * s->stride + (p + t) * s->step] : 0;
 }
 
-/* `there` rows of `width` numbers, to units. */
+/* Pack `there` rows of `width` numbers to units. */
 INLINE void pack_rows(number *restrict out, int width, const number *restrict x, int64_t stride, int there) {
     for (int64_t j = 0; j < width; j++)
 #pragma GCC unroll 2
         for (int t = 0; t < PER_UNIT; t++) out[j * PER_UNIT + t] = t < there ? x[t * stride + j] : 0;
 }
 
-/* Rows that lie `stride` apart, to micro-panels of `width` numbers of each. */
+/* Pack rows that lie `stride` apart to micro-panels with `width` numbers of each row. */
 INLINE void pack_along(number *restrict out, int width, int64_t panels, const number *restrict x, int64_t stride,
                        int64_t k) {
     int64_t p = 0, panel = padded(k) * width;
@@ -169,8 +169,8 @@ INLINE void pack_along(number *restrict out, int width, int64_t panels, const nu
         pack_rows(out + q * panel + p * width, width, x + p * stride + q * width, stride, (int)(k - p));
 }
 
-/* B's columns first .. first + n-1 at depths p .. p + k-1. `rest`: pack only the last, partial
- * micro-panel; micro-kernels pack the full ones as they compute. */
+/* Pack B's columns first .. first + n-1 at depths p .. p + k-1. `rest`: pack only the last, partial micro-panel,
+ * because micro-kernels pack the full ones as they compute. */
 static void pack_b(number *out, const struct side *b, int64_t first, int64_t n, int64_t p, int64_t k, bool rest) {
     const number *x = b->at + first * b->stride + p * b->step;
     int64_t full = n / NR, left = n % NR, panel = NR * padded(k);
@@ -183,7 +183,7 @@ static void pack_b(number *out, const struct side *b, int64_t first, int64_t n, 
     if (left) pack_edge(out + full * panel, NR, x + full * NR * b->stride, b, left, k);
 }
 
-/* n columns of numbers, to rows of padded(k): LANES x LANES units at a time. */
+/* Pack n columns of numbers to rows of padded(k), LANES x LANES units at a time. */
 static void pack_to_rows(number *restrict out, const number *restrict x, int64_t step, int64_t n, int64_t k) {
     int64_t rows = n / LANES * LANES, depths = k / (LANES * PER_UNIT) * (LANES * PER_UNIT), length = padded(k);
     for (int64_t i = 0; i < rows; i += LANES)
@@ -199,7 +199,7 @@ static void pack_to_rows(number *restrict out, const number *restrict x, int64_t
         for (int64_t p = i < rows ? depths : 0; p < length; p++) out[i * length + p] = p < k ? x[i + p * step] : 0;
 }
 
-/* A's rows likewise, where A is stored transposed. */
+/* Pack A's rows likewise, where A is stored transposed. */
 static void pack_a(number *out, const struct side *a, int64_t first, int64_t n, int64_t p, int64_t k) {
     const number *x = a->at + first + p * a->step;
     if (A_BY_ROWS) {
@@ -222,9 +222,9 @@ static struct block block_of(const struct product *g, const struct side *s, int6
     return (struct block){first, min64(n, s->n - first), p, min64(g->kc, g->k - p)};
 }
 
-/* What a micro-kernel prefetches when `left` more come before this block is packed. At one cache line every LINE
- * depths, micro-kernels as deep as the block prefetch all of it in n calls, the last n; if a row of it is no whole
- * number of lines, in some more. */
+/* The line that a micro-kernel prefetches when `left` more micro-kernels run before this block is packed. Each
+ * prefetches one cache line every LINE depths. The last n of them, if as deep as the block, prefetch all of it; if its
+ * rows are not whole lines, a few more do. */
 INLINE struct prefetch prefetch_of(const struct side *s, const struct block *x, int64_t left) {
     int64_t lines = ceil_div(x->n, LINE), step = x->k / LINE;
     const number *at = s->at + x->first * s->stride + x->p * s->step;
@@ -233,8 +233,7 @@ INLINE struct prefetch prefetch_of(const struct side *s, const struct block *x, 
     return (struct prefetch){.line = at + left % lines * LINE + left / lines * step * s->step, .step = s->step};
 }
 
-/* The next task. A thread takes it early enough to prefetch its memory, and no earlier, or another thread would wait at
- * the end. */
+/* Take the next task: early enough to prefetch its memory, but no earlier, or another thread would wait at the end. */
 static int64_t take(const struct product *g) {
     int64_t task;
 #pragma omp atomic capture
@@ -242,10 +241,10 @@ static int64_t take(const struct product *g) {
     return task;
 }
 
-/* ---- threads share out columns of C: all rows of A pass by a block of B ---- */
+/* ---- threads divide the columns of C: each block of B is multiplied by all rows of A ---- */
 
-/* Tasks: `wide` blocks of nc columns, `narrow` ones of one micro-panel, then micro-panels whose rows are cut: the last
- * ones, so that threads end together, or all, where they are too few for the threads. */
+/* Tasks: `wide` blocks of nc columns, `narrow` blocks of one micro-panel, then micro-panels whose rows are cut. The
+ * last micro-panels are cut so that threads end together; if there are too few for the threads, all are cut. */
 struct tasks { int64_t n, wide, narrow, cuts, rows; };
 static struct tasks tasks_of(const struct product *g) {
     const int64_t in_group = g->nc / NR, least_rows = 8 * MR;
@@ -257,7 +256,7 @@ static struct tasks tasks_of(const struct product *g) {
     int64_t cut = few ? panels : omp_get_num_threads(), narrow = panels - wide * in_group - cut;
     int64_t cuts = min64(few ? ceil_div(wanted, panels) : TASKS, ceil_div(g->a.n, least_rows)),
             rows = round_up(ceil_div(g->a.n, cuts), MR);
-    cuts = ceil_div(g->a.n, rows); /* rounded up, fewer may do: no task is empty */
+    cuts = ceil_div(g->a.n, rows); /* rows is rounded up, so fewer cuts may do: no task is empty */
     return (struct tasks){wide + narrow + cut * cuts, wide, narrow, cuts, rows};
 }
 
@@ -275,13 +274,13 @@ static struct rows rows_of(const struct product *g, const struct tasks *t, int64
     return cut < 0 ? (struct rows){0, g->a.n} : (struct rows){from, min64(from + t->rows, g->a.n)};
 }
 
-/* B is packed by the micro-kernels that read a micro-panel first, if it lies by rows, they have all MR rows, and the
- * depth is a multiple of KR. */
+/* Do micro-kernels pack B? The first that reads a micro-panel packs it, if B lies by rows, the micro-kernels have all
+ * MR rows, and the depth is a multiple of KR. */
 static bool micro_kernels_pack(const struct product *g, struct rows rows) {
     return g->b.step != 1 && rows.to - rows.from >= MR && g->k % KR == 0;
 }
 
-/* A where it lies, from row i and depth p on; or the packed micro-panel of k depths. */
+/* A as it is stored, from row i and depth p on; or the packed micro-panel of k depths. */
 static struct operands of_a(const struct product *g, int64_t i, int64_t p) {
     return (struct operands){.a = g->a.at + i * g->a.stride + p, .a_stride = g->a.stride, .a_step = PER_UNIT};
 }
@@ -303,13 +302,13 @@ static struct operands operands_at(const struct product *g, int64_t i, int64_t j
     return x;
 }
 
-/* One pass of a task. `next` is the block that is packed after it; in the last pass it is not known yet and NULL, and
- * *task becomes the next task. */
+/* One pass of a task. `next` is the block that is packed after this pass. In the last pass `next` is NULL, because the
+ * block is not known yet, and *task becomes the next task. */
 static void macro_kernel_columns(const struct product *g, const struct tasks *t, int64_t *task, struct block now,
                                  const struct block *next, number *packed) {
     struct rows rows = rows_of(g, t, *task);
     int64_t left = ceil_div(rows.to - rows.from, MR) * ceil_div(now.n, NR);
-    int64_t a_row = g->packed ? padded(now.k) : g->a.stride; /* a packed micro-panel is as long as MR of them */
+    int64_t a_row = g->packed ? padded(now.k) : g->a.stride; /* a packed micro-panel has MR rows of this length */
     struct block after;
     for (int64_t i = rows.from; i < rows.to; i += MR)
         for (int64_t j = 0; j < now.n; j += NR) {
@@ -328,7 +327,7 @@ static void macro_kernel_columns(const struct product *g, const struct tasks *t,
 
 static void over_columns(const struct product *g, number *mine) {
     struct tasks t = tasks_of(g);
-    for (int64_t task = take(g); task < t.n;) /* the last pass of a task takes the next */
+    for (int64_t task = take(g); task < t.n;) /* the last pass of a task takes the next task */
         for (int64_t p = 0, end = g->k > 0 ? g->k : 1; p < end; p += g->kc) {
             struct block now = block_of_columns(g, &t, task, p), next = block_of_columns(g, &t, task, p + g->kc);
             pack_b(mine, &g->b, now.first, now.n, p, now.k, micro_kernels_pack(g, rows_of(g, &t, task)));
@@ -336,16 +335,17 @@ static void over_columns(const struct product *g, number *mine) {
         }
 }
 
-/* ---- threads share out rows of C: A is stored transposed, B is packed whole and passes by a block of A ---- */
+/* ---- threads divide the rows of C: A is stored transposed, B is packed whole and multiplied by each block of A
+ * ---- */
 
-/* Tasks: `whole` blocks of MC rows, then of `size`, so that threads end together. */
+/* Tasks: `whole` blocks of MC rows, then blocks of `size` rows, so that threads end together. */
 struct row_tasks { int64_t whole, size; };
 static struct row_tasks row_tasks_of(const struct product *g) {
     int64_t threads = omp_get_num_threads(), whole = g->a.n / MC - threads;
     return (struct row_tasks){whole > 0 ? whole : 0, min64(MC / 2, round_up(ceil_div(g->a.n, threads), MR))};
 }
 
-/* After the last task: no rows, or fewer than none. */
+/* The block of a task. After the last task it has no rows, or a negative number. */
 static struct block block_of_rows(const struct product *g, const struct row_tasks *t, int64_t task, int64_t p) {
     if (task < t->whole) return block_of(g, &g->a, task * MC, MC, p);
     return block_of(g, &g->a, t->whole * MC + (task - t->whole) * t->size, t->size, p);
@@ -383,7 +383,7 @@ static void over_rows(const struct product *g, number *mine) {
         }
 }
 
-/* The smaller side, by all threads, pass after pass. */
+/* Pack the smaller side by all threads, pass after pass. */
 static void pack_whole(const struct product *g, bool is_a) {
     const struct side *s = is_a ? &g->a : &g->b;
     int64_t some = is_a ? MC : NR, all = round_up(s->n, is_a ? MR : NR);
@@ -401,7 +401,7 @@ static void pack_whole(const struct product *g, bool is_a) {
 
 /* ---- the product ---- */
 
-/* Numbers of `work`: the side that is packed whole; after it, the blocks of threads that their stacks do not hold. */
+/* Numbers in `work`: the side that is packed whole, then the threads' blocks that do not fit their stacks. */
 static int64_t packed_numbers(const struct gemm *g) {
     const int64_t padding = MC; /* at least any machine's MR and NR, less one */
     return g->transpose_a ? round_up(padded(g->k) * (min64(g->m, g->n) + padding), LINE) : 0;

@@ -3,6 +3,6 @@
 
 #include "lib/ops/gemm/gemm.h"
 
-/** As gemm_run; sums are taken one after the other, p = 0 .. k-1. No scratch. */
+/** As gemm_run; sums run over p = 0 .. k-1 in order. No scratch. */
 typedef void gemm_plain(const struct gemm *, const void *a, const void *b, const void *bias, void *c);
 gemm_plain gemm_plain_cpu_fp64, gemm_plain_cpu_fp32, gemm_plain_cpu_bf16, gemm_plain_cpu_fp16;

@@ -1,5 +1,5 @@
-/* A matrix product as its formula says it (gemm.h): `--gemm plain`. The packed products of this folder give the same
- * sums, in another order, and much faster. */
+/* A matrix product by its formula (gemm.h), for `--gemm plain`. The packed products of this folder give the same sums,
+ * in another order, and much faster. */
 #include "lib/ops/cpu.h"
 #include "lib/ops/gemm/gemm_plain.h"
 

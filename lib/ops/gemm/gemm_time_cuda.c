@@ -1,15 +1,16 @@
 /* Which of the algorithms that cuBLASLt offers for a product is the fastest, by events on the compute stream.
  *
- * Each is run once unwatched, as its code has to come to the GPU first, and then RUNS times; the shortest counts, which
- * is the one that was disturbed least. The operands are whatever lies in memory: before the first step often zeros,
- * which take less power than numbers do. That holds for all candidates of a product alike. */
+ * Each algorithm runs once without timing, because its code must first be loaded to the GPU, and then RUNS times.
+ * The shortest time counts, because it was disturbed least. The operands are the memory's present contents: before
+ * the first step often zeros, which take less power than other numbers. That is the same for all candidates of a
+ * product. */
 #include "lib/device/device.h"
 #include "lib/ops/gemm/gemm_choices.h"
 
 #include <string.h>
 
 enum { RUNS = 3 };
-static const double worth_it = 0.99;   /* of the first one's time: below that another is taken */
+static const double worth_it = 0.99;   /* a candidate is taken if its time is below 0.99 of the first one's */
 
 /* Seconds of one run of candidate i. Waits for it. */
 static enum status time_once(const struct gemm_candidates *c, int i, struct device_mark mark[2], double *out) {

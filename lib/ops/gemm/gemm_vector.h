@@ -10,7 +10,7 @@ enum { LANES = VECTOR_BYTES / 4 };
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t lanes __attribute__((vector_size(4 * LANES)));
-/* Wherever a number may lie. */
+/* A vector at any address of a number. */
 typedef float loose_vec __attribute__((vector_size(4 * LANES), aligned(_Alignof(number)), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))

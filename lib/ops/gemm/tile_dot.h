@@ -3,13 +3,13 @@
  *
  *   c[i,j] += sum_p  low(a[i,p]) low(b[p,j]) + high(a[i,p]) high(b[p,j])        a (m,pairs), b (pairs,n), c (m,n) dense
  *
- * A pair is two neighbors along the axis that is summed over, the first in the lower half. Packing an odd number of
- * them fills the last pair with a zero, in both factors. Blocks of c in registers, as in tile_product.h; with AMX in
- * amx.h's.
+ * A pair is two neighbors along the axis that is summed over, the first in the lower half. If their number is odd, the
+ * last pair is filled with a zero, in both factors. Blocks of c stay in registers, as in tile_product.h, or with AMX in
+ * the registers of amx.h.
  *
- * By vectors subnormal numbers count as zero, and of a pair first the upper product is added, then the lower, each with
- * one rounding, as by an FMA.
- * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VDPBF16PS. */
+ * The vector instructions treat subnormal numbers as zero. Of a pair they add first the upper product, then the lower,
+ * each with one rounding, as an FMA does. Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume
+ * 2, VDPBF16PS. */
 #pragma once
 
 #include "lib/ops/gemm/gemm_bf16.h"
@@ -22,8 +22,8 @@ enum { DOT_LANES = 16, DOT_ROWS = 6, DOT_STRIP = 4 };
 
 static inline bf16_pair pair_of(uint16_t first, uint16_t second) { return (bf16_pair)first | (bf16_pair)second << 16; }
 
-/* rows x `vectors` vectors of c; of each vector, the columns in `mask`. Called with constants, so that the sums are
- * registers. */
+/* Compute rows x `vectors` vectors of c; in each vector, the columns in `mask`. Called with constants, so that the sums
+ * are registers. */
 static inline __attribute__((always_inline)) void dot_block(int rows, int vectors, __mmask16 mask, float *restrict c,
                                                             int64_t n, int64_t pairs, const bf16_pair *restrict a,
                                                             const bf16_pair *restrict b) {
@@ -49,7 +49,7 @@ static inline __attribute__((always_inline)) void dot_block(int rows, int vector
         for (int v = 0; v < vectors; v++) _mm512_mask_storeu_ps(c + i * n + v * DOT_LANES, mask, sum[i][v]);
 }
 
-/* All rows of `vectors` vectors of columns. */
+/* Compute all rows of `vectors` vectors of columns. */
 static inline __attribute__((always_inline)) void dot_strip(int vectors, __mmask16 mask, float *restrict c, int64_t m,
                                                             int64_t n, int64_t pairs, const bf16_pair *restrict a,
                                                             const bf16_pair *restrict b) {
@@ -137,7 +137,7 @@ static inline __mmask16 first_lanes(int64_t n) {
     return (__mmask16)(n < DOT_LANES ? (1u << (n > 0 ? n : 0)) - 1 : 0xffff);
 }
 
-/* to (n,rows) from (rows,n): of x, the 16 x 16 at row i and column j transposed. */
+/* Store x transposed: it is the 16 x 16 square at row i and column j of (rows,n), and `to` is (n,rows). */
 static inline void store_transposed(bf16_pair *to, dot_vec x[DOT_LANES], int64_t rows, int64_t n, int64_t i,
                                     int64_t j) {
     transpose_pairs(x);

@@ -4,16 +4,16 @@
  *
  * Idea: a block of c, ROWS x STRIP, stays in registers while p runs. For each p it takes STRIP loads of b, which serve
  * all rows, and ROWS broadcasts of a. With 32 registers (AVX-512, NEON) a block has 6 x 4 sums: 4 loads and 6
- * broadcasts go with 24 multiply-adds, and the arithmetic is the limit. With 16 (AVX2) it has 6 x 2 sums, 2 of b, one
- * of a and one spare: 8 loads go with 12, which just keeps pace with two multiply-adds per cycle. Sums that no register
- * is left for lie on the stack, and the block takes ten times as long.
+ * broadcasts go with 24 multiply-adds, and the arithmetic is the limit. With 16 (AVX2) it has 6 x 2 sums, 2 vectors of
+ * b, one of a and one spare register: 8 loads go with 12 multiply-adds, which keeps pace with two multiply-adds per
+ * cycle. If the sums do not fit into registers, the compiler puts them on the stack, and the block takes ten times as
+ * long.
  *
- * Where tiles of causal attention lie on the diagonal, half of a product is known to be zero or is never looked at.
- * Blocks that lie in it wholly are left out: enum tile_part.
+ * In diagonal tiles of causal attention, half of a product is known to be zero or is never read. Blocks that are wholly
+ * in this half are left out: enum tile_part.
  *
- * Written with gcc's vectors, as long as the machine's (vector.h).
- * Source: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", section 4 (the inner
- * kernel). */
+ * Written with gcc's vectors, as long as the machine's (vector.h). Source: Goto and van de Geijn 2008, "Anatomy of
+ * High-Performance Matrix Multiplication", section 4 (the inner kernel). */
 #pragma once
 
 #include "lib/ops/real.h"
@@ -25,13 +25,13 @@ enum { TILE_LANES = VECTOR_BYTES / sizeof(real), TILE_ROWS = 6, TILE_STRIP = VEC
 /* The part of a product to compute. */
 enum tile_part {
     TILE_WHOLE,
-    TILE_C_LOWER,        /* c[i,j] for j <= i; what it makes of the others is right or untouched */
+    TILE_C_LOWER,        /* c[i,j] for j <= i is wanted; other elements become right or stay */
     TILE_A_LOWER,        /* a[i,p] is 0 for p > i */
     TILE_A_UPPER,        /* a[i,p] is 0 for p < i */
 };
 
-/* Prefetches during products: the same rows of up to TILE_ARRAYS arrays, each row `bytes` long; `each` of them after
- * every block of a product, until there are no more. */
+/* Prefetches during products: the same rows of up to TILE_ARRAYS arrays, each row `bytes` long. `each` rows are
+ * prefetched after every block of a product, until all are. */
 enum { TILE_ARRAYS = 8 };
 struct tile_ahead { const char *at[TILE_ARRAYS]; int64_t stride[TILE_ARRAYS], bytes, rows; int n, each, array; };
 
@@ -45,7 +45,7 @@ static inline void tile_ask(struct tile_ahead *x) {
 
 #define TILE_INLINE static inline __attribute__((always_inline))
 
-/* rows x (vectors * TILE_LANES) of c. Called with constants, so that the accumulators are registers. */
+/* Compute rows x (vectors * TILE_LANES) of c. Called with constants, so that the accumulators are registers. */
 TILE_INLINE void tile_block(int rows, int vectors, real *restrict c, int64_t n, int64_t k, const real *restrict a,
                             int64_t a_row, int64_t a_column, const real *restrict b) {
     tile_vec sum[TILE_ROWS][TILE_STRIP];
@@ -70,7 +70,7 @@ TILE_INLINE void tile_block(int rows, int vectors, real *restrict c, int64_t n, 
 
 static inline int64_t tile_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* All rows of `vectors` vectors of columns, from column j on. */
+/* Compute all rows of `vectors` vectors of columns, from column j on. */
 TILE_INLINE void tile_strip(int vectors, int64_t j, enum tile_part part, struct tile_ahead *ahead, real *restrict c,
                             int64_t m, int64_t n, int64_t k, const real *restrict a, int64_t a_row, int64_t a_column,
                             const real *restrict b) {
@@ -103,7 +103,7 @@ TILE_INLINE void tile_strip(int vectors, int64_t j, enum tile_part part, struct 
     }
 }
 
-/* The remaining columns when TILE_LANES does not divide n: not optimised. */
+/* Compute the remaining columns, if TILE_LANES does not divide n. Not optimised. */
 static inline void tile_edge(real *restrict c, int64_t m, int64_t n, int64_t columns, int64_t k, const real *restrict a,
                              int64_t a_row, int64_t a_column, const real *restrict b) {
     for (int64_t i = 0; i < m; i++)

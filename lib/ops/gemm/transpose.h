@@ -1,9 +1,9 @@
 /* A square of numbers transposed in registers.
  *
  * Idea: N vectors of N numbers. log2 N times, vectors i and i + N/2 are interleaved, number by number, into vectors 2i
- * and 2i + 1: each time the highest bit of a number's column becomes the lowest of its row, and the highest of its row
- * the lowest of its column, a perfect shuffle of all N^2; after log2 N times rows and columns have changed places. N/2
- * log2 N pairs of shuffles for N^2 numbers; one by one it would be N^2 loads and stores. */
+ * and 2i + 1. This is a perfect shuffle of all N^2 numbers: the highest bit of a number's column becomes the lowest of
+ * its row, and the highest of its row the lowest of its column. After log2 N times rows and columns have changed
+ * places. This takes N/2 log2 N pairs of shuffles, where copying one by one takes N^2 loads and stores. */
 #pragma once
 
 /** Defines `static void name(vec x[N])`. vec: a gcc vector of N numbers; index: one of N integers of the same width. */

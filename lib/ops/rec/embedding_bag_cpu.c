@@ -36,7 +36,7 @@ enum status CPU(embedding_bag_forward)(const struct call *call) {
     return OK;
 }
 
-/* Whole, to the last byte: what lies between the two and behind them is padding. */
+/* The record is written to its last byte, with the padding after the ids and after the vectors. */
 enum status CPU(embedding_bag_backward_weight)(const struct call *call) {
     int64_t n_ids = type_n(call->in[0].type), ids = n_ids * (int64_t)sizeof(int32_t);
     int64_t vectors = rows_vectors_at(n_ids), bytes = type_bytes(call->out[0].type);

@@ -41,7 +41,7 @@ static enum status interaction_sum_shape(const struct call *call, struct type ou
     return OK;
 }
 
-/* All pairs, forward; each twice, backward. */
+/* Forward: the products of all pairs. Backward: each pair adds to two gradients. */
 static struct cost interaction_dots_cost(const struct call *call, enum row_kind kind) {
     const struct axis *pooled = call->in[1].type->shape.axis;
     struct cost cost = cost_traffic(call, kind);

@@ -1,4 +1,4 @@
-/* How a recommendation model brings its dense part and its pooled vectors together. Three ops of one form:
+/* How a recommendation model combines its dense part and its pooled vectors. Three ops of one form:
  *
  *   in[0] x (P,B,.)    in[1] pooled (P,F,B,D)    out[0] y (P,B,.)
  *

@@ -1,4 +1,4 @@
-/* y = x and all vectors; y = x + the sum of numbers. See interaction.h. */
+/* Two interactions: y = x and all vectors; y = x + the sum over features. See interaction.h. */
 #include "lib/ops/cpu.h"
 #include "lib/ops/rec/interaction.h"
 
@@ -12,7 +12,7 @@ static struct sizes sizes_of(const struct call *call) {
     return (struct sizes){pooled[0].n * pooled[2].n, pooled[1].n, pooled[2].n, pooled[3].n,
                           call->in[0].type->shape.axis[2].n, call->out[0].type->shape.axis[2].n};
 }
-/* Where feature f's vector of sample s lies in (P,F,B,D). */
+/* Index of feature f's vector of sample s in (P,F,B,D). */
 static inline int64_t vector_at(const struct sizes *z, int64_t s, int64_t f) {
     return ((s / z->B * z->F + f) * z->B + s % z->B) * z->D;
 }

@@ -1,10 +1,10 @@
-/* y = x and the dot products of all pairs: in each sample two small products. See interaction.h.
+/* y = x and the dot products of all pairs: two small matrix products for each sample. See interaction.h.
  *
  *   forward    y_ij = sum over d of a_i[d] a_j[d]   the a_i where they lie; the a_j copied, transposed
  *   backward   da_i = sum over j of dy_ij a_j       dy copied, as a symmetric matrix, 0 on the diagonal; the a_j copied
  *
- * Blocks of ROWS x WIDTH results get DEPTH terms at a time (tile_product.h), so that the copies, and the sums, are of a
- * size that the stack and the nearest cache have, whatever F and D are. In bf16 and fp16 there is none. */
+ * Blocks of ROWS x WIDTH results get DEPTH terms at a time (tile_product.h), so that the copies and the sums fit the
+ * stack and the nearest cache for all F and D. bf16 and fp16 have no kernel. */
 #include "lib/ops/cpu.h"
 #include "lib/ops/rec/interaction.h"
 
@@ -27,17 +27,17 @@ static inline real *vector(const struct vectors *a, int64_t i) { return i == 0 ?
 static inline int64_t pair(int64_t i, int64_t j) { return i * (i - 1) / 2 + j; }   /* j < i */
 static int64_t n_pairs(const struct vectors *a) { return pair(a->F + 1, 0); }
 
-/* Columns of a block, of which n are left: whole registers. */
+/* Columns of a block, when n are left: n or WIDTH, rounded up to whole registers. */
 static int64_t width_of(int64_t n) { return (min64(n, WIDTH) + TILE_LANES - 1) / TILE_LANES * TILE_LANES; }
 
 /* ---- forward ---- */
-/* Numbers d .. d+depth-1 of a_j .. a_j+width-1, as (depth,width); beyond a_F zeros. */
+/* Numbers d .. d+depth-1 of a_j .. a_j+width-1, as (depth,width); zeros after a_F. */
 static void transpose(const struct vectors *a, int64_t j, int64_t d, int64_t width, int64_t depth, real *to) {
     for (int64_t w = 0; w < width; w++)
         for (int64_t k = 0; k < depth; k++) to[k * width + w] = j + w <= a->F ? vector(a, j + w)[d + k] : 0;
 }
 
-/* To the products with a_j .. a_j+WIDTH-1 what numbers d .. d+DEPTH-1 add. */
+/* Add the terms of numbers d .. d+DEPTH-1 to the products with a_j .. a_j+WIDTH-1. */
 static void add_dots(const struct vectors *a, int64_t j, int64_t d, real *y) {
     int64_t width = width_of(a->F - j), depth = min64(DEPTH, a->D - d);
     real other[DEPTH * WIDTH];
@@ -67,7 +67,7 @@ enum status CPU(interaction_dots_forward)(const struct call *call) {
 }
 
 /* ---- backward ---- */
-/* Numbers d .. d+width-1 of a_j .. a_j+depth-1, as (depth,width); beyond their ends zeros. */
+/* Numbers d .. d+width-1 of a_j .. a_j+depth-1, as (depth,width); zeros beyond either end. */
 static void copy(const struct vectors *a, int64_t j, int64_t d, int64_t width, int64_t depth, real *to) {
     for (int64_t k = 0; k < depth; k++)
         for (int64_t w = 0; w < width; w++) to[k * width + w] = d + w < a->D ? vector(a, j + k)[d + w] : 0;
@@ -81,7 +81,7 @@ static void symmetric_row(const real *dy, int64_t i, int64_t j, int64_t n, real 
     for (; j < end; j++) *to++ = dy[pair(j, i)];
 }
 
-/* To numbers d .. d+WIDTH-1 of all da_i what a_j .. a_j+DEPTH-1 add. */
+/* Add the terms of a_j .. a_j+DEPTH-1 to numbers d .. d+WIDTH-1 of all da_i. */
 static void add_gradients(const struct call *call, const struct vectors *a, const struct vectors *da, const real *dy,
                           int64_t j, int64_t d) {
     int64_t width = width_of(a->D - d), depth = min64(DEPTH, a->F + 1 - j), n = min64(width, a->D - d);

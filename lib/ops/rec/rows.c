@@ -18,7 +18,7 @@ static void find(struct rows *r) {
         }
 }
 
-/* By counting, eleven bits at a time, the lowest first; each pass keeps the order of what is equal in it. */
+/* A radix sort, eleven bits at a time, the lowest first. Each pass keeps the order of equal digits. */
 enum { BITS = 11, DIGITS = 1 << BITS };
 static void sort_digit(struct rows *r, int shift) {
     int64_t start[DIGITS + 1] = {0};

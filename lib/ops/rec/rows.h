@@ -5,15 +5,16 @@
  *     G_v  = G_v + mean over d of (multiplier g_d)^2
  *     w_v  = w_v - lr multiplier g / (sqrt(G_v) + eps)
  *
- * A row may stand in many bags, of many senders and microbatches. It is updated once, by the sum: squares of parts are
- * not the square of the sum, so coalescing after squaring, or per sender, is another algorithm, off by tens of percent.
+ * A row may be in many bags, of many senders and microbatches. It is updated once, by the sum. The squares of parts do
+ * not add up to the square of the sum, so coalescing after squaring, or per sender, is another algorithm, off by tens
+ * of percent.
  *
- * Occurrences are numbered in the order of samples: microbatches, and in each the replicas' samples, are consecutive.
- * They are sorted by row, stably, so the order of a row's sum is that of samples in every layout that has its bags
- * whole.
+ * Occurrences are numbered in the order of samples: microbatches, and in each the replicas' samples, are consecutive. A
+ * stable sort by row keeps this order. So a row's sum has the order of samples in every layout that does not split
+ * bags.
  *
- * Stored where: the records in the gradient arena (embedding_bag.h); G next to the table, one number per row; the index
- * in the run's part of the work arena, 16 bytes an id.
+ * Memory: the records are in the gradient arena (embedding_bag.h); G is next to the table, one number per row; the
+ * index is in the run's part of the work arena, 16 bytes an id.
  *
  * Source: Duchi et al. 2011 (Adagrad); Gupta et al. 2014, rowwise; FBGEMM's EXACT_ROWWISE_ADAGRAD. */
 #pragma once
@@ -21,12 +22,13 @@
 #include "lib/device/arena.h"
 #include "lib/ops/op.h"
 
-/** A record: ids, then vectors, which begin here. */
+/** The offset of the vectors in a record, after its ids. */
 static inline int64_t rows_vectors_at(int64_t n_ids) { return arena_align(n_ids * (int64_t)sizeof(int32_t)); }
-/** Its bytes, of a call of embedding_bag. */
+/** Bytes of a record, for a call of embedding_bag. */
 int64_t rows_record_bytes(const struct call *);
 
-/* An occurrence of a row: the row of this rank's tables (f V + v), and which id it is, counted over the records. */
+/* An occurrence of a row: the row in this rank's tables (f V + v), and the number of its id, counted over the
+ * records. */
 struct occurrence { uint32_t row, id; };
 
 /* A table and the records of one step. */
@@ -36,8 +38,8 @@ struct rows {
     int64_t record_bytes;
     int n_records;
     void *weight, *kept;                 /* (F,V,D) and (F,V), in the table's dtype */
-    const int32_t *place;                /* of a row, where in weight it is, in rows; NULL: all lie in order */
-    struct occurrence *index, *other;    /* [n_records x ids]: sorted by row after rows_sort; and scratch */
+    const int32_t *place;                /* a row's index in weight; NULL: rows are in order */
+    struct occurrence *index, *other;    /* [n_records x ids]: the index, which rows_sort sorts by row; scratch */
     int64_t n;                           /* occurrences in this rank's rows, set by rows_sort */
 };
 
@@ -46,7 +48,7 @@ static inline int64_t rows_index_bytes(const struct type *ids, int n_records) {
     return 2 * n_records * type_n(ids) * (int64_t)sizeof(struct occurrence);
 }
 
-/** The row of this rank's tables that the i-th id of a record names; -1: none of them. */
+/** The row of this rank's tables that the i-th id of a record names; -1: the id is not in them. */
 static inline int64_t rows_of_id(const struct type *ids, const struct type *table, int64_t i, int32_t id) {
     const struct axis *a = ids->shape.axis, *t = table->shape.axis;
     int64_t v = id - t[1].first, f = i / (a[2].n * a[3].n) % a[1].n;
@@ -55,9 +57,9 @@ static inline int64_t rows_of_id(const struct type *ids, const struct type *tabl
 
 /** Find the occurrences of this rank's rows. Sets index, sorted stably by row, and n. @collective{none} */
 void rows_sort(struct rows *);
-/** The squares of the coalesced gradient, in sum. After rows_sort. @errors E_CONFIG: a dtype without a kernel */
+/** Sum of the squares of the coalesced gradient. After rows_sort. @errors E_CONFIG: a dtype without a kernel */
 enum status rows_squares(const struct rows *, double *out);
-/** Update every row once; NaN as multiplier changes nothing. After rows_sort. @errors as above */
+/** Update every row once; if multiplier is NaN, change nothing. After rows_sort. @errors as above */
 enum status rows_update(const struct rows *, double lr, double eps, double multiplier);
 
 /* The kernels, by element type (rows_cpu.c). */

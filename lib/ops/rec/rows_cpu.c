@@ -1,4 +1,4 @@
-/* Coalesced gradients of rows, their squares, and rowwise Adagrad. See rows.h. In bf16 and fp16 there is none. */
+/* Coalesced gradients of rows, their squares, and rowwise Adagrad. See rows.h. bf16 and fp16 have no kernel. */
 #include "lib/ops/cpu.h"
 #include "lib/ops/rec/rows.h"
 
@@ -7,7 +7,7 @@
 rows_squares_kernel CPU(rows_squares);
 rows_update_kernel CPU(rows_update);
 
-/* The vector of an occurrence: its bag's. */
+/* The vector of an occurrence: that of its bag. */
 static const elem *vector_of(const struct rows *r, uint32_t id) {
     int64_t n_ids = type_n(&r->ids), M = r->ids.shape.axis[3].n, D = r->table.shape.axis[2].n;
     const char *record = r->records + id / n_ids * r->record_bytes;
@@ -20,7 +20,7 @@ static int64_t end_of_row(const struct rows *r, int64_t from) {
     return end;
 }
 
-/* Occurrences from .. end - 1, in the order of samples. */
+/* Sum the vectors of occurrences from .. end - 1, in the order of samples. */
 static void coalesce(const struct rows *r, int64_t from, int64_t end, real *sum) {
     int64_t D = r->table.shape.axis[2].n;
     for (int64_t d = 0; d < D; d++) sum[d] = 0;
@@ -51,7 +51,7 @@ static void update_row(const struct rows *r, int64_t row, const real *sum, real 
     for (int64_t d = 0; d < D; d++) w[d] -= rate * sum[d];
 }
 
-/* Rows are each other's business in nothing: a thread takes every row that begins in its part of the index. */
+/* Rows are independent: a thread updates every row that begins in its part of the index. */
 void CPU(rows_update)(const struct rows *r, double lr, double eps, double multiplier) {
     enum { PART = 256 };
 #pragma omp parallel for schedule(dynamic)
