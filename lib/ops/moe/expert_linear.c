@@ -17,7 +17,7 @@ static enum status expect_counts(const struct call *call, const struct axis *x, 
 
 static enum status expert_linear_shape(const struct call *call, struct type out[MAX_OUT]) {
     const struct type *x = call->in[0].type, *w = call->weight[0].type;
-    const int rows = 3, kept = w->shape.n_axes - 2;                  /* E P R; what W has between E and C */
+    const int rows = 3, kept = w->shape.n_axes - 2;                  /* E P R; the axes of W between E and C */
     const struct axis *experts = &w->shape.axis[0];
     TRY(shape_expect_tags(call, 0, x->shape.axis[rows].tag == 'F' ? "EPRF" : "EPRC"));
     if (kept < 1 || rows + kept > MAX_AXES) return shape_refuse(call, "the weight is no matrix per expert");
@@ -33,7 +33,7 @@ static enum status expert_linear_shape(const struct call *call, struct type out[
 }
 
 /* ---- which rows ---- */
-/* Rows lie in boxes: padded, one for each expert; packed, one from each sender. */
+/* Rows are in boxes. Padded: one box for each expert; packed: one box from each sender. */
 struct sizes { int64_t E, boxes, rows; };
 static struct sizes sizes_of(const struct call *call) {
     const struct axis *x = call->in[0].type->shape.axis;
@@ -42,10 +42,10 @@ static struct sizes sizes_of(const struct call *call) {
     return s;
 }
 
-/* Rows of x that one product multiplies with W[e]; packed, those of expert e in one box. */
+/* Rows of x that one product multiplies with W[e]; if packed, the rows of expert e in one box. */
 struct rows { int64_t e, first, n; };
 
-/* The rows of expert e in a box; e = E: those that no rank sent. */
+/* The rows of expert e in a box; e = E: the unused rows, which no rank sent. */
 static struct rows packed_rows(const struct call *call, const struct sizes *s, int64_t box, int64_t e) {
     const int32_t *count = (const int32_t *)call->in[1].data + box * s->E;
     struct rows r = {e, box * s->rows, 0};
@@ -55,7 +55,7 @@ static struct rows packed_rows(const struct call *call, const struct sizes *s, i
 }
 
 /* ---- the product of some rows and one expert ---- */
-/* All rows of a box, which is the most. */
+/* The product for all rows of a box, the largest. */
 static struct gemm expert_gemm(const struct call *call, enum row_kind kind) {
     struct sizes s = sizes_of(call);
     int64_t R = s.rows, C = call->in[0].type->shape.axis[3].n, K = type_n(call->weight[0].type) / (s.E * C);
@@ -75,7 +75,7 @@ static struct gemm expert_gemm(const struct call *call, enum row_kind kind) {
     return g;
 }
 
-/* a, b and c of a product; each is a tensor of rows, or of a matrix per expert. */
+/* a, b and c of a product; each is a tensor of rows, or has a matrix for each expert. */
 struct operands { const struct tensor *a, *b, *c; };
 
 static void *at(const struct tensor *x, const struct call *call, const struct sizes *s, const struct rows *r) {
@@ -88,7 +88,7 @@ static enum status clear(const struct call *call, void *from, int64_t bytes) {
     return bytes > 0 ? call->device->clear(call->device, from, bytes) : OK;
 }
 
-/* g adds to what is there if beta is 1. Of no rows a matrix is zero. */
+/* c becomes the product, or c + the product if g.beta is 1. A matrix that is a sum over no rows becomes zero. */
 static enum status multiply(const struct call *call, struct gemm g, const struct operands *x, const struct sizes *s,
                             const struct rows *r) {
     void *a = at(x->a, call, s, r), *b = at(x->b, call, s, r), *c = at(x->c, call, s, r);
@@ -126,7 +126,7 @@ static enum status each_box_packed(const struct call *call, struct gemm g, const
 }
 
 #ifdef TRIVIUM_CUDA
-/* Only the GPU has the sizes of the products. */
+/* The counts are on the GPU, so a kernel finds the sizes of the products. */
 static enum status packed_on_cuda(const struct call *call, struct gemm g, const struct operands *x) {
     static packed_product_kernel *const kernels[N_DTYPES] = {[FP64] = packed_product_cuda_fp64,
                                                              [FP32] = packed_product_cuda_fp32,

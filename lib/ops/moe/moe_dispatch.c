@@ -8,7 +8,7 @@ static bool same_tokens(const struct axis *a, const struct axis *b) {
     return axis_same(&a[0], &b[0]) && axis_same(&a[1], &b[1]);
 }
 
-/* Rows are cut by the axes that cut their tokens. */
+/* Rows are sharded by the mesh axes that shard their tokens. */
 static enum status moe_dispatch_shape(const struct call *call, struct type out[MAX_OUT]) {
     const struct step *s = call->step;
     const struct axis *x = call->in[0].type->shape.axis;

@@ -1,4 +1,4 @@
-/* Rows of C channels to their places and back. See moe_dispatch.h. */
+/* Copy rows of C channels to their places and back. See moe_dispatch.h. */
 #include "lib/ops/cpu.h"
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/ops/moe/moe_pack.h"
@@ -14,7 +14,7 @@ static struct sizes sizes_of(const struct call *call, const struct type *places)
     return (struct sizes){tokens, k, boxes.group, boxes.rows, boxes.places, places->shape.axis[3].n};
 }
 
-/* The first element of the place that choice j of token t has; -1: it was dropped. */
+/* Index of the first element of the place of choice j of token t; -1: the choice was dropped. */
 static inline int64_t place_of(const struct sizes *s, const int32_t *picks, int64_t t, int64_t j) {
     int32_t pick = picks[t * s->k + j];
     return pick < 0 ? -1 : (pick / s->S * s->rows + t / s->g * s->S + pick % s->S) * s->C;

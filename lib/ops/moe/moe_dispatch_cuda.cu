@@ -1,5 +1,6 @@
-/* Rows of C channels to their places and back. See moe_dispatch.h. Memory-bound; a warp takes a token, a lane 16 bytes
- * of it at a time. A place is one choice's, so no two warps write the same element, and nothing is added by chance. */
+/* Copy rows of C channels to their places and back. See moe_dispatch.h. Memory-bound: a warp has a token, and a lane
+ * copies 16 bytes of it at a time. A place has one choice, so no two warps write the same element, and no sum has a
+ * random order. */
 #include "lib/ops/groups_cuda.h"
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/ops/moe/moe_pack.h"
@@ -18,8 +19,8 @@ static struct sizes sizes_of(const struct call *call, const struct type *places)
     return s;
 }
 
-/* The first element of the place that choice j of token t has; -1: it was dropped. Fewer than 2^31 tokens: a quotient
- * of 64 bits is a call. */
+/* Index of the first element of the place of choice j of token t; -1: the choice was dropped. There are fewer than 2^31
+ * tokens, because a division in 64 bits is a function call. */
 __device__ static inline int64_t place_of(const struct sizes &s, const int32_t *picks, int64_t t, int j) {
     int32_t pick = picks[t * s.k + j];
     return pick < 0 ? -1 : (pick / s.S * s.rows + (int)t / s.g * s.S + pick % s.S) * s.C;

@@ -16,7 +16,7 @@ static enum status moe_logits_shape(const struct call *call, struct type out[MAX
     return OK;
 }
 
-/* A GPU sums the weight's gradient in slices of tokens. */
+/* On a GPU, the weight's gradient is summed in slices of tokens, whose sums need scratch. */
 static int64_t moe_logits_work(const struct call *call, enum row_kind kind) {
     const struct type *x = call->in[0].type;
     if (call->on != DEVICE_CUDA || kind != ROW_BACKWARD_WEIGHT) return 0;

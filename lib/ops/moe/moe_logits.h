@@ -1,10 +1,10 @@
-/* The router: how well each expert suits a token, in fp32 at least, whatever the model computes in. Rounded to 16 bits
- * two experts would often tie, and a tie decides where a token goes.
+/* The router: how well each expert suits a token. It computes in fp32 at least, because in 16 bits two experts would
+ * often have equal logits, and the rule for ties would decide where a token goes.
  *
  *   logits[t,e] = sum_c x[t,c] W[e,c]
  *   dx[t,c] = sum_e dlogits[t,e] W[e,c]          dW[e,c] += sum_t dlogits[t,e] x[t,c]
  *
- * in[0] x (B,T,C)   weight[0] W (E,C), in the accumulator's dtype, and so is out[0] logits (B,T,E)
+ * in[0] x (B,T,C) weight[0] W (E,C), in the accumulator's dtype, and so is out[0] logits (B,T,E)
  *
  * There are few experts, so these are plain loops. Sums over channels are in lanes (cpu.h), over tokens in their order:
  * the same bits on any number of threads. Source: Fedus et al. 2021 (Switch), section 2.4. */

@@ -1,7 +1,7 @@
-/* logits = x W^T for a few rows of W. See moe_logits.h. No library multiplies these: x and W have different types.
- * A tile is TOKENS x EXPERTS, so that each x that is loaded serves EXPERTS products, and each weight TOKENS. In forward
- * a warp's lanes hold different channels of one sum, in backward_input different results; dW is a column sum over the
- * tokens for each expert (columns_cuda.h). */
+/* logits = x W^T for a few rows of W. See moe_logits.h. No library has this product, because x and W have different
+ * types. A tile is TOKENS x EXPERTS, so that each x that is loaded serves EXPERTS products, and each weight TOKENS. In
+ * forward a warp's lanes hold different channels of one sum, in backward_input different results; dW is a column sum
+ * over the tokens for each expert (columns_cuda.h). */
 #include "lib/ops/columns_cuda.h"
 #include "lib/ops/moe/moe_logits.h"
 
@@ -16,7 +16,7 @@ static struct sizes sizes_of(const struct call *call) {
     return s;
 }
 
-/* Tokens r .. r + TOKENS-1, experts e .. e + EXPERTS-1; where there are fewer, the last is read again. */
+/* Tokens r .. r + TOKENS-1, experts e .. e + EXPERTS-1. If there are fewer, the last one is read again. */
 __global__ static void __launch_bounds__(ROW_THREADS)
 moe_logits_forward_tile_per_warp(real *logits, const elem *x, const real *w, struct sizes s) {
     int lane = threadIdx.x % 32, e = (int)blockIdx.y * EXPERTS;

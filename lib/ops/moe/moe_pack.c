@@ -12,7 +12,7 @@ struct moe_boxes moe_boxes(const struct step *s, int64_t tokens) {
     return (struct moe_boxes){s->parts, tokens, rows, rows};
 }
 
-/* Counts are cut by the axes that cut the tokens. */
+/* Counts are sharded by the mesh axes that shard the tokens. */
 static enum status moe_pack_shape(const struct call *call, struct type out[MAX_OUT]) {
     const struct step *s = call->step;
     const struct axis *t = call->in[0].type->shape.axis;

@@ -1,10 +1,10 @@
-/* The rows of choices, packed. See moe_pack.h. One block, in three steps:
+/* Gives choices their packed rows. See moe_pack.h. One block, in three steps:
  *
  *   a warp takes an expert   and counts the tokens that chose it, 32 choices at a time
  *   a thread takes a box     and says where each of its experts begins
  *   a warp takes an expert   and gives it rows in the order of choices: where it begins, and how many came before
  *
- * A few integers for each token: nothing here is made fast. */
+ * There are only a few integers for each token, so this kernel is not optimised. */
 #include "lib/device/gpu.h"
 #include "lib/ops/moe/moe_pack.h"
 
@@ -12,7 +12,7 @@ extern "C" kernel moe_pack_forward_cuda;
 
 enum { THREADS = 1024, WARPS = THREADS / 32 };
 
-/* Choices of E experts in boxes of N and of `rows` rows; pick / places is an expert. */
+/* Choices of E experts, in boxes of N experts and `rows` rows. pick / places is the expert. */
 struct sizes { int64_t choices, rows; int E, N, places; };
 
 /* The lanes of this warp whose choices, from `first` on, are of expert e. Every lane calls it. */

@@ -1,4 +1,4 @@
-/* Rows without empty places: where each choice goes if the rows of an expert lie directly after one another.
+/* Packed rows: the row of each choice if the rows of the experts lie one after another, without empty places.
  *
  *   moe_route says which place a choice has, of as many as an expert may ever need; with capacity 0 most stay empty.
  *   Packed, a rank sends one *box* of rows to each of n ranks, which have N = E/n experts each, sorted by expert:
@@ -9,12 +9,11 @@
  *   size is fixed before the first step; how many rows of it are used is data, and is sent along: counts. Without ep
  *   there is one box, and if nothing is dropped it is full.
  *
- * in[0] picks (B,T,k) of moe_route   out[0] rows (B,T,k) int32: d R + row in that box; -1: dropped
- * out[1] counts (E,P,N) int32: rows of each expert. E here is boxes (n), P the sending rank (one of n), N the experts
- * of a box
+ * in[0] picks (B,T,k) of moe_route out[0] rows (B,T,k) int32: d R + row in that box; -1: dropped out[1] counts (E,P,N)
+ * int32: rows of each expert. E here is boxes (n), P the sending rank (one of n), N the experts of a box
  *
- * Rows of an expert are in the order of tokens. Integers only; a decision, so it is kept and never recomputed.
- * Source: Gale et al. 2022, "MegaBlocks", section 4 (dropless by products of different sizes). */
+ * Rows of an expert are in the order of tokens. Integers only; a decision, so it is kept and never recomputed. Source:
+ * Gale et al. 2022, "MegaBlocks", section 4 (dropless by products of different sizes). */
 #pragma once
 
 #include "lib/ops/op.h"
@@ -25,8 +24,8 @@ extern "C" {
 
 extern const struct op op_moe_pack;
 
-/** How a step of RULE_MOE finds rows: place p of group g in a box is row g `places` + p of its `rows`. Padded, a box is
- *  an expert; packed, it is a rank, and all of the tokens are one group. */
+/** How a step of RULE_MOE finds rows: place p of group g in a box is row g `places` + p of the box's `rows`. Padded, a
+ *  box is an expert. Packed, a box is a rank, and all tokens are one group. */
 struct moe_boxes { int64_t n, group, places, rows; };
 struct moe_boxes moe_boxes(const struct step *, int64_t tokens);
 

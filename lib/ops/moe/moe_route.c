@@ -11,7 +11,7 @@ int64_t moe_places(double capacity, int64_t group, int64_t k, int64_t experts) {
     return capacity > 0 && places < (double)group ? (int64_t)places : group;
 }
 
-/* Groups are whole on each rank: every run of positions begins and ends at a multiple of g. */
+/* Each rank has whole groups: every run of positions begins and ends at a multiple of g. */
 static enum status expect_whole_groups(const struct call *call, const struct axis *t) {
     int64_t g = call->step->moe.group, run = common_divisor(t->n, t->turn);
     if (run % g == 0 && t->first % g == 0 && t->jump % g == 0) return OK;
@@ -47,7 +47,7 @@ struct moe_route_scratch moe_route_scratch(const struct call *call, enum row_kin
     return at;
 }
 
-/* On the CPU each group's own: three rows of experts, and forward its sums. */
+/* On the CPU each group has scratch of its own: three rows of E numbers, and in forward its sums. */
 static int64_t moe_route_work(const struct call *call, enum row_kind kind) {
     if (call->on == DEVICE_CUDA) return moe_route_scratch(call, kind).bytes;
     const struct type *logits = call->in[0].type;

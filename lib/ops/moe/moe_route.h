@@ -1,14 +1,15 @@
-/* Which experts a token goes to, with what weight, and which tokens find no room there.
+/* The experts and gates of each token, and the choices that are dropped because their expert is full.
  *
  *   P = softmax(logits)     e_1 .. e_k: the k largest, of equal ones the lower number
  *   gate_j = P[e_j] / sum_i P[e_i]          k = 1: P[e_1], so that the router has a gradient
  *
- * in[0] logits (B,T,E)   out[0] gates (B,T,k)   out[1] picks (B,T,k) int32: e S + place, or -1 - e: dropped
- * out[2] sums (3), which add up over groups, microbatches and ranks: the losses below; max/mean load; share dropped
+ * in[0] logits (B,T,E) out[0] gates (B,T,k) out[1] picks (B,T,k) int32: e S + place, or -1 - e: dropped out[2] sums
+ * (3), which add up over groups, microbatches and ranks: the losses below; max/mean load; share dropped
  *
  * A *group* is a run of g positions of one sample, and an expert takes S choices of a group, its *places*. First
- * choices come before second ones, then lower positions first: place = how-manieth choice of its expert; a place of S
- * or more is dropped. So which tokens compete depends on no microbatch, rank or layout, and integers alone decide.
+ * choices come before second ones, then lower positions first: place = the number of earlier choices of the same
+ * expert; a choice with place S or more is dropped. So the microbatch, the rank and the layout do not change which
+ * tokens compete, and integers alone decide.
  *
  *   S = min(g, ceil(capacity g k / E))        capacity 0: S = g, and nothing is dropped
  *
@@ -17,12 +18,12 @@
  *
  *   aux E g/N sum_e f_e p_e  +  z/N sum_t lse_t^2          lse = log sum_e e^logit
  *
- * Load of a group: the most choices that an expert has, divided by the mean g k / E. Backward reads the picks that
- * forward made and never makes them again: a rounding could send a token elsewhere. Groups are independent: each is one
- * thread's, its sums in the order of positions, or a GPU's block's.
+ * Load of a group: the most choices that an expert has, divided by the mean g k / E. Backward reads the picks of
+ * forward and never recomputes them, because a rounding could send a token to another expert. Groups are independent.
+ * On the CPU a thread has a group and sums in the order of positions; on a GPU a block has a group.
  *
- * Source: Lepikhin et al. 2020 (groups, places); Fedus et al. 2021 (aux loss, k = 1); Zoph et al. 2022 (z loss);
- * Jiang et al. 2024 (Mixtral's gates); DeepSeek-AI 2024 (balance by sequence). */
+ * Source: Lepikhin et al. 2020 (groups, places); Fedus et al. 2021 (aux loss, k = 1); Zoph et al. 2022 (z loss); Jiang
+ * et al. 2024 (Mixtral's gates); DeepSeek-AI 2024 (balance by sequence). */
 #pragma once
 
 #include "lib/ops/op.h"
@@ -38,9 +39,9 @@ enum { MOE_SUMS = 3 };               /* elements of out[2] */
 /** S of above. */
 int64_t moe_places(double capacity, int64_t group, int64_t k, int64_t experts);
 
-/** Where the parts of a row's scratch begin on CUDA, in bytes. At 0 P (tokens, E) in the accumulator's dtype; second:
- *  forward the groups' sums (groups, 3), backward dP (tokens, E); integers, of 32 bits: forward the choices
- *  (groups, k, g), backward how many chose each expert (groups, E). */
+/** Offsets in bytes of the parts of the scratch on CUDA. At 0: P (tokens, E) in the accumulator's dtype. second: the
+ *  groups' sums (groups, 3) in forward, dP (tokens, E) in backward. integers, of 32 bits: the choices (groups, k, g) in
+ *  forward, each expert's number of choices (groups, E) in backward. */
 struct moe_route_scratch { int64_t second, integers, bytes; };
 struct moe_route_scratch moe_route_scratch(const struct call *, enum row_kind);
 

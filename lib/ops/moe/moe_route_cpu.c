@@ -22,7 +22,7 @@ static real softmax(const elem *logits, real *P, int64_t E) {
     return max + (real)log(sum);
 }
 
-/* The largest logit that none of the n choices before took. */
+/* The expert with the largest logit that is not among the n choices before. */
 static int32_t choose(const elem *logits, int64_t E, const int32_t *before, int64_t n) {
     int32_t best = -1;
     for (int32_t e = 0; e < E; e++) {
@@ -35,7 +35,8 @@ static int32_t choose(const elem *logits, int64_t E, const int32_t *before, int6
 
 static int64_t expert_of(int32_t pick, int64_t S) { return pick < 0 ? -1 - (int64_t)pick : pick / S; }
 
-/* Experts become places. count: exact, as a group has less than 2^24 tokens. @return choices that were dropped */
+/* Replace experts by places in picks. count is exact, because a group has less than 2^24 tokens. @return choices that
+ * were dropped */
 static int64_t give_places(const struct sizes *s, int32_t *picks, real *count) {
     int64_t dropped = 0;
     for (int64_t e = 0; e < s->E; e++) count[e] = 0;
@@ -50,7 +51,7 @@ static int64_t give_places(const struct sizes *s, int32_t *picks, real *count) {
 }
 
 /* ---- forward ---- */
-/* Experts of one token, and their gates; mean += P / g. Returns lse. */
+/* Choose the experts and gates of one token; mean += P / g. Returns lse. */
 static real route_token(const struct sizes *s, const elem *logits, elem *gates, int32_t *picks, real *P, real *mean) {
     real lse = softmax(logits, P, s->E), sum = 0;
     for (int64_t j = 0; j < s->k; j++) {
@@ -77,7 +78,7 @@ static void route_group(const struct call *call, const struct sizes *s, int64_t 
         balance += count[e] / (real)(s->g * s->k) * mean[e];
         most = count[e] > most ? count[e] : most;
     }
-    real share = (real)s->g * s->N;                                  /* of the global batch's tokens */
+    real share = (real)s->g * s->N;                                 /* the group's share of the global batch's tokens */
     sums[0] = (real)call->step->moe.aux * (real)s->E * share * balance + (real)call->step->moe.z * s->N * squares;
     sums[1] = share * most * (real)s->E / (real)(s->g * s->k);
     sums[2] = s->N * (real)dropped / (real)s->k;
@@ -98,7 +99,7 @@ enum status CPU(moe_route_forward)(const struct call *call) {
 }
 
 /* ---- backward ---- */
-/* dP += what the gates' gradients say of it.  gate_j = P_j / sum:  dP_j += (dgate_j - sum_i dgate_i gate_i) / sum */
+/* Add the gates' gradients to dP. gate_j = P_j / sum: dP_j += (dgate_j - sum_i dgate_i gate_i) / sum */
 static void gates_backward(const struct sizes *s, const int32_t *picks, const elem *dgates, const real *P, real *dP) {
     real sum = 0, mean = 0;
     for (int64_t j = 0; j < s->k; j++) sum += P[expert_of(picks[j], s->S)];

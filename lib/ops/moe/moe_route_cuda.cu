@@ -5,8 +5,8 @@
  *                            did before;
  *                            and its mean of P, tokens dealt out to lanes
  *
- * Sums are in an order that the sizes fix. Logits are few compared with the experts' products: nothing here is
- * optimised. */
+ * The sizes fix the order of all sums. This kernel is not optimised, because it does little work compared with the
+ * experts' products. */
 #include "lib/ops/cuda.h"
 #include "lib/ops/moe/moe_route.h"
 #include "lib/ops/sum_double.h"
@@ -39,7 +39,7 @@ __device__ static inline int expert_of(int32_t pick, int S) { return pick < 0 ? 
 
 /* ---- forward ---- */
 
-/* The largest logit that none of the n choices before took. Choices of a token are g apart. */
+/* The expert with the largest logit that is not among the n choices before. Choices of a token are g apart. */
 __device__ static inline int32_t choose(const elem *logits, int E, const int32_t *before, int n, int g) {
     int32_t best = -1;
     for (int32_t e = 0; e < E; e++) {
@@ -50,7 +50,7 @@ __device__ static inline int32_t choose(const elem *logits, int E, const int32_t
     return best;
 }
 
-/* Experts of one token, and their gates. Returns lse. */
+/* Choose the experts and gates of one token. Returns lse. */
 __device__ static inline real route_token(const struct sizes &s, const elem *logits, elem *gates, int32_t *choice,
                                           real *P) {
     real lse = softmax(logits, P, s.E), sum = 0;
@@ -63,7 +63,7 @@ __device__ static inline real route_token(const struct sizes &s, const elem *log
     return lse;
 }
 
-/* The places of expert e, from the choices (k, g); returns how many chose it. */
+/* Give the choices (k, g) of expert e their places; returns how many chose it. */
 __device__ static inline int give_places(const struct sizes &s, int32_t *picks, const int32_t *choice, int e) {
     int lane = threadIdx.x % 32, count = 0;
     for (int first = 0; first < s.k * s.g; first += 32) {
@@ -82,7 +82,7 @@ __device__ static inline real mean_of(const struct sizes &s, const real *P, int 
     return warp_sum(sum) / (real)s.g;
 }
 
-/* What the losses are made of; of one expert in each lane of its warp, then of all. */
+/* The terms of the losses: first of one expert in each lane of its warp, then of all experts. */
 struct tally { real squares, balance, most, dropped; };
 __device__ static inline struct tally add_up(struct tally a, real shared[][32]) {
     int first_lane = threadIdx.x % 32 == 0;
@@ -94,14 +94,14 @@ __device__ static inline struct tally add_up(struct tally a, real shared[][32]) 
 }
 
 __device__ static inline void write_sums(const struct sizes &s, const struct tally &a, real *sums) {
-    real share = (real)s.g * s.N;                                    /* of the global batch's tokens */
+    real share = (real)s.g * s.N;                                   /* the group's share of the global batch's tokens */
     sums[0] = s.aux * (real)s.E * share * a.balance + s.z * s.N * a.squares;
     sums[1] = share * a.most * (real)s.E / (real)(s.g * s.k);
     sums[2] = s.N * a.dropped / (real)s.k;
 }
 
-/* P (tokens, E), sums (groups, 3) and choice (groups, k, g) are scratch. Without the 1 in the launch bounds, here and
- * below, the compiler would rather spill registers than have fewer blocks. */
+/* P (tokens, E), sums (groups, 3) and choice (groups, k, g) are scratch. Without the 1 in the launch bounds of both
+ * kernels the compiler would spill registers to have more blocks. */
 __global__ static void __launch_bounds__(THREADS, 1)
 moe_route_forward_block_per_group(elem *gates, int32_t *picks, const elem *logits, real *P, real *sums,
                                   int32_t *choice, struct sizes s) {
@@ -147,7 +147,7 @@ __device__ static inline int count_choices(const struct sizes &s, const int32_t 
     return count;
 }
 
-/* dP += what the gates' gradients say of it.  gate_j = P_j / sum:  dP_j += (dgate_j - sum_i dgate_i gate_i) / sum */
+/* Add the gates' gradients to dP. gate_j = P_j / sum: dP_j += (dgate_j - sum_i dgate_i gate_i) / sum */
 __device__ static inline void gates_backward(const struct sizes &s, const int32_t *picks, const elem *dgates,
                                              const real *P, real *dP) {
     real sum = 0, mean = 0;
@@ -157,7 +157,7 @@ __device__ static inline void gates_backward(const struct sizes &s, const int32_
     for (int j = 0; j < s.k; j++) dP[expert_of(picks[j], s.S)] += (load(dgates[j]) - mean) * scale;
 }
 
-/* dlogits may lie over logits: softmax has read the row. */
+/* dlogits may overwrite logits, because softmax has read the row. */
 __device__ static inline void token_backward(const struct sizes &s, elem *dlogits, const elem *logits,
                                              const elem *dgates, const int32_t *picks, const int32_t *count, real *P,
                                              real *dP, int accumulate) {

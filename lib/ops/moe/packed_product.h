@@ -1,12 +1,12 @@
 /* Products of packed rows and their experts' matrices on a GPU, all in one launch. expert_linear.h has the formulas,
- * moe_pack.h says where rows lie. Private to expert_linear.c.
+ * moe_pack.h has the layout of rows. Private to expert_linear.c.
  *
- * An expert's number of rows is data that only the GPU has. But all rows of a box lie in a box of a known size, so
- * there are few enough tiles of rows, however they belong to experts: for R rows of E experts, or of none,
+ * An expert's number of rows is data that only the GPU has. But the size of a box is known, and it bounds the number of
+ * tiles, however the rows are divided among the experts: for R rows of E experts, or of none,
  *
- *   tiles <= R / TILE + E + 1        each of E + 1 has at most one tile that is not full
+ *   tiles <= R / TILE + E + 1        each of the E + 1 has at most one tile that is not full
  *
- * This number of blocks is launched; each finds out from the counts whose tile it has, and some that they have none. */
+ * This number of blocks is launched. Each block finds its expert from the counts; some blocks have no tile. */
 #pragma once
 
 #include "lib/ops/gemm/gemm.h"

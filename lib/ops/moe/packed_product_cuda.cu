@@ -1,14 +1,14 @@
-/* The packed products. See packed_product.h. A block makes a tile of TILE x TILE sums of one expert, and goes over the
- * depths of the product, DEPTH at a time, which it brings to shared memory as they lie:
+/* The packed products. See packed_product.h. A block computes a tile of TILE x TILE sums of one expert. It loops over
+ * the depths of the product, and copies DEPTH of them at a time to shared memory, in the order of memory:
  *
  *                          c         a               b               lines of b
  *   y = x W[e]^T           rows, K   rows of x       rows of W[e]    are columns of c
  *   dx = dy W[e]           rows, C   rows of dy      rows of W[e]    are depths
  *   dW[e] = dy^T x         K, C      rows of dy      rows of x       are depths, and so are those of a
  *
- * bf16 and fp16 are multiplied by tensor cores; fp32 and fp64 by the rest, 4 x 4 sums a thread. All sums are kept in
- * full precision and rounded once, in an order that the counts fix. Nothing is brought in ahead: the next step to make
- * this faster. Source: Gale et al. 2022, "MegaBlocks", section 5. */
+ * Tensor cores multiply bf16 and fp16; plain multiply-adds multiply fp32 and fp64, 4 x 4 sums a thread. All sums are
+ * kept in full precision and rounded once, in an order that the counts fix. Tiles are not prefetched: to do so would be
+ * the next step to make this faster. Source: Gale et al. 2022, "MegaBlocks", section 5. */
 #include "lib/ops/groups_cuda.h"
 #include "lib/ops/moe/packed_product.h"
 
@@ -19,7 +19,7 @@ enum {
     DEPTH = 32,
     THREADS = 256,
     BLOCKS = sizeof(real) > 4 ? 1 : 2,                               /* of a multiprocessor */
-    SUMS_LD = TILE + 8,                                              /* of a tile of sums in shared memory */
+    SUMS_LD = TILE + 8,                                              /* row length of a tile of sums in shared memory */
     ELEMS = TILE * (DEPTH + GROUP) > DEPTH * (TILE + GROUP) ? TILE * (DEPTH + GROUP) : DEPTH * (TILE + GROUP)
 };
 
@@ -27,7 +27,7 @@ enum {
 struct lines { const elem *at; int64_t n; int width, packed; };
 
 /* ---- tiles in shared memory ---- */
-/* Number i of a tile's TILE, at depth p: lines are depths, or not. */
+/* Index of number i of a tile's TILE numbers at depth p. BY_DEPTH: lines are depths. */
 template <bool BY_DEPTH> __device__ static inline int place(int i, int p) {
     return BY_DEPTH ? p * (TILE + GROUP) + i : i * (DEPTH + GROUP) + p;
 }
@@ -114,16 +114,16 @@ __device__ static inline void sums_store(const struct sums *s, real *tile) {
 #endif
 
 /* ---- a tile of the product ---- */
-/* What a block has in shared memory: two tiles of elems, or at the end one of sums. */
+/* A block's shared memory: two tiles of elems, and at the end one tile of sums. */
 union __align__(32) shared { struct { elem a[ELEMS], b[ELEMS]; } tiles; real sums[TILE * SUMS_LD]; };
 
-/* s += a b, of all depths: those of a and b that lie before the end of their lines. */
+/* s += a b, over all depths before the end of the lines of a and b. */
 template <bool A_BY_DEPTH, bool B_BY_DEPTH>
 __device__ static inline void multiply(struct sums *s, union shared *shared, const struct lines &a,
                                        const struct lines &b, int64_t i, int64_t j) {
     int64_t depth = A_BY_DEPTH ? a.n : a.width;
     for (int64_t p = 0; p < depth; p += DEPTH) {
-        __syncthreads();                                             /* the tiles before have been used */
+        __syncthreads();                                             /* the previous tiles have been used */
         load_tile<A_BY_DEPTH>(shared->tiles.a, a, i, p);
         load_tile<B_BY_DEPTH>(shared->tiles.b, b, j, p);
         __syncthreads();
@@ -151,7 +151,7 @@ __device__ static inline void write(const struct results &c, const struct sums *
 /* ---- whose rows ---- */
 struct run { int64_t first, n; };
 
-/* Rows of expert e in a box of `rows`; e = E: those of no expert. */
+/* Rows of expert e in a box of `rows` rows; e = E: the rows of no expert. */
 __device__ static inline struct run rows_of(const int32_t *counts, int E, int64_t rows, int e) {
     struct run r = {0, 0};
     for (int i = 0; i < e; i++) r.first += counts[i];
@@ -159,7 +159,8 @@ __device__ static inline struct run rows_of(const int32_t *counts, int E, int64_
     return r;
 }
 
-/* Whose the tile of that number is, of all that a box has; past the last: E + 1. *first: its first row. */
+/* The expert of a tile, by the tile's number in its box; E: no expert's rows; E + 1: past the last tile. *first: the
+ * tile's first row. */
 __device__ static inline int owner_of(const int32_t *counts, int E, int64_t rows, int64_t tile, int64_t *first) {
     int64_t begins = 0;
     for (int e = 0; e <= E; e++) {
@@ -174,7 +175,8 @@ __device__ static inline int owner_of(const int32_t *counts, int E, int64_t rows
 struct sizes { int64_t boxes, rows; int E, m, n, k, a_packed, b_packed, reals, add; };
 
 /* ---- kernels ---- */
-/* c[row] = a[row] b[e]: a block for each tile that a box's rows may have, each TILE columns, and each box. */
+/* c[row] = a[row] b[e]. There is a block for each tile of rows that a box may have, for each TILE columns, and for each
+ * box. */
 template <bool B_BY_DEPTH>
 __global__ static void __launch_bounds__(THREADS, BLOCKS)
 packed_rows_block_per_tile(void *c, const elem *a, const elem *b, const int32_t *counts, struct sizes s) {
@@ -195,7 +197,7 @@ packed_rows_block_per_tile(void *c, const elem *a, const elem *b, const int32_t 
     write(rows, &sums, shared, i, j);
 }
 
-/* c[e] = sum over boxes of a^T b: a block for each tile of c[e]. */
+/* c[e] = sum over boxes of a^T b. There is a block for each tile of c[e]. */
 __global__ static void __launch_bounds__(THREADS, BLOCKS)
 packed_weight_block_per_tile(void *c, const elem *a, const elem *b, const int32_t *counts, struct sizes s) {
     SHARED_DYNAMIC(union shared, shared);
