@@ -67,7 +67,7 @@ bomb metrics_fifo 2 E_USAGE "metrics=other: it is a pipe that no process reads" 
 bomb record_fifo 1 E_IO "server-record=other" "a pipe that no process reads" -- train --data text.txt "${model[@]}" --steps 1 --val-fraction 0 --metrics '' --servers 1 --server-mode async --clip 0 --server-record other
 ln -s other link
 bomb trace_fifo 1 E_IO "trace=link" "a pipe that no process reads" -- train --data text.txt "${model[@]}" --steps 1 --val-fraction 0 --metrics '' --trace link
-bomb svg_fifo 1 E_IO "other" "a pipe that no process reads" -- show memory "${model[@]:0:10}" --svg other
+bomb svg_fifo 1 E_IO "other" "a pipe that no process reads" -- schedule --pp 2 --microbatches 4 --svg other
 bomb config_file_fifo 2 E_DATA "the config file other is a pipe" -- train --config other
 rm other
 
