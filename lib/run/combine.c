@@ -1,6 +1,6 @@
 #include "lib/run/combine.h"
 
-/* Its replicas are summed already, all of them or each part of them that shares shards. */
+/* The gradient is summed over replicas already: over all, or over the replicas that share its shards. */
 static bool is_partial(const struct param *w, enum mesh_axis axis) {
     if (w->summed >> axis & 1) return false;                         /* sums.h */
     unsigned left = (w->reduce & ~(1u << param_replicas(w))) | 1u << w->replicate_axis;

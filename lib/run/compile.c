@@ -1,5 +1,5 @@
-/* From a plan to tables, for any rank, by any process: check by each technique -> build -> rewrite by each -> lower ->
- * schedule -> memory plan -> bill. */
+/* From a plan to tables. Any process can compile the tables of any rank. Each technique checks the plan, the model
+ * builds its program, each technique rewrites it; then follow lowering, the schedule, the memory plan and the bill. */
 #include "lib/run/run.h"
 #include "lib/program/gradients.h"
 #include "lib/program/sums.h"
@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What may have switched a technique on: "zero (zero, offload, shard)"; of the plan's own options those that begin as
- * its name: "cp (cp-heads, cp-by)". @return text */
+/* Write a technique's name and the options that may have switched it on, as in "zero (zero, offload, shard)". Options
+ * of the plan count if they begin with the name, as in "cp (cp-heads, cp-by)". @return text */
 static const char *options_of(const struct technique *t, char *text, size_t size) {
     size_t used = (size_t)snprintf(text, size, "%s", t->name), n = strlen(t->name);
     const char *between = " (";
@@ -33,7 +33,7 @@ static const char *options_of(const struct technique *t, char *text, size_t size
     return text;
 }
 
-/* Two techniques have one claim. An option that its own technique refuses is the nearer fault. */
+/* Refuse two techniques with the same claim; but if one of them refuses its own option, that error comes first. */
 static enum status refuse_claim(const struct run *r, const struct technique *t) {
     const struct technique *holder = t;
     for (int i = 0; i < r->n_active; i++)
@@ -45,8 +45,8 @@ static enum status refuse_claim(const struct run *r, const struct technique *t) 
                 holder->name, t->name, options_of(holder, one, sizeof one), options_of(t, other, sizeof other));
 }
 
-/* What the plan's recipe has and this run's has not, nor another of that name, must not be asked for: it would be left
- * out without a word. */
+/* Refuse a plan that switches on a technique that the plan's recipe has and this run's recipe lacks: the run would
+ * silently ignore it. */
 static enum status refuse_absent(const struct run *r) {
     const struct recipe *all = r->plan.recipe;
     char text[256];
@@ -61,7 +61,7 @@ static enum status refuse_absent(const struct run *r) {
     return OK;
 }
 
-/* A codec that the one who sums gradients does not know of would be left out without a word. */
+/* Refuse a codec if the technique that sums gradients does not support codecs: it would silently ignore it. */
 static enum status refuse_uncoded(const struct run *r) {
     const char *codec = codec_name((enum codec_kind)grad_options(&r->plan)->codec);
     char text[256];
@@ -87,7 +87,7 @@ static enum status refuse_other_gradients(const struct run *r) {
     return OK;
 }
 
-/* Which techniques are on: wanted, and not standing back for one that has taken the same claim. */
+/* Choose the active techniques: those that the plan switches on, without those that yield to an earlier one's claim. */
 static enum status choose_techniques(struct run *r) {
     unsigned taken = 0;
     bool in_stem = true;
@@ -106,13 +106,13 @@ static enum status choose_techniques(struct run *r) {
     return refuse_uncoded(r);
 }
 
-/* The function that checks the program after every rewrite. NULL: no one, and its types are not checked either. A
- * search prices thousands of programs, which the check would make a fifth slower; of those that it finds none is run
- * unchecked. */
+/* The function that gets the program after every rewrite. A NULL struct watch also skips the check of types, which
+ * would make a search among thousands of programs a fifth slower. A plan that a search finds is checked when it runs.
+ */
 struct watch { rewrite_watcher *watcher; void *self; };
 
-/* run_fetch writes all sequences of a microbatch into a slot of the data. A program of clicks reads rows as they are
- * sharded. */
+/* run_fetch writes all sequences of a microbatch into a slot of the data, so no rewrite may shard axis B there.
+ * Programs of clicks have another reader, which reads shards. */
 static enum status refuse_sharded_batch(const struct run *r, const char *name) {
     const struct program *p = &r->program;
     for (int d = 0; d < N_DATA && p->features < 0; d++) {
@@ -140,7 +140,7 @@ static enum status build_program(struct run *r, const struct watch *watch) {
     return look(r, r->plan.arch->name, watch);
 }
 
-/* All of them, before anything is built: types are worked out for the program's mesh, which has to be possible. */
+/* Let each technique check the plan before the build, because types are computed for a mesh that must be possible. */
 static enum status check_techniques(const struct run *r) {
     for (int i = 0; i < r->n_active; i++)
         if (r->active[i]->check) TRY(r->active[i]->check(&r->plan));
@@ -163,7 +163,7 @@ static enum status make_schedule(struct run *r) {
     return schedule_accumulate(r->plan.n_microbatches, &r->schedule);
 }
 
-/* A replica without samples has the program, and runs nothing of it. */
+/* A replica without samples has a program, and runs no row of it. */
 static enum status leave_actions_out(struct run *r) {
     struct schedule *s = &r->schedule;
     int64_t serving = plan_serving(&r->plan);
@@ -175,7 +175,7 @@ static enum status leave_actions_out(struct run *r) {
 }
 
 /* ---- what stages have in common ---- */
-/* The key of a stem: the plan, but for the rank and for the options of later techniques. */
+/* The key of a stem: the plan without its rank and without the options of techniques after the pipeline. */
 static struct plan key_of_stem(const struct run *r) {
     struct plan key = r->plan;
     bool later = false;

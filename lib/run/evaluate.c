@@ -1,10 +1,10 @@
-/* Evaluation: the forward half of the same rows, dropout off, over the validation split in order.
+/* Evaluation runs the forward half of the training rows, without dropout, over the validation split in order.
  *
- * A global batch at a time: sample first + i is the batch's number i, so replicas share the work as in training.
- * Samples beyond the end have targets -1, which cross_entropy leaves out; so all of the split counts, each target once.
+ * It runs one global batch at a time: sample first + i is number i of the batch, so replicas share the work as in
+ * training. Samples beyond the end have targets -1, which cross_entropy skips, so that each target counts once.
  *
- * A rank that cannot read a sample must not leave the others alone in the middle of a batch: the sample counts as one
- * beyond the end, and the ranks agree on the failure after the last batch. */
+ * A rank that cannot read a sample must not leave the other ranks waiting in the middle of a batch. So it treats the
+ * sample as one beyond the end, and the ranks agree on the failure after the last batch. */
 #include "lib/base/integer.h"
 #include "lib/comm/comm.h"
 #include "lib/run/run_state.h"
@@ -13,8 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The forward half of the training schedule, in its order. What is left waits for nothing that it did not wait for
- * before, so the proof that the whole does not deadlock holds for the half. */
+/* The forward half of the training schedule, in its order. Each action waits for no more than it did in the whole
+ * schedule, so the proof that the whole schedule cannot deadlock holds for the half, too. */
 static void forward_schedule(const struct run *r, struct schedule *s) {
     *s = r->schedule;
     s->actions = NULL;
@@ -27,7 +27,7 @@ static void forward_schedule(const struct run *r, struct schedule *s) {
     }
 }
 
-/* This batch's loss on this rank: numbers that add without rounding where sums are fixed, else one. */
+/* Add this rank's loss of the batch: one number, or with fixed sums EXACT_NUMBERS that add without rounding. */
 static enum status add_batch(struct run *r, double sums[EXACT_NUMBERS]) {
     double numbers[EXACT_NUMBERS] = {0};
     if (r->program.fixed_sums) exact_numbers(&r->exec.loss_sum, numbers);
@@ -36,7 +36,7 @@ static enum status add_batch(struct run *r, double sums[EXACT_NUMBERS]) {
     return OK;
 }
 
-/* An evaluation, and how far it has come. */
+/* A running evaluation and its progress. */
 struct progress { const struct schedule *schedule; evaluation_watcher *watch; void *self; struct evaluated *out; };
 
 static bool is_whole(const struct progress *e) { return e->out->batches == e->out->all; }
@@ -107,7 +107,7 @@ enum status run_evaluate_until(struct run *r, int64_t n_batches, evaluation_watc
     const struct progress e = {&s, watch, self, out};
     forward_schedule(r, &s);
     enum status status = run_batches(r, &e, sums);
-    s.hops = NULL;                                                   /* they are the training schedule's */
+    s.hops = NULL;                                                   /* hops belong to the training schedule */
     schedule_fini(&s);
     TRY(status);
     return is_whole(&e) ? mean_loss(r, sums, out->all, &out->loss) : OK;
@@ -120,7 +120,7 @@ enum status run_evaluate(struct run *r, int64_t n_batches, double *loss) {
     return OK;
 }
 
-/* Ranks look at neighboring shares, so that the first failing rank names the first sample. */
+/* Each rank reads one contiguous share, in rank order, so that the first failing rank names the first bad sample. */
 enum status run_check_validation(const struct run *r, int64_t n_batches) {
     const struct group *mesh = r->mesh.group[AXIS_MESH];
     int64_t samples = data_split_samples(&r->val), n = group_size(mesh), rank = group_rank(mesh);

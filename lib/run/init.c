@@ -1,6 +1,6 @@
 /* Initial values: element g of the global tensor is init_constant + init_std x normal(seed, name, g), on any rank.
  *
- * They are made in host memory, the weight next to the master, and uploaded: a param at a time. */
+ * One param at a time, the values of weight and master are computed in host memory and uploaded. */
 #include "lib/run/run.h"
 
 #include "lib/base/rng.h"
@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* What a rank holds of a param, in host memory: zero where nothing else is said (padding is zero and stays so). */
+/* The initial values of a rank's part of a param, in host memory. They start as zeros, which padding stays. */
 struct initial { char *weight, *master; int64_t weight_bytes, state_bytes; };
 
 static enum status initial_new(const struct param *w, struct initial *v) {
@@ -21,7 +21,7 @@ static enum status initial_new(const struct param *w, struct initial *v) {
                                          v->weight_bytes + v->state_bytes, w->name);
 }
 
-/* Drawing takes longer than reading: three functions of libm for a number. */
+/* All threads draw, because a number takes three calls of libm. */
 static void draw(const struct param *w, uint64_t seed, const struct initial *v) {
     uint64_t stream = rng_stream(w->name);
     int64_t first = w->weight_residence == RESIDENT_OWN ? w->own_first : 0;
@@ -38,7 +38,7 @@ static void draw(const struct param *w, uint64_t seed, const struct initial *v) 
     }
 }
 
-/* From NULL: zeros. What pads the last page of an array in a file is zero, too. */
+/* Copy bytes to a tier; from NULL: write zeros. The padding of an array's last page in a file is also zero. */
 static enum status put(const struct run *r, enum tier tier, void *to, const void *from, int64_t bytes) {
     const struct device *d = run_tier_device(r, tier);
     int64_t whole = tier == TIER_DISK ? round_up(bytes, DISK_PAGE) : bytes;
@@ -67,8 +67,7 @@ static enum status initialise(struct run *r, const struct param *w) {
     return status;
 }
 
-/* A table that has a cache may be larger than this memory: this is the number of its elements at a time, in whole
- * pages. */
+/* A table with a cache may be larger than host memory, so it is initialised in pieces of whole pages. */
 static enum status initialise_table(struct run *r, const struct param *w) {
     enum { BLOCK = 1 << 20 };
     int64_t size = (int64_t)dtype_size(w->type.dtype);

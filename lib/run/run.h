@@ -8,17 +8,16 @@
 #include "lib/run/optim_blocks.h"
 #include "lib/run/recipe.h"
 
-/* What a run is made from; the driver composes one (driver/recipe.h). */
-/* How closely a run looks at its own memory. */
+/* How closely a run watches its own memory. */
 enum run_watch {
     WATCH_NOTHING,
-    WATCH_PEAKS,       /* arenas start full of canaries, by which the high-water mark of each role is measured. Steps
-                        * cost the same, but on CUDA products and attention then set 8 bytes each */
-    WATCH_LIFETIMES    /* and values are painted with NaN when they die, so that a read after death shows: slower, for
-                        * tests */
+    WATCH_PEAKS,       /* arenas start full of canaries, from which run_measure finds the high-water mark of each
+                        * role. Steps take as long; on CUDA a product or an attention also sets 8 bytes */
+    WATCH_LIFETIMES    /* also, values are filled with NaN when they die, so that a later read shows in the loss.
+                        * This is slower, and for tests */
 };
 
-/* The parts of a step, in their order. */
+/* The phases of a step, in their order. */
 enum run_phase {
     PHASE_CLEAR,
     PHASE_SCHEDULE,
@@ -31,116 +30,118 @@ enum run_phase {
     PHASE_PUBLISH,
     N_PHASES
 };
-/** "clear gradients", "forward and backward", ... */
+/** @return the name of a phase, as in "clear gradients" */
 const char *run_phase_name(enum run_phase);
 
 struct subscription { enum event_kind kind; subscriber *fn; void *self; };
 
-/* Seen after every rewrite, by `show program`. `name` is the model's for the model itself. */
+/* A function that gets the program after every rewrite, as `show program` does. name: the technique's; the model's
+ * after the build. */
 typedef void rewrite_watcher(void *self, const char *name, const struct program *);
 
-/* Numbers that a step makes and uses on the device (doubles). The host reads copies of some, after the step. */
+/* Doubles that a step computes and reads on the device. The host reads copies of some after the step. */
 enum run_scalar {
-    SCALAR_LOSS,         /* mean loss a token of the global batch, once it is summed over the mesh; the other sums */
-    SCALAR_AUX_LOSS = SCALAR_LOSS + SUM_AUX_LOSS,    /* of exec follow it */
+    SCALAR_LOSS,         /* after the sum over the mesh: the mean loss of a token of the global batch. Then exec's */
+    SCALAR_AUX_LOSS = SCALAR_LOSS + SUM_AUX_LOSS,    /* other sums (exec.h) */
     SCALAR_EXPERT_LOAD = SCALAR_LOSS + SUM_EXPERT_LOAD,
     SCALAR_DROPPED = SCALAR_LOSS + SUM_DROPPED,
-    SCALAR_SQUARES,      /* sum of the squares of all gradients, as they lie (scaled), over norm_axis; */
-    SCALAR_MESH_SQUARES, /* and over the mesh: finite if every replica's is */
-    SCALAR_NORM, SCALAR_MULTIPLIER,   /* what optimizer_decide makes of it */
-    SCALAR_OVERFLOW,     /* fp16: is any gradient not finite? */
-    SCALAR_LOSS_OVERFLOW,   /* or the loss? */
+    SCALAR_SQUARES,      /* the squares of all gradients, still scaled, summed over norm_axis */
+    SCALAR_MESH_SQUARES, /* the same sum over the mesh: finite if all gradients are */
+    SCALAR_NORM, SCALAR_MULTIPLIER,   /* results of optimizer_decide */
+    SCALAR_OVERFLOW,     /* fp16: not 0 if a gradient is not finite */
+    SCALAR_LOSS_OVERFLOW,   /* not 0 if the loss is not finite */
     N_SCALARS
 };
 
 /* What a step reports. */
 struct step_result {
     double loss;
-    double grad_norm, clip_factor;       /* this replica's where norm_axis says so; NaN of a skipped step */
+    double grad_norm, clip_factor;       /* of this replica alone if norm_axis is; NaN after a skipped step */
     double lr;
-    double loss_scale;                   /* of this step's gradients; exec.loss_scale is the next step's */
-    /* With experts (moe_route.h), else 0: the routers' part of the loss; the fullest expert's tokens divided by the
-     * mean, averaged over groups and layers; and the share of choices that were dropped. */
+    double loss_scale;                   /* of this step's gradients; exec.loss_scale is for the next step */
+    /* 0 in a model without experts (moe_route.h). aux_loss: the routers' part of the loss; expert_load: the tokens of
+     * the fullest expert divided by the mean, averaged over groups and layers; dropped: the fraction of dropped
+     * choices. */
     double aux_loss, expert_load, dropped;
 };
 
-/* A step that has been started: the host's numbers of it, and where the device's numbers are copied to. */
+/* A started step: its numbers on the host, and the addresses of its numbers on the device. */
 struct step_record {
-    struct step_result result;           /* lr and loss_scale from the start, the rest once the step is finished */
+    struct step_result result;           /* lr and loss_scale are set at the start, the rest at the end */
     int64_t n_step, n_update;
     double unscale;
-    bool settled;                        /* the sums below are known, and so its update is right (update.h) */
-    struct comm_request loss, squares;   /* their sums over the mesh, in flight; */
-    double loss_numbers[EXACT_NUMBERS], square_numbers[EXACT_NUMBERS];   /* without rounding (--sums fixed) */
-    double *on_device, *scalars;         /* [N_SCALARS] on the device; on the host once the mark is reached */
+    bool settled;                        /* the two sums are known, and the update is the right one (update.h) */
+    struct comm_request loss, squares;   /* sums over the mesh that are in flight */
+    double loss_numbers[EXACT_NUMBERS], square_numbers[EXACT_NUMBERS];   /* exact sums (--sums fixed) */
+    double *on_device, *scalars;         /* [N_SCALARS] each; scalars: the copy on the host, valid after the mark */
     struct device_mark mark;
 };
-enum { STEPS_AHEAD = 2 };              /* a second step may be started before the first is finished */
+enum { STEPS_AHEAD = 2 };              /* two steps may be started and not finished */
 
-/* The body of a step: run_step's own phases, or those that a technique with updates of its own has set at attach. It
- * leaves loss and norm in step->on_device, and counts exec.since_flush: after steps where that is 0, ranks meet and
- * have whole weights (flush_at). */
+/* The body of a step, which a technique that updates weights itself replaces at attach. It writes loss and norm to
+ * step->on_device, and counts exec.since_flush: after a step where that is 0, all ranks have equal weights (flush_at).
+ */
 struct step_loop { enum status (*step)(struct run *, void *self, struct step_record *); void *self; };
 
 struct run {
     struct plan plan;                    /* with this rank's place */
 
-    /* Set by run_compile, and read only from then on. */
+    /* Set by run_compile, and constant after it. */
     const struct recipe *recipe;
     const struct technique *active[MAX_TECHNIQUES];
-    int n_active, n_stem;                /* n_stem of them come before the pipeline's (struct run_stem) */
+    int n_active, n_stem;                /* the first n_stem precede the pipeline (struct run_stem) */
     struct program program;
     struct chunk *chunks;
     struct schedule schedule;
     struct memory_plan memory;
     struct bill bill;
-    struct optim_blocks blocks;          /* of the update, as far as it is offloaded */
+    struct optim_blocks blocks;          /* of the offloaded part of the update */
 
-    /* Set by run_create: memory, groups, and where the numbers of a step lie. */
+    /* Set by run_create: memory, groups, and the addresses of a step's numbers. */
     const struct device *device;
     struct mesh mesh;
     struct arena arenas[N_TIERS][N_ROLES];
     struct disk *disk;                   /* TIER_DISK: this rank's file; NULL: none */
-    struct exec exec;                    /* .loss_at: N_SCALARS of the step that was started last, on the device */
-    double *health;                      /* on the device: the sum of everything that must be finite, of all steps. Once
-                                          * it is NaN, no weight changes any more */
+    struct exec exec;                    /* .loss_at: [N_SCALARS] on the device, of the last step that was started */
+    double *health;                      /* on the device: the sum of all losses and norms of all steps. Once it is
+                                          * NaN, no weight changes */
     void *reduce_work;
     struct comm_request *combining;      /* one a param (combine.h) */
     struct optim_offload *offload;       /* NULL: nothing is */
-    struct optim_rows *rows;             /* of tables (optim_rows.h); NULL: there are none */
-    struct hot_rows *hot;                /* caches of their rows (hot_rows.h); NULL: tables are here */
+    struct optim_rows *rows;             /* the update of tables (optim_rows.h); NULL: the model has no tables */
+    struct hot_rows *hot;                /* caches of tables' rows (hot_rows.h); NULL: tables are on the device */
 
     /* Set by the techniques when they attach, at the end of run_create. */
     void *self[MAX_TECHNIQUES];
     struct subscription *subscriptions;
     int n_subscriptions;
-    int64_t comm_taken;                  /* of the techniques' part of the comm arena */
-    struct step_loop loop;               /* step NULL: lib/run's */
-    enum mesh_axis norm_axis;            /* over whose ranks the norm is a sum: all, or one replica's (local) */
+    int64_t comm_taken;                  /* bytes of the techniques' part of the comm arena that are in use */
+    struct step_loop loop;               /* step NULL: run_step's own body */
+    enum mesh_axis norm_axis;            /* the ranks over which the norm is summed: all, or one replica's (local) */
     bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */
 
-    /* Set by the driver, between steps: what to train on, and when the pipeline is empty. */
+    /* Set by the driver between steps: the data, and the step at which the pipeline drains. */
     struct data_split train, val;
-    int64_t first_sample;                /* of step 0 in the shuffled order, as if all steps had this run's batch */
+    int64_t first_sample;                /* the sample at which step 0 would start, if all steps had this run's batch */
     /* For schedules without a flush (versions.h): the step after which the pipeline must be drained. Do not raise it
      * while the pipeline is filled; a past value drains every step. */
     int64_t flush_at;
 
     /* Set by every step that is started. */
     int64_t n_step;                      /* steps started: the next one's number, from 0 */
-    int64_t n_update;                    /* steps that updated: Adam's t */
-    int64_t n_redone;                    /* of them, those done again after a wrong guess (update.h) */
+    int64_t n_update;                    /* steps that updated the weights: Adam's t */
+    int64_t n_redone;                    /* updates that were repeated after a wrong guess (update.h) */
     struct step_record record[STEPS_AHEAD];
     int n_started;                       /* steps started and not finished: at most STEPS_AHEAD */
-    double unscale;                      /* 1 / loss_scale: gradients x unscale are the true ones */
+    double unscale;                      /* 1 / loss_scale: the factor that undoes the loss scale */
     bool skipped;                        /* GRAD_UNSCALE found an overflow on some rank: this step updates nothing */
-    bool apart;                          /* replicas' weights differ now: not to be saved */
+    bool apart;                          /* replicas have different weights now: do not save them */
     double update_s;                     /* time in optim_norm and optim_step (profile.h) */
 
     /* Set by every step that is finished, and by an evaluation. */
     int64_t n_done;                      /* steps finished */
-    struct step_result last;             /* of the last one */
-    struct evaluation *evaluation;       /* the one that runs (run_state.h); NULL in training */
+    struct step_result last;             /* of the last finished step */
+    struct evaluation *evaluation;       /* the running evaluation (run_state.h); NULL in training */
 };
 
 /** Everything that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. After every
