@@ -1,4 +1,4 @@
-/* The walk: declared types, forward step by step, backward in reverse, and then what the run will do with gradients. */
+/* The walk: declared types, then the steps forward, then backward in reverse, and then the run's sums of gradients. */
 #include "lib/types/types.h"
 
 #include "lib/base/grow.h"
@@ -11,7 +11,7 @@ struct walk {
     const struct program *p;
     const char *rewrite;
     struct types *t;
-    bool *made, *used, *read;    /* by slot: some step makes it; reads it; and gives it a gradient */
+    bool *made, *used, *read;    /* by slot: a step makes it; a step reads it; a step gives it a gradient */
 };
 
 #define REFUSE(w, format, ...) FAIL(E_INTERNAL, "types after %s: " format, (w)->rewrite, __VA_ARGS__)
@@ -66,7 +66,7 @@ static struct typing_at load(const struct walk *w, const struct step *s, int f) 
     return a;
 }
 
-/* The step's axis touches this factor, and is no product of factors. */
+/* Does the step's axis touch this factor, without being a product of factors? */
 static bool is_untyped(const struct walk *w, const struct typing_at *a) {
     return a->over && !w->t->factors.exact[a->s->mesh_axis];
 }
@@ -117,7 +117,7 @@ static enum status add_gradient(const struct walk *w, const struct typing_at *a,
 }
 
 static bool has_gradient(const struct step *s, const struct typing_at *a) {
-    bool any = s->op->no_grad_out & 1 && s->op->has_backward_input;  /* a loss gives, and takes none */
+    bool any = s->op->no_grad_out & 1 && s->op->has_backward_input;  /* a loss takes no gradient */
     for (int k = 0; k < s->n_out; k++) any |= !spread_is(a->dout[k], SPREAD_NONE);
     return any;
 }
@@ -138,7 +138,8 @@ static enum status backward_over(struct walk *w, const struct step *s, int f) {
     return OK;
 }
 
-/* What leaves the program, to the next stage: whole, and so comes its gradient. */
+/* A slot that leaves the program for the next stage is no partial sum, and its gradient comes back with the same
+ * type. */
 static enum status end_at(struct walk *w, int slot) {
     for (int f = 0; f < w->t->factors.n; f++) {
         struct spread x = w->t->slot[slot].at[f];
@@ -150,7 +151,7 @@ static enum status end_at(struct walk *w, int slot) {
     return OK;
 }
 
-/* What comes from the stage before, whose gradient goes back there. */
+/* A slot that comes from the stage before: its gradient goes back to that stage, and is no partial sum. */
 static enum status check_entry(const struct walk *w, int slot) {
     for (int f = 0; f < w->t->factors.n; f++)
         if (spread_is(w->t->slot_grad[slot].at[f], PARTIAL))

@@ -1,16 +1,16 @@
-/* Types: how the tensors of a program lie over the ranks of the mesh, worked out by a rule per op, and what does not
- * fit together is refused before anything runs.
+/* Types: how the tensors of a program lie over the ranks of the mesh, worked out by a rule per op. A program whose
+ * types do not fit together is refused before anything runs.
  *
  * Idea. The mesh is a product of *factors* (tp, cp, dp, ...; an axis that is a part of another splits it). Over each
  * factor a tensor is one of
  *
  *   R      replicated: the same on all ranks of the factor
- *   S(t)   sharded along its axis t: a rank has its part
- *   P      a partial sum: the tensor is the sum of what the ranks have. Nothing but a sum may be made of it
+ *   S(t)   sharded along its axis t: each rank has a part
+ *   P      a partial sum: the tensor is the sum of the ranks' tensors. Only a sum may read it
  *   V      varying, and no one axis of it is sharded: another tensor on every rank, on purpose (counts of rows)
  *
- * Tokens, targets and params are what their shapes declare. From these the type of every slot follows step by step,
- * forward, by the rule that its op states (enum typing, lib/ops/op.h); and backward the type of every gradient:
+ * Shapes declare the types of tokens, targets and params. From these, the rule that each op states (enum typing,
+ * lib/ops/op.h) gives the type of every slot, step by step forward, and of every gradient, backward:
  *
  *   a product      x R, w S(k) -> S(k)    x S(c), w S(c) -> P, c is summed    x S(t), w R -> S(t)    x P, w R -> P
  *                  (both gradients are products again, of dy and w, dy and x: the same function types all three)
@@ -19,18 +19,17 @@
  *   a loss         R -> R; S(tokens) -> P, which the run adds up at the end
  *   sums and exchanges    P -> R, P -> S(t), S(t) -> R, S(t) -> S(u) over the step's own axis of the mesh
  *
- * Of a tensor R the gradient is R, or P while each rank has its own part of the effect; of S(t) it is S(t); of P it
- * is R. Two gradients of a slot can only be added if they are alike. This is what Megatron's f and g, and the reshards
- * of experts, are there for; without one of them the types do not fit.
+ * Of a tensor R the gradient is R, or P while each rank has its own part of the effect; of S(t) it is S(t); of P it is
+ * R. Two gradients of a slot can only be added if they are alike. Megatron's f and g, and the reshards of experts, make
+ * them alike; without one of these the types do not fit.
  *
- * What is checked besides: the type says S(t) where the shape says sharded, and as many ranks share the axis; a shard
- * lies where the rank's coordinates put it; a param's gradient is P over just those axes over which param.reduce will
- * sum it; of all copies of an element, and of the loss, one is counted; ZeRO's shards are those of the ranks that sum.
- * program_infer gets reduce and counted from the bits of axis.cut, so the two come by different ways.
+ * Further checks: a type is S(t) where the shape is sharded, and over the same number of ranks; a shard has the place
+ * that the rank's coordinates give; a param's gradient is P over exactly the axes over which param.reduce sums it; of
+ * all copies of an element, and of the loss, one is counted; ZeRO's shards are those of the ranks that sum.
+ * program_infer derives reduce and counted from the bits of axis.cut, so the check is independent of it.
  *
- * What it does not see: kernels, sizes within a rank, the order of collectives, and anything that all ranks do wrong
- * in the same way. An axis of the mesh that is no product of factors (cp=3 dp=2 ep=2) makes V, of which nothing is
- * checked.
+ * Types do not check kernels, sizes within a rank, the order of collectives, or an error that all ranks make in the
+ * same way. An axis of the mesh that is no product of factors (cp=3 dp=2 ep=2) gives type V, which is not checked.
  *
  * Source: Yuan et al. 2021, "OneFlow" (arXiv 2110.15032: S, B and P); Xu et al. 2021, "GSPMD" (arXiv 2105.04663);
  * meta-pytorch/spmd_types (R, I, V, P and S, and the gradients' types). */
@@ -41,32 +40,34 @@
 enum spread_kind { SPREAD_NONE, REPLICATED, SHARDED, PARTIAL, VARYING };
 struct spread { enum spread_kind kind; char tag; };    /* the tag of S */
 
-/* A factor of the mesh: ranks `stride` apart, and which of them this is. */
+/* A factor of the mesh: its ranks are `stride` apart; index: this rank's. */
 struct factor { char name[16]; int stride, size, index; };
 enum { MAX_FACTORS = 8 };
-/* Innermost first. over: the factors, as bits, that an axis of the mesh consists of, or where it is not `exact`,
- * touches. Axes along the pipeline have none: each stage has a program of its own. */
+/* Innermost first. over: for each axis of the mesh, as bits, the factors whose product it is, or, where it is not
+ * `exact`, the factors that it touches. Axes along the pipeline have none, because each stage has a program of its
+ * own. */
 struct factors { int n; struct factor at[MAX_FACTORS]; unsigned over[N_MESH_AXES]; bool exact[N_MESH_AXES]; };
 
-struct typed { struct spread at[MAX_FACTORS]; };       /* a tensor's type: by factor */
-/* Owned tables, by slot and by param. param_grad: before it is summed. A slot without a gradient: SPREAD_NONE. */
+struct typed { struct spread at[MAX_FACTORS]; };       /* a tensor's type, for each factor */
+/* Owned tables, by slot and by param. param_grad is the type before the run sums the gradient. A slot without a
+ * gradient has SPREAD_NONE. */
 struct types { struct factors factors; struct typed *slot, *slot_grad, *param, *param_grad; };
 
 /** Factors of size above one. Pure. */
 struct factors factors_of(const struct mesh_place *);
 
-/** Work out all types of a program for which program_infer has run. `rewrite`: the rewrite that made it so, for
- *  the error. Free with types_fini, also after an error.
- *  @errors E_INTERNAL: names the slot or param, the rule and the rewrite  @collective{none} */
+/** Work out all types of a program for which program_infer has run. `rewrite`: the last rewrite of the program, for the
+ *  error. Free with types_fini, also after an error. @errors E_INTERNAL: names the slot or param, the rule and the
+ *  rewrite @collective{none} */
 enum status types_infer(const struct program *, const char *rewrite, struct types *);
 void types_fini(struct types *);
-/** types_infer, of which only the verdict is kept. @errors as types_infer  @collective{none} */
+/** As types_infer, but only the status is kept. @errors as types_infer @collective{none} */
 enum status types_check(const struct program *, const char *rewrite);
-/** This rank will add n_added losses of its steps (op.loss_out) to the mesh's sum: is exactly one copy of each
- *  added? @errors E_INTERNAL, also as types_infer  @collective{none} */
+/** This rank adds n_added losses of its steps (op.loss_out) to the mesh's sum. Is exactly one copy of each loss added?
+ *  @errors E_INTERNAL, also as types_infer @collective{none} */
 enum status types_check_losses(const struct program *, int n_added);
 
-/** "R", "S(H)", "P", "V"; "-" for SPREAD_NONE. Static storage, 8 in turn. */
+/** "R", "S(H)", "P", "V"; "-" for SPREAD_NONE. Static storage, which the ninth call overwrites. */
 const char *spread_text(struct spread);
-/** One line a slot and a param: its type and its gradient's, by factor. */
+/** Print one line for each slot and param: its type and its gradient's, by factor. */
 void types_print(const struct program *, const struct types *, FILE *);

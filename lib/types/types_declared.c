@@ -1,5 +1,5 @@
-/* Two tags have no size that would identify a shard: B, whose samples come as microbatches, and R, the rows of
- * experts, which each rank counts for itself. */
+/* For two tags the size does not identify a shard: B, whose samples come as microbatches, and R, the rows of experts,
+ * which each rank counts on its own. */
 #include "lib/types/types_declared.h"
 
 #include "lib/base/integer.h"
@@ -9,7 +9,7 @@ static bool has_size(char tag) { return tag != 'B' && tag != 'R'; }
 /* A vocabulary is padded. */
 static bool may_pad(char tag) { return tag == 'V'; }
 
-/* The factors of a cut; false: some axis of it is no product of factors. */
+/* The factors of a cut; false: an axis of the cut is no product of factors. */
 static bool factors_of_cut(const struct factors *f, unsigned cut, unsigned *out) {
     bool exact = true;
     *out = 0;
@@ -19,7 +19,7 @@ static bool factors_of_cut(const struct factors *f, unsigned cut, unsigned *out)
 }
 
 /* ---- where a shard lies ---- */
-struct position { int64_t n, index; };   /* index of n, counting the innermost factor first */
+struct position { int64_t n, index; };   /* index: this rank's of n, counting the innermost factor first */
 static struct position position_of(const struct factors *f, unsigned set) {
     struct position p = {1, 0};
     for (int i = 0; i < f->n; i++)
@@ -34,13 +34,13 @@ static unsigned innermost(unsigned set, int n) {
     return in;
 }
 
-/* Where element j of rank `outer`'s two pieces lies, of 2 n pieces: its own number, and that counted from the end. By
- * itself, not by axis_zigzag, which it checks. */
+/* The global place of element j of rank `outer`. The rank has two of 2 n pieces: the one with its own number, and the
+ * one with that number counted from the end. This does not call axis_zigzag, because it checks it. */
 static int64_t zigzag_place(struct position outer, int64_t piece, int64_t j) {
     int64_t number = j < piece ? outer.index : 2 * outer.n - 1 - outer.index;
     return number * piece + j % piece;
 }
-/* Two runs each, so they are the same if their ends are. */
+/* Both have two runs, so they are equal if the ends of the runs are. */
 static bool is_zigzag(const struct axis *a, struct position outer, struct position inner) {
     if (a->global % (2 * outer.n) || a->n * outer.n * inner.n != a->global) return false;
     int64_t piece = a->global / (2 * outer.n), from = a->n * inner.index, turn = piece - from;
@@ -52,8 +52,8 @@ static bool is_zigzag(const struct axis *a, struct position outer, struct positi
     return same;
 }
 
-/* A run, in the order of the ranks; or pieces of a zigzag over the outer factors, of which the inner ones have
- * parts. */
+/* Is this rank's shard one run, in the order of the ranks? Or two pieces of a zigzag over the outer factors, divided
+ * over the inner factors? */
 static bool lies_here(const struct factors *f, const struct axis *a, unsigned set) {
     struct position all = position_of(f, set);
     if (a->jump == 0 && a->first == a->n * all.index) return true;
@@ -66,7 +66,7 @@ static bool lies_here(const struct factors *f, const struct axis *a, unsigned se
     return found;
 }
 
-/* Take factors of its cut, innermost first, as many as its size says. */
+/* Take factors of the axis's cut, innermost first, until their product explains the axis's size. */
 static unsigned take_factors(const struct factors *f, const struct axis *a, unsigned cut) {
     int64_t n = a->n;
     unsigned set = 0;
@@ -89,7 +89,7 @@ static enum status declare(const struct program *p, const struct factors *f, con
         return OK;
     }
     unsigned set = has_size(a->tag) ? take_factors(f, a, cut) : cut & free;
-    if (p->forward_only && a->tag == 'T') return OK;                 /* tokens come one after another */
+    if (p->forward_only && a->tag == 'T') return OK;                 /* generation takes tokens one after another */
     if (has_size(a->tag) && a->n < a->global && !set)
         return FAIL(E_INTERNAL, "types after %s: %s has %lld of the %lld of axis %c, which is no shard over the ranks "
                                 "that its cut names", rewrite, name, (long long)a->n, (long long)a->global, a->tag);
@@ -104,7 +104,7 @@ enum status types_declared(const struct program *p, const struct factors *f, con
                            const char *rewrite, struct typed *out) {
     *out = (struct typed){0};
     set_spread(out, ~0u, (struct spread){REPLICATED, 0});
-    for (int pass = 0; pass < 2; pass++) {                           /* those without a size take what is left */
+    for (int pass = 0; pass < 2; pass++) {                      /* axes without a size take the factors that are left */
         unsigned free = 0;
         for (int i = 0; i < f->n; i++) free |= (unsigned)(out->at[i].kind == REPLICATED) << i;
         for (int k = 0; k < s->n_axes; k++)

@@ -1,6 +1,6 @@
 /* The mesh as a product. An axis of it is a group of ranks that lie `stride` apart, so it spans [stride, stride x size)
- * of the numbering of ranks. The ends of all spans, in order, are where one factor ends and the next begins: that works
- * if each end divides the next. The dimensions always do; an axis whose ends do not fit in is left out.
+ * of the numbering of ranks. Sorted, the ends of all spans are the limits between factors, if each end divides the
+ * next. The ends of the dimensions always do; an axis whose ends do not is left out.
  *
  *   tp=2 cp=2 dp=4, ep=4:   1 |tp| 2 |cp| 4 |dp/2| 8 |edp| 16        ep = cp x dp/2 */
 #include "lib/types/types.h"
@@ -36,7 +36,7 @@ static struct range range_of_dim(int dim, const struct mesh_place *p) {
     return s;
 }
 
-/* The dimension or axis that it is; else of which dimension it is a part. */
+/* A factor has the name of its dimension or axis; otherwise of the dimension of which it is a part. */
 static void name_factor(struct factor *f, const struct mesh_place *p) {
     for (int d = N_DIMS; d-- > 0;) {
         struct range s = range_of_dim(d, p);

@@ -1,4 +1,4 @@
-/* What each kind of op does to types, over one factor of the mesh. See types.h. */
+/* The typing rule of each kind of op, over one factor of the mesh. See types.h. */
 #include "lib/types/types_rules.h"
 
 #include "lib/comm/exchange.h"
@@ -16,7 +16,7 @@ static const char *name_out(const struct typing_at *a) { return a->p->slots[a->s
 static const char *name_weight(const struct typing_at *a, int i) { return a->p->params[a->s->weight[i]].name; }
 static bool has(const struct shape *s, char tag) { return shape_axis(s, tag) != NULL; }
 
-/* One line: which slot or param, over which factor, after which rewrite, and the rule. */
+/* Refuse in one line: the slot or param, the factor, the rewrite, and the rule. */
 __attribute__((format(printf, 3, 4))) static enum status refuse(const struct typing_at *a, const char *name,
                                                                 const char *format, ...) {
     char text[256];
@@ -32,7 +32,7 @@ static enum status refuse_partial(const struct typing_at *a, const char *name) {
     return refuse(a, name, "P, a partial sum, which must be added up before it is used");
 }
 
-/* ---- products: y = sum over what a and b share and y has not ---- */
+/* ---- products: y = a sum over the axes that a and b share and y has not ---- */
 struct operand { struct spread spread; const struct shape *shape; const char *name; };
 
 static enum status product_sharded(const struct typing_at *at, const struct operand *a, const struct operand *b,
@@ -69,7 +69,7 @@ static struct operand operand_weight(const struct typing_at *a) {
     return (struct operand){a->weight[0], shape_weight(a, 0), name_weight(a, 0)};
 }
 
-/* The bias lies as its axes of y do. */
+/* The bias is sharded as the same axes of y are. */
 static enum status check_bias(const struct typing_at *a, struct spread y) {
     const struct shape *b = shape_weight(a, 1);
     bool along = spread_is(y, SHARDED) && has(b, y.tag);
@@ -99,7 +99,7 @@ static enum status product_backward(struct typing_at *a) {
 }
 
 /* ---- look-ups ---- */
-/* `rows`: which axis of the table a number counts along. */
+/* Is the table sharded by its rows? `rows`: the table's axis that the numbers index. */
 static bool by_rows(const struct typing_at *a, int rows) {
     return spread_is(a->weight[0], SHARDED) && a->weight[0].tag == shape_weight(a, 0)->axis[rows].tag;
 }
@@ -121,7 +121,7 @@ static enum status lookup_backward(struct typing_at *a) {
     return OK;
 }
 
-/* Tables side by side: where they are sharded, each rank looks up for its own. */
+/* Bags: if the tables are sharded, each rank looks up in its own tables. */
 static enum status bag_forward(struct typing_at *a) {
     char tables = shape_weight(a, 0)->axis[0].tag;
     if (!spread_is(a->weight[0], SHARDED) || a->weight[0].tag != tables) return lookup_rows(a, 1);
@@ -133,7 +133,7 @@ static enum status bag_forward(struct typing_at *a) {
 }
 static enum status bag_backward(struct typing_at *a) {
     TRY(lookup_backward(a));
-    a->dweight[1] = a->dweight[0];                                   /* what is kept of the rows */
+    a->dweight[1] = a->dweight[0];                                   /* the optimizer's state of the rows */
     return OK;
 }
 
@@ -150,7 +150,7 @@ static enum status same_places(const struct typing_at *a) {
     return OK;
 }
 
-/* With x R a weight is R; with x S(t) it has the same places, or all of them. */
+/* A weight fits x if it is R, or if it is sharded as x is. */
 static enum status check_local_weight(const struct typing_at *a, int i) {
     struct spread x = a->in[0], w = a->weight[i];
     if (spread_is(w, REPLICATED) || spread_is(x, VARYING) || spread_is(w, VARYING) || spread_alike(x, w)) return OK;
@@ -182,7 +182,8 @@ static enum status local_forward(struct typing_at *a) {
     return OK;
 }
 
-/* dx lies as dy does. A weight that all of dy's shards use has a part of its gradient from each. */
+/* dx is sharded as x where dy is sharded, and else has dy's type. A replicated weight, used by all shards of dy, gets a
+ * part of its gradient from each. */
 static enum status local_backward(struct typing_at *a) {
     struct spread dy = a->dout[0];
     for (int i = 0; i < a->s->n_in; i++) a->din[i] = spread_is(dy, SHARDED) ? a->in[i] : dy;
@@ -193,7 +194,7 @@ static enum status local_backward(struct typing_at *a) {
     return OK;
 }
 
-/* ---- losses: a sum over tokens. Theirs is the first gradient ---- */
+/* ---- losses: a sum over tokens, which gives the first gradient ---- */
 static bool is_across(const struct typing_at *a) {
     return a->over && (a->s->op->typing == TYPING_LOSS_ACROSS || a->s->op->typing == TYPING_HEAD_ACROSS);
 }
@@ -220,7 +221,7 @@ static enum status loss_backward(struct typing_at *a) {
     return OK;
 }
 
-/* The logits that the head never keeps: (B,T,V) of x (B,T,C) and W (V,C). */
+/* The shape of the logits, which the head does not store: (B,T,V) of x (B,T,C) and W (V,C). */
 static struct shape logits_shape(const struct typing_at *a) {
     struct shape y = *shape_in(a, 0);
     y.axis[y.n_axes - 1] = shape_weight(a, 0)->axis[0];
@@ -246,7 +247,7 @@ static enum status head_backward(struct typing_at *a) {
     return product(a, dy, operand_in(a, 0), shape_weight(a, 0), &a->dweight[0]);
 }
 
-/* ---- sums and exchanges over the step's axis; over other factors everything passes ---- */
+/* ---- sums and exchanges over the step's axis; over other factors the type passes unchanged ---- */
 static enum status becomes(const struct typing_at *a, const char *name, struct spread have, struct spread want,
                            struct spread to, struct spread *out, const char *why) {
     *out = have;
@@ -273,7 +274,7 @@ static enum status sum_then_nothing(struct typing_at *a) {
     return becomes(a, name_out(a), a->dout[0], R_, R_, &a->din[0], "its gradient is not added up after this");
 }
 
-/* The axis of which one of two shapes has less. */
+/* S of the axis that is smaller in `part` than in `whole`; R: none is. */
 static struct spread narrowed(const struct shape *whole, const struct shape *part) {
     for (int i = 0; i < whole->n_axes && i < part->n_axes; i++)
         if (whole->axis[i].n != part->axis[i].n) return spread_of(SHARDED, whole->axis[i].tag);
@@ -305,7 +306,7 @@ static enum status exchange_backward(struct typing_at *a) {
 }
 
 /* ---- experts: tokens (B,T,..) become rows (E,P,R,..), P the sending rank; E, P and R are moe/'s letters ---- */
-/* How rows lie that tokens of this type make. */
+/* The type of the rows that tokens of this type make. */
 static struct spread rows_of(const struct typing_at *a, struct spread tokens) {
     if (!spread_is(tokens, SHARDED)) return tokens;
     return spread_of(SHARDED, a->over ? 'P' : 'R');

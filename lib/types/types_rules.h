@@ -3,8 +3,8 @@
 
 #include "lib/types/types.h"
 
-/* forward fills `out` from `in` and `weight`; backward `din` and `dweight` from those and `dout`. What a rule leaves is
- * SPREAD_NONE. over: the step communicates over this factor. */
+/* forward fills `out` from `in` and `weight`; backward fills `din` and `dweight` from these and `dout`. An entry that a
+ * rule does not set is SPREAD_NONE. over: the step communicates over this factor. */
 struct typing_at {
     const struct program *p;
     const struct step *s;
@@ -14,13 +14,13 @@ struct typing_at {
 };
 
 typedef enum status typing_rule(struct typing_at *);
-/* The name is for errors. NULL forward: there is no rule. out, back: what its op exchanges, an enum comm_op or one of
- * these. */
+/* name: for errors. forward NULL: there is no rule. out, back: the op's exchange, forward and backward: an enum
+ * comm_op, NOTHING or ANYTHING. */
 enum { NOTHING = -1, ANYTHING = -2 };
 struct typing_rules { const char *name; typing_rule *forward, *backward; int out, back; };
 extern const struct typing_rules typing_rules[N_TYPINGS];
 
-/** Does what the op states of its exchanges and views fit its rule? @errors E_INTERNAL  @collective{none} */
+/** Do the op's stated exchanges and views fit its rule? @errors E_INTERNAL @collective{none} */
 enum status types_check_statement(const struct program *, const struct step *, const char *rewrite);
 /** Will the run sum the gradients that are partial, and count each element and the loss once? @errors E_INTERNAL
  *  @collective{none} */
@@ -28,7 +28,8 @@ enum status types_check_run(const struct program *, const struct types *, const 
 
 static inline struct spread spread_of(enum spread_kind kind, char tag) { return (struct spread){kind, tag}; }
 static inline bool spread_is(struct spread x, enum spread_kind kind) { return x.kind == kind; }
-/* The heads of keys are those of the queries, or fewer that are shared: a shard of one is a shard of the other. */
+/* Key heads are those of the queries, or fewer that are shared. So a shard of key heads counts as a shard of the
+ * queries' heads. */
 static inline bool spread_alike(struct spread a, struct spread b) {
     char ta = a.tag == 'J' ? 'H' : a.tag, tb = b.tag == 'J' ? 'H' : b.tag;
     return a.kind == b.kind && (a.kind != SHARDED || ta == tb);

@@ -1,10 +1,10 @@
-/* What the run will do with gradients and losses, as program_infer and the techniques have marked it, against the
- * types: sum what is P and nothing else, and count one of all copies. */
+/* Checks the run's sums and counts, as program_infer and the techniques have marked them, against the types: exactly
+ * the gradients that are P are summed, and one of all copies is counted. */
 #include "lib/types/types_rules.h"
 
 #define REFUSE(rewrite, format, ...) FAIL(E_INTERNAL, "types after %s: " format, rewrite, __VA_ARGS__)
 
-/* Factors over which a type is of this kind. */
+/* The factors over which a type is of this kind, as bits. */
 static unsigned where(const struct factors *f, const struct typed *t, enum spread_kind kind) {
     unsigned set = 0;
     for (int i = 0; i < f->n; i++) set |= (unsigned)spread_is(t->at[i], kind) << i;
@@ -30,8 +30,8 @@ static enum status check_reduce(const struct program *p, const struct types *t, 
     const struct param *x = &p->params[i];
     unsigned untyped = where(f, &t->param_grad[i], VARYING) | where(f, &t->param[i], VARYING);
     unsigned partial = where(f, &t->param_grad[i], PARTIAL), summed = over(f, x->reduce, &untyped);
-    unsigned replicas = over(f, 1u << param_replicas(x), &untyped);  /* by which dp and zero go; */
-    if (!param_is_dense(x)) replicas = 0;                            /* a table is no business of theirs */
+    unsigned replicas = over(f, 1u << param_replicas(x), &untyped);  /* the factors of dp and zero */
+    if (!param_is_dense(x)) replicas = 0;                            /* dp and zero do not sum a table */
     for (int k = 0; k < f->n; k++) {
         bool is_partial = partial >> k & 1, is_summed = (is_partial ? summed : summed | replicas) >> k & 1;
         if (untyped >> k & 1 || is_partial == is_summed) continue;
@@ -42,7 +42,7 @@ static enum status check_reduce(const struct program *p, const struct types *t, 
     return OK;
 }
 
-/* A param that other stages use as well: each stage has a part of its gradient. */
+/* If other stages use a param as well, each stage has a part of its gradient. */
 static enum status check_stages(const struct program *p, const char *rewrite, int i) {
     const struct param *x = &p->params[i];
     bool is_shared = x->shared != AXIS_SELF;
@@ -54,8 +54,8 @@ static enum status check_stages(const struct program *p, const char *rewrite, in
                   mesh_axis_name(x->shared));
 }
 
-/* ZeRO: the shards are those of the ranks that sum, and what these leave is summed, too. And one of all copies is
- * counted. */
+/* With ZeRO, the ranks that share shards and the ranks that have the same shard are together the ranks that sum. One of
+ * all copies is counted. */
 static enum status check_copies(const struct program *p, const struct types *t, const char *rewrite, int i) {
     const struct factors *f = &t->factors;
     const struct param *x = &p->params[i];
@@ -88,7 +88,7 @@ static enum status check_loss(const struct program *p, const struct types *t, co
                   p->slots[p->loss].name, counts ? "" : "not ", counts ? "not " : "");
 }
 
-/* How many losses of steps this rank is the first to have; -1: not typed. */
+/* The number of steps' losses of which this rank has the first copy; -1: not typed. */
 static int losses_here(const struct program *p, const struct types *t) {
     const struct factors *f = &t->factors;
     int n = 0;

@@ -1,4 +1,4 @@
-/* What an op states of its exchanges and views, in addition to the rule of its types. */
+/* Checks an op's statement of its exchanges and views, in addition to the rule of its types. */
 #include "lib/types/types_rules.h"
 
 #include "lib/comm/exchange.h"

@@ -19,8 +19,8 @@ static struct sizes sizes_of(const struct call *call, const struct type *places)
     return s;
 }
 
-/* Index of the first element of the place of choice j of token t; -1: the choice was dropped. There are fewer than 2^31
- * tokens, because a division in 64 bits is a function call. */
+/* Index of the first element of the place of choice j of token t; -1: the choice was dropped. t fits an int,
+ * because there are fewer than 2^31 tokens; a 64-bit division would be a function call. */
 __device__ static inline int64_t place_of(const struct sizes &s, const int32_t *picks, int64_t t, int j) {
     int32_t pick = picks[t * s.k + j];
     return pick < 0 ? -1 : (pick / s.S * s.rows + (int)t / s.g * s.S + pick % s.S) * s.C;
