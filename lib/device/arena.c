@@ -1,4 +1,4 @@
-/* Arenas: one allocation each, a guard after it, and the canary that measures what was really written. */
+/* Arenas: each is one allocation with a guard after it; a canary measures how much of it was really written. */
 #include "lib/device/arena.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@ int64_t roles_total(const int64_t bytes[N_ROLES]) {
     return total;
 }
 
-/* What lies after base: the plan, rounded up to whole words, and the guard. */
+/* Bytes allocated from base on: the planned bytes, rounded up to whole words, and the guard. */
 int64_t arena_held_bytes(int64_t bytes) { return arena_align(bytes) + GUARD_BYTES; }
 static int64_t held_bytes(const struct arena *a) { return arena_held_bytes(a->bytes); }
 
@@ -66,13 +66,13 @@ static int64_t last_written(const unsigned char *block, int64_t bytes) {
     return bytes;
 }
 
-/* The same of memory on the device, which begins at a whole word. */
+/* The same for device memory, which begins at a whole word. */
 static enum status find_written(const struct device *device, const char *memory, int64_t bytes, int64_t *end) {
     enum { BLOCK = 16384 };
     unsigned char block[BLOCK];
     *end = 0;
     for (int64_t n; bytes > 0 && *end == 0; bytes -= n) {
-        n = (bytes - 1) % BLOCK + 1;                 /* so it begins at a multiple of 8, as the pattern does */
+        n = (bytes - 1) % BLOCK + 1;                 /* so each block begins at a multiple of 8, as the pattern does */
         TRY(device->download(device, block, memory + bytes - n, n));
         int64_t written = last_written(block, n);
         if (written > 0) *end = bytes - n + written;

@@ -1,10 +1,10 @@
-/* Calls of CUDA's runtime, in C files that only builds with CUDA have. */
+/* Checks calls of CUDA's runtime, in C files that are only in builds with CUDA. */
 #pragma once
 
 #include "lib/base/status.h"
 #include <cuda_runtime_api.h>
 
-/** Returns E_DEVICE, with the call and what the runtime says of it, from the function around it. */
+/** On failure the calling function returns E_DEVICE, with the call and the runtime's message. */
 #define CUDA_TRY(call)                                                                                                 \
     do {                                                                                                               \
         cudaError_t error_ = (call);                                                                                   \

@@ -1,4 +1,4 @@
-/* What holds for every device; and, in a build without CUDA, that there is none. */
+/* Functions of all devices; in a build without CUDA, also the refusal of a CUDA device. */
 #include "lib/device/device.h"
 
 #include "lib/base/clock.h"

@@ -8,9 +8,8 @@
 
 enum { PAGE_BYTES = 4096, HUGE_PAGE_BYTES = 2 << 20 };
 
-/* Kernels walk through tensors row by row, and a row is a page or more: with pages of 4 KB much of their time is spent
- * looking up addresses. Asked for, the system gives pages of 2 MB where it has them; if not, nothing changes but the
- * speed. */
+/* Ask for pages of 2 MB. Kernels walk through tensors row by row, and a row is a page of 4 KB or more, so that much of
+ * their time would go into looking up addresses. If the system has no such pages, only the speed changes. */
 static void wish_for_huge_pages(void *memory, int64_t bytes) {
 #ifdef MADV_HUGEPAGE
     int64_t whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
@@ -44,7 +43,7 @@ static enum status cpu_fill(const struct device *device, void *to, uint64_t patt
 
 static enum status cpu_copy(const struct device *device, void *to, const void *from, int64_t bytes) {
     (void)device;
-    if (bytes > 0) memcpy(to, from, (size_t)bytes);                  /* of nothing there may be no address */
+    if (bytes > 0) memcpy(to, from, (size_t)bytes);                  /* with 0 bytes an address may be NULL */
     return OK;
 }
 
@@ -69,7 +68,7 @@ static void cpu_unpin(const struct device *device, void *memory) {
     free(memory);
 }
 
-/* Work is done when it has been issued, so a mark has nothing to remember. */
+/* Work is done when it has been issued, so a mark records nothing. */
 static enum status cpu_mark_set(const struct device *device, struct device_mark *mark) {
     (void)device, (void)mark;
     return OK;

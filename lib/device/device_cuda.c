@@ -1,10 +1,10 @@
 /* A GPU as a device: one compute stream, on which everything that a step does is queued in order.
  *
- * The stream is created "non-blocking": it never waits for the legacy default stream, and nothing here uses that one.
- * The only calls that wait are upload, download and finish; a training step uses none of them (it pins, starts, marks).
+ * The stream is created "non-blocking": it never waits for the legacy default stream, which this file does not use. The
+ * only calls that wait are upload, download and finish; a training step uses none of them (it pins, starts, marks).
  *
- * What breaks: a pinned buffer that the host writes again before the copy from it has run. The GPU reads it later than
- * the line of code that started the copy; only a mark set after the copy says when it is free. */
+ * A likely mistake: the host overwrites a pinned buffer before the copy from it has run. The GPU reads the buffer later
+ * than the line of code that started the copy. The buffer is free when a mark set after the copy is done. */
 #include "lib/device/device.h"
 
 #include "lib/device/cuda_try.h"
@@ -19,7 +19,7 @@ struct gpu {
     struct device device;
     char name[128];
     struct { char *at; int64_t bytes; } block[MAX_BLOCKS];   /* what allocate gave out */
-    cudaStream_t beside;                                     /* of copy_beside; NULL before the first */
+    cudaStream_t beside;                                     /* stream of copy_beside; NULL before its first call */
     struct device_mark fork;
 };
 static struct gpu *gpus[MAX_GPUS];
@@ -166,7 +166,7 @@ static void cuda_mark_fini(const struct device *d, struct device_mark *mark) {
 }
 
 /* ---- other streams ---- */
-/* What happens on a stream later waits for a mark that was set on another one. */
+/* Later work on a stream waits for a mark that was set on another stream. */
 static enum status stream_waits(cudaStream_t stream, const struct device_mark *mark) {
     if (mark->event) CUDA_TRY(cudaStreamWaitEvent(stream, (cudaEvent_t)mark->event, 0));
     return OK;

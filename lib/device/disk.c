@@ -1,4 +1,4 @@
-/* The file, and what becomes of a transfer that is short or fails. */
+/* Opens the file, and handles transfers that are short or fail. */
 #define _GNU_SOURCE /* O_DIRECT, mkostemp */
 #include "lib/device/disk_private.h"
 
@@ -20,7 +20,7 @@ static int make_without_name(char *path_template, int flags) {
         if (fd >= 0) unlink(path_template);
         return fd;
     }
-    unlink(path_template);                                           /* it may have been made before O_DIRECT failed */
+    unlink(path_template);                                           /* the file may exist, although O_DIRECT failed */
     errno = EINVAL;
     return -1;
 }
@@ -55,7 +55,7 @@ static enum status reserve_room(struct disk *d) {
                 d->folder, (int64_t)is.st_size, d->bytes);
 }
 
-/* Some file systems open a file so, and refuse the first transfer. */
+/* Try one transfer, because some file systems open a file with O_DIRECT and refuse the first transfer. */
 static enum status try_direct(struct disk *d) {
     if (d->direct && d->calls->read(d->fd, d->bounce, DISK_PAGE, 0) < 0 && errno == EINVAL) {
         d->direct = false;
@@ -80,7 +80,8 @@ static enum status reserve_addresses(struct disk *d) {
     return OK;
 }
 
-/* Without a wish a kernel that has no io_uring (or a container that forbids it) is no failure. */
+/* If the caller did not ask for io_uring by name, a kernel without it (or a container that forbids it) is no
+ * failure. */
 static enum status open_engine(struct disk *d, enum disk_engine_choice choice) {
     enum status status = OK;
     if (choice != DISK_THREADS) {
@@ -160,7 +161,7 @@ static enum status failed(const struct disk *d, const struct disk_io *io) {
                 what, io->bytes, at);
 }
 
-/* A part is followed by the rest, unless it ends within a page: then the file does. */
+/* After a part was moved, the rest is started, unless the part ended within a page: then the file ends there. */
 static enum status wait(struct disk *d, struct disk_io *io) {
     for (;;) {
         TRY(d->engine->wait(d, io));

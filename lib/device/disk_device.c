@@ -13,7 +13,7 @@ static enum status transfer(struct disk *d, bool write, int64_t at, int64_t byte
     return disk_wait(d, &io);
 }
 
-/* The pages that a stretch of the file touches, a buffer at a time: [at, at + n) of it lies at `skip` in `span` bytes
+/* The pages of a stretch of the file that fit the buffer: bytes [at, at + n) are at offset `skip` in the `span` bytes
  * from `page` on. */
 struct stretch { int64_t page, span, skip, n; };
 static struct stretch first_stretch(int64_t at, int64_t bytes) {
@@ -22,7 +22,7 @@ static struct stretch first_stretch(int64_t at, int64_t bytes) {
     return (struct stretch){page, span, skip, bytes < span - skip ? bytes : span - skip};
 }
 
-/* Write n bytes: copied, or a pattern that repeats. */
+/* Write n bytes: a copy of `from`, or a repeated pattern. */
 static void put(char *to, const char *from, uint64_t pattern, int64_t n) {
     if (from) memcpy(to, from, (size_t)n);
     for (int64_t i = 0; !from && i < n; i += 8) memcpy(to + i, &pattern, n - i < 8 ? (size_t)(n - i) : 8);
@@ -32,7 +32,8 @@ static enum status store(const struct device *device, void *to, const char *from
     struct disk *d = disk_of(device);
     for (int64_t at = disk_offset(d, to); bytes > 0;) {
         struct stretch s = first_stretch(at, bytes);
-        if (s.n < s.span) TRY(transfer(d, false, s.page, s.span));   /* the rest of its pages stays as it is */
+        if (s.n < s.span) TRY(transfer(d, false, s.page, s.span));   /* read first, so that the rest of the pages does
+                                                                      * not change */
         put(d->bounce + s.skip, from, pattern, s.n);
         TRY(transfer(d, true, s.page, s.span));
         at += s.n, bytes -= s.n;
@@ -92,7 +93,7 @@ static bool disk_owns(const struct device *device, const void *address) {
     return disk_offset(d, address) >= 0 && disk_offset(d, address) < d->bytes;
 }
 
-/* What was issued is done, as on the CPU. */
+/* All issued work is done, as on the CPU. */
 static enum status disk_finish(const struct device *device) {
     (void)device;
     return OK;

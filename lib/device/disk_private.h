@@ -3,7 +3,7 @@
 
 #include "lib/device/disk.h"
 
-/* An engine carries transfers out. start: queue the rest of a transfer (from `moved` on); wait: until io->done, with
+/* An engine does the transfers. start: queue the rest of a transfer (from `moved` on). wait: until io->done, with
  * io->result set. */
 struct disk_engine {
     const char *name;
@@ -13,10 +13,10 @@ struct disk_engine {
     void (*close)(struct disk *);
 };
 extern const struct disk_engine disk_threads;
-extern const struct disk_engine *const disk_uring;                   /* NULL: not in this build */
+extern const struct disk_engine *const disk_uring;                   /* NULL: this build has no io_uring */
 
 struct disk {
-    struct device device;                /* first: a device's address is its disk's */
+    struct device device;                /* must be first: a device's address is its disk's */
     const struct disk_calls *calls;
     const struct disk_engine *engine;
     void *self;                          /* the engine's */

@@ -1,4 +1,4 @@
-/* Transfers by threads that wait in pread and pwrite: works wherever a file does. */
+/* Transfers by threads that wait in pread and pwrite: this engine works on every file system. */
 #include "lib/device/disk_private.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ struct threads {
     struct disk *disk;
     pthread_mutex_t lock;
     pthread_cond_t work, done;
-    struct disk_io *first, *last;        /* waiting for a thread, in order */
+    struct disk_io *first, *last;        /* transfers that wait for a thread, in order */
     bool stop;
     pthread_t thread[N_THREADS];
     int n;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENTRIES = 64 };                   /* what the queue holds; what is more waits for one to end */
+enum { ENTRIES = 64 };                   /* size of the queue; further transfers wait until one ends */
 
 static enum status uring_open(struct disk *d) {
     struct io_uring *ring = malloc(sizeof *ring);
@@ -25,7 +25,7 @@ static void uring_close(struct disk *d) {
     free(d->self);
 }
 
-/* Until one more transfer has ended, of whichever. */
+/* Wait until one more transfer has ended, no matter which. */
 static enum status reap(struct disk *d) {
     struct io_uring_cqe *end;
     int error = io_uring_wait_cqe(d->self, &end);

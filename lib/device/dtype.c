@@ -10,7 +10,7 @@ const char *dtype_name(enum dtype d) {
     return (unsigned)d < N_DTYPES ? names[d] : "unknown";
 }
 
-/* Only fp64 loses anything here, and only as much as `to` allows. */
+/* Only fp64 is rounded here; `to_odd` selects how. */
 static void load_block(float *to, const void *from, enum dtype type, int64_t first, int64_t n, int to_odd) {
     const double *d = from;
     const float *f = from;
@@ -57,7 +57,7 @@ void dtype_convert(void *to, enum dtype to_type, const void *from, enum dtype fr
         load_block(to, from, from_type, 0, n, 0);
         return;
     }
-    /* Through a block of floats that stays in the first-level cache: 6 + 6 loops instead of 36. */
+    /* Convert through a block of floats that stays in the first-level cache: 6 + 6 loops instead of 36. */
     enum { BLOCK = 512 };
     float block[BLOCK];
     for (int64_t first = 0; first < n; first += BLOCK) {
@@ -67,7 +67,7 @@ void dtype_convert(void *to, enum dtype to_type, const void *from, enum dtype fr
     }
 }
 
-/* Not finite: all bits of the exponent are set. No loop ends early, so that all of them vectorise. */
+/* A number is not finite if all bits of its exponent are set. No loop ends early, so that all of them vectorise. */
 int dtype_all_finite(const void *x, enum dtype type, int64_t n) {
     const double *d = x;
     const float *f = x;

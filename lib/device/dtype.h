@@ -1,5 +1,5 @@
-/* Element types. fp64 and fp32 compute as they are; bf16 and fp16 are stored so and computed in fp32, rounded once. fp8
- * is for operands of products alone (lib/ops/linear_fp8.h). */
+/* Element types. Ops compute fp64 and fp32 in the same type; bf16 and fp16 are only stored, computed in fp32, and
+ * rounded once. fp8 is only for operands of products (lib/ops/linear_fp8.h). */
 #pragma once
 
 #include <stddef.h>
@@ -42,9 +42,9 @@ static inline uint16_t bf16_from_float(float x) {
     return (uint16_t)((bits & 0x7FFFFFFFu) > 0x7F800000u ? nan : rounded);
 }
 
-/* IEEE half: 1 sign, 5 exponent (bias 15), 10 mantissa bits; fp32: 1, 8 (bias 127), 23. The biases differ by 112.
- * Written as choices between results that are all worked out, so that loops over them vectorise; the compiler's own
- * conversion is one element at a time (gcc 12), and three times slower in a loop. */
+/* IEEE half: 1 sign, 5 exponent (bias 15), 10 mantissa bits; fp32: 1, 8 (bias 127), 23. The biases differ by 112. All
+ * cases are computed, and the result is chosen at the end, so that loops vectorise. The compiler's own conversion takes
+ * one element at a time (gcc 12), and is three times slower in a loop. */
 DTYPE_FUNCTION uint32_t dtype_bits_of(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -67,7 +67,7 @@ static inline uint16_t fp16_from_float(float x) {
     uint32_t sign = dtype_bits_of(x) >> 16 & 0x8000u, magnitude = dtype_bits_of(x) & 0x7fffffffu;
     /* Below 2^-14 fp16 counts in steps of 2^-24, which is also fp32's step in [0.5, 1): adding 0.5 rounds. */
     uint32_t subnormal = dtype_bits_of(dtype_float_of(magnitude) + 0.5f) - dtype_bits_of(0.5f);
-    /* A carry into the exponent is right as it is. */
+    /* A carry from the mantissa into the exponent gives the right number. */
     uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - (112u << 23)) >> 13;
     uint32_t nan = 0x7e00u | (magnitude >> 13 & 0x1ffu);                       /* made quiet */
     uint32_t bits = magnitude < 0x38800000u ? subnormal
@@ -77,25 +77,26 @@ static inline uint16_t fp16_from_float(float x) {
     return (uint16_t)(sign | bits);
 }
 
-/* double -> float for a value that will be rounded again, to 16 or 8 bits: truncate, and set the last bit if anything
- * got lost. ("Round to odd"; rounding to nearest twice would turn values next to a tie into ties. Boldo, Melquiond
+/* double -> float for a value that will be rounded again, to 16 or 8 bits: truncate, and set the last bit if the result
+ * is inexact. ("Round to odd"; rounding to nearest twice would turn values next to a tie into ties. Boldo, Melquiond
  * 2008.) */
 static inline float dtype_float_to_odd(double x) {
     float nearest = (float)x;
     if ((double)nearest == x || x != x) return nearest;
     uint32_t bits = dtype_bits_of(nearest);
-    /* towards zero; from infinity to the largest finite float */
+    /* towards zero; infinity becomes the largest finite float */
     if (x < 0 ? (double)nearest < x : (double)nearest > x) bits--;
     return dtype_float_of(bits | 1u);
 }
 
-/* The 8-bit formats of the Open Compute Project (Micikevicius et al. 2022): finer, or wider.
+/* The 8-bit formats of the Open Compute Project (Micikevicius et al. 2022), one with more precision, one with a wider
+ * range.
  *
  *   E4M3   1 sign, 4 exponent (bias 7), 3 mantissa bits    largest 448     smallest 2^-9    no infinity, NaN s.1111.111
  *   E5M2   1 sign, 5 exponent (bias 15), 2 mantissa bits   largest 57344   smallest 2^-16   infinity and NaN as IEEE's
  *
- * Rounding is to nearest, ties to even, and saturates: what is larger than the largest becomes the largest, infinity
- * too. NaN becomes 0x7f. */
+ * Rounding is to nearest, ties to even, and saturates: larger numbers, and infinity, become the largest. NaN becomes
+ * 0x7f. */
 #define FP8_E4M3_MAX 448.0
 #define FP8_E5M2_MAX 57344.0
 
@@ -106,11 +107,11 @@ static inline float e4m3_to_float(uint8_t x) {
     uint32_t bits = magnitude < 0x08u ? subnormal : magnitude < 0x7fu ? normal : 0x7fc00000u;
     return dtype_float_of(sign | bits);
 }
-/* It is the upper half of an fp16. */
+/* E5M2 is the upper half of an fp16. */
 static inline float e5m2_to_float(uint8_t x) { return fp16_to_float((uint16_t)((uint16_t)x << 8)); }
 
-/* As fp16_from_float, which explains it. shift: mantissa bits that are dropped; gap: difference of the exponent biases;
- * step: a float whose last place is worth the smallest subnormal of fp8; least: its smallest normal number. */
+/* Rounds as fp16_from_float does. shift: mantissa bits that are dropped; gap: difference of the exponent biases; step:
+ * a float whose last bit has the value of fp8's smallest subnormal; least: fp8's smallest normal number. */
 DTYPE_FUNCTION uint8_t fp8_round(float x, int shift, uint32_t gap, float step, float least, float most,
                                  uint32_t most_code) {
     uint32_t sign = dtype_bits_of(x) >> 24 & 0x80u, magnitude = dtype_bits_of(x) & 0x7fffffffu;
@@ -129,9 +130,9 @@ DTYPE_FUNCTION uint8_t e5m2_from_float(float x) {
     return fp8_round(x, 21, 112, 0x1p7f, 0x1p-14f, (float)FP8_E5M2_MAX, 0x7bu);
 }
 
-/** n elements of `from` converted to `to`. Source and target do not overlap. Not for INT32 / UINT8. */
+/** Convert n elements of `from` to `to`, which do not overlap. Not for INT32 / UINT8. */
 void dtype_convert(void *to, enum dtype to_type, const void *from, enum dtype from_type, int64_t n);
 
-/** One element as double / from double, at index i. */
+/** Read one element as double, or write it from double, at index i. */
 double dtype_get(const void *x, enum dtype, int64_t i);
 void dtype_set(void *x, enum dtype, int64_t i, double value);

@@ -1,12 +1,11 @@
 /* What every .cu file includes first: one source, two builds.
  *
- *   nvcc   the real thing
+ *   nvcc   the real GPU code
  *   g++    on a machine with no GPU: the compiler's command line includes tests/simt/simt.h, which declares the same
  *          names and runs blocks and threads on the CPU, with checks that a GPU does not give (docs/simt.md)
  *
- * A kernel launch is written LAUNCH(kernel, grid, block, shared_bytes, stream)(arguments...). Kernels never leave their
- * file; what does are extern "C" launchers, which return gpu_launched("name"). No template may have __shared__
- * variables. */
+ * A kernel launch is written LAUNCH(kernel, grid, block, shared_bytes, stream)(arguments...). Kernels are static; other
+ * files call extern "C" launchers, which return gpu_launched("name"). No template may have __shared__ variables. */
 #pragma once
 
 #include "lib/base/status.h"
@@ -26,11 +25,11 @@
     type *name = (type *)gpu_dynamic_
 #endif
 
-/* Before the first launch with more than 48 KiB of dynamic shared memory: GPU_ALLOW_SHARED(kernel, bytes); */
+/* Call before the first launch with more than 48 KiB of dynamic shared memory: GPU_ALLOW_SHARED(kernel, bytes); */
 #define GPU_ALLOW_SHARED(kernel, bytes)                                                                                \
     (void)cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes))
 
-/** Did the launch before it go well? @errors E_DEVICE naming the kernel and what the runtime says */
+/** Did the last launch succeed? @errors E_DEVICE naming the kernel and the runtime's message */
 static inline enum status gpu_launched(const char *kernel) {
     cudaError_t error = cudaGetLastError();
     if (error == cudaSuccess) return OK;

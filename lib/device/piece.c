@@ -1,6 +1,6 @@
 #include "lib/device/piece.h"
 
-/* The longest run found so far that continues in both. */
+/* The longest run found so far whose elements are consecutive in both pieces. */
 struct run_of { piece_visit *visit; void *self; int64_t to_at, from_at, n; };
 
 static enum status flush(struct run_of *r) {
@@ -25,7 +25,7 @@ static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t last_n(const struct shape *s) { return s->n_axes ? s->axis[s->n_axes - 1].n : 1; }
 
-/* Row r of a box: its place on every axis but the last, in the global tensor. */
+/* The place of row r of a box in the global tensor, on every axis but the last. */
 static void place_of_row(const struct shape *box, int64_t r, int64_t place[MAX_AXES]) {
     for (int i = box->n_axes - 2; i >= 0; i--) {
         place[i] = box->axis[i].first + r % box->axis[i].n;
@@ -33,7 +33,7 @@ static void place_of_row(const struct shape *box, int64_t r, int64_t place[MAX_A
     }
 }
 
-/* The row of a box at this place; -1 if it is not there, or beyond the global tensor. */
+/* The row of a box at this place; -1: the box does not have it, or it is beyond the global tensor. */
 static int64_t row_at(const struct shape *box, const int64_t place[MAX_AXES]) {
     int64_t r = 0;
     for (int i = 0; i < box->n_axes - 1; i++) {
@@ -44,7 +44,7 @@ static int64_t row_at(const struct shape *box, const int64_t place[MAX_AXES]) {
     return r;
 }
 
-/* What row `row` of `to`, and the row of `from` at the same place, have in common, as far as their runs go. */
+/* The elements that row `row` of `to` and the row of `from` at the same place share, within both runs. */
 static enum status common_of_row(const struct piece *to, const struct piece *from, int64_t row, struct run_of *run) {
     int64_t place[MAX_AXES];
     place_of_row(&to->box, row, place);
@@ -53,7 +53,7 @@ static enum status common_of_row(const struct piece *to, const struct piece *fro
     const struct axis whole = {.n = 1, .global = 1}, *a = &whole, *b = &whole;
     if (to->box.n_axes) a = &to->box.axis[to->box.n_axes - 1], b = &from->box.axis[from->box.n_axes - 1];
     int64_t begin = later(a->first, b->first), end = earlier(earlier(a->first + a->n, b->first + b->n), a->global);
-    /* the runs' ends, on the same axis */
+    /* limited by the ends of the runs, on the same axis */
     begin = later(begin, later(to->first - row * to_n + a->first, from->first - other * from_n + b->first));
     end = earlier(end, earlier(to->first + to->n - row * to_n + a->first,
                                from->first + from->n - other * from_n + b->first));

@@ -5,7 +5,8 @@
 
 struct piece { struct device_mark from, to; double *seconds; };
 
-/* Pieces 0 .. n-1 are in flight, in the order of the stream; after them are some whose events may be used again. */
+/* Pieces 0 .. n-1 are in flight, in the order of the stream. The pieces after them are free, and their events are
+ * reused. */
 struct stopwatch { const struct device *device; struct piece *pieces; int n, made; };
 
 enum status stopwatch_create(const struct device *device, struct stopwatch **out) {
@@ -57,7 +58,7 @@ enum status stopwatch_collect(struct stopwatch *t) {
         TRY(t->device->mark_seconds(t->device, &p->from, &p->to, &seconds));
         *p->seconds += seconds;
     }
-    /* the ended ones go after all others: three reversals are a rotation */
+    /* the ended pieces go to the end: three reversals are a rotation */
     reverse(t->pieces, 0, ended);
     reverse(t->pieces, ended, t->made);
     reverse(t->pieces, 0, t->made);

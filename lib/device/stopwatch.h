@@ -1,6 +1,6 @@
-/* How long pieces of the compute stream take, without waiting for them: an event before each and one after it, read
- * when both have passed. Two events cost the stream about a microsecond; they are there only where somebody asks for
- * the times. */
+/* Measures pieces of the compute stream without waiting for them: an event before each piece and one after it, read
+ * when both have passed. Two events cost the stream about a microsecond; they are only recorded if times are asked
+ * for. */
 #pragma once
 
 #include "lib/device/device.h"
@@ -9,11 +9,11 @@ struct stopwatch;
 
 /** For a device that runs its stream asynchronously (device->mark_timed). @errors E_MEMORY */
 enum status stopwatch_create(const struct device *, struct stopwatch **out);
-/** Waits for nothing: what was not collected is forgotten. NULL: none. */
+/** Destroy without waiting; times that were not collected are lost. NULL: nothing to do. */
 void stopwatch_destroy(struct stopwatch **);
 
-/** A piece begins, and ends, here in the stream. Its time is added to *seconds (borrowed until it is collected) by a
- *  later stopwatch_collect. One piece at a time. @errors E_DEVICE */
+/** A piece of the stream begins (ends) at its present end. A later stopwatch_collect adds the piece's time to *seconds
+ *  (borrowed until then). One piece at a time. @errors E_DEVICE */
 enum status stopwatch_start(struct stopwatch *);
 enum status stopwatch_stop(struct stopwatch *, double *seconds);
 /** Add the times of all pieces that have ended. Does not wait. @errors E_DEVICE */

@@ -9,7 +9,7 @@ struct axis axis_part(const struct axis *a, int64_t parts, int64_t part) {
     int64_t from = a->n / parts * part, turn = a->turn - from;
     x.n = a->n / parts;
     x.first = axis_global(a, from);
-    bool turns = turn > 0 && turn < x.n;                             /* else the part lies in one of the two runs */
+    bool turns = turn > 0 && turn < x.n;                             /* false: the part is within one of the two runs */
     x.turn = turns ? turn : 0;
     x.jump = turns ? a->jump : 0;
     return x;
@@ -75,7 +75,7 @@ bool shape_same(const struct shape *s, const struct shape *t) {
 }
 
 static int axis_print(const struct axis *a, char *text, size_t size) {
-    if (a->tag == '0' + a->n) return snprintf(text, size, "%c", a->tag); /* called by its length: 3, of q, k and v */
+    if (a->tag == '0' + a->n) return snprintf(text, size, "%c", a->tag); /* named by its length: 3, of q, k and v */
     if (!axis_is_sharded(a)) return snprintf(text, size, "%c %" PRId64, a->tag, a->n);
     return snprintf(text, size, "%c %" PRId64 "/%" PRId64 "@%" PRId64, a->tag, a->n, a->global, a->first);
 }
