@@ -57,8 +57,7 @@ struct device {
     /* ---- marks ---- */
     /* set at the stream's present end; replaces an older mark */
     enum status (*mark_set)(const struct device *, struct device_mark *);
-    enum status (*mark_done)(const struct device *, const struct device_mark *, bool *done); /* asks, and does not
-                                                                                              * wait */
+    enum status (*mark_done)(const struct device *, const struct device_mark *, bool *done); /* does not wait */
     void (*mark_fini)(const struct device *, struct device_mark *);
     /* Set a mark that records the time, in a stream (a cudaStream_t; NULL: the compute stream); and the seconds between
      * two such marks that are done (stopwatch.h). NULL on the CPU, where a clock suffices. */

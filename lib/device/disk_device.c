@@ -32,8 +32,7 @@ static enum status store(const struct device *device, void *to, const char *from
     struct disk *d = disk_of(device);
     for (int64_t at = disk_offset(d, to); bytes > 0;) {
         struct stretch s = first_stretch(at, bytes);
-        if (s.n < s.span) TRY(transfer(d, false, s.page, s.span));   /* read first, so that the rest of the pages does
-                                                                      * not change */
+        if (s.n < s.span) TRY(transfer(d, false, s.page, s.span));   /* keeps the rest of the pages */
         put(d->bounce + s.skip, from, pattern, s.n);
         TRY(transfer(d, true, s.page, s.span));
         at += s.n, bytes -= s.n;
