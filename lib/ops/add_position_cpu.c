@@ -33,7 +33,7 @@ enum status CPU(add_position_backward_input)(const struct call *call) {
     return OK;
 }
 
-/* One position's row of dP, or COLUMNS of it: the sum over the batch, in order. */
+/* COLUMNS elements, or fewer, of one position's row of dP: the sum over the batch, in order. */
 static void position_gradient(const struct call *call, const struct rows *rows, const struct dropout *dropout,
                               int64_t t, int64_t first) {
     const elem *dy = call->dout[0].data;

@@ -4,7 +4,7 @@
 #include "lib/device/dtype.h"
 #include <math.h>
 
-/* Numbers of a code, which are not aligned. */
+/* Read and write the numbers in a code, which are not aligned. */
 static void put_float(unsigned char *code, int64_t i, float x) { memcpy(code + 4 * i, &x, sizeof x); }
 static float get_float(const unsigned char *code, int64_t i) {
     float x;
@@ -143,7 +143,8 @@ void codec_encode_as(const struct codec *c, const void *x, enum dtype dtype, int
     }
 }
 
-/* Apart from what made v, so that no product is fused with the addition: its rounding would be lost. */
+/* A function of its own, never inlined: the compiler must not fuse the product that made v with this addition, because
+ * v's rounding would be lost. */
 __attribute__((noinline)) static void combine(float *x, const float *v, int n, enum codec_into into) {
     if (into == CODEC_SET) memcpy(x, v, (size_t)n * sizeof *x);
     else if (into == CODEC_ADD)

@@ -32,7 +32,7 @@ const char *codec_name(enum codec_kind);
 /** Is what it rounds away as large as what it keeps, so that it has to be added to the next gradient (error feedback)
  *  for training to converge? */
 bool codec_wants_feedback(enum codec_kind);
-/** Size of the code of n floats, exactly; n >= 0. */
+/** Exact size, in bytes, of the code of n floats; n >= 0. */
 int64_t codec_bytes(const struct codec *, int64_t n);
 /** x (n) -> code, codec_bytes(n) of them. They do not overlap. */
 void codec_encode(const struct codec *, const float *x, int64_t n, void *code);
@@ -47,7 +47,7 @@ void codec_decode(const struct codec *, const void *code, int64_t n, float *x, e
 void codec_encode_as(const struct codec *, const void *x, enum dtype, int64_t n, void *code);
 void codec_decode_as(const struct codec *, const void *code, int64_t n, void *x, enum dtype);
 
-/* What codec.c takes from codec_topk.c. */
+/* Functions of codec_topk.c that codec.c calls. */
 int64_t codec_topk_count(double percent, int64_t n);
 void codec_topk_encode(const float *x, int64_t n, int64_t k, unsigned char *code);   /* x (n), k pairs: 8 k bytes */
 void codec_topk_decode(const unsigned char *code, int64_t k, float *x, int64_t n, enum codec_into);   /* x (n) */

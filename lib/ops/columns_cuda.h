@@ -15,7 +15,7 @@ __device__ static inline struct rows_range slice_rows(int64_t R, int64_t slice, 
     return s;
 }
 
-/** Warp 0 leaves what block_sum_groups gave it in the slice's row of partial sums. */
+/** Warp 0 writes its sums from block_sum_groups into the slice's row of partial sums. */
 __device__ static inline void slice_store(real *partial, int64_t slice, int c, int C, const real *v) {
     for (int j = 0; j < GROUP && threadIdx.x < 32; j++)
         if (c + j >= 0 && c + j < C) partial[slice * C + c + j] = v[j];

@@ -53,8 +53,8 @@ struct cross_entropy_pieces {
                             bool accumulate, void *dlogits);
 };
 
-/** The pieces for logits of this dtype on this kind of device; NULL for an integer dtype, and for a device that this
- *  build has not. Static. */
+/** The pieces for logits of this dtype on this kind of device. NULL: the dtype is an integer type, or this build does
+ *  not support the device. Static. */
 const struct cross_entropy_pieces *cross_entropy_pieces(enum device_kind, enum dtype);
 
 /** Targets in host memory. @errors E_DATA naming a target at or beyond the global vocabulary */

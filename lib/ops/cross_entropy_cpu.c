@@ -7,7 +7,7 @@
 kernel CPU(cross_entropy_forward), CPU(cross_entropy_backward_input);
 extern const struct cross_entropy_pieces CPU(cross_entropy_pieces);
 
-/* Columns of the shard that are no padding. */
+/* Columns of the shard that are not padding. */
 static int64_t real_columns(const struct axis *vocab) {
     int64_t n = min64(vocab->n, vocab->global - vocab->first);
     return n > 0 ? n : 0;

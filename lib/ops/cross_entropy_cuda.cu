@@ -130,7 +130,7 @@ struct online {
 
 /* ---- where the target is ---- */
 
-/* Rows of a shard, as the kernels see them. */
+/* Rows of a shard, as arguments of the kernels. */
 struct rows { const elem *x; const int32_t *target; int64_t n_rows; int stride, n; int64_t first, global; };
 
 /* The target's column in this shard, or -1. */
@@ -258,7 +258,7 @@ cross_entropy_gradient_row_per_block(const struct rows t, const real *lse, real 
     row_gradient(t, r, t.x + r * t.stride, dlogits + r * t.stride, lse[r], scale, accumulate);
 }
 
-/* Loss and gradient of a row. The target's logit is read before anybody writes over it: two barriers lie between. */
+/* Loss and gradient of a row. Two barriers lie between the read of the target's logit and the first write over it. */
 __global__ static void __launch_bounds__(TRAIN_THREADS, TRAIN_BLOCKS)
 cross_entropy_train_row_per_block(const struct rows t, real *lse, double *row_loss, real scale, int accumulate,
                                   elem *dlogits, int keeps) {
@@ -347,7 +347,7 @@ enum status CUDA(cross_entropy_forward)(const struct call *call) {
     return total(call, rows.n_rows);
 }
 
-/* Shared memory for a row from any 16-byte offset on; 0: there is not so much. */
+/* Bytes of shared memory for a row that starts at any offset within 16 bytes; 0: the device has less. */
 static size_t bytes_kept(const struct vocab_rows *rows) {
     size_t bytes = (size_t)(rows->vocab.n + PACK) * sizeof(elem);
     const void *kernel = (const void *)cross_entropy_train_row_per_block;

@@ -50,7 +50,7 @@ __device__ static inline elem store(real x) { return __float2half(x); }
 enum { PACK = 16 / sizeof(elem) };
 struct __align__(16) pack { elem x[PACK]; };
 
-/* p must be 16-byte aligned: tensors are (ARENA_ALIGN), and so is element i where PACK divides i. */
+/* p must be 16-byte aligned. A tensor is aligned (ARENA_ALIGN), and so is its element i where PACK divides i. */
 __device__ static inline pack pack_load(const elem *p) { return *(const pack *)p; }
 __device__ static inline void pack_store(elem *p, pack v) { *(pack *)p = v; }
 

@@ -1,4 +1,5 @@
-/* Dropout by itself, as an op: y = m x (dropout.h). Where it follows an addition, that op does both in one pass. */
+/* Dropout by itself, as an op: y = m x (dropout.h). Where dropout follows an addition, the op of the addition does both
+ * in one pass. */
 #include "lib/ops/dropout.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"

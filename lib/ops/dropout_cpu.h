@@ -26,8 +26,8 @@ static inline struct rows rows_of(const struct type *type) {
     return r;
 }
 
-/* What a mask says, and back. A byte that is neither 0 nor 1 (memory that died) gives a wrong number, not a plausible
- * one. */
+/* Convert factors to mask bytes, and back. A byte that is neither 0 nor 1 (its memory was reused) gives a factor that
+ * no draw gives. */
 static inline void mask_store(uint8_t *mask, const real *factor, int64_t n) {
     for (int64_t i = 0; i < n; i++) mask[i] = factor[i] != 0;
 }

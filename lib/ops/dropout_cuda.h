@@ -18,7 +18,7 @@ struct dropped_rows {
     int64_t R;
     int C, shift, n_groups;       /* columns of group i start at i GROUP - shift */
     uint32_t T, first_sample, first_t, first_block;   /* first_block: global channel -shift, over 4 */
-    uint32_t turn, jump;          /* places of T may be two runs: axis_global */
+    uint32_t turn, jump;          /* the T positions may be two runs: axis_global */
     int on, packed;
     uint32_t highest_dropped;     /* keep draws above it: threshold - 1, which fits in 32 bits */
     real scale;
@@ -84,7 +84,7 @@ __device__ static inline void mask_put(const struct dropped_rows &rows, int64_t 
     }
 }
 
-/* A byte that is neither 0 nor 1 (memory that died) gives a wrong number, not a plausible one. */
+/* A byte that is neither 0 nor 1 (its memory was reused) gives a factor that no draw gives. */
 __device__ static inline void mask_factors(real *m, const struct dropped_rows &rows, int64_t r, int c) {
     const uint8_t *row = rows.mask + r * rows.C;
     if (rows.packed) {

@@ -16,7 +16,7 @@ static enum status embedding_shape(const struct call *call, struct type out[MAX_
     return OK;
 }
 
-/* The rows of the table that tokens name, not the whole table. */
+/* Counts only the table rows that the tokens select, not the whole table. */
 static struct cost embedding_cost(const struct call *call, enum row_kind kind) {
     double y = (double)type_bytes(call->out[0].type), tokens = (double)type_bytes(call->in[0].type);
     struct cost cost = {.bytes = tokens + (kind == ROW_BACKWARD_WEIGHT ? 3 : 2) * y};

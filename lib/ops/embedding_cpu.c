@@ -15,7 +15,7 @@ static enum status check_tokens(const int32_t *token, int64_t n, int64_t global)
     return OK;
 }
 
-/* The token's row of this shard, or -1. */
+/* The token's row in this shard of the table, or -1. */
 static int64_t local_row(int32_t token, const struct axis *vocab) {
     int64_t k = token - vocab->first;
     return token >= 0 && k >= 0 && k < vocab->n ? k : -1;

@@ -144,8 +144,8 @@ __global__ static void __launch_bounds__(SORT_THREADS)
 
 enum { ALONE = 64, IN_FLIGHT = 8 };
 
-/* sum[j] += dy[position[i], c + j] for i = begin .. end-1, in order. Each waits for its position and then for its row,
- * so IN_FLIGHT are in flight together. */
+/* sum[j] += dy[position[i], c + j] for i = begin .. end-1, in order. Each term needs two dependent loads, its position
+ * and then its row, so IN_FLIGHT terms are loaded together. */
 __device__ static inline void add_positions(real *sum, const elem *dy, const int32_t *position, int32_t begin,
                                             int32_t end, int c, int C, int packed) {
     for (int32_t i = begin; i < end; i += IN_FLIGHT) {

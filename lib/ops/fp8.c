@@ -60,7 +60,7 @@ struct fp8_work fp8_work(const struct call *call, enum row_kind kind) {
 
 static int64_t linear_fp8_work(const struct call *call, enum row_kind kind) { return fp8_work(call, kind).bytes; }
 
-/* dx is in the model's dtype, which x is not. */
+/* The cost counts dx in the model's dtype; x is in fp8. */
 static struct cost linear_fp8_cost(const struct call *call, enum row_kind kind) {
     struct linear_sizes s = linear_sizes(call);
     struct cost cost = cost_traffic(call, kind);

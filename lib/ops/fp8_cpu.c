@@ -19,7 +19,7 @@ static const real LARGEST = FLT_MAX;
 #endif
 
 /* ---- amax ---- */
-/* The largest |x|; infinity if one is not finite: comparing alone would pass over NaN. */
+/* The largest |x|; infinity if an x is not finite, because a comparison alone would pass over NaN. */
 static double amax_of(const elem *x, int64_t n) {
     real most = 0;
     int odd = 0;

@@ -26,7 +26,8 @@ __device__ static inline void note_amax(double *amax, real block_most) {
         atomicMax((unsigned long long *)amax, (unsigned long long)__double_as_longlong((double)block_most));
 }
 
-/* A tile of codes, turned: a warp writes a row of the result. The block has met since the tile was written. */
+/* Write a tile of codes transposed: each warp writes a row of the result. The caller synchronizes the block after the
+ * tile is written. */
 __device__ static inline void store_turned(uint8_t *turned, const uint8_t (*tile)[TILE + 4], int64_t row,
                                            int64_t column, int64_t rows, int64_t columns) {
     int lane = threadIdx.x % 32;
@@ -52,7 +53,7 @@ cast_tile(uint8_t *code, uint8_t *turned, double *amax, const elem *x, int64_t r
         if (code) code[r * columns + c] = q;
         tile[i][threadIdx.x % 32] = q;
     }
-    note_amax(amax, block_max(most, shared));                        /* every thread meets in it */
+    note_amax(amax, block_max(most, shared));                    /* all threads of the block synchronize in block_max */
     if (turned) store_turned(turned, tile, row, column, rows, columns);
 }
 

@@ -1,4 +1,4 @@
-/* What linear_fp8 has of kernels of its own on CUDA, fp8_cuda.cu; compiled for each element type. */
+/* The CUDA kernels of linear_fp8 (fp8_cuda.cu), compiled for each element type. */
 #pragma once
 
 #include "lib/ops/fp8.h"

@@ -31,10 +31,10 @@
 extern "C" {
 #endif
 
-/* Both calls bound, as if each were about to run; of one row both are its own. */
+/* Both calls are bound, as if each were about to run. For a fusion of one row, both are that row's call. */
 typedef enum status fused_kernel(const struct call *first, const struct call *second);
 
-/* second NULL: one row, which another kernel can run as well. */
+/* second NULL: the fusion is of one row, which another kernel can run as well. */
 struct fusion {
     const struct op *first, *second;
     enum row_kind kind;   /* of the first row; ROW_FORWARD stands for ROW_REPLAY too */
@@ -58,7 +58,7 @@ fused_kernel *fusion_of(const struct call *first, const struct call *second, enu
 
 /** Run the pair, and count it. @errors those of the kernel */
 enum status fusion_run(fused_kernel *, const struct call *first, const struct call *second);
-/** How many pairs have been run as one in this process. */
+/** How many pairs this process has run as one kernel. */
 int64_t fusion_joined(void);
 
 #ifdef __cplusplus

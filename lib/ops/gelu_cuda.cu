@@ -44,8 +44,8 @@ __device__ static inline real gelu_derivative(real x) {
     return (v > 0 ? small : large) + x * (large * small) * d2u;
 }
 
-/* Pack k of this thread: neighboring threads take neighboring packs, and each comes back a grid's width further
- * on. */
+/* The packs of this thread. Neighboring threads take neighboring packs, and a thread's next pack is a grid's width
+ * further on. */
 struct place { int64_t first, step, end; };
 __device__ static inline struct place place_of_thread(int64_t n) {
     struct place p = {((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * PACK, (int64_t)gridDim.x * blockDim.x * PACK,

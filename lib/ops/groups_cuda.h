@@ -26,7 +26,7 @@ static inline unsigned row_grid(int64_t R) { return (unsigned)min64(ceil_div(R, 
     for (int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32; r < (R); r += (int64_t)gridDim.x * ROW_WARPS)
 
 /* *to = value, for 16, 32 ... bytes, in stores of 16. The compiler takes small structures apart, and where their
- * elements were computed one by one it often stores them one by one; __stwb it leaves whole. */
+ * elements were computed one by one it often stores them one by one; The compiler leaves __stwb whole. */
 template <typename T> __device__ static inline void store_whole(T *to, const T &value) {
 #ifdef __CUDA_ARCH__
     uint4 words[sizeof(T) / 16];

@@ -23,7 +23,7 @@ extern "C" {
 
 extern const struct op op_layernorm;
 
-/** eps of a call: what its rule says, else LAYERNORM_EPS. */
+/** The eps of a call: its rule's, or LAYERNORM_EPS where the rule sets none. */
 static inline double layernorm_eps(const struct call *c) {
     return c->step->norm.eps > 0 ? c->step->norm.eps : LAYERNORM_EPS;
 }

@@ -31,7 +31,7 @@ enum {
     MOST_ROWS = 8
 };
 
-/* The sums of a row from those of its threads. */
+/* The sums of a row, added up from the sums of its threads. */
 __device__ static inline struct sums sums_of_row(struct sums s, struct sums (*of_warps)[BLOCK_WARPS / 4]) {
     s.d = warp_sum(s.d), s.dn = warp_sum(s.dn);
     if (blockDim.x == 32) return s;
@@ -74,7 +74,7 @@ layernorm_backward_slices(elem *dx, real *partial, const elem *dy, const elem *x
         group x_row[BACKWARD_KEPT], dy_row[BACKWARD_KEPT];
         struct statistics s = {0, 0};
         struct sums sums = {0, 0};
-        int end = r < rows.last ? C : 0;                      /* threads without a row only wait */
+        int end = r < rows.last ? C : 0;                      /* threads without a row only join the barriers */
         if (end) s = statistics[r];
 #pragma unroll
         for (int k = 0; k < BACKWARD_KEPT; k++) {

@@ -25,7 +25,7 @@ enum status CPU(layernorm_forward)(const struct call *call) {
 #pragma omp parallel for
     for (int64_t r = 0; r < R; r++) {
         struct statistics s = statistics[r] = row_statistics(x + r * C, C, eps);
-#pragma omp simd /* y may lie over x, element for element: no obstacle to vectors */
+#pragma omp simd /* y may lie over x, element for element */
         for (int64_t c = 0; c < C; c++)
             y[r * C + c] = store((load(x[r * C + c]) - s.mean) * s.rstd * load(g[c]) + load(b[c]));
     }

@@ -19,7 +19,7 @@ __device__ static inline struct statistics statistics_of(real mean, real sum_of_
     return s;
 }
 
-/* y may lie over x: a lane writes only where it has read, and in the end. */
+/* y may lie over x, because a lane writes only the elements that it has read, after all reads. */
 __device__ static inline void write_normal(elem *y, const group &x, struct statistics s, const elem *g, const elem *b,
                                            int c, int C, int packed) {
     group scale = group_load(g, c, C, packed), shift = group_load(b, c, C, packed);

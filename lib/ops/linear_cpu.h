@@ -14,14 +14,14 @@ static int64_t columns_at_a_time(int64_t K) {
     return round_up(ceil_div(share, parts), COLUMNS);
 }
 
-/* sum[k] += dy[r,k] for four rows, in their order: the sums are fetched once for them. */
+/* sum[k] += dy[r,k] for four rows, in their order: each sum is loaded once for all four. */
 static void add_four_rows(real *restrict sum, const elem *restrict dy, int64_t K, int64_t n) {
     for (int64_t k = 0; k < n; k++)
         sum[k] = sum[k] + load(dy[k]) + load(dy[K + k]) + load(dy[2 * K + k]) + load(dy[3 * K + k]);
 }
 
-/* db[k] += sum_r dy[r,k]. It reads dy in the order in which it lies: before the product, which reads it by columns and
- * finds it near. */
+/* db[k] += sum_r dy[r,k]. It reads dy in memory order, before the product, which reads dy by columns and then finds it
+ * in the cache. */
 static void bias_gradient(const struct tensor *dbias, const elem *dy, int64_t R, int64_t K) {
     int64_t width = columns_at_a_time(K);
 #pragma omp parallel for

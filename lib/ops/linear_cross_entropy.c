@@ -39,7 +39,7 @@ static enum status whole_vocabulary(const struct call *call, struct type out[MAX
     return OK;
 }
 
-/* Chunks of one size, as nearly as they can be. */
+/* The tokens are cut into chunks of as equal a size as possible. */
 struct linear_cross_entropy_sizes linear_cross_entropy_sizes(const struct call *call) {
     const struct shape *w = &call->weight[0].type->shape;
     struct linear_cross_entropy_sizes s = {.R = type_n(call->in[1].type), .C = w->axis[1].n, .V = w->axis[0].n};
