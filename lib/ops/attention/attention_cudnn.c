@@ -87,8 +87,9 @@ enum status attention_cudnn_check(const struct call *call) {
     return pair_fits(&p, true) ? OK : refuse(&p, "cuDNN does not do this");
 }
 
-/* dq is summed in fp32, next to cuDNN's own workspace: a number for each query (T H B of them) and change for Hopper's
- * kernel; for the one of older GPUs, where the build is for them too and they have one, as much as dq in fp32 again. */
+/* dq is summed in fp32, in addition to cuDNN's workspace. In backward Hopper's kernel needs 16 bytes of workspace for
+ * each query of each head, and CHANGE bytes. The kernel of older GPUs, if the build is for them too and D is at most
+ * 128, needs as much as dq in fp32 again. */
 enum { CHANGE = 4096 };
 static int64_t dq_sum_bytes(const struct attention_pair *p) { return p->B * p->Tq * p->H * p->D * 4; }
 static int64_t own_bytes(const struct attention_pair *p, bool backward) { return backward ? dq_sum_bytes(p) : 0; }
@@ -137,7 +138,7 @@ static const char *why_not(const struct attention_choice *choice, int64_t planne
 
 static const char *direction(bool backward) { return backward ? "backward" : "forward"; }
 
-/* Every time that another kernel runs than the one that cuDNN thinks fastest. */
+/* Report each time that another kernel runs than cuDNN's first choice. */
 static void tell_passed_over(const struct cached *c, const struct attention_choice *choice, int64_t planned) {
     if (c->plan && choice->passed_over >= 0)
         log_warn("attention %s: cuDNN's first choice, engine %lld, makes no plan (%s); engine %lld runs, slower",
