@@ -1,13 +1,13 @@
-/* Gradient norm, clipping and the update: over own elements only, so that no technique is mentioned.
+/* Gradient norm, clipping and the update. Each rank works on its own elements, so this code names no technique.
  *
- *   norm^2 = sum over the mesh of sum over counted params of g^2      each element of the model counted by one rank
- *            (over one replica, and by one of its ranks, where replicas differ: run.norm_axis)
+ *   norm^2 = sum over the mesh of sum over counted params of g^2      one rank counts each element of the model;
+ *            if replicas differ, the sum is over one replica (run.norm_axis)
  *   factor = min(1, clip / (norm + 1e-6))
  *
- * All of it happens where the gradients are: on a GPU the norm never visits the host, so the update is queued after
- * backward without a wait. (Gradients in host memory, of zero with offload, are summed there.) The price: a number that
- * is not finite cannot stop the host at once. optimizer_decide turns it into a multiplier of NaN, with which
- * optimizer_update changes nothing; the host reads the numbers later, and fails then. */
+ * The device that has the gradients computes all three. On a GPU the host never reads the norm, so the update is queued
+ * after backward without a wait. (Gradients that zero offloads are summed in host memory.) The price: a number that is
+ * not finite cannot stop the host at once. optimizer_decide makes the multiplier NaN, with which optimizer_update
+ * changes nothing; the host reads the numbers later, and fails then. */
 #include "lib/run/run.h"
 
 #include "lib/ops/reduce.h"
@@ -16,7 +16,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Own gradients as a table; in `buffers`, which has room for every param. */
+/* List the own gradients in `buffers`, which has room for every param. @return their number */
 static int own_gradients(const struct run *r, bool counted_only, struct reduce_buffer *buffers) {
     int n = 0;
     for (int i = 0; i < r->program.n_params; i++) {
@@ -63,7 +63,7 @@ enum status optim_non_finite(struct run *r, bool *found) {
     TRY(reduce_own(r, reduce_non_finite, false, overflow));
     TRY(reduce_non_finite(r->device, &losses, 1, in_loss, r->reduce_work));
     TRY(reduce_add(r->device, overflow, in_loss, FP64));
-    /* Every element is some rank's own, so together they see all; and all get the same answer. */
+    /* Each element is one rank's own, so the maximum covers all elements, and every rank gets it. */
     TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &run_scalars(r)[SCALAR_OVERFLOW], 1, FP64, COMM_MAX));
     double count;
     TRY(run_read_scalar(r, &run_scalars(r)[SCALAR_OVERFLOW], &count));

@@ -6,11 +6,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* A param is cut at multiples of this: whole pages of every element type. */
+/* A param is cut at multiples of CUT_ELEMENTS, which fill whole pages in every dtype. */
 enum { CUT_ELEMENTS = 2048 };
 
-/* ---- what is staged ---- */
-/* Bytes of n elements of the array. */
+/* ---- staged arrays ---- */
+/* The bytes of n elements of an array. */
 static int64_t bytes_of(const struct param *w, enum fixed_array a, int64_t n) {
     return n * (int64_t)dtype_size(w->arrays[a].dtype);
 }
@@ -30,7 +30,7 @@ bool optim_array_is_read(const struct param *w, enum fixed_array a) { return a !
 bool optim_array_is_written(enum fixed_array a) { return a != ARRAY_GRAD; }
 
 /* ---- cutting ---- */
-/* Bytes of a slot that n elements take: whole pages, so that a file's transfers fit. */
+/* The bytes that n elements take in a slot: whole pages, because a file moves whole pages. */
 static int64_t room_of(const struct program *p, const struct param *w, int64_t n) {
     int64_t bytes = 0;
     for (enum fixed_array a = 0; a < N_FIXED_ARRAYS; a++)
@@ -38,7 +38,7 @@ static int64_t room_of(const struct program *p, const struct param *w, int64_t n
     return bytes;
 }
 
-/* The most elements that fit: all that are left, or a multiple of CUT_ELEMENTS. */
+/* The largest number of elements that fits: all that are left, or else a multiple of CUT_ELEMENTS. */
 static int64_t how_many(const struct program *p, const struct param *w, int64_t left, int64_t room) {
     int64_t each = room_of(p, w, CUT_ELEMENTS);
     if (room_of(p, w, left) <= room) return left;
@@ -82,7 +82,7 @@ static enum status refuse_window(const struct cutting *c, const struct param *w)
 static enum status cut_param(struct cutting *c, int param) {
     const struct param *w = &c->program->params[param];
     struct optim_blocks *o = c->out;
-    if (!o->n_blocks) TRY(open_block(c));                            /* also where nothing is staged */
+    if (!o->n_blocks) TRY(open_block(c));                            /* also if nothing is staged */
     for (int64_t first = 0, n; first < w->own_n; first += n) {
         int64_t left = w->own_n - first, used = o->blocks[o->n_blocks - 1].bytes;
         n = how_many(c->program, w, left, c->slot - used);
@@ -97,8 +97,8 @@ static enum status cut_param(struct cutting *c, int param) {
 }
 
 /* ---- laying out ---- */
-/* States first, part after part, as they lie in the file: neighbors there are neighbors here, and one transfer moves
- * them. Then weights, and gradients. */
+/* A slot holds the states first, in the order of the file, so that one transfer moves neighbors; then the weights, then
+ * the gradients. */
 enum { N_GROUPS = 3 };
 static int group_of(enum fixed_array a) { return a >= ARRAY_STATE ? 0 : a == ARRAY_WEIGHT ? 1 : 2; }
 
@@ -114,7 +114,7 @@ static void lay_out_block(const struct program *p, const struct optim_blocks *o,
             }
 }
 
-/* The last byte that is used, as a program's arena ends: a file fills whole pages, a copy what it copies. */
+/* The end of the bytes that a block writes in its slot: a file fills whole pages, a copy only its own bytes. */
 static int64_t last_byte(const struct program *p, const struct optim_blocks *o, const struct optim_block *b) {
     int64_t end = 0;
     for (int i = b->first_part; i < b->first_part + b->n_parts; i++)

@@ -1,4 +1,4 @@
-/* The update of offloaded params, cut into blocks: elements that pass through a window of memory together.
+/* The update of offloaded params is cut into blocks, which pass through a window of host memory one after the other.
  *
  *   block     own elements of one or more params, in the order of the params; as many as fit into a slot
  *   slot      the host memory that a block has while it is read, updated and written. There are three: one block is
@@ -19,23 +19,23 @@
 enum { OPTIM_SLOTS = 3 };
 struct block_part {
     int param;
-    int64_t first, n;                    /* own elements: of the param's own_n, from `first` on */
-    int64_t at[N_FIXED_ARRAYS];          /* bytes from the slot's begin; -1: not staged */
+    int64_t first, n;                    /* n of the param's own_n elements, from `first` on */
+    int64_t at[N_FIXED_ARRAYS];          /* offset in the slot, bytes; -1: the array is not staged */
 };
-struct optim_block { int first_part, n_parts; int64_t bytes; };   /* bytes: what it takes of a slot */
+struct optim_block { int first_part, n_parts; int64_t bytes; };   /* bytes: its size in a slot */
 
 struct optim_blocks {
     struct block_part *parts;
     struct optim_block *blocks;
     int n_parts, n_blocks;
-    int64_t slot_bytes;                  /* of one slot, a multiple of DISK_PAGE */
-    int64_t bytes;                       /* of all used slots: host memory, role work */
-    int64_t read_bytes, written_bytes;   /* of the file, by one update of this rank */
+    int64_t slot_bytes;                  /* size of a slot, a multiple of DISK_PAGE */
+    int64_t bytes;                       /* size of all used slots, in host memory of role work */
+    int64_t read_bytes, written_bytes;   /* of this rank's file, in one update */
 };
 
-/** Does the host update this param, through a window? */
+/** Does the host update this param through the window? */
 bool optim_is_offloaded(const struct program *, const struct param *);
-/** Does this array of the param pass through the slot? */
+/** Does an array of a param pass through a slot? */
 bool optim_is_staged(const struct program *, const struct param *, enum fixed_array);
 /** Is it read from the file, and written back to it? */
 bool optim_array_is_read(const struct param *, enum fixed_array);

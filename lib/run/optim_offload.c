@@ -7,11 +7,11 @@
  *   device   g          --copy-->  slot   w16 = round(w32)      --copy-->   device   w16        on a GPU; a CPU reads
  *                                                                           and writes g and w16 where they are
  *
- * States in host memory are not moved at all: that is the point of ZeRO-Offload. With weights offloaded too, nothing is
- * copied to the device here: zero/ uploads what a block needs.
+ * States in host memory are never moved, which is the point of ZeRO-Offload. If weights are offloaded, too, this code
+ * copies nothing to the device: zero/ uploads the weights that a block of layers needs.
  *
- * A step ends when the file has all of it, so that a checkpoint and the next step read the new values. The first read
- * and the last write cannot hide; the update waits for a disk that is slower than the update (disk_wait_ms).
+ * A step ends when the file has all its blocks, so that a checkpoint and the next step read the new values. The first
+ * read and the last write cannot hide; the update waits for a disk that is slower than the update (disk_wait_ms).
  *
  * What breaks: a slot that is used again while it is still being written; a block read while the step before is still
  * writing it; an update before its gradient has come down; a refused step (multiplier NaN) that writes back slots which
@@ -25,13 +25,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRANSFER_BYTES = 1 << 20 };       /* of one transfer at most: several are in flight for one block */
+enum { TRANSFER_BYTES = 1 << 20 };       /* the longest transfer; a block has several in flight */
 
 struct window_slot {
     char *memory;
-    struct disk_io *io;                  /* in flight, n_io of them */
+    struct disk_io *io;                  /* [n_io] transfers in flight */
     int n_io;
-    struct device_mark mark;             /* copies to or from the device */
+    struct device_mark mark;             /* the end of the copies to and from the device */
 };
 
 struct optim_offload {
@@ -81,14 +81,14 @@ void optim_offload_destroy(struct run *r, struct optim_offload **offload) {
     *offload = NULL;
 }
 
-/* ---- where an array of a part is, outside of the slot ---- */
+/* ---- the place of an array outside the slot ---- */
 static char *home(const struct param *w, const struct block_part *part, enum fixed_array a) {
     char *at = a == ARRAY_WEIGHT ? param_own_weight(w) : a == ARRAY_GRAD ? param_own_grad(w) : w->arrays[a].at;
     return at ? at + part->first * (int64_t)dtype_size(w->arrays[a].dtype) : NULL;
 }
 
 /* ---- moving a block ---- */
-/* One transfer more, or a longer one, where memory and file go on together. */
+/* Add a transfer; or lengthen the last one, if memory and file both continue it. */
 static void add_transfer(struct window_slot *s, bool write, char *memory, const char *place, int64_t bytes) {
     while (bytes > 0) {
         struct disk_io *last = s->n_io ? &s->io[s->n_io - 1] : NULL;
@@ -113,7 +113,7 @@ static enum status move_array(const struct run *r, struct window_slot *s, const 
     char *memory = s->memory + part->at[a];
     if (part->at[a] < 0 || !(write ? optim_array_is_written(a) : optim_array_is_read(w, a))) return OK;
     if (w->arrays[a].tier != TIER_DISK) return copy_part(r, write, memory, home(w, part, a), bytes);
-    if (write) memset(memory + bytes, 0, (size_t)(whole - bytes));   /* what pads the last page stays zero */
+    if (write) memset(memory + bytes, 0, (size_t)(whole - bytes));   /* the padding of the last page stays zero */
     add_transfer(s, write, memory, home(w, part, a), whole);
     return OK;
 }
@@ -128,7 +128,7 @@ static enum status move_block(const struct run *r, struct window_slot *s, int bl
     return r->device->mark_set(r->device, &s->mark);
 }
 
-/* Until all that was started for the slot has ended. */
+/* Wait for all transfers and copies of the slot. */
 static enum status settle(const struct run *r, struct window_slot *s) {
     for (int i = 0; i < s->n_io; i++) TRY(disk_wait(r->disk, &s->io[i]));
     return run_wait(r, &s->mark, "a copy of the update");
@@ -160,7 +160,7 @@ static struct window_slot *slot_of(const struct run *r, int block) { return &r->
 
 static enum status read_start(const struct run *r, int block) {
     if (block >= r->blocks.n_blocks) return OK;
-    TRY(settle(r, slot_of(r, block)));                               /* it may still be writing the block before */
+    TRY(settle(r, slot_of(r, block)));                               /* the slot may still write the block before */
     return move_block(r, slot_of(r, block), block, false);
 }
 

@@ -9,14 +9,14 @@
 #include <immintrin.h>
 #endif
 
-/* Chains of FMAs, each waiting for itself: enough to hide the latency (4 cycles, two or, on NEON, four units), and no
- * more than registers, with two left for the factors: chains on the stack would time the stack. */
+/* Independent chains of FMAs. There are enough chains to hide the latency (4 cycles on two units, or on NEON four), and
+ * at most as many as registers, without two for the factors, because chains in memory would time the stack. */
 typedef float vec_f __attribute__((vector_size(VECTOR_BYTES)));
 typedef double vec_d __attribute__((vector_size(VECTOR_BYTES)));
 enum { CHAINS = VECTOR_REGISTERS == 32 ? 16 : 12, ROUNDS = 20000, LANES_F = VECTOR_BYTES / 4,
        LANES_D = VECTOR_BYTES / 8 };
 
-static volatile double sink;   /* keeps the loops from being removed */
+static volatile double sink;   /* stores the results, so that the compiler keeps the loops */
 
 #define TIME(name, vec)                                                                                                \
     static double name(void) {                                                                                         \
@@ -34,8 +34,8 @@ static volatile double sink;   /* keeps the loops from being removed */
 TIME(time_fp32, vec_f)
 TIME(time_fp64, vec_d)
 
-/* Pairs of bf16, multiplied and added to a sum in fp32: what products in bf16 are made of where the processor can. With
- * AMX four chains of 16 x 16 sums of 16 pairs: as many lanes as 16 chains of 512 pairs. */
+/* The instruction of bf16 products: multiply pairs of bf16 and add them to a sum in fp32. With AMX there are four
+ * chains of 16 x 16 sums of 16 pairs. */
 #if defined __AMX_BF16__
 enum { LANES_B = 2048 };
 static double time_bf16(void) {
@@ -90,8 +90,8 @@ double peak_flops_per_core(enum dtype dtype) {
 }
 
 double peak_flops_of_gpu(const char *name, enum dtype dtype) {
-    /* TFLOP/s of the SXM or largest form, dense: 16 bits on tensor cores, fp32 and fp64 (tensor cores where they have
-     * it). */
+    /* Dense TFLOP/s of the SXM or largest form: 16 bits on tensor cores; fp32; fp64, on tensor cores if they have
+     * it. */
     static const struct { const char *name; double bits16, fp32, fp64; } gpus[] = {
         {"H200", 989.5, 66.9, 66.9}, {"H100 PCIe", 756, 51, 51}, {"H100", 989.5, 66.9, 66.9},
         {"GH200", 989.5, 66.9, 66.9},

@@ -3,12 +3,12 @@
 
 #include "lib/device/dtype.h"
 
-/** Flops a second of this thread in a loop of independent fused multiply-adds, fp64 or fp32 (best of a few runs, about
- *  20 ms). In bf16: of products of pairs added to fp32, if the processor that this is compiled for has them (AMX,
- *  AVX512_BF16). Otherwise bf16, like fp16, computes in fp32 and is measured as such. @collective{none} */
+/** Flops per second of this thread in a loop of independent fused multiply-adds in fp64 or fp32: the best of a few
+ *  runs, about 20 ms. bf16: products of pairs added to fp32, if the target processor has them (AMX, AVX512_BF16).
+ *  Without them, and for fp16, the result is that of fp32, in which such products are computed. @collective{none} */
 double peak_flops_per_core(enum dtype);
 
-/** Dense flops per second of a GPU by its driver's name of it, in the precision of matrix products; 0 for one that
- *  is not in the table. fp32 is without TF32, as training here computes.  @source NVIDIA's data sheets 
+/** Dense flops per second of a GPU's matrix products; 0 if the table lacks the GPU. name: as the driver reports it.
+ *  fp32 is without TF32, which Trivium does not use.  @source NVIDIA's data sheets
  *  @collective{none} */
 double peak_flops_of_gpu(const char *name, enum dtype);

@@ -1,4 +1,4 @@
-/* How a requested plan is settled: open values are filled in, and all values are checked. */
+/* plan_settle: compute the open values of a requested plan, and check all values. */
 #include "lib/run/recipe.h"
 
 #include "lib/base/integer.h"
@@ -31,7 +31,7 @@ const char *plan_divisors(int64_t n, int64_t limit) {
 static enum status settle_world(struct plan *p, int world) {
     char text[128];
     int64_t *dp = &p->mesh.dp;
-    double n = mesh_n_ranks(&p->mesh);                               /* with dp=0: of one replica */
+    double n = mesh_n_ranks(&p->mesh);                               /* with dp=0: the ranks of one replica */
     if (*dp == 0 && world > 0) {
         if (fmod(world, n) != 0)
             return FAIL(E_CONFIG,
@@ -109,15 +109,15 @@ static enum status settle_batch(struct plan *p) {
     return OK;
 }
 
-/* Each chunk goes through the whole vocabulary's weights and their gradient once more: few tokens are slow. In 16 bits,
- * where the chunk's logits then fit into caches, fewer are best (docs/benchmarks/). */
+/* Each chunk reads the head's whole weight and gradient again, so a small chunk is slow. In 16 bits a smaller chunk is
+ * best, because its logits fit into caches (docs/benchmarks/). */
 static int64_t chosen_loss_chunk(const struct plan *p) {
     bool narrow = p->precision == PRECISION_BF16 || p->precision == PRECISION_FP16;
     return narrow || p->hidden > 1024 ? p->hidden : 1024;
 }
 
-/* Bytes are counted in 64 bits from here on. More than a layer keeps of a token: 24 rows of hidden, 4 of the MLP's
- * hidden units, and 5 of a T x T score if it is stored. */
+/* Refuse a plan whose bytes overflow 64 bits. The bound is more than a layer stores for a token: 24 rows of hidden, 4
+ * rows of the MLP's hidden units, and 5 rows of T scores if scores are stored. */
 static enum status check_countable(const struct plan *p) {
     double tokens = (double)p->micro_batch * p->n_microbatches * (double)p->seq;
     double scores = model_options(p)->attention == ATTENTION_MATERIALISED ? 5.0 * (double)p->heads * (double)p->seq : 0;

@@ -25,7 +25,7 @@ int plan_node(const struct plan *p, int rank) {
     return plan_ranks(p) <= comm_world_size() ? comm_host(rank) : -1;
 }
 
-/* Ranks that only serve belong to all replicas: none can be left out. */
+/* Serving ranks belong to all replicas, so a new membership cannot leave one out. */
 struct membership_shape plan_membership_shape(const struct plan *p) {
     if (plan_serving(p)) return (struct membership_shape){plan_ranks(p), 1, p->global_batch, 0, 0, {0}};
     return (struct membership_shape){(int)(p->mesh.tp * p->mesh.cp), (int)p->mesh.pp, p->global_batch, 0, 0, {0}};
@@ -52,7 +52,7 @@ enum status plan_settle_comm(const struct plan *p) {
 }
 
 enum status plan_transport(const struct plan *p, const struct device *d, enum comm_transport *out) {
-    bool fits = p->comm == PLAN_COMM_NCCL;                   /* NCCL says itself why it cannot */
+    bool fits = p->comm == PLAN_COMM_NCCL;                   /* NCCL itself reports why it fails */
     if (p->comm == PLAN_COMM_AUTO) TRY(comm_nccl_fits(d, &fits));
     *out = fits ? COMM_NCCL : COMM_STAGED;
     return OK;

@@ -1,4 +1,4 @@
-/* What --sums fixed (lib/program/sums.h) cannot be combined with. Techniques refuse their own options themselves. */
+/* Options that --sums fixed (lib/program/sums.h) excludes. A technique refuses its own options itself. */
 #include "lib/run/plan.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ static enum status check_numbers(const struct plan *p) {
     return OK;
 }
 
-/* What has no fixed order yet. */
+/* Refuse options whose sums have no fixed order. */
 static enum status check_order(const struct plan *p) {
     const struct { const char *name, *what; int64_t n, most; } without[] = {
         {"cp", "attention over shards of a sequence", p->mesh.cp, 1},
@@ -47,7 +47,7 @@ static enum status check_order(const struct plan *p) {
     return OK;
 }
 
-/* Sums over ranks have an algorithm of their own (comm_fix_sums). */
+/* Refuse --comm-algorithm: fixed sums over ranks have their own algorithm (comm_fix_sums). */
 static enum status check_algorithm(const struct plan *p) {
     const struct comm_options *c = comm_options(p);
     if (!c->algorithm[0] || !strcmp(c->algorithm, "auto")) return OK;

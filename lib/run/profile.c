@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a line stands for: an operation, or one step of it in all layers; with what its rows compute and move in a
- * step of the run. */
+/* A line of the table: an operation, or one step of it in all layers; with the flops and bytes of its rows in a step of
+ * the run. */
 struct line {
     const char *op;
     char name[2 * NAME_MAX_LEN + 8];
@@ -16,9 +16,9 @@ struct line {
 };
 struct lines { int n; struct line *at; };
 
-/* For each step of the program: the step that a kernel runs with it forward (lib/ops/fusion.h), -1: none; and whose
- * kernel runs its rows of a kind, -1: its own. And of the rows that its kernels run: what they compute and move, and
- * what was predicted of them. */
+/* The work of a step of the program. second: the step that shares its kernel in forward (lib/ops/fusion.h), or -1.
+ * first: for each kind of row, the step whose kernel runs it, or -1 for its own. flops, bytes, forecast_s: sums over
+ * the rows that this step's kernels run. */
 struct work { int second, first[ROW_WAIT]; double flops, bytes, forecast_s; };
 
 static double total_s(const struct line *l) { return l->forward_s + l->input_s + l->weight_s; }
@@ -28,7 +28,7 @@ static int by_time(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* ---- what the rows of a step do ---- */
+/* ---- the work of rows ---- */
 static void add_row(const struct program *p, const struct row *r, struct work *work) {
     const struct row *last = r->fused ? r + r->joined - 1 : r;
     struct call first = program_call(p, &p->steps[r->id]), second = program_call(p, &p->steps[last->id]);
@@ -46,7 +46,7 @@ static void add_forecast(const struct profile_forecast *forecast, int n_steps, s
             work[work[i].first[k] < 0 ? i : work[i].first[k]].forecast_s += forecast->row_s[i][k];
 }
 
-/* A schedule without a flush fills its pipeline once; the rows after that are every step's. */
+/* A schedule without a flush fills its pipeline once. The rows after that are those of every step. */
 static struct work *work_of(const struct run *r, const struct profile_forecast *forecast) {
     const struct program *p = &r->program;
     struct work *work = table_new(p->n_steps, sizeof *work);
@@ -66,7 +66,7 @@ static struct work *work_of(const struct run *r, const struct profile_forecast *
 }
 
 /* ---- lines ---- */
-/* "h*.qkv" for h0.qkv, h1.qkv, ...; steps outside of layers keep their name. @return how long */
+/* Write "h*.qkv" for h0.qkv, h1.qkv, ...; a step outside the layers keeps its name. @return the length */
 static int name_step(const struct program *p, int step, char *to, size_t room) {
     const struct step *s = &p->steps[step];
     const struct block *b = &p->blocks[s->block];
@@ -127,7 +127,7 @@ void profile_restart(struct run *r) {
 /* ---- the table ---- */
 struct table { FILE *to; double ms, steps, step_s; bool has_forecast; };
 
-/* "61.2 Gflop/s", "17.3 GB/s"; "" where nothing is counted. */
+/* The rate as a text, as in "61.2 Gflop/s" or "17.3 GB/s"; "" if nothing is counted. */
 static const char *rate_of(const struct line *l, double steps) {
     static char text[32];
     double giga = steps * (l->flops > 0 ? l->flops : l->bytes) / total_s(l) / 1e9;
@@ -139,7 +139,7 @@ static const char *rate_of(const struct line *l, double steps) {
     return text;
 }
 
-/* The last column, where there is one. */
+/* Print the last column, the forecast, if there is one. */
 static void end_line(const struct table *t, double seconds) {
     if (t->has_forecast) fprintf(t->to, " %9.3f", 1e3 * seconds);
     fprintf(t->to, "\n");
@@ -159,7 +159,7 @@ static void print_other(const struct table *t, const char *what, double seconds,
     else fprintf(t->to, "\n");
 }
 
-/* An operation, and below it its steps; if it has one, in the same line. */
+/* Print an operation, and its steps below it; a single step shares the operation's line. */
 static void print_op(const struct table *t, const struct line *op, const struct lines *steps) {
     const struct line *mine = NULL;
     int n = 0;

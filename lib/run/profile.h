@@ -1,5 +1,5 @@
-/* Where a rank's time went, by operation and by step of a layer. On the CPU a row is done when it has returned; on a
- * GPU it is only queued, and two events around it tell its time when the step is done (lib/device/stopwatch.h). */
+/* The time of a rank, by operation and by step of a layer. On the CPU a row is done when its function returns. On a GPU
+ * the row is queued, and two events around it give its time after the step (lib/device/stopwatch.h). */
 #pragma once
 
 #include "lib/run/run.h"
@@ -8,8 +8,8 @@
 /** Drop all times: called after a run's first step, which touches all memory and compiles the products' kernels. */
 void profile_restart(struct run *);
 
-/* A planner's prediction of the same: seconds a step, of each step of the program and kind of row; and of the update.
- * row_s (n_steps, ROW_WAIT), owned by its maker. */
+/* A planner's prediction, in seconds per training step. row_s (n_steps, ROW_WAIT): of each step of the program and kind
+ * of row; the caller owns it. update_s: of the update. */
 struct profile_forecast { double (*row_s)[ROW_WAIT], update_s; };
 
 /** Print a table. It has a row for each operation, largest first, and below it the operation's steps by the names of

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- own options lie in a plan one after the other: the shared ones, the job's, those of techniques in the recipe's
- * order, of models ---- */
+/* ---- the order of options in plan.own: shared options, the job's, those of techniques in the recipe's order, those of
+ * models ---- */
 static int n_owners(const struct recipe *r) { return r->n_techniques + r->n_models; }
 static const struct own_options *owner(const struct recipe *r, int i) {
     return i < r->n_techniques ? &r->techniques[i]->options : &r->models[i - r->n_techniques]->options;
@@ -102,7 +102,7 @@ void plan_set_number(struct plan *p, const char *option, int64_t number) {
     else if (o) *(int *)at = (int)number;
 }
 
-/* A choice's number in "none|selective|block:N". */
+/* The index of a name among choices like "none|selective|block:N"; -1: it is none of them. */
 static int number_of(const char *choices, const char *name) {
     size_t n = strlen(name);
     for (int i = 0; choices; i++, choices = strchr(choices, '|'), choices += choices != NULL)
@@ -149,7 +149,7 @@ static bool named_before(const struct recipe *r, int model, const char *name) {
     return false;
 }
 
-/* Names of one model's presets, or of all; a shared name once. */
+/* List the names of one model's presets, or of all models' presets; a shared name appears once. */
 static const char *all_names(const struct recipe *r, const struct model *of, char *text, size_t size) {
     size_t n = 0;
     for (int i = 0; i < r->n_models; i++)

@@ -43,7 +43,7 @@ void run_record_step(struct run *r) {
 
 void run_enter(struct run *r, enum run_phase phase) {
     struct spans *s = r->exec.spans;
-    if (!s || s->now.step < 0) return;                               /* an update that is done again after its step */
+    if (!s || s->now.step < 0) return;                               /* an update that is repeated after its step */
     span_close(s, s->open_phase);
     s->open_phase = span_open(s, SPAN_PHASE, (int)phase);
 }

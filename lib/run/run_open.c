@@ -1,4 +1,4 @@
-/* A run's memory, groups and techniques: they turn its tables into a run that can step, and free it again. */
+/* Allocate a run's memory, make its groups, and attach its techniques; and free all of them. */
 #include "lib/run/run_state.h"
 
 #include "lib/device/stopwatch.h"
@@ -11,7 +11,7 @@
 #include <omp.h>
 #include <stdlib.h>
 
-/* One more gradient of another param reads that one's weight. */
+/* Set the addresses of weights and gradients. A param that is a second gradient reads the first param's weight. */
 static void bind_params(struct run *r) {
     for (struct param *w = r->program.params; w < r->program.params + r->program.n_params; w++) {
         if (!w->present) continue;
@@ -42,7 +42,8 @@ static void prepare_exec(struct run *r, enum run_watch watch) {
         .loss_weight = 1.0 / ((double)p->global_batch * (double)model_targets(p))};
 }
 
-/* The scalars, and scratch of the reductions: where work begins. Cleared, so that they count as written. */
+/* Place the scalars and the scratch of reductions at the start of the work arena. They are cleared, and so count as
+ * written when memory is measured. */
 static enum status place_scalars(struct run *r) {
     const struct device *d = r->device;
     char *at = arena_at(&r->arenas[TIER_DEVICE][ROLE_WORK], 0);
@@ -67,7 +68,7 @@ static enum status open_device(struct run *r) {
     enum comm_transport transport = COMM_ALONE;
     int n = device_cuda_count();
     enum status status = device_cuda(n > 0 ? comm_local_rank() % n : 0, &r->device);
-    if (plan_ranks(&r->plan) > 1) {                                  /* else each process is alone */
+    if (plan_ranks(&r->plan) > 1) {                                  /* with one rank each process runs alone */
         TRY(fail_agree(group_world(), status));
         TRY(plan_transport(&r->plan, r->device, &transport));
     }
@@ -75,7 +76,7 @@ static enum status open_device(struct run *r) {
     return comm_use_device(r->device, transport);
 }
 
-/* Room for the arenas of the file, each with its guard. */
+/* Open the file, with room for its arenas and their guards. */
 static enum status open_disk(struct run *r) {
     const struct plan *p = &r->plan;
     const struct offload_options *o = offload_options(p);
@@ -87,7 +88,8 @@ static enum status open_disk(struct run *r) {
                      &disk_system_calls, &r->disk);
 }
 
-/* A device copies asynchronously: parked values in host memory, the update's window there, and sums that come down. */
+/* In host memory the device copies three arenas asynchronously, which are pinned: parked values, the window of the
+ * update, and buffers of sums. */
 static enum status open_arena(struct run *r, enum tier tier, enum role role, bool watch) {
     int64_t bytes = r->memory.bytes[tier][role];
     struct arena *a = &r->arenas[tier][role];
@@ -104,7 +106,7 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
     TRY(open_disk(r));
     for (enum tier tier = 0; tier < N_TIERS; tier++)
         for (enum role role = 0; role < N_ROLES; role++) TRY(open_arena(r, tier, role, watch));
-    /* so that its pages are there before the first save, which training waits for */
+    /* touch its pages before the first save, for which training waits */
     const struct arena *save = &r->arenas[TIER_HOST][ROLE_SAVE];
     if (!watch) TRY(save->device->clear(save->device, save->base, save->bytes));
     r->combining = calloc((size_t)r->program.n_params + 1, sizeof *r->combining);
@@ -127,7 +129,7 @@ static enum status attach(struct run *r) {
     return OK;
 }
 
-/* Does a step send messages, over step->mesh_axis? */
+/* Does a step send messages over step->mesh_axis? */
 static bool sends(const struct program *p, const struct step *s) {
     struct exchange x[MAX_EXCHANGES] = {{0}};
     struct call call = program_call(p, s);
@@ -137,7 +139,8 @@ static bool sends(const struct program *p, const struct step *s) {
     return false;
 }
 
-/* Which groups device memory will move in: those of the pipeline, and of steps that send around a ring. */
+/* Prepare the groups that send device memory point to point: the pipeline's, and those of steps that send around a
+ * ring. */
 static enum status carry_messages(struct run *r) {
     enum { ALL_TAGS = 4 };
     TRY(group_carry_messages(r->mesh.group[AXIS_PP], 2 * r->schedule.n_ways));
@@ -154,7 +157,7 @@ static enum status make_mesh(struct run *r, const struct plan *p) {
     return fail_agree(group_world(), carry_messages(r));
 }
 
-/* Alone: each rank may fail by itself in here, and no other waits for it. */
+/* Allocate and attach. A rank may fail here by itself, because no other rank waits for it. */
 static enum status furnish(struct run *r, enum run_watch watch) {
     TRY(allocate(r, watch));
     return attach(r);
@@ -215,7 +218,7 @@ void run_destroy(struct run *r) {
     schedule_fini(&r->schedule);
     memory_plan_fini(&r->memory);
     program_fini(&r->program);
-    if (r->mesh.group[AXIS_SELF]) mesh_fini(&r->mesh);              /* also one that was not finished */
+    if (r->mesh.group[AXIS_SELF]) mesh_fini(&r->mesh);              /* also a mesh that was not completed */
     *r = (struct run){0};
 }
 
