@@ -39,8 +39,8 @@ typedef enum status vocabulary_reduce(const struct call *, void *x, int64_t n, b
  *  @errors of the products and of `reduce`  @collective{that of reduce} */
 enum status linear_cross_entropy_run(const struct call *, bool gradient, vocabulary_reduce *reduce);
 
-/* What an op over a shard shares with this one. @errors E_CONFIG: operands that do not fit, or a device other than the
- * CPU */
+/* The shape function that this op and the ops over a shard share. @errors E_CONFIG: operands that do not fit, or a
+ * device other than the CPU */
 enum status linear_cross_entropy_shape(const struct call *, struct type out[MAX_OUT]);
 int64_t linear_cross_entropy_work(const struct call *, enum row_kind);
 struct cost linear_cross_entropy_cost(const struct call *, enum row_kind);
@@ -48,7 +48,7 @@ struct cost linear_cross_entropy_cost(const struct call *, enum row_kind);
 /** How a call is cut. The last chunk and the last block may be smaller. */
 struct linear_cross_entropy_sizes {
     int64_t R, C, V;             /* tokens, channels, columns of the vocabulary here, padding included */
-    int64_t rows, columns;       /* of a chunk; of a block */
+    int64_t rows, columns;       /* rows of a chunk; columns of a block */
 };
 struct linear_cross_entropy_sizes linear_cross_entropy_sizes(const struct call *);
 

@@ -1,4 +1,4 @@
-/* A chunk of tokens after the other: logits, loss, dlogits, dx, dW. See linear_cross_entropy.h. */
+/* Each chunk of tokens in turn: logits, loss, dlogits, dx, dW. See linear_cross_entropy.h. */
 #include "lib/ops/cpu.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/gemm/gemm.h"
@@ -15,7 +15,7 @@ struct head_loss {
     struct linear_cross_entropy_sizes s;
     vocabulary_reduce *reduce;
     double scale;
-    elem *logits;                /* of a chunk: block after block, each (rows, its columns) */
+    elem *logits;                /* of a chunk: one block after another, each (rows, columns of the block) */
     real *dx;                    /* of a chunk; where elem is real: its place in din[0] */
     real *max, *sum, *hit, *lse, *chunk_sum, *block_max;
 };
@@ -105,7 +105,7 @@ static enum status loss_of(const struct head_loss *h, int64_t r, int64_t n) {
 
 /* ---- its gradients ---- */
 
-/* dx of a chunk: din's own rows, where they need no rounding */
+/* dx of a chunk: the rows of din[0] themselves, where they need no rounding */
 static real *dx_of(const struct head_loss *h, int64_t r) {
     return sizeof(elem) == sizeof(real) ? (real *)h->call->din[0].data + r * h->s.C : h->dx;
 }

@@ -76,7 +76,7 @@ enum status CUDA(linear_bias_gradient)(const struct call *call) {
     return gpu_launched("add_chunks");
 }
 
-/* db[k] += sums[k], which the product of dW has left, in dW's type */
+/* db[k] += sums[k]. The product of dW has written sums, in dW's type. */
 enum { ADD_THREADS = 256 };
 __global__ static void __launch_bounds__(ADD_THREADS)
 add_bias_gradient(void *db, int db_is_real, const void *sums, int sums_are_real, int64_t K) {

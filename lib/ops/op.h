@@ -28,7 +28,7 @@ enum { MAX_IN = 3, MAX_OUT = 4, MAX_WEIGHTS = 2 };
 #define WEIGHT(i) (1u << (i))
 
 struct op;
-struct group;        /* lib/comm/comm.h; ops of this folder never look inside */
+struct group;        /* lib/comm/comm.h; ops of this folder do not read its fields */
 struct comm_request; /* lib/comm/comm.h */
 struct exact;        /* lib/base/exact.h */
 struct attention_pair;   /* lib/ops/attention/attention_pair.h */
@@ -74,7 +74,7 @@ struct call {
     struct tensor in[MAX_IN], out[MAX_OUT], weight[MAX_WEIGHTS];
     struct tensor din[MAX_IN], dout[MAX_OUT], dweight[MAX_WEIGHTS];
     void *work;                      /* op->work bytes, aligned as arenas are on the device; content undefined */
-    unsigned accumulate;             /* bit i: din[i] += instead of = */
+    unsigned accumulate;             /* bit i: din[i] += instead of din[i] = */
     unsigned fresh;                  /* bit i: dweight[i] = instead of +=, as it holds nothing yet (op->sets_dweight) */
     bool training;                   /* false: evaluation; dropout is the identity */
     bool watched;                    /* its memory's high-water mark is measured: see op_touch_work */
@@ -89,13 +89,13 @@ struct call {
     int n_threads;
     bool plain_gemm;
     bool fixed_sums;                 /* --sums fixed (lib/program/sums.h) */
-    /* The loss of each token before it is multiplied by loss_weight is added here, too; NULL: nowhere. In host memory:
-     * --sums fixed. */
+    /* Each token's loss is also added here, before it is multiplied by loss_weight, in host memory (--sums fixed);
+     * NULL: it is not. */
     struct exact *loss_sum;
     /* If weight[0] is a table whose rows lie in slots: the slot of each row (rec/rows.h); NULL: all lie in order. In
      * host memory. */
     const int32_t *row_place;
-    const struct device *device;     /* set when it runs; NULL in shape, work and cost */
+    const struct device *device;     /* set when the call runs; NULL in shape, work and cost */
     const struct group *group;       /* of step->mesh_axis */
     struct comm_request *request;    /* async_backward: start here, the executor waits at ROW_WAIT */
 };
@@ -114,8 +114,8 @@ enum { MAX_PRODUCTS = 3 };
 struct cost {
     double flops;        /* a multiply-add is two; only matrix products and attention count, as in the MFU formula */
     double bytes;        /* memory traffic with perfect caches: each operand once */
-    struct matmul product[MAX_PRODUCTS];   /* what the flops are made of; */
-    int n_products;                         /* 0: attention by tiles, which mixes products with the rest, */
+    struct matmul product[MAX_PRODUCTS];   /* the matrix products that make up the flops */
+    int n_products;                         /* 0: attention by tiles, which mixes products with other work */
     double left_out;                        /* flops left out: the half that a causal mask hides */
 };
 
@@ -131,14 +131,14 @@ struct op_kernels { kernel *forward, *backward_input, *backward_weight; };
 /* What the op does to how tensors lie over ranks: replicated, sharded, a partial sum (lib/types/types.h, which has a
  * rule for each). Those that communicate do so over step->mesh_axis. */
 enum typing {
-    TYPING_NONE,          /* not stated: a program with such an op is refused */
+    TYPING_NONE,          /* not stated: the type checker refuses a program with this op */
     TYPING_LOCAL,         /* outputs follow from the inputs' same places, but along `mixes`; no sum */
     TYPING_LOCAL_ACROSS,  /* the same, and of the first axis in `mixes` each rank has a shard */
     TYPING_PRODUCT,       /* x W + b: sums over the axes that x and W share and y has not */
-    TYPING_LOOKUP,        /* rows of the weight, by number; of a row that is elsewhere, zero */
+    TYPING_LOOKUP,        /* rows of the weight, by number; zero for a row that another rank has */
     TYPING_BAG,           /* the same in several tables, each by numbers of its own, which may lie where it does */
     TYPING_LOSS,          /* a sum over tokens; all of `mixes` must be here */
-    TYPING_LOSS_ACROSS,   /* the same, of which each rank has a shard */
+    TYPING_LOSS_ACROSS,   /* a sum over tokens; each rank has a shard of `mixes` */
     TYPING_HEAD, TYPING_HEAD_ACROSS,   /* a product and its loss */
     TYPING_SUM_BACKWARD,  /* forward nothing, backward an all-reduce */
     TYPING_SUM,           /* forward an all-reduce, backward nothing */
