@@ -169,7 +169,7 @@ struct op {
     /* out[i] keeps what dropout drew, the first of them the mask. They come last, and a step that draws again in
      * backward has none of them (step->n_out). */
     unsigned dropout_out;
-    const char *out_name[MAX_OUT];   /* of out[1] and on, for the slots' names; NULL: the op has no more outputs */
+    const char *out_name[MAX_OUT];   /* names of out[1] and the next outputs; NULL: no more outputs */
 
     /* Memory. */
     enum alias forward_alias;        /* out[0] over in[0] */
@@ -179,7 +179,7 @@ struct op {
 
     /* Backward. */
     bool has_backward_input, has_backward_weight;
-    unsigned sets_dweight;           /* WEIGHT(i): reads call->fresh. Others are cleared before, and added to */
+    unsigned sets_dweight;           /* WEIGHT(i): reads call->fresh. Other gradients are cleared first */
     bool defer_weight;               /* backward_weight is a heavy GEMM: after dx it can hide communication */
     bool async_backward;             /* backward_input only starts an exchange; a ROW_WAIT ends it */
     /* In training forward does nothing and backward_input does all of it: it writes the outputs too, which `needs` must
@@ -192,7 +192,8 @@ struct op {
      * dweight[0] is where it goes, and all of it is written each time. NULL: gradients are added up */
     int64_t (*record)(const struct call *);
     struct cost (*cost)(const struct call *, enum row_kind); /* NULL: nothing worth counting */
-    /* op, count, dtype and pieces of each collective of a row, the rest is zero; how many there are. NULL: none */
+    /* Writes op, count, dtype and pieces of each collective of a row, and zeros elsewhere. Returns the number of
+     * collectives. NULL: none */
     int (*exchanges)(const struct call *, enum row_kind, struct exchange *out /* [MAX_EXCHANGES] */);
     /* attention alone: a pair of each kind that its kernels will meet, without memory; how many. Pure */
     int (*pairs)(const struct call *, bool backward, struct attention_pair *out /* [ATTENTION_PAIRS] */);
@@ -220,9 +221,9 @@ int op_n_out(const struct op *, bool store_masks);
 
 /** Scratch bytes and cost of a row; zero where the op declares none. */
 int64_t op_work(const struct call *, enum row_kind);
-/** Scratch that is a library's is planned whole, but how much of it the library writes is its affair. Where memory is
- *  watched, its last bytes are written here, so that the measured high-water mark says what was reserved
- *  (lib/device/arena.h); else nothing is queued. @errors E_DEVICE */
+/** The plan counts a library's scratch whole, but the library may write less of it. Where memory is watched, its last
+ *  bytes are written here, so that the measured high-water mark includes all that was reserved (lib/device/arena.h).
+ *  Elsewhere nothing is queued. @errors E_DEVICE */
 enum status op_touch_work(const struct call *, enum row_kind);
 struct cost op_cost(const struct call *, enum row_kind);
 

@@ -19,9 +19,9 @@ extern "C" {
 #endif
 
 struct options;
-enum { OPTIMIZER_STATES = 2, OPTIMIZER_FACTORS = 7 };   /* of a row, at most */
+enum { OPTIMIZER_STATES = 2, OPTIMIZER_FACTORS = 7 };   /* the most that one optimizer has */
 
-/* The numbers of one update, of which a row reads some. */
+/* The numbers of one update. An optimizer reads some of them. */
 struct optimizer_settings {
     double lr, weight_decay, beta1, beta2, eps, momentum;
     const double *grad_multiplier;   /* one double in the device's memory; NaN: change nothing */
@@ -45,7 +45,7 @@ struct optimizer_elements {
  * a product with a sum, or not); every kernel rounds them to its own type. */
 struct optimizer_factors {
     double decay[2];                 /* by elements->decay: the factor of w without weight decay, and with it */
-    double x[OPTIMIZER_FACTORS];     /* in the order in which the row's kernels name them */
+    double x[OPTIMIZER_FACTORS];     /* in the order in which the optimizer's kernels name them */
 };
 
 /* One set of elements on the CPU. */
@@ -79,11 +79,11 @@ struct optimizer {
 enum optimizer_choice { EVERY_OPTIMIZER(OPTIMIZER_CHOICE) N_OPTIMIZERS };
 extern const struct optimizer optimizer_adamw, optimizer_sgd, optimizer_sgd_plain;
 
-/** The row of a choice. Pure. */
+/** The optimizer of a choice. Pure. */
 const struct optimizer *optimizer_of(enum optimizer_choice, double momentum);
-/** The row of this name; NULL: none has it. Pure. */
+/** The optimizer of this name; NULL: there is none. Pure. */
 const struct optimizer *optimizer_named(const char *name);
-/** Refuse an option that was given and that another optimizer reads, and this one does not. @errors E_CONFIG */
+/** Refuse an option that was given, if another optimizer reads it and this one does not. @errors E_CONFIG */
 enum status optimizer_check_options(const struct optimizer *, const struct options *);
 
 /** What one step's gradients are multiplied by, decided where the norm is, so that the host need not wait for it:
