@@ -4,8 +4,8 @@
  * nothing of other ranks for data, loss (a sum over tokens, divided by the global count) and weights, which are whole.
  * Only attention looks at other tokens.
  *
- *   ring      keys and values go round the ranks (cp_ring.c); shards are zig-zag, so that all have the same to do
- *   gather    every rank gets all keys and values (cp_gather.c)
+ *   ring      keys and values go round the ranks (cp_ring.c); shards are zig-zag, so that all ranks have equal work
+ *   gather    every rank gathers all keys and values (cp_gather.c)
  *   ulysses   before attention the sharded axis changes from tokens to heads, and back after it
  *             (lib/comm/reshard.h): each rank has the whole sequence for 1/cp of the heads
  *   both      cp-heads neighbors shard heads, and their parts of the sequence meet in a ring (USP)
@@ -13,8 +13,8 @@
  * Stored where: activations 1/cp each; weights whole. dp x cp ranks hold the same weights and see other tokens: they
  * are replicas, over which dp/ sums gradients and zero/ shards (AXIS_DP).
  *
- * Sent when: at every attention, forward and backward. ring: 2 (cp-1)/cp B T C elements forward; as many backward, and
- * 2 B T C reals. ulysses: 4 (cp-1)/cp^2 B T C each way, the fewest, where there are heads enough.
+ * Sent when: at every attention, forward and backward. ring: 2 (cp-1)/cp B T C elements forward; the same backward,
+ * plus 2 B T C reals. ulysses: 4 (cp-1)/cp^2 B T C each way, the least of all, but it needs heads that cp divides.
  *
  * What breaks: positions counted locally (the position table, dropout, the causal mask).
  *
@@ -38,7 +38,7 @@ static const struct option OPTIONS[] = {
 
 static bool cp_wanted(const struct plan *plan) { return plan->mesh.cp > 1 || plan->mesh.cp_heads > 1; }
 
-/* Ranks of cp that shard heads: all of them with ulysses. */
+/* With ulysses, all cp ranks shard heads. */
 static void cp_prefer(struct plan *plan) {
     if (cp_options(plan)->by == CP_BY_ULYSSES && plan->mesh.cp_heads <= 1) plan->mesh.cp_heads = plan->mesh.cp;
 }
@@ -46,12 +46,12 @@ static void cp_prefer(struct plan *plan) {
 /* A ring gives each rank two pieces of the sequence, one from each end, so that all have the same work. */
 static int64_t pieces_of(int64_t cp, int64_t heads) { return cp > heads ? 2 * cp : cp; }
 
-/* One rank shards none: what tp shards is tp's to check. */
+/* A single rank shards no heads, and tp/ checks its own sharding. */
 static bool heads_divide(const struct plan *plan, int64_t heads) {
     return heads == 1 || plan_kv_heads(plan) % (heads * plan->mesh.tp) == 0;
 }
 
-/* "1, 2, 4": the sizes of cp that divide what check_sizes asks for. Static storage. */
+/* "1, 2, 4": the sizes of cp that check_sizes accepts. Static storage. */
 static const char *sizes_that_divide(const struct plan *plan, int64_t heads_given) {
     static char text[256];
     bool ulysses = cp_options(plan)->by == CP_BY_ULYSSES;
@@ -105,7 +105,7 @@ static enum status cp_check(const struct plan *plan) {
 }
 
 /* ---- rewrite ---- */
-/* The shard that meets others', over AXIS_CP; of it, that of the ranks which shard heads together. */
+/* The ring's shard of the sequence, over AXIS_CP. The ranks that shard heads together divide it (shard_tokens). */
 static struct axis ring_shard(const struct plan *plan) {
     int n = mesh_size(AXIS_CP, &plan->place);
     struct axis t =
@@ -143,7 +143,7 @@ static struct step reshard_step(const struct plan *plan, int block, int from, in
 }
 
 /* y = attention(x)  ->  x.heads = reshard(x); y.heads = attention(x.heads); y = reshard(y.heads)
- * Queries and keys that come apart (in[0] and in[1]) are resharded apart, heads of keys with theirs. */
+ * Queries (in[0]) and keys (in[1]) may be separate tensors: then each is resharded alone, over its own heads. */
 static void surround(const struct plan *plan, struct program *p, int at) {
     const struct step attention = p->steps[at];
     int y = attention.out[0], y_heads = slot_beside(p, y);

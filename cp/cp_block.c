@@ -1,13 +1,13 @@
 /* Zig-zag: the sequence is cut into 2 cp pieces, and rank r has pieces r and 2 cp - 1 - r (axis_zigzag). With a
- * contiguous cut the last rank's queries would see all keys and the first rank's only their own: all would wait for the
- * last. The queries of rank r meet the keys of rank j:
+ * contiguous cut the last rank's queries would see all keys, and the first rank's only their own: all ranks would wait
+ * for the last. The queries of rank r meet the keys of rank j:
  *
  *   j = r    a causal sequence of its own
  *   j < r    all queries see the first piece of keys, none the second
  *   j > r    the second piece of queries sees all keys, the first none
  *
- * So apart from the first, a meeting is a rectangle without a mask, half of the square, for every pair of ranks. Where
- * queries see later keys, too (MASK_FULL), every meeting is the whole square.
+ * So every meeting of two different ranks is a rectangle without a mask, half of the square. With MASK_FULL queries see
+ * later keys, too, and every meeting is the whole square.
  *
  * Source: Grattafiori et al. 2024 (Llama 3), section 3.3.2. */
 #include "cp/cp_block.h"
@@ -57,14 +57,14 @@ static int64_t reals_of(const struct cp_blocks *x, int64_t Tq, int64_t Tk, bool 
     return attention_pair_reals(x->call->on, op_dtype(x->call), &p, backward);
 }
 
-/* The most that a thread needs for one of the three kinds of meetings. */
+/* Scratch of a thread, in reals: the largest of the three kinds of meetings. */
 static int64_t reals_of_thread(const struct cp_blocks *x, bool backward) {
     int64_t T = x->pair.Tq, most = reals_of(x, T, T, backward);
     return max64(most, max64(reals_of(x, T / 2, T, backward), reals_of(x, T, T / 2, backward)));
 }
 
-/* threads' scratch | blocks | forward: sums of y and lse, and both of a meeting; backward: dq | gradients of blocks. at
- * NULL: only counted.  @return bytes */
+/* threads' scratch | blocks | forward: y and lse, summed and of one meeting; backward: dq, gradients of blocks.
+ * at NULL: the bytes are only counted.  @return bytes */
 static int64_t lay_out(struct cp_blocks *x, char *at, bool backward) {
     int64_t real = (int64_t)dtype_size(real_of(x)), elem = (int64_t)dtype_size(op_dtype(x->call));
     int64_t rows = x->queries / x->pair.D * real, end = 0;
@@ -104,7 +104,7 @@ int cp_peer(const struct call *c, int by) { return (c->step->part + by + c->step
 /* NULL: without memory. */
 static void *after(void *at, int64_t bytes) { return at ? (char *)at + bytes : NULL; }
 
-/* Dense vectors of the queries' places (B,T,H,D) at `at`, from position `first` on; and of the keys' (B,T,J,D). */
+/* Describe dense memory at `at`: of queries (B,T,H,D), from position `first` on; dense_keys: of keys (B,T,J,D). */
 static struct attention_vectors dense(const struct cp_blocks *x, void *at, int64_t first, enum dtype dtype) {
     int64_t row = x->pair.H * x->pair.D;
     return (struct attention_vectors){after(at, first * row * (int64_t)dtype_size(dtype)), x->pair.Tk * row, row, 1};
@@ -118,7 +118,7 @@ static void skip(struct attention_vectors *v, int64_t first, enum dtype dtype) {
     v->at = after(v->at, first * v->row * (int64_t)dtype_size(dtype));
 }
 
-/* Own queries from *first on, with keys and values of rank `other`. */
+/* This rank's queries from position *first on, with the keys and values of rank `other`. */
 static struct attention_pair pair_with(const struct cp_blocks *x, int other, char *block, int64_t *first) {
     int own = x->call->step->part;
     enum dtype dtype = op_dtype(x->call);
@@ -137,7 +137,7 @@ static struct attention_pair pair_with(const struct cp_blocks *x, int other, cha
     return p;
 }
 
-/* The same as the kernels are given it: forward, its results to be merged; backward, gradients that are sums. */
+/* Complete the pair for the kernels. forward: results go to memory for merging; backward: gradients are added. */
 static struct attention_pair forward_pair(struct cp_blocks *x, int other, char *block) {
     struct attention_pair pair = pair_with(x, other, block, &x->merge.first);
     pair.y = dense(x, x->merge.y_pair, x->merge.first, op_dtype(x->call));
@@ -163,7 +163,7 @@ int cp_meetings(const struct call *call, bool backward, struct attention_pair *o
     return n;
 }
 
-/* Own vectors, `width` elements at a place; and the same dense at `dense`. */
+/* A copy between this rank's vectors v, `width` elements per token, and dense memory. */
 static struct attention_copy own(const struct cp_blocks *x, struct attention_vectors v, int64_t width, void *dense) {
     return (struct attention_copy){v, dense, x->pair.B, x->pair.Tq, width, x->call->device};
 }

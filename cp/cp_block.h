@@ -1,16 +1,16 @@
-/* A rank's queries and the keys of one rank after the other: what the ring (cp_ring.c) and the gather (cp_gather.c)
- * have in common. */
+/* A rank's queries meet the keys of one rank after the other: common code of the ring (cp_ring.c) and the gather
+ * (cp_gather.c). */
 #pragma once
 
 #include "lib/ops/attention/attention_pair.h"
 
-/* A block: keys and values of a rank, (2,B,T/cp,J,D), dense; its gradients are reals of that shape. The ring has two
- * blocks and two of gradients, used in turns; the gather one block per rank, and one more of gradients. */
+/* A block: keys and values of a rank, (2,B,T/cp,J,D), dense; its gradients are reals of that shape. The ring uses two
+ * blocks in turns, and two blocks of gradients. The gather has n blocks for n ranks, and n + 1 blocks of gradients. */
 struct cp_blocks {
     const struct call *call;
-    struct attention_pair pair;          /* of the rank's own queries; a meeting sets which keys they see */
+    struct attention_pair pair;          /* has the rank's own queries; each meeting sets the keys that they see */
     const struct attention_pair_kernels *k;
-    int n, n_sums;                       /* number of blocks, and of blocks of gradients, in memory at a time */
+    int n, n_sums;                       /* blocks in memory; blocks of gradients in memory */
     int64_t count, bytes, sum_bytes;     /* of a block: elements, bytes, bytes of its gradients */
     int64_t queries;                     /* elements of the rank's queries */
     char *blocks, *sums;                 /* [n] and, in backward, [n_sums] */
@@ -18,37 +18,37 @@ struct cp_blocks {
     struct attention_merge merge;        /* in forward */
 };
 
-/** For a call without memory: sizes only. */
+/** Only the sizes are set: the call has no memory yet. */
 struct cp_blocks cp_blocks_of(const struct call *, int n, int n_sums);
 int64_t cp_blocks_work(const struct call *, int n, int n_sums, bool backward);
-/** With the call's memory, nothing met yet. @errors E_DEVICE, as all below  @collective{none} */
+/** Lay the blocks out in the call's scratch, before the first meeting. @errors E_DEVICE  @collective{none} */
 enum status cp_blocks_begin(struct cp_blocks *, const struct call *, int n, int n_sums, bool backward);
-/** n blocks' gradients from `sums` on are 0. @errors E_DEVICE */
+/** Zero the gradients of n blocks, from `sums` on. @errors E_DEVICE */
 enum status cp_clear_sums(const struct cp_blocks *, char *sums, int n);
 
-/** The rank `by` further in the ring. */
+/** The rank that is `by` places further in the ring. */
 int cp_peer(const struct call *, int by);
 static inline char *cp_block(const struct cp_blocks *x, int i) { return x->blocks + (i % x->n) * x->bytes; }
 static inline char *cp_sums(const struct cp_blocks *x, int i) { return x->sums + (i % x->n_sums) * x->sum_bytes; }
 
 /* A meeting is with the rank's own keys, with those of an earlier rank, or of a later one. */
-/** One pair of each kind that the call has, at most ATTENTION_PAIRS, without memory. @return how many */
+/** One pair of each kind of meeting that the call has, without memory. @return their number, at most ATTENTION_PAIRS */
 int cp_meetings(const struct call *, bool backward, struct attention_pair *out);
 
-/** Own keys and values into a block. @errors E_DEVICE */
+/** Copy this rank's keys and values into a block. @errors E_DEVICE */
 enum status cp_pack_own(const struct cp_blocks *, char *block);
-/** What the queries find at rank `other`, whose keys are in `block`: merged. @errors E_DEVICE  @collective{none} */
+/** Attention to the keys of rank `other`, in `block`, merged into y and lse. @errors E_DEVICE  @collective{none} */
 enum status cp_meet(struct cp_blocks *, int other, char *block);
-/** Gradients of the same meeting: added to dq and to `sums`. @errors E_DEVICE  @collective{none} */
+/** Add the gradients of the same meeting to dq and to `sums`. @errors E_DEVICE  @collective{none} */
 enum status cp_meet_backward(struct cp_blocks *, int other, char *block, char *sums);
-/** y and lse of all meetings / the gradients of the inputs. @errors E_DEVICE */
+/** Write the results of all meetings: forward y and lse, backward the gradients of the inputs. @errors E_DEVICE */
 enum status cp_finish(const struct cp_blocks *);
 enum status cp_finish_backward(const struct cp_blocks *, char *own_sums);
 
-/* ---- what both ops declare ---- */
+/* ---- shape and cost, for both ops ---- */
 /** Zig-zag over cp: (B,T,3,H,D) to y (B,T,H,D) and lse (B,H,T). @errors E_CONFIG */
 enum status cp_attention_shape(const struct call *, struct type out[MAX_OUT]);
-/** Flops of the whole sequence's square, as attention counts it: this rank's rows. */
+/** Flops of this rank's rows of the (T,T) square, counted as attention counts the whole square. */
 struct cost cp_attention_cost(const struct call *, enum row_kind);
 
 #define CP_ATTENTION                                                                                                   \

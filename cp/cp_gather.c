@@ -1,10 +1,10 @@
 /* Attention over gathered keys and values: every rank gets all keys and values, and keeps its own queries.
  *
  *   forward    all-gather of K and V; the rank's queries meet one block after the other (cp_block.c)
- *   backward   all-gather again; each rank makes a part of all dk and dv, as reals: a reduce-scatter adds them
+ *   backward   all-gather again; each rank computes its part of all dk and dv, in reals; a reduce-scatter adds them
  *
- * Sent a layer, S = 2 B T/cp C elements: (cp - 1) S forward; backward (cp - 1) S and (cp - 1) S reals. One hop less
- * than the ring, in two operations; but nothing is computed meanwhile, and all T keys of the layer lie in scratch.
+ * Sent per layer, S = 2 B T/cp C elements: (cp - 1) S forward; backward (cp - 1) S and (cp - 1) S reals: one hop less
+ * than the ring. But the rank computes nothing during the collectives, and scratch holds all T keys of the layer.
  *
  * Source: Grattafiori et al. 2024 (Llama 3), section 3.3.2. */
 #include "cp/cp_gather.h"
@@ -14,7 +14,7 @@
 #include "lib/comm/exchange.h"
 #include "lib/ops/kernels.h"
 
-/* Block j: of rank j. In place. */
+/* Block j is of rank j; the gather is in place. */
 static enum status gather(const struct cp_blocks *x) {
     const struct call *c = x->call;
     char *own = cp_block(x, c->step->part);
@@ -22,7 +22,7 @@ static enum status gather(const struct cp_blocks *x) {
     return comm_all_gather(c->group, own, x->blocks, x->count, op_dtype(c));
 }
 
-/* In the order of the ring, so that both forms have the same bits forward. */
+/* Blocks are met in the order of the ring, so that ring and gather compute the same bits forward. */
 static enum status gather_forward(const struct call *c) {
     struct cp_blocks x;
     TRY(cp_blocks_begin(&x, c, c->step->parts, c->step->parts + 1, false));

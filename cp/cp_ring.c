@@ -8,11 +8,11 @@
  * and sends them on, one hop more than the block itself, so that they end at the owner. The sum begins with the owner
  * and follows the ring: its order depends on the layout.
  *
- * Sent a layer, S = 2 B T/cp C elements: forward (cp - 1) S; backward (cp - 1) S, and cp S reals. Stored in scratch:
- * two blocks, and in backward the reals of two.
+ * Sent per layer, S = 2 B T/cp C elements: forward (cp - 1) S; backward (cp - 1) S, and cp S reals. Stored in scratch:
+ * two blocks, and in backward two blocks of gradients, in reals.
  *
- * What breaks: a ring that turns the wrong way (2 ranks cannot tell); dk and dv kept one hop before they are home;
- * dropout drawn by local places.
+ * What breaks: a ring that turns the wrong way (with 2 ranks no test sees it); dk and dv that stop one hop before their
+ * owner; dropout drawn by local positions.
  *
  * Source: Liu et al. 2023, "Ring Attention"; Brandon et al. 2023, "Striped Attention". */
 #include "cp/cp_ring.h"
@@ -27,7 +27,7 @@ enum { BLOCKS = 2, TAG_BLOCK = 0, TAG_SUMS = 3 };
 
 struct turn { struct comm_request send, receive; };
 
-/* The block of hop s goes on, and the next one comes, while hop s is worked on. */
+/* Start to send the block of hop s and to receive the next block, while the rank computes with the block of hop s. */
 static enum status turn_start(const struct cp_blocks *x, int s, struct turn *t) {
     const struct call *c = x->call;
     *t = (struct turn){{0}, {0}};
@@ -54,11 +54,11 @@ static enum status ring_forward(const struct call *c) {
     return cp_finish(&x);
 }
 
-/* What others have summed of a block's dk and dv so far; its owner begins with nothing. */
+/* Receive a block's dk and dv as far as they are summed; the block's owner (hop 0) starts from zeros. */
 static enum status receive_sums(const struct cp_blocks *x, int s, struct comm_request *last_send) {
     struct comm_request receive = {0};
     const struct call *c = x->call;
-    TRY(comm_wait(last_send));                                       /* what was in this place has left */
+    TRY(comm_wait(last_send));                                       /* the last sums in this memory are sent */
     if (s == 0) TRY(cp_clear_sums(x, cp_sums(x, s), 1));
     else TRY(comm_recv_start(c->group, cp_sums(x, s), x->count, dtype_accumulator(op_dtype(c)), cp_peer(c, -1),
                              TAG_SUMS, &receive));

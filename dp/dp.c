@@ -42,7 +42,7 @@ static enum status dp_cost(const struct plan *plan, const struct compiled *c, st
 
 /* ---- events ---- */
 static enum status dp_grad_ready(struct run *r, void *self, const struct event *e) {
-    if (!e->final) return OK;           /* more microbatches, or another use of a tied weight, follow */
+    if (!e->final) return OK;           /* another microbatch, or another use of a tied weight, follows */
     enum mesh_axis axis = param_replicas(&r->program.params[e->param]);
     return dp_bucket_ready(self, e->param, r->arenas[TIER_DEVICE][ROLE_GRAD].base, r->mesh.group[axis]);
 }

@@ -5,6 +5,6 @@
 
 extern const struct technique technique_dp;
 
-/** Zero what lies between the gradients of the grad arena (alignment), which buckets send too.
+/** Zero the alignment gaps between the gradients of the grad arena, because buckets send them, too.
  *  @errors E_DEVICE  @collective{none} */
 enum status dp_clear_gaps(struct run *);

@@ -5,7 +5,7 @@
  * small enough that the first all-reduce is in flight while backward still works on earlier layers.
  *
  * Where: gradients are stored in the grad arena in the order of the param table, and backward finishes them roughly
- * from the end of the table to its start. So a bucket is simply a range of that arena: no copy, no extra memory, and
+ * from the end of the table to its start. So a bucket is a range of that arena: no copy, no extra memory, and
  * the result is already where the optimizer reads it. (DistributedDataParallel packs into separate flat buffers unless
  * gradient_as_bucket_view is set.) The price: the few bytes of alignment between params are sent too.
  *

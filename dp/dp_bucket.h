@@ -9,7 +9,7 @@ struct dp_bucket {
     int first, last, n_params;
     int64_t offset, bytes;
     enum dtype dtype;
-    enum mesh_axis axis;            /* its params are the same on all ranks of this axis */
+    enum mesh_axis axis;            /* all ranks along this axis hold the same params of the bucket */
     int n_ready;                    /* gradients that are final in this step */
     struct comm_request request;
 };

@@ -7,7 +7,7 @@
  *     y_r = g_r + e_r     e_r = y_r - C(y_r)          each rank, of its own gradient
  *     z = sum_r C(y_r) + f     f = z - C(z)     g = C(z)         rank p for its own part of the bucket; then all-gather
  * Ranks are added in order, so all replicas have the same bits, and so has one process that encodes the same parts. The
- * serial run does not encode: it is no reference for this.
+ * serial run does not encode, so its numbers differ.
  *
  * Stored where: in the comm arena. Every bucket has two slots as large as its code, since all buckets may be in flight
  * at once; feedback adds e (4 bytes per element) and f (4/dp).
@@ -34,8 +34,8 @@ static bool coded_wanted(const struct plan *plan) { return grad_options(plan)->c
 /* ---- memory and bill ---- */
 static int64_t count_of(const struct dp_bucket *b) { return b->bytes / (int64_t)sizeof(float); }
 
-/* Residuals as terms of checkpoints: 2 i is param i of the rank's own terms, 2 i + 1 of its part of the sum.
- * coded NULL: only which elements. */
+/* The residuals that a checkpoint saves. at = 2 i: residual e of param i; at = 2 i + 1: residual f of this rank's part
+ * of the sum. coded NULL: out says only which elements. */
 static bool term_at(const struct dp_buckets *d, const struct program *p, const struct coded *coded, int at,
                     struct rank_term *out) {
     if (at >= 2 * p->n_params) return false;
@@ -116,7 +116,7 @@ static enum status coded_grad_ready(struct run *r, void *self, const struct even
     return coded_reduce_scatter_start(&d->coded[i], arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], b->offset));
 }
 
-/* What lies between gradients is none: signs have no zero, and leave something there, in residuals too. */
+/* Zero the gaps between gradients, and their residuals: a code of signs has no zero, so it fills the gaps. */
 static enum status clear_gaps(struct run *r, struct dp_coded *d) {
     int64_t end = 0;
     for (int i = 0; i < r->program.n_params; i++) {

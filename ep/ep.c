@@ -3,14 +3,14 @@
  * Idea: a token uses k of E experts, but a rank that holds them all holds E. Of the dp x cp replicas, which have
  * different tokens, let ep neighbors each keep E/ep experts, and send tokens to where their experts are.
  *
- *   dispatch -> (E, P/ep, R, C)   a place for every expert, sending rank and row; this rank has the rows that it sends
+ *   dispatch -> (E, P/ep, R, C)   R rows per expert and sending rank; this rank has the rows that it sends
  *   reshard  -> (E/ep, P, R, C)   an all-to-all: this rank has the rows of its experts, of all ep ranks
  *   experts     (E/ep, P, R, C)   E/ep products, of ep R rows each
  *   reshard  -> (E, P/ep, R, C)   back, and combine
  *
  * Backward is the same two exchanges. Sizes do not depend on where tokens go (lib/ops/moe/moe_route.h): an empty place
- * is a row of zeros, and is sent. When rows are packed (lib/ops/moe/moe_pack.h), a box of R rows for each of the ep
- * ranks takes the place of E, and each box has its number of used rows. ep computes nothing itself, so all layouts give
+ * is a row of zeros, and is sent. When rows are packed (lib/ops/moe/moe_pack.h), ep boxes of R rows, one per rank,
+ * replace the E experts, and each box has a count of used rows. ep computes nothing itself, so all layouts give
  * the serial run's numbers.
  *
  * Stored where: E/ep experts per rank, and their states. dp cp / ep ranks have the same experts (AXIS_EDP): dp/ sums
@@ -79,7 +79,7 @@ static void shard_experts(const struct plan *plan, struct param *w) {
     experts->cut |= 1u << AXIS_EP;
 }
 
-/* sent = dispatch(..)  ->  sent.out = dispatch(..); sent = reshard(sent.out)     the same for the counts of moe_pack */
+/* sent = dispatch(..)  ->  sent.out = dispatch(..); sent = reshard(sent.out)     moe_pack's counts likewise */
 static void send(const struct plan *plan, struct program *p, int at, const struct op *reshard, int out) {
     int to = p->steps[at].out[out], from = slot_beside(p, to, "out");
     over_ep(plan, &p->steps[at]);

@@ -14,8 +14,8 @@
  * Stored where: a stage has its own layers; the first also the embedding, the last also the final layernorm and the
  * head (for any v, the first virtual stage is on the first stage and the last on the last). The head's matrix is the
  * embedding's (tied), so both ends hold a copy. They start equal, because initial values depend on name and global
- * index only, and stay equal, because their gradients are all-reduced each step (AXIS_TIE, lib/run/combine.h). So does
- * what all layers of an encoder or a decoder read (T5's): a half of the stages has it, or all (AXIS_HALF, AXIS_PP).
+ * index only, and stay equal, because their gradients are all-reduced each step (AXIS_TIE, lib/run/combine.h). A param
+ * that all layers of T5's encoder or decoder read is on half of the stages, or on all (AXIS_HALF, AXIS_PP).
  *
  * Sent when: in the order of the schedule (pp_schedule.c). A send leaves a copy in a ring of `send_depth` buffers and
  * goes on.
@@ -83,8 +83,8 @@ static int64_t pp_micro_batch(const struct plan *plan, int64_t share) {
     return 1;
 }
 
-/* Head and loss as one operation make their weight gradient inside of backward: then the last stage has nothing to put
- * off, and its backward is longer than the others'. Two operations do not. */
+/* One fused op for head and loss computes the weight gradient within backward. Then the last stage cannot delay W, and
+ * its backward is the longest. So schedules that split W use two ops. */
 static void pp_prefer(struct plan *plan) {
     const struct pp_schedule *row = pp_row(plan);
     if (row->split_weight && plan->loss_chunk < 0) plan->loss_chunk = 0;
@@ -111,7 +111,7 @@ static void assign_blocks(const struct program *p, const int *stage_of, int last
         stage_of_block[b] = p->blocks[b].is_layer ? stage_of[layer++] : layer == 0 ? 0 : last_stage;
 }
 
-/* Which of the n ranks use a param: the first, the last, and how many. n_users 0: none. */
+/* The ranks that use a param: the first, the last, and their number. n_users 0: no rank uses it. */
 struct users { int first, last, n_users; };
 static struct users users_of(const bool *uses, int n) {
     struct users u = {.n_users = 0};
@@ -123,9 +123,9 @@ static struct users users_of(const bool *uses, int n) {
     return u;
 }
 
-/* The axis along which these ranks, and no others, are together; AXIS_SELF: there is none. The table is tied between
- * the pipeline's two ends; with two directions every rank has what its mirror image has; layers of an encoder share a
- * param, and those of its decoder another (T5's): each is one half, or, where stages come round again, all of them. */
+/* The axis whose group is exactly these ranks; AXIS_SELF: there is none. A tied table is on the pipeline's two ends.
+ * With two directions a rank and its mirror image hold the same stages. T5's encoder layers share a param, and its
+ * decoder layers another: each is on one half of the ranks or, with chunks, on all of them. */
 static enum mesh_axis axis_of_users(struct users u, int pp, bool two_pipes) {
     bool pair = u.n_users == 2 && u.last == pp - 1 - u.first;
     if (pair && (two_pipes || u.first == 0)) return two_pipes ? AXIS_MIRROR : AXIS_TIE;
@@ -134,7 +134,7 @@ static enum mesh_axis axis_of_users(struct users u, int pp, bool two_pipes) {
     return half ? AXIS_HALF : AXIS_SELF;
 }
 
-/* Marks the params that this rank uses and others do, too. uses: by param and rank. */
+/* Marks the params that this rank shares with other ranks. uses: by param and rank. */
 static enum status mark_shared(struct program *p, const bool *uses, const struct mesh_place *place, bool two_pipes) {
     int pp = place->n.pp;
     for (int i = 0; i < p->n_params; i++) {

@@ -10,8 +10,8 @@
  * The price: a gradient is stale, and the weights that a microbatch reads depend on the stage. Let w = p - 1 - stage,
  * and t the microbatch's number since the last flush. Each formula counts the updates in the weights that t reads:
  *
- * PipeDream: max(0, floor((t - w) / k)), forward and backward. A stage keeps (stashes) what a microbatch's forward has
- * read until its backward. Invented to remove the flush. ceil(w / k) + 1 versions of the weights.
+ * PipeDream: max(0, floor((t - w) / k)), forward and backward. A stage stashes the weights that a microbatch's forward
+ * reads until its backward. Invented to remove the flush. ceil(w / k) + 1 versions of the weights.
  * 0  F 0 0 0 0 0 0 0 1  B 0 0 0 0 0 0 0 1  2 versions
  * 1  F 0 0 0 0 0 0 1 1  B 0 0 0 0 0 0 1 1  2 versions
  * 2  F 0 0 0 0 0 1 1 1  B 0 0 0 0 0 1 1 1  2 versions
@@ -28,13 +28,13 @@
  * 1  F 0 0 0 0 0 0 0 0  B 0 0 0 0 0 0 0 0  2 versions
  * 2  F 0 0 0 0 0 0 0 0  B 0 0 0 0 0 0 0 0  2 versions
  * 3  F 0 0 0 0 0 0 0 0  B 0 0 0 0 0 0 0 0  2 versions
- * PipeMare: the newest, in forward and in backward, which may differ. Invented to need no memory: one version.
+ * PipeMare: always the newest weights; forward and backward may read different ones. Invented to keep one version only.
  * 0  F 0 0 0 0 0 0 0 1  B 0 0 0 0 1 1 1 1  1 version
  * 1  F 0 0 0 0 0 0 1 1  B 0 0 0 0 1 1 1 1  1 version
  * 2  F 0 0 0 0 0 1 1 1  B 0 0 0 0 1 1 1 1  1 version
  * 3  F 0 0 0 0 1 1 1 1  B 0 0 0 0 1 1 1 1  1 version
  *
- * The schedule has an age for each action: how many updates its weights are older than the newest on its rank. The
+ * Each action has an age: the number of updates between its weights and the newest weights on its rank. The
  * executor finds their slot (lib/run/versions.h).
  *
  * Source: Narayanan et al. 2019 (PipeDream), section 3.3; Narayanan et al. 2021, "Memory-efficient pipeline-parallel
@@ -43,7 +43,7 @@
 
 #include "lib/base/integer.h"
 
-/* How old the weights are that a stage reads for the forward of microbatch j + w of a step, the backward of j. */
+/* Ages of the weights that a stage reads for the forward of microbatch j + w of a step, and for the backward of j. */
 struct ages { int64_t forward, backward; };
 
 static void endless(const struct pp_shape *x, int stage, struct ages (*ages)(const struct pp_shape *, int stage, int j),
@@ -126,7 +126,7 @@ const struct pp_schedule pp_2bw = {.name = "2bw",
                                    .legal = two_bw_legal};
 const struct pp_schedule pp_pipemare = {.name = "pipemare", ENDLESS, .order = pipemare_order};
 
-/* ---- as a table with an end ---- */
+/* ---- unrolled, with an end ---- */
 void pp_unroll(const struct schedule *s, int updates, struct schedule *out) {
     int k = s->n_microbatches;
     *out = *s;

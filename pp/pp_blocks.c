@@ -6,8 +6,8 @@
  *
  *   rank i does F0 at a i, F1 at t1 + b (p-1-i), B1 at t2 + c i, B0 at t3 + d (p-1-i), and W in the units left over
  *
- * No two of them may fall on the same unit modulo 6. Lives add up to (a+b+c+d) p, if a + d = b + c; over 6 that is what
- * is kept. t1, t2, t3 are tried, and the least peak is taken, then the earliest end.
+ * No two of them may fall on the same unit modulo 6. If a + d = b + c, the life times add up to (a+b+c+d) p on every
+ * rank, which keeps a sixth of that. All t1, t2, t3 are tried: the least peak wins, then the earliest end.
  *
  * V-Half: a, b, c, d = 1, 2, 1, 2. Invented to train with half of 1F1B's activations, at little more than half of its
  * bubble. Peak at most p + 2 chunks (1F1B's first stage: 2p); bubble: no closed form; 1 copy of the weights.
@@ -28,19 +28,19 @@
 
 #include "lib/base/integer.h"
 
-enum { PERIOD = 6, BEFORE = PERIOD << 20 };   /* BEFORE: so far back that nothing is negative */
+enum { PERIOD = 6, BEFORE = PERIOD << 20 };   /* BEFORE: a multiple of PERIOD that keeps operands of % positive */
 enum { F0, F1, B1, B0, W1, W0, N_OPS };
 static const struct { enum action_kind kind; int chunk; } OPS[N_OPS] = {
     [F0] = {ACTION_F, 0}, [F1] = {ACTION_F, 1}, [B1] = {ACTION_B, 1},
     [B0] = {ACTION_B, 0}, [W1] = {ACTION_W, 1}, [W0] = {ACTION_W, 0}};
 
-/* When a rank does what of the first microbatch. */
+/* The unit at which a rank runs each operation of the first microbatch. */
 struct life { int at[N_OPS]; };
 
 /* The first unit after `at` that is `residue` modulo the period. */
 static int next_unit(int at, int residue) { return at + 1 + (residue - at - 1 + BEFORE) % PERIOD; }
 
-/* How many microbatches are alive at a unit that live from `from` to `to` every period. */
+/* The microbatches alive at a unit, if one lives from `from` to `to` and the next one a period later. */
 static int alive(int unit, int from, int to) {
     return (int)(ceil_div(to + 1 - unit + BEFORE, PERIOD) - ceil_div(from + 1 - unit + BEFORE, PERIOD));
 }
@@ -58,7 +58,7 @@ static bool better(const struct life *l, const struct life *than) {
     return peak < other || (peak == other && l->at[W1] + l->at[W0] < than->at[W1] + than->at[W0]);
 }
 
-/* W1 and W0 in the two units that are free. false: there are not two, because other things fall together. */
+/* Put W1 and W0 into the two free units. false: two other operations fall on one unit. */
 static bool place_weights(struct life *l) {
     int free[PERIOD], n = 0;
     for (int unit = 0; unit < PERIOD; unit++) {
@@ -80,7 +80,7 @@ static bool life_of(const struct pattern *k, int p, int i, struct life *l) {
     return place_weights(l);
 }
 
-/* The most that any rank keeps; -1: two things fall together. */
+/* The largest peak of all ranks; -1: two operations fall on one unit. */
 static int peak_of_pattern(const struct pattern *k, int p) {
     int peak = 0;
     for (int i = 0; i < p; i++) {

@@ -3,8 +3,8 @@
  *   by itself       a stage runs F, then B (then W, if weight gradients are split off) of every chunk and microbatch,
  *                   each once
  *   transfers       a receive is directly before the action that reads the message, a send directly after the action
- *                   that made it: sent data is in scratch memory, which the next action overwrites. The first virtual
- *                   stage has no stage before it, the last none after it; every other edge has both ends
+ *                   that made it: sent data is in scratch memory, which the next action overwrites. All virtual stages
+ *                   receive except the first, and send except the last (in forward; backward is the reverse)
  *   with others     in simulation, each receive gets its own message, none is left over, and all stages finish
  *
  * What breaks: a gradient that is missing or counted twice trains a slightly different model, without any error. */
@@ -16,7 +16,7 @@
 /* The stage to check; seen: how often [kind][chunk][microbatch] has run so far. */
 struct check { const struct schedule *s; int stage, n_stages, n_chunks; unsigned char *seen; };
 
-/* Per transfer: its compute action, on which side of it the transfer is, and whether it connects to the stage below. */
+/* Per kind of transfer: its compute action, its side of that action (-1: before), and whether the peer is below. */
 static const struct transfer { enum action_kind kind, compute; int side; bool below; } TRANSFERS[] = {
     {RECV_F, ACTION_F, -1, true}, {SEND_F, ACTION_F, +1, false}, {RECV_B, ACTION_B, -1, false},
     {SEND_B, ACTION_B, +1, true}};
@@ -63,7 +63,7 @@ static bool has_other_end(const struct check *c, const struct transfer *t, int c
     return c->s->hops[chunk][t->below ? HOP_BEFORE : HOP_NEXT].rank >= 0;
 }
 
-/* Compute actions have their transfers, and transfers their compute action. */
+/* Every compute action has its transfers, and every transfer has its compute action. */
 static enum status check_transfer(const struct check *c, int i, const struct transfer *t) {
     const struct action *a = &c->s->actions[i];
     bool wanted = has_other_end(c, t, a->chunk);
@@ -109,7 +109,6 @@ static enum status check_stage(const struct schedule *stages, int stage, int n_s
     return status;
 }
 
-/* ---- all of them ---- */
 enum status pp_check_schedules(const struct schedule *stages, int n_stages, int n_chunks, int depth) {
     const struct pp_times timeless = {{0}, 0};
     struct timeline t;

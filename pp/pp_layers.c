@@ -1,4 +1,4 @@
-/* What a plan says of its pipeline: schedule, shape, and which layers are on which virtual stage. */
+/* The pipeline of a plan: its schedule, its shape, and the virtual stage of each layer. */
 #include "pp/pp.h"
 #include "pp/pp_table.h"
 

@@ -17,19 +17,19 @@
 #include "lib/base/grow.h"
 #include "lib/base/integer.h"
 
-enum { N_SEATS = 2, WHOLE = 1000 };   /* chunks of a rank; a microbatch's activations in memory's unit */
+enum { N_SEATS = 2, WHOLE = 1000 };   /* stages of a rank; a microbatch's activations of a chunk, in thousandths */
 static const int64_t NEVER = INT64_MAX;
 
-/* A stage on a rank: its next forward and backward, their end, and by microbatch when its input is there. */
+/* A stage on a rank: its next forward f and backward b, up to end; the time when each microbatch's input arrives. */
 struct seat { int pipe, stage, f, b, end; int64_t *forward_at, *backward_at; };
 struct choice { int64_t start; int priority; struct action action; };
 struct rank {
-    int64_t clock, kept;                /* time when it is free; memory */
+    int64_t clock, kept;                /* time when the rank is free; memory that it uses */
     enum action_kind last;
     int n_w, first_w;
     struct action *w;                   /* weight gradients in the order in which they became possible */
     struct seat seat[N_SEATS];
-    struct choice choice;               /* what it would take next, as things are */
+    struct choice choice;               /* its next action, unless an input arrives earlier */
 };
 struct list {
     const struct pp_schedule *row;
@@ -41,7 +41,7 @@ struct list {
     struct schedule *stages;
 };
 
-/* ---- what a rank takes ---- */
+/* ---- the choice of a rank ---- */
 static bool may_go_forward(const struct list *l, const struct rank *r, int c) {
     const struct seat *s = &r->seat[c], *other = &r->seat[!c];
     const struct pp_policy *p = l->policy;
@@ -52,7 +52,7 @@ static bool may_go_forward(const struct list *l, const struct rank *r, int c) {
 }
 
 static int priority_of(const struct list *l, const struct rank *r, enum action_kind kind, int stage) {
-    bool turns = l->policy->prefer == PP_IN_TURNS && r->n_w > 0;     /* once there have been backwards */
+    bool turns = l->policy->prefer == PP_IN_TURNS && r->n_w > 0;     /* only after the first backward */
     bool first = turns ? kind != r->last : (kind == ACTION_F) == (l->policy->prefer == PP_FORWARD_FIRST);
     return (first ? 0 : 2 * l->n_virtual) + (kind == ACTION_F ? l->n_virtual - stage : stage);
 }
@@ -79,8 +79,8 @@ static void decide(const struct list *l, struct rank *r) {
     r->choice = best;
 }
 
-/* ---- and what follows ---- */
-/* The input of stage + step is there at `at`: its rank may decide otherwise now. */
+/* ---- the run ---- */
+/* The input of stage + step arrives at time `at`, so its rank chooses again. */
 static void arrive(struct list *l, const struct seat *from, int step, int microbatch, int64_t at) {
     if (from->stage + step < 0 || from->stage + step >= l->n_virtual) return;
     struct hop here = l->row->place->where(l->x, from->pipe, from->stage);

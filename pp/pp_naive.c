@@ -5,9 +5,9 @@
  * 2  ..F...BB......F...BB......F...BB......F...BB......F...BB......F...BB......F...BB......F...BB....
  * 3  ...FBB.........FBB.........FBB.........FBB.........FBB.........FBB.........FBB.........FBB......
  *
- * A model that does not fit on one device is partitioned by depth, and that is all: while one stage works, the others
- * wait, and p devices are as fast as one. Every other schedule is measured against this one.
- * Bubble m(p-1)(F+B); peak 1 microbatch in flight, the least there is; 1 copy of the weights.
+ * A model that does not fit on one device is partitioned by depth. While one stage works, the others wait, so p devices
+ * are as fast as one. Every other schedule is measured against this one.
+ * Bubble m(p-1)(F+B); peak 1 microbatch in flight, the minimum; 1 copy of the weights.
  *
  * A microbatch makes 2p - 2 hops, one after the other, and leaves 2p - 1 tensors on its way: the p inputs that stages
  * keep, and the p - 1 gradients that come back. */

@@ -3,13 +3,13 @@
 
 #include "pp/pp_schedule.h"
 
-/** All stages, without actions yet: the input of order_all. */
+/** Set everything but the actions of all stages: the input of order_all. */
 void pp_begin_all(const struct pp_schedule *, const struct pp_shape *, struct schedule *stages);
 
 struct pp_count {
     int warm;       /* forwards are at most warm + 1 ahead of backwards */
     int group;      /* microbatches that pass a chunk before the next chunk gets any */
-    int late;       /* where W is apart: how far it stays behind its B, until the forwards end */
+    int late;       /* with split W: microbatches between a B and its W, until the forwards end */
 };
 /** All actions of a stage. out->split_weight says whether W is apart. @collective{none} */
 void pp_count(const struct pp_shape *, struct pp_count, struct schedule *out);
@@ -21,7 +21,7 @@ struct pp_phase { int times; const char *letters; };
  *  @collective{none} */
 void pp_phases(const struct pp_phase *, int n_phases, struct schedule *out);
 
-/* The kind of action that a free rank takes first. */
+/* The kind of action that a free rank prefers. */
 enum pp_prefer { PP_BACKWARD_FIRST, PP_FORWARD_FIRST, PP_IN_TURNS };
 struct pp_policy {
     enum pp_prefer prefer;
@@ -30,6 +30,6 @@ struct pp_policy {
                                   * more; slope 0: any number */
     int gap;                     /* a W fills an idle time of at least this part of its own, in percent */
 };
-/** The actions of all stages, stages[n_stages], in one simulated run. @return false: with so little memory the run does
- *  not end; stages has the actions until then.  @collective{none} */
+/** The actions of all stages, stages[n_stages], in one simulated run. @return false: the memory is too small, and the
+ *  run stops; stages has the actions until then.  @collective{none} */
 bool pp_list(const struct pp_schedule *, const struct pp_shape *, const struct pp_policy *, struct schedule *stages);

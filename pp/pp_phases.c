@@ -1,7 +1,7 @@
 /* Orders by phases: "F1B1W1" five times, then "B0W0" twice, and so on. */
 #include "pp/pp_orders.h"
 
-/* How many of each kind have been put in, by chunk. */
+/* The next microbatch, by kind and chunk. */
 struct progress { int next[N_TAPES][2]; };
 
 static bool forwards_left(const struct schedule *s, const struct progress *p) {

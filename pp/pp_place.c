@@ -8,8 +8,8 @@
  *
  *   wind     stage after stage, then around again with the next chunk: the first stage is on the first rank, the last
  *            on the last. One chunk: the pipeline of the textbooks.
- *   vee      down the ranks and back. The rank that has the first stage has the last one too: the tied embedding costs
- *            no message, and at the turn a rank hands over to itself.
+ *   vee      down the ranks and back. The first and the last stage are on one rank, so the tied embedding costs no
+ *            message; at the turn, two stages in sequence are on one rank.
  *   mirror   two pipelines in opposite directions, for half of the microbatches each. Every rank holds two stages, and
  *            every stage is held by two ranks, which add their gradients together (AXIS_MIRROR).
  *
@@ -39,7 +39,7 @@ struct pp_shape pp_shape_of(const struct pp_schedule *row, int n_stages, int64_t
                              .n_microbatches = n_microbatches, .table = row->table};
 }
 
-/* Times are rounded to microseconds; other units to millionths. */
+/* Times are rounded to millionths of their unit: microseconds, if they are seconds. */
 struct pp_costs pp_costs_of(const struct pp_work *t, double transfer, double held, int memory) {
     return (struct pp_costs){llround(1e6 * t->f), llround(1e6 * t->bi), llround(1e6 * t->w), llround(1e6 * transfer),
                              (int)lround(1e3 * held), memory};
@@ -49,7 +49,7 @@ int pp_n_virtual(const struct pp_placement *place, const struct pp_shape *x) {
     return x->n_stages * x->n_chunks / place->n_pipes;
 }
 
-/* Along the ranks, or against them. */
+/* The channel: along the ranks, or against them. */
 static int way_of(const struct pp_shape *x, int from, int to) { return to == (from + 1) % x->n_stages ? 0 : 2; }
 
 static struct hop neighbor(const struct pp_placement *place, const struct pp_shape *x, int pipe, int s, int step) {

@@ -1,11 +1,11 @@
-/* What a schedule refuses of a plan: --schedule-times and --schedule-memory that its order does not depend on, and what
- * is impossible without a flush. */
+/* Checks of a plan against its schedule: --schedule-times and --schedule-memory must affect the order, and some options
+ * need a flush. */
 #include "pp/pp.h"
 
 #include "lib/run/recipe.h"
 #include <stdlib.h>
 
-/* Four positive numbers (a message may take no time), or five. */
+/* Four or five positive numbers; only a message's time may be 0. */
 bool pp_read_times(const struct pp_options *o, struct pp_costs *out) {
     double t[5] = {1, 1, 1, 0, 0};
     const char *at = o->times;
@@ -37,7 +37,7 @@ enum status pp_check_times(const struct plan *plan) {
 }
 
 /* ---- without a flush ---- */
-/* A tied matrix and the norm of all gradients want weights of one age on all stages. */
+/* A tied matrix and the norm of all gradients need weights of one age on all stages. */
 enum status pp_check_endless(const struct plan *plan) {
     const char *name = pp_row(plan)->name;
     if (!pp_row(plan)->endless) return OK;

@@ -86,7 +86,7 @@ const struct pp_schedule pp_interleaved = {
     .name = "interleaved", .place = &pp_wind, .chunked = true, .grouped = true, .order = interleaved_order,
     .peak = interleaved_peak, .bubble = bubble, .bubble_text = "(p-1)(F+B)/v"};
 
-/* ---- what it keeps ---- */
+/* ---- activations in flight ---- */
 int pp_peak_in_flight(const struct schedule *s) {
     int now = 0, peak = 0;
     for (int i = 0; i < s->n; i++) {

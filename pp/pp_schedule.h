@@ -11,9 +11,9 @@
 /* The input of a schedule: stages of the pipeline (ranks along pp), model chunks per stage, microbatches per step. */
 struct pp_shape {
     int n_stages, n_chunks, n_microbatches;
-    /* The input of list scheduling: times of F, Bi, W and of a message, integers of any unit; held: how much of what F
-     * keeps W needs, in thousandths; memory: the chunks of microbatches that a rank may keep. Zeros: F = Bi = W, all
-     * of it, and the row's number. */
+    /* The input of list scheduling. Times of F, Bi, W and of a message, integers of any unit (0: F = Bi = W). held: the
+     * part of F's activations that W needs, in thousandths (0: all). memory: chunks of microbatches that a rank may
+     * keep (0: as many as the schedule says). */
     struct pp_costs { int64_t f, bi, w, transfer; int held, memory; } cost;
     const struct pp_table *table;   /* of a user's schedule */
 };
@@ -24,7 +24,7 @@ struct pp_work { double f, bi, w; };
 /* The virtual stages of the model, in its order, and the rank of each. */
 struct pp_placement {
     int n_pipes;    /* 2: microbatches pass the ranks in two directions, each through its own copy of the model */
-    int n_chunks;   /* of a rank; 0: as --chunks says */
+    int n_chunks;   /* chunks of a rank; 0: as --chunks says */
     struct hop (*where)(const struct pp_shape *, int pipe, int virtual_stage);   /* its rank and chunk */
 };
 /** wind: stage after stage, and around again for each chunk; vee: down the ranks and back; mirror: down in one pipe, up
@@ -37,25 +37,25 @@ struct pp_schedule {
     bool chunked;                      /* takes --chunks */
     bool grouped;                      /* takes microbatches in groups of n_stages */
     bool split_weight;                 /* weight gradients are actions of their own */
-    bool timed;                        /* its order follows the shape's cost */
+    bool timed;                        /* its order depends on the shape's cost */
     bool endless;                      /* without a flush: asynchronous (pp_async.c) */
-    bool one_age;                      /* and yet every microbatch reads weights of one age, on all stages */
+    bool one_age;                      /* endless, but a microbatch reads weights of one age on all stages */
     /* Refuse a shape that `order` does not support; NULL: it supports all. n_stages and n_microbatches are at least 1;
      * n_chunks is the placement's unless chunked. @errors E_CONFIG */
     enum status (*legal)(const struct pp_shape *);
-    /* What `stage` computes, in any order: pp_add(out, action_of(ACTION_F, chunk, microbatch)) and so on. Of out, all
-     * but the actions is set. */
+    /* Append the compute actions of `stage` in the schedule's order, with pp_add(out, action_of(ACTION_F, chunk,
+     * microbatch)) and so on. All other fields of out are set before. */
     void (*order)(const struct pp_shape *, int stage, struct schedule *out);
-    void (*order_all)(const struct pp_shape *, struct schedule *stages);   /* of all stages at once, in its place */
+    void (*order_all)(const struct pp_shape *, struct schedule *stages);   /* instead of `order`: all stages at once */
     /* The least number of staging buffers per channel with which no send ever waits for room: the number of copies
      * of sent activations that a stage keeps. NULL: 1. */
     int (*depth)(const struct pp_schedule *, const struct pp_shape *);
-    /* Closed forms that the tests hold the order against; NULL: none is known. peak: of pp_peak_in_flight. bubble, and
-     * its formula as text: the time a stage idles between its own first and last action if transfers take no time. */
+    /* Closed forms, which tests compare with the order; NULL: none is known. peak: of pp_peak_in_flight. bubble, and
+     * its formula as text: the time a stage idles between its first and last action if transfers take no time. */
     int (*peak)(const struct pp_shape *, int stage);
     double (*bubble)(const struct pp_shape *, const struct pp_work *);
     const char *bubble_text;
-    const struct pp_table *table;      /* of a user's schedule (pp_table.h) */
+    const struct pp_table *table;      /* a user's schedule (pp_table.h); else NULL */
 };
 
 /* Every schedule: its number, its row, its name as typed. One line more makes it a choice of --schedule. */
@@ -84,17 +84,17 @@ struct pp_schedule {
 #define SCHEDULE_ROW(number, row, name) extern const struct pp_schedule row;
 #define SCHEDULE_NAME(number, row, name) "|" name
 enum { EVERY_SCHEDULE(SCHEDULE_NUMBER) N_SCHEDULES, SCHEDULE_FILE = N_SCHEDULES,   /** --schedule in pp_options */
-       N_SYNCHRONOUS = SCHEDULE_PIPEDREAM };   /* those before it end each step with a flush */
+       N_SYNCHRONOUS = SCHEDULE_PIPEDREAM };   /* schedules before PipeDream end each step with a flush */
 EVERY_SCHEDULE(SCHEDULE_ROW)                            /** pp_gpipe and so on */
 #define PP_SCHEDULES (&(EVERY_SCHEDULE(SCHEDULE_NAME) "|file:PATH")[1]) /* "gpipe|1f1b|...", as typed */
-/** All of them, in that order; NULL beyond the last. */
+/** Schedule i, in that order; NULL beyond the last. */
 const struct pp_schedule *pp_schedule_at(int i);
 
-/** The shape of a row: chunks as --chunks says, where the placement leaves them open. Pure. */
+/** The shape of a row. `chunks` (--chunks) counts only if the placement does not fix the number. Pure. */
 struct pp_shape pp_shape_of(const struct pp_schedule *, int n_stages, int64_t chunks, int n_microbatches);
 /** Virtual stages of a pipe. */
 int pp_n_virtual(const struct pp_placement *, const struct pp_shape *);
-/** The shape's cost, of times in any unit and the share of a microbatch's activations that W needs (0: all of it). */
+/** The shape's cost. Times are in any unit; held: the share of a microbatch's activations that W needs (0: all). */
 struct pp_costs pp_costs_of(const struct pp_work *, double transfer, double held, int memory);
 
 /** Refuse a shape that the schedule does not support. Pure.
@@ -104,11 +104,11 @@ enum status pp_schedule_legal(const struct pp_schedule *, const struct pp_shape 
 /** The actions of one stage of a legal schedule: 0 <= stage < n_stages. send_depth is left 0. Free with schedule_fini.
  *  @collective{none} */
 void pp_schedule_make(const struct pp_schedule *, const struct pp_shape *, int stage, struct schedule *out);
-/** Those of all stages: stages[n_stages]. */
+/** The actions of all stages: stages[n_stages]. */
 void pp_schedules_make(const struct pp_schedule *, const struct pp_shape *, struct schedule *stages);
 
-/** A schedule without a flush, unrolled: the fill, this many updates, and the drain. It borrows the original's hops:
- *  free the actions alone. */
+/** Unroll a schedule without a flush: the fill, `updates` updates, and the drain. It borrows the original's hops, so
+ *  free the actions only. */
 void pp_unroll(const struct schedule *, int updates, struct schedule *out);
 
 /** Mark the early actions of a stage's finished schedule, those that begin before the last step is known to be right,
@@ -119,7 +119,7 @@ void pp_validate(const struct pp_schedule *, const struct pp_shape *, struct sch
  *  chunk has a neighbor. */
 void pp_add(struct schedule *, struct action);
 
-/** Write the neighbors of each chunk of `stage` into out, and how many pipes there are. */
+/** Write the neighbors of each chunk of `stage`, and the number of pipes, into out. */
 void pp_place(const struct pp_placement *, const struct pp_shape *, int stage, struct schedule *out);
 
 /** Run all stages' schedules against each other; a send blocks while `depth` earlier ones are not received. True if
@@ -127,7 +127,7 @@ void pp_place(const struct pp_placement *, const struct pp_shape *, int stage, s
  *  pp_timeline_make says why. */
 bool pp_simulate(const struct schedule *stages, int n_stages, int depth);
 
-/** A `depth` for rows without a formula: all stages are made and run against a clock, F, Bi and W alike. */
+/** The `depth` of a row without a formula, from a simulation of all stages in which F, Bi and W take equal time. */
 int pp_simulated_depth(const struct pp_schedule *, const struct pp_shape *);
 
 /** The row's depth. */

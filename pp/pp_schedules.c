@@ -16,7 +16,7 @@ static const struct pp_schedule *const ROWS[N_SCHEDULES] = {EVERY_SCHEDULE(ROW_O
 
 const struct pp_schedule *pp_schedule_at(int i) { return i >= 0 && i < N_SCHEDULES ? ROWS[i] : NULL; }
 
-/* "interleaved, breadth-first": those that take chunks. Static storage. */
+/* The schedules that take chunks: "interleaved, breadth-first". Static storage. */
 static const char *chunked_names(void) {
     static char text[256];
     text[0] = 0;
@@ -90,7 +90,7 @@ enum status pp_timeline_make(const struct schedule *stages, int n_stages, int de
 }
 
 /* ---- the proof, by running it ---- */
-/* Time of a step; infinite if it does not end. */
+/* Time of a step; infinite if the step does not end. */
 static double step_time(const struct schedule *stages, int n_stages, int depth, const struct pp_times *times) {
     struct timeline t;
     enum status status = pp_timeline_make(stages, n_stages, depth, times, &t);

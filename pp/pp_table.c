@@ -5,9 +5,9 @@
  *     1F0, 1B0, 1F1, 1B1
  *
  * A cell is a virtual stage, a letter and a microbatch: F forward, B backward; or I and W, the gradients of the input
- * and of the weights apart. Empty cells mean nothing, # begins a comment. Transfers are derived: a receive before what
- * reads it, a send after what makes it. So is the placement: the rank that runs a stage holds it. `trivium schedule
- * --csv` writes any schedule in one direction as such a file. */
+ * and of the weights apart. Empty cells mean nothing, # begins a comment. Transfers are derived: a receive before the
+ * action that reads it, a send after the action that makes it. The placement is derived, too, from the rank that runs a
+ * stage. `trivium schedule --csv` writes any schedule in one direction as such a file. */
 #include "pp/pp_table.h"
 
 #include "lib/base/grow.h"
@@ -19,7 +19,7 @@
 enum { MAX_LINE = 1 << 20, MAX_NUMBER = 1 << 16, MAX_CELLS = 1 << 22 };
 
 /* ---- cells ---- */
-/* A number of at most MAX_NUMBER; moves on. -1: there is none. */
+/* Read a number of at most MAX_NUMBER and advance *at. -1: there is no number. */
 static int take_number(const char **at) {
     int n = -1;
     for (; isdigit((unsigned char)**at) && n <= MAX_NUMBER; (*at)++) n = (n < 0 ? 0 : 10 * n) + **at - '0';
@@ -39,7 +39,7 @@ static enum status read_cell(const struct pp_table *t, const char *text, struct 
     return OK;
 }
 
-/* B makes both gradients, I and W one each: a table uses the one or the other. */
+/* B makes both gradients, I and W one each. A table has either B cells, or I and W cells. */
 static enum status note_split(struct pp_table *t, const char *text, const struct pp_cell *c, const char **first) {
     bool split = c->kind == ACTION_W || (c->kind == ACTION_B && strchr(text, 'I'));
     if (c->kind == ACTION_F) return OK;
@@ -106,7 +106,7 @@ static enum status find_places(struct pp_table *t) {
     return OK;
 }
 
-/* Chunks count up along the model; every rank has as many. */
+/* Number each rank's chunks in the order of the model; all ranks must have equally many. */
 static enum status number_chunks(struct pp_table *t) {
     int *chunks = table_new(t->n_ranks, sizeof *chunks), few = 0;
     enum status status = OK;

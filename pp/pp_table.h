@@ -4,19 +4,19 @@
 #include "pp/pp_schedule.h"
 #include <stdio.h>
 
-/* An action of the table, and where it stands: line and cell of the file, from 1. */
+/* An action of the table, and its line and cell in the file, from 1. */
 struct pp_cell { enum action_kind kind; int stage, microbatch, line, cell; };
 
 struct pp_table {
     char path[256];
-    struct pp_schedule row;              /* its row: name, placement, whether W is apart */
+    struct pp_schedule row;              /* the entry of the schedule list: name, placement, split W or not */
     struct pp_placement place;
     int n_ranks, n_chunks, n_stages, n_microbatches;   /* n_stages: virtual ones */
-    struct hop *at;                      /* by virtual stage: its rank and chunk */
+    struct hop *at;                      /* [virtual stage]: rank and chunk */
     struct pp_line { int n, line; struct pp_cell *cells; } *ranks;
 };
 
-/** Read a file, and refuse what cannot be run: each rule with the line and the cell that breaks it. Free *out.
+/** Read a file, and refuse a table that cannot run; the message has the line and the cell. Free *out.
  *  @errors E_CONFIG, E_DATA: the file cannot be read  @collective{none} */
 enum status pp_table_read(const char *path, struct pp_table **out);
 void pp_table_free(struct pp_table **);
@@ -25,7 +25,7 @@ void pp_table_free(struct pp_table **);
  *  @errors as pp_table_read  @collective{none} */
 enum status pp_table_of(const char *path, const struct pp_table **out);
 
-/** Write the compute actions of all stages as such a file. One pipe. */
+/** Write the compute actions of all stages as such a file. Only for one pipe. */
 void pp_table_write(const struct pp_schedule *, const struct pp_shape *, const struct schedule *stages, FILE *);
 
 /* ---- pp_table_row.c ---- */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where each action stands: its number in its rank's line, -1: not there. */
+/* The index of each action in its rank's line; -1: the table does not have the action. */
 struct index { const struct pp_table *t; int *number; };
 
 static int *number_of(const struct index *x, enum action_kind kind, int stage, int microbatch) {
@@ -70,7 +70,7 @@ static enum status check_neighbors(const struct pp_table *t) {
 }
 
 /* ---- messages ---- */
-/* What this action waits for on another rank, or NULL. */
+/* The action of another rank that this action waits for, or NULL. */
 static const struct pp_cell *awaited(const struct index *x, const struct pp_cell *c) {
     int from = c->kind == ACTION_F ? c->stage - 1 : c->stage + 1;
     if (c->kind == ACTION_W || from < 0 || from >= x->t->n_stages) return NULL;

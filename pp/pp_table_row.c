@@ -1,4 +1,4 @@
-/* A user's table as a row of the list of schedules; and any schedule as such a table. */
+/* Make a schedule of a user's table, and write any schedule as a table. */
 #include "pp/pp_table.h"
 
 static struct hop where(const struct pp_shape *x, int pipe, int s) {

@@ -4,10 +4,10 @@
 #include "lib/cost/timeline.h"
 #include "pp/pp_schedule.h"
 
-/* In any unit: an action of each kind on one chunk and microbatch; a message's transfer. */
+/* Times in any unit: of an action of each kind on one chunk and microbatch, and of a message. */
 struct pp_times { double tape[N_TAPES], transfer; };
 
-/** The times of a row's actions when a stage's work on a microbatch takes this long; a chunk takes its share. */
+/** The times of a row's actions, from the times of a stage's work on a microbatch: a chunk takes an equal share. */
 struct pp_times pp_times_of(const struct pp_schedule *, const struct pp_shape *, const struct pp_work *,
                             double transfer);
 

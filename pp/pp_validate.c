@@ -9,9 +9,9 @@
  * The cut begins at the first backward and moves to the front while some receive before it has a late send. On a line
  * that never happens: every stage warms up longer than the next. On a V it may.
  *
- * A message sent early may be received late: it reaches a stage that has begun again, which drops it first, by channel
- * (under_way). Here p = 4, m = 8 of ZB-H2: stage 0 has 7 early forwards and stage 1 has 5, so two messages are in
- * flight.
+ * A message sent early may be received late. If stages run again, each first drops the messages in flight to it, which
+ * under_way counts by channel. In ZB-H2 with p = 4, m = 8, stage 0 has 7 early forwards and stage 1 has 5, so two
+ * messages are in flight.
  *
  * The idea of a consistent cut: Chandy and Lamport 1985. */
 #include "pp/pp_schedule.h"
@@ -25,7 +25,7 @@ static int first_backward(const struct schedule *s) {
     return i;
 }
 
-/* Is what this receive gets sent early? */
+/* Is this receive's message sent by an early action? */
 static bool sent_early(const struct schedule *stages, const struct schedule *s, const struct action *receive) {
     struct hop from = schedule_hop(s, receive);
     const struct schedule *sender = &stages[from.rank];
@@ -46,7 +46,7 @@ static bool move_cut(const struct schedule *stages, struct schedule *s) {
     return false;
 }
 
-/* Early messages to this stage, a channel, less those that it receives early. */
+/* By channel: early messages to this stage, minus the messages that it receives early. */
 static void count_under_way(const struct schedule *stages, int n_stages, struct schedule *out) {
     for (int k = 0; k < n_stages; k++)
         for (int i = 0; i < stages[k].n_early; i++) {

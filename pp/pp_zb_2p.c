@@ -24,7 +24,7 @@ static struct pp_times times_of(const struct pp_shape *x) {
     return (struct pp_times){{(double)c->f, (double)c->bi, (double)c->w}, (double)c->transfer};
 }
 
-/* What this policy's order idles; infinite if it does not end. */
+/* The idle time of this policy's order; infinite if the run does not end. */
 static double bubble_of(const struct pp_shape *x, const struct pp_policy *policy) {
     const struct pp_times times = times_of(x);
     struct schedule *stages = table_new(x->n_stages, sizeof *stages);

@@ -17,7 +17,7 @@
 
 #include "lib/base/integer.h"
 
-/* How old the weights are that a stage reads for the forward of microbatch j + w of a step, the backward of j. */
+/* Ages of the weights that a stage reads for the forward of microbatch j + w of a step, and for the backward of j. */
 struct ages { int64_t forward, backward; };
 
 static void endless(const struct pp_shape *x, int stage, struct ages (*ages)(const struct pp_shape *, int stage, int j),
@@ -103,7 +103,7 @@ const struct pp_schedule pp_2bw = {.name = "2bw",
                                    .legal = two_bw_legal};
 const struct pp_schedule pp_pipemare = {.name = "pipemare", ENDLESS, .order = pipemare_order};
 
-/* ---- as a table with an end ---- */
+/* ---- unrolled, with an end ---- */
 void pp_unroll(const struct schedule *s, int updates, struct schedule *out) {
     int k = s->n_microbatches;
     *out = *s;

@@ -38,7 +38,7 @@ enum { BLOCKS = 2, TAG_BLOCK = 0, TAG_SUMS = 3 };
 
 struct turn { struct comm_request send, receive; };
 
-/* The block of hop s goes on, and the next one comes, while hop s is worked on. */
+/* Start to send the block of hop s and to receive the next block, while the rank computes with the block of hop s. */
 static enum status turn_start(const struct cp_blocks *x, int s, struct turn *t) {
     const struct call *c = x->call;
     *t = (struct turn){{0}, {0}};
