@@ -41,5 +41,5 @@ enum status hf_keys_read(const char *where, const char *model, const json_t *obj
 /** Keys that all models of transformers share. */
 extern const struct hf_keys hf_keys_shared;
 
-/** A value as JSON text for messages, of 60 bytes at most. In static storage, which the fourth next call reuses. */
+/** A value as JSON text for messages, of 60 bytes at most, in static storage. A text is valid for three more calls. */
 const char *hf_keys_show(const json_t *value);

@@ -96,8 +96,8 @@ void comm_epoch_keep(int64_t number);
 int64_t comm_epoch_kept(void);
 /** Change the settings of the world, to the same values on every rank. No operation may be in flight. */
 void comm_configure(const struct comm_settings *);
-/** From now on every sum of host memory over a power of two of ranks, of any size and under any rule, is a binary
- *  tree whose first level adds neighbors (hops_halving.c). No operation may be in flight during the call.
+/** From now on every sum of host memory over 2^k ranks, whatever its bytes and rule, is a binary tree whose first level
+ *  adds neighbors (hops_halving.c). No operation may be in flight during the call.
  *  @collective{world} */
 void comm_fix_sums(bool on);
 /** Under time_work, the processor seconds that this thread has spent in operations so far: starting, advancing and

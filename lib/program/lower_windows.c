@@ -50,7 +50,7 @@ static void window_open(struct lower *l, enum tape_kind tape, int param, int blo
     if (is_gathered(l, tape, param)) lower_row(l, tape, ROW_PARAM_AHEAD, param)->weight[0] = *window;
 }
 
-/* Open the windows of the params that a block is the next to use. */
+/* Open the windows of the params whose next user is this block. */
 static void open_ahead(struct lower *l, enum tape_kind tape, int block) {
     for (int i = 0; block >= 0 && i < l->p->n_params; i++)
         if (is_gathered(l, tape, i) && l->ahead->uses[tape][block * l->p->n_params + i]) window_open(l, tape, i, block);

@@ -14,7 +14,7 @@
 #include "lib/program/schedule.h"
 
 struct memory_plan {
-    int64_t bytes[N_TIERS][N_ROLES]; /* planned peak by role; tiers host and disk: of offloaded arrays */
+    int64_t bytes[N_TIERS][N_ROLES]; /* planned peak by tier and role; host and disk hold offloaded arrays */
     int64_t scratch_bytes[N_ROLES];  /* part of it: scratch */
     int64_t scratch_offset[N_ROLES]; /* start of a role's scratch: 0; in work the end of run_bytes */
     int64_t frames_floor;            /* most frame bytes alive at once */

@@ -2,9 +2,10 @@
  *
  * The kernel copies from one process to another (process_vm_readv) if the reader may debug the other: both have the
  * same user, and nothing forbids it (Yama's ptrace_scope, a container without ptrace). Ranks find out by a test: each
- * publishes the address of a random word, and reads the others' words. The word also differs where the process number
- * means another process, because of containers. Each later read fetches the word with the bytes, because another
- * process may get the number of a dead rank before the next epoch opens. Private to lib/comm. */
+ * publishes its process number and the address of a random word, and reads the others' words. In another container a
+ * process number may name another process, and then the word read is not the random one. Each later read fetches the
+ * word with the bytes, because a new process may get the number of a dead rank before the next epoch opens. Private to
+ * lib/comm. */
 #pragma once
 
 #include "lib/comm/direct/job.h"

@@ -116,8 +116,9 @@ struct flight *flight_blank(void);
  *  ring, or of another version; E_MEMORY */
 enum status flight_read(const char *path, struct flight **out);
 
-/** Restore the ring's state at a time: remove later rows and ends. While a job is being killed, a stopped rank
- *  continues for a moment, but its state when the first rank gave up explains the failure. Pure. */
+/** Restore the ring's state at a time: remove later rows and ends. When launch kills a job, a rank that was stopped
+ *  continues for a moment and adds rows; its state at the time when the first rank gave up explains the failure. Pure.
+ */
 void flight_cut(struct flight *, int64_t at_ns);
 
 /* The rings of one job: ring[size], by rank; NULL: not found. now_ns: when the first rank gave up, and the rings are

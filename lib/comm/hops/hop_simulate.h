@@ -15,8 +15,8 @@
 
 #include "lib/comm/hops/hops.h"
 
-/** link_leave: when a message that is ready now has left its sender's link. link_land: when a message that has left is
- *  through its receiver's link. free_at: until when the link is occupied, which is updated. */
+/** link_leave: the time at which a message that is ready now has left its sender's link. link_land: the time at which a
+ *  message that has left is through its receiver's link. *free_at: the time from which the link is free; updated. */
 double link_leave(double *free_at, double now, double busy_s);
 double link_land(double *free_at, double left, double busy_s);
 

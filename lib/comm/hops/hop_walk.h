@@ -15,8 +15,8 @@ struct hop_ticket {
 };
 
 struct hop_transport {
-    /* Announce a message that will be received. Called for all messages before any begins, in the order of each peer's.
-     * NULL: the transport does not need it. */
+    /* Announce a message that will be received. Called for all messages before any begins; messages of one peer are
+     * announced in the order in which it sends them. NULL: the transport needs no announcement. */
     enum status (*expect)(void *self, int peer, int64_t bytes, struct hop_ticket *);
     /* Begin to send or to receive; the caller must keep the bytes until it is done. Messages of two ranks in one
      * direction are matched in the order of these calls. */

@@ -89,8 +89,9 @@ void membership_store_clear(struct membership_store *);
 int64_t membership_newest(const struct membership_store *, int32_t epoch);
 /** The snapshot of a step of an epoch; NULL: the store does not have it. Pure. @collective{none} */
 const struct membership_snapshot *membership_find(const struct membership_store *, int32_t epoch, int64_t step);
-/** Make room for another snapshot of `epoch`, which goes back to `from`. It overwrites the older snapshot of `epoch`.
- *  The first snapshot of an epoch drops both snapshots of another epoch, but never those of `from`. Pure.
+/** Make room for another snapshot of `epoch`, an epoch that began from the state of epoch `from`. The room is that of
+ *  the older snapshot of `epoch`, which it overwrites. The first snapshot of an epoch drops both snapshots of another
+ *  epoch, but never those of `from`. Pure.
  *  @collective{none} */
 struct membership_snapshot *membership_room(struct membership_store *, int32_t epoch, int32_t from);
 

@@ -13,9 +13,9 @@
  *
  * Order. MPI matches collectives by the order in which they are started, which must be the same on all members.
  * Downloads may end in another order, so operations enter MPI strictly in the order of the calls, of all groups
- * together: an operation waits for the one before it, even if its data have been fetched. They use separate
- * communicators (a duplicate for each group), so that operations on host memory, which start at once, are not matched
- * with them.
+ * together: an operation waits for the one before it, even if its data have been fetched. Staged operations use
+ * separate communicators (a duplicate for each group), so that operations on host memory, which start at once, are not
+ * matched with them.
  *
  * There is no deadlock: a download waits for kernels, and the compute stream waits only for uploads that are already
  * issued.
