@@ -41,6 +41,23 @@ const sum = (list) => list.reduce((a, b) => a + b, 0);
 const range = (n) => [...Array(n).keys()];
 
 // ---- specifications ----
+// A rectangle for each row of "boxes", from its field `from` to its field `to` along x.
+const boxesOf = (height, fill, more = {}) => ({
+  type: 'rect',
+  name: 'box',
+  from: { data: 'boxes' },
+  encode: {
+    enter: {
+      x: field('from', 'x'),
+      x2: field('to', 'x'),
+      y: field('y'),
+      height,
+      fill,
+      tooltip: field('hint'),
+      ...more,
+    },
+  },
+});
 const said = (name, x, y, text, more = {}) => ({
   type: 'text',
   name: name + '-text',
@@ -136,21 +153,7 @@ function bars({ title, unit, series, groups }) {
     [{ name: 'x', domain: [0, most], nice: true, range: [left, WIDTH - 70] }],
     [{ orient: 'bottom', scale: 'x', title: unit, format: '.7~r', tickCount: 8 }],
     [
-      {
-        type: 'rect',
-        name: 'box',
-        from: { data: 'boxes' },
-        encode: {
-          enter: {
-            x: field('from', 'x'),
-            x2: field('to', 'x'),
-            y: field('y'),
-            height: { value: 15 },
-            fill: field('series', 'colour'),
-            tooltip: field('hint'),
-          },
-        },
-      },
+      boxesOf({ value: 15 }, field('series', 'colour')),
       said('words', { value: 0 }, field('y'), 'text', { fontWeight: field('weight'), fontStyle: field('style') }),
       said('labels', { value: left - 8 }, field('y'), 'text', { align: { value: 'right' } }),
       said('totals', { scale: 'x', field: 'at', offset: 6 }, field('y'), 'text'),

@@ -53,8 +53,11 @@ PAGES.states = (d) => ({
   ],
 });
 
-// ---- a collective: a row a rank, time to the right; what it sends, under it what it adds, and the messages between ----
-const EVENTS = [{ name: 'sends within its node', colour: 'blue' }, { name: 'sends to another node', colour: 'orange' }, {
+// ---- a collective over time: each rank has a row of sends above a row of sums, with messages between ranks ----
+const EVENTS = [{ name: 'sends within its node', colour: 'blue' }, {
+  name: 'sends to another node',
+  colour: 'orange',
+}, {
   name: 'adds',
   colour: 'green',
 }];
@@ -85,21 +88,7 @@ function hops({ nodes, events, ms, title }) {
     [{ name: 'x', domain: [0, ms || 1], range: [0, WIDTH] }],
     [{ orient: 'bottom', scale: 'x', title: 'ms', format: '.7~r', grid: false }],
     [
-      {
-        type: 'rect',
-        name: 'box',
-        from: { data: 'boxes' },
-        encode: {
-          enter: {
-            x: field('from', 'x'),
-            x2: field('to', 'x'),
-            y: field('y'),
-            height: { value: 12 },
-            fill: field('series', 'colour'),
-            tooltip: field('hint'),
-          },
-        },
-      },
+      boxesOf({ value: 12 }, field('series', 'colour')),
       {
         type: 'rule',
         name: 'message',

@@ -163,23 +163,7 @@ function gantt(p, longest) {
           },
         },
       },
-      {
-        type: 'rect',
-        name: 'box',
-        from: { data: 'boxes' },
-        encode: {
-          enter: {
-            x: field('from', 'x'),
-            x2: field('to', 'x'),
-            y: field('y'),
-            height: field('height'),
-            fill: field('fill'),
-            stroke: { value: colours.paper },
-            strokeWidth: { value: 0.7 },
-            tooltip: field('hint'),
-          },
-        },
-      },
+      boxesOf(field('height'), field('fill'), { stroke: { value: colours.paper }, strokeWidth: { value: 0.7 } }),
       said('numbers', field('x', 'x'), field('y'), 'text', {
         align: { value: 'center' },
         fill: field('ink'),
