@@ -18,35 +18,34 @@ struct node {
     struct node *first, *last, *next;
 };
 
-static struct node *node_new(json_type type) {
+/* A new value, or NULL without memory, as jansson returns it. base is the first member of a node. */
+static json_t *node_new(json_type type) {
     struct node *n = calloc(1, sizeof *n);
-    if (!n) abort();
-    n->base = (json_t){type, 1};
-    return n;
+    if (n) n->base = (json_t){type, 1};
+    return (json_t *)n;
 }
 static struct node *of(const json_t *x) { return (struct node *)x; }
 
-json_t *json_object(void) { return &node_new(JSON_OBJECT)->base; }
-json_t *json_array(void) { return &node_new(JSON_ARRAY)->base; }
-json_t *json_null(void) { return &node_new(JSON_NULL)->base; }
-json_t *json_true(void) { return &node_new(JSON_TRUE)->base; }
-json_t *json_false(void) { return &node_new(JSON_FALSE)->base; }
+json_t *json_object(void) { return node_new(JSON_OBJECT); }
+json_t *json_array(void) { return node_new(JSON_ARRAY); }
+json_t *json_null(void) { return node_new(JSON_NULL); }
+json_t *json_true(void) { return node_new(JSON_TRUE); }
+json_t *json_false(void) { return node_new(JSON_FALSE); }
 json_t *json_integer(json_int_t value) {
-    struct node *n = node_new(JSON_INTEGER);
-    n->integer = value;
-    return &n->base;
+    json_t *n = node_new(JSON_INTEGER);
+    if (n) of(n)->integer = value;
+    return n;
 }
 json_t *json_real(double value) {
-    if (!isfinite(value)) return NULL;
-    struct node *n = node_new(JSON_REAL);
-    n->real = value;
-    return &n->base;
+    json_t *n = isfinite(value) ? node_new(JSON_REAL) : NULL;
+    if (n) of(n)->real = value;
+    return n;
 }
 json_t *json_string(const char *value) {
-    if (!value) return NULL;
-    struct node *n = node_new(JSON_STRING);
-    n->text = strdup(value);
-    return &n->base;
+    char *text = value ? strdup(value) : NULL;
+    json_t *n = text ? node_new(JSON_STRING) : NULL;
+    if (n) of(n)->text = text;
+    return n;
 }
 void json_delete(json_t *x) { (void)x; }
 
@@ -64,6 +63,7 @@ int json_array_append_new(json_t *list, json_t *value) { return append(list, NUL
 int json_object_set_new(json_t *object, const char *key, json_t *value) { return append(object, key, value); }
 /* The members of the other one go into this one; that one is not used again. */
 int json_object_update(json_t *object, json_t *other) {
+    if (!object || !other) return -1;
     for (struct node *n = of(other)->first, *next; n; n = next) {
         next = n->next, n->next = NULL;
         append(object, n->key, &n->base);
@@ -90,7 +90,7 @@ static json_t *pack(struct format *f, char kind) {
     case 'o': return va_arg(f->values, json_t *);
     case 'n': return json_null();
     case '{': case '[': break;
-    default: abort();              /* a format that no command of the page uses: add it here */
+    default: return NULL;          /* a format that no command of the page uses: add it here */
     }
     for (char c; (c = next(f)) && !strchr("}]", c);) {
         const char *key = kind == '{' ? va_arg(f->values, const char *) : NULL;
