@@ -101,15 +101,15 @@ struct run {
     const struct device *device;
     struct mesh mesh;
     struct arena arenas[N_TIERS][N_ROLES];
-    struct disk *disk;                   /* TIER_DISK: this rank's file; NULL: none */
+    struct disk *disk;                   /* this rank's file in TIER_DISK, or NULL */
     struct exec exec;                    /* .loss_at: [N_SCALARS] on the device, of the last step that was started */
     double *health;                      /* on the device: the sum of all losses and norms of all steps. Once it is
                                           * NaN, no weight changes */
     void *reduce_work;
     struct comm_request *combining;      /* one a param (combine.h) */
     struct optim_offload *offload;       /* NULL: nothing is */
-    struct optim_rows *rows;             /* the update of tables (optim_rows.h); NULL: the model has no tables */
-    struct hot_rows *hot;                /* caches of tables' rows (hot_rows.h); NULL: tables are on the device */
+    struct optim_rows *rows;             /* the update of tables (optim_rows.h), or NULL without tables */
+    struct hot_rows *hot;                /* caches of tables' rows (hot_rows.h), or NULL for tables on the device */
 
     /* Set by the techniques when they attach, at the end of run_create. */
     void *self[MAX_TECHNIQUES];
@@ -118,13 +118,13 @@ struct run {
     int64_t comm_taken;                  /* bytes of the techniques' part of the comm arena that are in use */
     struct step_loop loop;               /* step NULL: run_step's own body */
     enum mesh_axis norm_axis;            /* the ranks over which the norm is summed: all, or one replica's (local) */
-    bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */
+    bool may_skip;                       /* a technique handles non-finite gradients, which otherwise end the run */
 
     /* Set by the driver between steps: the data, and the step at which the pipeline drains. */
     struct data_split train, val;
     int64_t first_sample;                /* the sample at which step 0 would start, if all steps had this run's batch */
     /* For schedules without a flush (versions.h): the step after which the pipeline must be drained. Do not raise it
-     * while the pipeline is filled; a past value drains every step. */
+     * while the pipeline is filled. A past value drains every step. */
     int64_t flush_at;
 
     /* Set by every step that is started. */
@@ -141,7 +141,7 @@ struct run {
     /* Set by every step that is finished, and by an evaluation. */
     int64_t n_done;                      /* steps finished */
     struct step_result last;             /* of the last finished step */
-    struct evaluation *evaluation;       /* the running evaluation (run_state.h); NULL in training */
+    struct evaluation *evaluation;       /* the running evaluation (run_state.h), or NULL in training */
 };
 
 /** Everything that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. After every

@@ -160,7 +160,8 @@ def check_page(page, program, path):
     wire = page.run("return Object.fromEntries([...document.querySelectorAll('#wire .row')].map(r => [r.firstChild.textContent, Number(r.title.replace(/\\D/g, ''))]))")
     expect("bytes by axis", wire == {axis: n for axis, n in ranks[0]["wire_bytes"].items() if n})
     expect("a picture of memory and of the pipeline", page.run("return !!document.querySelector('#over-step svg') && !!document.querySelector('#pipeline svg')"))
-    alive = json.loads(native(program, ["show", "memory", *"--device cuda --model tiny --dp 2 --tp 2 --pp 2 --zero 1 --global-batch 8 --json --rank 0".split()])["out"])["timeline"]["alive_bytes"]
+    words = "--device cuda --model tiny --dp 2 --tp 2 --pp 2 --zero 1 --global-batch 8 --json --rank 0".split()
+    alive = json.loads(native(program, ["show", "memory", *words])["out"])["timeline"]["alive_bytes"]
     drawn = page.run("return [...document.querySelectorAll('#over-step polygon title')].map(t => t.textContent)")
     expect("an area for each role of the step", drawn == [role for role, bytes in alive.items() if any(bytes)])
     expect("no refusal", page.run("return document.getElementById('refusal').hidden"))

@@ -88,9 +88,9 @@ const PLOT = {left: 74, right: 844, top: 30, bottom: 280};
 
 // The corners of a role's area: along its upper edge, and back along its lower one.
 function corners(t, role, floors, x, y) {
-  const there = t.row.flatMap((row, i) => [[x(row), y(floors[i] + t.alive_bytes[role][i])], [x(t.row[i + 1] ?? t.rows), y(floors[i] + t.alive_bytes[role][i])]]);
-  const back = t.row.flatMap((row, i) => [[x(row), y(floors[i])], [x(t.row[i + 1] ?? t.rows), y(floors[i])]]).reverse();
-  return [...there, ...back].map(corner => corner.map(n => n.toFixed(1)).join()).join(' ');
+  const edge = level => t.row.flatMap((row, i) => [row, t.row[i + 1] ?? t.rows].map(at => [x(at), y(level(i))]));
+  return [...edge(i => floors[i] + t.alive_bytes[role][i]), ...edge(i => floors[i]).reverse()]
+    .map(corner => corner.map(n => n.toFixed(1)).join()).join(' ');
 }
 
 // A word that would run into the one before it is left out, and so is a line that stands too close.
@@ -112,16 +112,21 @@ function marksOf(t, x) {
 function drawOverStep(at, t) {
   const sums = t.row.map((_, i) => Object.values(t.alive_bytes).reduce((sum, alive) => sum + alive[i], 0));
   const most = 1.08 * Math.max(t.planned_bytes, ...sums, 1), floors = t.row.map(() => 0);
-  const x = row => PLOT.left + (PLOT.right - PLOT.left) * row / Math.max(1, t.rows), y = bytes => PLOT.bottom - (PLOT.bottom - PLOT.top) * bytes / most;
+  const x = row => PLOT.left + (PLOT.right - PLOT.left) * row / Math.max(1, t.rows);
+  const y = bytes => PLOT.bottom - (PLOT.bottom - PLOT.top) * bytes / most;
+  const label = (at, height, text) => `<text x="${at}" y="${height}" text-anchor="end">${text}</text>`;
   let made = '';
   for (const [role, alive] of Object.entries(t.alive_bytes)) {
-    if (alive.some(bytes => bytes > 0)) made += `<polygon style="fill:var(--${role})" points="${corners(t, role, floors, x, y)}"><title>${role}</title></polygon>`;
+    if (alive.some(bytes => bytes > 0))
+      made += `<polygon style="fill:var(--${role})" points="${corners(t, role, floors, x, y)}">` +
+        `<title>${role}</title></polygon>`;
     alive.forEach((bytes, i) => floors[i] += bytes);
   }
   for (const share of [0, 0.25, 0.5, 0.75, 1])
-    made += `<text x="${PLOT.left - 6}" y="${y(share * t.planned_bytes) + 4}" text-anchor="end">${bytesText(share * t.planned_bytes)}</text>`;
+    made += label(PLOT.left - 6, y(share * t.planned_bytes) + 4, bytesText(share * t.planned_bytes));
   const plan = y(t.planned_bytes);
-  at.innerHTML = `<svg viewBox="0 0 860 310" role="img" aria-label="Bytes alive by role over a step of rank ${t.rank}">${made}${marksOf(t, x)}` +
-    `<path class="plan" d="M${PLOT.left} ${plan}H${PLOT.right}"/><text x="${PLOT.right - 4}" y="${plan - 5}" text-anchor="end">planned peaks of all roles together: ${bytesText(t.planned_bytes)}</text>` +
-    `<text x="${PLOT.right}" y="${PLOT.bottom + 18}" text-anchor="end">rows of a step, in their order: F forward, B backward of a microbatch</text></svg>`;
+  at.innerHTML = `<svg viewBox="0 0 860 310" role="img" aria-label="Bytes alive by role over a step of rank ${t.rank}">` +
+    made + marksOf(t, x) + `<path class="plan" d="M${PLOT.left} ${plan}H${PLOT.right}"/>` +
+    label(PLOT.right - 4, plan - 5, 'planned peaks of all roles together: ' + bytesText(t.planned_bytes)) +
+    label(PLOT.right, PLOT.bottom + 18, 'rows of a step, in their order: F forward, B backward of a microbatch') + '</svg>';
 }
