@@ -7,6 +7,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/comm/comm_backend.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,27 @@ static void emulate(const struct comm_settings *settings, const struct hop_links
     *right &= comm_emulate_links(links, 1) == OK;
 }
 
+/* The seconds for which the table keeps the NIC of each node busy with messages to the other nodes. */
+static void add_nic_seconds(void *nic_s, int rank, const struct hop_row *hop, double from_s, double to_s) {
+    const int *node = group_world()->node;
+    if (hop->kind == HOP_SEND && node[rank] != node[hop->peer]) ((double *)nic_s)[node[rank]] += to_s - from_s;
+}
+
+/* The least seconds of a table, in whatever order its ranks come to their links. A NIC that ranks share serves messages
+ * in the order in which they come. The simulation knows one order, and another one can be faster (Graham 1969). No
+ * order is faster than links that are not shared, or than the busiest NIC's messages. */
+static double least_seconds(const struct comm_algorithm *algorithm, const struct hop_links *links, bool *right) {
+    const struct hop_shape shape = {COMM_ALL_REDUCE, comm_world_size(), 0, ELEMENTS, (256 << 10) / 8, 8,
+                                    group_world()->node};
+    struct hop_links apart = *links;
+    apart.nic_per_node = false;
+    double seconds, nic_s[4] = {0};
+    *right &= hop_simulate(algorithm, &shape, ELEMENT, &apart, add_nic_seconds, nic_s, &seconds) == OK;
+    if (!links->nic_per_node) return seconds;
+    for (int node = 0; node < 4; node++) seconds = fmax(seconds, nic_s[node] + (nic_s[node] > 0) * links->latency_s[1]);
+    return seconds;
+}
+
 TEST(test_nothing_is_faster_than_its_links) {
     const struct comm_settings before = *comm_settings_in_force();
     struct hop_links links = {{1e-3, 4e-3}, {1e-8, 1e-7}, 0, false};
@@ -59,11 +81,10 @@ TEST(test_nothing_is_faster_than_its_links) {
             settings.nodes.ranks_per_node = 2;
             settings.rule[0].algorithm = comm_algorithms[a];
             emulate(&settings, &links, &right);
-            const struct hop_shape shape = {COMM_ALL_REDUCE, comm_world_size(), 0, ELEMENTS, (256 << 10) / 8, 8,
-                                            group_world()->node};
-            double simulated, measured = seconds_of_all_reduce(&right);
-            right &= hop_simulate(comm_algorithms[a], &shape, ELEMENT, &links, NULL, NULL, &simulated) == OK;
-            right &= measured >= 0.999 * simulated;
+            double least = least_seconds(comm_algorithms[a], &links, &right), measured = seconds_of_all_reduce(&right);
+            if (measured < 0.999 * least)
+                print_error("%s, shared %d: %g s of at least %g\n", comm_algorithms[a]->name, shared, measured, least);
+            right &= measured >= 0.999 * least;
             emulate(&before, NULL, &right);
         }
     assert_true(agree_all(right));
