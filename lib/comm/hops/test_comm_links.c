@@ -55,9 +55,9 @@ static void add_nic_seconds(void *nic_s, int rank, const struct hop_row *hop, do
     if (hop->kind == HOP_SEND && node[rank] != node[hop->peer]) ((double *)nic_s)[node[rank]] += to_s - from_s;
 }
 
-/* The least seconds of a table, in whatever order its ranks come to their links. A NIC that ranks share serves messages
- * in the order in which they come. The simulation knows one order, and another one can be faster (Graham 1969). No
- * order is faster than links that are not shared, or than the busiest NIC's messages. */
+/* The least seconds that a table takes in any order of messages. A NIC that ranks share serves messages in the order in
+ * which they come. The simulation has one order, and another order can be faster (Graham 1969). No order is faster
+ * than links that are not shared, or than the messages of the busiest NIC. */
 static double least_seconds(const struct comm_algorithm *algorithm, const struct hop_links *links, bool *right) {
     const struct hop_shape shape = {COMM_ALL_REDUCE, comm_world_size(), 0, ELEMENTS, (256 << 10) / 8, 8,
                                     group_world()->node};
