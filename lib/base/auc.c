@@ -13,7 +13,7 @@ double auc_of(struct score *s, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (isnan(s[i].score)) return NAN;
     qsort(s, (size_t)n, sizeof *s, compare);
-    for (int64_t from = 0, end; from < n; from = end) {              /* those of one score together */
+    for (int64_t from = 0, end; from < n; from = end) {              /* samples with equal scores */
         double clicks_here = 0, others_here = 0;
         for (end = from; end < n && s[end].score == s[from].score; end++)
             clicks_here += s[end].label, others_here += 1 - s[end].label;

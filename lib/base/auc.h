@@ -1,7 +1,7 @@
-/* The area under the ROC curve, exactly: the probability that a click scores higher than a sample without one, where
- * equal scores count half:
+/* The exact area under the ROC curve: the probability that a click scores higher than a sample without a click.
+ * A pair with equal scores counts half.
  *
- *   AUC = sum over clicks of (others that score lower + half of those that score the same) / (clicks x others)
+ *   AUC = sum over clicks of (non-clicks with a lower score + half of the equal ones) / (clicks x non-clicks)
  *
  * Every score is kept and sorted: no histogram. Source: Hanley and McNeil 1982. */
 #pragma once
@@ -10,6 +10,6 @@
 
 struct score { double score, label; };   /* label 1: a click; 0: none */
 
-/** The AUC of n scores, which this function sorts. NaN where there are no clicks, or nothing else, or a
- *  score is NaN. */
+/** The AUC of n scores. Sorts the array. @return NaN if the samples have no clicks or only clicks, or if a score is
+ *  NaN */
 double auc_of(struct score *, int64_t n);

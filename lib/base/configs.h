@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Find configs/NAME ("clusters/dgx-a100.ini") in the project that this executable was built in, else in the current
- *  directory. @param path written: where it is, or where it is missing in the current directory
- *  @return whether it is there  @collective{none} */
+/** Find configs/NAME ("clusters/dgx-a100.ini") in the project that built this executable, then in the current
+ *  directory. @param path written: the file's path, or the missing path in the current directory
+ *  @return whether the file can be read  @collective{none} */
 bool configs_find(const char *name, char *path, size_t size);

@@ -20,7 +20,7 @@ int cores_count(const unsigned char mask[CORES_MASK_BYTES]) {
 int cores_mask(unsigned char mask[CORES_MASK_BYTES]) {
     memset(mask, 0, CORES_MASK_BYTES);
 #ifdef __linux__
-    unsigned long words[CORES_MASK_BYTES / sizeof(unsigned long)] = {0}; /* as the kernel expects them */
+    unsigned long words[CORES_MASK_BYTES / sizeof(unsigned long)] = {0}; /* the kernel writes whole words */
     if (sched_getaffinity(0, sizeof words, (cpu_set_t *)words) == 0) memcpy(mask, words, sizeof words);
 #endif
     long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -31,7 +31,7 @@ int cores_mask(unsigned char mask[CORES_MASK_BYTES]) {
 
 /* ---- cgroups ---- */
 
-/* The first numbers of a file: "150000 100000"; "max 100000" has none. @return how many */
+/* Read the one or two numbers that begin a file, as in "150000 100000". @return how many were read; 0 for "max ..." */
 static int read_numbers(const char *folder, const char *name, double *a, double *b) {
     char path[2 * PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -46,11 +46,11 @@ static double quota_of(const char *folder) {
     if (read_numbers(folder, "cpu.max", &quota, &period) == 2) return quota / period;
     bool both = read_numbers(folder, "cpu.cfs_quota_us", &quota, &none) >= 1 &&
                 read_numbers(folder, "cpu.cfs_period_us", &period, &none) >= 1;
-    return both && quota > 0 ? quota / period : INFINITY; /* version 1 says -1 for none */
+    return both && quota > 0 ? quota / period : INFINITY; /* in version 1, -1 means no quota */
 }
 
-/* The least of a group and of all above it. In a container the path may be the host's, and only the mount's root is
- * there. */
+/* The least quota of a group and its ancestors. In a container, `group` may be the host's path, which does not exist
+ * below the mount; the root of the mount always counts. */
 static double quota_up_from(const char *mount, const char *group) {
     char folder[PATH_MAX];
     double least = quota_of(mount);
@@ -61,14 +61,14 @@ static double quota_up_from(const char *mount, const char *group) {
     return least;
 }
 
-/* Is `cpu` one of the controllers in "cpu,cpuacct"? Version 2 names none. */
+/* Is `cpu` one of the controllers in "cpu,cpuacct"? Version 2 names no controllers; its group controls `cpu`. */
 static bool controls_cpu(const char *controllers) {
     for (const char *c = controllers; c && *c; c = strchr(c, ',') ? strchr(c, ',') + 1 : NULL)
         if (strncmp(c, "cpu", 3) == 0 && (c[3] == 0 || c[3] == ',')) return true;
     return *controllers == 0;
 }
 
-/* Lines "4:cpu,cpuacct:/group" of version 1, "0::/group" of version 2. */
+/* /proc/self/cgroup has lines "4:cpu,cpuacct:/group" in version 1 and "0::/group" in version 2. */
 double cores_quota(const char *root) {
     char path[PATH_MAX], line[PATH_MAX], mount[PATH_MAX];
     double least = INFINITY;

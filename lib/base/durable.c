@@ -18,7 +18,7 @@ static enum status flush(const char *path, int how(int)) {
 
 enum status durable_folder(const char *path) { return flush(path, fsync); }
 
-/* "a/b" of "a/b/c" and "a/b/c/"; "." of "c"; "/" of "/c" */
+/* The parent folder: "a/b" for "a/b/c" and "a/b/c/", "." for "c", "/" for "/c". */
 static enum status folder_of(const char *path, char out[PATH_MAX]) {
     int n = (int)strlen(path);
     while (n > 1 && path[n - 1] == '/') n--;
@@ -30,8 +30,8 @@ static enum status folder_of(const char *path, char out[PATH_MAX]) {
     return OK;
 }
 
-/* In a folder that may be written and not read nothing can be opened but what has just been made: its whole file
- * system is flushed. */
+/* A folder without read permission cannot be opened for fsync. The new file in it can be opened, and syncfs of this
+ * file flushes the whole file system. */
 enum status durable_name(const char *path) {
     char folder[PATH_MAX];
     TRY(folder_of(path, folder));

@@ -1,11 +1,11 @@
-/* Names that outlive a power cut: what was made or renamed in a folder is on the disk when the folder is (fsync).
- * A file's own fsync does not see to its name. */
+/* File names that survive a power cut. fsync of a file writes its bytes to the disk but not its name; fsync of the
+ * folder writes the names of the files in it. */
 #pragma once
 
 #include "lib/base/status.h"
 
-/** What was made, renamed or removed in this folder is on the disk. @errors E_IO  @collective{none} */
+/** Flush the names of files that were made, renamed or removed in this folder. @errors E_IO  @collective{none} */
 enum status durable_folder(const char *path);
-/** The name of this file or folder is on the disk: durable_folder of the one that it lies in. @errors E_IO
+/** Flush the name of this file or folder: durable_folder of its parent folder. @errors E_IO
  *  @collective{none} */
 enum status durable_name(const char *path);

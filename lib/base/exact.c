@@ -7,7 +7,7 @@
 enum { LIMB_BITS = 32, LOWEST = -320, MOST_ADDED = 1 << 30, DOUBLE_BITS = 53, ALONE = 4 << 10 };
 #define LIMB_MASK 0xFFFFFFFFu
 
-/* Each limb but the last in [0, 2^32); the last keeps the sign. */
+/* Carry: then each limb is in [0, 2^32), except the last, which keeps the sign. */
 static void carry(int64_t limb[EXACT_LIMBS]) {
     for (int i = 0; i + 1 < EXACT_LIMBS; i++) {
         int64_t over = limb[i] >> LIMB_BITS;
@@ -16,7 +16,7 @@ static void carry(int64_t limb[EXACT_LIMBS]) {
     }
 }
 
-/* x = m 2^e, as it is stored: a finite number. */
+/* x = m 2^e, with m and e from the bits of the double x, which must be finite. @return m */
 static int64_t take_apart(double x, int *e) {
     int64_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -26,7 +26,7 @@ static int64_t take_apart(double x, int *e) {
     return bits < 0 ? -m : m;
 }
 
-/* m 2^place units, over three limbs. */
+/* Add m 2^place, in units of the lowest bit (2^LOWEST); m 2^place covers up to three limbs. */
 static void add_at(struct exact *sum, int64_t m, int place) {
     bool negative = m < 0;
     unsigned __int128 x = (unsigned __int128)(negative ? -m : m) << place % LIMB_BITS;
@@ -76,8 +76,8 @@ void exact_numbers(const struct exact *sum, double numbers[EXACT_NUMBERS]) {
     numbers[EXACT_LIMBS] = sum->special;
 }
 
-/* The highest three limbs that are not all zero, and a bit for what lies below: more than a double has, so that the
- * conversion, which rounds to nearest, rounds the whole. */
+/* x holds the top three limbs from the highest nonzero limb down, more bits than a double has. Its lowest bit is also
+ * set if a lower limb is not zero, so that the conversion of x rounds the whole sum to nearest. */
 static double round_limbs(const int64_t limb[EXACT_LIMBS]) {
     int top = EXACT_LIMBS - 1;
     while (top > 2 && limb[top] == 0) top--;

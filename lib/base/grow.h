@@ -1,28 +1,28 @@
-/* Tables that hold descriptions (steps, rows, actions), kilobytes at most: growing, making and copying one. A process
- * that cannot have those cannot report either, so it ends. Memory for numbers comes from arenas and is refused
- * politely. */
+/* Make, grow and copy tables of descriptions (steps, rows, actions). A table has kilobytes at most; a process without
+ * memory for a table could not report the error either, so it aborts. Memory for numbers comes from arenas, which
+ * return E_MEMORY. */
 #pragma once
 
 #include <stdlib.h>
 #include <string.h>
 
-/** The table with room for n + 1 elements of `size` bytes; capacity is the next power of two, so it moves log n
- *  times. */
+/** Make room for element n + 1 of `size` bytes. The capacity is a power of two, so the table moves log n times.
+ *  @return the table */
 static inline void *table_grow(void *table, int n, size_t size) {
-    if (n & (n - 1)) return table;                     /* not at a power of two: there is room */
+    if (n & (n - 1)) return table;                     /* n is no power of two: there is room */
     void *bigger = realloc(table, size * (n ? 2 * (size_t)n : 1));
     if (!bigger) abort();
     return bigger;
 }
 
-/** A table of n elements, all zero; free it. */
+/** A table of n zeroed elements; the caller frees it. */
 static inline void *table_new(int n, size_t size) {
     void *table = calloc((size_t)n + 1, size);
     if (!table) abort();
     return table;
 }
 
-/** One more of it, with the room that table_grow expects. NULL stays NULL. */
+/** A copy of the table, with a capacity that table_grow can extend; NULL for NULL. The caller frees it. */
 static inline void *table_copy(const void *table, int n, size_t size) {
     size_t room = 1;
     if (!table) return NULL;

@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Names of what is open in this process already, and so has, or had, a writer. */
+/* Does the path name a file that this process has open? Then a pipe has, or had, a writer, and reading it ends. */
 static bool is_ours(const char *path) {
     return !strcmp(path, "/dev/stdin") || !strncmp(path, "/dev/fd/", 8) || !strncmp(path, "/proc/", 6);
 }
 
-/* What fd is not; NULL: it may be read. */
+/* The reason, in words, why fd must not be read; NULL if it may be read. */
 static const char *why_not(int fd, const char *path, enum input_kind kind) {
     struct stat info;
     if (fstat(fd, &info) != 0) return strerror(errno);
@@ -23,7 +23,7 @@ static const char *why_not(int fd, const char *path, enum input_kind kind) {
     if (kind == INPUT_FILE) return "is not a regular file";
     if (S_ISDIR(info.st_mode)) return "is a directory; give a file in it";
     if (S_ISFIFO(info.st_mode) && !is_ours(path)) return "is a pipe; give a file, or <(...) in bash";
-    return fcntl(fd, F_SETFL, 0) == 0 ? NULL : strerror(errno);      /* it is waited for from now on */
+    return fcntl(fd, F_SETFL, 0) == 0 ? NULL : strerror(errno);      /* from now on reads wait for data */
 }
 
 enum status input_status(int error) {
@@ -65,7 +65,7 @@ enum status input_line(struct input *in) {
                         "right file?", in->what, in->path, in->number, in->most);
     in->text[in->n] = 0;
     if (ferror(in->file)) return FAIL(E_IO, "cannot read %s%.512s: %s", in->what, in->path, strerror(errno));
-    if (!memchr(in->text, 0, in->n)) return OK;                      /* the rest of the line would be passed over */
+    if (!memchr(in->text, 0, in->n)) return OK;                      /* C strings end at a zero byte */
     return FAIL(E_FORMAT, "%s%.512s, line %" PRId64 " has a zero byte; is this a text file?", in->what, in->path,
                 in->number);
 }

@@ -1,7 +1,7 @@
-/* Files that the user names, or that others have written.
+/* Input files that a user names or another program writes.
  *
- * Such a file may be anything: a FIFO, at which open() waits without end, a device without an end, or one line of
- * 3 GiB. So it is opened without waiting, and read in lines of a limited length. */
+ * The path may name a FIFO, where open() waits forever, an endless device, or a file with one line of 3 GiB. So
+ * input_file opens without waiting, and input_line limits the length of a line. */
 #pragma once
 
 #include "lib/base/status.h"
@@ -9,20 +9,20 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* INPUT_FILE: regular files alone. INPUT_STREAM: a device, too, or a pipe that this process has open already:
- * /dev/stdin, or <(...) in bash. It is read once, so not for what each rank reads. INPUT_KEPT with one of them: what
- * train reads is read once by a process, however often it is opened (kept.h). */
+/* INPUT_FILE: only regular files. INPUT_STREAM: also devices, and pipes that this process has open already (/dev/stdin,
+ * or <(...) in bash). A pipe can be read only once, so it is no input for several ranks. INPUT_KEPT, added to either:
+ * the process reads the file once and keeps its bytes for later opens (kept.h). */
 enum input_kind { INPUT_FILE, INPUT_STREAM, INPUT_KEPT };
 
-/** Why a file was not opened. @param error errno  @errors E_DATA: the path is at fault; E_IO: the system
+/** Classify the errno of a failed open. @errors E_DATA: the path is at fault; E_IO: the system is at fault
  *  @collective{none} */
 enum status input_status(int error);
-/** Open to read. @param what before the path in messages: "the config file "  @param out to be closed
- *  @errors E_DATA: it is not there, may not be read, or is of another kind; E_IO; E_MEMORY  @collective{none} */
+/** Open a file for reading. @param what text before the path in messages: "the config file "  @param out close it
+ *  @errors E_DATA: no such file, no permission, or another kind of file; E_IO; E_MEMORY  @collective{none} */
 enum status input_file(const char *what, const char *path, enum input_kind, FILE **out);
 
-/* text: the line, its newline (if it has one) and a 0; n: bytes before that 0, 0: the file has ended. number: from
- * 1. */
+/* text: the line with its newline (if any) and a final 0. n: bytes before the 0; n = 0 means the end of the file.
+ * number: of the line, from 1. */
 struct input {
     const char *what, *path;             /* borrowed */
     FILE *file;
@@ -31,9 +31,9 @@ struct input {
     int64_t number;
 };
 
-/** Open to read lines of at most `most` bytes. @param out to be closed (input_close) in any case
+/** Open a file to read lines of at most `most` bytes. @param out call input_close even after an error
  *  @errors input_file's  @collective{none} */
 enum status input_open(struct input *out, const char *what, const char *path, enum input_kind, size_t most);
-/** The next line. @errors E_FORMAT: it is longer, or has a zero byte; E_IO: it cannot be read  @collective{none} */
+/** Read the next line. @errors E_FORMAT: longer than `most`, or with a zero byte; E_IO  @collective{none} */
 enum status input_line(struct input *);
 void input_close(struct input *);

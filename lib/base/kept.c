@@ -29,7 +29,7 @@ void kept_end(void) {
     first = NULL, end = &first, keeps = false;
 }
 
-/* Pipes, too, as in --config <(...): so its size is not asked for. */
+/* The file may be a pipe, as in --config <(...), so its size is unknown before the end. */
 static enum status read_text(struct kept *k, const char *what, FILE *f) {
     for (size_t room = 4096; !feof(f); room *= 2) {
         char *more = realloc(k->text, room);

@@ -1,22 +1,22 @@
-/* Small files that say what a run does: a cluster, a table of a schedule, an order of pushes. A job that goes on when
- * its ranks change asks for them again, and gets what it has read first: what is edited or removed meanwhile is the
- * next job's. */
+/* Small files that configure a run: a cluster, a schedule's table, an order of pushes. A job whose ranks change opens
+ * these files again. kept_file then returns the bytes of the first read, so that an edit during the job affects only
+ * the next job. */
 #pragma once
 
 #include "lib/base/input.h"
 
-/** From now on this process keeps what it opens with INPUT_KEPT. @collective{none} */
+/** From now on this process keeps the bytes of each file that it opens with INPUT_KEPT. @collective{none} */
 void kept_begin(void);
-/** Forget it all, and keep nothing from now on. */
+/** Free all kept files; later opens keep nothing. */
 void kept_end(void);
 
-/** input_file of INPUT_KEPT: its bytes as they were when this process has opened that path first.
- *  @errors input_file's; E_IO: it cannot be read; E_FORMAT: it has more than 64 MiB; E_MEMORY  @collective{none} */
+/** input_file with INPUT_KEPT: opens the bytes that this process read when it first opened the path.
+ *  @errors input_file's; E_IO; E_FORMAT: the file has more than 64 MiB; E_MEMORY  @collective{none} */
 enum status kept_file(const char *what, const char *path, enum input_kind, FILE **out);
 
-/** Read a file now that is opened later. One that cannot be read is not kept: its reader says why. */
+/** Read and keep a file before its first open. A file that cannot be read is not kept; its later open reports why. */
 void kept_early(const char *path);
 
-/** Hash of the bytes of all kept files, in the order in which they were opened first; 0: none.
+/** Hash of the bytes of all kept files, in the order of their first opens; 0 if there are none.
  *  @collective{none} */
 uint64_t kept_hash(void);

@@ -1,4 +1,4 @@
-/* Progress lines. One write each, so that the lines of several ranks never mix. */
+/* Progress lines. Each line is one write, so that the lines of several ranks never mix. */
 #include "lib/base/log.h"
 #include "lib/base/status.h"
 
@@ -18,7 +18,7 @@ enum log_level log_get_level(void) {
     return limit;
 }
 
-/* Plain progress comes from one rank and needs no name; a warning or a debug line may come from any. */
+/* Plain progress comes from one rank and needs no name; a warning or a debug line may come from any rank. */
 static size_t write_prefix(char *text, size_t size, enum log_level level) {
     const char *word = level == LOG_WARN ? "warning: " : level == LOG_DEBUG ? "debug: " : "";
     const char *who = status_identity_text();

@@ -1,4 +1,4 @@
-/* Progress for people, on standard error or standard output. Errors go through status.h. */
+/* Progress lines for people, on standard error. Errors go through status.h. */
 #pragma once
 
 enum log_level { LOG_QUIET, LOG_WARN, LOG_INFO, LOG_DEBUG };
@@ -7,8 +7,8 @@ enum log_level { LOG_QUIET, LOG_WARN, LOG_INFO, LOG_DEBUG };
 void log_set_level(enum log_level);
 enum log_level log_get_level(void);
 
-/** One line to standard error in a single write, prefixed "warning: " / "" / "debug: " and, when the process has an
- *  identity and speaks at LOG_WARN or LOG_DEBUG, with it in brackets. No trailing newline in format. */
+/** Write one line to standard error in a single write. Warnings begin with "[identity] warning: " and debug lines with
+ *  "[identity] debug: " (no bracket before status_identity). The format has no trailing newline. */
 void log_line(enum log_level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_warn(...) log_line(LOG_WARN, __VA_ARGS__)

@@ -1,13 +1,13 @@
-/* NVTX: names for stretches of the host's time, which NVIDIA's profilers show above what was queued in them. They cost
- * nothing where no profiler is attached (NVTX_INJECTION64_PATH, which nsys sets). */
+/* NVTX: named ranges of the host's time. NVIDIA's profilers show a range above the work that the host queued in it.
+ * Ranges cost nothing without a profiler; nsys sets NVTX_INJECTION64_PATH. */
 #pragma once
 
 #include <stdbool.h>
 
-/** Was nvtx3/nvToolsExt.h found when this was built? */
+/** Did the build find nvtx3/nvToolsExt.h? */
 bool nvtx_is_built(void);
 /** Is a profiler attached that reads names? */
 bool nvtx_is_heard(void);
-/** A range begins, in the one that is open on this thread; the one that was opened last ends. Without NVTX: nothing. */
+/** push begins a range, nested in this thread's open range; pop ends the newest one. Without NVTX both do nothing. */
 void nvtx_push(const char *name);
 void nvtx_pop(void);

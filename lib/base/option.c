@@ -47,7 +47,7 @@ static enum status join(struct options *o, const struct option_table *tables, in
 static enum status make(size_t n, void *target, struct options **out) {
     struct options *o = *out = calloc(1, sizeof *o);
     if (o) o->target = target;
-    if (o) o->option = calloc(n + 1, sizeof *o->option);             /* an empty table is a table */
+    if (o) o->option = calloc(n + 1, sizeof *o->option);             /* n may be 0 */
     if (o) o->source = calloc(n + 1, sizeof *o->source);
     if (o && o->option && o->source) return OK;
     options_destroy(out);
@@ -82,7 +82,7 @@ void options_destroy(struct options **options) {
 
 /* ---- setting values ---- */
 
-/* As the person wrote it, so that the error shows what to look for and where. */
+/* The setting in the user's spelling, so that the error shows the text to look for and its file and line. */
 static void show(const struct options *o, const char *name, const char *text, enum option_source source, char *shown,
                  size_t size) {
     if (o->file) snprintf(shown, size, "%s:%d: %s = %s", o->file, o->line, name, text);
@@ -94,7 +94,7 @@ enum status option_assign(struct options *o, int index, const char *text, enum o
     const struct option *option = o->option[index];
     char shown[OPTION_TEXT_MAX + 256];
     show(o, option->name, text, source, shown, sizeof shown);
-    union option_value value; /* checked even when a stronger source wins: a wrong line in a file stays wrong */
+    union option_value value; /* checked even if a stronger source wins: a wrong line in a file is an error */
     TRY(option_read_value(option, text, shown, &value));
     if (source < o->source[index]) return OK;
     o->source[index] = source;
@@ -123,7 +123,7 @@ enum status options_set(struct options *o, const char *name, const char *value, 
 
 /* ---- the command line ---- */
 
-/* What follows the name: after '=', or the next word unless it is an option too. NULL: nothing. */
+/* The text after '=', or the next word unless that word begins with "--". NULL: the option has no value. */
 static const char *value_of(const char *after_name, int argc, char *const *argv, int *i) {
     if (*after_name == '=') return after_name + 1;
     if (*i + 1 < argc && strncmp(argv[*i + 1], "--", 2) != 0) return argv[++*i];

@@ -1,5 +1,5 @@
-/* ini files. inih splits the lines; this file feeds it one line at a time, because inih by itself cuts overlong lines,
- * joins indented ones to the line before and strips " ;" comments, each without a word. */
+/* ini files. inih splits the lines. This file checks each line first, because inih cuts overlong lines, joins indented
+ * lines to the line before and strips " ;" comments without reporting an error. */
 #include "lib/base/option_private.h"
 
 #include "lib/base/input.h"
@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LINE_BYTES = 1 << 16 };     /* with blanks around it; a file without line ends must not fill the memory */
+enum { MAX_LINE_BYTES = 1 << 16 };     /* blanks included. A file without line ends must not fill the memory */
 
 struct reader {
     struct options *options;
     struct input in;
     int *set_on_line;    /* for each option: the line that set it, 0: none yet */
-    enum status status;  /* of the first fault; nothing is read after it */
+    enum status status;  /* of the first error; reading stops there */
 };
 
 #define LINE_FAIL(reader, ...) ((reader)->status = FAIL(E_FORMAT, __VA_ARGS__))
 
-/* inih reads "key = value ; why" as a comment, other readers as part of the value: so it must not stand here at all. */
+/* In "key = value ; why" inih drops "; why" as a comment; other parsers add it to the value. So it is an error here. */
 static bool has_inline_comment(const char *line) {
     if (strchr(line, ';')) return true;
     for (const char *hash = strchr(line, '#'); hash; hash = strchr(hash + 1, '#'))
@@ -26,7 +26,7 @@ static bool has_inline_comment(const char *line) {
     return false;
 }
 
-/* `line` has neither blanks around it nor a newline. Sets reader->status if inih would misread it. */
+/* `line` is trimmed and has no newline. Sets reader->status if the line is malformed or inih would misread it. */
 static void check_line(struct reader *r, const char *line, size_t n, int limit) {
     const char *path = r->options->file;
     int number = r->options->line;
@@ -40,7 +40,7 @@ static void check_line(struct reader *r, const char *line, size_t n, int limit) 
     else if (!strchr(line, '=')) LINE_FAIL(r, "%s:%d: \"%s\" is not key = value", path, number, line);
 }
 
-/* Cut blanks at both ends, and the byte order mark that some editors put first. */
+/* Cut blanks at both ends, and the byte order mark that some editors write at the start of a file. */
 static char *trim(char *line, size_t *n, bool first) {
     if (first && *n >= 3 && memcmp(line, "\xEF\xBB\xBF", 3) == 0) line += 3, *n -= 3;
     while (*n > 0 && *line && strchr(" \t\r\n", *line)) line++, --*n;
@@ -80,7 +80,7 @@ static int on_pair(void *self, const char *section, const char *name, const char
 
 static enum status read_pairs(struct reader *r) {
     int result = ini_parse_stream(next_line, r, on_pair, r);
-    if (r->status == OK && result != 0) /* what check_line lets through is good for inih as we know it */
+    if (r->status == OK && result != 0) /* a line that check_line accepts and inih does not */
         LINE_FAIL(r, "%s:%d: not key = value", r->options->file, result);
     return r->status;
 }

@@ -1,11 +1,11 @@
-/* --help: one paragraph an option, under the heading of its group. */
+/* --help: one paragraph for each option, below the heading of its group. */
 #include "lib/base/option_private.h"
 
 #include <string.h>
 
 enum { MEANING_COLUMN = 30, LAST_COLUMN = 110, PARAGRAPH_BYTES = 2048 };
 
-/* Words from MEANING_COLUMN to LAST_COLUMN; the first line continues at `column`. */
+/* Wrap words between MEANING_COLUMN and LAST_COLUMN. The text already printed on the first line ends at `column`. */
 static void print_wrapped(FILE *out, const char *text, int column) {
     fprintf(out, "%*s", column < MEANING_COLUMN ? MEANING_COLUMN - column : 0, "");
     column = column < MEANING_COLUMN ? MEANING_COLUMN : column;
@@ -28,7 +28,7 @@ static const char *placeholder(const struct option *o) {
     return words[o->type];
 }
 
-/* "meaning: an integer from 1 to 64 (ranks); default 8". Text needs no limits, and on or off is in the placeholder. */
+/* "meaning: an integer from 1 to 64 (ranks); default 8". TEXT has no limits to show; BOOL's placeholder shows them. */
 static void describe(const struct option *o, char *text, size_t size) {
     char limits[512] = "";
     bool plain = o->type == OPTION_BOOL || o->type == OPTION_TEXT;

@@ -1,4 +1,4 @@
-/* "Did you mean": the known name with the smallest edit distance. */
+/* "did you mean": finds the known name with the smallest edit distance. */
 #include "lib/base/option_private.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ int edit_distance(const char *a, const char *b) {
 }
 
 const char *option_nearest(const struct options *o, const char *name) {
-    /* A third of the letters may be wrong, and at least one: further away, a suggestion is a guess. */
+    /* A third of the letters may be wrong, or one letter of a short word. Beyond that a suggestion is a guess. */
     int limit = (int)strlen(name) / 3;
     int best = limit > 1 ? limit : 1;
     const char *nearest = NULL;

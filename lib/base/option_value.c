@@ -1,4 +1,4 @@
-/* One option's value: from text, to text, and what is legal. */
+/* One option's value: its limits, parsing it from text, and printing it as text. */
 #include "lib/base/option_private.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ static const char *unit_of(const struct option *o) {
     return o->unit ? o->unit : "";
 }
 
-/* The least value may be a word, which stands for no number. */
+/* The word that stands for an INT's least value ("auto"). Users type the word; the number itself is refused. */
 static const char *word_of(const struct option *o) { return o->type == OPTION_INT ? o->choices : NULL; }
 
 static void print_range(const struct option *o, char *text, size_t size) {
@@ -60,7 +60,7 @@ static enum status read_bool(const struct option *o, const char *text, const cha
     return refuse(o, shown, "is neither on nor off");
 }
 
-/* Empty text, blanks, hexadecimal, "nan" and "inf" are all accepted by strtoll or strtod, and none of them is meant. */
+/* strtoll or strtod accepts empty text, blanks, hexadecimal, "nan" and "inf". This check refuses them all. */
 static bool made_of(const char *text, const char *letters) {
     return *text && text[strspn(text, letters)] == 0;
 }
@@ -115,7 +115,7 @@ static bool read_path(const char *text, char *out) {
     return true;
 }
 
-/* Does a choice end so? Then *stem is its length up to the colon, and with it. */
+/* Does the choice end with `ending`? Then *stem is the choice's length up to and including the colon. */
 static bool takes(const char *choice, size_t length, const char *ending, size_t *stem) {
     size_t n = strlen(ending);
     if (length <= n || memcmp(choice + length - n, ending, n) != 0) return false;
@@ -173,7 +173,7 @@ void option_store(const struct option *o, const union option_value *value, void 
 
 /* ---- value -> text ---- */
 
-/* How many digits it takes to read the same double back: 0.1 shall not become 0.10000000000000001. */
+/* The least number of digits that read back as the same double, so that 0.1 does not become 0.10000000000000001. */
 static int digits_needed(double x) {
     char text[40];
     int digits = 15;

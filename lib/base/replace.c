@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* target: the file itself, behind a link. @return false: too long */
+/* target: the path with symbolic links resolved; fresh: target + ".new". @return false: a path is too long */
 static bool names_of(const char *path, char target[PATH_MAX], char fresh[PATH_MAX]) {
     if (!realpath(path, target) && snprintf(target, PATH_MAX, "%s", path) >= PATH_MAX) return false;
     return snprintf(fresh, PATH_MAX, "%s.new", target) < PATH_MAX;
 }
 
-/* No file of its own, or one that something else has opened. */
+/* Is this a file that must be written directly: a pipe, a device, or an open descriptor below /dev or /proc? */
 static bool is_borrowed(const char *path, const struct stat *info) {
     return !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6) || !S_ISREG(info->st_mode);
 }
@@ -32,7 +32,7 @@ FILE *replace_begin(const char *path) {
     FILE *f = shared_create(fresh);
     if (f && is_there) (void)!fchmod(fileno(f), info.st_mode & 07777);
     bool locked_folder = !f && is_there && (errno == EACCES || errno == EPERM);
-    return locked_folder ? output_file(path, "w") : f;               /* this file may be written, but none can be
+    return locked_folder ? output_file(path, "w") : f;               /* the file is writable, but no file can be
                                                                         created next to it */
 }
 

@@ -1,12 +1,12 @@
-/* A file that a command makes: whole, or the old one stays as it was. What is written goes to PATH.new, which takes
- * the name at the end. Pipes, devices and what a shell redirects to are written as they are. */
+/* Replace a file atomically: a command writes PATH.new and renames it to PATH at the end. If the command fails, the old
+ * file stays unchanged. Pipes, devices and a shell's redirections are written directly. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
 
-/** Begin to write a file. @return NULL: see errno; nothing has changed  @collective{none} */
+/** Open PATH.new (or a pipe or device) for writing. @return NULL: see errno; PATH is unchanged  @collective{none} */
 FILE *replace_begin(const char *path);
-/** End it: the new file takes the name if all of it was written and `keep`, and else is removed. file is closed.
- *  @return false: not all could be written, see errno; the old file is as it was  @collective{none} */
+/** Close `file`. If every write succeeded and `keep` is set, rename PATH.new to PATH; otherwise remove PATH.new.
+ *  @return false: a write failed, see errno; the old file is unchanged  @collective{none} */
 bool replace_end(const char *path, FILE *file, bool keep);

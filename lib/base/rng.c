@@ -1,4 +1,4 @@
-/* Names to streams, streams to keys, keys to numbers. Nothing here has state. */
+/* Names give streams, streams give keys, and keys give numbers. These functions have no state. */
 #include "lib/base/rng.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-/* mix is a bijection, so two keys that differ in one of the three arguments only can never be equal. */
+/* mix is a bijection, so two keys that differ in exactly one of the three arguments are never equal. */
 static uint64_t mixed_key(uint64_t seed, uint64_t stream, uint64_t step) {
     return mix(mix(mix(seed) ^ stream) ^ step);
 }
@@ -33,7 +33,7 @@ static struct philox_counter element_block(uint64_t seed, uint64_t stream, uint6
     return philox(counter, rng_key(seed, stream, 0));
 }
 
-/* The middle of the word's cell: never 0, of which no logarithm exists, and never 1. */
+/* The center of the word's interval of length 2^-32: never 0, because rng_normal takes its logarithm, and never 1. */
 static double unit(uint32_t word) {
     return (word + 0.5) * 0x1p-32;
 }
@@ -43,12 +43,12 @@ double rng_uniform(uint64_t seed, uint64_t stream, uint64_t element) {
 }
 
 double rng_normal(uint64_t seed, uint64_t stream, uint64_t element) {
-    struct philox_counter block = element_block(seed, stream, element); /* word 0 is rng_uniform's */
+    struct philox_counter block = element_block(seed, stream, element); /* rng_uniform uses word 0 */
     double radius = sqrt(-2 * log(unit(block.v[1])));
     return radius * cos(6.283185307179586476925 * unit(block.v[2]));
 }
 
-/* A Feistel round maps (left, right) to (right, left ^ f(right)): a bijection whatever f is. */
+/* A Feistel round maps (left, right) to (right, left ^ f(right)), which is a bijection for every f. */
 static uint64_t feistel(uint64_t key, int half_bits, uint64_t x) {
     uint64_t mask = (UINT64_C(1) << half_bits) - 1, left = x >> half_bits, right = x & mask;
     for (uint64_t round = 0; round < 8; round++) {
@@ -62,8 +62,8 @@ static uint64_t feistel(uint64_t key, int half_bits, uint64_t x) {
 uint64_t rng_permute(uint64_t seed, uint64_t stream, uint64_t step, uint64_t n, uint64_t i) {
     int half_bits = 1;
     while (half_bits < 32 && (UINT64_C(1) << 2 * half_bits) < n) half_bits++;
-    /* The network permutes [0, 4^half_bits), at most 4n places. Following i's cycle until it is back below n leaves a
-     * permutation of [0, n), and takes at most four trips through the network on average. */
+    /* The network permutes [0, 4^half_bits), which has at most 4n elements. Applying it to i until the result is below
+     * n permutes [0, n), and takes at most four applications on average. */
     uint64_t key = mixed_key(seed, stream, step);
     do i = feistel(key, half_bits, i);
     while (i >= n);

@@ -1,4 +1,4 @@
-/* Text that grows in a buffer of fixed size: what does not fit is dropped. */
+/* Append text to a buffer of fixed size. Text that does not fit is dropped. */
 #pragma once
 
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 /* text: the caller's buffer of `bytes` > 0; used: its length, without the 0 at the end */
 struct line { char *text; size_t bytes, used; };
 
-/** Append, as printf does. */
+/** Append text in printf's format. */
 __attribute__((format(printf, 2, 3))) static inline void say(struct line *line, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

@@ -8,7 +8,7 @@
 
 /* ---- files ---- */
 
-/* A file with a second name is a file of another folder as well: it may be read, not written to. */
+/* A file with a second hard link may be another user's file in another folder: reading is allowed, writing is not. */
 static int why_not(int fd, enum shared_use use) {
     struct stat file;
     if (fstat(fd, &file) != 0) return errno;
@@ -55,7 +55,7 @@ enum status shared_folder_name(const char *parent, char *out, size_t size) {
                                                  "%zu bytes", parent, size - 1);
 }
 
-/* Its owner may have opened it to others, and closes it again. */
+/* Check the private folder. If its owner has given others access, reset its mode to 0700. */
 static enum status look_at(const char *path) {
     struct stat is;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -1,4 +1,4 @@
-/* Numbers in order. */
+/* Sort numbers, and the median of sorted numbers. */
 #pragma once
 
 #include <stdint.h>
@@ -9,7 +9,7 @@ static inline int sort_compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/** Ascending; x may be NULL where n is 0. */
+/** Sort x in ascending order; x may be NULL if n is 0. */
 static inline void sort_doubles(double *x, int64_t n) {
     if (n > 1) qsort(x, (size_t)n, sizeof *x, sort_compare_doubles);
 }

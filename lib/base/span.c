@@ -10,8 +10,8 @@ enum status spans_init(struct spans *s, int64_t capacity) {
                     (long long)capacity);
     s->span = malloc((size_t)capacity * sizeof *s->span + 1);
     if (!s->span) return FAIL(E_MEMORY, "no memory for %lld spans; record fewer steps", (long long)capacity);
-    memset(s->span, 0xff, (size_t)capacity * sizeof *s->span);       /* or the first steps recorded would pay for the
-                                                                      * pages */
+    memset(s->span, 0xff, (size_t)capacity * sizeof *s->span);       /* touch the pages now, or the first recorded
+                                                                      * steps pay for the page faults */
     s->capacity = (int)capacity;
     spans_clear(s);
     return OK;

@@ -1,12 +1,12 @@
-/* Spans: what this process did from when to when, written into memory that was allocated before.
+/* Spans: an activity of this process with its begin and end times, recorded in preallocated memory.
  *
- * A recorder is an array. Opening a span takes the next element and reads the clock, closing it reads the clock again;
- * nothing is allocated, formatted or sent until somebody asks (lib/trace/trace.h). Code that can be recorded holds a
- * pointer to a recorder, NULL when nothing is recorded: then each function below is one branch that is always taken
- * the same way.
+ * A recorder is an array. Opening a span takes the next element and reads the clock; closing it reads the clock again.
+ * Allocating, formatting and sending happen only in lib/trace/trace.h. Code that can be recorded holds a pointer to a
+ * recorder, which is NULL while recording is off. With NULL, each function below costs one branch, which is always
+ * predicted.
  *
- * Spans lie in the order in which they were opened. Only the code that opens and reads an element gives it a meaning
- * (whose step, which row), so there are numbers here and no names: names are made when the file is written. */
+ * Spans lie in the order in which they were opened. A span holds numbers (a step, a row) and no names; lib/trace looks
+ * up the names when it writes the file. */
 #pragma once
 
 #include "lib/base/clock.h"
@@ -17,55 +17,55 @@
 
 enum span_kind {
     SPAN_STEP,      /* a whole step of the run */
-    SPAN_PHASE,     /* a part of it; what: enum run_phase (lib/run/run.h) */
+    SPAN_PHASE,     /* a phase of the step; what: enum run_phase (lib/run/run.h) */
     SPAN_ACTION,    /* an action of the schedule; what: enum action_kind; bytes: of the message of a send or receive */
     SPAN_FETCH,     /* in an action: getting the microbatch's tokens */
-    SPAN_ROW,       /* in an action: a row; what: enum row_kind; id: the step of the program, or the param; row: where
-                     * in its tape */
-    SPAN_COMM,      /* a collective of more than one rank; what: enum comm_op; axis: whose group; count, bytes;
-                     * wait_s */
+    SPAN_ROW,       /* in an action: a row; what: enum row_kind; id: the step of the program, or the param; row: its
+                     * index in the tape */
+    SPAN_COMM,      /* a collective of more than one rank; what: enum comm_op; axis: of its group; also count, bytes
+                     * and wait_s */
     N_SPAN_KINDS
 };
 
 struct span {
     double start_s, end_s;       /* clock_s(); end_s 0: still open */
-    double wait_s;               /* SPAN_COMM: when this rank began to wait for it; 0: it never did */
+    double wait_s;               /* SPAN_COMM: clock_s() when this rank began to wait for it; 0: it did not wait */
     double bytes;                /* SPAN_COMM: as the ledger counts them (lib/comm/comm.h) */
     int32_t step;                /* of the run, from 0; -1: between steps */
     int32_t action, microbatch;  /* place in the schedule; -1: outside of the schedule */
     int32_t id, row;
-    int32_t other;               /* SPAN_ROW: two rows that ran as one kernel: the second's step; else -1 */
-    int32_t count;               /* SPAN_COMM: elements, as the call said them */
+    int32_t other;               /* SPAN_ROW: if two rows ran as one kernel, the second row's step; else -1 */
+    int32_t count;               /* SPAN_COMM: elements, the call's argument */
     int16_t chunk;
     uint8_t kind, what, axis;
 };
 
-/* The places of a span that a device has to mark, where the host's times are only those of queueing. */
+/* The places of a span that a device marks, because the host's times only tell when the host queued the work. */
 enum span_place { SPAN_BEGINS, SPAN_WAITS, SPAN_ENDS, N_SPAN_PLACES };
-/* Marks a place of a span in a stream of the device, NULL: its compute stream; a later mark of the place counts instead
- * of an earlier one. Cannot fail here: it notes why (lib/trace/trace_device.h). */
+/* Marks a place of a span in a stream of the device (NULL: the compute stream). A later mark of the same place replaces
+ * the earlier mark. mark returns no error; the marker records it (lib/trace/trace_device.h). */
 struct span_marker { void *self; void (*mark)(void *self, int span, enum span_place, void *stream); };
 
 struct spans {
     int n, capacity;
-    int64_t dropped;             /* spans for which there was no room left */
-    struct span now;             /* what new spans begin as: step, action, microbatch, chunk */
+    int64_t dropped;             /* spans dropped because the array was full */
+    struct span now;             /* the template of new spans: step, action, microbatch, chunk */
     struct span *span;           /* [capacity] */
-    int open_step, open_phase;   /* those of the step that runs */
-    struct span_marker marker;   /* mark NULL: the host's times are the work's */
+    int open_step, open_phase;   /* spans of the running step and of its phase */
+    struct span_marker marker;   /* mark NULL: the host does the work, so its times are exact */
 };
 
-/** Room for `capacity` spans, every page of it touched. @errors E_MEMORY  @collective{none} */
+/** Allocate `capacity` spans and touch every page. @errors E_MEMORY  @collective{none} */
 enum status spans_init(struct spans *, int64_t capacity);
 void spans_fini(struct spans *);
-/** Forget all spans; the room stays. */
+/** Forget all spans; the memory stays allocated. */
 void spans_clear(struct spans *);
 
 static inline void span_mark(struct spans *s, int span, enum span_place place, void *stream) {
     if (s && span >= 0 && s->marker.mark) s->marker.mark(s->marker.self, span, place, stream);
 }
 
-/* From here on: where no context is said. */
+/* New spans keep the step but belong to no action, microbatch or chunk. */
 static inline void spans_outside(struct spans *s) {
     if (!s) return;
     int32_t step = s->now.step;
@@ -74,7 +74,7 @@ static inline void spans_outside(struct spans *s) {
     s->now.action = s->now.microbatch = s->now.other = s->now.chunk = -1;
 }
 
-/** @return the span's index, to close it with; -1: nothing is recorded, or there is no room */
+/** @return the span's index, for span_close; -1: recording is off, or the array is full */
 static inline int span_open_at(struct spans *s, enum span_kind kind, int what, double start_s) {
     if (!s) return -1;
     if (s->n == s->capacity) {
@@ -88,7 +88,7 @@ static inline int span_open_at(struct spans *s, enum span_kind kind, int what, d
     x->start_s = start_s;
     if (s->marker.mark) {
         span_mark(s, s->n, SPAN_BEGINS, NULL);
-        x->start_s = clock_s();                                      /* marking takes time, too */
+        x->start_s = clock_s();                                      /* exclude the time of marking */
     }
     return s->n++;
 }

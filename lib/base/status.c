@@ -1,4 +1,4 @@
-/* The one-line error: recorded where it happens, kept per thread, written once, where it is reported. */
+/* The one-line error. FAIL records it in a thread-local buffer; status_report writes it once. */
 #include "lib/base/status.h"
 
 #include <stdarg.h>
@@ -13,7 +13,7 @@ struct frame { const char *file, *function; int line; };
 
 /* Thread-local, so that a checkpoint writer's failure never overwrites what the training thread is about to report. */
 static _Thread_local char recorded[LINE_MAX_BYTES];
-static _Thread_local size_t message_at; /* where the sentence starts in it */
+static _Thread_local size_t message_at; /* offset of the message in `recorded` */
 static _Thread_local struct frame frames[MAX_FRAMES];
 static _Thread_local int n_frames;
 
@@ -51,15 +51,15 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* A path, an option's value or a name in a file can hold anything: a failure stays one line all the same, and moves no
- * cursor. */
+/* A path, an option's value or a name from a file can hold control characters. Replace them, so that an error stays
+ * one line and moves no cursor. */
 static void keep_to_one_line(char *text) {
     for (; *text; text++)
         if ((unsigned char)*text < ' ' || *text == 127) *text = ' ';
 }
 
 enum status status_fail(enum status code, const char *file, int line, const char *function, const char *format, ...) {
-    char text[LINE_MAX_BYTES]; /* not `recorded` itself: an argument may be the status_text() of the failure before */
+    char text[LINE_MAX_BYTES]; /* not `recorded` itself: an argument may be the previous failure's status_text() */
     size_t used = 0;
     if (*identity) used = (size_t)snprintf(text, sizeof text, "[%s] ", identity);
     used += (size_t)snprintf(text + used, sizeof text - used, "%s %s:%d %s: ", status_name(code), base_name(file), line,
@@ -89,7 +89,7 @@ const char *status_message(void) {
     return *recorded ? recorded + message_at : "";
 }
 
-/* The callers, innermost first: to debug Trivium itself. */
+/* Append the callers, innermost first, for debugging Trivium. */
 static size_t append_frames(char *text, size_t used, size_t size) {
     for (int i = 0; i < n_frames && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "    from %s:%d %s\n", base_name(frames[i].file),
@@ -103,9 +103,9 @@ void status_report(void) {
     size_t used = (size_t)snprintf(text, sizeof text, "%s\n", recorded);
     const char *show = getenv("TRIVIUM_FRAMES");
     if (show && strcmp(show, "1") == 0) used = append_frames(text, used, sizeof text);
-    /* one write: the lines of several ranks share a terminal, and must not mix */
+    /* one write, because ranks share a terminal and their lines must not mix */
     ssize_t written = write(STDERR_FILENO, text, used);
-    (void)written; /* nothing is left to tell it to */
+    (void)written; /* an error here cannot be reported anywhere */
     status_clear();
 }
 

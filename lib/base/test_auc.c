@@ -3,7 +3,7 @@
 #include "lib/base/rng.h"
 #include "tests/test.h"
 
-/* All pairs, one by one. */
+/* The reference: loops over all pairs of a click and a non-click. */
 static double by_pairs(const struct score *s, int n) {
     double sum = 0, pairs = 0;
     for (int i = 0; i < n; i++)
@@ -15,7 +15,7 @@ static double by_pairs(const struct score *s, int n) {
     return sum / pairs;
 }
 
-/* Many ties: scores are one of ten. */
+/* Scores have only ten values, so there are many ties. */
 TEST(test_auc_is_the_share_of_pairs_in_order) {
     enum { N = 300 };
     struct score s[N];

@@ -10,7 +10,7 @@
 
 static char root[64];
 
-/* A made-up file below root, and the folders that it needs. */
+/* Write a file below root, and create its folders. */
 static void write_file(const char *path, const char *text) {
     char full[256], command[300];
     snprintf(full, sizeof full, "%s/%s", root, path);
@@ -39,7 +39,7 @@ TEST(test_quota_of_version_2) {
     assert_true(isinf(cores_quota(root)));
     write_file("sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
     assert_true(isinf(cores_quota(root)));
-    write_file("sys/fs/cgroup/a/cpu.max", "350000 100000\n"); /* of a group above */
+    write_file("sys/fs/cgroup/a/cpu.max", "350000 100000\n"); /* an ancestor's quota */
     assert_true(cores_quota(root) == 3.5);
     write_file("sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
     assert_true(cores_quota(root) == 0.5);
@@ -50,11 +50,11 @@ TEST(test_quota_of_version_2) {
 
 TEST(test_quota_of_version_1) {
     write_file("proc/self/cgroup", "5:cpuset:/x\n4:cpu,cpuacct:/docker/77\n3:memory:/y\n0::/\n");
-    write_file("sys/fs/cgroup/cpuset/x/cpu.cfs_quota_us", "1000"); /* another controller's: no matter */
+    write_file("sys/fs/cgroup/cpuset/x/cpu.cfs_quota_us", "1000"); /* another controller's file does not count */
     write_file("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
     write_file("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
     assert_true(isinf(cores_quota(root)));
-    /* the host's path is not there: the mount's root counts */
+    /* the host's path does not exist below the mount, so the mount's root counts */
     write_file("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "150000\n");
     assert_true(cores_quota(root) == 1.5);
     write_file("sys/fs/cgroup/cpu,cpuacct/docker/77/cpu.cfs_quota_us", "25000\n");

@@ -1,4 +1,4 @@
-/* ranks: 1  device: cpu  Which folder a name lies in. That it is flushed: tests/more/durable.sh. */
+/* ranks: 1  device: cpu  The parent folder of a path. tests/more/durable.sh checks that durable_name flushes it. */
 #include "lib/base/durable.h"
 
 #include "tests/test.h"

@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Sums without rounding (exact.h): the right number, whatever the order, and however it is shared out. */
+/* Sums without rounding (exact.h) are right for every order of additions and every division over ranks or threads. */
 #include "lib/base/exact.h"
 #include "lib/base/rng.h"
 #include "tests/test.h"
@@ -22,7 +22,7 @@ TEST(test_one_number_is_its_own_sum) {
     for (size_t i = 0; i < sizeof x / sizeof *x; i++) assert_true(SUM(x[i]) == x[i]);
 }
 
-/* Where a double would have lost the small one. */
+/* A sum in fp64 would lose the small term. */
 TEST(test_nothing_is_lost) {
     assert_true(SUM(0x1p250, 1, -0x1p250) == 1);
     assert_true(SUM(1, 0x1p-298, -1) == 0x1p-298);
@@ -30,7 +30,7 @@ TEST(test_nothing_is_lost) {
     assert_true(SUM(-1, -2, 5, -2) == 0);
 }
 
-/* To nearest, ties to even, and a bit far below a tie counts. */
+/* Rounding is to nearest, ties to even; a bit far below breaks the tie. */
 TEST(test_it_is_rounded_once) {
     assert_true(SUM(1, 0x1p-53) == 1);
     assert_true(SUM(1, 0x1p-53, 0x1p-290) == 1 + 0x1p-52);
@@ -43,14 +43,14 @@ TEST(test_what_is_not_finite_shows) {
     assert_true(isinf(SUM(1, INFINITY, 2)));
     assert_true(isnan(SUM(1, INFINITY, -INFINITY)));
     assert_true(isnan(SUM(NAN, 1)));
-    assert_true(isnan(SUM(0x1p400, 1)));                             /* beyond the limbs: never silently wrong */
+    assert_true(isnan(SUM(0x1p400, 1)));                             /* outside the limbs: NaN, not a wrong number */
     assert_true(isnan(SUM(0x1p-400, 1)));
 }
 
 enum { N = 10000 };
 static float number(int i) { return (float)ldexp(rng_normal(3, 1, (uint64_t)i), i % 60 - 30) * (i % 2 ? 1 : -1); }
 
-/* The numbers in parts from end to start, each part's sum added up as ranks do. */
+/* The sum over n_parts parts, from the end to the start; the parts' numbers are added as ranks add them. */
 static double in_parts(int n_parts) {
     double all[EXACT_NUMBERS] = {0};
     for (int p = n_parts - 1; p >= 0; p--) {
@@ -67,7 +67,7 @@ static double in_parts(int n_parts) {
 TEST(test_no_order_changes_a_bit) {
     double whole = in_parts(1), rounded = 0;
     for (int i = 0; i < N; i++) rounded += number(i);
-    assert_true(rounded != whole);                                   /* else it would show nothing */
+    assert_true(rounded != whole);                                   /* otherwise the test proves nothing */
     assert_close(rounded, whole, 1e-9 * fabs(whole));
     for (int n = 2; n < 12; n++) assert_true(in_parts(n) == whole);
 }

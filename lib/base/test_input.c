@@ -1,4 +1,4 @@
-/* ranks: 1  device: cpu  Files from outside: what waits, has no end, or is one long line. */
+/* ranks: 1  device: cpu  Hostile input files: a FIFO, a device without end, one long line. */
 #include "lib/base/input.h"
 
 #include "tests/test.h"
@@ -52,7 +52,7 @@ TEST(test_a_zero_byte_cuts_no_line) {
 TEST(test_a_disk_that_fails_is_no_end) {
     assert_ok(input_open(&in, "", file_of("input-fails", "ab\n", 3), INPUT_FILE, 100));
     int written = open(in.path, O_WRONLY);
-    assert_true(written >= 0 && dup2(written, fileno(in.file)) >= 0);            /* it cannot be read any more */
+    assert_true(written >= 0 && dup2(written, fileno(in.file)) >= 0);            /* reads now fail */
     assert_fails(input_line(&in), E_IO, "input-fails", "Bad file descriptor");
     close(written);
     input_close(&in);
@@ -70,7 +70,7 @@ TEST(test_what_waits_is_refused) {
     assert_null(f);
 }
 
-/* As <(...) in bash: the writer is slower than its reader. */
+/* A pipe as in bash's <(...), whose writer is slower than the reader. */
 TEST(test_a_pipe_that_is_open_already_is_read_to_its_end) {
     int ends[2];
     char name[32];

@@ -1,4 +1,4 @@
-/* ranks: 1  device: cpu  Files that are no JSON, wait, or are larger in memory than their reader expects. */
+/* ranks: 1  device: cpu  Files that are no JSON, that make open() wait, or that take too much memory when parsed. */
 #include "lib/base/json_file.h"
 
 #include "tests/test.h"
@@ -32,7 +32,7 @@ TEST(test_what_is_too_large_is_refused) {
     write_text("[{},", 100);                                         /* 300 values in 400 bytes of text */
     assert_fails(json_file_read(path, 1024, 0, &json), E_FORMAT, "300 values", "the limit is 64");
     write_text("\"[[[[[[[[[[{,,,\\\"{\"", 1);
-    assert_fails(json_file_read(path, 64, 0, &json), E_FORMAT, "is not JSON");   /* letters of a text are no values */
+    assert_fails(json_file_read(path, 64, 0, &json), E_FORMAT, "is not JSON");   /* strings hold no values */
     write_text("{\"a\": ", 1);
     assert_fails(json_file_read(path, 1024, 0, &json), E_FORMAT, "is not JSON", "line 1");
     assert_null(json);

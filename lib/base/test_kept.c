@@ -32,7 +32,7 @@ TEST(test_first_bytes_are_kept) {
     write_text(path, "one");
     is_text(path, "one");
     write_text(path, "two");
-    is_text(path, "two");                    /* not kept, so far */
+    is_text(path, "two");                    /* before kept_begin */
     assert_int_equal(kept_hash(), 0);
     kept_begin();
     kept_early(path);

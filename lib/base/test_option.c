@@ -32,7 +32,7 @@ static const struct option TRAINING[] = {
     {"data", OPTION_TEXT, "", 0, 0, NULL, "", "file of tokens", "data", offsetof(struct target, data)},
     {"order", OPTION_CHOICE, "one", 0, 0, "one|file:PATH", "", "which order", "data", offsetof(struct target, order)},
 };
-/* -1 is not typed: it is what "auto" becomes */
+/* "auto" becomes -1; users cannot type -1 */
 static const struct option CHOSEN[] = {
     {"micro", OPTION_INT, "0", -1, 64, "auto", "", "sequences at a time", "training", offsetof(struct target, micro)},
 };
@@ -42,12 +42,12 @@ static struct target target;
 static struct options *options;
 
 static void begin(void) {
-    memset(&target, 0x55, sizeof target); /* so that the test sees a field that is never set */
+    memset(&target, 0x55, sizeof target); /* shows a field that is never set */
     assert_ok(options_create(TABLES, 3, &target, &options));
 }
 static void end(void) { options_destroy(&options); }
 
-/* The words of a command line, as if split by a shell. */
+/* Split a line into words as a shell does, and parse them. */
 static enum status parse(const char *line) {
     char words[4096], *argv[64];
     int argc = 0;
@@ -78,7 +78,7 @@ TEST(test_defaults_fill_every_field) {
     assert_int_equal(target.recompute, 0);
     assert_int_equal(target.recompute_n, 0);
     assert_int_equal(target.schedule, 1);
-    assert_int_equal(target.after_schedule, 0x55555555); /* only a choice with :N has a number after it */
+    assert_int_equal(target.after_schedule, 0x55555555); /* only a choice with :N writes the int after its field */
     assert_string_equal(target.data, "");
     assert_int_equal(options_source(options, "layers"), FROM_DEFAULT);
     assert_int_equal(options_source(options, "no-such"), FROM_DEFAULT);
@@ -181,7 +181,7 @@ TEST(test_numbers_that_are_refused) {
     end();
 }
 
-/* A word that stands for a number that users do not type. */
+/* "auto" stands for a number that users cannot type. */
 TEST(test_an_integer_may_be_a_word) {
     char text[16];
     begin();
@@ -234,7 +234,7 @@ TEST(test_edit_distance) {
     assert_int_equal(edit_distance("", ""), 0);
     assert_int_equal(edit_distance("abc", ""), 3);
     assert_int_equal(edit_distance("kitten", "sitting"), 3);
-    assert_int_equal(edit_distance("layers", "alyers"), 1); /* a swap of neighbors is one slip */
+    assert_int_equal(edit_distance("layers", "alyers"), 1); /* a swap of neighbors counts as one edit */
     assert_int_equal(edit_distance("global_batch", "global-batch"), 1);
 }
 
@@ -305,7 +305,7 @@ TEST(test_file_with_everything_that_is_allowed) {
     begin();
     assert_ok(options_read_file(options, path));
     assert_int_equal(target.layers, 12);
-    assert_close(target.lr, 0.25, 0); /* inih alone takes an indented line for more of the line before */
+    assert_close(target.lr, 0.25, 0); /* inih by itself joins an indented line to the line before */
     assert_int_equal(target.sp, 1);
     assert_int_equal(target.recompute_n, 3);
     assert_string_equal(target.data, "a file=with#odd|name");
@@ -340,7 +340,7 @@ TEST(test_file_faults_name_file_and_line) {
 
 TEST(test_file_lines_are_never_cut) {
     char text[1200];
-    snprintf(text, sizeof text, "lr = 0.1\ndata = %0190d\n", 7); /* 7 + 190 = 197 bytes: the longest that inih takes */
+    snprintf(text, sizeof text, "lr = 0.1\ndata = %0190d\n", 7); /* 7 + 190 = 197 bytes: inih's longest line */
     begin();
     assert_ok(options_read_file(options, write_file("long.ini", text)));
     assert_int_equal(strlen(target.data), 190);
@@ -352,7 +352,7 @@ TEST(test_file_lines_are_never_cut) {
     end();
 }
 
-/* Nor is it read to its end: that may be anywhere. /dev/zero has none. */
+/* The parser stops at the limit and does not search for the line's end, because /dev/zero has no end. */
 TEST(test_a_line_without_end_is_refused) {
     begin();
     assert_fails(options_read_file(options, "/dev/zero"), E_FORMAT, "/dev/zero, line 1", "more than 65536 bytes");
@@ -374,7 +374,7 @@ TEST(test_files_that_are_no_text) {
 TEST(test_a_fault_in_a_file_does_not_stick) {
     begin();
     assert_fails(options_read_file(options, write_file("bad.ini", "layers = 0\n")), E_USAGE, "bad.ini:1");
-    assert_fails(parse("--layers 0"), E_USAGE, "--layers 0 is out of range"); /* no file:line any more */
+    assert_fails(parse("--layers 0"), E_USAGE, "--layers 0 is out of range"); /* the error has no file:line */
     assert_ok(options_read_file(options, write_file("good.ini", "layers = 7\n")));
     assert_int_equal(target.layers, 7);
     end();
@@ -449,7 +449,7 @@ TEST(test_help_groups_and_explains) {
 }
 
 /* ---- before any table is read ---- */
-/* The last place counts, as with options_parse; what is an option itself is no value. */
+/* The last occurrence wins, as in options_parse. A word that begins with "--" is no value. */
 TEST(test_a_peek_finds_the_last_value_of_a_name) {
     char *const words[] = {"--a=1", "--ab", "2", "--a", "3", "--b", "--a", "--c=x=y", "--d"};
     assert_string_equal(options_peek(6, words, "a"), "3");

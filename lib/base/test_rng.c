@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Random123 1.09, tests/kat_vectors, the lines "philox4x32 10". */
+/* Source: Random123 1.09, tests/kat_vectors, the lines "philox4x32 10". */
 TEST(test_philox_matches_the_published_vectors) {
     struct vector { struct philox_counter counter; struct philox_key key; struct philox_counter expected; };
     static const struct vector known[] = {
@@ -22,13 +22,13 @@ TEST(test_philox_matches_the_published_vectors) {
 }
 
 TEST(test_stream_is_fnv_1a) {
-    /* vectors of the FNV authors, draft-eastlake-fnv, appendix C */
+    /* source: draft-eastlake-fnv, appendix C */
     assert_true(rng_stream("") == UINT64_C(0xcbf29ce484222325));
     assert_true(rng_stream("a") == UINT64_C(0xaf63dc4c8601ec8c));
     assert_true(rng_stream("foobar") == UINT64_C(0x85944171f73967e8));
 }
 
-/* Golden numbers: a change of the keys or of the mapping to numbers would change every run's initial weights. */
+/* Golden numbers: a change of keys or of their mapping to numbers changes every run's initial weights. */
 TEST(test_numbers_never_change) {
     uint64_t stream = rng_stream("wte");
     struct philox_key key = rng_key(1234, stream, 5);
@@ -47,7 +47,7 @@ TEST(test_key_depends_on_each_argument) {
         assert_memory_not_equal(&base, &other[i], sizeof base);
 }
 
-/* Bounds below: five standard deviations of the statistic, for N independent draws. */
+/* The tolerances below are five standard deviations of the statistic, for N independent draws. */
 enum { N = 200000 };
 
 TEST(test_uniform_has_mean_variance_and_no_correlation) {
@@ -104,7 +104,7 @@ TEST(test_permute_reaches_the_largest_domains) {
     assert_true(rng_permute(1, 1, 1, n, n - 1) < n);
 }
 
-/* Over many keys, element 0 lands on each of n places equally often: counts are binomial(D, 1/n); five deviations. */
+/* Over D keys, element 0 lands on each of n places equally often: counts are binomial(D, 1/n) within 5 deviations. */
 TEST(test_permute_is_fair) {
     enum { DRAWS = 60000, PLACES = 6 };
     int count[PLACES] = {0};
@@ -113,7 +113,7 @@ TEST(test_permute_is_fair) {
     for (int i = 0; i < PLACES; i++) assert_close(count[i], expected, 5 * deviation);
 }
 
-/* A random permutation leaves one element in place on average, whatever n is; it is Poisson(1) distributed. */
+/* The number of fixed points of a random permutation has mean 1 for every n, and is nearly Poisson(1) distributed. */
 TEST(test_permute_leaves_little_in_place) {
     int fixed = 0;
     for (uint64_t step = 0; step < 100; step++)

@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* What a stranger can put under a name: links, FIFOs, folders. */
+/* Links, FIFOs and folders that another user created under the file's name. */
 #include "lib/base/shared.h"
 #include "tests/test.h"
 
@@ -48,7 +48,7 @@ TEST(test_a_link_is_never_followed) {
     assert_int_equal(symlink(other, path), 0);
     assert_refused(SHARED_READ, ELOOP, "link");
     assert_refused(SHARED_UPDATE, ELOOP, "link");
-    int fd = shared_open(path, SHARED_NEW, 0600);            /* another file of that name */
+    int fd = shared_open(path, SHARED_NEW, 0600);            /* a new file replaces the link */
     assert_true(fd >= 0 && write(fd, "x", 1) == 1);
     close(fd);
     assert_text(other, "precious");
@@ -68,7 +68,7 @@ TEST(test_a_second_name_is_not_written_to) {
     assert_text(path, "new");
 }
 
-/* Without a writer, opening one to read waits without end, and the alarm kills the test. */
+/* A plain open() of a FIFO without a writer waits forever; then the alarm kills the test. */
 TEST(test_what_is_no_file_is_refused_at_once) {
     begin();
     alarm(20);
@@ -89,7 +89,7 @@ TEST(test_a_file_of_ones_own_is_opened) {
     int fd = shared_open(path, SHARED_UPDATE, 0640);
     assert_true(fd >= 0 && write(fd, "some", 4) == 4 && (fcntl(fd, F_GETFD) & FD_CLOEXEC));
     close(fd);
-    fd = shared_open(path, SHARED_UPDATE, 0640);             /* as it was */
+    fd = shared_open(path, SHARED_UPDATE, 0640);             /* keeps the content */
     char text[8];
     assert_int_equal(read(fd, text, sizeof text), 4);
     close(fd);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tests run in a process that has an identity already; each that changes it puts it back. */
+/* The test process has an identity already. A test that changes the identity restores it at its end. */
 static char identity[128];
 static void borrow_identity(const char *text) {
     snprintf(identity, sizeof identity, "%s", status_identity_text());
