@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* memmem */
-/* Encoding: text to stretches without <|endoftext|>, to pieces, to bytes, merged. Decoding is looking up. */
+/* Encoding: cut text at <|endoftext|>, then into pieces, and merge the bytes of each piece. Decoding: table lookup. */
 #include "lib/data/bpe_private.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 enum { MOST_PIECE = 1 << 30 };
 static const char END_OF_TEXT[] = BPE_END_OF_TEXT;
 
-/* ---- the ranks of pairs: a hash table with open addresses, half full at most ---- */
+/* ---- the ranks of pairs: a hash table with open addressing, at most half full ---- */
 
 static uint64_t slot_of(const struct bpe *b, int32_t left, int32_t right) {
     uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
@@ -72,7 +72,7 @@ static enum status make_room(struct bpe *b, int64_t n) {
     free(b->symbols), free(b->heap), free(b->tokens);
     b->room = 0;
     b->symbols = malloc((size_t)(2 * n) * sizeof *b->symbols);
-    b->heap = malloc((size_t)(2 * n) * 3 * sizeof *b->heap);     /* n - 1 pairs, and each of n - 1 merges makes two */
+    b->heap = malloc((size_t)(2 * n) * 3 * sizeof *b->heap);     /* n - 1 pairs; each of n - 1 merges adds two */
     b->tokens = malloc((size_t)(2 * n) * sizeof *b->tokens);
     if (!b->symbols || !b->heap || !b->tokens)
         return FAIL(E_MEMORY, "no memory to tokenize %" PRId64 " bytes in one piece; close other programs", n);
@@ -87,7 +87,7 @@ static void queue_pair(struct bpe *b, int64_t *n, int32_t left) {
     if (rank >= 0) push(b->heap, n, (uint64_t)rank << 32 | (uint32_t)left);
 }
 
-/* A pair may have changed since it was queued: one of its two was merged with another neighbor. */
+/* Does the queued pair still exist? Another merge may have changed one of its two symbols. */
 static bool still_there(const struct bpe *b, const struct bpe_merge *m, int32_t left) {
     int32_t right = b->symbols[left].after;
     return b->symbols[left].token == m->left && right >= 0 && b->symbols[right].token == m->right;
@@ -120,7 +120,7 @@ static enum status encode_piece(struct bpe *b, const char *text, int64_t bytes, 
 
 /* ---- a text ---- */
 
-/* Bytes before the next ones that are UTF-8; text[0] is none. */
+/* The number of bytes before the next valid UTF-8; text[0] must be invalid. */
 static int64_t invalid_run(const struct bpe *b, const char *text, int64_t bytes) {
     int64_t n = 1;
     while (n < bytes && bpe_split_valid(b, text + n, bytes - n) == 0) n++;

@@ -1,6 +1,6 @@
-/* Is a folder's tokenizer GPT-2's? vocab.json and merges.txt do not say how text is cut into pieces, which other
- * tokens are special, or whether text is changed first: with another model's folder the tokens would be others, and no
- * line would say so. Published tokenizers have other files next to the two which do; each may be missing.
+/* Is a folder's tokenizer GPT-2's? vocab.json and merges.txt do not define how text is cut into pieces, which tokens
+ * are special, or whether text is normalized first. For another model's folder, GPT-2's rules silently give wrong
+ * tokens. Published tokenizers have these further files, which define the rules; each may be missing:
  *
  *   tokenizer.json            normalizer: none; pre_tokenizer: ByteLevel, without a blank at the start; model: BPE
  *   tokenizer_config.json     tokenizer_class: GPT2Tokenizer; add_prefix_space: false
@@ -24,13 +24,13 @@ static enum status refuse(const char *path, const char *what, const char *value)
     return FAIL(E_FORMAT, "%s: %s is %.80s, and only GPT-2's tokenizer is read; %s", path, what, value, OWN);
 }
 
-/* NULL: there is no such file. */
+/* *out is NULL if the file does not exist. */
 static enum status load(const char *path, json_t **out) {
     *out = NULL;
     return access(path, F_OK) != 0 ? OK : json_file_read(path, MOST_BYTES, 0, out);
 }
 
-/* The text of a token, which is a JSON string, or an object whose "content" is one. NULL: it is neither. */
+/* The text of a token: a JSON string, or the string "content" of an object. NULL: `token` is neither. */
 static const char *content_of(const json_t *token) {
     const json_t *content = json_is_object(token) ? json_object_get(token, "content") : token;
     return json_string_value(content);
@@ -40,7 +40,7 @@ static enum status check_token(const char *path, const char *text) {
     return !text || !*text || !strcmp(text, BPE_END_OF_TEXT) ? OK : refuse(path, "a special token", text);
 }
 
-/* In a list or an object: of tokens. */
+/* Check all tokens of a list or an object. */
 static enum status check_tokens(const char *path, const json_t *tokens) {
     const char *key;
     json_t *token;
@@ -82,7 +82,7 @@ static enum status check_tokenizer(const char *path, const json_t *json) {
     return check_tokens(path, json_object_get(json, "added_tokens"));
 }
 
-/* Classes that are of no one tokenizer say nothing. */
+/* The classes in `any` stand for every tokenizer, so they are accepted. */
 static enum status check_config(const char *path, const json_t *json) {
     static const char *const gpt2[] = {"GPT2Tokenizer", "GPT2TokenizerFast"},
                       *const any[] = {"PreTrainedTokenizerFast", "TokenizersBackend"};
@@ -99,7 +99,7 @@ static enum status check_config(const char *path, const json_t *json) {
     return check_tokens(path, json_object_get(json, "added_tokens_decoder"));
 }
 
-/* {"token": number}. */
+/* Check a file {"token": number, ...}. */
 static enum status check_added(const char *path, const json_t *json) {
     const char *text;
     json_t *number;

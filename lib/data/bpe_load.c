@@ -1,4 +1,4 @@
-/* vocab.json and merges.txt, read and checked. */
+/* Read and check vocab.json and merges.txt. */
 #include "lib/data/bpe_private.h"
 
 #include "lib/base/json_file.h"
@@ -11,7 +11,7 @@
 
 enum { MOST_TOKENS = 1 << 20, MOST_FILE_BYTES = 16 << 20, MOST_LINE_BYTES = 4096, LETTERS = 256 + 68 };
 
-/* The state of the reader. letter_byte: the byte that a letter stands for, -1: none. */
+/* letter_byte: the byte that a letter stands for, or -1. */
 struct reader { struct bpe *b; const char *path; json_t *vocab; int16_t letter_byte[LETTERS]; };
 
 /* ---- letters ---- */
@@ -25,7 +25,7 @@ static void fill_letters(struct reader *r) {
     for (int byte = 0, next = 256; byte < 256; byte++) r->letter_byte[is_itself(byte) ? byte : next++] = (int16_t)byte;
 }
 
-/* The bytes that a token of letters stands for, in *out, which has room. The letters are UTF-8: jansson looks. */
+/* Decode a token's letters to bytes. `out` has room for strlen(letters) bytes. Jansson has checked that it is UTF-8. */
 static enum status bytes_of(const struct reader *r, const char *letters, char *out, int64_t *n) {
     const unsigned char *at = (const unsigned char *)letters;
     for (*n = 0; *at; ++*n) {
@@ -51,8 +51,8 @@ static enum status load_json(struct reader *r) {
     return OK;
 }
 
-/* ids[id]: the token's letters, borrowed from the JSON. n tokens with n different numbers from 0 to n - 1 leave no
- * gap. */
+/* Fill ids[id] with the token's letters, borrowed from the JSON. n tokens with n different numbers from 0 to n - 1
+ * leave no gap. */
 static enum status order_tokens(struct reader *r, const char **ids, int64_t *total) {
     const char *letters;
     json_t *value;
@@ -125,7 +125,7 @@ static enum status find_token(const struct reader *r, const char *letters, int64
     return OK;
 }
 
-/* `text` is one line, terminated, without its end. */
+/* `text` is one line, without its newline, terminated by a 0. */
 static enum status read_merge(struct reader *r, char *text, int64_t line, struct bpe_merge *m) {
     char *blank = strchr(text, ' ');
     if (!blank || blank == text || !blank[1] || strchr(blank + 1, ' '))
@@ -157,7 +157,7 @@ static enum status read_lines(struct reader *r, const struct data_map *map) {
     if (map->bytes > MOST_FILE_BYTES)
         return FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and the limit for merges is %d; is it a merges.txt?", r->path,
                     map->bytes, MOST_FILE_BYTES);
-    /* "a b" and its end: four bytes at least */
+    /* a line has at least four bytes: "a b" and its end */
     r->b->merges = malloc((size_t)(map->bytes / 4 + 1) * sizeof *r->b->merges);
     if (!r->b->merges) return FAIL(E_MEMORY, "no memory for the merges of %s; close other programs", r->path);
     for (int64_t line = 1; at < end; line++) {
@@ -177,10 +177,10 @@ static enum status read_merges(struct reader *r) {
     return status;
 }
 
-/* ---- the two together ---- */
+/* ---- both files together ---- */
 
-/* A token that no text is merged to is special: it stands for itself in a text, as <|endoftext|> does, or is of another
- * kind of BPE (CLIP's "a</w>"). */
+/* Check that merges reach every token but <|endoftext|>. An unreachable token is another special token, or belongs to
+ * another kind of BPE (CLIP's "a</w>"). */
 static enum status check_reach(struct reader *r) {
     const struct bpe *b = r->b;
     bool *reached = calloc((size_t)b->n_tokens, sizeof *reached);

@@ -1,16 +1,16 @@
-/* What the files of the tokenizer share. */
+/* Declarations that the tokenizer's files share. */
 #pragma once
 
 #include "lib/data/bpe.h"
 
 struct bpe_merge { int32_t left, right, merged; };
-struct bpe_symbol { int32_t token, before, after; };   /* before, after: neighbors by place, -1: none. token -1: merged
-                                                        * away */
+struct bpe_symbol { int32_t token, before, after; };   /* before, after: indices of the neighbors, or -1. token -1:
+                                                        * merged into its left neighbor */
 
 struct bpe {
     int32_t n_tokens, end_of_text;
     char *bytes;                         /* of all tokens, one after the other */
-    int64_t *bytes_at;                   /* n_tokens + 1: where each begins */
+    int64_t *bytes_at;                   /* [n_tokens + 1]: offset in `bytes` of each token */
     int32_t byte_token[256];
 
     int32_t n_merges;
@@ -18,7 +18,7 @@ struct bpe {
     uint64_t n_slots;                    /* a power of two */
     int32_t *slots;                      /* hash table of ranks by (left, right); -1: free */
 
-    void *pattern, *match;               /* PCRE2's */
+    void *pattern, *match;               /* pcre2_code, pcre2_match_data */
 
     struct bpe_symbol *symbols;          /* work space for pieces of up to `room` bytes */
     uint64_t *heap;
@@ -28,18 +28,18 @@ struct bpe {
 
 #define BPE_END_OF_TEXT "<|endoftext|>"
 
-/** Do the files next to a folder's vocab.json and merges.txt say that the tokenizer is not GPT-2's?
- *  @errors E_FORMAT: yes, with the file, and what in it; E_DATA: a file cannot be read */
+/** Check that the files next to a folder's vocab.json and merges.txt describe GPT-2's tokenizer.
+ *  @errors E_FORMAT: another tokenizer, with the file and its setting; E_DATA: a file cannot be read */
 enum status bpe_check_folder(const char *folder);
-/** The rank of merging left and right, or -1. */
+/** The rank of the pair (left, right); -1 if it cannot be merged. */
 int32_t bpe_rank(const struct bpe *, int32_t left, int32_t right);
-/** Fill in slots from merges. @errors E_FORMAT: a pair twice (says its two ranks, for `path`); E_MEMORY */
+/** Build the hash table from merges. @errors E_FORMAT: a pair occurs twice (with its ranks and `path`); E_MEMORY */
 enum status bpe_index_merges(struct bpe *, const char *path);
 
 /** Compile the pattern. @errors E_INTERNAL, E_MEMORY */
 enum status bpe_split_open(struct bpe *);
 void bpe_split_close(struct bpe *);
-/** How many bytes of text[0..bytes) are UTF-8 before the first that are not. */
+/** The number of bytes of text[0..bytes) before the first byte that is not UTF-8. */
 int64_t bpe_split_valid(const struct bpe *, const char *text, int64_t bytes);
-/** How long the first piece of text[0..bytes) is, which is UTF-8, bytes > 0. @errors E_INTERNAL */
+/** The length of the first piece of text[0..bytes), which must be UTF-8; bytes > 0. @errors E_INTERNAL */
 enum status bpe_split_next(const struct bpe *, const char *text, int64_t bytes, int64_t *piece);

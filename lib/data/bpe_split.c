@@ -1,5 +1,5 @@
-/* GPT-2's pattern, by PCRE2. White space is spelled out: Unicode's, in any version of PCRE2 (whose own \s has U+180E as
- * well). */
+/* GPT-2's pattern, matched by PCRE2. SPACES lists Unicode's white space, because some versions of PCRE2 also match
+ * U+180E with \s. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "lib/data/bpe_private.h"
 
@@ -18,7 +18,7 @@ enum status bpe_split_open(struct bpe *b) {
         return FAIL(E_INTERNAL,
                     "PCRE2 refuses GPT-2's pattern: error %d at character %zu; it must be built with Unicode", code,
                     at);
-    (void)pcre2_jit_compile(pattern, PCRE2_JIT_COMPLETE);      /* where it cannot, matching is slower and the same */
+    (void)pcre2_jit_compile(pattern, PCRE2_JIT_COMPLETE);      /* without JIT, matches are the same but slower */
     b->match = pcre2_match_data_create_from_pattern(pattern, NULL);
     return b->match ? OK : FAIL(E_MEMORY, "no memory for the tokenizer; close other programs");
 }
@@ -28,7 +28,7 @@ void bpe_split_close(struct bpe *b) {
     pcre2_code_free(b->pattern);
 }
 
-/* PCRE2 looks at all of a text before it matches, and says where it is no UTF-8. */
+/* PCRE2 validates the whole text before it matches, and returns the place of the first invalid byte. */
 int64_t bpe_split_valid(const struct bpe *b, const char *text, int64_t bytes) {
     int code = pcre2_match(b->pattern, (PCRE2_SPTR)text, (PCRE2_SIZE)bytes, 0, 0, b->match, NULL);
     bool refused = code <= PCRE2_ERROR_UTF8_ERR1 && code >= PCRE2_ERROR_UTF8_ERR21;

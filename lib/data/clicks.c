@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char MAGIC[8] = {'\x93', 'C', 'L', 'I', 'C', 'K', 'S', '\n'};   /* no UTF-8, so no text is taken for one */
+static const char MAGIC[8] = {'\x93', 'C', 'L', 'I', 'C', 'K', 'S', '\n'};   /* no UTF-8, so no text begins with it */
 struct header { char magic[8]; int32_t version, dense, features, bag, rows, zero; int64_t samples; double best_auc;
                 char rest[16]; };
 _Static_assert(sizeof(struct header) == 64, "the header is 64 bytes");
@@ -107,7 +107,7 @@ enum status clicks_finish(struct clicks_writer **writer, double best_auc) {
     return status;
 }
 
-/* After a finish the temporary file is gone. */
+/* After clicks_finish the temporary file has its final name, and unlink fails without harm. */
 void clicks_abandon(struct clicks_writer **writer) {
     struct clicks_writer *w = *writer;
     *writer = NULL;

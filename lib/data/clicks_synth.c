@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double DENSE_STD = 0.6, SPARSE_STD = 1.0, BIAS = -1;   /* of the logit's two parts; a third are clicks */
+static const double DENSE_STD = 0.6, SPARSE_STD = 1.0, BIAS = -1;   /* of the logit's sums. A third of labels are 1 */
 
 struct synth { struct clicks_layout layout; uint64_t seed, ids, dense, label, weight, order; double a, c; };
 
@@ -22,7 +22,7 @@ static int64_t row_of(const struct synth *s, int64_t sample, int64_t f, int64_t 
     return (int64_t)rng_permute(s->seed, s->order, (uint64_t)f, (uint64_t)c->rows, (uint64_t)popular);
 }
 
-/* Writes the bags, and returns their part of the logit. */
+/* Write the bags. @return their part of the logit */
 static double make_bags(const struct synth *s, int64_t sample, int32_t *bags) {
     const struct clicks_layout *c = &s->layout;
     double sum = 0;

@@ -10,7 +10,7 @@
 
 enum { FIELDS = 1 + CRITEO_DENSE + CRITEO_FEATURES, MOST_LINE = 1 << 16 };
 
-/* Cuts the line into fields, in place. @return how many there are, at most FIELDS + 1 */
+/* Cut the line into fields, in place. @return the number of fields; FIELDS + 1 stands for more than FIELDS */
 static int cut(char *line, char *field[FIELDS + 1]) {
     int n = 0;
     line[strcspn(line, "\r\n")] = 0;
@@ -25,8 +25,8 @@ static int32_t row_of(const char *word, int rows) {
     return (int32_t)(h % (uint64_t)rows);
 }
 
-/* Digits alone, after a minus at most: a library's numbers begin with blanks, too, and may be 1.5, 0x10 or 2e3. false:
- * no integer, or none of 64 bits. */
+/* Accepts only digits after an optional minus, while the C library's numbers may begin with blanks, or be 1.5, 0x10 or
+ * 2e3. @return false: not an integer of 64 bits */
 static bool read_dense(const char *text, float *out) {
     const char *digits = text + (*text == '-');
     errno = 0;

@@ -1,22 +1,21 @@
-/* Token data: what the files are, which tokens make sample i, and in which order samples come.
+/* Token data: the formats of token files, the tokens of sample i, and the order of samples.
  *
- * Sample i is tokens [i T, i T + T) with targets one further, so n tokens have (n - 1) / T samples. The order is a
- * keyed permutation of the sample index, drawn again each epoch; sample number s of a run (counting from 0 over all
- * steps) is a pure function of (seed, s). No rank, layout or batch size enters it: rank r simply asks for other s.
+ * Sample i has tokens [i T, i T + T); its targets are the tokens one position later. So n tokens have (n - 1) / T
+ * samples. The order is a keyed permutation of the sample index, a new one each epoch. Sample number s of a run
+ * (counted from 0 over all steps) is a pure function of (seed, s), independent of ranks, layout and batch size.
  *
- * Formats, in the order in which they are looked for:
+ * data_open tries the formats in this order:
  *   llm.c     by content: magic 20240520, version 1, u16 tokens; magic 20240801, version 7, u32 tokens
- *   clicks    by content: no tokens, but samples of a recommendation model, as words (clicks.h)
+ *   clicks    by content: samples of a recommendation model, as 32-bit words instead of tokens (clicks.h)
  *   npy       by content: NumPy's array of integers, of one axis (npy.c)
  *   Megatron  NAME.bin with an index NAME.idx: the tokens of all its sequences, in the index's order
  *             (megatron.h)
- *   text      what looks like text (data_text.c): one token a byte, vocabulary 256; or, with a tokenizer, its tokens
- *             (bpe.h)
- * And those that only the user can know of, as nothing in the file says them:
- *   u16, u32  tokens and nothing else, little-endian: nanoGPT's train.bin (data_raw.c)
- * What is none of these is refused, by its name where it has one (data_foreign.c): no file is taken for text because no
- * other format fits. Files are memory-mapped and only read. Several files of one format are one stream (data_list.h);
- * empty ones among them have no part in it. */
+ *   text      a file that looks like text (data_text.c): one token a byte, vocabulary 256; with a tokenizer, the
+ *             tokenizer's tokens (bpe.h)
+ * A file without a header has one of these formats only if the user names it with --data-format:
+ *   u16, u32  little-endian tokens and nothing else: nanoGPT's train.bin (data_raw.c)
+ * Any other file is an error, which names the file's format if it is known (data_foreign.c). Files are memory-mapped
+ * and read-only. Several files of one format are one stream (data_list.h); the stream skips empty files. */
 #pragma once
 
 #include "lib/base/status.h"
@@ -26,56 +25,56 @@ enum data_format { DATA_TEXT, DATA_LLMC_U16, DATA_LLMC_U32, DATA_MEGATRON, DATA_
 struct data_file;
 struct bpe;
 
-/* As what a file is read: the choices of --data-format, in their order. auto: as what it is recognised as. */
+/* The format to read a file in: the choices of --data-format, in their order. auto: the recognized format. */
 enum data_as { DATA_AS_AUTO, DATA_AS_TEXT, DATA_AS_U16, DATA_AS_U32, DATA_AS_LLMC, DATA_AS_MEGATRON, DATA_AS_NPY };
 #define DATA_AS_CHOICES "auto|text|u16|u32|llmc|megatron|npy"
 
-/** Map a file, or the files that a list or pattern names (data_list.h), as one stream. With a tokenizer, text is
- *  tokenized here and now, and kept in memory: for tens of MB; what is larger is better written once by `trivium data
- *  tokenize`. The tokenizer may be NULL, and is only used in the call.
- *  @errors E_DATA: missing, unreadable, empty, a directory, files of several formats; E_FORMAT: no data, or not what it
- *  is read as (with the likely format, and how to say it), or a header or an index that does not fit its file;
- *  E_CONFIG: a tokenizer, and a file that holds tokens already; E_MEMORY */
+/** Map a file, or the files that a list or pattern names (data_list.h), as one stream. With a tokenizer, this call
+ *  tokenizes the text and keeps the tokens in memory; for more than tens of MB use `trivium data tokenize` once. The
+ *  tokenizer may be NULL, and is borrowed for the call only.
+ *  @errors E_DATA: missing, unreadable, empty, a directory, files of several formats; E_FORMAT: no data, not in the
+ *  format `as` (with the likely format and its option), or a header or index that does not fit its file; E_CONFIG: a
+ *  tokenizer, and a file that holds tokens already; E_MEMORY */
 enum status data_open_as(const char *names, enum data_as, struct bpe *tokenizer, struct data_file **out);
-/** The same, recognised and without a tokenizer. @errors as data_open_as */
+/** data_open_as with DATA_AS_AUTO and no tokenizer. @errors as data_open_as */
 enum status data_open(const char *names, struct data_file **out);
 void data_close(struct data_file **);
 
-/** Tokens of all files of the list; and what kind of file the first of them is. */
+/** The number of tokens of all files together, and the files' common format. */
 int64_t data_n_tokens(const struct data_file *);
 enum data_format data_format_of(const struct data_file *);
 /** The format in words: "Megatron, i32 tokens". Static storage. */
 const char *data_format_name(const struct data_file *);
-/** As it was given to data_open. */
+/** The argument `names` of data_open. */
 const char *data_path(const struct data_file *);
-/** 256 for text, the tokenizer's for tokenized text; 0 where the format does not say (the model's vocabulary
- *  counts). */
+/** The size of the vocabulary: 256 for text, the tokenizer's for tokenized text; 0 if the format does not tell it (then
+ *  the model's counts). */
 int64_t data_vocab(const struct data_file *);
 int data_n_files(const struct data_file *);
-/** Files of the list that are empty, and so have no part in the stream. */
+/** The number of empty files, which the stream skips. */
 int data_n_empty(const struct data_file *);
-/** Documents and sequences that a Megatron index lists; 0 for other formats. */
+/** The numbers of documents and sequences in the Megatron indices; 0 for other formats. */
 int64_t data_n_documents(const struct data_file *);
 int64_t data_n_sequences(const struct data_file *);
-/** Tells this stream from others: the XXH3 of its number of tokens (i64), and of its first and its last 2^18 tokens, as
- *  i32 each. In which format they are in a file makes no difference. */
+/** A hash that identifies the stream: the XXH3 of its number of tokens (i64) and of its first and last 2^18 tokens (i32
+ *  each). It does not depend on the file's format. */
 uint64_t data_hash(const struct data_file *);
-/** Has it the data_hash that it was opened with? What is mapped changes with a file that is written to in its place.
- *  @errors E_DATA: another one; E_MEMORY  @collective{none} */
+/** Check that the hash is still that of data_open. Writing to a mapped file in place changes the tokens.
+ *  @errors E_DATA: the hash has changed; E_MEMORY  @collective{none} */
 enum status data_check_hash(const struct data_file *);
-/** Token at i; 0 <= i < n_tokens. As it stands there: Megatron's may be negative, or beyond 32 bits. */
+/** Token i, unchecked; 0 <= i < n_tokens. Tokens of a Megatron file may be negative or need more than 32 bits. */
 int64_t data_token(const struct data_file *, int64_t i);
-/** The file that token i is in, and in *place which of its tokens it is. Borrowed. */
+/** The path of the file that holds token i, borrowed. @param place written: the token's index in that file */
 const char *data_file_of(const struct data_file *, int64_t i, int64_t *place);
-/** The bytes of file number i, 0 <= i < data_n_files, of a format with one token a byte. Borrowed. */
+/** The bytes of file number i, 0 <= i < data_n_files, if the format has one token a byte. Borrowed. */
 const char *data_text(const struct data_file *, int i, int64_t *bytes);
 
-/* A stretch of a file, cut into samples of T tokens. */
+/* A range of a file's tokens, cut into samples of T tokens. */
 struct data_split { const struct data_file *file; int64_t first, n_tokens, T; };
 
-/** The last `val_fraction` of the tokens is validation, the rest training. val_fraction 0: all training, *val has 0
+/** Split the tokens: the last `val_fraction` is for validation, the rest for training. With val_fraction 0, *val has 0
  *  tokens.
- *  @errors E_DATA: a part is shorter than one sample (says tokens, T, fraction); E_CONFIG: T or val_fraction out of
+ *  @errors E_DATA: a part is shorter than one sample (with tokens, T, fraction); E_CONFIG: T or val_fraction out of
  *  range */
 enum status data_split_tail(const struct data_file *, int64_t T, double val_fraction, struct data_split *train,
                             struct data_split *val);
@@ -83,12 +82,12 @@ enum status data_split_tail(const struct data_file *, int64_t T, double val_frac
 enum status data_split_whole(const struct data_file *, int64_t T, struct data_split *);
 int64_t data_split_samples(const struct data_split *); /* (n_tokens - 1) / T */
 
-/** Which sample of the split is number s of a shuffled run, s >= 0; every epoch of data_split_samples is a new
+/** The index in the split of sample number s >= 0 of a shuffled run. An epoch has data_split_samples samples, in a new
  *  permutation. */
 int64_t data_shuffled(const struct data_split *, uint64_t seed, int64_t s);
 
-/** tokens[0..T) and targets[0..T) of sample i. @errors E_DATA: a token >= vocab or < 0 (value, position, file,
- *  limit) */
+/** Write tokens[0..T) and targets[0..T) of sample i. @errors E_DATA: a token >= vocab or < 0 (with value, position,
+ *  file, limit) */
 enum status data_sample(const struct data_split *, int64_t i, int64_t vocab, int32_t *tokens, int32_t *targets);
-/** Could data_sample read samples first .. first + n - 1? Reads all of them. @errors E_DATA, as data_sample */
+/** Check the tokens of samples first .. first + n - 1 as data_sample does. @errors E_DATA, as data_sample */
 enum status data_check(const struct data_split *, int64_t first, int64_t n, int64_t vocab);

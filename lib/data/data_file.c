@@ -1,5 +1,5 @@
-/* A token stream: open the files, have each read (data_read.c), and find token i. Sizes are checked by the formats'
- * readers, once, before anything trusts them. */
+/* A token stream: open the files, read each with its format's reader (data_read.c), and find token i. The readers check
+ * the sizes in headers and indices once; later code relies on them. */
 #include "lib/data/data_private.h"
 
 #include "lib/data/data_list.h"
@@ -17,7 +17,7 @@ static const struct { int bytes; const char *name; } ELEMENTS[] = {
 int data_element_bytes(enum data_element e) { return ELEMENTS[e].bytes; }
 const char *data_element_name(enum data_element e) { return ELEMENTS[e].name; }
 
-/* Copied, since a file may put its tokens at any byte. */
+/* Copies the token, because its address in the file may be unaligned. */
 #define READ(type) do { type x; memcpy(&x, s->at + (int64_t)sizeof x * i, sizeof x); return (int64_t)x; } while (0)
 static int64_t element_at(const struct data_stretch *s, int64_t i) {
     switch (s->element) {
@@ -34,8 +34,7 @@ static int64_t element_at(const struct data_stretch *s, int64_t i) {
 
 /* ---- opening ---- */
 
-/* Sequences that lie side by side become one stretch, so that an ordinary file is one, however many sequences it
- * has. */
+/* Adjacent sequences become one stretch, so that an ordinary file is one stretch, however many sequences it has. */
 enum status data_add(struct data_file *f, const unsigned char *at, int64_t n, enum data_element element) {
     struct data_stretch *last = f->n_stretches > 0 ? &f->stretches[f->n_stretches - 1] : NULL;
     int64_t first = f->n_tokens;

@@ -1,13 +1,13 @@
-/* Files that hold no tokens and no text, known by the bytes that they begin or end with. Each is refused by its name,
- * with what to do about it. */
+/* Formats that hold neither tokens nor text, recognized by a file's first or last bytes. The error names the format and
+ * a remedy. */
 #include "lib/data/data_private.h"
 #include "lib/data/megatron.h"
 
 #include <string.h>
 
 enum { MOST_MAGIC = 16 };
-/* What it is; `magic` is found at byte `at`, or at the file's end too where `twice`; and what to do, as
- * "before FILE after", or `before` alone where there is no `after`. */
+/* what: the format's name. magic: n bytes at offset `at`; if `twice`, the file also ends with them. The remedy is
+ * "before FILE after", or only `before` if `after` is NULL. */
 static const struct foreign {
     const char *what;
     int at, n;
@@ -55,14 +55,14 @@ static enum status refuse(const struct data_map *map, const struct foreign *f) {
                 f->after ? f->after : "");
 }
 
-/* A stream of messages, each a mark of -1 and the size of its header, which is a multiple of 8: what the library
- * datasets keeps. */
+/* The format of the library `datasets`: a stream of messages. A message begins with the mark -1 and the size of its
+ * header, a multiple of 8. */
 static bool is_arrow_stream(const struct data_map *map) {
     uint32_t header = u32_at(map, 4);
     return u32_at(map, 0) == UINT32_MAX && header > 0 && header % 8 == 0 && header < map->bytes;
 }
 
-/* A header's size in 8 bytes, then the header, which is JSON. */
+/* A safetensors file begins with the size of its header in 8 bytes, then the header, which is JSON. */
 static bool is_safetensors(const struct data_map *map) {
     uint32_t header = u32_at(map, 0);
     return u32_at(map, 4) == 0 && header >= 2 && header < map->bytes && has(map, 8, "{\"", 2);

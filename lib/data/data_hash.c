@@ -1,4 +1,4 @@
-/* Which tokens are these? A checkpoint writes it down, so that a run does not go on with others unseen. */
+/* The hash of a token stream. A checkpoint records it, so that a run cannot silently continue with other tokens. */
 #include "lib/base/integer.h"
 #include "lib/data/data_private.h"
 
@@ -8,7 +8,7 @@
 
 enum { END_TOKENS = 1 << 18 };
 
-/* One of fewer than 2^19 tokens is hashed whole. */
+/* If the stream has at most 2^19 tokens, all of them are hashed. */
 static enum status hash_now(const struct data_file *f, uint64_t *hash) {
     int64_t n = f->n_tokens, first = min64(n, END_TOKENS), last = min64(n - first, END_TOKENS);
     size_t bytes = sizeof n + (size_t)(first + last) * sizeof(int32_t);

@@ -30,7 +30,7 @@ static enum status add_pattern(struct data_list *list, const char *pattern) {
     return status;
 }
 
-/* A file whose name has a comma or a star in it is itself. */
+/* An existing file whose name contains * ? or [ is no pattern. */
 static enum status add_word(struct data_list *list, const char *word) {
     if (access(word, F_OK) != 0 && strpbrk(word, "*?[")) return add_pattern(list, word);
     return add(list, word);

@@ -1,5 +1,5 @@
-/* A file in memory: the kernel pages it in as it is read, so it may be larger than memory, and all ranks of a host
- * share one copy. */
+/* Memory-mapped files. The kernel loads a page at its first access, so a file may be larger than memory, and all ranks
+ * of a host share one copy. */
 #include "lib/data/data_private.h"
 
 #include "lib/base/input.h"
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Opening alone would accept a directory, and block on a pipe without a writer. */
+/* A plain open() would accept a directory, and would block on a pipe without a writer. */
 static enum status open_regular(const char *path, const char *option, int *fd, int64_t *bytes) {
     struct stat info;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -37,7 +37,7 @@ enum status data_map(const char *path, const char *option, struct data_map *map)
                           (long long)map->bytes, strerror(errno));
         else map->at = at;
     }
-    if (fd >= 0) close(fd); /* the mapping stays */
+    if (fd >= 0) close(fd); /* the mapping stays valid */
     return status;
 }
 

@@ -1,8 +1,8 @@
-/* What the files of lib/data share: one token stream made of parts (files) and stretches (tokens that lie side by side
- * in one).
+/* Declarations that the files of lib/data share. A token stream consists of parts (files); a part consists of stretches
+ * (contiguous tokens of one file).
  *
  *   parts       a.bin                      b.bin
- *   stretches   [0, 700) [700, 1000)       [1000, 1800)        first token of each; the index of a.bin has a gap
+ *   stretches   [0, 700) [700, 1000)       [1000, 1800)        token numbers; the index of a.bin has a gap at 700
  *
  * A file is one stretch, unless it is a Megatron file whose index jumps. */
 #pragma once
@@ -17,8 +17,8 @@ struct data_map { char *path; const unsigned char *at; int64_t bytes; };
 
 struct data_part {
     struct data_map map;
-    int32_t *tokens;                     /* of tokenized text: owned */
-    int64_t first;                       /* its first token's number in the stream */
+    int32_t *tokens;                     /* owned: the tokens of tokenized text; else NULL */
+    int64_t first;                       /* the number in the stream of the part's first token */
 };
 
 struct data_stretch { const unsigned char *at; int64_t first; enum data_element element; };
@@ -32,13 +32,13 @@ struct data_file {
     struct data_stretch *stretches;
     int64_t n_tokens, n_documents, n_sequences;
     uint64_t hash;                       /* data_hash */
-    int64_t vocab;                       /* 0: the format does not say */
+    int64_t vocab;                       /* data_vocab */
     struct clicks_layout clicks;
 };
 
-/** Map a regular file; an empty one has no address. *map starts as zeros; the caller unmaps it in any case. `option`:
- *  where another file can be named, for the remedy ("--data").  @errors E_DATA: missing, unreadable, no file;
- *  E_MEMORY */
+/** Map a regular file; map->at stays NULL for an empty file. The caller zeroes *map, and unmaps it even after an
+ *  error. `option` is named in messages as the option that takes the file ("--data").
+ *  @errors E_DATA: missing, unreadable, no regular file; E_MEMORY */
 enum status data_map(const char *path, const char *option, struct data_map *map);
 void data_unmap(struct data_map *);
 
@@ -46,37 +46,36 @@ int data_element_bytes(enum data_element);
 /** "u16" and so on. */
 const char *data_element_name(enum data_element);
 
-/** The next n tokens of the stream lie at `at`, in the newest part's memory. @errors E_MEMORY; E_FORMAT: 2^63 tokens or
- *  more */
+/** Append n tokens to the stream; they lie at `at`, in the newest part's memory. @errors E_MEMORY; E_FORMAT: 2^63
+ *  tokens or more */
 enum status data_add(struct data_file *, const unsigned char *at, int64_t n, enum data_element);
 
-/* Readers. Each says whether a part is its own, and adds its tokens if so. */
-/** Clicks? @errors E_FORMAT; E_DATA: not the only file */
+/* Readers. A reader sets *mine to whether the part has its format, and then adds the part's tokens. */
+/** Reads clicks. @errors E_FORMAT; E_DATA: not the only file */
 enum status clicks_read(struct data_file *, const struct data_part *, bool *mine);
-/** llm.c's tokens? @errors E_FORMAT, also for llm.c's other files, and of a header that is big-endian */
+/** Reads llm.c's tokens. @errors E_FORMAT, also for llm.c's other files and for a big-endian header */
 enum status llmc_read(struct data_file *, const struct data_part *, bool *mine);
-/** NumPy's array? @errors E_FORMAT: not of integers, not of one axis, cut off */
+/** Reads NumPy's array. @errors E_FORMAT: not of integers, not of one axis, truncated */
 enum status npy_read(struct data_file *, const struct data_part *, bool *mine);
 
-/** Find a part's reader, or the one that `as` names, and add the part's tokens. @errors E_FORMAT, E_DATA, E_MEMORY */
+/** Add the part's tokens with the reader of `as`; DATA_AS_AUTO finds the reader. @errors E_FORMAT, E_DATA, E_MEMORY */
 enum status data_read(struct data_file *, const struct data_part *, enum data_as);
 /** Add the bytes of a part as text. @errors E_MEMORY */
 enum status data_text_read(struct data_file *, const struct data_part *);
-/** Does it look like text? @errors E_FORMAT: it does not, with what it looks like, and how to say so */
+/** Check that the file looks like text. @errors E_FORMAT: it does not; with its likely format and the option for it */
 enum status data_text_check(const struct data_map *);
-/** Is there nothing in its first bytes, up to `most`, that is not in text: neither zeros nor other control characters,
- *  and UTF-8? */
+/** Are the first `most` bytes UTF-8, without zeros or other control characters (\t \n \v \f \r and ESC are allowed)? */
 bool data_text_is_plain(const struct data_map *, int64_t most);
-/** Add a part without a header. @errors E_FORMAT: it is text, or half its elements are those of wider ones; a part of
- *  an element at the end; E_MEMORY */
+/** Add a part without a header. @errors E_FORMAT: text, elements that look like the halves of wider elements, or an
+ *  incomplete last element; E_MEMORY */
 enum status data_raw_read(struct data_file *, const struct data_part *, enum data_element);
-/** Do these bytes begin, or end, as those of another kind of file? Then it is refused by name, with what to do.
- *  @errors E_FORMAT */
+/** Refuse a file whose first or last bytes are those of a known format that holds no tokens. @errors E_FORMAT: with the
+ *  format's name and a remedy */
 enum status data_foreign_refuse(const struct data_map *);
-/** Do they begin with the mark of UTF-16 or UTF-32? @errors E_FORMAT */
+/** Refuse a file that begins with a byte order mark of UTF-16 or UTF-32. @errors E_FORMAT */
 enum status data_foreign_refuse_wide(const struct data_map *);
 
-/** Work out data_hash. @errors E_MEMORY */
+/** Compute data_hash. @errors E_MEMORY */
 enum status data_hash_tokens(struct data_file *);
-/** Make the text of a file its tokens. @errors E_CONFIG: it holds tokens already; those of bpe_encode */
+/** Replace the stream of text by its tokens. @errors E_CONFIG: the file holds tokens already; those of bpe_encode */
 enum status data_tokenize(struct data_file *, struct bpe *tokenizer);

@@ -1,13 +1,13 @@
-/* Tokens and nothing else: u16 as nanoGPT's prepare.py writes them (train.bin), or u32. Nothing in such a file says
- * what it is, so what can be seen is looked at: text has no zero bytes, and tokens of 32 bits that are read as 16 are
- * every second time a small number. The other way round numbers are beyond any vocabulary, and each token is held
- * against the model's. */
+/* Files of tokens without a header: u16, as nanoGPT's prepare.py writes them (train.bin), or u32. The file does not
+ * record its format, so the reader checks for two mistakes. A file that is plain text is refused. In u32 tokens read as
+ * u16, every second number is small. The third mistake, u16 tokens read as u32, gives numbers beyond every vocabulary,
+ * and data_sample refuses them. */
 #include "lib/data/data_private.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { LOOKED_AT = 1 << 16, LEAST = 64, HIGH = 16 }; /* HIGH: of vocabularies up to 2^20 */
+enum { LOOKED_AT = 1 << 16, LEAST = 64, HIGH = 16 }; /* HIGH: bound of the high halves for vocabularies up to 2^20 */
 
 static uint16_t u16_at(const struct data_map *map, int64_t i) {
     uint16_t x;

@@ -1,5 +1,5 @@
-/* Which reader takes a file: the first that says the file is its own, or the one that the user has named. Text is no
- * reader's leftover: it must look like text, unless the user says that it is. */
+/* Choose the reader of a file: the one that the user names, or the first that recognizes its format. Text is no
+ * fallback: a file must look like text, unless the user names the format. */
 #include "lib/data/data_private.h"
 #include "lib/data/megatron.h"
 
@@ -7,7 +7,7 @@
 
 typedef enum status reader(struct data_file *, const struct data_part *, bool *mine);
 
-/* Those that know their files by the first bytes. */
+/* Try the readers that recognize a file by its first bytes. */
 static enum status read_by_magic(struct data_file *f, const struct data_part *part, bool *mine) {
     static reader *const readers[] = {llmc_read, clicks_read, npy_read};
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
@@ -28,7 +28,7 @@ static enum status read_auto(struct data_file *f, const struct data_part *part) 
     return data_text_read(f, part);
 }
 
-/* Nothing says that these are tokens. So what says that they are something else is believed. */
+/* Raw tokens have no magic number. So a file with another format's magic number is refused. */
 static enum status read_raw(struct data_file *f, const struct data_part *part, enum data_element element) {
     bool mine = false;
     TRY(read_by_magic(f, part, &mine));

@@ -1,4 +1,4 @@
-/* From a file to samples: split it, order the samples, cut one out.
+/* From a file to samples: split the tokens, order the samples, read one sample.
  *
  *   tokens   | 0 1 2 3 | 4 5 6 7 | 8        T = 4, 9 tokens: (9 - 1) / 4 = 2 samples
  *   targets  | 1 2 3 4 | 5 6 7 8 |          the last target of a sample is the first token of the next
@@ -7,7 +7,7 @@
 #include "lib/base/rng.h"
 #include "lib/data/data.h"
 
-/* One sample reads T tokens and the target of the last. */
+/* A sample needs T + 1 tokens: its T tokens and the target of the last one. */
 static enum status check_part(const struct data_split *split, const char *part, double val_fraction) {
     if (split->n_tokens > split->T) return OK;
     return FAIL(E_DATA, "%s: the %s part has %lld of %lld tokens (val-fraction %g), and one sample needs seq+1 = %lld; "

@@ -2,7 +2,7 @@
 
 #include "lib/data/data_private.h"
 
-/* Source: openai/gpt-2; meta-llama/llama3, llama/tokenizer.py. */
+/* Sources: openai/gpt-2; meta-llama/llama3, llama/tokenizer.py. */
 enum { GPT2_VOCAB = 50257, LLAMA3_PIECES = 128000, LLAMA3_VOCAB = 128256 };
 
 struct data_taken data_taken(const struct data_file *f, int64_t vocab) {

@@ -1,6 +1,6 @@
-/* Is it text? A model trains on any bytes, and a token file that is read as text looks like a success: the loss falls.
- * So a file is text if it has no byte 0, and is UTF-8 but for a small part (text from the web has such parts). Of a
- * file to 16 MiB all bytes are looked at; of a larger one 16 pieces, the first and the last among them. */
+/* Is a file text? A model can train on any bytes: with a token file read as text, the loss falls too. A file is text
+ * if it has no zero byte and at most MOST_PERCENT of invalid UTF-8 (text from the web has some). All bytes are
+ * checked in a file of up to 16 MiB; in a larger file, 16 pieces of 1 MiB, with the first and the last. */
 #include "lib/data/data_private.h"
 
 #include <inttypes.h>
@@ -9,12 +9,12 @@
 
 enum { PIECE = 1 << 20, PIECES = 16, FEW = 8, MOST_PERCENT = 1, GUESSED = 1 << 16 };
 
-/* What was found; first_*: the number of such a byte, -1: there is none. */
+/* Counts of bytes. first_*: the offset of the first such byte, or -1. */
 struct look {
     int64_t bytes, invalid, first_zero, first_invalid;
 };
 
-/* Bytes of the character that begins here; 0: this is no UTF-8. */
+/* The number of bytes of the UTF-8 character at `at`; 0 if it is invalid. */
 static int utf8_length(const unsigned char *at, int64_t left) {
     unsigned char c = at[0];
     int n = c < 0x80 ? 1 : c >= 0xC2 && c < 0xE0 ? 2 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xF0 && c < 0xF5 ? 4 : 0;
@@ -26,7 +26,7 @@ static int utf8_length(const unsigned char *at, int64_t left) {
     return overlong || none ? 0 : n;
 }
 
-/* A piece may begin and end within a character: of a MiB, up to 6 bytes count for nothing. */
+/* Count a piece. A piece may begin and end inside a character; these up to 6 bytes of a MiB do not matter. */
 static void look_at(struct look *l, const struct data_map *map, int64_t from, int64_t bytes) {
     const unsigned char *at = map->at + from, *zero = memchr(at, 0, (size_t)bytes);
     if (zero && l->first_zero < 0) l->first_zero = zero - map->at;
@@ -47,7 +47,7 @@ static struct look look(const struct data_map *map) {
     return l;
 }
 
-/* ---- what else it may be ---- */
+/* ---- guessing what else the file is ---- */
 
 static bool is_control(unsigned char c) { return c < ' ' && (c == 0 || !strchr("\t\n\v\f\r\x1b", c)); }
 
@@ -60,14 +60,14 @@ bool data_text_is_plain(const struct data_map *map, int64_t most) {
     return true;
 }
 
-/* Are all of the first bytes characters of some code of 8 bits, and none a control character? */
+/* Could the first bytes be text in an 8-bit encoding: do they have no control characters? */
 static bool is_8_bit(const struct data_map *map) {
     for (int64_t i = 0; i < map->bytes && i < GUESSED; i++)
         if (is_control(map->at[i])) return false;
     return true;
 }
 
-/* Are the bytes of every pair that lie at `half` zero, and the others ASCII? */
+/* Does the file look like UTF-16: in each pair of bytes, is byte `half` zero and the other byte ASCII? */
 static bool is_wide(const struct data_map *map, int half) {
     for (int64_t i = 0; i < map->bytes && i < GUESSED; i++) {
         unsigned char c = map->at[i];
@@ -76,7 +76,7 @@ static bool is_wide(const struct data_map *map, int half) {
     return map->bytes % 2 == 0;
 }
 
-/* The largest of the first elements. */
+/* The largest of the first elements of `bytes` bytes each. */
 static uint32_t largest(const struct data_map *map, int64_t bytes) {
     uint32_t most = 0;
     for (int64_t i = 0; i + bytes <= map->bytes && i < GUESSED; i += bytes) {
@@ -87,7 +87,7 @@ static uint32_t largest(const struct data_map *map, int64_t bytes) {
     return most;
 }
 
-/* No vocabulary has as many. */
+/* More tokens than any vocabulary has. */
 enum { MOST_TOKENS = 1 << 20 };
 
 static enum status refuse_tokens(const struct data_map *map, const char *why) {

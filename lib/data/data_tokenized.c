@@ -1,4 +1,4 @@
-/* Text that becomes tokens when it is opened. Every rank does it for itself, so that nothing has to be agreed upon. */
+/* Tokenize text when it is opened. Every rank tokenizes the whole text, so that no communication is needed. */
 #include "lib/data/bpe.h"
 #include "lib/data/data_private.h"
 

@@ -12,15 +12,15 @@
 #include <string.h>
 #include <unistd.h>
 
-struct output { char *path, *beside; FILE *file; };   /* `beside`: its name until it is complete */
+struct output { char *path, *beside; FILE *file; };   /* `beside`: the temporary name, until the file is complete */
 
 struct data_writer {
     enum data_target target;
     enum data_element element;
     int64_t vocab, n_tokens;
-    struct output bin, index;            /* index: Megatron's only */
-    int32_t *lengths;                    /* of each document, which is one sequence */
-    int64_t n_documents, room, document_at;   /* document_at: the first token of the one that is being written */
+    struct output bin, index;            /* index: only for Megatron */
+    int32_t *lengths;                    /* tokens of each document; a document is one sequence */
+    int64_t n_documents, room, document_at;   /* document_at: number of the current document's first token */
 };
 
 /* ---- one file ---- */
@@ -115,7 +115,7 @@ static enum status begin(struct data_writer *w, const char *path) {
         TRY(status);
     }
     TRY(open_output(&w->bin, path));
-    return w->target == DATA_TO_LLMC ? put_llmc_header(w) : OK;     /* again at the end, with the number of tokens */
+    return w->target == DATA_TO_LLMC ? put_llmc_header(w) : OK;     /* `complete` rewrites it with n_tokens */
 }
 
 enum status data_write_create(const char *path, enum data_target target, int64_t vocab, struct data_writer **out) {
@@ -147,7 +147,7 @@ enum status data_write_tokens(struct data_writer *w, const int32_t *tokens, int6
         if (tokens[i] < 0 || tokens[i] >= w->vocab)
             return FAIL(E_INTERNAL, "token %d for %s, of a vocabulary of %" PRId64 "; please report this", tokens[i],
                         w->bin.path, w->vocab);
-        TRY(put(&w->bin, &tokens[i], (size_t)bytes));       /* little-endian: the low bytes come first */
+        TRY(put(&w->bin, &tokens[i], (size_t)bytes));       /* the low bytes: the host is little-endian */
     }
     w->n_tokens += n;
     return OK;

@@ -1,10 +1,10 @@
-/* llm.c's .bin: a header of 256 little-endian int32, of which three are used, then the tokens.
+/* llm.c's .bin: a header of 256 little-endian int32 (the first three are used), then the tokens.
  *
  *   magic     version  n_tokens  tokens
  *   20240520  1        n         u16 each
  *   20240801  7        n         u32 each
  *
- * llm.c's other files have headers of the same kind and numbers of their own, by which they are refused.
+ * llm.c's other files have the same header with other magic numbers; llmc_read refuses them by name.
  * Source: karpathy/llm.c, llmc/dataloader.h */
 #include "lib/data/data_private.h"
 
@@ -38,7 +38,7 @@ static enum status check(const struct data_map *f, const struct llmc_kind *kind,
     return OK;
 }
 
-/* llm.c's magic numbers are not valid UTF-8, so no text is taken for one. 0: the file is shorter than one. */
+/* The file's magic number; 0 if the file is shorter. llm.c's numbers are no valid UTF-8, so no text begins with one. */
 static int32_t magic_of(const struct data_map *f) {
     int32_t magic = 0;
     if (f->bytes >= (int64_t)sizeof magic) memcpy(&magic, f->at, sizeof magic);

@@ -1,4 +1,4 @@
-/* The numbers of llm.c's .bin format (llmc.c), for its reader and its writer. */
+/* The constants of llm.c's .bin format (see llmc.c), for its reader and its writer. */
 #pragma once
 
 #include <stdint.h>

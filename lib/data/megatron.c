@@ -7,7 +7,7 @@
 
 const unsigned char megatron_magic[MEGATRON_MAGIC_BYTES] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
 
-/* The index, mapped; lengths and the rest point into it and are not aligned. */
+/* The mapped index. lengths, pointers and indices point into the map and are unaligned. */
 struct index {
     struct data_map map;
     const char *bin_path;
@@ -62,7 +62,7 @@ static enum status read_element(struct index *x) {
     return OK;
 }
 
-/* Counts first against the size, by division, so that no product overflows; then the size exactly. */
+/* Check the counts by division first, so that no product overflows; then check the file's exact size. */
 static enum status read_counts(struct index *x) {
     const char *path = x->map.path;
     int64_t rest = x->map.bytes - MEGATRON_HEADER_BYTES;

@@ -1,4 +1,4 @@
-/* Megatron-LM's indexed dataset: NAME.bin holds tokens and nothing else, NAME.idx says where the sequences are.
+/* Megatron-LM's indexed dataset: NAME.bin holds only tokens; NAME.idx holds the place of each sequence.
  *
  *   bytes 0..8     "MMIDIDX\0\0"
  *   u64            version, 1
@@ -9,9 +9,9 @@
  *   i64 [S]        byte of NAME.bin where each begins
  *   i64 [D]        0, then for each document the number of sequences up to its end
  *
- * All little-endian, nothing is aligned. With data of several modes one byte a sequence follows; those are no text, and
- * refused. An index that is read may come from anybody: its counts are held against its size, each sequence against the
- * size of NAME.bin.
+ * All fields are little-endian and unaligned. Multimodal data have one more byte for each sequence; the reader refuses
+ * them. The index is untrusted input: the reader checks its counts against its size, and each sequence against the size
+ * of NAME.bin.
  *
  * Source: NVIDIA/Megatron-LM, megatron/core/datasets/indexed_dataset.py (_IndexWriter, _IndexReader). */
 #pragma once
@@ -21,12 +21,12 @@
 enum { MEGATRON_MAGIC_BYTES = 9, MEGATRON_VERSION = 1, MEGATRON_HEADER_BYTES = 34 };
 extern const unsigned char megatron_magic[MEGATRON_MAGIC_BYTES];
 
-/** The format's number for an element; 0: it has none (u32). */
+/** The format's code of an element; 0 if the format has no such element (u32). */
 int megatron_code(enum data_element);
 
-/** "NAME.idx" for "NAME.bin"; NULL: the path does not end so, or there is no memory. To be freed. */
+/** "NAME.idx" for "NAME.bin"; NULL if the path does not end in ".bin" or memory is short. The caller frees it. */
 char *megatron_index_path(const char *bin_path);
 
-/** Is this part a .bin with an index? If so *mine, and its tokens are added. @errors E_DATA, E_FORMAT,
+/** Set *mine if the part is a .bin with an index next to it, and then add its tokens. @errors E_DATA, E_FORMAT,
  *  E_MEMORY */
 enum status megatron_read(struct data_file *, const struct data_part *, bool *mine);

@@ -1,6 +1,6 @@
-/* NumPy's .npy, as build-nanogpt writes its shards: a header that says what follows, then the elements.
+/* NumPy's .npy, the format of build-nanogpt's shards: a header that describes the array, then the elements.
  *
- *   "\x93NUMPY"  version (two bytes)  bytes of the text, u16 or from version 2 on u32
+ *   "\x93NUMPY"  version (two bytes)  bytes of the text (u16; u32 from version 2 on)
  *   the text: a dictionary of Python,  {'descr': '<u2', 'fortran_order': False, 'shape': (100000000,), }
  *   the elements
  *
@@ -43,7 +43,7 @@ static enum status read_text(const struct data_map *map, struct header *h) {
     return OK;
 }
 
-/* What stands behind 'key': in the dictionary; "": nothing. */
+/* The text after 'key': in the dictionary; "" if the key is missing. */
 static const char *value_of(const char *text, const char *key) {
     char quoted[32];
     snprintf(quoted, sizeof quoted, "'%s':", key);
@@ -68,7 +68,7 @@ static enum status element_of(const char *path, const char *text, enum data_elem
                 path, (int)strcspn(descr, ","), descr);
 }
 
-/* "(N,)": one axis. */
+/* Parse the shape "(N,)" of one axis. */
 static enum status length_of(const char *path, const char *text, int64_t *n) {
     const char *shape = value_of(text, "shape");
     char *end = NULL;

@@ -48,7 +48,7 @@ static struct bpe *fixture(void) {
     return b;
 }
 
-/* What Hugging Face's tokenizers makes of the same strings (tests/data/bpe/make.py). */
+/* The expected tokens come from Hugging Face's library tokenizers (tests/data/bpe/make.py). */
 TEST(test_tokens_are_those_of_another_encoder) {
     struct bpe *b = fixture();
     json_t *rows = json_load_file(FOLDER "/expected.json", JSON_ALLOW_NUL, NULL), *row;
@@ -69,7 +69,7 @@ TEST(test_tokens_are_those_of_another_encoder) {
     assert_null(b);
 }
 
-/* Every byte alone, and all pairs of kinds of bytes: none is lost, none is replaced. */
+/* All 256 bytes, and invalid UTF-8 of every kind: encoding and decoding returns the same bytes. */
 TEST(test_bytes_that_are_no_utf8_come_back) {
     struct bpe *b = fixture();
     static const char texts[][16] = {"\xff",
@@ -91,7 +91,7 @@ TEST(test_bytes_that_are_no_utf8_come_back) {
         assert_round_trip(b, &k, texts[i], strlen(texts[i]));
     }
     struct kept broken = encode(b, "the\xff the", 8), first = encode(b, "the", 3), last = encode(b, " the", 4);
-    assert_int_equal(broken.n, first.n + 1 + last.n); /* what is around it is tokenized as if it stood alone */
+    assert_int_equal(broken.n, first.n + 1 + last.n); /* the text around \xff has the tokens that it has alone */
     assert_memory_equal(broken.at, first.at, (size_t)first.n * sizeof *first.at);
     assert_memory_equal(broken.at + first.n + 1, last.at, (size_t)last.n * sizeof *last.at);
     bpe_close(&b);
@@ -110,7 +110,7 @@ TEST(test_end_of_text_is_one_token) {
     bpe_close(&b);
 }
 
-/* ---- files that are not as they should be ---- */
+/* ---- malformed files ---- */
 
 static const char *write_text(const char *name, const char *text, size_t n) {
     const char *path = test_path(name);
@@ -134,7 +134,7 @@ static char *append_letter(char *at, int byte) {
     return at + sprintf(at, "\\u%04x", letter);
 }
 
-/* A vocabulary of the bytes in their order, without one (-1: all 256), and with what a test adds. */
+/* Write a vocabulary of all bytes in order, except the byte `without` (-1: none), and the tokens in `more`. */
 static const char *write_vocab(int without, const char *more) {
     static char text[16384];
     char *at = text + sprintf(text, "{");
@@ -163,7 +163,7 @@ TEST(test_a_vocabulary_of_bytes_and_one_merge) {
     const char *vocab = write_vocab(-1, "\"ab\":256,\"abc\":257,\"bc\":258");
     assert_ok(bpe_open(vocab, write_text("merges.txt", "b c\r\na b\nab c", 13), &b));
     assert_int_equal(bpe_end_of_text(b), -1);
-    struct kept k = encode(b, "abcab", 5); /* b c comes first, and leaves a alone */
+    struct kept k = encode(b, "abcab", 5); /* "b c" is merged first, and the first "a" stays alone */
     const int32_t want[] = {'a', 258, 256};
     assert_int_equal(k.n, 3);
     assert_memory_equal(k.at, want, sizeof want);
@@ -238,7 +238,7 @@ TEST(test_a_sinks_failure_ends_the_encoding) {
     bpe_close(&b);
 }
 
-/* One piece of a million letters: merging takes n log n. */
+/* One piece of a million letters: merging takes O(n log n) time, not O(n^2). */
 TEST(test_a_long_piece_is_no_trap) {
     enum { N = 1000000 };
     struct bpe *b = fixture();

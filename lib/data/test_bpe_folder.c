@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* Files next to vocab.json and merges.txt that name another tokenizer than GPT-2's: the folder is refused, with
- * the reason. */
+/* A folder is refused, with the reason, if files next to vocab.json and merges.txt describe another tokenizer than
+ * GPT-2's. */
 #include "tests/test.h"
 
 #include "lib/data/bpe.h"
@@ -25,7 +25,7 @@ static void copy(const char *name) {
     fclose(in), fclose(out);
 }
 
-/* Open a folder with this file in addition to the two. */
+/* Open a folder with vocab.json, merges.txt and this third file. */
 static enum status open_with(const char *name, const char *text) {
     struct bpe *b = NULL;
     mkdir(test_path("tokenizer"), 0777);

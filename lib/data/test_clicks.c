@@ -18,7 +18,7 @@ static void write_text(const char *path, const char *text) {
     fclose(f);
 }
 
-/* ---- made ---- */
+/* ---- synthetic clicks ---- */
 TEST(test_synthetic_clicks_are_read_back_and_split) {
     const struct clicks_layout c = {3, 4, 2, 50, 0};
     struct data_file *file;
@@ -48,8 +48,8 @@ TEST(test_synthetic_clicks_are_read_back_and_split) {
     int most = 0;
     for (int v = 0; v < 50; v++) most = count[v] > most ? count[v] : most;
     assert_true(clicks > 300 && clicks < 900);
-    assert_true(first > 600 && first < 900);                         /* half of the bags have two ids */
-    assert_true(most > 5 * used / 50);                               /* a power law, and not even */
+    assert_true(first > 600 && first < 900);                         /* half of 1500 bags have two ids */
+    assert_true(most > 5 * used / 50);                               /* a power law: the top row is 5 times the mean */
     const int32_t *last = clicks_sample(&val, 499);
     assert_true(last[0] == 0 || last[0] == 1);
     data_close(&file);
@@ -86,7 +86,7 @@ TEST(test_criteo_lines_become_samples) {
     assert_close((double)dense_of(words, 1), 0, 0);                  /* empty */
     assert_close((double)dense_of(words, 2), 0, 0);                  /* below 0 */
     assert_close((double)dense_of(words, 12), log(3), 1e-7);
-    assert_true(ids[0] >= 0 && ids[0] < 1000 && ids[0] == ids[2]);   /* the same word, the same row */
+    assert_true(ids[0] >= 0 && ids[0] < 1000 && ids[0] == ids[2]);   /* equal words give equal rows */
     assert_int_equal(ids[1], -1);
     assert_true(ids[25] >= 0 && ids[25] != ids[0]);
     data_close(&file);
@@ -108,10 +108,10 @@ TEST(test_lines_that_are_not_criteo_are_refused) {
     fclose(f);
     assert_fails(criteo_convert(test_path("zero"), test_path("x"), 10, &n), E_FORMAT, "line 1", "zero byte");
     f = fopen(test_path("x"), "r");
-    assert_null(f);                                                  /* nothing is left of what was refused */
+    assert_null(f);                                                  /* a refused conversion leaves no file */
 }
 
-/* What an integer of a click log is, and what the C library alone would take for one. */
+/* `is`: whether the text is an integer of a click log. strtoll and strtod accept more forms. */
 TEST(test_criteo_integers_are_digits) {
     static const struct { const char *text; bool is; } cases[] = {
         {"", true}, {"0", true}, {"-1", true}, {"-9223372036854775808", true}, {"9223372036854775807", true},

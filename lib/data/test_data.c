@@ -18,7 +18,7 @@ static const char *write_file(const char *name, const void *bytes, size_t n) {
     return path;
 }
 
-/* header says `n_said` tokens; `token_bytes` bytes of tokens follow */
+/* The header's number of tokens is n_said; then follow token_bytes bytes of tokens. */
 static const char *write_llmc(int magic, int version, int n_said, const void *tokens, size_t token_bytes) {
     unsigned char file[1024 + 64] = {0};
     int32_t header[3] = {magic, version, n_said};
@@ -79,7 +79,7 @@ TEST(test_llmc_u32) {
 TEST(test_llmc_size_must_match_its_header) {
     const uint16_t tokens[4] = {1, 2, 3, 4};
     struct data_file *file = NULL;
-    /* 5 tokens are 1024 + 10 bytes, 3 are 1024 + 6; 1024 + 8 are there */
+    /* The file has 1024 + 8 bytes. 5 tokens need 1024 + 10, and 3 tokens need 1024 + 6. */
     assert_fails(data_open(write_llmc(20240520, 1, 5, tokens, 8), &file), E_FORMAT, "truncated", "1034", "1032",
                  "again");
     assert_null(file);
@@ -107,7 +107,7 @@ TEST(test_a_path_must_be_a_readable_file) {
     assert_fails(data_open(write_file("empty.txt", "", 0), &file), E_DATA, "empty.txt", "0 bytes", "seq+1");
     const char *pipe_path = test_path("pipe");
     assert_int_equal(mkfifo(pipe_path, 0600), 0);
-    assert_fails(data_open(pipe_path, &file), E_DATA, "pipe"); /* and does not wait for a writer */
+    assert_fails(data_open(pipe_path, &file), E_DATA, "pipe"); /* without waiting for a writer */
     if (geteuid() == 0) return;                                /* root can read everything */
     const char *secret = write_file("secret.txt", "x", 1);
     assert_int_equal(chmod(secret, 0), 0);
@@ -174,7 +174,7 @@ TEST(test_a_part_holds_a_sample) {
     data_close(&file);
 }
 
-/* Samples seen in epoch e, as a bit set; a permutation of n < 64 samples sets each bit once. */
+/* The set of samples in an epoch, one bit each. A permutation of n < 64 samples sets n bits. */
 static uint64_t epoch_set(const struct data_split *split, uint64_t seed, int epoch) {
     int64_t n = data_split_samples(split);
     uint64_t seen = 0;
@@ -230,7 +230,7 @@ static uint64_t hash_of(const char *path) {
     return hash;
 }
 
-/* n bytes, all 7 but the one at `other`. */
+/* The hash of n bytes of value 7, except an 8 at `other`. */
 static uint64_t hash_of_sevens(size_t n, size_t other) {
     char *text = malloc(n);
     memset(text, 7, n);
@@ -240,7 +240,7 @@ static uint64_t hash_of_sevens(size_t n, size_t other) {
     return hash;
 }
 
-/* Tokens, and not bytes: the same stream in three formats. And the ends of a long one, of 2^18 tokens each. */
+/* The hash covers tokens, not bytes: one stream in three formats has one hash. It covers 2^18 tokens at each end. */
 TEST(test_a_hash_tells_streams_from_one_another) {
     const uint16_t narrow[] = {'a', 'b', 'c'}, other[] = {'a', 'b', 'd'};
     const uint32_t wide[] = {'a', 'b', 'c'};

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* An index, field by field, so that each can be wrong. */
+/* The fields of an index, so that a test can make any field wrong. */
 struct recipe {
     const char *magic;
     uint64_t version;
@@ -17,8 +17,8 @@ struct recipe {
     uint64_t n_sequences, n_indices;
     int32_t lengths[8];
     int64_t pointers[8], indices[8];
-    int n_lengths, n_pointers, n_i;      /* how many are written */
-    size_t cut, extra;                   /* bytes left out at the end, or added */
+    int n_lengths, n_pointers, n_i;      /* numbers of written lengths, pointers, indices */
+    size_t cut, extra;                   /* bytes removed from, or added to, the end */
 };
 
 static const char *write_bytes(const char *name, const void *bytes, size_t n) {
@@ -46,7 +46,7 @@ static void write_index(const char *name, const struct recipe *r) {
     write_bytes(name, file, (size_t)(at - file) + r->extra - r->cut);
 }
 
-/* 3 sequences of u16 in 2 documents; the sequences lie as the pointers say: 30 40 | 10 20 | 50 */
+/* 3 sequences of u16 in 2 documents; the pointers give the order 30 40 | 10 20 | 50. */
 static const uint16_t TOKENS[] = {10, 20, 30, 40, 50, 60};
 static struct recipe good(void) {
     return (struct recipe){.magic = "MMIDIDX\0", .version = 1, .code = 8, .n_sequences = 3, .n_indices = 3,
@@ -75,7 +75,7 @@ TEST(test_sequences_come_in_the_indexs_order) {
     assert_int_equal(data_n_sequences(file), 3);
     assert_tokens(file, 5, (const int64_t[]){30, 40, 10, 20, 50});
     data_close(&file);
-    int64_t order[3] = {0, 4, 8};   /* side by side, with an empty sequence in between */
+    int64_t order[3] = {0, 4, 8};   /* adjacent, with an empty sequence in between */
     memcpy(r.pointers, order, sizeof order);
     r.lengths[1] = 0;
     assert_ok(open_recipe(&r, TOKENS, sizeof TOKENS, &file));
@@ -134,7 +134,7 @@ TEST(test_a_token_that_no_model_has_is_refused) {
     data_close(&file);
 }
 
-/* ---- indices from anybody ---- */
+/* ---- untrusted indices ---- */
 
 #define assert_refused(change, ...)                                                                                    \
     do {                                                                                                               \
@@ -205,7 +205,7 @@ static void write_two_documents(const char *path, enum data_target target, int64
     assert_ok(data_write_create(path, target, vocab, &w));
     assert_ok(data_write_tokens(w, (const int32_t[]){1, 2, 3}, 3));
     assert_ok(data_write_end_document(w));
-    assert_ok(data_write_end_document(w)); /* an empty one is none */
+    assert_ok(data_write_end_document(w)); /* an empty document is not recorded */
     assert_ok(data_write_tokens(w, (const int32_t[]){(int32_t)vocab - 1}, 1));
     assert_int_equal(data_write_n_tokens(w), 4);
     assert_ok(data_write_finish(&w));
@@ -248,7 +248,7 @@ TEST(test_nothing_is_left_of_what_fails) {
     signal(SIGXFSZ, SIG_IGN);
     assert_ok(data_write_create(path, DATA_TO_LLMC, 256, &w));
     assert_ok(data_write_tokens(w, (const int32_t[]){1}, 1));
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);     /* as on a full disk */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);     /* writes fail as on a full disk */
     enum status status = data_write_finish(&w);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_fails(status, E_IO, "failed.bin", "File too large");
@@ -269,7 +269,7 @@ TEST(test_several_files_are_one_stream) {
     for (int i = 0; i < 2; i++) {
         assert_ok(data_open(both[i], &file));
         assert_int_equal(data_n_files(file), 2);
-        assert_tokens(file, 5, (const int64_t[]){'A', 'A', 'B', 'B', 'B'}); /* by name, whatever the order */
+        assert_tokens(file, 5, (const int64_t[]){'A', 'A', 'B', 'B', 'B'}); /* sorted by name, whatever the order */
         assert_string_equal(data_file_of(file, 4, &place), b);
         assert_int_equal(place, 2);
         assert_string_equal(data_path(file), both[i]);
@@ -292,7 +292,7 @@ TEST(test_a_list_names_files_of_one_format_once) {
     assert_fails(data_open(names, &file), E_DATA, "missing.txt", "No such file");
     assert_fails(data_open(test_path("nothing-*.txt"), &file), E_DATA, "no file fits", "nothing-*.txt");
     assert_null(file);
-    const char *odd = write_bytes("a,b*.txt", "xy", 2); /* a name is a name */
+    const char *odd = write_bytes("a,b*.txt", "xy", 2); /* an existing file is no pattern */
     assert_ok(data_open(odd, &file));
     assert_int_equal(data_n_tokens(file), 2);
     data_close(&file);
