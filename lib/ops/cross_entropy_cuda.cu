@@ -3,18 +3,18 @@
  * Memory-bound: the logits are the largest tensor of a step. A thread block takes one row, and its threads walk it side
  * by side, 16 bytes at a time from the first 16-byte boundary on (rows of an odd vocabulary start anywhere).
  *
- * The whole vocabulary needs one reading of the logits for both maximum and sum (Milakov and Gimelshein 2018): a thread
- * keeps the maximum m so far and s = sum e^(x - m); a larger x rescales s by e^(m - x). In the end, over the block's
- * threads,
+ * Over the whole vocabulary, maximum and sum take one read of the logits together (Milakov and Gimelshein 2018): a
+ * thread keeps the maximum m so far and s = sum e^(x - m); a larger x rescales s by e^(m - x). At the end the block
+ * combines its threads' m and s:
  *
  *   M = max m      S = sum s e^(m - M)      lse = M + log S
  *
- * In training the gradient follows at once: the row is kept in shared memory (100 KB of bf16 for GPT-2's vocabulary,
- * two rows a multiprocessor), so that logits are read once and their gradient is written once, 2 V a row. A row that
- * does not fit is read again; of the 264 rows in work on the largest GPU, much is still in its second-level cache.
- * (llm.c's fused_classifier reads again, too.)
+ * In training the same block then computes the gradient. It keeps its row in shared memory (100 KB of bf16 for GPT-2's
+ * vocabulary, two rows a multiprocessor), so that a row moves 2 V elements: V logits read once, V gradients written
+ * once. A row that does not fit is read again, as in llm.c's fused_classifier. The largest GPU works on 264 rows at a
+ * time, and much of them is still in its second-level cache.
  *
- * Over shards, the maximum and the sum are passes of their own, with the other ranks in between. */
+ * Over shards of the vocabulary, maximum and sum are separate passes, with an all-reduce over the ranks after each. */
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/cuda.h"
 #include "lib/ops/sum_double.h"
@@ -25,11 +25,11 @@ kernel CUDA(cross_entropy_forward), CUDA(cross_entropy_backward_input);
 extern const struct cross_entropy_pieces CUDA(cross_entropy_pieces);
 }
 
-/* BLOCKS on a multiprocessor at a time: all 2048 threads that it has room for, in double half of them, or registers
- * spill. */
+/* BLOCKS per multiprocessor: together the 2048 threads that it has room for. In double half of them, because more would
+ * spill registers. */
 enum { MOST_THREADS = 256, BLOCKS = sizeof(real) == 8 ? 4 : 8, TOTAL_THREADS = 1024, UNROLL = 4 };
 enum { TRAIN_THREADS = sizeof(real) == 8 ? 512 : 768, TRAIN_BLOCKS = sizeof(real) == 8 ? 1 : 2 };
-enum { MOST_KEPT = 226 * 1024 };   /* of an H100's 227 KiB per block; an A100 has 163, and refuses more */
+enum { MOST_KEPT = 226 * 1024 };   /* bytes; an H100 block has 227 KiB, an A100 block 163 KiB (see bytes_kept) */
 
 #if defined ELEM_fp64
 #define LOWEST (-DBL_MAX)
@@ -37,9 +37,9 @@ enum { MOST_KEPT = 226 * 1024 };   /* of an H100's 227 KiB per block; an A100 ha
 #define LOWEST (-FLT_MAX)
 #endif
 
-/* e^x for x <= 0. With 16-bit logits, the hardware's 2^x of one product: off by (2 + 1.2 |x|) 2^-24 of itself, which
- * for e^x above 2^-24 (x > -17) is 2^-19, far below the result's own rounding of 2^-12 or 2^-9. Elsewhere as exact as
- * the CPU. */
+/* e^x for x <= 0. With 16-bit logits the hardware computes 2^(x log2 e), with a relative error of (2 + 1.2 |x|) 2^-24.
+ * Where e^x is above 2^-24 (x > -17), the error is at most 2^-19, far below the result's own rounding of 2^-12 or 2^-9.
+ * With other logits, exp is as exact as on the CPU. */
 #if defined ELEM_bf16 || defined ELEM_fp16
 __device__ static inline real row_exp(real x) { return __expf(x); }
 #else
@@ -48,7 +48,7 @@ __device__ static inline real row_exp(real x) { return exp(x); }
 
 /* ---- walking a row ---- */
 
-/* Elements before the first 16-byte boundary, n at most. */
+/* The number of elements before the first 16-byte boundary, at most n. */
 __device__ static inline int to_boundary(const elem *x, int n) {
     int k = (int)((16 - (uintptr_t)x % 16) % 16 / sizeof(elem));
     return k < n ? k : n;
@@ -60,8 +60,8 @@ template <class Fold> __device__ static inline void take_one(const elem *x, int 
     fold->take(load(v));
 }
 
-/* Hand this thread's part of the n columns to `fold`; two loads are in flight at a time. kept: a copy of the row,
- * which lies as x does against 16-byte boundaries; NULL: none. */
+/* Pass this thread's share of the n columns to `fold`; two loads are in flight at a time. kept receives a copy of the
+ * row, and must have x's offset from a 16-byte boundary. NULL: no copy. */
 template <class Fold> __device__ static inline void over_row(const elem *x, int n, Fold *fold, elem *kept = NULL) {
     int head = to_boundary(x, n), packs = (n - head) / PACK, i = threadIdx.x, step = blockDim.x;
     const elem *p = x + head;
@@ -81,14 +81,15 @@ template <class Fold> __device__ static inline void over_row(const elem *x, int 
     if (k < n) take_one(x, k, fold, kept);
 }
 
-/* The largest of a pack. NaN is passed over, unless it is the first: it shows in the sum. */
+/* The largest of a pack. A NaN after the first element is skipped, because the sum becomes NaN anyway. */
 __device__ static inline real largest_of(const pack &v) {
     real m = load(v.x[0]);
     for (int j = 1; j < PACK; j++) m = load(v.x[j]) > m ? load(v.x[j]) : m;
     return m;
 }
 
-/* Nameless: each element type has its own members, which a linker could not tell apart by their names. */
+/* Each element type compiles its own version of these structures. Without the nameless namespace, the linker would take
+ * their equally named members for one function. */
 namespace {
 struct largest {
     real max;
@@ -107,8 +108,8 @@ struct exponentials {
     }
 };
 
-/* The same while the maximum is being found. It starts at the lowest number, not at -infinity: then nothing is NaN that
- * should be 0. */
+/* The same sum for the maximum so far. The maximum starts at the lowest number: with -infinity, a logit of -infinity
+ * would give e^(-inf + inf) = NaN in place of 0. */
 struct online {
     struct exponentials e;
     __device__ inline void raise(real m) {
@@ -130,7 +131,7 @@ struct online {
 
 /* ---- where the target is ---- */
 
-/* Rows of a shard, as arguments of the kernels. */
+/* Rows of a shard, as an argument of the kernels. global: the whole vocabulary's size. */
 struct rows { const elem *x; const int32_t *target; int64_t n_rows; int stride, n; int64_t first, global; };
 
 /* The target's column in this shard, or -1. */
@@ -139,7 +140,7 @@ __device__ static inline int target_column(const struct rows &t, int64_t r) {
     return t.target[r] >= 0 && k >= 0 && k < t.n ? (int)k : -1;
 }
 
-/* x[target], 0 where it is not in this shard, NaN where there is no such token. */
+/* x[target]; 0 if the target is not in this shard; NaN if it is at or beyond the global vocabulary. */
 __device__ static inline real target_logit(const struct rows &t, int64_t r) {
     int k = target_column(t, r);
     if (t.target[r] >= t.global) return (real)NAN;
@@ -196,7 +197,7 @@ cross_entropy_sum_row_per_block(const struct rows t, const real *max, real *sum,
     hit[r] = target_logit(t, r);
 }
 
-/* UNROLL rows at a time are read before any is written: lse may be max, and the compiler could not know. */
+/* Read UNROLL rows before the first write. lse may be max, so the compiler may not move a read before a write. */
 __global__ static void __launch_bounds__(TOTAL_THREADS)
     cross_entropy_loss_one_block(const struct rows t, const real *max, const real *sum, const real *hit, real *lse,
                                  double scale, real *loss) {
@@ -226,9 +227,9 @@ __global__ static void __launch_bounds__(TOTAL_THREADS)
 
 /* ---- backward ---- */
 
-/* Row r's gradient, from its logits x. Columns that pad the vocabulary get zero. dx may lie over x: a thread reads
- * its elements before it writes them. Where the two lie differently against 16-byte boundaries, all goes one by
- * one. */
+/* Row r's gradient, from its logits x. Columns that pad the vocabulary get zero. dx may be x, because a thread reads
+ * its elements before it writes them. If x and dx have different offsets from a 16-byte boundary, elements are moved
+ * one by one. */
 __device__ static inline void row_gradient(const struct rows &t, int64_t r, const elem *x, elem *dx, real l, real scale,
                                            int accumulate) {
     int column = target_column(t, r), tid = threadIdx.x, step = blockDim.x;
@@ -258,7 +259,8 @@ cross_entropy_gradient_row_per_block(const struct rows t, const real *lse, real 
     row_gradient(t, r, t.x + r * t.stride, dlogits + r * t.stride, lse[r], scale, accumulate);
 }
 
-/* Loss and gradient of a row. Two barriers lie between the read of the target's logit and the first write over it. */
+/* Loss and gradient of a row. dlogits may be the logits: thread 0 reads the target's logit before the block's barriers,
+ * and threads write after them. */
 __global__ static void __launch_bounds__(TRAIN_THREADS, TRAIN_BLOCKS)
 cross_entropy_train_row_per_block(const struct rows t, real *lse, double *row_loss, real scale, int accumulate,
                                   elem *dlogits, int keeps) {
@@ -282,7 +284,7 @@ cross_entropy_train_row_per_block(const struct rows t, real *lse, double *row_lo
 
 /* ---- launching ---- */
 
-/* Threads of a row: enough to give each a pack, a whole number of warps. */
+/* Threads for a row: whole warps, one pack per thread or more. */
 static int threads_of(const struct vocab_rows *rows, int most = MOST_THREADS) {
     int64_t warps = ceil_div(rows->vocab.n, 32 * PACK);
     return warps < most / 32 ? (int)warps * 32 : most;
@@ -324,7 +326,7 @@ static enum status gradient(const struct device *device, const struct vocab_rows
 
 const struct cross_entropy_pieces CUDA(cross_entropy_pieces) = {row_max, row_sum, loss, gradient};
 
-/* ---- the op: one shard that is everything ---- */
+/* ---- the op: one shard, the whole vocabulary ---- */
 
 static struct vocab_rows rows_of_call(const struct call *call) {
     struct vocab_rows rows = {call->in[0].data, (const int32_t *)call->in[1].data, type_n(call->in[1].type),
@@ -347,7 +349,7 @@ enum status CUDA(cross_entropy_forward)(const struct call *call) {
     return total(call, rows.n_rows);
 }
 
-/* Bytes of shared memory for a row that starts at any offset within 16 bytes; 0: the device has less. */
+/* Bytes of shared memory for a row at any offset from a 16-byte boundary; 0 if the device does not have as much. */
 static size_t bytes_kept(const struct vocab_rows *rows) {
     size_t bytes = (size_t)(rows->vocab.n + PACK) * sizeof(elem);
     const void *kernel = (const void *)cross_entropy_train_row_per_block;

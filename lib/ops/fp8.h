@@ -1,17 +1,16 @@
-/* Linear layers in fp8: products of operands that are cast to 8 bits, each with a scale.
+/* Linear layers in fp8: each operand of a product is multiplied by its scale s and cast to 8 bits.
  *
- *   code(x) = fp8(s_x x)         E4M3 for x and W, E5M2 for dy: gradients need range more than digits
+ *   code(x) = fp8(s_x x)         E4M3 for x and W; E5M2 for dy, because gradients need range more than digits
  *   y  = code(x) code(W)^T / (s_x s_W) + b
  *   dx = code(dy) code(W) / (s_dy s_W)          dW += code(dy)^T code(x) / (s_dy s_x)          db += sum of dy
  *
- * Two ops do it. cast_fp8 makes the codes of x, which are what backward keeps: one byte per number. linear_fp8 reads
- * them, and casts W and dy in its own scratch. Products of two codes have 8 significant bits, so they are exact in the
- * accumulator; y, dx and dW are rounded once, to the model's dtype. A gradient is never kept in fp8: that of code(x) is
- * dx, in the model's dtype, and cast_fp8 hands it on as it is.
+ * A layer is two ops. cast_fp8 makes the codes of x, one byte per number, which are kept for backward. linear_fp8 reads
+ * them, and casts W and dy into its own scratch. A product of two codes has 8 significant bits, so it is exact in the
+ * accumulator. y, dx and dW are rounded once, to the model's dtype. No gradient is kept in fp8: the gradient of code(x)
+ * is dx in the model's dtype, and cast_fp8's backward returns it unchanged.
  *
- * Where the scales come from is mixed_precision/fp8.c's affair. What an op casts while training it also looks at: the
- * largest magnitude goes to amax[number of the tensor], if it is larger than what is there; infinity stands for NaN.
- * Once more, from a replay, changes nothing.
+ * mixed_precision/fp8.c chooses the scales. In training each cast also raises amax[number of the tensor] to the largest
+ * magnitude that it reads; a NaN counts as infinity. A replay reads the same numbers, so it changes no amax.
  *
  * Source: Micikevicius et al. 2022, "FP8 formats for deep learning". */
 #pragma once
@@ -30,8 +29,8 @@ static inline double fp8_scale(const struct call *call, enum fp8_tensor t) {
     return call->step->fp8.scale[call->step->fp8.first + (int)t];
 }
 
-/* Scratch of linear_fp8: the product's own, and from a and b on its two operands. On the CPU codes are widened to the
- * dtype that the product is computed in. On CUDA they are codes, lying as tensor cores read them; forward's a is x. */
+/* Scratch of linear_fp8: first the product's own, then at offsets a and b its two operands. On the CPU these are codes
+ * widened to the product's dtype. On CUDA they are codes in the layout of tensor cores; forward reads its a from x. */
 struct fp8_work { int64_t a, b, bytes; };
 struct fp8_work fp8_work(const struct call *, enum row_kind);
 

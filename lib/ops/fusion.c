@@ -11,10 +11,10 @@ static bool overlap(struct span a, struct span b) {
     return a.at && b.at && a.at < b.at + b.bytes && b.at < a.at + a.bytes;
 }
 
-/* Everything of a call, or what it writes: its operands and its scratch. */
+/* The memory of a call's operands and scratch, or of those that the call writes. */
 struct spans { int n; struct span of[2 * (MAX_IN + MAX_OUT + MAX_WEIGHTS) + 1]; };
 
-/* Except the value that the two hand over, or both read. */
+/* Add the memory of n tensors. `except`: the value between the two rows, which is not added. */
 static void add(struct spans *s, const struct tensor *t, int n, const void *except) {
     for (int i = 0; i < n; i++)
         if (t[i].data && t[i].data != except) s->of[s->n++] = (struct span){t[i].data, type_bytes(t[i].type)};
@@ -34,7 +34,7 @@ static struct spans touched(const struct call *c, enum row_kind kind, const void
     add_work(&s, c, kind);
     return s;
 }
-/* Its weights too: where they are gathered, they are written before either row runs. */
+/* The weights count as written, because a gather may write them before either row runs. */
 static struct spans written(const struct call *c, enum row_kind kind, const void *except) {
     struct spans s = {0};
     if (kind == ROW_BACKWARD_INPUT) add(&s, c->din, c->step->n_in, except);
@@ -65,8 +65,8 @@ bool fusion_listed(const struct op *first, const struct op *second, enum row_kin
     return find(first, second, kind) != NULL;
 }
 
-/* The value that the second reads of the first, whole and as it is; of one step's two backward rows, the dy of both.
- * NULL: there is none. */
+/* The value that the first row writes and the second reads with the same shape and dtype. After ROW_BACKWARD_WEIGHT,
+ * the dy that both rows read. NULL: there is no such value. */
 static const void *between(const struct call *first, const struct call *second, enum row_kind kind) {
     bool weight = kind == ROW_BACKWARD_WEIGHT, input = kind == ROW_BACKWARD_INPUT;
     if (weight && first->step != second->step) return NULL;

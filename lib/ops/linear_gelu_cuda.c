@@ -1,34 +1,34 @@
-/* Forward: y = gelu(x W^T + b), with the value before gelu kept where its backward reads it: cuBLASLt's GELU epilogue
- * (gemm_cuda.c).
+/* Forward: y = gelu(u), u = x W^T + b, by cuBLASLt's GELU epilogue (gemm_cuda.c). The epilogue also writes u, which
+ * gelu's backward reads.
  *
- * The epilogue's gelu is the tanh form, as ours. It takes the sum before it is rounded to the element type, where the
- * two kernels apart would take it after: y is nearer to the true value by up to a rounding of the sum, |gelu'| <= 1.13,
- * and has other bits.
+ * The epilogue computes gelu from the unrounded sum u; two separate kernels round u to the element type in between. So
+ * the fused y has other bits, and is nearer to the true value by at most |gelu'| <= 1.13 times that rounding. The
+ * epilogue's gelu is the tanh form, as ours is.
  *
- * Where gelu may write over its input, the input is not read later, and not kept.
+ * If gelu may write y over u, no later row reads u, and the epilogue does not write u.
  *
- * Apart: without a bias; rows of a length that the library cannot keep; and whenever it offers no algorithm (fp64).
+ * The two kernels run apart without a bias, for a row length that cuBLASLt cannot write u with, and if cuBLASLt offers
+ * no algorithm (fp64).
  *
- * Recomputation that makes gelu again, and not the product, reads the kept sum: its y is not, to the bit, the first
- * one.
+ * If recomputation runs gelu again without the product, gelu reads the rounded u, and its y has other bits.
  *
- * Does it pay? It saves reading the sum once, and makes the product's own epilogue slower. llm.c found a loss in bf16
- * and fp32, where the library ran a second kernel for the epilogue (pull request 338, 2024), and later a gain on an
- * H100 (653); its -ge is on from sm_90. Not measured here yet: compare with `--fuse off`.
+ * Is it faster? The fusion saves one read of u, but makes the product's epilogue slower. llm.c was slower with it in
+ * bf16 and fp32, because cuBLASLt ran a second kernel for the epilogue (pull request 338, 2024). It was faster on an
+ * H100 (pull request 653): llm.c's option -ge is on from sm_90. Not measured here yet: compare with `--fuse off`.
  *
- * That gelu is the tanh form is in no header of the library: PyTorch and TensorRT-LLM use it as such.
+ * No header of cuBLASLt states that its gelu is the tanh form, but PyTorch and TensorRT-LLM use it as such.
  *
- * Backward: dx = (dy W) gelu'(x), of the next linear layer's W and gelu's input x, which forward has kept: cuBLASLt's
- * DGELU epilogue. The gradient of gelu's result is not written. gelu' multiplies the sum before it is rounded, so dx
- * has one rounding less, and other bits. In addition to the product's result, gelu's own kernel moves 3 numbers for
- * each of its elements; of them x is left. TransformerEngine uses this epilogue for its bf16 MLP; not measured here
+ * Backward: dx = (dy W) gelu'(x), with W of the next linear layer and gelu's input x, by cuBLASLt's DGELU epilogue. The
+ * gradient dy W of gelu's result is not written to memory. The epilogue multiplies the unrounded dy W by gelu', so dx
+ * has one rounding less, and other bits. Per element, gelu's own kernel reads x and dy W and writes dx; the epilogue
+ * adds only the read of x to the product's traffic. TransformerEngine uses DGELU for its bf16 MLP; not measured here
  * yet.
  *
- * Apart: where either gradient is added to one that is there; rows of a length that the library cannot read; and
- * whenever it offers no algorithm.
+ * The two kernels run apart if either one adds to an existing gradient, for a row length that cuBLASLt cannot read x
+ * with, and if cuBLASLt offers no algorithm.
  *
- * DGELU_BGRAD, which sums dx's columns besides, is not used: that sum belongs to the weights of the linear layer before
- * gelu, a row that a pipeline may run much later, and the library has it in dx's type alone. */
+ * DGELU_BGRAD, which also sums dx's columns, is not used. Those sums are the bias gradient of the linear layer before
+ * gelu, a row that a pipeline may run much later, and cuBLASLt writes them in dx's dtype only. */
 #include "lib/ops/fusion.h"
 #include "lib/ops/gemm/gemm.h"
 #include "lib/ops/linear.h"

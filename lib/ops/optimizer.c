@@ -51,7 +51,7 @@ static enum status check(const struct optimizer *o, const struct optimizer_eleme
     return OK;
 }
 
-/* Each of the GPU's launchers takes its own dtype out of the list. */
+/* On a GPU the launcher of each dtype updates the sets of that dtype. */
 enum status optimizer_update(const struct optimizer *o, const struct device *device,
                              const struct optimizer_settings *a, const struct optimizer_elements *e, int n) {
     struct optimizer_factors f = o->factors(a);
@@ -65,8 +65,8 @@ enum status optimizer_update(const struct optimizer *o, const struct device *dev
 
 /* ---- the decision ---- */
 
-/* volatile: rounded here, or the compiler might fuse the product with + 1e-6, and the factor not be that of the
- * norm. */
+/* volatile rounds the product. Otherwise the compiler might fuse it with + 1e-6, and the factor would not be that of
+ * *norm. */
 static enum status decide_cpu(double *multiplier, double *norm, const double *sum_of_squares, const double *loss,
                               double clip, double unscale) {
     volatile double rounded = sqrt(*sum_of_squares) * fabs(unscale);

@@ -1,5 +1,5 @@
 /* The loops of every optimizer on the CPU. elem is the weight's type; states, master and arithmetic are real. Only
- * *_cpu.c files include this: each says what becomes of one element (update), and calls update_piece from its loop. */
+ * *_cpu.c files include this. Each defines the formula for one element (update), and calls update_piece in a loop. */
 #pragma once
 
 #include "lib/ops/optimizer.h"
@@ -15,7 +15,7 @@
 
 enum { PIECE = 1024 };   /* elements that a thread takes at a time */
 
-/* The factors of one set of elements, rounded. */
+/* The factors of one set of elements, rounded to real. scale: grad_multiplier. */
 struct factors { real scale, decay, x[OPTIMIZER_FACTORS]; };
 
 static inline struct factors rounded(const struct optimizer_factors *f, double grad_multiplier, bool decay) {
@@ -24,10 +24,10 @@ static inline struct factors rounded(const struct optimizer_factors *f, double g
     return r;
 }
 
-/* The new weight: x are the row's factors, `decay` that of these elements, g the gradient times its multiplier, and
- * state[k] this element's, changed in place. Every sum here is an explicit fused multiply-add, and no product meets a
- * plain + or -: were there one, the compiler might fuse it in the vector loop and not in the remainder, and an
- * element's bits would depend on its place. */
+/* Return the new weight. x: the row's factors; decay: the factor of w; g: the gradient times its multiplier; state[k]:
+ * this element's states, changed in place. Every sum must be an explicit fused multiply-add. With a plain + or - the
+ * compiler might fuse a product in the vector loop but not in its remainder, and an element's bits would depend on its
+ * place. */
 static inline real update(const real *x, real decay, real w, real g, real *state);
 
 static inline __attribute__((always_inline)) real update_at(const struct factors *f, real w, real grad, int n_states,
@@ -39,7 +39,7 @@ static inline __attribute__((always_inline)) real update_at(const struct factors
     return w;
 }
 
-/* Elements first .. first + PIECE-1, or what is left of them. n_states: a constant. */
+/* Update elements first .. first + PIECE-1, or up to the last. n_states must be a constant. */
 static inline __attribute__((always_inline)) void update_piece(const struct factors *f,
                                                                const struct optimizer_elements *e, int64_t first,
                                                                int n_states) {

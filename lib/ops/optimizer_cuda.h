@@ -1,31 +1,31 @@
-/* Every optimizer over many tensors at once; see optimizer.h, and optimizer_cpu.h for the same arithmetic. Only
- * *_cuda.cu files include this: each says what becomes of one element (update), and calls optimizer_launch<N>, with N
- * states.
+/* The kernel of every optimizer on CUDA, over many tensors at once; see optimizer.h, and optimizer_cpu.h for the same
+ * arithmetic. Only *_cuda.cu files include this. Each defines the formula for one element (update), and calls
+ * optimizer_launch<N> for N states.
  *
  * Memory-bound: AdamW with fp32 states moves 28 bytes per element (bf16 weight and gradient, master) for a few dozen
- * operations. A thread block takes one chunk of one tensor; a thread moves VEC elements at a time: 16 bytes of each
- * state and of the master, side by side with its neighbors', and as many elements of weight and gradient. A set of
- * elements that does not start at such a boundary everywhere (a shard may start at any element of a weight) is moved
- * element by element, still side by side.
+ * operations. A thread block takes one chunk of one tensor. A thread moves VEC elements at a time: 16 bytes of each
+ * state and of the master, and as many elements of weight and gradient; neighboring threads move neighboring bytes. If
+ * an array of the set does not start on such a boundary (a shard may start at any element of a weight), a thread moves
+ * single elements.
  *
- * The bits are the CPU's. Every sum is an explicit fused multiply-add, and no product meets a plain + or -, so there is
- * nothing left to fuse; division and square root are IEEE's in double, and in float unless options of nvcc change that
- * (--use_fast_math, -prec-div=false, -prec-sqrt=false, -ftz=true: never here). */
+ * The bits are the CPU's. Every sum is an explicit fused multiply-add, so the compiler has nothing left to fuse.
+ * Division and square root are IEEE's in double, and in float if nvcc is not given --use_fast_math, -prec-div=false,
+ * -prec-sqrt=false or -ftz=true. The Makefile gives none of these. */
 #pragma once
 
 #include "lib/ops/chunks.h"
 #include "lib/ops/cuda.h"
 #include "lib/ops/optimizer.h"
 
-/* BLOCKS on a multiprocessor at a time: in float 1280 threads with 48 bytes or more in flight each. */
+/* BLOCKS per multiprocessor: in float 1280 threads, each with 48 bytes or more in flight. */
 enum { THREADS = 256, BLOCKS = sizeof(real) == 8 ? 2 : 5, VEC = 16 / sizeof(real), CHUNK = THREADS * VEC * 4 };
 
-/* VEC elements of any type, moved as one (doubles with floats: as two). */
+/* VEC elements of any type, moved in one access (double gradients of a float weight: in two). */
 template <class T> struct alignas(sizeof(T) * VEC < 16 ? sizeof(T) * VEC : 16) vec { T x[VEC]; };
 
 struct factors { real decay[2], x[OPTIMIZER_FACTORS]; };
 
-/* wide: the states, and behind them the master, NULL or what w is read from. */
+/* The argument of one launch: up to TABLE sets. wide: the N states, then the master, from which w is read, or NULL. */
 enum { TABLE = 64 };
 template <int N> struct table {
     struct factors factors;
@@ -42,8 +42,8 @@ static_assert(sizeof(table<OPTIMIZER_STATES>) <= 4096, "arguments of a kernel");
 
 /* ---- one element ---- */
 
-/* The new weight: x are the row's factors, `decay` that of these elements, g the gradient times its multiplier, and
- * state[k] this element's, changed in place. */
+/* Return the new weight. x: the row's factors; decay: the factor of w; g: the gradient times its multiplier; state[k]:
+ * this element's states, changed in place. */
 __device__ static inline real update(const real *x, real decay, real w, real g, real *state);
 
 __device__ static inline real grad_get(const void *grad, int dtype, int64_t i) {
@@ -80,7 +80,7 @@ __device__ static inline vec<real> grad_load(const void *grad, int dtype, int64_
 
 /* ---- a chunk ---- */
 
-/* One tensor's memory from a chunk's first element on, but for the gradient. */
+/* One tensor's arrays from the chunk's element 0 on; the gradient's is grad[first]. */
 template <int N> struct place { elem *weight; const void *grad; int64_t first; int grad_dtype; real *wide[N + 1]; };
 
 template <int N>
@@ -137,7 +137,7 @@ template <int N> __global__ static void __launch_bounds__(THREADS, BLOCKS) optim
 
 static int starts_at(const void *p, size_t bytes) { return (uintptr_t)p % bytes == 0; }
 
-/* VEC elements from the first on can be moved as one, in all arrays. */
+/* Can VEC elements be moved in one access in all arrays of the set? */
 template <int N> static bool is_aligned(const struct optimizer_elements *e) {
     size_t grad = VEC * dtype_size(e->grad_dtype);
     bool aligned = starts_at(e->master, 16);
@@ -165,7 +165,7 @@ template <int N> static enum status launch(table<N> *t, void *stream) {
     return gpu_launched("optimizer_chunked");
 }
 
-/* All sets of this dtype. */
+/* Update all sets whose weights have this dtype. */
 template <int N>
 static enum status optimizer_launch(void *stream, const struct optimizer_factors *f, const double *grad_multiplier,
                                     const struct optimizer_elements *e, int n) {

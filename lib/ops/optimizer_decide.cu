@@ -1,11 +1,11 @@
-/* The factor of one step's gradients, decided on the device; see optimizer_decide in optimizer.h. One thread: it reads
- * two numbers. */
+/* The factor of one step's gradients, computed on the device; see optimizer_decide in optimizer.h. One thread is enough
+ * for two numbers. */
 #include "lib/ops/optimizer_kernels.h"
 
 #include "lib/device/gpu.h"
 
-/* volatile: rounded here, or the compiler might fuse the product with + 1e-6, and the factor not be that of the
- * norm. */
+/* volatile rounds the product. Otherwise the compiler might fuse it with + 1e-6, and the factor would not be that of
+ * *norm. */
 __global__ static void optimizer_decide_one_thread(double *multiplier, double *norm, const double *sum_of_squares,
                                                    const double *loss, double clip, double unscale) {
     volatile double rounded = sqrt(*sum_of_squares) * fabs(unscale);

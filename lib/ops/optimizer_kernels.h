@@ -1,4 +1,4 @@
-/* Between optimizer.c, the rows and their kernels. */
+/* Declarations that optimizer.c, the optimizers' rows and their kernels share. */
 #pragma once
 
 #include "lib/ops/kernels.h"
@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/* A row's kernels for the four element types: DECLARE_OPTIMIZER(adamw), and in the row OPTIMIZER_KERNELS(adamw). */
+/* Declare a row's kernels for the four element types: DECLARE_OPTIMIZER(adamw). Name them in its row:
+ * OPTIMIZER_KERNELS(adamw). */
 #define DECLARE_OPTIMIZER(f)                                                            \
     optimizer_cpu_kernel f##_cpu_fp64, f##_cpu_fp32, f##_cpu_bf16, f##_cpu_fp16;        \
     optimizer_cuda_launcher f##_cuda_fp64, f##_cuda_fp32, f##_cuda_bf16, f##_cuda_fp16
@@ -18,7 +19,7 @@ extern "C" {
 #define OPTIMIZER_KERNELS(f)                                                            \
     .cpu = OPTIMIZER_KERNELS_OF(f, cpu), WITH_CUDA(.cuda = OPTIMIZER_KERNELS_OF(f, cuda),)
 
-/* optimizer_decide on a CUDA device's stream: multiplier, norm, sum_of_squares and loss as there, one double each.
+/* optimizer_decide on a CUDA device's stream. multiplier, norm, sum_of_squares, loss: as there, one double each.
  * @errors E_DEVICE */
 enum status optimizer_decide_cuda(void *stream, double *multiplier, double *norm, const double *sum_of_squares,
                                   const double *loss, double clip, double unscale);

@@ -1,11 +1,11 @@
 /* SGD with momentum. For each element, with g its gradient times the multiplier:
  *
- *   g = g + weight_decay w                         (L2: the decay goes through the momentum, too)
- *   b = momentum b + g                             b = g at the first step, as states begin with zero
+ *   g = g + weight_decay w                         (L2: the decay also enters the momentum)
+ *   b = momentum b + g                             b = g at the first step, because b starts as 0
  *   w = w - lr b
  *
  * Without momentum b is g, and there is no state. Source: Sutskever et al. 2013, "On the importance of initialization
- * and momentum in deep learning", with the rate outside of the momentum, as torch.optim.SGD has it. */
+ * and momentum in deep learning"; lr multiplies b and not g, as in torch.optim.SGD. */
 #include "lib/ops/sgd.h"
 #include "lib/ops/optimizer_kernels.h"
 

@@ -1,4 +1,4 @@
-/* Between sgd.c and its kernels: the names of its factors. Private to them. */
+/* The names of SGD's factors. Only sgd.c and its kernels include this. */
 #pragma once
 
 enum { MOMENTUM, LR };

@@ -4,7 +4,7 @@
 
 optimizer_cpu_kernel CPU(sgd), CPU(sgd_plain);
 
-/* Where no state is kept, *b is a zero. */
+/* *b is 0 if no state is kept. */
 static inline real update(const real *x, real decay, real w, real g, real *b) {
     *b = FMA(x[MOMENTUM], *b, FMA(decay, w, g));
     return FMA(-x[LR], *b, w);

@@ -4,7 +4,7 @@
 
 extern "C" { optimizer_cuda_launcher CUDA(sgd), CUDA(sgd_plain); }
 
-/* Where no state is kept, *b is a zero. */
+/* *b is 0 if no state is kept. */
 __device__ static inline real update(const real *x, real decay, real w, real g, real *b) {
     *b = fma(x[MOMENTUM], *b, fma(decay, w, g));
     return fma(-x[LR], *b, w);
