@@ -24,9 +24,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* main: NULL for one that goes with a technique (recipe_commands). meaning: NULL for one that only other commands run.
- * prints: what it prints is what it makes. If only its log was lost, training succeeded: do not report failure, or a
- * supervisor would rerun it. */
+/* main: NULL if recipe_commands has the function. meaning: NULL if only other commands run the command. prints: its
+ * standard output is its result, so that lost output is a failure. `train` prints a log only: a failure because of a
+ * lost log would make a supervisor train again. */
 struct command { const char *name; int (*main)(int argc, char **argv); bool prints; const char *meaning; };
 
 static const struct command COMMANDS[] = {
@@ -63,7 +63,7 @@ static const struct command COMMANDS[] = {
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
-/* NULL: its technique is not in this program. */
+/* NULL if this program lacks the command's technique. */
 static int (*main_of(const struct command *c))(int, char **) {
     if (c->main) return c->main;
     for (const struct recipe_command *r = recipe_commands; r->name; r++)
@@ -81,25 +81,25 @@ static void print_help(FILE *f) {
                "  trivium COMMAND --help                             its options\n");
 }
 
-/* Make idle OpenMP threads sleep early. GNU's spin for milliseconds, which costs nothing on a quiet machine. Where
- * something else runs, each barrier lasts until the spinning thread has used up its turn: two threads were 20 times
- * slower than one; with a thousand turns, 2 times. (To sleep at once costs small models half their speed on a quiet
- * machine.) The library reads this before main, so the program starts itself once more. If the user set either
- * variable, leave it alone. */
+/* Make idle OpenMP threads sleep early. GNU's threads spin for milliseconds by default, which costs nothing on an idle
+ * machine. If other processes use the cores, each barrier lasts until the spinning thread's time slice ends: two
+ * threads are 20 times slower than one. With 1000 spins they are 2 times slower. (Without spins, small models on an
+ * idle machine lose half their speed.) OpenMP reads the variable before main, so the program executes itself again.
+ * A variable that the user set stays. */
 static void wait_briefly(char **argv) {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("GOMP_SPINCOUNT", "1000", 1)) return;
     char path[PATH_MAX];
-    /* by its own name, by which ps and pgrep know it */
+    /* the real path, so that ps and pgrep show the program's name */
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     if (n <= 0) return;
     path[n] = 0;
     execv(path, argv);
 }
 
-/* Where standard input, output or error is closed, the next file would take its number, and text would go into it. */
+/* Open /dev/null in place of a closed standard stream; otherwise the next file would get its number and its text. */
 static void fill_closed(void) {
     int fd = 0;
-    while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDONLY); /* it still cannot be written to */
+    while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDONLY); /* read-only: writes still fail */
     if (fd >= 0) close(fd);
 }
 

@@ -34,7 +34,7 @@ static const char HELP[] =
 enum { MAX_WORDS = 16 };
 struct words { char *option[MAX_WORDS], *plain[MAX_WORDS]; int n_options, n_plain; };
 
-/* Every option here has a value, "--to hf" or "--to=hf". */
+/* Separate options from plain words. Every option of this command has a value, "--to hf" or "--to=hf". */
 static enum status sort_words(int argc, char **argv, struct words *w) {
     *w = (struct words){.n_plain = 0};
     if (argc > MAX_WORDS) return FAIL(E_USAGE, "%d words are too many; see checkpoint --help", argc);
@@ -55,8 +55,8 @@ static enum status must_be_given(const struct options *o, const char *command, c
 
 /* ---- the commands ---- */
 
-/* The row of that name, of a model: of that with this name, or whose files say this type; "" or neither: the first that
- * has one. */
+/* Find the format `name` of the model `arch`, or of the model whose files have this type. Without an arch, and if no
+ * type matches, take the first model that has the format. */
 static enum status format_of(const char *name, const char *arch, const char *type, const struct model_format **out) {
     char all[256] = "";
     *out = NULL;
@@ -82,7 +82,7 @@ static const struct option EXPORT[] = {
      offsetof(struct export_request, tokenizer)},
 };
 
-/* If the target is a folder: the file in it that the format names. */
+/* The path to write. For a folder that is the folder's model.safetensors; an absent folder is made. */
 static enum status target_of(const struct model_format *f, const char *said, char path[OPTION_TEXT_MAX]) {
     struct stat s;
     bool slash = said[0] && said[strlen(said) - 1] == '/';
@@ -97,7 +97,7 @@ static enum status target_of(const struct model_format *f, const char *said, cha
     return errno == EEXIST ? OK : FAIL(E_IO, "cannot make %s: %s", said, strerror(errno));
 }
 
-/* The file; for Hugging Face's also what tokens mean. */
+/* Write the model's file; for Hugging Face also the ids of special tokens, and the tokenizer's files. */
 static enum status export_to(const struct model_format *f, const struct checkpoint_reader *r, enum dtype dtype,
                              const char *tokenizer, const char *path) {
     struct hf_tokens tokens = {NULL, NULL, NULL};
@@ -131,7 +131,7 @@ static enum status run_export(const void *request, const struct options *o, cons
     return status;
 }
 
-/* The row that reads the files at `path`, by what they call their model. */
+/* The format that reads the files at `path`, by model_type in their config.json. */
 static enum status format_for(const char *name, const char *path, const struct model_format **out) {
     char type[HF_MODEL_TYPE_MAX], known[256] = "";
     TRY(format_of(name, "", "", out));
@@ -177,7 +177,7 @@ static enum status run_import(const void *request, const struct options *o, cons
     return OK;
 }
 
-/* Its options into `request`, then the command. */
+/* Parse the command's options into `request`, then run the command. */
 static enum status parse_and_run(const struct option_table *table, void *request, int argc, char **argv,
                                  enum status (*run)(const void *, const struct options *, const struct words *)) {
     struct options *o = NULL;

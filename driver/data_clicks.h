@@ -8,7 +8,7 @@
 
 /** Is this word one of the two commands? */
 bool data_clicks_is(const char *word);
-/** Run it; argv[0] is the word. @errors E_USAGE, E_DATA, E_FORMAT, E_IO, E_MEMORY */
+/** Run the command argv[0]. @errors E_USAGE, E_DATA, E_FORMAT, E_IO, E_MEMORY */
 enum status data_clicks(int argc, char **argv);
-/** data inspect, of a file of clicks. */
+/** Print what `data inspect` shows of a file of clicks. */
 void data_clicks_print(const struct data_file *);

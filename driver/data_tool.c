@@ -1,4 +1,4 @@
-/* trivium data: text to files of tokens, and what a file of tokens holds. */
+/* trivium data: convert text to files of tokens, and inspect files of tokens. */
 #include "driver/data_tool.h"
 
 #include "driver/command.h"
@@ -16,7 +16,7 @@
 
 enum format { FORMAT_AUTO, FORMAT_LLMC, FORMAT_MEGATRON };
 enum { LOOK_BYTES = 1 << 20, CHUNK = 4096 };
-static const double WORD_S = 5;          /* between two words about progress */
+static const double WORD_S = 5;          /* between two lines of progress */
 
 struct request {
     char vocab[OPTION_TEXT_MAX], merges[OPTION_TEXT_MAX], tokenizer[OPTION_TEXT_MAX], to[OPTION_TEXT_MAX];
@@ -55,7 +55,7 @@ static const struct option_table TOKENIZE_TABLES[] = {TABLE(TOKENIZE_OPTIONS), T
 static const struct option_table INSPECT_TABLES[] = {TABLE(INSPECT_OPTIONS), TABLE(TOKENIZER_OPTIONS),
                                                      TABLE(INPUT_OPTIONS)};
 
-/* The tokenizer that was asked for; *out stays NULL where none was. */
+/* Open the request's tokenizer. *out is NULL if the request names none. */
 static enum status open_tokenizer(const struct request *q, struct bpe **out) {
     bool folder = q->tokenizer[0], files = q->vocab[0] || q->merges[0];
     *out = NULL;
@@ -69,7 +69,7 @@ static enum status open_tokenizer(const struct request *q, struct bpe **out) {
 
 static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 
-/* The one reader of data: what train --data makes of the same names. */
+/* Open the inputs as train --data opens the same names. */
 static enum status open_inputs(const struct request *q, const char *inputs, struct bpe *bpe, struct data_file **out) {
     TRY(data_open_as(inputs, (enum data_as)q->data_as, bpe, out));
     int empty = data_n_empty(*out);
@@ -81,7 +81,7 @@ static enum status open_inputs(const struct request *q, const char *inputs, stru
 
 /* ---- tokenize ---- */
 
-/* Tokens on their way to the file. bpe NULL: bytes. */
+/* The state of a conversion. bpe NULL: each byte is a token. */
 struct job {
     struct data_writer *writer;
     struct bpe *bpe;
@@ -98,7 +98,7 @@ static void say_progress(struct job *j) {
              (now - j->started) * (double)(j->all_bytes - j->done_bytes) / (double)j->done_bytes);
 }
 
-/* An end of text ends a document. */
+/* An end-of-text token ends a document. */
 static enum status write_tokens(void *self, const int32_t *tokens, int64_t n) {
     struct job *j = self;
     TRY(data_write_tokens(j->writer, tokens, n));
@@ -139,7 +139,7 @@ static enum status tokenize_files(const struct request *q, struct job *j, const 
     return OK;
 }
 
-/* For a Megatron pair, OUT becomes the name of the .bin, whichever of the two was given. */
+/* For a Megatron pair, set q->to to the name of the .bin, also if the user named the .idx. */
 static enum status settle_output(struct request *q) {
     size_t n = strlen(q->to);
     const char *end = n > 4 ? q->to + n - 4 : "";
@@ -152,7 +152,7 @@ static enum status settle_output(struct request *q) {
     return OK;
 }
 
-/* Would the output overwrite this input: OUT, or with Megatron's format its index? */
+/* Is the input one of the files to write: OUT, or with Megatron's format the .bin or .idx? */
 static bool is_written_to(const struct request *q, const struct stat *from) {
     char beside[OPTION_TEXT_MAX + 8];
     struct stat to;
@@ -285,7 +285,7 @@ static enum status inspect(const struct request *q, const char *inputs) {
 
 static bool is_word(const char *argument) { return strncmp(argument, "--", 2) != 0; }
 
-/* The words before the options, as one list. To be freed; NULL: no memory. */
+/* The words before the options, as one list. The caller frees the list; NULL: no memory. */
 static char *join(int n, char **words) {
     size_t room = 1;
     for (int i = 0; i < n; i++) room += strlen(words[i]) + 1;

@@ -1,6 +1,6 @@
-/* `trivium data`: files of tokens and of clicks, made and inspected. */
+/* `trivium data`: make and inspect files of tokens and of clicks. */
 #pragma once
 
-/** `trivium data tokenize INPUT... --to OUT`: text to a file of tokens. `trivium data inspect FILE`: a file's contents.
- *  No device, no peers. Returns the exit code. */
+/** `trivium data tokenize INPUT... --to OUT`: convert text to a file of tokens. `trivium data inspect FILE`: print a
+ *  file's contents. No device, no peers. Returns the exit code. */
 int data_main(int argc, char **argv);

@@ -10,10 +10,10 @@
 
 enum { LOADING_S = 5, DEFAULT_S = 600 };
 
-static char line[1024]; /* made before it is needed: a handler may not format */
+static char line[1024]; /* formatted in advance, because a signal handler must not format */
 static size_t line_bytes;
 
-/* Never returns, so that it does not matter on which stack it runs (launch/stop.h). */
+/* The handler never returns, so that it may run on any stack (launch/stop.h). */
 static void say_and_end(int number) {
     (void)number;
     ssize_t n = write(STDERR_FILENO, line, line_bytes);
@@ -34,7 +34,7 @@ void deadline_set(double seconds, const char *what) {
 
 void deadline_lift(void) { alarm(0); }
 
-/* Before options are read. What is no number is refused later. */
+/* comm-timeout, before the options are parsed, which refuses a value that is not a number. */
 static double given_timeout(int argc, char **argv) {
     const char *value = options_peek(argc, argv, "comm-timeout");
     double seconds = value ? atof(value) : 0;

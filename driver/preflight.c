@@ -88,7 +88,7 @@ static enum status look_at_save(const struct plan *p, fail_agreement *agree, str
     return agree(group_world(), checkpoint_room(p->save, ready->free_bytes, preflight_checkpoint_bytes(p), tight));
 }
 
-/* In a later epoch the job has steps to lose, and a disk that is full now may have room when the next save is due. */
+/* In a later epoch a failure only warns: the job would lose steps, and a full disk may have room at the next save. */
 enum status preflight_train(const struct plan *p, const struct device *device) {
     struct preflight_rank mine, *all;
     struct checkpoint_ready ready;
@@ -107,7 +107,7 @@ enum status preflight_train(const struct plan *p, const struct device *device) {
 
 /* ---- the command ---- */
 
-/* As lib/run/run_open.c does it. */
+/* Choose device and transport as lib/run/run_open.c does. */
 static enum status open_device(const struct plan *p, const struct device **out) {
     *out = device_cpu();
     if (p->device != PLAN_DEVICE_CUDA) return OK;
@@ -118,7 +118,7 @@ static enum status open_device(const struct plan *p, const struct device **out) 
     return comm_use_device(*out, transport);
 }
 
-/* On a GPU the sum is done when the device is; on the host when the call returns. */
+/* On a GPU the all-reduce ends when the device has finished; on the host, when the call returns. */
 static enum status sum_once(const struct device *d, void *x) {
     TRY(comm_all_reduce(group_world(), x, all_reduce_bytes / 4, FP32, COMM_SUM));
     return d->finish(d);
@@ -126,7 +126,7 @@ static enum status sum_once(const struct device *d, void *x) {
 
 static enum status time_sums(const struct device *d, void *x, double *seconds) {
     TRY(d->clear(d, x, all_reduce_bytes));
-    TRY(sum_once(d, x));                                             /* connections are made at the first one */
+    TRY(sum_once(d, x));                                             /* the first all-reduce opens connections */
     TRY(comm_barrier(group_world()));
     double start = clock_s();
     for (int i = 0; i < REPEATS; i++) TRY(sum_once(d, x));
@@ -138,7 +138,7 @@ static enum status measure_network(const struct device *d, double *seconds) {
     void *x = NULL;
     TRY(fail_agree(group_world(), d->allocate(d, all_reduce_bytes, &x)));
     enum status status = time_sums(d, x, seconds);
-    if (status != E_TIMEOUT) d->release(d, x, all_reduce_bytes);     /* after a deadline MPI may still write there */
+    if (status != E_TIMEOUT) d->release(d, x, all_reduce_bytes);     /* after a timeout MPI may still write to x */
     return status;
 }
 

@@ -38,7 +38,7 @@ void preflight_hosts(const struct preflight_rank *rank, int n_ranks, int most, c
     snprintf(out, size, "%d host%s: %s%s", *n_hosts, *n_hosts == 1 ? "" : "s", list, *n_hosts > most ? ", ..." : "");
 }
 
-/* "cuda 3 (NVIDIA H200)" and "cuda 0 (NVIDIA H200)" are alike. */
+/* "(NVIDIA H200)" of "cuda 3 (NVIDIA H200)": devices of one model are equal. */
 static const char *model_of(const char *device) {
     const char *bracket = strchr(device, '(');
     return bracket ? bracket : device;

@@ -1,7 +1,7 @@
-/* The one list of all techniques and models. To add one: include it, and put it in the list. The order is that of
- * rewriting: cp cuts the sequence, ep the experts, tp the layers' matrices, pp picks this rank's layers, the others
- * mark the rest; elastic keeps the state of all of them. To remove one, delete its folder and its lines here
- * (tests/more/delete.sh). */
+/* The one list of all techniques and models. To add a technique or a model, include its header and add it to its list.
+ * Techniques rewrite the program in the list's order: cp cuts the sequence, ep the experts, tp the layers' matrices;
+ * then pp picks this rank's layers, and the others mark the result. elastic, the last, keeps the state of all. To
+ * remove a technique or a model, delete its folder and its lines in this file (tests/more/delete.sh). */
 #include "driver/recipe.h"
 
 #include "cp/cp.h"
@@ -74,7 +74,7 @@ static const struct technique *const GENERATE_TECHNIQUES[] = {
 const struct recipe generate_recipe = {GENERATE_TECHNIQUES, sizeof GENERATE_TECHNIQUES / sizeof *GENERATE_TECHNIQUES,
                                        NULL, 0, NULL};
 
-/* What goes with one technique: its name is behind the line. */
+/* Commands and views that belong to one technique. The comment in a line names the technique. */
 const struct recipe_command recipe_commands[] = {
     {"generate", generate_main},     /* technique_decode */
     {"schedule", schedule_main},     /* technique_pp */
@@ -113,7 +113,7 @@ enum status recipe_options_create(const struct option_table *more, void *target,
     *out = NULL;
     TRY(recipe_options(&tables[0]));
     if (more) tables[1] = *more;
-    memset(target, 0, sizeof(struct plan));                          /* plans are compared: padding, too */
+    memset(target, 0, sizeof(struct plan));                          /* plans are compared byte by byte */
     ((struct plan *)target)->recipe = &train_recipe;
     ((struct plan *)target)->arch = train_recipe.models[0];
     return options_create(tables, more ? 2 : 1, target, out);

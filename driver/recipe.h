@@ -6,31 +6,31 @@
 
 extern const struct recipe train_recipe;
 
-/** The options of a plan, those of train_recipe's techniques and models among them (recipe_options_join). The same
- *  table at every call; static storage.
- *  @errors E_INTERNAL: they need more room than the plan has; E_MEMORY  @collective{none} */
+/** The options of a plan, including those of train_recipe's techniques and models (recipe_options_join). Every call
+ *  returns the same table, in static storage.
+ *  @errors E_INTERNAL: the options need more room than a plan has; E_MEMORY  @collective{none} */
 enum status recipe_options(struct option_table *out);
-/** options_create with these, and with `more` (NULL: none) after them. The target begins with a struct plan; this call
- *  clears it and sets its recipe and arch.
- *  @errors as above, and as options_create  @collective{none} */
+/** options_create with the table of recipe_options, then `more` (or NULL). The target begins with a struct plan; this
+ *  call clears the plan, and sets its recipe and arch.
+ *  @errors those of recipe_options and options_create  @collective{none} */
 enum status recipe_options_create(const struct option_table *more, void *target, struct options **out);
-/** A plan of defaults. @errors as above */
+/** Set a plan to its defaults. @errors those of recipe_options_create */
 enum status recipe_plan(struct plan *);
 
-/* The recipe of `trivium generate`: the techniques that a single sequence can use, and the rewrite that makes a decoder
- * of the model. */
+/* The recipe of `trivium generate`: the techniques that a single sequence can use, and technique_decode, which rewrites
+ * the model into a decoder. */
 extern const struct recipe generate_recipe;
-/* Set generation's options in a plan, before it is settled: the number of sequences, logits that can be read, and the
- * cpu unless another device is given. */
+/* Set generation's options in a plan before plan_settle: the number of sequences, unchunked logits, and the CPU in
+ * place of an automatic device. */
 void generate_plan(struct plan *, int64_t sequences);
 
 /* ---- parts of the driver that belong to one technique ---- */
-/* Commands that go with a technique; ends with {NULL}. */
+/* Commands that belong to a technique; the last row has name NULL. */
 struct recipe_command { const char *name; int (*main)(int argc, char **argv); };
 extern const struct recipe_command recipe_commands[];
 
-/* How pipelines are announced, measured and drawn: driver/chart/pipeline_views.c and the files that it names belong to
- * pp. */
+/* Functions that announce, measure and draw pipelines. driver/chart/pipeline_views.c and the files that it names belong
+ * to pp. */
 struct cluster;
 struct compare_row;
 struct json_t;
@@ -39,12 +39,12 @@ struct trace_data;
 typedef enum status pipeline_draw(const struct recipe *, const struct plan *, unsigned fixed, const struct cluster *,
                                   const struct layout *, FILE *svg, struct json_t **json);
 struct pipeline_views {
-    void (*announce)(const struct run *, bool overlaps);     /* train: what follows from the schedule */
+    void (*announce)(const struct run *, bool overlaps);     /* train: print notes on the schedule */
     enum status (*bubble)(const struct plan *, const struct trace_data *);   /* train --trace: measured and expected */
     void (*note)(const struct plan *, struct compare_row *); /* compare: the row's schedule */
     enum status (*of_rows)(const struct compare_row *, int n_rows, struct json_t *out);
     pipeline_draw *draw;                                     /* plan */
 };
-extern const struct pipeline_views pipeline_views;           /* gone with pp */
-/** NULL: there is no pipeline technique. */
+extern const struct pipeline_views pipeline_views;           /* belongs to pp */
+/** @return NULL if there is no pipeline technique */
 const struct pipeline_views *recipe_draws_pipeline(void);

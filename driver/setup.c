@@ -39,7 +39,7 @@ static void warn_of_empty(const struct data_file *data) {
                  n == 1 ? "is" : "are");
 }
 
-/* The tokenizer is only needed while text becomes tokens. */
+/* The tokenizer is closed once the files are open, because data_open_as encodes the text. */
 static enum status open_files(struct setup *s) {
     const struct train_options *o = train_options(&s->plan);
     char path[OPTION_TEXT_MAX];
@@ -56,7 +56,7 @@ static enum status open_files(struct setup *s) {
     return status;
 }
 
-/* A model of clicks reads clicks, and no other reads them. */
+/* A model of clicks reads files of clicks only; no other model reads them. */
 static enum status check_kind(const struct plan *p, const struct data_file *data) {
     if (p->arch->clicks == (data_format_of(data) == DATA_CLICKS)) return OK;
     if (p->arch->clicks)
@@ -69,7 +69,7 @@ static enum status check_kind(const struct plan *p, const struct data_file *data
                 p->arch->name);
 }
 
-/* What the data say of the model's sizes, below whatever the user says. */
+/* Set the model's sizes from the data. Options that the user set have precedence. */
 static enum status settle_clicks(struct options *o, const struct data_file *data) {
     const struct clicks_layout c = clicks_layout(data);
     const struct { const char *name; int n; } sizes[] = {{"features", c.features}, {"bag", c.bag}, {"dense", c.dense}};
@@ -89,7 +89,7 @@ static enum status open_data(struct setup *s) {
     return settle_vocab(s->options, &s->plan, s->data);
 }
 
-/* Bytes are the tokens of a model of 256; others are mostly a tokenizer that was not given. */
+/* Refuse plain bytes for a checkpoint with more than 256 tokens: its tokenizer is probably missing. */
 static enum status check_bytes(const struct setup *s) {
     const struct plan *p = &s->plan;
     bool bytes = data_format_of(s->data) == DATA_TEXT && !train_options(p)->tokenizer[0];
@@ -100,7 +100,8 @@ static enum status check_bytes(const struct setup *s) {
                 data_path(s->data), p->vocab);
 }
 
-/* A mark that texts have, too, would mean two things. What was said stands. */
+/* Refuse default marks that the texts contain, because such a token would have two meanings. Marks that the user set
+ * stay. */
 static enum status check_own_tokens(const struct plan *p, const struct data_file *data) {
     if (!p->arch->own_tokens) return OK;
     const struct own_tokens own = p->arch->own_tokens(p);
@@ -161,8 +162,8 @@ static int threads_of(const struct plan *plan, int local_ranks) {
     return threads;
 }
 
-/* Choose with the number of threads of the run, each of which has scratch. If hosts may differ, with one: all ranks
- * must choose alike. */
+/* Choose auto options with the run's number of threads, because each thread has scratch memory. On several hosts use
+ * the plan's, because the hosts' cores may differ and all ranks must choose alike. */
 static enum status choose(struct plan *plan, int world) {
     struct cluster c;
     if (!choose_is_asked(plan)) return OK;
@@ -204,8 +205,8 @@ enum status setup_open(struct setup *s, int world) {
     return setup_settle(s, world);
 }
 
-/* The file that an option names: --server-order FILE, --schedule file:PATH. Later, its module reads it, and says what
- * is wrong with it. */
+/* Read ahead the file that an option names: --server-order FILE, --schedule file:PATH. The option's module parses the
+ * file later, and reports its errors. */
 static void keep_file(void *self, const struct option *o, const char *text, enum option_source source) {
     (void)self, (void)source;
     const char *path = NULL;
@@ -214,7 +215,7 @@ static void keep_file(void *self, const struct option *o, const char *text, enum
     if (path) kept_early(path);
 }
 
-/* The cluster that auto goes by, or --profile: a name, or none, is a file, too. */
+/* Read ahead the cluster file that auto options or --profile use. The default cluster has a file, too. */
 static enum status keep_cluster(const struct plan *plan) {
     struct cluster c;
     struct plan p = *plan;

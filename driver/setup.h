@@ -14,40 +14,40 @@ struct setup {
     struct data_split train, val;
 };
 
-/** Options, preset, data, vocabulary, settled plan for `world` ranks. Pure but for reading files; every rank does the
- *  same.
+/** Options, preset, data, vocabulary, settled plan for `world` ranks. Every rank reads the same files and gets the same
+ *  result.
  *  @errors E_USAGE, E_CONFIG, E_DATA, E_FORMAT  @collective{none} */
 enum status setup_init(struct setup *, int argc, char **argv, int world);
-/** As setup_init, but the caller has already made and parsed the options: the plan's, and its own.
+/** As setup_init, but the caller has already created and parsed the options, which may include the caller's own.
  *  @errors E_USAGE, E_CONFIG, E_DATA, E_FORMAT, E_MEMORY  @collective{none} */
 enum status setup_open(struct setup *, int world);
-/** Its two parts: read the files; then settle the plan for a number of ranks.
+/** The first part of setup_open: read the files.
  *  @errors as setup_open  @collective{none} */
 enum status setup_read(struct setup *);
-/** @errors as setup_open  @collective{none} */
+/** The second part: settle the plan for `world` ranks. @errors as setup_open  @collective{none} */
 enum status setup_settle(struct setup *, int world);
 void setup_fini(struct setup *);
 
-/** The part without data, for `show`: *plan is the first member of the target of `options`. world 0: dp tp pp, dp at
- *  least 1. vocab's default is 256. Options with the value auto are chosen (planner/choose.h).
+/** setup_open without data, for `show`. *plan is the first member of the options' target. world 0: the world is the
+ *  layout's ranks, with dp at least 1; vocab is 256 by default. Chooses options with the value auto (planner/choose.h).
  *  @errors E_USAGE: an unknown preset; E_CONFIG: options that cannot be combined  @collective{none} */
 enum status setup_plan(struct options *, struct plan *plan, int world);
 
-/** Set the sizes of the preset, or with --init and --resume those of the checkpoint's model (not for clicks, whose data
- *  have them). Options that the user set stay, as does a --model other than tiny; checkpoint_load compares.
+/** Set the model's sizes: the preset's, or with --init or --resume the checkpoint's. (A model of clicks gets its sizes
+ *  from its data.) Options that the user set stay, as does a --model other than tiny; checkpoint_load checks them.
  *  @errors E_CONFIG: no such preset; E_DATA, E_FORMAT: no checkpoint  @collective{none} */
 enum status setup_model(struct options *, struct plan *plan);
-/** The checkpoint that a run goes on from or begins with; "": none. Borrowed. */
+/** The checkpoint of --resume or --init; "": none. Borrowed. */
 const char *setup_from(const struct plan *);
-/** The sizes of a checkpoint's model as options of this source. @errors those of options_set */
+/** Set options to the sizes of a checkpoint's model, with this source. @errors those of options_set */
 struct checkpoint_model;
 enum status setup_sizes(const struct checkpoint_model *, struct options *, enum option_source);
 
-/** The cluster of a plan, or of its device where it names none, with the plan's memory limit.
+/** Read the plan's cluster, or its device's default cluster, and apply the plan's memory limit.
  *  @errors those of cluster_read */
 enum status setup_cluster(const struct plan *, struct cluster *);
-/** The cluster that `plan` and `budget` price: dgx-a100 unless the options name one. If its ranks are GPUs, device
- *  becomes cuda and precision bf16 unless the options set them. @errors those of cluster_read */
+/** The cluster that `plan` and `budget` price: dgx-a100 unless the options name one. If its ranks are GPUs, the default
+ *  device becomes cuda and the default precision bf16. @errors those of cluster_read */
 enum status setup_target(struct options *, struct plan *, struct cluster *);
 
 /** Use plan->threads (or comm_local_cores / local ranks) OpenMP threads; warn when this rank may run on fewer cores.
@@ -56,5 +56,5 @@ int setup_threads(const struct plan *, int local_ranks);
 
 /** The number of cores on which this process may run, at least 1: cores_allowed, rounded down. */
 int setup_allowed_cores(void);
-/** The same in words: "free on 8 cores", "bound to 1 of 8 cores", "a quota of 1.5 of 8 cores". Static storage. */
+/** The binding in words: "free on 8 cores", "bound to 1 of 8 cores", "a quota of 1.5 of 8 cores". Static storage. */
 const char *setup_binding(void);

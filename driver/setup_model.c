@@ -18,7 +18,7 @@ enum status setup_sizes(const struct checkpoint_model *m, struct options *o, enu
     return OK;
 }
 
-/* "tiny" is what --model is by default, and a name of each model's. */
+/* Does the user name a model? "tiny" does not count: it is the default, and a preset of every arch. */
 static bool names_a_model(const struct options *o, const struct plan *p) {
     return options_source(o, "model") != FROM_DEFAULT && strcmp(p->model, "tiny") != 0;
 }
@@ -26,7 +26,7 @@ static bool names_a_model(const struct options *o, const struct plan *p) {
 enum status setup_model(struct options *o, struct plan *p) {
     char step[CHECKPOINT_PATH_MAX];
     struct checkpoint_model m;
-    bool both = train_options(p)->resume[0] && train_options(p)->init[0];   /* plan_settle refuses that */
+    bool both = train_options(p)->resume[0] && train_options(p)->init[0];   /* plan_settle refuses both */
     if (!setup_from(p)[0] || both) return recipe_preset(p, o);
     TRY(checkpoint_resolve(setup_from(p), step));
     TRY(checkpoint_model(step, &m));
