@@ -18,7 +18,7 @@ static const char HELP[] =
     "On a GPU: products, attention and the other ops of small models, and of two layers of --model NAME, by events;\n"
     "copies in its memory and to the host; an empty kernel. With a rank for each GPU of this host, exchanges, too.\n";
 
-/* plan first: plan_options' offsets hold */
+/* plan comes first, because its options' offsets count from it */
 struct request { struct plan plan; struct options *options; char out[OPTION_TEXT_MAX]; int64_t widest; bool models; };
 static const struct option OPTIONS[] = {
     {"out", OPTION_TEXT, "this.ini", 0, 0, NULL, "", "the file to write", "calibrate", offsetof(struct request, out)},

@@ -2,25 +2,24 @@
  * as a cluster file that plan, compare --cluster and auto read. On cores:
  *
  *   peak       a loop of multiply-adds (lib/run/peak.h)
- *   rows       small models of many widths and batches are trained, each rank its own, all at the same time, so that
- *              they share the memory as ranks of a run do. The median over steps of each row's time is fitted
- *              (lib/cost/fit.h): four constants of products and the launch, a speed for each op that only moves, and
- *              the parts of the peak that attention reaches
- *   switch,    a model is cut by tp, and all ranks share one core: time that is neither work nor exchange is waiting
- *   cold       for the core; and work takes longer than on a core for each rank
+ *   rows       Each rank trains small models of many widths and batches, all ranks at the same time, so that they
+ *              share the memory as a run's ranks do. A row is one op, forward or backward. Its median time over steps
+ *              is fitted (lib/cost/fit.h): four constants of products and the launch, a speed of each op that only
+ *              moves bytes, and the fraction of the peak that attention reaches
+ *   switch,    A model is cut by tp, and all ranks share one core. switch: time per call that is neither work nor
+ *   cold       exchange. cold: additional time of work per call, compared with one core for each rank
  *   exchanges  all_reduce, all_gather and messages of 1 KiB to 16 MiB among all ranks: one latency and one speed
  *
- * On a GPU, all by events of its compute stream:
+ * On a GPU, timed by events of its compute stream:
  *
- *   rows       the same of models of two layers, in 16 bits, and of two layers of a model that is named; in fp32 the
- *              products alone. The peak is the data sheet's, or the fastest product's
- *   copies     in its memory, and from pinned memory and back; and the time from one empty kernel of a full queue to
- *   the
- *              next
- *   exchanges  as above, with several ranks: one each GPU, or sharing one through the host
+ *   rows       as on cores, of models of two layers in 16 bits, and of two layers of --model NAME; in fp32 products
+ *              only. The peak is the data sheet's, or the fastest product's
+ *   copies     in the GPU's memory, and between pinned memory and the GPU; also the time per empty kernel of a full
+ *              queue
+ *   exchanges  as on cores, with several ranks: one rank per GPU, or ranks that share a GPU through the host
  *
- * It takes about a minute, with as many ranks as cores. Products of more ranks are never measured: compare --cluster
- * checks predictions against whole runs of many ranks. */
+ * The command takes about a minute, with as many ranks as cores. It never measures runs of more ranks:
+ * compare --cluster checks predictions against such runs. */
 #pragma once
 
 /** argv: words after `calibrate`. @return the exit code: 0; 1 a file cannot be written; 2 bad request

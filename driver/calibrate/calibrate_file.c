@@ -27,7 +27,7 @@ static int by_time(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Those that took longest first: a line of the file has 197 bytes, and what finds no place in it is as fast as all. */
+/* Write the slowest ops first, because a line of the file has at most 197 bytes. The others get the common speed. */
 static void write_movers(FILE *f, struct measured *m, const struct cluster *c) {
     char line[190] = "op-gbs = ", one[64];
     size_t n = strlen(line);
@@ -64,7 +64,7 @@ static double common_rate(const struct measured *m) {
     return bytes / seconds;
 }
 
-/* memory_bytes_per_s: what copies reach; 0: nothing but the ops has been measured. */
+/* memory_bytes_per_s: the measured speed of copies; 0 if only ops are measured. */
 static void write_rows(FILE *f, struct measured *m, enum dtype dtype, double memory_bytes_per_s,
                        struct cluster *c) {
     char source[160];
@@ -124,7 +124,7 @@ static void write_file(FILE *f, struct measured *m, enum dtype dtype) {
 }
 
 /* ---- a GPU ---- */
-/* The peak by which its products take what they took, with the constants of the main precision. */
+/* The fp32 peak with which the main precision's constants predict the measured time of the fp32 products. */
 static double fp32_peak(const struct measured *m, const struct cluster *c) {
     double flops = 0, seconds = 0;
     for (int i = 0; i < m->n_fp32; i++) {
@@ -148,7 +148,7 @@ static void write_peaks(FILE *f, const struct measured *m, enum dtype dtype, con
     write_figure(f, key, m->peak[dtype] / 1e12, "as the other type of 16 bits, which was measured");
 }
 
-/* With one rank no link was measured. */
+/* With one rank no link is measured: write an estimate. */
 static void write_links(FILE *f, const struct measured *m) {
     if (m->n_wires > 0) {
         write_wires(f, m, comm_world_size());
@@ -208,7 +208,7 @@ enum status calibrate_write(const char *path, struct measured *m, enum dtype dty
     if (spread > 0.15)
         log_warn("steps of one row differ by %.0f%%: something else runs here; calibrate again when it does not",
                  100 * spread);
-    TRY(cluster_read(path, &c));                                     /* what is written can be read */
+    TRY(cluster_read(path, &c));                                     /* check that the file can be read */
     if (m->gpu) {
         say_of_gpu(m, &c, dtype, path);
         return OK;

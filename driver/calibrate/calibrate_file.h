@@ -3,6 +3,6 @@
 
 #include "driver/calibrate/calibrate_measure.h"
 
-/** Writes the cluster file, and reads it back as a check. Each rank of the world has a core or a GPU. *m gets the GPU's
- *  peak, and its ops in another order.  @collective{none} @errors E_IO; those of cluster_read */
+/** Write the cluster file, and read it back as a check. Each rank of the world has a core or a GPU. The call sets the
+ *  GPU's peak in *m, and sorts its ops.  @collective{none} @errors E_IO; those of cluster_read */
 enum status calibrate_write(const char *path, struct measured *, enum dtype);

@@ -24,7 +24,7 @@ static enum status launch(const struct device *d, const struct buffers *x) {
     return OK;
 }
 
-/* The median of some times, by events; the first one, which opens what it needs, is left out. */
+/* The median of TIMES runs, timed by events. A first run, which creates what the operation needs, is not counted. */
 static enum status time_piece(const struct device *d, const struct buffers *x, piece *run, double *median_s) {
     struct stopwatch *watch;
     double seconds[TIMES] = {0}, first = 0;
@@ -68,7 +68,7 @@ static enum status time_all(const struct device *d, const struct buffers *x, str
     TRY(time_piece(d, x, launch, &out->launch_s));
     out->launch_s /= LAUNCHES;
     out->copy = 2 * bytes / copy_s, out->up = bytes / up_s, out->down = bytes / down_s;
-    out->host_copy = bytes / host_copy_s(x);                         /* half of it read, half written */
+    out->host_copy = bytes / host_copy_s(x);                         /* one half is read, one written */
     return OK;
 }
 

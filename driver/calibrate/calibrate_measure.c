@@ -30,7 +30,7 @@ static void add_rate(struct rates *r, double units, double seconds) {
 static void add_mover(struct measured *m, const char *op, double bytes, double seconds) {
     int i = 0;
     while (i < m->n_movers && strcmp(m->mover[i].op, op)) i++;
-    if (i == MAX_MOVERS) return;                                     /* as fast as all others, then */
+    if (i == MAX_MOVERS) return;                                     /* the op gets the common speed */
     if (i == m->n_movers) m->mover[m->n_movers++] = (struct mover_times){.op = op};
     add_rate(&m->mover[i].rows, bytes, seconds);
 }
@@ -40,7 +40,7 @@ static void add_product(struct timed_product **to, int *n, struct matmul product
     (*to)[(*n)++] = (struct timed_product){product, seconds};
 }
 
-/* In other precisions than the main one, only products are measured. */
+/* In a run in fp32 next to the main precision, only products count. */
 static void add_row(struct measured *m, const struct call *call, enum row_kind kind, double seconds, bool beside) {
     struct cost cost = op_cost(call, kind);
     if (!(seconds > 0)) return;
@@ -93,7 +93,7 @@ static enum status time_steps(struct run *r, struct measured *m, bool beside) {
     return status;
 }
 
-/* ffn 0: the usual. ranks: 1, or all of them, which cut it by tp. */
+/* ffn 0: the model's default. ranks: 1, or the whole world, which cuts the model by tp. */
 struct trial { const char *arch; int hidden, ffn, micro, seq, ranks; };
 
 static enum status create_trial(const struct calibration *q, enum plan_precision precision, int ranks, int argc,
@@ -101,15 +101,15 @@ static enum status create_trial(const struct calibration *q, enum plan_precision
     TRY(fail_agree(group_world(), setup_init(s, argc, argv, ranks)));
     s->plan.device = q->device;
     s->plan.precision = precision;
-    s->plan.fuse = false;                                            /* a row is one operation's */
-    plan_set_number(&s->plan, "profile", q->device == PLAN_DEVICE_CUDA);   /* by events */
+    s->plan.fuse = false;                                            /* a row is one op */
+    plan_set_number(&s->plan, "profile", q->device == PLAN_DEVICE_CUDA);   /* times by events */
     TRY(plan_settle(&s->plan, ranks));
     TRY(run_create(r, &train_recipe, &s->plan, WATCH_NOTHING));
     run_set_data(r, &s->train, &s->val);
     return OK;
 }
 
-/* Heads of 32 channels on a CPU, of 64 on a GPU. There two layers are enough: more do not make rows other ones. */
+/* Heads have 32 channels on a CPU, 64 on a GPU. On a GPU two layers are enough, because all layers' rows are alike. */
 static enum status open_trial(const struct calibration *q, struct trial t, enum plan_precision precision,
                               struct setup *s, struct run *r) {
     bool gpu = q->device == PLAN_DEVICE_CUDA;
@@ -123,7 +123,7 @@ static enum status open_trial(const struct calibration *q, struct trial t, enum 
     return create_trial(q, precision, t.ranks, sizeof argv / sizeof *argv, argv, s, r);
 }
 
-/* Every rank by itself. `status`: of what opened the run, which ends here. */
+/* Each rank times its own run, then closes the run. `status`: the result of opening the run. */
 static enum status time_and_close(enum status status, const struct calibration *q, struct setup *s, struct run *r,
                                   struct measured *m) {
     if (status == OK) status = time_steps(r, m, s->plan.precision != (int)q->precision);
@@ -141,20 +141,20 @@ static enum status train_trial(const struct calibration *q, struct trial t, enum
 
 static enum status time_rows(const struct calibration *q, struct measured *m) {
     int middle = q->widest / 2;
-    for (int ffn = 32; ffn <= middle; ffn *= 2)                      /* as tp cuts it */
+    for (int ffn = 32; ffn <= middle; ffn *= 2)                      /* widths as cut by tp */
         TRY(train_trial(q, (struct trial){"gpt", middle, ffn, 1, 64, 1}, q->precision, m));
     for (int hidden = 32; hidden <= q->widest; hidden *= 2)
         for (int micro = 1; micro <= 16; micro *= 4) {
             TRY(train_trial(q, (struct trial){"gpt", hidden, 0, micro, 64, 1}, q->precision, m));
             if (hidden >= 64) TRY(train_trial(q, (struct trial){"llama", hidden, 0, micro, 64, 1}, q->precision, m));
-            TRY(comm_barrier(group_world()));                        /* all at the same time */
+            TRY(comm_barrier(group_world()));                        /* all ranks run at the same time */
         }
     /* attention of a longer sequence */
     return train_trial(q, (struct trial){"gpt", 128, 0, 1, 512, 1}, q->precision, m);
 }
 
 /* ---- rows of a GPU ---- */
-/* Two layers of the model that was named. */
+/* Train two layers of the model that --model names, if any. */
 static enum status train_model(const struct calibration *q, struct measured *m) {
     struct setup s = {.data = NULL};
     struct run r = {0};
@@ -165,7 +165,7 @@ static enum status train_model(const struct calibration *q, struct measured *m) 
     return time_and_close(create_trial(q, q->precision, 1, sizeof argv / sizeof *argv, argv, &s, &r), q, &s, &r, m);
 }
 
-/* Widths of the models from an eighth of the widest on, batches of up to 8 tokens a channel. */
+/* Train models from an eighth of the widest on, with batches of up to 8 tokens per channel. */
 static enum status time_gpu_rows(const struct calibration *q, struct measured *m) {
     int first = q->widest / 8 < 64 ? 64 : q->widest / 8, seq = q->widest / 2 < 1024 ? q->widest / 2 : 1024;
     for (int hidden = first; hidden <= q->widest; hidden *= 2)
@@ -193,7 +193,7 @@ static enum status exchange_once(enum comm_op op, char *x, char *y, int64_t coun
     return comm_wait(&back);
 }
 
-/* A message there and one back at the same time keep both as busy as one after the other would. */
+/* Two messages that cross keep both ranks as busy as two messages in turn: one message takes half of the time. */
 static enum status time_exchange(const struct device *d, enum comm_op op, char *x, char *y, int64_t bytes,
                                  struct measured *m) {
     double seconds[TIMED];
@@ -222,13 +222,13 @@ static enum status time_exchanges(const struct device *d, int64_t most, struct m
     for (int i = 0; i < 3; i++)
         for (int64_t bytes = 1024; bytes <= most && status == OK; bytes *= 4)
             status = time_exchange(d, OPS[i], x, y, bytes, m);
-    if (status == E_TIMEOUT) return status;                          /* MPI may still write there */
+    if (status == E_TIMEOUT) return status;                          /* MPI may still write to x and y */
     if (x) d->release(d, x, most);
     if (y) d->release(d, y, most);
     return status;
 }
 
-/* Between GPUs, or ranks that share one. */
+/* Time exchanges between GPUs, or between ranks that share a GPU. */
 static enum status time_links(const struct calibration *q, const struct device *d, struct measured *m) {
     enum comm_transport transport;
     if (comm_world_size() == 1) return OK;
@@ -239,7 +239,7 @@ static enum status time_links(const struct calibration *q, const struct device *
 }
 
 /* ---- ranks that share a core ---- */
-/* This rank's operations with other ranks so far, and the bytes that they sent. */
+/* Count this rank's communication calls so far, and the bytes that they sent. */
 static void count_operations(const struct run *r, double *calls, double *bytes) {
     *calls = *bytes = 0;
     for (enum mesh_axis a = AXIS_SELF + 1; a < N_MESH_AXES; a++)
@@ -249,7 +249,7 @@ static void count_operations(const struct run *r, double *calls, double *bytes) 
         }
 }
 
-struct shared { double step_s, work_s, calls, bytes; };       /* a step of this rank; work: outside of operations */
+struct shared { double step_s, work_s, calls, bytes; };       /* one step; work: processor time, no communication */
 
 static enum status time_step(struct run *r, struct shared *out) {
     double start = clock_s(), work = processor_s() - comm_work_s(), calls, bytes;
@@ -262,9 +262,9 @@ static enum status time_step(struct run *r, struct shared *out) {
     return comm_barrier(group_world());
 }
 
-/* A step with a core for each rank, then one with the first for all, in turns, so that what else runs here is in both.
- * The shared core is never idle: what of that step is not work is operations, what they take by the level, and the
- * rest. Work itself has become longer, too. */
+/* Alternate a step with a core for each rank and a step with one core for all ranks, so that other programs disturb
+ * both alike. The shared core is never idle: a step of n ranks is their work, their exchanges as `level` predicts them,
+ * and switching, which is the rest. Work takes longer than on a core for each rank; the difference is cold_s. */
 static enum status time_in_turns(struct run *r, const cpu_set_t *all, const cpu_set_t *one, const struct level *l,
                                  struct measured *m) {
     double switch_s[TIMED], cold_s[TIMED], n = comm_world_size();
@@ -285,7 +285,7 @@ static enum status time_in_turns(struct run *r, const cpu_set_t *all, const cpu_
     return OK;
 }
 
-/* One model, cut by tp, which is many small operations. */
+/* Train one model cut by tp, because tp makes many small operations. */
 static enum status time_a_shared_core(const struct calibration *q, struct measured *m) {
     int32_t core = 0;
     cpu_set_t all, one;
@@ -293,7 +293,7 @@ static enum status time_a_shared_core(const struct calibration *q, struct measur
     struct run r = {0};
     struct setup s = {.data = NULL};
     int n = comm_world_size(), hidden = q->widest / 2;
-    if (hidden < 32 * n) hidden = 32 * n;                            /* a head for each */
+    if (hidden < 32 * n) hidden = 32 * n;                            /* a head for each rank */
     fit_wires(m->wires, m->n_wires, n, &level);
     sched_getaffinity(0, sizeof all, &all);
     while (core < CPU_SETSIZE - 1 && !CPU_ISSET(core, &all)) core++;
@@ -317,7 +317,7 @@ static enum status time_a_shared_core(const struct calibration *q, struct measur
 /* ---- all of it ---- */
 static enum status measure_gpu(const struct calibration *q, struct measured *m) {
     const struct device *d;
-    int64_t bytes = (int64_t)q->widest * q->widest * 64;             /* 256 MiB for 2048 channels: no cache has it */
+    int64_t bytes = (int64_t)q->widest * q->widest * 64;             /* 256 MiB for 2048 channels: larger than caches */
     TRY(fail_agree(group_world(), device_cuda(comm_local_rank() % device_cuda_count(), &d)));
     m->gpu = d->name;
     TRY(fail_agree(group_world(), time_gpu_rows(q, m)));
@@ -327,7 +327,7 @@ static enum status measure_gpu(const struct calibration *q, struct measured *m) 
 
 enum status calibrate_measure(const struct calibration *q, struct measured *m) {
     *m = (struct measured){.n_movers = 0};
-    omp_set_num_threads(1);                                          /* as the models do */
+    omp_set_num_threads(1);                                          /* as the timed models have */
     if (q->device == PLAN_DEVICE_CUDA) return measure_gpu(q, m);
     TRY(comm_barrier(group_world()));
     m->peak[FP32] = peak_flops_per_core(FP32);

@@ -5,36 +5,36 @@
 #include "lib/cost/fit.h"
 #include "lib/run/plan.h"
 
-/* Times of rows, by what they do: flops or bytes. */
+/* Rows: the units of each (flops or bytes), and its time. */
 struct rates { double *units, *seconds; int n; };
 struct mover_times { const char *op; struct rates rows; };
-/* On this rank. Owned; measured_fini. */
+/* Measurements of this rank. Fields are owned; measured_fini frees them. */
 struct measured {
     double peak[N_DTYPES];
     struct timed_product *products;
     int n_products;
     struct mover_times mover[MAX_MOVERS];
     int n_movers;
-    struct rates attention[2];                                       /* flops forward, backward */
+    struct rates attention[2];                                       /* forward, backward; units: flops */
     struct timed_wire *wires;
     int n_wires;
     double switch_s, cold_s;
-    /* A GPU: its name, NULL on a CPU; its speeds; and products in fp32, where the others are in 16 bits. */
+    /* gpu: its name, NULL on a CPU. fp32: products in fp32, if `products` are in 16 bits. */
     const char *gpu;
     struct gpu_speeds speeds;
     struct timed_product *fp32;
     int n_fp32;
-    double between_s, all_s;                                         /* quartiles of the steps of a row; of all rows */
+    double between_s, all_s;                                         /* sums over rows: interquartile range; median */
 };
 
-/* precision, of the models; widest: channels of the widest. On a GPU one more is trained: model is its name ("": none),
- * micro its sequences in a microbatch. */
+/* precision: of the models. widest: channels of the widest model. model: the name of one more model on a GPU ("":
+ * none); micro: that model's sequences per microbatch. */
 struct calibration {
     enum plan_device device;
     enum plan_precision precision;
     int widest, micro;
     const char *model;
-    const struct plan *plan;             /* which transport between GPUs */
+    const struct plan *plan;             /* names the transport between GPUs */
 };
 
 /** Free *out with measured_fini, also after an error.

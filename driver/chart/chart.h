@@ -7,5 +7,5 @@
 /** @param out to be closed by chart_file_close; NULL on error  @errors E_IO, with the path and the system's
  *  reason  @collective{none} */
 enum status chart_file_open(const char *path, FILE **out);
-/** Close it. @errors E_IO when not all of it could be written  @collective{none} */
+/** Close the file and put it in place. @errors E_IO if a write failed  @collective{none} */
 enum status chart_file_close(const char *path, FILE *);

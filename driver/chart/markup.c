@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The character at `text`: *n_bytes it takes, and whether XML 1.0 has it. An overlong form, a surrogate and a broken
- * sequence are one bad byte each. */
+/* Find the length *n_bytes of the character at `text`. @return whether XML 1.0 allows the character. In an overlong
+ * form, a surrogate or a broken sequence each byte is a bad character. */
 static bool next_character(const char *text, int *n_bytes) {
     const unsigned char *x = (const unsigned char *)text;
     static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -55,7 +55,7 @@ char *markup_plain(const char *text) {
     return plain;
 }
 
-/* A byte that is not UTF-8 counts as one. */
+/* The length in characters; a byte that is not UTF-8 counts as one. */
 static int length_of(const char *text) {
     int length = 0;
     for (int n; *text; text += n, length++) next_character(text, &n);

@@ -1,4 +1,4 @@
-/* Text for HTML and SVG files: nothing that a person typed may become a tag, and every file stays well-formed XML. */
+/* Text for HTML and SVG files: text that a user typed never becomes a tag, and every file stays well-formed XML. */
 #pragma once
 
 #include <stdio.h>
@@ -8,6 +8,6 @@
  *  (control characters), become U+FFFD, the replacement character. */
 void markup_short(FILE *, const char *text, int n_chars);
 
-/** A copy without what is not UTF-8 and what XML does not know (U+FFFD instead), and with no entities: for JSON, whose
- *  strings are UTF-8 as well. To be freed; NULL: no memory. */
+/** A copy for JSON, whose strings must be UTF-8: bad bytes, and characters that XML does not know, become U+FFFD; there
+ *  are no entities. The caller frees the copy; NULL: no memory. */
 char *markup_plain(const char *text);

@@ -3,7 +3,7 @@
 #include "lib/trace/memory_timeline.h"
 #include <stdio.h>
 
-/* Params below, as what is always there; activations on top, as what moves. */
+/* From bottom to top: parameters, which are constant, come first, and activations, which change, last. */
 static const enum role ORDER[N_ROLES] = {ROLE_PARAM, ROLE_GRAD, ROLE_OPTIM, ROLE_SAVE, ROLE_COMM, ROLE_WORK, ROLE_ACT};
 
 /* The fullest of points [from, to). */

@@ -1,5 +1,5 @@
-/* What train and compare say of pipelines. It goes with pp, and so do driver/chart/schedule_*, driver/show/schedule*,
- * driver/plan/plan_pipeline.* and driver/compare/compare_pipeline.*. */
+/* The parts of train, compare and plan that know pipelines. This file belongs to pp, as do driver/chart/schedule_*,
+ * driver/show/schedule*, driver/plan/plan_pipeline.* and driver/compare/compare_pipeline.*. */
 #include "driver/chart/schedule_chart.h"
 #include "driver/compare/compare_pipeline.h"
 #include "driver/plan/plan_pipeline.h"
@@ -24,13 +24,13 @@ static void announce(const struct run *r, bool overlaps) {
                pp_row(p)->name);
 }
 
-/* The measured bubble, against what the schedule idles against a clock with the mean F, B and W of a microbatch. */
+/* Print the measured bubble, and the schedule's idle time computed with the mean F, B and W of a microbatch. */
 static enum status bubble(const struct plan *p, const struct trace_data *d) {
     struct trace_bubble b = trace_bubble(d);
     struct schedule_chart c = {.row = pp_row(p), .n_stages = (int)p->mesh.pp,
                                .n_chunks = (int)pp_options(p)->chunks, .n_microbatches = p->n_microbatches,
                                .time = {b.forward_s, b.backward_s, b.weight_s}};
-    if (c.row->endless) {                                            /* steps overlap: none idles by itself */
+    if (c.row->endless) {                                            /* steps overlap: a step has no idle time */
         printf("bubble %.2f ms per step, %.1f%% of forward and backward\n", 1e3 * b.idle_s,
                100 * b.idle_s / b.window_s);
         return OK;

@@ -1,4 +1,4 @@
-/* A pipeline schedule, checked and run against a clock. */
+/* Check a pipeline schedule and compute the times of its actions. */
 #include "driver/chart/schedule_chart.h"
 
 #include "driver/report/report.h"
@@ -7,7 +7,7 @@
 
 enum { MAX_ACTIONS = 1 << 22 };
 
-/* Updates of a schedule without a flush that are drawn: until every stage has been full. */
+/* For a schedule without a flush, draw this number of updates: until every stage has been full. */
 static int updates_of(const struct schedule_chart *c) { return 2 + (c->n_stages - 1) / c->n_microbatches; }
 
 struct pp_shape schedule_chart_shape(const struct schedule_chart *c) {

@@ -1,4 +1,4 @@
-/* A pipeline schedule against a clock, and the ways to draw it. */
+/* The times of a pipeline schedule's actions, and functions that draw them. */
 #pragma once
 
 #include "pp/pp_schedule.h"
@@ -7,39 +7,39 @@
 #include <stdio.h>
 
 struct schedule_chart {
-    /* what is asked for */
+    /* input */
     const struct pp_schedule *row;
     int n_stages, n_chunks, n_microbatches;
     struct pp_work time;                     /* of a microbatch in all chunks of a stage */
     double transfer;                         /* of a message's flight */
-    int memory;                              /* for schedules that go by it, and by the times; 0: as they say */
-    double held;                             /* for them: the share of activations that W needs; 0: all of it */
-    const char *heading, *unit;              /* of the picture: above its title; of its time. NULL: none. Borrowed */
-    double plot;                             /* the picture's time line, in pixels; 0: as it fits */
-    /* what follows */
+    int memory;                              /* limit, for schedules built from costs (pp_costs_of); 0: their default */
+    double held;                             /* for the same: the share of activations that W needs; 0: all */
+    const char *heading, *unit;              /* text above the picture's title; unit of time. NULL: none. Borrowed */
+    double plot;                             /* length of the picture's time line in pixels; 0: chosen */
+    /* output */
     int send_depth;
     struct schedule *stages;
     struct timeline timeline;
     struct pp_times times;                   /* of one action */
-    /* A stage's times; all stages have the same work, so all idle the same in a step. bubble: from a stage's own first
-     * action to its last. */
+    /* Times of one stage. All stages have the same work, so all have the same idle time in a step. bubble: idle time
+     * between a stage's first and last action. */
     double work, idle, bubble;
 };
 
-/** Make the schedules of all stages, check them, run them against the clock. The caller frees the chart, also after
- *  an error.
+/** Make the schedules of all stages, check them, and compute their times. The caller calls schedule_chart_fini, also
+ *  after an error.
  *  @errors E_CONFIG: not legal, or too large; E_INTERNAL: the schedule is not sound; E_MEMORY */
 enum status schedule_chart_make(struct schedule_chart *);
 void schedule_chart_fini(struct schedule_chart *);
-/** Its stages, chunks and microbatches. */
+/** The chart's stages, chunks and microbatches. */
 struct pp_shape schedule_chart_shape(const struct schedule_chart *);
 
 /** "interleaved: 4 stages, 8 microbatches, 2 chunks per stage" */
 void schedule_chart_title(const struct schedule_chart *, FILE *);
-/** As text: a row a stage and a column a unit of time; a sentence instead when it is too wide for that. */
+/** Draw as text, one row per stage, one column per unit of time; if that is too wide, print a sentence instead. */
 void schedule_chart_text(const struct schedule_chart *, FILE *);
-/** For a page: heading, title, unit, makespan, work, idle, chunks, pipes, and of each stage [kind, microbatch, chunk,
- *  start, end] of each forward and backward. NULL: no memory */
+/** JSON for a page: heading, title, unit, makespan, work, idle, chunks, pipes, and for each stage's actions that
+ *  compute [kind, microbatch, chunk, start, end]. NULL: no memory */
 json_t *schedule_chart_json(const struct schedule_chart *);
-/** As a picture of its own. */
+/** Draw as an SVG file. */
 void schedule_chart_svg(const struct schedule_chart *, FILE *);

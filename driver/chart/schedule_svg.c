@@ -1,14 +1,14 @@
-/* A Gantt chart as SVG: forward blue, backward orange, weight gradients green, chunks from light to dark, a second
- * direction hatched, idle grey. */
+/* A Gantt chart as SVG: forward blue, backward orange, weight gradients green, idle grey; later chunks are darker, and
+ * the second direction is hatched. */
 #include "driver/chart/schedule_chart.h"
 
 #include "driver/chart/markup.h"
 #include <math.h>
 
 enum { LEFT = 74, TOP = 62, RIGHT = 26, LEGEND = 86, MAX_TITLES = 20000 };
-enum { MAX_PLOT = 1600, MIN_PLOT = 560, MIN_SPLIT = 790, ROOMY_BOX = 24 };   /* the legend is longer where W is apart */
+enum { MAX_PLOT = 1600, MIN_PLOT = 560, MIN_SPLIT = 790, ROOMY_BOX = 24 };   /* MIN_SPLIT: room for W's legend */
 
-/* pixels a unit of time, a row, in all */
+/* scale: pixels per unit of time; row: pixels per stage; plot: pixels of the time line */
 struct canvas { const struct schedule_chart *c; FILE *f; double scale, row, plot; };
 
 static struct canvas canvas_of(const struct schedule_chart *c, FILE *f) {
@@ -22,7 +22,7 @@ static struct canvas canvas_of(const struct schedule_chart *c, FILE *f) {
 static double x_of(const struct canvas *v, double time) { return LEFT + time * v->scale; }
 static double y_of(const struct canvas *v, int stage) { return TOP + stage * v->row; }
 
-/* What an action is called, and how many pixels that takes. */
+/* An action's name, and the name's width in pixels. */
 static const struct { const char *name; int width; } KINDS[N_TAPES] = {
     [ACTION_F] = {"forward", 50}, [ACTION_B] = {"backward", 60}, [ACTION_W] = {"weight gradients", 98}};
 
@@ -53,7 +53,7 @@ static void box(const struct canvas *v, double x, double y, double width, double
             x, y, width, height, fill, width < 4 ? "0.3" : "1");
 }
 
-/* Over what goes in the second direction. */
+/* Hatch a box of the second direction. */
 static void hatch(const struct canvas *v, double x, double y, double width, double height, int chunk) {
     if (v->c->row->place->n_pipes > 1 && chunk == 1)
         fprintf(v->f, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"url(#hatch)\"/>\n", x, y,
@@ -121,8 +121,8 @@ static void draw_head(const struct canvas *v) {
     fprintf(v->f, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fdfdfb\"/>\n<text x=\"%d\" y=\"26\" font-size=\"15\" "
             "font-weight=\"bold\">", LEFT);
     draw_title(v);
-    int digits = c->unit ? 4 : 6;                                    /* what has a unit was measured, or is worth no
-                                                                      * more */
+    int digits = c->unit ? 4 : 6;                                    /* times with a unit are measured or estimated,
+                                                                      * and 4 digits suffice */
     fprintf(v->f, "a step takes %.*g%s%s: %.*g of work, %.*g idle (%.1f%% of the step)</text>\n", digits,
             c->timeline.makespan, c->unit ? " " : "", c->unit ? c->unit : "", digits, c->work, digits, c->idle,
             100 * c->idle / c->timeline.makespan);
@@ -149,7 +149,7 @@ static void draw_axis(const struct canvas *v) {
             v->c->unit ? v->c->unit : "time");
 }
 
-/* "forward" and a swatch a chunk, numbered where there is room. Returns where the next entry may start. */
+/* Draw "forward" and one swatch per chunk, with its number if that fits. Returns the x of the next entry. */
 static double draw_swatches(const struct canvas *v, double x, double y, enum action_kind kind) {
     int n = v->c->n_chunks;
     double width = n <= 8 ? 22 : 176.0 / n;

@@ -7,8 +7,8 @@
 
 enum { MAX_WIDTH = 200, WIDTH = 116, MAX_ROWS = 64, MAX_LETTERS = 26 };
 
-/* A column is `unit` of time and `cell` characters wide: enough for a letter, a microbatch's number and a blank;
- * without the blank where that is too wide; else 1. */
+/* A column stands for `unit` of time and has `cell` characters: a letter, a microbatch's number and a blank. If the
+ * text is too wide, a cell has no blank; if still too wide, one character. */
 struct grid { double unit; int columns, cell; bool rounded; };
 
 static bool is_multiple(double x, double unit) { return fabs(x / unit - round(x / unit)) < 1e-9; }
@@ -18,8 +18,8 @@ static bool all_multiples(const struct schedule_chart *c, double unit) {
     return is_multiple(tape[TAPE_B], unit) && is_multiple(tape[TAPE_W], unit) && is_multiple(c->transfer, unit);
 }
 
-/* The largest unit that everything is a multiple of: a fraction of a chunk's forward. Not found: a sixtieth, and
- * rounded. */
+/* The largest fraction of a chunk's forward of which all times are multiples. If there is none, a sixtieth, to which
+ * times are rounded. */
 static double common_unit(const struct schedule_chart *c) {
     double forward = c->times.tape[TAPE_F];
     for (int k = 1; k < 60; k++)
@@ -40,7 +40,7 @@ static struct grid grid_of(const struct schedule_chart *c) {
     return g;
 }
 
-/* Columns longer than an action would hide actions, and the picture would mislead. */
+/* A column must not be longer than an action, because it would hide actions. */
 static bool fits(const struct schedule_chart *c, const struct grid *g) {
     const double *tape = c->times.tape;
     double shortest = fmin(tape[TAPE_F], tape[TAPE_B]);
@@ -48,13 +48,13 @@ static bool fits(const struct schedule_chart *c, const struct grid *g) {
     return g->unit <= shortest && c->n_stages <= MAX_ROWS && c->n_chunks <= MAX_LETTERS;
 }
 
-/* F, B and W, of a second chunk f, b and w; with more chunks a, b, c ... forward and A, B, C ... backward. */
+/* F, B, W in chunk 0 and f, b, w in chunk 1. With more chunks a, b, c ... for forward, A, B, C ... for backward. */
 static char letter(const struct schedule_chart *c, const struct action *a) {
     if (c->n_chunks <= 2) return (a->chunk ? "fbw" : "FBW")[a->kind];
     return a->kind == ACTION_W ? 'w' : (char)((a->kind == ACTION_F ? 'a' : 'A') + a->chunk);
 }
 
-/* "F12-----" from its first to its last column, with a blank after it where there is room for one. */
+/* Write "F12-----" into the action's columns; the last character is a blank if it fits. */
 static void draw_action(const struct schedule_chart *c, const struct grid *g, const struct action *a,
                         struct timeline_span span, char *row) {
     int from = (int)round(span.start / g->unit) * g->cell, end = (int)round(span.end / g->unit) * g->cell;
@@ -78,7 +78,7 @@ static void print_row(const struct schedule_chart *c, const struct grid *g, int 
     fprintf(f, "stage %2d  %s\n", stage, row);
 }
 
-/* A mark wherever there is room for its number. */
+/* Mark times, at columns far enough apart for their numbers. */
 static void print_axis(const struct grid *g, FILE *f) {
     int every = (8 + g->cell - 1) / g->cell;
     if (every > 2) every = (every + 4) / 5 * 5;
@@ -100,7 +100,7 @@ static void print_legend(const struct schedule_chart *c, const struct grid *g, F
     fprintf(f, "; . idle; a column is %s%.4g of time\n", g->rounded ? "(rounded) " : "", g->unit);
 }
 
-/* Which weights a stage's actions of a kind read: how many updates they have had since the last flush. */
+/* For each of a stage's actions of a kind, print the number of updates since the last flush in the weights it reads. */
 static void print_reads(const struct schedule_chart *c, const struct schedule *s, enum action_kind kind, FILE *f) {
     int done = 0;                                                    /* backwards; an update after n_microbatches */
     fprintf(f, "  %s", action_name(kind));

@@ -54,8 +54,8 @@ TEST(test_markup_plain_is_utf8_without_entities) {
     free(x);
 }
 
-/* ---- schedules: the pictures that open their files are what their tables are ---- */
-/* All of a file, to be freed. */
+/* ---- schedules: the picture at the top of a schedule's file equals the drawn table ---- */
+/* The text of a file; the caller frees it. */
 static char *text_of(const char *path) {
     FILE *f = fopen(path, "r");
     size_t room = 1 << 16;
@@ -65,7 +65,7 @@ static char *text_of(const char *path) {
     return text;
 }
 
-/* Are all lines "stage  0  F0 ..." of the drawing in the file, as " * 0  F0 ..."? */
+/* Does the file have each line "stage  0  F0 ..." of the drawing, as " * 0  F0 ..."? */
 static bool shows(const char *file, char *drawing) {
     int n = 0;
     for (char *line = strtok(drawing, "\n"); line; line = strtok(NULL, "\n")) {
@@ -75,7 +75,7 @@ static bool shows(const char *file, char *drawing) {
         if (!strstr(file, wanted)) return false;
         n++;
     }
-    return n == 4 || n == 8;                                         /* without a flush: and the versions */
+    return n == 4 || n == 8;                                         /* 8: also versions, without a flush */
 }
 
 TEST(test_every_schedule_opens_with_its_table) {

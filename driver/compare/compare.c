@@ -1,18 +1,18 @@
 /* trivium compare: train the same steps under several strategies, one after the other, and put them side by side.
  *
- * One launch runs them all. A strategy passes through four gates, and at each the ranks of the world agree
- * (fail_share), so that a strategy that cannot run becomes a row with its sentence and the next one begins:
+ * One launch runs all strategies. A strategy passes through four gates. At each gate the ranks of the world agree
+ * (fail_share): a strategy that cannot run becomes a row with its error, and the next strategy begins.
  *
- *   judge     options, data, plan, compilation, the memory limit: pure, each rank for itself
+ *   judge     options, data, plan, compilation, memory limit: each rank alone, without communication
  *   open      groups, memory, parameters                            ranks beyond the layout: run_idle
- *   train     the steps; only a non-finite loss is agreed on        ranks beyond the layout: comm_idle, asleep
- *   gather    what each rank measured, to rank 0
+ *   train     the steps; ranks agree only on a non-finite loss      ranks beyond the layout: comm_idle, asleep
+ *   gather    each rank's measurements, to rank 0
  *
- * A failure in the middle of a step cannot be agreed on, as in train: the rank that notices ends the job. The report is
- * written after every row, so the rows before are not lost.
+ * As in train, ranks cannot agree on a failure in the middle of a step: the rank that detects it ends the job. Rank 0
+ * writes the report after every row, so earlier rows are not lost.
  *
- * Fair: same steps, data, seed and process; threads are the cores divided by the ranks that a strategy uses, and unused
- * ranks sleep. Unfair: ranks that outnumber cores take turns, so their times do not predict a cluster's. */
+ * The comparison is fair: same steps, data, seed and process. Each strategy divides the cores by the ranks that it
+ * uses, and unused ranks sleep. Times are not a cluster's if ranks outnumber cores, because ranks then take turns. */
 #include "driver/compare/compare.h"
 
 #include "driver/chart/memory_chart.h"
@@ -38,7 +38,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* setup first, and its plan first in it: plan_options' offsets hold. */
+/* setup comes first, and in it the plan, because the offsets of the plan's options count from the plan. */
 struct request {
     struct setup setup;
     char strategies[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX];
@@ -65,7 +65,7 @@ struct comparison {
     struct strategies strategies;
     struct request *requests;            /* [n]: the base with a strategy's settings */
     struct compare_row *rows;            /* [n] */
-    struct cluster *cluster;             /* what to predict on; NULL: nothing. Owned */
+    struct cluster *cluster;             /* for predictions; NULL: no predictions. Owned */
     struct compare_about about;
 };
 
@@ -87,7 +87,7 @@ static enum status read_base(struct comparison *c, int argc, char **argv) {
     return strategies_split(c->base.strategies, &c->strategies);
 }
 
-/* What only train does is refused where somebody typed it. (A file may have it: it is train's as well.) */
+/* Refuse options of train alone on the command line. (A settings file may have them, because train reads it, too.) */
 static enum status refuse_trains_own(const struct options *o) {
     static const char traced[] = " (pipelines are traced for report.html anyhow)";
     static const struct { const char *option, *remark; } of_train[] = {
@@ -119,7 +119,7 @@ static enum status read_strategies(struct comparison *c, int argc, char **argv) 
     return OK;
 }
 
-/* Everything that is wrong with the request as a whole, before anything runs. */
+/* Find the errors of the whole request before any strategy runs. */
 static enum status prepare(struct comparison *c, int argc, char **argv) {
     enum status status = read_base(c, argc, argv);
     if (status == OK) status = read_strategies(c, argc, argv);
@@ -131,7 +131,7 @@ static enum status prepare(struct comparison *c, int argc, char **argv) {
 
 /* ---- gate 1: judge ---- */
 
-/* dp=0: as many replicas as the world has room for. A given dp may leave ranks unused. */
+/* With dp=0 a strategy uses the whole world. A given dp may leave ranks unused. */
 static int ranks_of(const struct plan *p) {
     int world = comm_world_size();
     double wanted = mesh_n_ranks(&p->mesh);
@@ -145,7 +145,7 @@ static int used_on_host(int n_ranks) {
     return used < comm_local_size() ? used : comm_local_size();
 }
 
-/* Threads before compilation: kernels have a piece of scratch for each. In a second pass all is open. */
+/* Set threads before compilation, because kernels have scratch memory per thread. In later passes the data are open. */
 static enum status judge(struct request *q, struct compare_row *row, struct run *r) {
     struct plan *p = &q->setup.plan;
     if (!q->setup.data) TRY(setup_open(&q->setup, ranks_of(p)));
@@ -168,7 +168,7 @@ static enum status open_run(struct request *q, struct compare_row *row, struct r
     row->apart = plan_number(p, "local-steps") > 0;
     row->layout = mesh_place_of(&p->mesh, 0);
     row->ranks = calloc((size_t)comm_world_size(), sizeof *row->ranks);
-    deadline_set(comm_options(p)->timeout, "set-up of a strategy");  /* making groups has no deadline of its own */
+    deadline_set(comm_options(p)->timeout, "set-up of a strategy");  /* making groups has no timeout */
     enum status status = is_used(row) ? run_open(r, WATCH_PEAKS) : run_idle(r, p);
     deadline_lift();
     TRY(status);
@@ -188,10 +188,10 @@ static enum status train(struct compare_row *row, struct run *r, struct trace *t
 
 /* ---- a strategy ---- */
 
-/* A failure that belongs to the strategy: the ranks agreed on it, and nothing of it is in flight. */
+/* A status that fails the strategy only: the ranks can agree on it, and no message is in flight. */
 static bool is_a_row(enum status status) { return status != E_COMM && status != E_TIMEOUT && status != E_DEVICE; }
 
-/* All ranks have come to the end of a gate. The first failure becomes the row's. */
+/* Called by all ranks at the end of a gate. The first rank's failure becomes the row's. */
 static enum status agree(struct compare_row *row, enum status mine) {
     row->status = fail_share(group_world(), mine, row->reason, sizeof row->reason);
     return row->status;
@@ -208,7 +208,7 @@ static enum status run_gates(struct request *q, struct compare_row *row, struct 
     return comm_all_gather(group_world(), &mine, row->ranks, sizeof mine, UINT8);
 }
 
-/* Rank 0: how far the loss is from that of the first row that ran. */
+/* Rank 0: set the relative distance between this row's loss and that of the first row that ran. */
 static void set_distance(struct comparison *c, int i) {
     int first = 0;
     while (c->rows[first].status != OK) first++;
@@ -226,7 +226,7 @@ static void tell_row(const struct comparison *c, int i, const struct compare_row
     fflush(stdout);
 }
 
-/* Any rank can be compiled here. Without its time line a row lacks one picture: no reason to end. */
+/* Compile the fullest rank again for its memory time line. A failure only warns: the row lacks one picture. */
 static void take_timeline(const struct plan *p, struct compare_row *row) {
     struct run r = {0};
     enum status status = run_compile(&r, &train_recipe, p, compare_fullest(row), NULL, NULL);
@@ -244,7 +244,7 @@ static bool none_ran(const struct comparison *c, int n) {
     return true;
 }
 
-/* Processor time of all ranks, where it is measured; on a GPU the processor only queues the work. */
+/* Processor time of all ranks; 0 without --cluster, and on a GPU, for which the processor only queues work. */
 static double work_of(const struct plan *p, const struct compare_row *row) {
     double sum = 0;
     if (!train_options(p)->cluster[0] || p->device != PLAN_DEVICE_CPU) return 0;
@@ -253,12 +253,12 @@ static double work_of(const struct plan *p, const struct compare_row *row) {
 }
 
 static enum status write_report(const struct comparison *c, int n) {
-    if (none_ran(c, n)) return OK;                                   /* a report that is there is worth more */
+    if (none_ran(c, n)) return OK;                                   /* keep an earlier report */
     TRY(compare_report_write(c->base.out, c->rows, n));
     return compare_page_write(c->base.out, &c->about, c->rows, n);
 }
 
-/* Rank 0, after a pass: `row` is the strategy's own, or a later pass's. */
+/* Rank 0 calls this after each pass. `row` is the strategy's row, or in a later pass a temporary one. */
 static enum status finish_pass(struct comparison *c, int i, struct compare_row *row) {
     const struct plan *p = &c->requests[i].setup.plan;
     bool first = row == &c->rows[i];
@@ -274,7 +274,7 @@ static enum status finish_pass(struct comparison *c, int i, struct compare_row *
     return write_report(c, first ? i + 1 : c->strategies.n);
 }
 
-/* Not OK: the job cannot go on. */
+/* @return not OK if the job cannot continue */
 static enum status run_strategy(struct comparison *c, int i, struct compare_row *row) {
     struct run r = {0};
     struct trace *trace = NULL;
@@ -299,8 +299,8 @@ static enum status run_again(struct comparison *c, int i) {
 
 /* ---- the command ---- */
 
-/* A strategy that is refused before its first step is an answer; one that fails on the way is a failure of the job.
- * All ranks have the same rows. */
+/* A strategy that is refused before its first step is a result. One that fails in training fails the job. All ranks
+ * have the same rows. */
 static enum status report_failed(const struct comparison *c) {
     int n_failed = 0, first = 0;
     for (int i = c->strategies.n - 1; i >= 0; i--)
@@ -347,8 +347,8 @@ int compare_main(int argc, char **argv) {
         "Trains each strategy's steps in one launch; compares memory, speed, communication and loss.\n\n",
         &OWN, 1, true, sizeof(struct request), NULL};
     if (options_ask_for_help(argc, argv)) return command_main(&help, argc, argv);
-    unsetenv("OMP_NUM_THREADS");                                     /* said for one number of ranks; here it changes
-                                                                      * (--threads) */
+    unsetenv("OMP_NUM_THREADS");                                     /* the value suits one number of ranks only, and
+                                                                      * strategies differ (--threads) */
     deadline_set_for_start(argc, argv);
     struct comparison *c = calloc(1, sizeof *c);
     enum status status = c ? comm_start(&argc, &argv) : FAIL(E_MEMORY, "no memory to start with");
@@ -360,8 +360,8 @@ int compare_main(int argc, char **argv) {
     bool agreed = true;
     status = prepare(c, argc, argv);
     if (status == OK) status = compare(c, &agreed);
-    status_report();                                                 /* nothing is left to report when the ranks
-                                                                      * agreed */
+    status_report();                                                 /* prints nothing if the ranks have agreed on,
+                                                                      * and reported, the failure */
     int code = status_exit_code(status);
     if (agreed) release(c);
     comm_finish(agreed, code);

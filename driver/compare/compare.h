@@ -1,7 +1,7 @@
-/* `trivium compare`: strategies trained one after the other, and compared. */
+/* `trivium compare`: train strategies one after the other, and compare them. */
 #pragma once
 
-/** `trivium compare [options] --strategies "a | b | ..."`, one rank of it; starts and leaves MPI. Returns the exit
+/** Run one rank of `trivium compare [options] --strategies "a | b | ..."`; starts and leaves MPI. Returns the exit
  *  code.
  *  @collective{job} */
 int compare_main(int argc, char **argv);

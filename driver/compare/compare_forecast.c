@@ -9,7 +9,7 @@
 
 void compare_predict(const struct plan *p, const struct cluster *c, bool uneven, struct compare_row *row) {
     const struct price_wish wish = {.uneven = uneven};
-    struct price *price = calloc(1, sizeof *price);                  /* a number of figures for each of 4096 stages */
+    struct price *price = calloc(1, sizeof *price);                  /* large: it has numbers for 4096 stages */
     enum status status = price ? price_plan(&train_recipe, p, c, &wish, price) : FAIL(E_MEMORY, "no memory");
     if (status == OK) row->predicted_step_s = price->step_s, row->predicted_work_s = price->work_s;
     else log_warn("%s: its step is not predicted: %s", compare_row_name(row), status_message());
@@ -21,7 +21,7 @@ static bool counts(const struct compare_row *row) { return row->status == OK && 
 
 static double error_of(double predicted, double measured) { return fabs(predicted / measured - 1); }
 
-/* The median of something about each row that counts. values has room for all. */
+/* The median of value(row) over the rows that count; NAN without one. */
 static double median_of(const struct compare_row *rows, int n, double (*value)(const struct compare_row *)) {
     double *values = malloc((size_t)n * sizeof *values), median = NAN;
     int64_t used = 0;

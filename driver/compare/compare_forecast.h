@@ -1,11 +1,11 @@
-/* Predicted against measured (--cluster): how well does the planner's model tell strategies apart here?
+/* Predicted against measured (--cluster): does the planner's model order strategies as measurements do?
  *
- *   noise    how far passes of one strategy lie apart, the median over strategies (--repeat)
- *   pairs    two strategies whose measured steps differ by more than twice the noise; in order: the model says the same
- *            one is the faster
- *   regret   the extra time of the strategy that the model calls the fastest, over the fastest measured
- *   errors   |predicted / measured - 1|, the median: of the step, and of the work of all ranks in processor seconds,
- *            which does not depend on other programs */
+ *   noise    median over strategies of the spread of a strategy's passes (--repeat)
+ *   pairs    pairs of strategies whose measured steps differ by more than twice the noise; in_order: those of which the
+ *            model predicts the faster one
+ *   regret   extra time of the strategy that is predicted to be fastest, relative to the fastest measured one
+ *   errors   median of |predicted / measured - 1|: of the step, and of the work, which is processor time of all ranks
+ *            and does not depend on other programs */
 #pragma once
 
 #include "driver/compare/compare_row.h"
@@ -15,10 +15,10 @@
 
 struct compare_forecast { int n, pairs, in_order; double noise, regret, step_error, work_error; };
 
-/** Fill in a row's predicted times; without a prediction they stay 0, with a warning. @param plan settled
- *  @param uneven a pp-split was given  @collective{none} */
+/** Fill in a row's predicted times. If the price fails, warn and leave them 0. @param plan settled
+ *  @param uneven whether the user set pp-split  @collective{none} */
 void compare_predict(const struct plan *plan, const struct cluster *, bool uneven, struct compare_row *);
-/** Rows without a prediction are left out. Pure. */
+/** Compare the rows that have a prediction. Pure. */
 struct compare_forecast compare_forecast_of(const struct compare_row *, int n_rows);
-/** Two sentences; nothing without two rows that are predicted. */
+/** Print two sentences, or nothing if fewer than two rows are predicted. */
 void compare_forecast_print(FILE *, const struct compare_row *, int n_rows);

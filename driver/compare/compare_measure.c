@@ -16,13 +16,13 @@ double compare_median(double *seconds, int64_t n) {
     return sorted_median(seconds, n);
 }
 
-/* ---- what adds up over the timed steps ---- */
+/* ---- sums over the timed steps ---- */
 struct tally { double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES], bubble_s, spent_s, work_s; };
 
-/* But for what operations between ranks take. */
+/* Processor time without communication. */
 static double work_s(void) { return processor_s() - comm_work_s(); }
 
-/* factor -1 before the first timed step, +1 after the last: what the ledgers held before drops out. */
+/* Call with factor -1 before the first timed step and +1 after the last, so that earlier steps do not count. */
 static void add_ledgers(struct tally *t, const struct mesh *mesh, double factor) {
     for (enum mesh_axis axis = AXIS_SELF + 1; axis < N_MESH_AXES; axis++) {
         const struct ledger_entry e = metrics_ledger(mesh->group[axis]);
@@ -31,14 +31,14 @@ static void add_ledgers(struct tally *t, const struct mesh *mesh, double factor)
     }
 }
 
-/* Rank 0, every quarter of a minute. */
+/* Rank 0 prints a line every 15 seconds. */
 static void tell_progress(const struct run *r, double *told_s) {
     if (!comm_is_rank_0() || clock_s() - *told_s < 15) return;
     *told_s = clock_s();
     log_info("step %" PRId64 "/%" PRId64, r->n_step, r->plan.steps);
 }
 
-/* Recording begins and ends between two steps, in which nothing is counted. */
+/* Recording begins and ends between two steps, and the bytes and waits of begin and end are not counted. */
 static enum status begin_counting(struct run *r, struct trace *trace, struct tally *t) {
     if (trace) TRY(trace_start(trace));
     add_ledgers(t, &r->mesh, -1);
@@ -48,8 +48,8 @@ static enum status end_recording(struct run *r, struct trace *trace, struct tall
     if (!trace) return OK;
     add_ledgers(t, &r->mesh, 1);
     TRY(trace_stop(trace));
-    TRY(trace_gather(trace, out));                                   /* now: it takes the steps up to here for those
-                                                                      * recorded */
+    TRY(trace_gather(trace, out));                                   /* must come now, because it counts steps up to
+                                                                      * the current one as recorded */
     add_ledgers(t, &r->mesh, -1);
     return OK;
 }
@@ -78,7 +78,7 @@ static enum status run_steps(struct run *r, struct trace *trace, int64_t n_warm,
     return OK;
 }
 
-/* ---- what one rank has to say ---- */
+/* ---- the measurements of one rank ---- */
 static void take_tally(struct compare_rank *mine, const struct tally *t, double n_timed) {
     for (enum mesh_axis axis = AXIS_SELF + 1; axis < N_MESH_AXES; axis++) {
         mine->sent_bytes[axis] = t->sent_bytes[axis] / n_timed;

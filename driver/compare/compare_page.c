@@ -13,7 +13,7 @@
 
 /* ---- where and when ---- */
 
-/* "model name : X" in /proc/cpuinfo; "" where there is none. */
+/* X of "model name : X" in /proc/cpuinfo; "" if there is no such line. */
 static void processor_name(char *name, size_t bytes) {
     char line[512];
     FILE *f = fopen("/proc/cpuinfo", "r");
@@ -54,7 +54,7 @@ static json_t *about_json(const struct compare_about *a) {
                      report_text(a->machine), "options", options);
 }
 
-/* ---- tables: the cells of the terminal's ---- */
+/* ---- tables: the same cells as in the terminal ---- */
 static json_t *line_json(const struct compare_columns *c, const struct compare_entry *entries, int n,
                          const struct compare_entry *e) {
     char text[COMPARE_CELL_BYTES];

@@ -1,21 +1,21 @@
-/* The comparison as one page, DIR/report.html, and its JSON, DIR/report.json: what was run, the tables of the terminal,
- * compare.json, and what pictures need in addition, pipelines and memory over a step. */
+/* The comparison as one page, DIR/report.html, and its JSON, DIR/report.json: options and machine, the terminal's
+ * tables, compare.json, and data for pictures: pipelines, and memory over a step. */
 #pragma once
 
 #include "driver/compare/compare_row.h"
 #include <jansson.h>
 
-/* What was run. */
+/* The request, its date and machine. */
 struct compare_about {
-    const struct options *options;       /* what all strategies have in common; NULL: not said */
-    int n_strategies;                    /* asked for */
+    const struct options *options;       /* common to all strategies; NULL: not in the page */
+    int n_strategies;                    /* in the request */
     char date[32], machine[256];
 };
 
-/** Now, and this machine: processor, cores, ranks, MPI.  @collective{none} */
+/** Set the date, and the machine: processor, cores, ranks, MPI.  @collective{none} */
 void compare_about_here(struct compare_about *);
 
-/** The JSON of the page; of the strategies asked for the first n_rows are done. The caller releases *out.
+/** The JSON of the page, with the first n_rows strategies of the request. The caller releases *out.
  *  @errors E_MEMORY, and those of compare_pipelines  @collective{none} */
 enum status compare_page_json(const struct compare_about *, const struct compare_row *, int n_rows, json_t **out);
 /** Replace both files. @errors E_IO, E_MEMORY, and those of compare_pipelines  @collective{none} */

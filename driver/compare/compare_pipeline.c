@@ -8,8 +8,7 @@ enum { HEADING_BYTES = 256 };
 
 static bool has_stages(const struct compare_row *row) { return row->status == OK && row->layout.n.pp > 1; }
 
-/* Operations of a microbatch, mean of the ranks that compute: that is how long a forward and a backward (with its
- * replays) are. */
+/* The time of a microbatch's F, B (with replays) and W in Gflop, the mean over the ranks that compute. */
 static struct pp_work work_of(const struct compare_row *row) {
     int n = 0;
     for (int i = 0; i < row->n_ranks; i++) n += row->ranks[i].flops > 0;
@@ -30,9 +29,9 @@ static enum status make_predicted(const struct compare_row *row, struct schedule
     return schedule_chart_make(c);
 }
 
-/* ---- as it was ---- */
+/* ---- traced ---- */
 
-/* The spans of a step's forwards and backwards, in seconds of rank 0's clock; false when one is missing. */
+/* The spans of a step's F, B and W, in seconds of rank 0's clock. @return false if a span is missing */
 static bool take_spans(const struct trace_rank *r, int64_t step, const struct schedule *s, struct timeline_span *span) {
     int wanted = 0, found = 0;
     for (int i = 0; i < s->n; i++) wanted += action_is_compute(s->actions[i].kind);
@@ -54,8 +53,8 @@ static const struct trace_rank *rank_of_stage(const struct trace_data *d, int st
     return NULL;
 }
 
-/* From the first start of any stage; in ms. Work: the mean of the stages, so that idle is what a stage idles on
- * average. */
+/* Convert times to ms after the first start of any stage. Work is the mean over stages, so idle is a stage's mean idle
+ * time. */
 static void count_from_zero(struct schedule_chart *c) {
     double first = DBL_MAX, last = -DBL_MAX, work = 0;
     for (int stage = 0; stage < c->n_stages; stage++)
@@ -76,8 +75,8 @@ static void count_from_zero(struct schedule_chart *c) {
     c->idle = c->timeline.makespan - c->work;
 }
 
-/* Put the times of a step in the place of the predicted ones. false: it is not there, or has holes, and what is in the
- * chart is worth nothing. */
+/* Replace the chart's predicted times by those of a traced step. @return false if spans are missing; the chart's times
+ * are then invalid */
 static bool take_step(const struct trace_data *d, int64_t step, struct schedule_chart *c) {
     for (int stage = 0; stage < c->n_stages; stage++) {
         const struct trace_rank *r = rank_of_stage(d, stage);
@@ -87,7 +86,7 @@ static bool take_step(const struct trace_data *d, int64_t step, struct schedule_
     return true;
 }
 
-/* The fastest traced step: the one in which least else went on. *there: is there one? */
+/* Use the fastest traced step, which other programs disturb least. *there: whether a step is complete. */
 static enum status make_traced(const struct compare_row *row, struct schedule_chart *c, bool *there) {
     const struct trace_data *d = &row->trace;
     int64_t best = -1;

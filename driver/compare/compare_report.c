@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- one object a row; jansson keeps keys in the order in which they came, so it is the CSV's order too ---- */
+/* ---- one object per row; jansson keeps keys in the order of insertion, which is the CSV's order, too ---- */
 static void set_text(json_t *o, const char *key, const char *text) {
     json_object_set_new(o, key, report_text(text));
 }
@@ -83,7 +83,7 @@ json_t *compare_row_json(const struct compare_row *row) {
     return o;
 }
 
-/* {"optim": bytes, ...}: of roles that have any beyond the device. */
+/* {"optim": bytes, ...}: the roles that have bytes in a tier. */
 static json_t *tier_json(const int64_t roles[N_ROLES]) {
     json_t *o = json_object();
     for (enum role role = 0; role < N_ROLES; role++)
@@ -116,7 +116,7 @@ static json_t *rank_json(const struct compare_rank *rank, int number) {
     return o;
 }
 
-/* Nothing where nothing was predicted. */
+/* Add "forecast" if a row has a prediction. */
 static void set_forecast(json_t *root, const struct compare_row *rows, int n_rows) {
     struct compare_forecast f = compare_forecast_of(rows, n_rows);
     if (f.n == 0) return;
@@ -175,7 +175,7 @@ static void write_value(FILE *f, const json_t *value) {
     else if (json_is_real(value)) fprintf(f, "%.17g", json_real_value(value));
 }
 
-/* Keys or values of a row; `value` alternates so that both come from one loop and cannot differ in number. */
+/* Write the keys or the values of a row. One loop for both keeps their numbers equal. */
 static void write_line(FILE *f, json_t *row, bool keys) {
     const char *key, *comma = "";
     json_t *value;

@@ -39,21 +39,21 @@ void strategies_fini(struct strategies *s) {
 
 /* ---- applying ---- */
 
-/* Only options of train: compare's own options are not a strategy's to change. */
+/* Find the option in train's table; a strategy must not set compare's own options. */
 static int find_key(const struct option_table *t, const char *key) {
     for (int i = 0; i < t->n; i++)
         if (!strcmp(t->option[i].name, key)) return i;
     return -1;
 }
 
-/* key is the word up to its '='; value what follows, "on" for a bare key of an option that is on or off. */
+/* Set an option from the word key=value; a bare key of a boolean option means "on". */
 static enum status set_word(char *word, const struct option_table *known, bool *given, struct options *o) {
     char *equals = strchr(word, '=');
     if (equals) *equals = 0;
     const char *value = equals ? equals + 1 : "on";
     int i = find_key(known, word);
     if (i < 0) {
-        TRY(options_set(o, word, value, FROM_COMMAND_LINE));         /* says which name was meant */
+        TRY(options_set(o, word, value, FROM_COMMAND_LINE));         /* an unknown name fails, with a proposal */
         return FAIL(E_USAGE, "%s is the comparison's own; set it outside the strategies", word);
     }
     if (!equals && known->option[i].type != OPTION_BOOL)

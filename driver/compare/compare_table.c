@@ -1,5 +1,5 @@
-/* A table is a list of columns, a column a title and a number of compare.json. Columns are as wide as their widest
- * cell, and those without any text are left out. */
+/* A table is a list of columns; a column has a title and a number of compare.json. A column is as wide as its widest
+ * cell. A column without any text is left out. */
 #include "driver/compare/compare_table.h"
 
 #include "driver/compare/compare_forecast.h"
@@ -17,7 +17,7 @@ void compare_mib(double bytes, char *text, size_t text_bytes) {
     snprintf(text, text_bytes, "%.*f", fabs(mib) < 100 ? 2 : fabs(mib) < 1000 ? 1 : 0, mib);
 }
 
-/* By axis, those without a column of their own. unit: "bytes" or "ms". */
+/* The sum over the axes that have no column. unit: "bytes" or "ms". */
 static double rest_of(json_t *row, const char *unit) {
     const unsigned shown = 1 << AXIS_TP | 1 << AXIS_DP | 1 << AXIS_SHARD | 1 << AXIS_REPLICATE | 1 << AXIS_PP;
     double rest = 0;
@@ -29,7 +29,7 @@ static double rest_of(json_t *row, const char *unit) {
     return rest;
 }
 
-/* NAN where one of the keys has no number. */
+/* The sum of the keys in "a + b"; NAN if a key has no number. */
 static double value_of(json_t *row, const char *key) {
     double sum = 0;
     for (const char *at = key; *at; at += strspn(at, " +")) {
@@ -109,7 +109,7 @@ struct compare_entry *compare_entries(const struct compare_row *rows, int n_rows
             json_object_set_new(o, "rank", json_integer(1 + compare_faster(rows, n_rows, row, false)));
             json_object_set_new(o, "predicted_rank", json_integer(1 + compare_faster(rows, n_rows, row, true)));
         }
-        if (!(row->work_s > 0)) json_object_del(o, "predicted_work_ms");             /* nothing to compare it with */
+        if (!(row->work_s > 0)) json_object_del(o, "predicted_work_ms");             /* there is no measured work */
         entries[i] = (struct compare_entry){row, o};
     }
     return entries;
@@ -157,10 +157,10 @@ static int name_width(const struct compare_entry *entries, int n) {
 
 static void print_name(FILE *f, const char *name, int width) {
     if ((int)strlen(name) <= width) fprintf(f, "%-*s", width, name);
-    else fprintf(f, "%.*s...", width - 3, name);                     /* whole in the files */
+    else fprintf(f, "%.*s...", width - 3, name);                     /* the files have the whole name */
 }
 
-/* 0: no row has anything to say there. */
+/* 0 if no row has text in the column. */
 static int column_width(const struct compare_column *c, const struct compare_entry *entries, int n) {
     char text[COMPARE_CELL_BYTES];
     int width = 0;
@@ -171,7 +171,7 @@ static int column_width(const struct compare_column *c, const struct compare_ent
     return width ? max(width, (int)strlen(c->title)) : 0;
 }
 
-/* Words of a sentence from column `at` on, in as many lines as it takes. */
+/* Print a sentence from column `at` on, with line breaks between words. */
 static void print_sentence(FILE *f, const char *text, int at) {
     for (int used = at; *text;) {
         int n = (int)strcspn(text, " ");
@@ -213,7 +213,7 @@ static void print_cells(FILE *f, const struct table *t, const struct compare_ent
     fputc('\n', f);
 }
 
-/* Reasons are long; the first table has them. */
+/* Only the first table prints reasons, because they are long. */
 static void print_table(FILE *f, struct table t, const struct compare_entry *entries, int n, bool reasons) {
     print_head(f, &t, entries, n);
     for (int i = 0; i < n; i++) {
@@ -229,8 +229,8 @@ static void print_table(FILE *f, struct table t, const struct compare_entry *ent
     }
 }
 
-/* ---- what to read off ---- */
-/* Where ranks share cores a winner would be one of the scheduler's. */
+/* ---- conclusions ---- */
+/* If ranks share cores, name no winner: times depend on the operating system's scheduler. */
 static void print_fastest(FILE *f, const struct compare_entry *fastest) {
     double cores = comm_local_cores();
     if (comm_local_size() > cores)
@@ -266,7 +266,7 @@ static void print_columns(FILE *f, const struct compare_columns *c, const struct
 
 void compare_table_print(FILE *f, const struct compare_row *rows, int n_rows) {
     struct compare_entry *entries = compare_entries(rows, n_rows);
-    if (!entries) return;                                            /* the files have it all */
+    if (!entries) return;                                            /* the files have all numbers */
     print_columns(f, &compare_memory_columns, entries, n_rows, true);
     print_columns(f, &compare_speed_columns, entries, n_rows, false);
     bool forecast = false;

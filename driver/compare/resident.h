@@ -3,9 +3,9 @@
 
 #include <stdint.h>
 
-/** Give freed memory back and let the peak start again from what is resident now. Where the kernel does not allow that
- *  (Linux does, through /proc/self/clear_refs), the peak stays that of the whole process. */
+/** Return freed memory to the system, and reset the peak to the bytes resident now (/proc/self/clear_refs). If the
+ *  kernel does not allow the reset, the peak stays that of the whole process. */
 void resident_reset(void);
 
-/** The most bytes that were resident at once since the reset; 0 where it is unknown. */
+/** The largest number of bytes resident at once since the reset; 0 if unknown. */
 int64_t resident_peak_bytes(void);
