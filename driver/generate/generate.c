@@ -1,7 +1,7 @@
-/* trivium generate: load a checkpoint's weights, read a prompt, write what the model would write next.
+/* trivium generate: load a checkpoint's weights, read a prompt, and write the text that the model generates.
  *
  * The model's sizes are the checkpoint's. The layout is free: any number of ranks that divides the heads (tp). Every
- * rank reads, computes and draws the same; rank 0 prints. How: models/decode/decode.c. */
+ * rank reads the same prompt and draws the same tokens; rank 0 prints. models/decode/decode.c explains decoding. */
 #include "driver/generate/generate.h"
 
 #include "driver/train/train_options.h"
@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* plan first: plan_options' offsets hold. */
+/* plan comes first, because the offsets of its options count from it. */
 struct request {
     struct plan plan;
     char checkpoint[OPTION_TEXT_MAX], prompt[OPTION_TEXT_MAX], prompt_tokens[OPTION_TEXT_MAX];
@@ -57,12 +57,11 @@ static const struct option OPTIONS[] = {
      "auto: cpu. Attention over a cache has no kernel for GPUs yet", "machine", offsetof(struct request, plan.device)},
 };
 
-/* Options of a training run that mean the same here. The sizes may be repeated; others than the checkpoint's are
- * refused. */
+/* Options of train that generate has, too. Sizes of the model may be given, but must equal the checkpoint's. */
 static const char *const SHARED[] = {"layers", "hidden", "heads", "kv-heads", "ffn", "rope-theta", "seq", "vocab",
                                      "tie", "experts", "experts-per-token", "tokenizer", "precision", "threads",
                                      "comm-timeout", "check-collectives", "log"};
-/* Tokens of a prompt that are read at once: enough to use a weight often, few enough to keep their scores. */
+/* Tokens of the prompt in one forward: enough to reuse each weight, few enough to store their scores. */
 enum { PREFILL = 64 };
 
 enum { N_OWN = sizeof OPTIONS / sizeof *OPTIONS, N_SHARED = sizeof SHARED / sizeof *SHARED };
@@ -75,15 +74,15 @@ struct generation {
     int64_t n_prompt;
     struct run run;
     struct decoder decoder;
-    double started_s, first_s;           /* when the prompt was begun, and when its last token was read */
+    double started_s, first_s;           /* start of the prompt; time of the first generated token */
     int64_t n_written;
-    int32_t *texts;                      /* (sequences, tokens), where there are several */
-    bool to_terminal;                    /* the text; control bytes are escaped then */
+    int32_t *texts;                      /* (sequences, tokens); NULL for one sequence */
+    bool to_terminal;                    /* rank 0 prints to a terminal: escape control bytes */
 };
 
 /* ---- the request ---- */
 
-/* Everything else of the plan is as it is by default. */
+/* Set the plan to its defaults, because generate has few of its options. */
 static enum status plan_defaults(struct plan *plan) {
     struct options *all;
     enum status status = recipe_options_create(NULL, plan, &all);
@@ -171,7 +170,7 @@ static enum status prepare(struct generation *g, int argc, char **argv) {
     return fail_agree(group_world(), decoder_init(&g->decoder, &g->run));
 }
 
-/* mpirun gives its ranks a terminal whatever their text goes to: launch says what that is. */
+/* Under mpirun isatty is wrong, because ranks get a terminal also if the output is a file; launch sets a variable. */
 static bool is_terminal(void) {
     const char *launched = getenv("TRIVIUM_TERMINAL");
     return launched ? *launched == '1' : !getenv("OMPI_COMM_WORLD_SIZE") && isatty(STDOUT_FILENO);
@@ -181,7 +180,7 @@ static enum status print_text(const struct generation *g, int32_t token) {
     return comm_is_rank_0() ? text_print(stdout, token, g->request.plan.vocab, g->bpe, g->to_terminal) : OK;
 }
 
-/* One sequence is seen while it is written; several, one after the other when all are. */
+/* Print the token of a single sequence at once. Keep the tokens of several sequences for print_all. */
 static enum status take_token(void *self, int64_t sequence, int32_t token) {
     struct generation *g = self;
     const struct request *q = &g->request;
@@ -215,7 +214,7 @@ static enum status generate(struct generation *g) {
     return several ? print_all(g) : OK;
 }
 
-/* The first token comes with the prompt's last: what follows is the pace of writing. */
+/* The prompt's forward gives the first token, so the rate counts the tokens after the first. */
 static void summarise(const struct generation *g) {
     double prompt_s = g->first_s - g->started_s, rest_s = clock_s() - g->first_s;
     if (!comm_is_rank_0()) return;
@@ -262,7 +261,7 @@ int generate_main(int argc, char **argv) {
     deadline_lift();
     bool prepared = status == OK;
     if (prepared) status = generate(g);
-    /* scores that are not finite are so on every rank */
+    /* all ranks have the same scores, and fail together if these are not finite */
     bool agreed = status == OK || !prepared || status == E_NUMERIC;
     if (agreed && prepared) status = fail_agree(group_world(), status);
     if (status != OK) status_report();

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What text data is read as (lib/data): a token a byte. */
+/* The vocabulary of text without a tokenizer (lib/data): each byte is a token. */
 enum { BYTES = 256 };
 
 static enum status tokens_new(size_t most, int32_t **tokens) {
@@ -78,7 +78,7 @@ enum status text_print(FILE *to, int32_t token, int64_t vocab, const struct bpe 
     int64_t bytes = 1;
     const char byte = (char)token;
     const char *said = !bpe && vocab == BYTES ? &byte : NULL;
-    if (bpe) said = bpe_token(bpe, token, &bytes);                 /* a model may have more tokens than its tokenizer */
+    if (bpe) said = bpe_token(bpe, token, &bytes);                 /* NULL: the model has more tokens than bpe */
     bool written = said ? print_bytes(to, said, bytes, escape) : fprintf(to, "%" PRId32 " ", token) > 0;
     if (!written || fflush(to) != 0) return FAIL(E_IO, "writing the text: %s", strerror(errno));
     return OK;

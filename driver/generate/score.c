@@ -1,8 +1,8 @@
 /* trivium score: the probability of a click for every sample of a file, in one process.
  *
- * A serving machine may have no room for the tables. So only the dense part of the model is loaded. The rows that a
- * batch names are read from the files of the ranks that saved the checkpoint, by table or by row (lib/device/piece.h).
- * The program is the model with tables that have one row for each place of a batch; ids are these places. */
+ * A serving machine may have no room for the tables, so score loads the dense part of the model only. The rows of a
+ * batch's ids are read from the checkpoint's files, which hold tables cut by table or by row (lib/device/piece.h). The
+ * program is the model with small tables: one row for each place of a batch. Ids are replaced by their places. */
 #include "driver/generate/score.h"
 
 #include "driver/recipe.h"
@@ -17,17 +17,17 @@
 #include <math.h>
 #include <string.h>
 
-/* run first: it is what the executor's hooks are given. */
+/* run comes first, because the executor passes the run's address to its hooks. */
 struct scoring {
     struct run run;
     struct exec_hooks hooks;             /* the run's own */
     struct checkpoint_reader *reader;
     int64_t rows;                        /* of a table in the checkpoint */
     int64_t n_looked_up;
-    FILE *out;                           /* NULL: no file was asked for */
+    FILE *out;                           /* NULL: no --out */
 };
 
-/* setup first: the options' offsets are those of its plan. */
+/* setup comes first, because the options' offsets count from its plan. */
 struct request { struct setup setup; char checkpoint[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX]; };
 static const struct option OPTIONS[] = {
     {"checkpoint", OPTION_TEXT, "", 0, 0, NULL, "",
@@ -38,7 +38,7 @@ static const struct option OPTIONS[] = {
 };
 
 /* ---- the executor's hooks ---- */
-/* Row `id` of feature f into place `place` of the small table. */
+/* Read row `id` of feature f's table into row `place` of the small table. */
 static enum status look_up(struct scoring *s, const struct param *w, int64_t f, int64_t id, int64_t place) {
     int64_t D = w->type.shape.axis[2].n;
     struct piece row = {.box = w->type.shape, .first = (f * s->rows + id) * D, .n = D};
@@ -58,7 +58,7 @@ static enum status look_up_in_all(struct scoring *s, int64_t f, int64_t id, int6
     return OK;
 }
 
-/* The ids of a batch become places. */
+/* Fetch a batch, look up the rows of its ids, and replace ids by places. */
 static enum status fetch(void *self, int microbatch, int32_t *const data[N_DATA]) {
     struct scoring *s = self;
     int32_t *ids = data[DATA_TOKENS];
@@ -91,7 +91,7 @@ static enum status load_dense(struct scoring *s) {
     return OK;
 }
 
-/* Where vocab is the data's: ids of a table that is larger or smaller are others. */
+/* If vocab comes from the data, refuse tables with another number of rows, because ids are hashed into this number. */
 static enum status check_rows(const struct request *q, const struct scoring *s, int64_t there) {
     const struct data_file *data = q->setup.data;
     int64_t rows = clicks_layout(data).rows;
@@ -161,7 +161,7 @@ static enum status check_arch(const char *arch, const char *where) {
                 "wide-deep", where, arch);
 }
 
-/* The checkpoint gives the model; options that the user typed stand, and are compared with it. */
+/* Take the model from the checkpoint. Options that the user set stay; `check` compares them with the checkpoint. */
 static enum status open_checkpoint(const struct request *q, struct scoring *s) {
     if (!q->checkpoint[0])
         return FAIL(E_USAGE, "score needs the weights of a model; use --checkpoint DIR, what train's --save named");

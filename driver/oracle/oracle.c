@@ -33,7 +33,7 @@ static const char HELP[] =
     "1 something is wrong, 2 bad request.\n";
 
 /* ---- record ---- */
-/* setup first: its plan's options' offsets hold. */
+/* setup comes first, because the options' offsets count from its plan. */
 struct request { struct setup setup; char out[OPTION_TEXT_MAX]; int depth; };
 static const struct option OPTIONS[] = {
     {"out", OPTION_TEXT, "", 0, 0, NULL, "", "the folder to make", "oracle", offsetof(struct request, out)},
@@ -41,15 +41,15 @@ static const struct option OPTIONS[] = {
      "what blocks give; what all modules give", "oracle", offsetof(struct request, depth)},
 };
 
-/* Without dropout, in fp64; and if no --model is named, 125 thousand parameters: 26 MB of numbers. What the user says
- * stands above it. */
+/* Defaults of record: fp64, no dropout and, without --model, 125 thousand parameters, which make 26 MB of numbers.
+ * Options that the user set have precedence. */
 static const struct { const char *name, *value; bool is_size; } SMALL[] = {
     {"layers", "4", true}, {"hidden", "48", true}, {"heads", "4", true}, {"seq", "32", true},
     {"global-batch", "8", false}, {"steps", "5", false}, {"warmup", "2", false},
     {"clip", "0.5", false}, {"dropout", "0", false}, {"loss-chunk", "0", false}, {"precision", "fp64", false},
     {"threads", "1", false}};
 
-/* A scale that is found by trial would skip the first steps. This one keeps gradients of 1e-7 and of 60. */
+/* A dynamic loss scale would skip the first steps. This fixed scale represents gradients from 1e-7 to 60. */
 static const double fp16_loss_scale = 1024;
 
 static enum status read_request(struct request *q, int argc, char **argv) {
@@ -89,7 +89,7 @@ static enum status record(int argc, char **argv) {
     TRY(fail_agree(group_world(), comm_is_rank_0() ? make_folder(q.out) : OK));
     setup_threads(p, comm_local_size());
     enum status status = reference ? record_reference(&r) : record_run(&r);
-    if (status != OK && comm_is_rank_0()) rmdir(q.out);              /* what is refused has written nothing */
+    if (status != OK && comm_is_rank_0()) rmdir(q.out);              /* removes an empty folder only */
     TRY(status);
     if (comm_is_rank_0())
         printf("%s: %" PRId64 " steps, %s%s\n", q.out, p->steps, reference ? "a reference" : "a recording, to be held "
@@ -100,7 +100,7 @@ static enum status record(int argc, char **argv) {
 
 static int record_main(int argc, char **argv) { return command_main_of_ranks(record, OK, argc, argv); }
 
-/* ---- which of them ---- */
+/* ---- the command ---- */
 static const struct { const char *name; int (*main)(int argc, char **argv); } COMMANDS[] = {
     {"record", record_main}, {"check", oracle_check_main}, {"show", oracle_show_main}};
 

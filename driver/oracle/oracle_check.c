@@ -52,7 +52,7 @@ static void say_all_right(const struct check *k) {
            100 * worst / CHECK_FACTOR);
 }
 
-/* What of a recording says which calls were made. */
+/* Print the communication calls in the recording, and findings about them. */
 static void say_calls(const struct calls *c, const char *run) {
     enum { MOST_FINDINGS = 3, MOST_GROUPS = 12 };
     if (c->n_ranks == 0) return;

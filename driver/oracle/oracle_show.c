@@ -16,7 +16,7 @@ static void print_box(const struct box *b) {
 
 static void list(struct kept *k) {
     int first, ranks;
-    kept_find(k, "", &first);                                        /* sorted: pieces of a name lie together */
+    kept_find(k, "", &first);                                        /* sorts, so that a name's pieces are adjacent */
     for (int i = 0; i < k->n; i += ranks) {
         ranks = kept_find(k, k->piece[i].name, &first);
         struct box whole = k->piece[i].box;
@@ -27,7 +27,7 @@ static void list(struct kept *k) {
     }
 }
 
-/* Its pieces, how large it is, and its first elements, to as many digits as can be the same in another layout. */
+/* Print a tensor's pieces, its norm, and its first elements with the digits that do not depend on the layout. */
 static enum status show_one(struct kept *k, const char *name, enum dtype computed_in) {
     enum { MOST = 12 };
     int digits = computed_in == FP64 ? 13 : 9;

@@ -53,7 +53,7 @@ enum status report_prepare(const char *dir) {
 
 /* ---- JSON ---- */
 json_t *report_text(const char *text) {
-    char *plain = markup_plain(text);                                /* a name of a file may be in any encoding */
+    char *plain = markup_plain(text);                                /* a file's name may have any encoding */
     json_t *o = plain ? json_string(plain) : NULL;
     free(plain);
     return o;
@@ -80,7 +80,7 @@ static int put_json(FILE *f, const void *self) {
     return fputs(w->text, f) < 0 || fputc('\n', f) < 0;
 }
 
-/* A text in JSON could end the script that it stands in: every < becomes its code. */
+/* Write every < of the JSON as \u003c, because a "</script>" in a text would end the page's script. */
 static int put_page(FILE *f, const void *self) {
     const struct words *w = self;
     const char *place = strstr(report_template, PLACE);
