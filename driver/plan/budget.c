@@ -1,5 +1,5 @@
-/* trivium budget: the cost of a training run on a cluster you do not have (planner/budget.h). Its mfu is given, or that
- * of the best layout. With --scale the best layout is found for every doubling of the ranks: a curve. */
+/* trivium budget: the cost of a training run on a cluster you do not have (planner/budget.h). The mfu is the user's, or
+ * that of the best layout. With --scale the command prints a curve: the best layout for each doubling of the ranks. */
 #include "driver/plan/budget.h"
 
 #include "driver/command.h"
@@ -20,14 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* plan first: plan_options' offsets hold */
+/* plan comes first, because the offsets of its options count from it */
 struct request {
     struct plan plan;
     int64_t gpus;
     double tokens, mfu, save_stall, restart, interval;
     char scale[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX];
     int weak, walls, json;
-    unsigned fixed;              /* of the layout: what was given (plan_search_fixed) */
+    unsigned fixed;              /* decisions that the user made (plan_search_fixed) */
 };
 
 #define AT(field) offsetof(struct request, field)
@@ -100,7 +100,7 @@ static void print_failures(const struct request *q, const struct budget *b) {
            q->restart);
 }
 
-/* Seconds of a step: the best layout's, or by the given mfu. */
+/* Seconds per step: of the best layout, or computed from the given mfu. */
 static double step_of(const struct request *q, const struct cluster *c, const struct budget_line *l) {
     double flops = q->plan.arch->flops_per_token(&q->plan) * (double)l->batch * (double)q->plan.seq;
     return l->searched ? l->best.price.step_s
@@ -212,7 +212,7 @@ static enum status each_line(const struct request *q, const struct cluster *c, j
     return OK;
 }
 
-/* ---- pictures: the printed curve, and the other one next to it, which begins alike ---- */
+/* ---- pictures: the printed curve, and the one with the other rule for the batch; both have the first line ---- */
 static enum status other_curve(const struct request *q, const struct cluster *c, const struct budget_line *first,
                                struct budget_curve *curve) {
     int64_t from, to;
@@ -235,7 +235,7 @@ static enum status write_page(const struct request *q, const struct cluster *c, 
 }
 
 static enum status make_lines(const struct request *q, const struct cluster *c, json_t *lines) {
-    struct budget_curve curves[2] = {{0}};                           /* a batch that stays, and one that grows */
+    struct budget_curve curves[2] = {{0}};                           /* constant batch; batch that grows with ranks */
     if (q->out[0]) TRY(report_prepare(q->out));
     enum status status = each_line(q, c, lines, &curves[q->weak]);
     if (status == OK && q->out[0] && q->scale[0])
@@ -286,7 +286,7 @@ static enum status budget(void *request, struct options *o, int argc, char **arg
     struct cluster c;
     TRY(options_parse(o, argc, argv));
     TRY(setup_target(o, &q->plan, &c));
-    if (q->walls) TRY(options_set(o, "schedule", "zb-h1", FROM_PRESET));           /* a search of one: 25 are many */
+    if (q->walls) TRY(options_set(o, "schedule", "zb-h1", FROM_PRESET));           /* one only: 25 searches */
     TRY(recipe_preset(&q->plan, o));
     TRY(plan_search_is_of_one_training(&q->plan));
     TRY(plan_settle_device(&q->plan));

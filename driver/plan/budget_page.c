@@ -59,12 +59,12 @@ static json_t *lost_json(const struct budget_page *p, const struct budget_line *
                      point_json(p, &l->cost, l->cost.young_s), "daly", point_json(p, &l->cost, l->cost.daly_s));
 }
 
-/* The i-th of n, evenly over a curve of many. */
+/* Line i of n, evenly spaced over the curve. */
 static const struct budget_line *line_at(const struct budget_curve *c, int i, int n) {
     return &c->line[n == 1 ? 0 : i * (c->n - 1) / (n - 1)];
 }
 
-/* From a tenth of the shortest of Young's intervals to ten times the longest. */
+/* Intervals reach from a tenth of the shortest Young interval to ten times the longest. */
 json_t *budget_goodput_json(const struct budget_page *p) {
     const struct budget_curve *c = longest(p);
     json_t *all = json_array();

@@ -1,4 +1,4 @@
-/* The grid of walls: one search per cell. A model's row yields the peak of its products, and then each cell's wall. */
+/* The grid of walls: one search per cell. A model's row gives the reach of its products, and then its cells' walls. */
 #include "driver/plan/budget_walls.h"
 
 #include "driver/recipe.h"
@@ -10,9 +10,9 @@
 
 #define GIB 1073741824.0
 
-/* Sizes: Brown et al. 2020, table 2.1; the last two: Narayanan et al. 2021, table 1, but for the heads of the largest,
- * which has 160: no kernel of ours takes 160 channels a head. Batches are about the published ones, and divide by many
- * powers of two. */
+/* Sizes are those of Brown et al. 2020, table 2.1, and for the last two of Narayanan et al. 2021, table 1. (There the
+ * largest model has 160 heads; we have 200, because no kernel takes 160 channels per head.) Batches are near the
+ * published ones, and multiples of large powers of two. */
 const struct walls_model walls_models[N_WALL_MODELS] = {{"1.3B", 24, 2048, 16, 512},
                                                         {"13B", 40, 5120, 40, 1024},
                                                         {"175B", 96, 12288, 96, 1536},
@@ -95,7 +95,7 @@ enum status walls_make(const struct plan *base, const struct cluster *c, const s
 }
 
 /* ---- as text ---- */
-/* Print the wall and its number: "bubble 31%" says more than "efficiency". */
+/* Name the loss and its number, because "bubble 31%" explains the wall "efficiency". */
 static void say_number(const struct walls_cell *x, char *out, size_t size) {
     if (x->wall == WALL_MEMORY && x->least_gib == 0) snprintf(out, size, "none can be");
     else if (x->wall == WALL_MEMORY) snprintf(out, size, "%.0f GiB at least", x->least_gib);

@@ -95,7 +95,7 @@ static enum status print_json(const struct plan *p, const struct cluster *c, con
 }
 
 /* ---- the command ---- */
-/* The layout that was given, with nothing left to choose. */
+/* Draw the pipeline of the given layout; all decisions are fixed. */
 static enum status draw_pipeline(const struct plan_request *q, const struct cluster *c) {
     struct layout l = layout_of_plan(&q->plan);
     FILE *f;

@@ -62,7 +62,7 @@ static enum status price_dot(struct plan_dot *d, const struct recipe *recipe, co
     return OK;
 }
 
-/* The search may have left a stage uncompiled that cannot be: then there is no such layout, and no dot. */
+/* The search may skip the compilation of a stage that turns out to be impossible: remove such a layout's dot. */
 enum status plan_dots_price_the_rest(struct plan_dots *d, const struct recipe *recipe, const struct plan *asked,
                                      unsigned fixed, const struct cluster *c) {
     struct dot_sample *s = &d->no_fit;

@@ -19,7 +19,7 @@ json_t *plan_parts_json(const struct price *x) {
     return parts;
 }
 
-/* ---- memory against time: why a layout is not the one to take ---- */
+/* ---- memory against time, and why a layout is not the fastest ---- */
 static json_t *dot_json(const struct plan_dot *d, enum why why) {
     char text[192];
     return json_pack("{s:s, s:f, s:I, s:s}", "layout", layout_text(&d->layout, text, sizeof text), "step_s", d->step_s,

@@ -1,5 +1,5 @@
-/* What a search found as a page, DIR/plan.html, and its data, DIR/plan.json: the search as `plan --json` prints it,
- * every layout that is kept (plan_dots.h), the pipeline of the first, and the rows of tables (plan_tables.h). */
+/* The result of a search as a page, DIR/plan.html, and its data, DIR/plan.json: the search as `plan --json` prints it,
+ * a dot for each kept layout (plan_dots.h), the pipeline of the first layout, and rows of tables (plan_tables.h). */
 #pragma once
 
 #include "driver/plan/plan_dots.h"
@@ -16,13 +16,13 @@ struct plan_page {
     const struct found *fastest;         /* NULL: nothing fits */
     const struct tipping *tipping;       /* (N_ASSUMPTIONS), of the fastest */
     struct plan_dots *dots;
-    const char *command;                 /* what to type for the first; "": nothing fits */
+    const char *command;                 /* that trains the first layout; "": nothing fits */
 };
 
-/** The data of the page but for "search". The caller releases *out.  @errors those of price_plan; E_MEMORY
+/** The data of the page without "search". The caller releases *out.  @errors those of price_plan; E_MEMORY
  *  @collective{none} */
 enum status plan_page_json(const struct plan_page *, json_t **out);
 
-/** Names of a step's parts, in their order, and the seconds of each. */
+/** Names of a step's parts; seconds of the parts in the same order. */
 json_t *plan_part_names(void);
 json_t *plan_parts_json(const struct price *);

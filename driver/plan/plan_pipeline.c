@@ -12,8 +12,8 @@ int plan_pipeline_microbatches(int n_stages, int n_chunks, int n_microbatches) {
     return n_microbatches < most ? n_microbatches : most;
 }
 
-/* Milliseconds, or seconds where it takes long. Work is the mean of the stages, so that idle is what a stage idles on
- * average. */
+/* Move the time line into the chart, in ms or, from 10 s on, in seconds. Work is the mean over stages, so idle is a
+ * stage's mean idle time. */
 static void take_time_line(struct schedule_chart *c, struct price_time_line *t) {
     double unit = t->timeline.makespan < 10 ? 1e3 : 1;
     c->unit = unit > 1 ? "ms" : "s";

@@ -1,5 +1,4 @@
-/* The pipeline of a layout as a picture: each stage with its own times, messages as long as the cluster's wires make
- * them. */
+/* The pipeline of a layout as a picture: with each stage's own times, and messages as slow as the cluster's wires. */
 #pragma once
 
 #include "planner/layout.h"
@@ -7,12 +6,12 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/** The number of microbatches to draw: all, or, where their boxes could not be told apart, the fewest full rounds
- *  through the pipeline (at least two) that make up the limit. A schedule repeats itself between fill and drain. */
+/** The number of microbatches to draw: all, or at most as many full rounds of n_stages as have readable boxes, at least
+ *  two rounds. A schedule repeats itself between fill and drain, so fewer microbatches show its shape. */
 int plan_pipeline_microbatches(int n_stages, int n_chunks, int n_microbatches);
 
-/** Write one <svg>, where svg is not NULL; and JSON (schedule_chart_json), where json is not: to be released. Nothing
- *  and NULL for a layout without a pipeline.
+/** Draw the pipeline: one <svg> if svg is not NULL, schedule_chart_json if json is not NULL; the caller releases *json.
+ *  For a layout without a pipeline write nothing, and set *json to NULL.
  *  @errors those of price_plan  @collective{none} */
 enum status plan_pipeline(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
                           const struct layout *, FILE *svg, json_t **json);

@@ -1,4 +1,4 @@
-/* trivium plan --gpus: the search, its answer as text and as JSON, and the run of it. */
+/* trivium plan --gpus: the search, its answer as text and as JSON, and the start of a run with the best layout. */
 #include "driver/plan/plan_search.h"
 
 #include "driver/command.h"
@@ -34,10 +34,10 @@ struct answer {
     double seconds;
 };
 
-/* ---- what to type ---- */
+/* ---- the command of a layout ---- */
 struct typed { FILE *out; const char *before, *between, *after; };
 
-/* What was given, but for what the layout says and what is plan's own. */
+/* Write an option that the user gave, unless the layout sets it or it is plan's own. */
 static void write_given(void *self, const struct option *o, const char *value, enum option_source source) {
     const struct typed *t = self;
     if (source < FROM_PRESET || !strcmp(o->group, "plan") || !strcmp(o->name, "cluster")) return;
@@ -191,7 +191,7 @@ static json_t *search_json(const struct answer *a) {
 }
 
 /* ---- the search ---- */
-/* The least infeasible one, its largest role, and what would help. */
+/* Report that no layout fits: the smallest layout, its largest role, and a remedy. */
 static enum status refuse_all(const struct answer *a) {
     const struct found *f = &a->found.smallest;
     const struct cluster *c = a->cluster;
@@ -210,7 +210,7 @@ static enum status refuse_all(const struct answer *a) {
 
 static bool rounds_weights(const struct plan *p) { return plan_number(p, "weight-codec") != CODEC_NONE; }
 
-/* Refuse a codec by the error of data parallelism alone, the first layout that a codec could be for. */
+/* If a codec makes every layout impossible, report the error of plain data parallelism, the simplest layout for one. */
 static enum status refuse_codec(const struct plan_request *q, unsigned fixed) {
     struct plan p = q->plan;
     struct run r = {0};
@@ -218,7 +218,7 @@ static enum status refuse_codec(const struct plan_request *q, unsigned fixed) {
     if (p.micro_batch == PLAN_AUTO) p.micro_batch = 0;
     if (rounds_weights(&p) && !(fixed >> DECIDE_ZERO & 1)) plan_set_number(&p, "zero", 3);
     TRY(plan_settle_device(&p));
-    TRY(plan_check_codec(&p));                                       /* before what may be wrong with the batch */
+    TRY(plan_check_codec(&p));                                       /* before plan_settle checks the batch */
     TRY(plan_settle(&p, 0));
     enum status status = run_compile(&r, &train_recipe, &p, 0, NULL, NULL);
     run_destroy(&r);
@@ -320,7 +320,7 @@ enum status plan_search_fixed(const struct options *o, const struct plan *p, uns
                                   "without --gpus", OURS[i]);
     for (enum decision d = 0; d < N_DECISIONS; d++)
         if (options_source(o, decision_name(d)) > FROM_PRESET) *fixed |= 1u << d;
-    if (p->micro_batch == PLAN_AUTO) *fixed &= ~(1u << DECIDE_MICRO);              /* auto is what a search does */
+    if (p->micro_batch == PLAN_AUTO) *fixed &= ~(1u << DECIDE_MICRO);              /* auto leaves it to the search */
     if (plan_has_word(p, "recompute", "auto")) *fixed &= ~(1u << DECIDE_RECOMPUTE);
     return OK;
 }

@@ -7,7 +7,7 @@
 #include "planner/price.h"
 #include <jansson.h>
 
-/* plan first: plan_options' offsets hold */
+/* plan comes first, because the offsets of its options count from it */
 struct plan_request {
     struct plan plan;
     int64_t gpus, top;
@@ -15,17 +15,17 @@ struct plan_request {
     char write[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX], svg[OPTION_TEXT_MAX];
 };
 
-/** Refuse options with which every layout trains differently: then no layout is the best. @errors E_CONFIG */
+/** Refuse options with which each dp trains differently, because a search compares equal trainings. @errors E_CONFIG */
 enum status plan_search_is_of_one_training(const struct plan *);
-/** The decisions that the user has made. @param fixed out: a bit for each of them (planner/search.h)
- *  @errors E_CONFIG: a given value that only a search can find  @collective{none} */
+/** The decisions that the user has made. @param fixed out: one bit per decision (planner/search.h)
+ *  @errors E_CONFIG: the user set an option that only a search can set  @collective{none} */
 enum status plan_search_fixed(const struct options *, const struct plan *, unsigned *fixed);
-/** Search, print what was found, write its options to --write, and with --run start it: then it only returns on
- *  failure. @errors E_CONFIG: nothing fits, or nothing can be; those of search_layouts; E_IO  @collective{none} */
+/** Search, print the result, and write the best layout's options to --write. With --run execute its training; return on
+ *  failure only. @errors E_CONFIG: no layout fits or is possible; those of search_layouts; E_IO  @collective{none} */
 enum status plan_search(struct plan_request *, struct options *, const struct cluster *);
 
 /** Phases by name in seconds; bytes by role. */
 json_t *plan_phases_json(const struct price *);
 json_t *plan_bytes_json(const struct price *);
-/** "  of which products 86.1% ...": a line. */
+/** Print the line "  of which products 86.1% ...". */
 void plan_print_phases(const struct price *);

@@ -1,4 +1,4 @@
-/* The words that a plan's page and its text share, and the rows of the page's tables. */
+/* Texts of a plan's page and terminal output, and the rows of the page's tables. */
 #include "driver/plan/plan_tables.h"
 
 #include "driver/report/report.h"
@@ -6,7 +6,7 @@
 
 #define GIB 1073741824.0
 
-/* ---- what was found ---- */
+/* ---- ties ---- */
 void plan_write_ties(FILE *f, int n_tied, int n_shown) {
     if (n_tied < 2) {
         fprintf(f, "no other layout is within %.1f%% of the fastest, the model's error", 100 * MODEL_ERROR);
@@ -18,7 +18,7 @@ void plan_write_ties(FILE *f, int n_tied, int n_shown) {
                "memory comes first", 100 * MODEL_ERROR);
 }
 
-/* ---- what it rests on ---- */
+/* ---- assumptions ---- */
 static const struct { const char *name, *unit_name; double unit; } ASSUMPTIONS[N_ASSUMPTIONS] = {
     [ASSUME_WIRE] = {"bandwidth of the outermost level", " GB/s", 1e9},
     [ASSUME_PRODUCTS] = {"part of the peak that products reach", "", 1},

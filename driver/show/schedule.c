@@ -1,5 +1,5 @@
-/* trivium schedule: a pipeline schedule checked, run against a clock and drawn. The tables are those that training runs
- * (pp/pp_schedule.c); prints each measured time next to its closed form. */
+/* trivium schedule: check, time and draw a pipeline schedule. The schedules are those that training runs
+ * (pp/pp_schedule.c). The command prints each computed time next to its closed form. */
 #include "driver/show/schedule.h"
 
 #include "driver/chart/chart.h"
@@ -157,7 +157,7 @@ static enum status show(const struct request *q, struct schedule_chart *c) {
     return OK;
 }
 
-/* An option that is given, and that nothing of what is asked for reads. */
+/* Refuse an option that the user gave and that the requested output does not read. */
 static enum status refuse_unread(const struct request *q, const struct options *o) {
     const bool timed = q->all || q->schedule == SCHEDULE_ZB_2P, file = q->schedule == SCHEDULE_FILE;
     const struct { const char *option; bool is_read; const char *remedy; } needs[] = {
@@ -177,7 +177,7 @@ static enum status refuse_unread(const struct request *q, const struct options *
     return OK;
 }
 
-/* A file says how many stages and microbatches it is for. */
+/* Refuse numbers of stages and microbatches that differ from the schedule file's. */
 static enum status check_table(const struct request *q, const struct options *o, const struct pp_table *t) {
     const struct { const char *option; int64_t given, in_file; } sizes[] = {
         {"pp", q->pp, t->n_ranks}, {"microbatches", q->microbatches, t->n_microbatches}};

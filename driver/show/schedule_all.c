@@ -4,7 +4,7 @@
 #include "driver/chart/schedule_chart.h"
 #include <stdlib.h>
 
-/* The most of all ranks: chunks in flight, as microbatches of a whole stage; messages sent to other ranks in a step. */
+/* Maxima over ranks: activations in flight, counted in microbatches of a whole stage; messages to other ranks. */
 static double peak_of(const struct schedule_chart *c) {
     int most = 0;
     for (int i = 0; i < c->n_stages; i++) {

@@ -1,5 +1,5 @@
-/* trivium show: what a run would do and need. Everything comes from run_compile, the function that the run itself uses;
- * it is pure, so any rank of any layout can be shown from one process. */
+/* trivium show: print the program, memory and messages of a run without running it. All views call run_compile, as a
+ * run does. run_compile is pure, so one process can show any rank of any layout. */
 #include "driver/show/show.h"
 
 #include "driver/command.h"
@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* plan first: plan_options' offsets hold */
+/* plan comes first, because the offsets of its options count from it */
 struct request {
     struct plan plan;
     int64_t rank;
@@ -71,7 +71,7 @@ static void print_rewrite(void *self, const char *name, const struct program *p)
     program_print(p, stdout);
 }
 
-/* The last value that lies in a storage: what is saved under that name, when others were written over it in place. */
+/* A storage's name is that of its last value, because ops in place overwrite the earlier ones. */
 static const char *storage_name(const struct chunk *k, int storage) {
     const char *name = "";
     for (int v = 0; v < k->n_values; v++)
@@ -79,7 +79,7 @@ static const char *storage_name(const struct chunk *k, int storage) {
     return name;
 }
 
-/* What a microbatch keeps from its forward to its backward: the storages that cross from tape F. */
+/* Print the storages that a microbatch keeps from its forward to its backward. */
 static void print_saved(const struct run *r) {
     int64_t total = 0;
     printf("\nsaved from forward to backward, a microbatch:\n");
@@ -174,7 +174,7 @@ static enum status show_options(struct request *q, struct options *o) {
     return command_print(all, JSON_INDENT(2));
 }
 
-/* What an option of ours is for stands before the colon of its meaning; without one it is for all. */
+/* The meaning of an option names its views before a colon; without a colon the option is for all views. */
 static enum status refuse_what_is_for_another(const struct options *o, const char *what) {
     for (size_t i = 0; i < sizeof OPTIONS / sizeof *OPTIONS; i++) {
         const char *meaning = OPTIONS[i].meaning, *colon = strchr(meaning, ':'), *named = strstr(meaning, what);
@@ -195,7 +195,7 @@ static enum status refuse_what_it_does_not_read_here(const struct request *q, co
                                                             rule[0].algorithm});
 }
 
-/* Is it one of these words? */
+/* Is `word` one of the words in `words`? */
 static bool is_one_of(const char *word, const char *words) {
     size_t n = strlen(word);
     for (const char *at = words; n && (at = strstr(at, word)); at++)

@@ -1,4 +1,4 @@
-/* trivium show comm: tables of hops, counted and simulated (lib/comm/hops/hops.h, hop_simulate.h). Nothing runs. */
+/* trivium show comm: count and simulate tables of hops, without sending (lib/comm/hops/hops.h, hop_simulate.h). */
 #include "driver/show/show_comm.h"
 
 #include "driver/command.h"
@@ -20,7 +20,7 @@ enum { ELEMENT = NETWORK_ELEMENT, SEGMENT = HOP_SEGMENT_BYTES / ELEMENT, LINE = 
 
 /* ---- nodes and links ---- */
 
-/* Reading two and writing one of memory for each that is added. */
+/* An addition of one byte costs three bytes of memory traffic: two read and one written. */
 static enum status links_of(const struct plan *plan, struct hop_links *links, char *source, size_t bytes) {
     const struct comm_options *c = comm_options(plan);
     struct cluster cluster;
@@ -194,14 +194,14 @@ static bool same_line(const struct exchange *a, const struct exchange *b) {
            a->pieces == b->pieces && a->every == b->every;
 }
 
-/* Exchanges that differ in their root alone are one line, too. */
+/* Exchanges that differ only in their root are printed as one line. */
 static bool is_first(const struct bill *bill, int i) {
     for (int j = 0; j < i; j++)
         if (same_line(&bill->exchanges[j], &bill->exchanges[i])) return false;
     return true;
 }
 
-/* All of the line that exchange `first` begins. */
+/* The sum of all exchanges on the line of exchange `first`. */
 static enum status line_sent(const struct sent_rules *rules, const struct mesh_sizes *sizes, int rank,
                              const struct bill *bill, int first, struct sent *sum) {
     *sum = (struct sent){0};

@@ -1,14 +1,14 @@
-/* trivium show comm --crossings: where an algorithm, codec or technique beats a ring, by the bandwidth between nodes.
+/* trivium show comm --crossings: the bandwidths between nodes at which an algorithm, codec or technique beats a ring.
  *
- * Everything is simulated, with links within nodes and latencies as given. A codec is an all-to-all and an
- * all-gather of codes (dp/dp_coded.c), pairwise, and three passes over the gradients in memory (encode, decode and add,
- * decode): the least that its arithmetic can take. Codecs change the sums, and algorithms do not.
+ * All times are simulated, with the given latencies and links inside nodes. A codec takes a pairwise all-to-all and
+ * all-gather of codes (dp/dp_coded.c), and three passes over the gradients in memory (encode, decode and add, decode),
+ * which are a lower bound of its arithmetic. Codecs change the sums; algorithms do not.
  *
- * A technique's time is that of its exchanges, by rings too, for these bytes of weights and as many of gradients in a
- * step of one microbatch. zero 3 scatters gradients and gathers weights twice, as they are or as codes (one shard is
- * encoded, all are decoded). With shards over a node it does so inside, and sums its own gradients over the nodes; with
- * a second shard backward gathers inside (zero/). Replicas that train apart average once in H steps
- * (dp_variants/local/). Groups of ranks that send at the same time share a node's NIC, if it has one. */
+ * The time of a technique is that of its exchanges by rings, with these bytes of weights and as many of gradients, in a
+ * step of one microbatch. zero 3 reduce-scatters gradients and all-gathers weights twice, as weights or as codes (each
+ * rank encodes its shard and decodes all). With shards over a node these exchanges stay in the node, and gradients are
+ * all-reduced between nodes; with a second shard, the gather of backward stays in the node (zero/). Local steps average
+ * replicas once in H steps (dp_variants/local/). Groups that send at the same time share a node's NIC, if any. */
 #include "driver/show/show_comm.h"
 
 #include "driver/command.h"
@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Bandwidths that are looked at, in powers of ten of bytes per second, and how fine a crossing is found. */
+/* The simulated bandwidths, in powers of ten of bytes per second; and the number of bisections of a crossing. */
 enum { FIRST_POWER = 6, LAST_POWER = 12, PER_POWER = 2, N_POINTS = (LAST_POWER - FIRST_POWER) * PER_POWER + 1 };
 enum { N_HALVINGS = 8, MAX_RANGES = 4, PASSES = 3 };
 static const double shown[] = {1.25e8, 1.25e9, 1.25e10};   /* 1, 10 and 100 Gbit/s */
@@ -29,8 +29,8 @@ enum { N_SHOWN = 3 };
 enum among { ALL_RANKS, RANKS_OF_A_NODE, ONE_OF_EACH_NODE };
 struct part { enum comm_op op; enum among among; };
 enum { MAX_PARTS = 3, LOCAL_STEPS = 10 };
-/* One of three: an all-reduce by an algorithm, or of codes; or parts by rings, once in a number of steps, whose gathers
- * may be of codes. */
+/* Either an all-reduce by an algorithm, or an all-reduce of codes, or a technique: n_parts exchanges by rings, once in
+ * `every` steps, whose gathers carry codes if it has a codec. */
 struct contender {
     const char *name;
     const struct comm_algorithm *algorithm;
@@ -51,7 +51,7 @@ static const struct contender techniques[] = {
     {.name = "local-steps 10", .n_parts = 1, .every = LOCAL_STEPS, .part = {{COMM_ALL_REDUCE, ALL_RANKS}}},
 };
 enum { N_TECHNIQUES = sizeof techniques / sizeof *techniques };
-struct range { double from, to; };      /* bandwidths; 0: from the slowest on, INFINITY: to the fastest */
+struct range { double from, to; };      /* bandwidths; from 0: the slowest; to INFINITY: the fastest */
 struct verdict { struct range range[MAX_RANGES]; int n_ranges; double seconds[N_SHOWN]; };
 
 static double bandwidth_of(int point) { return pow(10, FIRST_POWER + (double)point / PER_POWER); }
@@ -73,7 +73,7 @@ static enum status coded_seconds(const struct network *net, const struct codec *
     return OK;
 }
 
-/* Ranks of a node are neighbors or not, as they are placed; there are as many of each. */
+/* Simulate one part among all ranks, the ranks of a node, or one rank of each node. All nodes have as many ranks. */
 static enum status part_seconds(const struct network *net, const struct part *part, const struct codec *codec,
                                 const struct hop_links *links, double *seconds) {
     const int n = net->shape.n, per_node = n / net->n_nodes;
@@ -123,13 +123,13 @@ static enum status beats_ring(const struct network *net, const struct contender 
     double own, rings;
     TRY(seconds_of(net, c, bandwidth, &own));
     TRY(seconds_of(net, &ring, bandwidth, &rings));
-    *beats = own < rings * (1 - 1e-9);                               /* the same sum in another order is no less */
+    *beats = own < rings * (1 - 1e-9);                               /* the margin ignores rounding */
     return OK;
 }
 
 /* ---- crossings ---- */
 
-/* Between two bandwidths of which one beats the ring. */
+/* Bisect between two bandwidths; at one of them the contender beats the ring. */
 static enum status find_crossing(const struct network *net, const struct contender *c, double low, double high,
                                  bool low_beats, double *at) {
     for (int i = 0; i < N_HALVINGS; i++) {
@@ -160,9 +160,9 @@ static enum status judge(const struct network *net, const struct contender *c, s
     return OK;
 }
 
-/* ---- saying it ---- */
+/* ---- output ---- */
 
-/* Two digits: 4.1 GB/s, 180 GB/s. */
+/* Two significant digits: 4.1 GB/s, 180 GB/s. */
 static void print_bandwidth(double bytes_per_s) {
     bool large = bytes_per_s >= 0.95e9;
     double x = bytes_per_s / (large ? 1e9 : 1e6), unit = pow(10, floor(log10(x)) - 1);

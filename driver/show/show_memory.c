@@ -16,11 +16,11 @@
 struct memory_line {
     struct mesh_place place;
     int rank;
-    int64_t bytes[N_ROLES], total, host, disk, parked, disk_read, disk_written;   /* the last three: of a step */
-    double flops[N_ROW_KINDS], wire[N_MESH_AXES];                                 /* of a step, too: the bill's */
+    int64_t bytes[N_ROLES], total, host, disk, parked, disk_read, disk_written;   /* the last three per step */
+    double flops[N_ROW_KINDS], wire[N_MESH_AXES];                                 /* per step, from the bill */
 };
 
-/* What each block of the model saves; the same on every rank of its stage, so the first pipeline speaks for all. */
+/* The activations that each block saves. All ranks of a stage save the same, so the first pipeline's ranks suffice. */
 struct saved { int n; struct block *blocks; struct activations *activations; };
 
 static void saved_fini(struct saved *s) {
@@ -51,8 +51,8 @@ static bool same_saved(const struct saved *s, int i, int j) {
            a->parked == b->parked;
 }
 
-/* A line for the first of each kind; layers that differ (some recomputed, say) are named by their first, and
- * counted. */
+/* Print a line for the first block of each kind. Layers that save different bytes (some are recomputed, say) have a
+ * line for each group, with its first layer and its number of layers. */
 static void print_saved_kind(const struct saved *s, int i) {
     int kind = 0, same = 0;
     for (int j = 0; j < s->n; j++) {
@@ -108,7 +108,7 @@ static void print_memory_line(const struct memory_line *l) {
     putchar('\n');
 }
 
-/* As people read it: what a GPU or a container has to have. */
+/* In MiB: the memory that a GPU or a container needs. */
 static void print_largest(const struct memory_line *l, int64_t collectives) {
     printf("the most: rank %d, %.1f MiB", l->rank, (double)l->total / (1 << 20));
     if (l->host) printf(" and %.1f MiB in host memory", (double)l->host / (1 << 20));
@@ -118,8 +118,8 @@ static void print_largest(const struct memory_line *l, int64_t collectives) {
     putchar('\n');
 }
 
-/* Nothing hides the disk but the update, which is short: so its time comes on top. How long a step is, only a
- * measurement says; the rate is for one of a second. */
+/* Only the update hides disk traffic, and it is short, so the disk's time extends the step. The time of a step is
+ * unknown, so the printed rate is for a step of one second. */
 static void print_disk(const struct memory_line *l) {
     const double share = 0.1;
     double bytes = (double)(l->disk_read + l->disk_written);
@@ -129,8 +129,8 @@ static void print_disk(const struct memory_line *l) {
            100 * share, bytes / share / 1e6);
 }
 
-/* Taken when a collective begins, and given back when it ends; of the rank that needs most otherwise. 0 where the rules
- * of sent.h do not say it: what a GPU's library takes is its own affair, and fixed sums have tables of their own. */
+/* Temporary bytes of a rank's collectives, allocated at their start and freed at their end. 0 if sent.h has no rules:
+ * on a GPU, whose library allocates by itself, and for fixed sums, which have their own tables. */
 static enum status collectives_bytes(const struct plan *plan, int rank, int64_t *total) {
     struct sent_rules rules;
     int64_t bytes[N_MESH_AXES];
@@ -152,7 +152,7 @@ static json_t *bytes_json(const struct memory_line *l) {
     return bytes;
 }
 
-/* Bytes that the rank sends in a step, by axis: of those that have more than one rank. */
+/* Bytes that the rank sends in a step, for each axis with several ranks. */
 static json_t *wire_json(const struct memory_line *l) {
     json_t *wire = json_object();
     for (enum mesh_axis a = AXIS_SELF + 1; a < AXIS_MESH; a++)
@@ -174,8 +174,8 @@ static json_t *memory_json(const struct memory_line *l) {
                      "wire_bytes", wire_json(l), "flops", flops_json(l));
 }
 
-/* Ranks of one stage differ by at most a padded vocabulary row or a sample, so large layouts show one replica a
- * stage; and one that only serves, if there is any. */
+/* Ranks of one stage differ by at most a padded vocabulary row or a sample, so layouts of more than 64 ranks show one
+ * replica per stage, and one server if there are servers. */
 static bool is_shown(const struct plan *plan, int rank) {
     struct mesh_place place = mesh_place_of(&plan->mesh, rank);
     if (place.rank.dp == plan->workers) place.rank.dp = 0;

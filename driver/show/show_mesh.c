@@ -1,8 +1,7 @@
 /* trivium show mesh.
  *
- * The groups are the mesh's own: ranks of one colour (lib/comm/mesh.h). The bytes are the bill's: what run_compile adds
- * up from the rows that will run. Ranks of one stage send the same, but for a padded row, so one rank a stage is
- * compiled. */
+ * A group is the ranks of one colour (lib/comm/mesh.h). The bytes are from the bill, which run_compile sums over a
+ * rank's rows. Ranks of one stage send the same bytes, except for a padded row, so one rank per stage is compiled. */
 #include "driver/show/show_mesh.h"
 
 #include "driver/command.h"
@@ -13,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The groups along one axis: n of them, each of `size` ranks; those of group g begin at member[g size]. nodes: the most
- * that a group spreads over. */
+/* The n groups along one axis. Each has `size` ranks; the ranks of group g begin at member[g size]. nodes: the largest
+ * number of nodes in a group. */
 struct lines { enum mesh_axis axis; int size, n, nodes, *member; double bytes; };
 
 static const int *members_of(const struct lines *l, int group) { return l->member + (ptrdiff_t)group * l->size; }
 
-/* A group is numbered when its first rank comes, which is its colour. work: 3 numbers per rank, zero. */
+/* Number the groups in order of their first ranks; a group's colour is its first rank. work: 3 zeros per rank. */
 static void fill(struct lines *l, const struct plan *plan, int *work) {
     int n = plan_ranks(plan), n_members = 0, *colour = work, *number = work + n, *filled = work + 2 * (ptrdiff_t)n;
     for (int rank = 0; rank < n; rank++) {
@@ -42,7 +41,7 @@ static struct nodes nodes_of(const struct plan *plan) {
     return nodes;
 }
 
-/* work: a number per rank, which says of a node which group was seen there last. */
+/* work: a number per rank, used per node: the last group that has a rank on the node. */
 static void count_nodes(struct lines *l, const struct plan *plan, int *work) {
     const struct nodes nodes = nodes_of(plan);
     int n = plan_ranks(plan);

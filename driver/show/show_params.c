@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a rank keeps of them all: the optimizer's states, and what techniques make of that. */
+/* Bytes of a rank: weights, gradients and optimizer states, as the plan's techniques shard or widen them. */
 static struct state_bytes bytes_of(const struct plan *plan, double params) {
     const double element = (double)dtype_size(plan_dtype(plan));
     struct state_bytes x = {element, element, plan_optimizer(plan)->n_states * element};
@@ -41,7 +41,7 @@ static enum status refuse_the_rest(const struct plan *plan) {
     return OK;
 }
 
-/* Settles as plan_settle does, which needs a batch. */
+/* Settle the plan as plan_settle does, which cannot be called without a batch. */
 static enum status settle(struct plan *plan) {
     TRY(plan_settle_device(plan));
     for (int i = 0; i < plan->recipe->n_techniques; i++) {

@@ -8,5 +8,5 @@
  *  @errors E_CONFIG for options that are not in the formulas: tp, pp, offload  @collective{none} */
 enum status show_params(const struct plan *, double params, bool json);
 
-/** Write a page that draws the same for all four ZeRO stages. @errors as above; E_IO  @collective{none} */
+/** Write a page that draws these bytes for all four ZeRO stages. @errors as show_params; E_IO  @collective{none} */
 enum status show_params_page(const struct plan *, double params, const char *dir, bool json);

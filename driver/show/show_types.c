@@ -1,5 +1,5 @@
-/* trivium show types. run_compile checks types after every rewrite, for one rank; a rank's program takes milliseconds,
- * so all of them are compiled. */
+/* trivium show types. run_compile checks one rank's types after every rewrite. Compilation takes milliseconds, so the
+ * command compiles all ranks. */
 #include "driver/show/show_types.h"
 
 #include "lib/types/types.h"

@@ -26,7 +26,7 @@ enum status show_refuse_unread(const struct options *o, const char *what, const 
     return OK;
 }
 
-/* Those that the formulas read, and those that show_params refuses itself, with a better reason. */
+/* Options that the formulas read, and options that show_params refuses itself with a better reason. */
 static bool params_read(const char *name) {
     static const char *const names[] = {"params", "json", "out", "dp", "cp", "tp", "pp", "ep", "zero", "shard",
                                         "zero-secondary", "ranks-per-node", "offload", "precision", "grad-fp32",
