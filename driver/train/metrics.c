@@ -12,7 +12,7 @@
 
 static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-/* Past FILE's buffer, which would keep the row that failed for the next. */
+/* Bypass FILE's buffer, which would write a failed row again with the next row. */
 static bool write_line(struct metrics *m, const char *text) {
     char *line;
     if (!metrics_begin(m)) return false;
@@ -24,11 +24,11 @@ static bool write_line(struct metrics *m, const char *text) {
     return written == n;
 }
 
-/* Takes the object over. */
+/* Releases `row`. */
 static enum status write_row(struct metrics *m, json_t *row) {
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
     char *text = row ? json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
-    errno = text ? ENOSPC : ENOMEM;                                  /* a disk that takes a part of it sets none */
+    errno = text ? ENOSPC : ENOMEM;                                  /* a partial write sets no errno */
     bool ok = text && write_line(m, text);
     int why = errno;
     free(text);

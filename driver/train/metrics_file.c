@@ -1,16 +1,16 @@
 /* The file of metrics, and its lock.
  *
- * A job that is refused, or has nothing left to do, must not touch the rows of an earlier run; and two jobs must not
- * write one file. So a job locks the file at its start (flock, which the kernel releases with the process), and begins
- * to write with its first row. Then it appends, or the rows of the earlier run get another name:
+ * A job that is refused, or has nothing left to do, must not change the rows of an earlier run, and two jobs must not
+ * write one file. So a job locks the file at its start (flock, which the kernel releases when the process ends), and
+ * writes nothing before its first row. Then the job appends, or sets the earlier run's file aside:
  *
- *     metrics.jsonl.new   made, locked
- *     metrics-1.jsonl     another name of the old file (link), the first that is free
- *     metrics.jsonl       the new file takes the old one's name (rename): at no moment is there none
+ *     metrics.jsonl.new   create and lock a new file
+ *     metrics-1.jsonl     link the old file to the first free name
+ *     metrics.jsonl       rename the new file to the old name, so that a file of this name always exists
  *
- * A job that has waited for the lock looks whether its file still has the name. Where the file system has no locks, two
- * jobs write their rows one after the other: each write goes to the end (O_APPEND). Pipes and devices have neither
- * locks nor other names. */
+ * A job that has waited for the lock checks that its file still has the name. If the file system has no locks, the rows
+ * of two jobs alternate, because each write goes to the end (O_APPEND). Pipes and devices are neither locked nor set
+ * aside. */
 #define _GNU_SOURCE /* asprintf */
 #include "driver/train/metrics.h"
 
@@ -27,9 +27,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double wait_s = 2;          /* the job that has it may just be ending */
+static const double wait_s = 2;          /* the job that holds the lock may be about to end */
 
-/* A disk that is full or fails is no mistake of the command's. */
+/* A full or failing disk is E_IO, because the command is correct. */
 static enum status cannot(const char *path) {
     const bool is_mistaken = errno != ENOSPC && errno != EDQUOT && errno != EIO;
     return FAIL(is_mistaken ? E_USAGE : E_IO,
@@ -49,12 +49,12 @@ static bool has_name(int fd, const char *path) {
 
 static bool is_locked_elsewhere(int fd) { return flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; }
 
-/* One try. *is_new: there was none. */
+/* Try once. *is_new: this call made the file. */
 static int open_end(const char *path, bool *is_new) {
     const int flags = O_WRONLY | O_APPEND;
     int fd = output_open(path, flags | O_CREAT | O_EXCL);
     *is_new = fd >= 0;
-    return fd >= 0 || errno != EEXIST ? fd : output_open(path, flags | O_CREAT);   /* O_CREAT: behind a link */
+    return fd >= 0 || errno != EEXIST ? fd : output_open(path, flags | O_CREAT);   /* O_CREAT: for a dangling link */
 }
 
 static enum status open_locked(const char *path, bool take_over, int *fd, bool *is_new) {
@@ -72,10 +72,10 @@ static enum status open_locked(const char *path, bool take_over, int *fd, bool *
     }
 }
 
-/* A device, or what a shell redirects to, has no name of its own that could be given to another file. */
+/* A device or a shell's redirection must not be renamed. */
 static bool is_borrowed(const char *path) { return !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6); }
 
-/* A link keeps its place: it is its file that gets another name. To be freed. */
+/* A symbolic link stays, and its target is renamed: return the target's path. The caller frees the path. */
 static char *behind_link(const char *path) {
     struct stat info;
     bool is_link = !is_borrowed(path) && lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
@@ -99,7 +99,7 @@ enum status metrics_open(struct metrics *m, const char *path, struct metrics_man
 
 /* ---- the first row ---- */
 
-/* The n-th other name: run/metrics-1.jsonl of run/metrics.jsonl. To be freed. */
+/* The n-th name for a file set aside: run/metrics-1.jsonl of run/metrics.jsonl. The caller frees the name. */
 static char *other_name(const char *path, int n) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     char *name = NULL;
@@ -107,7 +107,7 @@ static char *other_name(const char *path, int n) {
     return asprintf(&name, "%.*s-%d%s", (int)(dot - path), path, n, dot) < 0 ? NULL : name;
 }
 
-/* A file system without links: there is a moment without the file. */
+/* Link; on a file system without links rename, so that for a moment no file has the name `path`. */
 static bool give_name(const char *path, const char *name) {
     if (link(path, name) == 0) return true;
     if (errno == EEXIST || access(name, F_OK) == 0) {
@@ -149,7 +149,7 @@ static bool start_again(struct metrics *m) {
     return done;
 }
 
-/* A process killed while writing has left half a line: the next row stands on a line of its own. */
+/* After an incomplete line, which a process killed while writing leaves, the next row must begin with a line end. */
 static bool ends_in_half_a_line(const char *path) {
     char last = '\n';
     int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,17 +1,17 @@
-/* This rank's counters between two moments: seconds, bytes on the wire, waits, parked bytes, a disk's bytes. A run only
- * counts upwards, so a meter subtracts the counts at its beginning. */
+/* This rank's counters between two moments: seconds, bytes on the wire, waits, parked bytes, a disk's bytes. A run's
+ * counters only grow, so a meter subtracts their values at its beginning. */
 #pragma once
 
 #include "lib/run/run.h"
 
-/* After step_meter_begin the counts of that moment; after step_meter_end the differences. */
+/* After step_meter_begin the counters' values; after step_meter_end the differences. */
 struct step_meter {
     double start_s;                      /* clock_s() at the beginning */
     double spent_s;
     double bytes, wait_s;                /* over all groups of the mesh: algorithm bytes sent; waits for peers */
-    double sent[2];                      /* hops and messages of this rank: inside its node, to other nodes */
+    double sent[2];                      /* bytes of hops and messages: inside the node, to other nodes */
     int64_t parked;                      /* bytes to host memory and back */
-    struct disk_traffic disk;            /* of the file of what is offloaded; zeros without one */
+    struct disk_traffic disk;            /* of the offload file; zeros without a file */
 };
 
 /** @collective{none} */

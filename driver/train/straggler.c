@@ -8,7 +8,7 @@
 
 static const double slow_ratio = 1.2;
 
-/* NaN: a stage with one rank. `sorted` has room for n. */
+/* NaN for a stage with one rank. `sorted` is scratch for n numbers. */
 static double median_of_stage(const struct straggler_rank *of, int n, const double *own_s, int stage, double *sorted) {
     int peers = 0;
     for (int r = 0; r < n; r++)
@@ -17,7 +17,7 @@ static double median_of_stage(const struct straggler_rank *of, int n, const doub
     return peers > 1 ? sorted[(peers - 1) / 2] : NAN;
 }
 
-/* 3, 6, 12, ... */
+/* Report after 3, 6, 12, ... slow windows. */
 static bool is_told(int n_slow) {
     int windows = STRAGGLER_WINDOWS;
     while (windows < n_slow && windows < 1 << 29) windows *= 2;

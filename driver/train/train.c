@@ -1,9 +1,9 @@
 /* trivium train: set up, then step, print, evaluate.
  *
- * Failures. Before the first step, and at step edges, the ranks agree: the first failing one prints its line, all leave
- * MPI cleanly with the same exit code. In the middle of a step nothing can be agreed on (a peer may be dead): the
- * rank that notices prints its line and ends the job. While ranks start up, MPI itself can wait forever for a process
- * that never came; a deadline ends that. */
+ * Failures. Before the first step, and at step edges, the ranks agree: the first failing rank prints its error, and all
+ * leave MPI cleanly with the same exit code. In the middle of a step the ranks cannot agree, because a peer may be
+ * dead: the rank that detects the failure prints it and ends the job. During start-up MPI waits forever for a process
+ * that never starts; a deadline ends this wait. */
 #include "driver/train/train.h"
 
 #include "driver/command.h"
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 
 /* ---- side failures: metrics, a trace, an evaluation ---- */
-/* At the end of a job that has done all its steps. */
+/* Called when all steps are done: fail if metrics, a trace or an evaluation has failed. */
 static enum status report_side_failure(const struct training *t) {
     enum status status = t->side.status == OK ? OK : FAIL(t->side.status, "%s; all steps are done", t->side.why);
     return fail_agree(group_world(), status);
@@ -81,8 +81,8 @@ static void release(struct training *t) {
     free(t);
 }
 
-/* After the last agreement every rank has finished: a later death is harmless, and a rank still waiting may leave, as
- * rank 0 has reported before it what was saved. A death before it begins another epoch, with few steps or none left. */
+/* After the last agreement every rank has finished its steps, and rank 0 has printed its report. So a later death is
+ * harmless, and a rank that still waits may leave. A death before the agreement begins another epoch. */
 static enum status end_epoch(struct training *t, enum status status) {
     if (status == OK && t->stop.agreed) status = comm_barrier(group_world());
     else if (status == OK) {
@@ -103,8 +103,8 @@ static enum status one_epoch(struct training *t, struct train_asked *asked, bool
     return *prepared ? end_epoch(t, status) : status;
 }
 
-/* Discard all state of the old epoch. A rank that learned of the change from a file, but not from its host, has been
- * partitioned. */
+/* Discard all state of the old epoch, and enter the new one. Fail if this host has not announced the new epoch,
+ * because the host is then cut off from the others. */
 static enum status begin_again(struct training **t) {
     double born_s = (*t)->clock.born_s, epoch_s = clock_s();
     if (!comm_epoch_has_changed() && !comm_epoch_changes())
@@ -123,8 +123,8 @@ int train_main(int argc, char **argv) {
     static const struct command_alone help = {.usage = "", .has_plan = true, .request_bytes = sizeof(struct plan)};
     if (options_ask_for_help(argc, argv)) return command_main(&help, argc, argv);
     stop_listen();
-    signal(SIGXFSZ, SIG_IGN);                                        /* a file that may not grow is a failed write, as
-                                                                      * on a full disk */
+    signal(SIGXFSZ, SIG_IGN);                                        /* a write beyond the limit on file sizes fails,
+                                                                      * as on a full disk */
     deadline_set_for_start(argc, argv);
     struct training *t = calloc(1, sizeof *t);
     if (t) t->clock.born_s = t->clock.epoch_s = clock_s();
@@ -132,7 +132,7 @@ int train_main(int argc, char **argv) {
     enum status status = t ? limits_look_alone() : FAIL(E_MEMORY, "no memory to start with");
     if (status == OK && comm_is_spare()) train_asked_early(&asked);
     if (status == OK) status = comm_start(&argc, &argv);
-    if (status == OK && comm_epoch() > 0) t->clock.epoch_s = clock_s();   /* a spare has waited until now */
+    if (status == OK && comm_epoch() > 0) t->clock.epoch_s = clock_s();   /* a spare waits in comm_start */
     if (status != OK) {
         status_report();
         return status_exit_code(status);
@@ -144,13 +144,13 @@ int train_main(int argc, char **argv) {
             comm_finish(false, status_exit_code(status));
             return status_exit_code(status);
         }
-    /* a failure that all ranks have at the same place: they can leave together */
+    /* all ranks have the failure at the same place, so they can leave together */
     bool together = !prepared || (status == E_NUMERIC && !t->run.loop.step) || t->saver.leaves_unsaved;
     bool agreed = t->side.reported || (status != OK && together);
     if (agreed && prepared && !t->side.reported) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);
-    if (status == E_NUMERIC) (void)train_poll_save(t, true);         /* what is being saved is from before that */
-    if (status != OK) status_report();                               /* nothing is left to report when the ranks
-                                                                      * agreed */
+    if (status == E_NUMERIC) (void)train_poll_save(t, true);         /* finish a save of an earlier step */
+    if (status != OK) status_report();                               /* prints nothing if the ranks have agreed on,
+                                                                      * and reported, the failure */
     if (status == OK || t->side.reported) train_summarise(t);
     bool clean = status == OK || agreed;
     int code = status == OK && t->stop.agreed ? EXIT_CHECKPOINTED : status_exit_code(status);

@@ -1,5 +1,5 @@
-/* A process that joins later and cannot read the others' files withdraws, and they go on without it, as after a death
- * before its first step. */
+/* A process that joins in a later epoch withdraws if its request or files differ from the others'. The other ranks then
+ * continue without it, as after a death before the process's first step. */
 #include "driver/train/train_asked.h"
 
 #include "driver/preflight.h"
@@ -32,7 +32,7 @@ static void withdraw(enum status why) {
     _exit(status_exit_code(why));
 }
 
-/* The log is quiet meanwhile, because the first ranks print the same messages about these files. */
+/* Log nothing, because the first ranks print the same messages about these files. */
 void train_asked_early(struct train_asked *a) {
     const enum log_level level = log_get_level();
     log_set_level(LOG_QUIET);
@@ -60,7 +60,7 @@ static void identify(const struct train_asked *a, struct train_identity *out) {
 
 const char *train_identity_differs(const struct train_identity *all, int n, int me) {
     int first = 0;
-    bool known = false;                      /* hosts may have builds of their own */
+    bool known = false;                      /* this build is known; hosts may have different builds */
     while (first < n && !all[first].takes_part) first++;
     if (first == n) first = 0;
     for (int r = 0; r < n; r++)

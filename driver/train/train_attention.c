@@ -1,4 +1,4 @@
-/* The kernels of attention, ours or cuDNN's: plans for the run's rows are made before the first step. */
+/* Choose attention's kernels, ours or cuDNN's, and make their plans for the run's rows before the first step. */
 #include "driver/train/train_state.h"
 #include "lib/ops/attention/attention_cores.h"
 #include "lib/ops/attention/attention_pair.h"

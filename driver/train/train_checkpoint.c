@@ -1,4 +1,4 @@
-/* When a training job saves, the checkpoint that it starts from, and how it leaves early. */
+/* A training job's first checkpoint to load, its saves, and its early end. */
 #include "driver/train/train_state.h"
 #include "launch/stop.h"
 #include "lib/base/clock.h"
@@ -19,7 +19,7 @@ void train_pass_over(struct training *t, enum status status) {
 }
 
 /* ---- at the start ---- */
-/* A run that starts from scratch in a folder of an earlier one takes over its steps and `latest`. */
+/* Warn of a run from scratch into the folder of an earlier run, because its first save sets the earlier steps aside. */
 static void warn_of_others(const char *save) {
     char step[CHECKPOINT_PATH_MAX];
     if (checkpoint_resolve(save, step) == OK && comm_is_rank_0())
@@ -55,7 +55,7 @@ enum status train_take_checkpoint(struct training *t) {
     return OK;
 }
 
-/* Whether a save is due must not depend on whose host has heard last of one. */
+/* Rank 0's host tells all ranks the last saved step, because a save must be due on all ranks alike. */
 enum status train_take_snapshots(struct training *t) {
     TRY(t->keeper->go_on(&t->run));
     t->first_step = t->run.n_done;
@@ -70,7 +70,7 @@ bool train_save_is_due(const struct training *t, int64_t n_step) {
            (n_step == p->steps || (p->save_every && n_step % p->save_every == 0));
 }
 
-/* A disk that is full now may have room later: training goes on, and the run only fails if its last save does. */
+/* Continue after a failed save, because a full disk may have room later. The run fails only if its last save fails. */
 static enum status pass_over(struct training *t, enum status status, int64_t step) {
     t->saver.leaves_unsaved = step == t->run.n_done && (t->stop.agreed || step == t->setup.plan.steps);
     if (t->saver.leaves_unsaved) return status;
@@ -79,7 +79,7 @@ static enum status pass_over(struct training *t, enum status status, int64_t ste
     return OK;
 }
 
-/* A save has ended, well or not; the same on every rank. */
+/* Record the end of a save, successful or not. All ranks have the same status. */
 static enum status note_save(struct training *t, enum status status, int64_t step, double save_s, double stall_s) {
     char why[1024];
     if (status == E_TIMEOUT || status == E_COMM || status == E_EPOCH) return status;
@@ -100,12 +100,12 @@ static enum status note_save(struct training *t, enum status status, int64_t ste
     return OK;
 }
 
-/* The last one is waited for in any case, and needs no copy. */
+/* Save by a thread, unless this is the last save, for which training waits anyway. */
 static bool saves_beside(const struct training *t) {
     return train_options(&t->setup.plan)->save_async && !t->stop.agreed && t->run.n_done < t->setup.plan.steps;
 }
 
-/* Rank 0's part, whose failure is every rank's. */
+/* Make rank 0's failure that of every rank. */
 static enum status share(enum status status) {
     char why[1024];
     status = fail_share(group_world(), status, why, sizeof why);
@@ -119,7 +119,7 @@ static enum status lock_again(struct training *t) {
     return status;
 }
 
-/* The newest step in the folder that is of this run: it has resumed there. */
+/* The newest step in the save folder that belongs to this run: the resumed step if it is there, otherwise -1. */
 static int64_t newest_own_step(const struct training *t) {
     const struct plan *p = &t->setup.plan;
     const struct train_options *o = train_options(p);
@@ -129,8 +129,8 @@ static int64_t newest_own_step(const struct training *t) {
     return is_there ? t->first_step : -1;
 }
 
-/* Before the first save: steps that this run has not made must not count for --keep. A job in a later epoch may have
- * saved before. */
+/* Before the first save, move steps of other runs aside, because they must not count for --keep. In a later epoch the
+ * folder may have saves of this job already. */
 static enum status set_others_aside(struct training *t) {
     if (t->saver.has_set_aside) return OK;
     bool is_first = comm_is_rank_0() && comm_epoch_kept() <= 0;
@@ -141,7 +141,7 @@ static enum status set_others_aside(struct training *t) {
 
 enum status train_save(struct training *t) {
     const struct plan *p = &t->setup.plan;
-    TRY(train_poll_save(t, true));                                   /* one at a time */
+    TRY(train_poll_save(t, true));                                   /* one save at a time */
     if (t->saver.step == t->run.n_done) return OK;
     double start = clock_s();
     t->saver.spent_at_begin_s = t->clock.spent_s;
@@ -170,7 +170,7 @@ static enum status hear_who_was_asked(struct training *t) {
     return OK;
 }
 
-/* The rank that was asked tells the others; rank 0's clock is the one that counts. */
+/* Start an all-reduce of requests to stop. --time-limit counts by rank 0's clock. */
 enum status train_listen(struct training *t) {
     const struct plan *p = &t->setup.plan;
     const struct train_options *o = train_options(p);
@@ -186,9 +186,9 @@ enum status train_listen(struct training *t) {
     return comm_all_reduce_start(group_world(), &t->stop.asked, 1, INT32, COMM_MAX, &t->stop.asking);
 }
 
-/* Where steps overlap, no rank waits for the others here: all learn of it a step later. */
+/* If steps overlap, do not wait for the all-reduce: all ranks learn its result a step later. */
 enum status train_agree_to_stop(struct training *t) {
-    if (t->run.loop.step && t->run.exec.since_flush > 0) return OK;  /* where ranks meet, and not before */
+    if (t->run.loop.step && t->run.exec.since_flush > 0) return OK;  /* wait until the replicas average */
     TRY(train_listen(t));
     bool later = run_overlaps(&t->run) && !t->tracer.trace && t->run.n_done < t->setup.plan.steps;
     return later ? OK : hear_who_was_asked(t);

@@ -1,9 +1,9 @@
-/* Evaluation in training. It runs after the save of its step, so that a failing evaluation loses no step.
+/* Evaluation in training. It follows the save of its step, so that a failing evaluation loses no step.
  *
- * An evaluation may take longer than a batch system waits between its request to stop and its kill (30 s). So between
- * two batches the ranks do the work of a step's edge: they publish what --save-async has written, and they look for
- * requests to stop and for the end of the epoch. Then the evaluation ends early, and its loss is dropped: the mean over
- * a part of the validation data does not compare with the mean over all. */
+ * An evaluation may take longer than the 30 s between a batch system's request to stop and its kill. So between two
+ * batches the ranks do the work of a step's edge: publish what --save-async has written, and check for a request to
+ * stop and for the end of the epoch. In both cases the evaluation ends early. Its loss is then discarded, because the
+ * mean over a part of the validation data is not comparable with the mean over all. */
 #include "driver/train/train_state.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
@@ -17,7 +17,7 @@ bool train_evaluation_is_due(const struct training *t, int64_t n_step) {
     return n_step == p->steps || (train_options(p)->eval_every && n_step % train_options(p)->eval_every == 0);
 }
 
-/* After the last step a new epoch would have nothing else to do. */
+/* After the last step the end of the epoch does not end the evaluation, because a new epoch has no further work. */
 static bool is_to_end(const struct training *t) {
     return t->stop.agreed || (t->epoch.ends && t->run.n_done < t->setup.plan.steps);
 }

@@ -1,10 +1,10 @@
 /* The guard against spikes of the loss (spike.h): it restores the last checkpoint, and skips the samples that led to
  * the spike.
  *
- * Skipped are all samples between the checkpoint and the spike, those of the spike's own step included. The
- * checkpoint's sample counter holds the position in the data, so a checkpoint that is saved later continues after them
- * too. A run that is killed before that meets the same spike again, and does the same. The guard restores one
- * checkpoint at most three times; then it accepts a loss that is finite. */
+ * The guard skips all samples from the checkpoint to the end of the spike's step. The sample counter, which checkpoints
+ * contain, holds the position in the data, so a run resumed from a later checkpoint skips the same samples.
+ * A run that is killed before its next save meets the same spike, and skips again. The guard restores one checkpoint at
+ * most three times; then it accepts a loss that is finite. */
 #include "driver/train/train_state.h"
 #include "lib/base/log.h"
 #include <inttypes.h>
@@ -16,7 +16,7 @@ enum { MOST_RETURNS = 3 };
 enum status train_guard_begin(struct training *t) {
     if (train_options(&t->setup.plan)->spike_guard == 0) return OK;
     t->saver.step = -1;
-    TRY(train_save(t));                                              /* something to go back to */
+    TRY(train_save(t));                                              /* the checkpoint to restore */
     t->saver.leaves_unsaved = t->saver.failed;
     return t->saver.failed ? FAIL(E_IO, "spike-guard goes back to the last checkpoint, and the first cannot be saved; "
                                        "point --save at a writable directory, or leave the guard out")
@@ -47,12 +47,12 @@ static enum status go_back(struct training *t, int64_t step, double limit) {
     row.first_sample = run_samples_used(r);
     row.n_samples = go_on_at - row.first_sample;
     run_go_on_at_sample(r, go_on_at);
-    t->clock.spent_s = t->saver.spent_s;                                   /* what was done since is done for nothing */
+    t->clock.spent_s = t->saver.spent_s;                                   /* later steps are wasted time */
     note(t, &row);
     return OK;
 }
 
-/* May the last checkpoint be gone back to once more? */
+/* May the guard restore the last checkpoint once more? */
 static bool may_go_back(struct training *t) {
     if (t->guard.step != t->saver.step) t->guard.n_returns = 0;
     t->guard.step = t->saver.step;
@@ -70,7 +70,7 @@ enum status train_guard(struct training *t, enum status status, bool *went_back)
     }
     char why[512];
     snprintf(why, sizeof why, "%s", status_message());
-    TRY(train_poll_save(t, true));                                   /* what is being written is from before */
+    TRY(train_poll_save(t, true));                                   /* finish a save of an earlier step */
     if (!may_go_back(t)) {
         if (status == OK) spike_note(&t->guard.spike, loss);
         return status == OK ? OK : FAIL(status, "%s", why);

@@ -1,19 +1,18 @@
-/* Going on in a new epoch: as if the job had been started again, without starting it.
+/* Continue in a new epoch, as a restarted job does, but in the same processes.
  *
- * When a rank of an elastic job dies, every wait of the others ends with E_EPOCH. They drop the old epoch's state, meet
- * in the new epoch, and set up again by the same request (train_asked.h), but for --dp, which follows from the number
- * of ranks. They go on from
+ * When a rank of an elastic job dies, every wait of the other ranks ends with E_EPOCH. They discard the old epoch's
+ * state, enter the new epoch, and set up again by the same request (train_asked.h), except --dp, which is computed from
+ * the number of ranks. They continue from
  *
- *     memory      the last step whose shards, of the living and the dead, are all there (--replicate-every; elastic/)
+ *     memory      the last step whose shards all have a snapshot on a living rank (--replicate-every; elastic/)
  *     disk        this job's last checkpoint, if a shard is missing in memory, or if the checkpoint is newer
- *     beginning   the start that the options say, if there is no checkpoint either
+ *     beginning   the start that the options name, if there is no checkpoint either
  *
- * An epoch may also end because another one is planned: a replica comes back, or a rank leaves
- * (lib/comm/membership/planned.c). Then all agree on a step, and end it there.
+ * An epoch may also end by plan: a replica comes back, or a rank leaves (lib/comm/membership/planned.c). Then all ranks
+ * agree on a step, and end the epoch after it.
  *
- * The global batch is the same, and samples and dropout are functions of seed and step, so the losses are those of a
- * run without a death: to the bit when a spare has taken the dead one's place, to rounding when there are fewer
- * replicas. */
+ * The global batch stays, and samples and dropout are functions of seed and step. So the losses equal those of a run
+ * without a death: bit by bit if a spare replaces the dead rank, up to rounding if there are fewer replicas. */
 #include "driver/train/train_membership.h"
 
 #include "driver/train/train_state.h"
@@ -27,8 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Would a run with dp replicas begin? Not with three, for instance, where sums go by halves. micro: as it was given,
- * or 0. */
+/* Can the job run with dp replicas? (Three, for instance, are refused by an all-reduce that halves its group.) micro:
+ * the user's micro-batch, or 0. */
 static bool can_have(const struct plan *p, int64_t dp, int64_t micro) {
     struct plan other = *p;
     struct run run;
@@ -50,19 +49,19 @@ void train_tell_shape(const struct training *t) {
     if (options_source(t->setup.options, "micro-batch") > FROM_DATA) shape.micro = p->micro_batch;
     const int n_first = comm_epoch_wants_shape() / plan_replica_ranks(p);
     const enum log_level level = log_get_level();
-    log_set_level(LOG_QUIET);                                        /* of remarks on layouts that are not run */
+    log_set_level(LOG_QUIET);                                        /* hide remarks on layouts that do not run */
     for (int n = 1; n <= n_first && !plan_serving(p); n++)
         if (n != p->mesh.dp && !can_have(p, n, shape.micro)) shape.refused[n / 64] |= (uint64_t)1 << n % 64;
     log_set_level(level);
     if (n_first) comm_epoch_shape(&shape);
 }
 
-/* This process has taken part in a step of this job: there are rows of it. */
+/* 1 if this process has finished a step of this job, so that the metrics have rows of the job. */
 static int32_t has_done_steps;
 
 void train_note_step(void) { has_done_steps = 1; }
 
-/* A folder that cannot be read now is no better than memory, which may be a step behind what was saved there. */
+/* Is there a readable checkpoint? If not, memory is better, even if it is a step behind the saved one. */
 static bool is_there(const char *save) {
     char step[CHECKPOINT_PATH_MAX];
     bool found = checkpoint_resolve(save, step) == OK;
@@ -72,8 +71,8 @@ static bool is_there(const char *save) {
 
 struct beginning { int64_t saved; bool from_memory, adds_rows; };
 
-/* Rank 0 finds out whether this job has saved; all have to begin alike. A job that begins again adds to its rows, too:
- * they are emptied once, before the first step. */
+/* Rank 0 finds the job's last save and broadcasts its step, because all ranks must begin alike. adds_rows: the metrics
+ * have rows of this job, which must stay. */
 static enum status where_to_begin(const struct plan *plan, struct beginning *out) {
     int64_t saved = comm_epoch_kept(), on_disk[2] = {saved, saved && is_there(plan->save) ? saved : 0};
     int32_t rows = has_done_steps;
@@ -100,7 +99,7 @@ enum status train_setup_of_epoch(const struct train_asked *asked, struct setup *
     *out = asked->setup;
     out->is_borrowed = true;
     if (comm_epoch() == 0) return OK;
-    log_set_level((enum log_level)train_options(&out->plan)->log);   /* a spare has said nothing before */
+    log_set_level((enum log_level)train_options(&out->plan)->log);   /* a spare has been quiet */
     const int64_t dp = comm_world_size() / plan_replica_ranks(&out->plan);
     TRY(where_to_begin(&out->plan, &begin));
     change(&out->plan, dp, &begin);
@@ -130,8 +129,8 @@ enum status train_hear_of_epoch(struct training *t) {
     return ask(t);
 }
 
-/* A step from which ranks learn what one of them has seen is as good as the next: no wait, as for requests to stop. A
- * step that has been started by then is finished first: on the GPU the weights are those after it already. */
+/* Ranks learn of the epoch's end a step late, as of a request to stop, so that no rank waits for the all-reduce. A step
+ * that has started is finished first, because on a GPU its update may have changed the weights. */
 enum status train_end_epoch(struct training *t) {
     const struct run *r = &t->run;
     bool last = r->n_done == t->setup.plan.steps;

@@ -1,4 +1,4 @@
-/* The options of a training job: their table, and the combinations that are refused. */
+/* The options of a training job: their table, and checks of their combinations. */
 #include "driver/train/train_options.h"
 
 #include "driver/train/straggler.h"

@@ -1,5 +1,5 @@
-/* Options of a training job and its files: a struct of the driver's own, in the plan. (Options that lib/run or a
- * technique also reads are in struct plan itself, such as save-every, or are asked for by name: plan_option.) */
+/* Options of a training job and its files: the driver's own struct in the plan. (An option that lib/run or a technique
+ * also reads, such as save-every, is a field of struct plan, or is found by name with plan_option.) */
 #pragma once
 
 #include "lib/run/recipe.h"
@@ -17,7 +17,7 @@ struct train_options {
     char resume[OPTION_TEXT_MAX], init[OPTION_TEXT_MAX];
     int64_t keep;
     int save_async;
-    int other_data;                      /* may a run that goes on have other data? */
+    int other_data;                      /* may a resumed run have other data? */
     double mtbf, time_limit, spike_guard;
     /* output */
     char metrics[OPTION_TEXT_MAX], inject[OPTION_TEXT_MAX], trace[OPTION_TEXT_MAX];
@@ -27,5 +27,5 @@ struct train_options {
 
 extern const struct job train_job;
 static inline struct train_options *train_options(const struct plan *p) { return plan_own(p, &train_job.options); }
-/** The factor by which a settled plan's --inject slows this rank's emulated links; 1: not at all. */
+/** The factor by which a settled plan's --inject slows this rank's emulated links; 1: no change. */
 double straggler_link_slowdown(const struct plan *);

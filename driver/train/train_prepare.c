@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* The peak of the ranks that compute: those that only serve have their share of the host's. */
+/* The peak of this host's ranks that compute; servers on separate ranks use a share of the threads. */
 static double peak_of_cpu(const struct plan *p, int threads) {
     double wanted = (double)threads * comm_local_size() * (double)p->workers / (double)p->mesh.dp;
     return peak_flops_per_core(plan_product_dtype(p)) * fmin(comm_local_cores(), wanted);
@@ -28,8 +28,8 @@ static double peak_of_gpus(const struct training *t) {
     return peak * gpus;
 }
 
-/* One rank of each host measures, while the others sleep: waiting in an all-reduce would poll on the cores being
- * measured. A job that goes on has mostly measured before. */
+/* One rank of each host measures. The others sleep, because a wait in the all-reduce would poll on the measured cores.
+ * An epoch from memory does not sleep, because the measuring ranks have usually cached their result. */
 static enum status find_peak(struct training *t, int threads) {
     const struct plan *p = &t->setup.plan;
     const struct timespec measured = {0, 50000000};
@@ -93,8 +93,8 @@ static void announce(const struct training *t, int threads, const char *attentio
     fflush(stdout);
 }
 
-/* Warn of settings that are allowed, and seldom meant. A user who shortens the run of a configuration file need not
- * be reminded of its warmup. */
+/* Warn of legal settings that are usually mistakes. There is no warning if the user shortens a configuration file's
+ * run but not its warmup. */
 static void remark(const struct training *t) {
     const struct plan *p = &t->setup.plan;
     const struct options *o = t->setup.options;
@@ -106,8 +106,7 @@ static void remark(const struct training *t) {
                  p->steps > 2 ? p->steps - 2 : 0);
 }
 
-/* In a later epoch the job has steps to lose: a folder that cannot be locked now is a warning, and each save tries
- * again. */
+/* In a later epoch a failed lock is a warning, because the job would lose steps; each save tries again. */
 static enum status lock_save(struct training *t) {
     const struct plan *p = &t->setup.plan;
     const bool goes_on = comm_epoch() > 0;
@@ -118,7 +117,7 @@ static enum status lock_save(struct training *t) {
     return t->saver.lacks_lock ? OK : status;
 }
 
-/* So are metrics that cannot be opened. */
+/* In a later epoch metrics that cannot be opened are a warning, too. */
 static enum status open_metrics(struct training *t) {
     const struct train_options *o = train_options(&t->setup.plan);
     if (!comm_is_rank_0()) return OK;
@@ -129,23 +128,23 @@ static enum status open_metrics(struct training *t) {
     return OK;
 }
 
-/* Rank 0's files: a job that may not save where another one does leaves that one's metrics alone too. And a rank 0 that
- * was stopped for a while may have been replaced: it must leave its successor's files alone. */
+/* Rank 0's files. The folder is locked first, so that a job that may not save there does not touch the metrics either.
+ * A rank 0 that was stopped for a while may be replaced; it must not touch its successor's files. */
 static enum status open_files(struct training *t) {
     if (comm_is_rank_0() && comm_epoch_has_changed()) return E_EPOCH;
     TRY(lock_save(t));
     return fail_agree(group_world(), open_metrics(t));
 }
 
-/* A first batch with tokens of another model ends the job. Steps are worth more than evaluations: a warning names data
- * that no evaluation can read, and training goes on. Each evaluation then fails by itself (train_evaluate.c). */
+/* A first batch with tokens beyond the vocabulary ends the job. Bad validation data is only a warning, because training
+ * can continue; each evaluation then fails by itself (train_evaluate.c). */
 static enum status look_at_data(const struct training *t) {
     if (!train_options(&t->setup.plan)->resume[0]) TRY(run_check_first_batch(&t->run));
     enum status status = run_check_validation(&t->run, train_options(&t->setup.plan)->eval_batches);
     return status == E_DATA ? OK : status;
 }
 
-/* --profile with --cluster: what the planner says of the same rows, from before the first step. */
+/* --profile with --cluster: predict the times of the run's rows before the first step. */
 static enum status forecast_profile(struct training *t) {
     const struct plan *p = &t->setup.plan;
     struct cluster c;

@@ -16,82 +16,82 @@
 #include "lib/trace/trace.h"
 #include "lib/trace/trace_nvtx.h"
 
-/* ---- each file's part; others may read it ---- */
+/* ---- state of each file; other files may read it ---- */
 
 /* train.c. Moments of clock_s(), and seconds. */
 struct train_clock {
-    double born_s;                       /* when the process began: --time-limit counts from here */
-    double epoch_s;                      /* when this epoch of an elastic job began; before the first change, born_s */
-    double started_s, told_s;            /* when training began; the last line of progress */
-    double spent_s;                      /* in steps */
+    double born_s;                       /* start of the process, from which --time-limit counts */
+    double epoch_s;                      /* start of this epoch of an elastic job; in epoch 0 born_s */
+    double started_s, told_s;            /* start of training; last line of progress */
+    double spent_s;                      /* sum of the steps' seconds */
 };
 
-/* train_checkpoint.c: what is saved. */
+/* train_checkpoint.c: saves. */
 struct train_saver {
     struct checkpoint_lock *lock;        /* rank 0, if the job saves */
-    struct checkpoint_saver *writing;    /* --save-async: what is being written */
-    int64_t step;                        /* the last that was saved, or loaded */
+    struct checkpoint_saver *writing;    /* --save-async: the save in flight, or NULL */
+    int64_t step;                        /* the last saved or loaded step */
     int64_t n_saves, n_failures;
-    double stall_s, stalls_s;            /* how long training has stood still: for the last save; for all */
-    double spent_at_begin_s, spent_s;    /* seconds in steps: when a save began; when `step` was saved */
-    bool lacks_lock;                     /* on every rank: rank 0 could not take it when this epoch began */
-    bool has_set_aside;                  /* steps of other runs are out of the folder */
-    bool failed;                         /* the last save */
-    bool leaves_unsaved;                 /* on every rank: the job's last save failed */
+    double stall_s, stalls_s;            /* time in which training waited: for the last save; for all */
+    double spent_at_begin_s, spent_s;    /* clock.spent_s at a save's begin; at the save of `step` */
+    bool lacks_lock;                     /* on every rank: rank 0 did not get `lock` in this epoch */
+    bool has_set_aside;                  /* steps of other runs are moved out of the folder */
+    bool failed;                         /* the last save failed */
+    bool leaves_unsaved;                 /* on every rank: the save at the job's end failed */
 };
 
 /* train_checkpoint.c: a request to save and leave. */
 struct train_stop {
     bool agreed;                         /* on every rank */
-    int32_t asked;                       /* any rank was asked; its sum is in flight: */
+    int32_t asked;                       /* this rank got a request; in an all-reduce: */
     struct comm_request asking;
 };
 
-/* train_checkpoint.c, rank 0: the first failure of metrics, trace or evaluation, and its sentence. */
+/* train_checkpoint.c, rank 0: the first failure of metrics, trace or evaluation, and its message. */
 struct train_side {
     enum status status;
     char why[OPTION_TEXT_MAX + 256];
-    bool reported;                       /* on every rank, after the last step */
+    bool reported;                       /* after the last step, on every rank */
 };
 
 /* train_guard.c: --spike-guard. */
 struct train_guard {
     struct spike spike;                  /* the losses so far */
-    int64_t step, n_returns;             /* the checkpoint that was restored last, and how often */
-    int64_t n_rollbacks;                 /* of any checkpoint */
+    int64_t step, n_returns;             /* the last restored checkpoint; its restores */
+    int64_t n_rollbacks;                 /* restores of all checkpoints */
 };
 
 /* train_membership.c: the end of this epoch. */
 struct train_epoch {
-    bool ends;                           /* agreed on by every rank */
-    int32_t asked;                       /* any rank has seen that it ends; the sum is in flight: */
+    bool ends;                           /* on every rank */
+    int32_t asked;                       /* this rank has seen the end; in an all-reduce: */
     struct comm_request asking;
-    bool from_memory;                    /* it goes on from snapshots in memory (elastic/) */
+    bool from_memory;                    /* it continues from snapshots in memory (elastic/) */
 };
 
 /* train_trace.c: --nvtx, --trace. */
 struct train_tracer {
     struct trace_nvtx *nvtx;             /* NULL: off */
-    struct trace *trace;                 /* until it is written; NULL: off, or written */
-    int64_t first, end;                  /* the steps that it covers, from 0 */
-    bool runs;                           /* it has been started: */
-    int64_t n_rollbacks;                 /* the guard's then */
+    struct trace *trace;                 /* NULL: off, or already written */
+    int64_t first, end;                  /* the traced steps [first, end), from 0 */
+    bool runs;                           /* recording has started */
+    int64_t n_rollbacks;                 /* the guard's, when recording started */
 };
 
 /* train_step.c: --profile. */
 struct train_profile {
-    int64_t n_steps;                     /* that it counts */
-    double spent_s;                      /* in them */
-    struct profile_forecast forecast;    /* row_s NULL: no cluster was named */
+    int64_t n_steps;                     /* in the profile */
+    double spent_s;                      /* in these steps */
+    struct profile_forecast forecast;    /* row_s NULL: no --cluster */
 };
 
 struct training {
     struct setup setup;
     struct run run;
-    const struct keeper *keeper;         /* of the state after steps, in memory; NULL: none (--replicate-every) */
+    const struct keeper *keeper;         /* snapshots in memory (--replicate-every); NULL: none */
     struct metrics metrics;
-    struct flight_step flight;           /* progress that others may read (lib/comm/flight/flight.h) */
-    struct step_meter started[STEPS_AHEAD];  /* of steps, from their start until all is queued */
+    struct flight_step flight;           /* progress for other processes (lib/comm/flight/flight.h) */
+    struct step_meter started[STEPS_AHEAD];  /* of started steps, until all work is queued */
     struct train_watch *watch;           /* slow ranks (train_straggler.c) */
     struct train_clock clock;
     struct train_saver saver;
@@ -101,41 +101,41 @@ struct training {
     struct train_epoch epoch;
     struct train_tracer tracer;
     struct train_profile profile;
-    double peak_flops;                   /* of the job, a second */
-    int64_t mem_peak_bytes;              /* planned, of the rank that needs most */
-    int64_t first_step;                  /* where this process began */
+    double peak_flops;                   /* of the job, per second */
+    int64_t mem_peak_bytes;              /* planned bytes of the rank that needs most */
+    int64_t first_step;                  /* the step at which this process began */
 };
 
 /* ---- train_prepare.c ---- */
 
-/* From an unsettled setup to a run that is ready for its first step. @collective{world} @errors of what it
- * calls; alike on every rank, or agreed on (fail_agree) */
+/* Make the run of an unsettled setup, ready for its first step. @collective{world} @errors of the called functions;
+ * equal on all ranks, or agreed on (fail_agree) */
 enum status train_prepare(struct training *);
 
 /* ---- train_step.c ---- */
 
-/* Finish the next step; rank 0 prints its numbers and adds them to the metrics. Another step may be started by then.
+/* Finish the next step; rank 0 prints its numbers and adds them to the metrics. May start the step after it.
  * @collective{mesh} @errors of run_step_start, run_step_finish and train_watch_step */
 enum status train_step(struct training *);
 
 /* ---- train_summary.c ---- */
 
-/* At the end, by rank 0. @collective{none} */
+/* Rank 0 prints the run's last lines. @collective{none} */
 void train_summarise(const struct training *);
 
 /* ---- train_attention.c ---- */
 
-/* Whose kernels run the attention of this rank's rows, in words. On a GPU their plans are made here, so that none is
- * left to the first step. Borrowed, until the next call. @errors E_CONFIG: cuDNN was asked for by name and has no plan
+/* Make the attention kernels' plans for this rank's rows on a GPU, so that the first step makes none. *text: whose
+ * kernels run, borrowed until the next call. @errors E_CONFIG: the user chose cuDNN and it has no plan
  * @collective{none} */
 enum status train_attention(const struct run *, const char **text);
 
 /* ---- train_trace.c: --trace ---- */
 
-/* Room for the spans, and a file that can be written; before the first step. @collective{world} @errors E_IO,
+/* Before the first step: allocate the spans, and check that the file can be written. @collective{world} @errors E_IO,
  * E_MEMORY */
 enum status train_trace_prepare(struct training *);
-/* At the edge of a step: begin, or end, gather and write. `leaving`: this was the last one.
+/* At the edge of a step: begin the trace if due; or end it, gather and write. `leaving`: after the job's last step.
  * @collective{world} @errors E_TIMEOUT, E_COMM */
 enum status train_trace(struct training *, bool leaving);
 
@@ -144,11 +144,11 @@ bool train_trace_is_due(const struct training *, int64_t n_step);
 
 /* ---- train_straggler.c: slow ranks; --inject ---- */
 
-/* Memory; is the --inject possible? @errors E_CONFIG, E_MEMORY */
+/* Allocate memory, and check --inject. @errors E_CONFIG, E_MEMORY */
 enum status train_watch_prepare(struct training *);
 /* Before the first step: exchange the ranks' hosts. @collective{mesh} @errors E_TIMEOUT, E_COMM */
 enum status train_watch_begin(struct training *);
-/* --inject: wait until this rank is as slow as injected. @return the seconds, which count as own time
+/* --inject: wait, to slow this rank by the given factor. @return the seconds, which count as own time
  * @collective{none} */
 double train_watch_slow_down(struct training *);
 /* After a step: add this rank's own_s, with the injected part. Every 20 steps the ranks exchange their own times, and
@@ -160,8 +160,8 @@ void train_watch_destroy(struct training *);
 
 /* ---- train_checkpoint.c ---- */
 
-/* Rank 0: a side failure: metrics or a trace could not be written (E_IO), or an evaluation could not read its samples
- * (E_DATA). Warn once and keep training; the exit code reports it. */
+/* Rank 0: record a side failure: metrics or a trace cannot be written (E_IO), or an evaluation cannot read its samples
+ * (E_DATA). Warn once and keep training; the job's exit code is the failure's. */
 void train_pass_over(struct training *, enum status);
 
 /* Load the checkpoint of --resume or --init, if one is given. @collective{world} @errors of checkpoint_resolve and
@@ -173,22 +173,23 @@ enum status train_take_snapshots(struct training *);
 
 /* Is the state after step n_step to be saved? */
 bool train_save_is_due(const struct training *, int64_t n_step);
-/* Save now. A failure is reported and counted; the job fails only if this is its last save.
+/* Save now. A failed save is reported and counted; it fails the job only if it is the last save.
  * @collective{world} @errors E_IO, E_CONFIG, E_MEMORY: the last save failed, on every rank; E_TIMEOUT, E_COMM */
 enum status train_save(struct training *);
-/* At the edge of a step: is the checkpoint of --save-async complete? `wait`: wait for it. Failures as in train_save.
+/* At the edge of a step: publish the checkpoint of --save-async if it is complete. `wait`: wait for its completion.
+ * Failures as in train_save.
  * @collective{world} @errors as train_save */
 enum status train_poll_save(struct training *, bool wait);
 
-/* At the edge of a step: has any rank been asked to stop, or is the time up? Then stop.agreed on every rank.
- * @collective{world, where there is a place to save} @errors E_IO: asked, and nowhere to save */
+/* At the edge of a step: set stop.agreed on every rank if any rank got a request to stop, or --time-limit is over.
+ * @collective{world, where there is a place to save} @errors E_IO: a request, and no --save */
 enum status train_agree_to_stop(struct training *);
-/* The same between two batches of an evaluation: all ranks learn of the request a batch later.
+/* As train_agree_to_stop, between two batches of an evaluation: all ranks learn of the request a batch later.
  * @collective{world, where there is a place to save} @errors as train_agree_to_stop */
 enum status train_listen(struct training *);
-/* Was the job asked to stop, and is no step in flight? (A started step is finished before a checkpoint is made.) */
+/* Have the ranks agreed to stop, and is no step in flight? (A started step must finish before the checkpoint.) */
 bool train_may_leave(const struct training *);
-/* Write the last checkpoint, and print how to go on. @collective{world} @errors of train_save */
+/* Write the last checkpoint, and print the option that continues. @collective{world} @errors of train_save */
 enum status train_leave(struct training *);
 
 
@@ -203,22 +204,22 @@ enum status train_evaluate(struct training *);
 
 /* ---- train_membership.c ---- */
 
-/* Rank 0: tell the lighthouse which numbers of replicas the job can have. @collective{none} */
+/* Rank 0: send the lighthouse the numbers of replicas with which the job can run. @collective{none} */
 void train_tell_shape(const struct training *);
 
-/* At the edge of a step: was the epoch asked to end for a planned one? All learn of it a step later, keep their state,
- * and wait for the new epoch. @return E_EPOCH then  @collective{world} @errors of keeper.drain */
+/* At the edge of a step: if another epoch is planned, all ranks learn of it a step later, keep their state, and wait
+ * for the new epoch. @return E_EPOCH in this case  @collective{world} @errors of keeper.drain */
 enum status train_end_epoch(struct training *);
 
-/* The same between two batches of an evaluation: sets epoch.ends on every rank, a batch later.
+/* As train_end_epoch, between two batches of an evaluation: sets epoch.ends on every rank, a batch later.
  * @collective{world} @errors E_TIMEOUT, E_COMM */
 enum status train_hear_of_epoch(struct training *);
 
 /* ---- train_guard.c: --spike-guard ---- */
 
-/* Before the first step: saves, so that there is something to go back to. @collective{world} @errors of train_save */
+/* Before the first step: save, so that there is a checkpoint to restore. @collective{world} @errors of train_save */
 enum status train_guard_begin(struct training *);
 /* After each step, with its status: if its loss is a spike, or not finite, load the last checkpoint and skip the
- * samples since.  @return `status` if it does nothing, or can do no more  @collective{world} @errors of
+ * samples since.  @return `status` if it does not restore a checkpoint  @collective{world} @errors of
  * checkpoint_load */
 enum status train_guard(struct training *, enum status status, bool *went_back);

@@ -1,4 +1,4 @@
-/* One step of training: begun, finished, measured and reported. Where steps overlap, the next begins meanwhile. */
+/* Start, finish, measure and report one step of training. If steps overlap, the next step starts before the finish. */
 #include "driver/train/train_membership.h"
 #include "driver/train/train_state.h"
 #include "lib/base/clock.h"
@@ -40,9 +40,9 @@ static enum status start_step(struct training *t) {
     return OK;
 }
 
-/* On a GPU the next step is queued before this one's numbers are waited for: the GPU never waits for the host. With
- * overlapping steps this holds on CPUs too: no stage waits for the others' loss and norm. Not across an evaluation,
- * which reads the weights as they are, nor the edge of a trace; and not where the host must see the gradients first. */
+/* On a GPU, queue the next step before the host waits for this step's numbers, so that the GPU never waits for the
+ * host. With overlapping steps do so on CPUs, too, so that no stage waits for the others' loss and norm. Do not start a
+ * step before an evaluation, a save or a trace's edge, or if the host must check the gradients first. */
 static bool may_start_another(const struct training *t) {
     const struct run *r = &t->run;
     const struct plan *p = &t->setup.plan;
@@ -54,7 +54,7 @@ static bool may_start_another(const struct training *t) {
            !(t->keeper && t->keeper->is_due(r, n));
 }
 
-/* The first step is left out, if there is another. */
+/* The first step is not counted, unless it is the only one. */
 static void note_profile(struct training *t, double step_s) {
     if (t->run.n_done == t->first_step + 1 && t->setup.plan.steps > t->run.n_done) {
         profile_restart(&t->run);
@@ -64,8 +64,8 @@ static void note_profile(struct training *t, double step_s) {
     t->profile.spent_s += step_s;
 }
 
-/* An asynchronous pipeline is empty, and workers of servers meet, when something else reads the weights; a request to
- * stop has to wait for what all ranks have begun. */
+/* Plan the next flush, which empties an asynchronous pipeline, or lets workers of servers meet. Evaluations and saves
+ * need a flush. A request to stop moves the flush to the first step that no rank has passed. */
 static void plan_flush(struct training *t) {
     struct run *r = &t->run;
     int64_t soon = r->n_step + versions_steps_to_flush(r);
@@ -75,12 +75,12 @@ static void plan_flush(struct training *t) {
         if (train_evaluation_is_due(t, r->flush_at) || train_save_is_due(t, r->flush_at)) break;
 }
 
-/* When the step after a finished one was started, or is about to start. */
+/* The start time of the step after the finished one; now, if it has not started. */
 static double start_of_next(const struct training *t) {
     return t->run.n_started ? t->started[t->run.n_done % STEPS_AHEAD].start_s : clock_s();
 }
 
-/* The step's own seconds: those in which this rank did not wait for another. */
+/* Own seconds of a step are those in which this rank does not wait for other ranks. */
 static enum status watch_step(struct training *t, const struct step_meter *all, double injected_s) {
     const double own_s = all->spent_s - all->wait_s;
     t->flight = (struct flight_step){t->run.n_step, own_s, all->wait_s, {all->sent[0], all->sent[1]}};

@@ -1,10 +1,10 @@
-/* Own times of the ranks, every 20 steps; rank 0 names the slow ones (driver/train/straggler.h). And --inject.
+/* Every 20 steps ranks exchange their own times, and rank 0 names slow ranks (driver/train/straggler.h). Also --inject.
  *
- * The exchange is one fp64 a rank, gathered over the mesh; its bytes are in that group's ledger. It starts at the edge
- * of a window's last step and is waited for at the next edge, so that no rank stands still for it.
+ * The exchange is an all-gather of one fp64 per rank over the mesh; its bytes are in that group's ledger. It starts
+ * after a window's last step and ends after the next step, so that no rank waits for it.
  *
- * --replace-stragglers: a slow rank asks to be relieved, as long as it is slow (elastic/, launch --spares). --inject
- * slows a process, as a bad machine would, and not the process that takes its place. */
+ * --replace-stragglers: a rank asks for a replacement while it is slow (elastic/, launch --spares). --inject slows a
+ * process, as a bad machine does, and not the process that replaces it. */
 #include "driver/train/train_state.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
@@ -16,15 +16,15 @@
 enum { HOST_BYTES = 64 };
 
 struct train_watch {
-    int n;                               /* ranks; 0: nothing is compared */
+    int n;                               /* ranks; 0: ranks are not compared */
     struct straggler_rank *of;           /* [n] */
     double *own_s;                       /* [n], of the last window */
     char (*host)[HOST_BYTES];            /* [n] */
     struct comm_request gathering;
-    int steps, windows;                  /* of this window so far; windows that are gathered */
-    double sum_s, mine_s;                /* own seconds of this window; their mean, on its way */
+    int steps, windows;                  /* steps of this window so far; gathered windows */
+    double sum_s, mine_s;                /* own seconds of this window; their mean, in the all-gather */
     struct straggler_inject inject;
-    double last_own_s;                   /* of the last step, without what was injected */
+    double last_own_s;                   /* of the last step, without the injected part */
 };
 
 enum status train_watch_prepare(struct training *t) {
@@ -33,7 +33,7 @@ enum status train_watch_prepare(struct training *t) {
     struct train_watch *w = t->watch = calloc(1, sizeof *w);
     if (!w) return FAIL(E_MEMORY, "no memory to watch for slow ranks");
     int n = plan_ranks(p);
-    /* processes, of which there were more once */
+    /* RANK is a process; in later epochs processes may exceed the ranks */
     TRY(straggler_inject_parse(inject, comm_epoch() == 0 ? n : MEMBERSHIP_MOST_RANKS, &w->inject));
     if (p->device != PLAN_DEVICE_CPU && inject[0])
         return FAIL(E_CONFIG, "inject=%s makes the host wait, and the GPU would not notice; use device=cpu", inject);
@@ -46,7 +46,7 @@ enum status train_watch_prepare(struct training *t) {
     return OK;
 }
 
-/* Its stage; those that only serve have other work, and are each other's peers. */
+/* The rank's stage; servers get a number of their own, because their work differs. */
 static int peers_of(const struct plan *p, int rank) {
     const struct mesh_place at = mesh_place_of(&p->mesh, rank);
     return at.rank.pp + (at.rank.dp < p->workers ? 0 : at.n.pp);
@@ -55,7 +55,7 @@ static int peers_of(const struct plan *p, int rank) {
 enum status train_watch_begin(struct training *t) {
     struct train_watch *w = t->watch;
     char mine[HOST_BYTES] = "";
-    if (t->run.loop.step) w->n = 0;                                  /* ranks that train apart must not wait here */
+    if (t->run.loop.step) w->n = 0;                                  /* local steps: ranks must not wait here */
     if (w->n == 0) return OK;
     int32_t crowded = comm_local_size() > comm_local_cores() && w->inject.what == INJECT_NOTHING;
     TRY(comm_all_reduce(t->run.mesh.group[AXIS_MESH], &crowded, 1, INT32, COMM_MAX));
@@ -78,14 +78,14 @@ void train_watch_destroy(struct training *t) {
     t->watch = NULL;
 }
 
-/* This process, counted from 0; a rank until ranks change. */
+/* This process's number from 0, which is its rank in epoch 0. */
 static int my_process(void) {
     struct membership now, from;
     comm_epoch_members(&now, &from);
     return now.slot[comm_world_rank()];
 }
 
-/* As if it computed: it looks at its mail. */
+/* Progress communication while waiting, as a rank that computes does. */
 double train_watch_slow_down(struct training *t) {
     struct train_watch *w = t->watch;
     const struct timespec nap = {0, 500000};

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-/* The goodput of this process, or since the ranks have changed; launch --max-restarts says it of all attempts. */
+/* Print the goodput of this process since its start, or since the last change of ranks. launch --max-restarts prints
+ * the goodput of all attempts. */
 static void print_goodput(const struct training *t, int64_t steps) {
     const struct train_clock *c = &t->clock;
     const struct train_saver *v = &t->saver;

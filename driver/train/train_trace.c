@@ -1,4 +1,4 @@
-/* --nvtx; --trace: which steps, when the file is written, and the line that says what is in it. */
+/* --nvtx and --trace: choose the traced steps, write the file, and print a line about its contents. */
 #include "driver/train/train_state.h"
 #include "driver/recipe.h"
 #include "lib/base/log.h"
@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The first steps touch all memory and open connections: the third says more. A run that is too short for that is
- * traced at its end. */
+/* Trace from the third step on, because the first two touch memory and open connections. In a shorter run trace the
+ * last steps. */
 static void choose_steps(struct training *t) {
     const struct plan *p = &t->setup.plan;
     const struct train_options *o = train_options(p);
@@ -22,11 +22,11 @@ static void choose_steps(struct training *t) {
     t->tracer.end = t->tracer.first + o->trace_steps < p->steps ? t->tracer.first + o->trace_steps : p->steps;
 }
 
-/* Can it be written? What is there stays until there is a trace to take its place. */
+/* Check that the file can be written. An existing file stays until the trace replaces it. */
 static enum status try_file(const char *path) {
     if (!comm_is_rank_0()) return OK;
     struct stat info;
-    /* its reader would take the end of this test for the end of the trace; /dev/stdout and >(...) are links: fine */
+    /* a FIFO's reader would take this test's close for the end; /dev/stdout and >(...) are links, and work */
     if (lstat(path, &info) == 0 && S_ISFIFO(info.st_mode))
         return FAIL(E_IO, "trace=%s is a pipe; give a file, or >(...) in bash", path);
     bool is_new = access(path, F_OK) != 0;
@@ -59,7 +59,7 @@ enum status train_trace_prepare(struct training *t) {
     enum status status = try_file(o->trace);
     if (status == OK) status = trace_create(&t->run, t->tracer.end - t->tracer.first, &t->tracer.trace);
     if (comm_epoch() == 0) return fail_agree(group_world(), status);
-    status = fail_warn(group_world(), status);                       /* the job has steps to lose */
+    status = fail_warn(group_world(), status);                       /* only warn: the job would lose steps */
     if (status == E_IO || status == E_MEMORY) trace_destroy(&t->tracer.trace);
     return status == E_IO || status == E_MEMORY ? OK : status;
 }
@@ -102,7 +102,7 @@ static enum status finish(struct training *t) {
     return status;
 }
 
-/* --spike-guard has undone steps that were being traced: the trace begins again where training goes on. */
+/* --spike-guard has undone traced steps: begin the trace again at the restored step. */
 static void go_back(struct training *t) {
     int64_t n = t->tracer.end - t->tracer.first, left = t->setup.plan.steps - t->run.n_done;
     t->tracer.first = t->run.n_done;
