@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* A storage: the block that first reads it in backward, and whether a statistic lies in it. */
+/* For each storage: the block that first reads it in backward (-1: none), and whether it holds a statistic. */
 struct tenant { int block; bool statistic; };
 
 static void read_by(const struct chunk *k, struct tenant *tenants, const int *operands, int n, int block) {
@@ -23,7 +23,7 @@ static void find_readers(const struct program *p, const struct chunk *k, struct 
     }
 }
 
-/* A parked value belongs to the block whose backward reads it after its return. */
+/* A parked value belongs to the block whose backward reads the copy that ROW_UNPARK brings back. */
 static void find_parked(const struct chunk *k, struct tenant *tenants, enum tape_kind tape) {
     for (int i = 0; i < k->tapes[tape].n; i++) {
         const struct row *r = &k->tapes[tape].rows[i];

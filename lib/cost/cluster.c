@@ -1,5 +1,5 @@
-/* Reading a cluster. The file's keys are a table of options, as those of a run are, so that a misspelt key, a key twice
- * or a value out of range is refused with its line. Units are those of data sheets, and are in the key's name. */
+/* Read a cluster's file. Its keys are a table of options, as for a run, so that a misspelt key, a repeated key or a
+ * value out of range is an error with its line. The units are those of data sheets; a key's name has its unit. */
 #include "lib/cost/cluster.h"
 
 #include "lib/base/configs.h"
@@ -96,7 +96,7 @@ double curve_at(const struct curve *c, double x) {
 
 double level_speed(const struct level *l, double bytes) { return l->bytes_per_s * curve_at(&l->part_by_size, bytes); }
 
-/* "16:0.1, 64:0.4" */
+/* Parse "16:0.1, 64:0.4": pairs bytes:part. */
 static enum status read_curve(const char *path, const char *level, const char *text, struct curve *out) {
     *out = (struct curve){0};
     while (*text) {
@@ -115,8 +115,8 @@ static enum status read_curve(const char *path, const char *level, const char *t
     return OK;
 }
 
-/* ---- ops that only move ---- */
-/* "gelu:8.1, adamw:34" */
+/* ---- ops that only move data ---- */
+/* Parse "gelu:8.1, adamw:34": pairs op:GB/s. */
 static enum status read_movers(const char *path, const char *text, struct cluster *c) {
     while (*text) {
         struct mover *m = &c->mover[c->n_movers];
@@ -157,7 +157,7 @@ static enum status read_levels(const char *path, const struct file *f, struct cl
     return OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole file ---- */
 static enum status convert(const char *path, const struct file *f, struct cluster *c) {
     double peak = 0;
     *c = (struct cluster){.memory_bytes = (int64_t)(f->memory_gib * GIB),
@@ -205,7 +205,7 @@ static int is_ini(const struct dirent *e) {
     return n > 4 && !strcmp(e->d_name + n - 4, ".ini");
 }
 
-/* "cpu-2core, dgx-a100": the files of the folder. "": it has none. */
+/* The names of the folder's files without ".ini": "cpu-2core, dgx-a100"; "" if it has none. */
 static const char *known_names(const char *folder, char *text, size_t size) {
     struct dirent **files = NULL;
     int n = scandir(folder, &files, is_ini, alphasort);

@@ -22,7 +22,7 @@ static double median_error(const double *known, const double *seconds, int n, in
     return median;
 }
 
-/* Columns are scaled to 1, so that flops and launches weigh alike. */
+/* Columns are scaled to length 1, so that flops and launches have equal weight. */
 double fit_relative(const double *known, const double *seconds, int n, int k, double *x) {
     double gram[MAX_UNKNOWNS][MAX_UNKNOWNS] = {{0}}, right[MAX_UNKNOWNS] = {0}, scale[MAX_UNKNOWNS];
     for (int i = 0; i < n; i++)
@@ -81,7 +81,7 @@ double fit_rate(const double *units, const double *seconds, int n, double launch
 }
 
 /* ---- wires ---- */
-/* An operation takes known[0] bytes / speed + known[1] latencies. */
+/* The model of an operation's time: known[0] / speed + known[1] latency. */
 static void wire_terms(const struct timed_wire *w, int64_t ranks, double known[2]) {
     double others = (double)(ranks - 1), twice = w->op == COMM_ALL_REDUCE ? 2 : 1;
     bool message = w->op == COMM_SEND;
@@ -89,7 +89,7 @@ static void wire_terms(const struct timed_wire *w, int64_t ranks, double known[2
     known[1] = message ? 1 : twice * others;
 }
 
-/* Small operations are latency. */
+/* Operations of up to 16 KiB give the latency. */
 static double fit_latency(const struct timed_wire *w, int n, int64_t ranks) {
     enum { MOST = 64 };
     double known[MOST][2], seconds[MOST], x[2];
@@ -103,7 +103,7 @@ static double fit_latency(const struct timed_wire *w, int n, int64_t ranks) {
     return used ? x[1] : 0;
 }
 
-/* The speed that an operation of `bytes` bytes reaches, the mean over operations; 0: it was not measured. */
+/* The speed of operations of `bytes` bytes: the geometric mean over the timed ones; 0 if there are none. */
 static double speed_at(const struct timed_wire *w, int n, int64_t ranks, double bytes, double alpha_s) {
     double sum = 0, known[2];
     int used = 0;
@@ -120,7 +120,7 @@ void fit_wires(const struct timed_wire *w, int n, int64_t ranks, struct level *o
     struct curve *curve = &out->part_by_size;
     out->alpha_s = fit_latency(w, n, ranks);
     out->bytes_per_s = 0, curve->n = 0;
-    for (int i = 0; i < n && curve->n < MAX_CURVE; i++) {            /* sizes of the first operation ascend */
+    for (int i = 0; i < n && curve->n < MAX_CURVE; i++) {            /* the first kind of operation, by size */
         if (w[i].op != w[0].op || w[i].bytes < 16384) continue;
         double speed = speed_at(w, n, ranks, w[i].bytes, out->alpha_s);
         curve->at[curve->n] = w[i].bytes;

@@ -24,7 +24,7 @@ double product_efficiency(const struct cluster *c, const struct matmul *p) {
     return c->tile_units ? e * tile_fit(c, p) : e;
 }
 
-/* Flops at the peak that would take as long. */
+/* The flops that would take the same time at the peak speed. */
 static double flops_at_peak(const struct cluster *c, const struct cost *cost, enum row_kind kind) {
     double flops = 0;
     if (cost->n_products == 0)

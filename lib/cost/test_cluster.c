@@ -38,7 +38,7 @@ TEST(test_presets_are_read_in_units_of_the_struct) {
     assert_close(c.flops_per_s[FP8_E5M2], 1979e12, 0);
 }
 
-/* Every figure of a preset has a comment before it that says where it is from. */
+/* Every figure of a preset has a comment before it that names its source. */
 TEST(test_every_figure_of_a_preset_has_a_source) {
     static const char *const PRESETS[] = {"configs/clusters/dgx-a100.ini", "configs/clusters/dgx-h100.ini"};
     for (int i = 0; i < 2; i++) {

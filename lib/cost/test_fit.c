@@ -27,7 +27,7 @@ static int all_products(const struct cluster *c, struct timed_product *out) {
     return n;
 }
 
-/* What the model itself has made comes back. */
+/* The fit to times that the model computed gives the model's constants back. */
 TEST(test_products_give_the_constants_back) {
     struct cluster c = core(), found = {.name = ""};
     struct timed_product p[MAX_TIMED];
@@ -40,7 +40,7 @@ TEST(test_products_give_the_constants_back) {
     assert_close(found.launch_s, c.launch_s, 1e-12);
 }
 
-/* Where times scatter, what is predicted for all of them together is what they took. */
+/* With scattered times, the sum of the predicted times is still the sum of the measured times. */
 TEST(test_the_sum_is_right) {
     struct cluster c = core(), found = {.flops_per_s = {[FP32] = 1e11}};
     struct timed_product p[MAX_TIMED];
@@ -58,7 +58,7 @@ TEST(test_the_sum_is_right) {
     assert_close(predicted_s, measured_s, 1e-9 * measured_s);
 }
 
-/* A constant that would be negative is 0, and the others are the best without it. */
+/* A constant that would be negative becomes 0, and the others are the best fit without it. */
 TEST(test_none_is_negative) {
     const double known[][2] = {{1, 1}, {2, 1}, {4, 1}}, seconds[] = {0.5, 1.5, 3.5};     /* t = x - 0.5 */
     double x[2];
@@ -76,7 +76,7 @@ TEST(test_rates_leave_the_launch_out) {
     assert_close(rate, 8e9, 1);
     assert_true(isnan(fit_rate(bytes, seconds, 0, 3e-6, &rate)));
     assert_close(rate, 0, 0);
-    /* shorter than a launch: no rate */
+    /* the time is shorter than a launch, so there is no rate */
     fit_rate(bytes, seconds, 1, 1, &rate);
     assert_close(rate, 0, 0);
 }

@@ -6,7 +6,7 @@
 static struct cluster gpu(void) {
     struct cluster c;
     assert_ok(cluster_read("dgx-a100", &c));
-    c.product_part = 0.79, c.stream_part = 0.672;                    /* what is fitted may change */
+    c.product_part = 0.79, c.stream_part = 0.672;                    /* the file's fitted values may change */
     return c;
 }
 static struct cost product_of(int64_t m, int64_t n, int64_t k, int64_t batch, double bytes) {
@@ -15,7 +15,7 @@ static struct cost product_of(int64_t m, int64_t n, int64_t k, int64_t batch, do
     return c;
 }
 
-/* 108 tiles of 256 x 128 fill every processor once; one row more begins a second wave of a few. */
+/* 108 tiles of 256 x 128 fill every processor once. One more row begins a second wave with one tile. */
 TEST(test_tiles_and_waves) {
     struct cluster c = gpu();
     c.product_k0 = 0, c.product_part = 1;
@@ -23,7 +23,7 @@ TEST(test_tiles_and_waves) {
     assert_close(product_efficiency(&c, &(struct matmul){256, 128, 64, 108}), 1, 1e-15);
     double more = product_efficiency(&c, &(struct matmul){108 * 256 + 1, 128, 64, 1});
     assert_true(more < 0.96 && more > 0.5);
-    /* half a tile wide: the narrower tile is slower, and all of it is matrix */
+    /* a matrix half as wide as the tile: the narrower tile is slower, but the matrix covers all of it */
     assert_close(product_efficiency(&c, &(struct matmul){108 * 128, 64, 64, 1}), 0.82, 1e-15);
     assert_true(product_efficiency(&c, &(struct matmul){256, 32, 64, 1}) < 0.02);
     c.product_k0 = 128;
@@ -44,7 +44,7 @@ TEST(test_a_row_takes_the_longer_of_its_two_times) {
     assert_close(op_seconds(&c, "linear", BF16, &(struct cost){0}, ROW_FORWARD).total, 0, 0);
 }
 
-/* Attention by tiles has a part of the peak of its own, and what it leaves out takes no time. */
+/* Blocked attention has its own fraction of the peak, and the blocks that it skips take no time. */
 TEST(test_attention_by_tiles) {
     struct cluster c = gpu();
     struct cost cost = {.flops = 4e12, .left_out = 2e12};
@@ -52,7 +52,7 @@ TEST(test_attention_by_tiles) {
     assert_close(op_seconds(&c, "linear", BF16, &cost, ROW_BACKWARD_INPUT).compute, 2e12 / (0.45 * 312e12), 1e-12);
 }
 
-/* A product of several is the sum. */
+/* The time of several products is the sum of their times. */
 TEST(test_products_add_up) {
     struct cluster c = gpu();
     struct cost two = product_of(512, 512, 64, 8, 0), one = two, other = product_of(512, 64, 512, 8, 0);
@@ -62,7 +62,7 @@ TEST(test_products_add_up) {
     assert_close(op_seconds(&c, "linear", BF16, &two, ROW_FORWARD).compute, sum, 1e-18);
 }
 
-/* Where nothing is tiled, a product of 64 rows reaches half if m0 is 64; what other sides delay is added. */
+/* Without tiles, a product of m = 64 rows reaches half of product_part if m0 is 64. Delays of n and k add up. */
 TEST(test_short_sides_take_longer) {
     struct cluster c = gpu();
     c.tile_units = 0, c.product_part = 0.8, c.product_m0 = 64, c.product_n0 = 16, c.product_k0 = 0;
@@ -72,7 +72,7 @@ TEST(test_short_sides_take_longer) {
     assert_close(product_efficiency(&c, &(struct matmul){64, 8, 512, 1}), 0.8 / (1 + 1 + 2 + 1), 1e-15);
 }
 
-/* Named ops have a speed of their own; products do not only move. */
+/* An op that op-gbs names has its own speed. Other ops have the stream speed. */
 TEST(test_an_op_may_have_its_own_speed) {
     struct cluster c = gpu();
     c.mover[0] = (struct mover){"gelu", 1e9}, c.n_movers = 1;

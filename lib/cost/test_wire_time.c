@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Formulas are written out here once more: by hand, for a cluster with round figures. */
+ * The tests write the formulas out by hand, for a cluster with round figures. */
 #include "lib/cost/wire_time.h"
 #include "tests/test.h"
 #include <math.h>
@@ -31,23 +31,23 @@ TEST(test_inside_a_node) {
     assert_close(wire_seconds(&c, COMM_ALL_REDUCE, S, 1, 1, 1), 0, 0);
 }
 
-/* Stride 2: four of a node, four nodes. Each of the four has a quarter to exchange with those beyond. */
+/* Stride 2: four ranks in each of four nodes. Each of the four exchanges a quarter with the other nodes. */
 TEST(test_across_nodes) {
     struct cluster c = two_levels();
     const double S = 8e8, inside = 3. / 4 * S / 100e9, part = S / 4;
     assert_close(wire_seconds(&c, COMM_ALL_GATHER, S, 16, 2, 1), inside + 3. / 4 * part / 10e9 + 15 * 5e-6, 1e-15);
     double ring = 2 * (3. / 4 * part / 10e9 + 3 * 5e-6), tree = 2 * (part / 9e9 + 2 * 2 * 5e-6);
     assert_close(wire_seconds(&c, COMM_ALL_REDUCE, S, 16, 2, 1), 2 * (inside + 3e-6) + fmin(ring, tree), 1e-15);
-    /* few bytes, many nodes: the tree */
+    /* few bytes, many nodes: the tree is faster */
     assert_close(wire_seconds(&c, COMM_ALL_REDUCE, 8e3, 512, 8, 1), 2 * (8e3 / 9e9 + 2 * 9 * 5e-6), 1e-15);
-    /* and no tree for those that gather or scatter: every rank is a step */
+    /* gather and scatter have no tree: every rank is a step of the ring */
     assert_close(wire_seconds(&c, COMM_ALL_GATHER, 8e3, 512, 8, 1), 511. / 512 * 8e3 / 10e9 + 511 * 5e-6, 1e-15);
-    /* stride 8: no other rank is inside */
+    /* stride 8: each rank is in its own node */
     assert_close(wire_seconds(&c, COMM_REDUCE_SCATTER, S, 4, 8, 1), 3. / 4 * S / 10e9 + 3 * 5e-6, 1e-15);
     assert_close(wire_seconds(&c, COMM_SEND, S, 4, 4, 1), S / 10e9 + 5e-6, 1e-15);
     /* 12 of 15 others are beyond the node */
     assert_close(wire_seconds(&c, COMM_ALL_TO_ALL, S, 16, 2, 1), 12. / 16 * S / 10e9 + 15 * 5e-6, 1e-15);
-    /* pieces pay the latency beyond the node each */
+    /* each piece pays the latency between nodes */
     assert_close(wire_seconds(&c, COMM_REDUCE_SCATTER, S, 4, 8, 6), 3. / 4 * S / 10e9 + 18 * 5e-6, 1e-15);
 }
 
@@ -63,7 +63,7 @@ TEST(test_three_levels) {
     assert_close(wire_seconds(&c, COMM_ALL_GATHER, S, 64, 1, 1), node + rack + net, 1e-15);
 }
 
-/* Laws that hold whatever the figures are. */
+/* Laws that hold for all figures. */
 TEST(test_laws) {
     static const enum comm_op OPS[] = {COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_ALL_TO_ALL,
                                        COMM_BROADCAST, COMM_SEND};

@@ -1,15 +1,15 @@
 /* The simulator.
  *
- * Idea: a stage is a clock and a position in its schedule. The stages take turns: each runs until it must wait, and the
- * simulation ends when none can move. Each message goes to one receiver, in order, and no stage polls for a message
- * without waiting for it. So the result does not depend on the turns (Kahn 1974), and a deadlock found or excluded here
- * holds for real ranks of any speed.
+ * Idea: a stage has a clock and a position in its schedule. The stages take turns: each runs until it must wait, and
+ * the simulation ends when no stage can move. Each message goes to one receiver, in order, and a stage always waits for
+ * a message instead of polling. So the result does not depend on the turns (Kahn 1974), and a deadlock occurs here if
+ * and only if it occurs with real ranks of any speed.
  *
- * Wires: one into each stage per channel, first in first out, like the executor's messages
- * (lib/program/exec_transfer.c: the tag is the channel). The table says where each message goes (schedule.h, hops).
+ * Wires: each stage has one incoming first-in-first-out wire per channel, like the executor's messages
+ * (lib/program/exec_transfer.c: the tag is the channel). The schedule gives each message's receiver (schedule.h, hops).
  *
- * Formula: start = max(own clock, time of the awaited event); end = start + the time of its kind.
- * What breaks: a run that hangs.
+ * Formula: start = max(own clock, time of the awaited event); end = start + the duration of the action.
+ * What breaks: a wrong schedule makes a run hang.
  *
  * Source: Kahn 1974, "The semantics of a simple language for parallel programming". */
 #include "lib/cost/timeline.h"
@@ -25,9 +25,9 @@ struct simulation {
     const struct schedule *stages;
     int n_stages, depth;
     action_time *time;
-    const void *times;                 /* whose function that is */
+    const void *times;                 /* the argument `self` of time */
     struct timeline *line;
-    /* wires by channel, then those from the stage itself */
+    /* in: wires from other stages by channel, then wires from the stage itself by channel */
     struct stage_state { int done; double clock; struct wire in[2 * N_CHANNELS]; } *state;
 };
 
@@ -51,7 +51,7 @@ static struct wire *wire_of(const struct simulation *s, int stage, const struct 
     return &s->state[sends ? other : stage].in[channel + (other == stage ? N_CHANNELS : 0)];
 }
 
-/* Its reader: the same microbatch in the neighbor's chunk. */
+/* The receive that reads this send's message: of the same microbatch in the neighbor's chunk. */
 static struct action reader_of(const struct simulation *s, int stage, const struct action *send) {
     return action_of(is_backward(send->kind) ? RECV_B : RECV_F, schedule_hop(&s->stages[stage], send).chunk,
                      send->microbatch);
@@ -100,7 +100,7 @@ static enum progress advance(struct simulation *s, int stage) {
     return MOVED;
 }
 
-/* ---- all of them ---- */
+/* ---- all stages ---- */
 static enum progress take_turns(struct simulation *s) {
     enum progress all = MOVED;
     while (all == MOVED) {
@@ -171,7 +171,7 @@ void timeline_fini(struct timeline *t) {
     *t = (struct timeline){0};
 }
 
-/* ---- what is read off it ---- */
+/* ---- idle times ---- */
 struct stretch { double first, last, busy; };
 static struct stretch stretch_of(const struct timeline *t, const struct schedule *s, int stage) {
     struct stretch x = {t->makespan, 0, 0};

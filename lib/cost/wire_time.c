@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* How many of n ranks, `stride` apart, lie in one unit of this level: the largest divisor that fits. */
+/* The number of the n ranks, `stride` apart, that lie in one unit of this level: the largest divisor of n that fits. */
 static int64_t inside(const struct level *l, int64_t n, int64_t stride) {
     int64_t i = l->ranks == INT64_MAX ? n : l->ranks / stride;
     if (i > n) i = n;
@@ -20,7 +20,7 @@ int wire_level(const struct cluster *c, int64_t n, int64_t stride) {
     return c->n_levels - 1;
 }
 
-/* ---- one level: i ranks with S bytes each; steps: messages one after another ---- */
+/* ---- one level: i ranks with S bytes each; steps: sequential messages ---- */
 static double ring(const struct level *l, double S, double i, double steps) {
     return (i - 1) / i * S / level_speed(l, S) + steps * l->alpha_s;
 }
@@ -28,7 +28,7 @@ static double tree(const struct level *l, double S, double i, double pieces) {
     return S / (0.9 * level_speed(l, S)) + 2 * log2(i) * pieces * l->alpha_s;
 }
 
-/* n: ranks of the whole group; outermost: of the levels that it crosses. */
+/* n: ranks of the whole group; outermost: whether this is the outermost level that the group crosses. */
 static double at_level(enum comm_op op, const struct level *l, double S, double i, double n, double pieces,
                        bool outermost) {
     if (i <= 1) return 0;
