@@ -8,7 +8,7 @@ static void add(int64_t to[N_ROLES], const int64_t x[N_ROLES], int sign) {
     for (enum role r = 0; r < N_ROLES; r++) to[r] += sign * x[r];
 }
 
-/* ---- what is there from start to end ---- */
+/* ---- memory that is always alive ---- */
 static void count_param(const struct param *w, int64_t resident[N_ROLES]) {
     for (const struct param_array *a = w->arrays; a < w->arrays + w->n_arrays; a++)
         if (a->tier == TIER_DEVICE) resident[a->role] += a->copies * param_array_bytes(a);
@@ -23,13 +23,13 @@ static void count_resident(const struct program *p, const struct memory_plan *m,
     resident[ROLE_WORK] += m->run_bytes;
 }
 
-/* ---- one microbatch's own values, by chunk and tape ---- */
+/* ---- the values of one microbatch, by chunk and tape ---- */
 struct tape_bytes {
     int64_t (*at)[N_ROLES];              /* [rows]: alive in the row */
-    int64_t after[N_ROLES];              /* alive from the end of this tape to the next one's begin */
+    int64_t after[N_ROLES];              /* alive from the end of this tape to the begin of the next tape */
 };
 
-/* Alive from `from` to `to`, rows of the tape. A value may be born before the first row, and die after the last. */
+/* Add the storage to the tape's rows in which it is alive. Its birth may be before the tape, its death after it. */
 static void count_storage(const struct storage *s, enum tape_kind tape, int n_rows, struct tape_bytes *out) {
     struct row_time begin = {tape, 0}, end = {tape, n_rows - 1};
     if (later(s->birth, end) || later(begin, s->death)) return;
@@ -54,8 +54,8 @@ static enum status count_tape(const struct chunk *k, enum tape_kind tape, struct
 struct walk {
     const struct chunk *chunks;
     struct tape_bytes (*tapes)[N_TAPES]; /* [chunk] */
-    int64_t between[N_ROLES];            /* of all microbatches that are between two actions */
-    int64_t landed[N_ROLES];             /* received, for the action that comes next */
+    int64_t between[N_ROLES];            /* alive values of microbatches that are between two of their actions */
+    int64_t landed[N_ROLES];             /* received values, until the next compute action */
 };
 
 static bool dies_in(const struct chunk *k, int value, enum tape_kind tape) {
@@ -67,7 +67,7 @@ static void add_value(const struct chunk *k, int value, int64_t to[N_ROLES]) {
     to[s->role] += s->bytes;
 }
 
-/* A receive's values are there before the action's first row; a send's results still are after its last. */
+/* Received values are alive before the first row of their action; sent values stay alive after the last row. */
 static void point_of_transfer(struct walk *w, const struct action *a, struct memory_point *p) {
     const struct chunk *k = &w->chunks[a->chunk];
     bool receives = a->kind == RECV_F || a->kind == RECV_B;
@@ -80,7 +80,7 @@ static void point_of_transfer(struct walk *w, const struct action *a, struct mem
     add(p->alive, w->landed, 1);
 }
 
-/* The microbatch itself is no longer between two actions while one of them runs. */
+/* While an action runs, its microbatch is not between two actions. */
 static void begin_action(struct walk *w, const struct action *a) {
     if (a->kind != ACTION_F) add(w->between, w->tapes[a->chunk][a->kind - 1].after, -1);
     memset(w->landed, 0, sizeof w->landed);

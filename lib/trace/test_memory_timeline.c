@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu
  *
- * The time line of memory of whole models, for every rank of layouts that use everything: held against a slower count
- * that asks every value of every microbatch when it is born and when it dies, and against the plan. (That it is what is
- * really alive in memory: test_exec.c.) */
+ * The memory time line of whole models, on every rank of layouts that use every feature. The tests compare it with the
+ * plan, and with a slower count over the births and deaths of every value of every microbatch. test_exec.c compares
+ * values with real memory. */
 #include "driver/recipe.h"
 #include "lib/trace/memory_timeline.h"
 #include "pp/pp.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 /* ---- the slower count ---- */
-/* The action of this kind on that chunk and microbatch. */
+/* The index of the action of this kind, chunk and microbatch; -1: none. */
 static int find_action(const struct schedule *s, enum action_kind kind, int chunk, int microbatch) {
     for (int i = 0; i < s->n; i++)
         if (s->actions[i].kind == kind && s->actions[i].chunk == chunk && s->actions[i].microbatch == microbatch)
@@ -21,8 +21,8 @@ static int find_action(const struct schedule *s, enum action_kind kind, int chun
     return -1;
 }
 
-/* The point of a row_time. Before the first row: at the receive, if the value was received. After the last: at
- * the send. */
+/* The point of a row_time. A value that crosses chunks is born at its receive (before the first row), and dies at its
+ * send (after the last row). */
 static int point_at(const struct run *r, const struct memory_timeline *t, const struct row_time *m, int chunk,
                     int microbatch, bool crosses) {
     static const enum action_kind received[] = {RECV_F, RECV_B}, sent[] = {SEND_F, SEND_B};
@@ -122,7 +122,7 @@ TEST(test_time_line_equals_a_count_of_every_value) {
     }
 }
 
-/* Permanent memory, by hand: two moments of every weight, and a gradient. */
+/* The resident memory, by hand: two moments and a gradient for every weight. */
 TEST(test_time_line_counts_what_is_always_there) {
     struct plan p = parity_plan();
     struct run r = {0};
@@ -141,7 +141,7 @@ TEST(test_time_line_counts_what_is_always_there) {
     run_destroy(&r);
 }
 
-/* Rows are counted before anything is allocated; three times 2^31 - 1 of them are more than an int can count, too. */
+/* The rows are counted before any allocation. Three times 2^31 - 1 rows also overflow an int. */
 TEST(test_a_time_line_too_long_is_refused) {
     struct program p = {.n_chunks = 1};
     struct chunk k = {.tapes[TAPE_F].n = INT_MAX};

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: any
  *
- * Real steps, traced, in layouts that use every lane: is everything recorded that happened, once, in its place, on one
- * clock, and without changing a number? */
+ * Traces of real steps, in layouts that use every lane. Every action, row and collective must be recorded once, in its
+ * place, on one clock, and tracing must change no number. */
 #include "driver/recipe.h"
 #include "lib/trace/trace.h"
 #include "pp/pp.h"
@@ -23,7 +23,7 @@ static int list_layouts(struct plan *p) {
         p[i].steps = WARM + TRACED;
         if (test_device()->kind == DEVICE_CPU) continue;
         p[i].device = PLAN_DEVICE_CUDA;
-        p[i].global_batch = 8, p[i].hidden = p[i].heads = 4;         /* an emulated one is slow */
+        p[i].global_batch = 8, p[i].hidden = p[i].heads = 4;         /* an emulated GPU is slow */
     }
     if (world == 2) {
         p[0].mesh.pp = 2;
@@ -48,8 +48,8 @@ struct traced {
     struct run run;
     struct trace_data data;              /* at rank 0 */
     double loss[TRACED], norm[TRACED];
-    double ledger_bytes[N_MESH_AXES];    /* of the traced steps, collectives, over all ranks */
-    double sent_bytes;                   /* messages */
+    double ledger_bytes[N_MESH_AXES];    /* bytes of the traced steps' collectives, over all ranks */
+    double sent_bytes;                   /* bytes of the messages */
 };
 
 static void add_ledgers(const struct mesh *mesh, double sign, double *bytes) {
@@ -101,7 +101,7 @@ static void finish(struct traced *t) {
 }
 
 /* ---- spans ---- */
-/* The schedule's actions, in its order, in every step; any rank's schedule is a pure function. */
+/* Every step must have the schedule's actions, in order. Any rank's schedule can be compiled here: it is pure. */
 static const char *check_actions(const struct traced *t) {
     for (int rank = 0; rank < t->data.n_ranks; rank++) {
         const struct trace_rank *r = &t->data.ranks[rank];
@@ -127,7 +127,7 @@ static const char *check_actions(const struct traced *t) {
                : "not the steps that were traced";
 }
 
-/* In the action, one after the other; every row of a step's kernel, by its place in the tape. */
+/* Rows must lie inside their action, one after the other, in the order of the tape. */
 static const char *check_rows(const struct traced *t) {
     for (int rank = 0; rank < t->data.n_ranks; rank++) {
         const struct trace_rank *r = &t->data.ranks[rank];
@@ -154,7 +154,7 @@ static const char *check_rows(const struct traced *t) {
     return NULL;
 }
 
-/* Bytes of the collectives are the ledger's, axis by axis; those of the sends are what was sent. */
+/* The collectives' bytes must be the ledger's, axis by axis; the sends' bytes must be the bytes that were sent. */
 static const char *check_bytes(const struct traced *t) {
     double bytes[N_MESH_AXES] = {0};
     for (int rank = 0; rank < t->data.n_ranks; rank++)
@@ -171,7 +171,7 @@ static const char *check_bytes(const struct traced *t) {
     return bytes[0] == t->sent_bytes ? NULL : "other bytes sent";
 }
 
-/* ---- one clock: nothing is received before it was sent ---- */
+/* ---- one clock: no message is received before it is sent ---- */
 static const struct span *find_send(const struct trace_rank *r, const struct span *receive, int chunk) {
     int wanted = receive->what == RECV_F ? SEND_F : SEND_B;
     for (int i = 0; i < r->n_spans; i++) {
@@ -199,7 +199,7 @@ static const char *check_messages(const struct traced *t) {
     return NULL;
 }
 
-/* ---- memory: under the plan, in order, and never without what is always there ---- */
+/* ---- memory: at most the plan's bytes, at least the resident bytes, in the order of time ---- */
 static const char *check_memory(const struct traced *t) {
     for (int rank = 0; rank < t->data.n_ranks; rank++) {
         const struct trace_rank *r = &t->data.ranks[rank];
@@ -224,7 +224,7 @@ static const char *check_memory(const struct traced *t) {
 enum { MAX_LANES = 1024, MAX_DEPTH = 16 };
 struct lane { json_int_t pid, tid; double ends[MAX_DEPTH]; int depth; };
 
-/* In the order of the file a span begins after the one before it in its lane; it lies in it, or after it. */
+/* In the file's order, a span of a lane lies inside of an open span, or begins after its end. */
 static const char *check_nesting(const json_t *event, struct lane *lanes, int *n_lanes) {
     json_int_t pid = json_integer_value(json_object_get(event, "pid")),
                tid = json_integer_value(json_object_get(event, "tid"));
@@ -263,7 +263,7 @@ static const char *check_event(const json_t *event, struct lane *lanes, int *n_l
     return NULL;
 }
 
-/* Every arrow has one beginning and one end. */
+/* Each arrow must have one begin and one end. */
 static bool arrows_match(const json_t *events, int n_arrows) {
     json_t *open = json_object();
     size_t i;
@@ -328,7 +328,7 @@ static const char *check_file(const struct traced *t) {
     return wrong;
 }
 
-/* ---- all of it, in every layout ---- */
+/* ---- all checks, in every layout ---- */
 static const char *check_all(const struct traced *t) {
     static const struct { const char *name; const char *(*check)(const struct traced *); } CHECKS[] = {
         {"actions", check_actions}, {"rows", check_rows}, {"bytes", check_bytes}, {"messages", check_messages},
@@ -355,7 +355,7 @@ TEST(test_a_trace_says_what_happened) {
     }
 }
 
-/* In the host's memory, to be freed. */
+/* A copy of the params in host memory; the caller frees it. */
 static void *params_of(const struct run *r) {
     const struct arena *a = &r->arenas[TIER_DEVICE][ROLE_PARAM];
     void *copy = malloc((size_t)a->bytes + 1);
@@ -363,7 +363,7 @@ static void *params_of(const struct run *r) {
     return copy;
 }
 
-/* Bit for bit: losses, norms, weights, and what was sent. */
+/* Losses, norms, weights and sent bytes are equal bit for bit. */
 TEST(test_tracing_changes_no_number) {
     struct plan plans[MAX_LAYOUTS];
     list_layouts(plans);
@@ -390,16 +390,16 @@ TEST(test_a_file_that_cannot_be_written_is_named) {
 }
 
 TEST(test_a_full_disk_is_named) {
-    enum { MANY = 64 };                                              /* more than one buffer full, so that more than the
-                                                                      * end fails */
+    enum { MANY = 64 };                                              /* more than one buffer, so that not only the last
+                                                                      * write fails */
     static struct trace_rank ranks[MANY];
     struct plan p = parity_plan();
     const struct trace_data d = {.n_ranks = MANY, .ranks = ranks, .n_steps = 1};
     assert_fails(trace_write(&d, &p, "/dev/full"), E_IO, "trace=/dev/full", "No space left");
 }
 
-/* Latin-1, and UTF-8 cut in the middle of a character: the file is JSON all the same; a name that is UTF-8 stays as it
- * is. */
+/* With a host name in Latin-1, or in UTF-8 cut inside a character, the file is still JSON. A valid UTF-8 name is
+ * unchanged. */
 TEST(test_a_host_may_have_any_name) {
     static const char *const expected[] = {"k?ln", "knoten?", "k\xc3\xb6ln"};
     struct plan p = parity_plan();
@@ -419,7 +419,7 @@ TEST(test_a_host_may_have_any_name) {
     json_decref(x);
 }
 
-/* ---- the bubble, of two ranks and one step by hand; a third only serves, and is none of them ----
+/* ---- the bubble of two ranks and one step, by hand; a third rank only serves, and does not count ----
  *
  *   rank 0   F0 F1 .  .  B0 B0 .  .  B1 B1       F: 1, B: 2; the window is 10, work is 6 on both, idle 4
  *   rank 1   .  F0 B0 B0 F1 B1 B1 .  .  .  */

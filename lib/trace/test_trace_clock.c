@@ -1,11 +1,11 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Clocks that are wrong by known amounts, and what is measured of that. */
+ * Clocks that are wrong by known amounts, which clock_measure must find. */
 #include "lib/base/clock.h"
 #include "lib/trace/trace_clock.h"
 #include "tests/test.h"
 
-/* Ways of unequal length, in both directions: the error is half of their difference, and at most half of their sum. */
+/* Delays that differ by direction: the error is half of their difference, and at most half of their sum. */
 TEST(test_offset_is_off_by_half_the_round_trip_at_most) {
     static const double ways_s[][2] = {{1e-6, 1e-6}, {1e-6, 9e-6}, {9e-6, 1e-6}, {0, 8e-6}, {8e-6, 0}};
     const double truth_s = 1234.5;                                   /* rank 0's clock minus ours */
@@ -27,7 +27,7 @@ TEST(test_the_soonest_answer_counts) {
     assert_close(o.uncertainty_s, 1, 0);
 }
 
-/* Our clock is fast by one second in a hundred: rank 0's is 50 behind when ours shows 100, and 51 behind at 200. */
+/* Our clock gains 1 s in 100 s: rank 0's clock is 50 s behind when ours shows 100, and 51 s behind at 200. */
 TEST(test_a_clock_that_runs_fast_is_held_by_two_measurements) {
     const struct clock_offset before = {100, -50, 0}, after = {200, -51, 0};
     assert_close(clock_at_rank_0(&before, &after, 100), 50, 1e-12);
@@ -37,8 +37,8 @@ TEST(test_a_clock_that_runs_fast_is_held_by_two_measurements) {
     assert_close(clock_at_rank_0(&before, &before, 150), 100, 1e-12);
 }
 
-/* Every rank's clock is ahead of rank 0's by 100 seconds per rank. All run on this host, whose own clock tells the
- * truth. */
+/* Rank r's clock is 100 r seconds ahead of rank 0's. All ranks run on one host, so the host's clock gives the true
+ * offset. */
 static double skewed_clock(void) { return clock_s() + 100 * comm_world_rank(); }
 
 TEST(test_skewed_clocks_are_found) {

@@ -1,7 +1,7 @@
 /* ranks: 1 2  device: any
  *
- * A GPU's times in a trace: on the host's clock, whatever the device's says; the rows of the CPU's trace, in its order;
- * and no step that waits for them. */
+ * A GPU's times in a trace. They must be on the host's clock, for any device clock. The rows must be those of the CPU's
+ * trace, in its order, and no step may wait for the trace. */
 #include "driver/recipe.h"
 #include "lib/base/clock.h"
 #include "lib/trace/trace.h"
@@ -15,7 +15,7 @@
 
 extern int64_t simt_host_waits(void) __attribute__((weak));
 
-/* ---- a device whose clock is fast, and began some other day ---- */
+/* ---- a device whose clock runs fast, and is a day ahead ---- */
 static const double day_s = 86400, rate = 1.001;
 static double now_there(void) { return day_s + rate * clock_s(); }
 
@@ -44,10 +44,10 @@ static const struct device fast = {.kind = DEVICE_CUDA, .name = "fast", .mark_ti
 
 static void pass_ms(int ms) { nanosleep(&(struct timespec){0, 1000000L * ms}, NULL); }
 
-/* Two rows, and a collective in another stream that runs it 30 ms later, in which case it begins after the second
- * row; a row that was dropped had a wait, and the one in its place has none. */
+/* Two rows, and a collective whose stream runs it 30 ms later, so that it begins after the second row. A dropped row
+ * has a wait; the row that reuses its index must have none. */
 TEST(test_times_are_the_devices_on_the_hosts_clock) {
-    if (test_device()->kind != DEVICE_CPU) skip();                   /* whose marks comm would look at */
+    if (test_device()->kind != DEVICE_CPU) skip();                   /* comm would read a real device's marks */
     struct spans s;
     struct trace_device *t;
     double later_s = 0.030 * rate, host[4];
@@ -63,7 +63,7 @@ TEST(test_times_are_the_devices_on_the_hosts_clock) {
     span_mark(&s, comm, SPAN_BEGINS, &later_s);
     span_mark(&s, comm, SPAN_ENDS, &later_s);
     host[1] = clock_s();
-    s.span[comm].end_s = host[1];                                    /* the host's times are not the work's */
+    s.span[comm].end_s = host[1];                                    /* a host time, which stop must replace */
     pass_ms(10);
     span_close(&s, row);
     host[2] = clock_s();
@@ -74,17 +74,17 @@ TEST(test_times_are_the_devices_on_the_hosts_clock) {
     span_close(&s, second);
     host[3] = clock_s();
     assert_ok(trace_device_stop(t, &s));
-    double within_s = trace_device_uncertainty_s(t) + 1e-3;          /* and what a core may be away between two lines */
+    double within_s = trace_device_uncertainty_s(t) + 1e-3;          /* 1 ms: the scheduler may suspend this process */
     assert_int_equal(s.n, 3);
     assert_int_equal(s.span[0].what, 1);
-    assert_int_equal(s.span[1].what, 3);                             /* the collective has begun last */
+    assert_int_equal(s.span[1].what, 3);                             /* the collective begins last */
     assert_int_equal(s.span[2].what, 2);
     assert_close(s.span[0].start_s, host[0], within_s);
     assert_close(s.span[0].end_s, host[2], within_s);
     assert_close(s.span[1].end_s, host[3], within_s);
     assert_close(s.span[2].start_s, host[1] + 0.030, within_s);
     assert_close(s.span[2].end_s, host[1] + 0.030, within_s);
-    assert_true(s.span[2].wait_s == s.span[2].start_s);              /* waited for before it began */
+    assert_true(s.span[2].wait_s == s.span[2].start_s);              /* the wait precedes its begin */
     assert_true(s.span[0].wait_s == s.now.wait_s);
     trace_device_destroy(&t);
     spans_fini(&s);
@@ -118,9 +118,9 @@ static struct plan plan_of(int layout, bool on_device) {
     struct plan p = parity_plan();
     int n = comm_world_size();
     p.layers = 2, p.global_batch = 8, p.micro_batch = 2, p.steps = WARM + TRACED;
-    p.vocab = 256;                                                   /* which CUDA does not pad */
-    p.arch = &model_llama;                                          /* gpt's gelu changes places with weights there */
-    p.fuse = false, p.loss_chunk = 0;                                /* the same rows on both */
+    p.vocab = 256;                                                   /* CUDA does not pad 256 */
+    p.arch = &model_llama;                                          /* on CUDA, gpt's gelu moves in the tape */
+    p.fuse = false, p.loss_chunk = 0;                                /* the same rows on both devices */
     p.device = on_device ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
     *(layout == 0 ? &p.mesh.tp : layout == 1 ? &p.mesh.pp : &p.mesh.dp) = n;
     plan_set_number(&p, "sp", layout == 0 && n > 1);
@@ -128,7 +128,7 @@ static struct plan plan_of(int layout, bool on_device) {
     return p;
 }
 
-/* Steps overlap as the driver has them: the second is queued before the first is finished. */
+/* Steps overlap as in the driver: the second is queued before the first is finished. */
 static enum status run_steps(struct run *r, int64_t *waits) {
     int64_t before = simt_host_waits ? simt_host_waits() : 0;
     for (int i = 0; i < TRACED; i++) TRY(run_step_start(r));
@@ -160,7 +160,7 @@ static void finish(struct seen *s) {
     run_destroy(&s->run);
 }
 
-/* The names of a lane's spans, in order. Rows of events come and go with their time (docs/trace.md). */
+/* Is the span in this lane? Event rows are left out: whether they appear depends on timing (docs/trace.md). */
 static bool in_lane(const struct span *s, int lane) {
     if (lane == 0) return s->kind == SPAN_STEP || s->kind == SPAN_PHASE;
     if (lane == 1)
@@ -185,7 +185,7 @@ static char *text_of(const struct trace_rank *r, int lane) {
     return text;
 }
 
-/* From the first line on that differs. */
+/* Print both texts from the first different line on. */
 static void say_difference(int rank, int lane, const char *x, const char *y) {
     size_t line = 0;
     for (size_t i = 0; x[i] && x[i] == y[i]; i++)
@@ -206,7 +206,7 @@ static bool lanes_are_the_same(const struct trace_data *a, const struct trace_da
     return same;
 }
 
-/* Rank 0's clock is this process's: all that happened did so while it was watched. */
+/* On rank 0's clock, which is this process's, every span must lie between from_s and to_s. */
 static bool lies_in_time(const struct seen *s) {
     bool fine = true;
     for (int rank = 0; rank < s->data.n_ranks; rank++) {
@@ -231,7 +231,7 @@ TEST(test_the_rows_are_those_of_the_cpu_in_their_order) {
         finish(&cpu);
         finish(&gpu);
         assert_true(fine);
-        assert_int_equal(waits, 0);                                  /* no step waits for its trace */
+        assert_int_equal(waits, 0);                                  /* no step waits for the trace */
     }
 }
 

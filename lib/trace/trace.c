@@ -5,10 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- how many spans a step may have ----
- * Rows, actions and phases are known. Collectives belong to techniques: a row starts at most one or two, and what is
- * done param by param outside of rows comes to at most two a param. Spans beyond the capacity are dropped and
- * counted. */
+/* ---- the number of spans of a step ----
+ * The numbers of rows, actions and phases are known. The number of collectives depends on the techniques; the estimate
+ * is two for each row and, outside of rows, two for each param. Spans beyond the capacity are dropped and counted. */
 static int64_t spans_of_step(const struct run *r) {
     int64_t rows = (int64_t)schedule_n_rows(&r->schedule, r->chunks);
     return 3 * rows + 2 * r->schedule.n + 2 * r->program.n_params + N_PHASES + 64;
@@ -47,8 +46,8 @@ int64_t trace_room_bytes(const struct trace *t) { return (int64_t)t->spans.capac
 
 enum status trace_start(struct trace *t) {
     TRY(clock_measure(t->run->mesh.group[AXIS_MESH], clock_s, &t->before));
-    TRY(comm_barrier(t->run->mesh.group[AXIS_MESH]));                /* rank 0 has measured with one after the other:
-                                                                      * let none be ahead */
+    TRY(comm_barrier(t->run->mesh.group[AXIS_MESH]));                /* rank 0 measures the clocks one by one; the
+                                                                      * early ranks wait for the last */
     spans_clear(&t->spans);
     if (t->device) TRY(trace_device_start(t->device));
     t->first_step = t->run->n_step;
@@ -60,7 +59,7 @@ enum status trace_start(struct trace *t) {
 enum status trace_stop(struct trace *t) {
     record_into(t, NULL);
     t->recording = false;
-    for (int i = 0; i < t->spans.n; i++)                             /* of a step that failed, or waited for later */
+    for (int i = 0; i < t->spans.n; i++)                             /* open spans: a failed step, or no wait yet */
         if (t->spans.span[i].end_s == 0) t->spans.span[i].end_s = clock_s();
     if (t->device) TRY(trace_device_stop(t->device, &t->spans));
     return clock_measure(t->run->mesh.group[AXIS_MESH], clock_s, &t->after);
@@ -73,7 +72,7 @@ static bool is_compute(const struct span *s) {
     return s->kind == SPAN_ACTION && action_is_compute((enum action_kind)s->what);
 }
 
-/* From the first compute action of any rank in this step to the end of the last. */
+/* The time from the first compute action of any rank in this step to the end of the last one. */
 static struct stretch window_of(const struct trace_data *d, int64_t step) {
     struct stretch w = {d->end_s, d->start_s};
     for (int r = 0; r < d->n_ranks; r++)
@@ -86,7 +85,7 @@ static struct stretch window_of(const struct trace_data *d, int64_t step) {
     return w;
 }
 
-/* Seconds in compute actions of a kind, of all steps and ranks; *n_microbatches: of one rank and step. */
+/* The seconds in compute actions of this kind, over all steps and ranks. Raises *n_microbatches to a step's number. */
 static double compute_s(const struct trace_data *d, enum action_kind kind, int *n_microbatches) {
     double sum = 0;
     for (int r = 0; r < d->n_ranks; r++)
@@ -99,7 +98,7 @@ static double compute_s(const struct trace_data *d, enum action_kind kind, int *
     return sum;
 }
 
-/* Ranks that compute: all but those that only serve. */
+/* The number of ranks that compute, which excludes pure parameter servers. */
 static int n_computing(const struct trace_data *d) {
     int n = 0;
     for (int r = 0; r < d->n_ranks; r++) {

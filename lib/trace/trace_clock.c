@@ -1,13 +1,13 @@
 /* One clock for all ranks.
  *
- * Idea: ask rank 0 for the time. The answer was right at some moment between sending the question and getting the
- * answer; taking the middle, one is wrong by half of the round trip at most, however unequal the two ways are:
+ * Idea: ask rank 0 for the time. Rank 0 reads its clock at a moment between sending the request and getting the answer.
+ * Assuming the middle, the error is at most half of the round trip, even if the two directions take different times:
  *
  *   sent <= moment <= back     offset = there - (sent + back) / 2     |error| <= (back - sent) / 2
  *
- * A rank that had to wait for a core, or a message in a queue, only makes the round trip longer, so of many questions
- * the one that came back soonest says most. Clocks of two machines also run at different speeds, by some ten
- * microseconds per second; so the offset is measured before and after the recording, and interpolated in between.
+ * Waiting for a core or in a queue only makes the round trip longer, so the request with the shortest round trip has
+ * the smallest error. Clocks of two machines also run at different speeds, by some ten microseconds per second. So the
+ * offset is measured before and after the recording, and interpolated in between.
  *
  * Source: Cristian, "Probabilistic clock synchronization", 1989; Mills, RFC 5905 (NTP) takes the same minimum. */
 #include "lib/trace/trace_clock.h"
@@ -61,7 +61,7 @@ static enum status ask(const struct group *g, clock_reader *now, struct clock_of
     return OK;
 }
 
-/* One rank after the other. The first question of a rank waits for its turn, and is never the best. */
+/* Rank 0 answers one rank after the other. A rank's first request waits for its turn, so another has less delay. */
 enum status clock_measure(const struct group *g, clock_reader *now, struct clock_offset *out) {
     *out = (struct clock_offset){.at_s = now()};
     if (group_rank(g) != 0) return ask(g, now, out);

@@ -1,18 +1,18 @@
 /* A GPU's times in a trace.
  *
- * Idea: the host says what happens in which order, and the GPU says when. Where a span begins, waits or ends, an event
- * with a time is put into the stream that does the work: the compute stream, or a transport's own. Nothing waits for
- * it. When the traced steps are done, the events are read, and a span has the device's times in place of the host's.
+ * Idea: the host records the order of spans, and the GPU records their times. Where a span begins, waits or ends, the
+ * host queues a timed event into the stream that does the work: the compute stream, or a transport's own. No code waits
+ * for these events. After the traced steps, the device's times are read and replace the host's times of the spans.
  *
- * One clock: events know only how far they are apart. So the host waits for one before the first traced step and
- * for one after the last, both by its own clock, many times over, and keeps the shortest waits:
+ * One clock: a GPU only tells the time between two events. So before the first traced step and after the last, the host
+ * queues an event, waits for it, and times the wait with its own clock. It repeats this and keeps the shortest wait:
  *
  *   sent <= event <= back      host time of the event = (sent + back) / 2,    |error| <= (back - sent) / 2
  *
- * Between the two goes a straight line, as between the clocks of two ranks (trace_clock.h).
+ * A line through the two measurements converts times, as for the clocks of two ranks (trace_clock.h).
  *
- * What breaks: an event read while it is still in flight, as that of a collective which the next step waits for.
- * And the order of spans: a collective begins in its own stream later than rows that were queued after it. */
+ * What breaks: reading an event that is still in flight, such as that of a collective for which the next step waits.
+ * Also the order of spans: a collective in its own stream can begin later than rows that were queued after it. */
 #include "lib/trace/trace_device.h"
 
 #include "lib/comm/comm.h"
@@ -24,13 +24,13 @@ enum { PINGS = 32 };
 
 struct trace_device {
     const struct device *device;
-    struct device_mark *marks[N_SPAN_PLACES];    /* [capacity] of each place, made when it is first marked */
-    uint8_t *marked;                             /* [capacity]: which places, as bits */
+    struct device_mark *marks[N_SPAN_PLACES];    /* [capacity] for each place; created when first marked */
+    uint8_t *marked;                             /* [capacity]: a bit for each place that is marked */
     int capacity;
     struct device_mark origin, ping;             /* device times are seconds since origin */
-    struct clock_offset before, after;           /* the host's clock minus the device's, at a time of the device */
-    enum status failure;                         /* the first mark that could not be set, */
-    char why[512];
+    struct clock_offset before, after;           /* the host's clock minus the device's; at_s is a device time */
+    enum status failure;                         /* status of the first mark that could not be set; OK: none */
+    char why[512];                               /* its message */
 };
 
 /* ---- marking ---- */
@@ -41,7 +41,7 @@ static void note(struct trace_device *t, enum status status) {
     status_clear();
 }
 
-/* A span that begins where another one was dropped has none of that one's places. */
+/* A new span may reuse the index of a dropped one, so SPAN_BEGINS clears the marks of the old span. */
 static void mark(void *self, int span, enum span_place place, void *stream) {
     struct trace_device *t = self;
     if (place == SPAN_BEGINS) t->marked[span] = 0;
@@ -120,7 +120,7 @@ static enum status read_place(const struct trace_device *t, int span, enum span_
     return OK;
 }
 
-/* A collective that had ended before the compute stream came to wait for it held nothing up. */
+/* If a collective ended before the compute stream waited for it, the wait took no time: wait_s becomes end_s. */
 static enum status read_span(const struct trace_device *t, int i, struct span *s) {
     TRY(read_place(t, i, SPAN_BEGINS, &s->start_s));
     TRY(read_place(t, i, SPAN_ENDS, &s->end_s));

@@ -1,5 +1,5 @@
-/* All ranks' spans to rank 0 of the mesh, on its clock. A rank makes up by itself what it has to say; then rank 0 takes
- * one rank after the other: a header of one size, and what the header counts. */
+/* Gather all ranks' spans at rank 0 of the mesh, on its clock. Each rank packs its data into a parcel: a header of
+ * fixed size, and arrays whose lengths the header holds. Then rank 0 receives the parcels, rank by rank. */
 #include "lib/base/grow.h"
 #include "lib/comm/comm_request.h"
 #include "lib/trace/trace_state.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Plain bytes: a job runs one binary on one kind of machine. */
+/* Sent as plain bytes, because all ranks run the same binary on one kind of machine. */
 struct header {
     struct mesh_place place;
     char host[64];
@@ -26,7 +26,7 @@ static void parcel_fini(struct parcel *p) {
     *p = (struct parcel){0};
 }
 
-/* ---- what this rank has to say ---- */
+/* ---- packing this rank's data ---- */
 static enum status pack_spans(const struct trace *t, struct parcel *p) {
     int n = t->spans.n;
     p->spans = malloc(((size_t)n + 1) * sizeof *p->spans);
@@ -52,7 +52,7 @@ static enum status pack_names(const struct run *r, struct parcel *p) {
     return OK;
 }
 
-/* ---- memory: the plan's time line, at the times when its rows began ---- */
+/* ---- memory: the plan's time line, at the recorded start times of its rows ---- */
 struct samples { struct parcel *p; int64_t now[N_ROLES]; bool any; };
 
 static void sample(struct samples *to, const struct span *at, const int64_t alive[N_ROLES]) {
@@ -66,7 +66,7 @@ static void sample(struct samples *to, const struct span *at, const int64_t aliv
     to->any = true;
 }
 
-/* For a pair that ran as one kernel: the largest numbers of its two rows and of what lies between. */
+/* For a pair of rows that ran as one kernel, take the maximum over both rows and the rows between them. */
 static void sample_row(struct samples *to, const struct trace *t, const struct span *s) {
     const struct run *r = t->run;
     const struct tape *tape = &r->chunks[s->chunk].tapes[r->schedule.actions[s->action].kind];
@@ -81,7 +81,7 @@ static void sample_row(struct samples *to, const struct trace *t, const struct s
     sample(to, s, alive);
 }
 
-/* Outside of the schedule lives what always does. */
+/* Outside of the schedule only the resident memory is alive. */
 static void pack_memory(const struct trace *t, struct parcel *p) {
     struct samples to = {.p = p};
     for (int i = 0; i < p->header.n_spans; i++) {
@@ -110,7 +110,7 @@ static enum status pack(const struct trace *t, struct parcel *p) {
     return OK;
 }
 
-/* ---- on their way ---- */
+/* ---- sending and receiving ---- */
 enum { HEADER_TAG = 9, BODY_TAG = 10 };
 static const int64_t message_limit = 1 << 30;
 
@@ -143,7 +143,7 @@ static enum status receive(const struct group *g, int rank, struct parcel *p) {
 }
 
 /* ---- at rank 0 ---- */
-/* Takes the parcel over. */
+/* Moves the parcel's arrays into *out. */
 static enum status unpack(struct parcel *p, struct trace_rank *out) {
     const struct header *h = &p->header;
     *out = (struct trace_rank){.place = h->place, .offset_s = h->offset_s, .uncertainty_s = h->uncertainty_s,
@@ -181,7 +181,7 @@ static enum status collect(const struct group *g, struct parcel *mine, struct tr
     return OK;
 }
 
-/* Rank 0 stays where it is when it lacks memory, and its peers in their sends: a failure that ends the job, like any in
+/* If rank 0 runs out of memory, its peers wait in their sends until the deadline; the job ends, as after any failure in
  * a step. */
 static enum status pass_all(const struct group *g, struct parcel *mine, struct trace_data *out) {
     if (group_rank(g) == 0) return collect(g, mine, out);

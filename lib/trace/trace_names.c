@@ -1,4 +1,4 @@
-/* What spans are called: the steps, params and slots of a rank's program, and what was done with them. */
+/* The names of spans: a step, param or slot of a rank's program, and the kind of row. */
 #include "lib/trace/trace_state.h"
 
 #include <stdio.h>

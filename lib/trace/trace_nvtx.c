@@ -1,5 +1,5 @@
-/* The recorder's spans (lib/base/span.h) of a step nest, so a few places of it are enough: what ends leaves its place
- * to what begins next. */
+/* The recorder's spans (lib/base/span.h) of a step nest, so an array of DEPTH spans is enough: a span that ends frees
+ * its element for the next span. */
 #include "lib/trace/trace_nvtx.h"
 
 #include "lib/base/nvtx.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DEPTH = 16 };                     /* step, phase, action, row; and some */
+enum { DEPTH = 16 };                     /* more than enough for step, phase, action and row */
 
 struct trace_nvtx { struct run *run; struct spans spans; struct trace_rank names; };
 

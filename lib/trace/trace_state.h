@@ -1,4 +1,4 @@
-/* What a trace is made of. Private to trace*.c. */
+/* The state of a trace. Private to trace*.c. */
 #pragma once
 
 #include "lib/trace/memory_timeline.h"
@@ -10,16 +10,16 @@ struct trace {
     struct run *run;
     struct spans spans;
     struct memory_timeline timeline;
-    struct clock_offset before, after;   /* recording, to rank 0 of the mesh */
-    struct trace_device *device;         /* NULL: the host's times are the work's */
-    int64_t n_steps, first_step;         /* room for; the first that was recorded */
+    struct clock_offset before, after;   /* the offsets to rank 0 of the mesh before and after recording */
+    struct trace_device *device;         /* NULL: the host does the work, so its times are exact */
+    int64_t n_steps, first_step;         /* the number of steps that fit; the first recorded step */
     bool recording;
 };
 
 /* ---- trace_names.c ---- */
-/* The names of the run's program, its counts and their text, all else zero; free them, also after an error.
- * @errors E_MEMORY */
+/* Fill the names of the run's program, their text and counts; zero the other fields. Call trace_names_fini even after
+ * an error. @errors E_MEMORY */
 enum status trace_names_of(const struct run *, struct trace_rank *out);
-/* Where in text, which is there, is which name? @errors E_MEMORY */
+/* Point names[] into an existing text. @errors E_MEMORY */
 enum status trace_names_find(struct trace_rank *);
 void trace_names_fini(struct trace_rank *);

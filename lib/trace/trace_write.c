@@ -1,8 +1,8 @@
-/* The file: Trace Event Format (JSON object form). A rank is a process, a lane one of its threads; times are
- * microseconds since the first span, printed from whole nanoseconds, so that what nests in memory nests in the file.
+/* The file: Trace Event Format (JSON object form). A rank is a process, a lane one of its threads. Times are
+ * microseconds since the first span, rounded to nanoseconds, so that spans that nest in memory also nest in the file.
  *
- * Collectives of one group may be in flight at the same time. A thread can only show what nests, so each collective
- * goes to the first lane of its group ("dp", "dp 2", ...) where nothing else is in flight.
+ * Collectives of one group may be in flight at the same time. A thread can only show nested spans, so each collective
+ * goes to the first lane of its group ("dp", "dp 2", ...) that has no other collective in flight.
  *
  * Source: Trace Event Format, the Chromium project; ui.perfetto.dev reads it. */
 #include "lib/trace/trace.h"
@@ -16,19 +16,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* thread numbers; a group has its own from (axis + 1) x LANES_A_GROUP */
+/* thread numbers; the lanes of a group begin at (axis + 1) x LANES_A_GROUP */
 enum { LANE_STEP = 1, LANE_COMPUTE, LANE_PIPELINE, LANES_A_GROUP = 1 << 16 };
 
 struct writer {
     FILE *f;
     const struct trace_data *data;
     const struct plan *plan;
-    const struct trace_rank *rank;       /* whose turn it is */
+    const struct trace_rank *rank;       /* the rank that is being written */
     int pid;
     bool comma;
-    int error;                           /* errno of the first failure: what fails after it, and fclose, may say
-                                          * something else */
-    /* by group: when the last collective of each of its lanes ends */
+    int error;                           /* errno of the first failure; later failures, and fclose, may set another
+                                          * errno */
+    /* [axis][lane]: the end of the lane's last collective */
     double *busy_until_s[N_MESH_AXES];
     int n_lanes[N_MESH_AXES];
 };
@@ -59,7 +59,7 @@ static void begin_span(struct writer *w, const char *name, const char *category,
     print_time(w, "dur", end - start);
 }
 
-/* Steps from 1, as everywhere where people read them. */
+/* People count steps from 1, so files and messages do too. */
 static void print_place(struct writer *w, const struct span *s) {
     fprintf(w->f, ",\"args\":{\"step\":%d", s->step + 1);
     if (s->microbatch >= 0) fprintf(w->f, ",\"microbatch\":%d,\"chunk\":%d", s->microbatch, s->chunk);
@@ -82,7 +82,7 @@ static void name_rank(struct writer *w) {
     name_thing(w, "thread_name", "pipeline", LANE_PIPELINE, LANE_PIPELINE);
 }
 
-/* Groups of no mesh (the world's agreements between steps) are axis 0. */
+/* Axis 0 is the world, whose ranks agree on failures between steps. */
 static const char *group_text(int axis) { return axis == 0 ? "world" : mesh_axis_name((enum mesh_axis)axis); }
 
 static void name_lane(struct writer *w, int axis, int lane, int tid) {
@@ -120,8 +120,7 @@ static void write_comm(struct writer *w, const struct span *s) {
 }
 
 /* ---- messages: an arrow from the send to the receive ---- */
-/* The same number at both ends: step, direction, which boundary of the pipeline, microbatch, and which of the
- * pipelines. */
+/* The message's id, equal at both ends: it encodes step, direction, boundary of stages, microbatch and pipeline. */
 static int64_t message_of(const struct writer *w, const struct span *s) {
     const struct mesh_place *p = &w->rank->place;
     bool backward = s->what == SEND_B || s->what == RECV_B, above = s->what == SEND_F || s->what == RECV_B;
@@ -135,7 +134,7 @@ static void write_arrow(struct writer *w, const struct span *s) {
     int64_t start = ns_of(w, s->start_s), end = ns_of(w, s->end_s);
     begin_event(w, sends ? "s" : "f", "message", LANE_PIPELINE);
     fprintf(w->f, ",\"cat\":\"pipeline\",\"id\":%" PRId64 "%s", message_of(w, s), sends ? "" : ",\"bp\":\"e\"");
-    print_time(w, "ts", sends || end == start ? start : end - 1);    /* inside of the span that it is tied to */
+    print_time(w, "ts", sends || end == start ? start : end - 1);    /* must lie inside of its span */
     fputc('}', w->f);
 }
 
@@ -187,7 +186,7 @@ static void write_rank(struct writer *w) {
                           r->planned_host[role]);
 }
 
-/* ---- what the file says of itself ---- */
+/* ---- the file's description of the run ---- */
 static json_t *roles_json(const int64_t bytes[N_ROLES]) {
     json_t *o = json_object();
     for (enum role role = 0; role < N_ROLES; role++)
@@ -195,8 +194,8 @@ static json_t *roles_json(const int64_t bytes[N_ROLES]) {
     return o;
 }
 
-/* A host's name is bytes; where they are no UTF-8 (cut in the middle of a character, too) only ASCII is kept of
- * them. */
+/* A host's name may be any bytes. If they are no valid UTF-8 (for example cut inside a character), each byte that is
+ * not ASCII becomes '?'. */
 static json_t *host_json(const char *host) {
     char plain[sizeof ((struct trace_rank *)0)->host];
     json_t *x = json_string(host);
