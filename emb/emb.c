@@ -1,32 +1,33 @@
 /* Embedding tables, sharded.
  *
  * Idea: tables are nearly all of a recommendation model, and a sample uses few of their rows. So the dense part is
- * replicated, as with data parallelism, and the tables are divided among the same ranks. Neither samples nor rows
- * travel: the owners of the rows send sums of rows.
+ * replicated, as with data parallelism, and the tables are sharded over the same ranks. Ranks send neither samples nor
+ * rows. They send sums of the rows that they own.
  *
- *   by table   a rank has F/n tables. It looks up for the samples of all n replicas, and an all-to-all brings each
- *              replica its samples' pooled vectors: (n, F/n, B, D) -> (1, F, B, D)
- *   by row     a rank has V/n rows of every table, and adds up its own rows of each bag; a reduce-scatter adds the
- *              ranks' parts: (n, F, B, D) partial -> (1, F, B, D)
+ * F features (a table each), V rows of D numbers in a table, B samples of a replica in a microbatch, n replicas:
+ *   by table   a rank has F/n tables and pools their rows for the samples of all n replicas. An all-to-all sends each
+ *              replica the pooled vectors of its own samples: (n, F/n, B, D) -> (1, F, B, D)
+ *   by row     a rank has V/n rows of every table, and adds up its own rows of each bag. A reduce-scatter adds the
+ *              ranks' partial sums: (n, F, B, D) -> (1, F, B, D)
  *
  * Backward is the reverse: the owner gets dpooled of all samples, by an all-to-all or an all-gather. So a row's
- * gradient is complete at its owner, which updates the row: no sum over ranks follows. The ids need no message, since
- * every rank can read every sample.
+ * gradient is complete at its owner, and needs no sum over ranks. Ids are not sent, because every rank can read every
+ * sample.
  *
- * Stored where: tables, and what is kept of their rows, F V (D + 1) / n numbers a rank; records of the owner's bags in
+ * Stored where: tables, with one optimizer number a row, F V (D + 1) / n numbers a rank; records of the owner's bags in
  * the gradient arena (lib/ops/rec/embedding_bag.h).
  *
- * Sent when, in each microbatch of B samples a replica, S = n F B D numbers: by table S/n (n-1)/n forward and as much
- * backward; by row S (n-1)/n each way, n times as much, and in return no rank has a hot table to itself.
+ * Sent when: in each microbatch, S = n F B D. By table, a rank sends S/n (n-1)/n numbers forward and the same backward.
+ * By row, it sends S (n-1)/n each way, which is n times more, but no rank alone owns a hot table.
  *
  * Late updates (--emb-delay): lib/run/optim_rows.h. Tables that are larger than memory (--emb-cache, --emb-store): the
- * rewrite says in which tier a table is and how many of its rows are cached; lib/run/hot_rows.h does the rest.
+ * rewrite sets the tier of each table and the size of its cache; lib/run/hot_rows.h moves the rows.
  *
- * What breaks: an owner that squares each sender's gradient of a row, and not their sum; a row's gradient that is
- * summed over the replicas again; an owner that looks up its own samples only.
+ * What breaks: an owner that adds the squares of the senders' gradients, not the square of their sum; a row's gradient
+ * that is summed over the replicas again; an owner that looks up its own samples only.
  *
  * Source: Naumov et al. 2019 and Mudigere et al. 2022 (DLRM: hybrid parallelism, by table and by row); Lian et al. 2021
- * (Persia: late updates of tables, with a dense part in time). */
+ * (Persia: late updates of tables, synchronous updates of the dense part). */
 #include "emb/emb.h"
 
 #include "lib/base/integer.h"
@@ -56,13 +57,13 @@ static const struct option OPTIONS[] = {
      offsetof(struct emb_options, store)},
 };
 
-/* Every model with tables uses it, on any number of ranks. */
+/* Every model with tables uses this technique, even on one rank. */
 static bool emb_wanted(const struct plan *plan) {
     const struct emb_options *o = emb_options(plan);
     return plan->arch->clicks || o->delay > 0 || o->by != EMB_BY_TABLE || o->cache > 0 || o->store != EMB_IN_HOST;
 }
 
-/* ---- what does not go together ---- */
+/* ---- refusals ---- */
 static enum status check_mesh(const struct plan *plan) {
     const struct { const char *name; int64_t n; } no[] = {{"tp", plan->mesh.tp}, {"pp", plan->mesh.pp},
                                                            {"cp", plan->mesh.cp}, {"ep", plan->mesh.ep}};
@@ -129,7 +130,7 @@ static struct axis shard(const struct plan *plan, const struct axis *whole) {
     return a;
 }
 
-/* Its own and all others' samples. */
+/* A rank reads the ids of all replicas' samples, not only its own. */
 static void see_all_replicas(struct axis *p) { *p = axis_whole('P', p->global); }
 
 static int slot_beside(struct program *p, int slot, const char *suffix) {
@@ -152,7 +153,7 @@ static void send_pooled(const struct plan *plan, struct program *p, int at) {
     program_insert(p, at + 1, &s);
 }
 
-/* The table goes to its store; what is kept of rows stays. */
+/* With a cache, move the table to its store, host memory or disk. Its optimizer state stays in device memory. */
 static enum status cache_rows(const struct emb_options *o, struct program *p, int table) {
     const struct axis *a = p->params[table].type.shape.axis;
     if (!o->cache) return OK;
@@ -163,7 +164,7 @@ static enum status cache_rows(const struct emb_options *o, struct program *p, in
 }
 
 static enum status shard_tables(const struct plan *plan, struct program *p, const struct step *s) {
-    int axis = emb_options(plan)->by == EMB_BY_ROW;                  /* (F,V,D) and (F,V) */
+    int axis = emb_options(plan)->by == EMB_BY_ROW;                  /* F or V, of the weights (F,V,D) and (F,V) */
     for (int i = 0; i < s->n_weight; i++) {
         struct axis *a = &p->params[s->weight[i]].type.shape.axis[axis];
         *a = shard(plan, a);
@@ -194,7 +195,7 @@ static enum status emb_rewrite(const struct plan *plan, struct program *p) {
     return OK;
 }
 
-/* All that a step updates is in the cache at once. */
+/* The cache must hold all rows that one step updates. */
 static enum status check_cache(const struct compiled *c, const struct program *p, int i) {
     int64_t most = hot_rows_of_step(p, i, c->schedule->n_microbatches), rows = hot_rows_of(&p->params[i]);
     if (rows == 0 || rows >= most) return OK;
@@ -202,7 +203,7 @@ static enum status check_cache(const struct compiled *c, const struct program *p
                 "emb-cache %" PRId64 ", more ranks, or a smaller global-batch", rows, most, p->params[i].name, most);
 }
 
-/* In the precision that the model computes with, which is known now. */
+/* Give the cache its table's precision, which is not yet final during the rewrite. */
 static enum status type_cache(struct program *p, int i) {
     const struct param_array *hot = param_array(&p->params[i], HOT_ROWS);
     if (!hot) return OK;

@@ -1,4 +1,4 @@
-/* Tables of recommendation models, sharded over the replicas, and late updates of their rows. See emb.c. */
+/* Embedding tables of recommendation models, sharded over the replicas; late updates of their rows. See emb.c. */
 #pragma once
 
 #include "lib/run/technique.h"

@@ -1,18 +1,18 @@
 /* ranks: 2
  *
- * Minimal sharded tables: F = 2 features, a table of V rows each, one on each rank; every rank has S samples, with a
- * bag of M ids for each feature. A step of y_s = sum over d of pooled_0[d] pooled_1[d], with the loss sum of y_s.
+ * Minimal sharded tables: F = 2 features, and rank f owns feature f's table of V rows of D numbers. Every rank has S
+ * samples, with a bag of M ids for each feature. The loss is the sum of y_s = sum over d of pooled_0[d] pooled_1[d].
  *
- *     pool         an owner looks up for the samples of both ranks: it can compute their ids, so none is sent
- *     all-to-all   pooled vectors go to where the samples are: now (F, S, D), mine
+ *     pool         an owner adds up rows for the samples of both ranks; it computes their ids, so none is sent
+ *     all-to-all   each rank gets the pooled vectors of its own samples, (F, S, D)
  *     backward     dpooled_0 = pooled_1, dpooled_1 = pooled_0
- *     all-to-all   back to the owner
+ *     all-to-all   dpooled goes back to the owner
  *     coalesce     g_v = sum of dpooled over all bags, of both ranks, that name row v
  *     update       rowwise Adagrad: G_v += mean of g_v^2, w_v -= lr g_v / (sqrt(G_v) + eps)
  *
- * The tables must be those of one rank that owns both and has all samples: the same code over a group of one. Each row
- * adds its gradients in the order of samples, so they are equal to the bit. Squared bag by bag they would not be: that
- * update is computed, too, and differs. emb/ does this to a DLRM. Source: Naumov et al. 2019. */
+ * The tables must equal those of one rank that owns both and has all samples. Each row adds its gradients in the order
+ * of samples, so they are equal to the bit. An update that squares bag by bag, without coalescing, must differ.
+ * emb/ does this to a DLRM. Source: Naumov et al. 2019. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/comm_request.h"
@@ -23,7 +23,7 @@
 enum { F = 2, V = 10, D = 4, S = 6, M = 3, RANKS = 2, ALL = RANKS * S };
 static const double LR = 0.1, EPS = 1e-8;
 
-/* Few rows are used often. */
+/* u^2 makes low rows more frequent, as real clicks do. */
 static int id_of(int sample, int f, int m) {
     double u = rng_uniform(1, rng_stream("ids"), (uint64_t)((sample * F + f) * M + m));
     return (int)(V * u * u);
@@ -50,7 +50,7 @@ static void adagrad(struct table *t, int v, const double g[D]) {
     for (int d = 0; d < D; d++) t->w[v][d] -= LR * g[d] / (sqrt(t->kept[v]) + EPS);
 }
 
-/* coalesced: once a row, by the sum; else once for every place that names it. */
+/* coalesced: update each row once, by the sum of its gradients. Otherwise update it once for every id that names it. */
 static void update(struct table *t, int f, double dpooled[ALL][D], bool coalesced) {
     double g[V][D] = {{0}};
     bool used[V] = {false};
@@ -71,7 +71,7 @@ static enum status exchange(const struct group *group, const void *from, void *t
     return comm_wait(&request);
 }
 
-/* Both tables and all samples here. */
+/* The reference: one rank owns both tables and has all samples. */
 static void alone(struct table t[F], bool coalesced) {
     double pooled[F][ALL][D];
     for (int f = 0; f < F; f++) table_init(f, &t[f]), pool(&t[f], f, pooled[f]);
@@ -84,8 +84,8 @@ static enum status compare(void) {
     int f = comm_world_rank();
     if (comm_world_size() != RANKS) return FAIL(E_CONFIG, "%d ranks; it is for %d", comm_world_size(), RANKS);
     table_init(f, &mine);
-    pool(&mine, f, pooled);                                          /* (rank, S, D) of my feature */
-    TRY(exchange(group_world(), pooled, own));                       /* (F, S, D) of my samples */
+    pool(&mine, f, pooled);                                          /* (rank, S, D) of this rank's feature */
+    TRY(exchange(group_world(), pooled, own));                       /* (F, S, D) of this rank's samples */
     for (int k = 0; k < F; k++) memcpy(down[k], own[1 - k], sizeof down[k]);
     TRY(exchange(group_world(), down, dpooled));
     update(&mine, f, dpooled, true);

@@ -1,10 +1,9 @@
 /* ranks: 1 2 4 8  device: cpu  threads: 1
  *
- * Tables in host memory or in a file, of which a cache has some rows: losses, norms, tables and what is kept of their
- * rows have the same bits as without one, at sizes from the rows of a step to all rows, by table and by row, with
- * microbatches, late updates, evaluations in between and checkpoints; planned bytes are the measured ones in every
- * tier, and what the disk moved is what the cache says. A disk that takes its time, so that what does not wait shows.
- */
+ * Tables in host memory or in a file, with a cache of some rows. Losses, norms, tables and optimizer states have the
+ * same bits as without a cache. Cache sizes go from the rows of one step to all rows; trials vary sharding,
+ * microbatches, late updates, evaluations in between and checkpoints. Planned bytes equal measured bytes in every tier,
+ * and the disk moves the bytes that the cache counts. In some trials the disk is slow, so that a missing wait shows. */
 #include "driver/recipe.h"
 #include "emb/emb.h"
 #include "lib/checkpoint/checkpoint.h"
@@ -64,7 +63,7 @@ static struct plan plan_of(const struct trial *t, int64_t cache) {
     return p;
 }
 
-/* ---- a disk that takes its time ---- */
+/* ---- a slow disk ---- */
 static ssize_t slow_read(int fd, void *to, size_t bytes, off_t at) {
     usleep(100);
     return disk_system_calls.read(fd, to, bytes, at);
@@ -120,13 +119,13 @@ static enum status begin_hash(struct run *r, int n, uint64_t *h) {
     return optim_rows_settle(r);
 }
 
-/* All that a run says and has in the end. */
+/* Hash the losses and norms of all steps, and the final weights. */
 static enum status train(struct run *r, uint64_t *h) {
     TRY(begin_hash(r, STEPS, h));
     return hash_weights(r, h);
 }
 
-/* The least that is legal, three quarters, and all rows of this rank; on every rank the same. */
+/* The smallest legal cache, three quarters of the way to all rows of a rank, and all rows. The same on every rank. */
 static int64_t cache_size(const struct trial *t, int i) {
     int64_t rows = FEATURES * ROWS / comm_world_size(), ids = BATCH * FEATURES * BAG;
     if (t->by == EMB_BY_TABLE) ids /= comm_world_size();
@@ -134,7 +133,7 @@ static int64_t cache_size(const struct trial *t, int i) {
     return (int64_t[SIZES]){least, rows - (rows - least) / 4, rows}[i];
 }
 
-/* Rows of a page each: what went through the file is what the cache says, to the byte. */
+/* If a row fills a page, the disk's traffic equals the cache's counts to the byte. A write first reads its page. */
 static bool traffic_is_told(const struct run *r, const struct trial *t, struct disk_traffic before) {
     struct hot_traffic rows = hot_rows_traffic(r);
     struct disk_traffic now = r->disk ? disk_traffic(r->disk) : before;
@@ -165,7 +164,7 @@ static bool has_same_bits(const struct trial *t, int64_t cache, uint64_t expecte
     return agree_all(ok);
 }
 
-/* The disk of two ranks is that of eight. */
+/* Trials that also run on more than two ranks. Two ranks are enough to test the disk. */
 static bool is_for_many(int trial) { return trial == 0 || trial == 1 || trial == 3; }
 
 TEST(test_tables_in_a_cache_have_the_same_bits) {
@@ -186,7 +185,7 @@ TEST(test_tables_in_a_cache_have_the_same_bits) {
 }
 
 /* ---- evaluation ---- */
-/* It reads rows that no step has named, and takes slots for them. */
+/* Evaluation reads rows that no step has named, and takes slots of the cache for them. */
 static enum status evaluate_between(struct run *r, uint64_t *h) {
     *h = 1469598103934665603u;
     for (int i = 0; i < 3; i++) {
@@ -218,7 +217,7 @@ TEST(test_evaluation_leaves_the_cache_right) {
 }
 
 /* ---- checkpoints ---- */
-/* Three steps, a checkpoint, three more. */
+/* Three steps, a checkpoint, and STEPS more, of which *h is the hash. */
 static enum status save(const struct trial *t, int64_t cache, const char *folder, uint64_t *h) {
     struct run r;
     uint64_t first = 0;
@@ -230,7 +229,7 @@ static enum status save(const struct trial *t, int64_t cache, const char *folder
     return status;
 }
 
-/* Into a run whose cache is full of other rows. */
+/* Load the checkpoint into a run whose cache has rows from four other steps; then run STEPS steps. */
 static enum status load(const struct trial *t, int64_t cache, const char *folder, uint64_t *h) {
     struct run r;
     char step[CHECKPOINT_PATH_MAX];
@@ -247,7 +246,7 @@ static enum status load(const struct trial *t, int64_t cache, const char *folder
 TEST(test_checkpoints_go_in_and_out_of_the_cache) {
     bool ok = true;
     for (int i = 1; i < 4; i++)
-        for (int k = 0; k < 3 && ok; k++) {                          /* from a cache, into one, and both */
+        for (int k = 0; k < 3 && ok; k++) {                          /* saved from a cache; loaded into one; both */
             const struct trial *t = &TRIALS[i];
             uint64_t expected = 0, found = 1;
             char folder[CHECKPOINT_PATH_MAX], name[32];
@@ -275,7 +274,7 @@ static enum status train_within(double limit, int64_t cache, uint64_t *h) {
     return status;
 }
 
-/* 6.25 MiB of tables, on as many ranks as there are. */
+/* The tables have 6.25 MiB over all ranks. */
 TEST(test_a_table_larger_than_memory_trains_from_disk) {
     double limit = comm_world_size() == 1 ? 6 : comm_world_size() == 2 ? 4 : comm_world_size() == 4 ? 2 : 1;
     uint64_t here = 0, cached = 1;

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4
  *
- * A checkpoint of tables that were divided one way loads where they are divided another way: each layout goes on from
- * the one before it in the list, and has the losses of the run that was not interrupted. */
+ * A checkpoint of tables in one layout loads in every other layout with the same delay. The loaded run's loss equals
+ * that of the run that was not interrupted. */
 #include "driver/recipe.h"
 #include "emb/emb.h"
 #include "lib/checkpoint/checkpoint.h"
@@ -45,7 +45,7 @@ static enum status steps(struct run *r, int n) {
     return OK;
 }
 
-/* Three steps, a checkpoint, five more, in which what has waited since the third or before would show. */
+/* Three steps, a checkpoint, five more. A late update that the checkpoint lost would change their losses. */
 static enum status save(const struct layout *l, const char *folder, double *loss) {
     struct run r;
     enum status status = open_run(l, &r);
@@ -57,7 +57,7 @@ static enum status save(const struct layout *l, const char *folder, double *loss
     return status;
 }
 
-/* Into a run that has done steps, whose updates wait: as --spike-guard does. */
+/* Load into a run that has late updates waiting, as --spike-guard does. */
 static enum status load(const struct layout *l, const char *folder, double *loss) {
     struct run r;
     char step[CHECKPOINT_PATH_MAX];
