@@ -1,4 +1,5 @@
-/* y[b,t] = m (x[b,t] + P[t]). See add_position.h. Rows are taken COLUMNS at a time, with m for each piece. */
+/* y[b,t] = m (x[b,t] + P[t]). See add_position.h. A row is processed in pieces of COLUMNS elements, each with its
+ * factors m. */
 #include "lib/ops/add_position.h"
 #include "lib/ops/dropout_cpu.h"
 
@@ -21,7 +22,7 @@ enum status CPU(add_position_forward)(const struct call *call) {
             int64_t at = r * rows.C + first, n = min64(COLUMNS, rows.C - first);
             real m[COLUMNS];
             row_factors_forward(&dropout, &rows, m, r, first, n);
-#pragma omp simd /* y may lie over x, element for element */
+#pragma omp simd /* y is x itself, or does not overlap it */
             for (int64_t c = 0; c < n; c++) y[at + c] = store(m[c] * (load(x[at + c]) + load(p[first + c])));
         }
     }
@@ -33,7 +34,7 @@ enum status CPU(add_position_backward_input)(const struct call *call) {
     return OK;
 }
 
-/* COLUMNS elements, or fewer, of one position's row of dP: the sum over the batch, in order. */
+/* Add to up to COLUMNS elements of row t of dP: the sum over the batch, in order. */
 static void position_gradient(const struct call *call, const struct rows *rows, const struct dropout *dropout,
                               int64_t t, int64_t first) {
     const elem *dy = call->dout[0].data;

@@ -1,14 +1,14 @@
 /* y[b,t] = m (x[b,t] + P[t]). See add_position.h.
  *
- * Memory-bound: forward and backward_input move 2 elements for each one computed (P stays in the cache), a warp takes a
- * row. dP[t] sums over the batch: a block takes a position, its threads the columns, each adds its column's B elements
- * in the order of b. T C / GROUP threads fill a GPU from a few hundred positions on. */
+ * Memory-bound: forward and backward_input move 2 elements for each one computed, because P stays in the cache; a warp
+ * takes a row. dP[t] is a sum over the batch: a block takes a position, and each thread adds its group's B elements in
+ * the order of b. T C / GROUP threads fill a GPU from a few hundred positions on. */
 #include "lib/ops/add_position.h"
 #include "lib/ops/dropout_cuda.h"
 
 extern "C" { kernel CUDA(add_position_forward), CUDA(add_position_backward_input), CUDA(add_position_backward_weight); }
 
-/* y may lie over x, group for group. first_row: the table's row of local position 0. */
+/* y may be x. first_row: the table's row of local position 0. */
 __global__ static void __launch_bounds__(ROW_THREADS)
 add_position_forward_warp_per_row(elem *y, const elem *x, const elem *__restrict__ table, int64_t first_row,
                                   struct dropped_rows rows) {

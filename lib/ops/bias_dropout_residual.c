@@ -27,8 +27,8 @@ static int64_t bias_dropout_residual_work(const struct call *call, enum row_kind
 DECLARE_KERNELS_FBW(bias_dropout_residual, cpu);
 DECLARE_KERNELS_FBW(bias_dropout_residual, cuda);
 
-/* The residual's gradient is dy: a view. backward_input writes it all the same where din[1] is other memory
- * (accumulate). */
+/* The residual's gradient is dy, so din[1] is a view of dout[0]. If din[1] has other memory (accumulate),
+ * backward_input writes it. */
 const struct op op_bias_dropout_residual = {
     .name = "bias_dropout_residual",
     .typing = TYPING_LOCAL,

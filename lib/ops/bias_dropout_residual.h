@@ -1,13 +1,12 @@
-/* The end of each half of a transformer layer: y = residual + dropout(x + b), or without b
+/* The end of each half of a transformer layer: y = residual + dropout(x + b); dropout_residual has no b
  *
  *   dx = dy m     dresidual = dy     db[c] += sum_r dy[r,c] m[r,c]        m = 0 or 1/(1-p), drawn again (dropout.h)
  *
- * in[0] x (B,T,C)   in[1] residual (B,T,C)   out[0] y (B,T,C)   weight[0] b (C); dropout_residual has
- * none
- * out[1] the mask, uint8 (B,T,C): only in steps that store it, which then do not draw again
+ * in[0] x (B,T,C)   in[1] residual (B,T,C)   out[0] y (B,T,C)   weight[0] b (C)
+ * out[1] the mask, uint8 (B,T,C): only if the step keeps it; backward then does not draw again
  *
- * Backward reads nothing but dy (and the mask, where there is one), so nothing else is saved: y may lie over x, which
- * dies here, and dresidual is dy itself. Position, channel and sample are global: a shard of T or C draws its own part
+ * Backward reads only dy and the mask, if there is one. So no operand is saved: y may overwrite x, which dies here, and
+ * dresidual is dy itself. Dropout draws by global position, channel and sample, so a shard of T or C draws its own part
  * of the mask. */
 #pragma once
 

@@ -1,4 +1,5 @@
-/* y = residual + m (x + b). See bias_dropout_residual.h. Rows are taken COLUMNS at a time, with m for each piece. */
+/* y = residual + m (x + b). See bias_dropout_residual.h. A row is processed in pieces of COLUMNS elements, each with
+ * its factors m. */
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/dropout_cpu.h"
 
@@ -18,14 +19,14 @@ enum status CPU(bias_dropout_residual_forward)(const struct call *call) {
             real m[COLUMNS], bias[COLUMNS] = {0};
             for (int64_t c = 0; c < n && b; c++) bias[c] = load(b[first + c]);
             row_factors_forward(&dropout, &rows, m, r, first, n);
-#pragma omp simd /* y may lie over x, element for element */
+#pragma omp simd /* y is x itself, or does not overlap it */
             for (int64_t c = 0; c < n; c++)
                 y[at + c] = store(load(residual[at + c]) + m[c] * (load(x[at + c]) + bias[c]));
         }
     return OK;
 }
 
-/* dresidual = dy, unless it is dy's own memory. First, because dx may lie over dy. */
+/* dresidual = or += dy. Call it before dx is written, because dx may overwrite dy. */
 static void residual_gradient(const struct call *call, const elem *dy, elem *dresidual) {
     int64_t n = type_n(call->in[1].type);
     int add = accumulates(call, 1);

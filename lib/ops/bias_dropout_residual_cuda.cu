@@ -1,10 +1,10 @@
 /* y = residual + m (x + b). See bias_dropout_residual.h.
  *
- * Memory-bound: forward moves 3 elements for each one computed, a warp takes a row. db is a column sum
+ * Memory-bound: forward moves 3 elements for each one computed; a warp takes a row. db is a column sum
  * (columns_cuda.h) of m dy.
  *
- * Both backward rows of a step are one kernel (fusion.h): the sum's, which writes dx and dresidual on its way, so
- * that dy is read once, and what was dropped is drawn once. The bits are those of the two kernels apart. */
+ * As a fusion (fusion.h), one kernel runs both backward rows of a step: the kernel of db also writes dx and dresidual,
+ * so that dy is read once and m is drawn once. The bits are those of the two separate kernels. */
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/columns_cuda.h"
 #include "lib/ops/dropout_cuda.h"
@@ -16,7 +16,7 @@ kernel CUDA(bias_dropout_residual_backward_weight);
 fused_kernel CUDA(bias_dropout_residual_backward);
 }
 
-/* y may lie over x, group for group. */
+/* y may be x: a lane reads a group before it writes it. */
 __global__ static void __launch_bounds__(ROW_THREADS)
 bias_dropout_residual_forward_warp_per_row(elem *y, const elem *x, const elem *residual, const elem *__restrict__ b,
                                            struct dropped_rows rows) {
@@ -36,7 +36,7 @@ bias_dropout_residual_forward_warp_per_row(elem *y, const elem *x, const elem *r
     }
 }
 
-/* sum[j] += m dy over every SUM_WARPS-th row from `first` on, for the columns of group i */
+/* sum[j] += m dy over every SUM_WARPS-th row from `first` on, for column j of group i */
 __device__ static inline void add_rows(real *sum, const elem *dy, const struct dropped_rows &rows, int64_t first,
                                        int64_t last, int i) {
 #pragma unroll 4
@@ -48,8 +48,8 @@ __device__ static inline void add_rows(real *sum, const elem *dy, const struct d
     }
 }
 
-/* The same, and dx = m dy, dresidual = dy where there is one. AHEAD rows are read before one is written: dx may lie
- * over dy. */
+/* The same sum; also dx = or += m dy, and dresidual = or += dy if it is not NULL. AHEAD rows are loaded before the
+ * first is written: dx may be dy, so the compiler cannot move a load before a write. */
 enum { AHEAD = 4 };
 struct inputs { elem *dx, *dresidual; int add, add_residual; };
 
@@ -108,7 +108,7 @@ enum status CUDA(bias_dropout_residual_forward)(const struct call *call) {
     return gpu_launched("bias_dropout_residual_forward_warp_per_row");
 }
 
-/* dresidual = dy, unless it is dy's own memory. */
+/* If dresidual is dy itself, it needs no write. */
 enum status CUDA(bias_dropout_residual_backward_input)(const struct call *call) {
     elem *dresidual = (elem *)call->din[1].data;
     return dropout_backward(call, dresidual == call->dout[0].data ? NULL : dresidual);

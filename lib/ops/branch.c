@@ -3,7 +3,8 @@
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 
-/* Backward reads dy, and reads and writes dx. The copy of forward is not counted. */
+/* Backward reads dy, and reads and writes dx. Forward's copy is not counted, because forward is nearly always a
+ * view. */
 static struct cost branch_cost(const struct call *call, enum row_kind kind) {
     bool backward = kind == ROW_BACKWARD_INPUT;
     return (struct cost){.bytes = backward ? 3 * (double)type_bytes(call->in[0].type) : 0};

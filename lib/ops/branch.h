@@ -1,8 +1,8 @@
-/* A second name for a tensor, for a reader of its own:  y = x    dx = dy, or dx += dy
+/* A second name y for a tensor x, so that y has only one reader:  y = x    dx = dy, or dx += dy
  *
- * Forward is a view, and so is backward where no other step reads x. An op that exchanges the gradient of its input in
- * place must be its only reader (tp_enter, sp_enter): it reads y, and what it has made is added to what the other
- * readers of x made.
+ * Forward is a view, and so is backward if no other step reads x. tp_enter and sp_enter exchange the gradient of their
+ * input in place, so they must be its only reader. They read y; branch's backward then adds dy to the gradients of x's
+ * other readers.
  *
  * in[0] x   out[0] y, the same type. Elementwise, so any shard of any axis will do. */
 #pragma once

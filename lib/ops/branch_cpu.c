@@ -1,4 +1,4 @@
-/* y = x, dx += dy. See branch.h. Lowering makes a row of either only where it is no view. */
+/* y = x, dx += dy. See branch.h. Lowering emits a row only if y is no view of x, or dx no view of dy. */
 #include "lib/ops/branch.h"
 #include "lib/ops/cpu.h"
 

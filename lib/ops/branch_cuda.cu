@@ -1,4 +1,4 @@
-/* y = x, dx += dy. See branch.h. Memory-bound: 3 elements moved for each one; a thread a pack of 16 bytes. */
+/* y = x, dx += dy. See branch.h. Memory-bound: 3 elements moved for each element of x, 16 bytes per thread. */
 #include "lib/ops/branch.h"
 #include "lib/ops/groups_cuda.h"
 
@@ -6,7 +6,7 @@ extern "C" { kernel CUDA(branch_forward), CUDA(branch_backward_input); }
 
 enum { THREADS = 256 };
 
-/* to = or += from. The last n % PACK elements are taken one by one, by the first threads of the grid. */
+/* to = from, or to += from. The first threads of the grid move the last n % PACK elements, one each. */
 __global__ static void __launch_bounds__(THREADS) branch_put_pack(elem *to, const elem *from, int64_t n, int add) {
     int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, threads = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = thread * PACK; i + PACK <= n; i += threads * PACK) {

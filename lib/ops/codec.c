@@ -61,7 +61,7 @@ static float int8_scale(const float *x, int64_t n) {
     return max / 127;
 }
 
-/* Scales below 2^-126 are themselves rounded so coarsely that x/s may exceed 127. */
+/* The clamps: a scale below 2^-126 is rounded so coarsely that x/s may exceed 127. */
 static int8_t int8_of(float x, float scale) {
     return (int8_t)(scale > 0 ? fmaxf(-127, fminf(127, nearbyintf(x / scale))) : 0);
 }
@@ -103,7 +103,7 @@ static const struct row {
     const char *name;
     bool wants_feedback;
     int64_t (*bytes)(int64_t n);
-    /* x[0..count): elements first .. first + count - 1 of n; first: a multiple of CODEC_BLOCK, count: one at most */
+    /* x[0..count): elements first .. first + count - 1 of n; CODEC_BLOCK divides first, and count <= CODEC_BLOCK */
     void (*encode)(const float *x, int64_t n, int64_t first, int count, unsigned char *code);
     void (*block)(const unsigned char *code, int64_t n, int64_t first, int count, float *x);
 } ROWS[N_CODECS] = {
@@ -111,7 +111,7 @@ static const struct row {
     [CODEC_BF16] = {"bf16", false, half_bytes, bf16_encode, bf16_block},
     [CODEC_FP16] = {"fp16", false, half_bytes, fp16_encode, fp16_block},
     [CODEC_INT8] = {"int8", false, int8_bytes, int8_encode, int8_block},
-    [CODEC_SIGN] = {"sign", true, sign_bytes, NULL, sign_block},     /* its scale is of all n: sign_encode */
+    [CODEC_SIGN] = {"sign", true, sign_bytes, NULL, sign_block},     /* one scale for all n: see sign_encode */
     [CODEC_TOPK] = {"topk", true, NULL, NULL, NULL},                 /* sparse: codec_topk.c */
 };
 

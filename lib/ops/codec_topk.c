@@ -1,8 +1,8 @@
 /* The k largest of n, as pairs of index (int32) and float, by ascending index.
  *
- * No sort and no scratch: the bits of |x| are ordered as |x| is, with NaN above infinity, so what is not finite is kept
- * first. The k-th largest is found digit by digit (11, 11 and 9 bits): count how often each digit occurs among those
- * whose higher digits are the ones found, then descend from the largest digit until k of them are passed. */
+ * No sort and no scratch: the bits of |x| are ordered as |x| is, with NaN above infinity, so numbers that are not
+ * finite are kept first. The k-th largest is found digit by digit (11, 11 and 9 bits). Among the numbers that start
+ * with the digits found, count each next digit; then descend from the largest digit until k numbers are counted. */
 #include "lib/ops/codec.h"
 
 #include "lib/device/dtype.h"
@@ -12,7 +12,7 @@ int64_t codec_topk_count(double percent, int64_t n) { return (int64_t)ceil((doub
 
 static uint32_t magnitude(float x) { return dtype_bits_of(x) & 0x7fffffffu; }
 
-/* The magnitude of the k-th largest, 1 <= k <= n; *ties: how many of that magnitude are among the k. */
+/* The magnitude of the k-th largest, 1 <= k <= n. *ties: the number of elements with this magnitude among the k. */
 static uint32_t threshold(const float *x, int64_t n, int64_t k, int64_t *ties) {
     static const int SHIFT[] = {20, 9, 0}, WIDTH[] = {11, 11, 9};
     uint32_t found = 0;

@@ -1,10 +1,10 @@
-/* Sums over the rows of an (R, C) matrix, column by column, on a GPU: what the gradients of a layernorm's weights and
- * of a bias are. How the rows are cut is fixed by the shape alone, so that scratch is known before there is a device,
- * and the order of the sum, and with it its last bit, never changes.
+/* Column sums of an (R, C) matrix on a GPU: the gradients of a layernorm's weights and of a bias. The shape alone
+ * determines how the rows are cut. So scratch is known before a device exists, and the order of a sum, with its last
+ * bit, never changes.
  *
- * The matrix is cut into tiles of columns (16 bytes, at least 4 elements, for each lane of a warp) and slices of rows;
- * a block sums one tile of one slice. COLUMN_BLOCKS of them fill the largest GPU (132 multiprocessors) twice over with
- * 4 blocks each; a slice has at least COLUMN_ROWS rows, so that its sum costs more than the writing of it. */
+ * The matrix is cut into tiles of columns (16 bytes, at least 4 elements, for each lane of a warp) and slices of rows.
+ * A block sums one tile of one slice. COLUMN_BLOCKS blocks fill the largest GPU (132 multiprocessors, 4 blocks each)
+ * twice. A slice has at least COLUMN_ROWS rows, so that reading it takes longer than writing its sum. */
 #pragma once
 
 #include "lib/base/integer.h"
@@ -18,7 +18,7 @@ static inline int64_t column_tile(enum dtype d) {
     return 32 * (group < 4 ? 4 : group);
 }
 
-/** Slices that R rows are cut into: the same for every tile. */
+/** The number of slices that R rows are cut into, the same for every tile. */
 static inline int64_t column_slices(int64_t R, int64_t C, enum dtype d) {
     int64_t tiles = (C + column_tile(d) - 1) / column_tile(d);
     int64_t wanted = ceil_div(COLUMN_BLOCKS, tiles), most = ceil_div(R, COLUMN_ROWS);

@@ -1,6 +1,6 @@
-/* Column sums for the CUDA kernels, in two stages: a block sums one tile of columns over one slice of rows (the op's
- * own kernel, which chooses the terms), and leaves a row of partial sums; then the slices are added, in order. See
- * columns.h. Only *_cuda.cu files include this. */
+/* Column sums for the CUDA kernels, in two stages. In the op's own kernel a block sums one tile of columns over one
+ * slice of rows, and writes a row of partial sums. Then columns_add_slices adds the slices, in order. See columns.h.
+ * Only *_cuda.cu files include this. */
 #pragma once
 
 #include "lib/base/integer.h"
@@ -23,7 +23,8 @@ __device__ static inline void slice_store(real *partial, int64_t slice, int c, i
 
 enum { SLICE_THREADS = 1024, SLICE_WARPS = SLICE_THREADS / 32 };
 
-/* gradient[c] += the sum of partial[s, c] over the slices s. A block takes 32 columns, its warps every 32nd slice. */
+/* gradient[c] += the sum of partial[s, c] over the slices s. A block takes 32 columns, and each warp every 32nd
+ * slice. */
 __global__ static void __launch_bounds__(SLICE_THREADS)
     columns_add_slices(void *gradient0, int is_real0, void *gradient1, int is_real1, const real *partial, int n_slices,
                        int C) {

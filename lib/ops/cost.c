@@ -41,8 +41,8 @@ struct cost cost_traffic(const struct call *call, enum row_kind kind) {
     return cost;
 }
 
-/* Forward, the value between the two, and backward its gradient; where both rows are of one step, the gradient and what
- * both of them need. */
+/* The bytes that one kernel saves. Forward: the read of the value between the rows. Two input gradients: write and read
+ * of the gradient between them. Both rows of one step: the second read of dy and of the operands that both need. */
 static double read_by_both(const struct call *first, const struct call *second, enum row_kind kind) {
     const struct step *a = first->step, *b = second->step;
     const struct needs *needs = &b->op->needs;

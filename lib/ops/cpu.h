@@ -1,4 +1,4 @@
-/* What the CPU kernels share, written once for the four element types of real.h. Only *_cpu.c files include this. */
+/* Helpers of the CPU kernels, written once for the four element types of real.h. Only *_cpu.c files include this. */
 #pragma once
 
 #include "lib/base/integer.h"
@@ -6,8 +6,8 @@
 #include "lib/ops/real.h"
 #include <math.h>
 
-/* Columns that one thread works through at a time: weight gradients are split over threads by columns, and every thread
- * adds all rows of its columns in order. So the sums do not depend on the number of threads. */
+/* Columns that a thread sums at a time. Weight gradients are split over threads by columns, and each thread adds all
+ * rows of its columns in order. So the sums do not depend on the number of threads. */
 enum { COLUMNS = 64 };
 
 /** *to = value, or += for inputs that several steps read (call->accumulate). Rounded once. Written for the vectoriser:
@@ -39,7 +39,7 @@ static inline real sum_lanes(real lane[LANES]) {
         sum_lanes(lane_);                                                                                              \
     })
 
-/* MAX_OVER(i, n, expression): the largest, -infinity for n = 0; NaN is passed over. In lanes too. */
+/* MAX_OVER(i, n, expression): the largest, -infinity for n = 0; NaN is skipped. It uses lanes, as SUM_OVER does. */
 static inline real max_lanes(real lane[LANES]) {
     for (int width = LANES / 2; width > 0; width /= 2)
         for (int l = 0; l < width; l++) lane[l] = lane[l + width] > lane[l] ? lane[l + width] : lane[l];

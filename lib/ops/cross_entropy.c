@@ -21,15 +21,16 @@ static enum status cross_entropy_shape(const struct call *call, struct type out[
     return OK;
 }
 
-/* CPU: sum[r] and hit[r]; the maximum lies in out[1] until lse replaces it. CUDA: each row's loss, in double. */
+/* Scratch. CPU: sum[r] and hit[r]; out[1] keeps the maximum until lse replaces it. CUDA: each row's loss, in double.
+ * A plan calls this with training = false, so that forward's scratch is there for evaluation. */
 static int64_t cross_entropy_work(const struct call *call, enum row_kind kind) {
-    bool nothing_to_do = call->training && (kind == ROW_FORWARD || kind == ROW_REPLAY);    /* planned for evaluation */
+    bool nothing_to_do = call->training && (kind == ROW_FORWARD || kind == ROW_REPLAY);
     size_t accumulator = dtype_size(dtype_accumulator(op_dtype(call)));
     size_t row_bytes = call->on == DEVICE_CUDA ? sizeof(double) : 2 * accumulator;
     return nothing_to_do ? 0 : type_n(call->in[1].type) * (int64_t)row_bytes;
 }
 
-/* In training; forward then costs nothing. */
+/* The cost in training, where forward does nothing. */
 static struct cost cross_entropy_cost(const struct call *call, enum row_kind kind) {
     return kind == ROW_BACKWARD_INPUT ? cost_traffic(call, kind) : (struct cost){0};
 }

@@ -1,5 +1,5 @@
-/* Softmax cross-entropy: three passes over the rows of a vocabulary shard, and the op that runs them on a whole one.
- * See cross_entropy.h. */
+/* Softmax cross-entropy: passes over the rows of a vocabulary shard, and the op, which runs them on the whole
+ * vocabulary. See cross_entropy.h. */
 #include "lib/ops/cpu.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/exp.h"
@@ -34,7 +34,8 @@ static enum status row_max(const struct device *device, const struct vocab_rows 
     return OK;
 }
 
-/* sum of e^(x - m) over the columns of leaves first .. first + n, by halves. `end`: where padding begins. */
+/* The sum of e^(x - m) over the columns of leaves first .. first + n-1, added by halves. Padding begins at column
+ * `end`; a leaf has `leaf` columns. */
 static real sum_leaves(const elem *x, int64_t end, real m, int64_t leaf, int first, int n) {
     if (n > 1)
         return sum_leaves(x, end, m, leaf, first, n / 2) + sum_leaves(x, end, m, leaf, first + n / 2, n / 2);
@@ -59,7 +60,7 @@ static enum status row_sum(const struct device *device, const struct vocab_rows 
     return OK;
 }
 
-/* In order, on one thread: it reads three numbers per row. */
+/* One thread adds the rows in order, because a row is only three numbers. */
 static enum status loss(const struct device *device, const struct vocab_rows *rows, const void *max, const void *sum,
                         const void *hit, void *lse, double scale, void *loss_out) {
     double total = 0;
@@ -83,7 +84,7 @@ static void row_gradient(const struct vocab_rows *rows, int64_t r, real lse, rea
 #pragma omp simd
         for (int64_t k = 0; k < n; k++) dx[k] = store(load(dx[k]) + scale * real_exp(load(x[k]) - lse));
     else
-#pragma omp simd /* dx may lie over x */
+#pragma omp simd /* dx may be x */
         for (int64_t k = 0; k < n; k++) dx[k] = store(scale * real_exp(load(x[k]) - lse));
     if (target >= 0) dx[target] = store(before + at_target);
     for (int64_t k = n; k < rows->vocab.n && !add; k++) dx[k] = store(0);
@@ -100,7 +101,7 @@ static enum status gradient(const struct device *device, const struct vocab_rows
 
 const struct cross_entropy_pieces CPU(cross_entropy_pieces) = {row_max, row_sum, loss, gradient};
 
-/* ---- the op: one shard that is everything ---- */
+/* ---- the op: one shard, the whole vocabulary ---- */
 
 static struct vocab_rows rows_of_call(const struct call *call) {
     struct vocab_rows rows = {call->in[0].data, call->in[1].data, type_n(call->in[1].type),

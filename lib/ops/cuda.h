@@ -1,8 +1,8 @@
-/* What the CUDA kernels share, for the four element types. Only *_cuda.cu files include this.
+/* Helpers of the CUDA kernels, for the four element types. Only *_cuda.cu files include this.
  *
  * One source, four element types: the Makefile compiles every *_cuda.cu once for each of ELEM = fp64, fp32, bf16, fp16.
  *
- *   elem      what lies in memory          real      what is computed with: double for fp64, else float
+ *   elem      the type in memory           real      the type of arithmetic: double for fp64, else float
  *   load(x)   elem -> real                 store(x)  real -> elem, rounded once
  *   CUDA(f)   the name a launcher f gets in this compilation: f_cuda_fp32, ...
  *   pack      16 bytes of elems, moved as one: PACK of them */
@@ -67,8 +67,8 @@ __device__ static inline real warp_max(real v) {
     return v;
 }
 
-/* shared: 32 reals of the block's, which may be used again after the caller's next __syncthreads; the block is a
- * multiple of 32 threads, one-dimensional. */
+/* shared: 32 reals of shared memory, which the caller may reuse after its next __syncthreads. The block has one
+ * dimension, a multiple of 32 threads. */
 __device__ static inline real block_sum(real v, real *shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
     v = warp_sum(v);
@@ -84,7 +84,7 @@ __device__ static inline real block_max(real v, real *shared) {
     return warp_max(lane < n_warps ? shared[lane] : shared[0]);
 }
 
-/* ---- what a result does to its place ---- */
+/* ---- writing results ---- */
 /** *to = value, or += (call->accumulate); rounded once. */
 __device__ static inline void put(elem *to, real value, int accumulate) {
     *to = store(accumulate ? load(*to) + value : value);
@@ -99,7 +99,7 @@ __device__ static inline void grad_add(void *gradient, int gradient_is_real, int
 /* ---- in launchers ---- */
 static inline int accumulates(const struct call *call, int i) { return call->accumulate >> i & 1; }
 static inline int is_real(const struct tensor *t) { return t->type->dtype == REAL_DTYPE; }
-/* Blocks for n pieces of work in a grid-stride loop: no more than fill the largest GPU a few times over. */
+/* Blocks of a grid-stride loop over n pieces of work. At most 4096, which fill the largest GPU a few times over. */
 static inline unsigned grid_of(int64_t n, int64_t per_block) {
     int64_t blocks = ceil_div(n, per_block);
     return (unsigned)(blocks < 1 ? 1 : blocks > 4096 ? 4096 : blocks);

@@ -1,5 +1,5 @@
-/* Dropout by itself, as an op: y = m x (dropout.h). Where dropout follows an addition, the op of the addition does both
- * in one pass. */
+/* Dropout as an op, y = m x (dropout.h). If dropout follows an addition, as in bias_dropout_residual, the adding op
+ * does both in one pass. */
 #include "lib/ops/dropout.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"

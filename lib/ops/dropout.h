@@ -1,17 +1,15 @@
-/* Dropout: y = x m / (1 - p), where the bit m is a pure function of the element's place in the run.
+/* Dropout: y = x m / (1 - p), where the bit m is a pure function of the element's global indices and the step.
  *
- *   key      (seed, site, optimizer step)              site: dropout.stream, the stream of "embedding", "attention",
- *                                                      ...
- *   counter  {element / 4, t, head, sample}            all *global* indices; the draw is word (element % 4) of the
- * block keep     when draw >= p 2^32
+ *   key      (seed, site, optimizer step)              site: dropout.stream, of "embedding", "attention", ...
+ *   counter  {element / 4, t, head, sample}            all *global* indices; the Philox block of four draws
+ *   draw     word element % 4 of the block             keep the element if draw >= p 2^32
  *
  * `element` is the channel (embedding and residual sites, head 0) or the key position j (attention probabilities, with
- * t the query position). Backward and replay draw the same numbers again, and a rank that holds any part of the tensor
- * draws what the rank that holds all of it would: nothing need be saved, nothing is sent.
+ * t the query position). Backward and replay draw the same numbers again, and a rank with any shard of the tensor draws
+ * the same numbers as a rank with all of it. So the mask need not be saved or sent.
  *
- * A step may keep the mask all the same, as an output of one byte an element (op->dropout_out): backward then reads it
- * instead of drawing, for the same numbers, bit for bit. That is what most frameworks do; it costs memory and saves
- * random numbers.
+ * A step may also keep the mask, as an output of one byte per element (op->dropout_out). Backward then reads the mask
+ * and does not draw; the results have the same bits. Most frameworks do so; it costs memory and saves draws.
  *
  * Source: Srivastava et al. 2014; counters after Salmon et al. 2011 (lib/base/rng.h). */
 #pragma once
@@ -29,17 +27,17 @@ struct dropout {
     uint8_t *mask;            /* 1: kept, 0: dropped; forward writes it, backward reads it. NULL: not stored */
 };
 
-/** y = m x, by itself: in[0] x (B,T,C) or (B,T,K), out[0] y, out[1] the mask where it is stored. */
+/** Dropout as an op, y = m x: in[0] x (B,T,C) or (B,T,K), out[0] y, out[1] the mask if the step keeps it. */
 extern const struct op op_dropout;
 
-/** The output that keeps the mask, or NULL. */
+/** The output that keeps the mask; NULL: the step does not keep it. */
 static inline uint8_t *dropout_mask(const struct call *call) {
     int i = 0;
     while (i < call->step->n_out && !(call->step->op->dropout_out >> i & 1)) i++;
     return i < call->step->n_out ? (uint8_t *)call->out[i].data : NULL;
 }
 
-/** What this call drops. dropout.p in [0, 1). */
+/** The dropout of this call. Its rule's p is in [0, 1). */
 static inline struct dropout dropout_of(const struct call *call) {
     const struct dropout_rule *rule = &call->step->dropout;
     double p = rule->p;

@@ -1,4 +1,4 @@
-/* y = m x. See dropout.h. Rows are taken COLUMNS at a time, with m for each piece. */
+/* y = m x. See dropout.h. A row is processed in pieces of COLUMNS elements, each with its factors m. */
 #include "lib/ops/dropout_cpu.h"
 
 kernel CPU(dropout_forward), CPU(dropout_backward_input);
@@ -14,7 +14,7 @@ enum status CPU(dropout_forward)(const struct call *call) {
             int64_t at = r * rows.C + first, n = min64(COLUMNS, rows.C - first);
             real m[COLUMNS];
             row_factors_forward(&dropout, &rows, m, r, first, n);
-#pragma omp simd /* y may lie over x, element for element */
+#pragma omp simd /* y is x itself, or does not overlap it */
             for (int64_t c = 0; c < n; c++) y[at + c] = store(m[c] * load(x[at + c]));
         }
     return OK;

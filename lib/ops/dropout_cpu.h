@@ -18,7 +18,7 @@ static inline void dropout_factors(const struct dropout *d, real *factor, int64_
     for (int64_t i = 0; i < n; i++) factor[i] = word[skip + i] >= d->threshold ? (real)d->scale : 0;
 }
 
-/** Where element (b, t, 0) of a (B,T,C) tensor lies, for the ops that go through it by rows. */
+/** The rows of a (B,T,C) tensor: their number n = B T, and the axes. first_c: the global index of channel 0. */
 struct rows { int64_t n, B, T, C, first_c; const struct axis *t; };
 static inline struct rows rows_of(const struct type *type) {
     const struct axis *a = type->shape.axis;
@@ -26,8 +26,8 @@ static inline struct rows rows_of(const struct type *type) {
     return r;
 }
 
-/* Convert factors to mask bytes, and back. A byte that is neither 0 nor 1 (its memory was reused) gives a factor that
- * no draw gives. */
+/* Convert factors to mask bytes, and back. If the mask's memory is overwritten, a byte other than 0 or 1 gives a factor
+ * that no draw gives. */
 static inline void mask_store(uint8_t *mask, const real *factor, int64_t n) {
     for (int64_t i = 0; i < n; i++) mask[i] = factor[i] != 0;
 }
@@ -35,7 +35,7 @@ static inline void mask_load(const struct dropout *d, const uint8_t *mask, real 
     for (int64_t i = 0; i < n; i++) factor[i] = mask[i] * (real)d->scale;
 }
 
-/* Factors of columns c .. c + n-1 of local row r, drawn; ones when dropout is off. */
+/* Draw the factors of columns c .. c + n-1 of local row r; 1 if dropout is off. */
 static inline void row_draw(const struct dropout *d, const struct rows *rows, real *factor, int64_t r, int64_t c,
                             int64_t n) {
     if (d->on)
@@ -45,15 +45,14 @@ static inline void row_draw(const struct dropout *d, const struct rows *rows, re
         for (int64_t i = 0; i < n; i++) factor[i] = 1;
 }
 
-/** Dropout factors of columns c .. c + n-1 of local row r, for forward: drawn, and kept where the step stores its
- *  mask. */
+/** Draw the factors of columns c .. c + n-1 of local row r for forward, and store their mask if the step keeps one. */
 static inline void row_factors_forward(const struct dropout *d, const struct rows *rows, real *factor, int64_t r,
                                        int64_t c, int64_t n) {
     row_draw(d, rows, factor, r, c, n);
     if (d->mask) mask_store(d->mask + r * rows->C + c, factor, n);
 }
 
-/** The same numbers for backward: from the stored mask, or drawn again. */
+/** The same factors for backward: from the stored mask, or drawn again. */
 static inline void row_factors_backward(const struct dropout *d, const struct rows *rows, real *factor, int64_t r,
                                         int64_t c, int64_t n) {
     if (d->on && d->mask)
@@ -73,7 +72,7 @@ static inline void dropout_backward(const struct call *call, const elem *dy, ele
             int64_t at = r * rows.C + first, n = min64(COLUMNS, rows.C - first);
             real m[COLUMNS];
             row_factors_backward(&dropout, &rows, m, r, first, n);
-#pragma omp simd /* dx may lie over dy, element for element */
+#pragma omp simd /* dx is dy itself, or does not overlap it */
             for (int64_t c = 0; c < n; c++) put(dx + at + c, m[c] * load(dy[at + c]), add);
         }
 }

@@ -1,9 +1,9 @@
-/* y = m x. See dropout.h. Memory-bound: 2 elements moved for each one; a warp takes a row. */
+/* y = m x. See dropout.h. Memory-bound: 2 elements moved for each one computed; a warp takes a row. */
 #include "lib/ops/dropout_cuda.h"
 
 extern "C" { kernel CUDA(dropout_forward), CUDA(dropout_backward_input); }
 
-/* y may lie over x, group for group. */
+/* y may be x: a lane reads a group before it writes it. */
 __global__ static void __launch_bounds__(ROW_THREADS)
 dropout_forward_warp_per_row(elem *y, const elem *x, struct dropped_rows rows) {
     FOR_ROWS_OF_WARP(r, rows.R) {

@@ -1,19 +1,18 @@
 /* Dropout factors for the CUDA kernels; see dropout.h. Only *_cuda.cu files include this.
  *
- * One Philox block draws for four neighboring channels, counted from global channel 0. So groups (groups_cuda.h) start
- * at global multiples of GROUP, which is a multiple of four: a lane draws for its group alone, and no block is drawn
- * twice. Where a shard starts between two multiples, its first group starts before its first column, at -shift.
+ * One Philox block draws for four neighboring channels, counted from global channel 0. Groups (groups_cuda.h) start at
+ * global multiples of GROUP, which is a multiple of four, so that no two lanes draw the same Philox block. If a shard
+ * starts between two multiples of GROUP, its first group starts before its first column, at -shift.
  *
- * Cost: 20 multiplications of 32 x 32 bits for four elements, about 12 instructions for each. Behind 3 elements of
- * memory traffic that hides; behind one (a bias gradient that draws again) it is the larger part, and a stored mask is
- * faster. */
+ * Cost: 20 multiplications of 32 x 32 bits for four elements, about 12 instructions per element. Memory traffic of 3
+ * elements hides them. With a traffic of 1 element (a bias gradient that draws again) they are the larger part, and a
+ * stored mask is faster. */
 #pragma once
 
 #include "lib/ops/groups_cuda.h"
 #include "lib/ops/dropout.h"
 
-/* A (B,T,C) tensor by rows, and what is dropped from it. Counters are 32 bits of each global index, as philox has
- * them. */
+/* A (B,T,C) tensor by rows, and its dropout. Global indices are 32 bits, as in Philox counters. */
 struct dropped_rows {
     int64_t R;
     int C, shift, n_groups;       /* columns of group i start at i GROUP - shift */
@@ -26,7 +25,7 @@ struct dropped_rows {
     uint8_t *mask;
 };
 
-/* type: a (B,T,C) operand. The pointers are those that move by groups; NULL for none. */
+/* type: a (B,T,C) operand. a, b, c, d: the operands that the kernel moves by groups; NULL: none. */
 static inline struct dropped_rows dropped_rows_of(const struct call *call, const struct type *type, const void *a,
                                                   const void *b, const void *c, const void *d) {
     const struct axis *axis = type->shape.axis;
@@ -52,7 +51,7 @@ static inline struct dropped_rows dropped_rows_of(const struct call *call, const
     return rows;
 }
 
-/* Position and sample of a row. 32-bit division: R < 2^32 rows are all that fit in any memory. */
+/* Position and sample of a row. A 32-bit division is enough, because no memory holds 2^32 rows. */
 struct place { uint32_t t, sample; };
 __device__ static inline struct place place_of(const struct dropped_rows &rows, int64_t r) {
     uint32_t sample = (uint32_t)r / rows.T, t = (uint32_t)r - sample * rows.T;
@@ -60,7 +59,7 @@ __device__ static inline struct place place_of(const struct dropped_rows &rows, 
     return p;
 }
 
-/* m[j] = 0 or 1 / (1-p) for the columns of group i; ones when dropout is off. */
+/* m[j] = 0 or 1 / (1-p) for the columns of group i; 1 if dropout is off. */
 __device__ static inline void draw_factors(real *m, const struct dropped_rows &rows, struct place p, int i) {
     for (int q = 0; q < GROUP / 4; q++) {
         struct philox_counter c = {{rows.first_block + (uint32_t)(i * (GROUP / 4) + q), p.t, 0, p.sample}};
@@ -69,7 +68,7 @@ __device__ static inline void draw_factors(real *m, const struct dropped_rows &r
     }
 }
 
-/* ---- the mask: a byte for each element, GROUP of them moved as one ---- */
+/* ---- the mask: a byte for each element, GROUP bytes moved in one access ---- */
 struct __align__(GROUP) mask_group { uint8_t x[GROUP]; };
 
 __device__ static inline void mask_put(const struct dropped_rows &rows, int64_t r, int c, const real *m) {
@@ -84,7 +83,7 @@ __device__ static inline void mask_put(const struct dropped_rows &rows, int64_t 
     }
 }
 
-/* A byte that is neither 0 nor 1 (its memory was reused) gives a factor that no draw gives. */
+/* If the mask's memory is overwritten, a byte other than 0 or 1 gives a factor that no draw gives. */
 __device__ static inline void mask_factors(real *m, const struct dropped_rows &rows, int64_t r, int c) {
     const uint8_t *row = rows.mask + r * rows.C;
     if (rows.packed) {
@@ -95,21 +94,21 @@ __device__ static inline void mask_factors(real *m, const struct dropped_rows &r
     }
 }
 
-/** Factors of group i of row r for forward: drawn, and kept where the step stores its mask. */
+/** Draw the factors of group i of row r for forward, and store their mask if the step keeps one. */
 __device__ static inline void factors_forward(real *m, const struct dropped_rows &rows, struct place p, int64_t r,
                                               int i) {
     draw_factors(m, rows, p, i);
     if (rows.mask) mask_put(rows, r, i * GROUP - rows.shift, m);
 }
 
-/** The same numbers for backward: from the stored mask, or drawn again. */
+/** The same factors for backward: from the stored mask, or drawn again. */
 __device__ static inline void factors_backward(real *m, const struct dropped_rows &rows, struct place p, int64_t r,
                                                int i) {
     if (rows.on && rows.mask) mask_factors(m, rows, r, i * GROUP - rows.shift);
     else draw_factors(m, rows, p, i);
 }
 
-/* dx = m dy, and dresidual = dy where there is one; = or +=. dx may lie over dy, group for group. */
+/* dx = or += m dy. If dresidual is not NULL, also dresidual = or += dy. dx may be dy. */
 __global__ static void __launch_bounds__(ROW_THREADS)
     dropout_backward_warp_per_row(elem *dx, elem *dresidual, const elem *dy, struct dropped_rows rows, int add,
                                   int add_residual) {
@@ -129,7 +128,7 @@ __global__ static void __launch_bounds__(ROW_THREADS)
     }
 }
 
-/** backward_input of every op that ends in dropout; dresidual NULL: none. */
+/** backward_input of every op that ends in dropout. dresidual NULL: the op has no residual, or its gradient is dy. */
 static inline enum status dropout_backward(const struct call *call, elem *dresidual) {
     const elem *dy = (const elem *)call->dout[0].data;
     elem *dx = (elem *)call->din[0].data;
@@ -139,7 +138,7 @@ static inline enum status dropout_backward(const struct call *call, elem *dresid
     return gpu_launched("dropout_backward_warp_per_row");
 }
 
-/* residual + m (x + bias). fma by name: every kernel that adds so has the same bits. */
+/* residual + m (x + bias). fma is explicit, so that every kernel that computes this has the same bits. */
 __device__ static inline real dropped_sum(elem residual, real m, elem x, elem bias) {
     return fma(m, load(x) + load(bias), load(residual));
 }

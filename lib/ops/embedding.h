@@ -2,10 +2,11 @@
  *
  *   dW[k,c] += sum over (b,t) with token[b,t] = k of dy[b,t,c]
  *
- * in[0] tokens int32 (B,T)   out[0] y (B,T,C)   weight[0] W (V,C); of segments, which are 0 or 1, W (2,C)
+ * in[0] tokens int32 (B,T)   out[0] y (B,T,C)   weight[0] W (V,C); or (2,C), if the tokens are segments, 0 or 1
  *
- * With a shard of the vocabulary, tokens of another shard (and negative ones, which pad evaluation batches) give zeros:
- * the sum over the shards is the whole. A token at or beyond the global vocabulary is refused. */
+ * If V is sharded, tokens of other shards give zeros, so that the sum over the shards is y. Negative tokens, which pad
+ * evaluation batches, also give zeros. A token at or beyond the global vocabulary is refused (on CUDA: see
+ * embedding_cuda.cu). */
 #pragma once
 
 #include "lib/ops/op.h"

@@ -40,7 +40,7 @@ enum status CPU(embedding_forward)(const struct call *call) {
     return OK;
 }
 
-/* A token may come often, so threads divide the columns: each adds all rows, in order, to its own. */
+/* A token may occur many times, so threads divide the columns, and each adds all rows, in order, to its columns. */
 enum status CPU(embedding_backward_weight)(const struct call *call) {
     const int32_t *token = call->in[0].data;
     const struct axis *vocab = vocabulary(call);

@@ -1,26 +1,27 @@
 /* y[r] = W[token[r]], zeros for rows of another shard; dW[token[r]] += dy[r]. See embedding.h.
  *
- * Forward copies rows, a warp each: memory-bound, 2 elements moved for each one.
+ * Forward copies rows, one per warp. Memory-bound: 2 elements moved for each one.
  *
- * Backward must add rows of dy that have the same token, in a fixed order, and a row of dW has one writer. So the
- * positions are sorted by token first, and then summed, row by row:
+ * Backward must add the rows of dy with the same token in a fixed order, by one writer for each row of dW. So it first
+ * sorts the positions by token, and then sums them, row by row:
  *
- *   sort   a block takes SORT_ROWS rows of the table and reads all tokens, twice: counting its own, by row and by warp,
- *          and those of lower rows, which is where its part of the list begins; then putting its positions in their
- *          places. A warp reads its own stretch of the tokens, so order by (row, warp, place in the stretch) is order
- *          by (row, position). Counts are integers, whose sum does not depend on order.
- *   sum    a warp adds one row's positions, in order; a row with more than ALONE of them is cut into a piece for each
- *          of the block's warps, and the pieces are added in order.
+ *   sort   A block takes SORT_ROWS rows of the table and reads all tokens twice. The first time it counts its tokens by
+ *          row and warp, and the tokens of lower rows, whose number is where its part of the list begins. The second
+ *          time it writes its positions to the list. Each warp reads its own stretch of the tokens, so the order (row,
+ *          warp, place in the stretch) is the order (row, position). Counts are integers, exact in any order.
+ *   sum    A warp adds one row's positions, in order. A row with more than ALONE positions is cut into pieces, one for
+ *          each warp of the block, and the pieces are added in order.
  *
  * Cost for 65536 tokens, 50304 rows of 768 channels in bf16, gradients in fp32: sort reads 197 x 2 x 256 KiB = 100 MB,
  * from the L2 cache; sum reads dy once (101 MB) and reads and writes the rows that occur (at most 309 MB), from memory.
- * Alternatives: a row of dW for each block that looks for its token would read 50304 x 256 KiB; linked lists or buckets
- * made with atomics have an order that changes from run to run, and would be sorted again; a radix sort is three or
- * four passes of three kernels. What breaks: one token in all positions is 3 blocks of work (a tile of columns each),
- * and takes 0.7 ms or so.
  *
- * A token at or beyond the global vocabulary is treated as one of another shard: zeros, and no gradient. A kernel
- * cannot refuse it, as the CPU does; the reader of the data has (lib/data). */
+ * Alternatives: a block per row of dW that searches its token would read 50304 x 256 KiB. Linked lists or buckets made
+ * with atomics change their order from run to run, so they would need a sort as well. A radix sort takes three or four
+ * passes of three kernels. What breaks: one token in all positions is work for only 3 blocks (one per tile of columns),
+ * and takes about 0.7 ms.
+ *
+ * A token at or beyond the global vocabulary is treated as a token of another shard: zeros, and no gradient. A kernel
+ * cannot refuse it as the CPU does, but lib/data refuses it when it reads the data. */
 #include "lib/ops/groups_cuda.h"
 #include "lib/base/integer.h"
 #include "lib/ops/embedding.h"
@@ -28,7 +29,7 @@
 
 extern "C" { kernel CUDA(embedding_forward), CUDA(embedding_backward_weight); }
 
-/* Rows of the table that this rank holds: tokens first .. first + n-1, without padding. */
+/* This rank's rows of the table: tokens first .. first + n-1, without padding. */
 struct vocabulary { int32_t first, n; };
 
 __device__ static inline int32_t local_row(int32_t token, struct vocabulary v) {
@@ -37,7 +38,7 @@ __device__ static inline int32_t local_row(int32_t token, struct vocabulary v) {
 
 /* ---- forward ---- */
 
-enum { AHEAD = 4 };   /* loads in flight in each lane, before the first of them is waited for */
+enum { AHEAD = 4 };   /* loads that each lane starts before it waits for the first */
 
 __global__ static void __launch_bounds__(ROW_THREADS)
     embedding_forward_warp_per_row(elem *y, const elem *w, const int32_t *token, int64_t R, int C, struct vocabulary v,
@@ -63,15 +64,15 @@ __global__ static void __launch_bounds__(ROW_THREADS)
 
 enum { SORT_THREADS = 1024, SORT_WARPS = SORT_THREADS / 32, SORT_ROWS = 256 };
 
-/* The lane's next AHEAD tokens' rows, from position p on; -1 where there is none. All loads first, then what waits for
- * them. */
+/* The table rows of the lane's next AHEAD tokens, from position p on; -1: no token, or not in this shard. All loads
+ * start before the first is used. */
 __device__ static inline void next_rows(int32_t *k, const int32_t *__restrict__ token, int64_t p, int64_t end,
                                         struct vocabulary v) {
     for (int u = 0; u < AHEAD; u++) k[u] = p + 32 * u < end ? token[p + 32 * u] : -1;
     for (int u = 0; u < AHEAD; u++) k[u] = local_row(k[u], v);
 }
 
-/* counts[i] becomes the sum of counts[0 .. i]: log2 SORT_ROWS steps, each adding what lies 1, 2, 4 ... before. */
+/* counts[i] = the sum of counts[0 .. i], in log2 SORT_ROWS steps that add the count 1, 2, 4 ... places before. */
 __device__ static inline void inclusive_sums(int32_t *counts) {
     int i = threadIdx.x;
     for (int d = 1; d < SORT_ROWS; d *= 2) {
@@ -131,7 +132,7 @@ __global__ static void __launch_bounds__(SORT_THREADS)
         next_rows(k, token, p, end, v);
         for (int u = 0; u < AHEAD; u++) {
             int mine = k[u] >= row0 && k[u] < row0 + SORT_ROWS;
-            /* in order; most often none */
+            /* Lanes write in order; most often no lane has a token of this block. */
             for (unsigned lanes = __ballot_sync(0xffffffffu, mine); lanes; lanes &= lanes - 1) {
                 if (lane == __ffs((int)lanes) - 1) position[place[warp][k[u] - row0]++] = (int32_t)(p + 32 * u);
                 __syncwarp();
@@ -172,13 +173,13 @@ embedding_sum_rows(void *gradient, int gradient_is_real, const elem *dy, const i
         add_positions(sum, dy, position, begin, begin + n, c, C, packed);
         group_grad_add(gradient, gradient_is_real, (int64_t)own * C, c, C, packed, sum);
     }
-    for (int32_t k = row0; k < row0 + SUM_WARPS && k < n_rows; k++) {   /* together; the same k for the whole block */
+    for (int32_t k = row0; k < row0 + SUM_WARPS && k < n_rows; k++) {   /* all warps add row k */
         begin = start[k], n = start[k + 1] - begin;
         if (n <= ALONE) continue;
         int32_t each = (n + SUM_WARPS - 1) / SUM_WARPS, from = warp * each, to = from + each < n ? from + each : n;
         real sum[GROUP] = {0};
         if (c < C) add_positions(sum, dy, position, begin + from, begin + to, c, C, packed);
-        __syncthreads();   /* the row before this one has been added */
+        __syncthreads();   /* warp 0 has read the last row's sums from `shared` */
         block_sum_groups(sum, shared);
         if (warp == 0 && c < C) group_grad_add(gradient, gradient_is_real, (int64_t)k * C, c, C, packed, sum);
     }

@@ -1,4 +1,5 @@
-/* Scratch of the embedding's weight gradient on a GPU: the positions, sorted by their token's row of the table. */
+/* Scratch of the embedding's weight gradient on a GPU: the positions of the batch, sorted by their token's table
+ * row. */
 #pragma once
 
 #include <stdint.h>

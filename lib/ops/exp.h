@@ -1,12 +1,12 @@
-/* exp for real (float or double) in a form that the compiler vectorises: no table, no branch, no library call. For what
- * softmax and gelu ask of it: exponents that are not positive, or as little as rounding makes them.
+/* exp for real (float or double) in a form that the compiler vectorises: no table, no branch, no library call. Softmax
+ * and gelu use it for x <= 0, or above 0 by a rounding error.
  *
  *   x = n ln 2 + r,  |r| <= ln 2 / 2      e^x = 2^n e^r      e^r = sum r^k / k!
  *
  * ln 2 is subtracted in two parts (Cody and Waite), so r is exact to a rounding. The series ends where the next term is
- * below a tenth of a unit in the last place: r^8/8! in float, r^14/14! in double. n is found by adding a number so
- * large that a unit is its last bit; shifted into the exponent's place, those bits are 2^n. The error is below 2 units
- * in the last place. What would be below the normal range is 0, and so is e^-infinity. NaN stays NaN. */
+ * below a tenth of a unit in the last place: r^8/8! in float, r^14/14! in double. Adding EXP_ROUNDER rounds x / ln 2 to
+ * the integer n, because the sum's last bit is a unit. Its low bits are n; shifted into the exponent, they make 2^n.
+ * The error is below 2 units in the last place. Below the normal range the result is 0. NaN stays NaN. */
 #pragma once
 
 #include "lib/ops/real.h"
@@ -31,7 +31,7 @@ typedef uint32_t real_bits;
 enum { EXP_BIAS = 127, EXP_MANTISSA = 23 };
 #endif
 
-/* 2^n from n + rounder: of the rounder only n stays when the low bits are shifted up. */
+/* 2^n from n + EXP_ROUNDER: the shift moves the rounder's own bits out and n into the exponent. */
 static inline real power_of_two(real shifted) {
     real_bits bits;
     memcpy(&bits, &shifted, sizeof bits);

@@ -40,7 +40,7 @@ static enum status linear_fp8_shape(const struct call *call, struct type out[MAX
     return OK;
 }
 
-/* On CUDA the partial sums of db follow the product on the stream, and use the same bytes. */
+/* On CUDA the partial sums of db are computed after the product on the stream, so they reuse its workspace. */
 static int64_t own_work(const struct call *call, enum row_kind kind, const struct gemm *g) {
     int64_t bytes = gemm_work(g, call->on, call->n_threads), sums = 0;
     if (call->on == DEVICE_CUDA && kind == ROW_BACKWARD_WEIGHT && call->step->n_weight > 1)
@@ -60,7 +60,7 @@ struct fp8_work fp8_work(const struct call *call, enum row_kind kind) {
 
 static int64_t linear_fp8_work(const struct call *call, enum row_kind kind) { return fp8_work(call, kind).bytes; }
 
-/* The cost counts dx in the model's dtype; x is in fp8. */
+/* cost_traffic counts dx as fp8, the dtype of in[0]. Here dx counts in the model's dtype. */
 static struct cost linear_fp8_cost(const struct call *call, enum row_kind kind) {
     struct linear_sizes s = linear_sizes(call);
     struct cost cost = cost_traffic(call, kind);

@@ -1,8 +1,8 @@
-/* Casts to fp8, and products of what was cast. See fp8.h.
+/* Casts to fp8, and products of the codes. See fp8.h.
  *
- * The CPU has no fp8: codes are widened to the model's dtype, which has all of their values, and multiplied as
- * linear_cpu.c does. In fp64 nothing is lost on the way, so that a run in `--precision fp64` says what fp8 is, but for
- * the order of sums. */
+ * The CPU has no fp8. Codes are widened to the model's dtype, which represents all their values, and multiplied as in
+ * linear_cpu.c. In fp64 these products lose no digits, so a run with `--precision fp64` is the reference for fp8,
+ * except for the order of sums. */
 #include "lib/ops/fp8.h"
 #include "lib/ops/linear_cpu.h"
 #include <float.h>
@@ -19,7 +19,7 @@ static const real LARGEST = FLT_MAX;
 #endif
 
 /* ---- amax ---- */
-/* The largest |x|; infinity if an x is not finite, because a comparison alone would pass over NaN. */
+/* The largest |x|; infinity if any x is not finite, because a comparison alone would skip NaN. */
 static double amax_of(const elem *x, int64_t n) {
     real most = 0;
     int odd = 0;
@@ -49,7 +49,7 @@ enum status CPU(cast_fp8_forward)(const struct call *call) {
     return OK;
 }
 
-/* Only where x has another consumer, whose gradient is there already; else dx is dy (ALIAS_VIEW). */
+/* This runs only if another step has already written a gradient of x; else dx is a view of dy (ALIAS_VIEW). */
 enum status CPU(cast_fp8_backward_input)(const struct call *call) {
     const elem *dy = call->dout[0].data;
     elem *dx = call->din[0].data;
@@ -65,7 +65,7 @@ static void widen(elem *to, const uint8_t *code, int64_t n) {
     for (int64_t i = 0; i < n; i++) to[i] = store((real)e4m3_to_float(code[i]));
 }
 
-/* x becomes the value of its code: cast, and widened again. */
+/* to[i] = the value of x[i]'s code: cast x, and widen the code again. */
 static void cast(const struct call *call, enum fp8_tensor t, const elem *x, int64_t n, elem *to) {
     const real s = (real)fp8_scale(call, t);
     note_amax(call, t, x, n);
@@ -78,7 +78,7 @@ static void cast(const struct call *call, enum fp8_tensor t, const elem *x, int6
 }
 
 /* ---- products ---- */
-/* A row's product, and where its operands lie widened. */
+/* A row's product, and its two operands' widened codes in scratch. */
 struct product { struct gemm g; elem *a, *b; };
 
 static struct product product_of(const struct call *call, enum row_kind kind, enum fp8_tensor a, enum fp8_tensor b) {
@@ -111,7 +111,7 @@ enum status CPU(linear_fp8_backward_input)(const struct call *call) {
     return gemm_run(&p.g, p.a, p.b, NULL, call->din[0].data, call->work);
 }
 
-/* The bias gradient is no product: it adds up dy itself. */
+/* The bias gradient sums dy itself, not its codes. */
 enum status CPU(linear_fp8_backward_weight)(const struct call *call) {
     struct linear_sizes s = linear_sizes(call);
     struct product p = product_of(call, ROW_BACKWARD_WEIGHT, FP8_DY, FP8_X);

@@ -1,9 +1,10 @@
 /* Casts to fp8, and transposes. See fp8.h.
  *
- * Memory-bound: x is read once, and written as codes, as it lies, turned, or both. A block has a tile of 32 x 32
- * numbers: a warp reads 32 neighbors of a row, and writes 32 neighbors of a row of the result, so that the turned ones
- * go through shared memory. Its amax is one atomic maximum per block: exact, so the order does not matter. Numbers that
- * are not negative compare as their bits do, and infinity stands for what is not finite. */
+ * Memory-bound: x is read once, and its codes are written in x's order, transposed ("turned"), or both. A block has a
+ * tile of 32 x 32 numbers. A warp reads 32 neighbors of a row, and writes 32 neighbors of a row of the result, so that
+ * transposed codes go through shared memory. Each block raises amax by one atomic maximum. A maximum is exact, so the
+ * order of blocks does not matter. The atomic compares bits, which are ordered as numbers >= 0 are; infinity stands for
+ * NaN. */
 #include "lib/ops/cuda.h"
 #include "lib/ops/fp8_cuda.h"
 
@@ -75,7 +76,7 @@ enum status CUDA(fp8_cast)(const struct call *call, const struct fp8_cast *c) {
     return gpu_launched("cast_tile");
 }
 
-/* Codes are bytes whatever they were cast from: of the four objects one has this. */
+/* Codes are bytes for every element type, so only the fp32 object has this kernel. */
 #ifdef ELEM_fp32
 __global__ static void __launch_bounds__(32 * WARPS)
 turn_tile(uint8_t *turned, const uint8_t *code, int64_t rows, int64_t columns) {

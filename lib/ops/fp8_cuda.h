@@ -7,12 +7,12 @@
 extern "C" {
 #endif
 
-/* code(x) of a matrix x (rows, columns), as x lies and turned, (columns, rows); NULL: not wanted. In training its amax
- * is noted. */
+/* Cast a matrix x (rows, columns): write its codes to `code`, and transposed, (columns, rows), to `turned`; skip either
+ * if it is NULL. In training also raise the tensor's amax. */
 struct fp8_cast { enum fp8_tensor tensor; const void *x; int64_t rows, columns; uint8_t *code, *turned; };
 typedef enum status fp8_cast_kernel(const struct call *, const struct fp8_cast *);
 
-/* turned (columns, rows) of codes (rows, columns) */
+/* Transpose: turned (columns, rows) from codes (rows, columns). */
 typedef enum status fp8_turn_kernel(const struct call *, const uint8_t *code, int64_t rows, int64_t columns,
                                     uint8_t *turned);
 

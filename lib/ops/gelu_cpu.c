@@ -1,14 +1,14 @@
 /* y = x s(2u), u = sqrt(2/pi) (x + 0.044715 x^3), s the logistic function. See gelu.h.
  *
- * s and 1 - s come from one exponential of a value that is never positive: with e = e^(-2|u|), the larger of the two is
- * 1/(1+e) and the smaller e/(1+e). Neither overflows, and neither is a difference of nearly equal numbers. */
+ * s and 1 - s need one exponential, e = e^(-2|u|), whose argument is never positive: the larger of s and 1 - s is
+ * 1/(1+e), the smaller e/(1+e). Neither overflows, and neither is a difference of nearly equal numbers. */
 #include "lib/ops/cpu.h"
 #include "lib/ops/exp.h"
 #include "lib/ops/gelu.h"
 
 kernel CPU(gelu_forward), CPU(gelu_backward_input);
 
-/* Elements at a time: of bf16 compilers would take twice as many, and have too few registers. */
+/* Elements per vector iteration. For bf16 a compiler would choose twice as many, and run out of registers. */
 enum { AT_ONCE = 64 / sizeof(real) };
 
 struct logistic { real s, one_minus_s; };
@@ -25,7 +25,7 @@ enum status CPU(gelu_forward)(const struct call *call) {
     const elem *x = call->in[0].data;
     elem *y = call->out[0].data;
     int64_t n = type_n(call->in[0].type);
-#pragma omp parallel for simd simdlen(AT_ONCE) /* simd: y may lie over x, element for element */
+#pragma omp parallel for simd simdlen(AT_ONCE) /* simd: y is x itself, or does not overlap it */
     for (int64_t i = 0; i < n; i++) y[i] = store(load(x[i]) * logistic_of_2u(load(x[i])).s);
     return OK;
 }

@@ -1,12 +1,12 @@
 /* y = x s(2u), u = sqrt(2/pi) (x + 0.044715 x^3), s the logistic function. See gelu.h.
  *
- * Memory-bound: 2 (forward) or 3 (backward) elements moved for each one computed. A thread moves 16 bytes at a time,
- * AHEAD times over before it computes, so that a multiprocessor has some 64 KiB in flight: at 5 TB/s and a latency of 1
- * us, 40 KiB are in flight.
+ * Memory-bound: 2 (forward) or 3 (backward) elements moved for each one computed. A thread loads AHEAD packs of 16
+ * bytes before it computes, so that a multiprocessor has some 64 KiB in flight. 5 TB/s with a latency of 1 us needs 40
+ * KiB in flight.
  *
- * Just so: at 2 bytes per element and 5 TB/s there is time for some 20 instructions for each. A correctly rounded
- * exponential and quotient take more, so for bf16 and fp16 they are the hardware's approximations, good to 22 bits
- * where the result keeps 8 or 11. */
+ * Only just memory-bound: 5 TB/s of 2-byte elements leave time for some 20 instructions per element. A correctly
+ * rounded exponential and quotient take more. So for bf16 and fp16 they are the hardware's approximations, with 22
+ * correct bits for a result of 8 or 11 bits. */
 #include "lib/ops/gelu.h"
 #include "lib/ops/groups_cuda.h"
 
@@ -31,12 +31,11 @@ __device__ static inline real minus_2u(real x) {
     return x * (x * x * (real)(-2 * GELU_SQRT_2_OVER_PI * GELU_CUBIC) + (real)(-2 * GELU_SQRT_2_OVER_PI));
 }
 
-/* s = 1 / (1 + e^(-2u)). Where the exponential overflows, x is below -10: s is 0, and so is the result, as it should
- * be. */
+/* y = x s, s = 1 / (1 + e^(-2u)). The exponential overflows only for x < -10, where s and y are rightly 0. */
 __device__ static inline real gelu(real x) { return x * reciprocal(1 + exponential(minus_2u(x))); }
 
-/* dy/dx = s + x s (1 - s) d(2u)/dx. With e = e^(-2|u|), the larger of s and 1 - s is 1/(1+e) and the smaller e/(1+e):
- * nothing overflows or cancels. */
+/* dy/dx = s + x s (1 - s) d(2u)/dx. With e = e^(-2|u|), the larger of s and 1 - s is 1/(1+e), the smaller e/(1+e), so
+ * that nothing overflows or cancels. */
 __device__ static inline real gelu_derivative(real x) {
     real v = minus_2u(x), e = exponential(v < 0 ? v : -v);
     real large = reciprocal(1 + e), small = e * large;
@@ -44,8 +43,8 @@ __device__ static inline real gelu_derivative(real x) {
     return (v > 0 ? small : large) + x * (large * small) * d2u;
 }
 
-/* The packs of this thread. Neighboring threads take neighboring packs, and a thread's next pack is a grid's width
- * further on. */
+/* The packs of this thread, as indices of elements. Neighboring threads take neighboring packs; a thread's next pack is
+ * one grid of packs further. */
 struct place { int64_t first, step, end; };
 __device__ static inline struct place place_of_thread(int64_t n) {
     struct place p = {((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * PACK, (int64_t)gridDim.x * blockDim.x * PACK,
@@ -53,8 +52,8 @@ __device__ static inline struct place place_of_thread(int64_t n) {
     return p;
 }
 
-/* y may lie over x, and dx over dy, element for element: a thread reads its elements before it writes them. The last n
- * % PACK elements are taken one by one, by the first threads of the grid. */
+/* y may be x, and dx may be dy, because a thread reads its elements before it writes them. The first threads of the
+ * grid compute the last n % PACK elements, one each. */
 __global__ static void __launch_bounds__(THREADS) gelu_forward_pack(elem *y, const elem *x, int64_t n) {
     struct place p = place_of_thread(n);
     for (int64_t i = p.first; i < p.end; i += AHEAD * p.step) {

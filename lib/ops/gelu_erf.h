@@ -1,4 +1,4 @@
-/* GELU as it is defined, with the normal distribution's Phi, which BERT uses; gelu.h has the tanh form of GPT-2.
+/* GELU by its definition, with the normal distribution's Phi, as in BERT; gelu.h has the tanh form of GPT-2.
  *
  *   y = x Phi(x)                 Phi(x) = (1 + erf(x / sqrt 2)) / 2 = erfc(-x / sqrt 2) / 2
  *   dx = dy (Phi(x) + x phi(x))  phi(x) = e^(-x^2 / 2) / sqrt(2 pi)

@@ -15,7 +15,7 @@ enum status CPU(gelu_erf_forward)(const struct call *call) {
     const elem *x = call->in[0].data;
     elem *y = call->out[0].data;
     int64_t n = type_n(call->in[0].type);
-#pragma omp parallel for /* y may lie over x, element for element */
+#pragma omp parallel for /* y is x itself, or does not overlap it */
     for (int64_t i = 0; i < n; i++) y[i] = store(load(x[i]) * distribution(load(x[i])));
     return OK;
 }

@@ -1,4 +1,4 @@
-/* y = x Phi(x). See gelu_erf.h. Memory-bound but for erfc, some 30 instructions: a thread a pack of 16 bytes. */
+/* y = x Phi(x). See gelu_erf.h. Memory-bound, except for the 30 or so instructions of erfc. 16 bytes per thread. */
 #include "lib/ops/gelu_erf.h"
 #include "lib/ops/groups_cuda.h"
 
@@ -10,8 +10,8 @@ __device__ static inline real distribution(real x) { return (real)0.5 * erfc(-(r
 __device__ static inline real density(real x) { return (real)GELU_1_OVER_SQRT_2_PI * exp(-(real)0.5 * x * x); }
 __device__ static inline real derivative(real x) { return distribution(x) + x * density(x); }
 
-/* y may lie over x, and dx over dy, element for element: a thread reads its elements before it writes them. The last n
- * % PACK elements are taken one by one, by the first threads of the grid. */
+/* y may be x, and dx may be dy, because a thread reads its elements before it writes them. The first threads of the
+ * grid compute the last n % PACK elements, one each. */
 __global__ static void __launch_bounds__(THREADS) gelu_erf_forward_pack(elem *y, const elem *x, int64_t n) {
     int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, threads = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = thread * PACK; i + PACK <= n; i += threads * PACK) {

@@ -1,9 +1,9 @@
 /* Rows and columns for the CUDA kernels of (R, C) matrices. Only *_cuda.cu files include this.
  *
  * A lane of a warp works on a group of GROUP neighboring columns: 16 bytes, moved as one, and at least four elements,
- * because one Philox block draws for four (dropout_cuda.h). A warp covers WARP_COLUMNS columns of a row at a time.
- * Where C is no multiple of GROUP, or a row does not start on 16 bytes, `packed` is false: the same groups, moved
- * element by element. */
+ * because one Philox block draws for four (dropout_cuda.h). A warp covers WARP_COLUMNS columns of a row at a time. If C
+ * is no multiple of GROUP, or a row does not start on a 16-byte boundary, `packed` is false, and the same groups are
+ * moved element by element. */
 #pragma once
 
 #include "lib/ops/cuda.h"
@@ -13,20 +13,20 @@ struct __align__(16) group { elem x[GROUP]; };
 struct __align__(16) real_pack { real x[REAL_PACK]; };
 
 /* ---- in launchers ---- */
-static inline int aligned(const void *p) { return (uintptr_t)p % 16 == 0; }   /* NULL too: not there */
+static inline int aligned(const void *p) { return (uintptr_t)p % 16 == 0; }   /* true for NULL, an absent operand */
 static inline int packs(int64_t C, const void *a, const void *b, const void *c, const void *d) {
     return C % GROUP == 0 && aligned(a) && aligned(b) && aligned(c) && aligned(d);
 }
 
-/* Kernels with a warp for each row: ROW_THREADS a block, so ROW_WARPS rows. Blocks are many and short, which leaves no
- * multiprocessor idle at the end; the loop over rows is for matrices beyond any that fit. */
+/* Kernels with a warp for each row: ROW_THREADS threads, so ROW_WARPS rows a block. Blocks are many and short, so that
+ * no multiprocessor is idle at the end. Only for more than 2^20 blocks of rows does the loop run twice. */
 enum { ROW_THREADS = 128, ROW_WARPS = ROW_THREADS / 32 };
 static inline unsigned row_grid(int64_t R) { return (unsigned)min64(ceil_div(R, ROW_WARPS), 1 << 20); }
 #define FOR_ROWS_OF_WARP(r, R)                                                                                         \
     for (int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32; r < (R); r += (int64_t)gridDim.x * ROW_WARPS)
 
-/* *to = value, for 16, 32 ... bytes, in stores of 16. The compiler takes small structures apart, and where their
- * elements were computed one by one it often stores them one by one; The compiler leaves __stwb whole. */
+/* *to = value, for 16, 32 ... bytes, in stores of 16. The compiler splits small structures: if it computes their
+ * elements one by one, it often stores them one by one. It does not split a __stwb. */
 template <typename T> __device__ static inline void store_whole(T *to, const T &value) {
 #ifdef __CUDA_ARCH__
     uint4 words[sizeof(T) / 16];
@@ -44,7 +44,7 @@ __device__ static inline group group_zero(void) {
     return g;
 }
 
-/** Columns outside of the row are zero. */
+/** Load a group. Columns outside of the row become zero. */
 __device__ static inline group group_load(const elem *row, int c, int C, int packed) {
     if (packed) return *(const group *)(row + c);
     group g;
@@ -71,7 +71,7 @@ __device__ static inline void group_put(elem *row, int c, int C, int packed, con
     }
 }
 
-/** gradient[at + c + j] += v[j], in either dtype that a gradient may have. */
+/** gradient[at + c + j] += v[j]. The gradient's dtype is real or elem. */
 __device__ static inline void group_grad_add(void *gradient, int gradient_is_real, int64_t at, int c, int C, int packed,
                                              const real *v) {
     if (packed && gradient_is_real) {
@@ -93,8 +93,8 @@ __device__ static inline void group_grad_add(void *gradient, int gradient_is_rea
 enum { SUM_THREADS = 256, SUM_WARPS = SUM_THREADS / 32 };
 enum { SUM_SHARED = (SUM_WARPS - 1) * WARP_COLUMNS };     /* reals, for block_sum_groups */
 
-/** Sum v over the block's warps, in their order, into warp 0. The shared array is transposed, so that neighboring lanes
- *  touch neighboring words; it may be used again after the caller's next __syncthreads. */
+/** Sum v over the block's warps, in their order, into warp 0. `shared` is transposed, so that neighboring lanes access
+ *  neighboring words. The caller may reuse it after its next __syncthreads. */
 __device__ static inline void block_sum_groups(real *v, real *shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int j = 0; j < GROUP && warp > 0; j++) shared[(warp - 1) * WARP_COLUMNS + j * 32 + lane] = v[j];

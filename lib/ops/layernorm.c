@@ -23,8 +23,8 @@ struct layernorm_rows layernorm_backward_rows(int64_t C, enum dtype d) {
     return rows < 4 ? (struct layernorm_rows){0, 0} : (struct layernorm_rows){(int)warps, rows < 8 ? (int)rows : 8};
 }
 
-/* A block of the one kernel takes a slice of whole rows: 264 blocks of 8 warps, or 132 of more, are there at once on
- * the largest GPU (132 multiprocessors). */
+/* A block of the fused kernel takes a slice of whole rows. The largest GPU (132 multiprocessors) runs 264 blocks of 8
+ * warps at a time, or 132 larger ones. */
 int64_t layernorm_slices(int64_t R, int64_t C, enum dtype d) {
     struct layernorm_rows rows = layernorm_backward_rows(C, d);
     int64_t most = column_slices(R, 1, d), at_once = rows.warps * rows.rows > 8 ? 132 : 264;
@@ -42,7 +42,7 @@ static int64_t layernorm_work(const struct call *call, enum row_kind kind) {
 DECLARE_KERNELS_FBW(layernorm, cpu);
 DECLARE_KERNELS_FBW(layernorm, cuda);
 
-/* Both passes finish with a row's sums before they write the row, so y may lie over x, and dx over dy. */
+/* Forward and backward finish a row's sums before they write the row, so y may overwrite x, and dx dy. */
 const struct op op_layernorm = {
     .name = "layernorm",
     .rule = RULE_NORM,

@@ -10,7 +10,7 @@
  * in[0] x (..., C)   out[0] y   out[1] statistics (..., 2): mean and rstd, in the accumulator's dtype, so that backward
  * does not sum the row again   weight[0] g (C)   weight[1] b (C)
  *
- * The last axis must be whole: a shard has not the row's mean. Source: Ba, Kiros, Hinton 2016. */
+ * The last axis must be whole, because a shard does not have the row's mean. Source: Ba, Kiros, Hinton 2016. */
 #pragma once
 
 #include "lib/ops/op.h"
@@ -23,22 +23,22 @@ extern "C" {
 
 extern const struct op op_layernorm;
 
-/** The eps of a call: its rule's, or LAYERNORM_EPS where the rule sets none. */
+/** The eps of a call: its rule's, or LAYERNORM_EPS if the rule's is 0. */
 static inline double layernorm_eps(const struct call *c) {
     return c->step->norm.eps > 0 ? c->step->norm.eps : LAYERNORM_EPS;
 }
 
-/* Rows that stay in registers for all of backward: groups of 16 bytes, at least 4 elements, a thread; warps a
- * block, at most. */
+/* Rows that stay in registers for all of backward: the most groups (of 16 bytes, at least 4 elements) per thread, and
+ * the most warps per block, for elements of `bytes` bytes. */
 #define LAYERNORM_BACKWARD_KEPT(bytes) ((bytes) == 2 ? 3 : 4)
 #define LAYERNORM_BACKWARD_WARPS(bytes) ((bytes) == 8 ? 8 : 16)
 
 struct layernorm_rows { int warps, rows; };
 
-/** How one kernel of a GPU takes rows of C for all of backward (layernorm_backward_cuda.cu): by `warps` warps each,
- *  `rows` at a time in a block; warps 0: too long a row. */
+/** Rows of C elements in the fused backward kernel (layernorm_backward_cuda.cu): a block takes `rows` rows at a time,
+ *  each by `warps` warps. If warps is 0, the row is too long for that kernel. */
 struct layernorm_rows layernorm_backward_rows(int64_t C, enum dtype);
-/** The slices of rows that a GPU sums the weights' gradients in: as many, whether one kernel makes them or two. */
+/** The number of slices of rows in which a GPU sums the weights' gradients, fused or not. */
 int64_t layernorm_slices(int64_t R, int64_t C, enum dtype);
 
 #ifdef __cplusplus

@@ -1,19 +1,19 @@
-/* All of layernorm's backward in one kernel. See layernorm.h, fusion.h.
+/* Layernorm's two backward rows in one kernel. See layernorm.h, fusion.h.
  *
  *   dx[c] = rstd (d[c] - sum_i d[i] / C - n[c] sum_i d[i] n[i] / C)     along a row
  *   dg[c] += sum_r dy[r,c] n[r,c]     db[c] += sum_r dy[r,c]            along a column
  *
- * Memory-bound: x and dy are read once for both, 3 elements moved for each one computed (4 where dx is added to);
- * apart the two kernels read them twice. A block takes a slice of whole rows, up to 8 at a time, each by one warp or
- * a few (threads of a row, rows). A thread has the same columns of every row, so it keeps their two sums in
- * registers; at the end of the slice the block's rows are added up.
+ * Memory-bound: x and dy are read once for both rows, 3 elements moved for each one computed (4 if dx accumulates). Two
+ * separate kernels read them twice. A block takes a slice of whole rows, up to 8 at a time, each by one or a few warps;
+ * its dimensions are (threads of a row, rows). A thread has the same columns of every row, so it keeps the two sums of
+ * a column in registers. At the end of the slice the block adds its threads' sums.
  *
- * What is added to what, and in which order, is fixed by R and C. Where a row takes as many warps as in
- * layernorm_cuda.cu (up to 768 columns of bf16, 512 of fp32) these are the bits of the two kernels apart. Longer rows
- * than 3072 columns of bf16, 2048 of fp32, and those of odd length, run apart.
+ * R and C determine the order of all sums. If a row takes as many warps as in layernorm_cuda.cu (up to 768 columns of
+ * bf16, 512 of fp32), the bits are those of the two separate kernels. The separate kernels run for rows longer than
+ * 3072 columns of bf16 or 2048 of fp32, and for rows that are not `packed`.
  *
- * As llm.c's layernorm_backward_kernel10, which keeps the sums in shared memory and lets the last block add up what
- * all have left. */
+ * llm.c's layernorm_backward_kernel10 is alike, but keeps the sums in shared memory, and its last block adds the sums
+ * of all blocks. */
 #include "lib/ops/columns_cuda.h"
 #include "lib/ops/fusion.h"
 #include "lib/ops/layernorm_cuda.h"
@@ -23,19 +23,19 @@ fused_kernel CUDA(layernorm_backward);
 kernel CUDA(layernorm_backward_input), CUDA(layernorm_backward_weight);
 }
 
-/* layernorm_backward_rows; of 16-bit elements a thread keeps no more than three groups, or their sums would not fit
- * in the registers. */
+/* The limits of layernorm_backward_rows. A thread keeps only three groups of 16-bit elements, because the sums of four
+ * would not fit in its registers. */
 enum {
     BACKWARD_KEPT = LAYERNORM_BACKWARD_KEPT(sizeof(elem)),
     BLOCK_WARPS = LAYERNORM_BACKWARD_WARPS(sizeof(elem)),
     MOST_ROWS = 8
 };
 
-/* The sums of a row, added up from the sums of its threads. */
+/* The sums of a row, from the sums of its threads. */
 __device__ static inline struct sums sums_of_row(struct sums s, struct sums (*of_warps)[BLOCK_WARPS / 4]) {
     s.d = warp_sum(s.d), s.dn = warp_sum(s.dn);
     if (blockDim.x == 32) return s;
-    __syncthreads();   /* the last rows' have been read */
+    __syncthreads();   /* all threads have read the last row's sums from of_warps */
     if (threadIdx.x % 32 == 0) of_warps[threadIdx.y][threadIdx.x / 32] = s;
     __syncthreads();
     struct sums *of = of_warps[threadIdx.y], all = of[0];
@@ -49,8 +49,8 @@ __device__ static inline real_pack real_pack_of(const real *v) {
     return p;
 }
 
-/* The sum of v over the block's rows, in their order, goes to `partial`, a row of C, from column c on. Neighboring
- * threads touch neighboring words of the shared array. */
+/* Add v over the block's rows, in their order, and write the sums to `partial`, a row of C, from column c on.
+ * Neighboring threads access neighboring words of `shared`. */
 __device__ static inline void store_sum_over_rows(real *partial, real *v, int c, int C, real *shared) {
     int x = threadIdx.x, y = threadIdx.y, n = blockDim.x;
     for (int j = 0; j < GROUP && y > 0; j++) shared[((y - 1) * GROUP + j) * n + x] = v[j];
@@ -59,7 +59,7 @@ __device__ static inline void store_sum_over_rows(real *partial, real *v, int c,
         for (int j = 0; j < GROUP; j++) v[j] += shared[(w * GROUP + j) * n + x];
     for (int i = 0; i < GROUP / REAL_PACK && y == 0 && c < C; i++)
         store_whole((real_pack *)(partial + c) + i, real_pack_of(v + i * REAL_PACK));
-    __syncthreads();   /* it has been read */
+    __syncthreads();   /* all threads have read `shared` */
 }
 
 __global__ static void __launch_bounds__(32 * BLOCK_WARPS)
@@ -74,7 +74,7 @@ layernorm_backward_slices(elem *dx, real *partial, const elem *dy, const elem *x
         group x_row[BACKWARD_KEPT], dy_row[BACKWARD_KEPT];
         struct statistics s = {0, 0};
         struct sums sums = {0, 0};
-        int end = r < rows.last ? C : 0;                      /* threads without a row only join the barriers */
+        int end = r < rows.last ? C : 0;                      /* a thread without a row only joins the barriers */
         if (end) s = statistics[r];
 #pragma unroll
         for (int k = 0; k < BACKWARD_KEPT; k++) {

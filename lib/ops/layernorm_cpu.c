@@ -4,7 +4,7 @@
 
 kernel CPU(layernorm_forward), CPU(layernorm_backward_input), CPU(layernorm_backward_weight);
 
-struct statistics { real mean, rstd; };   /* as they lie in out[1] */
+struct statistics { real mean, rstd; };   /* one element of out[1] */
 
 static int64_t row_length(const struct call *call) { return call->weight[0].type->shape.axis[0].n; }
 
@@ -25,7 +25,7 @@ enum status CPU(layernorm_forward)(const struct call *call) {
 #pragma omp parallel for
     for (int64_t r = 0; r < R; r++) {
         struct statistics s = statistics[r] = row_statistics(x + r * C, C, eps);
-#pragma omp simd /* y may lie over x, element for element */
+#pragma omp simd /* y is x itself, or does not overlap it */
         for (int64_t c = 0; c < C; c++)
             y[r * C + c] = store((load(x[r * C + c]) - s.mean) * s.rstd * load(g[c]) + load(b[c]));
     }
@@ -36,7 +36,7 @@ static void row_backward(const elem *x, const elem *dy, const elem *g, struct st
                          int add) {
     real mean_d = SUM_OVER(c, C, load(dy[c]) * load(g[c])) / (real)C;
     real mean_dn = SUM_OVER(c, C, load(dy[c]) * load(g[c]) * ((load(x[c]) - s.mean) * s.rstd)) / (real)C;
-#pragma omp simd /* dx may lie over dy */
+#pragma omp simd /* dx may be dy */
     for (int64_t c = 0; c < C; c++) {
         real n = (load(x[c]) - s.mean) * s.rstd;
         put(dx + c, s.rstd * (load(dy[c]) * load(g[c]) - mean_d - n * mean_dn), add);

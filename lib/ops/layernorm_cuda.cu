@@ -1,14 +1,14 @@
 /* y = (x - mean) rstd g + b over rows of C elements. See layernorm.h.
  *
  * Memory-bound: 2 elements moved for each one computed forward, 3 backward. A row is read once and stays in registers,
- * KEPT groups a thread: a warp takes a row of up to 128 groups (1024 columns of bf16, 512 of fp32), and a block of up
- * to 16 warps one of up to 16 times that. More groups a thread instead of more warps would leave too few warps to hide
- * the latency of memory. A longer row, or one of odd length, is read again for each pass, from the cache. All do the
- * same two passes as the CPU: the mean, then the mean of squared deviations.
+ * KEPT groups a thread. A warp takes a row of up to 128 groups (1024 columns of bf16, 512 of fp32); a block of up to 16
+ * warps takes a row of up to 16 times as many. More groups per thread would leave too few warps to hide the latency of
+ * memory. A longer row, or one that is not `packed`, is read again for each pass, from the cache. All kernels do the
+ * CPU's two passes: the mean, then the mean of squared deviations.
  *
- * What a thread adds up depends on C alone, and threads are added in a fixed order: the same bits every time. The
- * weights' gradients are column sums (columns_cuda.h); where both backward rows come together,
- * layernorm_backward_cuda.cu makes all of it. */
+ * C alone determines which terms a thread adds, and threads are added in a fixed order, so the bits never change. The
+ * weights' gradients are column sums (columns_cuda.h). If the two backward rows follow each other, one kernel runs both
+ * (layernorm_backward_cuda.cu). */
 #include "lib/ops/columns_cuda.h"
 #include "lib/ops/layernorm_cuda.h"
 
@@ -19,7 +19,7 @@ __device__ static inline struct statistics statistics_of(real mean, real sum_of_
     return s;
 }
 
-/* y may lie over x, because a lane writes only the elements that it has read, after all reads. */
+/* y may be x, because a lane writes only elements that it has read, after all its reads. */
 __device__ static inline void write_normal(elem *y, const group &x, struct statistics s, const elem *g, const elem *b,
                                            int c, int C, int packed) {
     group scale = group_load(g, c, C, packed), shift = group_load(b, c, C, packed);

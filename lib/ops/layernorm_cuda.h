@@ -1,30 +1,30 @@
-/* Rows of layernorm in a block's registers: what its CUDA kernels share. Only *_cuda.cu files include this. See
- * layernorm_cuda.cu. */
+/* Functions that layernorm's CUDA kernels share, for rows in a block's registers. Only *_cuda.cu files include this.
+ * See layernorm_cuda.cu. */
 #pragma once
 
 #include "lib/ops/layernorm.h"
 #include "lib/ops/rows_cuda.h"
 
-struct __align__(2 * sizeof(real)) statistics { real mean, rstd; };   /* as they lie in out[1] */
+struct __align__(2 * sizeof(real)) statistics { real mean, rstd; };   /* one element of out[1] */
 
 __device__ static inline real normal(elem x, struct statistics s) { return (load(x) - s.mean) * s.rstd; }
 __device__ static inline real scaled(real n, elem scale, elem shift) { return fma(n, load(scale), load(shift)); }
 
 /* ---- backward ---- */
 
-struct sums { real d, dn; };   /* of d = dy g, and of d n */
+struct sums { real d, dn; };   /* over a row: the sum of d = dy g, and of d n */
 
 __device__ static inline void add_to_sums(struct sums *sums, const group &x, const group &dy, struct statistics s,
                                           const elem *g, int c, int C, int packed) {
     group scale = group_load(g, c, C, packed);
-    for (int j = 0; j < GROUP; j++) {       /* beyond the row dy and g are zero */
+    for (int j = 0; j < GROUP; j++) {       /* dy and g are zero beyond the row */
         real gradient = load(dy.x[j]), weight = load(scale.x[j]);
         sums->d = fma(gradient, weight, sums->d);
         sums->dn = fma(gradient * weight, normal(x.x[j], s), sums->dn);
     }
 }
 
-/* dx may lie over dy. */
+/* dx may be dy. */
 __device__ static inline void write_gradient(elem *dx, const group &x, const group &dy, struct statistics s,
                                              struct sums mean, const elem *g, int c, int C, int packed,
                                              int accumulate) {

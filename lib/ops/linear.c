@@ -5,7 +5,8 @@
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 
-/* How many trailing axes of W and x have the same tags: these are summed over. At least one axis of each stays. */
+/* The number of trailing axes that have the same tags in x and W; these are summed over. Each keeps at least one
+ * axis. */
 static int summed_axes(const struct shape *x, const struct shape *w) {
     int n = 0;
     while (n < x->n_axes - 1 && n < w->n_axes - 1 && x->axis[x->n_axes - 1 - n].tag == w->axis[w->n_axes - 1 - n].tag)
@@ -58,7 +59,7 @@ static enum status linear_shape(const struct call *call, struct type out[MAX_OUT
     return linear_infer(call, out);
 }
 
-/* How the sum over axes from .. to of W is made: by the leaves of the one that has some. */
+/* The leaves of the sum over axes from .. to-1 of W: those of the first axis that has leaves. */
 static struct gemm_leaves leaves_of(const struct shape *w, int from, int to) {
     for (int i = from; i < to; i++) {
         const struct axis *a = &w->axis[i];
@@ -93,7 +94,8 @@ struct gemm linear_gemm(const struct call *call, enum row_kind kind) {
     return g;
 }
 
-/* 64 rows are enough work for a thread block; 256 chunks enough blocks for the largest GPU, even with few columns. */
+/* 64 rows are enough work for a thread block. 256 chunks are enough blocks for the largest GPU, even with few
+ * columns. */
 struct linear_chunks linear_chunks(const struct call *call) {
     const int64_t least_rows = 64, most_chunks = 256;
     struct linear_sizes s = linear_sizes(call);
@@ -104,8 +106,8 @@ struct linear_chunks linear_chunks(const struct call *call) {
     return c;
 }
 
-/* On CUDA the partial sums of db follow the product on the stream, and use the same bytes. What the product itself
- * makes of db lies behind its workspace. */
+/* On CUDA the partial sums of db are computed after the product on the stream, so they reuse its workspace. The fused
+ * product writes its own db behind the workspace (linear_cuda.c). */
 static int64_t linear_work(const struct call *call, enum row_kind kind) {
     struct gemm g = linear_gemm(call, kind);
     int64_t bytes = gemm_work(&g, call->on, call->n_threads), sums = 0;
@@ -133,7 +135,7 @@ static struct cost linear_cost(const struct call *call, enum row_kind kind) {
 
 DECLARE_KERNELS_FBW(linear, cpu);
 
-/* One function for all types: the type is an argument of cuBLASLt's. */
+/* One function for all types, because cuBLASLt takes the type as an argument. */
 kernel linear_forward_cuda, linear_backward_input_cuda, linear_backward_weight_cuda;
 #define CUDA_KERNELS {linear_forward_cuda, linear_backward_input_cuda, linear_backward_weight_cuda}
 

@@ -6,22 +6,22 @@
 #include "lib/ops/linear.h"
 #include <omp.h>
 
-/* Columns of dy that are summed at a time: as many as there are for each thread, up to what fits the first-level cache.
- * The wider, the more of a row lies together. Columns do not mix, so the sums do not depend on it. */
+/* Columns of dy that a thread sums at a time: its share of the K columns, but no more than fit the first-level cache.
+ * Wide strips read long runs of memory. Each column has its own sum, so the width does not change the sums. */
 enum { WIDEST = 2048 };
 static int64_t columns_at_a_time(int64_t K) {
     int64_t share = ceil_div(K, omp_get_max_threads()), parts = ceil_div(share, WIDEST);
     return round_up(ceil_div(share, parts), COLUMNS);
 }
 
-/* sum[k] += dy[r,k] for four rows, in their order: each sum is loaded once for all four. */
+/* sum[k] += dy[r,k] for four rows, in their order, so that a sum is loaded once for four rows. */
 static void add_four_rows(real *restrict sum, const elem *restrict dy, int64_t K, int64_t n) {
     for (int64_t k = 0; k < n; k++)
         sum[k] = sum[k] + load(dy[k]) + load(dy[K + k]) + load(dy[2 * K + k]) + load(dy[3 * K + k]);
 }
 
-/* db[k] += sum_r dy[r,k]. It reads dy in memory order, before the product, which reads dy by columns and then finds it
- * in the cache. */
+/* db[k] += sum_r dy[r,k], with dy read in memory order. linear_cpu.c runs this before the product dW, which reads dy by
+ * columns, and then finds dy in the cache. */
 static void bias_gradient(const struct tensor *dbias, const elem *dy, int64_t R, int64_t K) {
     int64_t width = columns_at_a_time(K);
 #pragma omp parallel for

@@ -39,7 +39,7 @@ static enum status whole_vocabulary(const struct call *call, struct type out[MAX
     return OK;
 }
 
-/* The tokens are cut into chunks of as equal a size as possible. */
+/* Cut the tokens into the fewest chunks of at most head.rows, all of nearly equal size. */
 struct linear_cross_entropy_sizes linear_cross_entropy_sizes(const struct call *call) {
     const struct shape *w = &call->weight[0].type->shape;
     struct linear_cross_entropy_sizes s = {.R = type_n(call->in[1].type), .C = w->axis[1].n, .V = w->axis[0].n};
@@ -57,7 +57,7 @@ static int64_t product_work(const struct call *call, int64_t m, int64_t n, int64
     return gemm_work(&form, DEVICE_CPU, call->n_threads);
 }
 
-/* Scratch of the products with one chunk and one block. */
+/* Scratch of the products of one chunk and one block of columns: the largest of the three products. */
 static int64_t products_work(const struct call *call, int64_t rows, int64_t columns, int64_t C, bool gradient) {
     enum dtype d = op_dtype(call);
     int64_t work = product_work(call, rows, columns, C, (struct gemm){.transpose_b = true, .c_dtype = d});
@@ -90,7 +90,7 @@ int64_t linear_cross_entropy_work(const struct call *call, enum row_kind kind) {
     return linear_cross_entropy_scratch(call, kind).bytes;
 }
 
-/* In training; forward then costs nothing. Logits, dx and dW. */
+/* The cost in training, where forward does nothing: three products, for logits, dx and dW. */
 struct cost linear_cross_entropy_cost(const struct call *call, enum row_kind kind) {
     struct linear_cross_entropy_sizes s = linear_cross_entropy_sizes(call);
     struct cost cost = {0};

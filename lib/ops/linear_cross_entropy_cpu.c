@@ -8,15 +8,15 @@
 extern const struct cross_entropy_pieces CPU(cross_entropy_pieces);
 enum status CPU(linear_cross_entropy_run)(const struct call *, bool gradient, vocabulary_reduce *);
 
-/* A call with its scratch. Of all tokens: max, sum, hit and lse; of a chunk: sum and hit side by side, so that one
- * reduction takes both, and the maximum of a block. */
+/* A call with its scratch. max, sum, hit and lse have one number for each token. chunk_sum is one chunk's sum, then its
+ * hit, so that one all-reduce takes both. block_max is one block's maximum. */
 struct head_loss {
     const struct call *call;
     struct linear_cross_entropy_sizes s;
     vocabulary_reduce *reduce;
     double scale;
     elem *logits;                /* of a chunk: one block after another, each (rows, columns of the block) */
-    real *dx;                    /* of a chunk; where elem is real: its place in din[0] */
+    real *dx;                    /* of a chunk; not used if elem is real (dx_of) */
     real *max, *sum, *hit, *lse, *chunk_sum, *block_max;
 };
 
@@ -36,7 +36,7 @@ static struct head_loss head_loss_of(const struct call *call, bool gradient, voc
     return h;
 }
 
-/* ---- one chunk: tokens r .. r + n-1; one block: columns first .. first + width-1 of W ---- */
+/* ---- one chunk: tokens r .. r + n-1; one block: rows first .. first + width-1 of W ---- */
 
 struct part { int64_t r, n, first, width; };
 
@@ -80,7 +80,8 @@ static enum status chunk_max(const struct head_loss *h, int64_t r) {
     return h->reduce ? h->reduce(h->call, max, n, true) : OK;
 }
 
-/* sum[r] and hit[r], likewise. A block's own lie in hit's and lse's places, which are free until then. */
+/* sum[r] and hit[r], over all blocks and ranks. One block's sum and hit are kept in h->hit and h->lse, which are not in
+ * use yet. */
 static enum status chunk_sum(const struct head_loss *h, int64_t r) {
     int64_t n = part_of(h, r, 0).n;
     real *sum = h->chunk_sum, *hit = sum + n, *block_sum = h->hit + r, *block_hit = h->lse + r;
@@ -103,9 +104,9 @@ static enum status loss_of(const struct head_loss *h, int64_t r, int64_t n) {
                                           h->call->loss_weight, h->call->out[0].data);
 }
 
-/* ---- its gradients ---- */
+/* ---- a chunk's gradients ---- */
 
-/* dx of a chunk: the rows of din[0] themselves, where they need no rounding */
+/* dx of a chunk: directly the rows of din[0], if elem is real and needs no rounding */
 static real *dx_of(const struct head_loss *h, int64_t r) {
     return sizeof(elem) == sizeof(real) ? (real *)h->call->din[0].data + r * h->s.C : h->dx;
 }
@@ -163,5 +164,5 @@ enum status CPU(linear_cross_entropy_run)(const struct call *call, bool gradient
         TRY(chunk_sum(&h, r));
         if (gradient) TRY(chunk_gradients(&h, r));
     }
-    return loss_of(&h, 0, h.s.R);                                    /* of all tokens, summed in one order */
+    return loss_of(&h, 0, h.s.R);                                    /* the loss of all tokens, summed in one order */
 }

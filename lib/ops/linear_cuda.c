@@ -1,10 +1,11 @@
 /* y = x W^T + b, dx = dy W, dW += dy^T x, db += sum of the rows of dy. See linear.h.
  *
- * The products are cuBLASLt's (gemm_cuda.c), the bias rides on the first as its epilogue. db is summed by kernels of
- * our own, linear_cuda.cu, which read dy once more; or, as a fusion (fusion.h), by the third product, with its epilogue
- * BGRADB. That one sets where microbatches must add up, and has the type of dW. So it goes into scratch behind the
- * library's workspace, and a small kernel adds it. In 16 bits db is then rounded twice, once as a microbatch's sum.
- * TransformerEngine sums its bf16 biases so; whether it slows the product is not measured here yet. */
+ * cuBLASLt computes the products (gemm_cuda.c); the first adds the bias in its epilogue. db has two ways. Our own
+ * kernels, linear_cuda.cu, read dy once more and sum it. Or, as a fusion (fusion.h), the product of dW also sums dy in
+ * its epilogue BGRADB. BGRADB sets its result, in dW's type, but db must add up over microbatches. So BGRADB writes to
+ * scratch behind the workspace, and a small kernel adds the scratch to db. In 16 bits db is then rounded twice, first
+ * as a microbatch's sum. TransformerEngine sums its bf16 biases so. Whether BGRADB slows the product is not measured
+ * yet. */
 #include "lib/ops/fusion.h"
 #include "lib/ops/gemm/gemm.h"
 #include "lib/ops/kernels.h"

@@ -1,12 +1,12 @@
 /* db[k] += sum_r dy[r,k]. See linear.h.
  *
- * Two stages, so that the order of the sum, and with it every bit, is fixed by the sizes alone (no atomics):
+ * Two stages without atomics, so that the sizes alone determine the order of the sum, and with it every bit:
  *
  *   partial[c,k] = sum of dy[r,k] over the rows r of chunk c         a block for each chunk and strip of columns
  *   db[k]       += sum of partial[c,k] over c
  *
- * Memory-bound: dy is read once, 16 bytes per thread, a warp reading 512 neighboring bytes of a row. The partial sums
- * are less than a twentieth of that where there are 64 rows a chunk, and lie in call->work. */
+ * Memory-bound: dy is read once, 16 bytes per thread; a warp reads 512 neighboring bytes of a row. The partial sums are
+ * in call->work. A chunk has at least 64 rows, so that its partial sums are less than a twentieth of its dy. */
 #include "lib/ops/cuda.h"
 #include "lib/ops/linear.h"
 
@@ -15,10 +15,10 @@ kernel CUDA(linear_bias_gradient);
 enum status CUDA(linear_add_sums)(const struct call *, const void *sums);
 }
 
-enum { WARPS = 8, STRIP = 32 * PACK };   /* a strip: the columns of one block, PACK a lane; at most 256 = 32 WARPS */
+enum { WARPS = 8, STRIP = 32 * PACK };   /* STRIP: columns of one block, PACK per lane; at most 256 = 32 WARPS */
 
-/* PACK elements of the row from column k on; zeros after its end. Rows start at multiples of 16 bytes if PACK divides
- * K. */
+/* PACK elements of the row from column k on; zeros after its end. If PACK divides K, every row starts on a 16-byte
+ * boundary. */
 __device__ static inline pack load_columns(const elem *row, int64_t k, int64_t K) {
     if (K % PACK == 0 && k < K) return pack_load(row + k);
     pack v;
@@ -47,7 +47,7 @@ sum_columns_of_chunk(real *partial, const elem *dy, int64_t R, int64_t K, int64_
     partial[blockIdx.y * K + first + column] = total;
 }
 
-/* Block: 32 columns, a lane each; warp w takes chunks w, w + WARPS, ... */
+/* A block takes 32 columns, one per lane; warp w adds chunks w, w + WARPS, ... */
 __global__ static void __launch_bounds__(32 * WARPS)
 add_chunks(void *db, int db_is_real, const real *partial, int64_t K, int64_t chunks) {
     __shared__ real sums[WARPS][32];

@@ -1,14 +1,15 @@
 /* y = x W^T + b, dx = dy W, dW += dy^T x, on tensor cores in fp8. See fp8.h, and gemm_cuda.c for "TN".
  *
- * Tensor cores want the summed axis last in both operands. So forward takes x and W as they lie, dx takes W turned, and
- * dW takes both turned: the casts write what the product reads. Codes of x are there already, and are only turned.
+ * Tensor cores need the summed axis last in both operands. So forward takes x and W as stored, dx takes W transposed,
+ * and dW takes dy and x transposed. The casts of W and dy write codes in the order that the product reads. The codes of
+ * x exist already; for dW they are transposed.
  *
  *   y  (R,K) = x (R,N)    W (K,N)^T           summed over N
  *   dx (R,N) = dy (R,K)   W^T (N,K)^T         summed over K
  *   dW (K,N) = dy^T (K,R) x^T (N,R)^T         summed over R
  *
- * Forward sums fast, with fewer digits than fp32's: that error is smaller than the codes'. Backward does not; both as
- * TransformerEngine. */
+ * Forward uses the fast sums, with fewer digits than fp32, because their error is smaller than that of the codes.
+ * Backward uses full fp32 sums. TransformerEngine does both in the same way. */
 #include "lib/ops/fp8_cuda.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/linear.h"
@@ -22,7 +23,7 @@ static fp8_cast_kernel *const cast[N_DTYPES] = {[FP32] = fp8_cast_cuda_fp32, [BF
 static kernel *const bias_gradient[N_DTYPES] = {
     [FP32] = linear_bias_gradient_cuda_fp32, [BF16] = linear_bias_gradient_cuda_bf16};
 
-/* A row's product, and where its operands lie as codes. */
+/* A row's product, and its two operands' codes in scratch. */
 struct product { struct gemm g; uint8_t *a, *b; };
 
 static struct product product_of(const struct call *call, enum row_kind kind, enum fp8_tensor a, enum fp8_tensor b) {

@@ -11,7 +11,7 @@ enum { MOST_THREADS = 256, MOST_PIECES = 4096, MOST_BLOCKS = 4096 };
 
 struct __align__(16) word16 { uint64_t half[2]; };
 
-/* Pieces blockIdx.y, blockIdx.y + gridDim.y, ...; blocks along x share a piece's words. */
+/* A block copies pieces blockIdx.y, blockIdx.y + gridDim.y, ...; blocks along x share a piece's words. */
 template <class Word>
 __global__ static void __launch_bounds__(MOST_THREADS)
     pieces_transpose_words(Word *__restrict__ to, const Word *__restrict__ from, int64_t rows, int64_t columns,
@@ -39,7 +39,7 @@ static void launch(void *stream, void *to, const void *from, int64_t rows, int64
 enum status pieces_transpose_cuda(void *stream, void *to, const void *from, int64_t rows, int64_t columns,
                                      int64_t bytes) {
     if (rows * columns * bytes == 0) return OK;
-    /* its lowest set bit: the alignment of all pieces */
+    /* The lowest set bit of `boundary` is the alignment of all pieces. */
     uintptr_t boundary = (uintptr_t)to | (uintptr_t)from | (uintptr_t)bytes;
     if (boundary % 16 == 0) launch<struct word16>(stream, to, from, rows, columns, bytes);
     else if (boundary % 4 == 0) launch<uint32_t>(stream, to, from, rows, columns, bytes);

@@ -1,5 +1,5 @@
-/* Transpose of a matrix whose elements are pieces of memory: it converts between a batch of whole sequences and the
- * ranks' shards of it. See tp_sequence.c. */
+/* Transpose a matrix whose elements are pieces of memory. This converts between a batch of whole sequences and the
+ * ranks' shards of it; see tp_sequence.c. */
 #pragma once
 
 #include "lib/device/device.h"

@@ -1,7 +1,7 @@
 /* One source, four element types: the Makefile compiles every *_cpu.c once for each of ELEM = fp64, fp32, bf16, fp16.
  *
- *   elem      what lies in memory
- *   real      what is computed with: double for fp64, else float
+ *   elem      the type in memory
+ *   real      the type of arithmetic: double for fp64, else float
  *   load(x)   elem -> real        store(x)   real -> elem, rounded once
  *   CPU(f)    the name f gets in this compilation: f_cpu_fp32, ...
  *

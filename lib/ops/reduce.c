@@ -3,8 +3,8 @@
 #include "lib/base/integer.h"
 #include "lib/ops/kernels.h"
 
-enum { ALONE = 16 << 10 };   /* elements that are not worth a second thread */
-enum { BLOCK = 1024, BLOCKS = 4096, LANES = 16 };   /* elements in a block; blocks that are added up together */
+enum { ALONE = 16 << 10 };   /* up to this many elements one thread is faster */
+enum { BLOCK = 1024, BLOCKS = 4096, LANES = 16 };   /* elements in a block; blocks in one parallel loop; partial sums */
 
 static const void *at(const void *x, enum dtype dtype, int64_t i) {
     return (const char *)x + i * (int64_t)dtype_size(dtype);
@@ -12,7 +12,7 @@ static const void *at(const void *x, enum dtype dtype, int64_t i) {
 
 /* ---- on the CPU ---- */
 
-/* The sum of term(i), i < n, in LANES partial sums, so that the loop vectorises; then added in order. */
+/* The sum of term for i < n. LANES partial sums, added in order at the end, let the compiler vectorise the loop. */
 #define SUM_LANES(i, n, term)                                                                                          \
     ({                                                                                                                 \
         double lane[LANES] = {0}, sum = 0;                                                                             \
@@ -24,8 +24,8 @@ static const void *at(const void *x, enum dtype dtype, int64_t i) {
         sum;                                                                                                           \
     })
 
-/* Floats are squared as they lie: a norm reads all gradients, and nearly always these. Of what is not finite the sum is
- * 0 or 1: x - x is 0 for a finite x only, and NaN for the others. */
+/* The sum of squares of a block, or 1 if an element is not finite: x - x is 0 for a finite x, and NaN for others. fp32
+ * is squared without a conversion, because gradient norms, which read all gradients, are nearly always in fp32. */
 static double reduce_block(enum reduction what, const void *x, enum dtype dtype, int64_t n) {
     const float *narrow = x;
     double wide[BLOCK];

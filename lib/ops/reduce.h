@@ -1,14 +1,14 @@
 /* Reductions over many buffers at once, for the gradient norm, the overflow check of mixed precision, and the loss of a
  * step.
  *
- * Sums are in double. The result depends on the contents and the lengths only:
+ * Sums are in double. The result depends only on the contents and lengths of the buffers:
  *
- *   CPU    a buffer is cut into blocks of a fixed size; threads divide the blocks; the blocks' results are combined in
- *          order, and then the buffers'
- *   CUDA   a grid of fixed size walks over all buffers, hundreds of them in a launch; each thread block leaves one
- *          partial sum in `work`, and one block adds the partials in order
+ *   CPU    a buffer is cut into blocks of a fixed size, and threads divide the blocks; the blocks' sums are added in
+ *          order, and then the buffers' sums
+ *   CUDA   a launch reads up to 128 buffers, and the buffers alone determine its grid; each thread block writes one
+ *          partial sum to `work`, and one block adds the partial sums in order
  *
- * Everything is issued in order on the device's compute stream, and the results stay in the device's memory: nothing
+ * Work is issued in order on the device's compute stream, and results stay in device memory, so the host never
  * waits. */
 #pragma once
 
@@ -19,10 +19,10 @@
 extern "C" {
 #endif
 
-/** n elements of a floating dtype in the device's memory, borrowed; aligned to an element at least. NULL if n is 0. */
+/** n elements of a floating dtype in device memory, borrowed; any element of a tensor may be x[0]. NULL if n is 0. */
 struct reduce_buffer { const void *x; enum dtype dtype; int64_t n; };
 
-/** Bytes of scratch that the reductions below want, aligned to 8; none on the CPU. */
+/** Bytes of scratch, aligned to 8, that the reductions below need; 0 on the CPU. */
 int64_t reduce_work(enum device_kind);
 
 /** *sum = the sum over all buffers of x[i]^2. NaN and infinity propagate. sum: one double in the device's memory. work:
@@ -37,7 +37,7 @@ enum status reduce_non_finite(const struct device *, const struct reduce_buffer 
 /** *sum += x[0], an element of a floating dtype; both in the device's memory. @errors as above */
 enum status reduce_add(const struct device *, double *sum, const void *x, enum dtype);
 
-/** sum[i] += x[i], n elements of a floating dtype; 16 bits round once. On the CPU alone. @errors as above */
+/** sum[i] += x[i], n elements of a floating dtype; 16-bit types round once. Only on the CPU. @errors as above */
 enum status reduce_accumulate(const struct device *, void *sum, const void *x, int64_t n, enum dtype);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Reductions on a CUDA device: the host's part. Buffers are handed to the kernels in tables, dtype by dtype. */
+/* Reductions on a CUDA device: the host's part. It passes the buffers to the kernels in tables, one dtype per table. */
 #include "lib/ops/reduce_kernels.h"
 
 reduce_launcher reduce_partials_cuda_fp64, reduce_partials_cuda_fp32, reduce_partials_cuda_bf16,
@@ -16,7 +16,8 @@ static void table_add(struct reduce_table *t, const struct reduce_buffer *b) {
     t->first_chunk[i + 1] = t->first_chunk[i] + (int32_t)chunks_of(b);
 }
 
-/* Buffers of one dtype, REDUCE_TABLE at a time. The very first launch sets the partials; the others add to them. */
+/* Reduce the buffers of one dtype, REDUCE_TABLE per launch. The first launch of a reduction sets the partial sums, and
+ * the others add to them. */
 static enum status reduce_dtype(void *stream, reduce_launcher *launch, enum reduction what, enum dtype dtype,
                                 const struct reduce_buffer *b, int n, struct reduce_partials *partials) {
     struct reduce_table table = {0};
@@ -31,7 +32,7 @@ static enum status reduce_dtype(void *stream, reduce_launcher *launch, enum redu
     return OK;
 }
 
-/* A block for each chunk of all buffers, REDUCE_PARTIALS at most. */
+/* One thread block for each chunk of all buffers, at most REDUCE_PARTIALS. */
 static int n_blocks(const struct reduce_buffer *b, int n) {
     int64_t chunks = 0;
     for (int i = 0; i < n; i++) chunks += chunks_of(&b[i]);
@@ -44,7 +45,7 @@ enum status reduce_cuda(const struct device *device, enum reduction what, const 
                                               [BF16] = reduce_partials_cuda_bf16, [FP16] = reduce_partials_cuda_fp16};
     struct reduce_partials partials = {work, n_blocks(b, n), 0};
     for (enum dtype d = FP64; d <= FP16; d++) TRY(reduce_dtype(device->stream, launch[d], what, d, b, n, &partials));
-    return reduce_total_cuda(device->stream, partials.partial, partials.n, out);   /* 0 of none */
+    return reduce_total_cuda(device->stream, partials.partial, partials.n, out);   /* 0 if partials.n is 0 */
 }
 
 enum status reduce_add_cuda(const struct device *device, double *sum, const void *x, enum dtype dtype) {

@@ -1,8 +1,8 @@
 /* Partial sums over many buffers of one dtype; see reduce.h.
  *
- * Memory-bound: every element is read once, 16 bytes per thread, and meets one conversion and one fused multiply-add in
- * double. Thread block b of n takes chunks b, b + n, ...; threads walk a chunk side by side; the threads' sums are
- * added in a fixed order. A buffer that does not start at a 16-byte boundary is read element by element. */
+ * Memory-bound: every element is read once, 16 bytes per thread, and takes one conversion and one fused multiply-add in
+ * double. Thread block b of n takes chunks b, b + n, ...; neighboring threads read neighboring bytes of a chunk; the
+ * threads' sums are added in a fixed order. A buffer off a 16-byte boundary is read element by element. */
 #include "lib/ops/chunks.h"
 #include "lib/ops/cuda.h"
 #include "lib/ops/reduce_kernels.h"
@@ -15,12 +15,12 @@ enum { THREADS = 256, CHUNK = REDUCE_CHUNK_BYTES / sizeof(elem) };   /* 8 times 
 struct square {
     __device__ static inline double of(real x) { return (double)x * (double)x; }
 };
-/* x - x is 0 for a finite x only. */
+/* 0 if x is finite, else 1: x - x is 0 only for a finite x. */
 struct non_finite {
     __device__ static inline double of(real x) { return x - x == 0 ? 0. : 1.; }
 };
 
-/* This thread's part of the n elements of a chunk. */
+/* The sum over this thread's part of a chunk of n elements. */
 template <class Term> __device__ static inline double sum_chunk(const elem *x, int n) {
     double sum = 0;
     int packed = (uintptr_t)x % 16 == 0 ? n / PACK * PACK : 0;

@@ -1,4 +1,4 @@
-/* Between reduce.c, reduce_cuda.c and the kernels. */
+/* Declarations that reduce.c, reduce_cuda.c and the kernels share. */
 #pragma once
 
 #include "lib/ops/reduce.h"
@@ -17,11 +17,11 @@ adder reduce_add_cuda;
 
 /* ---- CUDA ---- */
 
-/* Thread blocks, and so partial sums, at most: on an H200 (132 multiprocessors, 8 blocks each at a time) two rounds.
- * How many there are depends on the buffers alone, so that the result does not depend on the GPU. */
+/* The most thread blocks, and so partial sums, of a launch: two rounds on an H200 (132 multiprocessors, 8 blocks each
+ * at a time). The buffers alone determine the number of blocks, so that the result does not depend on the GPU. */
 enum { REDUCE_PARTIALS = 2048, REDUCE_CHUNK_BYTES = 32768 };
 
-/* Buffers of one dtype for one launch, none of them empty, cut into chunks (chunks.h). */
+/* Non-empty buffers of one dtype for one launch, cut into chunks (chunks.h). */
 enum { REDUCE_TABLE = 128 };
 struct reduce_table {
     int n_buffers;
@@ -30,7 +30,7 @@ struct reduce_table {
     const void *x[REDUCE_TABLE];
 };
 
-/* What a launch leaves: partial[b] = or += what thread block b found, b < n. */
+/* The result of a launch: thread block b < n sets partial[b] to its sum, or, if `add`, adds its sum to partial[b]. */
 struct reduce_partials { double *partial; int n, add; };
 
 typedef enum status reduce_launcher(void *stream, enum reduction, const struct reduce_table *, struct reduce_partials);

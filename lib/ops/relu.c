@@ -10,7 +10,7 @@ const struct op op_relu = {
     .name = "relu",
     .typing = TYPING_LOCAL,
     .shape = shape_as_input,
-    .needs = {.bi_out = OUT(0)},           /* y > 0 says it as well, and the next product keeps y anyway */
+    .needs = {.bi_out = OUT(0)},           /* y > 0 where x > 0, and the next product keeps y anyway */
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,
     .alias_in = 0,

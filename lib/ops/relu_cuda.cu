@@ -1,5 +1,5 @@
-/* y = max(x, 0). See relu.h. Memory-bound; a thread an element. gelu_cuda.cu shows how such a kernel gets to the
- * bandwidth of its GPU. */
+/* y = max(x, 0). See relu.h. Memory-bound; one element per thread. gelu_cuda.cu shows how such a kernel reaches the
+ * GPU's bandwidth. */
 #include "lib/ops/cuda.h"
 #include "lib/ops/relu.h"
 

@@ -1,14 +1,14 @@
-/* s = residual + m (x + bias), y = (s - mean) rstd g + b: bias_dropout_residual and layernorm, forward, as one kernel.
+/* s = residual + m (x + bias), y = (s - mean) rstd g + b: bias_dropout_residual and layernorm, forward, in one kernel.
  * See their headers.
  *
- * Memory-bound. Apart, the two move five elements for each one computed: x, residual and s, then s and y. Together
- * four, as s is normalised while its row is in registers; and one launch less. How rows are dealt out to warps, and
- * which thread adds which terms to the mean, is as in layernorm_cuda.cu.
+ * Memory-bound. The two separate kernels move five elements for each one computed: x, residual and s, then s and y.
+ * This kernel moves four, because it normalises s while the row is in registers, and saves one launch. Warps take rows,
+ * and threads add terms to the mean, as in layernorm_cuda.cu.
  *
- * The bits are those of the two kernels apart: s is rounded to the element type before it is normalised, dropout draws
- * by the same counters, and sums are taken in the same order. A change to one file is a change to the other;
- * test_fusion.c compares bits. Rows that layernorm would not keep in registers, longer ones or of odd length, run
- * apart. */
+ * The bits are those of the two separate kernels: s is rounded to the element type before it is normalised, dropout
+ * draws by the same counters, and sums have the same order. A change to one of the files needs the same change here;
+ * test_fusion.c compares the bits. The separate kernels run for rows that layernorm cannot keep in registers: rows that
+ * are too long or not `packed`. */
 #include "lib/ops/dropout_cuda.h"
 #include "lib/ops/fusion.h"
 #include "lib/ops/layernorm_cuda.h"
@@ -18,7 +18,7 @@ fused_kernel CUDA(residual_layernorm_forward);
 kernel CUDA(bias_dropout_residual_forward), CUDA(layernorm_forward);
 }
 
-/* Group i of s in row r, rounded; its mask is kept where the step stores it. */
+/* Group i of s in row r, rounded. factors_forward also writes the mask, if the step stores it. */
 __device__ static inline group residual_sum(const group &x, const group &old, const elem *bias,
                                             const struct dropped_rows &rows, struct place p, int64_t r, int i) {
     group shift = group_load(bias, i * GROUP, rows.C, 1), sum;
@@ -34,8 +34,7 @@ __device__ static inline group normal(const group &x, struct statistics s, const
     return y;
 }
 
-/* total may lie over x, and y over total, group for group: the thread that writes a group has read it, and
- * total is written first. */
+/* total (s) may be x, and y may be total: a thread writes only groups that it has read, and writes total before y. */
 __global__ static void __launch_bounds__(32 * MAX_ROW_WARPS)
     residual_layernorm_forward_in_registers(elem *total, elem *y, struct statistics *statistics, const elem *x,
                                             const elem *residual, const elem *__restrict__ bias,

@@ -26,7 +26,7 @@ static int64_t rmsnorm_work(const struct call *call, enum row_kind kind) {
 DECLARE_KERNELS_FBW(rmsnorm, cpu);
 DECLARE_KERNELS_FBW(rmsnorm, cuda);
 
-/* Both passes finish with a row's sums before they write the row, so y may lie over x, and dx over dy. */
+/* Forward and backward finish a row's sums before they write the row, so y may overwrite x, and dx dy. */
 const struct op op_rmsnorm = {
     .name = "rmsnorm",
     .typing = TYPING_LOCAL,

@@ -1,4 +1,4 @@
-/* Root-mean-square normalisation over the last axis: layernorm.h's without its mean and its bias.
+/* Root-mean-square normalisation over the last axis: layernorm (layernorm.h) without mean and bias.
  *
  *   rstd = 1 / sqrt(sum_c x[c]^2 / C + eps)     n[c] = x[c] rstd     y[c] = n[c] g[c]
  *
@@ -8,13 +8,13 @@
  * in[0] x (..., C)   out[0] y   out[1] rstd (..., 1), in the accumulator's dtype, so that backward does not sum the row
  * again   weight[0] g (C)
  *
- * The last axis must be whole: a shard has not the row's mean square. Source: Zhang and Sennrich 2019. */
+ * The last axis must be whole, because a shard does not have the row's mean square. Source: Zhang and Sennrich 2019. */
 #pragma once
 
 #include "lib/ops/op.h"
 
 #define RMSNORM_EPS 1e-5
-/** eps of a call: what its rule says, else RMSNORM_EPS. */
+/** The eps of a call: its rule's, or RMSNORM_EPS if the rule's is 0. */
 static inline double rmsnorm_eps(const struct call *c) {
     return c->step->norm.eps > 0 ? c->step->norm.eps : RMSNORM_EPS;
 }

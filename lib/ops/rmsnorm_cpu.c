@@ -15,7 +15,7 @@ enum status CPU(rmsnorm_forward)(const struct call *call) {
     for (int64_t r = 0; r < R; r++) {
         real square = SUM_OVER(c, C, load(x[r * C + c]) * load(x[r * C + c])) / (real)C;
         real s = rstd[r] = 1 / (real)sqrt(square + eps);
-#pragma omp simd /* y may lie over x, element for element: no obstacle to vectors */
+#pragma omp simd /* y is x itself, or does not overlap it */
         for (int64_t c = 0; c < C; c++) y[r * C + c] = store(load(x[r * C + c]) * s * load(g[c]));
     }
     return OK;
@@ -23,7 +23,7 @@ enum status CPU(rmsnorm_forward)(const struct call *call) {
 
 static void row_backward(const elem *x, const elem *dy, const elem *g, real rstd, elem *dx, int64_t C, int add) {
     real mean_dn = SUM_OVER(c, C, load(dy[c]) * load(g[c]) * (load(x[c]) * rstd)) / (real)C;
-#pragma omp simd /* dx may lie over dy */
+#pragma omp simd /* dx may be dy */
     for (int64_t c = 0; c < C; c++)
         put(dx + c, rstd * (load(dy[c]) * load(g[c]) - load(x[c]) * rstd * mean_dn), add);
 }

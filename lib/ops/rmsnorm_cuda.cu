@@ -1,6 +1,6 @@
-/* y = x rstd g over rows of C elements. See rmsnorm.h. Memory-bound; rows are dealt out as layernorm's are
- * (layernorm_cuda.cu): those that fit stay in registers between the sum and the result, others are read again. The
- * weights' gradient is a column sum (columns_cuda.h). */
+/* y = x rstd g over rows of C elements. See rmsnorm.h. Memory-bound; warps and blocks take rows as in
+ * layernorm_cuda.cu: a row that fits stays in registers between the sum and the result, and a longer one is read again.
+ * The weight's gradient is a column sum (columns_cuda.h). */
 #include "lib/ops/columns_cuda.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rows_cuda.h"
@@ -9,7 +9,7 @@ extern "C" { kernel CUDA(rmsnorm_forward), CUDA(rmsnorm_backward_input), CUDA(rm
 
 __device__ static inline real rstd_of(real squares, int C, real eps) { return 1 / sqrt(squares / C + eps); }
 
-/* y may lie over x: a lane writes only where it has read, and in the end. */
+/* y may be x, because a lane writes only elements that it has read, after all its reads. */
 __device__ static inline void write_normal(elem *y, const group &x, real rstd, const elem *g, int c, int C,
                                            int packed) {
     group scale = group_load(g, c, C, packed);
@@ -61,7 +61,7 @@ rmsnorm_forward_reread(elem *y, real *rstd, const elem *x, const elem *__restric
 
 /* ---- backward_input ---- */
 
-/* The sum of d n, d = dy g: beyond the row dy and g are zero. */
+/* Add a group's d n to the sum, d = dy g. dy and g are zero beyond the row. */
 __device__ static inline real add_products(real sum, const group &x, const group &dy, real rstd, const elem *g, int c,
                                            int C, int packed) {
     group scale = group_load(g, c, C, packed);
@@ -69,7 +69,7 @@ __device__ static inline real add_products(real sum, const group &x, const group
     return sum;
 }
 
-/* dx may lie over dy. */
+/* dx may be dy. */
 __device__ static inline void write_gradient(elem *dx, const group &x, const group &dy, real rstd, real mean_dn,
                                              const elem *g, int c, int C, int packed, int accumulate) {
     group scale = group_load(g, c, C, packed);

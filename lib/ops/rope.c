@@ -23,7 +23,7 @@ static enum status rope_shape(const struct call *call, struct type out[MAX_OUT])
     return OK;
 }
 
-/* A number for each pair of channels; on CUDA it is an argument of the kernel. */
+/* Scratch: the speed of each pair of channels. On CUDA the speeds are an argument of the kernel. */
 static int64_t rope_work(const struct call *call, enum row_kind kind) {
     (void)kind;
     return call->on == DEVICE_CUDA ? 0 : rope_sizes(call).D / 2 * (int64_t)sizeof(double);

@@ -1,13 +1,13 @@
-/* Turning pairs of channels. See rope.h. A position's cosines and sines serve all its heads and all samples. */
+/* Rotate pairs of channels. See rope.h. All heads and samples share a position's cosines and sines. */
 #include "lib/ops/cpu.h"
 #include "lib/ops/rope.h"
 
 kernel CPU(rope_forward), CPU(rope_backward_input);
 
-/* Pairs at a time. */
+/* Pairs that a thread processes at a time. */
 enum { PAIRS = COLUMNS };
 
-/* Each pair's speed: its angle from one place to the next. */
+/* Each pair's speed: the difference of its angles at two neighboring positions. */
 static void speeds(const struct call *call, double *speed) {
     int64_t half = rope_sizes(call).D / 2;
     for (int64_t i = 0; i < half; i++) speed[i] = pow(call->step->rope.theta, -(double)i / (double)half);
@@ -20,9 +20,9 @@ static void angles(real *cosine, real *sine, const double *speed, int64_t place,
     }
 }
 
-/* n pairs of one head: to = from, turned. x and y of a pair are `half` apart. */
+/* n pairs of one head: to = or += `from`, rotated. The two channels of a pair are `half` apart. */
 static void turn(elem *to, const elem *from, const real *cosine, const real *sine, int64_t n, int64_t half, int add) {
-#pragma omp simd /* `to` may lie over `from`, pair for pair */
+#pragma omp simd /* `to` is `from` itself, or does not overlap it */
     for (int64_t i = 0; i < n; i++) {
         real x = load(from[i]), y = load(from[i + half]);
         put(to + i, x * cosine[i] - y * sine[i], add);
@@ -34,7 +34,7 @@ static void copy(elem *to, const elem *from, int64_t n, int add) {
     for (int64_t i = 0; i < n && (to != from || add); i++) put(to + i, load(from[i]), add);
 }
 
-/* All heads of all samples at local position t. way: 1 or -1. */
+/* Rotate all heads of all samples at local position t. way: 1 forward, -1 backward. */
 static void turn_position(const struct call *call, const elem *x, elem *y, int64_t t, int way, int add) {
     struct rope_sizes s = rope_sizes(call);
     int64_t half = s.D / 2, place = axis_global(&call->in[0].type->shape.axis[1], t);

@@ -1,6 +1,6 @@
-/* Turning pairs of channels. See rope.h. A block takes a position: its cosines and sines, made once in shared memory,
- * serve all heads of all samples. Angles are made in double, one for each pair and position: little compared with the
- * B H pairs turned by it. Memory-bound: 2 elements moved for each one computed. */
+/* Rotate pairs of channels. See rope.h. A block takes a position, and computes its cosines and sines once, in shared
+ * memory, for all heads of all samples. One angle in double per pair and position is little work compared with the
+ * rotation of B H pairs. Memory-bound: 2 elements moved for each one computed. */
 #include "lib/ops/cuda.h"
 #include "lib/ops/rope.h"
 
@@ -8,10 +8,10 @@ extern "C" { kernel CUDA(rope_forward), CUDA(rope_backward_input); }
 
 enum { THREADS = 256, MAX_PAIRS = ROPE_CUDA_MAX_D / 2 };
 
-/* Places of a shard of the sequence: axis_global. */
+/* The global positions of a shard of the sequence, as in axis_global. */
 struct places { int64_t first, turn, jump; };
 
-/* Each pair's speed: its angle from one place to the next. Made by the host, and an argument of the kernel. */
+/* Each pair's speed: the difference of its angles at two neighboring positions. The host computes the speeds. */
 struct speeds { double of_pair[MAX_PAIRS]; };
 
 static struct speeds speeds_of(double theta, int64_t half) {
@@ -21,12 +21,12 @@ static struct speeds speeds_of(double theta, int64_t half) {
 }
 
 __device__ static inline void turn_pair(elem *y, const elem *x, real cosine, real sine, int half, int accumulate) {
-    real a = load(x[0]), b = load(x[half]);   /* y may lie over x */
+    real a = load(x[0]), b = load(x[half]);   /* y may be x */
     put(y, a * cosine - b * sine, accumulate);
     put(y + half, b * cosine + a * sine, accumulate);
 }
 
-/* way: 1 or -1 */
+/* way: 1 forward, -1 backward */
 __global__ static void __launch_bounds__(THREADS)
 rope_block_per_position(elem *y, const elem *x, const struct speeds speeds, struct rope_sizes s, struct places places,
                         int way, int accumulate) {

@@ -5,7 +5,7 @@
 kernel CPU(scale_forward), CPU(scale_backward_input);
 
 static void scale(elem *to, const elem *from, int64_t n, real by, int add) {
-#pragma omp parallel for simd /* simd: `to` may lie over `from`, element for element */
+#pragma omp parallel for simd /* simd: `to` is `from` itself, or does not overlap it */
     for (int64_t i = 0; i < n; i++) put(to + i, by * load(from[i]), add);
 }
 

@@ -8,8 +8,8 @@ __device__ static inline double warp_sum_double(double v) {
     return v;
 }
 
-/* Every thread gets the sum. shared: 32 doubles of the block's, which may be used again after the caller's next
- * __syncthreads; the block is a multiple of 32 threads, one-dimensional. */
+/* Every thread gets the sum. shared: 32 doubles of shared memory, which the caller may reuse after its next
+ * __syncthreads. The block has one dimension, a multiple of 32 threads. */
 __device__ static inline double block_sum_double(double v, double *shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
     v = warp_sum_double(v);

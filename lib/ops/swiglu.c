@@ -3,7 +3,7 @@
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 
-/* The halves: the last axis but one. */
+/* The last axis but one, of size 2, must be the two halves; y does not have it. */
 static enum status swiglu_shape(const struct call *call, struct type out[MAX_OUT]) {
     const struct shape *x = &call->in[0].type->shape;
     int last = x->n_axes - 1;

@@ -1,4 +1,4 @@
-/* The gated unit of Llama's MLP: one half of the hidden units, through SiLU, says how much of the other half passes.
+/* The gated unit of Llama's MLP: SiLU of one half of the hidden units multiplies the other half.
  *
  *   a, u = the two halves of x      y = silu(a) u      silu(a) = a s(a)      s(a) = 1 / (1 + e^-a)
  *

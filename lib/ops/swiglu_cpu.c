@@ -1,12 +1,12 @@
-/* y = a s(a) u. See swiglu.h. s and 1 - s come from one exponential of a value that is never positive, as in
- * gelu_cpu.c. dx may lie over x: what is read of an element is read before it is written. */
+/* y = a s(a) u. See swiglu.h. s and 1 - s come from one exponential, whose argument is never positive, as in
+ * gelu_cpu.c. dx may be x, because an element is read before it is written. */
 #include "lib/ops/cpu.h"
 #include "lib/ops/exp.h"
 #include "lib/ops/swiglu.h"
 
 kernel CPU(swiglu_forward), CPU(swiglu_backward_input);
 
-/* Elements at a time: of bf16 compilers would take twice as many, and have too few registers. */
+/* Elements per vector iteration. For bf16 a compiler would choose twice as many, and run out of registers. */
 enum { AT_ONCE = 64 / sizeof(real) };
 
 struct logistic { real s, one_minus_s; };

@@ -1,5 +1,5 @@
 /* y = a s(a) u. See swiglu.h. Memory-bound: 3 elements moved for each one computed forward, 5 backward; a warp takes a
- * row. The exponential and the quotient are gelu_cuda.cu's choice: in 16 bits the hardware's approximations. */
+ * row. In 16 bits the exponential and the quotient are the hardware's approximations, as in gelu_cuda.cu. */
 #include "lib/ops/groups_cuda.h"
 #include "lib/ops/swiglu.h"
 
@@ -24,7 +24,7 @@ swiglu_forward_warp_per_row(elem *y, const elem *x, int64_t R, int K, int packed
     }
 }
 
-/* dx may lie over x: a lane reads its elements of both halves before it writes them. */
+/* dx may be x, because a lane reads its elements of both halves before it writes them. */
 __global__ static void __launch_bounds__(ROW_THREADS)
 swiglu_backward_warp_per_row(elem *dx, const elem *dy, const elem *x, int64_t R, int K, int packed, int accumulate) {
     FOR_ROWS_OF_WARP(r, R) {
@@ -44,7 +44,7 @@ swiglu_backward_warp_per_row(elem *dx, const elem *dy, const elem *x, int64_t R,
     }
 }
 
-/* Rows of y, and their length. */
+/* The length of a row of y. */
 static int64_t row_length(const struct call *call) {
     const struct shape *y = &call->out[0].type->shape;
     return y->axis[y->n_axes - 1].n;

@@ -1,6 +1,6 @@
-/* The vector registers of the machine that is compiled for. Loops that keep sums in registers size their blocks by
- * them: sums that no register is left for lie on the stack, at a quarter of the speed or less. Longer vectors are
- * split. */
+/* The vector registers of the target machine. Loops that keep sums in registers size their blocks by these numbers,
+ * because a sum without a register is kept on the stack, at a quarter of the speed or less. The compiler splits longer
+ * vectors. */
 #pragma once
 
 #if defined __AVX512F__
