@@ -12,13 +12,13 @@
  *
  * Backward, every rank has all of dy (it has all of y) and needs only its own columns until dx, which is again a sum:
  *
- *     dB_r = h_r^T dy     dh_r = dy B_r^T     da_r = phi'(x A_r) dh_r   dA_r = x^T da_r     neither needs another rank
+ *     dB_r = h_r^T dy     dh_r = dy B_r^T     da_r = phi'(x A_r) dh_r   dA_r = x^T da_r     no communication
  *     dx = sum over r of da_r A_r^T                                                    an all-reduce, "f" in the paper
  *
- * Rows first and columns second, phi would need a collective before and after it: two each way instead of one.
+ * With A sharded by rows and B by columns, phi would need a collective before and after it: two each way, not one.
  *
  * The values are small integers, phi(a) = a^2 keeps them integers, and fp64 adds those exactly in any order. So the
- * result must equal the unsharded layer's to the bit. That is the same code over a group of one.
+ * result must equal the unsharded layer's to the bit. The unsharded layer is the same code over a group of one.
  *
  * tp/tp.c does this to a GPT's attention and MLP. Source: Shoeybi et al. 2019, "Megatron-LM", section 3. */
 #include "lib/base/rng.h"
@@ -46,7 +46,7 @@ static void fill(struct layer *l, int first, int n) {
     for (int i = 0; i < n * C; i++) l->B[i] = element("B", first * C + i);               /* rows first .. first + n */
 }
 
-enum { A_T = 1, B_T = 2 };   /* transpose the first, the second */
+enum { A_T = 1, B_T = 2 };   /* transpose the first operand, the second operand */
 /* c (m,n) = a b, where a is (m,k), or stored (k,m) with A_T; b is (k,n), or stored (n,k) with B_T */
 static enum status product(int m, int n, int k, int transposed, const double *a, const double *b, double *c) {
     struct gemm g = {.m = m, .n = n, .k = k, .transpose_a = transposed & A_T, .transpose_b = transposed & B_T,
@@ -64,7 +64,7 @@ static enum status forward(struct layer *l, const struct group *group) {
 static enum status backward(struct layer *l, const struct group *group) {
     for (int i = 0; i < R * C; i++) l->dy[i] = l->y[i] - 1;           /* loss = sum |y - 1|^2 / 2 */
     TRY(product(l->n, C, R, A_T, l->h, l->dy, l->dB));
-    TRY(product(R, l->n, C, B_T, l->dy, l->B, l->da));                /* dh, and then in place */
+    TRY(product(R, l->n, C, B_T, l->dy, l->B, l->da));                /* dh; the next line makes it da in place */
     for (int i = 0; i < R * l->n; i++) l->da[i] *= 2 * l->a[i];
     TRY(product(C, l->n, R, A_T, l->x, l->da, l->dA));
     TRY(product(R, C, l->n, B_T, l->da, l->A, l->dx));

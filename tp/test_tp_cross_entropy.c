@@ -1,8 +1,8 @@
 /* ranks: 1 2 4 8  device: any
  *
- * The loss over a sharded vocabulary against op_cross_entropy over the whole one, which every rank runs by itself. The
- * vocabularies are no multiples of tp: 13 over 4 ranks gives the last 12 .. 15, three of them padding; 5 over 4 gives
- * it only padding, and so does 1 over any. Padding holds 100 in every logit, so reading it shows. */
+ * The loss over a sharded vocabulary against op_cross_entropy over the whole one, which every rank runs by itself. No
+ * tp > 1 divides the vocabularies. With 13 over 4 ranks the last rank has columns 12 .. 15, three of them padding; with
+ * 5 over 4, or 1 over 2, it has only padding. Every logit of padding is 100, so that reading one changes the result. */
 #include "lib/comm/comm.h"
 #include "lib/program/bill.h"
 #include "lib/ops/cross_entropy.h"
@@ -42,7 +42,7 @@ static void pair_free(struct pair *p) {
     op_case_free(&p->cut);
 }
 
-/* Without asserting, so that no rank leaves the others in a collective. */
+/* Returns false instead of asserting, so that no rank leaves the others in a collective. */
 static bool run(struct op_case *c, enum row_kind kind, unsigned accumulate) {
     struct call call = op_case_call(c, kind);
     call.device = device_cpu();
@@ -57,7 +57,7 @@ static bool run_both(struct pair *p) {
     return run(&p->cut, ROW_FORWARD, 0) && run(&p->cut, ROW_BACKWARD_INPUT, 0) && ok;
 }
 
-/* max|value - reference| over this shard's elements; padding must be zero. Not relative: for V = 1 everything is 0. */
+/* max|value - reference| over this shard's elements; padding must be zero. Absolute, because with V = 1 all are 0. */
 static double difference(const struct tensor *value, const struct tensor *whole) {
     double max = 0;
     for (int64_t i = 0; i < type_n(value->type); i++) {
@@ -69,11 +69,11 @@ static double difference(const struct tensor *value, const struct tensor *whole)
     return max;
 }
 
-/* Logits are normal, so below 6; lse is below 6 + log 131 < 11. A sum of V positive terms, each good to 4 u (subtract,
- * exp), has a relative error of at most (V + 4) u, and so the logarithm an absolute one; rounding lse, hit and their
- * difference adds 3 x 11 u. The two computations may be off in opposite directions: (V + 37) u twice. The mean over
- * rows has no larger error, and adds N_ROWS roundings of 11 u. A gradient is e^(x - lse) <= 1 with the absolute error
- * of its exponent, times its scale. */
+/* u: roundoff. Logits are normal, so below 6; lse is below 6 + log 131 < 11. A sum of V positive terms, each exact to
+ * 4 u (subtract, exp), has a relative error of at most (V + 4) u, which is the logarithm's absolute error. Rounding
+ * lse, hit and their difference adds 3 x 11 u. The two computations may be off in opposite directions: (V + 37) u
+ * twice. The mean over rows has no larger error, and adds N_ROWS roundings of 11 u. A gradient is e^(x - lse) <= 1 with
+ * the absolute error of its exponent, times its scale. */
 static double bound(enum dtype dtype, int vocab) { return 2 * (vocab + 37 + 11 * N_ROWS) * dtype_roundoff(dtype); }
 
 struct errors { bool ran; double loss, lse, gradient; };
@@ -123,7 +123,7 @@ TEST(test_tp_cross_entropy_survives_large_logits) {
     assert_close(gradient, 0, 8 * ldexp(1, -41));
 }
 
-/* Every rank has the same loss, bit for bit: the run takes it from one of them. */
+/* All ranks must have the same bits of the loss, because the run takes the loss of one rank. */
 TEST(test_tp_cross_entropy_is_the_same_on_every_rank) {
     struct pair p;
     pair_init(&p, FP32, 131);
@@ -142,7 +142,7 @@ TEST(test_tp_cross_entropy_ignores_negative_targets) {
     for (int64_t k = 0; k < n; k++)
         ok &= ((double *)c.din[0].data)[4 * n + k] == 0 && ((double *)c.din[0].data)[9 * n + k] == 0;
     for (int r = 0; r < N_ROWS; r++) ((int32_t *)c.in[1].data)[r] = -1;
-    ok &= run(&c, ROW_FORWARD, 0) && dtype_get(c.out[0].data, FP64, 0) == 0;   /* nothing counts: no loss */
+    ok &= run(&c, ROW_FORWARD, 0) && dtype_get(c.out[0].data, FP64, 0) == 0;   /* no row counts: the loss is 0 */
     op_case_free(&c);
     assert_true(agree_all(ok));
 }
@@ -158,14 +158,14 @@ TEST(test_tp_cross_entropy_accumulates) {
     assert_close(gradient, 0, LOSS_SCALE * GRAD_SCALE * bound(FP64, 13));
 }
 
-/* One rank's shard on the device that the tests are for: the passes over a shard, in a group of one. */
+/* A shard in a group of one, on the device under test. */
 static void make_on_one_rank(struct op_case *c, enum dtype dtype) { make(c, &op_tp_cross_entropy, dtype, 131, 1, 0); }
 
 TEST(test_tp_cross_entropy_siblings_agree) {
     if (comm_world_size() == 1) op_case_check_siblings(make_on_one_rank, 131, 0);
 }
 
-/* B T numbers for the maximum, 2 B T for sum and hit: not B T V. */
+/* The op sends B T numbers for the maximum and 2 B T for sum and hit, not B T V. */
 TEST(test_tp_cross_entropy_bills_what_it_sends) {
     struct op_case c;
     make(&c, &op_tp_cross_entropy, FP32, 131, comm_world_size(), comm_world_rank());
@@ -179,7 +179,7 @@ TEST(test_tp_cross_entropy_bills_what_it_sends) {
     assert_true(agree_all(ok && sent == formula && forward == formula && backward == 0));
 }
 
-/* Scratch is planned, so it must be exact: sum and hit of every row, in the accumulator's precision. */
+/* The planned scratch must be exact: sum and hit of every row, in the accumulator's precision. */
 TEST(test_tp_cross_entropy_wants_two_numbers_a_row) {
     static const enum dtype dtypes[] = {FP64, FP32, BF16};
     for (int i = 0; i < 3; i++) {
@@ -192,11 +192,11 @@ TEST(test_tp_cross_entropy_wants_two_numbers_a_row) {
     }
 }
 
-/* All ranks have the same targets, so all refuse alike, before anything is sent. */
+/* All ranks have the same targets, so all refuse the same one, before they send anything. */
 TEST(test_tp_cross_entropy_refuses_a_target_beyond_the_vocabulary) {
     struct op_case c;
     make(&c, &op_tp_cross_entropy, FP32, 13, comm_world_size(), comm_world_rank());
-    ((int32_t *)c.in[1].data)[3] = 13;   /* within the padding of a sharded vocabulary: still no token */
+    ((int32_t *)c.in[1].data)[3] = 13;   /* a column of padding, if the vocabulary is sharded; never a token */
     struct call call = op_case_call(&c, ROW_FORWARD);
     call.device = device_cpu();
     call.work = malloc((size_t)op_work(&call, ROW_FORWARD));

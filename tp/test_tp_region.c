@@ -1,7 +1,7 @@
 /* ranks: 1 2 4 8  device: cpu
  *
- * f and g: identity one way, all-reduce the other. Values are integers small enough that every dtype adds them exactly:
- * compared with ==. */
+ * f and g: identity one way, all-reduce the other. Values are integers small enough that every dtype adds them exactly,
+ * so tests compare with ==. */
 #include "lib/comm/comm_request.h"
 #include "lib/program/bill.h"
 #include "lib/ops/test_op.h"
@@ -11,7 +11,7 @@ enum { B = 2, T = 3, C = 5, N = B * T * C };
 static const enum dtype DTYPES[] = {FP64, FP32, BF16, FP16};
 enum { N_DTYPES_HERE = 4 };
 
-/* Operands of one row: `from` goes in, `to` comes out, or both are one buffer. */
+/* Operands of one row: `from` is the input and `to` the output; in place, `from` is both. */
 struct region {
     struct type type;
     struct step step;

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * The program after tp's rewrite, for every rank of a layout: pure tables, so one process can check all of them. */
+ * The program after tp's rewrite, for every rank of a layout. The rewrite is pure, so one process checks all ranks. */
 #include "lib/ops/linear.h"
 #include "models/gpt/gpt.h"
 #include "tests/layouts.h"
@@ -53,7 +53,7 @@ static bool communicates(const struct step *s) {
     return s->op == &op_tp_enter || s->op == &op_tp_exit || s->op == &op_tp_cross_entropy;
 }
 
-/* Each reads the output of the step before it, or is the input of the step after it; axis and index are set. */
+/* A new step reads the output of the step before it, and the step after it reads its output. Axis and index are set. */
 TEST(test_tp_rewrite_connects_the_new_steps) {
     struct program p;
     rewritten(&p, 4, 3);
@@ -70,7 +70,7 @@ TEST(test_tp_rewrite_connects_the_new_steps) {
     program_fini(&p);
 }
 
-/* A new slot is named after its neighbor; slots that others read keep their name and index. */
+/* A new slot is named after its neighbor; slots that other steps read keep their name and index. */
 TEST(test_tp_rewrite_names_the_new_slots) {
     struct program p;
     rewritten(&p, 2, 0);
@@ -163,7 +163,7 @@ TEST(test_tp_rewrite_pads_the_vocabulary) {
     check_padding(PLAN_DEVICE_CUDA, 64);
 }
 
-/* 3 tokens over 8 ranks: one each, five ranks have none. */
+/* 3 tokens over 8 ranks: three ranks have one row each, five have only padding. */
 TEST(test_tp_rewrite_takes_a_vocabulary_smaller_than_tp) {
     struct plan plan = plan_of(8, 7);
     struct program p;

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
  * sp_enter and sp_exit against plain gathers and sums; which params get partial gradients, and what sp sends. Values
- * are integers small enough that every dtype adds them exactly: compared with ==. */
+ * are integers small enough that every dtype adds them exactly, so tests compare with ==. */
 #include "driver/recipe.h"
 #include "lib/comm/comm_request.h"
 #include "lib/program/bill.h"
@@ -14,7 +14,7 @@
 enum { SHARE = 3, C = 5, MOST = 3 * 4 * SHARE * C };   /* tokens per rank; channels; at most 3 sequences on 4 ranks */
 static const enum dtype DTYPES[] = {FP64, FP32, BF16, FP16};
 
-/* One row: a whole (B,T,C) and a shard (B,T/tp,C), of which one goes in and the other comes out. */
+/* Operands of one row: a whole (B,T,C) and a shard (B,T/tp,C). One is the input, the other the output. */
 struct passage {
     struct type whole, shard;
     struct step step;
@@ -28,7 +28,7 @@ static bool gathers(const struct op *op, enum row_kind kind) {
     return (op == &op_sp_enter) == (kind != ROW_BACKWARD_INPUT);
 }
 
-/* The value of rank at global element g; and the rank that holds the element's token. */
+/* value: what `rank` has at global element g. owner: the rank that holds the element's token. */
 static int value(int rank, int64_t g) { return (int)(g * 7 % 11) - 5 + rank * (int)(g % 3); }
 static int owner(int64_t g) { return (int)(g / C % (SHARE * comm_world_size()) / SHARE); }
 
@@ -53,7 +53,7 @@ static void exchange_init(struct passage *x, const struct op *op, enum row_kind 
     for (int64_t i = 0; i < type_n(from.type); i++)
         dtype_set(x->from, dtype, i, value(rank, shape_global_index(&from.type->shape, i)));
     for (int64_t i = 0; i < type_n(to.type); i++) dtype_set(x->to, dtype, i, NAN);
-    x->call.work = x->work = malloc((size_t)op_work(&x->call, kind) + 1);   /* not a byte more, for the sanitizer */
+    x->call.work = x->work = malloc((size_t)op_work(&x->call, kind) + 1);   /* the sanitizer finds an overrun */
 }
 
 static bool exchange_run(struct passage *x, enum row_kind kind) {
@@ -69,7 +69,7 @@ static bool is_right(const struct passage *x, bool gathered) {
     return true;
 }
 
-/* One sequence, which the collective takes as it is stored, and several, whose pieces must be transposed. */
+/* With B = 1 the collective takes the sequence as it is stored; with B > 1 its pieces must be transposed. */
 static bool exchanges_rightly(const struct op *op, enum row_kind kind) {
     bool ok = true;
     for (int d = 0; d < 4; d++)
@@ -132,7 +132,7 @@ TEST(test_sp_ops_refuse_other_shapes) {
     assert_fails(op_sp_enter.shape(&x.call, out), E_CONFIG, "BTC");
 }
 
-/* The bytes billed for a row equal those in the ledger: S (n-1)/n, S the bytes of the whole. */
+/* The bytes billed for a row equal those in the ledger: S (n-1)/n, with S the bytes of the whole tensor. */
 static bool bills_what_is_sent(const struct op *op, enum row_kind kind) {
     struct passage x;
     double n = comm_world_size(), formula = 2 * n * SHARE * C * 4 * (n - 1) / n;
@@ -176,8 +176,8 @@ static bool is_partial_by_name(const char *name) {
     return false;
 }
 
-/* Layernorms, the biases after the exits and the position table see this rank's tokens only; all others see all
- * tokens. */
+/* Layernorms, the biases after the exits and the position table see this rank's tokens only, so their gradients are
+ * partial. All other params see all tokens. */
 TEST(test_sp_makes_partial_what_is_whole_and_sees_a_part) {
     for (int tp = 2; tp <= 8; tp *= 2)
         for (int rank = 0; rank < tp; rank++) {
@@ -194,7 +194,7 @@ TEST(test_sp_makes_partial_what_is_whole_and_sees_a_part) {
         }
 }
 
-/* Outside of regions every activation has T/tp tokens; inside and at the loss they have all. */
+/* Outside regions every activation has T/tp tokens; inside regions and at the loss it has all T. */
 TEST(test_sp_cuts_the_residual_stream) {
     struct run r;
     compile(&r, 4, 1, 3);
@@ -213,8 +213,8 @@ TEST(test_sp_cuts_the_residual_stream) {
     run_destroy(&r);
 }
 
-/* Enter and exit send what tp's do. What sp adds: a second gather at each enter, for the weight gradient; and once per
- * step an all-reduce of every partial gradient. */
+/* sp_enter and sp_exit send the bytes of tp_enter and tp_exit. sp adds a second gather at each enter, for the weight
+ * gradient, and once per step an all-reduce of every partial gradient. */
 TEST(test_sp_sends_two_gathers_a_layer_and_the_partial_gradients_more) {
     for (int tp = 2; tp <= 8; tp *= 2) {
         struct run with, without;

@@ -7,21 +7,22 @@
  *                         B by rows:    B = [B_1 ; B_2]      Y = sum_r gelu(X A_r) B_r: one all-reduce
  *
  * Attention is the same with heads for columns: qkv gives rank r its own heads, each head works alone, proj is sharded
- * by rows. So is the vocabulary: rank r looks up the tokens of its rows of wte (the others give zero, one all-reduce)
- * and computes the logits of its rows. The loss gathers no logits (tp_cross_entropy.c, tp_linear_cross_entropy.c).
+ * by rows. The vocabulary is sharded by rows of wte. Rank r looks up the tokens of its rows; other tokens give zero,
+ * and one all-reduce adds. Rank r also computes the logits of its rows. The loss gathers no logits
+ * (tp_cross_entropy.c, tp_linear_cross_entropy.c).
  *
- * In the code, axes carry letters: H heads (J those of shared keys), K hidden units of the MLP, V vocabulary. tp shards
- * those axes of every param; everything else follows from the shapes:
+ * In the code, axes carry letters: H heads, J heads of keys and values, K hidden units of the MLP, V vocabulary. tp
+ * shards those axes of every param; everything else follows from the shapes:
  *   a product that makes a sharded axis      reads a whole input:         tp_enter before it   (f: backward all-reduce)
  *   a product that sums over a sharded axis  makes a partial sum:         tp_exit after it     (g: forward all-reduce)
  *
  * Stored where: 1/tp of each matrix. Layernorms, the position table and the biases of proj and fc2 are whole on every
- * rank, and stay equal because their gradients are. V need not be a multiple of tp: the last ranks pad with zero rows,
+ * rank, and stay equal because their gradients are equal. If tp does not divide V, the last ranks pad with zero rows,
  * which the softmax leaves out. Sent when, per layer: two all-reduces of (B,T,C) forward (proj, fc2) and two backward
  * (qkv, fc): 4 x 2 (tp-1)/tp B T C elements.
  *
  * What breaks: a bias added before the all-reduce is counted tp times. Dropout after the all-reduce must draw the same
- * mask on every rank, dropout within heads a different one: both follow from drawing by global index.
+ * mask on every rank, dropout within heads a different one. Masks are drawn by global index, which ensures both.
  *
  * With --sp the sequence is sharded between regions: tp_enter and tp_exit become sp_enter and sp_exit (tp_sequence.c).
  * A whole weight that sees only T/tp tokens (layernorms, biases of proj and fc2, the position table) then has a partial
@@ -104,7 +105,7 @@ static bool any_cut(const struct axis *a, int n) {
     return false;
 }
 
-/* A linear op makes its weight's leading axes and sums over its trailing ones (as many as x has after B and T). */
+/* The output of a linear op has its weight's leading axes. The op sums over the others, the axes of x after B and T. */
 static bool makes_cut_axis(const struct program *p, const struct step *s) {
     if (s->op != &op_linear && s->op != &op_linear_cross_entropy) return false;
     const struct shape *w = &p->params[s->weight[0]].type.shape, *x = &p->slots[s->in[0]].type.shape;
@@ -145,10 +146,10 @@ static void insert_exit(const struct plan *plan, struct program *p, int at) {
 
 /* The slot that an earlier tp_enter of x (or of x's branch) made in this block; -1: none. */
 static int entered_before(const struct program *p, int at, int x) {
-    if (p->fixed_sums) return -1;                                    /* their gradients are added when they are whole */
+    if (p->fixed_sums) return -1;                                    /* each enter reduces its own gradient */
     for (int i = 0, own = x; i < at; i++) {
         const struct step *s = &p->steps[i];
-        if (s->block != p->steps[at].block) continue;                /* which may be on another stage */
+        if (s->block != p->steps[at].block) continue;                /* another block may be on another stage */
         if (s->op == &op_branch && s->in[0] == x) own = s->out[0];
         if ((s->op == &op_tp_enter || s->op == &op_sp_enter) && s->in[0] == own) return s->out[0];
     }
@@ -165,8 +166,8 @@ static bool is_read_between(const struct program *p, int at, int x) {
     return false;
 }
 
-/* tp_enter all-reduces its gradient in place. If other steps read x too (the residual, if the norm comes after it;
- * later blocks, if this one passes x on), insert a branch first. With fixed sums tp_enter adds its sum to theirs. */
+/* tp_enter all-reduces its gradient in place. So if others also read x (a residual whose norm comes later, or a later
+ * block), insert a branch before it. With fixed sums tp_enter adds its reduced gradient to theirs, without a branch. */
 static int insert_branch(struct program *p, int at, int x) {
     bool passed_on = block_gives(&p->blocks[p->steps[at].block], x);
     if (p->fixed_sums || (!passed_on && !is_read_between(p, at, x))) return x;
@@ -177,7 +178,7 @@ static int insert_branch(struct program *p, int at, int x) {
     return own;
 }
 
-/* y = linear(x)  ->  x.in = tp_enter(x); y = linear(x.in)    Of several products of one x, the first enters for all. */
+/* y = linear(x)  ->  x.in = tp_enter(x); y = linear(x.in)    If several products read x, they share one tp_enter. */
 static void insert_enter(const struct plan *plan, struct program *p, int at) {
     int whole = p->steps[at].in[0], before = entered_before(p, at, whole);
     if (before >= 0) {
@@ -204,7 +205,7 @@ static void divide_loss(const struct plan *plan, struct step *s, const struct op
 }
 
 static void insert_regions(const struct plan *plan, struct program *p) {
-    for (int i = 0, n; i < p->n_steps; i += 1 + p->n_steps - n) {    /* what is inserted is not looked at again */
+    for (int i = 0, n; i < p->n_steps; i += 1 + p->n_steps - n) {    /* skip inserted steps */
         struct step *s = &p->steps[i];
         bool enter = makes_cut_axis(p, s), leave = sums_over_cut_axis(p, s);
         n = p->n_steps;
@@ -215,7 +216,7 @@ static void insert_regions(const struct plan *plan, struct program *p) {
     }
 }
 
-/* What only steps between regions read of the data is sharded as they are. */
+/* With sp, only steps between regions read the segments. So shard the segments as these steps shard tokens. */
 static void shard_segments(const struct plan *plan, struct program *p) {
     if (!tp_options(plan)->sp || p->data[DATA_SEGMENTS] < 0) return;
     struct axis *t = &p->slots[p->data[DATA_SEGMENTS]].type.shape.axis[1];

@@ -1,14 +1,14 @@
 /* Vocabulary-parallel softmax cross-entropy.
  *
  * Each rank has V/tp columns of the logits. Gathering them would send B T V numbers. The loss needs only three numbers
- * per token from every rank:
+ * per token from every rank. For token r with logits x[r,k]:
  *
  *   max[r]  = max over ranks of max_k x[r,k]                          all-reduce of B T, maximum
  *   sum[r]  = sum over ranks of sum_k e^(x[r,k] - max[r])             all-reduce of 2 B T, sum,
- *   hit[r]  = sum over ranks of x[r, target[r]] where it is here      both in one
- *   loss    = loss_weight sum_r (max[r] + log sum[r] - hit[r])
+ *   hit[r]  = x[r, target[r]], 0 on ranks without that column         both in one
+ *   loss    = loss_weight sum_r (lse[r] - hit[r])                     lse[r] = max[r] + log sum[r]
  *
- * Backward needs no communication: dx[r,k] = e^(x[r,k] - lse[r]) - [k = target], each rank its own columns.
+ * Backward needs no communication. Each rank computes dx[r,k] = e^(x[r,k] - lse[r]) - [k = target] of its own columns.
  * Columns that pad the vocabulary to a multiple of tp are not in the sum, and their gradient is zero.
  *
  * Source: Shoeybi et al. 2019, section 3 (fusing the parallel logits with the cross-entropy loss). */
@@ -43,7 +43,7 @@ static struct cost cost(const struct call *c, enum row_kind kind) {
     return (struct cost){.bytes = (double)type_bytes(c->in[0].type)};
 }
 
-/* The maximum of every row; then sum and hit. */
+/* First the maximum of every row, then sum and hit. */
 static int exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
     for (int i = 0; i < 2; i++) {
         out[i].op = COMM_ALL_REDUCE;
@@ -73,7 +73,7 @@ static enum status forward(const struct call *c) {
     return pieces->loss(c->device, &rows, max, sum, hit, c->out[1].data, c->loss_weight, c->out[0].data);
 }
 
-/* And, where it is asked for, what the loss is the sum of, token by token. */
+/* Forward. If loss_sum is set, also add the loss of every token to it, exactly. */
 static enum status forward_counted(const struct call *c) {
     const int32_t *target = c->in[1].data;
     enum dtype dtype = accumulator(c);

@@ -1,10 +1,11 @@
 /* Leaves of the axes that tp may cut.
  *
- * With --sums fixed (lib/program/sums.h) every layout sums as the widest one does, which has MOST_LEAVES tp ranks, or
- * as many as divide the axis. Axes and numbers of leaves follow from the model alone: one rank has the same. A
- * vocabulary need not divide; its last leaves are short or empty, and ranks pad them to whole ones.
+ * With --sums fixed (lib/program/sums.h) every layout adds the same parts, or leaves, in the same order. An axis has
+ * MOST_LEAVES leaves, or the largest smaller power of two that divides the axis. Leaves depend on the model alone, so
+ * one rank has the leaves of many. A vocabulary always has MOST_LEAVES; its last leaves may be short or empty, and
+ * ranks pad them.
  *
- * Tokens have leaves, too, as sp cuts them. All activations get the axis from the token ids. */
+ * Tokens have leaves, too, because sp shards them. All activations get this axis from the token ids. */
 #include "tp/tp_leaves.h"
 
 #include "lib/base/integer.h"
@@ -35,7 +36,7 @@ int64_t tp_leaves_part(const struct axis *a, int64_t ranks) {
 }
 
 enum status tp_leaves_check(const struct plan *plan) {
-    int64_t n = min64(n_leaves('J', plan_kv_heads(plan)), n_leaves('K', plan_ffn(plan)));   /* kv-heads divides heads */
+    int64_t n = min64(n_leaves('J', plan_kv_heads(plan)), n_leaves('K', plan_ffn(plan)));   /* J divides H */
     if (tp_options(plan)->sp) n = min64(n, n_leaves('T', plan->seq));
     if (plan->mesh.tp <= n) return OK;
     return FAIL(E_CONFIG,

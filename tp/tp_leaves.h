@@ -5,7 +5,7 @@
 
 /** Set the leaves of all axes that tp or sp may cut (struct axis). Pure. */
 void tp_leaves_mark(struct program *);
-/** Places that each of `ranks` ranks has on an axis with leaves. Pure. */
+/** The elements that each of `ranks` ranks has of an axis with leaves. Pure. */
 int64_t tp_leaves_part(const struct axis *, int64_t ranks);
-/** Do the plan's tp ranks have whole leaves? @errors E_CONFIG  @collective{none} */
+/** Check that the plan's tp splits no leaf. @errors E_CONFIG  @collective{none} */
 enum status tp_leaves_check(const struct plan *);

@@ -18,7 +18,7 @@ static enum status forward(const struct call *c) {
 }
 static enum status backward_input(const struct call *c) { return linear_cross_entropy_run(c, true, reduce); }
 
-/* The maximum of every row, then sum and hit: each one chunk by chunk. */
+/* The maximum of every row, then sum and hit, each in one message per chunk. */
 static int exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
     struct linear_cross_entropy_sizes s = linear_cross_entropy_sizes(c);
     for (int i = 0; i < 2; i++) {

@@ -5,7 +5,7 @@
  *
  * Why: between the two, rank r computes with its own columns of one matrix and its own rows of the next.
  *   f: x is the same on all ranks, but each rank has only its own shard's effect on the loss: add the gradients.
- *   g: x_r is a partial sum: add forward. The gradient of the sum is the same on all ranks: nothing to do backward.
+ *   g: x_r is a partial sum: add forward. All ranks already have the gradient of the sum: nothing to do backward.
  *
  * "Nothing" is a VIEW: no memory, no kernel, no row. The all-reduces are in place. f's backward is asynchronous:
  * between its start and its wait, the lowering puts the weight gradient of the product that reads y.
@@ -36,7 +36,7 @@ static int exit_exchanges(const struct call *c, enum row_kind kind, struct excha
     return all_reduce(c, kind == ROW_FORWARD || kind == ROW_REPLAY, out);
 }
 
-/* In place if the lowering could share the memory; otherwise a copy first. */
+/* The all-reduces are in place. If the lowering gave input and output different memory, copy first. */
 static enum status copy(const struct call *c, const struct tensor *to, const struct tensor *from) {
     return to->data == from->data ? OK : c->device->copy(c->device, to->data, from->data, type_bytes(from->type));
 }

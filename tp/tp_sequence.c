@@ -9,9 +9,9 @@
  *   sp_exit  (g-bar)   forward   reduce-scatter   y_r = shard r of sum x
  *                      backward  all-gather       dx = [dy_0 ; dy_1 ; ...]
  *
- * Sent: an all-reduce is a reduce-scatter and an all-gather, so these send the bytes of tp_enter and tp_exit. Stored:
- * 1/tp of the activations outside regions. The output of sp_enter is not kept for backward (slot.replay) but gathered
- * again, one all-gather per product, as in Megatron-LM.
+ * Sent: an all-reduce is a reduce-scatter and an all-gather, so sp_enter and sp_exit send the bytes of tp_enter and
+ * tp_exit. Stored: 1/tp of the activations outside regions. The output of sp_enter is not kept for backward
+ * (slot.replay). It is gathered again, one all-gather per product, as in Megatron-LM.
  *
  * Layout: a rank has a run of tokens of every sequence of the batch. In (B,T,C) its runs are not contiguous, and the
  * collectives need them contiguous. So with B > 1 they are transposed through scratch:  (B,T,C) <-> (tp,B,T/tp,C).
@@ -50,7 +50,7 @@ static enum status exit_shape(const struct call *c, struct type out[MAX_OUT]) {
 }
 
 /* ---- (B,T,C) <-> (tp,B,T/tp,C): transpose of a matrix of pieces ---- */
-struct pieces { int64_t B, parts, bytes; };   /* bytes of one sequence's tokens of one rank */
+struct pieces { int64_t B, parts, bytes; };   /* bytes: one rank's tokens of one sequence */
 
 static struct pieces pieces_of(const struct call *c, const struct type *whole) {
     const struct axis *a = whole->shape.axis;
