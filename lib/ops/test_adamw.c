@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 12304, LENGTH = N - 5, MOST = 2000 };   /* more than one chunk of a GPU's; the last few elements fill no
-                                                    * vector */
+enum { N = 12304, LENGTH = N - 5, MOST = 2000 };   /* LENGTH: several chunks of the CUDA kernel, and a last vector that
+                                                    * is not full */
 static const double multiplier = 0.5;
 static const struct optimizer_settings settings = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
                                                    .weight_decay = 0.1, .grad_multiplier = &multiplier, .step = 3};
 
-/* What a case is made of. */
+/* The dtypes and options of a case. */
 struct kinds { enum dtype weight, grad; bool master, decay; };
 
-/* N elements of everything, filled from the index. Arrays are of double; smaller types use the front of them. */
+/* All arrays of N elements, filled from the index. They have room for doubles; smaller types use only the front. */
 struct buffers { double weight[N], grad[N], m[N], v[N], master[N], multiplier; };
 
 static struct buffers *buffers_new(struct kinds k) {
@@ -42,7 +42,7 @@ static struct optimizer_elements elements(struct buffers *there, struct kinds k,
                                        k.master ? at(there->master, FP32, first) : NULL, k.decay};
 }
 
-/* One update of elements cut[i] .. cut[i+1], all in one call, on the device. */
+/* Update n sets, elements cut[i] .. cut[i+1]-1, in one call on the device. */
 static void update_on(const struct device *d, struct buffers *b, struct kinds k, const int64_t *cut, int n) {
     static struct optimizer_elements e[MOST];
     struct buffers *there;
@@ -71,8 +71,8 @@ static double reference(double w, double grad, double *m, double *v, bool decay)
     return w - settings.lr / correction1 * *m / (sqrt(*v) / sqrt(correction2) + settings.eps);
 }
 
-/* About a dozen roundings of the moments' precision, then one of the weight's type. |w| is below 5, |m| and v below 5,
- * and the step lr m / sqrt(v) below 10 in these data. */
+/* The bound: a dozen roundings in the moments' dtype, then one in the weight's. In these data |w|, |m| and v are below
+ * 5, and the step lr m / sqrt(v) is below 10. */
 static void check_formula(struct kinds k) {
     struct buffers *b = buffers_new(k), *old = buffers_new(k);
     enum dtype moments = dtype_accumulator(k.weight);
@@ -105,7 +105,8 @@ TEST(test_adamw_is_its_formula) {
 
 /* ---- the same bits ---- */
 
-/* Bytes that are no element of the case (the end of an array, a master that is not used) must not change either. */
+/* Compare whole arrays, because bytes outside of the case's elements (an array's end, an unused master) must not change
+ * either. */
 static void assert_same_bits(const struct buffers *a, const struct buffers *b) {
     assert_memory_equal(a->weight, b->weight, sizeof a->weight);
     assert_memory_equal(a->m, b->m, sizeof a->m);
@@ -114,8 +115,8 @@ static void assert_same_bits(const struct buffers *a, const struct buffers *b) {
     assert_memory_equal(a->grad, b->grad, sizeof a->grad);
 }
 
-/* Every dtype of weights with every dtype of gradients, with and without master: division and square root, which way
- * products are fused and how often is rounded are the same on both devices. */
+/* Every dtype of weights with every dtype of gradients, with and without master. Division, square root, fused products
+ * and roundings must be the same on both devices. */
 TEST(test_adamw_has_the_same_bits_on_the_device_and_the_cpu) {
     for (enum dtype weight = FP64; weight <= FP16; weight++)
         for (enum dtype grad = FP64; grad <= FP16; grad++)
@@ -130,7 +131,7 @@ TEST(test_adamw_has_the_same_bits_on_the_device_and_the_cpu) {
             }
 }
 
-/* Random places to cut at: unaligned, some pieces shorter than a vector, some empty. Returns how many pieces. */
+/* Draw places to cut at: unaligned, some pieces shorter than a vector, some empty. Returns the number of pieces. */
 static int cut_up(int64_t cut[MOST + 1], uint64_t trial) {
     int n = 0;
     double longest = trial % 2 ? 20 : 3000;
@@ -141,7 +142,7 @@ static int cut_up(int64_t cut[MOST + 1], uint64_t trial) {
     return n;
 }
 
-/* In one call, which on a GPU makes several launches of some dozens of tensors. */
+/* All pieces go in one call, for which a GPU needs several launches of dozens of tensors each. */
 static void check_splits(struct kinds k) {
     static int64_t cut[MOST + 1];
     struct buffers *whole = buffers_new(k);
@@ -162,7 +163,7 @@ TEST(test_adamw_does_not_depend_on_how_elements_are_split) {
     check_splits((struct kinds){FP16, BF16, false, false});
 }
 
-/* Sets of different dtypes, decayed or not, in one call are the same as one call each. */
+/* Sets of different dtypes, with and without decay, in one call give the bits of one call each. */
 TEST(test_adamw_takes_sets_of_every_dtype_in_one_call) {
     static const struct kinds kinds[] = {{BF16, FP32, true, true}, {FP32, FP32, false, false},
                                          {BF16, BF16, true, false},
@@ -227,7 +228,7 @@ static struct decision decide(double squares, double loss, bool with_loss, doubl
     return here;
 }
 
-/* Bit for bit what is written here, whatever the device: the norm is rounded before 1e-6 is added. */
+/* Every device gives the bits of this formula, in which the norm is rounded before 1e-6 is added. */
 TEST(test_optimizer_decides_clipping_and_unscaling_in_one_factor) {
     for (uint64_t i = 0; i < 200; i++) {
         double squares = 9 * rng_uniform(1, 6, i), unscale = rng_uniform(1, 7, i), clip = i % 3 == 0 ? 0 : 1;
@@ -248,7 +249,7 @@ TEST(test_optimizer_decides_on_nan_when_something_is_not_finite) {
         assert_true(isnan(decide(4, bad[i], true, 1, 1).multiplier));
         assert_true(isnan(decide(4, -bad[i], true, 0, 1).multiplier));
         assert_close(decide(4, bad[i], true, 0, 1).norm, 2, 0);
-        assert_close(decide(4, bad[i], false, 0, 1).multiplier, 1, 0);   /* no step passed the loss */
+        assert_close(decide(4, bad[i], false, 0, 1).multiplier, 1, 0);   /* the loss is not passed */
     }
     assert_false(isfinite(decide(INFINITY, 1, true, 1, 1).norm));
 }

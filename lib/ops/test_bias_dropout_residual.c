@@ -4,7 +4,7 @@
 
 static int n_channels = 5;
 static double p = 0.3;
-static int first_t = 0, n_t = 7, first_b = 0, n_b = 2;   /* the part that this case holds */
+static int first_t = 0, n_t = 7, first_b = 0, n_b = 2;   /* the case's shard of T and B */
 
 static struct type part_type(enum dtype dtype) {
     return op_type_part(op_type_part(op_type(dtype, "BTC", 2, 7, n_channels), 'T', first_t, n_t), 'B', first_b, n_b);
@@ -44,7 +44,7 @@ TEST(test_bias_dropout_residual_in_every_precision) {
     n_channels = 5;
 }
 
-/* The same bits as with a bias of zero. */
+/* dropout_residual gives the bits of bias_dropout_residual with a bias of zero. */
 TEST(test_dropout_residual_has_no_bias) {
     if (test_device()->kind != DEVICE_CPU) return;
     for (n_channels = 5; n_channels <= 77; n_channels += 72) {
@@ -63,7 +63,7 @@ TEST(test_dropout_residual_has_no_bias) {
     n_channels = 5;
 }
 
-/* The mask is the documented one: key (seed, site, step), counter {c / 4, t, 0, sample}, word c % 4. */
+/* The draws are those of dropout.h: key (seed, site, step), counter {c / 4, t, 0, sample}, word c % 4. */
 TEST(test_dropout_draws_by_global_index) {
     n_channels = 77;
     struct op_case c;
@@ -79,7 +79,7 @@ TEST(test_dropout_draws_by_global_index) {
         assert_close(dx[i], keep ? dy[i] / 0.7 : 0, 1e-15 * fabs(dy[i]) * 2);
         dropped += !keep;
     }
-    /* binomial with n = 1078: standard deviation sqrt(n p q) = 15 */
+    /* The number is binomial with n = 1078, so its standard deviation is sqrt(n p (1-p)) = 15. */
     assert_close((double)dropped, 0.3 * 1078, 4 * 15);
     op_case_free(&c);
     n_channels = 5;
@@ -93,7 +93,7 @@ TEST(test_stored_mask_is_the_redrawn_one) {
     n_channels = 5;
 }
 
-/* Two halves of the sequence, and two samples apart, are the whole: outputs, mask, dx, and the sum of the bias
+/* Four shards, two of the sequence times two samples, give the whole: outputs, mask, dx, and the sum of the bias
  * gradients. */
 TEST(test_bias_dropout_residual_shards_make_the_whole) {
     struct op_case whole, c;
@@ -121,7 +121,7 @@ TEST(test_evaluation_does_not_drop) {
     op_case_run(&c, ROW_FORWARD);
     const double *x = c.in[0].data, *residual = c.in[1].data, *b = c.weight[0].data, *y = c.out[0].data;
     for (int i = 0; i < 70; i++) assert_close(y[i], residual[i] + x[i] + b[i % 5], 1e-15 * 8);
-    for (int i = 0; i < 70; i++) assert_int_equal(((uint8_t *)c.out[1].data)[i], 1);   /* all kept, and all written */
+    for (int i = 0; i < 70; i++) assert_int_equal(((uint8_t *)c.out[1].data)[i], 1);   /* all kept */
     op_case_free(&c);
 }
 

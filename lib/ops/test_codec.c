@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Codecs against a plain second form in every bit, their bytes against hand-written numbers, and their errors against
- * what their formats allow. */
+ * Codecs: decoded bits against a second, plain form; sizes against hand-written numbers; errors against the formats'
+ * bounds. */
 #include "lib/ops/test_codec.h"
 
 #include "lib/base/rng.h"
@@ -41,7 +41,8 @@ static void each_codec(void (*visit)(const struct codec *)) {
             visit(&(struct codec){(enum codec_kind)k, k == CODEC_TOPK ? PERCENTS[p] : 0});
 }
 
-/* Code, with a canary on either side: nothing is written beyond codec_bytes, and all of it. */
+/* Encode x twice, over different bytes with a canary on either side, to check that all codec_bytes and no others are
+ * written. Decode to `seen`. */
 static float *decoded(const struct codec *c, const float *x, int64_t n, float *seen) {
     int64_t bytes = codec_bytes(c, n);
     unsigned char *code = malloc((size_t)bytes + 2), *again = malloc((size_t)bytes + 2);
@@ -86,8 +87,8 @@ TEST(test_codec_bytes_are_its_formula) {
         assert_int_equal(codec_bytes(&CASES[i].codec, CASES[i].n), CASES[i].bytes);
 }
 
-/* Half a step of the format: relative 2^-8 and 2^-11; s/2 for int8, and as much again of x for the rounding of s, of
- * the quotient and of the product; a step of fp16 below 2^-14 is 2^-24. */
+/* The bound is half a step of the format: relative 2^-8 for bf16, 2^-11 for fp16, whose step below 2^-14 is 2^-24. For
+ * int8 it is s/2, and three roundings more: of s, of the quotient and of the product. */
 TEST(test_codec_errors_are_within_the_format) {
     float x[MOST], seen[MOST];
     for (int fill = 0; fill < 3; fill++) {
@@ -107,7 +108,8 @@ TEST(test_codec_errors_are_within_the_format) {
     for (int i = 0; i < MOST; i++) assert_close(seen[i], x[i], fmax(0x1p-11 * fabs(x[i]), 0x1p-25));
 }
 
-/* With s = mean|x| the error's square is sum x^2 - (sum |x|)^2 / n: the least of all s, and less than that of zero. */
+/* With s = mean|x| the squared error is sum x^2 - (sum |x|)^2 / n. No other s has a smaller error, and s = 0 has sum
+ * x^2. */
 TEST(test_codec_sign_has_the_best_scale) {
     float x[MOST], seen[MOST];
     double squares = 0, sum = 0, error = 0;
@@ -144,7 +146,7 @@ TEST(test_codec_never_hides_what_is_not_finite) {
     each_codec(check_not_finite);
 }
 
-/* x + v - v and 0 + v - v, every time rounded once. */
+/* Adding and subtracting a code give the sum and the difference with the decoded floats, rounded once. */
 static void check_into(const struct codec *c) {
     float x[MOST], seen[MOST], y[MOST], sum[MOST], rest[MOST];
     unsigned char code[4 * MOST * 2];
@@ -164,7 +166,8 @@ TEST(test_codec_adds_and_subtracts_what_it_sets) {
     each_codec(check_into);
 }
 
-/* Other types go block by block through floats, with the bits and the bytes that a float has. */
+/* The code of another dtype has the bytes of the code of its floats, and decodes to the same floats, rounded to the
+ * dtype. */
 TEST(test_codec_of_other_types_goes_through_floats) {
     static const enum dtype dtypes[] = {FP32, FP64, BF16, FP16};
     static float x[MOST], seen[MOST];

@@ -1,5 +1,5 @@
-/* A second, plain form of every codec, for tests: what n floats are taken for, with no bytes in between. Sorts, divides
- * and rounds with the C library where codec.c goes by bits. */
+/* A second, plain form of every codec, for tests: it computes the n decoded floats directly, without a code. It sorts,
+ * divides and rounds with the C library, while codec.c works on bits. */
 #pragma once
 
 #include "lib/device/dtype.h"
@@ -7,7 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* To a format with `bits` bits of mantissa (the hidden one too), 2^least the smallest step, `most` the largest. */
+/* Round to a format with `bits` bits of mantissa (with the hidden bit), smallest step 2^least and largest number
+ * `most`. */
 static inline float codec_plain_round(float x, int bits, int least, double most) {
     int exponent;
     if (!isfinite(x) || x == 0) return x;
@@ -26,7 +27,7 @@ static inline void codec_plain_int8(const float *x, int64_t n, float *seen) {
             finite &= isfinite(x[i]) != 0;
             if (fabsf(x[i]) > most) most = fabsf(x[i]);
         }
-        volatile float s = most / 127;       /* volatile: each is rounded to a float by itself */
+        volatile float s = most / 127;       /* volatile: s, q and y are each rounded to a float */
         for (int64_t i = first; i < end; i++) {
             volatile float q = s > 0 ? rintf(x[i] / s) + 0.f : 0;       /* no -0 */
             if (fabsf(q) > 127) q = copysignf(127, q);
@@ -42,7 +43,7 @@ static inline void codec_plain_sign(const float *x, int64_t n, float *seen) {
     for (int64_t i = 0; i < n; i++) seen[i] = !isfinite(sum) ? NAN : (float)(sum / (double)n) * (x[i] < 0 ? -1.f : 1.f);
 }
 
-/* NaN before infinity before the rest; of equals the first. */
+/* Order by magnitude: NaN, then infinity, then descending; equal ones by index. */
 struct codec_plain_rank { float x; int64_t at; };
 static inline int codec_plain_order(const void *a, const void *b) {
     const struct codec_plain_rank *p = a, *q = b;
@@ -58,7 +59,7 @@ static inline void codec_plain_topk(const float *x, int64_t n, int64_t k, float 
     free(order);
 }
 
-/* seen (n): what a peer takes x (n) for. */
+/* seen (n): the floats that a peer decodes for x (n). */
 static inline void codec_plain(const struct codec *c, const float *x, int64_t n, float *seen) {
     if (c->kind == CODEC_INT8) codec_plain_int8(x, n, seen);
     else if (c->kind == CODEC_SIGN) codec_plain_sign(x, n, seen);
@@ -70,23 +71,23 @@ static inline void codec_plain(const struct codec *c, const float *x, int64_t n,
                                               : x[i];
 }
 
-/* The same bits; of NaN any. */
+/* Do a and b have the same bits? Any two NaN count as equal. */
 static inline bool codec_same_bits(const float *a, const float *b, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (!(isnan(a[i]) && isnan(b[i])) && memcmp(&a[i], &b[i], sizeof *a)) return false;
     return true;
 }
 
-/* The same, all-reduced by n_ranks: y (count, of each rank in turn) and what each rounded away before (residual alike,
- * or NULL); sum (count) what all have then, with sum_residual (count or NULL). In rank order, in parts of
- * ceil(count / n_ranks), as lib/comm/coded.h says. */
+/* The coded all-reduce of lib/comm/coded.h over n_ranks, in rank order, in parts of ceil(count / n_ranks). y (n_ranks,
+ * count): the ranks' terms; residual (n_ranks, count) or NULL: their rounding errors so far; sum (count): the result on
+ * all ranks; sum_residual (count) or NULL: its rounding errors so far. */
 static inline void codec_plain_all_reduce(const struct codec *c, int n_ranks, int64_t count, const float *y,
                                           float *residual, float *sum_residual, float *sum) {
     int64_t part = (count + n_ranks - 1) / n_ranks;
     float *term = malloc(((size_t)part + 1) * sizeof *term), *seen = malloc(((size_t)part + 1) * sizeof *seen);
     for (int64_t first = 0; first < count; first += part) {
         int64_t n = count - first < part ? count - first : part;
-        for (int r = 0; r <= n_ranks; r++) {                         /* the terms, and last their sum */
+        for (int r = 0; r <= n_ranks; r++) {                         /* r == n_ranks: the sum */
             const float *from = r < n_ranks ? y + r * count + first : sum + first;
             float *left = r < n_ranks ? residual ? residual + r * count + first : NULL
                                       : sum_residual ? sum_residual + first : NULL;

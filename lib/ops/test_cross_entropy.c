@@ -1,5 +1,5 @@
 /* ranks: 1  device: any */
-#define SIMT_WEAK                     /* in a build without tests/simt nothing is counted */
+#define SIMT_WEAK                     /* a build without tests/simt counts nothing */
 #include "lib/ops/cross_entropy.h"
 #include "lib/device/arena.h"
 #include "lib/ops/test_op.h"
@@ -10,13 +10,13 @@ static int n_vocab = 13, n_padded = 13;
 static void make(struct op_case *c, enum dtype dtype) {
     op_case_start(c, &op_cross_entropy, 2);
     c->n_tokens = n_vocab;
-    c->settings.training = false;        /* in training forward leaves all to backward, without another call */
+    c->settings.training = false;        /* so that forward computes the loss, too */
     c->settings.loss_weight = 1. / 14;
     c->settings.loss_scale = 8;
     op_case_input(c, op_type_part(op_type(dtype, "BTV", 2, 7, n_vocab), 'V', 0, n_padded));
     op_case_input(c, op_type(INT32, "BT", 2, 7));
     op_case_finish(c);
-    ((int32_t *)c->in[1].data)[4] = -1;   /* one row that does not count */
+    ((int32_t *)c->in[1].data)[4] = -1;   /* a row without a target */
 }
 
 TEST(test_cross_entropy_gradient_is_the_slope) {
@@ -31,9 +31,8 @@ TEST(test_cross_entropy_in_every_precision) {
     n_vocab = n_padded = 13;
 }
 
-/* Rows that begin anywhere, shorter than 16 bytes, of several rounds of a GPU's threads, padded or not. The longest sum
- * is over the vocabulary; but it is of numbers below 1, of which the largest is 1, so it is no larger than a sum of n /
- * e^2 of them. */
+/* Rows at any address, shorter than 16 bytes, longer than one round of a GPU's threads, padded or not. The longest sum
+ * is over the vocabulary, but 77 bounds it: its terms e^(x - max) are at most 1, and most are far smaller. */
 TEST(test_cross_entropy_siblings_agree) {
     static const int sizes[][2] = {{1, 1}, {13, 13}, {77, 80}, {1003, 1003}, {5003, 5008}, {5120, 5120}};
     for (int i = 0; i < 6; i++) {
@@ -43,8 +42,8 @@ TEST(test_cross_entropy_siblings_agree) {
     n_vocab = n_padded = 13;
 }
 
-/* Padded columns hold 100: they change neither loss nor lse, and their gradient is zero. On a GPU the order in which a
- * row is summed depends on where it begins; either order of 13 positive terms is right to 13 roundings. */
+/* Padded columns hold 100. They must not change loss or lse, and their gradient must be zero. On a GPU a row's
+ * alignment changes the order of its sum; each order of 13 positive terms has an error of at most 13 roundings. */
 TEST(test_cross_entropy_leaves_padding_out) {
     struct op_case plain, padded;
     make(&plain, FP64);
@@ -60,7 +59,7 @@ TEST(test_cross_entropy_leaves_padding_out) {
     assert_close(tensor_error(&padded.out[1], &plain.out[1]), 0, order);
     const double *d = padded.din[0].data;
     for (int i = 0; i < 14 * 16; i++)
-        if (i % 16 >= 13 || i / 16 == 4) assert_close(d[i], 0, 0);   /* padding, and the row that is ignored */
+        if (i % 16 >= 13 || i / 16 == 4) assert_close(d[i], 0, 0);   /* padding, and the row without a target */
     op_case_free(&plain);
     op_case_free(&padded);
 }
@@ -77,7 +76,7 @@ TEST(test_cross_entropy_survives_large_logits) {
     op_case_free(&c);
 }
 
-/* dlogits over the logits themselves: the same bits. */
+/* If dlogits overwrite the logits, the bits stay the same. */
 TEST(test_cross_entropy_gradient_may_overwrite_the_logits) {
     for (enum dtype d = FP64; d <= FP16; d++) {
         struct op_case c;
@@ -92,8 +91,8 @@ TEST(test_cross_entropy_gradient_may_overwrite_the_logits) {
     }
 }
 
-/* In training forward does nothing; and backward makes the same loss and lse. Not their bits, on a GPU, which has
- * more threads for it. */
+/* In training forward does nothing, and backward computes the same loss and lse. On a GPU their bits may differ,
+ * because backward uses more threads. */
 TEST(test_cross_entropy_makes_the_loss_in_backward) {
     for (enum dtype d = FP64; d <= FP16; d++) {
         struct op_case evaluated, trained;
@@ -109,8 +108,8 @@ TEST(test_cross_entropy_makes_the_loss_in_backward) {
     }
 }
 
-/* A step reads the logits once and writes their gradient once: sectors of 32 bytes. In addition, a few numbers per row,
- * of which each warp reads the target. */
+/* A step reads the logits once and writes their gradient once, counted in sectors of 32 bytes. A row moves a few
+ * numbers more; each of its warps reads the target. */
 TEST(test_cross_entropy_moves_the_logits_twice) {
     if (!simt_checked || !simt_checked() || test_device()->kind != DEVICE_CUDA) skip();
     static const int sizes[] = {5120, 5003};
@@ -124,7 +123,7 @@ TEST(test_cross_entropy_moves_the_logits_twice) {
         op_case_run(&c, ROW_BACKWARD_INPUT);
         struct simt_counts n = simt_counts();
         simt_count(0);
-        /* i: a warp's 512 bytes begin anywhere */
+        /* For 5003 columns a warp's 512 bytes may begin inside a sector. */
         int64_t row = n_vocab * 2 / 32 + 2 + (i ? n_vocab * 2 / 512 + 2 : 0);
         assert_true(n.load.units <= 14 * (row + 32));
         assert_true(n.store.units <= 14 * (row + 8));
@@ -135,8 +134,8 @@ TEST(test_cross_entropy_moves_the_logits_twice) {
 
 /* ---- the pieces, over two shards ---- */
 
-/* 14 rows of 16 columns for 13, cut in two; and the pieces' results. All in one place, so that it goes to the device as
- * one. */
+/* 14 rows of 13 columns and 3 of padding, cut into two shards, and the pieces' results, in one structure for one copy
+ * to the device. */
 struct shards {
     double logits[2][14 * 8], max[2][14], sum[2][14], hit[2][14], gradient[2][14 * 8 + 1], loss;
     int32_t target[14];
@@ -151,7 +150,7 @@ static void transfer(struct shards *here, struct shards *there, bool up) {
     assert_ok(up ? d->upload(d, there, here, sizeof *here) : d->download(d, here, there, sizeof *here));
 }
 
-/* What the ranks do between the pieces. */
+/* The all-reduces between the pieces. */
 static void combine_max(struct shards *x) {
     for (int r = 0; r < 14; r++) x->max[0][r] = x->max[1][r] = fmax(x->max[0][r], x->max[1][r]);
 }
@@ -159,7 +158,7 @@ static void combine_sums(struct shards *x) {
     for (int r = 0; r < 14; r++) x->sum[0][r] += x->sum[1][r], x->hit[0][r] += x->hit[1][r];
 }
 
-/* The gradient goes `offset` elements further, where its rows do not lie as the logits' do. */
+/* offset: elements before the gradient's first row. With 1, its rows are aligned differently from the logits'. */
 static void run_pieces(struct shards *x, int offset) {
     const struct device *d = test_device();
     const struct cross_entropy_pieces *pieces = cross_entropy_pieces(d->kind, FP64);
@@ -184,7 +183,7 @@ static void run_pieces(struct shards *x, int offset) {
     d->release(d, memory, sizeof *x);
 }
 
-/* With the maximum and the sums combined as tp does it, they are the op over the whole. */
+/* The pieces of two shards, with maximum and sums combined as tp does, give the op's results over the whole. */
 TEST(test_cross_entropy_pieces_over_shards_make_the_whole) {
     struct op_case c;
     make(&c, FP64);
@@ -206,7 +205,7 @@ TEST(test_cross_entropy_pieces_over_shards_make_the_whole) {
     op_case_free(&c);
 }
 
-/* A shard that is all padding: its maximum is -infinity and its sum 0, so that the other ranks' stand. */
+/* A shard that is all padding has maximum -infinity and sum 0, so it does not change the other ranks' results. */
 TEST(test_cross_entropy_pieces_of_padding_count_nothing) {
     static struct shards x;
     const struct device *d = test_device();
@@ -228,10 +227,9 @@ TEST(test_cross_entropy_pieces_of_padding_count_nothing) {
     d->release(d, memory, sizeof x);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
-/* The CPU says so. A GPU's host has gone on: there the loss is NaN, which ends the run at the step's end; nothing is
- * read out of bounds, and the other rows are as they were. */
+/* The CPU returns E_DATA. On a GPU the loss is NaN, nothing is read out of bounds, and other rows are unchanged. */
 TEST(test_cross_entropy_refuses_a_target_beyond_the_vocabulary) {
     static const int32_t beyond[] = {13, 2147483647};
     for (int i = 0; i < 2; i++) {

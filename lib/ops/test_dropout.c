@@ -1,5 +1,5 @@
 /* ranks: 1  device: any
- * Dropout by itself, and a branch: what lies between two other ops. */
+ * The ops dropout and branch. */
 #include "lib/ops/branch.h"
 #include "lib/ops/dropout.h"
 #include "lib/ops/test_op.h"
@@ -22,7 +22,7 @@ TEST(test_dropout_is_its_factor_both_ways) {
     op_case_check_stored_masks(make_store, make);
 }
 
-/* Each element is x 4/3 or zero; of 980, 735 stay, give or take five deviations. */
+/* Each element of y is x 4/3 or 0. Of 980 elements 735 are kept, within five standard deviations. */
 TEST(test_dropout_keeps_its_share) {
     struct op_case c;
     make(&c, FP64);

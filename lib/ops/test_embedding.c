@@ -15,7 +15,7 @@ static void make(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-/* A token comes at most 14 times. */
+/* A token occurs at most 14 times, so the longest sum has 14 terms. */
 TEST(test_embedding_copies_rows_and_adds_their_gradients) {
     op_case_check_gradients(make);
     op_case_check_precision(make, FP32, 14, 0);
@@ -29,7 +29,8 @@ TEST(test_embedding_copies_rows_and_adds_their_gradients) {
     op_case_free(&c);
 }
 
-/* Shards of the vocabulary, the last one padded: rows of another shard are zero, and the sum is the whole. */
+/* Two shards of the vocabulary, the second padded. Tokens of the other shard give zeros, and the sum of both is the
+ * whole. */
 TEST(test_embedding_shards_make_the_whole) {
     struct op_case whole, c;
     make(&whole, FP64);
@@ -50,7 +51,7 @@ TEST(test_embedding_shards_make_the_whole) {
 TEST(test_embedding_refuses_a_token_beyond_the_vocabulary) {
     struct op_case c;
     make(&c, FP32);
-    /* On the CPU, whatever the device of the tests: a call is for it unless it says otherwise. */
+    /* The call runs on the CPU for every test_device(), because call.on is 0. */
     struct call call = {.step = &c.step, .in = {c.in[0]}, .out = {c.out[0]}, .weight = {c.weight[0]}};
     ((int32_t *)c.in[0].data)[3] = 13;
     assert_fails(op_run(&call, ROW_FORWARD), E_DATA, "13", "position 3");
@@ -60,10 +61,10 @@ TEST(test_embedding_refuses_a_token_beyond_the_vocabulary) {
     op_case_free(&c);
 }
 
-/* 700 positions over a table of 300 rows: two rows that have half of them (a GPU's block sums each of them together,
- * one after the other), rows at the ends of a block's part of the table, and many that have none. dy is a small integer
- * and dW is kept in the accumulator's type, so sums are exact in any order, and every position counts: a shard that
- * starts at 40 and whose last 5 rows are padding. */
+/* 700 positions over a table of 300 rows: two rows have half of the positions (all warps of a GPU's block sum these
+ * rows, one after the other), some are at the ends of a block's part of the table, and many have no position. dy are
+ * small integers and dW is in the accumulator's dtype, so sums are exact in any order and a missing position shows. The
+ * shard starts at 40, and its last 5 rows are padding. */
 static int wide_c;
 static void make_crowded(struct op_case *c, enum dtype dtype) {
     op_case_start(c, &op_embedding, 1);
@@ -105,8 +106,8 @@ TEST(test_embedding_gradient_counts_every_position) {
     op_case_check_threads(make_crowded);
 }
 
-/* A kernel on a GPU cannot refuse a token; it reads and writes nothing for it. The last rows are padding: token 13 of
- * 13 has a place in memory, and still no row. */
+/* A kernel on a GPU cannot refuse a token, but reads and writes no row for it. The shard's last row is padding, so
+ * token 13 has memory in the table, but must not be used. */
 TEST(test_embedding_on_a_gpu_takes_a_token_beyond_the_vocabulary_for_another_shards) {
     if (test_device()->kind != DEVICE_CUDA) skip();
     struct op_case c;

@@ -1,12 +1,12 @@
 /* ranks: 1  device: cpu */
-/* e^x in float against the C library's in double. (In double it is held by every fp64 test of softmax and gelu.) */
+/* e^x in float against the C library's in double. (The fp64 tests of softmax and gelu check e^x in double.) */
 #define ELEM fp32
 #define ELEM_fp32
 #include "lib/ops/exp.h"
 #include "tests/test.h"
 #include <math.h>
 
-/* Two units in the last place of the result: 2^-22 of it. */
+/* The bound: two units in the last place of the result, 2^-22 of it. */
 TEST(test_exp_is_right_to_two_units) {
     for (float x = EXP_LOWEST; x <= EXP_HIGHEST; x += 0.000977f) {
         double expected = exp((double)x);

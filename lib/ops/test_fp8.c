@@ -1,6 +1,6 @@
 /* ranks: 1  device: any
  *
- * cast_fp8 and linear_fp8 against their formula, written with one number at a time (dtype_set rounds it). */
+ * cast_fp8 and linear_fp8 against their formula, computed one number at a time (dtype_set rounds to fp8). */
 #include "lib/device/arena.h"
 #include "lib/ops/fp8.h"
 #include "lib/ops/linear.h"
@@ -9,7 +9,7 @@
 
 enum { R = 16, K = 48, N = 16, FIRST = 4, N_TENSORS = 9 };
 
-/* x (2,8,16) with W (3,4,4,16) and a bias, as the qkv projection: 16 divides what tensor cores want it to divide. The
+/* x (2,8,16) with W (3,4,4,16) and a bias, as in the qkv projection: 16 divides all sizes, as tensor cores need. The
  * layer's tensors are numbers 4, 5 and 6. */
 struct layer {
     struct type x, code, w, b, y;
@@ -52,7 +52,7 @@ static struct call call_of(struct layer *l, const struct step *step) {
                          .on = test_device()->kind};
 }
 
-/* With scratch, and amax, where the device can reach them. */
+/* Run a call with scratch, and with amax in device memory. */
 static void run_call(struct layer *l, struct call *c, enum row_kind kind) {
     const struct device *d = test_device();
     struct step step = *c->step;
@@ -80,7 +80,8 @@ static void run_all(struct layer *l) {
 /* ---- the formula ---- */
 static double at(const struct tensor *t, int64_t i) { return dtype_get(t->data, t->type->dtype, i); }
 
-/* The value that element i has in fp8, unscaled again. In 16 and 32 bits the scaled number is rounded to fp32 first. */
+/* Element i's value after the cast, divided by the scale. In 16 and 32 bits the scaled number is first rounded to
+ * fp32. */
 static double in_fp8(const struct layer *l, const struct tensor *t, enum fp8_tensor which, int64_t i) {
     double s = l->scale[FIRST + which], scaled = t->type->dtype == FP64 ? s * at(t, i) : (double)(float)(s * at(t, i));
     uint8_t code;
@@ -107,7 +108,7 @@ static void check_dx(const struct layer *l, double bound) {
             assert_close(at(&l->din, r * N + n), sum, bound);
         }
 }
-/* On top of what the gradients held. */
+/* dW and db are added to `before`. */
 static void check_dw(const struct layer *l, const struct tensor *before, double bound) {
     for (int k = 0; k < K; k++) {
         double bias = 0;
@@ -122,8 +123,8 @@ static void check_dw(const struct layer *l, const struct tensor *before, double 
     }
 }
 
-/* Terms are below 4 x 4, sums of 48 below 64: results have an error of two roundings of that; in fp32 and bf16 sums of
- * as many terms in fp32 as well. */
+/* Sums of up to 48 terms are below 64. The bound is two roundings of 64 to the dtype, and 96 roundings of 64 in the
+ * accumulator for the sums. */
 static void check_formula(enum dtype dtype) {
     double bound = 64 * (2 * dtype_roundoff(dtype) + (dtype == FP64 ? 96 * 0x1p-53 : 96 * 0x1p-24));
     struct layer l, before;
@@ -161,7 +162,7 @@ TEST(test_fp8_notes_the_largest_of_each_tensor) {
     expected[FIRST + FP8_W] = largest(&l.weight);
     expected[FIRST + FP8_DY] = largest(&l.dout);
     assert_memory_equal(l.amax, expected, sizeof expected);
-    l.amax[FIRST + FP8_W] = 1e3;                                     /* larger ones stay */
+    l.amax[FIRST + FP8_W] = 1e3;                                     /* a larger amax stays */
     run_all(&l);
     assert_close(l.amax[FIRST + FP8_W], 1e3, 0);
     layer_fini(&l);
@@ -199,7 +200,7 @@ static void check_added(enum dtype dtype) {
     fill(&dy, "dy", 1), fill(&dx, "dx", 1), fill(&l.din, "dx", 1);
     run_call(&l, &c, ROW_BACKWARD_INPUT);
     for (int i = 0; i < R * N; i++) {
-        dtype_set(dx.data, dtype, i, (float)(at(&dy, i) + at(&dx, i)));      /* rounded as the device does */
+        dtype_set(dx.data, dtype, i, (float)(at(&dy, i) + at(&dx, i)));      /* the sum is in fp32, as on the device */
         assert_close(at(&l.din, i), at(&dx, i), 0);
     }
     free(dy.data), free(dx.data);

@@ -1,7 +1,7 @@
 /* ranks: 1  device: any
  *
- * Fused kernels against the two kernels that they stand for: on the CPU within the error of sums, on the device bit for
- * bit. Which pairs may be joined at all. And a program, fused and not. */
+ * Fused kernels against the two kernels that they replace: within the error of sums on the CPU, bit for bit on the
+ * device. Then the pairs that may be joined, and a program with and without fusions. */
 #include "lib/ops/fusion.h"
 
 #include "driver/recipe.h"
@@ -21,11 +21,11 @@
 static bool on_cpu(void) { return test_device()->kind == DEVICE_CPU; }
 static bool has_fusions(void) { return fusions[0].run[DEVICE_CUDA][FP32] != NULL; }
 
-/* ---- two steps; the second reads what the first makes ---- */
+/* ---- two steps; the second reads the first's output ---- */
 
 struct pair { struct op_case first, second; };
 
-/* The second's input is the first's output, in one place. */
+/* Let the second step read the first's output, in the same memory. */
 static void pair_tie(struct pair *p) {
     free(p->second.in[0].data);
     p->second.in[0].data = p->first.out[0].data;
@@ -46,8 +46,8 @@ static void pair_run_apart(struct pair *p, const struct device *d) {
 enum { MOST_OPERANDS = 2 * (MAX_IN + MAX_OUT + MAX_WEIGHTS + 1) };
 struct mirror { int n; struct { void *host, *base, *there; int64_t bytes, shift; } of[MOST_OPERANDS]; };
 
-static const void *shifted;   /* the operand that lies 8 bytes into its allocation, where 16 do not divide its
-                               * address */
+static const void *shifted;   /* the operand that starts 8 bytes into its allocation, and so is off a 16-byte
+                               * boundary */
 
 static void *mirror_of(struct mirror *m, void *host, int64_t bytes) {
     const struct device *d = test_device();
@@ -66,7 +66,7 @@ static void mirror_tensors(struct mirror *m, struct tensor *t, int n) {
     for (int i = 0; i < n; i++)
         if (t[i].data) t[i].data = mirror_of(m, t[i].data, type_bytes(t[i].type));
 }
-/* Scratch: content of the host's, which is thrown away. `scratch` is kept until the next. */
+/* Scratch of the mirrored calls on the host. The content is ignored; the memory is kept until the next call. */
 static void *scratch[2];
 static struct call mirror_call(struct mirror *m, const struct op_case *c, int which) {
     struct call call = op_case_call(c, ROW_FORWARD);
@@ -105,7 +105,7 @@ static void assert_same_bits(const struct op_case *a, const struct op_case *b) {
 
 /* ---- bias_dropout_residual, layernorm ---- */
 
-/* What this rank holds: (B,T,C), T from first_t on. Which result lies over which operand. */
+/* This rank's shard: (B,T,C), positions from first_t on. sum_over_x, y_over_sum: the result overwrites the operand. */
 static struct { int B, T, C, first_t; double p; bool store, training, sum_over_x, y_over_sum; } s;
 
 static void make_residual_layernorm(struct pair *p, enum dtype d) {
@@ -127,7 +127,7 @@ static void make_residual_layernorm(struct pair *p, enum dtype d) {
     pair_tie(p);
 }
 
-/* Results over operands: the fused run happens there, and what it leaves is copied to where it is compared. */
+/* Run the fused kernel with results over operands, and copy the results to the memory where they are compared. */
 static void run_residual_layernorm_in_place(struct pair *p) {
     void *sum = p->first.out[0].data, *y = p->second.out[0].data;
     if (s.sum_over_x) p->first.out[0].data = p->second.in[0].data = p->first.in[0].data;
@@ -140,7 +140,7 @@ static void run_residual_layernorm_in_place(struct pair *p) {
     p->second.out[0].data = y;
 }
 
-/* The CPU may round s otherwise, by one rounding, of which rstd makes more; and adds C terms in another order. */
+/* The CPU's s may differ by one rounding, which rstd magnifies, and the CPU adds C terms in another order. */
 static void assert_close_to(const struct op_case *value, const struct op_case *reference, enum dtype d) {
     for (int i = 0; i < value->step.n_out; i++) {
         if (value->out_type[i].dtype == UINT8) continue;
@@ -166,8 +166,9 @@ static void check_residual_layernorm(enum dtype d) {
     pair_free(&fused), pair_free(&apart), pair_free(&cpu);
 }
 
-/* 77 and 3: not whole groups, so apart. 8: one lane of a warp. 264: lanes with one group more than others. 1048: more
- * than a warp keeps, in every type but fp16 and bf16 by 24 columns. 11 rows: not a multiple of the warps of a block. */
+/* 3 and 77 are no whole groups, so the separate kernels run. 8 is one lane of a warp in 16 bits. 264 gives some lanes
+ * one group more. 1048 is more than a warp keeps, in 16 bits by 24 columns. 11 rows are no multiple of a block's
+ * warps. */
 TEST(test_residual_layernorm_is_the_two_kernels) {
     static const int lengths[] = {3, 8, 16, 77, 264, 1048};
     if (on_cpu()) skip();
@@ -184,7 +185,7 @@ TEST(test_residual_layernorm_is_the_two_kernels) {
             }
 }
 
-/* 8192 columns are the longest row that 16 warps keep in fp32, 16384 in bf16; one group more is too long. */
+/* The longest row that 16 warps keep has 8192 columns in fp32, 16384 in bf16. A row with 8 columns more is too long. */
 TEST(test_residual_layernorm_of_long_rows) {
     if (on_cpu()) skip();
     memset(&s, 0, sizeof s);
@@ -205,7 +206,7 @@ TEST(test_residual_layernorm_writes_over_its_operands) {
     memset(&s, 0, sizeof s);
 }
 
-/* Every operand in turn where 16-byte loads cannot read it: run apart, which can. */
+/* Each operand in turn is off a 16-byte boundary, so the separate kernels must run. */
 TEST(test_residual_layernorm_of_unaligned_operands) {
     if (on_cpu()) skip();
     memset(&s, 0, sizeof s);
@@ -240,8 +241,9 @@ static void make_linear_gelu(struct pair *p, enum dtype d, int T, int C, int K, 
     pair_tie(p);
 }
 
-/* The value between them: a sum of C terms, rounded. y: |gelu'| < 1.13; the CPU's gelu takes a rounded sum, so three
- * roundings of the element type at most, two sums of C terms, and 16 roundings of gelu's own (test_gelu.c). */
+/* The bounds. The value between the two ops is a rounded sum of C terms. y: |gelu'| < 1.13, and the CPU's gelu reads a
+ * rounded sum. So y differs by at most 3.13 roundings of the element type, by two sums of C terms, and by gelu's own 16
+ * roundings on each side (test_gelu.c). */
 static void check_linear_gelu(enum dtype d, int T, int C, int K, bool bias, bool in_place) {
     struct pair fused, cpu;
     double u = dtype_roundoff(d), n = C + 2, sum = n * sqrt(n) * dtype_roundoff(dtype_accumulator(d));
@@ -257,7 +259,7 @@ static void check_linear_gelu(enum dtype d, int T, int C, int K, bool bias, bool
     pair_free(&fused), pair_free(&cpu);
 }
 
-/* 24 columns the library can keep, 21 it cannot; without a bias there is no such epilogue. */
+/* cuBLASLt can write gelu's input with 24 columns, but not with 21. Without a bias there is no such epilogue. */
 TEST(test_linear_gelu_is_the_two_kernels) {
     if (on_cpu()) skip();
     for (enum dtype d = FP32; d <= FP16; d++)
@@ -266,7 +268,7 @@ TEST(test_linear_gelu_is_the_two_kernels) {
     check_linear_gelu(BF16, 7, 40, 24, false, false);
 }
 
-/* 1 + 2^-8 is kept as 1; gelu takes it as it is: 216/256 in bf16, where gelu(1) is 215/256. */
+/* The sum 1 + 2^-8 is written as 1, but gelu reads it unrounded: 216/256 in bf16, while gelu(1) is 215/256. */
 TEST(test_linear_gelu_takes_the_sum_unrounded) {
     if (on_cpu()) skip();
     struct pair p;
@@ -276,13 +278,13 @@ TEST(test_linear_gelu_takes_the_sum_unrounded) {
         dtype_set(p.first.weight[0].data, BF16, i, 1), dtype_set(p.first.weight[1].data, BF16, i, 0x1p-8);
     pair_run_fused(&p);
     for (int i = 0; i < 16; i++) {
-        assert_close(dtype_get(p.first.out[0].data, BF16, i), 1, 0);         /* a tie, to even */
+        assert_close(dtype_get(p.first.out[0].data, BF16, i), 1, 0);         /* a tie rounds to even */
         assert_close(dtype_get(p.second.out[0].data, BF16, i), 216.0 / 256, 0);
     }
     pair_free(&p);
 }
 
-/* y may not lie over the product's scratch, its operands, or a part of what is kept. */
+/* The pair is not joined if y overlaps the product's scratch, by one byte at either end. */
 TEST(test_linear_gelu_is_not_joined_over_scratch) {
     if (!has_fusions()) skip();
     struct type x = op_type(BF16, "BTC", 2, 3, 16), w = op_type(BF16, "KC", 32, 16), b = op_type(BF16, "K", 32),
@@ -305,7 +307,7 @@ TEST(test_linear_gelu_is_not_joined_over_scratch) {
 
 /* ---- which pairs ---- */
 
-/* Calls over addresses that are never read: every operand in a page of its own. */
+/* Calls with addresses that are never read: each operand has its own page. */
 enum { PAGE = 1 << 16 };
 struct calls { struct step first_step, second_step; struct type x, w, mask, stat; struct call first, second; };
 static char pages[16 * PAGE];
@@ -328,7 +330,7 @@ static bool joins(const struct calls *c, enum row_kind kind) { return fusion_of(
 
 TEST(test_fusion_is_for_listed_ops_dtypes_and_devices) {
     struct calls c;
-    if (!has_fusions()) skip();                             /* built without CUDA: the table is empty */
+    if (!has_fusions()) skip();                             /* a build without CUDA has none of these */
     for (enum dtype d = FP64; d <= FP16; d++) {
         calls_make(&c, d);
         assert_true(joins(&c, ROW_FORWARD));
@@ -359,7 +361,7 @@ TEST(test_fusion_is_of_a_value_handed_over_as_it_is) {
     calls_make(&c, FP32);
     c.second.in[0].data = page(4);                          /* the first's other output */
     assert_false(joins(&c, ROW_FORWARD));
-    for (int how = 0; how < 2; how++) {                     /* the same memory, seen otherwise */
+    for (int how = 0; how < 2; how++) {                     /* the same memory with another type */
         calls_make(&c, FP32);
         other = how ? op_type(FP32, "BTC", 3, 2, 16) : op_type(BF16, "BTC", 2, 3, 16);
         c.second.in[0].type = &other;
@@ -367,7 +369,7 @@ TEST(test_fusion_is_of_a_value_handed_over_as_it_is) {
     }
 }
 
-/* Everything that the second writes over everything of the first, by a byte at either end. */
+/* Each result of the second overlaps each operand of the first: wholly, and by one byte at either end. */
 TEST(test_fusion_is_not_of_rows_that_share_memory) {
     if (!has_fusions()) skip();
     for (int result = 0; result < 2; result++)
@@ -387,7 +389,7 @@ TEST(test_fusion_is_not_of_rows_that_share_memory) {
             }
 }
 
-/* In place the value between them is not the first's alone; and dead x under it is that value's memory. */
+/* A pair is joined if y overwrites the value between the two, and also if that value overwrites x. */
 TEST(test_fusion_may_write_over_the_value_between) {
     struct calls c;
     if (!has_fusions()) skip();
@@ -412,16 +414,19 @@ static struct plan program_plan(enum plan_precision precision, int kind) {
     return p;
 }
 
-/* Linear and gelu: not in fp64; and for certain only without recomputation, as else linear's input dies with it, and
- * gelu's result may take its place. Backward of the two: always, but in fp64. Two others for a layer, in each
- * microbatch of each step: in its middle, and from its end into the next layer or the head. Full recomputation runs the
- * one in the middle again. Backward of each norm, two a layer and the last, and of each residual. */
+/* The least number of pairs. In each microbatch of each step a layer has:
+ *   linear and gelu, forward: not in fp64, and surely joined only without recomputation. With it, linear's input dies
+ *     with the row, and gelu's result may be in that memory
+ *   linear and gelu, backward: not in fp64
+ *   residual and norm, forward: 2, in the middle and at the end. Full recomputation runs the one in the middle again
+ *   backward rows of one step: 2 norms and 2 residuals
+ * The last norm's backward adds one. */
 static int64_t n_pairs(const struct plan *p, bool recompute) {
     int wide = p->precision == PRECISION_FP64, gelu = !wide && recompute_options(p)->kind == RECOMPUTE_NONE;
     return PARITY_STEPS * (p->global_batch / p->micro_batch) * (p->layers * ((recompute ? 7 : 6) + gelu + !wide) + 1);
 }
 
-/* @return how many pairs were run as one */
+/* @return the number of pairs that ran as one kernel */
 static int64_t train(struct plan p, bool fuse, const struct reference *ref, struct difference *d) {
     int64_t before = fusion_joined();
     p.fuse = fuse;
@@ -431,7 +436,7 @@ static int64_t train(struct plan p, bool fuse, const struct reference *ref, stru
     return fusion_joined() - before;
 }
 
-/* Memory is painted when values die (WATCH_LIFETIMES), so a pair that should not have been joined shows. */
+/* Memory of dead values is painted (WATCH_LIFETIMES), so a pair that must not be joined changes the results. */
 TEST(test_training_is_the_same_bit_for_bit) {
     if (on_cpu()) skip();
     static const enum plan_precision precisions[] = {PRECISION_FP64, PRECISION_BF16, PRECISION_FP16, PRECISION_FP32};
@@ -479,7 +484,7 @@ static enum status train_and_listen(struct run *r, struct plan p, struct events 
     return run_step(r);
 }
 
-/* Listeners get the same events, in the same order for each kind. */
+/* Listeners get the same events with and without fusions, in the same order for each kind. */
 TEST(test_fusion_keeps_the_events_of_params) {
     static struct events heard[2];
     if (on_cpu()) skip();

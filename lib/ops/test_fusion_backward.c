@@ -1,9 +1,9 @@
 /* ranks: 1  device: any
  *
- * Both backward rows of one step as one kernel (fusion.h): against the CPU, against the two kernels bit for bit, and
- * how often it reads what both read. The pair is run as if it were one op, so that every check of an op (test_op.h)
- * is for it too. */
-#define SIMT_WEAK                     /* in a build without tests/simt nothing is counted */
+ * Both backward rows of one step in one kernel (fusion.h): against the CPU, bit for bit against the two separate
+ * kernels, and with its memory traffic counted. The pair runs as one op, `both`, so that test_op.h's checks of an op
+ * check the pair. */
+#define SIMT_WEAK                     /* a build without tests/simt counts nothing */
 #include "lib/ops/fusion.h"
 
 #include "lib/ops/bias_dropout_residual.h"
@@ -16,9 +16,9 @@ static bool on_cpu(void) { return test_device()->kind == DEVICE_CPU; }
 
 /* ---- an op whose backward_input is both rows ---- */
 
-static const struct op *of;           /* the op that it is made of */
+static const struct op *of;           /* the op whose backward rows `both` runs */
 static struct op both;
-static bool apart;                    /* two kernels, for comparison */
+static bool apart;                    /* run the two separate kernels */
 static int64_t joined;
 
 static enum status run_both(const struct call *call) {
@@ -71,7 +71,7 @@ static void make_layernorm(struct op_case *c, enum dtype d) {
     op_case_finish(c);
 }
 
-/* A shard of T, with dropout; din[1] is memory of its own. */
+/* A shard of T, with dropout. din[1] has its own memory. */
 static void make_residual(struct op_case *c, enum dtype d) {
     struct type x = op_type_part(op_type(d, "BTC", s.B, s.T + 5, s.C), 'T', 3, s.T);
     both_of(&op_bias_dropout_residual);
@@ -89,7 +89,7 @@ static void backward(struct op_case *c, bool two_kernels) {
     apart = two_kernels;
     op_case_run(c, ROW_FORWARD);
     op_case_run(c, ROW_BACKWARD_INPUT);
-    op_case_run(c, ROW_BACKWARD_INPUT);      /* the weights' gradients on top of what is there */
+    op_case_run(c, ROW_BACKWARD_INPUT);      /* adds to the weights' gradients */
     apart = false;
 }
 
@@ -119,8 +119,8 @@ static bool counted(void) { return simt_checked && simt_checked() && test_device
 
 /* ---- layernorm ---- */
 
-/* 300 rows: several slices, the last not full, and more rows than a block takes at once. 3 and 77: not whole groups,
- * so apart. 768 is one warp's in 16 bits, 512 in the others. */
+/* 300 rows are several slices, the last not full, and more rows than a block takes at once. 3 and 77 are no whole
+ * groups, so the separate kernels run. One warp takes rows of 768 columns in 16 bits, and of 512 in fp32. */
 TEST(test_layernorm_backward_is_the_two_kernels) {
     static const int lengths[] = {3, 8, 77, 264};
     if (on_cpu()) skip();
@@ -134,8 +134,8 @@ TEST(test_layernorm_backward_is_the_two_kernels) {
         }
 }
 
-/* 1048: two warps per row, in fp64 too long. 2056: three warps of 16-bit elements, two rows a block less; in fp32 too
- * long. 3080: too long. */
+/* Rows of 1048 columns take two warps or more, and are too long in fp64. Rows of 2056 take three warps in 16 bits, so a
+ * block takes fewer rows; they are too long in fp32. Rows of 3080 are too long. */
 TEST(test_layernorm_backward_is_the_cpus) {
     static const int lengths[] = {3, 72, 77, 1048, 2056, 3080};
     for (int i = 0; i < 6; i++) {
@@ -146,15 +146,15 @@ TEST(test_layernorm_backward_is_the_cpus) {
     op_case_check_aliases(make_layernorm);
 }
 
-/* x and dy once, a row's statistics, and g twice, once for each of the row's two passes (from the
- * cache): sectors of 32 bytes. */
+/* The kernel reads x, dy and a row's statistics once, and g twice, in each of the row's two passes. Counts are in
+ * sectors of 32 bytes. */
 TEST(test_layernorm_backward_reads_once) {
     if (!counted()) skip();
     s.B = 2, s.T = 64, s.C = 768, s.grads_fp32 = false;
     int64_t rows = s.B * s.T, row = s.C * 2 / 32, slices = rows / 32, partial = slices * 2 * s.C * 4 / 32;
     struct simt_counts c = traffic(make_layernorm, BF16);
     assert_true(c.load.units <= rows * (2 * row + 2 * row + 3) + partial + 4 * s.C * 2 / 32);
-    assert_true(c.store.units <= rows * row + 2 * partial + 4 * s.C * 2 / 32);   /* partial sums in halves of sectors */
+    assert_true(c.store.units <= rows * row + 2 * partial + 4 * s.C * 2 / 32);   /* partial sums: half sectors */
 }
 
 /* ---- bias_dropout_residual ---- */
@@ -180,14 +180,14 @@ TEST(test_residual_backward_is_the_cpus) {
     s.p = 0;
 }
 
-/* dy once, for dx, dresidual and the bias. */
+/* The kernel reads dy once for dx, dresidual and db. */
 TEST(test_residual_backward_reads_once) {
     if (!counted()) skip();
     s.B = 2, s.T = 64, s.C = 768, s.grads_fp32 = false;
     int64_t rows = s.B * s.T, row = s.C * 2 / 32, slices = rows / 32, partial = slices * s.C * 4 / 32;
     struct simt_counts c = traffic(make_residual, BF16);
     assert_true(c.load.units <= rows * row + partial + 2 * s.C * 2 / 32);
-    assert_true(c.store.units <= 2 * rows * row + 8 * partial + 2 * s.C * 2 / 32);   /* partial sums one by one */
+    assert_true(c.store.units <= 2 * rows * row + 8 * partial + 2 * s.C * 2 / 32);   /* partial sums: one a store */
 }
 
 TESTS(unit_test(test_layernorm_backward_is_the_two_kernels), unit_test(test_layernorm_backward_is_the_cpus),

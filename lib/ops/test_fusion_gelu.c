@@ -1,7 +1,7 @@
 /* ranks: 1  device: any
  *
- * Backward of a linear layer and of the gelu before it as one product (linear_gelu_cuda.c). The pair is run as if it
- * were one op, y = gelu(x) W^T, so that every check of an op (test_op.h) is for it too. */
+ * Backward of a linear layer and of the gelu before it in one product (linear_gelu_cuda.c). The pair runs as one op, y
+ * = gelu(x) W^T, so that test_op.h's checks of an op check the pair. */
 #define SIMT_WEAK
 #include "lib/ops/fusion.h"
 
@@ -15,11 +15,11 @@
 
 static bool on_cpu(void) { return test_device()->kind == DEVICE_CPU; }
 
-static bool in_place;                 /* gelu's dx over the gradient of its result */
+static bool in_place;                 /* gelu's dx overwrites its dy */
 static bool apart;
 static int64_t joined;
 
-/* The two calls of a call; the value between them lies at the beginning of scratch. */
+/* The calls of linear and gelu, for a call of the pair. The value between them is at the beginning of scratch. */
 struct pair { struct step linear_step, gelu_step; struct call linear, gelu; };
 
 static int64_t between_bytes(const struct call *c) { return arena_align_on(DEVICE_CUDA, type_bytes(c->in[0].type)); }
@@ -45,7 +45,7 @@ static int64_t work(const struct call *c, enum row_kind kind) {
     return between_bytes(c) + op_work(&p.linear, kind);
 }
 
-/* Scratch counts as written: the product may leave it alone. */
+/* Write the last byte of scratch, which op_case_run checks, because the product may not write its scratch. */
 static enum status touch(const struct call *c, enum row_kind kind) {
     return c->device->clear(c->device, (char *)c->work + work(c, kind) - 1, 1);
 }
@@ -91,7 +91,8 @@ static void make(struct op_case *c, enum dtype d) {
     op_case_finish(c);
 }
 
-/* 24 hidden units the library can read, 21 it cannot; then the two kernels run. Both on top of what is there, too. */
+/* cuBLASLt can read gelu's input with 24 hidden units. It cannot with 21, so the two kernels run. Both ways are also
+ * checked with accumulation. */
 TEST(test_gelu_backward_in_the_product_is_the_cpus) {
     s.T = 7;
     for (int how = 0; how < 4; how++) {
@@ -107,7 +108,7 @@ static void run_in_place(struct op_case *c, bool two_kernels) {
     in_place = apart = false;
 }
 
-/* As a program has it: dx lies over the gradient of gelu's result. */
+/* As in a program, gelu's dx overwrites its dy. */
 TEST(test_gelu_backward_in_the_product_is_in_place) {
     if (on_cpu()) skip();
     s.T = 7, s.K = 24, s.C = 40;
@@ -122,7 +123,7 @@ TEST(test_gelu_backward_in_the_product_is_in_place) {
     }
 }
 
-/* (1 + 2^-8) gelu'(1/2) is 223/256 in bf16; of a sum that is rounded to 1 first, 222/256. */
+/* (1 + 2^-8) gelu'(1/2) is 223/256 in bf16. If the sum is rounded to 1 first, the product is 222/256. */
 TEST(test_gelu_backward_takes_the_sum_unrounded) {
     if (on_cpu()) skip();
     struct op_case c;
@@ -137,11 +138,11 @@ TEST(test_gelu_backward_takes_the_sum_unrounded) {
     op_case_free(&c);
 }
 
-/* Where no algorithm is offered: the two kernels, to the bit. */
+/* If the library offers no algorithm, the bits are those of the two separate kernels. */
 TEST(test_gelu_backward_without_the_epilogue) {
     if (on_cpu()) skip();
     struct op_case one, two;
-    s.T = 5, s.K = 16, s.C = 9;                  /* of no other test: the plan remembers what is offered */
+    s.T = 5, s.K = 16, s.C = 9;                  /* sizes of no other test: a plan is kept */
     make(&one, BF16), make(&two, BF16);
     setenv("SIMT_EPILOGUES", "0", 1);
     run_in_place(&one, false);
@@ -151,7 +152,7 @@ TEST(test_gelu_backward_without_the_epilogue) {
     op_case_free(&one), op_case_free(&two);
 }
 
-/* No kernel but the product. */
+/* Only the library's product runs, and no kernel of ours. */
 TEST(test_gelu_backward_launches_no_kernel) {
     struct op_case c;
     if (on_cpu() || !simt_checked || !simt_checked()) skip();

@@ -12,14 +12,15 @@ TEST(test_gelu_gradient_is_the_slope) {
     op_case_check_gradients(make);
 }
 
-/* No sum; about 16 roundings in the cubic, the exponential and the quotient, magnified by |2u| < 16 in the exponent. */
+/* No sum, but about 16 roundings in the cubic, the exponential and the quotient. |2u| < 16 magnifies those in the
+ * exponent. */
 TEST(test_gelu_in_every_precision) {
     op_case_check_precisions(make, 16, 0);
     op_case_check_aliases(make);
     op_case_check_threads(make);
 }
 
-/* Against the formula with the C library's tanh, in long double, over the range in which x s is not just x or 0. */
+/* Against the formula with the C library's tanh in long double, over the range where x s is neither x nor 0. */
 TEST(test_gelu_fp64_is_accurate) {
     struct op_case c;
     op_case_start(&c, &op_gelu, 1);

@@ -12,14 +12,14 @@ TEST(test_gelu_erf_gradient_is_the_slope) {
     op_case_check_gradients(make);
 }
 
-/* No sum; about 16 roundings in erfc and the exponential. */
+/* No sum, but about 16 roundings in erfc and the exponential. */
 TEST(test_gelu_erf_in_every_precision) {
     op_case_check_precisions(make, 16, 0);
     op_case_check_aliases(make);
     op_case_check_threads(make);
 }
 
-/* Against long double: relative where Phi is small, which 1 + erf would lose. */
+/* Against long double. y's error is relative, which a form with 1 + erf would miss where Phi is small. */
 TEST(test_gelu_erf_fp64_is_accurate) {
     struct op_case c;
     op_case_start(&c, &op_gelu_erf, 1);

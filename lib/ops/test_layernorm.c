@@ -11,7 +11,7 @@ static void make(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-/* 5: shorter than a vector; 77: whole lanes and a remainder, and more than one block of columns. */
+/* 5 channels are fewer than a vector; 77 are whole vectors and a remainder, and more than one block of columns. */
 TEST(test_layernorm_gradient_is_the_slope) {
     n_channels = 5;
     op_case_check_gradients(make);
@@ -19,8 +19,8 @@ TEST(test_layernorm_gradient_is_the_slope) {
     op_case_check_gradients(make);
 }
 
-/* Sums over C = 77 channels and R = 14 rows. The inputs are the same in both precisions and the statistics are kept in
- * fp32, so backward reads nothing rounded to the element type. */
+/* Sums over C = 77 channels and R = 14 rows. stored = 0: both precisions have the same inputs, and statistics are kept
+ * in fp32, so backward reads no result rounded to the element type. */
 TEST(test_layernorm_in_every_precision) {
     n_channels = 77;
     op_case_check_precisions(make, 77, 0);
@@ -28,8 +28,7 @@ TEST(test_layernorm_in_every_precision) {
     op_case_check_threads(make);
 }
 
-/* The mean is subtracted before squaring: a common offset of 1000 standard deviations costs log2(1000) bits, not twice
- * that. */
+/* The mean is subtracted before squaring, so an offset of 1000 standard deviations loses only log2(1000) bits. */
 TEST(test_layernorm_survives_a_large_mean) {
     n_channels = 77;
     struct op_case c, shifted;
@@ -39,7 +38,7 @@ TEST(test_layernorm_survives_a_large_mean) {
     for (int64_t i = 0; i < type_n(&c.in_type[0]); i++) x[i] = plain[i] + 1000, plain[i] = x[i] - 1000;
     op_case_run(&c, ROW_FORWARD);
     op_case_run(&shifted, ROW_FORWARD);
-    /* x - mean has an absolute error of log2(77) roundings of 1000, in a value of about 1 */
+    /* x - mean is about 1, and has an absolute error of log2(77) roundings of 1000. */
     assert_close(tensor_error(&shifted.out[0], &c.out[0]), 0, 1000 * 8 * dtype_roundoff(FP32));
     op_case_free(&c);
     op_case_free(&shifted);

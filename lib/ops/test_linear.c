@@ -19,7 +19,7 @@ static void make_proj(struct op_case *c, enum dtype dtype) {
     op_case_weight(c, op_type(dtype, "CHD", 5, 3, 3));
     op_case_finish(c);
 }
-/* More rows, inputs and outputs than one block of the 16-bit product (384), none a multiple of it. */
+/* More rows, inputs and outputs than one block of the 16-bit product (384), and no multiple of 384. */
 static void make_large(struct op_case *c, enum dtype dtype) {
     op_case_start(c, &op_linear, 1);
     op_case_input(c, op_type(dtype, "BTC", 2, 211, 397));
@@ -57,7 +57,7 @@ TEST(test_linear_is_its_formula) {
     op_case_free(&c);
 }
 
-/* The longest sums: 27 outputs (dx) and 14 rows (dW); 422 rows in the large case. Nothing rounded is read back. */
+/* The longest sums: 27 outputs (dx) and 14 rows (dW); 422 rows in the large case. Backward reads no rounded result. */
 TEST(test_linear_in_every_precision) {
     op_case_check_precisions(make_qkv, 27, 0);
     op_case_check_precisions(make_proj, 9, 0);
@@ -70,8 +70,8 @@ TEST(test_linear_on_the_device_is_its_sibling_on_the_cpu) {
     op_case_check_siblings(make_strips, 264, 0);
 }
 
-/* More rows than 256 chunks of 64, none of them left out: the error of a sum of n terms of size 1 is below n^2 2^-53 =
- * 3e-8. */
+/* More rows than 256 chunks of 64, so that no row may be left out. A sum of n terms of size 1 has an error below n^2
+ * 2^-53 = 3e-8. */
 TEST(test_linear_bias_gradient_adds_every_row) {
     struct op_case c;
     op_case_start(&c, &op_linear, 1);
@@ -88,7 +88,8 @@ TEST(test_linear_bias_gradient_adds_every_row) {
     op_case_free(&c);
 }
 
-/* Column parallel: two shards of the heads give the two halves of y. Row parallel: their partial sums add up to y. */
+/* Two shards of the heads give the two halves of y and of dW. Their dx are partial sums, which add up to the whole
+ * dx. */
 TEST(test_linear_shards_make_the_whole) {
     struct op_case whole, part[2];
     op_case_start(&whole, &op_linear, 1);
@@ -125,7 +126,7 @@ TEST(test_linear_refuses_shapes_that_do_not_meet) {
     assert_fails(op_linear.shape(&call, out), E_CONFIG, "linear", "C 8/16@8");
 }
 
-/* A GPU's stream has better to do than to set 8 bytes before every product. */
+/* Without watched memory, a GPU's stream must not clear 8 bytes before every product. */
 TEST(test_linear_touches_the_end_of_its_scratch_only_where_that_is_watched) {
     if (test_device()->kind != DEVICE_CUDA) skip();
     struct op_case c;

@@ -1,7 +1,7 @@
 /* ranks: 1  device: any
  *
- * The gradients of a linear layer's weights and bias by one product (linear_cuda.c), as a fusion of one row: the op
- * with that kernel in place of its own, so that every check of an op (test_op.h) is for it too. */
+ * The gradients of a linear layer's weights and bias by one product (linear_cuda.c), a fusion of one row. The op
+ * `fused` has this kernel in place of its own, so that test_op.h's checks of an op check the fusion. */
 #define SIMT_WEAK
 #include "lib/ops/fusion.h"
 
@@ -42,7 +42,8 @@ static void make(struct op_case *c, enum dtype d) {
     make_of(c, &fused, d);
 }
 
-/* Gradients set and added to, in the weights' dtype and in the accumulator's; sizes that 8 divides, and others. */
+/* Gradients that are set and that are added to, in the weights' dtype and in the accumulator's. Sizes that 8 divides,
+ * and others. */
 TEST(test_a_bias_gradient_of_the_product_is_the_cpus) {
     for (int how = 0; how < 4; how++) {
         s.R = 11, s.C = how & 1 ? 13 : 24, s.K = how & 2 ? 21 : 40, s.bias = true;
@@ -54,7 +55,7 @@ TEST(test_a_bias_gradient_of_the_product_is_the_cpus) {
     op_case_check_siblings(make, 40, 0);
 }
 
-/* Two microbatches: twice the gradient of one, which is not rounded in fp32. */
+/* The gradient of two equal microbatches is exactly twice that of one, in bf16 and in fp32. */
 TEST(test_bias_gradients_of_microbatches_add_up) {
     if (on_cpu()) skip();
     for (int wide = 0; wide < 2; wide++) {
@@ -75,11 +76,11 @@ TEST(test_bias_gradients_of_microbatches_add_up) {
     s.grads_fp32 = false;
 }
 
-/* Where no algorithm is offered: our own kernels, to the bit. */
+/* If the library offers no algorithm, the bits are those of our own kernels. */
 TEST(test_a_bias_gradient_without_the_epilogue) {
     if (on_cpu() || !simt_checked) skip();
     struct op_case one, two;
-    s.R = 5, s.C = 16, s.K = 9, s.bias = true;   /* of no other test: the plan remembers what is offered */
+    s.R = 5, s.C = 16, s.K = 9, s.bias = true;   /* sizes of no other test: a plan is kept */
     make(&one, BF16), make_of(&two, &op_linear, BF16);
     setenv("SIMT_EPILOGUES", "0", 1);
     op_case_run(&one, ROW_BACKWARD_WEIGHT);
@@ -90,7 +91,7 @@ TEST(test_a_bias_gradient_without_the_epilogue) {
     op_case_free(&one), op_case_free(&two);
 }
 
-/* dy is not read again: the kernel next to the product reads K numbers, and those that they are added to. */
+/* dy is not read again: the kernel after the product reads only K sums and the K numbers of db. */
 TEST(test_a_bias_gradient_reads_no_rows) {
     struct op_case c;
     if (on_cpu() || !simt_checked || !simt_checked()) skip();

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* The loss by chunks against its slopes, in every precision, against linear and cross_entropy apart; however tokens are
- * cut into chunks and the vocabulary into blocks. */
+/* The loss by chunks: against its slopes, in every precision, and against the ops linear and cross_entropy, for several
+ * cuts of the tokens into chunks and of the vocabulary into blocks. */
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/linear.h"
 #include "lib/ops/linear_cross_entropy.h"
@@ -15,7 +15,7 @@ static bool training = false, biased = false;
 
 static void sizes(int t, int c, int v, int r) { T = t, C = c, V = padded = v, rows = r; }
 
-/* Weights of about 1 make logits of about sqrt(C). One row does not count. */
+/* Weights of about 1 give logits of about sqrt(C). One row has no target. */
 static void make(struct op_case *c, enum dtype dtype) {
     op_case_start(c, &op_linear_cross_entropy, 1);
     c->n_tokens = V;
@@ -31,7 +31,7 @@ static void make(struct op_case *c, enum dtype dtype) {
     ((int32_t *)c->in[1].data)[T / 2] = -1;
 }
 
-/* Chunks of 1, 4 (the last of 3), all tokens. */
+/* Chunks of 1 token, of at most 4 (the last is smaller), and of all tokens. */
 TEST(test_loss_by_chunks_gradient_is_the_slope) {
     static const int chunks[] = {1, 4, 0, 100};
     for (int i = 0; i < 4; i++) {
@@ -40,9 +40,9 @@ TEST(test_loss_by_chunks_gradient_is_the_slope) {
     }
 }
 
-/* The longest sums: C channels of a logit, V terms of lse and of dx, 2 T rows of dw. Backward reads logits that were
- * rounded, and dlogits that were rounded once more. Chunks are of one size here, as in a narrow dtype dw is rounded
- * after each: the case below. */
+/* The longest sums: C channels of a logit, V terms of lse and of dx, 2 T rows of dw. stored = 2: backward reads rounded
+ * logits and rounded dlogits. In 16 bits there is one chunk here, because dw is rounded after each chunk (the test
+ * below). */
 TEST(test_loss_by_chunks_in_every_precision) {
     sizes(7, 16, 77, 0);
     op_case_check_precisions(make, 77 + 16, 2);
@@ -52,7 +52,7 @@ TEST(test_loss_by_chunks_in_every_precision) {
     op_case_check_threads(make);
 }
 
-/* dw of k chunks is rounded k times on its way, each time by a roundoff of what has been summed so far. */
+/* dw of k chunks is rounded k times, after each chunk. */
 TEST(test_chunks_round_a_narrow_gradient_once_each) {
     sizes(7, 16, 77, 3);                                             /* 14 tokens: five chunks */
     op_case_check_precision(make, BF16, 77 + 16, 2 + 5);
@@ -90,8 +90,8 @@ static void run_apart(struct apart *a, const struct op_case *c) {
     op_case_run(&a->linear, ROW_BACKWARD_WEIGHT);
 }
 
-/* On one chunk the loss has the same terms, but for the order of the blocks' sums; the gradients' sums run over V, C
- * and 2 T terms. */
+/* Both losses sum the same terms, in the order of blocks or of the whole. The gradients' sums have V, C and 2 T
+ * terms. */
 static void check_against_two_operations(void) {
     struct op_case c;
     struct apart a;
@@ -107,7 +107,7 @@ static void check_against_two_operations(void) {
     op_case_free(&a.loss);
 }
 
-/* One block, two, three with a small last one; chunks that divide the tokens and that do not. */
+/* One, two and three blocks, also with a small last block; chunks that divide the tokens, and chunks that do not. */
 TEST(test_loss_by_chunks_is_linear_and_cross_entropy) {
     static const int vocabularies[] = {1, 77, 4096, 4097, 8200}, chunks[] = {0, 1, 5, 7};
     for (int i = 0; i < 5; i++)
@@ -133,8 +133,8 @@ TEST(test_loss_by_chunks_with_a_bias) {
     biased = false;
 }
 
-/* Columns beyond the vocabulary, here the end of the second block and all of the third, hold 100: they change nothing,
- * and get no gradient. */
+/* Columns beyond the vocabulary, here the end of the second block and the third, hold 100. They must not change any
+ * result, and their gradient must be zero. */
 TEST(test_loss_by_chunks_leaves_padding_out) {
     struct op_case plain, wide;
     sizes(7, 5, 4100, 5);
@@ -152,9 +152,9 @@ TEST(test_loss_by_chunks_leaves_padding_out) {
     op_case_free(&wide);
 }
 
-/* ---- when it does what ---- */
+/* ---- forward and backward ---- */
 
-/* In training forward leaves the loss alone; backward makes it, the same bits as evaluation's. */
+/* In training forward does not write the loss, and backward computes it with the bits of evaluation. */
 TEST(test_loss_by_chunks_comes_with_backward_in_training) {
     sizes(7, 5, 77, 3);
     struct op_case c, evaluation;
@@ -163,7 +163,7 @@ TEST(test_loss_by_chunks_comes_with_backward_in_training) {
     make(&c, FP32);
     c.settings.training = true;
     struct call call = op_case_call(&c, ROW_FORWARD);
-    assert_ok(op_run(&call, ROW_FORWARD));                           /* without scratch: it touches nothing */
+    assert_ok(op_run(&call, ROW_FORWARD));                           /* call.work is NULL */
     assert_true(isnan(*(float *)c.out[0].data));
     op_case_run(&c, ROW_BACKWARD_INPUT);
     assert_memory_equal(c.out[0].data, evaluation.out[0].data, sizeof(float));
@@ -182,7 +182,7 @@ TEST(test_loss_by_chunks_needs_less_scratch_than_all_logits) {
     op_case_free(&c);
 }
 
-/* Training: all three products in backward, none in forward. */
+/* In training all three products are in backward, and none in forward. */
 TEST(test_loss_by_chunks_costs_three_products) {
     struct op_case c;
     sizes(7, 5, 77, 3);

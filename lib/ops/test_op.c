@@ -33,7 +33,7 @@ struct type op_type_part(struct type type, char tag, int64_t first, int64_t n) {
 struct tensor tensor_new(const struct type *type) {
     int64_t bytes = type_bytes(type);
     struct tensor t = {malloc((size_t)bytes), type};
-    memset(t.data, 0xff, (size_t)bytes);   /* NaN in every floating dtype: a read of unwritten memory shows */
+    memset(t.data, 0xff, (size_t)bytes);   /* NaN in every floating dtype, so that a read of unwritten memory shows */
     return t;
 }
 

@@ -17,7 +17,7 @@ double tensor_error(const struct tensor *value, const struct tensor *reference) 
         double x = dtype_get(value->data, value->type->dtype, i);
         if (at < 0) continue;
         double difference = fabs(x - dtype_get(reference->data, reference->type->dtype, at));
-        if (!(difference <= error)) error = difference;   /* NaN wins, and stays */
+        if (!(difference <= error)) error = difference;   /* also true for NaN */
         if (error != error) return error;
     }
     return largest > 0 ? error / largest : error;
@@ -48,7 +48,7 @@ void tensor_copy_values(const struct tensor *to, const struct tensor *from) {
 
 /* ---- gradients ---- */
 
-/* The scalar whose gradient backward makes: the loss itself, or dout . out. */
+/* The scalar whose gradient backward computes: the loss times loss_scale, or dout . out. */
 static double objective(struct op_case *c) {
     op_case_run(c, ROW_FORWARD);
     if (c->step.op->no_grad_out & 1) return dtype_get(c->out[0].data, c->out_type[0].dtype, 0) * c->settings.loss_scale;
@@ -71,8 +71,8 @@ static double slope(struct op_case *c, double *x) {
     *x = x0;
     return (f[0] - 8 * f[1] + 8 * f[3] - f[4]) / (12 * h);
 }
-/* Elements i of n whose slope is measured: all on the CPU. A GPU's kernels are compared with the CPU's in every element
- * (op_case_check_siblings); here it is enough to see their backward fit their forward, in 11 places and the last. */
+/* The next element after i, of n, whose slope is measured. On the CPU all are. On a GPU 11 and the last are enough to
+ * check backward against forward, because op_case_check_siblings compares every element with the CPU's. */
 static int64_t next_measured(int64_t i, int64_t n) {
     int64_t step = test_device()->kind == DEVICE_CPU || n < 12 ? 1 : n / 11;
     return i < n - 1 && i + step > n - 1 ? n - 1 : i + step;
@@ -87,7 +87,7 @@ static void check_slopes(struct op_case *c, const struct tensor *x, const struct
 
 static bool has_weight_gradients(const struct op *op) { return op->has_backward_weight || op_input_adds_weights(op); }
 
-/* The gradients that a row of this kind makes. */
+/* The gradients that a row of this kind computes. */
 static int gradients_of(const struct op_case *c, enum row_kind kind, struct tensor of[MAX_IN + MAX_WEIGHTS]) {
     const struct op *op = c->step.op;
     int n = 0;
@@ -98,7 +98,7 @@ static int gradients_of(const struct op_case *c, enum row_kind kind, struct tens
     return n;
 }
 
-/* Run backward again on top of what is there: twice the gradient, to a rounding of the sum. */
+/* Run backward again with accumulation: the result is twice the gradient, up to a rounding of the sum. */
 static void check_accumulates(struct op_case *c, enum row_kind kind) {
     struct tensor d[MAX_IN + MAX_WEIGHTS], once[MAX_IN + MAX_WEIGHTS];
     int n = gradients_of(c, kind, d);
@@ -114,7 +114,7 @@ static void check_accumulates(struct op_case *c, enum row_kind kind) {
     }
 }
 
-/* Gradients that hold nothing yet, here NaN, are set to what zeros would have become. */
+/* With `fresh`, gradients full of NaN get the values that zeroed gradients get by addition. */
 static void check_sets_gradients(struct op_case *c) {
     const struct op *op = c->step.op;
     for (int i = 0; i < c->step.n_weight; i++) {
@@ -149,11 +149,11 @@ void op_case_check_gradients(op_case_maker *make) {
 
 double dtype_roundoff(enum dtype d) { return ldexp(1, d == FP64 ? -53 : d == FP32 ? -24 : d == BF16 ? -8 : -11); }
 
-/* A sum of n terms in precision u has an error of at most n u sum|term|. Of independent terms of size s, sum|term| is
- * about n s, while the largest of many such sums is at least sqrt(n) s: so relative to the largest element the error is
- * at most n sqrt(n) u. Every elementary function costs a few roundings more: callers count them in n. On top, one
- * rounding to the element type for the result; and where backward reads `stored` results that were rounded, each term
- * of its sums carries that many roundings of the element type, again magnified by sum|term| / |sum| = sqrt(n). */
+/* A sum of n terms in precision u has an error of at most n u sum|term|. If the terms are independent and of size s,
+ * sum|term| is about n s, and the largest of many such sums is at least sqrt(n) s. So relative to the largest element
+ * the error is at most n sqrt(n) u. Elementary functions add a few roundings, which callers count in n. The result is
+ * rounded once to the element type. If backward reads `stored` rounded results, each term of its sums has as many
+ * roundings of the element type, and sum|term| / |sum| = sqrt(n) magnifies them. */
 double op_error_bound(enum dtype d, double n, int stored) {
     double sum = dtype_roundoff(dtype_accumulator(d));
     return (1 + stored * sqrt(n)) * dtype_roundoff(d) + n * sqrt(n) * sum;
@@ -178,7 +178,7 @@ static void widen_dweight(struct op_case *c) {
     }
 }
 
-/* Weights' gradients in the element type, and then, where there are weights, in the accumulator's. */
+/* First with weights' gradients in the element type, then, if the op has weights, in the accumulator's. */
 void op_case_check_precision(op_case_maker *make, enum dtype dtype, double n, int stored) {
     struct op_case narrow, wide;
     for (int high = 0, n_weight = 1; high < 1 + (n_weight > 0); high++) {
@@ -235,8 +235,8 @@ static void backward_siblings(struct op_case *device, struct op_case *cpu, doubl
     }
 }
 
-/* Both backwards read the CPU's outputs, so that they differ by their own roundings only; the second time they add to
- * the CPU's gradients. Weights' gradients start at the weights, as something to add to. */
+/* Both devices' backwards read the CPU's outputs, so that only their own roundings differ. They run twice; the second
+ * time they add to the CPU's gradients. Weights' gradients start as copies of the weights, so that addition shows. */
 static void siblings_in(op_case_maker *make, enum dtype dtype, bool high, double bound) {
     struct op_case cpu, device;
     make(&cpu, dtype);
@@ -257,7 +257,7 @@ static void siblings_in(op_case_maker *make, enum dtype dtype, bool high, double
     op_case_free(&device);
 }
 
-/* Each sibling is within the bound of the exact result, so they are within twice the bound of each other. */
+/* Each device's result is within the bound of the exact result, so two results differ by at most twice the bound. */
 void op_case_check_siblings(op_case_maker *make, double n, int stored) {
     int n_checked = 0;
     for (enum dtype d = FP64; d <= FP16; d++) {
@@ -337,8 +337,7 @@ static void assert_zeros(const struct tensor *x) {
     for (int64_t i = 0; i < type_n(x->type); i++) assert_close(dtype_get(x->data, x->type->dtype, i), 0, 0);
 }
 
-/* With everything dropped in what was stored, nothing comes back through the dropout: neither to x nor to the
- * weights. */
+/* If the stored mask is overwritten with zeros (all dropped), the gradients of x and of the weights must be zero. */
 static void check_masks_are_read(struct op_case *c) {
     for (int i = 0; i < c->step.n_out; i++)
         if (c->step.op->dropout_out >> i & 1) memset(c->out[i].data, 0, (size_t)type_bytes(&c->out_type[i]));

@@ -1,6 +1,7 @@
 /* ranks: 1  device: any
  *
- * Pieces of every length and at every address, so that each word width is used; the memory around them is untouched. */
+ * Pieces of many lengths and at many addresses, so that each word width is used. The memory around the result must not
+ * change. */
 #include "tests/test.h"
 #include "lib/ops/pieces.h"
 #include <stdlib.h>
@@ -10,7 +11,7 @@ enum { MARGIN = 64, MOST = 3 << 20 };
 
 static unsigned char source[MOST], result[MOST], expected[MOST];
 
-/* to[column][row] = from[row][column], in memory of the device that begins `at` bytes after a boundary. */
+/* Check to[column][row] = from[row][column], with matrices that begin `at` bytes after a 16-byte boundary. */
 static void check(int64_t rows, int64_t columns, int64_t bytes, int at) {
     const struct device *d = test_device();
     int64_t all = rows * columns * bytes, room = all + 2 * MARGIN;

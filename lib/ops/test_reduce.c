@@ -5,7 +5,7 @@
 #include <omp.h>
 #include <stdlib.h>
 
-enum { N = 600001, MANY = 300 };   /* more than one round of the CPU's blocks, and a remainder; more than two tables of
+enum { N = 600001, MANY = 300 };   /* N: many of the CPU's blocks, and a remainder; MANY: more than two tables of
                                     * buffers */
 
 static void *random_values(enum dtype dtype, int64_t n) {
@@ -28,7 +28,7 @@ static void release(struct memory m) { test_device()->release(test_device(), m.t
 
 typedef enum status reduction(const struct device *, const struct reduce_buffer *, int, double *, void *);
 
-/* Buffers in the device's memory; scratch is filled with NaN beforehand. */
+/* Reduce buffers in device memory, with scratch full of NaN. */
 static double reduced(reduction *reduce, const struct reduce_buffer *b, int n) {
     const struct device *d = test_device();
     int64_t bytes = reduce_work(d->kind);
@@ -52,8 +52,7 @@ static double squares_of(const void *x, enum dtype dtype, int64_t n) {
 
 /* ---- sum of squares ---- */
 
-/* All terms are positive, so the relative error of either sum is at most its depth in roundings: N for the plain
- * one. */
+/* All terms are positive, so a sum's relative error is at most one rounding for each addition, N for the plain sum. */
 TEST(test_sum_of_squares_is_the_sum) {
     static const enum dtype dtypes[] = {FP64, FP32, BF16, FP16};
     for (int d = 0; d < 4; d++) {
@@ -67,8 +66,8 @@ TEST(test_sum_of_squares_is_the_sum) {
     assert_close(reduced(reduce_sum_of_squares, &(struct reduce_buffer){NULL, FP32, 0}, 1), 0, 0);
 }
 
-/* Whole numbers are added exactly in any order. Buffers of every dtype and of every length from 0 on, that begin at any
- * element of one allocation: not one element may be missing, or counted twice, or be a neighbor's. */
+/* Integers are added exactly in any order, so every missing, repeated or foreign element shows. The buffers have every
+ * dtype and many lengths from 0 on, and begin at any element of one allocation. */
 TEST(test_sum_of_squares_of_many_buffers_counts_each_element_once) {
     static const enum dtype dtypes[] = {FP64, FP32, BF16, FP16};
     enum { ROOM = 2000 };
@@ -124,11 +123,11 @@ TEST(test_sum_of_squares_passes_on_what_is_not_finite) {
     assert_true(isinf(squares_of(x, FP32, 4)));
     assert_true(isnan(squares_of(y, FP32, 4)));
     assert_true(isinf(squares_of(wide, FP64, 2)));
-    x[2] = 3e38f;                        /* finite, though the square is not in fp32 */
+    x[2] = 3e38f;                        /* finite, but its square overflows fp32 */
     assert_true(isfinite(squares_of(x, FP32, 4)));
 }
 
-/* ---- what is not finite ---- */
+/* ---- numbers that are not finite ---- */
 
 TEST(test_non_finite_sees_every_place) {
     static const int places[] = {0, 15, 1023, 1024, 262144, N - 1};
@@ -188,7 +187,7 @@ TEST(test_reductions_refuse_integers) {
     assert_fails(reduce_add(test_device(), &out, &out, UINT8), E_CONFIG, "uint8");
 }
 
-/* Element by element, each rounded once; 3 is not enough for a second thread, N is. On CPUs: only --sums fixed adds
+/* Each element is rounded once. 3 elements take one thread, N several. Only for the CPU, because only --sums fixed adds
  * arrays. */
 TEST(test_arrays_are_added_in_place) {
     if (test_device()->kind != DEVICE_CPU) skip();
@@ -205,7 +204,7 @@ TEST(test_arrays_are_added_in_place) {
                 ok &= dtype_get(sum, dtype, i) == dtype_get(before, dtype, 0);
             }
             assert_true(ok);
-            assert_true(dtype_get(sum, dtype, n) == dtype_get(x, dtype, n));          /* as it was */
+            assert_true(dtype_get(sum, dtype, n) == dtype_get(x, dtype, n));          /* unchanged */
             free(x), free(sum);
         }
 }

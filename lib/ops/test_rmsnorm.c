@@ -10,7 +10,7 @@ static void make(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-/* 5: shorter than a vector; 77: whole lanes and a remainder, and more than one block of columns. */
+/* 5 channels are fewer than a vector; 77 are whole vectors and a remainder, and more than one block of columns. */
 TEST(test_rmsnorm_gradient_is_the_slope) {
     n_channels = 5;
     op_case_check_gradients(make);
@@ -18,8 +18,8 @@ TEST(test_rmsnorm_gradient_is_the_slope) {
     op_case_check_gradients(make);
 }
 
-/* Sums over C = 77 channels and R = 14 rows; rstd is kept in fp32, so backward reads nothing rounded to the element
- * type. */
+/* Sums over C = 77 channels and R = 14 rows. stored = 0: rstd is kept in fp32, so backward reads no result rounded to
+ * the element type. */
 TEST(test_rmsnorm_in_every_precision) {
     n_channels = 77;
     op_case_check_precisions(make, 77, 0);

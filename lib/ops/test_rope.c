@@ -34,7 +34,7 @@ TEST(test_rope_in_every_precision) {
     op_case_check_threads(make_keys);
 }
 
-/* A point (1, 0) at place t comes to (cos, sin) of the angle; values stay. */
+/* A key's point (1, 0) at position t becomes (cos, sin) of the angle; values are unchanged. */
 static void check_formula(void) {
     struct op_case c;
     make_keys(&c, FP64);
@@ -49,13 +49,13 @@ static void check_formula(void) {
     op_case_free(&c);
 }
 
-/* 6 channels: three pairs; 140: more than are turned at a time. */
+/* 6 channels are three pairs; 140 are more pairs than a thread processes at a time. */
 TEST(test_rope_is_its_formula) {
     for (D = 6; D <= 140; D += 134) check_formula();
     D = 6;
 }
 
-/* What it is for: a product of a query and a key depends on how far they are apart. */
+/* The purpose of rope: the product of a query and a key depends on their distance alone. */
 TEST(test_rope_products_depend_on_the_distance) {
     struct op_case c;
     make_queries(&c, FP64);
@@ -71,7 +71,7 @@ TEST(test_rope_products_depend_on_the_distance) {
     op_case_free(&c);
 }
 
-/* A shard of positions, in two runs as cp's are, and of heads, is turned as the whole is. */
+/* A shard of positions (in two runs, as cp's are) and of heads has the results of the whole. */
 TEST(test_rope_shard_is_turned_as_the_whole) {
     struct op_case whole, part;
     struct type x = op_type(FP64, "BTHD", B, 8, H, D);

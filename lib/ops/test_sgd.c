@@ -6,9 +6,9 @@
 #include <string.h>
 
 static const struct optimizer *const ROWS[] = {&optimizer_sgd, &optimizer_sgd_plain};
-enum { N_ROWS = 2, N = 12304 };          /* more than one chunk of a GPU's, and a remainder behind its vectors */
+enum { N_ROWS = 2, N = 12304 };          /* N: several chunks of the CUDA kernel, and a remainder after its vectors */
 
-/* Arrays of double; smaller types use the front of them. */
+/* Arrays have room for doubles; smaller types use only the front. */
 struct buffers { double weight[N], grad[N], state[N], master[N], multiplier; };
 struct kinds { enum dtype weight, grad; bool master; };
 
@@ -34,7 +34,7 @@ static struct buffers *buffers_new(struct kinds k, double multiplier) {
     return b;
 }
 
-/* One update in two sets: elements from `first` on decay, those before do not. */
+/* Update two sets: elements before `first` without decay, and elements from `first` on with decay. */
 static void update_on(const struct device *d, const struct optimizer *o, struct buffers *b, struct kinds k,
                       int64_t first) {
     struct buffers *there;
@@ -50,8 +50,8 @@ static void update_on(const struct device *d, const struct optimizer *o, struct 
     d->release(d, memory, sizeof *b);
 }
 
-/* torch.optim.SGD 2.15 in fp64: three weights with weight_decay 0.1 and one without; lr 0.1, at step t the gradients
- * 0.5 t (0.3, -0.2, 0.7) and 0.5 t (-0.4). The first step by hand: 1 - 0.1 (0.15 + 0.1) = 0.975. */
+/* Results of torch.optim.SGD 2.15 in fp64: three weights with weight_decay 0.1 and one without; lr 0.1. At step t the
+ * gradients are 0.5 t (0.3, -0.2, 0.7) and 0.5 t (-0.4). The first weight by hand: 1 - 0.1 (0.15 + 0.1) = 0.975. */
 static const double TORCH[N_ROWS][3][4] = {
     {{0x1.f333333333333p-1, -0x1.f0a3d70a3d70ap-2, 0x1.b333333333333p-3, 0x1.8a3d70a3d70a4p-1},
      {0x1.d353f7ced9168p-1, -0x1.c95e9e1b089a0p-2, 0x1.b4bc6a7ef9db2p-4, 0x1.a7ef9db22d0e6p-1},
@@ -60,7 +60,7 @@ static const double TORCH[N_ROWS][3][4] = {
      {0x1.ded916872b021p-1, -0x1.d7318fc504817p-2, 0x1.1f7ced916872bp-3, 0x1.9eb851eb851ecp-1},
      {0x1.c304ff43419e3p-1, -0x1.b3c2fc69728a6p-2, 0x1.164adff822bc2p-5, 0x1.bd70a3d70a3d8p-1}}};
 
-/* Half a dozen roundings a step of numbers below 1. */
+/* The bound: six roundings of numbers below 1 in each of three steps. */
 TEST(test_sgd_is_torchs) {
     const double half = 0.5, rounding = 3 * 6 * 0x1p-53;
     for (int row = 0; row < N_ROWS; row++) {
@@ -84,7 +84,7 @@ static void assert_same_bits(const struct buffers *a, const struct buffers *b) {
     assert_memory_equal(a->grad, b->grad, sizeof a->grad);
 }
 
-/* In every dtype; a set that begins at any element has the bits of one that does not, where neither decays. */
+/* Every dtype, with a second set that begins at an unaligned element. */
 TEST(test_sgd_has_the_same_bits_on_the_device_and_the_cpu) {
     for (int row = 0; row < N_ROWS; row++)
         for (enum dtype weight = FP64; weight <= FP16; weight++)
@@ -100,7 +100,8 @@ TEST(test_sgd_has_the_same_bits_on_the_device_and_the_cpu) {
                 }
 }
 
-/* With a master the weight is the master rounded; without decay an element's bits do not depend on the cut. */
+/* With a master, the weight is the master rounded. The cut into two sets changes only element 1110, whose decay it
+ * changes. */
 TEST(test_sgd_rounds_the_master_and_does_not_depend_on_cuts) {
     struct kinds k = {BF16, FP32, true};
     for (int row = 0; row < N_ROWS; row++) {
@@ -128,7 +129,7 @@ TEST(test_sgd_changes_nothing_when_the_multiplier_is_nan) {
     }
 }
 
-/* The row of a choice, and that of a checkpoint's member. */
+/* The row of a choice of --optimizer, and the row of a name in a checkpoint. */
 TEST(test_optimizers_are_found_by_choice_and_by_name) {
     assert_ptr_equal(optimizer_of(OPTIMIZER_ADAMW, 0), &optimizer_adamw);
     assert_ptr_equal(optimizer_of(OPTIMIZER_SGD, 0.9), &optimizer_sgd);

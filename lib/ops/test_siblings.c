@@ -1,7 +1,7 @@
 /* ranks: 1  device: any */
-/* Every op's CUDA kernels against its CPU kernels, over shapes that are drawn once and for all: odd lengths, rows
- * longer and shorter than a warp, a block, and what a block keeps in registers; shards that start anywhere. A new op is
- * a maker and a row of the table. */
+/* Every op's CUDA kernels against its CPU kernels, over shapes drawn with a fixed seed: odd lengths; rows longer and
+ * shorter than a warp, than a block, and than the registers of a block; shards that start anywhere. A new op needs a
+ * maker and a row of the table. */
 #include "lib/ops/add_position.h"
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/branch.h"
@@ -16,7 +16,7 @@
 #include "lib/ops/swiglu.h"
 #include "lib/ops/test_op.h"
 
-/* The shape at hand: what this rank holds is (B, T, C), T from first_t on, C from first_c on. */
+/* The shape under test: this rank's shard is (B, T, C), positions from first_t on, channels from first_c on. */
 static struct { int B, T, C, first_t, first_c, store; double p; bool training, two_runs; } s;
 
 static int rows(void) { return s.B * s.T; }
@@ -29,20 +29,21 @@ static struct type part(enum dtype d) {
 
 static void make_layernorm(struct op_case *c, enum dtype d) {
     op_case_start(c, &op_layernorm, 2);
-    c->step.norm.eps = s.T % 4 == 1 ? 1e-3 : 0;             /* of its own, or as it is everywhere */
-    if (s.C <= 2) c->din_scale = 1 / sqrt(LAYERNORM_EPS);   /* d - mean d - n mean(d n) is zero but for rounding; times
-                                                             * rstd */
+    c->step.norm.eps = s.T % 4 == 1 ? 1e-3 : 0;             /* 0: LAYERNORM_EPS */
+    if (s.C <= 2) c->din_scale = 1 / sqrt(LAYERNORM_EPS);   /* dx = rstd (d - mean d - n mean(d n)) is only a rounding
+                                                             * error */
     op_case_input(c, op_type(d, "BTC", s.B, s.T, s.C));
     op_case_weight(c, op_type(d, "C", s.C));
     op_case_weight(c, op_type(d, "C", s.C));
     op_case_finish(c);
 }
-/* Sums over C or over the rows. rstd, up to 316, multiplies a rounding of x: less than 64^1.5. */
+/* The longest sum: over C or over the rows. At least 64, because rstd, up to 316 < 64^1.5, multiplies a rounding of
+ * x. */
 static double layernorm_sum(void) { return fmax(64, fmax(s.C, rows())); }
 
 static void make_rmsnorm(struct op_case *c, enum dtype d) {
     op_case_start(c, &op_rmsnorm, 2);
-    if (s.C == 1) c->din_scale = 1 / sqrt(RMSNORM_EPS);     /* d - n (d n) is zero but for rounding; times rstd */
+    if (s.C == 1) c->din_scale = 1 / sqrt(RMSNORM_EPS);     /* dx = rstd (d - n (d n)) is only a rounding error */
     op_case_input(c, op_type(d, "BTC", s.B, s.T, s.C));
     op_case_weight(c, op_type(d, "C", s.C));
     op_case_finish(c);
@@ -54,7 +55,7 @@ static void make_swiglu(struct op_case *c, enum dtype d) {
     op_case_finish(c);
 }
 
-/* Heads of an even number of channels, of up to 256; queries, or keys and values, in turns. */
+/* Heads of an even number of channels, at most 256. T selects queries, or keys and values. */
 static void make_rope(struct op_case *c, enum dtype d) {
     int heads = 1 + s.C / 256, D = 2 * ((s.C / heads + 1) / 2);
     op_case_start(c, &op_rope, 1);
@@ -66,7 +67,7 @@ static void make_rope(struct op_case *c, enum dtype d) {
     op_case_input(c, x);
     op_case_finish(c);
 }
-static double rope_sum(void) { return 8; }                  /* no sum; an angle's rounding, and four of a product */
+static double rope_sum(void) { return 8; }                  /* no sum; roundings of an angle and two products */
 
 static void make_gelu(struct op_case *c, enum dtype d) {
     op_case_start(c, &op_gelu, 1);
@@ -112,10 +113,10 @@ static void make_add_position(struct op_case *c, enum dtype d) {
     op_case_weight(c, op_type_part(table, 'C', s.first_c, s.C));
     op_case_finish(c);
 }
-static double batch_sum(void) { return s.B + 2; }           /* and two roundings on the way */
+static double batch_sum(void) { return s.B + 2; }           /* a sum over B, and two roundings of a term */
 
-/* The CPU rounds a gradient in the element type once for each position; no token comes more than 4 + rows / 4 times in
- * what is drawn here, and `stored` roundings of the element type are counted sqrt(n) times each: 2 of them. */
+/* The CPU rounds a gradient in the element type once for each position of its token. No token occurs more than 4 + rows
+ * / 4 times in these draws, so stored = 2, which counts sqrt(n) roundings each, is enough. */
 static void make_embedding(struct op_case *c, enum dtype d) {
     int V = 7 + 2 * rows();
     op_case_start(c, &op_embedding, 1);
@@ -166,7 +167,7 @@ static void check_op(int i) {
     op_case_check_siblings(ops[i].make, ops[i].longest_sum(), ops[i].stored);
 }
 
-enum { N_SHAPES = 30, MOST_ELEMENTS = 2000 };   /* elements: as long as there are two rows or more */
+enum { N_SHAPES = 30, MOST_ELEMENTS = 2000 };   /* MOST_ELEMENTS: T is reduced to fit, but not below 2 */
 
 static int draw(int shape, int what, int n) {
     return (int)(rng_uniform(11, rng_stream("shapes"), (uint64_t)(shape * 16 + what)) * n);
@@ -175,7 +176,7 @@ static int draw(int shape, int what, int n) {
 static void draw_shape(int i) {
     static const int C[] = {1, 2, 3, 7, 8, 31, 33, 63, 64, 65, 127, 384, 768, 1023, 1600}, B[] = {1, 3, 5};
     static const int first_c[] = {0, 0, 0, 3, 4, 8};
-    s.C = C[i % 15];                                        /* each of them twice */
+    s.C = C[i % 15];                                        /* every length twice */
     s.B = B[draw(i, 0, 3)];
     s.two_runs = draw(i, 7, 3) == 0;
     s.T = 1 + s.two_runs + 2 * draw(i, 1, 20);
@@ -187,7 +188,7 @@ static void draw_shape(int i) {
     s.training = draw(i, 6, 8) > 0;
 }
 
-/* On the CPU every op is compared with itself: three shapes say that the makers are sound. */
+/* On the CPU every op is compared with itself, so three shapes are enough to test the makers. */
 static void check_drawn_shapes(int op) {
     for (int i = 0; i < (test_device()->kind == DEVICE_CPU ? 3 : N_SHAPES); i++) {
         draw_shape(i);
@@ -209,8 +210,8 @@ TEST(test_siblings_gelu_erf) { check_drawn_shapes(10); }
 TEST(test_siblings_dropout) { check_drawn_shapes(11); }
 TEST(test_siblings_branch) { check_drawn_shapes(12); }
 
-/* Rows beyond what a block keeps in registers: 8192 columns in fp32 and fp64, 16384 in bf16 and fp16. 8196 is no
- * multiple of 8. */
+/* Rows longer than a block's registers: 8192 columns in fp32 and fp64, 16384 in bf16 and fp16. 8196 is no multiple of
+ * 8. */
 TEST(test_siblings_of_long_rows) {
     for (s.C = 8196; s.C <= 16400; s.C += 16400 - 8196) {
         s.B = 1, s.T = 2, s.two_runs = false;

@@ -16,7 +16,7 @@ TEST(test_swiglu_gradient_is_the_slope) {
     op_case_check_gradients(make);
 }
 
-/* No sum; about 16 roundings in the exponential and the products. */
+/* No sum, but about 16 roundings in the exponential and the products. */
 TEST(test_swiglu_in_every_precision) {
     n_hidden = 77;
     op_case_check_precisions(make, 16, 0);
