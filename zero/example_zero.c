@@ -1,6 +1,6 @@
 /* ranks: 2
  *
- * Minimal ZeRO: one linear layer, a batch of 8 samples in M microbatches per rank, 1, 2 or 4 ranks.
+ * Minimal ZeRO: one linear layer, a batch of 8 samples in M microbatches per rank, on 1, 2 or 4 ranks.
  *
  *     y = x W^T      dy = (y - t) / B      dx = dy W      dW = sum over samples b of dy[b]^T x[b]      W = AdamW(W, dW)
  *
@@ -10,8 +10,8 @@
  *     stage 2   dW is reduce-scattered after each microbatch and freed: only own dW stays, and accumulates
  *     stage 3   W is freed too: gathered for forward, again for backward, but not after the update
  *
- * Freed here means set to NaN, so that a read of it shows. The values are integers and B is a power of two: fp64 sums
- * are exact in any order. So the step must equal the unsharded one to the bit. Source: Rajbhandari et al.
+ * "Freed" here means set to NaN, so that a later read shows. The values are integers and B is a power of two, so fp64
+ * sums are exact in any order, and the step must equal the unsharded one to the bit. Source: Rajbhandari et al.
  * 2020, "ZeRO", section 5; zero/zero.c does this for a GPT. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
@@ -34,7 +34,7 @@ static enum status gather(struct state *s) { return comm_all_gather(s->group, s-
 static enum status scatter(struct state *s) {
     double sum[N];
     TRY(comm_reduce_scatter(s->group, s->dW, sum, s->shard, FP64));
-    for (int i = 0; i < s->shard; i++) s->own_dW[i] += sum[i];       /* over all microbatches: adds, never replaces */
+    for (int i = 0; i < s->shard; i++) s->own_dW[i] += sum[i];       /* accumulates over microbatches */
     return OK;
 }
 static enum status update(struct state *s) {
@@ -45,7 +45,7 @@ static enum status update(struct state *s) {
     return optimizer_update(&optimizer_adamw, device_cpu(), &a, &own, 1);
 }
 
-/* Samples first .. first + n: their dx, and their partial gradient in dW. */
+/* Compute dx of samples first .. first + n - 1, and their partial gradient dW. */
 static enum status microbatch(struct state *s, int stage, int first, int n) {
     double x[B * C], y[B * K], t[B * K];
     struct gemm forward = {n, K, C, false, true, .alpha = 1, .ab_dtype = FP64, .c_dtype = FP64};
@@ -55,14 +55,14 @@ static enum status microbatch(struct state *s, int stage, int first, int n) {
     fill(t, "t", first * K, n * K);
     if (stage == 3) TRY(gather(s));
     TRY(gemm_run(&forward, x, s->W, NULL, y, NULL));
-    if (stage == 3) forget(s->W);                                    /* other layers run, with their own weights */
+    if (stage == 3) forget(s->W);                                    /* other layers would run here */
     if (stage == 3) TRY(gather(s));
     for (int i = 0; i < n * K; i++) y[i] = (y[i] - t[i]) / B;        /* y is dy from here on */
     TRY(gemm_run(&weight, y, x, NULL, s->dW, NULL));
     return gemm_run(&input, y, s->W, NULL, s->dx + first * C, NULL);
 }
 
-/* This rank's share of the samples; at stage 1 in one microbatch, because dW is scattered only when complete. */
+/* One step on this rank's samples. Stage 1 has one microbatch here, because it scatters only a complete dW. */
 static enum status zero_step(struct state *s, int stage) {
     int share = B / group_size(s->group), pieces = stage == 1 ? 1 : M, n = share / pieces;
     for (int m = 0; m < pieces; m++) {

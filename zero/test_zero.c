@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Owners and bytes: pure tables, so one process looks at every rank of a layout. */
+ * Owners and bytes of shards. Compiling is pure, so one process checks every rank of a layout. */
 #include "driver/recipe.h"
 #include "mixed_precision/mixed_precision.h"
 #include "tests/layouts.h"
@@ -11,7 +11,7 @@
 
 enum { MOST_ELEMENTS = 131 * 24 };
 
-/* 24 channels and a vocabulary of 131 leave remainders for every dp but 1. */
+/* The sizes of params are multiples of 24, so that dp = 5 and dp = 7 leave remainders. */
 static struct plan small_plan(int dp, int tp, int pp, int zero) {
     struct plan plan = parity_plan();
     plan.layers = 2;
@@ -126,18 +126,18 @@ TEST(test_zero_stage_says_what_is_divided) {
 }
 
 /* ---- model states, byte for byte ---- */
-/* An array that must be directly after `*end`, at the next aligned offset. */
+/* Check that an array is at the first aligned offset from *end on. *end: the end of that array. @return bytes */
 static int64_t walk(int64_t *end, int64_t offset, int64_t bytes) {
     assert_int_equal(offset, arena_align(*end));
     *end = offset + bytes;
     return bytes;
 }
 
-/* bytes; how many arrays of 4 bytes (8: fp64) */
+/* weight, grad: bytes an element. states: arrays, with 4 bytes an element (fp64: 8) */
 struct precision { int plan, grad_fp32; int64_t weight, grad; int states; };
 
-/* Every array is where the formula's bytes put it, and nothing else is in its role: so the role's bytes are the
- * formula's plus alignment gaps, which are skipped. */
+/* Every array is at the offset that follows from the formula's bytes, and its role has no other array. So a role has
+ * the formula's bytes and alignment gaps. */
 static void check_states(const struct run *r, const struct precision *x) {
     int64_t param = 0, grad = 0, optim = 0, sum = 0, N = r->plan.mesh.dp, zero = zero_options(&r->plan)->stage,
             state_size = x->plan == PRECISION_FP64 ? 8 : 4;
@@ -177,7 +177,7 @@ TEST(test_zero_model_states_are_the_papers_formulas) {
             }
 }
 
-/* In 16 bits with fp32 states: 2 + 2 + 12 bytes. (The paper's table, from these: driver/show/test_show_params.c.) */
+/* In 16 bits with fp32 states: 2 + 2 + 12 bytes. (driver/show/test_show_params.c has the paper's table.) */
 TEST(test_zero_formulas_in_16_bits) {
     for (int64_t n = 1; n <= 1024; n *= 2) {
         double N = (double)n;
@@ -245,7 +245,7 @@ TEST(test_zero_refuses_offload_of_what_is_not_divided) {
     assert_fails(technique_zero.check(&plan), E_CONFIG, "offload-to=disk", "offload=none", "use offload optimizer");
 }
 
-/* dp yields: only one of the two reduces gradients. */
+/* dp yields to zero, so that only zero reduces gradients. */
 TEST(test_zero_takes_the_sum_from_dp) {
     struct run r;
     struct plan plan = small_plan(2, 1, 1, 1);

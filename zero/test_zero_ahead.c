@@ -1,8 +1,8 @@
 /* ranks: 1 2 4  device: cpu  threads: 1
  *
- * Stages 1 and 2: weights whose shards others have updated are gathered by the forward that comes next, each block's
- * while the block before computes. On the rows: where PARAM_AHEAD is. In a run: which gathers have been started when
- * a block begins; that no weight is read before its gather; and that an evaluation in between sees all of them. */
+ * Stages 1 and 2: after an update the next forward gathers the weights, each block's while the block before computes.
+ * On the rows, tests check where PARAM_AHEAD is. In a run, they check which gathers have started when a block begins,
+ * that no weight is read before its gather, and that an evaluation between steps has gathered weights. */
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
 #include "tests/layouts.h"
@@ -35,7 +35,7 @@ static int find(const struct tape *t, enum row_kind kind, int param, int from) {
     return -1;
 }
 
-/* The block of the first row that computes, from row i on; and where the last such block before `block` begins. */
+/* The block of the first compute row from row i on; and the first row of the last block before `block`. */
 static int block_at(const struct program *p, const struct tape *t, int i) {
     while (i < t->n && !is_compute(&t->rows[i])) i++;
     return i < t->n ? p->steps[t->rows[i].id].block : -1;
@@ -88,7 +88,7 @@ TEST(test_zero_announces_weights_a_block_ahead) {
 
 /* ---- a run ---- */
 struct watch {
-    int block, microbatches;           /* where the run is: the block, counted; and its forwards of this step */
+    int block, microbatches;           /* the last block of this step that has begun; the step's forwards */
     bool ran, in_order, numbers, gone;
 };
 
@@ -107,7 +107,7 @@ static bool others_are_nan(const struct param *w) {
     return any_nan(w, 0, w->own_first, true) && any_nan(w, w->own_first + w->shard_n, w->padded_n, true);
 }
 
-/* The params of blocks 0 .. last of the model, each once. */
+/* The number of params that blocks 0 .. last of the model use. */
 static int64_t params_until(const struct run *r, int last) {
     int64_t n = 0;
     for (int i = 0; i < r->program.n_params; i++) {
@@ -127,7 +127,7 @@ static int block_of(const struct run *r, int param) {
     return -1;
 }
 
-/* In the step's first forward block b begins when the gathers of blocks 0 .. b + 1 have been started, and no others. */
+/* When block b of a step's first forward begins, exactly the gathers of blocks 0 .. b + 1 have started. */
 static enum status on_needed(struct run *r, void *self, const struct event *e) {
     struct watch *w = self;
     int block = block_of(r, e->param), last = r->program.n_blocks - 1;
@@ -139,7 +139,7 @@ static enum status on_needed(struct run *r, void *self, const struct event *e) {
     return OK;
 }
 
-/* One rank comes late to the next forward: what the others read before it is there is not a number. */
+/* The last rank begins the next forward late. A rank that does not wait for that rank's shards reads NaN. */
 static enum status on_published(struct run *r, void *self, const struct event *e) {
     enum { LATE_US = 50000 };
     struct watch *w = self;
@@ -172,7 +172,7 @@ TEST(test_zero_gathers_a_block_beside_the_one_before) {
         bool in_order = agree_all(w.in_order), numbers = agree_all(w.numbers), gone = agree_all(w.gone);
         run_destroy(&r);
         assert_ok(status);
-        assert_int_equal(started, expected);                         /* of several microbatches one gathers */
+        assert_int_equal(started, expected);                         /* only a step's first microbatch gathers */
         assert_true(in_order);
         assert_true(numbers);
         assert_true(gone);
@@ -195,7 +195,7 @@ static enum status train_and_evaluate(const struct plan *plan, struct outcome *o
     return status;
 }
 
-/* It needs whole weights, and gathers them; the step after it finds them gathered. */
+/* An evaluation gathers the whole weights that it needs. The step after it does not gather them again. */
 TEST(test_zero_evaluates_with_whole_weights) {
     struct plan serial = plan_of(0, 1, 1, 1);
     struct outcome expected;

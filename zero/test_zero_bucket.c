@@ -1,8 +1,8 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Buckets over a table of params whose sizes no number of ranks divides, one of another dtype, one tied (ready twice a
- * microbatch), one absent on this rank. Gradients are small integers: sums are exact in every dtype here, and
- * compared with ==. */
+ * Buckets over params whose sizes 2 or 4 ranks do not divide. Two have other dtypes, one is tied (ready twice a
+ * microbatch), one is absent on this rank. Gradients are small integers, so sums are exact in every dtype here, and
+ * tests compare with ==. */
 #include "driver/recipe.h"
 #include "lib/ops/test_op.h"
 #include "lib/program/gradients.h"
@@ -18,7 +18,7 @@ static const int SIZE[N_PARAMS] = {1, 7, 33, 50, 5, 131, 17, 3, 65, 999};
 /* A microbatch's backward: the tied param first and last, the others in reverse. */
 static const int ORDER[] = {0, 9, 8, 7, 6, 5, 4, 2, 1, 0};
 
-/* The tables of a compiled run for the prediction, made by hand; and the buckets with their memory. */
+/* Tables of a compiled run, made by hand, for the prediction; and the buckets with their memory. */
 struct fixture {
     struct program p;
     struct row rows[2 * READY];
@@ -58,7 +58,7 @@ static void add_row(struct fixture *f, enum row_kind kind, int id) {
     f->rows[f->chunk.tapes[TAPE_B].n++] = (struct row){.kind = kind, .id = id};
 }
 
-/* With rows between that do not concern the buckets. */
+/* PARAM_DONE rows are in between, which the prediction must skip. */
 static void make_rows(struct fixture *f) {
     f->chunk.tapes[TAPE_B].rows = f->rows;
     for (int i = 0; i < READY; i++) {
@@ -67,7 +67,7 @@ static void make_rows(struct fixture *f) {
     }
 }
 
-/* Still OK? The first failure is printed with the test: its message may be E_TODO's from an exercise. */
+/* Are so_far and status OK? Print the first failure, which may be E_TODO from an exercise. */
 static bool well(bool so_far, enum status status) {
     if (so_far && status != OK) print_error("%s\n", status_text());
     status_clear();
@@ -106,12 +106,12 @@ TEST(test_zero_bucket_predicts_each_readiness_or_the_final_one) {
     for (int i = 0; i < MICROBATCHES * READY; i++) assert_int_equal(f.z.params[i], ORDER[i % READY]);
     fixture_fini(&f);
     assert_true(fixture_init(&f, 2, 0, false, 1));
-    assert_int_equal(f.z.n_params, 9);                     /* second microbatch; of the tied param its second use */
+    assert_int_equal(f.z.n_params, 9);                     /* in the second microbatch; of the tied param, the last */
     for (int i = 0; i < 9; i++) assert_int_equal(f.z.params[i], ORDER[i + 1]);
     fixture_fini(&f);
 }
 
-/* ---- prediction, against a run: what GRAD_READY says while a step of a GPT is in flight ---- */
+/* ---- prediction, against the GRAD_READY events of a GPT's step ---- */
 struct record { int n, n_final, all[4096], final[4096]; };
 
 static enum status note(struct run *r, void *self, const struct event *e) {
@@ -190,7 +190,7 @@ static void check_cover(const struct fixture *f) {
     assert_int_equal(next, f->z.n_params);
 }
 
-/* Full enough, unless the sequence ends or the dtype changes; and below the limit without its last gradient. */
+/* A bucket reaches the limit, unless the sequence ends or the dtype changes; without its last gradient it does not. */
 static void check_size(const struct fixture *f, int k, int64_t limit) {
     const struct zero_bucket *b = &f->z.buckets[k];
     bool at_end = k + 1 == f->z.n, before_another = !at_end && b[1].dtype != b->dtype;
@@ -241,7 +241,7 @@ TEST(test_zero_bucket_slots_hold_their_largest_bucket) {
 }
 
 /* ---- running ---- */
-/* Readiness t of the step; the padding is zero, as lowering leaves it. */
+/* The gradient at the step's t-th GRAD_READY. Padding is zero, as in a run. */
 static int gradient_of(int rank, int param, int element, int t) {
     return (element * 7 + param + 1) % 3 * (rank + 1) + t % 2;
 }
@@ -253,8 +253,8 @@ static void add_gradient(const struct param *w, int param, int t, bool replace, 
                   dtype_get(buffer, w->grad_type.dtype, e) + gradient_of(comm_world_rank(), param, e, t));
 }
 
-/* The t-th row of the step: at stages 2 and 3 a new whole gradient is ready and sent; at stage 1 the one in the grad
- * arena is added to, and sent when it is final. The buffer is overwritten at once: it must have been copied. */
+/* The step's t-th GRAD_READY. Stages 2 and 3 send a new whole gradient. Stage 1 adds to the gradient in the grad arena,
+ * and sends it when it is final. The buffer is overwritten at once, so the bucket must have copied it. */
 static enum status give(struct fixture *f, int param, int t, bool every, bool final, const struct group *group) {
     const struct param *w = &f->p.params[param];
     double fresh[MOST];
@@ -280,14 +280,14 @@ struct outcome { bool ran, started_in_time, sums, wire; };
 static void run_one_step(struct fixture *f, bool every, struct outcome *o) {
     int64_t before = n_scatters();
     for (int t = 0; t < MICROBATCHES * READY; t++) {
-        bool final = t >= 11;                              /* 10 is the tied param's first use in the last microbatch */
+        bool final = t >= 11;                              /* 10: the tied param's first use in the last microbatch */
         o->ran = well(o->ran, give(f, ORDER[t % READY], t, every, final, group_world()));
         if (comm_world_size() > 1) o->started_in_time &= n_scatters() - before == n_complete(&f->z, f->z.at);
     }
     o->ran = well(o->ran, zero_buckets_finish(&f->z, &f->p, every));
 }
 
-/* This rank's own elements, summed over ranks and over every row of the step that was about the param. */
+/* This rank's own elements must be sums over all ranks and all GRAD_READY rows of the param. */
 static bool own_sums_are_right(const struct fixture *f, int param) {
     const struct param *w = &f->p.params[param];
     int64_t at = w->grad_residence == RESIDENT_OWN ? 0 : w->own_first;
@@ -301,7 +301,7 @@ static bool own_sums_are_right(const struct fixture *f, int param) {
     return true;
 }
 
-/* What each rank sends, by the bill. */
+/* The bytes that each rank sends, by the bill. */
 static double wire_of(const struct zero_buckets *z) {
     const struct mesh_place place = mesh_place_of(&(struct mesh_sizes){.dp = z->buckets[0].n_ranks}, 0);
     struct bill bill = {0};
@@ -339,7 +339,7 @@ static void check_runs(bool every) {
     }
 }
 
-/* Each test also checks when a reduce-scatter starts (with its bucket's last gradient) and what the ledger counts. */
+/* Both tests also check that a reduce-scatter starts with its bucket's last gradient, and the ledger's bytes. */
 TEST(test_zero_bucket_sums_of_microbatches_land_at_their_owners) {
     check_runs(true);
 }
@@ -347,7 +347,7 @@ TEST(test_zero_bucket_final_sums_land_at_their_owners) {
     check_runs(false);
 }
 
-/* After one another: all shards 0 of the bucket's params, then all shards 1, ... */
+/* A bucket has all shards 0 of its params, then all shards 1, ... */
 TEST(test_zero_bucket_is_laid_out_rank_by_rank) {
     struct fixture f;
     bool right = fixture_init(&f, comm_world_size(), comm_world_rank(), true, 1 << 20);
@@ -371,7 +371,7 @@ TEST(test_zero_bucket_is_laid_out_rank_by_rank) {
     assert_true(arrived);
 }
 
-/* By hand: every readiness sends padded bytes (n-1)/n. */
+/* By hand: every GRAD_READY that counts sends the param's padded bytes (n-1)/n. */
 TEST(test_zero_bucket_wire_is_its_formula) {
     for (int n = 1; n <= 8; n++) {
         struct fixture f;
@@ -401,7 +401,7 @@ TEST(test_zero_bucket_refuses_another_order) {
     fixture_fini(&f);
 }
 
-/* After the sequence's end nothing is predicted any more, not even its first param again. */
+/* After the end of the sequence no gradient is predicted, not even that of its first param. */
 TEST(test_zero_bucket_refuses_a_gradient_too_many) {
     struct fixture f;
     double gradient[MOST] = {0};

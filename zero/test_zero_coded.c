@@ -1,7 +1,7 @@
 /* ranks: 2 4  device: cpu
  *
- * Gradients that travel to their owners as codes: sums equal those of one process in every bit, step after step, at all
- * stages and with a pipeline; bytes of memory and wire are the planned ones; checkpoints keep residuals. */
+ * Gradients that are sent to their owners as codes. Their sums equal one process's sums in every bit and every step, at
+ * all stages and with a pipeline. Bytes of memory and wire are the planned ones. Checkpoints keep residuals. */
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint_terms.h"
 #include "lib/ops/test_codec.h"
@@ -16,12 +16,12 @@ static struct plan plan_of(int stage, enum codec_kind codec, enum plan_feedback 
     struct plan plan = parity_plan();
     struct grad_options *g = grad_options(&plan);
     plan.layers = 2;
-    plan.hidden = 18;                                                /* padding behind biases on 4 ranks */
+    plan.hidden = 18;                                                /* on 4 ranks biases have padding */
     plan.heads = model_options(&plan)->kv_heads = 3;
     plan.precision = PRECISION_FP32;
     plan.mesh.dp = comm_world_size();
     plan.micro_batch = 1;
-    g->bucket_mb = 0.008;                                          /* some of several params; two slots in turn */
+    g->bucket_mb = 0.008;                                          /* some buckets have several params; both slots */
     g->codec = codec;
     g->feedback = feedback;
     if (codec == CODEC_TOPK) g->topk = 5;
@@ -32,12 +32,12 @@ static struct plan plan_of(int stage, enum codec_kind codec, enum plan_feedback 
 /* ---- one process that has the gradients of all ranks ---- */
 enum { MOST_RANKS = 4 };
 struct oracle {
-    struct zero_buckets order;           /* which gradients come when, and in which bucket */
+    struct zero_buckets order;           /* the sequence of gradients, and their buckets */
     bool every;
     int at;
-    float **gradient;                    /* [order.n_params]: this rank's, (padded_n), padding zero */
+    float **gradient;                    /* [order.n_params]: this rank's gradients, (padded_n), padding zero */
     float *residual[MOST_RANKS][MAX_PARAMS];   /* of every rank of the group, (padded_n); NULL: no feedback */
-    float *own[MAX_PARAMS];              /* what the owner has, (shard_n) */
+    float *own[MAX_PARAMS];              /* this rank's own gradients, (shard_n) */
 };
 
 static float *zeros(int64_t n) { return calloc((size_t)n + 1, sizeof(float)); }
@@ -67,7 +67,7 @@ static void oracle_fini(struct oracle *o) {
     zero_buckets_fini(&o->order);
 }
 
-/* This rank's gradient, as it is when it gets ready. */
+/* Copy this rank's gradient when it is ready. */
 static enum status keep(struct run *r, void *self, const struct event *e) {
     struct oracle *o = self;
     if (!o->every && !e->final) return OK;
@@ -77,7 +77,7 @@ static enum status keep(struct run *r, void *self, const struct event *e) {
     return OK;
 }
 
-/* Shard `shard` of the bucket, as rank `from` of the group sends it: y (count), and what it is taken for. */
+/* y (count): shard `shard` of the bucket of rank `from`, plus its residual. seen (count): y encoded and decoded. */
 static void term(struct oracle *o, const struct program *p, const struct zero_bucket *b, const struct codec *codec,
                  int from, int shard, const float *bucket, float *y, float *seen) {
     int64_t at = 0;
@@ -137,7 +137,7 @@ static enum status sum_all(struct oracle *o, const struct run *r) {
     return OK;
 }
 
-/* A weight that two stages of a pipeline hold is summed over them afterwards: not looked at. */
+/* Skip a weight on two stages of a pipeline, whose gradient is later summed over both. */
 static bool sums_are_the_oracles(const struct run *r, const struct oracle *o) {
     int n = 0, n_same = 0;
     for (int i = 0; i < r->program.n_params; i++) {
@@ -236,8 +236,8 @@ TEST(test_zero_coded_memory_and_wire_are_the_planned_ones) {
             assert_close(d[stage][i].memory, 0, 0);
             assert_close(d[stage][i].wire, 0, 1e-12);
             assert_close(d[stage][i].first_loss, 0, 1e-6);
-            assert_true(d[stage][i].first_grad > 1e-5);              /* it does round */
-            /* each term once, by 2^-8 of itself; of terms that disagree four times that of the sum */
+            assert_true(d[stage][i].first_grad > 1e-5);              /* codes do round */
+            /* each term is off by 2^-8 of itself; terms with opposite signs may be 4 times larger than their sum */
             if (codecs[i] == CODEC_BF16) assert_close(d[stage][i].first_grad, 0, 4.0 / 256);
         }
 }
@@ -267,7 +267,7 @@ static enum status open_run(struct run *r, struct plan p) {
     return layout_use_demo(r);
 }
 
-/* Sums over all ranks and params: with pp a weight on two stages counts on both. */
+/* Sum all residuals, and their magnitudes, over all ranks. With pp, a weight on two stages counts on both. */
 static enum status sum_of_residuals(const struct run *r, double *sum, double *magnitude) {
     double both[2] = {0, 0};
     struct rank_term t;
@@ -285,7 +285,7 @@ TEST(test_zero_coded_checkpoints_keep_residuals) {
     uint64_t expected = 0, found = 1;
     double sum = 0, magnitude = 0, after = 0, unused;
     if (comm_world_size() == 4) other.mesh.dp = other.mesh.pp = 2;
-    else other = plan_of(0, CODEC_SIGN, FEEDBACK_ON);                /* dp: which has other kinds of residuals */
+    else other = plan_of(0, CODEC_SIGN, FEEDBACK_ON);                /* dp has other kinds of residuals */
     snprintf(folder, sizeof folder, "%s", test_path("residuals"));
     (void)comm_broadcast(group_world(), folder, sizeof folder, UINT8, 0);
     enum status status = open_run(&r, p);
@@ -309,7 +309,7 @@ TEST(test_zero_coded_checkpoints_keep_residuals) {
     if (status != OK) print_error("%s\n", status_text());
     assert_true(agree_all(status == OK && found == expected));
     assert_true(magnitude > 0);
-    /* each element is a sum of as many floats as there are ranks */
+    /* each element is a sum of one float per rank */
     assert_close(after, sum, comm_world_size() * ldexp(magnitude, -24));
 }
 

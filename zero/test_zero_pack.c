@@ -1,17 +1,17 @@
 /* ranks: 1  device: any
  *
- * Shards into a bucket, and sums out of it: at every offset where a shard may begin, in every dtype; the memory
- * around them is untouched. */
+ * Copy shards into a bucket, and add sums out of it, with every alignment and in every dtype. The memory around them
+ * must not change. */
 #include "lib/base/rng.h"
 #include "tests/test.h"
 #include "zero/zero_pack.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 9000, MOST = 8 * N };   /* elements; bytes of the largest */
+enum { N = 9000, MOST = 8 * N };   /* elements; their bytes in fp64 */
 static const enum dtype DTYPES[] = {FP64, FP32, BF16, FP16};
 
-/* An operand: uploaded from host memory, and downloaded again. */
+/* up: allocate an operand on the device and upload x. down: download it, if x is not NULL, and release it. */
 static char *up(const void *x, int64_t bytes) {
     const struct device *d = test_device();
     void *there;
@@ -25,9 +25,9 @@ static void down(void *x, char *there, int64_t bytes) {
     d->release(d, there, bytes);
 }
 
-/* ---- in ---- */
+/* ---- copy into a bucket ---- */
 
-/* Shards of `bytes` go to `at` in each rank's range of a bucket, which has `rest` bytes after them. */
+/* In each rank's range of the bucket a shard has `at` bytes before it and `rest` bytes after it. */
 static void check_pack(int n_ranks, int64_t bytes, int64_t at, int64_t rest) {
     static unsigned char gradient[MOST], bucket[MOST], expected[MOST];
     int64_t stride = at + bytes + rest, room = stride * n_ranks;
@@ -54,10 +54,10 @@ TEST(test_zero_pack_puts_each_shard_into_its_ranks_part) {
         }
 }
 
-/* ---- out ---- */
+/* ---- add out of a bucket ---- */
 
-/* Bit for bit the sum in double, rounded once: that of two floats in double is exact, or so nearly that rounding to
- * float, and then to 16 bits, gives what adding in float gives. */
+/* The result must have the bits of the sum in double, rounded once. The sum of two floats in double is exact, or near
+ * enough that rounding it gives the bits of an addition in float. */
 static void check_add(enum dtype dtype, int64_t n, int64_t own_first, int64_t sum_first) {
     static char own[MOST], sum[MOST], expected[MOST];
     int64_t size = (int64_t)dtype_size(dtype);

@@ -1,8 +1,8 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Weights that are gathered as codes. In fp64 losses, gradients and exact weights equal one process that rounds its
- * weights before every forward, by the parts that the layout's ranks own; in every precision each use sees that
- * process's bits. Bytes of memory and wire are the formulas'. */
+ * Weights that are gathered as codes. The reference is one process that rounds its weights before every forward, shard
+ * by shard as the layout's ranks own them. In fp64, losses, gradients and exact weights equal the reference's. In every
+ * precision each use of a weight has its bits. Bytes of memory and wire equal their formulas. */
 #include "zero/zero_quantized.h"
 
 #include "driver/recipe.h"
@@ -20,7 +20,7 @@
 
 struct trial {
     int dp, cp, ep, tp, sp, pp, codec, shard, second, offload, disk, recompute, schedule, micro;
-    int precision, fp8, hidden, grad;    /* grad: how gradients travel */
+    int precision, fp8, hidden, grad;    /* grad: the codec of gradients */
 };
 static const struct trial IN_FP64[] = {
     {.dp = 2, .codec = CODEC_INT8}, {.dp = 2, .codec = CODEC_BF16, .micro = 2}, {.dp = 2, .codec = CODEC_FP16},
@@ -28,7 +28,7 @@ static const struct trial IN_FP64[] = {
     {.dp = 2, .codec = CODEC_INT8, .second = 1, .micro = 4},
     {.dp = 2, .codec = CODEC_INT8, .offload = OFFLOAD_PARAMS, .micro = 4},
     {.dp = 2, .codec = CODEC_INT8, .offload = OFFLOAD_PARAMS, .disk = 1},
-    {.dp = 2, .ep = 2, .codec = CODEC_INT8},                         /* no other rank has an expert's weights */
+    {.dp = 2, .ep = 2, .codec = CODEC_INT8},                         /* one rank alone has an expert's weights */
     {.dp = 4, .codec = CODEC_INT8, .micro = 2}, {.dp = 4, .codec = CODEC_INT8, .second = 2, .micro = 2},
     {.dp = 4, .codec = CODEC_INT8, .shard = 2}, {.dp = 2, .cp = 2, .codec = CODEC_BF16, .second = 2},
     {.dp = 2, .tp = 2, .sp = 1, .codec = CODEC_INT8, .recompute = RECOMPUTE_SELECTIVE},
@@ -44,7 +44,7 @@ static const struct trial IN_OTHERS[] = {
     {.dp = 4, .codec = CODEC_FP16, .precision = PRECISION_FP32},
     {.dp = 2, .tp = 2, .codec = CODEC_INT8, .precision = PRECISION_BF16},
     {.dp = 4, .ep = 2, .codec = CODEC_INT8, .precision = PRECISION_BF16, .second = 2},
-    {.dp = 4, .codec = CODEC_INT8, .precision = PRECISION_BF16, .hidden = 12},   /* 3 elements have 6 bytes, and 7 */
+    {.dp = 4, .codec = CODEC_INT8, .precision = PRECISION_BF16, .hidden = 12},   /* 3 elements: 6 bytes, coded 7 */
 };
 enum { N_IN_FP64 = sizeof IN_FP64 / sizeof *IN_FP64, N_IN_OTHERS = sizeof IN_OTHERS / sizeof *IN_OTHERS };
 
@@ -86,7 +86,7 @@ static struct plan plan_of(const struct trial *t, int precision) {
     return p;
 }
 
-/* ---- which, and as how many bytes: by hand ---- */
+/* ---- which params are coded, and in how many bytes: by hand ---- */
 static int64_t code_bytes(int codec, int64_t n) { return codec == CODEC_INT8 ? n + 4 * ((n + 255) / 256) : 2 * n; }
 
 static int ranks_of(const struct run *r, const struct param *w) { return mesh_size(w->shard_axis, &r->plan.place); }
@@ -97,7 +97,7 @@ static bool is_coded(const struct run *r, const struct param *w) {
            code_bytes(zero_options(&r->plan)->weight_codec, shard) < shard * (int64_t)dtype_size(w->type.dtype);
 }
 
-/* seen (n, as x in dtype): what all ranks compute with, x being exact. */
+/* x: the exact weight (n). seen: the rounded weight (n), with which all ranks compute. Both in the param's dtype. */
 static void round_parts(const struct run *r, const struct param *w, const void *x, void *seen) {
     const struct codec codec = {.kind = (enum codec_kind)zero_options(&r->plan)->weight_codec};
     int64_t n = type_n(&w->type), shard = (n + ranks_of(r, w) - 1) / ranks_of(r, w);
@@ -112,10 +112,10 @@ static void round_parts(const struct run *r, const struct param *w, const void *
     free(part);
 }
 
-/* ---- one process that rounds before every forward, and updates what was not rounded ---- */
+/* ---- one process that rounds weights before every forward, and updates exact weights ---- */
 enum { MOST_RANKS = 4 };
 struct oracle {
-    struct run ghost[MOST_RANKS];        /* the layout's ranks, compiled: which elements each has */
+    struct run ghost[MOST_RANKS];        /* the layout's ranks, only compiled, for the elements that each has */
     int n_ghosts;
     double *exact[MAX_PARAMS];
 };
@@ -130,7 +130,7 @@ static enum status restore(struct run *serial, void *self, const struct event *e
     return OK;
 }
 
-/* What one rank has of a param; what it has beyond the param is zero. */
+/* Round the elements that one rank has of a param. Its elements beyond the param are zero. */
 static void round_of_rank(const struct run *rank, int i, const double *exact, double *weight) {
     const struct param *w = &rank->program.params[i];
     int64_t n = type_n(&w->type);
@@ -203,7 +203,7 @@ TEST(test_quantized_layouts_equal_one_process_in_fp64) {
     assert_int_equal(failed, 0);
 }
 
-/* ---- every use, in every precision: the bits ---- */
+/* ---- the bits of every use, in every precision ---- */
 struct uses { char *expected[MAX_PARAMS]; int n, n_same, n_coded; };
 
 static bool all_zero(const char *x, int64_t bytes) {
@@ -223,7 +223,7 @@ static enum status look(struct run *r, void *self, const struct event *e) {
     return OK;
 }
 
-/* Expected weights: gathered from the exact shards of all ranks. */
+/* Gather the exact shards of all ranks, and round them: the expected weights. */
 static enum status expect(struct run *r, struct uses *u) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
@@ -242,7 +242,7 @@ static enum status expect(struct run *r, struct uses *u) {
     return OK;
 }
 
-/* What lies behind the last elements of a param is no weight, whatever it is. */
+/* Set the padding of own shards to 1000: it must change no code. */
 static void spoil_padding(const struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
@@ -311,7 +311,7 @@ TEST(test_quantized_memory_and_wire_are_the_planned_ones) {
 }
 
 /* ---- by the formulas: pure ---- */
-struct bytes { double wire, second; int64_t room, param; };   /* sent over dp, and within shards */
+struct bytes { double wire, second; int64_t room, param; };   /* wire: sent over dp; second: sent within shards */
 
 static struct run compiled_run(const struct trial *t, int precision, int codec) {
     struct plan p = plan_of(t, precision);
@@ -335,7 +335,7 @@ static struct bytes billed(const struct trial *t, int precision, int codec) {
     return b;
 }
 
-/* Row by row; the room is for the longest code and a float. */
+/* Counted row by row. The room has the longest code and a float. */
 static struct bytes by_hand(const struct trial *t, int precision) {
     struct run r = compiled_run(t, precision, t->codec);
     struct bytes b = {0, 0, 0, 0};
@@ -359,7 +359,7 @@ static void check_bytes(const struct trial *t, int precision) {
     assert_close(coded.wire, expected.wire, 1e-9 * expected.wire);
     assert_close(coded.second, expected.second, 1e-9 * expected.second);
     assert_close(coded.second, plain.second, 0);
-    assert_true(coded.wire < 0.7 * plain.wire);                      /* int8 of bf16, with short shards */
+    assert_true(coded.wire < 0.7 * plain.wire);                      /* worst: int8 of bf16, with short shards */
     assert_int_equal(coded.param, plain.param);
     assert_int_equal(coded.room - plain.room, expected.room);
 }

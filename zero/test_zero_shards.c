@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  more: 8  device: cpu
  *
- * Replicas that share a state, or a second copy of weights, are some of all: every layout equals the serial run, in
- * which nothing is sharded; bytes are the formulas'. */
+ * States, and second copies of weights, that are sharded over only some replicas. Every layout equals the serial run,
+ * and bytes equal their formulas. */
 #include "zero/zero_shards.h"
 
 #include "driver/recipe.h"
@@ -14,7 +14,7 @@
 #include "zero/zero_second.h"
 #include <string.h>
 
-/* node: ranks per emulated node; `shard` or `second` is the number that follows from it. */
+/* node: ranks per emulated node; `shard` or `second` is then the expected number of replicas. */
 static const struct trial {
     int dp, cp, ep, tp, sp, pp, zero, shard, second, node, offload, recompute, schedule, micro;
 } TRIALS[] = {
@@ -111,8 +111,8 @@ static struct plan settled(struct trial t) {
     return p;
 }
 
-/* Gathers and scatters stay in a part of L ranks, (m + 1) S (L-1)/L with stage 2; between the N parts 2 (S/L) (N-1)/N,
- * where own elements are sent without padding. */
+/* S bytes of weights. At stage 2 gathers and scatters send (m + 1) S (L-1)/L within a part of L ranks. Between the N
+ * parts, all-reduces send 2 (S/L) (N-1)/N, of own elements without padding. */
 static void check_wire(int dp, int shard, int m) {
     struct plan p = settled((struct trial){.dp = dp, .zero = 2, .shard = shard, .micro = 16 / dp / m});
     double L = shard, N = (double)dp / shard;
@@ -137,7 +137,7 @@ TEST(test_copies_sum_once_a_step_between_parts) {
     for (int m = 1; m <= 2; m++) check_wire(8, 4, m), check_wire(8, 2, m), check_wire(4, 2, m);
 }
 
-/* 16 / L bytes a parameter, N parts or one: as much as with L replicas in all. */
+/* A rank's bytes depend on L only: N parts of L replicas need the bytes of L replicas in all. */
 TEST(test_states_of_a_part_are_those_of_as_many_replicas) {
     for (int zero = 1; zero <= 3; zero++) {
         struct plan many = settled((struct trial){.dp = 8, .zero = zero, .shard = 4, .micro = 2}),
@@ -155,8 +155,8 @@ TEST(test_states_of_a_part_are_those_of_as_many_replicas) {
 }
 
 /* ---- the second copy ---- */
-/* Check a plan with second shards over L of n replicas: forward gathers over all, backward within L what it reads
- * (as without second shards), and role param has P / L more. */
+/* Check a plan with second shards over L of the replicas. Forward gathers over all replicas. Backward gathers within L,
+ * and only the weights that it reads. Role param has P / L more, for P bytes of those weights. */
 static void check_second(int dp, int L, int m) {
     struct plan with = settled((struct trial){.dp = dp, .zero = 3, .second = L, .micro = 16 / dp / m}), without = with;
     zero_options(&without)->secondary = 0;
@@ -173,7 +173,7 @@ static void check_second(int dp, int L, int m) {
             const struct param_array *kept = zero_second_of(w);
             assert_int_equal(kept ? kept->n : 0, read ? w->padded_n / L : 0);
             second += kept ? arena_align(kept->n * 8) : 0;
-            saved += kept ? (double)(kept->n * L) * 8 * m : 0;              /* gathered so often in backward */
+            saved += kept ? (double)(kept->n * L) * 8 * m : 0;              /* backward gathers it m times */
         }
         assert_close((double)(a.memory.bytes[TIER_DEVICE][ROLE_PARAM] - b.memory.bytes[TIER_DEVICE][ROLE_PARAM]),
                      (double)second, 64);

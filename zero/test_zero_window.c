@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Stage 3's gathered weights: when they are live. On the rows: PARAM_AHEAD of a block is before the previous block, the
- * value lives from AHEAD to DONE, and at most two blocks' weights are live. In a run: a released weight is gone. */
+ * When stage 3's gathered weights are live. On the rows: PARAM_AHEAD of a block is before the previous block, the value
+ * lives from AHEAD to DONE, and at most two blocks' weights are live. In a run: a released weight reads as NaN. */
 #include "driver/recipe.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
@@ -29,7 +29,7 @@ static bool uses_value(const struct row *r, int v) {
     return false;
 }
 
-/* Where the value that AHEAD row i opens is announced, used and released; -1: nowhere. */
+/* The rows that announce, use and release the value of the row `ahead`, a PARAM_AHEAD; -1: none. */
 static struct window window_of(const struct program *p, const struct tape *t, int ahead) {
     struct window w = {ahead, -1, -1, -1, -1, -1};
     int v = t->rows[ahead].weight[0];
@@ -71,7 +71,7 @@ static void check_window(const struct program *p, const struct chunk *k, enum ta
     assert_true(ahead < first_row_of_block_before(p, t, w.block));
 }
 
-/* Which blocks' weights are live at row i: the one that runs, and the next. */
+/* The number of blocks whose weights are live at row i. */
 static int blocks_present(const struct program *p, const struct tape *t, int i) {
     int blocks[16], n = 0;
     for (int a = 0; a <= i; a++) {
@@ -124,7 +124,7 @@ TEST(test_zero_weights_come_one_block_ahead_and_leave) {
 }
 
 /* ---- a run ---- */
-/* The values that have been released since they were last filled, by param. */
+/* released: by param, its released value, until other values may use that memory. */
 struct watch {
     void *released[MAX_PARAMS];
     int n_released, n_checked;
@@ -142,7 +142,7 @@ static bool none_nan(const double *x, int64_t n) {
     return true;
 }
 
-/* Runs of DONE rows end a block: each fills with NaN what the earlier ones released, as nothing else ran since. */
+/* Several DONE rows end a block. At each, the values that earlier ones released are NaN, since no other row has run. */
 static enum status on_done(struct run *r, void *self, const struct event *e) {
     struct watch *w = self;
     for (int i = 0; i < r->program.n_params; i++) {
@@ -156,7 +156,7 @@ static enum status on_done(struct run *r, void *self, const struct event *e) {
                                                                      : FAIL(E_INTERNAL, "released before its time");
 }
 
-/* From here on rows run again, and other values may use the same memory. */
+/* Rows run again from here on, and other values may use the released memory. */
 static void forget_released(struct run *r, struct watch *w) {
     for (int i = 0; i < r->program.n_params; i++) w->released[i] = NULL;
 }

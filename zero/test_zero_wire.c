@@ -1,15 +1,15 @@
 /* ranks: 1  device: cpu
  *
- * Bytes sent, by the formula: every gather and every scatter of a param sends its padded bytes (N-1)/N. How many
- * there are of each is counted here by hand, from the params' names, for several numbers of microbatches m:
+ * Every gather and every scatter of a param sends its padded bytes (N-1)/N. This test counts gathers and scatters by
+ * hand, from the params' names, for several numbers of microbatches m:
  *
  *   stage 1    scattered once, gathered once                           2
  *   stage 2    scattered in each microbatch, gathered once             m + 1
- *   stage 3    and gathered in each forward and each backward          3 m
+ *   stage 3    scattered, and gathered twice, in each microbatch       3 m
  *
  * A tied weight is sent once per use: the embedding's table also makes the logits. At stage 3 a weight is gathered for
- * backward only if backward reads it: dx of a product reads the matrix, dx of a layernorm its gain; nothing reads a
- * bias, or the position table, and the embedding has no dx. */
+ * backward only if backward reads it: dx of a product reads the matrix, dx of a layernorm its gain. Backward reads no
+ * bias and no position table, and the embedding has no dx. */
 #include "driver/recipe.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -89,7 +89,7 @@ TEST(test_zero_wire_counts_in_every_precision) {
         }
 }
 
-/* The bytes are the same however they are bucketed, and stage 1 sends what dp's all-reduce sends, but for alignment. */
+/* The bytes do not depend on buckets. Stage 1 sends the bytes of dp's all-reduce, plus padding. */
 static double bill_of(int zero, double bucket_mb) {
     struct run r;
     struct plan plan = plan_of(zero, 4, 1, 2);

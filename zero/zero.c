@@ -10,27 +10,26 @@
  * Formula (bytes per parameter and rank; w = g = 2, s = 12 in bf16 with fp32 states):
  *   stage 1   w + g + s/N = 4 + 12/N       stage 2   w + (g + s)/N = 2 + 14/N       stage 3   (w + g + s)/N = 16/N
  *
- * N replicas hold the same param: dp x cp of them, or fewer for an expert (param_replicas). A state may be sharded over
- * some of them (zero_shards.c), and backward may gather from some (zero_second.c).
+ * N is dp x cp, or less for an expert (param_replicas). States may be sharded over only some of the replicas
+ * (zero_shards.c), and backward may gather from only some (zero_second.c).
  *
- * Stored where: every param is sharded by itself into N equal shards, rounded up; rank r owns elements r shard to
- * (r + 1) shard - 1. So a tied weight has the same shards on both pipeline stages. Whole gradients (stages 2, 3) and
+ * Stored where: every param is sharded by itself into N shards of n elements, rounded up; rank r owns elements r n to
+ * (r + 1) n - 1. So a tied weight has the same shards on both pipeline stages. Whole gradients (stages 2, 3) and
  * gathered weights (stage 3) are values of the program, live from their first to their last use in a block.
  *
  * Sent when, for S bytes of weights or gradients, m microbatches, U = S (N-1)/N:
- *   stage 1   GRAD_READY, final: reduce-scatter U      gather in the next first forward U    2 U, as an all-reduce
- *   stage 2   GRAD_READY, each microbatch: m U         gather in the next first forward U    (m + 1) U
+ *   stage 1   GRAD_READY, final: reduce-scatter U      all-gather in the first forward U     2 U, as an all-reduce
+ *   stage 2   GRAD_READY, each microbatch: m U         all-gather in the first forward U     (m + 1) U
  *   stage 3   GRAD_READY, each microbatch: m U         gathers in forward and backward 2m U  3 m U
  * A tied weight is gathered and scattered once per use; weights that backward does not read (biases, the position
  * table) are gathered for forward only. Weights are gathered a block ahead (zero_gather.c). Gradients are reduced in
  * buckets while backward continues (zero_bucket.c), with --grad-codec as codes (zero_coded.c).
  *
  * Offload: optimizer states (and at stage 3 the weight shards) are in host memory or in a file, and the update runs on
- * the host (lib/run/optim_offload.c). Gradients that are sharded are in host memory then, and the norm is taken there.
+ * the host (lib/run/optim_offload.c). Sharded gradients are then in host memory, too, where the norm is computed.
  *
  * What breaks: reading a weight before it was gathered, or after it was freed; adding a microbatch's gradient twice; a
- * norm that leaves out the other shards (each rank counts what it owns, and the squares are all-reduced over all
- * ranks).
+ * norm of one rank's shards only (the squares of all ranks' own elements are all-reduced).
  *
  * Source: Rajbhandari et al. 2020, "ZeRO"; Ren et al. 2021, "ZeRO-Offload". */
 #include "zero/zero.h"
@@ -90,7 +89,7 @@ static enum status check_disk(const struct plan *plan, const struct zero_options
     return OK;
 }
 
-/* Without momentum SGD keeps no state, and in full precision no master weights. */
+/* SGD without momentum has no states, and full precision has no master weights. */
 static bool has_states(const struct plan *plan) {
     return plan_optimizer(plan)->n_states || (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_FP64);
 }
@@ -156,7 +155,7 @@ static enum status predict_codes(const struct plan *plan, const struct program *
     return zero_coded_init(z, buckets, p, plan_codec(plan), plan_has_feedback(plan));
 }
 
-/* From a GPU to its host. On a CPU own gradients are host memory in any case. */
+/* Are sums copied from a GPU to its host? On a CPU, own gradients are in host memory anyway. */
 static bool comes_down(const struct program *p) {
     return p->device != DEVICE_CPU && p->n_params && p->params[0].grad_tier == TIER_HOST;
 }
@@ -191,7 +190,7 @@ static enum status zero_cost(const struct plan *plan, const struct compiled *c, 
 /* ---- events ---- */
 struct zero {
     struct zero_buckets buckets;
-    struct zero_coded coded;         /* as what they travel */
+    struct zero_coded coded;         /* their codes, with --grad-codec */
     struct zero_gather weights;
 };
 
@@ -209,7 +208,7 @@ static enum status zero_backward_end(struct run *r, void *self, const struct eve
     return zero_buckets_finish(&z->buckets, &r->program, scatters_every(&r->plan));
 }
 
-/* Which gradients come in which order, and memory for them. */
+/* Predict the buckets, and take comm memory for the buckets and their codes. */
 static enum status place_buckets(struct run *r, struct zero *z) {
     const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
     void *comm;

@@ -12,7 +12,7 @@ struct zero_options {
     int64_t stage;
     int64_t shard;                       /* replicas that share a state; 0: all */
     int64_t secondary;                   /* replicas that share a second copy of weights; 0: there is none */
-    int offload, offload_to;             /* enum zero_offload: what is kept elsewhere; enum zero_offload_to: where */
+    int offload, offload_to;             /* enum zero_offload: what leaves the device; enum zero_offload_to: where to */
     int weight_codec;                    /* enum codec_kind, up to int8: the code in which stage 3 gathers weights */
 };
 static inline struct zero_options *zero_options(const struct plan *p) { return plan_own(p, &technique_zero.options); }

@@ -8,11 +8,11 @@
  *   params      a0 a1 | b0 b1 | c0 c1           x_r: what rank r owns of x
  *   full        a0 b0 c0 | a1 b1 c1             reduce-scatter: rank r gets the sum of its shards
  *
- * The copy has a second use: the gradient's buffer is free as soon as it has been copied. So stages 2 and 3 keep whole
- * gradients of only one block at a time.
+ * The copy into the bucket also frees the gradient's buffer. So stages 2 and 3 keep whole gradients of only one block
+ * at a time.
  *
- * With offload, own gradients are in host memory at stages 2 and 3: a bucket's shard is copied to the host when its
- * slot is needed again or backward ends, and the host adds it.
+ * With offload, stages 2 and 3 keep own gradients in host memory. When a bucket's slot is needed again, or backward
+ * ends, its shard is copied to the host, which adds it.
  *
  * Two slots alternate: one bucket is filled while the other is in flight. The order of gradients is predicted from the
  * rows and the schedule, so every bucket's size, and the memory of the slots, is known before the first step.
@@ -111,7 +111,7 @@ void zero_buckets_place(struct zero_buckets *z, const struct device *device, voi
     lay_out(z->slots, comm);
 }
 
-/* Packing reads and writes the whole bucket; what arrives is read, and its gradient read, too, and written. */
+/* Packing reads and writes the whole bucket. Adding reads the sums and the own gradient, and writes the gradient. */
 void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *place, struct bill *bill) {
     for (int i = 0; i < z->n; i++) {
         const struct zero_bucket *b = &z->buckets[i];
@@ -124,8 +124,8 @@ void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *pl
 }
 
 /* ---- running ---- */
-/* Wait for the slot's bucket, and hand the results to their params; where these keep gradients in host memory, the
- * shard comes down first, and the host adds it. */
+/* Wait for the slot's bucket, and add its sums to own gradients, or copy them there. If own gradients are in host
+ * memory, first download the shard; the host adds it. */
 static enum status arrive(struct zero_buckets *z, const struct program *p, struct zero_slot *s, bool accumulate) {
     if (s->bucket < 0) return OK;
     const struct zero_bucket *b = &z->buckets[s->bucket];
@@ -174,7 +174,7 @@ enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, 
 enum status zero_buckets_finish(struct zero_buckets *z, const struct program *p, bool accumulate) {
     if (z->at != z->n_params)
         return FAIL(E_INTERNAL, "%d gradients of %d came before the end of backward", z->at, z->n_params);
-    for (int i = 0; i < ZERO_SLOTS; i++)                             /* the older one first */
+    for (int i = 0; i < ZERO_SLOTS; i++)                             /* the older bucket first */
         TRY(arrive(z, p, &z->slots[(z->current + i) % ZERO_SLOTS], accumulate));
     z->at = z->current = 0;
     return OK;

@@ -14,20 +14,20 @@ struct zero_bucket { int first, n; int64_t count; enum dtype dtype; enum mesh_ax
 struct zero_slot {
     int64_t full_bytes, shard_bytes;     /* of the largest bucket that uses the slot */
     char *full, *shard;
-    int bucket;                          /* which one is in flight here; -1: none */
+    int bucket;                          /* the bucket in flight; -1: none */
     struct comm_request request;
 };
 
 struct zero_coded;
 struct zero_buckets {
     const struct device *device;         /* whose memory holds whole gradients and slots */
-    struct zero_coded *coded;            /* buckets are sent as codes (zero_coded.h); NULL: as they are. Borrowed */
-    /* Pinned host memory for the largest shard, where the device is a GPU and own gradients are in host memory; else
-     * NULL. The caller's, set after zero_buckets_place. */
+    struct zero_coded *coded;            /* buckets are sent as codes (zero_coded.h); NULL: without. Borrowed */
+    /* Pinned host memory for the largest shard, if a GPU has own gradients in host memory; otherwise NULL. Borrowed;
+     * the caller sets it after zero_buckets_place. */
     void *staging;
     int n, n_params;            /* n_params: the length of the sequence */
-    int *params;                         /* params whose gradient gets ready, in the order of the rows; */
-    int *nth;                            /* and in which action of its tape (schedule.h) */
+    int *params;                         /* the sequence: the params of GRAD_READY rows, in order */
+    int *nth;                            /* of each: which action of its tape has the row (schedule.h) */
     struct zero_bucket *buckets;
     struct zero_slot slots[ZERO_SLOTS];
     int at;                              /* position in the sequence */
@@ -36,7 +36,7 @@ struct zero_buckets {
 };
 
 /** Predict the step's sequence of gradients from rows and schedule, and group it into buckets of at least `bytes` and
- *  at least one gradient. every: each GRAD_READY counts (stages 2 and 3); else only the final one of a param (stage 1).
+ *  at least one gradient. every: each GRAD_READY counts (stages 2 and 3); if not, a param's final one (stage 1).
  *  @errors E_MEMORY  @collective{none} */
 enum status zero_buckets_init(struct zero_buckets *, const struct compiled *, bool every, int64_t bytes);
 void zero_buckets_fini(struct zero_buckets *);
@@ -49,11 +49,10 @@ void zero_buckets_place(struct zero_buckets *, const struct device *, void *comm
 void zero_buckets_bill(const struct zero_buckets *, const struct mesh_place *, struct bill *);
 
 /** The gradient of the sequence's next param is ready in `buffer` (padded_n elements): copy it into its bucket, and
- *  start the bucket's reduce-scatter if it is full. accumulate: results are added to the owners' gradients; else they
- *  replace them. @collective{group, in the same order on all ranks} @errors E_INTERNAL: not the predicted param;
+ *  start the bucket's reduce-scatter if it is full. accumulate: add the sums to the owners' gradients; if not, replace
+ *  the gradients. @collective{group, in the same order on all ranks} @errors E_INTERNAL: not the predicted param;
  *  E_COMM, E_TIMEOUT */
 enum status zero_buckets_ready(struct zero_buckets *, const struct program *, int param, const void *buffer,
                                bool accumulate, const struct group *);
-/** Wait for all buckets in flight, and reset for the next step. @collective{group} @errors E_COMM, E_TIMEOUT,
- *  E_INTERNAL */
+/** Wait for all buckets in flight, and reset. @collective{group} @errors E_COMM, E_TIMEOUT, E_INTERNAL */
 enum status zero_buckets_finish(struct zero_buckets *, const struct program *, bool accumulate);

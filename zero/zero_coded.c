@@ -1,21 +1,20 @@
-/* Gradients on their way to their owners, as codes (--grad-codec).
+/* Gradients that are sent to their owners as codes (--grad-codec).
  *
  * Idea: buckets as in zero_bucket.c, rank by rank. But a full bucket is encoded shard by shard and sent in an
- * all-to-all of bytes instead of a reduce-scatter; the owner decodes its shard of all ranks and adds in rank order
- * (lib/comm/coded.h). That is the first half of what dp does. There is no second half: a sum stays with its owner,
- * unrounded.
+ * all-to-all of bytes instead of a reduce-scatter. The owner decodes its shard of all ranks and adds in rank order
+ * (lib/comm/coded.h). dp also all-gathers codes of the sums; here a sum stays with its owner, unrounded.
  *
- * Formula, with C(x) the value of x after encoding and decoding, for each gradient g_r of rank r that gets ready:
- *     y_r = g_r + e_r     e_r = y_r - C(y_r)     own gradient (+)= sum_r C(y_r)
- * Stages 2 and 3 do so for each microbatch: a microbatch's residual is added to the next one's gradient.
+ * Formula, with C(x) the value of x after encoding and decoding, g_r a gradient of rank r, e_r its param's residual:
+ *     y_r = g_r + e_r     own gradient (+)= sum_r C(y_r)     the next e_r = y_r - C(y_r)
+ * At stages 2 and 3 a microbatch's residual is added to the next microbatch's gradient.
  *
- * Stored where: in the comm arena. Each of two slots has twice a bucket's codes. Feedback adds e, by param, whole on
- * every rank: 4 bytes per parameter that ZeRO does not shard.
+ * Stored where: in the comm arena. Each of the two slots has a bucket's codes twice, sent and received. With feedback
+ * every rank has the residuals of whole params, 4 bytes a parameter, not sharded.
  *
- * Sent when: as in zero.c, in b n (n-1)/n bytes, b n = the codes of all n shards of a bucket.
+ * Sent when: as in zero.c, in (n-1) b bytes a bucket, with b the bytes of a shard's code.
  *
- * What breaks: residuals of padding (signs have no zero); two gradients of one param in a bucket that both take the
- * same residual along.
+ * What breaks: residuals of padding (a sign code has no zero); adding one residual to both of two gradients of a param
+ * in a bucket.
  *
  * Source: Wang et al. 2023, "ZeRO++", section 3.3 (qgZ, within one level); residuals as in lib/comm/coded.h. */
 #include "zero/zero_coded.h"
@@ -25,7 +24,7 @@
 #include <string.h>
 
 /* ---- sizes ---- */
-/* Bytes of the codes of all shards: what one all-to-all carries. */
+/* Bytes of the codes of all shards, which one all-to-all sends. */
 static int64_t code_bytes(const struct codec *codec, const struct zero_bucket *b) {
     return coded_wire_bytes(codec, b->count * b->n_ranks, b->n_ranks);
 }
@@ -53,8 +52,8 @@ void zero_coded_fini(struct zero_coded *z) {
 }
 
 /* ---- memory and bill ---- */
-/* [ codes | residuals | a float: codes may end in bytes that look as if they had never been written ]
- * base NULL: only the extent. @return bytes */
+/* [ codes | residuals | a float ]; the float is 0 and marks the end, because codes may end in bytes like the arena's
+ * canary. base NULL: only compute the extent. @return bytes */
 static int64_t lay_out(struct zero_coded *z, char *base) {
     int64_t end = 0;
     for (int i = 0; i < ZERO_SLOTS; i++) {
@@ -87,8 +86,8 @@ bool zero_coded_term(const struct zero_coded *z, const struct program *p, int i,
     return true;
 }
 
-/* Filling reads and writes the bucket, encoding reads it and writes codes; decoding reads these, and reads and writes a
- * shard for each, and the sum is copied, read and added; feedback reads and writes bucket and residuals twice. */
+/* Passes over the whole bucket: filling 2, encoding 1, decoding 2, feedback 6. Over its codes: encoding 1, decoding 1.
+ * Over the shard: copying the sum 2, adding it 3. */
 static double work_bytes(const struct zero_coded *z, const struct zero_bucket *b) {
     double whole = (double)(b->count * b->n_ranks) * sizeof(float), shard = (double)b->count * sizeof(float);
     return 5 * whole + 2 * (double)code_bytes(&z->codec, b) + 5 * shard + (z->n_residuals ? 6 * whole : 0);
@@ -107,7 +106,7 @@ void zero_coded_bill(const struct zero_coded *z, const struct zero_buckets *o, c
 }
 
 /* ---- running ---- */
-/* Visits the elements of each param's shard in a bucket without padding (which is zero), and their residuals. */
+/* Visit the elements of each param's shard in a bucket, except padding, and their residuals. */
 typedef void visitor(float *x, float *residual, int64_t n);
 static void each_shard(const struct zero_coded *z, const struct zero_buckets *o, const struct program *p,
                        const struct zero_bucket *b, float *x, visitor *visit) {
@@ -120,8 +119,8 @@ static void each_shard(const struct zero_coded *z, const struct zero_buckets *o,
         }
 }
 
-/* What was left leaves its place. Of two gradients of one param in a bucket the first takes it along, and both leave
- * some. */
+/* Move the residual into x. If a bucket has two gradients of a param, only the first gets it; leave() adds both errors.
+ */
 static void take_along(float *x, float *residual, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] += residual[i], residual[i] = 0;
 }

@@ -1,4 +1,4 @@
-/* Buckets of gradients that travel to their owners as codes. See zero_coded.c. */
+/* Buckets of gradients that are sent to their owners as codes. See zero_coded.c. */
 #pragma once
 
 #include "lib/comm/coded.h"
@@ -6,15 +6,15 @@
 
 struct zero_coded {
     struct codec codec;
-    struct coded slot[ZERO_SLOTS];       /* codes sent and received: of all shards of a slot's bucket */
+    struct coded slot[ZERO_SLOTS];       /* codes sent and received, of all shards of a slot's bucket */
     int64_t code_bytes[ZERO_SLOTS];      /* their bytes, for the largest bucket of the slot */
     int n_residuals;                     /* entries of the two tables, by param; 0: no feedback */
-    int64_t *residual_n;                 /* elements; 0: it has no gradient here */
+    int64_t *residual_n;                 /* elements; 0: the param has no gradient here */
     float **residual;
 };
 
-/** For these buckets, of gradients in fp32 and in host memory. codec: their code on the wire; feedback: its rounding
- *  error is added to the param's next gradient. @errors E_MEMORY  @collective{none} */
+/** Size the codes of these buckets; gradients are fp32 in host memory. feedback: add the rounding error of a param's
+ *  code to its next gradient. @errors E_MEMORY  @collective{none} */
 enum status zero_coded_init(struct zero_coded *, const struct zero_buckets *, const struct program *, struct codec,
                             bool feedback);
 void zero_coded_fini(struct zero_coded *);
@@ -27,9 +27,8 @@ void zero_coded_bill(const struct zero_coded *, const struct zero_buckets *, con
 /** The residual of param i, as a term of checkpoints; false: i is beyond the last one (technique.h). */
 bool zero_coded_term(const struct zero_coded *, const struct program *, int i, struct rank_term *out);
 
-/** Instead of the reduce-scatter of a slot's bucket, whose `full` is filled; it changes.
- *  @collective{group} @errors E_COMM */
+/** Encode the full bucket of a slot and start its all-to-all. slot.full changes. @collective{group} @errors E_COMM */
 enum status zero_coded_start(struct zero_coded *, const struct zero_buckets *, const struct program *,
                              const struct zero_slot *, const struct group *);
-/** Afterwards slot.shard is this rank's shard of the sum. @collective{group} @errors E_COMM, E_TIMEOUT */
+/** Wait until slot.shard is this rank's shard of the sum. @collective{group} @errors E_COMM, E_TIMEOUT */
 enum status zero_coded_wait(struct zero_coded *, const struct zero_slot *);

@@ -1,18 +1,18 @@
-/* Weights on their way from their owners to their readers.
+/* All-gathers of weights from their owners.
  *
  * Idea: a block's weights are gathered a block ahead, while the block before computes. PARAM_AHEAD starts a
  * gather, PARAM_NEEDED waits for it.
  *
- *   stages 1, 2   the first forward after an update gathers the weight in place, once: the next step's forward, or an
- *                 evaluation's. Between steps nothing is in flight
- *   stage 3       each forward and each backward gathers into a buffer, which is freed behind the block; with second
- *                 shards (zero_second.c) backward does so within a node, with a codec (zero_quantized.c) as codes
+ *   stages 1, 2   the first forward after an update, of a step or of an evaluation, gathers the weight once, in place.
+ *                 Between steps nothing is in flight
+ *   stage 3       each forward and each backward gathers into a buffer, which is freed after the block. With second
+ *                 shards (zero_second.c) backward gathers within a node. With a codec, codes are gathered
+ *                 (zero_quantized.c)
  *
- * The weights of an endless pipeline have versions, and its next forward may use older ones: there the update gathers
- * them. A weight shard in host memory or in a file is copied to the device first; this rank waits for a read of a file.
+ * An asynchronous pipeline keeps versions of weights, and its next forward may use old ones, so there the update itself
+ * gathers. A weight shard in host memory or in a file is first copied to the device; the rank waits for a file's read.
  *
- * What breaks: a forward that begins before its gather has ended, or reads old weights; a gather too many, since the
- * bill counts them. */
+ * What breaks: a forward that begins before its gather ends, or reads old weights; a gather that the bill omits. */
 #include "zero/zero_gather.h"
 
 #include "lib/base/integer.h"
@@ -24,8 +24,8 @@
 static int64_t shard_bytes(const struct param *w) { return w->shard_n * (int64_t)dtype_size(w->type.dtype); }
 
 /* ---- cost ---- */
-/* Gathers of each param per step: the first PARAM_AHEAD after the update (stages 1 and 2), or each (stage 3), in
- * backward of second shards where there are. */
+/* Gathers of each param per step: one at stages 1 and 2, one per PARAM_AHEAD at stage 3. second: those that gather
+ * second shards. */
 struct gathers { int64_t first, second; };
 static void count_gathers(const struct plan *plan, const struct compiled *c, struct gathers *n) {
     const struct program *p = c->program;
@@ -71,7 +71,7 @@ enum status zero_gather_bill(const struct plan *plan, const struct compiled *c, 
 }
 
 /* ---- events ---- */
-/* From the file to where the block reads it; to a GPU through the window of the update, which is idle meanwhile. */
+/* Read a shard from the file to `place`; to a GPU through the update's window in host memory, which is idle then. */
 static enum status read_shard(struct run *r, char *place, const char *own, int64_t bytes) {
     const struct device *disk = run_tier_device(r, TIER_DISK);
     const struct arena *window = &r->arenas[TIER_HOST][ROLE_WORK];
@@ -85,7 +85,7 @@ static enum status read_shard(struct run *r, char *place, const char *own, int64
     return OK;
 }
 
-/* An offloaded shard is brought up first, to its offset in the whole weight. */
+/* Copy an offloaded shard to its offset in the whole weight, where the gather reads it. */
 static enum status bring_up(struct run *r, const struct param *w, char *whole, const char **own) {
     int64_t bytes = shard_bytes(w);
     char *place = whole + mesh_index(w->shard_axis, &r->plan.place) * bytes;
@@ -95,7 +95,7 @@ static enum status bring_up(struct run *r, const struct param *w, char *whole, c
     return OK;
 }
 
-/* On a CPU a shard in host memory is where a gather can read it. */
+/* On a CPU, a gather can read a shard that is in host memory. */
 static bool must_be_brought_up(const struct run *r, const struct param *w) {
     return w->weight_tier == TIER_DISK || (w->weight_tier == TIER_HOST && r->device->kind != DEVICE_CPU);
 }
@@ -112,7 +112,7 @@ static enum status gather_start(struct run *r, struct zero_gather *z, int param,
                                  &z->gathers[param]);
 }
 
-/* The param that the weight is stored for: its own, or that of which it is one more gradient (--sums fixed). */
+/* The param that stores the weight: another one if this param is only a further gradient of it (--sums fixed). */
 static int stored_param(const struct run *r, int param) {
     int stored = r->program.params[param].gradient_of - 1;
     return stored < 0 ? param : stored;
@@ -143,7 +143,7 @@ static enum status param_needed(struct run *r, void *self, const struct event *e
     return e->forward ? zero_second_keep(r, w, e->buffer) : OK;
 }
 
-/* In tests, a weight that is read before it was gathered is not a number. */
+/* In tests, fill the shards of other ranks with NaN, so that a read before the gather shows. */
 static enum status paint_others(struct run *r, const struct param *w) {
     int64_t size = (int64_t)dtype_size(w->type.dtype), end = w->own_first + w->shard_n;
     const struct arena *weights = &r->arenas[TIER_DEVICE][ROLE_PARAM];
@@ -152,7 +152,7 @@ static enum status paint_others(struct run *r, const struct param *w) {
     return arena_paint(weights, (char *)w->weight + end * size, (w->padded_n - end) * size);
 }
 
-/* All at once, each in place. */
+/* Gather all stale weights at once, each in place. */
 static enum status gather_stale(struct run *r, struct zero_gather *z) {
     int n = r->program.n_params;
     for (int i = 0; i < n; i++)
@@ -162,8 +162,8 @@ static enum status gather_stale(struct run *r, struct zero_gather *z) {
     return OK;
 }
 
-/* Stages 1 and 2: no rank has all the weights again until the next forward gathers them, block by block. Nothing but
- * forward reads what is not the rank's own: an evaluation gathers as a step does, and what is saved are shards. */
+/* Stages 1 and 2: the shards of other ranks are stale until the next forward gathers them, block by block. Only forward
+ * reads them, in a step or an evaluation; a checkpoint saves own shards. */
 static enum status param_publish(struct run *r, void *self, const struct event *e) {
     struct zero_gather *z = self;
     (void)e;
@@ -190,7 +190,7 @@ enum status zero_gather_open(struct run *r, struct zero_gather *z) {
     z->gathers = calloc((size_t)r->program.n_params + 1, sizeof *z->gathers);
     z->stale = calloc((size_t)r->program.n_params + 1, sizeof *z->stale);
     if (!z->gathers || !z->stale) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
-    /* they are not; but so every step is alike */
+    /* the first weights are not stale, but so the first step gathers like all others */
     for (int i = 0; i < r->program.n_params; i++) z->stale[i] = !gathers_at_once(&r->schedule);
     TRY(place_room(r, z));
     TRY(run_subscribe(r, EVENT_PARAM_AHEAD, param_ahead, z));

@@ -1,4 +1,4 @@
-/* Weights on their way from their owners to their readers. See zero_gather.c. */
+/* All-gathers of weights from their owners. See zero_gather.c. */
 #pragma once
 
 #include "lib/run/run.h"

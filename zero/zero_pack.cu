@@ -1,8 +1,8 @@
-/* Shards into a bucket, and reduced shards into the owner's gradient; see zero_pack.h.
+/* Copy shards into a bucket, and add reduced shards to the owner's gradient; see zero_pack.h.
  *
  * Both kernels are bound by memory bandwidth. A gradient begins in a bucket where the one before it ends, so the copy
- * uses the widest words that the addresses allow. The addition takes 16 bytes per thread where it can, else one element
- * per thread; both are coalesced. */
+ * uses the widest words that the addresses allow. A thread adds 16 bytes if the addresses are aligned, otherwise one
+ * element; both are coalesced. */
 #include "zero/zero_pack.h"
 
 #include "lib/base/integer.h"
@@ -15,7 +15,7 @@ static unsigned blocks_of(int64_t n, int64_t most) {
     return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
-/* ---- in ---- */
+/* ---- copy into a bucket ---- */
 
 struct __align__(16) word16 { uint64_t half[2]; };
 
@@ -48,7 +48,7 @@ enum status zero_pack_cuda(void *stream, void *bucket, int64_t stride, const voi
     return gpu_launched("zero_pack_words");
 }
 
-/* ---- out ---- */
+/* ---- add out of a bucket ---- */
 
 __device__ static inline double sum_of(double a, double b) { return a + b; }
 __device__ static inline float sum_of(float a, float b) { return a + b; }

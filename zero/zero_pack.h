@@ -1,4 +1,4 @@
-/* Copy into a bucket, add out of it: the only kernels that ZeRO has of its own. See zero_bucket.c. */
+/* Copy gradients into a bucket, and add sums out of it: ZeRO's only kernels. See zero_bucket.c. */
 #pragma once
 
 #include "lib/device/device.h"
@@ -13,7 +13,7 @@ extern "C" {
 enum status zero_pack(const struct device *, void *bucket, int64_t stride, const void *gradient, int64_t bytes,
                       int n_ranks);
 
-/** own[i] += sum[i] for n elements of a floating dtype; low precisions round once. Otherwise as above.
+/** own[i] += sum[i] for n elements of a floating dtype; low precisions round once. Memory and order as above.
  *  @errors E_DEVICE  @collective{none} */
 enum status zero_add(const struct device *, void *own, const void *sum, int64_t n, enum dtype);
 

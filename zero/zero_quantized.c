@@ -1,36 +1,35 @@
 /* Quantized weights (qwZ of ZeRO++): stage 3 gathers weights as codes (--weight-codec).
  *
- * Idea: a weight that is used once and thrown away need not arrive with all its bits. Each owner keeps its shard exact
- * and sends a code of it; everyone computes with what the codes stand for.
+ * Idea: a gathered weight that is used once and freed does not need all its bits. Each owner keeps its exact shard and
+ * sends a code of it. All ranks compute with the decoded values.
  *
  * Formula, with C(x) the value of x after encoding and decoding (lib/ops/codec.h), w_r the shard of rank r:
  *     every use    w^ = C(w_0) C(w_1) ... C(w_(n-1))      on every rank, on the owner too
  *     update       w_r <- AdamW(w_r, d loss / d w^)       of the exact shard: a straight-through estimator
- * The owner, too, takes C(w_r) and not w_r: else one replica's model would differ from another's, and from tp's and
- * the tied head's copies. There is no residual, as gradients have one: the owner's exact shard loses nothing.
+ * The owner, too, computes with C(w_r). Otherwise the replicas' models would differ, and so would the copies of a
+ * whole or tied weight. Gradients need residuals; weights need none, because the exact shard loses nothing.
  * An evaluation computes with w^, as forward does; a checkpoint has w.
  *
- * Blocks of a code begin with a shard. So w^ depends on how many ranks share a param (--shard, dp, tp, ep), and a
- * layout's reference is one process that rounds by the same parts, not the serial run.
+ * A new block of the code begins at each shard. So w^ depends on how many ranks share a param (--shard, dp, tp, ep).
+ * A layout's reference is therefore one process that rounds the same parts, not the serial run.
  *
- * Which: params that other ranks have parts of, and whose code is shorter than their shard: b < s, with b bytes of a
- * code and s of a shard of shard_n elements. (An int8 code of one element has 5 bytes, with its scale.)
- * Second shards (zero_second.c) are parts of w^, and are gathered within the node as they are: two roundings by blocks
- * that lie differently would give backward other weights than forward.
+ * Which params: those that several ranks share, if a code is shorter than a shard: b < s, with b the bytes of a code
+ * and s those of a shard. (An int8 code of one element has 5 bytes, with its scale.) Second shards (zero_second.c) are
+ * parts of w^, gathered without codes: to round again, by other blocks, would give backward other weights than forward.
  *
- * Stored where: codes arrive in the end of the gathered weight's own memory, and are decoded from there in rank order:
+ * Stored where: codes arrive at the end of the gathered weight's own memory, and are decoded from there in rank order:
  *
  *     whole    [ s bytes of shard 0 | of shard 1 | ... | of shard n-1 ]
  *     codes                              [ b of 0 | b of 1 | ... | b of n-1 ]        ends where whole ends
  *
- * Shard r ends at (r + 1) s, and codes r + 1 ... begin at n s - (n - 1 - r) b = (r + 1) s + (n - 1 - r) (s - b), which
- * is not before that: decoding shard r overwrites no later code, but perhaps its own. So its code is first copied to a
- * room in the comm arena. Encoding uses the same room, since a shard that was read from a file lies in whole, too.
+ * Shard r ends at (r + 1) s. Code r + 1 begins at n s - (n - 1 - r) b = (r + 1) s + (n - 1 - r) (s - b), not earlier.
+ * So decoding shard r overwrites no later code. It may overwrite its own code, which is first copied to `room` in the
+ * comm arena. Encoding also writes to `room`, because a shard that was read from a file lies in whole, too.
  *
  * Sent when: as in zero.c, in (n-1) b bytes per gather. A short shard's code is filled up with zeros.
  *
- * What breaks: an owner that computes with its exact shard; padding of the last shard, which may hold anything, and
- * would scale its block: it is not encoded.
+ * What breaks: an owner that computes with its exact shard; encoding the padding of the last shard, which may hold
+ * anything and would set the scale of its block.
  *
  * Source: Wang et al. 2023, "ZeRO++", section 3.1 (qwZ); Bengio et al. 2013 (straight-through). */
 #include "zero/zero_quantized.h"
@@ -85,7 +84,7 @@ int64_t zero_quantized_bytes(const struct codec *codec, const struct program *p,
     return shorter ? n * code : 0;
 }
 
-/* [ one code, the longest | a float: codes may end in bytes that look as if they had never been written ] */
+/* [ the longest code | a float ]; the float is 0, because codes may end in bytes like the arena's canary. */
 int64_t zero_quantized_room_bytes(const struct codec *codec, const struct program *p) {
     int64_t bytes = 0;
     for (int i = 0; i < p->n_params; i++) {
@@ -95,8 +94,7 @@ int64_t zero_quantized_room_bytes(const struct codec *codec, const struct progra
     return bytes ? arena_align(bytes + (int64_t)sizeof(float)) : 0;
 }
 
-/* Encoding reads a shard and writes its code, which is copied once; so is each code before it is read and a shard
- * written. */
+/* Encoding one shard and decoding n each pass over a shard and its code (s + b bytes), and copy the code (2 b). */
 struct exchange zero_quantized_exchange(const struct codec *codec, const struct program *p, const struct param *w) {
     int64_t bytes = zero_quantized_bytes(codec, p, w), n = mesh_size(w->shard_axis, &p->place);
     return (struct exchange){.axis = w->shard_axis, .op = COMM_ALL_GATHER, .count = bytes, .dtype = UINT8,
@@ -104,7 +102,7 @@ struct exchange zero_quantized_exchange(const struct codec *codec, const struct 
 }
 
 /* ---- running ---- */
-/* The codes of all shards, in the end of the whole weight. */
+/* The codes of all shards, at the end of the whole weight. */
 static unsigned char *codes_in(const struct zero_quantized *z, const struct program *p, const struct param *w,
                                void *whole) {
     int64_t end = w->padded_n * (int64_t)dtype_size(w->type.dtype);

@@ -7,13 +7,12 @@
 /* The code of weights on the wire, which may be none; room (zero_quantized_room_bytes): for the code of one shard. */
 struct zero_quantized { struct codec codec; unsigned char *room; };
 
-/** Refuse what a settled plan cannot combine with --weight-codec. Pure. @errors E_CONFIG with value, limit and
- *  remedy */
+/** Check a settled plan's --weight-codec. Pure. @errors E_CONFIG with value, limit and remedy */
 enum status zero_quantized_check(const struct plan *);
-/** The code in which a plan's weights travel. Pure. */
+/** The code in which a plan's weights are sent. Pure. */
 struct codec zero_quantized_codec(const struct plan *);
 
-/** Bytes of the codes of all shards, which a gather carries; 0: this param is gathered as it is. Pure. */
+/** Bytes of the codes of all shards, which a gather sends; 0: this param is gathered without codes. Pure. */
 int64_t zero_quantized_bytes(const struct codec *, const struct program *, const struct param *);
 /** Comm memory for `room`; none without a codec. Pure. */
 int64_t zero_quantized_room_bytes(const struct codec *, const struct program *);
@@ -24,5 +23,5 @@ struct exchange zero_quantized_exchange(const struct codec *, const struct progr
  *  end of whole (padded_n elements). @collective{group} @errors E_COMM */
 enum status zero_quantized_start(const struct zero_quantized *, const struct program *, const struct param *,
                                  const struct group *, const void *own, void *whole, struct comm_request *);
-/** After the gather: whole gets the decoded values, the own shard's too; padding is zero. @collective{none} */
+/** After the gather: decode all shards into whole, the own shard too; padding is zero. @collective{none} */
 void zero_quantized_decode(const struct zero_quantized *, const struct program *, const struct param *, void *whole);

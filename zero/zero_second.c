@@ -1,21 +1,21 @@
 /* Hierarchical partitioning (hpZ): backward gathers within the node.
  *
- * Idea: stage 3 gathers every weight twice, for forward and for backward, and nothing changes in between. So let the L
- * ranks of a node keep what forward has gathered, each one L-th of it, and gather that for backward.
+ * Idea: stage 3 gathers every weight twice, for forward and for backward, and the weight does not change in between. So
+ * the L ranks of a node keep the weight that forward gathered, one L-th each, and gather it again for backward.
  *
+ *   P bytes of weights:
  *   forward    gather over all n replicas from the shards (1/n)       P (n-1)/n        crosses nodes
- *              keep part k of L of what came: the second shard        P / L bytes, role param
+ *              keep part k of L of the result: the second shard       P / L bytes, role param
  *   backward   gather over the node from second shards (1/L)          P (L-1)/L        within the node
  *
- * Price: P/L bytes of weights more a rank. Gradients and states stay sharded over all n. Hybrid sharding
- * (zero_shards.c) differs: it shards everything over L only, and leaves one sum between nodes.
+ * Price: P/L more bytes of weights on a rank. Gradients and states stay sharded over all n. Hybrid sharding
+ * (zero_shards.c) shards everything over L only, and sums between nodes once a step.
  *
- * Which: params that backward gathers; it does not read biases. A chunk's forward has run before its backward, and has
- * gathered all its params.
+ * Which params: those that backward gathers, so not biases. A chunk's forward gathers all its params before backward.
  *
  * What breaks: a second shard from before the update, or from before a checkpoint was loaded (DeepSpeed issues 4886,
- * 5059, 7606: training goes on, wrongly). So forward never reads second shards, and writes them each time. In tests
- * PARAM_PUBLISH fills them with NaN.
+ * 5059, 7606: training goes on with old weights). So forward never reads second shards, and always writes them. In
+ * tests PARAM_PUBLISH fills them with NaN.
  *
  * Source: Wang et al. 2023, "ZeRO++", section 3.2 (hpZ). */
 #include "zero/zero_second.h"
@@ -36,7 +36,7 @@ enum mesh_axis zero_second_axis(const struct param *w, const struct mesh_place *
 
 static const char SECOND[] = "second shard";
 
-/* On the device, whatever the weight's tier. */
+/* The second shard is in device memory, whatever the weight's tier. */
 static enum status add_second(struct program *p, int param) {
     const struct param *w = &p->params[param];
     return program_add_array(p, param, &(struct param_array){
@@ -54,7 +54,7 @@ enum status zero_second_mark(const struct compiled *c, struct program *p) {
     for (int i = 0; i < p->n_params; i++) {
         const struct param *w = &p->params[i];
         bool kept = zero_second_axis(w, &p->place) != AXIS_SELF && gathered[i] == (IN_FORWARD | IN_BACKWARD);
-        kept = kept && !w->gradient_of;                              /* sums.h: it has no weight of its own */
+        kept = kept && !w->gradient_of;                              /* no weight of its own (sums.h) */
         if (kept && status == OK) status = add_second(p, i);
     }
     free(gathered);

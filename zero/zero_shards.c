@@ -1,16 +1,16 @@
 /* Hybrid sharding: dp x cp replicas = replicate x shard.
  *
  * Idea: a network between nodes is many times slower than the links within one, and stage 3 gathers all weights twice a
- * microbatch. So let only the L replicas of a node share a state, and let each of the N nodes have a copy. Gathers and
- * reduce-scatters stay in the node; between nodes only the sum of own gradients is left, once a step.
+ * microbatch. So the state is sharded over the L replicas of a node only, and each of the N nodes has a copy. Gathers
+ * and reduce-scatters stay in the node. Between nodes own gradients are all-reduced, once a step (S bytes in all).
  *
- *   shard        neighbors i = k L .. k L + L - 1     gather, reduce-scatter            nothing between nodes
- *   replicate    one of each: i % L is the same       all-reduce S / L of gradients     2 (S/L) (N-1)/N between nodes
+ *   shard        replicas i = k L .. k L + L - 1      gather, reduce-scatter            nothing between nodes
+ *   replicate    replicas i with the same i % L       all-reduce S / L of gradients     2 (S/L) (N-1)/N between nodes
  *
- * Price: (w + g + s) / L bytes a parameter instead of / (L N).
+ * Price: (w + g + s) / L bytes a parameter instead of (w + g + s) / (L N), with w, g, s as in zero.c.
  *
- * The axes are the mesh's (AXIS_SHARD, AXIS_REPLICATE). zero does not sum over AXIS_REPLICATE: after BACKWARD_END the
- * run adds up the partial sums of own gradients (lib/run/combine.h), and one copy counts in the norm.
+ * The axes are the mesh's (AXIS_SHARD, AXIS_REPLICATE). zero sums over AXIS_SHARD only. After BACKWARD_END the run sums
+ * own gradients over AXIS_REPLICATE (lib/run/combine.h). One copy counts in the norm.
  *
  * Source: Zhao et al. 2023, "PyTorch FSDP", section 3.2.2 (hybrid sharding). */
 #include "zero/zero_shards.h"
@@ -25,7 +25,7 @@ static int n_replicas(const struct plan *plan) {
 }
 
 /* ---- nodes ---- */
-/* Neighbors of rank 0 along AXIS_DP that are on its node, and it. */
+/* The number of replicas on rank 0's node, from rank 0 on along AXIS_DP without a gap. */
 static int on_node_of_rank_0(const struct plan *plan, int replicas, int stride) {
     int n = 1;
     while (n < replicas && plan_node(plan, n * stride) == plan_node(plan, 0)) n++;
