@@ -5,10 +5,9 @@
  *     slot    0 x (B,T,C)   1 u (B,T,K)   2 h (B,T,K)   3 y (B,T,C)
  *     step    u = x W1^T + b1        h = gelu(u)        y = h W2^T              loss = sum of y r, for some fixed r
  *
- * Forward runs the rows from the first to the last. Backward runs them from the last to the first, and asks each op for
- * the gradient of its input and of its weights. What has to be saved between the two is nowhere written down: it
- * follows from what each op says that its backward reads (struct needs). And whether the gradients are right can be
- * asked of forward alone:
+ * Forward runs the rows from the first to the last. Backward runs them from the last to the first, and calls each op
+ * for the gradients of its input and of its weights. The table does not list the saved tensors, because they follow
+ * from the operands that each op's backward reads (struct needs). Forward alone can check the gradients:
  *
  *     dloss/dw = (loss(w + h) - loss(w - h)) / 2h + O(h^2) + O(rounding / h)
  *
@@ -28,7 +27,7 @@ static const char *const slot_names[N_SLOTS] = {"x", "u", "h", "y"}, *const para
 
 /* The table: what the model is. */
 #define WHOLE(letter, size) {.tag = letter, .n = size, .global = size}
-/* the others follow */
+/* infer sets the other types */
 static struct type slot_types[N_SLOTS] = {{FP64, {3, {WHOLE('B', B), WHOLE('T', T), WHOLE('C', C)}}}};
 static const struct type param_types[N_PARAMS] = {
     {FP64, {2, {WHOLE('K', K), WHOLE('C', C)}}}, {FP64, {1, {WHOLE('K', K)}}},
@@ -39,7 +38,7 @@ static const struct step steps[N_STEPS] = {
     {.op = &op_linear, .n_in = 1, .n_out = 1, .n_weight = 1, .in = {2}, .out = {3}, .weight = {2}},
 };
 
-/* Operands resolved to addresses: all that a kernel sees of the table. */
+/* Resolve a step's operands to addresses. A kernel sees this struct only, and not the table. */
 static struct call call_of(const struct step *s) {
     struct call c = {.step = s, .training = true, .on = DEVICE_CPU, .device = device_cpu()};
     c.in[0] = (struct tensor){slot_data[s->in[0]], &slot_types[s->in[0]]};
@@ -55,7 +54,7 @@ static struct call call_of(const struct step *s) {
 
 /* ---- three interpreters ---- */
 
-/* Shapes: each op works out its output's, from the first step on. */
+/* Infer shapes: from the first step on, each op computes the shape of its output. */
 static enum status infer(void) {
     for (int i = 0; i < N_STEPS; i++) {
         struct call c = call_of(&steps[i]);
@@ -84,7 +83,7 @@ static enum status backward(void) {
     return OK;
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 /* A slot is saved if the backward of a step reads it. */
 static void show_table(void) {

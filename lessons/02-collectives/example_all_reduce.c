@@ -1,15 +1,16 @@
 /* ranks: 4
  *
- * All-reduce in three ways, from sends and receives: what each sends, and how long it takes against the alpha-beta
+ * All-reduce from sends and receives, by three algorithms: their messages, and their times compared with the alpha-beta
  * model.
  *
- *     mpirun --oversubscribe -n 4 build/example_all_reduce          what is sent
- *     mpirun --oversubscribe -n 4 build/example_all_reduce time     how long it takes: alpha and beta are fitted, then
- *                                                                   the model is tried
- *     mpirun --oversubscribe -n 4 build/example_all_reduce send-first 100000      every rank first waits for its send
- * of this many bytes
+ *     mpirun --oversubscribe -n 4 build/example_all_reduce          print the messages
+ *     mpirun --oversubscribe -n 4 build/example_all_reduce time     fit alpha and beta, then compare predicted and
+ *                                                                   measured times
+ *     mpirun --oversubscribe -n 4 build/example_all_reduce send-first 100000      every rank waits for its send of
+ *                                                                   100000 bytes before it receives
  *
- * The three are the reference of this lesson's exercise (all_reduce/reference.c), the model that of the second one. */
+ * The algorithms are the reference of this lesson's first exercise (all_reduce/reference.c), the model is that of the
+ * second exercise. */
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
 #include "lessons/02-collectives/cost/cost.h"
 #include "lib/base/clock.h"
@@ -27,7 +28,7 @@ static const struct { const char *name; enum status (*run)(const struct group *,
 };
 enum { COUNT = 1000, MOST = 4 << 20, SIZES = 3, REPEATS = 5 };
 
-/* ---- what is sent ---- */
+/* ---- messages ---- */
 
 /* Small whole numbers: their sum is exact in any order. */
 static enum status check(const float *x, const char *name) {
@@ -39,7 +40,7 @@ static enum status check(const float *x, const char *name) {
     return OK;
 }
 
-/* Every rank tells rank 0 what its ledger says. */
+/* Gather the ranks' ledgers; rank 0 prints them. */
 static enum status show_sent(const struct group *world, const char *name) {
     double mine[2] = {(double)group_ledger(world)->entry[COMM_SEND].calls, group_ledger(world)->entry[COMM_SEND].bytes},
     all[2 * 64];
@@ -70,7 +71,7 @@ static enum status what_is_sent(const struct group *world) {
     return OK;
 }
 
-/* ---- how long it takes ---- */
+/* ---- times ---- */
 
 /* One step of a ring: every rank sends to the right and receives from the left. */
 static enum status step(const struct group *g, float *x, int64_t count, float *scratch) {
@@ -82,7 +83,7 @@ static enum status step(const struct group *g, float *x, int64_t count, float *s
     return comm_wait(&out);
 }
 
-/* The least of REPEATS times; each is the mean of as many calls as make some milliseconds, on the slowest rank. */
+/* The least of REPEATS times. Each is the mean of several calls, which take some milliseconds, on the slowest rank. */
 static enum status seconds_of(enum status (*run)(const struct group *, float *, int64_t, float *),
                               const struct group *g, float *x, int64_t count, float *scratch, double *least) {
     int calls = count > 1 << 18 ? 1 : count > 1 << 12 ? 20 : 100;
@@ -98,7 +99,7 @@ static enum status seconds_of(enum status (*run)(const struct group *, float *, 
     return OK;
 }
 
-/* Adding alone. */
+/* Add without messages. */
 static enum status add(const struct group *g, float *x, int64_t count, float *scratch) {
     (void)g;
     for (int64_t i = 0; i < count; i++) x[i] += scratch[i];
@@ -126,7 +127,7 @@ static enum status how_long(const struct group *world) {
     struct link_cost link;
     enum status status = x && scratch ? OK : FAIL(E_MEMORY, "no memory for %d floats", 2 * MOST);
     TRY_DONE(fail_agree(world, status));
-    /* or all their pages would be the system's one page of zeros */
+    /* write every page, because unwritten pages all map to one page of zeros */
     for (int i = 0; i < MOST; i++) x[i] = scratch[i] = (float)(i % 7);
     if (comm_is_rank_0()) printf("%-18s %10s %14s %14s %10s\n", "", "bytes", "predicted us", "measured us", "bus GB/s");
     TRY_DONE(fit(world, x, scratch, &link));
@@ -151,9 +152,9 @@ done:
     return status;
 }
 
-/* ---- what must not be done ---- */
+/* ---- a mistake ---- */
 
-/* Small messages leave at once, and all goes well. Large ones wait until they are asked for. */
+/* Send before the receive is started: small messages leave at once, but a large send waits for its receive. */
 static enum status send_first(const struct group *g, int64_t bytes) {
     int n = group_size(g), r = group_rank(g);
     static uint8_t out[1 << 24], in[1 << 24];

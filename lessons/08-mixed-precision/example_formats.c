@@ -1,8 +1,7 @@
 /* ranks: 1
  *
- * Floating-point formats, computed and not copied: what a sign, e bits of exponent and m bits of mantissa can say;
- * where the numbers lie; what rounding does; and how long a weight stands still under updates that are too small. Exits
- * with 0 if what it prints is what it claims. */
+ * Floating-point formats, computed from a sign, e bits of exponent and m bits of mantissa: the numbers of a format,
+ * their spacing, rounding, and weights that updates are too small to move. The exit code is 0 if all claims hold. */
 #include "lib/device/dtype.h"
 #include <math.h>
 #include <stdbool.h>

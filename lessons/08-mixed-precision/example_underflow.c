@@ -1,16 +1,15 @@
 /* ranks: 1
  *
- * What is left of the gradients of one real step when backward runs in 16 bits, for many loss scales S. A small GPT
- * reads its first batch of configs/demo.txt; its gradients in fp32 are the truth t. In 16 bits every gradient arrives
- * as g = S t, rounded, and so does every gradient of an activation on the way. Printed for each S:
+ * The error of one real step's gradients when backward runs in 16 bits, for many loss scales S. A small GPT reads its
+ * first batch of configs/demo.txt; its gradients in fp32 are the truth t. In 16 bits every gradient g is S t, rounded,
+ * as are the gradients of activations. The program prints for each S:
  *
  *   zero       the share of weights whose gradient is exactly zero, and is not zero in fp32
  *   overflow   the share that is infinite or NaN
  *   error      |g / S - t| / |t|, over all weights at once
  *
- * The loss is a mean over 512 tokens. A mean over n times as many has gradients n times as small at every token, so S =
- * 2^-12 shows what a batch of two million tokens would meet without a loss scale. Exits with 0 if what it prints is
- * what it claims. */
+ * The loss is a mean over 512 tokens. A mean over n times more tokens has gradients n times smaller at every token, so
+ * S = 2^-12 shows a batch of two million tokens without a loss scale. The exit code is 0 if all claims hold. */
 #include "driver/recipe.h"
 #include <math.h>
 #include <omp.h>
@@ -19,7 +18,7 @@
 
 struct gradients { int64_t n; double *x; };
 
-/* All of them, in the order of the parameters, after the first step's backward. */
+/* After the first step's backward, copy all gradients in the order of the parameters. */
 static enum status take(struct run *r, void *self, const struct event *e) {
     (void)e;
     struct gradients *g = self;

@@ -1,4 +1,4 @@
-/* Three mistakes that every writer of row kernels makes once. Each sums the rows of x (R, C) into sums (R).
+/* Three common mistakes in row kernels. Each kernel sums the rows of x (R, C) into sums (R).
  *
  *   faults barrier|shuffle|beyond       on 4 rows of 100 */
 #include "lib/device/gpu.h"
@@ -10,7 +10,7 @@
 
 enum { R = 4, C = 100, LANES = 32, ALL = ~0 };
 
-/* A block of 128 for each row. Threads that have no column left skip the barrier, too. */
+/* A block of 128 threads per row. Threads without a column skip the barrier, too. */
 __global__ static void barrier_in_branch(float *sums, const float *x) {
     __shared__ float shared[128];
     int t = threadIdx.x;
@@ -25,7 +25,7 @@ __global__ static void barrier_in_branch(float *sums, const float *x) {
     }
 }
 
-/* A warp for each row. 100 = 3 x 32 + 4: four lanes come a fourth time, and ask 28 that are gone. */
+/* A warp per row. 100 = 3 x 32 + 4: in the fourth round four lanes shuffle with 28 lanes that have left the loop. */
 __global__ static void shuffle_in_loop(float *sums, const float *x) {
     int lane = threadIdx.x;
     float sum = 0;
@@ -37,7 +37,7 @@ __global__ static void shuffle_in_loop(float *sums, const float *x) {
     if (lane == 0) sums[blockIdx.x] = sum;
 }
 
-/* A warp for each row, in steps of 32 up to the next multiple of 32: into the next row, and after the last. */
+/* A warp per row, in steps of 32 up to the next multiple of 32: it reads the next row, or beyond the last row. */
 __global__ static void beyond_the_row(float *sums, const float *x) {
     int lane = threadIdx.x;
     float sum = 0;

@@ -1,11 +1,11 @@
-/* Layer normalisation, forward, in four versions: the same numbers, and less and less traffic. lib/ops/layernorm.h has
- * the formula, lib/ops/layernorm_cuda.cu the kernel that the project runs, README.md in this folder the story.
+/* Layer normalisation, forward, in four versions with the same results and less and less traffic. lib/ops/layernorm.h
+ * has the formula, lib/ops/layernorm_cuda.cu the kernel that the project runs. README.md in this folder explains them.
  *
  *   mean = sum_c x[c] / C     var = sum_c (x[c] - mean)^2 / C
  *   y[c] = (x[c] - mean) rstd g[c] + b[c],  rstd = 1 / sqrt(var + eps)
  *
- * x and y are R rows of C floats. Usage: layernorm [rows columns]; exits with 0 if every version is within the bound of
- * an fp64 reference. It runs on the emulator (docs/simt.md), whose checker watches every access. */
+ * x and y are R rows of C floats. Usage: layernorm [rows columns]. The exit code is 0 if every version is within the
+ * bound of an fp64 reference. The program runs on the emulator (docs/simt.md), whose checker watches every access. */
 #include "lib/device/gpu.h"
 #include "tests/simt/simt_test.h"
 
@@ -15,7 +15,7 @@
 static const float EPS = 1e-5f;
 enum { THREADS = 128, LANES = 32, ROWS = THREADS / LANES, ALL = ~0 };
 
-/* ---- 1. a thread for each row: as one would write it in C ---- */
+/* ---- 1. a thread per row: as in plain C ---- */
 __global__ static void one_thread(float *y, const float *x, const float *g, const float *b, int R, int C) {
     int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= R) return;
@@ -27,18 +27,18 @@ __global__ static void one_thread(float *y, const float *x, const float *g, cons
     for (int c = 0; c < C; c++) y[r * C + c] = (x[r * C + c] - mean) * rstd * g[c] + b[c];
 }
 
-/* ---- 2. a block for each row: neighboring threads read neighboring floats; a tree of sums in shared memory ---- */
-/* The sum of v over the block, to every thread. */
+/* ---- 2. a block per row: neighboring threads read neighboring floats; a tree of sums in shared memory ---- */
+/* Return the sum of v over the block to every thread. */
 __device__ static float block_sum(float v, float *shared) {
     int t = threadIdx.x;
     shared[t] = v;
     for (int half = THREADS / 2; half > 0; half /= 2) {
-        __syncthreads();                                     /* BARRIER A: the other half's sums are there */
+        __syncthreads();                                     /* BARRIER A: the other half has written */
         if (t < half) shared[t] += shared[t + half];
     }
-    __syncthreads();                                         /* BARRIER B: the total is there */
+    __syncthreads();                                         /* BARRIER B: the total is complete */
     float total = shared[0];
-    __syncthreads();                                         /* BARRIER C: all have read it, shared may be used again */
+    __syncthreads();                                         /* BARRIER C: all have read shared, it may be reused */
     return total;
 }
 __global__ static void one_block(float *y, const float *x, const float *g, const float *b, int C) {
@@ -52,15 +52,15 @@ __global__ static void one_block(float *y, const float *x, const float *g, const
     for (int c = threadIdx.x; c < C; c += THREADS) to[c] = (row[c] - mean) * rstd * g[c] + b[c];
 }
 
-/* ---- 3. a warp for each row: sums by shuffles, no shared memory, no barrier ---- */
-/* The sum of v over the warp, to every lane: 5 exchanges with the lane whose number differs in one bit. */
+/* ---- 3. a warp per row: sums by shuffles, no shared memory, no barrier ---- */
+/* Return the sum of v over the warp to every lane, by 5 exchanges with the lane whose number differs in one bit. */
 __device__ static float warp_sum(float v) {
     for (int bit = LANES / 2; bit > 0; bit /= 2) v += __shfl_xor_sync(ALL, v, bit);
     return v;
 }
 __global__ static void one_warp(float *y, const float *x, const float *g, const float *b, int R, int C) {
     int r = blockIdx.x * ROWS + threadIdx.x / LANES, lane = threadIdx.x % LANES;
-    if (r >= R) return;                                      /* whole warps leave, never some of their lanes */
+    if (r >= R) return;                                      /* only whole warps return, never single lanes */
     const float *row = x + (size_t)r * C;
     float *to = y + (size_t)r * C, sum = 0, squares = 0;
     for (int c = lane; c < C; c += LANES) sum += row[c];
@@ -70,7 +70,7 @@ __global__ static void one_warp(float *y, const float *x, const float *g, const 
     for (int c = lane; c < C; c += LANES) to[c] = (row[c] - mean) * rstd * g[c] + b[c];
 }
 
-/* ---- 4. the row stays in registers: x is read once, 16 bytes per lane at a time ---- */
+/* ---- 4. the row stays in registers: x is read once, each lane reads 16 bytes at a time ---- */
 enum { GROUP = 4, KEPT = 8, MAX_COLUMNS = KEPT * LANES * GROUP };
 __global__ static void in_registers(float *y, const float *x, const float *g, const float *b, int R, int C) {
     int r = blockIdx.x * ROWS + threadIdx.x / LANES, lane = threadIdx.x % LANES;
@@ -79,8 +79,8 @@ __global__ static void in_registers(float *y, const float *x, const float *g, co
     float4 *to = (float4 *)(y + (size_t)r * C), kept[KEPT];
     float sum = 0, squares = 0;
 #pragma unroll
-    for (int k = 0; k < KEPT; k++) {                         /* indices that are constants: an array of
-                                                              * registers */
+    for (int k = 0; k < KEPT; k++) {                         /* unrolled, so indices are constants and kept
+                                                              * is an array of registers */
         int i = lane + k * LANES;
         kept[k] = i < C / GROUP ? row[i] : make_float4(0, 0, 0, 0);
         sum += kept[k].x + kept[k].y + kept[k].z + kept[k].w;
@@ -134,8 +134,8 @@ static void show(const char *name, float *y, const float *x, const float *g, con
            (long long)n.load.units, n.load.requests ? (double)n.load.units / (double)n.load.requests : 0,
            (long long)n.store.units, n.store.requests ? (double)n.store.units / (double)n.store.requests : 0,
            (long long)n.shared.units, error);
-    wrong += !(error <= C * 0x1p-22);                        /* C additions of up to 4, each off by 2^-24 of the sum at
-                                                              * most */
+    wrong += !(error <= C * 0x1p-22);                        /* C additions of numbers up to 4, each with an error of
+                                                              * at most 2^-24 of the sum */
     for (int i = 0; i < R * C; i++) y[i] = NAN;
     simt_count(1);
 }

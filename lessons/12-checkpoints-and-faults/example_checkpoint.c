@@ -1,20 +1,20 @@
 /* ranks: 4
  *
- * A checkpoint in its barest form: four ranks hold a quarter of a vector each, save it, and any number of ranks takes
- * it up again.
+ * A checkpoint in its simplest form: each of four ranks holds and saves a quarter of a vector, and any number of ranks
+ * loads it.
  *
  *     rank 0   a b c      file rank-0   "0 3  a b c"              of 3 readers, reader 1 needs elements 4 .. 8:
  *     rank 1   d e f      file rank-1   "3 3  d e f"                  from rank-1   e f
  *     rank 2   g h i      file rank-2   "6 3  g h i"                  from rank-2   g h
  *     rank 3   j k l      file rank-3   "9 3  j k l"
  *
- * A file says which piece of the whole it has, and nothing of the layout that wrote it. A reader asks every file for
- * what the two share.
+ * A file describes its piece of the whole vector, and nothing of the layout that wrote it. A reader reads from every
+ * file the elements that its own piece shares with the file's.
  *
- * The order makes it safe. Every rank writes its own file and flushes it; then all agree that all are there; only then
- * does rank 0 write `latest`, the name that readers start from. A job that is killed before leaves files that are never
- * read. Each file is written by atomic_replace: a temporary file, flushed, renamed (the reference of this lesson's
- * exercise), here on a real folder: the six functions below.
+ * The order of writes makes a save safe. Every rank writes and flushes its own file; then the ranks agree that all
+ * files are complete; only then rank 0 writes `latest`, which readers read first. If a job is killed before, its files
+ * are never read. atomic_replace (the reference of this lesson's exercise) writes each file: a temporary file, flushed
+ * and renamed. Its disk is a real folder, by the six functions below.
  *
  * lib/checkpoint/checkpoint_save.c does this for every tensor of a GPT and both of its moments; lib/device/piece.h has
  * pieces of more than one axis. */
@@ -35,7 +35,7 @@ struct piece { int first, n; double x[N]; };
 static const char *path_of(const char *folder, const char *name) {
     static _Thread_local char path[2][PATH];
     static _Thread_local int at;
-    at = 1 - at;                                                      /* rename needs two */
+    at = 1 - at;                                                      /* two buffers, because rename needs two paths */
     snprintf(path[at], PATH, "%s/%s", folder, name);
     return path[at];
 }
@@ -76,7 +76,7 @@ static enum status save(const struct disk *disk) {
     struct piece mine = {.first = rank * n, .n = n};
     for (int i = 0; i < n; i++) mine.x[i] = value(mine.first + i);
     snprintf(name, sizeof name, "rank-%d", rank);
-    /* all are there, or no rank goes on */
+    /* no rank continues unless all files are complete */
     TRY(fail_agree(group_world(), atomic_replace(disk, name, &mine, sizeof mine)));
     snprintf(name, sizeof name, "%d files\n", comm_world_size());
     bool writes_latest = comm_is_rank_0();

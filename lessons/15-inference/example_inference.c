@@ -1,8 +1,8 @@
 /* ranks: 1
  *
- * A text written twice, by one layer of attention (lesson 15): once by running the whole text again for each token, as
- * the training program would, once with the cache of exercise `cache`. The next token's vectors are made from the
- * output of the last one, as in a model, so that a difference would grow. It counts, and measures nothing. */
+ * One layer of attention generates a text twice (lesson 15): once by running the whole text again for each token, as
+ * the training program does, and once with the cache of exercise `cache`. A token's vectors are computed from the
+ * output of the token before it, as in a model, so that a difference would grow. The program counts operations. */
 #include "lessons/15-inference/cache/cache.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ struct text {
     double y[LONGEST][HEADS * CHANNELS], keys[LONGEST * KEY_HEADS * CHANNELS], values[LONGEST * KEY_HEADS * CHANNELS];
 };
 
-/* Position t's queries, keys and values, from the output before it. */
+/* Compute position t's queries, keys and values from the output at position t - 1. */
 static void embed(struct text *x, int64_t t) {
     for (int i = 0; i < HEADS * CHANNELS; i++) {
         double before = t < PROMPT ? 0 : x->y[t - 1][i];
@@ -31,7 +31,7 @@ static void embed(struct text *x, int64_t t) {
     }
 }
 
-/* n tokens go through the layer, on top of what the cache has. */
+/* Run the next n tokens through the layer. */
 static enum status pass(struct text *x, struct cache *c, int64_t n, struct counts *count) {
     int64_t t = c->length;
     for (int64_t i = t; i < t + n; i++) count->products += i + 1;

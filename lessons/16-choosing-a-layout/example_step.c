@@ -4,9 +4,9 @@
  *
  *   a row          max(flops / (peak x efficiency), bytes / bandwidth) + launch                  lib/cost/op_time.h
  *   a collective   bytes / bandwidth and steps x latency, level by level                         lib/cost/wire_time.h
- *   a pipeline     the order of each stage against a clock, and m max + (sum - max)           lib/cost/timeline.h
+ *   a pipeline     times of each stage's actions, and m max + (sum - max) over stages         lib/cost/timeline.h
  *
- * Numbers of a DGX H100: configs/clusters/dgx-h100.ini says where each of them is from. */
+ * The numbers are those of a DGX H100; configs/clusters/dgx-h100.ini has the source of each. */
 #include "lib/cost/op_time.h"
 #include "lib/cost/wire_time.h"
 #include "lib/ops/cost.h"
@@ -32,7 +32,7 @@ static void collective(const struct cluster *c, const char *what, enum comm_op o
     printf("  %-47s level %d %8.3f ms\n", what, wire_level(c, n, stride), 1e3 * seconds);
 }
 
-/* A third of a stage's seconds for a microbatch are forward. */
+/* Seconds of each stage per microbatch; a third of them is forward. */
 struct stages { double seconds[4]; };
 static double time_of(const void *self, int stage, const struct action *a) {
     const struct stages *s = self;

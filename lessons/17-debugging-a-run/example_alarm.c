@@ -1,11 +1,12 @@
 /* ranks: 1
  *
- * Ten products in fp32, one after the other, against the same ten in fp64. How far are they apart, in units of what
- * rounding does to each (lesson 17, "Units of rounding")? Then a run with a mistake: product 4 is 0.01 % too large.
+ * Ten products in fp32, one after the other, compared with the same ten in fp64. How large is the difference, in units
+ * of each product's rounding (lesson 17, "Units of rounding")? Then a run with a mistake: product 4 is 0.01 % too
+ * large.
  *
  *   x[i+1] = sin(W[i] x[i])      e = max |x - x64| / max |x64|      s = the largest e of eight shaken runs
  *
- * A shaken run multiplies each result by 1 + u eps, u drawn from [-1, 1]: roundings that fall elsewhere. */
+ * A shaken run multiplies each result by 1 + u eps, with u drawn from [-1, 1], which simulates other roundings. */
 #include "lib/base/rng.h"
 #include "oracle/verdict.h"
 #include <math.h>
@@ -20,7 +21,7 @@ static double weight(int layer, int k, int c) {
     return 1.6 / sqrt(N) * rng_normal(1, (uint64_t)layer, (uint64_t)(k * N + c));
 }
 
-/* One element of W x, each product and sum rounded to fp32, or none. */
+/* One element of W x. With fp32 each product and sum is rounded to fp32. */
 static double product(int layer, int k, const double *x, bool fp32) {
     double sum = 0;
     for (int c = 0; c < N; c++) {
@@ -30,7 +31,7 @@ static double product(int layer, int k, const double *x, bool fp32) {
     return sum;
 }
 
-/* run: the shaken run's number; -1: it is not shaken. */
+/* run: the number of the shaken run; -1: not shaken. */
 static void compute(chain x, bool fp32, int run, double mistake) {
     for (int k = 0; k < N; k++) x[0][k] = rng_normal(2, 0, (uint64_t)k);
     for (int i = 0; i < LAYERS; i++)

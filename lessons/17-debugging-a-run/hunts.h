@@ -1,6 +1,5 @@
-/* What the bug hunts share: a few layouts, each held against the serial run in fp64, three steps of them, and a claim a
- * number. A file that includes this defines LAYOUTS before, of 2 and of 4 ranks, and has
- * TESTS(HUNT_TESTS) after it. */
+/* Shared by the bug hunts: compare three steps of a few layouts with the serial run in fp64, with a test for each
+ * number. A file defines LAYOUTS, of 2 and of 4 ranks, includes this header, and has TESTS(HUNT_TESTS) after it. */
 #include "cp/cp.h"
 #include "driver/recipe.h"
 #include "tests/layouts.h"
@@ -8,7 +7,7 @@
 #include "tp/tp.h"
 #include "zero/zero.h"
 
-/* 0: 1, off; micro 0: the replica's samples at once. */
+/* A size of 0 means 1, a switch of 0 means off. micro 0: all samples of the replica at once. */
 struct hunted { int dp, tp, pp, cp, zero, sp, micro; };
 static const struct hunted HUNTED[] = {LAYOUTS};
 enum { N_HUNTED = sizeof HUNTED / sizeof *HUNTED };
@@ -20,7 +19,7 @@ static struct plan hunted_plan(const struct hunted *h) {
     p.mesh.dp = or_1(h->dp), p.mesh.tp = or_1(h->tp), p.mesh.pp = or_1(h->pp), p.mesh.cp = or_1(h->cp);
     tp_options(&p)->sp = h->sp;
     zero_options(&p)->stage = h->zero;
-    p.check_types = 0;                       /* to see what a mistake does that types would refuse: test_hunt_types */
+    p.check_types = 0;                       /* so that numbers show mistakes that types refuse (test_hunt_types) */
     p.micro_batch = h->micro ? h->micro : p.global_batch / p.mesh.dp;
     return p;
 }
@@ -29,7 +28,7 @@ static bool is_of_this_world(const struct hunted *h) {
     return or_1(h->dp) * or_1(h->tp) * or_1(h->pp) * or_1(h->cp) == comm_world_size();
 }
 
-/* The worst layout by one number. */
+/* Find the layout with the largest difference in one number. */
 typedef double number(const struct difference *);
 static double loss_of(const struct difference *d) { return d->loss; }
 static double norm_of(const struct difference *d) { return d->norm; }
@@ -56,7 +55,7 @@ static enum status worst(number *of, double *most, char name[256]) {
     return status;
 }
 
-/* In fp64 another order of sums moves a number by some 1e-15: 1e-10 is no rounding. */
+/* In fp64 another order of sums changes a number by about 1e-15, so 1e-10 is not rounding. */
 static void hunt(number *of, const char *what) {
     double most;
     char name[256] = "";
@@ -73,7 +72,7 @@ static void test_hunt_gradients(void **state) { (void)state, hunt(grad_of, "a gr
 static void test_hunt_weights(void **state) { (void)state, hunt(weight_of, "a weight, after three steps, is"); }
 static void test_hunt_bytes(void **state) { (void)state, hunt(bytes_of, "bytes in memory or on the wire are"); }
 
-/* Every rank's program, as each technique leaves it, before anything runs. */
+/* Check the types of every rank's program after each technique, without running it. */
 static void test_hunt_types(void **state) {
     (void)state;
     for (const struct hunted *h = HUNTED; h < HUNTED + N_HUNTED; h++) {

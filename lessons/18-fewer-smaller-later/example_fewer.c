@@ -1,13 +1,13 @@
 /* ranks: 1
  *
- * What sending less and waiting less do to the numbers, on functions of one or two numbers (lesson 18).
+ * The effects of sending less and waiting less on functions of one or two numbers (lesson 18).
  *
- *   signs      f(x) = |x0 + x1| / 4 + |x0 - x1|: its gradient's signs are +-(1, -1), and x0 + x1 never changes
- *   apart      replicas r with losses a_r (w - c_r)^2 / 2 take H steps each, then the mean: where does that end?
- *   stale      w -= rate g(w of `age` updates ago), g(w) = w: up to which rate does it come to rest?
- *   waiting    four workers with a bound: clocks that all have finished after 800 units of time
+ *   signs      f(x) = |x0 + x1| / 4 + |x0 - x1|: its gradient's signs are +-(1, -1), so x0 + x1 never changes
+ *   apart      replicas r with losses a_r (w - c_r)^2 / 2 take H steps each, then average: to which w do they converge?
+ *   stale      w -= rate g(w of `age` updates ago), g(w) = w: up to which rate does w converge?
+ *   waiting    four workers with a bound: the clocks that they finish in 800 units of time
  *
- * Codes and bound are those of the exercises. */
+ * Codes and bound are the references of the exercises. */
 #include "lessons/18-fewer-smaller-later/bound/bound.h"
 #include "lessons/18-fewer-smaller-later/feedback/feedback.h"
 
@@ -60,7 +60,8 @@ static double round_of(double w, int H, double rate) {
     return mean;
 }
 
-/* A round takes a replica the part p_r = 1 - (1 - rate a_r)^H of its way: at rest sum p_r (w - c_r) = 0. */
+/* In a round replica r covers the fraction p_r = 1 - (1 - rate a_r)^H of its distance to c_r. At convergence
+ * sum p_r (w - c_r) = 0. */
 static double at_rest(int H, double rate) {
     double sum = 0, weights = 0;
     for (int r = 0; r < REPLICAS; r++) {
@@ -109,13 +110,13 @@ static void stale(void) {
 
 /* ---- waiting ---- */
 enum { WORKERS = 4, TIME = 800 };
-/* Worker 3 is 8 times as slow; or each is in one clock of eight, at another time than the others. */
+/* If `always`, worker 3 is always 8 times slower. Otherwise each worker is slow in one clock of eight, in turns. */
 static int length_of(bool always, int w, int64_t clock) {
     if (always) return w == WORKERS - 1 ? 8 : 1;
     return clock % 8 == 2 * w ? 8 : 1;
 }
 
-/* Ends: when w pushes; -1 while it waits. */
+/* ends[w]: the time at which w pushes; -1 while w waits. */
 static enum status play(bool always, int64_t staleness, int64_t *least, int64_t *all) {
     struct bound b = {.n_workers = WORKERS, .staleness = staleness};
     int64_t ends[WORKERS];
@@ -125,7 +126,7 @@ static enum status play(bool always, int64_t staleness, int64_t *least, int64_t 
         for (int w = 0; w < WORKERS; w++) {
             if (ends[w] != now) continue;
             ends[w] = -1;
-            for (int event = 0; event < 2; event++) {                /* its push, and what it asks for next */
+            for (int event = 0; event < 2; event++) {                /* its push, then its next request */
                 if (event == 0) TRY(bound_pushed(&b, w, b.finished[w], go));
                 else TRY(bound_asked(&b, w, go));
                 for (int v = 0; v < WORKERS; v++)

@@ -2,9 +2,9 @@
  *
  * An all-to-all from all to all, from all to one and from one to all, over links of 20 ms and 2.5 MB/s (lesson 20).
  *
- * Rank r has bytes[r][q] for rank q. All messages begin at once. The simulation has the model of
- * lib/comm/hops/hop_simulate.h: a link takes one message after the other, its sender's and its receiver's; a latency
- * later the message is there. The measurement sends them, over emulated links. */
+ * Rank r sends bytes[r][q] to rank q. All messages begin at once. The simulation has the model of
+ * lib/comm/hops/hop_simulate.h: the sender's and the receiver's link each carry one message after the other, and the
+ * message arrives a latency later. The measurement sends real messages over emulated links. */
 #include "lib/base/clock.h"
 #include "lib/comm/comm_request.h"
 #include "lib/comm/hops/comm_links.h"
@@ -19,7 +19,7 @@ static const struct hop_links LINKS = {{20e-3, 20e-3}, {0.4e-6, 0.4e-6}, 0, fals
 
 typedef int64_t table[RANKS][RANKS];
 
-/* ---- three tables: in each a rank that sends has SHARE bytes for every other, or all of them for one ---- */
+/* ---- three tables: SHARE bytes per sending rank, spread over the other ranks or all for one rank ---- */
 static void balanced(table t) {
     for (int r = 0; r < RANKS; r++)
         for (int q = 0; q < RANKS; q++) t[r][q] = r == q ? 0 : SHARE / (RANKS - 1);
@@ -40,7 +40,7 @@ static int by_time(const void *a, const void *b) {
     return (x->left > y->left) - (x->left < y->left);
 }
 
-/* Peer by peer, as rank r sends: to the next rank first. */
+/* Simulate the messages in the order in which rank r sends them: to the next rank first. */
 static double simulate(table bytes) {
     struct message m[RANKS * RANKS];
     double in[RANKS] = {0}, last = 0;
@@ -79,7 +79,7 @@ static enum status exchange(table bytes) {
     return OK;
 }
 
-/* From when the first rank begins until the last is done; the fastest of some. */
+/* Seconds from the first rank's begin to the last rank's end; the fastest of TIMES. */
 static enum status measure(table bytes, double *fastest) {
     *fastest = 1e9;
     for (int i = 0; i < TIMES; i++) {

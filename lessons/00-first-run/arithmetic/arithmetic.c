@@ -1,12 +1,12 @@
-/* Your arithmetic. What each function has to do: arithmetic.h; the theory: lesson 00, "What a step is".
+/* Your arithmetic. arithmetic.h says what each function has to do. The theory is in lesson 00, "What a step is".
  *
- * A function that can fail returns a status. It says what is wrong with FAIL, once, in a sentence with value, limit and
+ * A function that can fail returns a status. It reports an error once, with FAIL, in a sentence with value, limit and
  * remedy:
  *
  *     if (heads % tp) return FAIL(E_CONFIG, "tp=%d does not divide heads=%d", tp, heads);
  *
- * and its callers pass that on with TRY(f(...)). Results go to the last argument; OK is returned. Print int64_t as
- * (long long) with %lld. */
+ * Its callers return the error with TRY(f(...)). A function writes its result to the last argument, and returns OK.
+ * Print int64_t as (long long) with %lld. */
 #include "lessons/00-first-run/arithmetic/arithmetic.h"
 
 enum status batch_share(const struct batch *b, int64_t *out) {

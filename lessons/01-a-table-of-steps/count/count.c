@@ -1,4 +1,4 @@
-/* Your numbers. What to count: count.h; how: lesson 01, "Parameters", "Flops" and "Where memory goes". */
+/* Your numbers. count.h says what to count; lesson 01 says how, in "Parameters", "Flops" and "Where memory goes". */
 #include "lessons/01-a-table-of-steps/count/count.h"
 
 enum status count_parameters(const struct gpt_shape *m, int64_t *out) {

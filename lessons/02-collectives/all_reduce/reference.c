@@ -1,7 +1,7 @@
-/* All-reduce from sends and receives, in three ways. What each is, what it sends and what it costs: all_reduce.h.
+/* All-reduce from sends and receives, by three algorithms. all_reduce.h has their messages and costs.
  *
- * Each step is an exchange: ask for what comes, send what goes, wait for both. A rank that waited for its send first
- * would wait for a peer that does the same. */
+ * Each step is an exchange: start the receive, start the send, wait for both. If every rank waited for its send first,
+ * all ranks would wait forever. */
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
 
 #include "lib/comm/comm_request.h"
@@ -25,7 +25,7 @@ static enum status receive_from(const struct group *g, float *x, int64_t n, int 
     TRY(comm_recv_start(g, x, n, FP32, from, 0, &in));
     return comm_wait(&in);
 }
-/* Both at once, with one peer or two. */
+/* Send and receive at the same time, with one peer or two. */
 static enum status exchange(const struct group *g, const float *out, int64_t n_out, int to, float *in, int64_t n_in,
                             int from) {
     struct comm_request receive, send;
@@ -41,8 +41,8 @@ static void add(float *x, const float *more, int64_t n) {
 
 /* ---- ring ---- */
 
-/* Step s: send part r - 1 - s on, take part r - 2 - s and add it to mine. Part p sets out at rank p + 1 and is whole at
- * rank p. */
+/* Step s: send part r - 1 - s, receive part r - 2 - s and add it to this rank's. Part p starts at rank p + 1 and is
+ * complete at rank p. */
 enum status reduce_scatter_ring(const struct group *g, float *x, int64_t count, float *scratch) {
     int n = group_size(g), r = group_rank(g), right = (r + 1) % n, left = (r + n - 1) % n;
     for (int s = 0; s < n - 1; s++) {
@@ -54,7 +54,7 @@ enum status reduce_scatter_ring(const struct group *g, float *x, int64_t count, 
     return OK;
 }
 
-/* Step s: part r - s goes on, part r - 1 - s comes, straight to its place. */
+/* Step s: send part r - s, and receive part r - 1 - s into its place. */
 enum status all_gather_ring(const struct group *g, float *x, int64_t count) {
     int n = group_size(g), r = group_rank(g), right = (r + 1) % n, left = (r + n - 1) % n;
     for (int s = 0; s < n - 1; s++) {
@@ -72,8 +72,8 @@ enum status all_reduce_ring(const struct group *g, float *x, int64_t count, floa
 
 /* ---- tree ---- */
 
-/* Up: in the round of distance d, ranks whose lowest set bit is d hand their sum to r - d and are done. Down: the same
- * edges, the other way round and in the other order. */
+/* Up: in the round of distance d, ranks whose lowest set bit is d send their sum to r - d. Down: the same edges, in
+ * opposite direction and order. */
 enum status all_reduce_tree(const struct group *g, float *x, int64_t count, float *scratch) {
     int n = group_size(g), r = group_rank(g), d = 1;
     for (; d < n && !(r & d); d *= 2) {
@@ -92,8 +92,8 @@ enum status all_reduce_tree(const struct group *g, float *x, int64_t count, floa
 
 /* ---- halving and doubling ---- */
 
-/* Both phases go over the same pairs. With d parts left on either side, the one whose bit d is set keeps the upper
- * d. */
+/* Both phases use the same pairs. In the round of distance d each rank keeps d parts; the rank whose bit d is set keeps
+ * the upper ones. */
 static enum status halving(const struct group *g, float *x, int64_t count, float *scratch, int p) {
     int r = group_rank(g), from = 0;
     for (int d = p / 2; d > 0; d /= 2) {
@@ -110,8 +110,8 @@ static enum status halving(const struct group *g, float *x, int64_t count, float
 static enum status doubling(const struct group *g, float *x, int64_t count, int p) {
     int r = group_rank(g);
     for (int d = 1; d < p; d *= 2) {
-        int mine = r & ~(d - 1), theirs = mine ^ d;      /* the first of the d parts that this rank has, and of those it
-                                                          * lacks */
+        int mine = r & ~(d - 1), theirs = mine ^ d;      /* the first of the d parts of this rank, and of its
+                                                          * partner */
         struct piece out = parts_of(count, p, mine, mine + d), in = parts_of(count, p, theirs, theirs + d);
         TRY(exchange(g, x + out.first, out.n, r ^ d, x + in.first, in.n, r ^ d));
     }

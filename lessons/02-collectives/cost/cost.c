@@ -1,7 +1,7 @@
-/* What an all-reduce costs. The formulas: cost.h; where they come from: lesson 02, "What a message costs". */
+/* The cost of an all-reduce. cost.h has the formulas; lesson 02, "What a message costs", derives them. */
 #include "lessons/02-collectives/cost/cost.h"
 
-/* Three formulas; mind that tree and halving-doubling count rounds of powers of two when n is none. */
+/* Three formulas. If n is not a power of two, tree and halving-doubling have different numbers of rounds. */
 enum status cost_all_reduce(enum all_reduce_algorithm algorithm, int n, double bytes, const struct link_cost *link,
                             double *seconds) {
     (void)algorithm, (void)n, (void)bytes, (void)link, (void)seconds;
@@ -13,14 +13,13 @@ enum status cost_bus_bandwidth(int n, double bytes, double seconds, double *out)
     return FAIL(E_TODO, "cost_bus_bandwidth is not written yet");
 }
 
-/* Put the two formulas equal and solve for S. */
+/* Set the two formulas equal and solve for S. */
 enum status cost_crossover(int n, const struct link_cost *link, double *bytes) {
     (void)n, (void)link, (void)bytes;
     return FAIL(E_TODO, "cost_crossover is not written yet");
 }
 
-/* Dividing by seconds[i] makes it plain least squares with weights 1 / seconds[i]^2: two equations for alpha and
- * beta. */
+/* Relative errors are least squares with weights 1 / seconds[i]^2, which give two equations for alpha and beta. */
 enum status cost_fit(const double *bytes, const double *seconds, int n, struct link_cost *out) {
     (void)bytes, (void)seconds, (void)n, (void)out;
     return FAIL(E_TODO, "cost_fit is not written yet");

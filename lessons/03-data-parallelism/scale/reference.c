@@ -1,5 +1,5 @@
-/* The gradient of a batch whose ranks hold different numbers of tokens: gradients are divided at their source by the
- * number of all tokens, and from there on only added. Then the number of tokens on each rank does not matter. */
+/* The gradient of a batch whose ranks hold different numbers of tokens. Each microbatch's gradient is divided by the
+ * number of all tokens; later operations only add. So the number of tokens on each rank does not matter. */
 #include "lessons/03-data-parallelism/scale/scale.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ enum status scale_count_tokens(const struct group *group, const struct microbatc
     return comm_all_reduce(group, all, 1, FP64, COMM_SUM);
 }
 
-/* Loss and gradient travel together: one latency. */
+/* One all-reduce for loss and gradient has one latency. */
 enum status scale_step(const struct group *group, const struct microbatch *mine, int n, const double w[SCALE_C],
                        double *loss, double g[SCALE_C]) {
     double all, sum[1 + SCALE_C] = {0};

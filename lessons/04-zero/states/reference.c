@@ -1,9 +1,9 @@
-/* What a rank keeps and sends under ZeRO: what is not divided, and one n-th of the rest. */
+/* Bytes that a rank keeps and sends under ZeRO: the states that are not divided, and one n-th of the others. */
 #include "lessons/04-zero/states/states.h"
 
 #include <math.h>
 
-/* Bytes a parameter that every rank keeps; those that the ranks share. */
+/* Bytes per parameter that every rank keeps; bytes per parameter that are divided among the ranks. */
 static double kept_whole(int stage, struct states x) {
     return (stage < 3 ? x.weight : 0) + (stage < 2 ? x.grad : 0) + (stage < 1 ? x.optim : 0);
 }
@@ -19,7 +19,7 @@ enum status states_largest_model(int stage, int n, struct states x, double room,
     return OK;
 }
 
-/* params (whole + shared / n) <= room, solved for n. */
+/* Solve params (kept_whole + divided / n) <= room for n. */
 enum status states_fewest_ranks(int stage, double params, struct states x, double room, int *n) {
     double shared = params * divided(stage, x), left = room - params * kept_whole(stage, x);
     *n = 0;

@@ -1,8 +1,8 @@
-/* What a rank keeps and sends under ZeRO. What each function promises is in states.h. */
+/* Bytes that a rank keeps and sends under ZeRO. states.h has each function's contract. */
 #include "lessons/04-zero/states/states.h"
 
 enum status states_per_param(int stage, int n, struct states x, double *bytes) {
-    /* Which of the three is divided from which stage on? */
+    /* From which stage on is each of the three states divided? */
     (void)stage, (void)n, (void)x, (void)bytes;
     return FAIL(E_TODO, "states_per_param is still to be written");
 }
@@ -13,7 +13,7 @@ enum status states_largest_model(int stage, int n, struct states x, double room,
 }
 
 enum status states_fewest_ranks(int stage, double params, struct states x, double room, int *n) {
-    /* The arrays that are not divided have to fit whatever n is. What is left of the room for the rest? */
+    /* The states that are not divided must fit for any n. How much room is left for the others? */
     (void)stage, (void)params, (void)x, (void)room, (void)n;
     return FAIL(E_TODO, "states_fewest_ranks is still to be written");
 }

@@ -5,11 +5,11 @@
  *
  *   loss = loss_weight sum_r (lse[r] - x[r, target[r]])        lse[r] = log sum_k e^x[r,k], k over the whole vocabulary
  *
- * needs only three numbers per token from every rank. Which, and reduced how? lib/ops/cross_entropy.h has what a rank
- * does with its own columns (struct cross_entropy_pieces: row_max, row_sum, loss, gradient); what is missing is what
- * passes between ranks, and where. Two all-reduces are enough. Backward needs none.
+ * needs only three numbers per token from every rank. Which numbers are these, and how are they reduced?
+ * lib/ops/cross_entropy.h has the functions for a rank's own columns (struct cross_entropy_pieces: row_max, row_sum,
+ * loss, gradient). Add the exchanges between ranks. Two all-reduces are enough. Backward needs none.
  *
- * Columns that pad the vocabulary to a multiple of tp are no part of the sum: the pieces see to that. */
+ * The pieces leave out the columns that pad the vocabulary to a multiple of tp. */
 #include "tp/tp_cross_entropy.h"
 
 #include "lib/comm/exchange.h"
@@ -30,8 +30,8 @@ static int64_t n_rows(const struct call *c) { return type_n(c->in[1].type); }
 static enum dtype accumulator(const struct call *c) { return dtype_accumulator(c->in[0].type->dtype); }
 static bool is_forward(enum row_kind kind) { return kind == ROW_FORWARD || kind == ROW_REPLAY; }
 
-/* TODO: bytes of scratch (c->work) that a row of this kind needs: n_rows, accumulator and dtype_size above. Lay what is
- * reduced by one all-reduce side by side. */
+/* TODO: bytes of scratch (c->work) that a row of this kind needs; use n_rows, accumulator and dtype_size. Numbers that
+ * one all-reduce sums must be contiguous. */
 static int64_t work(const struct call *c, enum row_kind kind) {
     (void)c, (void)kind;
     return 0;
@@ -42,8 +42,8 @@ static struct cost cost(const struct call *c, enum row_kind kind) {
     return (struct cost){.bytes = (double)type_bytes(c->in[0].type)};
 }
 
-/* TODO: op, count and dtype of what a row of this kind exchanges (lib/comm/exchange.h), and how many exchanges that
- * are. */
+/* TODO: set op, count and dtype of each exchange of a row of this kind (lib/comm/exchange.h), and return the number of
+ * exchanges. */
 static int exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
     (void)c, (void)kind, (void)out, (void)is_forward, (void)n_rows, (void)accumulator;
     return 0;
@@ -57,15 +57,15 @@ static const struct cross_entropy_pieces *pieces_of(const struct call *c) {
     return cross_entropy_pieces(c->on, c->in[0].type->dtype);
 }
 
-/* TODO: out[0] the loss, the same on every rank, scaled by c->loss_weight; out[1] lse. c->group is the tp group;
- * COMM_MAX and COMM_SUM are how comm_all_reduce combines. */
+/* TODO: out[0] = the loss, the same on every rank, scaled by c->loss_weight; out[1] = lse. c->group is the tp group;
+ * comm_all_reduce takes COMM_MAX or COMM_SUM. */
 static enum status forward(const struct call *c) {
     (void)rows_of, (void)pieces_of;
     return FAIL(E_TODO, "%s: forward is yours to write", c->step->op->name);
 }
 
-/* TODO: din[0] = or, when c->accumulate & 1, += loss_weight loss_scale (e^(x[r,k] - lse[r]) - [k = target[r]]), this
- * rank's columns. */
+/* TODO: din[0] = loss_weight loss_scale (e^(x[r,k] - lse[r]) - [k = target[r]]) for this rank's columns; += instead of
+ * = if c->accumulate & 1. */
 static enum status backward_input(const struct call *c) {
     return FAIL(E_TODO, "%s: backward is yours to write", c->step->op->name);
 }

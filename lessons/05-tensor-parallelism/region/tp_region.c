@@ -3,32 +3,31 @@
  *   tp_enter (f)   forward: nothing   y = x        backward: ?
  *   tp_exit  (g)   forward: ?                      backward: nothing   dx = dy
  *
- * What enters a region is the same on every rank; each rank uses it for its own part of the layer. What leaves is rank
- * r's part of a sum. Work out what stands for the two question marks, then fill in what says TODO. Wanted are
+ * A region's input is the same on every rank; each rank uses it for its own part of the layer. Rank r's output is its
+ * part of a sum. Find the operations for the two question marks, then replace each TODO by
  *
- *   - the type of what comes out, of both;
- *   - the two kernels, for any dtype: both may be called in place (the operands' data is one address) or not;
- *   - in the table at the end, which direction is a view (lib/ops/op.h: enum alias): no memory, no kernel, no row;
- *   - what a row of each op exchanges (struct exchange, lib/comm/exchange.h), by row kind. A ROW_REPLAY is forward once
- *   more
- *     (lesson 09): it exchanges what forward does.
+ *   - the type of the result, of both ops;
+ *   - the two kernels, for any dtype; both may be called in place (the operands' data is one address) or not;
+ *   - in the table at the end, the direction that is a view (lib/ops/op.h: enum alias): no memory, no kernel, no row;
+ *   - the exchanges of a row of each op (struct exchange, lib/comm/exchange.h), by row kind. A ROW_REPLAY runs forward
+ *     again (lesson 09), with forward's exchanges.
  *
  * A kernel's call (lib/ops/op.h: struct call) has in[0] and out[0] forward, dout[0] and din[0] backward, each with data
- * and type; group is the tp group; type_n(type) is how many elements a type has, type_bytes(type) how many bytes.
- * Backward of tp_enter is asynchronous: it starts its sum and leaves c->request to a row that waits. */
+ * and type. group is the tp group. type_n(type) is the number of elements, type_bytes(type) the number of bytes.
+ * Backward of tp_enter is asynchronous: it starts its all-reduce, and a later row waits for c->request. */
 #include "tp/tp_region.h"
 
 #include "lib/comm/comm_request.h"
 #include "lib/comm/exchange.h"
 #include "lib/ops/kernels.h"
 
-/* TODO: out[0] = the type of the result, when c->in[0].type points to that of the input. */
+/* TODO: out[0] = the type of the result. c->in[0].type points to the type of the input. */
 static enum status region_shape(const struct call *c, struct type out[MAX_OUT]) {
     (void)out;
     return FAIL(E_TODO, "%s: the type of its result is yours to write", c->step->op->name);
 }
 
-/* TODO: out[0].op, .count and .dtype of what a row exchanges, and how many exchanges that are: 1, or 0. */
+/* TODO: set out[0].op, .count and .dtype of a row's exchange, and return the number of exchanges: 1 or 0. */
 static int enter_exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
     (void)c, (void)kind, (void)out;
     return 0;
@@ -38,7 +37,7 @@ static int exit_exchanges(const struct call *c, enum row_kind kind, struct excha
     return 0;
 }
 
-/* In place when the lowering could share the bytes; else a copy first. */
+/* Copy, unless the lowering lets both tensors share their bytes. */
 static enum status copy(const struct call *c, const struct tensor *to, const struct tensor *from) {
     return to->data == from->data ? OK : c->device->copy(c->device, to->data, from->data, type_bytes(from->type));
 }
@@ -50,17 +49,17 @@ static enum status enter_backward_input(const struct call *c) {
     return FAIL(E_TODO, "%s: backward is yours to write", c->step->op->name);
 }
 
-/* TODO: in[0] -> out[0]. Here the next step needs the result at once: wait for it (comm_all_reduce). */
+/* TODO: in[0] -> out[0]. The next step needs the result at once, so wait for it (comm_all_reduce). */
 static enum status exit_forward(const struct call *c) {
     return FAIL(E_TODO, "%s: forward is yours to write", c->step->op->name);
 }
 
-/* For the direction that is a view. */
+/* The kernel of the direction that is a view. */
 static enum status never_called(const struct call *c) {
     return FAIL(E_INTERNAL, "%s is a view here and has no kernel", c->step->op->name);
 }
 
-/* TODO: forward_alias and backward_alias of both. The direction that sums can do so in place: ALIAS_IN_PLACE. */
+/* TODO: forward_alias and backward_alias of both ops. The direction that sums can work in place: ALIAS_IN_PLACE. */
 const struct op op_tp_enter = {
     .name = "tp_enter", .typing = TYPING_SUM_BACKWARD, .shape = region_shape, .has_backward_input = true,
     .async_backward = true,

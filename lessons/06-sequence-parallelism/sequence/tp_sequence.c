@@ -5,14 +5,14 @@
  *                                                                                            (B,T,C) -> (B,T/tp,C)
  *   backward of each: work it out. Which of the collectives of lib/comm/comm.h are they?
  *
- * Layout. A collective over n ranks has n equal pieces that lie together, one after the other: piece r is rank r's. A
- * rank's tokens are a piece of every sequence of the batch, so in (B,T,C) they lie apart unless B is 1. Between the two
- * orders, (B,tp,T/tp,C) as it lies and (tp,B,T/tp,C) as the collectives want it, lies a transposition of a matrix whose
- * elements are pieces of T/tp tokens: pieces_transpose (lib/ops/pieces.h), into and out of scratch (c->work). With B =
- * 1 nothing has to move, and no scratch is asked for.
+ * Layout. A collective over n ranks has n equal contiguous pieces; piece r is rank r's. A rank's tokens are a piece of
+ * every sequence of the batch, so in (B,T,C) they are not contiguous unless B is 1. The tensor's order is
+ * (B,tp,T/tp,C), the collective's order is (tp,B,T/tp,C). pieces_transpose (lib/ops/pieces.h) converts between them,
+ * into and out of scratch (c->work): it transposes a matrix whose elements are pieces of T/tp tokens. With B = 1 the
+ * orders are equal, and no scratch is needed.
  *
- * Forward of both and backward of sp_exit are needed at once: wait. Backward of sp_enter is asynchronous: start the
- * exchange and leave c->request to the row that waits; what it reads (scratch, too) stays until then. */
+ * The next step needs forward of both ops and backward of sp_exit at once, so wait for them. Backward of sp_enter is
+ * asynchronous: start the exchange; a later row waits for c->request. Its operands and scratch stay until then. */
 #include "tp/tp_sequence.h"
 
 #include "lib/comm/comm_request.h"
@@ -65,12 +65,12 @@ static enum status exit_backward_input(const struct call *c) {
 }
 
 /* ---- work and exchanges: TODO ---- */
-/* Bytes of scratch that a row of these ops needs. */
+/* Bytes of scratch that a row of each op needs. */
 static int64_t work(const struct call *c, enum row_kind kind) {
     (void)c, (void)kind;
     return 0;
 }
-/* op, count (of the whole) and dtype of what a row exchanges (lib/comm/exchange.h), and how many exchanges that are. */
+/* Set op, count (of the whole) and dtype of a row's exchanges (lib/comm/exchange.h), and return their number. */
 static int exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
     (void)c, (void)kind, (void)out;
     return 0;

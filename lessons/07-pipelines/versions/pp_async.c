@@ -1,23 +1,23 @@
 /* Exercise: which weights a microbatch reads (lesson 07, "No flush").
  *
- * Without a flush rank `stage` of p first runs w = p - 1 - stage forwards. Then, step after step, for j = 0 .. k-1: the
- * forward of microbatch j + w and the backward of microbatch j, both counted from the step's first; then it updates.
- * Say for both how many updates ago the weights were made that they read: 0 is the newest on this rank at that moment.
- * The version that they must read, as the number of updates that the weights have had, for microbatch q since the last
- * flush:
+ * Without a flush rank `stage` of p first runs w = p - 1 - stage forwards. Then in each step, for j = 0 .. k-1, it runs
+ * the forward of microbatch j + w and the backward of microbatch j, both counted from the step's first microbatch; at
+ * the end of the step it updates the weights. For both compute the age of the weights that they read: 0 is the newest
+ * version on this rank at that moment, 1 the version before it. Microbatch q since the last flush must read the version
+ * after this number of updates:
  *
  *   PipeDream      max(0, floor((q - w) / k)), forward and backward
  *   vertical sync  max(0, floor((q - (p-1)) / k)), forward and backward, on every stage
  *   2BW            max(0, floor(q / k) - 1), forward and backward, on every stage
  *
- * In step n the rank has made n updates, and its microbatch j is q = n k + j. Nothing older than the flush is read: an
- * age that is too large there is taken as that, so you need not care. And say how many versions a stage has to keep.
- * PipeMare, which reads the newest always, is given. */
+ * In step n the rank has made n updates, and its microbatch j is q = n k + j. An age that reaches beyond the flush
+ * means the version of the flush, so you can ignore this case. Also set the number of versions that a stage keeps.
+ * PipeMare, which always reads the newest version, is given. */
 #include "pp/pp_orders.h"
 
 #include "lib/base/integer.h"
 
-/* Ages of the weights that a stage reads for the forward of microbatch j + w of a step, and for the backward of j. */
+/* Ages of the weights that a stage reads for the forward of a step's microbatch j + w, and for the backward of j. */
 struct ages { int64_t forward, backward; };
 
 static void endless(const struct pp_shape *x, int stage, struct ages (*ages)(const struct pp_shape *, int stage, int j),
@@ -64,7 +64,7 @@ static void vertical_order(const struct pp_shape *x, int stage, struct schedule 
 }
 
 /* ---- 2BW ---- */
-/* TODO: microbatch j + w may be of the next update already. */
+/* TODO: microbatch j + w may belong to the next update. */
 static struct ages double_buffered(const struct pp_shape *x, int stage, int j) {
     (void)x, (void)stage, (void)j;
     return (struct ages){-1, -1};

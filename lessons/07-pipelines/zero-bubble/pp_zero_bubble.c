@@ -1,27 +1,27 @@
-/* Exercise: put the weight gradients where 1F1B idles (lesson 07, "Splitting the backward").
+/* Exercise: compute weight gradients while 1F1B idles (lesson 07, "Splitting the backward").
  *
- * Backward makes two things. B is the gradient of the input, which the stage before waits for; W that of the weights,
- * which no stage waits for. `out` takes actions of kinds ACTION_F, ACTION_B and ACTION_W, in any order in which B
- * comes after F and W after B of a microbatch: pp_add(out, action_of(ACTION_W, 0, microbatch)). Sends and receives are
- * put in for you.
+ * Backward has two parts. B computes the gradient of the input, for which the stage before waits. W computes the
+ * gradient of the weights, for which no stage waits. Add actions of kinds ACTION_F, ACTION_B and ACTION_W to `out`, in
+ * any order in which F, B and W of a microbatch come in this order: pp_add(out, action_of(ACTION_W, 0, microbatch)).
+ * pp_add also adds sends and receives. With p stages and m microbatches:
  *
- *   ZB-H1   no more microbatches in flight (from F to W) on any stage than 1F1B has on its first stage: min(p, m); and
- *           if F, Bi (the time of B) and W are equal, a third of its bubble: (p-1)(F+Bi-W)
- *   ZB-H2   min(2p-1, m) in flight, and no bubble from a stage's own first action to its last: (p-1)(F+Bi-2W)
+ *   ZB-H1   on any stage at most min(p, m) microbatches in flight (from F to W), as on 1F1B's first stage. The bubble
+ *           is (p-1)(F+Bi-W), a third of 1F1B's if F, Bi (the time of B) and W are equal
+ *   ZB-H2   min(2p-1, m) in flight, and a bubble of (p-1)(F+Bi-2W), none of it between a stage's first and last action
  *
- * Draw what you have: build/trivium schedule --schedule zb-h1 --pp 4 --microbatches 8. The orders are free: what counts
- * is peak, bubble, and that they do not deadlock. pp_count (pp_orders.h) is a loop that you may use; or write one. */
+ * Draw your schedule: build/trivium schedule --schedule zb-h1 --pp 4 --microbatches 8. Any order is right that has this
+ * peak and bubble, and does not deadlock. You may use the loop pp_count (pp_orders.h), or write your own. */
 #include "pp/pp_orders.h"
 
 /* ---- ZB-H1 ---- */
-/* TODO: all actions of `stage`. */
+/* TODO: add all actions of `stage`. */
 static void h1_order(const struct pp_shape *x, int stage, struct schedule *out) { (void)x, (void)stage, (void)out; }
-/* TODO: the most that is in flight on it, and what it idles. */
+/* TODO: the peak of microbatches in flight on a stage; a stage's idle time. */
 static int h1_peak(const struct pp_shape *x, int stage) { return (void)x, (void)stage, -1; }
 static double h1_bubble(const struct pp_shape *x, const struct pp_work *t) { return (void)x, (void)t, -1; }
 
 /* ---- ZB-H2 ---- */
-/* TODO: the same three. What does a stage need to be busy from its own first forward on? */
+/* TODO: the same three functions. What does a stage need so that it is busy from its first forward on? */
 static void h2_order(const struct pp_shape *x, int stage, struct schedule *out) { (void)x, (void)stage, (void)out; }
 static int h2_peak(const struct pp_shape *x, int stage) { return (void)x, (void)stage, -1; }
 static double h2_bubble(const struct pp_shape *x, const struct pp_work *t) { return (void)x, (void)t, -1; }

@@ -1,8 +1,8 @@
-/* Conversions between fp32 and the two 16-bit formats, with integers alone.
+/* Conversions between fp32 and the two 16-bit formats, with integer operations only.
  *
- * A finite number is significand x 2^(exponent), and rounding is dropping the significand's last bits: add half of what
- * is dropped, and on a tie only if the bit that stays last is 1. A carry out of the significand goes into the exponent,
- * where it is right: 1.11..1 rounds to 10.0, and the largest number to the pattern of infinity. */
+ * A finite number is significand x 2^exponent. Rounding adds half of the last kept bit's value, then drops the lower
+ * bits; on a tie it adds half only if the last kept bit is 1. A carry out of the significand correctly increments the
+ * exponent: 1.11..1 rounds to 10.0, and the largest number to the bits of infinity. */
 #include "lessons/08-mixed-precision/convert/convert.h"
 
 enum { INFINITE = 0x7f800000, SIGN_16 = 0x8000 };
@@ -15,7 +15,7 @@ static uint32_t dropped(uint32_t x, int drop) {
 
 static uint16_t bf16_of(float x) {
     uint32_t bits = bits_of(x), sign = bits >> 16 & SIGN_16, magnitude = bits & 0x7fffffff;
-    /* a NaN of low bits alone must not become infinity */
+    /* a NaN with only low bits set must not become infinity */
     if (magnitude > INFINITE) return (uint16_t)(sign | magnitude >> 16 | 0x40);
     return (uint16_t)(sign | dropped(magnitude, 16));
 }
@@ -26,14 +26,14 @@ static uint16_t fp16_of(float x) {
     int exponent = (int)(magnitude >> 23) - 127;
     uint32_t significand = (magnitude & 0x7fffff) | 0x800000;                    /* with the hidden bit: 24 bits */
     if (exponent > 15) return (uint16_t)(sign | 0x7c00);
-    /* below half of the smallest; fp32's subnormals, too */
+    /* below half of the smallest number; also fp32's subnormal numbers */
     if (exponent < -14 - 11) return (uint16_t)sign;
     if (exponent < -14) return (uint16_t)(sign | dropped(significand, 13 - 14 - exponent));
     /* the hidden bit adds the missing 1 */
     return (uint16_t)(sign | (((uint32_t)(exponent + 14) << 10) + dropped(significand, 13)));
 }
 
-/* A subnormal is mantissa x 2^-24: shift until the hidden bit is there. */
+/* A subnormal number is mantissa x 2^-24: shift the mantissa until the hidden bit is set. */
 static float float_of_fp16(uint16_t x) {
     uint32_t sign = (uint32_t)(x & SIGN_16) << 16, exponent = x >> 10 & 31, mantissa = x & 0x3ff;
     if (exponent == 31) return float_of(sign | INFINITE | mantissa << 13);

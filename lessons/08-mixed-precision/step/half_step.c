@@ -1,10 +1,9 @@
-/* An optimizer step with fp16 gradients and an fp32 master copy, for you to write: half_step.h is the contract, lesson
- * 08 the theory.
+/* An optimizer step with fp16 gradients and an fp32 master copy, for you to write. half_step.h is the contract; the
+ * theory is in lesson 08.
  *
- * Five things to get right: where the scale is divided out (not in 16 bits), what the norm is of (all ranks, without
- * the scale), which ranks may skip (all or none), what is added to (the master), and that a rank which has nothing to
- * do still takes part in what the group does. comm_all_reduce(group, &x, 1, FP64, COMM_SUM or COMM_MAX) combines a
- * double over the group.
+ * Take care of five points. Do not divide by the scale in 16 bits. The norm is of all ranks' gradients, without the
+ * scale. All ranks skip, or none. Updates are added to the master copy. A rank without weights still calls the group's
+ * collectives. comm_all_reduce(group, &x, 1, FP64, COMM_SUM or COMM_MAX) combines a double over the group.
  *
  *   make grade LESSON=08 FILE=lessons/08-mixed-precision/step/half_step.c */
 #include "lessons/08-mixed-precision/step/half_step.h"

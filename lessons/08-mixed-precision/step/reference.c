@@ -1,8 +1,8 @@
 /* An optimizer step with fp16 gradients and an fp32 master copy.
  *
- * Gradients are looked at once, in their scaled form: squares are summed in fp64, where neither 65504^2 nor (6e-8)^2 is
- * a problem, and the scale is divided out of the norm. Then ranks agree: the maximum of "I have seen an overflow". Only
- * after that does anybody write. */
+ * The scaled gradients are read once. Their squares are summed in fp64, which represents 65504^2 and (6e-8)^2, and the
+ * norm is divided by the scale. An all-reduce with COMM_MAX tells all ranks whether a rank has an overflow. Ranks write
+ * only after that. */
 #include "lessons/08-mixed-precision/step/half_step.h"
 
 #include <math.h>

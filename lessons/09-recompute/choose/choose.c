@@ -1,9 +1,9 @@
-/* What to drop after forward. What each function promises is in choose.h; the theory is in lesson 09. */
+/* Choose the values to drop after forward. choose.h has each function's contract; the theory is in lesson 09. */
 #include "lessons/09-recompute/choose/choose.h"
 
 enum status choose_values(const struct candidate *values, int n, int64_t unit, int64_t budget, bool *drop) {
-    /* How many units have to be freed? Let least[u] be the fewest flops with which the first i values free at least u
-     * units: what is it for i + 1 values? */
+    /* How many units must be freed? Let least[u] be the fewest flops with which the first i values free at least u
+     * units. What is least[u] for i + 1 values? */
     (void)values, (void)n, (void)unit, (void)budget, (void)drop;
     return FAIL(E_TODO, "choose_values is still to be written");
 }

@@ -1,4 +1,4 @@
-/* What to drop after forward: a knapsack. Keeping at most the budget means freeing at least what is beyond it. */
+/* Choose the values to drop after forward: a knapsack. To keep the budget, free at least the bytes that exceed it. */
 #include "lessons/09-recompute/choose/choose.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 static int64_t less(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* row i: least flops with which values 0 .. i - 1 free at least u units, for u = 0 .. need. */
+/* Row i has the least flops with which values 0 .. i - 1 free at least u units, for u = 0 .. need. */
 static void fill_table(double *least, const struct candidate *values, int n, int64_t unit, int64_t need) {
     for (int64_t u = 0; u <= need; u++) least[u] = u == 0 ? 0 : INFINITY;
     for (int i = 0; i < n; i++) {
@@ -19,7 +19,7 @@ static void fill_table(double *least, const struct candidate *values, int n, int
     }
 }
 
-/* From the last value to the first: was it dropped on the way to the least? */
+/* From the last value to the first, find whether the least flops drop the value. */
 static void read_back(const double *least, const struct candidate *values, int n, int64_t unit, int64_t need,
                       bool *drop) {
     int64_t u = need;

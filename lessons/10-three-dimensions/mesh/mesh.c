@@ -3,11 +3,11 @@
  *   rank = rank.tp + n.tp (rank.cp + n.cp (rank.dp + n.dp rank.pp))
  *
  * tp is innermost: its ranks are neighbors. Dimensions are numbered from the innermost: at[DIM_TP], at[DIM_CP],
- * ... are other names of .tp, .cp, ... The group of a rank along an axis holds the ranks that differ from it in
- * that coordinate only. Groups are made by splitting the world: every rank says a colour, and ranks of one colour form
- * a group (group_create, lib/comm/comm.h), in the order of their ranks. So all that has to be found is the way back
- * from a rank to its coordinates, and for each axis a number that all ranks of a group have in common and no other rank
- * has: here, the first rank of the group. The rest is given. */
+ * ... are other names of .tp, .cp, ... The group of a rank along an axis has the ranks that differ from it in that
+ * coordinate only. Groups are made by splitting the world: every rank passes a colour, and ranks of one colour form a
+ * group (group_create, lib/comm/comm.h), in the order of their ranks. Write two things: the conversion from a rank to
+ * its coordinates and back, and for each axis a colour that all ranks of a group share and no other rank has. The
+ * colour is the first rank of the group. The other functions are given. */
 #include "lib/comm/mesh.h"
 
 #include <inttypes.h>
@@ -118,7 +118,7 @@ const char *mesh_sizes_text(const struct mesh_sizes *sizes, char *text, size_t s
     return text;
 }
 
-/* TODO: the coordinates of a rank, 0 <= rank < mesh_n_ranks(sizes). Sizes are given (a size of 0 counts as 1). */
+/* TODO: the coordinates of a rank, 0 <= rank < mesh_n_ranks(sizes). The code for sizes is given (0 counts as 1). */
 struct mesh_place mesh_place_of(const struct mesh_sizes *sizes, int rank) {
     struct mesh_place p;
     for (int d = 0; d < N_DIMS; d++) p.n.at[d] = (int)size_along(sizes, d), p.rank.at[d] = -1;
@@ -129,7 +129,7 @@ struct mesh_place mesh_place_of(const struct mesh_sizes *sizes, int rank) {
     return p;
 }
 
-/* TODO: the way back. */
+/* TODO: the rank with these coordinates. */
 int mesh_rank_of(const struct mesh_place *p) {
     (void)p;
     return -1;
@@ -145,8 +145,8 @@ const char *mesh_place_text(const struct mesh_place *p, char *text, size_t size)
 }
 
 /* ---- groups ---- */
-/* Ranks that differ along the axis's dimensions, all of them: how many, and which of them this is (the innermost
- * dimension counts first, so that they ascend). */
+/* All ranks that differ along the axis's dimensions: their number, and the index of this one (the innermost dimension
+ * counts first, so that ranks ascend). */
 static int size_of(const struct mesh_place *p, int d) { return p->n.at[d] ? p->n.at[d] : 1; }   /* 0: no layout yet */
 static int n_along(enum mesh_axis axis, const struct mesh_place *p) {
     int n = 1;
@@ -175,17 +175,16 @@ static struct group_of group_of(enum mesh_axis axis, const struct mesh_place *p)
     return (struct group_of){part.size, index, i - index * part.apart, part.apart};
 }
 
-/* TODO: the way back from index_along: the rank with this number along the axis's dimensions, p's other coordinates. */
+/* TODO: the inverse of index_along: the rank with this index along the axis's dimensions and p's other coordinates. */
 static int rank_along(enum mesh_axis axis, struct mesh_place p, int index) {
     (void)axis, (void)p, (void)index;
     return -1;
 }
 
-/* TODO: the first rank of this rank's group along an axis; -1: the rank has no group there. AXIS_TP and AXIS_PP as said
- * above. AXIS_DP, AXIS_CP and their parts as the table AXES says: group_of gives the number of the first among all
- * ranks along the axis's dimensions. AXIS_TIE: the first and the last stage of a pipeline, which both hold the tied
- * embedding; no rank where there is one stage. AXIS_MIRROR: stage i and stage pp - 1 - i, if that is another.
- * AXIS_MESH: all ranks. */
+/* TODO: the first rank of this rank's group along an axis; -1: the rank has no group along the axis. For axes without
+ * first_stage in the table AXES, group_of gives the index of the group's first rank among all ranks along the axis's
+ * dimensions. AXIS_TIE has the first and the last stage of a pipeline, which both hold the tied embedding; with one
+ * stage no rank has a group. AXIS_MIRROR has stage i and stage pp - 1 - i, if they differ. AXIS_MESH has all ranks. */
 int mesh_colour(enum mesh_axis axis, const struct mesh_place *p) {
     (void)axis, (void)p;
     return -1;
@@ -240,7 +239,8 @@ enum mesh_axis mesh_replicate_axis(enum mesh_axis replicas, const struct mesh_pl
     return replicas == AXIS_EDP ? AXIS_EREPLICATE : AXIS_REPLICATE;
 }
 
-/* Replicas are numbered; ep and shard cut their number into three digits, each of which some of the axes cover. */
+/* Do the cuts cover this part of a replica's index? The index has three parts, split at the sizes of ep and shard; each
+ * axis covers some of them. */
 static bool covers(unsigned cuts, const struct mesh_place *p, int from, int to) {
     bool covered = false;
     for (enum mesh_axis a = 0; a < N_MESH_AXES; a++) {

@@ -1,8 +1,9 @@
-/* Softmax over rows: a block for each row.
+/* Softmax over rows: a block per row.
  *
- * Memory-bound: 8 bytes per number at least. Thread t holds columns t, t + THREADS, ...: neighbors read neighbors at
- * any C, aligned or not. Up to THREADS x KEPT columns stay in registers, and x is read once. A longer row is read three
- * times: for the maximum, for the sum, for y; the second and third come from a cache if the row fits there. */
+ * The kernel is bound by memory, with at least 8 bytes per number. Thread t holds columns t, t + THREADS, ..., so that
+ * neighboring threads read neighboring columns for any C, aligned or not. Rows of up to THREADS x KEPT columns stay in
+ * registers, and x is read once. A longer row is read three times: for the maximum, for the sum, for y. The second and
+ * third reads are from a cache if the row fits. */
 #include "lib/device/gpu.h"
 #include "lessons/11-a-cuda-kernel/softmax/softmax_rows.h"
 
@@ -11,7 +12,7 @@ enum { LANES = 32, THREADS = 128, WARPS = THREADS / LANES, KEPT = 8, ALL = ~0 };
 struct biggest { __device__ static float of(float a, float b) { return a > b ? a : b; } };
 struct total { __device__ static float of(float a, float b) { return a + b; } };
 
-/* One value of all threads of the block, to every thread. Combine::of is a maximum or a sum. */
+/* Combine one value per thread over the block, and return the result to every thread. Combine::of: maximum or sum. */
 template <class Combine> __device__ static float of_warp(float v) {
     for (int bit = LANES / 2; bit > 0; bit /= 2) v = Combine::of(v, __shfl_xor_sync(ALL, v, bit));
     return v;
@@ -22,7 +23,7 @@ template <class Combine> __device__ static float of_block(float v, float *of_war
     __syncthreads();
     v = of_warps[0];
     for (int w = 1; w < WARPS; w++) v = Combine::of(v, of_warps[w]);
-    __syncthreads();                                         /* all have read: of_warps may be used again */
+    __syncthreads();                                         /* all have read of_warps, it may be reused */
     return v;
 }
 
@@ -39,7 +40,7 @@ __global__ static void softmax_in_registers(float *y, const float *x, int C) {
     most = of_block<biggest>(most, of_warps);
 #pragma unroll
     for (int k = 0; k < KEPT; k++) {
-        kept[k] = expf(kept[k] - most);                      /* exp(-infinity) = 0: no column, nothing added */
+        kept[k] = expf(kept[k] - most);                      /* a missing column has -infinity, and adds 0 */
         sum += kept[k];
     }
     float scale = 1 / of_block<total>(sum, of_warps);

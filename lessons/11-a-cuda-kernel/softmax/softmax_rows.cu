@@ -1,12 +1,12 @@
-/* Softmax over rows, for you to write: softmax_rows.h says what it has to do, lesson 11 how such kernels are made.
+/* Softmax over rows, for you to write. softmax_rows.h is the contract; lesson 11 explains such kernels.
  *
- * A way to it, each step with its own reward:
- *   1. any kernel that is right: a thread for each row will do        numbers, large numbers, bounds
+ * You can write it in three steps, each with its own tests:
+ *   1. any correct kernel, such as one with a thread per row        numbers, large numbers, bounds
  *   2. neighboring threads on neighboring columns                   coalesced loads and stores
- *   3. the row in registers between the maximum, the sum and y        each number read once
+ *   3. the row in registers between the maximum, the sum and y      each number read once
  *
- * Watch out for threads that have no column (what is the neutral element of a maximum, of a sum?), for lanes that must
- * not leave before a shuffle, and for shared memory that is used twice. Try it:
+ * Take care of threads without a column (what is the neutral element of a maximum, of a sum?), of lanes that must not
+ * leave before a shuffle, and of shared memory that is used twice. Grade it with:
  *
  *   make grade LESSON=11 FILE=lessons/11-a-cuda-kernel/softmax/softmax_rows.cu */
 #include "lib/device/gpu.h"

@@ -9,8 +9,8 @@ extern "C" {
 
 /** y[r,c] = exp(x[r,c] - m_r) / sum_c exp(x[r,c] - m_r), m_r = max_c x[r,c], for each of R rows.
  *  @param y (R,C) written    @param x (R,C) borrowed; both device memory, aligned to 256 bytes; they do not overlap
- *  R >= 1, C >= 1, C need not be a multiple of anything. x may hold -INFINITY (y is 0 there), but not in all of a row.
- *  Launches on the default stream (NULL). Each x is read once where C <= 1024, and three times at most elsewhere. */
+ *  R, C >= 1, of any size. x may have -INFINITY (y is 0 there), but not in a whole row. Launches on the default stream
+ *  (NULL). Each x is read once if C <= 1024, and at most three times otherwise. */
 enum status softmax_rows(float *y, const float *x, int R, int C);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /* The transpose of a matrix by tiles of 32 x 32 in shared memory.
  *
- * A block of 32 x 8 threads reads a tile a row at a time and writes it a row of y (a column of the tile) at a time:
- * both move 32 neighboring floats a warp. In between a warp reads a column of the tile, words `stride` apart: with a
- * stride of 32 all of them lie in one bank, with 33 in 32 different ones. */
+ * A block of 32 x 8 threads reads a tile by rows of x and writes it by rows of y, which are columns of the tile. So
+ * each warp reads and writes 32 neighboring floats of global memory. In shared memory a warp reads a column of the
+ * tile. With rows of 32 words the column would be in one bank; with rows of 33 words it is in 32 different banks. */
 #include "lib/device/gpu.h"
 #include "lessons/11-a-cuda-kernel/transpose/transpose.h"
 

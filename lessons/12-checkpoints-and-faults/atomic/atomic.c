@@ -1,10 +1,9 @@
-/* Saving so that no reader ever sees half of it. What each function promises, and what the disk does, is in
- * atomic.h. */
+/* Save so that no reader ever sees a part of a state. atomic.h has each function's contract and the disk's promises. */
 #include "lessons/12-checkpoints-and-faults/atomic/atomic.h"
 
 enum status atomic_replace(const struct disk *disk, const char *name, const void *data, int64_t bytes) {
-    /* A process that writes to `name` itself can be killed in the middle. Which two things have to be flushed,
-     * and when? */
+    /* A process that writes to `name` directly can be killed in the middle. Which two things must be flushed, and
+     * when? */
     (void)disk, (void)name, (void)data, (void)bytes;
     return FAIL(E_TODO, "atomic_replace is still to be written");
 }

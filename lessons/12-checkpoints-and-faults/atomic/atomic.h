@@ -1,23 +1,22 @@
-/* Saving so that no reader ever sees half of it: the contract of this exercise. The theory is in lesson 12, "All or
- * nothing".
+/* Save so that no reader ever sees a part of a state: the contract of this exercise. The theory is in lesson 12, "All
+ * or nothing".
  *
- * A folder has files step-00000012, ..., each a whole state, and a file `latest` that names the one to go on from:
- * "step-00000012\n". Whatever happens, and whenever:
+ * A folder has files step-00000012, ..., each a whole state. A file `latest` names the state to continue from:
+ * "step-00000012\n". At every moment, after every fault:
  *
- *   `latest` (once there has been one) is there and names a file that is there, and that file is one whole state which
- *   was given to atomic_save for that step when atomic_save has returned OK, it is the new state that is found, even if
- *   the power goes at that moment
+ *   once `latest` exists, it always exists, and names an existing file. That file is one whole state that the caller
+ *   has passed to atomic_save for that step.
+ *   when atomic_save has returned OK, `latest` leads to the new state, even after a power loss at that moment.
  *
- * What can happen is that the process is killed between two operations, that the power goes, or that an operation
- * fails. The disk is a table of functions, so that a test can do all of that. What a disk promises, and no more (POSIX,
- * and what file systems are allowed to do):
+ * Possible faults are a process killed between two operations, a loss of power, and a failed operation. The disk is a
+ * table of functions, so that a test can cause all of these. A disk promises no more than this (POSIX, and file systems
+ * as they are):
  *
- *   a killed process     everything that was done is there
- *   power lost           a file has at least what was flushed; of what came after it some, all or nothing
- *                        a name (made, moved or removed) is as it was at the last flush_folder; of what came after it
- *                        any part, in any order
- *   rename               one name at a time, all or nothing: under `to` is the old file or the new one, never
- *                        neither, never half */
+ *   a killed process     all completed operations are kept
+ *   power loss           a file keeps all flushed data; of later data it keeps some, all or nothing
+ *                        names (created, renamed or removed) are as at the last flush_folder, with any part of the
+ *                        later changes, in any order
+ *   rename               atomic for one name: `to` names either the whole old file or the whole new file */
 #pragma once
 
 #include "lib/base/status.h"
@@ -26,15 +25,15 @@
 
 struct disk {
     void *self;
-    /* an empty file; one of that name is emptied */
+    /* make an empty file; an existing file becomes empty */
     enum status (*create)(void *self, const char *name);
     enum status (*append)(void *self, const char *name, const void *data, int64_t bytes);
-    /* the file's content: fsync */
+    /* flush the file's data: fsync */
     enum status (*flush)(void *self, const char *name);
-    /* a file of the name `to` is replaced */
+    /* replaces a file named `to` */
     enum status (*rename)(void *self, const char *from, const char *to);
     enum status (*remove)(void *self, const char *name);
-    /* the names: fsync of the folder */
+    /* flush the names: fsync of the folder */
     enum status (*flush_folder)(void *self);
 };
 
@@ -43,13 +42,13 @@ static inline void atomic_step_name(int64_t step, char name[ATOMIC_NAME]) {
     snprintf(name, ATOMIC_NAME, "step-%08" PRId64, step);
 }
 
-/** Afterwards the file `name` (shorter than ATOMIC_NAME - 1) is these bytes, for good. Until then it is what it was, or
- *  not there.
- *  @collective{none} @errors those of the disk, at once */
+/** Afterwards the file `name` (shorter than ATOMIC_NAME - 1) has these bytes, also after a power loss. Before that the
+ *  file is unchanged, or absent.
+ *  @collective{none} @errors those of the disk, returned at once */
 enum status atomic_replace(const struct disk *disk, const char *name, const void *data, int64_t bytes);
 
-/** Save a step, which may have been saved before, with another content; then remove the step `old`, unless it is -1 or
- *  the step itself.
- *  @collective{none} @errors those of the disk, at once; then the step can be saved again, whatever has been left
- *  behind */
+/** Save a step; an earlier save of the step may exist, with other data. Then remove the step `old`, unless it is -1 or
+ *  equal to `step`.
+ *  @collective{none} @errors those of the disk, returned at once; the step can then be saved again, also if temporary
+ *  files are left */
 enum status atomic_save(const struct disk *disk, int64_t step, const void *state, int64_t bytes, int64_t old);

@@ -1,5 +1,5 @@
-/* Saving so that no reader ever sees half of it: written to a temporary file, flushed, renamed; what names it is
- * renamed last. */
+/* Save so that no reader ever sees a part of a state: write the state to a temporary file, flush, rename; then replace
+ * `latest`, which names the state, in the same way. */
 #include "lessons/12-checkpoints-and-faults/atomic/atomic.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* How often to save. What each function promises is in interval.h; the theory is in lesson 12, "How often". */
+/* How often to save. interval.h has each function's contract; the theory is in lesson 12, "How often". */
 #include "lessons/12-checkpoints-and-faults/interval/interval.h"
 
 enum status interval_mtbf_of_job(double node_mtbf, int n, double *mtbf) {
@@ -7,7 +7,7 @@ enum status interval_mtbf_of_job(double node_mtbf, int n, double *mtbf) {
 }
 
 enum status interval_wasted(struct faults f, double tau, double *fraction) {
-    /* Three terms: one falls with tau, one grows, one does not care. */
+    /* There are three terms: one falls with tau, one grows with tau, one does not depend on tau. */
     (void)f, (void)tau, (void)fraction;
     return FAIL(E_TODO, "interval_wasted is still to be written");
 }
@@ -24,8 +24,8 @@ enum status interval_steps(struct faults f, double step_s, int64_t *steps) {
 }
 
 enum status interval_wasted_exactly(struct faults f, double tau, double *fraction) {
-    /* Let E be the expected seconds for a stretch of a = tau + save seconds without a failure. Either it succeeds at
-     * once, or it fails after some seconds t < a, costs t + restart, and E begins again. Solve for E. */
+    /* Let E be the expected seconds until a = tau + save seconds pass without a failure. Either the first try succeeds,
+     * or it fails after t < a seconds, which costs t + restart seconds, and then E again. Solve for E. */
     (void)f, (void)tau, (void)fraction;
     return FAIL(E_TODO, "interval_wasted_exactly is still to be written");
 }

@@ -1,4 +1,4 @@
-/* How often to save: Young's interval, and what it approximates. */
+/* How often to save: Young's interval, and the exact waste that it approximates. */
 #include "lessons/12-checkpoints-and-faults/interval/interval.h"
 
 #include <math.h>
@@ -30,8 +30,8 @@ enum status interval_steps(struct faults f, double step_s, int64_t *steps) {
     return OK;
 }
 
-/* E = a e^(-a/M) + integral over t < a of (t + restart + E) e^(-t/M) / M dt; solved: E = (M + restart) (e^(a/M) -
- * 1). */
+/* With a = tau + save and M = mtbf, the expected seconds are E = a e^(-a/M) + integral over t < a of
+ * (t + restart + E) e^(-t/M) / M dt. Solved for E: E = (M + restart) (e^(a/M) - 1). */
 enum status interval_wasted_exactly(struct faults f, double tau, double *fraction) {
     *fraction = 1 - tau / ((f.mtbf + f.restart) * expm1((tau + f.save) / f.mtbf));
     return OK;

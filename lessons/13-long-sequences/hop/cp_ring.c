@@ -1,29 +1,29 @@
 /* Exercise: the ring's backward (lesson 13, "The ring backward: one hop more").
  *
- * Forward is given. Rank r keeps its queries; at hop s it works with the keys and values of rank r - s (mod n), while
- * it sends that block on to r + 1 and receives the next one from r - 1.
+ * Forward is given. Rank r keeps its queries. At hop s it computes with the block of keys and values of rank r - s (mod
+ * n), while it sends that block to r + 1 and receives the next block from r - 1.
  *
- * Backward goes round once more, for at every hop two things are found: the part of dq that the block's keys cause, and
- * the part of the block's dk and dv that the rank's queries cause. The first stays. The second belongs to the block's
- * owner, so it has to travel. Yours to write are
+ * Backward sends the blocks around the ring again. At every hop a rank computes the part of dq that the block's keys
+ * cause, and the part of the block's dk and dv that the rank's queries cause. dq stays on the rank. dk and dv belong to
+ * the block's owner, so their sums are sent along the ring. Write
  *
- *   receive_sums           what other ranks have summed of the block of hop s
+ *   receive_sums           receive other ranks' sums of the block of hop s
  *   ring_backward_input    the loop over the hops
- *   ring_exchanges         what backward sends, besides the blocks
+ *   ring_exchanges         the messages of backward, in addition to the blocks
  *
  * From cp/cp_block.h:
  *
- *   cp_blocks_begin    lays out the scratch (c->work), whose content is undefined; clears dq, and nothing else
- *   cp_pack_own        the rank's own keys and values into a block
- *   cp_block, cp_sums  the place of the block of hop s, and of its sums; there are two of each, used in turns
- *   cp_clear_sums      zeros into sums
- *   cp_meet_backward   one meeting: adds to dq, and to the sums of the block
- *   cp_finish_backward dq, and the rank's own dk and dv, to where the program reads them
+ *   cp_blocks_begin    lays out the scratch (c->work), whose content is undefined, and clears dq only
+ *   cp_pack_own        copies the rank's own keys and values into a block
+ *   cp_block, cp_sums  the buffer of the block of hop s, and of its sums; there are two of each, used in turns
+ *   cp_clear_sums      sets sums to zero
+ *   cp_meet_backward   computes one hop: adds to dq, and to the sums of the block
+ *   cp_finish_backward writes dq, and the rank's own dk and dv, to the program's tensors
  *   cp_peer(c, by)     the rank `by` further in the ring
  *
- * From lib/comm/comm.h, all with a deadline in the wait: comm_send_start, comm_recv_start, comm_wait. A place whose
- * content is still being sent must not be written to: wait for that send first. Sums have x->count elements of
- * dtype_accumulator(op_dtype(c)), and the tag TAG_SUMS.
+ * From lib/comm/comm.h: comm_send_start, comm_recv_start, and comm_wait, which has a deadline. Before you write to a
+ * buffer that is being sent, wait for the send. Sums have x->count elements of dtype_accumulator(op_dtype(c)), and the
+ * tag TAG_SUMS.
  *
  * Grade a copy in my/ with: make grade LESSON=13 FILE=my/cp_ring.c EXERCISE=hop */
 #include "cp/cp_ring.h"
@@ -65,15 +65,15 @@ static enum status ring_forward(const struct call *c) {
     return cp_finish(&x);
 }
 
-/* TODO. What others have summed so far of the dk and dv of the block of hop s, into cp_sums(x, s). last_send is the
- * request of what was sent from the same place before. Which hop has nothing to receive, and begins with zeros? */
+/* TODO: receive the other ranks' sums of dk and dv of the block of hop s into cp_sums(x, s). last_send is the request
+ * of the last send from the same buffer. Which hop receives nothing, and begins with zeros? */
 static enum status receive_sums(const struct cp_blocks *x, int s, struct comm_request *last_send) {
     (void)x, (void)s, (void)last_send;
     return FAIL(E_TODO, "receive_sums is still to be written");
 }
 
-/* TODO. As ring_forward; but with a block goes what has been summed for it, once it has been added to. After the last
- * hop the rank's own sums are not here yet. */
+/* TODO: as ring_forward, but send also the block's sums, after this rank has added to them. After the last hop the
+ * rank's own sums have not arrived yet. */
 static enum status ring_backward_input(const struct call *c) {
     struct cp_blocks x;
     struct comm_request sent[BLOCKS] = {{0}};
@@ -88,8 +88,8 @@ static int64_t ring_work(const struct call *call, enum row_kind kind) {
     return cp_blocks_work(call, BLOCKS, BLOCKS, kind == ROW_BACKWARD_INPUT);
 }
 
-/* Messages that a row sends. Forward: the block, hop after hop. TODO: out[1], what else backward sends. `count` is of
- * all `pieces` together. */
+/* Messages that a row sends. out[0]: the block, once per hop. TODO: out[1], the other messages of backward. `count` is
+ * the sum over all `pieces`. */
 static int ring_exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
     int64_t block = cp_blocks_of(c, BLOCKS, BLOCKS).count, hops = c->step->parts - 1;
     (void)kind;

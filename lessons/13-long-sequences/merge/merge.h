@@ -1,11 +1,11 @@
-/* A softmax over keys that are met in blocks: the contract of this exercise.
+/* A softmax over keys that come in blocks: the contract of this exercise.
  *
- * A query q meets keys k[j] and values v[j], vectors of D numbers. Over all keys that it sees, attention is
+ * A query q has keys k[j] and values v[j], vectors of D numbers. Over all keys that q sees, attention is
  *
  *     s[j] = q . k[j]      lse = log sum_j e^s[j]      y = sum_j e^(s[j] - lse) v[j]
  *
- * (The factor 1 / sqrt(D) is in q already.) The keys are not all there at once: they come one by one, or in blocks, or
- * lie on other ranks. */
+ * (q already includes the factor 1 / sqrt(D).) The keys are not available all at once: they come one by one, or in
+ * blocks, or are on other ranks. */
 #pragma once
 
 #include "lib/comm/comm.h"
@@ -13,13 +13,13 @@
 
 enum { MERGE_D = 4 };
 
-/* What a query has found among some keys. Among none: y = 0, lse = -INFINITY. */
+/* A query's attention over some keys. Over no keys: y = 0, lse = -INFINITY. */
 struct found { double y[MERGE_D], lse; };
 
-/* The same while keys still come: the largest score; the sum of e^(s[j] - most); and that of e^(s[j] - most) v[j]. */
+/* The state while keys still come. most: the largest score; sum: of e^(s[j] - most); y: sum of e^(s[j] - most) v[j]. */
 struct running { double most, sum, y[MERGE_D]; };
 
-/* A block of keys, of which the query sees all n. n may be 0. */
+/* A block of n >= 0 keys. The query sees all of them. */
 struct keys { int n; const double (*k)[MERGE_D], (*v)[MERGE_D]; };
 
 /* ---- given ---- */
@@ -32,25 +32,25 @@ static inline struct running merge_none_yet(void) { return (struct running){.mos
 
 /* ---- to be written, in merge.c ---- */
 
-/** One key more, with the score s (finite). Nothing may overflow, whatever the scores. @collective{none} */
+/** Add a key with the finite score s. No number may overflow, for any scores. @collective{none} */
 enum status merge_key(struct running *, double s, const double v[MERGE_D]);
 
-/** What has been found once no more keys come; there may have been none. @collective{none} */
+/** Compute the attention when all keys have come; there may be no key. @collective{none} */
 enum status merge_close(const struct running *, struct found *);
 
-/** *x, of some keys, becomes that of these keys and of the others that `more` has been found among. Either may be of no
- *  key at all. @collective{none} */
+/** Merge `more` into *x: *x becomes the attention over the keys of both, which have no key in common. Either may have
+ *  no key. @collective{none} */
 enum status merge_two(struct found *x, const struct found *more);
 
-/** x[i] of each of n queries, the same queries on every rank of the group, becomes that over the keys of all ranks. On
- *  some ranks a query may see nothing; on all of them, then y = 0 and lse = -INFINITY. Sends two all-reduces: the
- *  largest of n numbers each, and the sums of n (1 + D). n is at most MERGE_MOST.
+/** For n queries, the same on every rank of the group, x[i] becomes the attention over the keys of all ranks. A query
+ *  may see no key on some ranks, or on all ranks; then y = 0 and lse = -INFINITY. Makes two all-reduces: COMM_MAX of n
+ *  numbers and COMM_SUM of n (1 + D) numbers. n is at most MERGE_MOST.
  *  @collective{group} @errors E_COMM, E_TIMEOUT */
 enum { MERGE_MOST = 64 };
 enum status merge_ranks(const struct group *, struct found *x, int n);
 
-/** Backward, for one block: dq, dk[j] and dv[j] += what the block's keys contribute, where `all` is what q has found
- *  among all keys, of this block and of others, and dy the gradient of its y. With p[j] = e^(s[j] - lse):
+/** Backward for one block: add the contributions of the block's keys to dq, dk[j] and dv[j]. `all` is the attention of
+ *  q over the keys of all blocks, dy the gradient of its y. With p[j] = e^(s[j] - lse):
  *
  *     dv[j] += p[j] dy     ds[j] = p[j] (dy . v[j] - dy . y)     dq += sum_j ds[j] k[j]     dk[j] += ds[j] q
  *  @collective{none} */

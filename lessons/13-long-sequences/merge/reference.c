@@ -1,5 +1,5 @@
-/* A softmax over keys that are met in blocks. Every exponent is a difference to the largest value so far, so it is at
- * most 0; and a part that has seen nothing has the factor 0, which is written out, as -INFINITY - -INFINITY is NaN. */
+/* A softmax over keys that come in blocks. Every exponent is a difference from the largest value so far, so it is at
+ * most 0. A part without keys gets the factor 0 explicitly, because -INFINITY - -INFINITY is NaN. */
 #include "lessons/13-long-sequences/merge/merge.h"
 
 enum status merge_key(struct running *x, double s, const double v[MERGE_D]) {
@@ -18,7 +18,7 @@ enum status merge_close(const struct running *x, struct found *out) {
     return OK;
 }
 
-/* e^(lse - of), of a part that may have seen nothing. */
+/* e^(lse - of); 0 for a part without keys. */
 static double share(double lse, double of) { return lse == -INFINITY ? 0 : exp(lse - of); }
 
 enum status merge_two(struct found *x, const struct found *more) {

@@ -1,5 +1,5 @@
-/* The time of an all-to-all. What each function promises is in incast.h; the theory is in lesson 14, "Balanced, many to
- * one, one to many". */
+/* The time of an all-to-all. incast.h has each function's contract; the theory is in lesson 14, "Balanced, many to one,
+ * one to many". */
 #include "lessons/14-experts/incast/incast.h"
 
 enum status incast_table(int n, int experts, const int64_t *choices, double row_bytes, double *bytes) {
@@ -9,7 +9,7 @@ enum status incast_table(int n, int experts, const int64_t *choices, double row_
 }
 
 enum status incast_bound(int n, const double *bytes, const struct incast_link *link, double *seconds) {
-    /* For every rank: the seconds of what it sends, one after the other, and of what it receives. */
+    /* For every rank: the seconds of its sends, one after the other, and of its receives. */
     (void)n, (void)bytes, (void)link, (void)seconds;
     return FAIL(E_TODO, "incast_bound is still to be written");
 }

@@ -1,5 +1,5 @@
-/* Top-k, places and the load loss: one group after the other, integers decide. lib/ops/moe/moe_route_cpu.c does the
- * same with the softmax in its working precision. */
+/* Top-k, places and the load loss, one group after the other. lib/ops/moe/moe_route_cpu.c does the same with the
+ * softmax in its working precision. */
 #include "lessons/14-experts/places/places.h"
 
 enum status places_per_expert(double capacity, int64_t group, int64_t k, int64_t experts, int64_t *places) {

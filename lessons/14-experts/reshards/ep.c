@@ -1,22 +1,22 @@
 /* Exercise: expert parallelism as an edit of the program (lesson 14).
  *
- * Before ep every rank has all E experts, and a layer has these steps (lib/run/build_moe.c):
+ * Without ep every rank has all E experts, and a layer has these steps (lib/run/build_moe.c):
  *
  *   sent = moe_dispatch(h, picks)       (E, P, R, C)     P = 1: the rank that sends; R rows for each expert
  *   .. = expert_linear(sent, up)  .. = gelu(..)  y = expert_linear(.., down)
  *   moe = moe_combine(y, picks, gates)
  *
- * After it a rank has E/ep experts, and rows travel between dispatch and experts, and between experts and combine:
+ * With ep a rank has E/ep experts, and all-to-alls send rows from dispatch to experts, and from experts to combine:
  *
- *   dispatch -> (E, P/ep, R, C)   this rank has what it sends: of P = ep senders only itself
- *   reshard  -> (E/ep, P, R, C)   an all-to-all: this rank has what its experts get, of all ep ranks
+ *   dispatch -> (E, P/ep, R, C)   the rows that this rank sends: of P = ep senders only itself
+ *   reshard  -> (E/ep, P, R, C)   an all-to-all: the rows of all ep ranks for this rank's experts
  *   experts     (E/ep, P, R, C)
- *   reshard  -> (E, P/ep, R, C)   back, and combine
+ *   reshard  -> (E, P/ep, R, C)   the all-to-all back; then combine
  *
- * Given are the refusals, slot_beside and insert_reshard. What you write is marked TODO: 20 lines. Shapes are inferred
- * after the rewrite, so you set none but those of the weights. Theory: lesson 14, "Two all-to-alls". What you need of
- * others: mesh_size, mesh_index (lib/comm/mesh.h); axis_part and struct axis (lib/device/tensor.h); struct step and
- * struct param (lib/program/program.h).
+ * ep_check, slot_beside and insert_reshard are given. Write the parts marked TODO: 20 lines. Shapes are inferred after
+ * the rewrite, so set only those of the weights. The theory is in lesson 14, "Two all-to-alls". You need mesh_size,
+ * mesh_index (lib/comm/mesh.h); axis_part and struct axis (lib/device/tensor.h); struct step and struct param
+ * (lib/program/program.h).
  *
  * Grade a copy in my/ with: make grade LESSON=14 FILE=my/ep.c */
 #include "ep/ep.h"
@@ -45,8 +45,8 @@ static enum status ep_check(const struct plan *plan) {
 }
 
 /* ---- rewrite ---- */
-/* TODO: over which axis of the mesh the step's axis P is shared, among how many ranks, and which of them this one is:
- * mesh_axis, parts, part. It is the axis that shards experts. Neighbors among the dp x cp replicas: see mesh.h. */
+/* TODO: set the step's mesh_axis, parts and part: the axis of the mesh over which axis P is sharded, its number of
+ * ranks, and this rank's index. It is the axis that shards experts, over neighboring dp x cp replicas (see mesh.h). */
 static void over_ep(const struct plan *plan, struct step *s) { (void)plan, (void)s; }
 
 /* Given. A new slot, "h0.sent" -> "h0.sent.suffix". @return its number */
@@ -69,8 +69,8 @@ static void insert_reshard(const struct plan *plan, struct program *p, int at, i
     program_insert(p, at, &s);
 }
 
-/* TODO: of the weight's axis 0, the experts, this rank keeps its share; and the axis records the mesh axis that cut
- * it, a bit of `cut`: the ranks that sum its gradient follow from that. */
+/* TODO: keep this rank's part of the weight's axis 0, the experts. Set the bit of the mesh axis in the axis's `cut`,
+ * from which the group that sums the gradient is computed. */
 static enum status shard_experts(const struct plan *plan, struct param *w) {
     (void)plan;
     return FAIL(E_TODO, "%s is still to be sharded", w->name);
@@ -88,7 +88,7 @@ static enum status bring_back(const struct plan *plan, struct program *p, int at
     return FAIL(E_TODO, "the second all-to-all, before combine, is still to be written");
 }
 
-/* Given. From the end, as inserting moves what comes after. */
+/* Given. Loop from the end, because an insertion moves all later steps. */
 static enum status ep_rewrite(const struct plan *plan, struct program *p) {
     for (int i = p->n_steps - 1; i >= 0; i--) {
         const struct step *s = &p->steps[i];

@@ -1,6 +1,6 @@
-/* Keys and values of a position never change, since no position sees a later one. So they are kept, and a new token
- * costs one row of scores. The largest score is subtracted before the powers are taken: it changes nothing but their
- * range. */
+/* A position's keys and values never change, because no position sees a later one. So they are kept, and a new token
+ * costs one row of scores. The largest score is subtracted before the exponential, which changes the range of the
+ * exponentials but not the result. */
 #include "lessons/15-inference/cache/cache.h"
 
 #include <inttypes.h>

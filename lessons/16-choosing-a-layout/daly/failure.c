@@ -1,16 +1,16 @@
-/* Exercise: what failures cost (lesson 16, "Failures"). planner/failure.h is the contract; all times are in seconds.
+/* Exercise: the cost of failures (lesson 16, "Failures"). planner/failure.h is the contract; all times are in seconds.
  *
- *   M    mean time between failures of the job: that of a rank, by the number of ranks
- *   d    training stands still so long for a save        t    training between two saves, the save not counted
+ *   M    mean time between failures of the job: that of a rank, divided by the number of ranks
+ *   d    time in which training waits for a save         t    training time between two saves
  *   R    from a failure to the next step                 x    d / 2M
  *
- *   Young      sqrt(2dM)                                               least of d/t + t/2M: the first order
+ *   Young      sqrt(2dM)                                               minimum of d/t + t/2M, to first order
  *   Daly       sqrt(2dM) [1 + sqrt(x)/3 + x/9] - d      for x < 1      Daly 2006, eq. 37
  *              M                                        otherwise
  *   goodput    t / (M e^(R/M) (e^((t+d)/M) - 1))                       exact for failures without memory
  *
- * Cases: a rank that never fails (0) makes a job that never fails (INFINITY); an interval for d or M that is not
- * positive is NAN. expm1(y) is e^y - 1 without the rounding of the difference. */
+ * Special cases: mtbf_rank_s 0 means a rank that never fails; the job's M is then INFINITY. If d or M is not positive,
+ * the interval is NAN. expm1(y) is e^y - 1 without the rounding of the difference. */
 #include "planner/failure.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ double failure_goodput(double interval_s, double stall_s, double mtbf_s, double 
 }
 
 /* ---- given ---- */
-/* The x below which a standard normal lies with chance p: 80 halvings of [-10, 10]. */
+/* The p-quantile of the standard normal distribution, by 80 bisections of [-10, 10]. */
 static double normal_quantile(double p) {
     double low = -10, high = 10;
     for (int i = 0; i < 80; i++) {

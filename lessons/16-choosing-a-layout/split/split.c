@@ -1,18 +1,18 @@
-/* Exercise: which stage of a pipeline gets how many layers (lesson 16, "Layers to stages").
+/* Exercise: the number of layers on each stage of a pipeline (lesson 16, "Layers to stages").
  *
- *   stage i takes    fixed_s[i] + n_i layer_s     seconds of one microbatch, or of all: the unit does not matter
- *   wanted           n_i with sum n_i = layers, 1 <= n_i <= most[i], and the largest of these times as small as can be
+ *   stage i takes    fixed_s[i] + n_i layer_s     seconds, for one microbatch or for all
+ *   find             n_i with sum n_i = layers, 1 <= n_i <= most[i], and the smallest maximum of these times
  *
- *   fixed_s          seconds without the layers: of the embedding on the first stage, of the head on the last
- *   most             layers that the stage's memory has room for. Below 1: it has room for none
+ *   fixed_s          seconds without layers: of the embedding on the first stage, of the head on the last
+ *   most             layers that fit into the stage's memory; below 1: none fits
  *
- * A bound T can be kept if every stage takes as many layers as it may, under T and under most[i], and these are at
- * least `layers`. If T can be kept, so can every larger one: bisect. The least T that can be kept is the time of some
- * stage, so it is one of the at most n x layers numbers fixed_s[i] + k layer_s. Sort them, and bisect over these: the
- * answer is exact. (A bisection over seconds ends at some tolerance, and two splits within it look alike.)
+ * A bound T is possible if the stages together hold at least `layers` layers, when each takes as many as T and most[i]
+ * allow. If T is possible, every larger bound is possible, so bisect. The least possible T is the time of some stage,
+ * so it is one of the at most n x layers numbers fixed_s[i] + k layer_s. Sort these and bisect over them; the result is
+ * then exact. (A bisection over seconds ends at a tolerance, within which two splits look equal.)
  *
- * Then give out the layers under the least T: of several such splits the one with the most layers on the last stages,
- * since the first ones keep more microbatches.
+ * Then distribute the layers under the least T. Of several such splits choose the one with the most layers on the last
+ * stages, because the first stages keep more microbatches.
  *
  * planner/split.h is the contract. lib/base/integer.h has min64. */
 #include "planner/split.h"

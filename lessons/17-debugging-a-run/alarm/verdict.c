@@ -1,21 +1,22 @@
-/* Exercise: is a tensor wrong, and which is the first (lesson 17, "Units of rounding" and "Only the first alarm")?
+/* Exercise: is a tensor wrong, and which tensor is the first wrong one (lesson 17, "Units of rounding" and "Only the
+ * first alarm")?
  *
  *   e(X) = max |X_run - X_reference| / max |X_reference|
- *   s(X)                                                how far rounding takes X: c->scale
+ *   s(X)                                                the error that rounding causes: c->scale
  *   wrong: e(X) > CHECK_FACTOR s(X)
  *
- * whole_difference is e. An element of a weight may have slack, which is taken off its own difference; where the
- * reference is all zero, nothing is divided; a difference that is NaN counts as INFINITY.
+ * whole_difference is e. An element of a weight may have slack, which is subtracted from its difference. If the
+ * reference is all zero, do not divide. A difference that is NaN counts as INFINITY.
  *
  * verdict_of decides about one tensor, in this order:
  *
- *   TENSOR_OF_ANOTHER_SHAPE   n_axes or box.of are others; no error is computed
+ *   TENSOR_OF_ANOTHER_SHAPE   n_axes or box.of differ; no error is computed
  *   TENSOR_IN_PART            elements are missing; no error is computed
- *   TENSOR_APART              two ranks are further apart than CHECK_FACTOR s(X): whole.apart
- *   TENSOR_WRONG              e(X) is larger than that
- *   TENSOR_RIGHT              none of these
+ *   TENSOR_APART              two ranks differ by more than CHECK_FACTOR s(X): whole.apart
+ *   TENSOR_WRONG              e(X) > CHECK_FACTOR s(X)
+ *   TENSOR_RIGHT              otherwise
  *
- * verdict_first looks through the rows of all steps, which are in the order in which they were made.
+ * verdict_first searches the rows of all steps, which are in the order of computation.
  *
  * oracle/verdict.h is the contract; struct whole is in oracle/kept.h. */
 #include "oracle/verdict.h"

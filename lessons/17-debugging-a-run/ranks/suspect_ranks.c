@@ -1,21 +1,21 @@
-/* Exercise: what do ranks have that should agree, and do not (lesson 17, "Reading signatures")?
+/* Exercise: why do ranks differ that should have the same tensor (lesson 17, "Reading signatures")?
  *
- *   unsummed      the sum of what the ranks have is the reference's: an all-reduce is missing
- *   unaveraged    their mean is: the mean over ranks is missing
- *   one rank      some ranks have the reference's, others have not: name one of those
- *   untied        this tensor and another one of the run, which the reference has not, make the reference's: a tied
- *                 weight is two
+ *   unsummed      the sum of the ranks' copies equals the reference: an all-reduce is missing
+ *   unaveraged    the mean of the ranks' copies equals the reference: the mean over ranks is missing
+ *   one rank      some ranks' copies equal the reference, others do not: name one that does not
+ *   untied        the sum of this tensor and another tensor of the run, which the reference lacks, equals the
+ *                 reference: a tied weight has become two
  *
- * A copy is a piece of the run with the tensor's name that has all its elements and is no summand (parts is 1):
+ * A copy is a piece of the run with the tensor's name that has all its elements and is not a summand (parts is 1):
  *
  *   n = kept_find(e->run, e->c.name, &first)       pieces e->run->piece[first], ..., [first + n - 1]
- *   e->run->values + piece.at                      its elements, box_n(&piece.box) of them; e->y.n are all
+ *   e->run->values + piece.at                      its box_n(&piece.box) elements; the whole tensor has e->y.n
  *
- * The first three are about ranks that differ: c.verdict is TENSOR_APART. A copy equals the reference's, e->y.x, if no
- * element is off by more than e->limit (suspect_same); a sum or mean of n copies may be off by n times that.
+ * The first three need ranks that differ: c.verdict is TENSOR_APART. A copy equals the reference e->y.x if no element
+ * differs by more than e->limit (suspect_same). For a sum or mean of n copies the limit is n times larger.
  *
- * detail: in numbers. The tests look for "sum of what the 2 ranks", "mean of what the 4 ranks", "rank 3", and the name
- * of the other tensor. oracle/suspect.h is the contract. */
+ * detail: a text with numbers. The tests search it for "sum of what the 2 ranks", "mean of what the 4 ranks", "rank 3",
+ * and the name of the other tensor. oracle/suspect.h is the contract. */
 #include "oracle/suspect.h"
 
 #include <stdio.h>

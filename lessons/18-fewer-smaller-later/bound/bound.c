@@ -1,4 +1,4 @@
-/* Which workers may go on (lesson 18, "The bound"). What each function promises is in bound.h. */
+/* Which workers may continue (lesson 18, "The bound"). bound.h has each function's contract. */
 #include "lessons/18-fewer-smaller-later/bound/bound.h"
 
 /* TODO: which workers count? */
@@ -13,10 +13,10 @@ enum status bound_asked(struct bound *b, int w, bool *go) {
 }
 
 enum status bound_pushed(struct bound *b, int w, int64_t clock, bool *go) {
-    /* Is it the clock that was expected? Then count it. Which workers may that let go? */
+    /* Is `clock` the expected one? Then count it. Which workers may continue now? */
     (void)b, (void)w, (void)clock, (void)go;
     return FAIL(E_TODO, "bound_pushed is still to be written");
 }
 
-/* TODO: while a worker computes its clock t, from which clock to which may another one go? */
+/* TODO: while a worker computes its clock t, from which clock to which may another worker advance? */
 int64_t bound_most_stale(int n_workers, int64_t staleness) { return (void)n_workers, (void)staleness, -1; }

@@ -1,6 +1,5 @@
-/* Which workers may go on. Only a push moves `slowest`, and it may move it for many: so every worker that waits is
- * looked at after each message, and one that has left counts as infinitely far, or the others would wait for it
- * forever. */
+/* Which workers may continue. Only a push changes `slowest`, and may release many workers, so every waiting worker is
+ * checked after each message. A worker that has left does not count, because the others would wait for it forever. */
 #include "lessons/18-fewer-smaller-later/bound/bound.h"
 
 #include <inttypes.h>
@@ -37,7 +36,7 @@ enum status bound_pushed(struct bound *b, int w, int64_t clock, bool *go) {
     return OK;
 }
 
-/* While w computes clock t, another worker goes from t - s finished clocks at least to t + s + 1 at most. */
+/* While w computes clock t, another worker advances at most from t - s to t + s + 1 finished clocks; s: staleness. */
 int64_t bound_most_stale(int n_workers, int64_t staleness) {
     if (n_workers < 2) return 0;
     if (staleness > (INT64_MAX / (n_workers - 1) - 1) / 2) return INT64_MAX;

@@ -1,8 +1,8 @@
-/* Signs with error feedback. What a code leaves out is not lost but late: it is added to the next gradient, and so
+/* Signs with error feedback. A code's error is added to the next gradient, so that it is sent later and not lost:
  *
- *     sum of all that was sent  +  the residual  =  sum of all gradients
+ *     sum of all sent numbers  +  the residual  =  sum of all gradients
  *
- * whatever the codec, as long as `left` is made from exactly what the receiver will decode. */
+ * This holds for any codec if the residual is computed from exactly the numbers that the receiver decodes. */
 #include "lessons/18-fewer-smaller-later/feedback/feedback.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 int64_t feedback_bytes(int64_t n) { return 4 + (n + 7) / 8; }
 
-/* The mean of |term| as the receiver will have it: a float. */
+/* The mean of |term|, as the float that the receiver gets. */
 static float scale_of(const float *term, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += fabs((double)term[i]);
@@ -27,7 +27,7 @@ enum status feedback_encode(const float *gradient, int64_t n, float *residual, u
     for (int64_t i = 0; i < n; i++) {
         const bool minus = term[i] < 0;
         code[4 + i / 8] |= (unsigned char)(minus << i % 8);
-        if (residual) residual[i] -= minus ? -s : s;                 /* term is residual: read before it changes */
+        if (residual) residual[i] -= minus ? -s : s;                 /* term is residual: its sign is read before */
     }
     return OK;
 }

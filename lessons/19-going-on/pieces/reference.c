@@ -4,13 +4,13 @@
 
 int64_t pieces_first(int64_t n, int m, int i) { return n * i / m; }
 
-/* Is old shard i with this process, as its own or as the copy of its left neighbor's? */
+/* Does this process have old shard i, as its owner or as a copy of its left neighbor's? */
 static bool has(const struct membership *from, int i, int32_t slot) {
     int place = membership_place(from, slot);
     return place >= 0 && (place == i || place == (i + 1) % from->n);
 }
 
-/* The sender of a shard; -1: no process has it any more. */
+/* The process that sends a shard; -1: no member of `now` has the shard. */
 static int32_t holder(const struct membership *from, int i, const struct membership *now) {
     int32_t owner = from->slot[i], right = from->slot[(i + 1) % from->n];
     if (membership_place(now, owner) >= 0) return owner;
@@ -27,7 +27,7 @@ static enum status check(int64_t n, const struct membership *from, const struct 
 
 struct list { struct transfer *out; int most, n; };
 
-/* One more, or the last one longer. @return whether there was room */
+/* Append a transfer, or extend the last one. @return false if the list is full */
 static bool add(struct list *l, struct transfer x) {
     struct transfer *last = l->n ? &l->out[l->n - 1] : NULL;
     if (last && last->from_slot == x.from_slot && last->to_slot == x.to_slot && last->first + last->n == x.first) {

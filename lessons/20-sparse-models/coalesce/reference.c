@@ -1,12 +1,12 @@
-/* Occurrences are sorted by row, and those of a row by their number: that is the order of samples. Insertion keeps it
- * short; the program counts, eleven bits at a time (lib/ops/rec/rows.c). */
+/* Occurrences are sorted by row, and those of a row by sample. This code inserts rows one by one, because that is
+ * short; the program has a radix sort with eleven bits per pass (lib/ops/rec/rows.c). */
 #include "lessons/20-sparse-models/coalesce/coalesce.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* Where the row is in *out, or where to insert it. */
+/* The index of the row in *out, or the index at which to insert it. */
 static int64_t find(const struct coalesced *out, int64_t row) {
     int64_t low = 0, high = out->n;
     while (low < high) {

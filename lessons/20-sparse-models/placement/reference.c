@@ -1,4 +1,4 @@
-/* The largest first: what comes last is small, and fills the gaps. Source: Graham 1969, whose bound for it is 4/3. */
+/* Place the largest tables first, so that the last ones are small and fill the gaps. Graham 1969 has the bound 4/3. */
 #include "lessons/20-sparse-models/placement/placement.h"
 
 #include <stdbool.h>
@@ -28,7 +28,7 @@ int64_t placement_largest(const struct table *t, int n_tables, int n, const int 
 
 struct ranks { int64_t rows[MOST_RANKS]; double lookups[MOST_RANKS]; int n; };
 
-/* BY_ROW: none has room. */
+/* The rank with the fewest lookups that has room; BY_ROW if no rank has room. */
 static int idlest(const struct ranks *x, int64_t rows, int64_t most_rows) {
     int best = BY_ROW;
     for (int r = 0; r < x->n; r++)
