@@ -1,4 +1,4 @@
-/* GPT-2: which weights a rank has, and how a microbatch passes through them, up and down again.
+/* GPT-2: the weights of a rank, and the forward and backward of a microbatch.
  *
  *   x = wte[token] + wpe[position]                                   the first stage
  *   x = x + proj(attention(qkv(layernorm(x))))                       each layer
@@ -8,13 +8,13 @@
  * Tensor parallelism cuts a layer by heads and by the hidden channels of the MLP (Megatron-LM, Shoeybi and others 2019,
  * section 3):
  *
- *   Rank i has qkv and fc for its heads and channels, and proj and fc2 for what they make. Nothing in between mixes
- *   heads or channels, so each half of a layer ends in a partial sum: one tp_sum forward. Backward mirrors it: each
- *   rank has a part of the gradient of the half's input: one tp_sum. Layernorms, biases after the sum, embedding and
- *   head are whole on every rank.
+ *   Rank i has qkv and fc for its heads and channels, and the parts of proj and fc2 that read them. No operation in
+ *   between mixes heads or channels, so each half of a layer ends in partial sums: one tp_sum in forward. In backward
+ *   each rank has a part of the gradient of the half's input: again one tp_sum. Layernorms, biases after the sum,
+ *   embedding and head are whole on every rank.
  *
- * Pipeline parallelism gives each stage L/p neighboring layers. The embedding's weight is on the first and the last.
- * With --recompute a layer keeps only its input; backward makes the rest again, for one layer at a time. */
+ * Pipeline parallelism gives each stage L/p neighboring layers. wte is on the first and on the last stage.
+ * With --recompute a layer keeps only its input; backward recomputes the rest, for one layer at a time. */
 #include "nano.h"
 
 #include <math.h>
@@ -22,13 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The weights of a layer, in the order in which they lie; those of the stage's first layer begin at number `before` of
- * the list. */
+/* The weights of a layer, in their order in model.weights. The weights of the stage's first layer begin there at index
+ * before(). */
 enum { LN1_G, LN1_B, QKV_W, QKV_B, PROJ_W, PROJ_B, LN2_G, LN2_B, FC_W, FC_B, FC2_W, FC2_B, PER_LAYER };
 
 static int is_first(void) { return grid.p_i == 0; }
 static int is_last(void) { return grid.p_i == grid.p - 1; }
-static int before(void) { return is_first() ? 2 : 0; }                   /* wte, wpe */
+static int before(void) { return is_first() ? 2 : 0; }                   /* wte and wpe come first */
 
 static void *room(int64_t n, size_t size) {
     void *x = calloc((size_t)n, size);
@@ -39,7 +39,7 @@ static real *reals(int64_t n) { return room(n, sizeof(real)); }
 
 /* ---- weights ---- */
 
-/* is_cut: by tensor parallelism. A matrix has a standard deviation, and decays; a vector begins as a constant. */
+/* is_cut: tensor parallelism cuts the weight. A matrix is drawn with std and decays; a vector begins as a constant. */
 static void add(struct model *m, const char *name, int64_t outer, int64_t cut, int64_t inner, int is_cut, double std,
                 double constant) {
     struct weight *w = &m->weights[m->n_weights++];
@@ -47,7 +47,7 @@ static void add(struct model *m, const char *name, int64_t outer, int64_t cut, i
                          .decay = std > 0, .std = std, .constant = constant};
     snprintf(w->name, sizeof w->name, "%s", name);
     w->n = outer * (cut / w->parts) * inner;
-    w->counted = is_cut || grid.t_i == 0;            /* in the norm each number of the model counts once */
+    w->counted = is_cut || grid.t_i == 0;            /* the norm counts each number of the model once */
     m->n += w->n;
 }
 
@@ -71,7 +71,7 @@ static void add_layer(struct model *m, int layer) {
 #undef ADD
 }
 
-/* Number i of this rank's part is which of the whole? */
+/* The index in the whole weight of element i of this rank's part. */
 static int64_t place(const struct weight *w, int64_t i) {
     int64_t own = w->cut / w->parts, first = w->parts > 1 ? own * grid.t_i : 0;
     return (i / (own * w->inner) * w->cut + first + i / w->inner % own) * w->inner + i % w->inner;
@@ -115,12 +115,12 @@ void model_init(struct model *m, const struct plan *plan) {
 static struct weight *wte(const struct model *m) { return is_first() ? &m->weights[0] : &m->weights[m->n_weights - 1]; }
 void model_tie(struct model *m) { if (is_first() || is_last()) tie_sum(m->dw + wte(m)->at, wte(m)->n); }
 
-/* ---- what is kept ---- */
+/* ---- activations kept for backward ---- */
 
-/* A layer's activations, after its input. mid: after attention's half. */
+/* A layer's activations, except its input. mid: the output of attention's half. */
 struct layer { real *ln1, *qkv, *prob, *att, *mid, *ln2, *fc, *gelu; };
 struct kept {
-    real **x;                            /* x[l]: input of layer l; x[n_layers]: what leaves the stage */
+    real **x;                            /* x[l]: input of layer l; x[n_layers]: the stage's output */
     struct layer *layers;
     real *lnf, *logits;
 };
@@ -146,7 +146,7 @@ struct kept *kept_new(const struct model *m) {
 
 /* ---- forward ---- */
 
-/* y = x + its half of a layer: parts of the sum by all tensor parallel ranks, then the bias, once. */
+/* y holds this rank's part of a half's output. Sum the parts of all tensor parallel ranks; add bias and x once. */
 static void add_half(real *y, const real *x, const real *bias, int R, int C) {
     tp_sum(y, (int64_t)R * C);
     for (int i = 0; i < R * C; i++) y[i] += x[i] + bias[i % C];
@@ -200,7 +200,7 @@ static void add_rows(real *db, const real *dy, int R, int C) {
     for (int i = 0; i < R * C; i++) db[i % C] += dy[i];
 }
 
-/* d: the gradient of the layer's output, and then of its input. */
+/* d: on entry the gradient of the layer's output, on return that of its input. */
 static void layer_backward(const struct model *m, int l, const real *x, const struct layer *k, real *d) {
     int R = m->B * m->T, C = m->C, HD = m->H * m->D;
     const real *w[PER_LAYER];
@@ -216,7 +216,7 @@ static void layer_backward(const struct model *m, int l, const real *x, const st
     linear_backward(dx, dw[FC_W], dw[FC_B], wide, k->ln2, w[FC_W], R, C, m->K);
     tp_sum(dx, (int64_t)R * C);
     layernorm_backward(dx, dw[LN2_G], dw[LN2_B], dx, k->mid, w[LN2_G], R, C);
-    add_to(d, dx, (int64_t)R * C);                   /* the residual's gradient, and the MLP's */
+    add_to(d, dx, (int64_t)R * C);                   /* d = the residual's gradient + the MLP's */
     add_rows(dw[PROJ_B], d, R, C);
     linear_backward(datt, dw[PROJ_W], NULL, d, k->att, w[PROJ_W], R, HD, C);
     attention_backward(dqkv, datt, k->prob, k->qkv, m->B, m->T, m->H, m->D);

@@ -1,11 +1,11 @@
 /* nano: a GPT trained in three dimensions, small enough to be read in an hour.
  *
- *   ops.c       what a layer computes: forward and backward of five operations, as loops
- *   model.c     the GPT: which weights there are, and a layer forward and backward, sharded by tensor parallelism
- *   parallel.c  each rank's place in the grid, and the messages they exchange
+ *   ops.c       forward and backward of five operations, as loops
+ *   model.c     the GPT: its weights, and the forward and backward of a layer, sharded by tensor parallelism
+ *   parallel.c  each rank's place in the grid, and the messages between ranks
  *   train.c     a step: microbatches through the pipeline (1F1B), gradients summed, AdamW with sharded states (ZeRO-1)
  *
- * The large project does the same with tables instead of calls, on GPUs too. Both give the same losses (make nano).
+ * The framework around nano does the same with tables instead of calls, also on GPUs, with equal losses (make nano).
  *
  * Letters: B sequences in a microbatch, T positions, C channels, H heads, D = C/H, K = 4C, V vocabulary, L layers;
  *          R = B T rows; t, d, p sizes of tensor, data and pipeline parallelism. Arrays are row-major. */
@@ -27,7 +27,7 @@ struct plan {
 
 /* ---- parallel.c ---- */
 
-/* A rank's coordinates: rank = (p_i d + d_i) t + t_i. Tensor parallel ranks are neighbors: they talk most. */
+/* A rank's coordinates: rank = (p_i d + d_i) t + t_i. Tensor parallel ranks are neighbors: they communicate most. */
 struct grid { int rank, n, t, d, p, t_i, d_i, p_i; };
 extern struct grid grid;
 
@@ -38,19 +38,19 @@ void tp_sum(real *x, int64_t n);
 void dp_sum(real *x, int64_t n);
 /** x is d shards of n. Shard d_i becomes its sum over the replicas; the others are undefined. */
 void dp_reduce_scatter(real *x, int64_t n);
-/** All shards of x become what their owners have there. */
+/** Every replica receives all shards of x from their owners. */
 void dp_all_gather(real *x, int64_t n);
 /** x = its sum over the first and the last stage, which both hold the tied embedding. Other stages return at once. */
 void tie_sum(real *x, int64_t n);
 double world_sum(double x);
-/** Activations go up the pipeline, their gradients down. A send copies its data and waits for the one before. */
+/** Activations go up the pipeline, their gradients down. A send copies its data and waits for the send before it. */
 enum { UP = 1, DOWN = -1 };
 void stage_send(int way, const real *x, int64_t n);
 void stage_receive(int way, real *x, int64_t n);
-void stage_finish(void);   /* all that was sent has left */
+void stage_finish(void);   /* returns when all sends are complete */
 void fail(const char *format, ...);
 
-/* ---- ops.c: forward, and what backward adds to the gradients of weights (dw, db) and writes to those
+/* ---- ops.c: each operation and its backward, which adds to the gradients of weights (dw, db) and overwrites those
  * of inputs (dx) ---- */
 
 void linear(real *y, const real *x, const real *w, const real *b, int R, int C, int K);
@@ -61,7 +61,7 @@ void attention(real *y, real *prob, const real *qkv, int B, int T, int H, int D)
 void attention_backward(real *dqkv, const real *dy, const real *prob, const real *qkv, int B, int T, int H, int D);
 void gelu(real *y, const real *x, int64_t n);
 void gelu_backward(real *dx, const real *dy, const real *x, int64_t n);
-/** @return `scale` times the sum of the rows' losses; logits become its gradients */
+/** @return `scale` times the sum of the rows' losses; logits are overwritten by their gradients */
 double cross_entropy(real *logits, const int *targets, int R, int V, double scale);
 
 /* ---- model.c ---- */
@@ -72,26 +72,26 @@ struct weight { char name[24]; int64_t outer, cut, inner, at, n; int parts, deca
 
 struct model {
     const struct plan *plan;
-    int B, T, C, H, D, K, V;             /* H and K: of this rank, hidden and heads being divided by t */
+    int B, T, C, H, D, K, V;             /* H heads and K channels of this rank: 1/t of the model's */
     int n_layers, first_layer;           /* of this stage */
     struct weight *weights;
     int n_weights;
-    int64_t n, shard;                    /* numbers in all weights of this rank; in a replica's shard: d shard >= n */
+    int64_t n, shard;                    /* n: in all weights of this rank; shard: in a replica's shard, d shard >= n */
     real *w, *dw;                        /* d x shard numbers each: weights one after the other, and their gradients */
 };
 
-/** The part of the model that this rank has, with its initial weights. */
+/** Creates this rank's part of the model, with its initial weights. */
 void model_init(struct model *, const struct plan *);
-/** What a microbatch keeps from its forward to its backward on this stage. */
+/** The activations that a microbatch keeps on this stage from its forward to its backward. */
 struct kept *kept_new(const struct model *);
-/** tokens, targets (B,T). The first stage begins with tokens, others with what they receive. @return the last stage's
+/** tokens, targets (B,T). The first stage reads tokens; the others receive activations. @return the last stage's
  * loss, else 0 */
 double model_forward(struct model *, struct kept *, const int *tokens, const int *targets);
-/** Adds to dw. */
+/** Adds the gradients to dw. */
 void model_backward(struct model *, struct kept *, const int *tokens);
 /** Sums the tied embedding's gradients of the first and the last stage. */
 void model_tie(struct model *);
 
-/* ---- random numbers, in parallel.c: a function of seed, name and place, so that any rank can draw it ---- */
+/* ---- random numbers, in parallel.c: functions of seed, name and element, so that any rank can draw them ---- */
 double random_normal(uint64_t seed, const char *name, int64_t element);
 int64_t random_permute(uint64_t seed, const char *name, uint64_t epoch, uint64_t n, uint64_t i);

@@ -1,4 +1,4 @@
-/* What a GPT computes, in loops. For each operation y = f(x, w) backward takes dy, the gradient of the loss by y, and
+/* The operations of a GPT, as loops. For each y = f(x, w) backward takes dy, the gradient of the loss by y, and
  * gives
  *
  *   dx = dy * df/dx        dw += dy * df/dw
@@ -65,7 +65,7 @@ void layernorm_backward(real *dx, real *dg, real *db, const real *dy, const real
     }
 }
 
-/* Where head h of position t of sample b has its query (part 0), key (1) and value (2): qkv is (B,T,3,H,D). */
+/* The offset in qkv (B,T,3,H,D) of the query (part 0), key (1) or value (2) of sample b, position t and head h. */
 static int64_t at(int b, int t, int part, int h, int T, int H, int D) {
     return ((((int64_t)b * T + t) * 3 + part) * H + h) * D;
 }
@@ -107,7 +107,7 @@ void attention_backward(real *dqkv, const real *dy, const real *prob, const real
                 const real *p = prob + (((int64_t)b * H + h) * T + t) * T, *d = dy + (((int64_t)b * T + t) * H + h) * D;
                 const real *q = qkv + at(b, t, 0, h, T, H, D);
                 real *dq = dqkv + at(b, t, 0, h, T, H, D), mean = 0;
-                for (int pass = 0; pass < 2; pass++)     /* first the mean of dp, then what follows from it */
+                for (int pass = 0; pass < 2; pass++)     /* pass 0: the mean of dp; pass 1: the gradients */
                     for (int j = 0; j <= t; j++) {
                         const real *k = qkv + at(b, j, 1, h, T, H, D), *v = qkv + at(b, j, 2, h, T, H, D);
                         real *dk = dqkv + at(b, j, 1, h, T, H, D), *dv = dqkv + at(b, j, 2, h, T, H, D), dp = 0;

@@ -1,6 +1,6 @@
-/* The place of each rank, the messages between ranks, and random numbers that are the same on all of them.
+/* The place of each rank, the messages between ranks, and random numbers that are equal on all ranks.
  *
- * Ranks form a grid of p x d x t. A rank is in three groups, each of the ranks that differ from it in one coordinate
+ * Ranks form a grid of p x d x t. A rank is in three groups. The ranks of a group differ in one coordinate
  * only:
  *
  *   tensor    t ranks share a layer's matrices      all-reduce of activations, twice per layer and pass
@@ -66,7 +66,7 @@ double world_sum(double x) {
     return x;
 }
 
-/* A message each way may be on its way while this rank computes: it lies in a copy, until it has left. */
+/* In each direction one message may be in flight while this rank computes; a copy holds its data until then. */
 static struct { MPI_Request request; real *copy; } sent[2] = {{MPI_REQUEST_NULL, NULL}, {MPI_REQUEST_NULL, NULL}};
 
 void stage_send(int way, const real *x, int64_t n) {
@@ -118,7 +118,7 @@ double random_normal(uint64_t seed, const char *name, int64_t element) {
 }
 
 /* The i-th sample in an epoch's order: a permutation of 0 .. n-1 that needs no table. Eight rounds of a Feistel
- * network permute 0 .. 4^half - 1; a place outside of n is sent through again. */
+ * network permute 0 .. 4^half - 1; a place >= n goes through the rounds again. */
 int64_t random_permute(uint64_t seed, const char *name, uint64_t epoch, uint64_t n, uint64_t i) {
     uint64_t key = key_of(seed, name, epoch);
     int half = 1;

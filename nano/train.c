@@ -1,13 +1,13 @@
-/* Trains: the options, the data, a step, and its end.
+/* The training program: options, data, forward and backward of a step, and its end.
  *
  *   mpirun -n 8 build/nano --tp 2 --dp 2 --pp 2 --zero 1 --recompute 1 --steps 20
  *
  * A step:  microbatches pass through the pipeline, forward and backward in turn (1F1B); gradients add up in dw
- *          replicas sum their gradients: each all of them, or with ZeRO-1 each its shard only
- *          the norm of the whole gradient, clipping, AdamW on what this rank owns
+ *          replicas sum their gradients: each gets all sums, or with ZeRO-1 only those of its shard
+ *          the norm of the whole gradient, clipping, AdamW on the weights that this rank owns
  *          with ZeRO-1 the new weights are gathered
  *
- * Per weight, in numbers: weight, gradient and AdamW's two moments: 4; with ZeRO-1 the moments are sharded: 2 + 2/d. */
+ * Numbers per weight: the weight, its gradient and AdamW's two moments, 4. ZeRO-1 shards the moments: 2 + 2/d. */
 #include "nano.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@
 
 struct layout { int tp, dp, pp; };
 
-/* All options by name; `whole`: a whole number. */
+/* All options by name. `whole` points to an integer, `number` to a real number, `text` to a string. */
 static void parse(int n, char **words, struct plan *p, struct layout *l) {
     struct { const char *name; int *whole; double *number; const char **text; } options[] = {
         {"tp", &l->tp}, {"dp", &l->dp}, {"pp", &l->pp}, {"zero", &p->zero}, {"recompute", &p->recompute},
@@ -43,7 +43,7 @@ static void parse(int n, char **words, struct plan *p, struct layout *l) {
     }
 }
 
-/* ---- data: a text, a token a byte ---- */
+/* ---- data: a text; each byte is a token ---- */
 
 static unsigned char *text;
 static int64_t n_samples;
@@ -60,7 +60,7 @@ static void data_open(const struct plan *p) {
     if (n_samples < 1) fail("%s has %lld bytes, and a sample needs seq + 1 = %d", p->data, (long long)n, p->seq + 1);
 }
 
-/* Sample s of the run, counted over all steps: its targets are its tokens, one later. */
+/* Sample s of the run, counted over all steps. targets[t] is the token after tokens[t]. */
 static void data_sample(const struct plan *p, int64_t s, int *tokens, int *targets) {
     int64_t i = random_permute((uint64_t)p->seed, "data.shuffle", (uint64_t)(s / n_samples), (uint64_t)n_samples,
                                (uint64_t)(s % n_samples));
@@ -71,7 +71,7 @@ static void data_sample(const struct plan *p, int64_t s, int *tokens, int *targe
     }
 }
 
-/* Microbatch k of this replica. The samples of a step, over all replicas, depend on nothing but the step. */
+/* Microbatch k of this replica. The samples that all replicas together read in a step do not depend on the layout. */
 static void data_microbatch(const struct plan *p, int64_t step, int k, int *tokens, int *targets) {
     for (int b = 0; b < p->micro_batch; b++) {
         int64_t s = step * p->global_batch + ((int64_t)k * grid.d + grid.d_i) * p->micro_batch + b;
@@ -81,9 +81,9 @@ static void data_microbatch(const struct plan *p, int64_t step, int k, int *toke
 
 /* ---- forward and backward of a step ---- */
 
-/* 1F1B (Narayanan and others 2019, "PipeDream", without its stale weights). Stage i begins with p - 1 - i forwards, so
- * that the last stage can go backward at once after each forward; then every stage does one forward, one backward. So
- * no stage has more than p - i microbatches in flight, however many there are. */
+/* 1F1B (Narayanan and others 2019, "PipeDream", without its stale weights). Stage i begins with p - 1 - i forwards, and
+ * then alternates one forward and one backward. The last stage goes backward right after each forward. So stage i
+ * has at most p - i microbatches in flight, whatever their number. */
 static double forward_backward(struct model *m, struct kept **kept, int64_t step, int *tokens, int *targets) {
     const struct plan *p = m->plan;
     int n = p->global_batch / (p->micro_batch * grid.d), warm = grid.p - 1 - grid.p_i, in_flight = warm + 1;
@@ -104,9 +104,9 @@ static double forward_backward(struct model *m, struct kept **kept, int64_t step
 
 /* ---- the end of a step ---- */
 
-struct states { real *m, *v; };          /* AdamW's moments of what this rank owns */
+struct states { real *m, *v; };          /* AdamW's moments of the weights that this rank owns */
 
-/* The part of a weight in from .. to-1 of all weights: its elements at .. end-1; none if end <= at. */
+/* The elements at .. end-1 of a weight that lie in the range from .. to-1 of all weights; none if end <= at. */
 struct run { int64_t at, end; };
 static struct run own_part(const struct weight *w, int64_t from, int64_t to) {
     return (struct run){w->at > from ? w->at : from, w->at + w->n < to ? w->at + w->n : to};
@@ -148,7 +148,7 @@ static void adamw(struct model *m, const struct states *s, int64_t from, int64_t
     }
 }
 
-/* This rank updates everything, or with ZeRO shard d_i. For the norm it counts shard d_i either way, so that each
+/* This rank updates all weights, or with ZeRO only shard d_i. In both cases it adds shard d_i to the norm, so that each
  * number counts once. */
 static double update(struct model *m, const struct states *s, int step) {
     int64_t from = m->shard * grid.d_i, to = from + m->shard;
@@ -190,7 +190,7 @@ int main(int n, char **words) {
     if (!states.m || !states.v || !tokens || !targets) fail("no memory for %zu numbers", 2 * own);
     for (int step = 0; step < p.steps; step++) {
         double loss = forward_backward(&model, kept, step, tokens, targets), norm = update(&model, &states, step);
-        loss = world_sum(grid.t_i == 0 ? loss : 0);                      /* tensor parallel ranks have the same */
+        loss = world_sum(grid.t_i == 0 ? loss : 0);                      /* tensor parallel ranks have equal losses */
         if (grid.rank == 0)
             printf("step %d/%d | loss %.15g | norm %.4f\n", step + 1, p.steps, loss, norm), fflush(stdout);
     }
