@@ -61,7 +61,7 @@ static int layer(struct builder *b, int index, int x) {
     return b->p->blocks[block].out[0] = mlp_half(b, attention_half(b, x));
 }
 
-/* The sum of two streams is a residual of which nothing is dropped. */
+/* op_dropout_residual without dropout adds the two embeddings. */
 static int embedding(struct builder *b, int *word) {
     int tokens = build_tokens(b, "embed"), segments = build_data(b, DATA_SEGMENTS, "segments");
     *word = build_matrix(b, "word", "VC", STD);
@@ -74,7 +74,7 @@ static int embedding(struct builder *b, int *word) {
     return b->p->blocks[0].out[0] = build_dropout(b, x);
 }
 
-/* dense makes as many channels as it reads: axis C both times. */
+/* dense reads and writes C channels, so both axes of its matrix are C. */
 static void head(struct builder *b, int x, int word) {
     program_add_block(b->p, "head", x, false);
     int w = build_matrix(b, "dense.w", "CC", STD), bias = build_vector(b, "dense.b", "C", 0);

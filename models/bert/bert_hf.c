@@ -12,13 +12,13 @@ static bool is_left_out(const char *name) {
            !strcmp(name, "bert.embeddings.position_ids");
 }
 
-/* With an own head transformers 5 reads the decoder's bias, and transformers 4 the other one: export writes both. */
+/* If the head is untied, transformers 5 reads the decoder's bias, transformers 4 the other one: export writes both. */
 static const struct hf_again AGAIN[] = {
     {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight", HF_AGAIN_TIED},
     {"cls.predictions.decoder.bias", "cls.predictions.bias", HF_AGAIN_READ_IF_UNTIED},
     {0}};
 
-/* As TensorFlow called them. */
+/* The name in TensorFlow's files: gamma and beta instead of weight and bias. */
 static void old_name(const char *name, char old[PUBLISHED_NAME_MAX]) {
     const char *norm = strstr(name, "LayerNorm."), *is = norm ? norm + strlen("LayerNorm.") : name + strlen(name);
     const char *was = !norm ? "" : !strcmp(is, "weight") ? "gamma" : "beta";

@@ -9,7 +9,7 @@
 struct said { struct checkpoint_model model; int64_t tied; };
 #define AT(field) offsetof(struct said, field)
 
-/* position_embedding_type: only transformers 4 reads it. */
+/* position_embedding_type: only transformers 4 reads this key. */
 static const struct hf_key KEYS[] = {
     {"model_type", HF_MUST, NULL, "bert", 0},
     {"num_hidden_layers", HF_SIZE, NULL, NULL, AT(model.layers)},

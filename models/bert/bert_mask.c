@@ -1,19 +1,19 @@
 /* BERT's training task: some tokens of a text are masked, and BERT restores them.
  *
- * Of T tokens exactly M = ceil(0.15 T) are targets, at places that a permutation chooses; all others have target -1 and
- * count nothing. M is the same for every sample, so the loss of a step is the sum over the global batch divided by
- * batch x M: no rank has to ask the others for their counts. (The usual mistake is that each divides by its own count,
- * which makes a mean of means.)
+ * Exactly M = ceil(0.15 T) of T tokens are targets; a permutation chooses their places. All others have target -1 and
+ * add nothing to the loss. M is the same for every sample, so the loss of a step is the sum over the global batch
+ * divided by batch x M: no rank needs another's count. (The usual mistake is that each rank divides by its own count,
+ * which makes a mean of means.) A number u, uniform in [0, 1), decides about each target:
  *
  *   u < 0.8          the token becomes mask-token
- *   0.8 <= u < 0.9   it becomes one of the vocabulary, each as likely
- *   0.9 <= u         it stays, and is predicted all the same
+ *   0.8 <= u < 0.9   it becomes a token of the vocabulary, all equally likely
+ *   0.9 <= u         it stays, and is still a target
  *
- * A sample is two segments: the first up to a place that is drawn, too, the second the rest. (There are no special
- * tokens in between: data of lib/data is a plain stream, of any tokenizer.)
+ * A sample is two segments; the place of the cut is drawn, too. (No special tokens separate them, because data of
+ * lib/data is a plain stream, of any tokenizer.)
  *
- * All draws are functions of seed and the sample's number in the run: the rank that reads it and its microbatch do not
- * matter; in another epoch a text has another number, and other masks (as in RoBERTa: Liu et al. 2019, section 4.1).
+ * All draws are functions of the seed and the sample's number in the run, not of the rank or the microbatch that reads
+ * the sample. In another epoch a text has another number and other masks (as in RoBERTa: Liu et al. 2019, section 4.1).
  *
  * Source: Devlin et al. 2019, section 3.1, task 1. */
 #include "models/bert/bert.h"
@@ -46,7 +46,7 @@ static int32_t masked(const struct plan *p, int64_t mask_token, int64_t number, 
     return u < 0.9 ? (int32_t)((double)p->vocab * draw(p, "bert.random", number, i)) : token;
 }
 
-/* The second segment's first place: 1 to T - 1, so that none is empty (if there are two tokens). */
+/* The second segment's first place, 1 to T - 1: neither segment is empty (if T >= 2). */
 static int64_t second_segment(const struct plan *p, int64_t number) {
     return 1 + (int64_t)((double)(p->seq - 1) * draw(p, "bert.segment", number, 0));
 }

@@ -28,7 +28,7 @@ const struct published bert_published[] = {
     {"head.ln.b", {HEAD ".transform.LayerNorm.bias"}, "C"},
     {"head.w", {HEAD ".decoder.weight"}, "V C"},
     {"head.b", {HEAD ".bias"}, "V"},
-    /* slots: what modules give */
+    /* slots: the outputs of modules */
     {"embed.tok", {EMBED ".word_embeddings"}, "B T C"},
     {"embed.seg", {EMBED ".token_type_embeddings"}, "B T C"},
     {"embed.ln", {EMBED ".LayerNorm"}, "B T C"},

@@ -57,7 +57,7 @@ TEST(test_bert_flops_are_the_formula) {
     run_destroy(&r);
 }
 
-/* ---- what is masked ---- */
+/* ---- the masks ---- */
 static struct plan serial_plan(void) {
     struct plan p = parity_plan();
     p.arch = &model_bert;
@@ -73,8 +73,8 @@ static void make_sample(const struct plan *p, int64_t number, struct sample *s) 
     assert_ok(bert_sample(p, number, whole));
 }
 
-/* 77 of 512 each time, whatever they become. Shares of 200 x 77 draws, give or take five deviations; a random token is
- * now and then the one that was there. */
+/* 77 of 512 tokens are targets in each sample. The shares of masked and kept tokens hold over 200 x 77 draws within
+ * five deviations; a random token sometimes equals the text's. */
 TEST(test_exactly_fifteen_percent_are_targets) {
     static struct sample s;
     struct plan p = serial_plan();
@@ -138,8 +138,8 @@ TEST(test_bert_refuses) {
 }
 
 /* ---- the loss is the mean over the masked places ----
- * The first weights know nothing, so it is log 131, in training and evaluation; and the reference of 16 samples of 8
- * has 2 each: a mean over all places would be a quarter of it. */
+ * Fresh weights predict nothing, so the loss is log 131 in training and evaluation. Each of the 16 samples of 8 tokens
+ * has 2 masked places, so a mean over all places would be a quarter of log 131. */
 TEST(test_the_loss_begins_at_log_vocabulary) {
     struct run r;
     struct plan p = serial_plan();
@@ -155,7 +155,7 @@ TEST(test_the_loss_begins_at_log_vocabulary) {
 
 /* ---- the program ---- */
 
-/* Each region's input is read by the residual, too, but for the head's. */
+/* The residual reads each region's input, too, except the head's. */
 TEST(test_bert_sees_all_tokens_and_enters_by_branches) {
     struct plan p;
     struct run r;
@@ -184,7 +184,7 @@ static void try_settled(void *self, const struct plan *plan) {
     t->failed += !layout_is_serial(&p, settled, t->reference);
 }
 
-/* The sequence in shards, in all three ways: two of cp, and what else the world has room for. */
+/* Shard the sequence in all three ways: cp 2 or 4, tp as far as the world has ranks. */
 static void try_cp(struct tally *t, struct plan serial) {
     int world = comm_world_size();
     for (int by = 0; world > 1 && by < 3; by++) {

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * A BERT out and in again, old names, and what is refused. Against PyTorch: tests/hf.sh. */
+ * Export, import and export again a BERT; old names; and what is refused. Against PyTorch: tests/hf.sh. */
 #include "driver/recipe.h"
 #include "lib/checkpoint/hf_files.h"
 #include "lib/checkpoint/safetensors.h"
@@ -43,7 +43,7 @@ static void export_to(const char *save, const char *path) {
     checkpoint_close(&r);
 }
 
-/* The second third of qkv is the keys': no round trip would tell. */
+/* The second third of qkv equals the keys' tensor. A round trip would hide exchanged thirds. */
 static void check_keys(const char *path) {
     struct hf_files *f;
     struct checkpoint_reader *r;
@@ -78,7 +78,7 @@ TEST(test_bert_out_in_and_out_again_is_the_same_to_the_byte) {
     assert_memory_equal(&m.layers, &wanted.layers, sizeof m - offsetof(struct checkpoint_model, layers));
 }
 
-/* The header of a safetensors file with each `from` as `to`, which is as long or shorter (JSON may have blanks). */
+/* Replace each `from` in a safetensors header by `to`, which must not be longer (blanks fill the rest). */
 static void rename_in(const char *path, const char *from, const char *to) {
     static char text[1 << 20];
     FILE *f = fopen(path, "r+b");
@@ -93,7 +93,7 @@ static void rename_in(const char *path, const char *from, const char *to) {
     fclose(f);
 }
 
-/* As the hub's bert-base-uncased has them. */
+/* bert-base-uncased on the hub has these names. */
 TEST(test_old_names_of_norms_are_read) {
     char old[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], first[CHECKPOINT_PATH_MAX];
     struct checkpoint_model m;

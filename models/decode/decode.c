@@ -1,18 +1,18 @@
 /* Decoding.
  *
- * Idea: a language model generates one token after the other, each from all before it. The training program would run a
- * whole forward pass per token, over a sequence that has grown by one, and nearly all of that was computed before. In a
- * causal model position j sees nothing after it, so its keys and values are the same in every pass. Keep them (the
- * key-value cache), and run a pass for the new token alone.
+ * Idea: a language model generates one token after the other, each from all before it. The training program needs a
+ * whole forward pass per token, which repeats nearly all of the pass before. In a causal model position j sees nothing
+ * after it, so its keys and values are equal in every pass. Decoding keeps them (the key-value cache), and runs a pass
+ * for the new token alone.
  *
  *   y[t] = sum_{j <= t} softmax_j(q[t] . k[j] / sqrt(D)) v[j]
  *
  * One query over t + 1 cached keys costs O(t), not O(t^2); all other steps process one token instead of t + 1.
  *
  * In the code: decoding rewrites the model's table, like a technique, and the executor runs the result:
- *   tokens          the T axis is one token, at `first`. program_infer propagates that, so add_position takes row
- *                   `first` of its table, as for a sharded sequence. decode_move changes only `first`; and, while the
- *                   prompt is read, n: all its tokens are there, so they go through a few at a time (plan.prefill)
+ *   tokens          the T axis is one token, at `first`. program_infer propagates it, so add_position takes row `first`
+ *                   of its table, as for a sharded sequence. decode_move changes only `first`, and n while the prompt
+ *                   is read: the prompt's tokens are known, so plan.prefill of them pass through together
  *   attention       becomes attention_cached, with a param for its cache; its H follows from qkv, already sharded by tp
  *   loss            is dropped: the program ends with the logits
  *   all params      no gradient, no optimizer state, no master weight; the schedule is one forward action
@@ -26,9 +26,9 @@
  *
  * Time: every weight is read once per token and used for two operations, so memory is the limit: tokens per second are
  * at most memory bandwidth / bytes of weights. (Measured, GPT-2 124M on one core: 28 ms per token in fp32, 15.5 in
- * bf16, 18 and 16 GB/s; the matrix products are lib/ops/gemm/gemm.h's, with one row.) So several sequences cost little
- * more than one, and a prompt read in one pass little more than a token: both use a weight that was read more than
- * once. Offsets are planned for the most tokens at once; fewer need no more of anything (decoder_init checks).
+ * bf16, 18 and 16 GB/s; the matrix products are lib/ops/gemm/gemm.h's, with one row.) Several sequences cost little
+ * more than one, and a prompt in one pass costs little more than a token, because both use a loaded weight several
+ * times. Offsets are planned for the most tokens at once; fewer tokens need no more memory (decoder_init checks).
  *
  * What breaks: a cache row at another position than the token's, or a position embedding that stays at 0, still gives a
  * text, only a worse one. So the tests compare the logits of every position with the training program's.
@@ -44,7 +44,7 @@
 
 static bool decode_wanted(const struct plan *plan) {
     (void)plan;
-    return true;                                                     /* only recipes for decoding contain it */
+    return true;                                                     /* only decoding recipes contain this technique */
 }
 
 /* The sizes may come from an untrusted file: no sum of bytes may overflow. */
@@ -68,7 +68,7 @@ static enum status decode_check(const struct plan *plan) {
 
 /* ---- rewrite ---- */
 
-/* The last step makes the loss. Drop it: its input is the program's output now. */
+/* The last step computes the loss. Drop that step; its input becomes the program's output. */
 static enum status end_with_logits(struct program *p) {
     const struct step *loss = &p->steps[p->n_steps - 1];
     if (p->loss < 0 || loss->out[0] != p->loss || loss->n_weight > 0)
@@ -92,7 +92,7 @@ static void remember_keys(struct program *p) {
     }
 }
 
-/* A token has no company, and finds a place at each of its experts: as in training with capacity 0. */
+/* Each token is a group by itself, with a place at each of its experts: as in training with capacity 0. */
 static void drop_no_token(struct program *p) {
     for (int i = 0; i < p->n_steps; i++)
         if (p->steps[i].op->rule == RULE_MOE) p->steps[i].moe.group = p->steps[i].moe.places = 1;
@@ -101,7 +101,7 @@ static void drop_no_token(struct program *p) {
 static void learn_nothing(struct program *p) {
     p->forward_only = true;
     for (int i = 0; i < p->n_params; i++) {
-        p->params[i].grad_residence = RESIDENT_OWN;                  /* it owns none (program_infer): no bytes */
+        p->params[i].grad_residence = RESIDENT_OWN;                  /* this rank owns none (program_infer): no bytes */
         p->params[i].master = false;
         p->params[i].init_std = 0;                                   /* the checkpoint has the weights: no draws */
     }
@@ -114,7 +114,7 @@ enum status decode_move(struct program *p, int64_t position, int64_t n) {
     return program_infer(p);
 }
 
-/* The tokens come a few at a time: no technique may shard their axis. */
+/* Decoding reads a few tokens at a time, so no technique may shard their axis. */
 static enum status refuse_cut_sequence(const struct program *p) {
     for (int i = 0; i < p->n_steps; i++) {
         const struct shape *s = &p->slots[p->steps[i].out[0]].type.shape;
@@ -126,7 +126,7 @@ static enum status refuse_cut_sequence(const struct program *p) {
     return OK;
 }
 
-/* What was computed of a token must not depend on those that follow it. */
+/* A token's cached keys and values must not depend on later tokens. */
 static enum status refuse_later_keys(const struct plan *plan, const struct program *p) {
     for (int i = 0; i < p->n_steps; i++)
         if (p->steps[i].op->rule == RULE_ATTENTION && p->steps[i].attention.mask != MASK_CAUSAL)
@@ -154,7 +154,7 @@ static enum status decode_schedule(const struct plan *plan, struct schedule *out
     return OK;
 }
 
-/* The gather of the last token's scores; rows bill themselves. */
+/* The steps bill themselves; add the all-gather of the last token's scores. */
 static enum status decode_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     const struct program *p = c->program;
     const struct type *scores = &p->slots[p->blocks[p->n_blocks - 1].out[0]].type;

@@ -21,7 +21,7 @@ static double kth_largest(double *x, int64_t n, int64_t k) {
         }
         if (k - 1 <= j) high = j;
         else if (k - 1 >= i) low = i;
-        else break;                                                  /* between j and i all are equal to the pivot */
+        else break;                                                  /* elements between j and i equal the pivot */
     }
     return x[k - 1];
 }

@@ -1,10 +1,10 @@
-/* Tokens through the decoding program. The weights and the cache are in the run's param arena; a decoder only keeps the
- * position.
+/* Passes tokens through the decoding program. The weights and the cache are in the run's param arena; a decoder only
+ * keeps the position.
  *
- * Logits with tp: rank r computes those of its shard of the vocabulary, V/tp rounded up, padding last. Those of the
- * last position are all-gathered, so every rank has all of them, equal to the bit, and draws the next token by itself.
- * That sends V elements per token (GPT-2, fp32: 196 KiB), little compared with the weights read meanwhile. For top-k,
- * each rank's k best would be enough. */
+ * With tp, rank r computes the logits of its shard of the vocabulary: V/tp rounded up, padding last. The last
+ * position's logits are all-gathered, so that all ranks hold the same bits and each draws the next token itself. The
+ * all-gather sends V elements per token (GPT-2, fp32: 196 KiB), little compared with the weights read meanwhile. For
+ * top-k, each rank's k best would suffice. */
 #include "models/decode/decode_step.h"
 
 #include "lib/base/integer.h"
@@ -21,7 +21,7 @@ static enum status fetch_tokens(void *self, int microbatch, int32_t *const data[
     return OK;
 }
 
-/* Every param is resident, and no technique in the recipe follows their use. */
+/* Every param is resident, so no technique in the recipe needs the events of its use. */
 static enum status ignore_param(void *self, const struct param_event *event) {
     (void)self, (void)event;
     return OK;
@@ -41,7 +41,7 @@ static int64_t scratch_of(const struct program *p, int step) {
     return op_work(&call, ROW_FORWARD);
 }
 
-/* Offsets and scratch were planned for `at_once` tokens: one needs no more. */
+/* Offsets and scratch are planned for `at_once` tokens: check that one token needs no more. */
 static enum status check_scratch(struct decoder *d) {
     struct program *p = &d->run->program;
     int64_t *planned = calloc((size_t)p->n_steps, sizeof *planned);
@@ -120,7 +120,7 @@ enum status decoder_read(struct decoder *d, const int32_t *tokens, int64_t n, co
     return gather(d);
 }
 
-/* The prompt, the same for all sequences, up to `at_once` tokens at a time. tokens: room for (B, at_once) */
+/* Read the prompt into all sequences, up to `at_once` tokens at a time. tokens: room for (B, at_once) */
 static enum status read_prompt(struct decoder *d, const int32_t *prompt, int64_t n_prompt, int32_t *tokens,
                                const double **logits) {
     for (int64_t first = 0; first < n_prompt; first += d->at_once) {

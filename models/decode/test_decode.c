@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * A token at a time with a cache against the training program's forward pass over the whole sequence: the same scores
- * at every position. Both load the same checkpoint, which a layout of all ranks has saved. */
+ * Decoding one token at a time with a cache gives the scores of the training program's forward pass over the whole
+ * sequence, at every position. Both load the same checkpoint, which a layout of all ranks saves. */
 #include "models/decode/test_decode.h"
 
 const char *decode_arch = "gpt";
@@ -23,7 +23,7 @@ struct plan decode_plan(int precision) {
 
 /* ---- a checkpoint ---- */
 
-/* Larger weights than fresh ones: positions, tokens and layers all show in the scores. */
+/* Enlarge the fresh weights, so that positions, tokens and layers all change the scores. */
 void decode_enlarge(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
@@ -31,8 +31,8 @@ void decode_enlarge(struct run *r) {
     }
 }
 
-/* `steps` of training by all ranks (dp 2 if there are 4, tp 2, zero 1), a change, a checkpoint. step: its folder, the
- * same on all ranks. @collective{world} */
+/* Train `steps` steps on all ranks (dp 2 if there are 4, tp 2, zero 1), apply `change`, write a checkpoint.
+ * step: the checkpoint's folder, the same on all ranks. @collective{world} */
 enum status decode_make_checkpoint(int steps, void (*change)(struct run *), char step[CHECKPOINT_PATH_MAX]) {
     static int n;
     char folder[CHECKPOINT_PATH_MAX], name[32];
@@ -108,14 +108,14 @@ enum status decode_whole_logits(const char *step, int precision, int32_t *tokens
 
 /* ---- decoding ---- */
 
-/* Fill keys and values with NaN: a read before the write shows, and written elements can be counted. */
+/* Fill keys and values with NaN: a read before the write becomes visible, and written elements can be counted. */
 static void poison(const struct run *r) {
     for (int i = 0; i < r->program.n_params; i++)
         if (r->program.params[i].cache)
             memset(r->program.params[i].weight, 0xff, (size_t)type_bytes(&r->program.params[i].type));
 }
 
-/* tp 1: each process by itself. at_once: number of sequences decoded together. @collective{world} */
+/* tp 1: each process decodes alone. at_once: most tokens of a sequence in one read. @collective{world} */
 enum status decode_open_of(struct run *r, struct decoder *d, const char *step, int precision, int tp,
                                    int sequences, int at_once) {
     struct plan p = decode_plan(precision);
@@ -153,7 +153,7 @@ static enum status decoded_logits(const char *step, int precision, int tp, const
     return status;
 }
 
-/* NaN is the worst: fmax would ignore it. */
+/* NaN counts as the worst: fmax would ignore it. */
 static double worse(double a, double b) { return isnan(a) || isnan(b) ? NAN : a > b ? a : b; }
 
 static double worst(double a[T][V], double b[T][V]) {
@@ -166,7 +166,7 @@ static void prompt_of(int n, int32_t tokens[T]) {
     for (int t = 0; t < T; t++) tokens[t] = (int32_t)((n * 53 + t * (n + 31)) % V);
 }
 
-/* Untrained; trained for a few steps. Made once in a suite, of each arch. */
+/* Checkpoint 0 is untrained, 1 is trained for a few steps. Each is made once per suite and arch. */
 enum status decode_checkpoint(int n, char step[CHECKPOINT_PATH_MAX]) {
     static struct { int clearing; char path[CHECKPOINT_PATH_MAX]; } made[2][2];
     bool llama = !strcmp(decode_arch, "llama");
@@ -192,8 +192,8 @@ int decode_all_threads(void **state) {
 
 /* ---- the tests ---- */
 
-/* fp64: the same few thousand operations in two ways, scores below 100: far below 1e-12 on a single rank. Sums over
- * ranks are in another order: the promise is 1e-10. */
+/* In fp64 the same few thousand operations run in two ways, and scores are below 100: on one rank the difference is far
+ * below 1e-12. Several ranks sum in another order, for which 1e-10 is allowed. */
 static void check_scores(void) {
     static double whole[T][V], one[T][V], all[T][V];
     double alone = 0, together = 0, apart[2] = {0};
@@ -214,21 +214,21 @@ static void check_scores(void) {
     assert_ok(status);
     assert_close(alone, 0, 1e-12);
     assert_close(together, 0, 1e-10);
-    assert_true(apart[0] > 1e-3 && apart[1] > 0.1);                  /* positions have scores of their own */
+    assert_true(apart[0] > 1e-3 && apart[1] > 0.1);                  /* scores differ from position to position */
 }
 
 TEST(test_decode_has_the_scores_of_the_whole_forward_pass) {
     check_scores();
 }
 
-/* Its positions turn keys and queries, and heads share keys. */
+/* In a llama positions turn keys and queries, and heads share keys. */
 TEST(test_decode_of_llama_has_the_scores_of_the_whole_forward_pass) {
     decode_arch = "llama";
     check_scores();
     decode_arch = "gpt";
 }
 
-/* Two sequences, read 4 + 4 + 1 + 1 tokens at a time: after each the scores are those of the whole pass over either. */
+/* Read two sequences by 4 + 4 + 1 + 1 tokens. After each read the scores equal those of a whole pass per sequence. */
 enum { SEQUENCES = 2, AT_ONCE = 4 };
 
 static enum status read_at_once(const char *step, int tp, int32_t tokens[SEQUENCES][T], double whole[SEQUENCES][T][V],
@@ -290,7 +290,7 @@ TEST(test_decode_of_experts_has_the_scores_of_the_whole_forward_pass) {
     assert_close(error, 0, 1e-10);
 }
 
-/* Scores of size 1 to 10: fp32 to 24 bits and bf16 to 8, some 50 roundings on the way. */
+/* Scores are of size 1 to 10 and pass some 50 roundings: to 24 bits in fp32, to 8 bits in bf16. */
 TEST(test_decode_in_less_precise_numbers) {
     static double whole[T][V], all[T][V];
     const struct { int precision; double bound; } cases[] = {{PRECISION_FP32, 1e-4}, {PRECISION_BF16, 1}};

@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Bytes of the cache, of memory and of the wire by their formulas; and what is refused. */
+ * Bytes of the cache, of memory and of the wire equal their formulas; and what decoding refuses. */
 #include "models/decode/test_decode.h"
 
 static int64_t written_bytes(const struct run *r) {
@@ -13,7 +13,7 @@ static int64_t written_bytes(const struct run *r) {
     return bytes;
 }
 
-/* n tokens fill n / T of the cache's bytes; all roles are as planned; the bytes sent equal the formula and the bill. */
+/* n tokens fill n / T of the cache's bytes; all roles have their planned bytes; bytes sent equal formula and bill. */
 struct books { double cache, planned, wire, bill, roles; };
 
 static enum status keep_books(const char *step, int precision, int n, struct books *off) {

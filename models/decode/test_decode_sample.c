@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Drawing a token against the formulas, computed directly. */
+ * Drawing a token agrees with the formulas, computed directly. */
 #include "lib/base/rng.h"
 #include "models/decode/decode_sample.h"
 #include "tests/test.h"
@@ -10,7 +10,7 @@
 
 enum { N = 50 };
 
-/* Scores with equal ones among them: every third is that of its left neighbor. */
+/* Scores with ties: every third score equals its left neighbor. */
 static void fill(double logits[N], uint64_t seed) {
     for (int v = 0; v < N; v++) logits[v] = v % 3 == 2 ? logits[v - 1] : 3 * rng_normal(seed, 1, (uint64_t)v);
 }
@@ -22,7 +22,7 @@ static int32_t token_at(const struct sampling *s, const double *logits, int n, i
     return token;
 }
 
-/* How many come before v: higher scores, and equal ones of lower tokens. */
+/* Number of tokens before v: those of higher score, and lower tokens of equal score. */
 static int rank_of(const double *logits, int n, int v) {
     int before = 0;
     for (int w = 0; w < n; w++) before += logits[w] > logits[v] || (logits[w] == logits[v] && w < v);
@@ -52,7 +52,7 @@ TEST(test_sample_weights_are_the_softmax_of_the_candidates) {
     }
 }
 
-/* All equal, two values, sorted both ways: where a selection goes wrong. */
+/* All equal, two values, sorted both ways: orders at which a selection easily fails. */
 TEST(test_sample_top_k_of_awkward_orders) {
     double logits[N];
     for (int order = 0; order < 5; order++) {
@@ -74,7 +74,8 @@ TEST(test_sample_at_temperature_zero_is_the_lowest_of_the_highest) {
     }
 }
 
-/* Cold: the highest alone, though scores differ by little and are huge. Hot: all alike. */
+/* Cold: only the highest token remains, even if scores are huge and differ little. Hot: all tokens are equally
+ * likely. */
 TEST(test_sample_temperature_limits) {
     double logits[N], weights[N];
     fill(logits, 5);
@@ -87,11 +88,11 @@ TEST(test_sample_temperature_limits) {
         assert_int_equal(token_at(&one, logits, N, p), 17);
     }
     double sum = sample_weights(&hot, logits, N, weights);
-    /* scores are within 115 of each other: e^(115/1e6) */
+    /* scores differ by at most 115: e^(115/1e6) */
     for (int v = 0; v < N; v++) assert_close(weights[v] / sum, 1. / N, 2e-4 / N);
 }
 
-/* u moves through the tokens in order, and each has as much of it as its weight. */
+/* As u grows, the tokens are picked in order, each over a part of [0, 1) that is proportional to its weight. */
 TEST(test_sample_pick_goes_by_the_running_sum) {
     const double weights[] = {0, 2, 0, 1, 5, 0};
     for (int i = 0; i < 8; i++) assert_int_equal(sample_pick(weights, 6, 8, (i + 0.5) / 8), i < 2 ? 1 : i < 3 ? 3 : 4);
@@ -100,8 +101,8 @@ TEST(test_sample_pick_goes_by_the_running_sum) {
     assert_int_equal(sample_pick(weights, 6, 8, 1), 4);              /* u x sum may round to sum: still a candidate */
 }
 
-/* Frequencies of 20000 positions. sum (seen - expected)^2 / expected has mean 19 and deviation sqrt(38) = 6.2 for 20
- * tokens: 50 is five deviations away, and what a wrong draw gives is in the thousands. */
+/* Frequencies in 20000 draws. For 20 tokens sum (seen - expected)^2 / expected has mean 19 and standard deviation
+ * sqrt(38) = 6.2: 50 is five deviations away, and a wrong draw gives thousands. */
 TEST(test_sample_frequencies_are_the_probabilities) {
     enum { TOKENS = 20, DRAWS = 20000 };
     double logits[N], weights[N], chi = 0;

@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: cpu
  *
- * What is written: token after token, what the whole forward pass says; the same text on any number of ranks. */
+ * Generated tokens are those that the whole forward pass predicts; the text is equal on any number of ranks. */
 #include "models/decode/test_decode.h"
 
 struct text { int n; int32_t token[T]; };
@@ -30,7 +30,7 @@ static void set(struct run *r, const char *name, double value) {
     }
 }
 
-/* Every token's score is far below 0, and a padding row, which is zero, scores 0: a read of it would win. */
+/* Every token scores far below 0. A padding row is zero and scores 0, so it would win if it were read. */
 static void shun_all_tokens(struct run *r) {
     set(r, "head.lnf.g", 0);
     set(r, "head.lnf.b", 1);
@@ -41,7 +41,7 @@ static void shun_all_tokens(struct run *r) {
     }
 }
 
-/* Sequences of one prompt draw by themselves; the first draws what it would alone. */
+/* Sequences of one prompt draw independently; the first draws the same tokens as it does alone. */
 struct texts { int n[2]; int32_t token[2][T]; };
 static enum status collect_both(void *self, int64_t sequence, int32_t token) {
     struct texts *texts = self;
@@ -77,7 +77,7 @@ static int highest(const double *row) {
     return best;
 }
 
-/* Each token is the most likely one by the whole forward pass in the same precision. */
+/* Each token is the most likely one of the whole forward pass in the same precision. */
 TEST(test_decode_writes_what_the_whole_forward_pass_says) {
     static double whole[T][V];
     const int precisions[] = {PRECISION_FP64, PRECISION_FP32};
@@ -99,7 +99,7 @@ TEST(test_decode_writes_what_the_whole_forward_pass_says) {
     assert_int_equal(differ, 0);
 }
 
-/* On every rank, the text of a single rank. */
+/* Every rank writes the text that a single rank writes. */
 TEST(test_decode_draws_the_same_text_on_any_number_of_ranks) {
     const struct { int precision; struct sampling sampling; } cases[] = {
         {PRECISION_FP64, {1, 0, 1}}, {PRECISION_FP64, {1, 0, 2}}, {PRECISION_FP32, {0.7, 5, 1}}};

@@ -29,7 +29,7 @@ static const struct option OPTIONS[] = {
 };
 
 /* ---- sizes ---- */
-struct mlp { int n; int64_t width[DLRM_MAX_LAYERS]; };   /* of its layers' outputs, the last included */
+struct mlp { int n; int64_t width[DLRM_MAX_LAYERS]; };   /* width of each layer's output */
 
 static enum status widths(const char *name, const char *text, int64_t last, struct mlp *m) {
     char *end = (char *)text;
@@ -47,7 +47,7 @@ static enum status widths(const char *name, const char *text, int64_t last, stru
 
 static bool is_wide(const struct plan *p) { return p->arch == &model_wide_deep; }
 
-/* What the top MLP reads. */
+/* Number of inputs of the top MLP. */
 static int64_t interacted(const struct plan *p) {
     const struct dlrm_options *o = dlrm_options(p);
     int64_t F = o->features;
@@ -64,7 +64,7 @@ static int64_t numbers(const struct plan *p, bool biases) {
     const struct dlrm_options *o = dlrm_options(p);
     struct mlp bottom = {.n = 0}, top = {.n = 0};
     if (!is_wide(p) && widths("mlp-bottom", o->bottom, p->hidden, &bottom) != OK) status_clear();
-    if (widths("mlp-top", o->top, 1, &top) != OK) status_clear();   /* build has refused it */
+    if (widths("mlp-top", o->top, 1, &top) != OK) status_clear();   /* build refuses a bad option */
     return mlp_numbers(&bottom, o->dense, biases) + mlp_numbers(&top, interacted(p), biases);
 }
 
@@ -113,13 +113,13 @@ static int linear(struct builder *b, int i, int x, struct axis from, struct axis
     enum dtype dtype = plan_dtype(b->plan);
     char w[16], bias[16], y[16];
     snprintf(w, sizeof w, "%d.w", i), snprintf(bias, sizeof bias, "%d.b", i), snprintf(y, sizeof y, "%d", i);
-    double std = sqrt(2.0 / (double)(from.n + to.n));                /* as DLRM's */
+    double std = sqrt(2.0 / (double)(from.n + to.n));                /* as in the paper's code */
     int weight = program_add_param(b->p, block_name(b), w, type_of(dtype, 2, (struct axis[]){to, from}), std, 0, true);
     int zero = program_add_param(b->p, block_name(b), bias, type_of(dtype, 1, &to), 0, 0, false);
     return build_step(b, &op_linear, y, (struct inputs){x, NONE, weight, zero});
 }
 
-/* x (P,B,from) -> (P,B,last width): its axis is called `last`. relu_last: behind the last layer, too. */
+/* x (P,B,from) -> (P,B,last width), whose axis has the letter `last`. relu_last: the last layer has a relu, too. */
 static int mlp(struct builder *b, const char *block, const struct mlp *m, int x, struct axis from, char last,
                bool relu_last) {
     program_add_block(b->p, block, NONE, false);
@@ -134,7 +134,7 @@ static int mlp(struct builder *b, const char *block, const struct mlp *m, int x,
     return x;
 }
 
-/* Tables of vectors of length D, and what is kept of their rows. */
+/* Tables of rows of D numbers, and Adagrad's state: one number per row. */
 static int bags(struct builder *b, const char *name, int64_t D) {
     const struct plan *p = b->plan;
     enum dtype dtype = plan_dtype(p);

@@ -1,10 +1,10 @@
-/* Recommendation models as lists of steps: the probability of a click, of dense features and bags of ids.
+/* Recommendation models as lists of steps: the probability of a click, from dense features and bags of ids.
  *
  *   dlrm        x      = bottom MLP of the dense features (B,X) -> (B,D)
- *               e_f    = sum of the rows of table f that its bag names           F tables of V rows of D numbers
+ *               e_f    = sum of the rows of table f that feature f's bag names   F tables of V rows of D numbers
  *               y      = x, and the dot products of all pairs of x, e_1 .. e_F
  *               logit  = top MLP of y
- *   wide-deep   logit  = MLP of (dense features, e_1 .. e_F) + the sum of a number for every id: tables of D = 1
+ *   wide-deep   logit  = MLP of (dense features, e_1 .. e_F) + the sum of one number per id, from tables of D = 1
  *   both        loss   = mean over samples of log(1 + e^logit) - label logit
  *
  * An MLP is linear, relu, linear, relu ...; the top's last layer has one output and no relu. Tables are learned by
@@ -17,7 +17,7 @@
  * Flops of a sample: 6 for every number of a matrix, and 6 (F+1)^2 D for the dots.
  *
  * Axes: P replicas, B samples, F features, M places of a bag, V rows, D numbers of a row, X dense features, I numbers
- * of the interaction's output, K and C the hidden layers of an MLP in turn.
+ * of the interaction's output, K and C alternate for the hidden layers of an MLP.
  *
  * Source: Naumov et al. 2019, "Deep Learning Recommendation Model"; Cheng et al. 2016, "Wide & Deep Learning". */
 #pragma once
@@ -31,11 +31,11 @@ enum { DLRM_MAX_LAYERS = 16 };
 struct dlrm_options {
     int64_t features, bag, dense;        /* F, M, X; default: those of the data */
     char bottom[OPTION_TEXT_MAX], top[OPTION_TEXT_MAX];   /* widths of hidden layers: "512-256"; "": none */
-    double emb_lr;                       /* of rows; 0: lr */
+    double emb_lr;                       /* learning rate of the tables' rows; 0: lr */
 };
 static inline struct dlrm_options *dlrm_options(const struct plan *p) {
     return (struct dlrm_options *)plan_own(p, &model_dlrm.options);
 }
 
-/** Numbers in the matrices of the plan's model, tables and biases left out. Pure. */
+/** Numbers in the matrices of the plan's model, without tables and biases. Pure. */
 int64_t dlrm_matrix_params(const struct plan *);

@@ -34,7 +34,7 @@ TEST(test_models_of_clicks_have_as_many_params_as_they_say) {
     check_count("wide-deep", "", "20-10");
 }
 
-/* 2000 numbers into 1024, 512, 256 and 1: 2000 x 1024 + 1024 x 512 + 512 x 256 + 256 x 1. */
+/* The top MLP has 2000 inputs and layers of 1024, 512, 256 and 1: 2000 x 1024 + 1024 x 512 + 512 x 256 + 256 x 1. */
 TEST(test_the_matrices_of_wide_and_deep) {
     struct plan p = plan_of("wide-deep", "", "1024-512-256");
     dlrm_options(&p)->features = 62, dlrm_options(&p)->dense = 16, p.hidden = 32;

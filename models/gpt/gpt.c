@@ -1,7 +1,7 @@
 /* The model as a list of steps; gpt.h has the formulas. Each function below appends some steps to the list and returns
  * the slot of the last one's output (lib/program/program.h defines slots, params, steps and blocks). Nothing is
- * computed here: a step is computed by its op (lib/ops/op.h). Axes carry letters, which are all that a technique needs
- * to know of a model. */
+ * computed here: a step is computed by its op (lib/ops/op.h). Every axis has a letter. A technique reads these letters
+ * and needs nothing else about a model. */
 #include "models/gpt/gpt.h"
 
 #include "lib/ops/add_position.h"
@@ -85,7 +85,7 @@ enum status gpt_build(const struct plan *plan, struct program *p) {
 }
 
 /* ---- counting ---- */
-/* The MLP's matrices; with experts those of n of them, and the router. */
+/* Parameters of the MLP's matrices; with experts: of n experts, and of the router. */
 static int64_t mlp_matrices(const struct plan *c, int64_t n) {
     int64_t mlp = 2 * c->hidden * plan_ffn(c);
     return model_options(c)->experts ? n * mlp + model_options(c)->experts * c->hidden : mlp;

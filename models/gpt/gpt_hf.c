@@ -17,12 +17,12 @@ static const char *without_prefix(const char *name) {
     return strncmp(name, PREFIX, n) ? name : name + n;
 }
 
-/* As the older files of openai-community/gpt2 have it. */
+/* The name in older files of openai-community/gpt2, which lack the prefix. */
 static void old_name(const char *name, char old[PUBLISHED_NAME_MAX]) {
     snprintf(old, PUBLISHED_NAME_MAX, "%s", without_prefix(name));
 }
 
-/* The name after "h.N.", and N; NULL if the name has no such prefix. */
+/* The part of the name after "h.N.", and N in *layer; NULL if the name has no such prefix. */
 static const char *in_layer(const char *name, int *layer) {
     char digits[10];
     int n = 0;
@@ -39,7 +39,7 @@ static bool is_mask(const char *name) {
     return rest && (!strcmp(rest, "attn.bias") || !strcmp(rest, "attn.masked_bias"));
 }
 
-/* ---- sizes: of the tensors, and of config.json where that is ---- */
+/* ---- sizes: from the tensors, and from config.json if it exists ---- */
 
 static enum status find_matrix(const struct hf_files *files, const char *name, const struct safetensors_entry **out) {
     const char *path = hf_files_path(files), *old = without_prefix(name);
@@ -65,7 +65,7 @@ static enum status compare_sizes(const char *path, const struct checkpoint_model
     return OK;
 }
 
-/* Without config.json heads are of 64 channels, as all published ones, if the user does not say them. */
+/* Without config.json and --heads, a head has 64 channels, as in every published GPT-2. */
 static enum status guess_heads(const char *path, const char *config, int64_t heads, struct checkpoint_model *m) {
     m->heads = heads ? heads : m->hidden % 64 ? 0 : m->hidden / 64;
     if (m->heads > 0 && m->hidden % m->heads == 0) return OK;

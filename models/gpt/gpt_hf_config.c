@@ -8,8 +8,8 @@
 
 #define AT(field) offsetof(struct checkpoint_model, field)
 
-/* reorder_and_upcast_attn: the same in another order. n_ctx: no version reads it; it is n_positions. The oldest files
- * do not say model_type. */
+/* reorder_and_upcast_attn changes only the order of operations. n_ctx repeats n_positions; no version reads it. The
+ * oldest files have no model_type. */
 static const struct hf_key KEYS[] = {
     {"model_type", HF_MUST, "gpt2", "gpt2", 0},
     {"n_layer|num_hidden_layers", HF_SIZE, NULL, NULL, AT(layers)},

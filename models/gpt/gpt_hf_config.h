@@ -7,5 +7,5 @@
  *  @errors E_DATA: there is no file; E_FORMAT: it describes no GPT-2 that Trivium computes */
 enum status gpt_hf_config_read(const char *path, struct checkpoint_model *out);
 
-/** Write it. @errors E_IO, E_MEMORY */
+/** Write config.json to `path`. @errors E_IO, E_MEMORY */
 enum status gpt_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);

@@ -14,8 +14,8 @@
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 
-/** Convert the file at `path` to a weights-only checkpoint in `save`, in the file's precision. heads: must be 0, the
- *  file has them. *out: the model's sizes.
+/** Convert the file at `path` to a weights-only checkpoint in `save`, in the file's precision. heads must be 0, because
+ *  the file has them. *out: the model's sizes.
  *  @errors E_USAGE: heads; E_DATA: no such file; E_FORMAT: its header, or its size; E_IO, E_MEMORY; those of
  *  checkpoint_weights_create  @collective{none} */
 enum status gpt_llmc_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
@@ -25,5 +25,5 @@ enum status gpt_llmc_import(const char *path, int64_t heads, const char *save, s
  *  @errors E_USAGE: another dtype; E_IO; E_CONFIG: sizes that do not fit the header; those of checkpoint_read_weight
  *  @collective{none} */
 enum status gpt_llmc_export(const struct checkpoint_reader *, enum dtype, const char *path);
-/** Can such files hold this model? @errors E_CONFIG: an own head, experts  @collective{none} */
+/** Can llm.c's files hold this model? @errors E_CONFIG: an untied head, experts  @collective{none} */
 enum status gpt_llmc_check(const struct checkpoint_model *);

@@ -19,7 +19,7 @@ const struct published gpt_published[] = {
     {"head.lnf.g", {"transformer.ln_f.weight"}, "C"},
     {"head.lnf.b", {"transformer.ln_f.bias"}, "C"},
     {"head.w", {"lm_head.weight"}, "V C"},
-    /* slots: what modules give */
+    /* slots: the outputs of modules */
     {"embed.pos", {"transformer.drop"}, "B T C"},
     {"h%d.ln1", {LAYER ".ln_1"}, "B T C"},
     {"h%d.qkv", {LAYER ".attn.c_attn"}, "B T 3HD"},

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The model's params are in another order, but neighbors are near: the search continues where the last one ended. */
+/* The model has another order of params. Successive names lie near, so the search starts where the last one ended. */
 static const struct shape *shape_named(const struct program *p, const char *name, int *at) {
     for (int i = 0; i < p->n_params; i++, *at = (*at + 1) % p->n_params)
         if (!strcmp(p->params[*at].name, name)) return &p->params[*at].type.shape;
@@ -22,7 +22,7 @@ static enum status add_weight(struct gpt_weights *g, const struct program *p, co
     return OK;
 }
 
-/* The table's rows of slots come after those of weights. */
+/* gpt_published has weights first, then slots: the loop ends before the slots. */
 static enum status add_all(struct gpt_weights *g, const struct program *p) {
     int at = 0;
     g->weight = calloc((size_t)p->n_params, sizeof *g->weight);

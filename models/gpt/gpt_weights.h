@@ -20,15 +20,15 @@
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "lib/run/published.h"
 
-struct gpt_weight { char name[PUBLISHED_NAME_MAX]; struct shape shape; };   /* ours; whole */
+struct gpt_weight { char name[PUBLISHED_NAME_MAX]; struct shape shape; };   /* our name; the whole shape */
 
-/* In llm.c's order: row by row of the table, each over all layers. */
+/* In llm.c's order, which is the table's: each row for all layers, then the next row. */
 struct gpt_weights { struct checkpoint_model model; struct gpt_weight *weight; int n; };
 
-/** Is it a GPT-2 that these files (named in the refusal) can hold: a tied head, dense layers, an MLP of 4 x hidden?
- *  @errors E_CONFIG */
+/** Can these files hold the model? They need a tied head, dense layers and an MLP of 4 x hidden. files: their name in
+ *  the message. @errors E_CONFIG */
 enum status gpt_weights_check(const struct checkpoint_model *, const char *files);
 
-/** The list for a model of these sizes, already checked. @errors E_MEMORY; those of gpt_build  @collective{none} */
+/** The weights of a model with these sizes, already checked. @errors E_MEMORY; those of gpt_build  @collective{none} */
 enum status gpt_weights_init(struct gpt_weights *, const struct checkpoint_model *);
 void gpt_weights_fini(struct gpt_weights *);

@@ -2,7 +2,7 @@
 #include "models/gpt/gpt.h"
 
 const struct model_preset gpt_presets[] = {
-    {"tiny", "layers=4 hidden=128 heads=4 seq=64"},  /* vocab: the data's */
+    {"tiny", "layers=4 hidden=128 heads=4 seq=64"},  /* vocab comes from the data */
     {"gpt2-124m", "layers=12 hidden=768 heads=12 seq=1024 vocab=50257"},
     {"gpt2-350m", "layers=24 hidden=1024 heads=16 seq=1024 vocab=50257"},
     {"gpt2-774m", "layers=36 hidden=1280 heads=20 seq=1024 vocab=50257"},

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* ---- plans from the command line ---- */
-/* Words as on the command line, for one rank; vocab 256 from the data unless something stronger sets it. */
+/* Options as on the command line, for one rank; vocab 256 from the data unless a stronger source sets it. */
 static enum status plan_of(struct plan *p, int argc, char *const *argv) {
     struct options *o;
     TRY(recipe_options_create(NULL, p, &o));
@@ -30,7 +30,7 @@ static int64_t count_by_program(const struct plan *plan) {
     return n;
 }
 
-/* As counted from OpenAI's checkpoints: the tied head once, biases and layernorms included. */
+/* Counts of OpenAI's checkpoints: the tied head once, biases and layernorms included. */
 TEST(test_gpt2_sizes_have_exactly_the_published_parameters) {
     const struct { char *name; int64_t n; } sizes[] = {{"gpt2-124m", 124439808}, {"gpt2-350m", 354823168},
                                                        {"gpt2-774m", 774030080}, {"gpt2-1558m", 1557611200}};
@@ -57,14 +57,14 @@ TEST(test_gpt3_sizes_are_what_their_names_say) {
 }
 
 /* ---- how many flops ----
- * The MFU formula and the bill count the same things, so they agree to the last one. N: parameters in matrix products;
- * a token costs
+ * The MFU formula and the bill count the same flops, so they agree exactly. N: parameters in matrix products; a token
+ * costs
  *   forward          2 N + 4 L C T     a multiply-add for each weight; q k^T and p v over the full T x T square
  *   backward input   2 N + 8 L C T     dy W; four products for dq, dk, dv and dp. p is recomputed from lse, which is
- *                                      recomputation, and not counted
+ *                                      recomputation, and does not count
  *   backward weight  2 N               dy^T x
- * The causal half that kernels leave out is counted (as everyone does), layernorm, gelu and the like are not. A head
- * with its loss by chunks does all of its three products in backward input. */
+ * The causal half that kernels skip counts (as in all MFU formulas); layernorm, gelu and other small steps do not. A
+ * head with its loss by chunks does all its three products in backward input. */
 static void check_flops(const struct plan *plan) {
     struct run r;
     assert_ok(run_compile(&r, &train_recipe, plan, 0, NULL, NULL));
@@ -93,7 +93,7 @@ TEST(test_formula_counts_the_flops_of_the_bill) {
     check_flops(&p);
 }
 
-/* tp and pp divide the work and add none (here tp divides the vocabulary). */
+/* tp and pp divide the work and add none (tp divides this vocabulary). */
 TEST(test_flops_of_all_ranks_add_up_to_the_formula) {
     struct plan p;
     double sum = 0;
@@ -195,7 +195,7 @@ TEST(test_an_untied_head_has_a_matrix_of_its_own) {
     program_fini(&tied);
 }
 
-/* GPT-2's four dropout sites, each with a stream of its own: two sites with the same mask would be correlated. */
+/* GPT-2's four dropout sites have different streams: two sites with the same mask would be correlated. */
 TEST(test_dropout_sites_draw_from_streams_of_their_own) {
     struct plan plan;
     struct program p = program_of_tiny(&plan);
@@ -214,7 +214,7 @@ TEST(test_dropout_sites_draw_from_streams_of_their_own) {
     program_fini(&p);
 }
 
-/* GPT-2: 0.02, and 0.02 / sqrt(2 L) where a layer adds to the residual stream; gains 1, biases 0. */
+/* GPT-2 draws with 0.02, and with 0.02 / sqrt(2 L) where a layer adds to the residual stream; gains 1, biases 0. */
 TEST(test_initial_values_follow_gpt2) {
     struct plan plan;
     struct program p = program_of_tiny(&plan);
@@ -233,7 +233,7 @@ TEST(test_initial_values_follow_gpt2) {
     program_fini(&p);
 }
 
-/* ---- what a layer keeps for its backward pass, and what it does not ---- */
+/* ---- the activations that a layer keeps for its backward pass ---- */
 static bool is_kept(const struct chunk *k, const char *name) {
     for (int v = 0; v < k->n_values; v++)
         if (!strcmp(k->values[v].name, name) && k->values[v].birth.tape == TAPE_F)
@@ -242,8 +242,8 @@ static bool is_kept(const struct chunk *k, const char *name) {
     return false;
 }
 
-/* qkv, fc and the like are read by backward. proj and fc2 go straight into a sum, whose gradient is the sum's own; the
- * sum is written over them. */
+/* Backward reads qkv, fc and the others of `kept`. proj and fc2 are only added to the residual stream: the gradient of
+ * the sum needs neither, and the sum overwrites them. */
 TEST(test_a_layer_keeps_what_backward_reads_and_nothing_else) {
     const char *const kept[] = {"ln1", "ln1.stat", "qkv", "att", "att.stat", "res1", "ln2", "ln2.stat", "fc", "gelu",
                                 "res2"};
@@ -265,7 +265,7 @@ TEST(test_a_layer_keeps_what_backward_reads_and_nothing_else) {
     run_destroy(&r);
 }
 
-/* Rows of logits start at multiples of 16 bytes, which the fast products need: 50257 is odd, 50304 = 64 x 786. */
+/* Rows of logits start at multiples of 16 bytes, which fast products need: 50257 is odd, 50304 = 64 x 786. */
 TEST(test_cuda_pads_the_vocabulary) {
     for (int on = PLAN_DEVICE_CPU; on <= PLAN_DEVICE_CUDA; on++) {
         struct program p;

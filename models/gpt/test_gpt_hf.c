@@ -11,7 +11,7 @@
 
 enum { L = 2, C = 8, H = 2, T = 4, V = 5, MAX_TENSORS = 64 };
 
-/* ---- a small model by their names and shapes ---- */
+/* ---- a small model with Hugging Face's names and shapes ---- */
 
 struct file_tensor { char name[64]; int64_t rows, columns; double scale; };   /* columns 0: a vector */
 struct small_model { struct file_tensor tensor[MAX_TENSORS]; int n; enum dtype dtype; };
@@ -45,7 +45,7 @@ static struct file_tensor *tensor_of(struct small_model *m, const char *name) {
     return NULL;
 }
 
-/* Different for each tensor and element, as far as 8 bits of precision (bf16) allow. */
+/* Values differ between tensors and elements, as far as 8 bits of precision (bf16) allow. */
 static double value(const char *name, int64_t i) {
     unsigned seed = 0;
     for (; *name; name++) seed = seed * 31 + (unsigned char)*name;
@@ -101,7 +101,7 @@ static void write_text(const char *path, const char *text) {
     fclose(f);
 }
 
-/* A new folder for each checkpoint: it must not exist yet. */
+/* A new path for each checkpoint, because checkpoints refuse an existing folder. */
 static const char *new_save(void) {
     static int n;
     char name[32];
@@ -118,7 +118,7 @@ static enum status import_model(const struct small_model *m, int64_t heads) {
 
 /* ---- every element ---- */
 
-/* Element (o, i) of ours is (i, o) of a Conv1D's. */
+/* Element (o, i) of Trivium's weight is element (i, o) of the Conv1D's. */
 static void check_weight(const struct checkpoint_reader *r, const char *ours, const char *theirs, int64_t outputs,
                          int64_t inputs, bool transposed) {
     struct shape shape = {2, {axis_whole('C', outputs), axis_whole('C', inputs)}};
@@ -166,7 +166,7 @@ static void check_import(const char *prefix, enum dtype dtype) {
     assert_true(out.layers == L && out.hidden == C && out.heads == H && out.seq == T && out.vocab == V);
     assert_ok(checkpoint_open(save, &r));
     assert_ok(checkpoint_weight_dtype(r, "h1.fc.w", &stored));
-    assert_int_equal(stored, dtype);                                 /* nothing is rounded on the way */
+    assert_int_equal(stored, dtype);                                 /* import rounds nothing */
     check_weight(r, "embed.wte", "wte.weight", V, C, false);
     check_weight(r, "embed.wpe", "wpe.weight", T, C, false);
     for (int l = 0; l < L; l++) check_layer(r, l);
@@ -208,14 +208,14 @@ TEST(test_tensors_that_are_not_as_they_should_be_are_named) {
     add(&m, "", 1, "attn.rotary", C, 0);
     assert_fails(import_model(&m, H), E_FORMAT, "h.1.attn.rotary is none of a GPT-2's");
     m = model_of("", FP32);
-    add(&m, "transformer.", 0, "ln_1.bias", C, 0);                   /* once with the prefix, and once without */
+    add(&m, "transformer.", 0, "ln_1.bias", C, 0);                   /* with the prefix, and also without it */
     assert_fails(import_model(&m, H), E_FORMAT, "h.0.ln_1.bias is none", "or there twice");
     m = model_of("", FP32);
     add(&m, "", 2, "ln_1.bias", C, 0);
     assert_fails(import_model(&m, H), E_FORMAT, "h.2.ln_1.weight is missing");
     m = model_of("", FP32);
     struct file_tensor *t = tensor_of(&m, "h.1.attn.c_attn.weight");
-    t->rows = 3 * C, t->columns = C;                                 /* as a Linear has it, not a Conv1D */
+    t->rows = 3 * C, t->columns = C;                                 /* the shape of a Linear, not of a Conv1D */
     assert_fails(import_model(&m, H), E_FORMAT, "axis 0 of tensor h.1.attn.c_attn.weight is 24, not 8");
     m = model_of("", FP32);
     t = tensor_of(&m, "h.1.mlp.c_fc.bias");
@@ -273,7 +273,7 @@ TEST(test_config_says_the_heads_and_may_not_ask_for_another_function) {
         assert_fails(import_with(cases[i].config, 0, &out), E_FORMAT, cases[i].words);
 }
 
-/* The layers in a file of their own, as save_pretrained shares them out. */
+/* The layers are in a file of their own: save_pretrained splits models like this. */
 TEST(test_a_gpt2_in_several_files_is_read) {
     struct small_model m = model_of("transformer.", FP32), layers = {.dtype = FP32}, rest = {.dtype = FP32};
     struct checkpoint_model out;

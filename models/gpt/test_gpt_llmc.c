@@ -27,7 +27,7 @@ static int64_t all_elements(int padded) {
     return n;
 }
 
-/* ---- files by hand: element i is i mod 251, which bf16 has exactly ---- */
+/* ---- files by hand: element i is i mod 251, which bf16 holds exactly ---- */
 
 static const int32_t HEADER[8] = {20240326, 3, T, V, L, H, C, PADDED};
 
@@ -101,7 +101,7 @@ TEST(test_weights_are_found_in_their_order) {
     check_import(5);
 }
 
-/* ---- export: the same weights, with rows up to 128 ---- */
+/* ---- export: the same weights, with wte padded to 128 rows ---- */
 
 static void check_export(enum dtype dtype, int version) {
     struct checkpoint_model out;

@@ -84,7 +84,7 @@ enum status llama_build(const struct plan *plan, struct program *p) {
 }
 
 /* ---- counting ---- */
-/* Queries and the projection, keys and values, the MLP's three matrices; with experts those of n of them, and the
+/* Parameters of the matrices of queries, projection, keys, values and the MLP; with experts: of n experts, and of the
  * router. */
 static int64_t layer_matrices(const struct plan *c, int64_t n) {
     int64_t C = c->hidden, key_width = plan_kv_heads(c) * (C / c->heads), mlp = 3 * plan_ffn(c) * C;

@@ -1,15 +1,15 @@
 /* Llama as a list of steps, and its well-known sizes.
  *
  *   embedding   x = table[token]
- *   layer       x = x + proj(attention(rope(q(n)), rope(kv(n))))  n = rmsnorm(x)     positions are turned into q and k
- *               x = x + down(swiglu(up(rmsnorm(x))))                                 up makes two halves of 2 ffn
+ *   layer       x = x + proj(attention(rope(q(n)), rope(kv(n))))  n = rmsnorm(x)     rope turns q and k by the position
+ *               x = x + down(swiglu(up(rmsnorm(x))))                                 up gives two halves of ffn each
  *   head        loss = cross_entropy(rmsnorm(x) W^T)                                 W is a matrix of its own
  *
- * With experts (lib/run/build_moe.c) the second half of a layer is x = x + moe(rmsnorm(x)), each expert a swiglu MLP:
- * that is Mixtral, a row of its own, since its presets have them.
+ * With experts (lib/run/build_moe.c) the second half of a layer is x = x + moe(rmsnorm(x)), and each expert is a swiglu
+ * MLP. That model is Mixtral. It has its own row in the list of models, because its presets set experts.
  *
- * No biases. heads / kv-heads heads share their keys and values (grouped-query attention; kv-heads = heads: none do).
- * Dropout, which Llama has none of, is on both residuals and on attention, as in models/gpt/.
+ * There are no biases. heads / kv-heads query heads share one head of keys and values (grouped-query attention).
+ * Llama has no dropout; here --dropout acts on both residuals and on attention, as in models/gpt/.
  *
  * Source: Touvron et al. 2023 (LLaMA; Llama 2); Grattafiori et al. 2024 (Llama 3); Jiang et al. 2024
  * (Mixtral). */
@@ -30,5 +30,5 @@ int64_t llama_matmul_params(const struct plan *);
 /** Flops per token, forward and backward, no recomputation: 6 N + 12 L C T.
  *  Source: Chowdhery et al. 2022, appendix B. */
 double llama_flops_per_token(const struct plan *);
-/** Parameters of the whole model; a tied head counts once, padding not at all. */
+/** Parameters of the whole model; a tied head counts once, padding does not count. */
 int64_t llama_n_params(const struct plan *);

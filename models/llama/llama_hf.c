@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Tables that follow from rope_theta; old files have them. */
+/* Old files hold tables of frequencies, which rope_theta determines. */
 static bool is_frequency_table(const char *name) {
     return strstr(name, ".rotary_emb.inv_freq") != NULL;
 }

@@ -1,11 +1,11 @@
 /* Weights in Hugging Face's Llama and Mixtral formats: one safetensors file or several with an index, with their
  * config.json (lib/checkpoint/hf_files.h).
  *
- * llama_published.c has the names. Each weight of ours is one of theirs, or several, one after the other (keys and
- * values, gate and up; of each expert): nothing is transposed. Both projects rotate pairs of channels that are half a
- * head apart.
- * Import reads F64, F32, BF16 and F16; tables of rotary frequencies (old files have them) are left out, and a tied
- * lm_head that is the embedding to the byte; any other tensor, and a missing or misshapen one, is refused. So is a
+ * llama_published.c has the names. One weight of Trivium is one tensor of these files, or several in a row: keys and
+ * values, gate and up, the experts' matrices. No tensor is transposed. Both projects rotate pairs of channels that are
+ * half a head apart.
+ * Import reads F64, F32, BF16 and F16. It leaves out tables of rotary frequencies (old files have them), and a tied
+ * lm_head that equals the embedding byte by byte. It refuses any other tensor, a missing or misshapen one, and a
  * config.json of another function: biases, another activation, another epsilon than 1e-5, scaled positions, a sliding
  * window.
  *
@@ -15,19 +15,19 @@
 #include "lib/checkpoint/checkpoint_tensor.h"
 
 /** Convert the files at `path` to a weights-only checkpoint in `save`, in their precision, a piece at a time. heads
- *  must be 0: config.json says them. *out: the model.
+ *  must be 0, because config.json has them. *out: the model.
  *  @errors E_USAGE: heads; E_DATA: no such file; E_FORMAT naming file and tensor; E_IO, E_MEMORY; those of
  *  checkpoint_weights_create  @collective{none} */
 enum status llama_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
 
 /** Write the checkpoint's weights to `path` (above HF_SHARD_BYTES to several files and an index), and config.json
- *  into the same folder; no file may exist. dtype: N_DTYPES: fp64 if the checkpoint is, else fp32.
+ *  into the same folder; no file may exist. dtype N_DTYPES means fp64 if the checkpoint is fp64, else fp32.
  *  @errors E_IO; those of checkpoint_read_weight  @collective{none} */
 enum status llama_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
-/** Can such files hold this model? @errors E_CONFIG: a llama with experts  @collective{none} */
+/** Can Hugging Face's files hold this model? @errors E_CONFIG: a llama with experts  @collective{none} */
 enum status llama_hf_check(const struct checkpoint_model *);
 
-/** The same with files of at most `bytes` bytes; 0: one file. @errors as llama_hf_export */
+/** As llama_hf_export, with files of at most shard_bytes bytes; 0: one file. @errors as llama_hf_export */
 enum status llama_hf_export_sharded(const struct checkpoint_reader *, enum dtype, const char *path,
                                     int64_t shard_bytes);
 

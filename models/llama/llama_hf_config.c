@@ -30,7 +30,7 @@ static const struct hf_key BOTH_KEYS[] = {
 };
 static const struct hf_keys BOTH = {BOTH_KEYS, NULL, "original_max_position_embeddings"};
 
-/* pretraining_tp: older versions cut the matrices, and add up the same. */
+/* pretraining_tp: older versions of transformers cut the matrices by it; the sums are the same. */
 static const struct hf_key LLAMA_KEYS[] = {
     {"num_key_value_heads", HF_SIZE, "null", NULL, AT(model.kv_heads)},
     {"rms_norm_eps", HF_MUST, "1e-6", "1e-5", 0},
@@ -40,7 +40,7 @@ static const struct hf_key LLAMA_KEYS[] = {
 };
 static const struct hf_keys LLAMA = {LLAMA_KEYS, NULL, "pretraining_tp"};
 
-/* Noise of the router: dropout of a kind that Trivium has not. */
+/* router_jitter_noise must be 0, because Trivium's router has no noise. */
 static const struct hf_key MIXTRAL_KEYS[] = {
     {"num_key_value_heads", HF_SIZE, "8", NULL, AT(model.kv_heads)},
     {"num_local_experts|num_experts", HF_SIZE, "8", NULL, AT(model.experts)},
@@ -53,7 +53,7 @@ static const struct hf_keys MIXTRAL = {MIXTRAL_KEYS, NULL, "output_router_logits
 
 static const struct hf_key TURN_KEYS[] = {
     {"rope_type", HF_MUST, "default", "default", 0},
-    {"type", HF_MUST, "default", "default", 0},               /* as older files call it */
+    {"type", HF_MUST, "default", "default", 0},               /* the name in older files */
     {"partial_rotary_factor", HF_MUST, "1.0", "1.0", 0},
     {"rope_theta", HF_READ, "null", NULL, 0},
     {0},
@@ -62,7 +62,7 @@ static const struct hf_keys TURN = {TURN_KEYS, NULL, NULL};
 
 /* ---- reading ---- */
 
-/* An object that may ask for scaled positions: none, or with nothing but rope_theta. */
+/* rope_scaling or rope_parameters: absent, null, or an object without scaled positions. *theta: its rope_theta. */
 static enum status read_turn(const char *path, const json_t *config, const char *key, const json_t **theta) {
     const json_t *x = json_object_get(config, key);
     char where[CHECKPOINT_PATH_MAX + 32];
@@ -73,7 +73,7 @@ static enum status read_turn(const char *path, const json_t *config, const char 
     return hf_keys_read(where, "Llama", x, (const struct hf_keys *const[]){&TURN, NULL}, true, NULL);
 }
 
-/* rope_theta stands by itself, or in rope_parameters (transformers 5), or in an old rope_scaling. */
+/* rope_theta is a key of config.json, of rope_parameters (transformers 5), or of an old rope_scaling. */
 static enum status read_theta(const char *path, const json_t *config, double missing, int64_t *out) {
     const json_t *scaling = json_object_get(config, "rope_scaling"),
                  *parameters = json_object_get(config, "rope_parameters"), *own = json_object_get(config, "rope_theta");

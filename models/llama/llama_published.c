@@ -16,7 +16,7 @@ const struct published llama_published[] = {
     {"h%d.experts.down.w", {EXPERT ".w2.weight"}, "C F"},
     {"head.norm.g", {"model.norm.weight"}, "C"},
     {"head.w", {"lm_head.weight"}, "V C"},
-    /* slots: what modules give */
+    /* slots: the outputs of modules */
     {"embed.tok", {"model.embed_tokens"}, "B T C"},
     {"h%d.norm1", {LAYER ".input_layernorm"}, "B T C"},
     {"h%d.q", {LAYER ".self_attn.q_proj"}, "B T HD"},

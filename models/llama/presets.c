@@ -2,7 +2,7 @@
 #include "models/llama/llama.h"
 
 const struct model_preset llama_presets[] = {
-    {"tiny", "layers=4 hidden=128 heads=4 kv-heads=2 ffn=344 seq=64 tie=off"},  /* vocab: the data's */
+    {"tiny", "layers=4 hidden=128 heads=4 kv-heads=2 ffn=344 seq=64 tie=off"},  /* vocab comes from the data */
     {"tinyllama-1.1b", "layers=22 hidden=2048 heads=32 kv-heads=4 ffn=5632 seq=2048 vocab=32000 tie=off"},
     {"llama2-7b", "layers=32 hidden=4096 heads=32 ffn=11008 seq=4096 vocab=32000 tie=off"},
     {"llama2-13b", "layers=40 hidden=5120 heads=40 ffn=13824 seq=4096 vocab=32000 tie=off"},

@@ -32,7 +32,7 @@ static int64_t count_by_program(const struct plan *plan) {
     return n;
 }
 
-/* As the index of each model's published safetensors files says: total_size / 2, bf16. */
+/* total_size / 2 in the index of each model's published safetensors files, which are bf16. */
 TEST(test_llama_sizes_have_exactly_the_published_parameters) {
     const struct { const char *name; int64_t n; } sizes[] = {
         {"tinyllama-1.1b", 1100048384}, {"llama2-7b", 6738415616},  {"llama2-13b", 13015864320},
@@ -46,7 +46,7 @@ TEST(test_llama_sizes_have_exactly_the_published_parameters) {
     }
 }
 
-/* Mixtral 8x7B: 46.7e9 parameters, of which a token meets 12.9e9 (Jiang et al. 2024, section 1). */
+/* Mixtral 8x7B: 46.7e9 parameters, of which a token uses 12.9e9 (Jiang et al. 2024, section 1). */
 TEST(test_mixtral_has_exactly_the_published_parameters) {
     struct plan p;
     assert_ok(preset(&p, "mixtral-8x7b"));
@@ -59,8 +59,8 @@ TEST(test_mixtral_has_exactly_the_published_parameters) {
 
 /* ---- figures that talks quote ---- */
 
-/* "LLaMA-2 70B: 140 + 140 + 840 GB", of weights, gradients and the optimizer: 2, 2 and 12 bytes a parameter, and 70e9
- * of them. The model has 1.5% fewer. */
+/* "LLaMA-2 70B: 140 + 140 + 840 GB" is for weights, gradients and the optimizer: 2, 2 and 12 bytes for each of 70e9
+ * parameters. The model has 1.5% fewer. */
 TEST(test_llama2_70b_needs_140_140_and_840_gb) {
     struct plan p;
     struct run r;
@@ -78,8 +78,8 @@ TEST(test_llama2_70b_needs_140_140_and_840_gb) {
     run_destroy(&r);
 }
 
-/* "70B, 8 x 4096: 40 GB of cache", in 16 bits: that counts keys or values only, and as if every head had its own. Both
- * are 86 GB with 64 heads of keys, and 10.7 GB with Llama 2's 8, which 8 heads share each. */
+/* "70B, 8 x 4096: 40 GB of cache", in 16 bits, counts keys or values only, and as if every head had its own. Keys and
+ * values together are 86 GB with 64 heads of keys, and 10.7 GB with Llama 2's 8, each of which serves 8 heads. */
 TEST(test_the_cache_of_llama2_70b_is_an_eighth_for_sharing_keys) {
     struct plan p;
     assert_ok(preset(&p, "llama2-70b"));
@@ -102,7 +102,7 @@ TEST(test_llama_flops_are_the_formula) {
     run_destroy(&r);
 }
 
-/* Queries and keys are products of one norm: tp enters once for both, so that backward has one all-reduce of it. */
+/* Queries and keys are products of one norm, so tp enters once for both and backward all-reduces once. */
 TEST(test_tp_enters_each_half_of_a_layer_once) {
     struct plan p;
     struct run r;
@@ -167,7 +167,7 @@ static void try_settled(struct tally *t, struct plan p) {
     t->failed += !layout_is_serial(&p, settled, t->reference);
 }
 
-/* The sequence in shards: two of cp, and what else the world has room for. */
+/* Shard the sequence: cp 2, and other axes as far as the world has ranks. */
 static void try_cp(struct tally *t) {
     int world = comm_world_size();
     for (int by = 0; world > 1 && by < 3; by++) {
@@ -175,7 +175,7 @@ static void try_cp(struct tally *t) {
         p.settled = false;
         p.mesh.cp = 2, p.mesh.tp = world >= 4 ? 2 : 1, p.mesh.dp = world / (2 * p.mesh.tp);
         cp_options(&p)->by = by;
-        if (by == CP_BY_ULYSSES) p.mesh.tp = 1, p.mesh.pp = world / 2 / p.mesh.dp;   /* two heads of keys */
+        if (by == CP_BY_ULYSSES) p.mesh.tp = 1, p.mesh.pp = world / 2 / p.mesh.dp;   /* keys have two heads */
         plan_set_number(&p, "sp", p.mesh.tp > 1);
         plan_set_number(&p, "zero", by == CP_BY_RING ? 3 : 1);
         p.micro_batch = 2;
@@ -201,7 +201,7 @@ TEST(test_every_layout_of_llama_equals_serial_fp64) {
     assert_int_equal(t.failed, 0);
 }
 
-/* Products of an entered norm are cast one by one; their scales are the whole tensors'. */
+/* Products of a norm behind tp_enter are cast one by one; their scales are those of the whole tensors. */
 TEST(test_llama_in_fp8_equals_serial) {
     struct reference reference;
     struct plan serial = serial_plan();

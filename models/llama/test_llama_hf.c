@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * A Llama out and in again, in one file and in several; and what is refused. Against PyTorch: tests/hf.sh. */
+ * A Llama exported, imported and exported again, in one or more files; and refusals. Against PyTorch: tests/hf.sh. */
 #include "models/llama/llama_hf.h"
 #include "driver/recipe.h"
 #include "lib/checkpoint/hf_files.h"
@@ -21,7 +21,7 @@ static struct plan plan_of(int precision) {
     return p;
 }
 
-/* A step's folder of what a run begins with. */
+/* Write a checkpoint of the plan after one step. */
 static void make_checkpoint(struct plan p, const char *save) {
     struct run r;
     memset(&r, 0, sizeof r);
@@ -70,7 +70,7 @@ TEST(test_out_in_and_out_again_is_the_same_to_the_byte) {
     assert_memory_equal(&m.layers, &wanted.layers, sizeof m - offsetof(struct checkpoint_model, layers));
 }
 
-/* Half `half` of our weight `ours` is their tensor: which half is whose, no round trip would tell. */
+/* Half `half` of our weight equals their tensor. A round trip would hide exchanged halves. */
 static void check_half(const struct hf_files *f, const char *ours, struct shape shape, int half, const char *theirs) {
     struct checkpoint_reader *r;
     struct hf_tensor t = hf_files_find(f, theirs);
@@ -94,14 +94,14 @@ TEST(test_halves_have_their_names) {
     path_in(path, "halves", "model.safetensors");
     export_to(checkpoint(), path, 0);
     assert_ok(hf_files_open(path, &f));
-    check_half(f, "h1.kv.w", kv, 0, "model.layers.1.self_attn.k_proj.weight");   /* turned, then values */
+    check_half(f, "h1.kv.w", kv, 0, "model.layers.1.self_attn.k_proj.weight");   /* keys, then values */
     check_half(f, "h1.kv.w", kv, 1, "model.layers.1.self_attn.v_proj.weight");
-    check_half(f, "h0.up.w", up, 0, "model.layers.0.mlp.gate_proj.weight");      /* through SiLU, then the other */
+    check_half(f, "h0.up.w", up, 0, "model.layers.0.mlp.gate_proj.weight");      /* SiLU's half, then the other */
     check_half(f, "h0.up.w", up, 1, "model.layers.0.mlp.up_proj.weight");
     hf_files_close(&f);
 }
 
-/* Mixtral's: of each expert the gate, then the other half. */
+/* Mixtral's experts: w1 is the gate, w3 the other half of up. */
 TEST(test_experts_have_their_names) {
     char path[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], name[96];
     struct plan p = plan_of(PRECISION_FP64);
@@ -135,7 +135,7 @@ TEST(test_experts_have_their_names) {
     checkpoint_close(&r);
 }
 
-/* At most 20000 bytes a file: the table, of 131 x 16 doubles, is nearly that. */
+/* With at most 20000 bytes per file: the table alone, 131 x 16 doubles, has nearly that. */
 TEST(test_several_files_hold_the_same) {
     char several[CHECKPOINT_PATH_MAX], first[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX];
     struct checkpoint_model m;

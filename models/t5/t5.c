@@ -39,7 +39,7 @@ static int dropped(struct builder *b, const char *name, int x) {
     return build_dropout(b, build_step(b, &op_dropout, name, (struct inputs){x, NONE, NONE, NONE}));
 }
 
-/* Source of the keys, the mask, and the table of distances or NONE. */
+/* keys: the slot that keys and values are computed from. bias: the table of distances, or NONE. */
 struct sight { int keys; enum attention_mask mask; bool cross; int bias; };
 
 static int attention(struct builder *b, const char *name, int q, int kv, struct sight s) {
@@ -51,7 +51,7 @@ static int attention(struct builder *b, const char *name, int q, int kv, struct 
     return y;
 }
 
-/* x + o(attention(q, kv)), of the normed stream. Names of cross-attention's steps and params begin with x. */
+/* x + o(attention(q, kv)): q reads norm(x), kv reads it or s.keys. Cross-attention's steps and params begin with x. */
 static int attention_part(struct builder *b, int part, int x, struct sight s) {
     static const char *const names[2][8] = {{"q", "kv", "att", "o", "q.w", "kv.w", "o.w", "res1"},
                                             {"xq", "xkv", "xatt", "xo", "xq.w", "xkv.w", "xo.w", "res2"}};
@@ -71,8 +71,8 @@ static int mlp_part(struct builder *b, int x) {
     return residual(b, "res3", product(b, "fc2", "fc2.w", "CK", std_of(plan_ffn(b->plan)), h), x);
 }
 
-/* ---- blocks: what goes in is what the block before gives, stream by stream ---- */
-/* @return its index */
+/* ---- blocks: the input streams of a block are the output streams of the block before ---- */
+/* @return the layer's block index */
 static int open_layer(struct builder *b, char stack, int64_t index) {
     char name[16];
     snprintf(name, sizeof name, "%c%d", stack, (int)index);
@@ -81,7 +81,7 @@ static int open_layer(struct builder *b, char stack, int64_t index) {
     int at = program_add_block(b->p, name, encoder, true);
     struct block *block = &b->p->blocks[at];
     block->in[DECODER] = decoder;
-    block->out[ENCODER] = encoder, block->out[DECODER] = decoder;    /* passed on, if nothing else is said */
+    block->out[ENCODER] = encoder, block->out[DECODER] = decoder;    /* default: both streams pass through */
     return at;
 }
 
@@ -103,7 +103,7 @@ static void decoder_layer(struct builder *b, int64_t index, int *bias) {
     b->p->blocks[block].out[DECODER] = mlp_part(b, y);
 }
 
-/* Tokens are of another length than the text. */
+/* A data slot of T tokens: encoder and decoder have other lengths than the text. */
 static int data_of(struct builder *b, enum data_kind kind, const char *name, int64_t T) {
     int slot = build_data(b, kind, name);
     b->p->slots[slot].type.shape.axis[1] = axis_whole('T', T);
@@ -183,7 +183,7 @@ double t5_flops_per_token(const struct plan *c) {
     const struct t5_lengths l = t5_lengths(c);
     double C = (double)c->hidden, n = (double)c->layers / 2, mlp = (double)mlp_matrices(c);
     double e = (double)l.encoder, d = (double)l.decoder;
-    double of_encoder = n * e * (4 * C * C + mlp), of_keys = n * e * 2 * C * C;     /* keys: for the decoder */
+    double of_encoder = n * e * (4 * C * C + mlp), of_keys = n * e * 2 * C * C;     /* the decoder's keys and values */
     double products = of_encoder + of_keys + n * d * (6 * C * C + mlp) + d * (double)c->vocab * C;
     return (6 * products + 12 * n * C * (e * e + d * d + d * e)) / (double)c->seq;
 }

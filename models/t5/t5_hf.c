@@ -4,7 +4,7 @@
 #include "models/t5/t5.h"
 #include <string.h>
 
-/* No version of T5 reads a table of distances of cross-attention. */
+/* Some files hold a table of distances for cross-attention, which no version of T5 reads. */
 static bool is_left_out(const char *name) {
     return !strcmp(name, "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight");
 }

@@ -1,11 +1,11 @@
 /* Weights in Hugging Face's T5 format, T5ForConditionalGeneration (lib/checkpoint/hf_weights.h; t5_published.c has the
  * names).
  *
- * Copies of the table in older files are left out: encoder.embed_tokens, decoder.embed_tokens, and lm_head if it is
- * tied. If one of these is another table, the file is refused. Cross-attention's table of distances, which no version
- * of T5 reads, is left out, too. A config.json of another function is refused: a gated MLP (T5 1.1), another epsilon
- * than 1e-6, other buckets than 32 up to 128, heads whose width does not follow from d_model, stacks of different
- * depths.
+ * Older files hold copies of shared.weight: encoder.embed_tokens, decoder.embed_tokens, and lm_head if it is tied.
+ * Import leaves them out; if one of them differs, it refuses the file. Cross-attention's table of distances, which no
+ * version of T5 reads, is left out, too. A config.json of another function is refused: a gated MLP (T5 1.1), an epsilon
+ * other than 1e-6, buckets other than 32 up to distance 128, heads whose width does not follow from d_model, stacks of
+ * different depths.
  *
  * Source: huggingface/transformers, models/t5/modeling_t5.py and configuration_t5.py. */
 #pragma once
@@ -16,7 +16,7 @@
 enum status t5_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
 /** As hf_weights_export, in files of at most HF_SHARD_BYTES. @errors those  @collective{none} */
 enum status t5_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
-/** Can such files hold this model? @errors E_CONFIG: no t5  @collective{none} */
+/** Can Hugging Face's files hold this model? @errors E_CONFIG: no t5  @collective{none} */
 enum status t5_hf_check(const struct checkpoint_model *);
 
 /* ---- config.json (t5_hf_config.c) ---- */

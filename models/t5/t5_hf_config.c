@@ -12,8 +12,8 @@ struct said { struct checkpoint_model model; int64_t tied, layers, decoder_layer
 #define AT(field) offsetof(struct said, field)
 _Static_assert(ATTENTION_BUCKETS == 32 && ATTENTION_FAR == 128, "the table below says them");
 
-/* n_positions: no version of T5 reads it, but published files say it. is_encoder_decoder: without, the decoder has one
- * cache for its own keys and the encoder's. */
+/* n_positions: published files have it, though no version of T5 reads it. is_encoder_decoder: if false, the decoder in
+ * transformers has one cache for its own keys and the encoder's. */
 static const struct hf_key KEYS[] = {
     {"model_type", HF_MUST, NULL, "t5", 0},
     {"num_layers|num_hidden_layers", HF_SIZE, NULL, NULL, AT(layers)},
@@ -40,7 +40,7 @@ static const struct hf_keys T5 = {KEYS, NULL, "dropout_rate is_decoder output_pa
 
 /* ---- reading ---- */
 
-/* transformers takes 6 layers of the decoder where neither they nor num_layers, by this name, are said. */
+/* Without num_decoder_layers and num_layers (by this name) transformers takes 6 decoder layers. */
 static enum status read_layers(const char *path, const json_t *config, struct said *s) {
     if (!s->decoder_layers && !json_object_get(config, "num_layers"))
         return FAIL(E_FORMAT, "%s says num_hidden_layers, and not num_decoder_layers: say both", path);
@@ -51,7 +51,7 @@ static enum status read_layers(const char *path, const json_t *config, struct sa
     return OK;
 }
 
-/* A head of its own does not scale its input. transformers 4 writes that as tie_word_embeddings, 5 as the other key. */
+/* An untied head does not scale its input: transformers 4 writes tie_word_embeddings, 5 scale_decoder_outputs. */
 static enum status read_head(const char *path, const json_t *config, struct said *s) {
     const json_t *scale = json_object_get(config, "scale_decoder_outputs");
     if (scale && (!json_is_boolean(scale) || (json_is_true(scale) && !s->tied)))

@@ -5,7 +5,7 @@
 #define SELF "0.SelfAttention"
 #define CROSS "1.EncDecAttention"
 #define MLP "DenseReluDense"
-/* The tables of distances are the first layers': %d is 0. */
+/* Only the first layer of a stack has a table of distances: there %d is 0. */
 const struct published t5_published[] = {
     {"embed.wte", {"shared.weight"}, "V C"},
     {"e%d.bias", {ENCODER SELF ".relative_attention_bias.weight"}, "R H"},

@@ -4,19 +4,19 @@
  *   encoder    Thank you <X> me to your party <Y> week
  *   decoder    <start> <X> for inviting <Y>     writes     <X> for inviting <Y> last
  *
- * round(noise seq) of the seq tokens are removed, in round(that / span) spans, at least one each. So all samples have
- * the same lengths: nothing is padded, and the loss is divided by a number that no rank has to ask for. The places of
- * spans are drawn: removed tokens are cut into that many runs, each way as likely as any other, the others likewise,
- * and the two kinds of runs take turns, beginning with one that stays.
+ * n = round(noise seq) of the seq tokens are removed, in round(n / span) spans; both numbers are at least 1. So all
+ * samples have the same lengths: nothing is padded, and every rank can compute the number that divides the loss. The
+ * places of spans are drawn: the removed tokens are cut into that many runs, and so are the kept tokens; every cut is
+ * equally likely. Removed and kept runs alternate, beginning with a kept one.
  *
- * A token of its own (a sentinel), `sentinels - i`, takes the place of span i. Published T5 has 32099 - i: its
- * tokenizer has 32000 pieces and 100 sentinels, and the table is padded to 32128 rows. In another vocabulary sentinels
- * are the last tokens, which no text should contain (driver/setup.c refuses those that a tokenizer has). The decoder
- * begins with token 0, which is T5's padding. There is no end-of-sequence token: texts of lib/data have none, and
+ * A sentinel, token `sentinels - i`, replaces span i. Published T5 has 32099 - i: its tokenizer has 32000 pieces and
+ * 100 sentinels, and the table is padded to 32128 rows. In another vocabulary sentinels are the last tokens, which no
+ * text should contain (driver/setup.c refuses a sentinel that the tokenizer uses). The decoder begins with token 0,
+ * which is T5's padding token. There is no end-of-sequence token: texts of lib/data have none, and
  * lengths are fixed.
  *
- * All draws are functions of seed and the sample's number in the run: the rank that reads it does not matter, and in
- * another epoch a text has other spans.
+ * All draws are functions of the seed and the sample's number in the run, not of the rank that reads the sample. In
+ * another epoch a text has another number and other spans.
  *
  * Source: Raffel et al. 2020, section 3.1.4; google-research/text-to-text-transfer-transformer,
  * random_spans_noise_mask. */
@@ -29,7 +29,7 @@
 
 enum { START_TOKEN = 0, PUBLISHED_VOCAB = 32128, PUBLISHED_SENTINEL = 32099 };
 
-/* A plan of a model that is only converted has none. */
+/* The plan of a conversion has no recipe, and so no options of the model: take the defaults. */
 static struct t5_options options(const struct plan *p) {
     return p->recipe ? *t5_options(p) : (struct t5_options){0.15, 3, -1};
 }
@@ -49,7 +49,7 @@ struct own_tokens t5_own_tokens(const struct plan *p) {
                                "sentinels"};
 }
 
-/* Cut n tokens into runs: mark (bit) the last token of each run but the last, in n - 1 places. */
+/* Cut n tokens into runs: set `bit` at the last token of every run except the last run (n - 1 possible places). */
 static void cut(const struct plan *p, const char *what, int64_t number, int64_t n, int64_t runs, int32_t *marks,
                 int32_t bit) {
     for (int64_t i = 0; i + 1 < runs; i++)
@@ -57,7 +57,7 @@ static void cut(const struct plan *p, const char *what, int64_t number, int64_t 
             bit;
 }
 
-/* Copy a run: to the first marked token, or the last of all. @return how many it has */
+/* Copy a run: up to the first marked token, or all `left` tokens. @return the number of copied tokens */
 static int64_t copy_run(int32_t *to, const int32_t *from, const int32_t *marks, int32_t bit, int64_t left) {
     int64_t n = 0;
     do to[n] = from[n];
@@ -65,7 +65,7 @@ static int64_t copy_run(int32_t *to, const int32_t *from, const int32_t *marks, 
     return n < left ? n + 1 : left;
 }
 
-/* The encoder's tokens are written over the text, never before they are read: a sentinel stands for a token or more. */
+/* The encoder's tokens overwrite the text. A sentinel replaces at least one token, so unread tokens stay intact. */
 static void corrupt(const struct plan *p, const struct t5_lengths *l, int32_t *text, int32_t *targets,
                     const int32_t *marks) {
     int64_t first = t5_own_tokens(p).first;

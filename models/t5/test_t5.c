@@ -1,6 +1,6 @@
 /* ranks: 1 2 4 8  device: cpu  threads: 1
  *
- * T5 has the published sizes, costs what the formula says, takes out and writes what it should, and equals its serial
+ * T5 has the published sizes, costs what the formula says, removes and writes the right spans, and equals its serial
  * run in every layout. Every technique with every other: tests/test_matrix.c. Against PyTorch: tests/hf.sh. */
 #include "models/t5/t5.h"
 #include "driver/recipe.h"
@@ -79,7 +79,7 @@ static struct plan long_plan(void) {
     return p;
 }
 
-/* Put together again, sentinel by sentinel: the text. */
+/* Joined again, sentinel by sentinel, the encoder's and the decoder's tokens give the text. */
 static void check_restores(const struct plan *p, const struct sample *s) {
     struct t5_lengths l = t5_lengths(p);
     int64_t at = 0, target = 0, spans = 0;
@@ -110,7 +110,6 @@ TEST(test_every_sample_has_the_same_lengths_and_restores_its_text) {
     }
 }
 
-/* A mean length of 3 is not each length 3; and another number has other spans. */
 /* The published tokenizer's <extra_id_i> is token 32099 - i. */
 TEST(test_sentinels_are_the_published_ones_or_as_said) {
     static struct sample s;
@@ -129,6 +128,7 @@ TEST(test_sentinels_are_the_published_ones_or_as_said) {
     assert_int_equal(t5_own_tokens(&p).first, 32099);
 }
 
+/* With a mean length of 3, spans have many lengths; and another number has other spans. */
 TEST(test_spans_are_drawn) {
     static struct sample a, b;
     struct plan p = long_plan();
@@ -173,7 +173,7 @@ TEST(test_t5_refuses) {
     assert_fails(t5_sample(&p, 0, whole), E_CONFIG, "vocab=4", "4 spans");
     p = serial_plan(), t5_options(&p)->sentinels = 131;
     assert_fails(t5_sample(&p, 0, whole), E_CONFIG, "sentinels=131", "vocab=131", "4 to 130");
-    t5_options(&p)->sentinels = 3;                                   /* the fourth would be the decoder's first */
+    t5_options(&p)->sentinels = 3;                                   /* the fourth would be token 0 */
     assert_fails(t5_sample(&p, 0, whole), E_CONFIG, "sentinels=3", "4 to 130");
     p = serial_plan();
     generate_plan(&p, 1);
@@ -189,8 +189,8 @@ TEST(test_t5_refuses) {
     program_fini(&program);
 }
 
-/* ---- the loss is the mean over the decoder's 8 tokens of 16 of text: about log 131, and half of the logits' variance,
- * which is one ---- */
+/* ---- the loss is the mean over the decoder's 8 tokens of 16 of text. Fresh logits have variance 1, so the loss is
+ * about log 131 plus half the variance ---- */
 TEST(test_the_loss_begins_as_that_of_random_logits) {
     struct run r;
     struct plan p = serial_plan();
@@ -229,11 +229,11 @@ TEST(test_who_sees_whom) {
         cross += a->cross && a->mask == MASK_FULL && r.program.blocks[s->block].name[0] == 'd';
     }
     assert_true(whole == 6 && causal == 6 && cross == 6);
-    assert_int_equal(branches, 6);                                   /* of what the encoder has made, a layer each */
+    assert_int_equal(branches, 6);                                   /* a decoder layer reads the encoder's output */
     run_destroy(&r);
 }
 
-/* Both streams from stage to stage: 461 and 103 tokens of 512 channels. */
+/* Both streams pass from stage to stage: 461 and 103 tokens of 512 channels. */
 TEST(test_two_streams_cross_each_boundary) {
     for (int stage = 0; stage < 4; stage++) {
         struct run r;
@@ -256,7 +256,7 @@ static const struct param *param_of(const struct run *r, const char *name) {
     return NULL;
 }
 
-/* The table on both ends, each bias on its half. */
+/* wte is on both end stages, each bias on the stages of its half. */
 TEST(test_stages_share_what_their_layers_read) {
     for (int stage = 0; stage < 4; stage++) {
         struct run r;

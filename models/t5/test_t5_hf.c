@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * A T5 out and in again, and what is refused. Against PyTorch: tests/hf.sh. */
+ * Export, import and export again a T5; and what is refused. Against PyTorch: tests/hf.sh. */
 #include "driver/recipe.h"
 #include "lib/checkpoint/hf_files.h"
 #include "lib/checkpoint/safetensors.h"
@@ -43,7 +43,7 @@ static void export_to(const char *save, const char *path) {
     checkpoint_close(&r);
 }
 
-/* Check two layers of each: the second half of cross-attention's kv is the values, which a round trip cannot show. */
+/* The second half of cross-attention's kv equals the values' tensor. A round trip would hide exchanged halves. */
 static void check_values(const char *path) {
     struct hf_files *f;
     struct checkpoint_reader *r;
